@@ -1,0 +1,109 @@
+/* Tenon: what every public header rests on: statuses, allocators, log sinks and element types.
+ *
+ * Ownership, once for the whole API:
+ *  - A function that can fail returns `tn_status *`: NULL when all is well, otherwise a status that the caller owns and
+ *    releases with tn_status_free(). Ignoring it is a compiler warning and a leak.
+ *  - A constructor (`tn_X_create`, `tn_X_load`) sets `*out` to NULL first, and to an object only on success. The caller
+ *    owns that object and releases it with `tn_X_release`, which takes NULL too.
+ *  - Strings passed in are copied when they are kept; strings handed out live as long as the object they came from.
+ *  - Nothing here is global. Two objects made from different contexts may be used from different threads at once; one
+ *    object is used by one thread at a time unless its comment says otherwise.
+ *  - A NULL `tn_allocator *` means malloc, realloc and free. */
+#ifndef TENON_BASE_H
+#define TENON_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TN_API __attribute__((visibility("default")))
+#define TN_MUST_USE __attribute__((warn_unused_result))
+#define TN_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#else
+#define TN_API
+#define TN_MUST_USE
+#define TN_PRINTF(fmt, first)
+#endif
+
+/* ---- status ---------------------------------------------------------------------------------------------------- */
+
+typedef enum tn_status_code {
+  TN_OK = 0,
+  TN_INVALID_ARGUMENT,    /* the caller asked for something that has no meaning (wrong name, shape, option, text) */
+  TN_NOT_FOUND,           /* a file, name or entry that is not there */
+  TN_UNSUPPORTED,         /* meaningful, but this version of Tenon does not do it */
+  TN_OUT_OF_MEMORY,       /* an allocation failed */
+  TN_OUT_OF_RANGE,        /* an index, dimension or number outside of what it may be, found while running */
+  TN_FAILED_PRECONDITION, /* right call, wrong moment or place: an unset input, a CPU that lacks a feature */
+  TN_DATA_LOSS,           /* a file or message is truncated, corrupt or hostile */
+  TN_IO,                  /* the operating system refused to read or write */
+  TN_CANCELLED,           /* the caller asked to stop */
+  TN_INTERNAL             /* a defect of Tenon: please report it */
+} tn_status_code;
+
+typedef struct tn_status tn_status;
+
+/* Creates a status. When even that allocation fails, a static out-of-memory status is returned, so the result is never
+ * NULL. `code` must not be TN_OK. */
+TN_API TN_MUST_USE tn_status *tn_status_create(tn_status_code code, const char *format, ...) TN_PRINTF(2, 3);
+TN_API TN_MUST_USE tn_status *tn_status_create_v(tn_status_code code, const char *format, va_list args);
+
+/* Puts "text: " in front of the message, so that the outermost place comes first ("model.onnx: node "conv1": ..."), and
+ * returns the same status. NULL stays NULL. */
+TN_API TN_MUST_USE tn_status *tn_status_prefix(tn_status *status, const char *format, ...) TN_PRINTF(2, 3);
+
+/* Code and text of a status; TN_OK and "ok" for NULL. The text lives as long as the status. */
+TN_API tn_status_code tn_status_code_of(const tn_status *status);
+TN_API const char *tn_status_message(const tn_status *status);
+/* "invalid argument", "not found", ...: for people, never NULL. */
+TN_API const char *tn_status_code_name(tn_status_code code);
+TN_API void tn_status_free(tn_status *status); /* NULL is fine */
+
+/* ---- allocator -------------------------------------------------------------------------------------------------- */
+
+/* `reallocate(user, NULL, 0, n, align)` allocates, `(user, p, old, n, align)` resizes, `(user, p, old, 0, align)` frees and
+ * returns NULL. `align` is a power of two. NULL from the first two means out of memory, and `p` stays valid then. May be
+ * called from several threads at once. */
+typedef struct tn_allocator {
+  void *(*reallocate)(void *user, void *pointer, size_t old_size, size_t new_size, size_t align);
+  void *user;
+} tn_allocator;
+
+/* ---- logging ---------------------------------------------------------------------------------------------------- */
+
+typedef enum tn_log_level { TN_LOG_DEBUG, TN_LOG_INFO, TN_LOG_WARNING, TN_LOG_ERROR } tn_log_level;
+
+/* Tenon never prints by itself: it calls the sink it was given, from any thread, one whole line without newline at a time. */
+typedef struct tn_log_sink {
+  void (*write)(void *user, tn_log_level level, const char *line);
+  void *user;
+} tn_log_sink;
+
+/* ---- element types ---------------------------------------------------------------------------------------------- */
+
+/* Codes and meaning are DLPack's (DLDataType with lanes = 1): kind in the high byte, bits in the low one. */
+typedef enum tn_dtype {
+  TN_DTYPE_INVALID = 0,
+  TN_I8 = 0x0008, TN_I16 = 0x0010, TN_I32 = 0x0020, TN_I64 = 0x0040,
+  TN_U8 = 0x0108, TN_U16 = 0x0110, TN_U32 = 0x0120, TN_U64 = 0x0140,
+  TN_F16 = 0x0210, TN_F32 = 0x0220, TN_F64 = 0x0240,
+  TN_BF16 = 0x0410,
+  TN_BOOL = 0x0608 /* one byte, 0 or 1 */
+} tn_dtype;
+
+TN_API size_t tn_dtype_size(tn_dtype dtype);      /* bytes per element; 0 for an invalid type */
+TN_API const char *tn_dtype_name(tn_dtype dtype); /* "f32", "i64", "bool", ...; "invalid" */
+TN_API tn_dtype tn_dtype_parse(const char *name); /* the inverse; TN_DTYPE_INVALID when unknown */
+
+TN_API const char *tn_version(void); /* "0.1.0" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,52 @@
+/* Region allocation for the compiler side: everything of one compilation, kernel or candidate is freed at once. */
+#ifndef TENON_BASE_ARENA_H
+#define TENON_BASE_ARENA_H
+
+#include "base/escape.h"
+
+typedef struct tn__arena_block tn__arena_block;
+typedef struct tn__arena_deferred tn__arena_deferred;
+
+typedef struct tn__arena {
+  const tn_allocator *allocator; /* NULL: malloc */
+  tn__escape *escape;            /* where out-of-memory is thrown to; must be set while the arena is allocated from */
+  tn__arena_block *blocks;
+  tn__arena_deferred *deferred;
+  size_t bytes; /* handed out so far, for statistics */
+} tn__arena;
+
+void tn__arena_init(tn__arena *arena, const tn_allocator *allocator, tn__escape *escape);
+/* Runs the deferred calls, last first, and frees every block. The arena may be used again afterwards. */
+void tn__arena_release(tn__arena *arena);
+/* Calls `fn(object)` when the arena is released. */
+void tn__arena_defer(tn__arena *arena, void (*fn)(void *object), void *object);
+
+/* Memory of `size` bytes aligned to 16, zeroed. Never NULL: throws TN_OUT_OF_MEMORY. `size` 0 gives a unique pointer. */
+void *tn__arena_alloc(tn__arena *arena, size_t size);
+/* The same for `count` elements, checked for overflow. */
+void *tn__arena_alloc_array(tn__arena *arena, size_t count, size_t size);
+void *tn__arena_copy(tn__arena *arena, const void *data, size_t size);
+char *tn__arena_strdup(tn__arena *arena, const char *text);
+char *tn__arena_strndup(tn__arena *arena, const char *text, size_t length);
+char *tn__arena_printf(tn__arena *arena, const char *format, ...) TN_PRINTF(2, 3);
+
+#define TN__NEW(arena, type) ((type *)tn__arena_alloc((arena), sizeof(type)))
+#define TN__NEW_ARRAY(arena, count, type) ((type *)tn__arena_alloc_array((arena), (size_t)(count), sizeof(type)))
+
+/* A growing array in an arena. TN__VEC(T) declares the type; push copies the old elements when it grows (doubling), so
+ * pointers into `data` do not survive a push. Zero-initialise. */
+#define TN__VEC(type) \
+  struct {            \
+    type *data;       \
+    int count;        \
+    int capacity;     \
+  }
+#define tn__vec_push(arena, vec, value)                                                                       \
+  do {                                                                                                        \
+    if ((vec)->count == (vec)->capacity)                                                                      \
+      (vec)->data = tn__vec_grow((arena), (vec)->data, (vec)->count, &(vec)->capacity, sizeof(*(vec)->data)); \
+    (vec)->data[(vec)->count++] = (value);                                                                    \
+  } while (0)
+void *tn__vec_grow(tn__arena *arena, void *data, int count, int *capacity, size_t element_size);
+
+#endif

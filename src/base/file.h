@@ -1,0 +1,25 @@
+/* Files: read or map whole, write atomically. Every error names the path and what the system said. */
+#ifndef TENON_BASE_FILE_H
+#define TENON_BASE_FILE_H
+
+#include "tenon/base.h"
+
+typedef struct tn__file_map {
+  const uint8_t *data; /* read-only, page-aligned; a valid pointer even when size is 0 */
+  size_t size;
+  void *handle;
+} tn__file_map;
+
+TN_MUST_USE tn_status *tn__file_map_open(const char *path, tn__file_map *out);
+void tn__file_map_close(tn__file_map *map);
+
+typedef struct tn__bytes {
+  const void *data;
+  size_t size;
+} tn__bytes;
+/* Writes the pieces one after another to a temporary file beside `path`, syncs nothing, and renames it into place: a reader
+ * sees the old file or the whole new one, and a failure or a signal leaves no file of that name half-written. `mode` such as 0644. */
+TN_MUST_USE tn_status *tn__file_write_atomic(const char *path, const tn__bytes *pieces, int count, unsigned mode);
+TN_MUST_USE tn_status *tn__make_directories(const char *path);
+
+#endif

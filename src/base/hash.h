@@ -1,0 +1,30 @@
+/* Hashing: a fast 64-bit one for tables, and a 128-bit content hash for caches and file sections. */
+#ifndef TENON_BASE_HASH_H
+#define TENON_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Mixes `value` into `seed`; both arguments matter in every bit (the finaliser of MurmurHash3). */
+uint64_t tn__hash_mix(uint64_t seed, uint64_t value);
+uint64_t tn__hash_bytes(uint64_t seed, const void *data, size_t size);
+uint64_t tn__hash_string(uint64_t seed, const char *text);
+
+/* Content hash: SHA-256 (FIPS 180-4). Deterministic over machines and versions; collision-resistant, because a cache hit
+ * executes code. */
+typedef struct tn__digest {
+  uint8_t bytes[32];
+} tn__digest;
+typedef struct tn__sha256 {
+  uint32_t state[8];
+  uint64_t length;
+  uint8_t pending[64];
+} tn__sha256;
+void tn__sha256_init(tn__sha256 *hasher);
+void tn__sha256_update(tn__sha256 *hasher, const void *data, size_t size);
+void tn__sha256_update_string(tn__sha256 *hasher, const char *text); /* length first, so that "ab","c" != "a","bc" */
+void tn__sha256_update_u64(tn__sha256 *hasher, uint64_t value);      /* little-endian */
+tn__digest tn__sha256_final(tn__sha256 *hasher);
+void tn__digest_hex(const tn__digest *digest, char out[65]);
+
+#endif
