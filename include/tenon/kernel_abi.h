@@ -1,0 +1,50 @@
+/* The contract between generated code and whoever calls it. Includes nothing but <stdint.h>; stands alone.
+ *
+ * A kernel is one C function. It reads and writes dense row-major buffers, allocates nothing, calls nothing but the
+ * functions of its environment, keeps no state and may run in several threads at once on different buffers. Buffers are
+ * aligned to TN_KERNEL_ALIGNMENT unless the kernel was compiled for less. */
+#ifndef TENON_KERNEL_ABI_H
+#define TENON_KERNEL_ABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_KERNEL_ABI_VERSION 1u
+#define TN_KERNEL_ALIGNMENT 64
+
+/* What a kernel returns. Anything else is a defect. */
+typedef enum tn_kernel_result {
+  TN_KERNEL_OK = 0,
+  TN_KERNEL_INDEX_OUT_OF_RANGE = 1, /* a data-dependent index (gather, scatter, one_hot ...) is outside of its axis */
+  TN_KERNEL_DIVISION_BY_ZERO = 2,   /* integer division or remainder by zero */
+  TN_KERNEL_BAD_VALUE = 3,          /* an operand's value is outside of what the operator allows */
+  TN_KERNEL_CANCELLED = 4           /* the environment's parallel_for was told to stop */
+} tn_kernel_result;
+
+typedef struct tn_kernel_env tn_kernel_env;
+
+/* The body of a parallel loop: runs iterations [begin, end) and returns a tn_kernel_result. */
+typedef int32_t (*tn_kernel_task)(const tn_kernel_env *env, void *closure, int64_t begin, int64_t end);
+
+struct tn_kernel_env {
+  uint32_t version; /* TN_KERNEL_ABI_VERSION */
+  uint32_t size;    /* sizeof(tn_kernel_env) of the caller; later versions only append */
+  /* Runs `task` over [0, count) in pieces, on this thread and perhaps others, and returns when all are done: 0, or the
+   * result of a piece that failed. `closure` is passed through. Pieces are disjoint and cover everything exactly once. */
+  int32_t (*parallel_for)(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count);
+  int32_t thread_count; /* how many threads parallel_for uses at most; at least 1 */
+  int32_t reserved;
+  void *user; /* the caller's own */
+};
+
+/* `buffers`: inputs, then outputs, then one workspace when the kernel's descriptor asks for one. `scalars`: the values of the
+ * kernel's symbolic dimensions in the order of its descriptor. Neither is written to. */
+typedef int32_t (*tn_kernel)(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,29 @@
+/* The pipeline from a scheduled function to what code generators take: one readable list of passes in ir/passes.c, each
+ * with a name, a printed form (--print-after NAME) and a timing; the verifier runs after each in debug builds. */
+#ifndef TENON_IR_PASSES_H
+#define TENON_IR_PASSES_H
+
+#include "ir/stmt.h"
+
+/* Called after each pass; for printing and timing. May be NULL. */
+typedef struct tn__pass_hooks {
+  void (*after)(const char *pass, const tn__func *func, double seconds, void *user);
+  void *user;
+} tn__pass_hooks;
+
+/* lower_blocks: substitutes bindings, turns predicates into if (likely(...)), expands init, drops the blocks.
+ * partition_loops: splits loops at the points where their likely() conditions become always true (interior without conditions
+ *   first, then the tail), never inside vectorised loops; conditions that remain on vectorised loops become masks in codegen.
+ * unroll_loops: expands TN__LOOP_UNROLLED.
+ * hoist_conditions: moves loop-invariant ifs out.
+ * remove_dead: drops stores to allocated buffers that nobody reads, empty loops. */
+tn__func *tn__lower_blocks(tn__ir *ir, const tn__func *func);
+tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func);
+tn__func *tn__unroll_loops(tn__ir *ir, const tn__func *func);
+tn__func *tn__hoist_conditions(tn__ir *ir, const tn__func *func);
+tn__func *tn__remove_dead(tn__ir *ir, const tn__func *func);
+
+/* All of them in order. The result has no blocks, no unrolled loops, and is verified in debug builds. */
+tn__func *tn__lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks);
+
+#endif
