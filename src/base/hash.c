@@ -1,0 +1,35 @@
+#include "base/hash.h"
+
+#include <string.h>
+
+/* fmix64 of MurmurHash3 (Austin Appleby, public domain). */
+static uint64_t finalise(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdULL;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ULL;
+  x ^= x >> 33;
+  return x;
+}
+
+uint64_t tn__hash_mix(uint64_t seed, uint64_t value) {
+  /* The constant keeps (0, 0) from being a fixed point; the rotation keeps seed and value from trading places. */
+  return finalise(((seed << 31) | (seed >> 33)) * 0x9e3779b97f4a7c15ULL + finalise(value + 0x9e3779b97f4a7c15ULL));
+}
+
+static uint64_t load_u64(const uint8_t *p, size_t size) {
+  uint64_t x = 0;
+  for (size_t i = 0; i < size; i++) x |= (uint64_t)p[i] << (8 * i);
+  return x;
+}
+
+uint64_t tn__hash_bytes(uint64_t seed, const void *data, size_t size) {
+  const uint8_t *p = data;
+  uint64_t h = tn__hash_mix(seed, size);
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) h = tn__hash_mix(h, load_u64(p + i, 8));
+  if (i < size) h = tn__hash_mix(h, load_u64(p + i, size - i));
+  return h;
+}
+
+uint64_t tn__hash_string(uint64_t seed, const char *text) { return tn__hash_bytes(seed, text, strlen(text)); }
