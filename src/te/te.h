@@ -1,0 +1,109 @@
+/* Compute declarations: what each element of each output is, and nothing about how it is computed.
+ *
+ * A declaration is a list of stages in topological order. A stage defines one or more tensors of one shape, element by element:
+ *   compute   value[axes]                                        P[i, j] = A[i, j] + 1
+ *   reduce    combiner over reduce axes, starting from identity  C[i, j] = sum(k) A[i, k] * B[k, j]
+ *   scan      one axis runs in order; an element may read its own tensors at earlier positions of that axis
+ *   extern    imperative loop IR that fills its tensors (sort, data-dependent loops); schedules leave it alone
+ * Tensors are buffers of the ir context. Reading outside of a tensor is an error of the declaration: guard with select(), which is lazy.
+ *
+ * Everything lives in the ir context's arena; errors are thrown there. The text form (.te) prints and parses the same structure. */
+#ifndef TENON_TE_TE_H
+#define TENON_TE_TE_H
+
+#include "ir/stmt.h"
+
+#define TN__MAX_RANK 12 /* of tensors and reduce axes in declarations */
+
+typedef struct tn__te tn__te;
+
+typedef struct tn__te_axes {
+  int count;
+  const tn__var *var[TN__MAX_RANK];
+  const tn__expr *index[TN__MAX_RANK]; /* var[i]->self: what values are written in */
+} tn__te_axes;
+
+typedef enum tn__te_stage_kind { TN__TE_COMPUTE, TN__TE_REDUCE, TN__TE_SCAN, TN__TE_EXTERN } tn__te_stage_kind;
+
+/* result[i] and identity[i] for the i-th tensor; result is written over lhs (the accumulated values) and rhs (the new ones). It must be
+ * associative and commutative up to rounding for schedules that reorder (they may only do so when `reorderable`). */
+typedef struct tn__te_combiner {
+  int count;
+  const tn__var *lhs[4], *rhs[4];
+  const tn__expr *result[4], *identity[4];
+  bool reorderable;
+} tn__te_combiner;
+
+typedef enum tn__te_reducer { TN__TE_SUM, TN__TE_PROD, TN__TE_MAX, TN__TE_MIN, TN__TE_ANY /* or */, TN__TE_ALL /* and */ } tn__te_reducer;
+
+typedef struct tn__te_stage {
+  tn__te_stage_kind kind;
+  const char *name;
+  int tensor_count;
+  const tn__buffer *tensors[4];
+  tn__te_axes axes, reduce_axes;
+  const tn__expr *values[4];  /* compute: the elements; reduce: the terms; scan: the elements at positions >= scan_depth */
+  const tn__expr *first[4];   /* scan: the elements at positions < scan_depth of the scan axis */
+  int scan_axis;
+  int64_t scan_depth;
+  const tn__te_combiner *combiner; /* reduce */
+  const tn__stmt *body;            /* extern: reads any earlier tensor, writes every element of its own */
+  int extern_read_count;
+  const tn__buffer *const *extern_reads;
+} tn__te_stage;
+
+tn__te *tn__te_create(tn__ir *ir, const char *name);
+tn__ir *tn__te_ir(const tn__te *te);
+const char *tn__te_name(const tn__te *te);
+
+/* A symbolic dimension, passed to the kernel as a scalar; min 0 unless a greater `min` is known. */
+const tn__var *tn__te_dim(tn__te *te, const char *name, int64_t min);
+const tn__buffer *tn__te_input(tn__te *te, const char *name, tn_dtype dtype, int rank, const tn__expr *const *shape);
+/* Axes over [0, shape[i]); extents of 1 are fine. */
+tn__te_axes tn__te_axes_create(tn__te *te, const char *prefix, int rank, const tn__expr *const *extents);
+
+const tn__buffer *tn__te_compute(tn__te *te, const char *name, const tn__te_axes *axes, const tn__expr *value);
+/* The sum and so on of `term` over `reduce` in term's own dtype. */
+const tn__buffer *tn__te_reduce(tn__te *te, const char *name, const tn__te_axes *axes, const tn__te_axes *reduce,
+                                tn__te_reducer reducer, const tn__expr *term);
+/* With any combiner, one tensor per value; `out` gets combiner->count buffers. */
+void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, const tn__te_axes *reduce,
+                        const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__buffer **out);
+/* argmax (greatest) / argmin over (value, index): ties keep the first index, or the last; NaN wins as in NumPy. */
+const tn__te_combiner *tn__te_arg_combiner(tn__te *te, tn_dtype value_dtype, tn_dtype index_dtype, bool greatest,
+                                           bool last);
+/* Scan: declare the tensors first (they are read in `update`), then define them. */
+void tn__te_scan_declare(tn__te *te, const char *name, const tn__te_axes *axes, const tn_dtype *dtypes, int count,
+                         const tn__buffer **out);
+void tn__te_scan_define(tn__te *te, const tn__te_axes *axes, int scan_axis, int64_t depth, const tn__expr *const *first,
+                        const tn__expr *const *update, const tn__buffer *const *tensors, int count);
+/* Imperative stage: make its tensors with tn__te_extern_tensor, then give the statement. */
+const tn__buffer *tn__te_extern_tensor(tn__te *te, const char *name, tn_dtype dtype, int rank, const tn__expr *const *shape);
+void tn__te_extern(tn__te *te, const char *name, const tn__buffer *const *reads, int read_count,
+                   const tn__buffer *const *writes, int write_count, const tn__stmt *body);
+
+/* Marks a tensor as the next output. A tensor is an output at most once, and an input is never one (copy it). */
+void tn__te_output(tn__te *te, const tn__buffer *tensor);
+
+int tn__te_input_count(const tn__te *te);
+const tn__buffer *tn__te_input_at(const tn__te *te, int index);
+int tn__te_output_count(const tn__te *te);
+const tn__buffer *tn__te_output_at(const tn__te *te, int index);
+int tn__te_stage_count(const tn__te *te);
+const tn__te_stage *tn__te_stage_at(const tn__te *te, int index);
+const tn__te_stage *tn__te_stage_of(const tn__te *te, const tn__buffer *tensor); /* NULL for inputs */
+int tn__te_dim_count(const tn__te *te);
+const tn__var *tn__te_dim_at(const tn__te *te, int index);
+
+/* Prints the .te text form (docs/te.md). */
+void tn__te_print(const tn__te *te, tn__strbuf *out);
+/* Checks types, bounds that can be decided, unbound axes, cycles; the message names the stage. */
+TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
+/* FLOPs (each arithmetic operation of a floating type counts 1, fma 2) as an expression over the dimensions. */
+const tn__expr *tn__te_flops(const tn__te *te);
+
+/* The plain loop nest: stages in order, each one perfect nest of serial loops around one block named like the stage; intermediate
+ * tensors are allocated around everything in workspace scope. Inputs and outputs are the function's parameters, in order. */
+tn__func *tn__te_lower(const tn__te *te);
+
+#endif
