@@ -1,0 +1,135 @@
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/check.h"
+
+static void expect_digest(tn__sha256 *hasher, const char *hex) {
+  tn__digest digest = tn__sha256_final(hasher);
+  char text[65];
+  tn__digest_hex(&digest, text);
+  assert_string_equal(text, hex);
+}
+
+/* The vectors of FIPS 180-4's examples and of NIST's SHA256ShortMsg. */
+static void sha256_vectors(void **state) {
+  static const struct {
+    const char *text, *hex;
+  } vectors[] = {
+      {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+      {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+      {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+       "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+      {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrst"
+       "u",
+       "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
+  };
+  for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+    tn__sha256 hasher;
+    tn__sha256_init(&hasher);
+    tn__sha256_update(&hasher, vectors[i].text, strlen(vectors[i].text));
+    expect_digest(&hasher, vectors[i].hex);
+  }
+}
+
+static void sha256_of_a_million_bytes(void **state) {
+  char *a = malloc(1000000);
+  assert_non_null(a);
+  memset(a, 'a', 1000000);
+  tn__sha256 hasher;
+  tn__sha256_init(&hasher);
+  tn__sha256_update(&hasher, a, 1000000);
+  free(a);
+  expect_digest(&hasher, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+static void sha256_does_not_depend_on_the_pieces(void **state) {
+  uint8_t data[300];
+  for (int i = 0; i < 300; i++) data[i] = (uint8_t)(i * 7);
+  for (size_t length = 0; length <= 300; length += 13) {
+    tn__sha256 whole;
+    tn__sha256_init(&whole);
+    tn__sha256_update(&whole, data, length);
+    tn__digest expected = tn__sha256_final(&whole);
+    for (size_t piece = 1; piece < 140; piece += 3) {
+      tn__sha256 hasher;
+      tn__sha256_init(&hasher);
+      for (size_t i = 0; i < length; i += piece)
+        tn__sha256_update(&hasher, data + i, length - i < piece ? length - i : piece);
+      tn__digest digest = tn__sha256_final(&hasher);
+      assert_memory_equal(digest.bytes, expected.bytes, 32);
+    }
+  }
+}
+
+static void strings_keep_their_borders(void **state) {
+  tn__sha256 a, b;
+  tn__sha256_init(&a);
+  tn__sha256_update_string(&a, "ab");
+  tn__sha256_update_string(&a, "c");
+  tn__sha256_init(&b);
+  tn__sha256_update_string(&b, "a");
+  tn__sha256_update_string(&b, "bc");
+  tn__digest da = tn__sha256_final(&a), db = tn__sha256_final(&b);
+  assert_memory_not_equal(da.bytes, db.bytes, 32);
+}
+
+static void numbers_are_little_endian(void **state) {
+  tn__sha256 a, b;
+  tn__sha256_init(&a);
+  tn__sha256_update_u64(&a, 0x0807060504030201);
+  tn__sha256_init(&b);
+  tn__sha256_update(&b, "\1\2\3\4\5\6\7\10", 8);
+  tn__digest da = tn__sha256_final(&a), db = tn__sha256_final(&b);
+  assert_memory_equal(da.bytes, db.bytes, 32);
+}
+
+static int bit_count(uint64_t x) {
+  int n = 0;
+  for (; x != 0; x &= x - 1) n++;
+  return n;
+}
+
+/* Flipping any one bit of either argument flips about half of the result. */
+static void mix_avalanches(void **state) {
+  for (int bit = 0; bit < 64; bit++) {
+    int by_value = 0, by_seed = 0;
+    for (uint64_t i = 0; i < 64; i++) {
+      uint64_t h = tn__hash_mix(i * 31, i);
+      by_value += bit_count(h ^ tn__hash_mix(i * 31, i ^ UINT64_C(1) << bit));
+      by_seed += bit_count(h ^ tn__hash_mix((i * 31) ^ UINT64_C(1) << bit, i));
+    }
+    assert_in_range(by_value, 64 * 28, 64 * 36);
+    assert_in_range(by_seed, 64 * 28, 64 * 36);
+  }
+  assert_true(tn__hash_mix(1, 2) != tn__hash_mix(2, 1));
+  assert_true(tn__hash_mix(0, 0) != 0);
+}
+
+static void bytes_see_length_and_every_byte(void **state) {
+  char zeros[32] = {0};
+  for (size_t a = 0; a <= 32; a++)
+    for (size_t b = 0; b < a; b++) assert_true(tn__hash_bytes(0, zeros, a) != tn__hash_bytes(0, zeros, b));
+  uint64_t base = tn__hash_bytes(5, zeros, 32);
+  for (int i = 0; i < 32; i++) {
+    zeros[i] = 1;
+    assert_true(tn__hash_bytes(5, zeros, 32) != base);
+    zeros[i] = 0;
+  }
+  assert_true(tn__hash_string(0, "ab") == tn__hash_bytes(0, "ab", 2));
+  assert_true(tn__hash_string(0, "ab") != tn__hash_string(1, "ab"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(sha256_vectors),
+      cmocka_unit_test(sha256_of_a_million_bytes),
+      cmocka_unit_test(sha256_does_not_depend_on_the_pieces),
+      cmocka_unit_test(strings_keep_their_borders),
+      cmocka_unit_test(numbers_are_little_endian),
+      cmocka_unit_test(mix_avalanches),
+      cmocka_unit_test(bytes_see_length_and_every_byte),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
