@@ -1,0 +1,50 @@
+/* ONNX models (opsets 6 to 28 of the default domain, ai.onnx.ml where a row says so) to graphs. */
+#ifndef TENON_IMPORT_ONNX_ONNX_H
+#define TENON_IMPORT_ONNX_ONNX_H
+
+#include "base/hash.h"
+#include "graph/graph.h"
+
+typedef struct tn__dim_binding { /* fixes a symbolic dimension: --dim NAME=N */
+  const char *name;
+  int64_t size;
+} tn__dim_binding;
+
+typedef struct tn__onnx_options {
+  const tn__dim_binding *dims;
+  int dim_count;
+  tn_log_sink log;
+} tn__onnx_options;
+
+/* A model file in memory, checked (wire depth, lengths) and decoded; owns maps of external data until its arena is released. */
+typedef struct tn__onnx_model tn__onnx_model;
+
+/* `path` names the model in messages and locates external data (refused outside its folder, symbolic links included); `data` may be NULL to read
+ * the file, else it is the model's bytes, which must outlive the result. Throws on the arena's escape. */
+tn__onnx_model *tn__onnx_open(tn__arena *arena, const char *path, const void *data, size_t size);
+/* SHA-256 over the model's bytes and all external data it refers to. */
+tn__digest tn__onnx_digest(const tn__onnx_model *model);
+/* Builds the graph. Constants point into the model's memory. All unsupported operators are named in one error (TN_UNSUPPORTED). */
+tn__graph *tn__onnx_import(tn__onnx_model *model, tn__ir *ir, const tn__onnx_options *options);
+
+typedef struct tn__onnx_op_use { /* for `tenon inspect` */
+  const char *domain, *name;
+  int since_version, count;
+  bool supported;
+  const char *why; /* when not */
+} tn__onnx_op_use;
+int tn__onnx_op_uses(tn__onnx_model *model, const tn__onnx_op_use **out);
+int64_t tn__onnx_opset(const tn__onnx_model *model, const char *domain); /* 0 when not imported */
+
+/* An ONNX TensorProto file (".pb"): dtype, shape and dense data into the arena. */
+typedef struct tn__onnx_tensor {
+  const char *name;
+  tn_dtype dtype;
+  int rank;
+  int64_t shape[16];
+  const void *data;
+  size_t size;
+} tn__onnx_tensor;
+tn__onnx_tensor tn__onnx_read_tensor(tn__arena *arena, const char *path);
+
+#endif
