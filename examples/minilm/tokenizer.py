@@ -99,7 +99,7 @@ class Tokenizer:
         return Tokenizer(Path(path).read_text(encoding="utf-8").split("\n")[:-1], max_tokens)
 
     def pieces(self, word):
-        """The longest vocabulary entries that spell `word` from left to right, or [UNK] if there is no such spelling."""
+        """The longest vocabulary entries that spell `word` from left to right, or [UNK] if nothing spells it."""
         if len(word) > MAX_CHARACTERS_PER_WORD:
             return ["[UNK]"]
         found = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pieces of examples/minilm that can be wrong on their own: the tokenizer, the safetensors reader and the export."""
+"""The pieces of examples/minilm that can be wrong on their own: tokenizer, safetensors reader and export."""
 
 import json
 import sys
@@ -149,7 +149,7 @@ class InstalledModelTest(unittest.TestCase):
                          [101, 7592, 1010, 15743, 7668, 1517, 1879, 1755, 7861, 8270, 4667, 2015, 999, 102])
 
     def test_export_agrees_with_the_reference(self):
-        """One layer of the real weights, through onnx's own evaluator: the export and the NumPy network are the same."""
+        """One layer of the real weights through onnx's own evaluator: export and NumPy network are the same."""
         import dataclasses
         from unittest import mock
 

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the ONNX project's own backend suite over the Python binding, through the runner in onnx.backend.test.
+
+Every test of the package either passes or stands in unsupported.txt with the reason why it does not. The run fails
+when an unlisted test fails, and also when a listed test passes, until its line goes. An exception out of the backend is
+a failure whatever its type is, and so is a test that the runner would skip.
+
+Tests run in forked worker processes. A worker that dies or hangs costs the test that it was running, and no other.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+# Set before NumPy comes in: its BLAS would start threads, which a fork does not carry over.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+import onnx.backend.base  # noqa: E402
+import onnx.backend.test  # noqa: E402
+
+LIST = Path(__file__).resolve().with_name("unsupported.txt")
+
+# What the runner calls its categories, what the package calls the kinds, and how many tests of the kind must pass.
+KINDS = {
+    "RealModel": ("real", 9),
+    "PyTorchConvertedModel": ("pytorch-converted", 82),
+    "PyTorchOperatorModel": ("pytorch-operator", 35),
+    "SimpleModel": ("simple", 0),
+    "NodeModel": ("node", 1100),
+}
+MAX_REASON = 200
+
+
+class TenonRep(onnx.backend.base.BackendRep):
+    """A compiled model with the names by which the runner's positional inputs are meant."""
+
+    def __init__(self, compiled, graph):
+        self.compiled = compiled
+        initialized = {tensor.name for tensor in graph.initializer}
+        self.all_inputs = [value.name for value in graph.input]
+        self.free_inputs = [name for name in self.all_inputs if name not in initialized]
+        self.outputs = [value.name for value in graph.output]
+
+    def run(self, inputs, **kwargs):
+        names = self.free_inputs if len(inputs) == len(self.free_inputs) else self.all_inputs
+        if len(inputs) != len(names):
+            raise ValueError(f"the test gives {len(inputs)} inputs, the model takes {len(self.free_inputs)}")
+        # Some of the package's tests give a NumPy scalar where they mean an array without dimensions.
+        arrays = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
+        results = self.compiled.run(dict(zip(names, arrays)))
+        return [results[name] for name in self.outputs]
+
+
+class TenonBackend(onnx.backend.base.Backend):
+    target = None
+    threads = 1
+    folder = None
+
+    @classmethod
+    def prepare(cls, model, device="CPU", **kwargs):
+        import tenon  # Here, in the worker: the parent stays free of threads, and of what may crash.
+
+        path = os.path.join(cls.folder, f"{os.getpid()}.onnx")
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        compiled = tenon.compile(path, target=cls.target, threads=cls.threads, cache=False)
+        return TenonRep(compiled, model.graph)
+
+    @classmethod
+    def supports_device(cls, device):
+        return device == "CPU"
+
+
+class Runner(onnx.backend.test.BackendTest):
+    @classmethod
+    def download_model(cls, model_test, models_dir):
+        raise RuntimeError(f"{model_test.model_name} is not in the onnx package, and tests download nothing")
+
+
+@dataclass(frozen=True)
+class Test:
+    name: str
+    kind: str
+    case: type
+    method: str
+
+
+@dataclass
+class Result:
+    passed: bool
+    seconds: float
+    reason: str = ""
+    details: str = ""
+
+
+def load_tests():
+    """Returns {name: Test}; the names go without the runner's suffix for the device."""
+    with warnings.catch_warnings():
+        # The package computes its expected results as it is imported, some of them on purpose from infinities.
+        warnings.simplefilter("ignore")
+        runner = Runner(TenonBackend, __name__)
+    tests = {}
+    for class_name, case in runner.test_cases.items():
+        category = class_name.removeprefix("OnnxBackend").removesuffix("Test")
+        kind = KINDS[category][0]
+        for method in dir(case):
+            if method.startswith("test_") and method.endswith("_cpu"):
+                name = method.removesuffix("_cpu")
+                if name in tests:
+                    raise RuntimeError(f"two tests are called {name}")
+                tests[name] = Test(name, kind, case, method)
+    return tests
+
+
+def reason_of(error):
+    """One line that says why a test failed, the same for tests that fail for the same reason."""
+    text = str(error).strip()
+    if isinstance(error, AssertionError):
+        facts = [line.strip() for line in text.splitlines() if "difference" in line or "Mismatch" in line]
+        facts = [line for line in facts if not line.startswith("First ")]
+        text = "wrong answer: " + ("; ".join(facts) or " ".join(text.split()))
+    else:
+        text = " ".join(text.split())
+        # The place comes first in Tenon's errors; what it is about follows.
+        text = re.sub(r"^\S*\.onnx: ", "", text)
+        text = re.sub(r"\S*/\d+\.onnx\b", "model.onnx", text)
+        if not text or not type(error).__module__.startswith("tenon"):
+            text = f"{type(error).__name__}: {text}"
+    return text[:MAX_REASON]
+
+
+def run_test(test):
+    """Runs one test in this process, as unittest would."""
+    failure = []
+
+    class Recorder(unittest.TestResult):
+        def addError(self, case, info):
+            failure.append(info)
+
+        addFailure = addError
+
+        def addSkip(self, case, why):
+            failure.append((None, RuntimeError(f"skipped by the runner: {why}"), None))
+
+    start = time.monotonic()
+    output = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(output):
+        warnings.simplefilter("ignore")
+        test.case(test.method).run(Recorder())
+    seconds = time.monotonic() - start
+    if not failure:
+        return Result(True, seconds)
+    details = "".join(traceback.format_exception(*failure[0]))
+    return Result(False, seconds, reason_of(failure[0][1]), details)
+
+
+def work(tests, connection, inherited, log):
+    """The life of a worker: a name comes in, a result goes out."""
+    for other in inherited:
+        other.close()
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    while True:
+        try:
+            name = connection.recv()
+        except EOFError:
+            return
+        os.ftruncate(log, 0)
+        connection.send(run_test(tests[name]))
+
+
+class Worker:
+    """One forked process, what it is doing, and since when."""
+
+    context = multiprocessing.get_context("fork")
+
+    def __init__(self, tests, others):
+        self.log = tempfile.TemporaryFile()
+        self.connection, theirs = self.context.Pipe()
+        inherited = [self.connection, *(other.connection for other in others)]
+        self.process = self.context.Process(target=work, args=(tests, theirs, inherited, self.log.fileno()),
+                                            daemon=True)
+        self.process.start()
+        theirs.close()
+        self.test = None
+
+    def start(self, name):
+        self.test = name
+        self.started = time.monotonic()
+        self.connection.send(name)
+
+    def died(self):
+        """The result of the test during which the process ended."""
+        self.process.join()
+        code = self.process.exitcode
+        how = f"exit status {code}" if code >= 0 else signal.Signals(-code).name
+        self.log.seek(0)
+        return Result(False, time.monotonic() - self.started, f"the process died: {how}",
+                      self.log.read()[-20000:].decode(errors="replace"))
+
+    def stop(self):
+        self.connection.close()
+        self.process.kill()
+        self.process.join()
+        self.log.close()
+
+
+def run_all(tests, names, jobs, timeout, report):
+    """Runs the named tests in `jobs` processes and calls report(name, result) for each as it ends."""
+    pending = list(reversed(names))
+    workers = []
+    try:
+        while pending or any(worker.test for worker in workers):
+            while len(workers) < jobs and pending:
+                workers.append(Worker(tests, workers))
+            for worker in workers:
+                if worker.test is None and pending:
+                    worker.start(pending.pop())
+            busy = [worker for worker in workers if worker.test]
+            wait = max(0.0, min(worker.started + timeout for worker in busy) - time.monotonic())
+            ready = multiprocessing.connection.wait([worker.connection for worker in busy], wait)
+            for worker in busy:
+                result = None
+                if worker.connection in ready:
+                    try:
+                        result, alive = worker.connection.recv(), True
+                    except (EOFError, ConnectionError):
+                        result, alive = worker.died(), False
+                elif time.monotonic() - worker.started >= timeout:
+                    result, alive = Result(False, timeout, f"no answer within {timeout:g} s"), False
+                if result is None:
+                    continue
+                report(worker.test, result)
+                worker.test = None
+                if not alive:
+                    worker.stop()
+                    workers.remove(worker)
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def read_list(path):
+    """Returns {test name: reason} of the list of tests that do not pass."""
+    listed = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, reason = line.partition(" ")
+        if not reason.strip():
+            raise SystemExit(f"{path}:{number}: {name} has no reason")
+        if name in listed:
+            raise SystemExit(f"{path}:{number}: {name} is listed twice")
+        listed[name] = reason.strip()
+    return listed
+
+
+def write_list(path, listed):
+    """Writes the list: the tests of one reason together, the commonest reasons first."""
+    groups = {}
+    for name, reason in listed.items():
+        groups.setdefault(reason, []).append(name)
+    lines = ["# Tests of the ONNX backend suite that do not pass yet, each with its reason. backend_suite.py fails",
+             "# when a test on this list passes: take its line out then. `backend_suite.py --update` rewrites it."]
+    for reason, names in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
+        lines += ["", *(f"{name}  {reason}" for name in sorted(names))]
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+class Progress:
+    """A line on a terminal that says how far the run is; nothing in a pipe."""
+
+    def __init__(self, total):
+        self.total = total
+        self.done = 0
+        self.shown = sys.stderr.isatty()
+
+    def step(self, name):
+        self.done += 1
+        if self.shown:
+            print(f"\r\033[K{self.done}/{self.total} {name}", end="", file=sys.stderr, flush=True)
+
+    def clear(self):
+        if self.shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def judge(results, listed, tests, whole_kinds):
+    """Returns the complaints that make the run fail, as lines."""
+    complaints = []
+    for name, result in sorted(results.items()):
+        if result.passed and name in listed:
+            complaints.append(f"PASSES BUT LISTED  {name}: take its line out of {LIST.name}")
+        elif not result.passed and name not in listed:
+            complaints.append(f"FAILED  {name}: {result.reason}")
+    complaints += [f"UNKNOWN  {name}: listed, but the package has no such test"
+                   for name in sorted(listed) if name not in tests]
+    passed = Counter(tests[name].kind for name, result in results.items() if result.passed)
+    for kind, floor in KINDS.values():
+        if kind in whole_kinds and passed[kind] < floor:
+            complaints.append(f"TOO FEW  {kind}: {passed[kind]} passed, at least {floor} must")
+    return complaints
+
+
+def summarize(results, tests, listed, seconds):
+    for kind, _ in KINDS.values():
+        of_kind = [result.passed for name, result in results.items() if tests[name].kind == kind]
+        if of_kind:
+            print(f"  {kind:<18} {sum(of_kind):>5} of {len(of_kind)} pass")
+    passed = sum(result.passed for result in results.values())
+    known = sum(not result.passed and name in listed for name, result in results.items())
+    print(f"{passed} passed, {len(results) - passed - known} failed, {known} listed as unsupported, "
+          f"in {seconds:.0f} s")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--filter", metavar="REGEX", help="run only the tests whose name matches")
+    parser.add_argument("--kind", action="append", choices=[kind for kind, _ in KINDS.values()],
+                        help="run only this kind (may be repeated)")
+    parser.add_argument("--target", help="compile for this target instead of this machine")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each compiled model (%(default)s)")
+    parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)),
+                        help="worker processes (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds that one test may take (%(default)s)")
+    parser.add_argument("--update", action="store_true",
+                        help=f"rewrite {LIST.name} for the tests that were run; the floors of the kinds still hold")
+    parser.add_argument("--list", type=Path, default=LIST, help="the list of tests that do not pass")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every test's result to a file")
+    parser.add_argument("--reasons", action="store_true", help="count the reasons of all failures, listed or not")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N tests that took longest")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the traceback of each failure")
+    arguments = parser.parse_args()
+    if arguments.jobs < 1 or arguments.timeout <= 0:
+        parser.error("--jobs and --timeout must be positive")
+    return arguments
+
+
+def print_extras(arguments, results):
+    if arguments.slowest:
+        for name, result in sorted(results.items(), key=lambda item: -item[1].seconds)[: arguments.slowest]:
+            print(f"  {result.seconds:7.2f} s  {name}")
+    if arguments.reasons:
+        counts = Counter(result.reason for result in results.values() if not result.passed)
+        for reason, count in counts.most_common():
+            print(f"  {count:>5}  {reason}")
+    if arguments.json:
+        rows = {name: {"passed": result.passed, "seconds": round(result.seconds, 4), "reason": result.reason}
+                for name, result in sorted(results.items())}
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def main():
+    arguments = parse_arguments()
+    if importlib.util.find_spec("tenon") is None:
+        print("backend_suite.py: the Python module tenon is missing; `./dev test` builds it, `pip install .` installs it",
+              file=sys.stderr)
+        return 2
+    listed = read_list(arguments.list) if arguments.list.exists() else {}
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tenon-suite-") as folder:
+        # The runner keeps the light models' data under this folder; by default it would be the home folder.
+        os.environ["ONNX_HOME"] = folder
+        os.environ.pop("ONNX_MODELS", None)
+        TenonBackend.folder = folder
+        TenonBackend.target = arguments.target
+        TenonBackend.threads = arguments.threads
+        tests = load_tests()
+        kinds = [kind for kind, _ in KINDS.values() if not arguments.kind or kind in arguments.kind]
+        names = [test.name for kind in kinds for test in tests.values()
+                 if test.kind == kind and (not arguments.filter or re.search(arguments.filter, test.name))]
+        if not names:
+            print("backend_suite.py: no test matches", file=sys.stderr)
+            return 2
+
+        results = {}
+        progress = Progress(len(names))
+
+        def report(name, result):
+            results[name] = result
+            progress.step(name)
+            if not result.passed and name not in listed and not arguments.update:
+                progress.clear()
+                print(f"FAILED  {name}: {result.reason}", flush=True)
+            if not result.passed and arguments.verbose:
+                progress.clear()
+                print(result.details, flush=True)
+
+        run_all(tests, names, arguments.jobs, arguments.timeout, report)
+        progress.clear()
+
+    if arguments.update:
+        kept = {name: reason for name, reason in listed.items() if name in tests and name not in results}
+        listed = kept | {name: result.reason for name, result in results.items() if not result.passed}
+        write_list(arguments.list, listed)
+    complaints = judge(results, listed, tests, [] if arguments.filter else kinds)
+    print_extras(arguments, results)
+    if complaints:
+        print(f"\nwhat makes this run fail ({len(complaints)}):")
+        print("\n".join(complaints))
+    summarize(results, tests, listed, time.monotonic() - start)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
