@@ -374,8 +374,8 @@ def print_extras(arguments, results):
 def main():
     arguments = parse_arguments()
     if importlib.util.find_spec("tenon") is None:
-        print("backend_suite.py: the Python module tenon is missing; `./dev test` builds it, `pip install .` installs it",
-              file=sys.stderr)
+        print("backend_suite.py: the Python module tenon is missing; `./dev test` builds it, and `pip install .` "
+              "installs it", file=sys.stderr)
         return 2
     listed = read_list(arguments.list) if arguments.list.exists() else {}
     start = time.monotonic()
