@@ -6,12 +6,50 @@
 
 typedef enum tn__arch { TN__ARCH_X86_64, TN__ARCH_AARCH64 } tn__arch;
 
-/* Features that Tenon's generated code depends on, as bits; the names are LLVM's (one table in target.c: bit, LLVM name, arch, how
- * cpuid or the auxiliary vector tells). */
+/* Features that Tenon's generated code depends on, as bits; the names are LLVM's. One table in target.c holds for each bit: name,
+ * architecture, the features it implies; one in host.c how cpuid or the auxiliary vector tells. Bits of different
+ * architectures overlap. They are written into executables: append only. */
 typedef uint64_t tn__features;
 
+#define TN__FEATURE(bit) ((tn__features)1 << (bit))
+/* x86-64; SSE and SSE2 belong to the architecture */
+#define TN__X86_SSE3 TN__FEATURE(0)
+#define TN__X86_SSSE3 TN__FEATURE(1)
+#define TN__X86_SSE41 TN__FEATURE(2)
+#define TN__X86_SSE42 TN__FEATURE(3)
+#define TN__X86_POPCNT TN__FEATURE(4)
+#define TN__X86_AVX TN__FEATURE(5)
+#define TN__X86_AVX2 TN__FEATURE(6)
+#define TN__X86_FMA TN__FEATURE(7)
+#define TN__X86_F16C TN__FEATURE(8)
+#define TN__X86_BMI TN__FEATURE(9)
+#define TN__X86_BMI2 TN__FEATURE(10)
+#define TN__X86_LZCNT TN__FEATURE(11)
+#define TN__X86_MOVBE TN__FEATURE(12)
+#define TN__X86_AVX512F TN__FEATURE(13)
+#define TN__X86_AVX512BW TN__FEATURE(14)
+#define TN__X86_AVX512CD TN__FEATURE(15)
+#define TN__X86_AVX512DQ TN__FEATURE(16)
+#define TN__X86_AVX512VL TN__FEATURE(17)
+#define TN__X86_AVX512BF16 TN__FEATURE(18)
+#define TN__X86_AVX512VNNI TN__FEATURE(19)
+#define TN__X86_AVX512FP16 TN__FEATURE(20)
+#define TN__X86_AMX_TILE TN__FEATURE(21)
+#define TN__X86_AMX_BF16 TN__FEATURE(22)
+#define TN__X86_AMX_INT8 TN__FEATURE(23)
+/* AArch64; NEON belongs to every target, as a bit, so that no feature set is empty */
+#define TN__ARM_NEON TN__FEATURE(0)
+#define TN__ARM_FULLFP16 TN__FEATURE(1)
+#define TN__ARM_DOTPROD TN__FEATURE(2)
+#define TN__ARM_BF16 TN__FEATURE(3)
+#define TN__ARM_I8MM TN__FEATURE(4)
+#define TN__ARM_SVE TN__FEATURE(5) /* detected and named; vectors are NEON's */
+
 typedef struct tn__target {
-  char name[64]; /* canonical text: reads back as the same target: "x86-64-v3", "aarch64", or "x86-64-v4+avx512bf16,..." */
+  /* Canonical text: the largest baseline that the features hold, then the others that no listed one implies, in the table's
+   * order: "x86-64-v3", "aarch64", "x86-64-v4+avx512bf16+avx512vnni". Reads back as the same arch, features and
+   * vectors; caches and cores of a text are typical ones, not this machine's: whoever caches what depends on them hashes the fields. */
+  char name[256];
   tn__arch arch;
   tn__features features;
   int vector_bytes;     /* 16, 32 or 64: the width kernels use */
@@ -21,16 +59,28 @@ typedef struct tn__target {
 } tn__target;
 
 /* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches; each may be followed
- * by "+feature" or "-feature" items ("x86-64-v3+avx512f"). Unknown names are TN_INVALID_ARGUMENT and list what is known. */
+ * by "+feature" or "-feature" items ("x86-64-v3+avx512f"), read from left to right: adding brings what the feature implies,
+ * taking away takes what implies it. Unknown names are TN_INVALID_ARGUMENT and list what is known. */
 TN_MUST_USE tn_status *tn__target_parse(const char *text, tn__target *out);
-/* Features of `needed` that `have` lacks, as "avx512f, avx512vl" into `text` (truncated with "..." if it does not fit); false if none. */
+/* Features of `needed` that `have` lacks, as "avx512f, avx512vl" into `text` (truncated with "..." if it does not fit); false if none.
+ * A bit that this version has no name for is missing, as "feature 40". */
 bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size);
 /* LLVM's spelling of triple, cpu and features ("+avx2,+fma"); the strings are NUL-terminated in the caller's arrays. */
 void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], char features[1024]);
-tn__features tn__host_features(void); /* 0 on an unknown architecture */
+const char *tn__arch_name(tn__arch arch); /* "x86-64", "aarch64" */
+
+/* ---- this machine ------------------------------------------------------------------------------------------------ */
+
+/* What the CPU has and the operating system saves on a task switch; 0 on an unknown architecture. */
+tn__features tn__host_features(void);
 tn__arch tn__host_arch(void);
+/* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it is. */
+void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3);
 /* Threads to use by default: cores of the affinity mask, limited by the cgroup's CPU quota (v1 and v2), at least 1. */
 int tn__default_thread_count(void);
+/* The tightest CPU quota of this process's cgroup and its parents, in whole CPUs, rounded up; 0: no limit. `root` goes in front of
+ * /proc and /sys: "" for this machine. */
+int tn__cgroup_cpu_limit(const char *root);
 
 /* Where a value lives and for what it is compiled (TVM's VirtualDevice): device type and id are DLPack's. Partly known while planning;
  * -1, NULL mean unknown. */

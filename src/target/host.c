@@ -1,0 +1,162 @@
+/* What this machine has: CPU features from cpuid with the operating system's consent (xgetbv), or from the auxiliary vector;
+ * caches from sysfs, else cpuid. No LLVM: the runtime asks too. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "target/target.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+#if defined(__x86_64__)
+
+enum { EAX, EBX, ECX, EDX };
+/* XCR0 bits: which register state the operating system saves (Intel SDM vol. 1, 13.3). */
+#define XCR0_AVX 0x6u
+#define XCR0_AVX512 0xe6u
+#define XCR0_AMX 0x60000u
+
+typedef struct cpuid_row {
+  tn__features bit;
+  uint32_t leaf, subleaf;
+  int reg, position;
+  uint32_t xcr0;
+} cpuid_row;
+
+static const cpuid_row cpuid_rows[] = {
+    {TN__X86_SSE3, 1, 0, ECX, 0, 0},
+    {TN__X86_SSSE3, 1, 0, ECX, 9, 0},
+    {TN__X86_FMA, 1, 0, ECX, 12, XCR0_AVX},
+    {TN__X86_SSE41, 1, 0, ECX, 19, 0},
+    {TN__X86_SSE42, 1, 0, ECX, 20, 0},
+    {TN__X86_MOVBE, 1, 0, ECX, 22, 0},
+    {TN__X86_POPCNT, 1, 0, ECX, 23, 0},
+    {TN__X86_AVX, 1, 0, ECX, 28, XCR0_AVX},
+    {TN__X86_F16C, 1, 0, ECX, 29, XCR0_AVX},
+    {TN__X86_BMI, 7, 0, EBX, 3, 0},
+    {TN__X86_AVX2, 7, 0, EBX, 5, XCR0_AVX},
+    {TN__X86_BMI2, 7, 0, EBX, 8, 0},
+    {TN__X86_AVX512F, 7, 0, EBX, 16, XCR0_AVX512},
+    {TN__X86_AVX512DQ, 7, 0, EBX, 17, XCR0_AVX512},
+    {TN__X86_AVX512CD, 7, 0, EBX, 28, XCR0_AVX512},
+    {TN__X86_AVX512BW, 7, 0, EBX, 30, XCR0_AVX512},
+    {TN__X86_AVX512VL, 7, 0, EBX, 31, XCR0_AVX512},
+    {TN__X86_AVX512VNNI, 7, 0, ECX, 11, XCR0_AVX512},
+    {TN__X86_AMX_BF16, 7, 0, EDX, 22, XCR0_AMX},
+    {TN__X86_AVX512FP16, 7, 0, EDX, 23, XCR0_AVX512},
+    {TN__X86_AMX_TILE, 7, 0, EDX, 24, XCR0_AMX},
+    {TN__X86_AMX_INT8, 7, 0, EDX, 25, XCR0_AMX},
+    {TN__X86_AVX512BF16, 7, 1, EAX, 5, XCR0_AVX512},
+    {TN__X86_LZCNT, 0x80000001u, 0, ECX, 5, 0},
+};
+
+static uint32_t read_xcr0(void) {
+  uint32_t r[4] = {0};
+  if (!__get_cpuid(1, &r[EAX], &r[EBX], &r[ECX], &r[EDX]) || !(r[ECX] & (1u << 27))) return 0; /* no OSXSAVE */
+  uint32_t low, high;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+tn__features tn__host_features(void) {
+  tn__features found = 0;
+  uint32_t xcr0 = read_xcr0();
+  for (size_t i = 0; i < sizeof(cpuid_rows) / sizeof(cpuid_rows[0]); i++) {
+    const cpuid_row *row = &cpuid_rows[i];
+    uint32_t r[4] = {0};
+    if ((xcr0 & row->xcr0) != row->xcr0) continue;
+    if (!__get_cpuid_count(row->leaf, row->subleaf, &r[EAX], &r[EBX], &r[ECX], &r[EDX])) continue;
+    if (r[row->reg] & (1u << row->position)) found |= row->bit;
+  }
+  return found;
+}
+
+tn__arch tn__host_arch(void) { return TN__ARCH_X86_64; }
+
+static void set_level(int level, int64_t bytes, int64_t *l1, int64_t *l2, int64_t *l3) {
+  if (bytes <= 0) return;
+  if (level == 1) *l1 = bytes;
+  if (level == 2) *l2 = bytes;
+  if (level == 3) *l3 = bytes;
+}
+
+/* Deterministic cache parameters: leaf 4 (Intel), or the same layout at leaf 0x8000001d (AMD). */
+static bool cpuid_caches(int64_t *l1, int64_t *l2, int64_t *l3) {
+  static const uint32_t leaves[2] = {4, 0x8000001du};
+  bool found = false;
+  for (int which = 0; which < 2 && !found; which++) {
+    for (uint32_t i = 0; i < 16; i++) {
+      uint32_t a = 0, b = 0, c = 0, d = 0;
+      if (!__get_cpuid_count(leaves[which], i, &a, &b, &c, &d) || (a & 31) == 0) break;
+      if ((a & 31) == 2) continue; /* instructions */
+      int64_t bytes = (int64_t)((b >> 22) + 1) * ((b >> 12 & 0x3ff) + 1) * ((b & 0xfff) + 1) * ((int64_t)c + 1);
+      set_level((int)(a >> 5 & 7), bytes, l1, l2, l3);
+      found = true;
+    }
+  }
+  return found;
+}
+
+#elif defined(__aarch64__)
+
+/* Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h). */
+tn__features tn__host_features(void) {
+  unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
+  const unsigned long half = (1ul << 9) | (1ul << 10); /* FPHP and ASIMDHP */
+  tn__features found = 0;
+  if (cap & (1ul << 1)) found |= TN__ARM_NEON;
+  if ((cap & half) == half) found |= TN__ARM_FULLFP16;
+  if (cap & (1ul << 20)) found |= TN__ARM_DOTPROD;
+  if (cap & (1ul << 22)) found |= TN__ARM_SVE;
+  if (cap2 & (1ul << 13)) found |= TN__ARM_I8MM;
+  if (cap2 & (1ul << 14)) found |= TN__ARM_BF16;
+  return found;
+}
+
+tn__arch tn__host_arch(void) { return TN__ARCH_AARCH64; }
+static bool cpuid_caches(int64_t *l1, int64_t *l2, int64_t *l3) { return false; }
+
+#else
+#error "Tenon runs on x86-64 and AArch64"
+#endif
+
+static bool read_line(const char *path, char *line, int size) {
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return false;
+  bool ok = fgets(line, size, file) != NULL;
+  fclose(file);
+  return ok;
+}
+
+/* "48K", "2048K", "32M" */
+static int64_t parse_size(const char *text) {
+  char *end;
+  long long n = strtoll(text, &end, 10);
+  if (n <= 0 || n > 1 << 30) return 0;
+  return *end == 'K' ? n << 10 : *end == 'M' ? n << 20 : n;
+}
+
+void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3) {
+  bool found = false;
+  for (int i = 0; i < 16; i++) {
+    char path[512], line[64];
+    const char *folder = "/sys/devices/system/cpu/cpu0/cache";
+    snprintf(path, sizeof(path), "%s%s/index%d/type", root, folder, i);
+    if (!read_line(path, line, sizeof(line))) break;
+    if (line[0] == 'I') continue; /* Instruction; the others are Data and Unified */
+    snprintf(path, sizeof(path), "%s%s/index%d/level", root, folder, i);
+    if (!read_line(path, line, sizeof(line))) continue;
+    int level = atoi(line);
+    snprintf(path, sizeof(path), "%s%s/index%d/size", root, folder, i);
+    if (!read_line(path, line, sizeof(line))) continue;
+    int64_t bytes = parse_size(line);
+    if (bytes <= 0 || level < 1 || level > 3) continue;
+    *(level == 1 ? l1 : level == 2 ? l2 : l3) = bytes;
+    found = true;
+  }
+  if (!found && root[0] == '\0') cpuid_caches(l1, l2, l3);
+}

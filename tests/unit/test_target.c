@@ -1,0 +1,210 @@
+#include "target/target.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "unit/check.h"
+
+static tn__target parsed(const char *text) {
+  tn__target target;
+  check_ok(tn__target_parse(text, &target));
+  return target;
+}
+
+static void names_are_canonical(void **state) {
+  static const char *const cases[][2] = {
+      {"x86-64", "x86-64"},
+      {"x86-64-v2", "x86-64-v2"},
+      {"x86-64-v3", "x86-64-v3"},
+      {"x86-64-v4", "x86-64-v4"},
+      {"aarch64", "aarch64"},
+      {"aarch64+i8mm+bf16", "aarch64+bf16+i8mm"},
+      {"aarch64+sve", "aarch64+sve"},
+      {"x86-64-v3+avx512f", "x86-64-v3+avx512f"},
+      {"x86-64-v3+avx512bw+avx512cd+avx512dq+avx512vl", "x86-64-v4"},
+      {"x86-64-v4+avx512vnni+avx512bf16", "x86-64-v4+avx512bf16+avx512vnni"},
+      {"x86-64-v4+amx-bf16+amx-tile", "x86-64-v4+amx-bf16"},
+      {"x86-64-v4-avx512f", "x86-64-v3"},
+      {"x86-64-v4-avx512f+avx512f", "x86-64-v3+avx512f"},
+      {"x86-64-v3-fma", "x86-64-v2+avx2+f16c+bmi+bmi2+lzcnt+movbe"},
+      {"x86-64-v2-sse3", "x86-64+popcnt"},
+      {"x86-64+avx", "x86-64-v2+avx"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    tn__target target = parsed(cases[i][0]), again = parsed(target.name);
+    assert_string_equal(target.name, cases[i][1]);
+    assert_memory_equal(&target.features, &again.features, sizeof(target.features));
+    assert_string_equal(again.name, target.name);
+  }
+}
+
+static void vectors_follow_features(void **state) {
+  assert_int_equal(parsed("x86-64-v2").vector_bytes, 16);
+  assert_int_equal(parsed("x86-64-v2").vector_registers, 16);
+  assert_int_equal(parsed("x86-64-v3").vector_bytes, 32);
+  assert_int_equal(parsed("x86-64-v3").vector_registers, 16);
+  assert_int_equal(parsed("x86-64-v4").vector_bytes, 64);
+  assert_int_equal(parsed("x86-64-v4").vector_registers, 32);
+  assert_int_equal(parsed("aarch64+sve").vector_bytes, 16);
+  assert_int_equal(parsed("aarch64").vector_registers, 32);
+}
+
+static void native_reads_back(void **state) {
+  tn__target native = parsed(NULL), again = parsed(native.name);
+  assert_true(native.arch == again.arch && native.features == again.features);
+  assert_int_equal(native.vector_bytes, again.vector_bytes);
+  assert_true(native.l1_bytes >= 8 << 10 && native.l2_bytes > native.l1_bytes && native.cores >= 1);
+  char missing[64];
+  assert_false(tn__target_missing(native.arch, native.features, tn__host_features(), missing, sizeof(missing)));
+  assert_string_equal(missing, "");
+}
+
+static void errors_say_what_is_known(void **state) {
+  tn__target target;
+  check_fails(
+      tn__target_parse("riscv64", &target), TN_INVALID_ARGUMENT,
+      "unknown target \"riscv64\"; known are native, aarch64, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, each with "
+      "+feature and -feature items");
+  check_fails(tn__target_parse("", &target), TN_INVALID_ARGUMENT,
+              "unknown target \"\"; known are native, aarch64, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, each with "
+              "+feature and -feature items");
+  check_fails(
+      tn__target_parse("aarch64+avx2", &target), TN_INVALID_ARGUMENT,
+      "target \"aarch64+avx2\": unknown feature at \"+avx2\"; aarch64 has neon, fullfp16, dotprod, bf16, i8mm, sve");
+  check_fails(tn__target_parse("aarch64-neon", &target), TN_INVALID_ARGUMENT,
+              "target \"aarch64-neon\": aarch64 without neon is not supported");
+  tn_status *status = tn__target_parse("x86-64-v5", &target);
+  assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+  assert_non_null(
+      strstr(tn_status_message(status), "target \"x86-64-v5\": unknown feature at \"-v5\"; x86-64 has sse3, "));
+  tn_status_free(status);
+  status = tn__target_parse("x86-64-v3+", &target);
+  assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+  tn_status_free(status);
+}
+
+static void missing_features_are_named(void **state) {
+  char text[64], tiny[12];
+  tn__features v4 = parsed("x86-64-v4+avx512bf16").features, v3 = parsed("x86-64-v3").features;
+  assert_true(tn__target_missing(TN__ARCH_X86_64, v4, v3, text, sizeof(text)));
+  assert_string_equal(text, "avx512f, avx512bw, avx512cd, avx512dq, avx512vl, avx512bf16");
+  assert_false(tn__target_missing(TN__ARCH_X86_64, v3, v4, text, sizeof(text)));
+  assert_true(tn__target_missing(TN__ARCH_X86_64, v4, v3, tiny, sizeof(tiny)));
+  assert_string_equal(tiny, "avx512f...");
+  assert_true(tn__target_missing(TN__ARCH_AARCH64, TN__FEATURE(40), ~TN__FEATURE(40), text, sizeof(text)));
+  assert_string_equal(text, "feature 40");
+}
+
+static void llvm_spelling(void **state) {
+  char triple[64], cpu[32], features[1024];
+  tn__target target = parsed("x86-64-v3");
+  tn__target_llvm(&target, triple, cpu, features);
+  assert_string_equal(triple, "x86_64-unknown-linux-gnu");
+  assert_string_equal(cpu, "x86-64-v3");
+  assert_string_equal(features, "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe");
+  target = parsed("aarch64+dotprod");
+  tn__target_llvm(&target, triple, cpu, features);
+  assert_string_equal(triple, "aarch64-unknown-linux-gnu");
+  assert_string_equal(cpu, "generic");
+  assert_string_equal(features, "+neon,+dotprod");
+}
+
+/* ---- quotas and caches, on made-up machines ---------------------------------------------------------------------- */
+
+static void put(const char *root, const char *path, const char *text) {
+  char full[512];
+  snprintf(full, sizeof(full), "%s%s", root, path);
+  *strrchr(full, '/') = '\0';
+  check_ok(tn__make_directories(full));
+  snprintf(full, sizeof(full), "%s%s", root, path);
+  tn__bytes piece = {text, strlen(text)};
+  check_ok(tn__file_write_atomic(full, &piece, 1, 0644));
+}
+
+static void remove_tree(const char *root) {
+  char command[128];
+  snprintf(command, sizeof(command), "rm -rf '%s'", root);
+  assert_int_equal(system(command), 0);
+}
+
+static void quota_of_cgroup_v2(void **state) {
+  char root[] = "/tmp/tenon-target-XXXXXX";
+  assert_non_null(mkdtemp(root));
+  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  put(root, "/proc/self/cgroup", "0::/a/b\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  put(root, "/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  put(root, "/sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 3);
+  put(root, "/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 1);
+  put(root, "/proc/self/cgroup", "0::/elsewhere\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  put(root, "/sys/fs/cgroup/cpu.max", "200000 100000\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 2);
+  remove_tree(root);
+}
+
+static void quota_of_cgroup_v1(void **state) {
+  char root[] = "/tmp/tenon-target-XXXXXX";
+  assert_non_null(mkdtemp(root));
+  put(root, "/proc/self/cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/job/one\n1:name=systemd:/\n");
+  put(root, "/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
+  put(root, "/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  put(root, "/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "400000\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 4);
+  put(root, "/proc/self/cgroup", "5:cpuset:/x\n4:cpuacct,cpus:/job/one\n");
+  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  remove_tree(root);
+}
+
+static void caches_from_sysfs(void **state) {
+  char root[] = "/tmp/tenon-target-XXXXXX";
+  assert_non_null(mkdtemp(root));
+  static const char *const rows[][3] = {
+      {"Data", "1", "48K"}, {"Instruction", "1", "32K"}, {"Unified", "2", "2048K"}, {"Unified", "3", "32M"}};
+  for (int i = 0; i < 4; i++) {
+    static const char *const names[3] = {"type", "level", "size"};
+    for (int j = 0; j < 3; j++) {
+      char path[128];
+      snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/%s", i, names[j]);
+      put(root, path, rows[i][j]);
+    }
+  }
+  int64_t l1 = 1, l2 = 2, l3 = 3;
+  tn__host_caches("/nonexistent", &l1, &l2, &l3);
+  assert_true(l1 == 1 && l2 == 2 && l3 == 3);
+  tn__host_caches(root, &l1, &l2, &l3);
+  assert_true(l1 == 48 << 10 && l2 == 2048 << 10 && l3 == 32 << 20);
+  remove_tree(root);
+}
+
+static void threads_follow_affinity(void **state) {
+  cpu_set_t before, one;
+  assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+  int all = tn__default_thread_count();
+  assert_true(all >= 1 && all <= CPU_COUNT(&before));
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+  int limited = tn__default_thread_count();
+  assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+  assert_int_equal(limited, 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_are_canonical),        cmocka_unit_test(vectors_follow_features),
+      cmocka_unit_test(native_reads_back),          cmocka_unit_test(errors_say_what_is_known),
+      cmocka_unit_test(missing_features_are_named), cmocka_unit_test(llvm_spelling),
+      cmocka_unit_test(quota_of_cgroup_v2),         cmocka_unit_test(quota_of_cgroup_v1),
+      cmocka_unit_test(caches_from_sysfs),          cmocka_unit_test(threads_follow_affinity),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
