@@ -67,9 +67,9 @@ TN_API void tn_status_free(tn_status *status); /* NULL is fine */
 
 /* ---- allocator -------------------------------------------------------------------------------------------------- */
 
-/* `reallocate(user, NULL, 0, n, align)` allocates, `(user, p, old, n, align)` resizes, `(user, p, old, 0, align)` frees and
- * returns NULL. `align` is a power of two. NULL from the first two means out of memory, and `p` stays valid then. May be
- * called from several threads at once. */
+/* `reallocate(user, NULL, 0, n, align)` allocates, `(user, p, old, n, align)` resizes, `(user, p, old, 0, align)` frees
+ * and returns NULL. `align` is a power of two. NULL from the first two means out of memory, and `p` stays valid then.
+ * May be called from several threads at once. */
 typedef struct tn_allocator {
   void *(*reallocate)(void *user, void *pointer, size_t old_size, size_t new_size, size_t align);
   void *user;
@@ -79,7 +79,8 @@ typedef struct tn_allocator {
 
 typedef enum tn_log_level { TN_LOG_DEBUG, TN_LOG_INFO, TN_LOG_WARNING, TN_LOG_ERROR } tn_log_level;
 
-/* Tenon never prints by itself: it calls the sink it was given, from any thread, one whole line without newline at a time. */
+/* Tenon never prints by itself: it calls the sink it was given, from any thread, one whole line without newline at a
+ * time. */
 typedef struct tn_log_sink {
   void (*write)(void *user, tn_log_level level, const char *line);
   void *user;
@@ -90,9 +91,17 @@ typedef struct tn_log_sink {
 /* Codes and meaning are DLPack's (DLDataType with lanes = 1): kind in the high byte, bits in the low one. */
 typedef enum tn_dtype {
   TN_DTYPE_INVALID = 0,
-  TN_I8 = 0x0008, TN_I16 = 0x0010, TN_I32 = 0x0020, TN_I64 = 0x0040,
-  TN_U8 = 0x0108, TN_U16 = 0x0110, TN_U32 = 0x0120, TN_U64 = 0x0140,
-  TN_F16 = 0x0210, TN_F32 = 0x0220, TN_F64 = 0x0240,
+  TN_I8 = 0x0008,
+  TN_I16 = 0x0010,
+  TN_I32 = 0x0020,
+  TN_I64 = 0x0040,
+  TN_U8 = 0x0108,
+  TN_U16 = 0x0110,
+  TN_U32 = 0x0120,
+  TN_U64 = 0x0140,
+  TN_F16 = 0x0210,
+  TN_F32 = 0x0220,
+  TN_F64 = 0x0240,
   TN_BF16 = 0x0410,
   TN_BOOL = 0x0608 /* one byte, 0 or 1 */
 } tn_dtype;

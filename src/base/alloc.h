@@ -1,4 +1,5 @@
-/* Checked allocation through a tn_allocator, for code that returns statuses (the runtime and the public API objects). */
+/* Checked allocation through a tn_allocator, for code that returns statuses (the runtime and the public API objects).
+ */
 #ifndef TENON_BASE_ALLOC_H
 #define TENON_BASE_ALLOC_H
 
@@ -13,10 +14,10 @@ void *tn__realloc(const tn_allocator *allocator, void *pointer, size_t old_size,
 bool tn__mul_overflow_i64(int64_t a, int64_t b, int64_t *out); /* true on overflow */
 bool tn__add_overflow_i64(int64_t a, int64_t b, int64_t *out);
 
-#define TN_RETURN_IF_ERROR(expression)            \
-  do {                                            \
-    tn_status *tn__status_ = (expression);        \
-    if (tn__status_ != NULL) return tn__status_;  \
+#define TN_RETURN_IF_ERROR(expression)           \
+  do {                                           \
+    tn_status *tn__status_ = (expression);       \
+    if (tn__status_ != NULL) return tn__status_; \
   } while (0)
 
 #endif

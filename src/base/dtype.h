@@ -5,7 +5,7 @@
 #include "tenon/base.h"
 
 float tn__f16_to_f32(uint16_t bits);
-uint16_t tn__f32_to_f16(float value); /* round to nearest even; overflow to infinity; NaN stays NaN */
+uint16_t tn__f32_to_f16(float value);  /* round to nearest even; overflow to infinity; NaN stays NaN */
 uint16_t tn__f64_to_f16(double value); /* directly, without double rounding */
 float tn__bf16_to_f32(uint16_t bits);
 uint16_t tn__f32_to_bf16(float value); /* round to nearest even; NaN stays NaN */
@@ -15,7 +15,8 @@ static inline int tn__dtype_bits(tn_dtype t) { return t == TN_BOOL ? 1 : (int)(t
 static inline bool tn__dtype_is_float(tn_dtype t) { return (t >> 8) == 2 || (t >> 8) == 4; }
 static inline bool tn__dtype_is_signed(tn_dtype t) { return (t >> 8) == 0 && t != TN_DTYPE_INVALID; }
 static inline bool tn__dtype_is_unsigned(tn_dtype t) { return (t >> 8) == 1; }
-static inline bool tn__dtype_is_int(tn_dtype t) { return tn__dtype_is_signed(t) || tn__dtype_is_unsigned(t); } /* not bool */
+/* Bool is not one. */
+static inline bool tn__dtype_is_int(tn_dtype t) { return tn__dtype_is_signed(t) || tn__dtype_is_unsigned(t); }
 
 /* Element `index` of `data` as f64 or i64 (integers: exact; floats: truncated), and back (wrapped, rounded). */
 double tn__load_f64(tn_dtype dtype, const void *data, int64_t index);

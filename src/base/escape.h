@@ -1,5 +1,5 @@
-/* How the compiler side (ir, te, schedule, codegen, graph, import, compile) leaves a deep call: by one jump to the place
- * that asked for the work, which then releases its arenas and returns the status.
+/* How the compiler side (ir, te, schedule, codegen, graph, import, compile) leaves a deep call: by one jump to the
+ * place that asked for the work, which then releases its arenas and returns the status.
  *
  * Compilers allocate at every step and find errors thousands of calls deep; a check after each would drown the code. So
  * arena allocation never returns NULL and an error is thrown with tn__throw(); everything between the throw and
@@ -19,8 +19,8 @@ typedef struct tn__escape {
   tn_status *status;
 } tn__escape;
 
-/* Calls `body(esc, arg)`. Returns NULL when it returns, and the thrown status (owned by the caller) when it throws. `esc` need
- * not be initialised and is dead afterwards. One escape belongs to one thread. */
+/* Calls `body(esc, arg)`. Returns NULL when it returns, and the thrown status (owned by the caller) when it throws.
+ * `esc` need not be initialised and is dead afterwards. One escape belongs to one thread. */
 TN_MUST_USE tn_status *tn__protect(tn__escape *esc, void (*body)(tn__escape *esc, void *arg), void *arg);
 
 /* Leaves to the innermost tn__protect() of `esc`; takes ownership of `status`, which must not be NULL. */

@@ -67,7 +67,8 @@ static tn_status *write_pieces(const char *path, int fd, const tn__bytes *pieces
   return NULL;
 }
 
-/* Writes and closes `fd`; a failing close is an error too, because that is when some file systems notice a full disk. */
+/* Writes and closes `fd`; a failing close is an error too, because that is when some file systems notice a full disk.
+ */
 static tn_status *write_and_close(const char *path, int fd, const tn__bytes *pieces, int count) {
   tn_status *status = write_pieces(path, fd, pieces, count);
   if (close(fd) != 0 && status == NULL) status = system_error(path, "cannot write", errno);

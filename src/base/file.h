@@ -17,8 +17,9 @@ typedef struct tn__bytes {
   const void *data;
   size_t size;
 } tn__bytes;
-/* Writes the pieces one after another to a temporary file beside `path`, syncs nothing, and renames it into place: a reader
- * sees the old file or the whole new one, and a failure or a signal leaves no file of that name half-written. `mode` such as 0644. */
+/* Writes the pieces one after another to a temporary file beside `path`, syncs nothing, and renames it into place: a
+ * reader sees the old file or the whole new one, and a failure or a signal leaves no file of that name half-written.
+ * `mode` such as 0644. */
 TN_MUST_USE tn_status *tn__file_write_atomic(const char *path, const tn__bytes *pieces, int count, unsigned mode);
 TN_MUST_USE tn_status *tn__make_directories(const char *path);
 

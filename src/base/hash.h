@@ -10,8 +10,8 @@ uint64_t tn__hash_mix(uint64_t seed, uint64_t value);
 uint64_t tn__hash_bytes(uint64_t seed, const void *data, size_t size);
 uint64_t tn__hash_string(uint64_t seed, const char *text);
 
-/* Content hash: SHA-256 (FIPS 180-4). Deterministic over machines and versions; collision-resistant, because a cache hit
- * executes code. */
+/* Content hash: SHA-256 (FIPS 180-4). Deterministic over machines and versions; collision-resistant, because a cache
+ * hit executes code. */
 typedef struct tn__digest {
   uint8_t bytes[32];
 } tn__digest;

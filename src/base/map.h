@@ -21,7 +21,8 @@ typedef struct tn__map {
 void tn__map_init(tn__map *map, tn__arena *arena);
 void *tn__map_get(const tn__map *map, const char *key); /* NULL when absent */
 bool tn__map_has(const tn__map *map, const char *key);
-/* Inserts or replaces; the key is not copied and must live as long as the map. Returns the value that was there, or NULL. */
+/* Inserts or replaces; the key is not copied and must live as long as the map. Returns the value that was there, or
+ * NULL. */
 void *tn__map_set(tn__map *map, const char *key, void *value);
 
 #endif

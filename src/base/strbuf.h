@@ -19,9 +19,10 @@ void tn__strbuf_char(tn__strbuf *buf, char c);
 void tn__strbuf_printf(tn__strbuf *buf, const char *format, ...) TN_PRINTF(2, 3);
 /* Appends a JSON string literal with quotes; bytes that are not UTF-8 become U+FFFD. */
 void tn__strbuf_json_string(tn__strbuf *buf, const char *text);
-/* Shortest decimal text that reads back as the same f64 ("0.1", "1e-05", "inf", "-inf", "nan"), always with '.', 'e' or a name. */
+/* Shortest decimal text that reads back as the same f64 ("0.1", "1e-05", "inf", "-inf", "nan"), always with '.', 'e' or
+ * a name. */
 void tn__strbuf_f64(tn__strbuf *buf, double value);
-const char *tn__strbuf_text(const tn__strbuf *buf); /* never NULL */
+const char *tn__strbuf_text(const tn__strbuf *buf);              /* never NULL */
 TN_MUST_USE tn_status *tn__strbuf_status(const tn__strbuf *buf); /* out of memory when any append failed */
 
 #endif

@@ -1,5 +1,5 @@
-/* An allocator that refuses one chosen allocation and accounts for the rest, so that a test can fail every allocation of a
- * piece of work once and see that nothing is lost. */
+/* An allocator that refuses one chosen allocation and accounts for the rest, so that a test can fail every allocation
+ * of a piece of work once and see that nothing is lost. */
 #ifndef TENON_TESTS_UNIT_FAILING_ALLOCATOR_H
 #define TENON_TESTS_UNIT_FAILING_ALLOCATOR_H
 

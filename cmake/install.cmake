@@ -1,0 +1,36 @@
+# What `cmake --install` puts where: libraries, headers, the program, pkg-config files and the CMake package.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(installed_targets tenon_runtime_shared tenon_runtime_static)
+set_target_properties(tenon_runtime_shared PROPERTIES EXPORT_NAME runtime)
+set_target_properties(tenon_runtime_static PROPERTIES EXPORT_NAME runtime_static)
+if(TENON_COMPILER)
+  list(APPEND installed_targets tenon_shared)
+  set_target_properties(tenon_shared PROPERTIES EXPORT_NAME compiler)
+endif()
+install(TARGETS ${installed_targets} EXPORT TenonTargets)
+if(TARGET tenon)
+  install(TARGETS tenon)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tenon DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH TENON_PC_TO_PREFIX /prefix/${pkgconfig_dir} /prefix)
+string(REGEX REPLACE "/$" "" TENON_PC_TO_PREFIX ${TENON_PC_TO_PREFIX})
+set(pc_files tenon-runtime)
+if(TENON_COMPILER)
+  list(APPEND pc_files tenon)
+endif()
+foreach(name ${pc_files})
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/cmake/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/cmake/${name}.pc DESTINATION ${pkgconfig_dir})
+endforeach()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tenon)
+install(EXPORT TenonTargets NAMESPACE Tenon:: DESTINATION ${package_dir})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/TenonConfig.cmake.in ${PROJECT_BINARY_DIR}/cmake/TenonConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/TenonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/TenonConfig.cmake ${PROJECT_BINARY_DIR}/cmake/TenonConfigVersion.cmake
+        DESTINATION ${package_dir})

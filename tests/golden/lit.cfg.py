@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How lit runs the golden tests. In a RUN line:
+
+%tenon      the program; its caches and settings are the test's own
+%filecheck  FileCheck, which refuses an unused prefix and an empty input
+%python     a Python with numpy and onnx
+%s %S %t    lit's own: the test file, its folder, a temporary name
+"""
+
+import os
+
+import lit.formats
+
+config.name = "tenon"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".test", ".tir", ".txt"]
+config.excludes = ["CMakeLists.txt", "Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = lit_config.params["output"]
+
+config.environment["TENON_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
+config.environment["LC_ALL"] = "C.UTF-8"
+config.substitutions.append(("%tenon", lit_config.params["tenon"]))
+config.substitutions.append(("%filecheck", lit_config.params["filecheck"] + " --dump-input=fail"))
+config.substitutions.append(("%python", lit_config.params["python"]))

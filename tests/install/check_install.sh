@@ -1,0 +1,68 @@
+#!/bin/sh
+# usage: check_install.sh BUILD SOURCE WORK VERSION CC
+# Installs BUILD into WORK/prefix, then builds SOURCE's consumer with pkg-config and with CMake, shared and static.
+set -eu
+build=$1 source=$2 work=$3 version=$4 cc=$5
+rm -rf "$work"
+mkdir -p "$work/cmake"
+cmake --install "$build" --prefix "$work/prefix" > "$work/install.log"
+prefix=$work/prefix
+libdir=$(dirname "$(find "$prefix" -name tenon-runtime.pc)")/..
+libdir=$(cd "$libdir" && pwd)
+export PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir"
+failed=0
+
+fail() {
+  echo "FAILED: $*" >&2
+  failed=1
+}
+
+# expect_version PROGRAM: it runs and prints the installed version.
+expect_version() {
+  printed=$("$1") || fail "$1 exited with $?"
+  [ "$printed" = "$version" ] || fail "$1 printed '$printed', not '$version'"
+}
+
+parts=runtime
+[ -e "$libdir/libtenon.so" ] && parts="runtime compiler"
+
+for part in $parts; do
+  case $part in runtime) module=tenon-runtime library=libtenon_runtime ;; compiler) module=tenon library=libtenon ;; esac
+  [ "$(pkg-config --modversion $module)" = "$version" ] || fail "$module has another version"
+  # shellcheck disable=SC2046
+  "$cc" -o "$work/pc-$part" "$source/consumer.c" $(pkg-config --cflags --libs $module)
+  expect_version "$work/pc-$part"
+  soname=$(objdump -p "$libdir/$library.so" | awk '$1 == "SONAME" { print $2 }')
+  [ "$soname" = "$library.so.${version%%.*}" ] || fail "$library.so has the SONAME '$soname'"
+done
+# shellcheck disable=SC2046
+"$cc" -o "$work/pc-static" "$source/consumer.c" $(pkg-config --cflags tenon-runtime) "$libdir/libtenon_runtime.a" \
+  $(pkg-config --libs-only-l --static tenon-runtime | sed 's/-ltenon_runtime//')
+expect_version "$work/pc-static"
+
+needed=$(objdump -p "$libdir/libtenon_runtime.so" | awk '$1 == "NEEDED" { print $2 }')
+for library in $needed; do
+  case $library in
+    libc.so.6 | libm.so.6 | ld-linux-*) ;;
+    *) fail "libtenon_runtime.so needs $library; the runtime stands on libc alone" ;;
+  esac
+done
+
+cp "$source/consumer.c" "$work/cmake/consumer.c"
+cp "$source/consumer.cmake" "$work/cmake/CMakeLists.txt"
+cmake -S "$work/cmake" -B "$work/cmake/build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+  -DTenon_PARTS="$(echo $parts runtime_static | tr ' ' ';')" > "$work/cmake.log"
+cmake --build "$work/cmake/build" > "$work/cmake-build.log" || { cat "$work/cmake-build.log" >&2; exit 1; }
+for part in $parts runtime_static; do expect_version "$work/cmake/build/consumer_$part"; done
+
+# Every public header stands alone, in strict C and in C++.
+for header in "$prefix"/include/tenon/*.h; do
+  echo "#include <tenon/$(basename "$header")>" > "$work/header.c"
+  "$cc" -std=c17 -pedantic -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include" "$work/header.c" ||
+    fail "$header is not strict C17"
+  if command -v c++ > /dev/null; then
+    c++ -x c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include" "$work/header.c" ||
+      fail "$header is not C++"
+  fi
+done
+exit $failed

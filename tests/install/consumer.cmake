@@ -1,0 +1,7 @@
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(Tenon 0.1 REQUIRED CONFIG)
+foreach(part ${Tenon_PARTS})
+  add_executable(consumer_${part} consumer.c)
+  target_link_libraries(consumer_${part} PRIVATE Tenon::${part})
+endforeach()

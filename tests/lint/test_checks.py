@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every check of tools/ refuses what it is there to refuse: the files of tests/lint/fixtures are wrong on purpose."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = Path(__file__).resolve().parent / "fixtures"
+sys.path.insert(0, str(ROOT / "tools"))
+
+import check_rooms  # noqa: E402
+import check_style  # noqa: E402
+
+
+def run(*command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+class RoomsTest(unittest.TestCase):
+    def test_every_wrong_edge_is_named(self):
+        self.assertEqual(check_rooms.check(FIXTURES / "rooms"), [
+            "src/base/up.c:1: the room base may not include ir/expr.h: it may use no other room (src/CMakeLists.txt)",
+            "src/cli/main.c:2: the room cli may not include ir/expr.h: it may use base (src/CMakeLists.txt)",
+            "src/ir/expr.h:2: there is no header src/base/gone.h",
+            'src/ir/expr.h:3: "fine.h" is not in a room; includes are written "room/header.h"',
+            "src/ir/expr.h:4: only codegen/llvm may include <llvm-c/Core.h>",
+            "src/ir/expr.h:5: there is no public header tenon/gone.h",
+            "src/lost/lost.c:1: the folder is no room: add a tn_room() line to src/CMakeLists.txt",
+            "include/tenon/api.h:1: a public header may not include base/fine.h from inside",
+            "include/tenon/kernel_abi.h:2: this header includes nothing but libc, not stdlib.h",
+        ])
+
+    def test_a_cycle_is_named(self):
+        self.assertEqual(check_rooms.find_cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}), ["a", "b", "c", "a"])
+        self.assertIsNone(check_rooms.find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}))
+
+    def test_the_exit_status_says_so(self):
+        status, output = run(sys.executable, ROOT / "tools/check_rooms.py", FIXTURES / "rooms")
+        self.assertEqual(status, 1)
+        self.assertIn("src/base/up.c:1: ", output)
+
+
+class StyleTest(unittest.TestCase):
+    def test_every_offence_is_named(self):
+        mark = "TO" "DO"
+        self.assertEqual(check_style.check(FIXTURES / "style"), [
+            "include/tenon/guard.h:1: the header has no guard TENON_GUARD_H",
+            "include/tenon/guard.h:2: the macro WRONG_GUARD of a header is named neither TN_, TN__ nor tn__",
+            "include/tenon/guard.h:3: the macro MAXIMUM of a header is named neither TN_, TN__ nor tn__",
+            "src/base/lines.c:1501: the file has 1501 lines, more than 1500",
+            f"src/base/names.c:7: a mark of unfinished work: {mark}",
+            "src/base/names.c:3: wrong is neither static nor named tn_ or tn__",
+            "src/base/names.c:8: the function tn__long has 121 lines, more than 120",
+        ])
+
+    def test_functions_are_found_in_awkward_text(self):
+        text = '''#define M(x) \\
+  { x }
+struct s { int a; };
+static const char *const names[] = {"} {", "x"};
+enum { A = sizeof(int) };
+static inline struct s make(int (*f)(int),
+                            int b) { if (b) { return (struct s){1}; } return (struct s){'{'}; }
+TN_API void tn_x(void) {
+}
+'''
+        self.assertEqual(list(check_style.functions(text)), [("make", True, 6, 7), ("tn_x", False, 8, 9)])
+
+
+class ToolsTest(unittest.TestCase):
+    def test_format(self):
+        status, output = run(ROOT / "tools/check_format.sh", FIXTURES / "format")
+        self.assertNotEqual(status, 0)
+        self.assertIn("src/bad.c:1:", output)
+
+    def test_cppcheck(self):
+        with tempfile.TemporaryDirectory() as cache:
+            status, output = run(ROOT / "tools/check_cppcheck.sh", cache, FIXTURES / "cppcheck")
+        self.assertEqual(status, 1)
+        self.assertIn("[arrayIndexOutOfBounds]", output)
+
+    def test_clang_tidy(self):
+        with tempfile.TemporaryDirectory() as build:
+            Path(build, "compile_commands.json").write_text("[]")
+            status, output = run(sys.executable, ROOT / "tools/check_tidy.py", build, FIXTURES / "tidy/bad.c")
+        self.assertEqual(status, 1)
+        self.assertIn("[clang-analyzer-core.NullDereference", output)
+
+
+if __name__ == "__main__":
+    unittest.main()

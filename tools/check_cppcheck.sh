@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage: check_cppcheck.sh CACHE PATH...
+# Runs cppcheck over the paths; CACHE is a folder that remembers unchanged files.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+cache=$1
+shift
+mkdir -p "$cache"
+cd "$root"
+exec cppcheck --quiet --error-exitcode=1 --std=c11 --language=c --platform=unix64 -j2 \
+  --enable=warning,performance,portability --inline-suppr --suppressions-list=tools/cppcheck-suppressions.txt \
+  --cppcheck-build-dir="$cache" --template='{file}:{line}: {message} [{id}]' \
+  -Isrc -Iinclude -D_GNU_SOURCE -D__GNUC__=12 -D__STDC_VERSION__=201710L -DTENON_VERSION='"0"' "$@"

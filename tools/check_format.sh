@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage: check_format.sh [ROOT] [--fix]
+# Refuses C files that clang-format would write otherwise; with --fix, writes them so.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+mode="--dry-run -Werror"
+for argument; do
+  case $argument in --fix) mode=-i ;; *) root=$argument ;; esac
+done
+cd "$root"
+# DLPack's header keeps the form in which DLPack ships it.
+folders=$(for folder in include src tests bindings examples; do [ ! -d $folder ] || echo $folder; done)
+# shellcheck disable=SC2086
+find $folders -name '*.[ch]' ! -name dlpack.h ! -path 'tests/lint/fixtures/*' -print0 |
+  xargs -0 clang-format-19 --style=file $mode

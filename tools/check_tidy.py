@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs clang-tidy over the C files of src/ and bindings/, two at a time, only where the preprocessed text has changed.
+
+usage: check_tidy.py BUILD [FILE...]
+
+BUILD is a clang build with compile_commands.json. What passed is remembered in BUILD/tidy by a hash of the
+preprocessed text, the configuration and clang-tidy's version, so that a second run has nothing to do.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TIDY = "clang-tidy-19"
+CONFIG = ROOT / ".clang-tidy"
+
+
+def read_commands(build):
+    """File -> (folder, compiler arguments without output), the first command of each file."""
+    commands = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        file = (Path(entry["directory"]) / entry["file"]).resolve()
+        arguments = shlex.split(entry["command"])
+        for option in ("-o", "-c"):
+            if option in arguments:
+                at = arguments.index(option)
+                del arguments[at:at + (2 if option == "-o" else 1)]
+        arguments = [a for a in arguments if Path(entry["directory"], a).resolve() != file]
+        commands.setdefault(file, (entry["directory"], arguments))
+    return commands
+
+
+def fingerprint(file, command, salt):
+    """A hash of everything that decides what clang-tidy says about `file`."""
+    folder, arguments = command
+    preprocessed = subprocess.run([*arguments, "-E", "-o", "-", str(file)], cwd=folder, capture_output=True, check=True)
+    return hashlib.sha256(salt + preprocessed.stdout + "\0".join(arguments[1:]).encode()).hexdigest()
+
+
+def tidy(file, command, build):
+    """clang-tidy's complaints, or an empty text."""
+    folder, arguments = command
+    run = subprocess.run([TIDY, "--quiet", f"--config-file={CONFIG}", "--warnings-as-errors=*", str(file), "--",
+                          *arguments[1:]], cwd=folder, capture_output=True, text=True)
+    return "" if run.returncode == 0 else (run.stdout + run.stderr).strip() or f"{file}: clang-tidy failed"
+
+
+def check(file, command, build, salt):
+    stamp = build / "tidy" / fingerprint(file, command, salt)
+    if stamp.exists():
+        return ""
+    complaint = tidy(file, command, build)
+    if not complaint:
+        stamp.write_text(str(file) + "\n")
+    return complaint
+
+
+def main():
+    build = Path(sys.argv[1]).resolve()
+    (build / "tidy").mkdir(parents=True, exist_ok=True)
+    commands = read_commands(build)
+    wanted = [Path(name).resolve() for name in sys.argv[2:]]
+    for file in wanted:  # a file outside of the build is checked with the include paths of the library
+        commands.setdefault(file, (str(ROOT), ["clang-19", "-std=c17", f"-I{ROOT}/src", f"-I{ROOT}/include"]))
+    own = [file for file in commands if ROOT / "src" in file.parents or ROOT / "bindings" in file.parents]
+    version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
+    salt = version + CONFIG.read_bytes()
+    jobs = min(2, os.cpu_count() or 1)
+    with ThreadPoolExecutor(jobs) as pool:
+        complaints = pool.map(lambda file: check(file, commands[file], build, salt), sorted(wanted or own))
+    failed = [text for text in complaints if text]
+    for text in failed:
+        print(text, file=sys.stderr)
+    print(f"{len(wanted or own)} files, {len(failed)} refused")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
