@@ -11,4 +11,4 @@ cd "$root"
 exec cppcheck --quiet --error-exitcode=1 --std=c11 --language=c --platform=unix64 -j2 \
   --enable=warning,performance,portability --inline-suppr --suppressions-list=tools/cppcheck-suppressions.txt \
   --cppcheck-build-dir="$cache" --template='{file}:{line}: {message} [{id}]' \
-  -Isrc -Iinclude -D_GNU_SOURCE -D__GNUC__=12 -D__STDC_VERSION__=201710L -DTENON_VERSION='"0"' "$@"
+  -Isrc -Iinclude -D_GNU_SOURCE -D__GNUC__=12 -D__x86_64__=1 -D__STDC_VERSION__=201710L -DTENON_VERSION='"0"' "$@"

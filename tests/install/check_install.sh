@@ -28,9 +28,9 @@ parts=runtime
 
 for part in $parts; do
   case $part in runtime) module=tenon-runtime library=libtenon_runtime ;; compiler) module=tenon library=libtenon ;; esac
-  [ "$(pkg-config --modversion $module)" = "$version" ] || fail "$module has another version"
+  [ "$(pkg-config --modversion "$module")" = "$version" ] || fail "$module has another version"
   # shellcheck disable=SC2046
-  "$cc" -o "$work/pc-$part" "$source/consumer.c" $(pkg-config --cflags --libs $module)
+  "$cc" -o "$work/pc-$part" "$source/consumer.c" $(pkg-config --cflags --libs "$module")
   expect_version "$work/pc-$part"
   soname=$(objdump -p "$libdir/$library.so" | awk '$1 == "SONAME" { print $2 }')
   [ "$soname" = "$library.so.${version%%.*}" ] || fail "$library.so has the SONAME '$soname'"
@@ -51,7 +51,7 @@ done
 cp "$source/consumer.c" "$work/cmake/consumer.c"
 cp "$source/consumer.cmake" "$work/cmake/CMakeLists.txt"
 cmake -S "$work/cmake" -B "$work/cmake/build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
-  -DTenon_PARTS="$(echo $parts runtime_static | tr ' ' ';')" > "$work/cmake.log"
+  -DTenon_PARTS="$(echo "$parts" runtime_static | tr ' ' ';')" > "$work/cmake.log"
 cmake --build "$work/cmake/build" > "$work/cmake-build.log" || { cat "$work/cmake-build.log" >&2; exit 1; }
 for part in $parts runtime_static; do expect_version "$work/cmake/build/consumer_$part"; done
 
