@@ -297,7 +297,7 @@ def summarize(rows, limit):
               f"thread{'s' if threads > 1 else ''} (geometric mean of {len(ratios)}; worst {max(ratios):.2f})")
     for row in rows:
         if not row["difference"] <= TOLERANCE:
-            complaints.append(f"{row['model']}, {row['threads']} threads: the answers differ by {row['difference']:.1e} "
+            complaints.append(f"{row['model']}, {row['threads']} threads: answers differ by {row['difference']:.1e} "
                               f"of the largest output, allowed are {TOLERANCE:.0e}")
         if limit and row["ratio"] > limit:
             complaints.append(f"{row['model']}, {row['threads']} threads: {row['ratio']:.2f} times ONNX Runtime's "
