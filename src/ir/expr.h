@@ -165,6 +165,8 @@ bool tn__expr_has_load(const tn__expr *e);
 /* Calls `fn` on every node after its arguments were rewritten: returns the replacement, or NULL to keep the (rebuilt) node. */
 typedef const tn__expr *(*tn__expr_rewriter)(tn__ir *ir, const tn__expr *e, void *user);
 const tn__expr *tn__expr_rewrite(tn__ir *ir, const tn__expr *e, tn__expr_rewriter fn, void *user);
+/* The same operation on other arguments; leaves are returned as they are. */
+const tn__expr *tn__expr_with_args(tn__ir *ir, const tn__expr *e, const tn__expr *const *args);
 /* Replaces variables at once (not one after another). */
 const tn__expr *tn__substitute(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, const tn__expr *const *values,
                                int count);

@@ -119,6 +119,9 @@ tn__func *tn__func_create(tn__ir *ir, const char *name, const tn__buffer *const 
                           const tn__buffer *const *outputs, int output_count, const tn__var *const *scalars,
                           int scalar_count, const tn__stmt *body);
 
+/* A copy of a function in another context (or the same one), with variables and buffers made anew in the order of the text. */
+tn__func *tn__func_import(tn__ir *ir, const tn__func *func);
+
 /* ---- walking and rewriting ----------------------------------------------------------------------------------------- */
 /* Pre-order over statements; return false from `enter` to skip the children. Expressions are not entered. */
 void tn__stmt_walk(const tn__stmt *s, bool (*enter)(const tn__stmt *s, void *user), void *user);

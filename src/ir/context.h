@@ -1,0 +1,59 @@
+/* Inside of the ir context: nodes as they lie in memory, and interning. For the files of this room only. */
+#ifndef TENON_IR_CONTEXT_H
+#define TENON_IR_CONTEXT_H
+
+#include "ir/expr.h"
+
+/* Every expression is the first member of one of these, so that what was found out about it once is found again. */
+typedef struct tn__node {
+  tn__expr expr;
+  uint64_t var_mask; /* bit (id % 64) of every variable read inside: a quick "does not occur" */
+  tn__interval interval;
+  const tn__expr *memo; /* of the rewrite numbered `memo_epoch` */
+  uint64_t memo_epoch;
+  bool has_interval;
+  bool has_load;
+  bool is_data; /* an i64 that may come from anywhere (loads, casts of floats): arithmetic on it may wrap around */
+} tn__node;
+
+struct tn__ir {
+  tn__arena *arena;
+  const tn__expr **slots; /* open addressing, a power of two of them */
+  uint32_t slot_count, node_count;
+  uint32_t next_var, next_buffer;
+  uint64_t next_epoch;
+};
+
+static inline tn__node *tn__node_of(const tn__expr *e) {
+  union {
+    const tn__expr *in;
+    tn__node *out;
+  } cast = {.in = e};
+  return cast.out;
+}
+
+static inline uint64_t tn__var_bit(const tn__var *var) { return UINT64_C(1) << (var->id % 64); }
+
+/* The node of this kind, type, value and arguments: found or made. `args` is copied. Does not simplify. */
+const tn__expr *tn__intern(tn__ir *ir, const tn__expr *proto);
+const tn__expr *tn__intern_op(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *const *args, int count);
+const tn__expr *tn__intern2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b);
+/* The node if it exists already, otherwise NULL. */
+const tn__expr *tn__find2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b);
+
+/* May order relations of `e` be concluded from its parts? Not when it may wrap around. */
+bool tn__is_orderly(tn__ir *ir, const tn__expr *e);
+
+_Noreturn void tn__defect(const tn__ir *ir, const char *format, ...) TN_PRINTF(2, 3);
+
+/* Saturating arithmetic on bounds, where INT64_MIN and INT64_MAX mean "unbounded", and floor division. */
+int64_t tn__bound_add(int64_t a, int64_t b);
+int64_t tn__bound_mul(int64_t a, int64_t b);
+int64_t tn__floordiv_i64(int64_t a, int64_t b); /* b != 0; INT64_MIN / -1 wraps around */
+int64_t tn__floormod_i64(int64_t a, int64_t b);
+static inline int64_t tn__wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static inline int64_t tn__wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
+tn__interval tn__dtype_interval(tn_dtype dtype);
+
+#endif

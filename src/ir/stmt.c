@@ -1,0 +1,201 @@
+#include "ir/stmt.h"
+
+#include <string.h>
+
+#include "ir/context.h"
+
+/* ---- construction ------------------------------------------------------------------------------------------------ */
+
+static const tn__stmt *make(tn__ir *ir, tn__stmt s) { return tn__arena_copy(ir->arena, &s, sizeof(s)); }
+
+static const tn__expr *const *copy_exprs(tn__ir *ir, const tn__expr *const *exprs, int count) {
+  return tn__arena_copy(ir->arena, exprs, (size_t)count * sizeof(*exprs));
+}
+
+const tn__stmt *tn__for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__stmt *body) {
+  if (var->dtype != TN_I64 || var->min == NULL || var->extent == NULL)
+    tn__defect(ir, "loop over %s: the variable must be an i64 with min and extent", var->name);
+  return make(ir, (tn__stmt){.kind = TN__STMT_FOR, .as.loop = {.var = var, .kind = kind, .body = body}});
+}
+
+const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value) {
+  if (value->dtype != buffer->dtype)
+    tn__defect(ir, "store to %s: a value of type %s into elements of type %s", buffer->name,
+               tn_dtype_name(value->dtype), tn_dtype_name(buffer->dtype));
+  for (int i = 0; i < buffer->rank; i++)
+    if (indices[i]->dtype != TN_I64)
+      tn__defect(ir, "store to %s: index %d has type %s", buffer->name, i, tn_dtype_name(indices[i]->dtype));
+  return make(
+      ir, (tn__stmt){.kind = TN__STMT_STORE,
+                     .as.store = {.buffer = buffer, .indices = copy_exprs(ir, indices, buffer->rank), .value = value}});
+}
+
+const tn__stmt *tn__seq(tn__ir *ir, const tn__stmt *const *items, int count) {
+  int total = 0;
+  for (int i = 0; i < count; i++) total += items[i]->kind == TN__STMT_SEQ ? items[i]->as.seq.count : 1;
+  const tn__stmt **flat = TN__NEW_ARRAY(ir->arena, total, const tn__stmt *);
+  int at = 0;
+  for (int i = 0; i < count; i++) {
+    if (items[i]->kind != TN__STMT_SEQ) flat[at++] = items[i];
+    for (int j = 0; items[i]->kind == TN__STMT_SEQ && j < items[i]->as.seq.count; j++)
+      flat[at++] = items[i]->as.seq.items[j];
+  }
+  if (total == 1) return flat[0];
+  return make(ir, (tn__stmt){.kind = TN__STMT_SEQ, .as.seq = {.items = flat, .count = total}});
+}
+
+const tn__stmt *tn__seq2(tn__ir *ir, const tn__stmt *a, const tn__stmt *b) {
+  const tn__stmt *items[2] = {a, b};
+  return tn__seq(ir, items, 2);
+}
+
+const tn__stmt *tn__if(tn__ir *ir, const tn__expr *condition, const tn__stmt *then_body, const tn__stmt *else_body) {
+  if (condition->dtype != TN_BOOL) tn__defect(ir, "if on a condition of type %s", tn_dtype_name(condition->dtype));
+  if (tn__is_true(condition)) return then_body;
+  if (tn__is_false(condition)) return else_body != NULL ? else_body : tn__seq(ir, NULL, 0);
+  return make(ir, (tn__stmt){.kind = TN__STMT_IF,
+                             .as.branch = {.condition = condition, .then_body = then_body, .else_body = else_body}});
+}
+
+const tn__stmt *tn__let(tn__ir *ir, const tn__var *var, const tn__expr *value, const tn__stmt *body) {
+  if (var->dtype != value->dtype)
+    tn__defect(ir, "let %s: a value of type %s for a variable of type %s", var->name, tn_dtype_name(value->dtype),
+               tn_dtype_name(var->dtype));
+  return make(ir, (tn__stmt){.kind = TN__STMT_LET, .as.let = {.var = var, .value = value, .body = body}});
+}
+
+const tn__stmt *tn__alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__stmt *body) {
+  if (buffer->scope == TN__SCOPE_PARAM) tn__defect(ir, "allocation of the parameter %s", buffer->name);
+  return make(ir, (tn__stmt){.kind = TN__STMT_ALLOC, .as.alloc = {.buffer = buffer, .body = body}});
+}
+
+const tn__stmt *tn__while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body) {
+  if (condition->dtype != TN_BOOL) tn__defect(ir, "while on a condition of type %s", tn_dtype_name(condition->dtype));
+  return make(ir, (tn__stmt){.kind = TN__STMT_WHILE, .as.repeat = {.condition = condition, .body = body}});
+}
+
+const tn__stmt *tn__fail(tn__ir *ir, int code) {
+  return make(ir, (tn__stmt){.kind = TN__STMT_FAIL, .as.fail = {.code = code}});
+}
+
+const tn__stmt *tn__block_stmt(tn__ir *ir, const tn__block *block) {
+  for (int i = 0; i < block->axis_count; i++)
+    if (block->axes[i].var->dtype != TN_I64 || block->axes[i].binding->dtype != TN_I64)
+      tn__defect(ir, "block %s: axis %d and its binding must be i64", block->name, i);
+  if (block->predicate == NULL || block->predicate->dtype != TN_BOOL)
+    tn__defect(ir, "block %s: the predicate must be a bool", block->name);
+  return make(ir, (tn__stmt){.kind = TN__STMT_BLOCK, .as.block = tn__arena_copy(ir->arena, block, sizeof(*block))});
+}
+
+tn__func *tn__func_create(tn__ir *ir, const char *name, const tn__buffer *const *inputs, int input_count,
+                          const tn__buffer *const *outputs, int output_count, const tn__var *const *scalars,
+                          int scalar_count, const tn__stmt *body) {
+  const tn__buffer **params = TN__NEW_ARRAY(ir->arena, input_count + output_count, const tn__buffer *);
+  for (int i = 0; i < input_count + output_count; i++) {
+    params[i] = i < input_count ? inputs[i] : outputs[i - input_count];
+    if (params[i]->scope != TN__SCOPE_PARAM)
+      tn__defect(ir, "function %s: parameter %s is not of parameter scope", name, params[i]->name);
+  }
+  tn__func *func = TN__NEW(ir->arena, tn__func);
+  *func = (tn__func){.name = tn__arena_strdup(ir->arena, name),
+                     .input_count = input_count,
+                     .output_count = output_count,
+                     .scalar_count = scalar_count,
+                     .params = params,
+                     .scalars = tn__arena_copy(ir->arena, scalars, (size_t)scalar_count * sizeof(*scalars)),
+                     .body = body};
+  return func;
+}
+
+/* ---- walking ----------------------------------------------------------------------------------------------------- */
+
+typedef const tn__stmt *child_list[2];
+
+/* The statements right below `s`; `few` is room for them. */
+static const tn__stmt *const *children(const tn__stmt *s, child_list few, int *count) {
+  *count = 0;
+  switch (s->kind) {
+    case TN__STMT_SEQ: *count = s->as.seq.count; return s->as.seq.items;
+    case TN__STMT_FOR: few[(*count)++] = s->as.loop.body; break;
+    case TN__STMT_LET: few[(*count)++] = s->as.let.body; break;
+    case TN__STMT_ALLOC: few[(*count)++] = s->as.alloc.body; break;
+    case TN__STMT_WHILE: few[(*count)++] = s->as.repeat.body; break;
+    case TN__STMT_IF:
+      few[(*count)++] = s->as.branch.then_body;
+      if (s->as.branch.else_body != NULL) few[(*count)++] = s->as.branch.else_body;
+      break;
+    case TN__STMT_BLOCK:
+      if (s->as.block->init != NULL) few[(*count)++] = s->as.block->init;
+      few[(*count)++] = s->as.block->body;
+      break;
+    case TN__STMT_STORE:
+    case TN__STMT_FAIL: break;
+  }
+  return few;
+}
+
+void tn__stmt_walk(const tn__stmt *s, bool (*enter)(const tn__stmt *s, void *user), void *user) {
+  if (!enter(s, user)) return;
+  child_list few;
+  int count;
+  const tn__stmt *const *below = children(s, few, &count);
+  for (int i = 0; i < count; i++) tn__stmt_walk(below[i], enter, user);
+}
+
+typedef struct expr_walk {
+  void (*fn)(const tn__expr *e, void *user);
+  void *user;
+} expr_walk;
+
+static void walk_list(const expr_walk *w, const tn__expr *const *exprs, int count) {
+  for (int i = 0; i < count; i++) w->fn(exprs[i], w->user);
+}
+
+static void walk_range(const expr_walk *w, const tn__var *var) {
+  if (var->min != NULL) w->fn(var->min, w->user);
+  if (var->extent != NULL) w->fn(var->extent, w->user);
+}
+
+static void walk_regions(const expr_walk *w, const tn__region *regions, int count) {
+  for (int i = 0; i < count; i++) {
+    walk_list(w, regions[i].min, regions[i].buffer->rank);
+    walk_list(w, regions[i].extent, regions[i].buffer->rank);
+  }
+}
+
+static void walk_block(const expr_walk *w, const tn__block *b) {
+  for (int i = 0; i < b->axis_count; i++) {
+    walk_range(w, b->axes[i].var);
+    w->fn(b->axes[i].binding, w->user);
+  }
+  w->fn(b->predicate, w->user);
+  walk_regions(w, b->reads, b->read_count);
+  walk_regions(w, b->writes, b->write_count);
+}
+
+static bool walk_own(const tn__stmt *s, void *user) {
+  const expr_walk *w = user;
+  switch (s->kind) {
+    case TN__STMT_FOR: walk_range(w, s->as.loop.var); break;
+    case TN__STMT_STORE:
+      walk_list(w, s->as.store.indices, s->as.store.buffer->rank);
+      w->fn(s->as.store.value, w->user);
+      break;
+    case TN__STMT_IF: w->fn(s->as.branch.condition, w->user); break;
+    case TN__STMT_LET:
+      walk_range(w, s->as.let.var);
+      w->fn(s->as.let.value, w->user);
+      break;
+    case TN__STMT_ALLOC: walk_list(w, s->as.alloc.buffer->shape, s->as.alloc.buffer->rank); break;
+    case TN__STMT_WHILE: w->fn(s->as.repeat.condition, w->user); break;
+    case TN__STMT_BLOCK: walk_block(w, s->as.block); break;
+    case TN__STMT_SEQ:
+    case TN__STMT_FAIL: break;
+  }
+  return true;
+}
+
+void tn__stmt_walk_exprs(const tn__stmt *s, void (*fn)(const tn__expr *e, void *user), void *user) {
+  expr_walk w = {.fn = fn, .user = user};
+  tn__stmt_walk(s, walk_own, &w);
+}
