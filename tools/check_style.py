@@ -28,11 +28,16 @@ NOT_FUNCTIONS = {"if", "for", "while", "switch", "return", "sizeof", "defined", 
 
 
 def blank(text):
-    """`text` with comments, literals and preprocessor lines blanked, every other character and newline in place."""
+    """`text` with comments, literals, attributes and preprocessor lines blanked, the rest in place."""
     pattern = re.compile(
         r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*""",
         re.DOTALL | re.MULTILINE)
-    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+    attribute = re.compile(r"__attribute__\s*\(\(.*?\)\)", re.DOTALL)
+
+    def spaces(match):
+        return re.sub(r"[^\n]", " ", match.group(0))
+
+    return attribute.sub(spaces, pattern.sub(spaces, text))
 
 
 def functions(text):

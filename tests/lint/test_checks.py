@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
+import check_symbols  # noqa: E402
 
 
 def run(*command):
@@ -67,8 +68,31 @@ static inline struct s make(int (*f)(int),
                             int b) { if (b) { return (struct s){1}; } return (struct s){'{'}; }
 TN_API void tn_x(void) {
 }
+__attribute__((target("sha,ssse3"), noinline)) static int
+y(int a) { return a; }
 '''
-        self.assertEqual(list(check_style.functions(text)), [("make", True, 6, 7), ("tn_x", False, 8, 9)])
+        self.assertEqual(list(check_style.functions(text)),
+                         [("make", True, 6, 7), ("tn_x", False, 8, 9), ("y", True, 10, 11)])
+
+
+class SymbolsTest(unittest.TestCase):
+    def test_mutable_state_and_stray_exports_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = Path(folder)
+            source = str(FIXTURES / "symbols/state.c")
+            status, output = run("cc", "-fPIC", "-fcommon", "-c", source, "-o", build / "state.c.o")
+            self.assertEqual((status, output), (0, ""))
+            run("ar", "rcs", build / "libbad.a", build / "state.c.o")
+            run("cc", "-shared", "-o", build / "libbad.so", build / "state.c.o")
+            problems = check_symbols.check(FIXTURES / "symbols", [build / "libbad.a", build / "libbad.so"])
+            self.assertEqual(sorted(problems), [
+                "libbad.a: state.c.o: counter.0 is global mutable state",
+                "libbad.a: state.c.o: per_thread is global mutable state",
+                "libbad.a: state.c.o: tentative is global mutable state",
+                "libbad.a: state.c.o: zero is global mutable state",
+                "libbad.so: tentative is exported, but include/tenon does not declare it with TN_API",
+                "libbad.so: tn__inside is exported, but include/tenon does not declare it with TN_API",
+            ])
 
 
 class ToolsTest(unittest.TestCase):

@@ -63,6 +63,22 @@ static void sha256_does_not_depend_on_the_pieces(void **state) {
   }
 }
 
+/* Long inputs take the processor's SHA instructions where it has them, short ones never do. */
+static void sha256_is_the_same_in_bulk_and_in_blocks(void **state) {
+  enum { SIZE = 64 * 100 + 5 };
+  uint8_t data[SIZE];
+  for (int i = 0; i < SIZE; i++) data[i] = (uint8_t)(tn__hash_mix(1, (uint64_t)i) >> 13);
+  for (size_t length = 0; length <= SIZE; length += 997) {
+    tn__sha256 bulk, blocks;
+    tn__sha256_init(&bulk);
+    tn__sha256_init(&blocks);
+    tn__sha256_update(&bulk, data, length);
+    for (size_t i = 0; i < length; i += 64) tn__sha256_update(&blocks, data + i, length - i < 64 ? length - i : 64);
+    tn__digest a = tn__sha256_final(&bulk), b = tn__sha256_final(&blocks);
+    assert_memory_equal(a.bytes, b.bytes, 32);
+  }
+}
+
 static void strings_keep_their_borders(void **state) {
   tn__sha256 a, b;
   tn__sha256_init(&a);
@@ -126,6 +142,7 @@ int main(void) {
       cmocka_unit_test(sha256_vectors),
       cmocka_unit_test(sha256_of_a_million_bytes),
       cmocka_unit_test(sha256_does_not_depend_on_the_pieces),
+      cmocka_unit_test(sha256_is_the_same_in_bulk_and_in_blocks),
       cmocka_unit_test(strings_keep_their_borders),
       cmocka_unit_test(numbers_are_little_endian),
       cmocka_unit_test(mix_avalanches),
