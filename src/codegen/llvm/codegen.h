@@ -1,13 +1,13 @@
 /* Loop IR to machine code for CPUs, through LLVM 19's C API: explicit vector code, no reliance on LLVM's optimiser.
  *
- * Input is what tn__lower_for_codegen() returns: no blocks, no unrolled loops. Vectorised loops become vectors: an expression that is
- * affine with stride 1 in the vectorised variable is one vector load, stride 0 a broadcast, else a gather (or per-lane loads);
- * conditions on it become masks. Register buffers become SSA values (one alloca per vector slot, then mem2reg). Parallel
- * loops are outlined into tn_kernel_task functions. Intrinsics are expanded in IR with the error bounds in docs/numerics.md.
- * The object imports nothing.
+ * Input is what tn__lower_for_codegen() returns: no blocks, no unrolled loops. Vectorised loops become vectors: an
+ * expression that is affine with stride 1 in the vectorised variable is one vector load, stride 0 a broadcast, else a
+ * gather (or per-lane loads); conditions on it become masks. Register buffers become SSA values (one alloca per vector
+ * slot, then mem2reg). Parallel loops are outlined into tn_kernel_task functions. Intrinsics are expanded in IR with
+ * the error bounds in docs/numerics.md. The object imports nothing.
  *
- * Threads: separate calls may run at once in different threads (each has its own LLVM context). LLVM aborts the process when its
- * own allocations fail: that is the documented limit. */
+ * Threads: separate calls may run at once in different threads (each has its own LLVM context). LLVM aborts the process
+ * when its own allocations fail: that is the documented limit. */
 #ifndef TENON_CODEGEN_LLVM_CODEGEN_H
 #define TENON_CODEGEN_LLVM_CODEGEN_H
 
@@ -23,23 +23,26 @@ typedef struct tn__code {
 
 /* Facts that codegen finds out about a kernel. */
 typedef struct tn__kernel_info {
-  int64_t workspace_bytes; /* constant part of what buffers of TN__SCOPE_WORKSPACE need together; 0: no workspace buffer is passed */
+  int64_t workspace_bytes; /* constant part of what buffers of TN__SCOPE_WORKSPACE need together; 0: no workspace buffer
+                              is passed */
   const tn__expr *workspace_expr; /* when symbolic: bytes over the function's scalars; NULL when constant */
 } tn__kernel_info;
 
 /* The workspace that a function asks for: the same layout that tn__codegen_llvm uses. */
 tn__kernel_info tn__kernel_workspace(tn__ir *ir, const tn__func *func);
 
-/* Compiles `count` functions (with distinct names, each of its own ir context or a shared one) into one module. Each becomes an
- * exported symbol of type tn_kernel (kernel_abi.h). Throws on `arena`'s escape: TN_INTERNAL with LLVM's words for what LLVM refuses. */
+/* Compiles `count` functions (with distinct names, each of its own ir context or a shared one) into one module. Each
+ * becomes an exported symbol of type tn_kernel (kernel_abi.h). Throws on `arena`'s escape: TN_INTERNAL with LLVM's
+ * words for what LLVM refuses. */
 tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
                           const tn__target *target, tn__emit emit);
 
 /* ---- flat images ------------------------------------------------------------------------------------------------- */
 
-/* Relocates objects (ELF64 relocatable, x86-64 or AArch64, little-endian) against each other into one position-independent image that
- * imports nothing: a header-less sequence of bytes to be mapped read+execute at any page boundary. Sections are placed by their
- * alignment; every relocation must be PC-relative and resolvable inside; anything else throws TN_INTERNAL naming the symbol. */
+/* Relocates objects (ELF64 relocatable, x86-64 or AArch64, little-endian) against each other into one
+ * position-independent image that imports nothing: a header-less sequence of bytes to be mapped read+execute at any
+ * page boundary. Sections are placed by their alignment; every relocation must be PC-relative and resolvable inside;
+ * anything else throws TN_INTERNAL naming the symbol. */
 typedef struct tn__image_symbol {
   const char *name;
   uint64_t offset, size;

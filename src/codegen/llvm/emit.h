@@ -1,0 +1,174 @@
+/* What the files of the LLVM code generator share: the emitter of one module, the frame of the LLVM function being
+ * built, and values.
+ *
+ * Values: bool is i1; f16 and bf16 are held as float that was rounded to the type after each operation; everything else
+ * is its own type. In memory bool is a byte and the 16-bit floats are i16. A value is either a scalar or has the lanes
+ * of the vectorised loop being emitted; scalars are broadcast where they meet vectors. */
+#ifndef TENON_CODEGEN_LLVM_EMIT_H
+#define TENON_CODEGEN_LLVM_EMIT_H
+
+#include <llvm-c/Core.h>
+
+#include "codegen/llvm/codegen.h"
+#include "tenon/kernel_abi.h"
+
+typedef struct tn__cg_value {
+  LLVMValueRef v;
+  int lanes;  /* 1, or those of the vectorised loop */
+  bool loads; /* depends on memory, so it is stale after a store */
+} tn__cg_value;
+
+/* Where a buffer lives. Memory: `base` points at element 0. Register: `slots` are allocas of `slot_lanes` elements
+ * each, in row-major order, which mem2reg turns into SSA values. */
+typedef struct tn__cg_storage {
+  const tn__buffer *buffer;
+  LLVMValueRef base;
+  LLVMValueRef *slots;
+  int slot_count, slot_lanes;
+  int alignment;        /* of base, in bytes */
+  uint64_t version;     /* changes with every store; memoised loads compare it */
+  LLVMValueRef scope;   /* alias.scope list; NULL for none */
+  LLVMValueRef noalias; /* the scopes of buffers that this one never overlaps */
+} tn__cg_storage;
+
+/* A binding of a variable, buffer or expression, all by pointer; the newest binding of a key wins, and leaving a scope
+ * undoes those made in it. */
+typedef struct tn__cg_binding {
+  const void *key;
+  int shadowed;            /* the binding that this one hides, or -1 */
+  tn__cg_value value;      /* variables and expressions */
+  uint64_t version;        /* expressions with loads: valid while this is current */
+  int depth;               /* variables: how many loops are around */
+  tn__cg_storage *storage; /* buffers */
+} tn__cg_binding;
+
+/* One LLVM function under construction. */
+typedef struct tn__cg_frame {
+  struct tn__cg_frame *outer;
+  LLVMValueRef function, env, workspace;
+  LLVMBasicBlockRef entry;  /* holds the allocas alone */
+  LLVMBasicBlockRef resume; /* where the builder was when an inner frame was entered */
+  TN__VEC(tn__cg_binding) bindings;
+  int *table; /* open addressing over bindings: index + 1 */
+  uint32_t table_size, table_used;
+  uint64_t version; /* counts stores to anything */
+  int depth;
+  const tn__var *lane; /* the vectorised loop's variable, or NULL */
+  int lanes;           /* its extent, or 1 */
+  LLVMValueRef mask;   /* <lanes x i1>: which lanes are active; NULL: all */
+} tn__cg_frame;
+
+typedef struct tn__cg {
+  tn__arena *arena;
+  const tn__target *target;
+  bool has_fma, has_f16c,
+      has_rounding; /* as instructions: fused multiply-add, conversions of f16, floor and its like */
+  LLVMContextRef context;
+  LLVMModuleRef module;
+  LLVMBuilderRef builder;
+  LLVMTypeRef void_type, i1, i8, i16, i32, i64, f16, f32, f64, ptr;
+  LLVMTypeRef task_type; /* tn_kernel_task */
+  unsigned alias_scope_kind, noalias_kind;
+  /* the function being compiled */
+  tn__ir *ir;
+  const tn__func *func;
+  tn__cg_frame *frame;
+  int task_count;
+} tn__cg;
+
+_Noreturn void tn__cg_fail(tn__cg *cg, const char *format, ...) TN_PRINTF(2, 3);
+
+/* ---- emit_scope.c: frames and bindings --------------------------------------------------------------------------- */
+/* Creates the function with the given type and makes it the current frame; the builder stands in its body. */
+tn__cg_frame *tn__cg_frame_enter(tn__cg *cg, const char *name, LLVMTypeRef type, LLVMLinkage linkage);
+void tn__cg_frame_leave(tn__cg *cg); /* the builder is where it was before */
+int tn__cg_scope_enter(tn__cg *cg);
+void tn__cg_scope_leave(tn__cg *cg, int scope);
+void tn__cg_bind_value(tn__cg *cg, const void *key, tn__cg_value value);
+void tn__cg_bind_storage(tn__cg *cg, tn__cg_storage *storage);
+const tn__cg_binding *tn__cg_find(const tn__cg *cg, const void *key); /* NULL when unbound */
+tn__cg_storage *tn__cg_storage_of(tn__cg *cg, const tn__buffer *buffer);
+
+/* ---- emit_type.c: types, constants, lanes --------------------------------------------------------------------------
+ */
+LLVMTypeRef tn__cg_value_type(const tn__cg *cg, tn_dtype dtype);
+LLVMTypeRef tn__cg_memory_type(const tn__cg *cg, tn_dtype dtype);
+LLVMTypeRef tn__cg_lanes_type(LLVMTypeRef element, int lanes); /* the element itself for one lane */
+LLVMTypeRef tn__cg_element(LLVMTypeRef type);                  /* of a vector, or the type itself */
+int tn__cg_lanes(LLVMTypeRef type);
+LLVMTypeRef tn__cg_like(LLVMTypeRef type, LLVMTypeRef element); /* `element` with the lanes of `type` */
+LLVMValueRef tn__cg_float(LLVMTypeRef type, double value);      /* splat constant */
+LLVMValueRef tn__cg_int(LLVMTypeRef type, int64_t value);
+LLVMValueRef tn__cg_iota(LLVMTypeRef element, int lanes, int64_t step); /* <0, step, 2 step ...> */
+LLVMValueRef tn__cg_broadcast(tn__cg *cg, LLVMValueRef scalar, int lanes);
+LLVMValueRef tn__cg_widen(tn__cg *cg, tn__cg_value value, int lanes);
+LLVMValueRef tn__cg_undef(LLVMTypeRef type);
+LLVMValueRef tn__cg_shuffle(tn__cg *cg, LLVMValueRef a, LLVMValueRef b, const int *indices, int count);
+/* Lanes [first, first + count) of a vector, as a scalar when count is 1. */
+LLVMValueRef tn__cg_slice(tn__cg *cg, LLVMValueRef vector, int first, int count);
+/* `vector` with those lanes replaced by `part`. */
+LLVMValueRef tn__cg_splice(tn__cg *cg, LLVMValueRef vector, LLVMValueRef part, int first);
+/* Calls the intrinsic `name` ("llvm.fma"), overloaded by `types`. */
+LLVMValueRef tn__cg_intrinsic(tn__cg *cg, const char *name, LLVMTypeRef *types, int type_count, LLVMValueRef *args,
+                              int arg_count);
+LLVMValueRef tn__cg_intrinsic1(tn__cg *cg, const char *name, LLVMValueRef a); /* overloaded by the argument's type */
+LLVMValueRef tn__cg_intrinsic2(tn__cg *cg, const char *name, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tn__cg_any(tn__cg *cg, LLVMValueRef mask);       /* i1: is a lane set? */
+LLVMBasicBlockRef tn__cg_block(tn__cg *cg, const char *name); /* appended to the current function */
+void tn__cg_at(tn__cg *cg, LLVMBasicBlockRef block);
+/* Returns `code` from the current function when `condition` (i1) holds and goes on otherwise. */
+void tn__cg_return_if(tn__cg *cg, LLVMValueRef condition, LLVMValueRef code);
+LLVMValueRef tn__cg_alloca(tn__cg *cg, LLVMTypeRef type, int64_t count, unsigned align);
+/* Creates an internal function of the module once by name; true when its body is still to be written: the builder then
+ * stands in its entry block, and the caller must build the return and call tn__cg_helper_end with *saved. */
+bool tn__cg_helper_begin(tn__cg *cg, const char *name, LLVMTypeRef type, bool inlined, LLVMValueRef *function,
+                         LLVMBasicBlockRef *saved);
+void tn__cg_helper_end(tn__cg *cg, LLVMBasicBlockRef saved);
+
+/* ---- emit_expr.c, emit_arith.c, emit_cast.c
+ * ---------------------------------------------------------------------------- */
+tn__cg_value tn__cg_expr(tn__cg *cg, const tn__expr *e);
+LLVMValueRef tn__cg_scalar(tn__cg *cg, const tn__expr *e); /* must not depend on the lane */
+/* Must this expression not be evaluated where the IR does not ask for it? (loads that may fault, divisions that may
+ * fail) */
+bool tn__cg_needs_lazy(tn__cg *cg, const tn__expr *e);
+/* Restricts the active lanes by `condition` (<lanes x i1>); returns the mask to put back. */
+LLVMValueRef tn__cg_mask_push(tn__cg *cg, LLVMValueRef condition);
+/* One operation on values of the same shape. */
+LLVMValueRef tn__cg_arith(tn__cg *cg, const tn__expr *e, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tn__cg_compare(tn__cg *cg, tn__expr_kind kind, tn_dtype dtype, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tn__cg_int_divmod(tn__cg *cg, const tn__expr *e, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tn__cg_min_max(tn__cg *cg, bool is_max, tn_dtype dtype, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef tn__cg_cast(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValueRef v);
+LLVMValueRef tn__cg_bitcast(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValueRef v);
+/* float -> float rounded to `dtype` when that is f16 or bf16; other types unchanged. */
+LLVMValueRef tn__cg_round_to(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
+LLVMValueRef tn__cg_from_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
+LLVMValueRef tn__cg_to_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
+
+/* ---- emit_memory.c, emit_register.c
+ * -------------------------------------------------------------------------------------- */
+tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e);
+void tn__cg_store(tn__cg *cg, const tn__stmt *s);
+/* The row-major element number of an access. */
+const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices);
+/* Decides how a register buffer is held from the accesses in its scope; a stack array when they do not fit one slot
+ * width. */
+tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, const tn__stmt *scope);
+tn__cg_value tn__cg_register_load(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear);
+void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear, tn__cg_value value);
+
+/* ---- emit_stmt.c, emit_parallel.c, emit_func.c
+ * ------------------------------------------------------------------------------ */
+void tn__cg_stmt(tn__cg *cg, const tn__stmt *s);
+void tn__cg_parallel(tn__cg *cg, const tn__stmt *s);
+void tn__cg_func(tn__cg *cg, tn__ir *ir, const tn__func *func);
+/* Byte offset of a workspace buffer in the function's workspace. */
+const tn__expr *tn__cg_workspace_offset(tn__ir *ir, const tn__func *func, const tn__buffer *buffer);
+
+/* ---- math.c: intrinsics
+ * ------------------------------------------------------------------------------------------------------ */
+LLVMValueRef tn__cg_call(tn__cg *cg, const tn__expr *e, const tn__cg_value *args, int lanes);
+LLVMValueRef tn__cg_fmod(tn__cg *cg, LLVMValueRef a, LLVMValueRef b);
+
+#endif

@@ -1,0 +1,280 @@
+/* Loads and stores of buffers in memory: addresses built from loop-invariant parts outwards in, contiguous, broadcast,
+ * strided and gathered vectors, masks. */
+#include "codegen/llvm/emit.h"
+
+const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
+  const tn__expr *linear = tn__index(cg->ir, 0);
+  for (int i = 0; i < buffer->rank; i++)
+    linear = tn__add(cg->ir, tn__mul(cg->ir, linear, buffer->shape[i]), indices[i]);
+  return linear;
+}
+
+/* ---- addresses
+ * -------------------------------------------------------------------------------------------------------------- */
+
+/* How deep the innermost variable of an expression stands: sums are added up from the outside in, so that LLVM's
+ * loop-invariant code motion finds whole prefixes to hoist. */
+static int depth_of(tn__cg *cg, const tn__expr *e) {
+  if (e->kind == TN__EXPR_LOAD) return INT32_MAX;
+  if (e->kind == TN__EXPR_VAR) {
+    const tn__cg_binding *binding = tn__cg_find(cg, e->value.var);
+    return binding == NULL ? 0 : binding->depth;
+  }
+  int depth = 0;
+  for (int i = 0; i < e->arg_count; i++) {
+    int inner = depth_of(cg, e->args[i]);
+    if (inner > depth) depth = inner;
+  }
+  return depth;
+}
+
+typedef struct address_term {
+  const tn__expr *e;
+  int depth;
+} address_term;
+
+enum { MAX_TERMS = 64 };
+
+typedef struct address_terms {
+  address_term items[MAX_TERMS];
+  int count;
+  int64_t constant;
+} address_terms;
+
+static void collect(tn__cg *cg, const tn__expr *e, address_terms *out) {
+  if (e->kind == TN__EXPR_INT) {
+    out->constant += e->value.i;
+  } else if (e->kind == TN__EXPR_ADD && out->count + 2 < MAX_TERMS) {
+    collect(cg, e->args[0], out);
+    collect(cg, e->args[1], out);
+  } else {
+    address_term term = {.e = e, .depth = depth_of(cg, e)};
+    int at = out->count++;
+    for (; at > 0 && out->items[at - 1].depth > term.depth; at--) out->items[at] = out->items[at - 1];
+    out->items[at] = term;
+  }
+}
+
+static LLVMValueRef offset_pointer(tn__cg *cg, LLVMTypeRef element, LLVMValueRef pointer, LLVMValueRef index) {
+  return LLVMBuildGEP2(cg->builder, element, pointer, &index, 1, "");
+}
+
+/* The address of element `linear`: one pointer, or one per lane where it depends on the lane. */
+static LLVMValueRef address(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
+  LLVMTypeRef element = tn__cg_memory_type(cg, storage->buffer->dtype);
+  address_terms terms = {.count = 0};
+  collect(cg, linear, &terms);
+  LLVMValueRef pointer = storage->base, vector = NULL;
+  for (int i = 0; i < terms.count;) {
+    LLVMValueRef sum = NULL;
+    for (int depth = terms.items[i].depth; i < terms.count && terms.items[i].depth == depth; i++) {
+      tn__cg_value value = tn__cg_expr(cg, terms.items[i].e);
+      if (value.lanes > 1)
+        vector = vector == NULL ? value.v : LLVMBuildAdd(cg->builder, vector, value.v, "");
+      else
+        sum = sum == NULL ? value.v : LLVMBuildAdd(cg->builder, sum, value.v, "");
+    }
+    if (sum != NULL) pointer = offset_pointer(cg, element, pointer, sum);
+  }
+  if (terms.constant != 0) pointer = offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, terms.constant));
+  return vector == NULL ? pointer : offset_pointer(cg, element, pointer, vector);
+}
+
+/* A number that divides `e` whatever its variables are (0: everything divides it), as far as its form shows. */
+static int64_t known_divisor(const tn__expr *e) {
+  if (e->kind == TN__EXPR_INT) return e->value.i < 0 ? -e->value.i : e->value.i;
+  if (e->kind == TN__EXPR_MUL) {
+    int64_t product;
+    return __builtin_mul_overflow(known_divisor(e->args[0]), known_divisor(e->args[1]), &product) ? 1 : product;
+  }
+  if (e->kind != TN__EXPR_ADD) return 1;
+  int64_t a = known_divisor(e->args[0]), b = known_divisor(e->args[1]);
+  while (b != 0) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+static unsigned alignment_of(const tn__cg_storage *storage, const tn__expr *linear) {
+  int64_t size = (int64_t)tn_dtype_size(storage->buffer->dtype), divisor = known_divisor(linear);
+  int64_t align = storage->alignment;
+  while (align > size && divisor % (align / size) != 0) align /= 2;
+  return (unsigned)align;
+}
+
+static LLVMValueRef annotate(const tn__cg *cg, const tn__cg_storage *storage, LLVMValueRef access) {
+  if (storage->scope != NULL) LLVMSetMetadata(access, cg->alias_scope_kind, storage->scope);
+  if (storage->noalias != NULL) LLVMSetMetadata(access, cg->noalias_kind, storage->noalias);
+  return access;
+}
+
+/* ---- one vector's worth of accesses
+ * ------------------------------------------------------------------------------------------- */
+
+typedef enum access_shape { UNIFORM, CONTIGUOUS, STRIDED, GATHERED } access_shape;
+
+typedef struct access {
+  tn__cg_storage *storage;
+  const tn__expr *first; /* element number of lane 0; of every lane when gathered */
+  access_shape shape;
+  int64_t stride;
+} access;
+
+static access classify(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
+  const tn__cg_frame *frame = cg->frame;
+  access a = {.storage = tn__cg_storage_of(cg, buffer), .first = tn__cg_linear(cg, buffer, indices), .shape = UNIFORM};
+  if (frame->lane == NULL || !tn__expr_uses_var(a.first, frame->lane)) {
+    /* A let may carry the lane in. */
+    if (frame->lane != NULL && tn__cg_expr(cg, a.first).lanes > 1) a.shape = GATHERED;
+    return a;
+  }
+  a.shape = GATHERED;
+  if (!tn__stride_in(cg->ir, a.first, frame->lane, &a.stride)) return a;
+  const tn__expr *start = tn__substitute(cg->ir, a.first, &frame->lane, &frame->lane->min, 1);
+  if (tn__cg_expr(cg, start).lanes > 1) return a;
+  a.first = start;
+  a.shape = a.stride == 0 ? UNIFORM : a.stride == 1 ? CONTIGUOUS : STRIDED;
+  return a;
+}
+
+static LLVMValueRef const_align(const tn__cg *cg, unsigned align) { return LLVMConstInt(cg->i32, align, 0); }
+
+static LLVMValueRef plain_load(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointer, unsigned align) {
+  LLVMValueRef load = LLVMBuildLoad2(cg->builder, type, pointer, "");
+  LLVMSetAlignment(load, align);
+  return annotate(cg, a->storage, load);
+}
+
+static LLVMValueRef masked_load(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointer,
+                                LLVMValueRef mask) {
+  LLVMTypeRef types[] = {type, cg->ptr};
+  LLVMValueRef args[] = {pointer, const_align(cg, alignment_of(a->storage, a->first)), mask, LLVMConstNull(type)};
+  return annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.load", types, 2, args, 4));
+}
+
+static LLVMValueRef all_lanes(tn__cg *cg) {
+  return cg->frame->mask != NULL ? cg->frame->mask : tn__cg_int(tn__cg_lanes_type(cg->i1, cg->frame->lanes), 1);
+}
+
+static LLVMValueRef gather(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointers) {
+  LLVMTypeRef types[] = {type, LLVMTypeOf(pointers)};
+  unsigned align = (unsigned)tn_dtype_size(a->storage->buffer->dtype);
+  LLVMValueRef args[] = {pointers, const_align(cg, align), all_lanes(cg), LLVMConstNull(type)};
+  return annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.gather", types, 2, args, 4));
+}
+
+static LLVMValueRef strided_pointers(tn__cg *cg, const access *a) {
+  LLVMTypeRef element = tn__cg_memory_type(cg, a->storage->buffer->dtype);
+  LLVMValueRef pointer = address(cg, a->storage, a->first);
+  return offset_pointer(cg, element, pointer, tn__cg_iota(cg->i64, cg->frame->lanes, a->stride));
+}
+
+/* Small strides without a mask: whole vectors that overlap so that nothing outside of the accessed span is read, then
+ * shuffles. */
+static LLVMValueRef strided_by_shuffles(tn__cg *cg, const access *a, LLVMTypeRef type) {
+  int lanes = cg->frame->lanes, stride = (int)a->stride, span = (lanes - 1) * stride + 1;
+  LLVMTypeRef element = tn__cg_element(type);
+  unsigned align = (unsigned)tn_dtype_size(a->storage->buffer->dtype);
+  LLVMValueRef pointer = address(cg, a->storage, a->first), result = LLVMGetPoison(type);
+  int indices[64];
+  for (int part = 0; part < stride; part++) {
+    int at = part * lanes + lanes <= span ? part * lanes : span - lanes;
+    LLVMValueRef from = at == 0 ? pointer : offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, at));
+    LLVMValueRef piece = plain_load(cg, a, type, from, align);
+    for (int i = 0; i < lanes; i++) indices[i] = i * stride / lanes == part ? lanes + i * stride - at : i;
+    result = tn__cg_shuffle(cg, result, piece, indices, lanes);
+  }
+  return result;
+}
+
+static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
+  const tn__cg_frame *frame = cg->frame;
+  LLVMTypeRef type = tn__cg_lanes_type(tn__cg_memory_type(cg, a->storage->buffer->dtype), frame->lanes);
+  if (a->shape == GATHERED) return gather(cg, a, type, address(cg, a->storage, a->first));
+  if (a->shape == STRIDED) {
+    bool shuffles = frame->mask == NULL && a->stride >= 2 && a->stride <= 4 && frame->lanes >= 4 && frame->lanes <= 64;
+    return shuffles ? strided_by_shuffles(cg, a, type) : gather(cg, a, type, strided_pointers(cg, a));
+  }
+  LLVMValueRef pointer = address(cg, a->storage, a->first);
+  if (frame->mask == NULL) return plain_load(cg, a, type, pointer, alignment_of(a->storage, a->first));
+  return masked_load(cg, a, type, pointer, frame->mask);
+}
+
+/* One element for all lanes under a mask: read only when a lane is active. */
+static LLVMValueRef guarded_uniform(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointer) {
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(cg->builder), read = tn__cg_block(cg, "read"),
+                    join = tn__cg_block(cg, "join");
+  LLVMBuildCondBr(cg->builder, tn__cg_any(cg, cg->frame->mask), read, join);
+  tn__cg_at(cg, read);
+  LLVMValueRef incoming[] = {LLVMConstNull(type), plain_load(cg, a, type, pointer, alignment_of(a->storage, a->first))};
+  LLVMBuildBr(cg->builder, join);
+  tn__cg_at(cg, join);
+  LLVMValueRef phi = LLVMBuildPhi(cg->builder, type, "");
+  LLVMBasicBlockRef blocks[] = {from, read};
+  LLVMAddIncoming(phi, incoming, blocks, 2);
+  return phi;
+}
+
+tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e) {
+  const tn__buffer *buffer = e->value.buffer;
+  tn__cg_storage *storage = tn__cg_storage_of(cg, buffer);
+  if (storage->slots != NULL) return tn__cg_register_load(cg, storage, tn__cg_linear(cg, buffer, e->args));
+  access a = classify(cg, buffer, e->args);
+  if (a.shape == UNIFORM) {
+    LLVMTypeRef type = tn__cg_memory_type(cg, buffer->dtype);
+    LLVMValueRef pointer = address(cg, storage, a.first);
+    bool guarded = cg->frame->mask != NULL && tn__cg_needs_lazy(cg, e);
+    LLVMValueRef v = guarded ? guarded_uniform(cg, &a, type, pointer)
+                             : plain_load(cg, &a, type, pointer, alignment_of(storage, a.first));
+    return (tn__cg_value){.v = tn__cg_from_memory(cg, buffer->dtype, v), .lanes = 1, .loads = true};
+  }
+  LLVMValueRef v = load_lanes(cg, &a);
+  return (tn__cg_value){.v = tn__cg_from_memory(cg, buffer->dtype, v), .lanes = cg->frame->lanes, .loads = true};
+}
+
+static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value) {
+  const tn__cg_frame *frame = cg->frame;
+  if (a->shape == CONTIGUOUS && frame->mask == NULL) {
+    LLVMValueRef store = LLVMBuildStore(cg->builder, value, address(cg, a->storage, a->first));
+    LLVMSetAlignment(store, alignment_of(a->storage, a->first));
+    annotate(cg, a->storage, store);
+    return;
+  }
+  if (a->shape == CONTIGUOUS) {
+    LLVMTypeRef types[] = {LLVMTypeOf(value), cg->ptr};
+    LLVMValueRef align = const_align(cg, alignment_of(a->storage, a->first));
+    LLVMValueRef args[] = {value, address(cg, a->storage, a->first), align, frame->mask};
+    annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.store", types, 2, args, 4));
+    return;
+  }
+  LLVMValueRef pointers = a->shape == STRIDED ? strided_pointers(cg, a) : address(cg, a->storage, a->first);
+  if (a->shape == UNIFORM) pointers = tn__cg_broadcast(cg, pointers, frame->lanes);
+  LLVMTypeRef types[] = {LLVMTypeOf(value), LLVMTypeOf(pointers)};
+  LLVMValueRef align = const_align(cg, (unsigned)tn_dtype_size(a->storage->buffer->dtype));
+  LLVMValueRef args[] = {value, pointers, align, all_lanes(cg)};
+  annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.scatter", types, 2, args, 4));
+}
+
+void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
+  const tn__buffer *buffer = s->as.store.buffer;
+  tn__cg_storage *storage = tn__cg_storage_of(cg, buffer);
+  tn__cg_value value = tn__cg_expr(cg, s->as.store.value);
+  if (storage->slots != NULL) {
+    tn__cg_register_store(cg, storage, tn__cg_linear(cg, buffer, s->as.store.indices), value);
+  } else {
+    access a = classify(cg, buffer, s->as.store.indices);
+    bool one = cg->frame->lanes == 1 || (a.shape == UNIFORM && value.lanes == 1 && cg->frame->mask == NULL);
+    if (one) {
+      LLVMValueRef pointer = address(cg, storage, a.first);
+      LLVMValueRef store = LLVMBuildStore(cg->builder, tn__cg_to_memory(cg, buffer->dtype, value.v), pointer);
+      LLVMSetAlignment(store, alignment_of(storage, a.first));
+      annotate(cg, storage, store);
+    } else {
+      LLVMValueRef wide = tn__cg_widen(cg, value, cg->frame->lanes);
+      store_lanes(cg, &a, tn__cg_to_memory(cg, buffer->dtype, wide));
+    }
+  }
+  storage->version = ++cg->frame->version;
+}

@@ -1,0 +1,164 @@
+/* Register buffers: as many SSA values as it takes, each the width of the buffer's vectorised accesses. */
+#include "codegen/llvm/emit.h"
+
+/* What the accesses to one buffer look like. */
+typedef struct usage {
+  tn__cg *cg;
+  const tn__buffer *buffer;
+  const tn__var *lane; /* of the vectorised loop around the access */
+  int lanes;
+  bool in_parallel, fits;
+  int width;         /* of the widest vectorised access */
+  int checked_width; /* second walk: do all accesses stay inside of slots of this width? */
+} usage;
+
+static bool slot_range(tn__cg *cg, const tn__expr *linear, const tn__var *lane, int lanes, int64_t *first, int *count) {
+  *count = 1;
+  if (lane != NULL && tn__expr_uses_var(linear, lane)) {
+    int64_t stride;
+    if (!tn__stride_in(cg->ir, linear, lane, &stride) || stride < 0 || stride > 1) return false;
+    linear = tn__substitute(cg->ir, linear, &lane, &lane->min, 1);
+    if (stride == 1) *count = lanes;
+  }
+  return tn__as_int(linear, first);
+}
+
+static void see_access(usage *u, const tn__expr *const *indices) {
+  int64_t first;
+  int count;
+  if (u->in_parallel ||
+      !slot_range(u->cg, tn__cg_linear(u->cg, u->buffer, indices), u->lane, u->lanes, &first, &count)) {
+    u->fits = false;
+    return;
+  }
+  if (count > u->width) u->width = count;
+  if (u->checked_width > 0 && first / u->checked_width != (first + count - 1) / u->checked_width) u->fits = false;
+}
+
+static void see_expr(usage *u, const tn__expr *e) {
+  if (!u->fits || !tn__expr_uses_buffer(e, u->buffer)) return;
+  if (e->kind == TN__EXPR_LOAD && e->value.buffer == u->buffer) see_access(u, e->args);
+  for (int i = 0; i < e->arg_count; i++) see_expr(u, e->args[i]);
+}
+
+static void see_stmt(usage *u, const tn__stmt *s) {
+  if (!u->fits) return;
+  switch (s->kind) {
+    case TN__STMT_FOR: {
+      usage outer = *u;
+      if (s->as.loop.kind == TN__LOOP_PARALLEL) u->in_parallel = true;
+      if (s->as.loop.kind == TN__LOOP_VECTORIZED) {
+        int64_t extent;
+        if (!tn__as_int(s->as.loop.var->extent, &extent)) u->fits = false;
+        u->lane = s->as.loop.var;
+        u->lanes = (int)extent;
+      }
+      see_stmt(u, s->as.loop.body);
+      u->in_parallel = outer.in_parallel;
+      u->lane = outer.lane;
+      u->lanes = outer.lanes;
+      return;
+    }
+    case TN__STMT_STORE:
+      for (int i = 0; i < s->as.store.buffer->rank; i++) see_expr(u, s->as.store.indices[i]);
+      see_expr(u, s->as.store.value);
+      if (s->as.store.buffer == u->buffer) see_access(u, s->as.store.indices);
+      return;
+    case TN__STMT_SEQ:
+      for (int i = 0; i < s->as.seq.count; i++) see_stmt(u, s->as.seq.items[i]);
+      return;
+    case TN__STMT_IF:
+      see_expr(u, s->as.branch.condition);
+      see_stmt(u, s->as.branch.then_body);
+      if (s->as.branch.else_body != NULL) see_stmt(u, s->as.branch.else_body);
+      return;
+    case TN__STMT_LET:
+      see_expr(u, s->as.let.value);
+      see_stmt(u, s->as.let.body);
+      return;
+    case TN__STMT_ALLOC: see_stmt(u, s->as.alloc.body); return;
+    case TN__STMT_WHILE:
+      see_expr(u, s->as.repeat.condition);
+      see_stmt(u, s->as.repeat.body);
+      return;
+    default: return;
+  }
+}
+
+static int64_t element_count(tn__cg *cg, const tn__buffer *buffer) {
+  int64_t count = 1;
+  for (int i = 0; i < buffer->rank; i++) {
+    int64_t extent;
+    if (!tn__as_int(buffer->shape[i], &extent))
+      tn__cg_fail(cg, "buffer %s has a symbolic shape but is not in memory", buffer->name);
+    if (__builtin_mul_overflow(count, extent, &count)) count = INT64_MAX;
+  }
+  if (count < 0 || count > 65536) tn__cg_fail(cg, "buffer %s is too large for the stack", buffer->name);
+  return count == 0 ? 1 : count;
+}
+
+static void put_on_stack(tn__cg *cg, tn__cg_storage *storage, int64_t count) {
+  storage->alignment = TN_KERNEL_ALIGNMENT;
+  storage->base = tn__cg_alloca(cg, tn__cg_memory_type(cg, storage->buffer->dtype), count, TN_KERNEL_ALIGNMENT);
+}
+
+tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, const tn__stmt *scope) {
+  tn__cg_storage *storage = TN__NEW(cg->arena, tn__cg_storage);
+  storage->buffer = buffer;
+  int64_t count = element_count(cg, buffer);
+  usage u = {.cg = cg, .buffer = buffer, .lanes = 1, .fits = buffer->scope == TN__SCOPE_REGISTER, .width = 1};
+  u.lane = cg->frame->lane;
+  u.lanes = cg->frame->lanes;
+  if (u.fits) see_stmt(&u, scope);
+  u.checked_width = u.width;
+  if (u.fits) see_stmt(&u, scope);
+  if (!u.fits || count > 4096) {
+    put_on_stack(cg, storage, count);
+    return storage;
+  }
+  storage->slot_lanes = u.width;
+  storage->slot_count = (int)((count + u.width - 1) / u.width);
+  storage->slots = TN__NEW_ARRAY(cg->arena, storage->slot_count, LLVMValueRef);
+  LLVMTypeRef type = tn__cg_lanes_type(tn__cg_value_type(cg, buffer->dtype), u.width);
+  for (int i = 0; i < storage->slot_count; i++) storage->slots[i] = tn__cg_alloca(cg, type, 1, 0);
+  return storage;
+}
+
+static LLVMTypeRef slot_type(tn__cg *cg, const tn__cg_storage *storage) {
+  return tn__cg_lanes_type(tn__cg_value_type(cg, storage->buffer->dtype), storage->slot_lanes);
+}
+
+tn__cg_value tn__cg_register_load(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
+  int64_t first = 0;
+  int count;
+  if (!slot_range(cg, linear, cg->frame->lane, cg->frame->lanes, &first, &count))
+    tn__cg_fail(cg, "an access to register buffer %s has no constant place", storage->buffer->name);
+  LLVMValueRef slot =
+      LLVMBuildLoad2(cg->builder, slot_type(cg, storage), storage->slots[first / storage->slot_lanes], "");
+  return (tn__cg_value){
+      .v = tn__cg_slice(cg, slot, (int)(first % storage->slot_lanes), count), .lanes = count, .loads = true};
+}
+
+void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear, tn__cg_value value) {
+  int64_t first = 0;
+  int count;
+  if (!slot_range(cg, linear, cg->frame->lane, cg->frame->lanes, &first, &count))
+    tn__cg_fail(cg, "an access to register buffer %s has no constant place", storage->buffer->name);
+  LLVMValueRef memory = storage->slots[first / storage->slot_lanes], part = value.v;
+  int place = (int)(first % storage->slot_lanes);
+  LLVMValueRef mask = cg->frame->mask;
+  if (count == 1 && value.lanes > 1) { /* all lanes write one element: the last active one stays, as in a serial loop */
+    if (mask != NULL) tn__cg_fail(cg, "masked lanes write one element of register buffer %s", storage->buffer->name);
+    part = tn__cg_slice(cg, value.v, value.lanes - 1, 1);
+  } else {
+    part = tn__cg_widen(cg, value, count);
+  }
+  LLVMValueRef before = NULL;
+  if (mask != NULL || count < storage->slot_lanes)
+    before = LLVMBuildLoad2(cg->builder, slot_type(cg, storage), memory, "");
+  if (mask != NULL) {
+    LLVMValueRef condition = count == 1 ? tn__cg_any(cg, mask) : mask;
+    part = LLVMBuildSelect(cg->builder, condition, part, tn__cg_slice(cg, before, place, count), "");
+  }
+  LLVMBuildStore(cg->builder, before == NULL ? part : tn__cg_splice(cg, before, part, place), memory);
+}

@@ -1,0 +1,103 @@
+/* Dispatch of intrinsics: what is one instruction stays inline; the rest becomes one function of the module per type
+ * and lane count. */
+#include "codegen/llvm/math.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct family_row {
+  const char *name;
+  tn__cg_v (*unary)(tn__cg *cg, tn__cg_v x);
+  tn__cg_v (*binary)(tn__cg *cg, tn__cg_v x, tn__cg_v y);
+  bool inlined;    /* short and hot: into the loop; otherwise a call */
+  bool f32_by_f64; /* rare: f32 is computed in f64 lanes and rounded once */
+} family_row;
+
+static const family_row families[TN__CALL_COUNT] = {
+    [TN__CALL_EXP] = {"exp", tn__cg_exp, .inlined = true},
+    [TN__CALL_EXPM1] = {"expm1", tn__cg_expm1, .inlined = true},
+    [TN__CALL_LOG] = {"log", tn__cg_log, .inlined = true},
+    [TN__CALL_LOG1P] = {"log1p", tn__cg_log1p, .f32_by_f64 = true},
+    [TN__CALL_POW] = {"pow", .binary = tn__cg_pow},
+    [TN__CALL_SIN] = {"sin", tn__cg_sin},
+    [TN__CALL_COS] = {"cos", tn__cg_cos},
+    [TN__CALL_TAN] = {"tan", tn__cg_tan, .f32_by_f64 = true},
+    [TN__CALL_ASIN] = {"asin", tn__cg_asin, .f32_by_f64 = true},
+    [TN__CALL_ACOS] = {"acos", tn__cg_acos, .f32_by_f64 = true},
+    [TN__CALL_ATAN] = {"atan", tn__cg_atan, .f32_by_f64 = true},
+    [TN__CALL_ATAN2] = {"atan2", .binary = tn__cg_atan2, .f32_by_f64 = true},
+    [TN__CALL_SINH] = {"sinh", tn__cg_sinh, .f32_by_f64 = true},
+    [TN__CALL_COSH] = {"cosh", tn__cg_cosh, .f32_by_f64 = true},
+    [TN__CALL_TANH] = {"tanh", tn__cg_tanh, .inlined = true},
+    [TN__CALL_ASINH] = {"asinh", tn__cg_asinh, .f32_by_f64 = true},
+    [TN__CALL_ACOSH] = {"acosh", tn__cg_acosh, .f32_by_f64 = true},
+    [TN__CALL_ATANH] = {"atanh", tn__cg_atanh, .f32_by_f64 = true},
+    [TN__CALL_ERF] = {"erf", tn__cg_erf, .inlined = true},
+};
+
+static LLVMValueRef family_body(tn__cg *cg, const family_row *row, tn__cg_v x, tn__cg_v y) {
+  bool widen = row->f32_by_f64 && !is_f64(cg, x);
+  if (widen) x = to_f64(cg, x);
+  if (widen && y != NULL) y = to_f64(cg, y);
+  tn__cg_v r = row->unary != NULL ? row->unary(cg, x) : row->binary(cg, x, y);
+  return widen ? to_f32(cg, r) : r;
+}
+
+static LLVMValueRef family_call(tn__cg *cg, const family_row *row, LLVMValueRef *args) {
+  LLVMTypeRef type = type_of(args[0]), params[] = {type, type};
+  int count = row->unary != NULL ? 1 : 2;
+  char name[64];
+  snprintf(name, sizeof(name), "tn.%s.%s.%d", row->name, is_f64(cg, args[0]) ? "f64" : "f32", tn__cg_lanes(type));
+  LLVMTypeRef function_type = LLVMFunctionType(type, params, (unsigned)count, 0);
+  LLVMValueRef function;
+  LLVMBasicBlockRef saved;
+  if (tn__cg_helper_begin(cg, name, function_type, row->inlined, &function, &saved)) {
+    tn__cg_v y = count == 2 ? LLVMGetParam(function, 1) : NULL;
+    LLVMBuildRet(cg->builder, family_body(cg, row, LLVMGetParam(function, 0), y));
+    tn__cg_helper_end(cg, saved);
+  }
+  return LLVMBuildCall2(cg->builder, function_type, function, args, (unsigned)count, "");
+}
+
+static LLVMValueRef int_call(tn__cg *cg, const tn__expr *e, LLVMValueRef x) {
+  LLVMTypeRef type = type_of(x), types[] = {type};
+  LLVMValueRef args[] = {x, LLVMConstInt(cg->i1, 0, 0)};
+  switch (e->intrinsic) {
+    case TN__CALL_NEG: return LLVMBuildNeg(cg->builder, x, "");
+    case TN__CALL_ABS: return tn__dtype_is_signed(e->dtype) ? tn__cg_intrinsic(cg, "llvm.abs", types, 1, args, 2) : x;
+    case TN__CALL_POPCOUNT: return tn__cg_intrinsic1(cg, "llvm.ctpop", x);
+    case TN__CALL_CLZ: return tn__cg_intrinsic(cg, "llvm.ctlz", types, 1, args, 2);
+    default: tn__cg_fail(cg, "intrinsic %d on integers", (int)e->intrinsic);
+  }
+}
+
+static LLVMValueRef float_call(tn__cg *cg, const tn__expr *e, LLVMValueRef *args) {
+  LLVMValueRef x = args[0];
+  switch (e->intrinsic) {
+    case TN__CALL_ABS: return size_of(cg, x);
+    case TN__CALL_NEG: return neg(cg, x);
+    case TN__CALL_SQRT: return tn__cg_intrinsic1(cg, "llvm.sqrt", x);
+    case TN__CALL_RSQRT: return quot(cg, real(x, 1.0), tn__cg_intrinsic1(cg, "llvm.sqrt", x));
+    case TN__CALL_FLOOR: return tn__cg_floor(cg, x);
+    case TN__CALL_CEIL: return tn__cg_ceil(cg, x);
+    case TN__CALL_TRUNC: return tn__cg_trunc(cg, x);
+    case TN__CALL_ROUND_EVEN: return tn__cg_round_even(cg, x);
+    case TN__CALL_FMA: return tn__cg_fma(cg, x, args[1], args[2]);
+    case TN__CALL_IS_NAN: return fcmp(cg, LLVMRealUNO, x, x);
+    case TN__CALL_IS_INF: return fcmp(cg, LLVMRealOEQ, size_of(cg, x), real(x, INFINITY));
+    default: break;
+  }
+  const family_row *row = &families[e->intrinsic];
+  if (row->name == NULL) tn__cg_fail(cg, "intrinsic %d on floats", (int)e->intrinsic);
+  return family_call(cg, row, args);
+}
+
+LLVMValueRef tn__cg_call(tn__cg *cg, const tn__expr *e, const tn__cg_value *values, int lanes) {
+  LLVMValueRef args[4] = {NULL};
+  tn_dtype dtype = e->args[0]->dtype;
+  if (e->intrinsic == TN__CALL_LIKELY) return values[0].v;
+  for (int i = 0; i < e->arg_count; i++) args[i] = tn__cg_widen(cg, values[i], lanes);
+  if (!tn__dtype_is_float(dtype)) return int_call(cg, e, args[0]);
+  LLVMValueRef v = float_call(cg, e, args);
+  return e->dtype == TN_BOOL ? v : tn__cg_round_to(cg, e->dtype, v);
+}

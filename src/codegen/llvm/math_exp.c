@@ -1,0 +1,209 @@
+/* exp, expm1, log, log1p, pow. */
+#include <math.h>
+
+#include "codegen/llvm/math.h"
+#include "codegen/llvm/math_tables.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- exp
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
+
+/* x limited to [low, high]; NaN passes (the comparisons put it second, where x86's min and max return it). */
+static tn__cg_v clamped(tn__cg *cg, tn__cg_v x, double low, double high) {
+  tn__cg_v h = real(x, high), l = real(x, low);
+  x = select_of(cg, fcmp(cg, LLVMRealOLT, h, x), h, x);
+  return select_of(cg, fcmp(cg, LLVMRealOGT, l, x), l, x);
+}
+
+typedef struct exp_parts {
+  tn__cg_v n;       /* integer, of the float's width */
+  tn__cg_v expm1_r; /* exp(x) = 2^n (1 + expm1_r) */
+} exp_parts;
+
+/* x + tail = n ln2 + r, |r| <= ln2 / 2. Adding 1.5 * 2^(precision-1) leaves n in the low bits, whatever the rounding of
+ * x / ln2. */
+static exp_parts reduce_exp(tn__cg *cg, tn__cg_v x, tn__cg_v tail) {
+  bool wide = is_f64(cg, x);
+  tn__cg_v magic = real(x, wide ? 0x1.8p52 : 0x1.8p23);
+  tn__cg_v shifted = tn__cg_muladd(cg, x, real(x, 0x1.71547652b82fep+0), magic);
+  tn__cg_v count = sub(cg, shifted, magic);
+  const double *ln2 = wide ? ln2_f64 : ln2_f32;
+  tn__cg_v r = tn__cg_muladd(cg, count, real(x, -ln2[0]), x);
+  r = tn__cg_muladd(cg, count, real(x, -ln2[1]), r);
+  if (tail != NULL) r = add(cg, r, tail);
+  tn__cg_v q =
+      wide ? tn__cg_polynomial(cg, r, exp_f64, COUNT(exp_f64)) : tn__cg_polynomial(cg, r, exp_f32, COUNT(exp_f32));
+  exp_parts parts = {.expm1_r = tn__cg_muladd(cg, mul(cg, r, r), q, r)};
+  parts.n = isub(cg, to_bits(cg, shifted), to_bits(cg, magic));
+  return parts;
+}
+
+/* 2^n for n in the range of normal exponents. */
+static tn__cg_v power_of_two(tn__cg *cg, tn__cg_v n) {
+  bool wide = tn__cg_element(type_of(n)) == cg->i64;
+  return from_bits(cg, shl_by(cg, iadd(cg, n, iconst(n, wide ? 1023 : 127)), wide ? 52 : 23));
+}
+
+/* exp(x + tail) 2^extra. The scale is applied in two steps, the first exact, so that results below the normal range
+ * round once. */
+static tn__cg_v exp_scaled(tn__cg *cg, tn__cg_v x, tn__cg_v tail, int extra) {
+  bool wide = is_f64(cg, x);
+  exp_parts parts = reduce_exp(cg, clamped(cg, x, wide ? -746 : -104.5, wide ? 711 : 90), tail);
+  tn__cg_v n = extra == 0 ? parts.n : iadd(cg, parts.n, iconst(parts.n, extra));
+  tn__cg_v first = ashr_by(cg, n, 1), second = isub(cg, n, first);
+  tn__cg_v value = add(cg, parts.expm1_r, real(x, 1));
+  return mul(cg, mul(cg, value, power_of_two(cg, first)), power_of_two(cg, second));
+}
+
+tn__cg_v tn__cg_exp(tn__cg *cg, tn__cg_v x) { return exp_scaled(cg, x, NULL, 0); }
+tn__cg_v tn__cg_half_exp(tn__cg *cg, tn__cg_v x) { return exp_scaled(cg, x, NULL, -1); }
+
+/* 2 (s p + (s - 1/2)) with s = 2^(n-1): no overflow before the last step, and no rounding of p when n is 0. */
+tn__cg_v tn__cg_expm1(tn__cg *cg, tn__cg_v x) {
+  bool wide = is_f64(cg, x);
+  exp_parts parts = reduce_exp(cg, clamped(cg, x, wide ? -40 : -19, wide ? 710 : 89), NULL);
+  tn__cg_v s = power_of_two(cg, isub(cg, parts.n, iconst(parts.n, 1)));
+  tn__cg_v half = tn__cg_muladd(cg, s, parts.expm1_r, sub(cg, s, real(x, 0.5)));
+  tn__cg_v tiny = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, wide ? 0x1p-54 : 0x1p-25));
+  return select_of(cg, tiny, x, add(cg, half, half));
+}
+
+/* ---- log
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct log_parts {
+  tn__cg_v f; /* x = 2^exponent (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), exactly */
+  tn__cg_v exponent;
+} log_parts;
+
+/* Of positive finite x; other x give something that special_log replaces. */
+static log_parts split_log(tn__cg *cg, tn__cg_v x) {
+  bool wide = is_f64(cg, x);
+  int fraction = wide ? 52 : 23;
+  tn__cg_v is_small = fcmp(cg, LLVMRealOLT, x, real(x, wide ? 0x1p-1022 : 0x1p-126));
+  tn__cg_v scaled = select_of(cg, is_small, mul(cg, x, real(x, wide ? 0x1p54 : 0x1p25)), x);
+  tn__cg_v root = to_bits(cg, real(x, wide ? 0x1.6a09e667f3bcdp-1 : (double)0x1.6a09e6p-1f));
+  tn__cg_v above = isub(cg, to_bits(cg, scaled), root); /* how far above sqrt(1/2), in units of the last place */
+  tn__cg_v e = ashr_by(cg, above, fraction);
+  tn__cg_v m = from_bits(cg, isub(cg, to_bits(cg, scaled), shl_by(cg, e, fraction)));
+  e = select_of(cg, is_small, isub(cg, e, iconst(e, wide ? 54 : 25)), e);
+  tn__cg_v magic = real(x, wide ? 0x1.8p52 : 0x1.8p23);
+  tn__cg_v exponent = sub(cg, from_bits(cg, iadd(cg, e, to_bits(cg, magic))), magic);
+  return (log_parts){.f = sub(cg, m, real(x, 1)), .exponent = exponent};
+}
+
+static tn__cg_v special_log(tn__cg *cg, tn__cg_v x, tn__cg_v value) {
+  value = select_of(cg, fcmp(cg, LLVMRealOEQ, x, real(x, INFINITY)), x, value);
+  value = select_of(cg, fcmp(cg, LLVMRealOEQ, x, real(x, 0)), real(x, -INFINITY), value);
+  return select_of(cg, fcmp(cg, LLVMRealOGE, x, real(x, 0)), value, real(x, NAN));
+}
+
+static tn__cg_v log_f32_of(tn__cg *cg, tn__cg_v x) {
+  log_parts p = split_log(cg, x);
+  tn__cg_v square = mul(cg, p.f, p.f), e = p.exponent;
+  tn__cg_v rest = mul(cg, mul(cg, square, p.f), tn__cg_polynomial(cg, p.f, log_f32, COUNT(log_f32)));
+  rest = tn__cg_muladd(cg, e, real(x, ln2_f32[1]), rest);
+  rest = tn__cg_muladd(cg, square, real(x, -0.5), rest);
+  return tn__cg_muladd(cg, e, real(x, ln2_f32[0]), add(cg, p.f, rest));
+}
+
+/* With s = f / (2 + f): log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 L(s^2)), as fdlibm arranges it, because f is exact. */
+static tn__cg_v log_f64_of(tn__cg *cg, tn__cg_v x) {
+  log_parts p = split_log(cg, x);
+  tn__cg_v f = p.f, e = p.exponent;
+  tn__cg_v s = quot(cg, f, add(cg, f, real(x, 2))), z = mul(cg, s, s);
+  tn__cg_v half_square = mul(cg, mul(cg, f, f), real(x, 0.5));
+  tn__cg_v series = mul(cg, z, tn__cg_polynomial(cg, z, log_f64, COUNT(log_f64)));
+  tn__cg_v rest = mul(cg, s, add(cg, half_square, series));
+  rest = tn__cg_muladd(cg, e, real(x, ln2_f64[1]), rest);
+  return tn__cg_muladd(cg, e, real(x, ln2_f64[0]), sub(cg, f, sub(cg, half_square, rest)));
+}
+
+tn__cg_v tn__cg_log(tn__cg *cg, tn__cg_v x) {
+  return special_log(cg, x, is_f64(cg, x) ? log_f64_of(cg, x) : log_f32_of(cg, x));
+}
+
+/* log(u) + (x - (u - 1)) / u with u = 1 + x rounded: the second term puts back what the rounding took (Kahan). */
+tn__cg_v tn__cg_log1p(tn__cg *cg, tn__cg_v x) {
+  tn__cg_v u = add(cg, x, real(x, 1));
+  tn__cg_v lost = sub(cg, x, sub(cg, u, real(x, 1)));
+  tn__cg_v value = add(cg, tn__cg_log(cg, u), quot(cg, lost, u));
+  tn__cg_v plain = fcmp(cg, LLVMRealOGT, u, real(x, 0));
+  plain = iand(cg, plain, fcmp(cg, LLVMRealOLT, u, real(x, INFINITY)));
+  value = select_of(cg, plain, value, special_log(cg, u, u));
+  tn__cg_v tiny = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, is_f64(cg, x) ? 0x1p-54 : 0x1p-25));
+  return select_of(cg, tiny, x, value);
+}
+
+/* ---- pow
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
+
+/* log of a positive f64 to about 2^-68, as high + low. With s = f / (2 + f) in two pieces: log(1 + f) = 2 s + s^3 (2/3
+ * + s^2 T(s^2)). */
+static tn__cg_pair log_pair(tn__cg *cg, tn__cg_v x) {
+  log_parts p = split_log(cg, x);
+  tn__cg_v f = p.f, two = real(x, 2);
+  tn__cg_pair bottom = tn__cg_fast_two_sum(cg, two, f);
+  tn__cg_pair s = {.high = quot(cg, f, bottom.high)};
+  tn__cg_pair back = tn__cg_exact_product(cg, s.high, bottom.high);
+  tn__cg_v remainder = sub(cg, sub(cg, f, back.high), back.low);
+  remainder = sub(cg, remainder, mul(cg, s.high, bottom.low));
+  s.low = quot(cg, remainder, bottom.high);
+  tn__cg_pair z = tn__cg_pair_product(cg, s, s);
+  tn__cg_v tail = mul(cg, z.high, tn__cg_polynomial(cg, z.high, log_tail_f64, COUNT(log_tail_f64)));
+  tn__cg_pair series = tn__cg_fast_two_sum(cg, real(x, two_thirds_dd[0]), tail);
+  series.low = add(cg, series.low, real(x, two_thirds_dd[1]));
+  tn__cg_pair cubic = tn__cg_pair_product(cg, tn__cg_pair_product(cg, s, z), series);
+  tn__cg_pair e_high = {.high = mul(cg, p.exponent, real(x, ln2_f64[0]))}; /* exact */
+  tn__cg_v e_low = mul(cg, p.exponent, real(x, ln2_f64[1]));
+  tn__cg_pair sum = tn__cg_two_sum(cg, e_high.high, mul(cg, s.high, two));
+  tn__cg_pair sum2 = tn__cg_two_sum(cg, sum.high, cubic.high);
+  tn__cg_v low = add(cg, mul(cg, s.low, two), cubic.low);
+  low = add(cg, low, add(cg, sum.low, sum2.low));
+  tn__cg_pair sum3 = tn__cg_two_sum(cg, sum2.high, e_low);
+  return tn__cg_fast_two_sum(cg, sum3.high, add(cg, low, sum3.low));
+}
+
+static tn__cg_v pow_magnitude_f64(tn__cg *cg, tn__cg_v size, tn__cg_v y) {
+  tn__cg_pair l = log_pair(cg, size);
+  /* Beyond this the result is 0 or infinite for every size that is not 1; the limit keeps the exact product in range.
+   */
+  tn__cg_v limited = clamped(cg, y, -0x1p64, 0x1p64);
+  tn__cg_pair p = tn__cg_exact_product(cg, l.high, limited);
+  tn__cg_v tail = tn__cg_muladd(cg, l.low, limited, p.low);
+  tn__cg_v value = exp_scaled(cg, p.high, tail, 0);
+  /* Zero and infinity have no logarithm to speak of. */
+  tn__cg_v grows = fcmp(cg, LLVMRealOGT, y, real(y, 0)), zero = real(y, 0), infinite = real(y, INFINITY);
+  value = select_of(cg, fcmp(cg, LLVMRealOEQ, size, zero), select_of(cg, grows, zero, infinite), value);
+  value = select_of(cg, fcmp(cg, LLVMRealOEQ, size, infinite), select_of(cg, grows, infinite, zero), value);
+  tn__cg_v huge = fcmp(cg, LLVMRealOGT, size_of(cg, p.high), real(y, 800));
+  tn__cg_v extreme = select_of(cg, fcmp(cg, LLVMRealOGT, p.high, zero), infinite, zero);
+  value = select_of(cg, huge, extreme, value);
+  tn__cg_v is_nan = ior(cg, fcmp(cg, LLVMRealUNO, size, size), fcmp(cg, LLVMRealUNO, y, y));
+  return select_of(cg, is_nan, real(y, NAN), value);
+}
+
+static tn__cg_v pow_f64(tn__cg *cg, tn__cg_v x, tn__cg_v y, bool narrow) {
+  tn__cg_v size = size_of(cg, x), zero = real(x, 0), one = real(x, 1);
+  tn__cg_v value = narrow ? tn__cg_exp(cg, mul(cg, y, tn__cg_log(cg, size))) : pow_magnitude_f64(cg, size, y);
+  tn__cg_v half = mul(cg, y, real(y, 0.5));
+  tn__cg_v is_int = fcmp(cg, LLVMRealOEQ, tn__cg_trunc(cg, y), y);
+  tn__cg_v is_odd = iand(cg, is_int, fcmp(cg, LLVMRealONE, tn__cg_trunc(cg, half), half));
+  tn__cg_v is_negative = icmp(cg, LLVMIntSLT, to_bits(cg, x), iconst(to_bits(cg, x), 0));
+  value = select_of(cg, iand(cg, is_odd, is_negative), neg(cg, value), value);
+  tn__cg_v is_finite_negative = iand(cg, fcmp(cg, LLVMRealOLT, x, zero), fcmp(cg, LLVMRealOGT, x, real(x, -INFINITY)));
+  value = select_of(cg, iand(cg, is_finite_negative, LLVMBuildNot(cg->builder, is_int, "")), real(x, NAN), value);
+  tn__cg_v unit_base =
+      iand(cg, fcmp(cg, LLVMRealOEQ, size, one), fcmp(cg, LLVMRealOEQ, size_of(cg, y), real(y, INFINITY)));
+  tn__cg_v gives_one = ior(cg, fcmp(cg, LLVMRealOEQ, y, zero), fcmp(cg, LLVMRealOEQ, x, one));
+  return select_of(cg, ior(cg, gives_one, unit_base), one, value);
+}
+
+tn__cg_v tn__cg_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
+  if (is_f64(cg, x)) return pow_f64(cg, x, y, false);
+  return to_f32(cg, pow_f64(cg, to_f64(cg, x), to_f64(cg, y), true));
+}

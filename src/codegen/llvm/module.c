@@ -1,0 +1,167 @@
+/* From functions to one module to an object, assembly or LLVM text. */
+#include <pthread.h>
+#include <string.h>
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include "codegen/llvm/emit.h"
+
+/* ---- LLVM's own objects: owned by a box that the arena disposes of if a throw passes by
+ * ------------------------------------------ */
+
+typedef struct llvm_box {
+  LLVMContextRef context;
+  LLVMModuleRef module;
+  LLVMBuilderRef builder;
+  LLVMTargetMachineRef machine;
+  LLVMTargetDataRef layout;
+  LLVMPassBuilderOptionsRef options;
+  LLVMMemoryBufferRef buffer;
+  char *text;
+} llvm_box;
+
+static void dispose(void *object) {
+  llvm_box *box = object;
+  if (box->text != NULL) LLVMDisposeMessage(box->text);
+  if (box->buffer != NULL) LLVMDisposeMemoryBuffer(box->buffer);
+  if (box->options != NULL) LLVMDisposePassBuilderOptions(box->options);
+  if (box->builder != NULL) LLVMDisposeBuilder(box->builder);
+  if (box->module != NULL) LLVMDisposeModule(box->module);
+  if (box->layout != NULL) LLVMDisposeTargetData(box->layout);
+  if (box->machine != NULL) LLVMDisposeTargetMachine(box->machine);
+  if (box->context != NULL) LLVMContextDispose(box->context);
+  *box = (llvm_box){0};
+}
+
+/* LLVM keeps its list of targets in a global that must be filled once. */
+static void initialize_targets(void) {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+}
+
+static void create_machine(tn__cg *cg, llvm_box *box) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, initialize_targets);
+  char triple[64], cpu[32], features[1024];
+  tn__target_llvm(cg->target, triple, cpu, features);
+  LLVMTargetRef target;
+  if (LLVMGetTargetFromTriple(triple, &target, &box->text)) tn__cg_fail(cg, "LLVM: %s", box->text);
+  box->machine =
+      LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+  if (box->machine == NULL) tn__cg_fail(cg, "LLVM has no target machine for %s", cg->target->name);
+  box->layout = LLVMCreateTargetDataLayout(box->machine);
+  LLVMSetTarget(box->module, triple);
+  LLVMSetModuleDataLayout(box->module, box->layout);
+}
+
+static unsigned metadata_kind(const tn__cg *cg, const char *name) {
+  return LLVMGetMDKindIDInContext(cg->context, name, (unsigned)strlen(name));
+}
+
+static void set_up(tn__cg *cg, llvm_box *box) {
+  const tn__target *target = cg->target;
+  cg->context = box->context = LLVMContextCreate();
+  cg->module = box->module = LLVMModuleCreateWithNameInContext("tenon", cg->context);
+  cg->builder = box->builder = LLVMCreateBuilderInContext(cg->context);
+  create_machine(cg, box);
+  cg->void_type = LLVMVoidTypeInContext(cg->context);
+  cg->i1 = LLVMInt1TypeInContext(cg->context);
+  cg->i8 = LLVMInt8TypeInContext(cg->context);
+  cg->i16 = LLVMInt16TypeInContext(cg->context);
+  cg->i32 = LLVMInt32TypeInContext(cg->context);
+  cg->i64 = LLVMInt64TypeInContext(cg->context);
+  cg->f16 = LLVMHalfTypeInContext(cg->context);
+  cg->f32 = LLVMFloatTypeInContext(cg->context);
+  cg->f64 = LLVMDoubleTypeInContext(cg->context);
+  cg->ptr = LLVMPointerTypeInContext(cg->context, 0);
+  LLVMTypeRef task[] = {cg->ptr, cg->ptr, cg->i64, cg->i64};
+  cg->task_type = LLVMFunctionType(cg->i32, task, 4, 0);
+  cg->alias_scope_kind = metadata_kind(cg, "alias.scope");
+  cg->noalias_kind = metadata_kind(cg, "noalias");
+  bool arm = target->arch == TN__ARCH_AARCH64;
+  cg->has_fma = arm || (target->features & TN__X86_FMA) != 0;
+  cg->has_f16c = arm || (target->features & TN__X86_F16C) != 0;
+  cg->has_rounding = arm || (target->features & TN__X86_SSE41) != 0;
+}
+
+/* Every function: no unwinding, no calls into a C library that is not there, whole vectors. */
+static void set_attributes(tn__cg *cg) {
+  unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
+  LLVMAttributeRef attributes[] = {
+      LLVMCreateEnumAttribute(cg->context, nounwind, 0),
+      LLVMCreateStringAttribute(cg->context, "no-builtins", 11, "", 0),
+      LLVMCreateStringAttribute(cg->context, "prefer-vector-width", 19, "512", 3),
+  };
+  for (LLVMValueRef f = LLVMGetFirstFunction(cg->module); f != NULL; f = LLVMGetNextFunction(f)) {
+    if (LLVMIsDeclaration(f)) continue;
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
+      LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, attributes[i]);
+  }
+}
+
+static void check_module(tn__cg *cg, llvm_box *box) {
+#ifndef NDEBUG
+  if (LLVMVerifyModule(box->module, LLVMReturnStatusAction, &box->text))
+    tn__cg_fail(cg, "LLVM's verifier: %s", box->text);
+  LLVMDisposeMessage(box->text);
+  box->text = NULL;
+#else
+  (void)cg;
+  (void)box;
+#endif
+}
+
+/* The emitted code is what is meant already: slots become values, repeated index arithmetic and invariant loads move
+ * out of loops. LLVM's own unrolling and vectorising would only undo the schedule. */
+static void run_passes(tn__cg *cg, llvm_box *box) {
+  box->options = LLVMCreatePassBuilderOptions();
+  const char *passes = "always-inline,function(mem2reg,early-cse,loop-mssa(licm))";
+  LLVMErrorRef error = LLVMRunPasses(box->module, passes, box->machine, box->options);
+  if (error == NULL) return;
+  char *message = LLVMGetErrorMessage(error);
+  const char *words = tn__arena_strdup(cg->arena, message);
+  LLVMDisposeErrorMessage(message);
+  tn__cg_fail(cg, "LLVM's passes: %s", words);
+}
+
+static tn__code emit(tn__cg *cg, llvm_box *box, tn__emit kind) {
+  if (kind == TN__EMIT_LLVM) {
+    box->text = LLVMPrintModuleToString(box->module);
+    size_t length = strlen(box->text);
+    return (tn__code){.data = tn__arena_strndup(cg->arena, box->text, length), .size = length};
+  }
+  LLVMCodeGenFileType type = kind == TN__EMIT_ASSEMBLY ? LLVMAssemblyFile : LLVMObjectFile;
+  if (LLVMTargetMachineEmitToMemoryBuffer(box->machine, box->module, type, &box->text, &box->buffer))
+    tn__cg_fail(cg, "LLVM: %s", box->text);
+  const char *start = LLVMGetBufferStart(box->buffer);
+  size_t size = LLVMGetBufferSize(box->buffer);
+  if (kind == TN__EMIT_ASSEMBLY) return (tn__code){.data = tn__arena_strndup(cg->arena, start, size), .size = size};
+  return (tn__code){.data = tn__arena_copy(cg->arena, start, size), .size = size};
+}
+
+tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
+                          const tn__target *target, tn__emit kind) {
+  llvm_box *box = TN__NEW(arena, llvm_box);
+  tn__arena_defer(arena, dispose, box);
+  tn__cg *cg = TN__NEW(arena, tn__cg);
+  cg->arena = arena;
+  cg->target = target;
+  set_up(cg, box);
+  for (int i = 0; i < count; i++) tn__cg_func(cg, irs[i], funcs[i]);
+  set_attributes(cg);
+  check_module(cg, box);
+  run_passes(cg, box);
+  tn__code code = emit(cg, box, kind);
+  dispose(box);
+  return code;
+}

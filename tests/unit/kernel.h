@@ -1,0 +1,95 @@
+/* For tests: loop IR compiled for this machine, linked to an image, mapped and called in place. */
+#ifndef TENON_TESTS_UNIT_KERNEL_H
+#define TENON_TESTS_UNIT_KERNEL_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "codegen/llvm/codegen.h"
+#include "tenon/kernel_abi.h"
+#include "unit/check.h"
+
+/* One arena, one ir context; every test makes its own. */
+typedef struct kernel_test {
+  tn__arena arena;
+  tn__escape escape;
+  tn__ir *ir;
+  tn__target target;
+  void *mapped; /* the last image */
+  size_t mapped_size;
+} kernel_test;
+
+static inline void kernel_unmap(kernel_test *t) {
+  if (t->mapped != NULL) munmap(t->mapped, t->mapped_size);
+  t->mapped = NULL;
+}
+
+/* Compiles and maps; the kernel lives until the next call or the end of the test. */
+static inline tn_kernel kernel_compile(kernel_test *t, const tn__func *func) {
+  tn__code object = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_OBJECT);
+  tn__image image = tn__link_image(&t->arena, &object, 1);
+  if (image.symbol_count != 1 || strcmp(image.symbols[0].name, func->name) != 0)
+    tn__throwf(&t->escape, TN_INTERNAL, "the image of %s has %d symbols", func->name, image.symbol_count);
+  kernel_unmap(t);
+  t->mapped_size = (image.size + 4095) & ~(size_t)4095;
+  t->mapped = mmap(NULL, t->mapped_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(t->mapped, image.data, image.size);
+  mprotect(t->mapped, t->mapped_size, PROT_READ | PROT_EXEC);
+  union {
+    void *data;
+    tn_kernel code;
+  } entry = {.data = (char *)t->mapped + image.symbols[0].offset};
+  return entry.code;
+}
+
+/* Runs pieces of three iterations, last piece first: nothing may depend on the order or the cut. */
+static inline int32_t kernel_parallel_for(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
+  for (int64_t begin = (count + 2) / 3 * 3 - 3; begin >= 0; begin -= 3) {
+    int32_t result = task(env, closure, begin, begin + 3 < count ? begin + 3 : count);
+    if (result != TN_KERNEL_OK) return result;
+  }
+  return TN_KERNEL_OK;
+}
+
+static inline int32_t kernel_run(tn_kernel kernel, void *const *buffers, const int64_t *scalars) {
+  tn_kernel_env env = {
+      .version = TN_KERNEL_ABI_VERSION, .size = sizeof(env), .parallel_for = kernel_parallel_for, .thread_count = 1};
+  return kernel(&env, buffers, scalars);
+}
+
+/* 64-byte aligned, with a guard of 64 bytes behind that kernel_free checks. */
+static inline void *kernel_alloc(size_t size) {
+  char *memory = aligned_alloc(64, (size + 127) / 64 * 64);
+  assert_non_null(memory);
+  memset(memory, 0x5a, (size + 127) / 64 * 64);
+  return memory;
+}
+static inline void kernel_free(void *memory, size_t size) {
+  for (size_t i = size; i < (size + 127) / 64 * 64; i++) assert_int_equal(((const unsigned char *)memory)[i], 0x5a);
+  free(memory);
+}
+
+/* Runs `body` with a fresh context for the target given (NULL: native); fails with the words of what was thrown. */
+typedef struct kernel_call {
+  kernel_test *test;
+  void (*body)(kernel_test *t, void *user);
+  void *user;
+} kernel_call;
+static inline void kernel_protected(tn__escape *escape, void *arg) {
+  kernel_call *call = arg;
+  call->test->ir = tn__ir_create(&call->test->arena);
+  call->body(call->test, call->user);
+}
+static inline void kernel_with(const char *target, void (*body)(kernel_test *t, void *user), void *user) {
+  kernel_test t = {.ir = NULL};
+  check_ok(tn__target_parse(target, &t.target));
+  tn__arena_init(&t.arena, NULL, &t.escape);
+  kernel_call call = {&t, body, user};
+  tn_status *status = tn__protect(&t.escape, kernel_protected, &call);
+  kernel_unmap(&t);
+  tn__arena_release(&t.arena);
+  check_ok(status);
+}
+
+#endif
