@@ -44,8 +44,12 @@ def declared_api(include):
     return names
 
 
+# GNU ld exports these marks of its own from a library that is linked against another one which exports them, as LLVM's does.
+LINKER_MARKS = {"__bss_start", "_edata", "_end"}
+
+
 def exported(shared):
-    return {line.split()[-1] for line in lines_of("nm", "-D", "--defined-only", shared)}
+    return {line.split()[-1] for line in lines_of("nm", "-D", "--defined-only", shared)} - LINKER_MARKS
 
 
 def check(root, libraries):

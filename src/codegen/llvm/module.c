@@ -1,5 +1,4 @@
 /* From functions to one module to an object, assembly or LLVM text. */
-#include <pthread.h>
 #include <string.h>
 
 #include <llvm-c/Analysis.h>
@@ -37,8 +36,9 @@ static void dispose(void *object) {
   *box = (llvm_box){0};
 }
 
-/* LLVM keeps its list of targets in a global that must be filled once. */
-static void initialize_targets(void) {
+/* LLVM keeps its list of targets in a global that is filled once and is not locked: when this library is loaded, before
+ * any thread of its users can ask for a target. */
+__attribute__((constructor)) static void initialize_targets(void) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
@@ -50,8 +50,6 @@ static void initialize_targets(void) {
 }
 
 static void create_machine(tn__cg *cg, llvm_box *box) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, initialize_targets);
   char triple[64], cpu[32], features[1024];
   tn__target_llvm(cg->target, triple, cpu, features);
   LLVMTargetRef target;
