@@ -2,7 +2,8 @@
 
 /* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
-/* Of two bounds on the same side: unbounded when either is. A finite sum that overflows is unbounded in its own direction. */
+/* Of two bounds on the same side: unbounded when either is. A finite sum that overflows is unbounded in its own
+ * direction. */
 int64_t tn__bound_add(int64_t a, int64_t b) {
   if (a == INT64_MIN || a == INT64_MAX) return a;
   if (b == INT64_MIN || b == INT64_MAX) return b;

@@ -1,7 +1,8 @@
-/* The canonical form of i64 arithmetic: sums of products, and floor division and remainder split along the known ranges.
+/* The canonical form of i64 arithmetic: sums of products, and floor division and remainder split along the known
+ * ranges.
  *
- * The rules are those of exact integers; is_orderly() keeps expressions that may wrap around (values loaded from tensors) to the ring
- * operations, which wrapping does not disturb. */
+ * The rules are those of exact integers; is_orderly() keeps expressions that may wrap around (values loaded from
+ * tensors) to the ring operations, which wrapping does not disturb. */
 #include "ir/linear.h"
 
 enum { MAX_EXPANDED = 64, MAX_FACTORS = 16 };
@@ -24,8 +25,8 @@ static bool contains(tn__ir *ir, const tn__linear *l, const tn__expr *x, int64_t
   return part.count > 0;
 }
 
-/* atom = x % c with coefficient k: k * c * (x / c) + k * (x % c) == k * x, and the same one level up: with (x / c) % b in place of x / c
- * the sum is k * (x % (b * c)). */
+/* atom = x % c with coefficient k: k * c * (x / c) + k * (x % c) == k * x, and the same one level up: with (x / c) % b
+ * in place of x / c the sum is k * (x % (b * c)). */
 static bool recombine_mod(tn__ir *ir, tn__linear *l, const tn__expr *atom, int64_t k) {
   const tn__expr *x = atom->args[0], *c = atom->args[1];
   const tn__expr *quotient = tn__div(ir, x, c);
@@ -361,7 +362,8 @@ static bool split_symbolic(tn__ir *ir, const tn__expr *a, const tn__expr *n, spl
   return true;
 }
 
-/* a / n or a % n for a divisor that is no constant; it is not zero (a kernel that divides by zero has failed already). */
+/* a / n or a % n for a divisor that is no constant; it is not zero (a kernel that divides by zero has failed already).
+ */
 static const tn__expr *divide_symbolic(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *n) {
   bool quotient = kind == TN__EXPR_DIV;
   if (tn__is_int_value(a, 0)) return a;

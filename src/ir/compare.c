@@ -1,10 +1,10 @@
-/* Comparisons, minimum and maximum of i64: decided by ranges where they can be, otherwise in one canonical form; and the prover
- * that also knows symbolic ranges. */
+/* Comparisons, minimum and maximum of i64: decided by ranges where they can be, otherwise in one canonical form; and
+ * the prover that also knows symbolic ranges. */
 #include "ir/linear.h"
 
 /* ---- the prover -------------------------------------------------------------------------------------------------- */
 
-enum { MAX_DEPTH = 10, MAX_STEPS = 80 };
+enum { MAX_DEPTH = 10, MAX_STEPS = 80, MAX_SCALE = 1 << 24 };
 
 typedef struct proof {
   tn__ir *ir;
@@ -22,6 +22,16 @@ static bool nonnegative_with(proof *p, const tn__linear *l, const tn__expr *atom
   tn__linear_add_term(p->ir, &next, atom, tn__wrap_mul(coefficient, -1));
   tn__linear_add(p->ir, &next, value, scale);
   tn__linear_recombine(p->ir, &next);
+  return nonnegative(p, &next, depth + 1);
+}
+
+/* For an integer d: d >= 0 exactly when c * d + c - 1 >= 0, and there the quotient by c has a multiple of c as its
+ * factor. */
+static bool nonnegative_scaled(proof *p, const tn__linear *l, int64_t c, int depth) {
+  tn__linear next;
+  tn__linear_init(&next);
+  tn__linear_add_linear(p->ir, &next, l, c);
+  next.constant = tn__wrap_add(next.constant, c - 1);
   return nonnegative(p, &next, depth + 1);
 }
 
@@ -43,7 +53,8 @@ static bool eliminate_atom(proof *p, const tn__linear *l, tn__term t, int depth)
     case TN__EXPR_DIV: {
       /* x - c + 1 <= c * (x / c) <= x */
       int64_t c;
-      if (!tn__as_int(args[1], &c) || c <= 0 || k % c != 0) return false;
+      if (!tn__as_int(args[1], &c) || c <= 0 || c > MAX_SCALE) return false;
+      if (k % c != 0) return nonnegative_scaled(p, l, c, depth);
       const tn__expr *bound = k < 0 ? args[0] : tn__add_i(p->ir, args[0], 1 - c);
       return nonnegative_with(p, l, t.atom, k, bound, k / c, depth);
     }
@@ -56,7 +67,8 @@ static bool eliminate_atom(proof *p, const tn__linear *l, tn__term t, int depth)
   }
 }
 
-/* Splits l into var * cofactor + others, looking at plain factors only: `var` inside of other atoms is bounded with them. */
+/* Splits l into var * cofactor + others, looking at plain factors only: `var` inside of other atoms is bounded with
+ * them. */
 static void cofactor_of(tn__ir *ir, const tn__linear *l, const tn__var *var, tn__linear *cofactor, tn__linear *others) {
   tn__linear_init(cofactor);
   tn__linear_init(others);
@@ -156,8 +168,8 @@ static void negate(tn__linear *l) {
   l->constant = tn__wrap_mul(l->constant, -1);
 }
 
-/* Divides the coefficients by their common divisor; false when the constant is no multiple of it (then it is rounded up when
- * `up`, as 0 < g * x + c is 0 < x + ceil(c / g)). */
+/* Divides the coefficients by their common divisor; false when the constant is no multiple of it (then it is rounded up
+ * when `up`, as 0 < g * x + c is 0 < x + ceil(c / g)). */
 static bool reduce(tn__linear *d, bool up) {
   int64_t g = 0;
   for (int i = 0; i < d->count; i++) {

@@ -77,16 +77,61 @@ static uint32_t probe(const tn__ir *ir, const tn__expr *proto) {
   return at;
 }
 
-static void learn(tn__node *node) {
+static const tn__id_set *one_id(tn__ir *ir, uint32_t id) {
+  tn__id_set *set = tn__arena_alloc(ir->arena, sizeof(*set) + sizeof(uint32_t));
+  set->count = 1;
+  set->ids[0] = id;
+  return set;
+}
+
+static bool has_id(const tn__id_set *set, uint32_t id) {
+  int low = 0, high = set == NULL ? 0 : set->count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (set->ids[middle] == id) return true;
+    if (set->ids[middle] < id)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return false;
+}
+
+static const tn__id_set *united(tn__ir *ir, const tn__id_set *a, const tn__id_set *b) {
+  if (b == NULL || a == b) return a;
+  if (a == NULL) return b;
+  int extra = 0;
+  for (int i = 0; i < b->count; i++) extra += !has_id(a, b->ids[i]);
+  if (extra == 0) return a;
+  if (a->count + extra == b->count) return b;
+  tn__id_set *set = tn__arena_alloc(ir->arena, sizeof(*set) + (size_t)(a->count + extra) * sizeof(uint32_t));
+  int i = 0, j = 0;
+  while (i < a->count || j < b->count) {
+    bool both = i < a->count && j < b->count && a->ids[i] == b->ids[j];
+    bool first = j == b->count || (i < a->count && a->ids[i] <= b->ids[j]);
+    set->ids[set->count++] = first ? a->ids[i++] : b->ids[j++];
+    j += both;
+  }
+  return set;
+}
+
+static void learn(tn__ir *ir, tn__node *node) {
   const tn__expr *e = &node->expr;
   for (int i = 0; i < e->arg_count; i++) {
     const tn__node *arg = tn__node_of(e->args[i]);
     node->var_mask |= arg->var_mask;
-    node->has_load |= arg->has_load;
+    node->has_likely |= arg->has_likely;
     node->is_data |= arg->is_data;
+    node->vars = united(ir, node->vars, arg->vars);
+    node->buffers = united(ir, node->buffers, arg->buffers);
   }
-  if (e->kind == TN__EXPR_VAR) node->var_mask = tn__var_bit(e->value.var);
-  if (e->kind == TN__EXPR_LOAD) node->has_load = true;
+  if (e->kind == TN__EXPR_VAR) {
+    node->var_mask = tn__var_bit(e->value.var);
+    node->vars = one_id(ir, e->value.var->id);
+  }
+  if (e->kind == TN__EXPR_CALL && e->intrinsic == TN__CALL_LIKELY) node->has_likely = true;
+  if (e->kind == TN__EXPR_LOAD && !has_id(node->buffers, e->value.buffer->id))
+    node->buffers = united(ir, one_id(ir, e->value.buffer->id), node->buffers);
   if (e->kind == TN__EXPR_LOAD || e->kind == TN__EXPR_BITCAST || e->dtype != TN_I64)
     node->is_data = e->dtype == TN_I64;
   else if (e->kind == TN__EXPR_CAST)
@@ -104,7 +149,8 @@ const tn__expr *tn__intern(tn__ir *ir, const tn__expr *proto) {
   if (e.arg_count > 0) memcpy(args, e.args, args_size);
   node->expr = e;
   node->expr.args = args;
-  learn(node);
+  node->number = ir->node_count;
+  learn(ir, node);
   ir->slots[at] = &node->expr;
   if (++ir->node_count * 2 > ir->slot_count) grow(ir);
   return &node->expr;
@@ -206,24 +252,13 @@ int tn__expr_compare(const tn__expr *a, const tn__expr *b) {
   return order;
 }
 
-/* Depth-first search that skips what cannot contain the thing. Shared subtrees are visited again: index expressions are small, and
- * has_load and var_mask cut most of them off. */
-static bool reads_var(const tn__expr *e, const tn__var *var) {
-  if ((tn__node_of(e)->var_mask & tn__var_bit(var)) == 0) return false;
-  if (e->kind == TN__EXPR_VAR) return e->value.var == var;
-  for (int i = 0; i < e->arg_count; i++)
-    if (reads_var(e->args[i], var)) return true;
-  return false;
+bool tn__expr_uses_var(const tn__expr *e, const tn__var *var) {
+  const tn__node *node = tn__node_of(e);
+  return (node->var_mask & tn__var_bit(var)) != 0 && has_id(node->vars, var->id);
 }
-
-bool tn__expr_uses_var(const tn__expr *e, const tn__var *var) { return reads_var(e, var); }
 
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer) {
-  if (!tn__node_of(e)->has_load) return false;
-  if (e->kind == TN__EXPR_LOAD && e->value.buffer == buffer) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (tn__expr_uses_buffer(e->args[i], buffer)) return true;
-  return false;
+  return has_id(tn__node_of(e)->buffers, buffer->id);
 }
 
-bool tn__expr_has_load(const tn__expr *e) { return tn__node_of(e)->has_load; }
+bool tn__expr_has_load(const tn__expr *e) { return tn__node_of(e)->buffers != NULL; }

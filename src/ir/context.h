@@ -4,15 +4,24 @@
 
 #include "ir/expr.h"
 
+/* What occurs inside of an expression, by id, ascending. Shared between nodes wherever it is the same: asking a deep expression with
+ * many shared parts costs no walk. */
+typedef struct tn__id_set {
+  int count;
+  uint32_t ids[];
+} tn__id_set;
+
 /* Every expression is the first member of one of these, so that what was found out about it once is found again. */
 typedef struct tn__node {
   tn__expr expr;
-  uint64_t var_mask; /* bit (id % 64) of every variable read inside: a quick "does not occur" */
+  const tn__id_set *vars, *buffers; /* NULL: none */
+  uint64_t var_mask;                /* bit (id % 64) of every variable read inside: a quick "does not occur" */
   tn__interval interval;
   const tn__expr *memo; /* of the rewrite numbered `memo_epoch` */
-  uint64_t memo_epoch;
+  uint64_t memo_epoch, visit_epoch;
+  uint32_t number; /* of creation within the context, from 0 */
   bool has_interval;
-  bool has_load;
+  bool has_likely;
   bool is_data; /* an i64 that may come from anywhere (loads, casts of floats): arithmetic on it may wrap around */
 } tn__node;
 

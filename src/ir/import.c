@@ -1,4 +1,6 @@
 /* Copies of functions with everything made anew, in the order in which the text form names it. */
+#include <string.h>
+
 #include "ir/context.h"
 #include "ir/stmt.h"
 
@@ -8,6 +10,10 @@ typedef struct importing {
   TN__VEC(const tn__var *) new_vars;
   TN__VEC(const tn__buffer *) old_buffers;
   TN__VEC(const tn__buffer *) new_buffers;
+  /* By the number of the old node: its copy, if made since the last binding (`round`). */
+  const tn__expr **copies;
+  uint32_t *rounds;
+  uint32_t copy_capacity, round;
 } importing;
 
 static const tn__var *var_of(importing *m, const tn__var *var) {
@@ -22,7 +28,23 @@ static const tn__buffer *buffer_of(importing *m, const tn__buffer *buffer) {
   tn__defect(m->ir, "buffer %s is not allocated", buffer->name);
 }
 
-static const tn__expr *import_expr(importing *m, const tn__expr *e) {
+static void reserve_copies(importing *m, uint32_t number) {
+  if (number < m->copy_capacity) return;
+  uint32_t capacity = number < 512 ? 1024 : number * 2;
+  const tn__expr **copies = TN__NEW_ARRAY(m->ir->arena, capacity, const tn__expr *);
+  uint32_t *rounds = TN__NEW_ARRAY(m->ir->arena, capacity, uint32_t);
+  if (m->copy_capacity > 0) {
+    memcpy(copies, m->copies, m->copy_capacity * sizeof(*copies));
+    memcpy(rounds, m->rounds, m->copy_capacity * sizeof(*rounds));
+  }
+  m->copies = copies;
+  m->rounds = rounds;
+  m->copy_capacity = capacity;
+}
+
+static const tn__expr *import_expr(importing *m, const tn__expr *e);
+
+static const tn__expr *copy_of(importing *m, const tn__expr *e) {
   const tn__expr *few[4];
   const tn__expr **args = e->arg_count <= 4 ? few : TN__NEW_ARRAY(m->ir->arena, e->arg_count, const tn__expr *);
   for (int i = 0; i < e->arg_count; i++) args[i] = import_expr(m, e->args[i]);
@@ -33,6 +55,16 @@ static const tn__expr *import_expr(importing *m, const tn__expr *e) {
     case TN__EXPR_LOAD: return tn__load(m->ir, buffer_of(m, e->value.buffer), args);
     default: return tn__expr_with_args(m->ir, e, args);
   }
+}
+
+static const tn__expr *import_expr(importing *m, const tn__expr *e) {
+  uint32_t number = tn__node_of(e)->number;
+  reserve_copies(m, number);
+  if (m->rounds[number] == m->round) return m->copies[number];
+  const tn__expr *copy = copy_of(m, e);
+  m->copies[number] = copy;
+  m->rounds[number] = m->round;
+  return copy;
 }
 
 static const tn__expr *const *import_exprs(importing *m, const tn__expr *const *exprs, int count) {
@@ -47,6 +79,7 @@ static const tn__var *bind_var(importing *m, const tn__var *var) {
   const tn__var *fresh = tn__var_create(m->ir, var->name, var->dtype, min, extent);
   tn__vec_push(m->ir->arena, &m->old_vars, var);
   tn__vec_push(m->ir->arena, &m->new_vars, fresh);
+  m->round++;
   return fresh;
 }
 
@@ -55,6 +88,7 @@ static const tn__buffer *bind_buffer(importing *m, const tn__buffer *buffer) {
                                               import_exprs(m, buffer->shape, buffer->rank));
   tn__vec_push(m->ir->arena, &m->old_buffers, buffer);
   tn__vec_push(m->ir->arena, &m->new_buffers, fresh);
+  m->round++;
   return fresh;
 }
 
@@ -129,13 +163,14 @@ static const tn__stmt *import_kind(importing *m, const tn__stmt *s) {
 static const tn__stmt *import_stmt(importing *m, const tn__stmt *s) {
   int vars = m->old_vars.count, buffers = m->old_buffers.count;
   const tn__stmt *result = import_kind(m, s);
+  if (m->old_vars.count != vars || m->old_buffers.count != buffers) m->round++;
   m->old_vars.count = m->new_vars.count = vars;
   m->old_buffers.count = m->new_buffers.count = buffers;
   return result;
 }
 
 tn__func *tn__func_import(tn__ir *ir, const tn__func *func) {
-  importing m = {.ir = ir};
+  importing m = {.ir = ir, .round = 1};
   const tn__var **scalars = TN__NEW_ARRAY(ir->arena, func->scalar_count, const tn__var *);
   const tn__buffer **params = TN__NEW_ARRAY(ir->arena, func->input_count + func->output_count, const tn__buffer *);
   for (int i = 0; i < func->scalar_count; i++) scalars[i] = bind_var(&m, func->scalars[i]);

@@ -11,11 +11,15 @@ typedef struct tn__pass_hooks {
   void *user;
 } tn__pass_hooks;
 
-/* lower_blocks: substitutes bindings, turns predicates into if (likely(...)), expands init, drops the blocks.
- * partition_loops: splits loops at the points where their likely() conditions become always true (interior without conditions
- *   first, then the tail), never inside vectorised loops; conditions that remain on vectorised loops become masks in codegen.
+/* lower_blocks: substitutes bindings, turns predicates into if (likely(...)), drops the blocks. A reduction's init moves in front of
+ *   its outermost reduction loop, with the spatial loops that it needs; where that cannot be shown to be right it stays in place
+ *   under "every reduce axis is at its minimum".
+ * partition_loops: splits serial loops at the points where their likely() conditions become always true (interior without
+ *   conditions first, then the tail); parallel loops, and serial ones over a fused index, choose between the two bodies
+ *   inside, so that tails run in parallel too; never inside vectorised loops; conditions that remain on vectorised loops become
+ *   masks in codegen. Loops of one iteration disappear.
  * unroll_loops: expands TN__LOOP_UNROLLED.
- * hoist_conditions: moves loop-invariant ifs out.
+ * hoist_conditions: moves loop-invariant ifs out and merges neighbours under the same condition.
  * remove_dead: drops stores to allocated buffers that nobody reads, empty loops. */
 tn__func *tn__lower_blocks(tn__ir *ir, const tn__func *func);
 tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func);
@@ -25,5 +29,9 @@ tn__func *tn__remove_dead(tn__ir *ir, const tn__func *func);
 
 /* All of them in order. The result has no blocks, no unrolled loops, and is verified in debug builds. */
 tn__func *tn__lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks);
+
+/* The pipeline's passes by place, from 0; the name is NULL behind the last. */
+const char *tn__pass_name(int index);
+tn__func *tn__run_pass(tn__ir *ir, int index, const tn__func *func, const tn__pass_hooks *hooks);
 
 #endif

@@ -1,5 +1,5 @@
-/* The text form (docs/ir.md). Names are made unique among what is visible; the order of terms in sums follows the order in which the
- * text introduces variables, so that reading the text gives the same text again. */
+/* The text form (docs/ir.md). Names are made unique among what is visible; the order of terms in sums follows the order
+ * in which the text introduces variables, so that reading the text gives the same text again. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -35,8 +35,8 @@ bool tn__binary_takes(tn__expr_kind kind, tn_dtype dtype) {
 }
 
 static bool binary_float(tn__expr_kind kind, tn_dtype dtype, double a, double b, tn__scalar *out) {
-  /* f64 has more than twice the bits of the narrower types, so rounding a result of + - * / again gives what that type's own
-   * operation gives (Figueroa, "When is double rounding innocuous?", 1995); fmod is exact. */
+  /* f64 has more than twice the bits of the narrower types, so rounding a result of + - * / again gives what that
+   * type's own operation gives (Figueroa, "When is double rounding innocuous?", 1995); fmod is exact. */
   double r = 0;
   switch (kind) {
     case TN__EXPR_ADD: r = a + b; break;

@@ -107,6 +107,12 @@ tn__func *tn__func_create(tn__ir *ir, const char *name, const tn__buffer *const 
   return func;
 }
 
+tn__func *tn__func_with_body(tn__ir *ir, const tn__func *func, const tn__stmt *body) {
+  tn__func *copy = tn__arena_copy(ir->arena, func, sizeof(*func));
+  copy->body = body;
+  return copy;
+}
+
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
 
 typedef const tn__stmt *child_list[2];

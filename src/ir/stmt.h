@@ -119,6 +119,8 @@ tn__func *tn__func_create(tn__ir *ir, const char *name, const tn__buffer *const 
                           const tn__buffer *const *outputs, int output_count, const tn__var *const *scalars,
                           int scalar_count, const tn__stmt *body);
 
+/* The same function with another body. */
+tn__func *tn__func_with_body(tn__ir *ir, const tn__func *func, const tn__stmt *body);
 /* A copy of a function in another context (or the same one), with variables and buffers made anew in the order of the text. */
 tn__func *tn__func_import(tn__ir *ir, const tn__func *func);
 

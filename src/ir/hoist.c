@@ -1,0 +1,45 @@
+/* Conditions that a loop does not change move out of it, innermost first, so that they climb as far as they can. */
+#include "ir/context.h"
+#include "ir/passes.h"
+
+static bool is_invariant(const tn__expr *condition, const tn__var *var) {
+  return !tn__expr_has_load(condition) && !tn__expr_uses_var(condition, var);
+}
+
+/* Neighbours under the same condition become one. */
+static const tn__stmt *merge(tn__ir *ir, const tn__stmt *s) {
+  const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
+  int count = 0;
+  for (int i = 0; i < s->as.seq.count; i++) {
+    const tn__stmt *item = s->as.seq.items[i], *last = count > 0 ? items[count - 1] : NULL;
+    bool same = last != NULL && last->kind == TN__STMT_IF && item->kind == TN__STMT_IF &&
+                last->as.branch.condition == item->as.branch.condition &&
+                !tn__expr_has_load(item->as.branch.condition) && last->as.branch.else_body == NULL &&
+                item->as.branch.else_body == NULL;
+    if (same)
+      items[count - 1] = tn__if(ir, item->as.branch.condition,
+                                tn__seq2(ir, last->as.branch.then_body, item->as.branch.then_body), NULL);
+    else
+      items[count++] = item;
+  }
+  return count == s->as.seq.count ? NULL : tn__seq(ir, items, count);
+}
+
+static const tn__stmt *hoist(tn__ir *ir, const tn__stmt *s, void *user) {
+  if (s->kind == TN__STMT_SEQ) return merge(ir, s);
+  if (s->kind != TN__STMT_FOR || s->as.loop.body->kind != TN__STMT_IF) return NULL;
+  const tn__var *var = s->as.loop.var;
+  const tn__stmt *branch = s->as.loop.body;
+  const tn__expr *condition = branch->as.branch.condition;
+  if (!is_invariant(condition, var)) return NULL;
+  /* Both copies keep the variable: they are never inside of one another. */
+  const tn__stmt *then_loop = hoist(ir, tn__for(ir, var, s->as.loop.kind, branch->as.branch.then_body), user);
+  if (then_loop == NULL) then_loop = tn__for(ir, var, s->as.loop.kind, branch->as.branch.then_body);
+  const tn__stmt *else_loop = NULL;
+  if (branch->as.branch.else_body != NULL) else_loop = tn__for(ir, var, s->as.loop.kind, branch->as.branch.else_body);
+  return tn__if(ir, condition, then_loop, else_loop);
+}
+
+tn__func *tn__hoist_conditions(tn__ir *ir, const tn__func *func) {
+  return tn__func_with_body(ir, func, tn__stmt_rewrite(ir, func->body, hoist, NULL, NULL));
+}

@@ -1,0 +1,225 @@
+/* Blocks become plain statements: bindings replace axes, predicates become `if (likely(...))`, and the initialisation
+ * of a reduction moves in front of its outermost reduction loop (as TensorIR's decompose_reduction does), so that
+ * accumulators live in registers across it. Where that cannot be shown to be right, it stays in place under a
+ * condition. */
+#include "ir/context.h"
+#include "ir/passes.h"
+
+typedef TN__VEC(const tn__stmt *) stmt_vec;
+typedef TN__VEC(const tn__var *) var_vec;
+
+/* An initialisation on its way out of the loops. */
+typedef struct pending {
+  const tn__stmt *target;    /* the loop in front of which it goes */
+  const tn__stmt *statement; /* what was wrapped around it so far */
+  const var_vec *reduce_vars;
+} pending;
+
+typedef struct lowering {
+  tn__ir *ir;
+  stmt_vec path; /* from the function's body down to here */
+  TN__VEC(pending) pending;
+} lowering;
+
+static bool contains_var(const var_vec *vars, const tn__var *var) {
+  for (int i = 0; i < vars->count; i++)
+    if (vars->data[i] == var) return true;
+  return false;
+}
+
+static bool uses_any(const tn__expr *e, const var_vec *vars) {
+  for (int i = 0; i < vars->count; i++)
+    if (tn__expr_uses_var(e, vars->data[i])) return true;
+  return false;
+}
+
+/* ---- what a statement touches ------------------------------------------------------------------------------------ */
+
+typedef struct touch {
+  const tn__buffer *buffer;
+  bool found;
+} touch;
+
+static void touch_expr(const tn__expr *e, void *user) {
+  touch *t = user;
+  t->found = t->found || tn__expr_uses_buffer(e, t->buffer);
+}
+
+static bool touch_stmt(const tn__stmt *s, void *user) {
+  touch *t = user;
+  if (s->kind == TN__STMT_STORE && s->as.store.buffer == t->buffer) t->found = true;
+  return !t->found;
+}
+
+static bool touches(const tn__stmt *s, const tn__buffer *buffer) {
+  touch t = {.buffer = buffer};
+  tn__stmt_walk(s, touch_stmt, &t);
+  if (!t.found) tn__stmt_walk_exprs(s, touch_expr, &t);
+  return t.found;
+}
+
+static bool touches_written(const tn__stmt *s, const tn__block *block) {
+  for (int i = 0; i < block->write_count; i++)
+    if (touches(s, block->writes[i].buffer)) return true;
+  return false;
+}
+
+/* ---- hoisting the initialisation --------------------------------------------------------------------------------- */
+
+/* The loops around the block that move its reduce axes; `*outermost` is the place of the first in the path, -1 when
+ * there is none. */
+static var_vec *reduction_vars(lowering *l, const tn__block *block, int *outermost) {
+  var_vec *vars = TN__NEW(l->ir->arena, var_vec);
+  *outermost = -1;
+  for (int i = 0; i < l->path.count; i++) {
+    const tn__stmt *s = l->path.data[i];
+    if (s->kind != TN__STMT_FOR) continue;
+    for (int a = 0; a < block->axis_count; a++) {
+      if (block->axes[a].kind != TN__AXIS_REDUCE || !tn__expr_uses_var(block->axes[a].binding, s->as.loop.var))
+        continue;
+      if (*outermost < 0) *outermost = i;
+      tn__vec_push(l->ir->arena, vars, s->as.loop.var);
+      break;
+    }
+  }
+  return vars;
+}
+
+static const tn__expr *at_minimum(lowering *l, const tn__expr *e, const var_vec *vars) {
+  const tn__expr **mins = TN__NEW_ARRAY(l->ir->arena, vars->count, const tn__expr *);
+  for (int i = 0; i < vars->count; i++) mins[i] = vars->data[i]->min;
+  return tn__substitute(l->ir, e, vars->data, mins, vars->count);
+}
+
+/* May the initialisation cross this part of the path? */
+static bool crosses(const tn__stmt *s, const tn__stmt *next, const tn__block *block, const var_vec *vars) {
+  switch (s->kind) {
+    case TN__STMT_FOR: return !uses_any(s->as.loop.var->min, vars) && !uses_any(s->as.loop.var->extent, vars);
+    case TN__STMT_SEQ:
+      for (int i = 0; i < s->as.seq.count; i++)
+        if (s->as.seq.items[i] != next && touches_written(s->as.seq.items[i], block)) return false;
+      return true;
+    case TN__STMT_ALLOC:
+      for (int i = 0; i < block->write_count; i++)
+        if (block->writes[i].buffer == s->as.alloc.buffer) return false;
+      return block->init == NULL || !touches(block->init, s->as.alloc.buffer);
+    default: return false;
+  }
+}
+
+static bool can_hoist(lowering *l, const tn__stmt *s, const var_vec *vars, int outermost) {
+  const tn__block *block = s->as.block;
+  for (int i = 0; i < block->axis_count; i++) {
+    const tn__block_axis *axis = &block->axes[i];
+    if (axis->kind != TN__AXIS_REDUCE) {
+      if (uses_any(axis->binding, vars)) return false;
+    } else if (at_minimum(l, axis->binding, vars) != axis->var->min) {
+      return false;
+    }
+  }
+  for (int i = outermost; i < l->path.count; i++)
+    if (!crosses(l->path.data[i], i + 1 < l->path.count ? l->path.data[i + 1] : s, block, vars)) return false;
+  return true;
+}
+
+typedef struct var_search {
+  const tn__var *var;
+  bool found;
+} var_search;
+
+static void search_var(const tn__expr *e, void *user) {
+  var_search *v = user;
+  v->found = v->found || tn__expr_uses_var(e, v->var);
+}
+
+/* Carries what is pending out of the loop `s`: reduction variables are at their minimum, other loops go along. */
+static const tn__stmt *leave_loop(lowering *l, const tn__stmt *s, const tn__stmt *lowered) {
+  const tn__var *var = s->as.loop.var;
+  int kept = 0;
+  for (int i = 0; i < l->pending.count; i++) {
+    pending p = l->pending.data[i];
+    var_search search = {.var = var};
+    tn__stmt_walk_exprs(p.statement, search_var, &search);
+    if (contains_var(p.reduce_vars, var))
+      p.statement = tn__stmt_substitute(l->ir, p.statement, &var, &var->min, 1);
+    else if (search.found)
+      p.statement = tn__for(l->ir, var, s->as.loop.kind, p.statement);
+    if (p.target == s)
+      lowered = tn__seq2(l->ir, p.statement, lowered);
+    else
+      l->pending.data[kept++] = p;
+  }
+  l->pending.count = kept;
+  return lowered;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+static const tn__stmt *guarded(lowering *l, const tn__expr *predicate, const tn__stmt *body) {
+  if (predicate->kind == TN__EXPR_AND) return guarded(l, predicate->args[0], guarded(l, predicate->args[1], body));
+  return tn__if(l->ir, tn__call1(l->ir, TN__CALL_LIKELY, predicate), body, NULL);
+}
+
+static const tn__stmt *lower(lowering *l, const tn__stmt *s);
+
+static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
+  const tn__block *block = s->as.block;
+  const tn__var **axes = TN__NEW_ARRAY(l->ir->arena, block->axis_count, const tn__var *);
+  const tn__expr **bindings = TN__NEW_ARRAY(l->ir->arena, block->axis_count, const tn__expr *);
+  const tn__expr *first = tn__bool(l->ir, true);
+  for (int i = 0; i < block->axis_count; i++) {
+    axes[i] = block->axes[i].var;
+    bindings[i] = block->axes[i].binding;
+    if (block->axes[i].kind == TN__AXIS_REDUCE) first = tn__and(l->ir, first, tn__eq(l->ir, bindings[i], axes[i]->min));
+  }
+  const tn__stmt *body = lower(l, tn__stmt_substitute(l->ir, block->body, axes, bindings, block->axis_count));
+  const tn__stmt *init = NULL;
+  if (block->init != NULL) init = lower(l, tn__stmt_substitute(l->ir, block->init, axes, bindings, block->axis_count));
+  int outermost;
+  const var_vec *vars = reduction_vars(l, block, &outermost);
+  if (init != NULL && outermost >= 0 && can_hoist(l, s, vars, outermost)) {
+    pending p = {
+        .target = l->path.data[outermost], .statement = guarded(l, block->predicate, init), .reduce_vars = vars};
+    tn__vec_push(l->ir->arena, &l->pending, p);
+  } else if (init != NULL) {
+    body = tn__seq2(l->ir, tn__if(l->ir, first, init, NULL), body);
+  }
+  return guarded(l, block->predicate, body);
+}
+
+static const tn__stmt *lower_children(lowering *l, const tn__stmt *s) {
+  tn__ir *ir = l->ir;
+  switch (s->kind) {
+    case TN__STMT_FOR: return leave_loop(l, s, tn__for(ir, s->as.loop.var, s->as.loop.kind, lower(l, s->as.loop.body)));
+    case TN__STMT_SEQ: {
+      const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
+      for (int i = 0; i < s->as.seq.count; i++) items[i] = lower(l, s->as.seq.items[i]);
+      return tn__seq(ir, items, s->as.seq.count);
+    }
+    case TN__STMT_IF: {
+      const tn__stmt *then_body = lower(l, s->as.branch.then_body);
+      return tn__if(ir, s->as.branch.condition, then_body,
+                    s->as.branch.else_body == NULL ? NULL : lower(l, s->as.branch.else_body));
+    }
+    case TN__STMT_LET: return tn__let(ir, s->as.let.var, s->as.let.value, lower(l, s->as.let.body));
+    case TN__STMT_ALLOC: return tn__alloc_stmt(ir, s->as.alloc.buffer, lower(l, s->as.alloc.body));
+    case TN__STMT_WHILE: return tn__while(ir, s->as.repeat.condition, lower(l, s->as.repeat.body));
+    case TN__STMT_STORE:
+    case TN__STMT_FAIL: return s;
+    case TN__STMT_BLOCK: break;
+  }
+  return s;
+}
+
+static const tn__stmt *lower(lowering *l, const tn__stmt *s) {
+  if (s->kind == TN__STMT_BLOCK) return lower_block(l, s);
+  tn__vec_push(l->ir->arena, &l->path, s);
+  const tn__stmt *result = lower_children(l, s);
+  l->path.count--;
+  return result;
+}
+
+tn__func *tn__lower_blocks(tn__ir *ir, const tn__func *func) {
+  lowering l = {.ir = ir};
+  return tn__func_with_body(ir, func, lower(&l, func->body));
+}

@@ -1,0 +1,293 @@
+/* Loops are split where their likely() conditions become always true.
+ *
+ * For a loop over v every condition a < b in its body is bounded over the loops inside: it holds for all of their
+ * iterations when the smallest b - a, an expression of v and what is outside, is positive. Where that is c * v + r with
+ * a constant c < 0, a serial loop is split at the first v that fails: an interior that has lost the condition, then the
+ * tail. A parallel loop stays whole, so that its tail is worked on in parallel too, and chooses between the two bodies.
+ * In the tail a quotient or variable that can only have one value left is replaced by that value: with constant shapes
+ * the tail's conditions then fold when its loops are unrolled. */
+#include "ir/linear.h"
+#include "ir/passes.h"
+
+enum { MAX_STATEMENTS = 6000 };
+
+typedef struct partitioning {
+  tn__ir *ir;
+  int64_t statements; /* of the function as it grows, unrolled loops counted as often as they will be expanded */
+} partitioning;
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+typedef struct census {
+  tn__ir *ir;
+  uint64_t epoch;
+  TN__VEC(const tn__var *) loops;
+  TN__VEC(const tn__var *) lets;
+  TN__VEC(const tn__expr *) likely; /* in order of first sight */
+} census;
+
+static bool count_bindings(const tn__stmt *s, void *user) {
+  census *c = user;
+  if (s->kind == TN__STMT_FOR) tn__vec_push(c->ir->arena, &c->loops, s->as.loop.var);
+  if (s->kind == TN__STMT_LET) tn__vec_push(c->ir->arena, &c->lets, s->as.let.var);
+  return true;
+}
+
+static void find_likely(const tn__expr *e, void *user) {
+  census *c = user;
+  tn__node *node = tn__node_of(e);
+  if (!node->has_likely || node->visit_epoch == c->epoch) return;
+  node->visit_epoch = c->epoch;
+  if (e->kind == TN__EXPR_CALL && e->intrinsic == TN__CALL_LIKELY) tn__vec_push(c->ir->arena, &c->likely, e);
+  for (int i = 0; i < e->arg_count; i++) find_likely(e->args[i], user);
+}
+
+static int64_t weight(const tn__stmt *s) {
+  int64_t total = 1;
+  switch (s->kind) {
+    case TN__STMT_FOR: {
+      int64_t times = 1;
+      if (s->as.loop.kind != TN__LOOP_UNROLLED || !tn__as_int(s->as.loop.var->extent, &times)) times = 1;
+      return tn__bound_add(1, tn__bound_mul(times, weight(s->as.loop.body)));
+    }
+    case TN__STMT_SEQ:
+      for (int i = 0; i < s->as.seq.count; i++) total = tn__bound_add(total, weight(s->as.seq.items[i]));
+      return total;
+    case TN__STMT_IF:
+      total = tn__bound_add(total, weight(s->as.branch.then_body));
+      return s->as.branch.else_body == NULL ? total : tn__bound_add(total, weight(s->as.branch.else_body));
+    case TN__STMT_LET: return weight(s->as.let.body);
+    case TN__STMT_ALLOC: return weight(s->as.alloc.body);
+    case TN__STMT_WHILE: return tn__bound_add(1, weight(s->as.repeat.body));
+    default: return total;
+  }
+}
+
+/* ---- conditions -------------------------------------------------------------------------------------------------- */
+
+/* A likely() condition seen from a loop: for all iterations of the loops inside it holds exactly when atom < limit. */
+typedef struct condition {
+  const tn__expr *likely;
+  const tn__expr *atom, *limit; /* only `atom` depends on the loop's variable */
+  bool exact;                   /* no loop inside matters: where atom < limit fails, the condition fails */
+} condition;
+
+typedef TN__VEC(condition) condition_vec;
+
+/* The smallest b - a of the condition a < b over the loops inside; NULL when it is not known. */
+static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr *likely, bool *exact) {
+  const tn__expr *less = likely->args[0];
+  if (less->kind != TN__EXPR_LT || less->args[0]->dtype != TN_I64 || tn__expr_has_load(less)) return NULL;
+  for (int i = 0; i < c->lets.count; i++)
+    if (tn__expr_uses_var(less, c->lets.data[i])) return NULL;
+  const tn__var **inside = TN__NEW_ARRAY(p->ir->arena, c->loops.count, const tn__var *);
+  const tn__expr *slack = tn__sub(p->ir, less->args[1], less->args[0]), *low, *high;
+  int count = 0;
+  for (int i = 0; i < c->loops.count; i++)
+    if (tn__expr_uses_var(slack, c->loops.data[i])) inside[count++] = c->loops.data[i];
+  *exact = count == 0;
+  if (!tn__bounds_over(p->ir, slack, inside, count, &low, &high)) return NULL;
+  for (int i = 0; i < c->loops.count; i++)
+    if (tn__expr_uses_var(low, c->loops.data[i])) return NULL;
+  return low;
+}
+
+/* slack > 0 as atom < limit, when slack == step * atom + rest with step < 0 and `atom` alone depends on var. */
+static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, condition *out) {
+  tn__linear l, rest;
+  tn__linear_init(&l);
+  tn__linear_init(&rest);
+  tn__linear_add(ir, &l, slack, 1);
+  rest.constant = l.constant;
+  tn__term moving = {0};
+  for (int i = 0; i < l.count; i++) {
+    if (!tn__expr_uses_var(l.terms[i].atom, var)) {
+      tn__linear_add_term(ir, &rest, l.terms[i].atom, l.terms[i].coefficient);
+    } else if (moving.atom != NULL) {
+      return false;
+    } else {
+      moving = l.terms[i];
+    }
+  }
+  if (moving.atom == NULL || moving.coefficient >= 0 || moving.coefficient == INT64_MIN) return false;
+  out->atom = moving.atom;
+  out->limit = tn__ceildiv(ir, tn__linear_build(ir, &rest), tn__index(ir, -moving.coefficient));
+  return true;
+}
+
+static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const tn__var *var) {
+  census c = {.ir = p->ir, .epoch = p->ir->next_epoch++};
+  condition_vec found = {0};
+  tn__stmt_walk_exprs(body, find_likely, &c);
+  if (c.likely.count == 0) return found;
+  tn__stmt_walk(body, count_bindings, &c);
+  for (int i = 0; i < c.likely.count; i++) {
+    condition k = {.likely = c.likely.data[i]};
+    if (!tn__expr_uses_var(k.likely, var)) continue;
+    const tn__expr *slack = slack_of(p, &c, k.likely, &k.exact);
+    if (slack != NULL && solve(p->ir, slack, var, &k)) tn__vec_push(p->ir->arena, &found, k);
+  }
+  return found;
+}
+
+/* ---- rebuilding -------------------------------------------------------------------------------------------------- */
+
+typedef struct decision {
+  const condition_vec *conditions;
+  const condition *chosen; /* decided by its atom < limit */
+  bool holds;
+} decision;
+
+/* The value of a likely() node where the chosen condition holds, or fails for its part. */
+static const tn__expr *decide(tn__ir *ir, const tn__expr *e, void *user) {
+  const decision *d = user;
+  if (e->kind != TN__EXPR_CALL || e->intrinsic != TN__CALL_LIKELY) return NULL;
+  for (int i = 0; i < d->conditions->count; i++) {
+    const condition *k = &d->conditions->data[i];
+    if (k->likely != e || k->atom != d->chosen->atom) continue;
+    if (d->holds && tn__proves_le(ir, d->chosen->limit, k->limit)) return tn__bool(ir, true);
+    if (!d->holds && k->exact && tn__proves_le(ir, k->limit, d->chosen->limit)) return tn__bool(ir, false);
+  }
+  return NULL;
+}
+
+static const tn__expr *decide_in_expr(tn__ir *ir, const tn__expr *e, void *user) {
+  return tn__expr_rewrite(ir, e, decide, user);
+}
+
+static const tn__stmt *decided(partitioning *p, const tn__stmt *body, const condition_vec *conditions,
+                               const condition *chosen, bool holds) {
+  decision d = {.conditions = conditions, .chosen = chosen, .holds = holds};
+  return tn__stmt_rewrite(p->ir, body, NULL, decide_in_expr, &d);
+}
+
+typedef struct replacement {
+  const tn__expr *from, *to;
+} replacement;
+
+static const tn__expr *replace_node(tn__ir *ir, const tn__expr *e, void *user) {
+  const replacement *r = user;
+  return e == r->from ? r->to : NULL;
+}
+
+static const tn__expr *replace_in_expr(tn__ir *ir, const tn__expr *e, void *user) {
+  return tn__expr_rewrite(ir, e, replace_node, user);
+}
+
+static const tn__stmt *replace(partitioning *p, const tn__stmt *s, const tn__expr *from, const tn__expr *to) {
+  if (from->kind == TN__EXPR_VAR) return tn__stmt_substitute(p->ir, s, &from->value.var, &to, 1);
+  replacement r = {.from = from, .to = to};
+  return tn__stmt_rewrite(p->ir, s, NULL, replace_in_expr, &r);
+}
+
+static bool may_copy(partitioning *p, const tn__stmt *body) {
+  int64_t grown = tn__bound_add(p->statements, weight(body));
+  if (grown > MAX_STATEMENTS) return false;
+  p->statements = grown;
+  return true;
+}
+
+static const tn__stmt *partition(partitioning *p, const tn__stmt *s);
+static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool may_split);
+
+/* A loop over [min, min + extent) with the body of `loop`, whose variable `body` still reads. */
+static const tn__stmt *piece(partitioning *p, const tn__stmt *loop, const tn__stmt *body, const tn__expr *min,
+                             const tn__expr *extent, bool may_split) {
+  const tn__var *var = loop->as.loop.var;
+  const tn__var *fresh = tn__var_create(p->ir, var->name, TN_I64, min, extent);
+  body = tn__stmt_substitute(p->ir, body, &var, &fresh->self, 1);
+  return partition_loop(p, tn__for(p->ir, fresh, loop->as.loop.kind, body), may_split);
+}
+
+/* Splits a serial loop where the first of its conditions may begin to fail; NULL when there is no such place. */
+static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
+  const tn__var *var = loop->as.loop.var;
+  const tn__stmt *body = loop->as.loop.body;
+  condition_vec conditions = conditions_in(p, body, var);
+  for (int i = 0; i < conditions.count; i++) {
+    const condition *k = &conditions.data[i];
+    if (k->atom != var->self || tn__proves_le(p->ir, k->limit, var->min)) continue;
+    if (!k->exact && !may_copy(p, body)) continue;
+    const tn__expr *end = tn__add(p->ir, var->min, var->extent);
+    const tn__expr *limit = tn__max(p->ir, tn__min(p->ir, k->limit, end), var->min);
+    const tn__stmt *interior = decided(p, body, &conditions, k, true), *tail = decided(p, body, &conditions, k, false);
+    interior = piece(p, loop, interior, var->min, tn__sub(p->ir, limit, var->min), true);
+    /* The condition is still in the tail, where it must not be found again. */
+    return tn__seq2(p->ir, interior, piece(p, loop, tail, limit, tn__sub(p->ir, end, limit), false));
+  }
+  return NULL;
+}
+
+/* Inside of a loop that stays whole: one body for when a condition always holds and one for the rest. */
+static const tn__stmt *choose(partitioning *p, const tn__stmt *loop, const tn__stmt *body, int depth) {
+  condition_vec conditions = conditions_in(p, body, loop->as.loop.var);
+  for (int i = 0; i < conditions.count && depth < 3; i++) {
+    const condition *k = &conditions.data[i];
+    if (k->exact) continue; /* as cheap where it stands */
+    const tn__expr *holds = tn__lt(p->ir, k->atom, k->limit);
+    if (tn__is_false(holds) || (!tn__is_true(holds) && !may_copy(p, body))) continue;
+    const tn__stmt *interior = choose(p, loop, decided(p, body, &conditions, k, true), depth + 1);
+    if (tn__is_true(holds)) return interior;
+    const tn__stmt *tail = decided(p, body, &conditions, k, false);
+    int64_t last;
+    if (tn__as_int(k->limit, &last) && tn__interval_of(p->ir, k->atom).max == last)
+      tail = replace(p, tail, k->atom, k->limit);
+    return tn__if(p->ir, holds, interior, choose(p, loop, tail, depth + 1));
+  }
+  return body;
+}
+
+static bool notice_loop(const tn__stmt *s, void *user) {
+  if (s->kind == TN__STMT_FOR) *(bool *)user = true;
+  return true;
+}
+
+static bool has_loop(const tn__stmt *s) {
+  bool found = false;
+  tn__stmt_walk(s, notice_loop, &found);
+  return found;
+}
+
+static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool may_split) {
+  const tn__var *var = s->as.loop.var;
+  const tn__stmt *body = s->as.loop.body;
+  if (tn__interval_of(p->ir, var->extent).max <= 0) return tn__seq(p->ir, NULL, 0);
+  if (tn__is_int_value(var->extent, 1)) return partition(p, tn__stmt_substitute(p->ir, body, &var, &var->min, 1));
+  if (s->as.loop.kind == TN__LOOP_VECTORIZED) return s;
+  if (s->as.loop.kind == TN__LOOP_SERIAL && may_split) {
+    const tn__stmt *pieces = split(p, s);
+    if (pieces != NULL) return pieces;
+  }
+  if (may_split && s->as.loop.kind != TN__LOOP_UNROLLED && has_loop(body)) body = choose(p, s, body, 0);
+  body = partition(p, body);
+  return body == s->as.loop.body ? s : tn__for(p->ir, var, s->as.loop.kind, body);
+}
+
+static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
+  tn__ir *ir = p->ir;
+  switch (s->kind) {
+    case TN__STMT_FOR: return partition_loop(p, s, true);
+    case TN__STMT_SEQ: {
+      const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
+      for (int i = 0; i < s->as.seq.count; i++) items[i] = partition(p, s->as.seq.items[i]);
+      return tn__seq(ir, items, s->as.seq.count);
+    }
+    case TN__STMT_IF: {
+      const tn__stmt *then_body = partition(p, s->as.branch.then_body);
+      return tn__if(ir, s->as.branch.condition, then_body,
+                    s->as.branch.else_body == NULL ? NULL : partition(p, s->as.branch.else_body));
+    }
+    case TN__STMT_LET: return tn__let(ir, s->as.let.var, s->as.let.value, partition(p, s->as.let.body));
+    case TN__STMT_ALLOC: return tn__alloc_stmt(ir, s->as.alloc.buffer, partition(p, s->as.alloc.body));
+    case TN__STMT_WHILE: return tn__while(ir, s->as.repeat.condition, partition(p, s->as.repeat.body));
+    case TN__STMT_STORE:
+    case TN__STMT_FAIL:
+    case TN__STMT_BLOCK: break;
+  }
+  return s;
+}
+
+tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func) {
+  partitioning p = {.ir = ir, .statements = weight(func->body)};
+  return tn__func_with_body(ir, func, partition(&p, func->body));
+}

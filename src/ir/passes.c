@@ -1,0 +1,43 @@
+/* The pipeline from a scheduled function to code generators. */
+#include "ir/passes.h"
+
+#include <time.h>
+
+#include "ir/context.h"
+
+typedef struct pass {
+  const char *name;
+  tn__func *(*run)(tn__ir *ir, const tn__func *func);
+} pass;
+
+static const pass passes[] = {
+    {"lower_blocks", tn__lower_blocks}, {"partition_loops", tn__partition_loops},
+    {"unroll_loops", tn__unroll_loops}, {"hoist_conditions", tn__hoist_conditions},
+    {"remove_dead", tn__remove_dead},
+};
+enum { PASS_COUNT = sizeof(passes) / sizeof(passes[0]) };
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static tn__func *run(tn__ir *ir, const pass *p, const tn__func *func, const tn__pass_hooks *hooks) {
+  double start = now();
+  tn__func *result = p->run(ir, func);
+  if (hooks != NULL && hooks->after != NULL) hooks->after(p->name, result, now() - start, hooks->user);
+  return result;
+}
+
+const char *tn__pass_name(int index) { return index >= 0 && index < PASS_COUNT ? passes[index].name : NULL; }
+
+tn__func *tn__run_pass(tn__ir *ir, int index, const tn__func *func, const tn__pass_hooks *hooks) {
+  return run(ir, &passes[index], func, hooks);
+}
+
+tn__func *tn__lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks) {
+  tn__func *result = tn__func_with_body(ir, func, func->body);
+  for (int i = 0; i < PASS_COUNT; i++) result = run(ir, &passes[i], result, hooks);
+  return result;
+}

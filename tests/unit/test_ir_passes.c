@@ -1,0 +1,115 @@
+/* The pipeline on a tiled product: init hoisted, tails partitioned, tiles unrolled. */
+#include "ir/passes.h"
+#include "unit/ir_check.h"
+
+typedef struct product {
+  const tn__buffer *a, *b, *c;
+  const tn__func *func;
+} product;
+
+static const tn__var *loop(tn__ir *ir, const char *name, const tn__expr *extent) {
+  return tn__var_create(ir, name, TN_I64, tn__index(ir, 0), extent);
+}
+
+static tn__region region(tn__ir *ir, const tn__buffer *buffer, const tn__expr *i, const tn__expr *j) {
+  const tn__expr *min[2] = {i, j}, *extent[2] = {tn__index(ir, 1), tn__index(ir, 1)};
+  return (tn__region){.buffer = buffer,
+                      .min = tn__arena_copy(tn__ir_arena(ir), min, sizeof(min)),
+                      .extent = tn__arena_copy(tn__ir_arena(ir), extent, sizeof(extent))};
+}
+
+/* C[m, n] = sum(k, A[m, k] * B[k, n]) with m split by 4 and unrolled inside, n split by 8 and vectorised inside. */
+static product tiled_product(tn__ir *ir, const tn__expr *m, int64_t n, int64_t k, tn__loop_kind outer,
+                             const tn__var *scalar) {
+  product p;
+  const tn__expr *size_n = tn__index(ir, n), *size_k = tn__index(ir, k);
+  const tn__expr *shape_a[2] = {m, size_k}, *shape_b[2] = {size_k, size_n}, *shape_c[2] = {m, size_n};
+  p.a = tn__buffer_create(ir, "A", TN_F32, TN__SCOPE_PARAM, 2, shape_a);
+  p.b = tn__buffer_create(ir, "B", TN_F32, TN__SCOPE_PARAM, 2, shape_b);
+  p.c = tn__buffer_create(ir, "C", TN_F32, TN__SCOPE_PARAM, 2, shape_c);
+  const tn__var *mo = loop(ir, "mo", tn__ceildiv(ir, m, tn__index(ir, 4)));
+  const tn__var *no = loop(ir, "no", tn__ceildiv(ir, size_n, tn__index(ir, 8))), *vk = loop(ir, "vk", size_k);
+  const tn__var *ko = loop(ir, "k", size_k), *mi = loop(ir, "mi", tn__index(ir, 4)),
+                *ni = loop(ir, "ni", tn__index(ir, 8));
+  const tn__var *vm = loop(ir, "vm", m), *vn = loop(ir, "vn", size_n);
+  const tn__expr *bind_m = tn__add(ir, tn__mul_i(ir, mo->self, 4), mi->self);
+  const tn__expr *bind_n = tn__add(ir, tn__mul_i(ir, no->self, 8), ni->self);
+  tn__block_axis axes[3] = {
+      {vm, TN__AXIS_SPATIAL, bind_m}, {vn, TN__AXIS_SPATIAL, bind_n}, {vk, TN__AXIS_REDUCE, ko->self}};
+  const tn__expr *at_a[2] = {vm->self, vk->self}, *at_b[2] = {vk->self, vn->self}, *at_c[2] = {vm->self, vn->self};
+  const tn__expr *value = tn__mul(ir, tn__load(ir, p.a, at_a), tn__load(ir, p.b, at_b));
+  tn__region reads[2] = {region(ir, p.a, at_a[0], at_a[1]), region(ir, p.b, at_b[0], at_b[1])};
+  tn__region write = region(ir, p.c, at_c[0], at_c[1]);
+  tn__block block = {.name = "C",
+                     .axis_count = 3,
+                     .read_count = 2,
+                     .write_count = 1,
+                     .axes = tn__arena_copy(tn__ir_arena(ir), axes, sizeof(axes)),
+                     .reads = tn__arena_copy(tn__ir_arena(ir), reads, sizeof(reads)),
+                     .writes = tn__arena_copy(tn__ir_arena(ir), &write, sizeof(write)),
+                     .predicate = tn__and(ir, tn__lt(ir, bind_m, m), tn__lt(ir, bind_n, size_n)),
+                     .init = tn__store(ir, p.c, at_c, tn__float(ir, TN_F32, 0)),
+                     .body = tn__store(ir, p.c, at_c, tn__add(ir, tn__load(ir, p.c, at_c), value))};
+  const tn__stmt *s = tn__block_stmt(ir, &block);
+  s = tn__for(ir, mi, TN__LOOP_UNROLLED, tn__for(ir, ni, TN__LOOP_VECTORIZED, s));
+  s = tn__for(ir, mo, outer, tn__for(ir, no, TN__LOOP_SERIAL, tn__for(ir, ko, TN__LOOP_SERIAL, s)));
+  const tn__buffer *inputs[2] = {p.a, p.b};
+  p.func = tn__func_create(ir, "product", inputs, 2, &p.c, 1, &scalar, scalar != NULL, s);
+  return p;
+}
+
+static void check_func_text(const tn__func *func, const char *text) {
+  tn__strbuf buf;
+  tn__strbuf_init(&buf, NULL);
+  tn__func_print(func, &buf);
+  assert_string_equal(tn__strbuf_text(&buf), text);
+  tn__strbuf_release(&buf);
+}
+
+static void test_init_moves_in_front_of_the_reduction(void **state) {
+  tn__ir *ir = ir_of(state);
+  const tn__var *m = tn__var_create(ir, "M", TN_I64, tn__index(ir, 0), NULL);
+  product p = tiled_product(ir, m->self, 8, 16, TN__LOOP_SERIAL, m);
+  check_func_text(tn__partition_loops(ir, tn__lower_blocks(ir, p.func)),
+                  "func product[M](A: f32[M, 16], B: f32[16, 8]) -> (C: f32[M, 8]) {\n"
+                  "  for mo in [0, +M/4) {\n"
+                  "    unrolled mi in [0, +4) {\n"
+                  "      vectorized ni in [0, +8) {\n"
+                  "        C[mo*4 + mi, ni] = 0.0f32\n"
+                  "      }\n"
+                  "    }\n"
+                  "    for k in [0, +16) {\n"
+                  "      unrolled mi in [0, +4) {\n"
+                  "        vectorized ni in [0, +8) {\n"
+                  "          C[mo*4 + mi, ni] = C[mo*4 + mi, ni] + A[mo*4 + mi, k]*B[k, ni]\n"
+                  "        }\n"
+                  "      }\n"
+                  "    }\n"
+                  "  }\n"
+                  "  for mo in [M/4, +-(M/4) + (M + 3)/4) {\n"
+                  "    unrolled mi in [0, +4) {\n"
+                  "      vectorized ni in [0, +8) {\n"
+                  "        if likely(mo*4 + mi < M) {\n"
+                  "          C[mo*4 + mi, ni] = 0.0f32\n"
+                  "        }\n"
+                  "      }\n"
+                  "    }\n"
+                  "    for k in [0, +16) {\n"
+                  "      unrolled mi in [0, +4) {\n"
+                  "        vectorized ni in [0, +8) {\n"
+                  "          if likely(mo*4 + mi < M) {\n"
+                  "            C[mo*4 + mi, ni] = C[mo*4 + mi, ni] + A[mo*4 + mi, k]*B[k, ni]\n"
+                  "          }\n"
+                  "        }\n"
+                  "      }\n"
+                  "    }\n"
+                  "  }\n"
+                  "}\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_init_moves_in_front_of_the_reduction, ir_set_up, ir_tear_down),
+  };
+  return cmocka_run_group_tests_name("ir_passes", tests, NULL, NULL);
+}
