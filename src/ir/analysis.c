@@ -183,7 +183,7 @@ static tn__interval interval(fixing *f, const tn__expr *e) {
   if (f->count > 0) return compute(f, e);
   if (!node->has_interval) {
     tn__interval range = compute(f, e);
-    if (f->depth > 0 && f->depth >= MAX_RANGE_DEPTH) return range;
+    if (f->depth >= MAX_RANGE_DEPTH) return range;
     node->interval = range;
     node->has_interval = true;
   }
@@ -240,6 +240,7 @@ static const tn__expr *extreme_over(tn__ir *ir, const tn__expr *e, const tn__var
     /* Youngest first: its bounds may speak of the older ones. */
     const tn__var *var = NULL;
     for (int i = 0; i < count; i++)
+      /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): no element of vars is NULL */
       if ((previous == NULL || vars[i]->id < previous->id) && (var == NULL || vars[i]->id > var->id)) var = vars[i];
     if (var == NULL) break;
     previous = var;

@@ -38,7 +38,7 @@ static const tn__expr *memoised(rewriting *r, const tn__expr *e) {
 }
 
 static const tn__expr *with_visited_args(rewriting *r, const tn__expr *e) {
-  const tn__expr *few[4];
+  const tn__expr *few[4] = {NULL};
   const tn__expr **args = e->arg_count <= 4 ? few : TN__NEW_ARRAY(r->ir->arena, e->arg_count, const tn__expr *);
   bool changed = false;
   for (int i = 0; i < e->arg_count; i++) {

@@ -144,7 +144,7 @@ void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__
   int count;
   if (!slot_range(cg, linear, cg->frame->lane, cg->frame->lanes, &first, &count))
     tn__cg_fail(cg, "an access to register buffer %s has no constant place", storage->buffer->name);
-  LLVMValueRef memory = storage->slots[first / storage->slot_lanes], part = value.v;
+  LLVMValueRef memory = storage->slots[first / storage->slot_lanes], part;
   int place = (int)(first % storage->slot_lanes);
   LLVMValueRef mask = cg->frame->mask;
   if (count == 1 && value.lanes > 1) { /* all lanes write one element: the last active one stays, as in a serial loop */
