@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
 sys.path.insert(0, str(ROOT / "tools"))
 
+import check_links  # noqa: E402
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
 import check_symbols  # noqa: E402
@@ -73,6 +74,15 @@ y(int a) { return a; }
 '''
         self.assertEqual(list(check_style.functions(text)),
                          [("make", True, 6, 7), ("tn_x", False, 8, 9), ("y", True, 10, 11)])
+
+
+class LinksTest(unittest.TestCase):
+    def test_what_points_to_nothing_is_named(self):
+        self.assertEqual(check_links.check(FIXTURES / "links"), [
+            "docs/page.md:1: the link gone.md points to nothing",
+            "docs/page.md:2: there is no docs/gone.md",
+            "docs/page.md:2: there is no tests/unit/test_NAME.c",
+        ])
 
 
 class SymbolsTest(unittest.TestCase):
