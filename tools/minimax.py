@@ -125,6 +125,9 @@ def main():
     asin_terms = [mp.binomial(2 * i, i) / mpf(4) ** i / (2 * i + 1) for i in range(1, 40)]
     asin3 = series(lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z, asin_terms, mpf("1e-2"))
     derive("asin_f64", asin3, 0, mpf("0.25"), 13, round_f64, lambda z, _: z)
+    print("/* tanh(x) = x + x^3 T(x^2), |x| <= 0.55 */")
+    tanh3 = series(lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z, [-mpf(1) / 3, mpf(2) / 15, -mpf(17) / 315, mpf(62) / 2835], mpf("1e-4"))
+    derive("tanh_f32", tanh3, 0, mpf("0.55") ** 2, 5, round_f32, lambda z, _: z)
     print("/* erf(x) = x + x E(x^2), |x| <= 1 */")
     erf_terms = [2 / sqrt(pi) * mpf((-1) ** i) / (mp.factorial(i) * (2 * i + 1)) for i in range(16)]
     erf_terms[0] -= 1

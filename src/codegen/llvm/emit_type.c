@@ -65,8 +65,8 @@ LLVMValueRef tn__cg_float(LLVMTypeRef type, double value) {
 LLVMValueRef tn__cg_int(LLVMTypeRef type, int64_t value) {
   LLVMTypeRef element = tn__cg_element(type);
   unsigned bits = LLVMGetIntTypeWidth(element);
-  uint64_t kept = bits == 64 ? (uint64_t)value : (uint64_t)value & ((UINT64_C(1) << bits) - 1);
-  return splat_constant(type, LLVMConstInt(element, kept, 0));
+  uint64_t kept = bits >= 64 ? (uint64_t)value : (uint64_t)value & ((UINT64_C(1) << bits) - 1);
+  return splat_constant(type, LLVMConstInt(element, kept, bits > 64));
 }
 
 LLVMValueRef tn__cg_iota(LLVMTypeRef element, int lanes, int64_t step) {

@@ -71,6 +71,11 @@ static const double asin_f64[] = {
     0x1.1c49df0f33cd6p-6, 0x1.ca2128f168464p-7,  0x1.75787bf69a2a2p-7, 0x1.6185343436dc2p-7, 0x1.e1b2d40f21ee5p-9,
     0x1.64e6375cd9ab6p-6, -0x1.59cda71ec52f6p-6, 0x1.0bd72b4c35e64p-5,
 };
+/* tanh(x) = x + x^3 T(x^2), |x| <= 0.55 */
+/* error 2^-29.8 on [0, 0.3025] */
+static const double tanh_f32[] = {
+    -0x1.55554c0000000p-2, 0x1.110d6a0000000p-3, -0x1.b931fc0000000p-5, 0x1.5982760000000p-6, -0x1.9c94900000000p-8,
+};
 /* erf(x) = x + x E(x^2), |x| <= 1 */
 /* error 2^-29.9 on [0, 1] */
 static const double erf_small_f32[] = {
