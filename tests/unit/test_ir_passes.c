@@ -107,9 +107,46 @@ static void test_init_moves_in_front_of_the_reduction(void **state) {
                   "}\n");
 }
 
+static void run_product(tn__ir *ir, const tn__func *func, int64_t m, int64_t n, int64_t k, float *c, bool wide) {
+  float *a = calloc((size_t)(m * k), sizeof(float)), *b = calloc((size_t)(k * n), sizeof(float));
+  for (int64_t i = 0; i < m * k; i++) a[i] = (float)((i * 7) % 13) - 6.0f;
+  for (int64_t i = 0; i < k * n; i++) b[i] = (float)((i * 5) % 11) / 8.0f;
+  void *buffers[3] = {a, b, c};
+  tn__interpret_options options = {.wide = wide};
+  check_ok(tn__interpret(ir, func, buffers, &m, &options));
+  free(a);
+  free(b);
+}
+
+/* Every stage computes what the declaration with its blocks does, for sizes that divide and sizes that do not. */
+static void test_passes_keep_the_result(void **state) {
+  for (int64_t m = 1; m <= 13; m++) {
+    for (int variant = 0; variant < 4; variant++) {
+      void *fresh;
+      assert_int_equal(ir_set_up(&fresh), 0);
+      tn__ir *ir = ir_of(&fresh);
+      const tn__var *scalar = variant & 1 ? tn__var_create(ir, "M", TN_I64, tn__index(ir, 0), NULL) : NULL;
+      int64_t n = 5 + 3 * (m % 4), k = 3;
+      float expected[13 * 14], actual[13 * 14];
+      product p = tiled_product(ir, scalar != NULL ? scalar->self : tn__index(ir, m), n, k,
+                                variant & 2 ? TN__LOOP_PARALLEL : TN__LOOP_SERIAL, scalar);
+      run_product(ir, p.func, m, n, k, expected, true);
+      const tn__func *func = p.func;
+      for (int pass = 0; tn__pass_name(pass) != NULL; pass++) {
+        func = tn__run_pass(ir, pass, func, NULL);
+        memset(actual, 0xff, sizeof(actual));
+        run_product(ir, func, m, n, k, actual, false);
+        assert_memory_equal(actual, expected, (size_t)(m * n) * sizeof(float));
+      }
+      ir_tear_down(&fresh);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_init_moves_in_front_of_the_reduction, ir_set_up, ir_tear_down),
+      cmocka_unit_test(test_passes_keep_the_result),
   };
   return cmocka_run_group_tests_name("ir_passes", tests, NULL, NULL);
 }
