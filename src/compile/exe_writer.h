@@ -15,7 +15,7 @@ tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *
 
 /* `data` is not copied and must live until tn__exe_serialize. Equal contents (dtype, shape, bytes) share one entry. Returns its index. */
 int tn__exe_constant(tn__exe *exe, const char *name, tn_dtype dtype, int rank, const int64_t *shape, const void *data, size_t size);
-/* `features`: what its code needs; flops/bytes negative when unknown. Returns its index. */
+/* The executable needs the features of its target; flops/bytes negative when unknown. Returns its index. */
 int tn__exe_kernel(tn__exe *exe, const char *name, uint64_t image_offset, uint64_t code_size, int buffer_count,
                    int scalar_count, double flops, double bytes);
 void tn__exe_image(tn__exe *exe, const void *image, size_t size); /* not copied */
@@ -31,14 +31,16 @@ int tn__exe_symbol(tn__exe_func *f, const char *name); /* a scalar register with
 static inline tn__operand tn__operand_const(int64_t v) { return (tn__operand){0, 0, v}; }
 static inline tn__operand tn__operand_scalar(int reg) { return (tn__operand){1, 0, reg}; }
 /* Signature: returns the position. Dimensions of inputs are constants or symbols; of outputs constants or any scalar register that is
- * assigned by RETURN on every path. Each input or output has exactly one register of storage INPUT / OUTPUT. */
+ * assigned by RETURN on every path. Each input or output has exactly one register of storage INPUT / OUTPUT with the same type and dimensions;
+ * serialising makes those that nobody asked for (an output without one, never written, is refused by the loader). */
 int tn__exe_input(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims);
 int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims);
 /* A tensor register; `index` and `offset` as tn__storage says. Returns its number. */
 int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operand *dims, tn__storage storage, int index,
                      tn__operand offset);
-/* Bytes of the function's arena: a constant, or a scalar register assigned before the first use of an ARENA register with a symbolic offset
- * or any symbolic size. The code before the first ARENA use computes it ("prologue"). */
+/* Bytes of the function's arena: a constant, or a scalar register. That one, and all that size or place an ARENA register, are assigned
+ * in the prologue (format.h): emit the scalar arithmetic over the input shapes, and loads from inputs and constants, first. What is only known later
+ * (the element of a computed tensor) may size DYNAMIC registers and outputs, each after its ALLOC, and views of them. */
 void tn__exe_arena(tn__exe_func *f, tn__operand bytes);
 /* Emits one instruction; operand words as the table says. Returns the word offset of the instruction. */
 uint32_t tn__exe_emit(tn__exe_func *f, tn__opcode opcode, const uint32_t *words, int count);
@@ -52,8 +54,9 @@ void tn__exe_emit_kernel(tn__exe_func *f, int kernel, const int *reads, int read
                          const int *scalars, int scalar_count);
 void tn__exe_emit_builtin(tn__exe_func *f, int builtin, const int *reads, int read_count, const int *writes, int write_count,
                           const int *scalars, int scalar_count);
+void tn__exe_emit_call(tn__exe_func *f, int function, const int *reads, int read_count, const int *writes, int write_count);
 
-/* The whole file. The bytes live in the arena. */
+/* The whole file. The bytes live in the arena. Call it once. */
 tn__bytes tn__exe_serialize(tn__exe *exe);
 
 #endif

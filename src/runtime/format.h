@@ -1,8 +1,9 @@
 /* The executable file (.tnx) and its bytecode. All integers little-endian; every offset and count is checked at load.
+ * docs/executable-format.md and docs/vm.md say the same for people.
  *
- * File: tn__file_header, then tn__file_section[section_count], then the sections at offsets that are multiples of their alignment (64; native
- * code and constants 4096, so that they can be mapped). Readers skip sections they don't know. A greater `major` is refused; a
- * greater `minor` only adds sections or fields at the end of section records with a stated record size.
+ * File: tn__file_header, then section records of header.section_record_size bytes each, then the sections at offsets that are multiples of
+ * their alignment (64; native code and constants 4096, so that they can be mapped). Readers skip sections they don't know. A greater
+ * `major` is refused; a greater `minor` only adds sections, or fields at the end of records, whose size every table states.
  *
  * Destination passing: every value of a function is a tensor register whose storage was decided when it was compiled. A result is
  * written where it is wanted: registers of storage OUTPUT are the caller's buffers. */
@@ -14,24 +15,30 @@
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
 #define TN__FILE_MINOR 0
+#define TN__FILE_PAGE 4096  /* alignment of native code and constants in the file */
+#define TN__FILE_ALIGN 64   /* of everything else, and of each constant */
+#define TN__NO_STRING 0     /* the offset of the empty string */
 
 typedef struct tn__file_header {
   char magic[8];
   uint16_t major, minor;
+  uint32_t header_size;         /* sizeof(tn__file_header); the section records follow */
+  uint32_t section_record_size; /* sizeof(tn__file_section) */
   uint32_t section_count;
   uint64_t file_size;
-  uint8_t content_hash[32]; /* SHA-256 over the section table and every section but constants (those carry their own) */
+  uint8_t content_hash[32]; /* SHA-256 of this header with zeros here and of the section records, which hold the hashes of the sections */
 } tn__file_header;
 
 typedef enum tn__section_kind {
-  TN__SECTION_STRINGS = 1,   /* NUL-terminated UTF-8, referred to by offset; starts with an empty string */
-  TN__SECTION_DEVICES = 2,   /* virtual devices: device type, id, target string, required features, memory scope */
-  TN__SECTION_FUNCTIONS = 3, /* signatures, registers and bytecode of each function */
-  TN__SECTION_KERNELS = 4,   /* descriptors: name, offset in the image, buffer and scalar counts, flops, bytes */
-  TN__SECTION_IMAGE = 5,     /* native code, mapped read+execute */
-  TN__SECTION_CONSTANTS = 6, /* data, mapped read-only */
-  TN__SECTION_CONSTANT_TABLE = 7,
-  TN__SECTION_TEXT = 64      /* optional named texts: schedules, graph, sources */
+  TN__SECTION_STRINGS = 1,        /* NUL-terminated UTF-8, referred to by offset; starts with an empty string */
+  TN__SECTION_DEVICES = 2,        /* tn__table_header, then tn__device_record */
+  TN__SECTION_FUNCTIONS = 3,      /* tn__functions_header, then tn__function_record, then what they point to */
+  TN__SECTION_KERNELS = 4,        /* tn__table_header, then tn__kernel_record */
+  TN__SECTION_IMAGE = 5,          /* native code, mapped read+execute */
+  TN__SECTION_CONSTANTS = 6,      /* data, mapped read-only; its hash is checked on request only */
+  TN__SECTION_CONSTANT_TABLE = 7, /* tn__table_header, then tn__constant_record, then their dimensions */
+  TN__SECTION_PRODUCER = 8,       /* text: what made the file, "tenon 0.1.0" */
+  TN__SECTION_TEXT = 64           /* optional named texts: schedules, graph, sources; any number of them */
 } tn__section_kind;
 
 typedef struct tn__file_section {
@@ -41,13 +48,45 @@ typedef struct tn__file_section {
   uint8_t hash[32]; /* SHA-256 of the section */
 } tn__file_section;
 
+typedef struct tn__table_header {
+  uint32_t count;
+  uint32_t record_size;
+} tn__table_header;
+
+typedef struct tn__device_record {
+  int32_t device_type, device_id; /* DLPack's; 1, 0: the CPU */
+  uint32_t arch;                  /* tn__arch */
+  uint32_t target;                /* string: the target's canonical name */
+  uint32_t memory_scope;          /* string */
+  uint32_t reserved;
+  uint64_t features; /* tn__features that the kernels use */
+} tn__device_record;
+
+typedef struct tn__kernel_record {
+  uint32_t name; /* string */
+  uint32_t buffer_count, scalar_count;
+  uint32_t device;
+  uint64_t offset, size; /* in the image */
+  double flops, bytes;   /* of one call; negative: it depends on symbolic dimensions */
+} tn__kernel_record;
+
+typedef struct tn__constant_record {
+  uint32_t name; /* string */
+  uint32_t dtype, rank;
+  uint32_t device;
+  uint64_t dims;         /* offset in this section of `rank` int64_t */
+  uint64_t offset, size; /* in CONSTANTS */
+} tn__constant_record;
+
+/* ---- functions --------------------------------------------------------------------------------------------------- */
+
 typedef enum tn__storage {
   TN__STORAGE_INPUT,    /* the caller's input number `index` */
   TN__STORAGE_OUTPUT,   /* the caller's output number `index`, or the session's own buffer when not bound */
   TN__STORAGE_CONSTANT, /* constant number `index` */
   TN__STORAGE_ARENA,    /* `offset` bytes into the function's arena: a constant, or the value of a scalar register */
   TN__STORAGE_DYNAMIC,  /* allocated by the ALLOC instruction when its shape is known; kept and reused by later invokes */
-  TN__STORAGE_VIEW      /* the memory of register `index` with another shape of the same size, or dtype of the same width */
+  TN__STORAGE_VIEW      /* the memory of register `index` (a lower number) with another shape or dtype of the same size in bytes */
 } tn__storage;
 
 /* A number that is a constant (symbolic = 0) or in a scalar register. */
@@ -57,30 +96,82 @@ typedef struct tn__operand {
   int64_t value;
 } tn__operand;
 
-/* Instructions: a uint32 word opcode, a uint32 word with the number of operand words that follow, then the words. Operand letters:
+typedef struct tn__functions_header {
+  uint32_t count, record_size;   /* of tn__function_record, which follow */
+  uint32_t value_record_size;    /* of tn__value_record */
+  uint32_t register_record_size; /* of tn__register_record */
+  uint32_t symbol_record_size;   /* of tn__symbol_record */
+  uint32_t reserved;
+} tn__functions_header;
+
+typedef struct tn__function_record {
+  uint32_t name; /* string */
+  uint32_t scalar_count;
+  uint32_t input_count, output_count, register_count, operand_count, symbol_count, code_words;
+  /* offsets in this section, multiples of 8 */
+  uint64_t inputs, outputs; /* tn__value_record */
+  uint64_t registers;       /* tn__register_record */
+  uint64_t operands;        /* tn__operand: the dimensions of all registers */
+  uint64_t symbols;         /* tn__symbol_record */
+  uint64_t code;            /* uint32_t */
+  tn__operand arena;        /* bytes */
+} tn__function_record;
+
+typedef struct tn__value_record { /* an input or output; its type is its register's */
+  uint32_t name;                  /* string */
+  uint32_t reg;                   /* the register of storage INPUT / OUTPUT with this index */
+} tn__value_record;
+
+typedef struct tn__register_record {
+  uint32_t dtype, rank;
+  uint32_t first_dim; /* in operands */
+  uint32_t storage;   /* tn__storage */
+  uint32_t index;
+  uint32_t device;
+  tn__operand offset; /* ARENA only */
+} tn__register_record;
+
+typedef struct tn__symbol_record { /* a scalar register's name for people */
+  uint32_t name;
+  uint32_t scalar;
+} tn__symbol_record;
+
+/* ---- bytecode ---------------------------------------------------------------------------------------------------- */
+
+#define TN__MAX_CALL_DEPTH 64 /* of functions that call each other */
+
+/* Instructions: a uint32 word opcode, a uint32 word with the number of operand words that follow, then the words. Operand letters,
+ * one word each:
  *   r tensor register read    w tensor register written   s scalar read     d scalar written    k kernel   f function  c code offset
- *   b builtin  m string (message)  i immediate  l/h low and high half of an i64  * count of the group that follows (R, W, S: tensor reads, writes, scalars)
+ *   b builtin  m string (message)  i immediate  l/h low and high half of an i64  o tn__scalar_op
+ *   * one count word for each capital that follows; then R tensor reads, W tensor writes, S scalar reads: that many words each
  * This table makes decoder, verifier, disassembler and docs/vm.md. */
 #define TN__INSTRUCTIONS(X)                                                                                             \
   X(RETURN, "", "leaves the function")                                                                                  \
   X(SCALAR_CONST, "dlh", "d = constant")                                                                                \
-  X(SCALAR_OP, "dssi", "d = s op s: op i is a tn__scalar_op; floor division; division by zero fails")                   \
+  X(SCALAR_OP, "dsso", "d = s op s; floor division; overflow wraps; division by zero fails")                            \
   X(SCALAR_SHAPE, "dri", "d = dimension i of r")                                                                        \
-  X(SCALAR_LOAD, "dri", "d = element i (flat) of r, an integer or bool tensor")                                         \
+  X(SCALAR_LOAD, "dri", "d = element i (flat) of r, an integer or bool tensor; fails when there is none")               \
   X(SCALAR_SELECT, "dsss", "d = s != 0 ? s : s")                                                                        \
   X(ASSERT, "sm", "fails with message m when s == 0")                                                                   \
   X(ALLOC, "w", "storage for w, DYNAMIC or OUTPUT, whose dimensions are known now")                                     \
-  X(KERNEL, "k*RWS", "runs kernel k on reads, writes and scalars; writes may include one workspace register")           \
+  X(KERNEL, "k*RWS", "runs kernel k on reads, writes and scalars; the last write may be a workspace")                   \
   X(COPY, "wr", "copies the elements of r to w, same dtype and element count")                                          \
   X(JUMP, "c", "goes on at word c of the code")                                                                         \
   X(JUMP_IF_ZERO, "sc", "goes on at word c when s == 0")                                                                \
-  X(CALL, "f*RW", "calls function f with reads as inputs and writes as outputs")                                        \
+  X(CALL, "f*RW", "calls function f with reads as inputs and writes as outputs; a DYNAMIC write takes what f makes")    \
   X(BUILTIN, "b*RWS", "calls builtin b")                                                                                \
   X(MOVE, "wr", "w, DYNAMIC, takes over r's memory and shape; r, DYNAMIC, is left empty")
 
+#define TN__SCALAR_OPS(X)                                                                                              \
+  X(ADD, "+") X(SUB, "-") X(MUL, "*") X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max")      \
+  X(EQ, "==") X(NE, "!=") X(LT, "<") X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
+
 typedef enum tn__scalar_op {
-  TN__SCALAR_ADD, TN__SCALAR_SUB, TN__SCALAR_MUL, TN__SCALAR_FLOORDIV, TN__SCALAR_FLOORMOD, TN__SCALAR_MIN, TN__SCALAR_MAX,
-  TN__SCALAR_EQ, TN__SCALAR_NE, TN__SCALAR_LT, TN__SCALAR_LE, TN__SCALAR_AND, TN__SCALAR_OR, TN__SCALAR_XOR
+#define X(name, text) TN__SCALAR_##name,
+  TN__SCALAR_OPS(X)
+#undef X
+  TN__SCALAR_OP_COUNT
 } tn__scalar_op;
 
 typedef enum tn__opcode {
@@ -89,5 +180,24 @@ typedef enum tn__opcode {
 #undef X
   TN__OP_COUNT
 } tn__opcode;
+
+/* Builtins: work that is not a kernel. name, reads, writes, scalars, what it does. Rows are only ever appended. */
+#define TN__BUILTINS(X) \
+  X(FILL_ZERO, "fill_zero", 0, 1, 0, "sets every byte of the write to zero")
+
+typedef enum tn__builtin {
+#define X(name, text, reads, writes, scalars, doc) TN__BUILTIN_##name,
+  TN__BUILTINS(X)
+#undef X
+  TN__BUILTIN_COUNT
+} tn__builtin;
+
+/* The prologue of a function is the longest run of instructions from its first word that consists of SCALAR_CONST, SCALAR_OP,
+ * SCALAR_SHAPE (of inputs and constants), SCALAR_LOAD (of inputs and constants), SCALAR_SELECT and ASSERT, and that no jump leads into.
+ * When it is done, the arena is laid out once for this call. Therefore:
+ *  - scalars that the signature binds, and those that size or place an ARENA register or the arena, are assigned by the
+ *    prologue or by the signature and nowhere else;
+ *  - dimensions that are found later belong to DYNAMIC registers, to OUTPUT registers that are ALLOCated, and to their VIEWs.
+ * tn_function_infer_shapes runs the prologue without the values of inputs: what a SCALAR_LOAD of an input taints is not known. */
 
 #endif

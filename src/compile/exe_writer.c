@@ -1,0 +1,484 @@
+#include "compile/exe_writer.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/map.h"
+
+typedef struct constant {
+  tn__constant_record record;
+  const char *name;
+  const int64_t *shape;
+  const void *data;
+  uint64_t hash;
+} constant;
+
+typedef struct value {
+  const char *name;
+  tn_dtype dtype;
+  int rank;
+  const tn__operand *dims;
+} value;
+
+typedef struct symbol {
+  const char *name;
+  int scalar;
+} symbol;
+
+typedef struct text {
+  const char *name;
+  const char *text;
+  size_t size;
+} text;
+
+typedef struct kernel {
+  const char *name;
+  tn__kernel_record record;
+} kernel;
+
+struct tn__exe_func {
+  tn__exe *exe;
+  const char *name;
+  int index, scalar_count;
+  tn__operand arena;
+  TN__VEC(value) inputs;
+  TN__VEC(value) outputs;
+  TN__VEC(tn__register_record) registers;
+  TN__VEC(tn__operand) operands;
+  TN__VEC(symbol) symbols;
+  TN__VEC(uint32_t) code;
+};
+
+struct tn__exe {
+  tn__arena *arena;
+  const tn__target *target;
+  const char *producer;
+  TN__VEC(constant) constants;
+  TN__VEC(kernel) kernels;
+  TN__VEC(text) texts;
+  TN__VEC(tn__exe_func *) functions;
+  const void *image;
+  size_t image_size;
+  uint64_t constant_bytes;
+  uint32_t *constant_slots; /* index + 1; open addressing by content */
+  uint32_t constant_slot_count;
+  tn__map strings; /* text -> offset + 1 as a pointer */
+  TN__VEC(char) string_bytes;
+};
+
+tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *producer) {
+  tn__exe *exe = TN__NEW(arena, tn__exe);
+  exe->arena = arena;
+  exe->target = tn__arena_copy(arena, target, sizeof(*target));
+  exe->producer = tn__arena_strdup(arena, producer);
+  tn__map_init(&exe->strings, arena);
+  return exe;
+}
+
+static _Noreturn void fail(const tn__exe *exe, const char *what) {
+  tn__throwf(exe->arena->escape, TN_INTERNAL, "executable writer: %s", what);
+}
+
+/* ---- constants, kernels, texts ------------------------------------------------------------------------------------- */
+
+static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
+
+static bool constants_equal(const constant *a, const constant *b) {
+  return a->hash == b->hash && a->record.dtype == b->record.dtype && a->record.rank == b->record.rank &&
+         a->record.size == b->record.size &&
+         (a->record.rank == 0 || memcmp(a->shape, b->shape, a->record.rank * sizeof(int64_t)) == 0) &&
+         (a->record.size == 0 || a->data == b->data || memcmp(a->data, b->data, a->record.size) == 0);
+}
+
+/* The slot of an equal constant, or the free one where `wanted` belongs. */
+static uint32_t *constant_slot(const tn__exe *exe, const constant *wanted) {
+  uint32_t mask = exe->constant_slot_count - 1;
+  uint32_t i = (uint32_t)wanted->hash & mask;
+  while (exe->constant_slots[i] != 0 && !constants_equal(&exe->constants.data[exe->constant_slots[i] - 1], wanted))
+    i = (i + 1) & mask;
+  return &exe->constant_slots[i];
+}
+
+static void grow_constant_slots(tn__exe *exe) {
+  if ((uint64_t)exe->constants.count * 2 < exe->constant_slot_count) return;
+  exe->constant_slot_count = exe->constant_slot_count == 0 ? 64 : exe->constant_slot_count * 2;
+  exe->constant_slots = TN__NEW_ARRAY(exe->arena, exe->constant_slot_count, uint32_t);
+  for (int i = 0; i < exe->constants.count; i++) *constant_slot(exe, &exe->constants.data[i]) = (uint32_t)i + 1;
+}
+
+int tn__exe_constant(tn__exe *exe, const char *name, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
+                     size_t size) {
+  constant c = {.name = tn__arena_strdup(exe->arena, name), .data = data};
+  c.shape = tn__arena_copy(exe->arena, shape, (size_t)rank * sizeof(int64_t));
+  c.record.dtype = (uint32_t)dtype, c.record.rank = (uint32_t)rank, c.record.size = size;
+  c.hash = tn__hash_bytes((uint64_t)dtype, data, size);
+  grow_constant_slots(exe);
+  uint32_t *slot = constant_slot(exe, &c);
+  if (*slot != 0) return (int)*slot - 1;
+  c.record.offset = align_up(exe->constant_bytes, TN__FILE_ALIGN);
+  exe->constant_bytes = c.record.offset + size;
+  tn__vec_push(exe->arena, &exe->constants, c);
+  *slot = (uint32_t)exe->constants.count;
+  return exe->constants.count - 1;
+}
+
+int tn__exe_kernel(tn__exe *exe, const char *name, uint64_t image_offset, uint64_t code_size, int buffer_count,
+                   int scalar_count, double flops, double bytes) {
+  kernel k = {.name = tn__arena_strdup(exe->arena, name)};
+  k.record.buffer_count = (uint32_t)buffer_count, k.record.scalar_count = (uint32_t)scalar_count;
+  k.record.offset = image_offset, k.record.size = code_size;
+  k.record.flops = flops, k.record.bytes = bytes;
+  tn__vec_push(exe->arena, &exe->kernels, k);
+  return exe->kernels.count - 1;
+}
+
+void tn__exe_image(tn__exe *exe, const void *image, size_t size) { exe->image = image, exe->image_size = size; }
+
+void tn__exe_text(tn__exe *exe, const char *name, const char *content, size_t size) {
+  text t = {tn__arena_strdup(exe->arena, name), tn__arena_copy(exe->arena, content, size), size};
+  tn__vec_push(exe->arena, &exe->texts, t);
+}
+
+/* ---- functions ------------------------------------------------------------------------------------------------------ */
+
+tn__exe_func *tn__exe_function(tn__exe *exe, const char *name) {
+  tn__exe_func *f = TN__NEW(exe->arena, tn__exe_func);
+  f->exe = exe, f->name = tn__arena_strdup(exe->arena, name), f->index = exe->functions.count;
+  tn__vec_push(exe->arena, &exe->functions, f);
+  return f;
+}
+
+int tn__exe_function_index(const tn__exe_func *f) { return f->index; }
+
+int tn__exe_scalar(tn__exe_func *f) { return f->scalar_count++; }
+
+int tn__exe_symbol(tn__exe_func *f, const char *name) {
+  for (int i = 0; i < f->symbols.count; i++)
+    if (strcmp(f->symbols.data[i].name, name) == 0) return f->symbols.data[i].scalar;
+  symbol s = {tn__arena_strdup(f->exe->arena, name), tn__exe_scalar(f)};
+  tn__vec_push(f->exe->arena, &f->symbols, s);
+  return s.scalar;
+}
+
+static value make_value(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
+  tn__arena *arena = f->exe->arena;
+  return (value){tn__arena_strdup(arena, name), dtype, rank,
+                 tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand))};
+}
+
+int tn__exe_input(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
+  value v = make_value(f, name, dtype, rank, dims);
+  tn__vec_push(f->exe->arena, &f->inputs, v);
+  return f->inputs.count - 1;
+}
+
+int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
+  value v = make_value(f, name, dtype, rank, dims);
+  tn__vec_push(f->exe->arena, &f->outputs, v);
+  return f->outputs.count - 1;
+}
+
+int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operand *dims, tn__storage storage, int index,
+                     tn__operand offset) {
+  tn__register_record r = {.dtype = (uint32_t)dtype,
+                           .rank = (uint32_t)rank,
+                           .first_dim = (uint32_t)f->operands.count,
+                           .storage = (uint32_t)storage,
+                           .index = (uint32_t)index,
+                           .offset = offset};
+  for (int i = 0; i < rank; i++) tn__vec_push(f->exe->arena, &f->operands, dims[i]);
+  tn__vec_push(f->exe->arena, &f->registers, r);
+  return f->registers.count - 1;
+}
+
+void tn__exe_arena(tn__exe_func *f, tn__operand bytes) { f->arena = bytes; }
+
+/* ---- code ------------------------------------------------------------------------------------------------------------ */
+
+uint32_t tn__exe_emit(tn__exe_func *f, tn__opcode opcode, const uint32_t *words, int count) {
+  uint32_t at = (uint32_t)f->code.count;
+  tn__vec_push(f->exe->arena, &f->code, (uint32_t)opcode);
+  tn__vec_push(f->exe->arena, &f->code, (uint32_t)count);
+  for (int i = 0; i < count; i++) tn__vec_push(f->exe->arena, &f->code, words[i]);
+  return at;
+}
+
+uint32_t tn__exe_here(const tn__exe_func *f) { return (uint32_t)f->code.count; }
+
+void tn__exe_patch(tn__exe_func *f, uint32_t instruction, int operand, uint32_t word) {
+  uint64_t at = (uint64_t)instruction + 2 + (uint64_t)operand;
+  if (at >= (uint64_t)f->code.count) fail(f->exe, "a patch is outside of the code");
+  f->code.data[at] = word;
+}
+
+int tn__exe_emit_const(tn__exe_func *f, int64_t v) {
+  int d = tn__exe_scalar(f);
+  uint32_t words[3] = {(uint32_t)d, (uint32_t)((uint64_t)v & 0xffffffffu), (uint32_t)((uint64_t)v >> 32)};
+  tn__exe_emit(f, TN__OP_SCALAR_CONST, words, 3);
+  return d;
+}
+
+int tn__exe_emit_scalar_op(tn__exe_func *f, tn__scalar_op op, int a, int b) {
+  int d = tn__exe_scalar(f);
+  uint32_t words[4] = {(uint32_t)d, (uint32_t)a, (uint32_t)b, (uint32_t)op};
+  tn__exe_emit(f, TN__OP_SCALAR_OP, words, 4);
+  return d;
+}
+
+/* The offset of a string in the table, adding it when it is new. */
+static uint32_t string_offset(tn__exe *exe, const char *string) {
+  if (exe->string_bytes.count == 0) tn__vec_push(exe->arena, &exe->string_bytes, '\0');
+  if (string[0] == '\0') return TN__NO_STRING;
+  uintptr_t known = (uintptr_t)tn__map_get(&exe->strings, string);
+  if (known != 0) return (uint32_t)known - 1;
+  uint32_t offset = (uint32_t)exe->string_bytes.count;
+  for (const char *p = string;; p++) {
+    tn__vec_push(exe->arena, &exe->string_bytes, *p);
+    if (*p == '\0') break;
+  }
+  tn__map_set(&exe->strings, tn__arena_strdup(exe->arena, string), (void *)((uintptr_t)offset + 1));
+  return offset;
+}
+
+void tn__exe_emit_assert(tn__exe_func *f, int scalar, const char *message) {
+  uint32_t words[2] = {(uint32_t)scalar, string_offset(f->exe, message)};
+  tn__exe_emit(f, TN__OP_ASSERT, words, 2);
+}
+
+static void emit_call(tn__exe_func *f, tn__opcode opcode, int callee, const int *const *groups, const int *counts) {
+  int total = 4 + counts[0] + counts[1] + counts[2], n = 0;
+  uint32_t *words = TN__NEW_ARRAY(f->exe->arena, total, uint32_t);
+  words[n++] = (uint32_t)callee;
+  for (int g = 0; g < 3; g++) words[n++] = (uint32_t)counts[g];
+  for (int g = 0; g < 3; g++)
+    for (int i = 0; i < counts[g]; i++) words[n++] = (uint32_t)groups[g][i];
+  tn__exe_emit(f, opcode, words, total);
+}
+
+void tn__exe_emit_kernel(tn__exe_func *f, int index, const int *reads, int read_count, const int *writes,
+                         int write_count, const int *scalars, int scalar_count) {
+  emit_call(f, TN__OP_KERNEL, index, (const int *const[3]){reads, writes, scalars},
+            (const int[3]){read_count, write_count, scalar_count});
+}
+
+void tn__exe_emit_builtin(tn__exe_func *f, int builtin, const int *reads, int read_count, const int *writes,
+                          int write_count, const int *scalars, int scalar_count) {
+  emit_call(f, TN__OP_BUILTIN, builtin, (const int *const[3]){reads, writes, scalars},
+            (const int[3]){read_count, write_count, scalar_count});
+}
+
+void tn__exe_emit_call(tn__exe_func *f, int function, const int *reads, int read_count, const int *writes,
+                       int write_count) {
+  int total = 3 + read_count + write_count, n = 0;
+  uint32_t *words = TN__NEW_ARRAY(f->exe->arena, total, uint32_t);
+  words[n++] = (uint32_t)function, words[n++] = (uint32_t)read_count, words[n++] = (uint32_t)write_count;
+  for (int i = 0; i < read_count; i++) words[n++] = (uint32_t)reads[i];
+  for (int i = 0; i < write_count; i++) words[n++] = (uint32_t)writes[i];
+  tn__exe_emit(f, TN__OP_CALL, words, total);
+}
+
+/* ---- sections --------------------------------------------------------------------------------------------------------- */
+
+typedef TN__VEC(char) byte_vec;
+
+static uint64_t put(tn__arena *arena, byte_vec *out, const void *data, size_t size) {
+  uint64_t at = (uint64_t)out->count;
+  for (size_t i = 0; i < size; i++) tn__vec_push(arena, out, ((const char *)data)[i]);
+  return at;
+}
+
+static uint64_t put_aligned(tn__arena *arena, byte_vec *out, const void *data, size_t size) {
+  while (out->count % 8 != 0) tn__vec_push(arena, out, '\0');
+  return put(arena, out, data, size);
+}
+
+static byte_vec devices_section(tn__exe *exe) {
+  byte_vec out = {0};
+  tn__table_header header = {1, sizeof(tn__device_record)};
+  tn__device_record device = {.device_type = 1, /* the CPU */
+                              .arch = (uint32_t)exe->target->arch,
+                              .target = string_offset(exe, exe->target->name),
+                              .memory_scope = TN__NO_STRING,
+                              .features = exe->target->features};
+  put(exe->arena, &out, &header, sizeof(header));
+  put(exe->arena, &out, &device, sizeof(device));
+  return out;
+}
+
+static byte_vec kernels_section(tn__exe *exe) {
+  byte_vec out = {0};
+  tn__table_header header = {(uint32_t)exe->kernels.count, sizeof(tn__kernel_record)};
+  put(exe->arena, &out, &header, sizeof(header));
+  for (int i = 0; i < exe->kernels.count; i++) {
+    tn__kernel_record record = exe->kernels.data[i].record;
+    record.name = string_offset(exe, exe->kernels.data[i].name);
+    put(exe->arena, &out, &record, sizeof(record));
+  }
+  return out;
+}
+
+static byte_vec constant_table_section(tn__exe *exe) {
+  byte_vec out = {0};
+  tn__table_header header = {(uint32_t)exe->constants.count, sizeof(tn__constant_record)};
+  put(exe->arena, &out, &header, sizeof(header));
+  uint64_t dims = sizeof(header) + (uint64_t)exe->constants.count * sizeof(tn__constant_record);
+  for (int i = 0; i < exe->constants.count; i++) {
+    tn__constant_record record = exe->constants.data[i].record;
+    record.name = string_offset(exe, exe->constants.data[i].name);
+    record.dims = dims;
+    dims += record.rank * sizeof(int64_t);
+    put(exe->arena, &out, &record, sizeof(record));
+  }
+  for (int i = 0; i < exe->constants.count; i++)
+    put(exe->arena, &out, exe->constants.data[i].shape, exe->constants.data[i].record.rank * sizeof(int64_t));
+  return out;
+}
+
+/* The register of an input or output, made when nobody asked for one. */
+static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage storage, int index) {
+  for (int r = 0; r < f->registers.count; r++) {
+    const tn__register_record *reg = &f->registers.data[r];
+    if (reg->storage != (uint32_t)storage || reg->index != (uint32_t)index) continue;
+    const tn__operand *dims = f->operands.data + reg->first_dim;
+    bool same = reg->dtype == (uint32_t)v->dtype && reg->rank == (uint32_t)v->rank;
+    for (int i = 0; same && i < v->rank; i++)
+      same = dims[i].symbolic == v->dims[i].symbolic && dims[i].value == v->dims[i].value;
+    if (!same) fail(f->exe, "an input's or output's register differs from its signature");
+    return (uint32_t)r;
+  }
+  return (uint32_t)tn__exe_register(f, v->dtype, v->rank, v->dims, storage, index, tn__operand_const(0));
+}
+
+static uint64_t put_values(tn__exe_func *f, byte_vec *out, const value *values, int count, tn__storage storage) {
+  uint64_t at = put_aligned(f->exe->arena, out, NULL, 0);
+  for (int i = 0; i < count; i++) {
+    tn__value_record record = {string_offset(f->exe, values[i].name), value_register(f, &values[i], storage, i)};
+    put(f->exe->arena, out, &record, sizeof(record));
+  }
+  return at;
+}
+
+static tn__function_record put_function(tn__exe_func *f, byte_vec *out) {
+  tn__arena *arena = f->exe->arena;
+  tn__function_record record = {.name = string_offset(f->exe, f->name),
+                                .scalar_count = (uint32_t)f->scalar_count,
+                                .input_count = (uint32_t)f->inputs.count,
+                                .output_count = (uint32_t)f->outputs.count,
+                                .symbol_count = (uint32_t)f->symbols.count,
+                                .code_words = (uint32_t)f->code.count,
+                                .arena = f->arena};
+  record.inputs = put_values(f, out, f->inputs.data, f->inputs.count, TN__STORAGE_INPUT);
+  record.outputs = put_values(f, out, f->outputs.data, f->outputs.count, TN__STORAGE_OUTPUT);
+  record.register_count = (uint32_t)f->registers.count;
+  record.operand_count = (uint32_t)f->operands.count;
+  record.registers =
+      put_aligned(arena, out, f->registers.data, (size_t)f->registers.count * sizeof(tn__register_record));
+  record.operands = put_aligned(arena, out, f->operands.data, (size_t)f->operands.count * sizeof(tn__operand));
+  record.symbols = put_aligned(arena, out, NULL, 0);
+  for (int i = 0; i < f->symbols.count; i++) {
+    tn__symbol_record s = {string_offset(f->exe, f->symbols.data[i].name), (uint32_t)f->symbols.data[i].scalar};
+    put(arena, out, &s, sizeof(s));
+  }
+  record.code = put_aligned(arena, out, f->code.data, (size_t)f->code.count * sizeof(uint32_t));
+  return record;
+}
+
+static byte_vec functions_section(tn__exe *exe) {
+  byte_vec out = {0};
+  tn__functions_header header = {(uint32_t)exe->functions.count, sizeof(tn__function_record), sizeof(tn__value_record),
+                                 sizeof(tn__register_record),    sizeof(tn__symbol_record),   0};
+  put(exe->arena, &out, &header, sizeof(header));
+  tn__function_record nothing = {0};
+  for (int i = 0; i < exe->functions.count; i++) put(exe->arena, &out, &nothing, sizeof(nothing));
+  for (int i = 0; i < exe->functions.count; i++) {
+    tn__function_record record = put_function(exe->functions.data[i], &out);
+    memcpy(out.data + sizeof(header) + (size_t)i * sizeof(record), &record, sizeof(record));
+  }
+  return out;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct section {
+  tn__file_section record;
+  const void *data; /* NULL for the constants, which are many */
+} section;
+
+static void add_section(tn__exe *exe, section *sections, int *count, tn__section_kind kind, const char *name,
+                        const void *data, size_t size) {
+  sections[*count].record = (tn__file_section){.kind = (uint32_t)kind, .name = string_offset(exe, name), .size = size};
+  sections[(*count)++].data = data;
+}
+
+static void place_sections(section *sections, int count, tn__file_header *header) {
+  uint64_t at = sizeof(*header) + (uint64_t)count * sizeof(tn__file_section);
+  for (int i = 0; i < count; i++) {
+    uint32_t kind = sections[i].record.kind;
+    bool mapped = kind == TN__SECTION_IMAGE || kind == TN__SECTION_CONSTANTS;
+    sections[i].record.offset = align_up(at, mapped ? TN__FILE_PAGE : TN__FILE_ALIGN);
+    at = sections[i].record.offset + sections[i].record.size;
+    /* Code shares its last page with nothing. */
+    if (kind == TN__SECTION_IMAGE) at = align_up(at, TN__FILE_PAGE);
+  }
+  header->file_size = at;
+}
+
+static void write_sections(const tn__exe *exe, section *sections, int count, uint8_t *file) {
+  for (int i = 0; i < count; i++) {
+    uint8_t *at = file + sections[i].record.offset;
+    size_t size = sections[i].record.size;
+    if (sections[i].record.kind == TN__SECTION_CONSTANTS) {
+      for (int c = 0; c < exe->constants.count; c++)
+        if (exe->constants.data[c].record.size > 0)
+          memcpy(at + exe->constants.data[c].record.offset, exe->constants.data[c].data,
+                 exe->constants.data[c].record.size);
+    } else if (size > 0) {
+      memcpy(at, sections[i].data, size);
+    }
+    tn__sha256 hasher;
+    tn__sha256_init(&hasher);
+    tn__sha256_update(&hasher, at, size);
+    tn__digest digest = tn__sha256_final(&hasher);
+    memcpy(sections[i].record.hash, digest.bytes, sizeof(digest.bytes));
+  }
+}
+
+tn__bytes tn__exe_serialize(tn__exe *exe) {
+  byte_vec devices = devices_section(exe), kernels = kernels_section(exe), functions = functions_section(exe);
+  byte_vec constant_table = constant_table_section(exe);
+  section *sections = TN__NEW_ARRAY(exe->arena, 8 + exe->texts.count, section);
+  int count = 0;
+  add_section(exe, sections, &count, TN__SECTION_DEVICES, "", devices.data, (size_t)devices.count);
+  add_section(exe, sections, &count, TN__SECTION_PRODUCER, "", exe->producer, strlen(exe->producer));
+  add_section(exe, sections, &count, TN__SECTION_KERNELS, "", kernels.data, (size_t)kernels.count);
+  add_section(exe, sections, &count, TN__SECTION_FUNCTIONS, "", functions.data, (size_t)functions.count);
+  add_section(exe, sections, &count, TN__SECTION_CONSTANT_TABLE, "", constant_table.data, (size_t)constant_table.count);
+  for (int i = 0; i < exe->texts.count; i++)
+    add_section(exe, sections, &count, TN__SECTION_TEXT, exe->texts.data[i].name, exe->texts.data[i].text,
+                exe->texts.data[i].size);
+  /* After every name is known. */
+  add_section(exe, sections, &count, TN__SECTION_STRINGS, "", exe->string_bytes.data, (size_t)exe->string_bytes.count);
+  add_section(exe, sections, &count, TN__SECTION_IMAGE, "", exe->image, exe->image_size);
+  add_section(exe, sections, &count, TN__SECTION_CONSTANTS, "", NULL, exe->constant_bytes);
+
+  tn__file_header header = {.major = TN__FILE_MAJOR,
+                            .minor = TN__FILE_MINOR,
+                            .header_size = sizeof(tn__file_header),
+                            .section_record_size = sizeof(tn__file_section),
+                            .section_count = (uint32_t)count};
+  memcpy(header.magic, TN__FILE_MAGIC, sizeof(header.magic));
+  place_sections(sections, count, &header);
+  uint8_t *file = tn__arena_alloc(exe->arena, header.file_size);
+  write_sections(exe, sections, count, file);
+  uint8_t *table = file + sizeof(header);
+  for (int i = 0; i < count; i++)
+    memcpy(table + (size_t)i * sizeof(tn__file_section), &sections[i].record, sizeof(tn__file_section));
+  tn__sha256 hasher;
+  tn__sha256_init(&hasher);
+  tn__sha256_update(&hasher, &header, sizeof(header));
+  tn__sha256_update(&hasher, table, (size_t)count * sizeof(tn__file_section));
+  tn__digest digest = tn__sha256_final(&hasher);
+  memcpy(header.content_hash, digest.bytes, sizeof(digest.bytes));
+  memcpy(file, &header, sizeof(header));
+  return (tn__bytes){file, header.file_size};
+}
