@@ -35,9 +35,11 @@ TN_API DLDataType tn_dtype_to_dl(tn_dtype dtype);
 /* Elements of a shape; -1 on overflow or a negative dimension. */
 TN_API int64_t tn_element_count(int rank, const int64_t *shape);
 
-/* .npy files (version 1.0 to 3.0, C or Fortran order, little-endian) and .npz archives (stored or deflated members are read through a
- * callback-free reader; deflate needs the compiler library). bfloat16 is written as '<V2'. */
+/* .npy files (version 1 to 3, C or Fortran order, little-endian). bfloat16 is '<V2', as ml_dtypes writes it. From memory, `name` stands in
+ * messages. Archives (.npz) are read by tn_tensors_read() of <tenon/compile.h>. */
 TN_API TN_MUST_USE tn_status *tn_tensor_read_npy(const char *path, const tn_allocator *allocator, tn_tensor **out);
+TN_API TN_MUST_USE tn_status *tn_tensor_read_npy_memory(const char *name, const void *data, size_t size,
+                                                        const tn_allocator *allocator, tn_tensor **out);
 TN_API TN_MUST_USE tn_status *tn_tensor_write_npy(const DLTensor *tensor, const char *path);
 
 /* ---- thread pools ------------------------------------------------------------------------------------------------ */
@@ -64,12 +66,13 @@ typedef struct tn_load_options {
   const tn_log_sink *log;
   bool verify_constants; /* check the content hash of the constants too (reads all of them) */
   bool perf_map;         /* append the kernels to /tmp/perf-PID.map for perf */
+  bool borrow_data;      /* load_memory: the bytes stay valid and unchanged until release; used in place when aligned to 64 (the code is copied) */
 } tn_load_options;
 /* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent, (TN_FAILED_PRECONDITION) a
  * CPU that lacks features the kernels use, naming them, and (TN_UNSUPPORTED) a newer major format. Native code in the file is trusted: load only
  * files that you would run as a program. */
 TN_API TN_MUST_USE tn_status *tn_executable_load(const char *path, const tn_load_options *options, tn_executable **out);
-/* From memory, which is copied when it must be mapped executable; the caller's bytes may go after the call. */
+/* From memory, which is copied: the caller's bytes may go after the call, unless options->borrow_data says that they stay. */
 TN_API TN_MUST_USE tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
                                                         tn_executable **out);
 TN_API void tn_executable_release(tn_executable *executable); /* after its sessions */
@@ -134,8 +137,8 @@ typedef enum tn_binding {
 } tn_binding;
 
 /* Binds the caller's tensor as an input or output. The DLTensor struct is copied; its data must stay valid until the invoke (or, persistent,
- * until unbound). dtype, rank and constant dimensions are checked here, everything else at the invoke; an error names both sides. Unaligned or strided inputs
- * are copied once per invoke; an output must be dense and is written in place (through one copy when it is unaligned). */
+ * until unbound). dtype, rank and constant dimensions are checked here, everything else at the invoke; an error names both sides. Unaligned (to 64 bytes) or strided inputs
+ * are copied once per invoke; an output must be dense and is written in place (through one copy when it is unaligned). A NULL tensor unbinds. */
 TN_API TN_MUST_USE tn_status *tn_session_set_input(tn_session *session, const char *function, const char *name,
                                                    const DLTensor *tensor, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_input_at(tn_session *session, const char *function, int index,
@@ -144,10 +147,12 @@ TN_API TN_MUST_USE tn_status *tn_session_set_output(tn_session *session, const c
                                                     const DLTensor *tensor, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_output_at(tn_session *session, const char *function, int index,
                                                        const DLTensor *tensor, tn_binding binding);
-/* Runs. Every input must be bound; outputs that are not are allocated by the session. After a failure bound outputs may hold
- * anything, nothing else has changed, and the session may be used again. The second and later invokes with shapes already seen allocate nothing. */
+/* Runs. Every input must be bound; outputs that are not are allocated by the session. All shapes are checked before anything is written, those
+ * that depend on values excepted. After a failure bound outputs may hold anything, nothing else has changed, and the session may be used again. Bindings for the next invoke
+ * are dropped, whether it succeeds or not. A bound output must share no memory with inputs or other outputs. The second and later invokes with shapes already seen allocate nothing. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke(tn_session *session, const char *function);
-/* Inputs and outputs by position, for this call only; outputs may hold NULL data pointers: those are allocated by the session. */
+/* Inputs and outputs by position, for this call only, beside what else is bound; `output_count` may be 0, and outputs may hold NULL data
+ * pointers: those are allocated by the session. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *function,
                                                              const DLTensor *inputs, int input_count,
                                                              const DLTensor *outputs, int output_count);

@@ -15,9 +15,9 @@
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
 #define TN__FILE_MINOR 0
-#define TN__FILE_PAGE 4096  /* alignment of native code and constants in the file */
-#define TN__FILE_ALIGN 64   /* of everything else, and of each constant */
-#define TN__NO_STRING 0     /* the offset of the empty string */
+#define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
+#define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
+#define TN__NO_STRING 0    /* the offset of the empty string */
 
 typedef struct tn__file_header {
   char magic[8];
@@ -26,7 +26,8 @@ typedef struct tn__file_header {
   uint32_t section_record_size; /* sizeof(tn__file_section) */
   uint32_t section_count;
   uint64_t file_size;
-  uint8_t content_hash[32]; /* SHA-256 of this header with zeros here and of the section records, which hold the hashes of the sections */
+  uint8_t content_hash
+      [32]; /* SHA-256 of this header with zeros here and of the section records, which hold the hashes of the sections */
 } tn__file_header;
 
 typedef enum tn__section_kind {
@@ -85,8 +86,8 @@ typedef enum tn__storage {
   TN__STORAGE_OUTPUT,   /* the caller's output number `index`, or the session's own buffer when not bound */
   TN__STORAGE_CONSTANT, /* constant number `index` */
   TN__STORAGE_ARENA,    /* `offset` bytes into the function's arena: a constant, or the value of a scalar register */
-  TN__STORAGE_DYNAMIC,  /* allocated by the ALLOC instruction when its shape is known; kept and reused by later invokes */
-  TN__STORAGE_VIEW      /* the memory of register `index` (a lower number) with another shape or dtype of the same size in bytes */
+  TN__STORAGE_DYNAMIC, /* allocated by the ALLOC instruction when its shape is known; kept and reused by later invokes */
+  TN__STORAGE_VIEW /* the memory of register `index` (a lower number) with another shape or dtype of the same size in bytes */
 } tn__storage;
 
 /* A number that is a constant (symbolic = 0) or in a scalar register. */
@@ -146,50 +147,50 @@ typedef struct tn__symbol_record { /* a scalar register's name for people */
  *   b builtin  m string (message)  i immediate  l/h low and high half of an i64  o tn__scalar_op
  *   * one count word for each capital that follows; then R tensor reads, W tensor writes, S scalar reads: that many words each
  * This table makes decoder, verifier, disassembler and docs/vm.md. */
-#define TN__INSTRUCTIONS(X)                                                                                             \
-  X(RETURN, "", "leaves the function")                                                                                  \
-  X(SCALAR_CONST, "dlh", "d = constant")                                                                                \
-  X(SCALAR_OP, "dsso", "d = s op s; floor division; overflow wraps; division by zero fails")                            \
-  X(SCALAR_SHAPE, "dri", "d = dimension i of r")                                                                        \
-  X(SCALAR_LOAD, "dri", "d = element i (flat) of r, an integer or bool tensor; fails when there is none")               \
-  X(SCALAR_SELECT, "dsss", "d = s != 0 ? s : s")                                                                        \
-  X(ASSERT, "sm", "fails with message m when s == 0")                                                                   \
-  X(ALLOC, "w", "storage for w, DYNAMIC or OUTPUT, whose dimensions are known now")                                     \
-  X(KERNEL, "k*RWS", "runs kernel k on reads, writes and scalars; the last write may be a workspace")                   \
-  X(COPY, "wr", "copies the elements of r to w, same dtype and element count")                                          \
-  X(JUMP, "c", "goes on at word c of the code")                                                                         \
-  X(JUMP_IF_ZERO, "sc", "goes on at word c when s == 0")                                                                \
-  X(CALL, "f*RW", "calls function f with reads as inputs and writes as outputs; a DYNAMIC write takes what f makes")    \
-  X(BUILTIN, "b*RWS", "calls builtin b")                                                                                \
+#define TN__INSTRUCTIONS(X)                                                                                          \
+  X(RETURN, "", "leaves the function")                                                                               \
+  X(SCALAR_CONST, "dlh", "d = constant")                                                                             \
+  X(SCALAR_OP, "dsso", "d = s op s; floor division; overflow wraps; division by zero fails")                         \
+  X(SCALAR_SHAPE, "dri", "d = dimension i of r")                                                                     \
+  X(SCALAR_LOAD, "dri", "d = element i (flat) of r, an integer or bool tensor; fails when there is none")            \
+  X(SCALAR_SELECT, "dsss", "d = s != 0 ? s : s")                                                                     \
+  X(ASSERT, "sm", "fails with message m when s == 0")                                                                \
+  X(ALLOC, "w", "storage for w, DYNAMIC or OUTPUT, whose dimensions are known now")                                  \
+  X(KERNEL, "k*RWS", "runs kernel k on reads, writes and scalars; the last write may be a workspace")                \
+  X(COPY, "wr", "copies the elements of r to w, same dtype and element count")                                       \
+  X(JUMP, "c", "goes on at word c of the code")                                                                      \
+  X(JUMP_IF_ZERO, "sc", "goes on at word c when s == 0")                                                             \
+  X(CALL, "f*RW", "calls function f with reads as inputs and writes as outputs; a DYNAMIC write takes what f makes") \
+  X(BUILTIN, "b*RWS", "calls builtin b")                                                                             \
   X(MOVE, "wr", "w, DYNAMIC, takes over r's memory and shape; r, DYNAMIC, is left empty")
 
-#define TN__SCALAR_OPS(X)                                                                                              \
-  X(ADD, "+") X(SUB, "-") X(MUL, "*") X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max")      \
-  X(EQ, "==") X(NE, "!=") X(LT, "<") X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
+#define TN__SCALAR_OPS(X)                                                                                         \
+  X(ADD, "+")                                                                                                     \
+  X(SUB, "-") X(MUL, "*") X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max") X(EQ, "==") \
+      X(NE, "!=") X(LT, "<") X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
 
 typedef enum tn__scalar_op {
 #define X(name, text) TN__SCALAR_##name,
   TN__SCALAR_OPS(X)
 #undef X
-  TN__SCALAR_OP_COUNT
+      TN__SCALAR_OP_COUNT
 } tn__scalar_op;
 
 typedef enum tn__opcode {
 #define X(name, operands, text) TN__OP_##name,
   TN__INSTRUCTIONS(X)
 #undef X
-  TN__OP_COUNT
+      TN__OP_COUNT
 } tn__opcode;
 
 /* Builtins: work that is not a kernel. name, reads, writes, scalars, what it does. Rows are only ever appended. */
-#define TN__BUILTINS(X) \
-  X(FILL_ZERO, "fill_zero", 0, 1, 0, "sets every byte of the write to zero")
+#define TN__BUILTINS(X) X(FILL_ZERO, "fill_zero", 0, 1, 0, "sets every byte of the write to zero")
 
 typedef enum tn__builtin {
 #define X(name, text, reads, writes, scalars, doc) TN__BUILTIN_##name,
   TN__BUILTINS(X)
 #undef X
-  TN__BUILTIN_COUNT
+      TN__BUILTIN_COUNT
 } tn__builtin;
 
 /* The prologue of a function is the longest run of instructions from its first word that consists of SCALAR_CONST, SCALAR_OP,

@@ -1,0 +1,121 @@
+/* The bytecode as text, by the operand letters of TN__INSTRUCTIONS. */
+#include <stdlib.h>
+
+#include "base/strbuf.h"
+#include "runtime/executable.h"
+
+static void put_operand(tn__strbuf *out, const tn__operand *operand) {
+  tn__strbuf_printf(out, operand->symbolic ? "s%lld" : "%lld", (long long)operand->value);
+}
+
+static void put_register(tn__strbuf *out, const tn_executable *exe, const tn__function *f, uint32_t number) {
+  const tn__register *r = &f->registers[number];
+  tn__strbuf_printf(out, "  r%u: %s[", number, tn_dtype_name(r->dtype));
+  for (int i = 0; i < r->rank; i++) {
+    if (i > 0) tn__strbuf_append(out, ", ");
+    put_operand(out, &r->dims[i]);
+  }
+  tn__strbuf_append(out, "] ");
+  switch (r->storage) {
+    case TN__STORAGE_INPUT: tn__strbuf_printf(out, "input \"%s\"", f->inputs[r->index].info.name); break;
+    case TN__STORAGE_OUTPUT: tn__strbuf_printf(out, "output \"%s\"", f->outputs[r->index].info.name); break;
+    case TN__STORAGE_CONSTANT: tn__strbuf_printf(out, "constant \"%s\"", exe->constants[r->index].name); break;
+    case TN__STORAGE_ARENA:
+      tn__strbuf_append(out, "arena at ");
+      put_operand(out, &r->offset);
+      break;
+    case TN__STORAGE_DYNAMIC: tn__strbuf_append(out, "dynamic"); break;
+    case TN__STORAGE_VIEW: tn__strbuf_printf(out, "view of r%u", r->index); break;
+  }
+  tn__strbuf_char(out, '\n');
+}
+
+static void put_word(tn__strbuf *out, const tn_executable *exe, char letter, const uint32_t *words) {
+  switch (letter) {
+    case 'r':
+    case 'w':
+    case 'R':
+    case 'W': tn__strbuf_printf(out, "r%u", words[0]); break;
+    case 's':
+    case 'd':
+    case 'S': tn__strbuf_printf(out, "s%u", words[0]); break;
+    case 'k': tn__strbuf_printf(out, "\"%s\"", exe->kernels[words[0]].name); break;
+    case 'f': tn__strbuf_printf(out, "\"%s\"", exe->functions[words[0]].name); break;
+    case 'b': tn__strbuf_append(out, tn__builtin_find(words[0])->name); break;
+    case 'm': tn__strbuf_json_string(out, exe->strings + words[0]); break;
+    case 'o': tn__strbuf_append(out, tn__scalar_op_text(words[0])); break;
+    case 'l': tn__strbuf_printf(out, "%lld", (long long)((uint64_t)words[1] << 32 | words[0])); break;
+    case 'c': tn__strbuf_printf(out, "@%u", words[0]); break;
+    default: tn__strbuf_printf(out, "%u", words[0]); break;
+  }
+}
+
+static const char *group_name(char letter) { return letter == 'R' ? "reads" : letter == 'W' ? "writes" : "scalars"; }
+
+static void put_instruction(tn__strbuf *out, const tn_executable *exe, const tn__function *f,
+                            const tn__instruction *in) {
+  const uint32_t *words = f->code + in->word + 2;
+  const uint32_t counts[3] = {in->read_count, in->write_count, in->scalar_count};
+  tn__strbuf_printf(out, "  %5u  %s", in->word, tn__opcode_name(in->op));
+  const char *separator = " ";
+  for (const char *p = tn__opcode_operands(in->op); *p != '\0'; p++) {
+    if (*p == 'h') { /* was printed with l */
+      words++;
+      continue;
+    }
+    if (*p == '*') {
+      const char *groups = p + 1;
+      for (const char *g = groups; *g != '\0'; g++) words++;
+      for (int g = 0; groups[g] != '\0'; g++) {
+        if (counts[g] > 0) tn__strbuf_printf(out, " %s(", group_name(groups[g]));
+        for (uint32_t i = 0; i < counts[g]; i++) {
+          if (i > 0) tn__strbuf_append(out, ", ");
+          put_word(out, exe, groups[g], words++);
+        }
+        if (counts[g] > 0) tn__strbuf_char(out, ')');
+      }
+      break;
+    }
+    tn__strbuf_append(out, separator);
+    put_word(out, exe, *p, words++);
+    separator = ", ";
+  }
+  tn__strbuf_char(out, '\n');
+}
+
+static void put_values(tn__strbuf *out, const tn__function_value *values, uint32_t count) {
+  char dims[512];
+  for (uint32_t i = 0; i < count; i++) {
+    tn__format_dims(values[i].info.dims, values[i].info.rank, dims, sizeof(dims));
+    tn__strbuf_printf(out, "%s%s: %s%s", i > 0 ? ", " : "", values[i].info.name, tn_dtype_name(values[i].info.dtype),
+                      dims);
+  }
+}
+
+static void put_function(tn__strbuf *out, const tn_executable *exe, const tn__function *f) {
+  tn__strbuf_printf(out, "function \"%s\"(", f->name);
+  put_values(out, f->inputs, f->input_count);
+  tn__strbuf_append(out, ") -> (");
+  put_values(out, f->outputs, f->output_count);
+  tn__strbuf_append(out, ")\n  arena ");
+  put_operand(out, &f->arena);
+  tn__strbuf_char(out, '\n');
+  for (uint32_t i = 0; i < f->scalar_count; i++)
+    if (f->scalar_names[i] != NULL) tn__strbuf_printf(out, "  s%u: %s\n", i, f->scalar_names[i]);
+  for (uint32_t i = 0; i < f->register_count; i++) put_register(out, exe, f, i);
+  for (uint32_t i = 0; i < f->instruction_count; i++) put_instruction(out, exe, f, &f->instructions[i]);
+}
+
+tn_status *tn_executable_disassemble(const tn_executable *exe, char **out) {
+  *out = NULL;
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL); /* the caller frees it with free() */
+  for (uint32_t i = 0; i < exe->function_count; i++) put_function(&text, exe, &exe->functions[i]);
+  tn_status *status = tn__strbuf_status(&text);
+  if (status != NULL) {
+    tn__strbuf_release(&text);
+    return status;
+  }
+  *out = text.text;
+  return NULL;
+}

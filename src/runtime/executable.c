@@ -1,0 +1,221 @@
+/* Opening executables: from a file, which is mapped, or from memory, which is copied; and telling what they hold. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "runtime/executable.h"
+
+/* ---- mapping --------------------------------------------------------------------------------------------------------- */
+
+static tn_status *map_failed(const char *what, size_t size) {
+  char text[128];
+  const char *reason = strerror_r(errno, text, sizeof(text));
+  return tn_status_create(errno == ENOMEM ? TN_OUT_OF_MEMORY : TN_FAILED_PRECONDITION, "cannot map %zu bytes of %s: %s",
+                          size, what, reason);
+}
+
+static tn_status *copy_to_mapping(const void *data, size_t size, const char *what, void **out) {
+  void *copy = mmap(NULL, size == 0 ? 1 : size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return map_failed(what, size);
+  if (size > 0) memcpy(copy, data, size);
+  *out = copy;
+  return NULL;
+}
+
+static void flush_code(const void *code, size_t size) {
+  char *begin = (char *)(uintptr_t)code;
+  __builtin___clear_cache(begin, begin + size); /* AArch64's instruction cache does not watch writes */
+}
+
+/* Makes the native code executable: where it is, when that is on a page of its own, else in a copy (larger pages, a file system mounted
+ * noexec, memory that is the caller's). No page is ever writable and executable at once. */
+static tn_status *map_image(tn_executable *exe, bool in_place) {
+  const tn__file_section *section = exe->sections[TN__SECTION_IMAGE];
+  const uint8_t *data = exe->file + section->offset;
+  exe->image_size = section->size;
+  exe->image = data;
+  if (section->size == 0) return NULL;
+  long page = sysconf(_SC_PAGESIZE);
+  bool own_pages = page > 0 && (uintptr_t)data % (uintptr_t)page == 0;
+  if (in_place && own_pages && mprotect((void *)(uintptr_t)data, section->size, PROT_READ | PROT_EXEC) == 0) {
+    flush_code(data, section->size);
+    return NULL;
+  }
+  TN_RETURN_IF_ERROR(copy_to_mapping(data, section->size, "native code", &exe->image_copy));
+  exe->image_copy_size = section->size;
+  exe->image = exe->image_copy;
+  if (mprotect(exe->image_copy, section->size, PROT_READ | PROT_EXEC) != 0)
+    return tn_status_prefix(map_failed("native code", section->size), "this process may not run code from memory");
+  flush_code(exe->image_copy, section->size);
+  return NULL;
+}
+
+/* ---- loading ---------------------------------------------------------------------------------------------------------- */
+
+static tn_load_options read_options(const tn_load_options *options) {
+  tn_load_options all = {0};
+  if (options != NULL) memcpy(&all, options, options->size < sizeof(all) ? options->size : sizeof(all));
+  return all;
+}
+
+static tn_status *create(const tn_load_options *options, tn_executable **out) {
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(options->allocator, 1, sizeof(tn_executable), 0, &memory));
+  *out = memory;
+  tn__region_init(&(*out)->region, options->allocator);
+  if (options->log != NULL) (*out)->log = *options->log;
+  return NULL;
+}
+
+/* The common half: `exe` holds the bytes; `in_place` says that they are a mapping of our own. */
+static tn_status *load(tn_executable *exe, const tn_load_options *options, bool in_place) {
+  TN_RETURN_IF_ERROR(tn__load_sections(exe, options->verify_constants));
+  TN_RETURN_IF_ERROR(map_image(exe, in_place));
+  TN_RETURN_IF_ERROR(tn__load_tables(exe));
+  TN_RETURN_IF_ERROR(tn__load_functions(exe));
+  if (options->perf_map) tn__debug_write_perf_map(exe);
+  exe->jit = tn__debug_register(exe);
+  tn__log(&exe->log, TN_LOG_DEBUG, "loaded an executable for %s: %u kernels, %zu bytes", exe->target_name,
+          exe->kernel_count, exe->file_size);
+  return NULL;
+}
+
+tn_status *tn_executable_load(const char *path, const tn_load_options *options, tn_executable **out) {
+  *out = NULL;
+  tn_load_options all = read_options(options);
+  tn_executable *exe;
+  TN_RETURN_IF_ERROR(create(&all, &exe));
+  tn_status *status = tn__file_map_open(path, &exe->map);
+  if (status == NULL) {
+    exe->file = exe->map.data, exe->file_size = exe->map.size;
+    status = tn_status_prefix(load(exe, &all, true), "%s", path);
+  }
+  if (status != NULL) {
+    tn_executable_release(exe);
+    return status;
+  }
+  *out = exe;
+  return NULL;
+}
+
+tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
+                                     tn_executable **out) {
+  *out = NULL;
+  tn_load_options all = read_options(options);
+  tn_executable *exe;
+  TN_RETURN_IF_ERROR(create(&all, &exe));
+  tn_status *status = NULL;
+  bool borrow = all.borrow_data && (uintptr_t)data % TN__FILE_ALIGN == 0;
+  if (!borrow) status = copy_to_mapping(data, size, "an executable", &exe->copy);
+  if (status == NULL) {
+    exe->file = borrow ? data : exe->copy, exe->file_size = size;
+    status = load(exe, &all, !borrow);
+  }
+  if (status != NULL) {
+    tn_executable_release(exe);
+    return status;
+  }
+  *out = exe;
+  return NULL;
+}
+
+void tn_executable_release(tn_executable *exe) {
+  if (exe == NULL) return;
+  tn__debug_unregister(exe, exe->jit);
+  if (exe->image_copy != NULL) munmap(exe->image_copy, exe->image_copy_size);
+  if (exe->copy != NULL) munmap(exe->copy, exe->file_size == 0 ? 1 : exe->file_size);
+  tn__file_map_close(&exe->map);
+  tn__region_release(&exe->region);
+  tn_allocator copy = exe->region.copy;
+  tn__free(exe->region.allocator == NULL ? NULL : &copy, exe, sizeof(*exe), 0);
+}
+
+/* ---- what it holds ------------------------------------------------------------------------------------------------------ */
+
+static const tn__function *find_function(const tn_executable *exe, const char *name) {
+  if (name == NULL) return &exe->functions[0];
+  for (uint32_t i = 0; i < exe->function_count; i++)
+    if (strcmp(exe->functions[i].name, name) == 0) return &exe->functions[i];
+  return NULL;
+}
+
+tn_status *tn__executable_function(const tn_executable *exe, const char *name, const tn__function **out) {
+  *out = find_function(exe, name);
+  if (*out != NULL) return NULL;
+  return tn_status_create(TN_NOT_FOUND, "the executable has no function \"%s\"; its first is \"%s\"", name,
+                          exe->functions[0].name);
+}
+
+int tn_executable_function_count(const tn_executable *exe) { return (int)exe->function_count; }
+
+const char *tn_executable_function_name(const tn_executable *exe, int index) {
+  return index < 0 || (uint32_t)index >= exe->function_count ? NULL : exe->functions[index].name;
+}
+
+int tn_executable_input_count(const tn_executable *exe, const char *function) {
+  const tn__function *f = find_function(exe, function);
+  return f == NULL ? -1 : (int)f->input_count;
+}
+
+int tn_executable_output_count(const tn_executable *exe, const char *function) {
+  const tn__function *f = find_function(exe, function);
+  return f == NULL ? -1 : (int)f->output_count;
+}
+
+const tn_value_info *tn_executable_input(const tn_executable *exe, const char *function, int index) {
+  const tn__function *f = find_function(exe, function);
+  return f == NULL || index < 0 || (uint32_t)index >= f->input_count ? NULL : &f->inputs[index].info;
+}
+
+const tn_value_info *tn_executable_output(const tn_executable *exe, const char *function, int index) {
+  const tn__function *f = find_function(exe, function);
+  return f == NULL || index < 0 || (uint32_t)index >= f->output_count ? NULL : &f->outputs[index].info;
+}
+
+static int find_value(const tn__function_value *values, uint32_t count, const char *name) {
+  for (uint32_t i = 0; i < count; i++)
+    if (strcmp(values[i].info.name, name) == 0) return (int)i;
+  return -1;
+}
+
+int tn_executable_input_index(const tn_executable *exe, const char *function, const char *name) {
+  const tn__function *f = find_function(exe, function);
+  return f == NULL ? -1 : find_value(f->inputs, f->input_count, name);
+}
+
+int tn_executable_output_index(const tn_executable *exe, const char *function, const char *name) {
+  const tn__function *f = find_function(exe, function);
+  return f == NULL ? -1 : find_value(f->outputs, f->output_count, name);
+}
+
+void tn_executable_summarize(const tn_executable *exe, tn_executable_summary *out) {
+  *out = (tn_executable_summary){.target = exe->target_name,
+                                 .producer = exe->producer,
+                                 .constant_bytes = exe->sections[TN__SECTION_CONSTANTS]->size,
+                                 .code_bytes = exe->image_size,
+                                 .file_bytes = exe->file_size,
+                                 .workspace_bytes = exe->functions[0].static_arena,
+                                 .kernel_count = (int)exe->kernel_count,
+                                 .constant_count = (int)exe->constant_count};
+}
+
+void tn_executable_kernel(const tn_executable *exe, int index, tn_kernel_summary *out) {
+  *out = (tn_kernel_summary){0};
+  if (index < 0 || (uint32_t)index >= exe->kernel_count) return;
+  const tn__kernel_entry *kernel = &exe->kernels[index];
+  *out = (tn_kernel_summary){kernel->name, kernel->size, kernel->flops, kernel->bytes};
+}
+
+const char *tn_executable_text(const tn_executable *exe, const char *section, size_t *size) {
+  for (uint32_t i = 0; i < exe->text_count; i++) {
+    if (strcmp(exe->texts[i].name, section) != 0) continue;
+    *size = exe->texts[i].size;
+    return exe->texts[i].data;
+  }
+  *size = 0;
+  return NULL;
+}

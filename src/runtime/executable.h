@@ -1,0 +1,168 @@
+/* A loaded executable: tables checked and decoded, code mapped. Immutable once loaded, so threads share it freely. */
+#ifndef TENON_RUNTIME_EXECUTABLE_H
+#define TENON_RUNTIME_EXECUTABLE_H
+
+#include "base/file.h"
+#include "runtime/format.h"
+#include "runtime/tensor.h"
+#include "target/target.h"
+#include "tenon/kernel_abi.h"
+#include "tenon/runtime.h"
+
+/* ---- memory that lives as long as its owner ------------------------------------------------------------------------ */
+
+/* Checked allocations that are all freed together. */
+typedef struct tn__region_block tn__region_block;
+typedef struct tn__region {
+  const tn_allocator *allocator; /* NULL, or &copy */
+  tn_allocator copy;             /* so that the caller's struct may go */
+  tn__region_block *blocks;
+} tn__region;
+void tn__region_init(tn__region *region, const tn_allocator *allocator); /* `region` must stay where it is */
+void tn__region_release(tn__region *region);
+/* Zeroed memory, aligned to 16, for `count` elements of `size` bytes; never NULL on success. */
+TN_MUST_USE tn_status *tn__region_alloc(tn__region *region, size_t count, size_t size, void *out);
+
+/* ---- decoded tables ------------------------------------------------------------------------------------------------- */
+
+typedef struct tn__kernel_entry {
+  const char *name;
+  tn_kernel call;
+  uint32_t buffer_count, scalar_count;
+  uint64_t size;
+  double flops, bytes;
+} tn__kernel_entry;
+
+typedef struct tn__constant_entry {
+  const char *name;
+  tn_dtype dtype;
+  int rank;
+  const int64_t *dims;
+  const void *data;
+  uint64_t size;
+} tn__constant_entry;
+
+typedef struct tn__register {
+  tn_dtype dtype;
+  int rank;
+  tn__storage storage;
+  uint32_t index; /* as in the file */
+  uint32_t root;  /* the register whose memory this is: itself unless a VIEW */
+  const tn__operand *dims;
+  uint32_t first_dim;   /* of the frame's dimensions */
+  tn__operand offset;   /* ARENA */
+  int64_t static_bytes; /* -1 when a dimension is symbolic */
+  bool early;           /* its dimensions are known when the prologue is done */
+  bool writable;
+} tn__register;
+
+typedef struct tn__instruction {
+  uint32_t op;         /* tn__opcode */
+  uint32_t callee;     /* KERNEL, CALL, BUILTIN: index. Jumps: index of the instruction to go on at. ASSERT: string */
+  uint32_t a, b, c, d; /* registers and scalars of the small instructions, in the order of the table */
+  int64_t immediate;
+  tn_kernel kernel;
+  const uint32_t *operands; /* KERNEL: roots of reads and writes, then scalars. CALL, BUILTIN: registers */
+  uint32_t read_count, write_count, scalar_count;
+  uint32_t word; /* offset in the code, for messages and the disassembler */
+} tn__instruction;
+
+typedef struct tn__function_value {
+  tn_value_info info;
+  uint32_t reg;
+  uint8_t *binds; /* inputs: per dimension 1 where a symbol is named first, which gives it its value */
+} tn__function_value;
+
+typedef struct tn__function {
+  const char *name;
+  int index;
+  uint32_t scalar_count, input_count, output_count, register_count, dim_count;
+  uint32_t instruction_count, prologue_count; /* the first instruction after the prologue */
+  uint32_t widest_call;                       /* buffers of the widest KERNEL */
+  uint32_t most_scalars;                      /* scalars of the KERNEL with the most */
+  tn__function_value *inputs, *outputs;
+  tn__register *registers;
+  tn__instruction *instructions;
+  const char **scalar_names; /* NULL for those without */
+  uint8_t *signature_scalar; /* 1 for scalars that input dimensions bind */
+  tn__operand arena;
+  int64_t static_arena; /* bytes of a constant arena; 0 when symbolic */
+  bool symbolic_layout; /* a dimension, an offset or the arena is symbolic */
+  const uint32_t *code; /* in the file */
+  uint32_t code_words;
+} tn__function;
+
+typedef struct tn__text_entry {
+  const char *name;
+  const char *data;
+  size_t size;
+} tn__text_entry;
+
+typedef struct tn__jit_entry tn__jit_entry;
+
+struct tn_executable {
+  tn__region region;
+  tn_log_sink log;
+  /* the file, and how it is held */
+  const uint8_t *file;
+  size_t file_size;
+  tn__file_map map; /* from a path */
+  void *copy;       /* from memory: an anonymous mapping of file_size bytes */
+  void *image_copy; /* when the image could not be made executable in place */
+  size_t image_copy_size;
+  /* sections, by tn__section_kind up to PRODUCER */
+  const tn__file_section *sections[TN__SECTION_PRODUCER + 1];
+  const char *strings;
+  size_t strings_size;
+  const uint8_t *image; /* executable */
+  size_t image_size;
+  const char *producer, *target_name;
+  tn__kernel_entry *kernels;
+  tn__constant_entry *constants;
+  tn__function *functions;
+  tn__text_entry *texts;
+  uint32_t kernel_count, constant_count, function_count, text_count, device_count;
+  tn__jit_entry *jit; /* registration with GDB */
+};
+
+/* NULL and a status when there is no such function; a NULL name is the first. */
+TN_MUST_USE tn_status *tn__executable_function(const tn_executable *executable, const char *name,
+                                               const tn__function **out);
+/* ---- steps of loading ------------------------------------------------------------------------------------------------ */
+
+TN_MUST_USE tn_status *tn__corrupt(const char *format, ...) TN_PRINTF(1, 2);
+/* A table of `count` records of `size` bytes at `offset` of a section of `section_size` bytes, with `known` bytes per record understood here. */
+TN_MUST_USE tn_status *tn__check_table(const char *what, uint64_t section_size, uint64_t offset, uint64_t count,
+                                       uint64_t size, uint64_t known);
+TN_MUST_USE tn_status *tn__check_string(const tn_executable *executable, uint32_t offset, const char *what,
+                                        const char **out);
+
+/* Header, hashes, strings, texts; refuses a CPU that lacks features. Then the image is mapped, */
+TN_MUST_USE tn_status *tn__load_sections(tn_executable *executable, bool verify_constants);
+/* then the kernels and constants. */
+TN_MUST_USE tn_status *tn__load_tables(tn_executable *executable);
+/* Decodes and verifies all functions. */
+TN_MUST_USE tn_status *tn__load_functions(tn_executable *executable);
+/* Decodes and checks the code of one function whose registers are ready. */
+TN_MUST_USE tn_status *tn__decode_code(tn_executable *executable, tn__function *function);
+/* Every read follows an assignment on every path; outputs are written by every RETURN. */
+TN_MUST_USE tn_status *tn__verify_flow(tn_executable *executable, const tn__function *function);
+
+/* The operand letters of an opcode ("dsso") and its name; NULL when there is no such opcode. */
+const char *tn__opcode_operands(uint32_t opcode);
+const char *tn__opcode_name(uint32_t opcode);
+const char *tn__scalar_op_text(uint32_t op);
+typedef struct tn__builtin_row {
+  const char *name;
+  uint32_t reads, writes, scalars;
+} tn__builtin_row;
+const tn__builtin_row *tn__builtin_find(uint32_t builtin); /* NULL when unknown */
+
+/* ---- names for perf and GDB -------------------------------------------------------------------------------------------- */
+
+void tn__debug_write_perf_map(const tn_executable *executable);
+/* Tells GDB the kernels' names and places; NULL when there is no memory for it, which is not an error. */
+tn__jit_entry *tn__debug_register(const tn_executable *executable);
+void tn__debug_unregister(const tn_executable *executable, tn__jit_entry *entry);
+
+#endif

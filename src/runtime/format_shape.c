@@ -1,0 +1,35 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/tensor.h"
+
+static void append(char *text, size_t size, const char *piece) {
+  size_t length = strlen(text);
+  if (length + strlen(piece) < size)
+    memcpy(text + length, piece, strlen(piece) + 1);
+  else if (size >= 4 && length >= 3)
+    memcpy(text + (length + 4 > size ? size - 4 : length), "...", 4);
+}
+
+void tn__format_dims(const tn_dim_info *dims, int rank, char *text, size_t size) {
+  char number[32];
+  text[0] = '\0';
+  append(text, size, "[");
+  for (int i = 0; i < rank; i++) {
+    if (i > 0) append(text, size, ", ");
+    snprintf(number, sizeof(number), "%lld", (long long)dims[i].size);
+    append(text, size, dims[i].size >= 0 ? number : dims[i].name != NULL ? dims[i].name : "?");
+  }
+  append(text, size, "]");
+}
+
+void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size) {
+  char number[32];
+  text[0] = '\0';
+  append(text, size, "[");
+  for (int i = 0; i < rank; i++) {
+    snprintf(number, sizeof(number), "%s%lld", i > 0 ? ", " : "", (long long)shape[i]);
+    append(text, size, number);
+  }
+  append(text, size, "]");
+}

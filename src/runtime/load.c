@@ -1,0 +1,290 @@
+/* From bytes to tables: the header, the hashes, and every table but the functions. Nothing in the file is believed: each offset, count
+ * and string is checked before it is used. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "runtime/executable.h"
+
+_Static_assert(sizeof(tn__region) % 8 == 0 && sizeof(tn__file_header) == 64 && sizeof(tn__file_section) == 56,
+               "the file format has no padding");
+
+static const char *section_name(uint32_t kind) {
+  static const char *const names[] = {"",      "strings",   "devices",        "functions", "kernels",
+                                      "image", "constants", "constant table", "producer"};
+  return kind <= TN__SECTION_PRODUCER ? names[kind] : kind == TN__SECTION_TEXT ? "text" : "unknown";
+}
+
+tn_status *tn__corrupt(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tn_status *status = tn_status_create_v(TN_DATA_LOSS, format, args);
+  va_end(args);
+  return tn_status_prefix(status, "the executable is damaged");
+}
+
+/* ---- header and sections ----------------------------------------------------------------------------------------------- */
+
+static tn_status *check_header(const uint8_t *file, size_t size, const tn__file_header *header) {
+  if (size < sizeof(*header)) {
+    size_t known = size < 8 ? size : 8;
+    if (size == 0 || memcmp(file, TN__FILE_MAGIC, known) != 0)
+      return tn_status_create(TN_DATA_LOSS, "not a Tenon executable: it does not start with a .tnx header");
+    return tn__corrupt("it ends after %zu bytes, inside of its header", size);
+  }
+  if (memcmp(header->magic, TN__FILE_MAGIC, sizeof(header->magic)) != 0)
+    return tn_status_create(TN_DATA_LOSS, "not a Tenon executable: it does not start with a .tnx header");
+  if (header->major != TN__FILE_MAJOR)
+    return tn_status_create(
+        TN_UNSUPPORTED,
+        "the executable has format version %u.%u and this Tenon (%s) reads %u.x: compile the model anew, "
+        "or use the Tenon that goes with it",
+        header->major, header->minor, tn_version(), TN__FILE_MAJOR);
+  if (header->file_size > size)
+    return tn__corrupt("it is truncated: %zu of %llu bytes are there", size, (unsigned long long)header->file_size);
+  if (header->file_size < size)
+    return tn__corrupt("%llu bytes follow after its end", (unsigned long long)(size - header->file_size));
+  if (header->header_size < sizeof(*header) || header->header_size % 8 != 0 || header->header_size > size)
+    return tn__corrupt("its header says that it has %u bytes", header->header_size);
+  return tn__check_table("sections", size, header->header_size, header->section_count, header->section_record_size,
+                         sizeof(tn__file_section));
+}
+
+tn_status *tn__check_table(const char *what, uint64_t section_size, uint64_t offset, uint64_t count, uint64_t size,
+                           uint64_t known) {
+  if (size < known || size % 4 != 0 || (known % 8 == 0 && size % 8 != 0))
+    return tn__corrupt("the records of its %s have %llu bytes, which should be %llu", what, (unsigned long long)size,
+                       (unsigned long long)known);
+  /* count and size are 32-bit in the file, so the product fits */
+  if (offset % 8 != 0 || offset > section_size || count > UINT32_MAX || size > UINT32_MAX ||
+      count * size > section_size - offset)
+    return tn__corrupt("its %s (%llu of %llu bytes at %llu) do not fit into %llu bytes", what,
+                       (unsigned long long)count, (unsigned long long)size, (unsigned long long)offset,
+                       (unsigned long long)section_size);
+  return NULL;
+}
+
+static tn_status *check_content_hash(const uint8_t *file, const tn__file_header *header) {
+  tn__file_header blank = *header;
+  memset(blank.content_hash, 0, sizeof(blank.content_hash));
+  tn__sha256 hasher;
+  tn__sha256_init(&hasher);
+  tn__sha256_update(&hasher, &blank, sizeof(blank));
+  tn__sha256_update(&hasher, file + sizeof(blank), header->header_size - sizeof(blank));
+  tn__sha256_update(&hasher, file + header->header_size, (size_t)header->section_count * header->section_record_size);
+  tn__digest digest = tn__sha256_final(&hasher);
+  if (memcmp(digest.bytes, header->content_hash, sizeof(digest.bytes)) == 0) return NULL;
+  return tn__corrupt("its header or section table was changed after it was written (the hash differs)");
+}
+
+static tn_status *check_section(const uint8_t *file, size_t file_size, const tn__file_section *section,
+                                bool verify_constants) {
+  const char *name = section_name(section->kind);
+  uint64_t align = section->kind == TN__SECTION_IMAGE || section->kind == TN__SECTION_CONSTANTS ? TN__FILE_PAGE : 8;
+  if (section->offset % align != 0 || section->offset > file_size || section->size > file_size - section->offset)
+    return tn__corrupt("its section of %s (%llu bytes at %llu) does not fit into %zu bytes", name,
+                       (unsigned long long)section->size, (unsigned long long)section->offset, file_size);
+  if (section->kind == TN__SECTION_CONSTANTS && !verify_constants) return NULL;
+  tn__sha256 hasher;
+  tn__sha256_init(&hasher);
+  tn__sha256_update(&hasher, file + section->offset, section->size);
+  tn__digest digest = tn__sha256_final(&hasher);
+  if (memcmp(digest.bytes, section->hash, sizeof(digest.bytes)) == 0) return NULL;
+  return tn__corrupt("its section of %s was changed after it was written (the hash differs)", name);
+}
+
+static tn_status *find_sections(tn_executable *exe, const tn__file_header *header, bool verify_constants) {
+  const uint8_t *table = exe->file + header->header_size;
+  for (uint32_t i = 0; i < header->section_count; i++) {
+    const tn__file_section *section = (const void *)(table + (size_t)i * header->section_record_size);
+    TN_RETURN_IF_ERROR(check_section(exe->file, exe->file_size, section, verify_constants));
+    if (section->kind == TN__SECTION_TEXT) exe->text_count++;
+    if (section->kind == 0 || section->kind > TN__SECTION_PRODUCER) continue;
+    if (exe->sections[section->kind] != NULL)
+      return tn__corrupt("it has two sections of %s", section_name(section->kind));
+    exe->sections[section->kind] = section;
+  }
+  for (uint32_t kind = 1; kind <= TN__SECTION_PRODUCER; kind++)
+    if (exe->sections[kind] == NULL) return tn__corrupt("it has no section of %s", section_name(kind));
+  return NULL;
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------------------------- */
+
+tn_status *tn__check_string(const tn_executable *exe, uint32_t offset, const char *what, const char **out) {
+  if (offset >= exe->strings_size)
+    return tn__corrupt("the name of %s is at %u of %zu bytes of strings", what, offset, exe->strings_size);
+  *out = exe->strings + offset;
+  return NULL;
+}
+
+static const uint8_t *section_data(const tn_executable *exe, uint32_t kind) {
+  return exe->file + exe->sections[kind]->offset;
+}
+
+/* The header of a table whose records follow it at once. */
+static tn_status *open_table(const tn_executable *exe, uint32_t kind, size_t known, tn__table_header *header,
+                             const uint8_t **records) {
+  uint64_t size = exe->sections[kind]->size;
+  const char *name = section_name(kind);
+  if (size < sizeof(*header)) return tn__corrupt("its section of %s has %llu bytes", name, (unsigned long long)size);
+  memcpy(header, section_data(exe, kind), sizeof(*header));
+  *records = section_data(exe, kind) + sizeof(*header);
+  return tn__check_table(name, size, sizeof(*header), header->count, header->record_size, known);
+}
+
+static tn_status *load_strings(tn_executable *exe) {
+  exe->strings = (const char *)section_data(exe, TN__SECTION_STRINGS);
+  exe->strings_size = exe->sections[TN__SECTION_STRINGS]->size;
+  if (exe->strings_size == 0 || exe->strings_size > UINT32_MAX || exe->strings[0] != '\0' ||
+      exe->strings[exe->strings_size - 1] != '\0')
+    return tn__corrupt("its strings do not begin and end with a zero byte");
+  uint64_t size = exe->sections[TN__SECTION_PRODUCER]->size;
+  char *producer;
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, 1, size + 1, &producer));
+  memcpy(producer, section_data(exe, TN__SECTION_PRODUCER), size);
+  exe->producer = producer;
+  return NULL;
+}
+
+static tn_status *load_texts(tn_executable *exe, const tn__file_header *header) {
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, exe->text_count, sizeof(tn__text_entry), &exe->texts));
+  const uint8_t *table = exe->file + header->header_size;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < header->section_count; i++) {
+    const tn__file_section *section = (const void *)(table + (size_t)i * header->section_record_size);
+    if (section->kind != TN__SECTION_TEXT) continue;
+    tn__text_entry *text = &exe->texts[n++];
+    TN_RETURN_IF_ERROR(tn__check_string(exe, section->name, "a text section", &text->name));
+    text->data = (const char *)exe->file + section->offset;
+    text->size = section->size;
+  }
+  return NULL;
+}
+
+/* Linux lends the state of the AMX tiles only to processes that ask (arch_prctl(2), ARCH_REQ_XCOMP_PERM, XTILEDATA). */
+static bool ask_for_tiles(void) {
+#if defined(__x86_64__) && defined(SYS_arch_prctl)
+  return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+#else
+  return false;
+#endif
+}
+
+static tn_status *check_cpu(const tn__device_record *device, const char *target) {
+  tn__arch host = tn__host_arch();
+  if (device->arch != (uint32_t)host)
+    return tn_status_create(TN_FAILED_PRECONDITION,
+                            "the executable was compiled for %s and this machine is %s: compile it with --target "
+                            "native here, or run it there",
+                            target, tn__arch_name(host));
+  char missing[256];
+  tn__features have = tn__host_features();
+  if (host == TN__ARCH_X86_64 && (device->features & have & TN__X86_AMX_TILE) && !ask_for_tiles())
+    have &= ~(TN__X86_AMX_TILE | TN__X86_AMX_BF16 | TN__X86_AMX_INT8);
+  if (!tn__target_missing(host, device->features, have, missing, sizeof(missing))) return NULL;
+  return tn_status_create(
+      TN_FAILED_PRECONDITION,
+      "the executable was compiled for %s and this CPU lacks %s: compile it for this machine's features", target,
+      missing);
+}
+
+static tn_status *load_devices(tn_executable *exe) {
+  tn__table_header header;
+  const uint8_t *records;
+  TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_DEVICES, sizeof(tn__device_record), &header, &records));
+  if (header.count == 0) return tn__corrupt("it names no device");
+  exe->device_count = header.count;
+  for (uint32_t i = 0; i < header.count; i++) {
+    const tn__device_record *device = (const void *)(records + (size_t)i * header.record_size);
+    const char *target, *scope;
+    TN_RETURN_IF_ERROR(tn__check_string(exe, device->target, "a device's target", &target));
+    TN_RETURN_IF_ERROR(tn__check_string(exe, device->memory_scope, "a device's memory scope", &scope));
+    if (device->device_type != kDLCPU || scope[0] != '\0')
+      return tn_status_create(
+          TN_UNSUPPORTED, "the executable wants a device of type %d with memory \"%s\"; this runtime has the CPU only",
+          device->device_type, scope);
+    TN_RETURN_IF_ERROR(check_cpu(device, target));
+    if (i == 0) exe->target_name = target;
+  }
+  return NULL;
+}
+
+static tn_status *load_kernels(tn_executable *exe) {
+  tn__table_header header;
+  const uint8_t *records;
+  TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_KERNELS, sizeof(tn__kernel_record), &header, &records));
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(tn__kernel_entry), &exe->kernels));
+  exe->kernel_count = header.count;
+  for (uint32_t i = 0; i < header.count; i++) {
+    const tn__kernel_record *record = (const void *)(records + (size_t)i * header.record_size);
+    tn__kernel_entry *kernel = &exe->kernels[i];
+    TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a kernel", &kernel->name));
+    if (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset)
+      return tn__corrupt("kernel \"%s\" is at %llu with %llu bytes in an image of %zu", kernel->name,
+                         (unsigned long long)record->offset, (unsigned long long)record->size, exe->image_size);
+    if (record->device >= exe->device_count)
+      return tn__corrupt("kernel \"%s\" is for device %u of %u", kernel->name, record->device, exe->device_count);
+    /* ISO C has no conversion from data to function pointers; POSIX has. */
+    const uint8_t *entry = exe->image + record->offset;
+    memcpy(&kernel->call, &entry, sizeof(kernel->call));
+    kernel->buffer_count = record->buffer_count, kernel->scalar_count = record->scalar_count;
+    kernel->size = record->size, kernel->flops = record->flops, kernel->bytes = record->bytes;
+  }
+  return NULL;
+}
+
+static tn_status *load_constant(tn_executable *exe, const tn__constant_record *record, tn__constant_entry *constant) {
+  const tn__file_section *table = exe->sections[TN__SECTION_CONSTANT_TABLE];
+  const tn__file_section *data = exe->sections[TN__SECTION_CONSTANTS];
+  TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a constant", &constant->name));
+  size_t element = tn_dtype_size((tn_dtype)record->dtype);
+  if (element == 0 || record->rank > TN_MAX_RANK || record->device >= exe->device_count)
+    return tn__corrupt("constant \"%s\" has type %u, rank %u and device %u", constant->name, record->dtype,
+                       record->rank, record->device);
+  TN_RETURN_IF_ERROR(tn__check_table("constant's dimensions", table->size, record->dims, record->rank, 8, 8));
+  constant->dtype = (tn_dtype)record->dtype;
+  constant->rank = (int)record->rank;
+  constant->dims = (const int64_t *)(const void *)(exe->file + table->offset + record->dims);
+  int64_t count = tn_element_count(constant->rank, constant->dims), bytes;
+  if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element, &bytes) || (uint64_t)bytes != record->size)
+    return tn__corrupt("constant \"%s\" has %llu bytes, which its shape does not have", constant->name,
+                       (unsigned long long)record->size);
+  if (record->offset % TN__FILE_ALIGN != 0 || record->offset > data->size || record->size > data->size - record->offset)
+    return tn__corrupt("constant \"%s\" (%llu bytes at %llu) does not fit into %llu bytes", constant->name,
+                       (unsigned long long)record->size, (unsigned long long)record->offset,
+                       (unsigned long long)data->size);
+  constant->data = exe->file + data->offset + record->offset;
+  constant->size = record->size;
+  return NULL;
+}
+
+static tn_status *load_constants(tn_executable *exe) {
+  tn__table_header header;
+  const uint8_t *records;
+  TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_CONSTANT_TABLE, sizeof(tn__constant_record), &header, &records));
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(tn__constant_entry), &exe->constants));
+  exe->constant_count = header.count;
+  for (uint32_t i = 0; i < header.count; i++)
+    TN_RETURN_IF_ERROR(
+        load_constant(exe, (const void *)(records + (size_t)i * header.record_size), &exe->constants[i]));
+  return NULL;
+}
+
+tn_status *tn__load_sections(tn_executable *exe, bool verify_constants) {
+  const tn__file_header *header = (const void *)exe->file;
+  TN_RETURN_IF_ERROR(check_header(exe->file, exe->file_size, header));
+  TN_RETURN_IF_ERROR(check_content_hash(exe->file, header));
+  TN_RETURN_IF_ERROR(find_sections(exe, header, verify_constants));
+  TN_RETURN_IF_ERROR(load_strings(exe));
+  TN_RETURN_IF_ERROR(load_texts(exe, header));
+  return load_devices(exe);
+}
+
+tn_status *tn__load_tables(tn_executable *exe) {
+  TN_RETURN_IF_ERROR(load_kernels(exe));
+  return load_constants(exe);
+}

@@ -1,0 +1,235 @@
+/* Fork and join in well under a microsecond while the workers spin, and no processor time at all while they sleep.
+ *
+ * One parallel loop at a time is open. A worker that sees an open loop enters it (`inside` + 1), looks again whether it is still open, takes
+ * pieces from a shared counter until there are none, and leaves. The caller takes pieces too, closes the loop, and waits only for the
+ * workers that are inside: one that is still waking up is not waited for, it finds the loop closed. `inside` and `open` are sequentially
+ * consistent, so either the caller sees the worker inside, or the worker sees the loop closed (Dekker's argument). */
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "runtime/pool.h"
+#include "target/target.h"
+
+enum { DEFAULT_SPIN_MICROSECONDS = 50, MOST_THREADS = 1024, PIECES_PER_THREAD = 4, CACHE_LINE = 64 };
+
+typedef struct job {
+  tn_kernel_task task;
+  void *closure;
+  int64_t count, piece;
+  _Atomic int64_t next;
+  _Atomic int32_t result;
+} job;
+
+struct tn_thread_pool {
+  tn_allocator copy;
+  const tn_allocator *allocator;
+  int threads;      /* with the caller's */
+  int worker_count; /* that were started */
+  int64_t spin_nanoseconds;
+  pthread_t *workers;
+  pthread_mutex_t turn; /* held for the length of one parallel loop */
+  tn_kernel_env inline_env;
+  job job;
+  _Alignas(CACHE_LINE) _Atomic uint32_t open; /* the ticket of the open loop, odd; even: none. What sleepers wait on */
+  _Atomic uint32_t sleepers;
+  _Atomic uint32_t invokes; /* that run now */
+  _Atomic bool stop;
+  _Alignas(CACHE_LINE) _Atomic uint32_t inside;
+};
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static int64_t nanoseconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
+  syscall(SYS_futex, (void *)(uintptr_t)word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word) {
+  syscall(SYS_futex, (void *)(uintptr_t)word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- pieces -------------------------------------------------------------------------------------------------------- */
+
+/* What a kernel calls inside of a parallel loop, or when there is one thread: everything here and now. */
+static int32_t run_inline(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
+  return count <= 0 ? TN_KERNEL_OK : task(env, closure, 0, count);
+}
+
+static void take_pieces(tn_thread_pool *pool) {
+  job *j = &pool->job;
+  while (atomic_load_explicit(&j->result, memory_order_relaxed) == TN_KERNEL_OK) {
+    int64_t begin = atomic_fetch_add_explicit(&j->next, j->piece, memory_order_relaxed);
+    if (begin >= j->count) return;
+    int64_t end = j->count - begin > j->piece ? begin + j->piece : j->count;
+    int32_t result = j->task(&pool->inline_env, j->closure, begin, end);
+    int32_t none = TN_KERNEL_OK;
+    if (result != TN_KERNEL_OK) atomic_compare_exchange_strong(&j->result, &none, result);
+  }
+}
+
+/* ---- workers ------------------------------------------------------------------------------------------------------- */
+
+static void work(tn_thread_pool *pool, uint32_t ticket) {
+  atomic_fetch_add(&pool->inside, 1);
+  if (atomic_load(&pool->open) == ticket) take_pieces(pool);
+  atomic_fetch_sub(&pool->inside, 1);
+}
+
+/* Spins for a while during an invoke, then sleeps, until `open` is not `seen`. Returns its value. */
+static uint32_t await_change(tn_thread_pool *pool, uint32_t seen) {
+  int64_t deadline = 0;
+  for (uint32_t turn = 1;; turn++) {
+    uint32_t now = atomic_load_explicit(&pool->open, memory_order_acquire);
+    if (now != seen) return now;
+    if (atomic_load_explicit(&pool->invokes, memory_order_relaxed) == 0) break;
+    relax();
+    if (turn % 64 != 0) continue;
+    int64_t time = nanoseconds();
+    if (deadline == 0) deadline = time + pool->spin_nanoseconds;
+    if (time >= deadline) break;
+  }
+  atomic_fetch_add(&pool->sleepers, 1);
+  while (atomic_load(&pool->open) == seen && !atomic_load(&pool->stop)) futex_wait(&pool->open, seen);
+  atomic_fetch_sub(&pool->sleepers, 1);
+  return atomic_load(&pool->open);
+}
+
+static void *worker_main(void *argument) {
+  tn_thread_pool *pool = argument;
+  uint32_t seen = 0;
+  while (!atomic_load_explicit(&pool->stop, memory_order_acquire)) {
+    uint32_t ticket = await_change(pool, seen);
+    if (ticket & 1) work(pool, ticket);
+    seen = ticket;
+  }
+  return NULL;
+}
+
+static void close_loop(tn_thread_pool *pool) {
+  atomic_fetch_add(&pool->open, 1);
+  /* A worker may be in its last piece, or may have lost its processor there. */
+  for (uint32_t turn = 1; atomic_load(&pool->inside) != 0; turn++) {
+    relax();
+    if (turn % 4096 == 0) sched_yield();
+  }
+}
+
+static int32_t run_parallel(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
+  tn_thread_pool *pool = env->user;
+  if (count <= 1) return run_inline(&pool->inline_env, task, closure, count);
+  pthread_mutex_lock(&pool->turn);
+  job *j = &pool->job;
+  j->task = task, j->closure = closure, j->count = count;
+  /* A few pieces for each thread: a thread that comes late or runs slowly does fewer of them. */
+  int64_t pieces = (int64_t)pool->threads * PIECES_PER_THREAD;
+  j->piece = (count - 1) / pieces + 1;
+  atomic_store_explicit(&j->next, 0, memory_order_relaxed);
+  atomic_store_explicit(&j->result, TN_KERNEL_OK, memory_order_relaxed);
+  atomic_fetch_add(&pool->open, 1);
+  if (atomic_load(&pool->sleepers) > 0) futex_wake_all(&pool->open);
+  take_pieces(pool);
+  close_loop(pool);
+  int32_t result = atomic_load_explicit(&j->result, memory_order_relaxed);
+  pthread_mutex_unlock(&pool->turn);
+  return result;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+static tn_status *start_workers(tn_thread_pool *pool) {
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(pool->allocator, (size_t)pool->threads, sizeof(pthread_t), 0, &memory));
+  pool->workers = memory;
+  /* Signals are for the program's own threads. */
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = 0;
+  while (error == 0 && pool->worker_count < pool->threads - 1) {
+    error = pthread_create(&pool->workers[pool->worker_count], NULL, worker_main, pool);
+    if (error != 0) break;
+    char name[16]; /* what the kernel keeps of it */
+    snprintf(name, sizeof(name), "tenon-%u", (unsigned)pool->worker_count % 10000 + 1);
+    pthread_setname_np(pool->workers[pool->worker_count], name);
+    pool->worker_count++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (error == 0) return NULL;
+  return tn_status_create(TN_FAILED_PRECONDITION, "the operating system refused thread %d of %d: %s",
+                          pool->worker_count + 1, pool->threads - 1, strerror(error));
+}
+
+tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out) {
+  *out = NULL;
+  tn_thread_pool_options all = {0};
+  if (options != NULL) memcpy(&all, options, options->size < sizeof(all) ? options->size : sizeof(all));
+  if (all.threads < 0 || all.threads > MOST_THREADS)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "a thread pool of %d threads: it should have 1 to %d, or 0 for the default", all.threads,
+                            MOST_THREADS);
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(all.allocator, 1, sizeof(tn_thread_pool), CACHE_LINE, &memory));
+  tn_thread_pool *pool = memory;
+  if (all.allocator != NULL) {
+    pool->copy = *all.allocator;
+    pool->allocator = &pool->copy;
+  }
+  pool->threads = all.threads == 0 ? tn__default_thread_count() : all.threads;
+  if (pool->threads > MOST_THREADS) pool->threads = MOST_THREADS;
+  int spin = all.spin_microseconds == 0 ? DEFAULT_SPIN_MICROSECONDS : all.spin_microseconds;
+  pool->spin_nanoseconds = spin < 0 ? 0 : (int64_t)spin * 1000;
+  pool->inline_env = (tn_kernel_env){TN_KERNEL_ABI_VERSION, sizeof(tn_kernel_env), run_inline, 1, 0, NULL};
+  pthread_mutex_init(&pool->turn, NULL);
+  tn_status *status = start_workers(pool);
+  if (status != NULL) {
+    tn_thread_pool_release(pool);
+    return status;
+  }
+  *out = pool;
+  return NULL;
+}
+
+void tn_thread_pool_release(tn_thread_pool *pool) {
+  if (pool == NULL) return;
+  atomic_store(&pool->stop, true);
+  atomic_fetch_add(&pool->open, 2); /* wakes them, and stays even */
+  futex_wake_all(&pool->open);
+  for (int i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i], NULL);
+  pthread_mutex_destroy(&pool->turn);
+  tn_allocator copy = pool->copy;
+  const tn_allocator *allocator = pool->allocator == NULL ? NULL : &copy;
+  tn__free(allocator, pool->workers, (size_t)pool->threads * sizeof(pthread_t), 0);
+  tn__free(allocator, pool, sizeof(*pool), CACHE_LINE);
+}
+
+int tn_thread_pool_size(const tn_thread_pool *pool) { return pool->threads; }
+
+void tn__pool_begin(tn_thread_pool *pool) { atomic_fetch_add_explicit(&pool->invokes, 1, memory_order_relaxed); }
+void tn__pool_end(tn_thread_pool *pool) { atomic_fetch_sub_explicit(&pool->invokes, 1, memory_order_relaxed); }
+
+tn_kernel_env tn__pool_env(tn_thread_pool *pool) {
+  bool parallel = pool->threads > 1;
+  return (tn_kernel_env){
+      TN_KERNEL_ABI_VERSION, sizeof(tn_kernel_env), parallel ? run_parallel : run_inline, pool->threads, 0, pool};
+}

@@ -1,0 +1,131 @@
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/tensor.h"
+
+enum { ALIGNMENT = 64 };
+
+struct tn_tensor {
+  DLTensor dl; /* first: tn_tensor_dl() */
+  tn_allocator copy;
+  const tn_allocator *allocator;
+  void *data; /* dl.data is the caller's to change */
+  size_t bytes;
+  int64_t shape[TN_MAX_RANK];
+};
+
+int64_t tn_element_count(int rank, const int64_t *shape) {
+  int64_t count = 1;
+  bool empty = false, overflow = false;
+  for (int i = 0; i < rank; i++) {
+    if (shape[i] < 0) return -1;
+    if (shape[i] == 0)
+      empty = true;
+    else if (tn__mul_overflow_i64(count, shape[i], &count))
+      overflow = true, count = 1;
+  }
+  return empty ? 0 : overflow ? -1 : count;
+}
+
+tn_dtype tn_dtype_of_dl(DLDataType type) {
+  if (type.lanes != 1) return TN_DTYPE_INVALID;
+  tn_dtype dtype = (tn_dtype)((unsigned)type.code << 8 | type.bits);
+  return tn_dtype_size(dtype) == 0 ? TN_DTYPE_INVALID : dtype;
+}
+
+DLDataType tn_dtype_to_dl(tn_dtype dtype) {
+  return (DLDataType){(uint8_t)((unsigned)dtype >> 8), (uint8_t)((unsigned)dtype & 0xff), 1};
+}
+
+tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, const tn_allocator *allocator,
+                            tn_tensor **out) {
+  *out = NULL;
+  size_t element = tn_dtype_size(dtype);
+  if (element == 0) return tn_status_create(TN_INVALID_ARGUMENT, "a tensor of the unknown type %d", (int)dtype);
+  if (rank < 0 || rank > TN_MAX_RANK)
+    return tn_status_create(TN_INVALID_ARGUMENT, "a tensor of rank %d: it can be 0 to %d", rank, TN_MAX_RANK);
+  int64_t count = tn_element_count(rank, shape), bytes;
+  if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element, &bytes)) {
+    char text[512];
+    tn__format_shape(shape, rank, text, sizeof(text));
+    return tn_status_create(TN_INVALID_ARGUMENT, "a tensor of shape %s: a dimension is negative or the size overflows",
+                            text);
+  }
+  void *memory, *data;
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, 1, sizeof(tn_tensor), 0, &memory));
+  tn_tensor *tensor = memory;
+  if (allocator != NULL) {
+    tensor->copy = *allocator;
+    tensor->allocator = &tensor->copy;
+  }
+  tn_status *status = tn__alloc(allocator, (size_t)bytes, 1, ALIGNMENT, &data);
+  if (status != NULL) {
+    tn__free(allocator, tensor, sizeof(*tensor), 0);
+    return status;
+  }
+  tensor->data = data, tensor->bytes = (size_t)bytes;
+  for (int i = 0; i < rank; i++) tensor->shape[i] = shape[i];
+  tensor->dl = (DLTensor){
+      .data = data, .device = {kDLCPU, 0}, .ndim = rank, .dtype = tn_dtype_to_dl(dtype), .shape = tensor->shape};
+  *out = tensor;
+  return NULL;
+}
+
+DLTensor *tn_tensor_dl(tn_tensor *tensor) { return &tensor->dl; }
+
+void tn_tensor_release(tn_tensor *tensor) {
+  if (tensor == NULL) return;
+  tn_allocator copy = tensor->copy;
+  const tn_allocator *allocator = tensor->allocator == NULL ? NULL : &copy;
+  tn__free(allocator, tensor->data, tensor->bytes, ALIGNMENT);
+  tn__free(allocator, tensor, sizeof(*tensor), 0);
+}
+
+/* ---- views ----------------------------------------------------------------------------------------------------------- */
+
+bool tn__tensor_is_dense(const DLTensor *tensor) {
+  if (tensor->strides == NULL) return true;
+  int64_t expected = 1;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    if (tensor->shape[i] == 0) return true;
+    if (tensor->shape[i] != 1 && tensor->strides[i] != expected) return false;
+    expected *= tensor->shape[i]; /* no overflow: a tensor whose size was checked */
+  }
+  return true;
+}
+
+static void copy_elements(char *to, const char *from, size_t size, int64_t count, int64_t stride) {
+  switch (size) {
+    case 1:
+      for (int64_t i = 0; i < count; i++) to[i] = from[i * stride];
+      break;
+    case 2:
+      for (int64_t i = 0; i < count; i++) memcpy(to + 2 * i, from + 2 * i * stride, 2);
+      break;
+    case 4:
+      for (int64_t i = 0; i < count; i++) memcpy(to + 4 * i, from + 4 * i * stride, 4);
+      break;
+    default:
+      for (int64_t i = 0; i < count; i++) memcpy(to + 8 * i, from + 8 * i * stride, 8);
+  }
+}
+
+void tn__tensor_copy_dense(const DLTensor *tensor, void *out) {
+  size_t size = tn_dtype_size(tn_dtype_of_dl(tensor->dtype));
+  int64_t count = tn_element_count(tensor->ndim, tensor->shape);
+  if (count <= 0) return;
+  const char *from = (const char *)tensor->data + tensor->byte_offset;
+  char *to = out;
+  if (tn__tensor_is_dense(tensor)) {
+    memcpy(to, from, (size_t)count * size);
+    return;
+  }
+  int last = tensor->ndim - 1;
+  int64_t inner = tensor->shape[last], index[TN_MAX_RANK] = {0};
+  for (int64_t done = 0; done < count; done += inner) {
+    int64_t offset = 0;
+    for (int i = 0; i < last; i++) offset += index[i] * tensor->strides[i];
+    copy_elements(to + (size_t)done * size, from + offset * (int64_t)size, size, inner, tensor->strides[last]);
+    for (int i = last - 1; i >= 0 && ++index[i] == tensor->shape[i]; i--) index[i] = 0;
+  }
+}

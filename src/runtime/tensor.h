@@ -1,0 +1,16 @@
+#ifndef TENON_RUNTIME_TENSOR_H
+#define TENON_RUNTIME_TENSOR_H
+
+#include "tenon/runtime.h"
+
+/* The shape and strides must have passed tn_element_count(). */
+bool tn__tensor_is_dense(
+    const DLTensor *tensor); /* row-major without gaps; strides of dimensions of size 1 do not matter */
+void tn__tensor_copy_dense(const DLTensor *tensor, void *out); /* row-major, whatever the strides */
+
+/* "[2, 3]" into `text`, cut off with "..." when it does not fit. */
+void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);
+/* "[2, seq, 3]"; symbolic dimensions by name, or "?" when they have none. */
+void tn__format_dims(const tn_dim_info *dims, int rank, char *text, size_t size);
+
+#endif

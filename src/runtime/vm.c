@@ -1,0 +1,405 @@
+/* The interpreter proper. Everything that could be checked beforehand was checked at load; what is left are values: sizes, indices,
+ * divisors, and what kernels report. */
+#include "runtime/vm.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+
+/* ---- shapes ---------------------------------------------------------------------------------------------------------- */
+
+/* Dimensions of register `number` from the scalars as they are now, and its size in bytes. */
+static tn_status *evaluate_dims(tn__frame *frame, uint32_t number, int64_t *bytes) {
+  const tn__register *r = &frame->f->registers[number];
+  int64_t *dims = frame->dims + r->first_dim;
+  bool empty = false, overflow = false;
+  int64_t total = (int64_t)tn_dtype_size(r->dtype);
+  for (int i = 0; i < r->rank; i++) {
+    dims[i] = tn__operand_value(&r->dims[i], frame->scalars);
+    if (dims[i] < 0)
+      return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the negative dimension %lld",
+                              (long long)dims[i]);
+    if (dims[i] == 0)
+      empty = true;
+    else
+      overflow = overflow || tn__mul_overflow_i64(total, dims[i], &total);
+  }
+  if (overflow && !empty) {
+    char shape[256];
+    tn__format_shape(dims, r->rank, shape, sizeof(shape));
+    return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the shape %s, which does not fit into memory",
+                            shape);
+  }
+  *bytes = empty ? 0 : total;
+  return NULL;
+}
+
+static int64_t element_count(const tn__frame *frame, const tn__register *r) {
+  int64_t count = 1; /* of a shape that was checked: no overflow, and zeros are found */
+  for (int i = 0; i < r->rank; i++) count *= frame->dims[r->first_dim + (uint32_t)i];
+  return count;
+}
+
+/* The dimensions of a register about to be looked at. Those of a late view are only worked out now. */
+static tn_status *current_dims(tn__frame *frame, uint32_t number, const int64_t **out) {
+  const tn__register *r = &frame->f->registers[number];
+  *out = frame->dims + r->first_dim;
+  const tn__register *root = &frame->f->registers[r->root];
+  if (r->storage != TN__STORAGE_VIEW || (r->static_bytes >= 0 && root->static_bytes >= 0)) return NULL;
+  int64_t bytes;
+  TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
+  int64_t root_bytes = element_count(frame, root) * (int64_t)tn_dtype_size(root->dtype);
+  if (bytes == root_bytes) return NULL;
+  char mine[256], theirs[256];
+  tn__format_shape(*out, r->rank, mine, sizeof(mine));
+  tn__format_shape(frame->dims + root->first_dim, root->rank, theirs, sizeof(theirs));
+  return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s cannot be seen with the shape %s", theirs, mine);
+}
+
+/* ---- layout of one call ------------------------------------------------------------------------------------------------ */
+
+static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, int64_t bytes) {
+  const tn__register *r = &frame->f->registers[number];
+  const int64_t *dims = frame->dims + r->first_dim, *theirs = frame->output_shapes[r->index];
+  if (frame->output_data[r->index] == NULL) {
+    TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->blocks[number], bytes));
+    frame->data[number] = frame->blocks[number].data;
+    return NULL;
+  }
+  for (int i = 0; i < r->rank; i++) {
+    if (theirs[i] == dims[i]) continue;
+    char want[256], have[256];
+    tn__format_shape(dims, r->rank, want, sizeof(want));
+    tn__format_shape(theirs, r->rank, have, sizeof(have));
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "output \"%s\": the bound tensor has shape %s and these inputs make %s",
+                            frame->f->outputs[r->index].info.name, have, want);
+  }
+  frame->data[number] = frame->output_data[r->index];
+  return NULL;
+}
+
+static tn_status *place_in_arena(tn__frame *frame, uint32_t number, int64_t arena, int64_t bytes) {
+  const tn__register *r = &frame->f->registers[number];
+  int64_t offset = tn__operand_value(&r->offset, frame->scalars);
+  if (offset < 0 || offset % TN_KERNEL_ALIGNMENT != 0 || bytes > arena || offset > arena - bytes)
+    return tn_status_create(TN_OUT_OF_RANGE,
+                            "the executable's memory plan is wrong: %lld bytes at %lld of an arena of %lld",
+                            (long long)bytes, (long long)offset, (long long)arena);
+  frame->data[number] = (char *)frame->arena.data + offset;
+  return NULL;
+}
+
+/* The arena and every register whose shape is known by now. */
+static tn_status *lay_out(tn__vm *vm, tn__frame *frame) {
+  const tn__function *f = frame->f;
+  frame->laid_out = false;
+  int64_t arena = tn__operand_value(&f->arena, frame->scalars);
+  if (arena < 0)
+    return tn_status_create(TN_OUT_OF_RANGE, "the executable's memory plan is wrong: an arena of %lld bytes",
+                            (long long)arena);
+  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->arena, arena));
+  for (uint32_t i = 0; i < f->register_count; i++) {
+    const tn__register *r = &f->registers[i];
+    if (!r->early || r->storage == TN__STORAGE_CONSTANT || r->storage == TN__STORAGE_INPUT) continue;
+    int64_t bytes;
+    TN_RETURN_IF_ERROR(evaluate_dims(frame, i, &bytes));
+    if (r->storage == TN__STORAGE_ARENA) TN_RETURN_IF_ERROR(place_in_arena(frame, i, arena, bytes));
+    const int64_t *ignored;
+    const tn__register *root = &f->registers[r->root];
+    if (r->storage == TN__STORAGE_VIEW && root->early && root->storage != TN__STORAGE_DYNAMIC)
+      TN_RETURN_IF_ERROR(current_dims(frame, i, &ignored));
+  }
+  if (f->scalar_count > 0) memcpy(frame->laid_out_scalars, frame->scalars, f->scalar_count * sizeof(int64_t));
+  frame->laid_out = true;
+  return NULL;
+}
+
+/* What follows on the prologue, before anything is written: the layout unless it is the last call's, and the outputs. */
+static tn_status *after_prologue(tn__vm *vm, tn__frame *frame) {
+  const tn__function *f = frame->f;
+  bool same = frame->laid_out && (!f->symbolic_layout || memcmp(frame->laid_out_scalars, frame->scalars,
+                                                                f->scalar_count * sizeof(int64_t)) == 0);
+  if (!same) TN_RETURN_IF_ERROR(lay_out(vm, frame));
+  for (uint32_t i = 0; i < f->output_count; i++) {
+    uint32_t number = f->outputs[i].reg;
+    if (!f->registers[number].early) continue;
+    int64_t bytes;
+    TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
+    TN_RETURN_IF_ERROR(place_output(vm, frame, number, bytes));
+  }
+  return NULL;
+}
+
+/* ---- instructions -------------------------------------------------------------------------------------------------------- */
+
+tn_status *tn__scalar_compute(uint32_t op, int64_t a, int64_t b, int64_t *out) {
+  uint64_t x = (uint64_t)a, y = (uint64_t)b;
+  switch ((tn__scalar_op)op) {
+    case TN__SCALAR_ADD: *out = (int64_t)(x + y); return NULL;
+    case TN__SCALAR_SUB: *out = (int64_t)(x - y); return NULL;
+    case TN__SCALAR_MUL: *out = (int64_t)(x * y); return NULL;
+    case TN__SCALAR_FLOORDIV:
+    case TN__SCALAR_FLOORMOD: {
+      if (b == 0)
+        return tn_status_create(TN_OUT_OF_RANGE, "the shape arithmetic of this model divides %lld by zero",
+                                (long long)a);
+      /* -1 apart, because INT64_MIN / -1 traps */
+      int64_t quotient = b == -1 ? (int64_t)(0 - x) : a / b, rest = b == -1 ? 0 : a % b;
+      bool down = rest != 0 && (rest < 0) != (b < 0);
+      *out = op == TN__SCALAR_FLOORDIV ? quotient - down : down ? rest + b : rest;
+      return NULL;
+    }
+    case TN__SCALAR_MIN: *out = a < b ? a : b; return NULL;
+    case TN__SCALAR_MAX: *out = a > b ? a : b; return NULL;
+    case TN__SCALAR_EQ: *out = a == b; return NULL;
+    case TN__SCALAR_NE: *out = a != b; return NULL;
+    case TN__SCALAR_LT: *out = a < b; return NULL;
+    case TN__SCALAR_LE: *out = a <= b; return NULL;
+    case TN__SCALAR_AND: *out = a & b; return NULL;
+    case TN__SCALAR_OR: *out = a | b; return NULL;
+    case TN__SCALAR_XOR: *out = a ^ b; return NULL;
+    case TN__SCALAR_OP_COUNT: break;
+  }
+  return tn_status_create(TN_INTERNAL, "scalar operator %u", op);
+}
+
+static tn_status *scalar_load(tn__frame *frame, const tn__instruction *in) {
+  const tn__register *r = &frame->f->registers[in->b];
+  const int64_t *dims;
+  TN_RETURN_IF_ERROR(current_dims(frame, in->b, &dims));
+  int64_t count = element_count(frame, r);
+  if (in->c >= (uint64_t)count)
+    return tn_status_create(TN_OUT_OF_RANGE, "element %u of a tensor of %lld elements is needed", in->c,
+                            (long long)count);
+  frame->scalars[in->a] = tn__load_i64(r->dtype, frame->data[r->root], in->c);
+  return NULL;
+}
+
+static tn_status *alloc_register(tn__vm *vm, tn__frame *frame, uint32_t number) {
+  const tn__register *r = &frame->f->registers[number];
+  if (r->storage == TN__STORAGE_OUTPUT && r->early) return NULL; /* has its place since the prologue */
+  int64_t bytes;
+  TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
+  if (r->storage == TN__STORAGE_OUTPUT) return place_output(vm, frame, number, bytes);
+  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->blocks[number], bytes));
+  frame->data[number] = frame->blocks[number].data;
+  return NULL;
+}
+
+static tn_status *copy(tn__frame *frame, const tn__instruction *in) {
+  const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
+  const int64_t *to_dims, *from_dims;
+  TN_RETURN_IF_ERROR(current_dims(frame, in->a, &to_dims));
+  TN_RETURN_IF_ERROR(current_dims(frame, in->b, &from_dims));
+  int64_t count = element_count(frame, from);
+  if (count != element_count(frame, to)) {
+    char a[256], b[256];
+    tn__format_shape(from_dims, from->rank, a, sizeof(a));
+    tn__format_shape(to_dims, to->rank, b, sizeof(b));
+    return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s does not fit where %s is wanted", a, b);
+  }
+  if (count > 0) memmove(frame->data[to->root], frame->data[from->root], (size_t)count * tn_dtype_size(to->dtype));
+  return NULL;
+}
+
+/* The destination's constant dimensions are a promise to the kernels that read it. */
+static tn_status *check_moved(const tn__register *to, const int64_t *dims) {
+  for (int i = 0; i < to->rank; i++) {
+    if (to->dims[i].symbolic || to->dims[i].value == dims[i]) continue;
+    char shape[256];
+    tn__format_shape(dims, to->rank, shape, sizeof(shape));
+    return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s has %lld where dimension %d is %lld", shape,
+                            (long long)dims[i], i, (long long)to->dims[i].value);
+  }
+  return NULL;
+}
+
+static void swap_blocks(tn__block *a, tn__block *b) {
+  tn__block kept = *a;
+  *a = *b, *b = kept;
+}
+
+static tn_status *take_over(tn__frame *frame, uint32_t to, tn__block *block, const int64_t *dims) {
+  const tn__register *r = &frame->f->registers[to];
+  TN_RETURN_IF_ERROR(check_moved(r, dims));
+  swap_blocks(&frame->blocks[to], block);
+  frame->data[to] = frame->blocks[to].data;
+  for (int i = 0; i < r->rank; i++) frame->dims[r->first_dim + (uint32_t)i] = dims[i];
+  return NULL;
+}
+
+static tn_status *move(tn__frame *frame, const tn__instruction *in) {
+  return take_over(frame, in->a, &frame->blocks[in->b], frame->dims + frame->f->registers[in->b].first_dim);
+}
+
+static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__instruction *in) {
+  const int64_t *dims;
+  for (uint32_t i = 0; i < in->read_count; i++) {
+    uint32_t number = in->operands[i];
+    TN_RETURN_IF_ERROR(current_dims(frame, number, &dims));
+    tn__frame_set_input(callee, i, frame->data[frame->f->registers[number].root], dims);
+  }
+  for (uint32_t i = 0; i < in->write_count; i++) {
+    uint32_t number = in->operands[in->read_count + i];
+    const tn__register *r = &frame->f->registers[number];
+    callee->output_data[i] = NULL;
+    if (r->storage == TN__STORAGE_DYNAMIC) continue;
+    TN_RETURN_IF_ERROR(current_dims(frame, number, &callee->output_shapes[i]));
+    callee->output_data[i] = frame->data[r->root];
+  }
+  return NULL;
+}
+
+static tn_status *call_in_frame(tn__vm *vm, tn__frame *frame, tn__frame *callee, const tn__instruction *in, int depth) {
+  TN_RETURN_IF_ERROR(pass_arguments(frame, callee, in));
+  TN_RETURN_IF_ERROR(tn__vm_run(vm, callee, depth + 1));
+  for (uint32_t i = 0; i < in->write_count; i++) {
+    uint32_t number = in->operands[in->read_count + i], made = callee->f->outputs[i].reg;
+    if (frame->f->registers[number].storage != TN__STORAGE_DYNAMIC) continue;
+    TN_RETURN_IF_ERROR(
+        take_over(frame, number, &callee->blocks[made], callee->dims + callee->f->registers[made].first_dim));
+  }
+  return NULL;
+}
+
+static tn_status *call(tn__vm *vm, tn__frame *frame, const tn__instruction *in, int depth) {
+  const tn__function *f = &vm->exe->functions[in->callee];
+  if (depth + 1 >= TN__MAX_CALL_DEPTH)
+    return tn_status_create(TN_OUT_OF_RANGE, "calls are nested more than %d deep at function \"%s\"",
+                            TN__MAX_CALL_DEPTH, f->name);
+  tn__frame *callee;
+  TN_RETURN_IF_ERROR(tn__frame_take(vm, f, &callee));
+  tn_status *status = call_in_frame(vm, frame, callee, in, depth);
+  tn__frame_give_back(vm, callee);
+  return status;
+}
+
+static tn_status *builtin(tn__frame *frame, const tn__instruction *in) {
+  switch ((tn__builtin)in->callee) {
+    case TN__BUILTIN_FILL_ZERO: {
+      const tn__register *r = &frame->f->registers[in->operands[0]];
+      const int64_t *dims;
+      TN_RETURN_IF_ERROR(current_dims(frame, in->operands[0], &dims));
+      memset(frame->data[r->root], 0, (size_t)element_count(frame, r) * tn_dtype_size(r->dtype));
+      return NULL;
+    }
+    case TN__BUILTIN_COUNT: break;
+  }
+  return tn_status_create(TN_INTERNAL, "builtin %u", in->callee);
+}
+
+static tn_status *kernel_failed(const tn__vm *vm, const tn__instruction *in, int32_t result) {
+  const char *name = vm->exe->kernels[in->callee].name;
+  switch (result) {
+    case TN_KERNEL_INDEX_OUT_OF_RANGE:
+      return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": index out of range", name);
+    case TN_KERNEL_DIVISION_BY_ZERO:
+      return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": integer division by zero", name);
+    case TN_KERNEL_BAD_VALUE:
+      return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": a value that the operator does not allow", name);
+    case TN_KERNEL_CANCELLED: return tn_status_create(TN_CANCELLED, "kernel \"%s\": cancelled", name);
+    default: return tn_status_create(TN_INTERNAL, "kernel \"%s\": returned the unknown result %d", name, result);
+  }
+}
+
+static inline int32_t run_kernel(tn__vm *vm, const tn__frame *frame, const tn__instruction *in) {
+  const uint32_t *operands = in->operands;
+  uint32_t buffers = in->read_count + in->write_count;
+  for (uint32_t i = 0; i < buffers; i++) vm->buffers[i] = frame->data[operands[i]];
+  for (uint32_t i = 0; i < in->scalar_count; i++) vm->scalars[i] = frame->scalars[operands[buffers + i]];
+  return in->kernel(&vm->env, vm->buffers, vm->scalars);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------------------- */
+
+static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t stop, int depth);
+
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static const char *profile_name(const tn__vm *vm, const tn__instruction *in) {
+  switch (in->op) {
+    case TN__OP_KERNEL: return vm->exe->kernels[in->callee].name;
+    case TN__OP_BUILTIN: return tn__builtin_find(in->callee)->name;
+    case TN__OP_COPY: return "copy";
+    case TN__OP_ALLOC: return "alloc";
+    default: return NULL; /* a call's time is that of what it calls */
+  }
+}
+
+/* One instruction at a time, with clocks around those that a profile shows. */
+static tn_status *interpret_profiled(tn__vm *vm, tn__frame *frame, uint32_t at, int depth) {
+  const tn__instruction *code = frame->f->instructions;
+  for (;;) {
+    const tn__instruction *in = &code[at];
+    if (in->op == TN__OP_RETURN) return NULL;
+    if (in->op == TN__OP_JUMP || (in->op == TN__OP_JUMP_IF_ZERO && frame->scalars[in->a] == 0)) {
+      at = in->callee;
+      continue;
+    }
+    at++;
+    if (in->op == TN__OP_JUMP_IF_ZERO) continue;
+    const char *name = profile_name(vm, in);
+    uint64_t start = name == NULL ? 0 : now();
+    TN_RETURN_IF_ERROR(interpret(vm, frame, at - 1, at, depth));
+    if (name != NULL) vm->profile(vm->profile_user, name, start, now());
+  }
+}
+
+/* Runs from instruction `at` to RETURN, or to `stop` when that is reached first. */
+static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t stop, int depth) {
+  const tn__instruction *code = frame->f->instructions;
+  int64_t *scalars = frame->scalars;
+  tn_status *status = NULL;
+  while (at != stop) {
+    const tn__instruction *in = &code[at++];
+    switch ((tn__opcode)in->op) {
+      case TN__OP_RETURN: return NULL;
+      case TN__OP_SCALAR_CONST: scalars[in->a] = in->immediate; break;
+      case TN__OP_SCALAR_OP: status = tn__scalar_compute(in->d, scalars[in->b], scalars[in->c], &scalars[in->a]); break;
+      case TN__OP_SCALAR_SHAPE: {
+        const int64_t *dims;
+        status = current_dims(frame, in->b, &dims);
+        if (status == NULL) scalars[in->a] = dims[in->c];
+        break;
+      }
+      case TN__OP_SCALAR_LOAD: status = scalar_load(frame, in); break;
+      case TN__OP_SCALAR_SELECT: scalars[in->a] = scalars[in->b] != 0 ? scalars[in->c] : scalars[in->d]; break;
+      case TN__OP_ASSERT:
+        if (scalars[in->a] == 0) status = tn_status_create(TN_INVALID_ARGUMENT, "%s", vm->exe->strings + in->callee);
+        break;
+      case TN__OP_ALLOC: status = alloc_register(vm, frame, in->a); break;
+      case TN__OP_KERNEL: {
+        int32_t result = run_kernel(vm, frame, in);
+        if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = kernel_failed(vm, in, result);
+        break;
+      }
+      case TN__OP_COPY: status = copy(frame, in); break;
+      case TN__OP_JUMP: at = in->callee; break;
+      case TN__OP_JUMP_IF_ZERO:
+        if (scalars[in->a] == 0) at = in->callee;
+        break;
+      case TN__OP_CALL: status = call(vm, frame, in, depth); break;
+      case TN__OP_BUILTIN: status = builtin(frame, in); break;
+      case TN__OP_MOVE: status = move(frame, in); break;
+      case TN__OP_COUNT: break;
+    }
+    if (__builtin_expect(status != NULL, 0)) return status;
+  }
+  return NULL;
+}
+
+tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth) {
+  const tn__function *f = frame->f;
+  TN_RETURN_IF_ERROR(tn__bind_symbols(f, frame->input_shapes, frame->scalars));
+  TN_RETURN_IF_ERROR(interpret(vm, frame, 0, f->prologue_count, depth));
+  TN_RETURN_IF_ERROR(after_prologue(vm, frame));
+  if (vm->profile != NULL) return interpret_profiled(vm, frame, f->prologue_count, depth);
+  return interpret(vm, frame, f->prologue_count, UINT32_MAX, depth);
+}

@@ -1,0 +1,65 @@
+/* The interpreter: frames, and running a function in one. */
+#ifndef TENON_RUNTIME_VM_H
+#define TENON_RUNTIME_VM_H
+
+#include "runtime/executable.h"
+#include "runtime/pool.h"
+
+/* Memory that only grows, aligned to TN_KERNEL_ALIGNMENT. */
+typedef struct tn__block {
+  void *data;
+  size_t capacity;
+} tn__block;
+
+/* One activation of a function; kept and used again by later ones. */
+typedef struct tn__frame tn__frame;
+struct tn__frame {
+  const tn__function *f;
+  tn__frame *next; /* in the list of idle frames */
+  int64_t *scalars;
+  void **data;       /* per register: where its elements are; valid for roots */
+  int64_t *dims;     /* of register r from r->first_dim on */
+  tn__block *blocks; /* per register: memory of the frame's own for DYNAMIC and OUTPUT */
+  tn__block arena;
+  int64_t *laid_out_scalars; /* for which the layout was made */
+  bool laid_out;
+  const int64_t **input_shapes; /* by input: into `dims` */
+  /* What the caller gives, by output: memory and the shape it is for, or NULL */
+  void **output_data;
+  const int64_t **output_shapes;
+};
+
+typedef struct tn__vm {
+  const tn_executable *exe;
+  const tn_allocator *allocator;
+  tn_thread_pool *pool;
+  tn_kernel_env env;
+  tn__frame **idle; /* per function */
+  void **buffers;   /* room for the widest kernel call */
+  int64_t *scalars;
+  tn_profile_callback profile;
+  void *profile_user;
+} tn__vm;
+
+TN_MUST_USE tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator,
+                                   tn_thread_pool *pool);
+void tn__vm_release(tn__vm *vm);
+TN_MUST_USE tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out);
+void tn__frame_give_back(tn__vm *vm, tn__frame *frame);
+TN_MUST_USE tn_status *tn__block_reserve(const tn_allocator *allocator, tn__block *block, int64_t bytes);
+void tn__block_release(const tn_allocator *allocator, tn__block *block);
+
+/* Gives input `index` memory and a shape of its rank. When all have theirs, tn__vm_run checks them against each other. */
+void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int64_t *shape);
+/* Checks the shapes of the inputs and gives the symbols in them their values; the other scalars become 0. */
+TN_MUST_USE tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes, int64_t *scalars);
+/* Runs the frame's function, whose inputs are bound. */
+TN_MUST_USE tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth);
+
+/* `op` is one that was verified. */
+TN_MUST_USE tn_status *tn__scalar_compute(uint32_t op, int64_t a, int64_t b, int64_t *out);
+static inline int64_t tn__operand_value(const tn__operand *operand, const int64_t *scalars) {
+  return operand->symbolic ? scalars[operand->value] : operand->value;
+}
+
+#endif
