@@ -1,5 +1,6 @@
-/* Names for kernels: in perf through its map file, in GDB through its JIT interface (GDB manual, "JIT Compilation Interface"): a list
- * of ELF images in memory, whose head GDB knows by name. That list is the one thing in Tenon that belongs to the process; a mutex guards it. */
+/* Names for kernels: in perf through its map file, in GDB through its JIT interface (GDB manual, "JIT Compilation
+ * Interface"): a list of ELF images in memory, whose head GDB knows by name. That list is the one thing in Tenon that
+ * belongs to the process; a mutex guards it. */
 #include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,7 +10,8 @@
 #include "base/alloc.h"
 #include "runtime/executable.h"
 
-/* ---- perf --------------------------------------------------------------------------------------------------------------- */
+/* ---- perf
+ * --------------------------------------------------------------------------------------------------------------- */
 
 void tn__debug_write_perf_map(const tn_executable *exe) {
   char path[64];
@@ -25,7 +27,8 @@ void tn__debug_write_perf_map(const tn_executable *exe) {
   fclose(file);
 }
 
-/* ---- GDB: the names and layouts are its own ------------------------------------------------------------------------------- */
+/* ---- GDB: the names and layouts are its own
+ * ------------------------------------------------------------------------------- */
 
 struct jit_code_entry {
   struct jit_code_entry *next_entry;
@@ -43,12 +46,12 @@ struct jit_descriptor {
 
 enum jit_action { JIT_NOACTION, JIT_REGISTER, JIT_UNREGISTER };
 
-TN_API void __jit_debug_register_code(void);
-TN_API extern struct jit_descriptor __jit_debug_descriptor;
+/* The labels are GDB's names for the two; GDB stops at the function and reads the descriptor. */
+TN_API void tn__debug_stop(void) __asm__("__jit_debug_register_code");
+TN_API extern struct jit_descriptor tn__debug_list __asm__("__jit_debug_descriptor");
 
-/* GDB stops here and reads the descriptor. */
-__attribute__((noinline)) void __jit_debug_register_code(void) { __asm__ volatile("" ::: "memory"); }
-struct jit_descriptor __jit_debug_descriptor = {1, JIT_NOACTION, NULL, NULL};
+__attribute__((noinline)) void tn__debug_stop(void) { __asm__ volatile("" ::: "memory"); }
+struct jit_descriptor tn__debug_list = {1, JIT_NOACTION, NULL, NULL};
 static pthread_mutex_t jit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct tn__jit_entry {
@@ -138,12 +141,12 @@ tn__jit_entry *tn__debug_register(const tn_executable *exe) {
   jit->entry.symfile_addr = (const char *)image;
   jit->entry.symfile_size = at.total;
   pthread_mutex_lock(&jit_lock);
-  jit->entry.next_entry = __jit_debug_descriptor.first_entry;
+  jit->entry.next_entry = tn__debug_list.first_entry;
   if (jit->entry.next_entry != NULL) jit->entry.next_entry->prev_entry = &jit->entry;
-  __jit_debug_descriptor.first_entry = &jit->entry;
-  __jit_debug_descriptor.relevant_entry = &jit->entry;
-  __jit_debug_descriptor.action_flag = JIT_REGISTER;
-  __jit_debug_register_code();
+  tn__debug_list.first_entry = &jit->entry;
+  tn__debug_list.relevant_entry = &jit->entry;
+  tn__debug_list.action_flag = JIT_REGISTER;
+  tn__debug_stop();
   pthread_mutex_unlock(&jit_lock);
   return jit;
 }
@@ -154,11 +157,11 @@ void tn__debug_unregister(const tn_executable *exe, tn__jit_entry *jit) {
   if (jit->entry.prev_entry != NULL)
     jit->entry.prev_entry->next_entry = jit->entry.next_entry;
   else
-    __jit_debug_descriptor.first_entry = jit->entry.next_entry;
+    tn__debug_list.first_entry = jit->entry.next_entry;
   if (jit->entry.next_entry != NULL) jit->entry.next_entry->prev_entry = jit->entry.prev_entry;
-  __jit_debug_descriptor.relevant_entry = &jit->entry;
-  __jit_debug_descriptor.action_flag = JIT_UNREGISTER;
-  __jit_debug_register_code();
+  tn__debug_list.relevant_entry = &jit->entry;
+  tn__debug_list.action_flag = JIT_UNREGISTER;
+  tn__debug_stop();
   pthread_mutex_unlock(&jit_lock);
   tn__free(exe->region.allocator, jit, jit->size, 0);
 }
