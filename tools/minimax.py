@@ -3,7 +3,7 @@
 
 Each is the minimax polynomial of a function under a weight (Remez's exchange on a fine Chebyshev grid). The leading
 coefficients are rounded to the working type one after another, and the rest is fitted again, so that the rounding of large
-coefficients is made up for by small ones. Run: tools/minimax.py > src/codegen/llvm/math_tables.h
+coefficients is made up for by small ones. Run: tools/minimax.py | clang-format-19 > src/codegen/llvm/math_tables.h
 """
 import struct
 import sys
