@@ -17,7 +17,7 @@ typedef struct kernel_test {
   tn__ir *ir;
   tn__target target;
   void *mapped; /* the last image */
-  size_t mapped_size;
+  size_t mapped_size, entry;
 } kernel_test;
 
 static inline void kernel_unmap(kernel_test *t) {
@@ -36,10 +36,11 @@ static inline tn_kernel kernel_compile(kernel_test *t, const tn__func *func) {
   t->mapped = mmap(NULL, t->mapped_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   memcpy(t->mapped, image.data, image.size);
   mprotect(t->mapped, t->mapped_size, PROT_READ | PROT_EXEC);
+  t->entry = image.symbols[0].offset;
   union {
     void *data;
     tn_kernel code;
-  } entry = {.data = (char *)t->mapped + image.symbols[0].offset};
+  } entry = {.data = (char *)t->mapped + t->entry};
   return entry.code;
 }
 
@@ -56,6 +57,59 @@ static inline int32_t kernel_run(tn_kernel kernel, void *const *buffers, const i
   tn_kernel_env env = {
       .version = TN_KERNEL_ABI_VERSION, .size = sizeof(env), .parallel_for = kernel_parallel_for, .thread_count = 1};
   return kernel(&env, buffers, scalars);
+}
+
+#ifdef TN_TEST_RUNNER /* tests/cross/run_image.c for AArch64, and an emulator to run it */
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { KERNEL_MAX_BUFFERS = 128 };
+typedef struct kernel_file {
+  uint64_t image, image_size, entry, buffer_count, scalar_count;
+  uint64_t buffers[KERNEL_MAX_BUFFERS];
+  int64_t scalars[8];
+} kernel_file;
+
+/* Runs the last compiled kernel, which is for another machine, under the emulator. */
+static inline int32_t kernel_run_emulated(kernel_test *t, void *const *buffers, int count, size_t bytes_each,
+                                          const int64_t *scalars, int scalar_count) {
+  kernel_file header = {
+      .image = 65536, .image_size = t->mapped_size, .entry = t->entry, .buffer_count = (uint64_t)count};
+  size_t each = (bytes_each + 63) / 64 * 64, first = (65536 + t->mapped_size + 4095) / 4096 * 4096;
+  for (int i = 0; i < count; i++) header.buffers[i] = first + (size_t)i * each;
+  for (int i = 0; i < scalar_count; i++) header.scalars[i] = scalars[i];
+  char name[] = "/tmp/tenon-image-XXXXXX";
+  int file = mkstemp(name);
+  assert_true(file >= 0);
+  bool ok = pwrite(file, &header, sizeof(header), 0) == (ssize_t)sizeof(header);
+  ok = ok && pwrite(file, t->mapped, t->mapped_size, (off_t)header.image) == (ssize_t)t->mapped_size;
+  ok = ok && ftruncate(file, (off_t)(first + (size_t)count * each)) == 0;
+  for (int i = 0; i < count; i++)
+    ok = ok && pwrite(file, buffers[i], bytes_each, (off_t)header.buffers[i]) == (ssize_t)bytes_each;
+  assert_true(ok);
+  pid_t child = fork();
+  if (child == 0) {
+    execl(TN_TEST_EMULATOR, TN_TEST_EMULATOR, TN_TEST_RUNNER, name, (char *)NULL);
+    _exit(127);
+  }
+  int status = 0;
+  assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+  for (int i = 0; i < count; i++)
+    assert_true(pread(file, buffers[i], bytes_each, (off_t)header.buffers[i]) == (ssize_t)bytes_each);
+  close(file);
+  unlink(name);
+  return WEXITSTATUS(status);
+}
+#endif
+
+/* On this machine, or emulated when the kernel is for another; every buffer has `bytes_each` bytes. */
+static inline int32_t kernel_run_anywhere(kernel_test *t, tn_kernel kernel, void *const *buffers, int count,
+                                          size_t bytes_each, const int64_t *scalars, int scalar_count) {
+#ifdef TN_TEST_RUNNER
+  if (t->target.arch != tn__host_arch())
+    return kernel_run_emulated(t, buffers, count, bytes_each, scalars, scalar_count);
+#endif
+  return kernel_run(kernel, buffers, scalars);
 }
 
 /* 64-byte aligned, with a guard of 64 bytes behind that kernel_free checks. */

@@ -194,7 +194,7 @@ static void measure(kernel_test *t, void *user) {
         ((float *)in[k])[i] = (float)x;
     }
   tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity);
-  assert_int_equal(kernel_run(kernel, (void *[]){in[0], in[1], out}, &s->count), TN_KERNEL_OK);
+  assert_int_equal(kernel_run_anywhere(t, kernel, (void *[]){in[0], in[1], out}, 3, bytes, &s->count, 1), TN_KERNEL_OK);
   double worst = 0, at[2] = {0, 0}, gave = 0;
   for (int64_t i = 0; i < s->count; i++) {
     double x = wide ? ((double *)in[0])[i] : (double)((float *)in[0])[i];
@@ -235,8 +235,22 @@ static void baseline(void **state) {
   measure_all("x86-64", TN_F64, 30011);
 }
 
+#ifdef TN_TEST_RUNNER
+static void emulated_aarch64(void **state) {
+  if (tn__host_arch() == TN__ARCH_AARCH64) skip();
+  measure_all("aarch64", TN_F32, 30011);
+  measure_all("aarch64", TN_F64, 30011);
+}
+#endif
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(f32_native), cmocka_unit_test(f64_native),
-                                     cmocka_unit_test(baseline)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(f32_native),
+      cmocka_unit_test(f64_native),
+      cmocka_unit_test(baseline),
+#ifdef TN_TEST_RUNNER
+      cmocka_unit_test(emulated_aarch64),
+#endif
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

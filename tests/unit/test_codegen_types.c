@@ -273,7 +273,7 @@ static void check_type(kernel_test *t, void *user) {
       tn__scalar_store(j->dtype, buffers[k], i, s);
     }
   tn_kernel kernel = compile_all(t, j, ops, count);
-  assert_int_equal(kernel_run(kernel, buffers, NULL), TN_KERNEL_OK);
+  assert_int_equal(kernel_run_anywhere(t, kernel, buffers, 3 + count, ELEMENTS * 8, NULL, 0), TN_KERNEL_OK);
   for (int i = 0; i < count; i++) check_op(j, &ops[i], buffers, buffers[3 + i], &t->target);
   for (int i = 0; i < 3 + count; i++) kernel_free(buffers[i], ELEMENTS * 8);
 }
@@ -291,6 +291,13 @@ static void older_x86(void **state) {
   check_target("x86-64", 2);
   check_target("x86-64-v3", 2);
 }
+
+#ifdef TN_TEST_RUNNER
+static void emulated_aarch64(void **state) {
+  if (tn__host_arch() == TN__ARCH_AARCH64) skip();
+  check_target("aarch64", 2);
+}
+#endif
 
 /* Not run here, but nothing may be left for a C library to supply. */
 static void links_only(kernel_test *t, void *user) {
@@ -361,7 +368,12 @@ int main(int argc, char **argv) {
     tn__strbuf_release(&text);
     return ok ? 0 : 1;
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(native), cmocka_unit_test(older_x86),
-                                     cmocka_unit_test(every_target_links), cmocka_unit_test(page_is_fresh)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(native),           cmocka_unit_test(older_x86), cmocka_unit_test(every_target_links),
+      cmocka_unit_test(page_is_fresh),
+#ifdef TN_TEST_RUNNER
+      cmocka_unit_test(emulated_aarch64),
+#endif
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
