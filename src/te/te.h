@@ -1,13 +1,14 @@
 /* Compute declarations: what each element of each output is, and nothing about how it is computed.
  *
- * A declaration is a list of stages in topological order. A stage defines one or more tensors of one shape, element by element:
- *   compute   value[axes]                                        P[i, j] = A[i, j] + 1
- *   reduce    combiner over reduce axes, starting from identity  C[i, j] = sum(k) A[i, k] * B[k, j]
- *   scan      one axis runs in order; an element may read its own tensors at earlier positions of that axis
- *   extern    imperative loop IR that fills its tensors (sort, data-dependent loops); schedules leave it alone
- * Tensors are buffers of the ir context. Reading outside of a tensor is an error of the declaration: guard with select(), which is lazy.
+ * A declaration is a list of stages in topological order. A stage defines one or more tensors of one shape, element by
+ * element: compute   value[axes]                                        P[i, j] = A[i, j] + 1 reduce    combiner over
+ * reduce axes, starting from identity  C[i, j] = sum(k) A[i, k] * B[k, j] scan      one axis runs in order; an element
+ * may read its own tensors at earlier positions of that axis extern    imperative loop IR that fills its tensors (sort,
+ * data-dependent loops); schedules leave it alone Tensors are buffers of the ir context. Reading outside of a tensor is
+ * an error of the declaration: guard with select(), which is lazy.
  *
- * Everything lives in the ir context's arena; errors are thrown there. The text form (.te) prints and parses the same structure. */
+ * Everything lives in the ir context's arena; errors are thrown there. The text form (.te) prints and parses the same
+ * structure. */
 #ifndef TENON_TE_TE_H
 #define TENON_TE_TE_H
 
@@ -25,8 +26,9 @@ typedef struct tn__te_axes {
 
 typedef enum tn__te_stage_kind { TN__TE_COMPUTE, TN__TE_REDUCE, TN__TE_SCAN, TN__TE_EXTERN } tn__te_stage_kind;
 
-/* result[i] and identity[i] for the i-th tensor; result is written over lhs (the accumulated values) and rhs (the new ones). It must be
- * associative and commutative up to rounding for schedules that reorder (they may only do so when `reorderable`). */
+/* result[i] and identity[i] for the i-th tensor; result is written over lhs (the accumulated values) and rhs (the new
+ * ones). It must be associative and commutative up to rounding for schedules that reorder (they may only do so when
+ * `reorderable`). */
 typedef struct tn__te_combiner {
   int count;
   const tn__var *lhs[4], *rhs[4];
@@ -34,7 +36,14 @@ typedef struct tn__te_combiner {
   bool reorderable;
 } tn__te_combiner;
 
-typedef enum tn__te_reducer { TN__TE_SUM, TN__TE_PROD, TN__TE_MAX, TN__TE_MIN, TN__TE_ANY /* or */, TN__TE_ALL /* and */ } tn__te_reducer;
+typedef enum tn__te_reducer {
+  TN__TE_SUM,
+  TN__TE_PROD,
+  TN__TE_MAX,
+  TN__TE_MIN,
+  TN__TE_ANY /* or */,
+  TN__TE_ALL /* and */
+} tn__te_reducer;
 
 typedef struct tn__te_stage {
   tn__te_stage_kind kind;
@@ -42,8 +51,9 @@ typedef struct tn__te_stage {
   int tensor_count;
   const tn__buffer *tensors[4];
   tn__te_axes axes, reduce_axes;
-  const tn__expr *values[4];  /* compute: the elements; reduce: the terms; scan: the elements at positions >= scan_depth */
-  const tn__expr *first[4];   /* scan: the elements at positions < scan_depth of the scan axis */
+  const tn__expr
+      *values[4]; /* compute: the elements; reduce: the terms; scan: the elements at positions >= scan_depth */
+  const tn__expr *first[4]; /* scan: the elements at positions < scan_depth of the scan axis */
   int scan_axis;
   int64_t scan_depth;
   const tn__te_combiner *combiner; /* reduce */
@@ -78,7 +88,8 @@ void tn__te_scan_declare(tn__te *te, const char *name, const tn__te_axes *axes, 
 void tn__te_scan_define(tn__te *te, const tn__te_axes *axes, int scan_axis, int64_t depth, const tn__expr *const *first,
                         const tn__expr *const *update, const tn__buffer *const *tensors, int count);
 /* Imperative stage: make its tensors with tn__te_extern_tensor, then give the statement. */
-const tn__buffer *tn__te_extern_tensor(tn__te *te, const char *name, tn_dtype dtype, int rank, const tn__expr *const *shape);
+const tn__buffer *tn__te_extern_tensor(tn__te *te, const char *name, tn_dtype dtype, int rank,
+                                       const tn__expr *const *shape);
 void tn__te_extern(tn__te *te, const char *name, const tn__buffer *const *reads, int read_count,
                    const tn__buffer *const *writes, int write_count, const tn__stmt *body);
 
@@ -102,8 +113,15 @@ TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
 /* FLOPs (each arithmetic operation of a floating type counts 1, fma 2) as an expression over the dimensions. */
 const tn__expr *tn__te_flops(const tn__te *te);
 
-/* The plain loop nest: stages in order, each one perfect nest of serial loops around one block named like the stage; intermediate
- * tensors are allocated around everything in workspace scope. Inputs and outputs are the function's parameters, in order. */
+/* The plain loop nest: stages in order, each one perfect nest of serial loops around one block named like the stage;
+ * intermediate tensors are allocated around everything in workspace scope. Inputs and outputs are the function's
+ * parameters, in order. */
 tn__func *tn__te_lower(const tn__te *te);
+
+/* Fills in what a block reads and writes from its init and body. An index that depends on loaded values covers its
+ * whole dimension. */
+void tn__te_block_regions(tn__ir *ir, tn__block *block);
+/* Calls `fn` once for every distinct expression below `e` (itself included), arguments before their users. */
+void tn__te_visit(tn__ir *ir, const tn__expr *e, void (*fn)(const tn__expr *e, void *user), void *user);
 
 #endif

@@ -1,0 +1,21 @@
+/* What the files of te share: the declaration behind tn__te. */
+#ifndef TENON_TE_INTERNAL_H
+#define TENON_TE_INTERNAL_H
+
+#include "base/map.h"
+#include "te/te.h"
+
+struct tn__te {
+  tn__ir *ir;
+  tn__arena *arena;
+  const char *name;
+  TN__VEC(const tn__var *) dims;
+  TN__VEC(const tn__buffer *) inputs;
+  TN__VEC(const tn__buffer *) outputs;
+  TN__VEC(tn__te_stage *) stages;
+  TN__VEC(tn__buffer *) tensors;            /* of all stages, defined or only declared */
+  TN__VEC(const tn__buffer *) scan_tensors; /* declared, not yet defined */
+  tn__map names;                            /* of tensors, dimensions and stages: who uses which */
+};
+
+#endif

@@ -1,0 +1,197 @@
+/* Declarations to loops: every stage becomes one perfect nest around one block. */
+#include <string.h>
+
+#include "te/internal.h"
+
+/* ---- regions of blocks ------------------------------------------------------------------------------------------ */
+
+typedef struct regions {
+  tn__ir *ir;
+  tn__arena *arena;
+  TN__VEC(tn__region) list;
+} regions;
+
+/* Widens `r` to cover the access at `indices` too. Indices that are not plain arithmetic (they load) cover the
+ * dimension. */
+static void widen(regions *out, tn__region *r, const tn__expr *const *indices) {
+  tn__ir *ir = out->ir;
+  int rank = r->buffer->rank;
+  const tn__expr **min = TN__NEW_ARRAY(out->arena, rank, const tn__expr *);
+  const tn__expr **extent = TN__NEW_ARRAY(out->arena, rank, const tn__expr *);
+  for (int d = 0; d < rank; d++) {
+    const tn__expr *index = indices[d];
+    min[d] = tn__index(ir, 0);
+    extent[d] = r->buffer->shape[d];
+    if (tn__expr_has_load(index)) continue;
+    if (r->min == NULL) {
+      min[d] = index;
+      extent[d] = tn__index(ir, 1);
+      continue;
+    }
+    int64_t offset, old_extent;
+    if (tn__as_int(r->extent[d], &old_extent) && tn__as_int(tn__sub(ir, index, r->min[d]), &offset)) {
+      min[d] = offset < 0 ? index : r->min[d];
+      int64_t end = offset + 1 > old_extent ? offset + 1 : old_extent;
+      extent[d] = tn__index(ir, offset < 0 ? end - offset : end);
+    }
+  }
+  r->min = min;
+  r->extent = extent;
+}
+
+static void add_access(regions *out, const tn__buffer *buffer, const tn__expr *const *indices) {
+  for (int i = 0; i < out->list.count; i++)
+    if (out->list.data[i].buffer == buffer) {
+      widen(out, &out->list.data[i], indices);
+      return;
+    }
+  tn__region region = {.buffer = buffer};
+  widen(out, &region, indices);
+  tn__vec_push(out->arena, &out->list, region);
+}
+
+static void collect_load(const tn__expr *e, void *user) {
+  if (e->kind == TN__EXPR_LOAD) add_access(user, e->value.buffer, e->args);
+}
+
+static void collect_loads(const tn__expr *e, void *user) {
+  regions *out = user;
+  tn__te_visit(out->ir, e, collect_load, out);
+}
+
+static bool collect_store(const tn__stmt *s, void *user) {
+  if (s->kind == TN__STMT_STORE) add_access(user, s->as.store.buffer, s->as.store.indices);
+  return true;
+}
+
+void tn__te_block_regions(tn__ir *ir, tn__block *block) {
+  regions reads = {.ir = ir, .arena = tn__ir_arena(ir)}, writes = reads;
+  if (block->init != NULL) tn__stmt_walk_exprs(block->init, collect_loads, &reads);
+  tn__stmt_walk_exprs(block->body, collect_loads, &reads);
+  if (block->init != NULL) tn__stmt_walk(block->init, collect_store, &writes);
+  tn__stmt_walk(block->body, collect_store, &writes);
+  block->reads = reads.list.data;
+  block->read_count = reads.list.count;
+  block->writes = writes.list.data;
+  block->write_count = writes.list.count;
+}
+
+static void whole_buffers(tn__ir *ir, const tn__buffer *const *buffers, int count, const tn__region **out) {
+  tn__arena *arena = tn__ir_arena(ir);
+  tn__region *list = TN__NEW_ARRAY(arena, count, tn__region);
+  for (int i = 0; i < count; i++) {
+    const tn__expr **min = TN__NEW_ARRAY(arena, buffers[i]->rank, const tn__expr *);
+    for (int d = 0; d < buffers[i]->rank; d++) min[d] = tn__index(ir, 0);
+    list[i] = (tn__region){.buffer = buffers[i], .min = min, .extent = buffers[i]->shape};
+  }
+  *out = list;
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
+
+static const tn__stmt *reduce_init(const tn__te *te, const tn__te_stage *stage) {
+  const tn__stmt *items[4];
+  for (int t = 0; t < stage->tensor_count; t++)
+    items[t] = tn__store(te->ir, stage->tensors[t], stage->axes.index, stage->combiner->identity[t]);
+  return tn__seq(te->ir, items, stage->tensor_count);
+}
+
+static const tn__stmt *reduce_body(const tn__te *te, const tn__te_stage *stage) {
+  tn__ir *ir = te->ir;
+  const tn__te_combiner *c = stage->combiner;
+  const tn__var *vars[8];
+  const tn__expr *values[8], *results[4];
+  for (int t = 0; t < c->count; t++) {
+    vars[t] = c->lhs[t];
+    values[t] = tn__load(ir, stage->tensors[t], stage->axes.index);
+    vars[c->count + t] = c->rhs[t];
+    values[c->count + t] = stage->values[t];
+  }
+  for (int t = 0; t < c->count; t++) results[t] = tn__substitute(ir, c->result[t], vars, values, 2 * c->count);
+  if (c->count == 1) return tn__store(ir, stage->tensors[0], stage->axes.index, results[0]);
+  /* All results are computed from the old values before the first one is stored. */
+  const tn__stmt *items[4];
+  const tn__var *lets[4];
+  for (int t = 0; t < c->count; t++) {
+    lets[t] =
+        tn__var_create(ir, tn__arena_printf(te->arena, "%s_new%d", stage->name, t), results[t]->dtype, NULL, NULL);
+    items[t] = tn__store(ir, stage->tensors[t], stage->axes.index, lets[t]->self);
+  }
+  const tn__stmt *body = tn__seq(ir, items, c->count);
+  for (int t = c->count - 1; t >= 0; t--) body = tn__let(ir, lets[t], results[t], body);
+  return body;
+}
+
+static const tn__stmt *map_body(const tn__te *te, const tn__te_stage *stage) {
+  tn__ir *ir = te->ir;
+  const tn__stmt *items[4];
+  for (int t = 0; t < stage->tensor_count; t++) {
+    const tn__expr *value = stage->values[t];
+    if (stage->kind == TN__TE_SCAN && stage->first[t] != NULL) {
+      const tn__expr *position = stage->axes.index[stage->scan_axis];
+      value = tn__select(ir, tn__lt(ir, position, tn__index(ir, stage->scan_depth)), stage->first[t], value);
+    }
+    items[t] = tn__store(ir, stage->tensors[t], stage->axes.index, value);
+  }
+  return tn__seq(ir, items, stage->tensor_count);
+}
+
+static const tn__stmt *lower_extern(const tn__te *te, const tn__te_stage *stage) {
+  tn__block block = {.name = stage->name, .predicate = tn__bool(te->ir, true), .body = stage->body};
+  block.read_count = stage->extern_read_count;
+  whole_buffers(te->ir, stage->extern_reads, stage->extern_read_count, &block.reads);
+  block.write_count = stage->tensor_count;
+  whole_buffers(te->ir, stage->tensors, stage->tensor_count, &block.writes);
+  return tn__block_stmt(te->ir, &block);
+}
+
+static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) {
+  tn__ir *ir = te->ir;
+  if (stage->kind == TN__TE_EXTERN) return lower_extern(te, stage);
+  int spatial = stage->axes.count, count = spatial + stage->reduce_axes.count;
+  tn__block_axis *axes = TN__NEW_ARRAY(te->arena, count, tn__block_axis);
+  const tn__var *loops[2 * TN__MAX_RANK];
+  for (int i = 0; i < count; i++) {
+    const tn__var *var = i < spatial ? stage->axes.var[i] : stage->reduce_axes.var[i - spatial];
+    const char *name = tn__arena_printf(te->arena, "%s.%s", stage->name, var->name);
+    loops[i] = tn__var_create(ir, name, TN_I64, var->min, var->extent);
+    axes[i] = (tn__block_axis){
+        .var = var, .kind = i < spatial ? TN__AXIS_SPATIAL : TN__AXIS_REDUCE, .binding = loops[i]->self};
+  }
+  if (stage->kind == TN__TE_SCAN) axes[stage->scan_axis].kind = TN__AXIS_SCAN;
+  tn__block block = {.name = stage->name, .axis_count = count, .axes = axes, .predicate = tn__bool(ir, true)};
+  if (stage->kind == TN__TE_REDUCE) {
+    block.init = reduce_init(te, stage);
+    block.body = reduce_body(te, stage);
+  } else {
+    block.body = map_body(te, stage);
+  }
+  tn__te_block_regions(ir, &block);
+  const tn__stmt *nest = tn__block_stmt(ir, &block);
+  for (int i = count - 1; i >= 0; i--)
+    if (stage->kind != TN__TE_SCAN || i != stage->scan_axis) nest = tn__for(ir, loops[i], TN__LOOP_SERIAL, nest);
+  /* Elements may read any position of the other axes at earlier steps: the scan axis goes around them all. */
+  if (stage->kind == TN__TE_SCAN) nest = tn__for(ir, loops[stage->scan_axis], TN__LOOP_SERIAL, nest);
+  return nest;
+}
+
+/* ---- the function ------------------------------------------------------------------------------------------------ */
+
+static bool is_output(const tn__te *te, const tn__buffer *buffer) {
+  for (int i = 0; i < te->outputs.count; i++)
+    if (te->outputs.data[i] == buffer) return true;
+  return false;
+}
+
+tn__func *tn__te_lower(const tn__te *te) {
+  tn__ir *ir = te->ir;
+  const tn__stmt **items = TN__NEW_ARRAY(te->arena, te->stages.count, const tn__stmt *);
+  for (int s = 0; s < te->stages.count; s++) items[s] = lower_stage(te, te->stages.data[s]);
+  const tn__stmt *body = tn__seq(ir, items, te->stages.count);
+  for (int s = te->stages.count - 1; s >= 0; s--)
+    for (int t = te->stages.data[s]->tensor_count - 1; t >= 0; t--)
+      if (!is_output(te, te->stages.data[s]->tensors[t]))
+        body = tn__alloc_stmt(ir, te->stages.data[s]->tensors[t], body);
+  return tn__func_create(ir, te->name, te->inputs.data, te->inputs.count, te->outputs.data, te->outputs.count,
+                         te->dims.data, te->dims.count, body);
+}

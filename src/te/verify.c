@@ -1,0 +1,99 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "te/internal.h"
+
+typedef struct checker {
+  const tn__te *te;
+  const tn__te_stage *stage;
+  int stage_index;
+  const char *error; /* the first one */
+} checker;
+
+static void report(checker *c, const char *text) {
+  if (c->error == NULL) c->error = text;
+}
+
+static bool is_defined(const checker *c, const tn__buffer *buffer) {
+  for (int i = 0; i < c->te->inputs.count; i++)
+    if (c->te->inputs.data[i] == buffer) return true;
+  int last = c->stage->kind == TN__TE_SCAN ? c->stage_index : c->stage_index - 1;
+  for (int s = 0; s <= last; s++)
+    for (int t = 0; t < c->te->stages.data[s]->tensor_count; t++)
+      if (c->te->stages.data[s]->tensors[t] == buffer) return true;
+  return false;
+}
+
+static bool among(const tn__var *var, const tn__var *const *list, int count) {
+  for (int i = 0; i < count; i++)
+    if (list[i] == var) return true;
+  return false;
+}
+
+static void check_node(const tn__expr *e, void *user) {
+  checker *c = user;
+  tn__arena *arena = c->te->arena;
+  if (e->kind == TN__EXPR_VAR) {
+    const tn__var *var = e->value.var;
+    if (among(var, c->stage->axes.var, c->stage->axes.count) || among(var, c->te->dims.data, c->te->dims.count) ||
+        among(var, c->stage->reduce_axes.var, c->stage->reduce_axes.count))
+      return;
+    report(c, tn__arena_printf(arena, "reads %s, which is neither an axis of the stage nor a dimension", var->name));
+  }
+  if (e->kind != TN__EXPR_LOAD) return;
+  const tn__buffer *buffer = e->value.buffer;
+  if (!is_defined(c, buffer)) report(c, tn__arena_printf(arena, "reads %s before any stage defines it", buffer->name));
+  for (int d = 0; d < e->arg_count; d++) {
+    if (tn__expr_has_load(e->args[d])) continue;
+    tn__interval index = tn__interval_of(c->te->ir, e->args[d]);
+    tn__interval size = tn__interval_of(c->te->ir, buffer->shape[d]);
+    /* Only what can never be inside is certainly wrong: a select may guard the rest. */
+    if (index.max < 0 || (size.max != INT64_MAX && index.min != INT64_MIN && index.min >= size.max && size.max > 0))
+      report(c, tn__arena_printf(arena, "index %d of %s lies outside of the tensor everywhere", d, buffer->name));
+  }
+}
+
+static void check_value(checker *c, const tn__expr *value, tn_dtype dtype, const char *what) {
+  if (value == NULL) {
+    report(c, tn__arena_printf(c->te->arena, "has no %s", what));
+    return;
+  }
+  if (value->dtype != dtype)
+    report(c, tn__arena_printf(c->te->arena, "its %s is of type %s, the tensor of %s", what,
+                               tn_dtype_name(value->dtype), tn_dtype_name(dtype)));
+  tn__te_visit(c->te->ir, value, check_node, c);
+}
+
+static void check_stage(checker *c) {
+  const tn__te_stage *stage = c->stage;
+  if (stage->kind == TN__TE_EXTERN) {
+    if (stage->body == NULL) report(c, "has no body");
+    return;
+  }
+  for (int t = 0; t < stage->tensor_count; t++) {
+    check_value(c, stage->values[t], stage->tensors[t]->dtype, "value");
+    if (stage->kind == TN__TE_SCAN && stage->scan_depth > 0)
+      check_value(c, stage->first[t], stage->tensors[t]->dtype, "first value");
+    if (stage->kind == TN__TE_REDUCE && stage->combiner->identity[t]->dtype != stage->tensors[t]->dtype)
+      report(c, "the combiner's identity is not of the tensor's type");
+  }
+  if (stage->kind == TN__TE_SCAN && (stage->scan_axis < 0 || stage->scan_axis >= stage->axes.count))
+    report(c, "scans along an axis that it does not have");
+}
+
+tn_status *tn__te_verify(const tn__te *te) {
+  checker c = {.te = te};
+  for (int s = 0; s < te->stages.count; s++) {
+    c.stage = te->stages.data[s];
+    c.stage_index = s;
+    check_stage(&c);
+    if (c.error != NULL)
+      return tn_status_create(TN_INVALID_ARGUMENT, "te %s: stage %s: %s", te->name, c.stage->name, c.error);
+  }
+  for (int i = 0; i < te->scan_tensors.count; i++)
+    if (tn__te_stage_of(te, te->scan_tensors.data[i]) == NULL)
+      return tn_status_create(TN_INVALID_ARGUMENT, "te %s: the scan tensor %s is declared but never defined", te->name,
+                              te->scan_tensors.data[i]->name);
+  if (te->outputs.count == 0) return tn_status_create(TN_INVALID_ARGUMENT, "te %s: has no output", te->name);
+  return NULL;
+}
