@@ -1,0 +1,123 @@
+/* Primitives that put tensors into other memory: cache_write, cache_read and set_scope. */
+#include "schedule/internal.h"
+
+static tn__snode *root_nest(const tn__schedule *s, tn__snode *node) {
+  while (node->parent != s->root) node = node->parent;
+  return node;
+}
+
+/* A nest that copies one tensor into another of the same shape, at place `at` of the root. */
+static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to, const tn__buffer *from, int at) {
+  tn__ir *ir = s->ir;
+  tn__block block = {.name = name, .axis_count = to->rank, .predicate = tn__bool(ir, true)};
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, to->rank, tn__block_axis);
+  const tn__expr *indices[TN__MAX_RANK];
+  tn__snode *outermost = NULL, *innermost = NULL;
+  for (int d = 0; d < to->rank; d++) {
+    const tn__var *axis =
+        tn__var_create(ir, tn__arena_printf(s->arena, "a%d", d), TN_I64, tn__index(ir, 0), to->shape[d]);
+    tn__snode *loop =
+        tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.a%d", name, d), to->shape[d], TN__LOOP_SERIAL);
+    axes[d] = (tn__block_axis){.var = axis, .kind = TN__AXIS_SPATIAL, .binding = loop->var->self};
+    indices[d] = axis->self;
+    if (innermost == NULL)
+      outermost = loop;
+    else
+      tn__sched_append(s, innermost, loop);
+    innermost = loop;
+  }
+  block.axes = axes;
+  tn__snode *node = tn__sched_new_block(s, &block);
+  tn__sched_set_body(s, node, NULL, tn__store(ir, to, indices, tn__load(ir, from, indices)));
+  if (innermost == NULL)
+    outermost = node;
+  else
+    tn__sched_append(s, innermost, node);
+  tn__sched_insert(s, s->root, at, outermost);
+}
+
+static const tn__region *region_at(const tn__schedule *s, const char *step, const char *name, const tn__region *regions,
+                                   int count, int index) {
+  if (index < 0 || index >= count)
+    tn__sched_refuse(s, "%s of \"%s\": there is no tensor %d, it has %d", step, name, index, count);
+  return &regions[index];
+}
+
+static void record(tn__schedule *s, const char *step, const char *name, int index, tn__scope scope) {
+  const int64_t numbers[] = {index, (int64_t)scope};
+  tn__sched_record(s, step, &name, 1, numbers, 2);
+}
+
+static void check_scope(const tn__schedule *s, const char *step, const char *name, tn__scope scope) {
+  if (scope != TN__SCOPE_WORKSPACE && scope != TN__SCOPE_STACK && scope != TN__SCOPE_REGISTER)
+    tn__sched_refuse(s, "%s of \"%s\": the scope must be workspace, stack or register", step, name);
+}
+
+static void check_plain(const tn__schedule *s, const char *step, const tn__snode *block) {
+  if (block->block.axis_count == 0 && block->block.body->kind != TN__STMT_STORE)
+    tn__sched_refuse(s, "%s of \"%s\": an imperative block keeps its tensors", step, block->name);
+}
+
+void tn__cache_write(tn__schedule *s, const char *name, int index, tn__scope scope) {
+  tn__snode *block = tn__sched_block(s, "cache_write", name);
+  check_scope(s, "cache_write", name, scope);
+  check_plain(s, "cache_write", block);
+  const tn__buffer *buffer =
+      region_at(s, "cache_write", name, block->block.writes, block->block.write_count, index)->buffer;
+  tn__snodes writers = {0}, readers = {0};
+  tn__sched_writers(s, buffer, &writers);
+  tn__sched_readers(s, buffer, &readers);
+  if (writers.count != 1)
+    tn__sched_refuse(s, "cache_write of \"%s\": %s is written by other blocks too", name, buffer->name);
+  tn__snode *nest = root_nest(s, block);
+  for (int i = 0; i < readers.count; i++)
+    if (readers.data[i] != block && root_nest(s, readers.data[i]) == nest)
+      tn__sched_refuse(s, "cache_write of \"%s\": \"%s\" reads %s in the same nest", name, readers.data[i]->name,
+                       buffer->name);
+  const tn__buffer *local = tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.local", buffer->name), buffer->dtype,
+                                                 scope, buffer->rank, buffer->shape);
+  tn__sched_redirect(s, block, buffer, local);
+  const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", name));
+  insert_copy(s, copy, buffer, local, tn__sched_index(nest) + 1);
+  record(s, "cache_write", name, index, scope);
+}
+
+void tn__cache_read(tn__schedule *s, const char *name, int index, tn__scope scope) {
+  tn__snode *block = tn__sched_block(s, "cache_read", name);
+  check_scope(s, "cache_read", name, scope);
+  check_plain(s, "cache_read", block);
+  const tn__buffer *buffer =
+      region_at(s, "cache_read", name, block->block.reads, block->block.read_count, index)->buffer;
+  tn__snode *nest = root_nest(s, block);
+  tn__snodes writers = {0};
+  tn__sched_writers(s, buffer, &writers);
+  for (int i = 0; i < writers.count; i++)
+    if (tn__sched_index(root_nest(s, writers.data[i])) >= tn__sched_index(nest))
+      tn__sched_refuse(s, "cache_read of \"%s\": \"%s\" writes %s in the same nest", name, writers.data[i]->name,
+                       buffer->name);
+  const tn__buffer *local = tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.read", buffer->name), buffer->dtype,
+                                                 scope, buffer->rank, buffer->shape);
+  tn__sched_redirect(s, block, buffer, local);
+  const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.read%d", name, index));
+  insert_copy(s, copy, local, buffer, tn__sched_index(nest));
+  record(s, "cache_read", name, index, scope);
+}
+
+void tn__set_scope(tn__schedule *s, const char *name, int index, tn__scope scope) {
+  tn__snode *block = tn__sched_block(s, "set_scope", name);
+  check_scope(s, "set_scope", name, scope);
+  const tn__buffer *buffer =
+      region_at(s, "set_scope", name, block->block.writes, block->block.write_count, index)->buffer;
+  if (tn__sched_is_output(s, buffer)) tn__sched_refuse(s, "set_scope of \"%s\": %s is an output", name, buffer->name);
+  const tn__buffer *moved = tn__buffer_create(s->ir, buffer->name, buffer->dtype, scope, buffer->rank, buffer->shape);
+  for (int i = 0; i < s->buffers.count; i++)
+    if (s->buffers.data[i] == buffer) s->buffers.data[i] = moved;
+  tn__snodes all = {0};
+  tn__sched_blocks(s, s->root, &all);
+  for (int i = 0; i < all.count; i++)
+    if (tn__sched_reads(all.data[i], buffer) || tn__sched_writes(all.data[i], buffer)) {
+      check_plain(s, "set_scope", all.data[i]);
+      tn__sched_redirect(s, all.data[i], buffer, moved);
+    }
+  record(s, "set_scope", name, index, scope);
+}

@@ -1,0 +1,133 @@
+/* Primitives that dissolve element-wise blocks into others: inline and reverse_inline. */
+#include "schedule/internal.h"
+
+static tn__snode *root_nest(const tn__schedule *s, tn__snode *node) {
+  while (node->parent != s->root) node = node->parent;
+  return node;
+}
+
+static void check_map(const tn__schedule *s, const char *step, const tn__snode *block, int *axis_of_dim) {
+  bool plain = block->block.body->kind == TN__STMT_STORE && block->block.init == NULL && block->combiner == NULL;
+  for (int i = 0; i < block->block.axis_count; i++) plain &= block->block.axes[i].kind == TN__AXIS_SPATIAL;
+  if (!plain || !tn__sched_identity_write(block, axis_of_dim))
+    tn__sched_refuse(s, "%s of \"%s\": it is not element-wise", step, block->name);
+}
+
+typedef struct inlining {
+  const tn__buffer *buffer;
+  const tn__expr *value;
+  const tn__var *vars[TN__MAX_RANK];
+  int dims[TN__MAX_RANK], count;
+} inlining;
+
+static const tn__expr *replace_load(tn__ir *ir, const tn__expr *e, void *user) {
+  const inlining *in = user;
+  if (e->kind != TN__EXPR_LOAD || e->value.buffer != in->buffer) return NULL;
+  const tn__expr *values[TN__MAX_RANK];
+  for (int i = 0; i < in->count; i++) values[i] = e->args[in->dims[i]];
+  return tn__substitute(ir, in->value, in->vars, values, in->count);
+}
+
+static const tn__expr *replace_loads(tn__ir *ir, const tn__expr *e, void *user) {
+  const inlining *in = user;
+  return tn__expr_uses_buffer(e, in->buffer) ? tn__expr_rewrite(ir, e, replace_load, user) : NULL;
+}
+
+void tn__inline(tn__schedule *s, const char *name) {
+  tn__snode *block = tn__sched_block(s, "inline", name);
+  int axis_of_dim[TN__MAX_RANK];
+  check_map(s, "inline", block, axis_of_dim);
+  const tn__buffer *buffer = block->block.writes[0].buffer;
+  if (tn__sched_is_output(s, buffer))
+    tn__sched_refuse(s, "inline of \"%s\": it writes the output %s", name, buffer->name);
+  tn__snodes writers = {0}, readers = {0};
+  tn__sched_writers(s, buffer, &writers);
+  tn__sched_readers(s, buffer, &readers);
+  if (writers.count != 1)
+    tn__sched_refuse(s, "inline of \"%s\": %s is written by other blocks too", name, buffer->name);
+  for (int r = 0; r < block->block.read_count; r++) {
+    tn__snodes sources = {0};
+    tn__sched_writers(s, block->block.reads[r].buffer, &sources);
+    for (int i = 0; i < sources.count; i++)
+      if (root_nest(s, sources.data[i]) == root_nest(s, block))
+        tn__sched_refuse(s, "inline of \"%s\": it reads what \"%s\" writes in the same nest", name,
+                         sources.data[i]->name);
+  }
+  for (int i = 0; i < readers.count; i++)
+    if (readers.data[i]->block.axis_count == 0 &&
+        tn__te_stage_of(s->te, readers.data[i]->block.writes[0].buffer) != NULL &&
+        tn__te_stage_of(s->te, readers.data[i]->block.writes[0].buffer)->kind == TN__TE_EXTERN)
+      tn__sched_refuse(s, "inline of \"%s\": its reader \"%s\" is imperative", name, readers.data[i]->name);
+  inlining in = {.buffer = buffer, .value = block->block.body->as.store.value};
+  for (int d = 0; d < buffer->rank; d++) {
+    if (axis_of_dim[d] < 0) continue;
+    in.dims[in.count] = d;
+    in.vars[in.count++] = block->block.axes[axis_of_dim[d]].var;
+  }
+  for (int i = 0; i < readers.count; i++) {
+    tn__snode *reader = readers.data[i];
+    const tn__stmt *init = reader->block.init;
+    if (init != NULL) init = tn__stmt_rewrite(s->ir, init, NULL, replace_loads, &in);
+    tn__sched_set_body(s, reader, init, tn__stmt_rewrite(s->ir, reader->block.body, NULL, replace_loads, &in));
+  }
+  tn__sched_remove(block);
+  tn__sched_record(s, "inline", &name, 1, NULL, 0);
+}
+
+/* ---- reverse_inline -----------------------------------------------------------------------------------------------
+ */
+
+void tn__reverse_inline(tn__schedule *s, const char *name) {
+  tn__snode *block = tn__sched_block(s, "reverse_inline", name), *producer = NULL;
+  tn__ir *ir = s->ir;
+  int own_axes[TN__MAX_RANK], axis_of_dim[TN__MAX_RANK];
+  const tn__region *source = NULL;
+  check_map(s, "reverse_inline", block, own_axes);
+  for (int r = 0; r < block->block.read_count; r++) {
+    tn__snodes writers = {0};
+    tn__sched_writers(s, block->block.reads[r].buffer, &writers);
+    if (writers.count == 0) continue;
+    if (writers.count > 1 || producer != NULL)
+      tn__sched_refuse(s, "reverse_inline of \"%s\": it reads what several blocks write", name);
+    producer = writers.data[0];
+    source = &block->block.reads[r];
+  }
+  if (producer == NULL) tn__sched_refuse(s, "reverse_inline of \"%s\": it reads no intermediate tensor", name);
+  check_map(s, "reverse_inline", producer, axis_of_dim);
+  tn__snodes readers = {0};
+  tn__sched_readers(s, source->buffer, &readers);
+  if (readers.count != 1 || tn__sched_is_output(s, source->buffer))
+    tn__sched_refuse(s, "reverse_inline of \"%s\": %s is needed elsewhere too", name, source->buffer->name);
+  const tn__var *vars[3 * TN__MAX_RANK];
+  const tn__expr *values[3 * TN__MAX_RANK];
+  int matched = 0;
+  for (int d = 0; d < source->buffer->rank; d++) {
+    bool found = axis_of_dim[d] < 0;
+    for (int i = 0; i < block->block.axis_count && !found; i++) {
+      const tn__var *axis = block->block.axes[i].var;
+      if (axis->self != source->min[d] || axis->extent != source->buffer->shape[d]) continue;
+      vars[matched] = axis;
+      values[matched++] = producer->block.axes[axis_of_dim[d]].var->self;
+      found = true;
+    }
+    if (!found || !tn__is_int_value(source->extent[d], 1))
+      tn__sched_refuse(s, "reverse_inline of \"%s\": it does not read all of %s element by element", name,
+                       source->buffer->name);
+  }
+  for (int i = 0; i < block->block.axis_count; i++) {
+    bool found = tn__is_int_value(block->block.axes[i].var->extent, 1);
+    for (int k = 0; k < matched; k++) found |= vars[k] == block->block.axes[i].var;
+    if (!found) tn__sched_refuse(s, "reverse_inline of \"%s\": it has an axis that \"%s\" lacks", name, producer->name);
+    if (tn__is_int_value(block->block.axes[i].var->extent, 1)) {
+      vars[matched] = block->block.axes[i].var;
+      values[matched++] = tn__index(ir, 0);
+    }
+  }
+  /* The consumer's expressions in the producer's axes, then the producer's value for the load. */
+  const tn__stmt *body = tn__stmt_substitute(ir, block->block.body, vars, values, matched);
+  inlining in = {.buffer = source->buffer, .value = producer->block.body->as.store.value};
+  body = tn__stmt_rewrite(ir, body, NULL, replace_loads, &in);
+  tn__sched_set_body(s, producer, NULL, body);
+  tn__sched_remove(block);
+  tn__sched_record(s, "reverse_inline", &name, 1, NULL, 0);
+}

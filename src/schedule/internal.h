@@ -1,0 +1,113 @@
+/* A schedule's own view of a loop nest: a tree of loops and blocks that primitives change in place; the expressions and
+ * statements inside the blocks are the immutable ones of the loop IR. tn__schedule_func() writes it back as a function.
+ *
+ * Facts that the primitives keep true:
+ *  - every instance of a block finds what it reads complete: written in an earlier subtree of the root, or in the same
+ *    iteration of all the loops that reader and writer share;
+ *  - a block that was not moved by compute_at is executed once per point of its domain (`exact`);
+ *  - a loop variable stands in bindings of spatial axes or of others, never of both in one block;
+ *  - loops run from 0. */
+#ifndef TENON_SCHEDULE_INTERNAL_H
+#define TENON_SCHEDULE_INTERNAL_H
+
+#include "schedule/schedule.h"
+
+#define TN__MAX_LOOPS 64 /* around one block */
+
+typedef struct tn__snode tn__snode;
+
+struct tn__snode {
+  tn__snode *parent;
+  const char *name;
+  bool is_block;
+  bool exact;                       /* blocks */
+  const tn__te_combiner *combiner;  /* blocks that reduce */
+  const tn__var *var; /* loops; NULL for the root */
+  tn__loop_kind kind;
+  TN__VEC(tn__snode *) children; /* loops and the root */
+  tn__block block;
+};
+
+struct tn__schedule {
+  const tn__te *te;
+  const tn__target *target;
+  tn__ir *ir;
+  tn__arena *arena;
+  tn__snode *root;
+  TN__VEC(const tn__buffer *) buffers; /* intermediate tensors, in order of creation */
+  TN__VEC(const char *) steps;
+  const tn__func *func; /* NULL after a change */
+  bool scans;           /* does any block have a scan axis? */
+};
+
+/* ---- tree.c ------------------------------------------------------------------------------------------------------ */
+_Noreturn void tn__sched_refuse(const tn__schedule *s, const char *format, ...) TN_PRINTF(2, 3);
+void tn__sched_record(tn__schedule *s, const char *step, const char *const *names, int name_count, const int64_t *numbers,
+                      int number_count);
+tn__snode *tn__sched_find(const tn__schedule *s, const char *name, bool is_block); /* NULL when there is none */
+tn__snode *tn__sched_loop(const tn__schedule *s, const char *step, const char *name);
+tn__snode *tn__sched_block(const tn__schedule *s, const char *step, const char *name);
+/* A name for a new node that nothing has yet: `name`, or with primes of digits behind it. */
+const char *tn__sched_fresh_name(const tn__schedule *s, bool is_block, const char *name);
+tn__snode *tn__sched_new_loop(tn__schedule *s, const char *name, const tn__expr *extent, tn__loop_kind kind);
+tn__snode *tn__sched_new_block(tn__schedule *s, const tn__block *block);
+void tn__sched_insert(tn__schedule *s, tn__snode *parent, int at, tn__snode *child);
+void tn__sched_append(tn__schedule *s, tn__snode *parent, tn__snode *child);
+int tn__sched_index(const tn__snode *child); /* among its siblings */
+void tn__sched_detach(tn__snode *node);
+/* Takes a leaf out of the tree together with the loops that have nothing else in them. */
+void tn__sched_remove(tn__snode *leaf);
+bool tn__sched_is_under(const tn__snode *node, const tn__snode *ancestor); /* itself included */
+/* Loops strictly inside of `top` (all loops when it is the root) and around `node`, outermost first; throws above TN__MAX_LOOPS. */
+int tn__sched_path(const tn__schedule *s, const tn__snode *top, const tn__snode *node, tn__snode **out);
+/* Calls `fn` on every block below `node`, in order. */
+void tn__sched_each_block(tn__snode *node, void (*fn)(tn__snode *block, void *user), void *user);
+typedef TN__VEC(tn__snode *) tn__snodes;
+void tn__sched_blocks(tn__schedule *s, tn__snode *node, tn__snodes *out);
+/* Blocks that write / read the buffer, in order. */
+void tn__sched_writers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
+void tn__sched_readers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
+bool tn__sched_writes(const tn__snode *block, const tn__buffer *buffer);
+bool tn__sched_reads(const tn__snode *block, const tn__buffer *buffer);
+bool tn__sched_is_output(const tn__schedule *s, const tn__buffer *buffer);
+bool tn__sched_is_param(const tn__schedule *s, const tn__buffer *buffer);
+/* Replaces loop variables in bindings, predicates and bounds below `node`. */
+void tn__sched_substitute(tn__schedule *s, tn__snode *node, const tn__var *const *vars, const tn__expr *const *values,
+                          int count);
+/* Gives a block a new init and body, and its regions anew. */
+void tn__sched_set_body(tn__schedule *s, tn__snode *block, const tn__stmt *init, const tn__stmt *body);
+/* Does the loop's variable stand in bindings of the block's axes of this kind? */
+bool tn__sched_drives(const tn__snode *loop, const tn__snode *block, tn__axis_kind kind);
+/* Is each element of what the block writes written in one iteration of `loop` only? */
+bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode *block);
+/* The axis that the block's first write has as its whole index in each dimension; false when it is anything else. */
+bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim);
+/* The conjuncts of `predicate` that read none of the variables. */
+const tn__expr *tn__sched_conjuncts_without(tn__ir *ir, const tn__expr *predicate, tn__snode *const *loops, int count);
+/* Copies of the loops that drive spatial axes of `block` among `path`, one inside the other, for a new block; `vars`, `values` get
+ * the substitution. Sets *outermost and *innermost (both NULL when there are none) and returns their number. */
+int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char *new_block, tn__snode *const *path,
+                            int count, const tn__var **vars, const tn__expr **values, tn__snode **outermost,
+                            tn__snode **innermost);
+const tn__expr *tn__sched_substitute_axes(tn__ir *ir, const tn__block *block, const tn__expr *e);
+const tn__buffer *tn__sched_add_buffer(tn__schedule *s, const char *name, tn_dtype dtype, tn__scope scope, int rank,
+                                       const tn__expr *const *shape);
+/* Makes the block (and only it) use `to` for `from`, same indices. */
+void tn__sched_redirect(tn__schedule *s, tn__snode *block, const tn__buffer *from, const tn__buffer *to);
+
+/* ---- region.c ---------------------------------------------------------------------------------------------------- */
+/* The hull of what the accesses to `region`'s buffer cover when the loops `inner` run and those outside stand still: min[d], and extent[d]
+ * free of loop variables or NULL when no bound is known. `block` supplies the bindings. */
+void tn__sched_hull(tn__schedule *s, const tn__snode *block, const tn__region *region, tn__snode *const *inner, int count,
+                    const tn__expr **min, const tn__expr **extent);
+/* Widens the first hull so that it covers the second one too. */
+void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__expr **extent,
+                          const tn__expr *const *other_min, const tn__expr *const *other_extent);
+
+/* ---- finish.c ---------------------------------------------------------------------------------------------------- */
+const tn__func *tn__sched_finish(tn__schedule *s);
+
+/* ---- trace.c ----------------------------------------------------------------------------------------------------- */
+void tn__sched_digest(const tn__te *te, char out[17]);
+
+#endif

@@ -1,0 +1,327 @@
+/* Primitives that move whole blocks under loops of others: compute_at and reverse_compute_at. */
+#include "schedule/internal.h"
+
+/* ---- compute_at -------------------------------------------------------------------------------------------------- */
+
+typedef struct move {
+  tn__schedule *s;
+  tn__snode *block, *loop;
+  int axis_of_dim[TN__MAX_RANK];
+  const tn__expr *min[TN__MAX_RANK], *extent[TN__MAX_RANK]; /* of the region needed in one iteration */
+  int at;                                                   /* place among the loop's children */
+} move;
+
+static tn__snode *child_around(tn__snode *top, tn__snode *node) {
+  while (node->parent != top) node = node->parent;
+  return node;
+}
+
+static tn__snode *root_nest(const tn__schedule *s, tn__snode *node) { return child_around(s->root, node); }
+
+static void check_producers_done(move *m) {
+  tn__schedule *s = m->s;
+  for (int r = 0; r < m->block->block.read_count; r++) {
+    tn__snodes writers = {0};
+    tn__sched_writers(s, m->block->block.reads[r].buffer, &writers);
+    for (int i = 0; i < writers.count; i++) {
+      tn__snode *writer = writers.data[i];
+      if (writer == m->block) continue;
+      if (root_nest(s, writer) == root_nest(s, m->loop))
+        tn__sched_refuse(s, "compute_at of \"%s\": it reads what \"%s\" writes in the same nest", m->block->name,
+                         writer->name);
+    }
+  }
+}
+
+/* Adds what one consumer needs; the first consumer also says where the block goes. */
+static void add_consumer(move *m, tn__snode *reader, bool first) {
+  tn__schedule *s = m->s;
+  const tn__expr *min[TN__MAX_RANK], *extent[TN__MAX_RANK];
+  tn__snode *inner[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, m->loop, reader, inner);
+  for (int r = 0; r < reader->block.read_count; r++) {
+    const tn__region *region = &reader->block.reads[r];
+    if (!tn__sched_writes(m->block, region->buffer)) continue;
+    bool start = first && m->extent[0] == NULL && m->min[0] == NULL;
+    tn__sched_hull(s, reader, region, inner, count, start ? m->min : min, start ? m->extent : extent);
+    if (!start) tn__sched_hull_union(s->ir, region->buffer->rank, m->min, m->extent, min, extent);
+  }
+  int at = tn__sched_index(child_around(m->loop, reader));
+  if (first || at < m->at) m->at = at;
+}
+
+static void find_need(move *m) {
+  tn__schedule *s = m->s;
+  bool first = true;
+  for (int w = 0; w < m->block->block.write_count; w++) {
+    const tn__buffer *buffer = m->block->block.writes[w].buffer;
+    if (tn__sched_is_output(s, buffer))
+      tn__sched_refuse(s, "compute_at of \"%s\": it writes the output %s", m->block->name, buffer->name);
+    tn__snodes writers = {0}, readers = {0};
+    tn__sched_writers(s, buffer, &writers);
+    tn__sched_readers(s, buffer, &readers);
+    if (writers.count != 1)
+      tn__sched_refuse(s, "compute_at of \"%s\": %s is written by other blocks too", m->block->name, buffer->name);
+    for (int i = 0; i < readers.count; i++) {
+      if (readers.data[i] == m->block) continue;
+      if (!tn__sched_is_under(readers.data[i], m->loop))
+        tn__sched_refuse(s, "compute_at of \"%s\": its reader \"%s\" is not under \"%s\"", m->block->name,
+                         readers.data[i]->name, m->loop->name);
+      add_consumer(m, readers.data[i], first);
+      first = false;
+    }
+  }
+  if (first) tn__sched_refuse(s, "compute_at of \"%s\": nothing under \"%s\" reads it", m->block->name, m->loop->name);
+}
+
+/* A new loop for one axis and its binding; what may lie outside of the tensor is guarded. */
+static const tn__expr *place_axis(move *m, const tn__block_axis *axis, int dim, const tn__expr **predicate,
+                                  tn__snode **loop) {
+  tn__schedule *s = m->s;
+  tn__ir *ir = s->ir;
+  const tn__expr *whole = axis->var->extent, *min = tn__index(ir, 0), *extent = whole;
+  int64_t size, full;
+  if (dim >= 0 && m->extent[dim] != NULL && tn__as_int(m->extent[dim], &size) && size >= 1 &&
+      !(tn__as_int(whole, &full) && size >= full)) {
+    min = m->min[dim];
+    extent = m->extent[dim];
+  }
+  const char *name = tn__arena_printf(s->arena, "%s.%s", m->block->name, axis->var->name);
+  *loop = tn__sched_new_loop(s, name, extent, TN__LOOP_SERIAL);
+  const tn__expr *binding = tn__add(ir, min, (*loop)->var->self);
+  if (extent != whole || !tn__is_int_value(min, 0)) {
+    *predicate = tn__and(ir, *predicate, tn__le(ir, tn__index(ir, 0), binding));
+    *predicate = tn__and(ir, *predicate, tn__lt(ir, binding, whole));
+  }
+  return binding;
+}
+
+static bool places_everywhere_disjoint(move *m) {
+  m->block->exact = false;
+  for (tn__snode *n = m->loop; n->var != NULL; n = n->parent)
+    if (!tn__sched_disjoint(m->s, n, m->block)) return false;
+  return true;
+}
+
+void tn__compute_at(tn__schedule *s, const char *block_name, const char *loop_name) {
+  move m = {.s = s};
+  m.block = tn__sched_block(s, "compute_at", block_name);
+  m.loop = tn__sched_loop(s, "compute_at", loop_name);
+  tn__snode *block = m.block;
+  if (tn__sched_is_under(block, m.loop))
+    tn__sched_refuse(s, "compute_at of \"%s\": it is under \"%s\" already", block_name, loop_name);
+  if (block->block.axis_count == 0)
+    tn__sched_refuse(s, "compute_at of \"%s\": an imperative block cannot move", block_name);
+  for (int i = 0; i < block->block.axis_count; i++)
+    if (block->block.axes[i].kind == TN__AXIS_SCAN)
+      tn__sched_refuse(s, "compute_at of \"%s\": a scan cannot move", block_name);
+  if (!tn__sched_identity_write(block, m.axis_of_dim))
+    tn__sched_refuse(s, "compute_at of \"%s\": it does not write its tensor axis by axis", block_name);
+  if (m.loop->kind == TN__LOOP_VECTORIZED)
+    tn__sched_refuse(s, "compute_at of \"%s\": loop \"%s\" is vectorised", block_name, loop_name);
+  find_need(&m);
+  check_producers_done(&m);
+
+  tn__sched_remove(block);
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count, tn__block_axis);
+  const tn__expr *predicate = tn__bool(s->ir, true);
+  tn__snode *outermost = NULL, *innermost = NULL;
+  for (int i = 0; i < block->block.axis_count; i++) {
+    int dim = -1;
+    tn__snode *loop;
+    for (int d = 0; d < block->block.writes[0].buffer->rank; d++)
+      if (m.axis_of_dim[d] == i) dim = d;
+    axes[i] = block->block.axes[i];
+    axes[i].binding = place_axis(&m, &block->block.axes[i], dim, &predicate, &loop);
+    if (innermost == NULL)
+      outermost = loop;
+    else
+      tn__sched_append(s, innermost, loop);
+    innermost = loop;
+  }
+  block->block.axes = axes;
+  block->block.predicate = predicate;
+  tn__sched_append(s, innermost, block);
+  tn__sched_insert(s, m.loop, m.at, outermost);
+  block->exact = places_everywhere_disjoint(&m);
+  const char *names[] = {block_name, loop_name};
+  tn__sched_record(s, "compute_at", names, 2, NULL, 0);
+}
+
+/* ---- reverse_compute_at -------------------------------------------------------------------------------------------
+ */
+
+typedef struct reverse_move {
+  tn__schedule *s;
+  tn__snode *block, *loop, *producer;
+  int dim_of_axis[3 * TN__MAX_RANK];       /* which dimension of the producer's tensor the axis indexes; -1: none */
+  const tn__expr *shift[3 * TN__MAX_RANK]; /* index = axis + shift */
+} reverse_move;
+
+/* The last block under the loop that writes something the moving block reads. */
+static void find_producer(reverse_move *m) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(m->s, m->loop, &blocks);
+  for (int i = 0; i < blocks.count; i++)
+    for (int r = 0; r < m->block->block.read_count; r++)
+      if (blocks.data[i] != m->block && tn__sched_writes(blocks.data[i], m->block->block.reads[r].buffer))
+        m->producer = blocks.data[i];
+  if (m->producer == NULL)
+    tn__sched_refuse(m->s, "reverse_compute_at of \"%s\": nothing under \"%s\" writes what it reads", m->block->name,
+                     m->loop->name);
+}
+
+/* Reads must be of single elements at axis + constant. */
+static bool match_region(reverse_move *m, const tn__region *region, bool first) {
+  tn__ir *ir = m->s->ir;
+  for (int d = 0; d < region->buffer->rank; d++) {
+    if (!tn__is_int_value(region->extent[d], 1)) return false;
+    int found = -1;
+    const tn__expr *shift = NULL;
+    for (int i = 0; i < m->block->block.axis_count && found < 0; i++) {
+      shift = tn__sub(ir, region->min[d], m->block->block.axes[i].var->self);
+      if (tn__is_int(shift) && !tn__is_int(m->block->block.axes[i].var->self)) found = i;
+    }
+    if (found < 0) {
+      if (!tn__is_int_value(region->buffer->shape[d], 1)) return false;
+      continue;
+    }
+    if (first && m->dim_of_axis[found] >= 0) return false; /* a diagonal */
+    if (!first && (m->dim_of_axis[found] != d || m->shift[found] != shift)) return false;
+    m->dim_of_axis[found] = d;
+    m->shift[found] = shift;
+  }
+  return true;
+}
+
+static void check_reverse(reverse_move *m) {
+  tn__schedule *s = m->s;
+  tn__snode *block = m->block;
+  const char *name = block->name;
+  if (block->block.axis_count == 0)
+    tn__sched_refuse(s, "reverse_compute_at of \"%s\": an imperative block cannot move", name);
+  for (int i = 0; i < block->block.axis_count; i++) {
+    m->dim_of_axis[i] = -1;
+    if (block->block.axes[i].kind != TN__AXIS_SPATIAL)
+      tn__sched_refuse(s, "reverse_compute_at of \"%s\": it reduces or scans", name);
+  }
+  for (const tn__snode *n = m->loop; n->var != NULL; n = n->parent) {
+    if (tn__sched_drives(n, m->producer, TN__AXIS_REDUCE) || tn__sched_drives(n, m->producer, TN__AXIS_SCAN))
+      tn__sched_refuse(s, "reverse_compute_at of \"%s\": \"%s\" is not complete inside of \"%s\"", name,
+                       m->producer->name, m->loop->name);
+    if (n->kind == TN__LOOP_VECTORIZED)
+      tn__sched_refuse(s, "reverse_compute_at of \"%s\": loop \"%s\" is vectorised", name, n->name);
+  }
+  bool first = true;
+  for (int r = 0; r < block->block.read_count; r++) {
+    const tn__region *region = &block->block.reads[r];
+    if (!tn__sched_writes(m->producer, region->buffer)) continue;
+    if (!match_region(m, region, first))
+      tn__sched_refuse(s, "reverse_compute_at of \"%s\": it does not read %s element by element", name,
+                       region->buffer->name);
+    first = false;
+  }
+}
+
+/* Everything else that the block reads must be complete: written in nests before the producer's, or under the loop over
+ * just the region that the producer covers there. */
+static void check_other_producers(reverse_move *m, const int *axis_of_dim) {
+  tn__schedule *s = m->s;
+  tn__snode *nest = root_nest(s, m->loop), *inner[TN__MAX_LOOPS], *other_inner[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, m->loop, m->producer, inner);
+  for (int r = 0; r < m->block->block.read_count; r++) {
+    const tn__region *region = &m->block->block.reads[r];
+    tn__snodes writers = {0};
+    tn__sched_writers(s, region->buffer, &writers);
+    for (int i = 0; i < writers.count; i++) {
+      tn__snode *writer = writers.data[i];
+      int dims[TN__MAX_RANK];
+      if (writer == m->producer || tn__sched_index(root_nest(s, writer)) < tn__sched_index(nest)) continue;
+      bool same = tn__sched_is_under(writer, m->loop) && tn__sched_identity_write(writer, dims) &&
+                  region->buffer->rank == m->producer->block.writes[0].buffer->rank && match_region(m, region, false);
+      if (same && !tn__sched_writes(m->producer, region->buffer)) {
+        const tn__expr *min[TN__MAX_RANK], *extent[TN__MAX_RANK], *min2[TN__MAX_RANK], *extent2[TN__MAX_RANK];
+        tn__sched_hull(s, m->producer, &m->producer->block.writes[0], inner, count, min, extent);
+        tn__sched_hull(s, writer, &writer->block.writes[0], other_inner,
+                       tn__sched_path(s, m->loop, writer, other_inner), min2, extent2);
+        for (int d = 0; d < region->buffer->rank; d++)
+          same &= extent[d] != NULL && min[d] == min2[d] && extent[d] == extent2[d] && axis_of_dim[d] >= 0;
+      }
+      if (!same)
+        tn__sched_refuse(s, "reverse_compute_at of \"%s\": it reads %s, which \"%s\" writes later or elsewhere",
+                         m->block->name, region->buffer->name, writer->name);
+    }
+  }
+}
+
+void tn__reverse_compute_at(tn__schedule *s, const char *block_name, const char *loop_name) {
+  reverse_move m = {.s = s};
+  m.block = tn__sched_block(s, "reverse_compute_at", block_name);
+  m.loop = tn__sched_loop(s, "reverse_compute_at", loop_name);
+  tn__snode *block = m.block;
+  tn__ir *ir = s->ir;
+  int axis_of_dim[TN__MAX_RANK];
+  if (tn__sched_is_under(block, m.loop))
+    tn__sched_refuse(s, "reverse_compute_at of \"%s\": it is under \"%s\" already", block_name, loop_name);
+  find_producer(&m);
+  if (!tn__sched_identity_write(m.producer, axis_of_dim))
+    tn__sched_refuse(s, "reverse_compute_at of \"%s\": \"%s\" does not write its tensor axis by axis", block_name,
+                     m.producer->name);
+  check_reverse(&m);
+  check_other_producers(&m, axis_of_dim);
+
+  tn__snode *path[TN__MAX_LOOPS], *reducing[TN__MAX_LOOPS], *outermost, *innermost;
+  const tn__var *vars[TN__MAX_LOOPS];
+  const tn__expr *values[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, m.loop, m.producer, path), reduce_count = 0;
+  bool vectorized = false, extra = false;
+  for (int i = 0; i < count; i++) {
+    if (!tn__sched_drives(path[i], m.producer, TN__AXIS_SPATIAL))
+      reducing[reduce_count++] = path[i];
+    else
+      vectorized |= path[i]->kind == TN__LOOP_VECTORIZED;
+  }
+  for (int i = 0; i < block->block.axis_count; i++)
+    extra |= m.dim_of_axis[i] < 0 && !tn__is_int_value(block->block.axes[i].var->extent, 1);
+  if (vectorized && extra)
+    tn__sched_refuse(s, "reverse_compute_at of \"%s\": it has axes that \"%s\" lacks, inside of a vectorised loop",
+                     block_name, m.producer->name);
+  int cloned = tn__sched_clone_spatial(s, m.producer, block->name, path, count, vars, values, &outermost, &innermost);
+  const tn__expr *predicate = tn__sched_conjuncts_without(ir, m.producer->block.predicate, reducing, reduce_count);
+  predicate = tn__substitute(ir, predicate, vars, values, cloned);
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count, tn__block_axis);
+  for (int i = 0; i < block->block.axis_count; i++) {
+    axes[i] = block->block.axes[i];
+    const tn__expr *extent = axes[i].var->extent;
+    int d = m.dim_of_axis[i];
+    if (d < 0) {
+      tn__snode *loop = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.%s", block->name, axes[i].var->name),
+                                           extent, TN__LOOP_SERIAL);
+      if (innermost == NULL)
+        outermost = loop;
+      else
+        tn__sched_append(s, innermost, loop);
+      innermost = loop;
+      axes[i].binding = loop->var->self;
+      continue;
+    }
+    const tn__expr *binding = axis_of_dim[d] < 0 ? tn__index(ir, 0) : m.producer->block.axes[axis_of_dim[d]].binding;
+    binding = tn__sub(ir, tn__substitute(ir, binding, vars, values, cloned), m.shift[i]);
+    axes[i].binding = binding;
+    const tn__expr *written = m.producer->block.writes[0].buffer->shape[d];
+    if (tn__is_int_value(m.shift[i], 0) && extent == written) continue; /* the producer's predicate covers it */
+    predicate = tn__and(ir, predicate, tn__le(ir, tn__index(ir, 0), binding));
+    predicate = tn__and(ir, predicate, tn__lt(ir, binding, extent));
+  }
+  tn__sched_remove(block);
+  block->block.axes = axes;
+  block->block.predicate = predicate;
+  block->exact = m.producer->exact;
+  if (innermost == NULL)
+    outermost = block;
+  else
+    tn__sched_append(s, innermost, block);
+  tn__sched_append(s, m.loop, outermost);
+  const char *names[] = {block_name, loop_name};
+  tn__sched_record(s, "reverse_compute_at", names, 2, NULL, 0);
+}

@@ -1,0 +1,223 @@
+/* Primitives on reductions: decompose_reduction and rfactor. */
+#include "schedule/internal.h"
+
+static int spatial_axes(tn__schedule *s, const tn__snode *block, const tn__block_axis **out, int extra) {
+  int count = 0;
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count + extra, tn__block_axis);
+  for (int i = 0; i < block->block.axis_count; i++)
+    if (block->block.axes[i].kind != TN__AXIS_REDUCE) axes[count++] = block->block.axes[i];
+  *out = axes;
+  return count;
+}
+
+/* A block with the spatial axes of `from` under copies of its spatial loops among `path`. Returns the block; *outermost
+ * is what is to be inserted. `extra` leaves room for that many more axes. */
+static tn__snode *derive_block(tn__schedule *s, const tn__snode *from, const char *name, tn__snode *const *path,
+                               int count, int extra, tn__snode **outermost) {
+  tn__snode *other[TN__MAX_LOOPS], *innermost;
+  const tn__var *vars[TN__MAX_LOOPS];
+  const tn__expr *values[TN__MAX_LOOPS];
+  int other_count = 0;
+  for (int i = 0; i < count; i++)
+    if (!tn__sched_drives(path[i], from, TN__AXIS_SPATIAL)) other[other_count++] = path[i];
+  tn__block block = {.name = tn__sched_fresh_name(s, true, name)};
+  block.axis_count = spatial_axes(s, from, &block.axes, extra);
+  block.predicate = tn__sched_conjuncts_without(s->ir, from->block.predicate, other, other_count);
+  tn__snode *node = tn__sched_new_block(s, &block);
+  int cloned = tn__sched_clone_spatial(s, from, block.name, path, count, vars, values, outermost, &innermost);
+  tn__sched_substitute(s, node, vars, values, cloned);
+  node->exact = from->exact;
+  if (innermost == NULL)
+    *outermost = node;
+  else
+    tn__sched_append(s, innermost, node);
+  return node;
+}
+
+static void split_off_init(tn__schedule *s, tn__snode *block, tn__snode *loop) {
+  tn__snode *path[TN__MAX_LOOPS], *outermost;
+  int count = tn__sched_path(s, loop->parent, block, path);
+  tn__snode *init =
+      derive_block(s, block, tn__arena_printf(s->arena, "%s.init", block->name), path, count, 0, &outermost);
+  tn__sched_set_body(s, init, NULL, block->block.init);
+  tn__sched_set_body(s, block, NULL, block->block.body);
+  tn__sched_insert(s, loop->parent, tn__sched_index(loop), outermost);
+}
+
+void tn__decompose_reduction(tn__schedule *s, const char *block_name, const char *loop_name) {
+  tn__snode *block = tn__sched_block(s, "decompose_reduction", block_name);
+  tn__snode *loop = tn__sched_loop(s, "decompose_reduction", loop_name);
+  if (block->block.init == NULL)
+    tn__sched_refuse(s, "decompose_reduction of \"%s\": it has no initialisation", block_name);
+  if (!tn__sched_is_under(block, loop))
+    tn__sched_refuse(s, "decompose_reduction of \"%s\": it is not under \"%s\"", block_name, loop_name);
+  for (const tn__snode *n = loop->parent; n->var != NULL; n = n->parent)
+    if (tn__sched_drives(n, block, TN__AXIS_REDUCE))
+      tn__sched_refuse(s, "decompose_reduction of \"%s\": it reduces over \"%s\", which is around \"%s\"", block_name,
+                       n->name, loop_name);
+  split_off_init(s, block, loop);
+  const char *names[] = {block_name, loop_name};
+  tn__sched_record(s, "decompose_reduction", names, 2, NULL, 0);
+}
+
+/* ---- rfactor ----------------------------------------------------------------------------------------------------- */
+
+typedef struct factoring {
+  tn__schedule *s;
+  tn__snode *block, *loop, *top;  /* top: the outermost loop of the reduction */
+  tn__snode *path[TN__MAX_LOOPS]; /* from top to the block */
+  int path_count;
+  const tn__expr *lane; /* the new axis */
+} factoring;
+
+static void check_rfactor(factoring *f, const char *name) {
+  tn__schedule *s = f->s;
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, f->loop, &blocks);
+  if (blocks.count != 1) tn__sched_refuse(s, "rfactor of \"%s\": the loop holds more than one block", name);
+  f->block = blocks.data[0];
+  if (!tn__sched_drives(f->loop, f->block, TN__AXIS_REDUCE))
+    tn__sched_refuse(s, "rfactor of \"%s\": block \"%s\" does not reduce over the loop", name, f->block->name);
+  if (f->block->combiner == NULL || f->block->block.init == NULL)
+    tn__sched_refuse(s, "rfactor of \"%s\": the initialisation of \"%s\" has been split off already", name,
+                     f->block->name);
+  if (!f->block->combiner->reorderable)
+    tn__sched_refuse(s, "rfactor of \"%s\": the combiner of \"%s\" must be applied in order", name, f->block->name);
+  if (f->loop->kind != TN__LOOP_SERIAL) tn__sched_refuse(s, "rfactor of \"%s\": the loop is not serial any more", name);
+  for (tn__snode *n = f->loop; n->var != NULL; n = n->parent)
+    if (tn__sched_drives(n, f->block, TN__AXIS_REDUCE)) f->top = n;
+  blocks.count = 0;
+  tn__sched_blocks(s, f->top, &blocks);
+  if (blocks.count != 1)
+    tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" holds more than one block", name, f->top->name);
+  f->path_count = tn__sched_path(s, f->top->parent, f->block, f->path);
+  for (int i = 0; i < f->path_count; i++)
+    if (f->path[i]->kind != TN__LOOP_SERIAL)
+      tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" is not serial any more", name, f->path[i]->name);
+  int dims[TN__MAX_RANK];
+  if (!tn__sched_identity_write(f->block, dims) || f->block->block.writes[0].buffer->rank == TN__MAX_RANK)
+    tn__sched_refuse(s, "rfactor of \"%s\": \"%s\" does not write its tensor axis by axis", name, f->block->name);
+}
+
+static void add_lane(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
+  const factoring *f = user;
+  int rank = f->block->block.writes[0].buffer->rank;
+  for (int d = 0; d < rank; d++) out[d] = indices[d];
+  out[rank] = f->lane;
+}
+
+static const tn__buffer *lane_buffer(factoring *f, const tn__buffer *buffer) {
+  const tn__expr *shape[TN__MAX_RANK];
+  for (int d = 0; d < buffer->rank; d++) shape[d] = buffer->shape[d];
+  shape[buffer->rank] = f->loop->var->extent;
+  return tn__sched_add_buffer(f->s, tn__arena_printf(f->s->arena, "%s.rf", buffer->name), buffer->dtype,
+                              TN__SCOPE_WORKSPACE, buffer->rank + 1, shape);
+}
+
+/* The statement that combines lane `lane` of the partial results into the block's own tensors. */
+static const tn__stmt *combine(factoring *f, const tn__buffer *const *tensors, const tn__expr *const *indices,
+                               const tn__buffer *const *partial, const tn__expr *lane) {
+  tn__ir *ir = f->s->ir;
+  const tn__te_combiner *c = f->block->combiner;
+  const tn__var *vars[8], *lets[4];
+  const tn__expr *values[8], *results[4], *with_lane[TN__MAX_RANK];
+  const tn__stmt *stores[4];
+  for (int d = 0; d < tensors[0]->rank; d++) with_lane[d] = indices[d];
+  with_lane[tensors[0]->rank] = lane;
+  for (int t = 0; t < c->count; t++) {
+    vars[t] = c->lhs[t];
+    values[t] = tn__load(ir, tensors[t], indices);
+    vars[c->count + t] = c->rhs[t];
+    values[c->count + t] = tn__load(ir, partial[t], with_lane);
+  }
+  for (int t = 0; t < c->count; t++) {
+    results[t] = tn__substitute(ir, c->result[t], vars, values, 2 * c->count);
+    lets[t] = tn__var_create(ir, "combined", results[t]->dtype, NULL, NULL);
+    stores[t] = tn__store(ir, tensors[t], indices, c->count == 1 ? results[t] : lets[t]->self);
+  }
+  const tn__stmt *body = tn__seq(ir, stores, c->count);
+  for (int t = c->count - 1; t >= 0 && c->count > 1; t--) body = tn__let(ir, lets[t], results[t], body);
+  return body;
+}
+
+/* Turns the reducing block into one that reduces per value of the loop. */
+static void make_partial(factoring *f, const tn__buffer *const *tensors, const tn__buffer *const *partial,
+                         int tensor_count) {
+  tn__schedule *s = f->s;
+  tn__ir *ir = s->ir;
+  tn__block *b = &f->block->block;
+  const tn__block_axis *kept;
+  int count = spatial_axes(s, f->block, &kept, f->path_count + 1);
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, count + f->path_count + 1, tn__block_axis);
+  const tn__var *loops[TN__MAX_LOOPS], *old_axes[3 * TN__MAX_RANK];
+  const tn__expr *in_axes[TN__MAX_LOOPS], *old_values[3 * TN__MAX_RANK];
+  int loop_count = 0, old_count = 0;
+  for (int i = 0; i < count; i++) axes[i] = kept[i];
+  for (int i = 0; i < f->path_count; i++) {
+    tn__snode *loop = f->path[i];
+    if (!tn__sched_drives(loop, f->block, TN__AXIS_REDUCE)) continue;
+    const tn__var *axis =
+        tn__var_create(ir, loop == f->loop ? "lane" : "step", TN_I64, tn__index(ir, 0), loop->var->extent);
+    if (loop == f->loop) f->lane = axis->self;
+    axes[count++] = (tn__block_axis){
+        .var = axis, .kind = loop == f->loop ? TN__AXIS_SPATIAL : TN__AXIS_REDUCE, .binding = loop->var->self};
+    loops[loop_count] = loop->var;
+    in_axes[loop_count++] = axis->self;
+  }
+  for (int i = 0; i < b->axis_count; i++) {
+    if (b->axes[i].kind != TN__AXIS_REDUCE) continue;
+    old_axes[old_count] = b->axes[i].var;
+    old_values[old_count++] = tn__substitute(ir, b->axes[i].binding, loops, in_axes, loop_count);
+  }
+  const tn__stmt *init = b->init, *body = tn__stmt_substitute(ir, b->body, old_axes, old_values, old_count);
+  for (int t = 0; t < tensor_count; t++) {
+    init = tn__stmt_replace_buffer(ir, init, tensors[t], partial[t], add_lane, f);
+    body = tn__stmt_replace_buffer(ir, body, tensors[t], partial[t], add_lane, f);
+  }
+  b->axes = axes;
+  b->axis_count = count;
+  b->name = f->block->name = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", f->block->name));
+  tn__sched_set_body(s, f->block, init, body);
+}
+
+void tn__rfactor(tn__schedule *s, const char *name) {
+  factoring f = {.s = s, .loop = tn__sched_loop(s, "rfactor", name)};
+  tn__ir *ir = s->ir;
+  check_rfactor(&f, name);
+  tn__snode *block = f.block, *outermost;
+  const char *block_name = block->name;
+  int tensor_count = block->block.write_count;
+  const tn__buffer *tensors[4], *partial[4];
+  for (int t = 0; t < tensor_count; t++) {
+    /* In the combiner's order, which is the order of the stores in the initialisation. */
+    tensors[t] = block->block.writes[t].buffer;
+    partial[t] = lane_buffer(&f, tensors[t]);
+  }
+  const tn__expr *const *indices = block->block.writes[0].min;
+  const tn__stmt *init = block->block.init;
+  const char *lane_name = tn__arena_printf(s->arena, "%s.lane", block_name);
+  tn__snode *final =
+      derive_block(s, block, tn__arena_printf(s->arena, "%s.combine", block_name), f.path, f.path_count, 1, &outermost);
+  make_partial(&f, tensors, partial, tensor_count);
+  split_off_init(s, block, f.top);
+
+  tn__snode *lanes = tn__sched_new_loop(s, lane_name, f.loop->var->extent, TN__LOOP_SERIAL);
+  const tn__var *lane = tn__var_create(ir, "lane", TN_I64, tn__index(ir, 0), f.loop->var->extent);
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, final->block.axis_count + 1, tn__block_axis);
+  for (int i = 0; i < final->block.axis_count; i++) axes[i] = final->block.axes[i];
+  axes[final->block.axis_count++] = (tn__block_axis){.var = lane, .kind = TN__AXIS_REDUCE, .binding = lanes->var->self};
+  final->block.axes = axes;
+  final->block.name = final->name = block_name;
+  final->combiner = block->combiner;
+  tn__sched_set_body(s, final, init, combine(&f, tensors, indices, partial, lane->self));
+  tn__snode *holder = final->parent;
+  if (holder == NULL) {
+    outermost = lanes;
+  } else {
+    tn__sched_detach(final);
+    tn__sched_append(s, holder, lanes);
+  }
+  tn__sched_append(s, lanes, final);
+  tn__sched_insert(s, f.top->parent, tn__sched_index(f.top) + 1, outermost);
+  tn__sched_record(s, "rfactor", &name, 1, NULL, 0);
+}

@@ -1,0 +1,43 @@
+#include "schedule/internal.h"
+
+/* Bounds of one dimension; *extent is NULL when they are not known. */
+static void hull_of(tn__schedule *s, const tn__expr *first, const tn__expr *size, const tn__var *const *vars, int count,
+                    const tn__expr **min, const tn__expr **extent) {
+  tn__ir *ir = s->ir;
+  const tn__expr *last = tn__add_i(ir, tn__add(ir, first, size), -1), *low, *unused, *high;
+  *min = first;
+  *extent = NULL;
+  if (!tn__bounds_over(ir, first, vars, count, &low, &unused) ||
+      !tn__bounds_over(ir, last, vars, count, &unused, &high))
+    return;
+  *min = low;
+  *extent = tn__add_i(ir, tn__sub(ir, high, low), 1);
+}
+
+void tn__sched_hull(tn__schedule *s, const tn__snode *block, const tn__region *region, tn__snode *const *inner,
+                    int count, const tn__expr **min, const tn__expr **extent) {
+  const tn__var *vars[TN__MAX_LOOPS];
+  for (int i = 0; i < count; i++) vars[i] = inner[i]->var;
+  for (int d = 0; d < region->buffer->rank; d++) {
+    const tn__expr *first = tn__sched_substitute_axes(s->ir, &block->block, region->min[d]);
+    const tn__expr *size = tn__sched_substitute_axes(s->ir, &block->block, region->extent[d]);
+    hull_of(s, first, size, vars, count, &min[d], &extent[d]);
+  }
+}
+
+void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__expr **extent,
+                          const tn__expr *const *other_min, const tn__expr *const *other_extent) {
+  for (int d = 0; d < rank; d++) {
+    if (extent[d] == NULL) continue;
+    int64_t offset, a, b;
+    if (min[d] == other_min[d] && extent[d] == other_extent[d]) continue;
+    if (other_extent[d] == NULL || !tn__as_int(tn__sub(ir, other_min[d], min[d]), &offset) ||
+        !tn__as_int(extent[d], &a) || !tn__as_int(other_extent[d], &b)) {
+      extent[d] = NULL;
+      continue;
+    }
+    int64_t begin = offset < 0 ? offset : 0, end = offset + b > a ? offset + b : a;
+    min[d] = tn__add_i(ir, min[d], begin);
+    extent[d] = tn__index(ir, end - begin);
+  }
+}

@@ -1,0 +1,68 @@
+#include "schedule/schedule.h"
+
+#include <string.h>
+
+#include "schedule/internal.h"
+
+static void import_stmt(tn__schedule *s, tn__snode *parent, const tn__stmt *stmt) {
+  switch (stmt->kind) {
+    case TN__STMT_ALLOC:
+      tn__vec_push(s->arena, &s->buffers, stmt->as.alloc.buffer);
+      import_stmt(s, parent, stmt->as.alloc.body);
+      return;
+    case TN__STMT_SEQ:
+      for (int i = 0; i < stmt->as.seq.count; i++) import_stmt(s, parent, stmt->as.seq.items[i]);
+      return;
+    case TN__STMT_FOR: {
+      tn__snode *loop = TN__NEW(s->arena, tn__snode);
+      loop->name = stmt->as.loop.var->name;
+      loop->var = stmt->as.loop.var;
+      loop->kind = stmt->as.loop.kind;
+      tn__sched_append(s, parent, loop);
+      import_stmt(s, loop, stmt->as.loop.body);
+      return;
+    }
+    case TN__STMT_BLOCK: {
+      const tn__block *block = stmt->as.block;
+      for (int i = 0; i < block->axis_count; i++) s->scans |= block->axes[i].kind == TN__AXIS_SCAN;
+      tn__snode *node = tn__sched_new_block(s, block);
+      const tn__te_stage *stage = tn__te_stage_of(s->te, block->writes[0].buffer);
+      if (block->init != NULL && stage != NULL) node->combiner = stage->combiner;
+      tn__sched_append(s, parent, node);
+      return;
+    }
+    default: tn__throwf(s->arena->escape, TN_INTERNAL, "schedule: a lowered declaration has an unexpected statement");
+  }
+}
+
+tn__schedule *tn__schedule_of(const tn__te *te, const tn__target *target) {
+  tn__ir *ir = tn__te_ir(te);
+  tn__schedule *s = TN__NEW(tn__ir_arena(ir), tn__schedule);
+  s->te = te;
+  s->target = target;
+  s->ir = ir;
+  s->arena = tn__ir_arena(ir);
+  s->root = TN__NEW(s->arena, tn__snode);
+  s->root->name = "";
+  import_stmt(s, s->root, tn__te_lower(te)->body);
+  return s;
+}
+
+const tn__func *tn__schedule_func(const tn__schedule *s) {
+  /* The function is a view of the schedule that is made on demand. */
+  union {
+    const tn__schedule *in;
+    tn__schedule *out;
+  } cast = {.in = s};
+  if (s->func == NULL) cast.out->func = tn__sched_finish(cast.out);
+  return s->func;
+}
+
+const tn__te *tn__schedule_te(const tn__schedule *s) { return s->te; }
+
+int tn__loops_of(const tn__schedule *s, const char *block, const char **names, int capacity) {
+  tn__snode *path[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, tn__sched_block(s, "loops_of", block), path);
+  for (int i = 0; i < count && i < capacity; i++) names[i] = path[i]->name;
+  return count;
+}

@@ -1,0 +1,296 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "schedule/internal.h"
+
+void tn__sched_refuse(const tn__schedule *s, const char *format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  tn__throwf(s->arena->escape, TN_INVALID_ARGUMENT, "schedule of %s: %s", tn__te_name(s->te), text);
+}
+
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
+
+static tn__snode *find_below(tn__snode *node, const char *name, bool is_block) {
+  if (node->is_block == is_block && node->parent != NULL && strcmp(node->name, name) == 0) return node;
+  for (int i = 0; i < node->children.count; i++) {
+    tn__snode *found = find_below(node->children.data[i], name, is_block);
+    if (found != NULL) return found;
+  }
+  return NULL;
+}
+
+tn__snode *tn__sched_find(const tn__schedule *s, const char *name, bool is_block) {
+  return find_below(s->root, name, is_block);
+}
+
+tn__snode *tn__sched_loop(const tn__schedule *s, const char *step, const char *name) {
+  tn__snode *node = tn__sched_find(s, name, false);
+  if (node == NULL) tn__sched_refuse(s, "%s: there is no loop \"%s\"", step, name);
+  return node;
+}
+
+tn__snode *tn__sched_block(const tn__schedule *s, const char *step, const char *name) {
+  tn__snode *node = tn__sched_find(s, name, true);
+  if (node == NULL) tn__sched_refuse(s, "%s: there is no block \"%s\"", step, name);
+  return node;
+}
+
+const char *tn__sched_fresh_name(const tn__schedule *s, bool is_block, const char *name) {
+  const char *result = name;
+  for (int i = 2; tn__sched_find(s, result, is_block) != NULL; i++)
+    result = tn__arena_printf(s->arena, "%s%d", name, i);
+  return result;
+}
+
+bool tn__sched_is_under(const tn__snode *node, const tn__snode *ancestor) {
+  for (; node != NULL; node = node->parent)
+    if (node == ancestor) return true;
+  return false;
+}
+
+int tn__sched_path(const tn__schedule *s, const tn__snode *top, const tn__snode *node, tn__snode **out) {
+  int count = 0;
+  for (tn__snode *n = node->parent; n != NULL && n != top && n->var != NULL; n = n->parent) {
+    if (count == TN__MAX_LOOPS)
+      tn__sched_refuse(s, "more than %d loops around block \"%s\"", TN__MAX_LOOPS, node->name);
+    out[count++] = n;
+  }
+  for (int i = 0; i < count / 2; i++) {
+    tn__snode *n = out[i];
+    out[i] = out[count - 1 - i];
+    out[count - 1 - i] = n;
+  }
+  return count;
+}
+
+void tn__sched_each_block(tn__snode *node, void (*fn)(tn__snode *block, void *user), void *user) {
+  if (node->is_block) fn(node, user);
+  for (int i = 0; i < node->children.count; i++) tn__sched_each_block(node->children.data[i], fn, user);
+}
+
+void tn__sched_blocks(tn__schedule *s, tn__snode *node, tn__snodes *out) {
+  if (node->is_block) tn__vec_push(s->arena, out, node);
+  for (int i = 0; i < node->children.count; i++) tn__sched_blocks(s, node->children.data[i], out);
+}
+
+bool tn__sched_writes(const tn__snode *block, const tn__buffer *buffer) {
+  for (int i = 0; i < block->block.write_count; i++)
+    if (block->block.writes[i].buffer == buffer) return true;
+  return false;
+}
+
+bool tn__sched_reads(const tn__snode *block, const tn__buffer *buffer) {
+  for (int i = 0; i < block->block.read_count; i++)
+    if (block->block.reads[i].buffer == buffer) return true;
+  return false;
+}
+
+static void filter(tn__schedule *s, const tn__buffer *buffer, bool (*accept)(const tn__snode *, const tn__buffer *),
+                   tn__snodes *out) {
+  tn__snodes all = {0};
+  tn__sched_blocks(s, s->root, &all);
+  for (int i = 0; i < all.count; i++)
+    if (accept(all.data[i], buffer)) tn__vec_push(s->arena, out, all.data[i]);
+}
+
+void tn__sched_writers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out) {
+  filter(s, buffer, tn__sched_writes, out);
+}
+
+void tn__sched_readers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out) {
+  filter(s, buffer, tn__sched_reads, out);
+}
+
+bool tn__sched_is_output(const tn__schedule *s, const tn__buffer *buffer) {
+  for (int i = 0; i < tn__te_output_count(s->te); i++)
+    if (tn__te_output_at(s->te, i) == buffer) return true;
+  return false;
+}
+
+bool tn__sched_is_param(const tn__schedule *s, const tn__buffer *buffer) {
+  for (int i = 0; i < tn__te_input_count(s->te); i++)
+    if (tn__te_input_at(s->te, i) == buffer) return true;
+  return tn__sched_is_output(s, buffer);
+}
+
+/* ---- changing ---------------------------------------------------------------------------------------------------- */
+
+tn__snode *tn__sched_new_loop(tn__schedule *s, const char *name, const tn__expr *extent, tn__loop_kind kind) {
+  tn__snode *loop = TN__NEW(s->arena, tn__snode);
+  loop->name = tn__sched_fresh_name(s, false, name);
+  loop->var = tn__var_create(s->ir, loop->name, TN_I64, tn__index(s->ir, 0), extent);
+  loop->kind = kind;
+  return loop;
+}
+
+tn__snode *tn__sched_new_block(tn__schedule *s, const tn__block *block) {
+  tn__snode *node = TN__NEW(s->arena, tn__snode);
+  node->is_block = true;
+  node->exact = true;
+  node->name = block->name;
+  node->block = *block;
+  return node;
+}
+
+void tn__sched_insert(tn__schedule *s, tn__snode *parent, int at, tn__snode *child) {
+  tn__vec_push(s->arena, &parent->children, child);
+  memmove(&parent->children.data[at + 1], &parent->children.data[at],
+          (size_t)(parent->children.count - 1 - at) * sizeof(tn__snode *));
+  parent->children.data[at] = child;
+  child->parent = parent;
+}
+
+void tn__sched_append(tn__schedule *s, tn__snode *parent, tn__snode *child) {
+  tn__sched_insert(s, parent, parent->children.count, child);
+}
+
+int tn__sched_index(const tn__snode *child) {
+  int at = 0;
+  while (child->parent->children.data[at] != child) at++;
+  return at;
+}
+
+void tn__sched_detach(tn__snode *node) {
+  tn__snode *parent = node->parent;
+  int at = tn__sched_index(node);
+  parent->children.count--;
+  memmove(&parent->children.data[at], &parent->children.data[at + 1],
+          (size_t)(parent->children.count - at) * sizeof(tn__snode *));
+  node->parent = NULL;
+}
+
+void tn__sched_remove(tn__snode *leaf) {
+  while (true) {
+    tn__snode *parent = leaf->parent;
+    tn__sched_detach(leaf);
+    if (parent->var == NULL || parent->children.count > 0) return;
+    leaf = parent;
+  }
+}
+
+void tn__sched_substitute(tn__schedule *s, tn__snode *node, const tn__var *const *vars, const tn__expr *const *values,
+                          int count) {
+  if (node->is_block) {
+    tn__block_axis *axes = TN__NEW_ARRAY(s->arena, node->block.axis_count, tn__block_axis);
+    for (int i = 0; i < node->block.axis_count; i++) {
+      axes[i] = node->block.axes[i];
+      axes[i].binding = tn__substitute(s->ir, axes[i].binding, vars, values, count);
+    }
+    node->block.axes = axes;
+    node->block.predicate = tn__substitute(s->ir, node->block.predicate, vars, values, count);
+  }
+  for (int i = 0; i < node->children.count; i++) tn__sched_substitute(s, node->children.data[i], vars, values, count);
+}
+
+void tn__sched_set_body(tn__schedule *s, tn__snode *block, const tn__stmt *init, const tn__stmt *body) {
+  block->block.init = init;
+  block->block.body = body;
+  tn__te_block_regions(s->ir, &block->block);
+}
+
+const tn__buffer *tn__sched_add_buffer(tn__schedule *s, const char *name, tn_dtype dtype, tn__scope scope, int rank,
+                                       const tn__expr *const *shape) {
+  const tn__buffer *buffer = tn__buffer_create(s->ir, name, dtype, scope, rank, shape);
+  tn__vec_push(s->arena, &s->buffers, buffer);
+  return buffer;
+}
+
+void tn__sched_redirect(tn__schedule *s, tn__snode *block, const tn__buffer *from, const tn__buffer *to) {
+  const tn__stmt *init = block->block.init;
+  if (init != NULL) init = tn__stmt_replace_buffer(s->ir, init, from, to, NULL, NULL);
+  tn__sched_set_body(s, block, init, tn__stmt_replace_buffer(s->ir, block->block.body, from, to, NULL, NULL));
+}
+
+/* ---- asking about blocks ------------------------------------------------------------------------------------------
+ */
+
+bool tn__sched_drives(const tn__snode *loop, const tn__snode *block, tn__axis_kind kind) {
+  for (int i = 0; i < block->block.axis_count; i++)
+    if (block->block.axes[i].kind == kind && tn__expr_uses_var(block->block.axes[i].binding, loop->var)) return true;
+  return false;
+}
+
+bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode *block) {
+  if (tn__is_int_value(loop->var->extent, 1)) return true;
+  if (block->exact) return tn__sched_drives(loop, block, TN__AXIS_SPATIAL);
+  tn__snode *inner[TN__MAX_LOOPS];
+  const tn__var *vars[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, loop, block, inner);
+  for (int i = 0; i < count; i++) vars[i] = inner[i]->var;
+  for (int i = 0; i < block->block.axis_count; i++) {
+    if (block->block.axes[i].kind != TN__AXIS_SPATIAL) continue;
+    const tn__expr *coefficient, *rest, *min, *max;
+    int64_t step, width;
+    if (!tn__affine_in(s->ir, block->block.axes[i].binding, &loop->var, 1, &coefficient, &rest)) continue;
+    if (!tn__as_int(coefficient, &step) || !tn__bounds_over(s->ir, rest, vars, count, &min, &max)) continue;
+    if (tn__as_int(tn__sub(s->ir, max, min), &width) && width < (step < 0 ? -step : step)) return true;
+  }
+  return false;
+}
+
+bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim) {
+  if (block->block.write_count == 0) return false;
+  for (int w = 0; w < block->block.write_count; w++) {
+    const tn__region *write = &block->block.writes[w];
+    for (int d = 0; d < write->buffer->rank; d++) {
+      int axis = -1;
+      for (int i = 0; i < block->block.axis_count; i++)
+        if (block->block.axes[i].kind != TN__AXIS_REDUCE && block->block.axes[i].var->self == write->min[d]) axis = i;
+      if (axis < 0 || !tn__is_int_value(write->extent[d], 1)) {
+        /* An axis of one position has become a constant. */
+        if (!tn__is_int_value(write->buffer->shape[d], 1)) return false;
+        axis = -1;
+      }
+      if (w == 0) axis_of_dim[d] = axis;
+      if (w > 0 && axis_of_dim[d] != axis) return false;
+    }
+  }
+  return true;
+}
+
+const tn__expr *tn__sched_conjuncts_without(tn__ir *ir, const tn__expr *predicate, tn__snode *const *loops, int count) {
+  if (predicate->kind == TN__EXPR_AND)
+    return tn__and(ir, tn__sched_conjuncts_without(ir, predicate->args[0], loops, count),
+                   tn__sched_conjuncts_without(ir, predicate->args[1], loops, count));
+  for (int i = 0; i < count; i++)
+    if (tn__expr_uses_var(predicate, loops[i]->var)) return tn__bool(ir, true);
+  return predicate;
+}
+
+const tn__expr *tn__sched_substitute_axes(tn__ir *ir, const tn__block *block, const tn__expr *e) {
+  const tn__var *vars[3 * TN__MAX_RANK];
+  const tn__expr *values[3 * TN__MAX_RANK];
+  for (int i = 0; i < block->axis_count; i++) {
+    vars[i] = block->axes[i].var;
+    values[i] = block->axes[i].binding;
+  }
+  return tn__substitute(ir, e, vars, values, block->axis_count);
+}
+
+int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char *new_block, tn__snode *const *path,
+                            int count, const tn__var **vars, const tn__expr **values, tn__snode **outermost,
+                            tn__snode **innermost) {
+  int cloned = 0;
+  size_t prefix = strlen(block->name);
+  *outermost = *innermost = NULL;
+  for (int i = 0; i < count; i++) {
+    if (!tn__sched_drives(path[i], block, TN__AXIS_SPATIAL)) continue;
+    const char *old = path[i]->name;
+    bool own = strncmp(old, block->name, prefix) == 0 && old[prefix] == '.';
+    const char *name = tn__arena_printf(s->arena, "%s.%s", new_block, own ? old + prefix + 1 : old);
+    tn__snode *loop = tn__sched_new_loop(s, name, path[i]->var->extent, path[i]->kind);
+    vars[cloned] = path[i]->var;
+    values[cloned++] = loop->var->self;
+    if (*innermost == NULL)
+      *outermost = loop;
+    else
+      tn__sched_append(s, *innermost, loop);
+    *innermost = loop;
+  }
+  return cloned;
+}
