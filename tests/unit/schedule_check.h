@@ -1,0 +1,248 @@
+/* Small declarations and a comparison with the interpreter, shared by the tests of schedules. Values are small whole numbers, so that
+ * sums are exact in any order and results must be equal. */
+#ifndef TENON_TESTS_UNIT_SCHEDULE_CHECK_H
+#define TENON_TESTS_UNIT_SCHEDULE_CHECK_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "ir/passes.h"
+#include "schedule/schedule.h"
+#include "te/te.h"
+#include "unit/check.h"
+
+#define OPEN_DIM 5 /* the value that symbolic dimensions get */
+
+static inline const tn__expr *at(tn__ir *ir, const tn__buffer *b, int rank, const tn__expr *i, const tn__expr *j,
+                                 const tn__expr *k) {
+  const tn__expr *indices[] = {i, j, k};
+  assert_int_equal(b->rank, rank);
+  return tn__load(ir, b, indices);
+}
+
+static inline tn__te_axes axes_of(tn__te *te, const char *prefix, int count, const int64_t *extents) {
+  const tn__expr *list[4];
+  for (int i = 0; i < count; i++) list[i] = tn__index(tn__te_ir(te), extents[i]);
+  return tn__te_axes_create(te, prefix, count, list);
+}
+
+static inline const tn__buffer *input(tn__te *te, const char *name, int rank, int64_t a, int64_t b, int64_t c) {
+  tn__ir *ir = tn__te_ir(te);
+  const tn__expr *shape[] = {tn__index(ir, a), tn__index(ir, b), tn__index(ir, c)};
+  return tn__te_input(te, name, TN_F32, rank, shape);
+}
+
+/* D = relu(A * B) + bias; rows open when `rows` is NULL. */
+static inline tn__te *product_of(tn__ir *ir, int64_t m, int64_t n_columns, int64_t depth) {
+  tn__te *te = tn__te_create(ir, "product");
+  const tn__expr *rows = m > 0 ? tn__index(ir, m) : tn__te_dim(te, "M", 1)->self;
+  const tn__expr *n = tn__index(ir, n_columns), *k = tn__index(ir, depth);
+  const tn__buffer *a = tn__te_input(te, "A", TN_F32, 2, (const tn__expr *[]){rows, k});
+  const tn__buffer *b = tn__te_input(te, "B", TN_F32, 2, (const tn__expr *[]){k, n});
+  const tn__buffer *bias = tn__te_input(te, "bias", TN_F32, 1, &n);
+  tn__te_axes x = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){rows, n}), r = tn__te_axes_create(te, "k", 1, &k);
+  const tn__buffer *c = tn__te_reduce(
+      te, "C", &x, &r, TN__TE_SUM,
+      tn__mul(ir, at(ir, a, 2, x.index[0], r.index[0], NULL), at(ir, b, 2, r.index[0], x.index[1], NULL)));
+  tn__te_axes y = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){rows, n});
+  const tn__expr *value = tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, TN_F32, 0));
+  tn__te_output(te, tn__te_compute(te, "D", &y, tn__add(ir, value, at(ir, bias, 1, y.index[1], NULL, NULL))));
+  return te;
+}
+static inline tn__te *product(tn__ir *ir) { return product_of(ir, 7, 9, 5); }
+static inline tn__te *open_product(tn__ir *ir) { return product_of(ir, 0, 6, 4); }
+static inline tn__te *wide_product(tn__ir *ir) { return product_of(ir, 21, 64, 11); }
+
+/* Two maps, the second reads a neighbourhood of the first. */
+static inline tn__te *stencil(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "stencil");
+  const tn__buffer *a = input(te, "A", 2, 8, 10, 0);
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){8, 10});
+  const tn__buffer *p = tn__te_compute(te, "P", &x, tn__mul(ir, tn__load(ir, a, x.index), tn__constant(ir, TN_F32, 3)));
+  tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){7, 8});
+  const tn__expr *i = y.index[0], *j = y.index[1];
+  const tn__expr *sum = tn__add(ir, at(ir, p, 2, i, j, NULL), at(ir, p, 2, tn__add_i(ir, i, 1), tn__add_i(ir, j, 2), NULL));
+  const tn__buffer *q = tn__te_compute(te, "Q", &y, sum);
+  tn__te_axes z = axes_of(te, "i", 2, (int64_t[]){7, 8});
+  tn__te_output(te, tn__te_compute(te, "R", &z, tn__sub(ir, tn__load(ir, q, z.index), tn__constant(ir, TN_F32, 1))));
+  return te;
+}
+
+/* A chain over rows like softmax, in whole numbers. */
+static inline tn__te *rows(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "rows");
+  const tn__buffer *a = input(te, "A", 2, 6, 37, 0);
+  tn__te_axes r = axes_of(te, "i", 1, (int64_t[]){6}), k = axes_of(te, "k", 1, (int64_t[]){37});
+  const tn__buffer *top = tn__te_reduce(te, "top", &r, &k, TN__TE_MAX, at(ir, a, 2, r.index[0], k.index[0], NULL));
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){6, 37});
+  const tn__expr *shifted = tn__sub(ir, tn__load(ir, a, x.index), at(ir, top, 1, x.index[0], NULL, NULL));
+  const tn__buffer *e = tn__te_compute(te, "e", &x, tn__mul(ir, shifted, tn__constant(ir, TN_F32, 2)));
+  tn__te_axes r2 = axes_of(te, "i", 1, (int64_t[]){6}), k2 = axes_of(te, "k", 1, (int64_t[]){37});
+  const tn__buffer *sum = tn__te_reduce(te, "sum", &r2, &k2, TN__TE_SUM, at(ir, e, 2, r2.index[0], k2.index[0], NULL));
+  tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){6, 37});
+  const tn__expr *value = tn__add(ir, tn__load(ir, e, y.index), at(ir, sum, 1, y.index[0], NULL, NULL));
+  tn__te_output(te, tn__te_compute(te, "out", &y, value));
+  return te;
+}
+
+/* A padded 3 x 3 convolution with 2 channels in and 5 out, channels last, stride 1, then relu. */
+static inline tn__te *convolution(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "convolution");
+  const tn__expr *shape[] = {tn__index(ir, 3), tn__index(ir, 3), tn__index(ir, 2), tn__index(ir, 5)};
+  const tn__buffer *a = input(te, "A", 3, 6, 7, 2), *w = tn__te_input(te, "W", TN_F32, 4, shape);
+  tn__te_axes p = axes_of(te, "p", 3, (int64_t[]){8, 9, 2});
+  const tn__expr *i = tn__add_i(ir, p.index[0], -1), *j = tn__add_i(ir, p.index[1], -1), *zero = tn__index(ir, 0);
+  const tn__expr *in_i = tn__and(ir, tn__le(ir, zero, i), tn__lt(ir, i, tn__index(ir, 6)));
+  const tn__expr *in_j = tn__and(ir, tn__le(ir, zero, j), tn__lt(ir, j, tn__index(ir, 7)));
+  const tn__expr *padded = tn__select(ir, tn__and(ir, in_i, in_j), at(ir, a, 3, i, j, p.index[2]), tn__constant(ir, TN_F32, 0));
+  const tn__buffer *pad = tn__te_compute(te, "pad", &p, padded);
+  tn__te_axes x = axes_of(te, "o", 3, (int64_t[]){6, 7, 5}), r = axes_of(te, "k", 3, (int64_t[]){3, 3, 2});
+  const tn__expr *weights[] = {r.index[0], r.index[1], r.index[2], x.index[2]};
+  const tn__expr *read = at(ir, pad, 3, tn__add(ir, x.index[0], r.index[0]), tn__add(ir, x.index[1], r.index[1]), r.index[2]);
+  const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, read, tn__load(ir, w, weights)));
+  tn__te_axes y = axes_of(te, "o", 3, (int64_t[]){6, 7, 5});
+  tn__te_output(te, tn__te_compute(te, "D", &y, tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, TN_F32, 0))));
+  return te;
+}
+
+/* The place of the greatest element of each row, and the element plus one. */
+static inline tn__te *argmax(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "argmax");
+  const tn__buffer *a = input(te, "A", 2, 5, 20, 0), *out[2];
+  tn__te_axes x = axes_of(te, "i", 1, (int64_t[]){5}), r = axes_of(te, "k", 1, (int64_t[]){20});
+  const tn__expr *terms[] = {at(ir, a, 2, x.index[0], r.index[0], NULL), r.index[0]};
+  tn__te_reduce_with(te, "top", &x, &r, tn__te_arg_combiner(te, TN_F32, TN_I64, true, false), terms, out);
+  tn__te_axes y = axes_of(te, "i", 1, (int64_t[]){5});
+  tn__te_output(te, tn__te_compute(te, "one_more", &y, tn__add(ir, tn__load(ir, out[0], y.index), tn__constant(ir, TN_F32, 1))));
+  tn__te_output(te, out[1]);
+  return te;
+}
+
+/* Running sums down the columns, from products. */
+static inline tn__te *running(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "running");
+  const tn__buffer *a = input(te, "A", 2, 6, 9, 0), *sums;
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){6, 9}), s = axes_of(te, "i", 2, (int64_t[]){6, 9});
+  const tn__buffer *p = tn__te_compute(te, "P", &x, tn__mul(ir, tn__load(ir, a, x.index), tn__constant(ir, TN_F32, 2)));
+  tn_dtype dtype = TN_F32;
+  tn__te_scan_declare(te, "S", &s, &dtype, 1, &sums);
+  const tn__expr *here = tn__load(ir, p, s.index);
+  const tn__expr *before = at(ir, sums, 2, tn__add_i(ir, s.index[0], -1), s.index[1], NULL), *update = tn__add(ir, before, here);
+  tn__te_scan_define(te, &s, 0, 1, &here, &update, &sums, 1);
+  tn__te_output(te, sums);
+  return te;
+}
+
+/* Greatest value of 3 x 3 windows with stride 2, channels last. */
+static inline tn__te *pool(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "pool");
+  const tn__buffer *a = input(te, "A", 3, 9, 7, 6);
+  tn__te_axes x = axes_of(te, "o", 3, (int64_t[]){4, 3, 6}), r = axes_of(te, "k", 2, (int64_t[]){3, 3});
+  const tn__expr *i = tn__add(ir, tn__mul_i(ir, x.index[0], 2), r.index[0]);
+  const tn__expr *j = tn__add(ir, tn__mul_i(ir, x.index[1], 2), r.index[1]);
+  tn__te_output(te, tn__te_reduce(te, "M", &x, &r, TN__TE_MAX, at(ir, a, 3, i, j, x.index[2])));
+  return te;
+}
+
+typedef tn__te *(*declaration)(tn__ir *ir);
+static const declaration declarations[] = {product, open_product, stencil, rows, convolution, argmax, running, pool, wide_product};
+#define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+static inline tn__target test_target(const char *name) {
+  tn__target target;
+  check_ok(tn__target_parse(name, &target));
+  target.cores = 2;
+  return target;
+}
+
+static inline int64_t element_count(const tn__buffer *buffer) {
+  int64_t count = 1, size;
+  for (int d = 0; d < buffer->rank; d++) count *= tn__as_int(buffer->shape[d], &size) ? size : OPEN_DIM;
+  return count;
+}
+
+/* Runs a function on inputs made from `seed`; gives its outputs one after the other. */
+static inline uint8_t *outputs_of(tn__ir *ir, const tn__func *func, uint64_t seed, size_t *size) {
+  void *buffers[16];
+  int64_t scalars[8] = {OPEN_DIM, OPEN_DIM, OPEN_DIM};
+  int count = func->input_count + func->output_count;
+  for (int i = 0; i < count; i++) {
+    int64_t elements = element_count(func->params[i]);
+    size_t width = tn_dtype_size(func->params[i]->dtype);
+    buffers[i] = malloc((size_t)elements * width);
+    memset(buffers[i], 0x5a, (size_t)elements * width);
+    for (int64_t e = 0; i < func->input_count && e < elements; e++) {
+      seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+      tn__store_f64(func->params[i]->dtype, buffers[i], e, (double)((int)(seed >> 40) % 9 - 4));
+    }
+  }
+  check_ok(tn__interpret(ir, func, buffers, scalars, NULL));
+  uint8_t *result = NULL;
+  *size = 0;
+  for (int i = 0; i < count; i++) {
+    if (i >= func->input_count) {
+      size_t bytes = (size_t)element_count(func->params[i]) * tn_dtype_size(func->params[i]->dtype);
+      result = realloc(result, *size + bytes);
+      memcpy(result + *size, buffers[i], bytes);
+      *size += bytes;
+    }
+    free(buffers[i]);
+  }
+  return result;
+}
+
+/* The schedule, as it is and as it goes to code generation, must compute what the plain lowering does. */
+static inline bool same_results(const tn__schedule *s, uint64_t seed) {
+  const tn__te *te = tn__schedule_te(s);
+  tn__ir *ir = tn__te_ir(te);
+  const tn__func *func = tn__schedule_func(s);
+  size_t size, other_size;
+  /*V check_ok(tn__func_verify(ir, func)); */
+  uint8_t *plain = outputs_of(ir, tn__te_lower(te), seed, &size);
+  bool same = true;
+  for (int lowered = 0; lowered < 2 && same; lowered++) {
+    if (lowered) func = tn__lower_for_codegen(ir, func, NULL);
+    uint8_t *scheduled = outputs_of(ir, func, seed, &other_size);
+    same = size == other_size && memcmp(plain, scheduled, size) == 0;
+    free(scheduled);
+  }
+  free(plain);
+  return same;
+}
+
+static inline void check_same(const tn__schedule *s) {
+  if (same_results(s, 1)) return;
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__trace_print(s, &text);
+  tn__func_print(tn__schedule_func(s), &text);
+  fail_msg("differs from the declaration:\n%s", tn__strbuf_text(&text));
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------- */
+
+typedef struct frame {
+  tn__arena arena;
+  void (*body)(tn__ir *ir, const void *arg);
+  const void *arg;
+} frame;
+
+static inline void enter_frame(tn__escape *escape, void *arg) {
+  frame *f = arg;
+  tn__arena_init(&f->arena, NULL, escape);
+  f->body(tn__ir_create(&f->arena), f->arg);
+}
+
+/* Calls `body` with a fresh context and gives what it throws. */
+static inline tn_status *in_context(void (*body)(tn__ir *ir, const void *arg), const void *arg) {
+  frame f = {.body = body, .arg = arg};
+  tn__escape escape;
+  tn_status *status = tn__protect(&escape, enter_frame, &f);
+  tn__arena_release(&f.arena);
+  return status;
+}
+
+#endif
