@@ -1,17 +1,18 @@
-/* The graph: typed tensor operators with symbolic dimensions. Importers build it, passes rewrite it, the driver turns groups of its
- * nodes into declarations.
+/* The graph: typed tensor operators with symbolic dimensions. Importers build it, passes rewrite it, the driver turns
+ * groups of its nodes into declarations.
  *
- * Operators are about sixty, named and meant as in StableHLO wherever it has one; each is a row of the table in ops.c. A node is created through
- * tn__node_create (or a builder of build.h), which infers the types and shapes of its results at once, so a graph is never untyped.
- * Broadcasting is explicit (broadcast_in_dim); build.h has helpers that insert it.
+ * Operators are about sixty, named and meant as in StableHLO wherever it has one; each is a row of the table in ops.c.
+ * A node is created through tn__node_create (or a builder of build.h), which infers the types and shapes of its results
+ * at once, so a graph is never untyped. Broadcasting is explicit (broadcast_in_dim); build.h has helpers that insert
+ * it.
  *
- * Dimensions are i64 expressions of the graph's ir context over symbols. A symbol gets its value at run time from a dimension of a
- * graph input, or from an element of an integer tensor (a shape that is data). Small integer tensors (rank 0 or 1, at most
- * TN__MAX_ELEMENTS) also carry their contents as expressions when these are known ("elements"), so shape arithmetic written
- * with tensors becomes dimension arithmetic.
+ * Dimensions are i64 expressions of the graph's ir context over symbols. A symbol gets its value at run time from a
+ * dimension of a graph input, or from an element of an integer tensor (a shape that is data). Small integer tensors
+ * (rank 0 or 1, at most TN__MAX_ELEMENTS) also carry their contents as expressions when these are known ("elements"),
+ * so shape arithmetic written with tensors becomes dimension arithmetic.
  *
- * Everything lives in the graph's arena. Node order is creation order; passes keep a topological order. Errors are thrown
- * on the arena's escape; the message starts with the node's origin. */
+ * Everything lives in the graph's arena. Node order is creation order; passes keep a topological order. Errors are
+ * thrown on the arena's escape; the message starts with the node's origin. */
 #ifndef TENON_GRAPH_GRAPH_H
 #define TENON_GRAPH_GRAPH_H
 
@@ -26,16 +27,26 @@ typedef struct tn__op tn__op;
 typedef struct tn__lower_context tn__lower_context;
 
 typedef enum tn__symbol_source {
-  TN__SYMBOL_INPUT_DIM, /* dimension `index` of graph input `value` */
+  TN__SYMBOL_INPUT_DIM, /* dimension `index` of `value`: a graph input, or the result of a control operator (if, while,
+                           call) whose size only running it tells */
   TN__SYMBOL_ELEMENT    /* element `index` (flat) of integer tensor `value` */
 } tn__symbol_source;
 
 typedef struct tn__symbol {
-  const tn__var *var; /* min 0 for dimensions; elements are unbounded unless used as a dimension (checked at run time) */
+  const tn__var
+      *var; /* min 0 for dimensions; elements are unbounded unless used as a dimension (checked at run time) */
   tn__symbol_source source;
   tn__value *value;
   int index;
 } tn__symbol;
+
+/* Something that shape inference had to assume about symbols; the executable checks it before the first kernel that
+ * could go wrong and otherwise fails with `text`. */
+typedef struct tn__check_at_run {
+  const tn__expr *condition; /* bool, over symbols */
+  const char *origin;        /* of the node that needs it; may be NULL */
+  const char *text;          /* "add: dimension 1 of operand 1 must be equal to n" */
+} tn__check_at_run;
 
 struct tn__value {
   const char *name; /* unique in the graph */
@@ -45,12 +56,12 @@ struct tn__value {
   tn__node *producer; /* NULL for graph inputs and constants */
   int producer_index;
   uint32_t id;
-  /* Constants: dense data of the type, or of one element when `splat`. NULL when not constant. Not owned: in the arena, or in memory that
-   * outlives the graph (a mapped model file). */
+  /* Constants: dense data of the type, or of one element when `splat`. NULL when not constant. Not owned: in the arena,
+   * or in memory that outlives the graph (a mapped model file). */
   const void *data;
   bool splat;
   /* Contents of small integer tensors: product of dims of them, or NULL when not known. */
-  const tn__expr *const *elements;
+  const tn__expr *const *elements; /* i64 whatever the dtype; of bool tensors: 0 or 1 */
 };
 
 /* Attributes are uniform, so that printing, comparing and hashing are written once. */
@@ -68,13 +79,14 @@ typedef struct tn__attr {
 struct tn__node {
   const tn__op *op;
   int input_count, output_count, attr_count, graph_count;
-  tn__value **inputs;  /* an optional operand that is absent is NULL */
+  tn__value **inputs; /* an optional operand that is absent is NULL */
   tn__value **outputs;
   const tn__attr *attrs;
-  tn__graph **graphs;  /* bodies of control operators and composites: their inputs are block arguments; they capture nothing else */
-  const char *origin;  /* where it comes from, for messages: node "conv1" (Conv, opset 22) */
+  tn__graph **graphs; /* bodies of control operators and composites: their inputs are block arguments; they capture
+                         nothing else */
+  const char *origin; /* where it comes from, for messages: node "conv1" (Conv, opset 22) */
   uint32_t id;
-  bool dead;           /* set by passes; swept by tn__graph_sweep */
+  bool dead; /* set by passes; swept by tn__graph_sweep */
 };
 
 typedef enum tn__lowering {
@@ -84,32 +96,41 @@ typedef enum tn__lowering {
   TN__LOWER_NONE     /* constant, composite: gone before lowering */
 } tn__lowering;
 
-typedef enum tn__op_class { /* how fusion sees it */
-  TN__CLASS_ELEMENTWISE, /* output element i depends on element i (after broadcast) of each operand */
-  TN__CLASS_INJECTIVE,   /* each output element reads at most one element of each operand: transpose, reshape, slice, pad, gather ... */
-  TN__CLASS_REDUCTION,   /* reduce, argreduce, reduce_window, softmax-like */
-  TN__CLASS_CONTRACTION, /* dot_general, convolution: element-wise consumers fuse as epilogues */
-  TN__CLASS_OPAQUE       /* alone in its kernel: sort, extern loops; or no kernel */
+typedef enum tn__op_class {                        /* how fusion sees it */
+                            TN__CLASS_ELEMENTWISE, /* output element i depends on element i (after broadcast) of each
+                                                      operand */
+                            TN__CLASS_INJECTIVE,   /* each output element reads at most one element of each operand:
+                                                      transpose, reshape, slice, pad, gather ... */
+                            TN__CLASS_REDUCTION,   /* reduce, argreduce, reduce_window, softmax-like */
+                            TN__CLASS_CONTRACTION, /* dot_general, convolution: element-wise consumers fuse as epilogues
+                                                    */
+                            TN__CLASS_OPAQUE       /* alone in its kernel: sort, extern loops; or no kernel */
 } tn__op_class;
 
 struct tn__op {
-  const char *name; /* StableHLO's */
+  const char *name;           /* StableHLO's */
   int min_inputs, max_inputs; /* max -1: any number */
   tn__op_class op_class;
   tn__lowering lowering;
   /* Sets dtype, rank, dims (and elements) of the outputs through tn__set_output; throws on inconsistent operands. */
   void (*infer)(tn__graph *graph, tn__node *node);
-  /* Adds the stages of the node to `te`: `inputs[i]` are buffers of te's ir context (shapes already converted), absent ones NULL; fills
-   * outputs. Symbols of dims: convert with tn__lower_expr. Does not mark outputs. */
-  void (*declare)(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs, const tn__buffer **outputs);
+  /* Adds the stages of the node to `te`: `inputs[i]` are buffers of te's ir context (shapes already converted), absent
+   * ones NULL; fills outputs. Symbols of dims: convert with tn__lower_expr. Does not mark outputs. */
+  void (*declare)(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                  const tn__buffer **outputs);
+  /* ELEMENTWISE only: one element of the result from one of each operand, in any ir context; also how elements are
+   * propagated. */
+  const tn__expr *(*scalar)(tn__ir *ir, const tn__node *node, const tn__expr *const *args);
   const char *doc; /* one sentence */
 };
 
-/* ---- graphs -------------------------------------------------------------------------------------------------------- */
+/* ---- graphs --------------------------------------------------------------------------------------------------------
+ */
 tn__graph *tn__graph_create(tn__ir *ir, const char *name); /* symbols and dims live in `ir` */
 tn__ir *tn__graph_ir(const tn__graph *graph);
 tn__arena *tn__graph_arena(const tn__graph *graph);
 const char *tn__graph_name(const tn__graph *graph);
+/* A dimension may be NULL, to be set by tn__graph_input_symbol. */
 tn__value *tn__graph_input(tn__graph *graph, const char *name, tn_dtype dtype, int rank, const tn__expr *const *dims);
 void tn__graph_output(tn__graph *graph, const char *name, tn__value *value); /* the name that callers see */
 int tn__graph_input_count(const tn__graph *graph);
@@ -123,28 +144,40 @@ tn__node *tn__graph_node_at(const tn__graph *graph, int index);
 int tn__graph_symbol_count(const tn__graph *graph);
 const tn__symbol *tn__graph_symbol_at(const tn__graph *graph, int index);
 
-/* A named symbolic dimension of an input: the same name gives the same symbol. */
+/* A named symbolic dimension of an input: the same name gives the same symbol. Sets the input's dimension too. */
 const tn__expr *tn__graph_input_symbol(tn__graph *graph, const char *name, tn__value *input, int axis);
-/* The elements of a small integer tensor as expressions; makes symbols that are read at run time when they are not known. NULL when the tensor
- * is too large or its size is not constant. */
+/* The elements of a small integer tensor as expressions; makes symbols that are read at run time when they are not
+ * known. NULL when the tensor is too large or its size is not constant. */
 const tn__expr *const *tn__graph_elements(tn__graph *graph, tn__value *value, int *count);
+/* The only element of an i64 tensor as a dimension in [0, limit] (limit NULL: unbounded): for results whose size is
+ * data. */
+const tn__expr *tn__graph_count_symbol(tn__graph *graph, tn__value *value, const tn__expr *limit);
+/* A new symbol: for control operators' results. */
+const tn__expr *tn__graph_dim_symbol(tn__graph *graph, tn__value *value, int axis);
+/* Throws when the condition is false, does nothing when it is true, else keeps it as a check at run time. */
+void tn__graph_assume(tn__graph *graph, const tn__expr *condition, const char *format, ...) TN_PRINTF(3, 4);
+int tn__graph_check_count(const tn__graph *graph);
+const tn__check_at_run *tn__graph_check_at(const tn__graph *graph, int index);
 
 /* Origin for the nodes created from now on (kept, not copied). */
 void tn__graph_set_origin(tn__graph *graph, const char *origin);
+const char *tn__graph_origin(const tn__graph *graph);
 _Noreturn void tn__graph_fail(const tn__graph *graph, tn_status_code code, const char *format, ...) TN_PRINTF(3, 4);
 
-/* ---- nodes and values ---------------------------------------------------------------------------------------------- */
+/* ---- nodes and values ----------------------------------------------------------------------------------------------
+ */
 /* `data` is kept, not copied. */
-tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data, bool splat);
+tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
+                              bool splat);
 /* Copies attributes. The result's first output is node->outputs[0]. */
-tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count, const tn__attr *attrs,
-                          int attr_count, tn__graph *const *graphs, int graph_count);
+tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
+                          const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count);
 const tn__op *tn__op_find(const char *name); /* NULL when unknown */
 int tn__op_count(void);
 const tn__op *tn__op_at(int index);
 /* For infer functions. `elements` may be NULL. */
-tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype dtype, int rank, const tn__expr *const *dims,
-                          const tn__expr *const *elements);
+tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype dtype, int rank,
+                          const tn__expr *const *dims, const tn__expr *const *elements);
 
 tn__attr tn__attr_ints(tn__graph *graph, const char *name, const int64_t *values, int count);
 tn__attr tn__attr_int(tn__graph *graph, const char *name, int64_t value);
@@ -160,15 +193,21 @@ const char *tn__node_string(const tn__node *node, const char *name, const char *
 int64_t tn__dim_const(const tn__value *value, int axis);
 bool tn__shape_const(const tn__value *value, int64_t *shape);
 
-/* ---- rewriting, for passes ------------------------------------------------------------------------------------------- */
-void tn__graph_replace_uses(tn__graph *graph, tn__value *from, tn__value *to); /* in nodes, outputs and symbol sources */
-void tn__graph_sweep(tn__graph *graph); /* drops dead nodes, restores topological order (stable), drops symbols without use */
-/* Number of node inputs (and graph outputs) that read each value, indexed by value id; in the arena. */
+/* ---- rewriting, for passes
+ * ------------------------------------------------------------------------------------------- */
+void tn__graph_replace_uses(tn__graph *graph, tn__value *from,
+                            tn__value *to); /* in nodes, outputs and symbol sources */
+/* Drops dead nodes, restores topological order (stable; a node comes after the producers of the tensors that its
+ * dimensions' symbols are read from), replaces symbols whose tensor's contents became known, drops symbols and checks
+ * without use. */
+void tn__graph_sweep(tn__graph *graph);
+/* Number of node inputs, graph outputs and symbols that read each value, indexed by value id; in the arena. */
 int *tn__graph_use_counts(tn__graph *graph, int *value_count);
 void tn__graph_print(const tn__graph *graph, tn__strbuf *out);
 TN_MUST_USE tn_status *tn__graph_verify(tn__graph *graph);
 
-/* ---- lowering -------------------------------------------------------------------------------------------------------- */
+/* ---- lowering
+ * -------------------------------------------------------------------------------------------------------- */
 /* From the graph's ir context to a declaration's own: symbols become the declaration's dims. */
 tn__lower_context *tn__lower_create(tn__graph *graph, tn__te *te);
 tn__te *tn__lower_te(tn__lower_context *lower);
@@ -177,7 +216,8 @@ tn__ir *tn__lower_ir(tn__lower_context *lower);
 const tn__expr *tn__lower_expr(tn__lower_context *lower, const tn__expr *e);
 /* The graph symbols that te's dims stand for, in the order of tn__te_dim_at. */
 const tn__var *tn__lower_symbol_at(const tn__lower_context *lower, int index);
-/* The buffer of a value: an input of te (made on first use), a splat or small constant as a stage, or what bind() set. */
+/* The buffer of a value: an input of te (made on first use), a splat or small constant as a stage, or what bind() set.
+ */
 const tn__buffer *tn__lower_value(tn__lower_context *lower, tn__value *value);
 void tn__lower_bind(tn__lower_context *lower, tn__value *value, const tn__buffer *buffer);
 /* Values that became te inputs, in order. */

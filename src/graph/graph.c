@@ -1,0 +1,352 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/internal.h"
+
+/* ---- construction
+ * ---------------------------------------------------------------------------------------------------- */
+
+tn__graph *tn__graph_create(tn__ir *ir, const char *name) {
+  tn__arena *arena = tn__ir_arena(ir);
+  tn__graph *graph = TN__NEW(arena, tn__graph);
+  graph->ir = ir;
+  graph->arena = arena;
+  graph->name = tn__arena_strdup(arena, name);
+  tn__map_init(&graph->value_names, arena);
+  tn__map_init(&graph->dim_names, arena);
+  return graph;
+}
+
+tn__ir *tn__graph_ir(const tn__graph *graph) { return graph->ir; }
+tn__arena *tn__graph_arena(const tn__graph *graph) { return graph->arena; }
+const char *tn__graph_name(const tn__graph *graph) { return graph->name; }
+int tn__graph_input_count(const tn__graph *graph) { return graph->inputs.count; }
+tn__value *tn__graph_input_at(const tn__graph *graph, int index) { return graph->inputs.data[index]; }
+int tn__graph_output_count(const tn__graph *graph) { return graph->outputs.count; }
+tn__value *tn__graph_output_at(const tn__graph *graph, int index) { return graph->outputs.data[index].value; }
+const char *tn__graph_output_name(const tn__graph *graph, int index) { return graph->outputs.data[index].name; }
+void tn__graph_set_output(tn__graph *graph, int index, tn__value *value) { graph->outputs.data[index].value = value; }
+int tn__graph_node_count(const tn__graph *graph) { return graph->nodes.count; }
+tn__node *tn__graph_node_at(const tn__graph *graph, int index) { return graph->nodes.data[index]; }
+int tn__graph_symbol_count(const tn__graph *graph) { return graph->symbols.count; }
+const tn__symbol *tn__graph_symbol_at(const tn__graph *graph, int index) { return graph->symbols.data[index]; }
+int tn__graph_check_count(const tn__graph *graph) { return graph->checks.count; }
+const tn__check_at_run *tn__graph_check_at(const tn__graph *graph, int index) { return &graph->checks.data[index]; }
+void tn__graph_set_origin(tn__graph *graph, const char *origin) { graph->origin = origin; }
+const char *tn__graph_origin(const tn__graph *graph) { return graph->origin; }
+
+static _Noreturn void fail_at(const tn__graph *graph, const char *origin, tn_status_code code, const char *format,
+                              va_list args) {
+  tn_status *status = tn_status_create_v(code, format, args);
+  if (origin != NULL) status = tn_status_prefix(status, "%s", origin);
+  tn__throw(graph->arena->escape, status);
+}
+
+void tn__graph_fail(const tn__graph *graph, tn_status_code code, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fail_at(graph, graph->origin, code, format, args);
+}
+
+void tn__node_fail(const tn__graph *graph, const tn__node *node, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tn_status *status = tn_status_create_v(TN_INVALID_ARGUMENT, format, args);
+  va_end(args);
+  status = tn_status_prefix(status, "%s", node->op->name);
+  if (node->origin != NULL) status = tn_status_prefix(status, "%s", node->origin);
+  tn__throw(graph->arena->escape, status);
+}
+
+static const char *unique_name(tn__graph *graph, const char *name) {
+  const char *unique = name;
+  for (int i = 1; tn__map_has(&graph->value_names, unique); i++)
+    unique = tn__arena_printf(graph->arena, "%s_%d", name, i);
+  return unique;
+}
+
+/* Sizes whose product overflows would wrap silently in every address computation later. */
+static void check_size(const tn__graph *graph, const char *name, tn_dtype dtype, int rank,
+                       const tn__expr *const *dims) {
+  if (rank > TN__MAX_RANK)
+    tn__graph_fail(graph, TN_UNSUPPORTED, "tensor \"%s\" has %d dimensions; at most %d are supported", name, rank,
+                   TN__MAX_RANK);
+  int64_t bytes = (int64_t)tn_dtype_size(dtype);
+  if (bytes == 0) tn__graph_fail(graph, TN_INTERNAL, "tensor \"%s\" has no element type", name);
+  bool empty = false, huge = false;
+  for (int i = 0; i < rank; i++) {
+    int64_t size;
+    if (dims[i] == NULL || !tn__as_int(dims[i], &size)) continue;
+    if (size < 0)
+      tn__graph_fail(graph, TN_INVALID_ARGUMENT, "dimension %d of tensor \"%s\" is negative (%lld)", i, name,
+                     (long long)size);
+    if (size == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > INT64_MAX / 4)
+      huge = true;
+    if (huge) bytes = 1;
+  }
+  if (huge && !empty)
+    tn__graph_fail(graph, TN_INVALID_ARGUMENT, "tensor \"%s\" would have more bytes than can be addressed", name);
+}
+
+static tn__value *value_create(tn__graph *graph, const char *name, tn_dtype dtype, int rank,
+                               const tn__expr *const *dims) {
+  check_size(graph, name, dtype, rank, dims);
+  tn__value *value = TN__NEW(graph->arena, tn__value);
+  value->name = unique_name(graph, name);
+  value->dtype = dtype;
+  value->rank = rank;
+  value->dims = tn__arena_copy(graph->arena, dims, (size_t)rank * sizeof(*dims));
+  value->id = (uint32_t)graph->values.count;
+  tn__vec_push(graph->arena, &graph->values, value);
+  tn__map_set(&graph->value_names, value->name, value);
+  return value;
+}
+
+tn__value *tn__graph_input(tn__graph *graph, const char *name, tn_dtype dtype, int rank, const tn__expr *const *dims) {
+  if (tn__map_has(&graph->value_names, name))
+    tn__graph_fail(graph, TN_INVALID_ARGUMENT, "there are two graph inputs named \"%s\"", name);
+  tn__value *value = value_create(graph, tn__arena_strdup(graph->arena, name), dtype, rank, dims);
+  tn__vec_push(graph->arena, &graph->inputs, value);
+  return value;
+}
+
+void tn__graph_output(tn__graph *graph, const char *name, tn__value *value) {
+  for (int i = 0; i < graph->outputs.count; i++)
+    if (strcmp(graph->outputs.data[i].name, name) == 0)
+      tn__graph_fail(graph, TN_INVALID_ARGUMENT, "there are two graph outputs named \"%s\"", name);
+  tn__graph_result result = {tn__arena_strdup(graph->arena, name), value};
+  tn__vec_push(graph->arena, &graph->outputs, result);
+}
+
+/* ---- constants and elements
+ * --------------------------------------------------------------------------------------------- */
+
+int tn__element_count(int rank, const tn__expr *const *dims) {
+  if (rank == 0) return 1;
+  int64_t size;
+  if (rank != 1 || dims[0] == NULL || !tn__as_int(dims[0], &size) || size < 0 || size > TN__MAX_ELEMENTS) return -1;
+  return (int)size;
+}
+
+bool tn__carries_elements(tn_dtype dtype) { return dtype == TN_I64 || dtype == TN_I32 || dtype == TN_BOOL; }
+
+int tn__constant_elements(const tn__value *value, int64_t *out) {
+  int count = tn__element_count(value->rank, value->dims);
+  if (count < 0 || value->elements == NULL) return -1;
+  for (int i = 0; i < count; i++)
+    if (!tn__as_int(value->elements[i], &out[i])) return -1;
+  return count;
+}
+
+tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
+                              bool splat) {
+  const tn__expr *dims[TN__MAX_RANK];
+  if (rank > TN__MAX_RANK)
+    tn__graph_fail(graph, TN_UNSUPPORTED, "a constant has %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
+  for (int i = 0; i < rank; i++) dims[i] = tn__index(graph->ir, shape[i]);
+  tn__value *value = value_create(graph, tn__arena_printf(graph->arena, "c%d", graph->values.count), dtype, rank, dims);
+  value->data = data;
+  value->splat = splat || rank == 0;
+  int count = tn__element_count(rank, dims);
+  if (count >= 0 && !tn__dtype_is_float(dtype)) {
+    const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
+    for (int i = 0; i < count; i++) elements[i] = tn__index(graph->ir, tn__load_i64(dtype, data, value->splat ? 0 : i));
+    value->elements = elements;
+  }
+  return value;
+}
+
+/* ---- symbols
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static tn__symbol *symbol_create(tn__graph *graph, const char *name, tn__symbol_source source, tn__value *value,
+                                 int index, const tn__expr *min, const tn__expr *extent) {
+  tn__symbol *symbol = TN__NEW(graph->arena, tn__symbol);
+  symbol->var = tn__var_create(graph->ir, name, TN_I64, min, extent);
+  symbol->source = source;
+  symbol->value = value;
+  symbol->index = index;
+  tn__vec_push(graph->arena, &graph->symbols, symbol);
+  return symbol;
+}
+
+static void set_dim(tn__graph *graph, tn__value *value, int axis, const tn__expr *dim) {
+  const tn__expr **dims = tn__arena_copy(graph->arena, value->dims, (size_t)value->rank * sizeof(*dims));
+  dims[axis] = dim;
+  value->dims = dims;
+}
+
+const tn__expr *tn__graph_input_symbol(tn__graph *graph, const char *name, tn__value *input, int axis) {
+  tn__symbol *symbol = tn__map_get(&graph->dim_names, name);
+  if (symbol == NULL) {
+    name = tn__arena_strdup(graph->arena, name);
+    symbol = symbol_create(graph, name, TN__SYMBOL_INPUT_DIM, input, axis, tn__index(graph->ir, 0), NULL);
+    tn__map_set(&graph->dim_names, name, symbol);
+  }
+  if (axis < 0 || axis >= input->rank)
+    tn__graph_fail(graph, TN_INTERNAL, "input \"%s\" has no dimension %d", input->name, axis);
+  set_dim(graph, input, axis, symbol->var->self);
+  return symbol->var->self;
+}
+
+const tn__expr *tn__graph_dim_symbol(tn__graph *graph, tn__value *value, int axis) {
+  const char *name = tn__arena_printf(graph->arena, "%s_d%d", value->name, axis);
+  const tn__expr *zero = tn__index(graph->ir, 0);
+  return symbol_create(graph, name, TN__SYMBOL_INPUT_DIM, value, axis, zero, NULL)->var->self;
+}
+
+const tn__expr *const *tn__graph_elements(tn__graph *graph, tn__value *value, int *count) {
+  *count = tn__element_count(value->rank, value->dims);
+  if (*count < 0 || tn__dtype_is_float(value->dtype)) return NULL;
+  if (value->elements == NULL) {
+    const tn__expr **elements = TN__NEW_ARRAY(graph->arena, *count, const tn__expr *);
+    for (int i = 0; i < *count; i++) {
+      const char *name = tn__arena_printf(graph->arena, "%s_e%d", value->name, i);
+      elements[i] = symbol_create(graph, name, TN__SYMBOL_ELEMENT, value, i, NULL, NULL)->var->self;
+    }
+    value->elements = elements;
+  }
+  return value->elements;
+}
+
+const tn__expr *tn__graph_count_symbol(tn__graph *graph, tn__value *value, const tn__expr *limit) {
+  if (value->elements != NULL) return value->elements[0];
+  if (tn__element_count(value->rank, value->dims) != 1)
+    tn__graph_fail(graph, TN_INTERNAL, "%s is not one element", tn__value_type_text(graph, value));
+  const tn__expr *extent = limit == NULL ? NULL : tn__add_i(graph->ir, limit, 1);
+  const char *name = tn__arena_printf(graph->arena, "%s_n", value->name);
+  const tn__expr **elements = TN__NEW_ARRAY(graph->arena, 1, const tn__expr *);
+  elements[0] = symbol_create(graph, name, TN__SYMBOL_ELEMENT, value, 0, tn__index(graph->ir, 0), extent)->var->self;
+  value->elements = elements;
+  return elements[0];
+}
+
+void tn__graph_assume(tn__graph *graph, const tn__expr *condition, const char *format, ...) {
+  if (tn__is_true(condition) || tn__prove(graph->ir, condition)) return;
+  va_list args;
+  va_start(args, format);
+  if (tn__is_false(condition)) fail_at(graph, graph->origin, TN_INVALID_ARGUMENT, format, args);
+  char text[512];
+  vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  for (int i = 0; i < graph->checks.count; i++)
+    if (graph->checks.data[i].condition == condition) return;
+  tn__check_at_run check = {condition, graph->origin, tn__arena_strdup(graph->arena, text)};
+  tn__vec_push(graph->arena, &graph->checks, check);
+}
+
+/* ---- attributes
+ * ------------------------------------------------------------------------------------------------------------- */
+
+tn__attr tn__attr_ints(tn__graph *graph, const char *name, const int64_t *values, int count) {
+  return (tn__attr){.name = name,
+                    .kind = TN__ATTR_INTS,
+                    .count = count,
+                    .ints = tn__arena_copy(graph->arena, values, (size_t)count * sizeof(*values))};
+}
+
+tn__attr tn__attr_int(tn__graph *graph, const char *name, int64_t value) {
+  return tn__attr_ints(graph, name, &value, 1);
+}
+
+tn__attr tn__attr_exprs(tn__graph *graph, const char *name, const tn__expr *const *values, int count) {
+  return (tn__attr){.name = name,
+                    .kind = TN__ATTR_EXPRS,
+                    .count = count,
+                    .exprs = tn__arena_copy(graph->arena, values, (size_t)count * sizeof(*values))};
+}
+
+tn__attr tn__attr_float(tn__graph *graph, const char *name, double value) {
+  return (tn__attr){
+      .name = name, .kind = TN__ATTR_FLOATS, .count = 1, .floats = tn__arena_copy(graph->arena, &value, sizeof(value))};
+}
+
+tn__attr tn__attr_string(tn__graph *graph, const char *name, const char *value) {
+  return (tn__attr){.name = name, .kind = TN__ATTR_STRING, .count = 1, .string = tn__arena_strdup(graph->arena, value)};
+}
+
+const tn__attr *tn__node_attr(const tn__node *node, const char *name) {
+  for (int i = 0; i < node->attr_count; i++)
+    if (strcmp(node->attrs[i].name, name) == 0) return &node->attrs[i];
+  return NULL;
+}
+
+int64_t tn__node_int(const tn__node *node, const char *name, int64_t otherwise) {
+  const tn__attr *attr = tn__node_attr(node, name);
+  return attr != NULL && attr->kind == TN__ATTR_INTS && attr->count == 1 ? attr->ints[0] : otherwise;
+}
+
+double tn__node_float(const tn__node *node, const char *name, double otherwise) {
+  const tn__attr *attr = tn__node_attr(node, name);
+  return attr != NULL && attr->kind == TN__ATTR_FLOATS && attr->count == 1 ? attr->floats[0] : otherwise;
+}
+
+const char *tn__node_string(const tn__node *node, const char *name, const char *otherwise) {
+  const tn__attr *attr = tn__node_attr(node, name);
+  return attr != NULL && attr->kind == TN__ATTR_STRING ? attr->string : otherwise;
+}
+
+/* ---- nodes
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
+                          const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count) {
+  if (input_count < op->min_inputs || (op->max_inputs >= 0 && input_count > op->max_inputs))
+    tn__graph_fail(graph, TN_INVALID_ARGUMENT, "%s: takes %d to %d operands, not %d", op->name, op->min_inputs,
+                   op->max_inputs, input_count);
+  tn__node *node = TN__NEW(graph->arena, tn__node);
+  node->op = op;
+  node->origin = graph->origin;
+  node->id = graph->next_node_id++;
+  node->input_count = input_count;
+  node->inputs = tn__arena_copy(graph->arena, inputs, (size_t)input_count * sizeof(*inputs));
+  node->attr_count = attr_count;
+  node->attrs = tn__arena_copy(graph->arena, attrs, (size_t)attr_count * sizeof(*attrs));
+  node->graph_count = graph_count;
+  if (graph_count > 0) node->graphs = tn__arena_copy(graph->arena, graphs, (size_t)graph_count * sizeof(*graphs));
+  op->infer(graph, node);
+  tn__vec_push(graph->arena, &graph->nodes, node);
+  return node;
+}
+
+tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype dtype, int rank,
+                          const tn__expr *const *dims, const tn__expr *const *elements) {
+  if (index >= node->output_count) {
+    tn__value **outputs = TN__NEW_ARRAY(graph->arena, index + 1, tn__value *);
+    for (int i = 0; i < node->output_count; i++) outputs[i] = node->outputs[i];
+    node->outputs = outputs;
+    node->output_count = index + 1;
+  }
+  tn__value *value = node->outputs[index];
+  if (value == NULL) {
+    const char *name = index == 0 ? tn__arena_printf(graph->arena, "%s%u", node->op->name, node->id)
+                                  : tn__arena_printf(graph->arena, "%s%u_%d", node->op->name, node->id, index);
+    value = value_create(graph, name, dtype, rank, dims);
+    value->producer = node;
+    value->producer_index = index;
+    node->outputs[index] = value;
+  } else {
+    check_size(graph, value->name, dtype, rank, dims);
+    value->dtype = dtype;
+    value->rank = rank;
+    value->dims = tn__arena_copy(graph->arena, dims, (size_t)rank * sizeof(*dims));
+  }
+  int count = tn__element_count(rank, dims);
+  if (elements != NULL && count >= 0)
+    value->elements = tn__arena_copy(graph->arena, elements, (size_t)count * sizeof(*elements));
+  return value;
+}
+
+int64_t tn__dim_const(const tn__value *value, int axis) {
+  int64_t size;
+  return tn__as_int(value->dims[axis], &size) ? size : -1;
+}
+
+bool tn__shape_const(const tn__value *value, int64_t *shape) {
+  for (int i = 0; i < value->rank; i++)
+    if (!tn__as_int(value->dims[i], &shape[i])) return false;
+  return true;
+}

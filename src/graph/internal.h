@@ -1,0 +1,112 @@
+/* What the files of this room share: the graph's insides, and helpers for writing operators. */
+#ifndef TENON_GRAPH_INTERNAL_H
+#define TENON_GRAPH_INTERNAL_H
+
+#include "base/map.h"
+#include "graph/graph.h"
+
+typedef struct tn__graph_result {
+  const char *name;
+  tn__value *value;
+} tn__graph_result;
+
+struct tn__graph {
+  tn__ir *ir;
+  tn__arena *arena;
+  const char *name, *origin;
+  TN__VEC(tn__value *) inputs;
+  TN__VEC(tn__graph_result) outputs;
+  TN__VEC(tn__node *) nodes;
+  TN__VEC(tn__symbol *) symbols;
+  TN__VEC(tn__check_at_run) checks;
+  TN__VEC(tn__value *) values; /* by id */
+  tn__map value_names, dim_names;
+  uint32_t next_node_id;
+};
+
+/* ---- rows of the table: each family is one file
+ * ------------------------------------------------------------------------ */
+typedef struct tn__op_family {
+  const tn__op *ops;
+  int count;
+} tn__op_family;
+extern const tn__op_family tn__ops_elementwise, tn__ops_shape, tn__ops_reduce, tn__ops_contract, tn__ops_gather,
+    tn__ops_scatter, tn__ops_sort, tn__ops_data, tn__ops_control, tn__ops_random, tn__ops_vision, tn__ops_linalg,
+    tn__ops_recurrent;
+
+/* ---- for infer
+ * ------------------------------------------------------------------------------------------------------------- */
+/* Throws "<origin>: <operator>: <text>". */
+_Noreturn void tn__node_fail(const tn__graph *graph, const tn__node *node, const char *format, ...) TN_PRINTF(3, 4);
+/* "f32[2, n, 3]", in the arena. */
+const char *tn__value_type_text(const tn__graph *graph, const tn__value *value);
+const char *tn__expr_text(const tn__graph *graph, const tn__expr *e);
+void tn__require_rank(const tn__graph *graph, const tn__node *node, int input, int rank);
+void tn__require_dtype(const tn__graph *graph, const tn__node *node, int input, tn_dtype dtype);
+void tn__require_same_dtype(const tn__graph *graph, const tn__node *node, int first, int second);
+void tn__require_int(const tn__graph *graph, const tn__node *node, int input);
+void tn__require_float(const tn__graph *graph, const tn__node *node, int input);
+/* The axis attribute `name`, which must be in [0, rank of operand 0). */
+int tn__require_axis(const tn__graph *graph, const tn__node *node, const char *name, int rank);
+/* An INTS or EXPRS attribute of exactly `count` entries. */
+const int64_t *tn__require_ints(const tn__graph *graph, const tn__node *node, const char *name, int count);
+const tn__expr *const *tn__require_exprs(const tn__graph *graph, const tn__node *node, const char *name, int count);
+/* The dimension that two equal ones have: throws when they cannot be equal, adds a check at run time when that is
+ * unknown. `what` says which they are: "dimension 1 of operand 2". */
+const tn__expr *tn__same_dim(tn__graph *graph, const tn__node *node, const tn__expr *a, const tn__expr *b,
+                             const char *what, int axis);
+/* max(a, 0), when it could be negative. */
+const tn__expr *tn__not_negative(tn__ir *ir, const tn__expr *a);
+/* Exact quotient of two products of dimensions: common factors cancel. */
+const tn__expr *tn__dim_divide(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__dim_product(tn__ir *ir, const tn__expr *const *dims, int count);
+/* Number of elements that `elements` of a tensor of this shape would have: -1 when rank > 1, symbolic or too many. */
+int tn__element_count(int rank, const tn__expr *const *dims);
+/* Do elements of this type follow i64 arithmetic (i32, i64) or hold only 0 and 1 (bool)? */
+bool tn__carries_elements(tn_dtype dtype);
+/* Constant elements of a value: into out (TN__MAX_ELEMENTS), returns their number or -1. */
+int tn__constant_elements(const tn__value *value, int64_t *out);
+
+/* ---- for declare
+ * ------------------------------------------------------------------------------------------------------------ */
+/* A stage name that is unique in the declaration: "add", "add_1" ... */
+const char *tn__lower_name(tn__lower_context *lower, const char *base);
+/* Dimensions of a value in te's context, and axes over them. */
+void tn__lower_dims(tn__lower_context *lower, const tn__value *value, const tn__expr **dims);
+tn__te_axes tn__lower_axes(tn__lower_context *lower, const tn__value *value);
+/* Attribute expressions in te's context. */
+void tn__lower_exprs(tn__lower_context *lower, const tn__expr *const *exprs, int count, const tn__expr **out);
+/* f32 for the 16-bit floating types, else the type itself. */
+tn_dtype tn__accumulator_of(tn_dtype dtype);
+/* A compute stage that converts `buffer` to dtype; the buffer itself when it has it. */
+const tn__buffer *tn__lower_convert(tn__lower_context *lower, const tn__buffer *buffer, tn_dtype dtype);
+/* A compute stage that copies `buffer`. */
+const tn__buffer *tn__lower_copy(tn__lower_context *lower, const tn__buffer *buffer, const char *name);
+/* A stage with low[i] elements of `fill` before, high[i] after and interior[i] between the elements of each dimension
+ * (negative crops); the buffer itself when there is nothing to do. */
+const tn__buffer *tn__lower_pad(tn__lower_context *lower, const tn__buffer *buffer, const tn__expr *fill,
+                                const tn__expr *const *low, const tn__expr *const *high, const int64_t *interior);
+/* dims of a padded or dilated dimension. */
+const tn__expr *tn__padded_dim(tn__ir *ir, const tn__expr *dim, const tn__expr *low, const tn__expr *high,
+                               int64_t interior);
+/* (padded - dilated window) / stride + 1, at least 0. */
+const tn__expr *tn__window_dim(tn__ir *ir, const tn__expr *padded, const tn__expr *window, int64_t stride,
+                               int64_t dilation);
+
+/* ---- for extern stages
+ * --------------------------------------------------------------------------------------------------- */
+/* Loop variables over [0, extents[i]) and the nest of serial loops around `body`. */
+typedef struct tn__nest {
+  int count;
+  const tn__var *var[TN__MAX_RANK];
+  const tn__expr *index[TN__MAX_RANK];
+} tn__nest;
+tn__nest tn__nest_create(tn__ir *ir, const char *prefix, int count, const tn__expr *const *extents);
+const tn__stmt *tn__nest_loops(tn__ir *ir, const tn__nest *nest, const tn__stmt *body);
+/* Where an index in [-size, size) counts from the start; a statement that fails when it is outside. */
+const tn__expr *tn__wrap_index(tn__ir *ir, const tn__expr *index, const tn__expr *size);
+const tn__stmt *tn__check_index(tn__ir *ir, const tn__expr *index, const tn__expr *size);
+/* An i64 variable for tn__let. */
+const tn__var *tn__let_var(tn__ir *ir, const char *name);
+
+#endif

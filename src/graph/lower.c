@@ -1,0 +1,190 @@
+/* From values and nodes of a graph to buffers and stages of a declaration. */
+#include <string.h>
+
+#include "graph/internal.h"
+
+typedef struct memo_entry {
+  const tn__expr *from, *to;
+} memo_entry;
+
+struct tn__lower_context {
+  tn__graph *graph;
+  tn__te *te;
+  tn__ir *ir;
+  tn__arena *arena;           /* te's */
+  const tn__buffer **buffers; /* by value id */
+  int buffer_count;
+  TN__VEC(tn__value *) inputs;
+  TN__VEC(const tn__var *) symbols; /* the graph's; parallel to dims */
+  TN__VEC(const tn__var *) dims;    /* te's */
+  memo_entry *memo;                 /* open addressing by the structural hash */
+  int memo_count, memo_size;
+  tn__map names;
+};
+
+tn__lower_context *tn__lower_create(tn__graph *graph, tn__te *te) {
+  tn__ir *ir = tn__te_ir(te);
+  tn__arena *arena = tn__ir_arena(ir);
+  tn__lower_context *lower = TN__NEW(arena, tn__lower_context);
+  lower->graph = graph;
+  lower->te = te;
+  lower->ir = ir;
+  lower->arena = arena;
+  tn__map_init(&lower->names, arena);
+  return lower;
+}
+
+tn__te *tn__lower_te(tn__lower_context *lower) { return lower->te; }
+tn__ir *tn__lower_ir(tn__lower_context *lower) { return lower->ir; }
+
+/* ---- expressions
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static memo_entry *memo_slot(memo_entry *memo, int size, const tn__expr *e) {
+  uint32_t mask = (uint32_t)size - 1, i = (uint32_t)e->hash & mask;
+  while (memo[i].from != NULL && memo[i].from != e) i = (i + 1) & mask;
+  return &memo[i];
+}
+
+static void memo_set(tn__lower_context *lower, const tn__expr *from, const tn__expr *to) {
+  if (lower->memo_count * 2 >= lower->memo_size) {
+    int size = lower->memo_size == 0 ? 64 : lower->memo_size * 2;
+    memo_entry *grown = TN__NEW_ARRAY(lower->arena, size, memo_entry);
+    for (int i = 0; i < lower->memo_size; i++)
+      if (lower->memo[i].from != NULL) *memo_slot(grown, size, lower->memo[i].from) = lower->memo[i];
+    lower->memo = grown;
+    lower->memo_size = size;
+  }
+  *memo_slot(lower->memo, lower->memo_size, from) = (memo_entry){from, to};
+  lower->memo_count++;
+}
+
+static const tn__expr *lower_symbol(tn__lower_context *lower, const tn__var *var) {
+  for (int i = 0; i < lower->symbols.count; i++)
+    if (lower->symbols.data[i] == var) return lower->dims.data[i]->self;
+  int64_t min = INT64_MIN;
+  if (var->min != NULL && !tn__as_int(var->min, &min)) min = INT64_MIN;
+  const tn__var *dim = tn__te_dim(lower->te, tn__lower_name(lower, var->name), min);
+  tn__vec_push(lower->arena, &lower->symbols, var);
+  tn__vec_push(lower->arena, &lower->dims, dim);
+  return dim->self;
+}
+
+static const tn__expr *lower_leaf(tn__lower_context *lower, const tn__expr *e) {
+  switch (e->kind) {
+    case TN__EXPR_INT: return tn__int(lower->ir, e->dtype, e->value.i);
+    case TN__EXPR_FLOAT: return tn__float(lower->ir, e->dtype, e->value.f);
+    case TN__EXPR_VAR: return lower_symbol(lower, e->value.var);
+    default: return NULL;
+  }
+}
+
+const tn__expr *tn__lower_expr(tn__lower_context *lower, const tn__expr *e) {
+  if (lower->memo_size > 0) {
+    const memo_entry *known = memo_slot(lower->memo, lower->memo_size, e);
+    if (known->from != NULL) return known->to;
+  }
+  const tn__expr *args[4], *result = lower_leaf(lower, e);
+  if (result == NULL) {
+    if (e->kind == TN__EXPR_LOAD || e->arg_count > 4)
+      tn__graph_fail(lower->graph, TN_INTERNAL, "a dimension is not an expression over symbols");
+    for (int i = 0; i < e->arg_count; i++) args[i] = tn__lower_expr(lower, e->args[i]);
+    result = tn__expr_with_args(lower->ir, e, args);
+  }
+  memo_set(lower, e, result);
+  return result;
+}
+
+void tn__lower_exprs(tn__lower_context *lower, const tn__expr *const *exprs, int count, const tn__expr **out) {
+  for (int i = 0; i < count; i++) out[i] = tn__lower_expr(lower, exprs[i]);
+}
+
+const tn__var *tn__lower_symbol_at(const tn__lower_context *lower, int index) { return lower->symbols.data[index]; }
+
+/* ---- names, shapes
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Names end up in C-like identifiers of the text forms. */
+const char *tn__lower_name(tn__lower_context *lower, const char *base) {
+  char *name = tn__arena_strdup(lower->arena, base[0] == '\0' ? "v" : base);
+  for (char *c = name; *c != '\0'; c++) {
+    bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+    if (!letter && (c == name || *c < '0' || *c > '9')) *c = '_';
+  }
+  const char *unique = name;
+  for (int i = 1; tn__map_has(&lower->names, unique); i++) unique = tn__arena_printf(lower->arena, "%s_%d", name, i);
+  tn__map_set(&lower->names, unique, lower);
+  return unique;
+}
+
+void tn__lower_dims(tn__lower_context *lower, const tn__value *value, const tn__expr **dims) {
+  tn__lower_exprs(lower, value->dims, value->rank, dims);
+}
+
+tn__te_axes tn__lower_axes(tn__lower_context *lower, const tn__value *value) {
+  const tn__expr *dims[TN__MAX_RANK];
+  tn__lower_dims(lower, value, dims);
+  return tn__te_axes_create(lower->te, "i", value->rank, dims);
+}
+
+/* ---- values
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+void tn__lower_bind(tn__lower_context *lower, tn__value *value, const tn__buffer *buffer) {
+  if ((int)value->id >= lower->buffer_count) {
+    int count = lower->graph->values.count > (int)value->id ? lower->graph->values.count : (int)value->id + 1;
+    const tn__buffer **grown = TN__NEW_ARRAY(lower->arena, count, const tn__buffer *);
+    if (lower->buffer_count > 0) memcpy(grown, lower->buffers, (size_t)lower->buffer_count * sizeof(*grown));
+    lower->buffers = grown;
+    lower->buffer_count = count;
+  }
+  lower->buffers[value->id] = buffer;
+}
+
+/* One repeated element: written into whoever reads it. */
+static const tn__buffer *lower_splat(tn__lower_context *lower, const tn__value *value) {
+  tn__ir *ir = lower->ir;
+  const tn__expr *element = tn__dtype_is_float(value->dtype)
+                                ? tn__float(ir, value->dtype, tn__load_f64(value->dtype, value->data, 0))
+                                : tn__int(ir, value->dtype, tn__load_i64(value->dtype, value->data, 0));
+  tn__te_axes axes = tn__lower_axes(lower, value);
+  return tn__te_compute(lower->te, tn__lower_name(lower, "splat"), &axes, element);
+}
+
+static bool is_one_element(const tn__value *value) {
+  for (int i = 0; i < value->rank; i++)
+    if (!tn__is_int_value(value->dims[i], 1)) return false;
+  return true;
+}
+
+const tn__buffer *tn__lower_value(tn__lower_context *lower, tn__value *value) {
+  if ((int)value->id < lower->buffer_count && lower->buffers[value->id] != NULL) return lower->buffers[value->id];
+  const tn__buffer *buffer;
+  if (value->data != NULL && (value->splat || is_one_element(value))) {
+    buffer = lower_splat(lower, value);
+  } else {
+    const tn__expr *dims[TN__MAX_RANK];
+    tn__lower_dims(lower, value, dims);
+    /* Not the value's own name: equal computations at different places of a model must give equal declarations. */
+    const char *name = tn__arena_printf(lower->arena, "in%d", lower->inputs.count);
+    buffer = tn__te_input(lower->te, tn__lower_name(lower, name), value->dtype, value->rank, dims);
+    tn__vec_push(lower->arena, &lower->inputs, value);
+  }
+  tn__lower_bind(lower, value, buffer);
+  return buffer;
+}
+
+int tn__lower_input_count(const tn__lower_context *lower) { return lower->inputs.count; }
+tn__value *tn__lower_input_at(const tn__lower_context *lower, int index) { return lower->inputs.data[index]; }
+
+void tn__lower_node(tn__lower_context *lower, const tn__node *node) {
+  if (node->op->declare == NULL)
+    tn__graph_fail(lower->graph, TN_INTERNAL, "operator %s has no declaration", node->op->name);
+  const tn__buffer **inputs = TN__NEW_ARRAY(lower->arena, node->input_count, const tn__buffer *);
+  const tn__buffer **outputs = TN__NEW_ARRAY(lower->arena, node->output_count, const tn__buffer *);
+  for (int i = 0; i < node->input_count; i++)
+    if (node->inputs[i] != NULL) inputs[i] = tn__lower_value(lower, node->inputs[i]);
+  node->op->declare(lower, node, inputs, outputs);
+  for (int i = 0; i < node->output_count; i++) tn__lower_bind(lower, node->outputs[i], outputs[i]);
+}

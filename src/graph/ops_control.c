@@ -1,0 +1,140 @@
+/* Control flow: bodies are graphs, run by the VM. A body's inputs are block arguments and it captures nothing. */
+#include <string.h>
+
+#include "graph/internal.h"
+
+/* The operands must have the types of the body's inputs. Dimensions that are symbols of the body take what the operands
+ * have. */
+static void match_inputs(const tn__graph *graph, const tn__node *node, int body_index, int first) {
+  const tn__graph *body = node->graphs[body_index];
+  int count = node->input_count - first;
+  if (body->inputs.count != count)
+    tn__node_fail(graph, node, "body \"%s\" takes %d operands, not %d", body->name, body->inputs.count, count);
+  for (int i = 0; i < count; i++) {
+    const tn__value *own = node->inputs[first + i], *want = body->inputs.data[i];
+    bool fits = own->dtype == want->dtype && own->rank == want->rank;
+    for (int j = 0; fits && j < own->rank; j++)
+      fits = !tn__is_int(want->dims[j]) || !tn__is_int(own->dims[j]) || own->dims[j] == want->dims[j];
+    if (!fits)
+      tn__node_fail(graph, node, "operand %d is %s, but body \"%s\" takes %s", first + i,
+                    tn__value_type_text(graph, own), body->name, tn__value_type_text(graph, want));
+  }
+}
+
+/* Dimension `axis` of a body's result in terms of the graph around it; NULL when only running the body tells. */
+static const tn__expr *outer_dim(tn__graph *graph, const tn__node *node, const tn__graph *body, int first,
+                                 const tn__expr *dim) {
+  if (tn__is_int(dim)) return dim;
+  const tn__var **vars = TN__NEW_ARRAY(graph->arena, body->symbols.count, const tn__var *);
+  const tn__expr **values = TN__NEW_ARRAY(graph->arena, body->symbols.count, const tn__expr *);
+  int count = 0;
+  for (int i = 0; i < body->symbols.count; i++) {
+    const tn__symbol *symbol = body->symbols.data[i];
+    int k = 0;
+    while (k < body->inputs.count && body->inputs.data[k] != symbol->value) k++;
+    const tn__value *operand = k < body->inputs.count ? node->inputs[first + k] : NULL;
+    const tn__expr *value = NULL;
+    if (operand != NULL && symbol->source == TN__SYMBOL_INPUT_DIM) value = operand->dims[symbol->index];
+    if (operand != NULL && symbol->source == TN__SYMBOL_ELEMENT && operand->elements != NULL)
+      value = operand->elements[symbol->index];
+    if (value == NULL) {
+      if (tn__expr_uses_var(dim, symbol->var)) return NULL;
+      continue;
+    }
+    vars[count] = symbol->var;
+    values[count++] = value;
+  }
+  return tn__substitute(graph->ir, dim, vars, values, count);
+}
+
+/* Sets result k from what each body gives: where they agree that, else a size that the run tells. `fixed` (may be NULL)
+ * is the operand that the result takes the place of in the next round. */
+static void set_result(tn__graph *graph, tn__node *node, int k, int first_body, int first_input,
+                       const tn__value *fixed) {
+  const tn__value *one = node->graphs[first_body]->outputs.data[k].value;
+  const tn__expr *dims[TN__MAX_RANK];
+  bool unknown[TN__MAX_RANK] = {false};
+  for (int j = 0; j < one->rank; j++) dims[j] = tn__index(graph->ir, 0);
+  for (int b = first_body; b < node->graph_count; b++) {
+    const tn__graph *body = node->graphs[b];
+    const tn__value *own = body->outputs.data[k].value;
+    if (own->dtype != one->dtype || own->rank != one->rank)
+      tn__node_fail(graph, node, "result %d is %s in body \"%s\", but %s in body \"%s\"", k,
+                    tn__value_type_text(graph, own), body->name, tn__value_type_text(graph, one),
+                    node->graphs[first_body]->name);
+    for (int j = 0; j < one->rank; j++) {
+      const tn__expr *dim = outer_dim(graph, node, body, first_input, own->dims[j]);
+      unknown[j] =
+          unknown[j] || dim == NULL || (b > first_body && dim != dims[j]) || (fixed != NULL && dim != fixed->dims[j]);
+      if (dim != NULL) dims[j] = dim;
+    }
+  }
+  tn__value *result = tn__set_output(graph, node, k, one->dtype, one->rank, dims, NULL);
+  const tn__expr **final = TN__NEW_ARRAY(graph->arena, one->rank, const tn__expr *);
+  for (int j = 0; j < one->rank; j++) final[j] = unknown[j] ? tn__graph_dim_symbol(graph, result, j) : dims[j];
+  result->dims = final;
+}
+
+static void require_graphs(const tn__graph *graph, const tn__node *node, int count) {
+  if (node->graph_count != count) tn__node_fail(graph, node, "has %d bodies, not %d", node->graph_count, count);
+}
+
+static void infer_if(tn__graph *graph, tn__node *node) {
+  require_graphs(graph, node, 2);
+  tn__require_dtype(graph, node, 0, TN_BOOL);
+  if (tn__element_count(node->inputs[0]->rank, node->inputs[0]->dims) != 1)
+    tn__node_fail(graph, node, "the condition must be one element, but is %s",
+                  tn__value_type_text(graph, node->inputs[0]));
+  match_inputs(graph, node, 0, 1);
+  match_inputs(graph, node, 1, 1);
+  int count = node->graphs[0]->outputs.count;
+  if (node->graphs[1]->outputs.count != count)
+    tn__node_fail(graph, node, "one branch has %d results, the other %d", count, node->graphs[1]->outputs.count);
+  for (int k = 0; k < count; k++) set_result(graph, node, k, 0, 1, NULL);
+}
+
+static void infer_while(tn__graph *graph, tn__node *node) {
+  require_graphs(graph, node, 2);
+  match_inputs(graph, node, 0, 0);
+  match_inputs(graph, node, 1, 0);
+  const tn__graph *condition = node->graphs[0], *body = node->graphs[1];
+  if (condition->outputs.count != 1 || condition->outputs.data[0].value->dtype != TN_BOOL ||
+      tn__element_count(condition->outputs.data[0].value->rank, condition->outputs.data[0].value->dims) != 1)
+    tn__node_fail(graph, node, "the condition must give one bool");
+  if (body->outputs.count != node->input_count)
+    tn__node_fail(graph, node, "the body has %d results for %d operands", body->outputs.count, node->input_count);
+  for (int k = 0; k < node->input_count; k++) {
+    const tn__value *own = node->inputs[k], *next = body->outputs.data[k].value;
+    if (own->dtype != next->dtype || own->rank != next->rank)
+      tn__node_fail(graph, node, "operand %d is %s, but the body gives %s for the next round", k,
+                    tn__value_type_text(graph, own), tn__value_type_text(graph, next));
+    set_result(graph, node, k, 1, 0, own);
+  }
+}
+
+static void infer_call(tn__graph *graph, tn__node *node) {
+  require_graphs(graph, node, 1);
+  match_inputs(graph, node, 0, 0);
+  for (int k = 0; k < node->graphs[0]->outputs.count; k++) set_result(graph, node, k, 0, 0, NULL);
+}
+
+#define TN__ROW(op_name, how, suffix, text) \
+  {.name = op_name,                         \
+   .min_inputs = 0,                         \
+   .max_inputs = -1,                        \
+   .op_class = TN__CLASS_OPAQUE,            \
+   .lowering = how,                         \
+   .infer = infer_##suffix,                 \
+   .doc = text}
+
+static const tn__op rows[] = {
+    TN__ROW("if", TN__LOWER_CONTROL, if,
+            "The results of the first body when operand 0 is true, else of the second; both take the other operands."),
+    TN__ROW("while", TN__LOWER_CONTROL, while,
+            "Gives the operands to the second body again and again while the first one says true."),
+    TN__ROW("call", TN__LOWER_CONTROL, call, "The results of the body."),
+    TN__ROW("composite", TN__LOWER_NONE, call,
+            "The same, kept whole for passes that know its `name`; inlined by the others."),
+};
+
+const tn__op_family tn__ops_control = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -1,0 +1,361 @@
+/* Reductions over dimensions and windows, and running ones. */
+#include <string.h>
+
+#include "graph/internal.h"
+
+static const struct {
+  const char *name;
+  tn__te_reducer reducer;
+} kinds[] = {{"sum", TN__TE_SUM}, {"prod", TN__TE_PROD}, {"max", TN__TE_MAX},
+             {"min", TN__TE_MIN}, {"and", TN__TE_ALL},   {"or", TN__TE_ANY}};
+enum { KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]) };
+
+static tn__te_reducer reducer_of(const tn__node *node) {
+  const char *kind = tn__node_string(node, "kind", "");
+  for (int i = 0; i < KIND_COUNT; i++)
+    if (strcmp(kinds[i].name, kind) == 0) return kinds[i].reducer;
+  return TN__TE_SUM;
+}
+
+static void require_kind(const tn__graph *graph, const tn__node *node) {
+  const char *kind = tn__node_string(node, "kind", "");
+  tn_dtype dtype = node->inputs[0]->dtype;
+  int i = 0;
+  while (i < KIND_COUNT && strcmp(kinds[i].name, kind) != 0) i++;
+  if (i == KIND_COUNT) tn__node_fail(graph, node, "kind \"%s\" is not one of sum, prod, max, min, and, or", kind);
+  bool logical = kinds[i].reducer == TN__TE_ALL || kinds[i].reducer == TN__TE_ANY;
+  if (logical != (dtype == TN_BOOL))
+    tn__node_fail(graph, node, "%s is not defined for type %s", kind, tn_dtype_name(dtype));
+}
+
+static const tn__expr *identity_of(tn__ir *ir, tn__te_reducer reducer, tn_dtype dtype) {
+  switch (reducer) {
+    case TN__TE_PROD: return tn__constant(ir, dtype, 1);
+    case TN__TE_MAX: return tn__lowest(ir, dtype);
+    case TN__TE_MIN: return tn__highest(ir, dtype);
+    case TN__TE_ALL: return tn__bool(ir, true);
+    default: return tn__constant(ir, dtype, 0);
+  }
+}
+
+static const tn__expr *combine(tn__ir *ir, tn__te_reducer reducer, const tn__expr *a, const tn__expr *b) {
+  switch (reducer) {
+    case TN__TE_SUM: return tn__add(ir, a, b);
+    case TN__TE_PROD: return tn__mul(ir, a, b);
+    case TN__TE_MAX: return tn__max(ir, a, b);
+    case TN__TE_MIN: return tn__min(ir, a, b);
+    case TN__TE_ALL: return tn__and(ir, a, b);
+    default: return tn__or(ir, a, b);
+  }
+}
+
+/* Sums and products of 16-bit types are carried in f32; greatest and smallest need no more than their own type. */
+static tn_dtype term_dtype(tn__te_reducer reducer, tn_dtype dtype) {
+  return reducer == TN__TE_SUM || reducer == TN__TE_PROD ? tn__accumulator_of(dtype) : dtype;
+}
+
+/* ---- reduce
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+/* The set of reduced dimensions. */
+static unsigned reduced_mask(const tn__graph *graph, const tn__node *node, int rank) {
+  const tn__attr *axes = tn__node_attr(node, "axes");
+  unsigned mask = 0;
+  for (int i = 0; axes != NULL && i < axes->count; i++) {
+    int64_t axis = axes->ints[i];
+    if (graph != NULL && (axis < 0 || axis >= rank || (mask >> axis & 1) != 0))
+      tn__node_fail(graph, node, "axis %lld is out of range or stands twice for %d dimensions", (long long)axis, rank);
+    mask |= 1u << axis;
+  }
+  return mask;
+}
+
+static int reduced_shape(tn__ir *ir, const tn__value *a, unsigned mask, bool keep, const tn__expr **dims) {
+  int rank = 0;
+  for (int i = 0; i < a->rank; i++) {
+    if ((mask >> i & 1) == 0)
+      dims[rank++] = a->dims[i];
+    else if (keep)
+      dims[rank++] = tn__index(ir, 1);
+  }
+  return rank;
+}
+
+static void infer_reduce(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  require_kind(graph, node);
+  unsigned mask = reduced_mask(graph, node, a->rank);
+  const tn__expr *dims[TN__MAX_RANK];
+  int rank = reduced_shape(graph->ir, a, mask, tn__node_int(node, "keep_dims", 0) != 0, dims);
+  const tn__expr *element = NULL;
+  int count = tn__element_count(a->rank, a->dims);
+  if (a->elements != NULL && tn__carries_elements(a->dtype) && a->dtype != TN_BOOL && a->rank == 1 && mask == 1 &&
+      count > 0) {
+    element = a->elements[0];
+    for (int i = 1; i < count; i++) element = combine(graph->ir, reducer_of(node), element, a->elements[i]);
+  }
+  tn__set_output(graph, node, 0, a->dtype, rank, dims, element != NULL ? &element : NULL);
+}
+
+/* Axes of the result and of the reduction, and the operand's index in them. */
+static void reduce_axes(tn__lower_context *lower, const tn__node *node, const tn__buffer *a, tn__te_axes *axes,
+                        tn__te_axes *reduce, const tn__expr **index) {
+  unsigned mask = reduced_mask(NULL, node, a->rank);
+  bool keep = tn__node_int(node, "keep_dims", 0) != 0;
+  const tn__expr *extents[TN__MAX_RANK];
+  int count = 0;
+  for (int i = 0; i < a->rank; i++)
+    if ((mask >> i & 1) != 0) extents[count++] = a->shape[i];
+  *axes = tn__lower_axes(lower, node->outputs[0]);
+  *reduce = tn__te_axes_create(tn__lower_te(lower), "k", count, extents);
+  int own = 0, reduced = 0;
+  for (int i = 0; i < a->rank; i++) {
+    bool is_reduced = (mask >> i & 1) != 0;
+    index[i] = is_reduced ? reduce->index[reduced++] : axes->index[own];
+    if (!is_reduced || keep) own++;
+  }
+}
+
+static void declare_reduce(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                           const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  tn__te_axes axes, reduce;
+  const tn__expr *index[TN__MAX_RANK];
+  reduce_axes(lower, node, inputs[0], &axes, &reduce, index);
+  tn__te_reducer reducer = reducer_of(node);
+  tn_dtype dtype = node->outputs[0]->dtype;
+  const tn__expr *term = tn__cast(ir, term_dtype(reducer, dtype), tn__load(ir, inputs[0], index));
+  const char *name = tn__lower_name(lower, tn__node_string(node, "kind", ""));
+  /* Nothing to reduce over: the element itself. */
+  const tn__buffer *result = reduce.count == 0 ? tn__te_compute(te, name, &axes, term)
+                                               : tn__te_reduce(te, name, &axes, &reduce, reducer, term);
+  outputs[0] = tn__lower_convert(lower, result, dtype);
+}
+
+/* ---- argreduce
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static tn_dtype index_dtype(const tn__graph *graph, const tn__node *node) {
+  tn_dtype dtype = tn_dtype_parse(tn__node_string(node, "dtype", "i64"));
+  if (dtype != TN_I64 && dtype != TN_I32) tn__node_fail(graph, node, "dtype must be i32 or i64");
+  return dtype;
+}
+
+static void infer_argreduce(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  if (a->dtype == TN_BOOL) tn__node_fail(graph, node, "is not defined for type bool");
+  const tn__attr *axes = tn__node_attr(node, "axes");
+  if (axes == NULL || axes->count != 1) tn__node_fail(graph, node, "needs one axis");
+  unsigned mask = reduced_mask(graph, node, a->rank);
+  tn__graph_assume(graph, tn__lt(graph->ir, tn__index(graph->ir, 0), a->dims[axes->ints[0]]),
+                   "%s: dimension %lld must not be empty", node->op->name, (long long)axes->ints[0]);
+  const tn__expr *dims[TN__MAX_RANK];
+  int rank = reduced_shape(graph->ir, a, mask, tn__node_int(node, "keep_dims", 0) != 0, dims);
+  tn__set_output(graph, node, 0, index_dtype(graph, node), rank, dims, NULL);
+}
+
+static void declare_argreduce(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                              const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  tn__te_axes axes, reduce;
+  const tn__expr *index[TN__MAX_RANK];
+  reduce_axes(lower, node, inputs[0], &axes, &reduce, index);
+  tn_dtype dtype = node->outputs[0]->dtype;
+  const tn__te_combiner *combiner = tn__te_arg_combiner(
+      te, inputs[0]->dtype, dtype, tn__node_int(node, "greatest", 1) != 0, tn__node_int(node, "last", 0) != 0);
+  const tn__expr *terms[2] = {tn__load(ir, inputs[0], index), tn__cast(ir, dtype, reduce.index[0])};
+  const tn__buffer *results[2];
+  tn__te_reduce_with(te, tn__lower_name(lower, "argreduce"), &axes, &reduce, combiner, terms, results);
+  outputs[0] = results[1];
+}
+
+/* ---- windows
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static void window_shape(tn__graph *graph, const tn__node *node, const tn__expr **dims) {
+  const tn__value *a = node->inputs[0];
+  tn__ir *ir = graph->ir;
+  const int64_t *window = tn__require_ints(graph, node, "window", a->rank);
+  const int64_t *strides = tn__require_ints(graph, node, "strides", a->rank);
+  const int64_t *dilations = tn__require_ints(graph, node, "dilations", a->rank);
+  const tn__expr *const *low = tn__require_exprs(graph, node, "low", a->rank);
+  const tn__expr *const *high = tn__require_exprs(graph, node, "high", a->rank);
+  for (int i = 0; i < a->rank; i++) {
+    if (window[i] < 1 || strides[i] < 1 || dilations[i] < 1)
+      tn__node_fail(graph, node, "window, stride and dilation of dimension %d must be positive", i);
+    const tn__expr *padded = tn__padded_dim(ir, a->dims[i], low[i], high[i], 0);
+    int64_t reach = (window[i] - 1) * dilations[i] + 1;
+    const tn__expr *fits = tn__le(ir, tn__index(ir, reach), padded);
+    if (tn__is_false(fits))
+      tn__node_fail(graph, node,
+                    "a window over %lld elements does not fit into dimension %d, which has %s with its padding",
+                    (long long)reach, i, tn__expr_text(graph, padded));
+    tn__graph_assume(graph, fits, "%s: a window over %lld elements must fit into dimension %d, which has %s",
+                     node->op->name, (long long)reach, i, tn__expr_text(graph, padded));
+    dims[i] = tn__add_i(ir, tn__div_i(ir, tn__add_i(ir, padded, -reach), strides[i]), 1);
+  }
+}
+
+static void infer_reduce_window(tn__graph *graph, tn__node *node) {
+  require_kind(graph, node);
+  const tn__expr *dims[TN__MAX_RANK];
+  window_shape(graph, node, dims);
+  tn__set_output(graph, node, 0, node->inputs[0]->dtype, node->inputs[0]->rank, dims, NULL);
+}
+
+/* Pads once, so that the loops over the windows have no conditions. Axes of the windows' real dimensions, and the
+ * padded operand's index. */
+static const tn__buffer *pad_for_windows(tn__lower_context *lower, const tn__node *node, const tn__buffer *a,
+                                         const tn__expr *fill, tn__te_axes *axes, tn__te_axes *reduce,
+                                         const tn__expr **index) {
+  tn__ir *ir = tn__lower_ir(lower);
+  const int64_t *window = tn__node_attr(node, "window")->ints, *strides = tn__node_attr(node, "strides")->ints;
+  const int64_t *dilations = tn__node_attr(node, "dilations")->ints;
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *extents[TN__MAX_RANK];
+  tn__lower_exprs(lower, tn__node_attr(node, "low")->exprs, a->rank, low);
+  tn__lower_exprs(lower, tn__node_attr(node, "high")->exprs, a->rank, high);
+  int count = 0;
+  for (int i = 0; i < a->rank; i++)
+    if (window[i] > 1) extents[count++] = tn__index(ir, window[i]);
+  *axes = tn__lower_axes(lower, node->outputs[0]);
+  *reduce = tn__te_axes_create(tn__lower_te(lower), "k", count, extents);
+  count = 0;
+  for (int i = 0; i < a->rank; i++) {
+    index[i] = tn__mul_i(ir, axes->index[i], strides[i]);
+    if (window[i] > 1) index[i] = tn__add(ir, index[i], tn__mul_i(ir, reduce->index[count++], dilations[i]));
+  }
+  return tn__lower_pad(lower, a, fill, low, high, NULL);
+}
+
+static void declare_reduce_window(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                                  const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  tn__te_reducer reducer = reducer_of(node);
+  tn_dtype dtype = node->outputs[0]->dtype;
+  tn__te_axes axes, reduce;
+  const tn__expr *index[TN__MAX_RANK];
+  const tn__buffer *padded =
+      pad_for_windows(lower, node, inputs[0], identity_of(ir, reducer, dtype), &axes, &reduce, index);
+  const tn__expr *term = tn__cast(ir, term_dtype(reducer, dtype), tn__load(ir, padded, index));
+  const char *name = tn__lower_name(lower, "reduce_window");
+  const tn__buffer *result = reduce.count == 0 ? tn__te_compute(te, name, &axes, term)
+                                               : tn__te_reduce(te, name, &axes, &reduce, reducer, term);
+  outputs[0] = tn__lower_convert(lower, result, dtype);
+}
+
+static void infer_argreduce_window(tn__graph *graph, tn__node *node) {
+  if (node->inputs[0]->dtype == TN_BOOL) tn__node_fail(graph, node, "is not defined for type bool");
+  const tn__expr *dims[TN__MAX_RANK];
+  window_shape(graph, node, dims);
+  tn__set_output(graph, node, 0, index_dtype(graph, node), node->inputs[0]->rank, dims, NULL);
+}
+
+/* The position without padding, flat over the last `spatial` dimensions together with those before them: as ONNX counts
+ * MaxPool's Indices. */
+static void declare_argreduce_window(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                                     const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  const tn__buffer *a = inputs[0];
+  tn_dtype dtype = node->outputs[0]->dtype;
+  tn__te_axes axes, reduce;
+  const tn__expr *index[TN__MAX_RANK];
+  const tn__buffer *padded = pad_for_windows(lower, node, a, tn__lowest(ir, a->dtype), &axes, &reduce, index);
+  bool column_major = tn__node_int(node, "column_major", 0) != 0;
+  int first = a->rank > 2 ? 2 : 0;
+  const tn__expr *flat = tn__index(ir, 0);
+  for (int step = 0; step < a->rank; step++) {
+    int i = step >= first && column_major ? a->rank - 1 - (step - first) : step;
+    const tn__expr *own = tn__sub(ir, index[i], tn__lower_expr(lower, tn__node_attr(node, "low")->exprs[i]));
+    flat = tn__add(ir, tn__mul(ir, flat, a->shape[i]), own);
+  }
+  const tn__te_combiner *combiner = tn__te_arg_combiner(te, a->dtype, dtype, true, false);
+  const tn__expr *terms[2] = {tn__load(ir, padded, index), tn__cast(ir, dtype, flat)};
+  const tn__buffer *results[2];
+  const char *name = tn__lower_name(lower, "argreduce_window");
+  if (reduce.count == 0) {
+    outputs[0] = tn__te_compute(te, name, &axes, terms[1]);
+    return;
+  }
+  tn__te_reduce_with(te, name, &axes, &reduce, combiner, terms, results);
+  outputs[0] = results[1];
+}
+
+/* ---- cumulative
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static void infer_cumulative(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  require_kind(graph, node);
+  tn__require_axis(graph, node, "axis", a->rank);
+  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
+}
+
+/* A scan over positions from the start (or the end), and a copy that turns the direction and leaves out the own
+ * element. */
+static void declare_cumulative(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                               const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  int axis = (int)tn__node_int(node, "axis", 0);
+  bool reverse = tn__node_int(node, "reverse", 0) != 0, exclusive = tn__node_int(node, "exclusive", 0) != 0;
+  tn__te_reducer reducer = reducer_of(node);
+  tn_dtype dtype = node->outputs[0]->dtype, wide = term_dtype(reducer, dtype);
+  const tn__expr *last = tn__add_i(ir, inputs[0]->shape[axis], -1);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__buffer *running;
+  tn__te_scan_declare(te, tn__lower_name(lower, "cumulative"), &axes, &wide, 1, &running);
+  const tn__expr *index[TN__MAX_RANK];
+  memcpy(index, axes.index, sizeof(index));
+  if (reverse) index[axis] = tn__sub(ir, last, axes.index[axis]);
+  const tn__expr *own = tn__cast(ir, wide, tn__load(ir, inputs[0], index));
+  memcpy(index, axes.index, sizeof(index));
+  index[axis] = tn__add_i(ir, axes.index[axis], -1);
+  const tn__expr *next = combine(ir, reducer, tn__load(ir, running, index), own);
+  tn__te_scan_define(te, &axes, axis, 1, &own, &next, &running, 1);
+  if (!reverse && !exclusive) {
+    outputs[0] = tn__lower_convert(lower, running, dtype);
+    return;
+  }
+  axes = tn__lower_axes(lower, node->outputs[0]);
+  memcpy(index, axes.index, sizeof(index));
+  const tn__expr *position = reverse ? tn__sub(ir, last, axes.index[axis]) : axes.index[axis];
+  index[axis] = exclusive ? tn__add_i(ir, position, -1) : position;
+  const tn__expr *value = tn__cast(ir, dtype, tn__load(ir, running, index));
+  if (exclusive) value = tn__select(ir, tn__lt(ir, tn__index(ir, 0), position), value, identity_of(ir, reducer, dtype));
+  outputs[0] = tn__te_compute(te, tn__lower_name(lower, "cumulative_place"), &axes, value);
+}
+
+/* ---- rows
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
+
+#define TN__ROW(op_name, class, suffix, text) \
+  {.name = op_name,                           \
+   .min_inputs = 1,                           \
+   .max_inputs = 1,                           \
+   .op_class = class,                         \
+   .lowering = TN__LOWER_DECLARE,             \
+   .infer = infer_##suffix,                   \
+   .declare = declare_##suffix,               \
+   .doc = text}
+
+static const tn__op rows[] = {
+    TN__ROW("reduce", TN__CLASS_REDUCTION, reduce,
+            "sum, prod, max, min, and, or (`kind`) over `axes`; 16-bit types are summed in f32."),
+    TN__ROW("argreduce", TN__CLASS_REDUCTION, argreduce,
+            "The index of the `greatest` or smallest element along an axis."),
+    TN__ROW("reduce_window", TN__CLASS_REDUCTION, reduce_window,
+            "A reduction over every window; padding holds its identity."),
+    TN__ROW("argreduce_window", TN__CLASS_REDUCTION, argreduce_window,
+            "The flat position of the greatest element of every window."),
+    TN__ROW("cumulative", TN__CLASS_OPAQUE, cumulative, "The running reduction along `axis`."),
+};
+
+const tn__op_family tn__ops_reduce = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -1,0 +1,427 @@
+/* Operators that move elements and compute nothing. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/internal.h"
+
+/* Reads one element of operand 0 for each of the result. */
+static void declare_move(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                         const tn__te_axes *axes, const tn__expr *const *index, const tn__buffer **outputs) {
+  const tn__expr *value = tn__load(tn__lower_ir(lower), inputs[0], index);
+  outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, node->op->name), axes, value);
+}
+
+/* ---- broadcast_in_dim
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void infer_broadcast(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  const tn__attr *shape = tn__node_attr(node, "shape");
+  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
+  const int64_t *axes = tn__require_ints(graph, node, "axes", a->rank);
+  for (int i = 0; i < a->rank; i++) {
+    if (axes[i] < 0 || axes[i] >= shape->count || (i > 0 && axes[i] <= axes[i - 1]))
+      tn__node_fail(graph, node, "axes must increase and stay below %d", shape->count);
+    const tn__expr *from = a->dims[i], *to = shape->exprs[axes[i]];
+    if (from == to || tn__is_int_value(from, 1)) continue;
+    const tn__expr *fits = tn__eq(graph->ir, from, to);
+    if (!tn__is_int(from)) fits = tn__or(graph->ir, fits, tn__eq(graph->ir, from, tn__index(graph->ir, 1)));
+    if (tn__is_false(fits))
+      tn__node_fail(graph, node, "dimension %d of %s can't stretch to %s", i, tn__value_type_text(graph, a),
+                    tn__expr_text(graph, to));
+    tn__graph_assume(graph, fits, "%s: dimension %d of the operand is %s, which must be 1 or equal to %s",
+                     node->op->name, i, tn__expr_text(graph, from), tn__expr_text(graph, to));
+  }
+  const tn__expr *elements[TN__MAX_ELEMENTS];
+  int count = tn__element_count(shape->count, shape->exprs), own = tn__element_count(a->rank, a->dims);
+  bool known = a->elements != NULL && count >= 0 && (own == 1 || own == count);
+  for (int i = 0; known && i < count; i++) elements[i] = a->elements[own == 1 ? 0 : i];
+  tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, known ? elements : NULL);
+}
+
+static void declare_broadcast(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                              const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const int64_t *to = tn__node_attr(node, "axes")->ints;
+  const tn__expr *index[TN__MAX_RANK], *zero = tn__index(ir, 0);
+  for (int i = 0; i < inputs[0]->rank; i++) {
+    const tn__value *a = node->inputs[0], *result = node->outputs[0];
+    const tn__expr *own = axes.index[to[i]];
+    if (tn__is_int_value(a->dims[i], 1))
+      index[i] = zero;
+    else if (tn__is_int(a->dims[i]) || a->dims[i] == result->dims[to[i]])
+      index[i] = own;
+    else /* only the run tells whether it stretches */
+      index[i] = tn__select(ir, tn__eq(ir, inputs[0]->shape[i], tn__index(ir, 1)), zero, own);
+  }
+  declare_move(lower, node, inputs, &axes, index, outputs);
+}
+
+/* ---- reshape
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static void infer_reshape(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  const tn__attr *shape = tn__node_attr(node, "shape");
+  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
+  const tn__expr *have = tn__dim_product(graph->ir, a->dims, a->rank);
+  const tn__expr *want = tn__dim_product(graph->ir, shape->exprs, shape->count);
+  const tn__expr *equal = tn__eq(graph->ir, have, want);
+  if (tn__is_false(equal))
+    tn__node_fail(graph, node, "%s has %s elements, the new shape %s", tn__value_type_text(graph, a),
+                  tn__expr_text(graph, have), tn__expr_text(graph, want));
+  tn__graph_assume(graph, equal, "%s: %s elements can't take a shape of %s", node->op->name, tn__expr_text(graph, have),
+                   tn__expr_text(graph, want));
+  bool known =
+      a->elements != NULL && tn__element_count(shape->count, shape->exprs) == tn__element_count(a->rank, a->dims);
+  tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, known ? a->elements : NULL);
+}
+
+/* Positions of the dimensions that are not the constant 1. */
+static int real_dims(const tn__value *value, int *out) {
+  int count = 0;
+  for (int i = 0; i < value->rank; i++)
+    if (!tn__is_int_value(value->dims[i], 1)) out[count++] = i;
+  return count;
+}
+
+/* Indices of the operand's dimensions from[0..m) from those of the result's dimensions to[0..n), which hold equally
+ * many elements. */
+static void regroup(tn__lower_context *lower, const tn__value *a, const int *from, int m, const tn__te_axes *axes,
+                    const tn__value *result, const int *to, int n, const tn__expr **index) {
+  tn__ir *ir = tn__lower_ir(lower);
+  const tn__expr *flat = tn__index(ir, 0);
+  for (int j = 0; j < n; j++)
+    flat = tn__add(ir, tn__mul(ir, flat, tn__lower_expr(lower, result->dims[to[j]])), axes->index[to[j]]);
+  for (int i = m - 1; i >= 0; i--) {
+    if (i == 0) {
+      index[from[i]] = flat;
+    } else {
+      const tn__expr *dim = tn__lower_expr(lower, a->dims[from[i]]);
+      index[from[i]] = tn__mod(ir, flat, dim);
+      flat = tn__div(ir, flat, dim);
+    }
+  }
+}
+
+/* Splits both shapes where their leading products agree, so that dimensions which did not change keep plain indices,
+ * symbolic ones too. */
+static void declare_reshape(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                            const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  const tn__value *a = node->inputs[0], *result = node->outputs[0];
+  tn__te_axes axes = tn__lower_axes(lower, result);
+  const tn__expr *index[TN__MAX_RANK];
+  for (int i = 0; i < a->rank; i++) index[i] = tn__index(ir, 0);
+  int from[TN__MAX_RANK], to[TN__MAX_RANK];
+  int m = real_dims(a, from), n = real_dims(result, to);
+  const tn__expr *a_products[TN__MAX_RANK + 1], *r_products[TN__MAX_RANK + 1];
+  a_products[0] = r_products[0] = tn__index(ir, 1);
+  for (int i = 0; i < m; i++) a_products[i + 1] = tn__mul(ir, a_products[i], tn__lower_expr(lower, a->dims[from[i]]));
+  for (int j = 0; j < n; j++)
+    r_products[j + 1] = tn__mul(ir, r_products[j], tn__lower_expr(lower, result->dims[to[j]]));
+  int i0 = 0, j0 = 0;
+  for (int i = 1; i < m; i++) {
+    int j = j0 + 1;
+    while (j < n && r_products[j] != a_products[i]) j++;
+    if (j >= n || tn__is_int_value(a_products[i], 0)) continue;
+    regroup(lower, a, from + i0, i - i0, &axes, result, to + j0, j - j0, index);
+    i0 = i;
+    j0 = j;
+  }
+  regroup(lower, a, from + i0, m - i0, &axes, result, to + j0, n - j0, index);
+  declare_move(lower, node, inputs, &axes, index, outputs);
+}
+
+/* ---- transpose
+ * --------------------------------------------------------------------------------------------------------------------
+ */
+
+static void infer_transpose(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  const int64_t *permutation = tn__require_ints(graph, node, "permutation", a->rank);
+  const tn__expr *dims[TN__MAX_RANK];
+  unsigned seen = 0;
+  for (int i = 0; i < a->rank; i++) {
+    if (permutation[i] < 0 || permutation[i] >= a->rank || (seen >> permutation[i] & 1) != 0)
+      tn__node_fail(graph, node, "the attribute permutation is not one of %d dimensions", a->rank);
+    seen |= 1u << permutation[i];
+    dims[i] = a->dims[permutation[i]];
+  }
+  tn__set_output(graph, node, 0, a->dtype, a->rank, dims, a->rank <= 1 ? a->elements : NULL);
+}
+
+static void declare_transpose(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                              const tn__buffer **outputs) {
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const int64_t *permutation = tn__node_attr(node, "permutation")->ints;
+  const tn__expr *index[TN__MAX_RANK];
+  for (int i = 0; i < axes.count; i++) index[permutation[i]] = axes.index[i];
+  declare_move(lower, node, inputs, &axes, index, outputs);
+}
+
+/* ---- slice
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
+
+static void infer_slice(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  tn__ir *ir = graph->ir;
+  const tn__expr *const *starts = tn__require_exprs(graph, node, "starts", a->rank);
+  const tn__expr *const *limits = tn__require_exprs(graph, node, "limits", a->rank);
+  const int64_t *strides = tn__require_ints(graph, node, "strides", a->rank);
+  const tn__expr *dims[TN__MAX_RANK];
+  for (int i = 0; i < a->rank; i++) {
+    if (strides[i] < 1)
+      tn__node_fail(graph, node, "stride %lld of dimension %d is not positive", (long long)strides[i], i);
+    const tn__expr *inside = tn__and(ir, tn__le(ir, tn__index(ir, 0), starts[i]),
+                                     tn__and(ir, tn__le(ir, starts[i], limits[i]), tn__le(ir, limits[i], a->dims[i])));
+    if (tn__is_false(inside))
+      tn__node_fail(graph, node, "[%s, %s) is not within dimension %d of %s", tn__expr_text(graph, starts[i]),
+                    tn__expr_text(graph, limits[i]), i, tn__value_type_text(graph, a));
+    tn__graph_assume(graph, inside, "%s: [%s, %s) must be within dimension %d of %s", node->op->name,
+                     tn__expr_text(graph, starts[i]), tn__expr_text(graph, limits[i]), i,
+                     tn__value_type_text(graph, a));
+    dims[i] = tn__ceildiv(ir, tn__sub(ir, limits[i], starts[i]), tn__index(ir, strides[i]));
+  }
+  const tn__expr *elements[TN__MAX_ELEMENTS];
+  int64_t start = 0;
+  int count = tn__element_count(a->rank, dims);
+  bool known = a->elements != NULL && count >= 0 && (a->rank == 0 || tn__as_int(starts[0], &start));
+  for (int i = 0; known && i < count; i++) elements[i] = a->elements[a->rank == 0 ? 0 : start + i * strides[0]];
+  tn__set_output(graph, node, 0, a->dtype, a->rank, dims, known ? elements : NULL);
+}
+
+static void declare_slice(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                          const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__expr *const *starts = tn__node_attr(node, "starts")->exprs;
+  const int64_t *strides = tn__node_attr(node, "strides")->ints;
+  const tn__expr *index[TN__MAX_RANK];
+  for (int i = 0; i < axes.count; i++)
+    index[i] = tn__add(ir, tn__mul_i(ir, axes.index[i], strides[i]), tn__lower_expr(lower, starts[i]));
+  declare_move(lower, node, inputs, &axes, index, outputs);
+}
+
+/* ---- pad
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
+
+static void infer_pad(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  tn__require_same_dtype(graph, node, 0, 1);
+  tn__require_rank(graph, node, 1, 0);
+  const tn__expr *const *low = tn__require_exprs(graph, node, "low", a->rank);
+  const tn__expr *const *high = tn__require_exprs(graph, node, "high", a->rank);
+  const int64_t *interior = tn__require_ints(graph, node, "interior", a->rank);
+  const tn__expr *dims[TN__MAX_RANK];
+  for (int i = 0; i < a->rank; i++) {
+    if (interior[i] < 0) tn__node_fail(graph, node, "interior padding %lld is negative", (long long)interior[i]);
+    dims[i] = tn__padded_dim(graph->ir, a->dims[i], low[i], high[i], interior[i]);
+    const tn__expr *valid = tn__le(graph->ir, tn__index(graph->ir, 0), dims[i]);
+    if (tn__is_false(valid))
+      tn__node_fail(graph, node, "dimension %d would have %s elements", i, tn__expr_text(graph, dims[i]));
+    tn__graph_assume(graph, valid, "%s: dimension %d would have %s elements", node->op->name, i,
+                     tn__expr_text(graph, dims[i]));
+  }
+  const tn__expr *elements[TN__MAX_ELEMENTS];
+  int64_t before, size;
+  int count = tn__element_count(a->rank, dims);
+  bool known = a->rank == 1 && count >= 0 && a->elements != NULL && node->inputs[1]->elements != NULL &&
+               interior[0] == 0 && tn__as_int(low[0], &before) && tn__as_int(a->dims[0], &size);
+  for (int i = 0; known && i < count; i++)
+    elements[i] = i >= before && i < before + size ? a->elements[i - before] : node->inputs[1]->elements[0];
+  tn__set_output(graph, node, 0, a->dtype, a->rank, dims, known ? elements : NULL);
+}
+
+static void declare_pad(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                        const tn__buffer **outputs) {
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK];
+  int rank = node->inputs[0]->rank;
+  tn__lower_exprs(lower, tn__node_attr(node, "low")->exprs, rank, low);
+  tn__lower_exprs(lower, tn__node_attr(node, "high")->exprs, rank, high);
+  const tn__expr *fill = tn__load(tn__lower_ir(lower), inputs[1], NULL);
+  outputs[0] = tn__lower_pad(lower, inputs[0], fill, low, high, tn__node_attr(node, "interior")->ints);
+  if (outputs[0] == inputs[0]) outputs[0] = tn__lower_copy(lower, inputs[0], "pad");
+}
+
+/* ---- concatenate
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static const tn__expr *const *concatenated_elements(tn__graph *graph, const tn__node *node, int rank,
+                                                    const tn__expr *const *dims) {
+  int count = tn__element_count(rank, dims), filled = 0;
+  if (count < 0) return NULL;
+  const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
+  for (int k = 0; k < node->input_count; k++) {
+    const tn__value *part = node->inputs[k];
+    int own = tn__element_count(part->rank, part->dims);
+    if (part->elements == NULL || own < 0 || filled + own > count) return NULL;
+    for (int i = 0; i < own; i++) elements[filled++] = part->elements[i];
+  }
+  return elements;
+}
+
+static void infer_concatenate(tn__graph *graph, tn__node *node) {
+  const tn__value *first = node->inputs[0];
+  int axis = tn__require_axis(graph, node, "axis", first->rank);
+  const tn__expr *dims[TN__MAX_RANK];
+  for (int i = 0; i < first->rank; i++) dims[i] = first->dims[i];
+  for (int k = 1; k < node->input_count; k++) {
+    const tn__value *part = node->inputs[k];
+    tn__require_same_dtype(graph, node, 0, k);
+    tn__require_rank(graph, node, k, first->rank);
+    char what[32];
+    snprintf(what, sizeof(what), "operand %d", k);
+    for (int i = 0; i < first->rank; i++)
+      dims[i] = i == axis ? tn__add(graph->ir, dims[i], part->dims[i])
+                          : tn__same_dim(graph, node, dims[i], part->dims[i], what, i);
+  }
+  tn__set_output(graph, node, 0, first->dtype, first->rank, dims,
+                 concatenated_elements(graph, node, first->rank, dims));
+}
+
+static void declare_concatenate(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                                const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  int axis = (int)tn__node_int(node, "axis", 0), count = node->input_count;
+  const tn__expr **begins = TN__NEW_ARRAY(tn__ir_arena(ir), count, const tn__expr *);
+  const tn__expr *index[TN__MAX_RANK], *begin = tn__index(ir, 0);
+  for (int k = 0; k < count; k++) {
+    begins[k] = begin;
+    begin = tn__add(ir, begin, inputs[k]->shape[axis]);
+  }
+  for (int i = 0; i < axes.count; i++) index[i] = axes.index[i];
+  const tn__expr *value = NULL;
+  for (int k = count - 1; k >= 0; k--) {
+    if (tn__is_int_value(inputs[k]->shape[axis], 0) && (value != NULL || k > 0)) continue;
+    index[axis] = tn__sub(ir, axes.index[axis], begins[k]);
+    const tn__expr *own = tn__load(ir, inputs[k], index);
+    const tn__expr *end = tn__add(ir, begins[k], inputs[k]->shape[axis]);
+    value = value == NULL ? own : tn__select(ir, tn__lt(ir, axes.index[axis], end), own, value);
+  }
+  outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "concatenate"), &axes, value);
+}
+
+/* ---- reverse
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
+
+static void infer_reverse(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  const tn__attr *axes = tn__node_attr(node, "axes");
+  if (axes == NULL || axes->kind != TN__ATTR_INTS) tn__node_fail(graph, node, "needs the attribute axes");
+  for (int i = 0; i < axes->count; i++)
+    if (axes->ints[i] < 0 || axes->ints[i] >= a->rank)
+      tn__node_fail(graph, node, "axis %lld is not a dimension of %s", (long long)axes->ints[i],
+                    tn__value_type_text(graph, a));
+  const tn__expr *elements[TN__MAX_ELEMENTS];
+  int count = tn__element_count(a->rank, a->dims);
+  bool known = a->elements != NULL && count >= 0;
+  for (int i = 0; known && i < count; i++) elements[i] = a->elements[axes->count > 0 ? count - 1 - i : i];
+  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, known ? elements : NULL);
+}
+
+static void declare_reverse(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                            const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__attr *reversed = tn__node_attr(node, "axes");
+  const tn__expr *index[TN__MAX_RANK];
+  for (int i = 0; i < axes.count; i++) index[i] = axes.index[i];
+  for (int i = 0; i < reversed->count; i++) {
+    int64_t axis = reversed->ints[i];
+    index[axis] = tn__sub(ir, tn__add_i(ir, inputs[0]->shape[axis], -1), axes.index[axis]);
+  }
+  declare_move(lower, node, inputs, &axes, index, outputs);
+}
+
+/* ---- iota, from_elements
+ * ----------------------------------------------------------------------------------------------------------------- */
+
+static tn_dtype dtype_attr(const tn__graph *graph, const tn__node *node) {
+  tn_dtype dtype = tn_dtype_parse(tn__node_string(node, "dtype", ""));
+  if (dtype == TN_DTYPE_INVALID)
+    tn__node_fail(graph, node, "dtype \"%s\" is unknown", tn__node_string(node, "dtype", ""));
+  return dtype;
+}
+
+static void infer_iota(tn__graph *graph, tn__node *node) {
+  const tn__attr *shape = tn__node_attr(node, "shape");
+  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
+  tn_dtype dtype = dtype_attr(graph, node);
+  tn__require_axis(graph, node, "axis", shape->count);
+  const tn__expr *elements[TN__MAX_ELEMENTS];
+  int count = shape->count == 1 ? tn__element_count(1, shape->exprs) : -1;
+  for (int i = 0; i < count; i++) elements[i] = tn__index(graph->ir, i);
+  bool known = count >= 0 && tn__carries_elements(dtype) && dtype != TN_BOOL;
+  tn__set_output(graph, node, 0, dtype, shape->count, shape->exprs, known ? elements : NULL);
+}
+
+static void declare_iota(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                         const tn__buffer **outputs) {
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__expr *value =
+      tn__cast(tn__lower_ir(lower), node->outputs[0]->dtype, axes.index[tn__node_int(node, "axis", 0)]);
+  outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "iota"), &axes, value);
+}
+
+static void infer_from_elements(tn__graph *graph, tn__node *node) {
+  const tn__attr *attr = tn__node_attr(node, "elements");
+  int64_t rank = tn__node_int(node, "rank", 1);
+  if (attr == NULL || attr->kind != TN__ATTR_EXPRS || attr->count > TN__MAX_ELEMENTS || rank < 0 || rank > 1 ||
+      (rank == 0 && attr->count != 1))
+    tn__node_fail(graph, node, "needs the attribute elements, at most %d of them", TN__MAX_ELEMENTS);
+  const tn__expr *dim = tn__index(graph->ir, attr->count);
+  tn_dtype dtype = dtype_attr(graph, node);
+  tn__set_output(graph, node, 0, dtype, (int)rank, &dim, tn__dtype_is_float(dtype) ? NULL : attr->exprs);
+}
+
+static void declare_from_elements(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                                  const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__attr *attr = tn__node_attr(node, "elements");
+  const tn__expr *value = tn__index(ir, 0);
+  for (int i = attr->count - 1; i >= 0; i--) {
+    const tn__expr *element = tn__lower_expr(lower, attr->exprs[i]);
+    value =
+        i == attr->count - 1 ? element : tn__select(ir, tn__eq(ir, axes.index[0], tn__index(ir, i)), element, value);
+  }
+  value = tn__cast(ir, node->outputs[0]->dtype, value);
+  outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "from_elements"), &axes, value);
+}
+
+/* ---- rows
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
+
+#define TN__ROW(least, most, op_name, suffix, text) \
+  {.name = op_name,                                 \
+   .min_inputs = least,                             \
+   .max_inputs = most,                              \
+   .op_class = TN__CLASS_INJECTIVE,                 \
+   .lowering = TN__LOWER_DECLARE,                   \
+   .infer = infer_##suffix,                         \
+   .declare = declare_##suffix,                     \
+   .doc = text}
+
+static const tn__op rows[] = {
+    TN__ROW(1, 1, "broadcast_in_dim", broadcast,
+            "Dimension i becomes dimension axes[i] of `shape`; dimensions of size 1 stretch."),
+    TN__ROW(1, 1, "reshape", reshape, "The same elements in row-major order as another `shape`."),
+    TN__ROW(1, 1, "transpose", transpose, "Dimension i of the result is dimension permutation[i] of the operand."),
+    TN__ROW(1, 1, "slice", slice, "Elements starts, starts + strides ... below limits in each dimension."),
+    TN__ROW(2, 2, "pad", pad, "`low`, `high` and `interior` elements around and between; negative ones crop."),
+    TN__ROW(1, -1, "concatenate", concatenate, "The operands one after another along `axis`."),
+    TN__ROW(1, 1, "reverse", reverse, "The order of the elements turned round along `axes`."),
+    TN__ROW(0, 0, "iota", iota, "The index along `axis` as an element of `dtype`."),
+    TN__ROW(0, 0, "from_elements", from_elements, "A small tensor of dimension expressions: shapes as data."),
+};
+
+const tn__op_family tn__ops_shape = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -1,0 +1,261 @@
+/* What passes do to a graph: replacing values, counting uses, sweeping, checking. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/internal.h"
+
+void tn__graph_replace_uses(tn__graph *graph, tn__value *from, tn__value *to) {
+  if (from == to) return;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    tn__node *node = graph->nodes.data[i];
+    for (int j = 0; j < node->input_count; j++)
+      if (node->inputs[j] == from) node->inputs[j] = to;
+  }
+  for (int i = 0; i < graph->outputs.count; i++)
+    if (graph->outputs.data[i].value == from) graph->outputs.data[i].value = to;
+  for (int i = 0; i < graph->symbols.count; i++)
+    if (graph->symbols.data[i]->value == from) graph->symbols.data[i]->value = to;
+  if (to->elements == NULL && to->rank == from->rank) to->elements = from->elements;
+}
+
+int *tn__graph_use_counts(tn__graph *graph, int *value_count) {
+  int *counts = TN__NEW_ARRAY(graph->arena, graph->values.count, int);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const tn__node *node = graph->nodes.data[i];
+    if (node->dead) continue;
+    for (int j = 0; j < node->input_count; j++)
+      if (node->inputs[j] != NULL) counts[node->inputs[j]->id]++;
+  }
+  for (int i = 0; i < graph->outputs.count; i++) counts[graph->outputs.data[i].value->id]++;
+  for (int i = 0; i < graph->symbols.count; i++) counts[graph->symbols.data[i]->value->id]++;
+  if (value_count != NULL) *value_count = graph->values.count;
+  return counts;
+}
+
+/* ---- symbols whose value became known
+ * ------------------------------------------------------------------------------------- */
+
+typedef struct substitution {
+  const tn__var **vars;
+  const tn__expr **values;
+  int count;
+} substitution;
+
+static const tn__expr *known_value(const tn__symbol *symbol) {
+  const tn__value *value = symbol->value;
+  if (symbol->source == TN__SYMBOL_INPUT_DIM)
+    return value->rank > symbol->index ? value->dims[symbol->index] : symbol->var->self;
+  return value->elements != NULL ? value->elements[symbol->index] : symbol->var->self;
+}
+
+static const tn__expr *const *substitute_all(tn__graph *graph, const substitution *s, const tn__expr *const *exprs,
+                                             int count) {
+  const tn__expr **fresh = NULL;
+  for (int i = 0; i < count; i++) {
+    const tn__expr *e = tn__substitute(graph->ir, exprs[i], s->vars, s->values, s->count);
+    if (e == exprs[i]) continue;
+    if (fresh == NULL) fresh = tn__arena_copy(graph->arena, exprs, (size_t)count * sizeof(*exprs));
+    fresh[i] = e;
+  }
+  return fresh != NULL ? fresh : exprs;
+}
+
+static void substitute_attrs(tn__graph *graph, const substitution *s, tn__node *node) {
+  tn__attr *fresh = NULL;
+  for (int i = 0; i < node->attr_count; i++) {
+    if (node->attrs[i].kind != TN__ATTR_EXPRS) continue;
+    const tn__expr *const *exprs = substitute_all(graph, s, node->attrs[i].exprs, node->attrs[i].count);
+    if (exprs == node->attrs[i].exprs) continue;
+    if (fresh == NULL) {
+      fresh = tn__arena_copy(graph->arena, node->attrs, (size_t)node->attr_count * sizeof(*fresh));
+      node->attrs = fresh;
+    }
+    fresh[i].exprs = exprs;
+  }
+}
+
+static void substitute_checks(tn__graph *graph, const substitution *s) {
+  int kept = 0;
+  for (int i = 0; i < graph->checks.count; i++) {
+    tn__check_at_run check = graph->checks.data[i];
+    check.condition = tn__substitute(graph->ir, check.condition, s->vars, s->values, s->count);
+    if (tn__is_false(check.condition))
+      tn__throwf(graph->arena->escape, TN_INVALID_ARGUMENT, "%s%s%s", check.origin == NULL ? "" : check.origin,
+                 check.origin == NULL ? "" : ": ", check.text);
+    if (!tn__is_true(check.condition)) graph->checks.data[kept++] = check;
+  }
+  graph->checks.count = kept;
+}
+
+/* One round; values may again read symbols that are known, so the caller repeats. */
+static bool resolve_symbols(tn__graph *graph) {
+  substitution s = {TN__NEW_ARRAY(graph->arena, graph->symbols.count, const tn__var *),
+                    TN__NEW_ARRAY(graph->arena, graph->symbols.count, const tn__expr *), 0};
+  int kept = 0;
+  for (int i = 0; i < graph->symbols.count; i++) {
+    tn__symbol *symbol = graph->symbols.data[i];
+    const tn__expr *known = known_value(symbol);
+    if (known == symbol->var->self || tn__expr_uses_var(known, symbol->var)) {
+      graph->symbols.data[kept++] = symbol;
+      continue;
+    }
+    s.vars[s.count] = symbol->var;
+    s.values[s.count++] = known;
+  }
+  graph->symbols.count = kept;
+  if (s.count == 0) return false;
+  for (int i = 0; i < graph->values.count; i++) {
+    tn__value *value = graph->values.data[i];
+    value->dims = substitute_all(graph, &s, value->dims, value->rank);
+    int count = tn__element_count(value->rank, value->dims);
+    if (value->elements != NULL) value->elements = count < 0 ? NULL : substitute_all(graph, &s, value->elements, count);
+  }
+  for (int i = 0; i < graph->nodes.count; i++) substitute_attrs(graph, &s, graph->nodes.data[i]);
+  substitute_checks(graph, &s);
+  return true;
+}
+
+/* ---- sweeping
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static void mark_symbols(const tn__graph *graph, const tn__expr *e, bool *used) {
+  if (e->kind == TN__EXPR_INT || e->kind == TN__EXPR_FLOAT) return;
+  if (e->kind == TN__EXPR_VAR) {
+    for (int i = 0; i < graph->symbols.count; i++)
+      if (graph->symbols.data[i]->var == e->value.var) used[i] = true;
+    return;
+  }
+  for (int i = 0; i < e->arg_count; i++) mark_symbols(graph, e->args[i], used);
+}
+
+/* The symbols in a node's attributes and results. */
+static void mark_node_symbols(const tn__graph *graph, const tn__node *node, bool *used) {
+  for (int i = 0; i < node->attr_count; i++)
+    if (node->attrs[i].kind == TN__ATTR_EXPRS)
+      for (int j = 0; j < node->attrs[i].count; j++) mark_symbols(graph, node->attrs[i].exprs[j], used);
+  for (int i = 0; i < node->output_count; i++)
+    for (int j = 0; j < node->outputs[i]->rank; j++) mark_symbols(graph, node->outputs[i]->dims[j], used);
+}
+
+typedef struct order {
+  tn__graph *graph;
+  uint8_t *state; /* by node id: 0 new, 1 its dependencies are on the stack, 2 placed */
+  bool *used;     /* scratch: by symbol */
+  TN__VEC(tn__node *) stack;
+  TN__VEC(tn__node *) placed;
+} order;
+
+static void push_dependency(order *o, const tn__node *of, tn__node *node) {
+  if (node == NULL || node == of || o->state[node->id] == 2) return;
+  if (node->dead)
+    tn__graph_fail(o->graph, TN_INTERNAL, "node %s%u reads a dead node (%s%u)", of->op->name, of->id, node->op->name,
+                   node->id);
+  if (o->state[node->id] == 1)
+    tn__graph_fail(o->graph, TN_INTERNAL, "the graph has a cycle through %s%u", of->op->name, of->id);
+  tn__vec_push(o->graph->arena, &o->stack, node);
+}
+
+static void push_dependencies(order *o, const tn__node *node) {
+  tn__graph *graph = o->graph;
+  memset(o->used, 0, (size_t)graph->symbols.count);
+  mark_node_symbols(graph, node, o->used);
+  for (int i = graph->symbols.count - 1; i >= 0; i--)
+    if (o->used[i]) push_dependency(o, node, graph->symbols.data[i]->value->producer);
+  for (int i = node->input_count - 1; i >= 0; i--)
+    if (node->inputs[i] != NULL) push_dependency(o, node, node->inputs[i]->producer);
+}
+
+static void restore_order(tn__graph *graph) {
+  order o = {.graph = graph,
+             .state = TN__NEW_ARRAY(graph->arena, graph->next_node_id, uint8_t),
+             .used = TN__NEW_ARRAY(graph->arena, graph->symbols.count, bool)};
+  for (int i = 0; i < graph->nodes.count; i++) {
+    if (graph->nodes.data[i]->dead) continue;
+    tn__vec_push(graph->arena, &o.stack, graph->nodes.data[i]);
+    while (o.stack.count > 0) {
+      tn__node *node = o.stack.data[o.stack.count - 1];
+      if (o.state[node->id] == 0) {
+        o.state[node->id] = 1;
+        push_dependencies(&o, node);
+        continue;
+      }
+      o.stack.count--;
+      if (o.state[node->id] == 2) continue;
+      o.state[node->id] = 2;
+      tn__vec_push(graph->arena, &o.placed, node);
+    }
+  }
+  graph->nodes.count = 0;
+  for (int i = 0; i < o.placed.count; i++) tn__vec_push(graph->arena, &graph->nodes, o.placed.data[i]);
+}
+
+static void drop_symbols(tn__graph *graph) {
+  bool *used = TN__NEW_ARRAY(graph->arena, graph->symbols.count, bool);
+  for (int i = 0; i < graph->nodes.count; i++) mark_node_symbols(graph, graph->nodes.data[i], used);
+  for (int i = 0; i < graph->inputs.count; i++)
+    for (int j = 0; j < graph->inputs.data[i]->rank; j++) mark_symbols(graph, graph->inputs.data[i]->dims[j], used);
+  for (int i = 0; i < graph->checks.count; i++) mark_symbols(graph, graph->checks.data[i].condition, used);
+  int kept = 0;
+  for (int i = 0; i < graph->symbols.count; i++) {
+    tn__symbol *symbol = graph->symbols.data[i];
+    if (used[i]) {
+      graph->symbols.data[kept++] = symbol;
+    } else if (symbol->source == TN__SYMBOL_ELEMENT && symbol->value->elements != NULL) {
+      symbol->value->elements = NULL; /* so that asking again makes new symbols */
+    }
+  }
+  graph->symbols.count = kept;
+}
+
+void tn__graph_sweep(tn__graph *graph) {
+  while (resolve_symbols(graph)) continue;
+  int live = 0;
+  for (int i = 0; i < graph->nodes.count; i++)
+    if (!graph->nodes.data[i]->dead) graph->nodes.data[live++] = graph->nodes.data[i];
+  graph->nodes.count = live;
+  drop_symbols(graph);
+  restore_order(graph);
+}
+
+/* ---- verifier
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool is_input(const tn__graph *graph, const tn__value *value) {
+  for (int i = 0; i < graph->inputs.count; i++)
+    if (graph->inputs.data[i] == value) return true;
+  return false;
+}
+
+static tn_status *verify_value(const tn__graph *graph, const tn__value *value, const bool *placed, const char *reader) {
+  if (value->id >= (uint32_t)graph->values.count || graph->values.data[value->id] != value)
+    return tn_status_create(TN_INTERNAL, "graph \"%s\": %s reads \"%s\", which belongs to another graph", graph->name,
+                            reader, value->name);
+  if (value->producer == NULL) {
+    if (value->data != NULL || is_input(graph, value)) return NULL;
+    return tn_status_create(TN_INTERNAL, "graph \"%s\": %s reads \"%s\", which nothing makes", graph->name, reader,
+                            value->name);
+  }
+  if (!placed[value->producer->id] || value->producer->outputs[value->producer_index] != value)
+    return tn_status_create(TN_INTERNAL, "graph \"%s\": %s reads \"%s\" before it is made", graph->name, reader,
+                            value->name);
+  return NULL;
+}
+
+tn_status *tn__graph_verify(tn__graph *graph) {
+  bool *placed = TN__NEW_ARRAY(graph->arena, graph->next_node_id, bool);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const tn__node *node = graph->nodes.data[i];
+    if (node->dead) continue;
+    for (int j = 0; j < node->input_count; j++)
+      if (node->inputs[j] != NULL) TN_RETURN_IF_ERROR(verify_value(graph, node->inputs[j], placed, node->op->name));
+    for (int j = 0; j < node->graph_count; j++) TN_RETURN_IF_ERROR(tn__graph_verify(node->graphs[j]));
+    if (placed[node->id])
+      return tn_status_create(TN_INTERNAL, "graph \"%s\": node %s%u stands there twice", graph->name, node->op->name,
+                              node->id);
+    placed[node->id] = true;
+  }
+  for (int i = 0; i < graph->outputs.count; i++)
+    TN_RETURN_IF_ERROR(verify_value(graph, graph->outputs.data[i].value, placed, "the result"));
+  return NULL;
+}

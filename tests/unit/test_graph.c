@@ -1,0 +1,259 @@
+/* Graphs: inference and its words, symbols and elements, rewriting, printing. */
+#include "unit/graph_check.h"
+
+static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__index(tn__graph_ir(g), value); }
+
+/* ---- errors
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static void add_wrong_shapes(tn__graph *g) {
+  tn__graph_set_origin(g, "node \"sum\" (Add, opset 14)");
+  tn__value *a = input_of(g, "a", TN_F32, 2, (int64_t[]){2, 3}), *b = input_of(g, "b", TN_F32, 1, (int64_t[]){4});
+  tn__g_binary(g, "add", a, b);
+}
+
+static void add_wrong_types(tn__graph *g) {
+  tn__graph_set_origin(g, "node \"sum\" (Add, opset 14)");
+  tn__g_binary(g, "add", tn__g_scalar(g, TN_F32, 1), tn__g_scalar(g, TN_I32, 1));
+}
+
+static void matmul_wrong(tn__graph *g) {
+  tn__graph_set_origin(g, "node \"fc\" (MatMul, opset 13)");
+  tn__value *a = input_of(g, "a", TN_F32, 2, (int64_t[]){2, 3}), *b = input_of(g, "b", TN_F32, 2, (int64_t[]){4, 5});
+  tn__g_matmul(g, a, b, TN_F32);
+}
+
+static void conv_wrong(tn__graph *g) {
+  tn__value *a = input_of(g, "a", TN_F32, 3, (int64_t[]){1, 3, 4}),
+            *b = input_of(g, "b", TN_F32, 3, (int64_t[]){8, 2, 3});
+  tn__conv_spec spec = {.spatial = 1, .strides = {1}, .lhs_dilation = {1}, .rhs_dilation = {1}, .feature_groups = 1};
+  spec.low[0] = spec.high[0] = ix(g, 0);
+  tn__g_convolution(g, a, b, &spec, TN_F32);
+}
+
+static void reshape_wrong(tn__graph *g) {
+  tn__value *a = input_of(g, "a", TN_F32, 2, (int64_t[]){2, 3});
+  tn__g_reshape(g, a, 1, (const tn__expr *[]){ix(g, 7)});
+}
+
+static void slice_wrong(tn__graph *g) {
+  tn__value *a = input_of(g, "a", TN_F32, 1, (int64_t[]){3});
+  tn__g_slice(g, a, (const tn__expr *[]){ix(g, 1)}, (const tn__expr *[]){ix(g, 4)}, (int64_t[]){1});
+}
+
+static void take_wrong(tn__graph *g) {
+  tn__g_take(g, input_of(g, "a", TN_F32, 1, (int64_t[]){3}), tn__g_scalar_i64(g, TN_I64, -4), 0);
+}
+
+static void float_only(tn__graph *g) { tn__g_unary(g, "sqrt", tn__g_scalar(g, TN_I32, 4)); }
+
+static void too_large(tn__graph *g) {
+  tn__g_full(g, TN_F32, 0, 3, (const tn__expr *[]){ix(g, INT64_C(1) << 31), ix(g, INT64_C(1) << 31), ix(g, 8)});
+}
+
+static void twice(tn__graph *g) {
+  input_of(g, "a", TN_F32, 0, NULL);
+  input_of(g, "a", TN_F32, 0, NULL);
+}
+
+static void says_what_is_wrong(void **state) {
+  static const struct {
+    void (*body)(tn__graph *g);
+    const char *text;
+  } cases[] = {
+      {add_wrong_shapes, "node \"sum\" (Add, opset 14): the shapes f32[2, 3] and f32[4] can't be broadcast together"},
+      {add_wrong_types,
+       "node \"sum\" (Add, opset 14): add: operands 0 and 1 must have the same type, but are f32 and i32"},
+      {matmul_wrong, "node \"fc\" (MatMul, opset 13): dot_general: dimension 0 of operand 1 is 4, but must be 3"},
+      {conv_wrong, "convolution: operand 0 has 3 channels, but the weights are for 2 in 1 groups"},
+      {reshape_wrong, "reshape: f32[2, 3] has 6 elements, the new shape 7"},
+      {slice_wrong, "slice: [1, 4) is not within dimension 0 of f32[3]"},
+      {take_wrong, "take: index -4 is outside of a dimension of 3"},
+      {float_only, "sqrt: is not defined for type i32"},
+      {too_large, "tensor \"c1\" would have more bytes than can be addressed"},
+      {twice, "there are two graph inputs named \"a\""},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    graph_fixture *f = *state;
+    f->graph = tn__graph_create(f->ir, "test");
+    check_throws(state, cases[i].body, TN_INVALID_ARGUMENT, cases[i].text);
+  }
+}
+
+/* ---- symbols and elements
+ * -------------------------------------------------------------------------------------------------- */
+
+static void check_elements(const tn__value *value, const char *text) {
+  tn__strbuf buf;
+  tn__strbuf_init(&buf, NULL);
+  int64_t count = value->rank == 0 ? 1 : tn__dim_const(value, 0);
+  assert_non_null(value->elements);
+  for (int64_t i = 0; i < count; i++) {
+    if (i > 0) tn__strbuf_append(&buf, ", ");
+    tn__expr_print(value->elements[i], &buf);
+  }
+  assert_string_equal(tn__strbuf_text(&buf), text);
+  tn__strbuf_release(&buf);
+}
+
+/* The shape arithmetic that exporters write: shape, gather, multiply, concatenate, cast. */
+static void carries_shapes_as_data(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){-1, -2, 768});
+  tn__value *shape = tn__g_from_elements(g, TN_I64, x->dims, 3, 1);
+  check_elements(shape, "n1, n2, 768");
+  tn__value *batch = tn__g_take(g, shape, tn__g_scalar_i64(g, TN_I64, 0), 0);
+  check_elements(batch, "n1");
+  tn__value *last = tn__g_take(g, shape, tn__g_scalar_i64(g, TN_I64, -1), 0);
+  tn__value *width = tn__g_binary(g, "divide", last, tn__g_scalar_i64(g, TN_I64, 12));
+  check_elements(width, "64");
+  tn__value *half = tn__g_binary(g, "divide", tn__g_take(g, shape, tn__g_scalar_i64(g, TN_I64, 1), 0),
+                                 tn__g_scalar_i64(g, TN_I64, 2));
+  check_elements(half, "n2/2");
+  const tn__expr *one = ix(g, 1);
+  tn__value *parts[] = {tn__g_reshape(g, batch, 1, &one), tn__g_i64s(g, (int64_t[]){12}, 1),
+                        tn__g_reshape(g, width, 1, &one)};
+  tn__value *target = tn__g_concatenate(g, parts, 3, 0);
+  check_elements(tn__g_convert(g, target, TN_I32), "n1, 12, 64");
+  /* Where(shape == -1, 1, shape): dimensions are never -1. */
+  tn__value *hole = tn__g_compare(g, TN__CMP_EQ, shape, tn__g_scalar_i64(g, TN_I64, -1));
+  check_elements(tn__g_select(g, hole, tn__g_scalar_i64(g, TN_I64, 1), shape), "n1, n2, 768");
+  const int64_t axis = 0;
+  check_elements(tn__g_reduce(g, TN__REDUCE_PROD, shape, &axis, 1, false), "n1*n2*768");
+}
+
+static void reads_symbols_from_data(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *shape = input_of(g, "shape", TN_I64, 1, (int64_t[]){2});
+  int count;
+  const tn__expr *const *elements = tn__graph_elements(g, shape, &count);
+  assert_int_equal(count, 2);
+  tn__value *full = tn__g_full(g, TN_F32, 7, 2, elements);
+  check_type(full, "f32[shape_e0, shape_e1]");
+  assert_ptr_equal(tn__graph_elements(g, shape, &count), elements);
+  const tensor in[] = {{(int64_t[]){1, 3}, {2}}};
+  CHECK_RESULT(state, in, full, 7, 7, 7);
+}
+
+static void checks_at_run_what_it_assumes(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__graph_set_origin(g, "node \"sum\" (Add, opset 14)");
+  tn__value *a = input_of(g, "a", TN_F32, 1, (int64_t[]){-1}), *b = input_of(g, "b", TN_F32, 1, (int64_t[]){-2});
+  check_type(tn__g_binary(g, "add", a, b), "f32[n1]");
+  assert_int_equal(tn__graph_check_count(g), 1);
+  tn__g_binary(g, "multiply", a, b);
+  assert_int_equal(tn__graph_check_count(g), 1); /* the same one */
+  const tn__check_at_run *check = tn__graph_check_at(g, 0);
+  assert_string_equal(check->origin, "node \"sum\" (Add, opset 14)");
+  assert_string_equal(check->text, "the shapes f32[n1] and f32[n2] must agree in dimension 0");
+}
+
+static void stretches_when_the_run_says_so(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *a = input_of(g, "a", TN_F32, 1, (int64_t[]){-1});
+  tn__value *wide = tn__g_broadcast_to(g, a, 2, (const tn__expr *[]){ix(g, 2), ix(g, 3)});
+  const tensor one[] = {{(float[]){4}, {1}}}, three[] = {{(float[]){4, 5, 6}, {3}}};
+  CHECK_RESULT(state, one, wide, 4, 4, 4, 4, 4, 4);
+  CHECK_RESULT(state, three, wide, 4, 5, 6, 4, 5, 6);
+}
+
+/* ---- rewriting and printing
+ * --------------------------------------------------------------------------------------------------- */
+
+static void check_printed(const tn__graph *g, const char *text) {
+  tn__strbuf buf;
+  tn__strbuf_init(&buf, NULL);
+  tn__graph_print(g, &buf);
+  assert_string_equal(tn__strbuf_text(&buf), text);
+  tn__strbuf_release(&buf);
+}
+
+static void sweeps(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 2, (int64_t[]){-1, 3});
+  tn__value *a = tn__g_unary(g, "negate", x), *b = tn__g_unary(g, "abs", a);
+  tn__graph_output(g, "y", tn__g_binary(g, "add", b, x));
+  int count;
+  assert_int_equal(tn__graph_use_counts(g, &count)[a->id], 1);
+  assert_int_equal(count, 4);
+  /* A new node that stands behind its user takes b's place. */
+  tn__value *c = tn__g_unary(g, "sign", x);
+  tn__graph_replace_uses(g, b, c);
+  a->producer->dead = b->producer->dead = true;
+  tn__graph_sweep(g);
+  check_ok(tn__graph_verify(g));
+  check_printed(g,
+                "graph \"test\" {\n"
+                "  input x: f32[n1, 3]\n"
+                "  symbol n1 = dimension 0 of x\n"
+                "  sign3: f32[n1, 3] = sign(x)\n"
+                "  add2: f32[n1, 3] = add(sign3, x)\n"
+                "  output \"y\" = add2\n"
+                "}\n");
+}
+
+static void resolves_symbols(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_I64, 1, (int64_t[]){2});
+  tn__value *shape = tn__g_unary(g, "negate", x);
+  int count;
+  tn__value *full = tn__g_full(g, TN_F32, 1, 2, tn__graph_elements(g, shape, &count));
+  tn__graph_output(g, "y", full);
+  assert_int_equal(tn__graph_symbol_count(g), 2);
+  tn__graph_replace_uses(g, shape, tn__g_i64s(g, (int64_t[]){2, 5}, 2)); /* as constant folding does */
+  shape->producer->dead = true;
+  tn__graph_sweep(g);
+  assert_int_equal(tn__graph_symbol_count(g), 0);
+  check_type(full, "f32[2, 5]");
+  check_printed(g,
+                "graph \"test\" {\n"
+                "  input x: i64[2]\n"
+                "  broadcast_in_dim1: f32[2, 5] = broadcast_in_dim(splat(1.0): f32[]) {shape=[2, 5], axes=[]}\n"
+                "  output \"y\" = broadcast_in_dim1\n"
+                "}\n");
+}
+
+static tn__graph *branch(tn__graph *g, const char *name, int64_t rows) {
+  tn__graph *body = tn__graph_create(tn__graph_ir(g), name);
+  tn__value *x = input_of(body, "x", TN_F32, 2, (int64_t[]){-1, 3});
+  const tn__expr *dims[] = {ix(g, rows), x->dims[0], ix(g, 3)};
+  tn__graph_output(body, "y", tn__g_broadcast_to(body, x, 3, dims));
+  return body;
+}
+
+static void infers_control(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 2, (int64_t[]){-7, 3}), *c = input_of(g, "c", TN_BOOL, 0, NULL);
+  tn__node *same = tn__g_if(g, c, branch(g, "a", 2), branch(g, "b", 2), &x, 1);
+  check_type(same->outputs[0], "f32[2, n7, 3]");
+  tn__node *other = tn__g_if(g, c, branch(g, "a", 2), branch(g, "b", 4), &x, 1);
+  check_type(other->outputs[0], "f32[if1_d0, n7, 3]");
+}
+
+static void knows_its_operators(void **state) {
+  assert_null(tn__op_find("nonsense"));
+  for (int i = 0; i < tn__op_count(); i++) {
+    const tn__op *op = tn__op_at(i);
+    assert_ptr_equal(tn__op_find(op->name), op); /* no name stands twice */
+    assert_non_null(op->infer);
+    assert_non_null(op->doc);
+    assert_int_equal(op->lowering == TN__LOWER_DECLARE, op->declare != NULL);
+    assert_int_equal(op->op_class == TN__CLASS_ELEMENTWISE, op->scalar != NULL);
+  }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, graph_set_up, graph_tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(says_what_is_wrong),
+      TEST(carries_shapes_as_data),
+      TEST(reads_symbols_from_data),
+      TEST(checks_at_run_what_it_assumes),
+      TEST(stretches_when_the_run_says_so),
+      TEST(sweeps),
+      TEST(resolves_symbols),
+      TEST(infers_control),
+      TEST(knows_its_operators),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
