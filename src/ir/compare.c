@@ -255,7 +255,8 @@ static const tn__expr *compare_equal(tn__ir *ir, tn__expr_kind kind, tn__linear 
 const tn__expr *tn__canonical_compare(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b) {
   if (a == b) return tn__bool(ir, kind == TN__EXPR_EQ || kind == TN__EXPR_LE);
   if (!tn__is_orderly(ir, a) || !tn__is_orderly(ir, b)) {
-    bool swap = (kind == TN__EXPR_EQ || kind == TN__EXPR_NE) && tn__expr_compare(a, b) > 0;
+    bool symmetric = kind == TN__EXPR_EQ || kind == TN__EXPR_NE;
+    bool swap = symmetric && b->kind != TN__EXPR_INT && (a->kind == TN__EXPR_INT || tn__expr_compare(a, b) > 0);
     return tn__intern2(ir, kind, TN_BOOL, swap ? b : a, swap ? a : b);
   }
   tn__linear d;

@@ -122,6 +122,7 @@ static void learn(tn__ir *ir, tn__node *node) {
     node->var_mask |= arg->var_mask;
     node->has_likely |= arg->has_likely;
     node->is_data |= arg->is_data;
+    if (arg->depth >= node->depth) node->depth = arg->depth + 1;
     node->vars = united(ir, node->vars, arg->vars);
     node->buffers = united(ir, node->buffers, arg->buffers);
   }

@@ -2,7 +2,7 @@
 #ifndef TENON_IR_CONTEXT_H
 #define TENON_IR_CONTEXT_H
 
-#include "ir/expr.h"
+#include "ir/stmt.h"
 
 /* What occurs inside of an expression, by id, ascending. Shared between nodes wherever it is the same: asking a deep expression with
  * many shared parts costs no walk. */
@@ -20,6 +20,7 @@ typedef struct tn__node {
   const tn__expr *memo; /* of the rewrite numbered `memo_epoch` */
   uint64_t memo_epoch, visit_epoch;
   uint32_t number; /* of creation within the context, from 0 */
+  uint32_t depth;  /* of the tree; leaves have 0 */
   bool has_interval;
   bool has_likely;
   bool is_data; /* an i64 that may come from anywhere (loads, casts of floats): arithmetic on it may wrap around */
@@ -64,5 +65,8 @@ static inline int64_t tn__wrap_add(int64_t a, int64_t b) { return (int64_t)((uin
 static inline int64_t tn__wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
 tn__interval tn__dtype_interval(tn_dtype dtype);
+
+/* Statements, those in unrolled loops counted as often as they will be expanded; saturates. */
+int64_t tn__stmt_weight(const tn__stmt *s);
 
 #endif

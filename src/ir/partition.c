@@ -42,27 +42,6 @@ static void find_likely(const tn__expr *e, void *user) {
   for (int i = 0; i < e->arg_count; i++) find_likely(e->args[i], user);
 }
 
-static int64_t weight(const tn__stmt *s) {
-  int64_t total = 1;
-  switch (s->kind) {
-    case TN__STMT_FOR: {
-      int64_t times = 1;
-      if (s->as.loop.kind != TN__LOOP_UNROLLED || !tn__as_int(s->as.loop.var->extent, &times)) times = 1;
-      return tn__bound_add(1, tn__bound_mul(times, weight(s->as.loop.body)));
-    }
-    case TN__STMT_SEQ:
-      for (int i = 0; i < s->as.seq.count; i++) total = tn__bound_add(total, weight(s->as.seq.items[i]));
-      return total;
-    case TN__STMT_IF:
-      total = tn__bound_add(total, weight(s->as.branch.then_body));
-      return s->as.branch.else_body == NULL ? total : tn__bound_add(total, weight(s->as.branch.else_body));
-    case TN__STMT_LET: return weight(s->as.let.body);
-    case TN__STMT_ALLOC: return weight(s->as.alloc.body);
-    case TN__STMT_WHILE: return tn__bound_add(1, weight(s->as.repeat.body));
-    default: return total;
-  }
-}
-
 /* ---- conditions -------------------------------------------------------------------------------------------------- */
 
 /* A likely() condition seen from a loop: for all iterations of the loops inside it holds exactly when atom < limit. */
@@ -181,7 +160,7 @@ static const tn__stmt *replace(partitioning *p, const tn__stmt *s, const tn__exp
 }
 
 static bool may_copy(partitioning *p, const tn__stmt *body) {
-  int64_t grown = tn__bound_add(p->statements, weight(body));
+  int64_t grown = tn__bound_add(p->statements, tn__stmt_weight(body));
   if (grown > MAX_STATEMENTS) return false;
   p->statements = grown;
   return true;
@@ -288,6 +267,6 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
 }
 
 tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func) {
-  partitioning p = {.ir = ir, .statements = weight(func->body)};
+  partitioning p = {.ir = ir, .statements = tn__stmt_weight(func->body)};
   return tn__func_with_body(ir, func, partition(&p, func->body));
 }

@@ -27,6 +27,9 @@ static tn__func *run(tn__ir *ir, const pass *p, const tn__func *func, const tn__
   double start = now();
   tn__func *result = p->run(ir, func);
   if (hooks != NULL && hooks->after != NULL) hooks->after(p->name, result, now() - start, hooks->user);
+#ifndef NDEBUG
+  tn__check(ir->arena->escape, tn_status_prefix(tn__func_verify(ir, result), "after %s", p->name));
+#endif
   return result;
 }
 

@@ -2,6 +2,7 @@
  * in which the text introduces variables, so that reading the text gives the same text again. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/context.h"
@@ -67,10 +68,21 @@ static void print_int(printer *p, const tn__expr *e) {
     tn__strbuf_printf(p->out, "%lld%s", (long long)e->value.i, e->dtype == TN_I64 ? "" : tn_dtype_name(e->dtype));
 }
 
+/* The f64 of fewest digits that rounds to the value in its own type. */
+static double shortest(tn_dtype dtype, double value) {
+  for (int digits = 1; digits <= 9 && dtype != TN_F64; digits++) {
+    char text[64];
+    snprintf(text, sizeof(text), "%.*g", digits, value);
+    double trial = strtod(text, NULL); /* in the same locale */
+    if (tn__scalar_round(dtype, trial) == value) return trial;
+  }
+  return value;
+}
+
 static void print_float(printer *p, const tn__expr *e) {
   bool finite = e->value.f - e->value.f == 0;
   if (!finite && e->dtype != TN_F64) tn__strbuf_printf(p->out, "%s(", tn_dtype_name(e->dtype));
-  tn__strbuf_f64(p->out, e->value.f);
+  tn__strbuf_f64(p->out, finite ? shortest(e->dtype, e->value.f) : e->value.f);
   if (e->dtype != TN_F64) tn__strbuf_append(p->out, finite ? tn_dtype_name(e->dtype) : ")");
 }
 

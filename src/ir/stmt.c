@@ -205,3 +205,24 @@ void tn__stmt_walk_exprs(const tn__stmt *s, void (*fn)(const tn__expr *e, void *
   expr_walk w = {.fn = fn, .user = user};
   tn__stmt_walk(s, walk_own, &w);
 }
+
+int64_t tn__stmt_weight(const tn__stmt *s) {
+  int64_t total = 1;
+  switch (s->kind) {
+    case TN__STMT_FOR: {
+      int64_t times = 1;
+      if (s->as.loop.kind != TN__LOOP_UNROLLED || !tn__as_int(s->as.loop.var->extent, &times)) times = 1;
+      return tn__bound_add(1, tn__bound_mul(times, tn__stmt_weight(s->as.loop.body)));
+    }
+    case TN__STMT_SEQ:
+      for (int i = 0; i < s->as.seq.count; i++) total = tn__bound_add(total, tn__stmt_weight(s->as.seq.items[i]));
+      return total;
+    case TN__STMT_IF:
+      total = tn__bound_add(total, tn__stmt_weight(s->as.branch.then_body));
+      return s->as.branch.else_body == NULL ? total : tn__bound_add(total, tn__stmt_weight(s->as.branch.else_body));
+    case TN__STMT_LET: return tn__stmt_weight(s->as.let.body);
+    case TN__STMT_ALLOC: return tn__stmt_weight(s->as.alloc.body);
+    case TN__STMT_WHILE: return tn__bound_add(1, tn__stmt_weight(s->as.repeat.body));
+    default: return total;
+  }
+}

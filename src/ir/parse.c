@@ -1,0 +1,352 @@
+/* The text form back into functions (docs/ir.md has the grammar). Every error names its line and column. */
+#include "ir/parse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/context.h"
+
+enum { MAX_TEXT = 64 << 20 };
+
+static const tn__stmt *parse_body(tn__parser *p, const char *where);
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static void declare(tn__parser *p, const tn__token *name, const tn__var *var, const tn__buffer *buffer) {
+  tn__parse_name n = {.text = name->text, .length = name->length, .var = var, .buffer = buffer};
+  tn__vec_push(p->arena, &p->names, n);
+}
+
+static tn__token new_name(tn__parser *p, const char *what) {
+  tn__token t = tn__lexer_name(&p->lex, what);
+  if (tn__parse_find(p, &t) != NULL)
+    tn__lexer_fail(&p->lex, &t, "the name %.*s is taken already", (int)t.length, t.text);
+  return t;
+}
+
+static const char *text_of(tn__parser *p, const tn__token *t) {
+  return tn__arena_strndup(p->arena, t->text, t->length);
+}
+
+typedef struct range {
+  const tn__expr *min, *extent; /* NULL: not known */
+} range;
+
+/* in [min, +extent) */
+static range parse_range(tn__parser *p, bool whole) {
+  range r = {NULL, NULL};
+  tn__lexer_expect(&p->lex, "in", "before the range");
+  tn__lexer_expect(&p->lex, "[", "before the range");
+  if (whole || !tn__lexer_take(&p->lex, "?")) r.min = tn__parse_index(p, "the lower bound");
+  tn__lexer_expect(&p->lex, ",", "after the lower bound");
+  if (whole || !tn__lexer_take(&p->lex, "?")) {
+    tn__lexer_expect(&p->lex, "+", "before the extent");
+    r.extent = tn__parse_index(p, "the extent");
+  }
+  tn__lexer_expect(&p->lex, ")", "after the range");
+  return r;
+}
+
+static const tn__var *new_var(tn__parser *p, const tn__token *name, tn_dtype dtype, range r) {
+  const tn__var *var = tn__var_create(p->ir, text_of(p, name), dtype, r.min, r.extent);
+  declare(p, name, var, NULL);
+  return var;
+}
+
+static tn_dtype parse_type(tn__parser *p) {
+  tn__token t = p->lex.token;
+  tn_dtype dtype = t.kind == TN__TOKEN_NAME ? tn__dtype_find(t.text, t.length) : TN_DTYPE_INVALID;
+  if (dtype == TN_DTYPE_INVALID) tn__lexer_fail(&p->lex, &t, "expected a type");
+  tn__lexer_advance(&p->lex);
+  return dtype;
+}
+
+typedef struct buffer_head {
+  tn__token name;
+  tn_dtype dtype;
+  const tn__expr *shape[TN__PARSE_MAX_RANK];
+  int rank;
+} buffer_head;
+
+/* name: type[dimension, ...] */
+static void parse_buffer_head(tn__parser *p, buffer_head *h) {
+  h->name = new_name(p, "a buffer");
+  tn__lexer_expect(&p->lex, ":", "after the buffer's name");
+  h->dtype = parse_type(p);
+  h->rank = 0;
+  tn__lexer_expect(&p->lex, "[", "before the shape");
+  while (!tn__lexer_is(&p->lex, "]")) {
+    if (h->rank > 0) tn__lexer_expect(&p->lex, ",", "between dimensions");
+    if (h->rank == TN__PARSE_MAX_RANK)
+      tn__lexer_fail(&p->lex, &p->lex.token, "more than %d dimensions", TN__PARSE_MAX_RANK);
+    h->shape[h->rank++] = tn__parse_index(p, "a dimension");
+  }
+  tn__lexer_advance(&p->lex);
+}
+
+static const tn__buffer *new_buffer(tn__parser *p, const buffer_head *h, tn__scope scope) {
+  const tn__buffer *buffer = tn__buffer_create(p->ir, text_of(p, &h->name), h->dtype, scope, h->rank, h->shape);
+  declare(p, &h->name, NULL, buffer);
+  return buffer;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+typedef TN__VEC(tn__block_axis) axis_vec;
+typedef TN__VEC(tn__region) region_vec;
+
+static void check_count(tn__parser *p, int count) {
+  if (count >= TN__PARSE_MAX_LIST) tn__lexer_fail(&p->lex, &p->lex.token, "more than %d of them", TN__PARSE_MAX_LIST);
+}
+
+/* axis name: kind in [min, +extent) = binding */
+static tn__block_axis parse_axis(tn__parser *p) {
+  tn__token name = new_name(p, "an axis");
+  tn__lexer_expect(&p->lex, ":", "after the axis's name");
+  tn__token kind = p->lex.token;
+  int which = kind.kind == TN__TOKEN_NAME ? tn__axis_kind_find(kind.text, kind.length) : -1;
+  if (which < 0) tn__lexer_fail(&p->lex, &kind, "expected spatial, reduce or scan");
+  tn__lexer_advance(&p->lex);
+  range r = parse_range(p, true);
+  tn__lexer_expect(&p->lex, "=", "before the axis's binding");
+  const tn__expr *binding = tn__parse_index(p, "the binding of an axis");
+  return (tn__block_axis){.kind = (tn__axis_kind)which, .binding = binding, .var = new_var(p, &name, TN_I64, r)};
+}
+
+/* buffer[min:+extent, ...], ... */
+static void parse_regions(tn__parser *p, region_vec *regions) {
+  do {
+    check_count(p, regions->count);
+    const tn__buffer *buffer = tn__parse_buffer(p);
+    const tn__expr **min = TN__NEW_ARRAY(p->arena, buffer->rank, const tn__expr *);
+    const tn__expr **extent = TN__NEW_ARRAY(p->arena, buffer->rank, const tn__expr *);
+    tn__lexer_expect(&p->lex, "[", "after a buffer's name");
+    for (int i = 0; i < buffer->rank; i++) {
+      if (i > 0) tn__lexer_expect(&p->lex, ",", "between the dimensions of a region");
+      min[i] = tn__parse_index(p, "the start of a region");
+      tn__lexer_expect(&p->lex, ":", "after the start of a region");
+      tn__lexer_expect(&p->lex, "+", "before the extent of a region");
+      extent[i] = tn__parse_index(p, "the extent of a region");
+    }
+    tn__lexer_expect(&p->lex, "]", "after the dimensions of a region");
+    tn__region r = {.buffer = buffer, .min = min, .extent = extent};
+    tn__vec_push(p->arena, regions, r);
+  } while (tn__lexer_take(&p->lex, ","));
+}
+
+static const tn__stmt *parse_items(tn__parser *p, const char *where);
+
+static const tn__stmt *parse_block(tn__parser *p) {
+  tn__token name = p->lex.token;
+  if (name.kind != TN__TOKEN_STRING) tn__lexer_fail(&p->lex, &name, "expected the block's name in quotes");
+  tn__block b = {.name = tn__lexer_string(&p->lex, &name), .predicate = tn__bool(p->ir, true)};
+  tn__lexer_advance(&p->lex);
+  tn__lexer_expect(&p->lex, "{", "after the block's name");
+  if (tn__lexer_take(&p->lex, "where")) b.predicate = tn__parse_condition(p, "the predicate of a block");
+  axis_vec axes = {0};
+  region_vec reads = {0}, writes = {0};
+  while (tn__lexer_take(&p->lex, "axis")) {
+    check_count(p, axes.count);
+    tn__block_axis axis = parse_axis(p);
+    tn__vec_push(p->arena, &axes, axis);
+  }
+  if (tn__lexer_take(&p->lex, "reads")) parse_regions(p, &reads);
+  if (tn__lexer_take(&p->lex, "writes")) parse_regions(p, &writes);
+  if (tn__lexer_take(&p->lex, "init")) b.init = parse_body(p, "after init");
+  b.body = parse_items(p, "at the end of the block");
+  b.axes = axes.data;
+  b.axis_count = axes.count;
+  b.reads = reads.data;
+  b.read_count = reads.count;
+  b.writes = writes.data;
+  b.write_count = writes.count;
+  return tn__block_stmt(p->ir, &b);
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------- */
+
+static const tn__stmt *parse_loop(tn__parser *p, tn__loop_kind kind) {
+  tn__token name = new_name(p, "a loop's variable");
+  range r = parse_range(p, true);
+  const tn__var *var = new_var(p, &name, TN_I64, r);
+  return tn__for(p->ir, var, kind, parse_body(p, "after the loop's range"));
+}
+
+static const tn__stmt *parse_if(tn__parser *p) {
+  const tn__expr *condition = tn__parse_condition(p, "the condition of if");
+  const tn__stmt *then_body = parse_body(p, "after the condition of if"), *else_body = NULL;
+  if (tn__lexer_take(&p->lex, "else")) else_body = parse_body(p, "after else");
+  return tn__if(p->ir, condition, then_body, else_body);
+}
+
+static const tn__stmt *parse_let(tn__parser *p) {
+  tn__token name = new_name(p, "a variable");
+  tn__lexer_expect(&p->lex, ":", "after the variable's name");
+  tn_dtype dtype = parse_type(p);
+  range r = {NULL, NULL};
+  if (tn__lexer_is(&p->lex, "in")) r = parse_range(p, false);
+  tn__lexer_expect(&p->lex, "=", "before the variable's value");
+  tn__token at = p->lex.token;
+  const tn__expr *value = tn__parse_expr(p);
+  if (value->dtype != dtype)
+    tn__lexer_fail(&p->lex, &at, "a value of type %s for a variable of type %s", tn_dtype_name(value->dtype),
+                   tn_dtype_name(dtype));
+  const tn__var *var = new_var(p, &name, dtype, r);
+  return tn__let(p->ir, var, value, parse_body(p, "after the variable's value"));
+}
+
+static const tn__stmt *parse_alloc(tn__parser *p) {
+  buffer_head *head = TN__NEW(p->arena, buffer_head);
+  parse_buffer_head(p, head);
+  tn__token t = p->lex.token;
+  int scope = t.kind == TN__TOKEN_NAME ? tn__scope_find(t.text, t.length) : -1;
+  if (scope <= TN__SCOPE_PARAM) tn__lexer_fail(&p->lex, &t, "expected workspace, stack or register");
+  tn__lexer_advance(&p->lex);
+  const tn__buffer *buffer = new_buffer(p, head, (tn__scope)scope);
+  return tn__alloc_stmt(p->ir, buffer, parse_body(p, "after the buffer's scope"));
+}
+
+static const tn__stmt *parse_fail(tn__parser *p) {
+  tn__token t = p->lex.token;
+  const tn__expr *code = t.kind == TN__TOKEN_NUMBER ? tn__lexer_number(&p->lex, &t, false) : NULL;
+  int64_t value;
+  if (code == NULL || code->dtype != TN_I64 || !tn__as_int(code, &value) || value < 1 || value > INT32_MAX)
+    tn__lexer_fail(&p->lex, &t, "expected a result code, a number from 1 on");
+  tn__lexer_advance(&p->lex);
+  return tn__fail(p->ir, (int)value);
+}
+
+static const tn__stmt *parse_store(tn__parser *p) {
+  tn__token at = p->lex.token;
+  const tn__buffer *buffer = tn__parse_buffer(p);
+  const tn__expr *const *indices = tn__parse_indices(p, buffer, &at);
+  tn__lexer_expect(&p->lex, "=", "after the indices of a store");
+  at = p->lex.token;
+  const tn__expr *value = tn__parse_expr(p);
+  if (value->dtype != buffer->dtype)
+    tn__lexer_fail(&p->lex, &at, "a value of type %s into %s, whose elements are %s", tn_dtype_name(value->dtype),
+                   buffer->name, tn_dtype_name(buffer->dtype));
+  return tn__store(p->ir, buffer, indices, value);
+}
+
+static const tn__stmt *parse_stmt(tn__parser *p) {
+  tn__token t = p->lex.token;
+  int loop = t.kind == TN__TOKEN_NAME ? tn__loop_kind_find(t.text, t.length) : -1;
+  if (t.kind != TN__TOKEN_NAME) tn__lexer_fail(&p->lex, &t, "expected a statement");
+  if (loop >= 0) {
+    tn__lexer_advance(&p->lex);
+    return parse_loop(p, (tn__loop_kind)loop);
+  }
+  if (tn__lexer_take(&p->lex, "if")) return parse_if(p);
+  if (tn__lexer_take(&p->lex, "let")) return parse_let(p);
+  if (tn__lexer_take(&p->lex, "alloc")) return parse_alloc(p);
+  if (tn__lexer_take(&p->lex, "fail")) return parse_fail(p);
+  if (tn__lexer_take(&p->lex, "block")) return parse_block(p);
+  if (tn__lexer_take(&p->lex, "while")) {
+    const tn__expr *condition = tn__parse_condition(p, "the condition of while");
+    return tn__while(p->ir, condition, parse_body(p, "after the condition of while"));
+  }
+  return parse_store(p);
+}
+
+/* Statements up to and with '}'. */
+static const tn__stmt *parse_items(tn__parser *p, const char *where) {
+  TN__VEC(const tn__stmt *) items = {0};
+  while (!tn__lexer_is(&p->lex, "}")) {
+    if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", where);
+    int visible = p->names.count;
+    tn__parse_enter(p);
+    const tn__stmt *s = parse_stmt(p);
+    p->nesting--;
+    p->names.count = visible;
+    tn__vec_push(p->arena, &items, s);
+  }
+  tn__lexer_advance(&p->lex);
+  return tn__seq(p->ir, items.data, items.count);
+}
+
+static const tn__stmt *parse_body(tn__parser *p, const char *where) {
+  tn__lexer_expect(&p->lex, "{", where);
+  return parse_items(p, "at the end of the body");
+}
+
+/* ---- functions --------------------------------------------------------------------------------------------------- */
+
+typedef TN__VEC(const tn__buffer *) buffer_vec;
+typedef TN__VEC(const tn__var *) var_vec;
+
+static void parse_params(tn__parser *p, buffer_vec *params, const char *what) {
+  buffer_head *head = TN__NEW(p->arena, buffer_head);
+  char where[64];
+  snprintf(where, sizeof(where), "before the %s", what);
+  tn__lexer_expect(&p->lex, "(", where);
+  int count = 0;
+  while (!tn__lexer_is(&p->lex, ")")) {
+    if (count++ > 0) tn__lexer_expect(&p->lex, ",", "between parameters");
+    check_count(p, params->count);
+    parse_buffer_head(p, head);
+    tn__vec_push(p->arena, params, new_buffer(p, head, TN__SCOPE_PARAM));
+  }
+  tn__lexer_advance(&p->lex);
+}
+
+static void parse_scalars(tn__parser *p, var_vec *scalars) {
+  do {
+    check_count(p, scalars->count);
+    tn__token name = new_name(p, "a symbolic dimension");
+    range r = {tn__index(p->ir, 0), NULL};
+    if (tn__lexer_is(&p->lex, "in")) r = parse_range(p, false);
+    tn__vec_push(p->arena, scalars, new_var(p, &name, TN_I64, r));
+  } while (tn__lexer_take(&p->lex, ","));
+  tn__lexer_expect(&p->lex, "]", "after the symbolic dimensions");
+}
+
+static tn__func *parse_func(tn__parser *p) {
+  tn__lexer_expect(&p->lex, "func", "at the start");
+  tn__token name = tn__lexer_name(&p->lex, "the function");
+  if (memchr(name.text, '.', name.length) != NULL)
+    tn__lexer_fail(&p->lex, &name, "a function's name is a C identifier: no '.' in it");
+  var_vec scalars = {0};
+  buffer_vec params = {0};
+  if (tn__lexer_take(&p->lex, "[")) parse_scalars(p, &scalars);
+  parse_params(p, &params, "inputs");
+  int inputs = params.count;
+  tn__lexer_expect(&p->lex, "->", "after the inputs");
+  parse_params(p, &params, "outputs");
+  const tn__stmt *body = parse_body(p, "after the outputs");
+  if (p->lex.token.kind != TN__TOKEN_END) tn__lexer_fail(&p->lex, &p->lex.token, "text after the end of the function");
+  return tn__func_create(p->ir, text_of(p, &name), params.data, inputs, params.data + inputs, params.count - inputs,
+                         scalars.data, scalars.count, body);
+}
+
+typedef struct job {
+  tn__ir *ir;
+  const char *name, *text;
+  size_t length;
+  locale_t locale;
+  tn__func *func;
+} job;
+
+static void run(tn__escape *escape, void *user) {
+  job *j = user;
+  tn__parser p = {.ir = j->ir, .arena = j->ir->arena};
+  tn__lexer_init(&p.lex, j->ir, j->name, j->text, j->length, j->locale);
+  j->func = parse_func(&p);
+}
+
+tn_status *tn__func_parse(tn__ir *ir, const char *name, const char *text, size_t length, tn__func **out) {
+  *out = NULL;
+  if (length > MAX_TEXT)
+    return tn_status_create(TN_INVALID_ARGUMENT, "%s: %zu bytes of text; at most %d are allowed", name, length,
+                            (int)MAX_TEXT);
+  job j = {.ir = ir, .name = name, .text = text, .length = length};
+  j.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (j.locale == (locale_t)0) return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", name);
+  tn__escape escape, *outer = ir->arena->escape;
+  ir->arena->escape = &escape;
+  tn_status *status = tn__protect(&escape, run, &j);
+  ir->arena->escape = outer;
+  freelocale(j.locale);
+  if (status == NULL) *out = j.func;
+  return status;
+}

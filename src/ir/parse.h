@@ -1,0 +1,33 @@
+/* The parser's state, shared by its expression and statement halves. */
+#ifndef TENON_IR_PARSE_H
+#define TENON_IR_PARSE_H
+
+#include "ir/lex.h"
+
+typedef struct tn__parse_name {
+  const char *text; /* in the source */
+  size_t length;
+  const tn__var *var; /* one of the two */
+  const tn__buffer *buffer;
+} tn__parse_name;
+
+typedef struct tn__parser {
+  tn__lexer lex;
+  tn__ir *ir;
+  tn__arena *arena;
+  TN__VEC(tn__parse_name) names; /* what is visible, innermost last */
+  int nesting;
+} tn__parser;
+
+enum { TN__PARSE_MAX_NESTING = 200, TN__PARSE_MAX_DEPTH = 1000, TN__PARSE_MAX_RANK = 64, TN__PARSE_MAX_LIST = 4096 };
+
+void tn__parse_enter(tn__parser *p); /* one level deeper: throws when that is too deep */
+const tn__parse_name *tn__parse_find(const tn__parser *p, const tn__token *name);
+const tn__buffer *tn__parse_buffer(tn__parser *p); /* a name that must be a buffer's */
+const tn__expr *tn__parse_expr(tn__parser *p);
+const tn__expr *tn__parse_index(tn__parser *p, const char *what);     /* an i64 */
+const tn__expr *tn__parse_condition(tn__parser *p, const char *what); /* a bool */
+/* [ index, index, ... ] for each dimension of `buffer`. */
+const tn__expr *const *tn__parse_indices(tn__parser *p, const tn__buffer *buffer, const tn__token *at);
+
+#endif
