@@ -1,5 +1,5 @@
-/* DLPack's C structures (version 1.x ABI, https://github.com/dmlc/dlpack, Apache-2.0), declared here so that nothing else is needed. When
- * <dlpack/dlpack.h> was included before, its declarations are used. */
+/* DLPack's C structures (version 1.x ABI, https://github.com/dmlc/dlpack, Apache-2.0), declared here so that nothing
+ * else is needed. When <dlpack/dlpack.h> was included before, its declarations are used. */
 #ifndef TENON_DLPACK_H
 #define TENON_DLPACK_H
 #ifndef DLPACK_DLPACK_H_
@@ -19,7 +19,15 @@ typedef struct {
   int32_t device_id;
 } DLDevice;
 
-typedef enum { kDLInt = 0U, kDLUInt = 1U, kDLFloat = 2U, kDLOpaqueHandle = 3U, kDLBfloat = 4U, kDLComplex = 5U, kDLBool = 6U } DLDataTypeCode;
+typedef enum {
+  kDLInt = 0U,
+  kDLUInt = 1U,
+  kDLFloat = 2U,
+  kDLOpaqueHandle = 3U,
+  kDLBfloat = 4U,
+  kDLComplex = 5U,
+  kDLBool = 6U
+} DLDataTypeCode;
 
 typedef struct {
   uint8_t code;

@@ -33,15 +33,16 @@ struct tn_kernel_env {
   uint32_t version; /* TN_KERNEL_ABI_VERSION */
   uint32_t size;    /* sizeof(tn_kernel_env) of the caller; later versions only append */
   /* Runs `task` over [0, count) in pieces, on this thread and perhaps others, and returns when all are done: 0, or the
-   * result of a piece that failed. `closure` is passed through. Pieces are disjoint and cover everything exactly once. */
+   * result of a piece that failed. `closure` is passed through. Pieces are disjoint and cover everything exactly once.
+   */
   int32_t (*parallel_for)(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count);
   int32_t thread_count; /* how many threads parallel_for uses at most; at least 1 */
   int32_t reserved;
   void *user; /* the caller's own */
 };
 
-/* `buffers`: inputs, then outputs, then one workspace when the kernel's descriptor asks for one. `scalars`: the values of the
- * kernel's symbolic dimensions in the order of its descriptor. Neither is written to. */
+/* `buffers`: inputs, then outputs, then one workspace when the kernel's descriptor asks for one. `scalars`: the values
+ * of the kernel's symbolic dimensions in the order of its descriptor. Neither is written to. */
 typedef int32_t (*tn_kernel)(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars);
 
 #ifdef __cplusplus

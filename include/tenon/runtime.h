@@ -1,4 +1,5 @@
-/* Loading and running executables. Stands alone: link libtenon_runtime, which needs libc, libm, libpthread and libdl only.
+/* Loading and running executables. Stands alone: link libtenon_runtime, which needs libc, libm, libpthread and libdl
+ * only.
  *
  *   tn_executable *exe; tn_session *session;
  *   tn_executable_load("model.tnx", NULL, &exe);
@@ -8,7 +9,8 @@
  *   tn_session_get_output(session, "main", 0, &y_tensor);   // or bind your own buffer with tn_session_set_output
  *
  * Executables are immutable and may be shared by threads; each session is used by one thread at a time. The rules of
- * ownership stand at the top of <tenon/base.h>. Functions are named by their name; NULL means the executable's first. */
+ * ownership stand at the top of <tenon/base.h>. Functions are named by their name; NULL means the executable's first.
+ */
 #ifndef TENON_RUNTIME_H
 #define TENON_RUNTIME_H
 
@@ -23,11 +25,11 @@ extern "C" {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* A tensor that owns its memory (aligned to 64 bytes, dense row-major, on the CPU), created zeroed. The DLTensor is the object's first
- * member and valid until release. */
+/* A tensor that owns its memory (aligned to 64 bytes, dense row-major, on the CPU), created zeroed. The DLTensor is the
+ * object's first member and valid until release. */
 typedef struct tn_tensor tn_tensor;
-TN_API TN_MUST_USE tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, const tn_allocator *allocator,
-                                               tn_tensor **out);
+TN_API TN_MUST_USE tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape,
+                                               const tn_allocator *allocator, tn_tensor **out);
 TN_API DLTensor *tn_tensor_dl(tn_tensor *tensor);
 TN_API void tn_tensor_release(tn_tensor *tensor);
 TN_API tn_dtype tn_dtype_of_dl(DLDataType type); /* TN_DTYPE_INVALID when Tenon has no such type, or lanes != 1 */
@@ -35,8 +37,8 @@ TN_API DLDataType tn_dtype_to_dl(tn_dtype dtype);
 /* Elements of a shape; -1 on overflow or a negative dimension. */
 TN_API int64_t tn_element_count(int rank, const int64_t *shape);
 
-/* .npy files (version 1 to 3, C or Fortran order, little-endian). bfloat16 is '<V2', as ml_dtypes writes it. From memory, `name` stands in
- * messages. Archives (.npz) are read by tn_tensors_read() of <tenon/compile.h>. */
+/* .npy files (version 1 to 3, C or Fortran order, little-endian). bfloat16 is '<V2', as ml_dtypes writes it. From
+ * memory, `name` stands in messages. Archives (.npz) are read by tn_tensors_read() of <tenon/compile.h>. */
 TN_API TN_MUST_USE tn_status *tn_tensor_read_npy(const char *path, const tn_allocator *allocator, tn_tensor **out);
 TN_API TN_MUST_USE tn_status *tn_tensor_read_npy_memory(const char *name, const void *data, size_t size,
                                                         const tn_allocator *allocator, tn_tensor **out);
@@ -44,13 +46,14 @@ TN_API TN_MUST_USE tn_status *tn_tensor_write_npy(const DLTensor *tensor, const 
 
 /* ---- thread pools ------------------------------------------------------------------------------------------------ */
 
-/* Workers that sleep unless a session runs on them. Sessions may share one; invokes on a shared pool take turns parallel loop by
- * parallel loop, so two sessions never use more threads than the pool has. */
+/* Workers that sleep unless a session runs on them. Sessions may share one; invokes on a shared pool take turns
+ * parallel loop by parallel loop, so two sessions never use more threads than the pool has. */
 typedef struct tn_thread_pool tn_thread_pool;
 typedef struct tn_thread_pool_options {
-  size_t size;             /* sizeof(tn_thread_pool_options) */
-  int threads;             /* counting the invoking thread; 0: by affinity mask and cgroup quota */
-  int spin_microseconds;   /* how long workers spin between parallel loops of one invoke before they sleep; < 0: 0; 0: the default, 50 */
+  size_t size;           /* sizeof(tn_thread_pool_options) */
+  int threads;           /* counting the invoking thread; 0: by affinity mask and cgroup quota */
+  int spin_microseconds; /* how long workers spin between parallel loops of one invoke before they sleep; < 0: 0; 0: the
+                            default, 50 */
   const tn_allocator *allocator;
 } tn_thread_pool_options;
 TN_API TN_MUST_USE tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out);
@@ -66,18 +69,21 @@ typedef struct tn_load_options {
   const tn_log_sink *log;
   bool verify_constants; /* check the content hash of the constants too (reads all of them) */
   bool perf_map;         /* append the kernels to /tmp/perf-PID.map for perf */
-  bool borrow_data;      /* load_memory: the bytes stay valid and unchanged until release; used in place when aligned to 64 (the code is copied) */
+  bool borrow_data; /* load_memory: the bytes stay valid and unchanged until release; used in place when aligned to 64
+                       (the code is copied) */
 } tn_load_options;
-/* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent, (TN_FAILED_PRECONDITION) a
- * CPU that lacks features the kernels use, naming them, and (TN_UNSUPPORTED) a newer major format. Native code in the file is trusted: load only
- * files that you would run as a program. */
+/* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent,
+ * (TN_FAILED_PRECONDITION) a CPU that lacks features the kernels use, naming them, and (TN_UNSUPPORTED) a newer major
+ * format. Native code in the file is trusted: load only files that you would run as a program. */
 TN_API TN_MUST_USE tn_status *tn_executable_load(const char *path, const tn_load_options *options, tn_executable **out);
-/* From memory, which is copied: the caller's bytes may go after the call, unless options->borrow_data says that they stay. */
+/* From memory, which is copied: the caller's bytes may go after the call, unless options->borrow_data says that they
+ * stay. */
 TN_API TN_MUST_USE tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
                                                         tn_executable **out);
 TN_API void tn_executable_release(tn_executable *executable); /* after its sessions */
 
-/* ---- what an executable holds -------------------------------------------------------------------------------------- */
+/* ---- what an executable holds --------------------------------------------------------------------------------------
+ */
 
 typedef struct tn_dim_info {
   int64_t size;     /* -1 when it is symbolic */
@@ -105,8 +111,8 @@ typedef struct tn_kernel_summary {
   double flops, bytes; /* of one call; negative when it depends on symbolic dimensions */
 } tn_kernel_summary;
 typedef struct tn_executable_summary {
-  const char *target;      /* "x86-64-v3+..." */
-  const char *producer;    /* "tenon 0.1.0" */
+  const char *target;   /* "x86-64-v3+..." */
+  const char *producer; /* "tenon 0.1.0" */
   uint64_t constant_bytes, code_bytes, file_bytes;
   int64_t workspace_bytes; /* of the first function's static plan; symbolic parts not counted */
   int kernel_count, constant_count;
@@ -136,9 +142,10 @@ typedef enum tn_binding {
   TN_BIND_PERSISTENT = 1 /* every invoke, until bound anew or unbound with a NULL tensor */
 } tn_binding;
 
-/* Binds the caller's tensor as an input or output. The DLTensor struct is copied; its data must stay valid until the invoke (or, persistent,
- * until unbound). dtype, rank and constant dimensions are checked here, everything else at the invoke; an error names both sides. Unaligned (to 64 bytes) or strided inputs
- * are copied once per invoke; an output must be dense and is written in place (through one copy when it is unaligned). A NULL tensor unbinds. */
+/* Binds the caller's tensor as an input or output. The DLTensor struct is copied; its data must stay valid until the
+ * invoke (or, persistent, until unbound). dtype, rank and constant dimensions are checked here, everything else at the
+ * invoke; an error names both sides. Unaligned (to 64 bytes) or strided inputs are copied once per invoke; an output
+ * must be dense and is written in place (through one copy when it is unaligned). A NULL tensor unbinds. */
 TN_API TN_MUST_USE tn_status *tn_session_set_input(tn_session *session, const char *function, const char *name,
                                                    const DLTensor *tensor, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_input_at(tn_session *session, const char *function, int index,
@@ -147,19 +154,23 @@ TN_API TN_MUST_USE tn_status *tn_session_set_output(tn_session *session, const c
                                                     const DLTensor *tensor, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_output_at(tn_session *session, const char *function, int index,
                                                        const DLTensor *tensor, tn_binding binding);
-/* Runs. Every input must be bound; outputs that are not are allocated by the session. All shapes are checked before anything is written, those
- * that depend on values excepted. After a failure bound outputs may hold anything, nothing else has changed, and the session may be used again. Bindings for the next invoke
- * are dropped, whether it succeeds or not. A bound output must share no memory with inputs or other outputs. The second and later invokes with shapes already seen allocate nothing. */
+/* Runs. Every input must be bound; outputs that are not are allocated by the session. All shapes are checked before
+ * anything is written, those that depend on values excepted. After a failure bound outputs may hold anything, nothing
+ * else has changed, and the session may be used again. Bindings for the next invoke are dropped, whether it succeeds or
+ * not. A bound output must share no memory with inputs or other outputs. The second and later invokes with shapes
+ * already seen allocate nothing. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke(tn_session *session, const char *function);
-/* Inputs and outputs by position, for this call only, beside what else is bound; `output_count` may be 0, and outputs may hold NULL data
- * pointers: those are allocated by the session. */
+/* Inputs and outputs by position, for this call only, beside what else is bound; `output_count` may be 0, and outputs
+ * may hold NULL data pointers: those are allocated by the session. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *function,
                                                              const DLTensor *inputs, int input_count,
                                                              const DLTensor *outputs, int output_count);
-/* The result of the last successful invoke: a view, valid until the next invoke of this function or the session's release. */
-TN_API TN_MUST_USE tn_status *tn_session_get_output(tn_session *session, const char *function, int index, DLTensor *out);
-/* Shapes of the outputs for given input shapes, without running; TN_FAILED_PRECONDITION when one depends on input values. `output_shapes[i]` has
- * room for TN_MAX_RANK. */
+/* The result of the last successful invoke: a view, valid until the next invoke of this function or the session's
+ * release. */
+TN_API TN_MUST_USE tn_status *tn_session_get_output(tn_session *session, const char *function, int index,
+                                                    DLTensor *out);
+/* Shapes of the outputs for given input shapes, without running; TN_FAILED_PRECONDITION when one depends on input
+ * values. `output_shapes[i]` has room for TN_MAX_RANK. */
 TN_API TN_MUST_USE tn_status *tn_function_infer_shapes(const tn_executable *executable, const char *function,
                                                        const int64_t *const *input_shapes,
                                                        int64_t (*output_shapes)[TN_MAX_RANK]);

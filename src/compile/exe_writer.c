@@ -79,7 +79,8 @@ static _Noreturn void fail(const tn__exe *exe, const char *what) {
   tn__throwf(exe->arena->escape, TN_INTERNAL, "executable writer: %s", what);
 }
 
-/* ---- constants, kernels, texts ------------------------------------------------------------------------------------- */
+/* ---- constants, kernels, texts -------------------------------------------------------------------------------------
+ */
 
 static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
 
@@ -139,7 +140,8 @@ void tn__exe_text(tn__exe *exe, const char *name, const char *content, size_t si
   tn__vec_push(exe->arena, &exe->texts, t);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------------------------------
+ */
 
 tn__exe_func *tn__exe_function(tn__exe *exe, const char *name) {
   tn__exe_func *f = TN__NEW(exe->arena, tn__exe_func);
@@ -193,7 +195,8 @@ int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operan
 
 void tn__exe_arena(tn__exe_func *f, tn__operand bytes) { f->arena = bytes; }
 
-/* ---- code ------------------------------------------------------------------------------------------------------------ */
+/* ---- code
+ * ------------------------------------------------------------------------------------------------------------ */
 
 uint32_t tn__exe_emit(tn__exe_func *f, tn__opcode opcode, const uint32_t *words, int count) {
   uint32_t at = (uint32_t)f->code.count;
@@ -277,7 +280,8 @@ void tn__exe_emit_call(tn__exe_func *f, int function, const int *reads, int read
   tn__exe_emit(f, TN__OP_CALL, words, total);
 }
 
-/* ---- sections --------------------------------------------------------------------------------------------------------- */
+/* ---- sections
+ * --------------------------------------------------------------------------------------------------------- */
 
 typedef TN__VEC(char) byte_vec;
 
@@ -397,7 +401,8 @@ static byte_vec functions_section(tn__exe *exe) {
   return out;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------- */
+/* ---- the file
+ * ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct section {
   tn__file_section record;

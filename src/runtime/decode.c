@@ -1,11 +1,13 @@
-/* Code: from words to instructions. Every operand is checked by its letter in TN__INSTRUCTIONS, then each instruction by its meaning. */
+/* Code: from words to instructions. Every operand is checked by its letter in TN__INSTRUCTIONS, then each instruction
+ * by its meaning. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "runtime/executable.h"
 
-/* ---- the table ------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *name, *operands;
@@ -36,7 +38,8 @@ const tn__builtin_row *tn__builtin_find(uint32_t builtin) {
   return builtin < TN__BUILTIN_COUNT ? &rows[builtin] : NULL;
 }
 
-/* ---- operands by letter ------------------------------------------------------------------------------------------------ */
+/* ---- operands by letter
+ * ------------------------------------------------------------------------------------------------ */
 
 #define NO_INSTRUCTION UINT32_MAX
 
@@ -125,7 +128,8 @@ static tn_status *check_words(const decoder *d, tn__instruction *in, const uint3
   return NULL;
 }
 
-/* ---- meaning ------------------------------------------------------------------------------------------------------------ */
+/* ---- meaning
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static tn_status *decode_kernel(decoder *d, tn__instruction *in, const uint32_t *words) {
   tn__function *f = d->f;
@@ -236,7 +240,8 @@ static tn_status *decode_instruction(decoder *d, tn__instruction *in) {
   return NULL;
 }
 
-/* ---- the prologue --------------------------------------------------------------------------------------------------------- */
+/* ---- the prologue
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* Known as soon as the function is entered. */
 static bool given(const tn__function *f, uint32_t number) {
@@ -288,7 +293,8 @@ static tn_status *check_layout(const decoder *d) {
   return NULL;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static tn_status *find_instructions(decoder *d) {
   tn__function *f = d->f;

@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "runtime/executable.h"
 
-/* ---- mapping --------------------------------------------------------------------------------------------------------- */
+/* ---- mapping
+ * --------------------------------------------------------------------------------------------------------- */
 
 static tn_status *map_failed(const char *what, size_t size) {
   char text[128];
@@ -31,8 +32,8 @@ static void flush_code(const void *code, size_t size) {
   __builtin___clear_cache(begin, begin + size); /* AArch64's instruction cache does not watch writes */
 }
 
-/* Makes the native code executable: where it is, when that is on a page of its own, else in a copy (larger pages, a file system mounted
- * noexec, memory that is the caller's). No page is ever writable and executable at once. */
+/* Makes the native code executable: where it is, when that is on a page of its own, else in a copy (larger pages, a
+ * file system mounted noexec, memory that is the caller's). No page is ever writable and executable at once. */
 static tn_status *map_image(tn_executable *exe, bool in_place) {
   const tn__file_section *section = exe->sections[TN__SECTION_IMAGE];
   const uint8_t *data = exe->file + section->offset;
@@ -54,7 +55,8 @@ static tn_status *map_image(tn_executable *exe, bool in_place) {
   return NULL;
 }
 
-/* ---- loading ---------------------------------------------------------------------------------------------------------- */
+/* ---- loading
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static tn_load_options read_options(const tn_load_options *options) {
   tn_load_options all = {0};
@@ -134,7 +136,8 @@ void tn_executable_release(tn_executable *exe) {
   tn__free(exe->region.allocator == NULL ? NULL : &copy, exe, sizeof(*exe), 0);
 }
 
-/* ---- what it holds ------------------------------------------------------------------------------------------------------ */
+/* ---- what it holds
+ * ------------------------------------------------------------------------------------------------------ */
 
 static const tn__function *find_function(const tn_executable *exe, const char *name) {
   if (name == NULL) return &exe->functions[0];

@@ -1,8 +1,9 @@
-/* The data-flow half of the verifier: a forward must-analysis (Kildall's) over sets of bits, which are met by intersection where paths join.
+/* The data-flow half of the verifier: a forward must-analysis (Kildall's) over sets of bits, which are met by
+ * intersection where paths join.
  *
- * Bits: each scalar "is assigned"; each register of storage DYNAMIC or OUTPUT "has memory" and "was written". Inputs and constants are
- * always written. The arena's registers are not followed: they share memory, and a read before any write finds old
- * results of the same session, never foreign memory. */
+ * Bits: each scalar "is assigned"; each register of storage DYNAMIC or OUTPUT "has memory" and "was written". Inputs
+ * and constants are always written. The arena's registers are not followed: they share memory, and a read before any
+ * write finds old results of the same session, never foreign memory. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -200,7 +201,8 @@ static tn_status *verify(flow *w, tn__region *scratch) {
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, joins * w->words, sizeof(uint64_t), &w->states));
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, joins, 1, &w->join_reached));
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, w->words, sizeof(uint64_t), &w->now));
-  /* The sets only shrink, and in order of the code they settle in as many passes as loops are nested, and one or two more. */
+  /* The sets only shrink, and in order of the code they settle in as many passes as loops are nested, and one or two
+   * more. */
   for (int pass = 0; pass < MOST_PASSES; pass++) {
     TN_RETURN_IF_ERROR(walk(w));
     if (!w->changed) return NULL;

@@ -1,12 +1,13 @@
 /* The executable file (.tnx) and its bytecode. All integers little-endian; every offset and count is checked at load.
  * docs/executable-format.md and docs/vm.md say the same for people.
  *
- * File: tn__file_header, then section records of header.section_record_size bytes each, then the sections at offsets that are multiples of
- * their alignment (64; native code and constants 4096, so that they can be mapped). Readers skip sections they don't know. A greater
- * `major` is refused; a greater `minor` only adds sections, or fields at the end of records, whose size every table states.
+ * File: tn__file_header, then section records of header.section_record_size bytes each, then the sections at offsets
+ * that are multiples of their alignment (64; native code and constants 4096, so that they can be mapped). Readers skip
+ * sections they don't know. A greater `major` is refused; a greater `minor` only adds sections, or fields at the end of
+ * records, whose size every table states.
  *
- * Destination passing: every value of a function is a tensor register whose storage was decided when it was compiled. A result is
- * written where it is wanted: registers of storage OUTPUT are the caller's buffers. */
+ * Destination passing: every value of a function is a tensor register whose storage was decided when it was compiled. A
+ * result is written where it is wanted: registers of storage OUTPUT are the caller's buffers. */
 #ifndef TENON_RUNTIME_FORMAT_H
 #define TENON_RUNTIME_FORMAT_H
 
@@ -26,8 +27,8 @@ typedef struct tn__file_header {
   uint32_t section_record_size; /* sizeof(tn__file_section) */
   uint32_t section_count;
   uint64_t file_size;
-  uint8_t content_hash
-      [32]; /* SHA-256 of this header with zeros here and of the section records, which hold the hashes of the sections */
+  uint8_t content_hash[32]; /* SHA-256 of this header with zeros here and of the section records, which hold the hashes
+                               of the sections */
 } tn__file_header;
 
 typedef enum tn__section_kind {
@@ -86,8 +87,10 @@ typedef enum tn__storage {
   TN__STORAGE_OUTPUT,   /* the caller's output number `index`, or the session's own buffer when not bound */
   TN__STORAGE_CONSTANT, /* constant number `index` */
   TN__STORAGE_ARENA,    /* `offset` bytes into the function's arena: a constant, or the value of a scalar register */
-  TN__STORAGE_DYNAMIC, /* allocated by the ALLOC instruction when its shape is known; kept and reused by later invokes */
-  TN__STORAGE_VIEW /* the memory of register `index` (a lower number) with another shape or dtype of the same size in bytes */
+  TN__STORAGE_DYNAMIC,  /* allocated by the ALLOC instruction when its shape is known; kept and reused by later invokes
+                         */
+  TN__STORAGE_VIEW /* the memory of register `index` (a lower number) with another shape or dtype of the same size in
+                      bytes */
 } tn__storage;
 
 /* A number that is a constant (symbolic = 0) or in a scalar register. */
@@ -141,12 +144,12 @@ typedef struct tn__symbol_record { /* a scalar register's name for people */
 
 #define TN__MAX_CALL_DEPTH 64 /* of functions that call each other */
 
-/* Instructions: a uint32 word opcode, a uint32 word with the number of operand words that follow, then the words. Operand letters,
- * one word each:
- *   r tensor register read    w tensor register written   s scalar read     d scalar written    k kernel   f function  c code offset
- *   b builtin  m string (message)  i immediate  l/h low and high half of an i64  o tn__scalar_op
- *   * one count word for each capital that follows; then R tensor reads, W tensor writes, S scalar reads: that many words each
- * This table makes decoder, verifier, disassembler and docs/vm.md. */
+/* Instructions: a uint32 word opcode, a uint32 word with the number of operand words that follow, then the words.
+ * Operand letters, one word each: r tensor register read    w tensor register written   s scalar read     d scalar
+ * written    k kernel   f function  c code offset b builtin  m string (message)  i immediate  l/h low and high half of
+ * an i64  o tn__scalar_op
+ *   * one count word for each capital that follows; then R tensor reads, W tensor writes, S scalar reads: that many
+ * words each This table makes decoder, verifier, disassembler and docs/vm.md. */
 #define TN__INSTRUCTIONS(X)                                                                                          \
   X(RETURN, "", "leaves the function")                                                                               \
   X(SCALAR_CONST, "dlh", "d = constant")                                                                             \
@@ -166,8 +169,9 @@ typedef struct tn__symbol_record { /* a scalar register's name for people */
 
 #define TN__SCALAR_OPS(X)                                                                                         \
   X(ADD, "+")                                                                                                     \
-  X(SUB, "-") X(MUL, "*") X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max") X(EQ, "==") \
-      X(NE, "!=") X(LT, "<") X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
+  X(SUB, "-")                                                                                                     \
+  X(MUL, "*") X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max") X(EQ, "==") X(NE, "!=") \
+      X(LT, "<") X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
 
 typedef enum tn__scalar_op {
 #define X(name, text) TN__SCALAR_##name,
@@ -193,12 +197,13 @@ typedef enum tn__builtin {
       TN__BUILTIN_COUNT
 } tn__builtin;
 
-/* The prologue of a function is the longest run of instructions from its first word that consists of SCALAR_CONST, SCALAR_OP,
- * SCALAR_SHAPE (of inputs and constants), SCALAR_LOAD (of inputs and constants), SCALAR_SELECT and ASSERT, and that no jump leads into.
- * When it is done, the arena is laid out once for this call. Therefore:
+/* The prologue of a function is the longest run of instructions from its first word that consists of SCALAR_CONST,
+ * SCALAR_OP, SCALAR_SHAPE (of inputs and constants), SCALAR_LOAD (of inputs and constants), SCALAR_SELECT and ASSERT,
+ * and that no jump leads into. When it is done, the arena is laid out once for this call. Therefore:
  *  - scalars that the signature binds, and those that size or place an ARENA register or the arena, are assigned by the
  *    prologue or by the signature and nowhere else;
- *  - dimensions that are found later belong to DYNAMIC registers, to OUTPUT registers that are ALLOCated, and to their VIEWs.
- * tn_function_infer_shapes runs the prologue without the values of inputs: what a SCALAR_LOAD of an input taints is not known. */
+ *  - dimensions that are found later belong to DYNAMIC registers, to OUTPUT registers that are ALLOCated, and to their
+ * VIEWs. tn_function_infer_shapes runs the prologue without the values of inputs: what a SCALAR_LOAD of an input taints
+ * is not known. */
 
 #endif

@@ -7,7 +7,8 @@
 
 enum { MOST_SCALARS = 1 << 24 };
 
-/* ---- registers ----------------------------------------------------------------------------------------------------- */
+/* ---- registers -----------------------------------------------------------------------------------------------------
+ */
 
 static tn_status *check_operand(const tn__function *f, const tn__operand *operand, const char *what) {
   if (operand->symbolic > 1 || (operand->symbolic && (operand->value < 0 || operand->value >= f->scalar_count)))
@@ -130,7 +131,8 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
   return NULL;
 }
 
-/* ---- signatures ---------------------------------------------------------------------------------------------------- */
+/* ---- signatures ----------------------------------------------------------------------------------------------------
+ */
 
 static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t *records, uint32_t record_size,
                               uint32_t count, const char *what, tn__function_value **out) {
@@ -200,7 +202,8 @@ static tn_status *check_function_tables(const tn__functions_header *header, cons
   TN_RETURN_IF_ERROR(tn__check_table("symbols", size, record->symbols, record->symbol_count, header->symbol_record_size,
                                      sizeof(tn__symbol_record)));
   TN_RETURN_IF_ERROR(tn__check_table("code", size, record->code, record->code_words, 4, 4));
-  /* The limit keeps a damaged count from asking for gigabytes. Each scalar is assigned somewhere: by an instruction or an input. */
+  /* The limit keeps a damaged count from asking for gigabytes. Each scalar is assigned somewhere: by an instruction or
+   * an input. */
   if (record->scalar_count > MOST_SCALARS ||
       record->scalar_count > (uint64_t)record->code_words + record->operand_count + record->symbol_count)
     return tn__corrupt("function \"%s\" has %u scalars, more than its code could use", f->name, record->scalar_count);

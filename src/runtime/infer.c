@@ -1,4 +1,5 @@
-/* Shapes of outputs without running: the prologue over the inputs' shapes, where what is loaded from an input is not known. */
+/* Shapes of outputs without running: the prologue over the inputs' shapes, where what is loaded from an input is not
+ * known. */
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "runtime/vm.h"

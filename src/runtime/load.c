@@ -1,5 +1,5 @@
-/* From bytes to tables: the header, the hashes, and every table but the functions. Nothing in the file is believed: each offset, count
- * and string is checked before it is used. */
+/* From bytes to tables: the header, the hashes, and every table but the functions. Nothing in the file is believed:
+ * each offset, count and string is checked before it is used. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -26,7 +26,8 @@ tn_status *tn__corrupt(const char *format, ...) {
   return tn_status_prefix(status, "the executable is damaged");
 }
 
-/* ---- header and sections ----------------------------------------------------------------------------------------------- */
+/* ---- header and sections
+ * ----------------------------------------------------------------------------------------------- */
 
 static tn_status *check_header(const uint8_t *file, size_t size, const tn__file_header *header) {
   if (size < sizeof(*header)) {
@@ -112,7 +113,8 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
   return NULL;
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------------------- */
+/* ---- tables
+ * -------------------------------------------------------------------------------------------------------------- */
 
 tn_status *tn__check_string(const tn_executable *exe, uint32_t offset, const char *what, const char **out) {
   if (offset >= exe->strings_size)

@@ -1,5 +1,5 @@
-/* .npy files (NumPy's documentation, "numpy.lib.format"): six magic bytes, a version, the length of a header, a Python dictionary as
- * text, then the elements. */
+/* .npy files (NumPy's documentation, "numpy.lib.format"): six magic bytes, a version, the length of a header, a Python
+ * dictionary as text, then the elements. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ typedef struct npy_header {
   int64_t shape[TN_MAX_RANK];
 } npy_header;
 
-/* ---- the dictionary --------------------------------------------------------------------------------------------------- */
+/* ---- the dictionary
+ * --------------------------------------------------------------------------------------------------- */
 
 /* The text of the header; `end` is never read. */
 typedef struct cursor {
@@ -119,7 +120,8 @@ static tn_status *parse_dictionary(const char *name, cursor c, npy_header *heade
   return tn_status_create(TN_DATA_LOSS, "%s: the header of this .npy file makes no sense", name);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------ */
+/* ---- reading
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static tn_status *read_header(const char *name, const uint8_t *data, size_t size, npy_header *header, size_t *body) {
   if (size < sizeof(magic) || memcmp(data, magic, sizeof(magic)) != 0)
@@ -188,7 +190,8 @@ tn_status *tn_tensor_read_npy(const char *path, const tn_allocator *allocator, t
   return status;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+/* ---- writing
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static tn_status *check_writable(const DLTensor *tensor, const char *path, tn_dtype dtype) {
   if (dtype == TN_DTYPE_INVALID)
@@ -204,7 +207,8 @@ static tn_status *check_writable(const DLTensor *tensor, const char *path, tn_dt
   return NULL;
 }
 
-/* The magic, version, length and dictionary, padded so that the elements start at a multiple of 64. Returns its size. */
+/* The magic, version, length and dictionary, padded so that the elements start at a multiple of 64. Returns its size.
+ */
 static size_t write_header(const DLTensor *tensor, tn_dtype dtype, char *out, size_t size) {
   const char *descr = "";
   for (int i = 0; i < DESCR_COUNT; i++)

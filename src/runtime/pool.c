@@ -1,9 +1,10 @@
 /* Fork and join in well under a microsecond while the workers spin, and no processor time at all while they sleep.
  *
- * One parallel loop at a time is open. A worker that sees an open loop enters it (`inside` + 1), looks again whether it is still open, takes
- * pieces from a shared counter until there are none, and leaves. The caller takes pieces too, closes the loop, and waits only for the
- * workers that are inside: one that is still waking up is not waited for, it finds the loop closed. `inside` and `open` are sequentially
- * consistent, so either the caller sees the worker inside, or the worker sees the loop closed (Dekker's argument). */
+ * One parallel loop at a time is open. A worker that sees an open loop enters it (`inside` + 1), looks again whether it
+ * is still open, takes pieces from a shared counter until there are none, and leaves. The caller takes pieces too,
+ * closes the loop, and waits only for the workers that are inside: one that is still waking up is not waited for, it
+ * finds the loop closed. `inside` and `open` are sequentially consistent, so either the caller sees the worker inside,
+ * or the worker sees the loop closed (Dekker's argument). */
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -69,7 +70,8 @@ static void futex_wake_all(_Atomic uint32_t *word) {
   syscall(SYS_futex, (void *)(uintptr_t)word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ---- pieces -------------------------------------------------------------------------------------------------------- */
+/* ---- pieces --------------------------------------------------------------------------------------------------------
+ */
 
 /* What a kernel calls inside of a parallel loop, or when there is one thread: everything here and now. */
 static int32_t run_inline(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
@@ -88,7 +90,8 @@ static void take_pieces(tn_thread_pool *pool) {
   }
 }
 
-/* ---- workers ------------------------------------------------------------------------------------------------------- */
+/* ---- workers -------------------------------------------------------------------------------------------------------
+ */
 
 static void work(tn_thread_pool *pool, uint32_t ticket) {
   atomic_fetch_add(&pool->inside, 1);
@@ -155,7 +158,8 @@ static int32_t run_parallel(const tn_kernel_env *env, tn_kernel_task task, void 
   return result;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- life ----------------------------------------------------------------------------------------------------------
+ */
 
 static tn_status *start_workers(tn_thread_pool *pool) {
   void *memory;

@@ -5,7 +5,8 @@
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
 
-/* Around the kernels of one invoke: between the two, workers may spin for the next parallel loop; behind the last end they sleep. */
+/* Around the kernels of one invoke: between the two, workers may spin for the next parallel loop; behind the last end
+ * they sleep. */
 void tn__pool_begin(tn_thread_pool *pool);
 void tn__pool_end(tn_thread_pool *pool);
 /* The environment that kernels get: its parallel_for runs on the pool, which must outlive it. */

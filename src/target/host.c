@@ -1,5 +1,5 @@
-/* What this machine has: CPU features from cpuid with the operating system's consent (xgetbv), or from the auxiliary vector;
- * caches from sysfs, else cpuid. No LLVM: the runtime asks too. */
+/* What this machine has: CPU features from cpuid with the operating system's consent (xgetbv), or from the auxiliary
+ * vector; caches from sysfs, else cpuid. No LLVM: the runtime asks too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 
 typedef enum tn__arch { TN__ARCH_X86_64, TN__ARCH_AARCH64 } tn__arch;
 
-/* Features that Tenon's generated code depends on, as bits; the names are LLVM's. One table in target.c holds for each bit: name,
- * architecture, the features it implies; one in host.c how cpuid or the auxiliary vector tells. Bits of different
- * architectures overlap. They are written into executables: append only. */
+/* Features that Tenon's generated code depends on, as bits; the names are LLVM's. One table in target.c holds for each
+ * bit: name, architecture, the features it implies; one in host.c how cpuid or the auxiliary vector tells. Bits of
+ * different architectures overlap. They are written into executables: append only. */
 typedef uint64_t tn__features;
 
 #define TN__FEATURE(bit) ((tn__features)1 << (bit))
@@ -46,24 +46,26 @@ typedef uint64_t tn__features;
 #define TN__ARM_SVE TN__FEATURE(5) /* detected and named; vectors are NEON's */
 
 typedef struct tn__target {
-  /* Canonical text: the largest baseline that the features hold, then the others that no listed one implies, in the table's
-   * order: "x86-64-v3", "aarch64", "x86-64-v4+avx512bf16+avx512vnni". Reads back as the same arch, features and
-   * vectors; caches and cores of a text are typical ones, not this machine's: whoever caches what depends on them hashes the fields. */
+  /* Canonical text: the largest baseline that the features hold, then the others that no listed one implies, in the
+   * table's order: "x86-64-v3", "aarch64", "x86-64-v4+avx512bf16+avx512vnni". Reads back as the same arch, features and
+   * vectors; caches and cores of a text are typical ones, not this machine's: whoever caches what depends on them
+   * hashes the fields. */
   char name[256];
   tn__arch arch;
   tn__features features;
-  int vector_bytes;     /* 16, 32 or 64: the width kernels use */
-  int vector_registers; /* 16 or 32 */
+  int vector_bytes;                     /* 16, 32 or 64: the width kernels use */
+  int vector_registers;                 /* 16 or 32 */
   int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches of one core; l3 is the share of one core group */
   int cores;
 } tn__target;
 
-/* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches; each may be followed
- * by "+feature" or "-feature" items ("x86-64-v3+avx512f"), read from left to right: adding brings what the feature implies,
- * taking away takes what implies it. Unknown names are TN_INVALID_ARGUMENT and list what is known. */
+/* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches; each
+ * may be followed by "+feature" or "-feature" items ("x86-64-v3+avx512f"), read from left to right: adding brings what
+ * the feature implies, taking away takes what implies it. Unknown names are TN_INVALID_ARGUMENT and list what is known.
+ */
 TN_MUST_USE tn_status *tn__target_parse(const char *text, tn__target *out);
-/* Features of `needed` that `have` lacks, as "avx512f, avx512vl" into `text` (truncated with "..." if it does not fit); false if none.
- * A bit that this version has no name for is missing, as "feature 40". */
+/* Features of `needed` that `have` lacks, as "avx512f, avx512vl" into `text` (truncated with "..." if it does not fit);
+ * false if none. A bit that this version has no name for is missing, as "feature 40". */
 bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size);
 /* LLVM's spelling of triple, cpu and features ("+avx2,+fma"); the strings are NUL-terminated in the caller's arrays. */
 void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], char features[1024]);
@@ -74,16 +76,17 @@ const char *tn__arch_name(tn__arch arch); /* "x86-64", "aarch64" */
 /* What the CPU has and the operating system saves on a task switch; 0 on an unknown architecture. */
 tn__features tn__host_features(void);
 tn__arch tn__host_arch(void);
-/* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it is. */
+/* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it is.
+ */
 void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3);
 /* Threads to use by default: cores of the affinity mask, limited by the cgroup's CPU quota (v1 and v2), at least 1. */
 int tn__default_thread_count(void);
-/* The tightest CPU quota of this process's cgroup and its parents, in whole CPUs, rounded up; 0: no limit. `root` goes in front of
- * /proc and /sys: "" for this machine. */
+/* The tightest CPU quota of this process's cgroup and its parents, in whole CPUs, rounded up; 0: no limit. `root` goes
+ * in front of /proc and /sys: "" for this machine. */
 int tn__cgroup_cpu_limit(const char *root);
 
-/* Where a value lives and for what it is compiled (TVM's VirtualDevice): device type and id are DLPack's. Partly known while planning;
- * -1, NULL mean unknown. */
+/* Where a value lives and for what it is compiled (TVM's VirtualDevice): device type and id are DLPack's. Partly known
+ * while planning; -1, NULL mean unknown. */
 typedef struct tn__virtual_device {
   int device_type; /* kDLCPU = 1 */
   int device_id;

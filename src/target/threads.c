@@ -48,7 +48,8 @@ static int folder_limit(const char *folder) {
   return cpus > 1 << 20 ? 0 : (int)cpus;
 }
 
-/* The tightest limit from `mount`/`group` up to `mount`. Inside a container the group's path may not be visible: the folders that exist count. */
+/* The tightest limit from `mount`/`group` up to `mount`. Inside a container the group's path may not be visible: the
+ * folders that exist count. */
 static int tightest_limit(const char *mount, const char *group) {
   char folder[PATH_MAX];
   int length = snprintf(folder, sizeof(folder), "%s%s", mount, group);

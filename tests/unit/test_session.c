@@ -6,7 +6,8 @@
 #include "unit/failing_allocator.h"
 #include "unit/trampoline.h"
 
-/* ---- kernels --------------------------------------------------------------------------------------------------------- */
+/* ---- kernels
+ * --------------------------------------------------------------------------------------------------------- */
 
 typedef struct add_job {
   const float *a, *b;
@@ -55,7 +56,8 @@ static int32_t failing_kernel(const tn_kernel_env *env, void *const *buffers, co
   return (int32_t)scalars[0];
 }
 
-/* ---- executables ------------------------------------------------------------------------------------------------------- */
+/* ---- executables
+ * ------------------------------------------------------------------------------------------------------- */
 
 #define DIM(v) tn__operand_const(v)
 #define SYM(s) tn__operand_scalar(s)
@@ -134,9 +136,11 @@ static void runs_with_session_owned_outputs(void **state) {
   tn_executable_release(exe);
 }
 
-/* ---- values of data-dependent size --------------------------------------------------------------------------------------- */
+/* ---- values of data-dependent size
+ * --------------------------------------------------------------------------------------- */
 
-/* nonzero(x: f32[n]) -> (found: i64[count], doubled: f32[count / 2, 2]), the second through a DYNAMIC register and a view of it */
+/* nonzero(x: f32[n]) -> (found: i64[count], doubled: f32[count / 2, 2]), the second through a DYNAMIC register and a
+ * view of it */
 static tn__bytes build_nonzero(test_exe *t) {
   int count_k = test_exe_kernel(t, "count", count_kernel, 2, 1), find_k = test_exe_kernel(t, "find", find_kernel, 2, 1);
   int twice = test_exe_kernel(t, "double", double_kernel, 2, 1);
@@ -216,7 +220,8 @@ static void sizes_may_depend_on_values(void **state) {
   tn_executable_release(exe);
 }
 
-/* ---- what kernels report -------------------------------------------------------------------------------------------------- */
+/* ---- what kernels report
+ * -------------------------------------------------------------------------------------------------- */
 
 static tn__bytes build_failing(test_exe *t) {
   int kernel = test_exe_kernel(t, "gather_3", failing_kernel, 2, 1);
