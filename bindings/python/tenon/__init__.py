@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile ONNX models to native code and run them.
+
+    import tenon
+
+    model = tenon.compile("model.onnx")
+    y = model(x)                       # NumPy in, NumPy out; by position or by name
+    results = model.run({"input": x})  # {output name: array}
+    model.save("model.tnx")
+    model = tenon.load("model.tnx")    # starts at once, without compiling
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from . import _tenon
+from ._tenon import Error
+
+__all__ = ["Error", "Model", "Value", "__version__", "compile", "load"]
+__version__: str = _tenon.version
+
+ALIGNMENT = 64  # what kernels want of a buffer's address
+
+# Tenon's codes of element types, which are DLPack's: kind and bits. bfloat16 has a NumPy type only with ml_dtypes.
+_NAMES = {
+    0x0008: "int8", 0x0010: "int16", 0x0020: "int32", 0x0040: "int64",
+    0x0108: "uint8", 0x0110: "uint16", 0x0120: "uint32", 0x0140: "uint64",
+    0x0210: "float16", 0x0220: "float32", 0x0240: "float64",
+    0x0410: "bfloat16", 0x0608: "bool",
+}  # fmt: skip
+_BFLOAT16 = 0x0410
+
+
+def _numpy_dtype(code: int) -> np.dtype:
+    if code != _BFLOAT16:
+        return np.dtype(_NAMES[code])
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise TypeError("NumPy has no bfloat16: install the package ml_dtypes") from error
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or output of a model. A dimension that is not fixed is its symbol's name, or None if it has none."""
+
+    name: str
+    dtype: str
+    shape: tuple[Union[int, str, None], ...]
+
+
+class Model:
+    """A compiled model. Calls from several threads take turns."""
+
+    def __init__(self, core: _tenon.Model, path: str | None) -> None:
+        self._core = core
+        self._path = path
+        self._lock = threading.Lock()
+        inputs, outputs = core.signature()
+        self._input_codes = [code for _, code, _ in inputs]
+        self._output_codes = [code for _, code, _ in outputs]
+        self.inputs: tuple[Value, ...] = tuple(Value(name, _NAMES[code], shape) for name, code, shape in inputs)
+        self.outputs: tuple[Value, ...] = tuple(Value(name, _NAMES[code], shape) for name, code, shape in outputs)
+
+    def __repr__(self) -> str:
+        def signature(values: tuple[Value, ...]) -> str:
+            return ", ".join(f"{v.name}: {v.dtype}{list(v.shape)}" for v in values)
+
+        return f"<tenon.Model ({signature(self.inputs)}) -> ({signature(self.outputs)})>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model on inputs by position, by keyword, or from one dictionary. Returns the output's array, or a
+        tuple of arrays if the model has several outputs."""
+        if len(args) == 1 and isinstance(args[0], Mapping):
+            kwargs = {**args[0], **kwargs}
+            args = ()
+        if len(args) > len(self.inputs):
+            raise TypeError(f"the model has {len(self.inputs)} inputs, not {len(args)}")
+        given = dict(zip((value.name for value in self.inputs), args))
+        twice = given.keys() & kwargs.keys()
+        if twice:
+            raise TypeError(f"input {min(twice)!r} is given by position and by name")
+        results = self._run({**given, **kwargs})
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Runs the model on inputs by name. Returns its outputs by name."""
+        return dict(zip((value.name for value in self.outputs), self._run(inputs)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the executable (.tnx) for tenon.load(), `tenon run` and the C API."""
+        if self._core.is_compiled():
+            self._core.save(os.fspath(path))
+        elif self._path is not None:
+            shutil.copyfile(self._path, path)
+        else:
+            raise ValueError("the executable was loaded from bytes, which the caller has")
+
+    def _run(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
+        names = [value.name for value in self.inputs]
+        unknown = sorted(inputs.keys() - set(names))
+        missing = [name for name in names if name not in inputs]
+        if unknown or missing:
+            raise TypeError(f"the model's inputs are {names}"
+                            + (f"; missing: {missing}" if missing else "") + (f"; unknown: {unknown}" if unknown else ""))
+        arguments, shapes = [], []
+        for value, code in zip(self.inputs, self._input_codes):
+            argument, shape = _as_argument(inputs[value.name], code)
+            arguments.append(argument)
+            shapes.append(shape)
+        known = None if None in shapes else self._core.infer_shapes(shapes)
+        results: list[Any] = [None] * len(self.outputs)
+        if known is not None:
+            results = [_aligned_empty(shape, code) for shape, code in zip(known, self._output_codes)]
+        with self._lock:
+            self._core.invoke(arguments, [(_raw(array), code) for array, code in zip(results, self._output_codes)])
+            if known is None:
+                results = [self._copy_output(i) for i in range(len(self.outputs))]
+        return results
+
+    def _copy_output(self, index: int) -> np.ndarray:
+        array = np.empty(self._core.output_shape(index), _numpy_dtype(self._output_codes[index]))
+        self._core.copy_output(index, array.reshape(-1).view(np.uint8))
+        return array
+
+
+def _raw(array: np.ndarray | None) -> np.ndarray | None:
+    """The array with elements that the buffer protocol can name."""
+    return array if array is None or array.dtype.kind in "biuf" and array.dtype.isnative else array.view(np.uint16)
+
+
+def _aligned_empty(shape: tuple[int, ...], code: int) -> np.ndarray:
+    dtype = _numpy_dtype(code)
+    count = 1
+    for size in shape:
+        count *= size
+    memory = np.empty(count * dtype.itemsize + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def _as_argument(value: Any, code: int) -> tuple[tuple[Any, int], tuple[int, ...] | None]:
+    """(what the core takes, the code of its elements or 0 for the buffer's own) and its shape, if it is known here."""
+    if not isinstance(value, np.ndarray):
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+            shape = getattr(value, "shape", None)
+            return (value.__dlpack__(), 0), None if shape is None else tuple(shape)
+        # Numbers and lists become what the model wants; what has a type of its own keeps it.
+        value = np.asarray(value, None if hasattr(value, "dtype") else _numpy_dtype(code))
+    if value.dtype.kind == "V" and value.dtype.name == "bfloat16":
+        return (value.view(np.uint16), _BFLOAT16), value.shape
+    return (value, 0), value.shape
+
+
+def compile(
+    model: Any,
+    target: str | None = None,
+    threads: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    cache: bool = True,
+    *,
+    compile_threads: int | None = None,
+    cache_directory: str | os.PathLike[str] | None = None,
+) -> Model:
+    """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto.
+
+    `target` names the machine to compile for (None: this one; "x86-64-v3", ...), `threads` how many the model runs on
+    (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, `cache` uses the cache on disk.
+    """
+    path, data = None, None
+    if isinstance(model, (str, os.PathLike)):
+        path = os.fspath(model)
+    elif isinstance(model, (bytes, bytearray, memoryview)):
+        data = bytes(model)
+    elif hasattr(model, "SerializeToString"):
+        data = model.SerializeToString()
+    else:
+        raise TypeError(f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}")
+    directory = None if cache_directory is None else os.fspath(cache_directory)
+    core = _tenon.compile(path, data, target, dict(dims or {}), threads or 0, compile_threads or 0, cache, directory)
+    return Model(core, None)
+
+
+def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None) -> Model:
+    """Loads an executable (.tnx) from a path or from bytes. Native code in it is trusted like any program's."""
+    if isinstance(executable, bytes):
+        return Model(_tenon.load(None, executable, threads or 0), None)
+    path = os.fspath(executable)
+    return Model(_tenon.load(path, None, threads or 0), path)

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The C half of the Python package: models, and running them on buffers, over Tenon's public C API and CPython's stable ABI (3.11).
+ * What a person types is in __init__.py. A model is used by one thread at a time; __init__.py holds a lock. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <string.h>
+
+#include "tenon/compile.h"
+#include "tenon/runtime.h"
+
+typedef struct module_state {
+  PyObject *error;      /* tenon.Error */
+  PyObject *model_type; /* tenon._tenon.Model */
+} module_state;
+
+typedef struct model_object {
+  PyObject_HEAD
+  tn_module *module; /* NULL when it came from a .tnx file */
+  tn_executable *executable;
+  tn_session *session;
+} model_object;
+
+/* ---- errors ------------------------------------------------------------------------------------------------------------ */
+
+/* Raises tenon.Error with the status's words and its code's name, and takes the status. Returns NULL. */
+static PyObject *raise_status(module_state *state, tn_status *status) {
+  PyObject *error = PyObject_CallFunction(state->error, "s", tn_status_message(status));
+  PyObject *code = PyUnicode_FromString(tn_status_code_name(tn_status_code_of(status)));
+  if (error != NULL && code != NULL && PyObject_SetAttrString(error, "code", code) == 0)
+    PyErr_SetObject(state->error, error);
+  Py_XDECREF(error);
+  Py_XDECREF(code);
+  tn_status_free(status);
+  return NULL;
+}
+
+static module_state *state_of(PyObject *model) { return PyType_GetModuleState(Py_TYPE(model)); }
+
+/* ---- compiling and loading ----------------------------------------------------------------------------------------------- */
+
+static void model_dealloc(PyObject *self) {
+  model_object *model = (model_object *)self;
+  PyTypeObject *type = Py_TYPE(self);
+  tn_session_release(model->session);
+  tn_executable_release(model->executable);
+  tn_module_release(model->module);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+static model_object *new_model(module_state *state) {
+  allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)state->model_type, Py_tp_alloc);
+  return (model_object *)allocate((PyTypeObject *)state->model_type, 0);
+}
+
+static tn_status *open_session(model_object *model, int threads) {
+  tn_session_options options = {.size = sizeof(options), .threads = threads};
+  return tn_session_create(model->executable, &options, &model->session);
+}
+
+typedef struct compile_arguments {
+  const char *path, *target, *cache_directory;
+  const char *data;
+  Py_ssize_t size;
+  int threads, compile_threads, cache;
+  tn_dim_setting *dims;
+  int dim_count;
+} compile_arguments;
+
+static tn_status *compile_and_open(model_object *model, const compile_arguments *a) {
+  tn_compile_options options = {.size = sizeof(options),
+                                .target = a->target,
+                                .dims = a->dims,
+                                .dim_count = a->dim_count,
+                                .run_threads = a->threads,
+                                .compile_threads = a->compile_threads,
+                                .no_cache = !a->cache,
+                                .cache_directory = a->cache_directory};
+  tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &options, &model->module);
+  if (status != NULL) return status;
+  /* The executable uses the module's bytes in place; the model keeps both. */
+  tn_load_options load = {.size = sizeof(load), .borrow_data = true};
+  status = tn_module_load(model->module, &load, &model->executable);
+  return status != NULL ? status : open_session(model, a->threads);
+}
+
+/* {"name": size} as settings; the names are borrowed from the dictionary. NULL with an exception on failure. */
+static tn_dim_setting *read_dims(PyObject *dims, int *count) {
+  Py_ssize_t size = PyDict_Size(dims), at = 0;
+  if (size < 0) return NULL;
+  tn_dim_setting *settings = PyMem_Malloc(((size_t)size + 1) * sizeof(*settings));
+  if (settings == NULL) return (tn_dim_setting *)PyErr_NoMemory();
+  PyObject *key, *value;
+  for (*count = 0; PyDict_Next(dims, &at, &key, &value); (*count)++) {
+    settings[*count].name = PyUnicode_AsUTF8AndSize(key, NULL);
+    settings[*count].size = PyLong_AsLongLong(value);
+    if (settings[*count].name != NULL && !PyErr_Occurred()) continue;
+    PyMem_Free(settings);
+    return NULL;
+  }
+  return settings;
+}
+
+static PyObject *compile(PyObject *self, PyObject *args) {
+  module_state *state = PyModule_GetState(self);
+  compile_arguments a = {0};
+  PyObject *dims;
+  if (!PyArg_ParseTuple(args, "zz#zO!iipz:compile", &a.path, &a.data, &a.size, &a.target, &PyDict_Type, &dims, &a.threads,
+                        &a.compile_threads, &a.cache, &a.cache_directory))
+    return NULL;
+  a.dims = read_dims(dims, &a.dim_count);
+  if (a.dims == NULL) return NULL;
+  model_object *model = new_model(state);
+  tn_status *status = NULL;
+  if (model != NULL) {
+    Py_BEGIN_ALLOW_THREADS
+    status = compile_and_open(model, &a);
+    Py_END_ALLOW_THREADS
+  }
+  PyMem_Free(a.dims);
+  if (status == NULL) return (PyObject *)model;
+  Py_DECREF(model);
+  return raise_status(state, status);
+}
+
+static PyObject *load(PyObject *self, PyObject *args) {
+  module_state *state = PyModule_GetState(self);
+  const char *path, *data;
+  Py_ssize_t size;
+  int threads;
+  if (!PyArg_ParseTuple(args, "zz#i:load", &path, &data, &size, &threads)) return NULL;
+  model_object *model = new_model(state);
+  if (model == NULL) return NULL;
+  tn_status *status;
+  Py_BEGIN_ALLOW_THREADS
+  if (data != NULL) status = tn_executable_load_memory(data, (size_t)size, NULL, &model->executable);
+  else status = tn_executable_load(path, NULL, &model->executable);
+  if (status == NULL) status = open_session(model, threads);
+  Py_END_ALLOW_THREADS
+  if (status == NULL) return (PyObject *)model;
+  Py_DECREF(model);
+  return raise_status(state, status);
+}
+
+/* ---- what a model holds ---------------------------------------------------------------------------------------------------- */
+
+static PyObject *describe_value(const tn_value_info *info) {
+  PyObject *shape = PyTuple_New(info->rank);
+  for (int i = 0; shape != NULL && i < info->rank; i++) {
+    const tn_dim_info *dim = &info->dims[i];
+    PyObject *item = dim->size >= 0       ? PyLong_FromLongLong(dim->size)
+                     : dim->name != NULL ? PyUnicode_FromString(dim->name)
+                                         : Py_NewRef(Py_None);
+    if (item == NULL || PyTuple_SetItem(shape, i, item) != 0) Py_CLEAR(shape);
+  }
+  return shape == NULL ? NULL : Py_BuildValue("(siN)", info->name, (int)info->dtype, shape);
+}
+
+/* ([(name, dtype code, shape)] of inputs, the same of outputs) */
+static PyObject *model_signature(PyObject *self, PyObject *unused) {
+  const tn_executable *exe = ((model_object *)self)->executable;
+  int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);
+  PyObject *in = PyList_New(inputs), *out = PyList_New(outputs);
+  bool good = in != NULL && out != NULL;
+  for (int i = 0; good && i < inputs + outputs; i++) {
+    PyObject *item = describe_value(i < inputs ? tn_executable_input(exe, NULL, i)
+                                               : tn_executable_output(exe, NULL, i - inputs));
+    good = item != NULL && PyList_SetItem(i < inputs ? in : out, i < inputs ? i : i - inputs, item) == 0;
+  }
+  if (good) return Py_BuildValue("(NN)", in, out);
+  Py_XDECREF(in);
+  Py_XDECREF(out);
+  return NULL;
+}
+
+static PyObject *model_save(PyObject *self, PyObject *args) {
+  model_object *model = (model_object *)self;
+  const char *path;
+  if (!PyArg_ParseTuple(args, "s:save", &path)) return NULL;
+  tn_status *status;
+  Py_BEGIN_ALLOW_THREADS
+  status = tn_module_save(model->module, path);
+  Py_END_ALLOW_THREADS
+  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+}
+
+static PyObject *model_is_compiled(PyObject *self, PyObject *unused) {
+  return PyBool_FromLong(((model_object *)self)->module != NULL);
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------------------- */
+
+/* A Python object seen as a tensor; holds what keeps its memory alive. */
+typedef struct argument {
+  DLTensor tensor;
+  int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
+  Py_buffer view;
+  PyObject *capsule;
+} argument;
+
+static void release_arguments(argument *arguments, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; arguments != NULL && i < count; i++) {
+    if (arguments[i].view.obj != NULL) PyBuffer_Release(&arguments[i].view);
+    Py_XDECREF(arguments[i].capsule);
+  }
+  PyMem_Free(arguments);
+}
+
+/* The element type of a buffer by its struct format: one letter for the kind, the size from the item. */
+static tn_dtype buffer_dtype(const Py_buffer *view) {
+  const char *format = view->format == NULL ? "B" : view->format;
+  if (*format == '@' || *format == '=' || *format == '<') format++;
+  else if (*format == '>' || *format == '!') return TN_DTYPE_INVALID;
+  if (format[0] == '\0' || format[1] != '\0') return TN_DTYPE_INVALID;
+  int kind = strchr("bhilqn", *format) != NULL   ? 0
+             : strchr("BHILQN", *format) != NULL ? 1
+             : strchr("efd", *format) != NULL    ? 2
+             : *format == '?'                    ? 6
+                                                 : -1;
+  if (kind < 0 || view->itemsize > 8) return TN_DTYPE_INVALID;
+  tn_dtype dtype = (tn_dtype)(kind << 8 | (int)view->itemsize * 8);
+  return tn_dtype_size(dtype) == 0 ? TN_DTYPE_INVALID : dtype;
+}
+
+/* `code`, when not 0, says what the elements mean instead of the buffer's own format (bfloat16 seen as uint16). */
+static bool take_buffer(PyObject *object, int code, bool writable, argument *out) {
+  int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+  if (PyObject_GetBuffer(object, &out->view, flags) != 0) return false;
+  const Py_buffer *view = &out->view;
+  tn_dtype dtype = code != 0 ? (tn_dtype)code : buffer_dtype(view);
+  if (dtype == TN_DTYPE_INVALID || view->ndim > TN_MAX_RANK) {
+    PyErr_Format(PyExc_TypeError, "Tenon has no tensors of %d dimensions with elements of format \"%s\"", view->ndim,
+                 view->format == NULL ? "B" : view->format);
+    return false;
+  }
+  for (int i = 0; i < view->ndim; i++) {
+    out->shape[i] = view->shape[i];
+    if (view->strides[i] % view->itemsize != 0) {
+      PyErr_SetString(PyExc_ValueError, "an array whose strides are not multiples of its element size");
+      return false;
+    }
+    out->strides[i] = view->strides[i] / view->itemsize;
+  }
+  out->tensor = (DLTensor){.data = view->buf,
+                           .device = {kDLCPU, 0},
+                           .ndim = view->ndim,
+                           .dtype = tn_dtype_to_dl(dtype),
+                           .shape = out->shape,
+                           .strides = out->strides};
+  return true;
+}
+
+/* The capsule's own destructor frees the tensor: the name "dltensor" says that nobody took it over. */
+static bool take_capsule(PyObject *object, argument *out) {
+  out->capsule = Py_NewRef(object);
+  DLManagedTensor *managed = PyCapsule_GetPointer(object, "dltensor");
+  if (managed == NULL) return false;
+  out->tensor = managed->dl_tensor;
+  return true;
+}
+
+/* [(object, dtype code or 0), ...]; objects are buffers, DLPack capsules, or None for an output that the session allocates. */
+static argument *take_arguments(PyObject *list, bool writable) {
+  Py_ssize_t count = PyList_Size(list);
+  if (count < 0) return NULL;
+  argument *arguments = PyMem_Calloc((size_t)count + 1, sizeof(*arguments));
+  if (arguments == NULL) return (argument *)PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject *object;
+    int code;
+    bool good = PyArg_ParseTuple(PyList_GetItem(list, i), "Oi", &object, &code);
+    if (good && object == Py_None) continue;
+    if (good && PyCapsule_CheckExact(object)) good = take_capsule(object, &arguments[i]);
+    else if (good) good = take_buffer(object, code, writable, &arguments[i]);
+    if (good) continue;
+    release_arguments(arguments, count);
+    return NULL;
+  }
+  return arguments;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------- */
+
+static tn_status *bind_and_invoke(tn_session *session, argument *inputs, int input_count, argument *outputs,
+                                  int output_count) {
+  tn_status *status = NULL;
+  for (int i = 0; i < input_count && status == NULL; i++)
+    status = tn_session_set_input_at(session, NULL, i, &inputs[i].tensor, TN_BIND_NEXT);
+  for (int i = 0; i < output_count && status == NULL; i++) {
+    bool given = outputs[i].view.obj != NULL;
+    status = tn_session_set_output_at(session, NULL, i, given ? &outputs[i].tensor : NULL, TN_BIND_NEXT);
+  }
+  return status != NULL ? status : tn_session_invoke(session, NULL);
+}
+
+static PyObject *model_invoke(PyObject *self, PyObject *args) {
+  model_object *model = (model_object *)self;
+  PyObject *input_list, *output_list;
+  if (!PyArg_ParseTuple(args, "O!O!:invoke", &PyList_Type, &input_list, &PyList_Type, &output_list)) return NULL;
+  int input_count = (int)PyList_Size(input_list), output_count = (int)PyList_Size(output_list);
+  argument *inputs = take_arguments(input_list, false);
+  argument *outputs = inputs == NULL ? NULL : take_arguments(output_list, true);
+  if (outputs == NULL) {
+    release_arguments(inputs, input_count);
+    return NULL;
+  }
+  tn_status *status;
+  Py_BEGIN_ALLOW_THREADS
+  status = bind_and_invoke(model->session, inputs, input_count, outputs, output_count);
+  Py_END_ALLOW_THREADS
+  release_arguments(inputs, input_count);
+  release_arguments(outputs, output_count);
+  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+}
+
+static PyObject *shape_tuple(const int64_t *shape, int rank) {
+  PyObject *tuple = PyTuple_New(rank);
+  for (int i = 0; tuple != NULL && i < rank; i++) {
+    PyObject *size = PyLong_FromLongLong(shape[i]);
+    if (size == NULL || PyTuple_SetItem(tuple, i, size) != 0) Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
+/* The shape of output `index` of the last invoke. */
+static PyObject *model_output_shape(PyObject *self, PyObject *args) {
+  int index;
+  if (!PyArg_ParseTuple(args, "i:output_shape", &index)) return NULL;
+  DLTensor tensor;
+  tn_status *status = tn_session_get_output(((model_object *)self)->session, NULL, index, &tensor);
+  return status == NULL ? shape_tuple(tensor.shape, tensor.ndim) : raise_status(state_of(self), status);
+}
+
+/* Copies the elements of output `index` of the last invoke into a buffer of just that many bytes. */
+static PyObject *model_copy_output(PyObject *self, PyObject *args) {
+  int index;
+  PyObject *target;
+  if (!PyArg_ParseTuple(args, "iO:copy_output", &index, &target)) return NULL;
+  DLTensor tensor;
+  tn_status *status = tn_session_get_output(((model_object *)self)->session, NULL, index, &tensor);
+  if (status != NULL) return raise_status(state_of(self), status);
+  Py_buffer view;
+  if (PyObject_GetBuffer(target, &view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) return NULL;
+  size_t bytes = (size_t)tn_element_count(tensor.ndim, tensor.shape) * tn_dtype_size(tn_dtype_of_dl(tensor.dtype));
+  bool fits = (size_t)view.len == bytes;
+  if (fits && bytes > 0) memcpy(view.buf, tensor.data, bytes);
+  PyBuffer_Release(&view);
+  if (fits) return Py_NewRef(Py_None);
+  PyErr_SetString(PyExc_ValueError, "a buffer of another size than the output's");
+  return NULL;
+}
+
+static bool read_shape(PyObject *tuple, int64_t *shape) {
+  Py_ssize_t rank = PyTuple_Size(tuple);
+  if (rank < 0 || rank > TN_MAX_RANK) return false;
+  for (Py_ssize_t i = 0; i < rank; i++) shape[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+  return !PyErr_Occurred();
+}
+
+typedef struct shapes {
+  const int64_t **of_inputs;
+  int64_t (*inputs)[TN_MAX_RANK], (*outputs)[TN_MAX_RANK];
+} shapes;
+
+static bool read_shapes(PyObject *list, int count, const tn_executable *exe, shapes *s) {
+  for (int i = 0; i < count; i++) {
+    PyObject *tuple = PyList_GetItem(list, i);
+    const tn_value_info *info = tn_executable_input(exe, NULL, i);
+    /* A rank that differs is for the invoke to complain about, in its words. */
+    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != info->rank || !read_shape(tuple, s->inputs[i])) return false;
+    s->of_inputs[i] = s->inputs[i];
+  }
+  return true;
+}
+
+static PyObject *inferred(const tn_executable *exe, int output_count, const shapes *s) {
+  tn_status *status = tn_function_infer_shapes(exe, NULL, s->of_inputs, s->outputs);
+  if (status != NULL) {
+    tn_status_free(status);
+    return Py_NewRef(Py_None);
+  }
+  PyObject *list = PyList_New(output_count);
+  for (int i = 0; list != NULL && i < output_count; i++) {
+    PyObject *tuple = shape_tuple(s->outputs[i], tn_executable_output(exe, NULL, i)->rank);
+    if (tuple == NULL || PyList_SetItem(list, i, tuple) != 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
+/* Shapes of the outputs for shapes of the inputs; None when they cannot be known before a run, or the inputs do not fit (which the
+ * run then says). */
+static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
+  const tn_executable *exe = ((model_object *)self)->executable;
+  PyObject *list;
+  if (!PyArg_ParseTuple(args, "O!:infer_shapes", &PyList_Type, &list)) return NULL;
+  int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);
+  if (PyList_Size(list) != inputs) return Py_NewRef(Py_None);
+  shapes s = {.of_inputs = PyMem_Calloc((size_t)inputs + 1, sizeof(*s.of_inputs)),
+              .inputs = PyMem_Calloc((size_t)inputs + 1, sizeof(*s.inputs)),
+              .outputs = PyMem_Calloc((size_t)outputs + 1, sizeof(*s.outputs))};
+  PyObject *result = NULL;
+  if (s.of_inputs == NULL || s.inputs == NULL || s.outputs == NULL) PyErr_NoMemory();
+  else if (read_shapes(list, inputs, exe, &s)) result = inferred(exe, outputs, &s);
+  else if (!PyErr_Occurred()) result = Py_NewRef(Py_None);
+  PyMem_Free(s.of_inputs);
+  PyMem_Free(s.inputs);
+  PyMem_Free(s.outputs);
+  return result;
+}
+
+/* ---- the module ------------------------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef model_methods[] = {
+    {"signature", model_signature, METH_NOARGS, NULL},
+    {"save", model_save, METH_VARARGS, NULL},
+    {"is_compiled", model_is_compiled, METH_NOARGS, NULL},
+    {"invoke", model_invoke, METH_VARARGS, NULL},
+    {"output_shape", model_output_shape, METH_VARARGS, NULL},
+    {"copy_output", model_copy_output, METH_VARARGS, NULL},
+    {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot model_slots[] = {
+    {Py_tp_dealloc, (void *)model_dealloc},
+    {Py_tp_methods, model_methods},
+    {0, NULL},
+};
+
+static PyType_Spec model_spec = {
+    .name = "tenon._tenon.Model",
+    .basicsize = sizeof(model_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = model_slots,
+};
+
+static PyMethodDef module_methods[] = {
+    {"compile", compile, METH_VARARGS, NULL},
+    {"load", load, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int module_exec(PyObject *module) {
+  module_state *state = PyModule_GetState(module);
+  state->error = PyErr_NewExceptionWithDoc("tenon.Error", "Tenon could not do what it was asked; `code` names the kind.",
+                                           PyExc_RuntimeError, NULL);
+  if (state->error == NULL || PyModule_AddObjectRef(module, "Error", state->error) != 0) return -1;
+  state->model_type = PyType_FromModuleAndSpec(module, &model_spec, NULL);
+  if (state->model_type == NULL || PyModule_AddObjectRef(module, "Model", state->model_type) != 0) return -1;
+  return PyModule_AddStringConstant(module, "version", tn_version());
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg) {
+  module_state *state = PyModule_GetState(module);
+  Py_VISIT(state->error);
+  Py_VISIT(state->model_type);
+  return 0;
+}
+
+static int module_clear(PyObject *module) {
+  module_state *state = PyModule_GetState(module);
+  Py_CLEAR(state->error);
+  Py_CLEAR(state->model_type);
+  return 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
+
+static struct PyModuleDef module_def = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "tenon._tenon",
+    .m_size = sizeof(module_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+};
+
+PyMODINIT_FUNC PyInit__tenon(void);
+PyMODINIT_FUNC PyInit__tenon(void) { return PyModuleDef_Init(&module_def); }

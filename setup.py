@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the extension of the wheel with CMake; everything else about the package is in pyproject.toml."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+
+
+class CMakeBuild(build_ext):
+    def get_ext_filename(self, name):
+        return os.path.join(*name.split(".")) + ".abi3.so"
+
+    def build_extension(self, extension):
+        build = Path(self.build_temp).resolve() / "cmake"
+        subprocess.run(
+            ["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DTENON_TESTS=OFF",
+             f"-DPython3_EXECUTABLE={sys.executable}"], check=True)
+        subprocess.run(["cmake", "--build", build, "--target", "tenon_python"], check=True)
+        target = Path(self.get_ext_fullpath(extension.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(build / "python" / "tenon" / target.name, target)
+
+
+setup(
+    packages=["tenon"],
+    package_dir={"": "bindings/python"},
+    package_data={"tenon": ["py.typed", "*.pyi"]},
+    ext_modules=[Extension("tenon._tenon", sources=[], py_limited_api=True)],
+    cmdclass={"build_ext": CMakeBuild},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)
