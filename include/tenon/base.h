@@ -25,10 +25,12 @@ extern "C" {
 #define TN_API __attribute__((visibility("default")))
 #define TN_MUST_USE __attribute__((warn_unused_result))
 #define TN_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#define TN_NEVER_NULL __attribute__((returns_nonnull))
 #else
 #define TN_API
 #define TN_MUST_USE
 #define TN_PRINTF(fmt, first)
+#define TN_NEVER_NULL
 #endif
 
 /* ---- status ---------------------------------------------------------------------------------------------------- */
@@ -51,8 +53,9 @@ typedef struct tn_status tn_status;
 
 /* Creates a status. When even that allocation fails, a static out-of-memory status is returned, so the result is never
  * NULL. `code` must not be TN_OK. */
-TN_API TN_MUST_USE tn_status *tn_status_create(tn_status_code code, const char *format, ...) TN_PRINTF(2, 3);
-TN_API TN_MUST_USE tn_status *tn_status_create_v(tn_status_code code, const char *format, va_list args);
+TN_API TN_MUST_USE TN_NEVER_NULL tn_status *tn_status_create(tn_status_code code, const char *format, ...)
+    TN_PRINTF(2, 3);
+TN_API TN_MUST_USE TN_NEVER_NULL tn_status *tn_status_create_v(tn_status_code code, const char *format, va_list args);
 
 /* Puts "text: " in front of the message, so that the outermost place comes first ("model.onnx: node "conv1": ..."), and
  * returns the same status. NULL stays NULL. */

@@ -133,7 +133,7 @@ TN_MUST_USE tn_status *tn__executable_function(const tn_executable *executable, 
 /* ---- steps of loading
  * ------------------------------------------------------------------------------------------------ */
 
-TN_MUST_USE tn_status *tn__corrupt(const char *format, ...) TN_PRINTF(1, 2);
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__corrupt(const char *format, ...) TN_PRINTF(1, 2);
 /* A table of `count` records of `size` bytes at `offset` of a section of `section_size` bytes, with `known` bytes per
  * record understood here. */
 TN_MUST_USE tn_status *tn__check_table(const char *what, uint64_t section_size, uint64_t offset, uint64_t count,
