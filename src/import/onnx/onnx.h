@@ -16,15 +16,18 @@ typedef struct tn__onnx_options {
   tn_log_sink log;
 } tn__onnx_options;
 
-/* A model file in memory, checked (wire depth, lengths) and decoded; owns maps of external data until its arena is released. */
+/* A model file in memory, checked (wire depth, lengths) and decoded; owns maps of external data until its arena is
+ * released. */
 typedef struct tn__onnx_model tn__onnx_model;
 
-/* `path` names the model in messages and locates external data (refused outside its folder, symbolic links included); `data` may be NULL to read
- * the file, else it is the model's bytes, which must outlive the result. Throws on the arena's escape. */
+/* `path` names the model in messages and locates external data (refused outside its folder, symbolic links included);
+ * `data` may be NULL to read the file, else it is the model's bytes, which must outlive the result. Throws on the
+ * arena's escape. */
 tn__onnx_model *tn__onnx_open(tn__arena *arena, const char *path, const void *data, size_t size);
 /* SHA-256 over the model's bytes and all external data it refers to. */
 tn__digest tn__onnx_digest(const tn__onnx_model *model);
-/* Builds the graph. Constants point into the model's memory. All unsupported operators are named in one error (TN_UNSUPPORTED). */
+/* Builds the graph. Constants point into the model's memory. All unsupported operators are named in one error
+ * (TN_UNSUPPORTED). */
 tn__graph *tn__onnx_import(tn__onnx_model *model, tn__ir *ir, const tn__onnx_options *options);
 
 typedef struct tn__onnx_op_use { /* for `tenon inspect` */

@@ -1,0 +1,398 @@
+/* Walks a model's graph, its functions and branches, and has each node's operator build core operators. */
+#include <string.h>
+
+#include "import/onnx/internal.h"
+
+enum { MAX_NODES = 1 << 20 };
+
+struct tn__importer {
+  tn__onnx_model *model;
+  tn__graph *g;
+  tn__ir *ir;
+  tn__arena *arena;
+  const tn__onnx_options *options;
+  bool *dim_used; /* by option */
+  int node_count; /* imported so far, functions expanded */
+};
+
+/* What a name may stand for besides a value. */
+static const char absent[] = "absent"; /* an optional operand that was not given */
+static const char unmade[] = "unmade"; /* an optional result that the importer does not make */
+
+static const char *text_of(const char *text) { return text == NULL ? "" : text; }
+tn__onnx_model *tn__onode_model(const tn__onode *n) { return n->importer->model; }
+
+/* ---- names --------------------------------------------------------------------------------------------------------
+ */
+
+static bool outputs_name(const Onnx__NodeProto *node, const char *name) {
+  for (size_t i = 0; i < node->n_output; i++)
+    if (strcmp(node->output[i], name) == 0) return true;
+  return false;
+}
+
+static const char *node_text(tn__arena *arena, const Onnx__NodeProto *node, size_t index) {
+  const char *op = text_of(node->op_type), *name = text_of(node->name);
+  return name[0] != '\0' ? tn__arena_printf(arena, "node \"%s\" (%s)", name, op)
+                         : tn__arena_printf(arena, "node #%zu (%s)", index, op);
+}
+
+/* Says why a name means nothing here. */
+static _Noreturn void fail_undefined(const tn__oscope *scope, const char *name, const char *user) {
+  const tn__importer *im = scope->importer;
+  for (const tn__oscope *s = scope; s != NULL; s = s->parent)
+    for (size_t i = s->position; i < s->node_count; i++)
+      if (outputs_name(s->nodes[i], name))
+        tn__graph_fail(
+            im->g, TN_INVALID_ARGUMENT,
+            "%s \"%s\" is used before %s produces it; the nodes are not in topological order, or form a cycle", user,
+            name, node_text(im->arena, s->nodes[i], i));
+  tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "%s \"%s\" is not produced by any node, initializer or input", user, name);
+}
+
+/* NULL for an operand that is absent. */
+static tn__value *look_up(const tn__oscope *scope, const char *name, const char *user) {
+  const void *found = NULL;
+  for (const tn__oscope *s = scope; s != NULL && found == NULL; s = s->parent) found = tn__map_get(&s->names, name);
+  if (found == NULL) fail_undefined(scope, name, user);
+  if (found == absent) return NULL;
+  if (found == unmade)
+    tn__graph_fail(scope->importer->g, TN_UNSUPPORTED,
+                   "%s \"%s\" is an optional result that the importer does not make", user, name);
+  return (tn__value *)(uintptr_t)found;
+}
+
+static void define(tn__oscope *scope, const char *name, const void *meaning, const char *what) {
+  if (tn__map_has(&scope->names, name))
+    tn__graph_fail(scope->importer->g, TN_INVALID_ARGUMENT, "%s \"%s\" is defined already; every name is defined once",
+                   what, name);
+  tn__map_set(&scope->names, name, (void *)(uintptr_t)meaning);
+}
+
+static void scope_init(tn__oscope *scope, tn__importer *importer, const tn__oscope *parent) {
+  if (parent != NULL) *scope = *parent;
+  scope->importer = importer;
+  scope->parent = parent;
+  scope->position = 0;
+  tn__map_init(&scope->names, importer->arena);
+}
+
+/* ---- constants ----------------------------------------------------------------------------------------------------
+ */
+
+static tn__value *constant(tn__importer *im, const tn__onnx_tensor *t) {
+  return tn__constant_value(im->g, t->dtype, t->rank, tn__arena_copy(im->arena, t->shape, sizeof(t->shape)), t->data,
+                            false);
+}
+tn__value *tn__onnx_constant(tn__onode *n, const tn__onnx_tensor *tensor) { return constant(n->importer, tensor); }
+
+static void define_initializers(tn__oscope *scope, const Onnx__GraphProto *graph) {
+  tn__importer *im = scope->importer;
+  tn__graph_set_origin(im->g, NULL);
+  for (size_t i = 0; i < graph->n_initializer; i++) {
+    const char *name = text_of(graph->initializer[i]->name);
+    tn__onnx_tensor t;
+    tn__onnx_tensor_read(im->model, graph->initializer[i], tn__arena_printf(im->arena, "initializer \"%s\"", name), &t);
+    define(scope, name, constant(im, &t), "initializer");
+  }
+  for (size_t i = 0; i < graph->n_sparse_initializer; i++) {
+    const Onnx__SparseTensorProto *sparse = graph->sparse_initializer[i];
+    const char *name = sparse->values == NULL ? "" : text_of(sparse->values->name);
+    tn__onnx_tensor t;
+    tn__onnx_sparse_read(im->model, sparse, tn__arena_printf(im->arena, "sparse initializer \"%s\"", name), &t);
+    define(scope, name, constant(im, &t), "sparse initializer");
+  }
+}
+
+/* ---- inputs and outputs of the model -------------------------------------------------------------------------------
+ */
+
+static const tn__expr *bound_dim(tn__importer *im, const char *name) {
+  for (int i = 0; i < im->options->dim_count; i++)
+    if (strcmp(im->options->dims[i].name, name) == 0) {
+      im->dim_used[i] = true;
+      return tn__index(im->ir, im->options->dims[i].size);
+    }
+  return NULL;
+}
+
+static const Onnx__TypeProto__Tensor *tensor_type(tn__importer *im, const Onnx__ValueInfoProto *info) {
+  const Onnx__TypeProto *type = info->type;
+  if (type == NULL || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET)
+    tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "has no type");
+  if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+    tn__graph_fail(im->g, TN_UNSUPPORTED, "is a %s; only tensors are supported",
+                   type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE   ? "sequence"
+                   : type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "value of optional type"
+                                                                               : "map or sparse tensor");
+  return type->tensor_type;
+}
+
+static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
+  tn__importer *im = scope->importer;
+  const char *name = text_of(info->name);
+  if (name[0] == '\0') tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "an input of the graph has no name");
+  tn__graph_set_origin(im->g, tn__arena_printf(im->arena, "input \"%s\"", name));
+  const Onnx__TypeProto__Tensor *type = tensor_type(im, info);
+  tn_dtype dtype = tn__onnx_dtype(type->elem_type);
+  if (dtype == TN_DTYPE_INVALID)
+    tn__graph_fail(im->g, TN_UNSUPPORTED, "element type %s (%d) is not supported", tn__onnx_dtype_name(type->elem_type),
+                   type->elem_type);
+  if (type->shape == NULL)
+    tn__graph_fail(im->g, TN_UNSUPPORTED, "has no shape; the number of its dimensions must be known");
+  int rank = type->shape->n_dim > TN__MAX_RANK ? TN__MAX_RANK + 1 : (int)type->shape->n_dim;
+  const tn__expr *dims[TN__MAX_RANK + 1] = {NULL};
+  const char *names[TN__MAX_RANK + 1] = {NULL};
+  for (int i = 0; i < rank; i++) {
+    const Onnx__TensorShapeProto__Dimension *dim = type->shape->dim[i];
+    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+      if (dim->dim_value < 0)
+        tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "dimension %d is negative (%lld)", i, (long long)dim->dim_value);
+      dims[i] = tn__index(im->ir, dim->dim_value);
+      continue;
+    }
+    bool named =
+        dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && text_of(dim->dim_param)[0] != '\0';
+    names[i] = named ? dim->dim_param : tn__arena_printf(im->arena, "%s_d%d", name, i);
+    dims[i] = bound_dim(im, names[i]);
+  }
+  if (tn__map_has(&scope->names, name)) return; /* an initializer gives it its value */
+  tn__value *value = tn__graph_input(im->g, name, dtype, rank, dims);
+  for (int i = 0; i < rank; i++)
+    if (dims[i] == NULL) tn__graph_input_symbol(im->g, names[i], value, i);
+  define(scope, name, value, "input");
+}
+
+static void check_bindings(const tn__importer *im) {
+  for (int i = 0; i < im->options->dim_count; i++)
+    if (!im->dim_used[i])
+      tn__throwf(im->arena->escape, TN_INVALID_ARGUMENT, "no dimension of an input is named \"%s\"",
+                 im->options->dims[i].name);
+}
+
+static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *graph) {
+  tn__importer *im = scope->importer;
+  if (graph->n_output == 0) tn__throwf(im->arena->escape, TN_INVALID_ARGUMENT, "the graph has no outputs");
+  for (size_t i = 0; i < graph->n_output; i++) {
+    const char *name = text_of(graph->output[i]->name);
+    tn__graph_set_origin(im->g, tn__arena_printf(im->arena, "output #%zu", i));
+    tn__value *value = look_up(scope, name, "the tensor");
+    const Onnx__TypeProto__Tensor *type = graph->output[i]->type == NULL ? NULL : tensor_type(im, graph->output[i]);
+    if (type != NULL && type->elem_type != 0 && tn__onnx_dtype(type->elem_type) != value->dtype)
+      tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "the tensor \"%s\" is declared as %s, and its node makes %s", name,
+                     tn__onnx_dtype_name(type->elem_type), tn_dtype_name(value->dtype));
+    if (type != NULL && type->shape != NULL) {
+      if (type->shape->n_dim != (size_t)value->rank)
+        tn__graph_fail(im->g, TN_INVALID_ARGUMENT,
+                       "the tensor \"%s\" is declared with %zu dimensions, and its node makes %d", name,
+                       type->shape->n_dim, value->rank);
+      for (int d = 0; d < value->rank; d++) {
+        int64_t declared = type->shape->dim[d]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
+                               ? type->shape->dim[d]->dim_value
+                               : -1;
+        int64_t made = tn__dim_const(value, d);
+        if (declared >= 0 && made >= 0 && declared != made)
+          tn__graph_fail(im->g, TN_INVALID_ARGUMENT,
+                         "dimension %d of the tensor \"%s\" is declared as %lld, and its node makes %lld", d, name,
+                         (long long)declared, (long long)made);
+      }
+    }
+    tn__graph_output(im->g, name, value);
+  }
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t imported_version(const tn__oscope *scope, const char *domain) {
+  for (size_t i = 0; i < scope->import_count; i++)
+    if (strcmp(tn__onnx_domain(scope->imports[i]->domain), domain) == 0) return scope->imports[i]->version;
+  return 0;
+}
+
+static void count_operands(const tn__onode *n) {
+  const tn__onnx_op *op = n->op;
+  if (op->max_inputs >= 0 && n->input_count > op->max_inputs)
+    tn__on_fail(n, "has %d inputs; %s takes at most %d", n->input_count, n->name, op->max_inputs);
+  if (op->max_outputs >= 0 && n->output_count > op->max_outputs)
+    tn__on_fail(n, "has %d outputs; %s makes at most %d", n->output_count, n->name, op->max_outputs);
+  for (int i = 0; i < op->min_inputs; i++)
+    if (i >= n->input_count || n->in[i] == NULL)
+      tn__on_fail(n, "input %d is missing; %s needs at least %d", i, n->name, op->min_inputs);
+}
+
+static void run_operator(tn__onode *n) {
+  tn__onnx_model *model = n->importer->model;
+  const Onnx__FunctionProto *function =
+      tn__map_get(&model->functions, tn__onnx_function_key(n->arena, n->domain, n->name, n->proto->overload));
+  if (function != NULL) {
+    tn__onnx_inline_function(n, function, NULL);
+    return;
+  }
+  if (n->version == 0)
+    tn__on_fail(n, "the model does not import operator set \"%s\"", n->domain[0] == '\0' ? "ai.onnx" : n->domain);
+  n->op = tn__onnx_op_find(n->domain, n->name);
+  if (n->op != NULL && n->op->fn != NULL) {
+    if (n->version < n->op->versions[0])
+      tn__on_fail(n, "%s is not in operator set %lld; it came with %d", n->name, (long long)n->version,
+                  n->op->versions[0]);
+    count_operands(n);
+    n->op->fn(n);
+    return;
+  }
+  int64_t opset = 0;
+  function = n->domain[0] == '\0' ? tn__onnx_function_body(model, n->name, n->version, &opset) : NULL;
+  if (function == NULL)
+    tn__on_unsupported(n, "the operator is not supported%s%s", n->op == NULL ? "" : ": ",
+                       n->op == NULL ? "" : n->op->why);
+  Onnx__OperatorSetIdProto *import = TN__NEW(n->arena, Onnx__OperatorSetIdProto);
+  *import = (Onnx__OperatorSetIdProto){.domain = tn__arena_strdup(n->arena, ""), .version = opset, .has_version = 1};
+  tn__onnx_inline_function(n, function, import);
+}
+
+static const char *node_origin(const tn__oscope *scope, const Onnx__NodeProto *proto, int64_t version) {
+  tn__arena *arena = scope->importer->arena;
+  const char *domain = tn__onnx_domain(proto->domain), *name = text_of(proto->name);
+  const char *which =
+      name[0] != '\0' ? tn__arena_printf(arena, "\"%s\"", name) : tn__arena_printf(arena, "#%zu", scope->position);
+  const char *set = domain[0] == '\0' ? "opset" : domain;
+  const char *outer = scope->caller == NULL ? NULL : scope->caller->proto->name;
+  const char *inside =
+      scope->caller == NULL
+          ? ""
+          : tn__arena_printf(arena, "function %s%s%s: ", scope->caller->name, outer == NULL ? "" : " of node ",
+                             outer == NULL ? "" : tn__arena_printf(arena, "\"%s\"", outer));
+  return tn__arena_printf(arena, "%snode %s (%s, %s %lld)", inside, which, text_of(proto->op_type), set,
+                          (long long)version);
+}
+
+static void import_node(tn__oscope *scope, const Onnx__NodeProto *proto) {
+  tn__importer *im = scope->importer;
+  tn__onode *n = TN__NEW(im->arena, tn__onode);
+  *n = (tn__onode){.importer = im, .scope = scope, .g = im->g, .ir = im->ir, .arena = im->arena, .proto = proto};
+  n->domain = tn__onnx_domain(proto->domain);
+  n->name = text_of(proto->op_type);
+  n->version = imported_version(scope, n->domain);
+  n->input_count = (int)proto->n_input;
+  n->output_count = (int)proto->n_output;
+  tn__graph_set_origin(im->g, node_origin(scope, proto, n->version));
+  if (++im->node_count > MAX_NODES)
+    tn__on_unsupported(n, "the model has more than %d nodes when its functions are expanded", MAX_NODES);
+  n->in = TN__NEW_ARRAY(im->arena, n->input_count + TN__ONODE_MIN_INPUTS, tn__value *);
+  n->out = TN__NEW_ARRAY(im->arena, n->output_count + TN__ONODE_MIN_INPUTS, tn__value *);
+  for (int i = 0; i < n->input_count; i++)
+    if (proto->input[i][0] != '\0')
+      n->in[i] = look_up(scope, proto->input[i], tn__arena_printf(im->arena, "input %d", i));
+  while (n->input_count > 0 && n->in[n->input_count - 1] == NULL) n->input_count--;
+  while (n->output_count > 0 && proto->output[n->output_count - 1][0] == '\0') n->output_count--;
+  run_operator(n);
+  for (int i = 0; i < n->output_count; i++) {
+    if (proto->output[i][0] == '\0') continue;
+    const void *meaning = n->out[i] == NULL ? (const void *)unmade : n->out[i];
+    define(scope, proto->output[i], meaning, tn__arena_printf(im->arena, "output %d", i));
+  }
+}
+
+static void import_nodes(tn__oscope *scope, Onnx__NodeProto *const *nodes, size_t count) {
+  scope->nodes = nodes;
+  scope->node_count = count;
+  for (scope->position = 0; scope->position < count; scope->position++) import_node(scope, nodes[scope->position]);
+}
+
+/* ---- bodies -------------------------------------------------------------------------------------------------------
+ */
+
+void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value **outputs, int output_count) {
+  const char *origin = tn__graph_origin(n->g);
+  tn__oscope *scope = TN__NEW(n->arena, tn__oscope);
+  scope_init(scope, n->importer, n->scope);
+  if (body->n_input != 0) tn__on_fail(n, "its branch \"%s\" takes inputs", text_of(body->name));
+  if (body->n_output != (size_t)output_count)
+    tn__on_fail(n, "its branch \"%s\" makes %zu results, expected %d", text_of(body->name), body->n_output,
+                output_count);
+  define_initializers(scope, body);
+  import_nodes(scope, body->node, body->n_node);
+  tn__graph_set_origin(n->g, origin);
+  for (int i = 0; i < output_count; i++) outputs[i] = look_up(scope, text_of(body->output[i]->name), "result");
+}
+
+void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
+                              const Onnx__OperatorSetIdProto *override_import) {
+  const char *origin = tn__graph_origin(n->g);
+  tn__oscope *scope = TN__NEW(n->arena, tn__oscope);
+  scope_init(scope, n->importer, NULL);
+  for (const tn__onode *caller = n; caller != NULL; caller = caller->scope->caller)
+    if (caller->scope->function == function) tn__on_fail(n, "function %s calls itself", n->name);
+  scope->depth = n->scope->depth + 1;
+  if (scope->depth > TN__ONNX_MAX_FUNCTION_DEPTH)
+    tn__on_unsupported(n, "functions call functions more than %d deep", TN__ONNX_MAX_FUNCTION_DEPTH);
+  if ((size_t)n->input_count > function->n_input)
+    tn__on_fail(n, "has %d inputs; function %s takes at most %zu", n->input_count, n->name, function->n_input);
+  if ((size_t)n->output_count > function->n_output)
+    tn__on_fail(n, "has %d outputs; function %s makes at most %zu", n->output_count, n->name, function->n_output);
+  scope->caller = n;
+  scope->function = function;
+  if (override_import != NULL) {
+    Onnx__OperatorSetIdProto **imports = TN__NEW_ARRAY(n->arena, 1, Onnx__OperatorSetIdProto *);
+    imports[0] = tn__arena_copy(n->arena, override_import, sizeof(*override_import));
+    scope->imports = imports;
+    scope->import_count = 1;
+  } else {
+    scope->imports = function->opset_import;
+    scope->import_count = function->n_opset_import;
+  }
+  for (size_t i = 0; i < function->n_input; i++) {
+    tn__value *value = i < (size_t)n->input_count ? n->in[i] : NULL;
+    define(scope, function->input[i], value == NULL ? (const void *)absent : value, "parameter");
+  }
+  import_nodes(scope, function->node, function->n_node);
+  tn__graph_set_origin(n->g, origin);
+  for (int i = 0; i < n->output_count; i++)
+    if (n->proto->output[i][0] != '\0') n->out[i] = look_up(scope, function->output[i], "result");
+}
+
+/* ---- the model ----------------------------------------------------------------------------------------------------
+ */
+
+static void check_supported(tn__importer *im) {
+  const tn__onnx_op_use *uses;
+  int count = tn__onnx_op_uses(im->model, &uses), missing = 0;
+  const char *text = "";
+  for (int i = 0; i < count; i++) {
+    if (uses[i].supported) continue;
+    text = tn__arena_printf(im->arena, "%s%s %s%s%s (%s)", text, missing > 0 ? "," : "", uses[i].domain,
+                            uses[i].domain[0] == '\0' ? "" : ":", uses[i].name, uses[i].why);
+    missing++;
+  }
+  if (missing > 0)
+    tn__throwf(im->arena->escape, TN_UNSUPPORTED, "%d operator%s not supported:%s", missing,
+               missing == 1 ? " is" : "s are", text);
+}
+
+static void import_body(tn__escape *escape, void *arg) {
+  tn__importer *im = arg;
+  const Onnx__ModelProto *proto = im->model->proto;
+  check_supported(im);
+  const char *name = text_of(proto->graph->name);
+  im->g = tn__graph_create(im->ir, name[0] == '\0' ? "main" : tn__arena_strdup(im->arena, name));
+  im->dim_used = TN__NEW_ARRAY(im->arena, im->options->dim_count, bool);
+  tn__oscope *scope = TN__NEW(im->arena, tn__oscope);
+  scope_init(scope, im, NULL);
+  scope->imports = proto->opset_import;
+  scope->import_count = proto->n_opset_import;
+  define_initializers(scope, proto->graph);
+  for (size_t i = 0; i < proto->graph->n_input; i++) define_input(scope, proto->graph->input[i]);
+  check_bindings(im);
+  import_nodes(scope, proto->graph->node, proto->graph->n_node);
+  define_outputs(scope, proto->graph);
+  tn__graph_set_origin(im->g, NULL);
+}
+
+tn__graph *tn__onnx_import(tn__onnx_model *model, tn__ir *ir, const tn__onnx_options *options) {
+  static const tn__onnx_options none = {0};
+  tn__arena *arena = tn__ir_arena(ir);
+  tn__importer *im = TN__NEW(arena, tn__importer);
+  *im = (tn__importer){.model = model, .ir = ir, .arena = arena, .options = options == NULL ? &none : options};
+  tn__onnx_with_path(model->path, arena, arena == model->arena ? NULL : model->arena, import_body, im);
+  return im->g;
+}

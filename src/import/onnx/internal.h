@@ -1,0 +1,202 @@
+/* What the files of the importer share: the decoded model, scopes of names, and what an operator's function sees.
+ *
+ * An operator is one function, which takes a node and builds core operators from its operands, and one row in
+ * ops_table.c. Everything lives in the arena of the graph's ir context; errors are thrown, and their text starts with
+ * the node. */
+#ifndef TENON_IMPORT_ONNX_INTERNAL_H
+#define TENON_IMPORT_ONNX_INTERNAL_H
+
+#include "base/file.h"
+#include "base/map.h"
+#include "graph/build.h"
+#include "import/onnx/onnx.h"
+#include "onnx.pb-c.h"
+
+/* ---- wire.c: the bytes before protobuf-c sees them
+ * ----------------------------------------------------------------------- */
+enum {
+  TN__WIRE_MAX_DEPTH = 64,         /* messages inside of messages */
+  TN__WIRE_MAX_GRAPHS = 16,        /* graphs inside of graphs */
+  TN__WIRE_MAX_MESSAGES = 1 << 22, /* and strings, in one file: what bounds the memory that decoding takes */
+  TN__WIRE_KEEP_RAW = 128          /* raw_data of more bytes is not copied */
+};
+/* Checks that `data` is a message of type `root` as protobuf writes it, nested no deeper than the limits above, and
+ * decodes it into the arena, without unknown fields; large raw_data becomes raw_offset and raw_size, which point into
+ * `data`. */
+ProtobufCMessage *tn__wire_decode(tn__arena *arena, const ProtobufCMessageDescriptor *root, const uint8_t *data,
+                                  size_t size);
+
+/* ---- load.c, tensor.c
+ * ------------------------------------------------------------------------------------------------------ */
+struct tn__onnx_model {
+  tn__arena *arena;
+  const char *path, *folder;
+  const uint8_t *data;
+  size_t size;
+  Onnx__ModelProto *proto;
+  tn__map externals; /* location -> tn__file_map * */
+  tn__map functions; /* tn__onnx_function_key() -> Onnx__FunctionProto *, the model's own */
+};
+const char *tn__onnx_function_key(tn__arena *arena, const char *domain, const char *name, const char *overload);
+/* "" for the default domain, whichever of its two names is used. */
+const char *tn__onnx_domain(const char *domain);
+/* TN_DTYPE_INVALID when Tenon has no such type. */
+tn_dtype tn__onnx_dtype(int32_t data_type);
+const char *tn__onnx_dtype_name(int32_t data_type); /* ONNX's own: "float16", "string"; never NULL */
+/* Maps the file that `tensor` refers to, once per location; `what` names the tensor in messages. */
+const tn__file_map *tn__onnx_external(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what);
+/* Type, shape and data; data is in the model's memory, in a mapped file, or in the arena. */
+void tn__onnx_tensor_read(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what,
+                          tn__onnx_tensor *out);
+void tn__onnx_sparse_read(tn__onnx_model *model, const Onnx__SparseTensorProto *sparse, const char *what,
+                          tn__onnx_tensor *out);
+/* Calls body(arg) with "path: " put before the text of whatever it throws. `other` is a second arena whose errors are
+ * meant, or NULL. */
+void tn__onnx_with_path(const char *path, tn__arena *arena, tn__arena *other,
+                        void (*body)(tn__escape *escape, void *arg), void *arg);
+
+/* ---- the operators' side
+ * ----------------------------------------------------------------------------------------------------- */
+typedef struct tn__importer tn__importer;
+typedef struct tn__oscope tn__oscope;
+typedef struct tn__onode tn__onode;
+typedef void tn__onnx_fn(tn__onode *n);
+
+typedef struct tn__onnx_op {
+  const char *domain, *name;
+  tn__onnx_fn *fn;  /* NULL: not supported */
+  const char *core; /* for functions that serve several operators: the core operator, or a word for the function */
+  const char *why;  /* when not supported */
+  int min_inputs, max_inputs, max_outputs; /* over all versions; -1: any number */
+  uint8_t versions[12];                    /* that changed the operator, in order */
+} tn__onnx_op;
+
+extern const tn__onnx_op tn__onnx_ops[]; /* by domain, then name */
+extern const int tn__onnx_op_count;
+const tn__onnx_op *tn__onnx_op_find(const char *domain, const char *name);
+/* ONNX's own definition of an operator of the default domain; NULL when it has none for that version. `*opset` is what
+ * its nodes are written in. */
+const Onnx__FunctionProto *tn__onnx_function_body(tn__onnx_model *model, const char *name, int64_t version,
+                                                  int64_t *opset);
+
+/* A node that is being imported. */
+struct tn__onode {
+  tn__importer *importer;
+  tn__oscope *scope;
+  tn__graph *g;
+  tn__ir *ir;
+  tn__arena *arena;
+  const Onnx__NodeProto *proto;
+  const tn__onnx_op *op;
+  const char *domain, *name; /* the operator's */
+  int64_t version;           /* of the operator set that the node belongs to */
+  int input_count, output_count;
+  tn__value **in;  /* at least TN__ONODE_MIN_INPUTS, NULL where absent; the first op->min_inputs of them are there */
+  tn__value **out; /* to be set; NULL where the operator does not make an optional output */
+};
+enum { TN__ONODE_MIN_INPUTS = 16, TN__ONNX_MAX_FUNCTION_DEPTH = 16 };
+
+struct tn__oscope {
+  tn__importer *importer;
+  const tn__oscope *parent; /* whose names are visible; NULL for the main graph and for functions */
+  tn__map names;            /* -> tn__value *, or a marker */
+  const tn__onode *caller;  /* of the function that this scope is in: its attributes are what ref_attr_name refers to */
+  const Onnx__FunctionProto *function;
+  Onnx__OperatorSetIdProto *const *imports;
+  size_t import_count;
+  Onnx__NodeProto *const *nodes;
+  size_t node_count, position;
+  int depth; /* of functions */
+};
+
+/* ---- importer.c
+ * ---------------------------------------------------------------------------------------------------------------- */
+/* Inlines a body: a graph (`If`'s branch, without inputs) or a function. */
+void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value **outputs, int output_count);
+void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
+                              const Onnx__OperatorSetIdProto *override_import);
+/* A tensor as a constant of the graph. */
+tn__value *tn__onnx_constant(tn__onode *n, const tn__onnx_tensor *tensor);
+tn__onnx_model *tn__onode_model(const tn__onode *n);
+
+/* ---- node.c: attributes, with references of functions resolved; a wrong type is an error
+ * ------------------------------------------ */
+_Noreturn void tn__on_fail(const tn__onode *n, const char *format, ...) TN_PRINTF(2, 3); /* TN_INVALID_ARGUMENT */
+_Noreturn void tn__on_unsupported(const tn__onode *n, const char *format, ...) TN_PRINTF(2, 3); /* TN_UNSUPPORTED */
+const Onnx__AttributeProto *tn__on_attr(const tn__onode *n, const char *name);                  /* NULL when absent */
+int64_t tn__on_int(const tn__onode *n, const char *name, int64_t otherwise);
+double tn__on_float(const tn__onode *n, const char *name, double otherwise);
+const char *tn__on_string(const tn__onode *n, const char *name, const char *otherwise);
+const int64_t *tn__on_ints(const tn__onode *n, const char *name, int *count); /* NULL when absent */
+const float *tn__on_floats(const tn__onode *n, const char *name, int *count);
+const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name); /* never NULL */
+/* INTS attribute of exactly `count` entries, or all `otherwise`. */
+const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, int64_t otherwise);
+
+/* ---- node.c: operands
+ * ---------------------------------------------------------------------------------------------------------- */
+/* The contents of a small integer operand as expressions: constants, or symbols read at run time. */
+const tn__expr *const *tn__on_elements(tn__onode *n, int input, int *count);
+/* Contents that are known now; false when absent or not. */
+bool tn__on_known_ints(const tn__onode *n, int input, const int64_t **out, int *count);
+bool tn__on_known_floats(const tn__onode *n, int input, const double **out, int *count);
+/* Contents that must be known now; `why` ends the message: "the rank of the result depends on it". */
+const int64_t *tn__on_ints_operand(tn__onode *n, int input, int *count, const char *why);
+/* The attribute `name` in versions before `since`, the operand from then on. NULL when neither is given. Known now. */
+const int64_t *tn__on_ints_either(tn__onode *n, const char *name, int64_t since, int input, int *count,
+                                  const char *why);
+void tn__on_require_rank(const tn__onode *n, int input, int rank);
+void tn__on_require_min_rank(const tn__onode *n, int input, int rank);
+int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank); /* into [0, rank) */
+/* Normalised, distinct, in the arena. */
+const int64_t *tn__on_axes(const tn__onode *n, const int64_t *axes, int count, int rank);
+const tn__expr *tn__on_index(const tn__onode *n, int64_t value);
+/* Dimensions of a value in new memory with room for TN__MAX_RANK, to be changed. */
+const tn__expr **tn__on_dims(const tn__onode *n, const tn__value *value);
+const tn__expr *tn__on_product(const tn__onode *n, const tn__expr *const *dims, int count);
+int64_t tn__on_dim_known(const tn__onode *n, int input, int axis,
+                         const char *what); /* a dimension that must be a constant */
+tn__value *tn__on_scalar(const tn__onode *n, double value, const tn__value *like);
+/* Reshapes a to all ones but `size` at `axis`: for per-channel operands. Rank 1 operands only. */
+tn__value *tn__on_at_axis(const tn__onode *n, tn__value *a, int axis, int rank);
+/* f32 for 16-bit floats: what compositions of several steps are computed in. */
+tn__value *tn__on_widen(const tn__onode *n, tn__value *a);
+bool tn__on_is_float(const tn__value *a);
+/* Reshape by "-1 and 0"-free expressions. */
+tn__value *tn__on_reshape(const tn__onode *n, tn__value *a, int rank, const tn__expr *const *dims);
+tn__value *tn__on_squeeze(const tn__onode *n, tn__value *a, const int64_t *axes, int count);
+tn__value *tn__on_unsqueeze(const tn__onode *n, tn__value *a, const int64_t *axes, int count); /* axes of the result */
+/* [low, high) of one axis. */
+tn__value *tn__on_slice_axis(const tn__onode *n, tn__value *a, int axis, const tn__expr *low, const tn__expr *high);
+tn__value *tn__on_transpose(const tn__onode *n, tn__value *a, const int64_t *permutation);
+
+/* Short names for the arithmetic of compositions. */
+static inline tn__value *tn__on_add(const tn__onode *n, tn__value *a, tn__value *b) {
+  return tn__g_binary(n->g, "add", a, b);
+}
+static inline tn__value *tn__on_sub(const tn__onode *n, tn__value *a, tn__value *b) {
+  return tn__g_binary(n->g, "subtract", a, b);
+}
+static inline tn__value *tn__on_mul(const tn__onode *n, tn__value *a, tn__value *b) {
+  return tn__g_binary(n->g, "multiply", a, b);
+}
+static inline tn__value *tn__on_div(const tn__onode *n, tn__value *a, tn__value *b) {
+  return tn__g_binary(n->g, "divide", a, b);
+}
+static inline tn__value *tn__on_max(const tn__onode *n, tn__value *a, tn__value *b) {
+  return tn__g_binary(n->g, "maximum", a, b);
+}
+static inline tn__value *tn__on_min(const tn__onode *n, tn__value *a, tn__value *b) {
+  return tn__g_binary(n->g, "minimum", a, b);
+}
+static inline tn__value *tn__on_unary(const tn__onode *n, const char *op, tn__value *a) {
+  return tn__g_unary(n->g, op, a);
+}
+static inline tn__value *tn__on_mul_s(const tn__onode *n, tn__value *a, double s) {
+  return tn__g_binary_s(n->g, "multiply", a, s);
+}
+static inline tn__value *tn__on_add_s(const tn__onode *n, tn__value *a, double s) {
+  return tn__g_binary_s(n->g, "add", a, s);
+}
+
+#endif

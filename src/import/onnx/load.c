@@ -1,0 +1,177 @@
+/* Opening: the file, its wire, its operator sets and functions, and the external data that it refers to. */
+#include <string.h>
+
+#include "base/file.h"
+#include "import/onnx/internal.h"
+
+/* ---- errors with the file's name ----------------------------------------------------------------------------------
+ */
+
+void tn__onnx_with_path(const char *path, tn__arena *arena, tn__arena *other,
+                        void (*body)(tn__escape *escape, void *arg), void *arg) {
+  tn__escape inner, *outer = arena->escape, *outer_other = other == NULL ? NULL : other->escape;
+  arena->escape = &inner;
+  if (other != NULL) other->escape = &inner;
+  tn_status *status = tn__protect(&inner, body, arg);
+  if (other != NULL) other->escape = outer_other;
+  arena->escape = outer;
+  if (status != NULL) tn__throw(outer, tn_status_prefix(status, "%s", path));
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------
+ */
+
+const char *tn__onnx_domain(const char *domain) {
+  return domain == NULL || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
+}
+
+const char *tn__onnx_function_key(tn__arena *arena, const char *domain, const char *name, const char *overload) {
+  return tn__arena_printf(arena, "%s:%s:%s", tn__onnx_domain(domain), name == NULL ? "" : name,
+                          overload == NULL ? "" : overload);
+}
+
+static void check_imports(tn__onnx_model *model, Onnx__OperatorSetIdProto *const *imports, size_t count) {
+  enum { OLDEST = 6, NEWEST = 28 };
+  for (size_t i = 0; i < count; i++) {
+    if (tn__onnx_domain(imports[i]->domain)[0] != '\0') continue;
+    if (imports[i]->version < OLDEST || imports[i]->version > NEWEST)
+      tn__throwf(model->arena->escape, TN_UNSUPPORTED, "uses operator set %lld of ONNX; %d to %d are supported",
+                 (long long)imports[i]->version, OLDEST, NEWEST);
+  }
+}
+
+static void take_functions(tn__onnx_model *model) {
+  const Onnx__ModelProto *proto = model->proto;
+  for (size_t i = 0; i < proto->n_functions; i++) {
+    const Onnx__FunctionProto *f = proto->functions[i];
+    const char *key = tn__onnx_function_key(model->arena, f->domain, f->name, f->overload);
+    if (tn__map_set(&model->functions, key, proto->functions[i]) != NULL)
+      tn__throwf(model->arena->escape, TN_INVALID_ARGUMENT, "function \"%s\" of domain \"%s\" is defined twice",
+                 f->name == NULL ? "" : f->name, tn__onnx_domain(f->domain));
+    check_imports(model, f->opset_import, f->n_opset_import);
+  }
+}
+
+/* ---- external data: found, mapped and checked when the model is opened, so that a digest covers it
+ * ------------------- */
+
+static void visit_graph(tn__onnx_model *model, const Onnx__GraphProto *graph);
+
+static void visit_tensor(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *kind) {
+  if (tensor == NULL || tensor->data_location == 0) return;
+  tn__onnx_external(model, tensor,
+                    tn__arena_printf(model->arena, "%s \"%s\"", kind, tensor->name == NULL ? "" : tensor->name));
+}
+
+static void visit_nodes(tn__onnx_model *model, Onnx__NodeProto *const *nodes, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    for (size_t k = 0; k < nodes[i]->n_attribute; k++) {
+      const Onnx__AttributeProto *a = nodes[i]->attribute[k];
+      visit_tensor(model, a->t, "tensor attribute");
+      for (size_t t = 0; t < a->n_tensors; t++) visit_tensor(model, a->tensors[t], "tensor attribute");
+      if (a->g != NULL) visit_graph(model, a->g);
+      for (size_t g = 0; g < a->n_graphs; g++) visit_graph(model, a->graphs[g]);
+    }
+  }
+}
+
+/* Recursion is bounded by TN__WIRE_MAX_GRAPHS. */
+static void visit_graph(tn__onnx_model *model, const Onnx__GraphProto *graph) {
+  for (size_t i = 0; i < graph->n_initializer; i++) visit_tensor(model, graph->initializer[i], "initializer");
+  visit_nodes(model, graph->node, graph->n_node);
+}
+
+static void open_body(tn__escape *escape, void *arg) {
+  tn__onnx_model *model = arg;
+  tn__arena *arena = model->arena;
+  model->proto = (Onnx__ModelProto *)tn__wire_decode(arena, &onnx__model_proto__descriptor, model->data, model->size);
+  if (model->proto->graph == NULL) tn__throwf(escape, TN_DATA_LOSS, "is not an ONNX model: it has no graph");
+  if (model->proto->n_opset_import == 0 && model->proto->ir_version >= 3)
+    tn__throwf(escape, TN_INVALID_ARGUMENT, "does not say which operator sets it uses (opset_import is empty)");
+  check_imports(model, model->proto->opset_import, model->proto->n_opset_import);
+  take_functions(model);
+  visit_graph(model, model->proto->graph);
+  for (size_t i = 0; i < model->proto->n_functions; i++)
+    visit_nodes(model, model->proto->functions[i]->node, model->proto->functions[i]->n_node);
+}
+
+static void close_map(void *map) { tn__file_map_close(map); }
+
+static tn__file_map *map_file(tn__arena *arena, const char *path) {
+  tn__file_map *map = TN__NEW(arena, tn__file_map);
+  tn__check(arena->escape, tn__file_map_open(path, map));
+  tn__arena_defer(arena, close_map, map);
+  return map;
+}
+
+static tn__onnx_model *model_create(tn__arena *arena, const char *path, const void *data, size_t size) {
+  tn__onnx_model *model = TN__NEW(arena, tn__onnx_model);
+  const char *slash = strrchr(path, '/');
+  model->arena = arena;
+  model->path = tn__arena_strdup(arena, path);
+  model->folder = slash == NULL ? "." : slash == path ? "/" : tn__arena_strndup(arena, path, (size_t)(slash - path));
+  model->data = data;
+  model->size = size;
+  tn__map_init(&model->externals, arena);
+  tn__map_init(&model->functions, arena);
+  return model;
+}
+
+tn__onnx_model *tn__onnx_open(tn__arena *arena, const char *path, const void *data, size_t size) {
+  if (data == NULL) {
+    const tn__file_map *map = map_file(arena, path);
+    data = map->data;
+    size = map->size;
+  }
+  tn__onnx_model *model = model_create(arena, path, data, size);
+  tn__onnx_with_path(path, arena, NULL, open_body, model);
+  return model;
+}
+
+tn__digest tn__onnx_digest(const tn__onnx_model *model) {
+  tn__sha256 hasher;
+  tn__sha256_init(&hasher);
+  tn__sha256_update_u64(&hasher, model->size);
+  tn__sha256_update(&hasher, model->data, model->size);
+  for (int i = 0; i < model->externals.count; i++) {
+    const tn__file_map *map = model->externals.entries[i].value;
+    tn__sha256_update_string(&hasher, model->externals.entries[i].key);
+    tn__sha256_update_u64(&hasher, map->size);
+    tn__sha256_update(&hasher, map->data, map->size);
+  }
+  return tn__sha256_final(&hasher);
+}
+
+int64_t tn__onnx_opset(const tn__onnx_model *model, const char *domain) {
+  for (size_t i = 0; i < model->proto->n_opset_import; i++) {
+    const Onnx__OperatorSetIdProto *import = model->proto->opset_import[i];
+    if (strcmp(tn__onnx_domain(import->domain), tn__onnx_domain(domain)) == 0) return import->version;
+  }
+  return 0;
+}
+
+/* ---- single tensors -----------------------------------------------------------------------------------------------
+ */
+
+typedef struct read_request {
+  tn__onnx_model *model;
+  tn__onnx_tensor tensor;
+} read_request;
+
+static void read_body(tn__escape *escape, void *arg) {
+  read_request *r = arg;
+  const ProtobufCMessage *message =
+      tn__wire_decode(r->model->arena, &onnx__tensor_proto__descriptor, r->model->data, r->model->size);
+  const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
+  tn__onnx_tensor_read(r->model, proto,
+                       tn__arena_printf(r->model->arena, "tensor \"%s\"", proto->name == NULL ? "" : proto->name),
+                       &r->tensor);
+}
+
+tn__onnx_tensor tn__onnx_read_tensor(tn__arena *arena, const char *path) {
+  const tn__file_map *map = map_file(arena, path);
+  read_request *r = TN__NEW(arena, read_request);
+  r->model = model_create(arena, path, map->data, map->size);
+  tn__onnx_with_path(path, arena, NULL, read_body, r);
+  return r->tensor;
+}

@@ -1,0 +1,330 @@
+/* What operators ask of their node: attributes, operands whose contents are known, shapes; and small compositions that
+ * many of them use. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "import/onnx/internal.h"
+
+/* ONNX's AttributeProto.AttributeType */
+enum {
+  KIND_FLOAT = 1,
+  KIND_INT = 2,
+  KIND_STRING = 3,
+  KIND_TENSOR = 4,
+  KIND_GRAPH = 5,
+  KIND_FLOATS = 6,
+  KIND_INTS = 7,
+  KIND_STRINGS = 8
+};
+
+static _Noreturn void fail_as(const tn__onode *n, tn_status_code code, const char *format, va_list args) {
+  tn_status *status = tn_status_create_v(code, format, args);
+  const char *origin = tn__graph_origin(n->g);
+  if (origin != NULL) status = tn_status_prefix(status, "%s", origin);
+  tn__throw(n->arena->escape, status);
+}
+
+void tn__on_fail(const tn__onode *n, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fail_as(n, TN_INVALID_ARGUMENT, format, args);
+}
+
+void tn__on_unsupported(const tn__onode *n, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fail_as(n, TN_UNSUPPORTED, format, args);
+}
+
+/* ---- attributes ---------------------------------------------------------------------------------------------------
+ */
+
+static const Onnx__AttributeProto *find_in(Onnx__AttributeProto *const *list, size_t count, const char *name) {
+  for (size_t i = 0; i < count; i++)
+    if (list[i]->name != NULL && strcmp(list[i]->name, name) == 0) return list[i];
+  return NULL;
+}
+
+const Onnx__AttributeProto *tn__on_attr(const tn__onode *n, const char *name) {
+  const Onnx__AttributeProto *a = find_in(n->proto->attribute, n->proto->n_attribute, name);
+  while (a != NULL && a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0') {
+    const tn__onode *caller = n->scope->caller;
+    const Onnx__FunctionProto *function = n->scope->function;
+    if (caller == NULL)
+      tn__on_fail(n, "attribute \"%s\" refers to attribute \"%s\" of a function, and the node is in none", name,
+                  a->ref_attr_name);
+    name = a->ref_attr_name;
+    a = find_in(caller->proto->attribute, caller->proto->n_attribute, name);
+    if (a == NULL) return find_in(function->attribute_proto, function->n_attribute_proto, name);
+    n = caller;
+  }
+  return a;
+}
+
+static _Noreturn void wrong_type(const tn__onode *n, const char *name, const char *expected) {
+  tn__on_fail(n, "attribute \"%s\" is not %s", name, expected);
+}
+
+/* Old files leave `type` out (0). */
+static bool is_kind(const Onnx__AttributeProto *a, int kind, bool present) {
+  return a->type == kind || (a->type == 0 && present);
+}
+
+int64_t tn__on_int(const tn__onode *n, const char *name, int64_t otherwise) {
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  if (a == NULL) return otherwise;
+  if (!is_kind(a, KIND_INT, a->has_i)) wrong_type(n, name, "an integer");
+  return a->i;
+}
+
+double tn__on_float(const tn__onode *n, const char *name, double otherwise) {
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  if (a == NULL) return otherwise;
+  if (!is_kind(a, KIND_FLOAT, a->has_f)) wrong_type(n, name, "a float");
+  return a->f;
+}
+
+const char *tn__on_string(const tn__onode *n, const char *name, const char *otherwise) {
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  if (a == NULL) return otherwise;
+  if (!is_kind(a, KIND_STRING, a->has_s)) wrong_type(n, name, "a string");
+  return tn__arena_strndup(n->arena, a->s.data == NULL ? "" : (const char *)a->s.data, a->s.len);
+}
+
+const int64_t *tn__on_ints(const tn__onode *n, const char *name, int *count) {
+  static const int64_t none[1] = {0};
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  *count = 0;
+  if (a == NULL) return NULL;
+  if (!is_kind(a, KIND_INTS, a->n_ints > 0)) wrong_type(n, name, "a list of integers");
+  if (a->n_ints > INT32_MAX) tn__on_fail(n, "attribute \"%s\" is too long", name);
+  *count = (int)a->n_ints;
+  return a->n_ints == 0 ? none : a->ints;
+}
+
+const float *tn__on_floats(const tn__onode *n, const char *name, int *count) {
+  static const float none[1] = {0};
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  *count = 0;
+  if (a == NULL) return NULL;
+  if (!is_kind(a, KIND_FLOATS, a->n_floats > 0)) wrong_type(n, name, "a list of floats");
+  if (a->n_floats > INT32_MAX) tn__on_fail(n, "attribute \"%s\" is too long", name);
+  *count = (int)a->n_floats;
+  return a->n_floats == 0 ? none : a->floats;
+}
+
+const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name) {
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  if (a == NULL) tn__on_fail(n, "attribute \"%s\" is missing", name);
+  if (a->g == NULL) wrong_type(n, name, "a graph");
+  return a->g;
+}
+
+const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, int64_t otherwise) {
+  int given;
+  const int64_t *values = tn__on_ints(n, name, &given);
+  if (values != NULL && given > 0) {
+    if (given != count) tn__on_fail(n, "attribute \"%s\" has %d entries, expected %d", name, given, count);
+    return values;
+  }
+  int64_t *filled = TN__NEW_ARRAY(n->arena, count, int64_t);
+  for (int i = 0; i < count; i++) filled[i] = otherwise;
+  return filled;
+}
+
+/* ---- operands -----------------------------------------------------------------------------------------------------
+ */
+
+static const char *operand_text(const tn__onode *n, int input) {
+  return input < (int)n->proto->n_input ? tn__arena_printf(n->arena, "input %d \"%s\"", input, n->proto->input[input])
+                                        : tn__arena_printf(n->arena, "input %d", input);
+}
+
+static void require_int(const tn__onode *n, int input) {
+  const tn__value *v = n->in[input];
+  if (v == NULL) tn__on_fail(n, "input %d is missing", input);
+  if (!tn__dtype_is_int(v->dtype) && v->dtype != TN_BOOL)
+    tn__on_fail(n, "%s is %s, expected integers", operand_text(n, input), tn_dtype_name(v->dtype));
+}
+
+const tn__expr *const *tn__on_elements(tn__onode *n, int input, int *count) {
+  require_int(n, input);
+  const tn__expr *const *elements = tn__graph_elements(n->g, n->in[input], count);
+  if (elements == NULL)
+    tn__on_unsupported(
+        n, "%s must have a constant number of elements, at most %d, because the shape of the result depends on it",
+        operand_text(n, input), TN__MAX_ELEMENTS);
+  return elements;
+}
+
+static int64_t constant_count(const tn__value *v) {
+  int64_t shape[TN__MAX_RANK], count = 1;
+  if (!tn__shape_const(v, shape)) return -1;
+  for (int i = 0; i < v->rank; i++) count *= shape[i];
+  return count;
+}
+
+bool tn__on_known_ints(const tn__onode *n, int input, const int64_t **out, int *count) {
+  enum { MOST = 1 << 16 };
+  const tn__value *v = n->in[input];
+  if (v == NULL) return false;
+  require_int(n, input);
+  int64_t size = constant_count(v);
+  if (size < 0 || size > MOST || (v->data == NULL && v->elements == NULL && size > 0)) return false;
+  int64_t *values = TN__NEW_ARRAY(n->arena, size, int64_t);
+  for (int64_t i = 0; i < size; i++) {
+    if (v->data != NULL)
+      values[i] = tn__load_i64(v->dtype, v->data, v->splat ? 0 : i);
+    else if (!tn__as_int(v->elements[i], &values[i]))
+      return false;
+  }
+  *out = values;
+  *count = (int)size;
+  return true;
+}
+
+bool tn__on_known_floats(const tn__onode *n, int input, const double **out, int *count) {
+  enum { MOST = 1 << 16 };
+  const tn__value *v = n->in[input];
+  if (v == NULL || v->data == NULL) return false;
+  int64_t size = constant_count(v);
+  if (size < 0 || size > MOST) return false;
+  double *values = TN__NEW_ARRAY(n->arena, size, double);
+  for (int64_t i = 0; i < size; i++) values[i] = tn__load_f64(v->dtype, v->data, v->splat ? 0 : i);
+  *out = values;
+  *count = (int)size;
+  return true;
+}
+
+const int64_t *tn__on_ints_operand(tn__onode *n, int input, int *count, const char *why) {
+  const int64_t *values;
+  if (!tn__on_known_ints(n, input, &values, count))
+    tn__on_unsupported(n, "%s must be a constant, because %s", operand_text(n, input), why);
+  return values;
+}
+
+const int64_t *tn__on_ints_either(tn__onode *n, const char *name, int64_t since, int input, int *count,
+                                  const char *why) {
+  *count = 0;
+  if (n->version < since) return tn__on_ints(n, name, count);
+  return n->in[input] == NULL ? NULL : tn__on_ints_operand(n, input, count, why);
+}
+
+void tn__on_require_rank(const tn__onode *n, int input, int rank) {
+  if (n->in[input]->rank != rank)
+    tn__on_fail(n, "%s has %d dimensions, expected %d", operand_text(n, input), n->in[input]->rank, rank);
+}
+
+void tn__on_require_min_rank(const tn__onode *n, int input, int rank) {
+  if (n->in[input]->rank < rank)
+    tn__on_fail(n, "%s has %d dimensions, expected at least %d", operand_text(n, input), n->in[input]->rank, rank);
+}
+
+int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank)
+    tn__on_fail(n, "axis %lld is outside of a tensor with %d dimensions", (long long)axis, rank);
+  return axis < 0 ? axis + rank : axis;
+}
+
+const int64_t *tn__on_axes(const tn__onode *n, const int64_t *axes, int count, int rank) {
+  bool seen[TN__MAX_RANK] = {false};
+  int64_t *out = TN__NEW_ARRAY(n->arena, count, int64_t);
+  if (rank > TN__MAX_RANK)
+    tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
+  for (int i = 0; i < count; i++) {
+    out[i] = tn__on_axis(n, axes[i], rank);
+    if (seen[out[i]]) tn__on_fail(n, "axis %lld is given twice", (long long)axes[i]);
+    seen[out[i]] = true;
+  }
+  return out;
+}
+
+/* ---- shapes -------------------------------------------------------------------------------------------------------
+ */
+
+const tn__expr *tn__on_index(const tn__onode *n, int64_t value) { return tn__index(n->ir, value); }
+
+const tn__expr **tn__on_dims(const tn__onode *n, const tn__value *value) {
+  const tn__expr **dims = TN__NEW_ARRAY(n->arena, TN__MAX_RANK + 1, const tn__expr *);
+  for (int i = 0; i < value->rank; i++) dims[i] = value->dims[i];
+  return dims;
+}
+
+const tn__expr *tn__on_product(const tn__onode *n, const tn__expr *const *dims, int count) {
+  const tn__expr *product = tn__index(n->ir, 1);
+  for (int i = 0; i < count; i++) product = tn__mul(n->ir, product, dims[i]);
+  return product;
+}
+
+int64_t tn__on_dim_known(const tn__onode *n, int input, int axis, const char *what) {
+  int64_t size = tn__dim_const(n->in[input], axis);
+  if (size < 0) tn__on_unsupported(n, "%s (dimension %d of %s) must be a constant", what, axis, operand_text(n, input));
+  return size;
+}
+
+tn__value *tn__on_scalar(const tn__onode *n, double value, const tn__value *like) {
+  return tn__g_scalar(n->g, like->dtype, value);
+}
+bool tn__on_is_float(const tn__value *a) { return tn__dtype_is_float(a->dtype); }
+
+tn__value *tn__on_widen(const tn__onode *n, tn__value *a) {
+  return a->dtype == TN_F16 || a->dtype == TN_BF16 ? tn__g_convert(n->g, a, TN_F32) : a;
+}
+
+tn__value *tn__on_reshape(const tn__onode *n, tn__value *a, int rank, const tn__expr *const *dims) {
+  if (rank == a->rank && (rank == 0 || memcmp(dims, a->dims, (size_t)rank * sizeof(*dims)) == 0)) return a;
+  return tn__g_reshape(n->g, a, rank, dims);
+}
+
+tn__value *tn__on_at_axis(const tn__onode *n, tn__value *a, int axis, int rank) {
+  const tn__expr *dims[TN__MAX_RANK];
+  if (a->rank != 1) tn__on_fail(n, "a per-channel operand has %d dimensions, expected 1", a->rank);
+  for (int i = 0; i < rank; i++) dims[i] = i == axis ? a->dims[0] : tn__index(n->ir, 1);
+  return tn__on_reshape(n, a, rank, dims);
+}
+
+tn__value *tn__on_squeeze(const tn__onode *n, tn__value *a, const int64_t *axes, int count) {
+  const tn__expr *dims[TN__MAX_RANK];
+  bool drop[TN__MAX_RANK] = {false};
+  int rank = 0;
+  for (int i = 0; i < count; i++) drop[axes[i]] = true;
+  for (int i = 0; i < a->rank; i++) {
+    if (!drop[i])
+      dims[rank++] = a->dims[i];
+    else
+      tn__graph_assume(n->g, tn__eq(n->ir, a->dims[i], tn__index(n->ir, 1)),
+                       "dimension %d, which is squeezed, must be 1", i);
+  }
+  return tn__on_reshape(n, a, rank, dims);
+}
+
+tn__value *tn__on_unsqueeze(const tn__onode *n, tn__value *a, const int64_t *axes, int count) {
+  const tn__expr *dims[TN__MAX_RANK];
+  int rank = a->rank + count;
+  bool fresh[TN__MAX_RANK] = {false};
+  if (rank > TN__MAX_RANK)
+    tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
+  for (int i = 0; i < count; i++) fresh[axes[i]] = true;
+  for (int i = 0, from = 0; i < rank; i++) dims[i] = fresh[i] ? tn__index(n->ir, 1) : a->dims[from++];
+  return tn__on_reshape(n, a, rank, dims);
+}
+
+tn__value *tn__on_slice_axis(const tn__onode *n, tn__value *a, int axis, const tn__expr *low, const tn__expr *high) {
+  const tn__expr *starts[TN__MAX_RANK];
+  const tn__expr **limits = tn__on_dims(n, a);
+  int64_t strides[TN__MAX_RANK];
+  for (int i = 0; i < a->rank; i++) {
+    starts[i] = tn__index(n->ir, 0);
+    strides[i] = 1;
+  }
+  if (tn__is_int_value(low, 0) && high == a->dims[axis]) return a;
+  starts[axis] = low;
+  limits[axis] = high;
+  return tn__g_slice(n->g, a, starts, limits, strides);
+}
+
+tn__value *tn__on_transpose(const tn__onode *n, tn__value *a, const int64_t *permutation) {
+  for (int i = 0; i < a->rank; i++)
+    if (permutation[i] != i) return tn__g_transpose(n->g, a, permutation);
+  return a;
+}

@@ -1,0 +1,12 @@
+/* Operators of attention, recurrence, losses and resampling. */
+#ifndef TENON_IMPORT_ONNX_OPS_MORE_H
+#define TENON_IMPORT_ONNX_OPS_MORE_H
+
+#include "import/onnx/internal.h"
+
+tn__onnx_fn tn__onnx_attention, tn__onnx_rotary_embedding;
+tn__onnx_fn tn__onnx_nll_loss, tn__onnx_softmax_loss;
+tn__onnx_fn tn__onnx_recurrent;
+tn__onnx_fn tn__onnx_resize, tn__onnx_grid_sample, tn__onnx_roi_align;
+
+#endif

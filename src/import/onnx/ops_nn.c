@@ -1,0 +1,372 @@
+/* Products and convolutions. */
+#include <string.h>
+
+#include "import/onnx/ops.h"
+
+/* ---- matrix products ----------------------------------------------------------------------------------------------
+ */
+
+void tn__onnx_matmul(tn__onode *n) {
+  tn__value *a = n->in[0], *b = n->in[1];
+  if (a->dtype != b->dtype)
+    tn__on_fail(n, "its inputs have different element types, %s and %s", tn_dtype_name(a->dtype),
+                tn_dtype_name(b->dtype));
+  if (a->rank == 0 || b->rank == 0) tn__on_fail(n, "takes tensors of at least one dimension");
+  int64_t k = tn__dim_const(a, a->rank - 1), other = tn__dim_const(b, b->rank > 1 ? b->rank - 2 : 0);
+  if (k >= 0 && other >= 0 && k != other)
+    tn__on_fail(n, "the last dimension of input 0 is %lld, and input 1 has %lld rows", (long long)k, (long long)other);
+  n->out[0] = tn__g_matmul(n->g, a, b, a->dtype);
+}
+
+/* alpha * A' * B' + beta * C; before opset 7 C stretches only with broadcast=1. */
+void tn__onnx_gemm(tn__onode *n) {
+  tn__value *a = n->in[0], *b = n->in[1], *c = n->in[2];
+  for (int i = 0; i < 2; i++) tn__on_require_rank(n, i, 2);
+  if (a->dtype != b->dtype)
+    tn__on_fail(n, "its inputs have different element types, %s and %s", tn_dtype_name(a->dtype),
+                tn_dtype_name(b->dtype));
+  int64_t lhs_contract = tn__on_int(n, "transA", 0) != 0 ? 0 : 1,
+          rhs_contract = tn__on_int(n, "transB", 0) != 0 ? 1 : 0;
+  int64_t k = tn__dim_const(a, (int)lhs_contract), other = tn__dim_const(b, (int)rhs_contract);
+  if (k >= 0 && other >= 0 && k != other)
+    tn__on_fail(n, "input 0 \"%s\" has %lld columns, and input 1 \"%s\" has %lld rows", n->proto->input[0],
+                (long long)k, n->proto->input[1], (long long)other);
+  double alpha = tn__on_float(n, "alpha", 1), beta = tn__on_float(n, "beta", 1);
+  tn_dtype dtype = a->dtype, wide = dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype;
+  tn__value *y = tn__g_dot_general(n->g, a, b, NULL, NULL, 0, &lhs_contract, &rhs_contract, 1, wide);
+  if (alpha != 1) y = tn__on_mul_s(n, y, alpha);
+  if (c != NULL && beta != 0) {
+    c = tn__g_convert(n->g, c, wide);
+    if (beta != 1) c = tn__on_mul_s(n, c, beta);
+    y = tn__on_add(n, y, tn__g_broadcast_to(n->g, c, 2, y->dims));
+  }
+  n->out[0] = tn__g_convert(n->g, y, dtype);
+}
+
+/* a - zero as i32, the zero point per tensor, or per row (axis of a). */
+static tn__value *without_zero(const tn__onode *n, tn__value *a, tn__value *zero, int axis) {
+  a = tn__g_convert(n->g, a, TN_I32);
+  if (zero == NULL) return a;
+  zero = tn__g_convert(n->g, zero, TN_I32);
+  if (zero->rank == 1 && tn__dim_const(zero, 0) == 1) zero = tn__on_reshape(n, zero, 0, NULL);
+  return tn__on_sub(n, a, zero->rank == 1 ? tn__on_at_axis(n, zero, axis, a->rank) : zero);
+}
+
+void tn__onnx_matmul_integer(tn__onode *n) {
+  int rows = n->in[0]->rank - 2;
+  tn__value *a = without_zero(n, n->in[0], n->in[2], rows < 0 ? 0 : rows),
+            *b = without_zero(n, n->in[1], n->in[3], n->in[1]->rank - 1);
+  n->out[0] = tn__g_matmul(n->g, a, b, TN_I32);
+}
+
+/* ---- convolution --------------------------------------------------------------------------------------------------
+ */
+
+/* Padding of one window dimension: auto_pad's rules over the input's, window's and stride's sizes. */
+void tn__onnx_auto_pad(tn__onode *n, const char *mode, const tn__expr *size, int64_t window, int64_t stride,
+                       const tn__expr **low, const tn__expr **high) {
+  tn__ir *ir = n->ir;
+  const tn__expr *zero = tn__index(ir, 0);
+  *low = *high = zero;
+  if (strcmp(mode, "VALID") == 0) return;
+  const tn__expr *out = tn__ceildiv(ir, size, tn__index(ir, stride));
+  const tn__expr *total = tn__add_i(ir, tn__sub(ir, tn__mul_i(ir, tn__add_i(ir, out, -1), stride), size), window);
+  total = tn__max(ir, total, zero);
+  const tn__expr *half = tn__div_i(ir, total, 2), *rest = tn__sub(ir, total, half);
+  bool upper = strcmp(mode, "SAME_UPPER") == 0;
+  if (!upper && strcmp(mode, "SAME_LOWER") != 0)
+    tn__on_fail(n, "auto_pad \"%s\" is none of NOTSET, SAME_UPPER, SAME_LOWER and VALID", mode);
+  *low = upper ? half : rest;
+  *high = upper ? rest : half;
+}
+
+void tn__onnx_window_read(tn__onode *n, int spatial, const int64_t *window, tn__onnx_window *out) {
+  if (spatial < 1 || spatial > TN__ONNX_MAX_SPATIAL)
+    tn__on_unsupported(n, "has %d spatial dimensions; 1 to %d are supported", spatial, TN__ONNX_MAX_SPATIAL);
+  const int64_t *strides = tn__on_ints_n(n, "strides", spatial, 1),
+                *dilations = tn__on_ints_n(n, "dilations", spatial, 1);
+  const int64_t *pads = tn__on_ints_n(n, "pads", 2 * spatial, 0);
+  const char *mode = tn__on_string(n, "auto_pad", "NOTSET");
+  *out = (tn__onnx_window){.spatial = spatial};
+  for (int i = 0; i < spatial; i++) {
+    const int64_t most = INT32_MAX;
+    if (window[i] < 1 || window[i] > most)
+      tn__on_fail(n, "the window has size %lld in dimension %d", (long long)window[i], i);
+    if (strides[i] < 1 || strides[i] > most)
+      tn__on_fail(n, "the stride is %lld in dimension %d", (long long)strides[i], i);
+    if (dilations[i] < 1 || dilations[i] > most)
+      tn__on_fail(n, "the dilation is %lld in dimension %d", (long long)dilations[i], i);
+    for (int side = 0; side < 2; side++)
+      if (pads[side * spatial + i] < -most || pads[side * spatial + i] > most)
+        tn__on_fail(n, "the padding is %lld in dimension %d", (long long)pads[side * spatial + i], i);
+    out->window[i] = window[i];
+    out->strides[i] = strides[i];
+    out->dilations[i] = dilations[i];
+    out->low[i] = tn__on_index(n, pads[i]);
+    out->high[i] = tn__on_index(n, pads[spatial + i]);
+    if (strcmp(mode, "NOTSET") != 0 && mode[0] != '\0')
+      tn__onnx_auto_pad(n, mode, n->in[0]->dims[i + 2], (window[i] - 1) * dilations[i] + 1, strides[i], &out->low[i],
+                        &out->high[i]);
+  }
+}
+
+static void conv_spec(const tn__onnx_window *w, int64_t groups, tn__conv_spec *spec) {
+  *spec = (tn__conv_spec){.spatial = w->spatial, .feature_groups = groups};
+  for (int i = 0; i < w->spatial; i++) {
+    spec->strides[i] = w->strides[i];
+    spec->lhs_dilation[i] = 1;
+    spec->rhs_dilation[i] = w->dilations[i];
+    spec->low[i] = w->low[i];
+    spec->high[i] = w->high[i];
+  }
+}
+
+/* Checks what Conv's operands say about each other; fills the window's sizes. */
+static void conv_operands(tn__onode *n, const tn__value *x, int weight_input, int64_t *window, int64_t *groups) {
+  const tn__value *w = n->in[weight_input];
+  const char *name = weight_input < (int)n->proto->n_input ? n->proto->input[weight_input] : "";
+  tn__on_require_min_rank(n, 0, 3);
+  tn__on_require_rank(n, weight_input, x->rank);
+  int spatial = x->rank - 2, given;
+  *groups = tn__on_int(n, "group", 1);
+  if (*groups < 1) tn__on_fail(n, "group is %lld", (long long)*groups);
+  int64_t channels = tn__dim_const(x, 1), expected = channels / *groups, filters = tn__dim_const(w, 0),
+          depth = tn__dim_const(w, 1);
+  if (channels >= 0 && channels % *groups != 0)
+    tn__on_fail(n, "%lld channels do not divide into %lld groups", (long long)channels, (long long)*groups);
+  if (channels >= 0 && depth >= 0 && depth != expected)
+    tn__on_fail(n, "input %d \"%s\" has %lld channels, expected %lld", weight_input, name, (long long)depth,
+                (long long)expected);
+  if (filters >= 0 && filters % *groups != 0)
+    tn__on_fail(n, "%lld filters do not divide into %lld groups", (long long)filters, (long long)*groups);
+  const int64_t *shape = tn__on_ints(n, "kernel_shape", &given);
+  if (shape != NULL && given != 0 && given != spatial)
+    tn__on_fail(n, "kernel_shape has %d entries, expected %d", given, spatial);
+  if (spatial > TN__ONNX_MAX_SPATIAL)
+    tn__on_unsupported(n, "has %d spatial dimensions; 1 to %d are supported", spatial, TN__ONNX_MAX_SPATIAL);
+  for (int i = 0; i < spatial; i++) {
+    window[i] = tn__dim_const(w, i + 2);
+    if (window[i] < 0 && shape != NULL && given > 0) window[i] = shape[i];
+    if (window[i] < 0)
+      tn__on_unsupported(n, "the size of the window (dimension %d of input %d \"%s\") must be a constant", i + 2,
+                         weight_input, name);
+    if (shape != NULL && given > 0 && shape[i] != window[i])
+      tn__on_fail(n, "kernel_shape says %lld, and input %d \"%s\" has %lld in dimension %d", (long long)shape[i],
+                  weight_input, name, (long long)window[i], i + 2);
+  }
+}
+
+static tn__value *add_bias(const tn__onode *n, tn__value *y, tn__value *bias) {
+  if (bias == NULL) return y;
+  return tn__on_add(n, y, tn__on_at_axis(n, tn__g_convert(n->g, bias, y->dtype), 1, y->rank));
+}
+
+static tn_dtype accumulator(tn_dtype dtype) { return dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype; }
+
+void tn__onnx_conv(tn__onode *n) {
+  tn__value *x = n->in[0], *w = n->in[1];
+  if (x->dtype != w->dtype)
+    tn__on_fail(n, "its inputs have different element types, %s and %s", tn_dtype_name(x->dtype),
+                tn_dtype_name(w->dtype));
+  int64_t window[TN__ONNX_MAX_SPATIAL], groups;
+  tn__onnx_window win;
+  tn__conv_spec spec;
+  conv_operands(n, x, 1, window, &groups);
+  tn__onnx_window_read(n, x->rank - 2, window, &win);
+  conv_spec(&win, groups, &spec);
+  if (n->in[2] != NULL) {
+    tn__on_require_rank(n, 2, 1);
+    int64_t filters = tn__dim_const(w, 0), biases = tn__dim_const(n->in[2], 0);
+    if (filters >= 0 && biases >= 0 && filters != biases)
+      tn__on_fail(n, "input 2 \"%s\" has %lld elements, expected %lld", n->proto->input[2], (long long)biases,
+                  (long long)filters);
+  }
+  tn__value *y = tn__g_convolution(n->g, x, w, &spec, accumulator(x->dtype));
+  n->out[0] = tn__g_convert(n->g, add_bias(n, y, n->in[2]), x->dtype);
+}
+
+void tn__onnx_conv_integer(tn__onode *n) {
+  int64_t window[TN__ONNX_MAX_SPATIAL], groups;
+  tn__onnx_window win;
+  tn__conv_spec spec;
+  conv_operands(n, n->in[0], 1, window, &groups);
+  tn__onnx_window_read(n, n->in[0]->rank - 2, window, &win);
+  conv_spec(&win, groups, &spec);
+  tn__value *x = without_zero(n, n->in[0], n->in[2], 0), *w = without_zero(n, n->in[1], n->in[3], 0);
+  n->out[0] = tn__g_convolution(n->g, x, w, &spec, TN_I32);
+}
+
+/* Output padding and total padding of ConvTranspose: explicit, or from output_shape and auto_pad. */
+static void transposed_pads(tn__onode *n, const tn__value *x, tn__onnx_window *w, int64_t *extra) {
+  tn__ir *ir = n->ir;
+  int given;
+  const int64_t *output_shape = tn__on_ints(n, "output_shape", &given);
+  const int64_t *output_padding = tn__on_ints_n(n, "output_padding", w->spatial, 0);
+  const char *mode = tn__on_string(n, "auto_pad", "NOTSET");
+  bool same = strncmp(mode, "SAME", 4) == 0, upper = strcmp(mode, "SAME_UPPER") == 0;
+  if (output_shape != NULL && given != 0 && given != w->spatial && given != w->spatial + 2)
+    tn__on_fail(n, "output_shape has %d entries, expected %d", given, w->spatial);
+  for (int i = 0; i < w->spatial; i++) {
+    extra[i] = output_padding[i];
+    const tn__expr *size = x->dims[i + 2], *wanted = NULL;
+    if (output_shape != NULL && given > 0)
+      wanted = tn__index(ir, output_shape[given - w->spatial + i]);
+    else if (same)
+      wanted = tn__mul_i(ir, size, w->strides[i]);
+    if (wanted == NULL) {
+      if (strcmp(mode, "VALID") == 0) w->low[i] = w->high[i] = tn__index(ir, 0);
+      continue;
+    }
+    int64_t reach = (w->window[i] - 1) * w->dilations[i] + 1;
+    const tn__expr *full = tn__add_i(ir, tn__mul_i(ir, tn__add_i(ir, size, -1), w->strides[i]), reach + extra[i]);
+    const tn__expr *total = tn__sub(ir, full, wanted), *half = tn__div_i(ir, total, 2),
+                   *rest = tn__sub(ir, total, half);
+    w->low[i] = upper ? half : rest;
+    w->high[i] = upper ? rest : half;
+  }
+}
+
+/* Weights [C, M / groups, k...] to convolution's [M, C / groups, k...]. */
+static tn__value *transposed_weights(tn__onode *n, tn__value *w, int64_t groups) {
+  tn__ir *ir = n->ir;
+  int rank = w->rank;
+  const tn__expr *split[TN__MAX_RANK], *dims[TN__MAX_RANK];
+  int64_t order[TN__MAX_RANK];
+  if (groups == 1) {
+    for (int i = 0; i < rank; i++) order[i] = i;
+    order[0] = 1, order[1] = 0;
+    return tn__g_transpose(n->g, w, order);
+  }
+  split[0] = tn__index(ir, groups);
+  split[1] = dims[1] = tn__div_i(ir, w->dims[0], groups);
+  split[2] = w->dims[1];
+  dims[0] = tn__mul_i(ir, w->dims[1], groups);
+  for (int i = 0; i <= rank; i++) order[i] = i;
+  order[1] = 2, order[2] = 1;
+  for (int i = 2; i < rank; i++) split[i + 1] = dims[i] = w->dims[i];
+  return tn__g_reshape(n->g, tn__g_transpose(n->g, tn__g_reshape(n->g, w, rank + 1, split), order), rank, dims);
+}
+
+void tn__onnx_conv_transpose(tn__onode *n) {
+  tn__value *x = n->in[0], *w = n->in[1];
+  tn__ir *ir = n->ir;
+  tn__on_require_min_rank(n, 0, 3);
+  tn__on_require_rank(n, 1, x->rank);
+  int64_t window[TN__ONNX_MAX_SPATIAL], extra[TN__ONNX_MAX_SPATIAL], groups = tn__on_int(n, "group", 1);
+  int spatial = x->rank - 2;
+  if (spatial > TN__ONNX_MAX_SPATIAL)
+    tn__on_unsupported(n, "has %d spatial dimensions; 1 to %d are supported", spatial, TN__ONNX_MAX_SPATIAL);
+  int64_t channels = tn__dim_const(x, 1), rows = tn__dim_const(w, 0);
+  if (channels >= 0 && rows >= 0 && channels != rows)
+    tn__on_fail(n, "input 1 \"%s\" has %lld channels, expected %lld", n->proto->input[1], (long long)rows,
+                (long long)channels);
+  if (groups < 1 || (channels >= 0 && channels % groups != 0))
+    tn__on_fail(n, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
+  for (int i = 0; i < spatial; i++) window[i] = tn__on_dim_known(n, 1, i + 2, "the size of the window");
+  tn__onnx_window win;
+  tn__onnx_window_read(n, spatial, window, &win);
+  transposed_pads(n, x, &win, extra);
+  tn__conv_spec spec = {.spatial = spatial, .feature_groups = groups, .flip = true};
+  for (int i = 0; i < spatial; i++) {
+    int64_t reach = (window[i] - 1) * win.dilations[i];
+    spec.strides[i] = 1;
+    spec.lhs_dilation[i] = win.strides[i];
+    spec.rhs_dilation[i] = win.dilations[i];
+    spec.low[i] = tn__sub(ir, tn__index(ir, reach), win.low[i]);
+    spec.high[i] = tn__sub(ir, tn__index(ir, reach + extra[i]), win.high[i]);
+  }
+  tn__value *y = tn__g_convolution(n->g, x, transposed_weights(n, w, groups), &spec, accumulator(x->dtype));
+  n->out[0] = tn__g_convert(n->g, add_bias(n, y, n->in[2]), x->dtype);
+}
+
+/* ---- quantised forms ------------------------------------------------------------------------------------------------
+ */
+
+/* y = saturate(round(sum * (a_scale * b_scale / y_scale)) + y_zero) */
+static tn__value *requantize(tn__onode *n, tn__value *sum, tn__value *a_scale, tn__value *b_scale, tn__value *y_scale,
+                             tn__value *y_zero, int axis) {
+  tn__graph *g = n->g;
+  tn__value *scales[3] = {a_scale, b_scale, y_scale};
+  for (int i = 0; i < 3; i++) {
+    scales[i] = tn__g_convert(g, scales[i], TN_F32);
+    if (scales[i]->rank == 1 && tn__dim_const(scales[i], 0) == 1) scales[i] = tn__on_reshape(n, scales[i], 0, NULL);
+    if (scales[i]->rank == 1) scales[i] = tn__on_at_axis(n, scales[i], i == 0 && axis > 1 ? axis - 1 : axis, sum->rank);
+  }
+  tn__value *factor = tn__on_div(n, tn__on_mul(n, scales[0], scales[1]), scales[2]);
+  tn__value *real = tn__on_mul(n, tn__g_convert(g, sum, TN_F32), factor);
+  return tn__onnx_saturate(n, tn__on_unary(n, "round_nearest_even", real), y_zero, y_zero->dtype, axis);
+}
+
+void tn__onnx_qlinear_matmul(tn__onode *n) {
+  int rank = n->in[0]->rank;
+  tn__value *a = without_zero(n, n->in[0], n->in[2], rank < 2 ? 0 : rank - 2),
+            *b = without_zero(n, n->in[3], n->in[5], n->in[3]->rank - 1);
+  tn__value *sum = tn__g_matmul(n->g, a, b, TN_I32);
+  n->out[0] = requantize(n, sum, n->in[1], n->in[4], n->in[6], n->in[7], sum->rank - 1);
+}
+
+void tn__onnx_qlinear_conv(tn__onode *n) {
+  int64_t window[TN__ONNX_MAX_SPATIAL], groups;
+  tn__onnx_window win;
+  tn__conv_spec spec;
+  conv_operands(n, n->in[0], 3, window, &groups);
+  tn__onnx_window_read(n, n->in[0]->rank - 2, window, &win);
+  conv_spec(&win, groups, &spec);
+  tn__value *x = without_zero(n, n->in[0], n->in[2], 0), *w = without_zero(n, n->in[3], n->in[5], 0);
+  tn__value *sum = add_bias(n, tn__g_convolution(n->g, x, w, &spec, TN_I32), n->in[8]);
+  n->out[0] = requantize(n, sum, n->in[1], n->in[4], n->in[6], n->in[7], 1);
+}
+
+/* ---- columns to image
+ * ------------------------------------------------------------------------------------------------ */
+
+/* The sum of overlapping blocks: a transposed convolution of each channel's block elements with the matching unit
+ * windows. */
+void tn__onnx_col2im(tn__onode *n) {
+  tn__ir *ir = n->ir;
+  tn__graph *g = n->g;
+  tn__value *x = n->in[0];
+  int spatial, blocks;
+  tn__on_require_rank(n, 0, 3);
+  const int64_t *image = tn__on_ints_operand(n, 1, &spatial, "the shape of the result depends on it");
+  const int64_t *block = tn__on_ints_operand(n, 2, &blocks, "the shape of the result depends on it");
+  if (spatial != blocks || spatial < 1 || spatial > TN__ONNX_MAX_SPATIAL)
+    tn__on_fail(n, "image_shape has %d entries and block_shape %d", spatial, blocks);
+  const int64_t *strides = tn__on_ints_n(n, "strides", spatial, 1),
+                *dilations = tn__on_ints_n(n, "dilations", spatial, 1),
+                *pads = tn__on_ints_n(n, "pads", 2 * spatial, 0);
+  int64_t elements = 1, positions[TN__ONNX_MAX_SPATIAL];
+  const tn__expr *dims[TN__MAX_RANK], *window[TN__MAX_RANK];
+  tn__conv_spec spec = {.spatial = spatial, .flip = true};
+  for (int i = 0; i < spatial; i++) {
+    if (block[i] < 1 || strides[i] < 1 || dilations[i] < 1 || elements > INT32_MAX / block[i])
+      tn__on_fail(n, "dimension %d has block %lld, stride %lld, dilation %lld", i, (long long)block[i],
+                  (long long)strides[i], (long long)dilations[i]);
+    elements *= block[i];
+    int64_t reach = (block[i] - 1) * dilations[i], span = image[i] + pads[i] + pads[spatial + i] - reach - 1;
+    if (span < 0) tn__on_fail(n, "the block is larger than the padded image in dimension %d", i);
+    positions[i] = span / strides[i] + 1;
+    spec.strides[i] = 1;
+    spec.lhs_dilation[i] = strides[i];
+    spec.rhs_dilation[i] = dilations[i];
+    spec.low[i] = tn__index(ir, reach - pads[i]);
+    spec.high[i] = tn__index(ir, reach - pads[spatial + i] + span % strides[i]);
+    dims[i + 2] = tn__index(ir, positions[i]);
+    window[i + 2] = tn__index(ir, block[i]);
+  }
+  int64_t rows = tn__on_dim_known(n, 0, 1, "the number of rows");
+  if (rows % elements != 0)
+    tn__on_fail(n, "%lld rows do not divide into blocks of %lld elements", (long long)rows, (long long)elements);
+  spec.feature_groups = rows / elements;
+  dims[0] = x->dims[0];
+  dims[1] = tn__index(ir, rows);
+  /* rhs [C, elements, block...]: one where the flat position in the block is the element. */
+  window[0] = tn__index(ir, spec.feature_groups);
+  window[1] = tn__index(ir, elements);
+  tn__value *flat = tn__g_iota(g, TN_I64, 2, (const tn__expr *[]){window[1], window[1]}, 0);
+  tn__value *unit =
+      tn__g_compare(g, TN__CMP_EQ, flat, tn__g_iota(g, TN_I64, 2, (const tn__expr *[]){window[1], window[1]}, 1));
+  tn__value *rhs = tn__on_reshape(n, tn__g_convert(g, unit, x->dtype), spatial + 1, window + 1);
+  rhs = tn__g_broadcast_to(g, rhs, spatial + 2, window);
+  n->out[0] = tn__g_convolution(g, tn__on_reshape(n, x, spatial + 2, dims), rhs, &spec, x->dtype);
+}

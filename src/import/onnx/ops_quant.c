@@ -1,0 +1,92 @@
+/* Quantisation to 8 and 16 bit integers. */
+#include <string.h>
+
+#include "import/onnx/ops.h"
+
+/* One value per tensor, per element of an axis, or per block of an axis, beside x. */
+static tn__value *spread(tn__onode *n, tn__value *v, const tn__value *x) {
+  if (v->rank == 0 || (v->rank == 1 && tn__dim_const(v, 0) == 1)) return tn__on_reshape(n, v, 0, NULL);
+  int axis = (int)tn__on_axis(n, tn__on_int(n, "axis", 1), x->rank);
+  int64_t block = tn__on_int(n, "block_size", 0);
+  if (v->rank == 1 && block == 0) return tn__on_at_axis(n, v, axis, x->rank);
+  if (v->rank != x->rank || block < 1)
+    tn__on_fail(n, "the scale has %d dimensions, and the input %d", v->rank, x->rank);
+  /* Every element `block` times, then as many as x has. */
+  const tn__expr *wide[TN__MAX_RANK + 1];
+  int64_t axes[TN__MAX_RANK];
+  if (x->rank + 1 > TN__MAX_RANK) tn__on_unsupported(n, "has too many dimensions for blocks");
+  for (int i = 0, to = 0; i < v->rank; i++) {
+    axes[i] = to;
+    wide[to++] = v->dims[i];
+    if (i == axis) wide[to++] = tn__on_index(n, block);
+  }
+  const tn__expr **dims = tn__on_dims(n, v);
+  dims[axis] = tn__mul_i(n->ir, v->dims[axis], block);
+  tn__value *repeated = tn__on_reshape(n, tn__g_broadcast_in_dim(n->g, v, v->rank + 1, wide, axes), v->rank, dims);
+  return tn__on_slice_axis(n, repeated, axis, tn__on_index(n, 0), x->dims[axis]);
+}
+
+static void range_of(tn_dtype dtype, double *low, double *high) {
+  int bits = tn__dtype_bits(dtype);
+  *low = tn__dtype_is_signed(dtype) ? -(double)((int64_t)1 << (bits - 1)) : 0;
+  *high = (double)((int64_t)1 << (bits - (tn__dtype_is_signed(dtype) ? 1 : 0))) - 1;
+}
+
+tn__value *tn__onnx_saturate(tn__onode *n, tn__value *rounded, tn__value *zero, tn_dtype dtype, int axis) {
+  double low, high;
+  if (!tn__dtype_is_int(dtype) || tn__dtype_bits(dtype) > 16)
+    tn__on_unsupported(n, "quantises to %s, which is not supported", tn_dtype_name(dtype));
+  if (zero != NULL) {
+    zero = tn__g_convert(n->g, zero, rounded->dtype);
+    if (zero->rank == 1 && tn__dim_const(zero, 0) == 1) zero = tn__on_reshape(n, zero, 0, NULL);
+    if (zero->rank == 1) zero = tn__on_at_axis(n, zero, axis, rounded->rank);
+    rounded = tn__on_add(n, rounded, zero);
+  }
+  range_of(dtype, &low, &high);
+  return tn__g_convert(n->g, tn__g_clamp(n->g, rounded, low, high), dtype);
+}
+
+static tn_dtype output_dtype(const tn__onode *n, tn_dtype otherwise) {
+  int64_t type = tn__on_int(n, "output_dtype", 0);
+  if (type == 0) return otherwise;
+  tn_dtype dtype = tn__onnx_dtype((int32_t)type);
+  if (dtype == TN_DTYPE_INVALID)
+    tn__on_unsupported(n, "attribute \"output_dtype\" is %s, which is not supported",
+                       tn__onnx_dtype_name((int32_t)type));
+  return dtype;
+}
+
+void tn__onnx_quantize_linear(tn__onode *n) {
+  tn__graph *g = n->g;
+  tn__value *x = n->in[0], *zero = n->in[2];
+  tn_dtype dtype = zero != NULL ? zero->dtype : output_dtype(n, TN_U8);
+  tn__value *scale = spread(n, tn__g_convert(g, n->in[1], TN_F32), x);
+  tn__value *rounded = tn__on_unary(n, "round_nearest_even", tn__on_div(n, tn__g_convert(g, x, TN_F32), scale));
+  if (zero != NULL) rounded = tn__on_add(n, rounded, spread(n, tn__g_convert(g, zero, TN_F32), x));
+  n->out[0] = tn__onnx_saturate(n, rounded, NULL, dtype, 0);
+}
+
+void tn__onnx_dequantize_linear(tn__onode *n) {
+  tn__graph *g = n->g;
+  tn__value *x = n->in[0], *zero = n->in[2], *whole = tn__g_convert(g, x, TN_I32);
+  tn_dtype dtype = output_dtype(n, n->in[1]->dtype);
+  if (zero != NULL) whole = tn__on_sub(n, whole, spread(n, tn__g_convert(g, zero, TN_I32), x));
+  tn__value *scale = spread(n, tn__on_widen(n, n->in[1]), x);
+  n->out[0] = tn__g_convert(g, tn__on_mul(n, tn__g_convert(g, whole, scale->dtype), scale), dtype);
+}
+
+/* To u8 over the range of x, which is widened to hold zero. */
+void tn__onnx_dynamic_quantize(tn__onode *n) {
+  tn__graph *g = n->g;
+  tn__value *x = n->in[0], *zero = tn__on_scalar(n, 0, x);
+  int64_t axes[TN__MAX_RANK];
+  for (int i = 0; i < x->rank; i++) axes[i] = i;
+  tn__value *most = tn__on_max(n, tn__g_reduce(g, TN__REDUCE_MAX, x, axes, x->rank, false), zero);
+  tn__value *least = tn__on_min(n, tn__g_reduce(g, TN__REDUCE_MIN, x, axes, x->rank, false), zero);
+  tn__value *scale = tn__g_binary_s(g, "divide", tn__on_sub(n, most, least), 255);
+  tn__value *point =
+      tn__on_unary(n, "round_nearest_even", tn__g_clamp(g, tn__on_div(n, tn__on_sub(n, zero, least), scale), 0, 255));
+  n->out[2] = tn__g_convert(g, point, TN_U8);
+  n->out[1] = scale;
+  n->out[0] = tn__onnx_saturate(n, tn__on_unary(n, "round_nearest_even", tn__on_div(n, x, scale)), n->out[2], TN_U8, 0);
+}

@@ -1,0 +1,601 @@
+/* Operators that rearrange: reshape, transpose, slice, pad, split and the like, and those that make or read shapes. */
+#include <math.h>
+#include <string.h>
+
+#include "import/onnx/ops.h"
+
+/* ---- constants ----------------------------------------------------------------------------------------------------
+ */
+
+void tn__onnx_constant_op(tn__onode *n) {
+  const Onnx__AttributeProto *value = tn__on_attr(n, "value"), *sparse = tn__on_attr(n, "sparse_value");
+  int count;
+  if (value != NULL || sparse != NULL) {
+    tn__onnx_tensor t;
+    if (value != NULL ? value->t == NULL : sparse->sparse_tensor == NULL) tn__on_fail(n, "its value is not a tensor");
+    const char *what = tn__graph_origin(n->g);
+    if (value != NULL)
+      tn__onnx_tensor_read(tn__onode_model(n), value->t, what, &t);
+    else
+      tn__onnx_sparse_read(tn__onode_model(n), sparse->sparse_tensor, what, &t);
+    n->out[0] = tn__onnx_constant(n, &t);
+  } else if (tn__on_attr(n, "value_int") != NULL) {
+    n->out[0] = tn__g_scalar_i64(n->g, TN_I64, tn__on_int(n, "value_int", 0));
+  } else if (tn__on_attr(n, "value_float") != NULL) {
+    n->out[0] = tn__g_scalar(n->g, TN_F32, tn__on_float(n, "value_float", 0));
+  } else if (tn__on_attr(n, "value_ints") != NULL) {
+    const int64_t *ints = tn__on_ints(n, "value_ints", &count);
+    n->out[0] = tn__g_i64s(n->g, ints, count);
+  } else if (tn__on_attr(n, "value_floats") != NULL) {
+    const float *floats = tn__on_floats(n, "value_floats", &count);
+    const int64_t shape[1] = {count};
+    n->out[0] = tn__constant_value(n->g, TN_F32, 1, tn__arena_copy(n->arena, shape, sizeof(shape)), floats, false);
+  } else if (tn__on_attr(n, "value_string") != NULL || tn__on_attr(n, "value_strings") != NULL) {
+    tn__on_unsupported(n, "strings are not supported");
+  } else {
+    tn__on_fail(n, "has no value");
+  }
+}
+
+/* The dimensions that a shape operand states. */
+static const tn__expr *const *shape_operand(tn__onode *n, int input, int *rank) {
+  const tn__expr *const *dims = tn__on_elements(n, input, rank);
+  if (*rank > TN__MAX_RANK)
+    tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", *rank, TN__MAX_RANK);
+  return dims;
+}
+
+void tn__onnx_constant_of_shape(tn__onode *n) {
+  int rank;
+  const tn__expr *const *dims = shape_operand(n, 0, &rank);
+  const Onnx__AttributeProto *a = tn__on_attr(n, "value");
+  tn__onnx_tensor t = {.dtype = TN_F32, .data = NULL};
+  if (a != NULL) {
+    if (a->t == NULL) tn__on_fail(n, "attribute \"value\" is not a tensor");
+    tn__onnx_tensor_read(tn__onode_model(n), a->t, tn__graph_origin(n->g), &t);
+    if (t.size != tn_dtype_size(t.dtype)) tn__on_fail(n, "attribute \"value\" is not one element");
+  }
+  if (t.dtype == TN_I64 || t.dtype == TN_U64) {
+    int64_t value = t.data == NULL ? 0 : tn__load_i64(t.dtype, t.data, 0);
+    n->out[0] = tn__g_broadcast_to(n->g, tn__g_scalar_i64(n->g, t.dtype, value), rank, dims);
+  } else {
+    n->out[0] = tn__g_full(n->g, t.dtype, t.data == NULL ? 0 : tn__load_f64(t.dtype, t.data, 0), rank, dims);
+  }
+}
+
+/* ---- shapes as data ------------------------------------------------------------------------------------------------
+ */
+
+void tn__onnx_shape(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int64_t start = tn__on_int(n, "start", 0), end = tn__on_int(n, "end", x->rank);
+  if (start < 0) start += x->rank;
+  if (end < 0) end += x->rank;
+  start = start < 0 ? 0 : start > x->rank ? x->rank : start;
+  end = end < start ? start : end > x->rank ? x->rank : end;
+  n->out[0] = tn__g_from_elements(n->g, TN_I64, x->dims + start, (int)(end - start), 1);
+}
+
+void tn__onnx_size(tn__onode *n) {
+  const tn__expr *size = tn__on_product(n, n->in[0]->dims, n->in[0]->rank);
+  n->out[0] = tn__g_from_elements(n->g, TN_I64, &size, 1, 0);
+}
+
+/* ---- reshape ------------------------------------------------------------------------------------------------------
+ */
+
+/* total / known where factors that occur in both cancel; the rest is divided. */
+static const tn__expr *inferred_dim(tn__onode *n, const tn__value *x, const tn__expr *const *dims, int rank, int at) {
+  const tn__expr *above[TN__MAX_RANK];
+  int count = x->rank;
+  for (int i = 0; i < count; i++) above[i] = x->dims[i];
+  const tn__expr *below = tn__on_index(n, 1);
+  for (int i = 0; i < rank; i++) {
+    int match = -1;
+    for (int k = 0; i != at && !tn__is_int(dims[i]) && k < count; k++)
+      if (above[k] == dims[i]) match = k;
+    if (match >= 0)
+      above[match] = above[--count];
+    else if (i != at)
+      below = tn__mul(n->ir, below, dims[i]);
+  }
+  const tn__expr *total = tn__on_product(n, above, count);
+  if (tn__is_int_value(below, 0)) tn__on_fail(n, "dimension %d cannot be inferred beside a dimension of size 0", at);
+  if (tn__is_int(total) && tn__is_int(below) && total->value.i % below->value.i != 0)
+    tn__on_fail(n, "%lld elements do not divide into rows of %lld to infer dimension %d", (long long)total->value.i,
+                (long long)below->value.i, at);
+  if (tn__is_int_value(total, 0)) return total;
+  return tn__div(n->ir, total, below);
+}
+
+tn__value *tn__onnx_reshape_to(tn__onode *n, tn__value *x, const tn__expr *const *shape, int rank, bool zero_copies) {
+  tn__ir *ir = n->ir;
+  const tn__expr *dims[TN__MAX_RANK], *zero = tn__index(ir, 0), *minus = tn__index(ir, -1);
+  int infer = -1, unknown = 0;
+  for (int i = 0; i < rank; i++) {
+    dims[i] = shape[i];
+    if (dims[i] == zero && zero_copies) {
+      if (i >= x->rank)
+        tn__on_fail(n, "the new shape copies dimension %d, which the input with %d dimensions does not have", i,
+                    x->rank);
+      dims[i] = x->dims[i];
+    } else if (dims[i] == minus) {
+      if (infer >= 0) tn__on_fail(n, "the new shape has more than one -1");
+      infer = i;
+    } else if (tn__is_int(dims[i]) && dims[i]->value.i < 0) {
+      tn__on_fail(n, "dimension %d of the new shape is %lld", i, (long long)dims[i]->value.i);
+    } else if (!tn__is_int(dims[i]) && tn__interval_of(ir, dims[i]).min < 0) {
+      unknown++;
+      if (zero_copies && i < x->rank) dims[i] = tn__select(ir, tn__eq(ir, dims[i], zero), x->dims[i], dims[i]);
+    }
+  }
+  if (unknown > 0 && infer < 0) { /* any of the numbers that only a run shows may be -1 */
+    const tn__expr *total = tn__on_product(n, x->dims, x->rank), *known = tn__index(ir, 1), *rest;
+    for (int i = 0; i < rank; i++)
+      known = tn__mul(ir, known, tn__select(ir, tn__eq(ir, dims[i], minus), tn__index(ir, 1), dims[i]));
+    rest = tn__div(ir, total, tn__max(ir, known, tn__index(ir, 1)));
+    for (int i = 0; i < rank; i++)
+      if (!tn__is_int(dims[i])) dims[i] = tn__select(ir, tn__eq(ir, dims[i], minus), rest, dims[i]);
+  }
+  if (infer >= 0) dims[infer] = inferred_dim(n, x, dims, rank, infer);
+  return tn__on_reshape(n, x, rank, dims);
+}
+
+void tn__onnx_reshape(tn__onode *n) {
+  int rank;
+  if (n->version < 5) tn__on_unsupported(n, "Reshape before operator set 5 is not supported");
+  if (n->in[1] == NULL) tn__on_fail(n, "input 1 (the shape) is missing");
+  const tn__expr *const *shape = shape_operand(n, 1, &rank);
+  n->out[0] = tn__onnx_reshape_to(n, n->in[0], shape, rank, tn__on_int(n, "allowzero", 0) == 0);
+}
+
+void tn__onnx_flatten(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int64_t axis = tn__on_int(n, "axis", 1);
+  if (axis < -x->rank || axis > x->rank)
+    tn__on_fail(n, "axis %lld is outside of a tensor with %d dimensions", (long long)axis, x->rank);
+  if (axis < 0) axis += x->rank;
+  const tn__expr *dims[2] = {tn__on_product(n, x->dims, (int)axis),
+                             tn__on_product(n, x->dims + axis, x->rank - (int)axis)};
+  n->out[0] = tn__on_reshape(n, x, 2, dims);
+}
+
+void tn__onnx_squeeze(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int count;
+  const int64_t *given =
+      tn__on_ints_either(n, "axes", 13, 1, &count, "the number of dimensions of the result depends on it");
+  int64_t ones[TN__MAX_RANK];
+  const int64_t *axes = ones;
+  if (given != NULL) {
+    axes = tn__on_axes(n, given, count, x->rank);
+    for (int i = 0; i < count; i++)
+      if (tn__dim_const(x, (int)axes[i]) > 1 || tn__dim_const(x, (int)axes[i]) == 0)
+        tn__on_fail(n, "dimension %lld is %lld, and only dimensions of size 1 can be squeezed", (long long)axes[i],
+                    (long long)tn__dim_const(x, (int)axes[i]));
+  } else {
+    for (int i = 0; i < x->rank; i++) {
+      if (tn__dim_const(x, i) < 0)
+        tn__on_unsupported(n, "has no axes, and whether dimension %d is 1 is known only at run time", i);
+      if (tn__dim_const(x, i) == 1) ones[count++] = i;
+    }
+  }
+  n->out[0] = tn__on_squeeze(n, x, axes, count);
+}
+
+void tn__onnx_unsqueeze(tn__onode *n) {
+  int count;
+  const int64_t *given =
+      tn__on_ints_either(n, "axes", 13, 1, &count, "the number of dimensions of the result depends on it");
+  if (given == NULL) tn__on_fail(n, "has no axes");
+  n->out[0] = tn__on_unsqueeze(n, n->in[0], tn__on_axes(n, given, count, n->in[0]->rank + count), count);
+}
+
+void tn__onnx_transpose(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int count;
+  int64_t permutation[TN__MAX_RANK];
+  const int64_t *given = tn__on_ints(n, "perm", &count);
+  for (int i = 0; i < x->rank; i++) permutation[i] = x->rank - 1 - i;
+  if (given != NULL && (count > 0 || x->rank == 0)) {
+    if (count != x->rank) tn__on_fail(n, "perm has %d entries, and the input %d dimensions", count, x->rank);
+    memcpy(permutation, tn__on_axes(n, given, count, x->rank), (size_t)count * sizeof(int64_t));
+  }
+  n->out[0] = tn__on_transpose(n, x, permutation);
+}
+
+void tn__onnx_expand(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int rank;
+  const tn__expr *const *shape = shape_operand(n, 1, &rank);
+  int out = rank > x->rank ? rank : x->rank;
+  const tn__expr *dims[TN__MAX_RANK], *one = tn__on_index(n, 1);
+  for (int i = 0; i < out; i++) {
+    const tn__expr *a = i < out - x->rank ? one : x->dims[i - (out - x->rank)];
+    const tn__expr *b = i < out - rank ? one : shape[i - (out - rank)];
+    if (a == one || a == b)
+      dims[i] = b;
+    else if (b == one)
+      dims[i] = a;
+    else if (tn__is_int(a) && tn__is_int(b))
+      tn__on_fail(n, "dimension %d is %lld and cannot be expanded to %lld", i, (long long)a->value.i,
+                  (long long)b->value.i);
+    else if (tn__is_int(a)) /* greater than 1: the run's number is 1 or equal to it */
+      dims[i] = a;
+    else
+      dims[i] = tn__max(n->ir, a, b);
+  }
+  n->out[0] = tn__g_broadcast_to(n->g, x, out, dims);
+}
+
+void tn__onnx_tile(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int count;
+  const tn__expr *const *repeats = tn__on_elements(n, 1, &count);
+  if (count != x->rank) tn__on_fail(n, "input 1 (repeats) has %d elements, and input 0 %d dimensions", count, x->rank);
+  if (2 * x->rank > TN__MAX_RANK) tn__on_unsupported(n, "tiles more than %d dimensions", TN__MAX_RANK / 2);
+  const tn__expr *wide[TN__MAX_RANK], *dims[TN__MAX_RANK];
+  int64_t axes[TN__MAX_RANK];
+  for (int i = 0; i < x->rank; i++) {
+    wide[2 * i] = repeats[i];
+    wide[2 * i + 1] = x->dims[i];
+    axes[i] = 2 * i + 1;
+    dims[i] = tn__mul(n->ir, repeats[i], x->dims[i]);
+  }
+  n->out[0] = tn__on_reshape(n, tn__g_broadcast_in_dim(n->g, x, 2 * x->rank, wide, axes), x->rank, dims);
+}
+
+/* ---- concatenate and split
+ * -------------------------------------------------------------------------------------------- */
+
+void tn__onnx_concat(tn__onode *n) {
+  for (int i = 0; i < n->input_count; i++) {
+    if (n->in[i] == NULL) tn__on_fail(n, "input %d is missing", i);
+    if (n->in[i]->dtype != n->in[0]->dtype)
+      tn__on_fail(n, "input %d is %s, and input 0 is %s", i, tn_dtype_name(n->in[i]->dtype),
+                  tn_dtype_name(n->in[0]->dtype));
+    if (n->in[i]->rank != n->in[0]->rank)
+      tn__on_fail(n, "input %d has %d dimensions, and input 0 has %d", i, n->in[i]->rank, n->in[0]->rank);
+  }
+  if (n->version >= 4 && tn__on_attr(n, "axis") == NULL) tn__on_fail(n, "attribute \"axis\" is missing");
+  int axis = (int)tn__on_axis(n, tn__on_int(n, "axis", 1), n->in[0]->rank);
+  n->out[0] = n->input_count == 1 ? n->in[0] : tn__g_concatenate(n->g, n->in, n->input_count, axis);
+}
+
+/* The sizes of the parts: given, or equal ones, the last smaller from opset 18 on. */
+static const tn__expr *const *split_sizes(tn__onode *n, const tn__expr *size, int *count) {
+  int parts = n->output_count, given = 0;
+  if (n->version >= 13 && n->in[1] != NULL) return tn__on_elements(n, 1, count);
+  const int64_t *split = n->version < 13 ? tn__on_ints(n, "split", &given) : NULL;
+  int64_t wanted = tn__on_int(n, "num_outputs", parts);
+  if (split == NULL && (wanted != parts || parts == 0))
+    tn__on_fail(n, "num_outputs is %lld, and the node has %d outputs", (long long)wanted, parts);
+  *count = split != NULL ? given : parts;
+  const tn__expr **sizes = TN__NEW_ARRAY(n->arena, *count, const tn__expr *);
+  const tn__expr *chunk = tn__ceildiv(n->ir, size, tn__on_index(n, *count == 0 ? 1 : *count)), *left = size;
+  if (split == NULL && n->version < 18 && tn__is_int(size) && size->value.i % parts != 0)
+    tn__on_fail(n, "%lld elements cannot be split into %d equal parts", (long long)size->value.i, parts);
+  for (int i = 0; i < *count; i++) {
+    sizes[i] = split != NULL ? tn__on_index(n, split[i]) : i + 1 < *count ? tn__min(n->ir, chunk, left) : left;
+    left = tn__sub(n->ir, left, sizes[i]);
+  }
+  return sizes;
+}
+
+void tn__onnx_split(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int axis = (int)tn__on_axis(n, tn__on_int(n, "axis", 0), x->rank), count;
+  const tn__expr *const *sizes = split_sizes(n, x->dims[axis], &count);
+  if (count != n->output_count) tn__on_fail(n, "splits into %d parts, and has %d outputs", count, n->output_count);
+  const tn__expr *low = tn__on_index(n, 0);
+  for (int i = 0; i < count; i++) {
+    if (tn__is_int(sizes[i]) && sizes[i]->value.i < 0)
+      tn__on_fail(n, "part %d has %lld elements", i, (long long)sizes[i]->value.i);
+    const tn__expr *high = tn__add(n->ir, low, sizes[i]);
+    n->out[i] = tn__on_slice_axis(n, x, axis, low, high);
+    low = high;
+  }
+  if (tn__is_int(low) && tn__is_int(x->dims[axis]) && low != x->dims[axis])
+    tn__on_fail(n, "its parts have %lld elements in all, and dimension %d has %lld", (long long)low->value.i, axis,
+                (long long)x->dims[axis]->value.i);
+  tn__graph_assume(n->g, tn__eq(n->ir, low, x->dims[axis]), "the parts must add up to dimension %d", axis);
+}
+
+/* ---- slice --------------------------------------------------------------------------------------------------------
+ */
+
+static const tn__expr *clamp(tn__ir *ir, const tn__expr *e, const tn__expr *low, const tn__expr *high) {
+  return tn__max(ir, low, tn__min(ir, e, high));
+}
+
+/* Python's rule: negative positions count from the end, and everything is clamped into the dimension. */
+static const tn__expr *slice_bound(tn__onode *n, const tn__expr *at, const tn__expr *size, int64_t low,
+                                   int64_t high_offset) {
+  tn__ir *ir = n->ir;
+  const tn__expr *least = tn__index(ir, low), *most = tn__add_i(ir, size, high_offset);
+  if (tn__is_int(at)) {
+    /* INT64_MIN and INT64_MAX stand for "the end": keep them out of arithmetic. */
+    int64_t v = at->value.i;
+    if (v <= -((int64_t)1 << 40)) return least;
+    if (v >= (int64_t)1 << 40) return most;
+    return clamp(ir, v < 0 ? tn__add_i(ir, size, v) : at, least, most);
+  }
+  const tn__expr *far = tn__index(ir, (int64_t)1 << 40);
+  at = clamp(ir, at, tn__index(ir, -((int64_t)1 << 40)), far);
+  return clamp(ir, tn__select(ir, tn__lt(ir, at, tn__index(ir, 0)), tn__add(ir, at, size), at), least, most);
+}
+
+static int64_t slice_step(tn__onode *n, const tn__expr *step) {
+  int64_t value;
+  if (!tn__as_int(step, &value)) tn__on_unsupported(n, "its steps must be constants");
+  if (value == 0) tn__on_fail(n, "a step is 0");
+  if (value < -((int64_t)1 << 40)) return -((int64_t)1 << 40);
+  return value > (int64_t)1 << 40 ? (int64_t)1 << 40 : value;
+}
+
+typedef struct slice_spec {
+  const tn__expr *starts[TN__MAX_RANK], *limits[TN__MAX_RANK];
+  int64_t strides[TN__MAX_RANK], reversed[TN__MAX_RANK];
+  int reversed_count;
+} slice_spec;
+
+static void slice_axis(tn__onode *n, slice_spec *s, const tn__value *x, int axis, const tn__expr *start,
+                       const tn__expr *end, const tn__expr *step) {
+  tn__ir *ir = n->ir;
+  const tn__expr *size = x->dims[axis];
+  int64_t stride = slice_step(n, step);
+  if (stride > 0) {
+    s->starts[axis] = slice_bound(n, start, size, 0, 0);
+    s->limits[axis] = tn__max(ir, s->starts[axis], slice_bound(n, end, size, 0, 0));
+    s->strides[axis] = stride;
+    return;
+  }
+  /* Backwards: positions counted from the end of the reversed dimension. */
+  const tn__expr *first = slice_bound(n, start, size, -1, -1), *stop = slice_bound(n, end, size, -1, -1);
+  const tn__expr *last = tn__add_i(ir, size, -1);
+  s->starts[axis] = tn__max(ir, tn__index(ir, 0), tn__min(ir, tn__sub(ir, last, first), size));
+  s->limits[axis] = tn__max(ir, s->starts[axis], tn__sub(ir, last, stop));
+  s->strides[axis] = -stride;
+  s->reversed[s->reversed_count++] = axis;
+}
+
+/* Elements of an operand, or of an attribute in old operator sets; NULL when absent. */
+static const tn__expr *const *list_of(tn__onode *n, const char *name, int input, int *count) {
+  if (n->version >= 10) return n->in[input] == NULL ? NULL : tn__on_elements(n, input, count);
+  const int64_t *ints = tn__on_ints(n, name, count);
+  if (ints == NULL) return NULL;
+  const tn__expr **list = TN__NEW_ARRAY(n->arena, *count, const tn__expr *);
+  for (int i = 0; i < *count; i++) list[i] = tn__on_index(n, ints[i]);
+  return list;
+}
+
+void tn__onnx_slice(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int count = 0, ends_count = 0, axes_count = 0, steps_count = 0;
+  const tn__expr *const *starts = list_of(n, "starts", 1, &count), *const *ends = list_of(n, "ends", 2, &ends_count);
+  if (starts == NULL || ends == NULL) tn__on_fail(n, "has no %s", starts == NULL ? "starts" : "ends");
+  const int64_t *axes = NULL;
+  if (n->version < 10 || n->in[3] != NULL)
+    axes = tn__on_ints_either(n, "axes", 10, 3, &axes_count, "it says which dimensions are sliced");
+  const tn__expr *const *steps = n->version < 10 || n->in[4] == NULL ? NULL : tn__on_elements(n, 4, &steps_count);
+  if (ends_count != count || (axes != NULL && axes_count != count) || (steps != NULL && steps_count != count))
+    tn__on_fail(n, "its starts, ends, axes and steps have %d, %d, %d and %d entries", count, ends_count,
+                axes == NULL ? count : axes_count, steps == NULL ? count : steps_count);
+  if (count > x->rank) tn__on_fail(n, "slices %d dimensions of a tensor with %d", count, x->rank);
+  slice_spec s = {.reversed_count = 0};
+  for (int i = 0; i < x->rank; i++) {
+    s.starts[i] = tn__on_index(n, 0);
+    s.limits[i] = x->dims[i];
+    s.strides[i] = 1;
+  }
+  if (axes != NULL) axes = tn__on_axes(n, axes, count, x->rank);
+  for (int i = 0; i < count; i++)
+    slice_axis(n, &s, x, axes == NULL ? i : (int)axes[i], starts[i], ends[i],
+               steps == NULL ? tn__on_index(n, 1) : steps[i]);
+  if (s.reversed_count > 0) x = tn__g_reverse(n->g, x, s.reversed, s.reversed_count);
+  n->out[0] = tn__g_slice(n->g, x, s.starts, s.limits, s.strides);
+}
+
+/* ---- pad ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Source positions of a padded dimension: an i64 vector of low + size + high indices. */
+static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *size, const tn__expr *low,
+                              const tn__expr *high) {
+  tn__ir *ir = n->ir;
+  const tn__expr *total = tn__add(ir, tn__add(ir, low, size), high), *last = tn__add_i(ir, size, -1);
+  tn__value *at = tn__on_sub(n, tn__g_iota(n->g, TN_I64, 1, &total, 0), tn__g_from_elements(n->g, TN_I64, &low, 1, 0));
+  tn__value *zero = tn__g_scalar_i64(n->g, TN_I64, 0), *end = tn__g_from_elements(n->g, TN_I64, &last, 1, 0);
+  if (strcmp(mode, "edge") == 0) return tn__on_min(n, tn__on_max(n, at, zero), end);
+  if (strcmp(mode, "wrap") == 0)
+    return tn__g_binary(n->g, "floor_mod", at, tn__g_from_elements(n->g, TN_I64, &size, 1, 0));
+  /* reflect: a zigzag of period 2 * (size - 1) */
+  const tn__expr *period = tn__max(ir, tn__mul_i(ir, last, 2), tn__index(ir, 1));
+  tn__value *phase = tn__g_binary(n->g, "floor_mod", at, tn__g_from_elements(n->g, TN_I64, &period, 1, 0));
+  return tn__on_sub(n, end, tn__on_unary(n, "abs", tn__on_sub(n, phase, end)));
+}
+
+static tn__value *pad_by_index(tn__onode *n, const char *mode, tn__value *x, const tn__expr *const *low,
+                               const tn__expr *const *high) {
+  for (int i = 0; i < x->rank; i++) {
+    if (tn__is_int_value(low[i], 0) && tn__is_int_value(high[i], 0)) continue;
+    x = tn__g_take(n->g, x, pad_indices(n, mode, x->dims[i], low[i], high[i]), i);
+  }
+  return x;
+}
+
+void tn__onnx_pad(tn__onode *n) {
+  tn__value *x = n->in[0], *fill = NULL;
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK];
+  int count = 0, axes_count = x->rank;
+  const tn__expr *const *pads;
+  if (n->version < 11) {
+    const int64_t *ints = tn__on_ints(n, n->version < 2 ? "paddings" : "pads", &count);
+    if (ints == NULL) tn__on_fail(n, "attribute \"pads\" is missing");
+    const tn__expr **list = TN__NEW_ARRAY(n->arena, count, const tn__expr *);
+    for (int i = 0; i < count; i++) list[i] = tn__on_index(n, ints[i]);
+    pads = list;
+    fill = tn__on_scalar(n, tn__on_float(n, "value", 0), x);
+  } else {
+    if (n->in[1] == NULL) tn__on_fail(n, "input 1 (pads) is missing");
+    pads = tn__on_elements(n, 1, &count);
+    fill = n->in[2] == NULL ? tn__on_scalar(n, 0, x) : tn__on_reshape(n, n->in[2], 0, NULL);
+    if (fill->dtype != x->dtype)
+      tn__on_fail(n, "input 2 is %s, and input 0 is %s", tn_dtype_name(fill->dtype), tn_dtype_name(x->dtype));
+  }
+  const int64_t *axes = n->version >= 18 && n->in[3] != NULL
+                            ? tn__on_ints_operand(n, 3, &axes_count, "it says which dimensions are padded")
+                            : NULL;
+  if (axes != NULL) axes = tn__on_axes(n, axes, axes_count, x->rank);
+  if (count != 2 * axes_count) tn__on_fail(n, "has %d pads for %d dimensions", count, axes_count);
+  for (int i = 0; i < x->rank; i++) low[i] = high[i] = tn__on_index(n, 0);
+  for (int i = 0; i < axes_count; i++) {
+    int axis = axes == NULL ? i : (int)axes[i];
+    low[axis] = pads[i];
+    high[axis] = pads[axes_count + i];
+  }
+  const char *mode = tn__on_string(n, "mode", "constant");
+  if (strcmp(mode, "constant") == 0)
+    n->out[0] = tn__g_pad(n->g, x, fill, low, high, NULL);
+  else if (strcmp(mode, "edge") == 0 || strcmp(mode, "reflect") == 0 || strcmp(mode, "wrap") == 0)
+    n->out[0] = pad_by_index(n, mode, x, low, high);
+  else
+    tn__on_fail(n, "mode \"%s\" is none of constant, reflect, edge and wrap", mode);
+}
+
+/* Crops and pads to the wanted size; an odd element goes to the end. */
+void tn__onnx_center_crop_pad(tn__onode *n) {
+  tn__value *x = n->in[0];
+  int count, axes_count;
+  const tn__expr *const *wanted = tn__on_elements(n, 1, &count);
+  const int64_t *axes = tn__on_ints(n, "axes", &axes_count);
+  if (axes != NULL) axes = tn__on_axes(n, axes, axes_count, x->rank);
+  if (count != (axes != NULL ? axes_count : x->rank))
+    tn__on_fail(n, "the wanted shape has %d entries for %d dimensions", count, axes != NULL ? axes_count : x->rank);
+  tn__ir *ir = n->ir;
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *zero = tn__index(ir, 0);
+  for (int i = 0; i < x->rank; i++) low[i] = high[i] = zero;
+  for (int i = 0; i < count; i++) {
+    int axis = axes == NULL ? i : (int)axes[i];
+    const tn__expr *grow = tn__sub(ir, wanted[i], x->dims[axis]), *shrink = tn__sub(ir, x->dims[axis], wanted[i]);
+    low[axis] = tn__sub(ir, tn__div_i(ir, tn__max(ir, grow, zero), 2), tn__div_i(ir, tn__max(ir, shrink, zero), 2));
+    high[axis] = tn__sub(ir, grow, low[axis]);
+  }
+  n->out[0] = tn__g_pad(n->g, x, tn__on_scalar(n, 0, x), low, high, NULL);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t block_size(tn__onode *n) {
+  int64_t block = tn__on_int(n, "blocksize", 0);
+  if (block < 1 || block > 1 << 20) tn__on_fail(n, "blocksize is %lld", (long long)block);
+  tn__on_require_rank(n, 0, 4);
+  return block;
+}
+
+void tn__onnx_depth_to_space(tn__onode *n) {
+  int64_t b = block_size(n);
+  tn__ir *ir = n->ir;
+  tn__value *x = n->in[0];
+  const tn__expr *eb = tn__index(ir, b), *c = tn__div_i(ir, x->dims[1], b * b);
+  bool crd = strcmp(tn__on_string(n, "mode", "DCR"), "CRD") == 0;
+  if (tn__is_int(x->dims[1]) && x->dims[1]->value.i % (b * b) != 0)
+    tn__on_fail(n, "%lld channels do not divide into blocks of %lld", (long long)x->dims[1]->value.i,
+                (long long)(b * b));
+  const tn__expr *dcr_dims[] = {x->dims[0], eb, eb, c, x->dims[2], x->dims[3]},
+                 *crd_dims[] = {x->dims[0], c, eb, eb, x->dims[2], x->dims[3]};
+  static const int64_t dcr_order[] = {0, 3, 4, 1, 5, 2}, crd_order[] = {0, 1, 4, 2, 5, 3};
+  const tn__expr *dims[] = {x->dims[0], c, tn__mul_i(ir, x->dims[2], b), tn__mul_i(ir, x->dims[3], b)};
+  tn__value *y =
+      tn__g_transpose(n->g, tn__g_reshape(n->g, x, 6, crd ? crd_dims : dcr_dims), crd ? crd_order : dcr_order);
+  n->out[0] = tn__g_reshape(n->g, y, 4, dims);
+}
+
+void tn__onnx_space_to_depth(tn__onode *n) {
+  int64_t b = block_size(n);
+  tn__ir *ir = n->ir;
+  tn__value *x = n->in[0];
+  const tn__expr *eb = tn__index(ir, b), *h = tn__div_i(ir, x->dims[2], b), *w = tn__div_i(ir, x->dims[3], b);
+  for (int i = 2; i < 4; i++)
+    if (tn__is_int(x->dims[i]) && x->dims[i]->value.i % b != 0)
+      tn__on_fail(n, "dimension %d does not divide into blocks of %lld", i, (long long)b);
+  const tn__expr *split[] = {x->dims[0], x->dims[1], h, eb, w, eb};
+  bool crd = strcmp(tn__on_string(n, "mode", "DCR"), "CRD") == 0;
+  static const int64_t dcr_order[] = {0, 3, 5, 1, 2, 4}, crd_order[] = {0, 1, 3, 5, 2, 4};
+  const tn__expr *dims[] = {x->dims[0], tn__mul_i(ir, x->dims[1], b * b), h, w};
+  n->out[0] = tn__g_reshape(n->g, tn__g_transpose(n->g, tn__g_reshape(n->g, x, 6, split), crd ? crd_order : dcr_order),
+                            4, dims);
+}
+
+/* ---- ranges and triangles
+ * --------------------------------------------------------------------------------------------- */
+
+/* start + i * delta for i in [0, max(ceil((limit - start) / delta), 0)). */
+void tn__onnx_range(tn__onode *n) {
+  tn__ir *ir = n->ir;
+  tn__graph *g = n->g;
+  tn__value *v[3];
+  for (int i = 0; i < 3; i++) v[i] = tn__on_reshape(n, n->in[i], 0, NULL);
+  const tn__expr *size;
+  if (tn__on_is_float(v[0])) {
+    tn__value *wide[3];
+    for (int i = 0; i < 3; i++) wide[i] = tn__g_convert(g, v[i], TN_F64);
+    const double *a, *b, *d;
+    int count;
+    if (tn__on_known_floats(n, 0, &a, &count) && tn__on_known_floats(n, 1, &b, &count) &&
+        tn__on_known_floats(n, 2, &d, &count)) {
+      double steps = ceil((b[0] - a[0]) / d[0]);
+      if (!(steps < 1e15)) tn__on_fail(n, "the range has no end");
+      size = tn__index(ir, steps > 0 ? (int64_t)steps : 0);
+    } else {
+      tn__value *steps = tn__on_unary(n, "ceil", tn__on_div(n, tn__on_sub(n, wide[1], wide[0]), wide[2]));
+      tn__value *number = tn__g_convert(g, tn__on_max(n, steps, tn__on_scalar(n, 0, steps)), TN_I64);
+      size = tn__graph_count_symbol(g, number, NULL);
+    }
+  } else {
+    const tn__expr *e[3];
+    for (int i = 0; i < 3; i++) {
+      int count;
+      e[i] = tn__on_elements(n, i, &count)[0];
+    }
+    if (tn__is_int_value(e[2], 0)) tn__on_fail(n, "the step is 0");
+    if (!tn__is_int(e[2]) || e[2]->value.i < 0) {
+      /* The number of steps does not change when all three change their sign. */
+      const tn__expr *down = tn__lt(ir, e[2], tn__index(ir, 0)), *span = tn__sub(ir, e[1], e[0]);
+      span = tn__select(ir, down, tn__mul_i(ir, span, -1), span);
+      size = tn__ceildiv(ir, tn__max(ir, span, tn__index(ir, 0)),
+                         tn__max(ir, tn__select(ir, down, tn__mul_i(ir, e[2], -1), e[2]), tn__index(ir, 1)));
+    } else {
+      size = tn__ceildiv(ir, tn__max(ir, tn__sub(ir, e[1], e[0]), tn__index(ir, 0)), e[2]);
+    }
+  }
+  tn__value *i = tn__g_iota(g, v[0]->dtype, 1, &size, 0);
+  n->out[0] = tn__on_add(n, v[0], tn__on_mul(n, i, v[2]));
+}
+
+/* column - row, as i64 of the last two dimensions. */
+static tn__value *diagonal_number(tn__onode *n, int rank, const tn__expr *const *dims) {
+  return tn__on_sub(n, tn__g_iota(n->g, TN_I64, rank, dims, rank - 1), tn__g_iota(n->g, TN_I64, rank, dims, rank - 2));
+}
+
+void tn__onnx_trilu(tn__onode *n) {
+  tn__value *x = n->in[0];
+  tn__on_require_min_rank(n, 0, 2);
+  tn__value *k = n->in[1] == NULL ? tn__g_scalar_i64(n->g, TN_I64, 0) : tn__on_reshape(n, n->in[1], 0, NULL);
+  bool upper = tn__on_int(n, "upper", 1) != 0;
+  tn__value *keep =
+      tn__g_compare(n->g, upper ? TN__CMP_GE : TN__CMP_LE, diagonal_number(n, 2, x->dims + x->rank - 2), k);
+  tn__value *zero = x->dtype == TN_BOOL ? tn__g_scalar(n->g, TN_BOOL, 0) : tn__on_scalar(n, 0, x);
+  n->out[0] = tn__g_select(n->g, keep, x, zero);
+}
+
+void tn__onnx_eye_like(tn__onode *n) {
+  tn__on_require_rank(n, 0, 2);
+  int64_t type = tn__on_int(n, "dtype", 0);
+  tn_dtype dtype = tn__on_attr(n, "dtype") == NULL ? n->in[0]->dtype : tn__onnx_dtype((int32_t)type);
+  if (dtype == TN_DTYPE_INVALID)
+    tn__on_unsupported(n, "element type %s is not supported", tn__onnx_dtype_name((int32_t)type));
+  tn__value *k = tn__g_scalar_i64(n->g, TN_I64, tn__on_int(n, "k", 0));
+  n->out[0] = tn__g_convert(n->g, tn__g_compare(n->g, TN__CMP_EQ, diagonal_number(n, 2, n->in[0]->dims), k), dtype);
+}
