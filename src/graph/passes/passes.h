@@ -1,12 +1,14 @@
-/* Passes over the graph, in the order in which tn__graph_optimize runs them. Each leaves a verified graph in topological order. */
+/* Passes over the graph, in the order in which tn__graph_optimize runs them. Each leaves a verified graph in
+ * topological order. */
 #ifndef TENON_GRAPH_PASSES_PASSES_H
 #define TENON_GRAPH_PASSES_PASSES_H
 
 #include "graph/build.h"
 #include "graph/graph.h"
 
-/* Computes the outputs of a node whose operands are all constants (dense or splat): fills `out[i]` (room for the output's bytes, in its type) and returns
- * true, or returns false to leave the node. Comes from the driver; passes don't know how kernels run. */
+/* Computes the outputs of a node whose operands are all constants (dense or splat): fills `out[i]` (room for the
+ * output's bytes, in its type) and returns true, or returns false to leave the node. Comes from the driver; passes
+ * don't know how kernels run. */
 typedef struct tn__evaluator {
   bool (*evaluate)(void *user, tn__graph *graph, const tn__node *node, void *const *out);
   void *user;
@@ -23,13 +25,13 @@ typedef struct tn__optimize_options {
 
 void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options);
 
-/* fold: nodes over constants become constants: at most 2^16 output elements and 2^22 scalar operations each, decided by counts alone; splats
- *   stay splats through element-wise and shape operators; values with constant elements become constants.
- * simplify: algebraic rules (reshape of reshape, transpose of transpose and into dot_general, identity broadcast/convert/slice/pad, x*1, x+0 for
- *   integers, batch-norm-like multiply/add of constants into a preceding convolution's or product's weights, 1x1 convolutions as products ...).
- * cse: equal nodes become one. dce: nodes that nobody reads go.
- * layout: convolutions, pooling and what lies between become channels-last; transposes are pushed out and cancelled.
- * pack: constant right operands of products and convolutions get the kernel's packed order. */
+/* fold: nodes over constants become constants: at most 2^16 output elements and 2^22 scalar operations each, decided by
+ * counts alone; splats stay splats through element-wise and shape operators; values with constant elements become
+ * constants. simplify: algebraic rules (reshape of reshape, transpose of transpose and into dot_general, identity
+ * broadcast/convert/slice/pad, x*1, x+0 for integers, batch-norm-like multiply/add of constants into a preceding
+ * convolution's or product's weights, 1x1 convolutions as products ...). cse: equal nodes become one. dce: nodes that
+ * nobody reads go. layout: convolutions, pooling and what lies between become channels-last; transposes are pushed out
+ * and cancelled. pack: constant right operands of products and convolutions get the kernel's packed order. */
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
@@ -37,13 +39,14 @@ void tn__pass_dce(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_layout(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options);
 
-/* ---- fusion: which nodes share a kernel -------------------------------------------------------------------------------- */
+/* ---- fusion: which nodes share a kernel
+ * -------------------------------------------------------------------------------- */
 typedef struct tn__group {
   tn__node **nodes; /* in topological order; cheap producers may stand in several groups */
   int node_count;
   tn__value **outputs; /* values that others read, in order */
   int output_count;
-  bool view; /* a lone reshape or same-width bitcast: no kernel, another view of its operand */
+  bool view;     /* a lone reshape or same-width bitcast: no kernel, another view of its operand */
   bool constant; /* depends on constants only: computed once by the driver when it compiles */
 } tn__group;
 typedef struct tn__groups {

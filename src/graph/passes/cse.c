@@ -1,0 +1,133 @@
+/* Common subexpressions: equal nodes become one, and so do equal constants. */
+#include <string.h>
+
+#include "base/hash.h"
+#include "graph/passes/rewrite.h"
+
+/* Larger constants are equal only when they are the same memory: reading all weights would cost more than it finds. */
+enum { MAX_COMPARED_BYTES = 1 << 14 };
+
+typedef struct entry {
+  uint64_t hash;
+  tn__node *node;   /* or, in the table of constants, */
+  tn__value *value; /* a value */
+  struct entry *next;
+} entry;
+
+typedef struct table {
+  entry **buckets;
+  uint32_t mask;
+} table;
+
+static table table_create(tn__arena *arena, int expected) {
+  uint32_t size = 64;
+  while (size < (uint32_t)expected) size *= 2;
+  return (table){TN__NEW_ARRAY(arena, size, entry *), size - 1};
+}
+
+static void table_add(tn__arena *arena, table *t, uint64_t hash, tn__node *node, tn__value *value) {
+  entry *e = TN__NEW(arena, entry);
+  entry **bucket = &t->buckets[hash & t->mask];
+  *e = (entry){hash, node, value, *bucket};
+  *bucket = e;
+}
+
+/* ---- constants
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static int64_t data_bytes(const tn__value *value) {
+  int64_t total = value->splat ? 1 : tn__element_total(value);
+  return total * (int64_t)tn_dtype_size(value->dtype);
+}
+
+static uint64_t hash_constant(const tn__value *value) {
+  uint64_t hash = tn__hash_mix((uint64_t)value->dtype, (uint64_t)value->rank * 2 + value->splat);
+  for (int i = 0; i < value->rank; i++) hash = tn__hash_mix(hash, (uint64_t)tn__dim_const(value, i));
+  if (data_bytes(value) <= MAX_COMPARED_BYTES) hash = tn__hash_bytes(hash, value->data, (size_t)data_bytes(value));
+  return hash;
+}
+
+static bool equal_constants(const tn__value *a, const tn__value *b) {
+  if (!tn__same_type(a, b) || a->splat != b->splat) return false;
+  if (a->data == b->data) return true;
+  return data_bytes(a) <= MAX_COMPARED_BYTES && memcmp(a->data, b->data, (size_t)data_bytes(a)) == 0;
+}
+
+static tn__value *unique_constant(tn__arena *arena, table *t, tn__value *value) {
+  uint64_t hash = hash_constant(value);
+  for (const entry *e = t->buckets[hash & t->mask]; e != NULL; e = e->next)
+    if (e->hash == hash && equal_constants(e->value, value)) return e->value;
+  table_add(arena, t, hash, NULL, value);
+  return value;
+}
+
+/* ---- nodes
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t hash_node(const tn__node *node) {
+  uint64_t hash = tn__hash_string(0, node->op->name);
+  for (int i = 0; i < node->input_count; i++)
+    hash = tn__hash_mix(hash, node->inputs[i] == NULL ? UINT64_MAX : node->inputs[i]->id);
+  for (int i = 0; i < node->attr_count; i++) {
+    const tn__attr *attr = &node->attrs[i];
+    hash = tn__hash_mix(tn__hash_string(hash, attr->name), (uint64_t)attr->count);
+    if (attr->kind == TN__ATTR_INTS) hash = tn__hash_bytes(hash, attr->ints, (size_t)attr->count * sizeof *attr->ints);
+    if (attr->kind == TN__ATTR_STRING) hash = tn__hash_string(hash, attr->string);
+  }
+  return hash;
+}
+
+static bool equal_attrs(const tn__attr *a, const tn__attr *b) {
+  if (a->kind != b->kind || a->count != b->count || strcmp(a->name, b->name) != 0) return false;
+  size_t count = (size_t)a->count;
+  switch (a->kind) {
+    case TN__ATTR_INTS: return memcmp(a->ints, b->ints, count * sizeof *a->ints) == 0;
+    case TN__ATTR_FLOATS: return memcmp(a->floats, b->floats, count * sizeof *a->floats) == 0;
+    case TN__ATTR_STRING: return strcmp(a->string, b->string) == 0;
+    case TN__ATTR_EXPRS:
+      return count == 0 || memcmp(a->exprs, b->exprs, count * sizeof(*a->exprs)) == 0; /* hash-consed */
+  }
+  return false;
+}
+
+static bool equal_nodes(const tn__node *a, const tn__node *b) {
+  if (a->op != b->op || a->input_count != b->input_count || a->attr_count != b->attr_count) return false;
+  if (a->output_count != b->output_count) return false;
+  for (int i = 0; i < a->input_count; i++)
+    if (a->inputs[i] != b->inputs[i]) return false;
+  for (int i = 0; i < a->attr_count; i++)
+    if (!equal_attrs(&a->attrs[i], &b->attrs[i])) return false;
+  for (int i = 0; i < a->output_count; i++)
+    if (!tn__same_type(a->outputs[i], b->outputs[i])) return false;
+  return true;
+}
+
+/* What a control operator's bodies do is not compared. */
+static bool may_merge(const tn__node *node) {
+  return node->op->lowering == TN__LOWER_DECLARE && node->graph_count == 0;
+}
+
+void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options) {
+  tn__arena *arena = tn__graph_arena(graph);
+  tn__rewriter rewriter;
+  tn__rewriter_init(&rewriter, graph, options);
+  int count = tn__graph_node_count(graph);
+  table nodes = table_create(arena, count), constants = table_create(arena, count);
+  for (int i = 0; i < count; i++) {
+    tn__node *node = tn__graph_node_at(graph, i);
+    if (node->dead) continue;
+    for (int j = 0; j < node->input_count; j++)
+      if (node->inputs[j] != NULL && tn__is_constant(node->inputs[j]))
+        node->inputs[j] = unique_constant(arena, &constants, node->inputs[j]);
+    if (!may_merge(node)) continue;
+    uint64_t hash = hash_node(node);
+    const entry *e = nodes.buckets[hash & nodes.mask];
+    while (e != NULL && (e->hash != hash || !equal_nodes(e->node, node))) e = e->next;
+    if (e == NULL)
+      table_add(arena, &nodes, hash, node, NULL);
+    else
+      for (int j = 0; j < node->output_count; j++) tn__put_in_place(&rewriter, node->outputs[j], e->node->outputs[j]);
+  }
+  tn__graph_sweep(graph);
+}

@@ -1,0 +1,48 @@
+#include "graph/passes/passes.h"
+
+#include <time.h>
+
+typedef struct pass {
+  const char *name;
+  void (*run)(tn__graph *graph, const tn__optimize_options *options);
+} pass;
+
+/* The pipeline. A name that stands twice ("simplify") is the same pass run again on what the ones before it left. */
+static const pass pipeline[] = {
+    {"fold", tn__pass_fold}, {"simplify", tn__pass_simplify}, {"fold", tn__pass_fold},
+    {"cse", tn__pass_cse},   {"dce", tn__pass_dce},
+};
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* On the graph and on the bodies of its control operators. */
+static void run_everywhere(const pass *p, tn__graph *graph, const tn__optimize_options *options) {
+  p->run(graph, options);
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    const tn__node *node = tn__graph_node_at(graph, i);
+    for (int j = 0; j < node->graph_count; j++) run_everywhere(p, node->graphs[j], options);
+  }
+}
+
+static void check(tn__graph *graph, const char *pass_name) {
+#ifndef NDEBUG
+  tn_status *status = tn__graph_verify(graph);
+  if (status != NULL) tn__throw(tn__graph_arena(graph)->escape, tn_status_prefix(status, "after pass %s", pass_name));
+#else
+  (void)graph, (void)pass_name;
+#endif
+}
+
+void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options) {
+  for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline; i++) {
+    double start = seconds_now();
+    run_everywhere(&pipeline[i], graph, options);
+    double seconds = seconds_now() - start;
+    check(graph, pipeline[i].name);
+    if (options->after != NULL) options->after(options->after_user, pipeline[i].name, graph, seconds);
+  }
+}

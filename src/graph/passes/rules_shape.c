@@ -1,0 +1,378 @@
+/* Rules about operators that move elements: reshapes, transposes and broadcasts meet and cancel. */
+#include "graph/passes/rewrite.h"
+
+static const int64_t *ints_of(const tn__node *node, const char *name) { return tn__node_attr(node, name)->ints; }
+
+/* ---- reshape
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+/* A dense constant in another shape is the same memory. */
+static tn__value *reshaped_constant(tn__graph *graph, const tn__value *constant, const tn__value *like) {
+  int64_t shape[TN__MAX_RANK];
+  if (!tn__is_constant(constant) || !tn__shape_const(like, shape)) return NULL;
+  return tn__constant_value(graph, constant->dtype, like->rank, shape, constant->data, constant->splat);
+}
+
+static tn__value *reshape_nothing(tn__rewriter *rewriter, tn__node *node) {
+  (void)rewriter;
+  return tn__same_shape(node->inputs[0], node->outputs[0]) ? node->inputs[0] : NULL;
+}
+
+static tn__value *reshape_constant(tn__rewriter *rewriter, tn__node *node) {
+  return reshaped_constant(rewriter->graph, node->inputs[0], node->outputs[0]);
+}
+
+static tn__value *reshape_reshape(tn__rewriter *rewriter, tn__node *node) {
+  const tn__node *inner = tn__producer_of(node->inputs[0], "reshape");
+  const tn__value *result = node->outputs[0];
+  return inner == NULL ? NULL : tn__g_reshape(rewriter->graph, inner->inputs[0], result->rank, result->dims);
+}
+
+/* reshape(broadcast(x)) that only adds or drops dimensions of 1 is a broadcast of a reshape. */
+static tn__value *reshape_broadcast(tn__rewriter *rewriter, tn__node *node) {
+  const tn__node *inner = tn__producer_of(node->inputs[0], "broadcast_in_dim");
+  if (inner == NULL) return NULL;
+  const tn__value *wide = node->inputs[0], *result = node->outputs[0], *source = inner->inputs[0];
+  int64_t place[TN__MAX_RANK]; /* of the broadcast's dimensions in the result; -1: a 1 that is gone */
+  int next = 0;
+  for (int i = 0; i < wide->rank; i++) {
+    place[i] = -1;
+    if (tn__is_unit(wide->dims[i])) continue;
+    while (next < result->rank && tn__is_unit(result->dims[next])) next++;
+    if (next == result->rank || result->dims[next] != wide->dims[i]) return NULL;
+    place[i] = next++;
+  }
+  while (next < result->rank && tn__is_unit(result->dims[next])) next++;
+  if (next != result->rank) return NULL;
+  const int64_t *axes = ints_of(inner, "axes");
+  int64_t kept[TN__MAX_RANK];
+  const tn__expr *dims[TN__MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i < source->rank; i++) {
+    if (place[axes[i]] < 0) continue; /* the source's dimension is a 1, too */
+    kept[rank] = place[axes[i]];
+    dims[rank++] = source->dims[i];
+  }
+  tn__value *narrow = tn__g_reshape(rewriter->graph, inner->inputs[0], rank, dims);
+  return tn__g_broadcast_in_dim(rewriter->graph, narrow, result->rank, result->dims, kept);
+}
+
+/* ---- transposes through reshapes
+ * -------------------------------------------------------------------------------------------------- */
+
+/* The dimensions of a shape that are not 1, as the dimensions of a smaller one. */
+typedef struct real_shape {
+  int rank;
+  const tn__expr *dims[TN__MAX_RANK];
+  int of[TN__MAX_RANK];      /* the place of dimension i in the whole shape */
+  int rank_of[TN__MAX_RANK]; /* and back */
+} real_shape;
+
+static real_shape real_shape_of(const tn__value *value) {
+  real_shape s = {0};
+  for (int i = 0; i < value->rank; i++) {
+    s.rank_of[i] = s.rank;
+    if (tn__is_unit(value->dims[i])) continue;
+    s.of[s.rank] = i;
+    s.dims[s.rank++] = value->dims[i];
+  }
+  return s;
+}
+
+/* A permutation of the whole shape as one of its real dimensions. */
+static void real_permutation(const int64_t *permutation, int rank, const real_shape *before,
+                             const tn__value *whole_before, int64_t *out) {
+  int next = 0;
+  for (int i = 0; i < rank; i++)
+    if (!tn__is_unit(whole_before->dims[permutation[i]])) out[next++] = before->rank_of[permutation[i]];
+}
+
+/* Where leading products agree, two shapes of one tensor fall into segments: dimensions [a[s], a[s+1]) of the one hold
+ * the same elements as [b[s], b[s+1]) of the other. Returns their number, 0 when there are none. */
+static int segments_of(tn__ir *ir, const tn__expr *const *x, int m, const tn__expr *const *y, int n, int *a, int *b) {
+  const tn__expr *left[TN__MAX_RANK + 1], *right[TN__MAX_RANK + 1];
+  left[0] = right[0] = tn__index(ir, 1);
+  for (int i = 0; i < m; i++) left[i + 1] = tn__mul(ir, left[i], x[i]);
+  for (int j = 0; j < n; j++) right[j + 1] = tn__mul(ir, right[j], y[j]);
+  if (m == 0 || n == 0 || left[m] != right[n] || tn__is_int_value(left[m], 0)) return 0;
+  int count = 0;
+  a[0] = b[0] = 0;
+  for (int i = 1; i <= m; i++) {
+    int j = b[count] + 1;
+    while (j <= n && right[j] != left[i]) j++;
+    if (j > n) continue;
+    count++;
+    a[count] = i;
+    b[count] = j;
+  }
+  return count;
+}
+
+/* permutation[from..to) counts up by one: these dimensions move together. */
+static bool is_run(const int64_t *permutation, int from, int to) {
+  for (int i = from + 1; i < to; i++)
+    if (permutation[i] != permutation[i - 1] + 1) return false;
+  return true;
+}
+
+/* out[k] is the position of the k-th smallest of numbers[0..count). */
+static void sort_positions(const int64_t *numbers, int count, int *out) {
+  for (int i = 0; i < count; i++) {
+    int k = i;
+    for (; k > 0 && numbers[out[k - 1]] > numbers[i]; k--) out[k] = out[k - 1];
+    out[k] = i;
+  }
+}
+
+/* reshape(transpose(x, p)) as transpose(reshape(x), out): possible when the reshape takes apart and joins only what p
+ * moves together. `middle` is the transpose's result, `reshaped` the reshape's. */
+static tn__value *reshape_first(tn__graph *graph, tn__value *x, const int64_t *p, const tn__value *middle,
+                                const tn__value *reshaped, int64_t *out) {
+  int a[TN__MAX_RANK + 1], b[TN__MAX_RANK + 1], order[TN__MAX_RANK];
+  int64_t moves[TN__MAX_RANK], first[TN__MAX_RANK];
+  real_shape from = real_shape_of(x), to = real_shape_of(middle), real = real_shape_of(reshaped);
+  real_permutation(p, x->rank, &from, x, moves);
+  int count = segments_of(tn__graph_ir(graph), to.dims, to.rank, real.dims, real.rank, a, b);
+  if (count == 0) return NULL;
+  for (int s = 0; s < count; s++) {
+    if (!is_run(moves, a[s], a[s + 1])) return NULL;
+    first[s] = moves[a[s]];
+  }
+  sort_positions(first, count, order);
+  const tn__expr *dims[TN__MAX_RANK];
+  int rank = 0;
+  for (int k = 0; k < count; k++)
+    for (int j = b[order[k]]; j < b[order[k] + 1]; j++) {
+      out[real.of[j]] = rank;
+      dims[rank++] = real.dims[j];
+    }
+  for (int j = 0; j < reshaped->rank; j++) {
+    if (!tn__is_unit(reshaped->dims[j])) continue;
+    out[j] = rank;
+    dims[rank++] = reshaped->dims[j];
+  }
+  return tn__g_reshape(graph, x, rank, dims);
+}
+
+/* transpose(reshape(y), q) as reshape(transpose(y, out)): possible when q moves together what the reshape has taken
+ * apart. */
+static bool reshape_last(tn__graph *graph, const tn__value *y, const tn__value *reshaped, const tn__value *result,
+                         const int64_t *q, int64_t *out) {
+  int a[TN__MAX_RANK + 1], b[TN__MAX_RANK + 1], order[TN__MAX_RANK], next = 0;
+  int64_t moves[TN__MAX_RANK], at[TN__MAX_RANK], first[TN__MAX_RANK];
+  real_shape from = real_shape_of(y), middle = real_shape_of(reshaped);
+  real_permutation(q, result->rank, &middle, reshaped, moves);
+  tn__inverse(moves, middle.rank, at);
+  int count = segments_of(tn__graph_ir(graph), from.dims, from.rank, middle.dims, middle.rank, a, b);
+  if (count == 0) return false;
+  for (int s = 0; s < count; s++) {
+    if (!is_run(at, b[s], b[s + 1])) return false;
+    first[s] = at[b[s]];
+  }
+  sort_positions(first, count, order);
+  for (int k = 0; k < count; k++)
+    for (int i = a[order[k]]; i < a[order[k] + 1]; i++) out[next++] = from.of[i];
+  for (int i = 0; i < y->rank; i++)
+    if (tn__is_unit(y->dims[i])) out[next++] = i;
+  return true;
+}
+
+/* Two transposes with a reshape between them become one, before or after it. */
+static tn__value *transpose_reshape_transpose(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  const tn__node *reshape = tn__producer_of(node->inputs[0], "reshape");
+  const tn__node *inner = reshape == NULL ? NULL : tn__producer_of(reshape->inputs[0], "transpose");
+  if (inner == NULL) return NULL;
+  const int64_t *p = ints_of(inner, "permutation"), *q = ints_of(node, "permutation");
+  int64_t moved[TN__MAX_RANK], both[TN__MAX_RANK];
+  tn__value *x = inner->inputs[0], *result = node->outputs[0];
+  tn__value *early = reshape_first(graph, x, p, inner->outputs[0], reshape->outputs[0], moved);
+  if (early != NULL) {
+    tn__compose(moved, q, early->rank, both);
+    return tn__permuted(graph, early, both);
+  }
+  if (!reshape_last(graph, inner->outputs[0], reshape->outputs[0], result, q, moved)) return NULL;
+  tn__compose(p, moved, x->rank, both);
+  return tn__g_reshape(graph, tn__permuted(graph, x, both), result->rank, result->dims);
+}
+
+/* ---- transpose
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
+
+static tn__value *transpose_transpose(tn__rewriter *rewriter, tn__node *node) {
+  const tn__node *inner = tn__producer_of(node->inputs[0], "transpose");
+  if (inner == NULL) return NULL;
+  int64_t both[TN__MAX_RANK];
+  tn__compose(ints_of(inner, "permutation"), ints_of(node, "permutation"), node->outputs[0]->rank, both);
+  return tn__permuted(rewriter->graph, inner->inputs[0], both);
+}
+
+/* Of nothing, or of dimensions of 1 only. */
+static tn__value *transpose_units(tn__rewriter *rewriter, tn__node *node) {
+  const int64_t *permutation = ints_of(node, "permutation");
+  const tn__value *x = node->inputs[0];
+  int64_t last = -1;
+  for (int i = 0; i < x->rank; i++) {
+    if (tn__is_unit(x->dims[permutation[i]])) continue;
+    if (permutation[i] < last) return NULL;
+    last = permutation[i];
+  }
+  return tn__permuted(rewriter->graph, node->inputs[0], permutation);
+}
+
+/* transpose(broadcast(x)) is a broadcast of the smaller transpose(x). */
+static tn__value *transpose_broadcast(tn__rewriter *rewriter, tn__node *node) {
+  const tn__node *inner = tn__producer_of(node->inputs[0], "broadcast_in_dim");
+  return inner == NULL ? NULL : tn__permuted_broadcast(rewriter->graph, inner, ints_of(node, "permutation"));
+}
+
+/* ---- broadcast
+ * --------------------------------------------------------------------------------------------------------------------------
+ */
+
+static tn__value *broadcast_nothing(tn__rewriter *rewriter, tn__node *node) {
+  tn__value *x = node->inputs[0];
+  const tn__value *result = node->outputs[0];
+  const int64_t *axes = ints_of(node, "axes");
+  int next = 0;
+  for (int i = 0; i < result->rank; i++) {
+    bool mapped = next < x->rank && axes[next] == i;
+    if (result->dims[i] != (mapped ? x->dims[next] : tn__index(tn__graph_ir(rewriter->graph), 1))) return NULL;
+    next += mapped;
+  }
+  return tn__g_reshape(rewriter->graph, x, result->rank, result->dims);
+}
+
+static tn__value *broadcast_broadcast(tn__rewriter *rewriter, tn__node *node) {
+  const tn__node *inner = tn__producer_of(node->inputs[0], "broadcast_in_dim");
+  if (inner == NULL) return NULL;
+  const int64_t *first = ints_of(inner, "axes"), *second = ints_of(node, "axes");
+  int64_t axes[TN__MAX_RANK];
+  for (int i = 0; i < inner->inputs[0]->rank; i++) axes[i] = second[first[i]];
+  const tn__value *result = node->outputs[0];
+  return tn__g_broadcast_in_dim(rewriter->graph, inner->inputs[0], result->rank, result->dims, axes);
+}
+
+/* Dimensions of 1 that a reshape or a constant's shape brings along say nothing to a broadcast. */
+static tn__value *broadcast_units(tn__rewriter *rewriter, tn__node *node) {
+  tn__value *x = node->inputs[0];
+  if (!tn__is_constant(x) && tn__producer_of(x, "reshape") == NULL) return NULL;
+  const int64_t *axes = ints_of(node, "axes");
+  const tn__expr *dims[TN__MAX_RANK];
+  int64_t kept[TN__MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i < x->rank; i++) {
+    if (tn__is_unit(x->dims[i])) continue;
+    dims[rank] = x->dims[i];
+    kept[rank++] = axes[i];
+  }
+  if (rank == x->rank) return NULL;
+  const tn__value *result = node->outputs[0];
+  tn__value *narrow = tn__g_reshape(rewriter->graph, x, rank, dims);
+  return tn__g_broadcast_in_dim(rewriter->graph, narrow, result->rank, result->dims, kept);
+}
+
+/* ---- the rest
+ * ------------------------------------------------------------------------------------------------------------------------------
+ */
+
+static tn__value *slice_nothing(tn__rewriter *rewriter, tn__node *node) {
+  return tn__g_slice(rewriter->graph, node->inputs[0], tn__node_attr(node, "starts")->exprs,
+                     tn__node_attr(node, "limits")->exprs, ints_of(node, "strides")) == node->inputs[0]
+             ? node->inputs[0]
+             : NULL;
+}
+
+static tn__value *pad_nothing(tn__rewriter *rewriter, tn__node *node) {
+  (void)rewriter;
+  const tn__value *x = node->inputs[0];
+  for (int i = 0; i < x->rank; i++) {
+    bool none = tn__is_int_value(tn__node_attr(node, "low")->exprs[i], 0) &&
+                tn__is_int_value(tn__node_attr(node, "high")->exprs[i], 0);
+    if (!none || ints_of(node, "interior")[i] != 0) return NULL;
+  }
+  return node->inputs[0];
+}
+
+static tn__value *reverse_units(tn__rewriter *rewriter, tn__node *node) {
+  (void)rewriter;
+  const tn__attr *axes = tn__node_attr(node, "axes");
+  for (int i = 0; i < axes->count; i++)
+    if (!tn__is_unit(node->inputs[0]->dims[axes->ints[i]])) return NULL;
+  return node->inputs[0];
+}
+
+/* One operand, or one with all the elements. */
+static tn__value *concatenate_one(tn__rewriter *rewriter, tn__node *node) {
+  tn__value *only = NULL;
+  int64_t axis = tn__node_int(node, "axis", 0);
+  (void)rewriter;
+  for (int i = 0; i < node->input_count; i++) {
+    if (tn__is_int_value(node->inputs[i]->dims[axis], 0)) continue;
+    if (only != NULL) return NULL;
+    only = node->inputs[i];
+  }
+  return only != NULL && tn__same_type(only, node->outputs[0]) ? only : NULL;
+}
+
+static tn__value *concatenate_concatenate(tn__rewriter *rewriter, tn__node *node) {
+  int64_t axis = tn__node_int(node, "axis", 0);
+  tn__arena *arena = tn__graph_arena(rewriter->graph);
+  TN__VEC(tn__value *) parts = {0};
+  for (int i = 0; i < node->input_count; i++) {
+    const tn__node *inner = tn__producer_of(node->inputs[i], "concatenate");
+    bool take_apart =
+        inner != NULL && tn__node_int(inner, "axis", 0) == axis && tn__uses_of(rewriter, node->inputs[i]) == 1;
+    for (int j = 0; take_apart && j < inner->input_count; j++) tn__vec_push(arena, &parts, inner->inputs[j]);
+    if (!take_apart) tn__vec_push(arena, &parts, node->inputs[i]);
+  }
+  if (parts.count == node->input_count) return NULL;
+  return tn__g_concatenate(rewriter->graph, parts.data, parts.count, (int)axis);
+}
+
+/* A reduction over dimensions of 1 is its operand in another shape, whatever it computes. */
+static tn__value *reduce_units(tn__rewriter *rewriter, tn__node *node) {
+  const tn__attr *axes = tn__node_attr(node, "axes");
+  for (int i = 0; axes != NULL && i < axes->count; i++)
+    if (!tn__is_unit(node->inputs[0]->dims[axes->ints[i]])) return NULL;
+  const tn__value *result = node->outputs[0];
+  return tn__g_reshape(rewriter->graph, node->inputs[0], result->rank, result->dims);
+}
+
+/* A window over one element at a time. */
+static tn__value *window_of_one(tn__rewriter *rewriter, tn__node *node) {
+  const tn__value *x = node->inputs[0];
+  (void)rewriter;
+  for (int i = 0; i < x->rank; i++)
+    if (ints_of(node, "window")[i] != 1) return NULL;
+  for (int i = 0; i < x->rank; i++) {
+    bool padded = !tn__is_int_value(tn__node_attr(node, "low")->exprs[i], 0) ||
+                  !tn__is_int_value(tn__node_attr(node, "high")->exprs[i], 0);
+    if (padded || ints_of(node, "strides")[i] != 1) return NULL;
+  }
+  return node->inputs[0];
+}
+
+static const tn__rule rules[] = {
+    {"reshape to the same shape", "reshape", reshape_nothing},
+    {"reshape of a constant", "reshape", reshape_constant},
+    {"reshape of reshape", "reshape", reshape_reshape},
+    {"reshape of broadcast", "reshape", reshape_broadcast},
+    {"transpose of transpose", "transpose", transpose_transpose},
+    {"transpose of dimensions of 1", "transpose", transpose_units},
+    {"transpose of broadcast", "transpose", transpose_broadcast},
+    {"transpose of reshape of transpose", "transpose", transpose_reshape_transpose},
+    {"broadcast of everything", "broadcast_in_dim", broadcast_nothing},
+    {"broadcast of broadcast", "broadcast_in_dim", broadcast_broadcast},
+    {"broadcast of dimensions of 1", "broadcast_in_dim", broadcast_units},
+    {"slice of everything", "slice", slice_nothing},
+    {"pad by nothing", "pad", pad_nothing},
+    {"reverse of dimensions of 1", "reverse", reverse_units},
+    {"concatenate of one", "concatenate", concatenate_one},
+    {"concatenate of concatenate", "concatenate", concatenate_concatenate},
+    {"reduce over dimensions of 1", "reduce", reduce_units},
+    {"window of one element", "reduce_window", window_of_one},
+};
+
+const tn__rule_set tn__rules_shape = {rules, sizeof rules / sizeof *rules};

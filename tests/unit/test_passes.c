@@ -1,0 +1,240 @@
+/* Folding, simplification, common subexpressions and dead code. */
+#include "unit/pass_check.h"
+
+static tn__value *input2(tn__graph *g, const char *name, int64_t a, int64_t b) {
+  return input_of(g, name, TN_F32, 2, (int64_t[]){a, b});
+}
+
+/* ---- fold
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
+
+static void folds_small_nodes(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *c = constant_of(g, TN_F32, 2, (int64_t[]){3, 4}), *d = constant_of(g, TN_F32, 2, (int64_t[]){4, 2});
+  tn__graph_output(g, "y", tn__g_unary(g, "exponential", tn__g_matmul(g, c, d, TN_F32)));
+  CHECK_PASSES(state, 0, tn__pass_fold);
+  assert_int_equal(tn__graph_node_count(g), 0);
+}
+
+static void leaves_large_nodes(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *c = constant_of(g, TN_F32, 2, (int64_t[]){300, 300});
+  tn__graph_output(g, "y", tn__g_unary(g, "negate", c));
+  CHECK_PASSES(state, 0, tn__pass_fold);
+  check_ops(g, "negate", 1);
+}
+
+static void splats_stay_splats(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *a = splat_of(g, 2, 2, (int64_t[]){1000, 1000}), *b = splat_of(g, 3, 2, (int64_t[]){1000, 1000});
+  tn__value *sum = tn__g_binary(g, "add", tn__g_transpose(g, a, (int64_t[]){1, 0}), b);
+  tn__graph_output(
+      g, "y", tn__g_unary(g, "sqrt", tn__g_binary(g, "subtract", sum, splat_of(g, 1, 2, (int64_t[]){1000, 1000}))));
+  tn__optimize_options options = pass_options();
+  tn__pass_fold(g, &options);
+  assert_string_equal(text_of(g), "graph \"test\" {\n  output \"y\" = splat(2.0): f32[1000, 1000]\n}\n");
+}
+
+static void symbolic_splats_broadcast_a_scalar(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input2(g, "x", -1, 4);
+  tn__value *two = tn__g_full(g, TN_F32, 2, 2, x->dims), *four = tn__g_full(g, TN_F32, 4, 2, x->dims);
+  tn__graph_output(g, "y", tn__g_binary(g, "add", x, tn__g_binary(g, "multiply", two, four)));
+  CHECK_PASSES(state, 0, tn__pass_fold);
+  check_ops(g, "multiply", 0);
+  check_ops(g, "broadcast_in_dim", 1);
+}
+
+static void known_elements_are_constants(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input2(g, "x", 5, 4);
+  const tn__expr *dims[] = {x->dims[0], x->dims[1]};
+  tn__value *shape = tn__g_from_elements(g, TN_I64, dims, 2, 1);
+  tn__graph_output(g, "y", tn__g_binary(g, "multiply", shape, shape));
+  CHECK_PASSES(state, 0, tn__pass_fold);
+  assert_int_equal(tn__graph_node_count(g), 0);
+}
+
+static void nodes_over_inputs_stay(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *table = constant_of(g, TN_F32, 1, (int64_t[]){3}), *index = input_of(g, "i", TN_I64, 1, (int64_t[]){1});
+  tn__value *far = tn__g_binary(g, "add", tn__g_i64s(g, (int64_t[]){0, 2}, 2), tn__g_i64s(g, (int64_t[]){0, 0}, 2));
+  tn__graph_output(g, "y", tn__g_take(g, table, index, 0));
+  tn__graph_output(g, "z", tn__g_take(g, table, far, 0));
+  CHECK_PASSES(state, 0, tn__pass_fold);
+  check_ops(g, "take", 1);
+}
+
+/* ---- simplify
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__index(tn__graph_ir(g), value); }
+
+static void neutral_operands_go(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input2(g, "x", -1, 4), *y = x;
+  y = tn__g_binary_s(g, "multiply", y, 1);
+  y = tn__g_binary_s(g, "subtract", y, 0);
+  y = tn__g_binary_s(g, "add", y, -0.0);
+  y = tn__g_unary(g, "negate", tn__g_unary(g, "negate", y));
+  y = tn__g_convert(g, tn__g_convert(g, y, TN_F64), TN_F32);
+  tn__graph_output(g, "y", y);
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  assert_int_equal(tn__graph_node_count(g), 0);
+}
+
+static void adding_zero_keeps_its_effect_on_signs(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__graph_output(g, "y", tn__g_binary_s(g, "add", input2(g, "x", 3, 4), 0.0));
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  check_ops(g, "add", 1);
+}
+
+static void narrowing_conversions_stay(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__graph_output(g, "y", tn__g_convert(g, tn__g_convert(g, input2(g, "x", 3, 4), TN_F16), TN_F32));
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  check_ops(g, "convert", 2);
+}
+
+static void squares_are_products(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__graph_output(g, "y", tn__g_binary_s(g, "power", input2(g, "x", 3, 4), 2));
+  CHECK_PASSES(state, 1e-6, tn__pass_simplify);
+  check_ops(g, "power", 0);
+}
+
+static void reshapes_and_transposes_cancel(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){-1, 4, 6});
+  tn__value *y = tn__g_transpose(g, tn__g_transpose(g, x, (int64_t[]){2, 0, 1}), (int64_t[]){1, 2, 0});
+  const tn__expr *n = x->dims[0];
+  y = tn__g_reshape(g, y, 2, (const tn__expr *[]){n, ix(g, 24)});
+  y = tn__g_reshape(g, y, 3, x->dims);
+  tn__graph_output(g, "y", y);
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  assert_int_equal(tn__graph_node_count(g), 0);
+}
+
+/* [n, h, w, c] to [n, c, h, w] to [n, c, h w] to [n, h w, c]: what an image transformer does with its patches. */
+static void transposes_cancel_through_a_reshape(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 4, (int64_t[]){-1, 3, 5, 4});
+  tn__value *y = tn__g_transpose(g, x, (int64_t[]){0, 3, 1, 2});
+  y = tn__g_reshape(g, y, 3, (const tn__expr *[]){x->dims[0], ix(g, 4), ix(g, 15)});
+  tn__graph_output(g, "y", tn__g_transpose(g, y, (int64_t[]){0, 2, 1}));
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  check_ops(g, "transpose", 0);
+  check_ops(g, "reshape", 1);
+}
+
+/* A shuffle of channels between two changes of layout keeps one transpose. */
+static void a_channel_shuffle_keeps_one_transpose(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 4, (int64_t[]){1, 3, 5, 6});
+  tn__value *y = tn__g_transpose(g, x, (int64_t[]){0, 3, 1, 2});
+  y = tn__g_reshape(g, y, 5, (const tn__expr *[]){ix(g, 1), ix(g, 2), ix(g, 3), ix(g, 3), ix(g, 5)});
+  y = tn__g_transpose(g, y, (int64_t[]){0, 2, 1, 3, 4});
+  y = tn__g_reshape(g, y, 4, (const tn__expr *[]){ix(g, 1), ix(g, 6), ix(g, 3), ix(g, 5)});
+  tn__graph_output(g, "y", tn__g_transpose(g, y, (int64_t[]){0, 2, 3, 1}));
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  check_ops(g, "transpose", 1);
+}
+
+static void transposes_of_ones_are_reshapes(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 4, (int64_t[]){-1, 1, 1, 6});
+  tn__value *y = tn__g_transpose(g, x, (int64_t[]){0, 3, 1, 2});
+  tn__graph_output(g, "y", tn__g_reshape(g, y, 2, (const tn__expr *[]){x->dims[0], ix(g, 6)}));
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  check_ops(g, "transpose", 0);
+  check_ops(g, "reshape", 1);
+}
+
+static void broadcasts_sink(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){-1, 4, 5}),
+            *scale = input_of(g, "s", TN_F32, 1, (int64_t[]){4});
+  const int64_t axis = 1;
+  tn__value *wide = tn__g_broadcast_in_dim(g, scale, 3, x->dims, &axis);
+  wide = tn__g_unary(g, "exponential", tn__g_binary(g, "add", wide, tn__g_full(g, TN_F32, 2, 3, x->dims)));
+  tn__value *turned = tn__g_transpose(g, wide, (int64_t[]){0, 1, 2});
+  tn__graph_output(g, "y", tn__g_binary(g, "multiply", x, turned));
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  for (int i = 0; i < tn__graph_node_count(g); i++) {
+    const tn__node *node = tn__graph_node_at(g, i);
+    if (strcmp(node->op->name, "exponential") == 0) assert_int_equal(node->outputs[0]->rank, 1);
+  }
+}
+
+static void reductions_of_ones_are_reshapes(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){-1, 1, 5});
+  const int64_t axis = 1;
+  tn__graph_output(g, "y", tn__g_reduce(g, TN__REDUCE_MAX, x, &axis, 1, false));
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  check_ops(g, "reduce", 0);
+}
+
+/* ---- cse, dce
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
+
+static void equal_nodes_become_one(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input2(g, "x", -1, 4);
+  tn__value *a = tn__g_binary(g, "multiply", x, constant_of(g, TN_F32, 1, (int64_t[]){4}));
+  tn__value *b = tn__g_binary(g, "multiply", x, constant_of(g, TN_F32, 1, (int64_t[]){4}));
+  tn__graph_output(g, "y", tn__g_binary(g, "add", tn__g_unary(g, "exponential", a), tn__g_unary(g, "exponential", b)));
+  CHECK_PASSES(state, 0, tn__pass_cse);
+  check_ops(g, "multiply", 1);
+  check_ops(g, "exponential", 1);
+}
+
+static void different_attributes_stay_apart(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input2(g, "x", -1, 4);
+  const int64_t axis = 1;
+  tn__graph_output(g, "y",
+                   tn__g_binary(g, "add", tn__g_reduce(g, TN__REDUCE_MAX, x, &axis, 1, true),
+                                tn__g_reduce(g, TN__REDUCE_MIN, x, &axis, 1, true)));
+  CHECK_PASSES(state, 0, tn__pass_cse);
+  check_ops(g, "reduce", 2);
+}
+
+static void dead_nodes_go(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input2(g, "x", -1, 4);
+  tn__g_unary(g, "exponential", tn__g_unary(g, "sqrt", x));
+  tn__graph_output(g, "y", tn__g_unary(g, "negate", x));
+  CHECK_PASSES(state, 0, tn__pass_dce);
+  assert_int_equal(tn__graph_node_count(g), 1);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, graph_set_up, graph_tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(folds_small_nodes),
+      TEST(leaves_large_nodes),
+      TEST(splats_stay_splats),
+      TEST(symbolic_splats_broadcast_a_scalar),
+      TEST(known_elements_are_constants),
+      TEST(nodes_over_inputs_stay),
+      TEST(neutral_operands_go),
+      TEST(adding_zero_keeps_its_effect_on_signs),
+      TEST(narrowing_conversions_stay),
+      TEST(squares_are_products),
+      TEST(reshapes_and_transposes_cancel),
+      TEST(transposes_cancel_through_a_reshape),
+      TEST(a_channel_shuffle_keeps_one_transpose),
+      TEST(transposes_of_ones_are_reshapes),
+      TEST(broadcasts_sink),
+      TEST(reductions_of_ones_are_reshapes),
+      TEST(equal_nodes_become_one),
+      TEST(different_attributes_stay_apart),
+      TEST(dead_nodes_go),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
