@@ -59,25 +59,34 @@ static LLVMValueRef offset_pointer(tn__cg *cg, LLVMTypeRef element, LLVMValueRef
   return LLVMBuildGEP2(cg->builder, element, pointer, &index, 1, "");
 }
 
-/* The address of element `linear`: one pointer, or one per lane where it depends on the lane. */
-static LLVMValueRef address(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
+/* The place of element `linear`: a pointer, and what the lanes add to it in elements (NULL: nothing). */
+typedef struct place {
+  LLVMValueRef pointer, lanes;
+} place;
+
+static place place_of(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
   LLVMTypeRef element = tn__cg_memory_type(cg, storage->buffer->dtype);
   address_terms terms = {.count = 0};
   collect(cg, linear, &terms);
-  LLVMValueRef pointer = storage->base, vector = NULL;
+  place p = {.pointer = storage->base};
   for (int i = 0; i < terms.count;) {
     LLVMValueRef sum = NULL;
     for (int depth = terms.items[i].depth; i < terms.count && terms.items[i].depth == depth; i++) {
       tn__cg_value value = tn__cg_expr(cg, terms.items[i].e);
-      if (value.lanes > 1)
-        vector = vector == NULL ? value.v : LLVMBuildAdd(cg->builder, vector, value.v, "");
-      else
-        sum = sum == NULL ? value.v : LLVMBuildAdd(cg->builder, sum, value.v, "");
+      LLVMValueRef *part = value.lanes > 1 ? &p.lanes : &sum;
+      *part = *part == NULL ? value.v : LLVMBuildAdd(cg->builder, *part, value.v, "");
     }
-    if (sum != NULL) pointer = offset_pointer(cg, element, pointer, sum);
+    if (sum != NULL) p.pointer = offset_pointer(cg, element, p.pointer, sum);
   }
-  if (terms.constant != 0) pointer = offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, terms.constant));
-  return vector == NULL ? pointer : offset_pointer(cg, element, pointer, vector);
+  if (terms.constant != 0) p.pointer = offset_pointer(cg, element, p.pointer, tn__cg_int(cg->i64, terms.constant));
+  return p;
+}
+
+/* One pointer, or one per lane where the place depends on the lane. */
+static LLVMValueRef address(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
+  place p = place_of(cg, storage, linear);
+  if (p.lanes == NULL) return p.pointer;
+  return offset_pointer(cg, tn__cg_memory_type(cg, storage->buffer->dtype), p.pointer, p.lanes);
 }
 
 /* A number that divides `e` whatever its variables are (0: everything divides it), as far as its form shows. */
@@ -158,11 +167,35 @@ static LLVMValueRef all_lanes(tn__cg *cg) {
   return cg->frame->mask != NULL ? cg->frame->mask : tn__cg_int(tn__cg_lanes_type(cg->i1, cg->frame->lanes), 1);
 }
 
+/* `v` with its first lane repeated up to `lanes`. */
+static LLVMValueRef padded(tn__cg *cg, LLVMValueRef v, int lanes) {
+  enum { MAX_PADDED = 2048 };
+  int have = tn__cg_lanes(LLVMTypeOf(v)), indices[MAX_PADDED];
+  for (int i = 0; i < lanes; i++) indices[i] = i < have ? i : 0;
+  return have == lanes ? v : tn__cg_shuffle(cg, v, tn__cg_undef(LLVMTypeOf(v)), indices, lanes);
+}
+
+/* LLVM 19 may put a gather's index and result into one register, which x86 refuses, where both are the constant zero:
+ * indices of lanes that it adds to fill a register, and results of inactive lanes. So there are no such lanes, and
+ * those are not zero. */
 static LLVMValueRef gather(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointers) {
-  LLVMTypeRef types[] = {type, LLVMTypeOf(pointers)};
+  int have = tn__cg_lanes(type), lanes = 1;
+  while (lanes < have) lanes *= 2;
+  LLVMTypeRef element = tn__cg_element(type), wide = tn__cg_lanes_type(element, lanes);
+  LLVMValueRef mask = padded(cg, all_lanes(cg), lanes);
+  if (lanes > have) {
+    LLVMValueRef real = LLVMBuildICmp(cg->builder, LLVMIntSLT, tn__cg_iota(cg->i32, lanes, 1),
+                                      tn__cg_int(tn__cg_lanes_type(cg->i32, lanes), have), "");
+    mask = LLVMBuildAnd(cg->builder, mask, real, "");
+  }
+  pointers = padded(cg, pointers, lanes);
+  bool is_int = LLVMGetTypeKind(element) == LLVMIntegerTypeKind;
+  LLVMValueRef inactive = is_int ? tn__cg_int(wide, 0x55) : tn__cg_float(wide, 0.75);
+  LLVMTypeRef types[] = {wide, LLVMTypeOf(pointers)};
   unsigned align = (unsigned)tn_dtype_size(a->storage->buffer->dtype);
-  LLVMValueRef args[] = {pointers, const_align(cg, align), all_lanes(cg), LLVMConstNull(type)};
-  return annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.gather", types, 2, args, 4));
+  LLVMValueRef args[] = {pointers, const_align(cg, align), mask, inactive};
+  LLVMValueRef v = annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.gather", types, 2, args, 4));
+  return tn__cg_slice(cg, v, 0, have);
 }
 
 static LLVMValueRef strided_pointers(tn__cg *cg, const access *a) {
@@ -189,10 +222,61 @@ static LLVMValueRef strided_by_shuffles(tn__cg *cg, const access *a, LLVMTypeRef
   return result;
 }
 
+/* One element for all lanes under a mask: read only when a lane is active. */
+static LLVMValueRef guarded_uniform(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointer) {
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(cg->builder), read = tn__cg_block(cg, "read"),
+                    join = tn__cg_block(cg, "join");
+  LLVMBuildCondBr(cg->builder, tn__cg_any(cg, cg->frame->mask), read, join);
+  tn__cg_at(cg, read);
+  LLVMValueRef incoming[] = {LLVMConstNull(type),
+                             plain_load(cg, a, type, pointer, (unsigned)tn_dtype_size(a->storage->buffer->dtype))};
+  LLVMBuildBr(cg->builder, join);
+  tn__cg_at(cg, join);
+  LLVMValueRef phi = LLVMBuildPhi(cg->builder, type, "");
+  LLVMBasicBlockRef blocks[] = {from, read};
+  LLVMAddIncoming(phi, incoming, blocks, 2);
+  return phi;
+}
+
+/* Lanes whose offsets are all known, and close together (a quotient or remainder of the lane): one load and a shuffle.
+ */
+static LLVMValueRef known_offsets(tn__cg *cg, const access *a, LLVMTypeRef type, place p) {
+  enum { MAX_SHUFFLED = 64 };
+  int lanes = cg->frame->lanes, indices[MAX_SHUFFLED];
+  int64_t offsets[MAX_SHUFFLED], low = INT64_MAX, high = INT64_MIN;
+  if (!LLVMIsConstant(p.lanes) || lanes > MAX_SHUFFLED) return NULL;
+  for (int i = 0; i < lanes; i++) {
+    LLVMValueRef offset = LLVMGetAggregateElement(p.lanes, (unsigned)i);
+    if (offset == NULL || LLVMIsAConstantInt(offset) == NULL) return NULL;
+    offsets[i] = LLVMConstIntGetSExtValue(offset);
+    if (offsets[i] < low) low = offsets[i];
+    if (offsets[i] > high) high = offsets[i];
+  }
+  LLVMTypeRef element = tn__cg_element(type);
+  unsigned align = (unsigned)tn_dtype_size(a->storage->buffer->dtype);
+  LLVMValueRef first = low == 0 ? p.pointer : offset_pointer(cg, element, p.pointer, tn__cg_int(cg->i64, low));
+  if (low == high) {
+    LLVMValueRef one =
+        cg->frame->mask != NULL ? guarded_uniform(cg, a, element, first) : plain_load(cg, a, element, first, align);
+    return tn__cg_broadcast(cg, one, lanes);
+  }
+  if (cg->frame->mask != NULL || high - low >= lanes) return NULL;
+  int span = (int)(high - low + 1);
+  for (int i = 0; i < lanes; i++) indices[i] = (int)(offsets[i] - low);
+  LLVMValueRef piece = plain_load(cg, a, tn__cg_lanes_type(element, span), first, align);
+  return tn__cg_shuffle(cg, piece, tn__cg_undef(LLVMTypeOf(piece)), indices, lanes);
+}
+
+static LLVMValueRef gathered_load(tn__cg *cg, const access *a, LLVMTypeRef type) {
+  place p = place_of(cg, a->storage, a->first);
+  LLVMValueRef v = known_offsets(cg, a, type, p);
+  return v != NULL ? v : gather(cg, a, type, offset_pointer(cg, tn__cg_element(type), p.pointer, p.lanes));
+}
+
 static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
   const tn__cg_frame *frame = cg->frame;
   LLVMTypeRef type = tn__cg_lanes_type(tn__cg_memory_type(cg, a->storage->buffer->dtype), frame->lanes);
-  if (a->shape == GATHERED) return gather(cg, a, type, address(cg, a->storage, a->first));
+  if (a->shape == GATHERED) return gathered_load(cg, a, type);
   if (a->shape == STRIDED) {
     bool shuffles = frame->mask == NULL && a->stride >= 2 && a->stride <= 4 && frame->lanes >= 4 && frame->lanes <= 64;
     return shuffles ? strided_by_shuffles(cg, a, type) : gather(cg, a, type, strided_pointers(cg, a));
@@ -200,21 +284,6 @@ static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
   LLVMValueRef pointer = address(cg, a->storage, a->first);
   if (frame->mask == NULL) return plain_load(cg, a, type, pointer, alignment_of(a->storage, a->first));
   return masked_load(cg, a, type, pointer, frame->mask);
-}
-
-/* One element for all lanes under a mask: read only when a lane is active. */
-static LLVMValueRef guarded_uniform(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointer) {
-  LLVMBasicBlockRef from = LLVMGetInsertBlock(cg->builder), read = tn__cg_block(cg, "read"),
-                    join = tn__cg_block(cg, "join");
-  LLVMBuildCondBr(cg->builder, tn__cg_any(cg, cg->frame->mask), read, join);
-  tn__cg_at(cg, read);
-  LLVMValueRef incoming[] = {LLVMConstNull(type), plain_load(cg, a, type, pointer, alignment_of(a->storage, a->first))};
-  LLVMBuildBr(cg->builder, join);
-  tn__cg_at(cg, join);
-  LLVMValueRef phi = LLVMBuildPhi(cg->builder, type, "");
-  LLVMBasicBlockRef blocks[] = {from, read};
-  LLVMAddIncoming(phi, incoming, blocks, 2);
-  return phi;
 }
 
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e) {

@@ -84,6 +84,10 @@ static void emit_vectorized(tn__cg *cg, const tn__stmt *s) {
     return;
   }
   if (extent <= 0) return;
+  if (extent == 1) {
+    tn__cg_stmt(cg, tn__stmt_substitute(cg->ir, s->as.loop.body, &var, &var->min, 1));
+    return;
+  }
   LLVMValueRef min = tn__cg_scalar(cg, var->min);
   int scope = tn__cg_scope_enter(cg);
   frame->depth++;
