@@ -1,0 +1,510 @@
+/* Which nodes share a kernel. Greedy, in topological order: each node tries to join the kernels that produce its operands.
+ *
+ * A kernel is one of four kinds. A MAP holds element-wise and injective nodes; a ROW holds reductions over the same axes of the same
+ * space with the maps between and around them (softmax, normalisations); a CONTRACTION holds one product or convolution with
+ * its element-wise epilogue; everything else runs ALONE. Joining never makes a cycle between kernels. Broadcasts, iotas and the like cost nothing where
+ * they are read, so they have no kernel of their own but a copy in each that reads them. */
+#include <string.h>
+
+#include "graph/passes/passes.h"
+
+typedef enum kernel_kind { KERNEL_MAP, KERNEL_ROW, KERNEL_CONTRACTION, KERNEL_ALONE } kernel_kind;
+
+#define MAX_KERNEL_NODES 48
+#define MAX_KERNEL_BUFFERS 24
+
+typedef struct kernel {
+  kernel_kind kind;
+  bool constant, dead;
+  int first;                 /* smallest node index: a cycle search need not look below */
+  TN__VEC(int) members;      /* node indices, ascending */
+  const tn__value *space;    /* ROW: an operand of the reductions; MAP, CONTRACTION: the value whose shape all share */
+  const tn__node *reduction; /* ROW: one of its reductions */
+  uint32_t visited;
+} kernel;
+
+typedef TN__VEC(int) index_list;
+
+typedef struct fuser {
+  tn__graph *graph;
+  tn__arena *arena;
+  int node_count;
+  int *kernel_of;         /* node index -> kernel, -1 while cheap */
+  int *node_of_value;     /* value id -> index of its producer, -1 */
+  int *uses;              /* value id -> readers among nodes and outputs */
+  index_list *shape_deps; /* node index -> nodes whose results' elements its shapes and attributes are made of */
+  TN__VEC(kernel) kernels;
+  uint32_t stamp;
+} fuser;
+
+/* ---- facts about nodes ------------------------------------------------------------------------------------------------ */
+
+static bool named(const tn__node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
+
+static bool is_cheap(const tn__node *n) {
+  return named(n, "broadcast_in_dim") || named(n, "iota") || named(n, "from_elements");
+}
+
+/* Shapes without their dimensions of one. */
+static bool same_space(const tn__value *a, const tn__value *b) {
+  int i = 0, j = 0;
+  for (;;) {
+    while (i < a->rank && tn__is_int_value(a->dims[i], 1)) i++;
+    while (j < b->rank && tn__is_int_value(b->dims[j], 1)) j++;
+    if (i == a->rank || j == b->rank) return i == a->rank && j == b->rank;
+    if (a->dims[i++] != b->dims[j++]) return false;
+  }
+}
+
+static bool same_shape(const tn__value *a, const tn__value *b) {
+  if (a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++)
+    if (a->dims[i] != b->dims[i]) return false;
+  return true;
+}
+
+static bool is_view(const tn__node *n) {
+  if (named(n, "reshape")) return true;
+  return named(n, "bitcast_convert") && tn_dtype_size(n->inputs[0]->dtype) == tn_dtype_size(n->outputs[0]->dtype);
+}
+
+static bool is_unit_reshape(const tn__node *n) {
+  return named(n, "reshape") && same_space(n->inputs[0], n->outputs[0]);
+}
+
+static bool is_row_reduction(const tn__node *n) { return named(n, "reduce") || named(n, "argreduce"); }
+
+static bool same_axes(const tn__node *a, const tn__node *b) {
+  const tn__attr *x = tn__node_attr(a, "dimensions"), *y = tn__node_attr(b, "dimensions");
+  if (!x || !y || x->count != y->count) return false;
+  return memcmp(x->ints, y->ints, sizeof(int64_t) * (size_t)x->count) == 0;
+}
+
+/* ---- symbols that are read from memory ---------------------------------------------------------------------------------- */
+
+static void add_shape_deps(fuser *f, const tn__expr *e, index_list *list) {
+  if (e->kind == TN__EXPR_INT) return;
+  if (e->kind != TN__EXPR_VAR) {
+    for (int i = 0; i < e->arg_count; i++) add_shape_deps(f, e->args[i], list);
+    return;
+  }
+  for (int s = 0; s < tn__graph_symbol_count(f->graph); s++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(f->graph, s);
+    if (symbol->var != e->value.var || symbol->source != TN__SYMBOL_ELEMENT) continue;
+    int p = f->node_of_value[symbol->value->id];
+    if (p >= 0) tn__vec_push(f->arena, list, p);
+  }
+}
+
+static void find_shape_deps(fuser *f, int node) {
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  for (int o = 0; o < n->output_count; o++)
+    for (int d = 0; n->outputs[o] && d < n->outputs[o]->rank; d++)
+      add_shape_deps(f, n->outputs[o]->dims[d], &f->shape_deps[node]);
+  for (int i = 0; i < n->input_count; i++)
+    for (int d = 0; n->inputs[i] && d < n->inputs[i]->rank; d++)
+      add_shape_deps(f, n->inputs[i]->dims[d], &f->shape_deps[node]);
+  for (int a = 0; a < n->attr_count; a++)
+    for (int i = 0; n->attrs[a].kind == TN__ATTR_EXPRS && i < n->attrs[a].count; i++)
+      add_shape_deps(f, n->attrs[a].exprs[i], &f->shape_deps[node]);
+}
+
+/* ---- cycles ----------------------------------------------------------------------------------------------------------- */
+
+static bool reaches(fuser *f, int from, const int *targets, int target_count, int lowest);
+
+static bool inputs_reach(fuser *f, int node, const int *targets, int target_count, int lowest) {
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  for (int i = 0; i < n->input_count; i++) {
+    if (!n->inputs[i]) continue;
+    int p = f->node_of_value[n->inputs[i]->id];
+    if (p >= 0 && reaches(f, p, targets, target_count, lowest)) return true;
+  }
+  for (int i = 0; i < f->shape_deps[node].count; i++)
+    if (reaches(f, f->shape_deps[node].data[i], targets, target_count, lowest)) return true;
+  return false;
+}
+
+static bool is_target(int k, const int *targets, int count) {
+  for (int i = 0; i < count; i++)
+    if (targets[i] == k) return true;
+  return false;
+}
+
+/* Is one of the target kernels at or above node `from`? Kernels are nodes of the search: entering one means all of its operands. */
+static bool reaches(fuser *f, int from, const int *targets, int target_count, int lowest) {
+  int k = f->kernel_of[from];
+  if (k < 0) { /* cheap or not placed yet */
+    return inputs_reach(f, from, targets, target_count, lowest);
+  }
+  if (is_target(k, targets, target_count)) return true;
+  kernel *kern = &f->kernels.data[k];
+  if (kern->visited == f->stamp) return false;
+  kern->visited = f->stamp;
+  if (kern->members.data[kern->members.count - 1] < lowest) return false;
+  for (int i = 0; i < f->kernels.data[k].members.count; i++)
+    if (inputs_reach(f, f->kernels.data[k].members.data[i], targets, target_count, lowest)) return true;
+  return false;
+}
+
+static bool outside_reaches(fuser *f, int node, const int *targets, int count, int lowest) {
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  for (int i = 0; i < n->input_count; i++) {
+    if (!n->inputs[i]) continue;
+    int p = f->node_of_value[n->inputs[i]->id];
+    if (p < 0) continue;
+    int k = f->kernel_of[p];
+    if (k < 0) {
+      if (outside_reaches(f, p, targets, count, lowest)) return true;
+    } else if (!is_target(k, targets, count) && reaches(f, p, targets, count, lowest)) {
+      return true;
+    }
+  }
+  for (int i = 0; i < f->shape_deps[node].count; i++)
+    if (reaches(f, f->shape_deps[node].data[i], targets, count, lowest)) return true;
+  return false;
+}
+
+/* Would one kernel of `node` and the targets depend on itself through others? */
+static bool makes_cycle(fuser *f, int node, const int *targets, int count) {
+  int lowest = f->kernels.data[targets[0]].first;
+  for (int t = 1; t < count; t++)
+    if (f->kernels.data[targets[t]].first < lowest) lowest = f->kernels.data[targets[t]].first;
+  f->stamp++;
+  if (outside_reaches(f, node, targets, count, lowest)) return true;
+  for (int t = 0; t < count; t++) {
+    kernel *k = &f->kernels.data[targets[t]];
+    for (int i = 0; i < k->members.count; i++)
+      if (outside_reaches(f, k->members.data[i], targets, count, lowest)) return true;
+  }
+  return false;
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------------------------ */
+
+/* Are all values of kernel k that `node` reads (through cheap nodes too) read by nobody else? */
+static bool only_reader(fuser *f, int k, const tn__node *node) {
+  for (int i = 0; i < node->input_count; i++) {
+    const tn__value *v = node->inputs[i];
+    if (!v) continue;
+    int p = f->node_of_value[v->id];
+    if (p < 0 || f->kernel_of[p] != k) continue;
+    int reads = 0;
+    for (int j = 0; j < node->input_count; j++) reads += node->inputs[j] == v;
+    if (f->uses[v->id] != reads) return false;
+  }
+  return true;
+}
+
+static bool fits_row(const kernel *k, const tn__node *n) {
+  const tn__value *out = n->outputs[0];
+  return same_space(out, k->space) || same_space(out, k->reduction->outputs[0]);
+}
+
+static bool can_join(fuser *f, int index, const tn__node *n) {
+  const kernel *k = &f->kernels.data[index];
+  tn__op_class class = n->op->op_class;
+  if (k->kind == KERNEL_ALONE || k->members.count >= MAX_KERNEL_NODES) return false;
+  if (is_view(n)) return k->kind == KERNEL_ROW && is_unit_reshape(n) && fits_row(k, n);
+  switch (k->kind) {
+    case KERNEL_MAP:
+      if (class == TN__CLASS_ELEMENTWISE) return same_shape(n->outputs[0], k->space);
+      if (class == TN__CLASS_INJECTIVE) return only_reader(f, index, n) && same_shape(n->inputs[0], k->space);
+      if (is_row_reduction(n)) return same_space(n->inputs[0], k->space);
+      return false;
+    case KERNEL_ROW:
+      if (class == TN__CLASS_ELEMENTWISE) return fits_row(k, n);
+      return is_row_reduction(n) && same_space(n->inputs[0], k->space) && same_axes(n, k->reduction);
+    case KERNEL_CONTRACTION:
+      return class == TN__CLASS_ELEMENTWISE && same_shape(n->outputs[0], k->space) && only_reader(f, index, n);
+    default: return false;
+  }
+}
+
+/* Kernels that produce what `n` reads, looking through cheap nodes; without duplicates. */
+static int producers_of(fuser *f, const tn__node *n, int *out, int count, int capacity) {
+  for (int i = 0; i < n->input_count; i++) {
+    int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
+    if (p < 0) continue;
+    int k = f->kernel_of[p];
+    if (k < 0) {
+      count = producers_of(f, tn__graph_node_at(f->graph, p), out, count, capacity);
+    } else if (!is_target(k, out, count) && count < capacity) {
+      out[count++] = k;
+    }
+  }
+  return count;
+}
+
+static void add_member(fuser *f, kernel *k, int node) {
+  tn__vec_push(f->arena, &k->members, node);
+  for (int i = k->members.count - 1; i > 0 && k->members.data[i - 1] > k->members.data[i]; i--) {
+    int t = k->members.data[i];
+    k->members.data[i] = k->members.data[i - 1];
+    k->members.data[i - 1] = t;
+  }
+  if (node < k->first) k->first = node;
+}
+
+static void merge_into(fuser *f, int target, int other) {
+  kernel *t = &f->kernels.data[target], *o = &f->kernels.data[other];
+  for (int i = 0; i < o->members.count; i++) {
+    f->kernel_of[o->members.data[i]] = target;
+    add_member(f, t, o->members.data[i]);
+  }
+  o->dead = true;
+}
+
+/* May MAP kernel `other`, which n reads as well, become part of kernel `main`? */
+static bool can_absorb(fuser *f, int main_kernel, int other, const tn__node *n) {
+  const kernel *m = &f->kernels.data[main_kernel], *o = &f->kernels.data[other];
+  if (o->kind != KERNEL_MAP || m->members.count + o->members.count >= MAX_KERNEL_NODES) return false;
+  if (m->kind == KERNEL_CONTRACTION) return same_shape(o->space, m->space) && only_reader(f, other, n);
+  if (m->kind == KERNEL_ROW) return same_space(o->space, m->space);
+  return same_shape(o->space, m->space);
+}
+
+static int rank_of_kind(kernel_kind k) { return k == KERNEL_CONTRACTION ? 2 : k == KERNEL_ROW ? 1 : 0; }
+
+static int new_kernel(fuser *f, int node, const tn__node *n, bool constant) {
+  kernel k = {.first = node, .constant = constant};
+  tn__op_class class = n->op->op_class;
+  k.kind = n->op->lowering != TN__LOWER_DECLARE ? KERNEL_ALONE
+           : is_view(n)                         ? KERNEL_ALONE
+           : is_row_reduction(n)                ? KERNEL_ROW
+           : class == TN__CLASS_CONTRACTION     ? KERNEL_CONTRACTION
+           : (class == TN__CLASS_ELEMENTWISE || class == TN__CLASS_INJECTIVE) && n->output_count == 1 ? KERNEL_MAP
+                                                                                                      : KERNEL_ALONE;
+  k.space = k.kind == KERNEL_ROW ? n->inputs[0] : n->outputs[0];
+  k.reduction = k.kind == KERNEL_ROW ? n : NULL;
+  add_member(f, &k, node);
+  tn__vec_push(f->arena, &f->kernels, k);
+  f->kernel_of[node] = f->kernels.count - 1;
+  return f->kernels.count - 1;
+}
+
+static void join(fuser *f, int target, int node, const tn__node *n) {
+  kernel *k = &f->kernels.data[target];
+  add_member(f, k, node);
+  f->kernel_of[node] = target;
+  if (is_row_reduction(n) && k->kind == KERNEL_MAP) {
+    k->kind = KERNEL_ROW;
+    k->space = n->inputs[0];
+    k->reduction = n;
+  }
+  if (k->kind == KERNEL_MAP) k->space = n->outputs[0];
+}
+
+static void place(fuser *f, int node, bool constant) {
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  int producers[MAX_KERNEL_BUFFERS], count = producers_of(f, n, producers, 0, MAX_KERNEL_BUFFERS);
+  if (n->op->lowering != TN__LOWER_DECLARE || n->input_count > MAX_KERNEL_BUFFERS) count = 0;
+  int best = -1;
+  for (int i = 0; i < count; i++) {
+    int k = producers[i];
+    if (f->kernels.data[k].constant != constant || !can_join(f, k, n) || makes_cycle(f, node, &k, 1)) continue;
+    if (best < 0 || rank_of_kind(f->kernels.data[k].kind) > rank_of_kind(f->kernels.data[best].kind)) best = k;
+  }
+  if (best < 0) {
+    new_kernel(f, node, n, constant);
+    return;
+  }
+  for (int i = 0; i < count; i++) {
+    int pair[2] = {best, producers[i]};
+    if (pair[1] == best || f->kernels.data[pair[1]].constant != constant || !can_absorb(f, best, pair[1], n)) continue;
+    if (!makes_cycle(f, node, pair, 2)) merge_into(f, best, pair[1]);
+  }
+  join(f, best, node, n);
+}
+
+/* ---- result --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct emitter {
+  fuser *f;
+  tn__groups groups;
+  bool *emitted; /* kernel -> already in groups */
+  bool *stored;  /* cheap node -> has a group of its own */
+  bool *wanted;  /* value id -> read by another kernel, or a graph output */
+} emitter;
+
+static void add_cheap(fuser *f, const tn__node *n, bool *seen, int *nodes, int *count) {
+  for (int i = 0; i < n->input_count; i++) {
+    int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
+    if (p < 0 || f->kernel_of[p] >= 0 || seen[p]) continue;
+    seen[p] = true;
+    add_cheap(f, tn__graph_node_at(f->graph, p), seen, nodes, count);
+    nodes[(*count)++] = p;
+  }
+}
+
+/* Can this kernel hold copies of cheap producers? Views and what has no declaration need their operands in memory. */
+static bool inlines_cheap(const tn__node *n) { return n->op->lowering == TN__LOWER_DECLARE && !is_view(n); }
+
+static void emit_kernel(emitter *e, int k);
+
+static void emit_stored(emitter *e, int node);
+
+static void emit_producer(emitter *e, int p, bool inlined);
+
+static void emit_producers(emitter *e, int node, bool inlined) {
+  fuser *f = e->f;
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  for (int i = 0; i < n->input_count; i++) {
+    int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
+    if (p < 0) continue;
+    emit_producer(e, p, inlined);
+  }
+  for (int i = 0; i < f->shape_deps[node].count; i++) emit_producer(e, f->shape_deps[node].data[i], false);
+}
+
+static void emit_producer(emitter *e, int p, bool inlined) {
+  fuser *f = e->f;
+  if (f->kernel_of[p] >= 0) {
+    emit_kernel(e, f->kernel_of[p]);
+  } else if (inlined) {
+    emit_producers(e, p, true);
+  } else {
+    emit_stored(e, p);
+  }
+}
+
+static void push_group(emitter *e, const int *nodes, int count, const bool *in_group, bool view, bool constant) {
+  fuser *f = e->f;
+  tn__group g = {.node_count = count, .view = view, .constant = constant};
+  g.nodes = TN__NEW_ARRAY(f->arena, count, tn__node *);
+  int outputs = 0;
+  for (int i = 0; i < count; i++) {
+    g.nodes[i] = tn__graph_node_at(f->graph, nodes[i]);
+    outputs += g.nodes[i]->output_count;
+  }
+  g.outputs = TN__NEW_ARRAY(f->arena, outputs, tn__value *);
+  for (int i = 0; i < count; i++)
+    for (int o = 0; o < g.nodes[i]->output_count; o++) {
+      tn__value *v = g.nodes[i]->outputs[o];
+      bool alone = count == 1;
+      if (in_group[nodes[i]] && v && (e->wanted[v->id] || alone)) g.outputs[g.output_count++] = v;
+    }
+  e->groups.groups[e->groups.count++] = g;
+}
+
+/* A cheap node whose value somebody needs in memory. */
+static void emit_stored(emitter *e, int node) {
+  fuser *f = e->f;
+  if (e->stored[node]) return;
+  e->stored[node] = true;
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  emit_producers(e, node, true);
+  bool *seen = TN__NEW_ARRAY(f->arena, f->node_count, bool);
+  int *nodes = TN__NEW_ARRAY(f->arena, f->node_count, int), count = 0;
+  add_cheap(f, n, seen, nodes, &count);
+  memset(seen, 0, sizeof(bool) * (size_t)f->node_count);
+  nodes[count++] = node;
+  seen[node] = true;
+  e->wanted[n->outputs[0]->id] = true;
+  push_group(e, nodes, count, seen, false, false);
+}
+
+static void emit_kernel(emitter *e, int k) {
+  fuser *f = e->f;
+  if (e->emitted[k]) return;
+  e->emitted[k] = true;
+  kernel *kern = &f->kernels.data[k];
+  const tn__node *head = tn__graph_node_at(f->graph, kern->members.data[0]);
+  bool inlined = inlines_cheap(head) || kern->members.count > 1;
+  bool *member = TN__NEW_ARRAY(f->arena, f->node_count, bool);
+  bool *seen = TN__NEW_ARRAY(f->arena, f->node_count, bool);
+  int *nodes = TN__NEW_ARRAY(f->arena, f->node_count, int), count = 0;
+  for (int i = 0; i < kern->members.count; i++) {
+    const tn__node *n = tn__graph_node_at(f->graph, kern->members.data[i]);
+    emit_producers(e, kern->members.data[i], inlined);
+    if (inlined) add_cheap(f, n, seen, nodes, &count);
+    nodes[count++] = kern->members.data[i];
+    member[kern->members.data[i]] = true;
+  }
+  push_group(e, nodes, count, member, kern->members.count == 1 && is_view(head), kern->constant);
+}
+
+/* Values that leave their kernel: read by a node of another kernel (directly or through inlined cheap nodes), or graph outputs. */
+static void find_wanted(emitter *e) {
+  fuser *f = e->f;
+  for (int i = 0; i < f->node_count; i++) {
+    const tn__node *n = tn__graph_node_at(f->graph, i);
+    for (int j = 0; j < n->input_count; j++) {
+      int p = n->inputs[j] ? f->node_of_value[n->inputs[j]->id] : -1;
+      if (p < 0 || f->kernel_of[p] < 0) continue;
+      /* A cheap reader may be copied into any kernel: the value must be in memory unless all of its readers are inside. */
+      if (f->kernel_of[i] != f->kernel_of[p]) {
+        bool inside = f->kernel_of[i] < 0;
+        for (int r = 0; r < f->node_count && inside; r++) {
+          const tn__node *reader = tn__graph_node_at(f->graph, r);
+          for (int q = 0; q < reader->input_count; q++)
+            if (reader->inputs[q] == n->outputs[0] && f->kernel_of[r] != f->kernel_of[p]) inside = false;
+        }
+        for (int o = 0; o < tn__graph_output_count(f->graph) && inside; o++)
+          if (tn__graph_output_at(f->graph, o) == n->outputs[0]) inside = false;
+        if (!inside) e->wanted[n->inputs[j]->id] = true;
+      }
+    }
+  }
+  for (int o = 0; o < tn__graph_output_count(f->graph); o++) e->wanted[tn__graph_output_at(f->graph, o)->id] = true;
+  for (int s = 0; s < tn__graph_symbol_count(f->graph); s++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(f->graph, s);
+    if (symbol->source == TN__SYMBOL_ELEMENT) e->wanted[symbol->value->id] = true;
+  }
+}
+
+/* Does a node depend on constants only, and is its result worth keeping in memory? */
+static bool is_constant_node(fuser *f, const bool *constant, const tn__node *n) {
+  if (n->input_count == 0 || n->op->lowering != TN__LOWER_DECLARE) return false;
+  for (int i = 0; i < n->input_count; i++) {
+    const tn__value *v = n->inputs[i];
+    if (!v || v->data) continue;
+    int p = f->node_of_value[v->id];
+    if (p < 0 || !constant[p]) return false;
+  }
+  for (int o = 0; o < n->output_count; o++)
+    for (int d = 0; d < n->outputs[o]->rank; d++)
+      if (tn__dim_const(n->outputs[o], d) < 0) return false;
+  return true;
+}
+
+tn__groups tn__fuse(tn__graph *graph) {
+  fuser f = {.graph = graph, .arena = tn__graph_arena(graph), .node_count = tn__graph_node_count(graph)};
+  int value_count = 0;
+  f.uses = tn__graph_use_counts(graph, &value_count);
+  f.kernel_of = TN__NEW_ARRAY(f.arena, f.node_count, int);
+  f.node_of_value = TN__NEW_ARRAY(f.arena, value_count, int);
+  bool *constant = TN__NEW_ARRAY(f.arena, f.node_count, bool);
+  for (int i = 0; i < value_count; i++) f.node_of_value[i] = -1;
+  for (int i = 0; i < f.node_count; i++) {
+    const tn__node *n = tn__graph_node_at(graph, i);
+    for (int o = 0; o < n->output_count; o++)
+      if (n->outputs[o]) f.node_of_value[n->outputs[o]->id] = i;
+    f.kernel_of[i] = -1;
+  }
+  f.shape_deps = TN__NEW_ARRAY(f.arena, f.node_count, index_list);
+  for (int i = 0; i < f.node_count; i++) find_shape_deps(&f, i);
+  for (int i = 0; i < f.node_count; i++) {
+    const tn__node *n = tn__graph_node_at(graph, i);
+    constant[i] = is_constant_node(&f, constant, n);
+    if (!is_cheap(n)) place(&f, i, constant[i]);
+  }
+  emitter e = {.f = &f};
+  e.groups.groups = TN__NEW_ARRAY(f.arena, f.node_count, tn__group);
+  e.emitted = TN__NEW_ARRAY(f.arena, f.kernels.count, bool);
+  e.stored = TN__NEW_ARRAY(f.arena, f.node_count, bool);
+  e.wanted = TN__NEW_ARRAY(f.arena, value_count, bool);
+  find_wanted(&e);
+  for (int i = 0; i < f.node_count; i++)
+    if (f.kernel_of[i] >= 0) emit_kernel(&e, f.kernel_of[i]);
+  for (int o = 0; o < tn__graph_output_count(graph); o++) {
+    int p = f.node_of_value[tn__graph_output_at(graph, o)->id];
+    if (p >= 0 && f.kernel_of[p] < 0) emit_stored(&e, p);
+  }
+  for (int s = 0; s < tn__graph_symbol_count(graph); s++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(graph, s);
+    int p = symbol->source == TN__SYMBOL_ELEMENT ? f.node_of_value[symbol->value->id] : -1;
+    if (p >= 0 && f.kernel_of[p] < 0) emit_stored(&e, p);
+  }
+  return e.groups;
+}
