@@ -468,7 +468,7 @@ static bool is_constant_node(fuser *f, const bool *constant, const tn__node *n) 
   return true;
 }
 
-tn__groups tn__fuse(tn__graph *graph) {
+tn__groups tn__pass_fuse(tn__graph *graph) {
   fuser f = {.graph = graph, .arena = tn__graph_arena(graph), .node_count = tn__graph_node_count(graph)};
   int value_count = 0;
   f.uses = tn__graph_use_counts(graph, &value_count);

@@ -53,6 +53,6 @@ typedef struct tn__groups {
   tn__group *groups; /* in an order in which they can run */
   int count;
 } tn__groups;
-tn__groups tn__fuse(tn__graph *graph);
+tn__groups tn__pass_fuse(tn__graph *graph);
 
 #endif

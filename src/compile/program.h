@@ -1,0 +1,43 @@
+/* From compiled kernels to a VM function: registers, memory plan, instructions. */
+#ifndef TENON_COMPILE_PROGRAM_H
+#define TENON_COMPILE_PROGRAM_H
+
+#include "compile/exe_writer.h"
+#include "compile/kernels.h"
+
+typedef struct tn__program {
+  const char *name;
+  tn__value *const *inputs;
+  const char *const *input_names;
+  int input_count;
+  tn__value *const *outputs;
+  const char *const *output_names;
+  int output_count;
+  const tn__groups *groups; /* those to run, in order; `runs[i]` false: skip group i */
+  const bool *runs;
+  const tn__unit *units;    /* of the groups that have kernels; unit_of[group] or -1 */
+  const int *unit_of;
+} tn__program;
+
+typedef struct tn__program_stats {
+  int64_t arena_bytes;      /* static part of the plan */
+  int64_t unplanned_bytes;  /* what the same values would take without sharing memory */
+  int in_place;             /* results written over a dying operand */
+} tn__program_stats;
+
+/* Serialises the executable. The bytes live in the driver's arena. */
+tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
+                            const char *const *texts, int text_count, tn__program_stats *stats);
+
+/* ---- static memory planning (plan.c) ---------------------------------------------------------------------------------- */
+/* One block of memory that lives from step `first` to step `last`, both included. */
+typedef struct tn__plan_item {
+  int64_t bytes;
+  int first, last;
+  int64_t offset; /* out */
+} tn__plan_item;
+/* Places items so that those alive at once do not overlap: largest first, at the lowest offset that is free for its whole life
+ * ("greedy by size", Pisarchyk and Lee, 2020). Offsets are multiples of 64. Returns the bytes needed. */
+int64_t tn__plan_memory(tn__arena *arena, tn__plan_item *items, int count);
+
+#endif
