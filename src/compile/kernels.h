@@ -19,9 +19,9 @@ typedef struct tn__unit {
   int input_count, output_count;
   const tn__var **scalars; /* the graph's symbols, in the order of the kernel's scalars */
   int scalar_count;
-  const char *name; /* a C identifier: what it computes and the start of its key */
-  tn__digest key;   /* of declaration, target, options and build */
-  int same_as;      /* index of the earlier unit with the same key, or its own */
+  const char *name;    /* a C identifier: what it computes and the start of its key */
+  tn__digest key;      /* of declaration, target, options and build */
+  int same_as;         /* index of the earlier unit with the same key, or its own */
   double flops, bytes; /* of one call; -1 when symbolic */
   /* Made by tn__units_build: */
   tn__code object;
@@ -38,14 +38,14 @@ typedef struct tn__driver {
   const tn_compile_options *options;
   tn__target target;
   tn__schedule_options schedule;
-  int threads;        /* compile threads */
-  tn__cache *cache;   /* NULL: off */
+  int threads;      /* compile threads */
+  tn__cache *cache; /* NULL: off */
   tn__graph *graph;
   TN__VEC(tn_phase_time) times;
 } tn__driver;
 
 void tn__driver_time(tn__driver *driver, const char *phase, double seconds); /* adds to the phase's entry */
-double tn__now(void); /* seconds of the monotonic clock */
+double tn__now(void);                                                        /* seconds of the monotonic clock */
 /* Calls the options' print callback when `pass` is what they want to see. */
 bool tn__driver_prints(const tn__driver *driver, const char *pass);
 void tn__driver_print(const tn__driver *driver, const char *subject, const char *pass, const char *text);

@@ -15,14 +15,14 @@ typedef struct tn__program {
   int output_count;
   const tn__groups *groups; /* those to run, in order; `runs[i]` false: skip group i */
   const bool *runs;
-  const tn__unit *units;    /* of the groups that have kernels; unit_of[group] or -1 */
+  const tn__unit *units; /* of the groups that have kernels; unit_of[group] or -1 */
   const int *unit_of;
 } tn__program;
 
 typedef struct tn__program_stats {
-  int64_t arena_bytes;      /* static part of the plan */
-  int64_t unplanned_bytes;  /* what the same values would take without sharing memory */
-  int in_place;             /* results written over a dying operand */
+  int64_t arena_bytes;     /* static part of the plan */
+  int64_t unplanned_bytes; /* what the same values would take without sharing memory */
+  int in_place;            /* results written over a dying operand */
 } tn__program_stats;
 
 /* Serialises the executable. The bytes live in the driver's arena. */

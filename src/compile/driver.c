@@ -1,0 +1,180 @@
+#include "compile/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+tn_compile_options tn__options_of(const tn_compile_options *options) {
+  tn_compile_options all = {.size = sizeof all};
+  if (options) memcpy(&all, options, options->size < sizeof all ? options->size : sizeof all);
+  return all;
+}
+
+typedef struct arena_call {
+  tn__arena *arena;
+  void (*body)(tn__arena *arena, void *user);
+  void *user;
+} arena_call;
+
+static void call_with_arena(tn__escape *escape, void *arg) {
+  arena_call *call = arg;
+  call->arena->escape = escape;
+  call->body(call->arena, call->user);
+}
+
+tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user) {
+  tn__arena arena;
+  tn__arena_init(&arena, allocator, NULL);
+  arena_call call = {&arena, body, user};
+  tn__escape escape;
+  tn_status *status = tn__protect(&escape, call_with_arena, &call);
+  tn__arena_release(&arena);
+  return status;
+}
+
+void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
+  *driver = (tn__driver){.arena = arena, .options = options};
+  tn__check(arena->escape, tn__target_parse(options->target, &driver->target));
+  bool native = !options->target || strcmp(options->target, "native") == 0;
+  driver->schedule.threads = options->run_threads > 0 ? options->run_threads : native ? tn__default_thread_count() : 1;
+  driver->schedule.vector_bytes = driver->target.vector_bytes;
+  driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__default_thread_count();
+  if (!options->no_cache) {
+    uint64_t limit = options->cache_limit_bytes ? options->cache_limit_bytes : UINT64_C(2) << 30;
+    driver->cache = tn__cache_open(arena, options->cache_directory, limit, options->log);
+  }
+}
+
+static void report_progress(const tn__driver *driver, const char *phase, int done, int total) {
+  if (driver->options->progress) driver->options->progress(driver->options->user, phase, done, total);
+}
+
+/* ---- graph ------------------------------------------------------------------------------------------------------------------- */
+
+static void after_graph_pass(void *user, const char *pass, const tn__graph *graph, double seconds) {
+  tn__driver *driver = user;
+  char phase[64];
+  snprintf(phase, sizeof phase, "graph.%s", pass);
+  tn__driver_time(driver, phase, seconds);
+  if (!tn__driver_prints(driver, pass)) return;
+  tn__strbuf text;
+  tn__strbuf_init(&text, driver->arena->allocator);
+  tn__graph_print(graph, &text);
+  tn__driver_print(driver, "graph", pass, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+}
+
+static int pack_width(void *user, tn_dtype dtype, int64_t columns) {
+  const tn__driver *driver = user;
+  return tn__schedule_pack_width(&driver->target, dtype, columns);
+}
+
+static void optimize(tn__compilation *c) {
+  tn__optimize_options options = {.evaluator = tn__fold_evaluator(&c->driver),
+                                  .pack_width = pack_width,
+                                  .pack_user = &c->driver,
+                                  .after = after_graph_pass,
+                                  .after_user = &c->driver};
+  tn__graph_optimize(c->graph, &options);
+}
+
+static void import_model(tn__compilation *c, const char *path, const void *data, size_t size) {
+  tn__driver *driver = &c->driver;
+  const tn_compile_options *o = driver->options;
+  double start = tn__now();
+  if (!c->model) c->model = tn__onnx_open(driver->arena, path, data, size);
+  tn__driver_time(driver, "open", tn__now() - start);
+  start = tn__now();
+  tn__dim_binding *dims = TN__NEW_ARRAY(driver->arena, o->dim_count, tn__dim_binding);
+  for (int i = 0; i < o->dim_count; i++) dims[i] = (tn__dim_binding){o->dims[i].name, o->dims[i].size};
+  tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count};
+  if (o->log) import.log = *o->log;
+  c->graph = driver->graph = tn__onnx_import(c->model, tn__ir_create(driver->arena), &import);
+  tn__driver_time(driver, "import", tn__now() - start);
+}
+
+static void choose_groups(tn__compilation *c) {
+  tn__driver *driver = &c->driver;
+  double start = tn__now();
+  c->groups = tn__pass_fuse(c->graph);
+  tn__driver_time(driver, "graph.fuse", tn__now() - start);
+  start = tn__now();
+  tn__precompute_constants(driver, &c->groups);
+  tn__driver_time(driver, "constants", tn__now() - start);
+  c->runs = TN__NEW_ARRAY(driver->arena, c->groups.count, bool);
+  c->unit_of = TN__NEW_ARRAY(driver->arena, c->groups.count, int);
+  const tn__group **with_kernels = TN__NEW_ARRAY(driver->arena, c->groups.count, const tn__group *);
+  for (int i = 0; i < c->groups.count; i++) {
+    c->runs[i] = !c->groups.groups[i].constant;
+    c->unit_of[i] = -1;
+    if (!c->runs[i] || c->groups.groups[i].view) continue;
+    c->unit_of[i] = c->unit_count;
+    with_kernels[c->unit_count++] = &c->groups.groups[i];
+  }
+  start = tn__now();
+  c->units = tn__units_declare(driver, with_kernels, c->unit_count);
+  tn__driver_time(driver, "kernel.declare", tn__now() - start);
+}
+
+void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size) {
+  report_progress(&c->driver, "import", 0, 1);
+  import_model(c, path, data, size);
+  report_progress(&c->driver, "optimize", 0, 1);
+  optimize(c);
+  report_progress(&c->driver, "constants", 0, 1);
+  choose_groups(c);
+}
+
+/* ---- code --------------------------------------------------------------------------------------------------------------------- */
+
+static void describe_signature(tn__compilation *c) {
+  tn__arena *arena = c->driver.arena;
+  tn__graph *g = c->graph;
+  tn__program *p = &c->program;
+  p->name = "main";
+  p->input_count = tn__graph_input_count(g);
+  p->output_count = tn__graph_output_count(g);
+  tn__value **inputs = TN__NEW_ARRAY(arena, p->input_count, tn__value *);
+  tn__value **outputs = TN__NEW_ARRAY(arena, p->output_count, tn__value *);
+  const char **input_names = TN__NEW_ARRAY(arena, p->input_count, const char *);
+  const char **output_names = TN__NEW_ARRAY(arena, p->output_count, const char *);
+  for (int i = 0; i < p->input_count; i++) {
+    inputs[i] = tn__graph_input_at(g, i);
+    input_names[i] = inputs[i]->name;
+  }
+  for (int i = 0; i < p->output_count; i++) {
+    outputs[i] = tn__graph_output_at(g, i);
+    output_names[i] = tn__graph_output_name(g, i);
+  }
+  p->inputs = inputs;
+  p->input_names = input_names;
+  p->outputs = outputs;
+  p->output_names = output_names;
+  p->groups = &c->groups;
+  p->runs = c->runs;
+  p->units = c->units;
+  p->unit_of = c->unit_of;
+}
+
+static const char *all_traces(tn__compilation *c) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, c->driver.arena->allocator);
+  for (int i = 0; i < c->unit_count; i++) {
+    if (c->units[i].same_as != i) continue;
+    tn__strbuf_printf(&text, "# %s\n%s\n", c->units[i].name, c->units[i].trace);
+  }
+  const char *kept = tn__arena_strdup(c->driver.arena, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  return kept;
+}
+
+void tn__compilation_back(tn__compilation *c) {
+  tn__driver *driver = &c->driver;
+  report_progress(driver, "compile", 0, c->unit_count);
+  tn__units_build(driver, c->units, c->unit_count);
+  report_progress(driver, "compile", c->unit_count, c->unit_count);
+  double start = tn__now();
+  describe_signature(c);
+  const char *name = "schedules", *text = all_traces(c);
+  c->executable = tn__program_build(driver, &c->program, &name, &text, 1, &c->stats);
+  tn__driver_time(driver, "program", tn__now() - start);
+}

@@ -1,0 +1,40 @@
+/* The pipeline from a model to a compiled program, as functions that the public entry points put together. */
+#ifndef TENON_COMPILE_DRIVER_H
+#define TENON_COMPILE_DRIVER_H
+
+#include "compile/program.h"
+#include "import/onnx/onnx.h"
+
+/* A compilation as far as it has come. Everything is in the driver's arena. */
+typedef struct tn__compilation {
+  tn__driver driver;
+  tn__onnx_model *model;
+  tn__graph *graph;
+  tn__groups groups;
+  bool *runs; /* group -> is it part of the program (not: precomputed) */
+  tn__unit *units;
+  int unit_count;
+  int *unit_of; /* group -> unit or -1 */
+  tn__program program;
+  tn__program_stats stats;
+  tn__bytes executable;
+} tn__compilation;
+
+/* Reads options into the driver; `driver->arena` must be set. */
+void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
+/* Open, import, optimise, precompute constants, fuse, declare: all before code. */
+void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
+/* Kernels and the executable. */
+void tn__compilation_back(tn__compilation *c);
+/* Options with every field that the caller's struct has; others zero. */
+tn_compile_options tn__options_of(const tn_compile_options *options);
+
+/* Runs `body` with an arena of its own, released afterwards whatever happens; what it throws is the result. */
+tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user);
+
+/* Computes the groups that depend on constants only, on this machine, and makes their outputs constants (precompute.c). */
+void tn__precompute_constants(tn__driver *driver, tn__groups *groups);
+/* The evaluator for the fold pass: small nodes through the loop interpreter. */
+tn__evaluator tn__fold_evaluator(tn__driver *driver);
+
+#endif

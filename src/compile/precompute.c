@@ -1,0 +1,146 @@
+/* What depends on constants only is computed once, when the model is compiled: small nodes by the interpreter while the graph is
+ * simplified, whole groups (weights being packed, mostly) natively at the end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile/driver.h"
+
+/* ---- small nodes ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct fold_task {
+  tn__graph *graph;
+  const tn__node *node;
+  void *const *out;
+  const tn_allocator *allocator;
+} fold_task;
+
+static int64_t count_of(const tn__value *v) {
+  int64_t n = 1;
+  for (int i = 0; i < v->rank; i++) n *= tn__dim_const(v, i);
+  return n;
+}
+
+/* A constant's elements in full. */
+static void *dense_data(tn__arena *arena, const tn__value *v) {
+  size_t element = tn_dtype_size(v->dtype);
+  int64_t count = count_of(v);
+  if (!v->splat) return tn__arena_copy(arena, v->data, (size_t)count * element);
+  char *all = tn__arena_alloc_array(arena, (size_t)count, element);
+  for (int64_t i = 0; i < count; i++) memcpy(all + (size_t)i * element, v->data, element);
+  return all;
+}
+
+static void fold_node(tn__arena *arena, void *user) {
+  fold_task *task = user;
+  tn__ir *ir = tn__ir_create(arena);
+  tn__te *te = tn__te_create(ir, "fold");
+  tn__lower_context *lower = tn__lower_create(task->graph, te);
+  tn__lower_node(lower, task->node);
+  for (int i = 0; i < task->node->output_count; i++) tn__te_output(te, tn__lower_value(lower, task->node->outputs[i]));
+  tn__check(arena->escape, tn__te_verify(te));
+  int inputs = tn__lower_input_count(lower);
+  void **buffers = TN__NEW_ARRAY(arena, inputs + task->node->output_count, void *);
+  for (int i = 0; i < inputs; i++) buffers[i] = dense_data(arena, tn__lower_input_at(lower, i));
+  for (int i = 0; i < task->node->output_count; i++) buffers[inputs + i] = task->out[i];
+  tn__interpret_options options = {.max_operations = 1 << 24};
+  tn__check(arena->escape, tn__interpret(ir, tn__te_lower(te), buffers, NULL, &options));
+}
+
+static bool evaluate(void *user, tn__graph *graph, const tn__node *node, void *const *out) {
+  if (node->op->lowering != TN__LOWER_DECLARE) return false;
+  const tn__driver *driver = user;
+  fold_task task = {graph, node, out, driver->arena->allocator};
+  tn_status *status = tn__with_arena(driver->arena->allocator, fold_node, &task);
+  bool ok = status == NULL;
+  bool fatal = tn_status_code_of(status) == TN_OUT_OF_MEMORY;
+  if (fatal) tn__throw(driver->arena->escape, status);
+  tn_status_free(status); /* an index out of range, say: the node stays and fails when the model runs */
+  return ok;
+}
+
+tn__evaluator tn__fold_evaluator(tn__driver *driver) { return (tn__evaluator){evaluate, driver}; }
+
+/* ---- groups ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct results {
+  tn_executable *executable;
+  tn_session *session;
+} results;
+
+static void release_results(void *user) {
+  results *r = user;
+  tn_session_release(r->session);
+  tn_executable_release(r->executable);
+}
+
+/* Results of constant groups that the rest of the model reads. */
+static int wanted_values(tn__driver *driver, const tn__groups *groups, tn__value **out) {
+  int value_count = 0, count = 0;
+  tn__graph_use_counts(driver->graph, &value_count);
+  bool *read = TN__NEW_ARRAY(driver->arena, value_count, bool);
+  for (int i = 0; i < groups->count; i++) {
+    const tn__group *g = &groups->groups[i];
+    if (g->constant) continue;
+    for (int j = 0; j < g->node_count; j++)
+      for (int k = 0; k < g->nodes[j]->input_count; k++)
+        if (g->nodes[j]->inputs[k]) read[g->nodes[j]->inputs[k]->id] = true;
+  }
+  for (int i = 0; i < tn__graph_output_count(driver->graph); i++)
+    read[tn__graph_output_at(driver->graph, i)->id] = true;
+  for (int i = 0; i < groups->count; i++)
+    for (int j = 0; groups->groups[i].constant && j < groups->groups[i].output_count; j++)
+      if (read[groups->groups[i].outputs[j]->id]) out[count++] = groups->groups[i].outputs[j];
+  return count;
+}
+
+static void run_constants(tn__driver *driver, tn__bytes executable, tn__value *const *values, int count) {
+  results *r = TN__NEW(driver->arena, results);
+  tn__arena_defer(driver->arena, release_results, r);
+  tn_load_options load = {.size = sizeof load, .allocator = driver->arena->allocator};
+  tn__check(driver->arena->escape, tn_executable_load_memory(executable.data, executable.size, &load, &r->executable));
+  tn_session_options session = {.size = sizeof session, .allocator = load.allocator, .threads = driver->threads};
+  tn__check(driver->arena->escape, tn_session_create(r->executable, &session, &r->session));
+  tn__check(driver->arena->escape, tn_session_invoke(r->session, NULL));
+  for (int i = 0; i < count; i++) {
+    DLTensor result;
+    tn__check(driver->arena->escape, tn_session_get_output(r->session, NULL, i, &result));
+    values[i]->data = (const char *)result.data + result.byte_offset; /* lives as long as the session */
+    values[i]->splat = false;
+  }
+}
+
+void tn__precompute_constants(tn__driver *driver, tn__groups *groups) {
+  tn__arena *arena = driver->arena;
+  int outputs = 0, kernels = 0;
+  for (int i = 0; i < groups->count; i++) outputs += groups->groups[i].output_count;
+  tn__value **values = TN__NEW_ARRAY(arena, outputs, tn__value *);
+  int count = wanted_values(driver, groups, values);
+  if (count == 0) return;
+  tn__driver host = *driver; /* constants are computed here, whatever the model is compiled for */
+  tn__check(arena->escape, tn__target_parse("native", &host.target));
+  const tn__group **groups_to_run = TN__NEW_ARRAY(arena, groups->count, const tn__group *);
+  bool *runs = TN__NEW_ARRAY(arena, groups->count, bool);
+  int *unit_of = TN__NEW_ARRAY(arena, groups->count, int);
+  for (int i = 0; i < groups->count; i++) {
+    runs[i] = groups->groups[i].constant;
+    unit_of[i] = -1;
+    if (!runs[i] || groups->groups[i].view) continue;
+    unit_of[i] = kernels;
+    groups_to_run[kernels++] = &groups->groups[i];
+  }
+  tn__unit *units = tn__units_declare(&host, groups_to_run, kernels);
+  tn__units_build(&host, units, kernels);
+  const char **names = TN__NEW_ARRAY(arena, count, const char *);
+  for (int i = 0; i < count; i++) names[i] = values[i]->name;
+  tn__program program = {.name = "constants",
+                         .outputs = values,
+                         .output_names = names,
+                         .output_count = count,
+                         .groups = groups,
+                         .runs = runs,
+                         .units = units,
+                         .unit_of = unit_of};
+  tn__bytes executable = tn__program_build(&host, &program, NULL, NULL, 0, NULL);
+  driver->times = host.times;
+  run_constants(driver, executable, values, count);
+}

@@ -1,0 +1,484 @@
+/* Builds the VM function of a compiled graph.
+ *
+ * Steps are the groups that have kernels, in order. Every value gets a root: the value whose memory it shares through views. A root's
+ * storage is decided once: the caller's buffer, a constant, a place in the arena, or memory allocated when its size is known. */
+#include "compile/program.h"
+
+#include <string.h>
+
+#include "compile/scalars.h"
+
+typedef enum place_kind {
+  PLACE_NONE,
+  PLACE_INPUT,
+  PLACE_OUTPUT,
+  PLACE_CONSTANT,
+  PLACE_STATIC,
+  PLACE_SLOT,
+  PLACE_DYNAMIC
+} place_kind;
+
+typedef struct place { /* per value id; the storage fields matter for roots only */
+  tn__value *value;
+  int root;        /* value id */
+  int first, last; /* steps at which the root's memory is in use; first -1: never written by a step */
+  place_kind kind;
+  int index;     /* input, output or constant number; plan item or slot */
+  int reg;       /* -1 until made */
+  bool readonly; /* a graph input or constant: never written over */
+} place;
+
+typedef struct slot { /* shared by values of symbolic size that are not alive together */
+  const tn__expr *bytes;
+  int busy_until;
+  int reg; /* scalar register of its offset */
+} slot;
+
+typedef struct step {
+  const tn__group *group;
+  const tn__unit *unit;
+  int workspace_item; /* plan item of a constant workspace, or -1 */
+} step;
+
+typedef struct builder {
+  tn__driver *driver;
+  tn__arena *arena;
+  tn__ir *ir;
+  const tn__program *program;
+  tn__exe *exe;
+  tn__exe_func *func;
+  tn__scalars scalars;
+  place *places;
+  int value_count;
+  step *steps;
+  int step_count;
+  TN__VEC(tn__plan_item) items;
+  TN__VEC(slot) slots;
+  const int *kernel_index; /* unit -> kernel in the executable */
+  tn__program_stats stats;
+  int64_t static_bytes;
+} builder;
+
+/* ---- values and steps ------------------------------------------------------------------------------------------------------ */
+
+static place *place_of(builder *b, tn__value *v) {
+  place *p = &b->places[v->id];
+  if (!p->value) *p = (place){.value = v, .root = (int)v->id, .first = -1, .last = -1, .reg = -1};
+  return p;
+}
+
+static place *root_of(builder *b, tn__value *v) {
+  place *p = place_of(b, v);
+  while (p->root != (int)p->value->id) p = &b->places[p->root];
+  return p;
+}
+
+static void use_value(builder *b, tn__value *v, int at) {
+  place *root = root_of(b, v);
+  if (root->last < at) root->last = at;
+}
+
+static void collect_steps(builder *b) {
+  const tn__program *p = b->program;
+  b->steps = TN__NEW_ARRAY(b->arena, p->groups->count, step);
+  for (int i = 0; i < p->groups->count; i++) {
+    const tn__group *g = &p->groups->groups[i];
+    if (!p->runs[i]) continue;
+    if (g->view) {
+      place *view = place_of(b, g->nodes[0]->outputs[0]);
+      view->root = (int)root_of(b, g->nodes[0]->inputs[0])->value->id;
+      continue;
+    }
+    step *s = &b->steps[b->step_count];
+    *s = (step){.group = g, .unit = &p->units[p->unit_of[i]], .workspace_item = -1};
+    for (int j = 0; j < s->unit->input_count; j++) use_value(b, s->unit->inputs[j], b->step_count);
+    for (int j = 0; j < s->unit->output_count; j++) {
+      place *out = root_of(b, s->unit->outputs[j]);
+      out->first = b->step_count;
+      use_value(b, s->unit->outputs[j], b->step_count);
+    }
+    b->step_count++;
+  }
+  const int end = b->step_count;
+  for (int i = 0; i < p->output_count; i++) use_value(b, p->outputs[i], end);
+  for (int i = 0; i < tn__graph_symbol_count(b->driver->graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(b->driver->graph, i);
+    if (symbol->source == TN__SYMBOL_ELEMENT && b->places[symbol->value->id].value) use_value(b, symbol->value, end);
+  }
+}
+
+/* ---- signature and symbols ----------------------------------------------------------------------------------------------------- */
+
+static int make_register(builder *b, tn__value *v, tn__storage storage, int index, tn__operand offset) {
+  tn__operand dims[TN_MAX_RANK];
+  for (int i = 0; i < v->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, v->dims[i]);
+  return tn__exe_register(b->func, v->dtype, v->rank, dims, storage, index, offset);
+}
+
+/* Graph inputs: their symbolic dimensions are plain symbols (the importer makes them so) and bind the scalar registers. */
+static void declare_inputs(builder *b) {
+  const tn__program *p = b->program;
+  for (int i = 0; i < p->input_count; i++) {
+    tn__value *v = p->inputs[i];
+    tn__operand dims[TN_MAX_RANK];
+    for (int d = 0; d < v->rank; d++) {
+      const tn__expr *e = v->dims[d];
+      if (e->kind == TN__EXPR_VAR) tn__scalars_bind(&b->scalars, e, tn__exe_symbol(b->func, e->value.var->name));
+      dims[d] = tn__scalars_operand(&b->scalars, e);
+    }
+    place *at = place_of(b, v);
+    at->kind = PLACE_INPUT;
+    at->readonly = true;
+    at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->rank, dims);
+    at->reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__operand_const(0));
+  }
+}
+
+static void load_symbol(builder *b, const tn__symbol *symbol) {
+  if (tn__scalars_knows(&b->scalars, symbol->var->self)) return;
+  int reg = tn__exe_scalar(b->func);
+  uint32_t words[] = {(uint32_t)reg, (uint32_t)b->places[symbol->value->id].reg, (uint32_t)symbol->index};
+  tn__exe_emit(b->func, TN__OP_SCALAR_LOAD, words, 3);
+  tn__scalars_bind(&b->scalars, symbol->var->self, reg);
+}
+
+/* Elements of graph inputs are known from the start. */
+static void load_input_elements(builder *b) {
+  for (int i = 0; i < tn__graph_symbol_count(b->driver->graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(b->driver->graph, i);
+    if (symbol->source == TN__SYMBOL_ELEMENT && b->places[symbol->value->id].kind == PLACE_INPUT)
+      load_symbol(b, symbol);
+  }
+}
+
+/* Are all symbols of `e` known before the first step? */
+static bool known_early(builder *b, const tn__expr *e) {
+  if (e->kind == TN__EXPR_VAR) return tn__scalars_knows(&b->scalars, e);
+  for (int i = 0; i < e->arg_count; i++)
+    if (!known_early(b, e->args[i])) return false;
+  return true;
+}
+
+static bool shape_known_early(builder *b, const tn__value *v) {
+  for (int i = 0; i < v->rank; i++)
+    if (!known_early(b, v->dims[i])) return false;
+  return true;
+}
+
+static const tn__expr *bytes_of(builder *b, const tn__value *v) {
+  const tn__expr *bytes = tn__index(b->ir, (int64_t)tn_dtype_size(v->dtype));
+  for (int i = 0; i < v->rank; i++) bytes = tn__mul(b->ir, bytes, v->dims[i]);
+  return bytes;
+}
+
+/* ---- storage ------------------------------------------------------------------------------------------------------------------- */
+
+static void place_constants(builder *b) {
+  for (int i = 0; i < b->value_count; i++) {
+    place *p = &b->places[i];
+    if (!p->value || !p->value->data || p->root != i) continue;
+    const tn__value *v = p->value;
+    int64_t shape[TN_MAX_RANK], count = 1;
+    tn__shape_const(v, shape);
+    for (int d = 0; d < v->rank; d++) count *= shape[d];
+    size_t element = tn_dtype_size(v->dtype), size = (size_t)count * element;
+    const void *data = v->data;
+    if (v->splat) {
+      char *all = tn__arena_alloc(b->arena, size);
+      for (int64_t e = 0; e < count; e++) memcpy(all + (size_t)e * element, v->data, element);
+      data = all;
+    }
+    p->kind = PLACE_CONSTANT;
+    p->readonly = true;
+    p->index = tn__exe_constant(b->exe, v->name, v->dtype, v->rank, shape, data, size);
+    p->reg = make_register(b, p->value, TN__STORAGE_CONSTANT, p->index, tn__operand_const(0));
+  }
+}
+
+/* The caller's buffers take the roots they can: written by a step, and by shape the same amount of memory. */
+static void place_outputs(builder *b, bool *direct) {
+  const tn__program *p = b->program;
+  for (int i = 0; i < p->output_count; i++) {
+    place *root = root_of(b, p->outputs[i]);
+    if (root->kind != PLACE_NONE || root->first < 0) continue;
+    root->kind = PLACE_OUTPUT;
+    root->index = i;
+    direct[i] = true;
+  }
+}
+
+static bool is_map_only(const tn__group *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const tn__node *n = g->nodes[i];
+    bool map = n->op->op_class == TN__CLASS_ELEMENTWISE || n->op->op_class == TN__CLASS_CONTRACTION ||
+               strcmp(n->op->name, "broadcast_in_dim") == 0;
+    if (!map) return false;
+  }
+  return g->output_count == 1;
+}
+
+/* May the step write its result over `v`: every reader in the group reads it element by element at the place that it writes? */
+static bool can_overwrite(builder *b, int at, const tn__unit *u, tn__value *v) {
+  const tn__value *out = u->outputs[0];
+  place *root = root_of(b, v);
+  if (root->readonly || root->kind != PLACE_STATIC || root->last != at || root->value != v) return false;
+  if (v->rank != out->rank || tn_dtype_size(v->dtype) != tn_dtype_size(out->dtype)) return false;
+  for (int i = 0; i < v->rank; i++)
+    if (v->dims[i] != out->dims[i]) return false;
+  for (int i = 0; i < u->group->node_count; i++) {
+    const tn__node *n = u->group->nodes[i];
+    for (int j = 0; j < n->input_count; j++)
+      if (n->inputs[j] == v && n->op->op_class != TN__CLASS_ELEMENTWISE) return false;
+  }
+  return true;
+}
+
+/* Values of constant size: lifetimes become plan items; a map's result may take over its dying operand's item. */
+static void place_static(builder *b, place *p) {
+  const step *s = &b->steps[p->first];
+  int64_t bytes = 0;
+  tn__as_int(bytes_of(b, p->value), &bytes);
+  b->stats.unplanned_bytes += bytes;
+  p->kind = PLACE_STATIC;
+  if (is_map_only(s->group)) {
+    for (int i = 0; i < s->unit->input_count; i++) {
+      tn__value *v = s->unit->inputs[i];
+      if (!can_overwrite(b, p->first, s->unit, v)) continue;
+      p->index = root_of(b, v)->index;
+      b->items.data[p->index].last = p->last;
+      root_of(b, v)->kind = PLACE_STATIC;
+      b->stats.in_place++;
+      return;
+    }
+  }
+  tn__plan_item item = {.bytes = bytes, .first = p->first, .last = p->last};
+  tn__vec_push(b->arena, &b->items, item);
+  p->index = b->items.count - 1;
+}
+
+static int take_slot(builder *b, const tn__expr *bytes, int first, int last) {
+  for (int i = 0; i < b->slots.count; i++) {
+    slot *s = &b->slots.data[i];
+    if (s->bytes != bytes || s->busy_until >= first) continue;
+    s->busy_until = last;
+    return i;
+  }
+  slot s = {.bytes = bytes, .busy_until = last, .reg = -1};
+  tn__vec_push(b->arena, &b->slots, s);
+  return b->slots.count - 1;
+}
+
+static void place_memory(builder *b) {
+  for (int at = 0; at < b->step_count; at++) {
+    const tn__unit *u = b->steps[at].unit;
+    for (int i = 0; i < u->output_count; i++) {
+      place *p = root_of(b, u->outputs[i]);
+      if (p->kind != PLACE_NONE) continue;
+      const tn__expr *bytes = bytes_of(b, p->value);
+      if (tn__is_int(bytes)) {
+        place_static(b, p);
+      } else if (shape_known_early(b, p->value)) {
+        p->kind = PLACE_SLOT;
+        p->index = take_slot(b, bytes, p->first, p->last);
+      } else {
+        p->kind = PLACE_DYNAMIC;
+      }
+    }
+    if (u->workspace_bytes > 0 && !u->workspace_expr) {
+      tn__plan_item item = {.bytes = u->workspace_bytes, .first = at, .last = at};
+      tn__vec_push(b->arena, &b->items, item);
+      b->steps[at].workspace_item = b->items.count - 1;
+    }
+  }
+}
+
+/* Offsets of slots follow the static part, rounded up to 64 bytes each; computed by the prologue. */
+static void emit_arena(builder *b) {
+  b->static_bytes = tn__plan_memory(b->arena, b->items.data, b->items.count);
+  b->stats.arena_bytes = b->static_bytes;
+  const tn__expr *at = tn__index(b->ir, b->static_bytes);
+  for (int i = 0; i < b->slots.count; i++) {
+    slot *s = &b->slots.data[i];
+    s->reg = tn__scalars_register(&b->scalars, at);
+    at = tn__add(b->ir, at, tn__mul_i(b->ir, tn__div_i(b->ir, tn__add_i(b->ir, s->bytes, 63), 64), 64));
+  }
+  tn__exe_arena(b->func, tn__scalars_operand(&b->scalars, at));
+}
+
+static int register_of(builder *b, tn__value *v) {
+  place *p = place_of(b, v);
+  if (p->reg >= 0) return p->reg;
+  place *root = root_of(b, v);
+  if (root != p) {
+    int of = register_of(b, root->value);
+    p->reg = make_register(b, v, TN__STORAGE_VIEW, of, tn__operand_const(0));
+    return p->reg;
+  }
+  switch (p->kind) {
+    case PLACE_STATIC:
+      p->reg = make_register(b, v, TN__STORAGE_ARENA, 0, tn__operand_const(b->items.data[p->index].offset));
+      break;
+    case PLACE_SLOT:
+      p->reg = make_register(b, v, TN__STORAGE_ARENA, 0, tn__operand_scalar(b->slots.data[p->index].reg));
+      break;
+    case PLACE_DYNAMIC: p->reg = make_register(b, v, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0)); break;
+    default: tn__throwf(b->arena->escape, TN_INTERNAL, "value \"%s\" has no storage", v->name);
+  }
+  return p->reg;
+}
+
+/* ---- instructions ---------------------------------------------------------------------------------------------------------------- */
+
+static void emit_word(builder *b, tn__opcode op, int reg) {
+  uint32_t word = (uint32_t)reg;
+  tn__exe_emit(b->func, op, &word, 1);
+}
+
+/* Symbols read from a result become known after the step that makes it. */
+static void load_elements(builder *b, const tn__unit *u) {
+  for (int i = 0; i < tn__graph_symbol_count(b->driver->graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(b->driver->graph, i);
+    if (symbol->source != TN__SYMBOL_ELEMENT) continue;
+    for (int o = 0; o < u->output_count; o++)
+      if (root_of(b, u->outputs[o]) == root_of(b, symbol->value)) {
+        register_of(b, symbol->value);
+        load_symbol(b, symbol);
+      }
+  }
+}
+
+/* The program's output number whose buffer this root writes, made into a register once its dimensions are known. */
+static int output_register(builder *b, place *root) {
+  tn__value *out = b->program->outputs[root->index];
+  tn__operand dims[TN_MAX_RANK];
+  for (int i = 0; i < out->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, out->dims[i]);
+  int index = root->index;
+  place *at = place_of(b, out);
+  at->reg = tn__exe_register(b->func, out->dtype, out->rank, dims, TN__STORAGE_OUTPUT, index, tn__operand_const(0));
+  if (at != root) root->reg = make_register(b, root->value, TN__STORAGE_VIEW, at->reg, tn__operand_const(0));
+  return at->reg;
+}
+
+static int workspace_register(builder *b, const step *s) {
+  const tn__unit *u = s->unit;
+  tn__operand bytes = tn__operand_const(u->workspace_bytes), offset = tn__operand_const(0);
+  if (u->workspace_expr) {
+    for (int i = 0; i < u->scalar_count; i++)
+      tn__scalars_bind(&b->scalars, u->workspace_dims[i]->self, tn__scalars_register(&b->scalars, u->scalars[i]->self));
+    bytes = tn__scalars_operand(&b->scalars, u->workspace_expr);
+    int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_DYNAMIC, 0, offset);
+    emit_word(b, TN__OP_ALLOC, reg);
+    return reg;
+  }
+  offset = tn__operand_const(b->items.data[s->workspace_item].offset);
+  return tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_ARENA, 0, offset);
+}
+
+static void emit_step(builder *b, const step *s) {
+  const tn__unit *u = s->unit;
+  int reads[64], writes[64], scalars[64], write_count = 0;
+  if (u->input_count > 64 || u->output_count > 63 || u->scalar_count > 64)
+    tn__throwf(b->arena->escape, TN_UNSUPPORTED, "kernel \"%s\" has more than 64 operands", u->name);
+  for (int i = 0; i < u->scalar_count; i++) scalars[i] = tn__scalars_register(&b->scalars, u->scalars[i]->self);
+  for (int i = 0; i < u->input_count; i++) reads[i] = register_of(b, u->inputs[i]);
+  for (int i = 0; i < u->output_count; i++) {
+    place *root = root_of(b, u->outputs[i]);
+    if (root->kind == PLACE_OUTPUT && root->reg < 0) {
+      int reg = output_register(b, root);
+      if (!shape_known_early(b, root->value)) emit_word(b, TN__OP_ALLOC, reg);
+    } else if (root->kind == PLACE_DYNAMIC && root->reg < 0) {
+      emit_word(b, TN__OP_ALLOC, register_of(b, root->value));
+    }
+    writes[write_count++] = register_of(b, u->outputs[i]);
+  }
+  if (u->workspace_bytes > 0 || u->workspace_expr) writes[write_count++] = workspace_register(b, s);
+  tn__exe_emit_kernel(b->func, b->kernel_index[u - b->program->units], reads, u->input_count, writes, write_count,
+                      scalars, u->scalar_count);
+  load_elements(b, u);
+}
+
+static void emit_outputs(builder *b, const bool *direct) {
+  const tn__program *p = b->program;
+  for (int i = 0; i < p->output_count; i++) {
+    tn__value *v = p->outputs[i];
+    tn__operand dims[TN_MAX_RANK];
+    for (int d = 0; d < v->rank; d++) dims[d] = tn__scalars_operand(&b->scalars, v->dims[d]);
+    tn__exe_output(b->func, p->output_names[i], v->dtype, v->rank, dims);
+    if (direct[i]) continue;
+    int to = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
+    if (!shape_known_early(b, v)) emit_word(b, TN__OP_ALLOC, to);
+    uint32_t words[] = {(uint32_t)to, (uint32_t)register_of(b, v)};
+    tn__exe_emit(b->func, TN__OP_COPY, words, 2);
+  }
+  tn__exe_emit(b->func, TN__OP_RETURN, NULL, 0);
+}
+
+static void emit_code(builder *b) {
+  const tn__program *p = b->program;
+  declare_inputs(b);
+  load_input_elements(b);
+  place_constants(b);
+  bool *direct = TN__NEW_ARRAY(b->arena, p->output_count, bool);
+  place_outputs(b, direct);
+  place_memory(b);
+  emit_arena(b);
+  for (int i = 0; i < b->step_count; i++) emit_step(b, &b->steps[i]);
+  emit_outputs(b, direct);
+}
+
+/* ---- the executable ---------------------------------------------------------------------------------------------------------------- */
+
+static void add_kernels(builder *b) {
+  const tn__program *p = b->program;
+  tn__code *objects = TN__NEW_ARRAY(b->arena, b->step_count, tn__code);
+  int *kernel = NULL, unit_count = 0, object_count = 0;
+  for (int i = 0; i < b->step_count; i++) {
+    int unit = (int)(b->steps[i].unit - p->units);
+    if (unit >= unit_count) unit_count = unit + 1;
+  }
+  kernel = TN__NEW_ARRAY(b->arena, unit_count, int);
+  const tn__unit **first = TN__NEW_ARRAY(b->arena, b->step_count, const tn__unit *);
+  for (int i = 0; i < b->step_count; i++) {
+    const tn__unit *u = b->steps[i].unit;
+    int found = -1;
+    for (int j = 0; j < object_count && found < 0; j++)
+      if (strcmp(first[j]->name, u->name) == 0) found = j;
+    if (found < 0) {
+      first[object_count] = u;
+      objects[object_count] = u->object;
+      found = object_count++;
+    }
+    kernel[u - p->units] = found;
+  }
+  tn__image image = {0};
+  if (object_count > 0) image = tn__link_image(b->arena, objects, object_count);
+  tn__exe_image(b->exe, image.data, image.size);
+  for (int i = 0; i < object_count; i++) {
+    const tn__unit *u = first[i];
+    const tn__image_symbol *symbol = NULL;
+    for (int j = 0; j < image.symbol_count; j++)
+      if (strcmp(image.symbols[j].name, u->name) == 0) symbol = &image.symbols[j];
+    if (!symbol) tn__throwf(b->arena->escape, TN_INTERNAL, "the image lacks kernel \"%s\"", u->name);
+    bool workspace = u->workspace_bytes > 0 || u->workspace_expr;
+    tn__exe_kernel(b->exe, u->name, symbol->offset, symbol->size, u->input_count + u->output_count + workspace,
+                   u->scalar_count, u->flops, u->bytes);
+  }
+  b->kernel_index = kernel;
+}
+
+tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
+                            const char *const *texts, int text_count, tn__program_stats *stats) {
+  builder b = {.driver = driver, .arena = driver->arena, .ir = tn__graph_ir(driver->graph), .program = program};
+  tn__graph_use_counts(driver->graph, &b.value_count);
+  b.places = TN__NEW_ARRAY(b.arena, b.value_count, place);
+  b.exe = tn__exe_create(b.arena, &driver->target, "tenon");
+  b.func = tn__exe_function(b.exe, program->name);
+  tn__scalars_init(&b.scalars, b.arena, b.func);
+  for (int i = 0; i < program->input_count; i++) place_of(&b, program->inputs[i]);
+  collect_steps(&b);
+  add_kernels(&b);
+  emit_code(&b);
+  for (int i = 0; i < text_count; i++) tn__exe_text(b.exe, text_names[i], texts[i], strlen(texts[i]));
+  if (stats) *stats = b.stats;
+  return tn__exe_serialize(b.exe);
+}
