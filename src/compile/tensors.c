@@ -1,0 +1,221 @@
+/* Tensors from files: .npy (the runtime's reader), .npz (a zip of them) and ONNX TensorProto. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "compile/driver.h"
+#include "runtime/npy.h"
+
+typedef struct tensor_list {
+  tn_named_tensor *items;
+  int count, capacity;
+} tensor_list;
+
+void tn_tensors_free(tn_named_tensor *tensors, int count) {
+  for (int i = 0; i < count; i++) {
+    free(tensors[i].name);
+    tn_tensor_release(tensors[i].tensor);
+  }
+  free(tensors);
+}
+
+/* Takes the tensor over, also on failure. */
+static tn_status *append(tensor_list *list, const char *name, size_t length, tn_tensor *tensor) {
+  char *copy = malloc(length + 1);
+  if (copy && list->count == list->capacity) {
+    int capacity = list->capacity ? list->capacity * 2 : 4;
+    tn_named_tensor *more = realloc(list->items, (size_t)capacity * sizeof *more);
+    if (!more) {
+      free(copy);
+      copy = NULL;
+    } else {
+      list->items = more;
+      list->capacity = capacity;
+    }
+  }
+  if (!copy) {
+    tn_tensor_release(tensor);
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a list of tensors");
+  }
+  memcpy(copy, name, length);
+  copy[length] = 0;
+  list->items[list->count++] = (tn_named_tensor){copy, tensor};
+  return NULL;
+}
+
+/* ---- zip (PKWARE's APPNOTE 6.3): the central directory, stored and deflated members, zip64 sizes ------------------------------------ */
+
+typedef struct zip_member {
+  const char *name;
+  size_t name_length;
+  int method;
+  uint64_t packed, size, header; /* offset of the local header */
+  uint32_t crc;
+} zip_member;
+
+static uint64_t little(const uint8_t *p, int bytes) {
+  uint64_t v = 0;
+  for (int i = bytes - 1; i >= 0; i--) v = v << 8 | p[i];
+  return v;
+}
+
+static tn_status *bad_zip(const char *why) { return tn_status_create(TN_DATA_LOSS, "not a usable .npz archive: %s", why); }
+
+/* Sizes and offset that do not fit 32 bits stand in the zip64 extra field (id 1), those with all bits set, in order. */
+static void read_zip64(zip_member *m, const uint8_t *extra, size_t length) {
+  while (length >= 4) {
+    size_t size = (size_t)little(extra + 2, 2);
+    if (size + 4 > length) return;
+    if (little(extra, 2) == 1) {
+      const uint8_t *at = extra + 4, *end = at + size;
+      uint64_t *fields[] = {&m->size, &m->packed, &m->header};
+      for (int i = 0; i < 3; i++) {
+        if (*fields[i] != 0xffffffffu || at + 8 > end) continue;
+        *fields[i] = little(at, 8);
+        at += 8;
+      }
+    }
+    extra += 4 + size;
+    length -= 4 + size;
+  }
+}
+
+static tn_status *inflate_member(const zip_member *m, const uint8_t *data, uint8_t *out) {
+  z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .next_out = out};
+  if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for zlib");
+  uint64_t in_left = m->packed, out_left = m->size;
+  int result = Z_OK;
+  while (result == Z_OK) {
+    uInt in = in_left > (1u << 30) ? 1u << 30 : (uInt)in_left, room = out_left > (1u << 30) ? 1u << 30 : (uInt)out_left;
+    z.avail_in = in;
+    z.avail_out = room;
+    result = inflate(&z, Z_NO_FLUSH);
+    in_left -= in - z.avail_in;
+    out_left -= room - z.avail_out;
+    if (result == Z_OK && z.avail_in == in && z.avail_out == room) break; /* no progress: truncated or too long */
+  }
+  inflateEnd(&z);
+  return result == Z_STREAM_END && out_left == 0 ? NULL : bad_zip("a member's compressed data is damaged");
+}
+
+static tn_status *read_member(const tn__file_map *map, const zip_member *m, const tn_allocator *allocator, tensor_list *list) {
+  if (m->header > map->size || map->size - m->header < 30) return bad_zip("a member lies outside of the file");
+  const uint8_t *local = map->data + m->header;
+  uint64_t start = m->header + 30 + little(local + 26, 2) + little(local + 28, 2);
+  if (little(local, 4) != 0x04034b50) return bad_zip("a member has no header");
+  if (start > map->size || m->packed > map->size - start) return bad_zip("a member lies outside of the file");
+  if (m->size > SIZE_MAX / 2 || (m->method == 8 && m->size / 1100 > m->packed)) return bad_zip("a member's size is impossible");
+  const uint8_t *data = map->data + start;
+  void *unpacked = NULL;
+  if (m->method == 8) {
+    TN_RETURN_IF_ERROR(tn__alloc(allocator, (size_t)m->size, 1, 64, &unpacked));
+    tn_status *status = inflate_member(m, data, unpacked);
+    if (status) {
+      tn__free(allocator, unpacked, (size_t)m->size, 64);
+      return status;
+    }
+    data = unpacked;
+  } else if (m->method != 0 || m->packed != m->size) {
+    return bad_zip("a member is neither stored nor deflated");
+  }
+  tn_tensor *tensor = NULL;
+  uLong crc = crc32_z(0, data, (size_t)m->size);
+  tn_status *status =
+      crc == m->crc ? tn__npy_parse(data, (size_t)m->size, allocator, &tensor) : bad_zip("a member's checksum is wrong");
+  tn__free(allocator, unpacked, (size_t)m->size, 64);
+  if (status) return tn_status_prefix(status, "member \"%.*s\"", (int)m->name_length, m->name);
+  size_t length = m->name_length;
+  if (length > 4 && memcmp(m->name + length - 4, ".npy", 4) == 0) length -= 4;
+  return append(list, m->name, length, tensor);
+}
+
+static tn_status *read_directory(const tn__file_map *map, uint64_t at, uint64_t count, const tn_allocator *allocator,
+                                 tensor_list *list) {
+  for (uint64_t i = 0; i < count; i++) {
+    if (at > map->size || map->size - at < 46 || little(map->data + at, 4) != 0x02014b50)
+      return bad_zip("its directory is damaged");
+    const uint8_t *e = map->data + at;
+    size_t name = (size_t)little(e + 28, 2), extra = (size_t)little(e + 30, 2), comment = (size_t)little(e + 32, 2);
+    if (map->size - at - 46 < name + extra + comment) return bad_zip("its directory is damaged");
+    zip_member m = {.name = (const char *)e + 46,
+                    .name_length = name,
+                    .method = (int)little(e + 10, 2),
+                    .crc = (uint32_t)little(e + 16, 4),
+                    .packed = little(e + 20, 4),
+                    .size = little(e + 24, 4),
+                    .header = little(e + 42, 4)};
+    read_zip64(&m, e + 46 + name, extra);
+    TN_RETURN_IF_ERROR(read_member(map, &m, allocator, list));
+    at += 46 + name + extra + comment;
+  }
+  return NULL;
+}
+
+static tn_status *read_npz(const tn__file_map *map, const tn_allocator *allocator, tensor_list *list) {
+  if (map->size < 22) return bad_zip("it is too short");
+  /* The end record stands at the end, before a comment of at most 65,535 bytes. */
+  uint64_t lowest = map->size > 22 + 65535 ? map->size - 22 - 65535 : 0;
+  for (uint64_t at = map->size - 22;; at--) {
+    const uint8_t *end = map->data + at;
+    if (little(end, 4) == 0x06054b50) return read_directory(map, little(end + 16, 4), little(end + 10, 2), allocator, list);
+    if (at == lowest) return bad_zip("it has no directory");
+  }
+}
+
+/* ---- TensorProto ---------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct proto_call {
+  const char *path;
+  const tn_allocator *allocator;
+  tensor_list *list;
+} proto_call;
+
+static void read_proto(tn__arena *arena, void *user) {
+  proto_call *call = user;
+  tn__onnx_tensor t = tn__onnx_read_tensor(arena, call->path);
+  tn_tensor *tensor;
+  tn__check(arena->escape, tn_tensor_create(t.dtype, t.rank, t.shape, call->allocator, &tensor));
+  memcpy(tn_tensor_dl(tensor)->data, t.data, t.size);
+  const char *name = t.name ? t.name : "";
+  tn__check(arena->escape, append(call->list, name, strlen(name), tensor));
+}
+
+static bool ends_with(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_named_tensor **out, int *count) {
+  *out = NULL;
+  *count = 0;
+  tensor_list list = {0};
+  tn_status *status;
+  if (ends_with(path, ".npy")) {
+    tn_tensor *tensor;
+    status = tn_tensor_read_npy(path, allocator, &tensor);
+    if (!status) status = append(&list, "", 0, tensor);
+  } else if (ends_with(path, ".npz")) {
+    tn__file_map map;
+    status = tn__file_map_open(path, &map);
+    if (!status) {
+      status = tn_status_prefix(read_npz(&map, allocator, &list), "%s", path);
+      tn__file_map_close(&map);
+    }
+  } else if (ends_with(path, ".pb")) {
+    proto_call call = {path, allocator, &list};
+    status = tn__with_arena(allocator, read_proto, &call);
+  } else {
+    status = tn_status_create(TN_INVALID_ARGUMENT, "%s: tensors are read from .npy, .npz and .pb files", path);
+  }
+  if (status) {
+    tn_tensors_free(list.items, list.count);
+    return status;
+  }
+  *out = list.items;
+  *count = list.count;
+  return NULL;
+}
