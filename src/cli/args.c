@@ -1,0 +1,114 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+int cli_misused(const char *command, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "tenon %s: ", command);
+  vfprintf(stderr, format, args);
+  fprintf(stderr, "; `tenon %s --help` tells more\n", command);
+  va_end(args);
+  return EXIT_MISUSED;
+}
+
+int cli_report(tn_status *status) {
+  if (!status) return EXIT_DONE;
+  fprintf(stderr, "tenon: %s\n", tn_status_message(status));
+  tn_status_free(status);
+  return EXIT_FAILED;
+}
+
+static const cli_option *find_option(const cli_command *command, const char *text, size_t length) {
+  for (const cli_option *o = command->options; o->name; o++)
+    if (strlen(o->name) == length && strncmp(o->name, text, length) == 0) return o;
+  return NULL;
+}
+
+static bool parse_option(const cli_command *command, int argc, char **argv, int *at, cli_args *out) {
+  const char *text = argv[*at], *equals = strchr(text, '=');
+  size_t length = equals ? (size_t)(equals - text) : strlen(text);
+  const cli_option *o = find_option(command, text, length);
+  if (!o) {
+    cli_misused(command->name, "there is no option %.*s", (int)length, text);
+    return false;
+  }
+  const char *value = NULL;
+  if (o->value) {
+    value = equals ? equals + 1 : *at + 1 < argc ? argv[++*at] : NULL;
+    if (!value) {
+      cli_misused(command->name, "%s needs a value: %s %s", o->name, o->name, o->value);
+      return false;
+    }
+  } else if (equals) {
+    cli_misused(command->name, "%s takes no value", o->name);
+    return false;
+  }
+  if (out->count == (int)(sizeof out->settings / sizeof out->settings[0])) {
+    cli_misused(command->name, "too many options");
+    return false;
+  }
+  out->settings[out->count++] = (cli_setting){o, value};
+  return true;
+}
+
+bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out) {
+  *out = (cli_args){.command = command->name};
+  for (int i = 0; i < argc; i++) {
+    bool option = strncmp(argv[i], "--", 2) == 0 && argv[i][2];
+    if (!option && strcmp(argv[i], "-o") == 0) {
+      static char long_name[] = "--output";
+      argv[i] = long_name;
+      option = true;
+    }
+    if (option) {
+      if (!parse_option(command, argc, argv, &i, out)) return false;
+    } else if (out->file) {
+      cli_misused(command->name, "one file at a time: \"%s\" and \"%s\"", out->file, argv[i]);
+      return false;
+    } else {
+      out->file = argv[i];
+    }
+  }
+  if (!out->file) {
+    cli_misused(command->name, "which file?");
+    return false;
+  }
+  return true;
+}
+
+const char *cli_next(const cli_args *args, const char *name, int *position) {
+  for (int i = *position; i < args->count; i++) {
+    if (strcmp(args->settings[i].option->name, name) != 0) continue;
+    *position = i + 1;
+    return args->settings[i].value ? args->settings[i].value : "";
+  }
+  return NULL;
+}
+
+const char *cli_value(const cli_args *args, const char *name) {
+  const char *last = NULL;
+  int position = 0;
+  for (const char *v = cli_next(args, name, &position); v; v = cli_next(args, name, &position)) last = v;
+  return last;
+}
+
+bool cli_flag(const cli_args *args, const char *name) { return cli_value(args, name) != NULL; }
+
+bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t high, int64_t *out) {
+  const char *text = cli_value(args, name);
+  if (!text) return true;
+  char *end;
+  errno = 0;
+  long long v = strtoll(text, &end, 10);
+  if (end == text || *end || errno || v < low || v > high) {
+    cli_misused(args->command, "%s takes a whole number from %lld to %lld, not \"%s\"", name, (long long)low,
+                (long long)high, text);
+    return false;
+  }
+  *out = v;
+  return true;
+}

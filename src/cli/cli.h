@@ -1,0 +1,95 @@
+/* The command line: habit over the public API, no logic of its own. One file a command, one row in main.c's table. */
+#ifndef TENON_CLI_CLI_H
+#define TENON_CLI_CLI_H
+
+#include <stdio.h>
+
+#include "base/strbuf.h"
+#include "tenon/compile.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSED = 2 };
+
+/* ---- arguments
+ * --------------------------------------------------------------------------------------------------------- */
+
+typedef struct cli_option {
+  const char *name;  /* "--threads" */
+  const char *value; /* what it takes, for help: "N"; NULL: a flag */
+  const char *help;
+} cli_option;
+
+typedef struct cli_setting { /* one option as given */
+  const cli_option *option;
+  const char *value;
+} cli_setting;
+
+typedef struct cli_args {
+  const char *command, *file; /* the one positional argument */
+  cli_setting settings[256];
+  int count;
+} cli_args;
+
+typedef struct cli_command {
+  const char *name, *arguments, *summary;
+  const cli_option *options; /* ends with a NULL name */
+  int (*run)(const cli_args *args);
+} cli_command;
+
+/* Parses; on misuse says so on stderr and returns false. "--name=value" and "--name value" are the same. */
+bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
+bool cli_flag(const cli_args *args, const char *name);
+const char *cli_value(const cli_args *args, const char *name);               /* the last one given, or NULL */
+const char *cli_next(const cli_args *args, const char *name, int *position); /* each in turn; *position starts at 0 */
+/* A whole number in [low, high]; false after saying what is wrong. Untouched when the option was not given. */
+bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t high, int64_t *out);
+
+int cli_misused(const char *command, const char *format, ...) TN_PRINTF(2, 3); /* returns EXIT_MISUSED */
+/* Prints "tenon: message", frees the status, returns EXIT_FAILED (EXIT_DONE for NULL). */
+int cli_report(tn_status *status);
+
+/* ---- what several commands share
+ * -------------------------------------------------------------------------------------------- */
+
+/* The rows of options that every compiling command has. */
+#define CLI_COMPILE_OPTIONS                                                                                      \
+  {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},              \
+      {"--dim", "NAME=N", "fix a symbolic dimension; may be given several times"},                               \
+      {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},       \
+      {"--no-cache", NULL, "neither read nor write the compile cache"},                                          \
+      {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"}, \
+      {"--time-passes", NULL, "print where the compile time went on stderr"}
+
+typedef struct cli_compile {
+  tn_compile_options options;
+  tn_dim_setting dims[64];
+  char dim_names[64][128];
+  tn_log_sink log;
+} cli_compile;
+/* False after saying what is wrong. `setup` must stay where it is while its options are in use. */
+bool cli_compile_setup(const cli_args *args, cli_compile *setup);
+/* Loads an executable, or compiles an ONNX model and loads that. Reports times when asked to. */
+tn_status *cli_open(const cli_args *args, const cli_compile *setup, const char *path, tn_executable **executable,
+                    tn_module **module);
+bool cli_is_executable(const char *path);
+void cli_print_times(const tn_module *module);
+
+void cli_print_shape(FILE *out, int rank, const int64_t *shape);
+const char *cli_dims_text(const tn_value_info *info, char *text, size_t size); /* "[batch, 3, 224, 224]" */
+
+extern const cli_command cli_run_command, cli_compile_command, cli_inspect_command;
+
+/* run_report.c: what `tenon run` says about tensors and latencies. */
+void cli_print_outputs(const tn_executable *exe, const DLTensor *outputs, int count);
+void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const DLTensor *outputs, int count);
+typedef struct cli_latency {
+  double minimum, median, mean, p90, maximum; /* seconds */
+  int runs;
+} cli_latency;
+cli_latency cli_summarize_latency(double *seconds, int runs); /* sorts them */
+/* Compares with the suite's tolerances; false when they differ. `why` says how, or how large the greatest difference
+ * is. */
+bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
+/* NAME.npy with characters outside of [A-Za-z0-9_.-] as '_'. */
+tn_status *cli_write_outputs(const tn_executable *exe, const DLTensor *outputs, int count, const char *directory);
+
+#endif

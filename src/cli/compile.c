@@ -1,0 +1,76 @@
+/* tenon compile: a model to an executable, or any stage in between. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/cli.h"
+
+static const cli_option options[] = {
+    {"--output", "FILE", "where the executable goes (also -o); with --emit: where the stage goes, default the screen"},
+    {"--emit", "STAGE", "write this stage instead: graph, te, schedule, tir, llvm, asm or obj"},
+    CLI_COMPILE_OPTIONS,
+    {"--json", NULL, "print the result as JSON"},
+    {0}};
+
+static int emit(const cli_args *args, const cli_compile *setup, const char *stage) {
+  char *text;
+  size_t size;
+  const char *path = cli_value(args, "--output");
+  if (!path && strcmp(stage, "obj") == 0) return cli_misused("compile", "--emit obj is binary: say where with -o FILE");
+  tn_status *status = tn_compile_emit(args->file, NULL, 0, &setup->options, stage, &text, &size);
+  if (setup->options.progress) setup->options.progress(NULL, "done", 1, 1);
+  if (status) return cli_report(status);
+  if (path) {
+    status = tn__file_write_atomic(path, &(tn__bytes){text, size}, 1, 0644);
+  } else {
+    fwrite(text, 1, size, stdout);
+  }
+  free(text);
+  return cli_report(status);
+}
+
+static void describe(const cli_args *args, const char *path, tn_module *module) {
+  size_t size;
+  tn_module_data(module, &size);
+  const tn_phase_time *times;
+  int count = tn_module_times(module, &times);
+  if (cli_flag(args, "--json")) {
+    tn__strbuf json;
+    tn__strbuf_init(&json, NULL);
+    tn__strbuf_append(&json, "{\"output\": ");
+    tn__strbuf_json_string(&json, path);
+    tn__strbuf_printf(&json, ", \"bytes\": %zu, \"from_cache\": %s, \"seconds\": {", size,
+                      tn_module_from_cache(module) ? "true" : "false");
+    for (int i = 0; i < count; i++) {
+      tn__strbuf_append(&json, i ? ", " : "");
+      tn__strbuf_json_string(&json, times[i].name);
+      tn__strbuf_printf(&json, ": %.6f", times[i].seconds);
+    }
+    tn__strbuf_append(&json, "}}\n");
+    fputs(tn__strbuf_text(&json), stdout);
+    tn__strbuf_release(&json);
+    return;
+  }
+  printf("%s: %.1f KB%s\n", path, (double)size / 1024, tn_module_from_cache(module) ? " (from the cache)" : "");
+}
+
+static int run(const cli_args *args) {
+  static cli_compile setup;
+  if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
+  const char *stage = cli_value(args, "--emit");
+  if (stage) return emit(args, &setup, stage);
+  const char *path = cli_value(args, "--output");
+  if (!path) return cli_misused("compile", "where to? -o FILE.tnx");
+  tn_module *module;
+  tn_status *status = tn_compile(args->file, NULL, 0, &setup.options, &module);
+  if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
+  if (status) return cli_report(status);
+  if (cli_flag(args, "--time-passes")) cli_print_times(module);
+  status = tn_module_save(module, path);
+  if (!status) describe(args, path, module);
+  tn_module_release(module);
+  return cli_report(status);
+}
+
+const cli_command cli_compile_command = {"compile", "MODEL.onnx -o MODEL.tnx [OPTIONS]",
+                                         "Compile a model to one executable", options, run};

@@ -1,0 +1,116 @@
+/* tenon inspect: what a model or executable is made of. The facts come from tn_inspect() as JSON; this prints them for
+ * people. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const cli_option options[] = {CLI_COMPILE_OPTIONS,
+                                     {"--text", NULL, "for executables: the bytecode and schedules too"},
+                                     {"--json", NULL, "print everything as JSON"},
+                                     {0}};
+
+/* Walks JSON that this program's own library wrote, and prints it as an indented outline: objects in arrays take one
+ * line each. */
+static const char *print_json_value(const char *at, int depth, bool inline_object);
+
+static const char *skip_string(const char *at) {
+  for (at++; *at && *at != '"'; at++)
+    if (*at == '\\' && at[1]) at++;
+  return *at ? at + 1 : at;
+}
+
+static void print_string(const char *at, const char *end) {
+  for (at++; at < end - 1; at++) {
+    if (*at == '\\' && at + 1 < end - 1) at++;
+    putchar(*at);
+  }
+}
+
+static const char *skip_space(const char *at) {
+  while (*at == ' ' || *at == '\n' || *at == ',' || *at == ':') at++;
+  return at;
+}
+
+static const char *print_members(const char *at, int depth, bool inline_object) {
+  bool first = true;
+  for (at = skip_space(at + 1); *at && *at != '}'; at = skip_space(at)) {
+    const char *end = skip_string(at);
+    if (inline_object) {
+      printf("%s", first ? "" : "  ");
+    } else {
+      printf("%s%*s", first && depth == 0 ? "" : "\n", depth * 2, "");
+    }
+    print_string(at, end);
+    printf(inline_object ? " " : ": ");
+    at = print_json_value(skip_space(end), depth + 1, inline_object);
+    first = false;
+  }
+  return *at ? at + 1 : at;
+}
+
+static const char *print_items(const char *at, int depth, bool inline_object) {
+  bool first = true;
+  for (at = skip_space(at + 1); *at && *at != ']'; at = skip_space(at)) {
+    if (*at == '{') {
+      printf("\n%*s", depth * 2, "");
+      at = print_members(at, depth, true);
+    } else {
+      printf("%s", first ? inline_object ? "[" : "" : ", ");
+      at = print_json_value(at, depth, true);
+    }
+    first = false;
+    if (inline_object && *skip_space(at) == ']' && at[-1] != '}') printf("]");
+  }
+  if (first) printf(inline_object ? "[]" : "none");
+  return *at ? at + 1 : at;
+}
+
+static const char *print_json_value(const char *at, int depth, bool inline_object) {
+  if (*at == '{') return print_members(at, depth, inline_object);
+  if (*at == '[') return print_items(at, depth, inline_object);
+  if (*at == '"') {
+    const char *end = skip_string(at);
+    print_string(at, end);
+    return end;
+  }
+  while (*at && !strchr(",]}\n", *at)) putchar(*at++);
+  return at;
+}
+
+static int print_texts(const cli_args *args, const cli_compile *setup) {
+  tn_executable *exe;
+  tn_module *module;
+  tn_status *status = cli_open(args, setup, args->file, &exe, &module);
+  char *code = NULL;
+  if (!status) status = tn_executable_disassemble(exe, &code);
+  if (!status) {
+    size_t size = 0;
+    const char *schedules = tn_executable_text(exe, "schedules", &size);
+    printf("%s\n%.*s", code, (int)size, schedules ? schedules : "");
+  }
+  free(code);
+  tn_executable_release(exe);
+  tn_module_release(module);
+  return cli_report(status);
+}
+
+static int run(const cli_args *args) {
+  static cli_compile setup;
+  if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
+  char *json;
+  tn_status *status = tn_inspect(args->file, &setup.options, &json);
+  if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
+  if (status) return cli_report(status);
+  if (cli_flag(args, "--json")) {
+    fputs(json, stdout);
+  } else {
+    print_json_value(skip_space(json), 0, false);
+    putchar('\n');
+  }
+  free(json);
+  return cli_flag(args, "--text") ? print_texts(args, &setup) : EXIT_DONE;
+}
+
+const cli_command cli_inspect_command = {"inspect", "MODEL.onnx|MODEL.tnx [OPTIONS]",
+                                         "Tell what a model or executable is made of", options, run};

@@ -1,0 +1,56 @@
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const cli_command *const commands[] = {&cli_run_command, &cli_compile_command, &cli_inspect_command};
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static void usage(FILE *out) {
+  fprintf(out, "usage: tenon COMMAND FILE [OPTIONS]\n\nTenon compiles tensor programs to native code.\n\n");
+  for (int i = 0; i < COMMAND_COUNT; i++) fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+  fprintf(out,
+          "\n`tenon COMMAND --help` tells more. `tenon --version` prints the version.\n"
+          "Exit status: 0 done, 1 failed, 2 misused.\n");
+}
+
+static void help(const cli_command *c) {
+  printf("usage: tenon %s %s\n\n%s.\n\n", c->name, c->arguments, c->summary);
+  for (const cli_option *o = c->options; o->name; o++) {
+    char left[48];
+    snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    printf("  %-26s %s\n", left, o->help);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    usage(stderr);
+    return EXIT_MISUSED;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("tenon %s\n", tn_version());
+    return EXIT_DONE;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+    usage(stdout);
+    return EXIT_DONE;
+  }
+  for (int i = 0; i < COMMAND_COUNT; i++) {
+    if (strcmp(argv[1], commands[i]->name) != 0) continue;
+    for (int a = 2; a < argc; a++)
+      if (strcmp(argv[a], "--help") == 0) {
+        help(commands[i]);
+        return EXIT_DONE;
+      }
+    static cli_args args; /* large; the process has one command */
+    if (!cli_parse(commands[i], argc - 2, argv + 2, &args)) return EXIT_MISUSED;
+    int result = commands[i]->run(&args);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+      fprintf(stderr, "tenon: cannot write to standard output\n");
+      return EXIT_FAILED;
+    }
+    return result;
+  }
+  fprintf(stderr, "tenon: there is no command \"%s\"; `tenon --help` lists them\n", argv[1]);
+  return EXIT_MISUSED;
+}

@@ -1,0 +1,311 @@
+/* tenon run: a model or an executable, with inputs from files or random ones. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "cli/cli.h"
+
+static const cli_option options[] = {
+    {"--input", "NAME=FILE",
+     "an input from a .npy, .npz or ONNX TensorProto .pb file; an .npz may hold several (FILE alone)"},
+    {"--seed", "N", "seed of the random values for inputs that have no file (default 0)"},
+    {"--output", "DIR", "write each output to DIR/NAME.npy (also -o)"},
+    {"--compare", "DIR", "take inputs from an ONNX test_data_set folder and compare the outputs with its own"},
+    {"--check", NULL, "compare every kernel with the interpreter and name the first that departs"},
+    {"--repeat", "N", "run N times and print a table of latencies"},
+    CLI_COMPILE_OPTIONS,
+    {"--json", NULL, "print the result as JSON"},
+    {0}};
+
+typedef struct run {
+  const cli_args *args;
+  cli_compile setup;
+  tn_executable *exe;
+  tn_module *module;
+  tn_session *session;
+  int input_count, output_count;
+  tn_tensor **inputs; /* owned */
+  DLTensor *outputs;  /* views */
+  uint64_t seed;
+  bool random; /* some input was */
+  int64_t repeat;
+  double *seconds;
+} run;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- inputs
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+static tn_status *give_input(run *r, const char *file, int index, tn_tensor **tensor) {
+  if (index < 0 || index >= r->input_count)
+    return tn_status_create(TN_INVALID_ARGUMENT, "%s: the model has %d inputs", file, r->input_count);
+  tn_tensor_release(r->inputs[index]);
+  r->inputs[index] = *tensor;
+  *tensor = NULL;
+  return NULL;
+}
+
+static tn_status *unknown_input(run *r, const char *name) {
+  tn__strbuf names;
+  tn__strbuf_init(&names, NULL);
+  for (int i = 0; i < r->input_count; i++)
+    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", tn_executable_input(r->exe, NULL, i)->name);
+  tn_status *status = tn_status_create(TN_INVALID_ARGUMENT, "the model has no input \"%s\"; it has %s", name,
+                                       r->input_count ? tn__strbuf_text(&names) : "none");
+  tn__strbuf_release(&names);
+  return status;
+}
+
+/* NAME=FILE, or FILE whose members' names are the inputs' (one nameless tensor goes to the only input). */
+static tn_status *read_input(run *r, const char *text) {
+  const char *equals = strchr(text, '=');
+  char name[512] = "";
+  const char *file = text;
+  if (equals && (size_t)(equals - text) < sizeof name) {
+    memcpy(name, text, (size_t)(equals - text));
+    name[equals - text] = 0;
+    file = equals + 1;
+    if (tn_executable_input_index(r->exe, NULL, name) < 0) return unknown_input(r, name);
+  }
+  tn_named_tensor *tensors;
+  int count;
+  TN_RETURN_IF_ERROR(tn_tensors_read(file, NULL, &tensors, &count));
+  tn_status *status = NULL;
+  if (name[0] && count != 1)
+    status = tn_status_create(TN_INVALID_ARGUMENT, "%s holds %d tensors; input \"%s\" takes one", file, count, name);
+  for (int i = 0; i < count && !status; i++) {
+    const char *to = name[0] ? name : tensors[i].name;
+    int index = to[0] ? tn_executable_input_index(r->exe, NULL, to) : r->input_count == 1 ? 0 : -1;
+    status = index < 0 ? unknown_input(r, to) : give_input(r, file, index, &tensors[i].tensor);
+  }
+  tn_tensors_free(tensors, count);
+  return status;
+}
+
+static bool data_set_file(const char *directory, const char *what, int index, char *path, size_t size) {
+  struct stat info;
+  snprintf(path, size, "%s/%s_%d.pb", directory, what, index);
+  return stat(path, &info) == 0;
+}
+
+static tn_status *read_data_set(run *r, const char *directory) {
+  char path[4096];
+  if (!data_set_file(directory, "output", 0, path, sizeof path))
+    return tn_status_create(TN_NOT_FOUND, "%s: there is no output_0.pb: not an ONNX test_data_set folder", directory);
+  for (int i = 0; i < r->input_count && data_set_file(directory, "input", i, path, sizeof path); i++) {
+    tn_named_tensor *tensors;
+    int count;
+    TN_RETURN_IF_ERROR(tn_tensors_read(path, NULL, &tensors, &count));
+    tn_status *status = count == 1 ? give_input(r, path, i, &tensors[0].tensor) : NULL;
+    tn_tensors_free(tensors, count);
+    TN_RETURN_IF_ERROR(status);
+  }
+  return NULL;
+}
+
+/* SplitMix64 (Steele, Lea and Flood, 2014). */
+static uint64_t next_random(uint64_t *state) {
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+/* Floats uniform in [-1, 1), integers in 0 ... 7, bools: small enough to be indices and lengths most of the time. */
+static tn_status *random_input(run *r, int index, uint64_t *state) {
+  const tn_value_info *info = tn_executable_input(r->exe, NULL, index);
+  int64_t shape[TN_MAX_RANK];
+  for (int i = 0; i < info->rank; i++) {
+    shape[i] = info->dims[i].size;
+    if (shape[i] < 0)
+      return tn_status_create(
+          TN_INVALID_ARGUMENT,
+          "input \"%s\" has dimension \"%s\" of open size: give --dim %s=N, or the input with --input", info->name,
+          info->dims[i].name ? info->dims[i].name : "?", info->dims[i].name ? info->dims[i].name : "NAME");
+  }
+  TN_RETURN_IF_ERROR(tn_tensor_create(info->dtype, info->rank, shape, NULL, &r->inputs[index]));
+  void *data = tn_tensor_dl(r->inputs[index])->data;
+  int64_t count = tn_element_count(info->rank, shape);
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t bits = next_random(state);
+    if (tn__dtype_is_float(info->dtype)) {
+      tn__store_f64(info->dtype, data, i, (double)(bits >> 11) * 0x1p-52 - 1.0);
+    } else {
+      tn__store_i64(info->dtype, data, i, (int64_t)(bits >> 32) & (info->dtype == TN_BOOL ? 1 : 7));
+    }
+  }
+  r->random = true;
+  return NULL;
+}
+
+static tn_status *prepare_inputs(run *r) {
+  const char *data_set = cli_value(r->args, "--compare");
+  if (data_set) TN_RETURN_IF_ERROR(read_data_set(r, data_set));
+  int position = 0;
+  for (const char *text = cli_next(r->args, "--input", &position); text; text = cli_next(r->args, "--input", &position))
+    TN_RETURN_IF_ERROR(read_input(r, text));
+  uint64_t state = r->seed;
+  for (int i = 0; i < r->input_count; i++)
+    if (!r->inputs[i]) TN_RETURN_IF_ERROR(random_input(r, i, &state));
+  return NULL;
+}
+
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static tn_status *start(run *r) {
+  TN_RETURN_IF_ERROR(cli_open(r->args, &r->setup, r->args->file, &r->exe, &r->module));
+  r->input_count = tn_executable_input_count(r->exe, NULL);
+  r->output_count = tn_executable_output_count(r->exe, NULL);
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(tn_tensor *), 0, &memory));
+  r->inputs = memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->output_count, sizeof(DLTensor), 0, &memory));
+  r->outputs = memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->repeat, sizeof(double), 0, &memory));
+  r->seconds = memory;
+  tn_session_options session = {.size = sizeof session, .threads = r->setup.options.run_threads};
+  return tn_session_create(r->exe, &session, &r->session);
+}
+
+static tn_status *invoke(run *r) {
+  for (int i = 0; i < r->input_count; i++)
+    TN_RETURN_IF_ERROR(tn_session_set_input_at(r->session, NULL, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
+  if (r->repeat > 1) TN_RETURN_IF_ERROR(tn_session_invoke(r->session, NULL)); /* warm: not counted */
+  for (int64_t i = 0; i < r->repeat; i++) {
+    double began = now();
+    TN_RETURN_IF_ERROR(tn_session_invoke(r->session, NULL));
+    r->seconds[i] = now() - began;
+  }
+  for (int i = 0; i < r->output_count; i++)
+    TN_RETURN_IF_ERROR(tn_session_get_output(r->session, NULL, i, &r->outputs[i]));
+  return NULL;
+}
+
+static tn_status *compare(run *r, const char *directory, tn__strbuf *report, bool *agree) {
+  for (int i = 0; i < r->output_count; i++) {
+    char path[4096], why[512];
+    if (!data_set_file(directory, "output", i, path, sizeof path)) break;
+    tn_named_tensor *tensors;
+    int count;
+    TN_RETURN_IF_ERROR(tn_tensors_read(path, NULL, &tensors, &count));
+    bool same = count == 1 && cli_agree(&r->outputs[i], tn_tensor_dl(tensors[0].tensor), why, sizeof why);
+    tn_tensors_free(tensors, count);
+    tn__strbuf_printf(report, "%s: %s: %s\n", tn_executable_output(r->exe, NULL, i)->name, same ? "agrees" : "DIFFERS",
+                      why);
+    *agree = *agree && same;
+  }
+  return tn__strbuf_status(report);
+}
+
+static void print_json(run *r, const char *comparison, bool agree, const cli_latency *latency) {
+  tn__strbuf json;
+  tn__strbuf_init(&json, NULL);
+  tn__strbuf_char(&json, '{');
+  if (r->random) tn__strbuf_printf(&json, "\"seed\": %llu, ", (unsigned long long)r->seed);
+  cli_json_outputs(&json, r->exe, r->outputs, r->output_count);
+  if (comparison) {
+    tn__strbuf_printf(&json, ", \"agrees\": %s, \"comparison\": ", agree ? "true" : "false");
+    tn__strbuf_json_string(&json, comparison);
+  }
+  tn__strbuf_printf(
+      &json,
+      ", \"latency_seconds\": {\"runs\": %d, \"min\": %.9f, \"median\": %.9f, \"mean\": %.9f, \"p90\": %.9f, "
+      "\"max\": %.9f}}\n",
+      latency->runs, latency->minimum, latency->median, latency->mean, latency->p90, latency->maximum);
+  fputs(tn__strbuf_text(&json), stdout);
+  tn__strbuf_release(&json);
+}
+
+static void print_text(run *r, const char *comparison, const cli_latency *latency) {
+  if (r->random) printf("random inputs, seed %llu\n", (unsigned long long)r->seed);
+  cli_print_outputs(r->exe, r->outputs, r->output_count);
+  if (comparison) fputs(comparison, stdout);
+  if (r->repeat > 1) {
+    printf("\n%8s %12s %12s %12s %12s %12s\n", "runs", "min ms", "median ms", "mean ms", "p90 ms", "max ms");
+    printf("%8d %12.4f %12.4f %12.4f %12.4f %12.4f\n", latency->runs, latency->minimum * 1e3, latency->median * 1e3,
+           latency->mean * 1e3, latency->p90 * 1e3, latency->maximum * 1e3);
+  }
+}
+
+static tn_status *check(run *r, bool *agree) {
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(DLTensor), 0, &memory));
+  DLTensor *inputs = memory;
+  for (int i = 0; i < r->input_count; i++) inputs[i] = *tn_tensor_dl(r->inputs[i]);
+  tn_check_result result;
+  tn_status *status = tn_check(r->args->file, NULL, 0, &r->setup.options, inputs, r->input_count, NULL, &result);
+  tn__free(NULL, inputs, (size_t)r->input_count * sizeof(DLTensor), 0);
+  TN_RETURN_IF_ERROR(status);
+  *agree = result.agrees;
+  if (result.agrees) {
+    printf("all %d kernels agree with the interpreter\n", result.nodes_checked);
+  } else {
+    printf("%s departs from the interpreter: value \"%s\", element %lld is off by %.6g, allowed %.6g\n", result.node,
+           result.value, (long long)result.index, result.difference, result.allowed);
+  }
+  return NULL;
+}
+
+static tn_status *run_model(run *r, bool *agree) {
+  TN_RETURN_IF_ERROR(start(r));
+  TN_RETURN_IF_ERROR(prepare_inputs(r));
+  if (cli_flag(r->args, "--check")) return check(r, agree);
+  TN_RETURN_IF_ERROR(invoke(r));
+  const char *data_set = cli_value(r->args, "--compare"), *directory = cli_value(r->args, "--output");
+  tn__strbuf report;
+  tn__strbuf_init(&report, NULL);
+  tn_status *status = data_set ? compare(r, data_set, &report, agree) : NULL;
+  cli_latency latency = cli_summarize_latency(r->seconds, (int)r->repeat);
+  if (!status) {
+    const char *comparison = data_set ? tn__strbuf_text(&report) : NULL;
+    if (cli_flag(r->args, "--json")) {
+      print_json(r, comparison, *agree, &latency);
+    } else {
+      print_text(r, comparison, &latency);
+    }
+    if (directory) status = cli_write_outputs(r->exe, r->outputs, r->output_count, directory);
+  }
+  tn__strbuf_release(&report);
+  return status;
+}
+
+static void finish(run *r) {
+  tn_session_release(r->session);
+  for (int i = 0; r->inputs && i < r->input_count; i++) tn_tensor_release(r->inputs[i]);
+  tn__free(NULL, r->inputs, (size_t)r->input_count * sizeof(tn_tensor *), 0);
+  tn__free(NULL, r->outputs, (size_t)r->output_count * sizeof(DLTensor), 0);
+  tn__free(NULL, r->seconds, (size_t)r->repeat * sizeof(double), 0);
+  tn_executable_release(r->exe);
+  tn_module_release(r->module);
+}
+
+static int run_command(const cli_args *args) {
+  static run r;
+  r = (run){.args = args, .repeat = 1};
+  int64_t seed = 0;
+  if (!cli_compile_setup(args, &r.setup) || !cli_number(args, "--repeat", 1, 1000000, &r.repeat) ||
+      !cli_number(args, "--seed", 0, INT64_MAX, &seed))
+    return EXIT_MISUSED;
+  if (cli_flag(args, "--check") && cli_is_executable(args->file))
+    return cli_misused("run", "--check needs the model, not an executable");
+  r.seed = (uint64_t)seed;
+  bool agree = true;
+  tn_status *status = run_model(&r, &agree);
+  finish(&r);
+  if (status) return cli_report(status);
+  return agree ? EXIT_DONE : EXIT_FAILED;
+}
+
+const cli_command cli_run_command = {"run", "MODEL.onnx|MODEL.tnx [OPTIONS]", "Run a model and say what comes out",
+                                     options, run_command};

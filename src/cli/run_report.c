@@ -1,0 +1,180 @@
+/* What `tenon run` says: summaries of tensors, comparisons, latency tables, files. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/file.h"
+#include "cli/cli.h"
+
+static const void *data_of(const DLTensor *t) { return (const char *)t->data + t->byte_offset; }
+
+typedef struct summary {
+  int64_t count, nans;
+  double minimum, maximum, mean;
+} summary;
+
+static summary summarize(const DLTensor *t) {
+  tn_dtype dtype = tn_dtype_of_dl(t->dtype);
+  summary s = {.count = tn_element_count(t->ndim, t->shape), .minimum = INFINITY, .maximum = -INFINITY};
+  double sum = 0;
+  for (int64_t i = 0; i < s.count; i++) {
+    double v = tn__load_f64(dtype, data_of(t), i);
+    if (isnan(v)) {
+      s.nans++;
+      continue;
+    }
+    if (v < s.minimum) s.minimum = v;
+    if (v > s.maximum) s.maximum = v;
+    sum += v;
+  }
+  s.mean = s.count > s.nans ? sum / (double)(s.count - s.nans) : NAN;
+  return s;
+}
+
+static void print_element(const DLTensor *t, int64_t i) {
+  tn_dtype dtype = tn_dtype_of_dl(t->dtype);
+  if (dtype == TN_U64) {
+    printf("%llu", (unsigned long long)tn__load_i64(dtype, data_of(t), i));
+  } else if (tn__dtype_is_float(dtype)) {
+    printf("%.6g", tn__load_f64(dtype, data_of(t), i));
+  } else {
+    printf("%lld", (long long)tn__load_i64(dtype, data_of(t), i));
+  }
+}
+
+void cli_print_outputs(const tn_executable *exe, const DLTensor *outputs, int count) {
+  for (int i = 0; i < count; i++) {
+    const DLTensor *t = &outputs[i];
+    summary s = summarize(t);
+    printf("%s: %s ", tn_executable_output(exe, NULL, i)->name, tn_dtype_name(tn_dtype_of_dl(t->dtype)));
+    cli_print_shape(stdout, t->ndim, t->shape);
+    if (s.count > s.nans) printf("  min %.6g  max %.6g  mean %.6g", s.minimum, s.maximum, s.mean);
+    if (s.nans) printf("  NaN %lld of %lld", (long long)s.nans, (long long)s.count);
+    printf("\n ");
+    for (int64_t e = 0; e < s.count && e < 8; e++) {
+      putchar(' ');
+      print_element(t, e);
+    }
+    printf("%s\n", s.count == 0 ? " (empty)" : s.count > 8 ? " ..." : "");
+  }
+}
+
+static void json_number(tn__strbuf *json, double v) {
+  if (isfinite(v)) {
+    tn__strbuf_printf(json, "%.9g", v);
+  } else {
+    tn__strbuf_append(json, "null");
+  }
+}
+
+void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const DLTensor *outputs, int count) {
+  tn__strbuf_append(json, "\"outputs\": [");
+  for (int i = 0; i < count; i++) {
+    const DLTensor *t = &outputs[i];
+    summary s = summarize(t);
+    tn__strbuf_append(json, i ? ", {\"name\": " : "{\"name\": ");
+    tn__strbuf_json_string(json, tn_executable_output(exe, NULL, i)->name);
+    tn__strbuf_printf(json, ", \"dtype\": \"%s\", \"shape\": [", tn_dtype_name(tn_dtype_of_dl(t->dtype)));
+    for (int d = 0; d < t->ndim; d++) tn__strbuf_printf(json, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
+    tn__strbuf_printf(json, "], \"nan\": %lld, \"min\": ", (long long)s.nans);
+    json_number(json, s.minimum);
+    tn__strbuf_append(json, ", \"max\": ");
+    json_number(json, s.maximum);
+    tn__strbuf_append(json, ", \"mean\": ");
+    json_number(json, s.mean);
+    tn__strbuf_append(json, ", \"first\": [");
+    for (int64_t e = 0; e < s.count && e < 8; e++) {
+      if (e) tn__strbuf_append(json, ", ");
+      json_number(json, tn__load_f64(tn_dtype_of_dl(t->dtype), data_of(t), e));
+    }
+    tn__strbuf_append(json, "]}");
+  }
+  tn__strbuf_append(json, "]");
+}
+
+/* ---- latency
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+cli_latency cli_summarize_latency(double *seconds, int runs) {
+  qsort(seconds, (size_t)runs, sizeof *seconds, ascending);
+  double sum = 0;
+  for (int i = 0; i < runs; i++) sum += seconds[i];
+  double median = runs % 2 ? seconds[runs / 2] : (seconds[runs / 2 - 1] + seconds[runs / 2]) / 2;
+  return (cli_latency){seconds[0], median, sum / runs, seconds[(runs * 9 - 1) / 10], seconds[runs - 1], runs};
+}
+
+/* ---- comparing: numpy.testing.assert_allclose(rtol=1e-3, atol=1e-7), as ONNX's own runner has it
+ * --------------------------------- */
+
+static bool same_shape(const DLTensor *a, const DLTensor *b) {
+  if (a->ndim != b->ndim) return false;
+  for (int i = 0; i < a->ndim; i++)
+    if (a->shape[i] != b->shape[i]) return false;
+  return true;
+}
+
+bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size) {
+  tn_dtype dtype = tn_dtype_of_dl(got->dtype), wanted = tn_dtype_of_dl(want->dtype);
+  if (dtype != wanted) {
+    snprintf(why, size, "type %s, expected %s", tn_dtype_name(dtype), tn_dtype_name(wanted));
+    return false;
+  }
+  if (!same_shape(got, want)) {
+    int at = snprintf(why, size, "shape [");
+    for (int i = 0; i < got->ndim && at < (int)size; i++)
+      at += snprintf(why + at, size - (size_t)at, "%s%lld", i ? ", " : "", (long long)got->shape[i]);
+    if (at < (int)size) at += snprintf(why + at, size - (size_t)at, "], expected [");
+    for (int i = 0; i < want->ndim && at < (int)size; i++)
+      at += snprintf(why + at, size - (size_t)at, "%s%lld", i ? ", " : "", (long long)want->shape[i]);
+    if (at < (int)size) snprintf(why + at, size - (size_t)at, "]");
+    return false;
+  }
+  double rtol = dtype == TN_BF16 ? 1.0 / 64 : 1e-3, worst = 0;
+  int64_t bad = 0, first = -1, count = tn_element_count(got->ndim, got->shape);
+  for (int64_t i = 0; i < count; i++) {
+    double a = tn__load_f64(dtype, data_of(got), i), b = tn__load_f64(dtype, data_of(want), i);
+    bool same = a == b || (isnan(a) && isnan(b));
+    double difference = same ? 0 : fabs(a - b);
+    if (difference > worst || isnan(difference)) worst = difference;
+    if (same || (isfinite(a) && isfinite(b) && difference <= 1e-7 + rtol * fabs(b))) continue;
+    if (first < 0) first = i;
+    bad++;
+  }
+  if (bad == 0) {
+    snprintf(why, size, "greatest difference %.3g", worst);
+    return true;
+  }
+  snprintf(why, size, "%lld of %lld elements differ, first at %lld: %.9g, expected %.9g; greatest difference %.3g",
+           (long long)bad, (long long)count, (long long)first, tn__load_f64(dtype, data_of(got), first),
+           tn__load_f64(dtype, data_of(want), first), worst);
+  return false;
+}
+
+/* ---- files
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+tn_status *cli_write_outputs(const tn_executable *exe, const DLTensor *outputs, int count, const char *directory) {
+  tn_status *status = tn__make_directories(directory);
+  for (int i = 0; i < count && !status; i++) {
+    char path[4096];
+    int at = snprintf(path, sizeof path, "%s/", directory);
+    const char *name = tn_executable_output(exe, NULL, i)->name;
+    if (at + strlen(name) + 5 > sizeof path)
+      return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long", i);
+    for (const char *c = name; *c; c++) {
+      bool plain =
+          (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || strchr("_.-", *c);
+      path[at++] = plain ? *c : '_';
+    }
+    memcpy(path + at, ".npy", 5);
+    status = tn_tensor_write_npy(&outputs[i], path);
+  }
+  return status;
+}

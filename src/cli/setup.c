@@ -1,0 +1,123 @@
+/* What the commands share: compile options, opening models, describing shapes. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static void write_log(void *user, tn_log_level level, const char *line) {
+  (void)user;
+  if (level >= TN_LOG_WARNING) fprintf(stderr, "tenon: %s\n", line);
+}
+
+static void show_progress(void *user, const char *phase, int done, int total) {
+  (void)user;
+  if (strcmp(phase, "done") == 0) {
+    fprintf(stderr, "\r\033[K");
+  } else if (total > 1) {
+    fprintf(stderr, "\r\033[K%s %d/%d", phase, done, total);
+  } else {
+    fprintf(stderr, "\r\033[K%s", phase);
+  }
+  fflush(stderr);
+}
+
+static void show_pass(void *user, const char *pass, const char *text) {
+  (void)user;
+  fprintf(stderr, "# after %s\n%s\n", pass, text);
+}
+
+static bool read_dims(const cli_args *args, cli_compile *setup) {
+  int position = 0, count = 0;
+  for (const char *text = cli_next(args, "--dim", &position); text; text = cli_next(args, "--dim", &position)) {
+    const char *equals = strchr(text, '=');
+    char *end = NULL;
+    long long size = equals ? strtoll(equals + 1, &end, 10) : -1;
+    size_t length = equals ? (size_t)(equals - text) : 0;
+    if (!equals || length == 0 || length >= sizeof setup->dim_names[0] || end == equals + 1 || *end || size < 0) {
+      cli_misused(args->command, "--dim takes NAME=N, with N at least 0, not \"%s\"", text);
+      return false;
+    }
+    if (count == 64) {
+      cli_misused(args->command, "more than 64 --dim");
+      return false;
+    }
+    memcpy(setup->dim_names[count], text, length);
+    setup->dim_names[count][length] = 0;
+    setup->dims[count] = (tn_dim_setting){setup->dim_names[count], size};
+    count++;
+  }
+  setup->options.dims = setup->dims;
+  setup->options.dim_count = count;
+  return true;
+}
+
+bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
+  *setup = (cli_compile){.options.size = sizeof setup->options, .log.write = write_log};
+  int64_t threads = 0;
+  if (!cli_number(args, "--threads", 1, 1024, &threads) || !read_dims(args, setup)) return false;
+  setup->options.target = cli_value(args, "--target");
+  setup->options.run_threads = (int)threads;
+  setup->options.no_cache = cli_flag(args, "--no-cache");
+  setup->options.log = &setup->log;
+  setup->options.print_after = cli_value(args, "--print-after");
+  if (setup->options.print_after) setup->options.print = show_pass;
+  if (isatty(STDERR_FILENO) && !setup->options.print) setup->options.progress = show_progress;
+  return true;
+}
+
+bool cli_is_executable(const char *path) {
+  char magic[4] = {0};
+  FILE *f = fopen(path, "rb");
+  if (!f) return false;
+  size_t n = fread(magic, 1, 4, f);
+  fclose(f);
+  return n == 4 && memcmp(magic, "\x7fTNX", 4) == 0;
+}
+
+void cli_print_times(const tn_module *module) {
+  const tn_phase_time *times;
+  int count = tn_module_times(module, &times);
+  double total = 0;
+  for (int i = 0; i < count; i++) total += times[i].seconds;
+  fprintf(stderr, "%-20s %10s %6s\n", "phase", "ms", "%");
+  for (int i = 0; i < count; i++)
+    fprintf(stderr, "%-20s %10.2f %6.1f\n", times[i].name, times[i].seconds * 1e3,
+            total > 0 ? 100 * times[i].seconds / total : 0);
+  fprintf(stderr, "%-20s %10.2f (kernels' phases are summed over threads)\n", "sum", total * 1e3);
+}
+
+tn_status *cli_open(const cli_args *args, const cli_compile *setup, const char *path, tn_executable **executable,
+                    tn_module **module) {
+  tn_load_options load = {.size = sizeof load, .log = &setup->log, .perf_map = getenv("TENON_PERF_MAP") != NULL};
+  *module = NULL;
+  *executable = NULL;
+  if (cli_is_executable(path)) return tn_executable_load(path, &load, executable);
+  tn_status *status = tn_compile(path, NULL, 0, &setup->options, module);
+  if (setup->options.progress) setup->options.progress(NULL, "done", 1, 1);
+  if (!status && cli_flag(args, "--time-passes")) cli_print_times(*module);
+  if (!status) status = tn_module_load(*module, &load, executable);
+  return status;
+}
+
+void cli_print_shape(FILE *out, int rank, const int64_t *shape) {
+  fputc('[', out);
+  for (int i = 0; i < rank; i++) fprintf(out, "%s%lld", i ? ", " : "", (long long)shape[i]);
+  fputc(']', out);
+}
+
+const char *cli_dims_text(const tn_value_info *info, char *text, size_t size) {
+  size_t at = 0;
+  at += (size_t)snprintf(text, size, "[");
+  for (int i = 0; i < info->rank && at < size; i++) {
+    const tn_dim_info *d = &info->dims[i];
+    const char *comma = i ? ", " : "";
+    if (d->size >= 0) {
+      at += (size_t)snprintf(text + at, size - at, "%s%lld", comma, (long long)d->size);
+    } else {
+      at += (size_t)snprintf(text + at, size - at, "%s%s", comma, d->name ? d->name : "?");
+    }
+  }
+  if (at < size) snprintf(text + at, size - at, "]");
+  return text;
+}
