@@ -27,7 +27,9 @@ typedef struct compile_call {
   tn__strbuf *text;
 } compile_call;
 
-/* ---- modules ------------------------------------------------------------------------------------------------------------------- */
+/* ---- modules
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 void tn_module_release(tn_module *module) {
   if (!module) return;
@@ -104,7 +106,9 @@ static tn_status *make_module(const tn__driver *driver, tn__bytes executable, bo
   return NULL;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------------------- */
+/* ---- compiling
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Everything that the executable depends on. */
 static tn__digest executable_key(const tn__driver *driver, const tn__onnx_model *model) {
@@ -160,7 +164,9 @@ tn_status *tn_compile(const char *path, const void *data, size_t size, const tn_
   return NULL;
 }
 
-/* ---- stages ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- stages
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 static const char *const stages[] = {"graph", "te", "schedule", "tir", "llvm", "asm", "obj"};
 

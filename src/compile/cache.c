@@ -20,7 +20,8 @@ struct tn__cache {
   bool wrote, warned;
 };
 
-/* ---- the folder ------------------------------------------------------------------------------------------------------------ */
+/* ---- the folder
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static const char *default_directory(tn__arena *arena) {
   const char *own = getenv("TENON_CACHE_DIR");
@@ -111,7 +112,8 @@ tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limi
   return cache;
 }
 
-/* ---- entries: the contents, then their SHA-256 ---------------------------------------------------------------------------------- */
+/* ---- entries: the contents, then their SHA-256
+ * ---------------------------------------------------------------------------------- */
 
 static void entry_path(const tn__cache *cache, const char *kind, const tn__digest *key, char *path, size_t size) {
   char hex[65];
@@ -173,7 +175,8 @@ void tn__cache_put(tn__cache *cache, const char *kind, const tn__digest *key, co
   tn_status_free(status);
 }
 
-/* ---- identity of the build ------------------------------------------------------------------------------------------------------- */
+/* ---- identity of the build
+ * ------------------------------------------------------------------------------------------------------- */
 
 typedef struct identity_search {
   tn__sha256 *hasher;

@@ -48,7 +48,9 @@ static void report_progress(const tn__driver *driver, const char *phase, int don
   if (driver->options->progress) driver->options->progress(driver->options->user, phase, done, total);
 }
 
-/* ---- graph ------------------------------------------------------------------------------------------------------------------- */
+/* ---- graph
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static void after_graph_pass(void *user, const char *pass, const tn__graph *graph, double seconds) {
   tn__driver *driver = user;
@@ -124,7 +126,9 @@ void tn__compilation_front(tn__compilation *c, const char *path, const void *dat
   choose_groups(c);
 }
 
-/* ---- code --------------------------------------------------------------------------------------------------------------------- */
+/* ---- code
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void describe_signature(tn__compilation *c) {
   tn__arena *arena = c->driver.arena;

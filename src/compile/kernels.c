@@ -35,13 +35,15 @@ void tn__driver_print(const tn__driver *driver, const char *subject, const char 
   driver->options->print(driver->options->user, name, text);
 }
 
-/* ---- declaring --------------------------------------------------------------------------------------------------------- */
+/* ---- declaring
+ * --------------------------------------------------------------------------------------------------------- */
 
 static bool tells_nothing(const char *op) {
   return strcmp(op, "broadcast_in_dim") == 0 || strcmp(op, "reshape") == 0 || strcmp(op, "constant") == 0;
 }
 
-/* "convolution_add_maximum_3f9a01c2": what the group computes, for profiles, and the start of its key, for uniqueness. */
+/* "convolution_add_maximum_3f9a01c2": what the group computes, for profiles, and the start of its key, for uniqueness.
+ */
 static const char *unit_name(tn__arena *arena, const tn__group *group, const tn__digest *key) {
   char name[96] = "";
   size_t length = 0;
@@ -153,7 +155,8 @@ tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, 
   return units;
 }
 
-/* ---- building ---------------------------------------------------------------------------------------------------------- */
+/* ---- building
+ * ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct build_times {
   double schedule, lower, codegen;
@@ -258,7 +261,8 @@ static void run_workers(build_queue *queue, int threads) {
   for (int i = 0; i < started; i++) pthread_join(ids[i], NULL);
 }
 
-/* A kernel's cache entry: u64 workspace size, then the object; symbolic workspaces are recomputed by scheduling and stay uncached. */
+/* A kernel's cache entry: u64 workspace size, then the object; symbolic workspaces are recomputed by scheduling and
+ * stay uncached. */
 typedef struct cached_kernel {
   uint64_t trace_size, object_size;
   int64_t workspace_bytes;
@@ -336,7 +340,8 @@ void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
   share_results(units, count);
 }
 
-/* ---- printing stages ----------------------------------------------------------------------------------------------------- */
+/* ---- printing stages
+ * ----------------------------------------------------------------------------------------------------- */
 
 typedef struct pass_printer {
   tn__driver *driver;

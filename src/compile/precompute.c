@@ -1,11 +1,12 @@
-/* What depends on constants only is computed once, when the model is compiled: small nodes by the interpreter while the graph is
- * simplified, whole groups (weights being packed, mostly) natively at the end. */
+/* What depends on constants only is computed once, when the model is compiled: small nodes by the interpreter while the
+ * graph is simplified, whole groups (weights being packed, mostly) natively at the end. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "compile/driver.h"
 
-/* ---- small nodes ----------------------------------------------------------------------------------------------------------- */
+/* ---- small nodes
+ * ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct fold_task {
   tn__graph *graph;
@@ -60,7 +61,8 @@ static bool evaluate(void *user, tn__graph *graph, const tn__node *node, void *c
 
 tn__evaluator tn__fold_evaluator(tn__driver *driver) { return (tn__evaluator){evaluate, driver}; }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------------------ */
+/* ---- groups
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct results {
   tn_executable *executable;

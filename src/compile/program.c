@@ -1,7 +1,8 @@
 /* Builds the VM function of a compiled graph.
  *
- * Steps are the groups that have kernels, in order. Every value gets a root: the value whose memory it shares through views. A root's
- * storage is decided once: the caller's buffer, a constant, a place in the arena, or memory allocated when its size is known. */
+ * Steps are the groups that have kernels, in order. Every value gets a root: the value whose memory it shares through
+ * views. A root's storage is decided once: the caller's buffer, a constant, a place in the arena, or memory allocated
+ * when its size is known. */
 #include "compile/program.h"
 
 #include <string.h>
@@ -59,7 +60,8 @@ typedef struct builder {
   int64_t static_bytes;
 } builder;
 
-/* ---- values and steps ------------------------------------------------------------------------------------------------------ */
+/* ---- values and steps
+ * ------------------------------------------------------------------------------------------------------ */
 
 static place *place_of(builder *b, tn__value *v) {
   place *p = &b->places[v->id];
@@ -107,7 +109,8 @@ static void collect_steps(builder *b) {
   }
 }
 
-/* ---- signature and symbols ----------------------------------------------------------------------------------------------------- */
+/* ---- signature and symbols
+ * ----------------------------------------------------------------------------------------------------- */
 
 static int make_register(builder *b, tn__value *v, tn__storage storage, int index, tn__operand offset) {
   tn__operand dims[TN_MAX_RANK];
@@ -115,7 +118,8 @@ static int make_register(builder *b, tn__value *v, tn__storage storage, int inde
   return tn__exe_register(b->func, v->dtype, v->rank, dims, storage, index, offset);
 }
 
-/* Graph inputs: their symbolic dimensions are plain symbols (the importer makes them so) and bind the scalar registers. */
+/* Graph inputs: their symbolic dimensions are plain symbols (the importer makes them so) and bind the scalar registers.
+ */
 static void declare_inputs(builder *b) {
   const tn__program *p = b->program;
   for (int i = 0; i < p->input_count; i++) {
@@ -171,7 +175,9 @@ static const tn__expr *bytes_of(builder *b, const tn__value *v) {
   return bytes;
 }
 
-/* ---- storage ------------------------------------------------------------------------------------------------------------------- */
+/* ---- storage
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static void place_constants(builder *b) {
   for (int i = 0; i < b->value_count; i++) {
@@ -217,7 +223,8 @@ static bool is_map_only(const tn__group *g) {
   return g->output_count == 1;
 }
 
-/* May the step write its result over `v`: every reader in the group reads it element by element at the place that it writes? */
+/* May the step write its result over `v`: every reader in the group reads it element by element at the place that it
+ * writes? */
 static bool can_overwrite(builder *b, int at, const tn__unit *u, tn__value *v) {
   const tn__value *out = u->outputs[0];
   place *root = root_of(b, v);
@@ -327,7 +334,8 @@ static int register_of(builder *b, tn__value *v) {
   return p->reg;
 }
 
-/* ---- instructions ---------------------------------------------------------------------------------------------------------------- */
+/* ---- instructions
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void emit_word(builder *b, tn__opcode op, int reg) {
   uint32_t word = (uint32_t)reg;
@@ -426,7 +434,8 @@ static void emit_code(builder *b) {
   emit_outputs(b, direct);
 }
 
-/* ---- the executable ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the executable
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void add_kernels(builder *b) {
   const tn__program *p = b->program;

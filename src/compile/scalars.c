@@ -6,7 +6,8 @@ void tn__scalars_init(tn__scalars *scalars, tn__arena *arena, tn__exe_func *func
   scalars->registers = TN__NEW_ARRAY(arena, scalars->capacity, int);
 }
 
-/* The slot of `e`, or the empty one where it belongs. Slots are ordered by structural hash, so nothing depends on addresses. */
+/* The slot of `e`, or the empty one where it belongs. Slots are ordered by structural hash, so nothing depends on
+ * addresses. */
 static int slot_of(const tn__scalars *s, const tn__expr *e) {
   int mask = s->capacity - 1, i = (int)(e->hash & (uint64_t)mask);
   while (s->keys[i] && s->keys[i] != e) i = (i + 1) & mask;

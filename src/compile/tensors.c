@@ -47,7 +47,8 @@ static tn_status *append(tensor_list *list, const char *name, size_t length, tn_
   return NULL;
 }
 
-/* ---- zip (PKWARE's APPNOTE 6.3): the central directory, stored and deflated members, zip64 sizes ------------------------------------ */
+/* ---- zip (PKWARE's APPNOTE 6.3): the central directory, stored and deflated members, zip64 sizes
+ * ------------------------------------ */
 
 typedef struct zip_member {
   const char *name;
@@ -63,7 +64,9 @@ static uint64_t little(const uint8_t *p, int bytes) {
   return v;
 }
 
-static tn_status *bad_zip(const char *why) { return tn_status_create(TN_DATA_LOSS, "not a usable .npz archive: %s", why); }
+static tn_status *bad_zip(const char *why) {
+  return tn_status_create(TN_DATA_LOSS, "not a usable .npz archive: %s", why);
+}
 
 /* Sizes and offset that do not fit 32 bits stand in the zip64 extra field (id 1), those with all bits set, in order. */
 static void read_zip64(zip_member *m, const uint8_t *extra, size_t length) {
@@ -102,13 +105,15 @@ static tn_status *inflate_member(const zip_member *m, const uint8_t *data, uint8
   return result == Z_STREAM_END && out_left == 0 ? NULL : bad_zip("a member's compressed data is damaged");
 }
 
-static tn_status *read_member(const tn__file_map *map, const zip_member *m, const tn_allocator *allocator, tensor_list *list) {
+static tn_status *read_member(const tn__file_map *map, const zip_member *m, const tn_allocator *allocator,
+                              tensor_list *list) {
   if (m->header > map->size || map->size - m->header < 30) return bad_zip("a member lies outside of the file");
   const uint8_t *local = map->data + m->header;
   uint64_t start = m->header + 30 + little(local + 26, 2) + little(local + 28, 2);
   if (little(local, 4) != 0x04034b50) return bad_zip("a member has no header");
   if (start > map->size || m->packed > map->size - start) return bad_zip("a member lies outside of the file");
-  if (m->size > SIZE_MAX / 2 || (m->method == 8 && m->size / 1100 > m->packed)) return bad_zip("a member's size is impossible");
+  if (m->size > SIZE_MAX / 2 || (m->method == 8 && m->size / 1100 > m->packed))
+    return bad_zip("a member's size is impossible");
   const uint8_t *data = map->data + start;
   void *unpacked = NULL;
   if (m->method == 8) {
@@ -124,8 +129,8 @@ static tn_status *read_member(const tn__file_map *map, const zip_member *m, cons
   }
   tn_tensor *tensor = NULL;
   uLong crc = crc32_z(0, data, (size_t)m->size);
-  tn_status *status =
-      crc == m->crc ? tn__npy_parse(data, (size_t)m->size, allocator, &tensor) : bad_zip("a member's checksum is wrong");
+  tn_status *status = crc == m->crc ? tn__npy_parse(data, (size_t)m->size, allocator, &tensor)
+                                    : bad_zip("a member's checksum is wrong");
   tn__free(allocator, unpacked, (size_t)m->size, 64);
   if (status) return tn_status_prefix(status, "member \"%.*s\"", (int)m->name_length, m->name);
   size_t length = m->name_length;
@@ -161,12 +166,15 @@ static tn_status *read_npz(const tn__file_map *map, const tn_allocator *allocato
   uint64_t lowest = map->size > 22 + 65535 ? map->size - 22 - 65535 : 0;
   for (uint64_t at = map->size - 22;; at--) {
     const uint8_t *end = map->data + at;
-    if (little(end, 4) == 0x06054b50) return read_directory(map, little(end + 16, 4), little(end + 10, 2), allocator, list);
+    if (little(end, 4) == 0x06054b50)
+      return read_directory(map, little(end + 16, 4), little(end + 10, 2), allocator, list);
     if (at == lowest) return bad_zip("it has no directory");
   }
 }
 
-/* ---- TensorProto ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- TensorProto
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct proto_call {
   const char *path;

@@ -1,0 +1,224 @@
+/* tn_check: every kernel's results against the loop interpreter's, on the operands that the kernel itself got. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "compile/driver.h"
+
+typedef struct check_call {
+  const char *path;
+  const void *data;
+  size_t size;
+  tn_compile_options options;
+  const DLTensor *inputs;
+  int input_count;
+  double rtol, atol;
+  tn_check_result *result;
+} check_call;
+
+typedef struct checker {
+  tn__arena *arena;
+  tn__compilation *c;
+  check_call *call;
+  tn_executable *exe;
+  tn_session *session;
+  const void **data; /* value id -> elements, NULL: not known */
+  int *view_of;      /* value id -> id of the value whose memory it shares, or -1 */
+  int64_t *symbols;  /* by symbol index */
+} checker;
+
+/* A program whose outputs are all results of all kernels. */
+static void expose_everything(checker *k) {
+  tn__compilation *c = k->c;
+  int count = 0;
+  for (int i = 0; i < c->unit_count; i++) count += c->units[i].output_count;
+  tn__value **values = TN__NEW_ARRAY(k->arena, count, tn__value *);
+  const char **names = TN__NEW_ARRAY(k->arena, count, const char *);
+  count = 0;
+  for (int i = 0; i < c->unit_count; i++)
+    for (int o = 0; o < c->units[i].output_count; o++) {
+      values[count] = c->units[i].outputs[o];
+      names[count] = values[count]->name;
+      count++;
+    }
+  c->program.outputs = values;
+  c->program.output_names = names;
+  c->program.output_count = count;
+}
+
+static void release_session(void *user) {
+  checker *k = user;
+  tn_session_release(k->session);
+  tn_executable_release(k->exe);
+}
+
+static void run_everything(checker *k) {
+  tn__compilation *c = k->c;
+  tn__escape *escape = k->arena->escape;
+  expose_everything(k);
+  tn__bytes bytes = tn__program_build(&c->driver, &c->program, NULL, NULL, 0, NULL);
+  tn__arena_defer(k->arena, release_session, k);
+  tn_load_options load = {.size = sizeof load, .allocator = k->arena->allocator};
+  tn__check(escape, tn_executable_load_memory(bytes.data, bytes.size, &load, &k->exe));
+  tn_session_options session = {
+      .size = sizeof session, .allocator = load.allocator, .threads = k->call->options.run_threads};
+  tn__check(escape, tn_session_create(k->exe, &session, &k->session));
+  if (k->call->input_count != c->program.input_count)
+    tn__throwf(escape, TN_INVALID_ARGUMENT, "%d inputs given, the model has %d", k->call->input_count,
+               c->program.input_count);
+  for (int i = 0; i < k->call->input_count; i++)
+    tn__check(escape, tn_session_set_input_at(k->session, NULL, i, &k->call->inputs[i], TN_BIND_PERSISTENT));
+  tn__check(escape, tn_session_invoke(k->session, NULL));
+  for (int i = 0; i < k->call->input_count; i++)
+    k->data[c->program.inputs[i]->id] = (const char *)k->call->inputs[i].data + k->call->inputs[i].byte_offset;
+  for (int i = 0; i < c->program.output_count; i++) {
+    DLTensor out;
+    tn__check(escape, tn_session_get_output(k->session, NULL, i, &out));
+    k->data[c->program.outputs[i]->id] = (const char *)out.data + out.byte_offset;
+  }
+}
+
+/* ---- operands
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static int64_t symbol_value(checker *k, const tn__var *var);
+
+static const tn__expr *known_symbol(tn__ir *ir, const tn__expr *e, void *user) {
+  return e->kind == TN__EXPR_VAR ? tn__index(ir, symbol_value(user, e->value.var)) : NULL;
+}
+
+static int64_t dim_value(checker *k, const tn__expr *e) {
+  int64_t v;
+  if (tn__as_int(e, &v)) return v;
+  if (!tn__as_int(tn__expr_rewrite(tn__graph_ir(k->c->graph), e, known_symbol, k), &v))
+    tn__throwf(k->arena->escape, TN_INTERNAL, "a dimension could not be computed");
+  return v;
+}
+
+static int64_t count_of(checker *k, const tn__value *v) {
+  int64_t n = 1;
+  for (int i = 0; i < v->rank; i++) n *= dim_value(k, v->dims[i]);
+  return n;
+}
+
+static const void *data_of(checker *k, const tn__value *v) {
+  int id = (int)v->id;
+  while (!k->data[id] && k->view_of[id] >= 0) id = k->view_of[id];
+  if (k->data[id]) return k->data[id];
+  if (!v->data) tn__throwf(k->arena->escape, TN_INTERNAL, "value \"%s\" was not computed", v->name);
+  if (!v->splat) return v->data;
+  size_t element = tn_dtype_size(v->dtype);
+  int64_t count = count_of(k, v);
+  char *all = tn__arena_alloc_array(k->arena, (size_t)count, element);
+  for (int64_t i = 0; i < count; i++) memcpy(all + (size_t)i * element, v->data, element);
+  return k->data[id] = all;
+}
+
+static int64_t symbol_value(checker *k, const tn__var *var) {
+  const tn__graph *g = k->c->graph;
+  for (int i = 0; i < tn__graph_symbol_count(g); i++) {
+    const tn__symbol *s = tn__graph_symbol_at(g, i);
+    if (s->var != var) continue;
+    if (s->source == TN__SYMBOL_ELEMENT) return tn__load_i64(s->value->dtype, data_of(k, s->value), s->index);
+    for (int j = 0; j < k->call->input_count; j++)
+      if (k->c->program.inputs[j] == s->value) return k->call->inputs[j].shape[s->index];
+  }
+  tn__throwf(k->arena->escape, TN_INTERNAL, "symbol \"%s\" has no source", var->name);
+}
+
+static void map_views(checker *k, int value_count) {
+  for (int i = 0; i < value_count; i++) k->view_of[i] = -1;
+  for (int i = 0; i < k->c->groups.count; i++) {
+    const tn__group *g = &k->c->groups.groups[i];
+    if (g->view) k->view_of[g->nodes[0]->outputs[0]->id] = (int)g->nodes[0]->inputs[0]->id;
+  }
+}
+
+/* ---- comparing
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool compare_value(checker *k, const tn__unit *u, const tn__value *v, const void *want) {
+  tn_check_result *r = k->call->result;
+  const void *got = data_of(k, v);
+  int64_t count = count_of(k, v);
+  double rtol = v->dtype == TN_BF16 ? 1.0 / 64 : v->dtype == TN_F16 ? 1.0 / 256 : k->call->rtol, worst = 0;
+  for (int64_t i = 0; i < count; i++) {
+    double a = tn__load_f64(v->dtype, got, i), b = tn__load_f64(v->dtype, want, i);
+    if (a == b || (isnan(a) && isnan(b))) continue;
+    double difference = fabs(a - b), allowed = tn__dtype_is_float(v->dtype) ? k->call->atol + rtol * fabs(b) : 0;
+    double excess = isfinite(difference) ? difference - allowed : INFINITY;
+    if (!(excess > worst)) continue;
+    worst = excess;
+    r->agrees = false;
+    r->difference = difference;
+    r->allowed = allowed;
+    r->index = i;
+    const tn__node *node = u->group->nodes[u->group->node_count - 1];
+    snprintf(r->node, sizeof r->node, "%s", node->origin ? node->origin : u->name);
+    snprintf(r->value, sizeof r->value, "%s", v->name);
+  }
+  return r->agrees;
+}
+
+static bool check_unit(checker *k, tn__unit *u, const tn__unit *declared) {
+  tn__arena *arena = k->arena;
+  void **buffers = TN__NEW_ARRAY(arena, u->input_count + u->output_count, void *);
+  for (int i = 0; i < u->input_count; i++)
+    buffers[i] = (void *)(uintptr_t)data_of(k, u->inputs[i]); /* the interpreter does not write to inputs */
+  for (int i = 0; i < u->output_count; i++)
+    buffers[u->input_count + i] =
+        tn__arena_alloc_array(arena, (size_t)count_of(k, u->outputs[i]), tn_dtype_size(u->outputs[i]->dtype));
+  int64_t *scalars = TN__NEW_ARRAY(arena, u->scalar_count, int64_t);
+  for (int i = 0; i < u->scalar_count; i++) scalars[i] = symbol_value(k, u->scalars[i]);
+  tn__interpret_options options = {.wide = true};
+  tn__check(arena->escape,
+            tn__interpret(tn__te_ir(declared->te), tn__te_lower(declared->te), buffers, scalars, &options));
+  for (int i = 0; i < u->output_count; i++)
+    if (!compare_value(k, u, u->outputs[i], buffers[u->input_count + i])) return false;
+  k->call->result->nodes_checked++;
+  return true;
+}
+
+static void check_body(tn__arena *arena, void *user) {
+  check_call *call = user;
+  checker *k = TN__NEW(arena, checker);
+  k->arena = arena;
+  k->call = call;
+  k->c = TN__NEW(arena, tn__compilation);
+  call->options.no_cache = true;
+  tn__driver_init(&k->c->driver, arena, &call->options);
+  tn__compilation_front(k->c, call->path, call->data, call->size);
+  tn__compilation_back(k->c);
+  int value_count = 0;
+  tn__graph_use_counts(k->c->graph, &value_count);
+  k->data = TN__NEW_ARRAY(arena, value_count, const void *);
+  k->view_of = TN__NEW_ARRAY(arena, value_count, int);
+  map_views(k, value_count);
+  run_everything(k);
+  /* The units' declarations went when their code had been made: declare again. */
+  const tn__group **groups = TN__NEW_ARRAY(arena, k->c->unit_count, const tn__group *);
+  for (int i = 0; i < k->c->unit_count; i++) groups[i] = k->c->units[i].group;
+  tn__unit *declared = tn__units_declare(&k->c->driver, groups, k->c->unit_count);
+  for (int i = 0; i < k->c->unit_count; i++)
+    if (!check_unit(k, &k->c->units[i], &declared[declared[i].same_as])) return;
+}
+
+tn_status *tn_check(const char *path, const void *data, size_t size, const tn_compile_options *options,
+                    const DLTensor *inputs, int input_count, const tn_check_options *check, tn_check_result *out) {
+  *out = (tn_check_result){.agrees = true};
+  check_call call = {.path = path,
+                     .data = data,
+                     .size = size,
+                     .options = tn__options_of(options),
+                     .inputs = inputs,
+                     .input_count = input_count,
+                     .rtol = 1e-3,
+                     .atol = 1e-5,
+                     .result = out};
+  if (check && check->rtol > 0) call.rtol = check->rtol;
+  if (check && check->atol > 0) call.atol = check->atol;
+  return tn__with_arena(call.options.allocator, check_body, &call);
+}
