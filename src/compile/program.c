@@ -56,6 +56,7 @@ typedef struct builder {
   TN__VEC(tn__plan_item) items;
   TN__VEC(slot) slots;
   const int *kernel_index; /* unit -> kernel in the executable */
+  bool *checked;           /* check of the graph -> emitted */
   tn__program_stats stats;
   int64_t static_bytes;
 } builder;
@@ -155,17 +156,17 @@ static void load_input_elements(builder *b) {
   }
 }
 
-/* Are all symbols of `e` known before the first step? */
-static bool known_early(builder *b, const tn__expr *e) {
+/* Are all symbols of `e` in registers at this point of the code? */
+static bool known(builder *b, const tn__expr *e) {
   if (e->kind == TN__EXPR_VAR) return tn__scalars_knows(&b->scalars, e);
   for (int i = 0; i < e->arg_count; i++)
-    if (!known_early(b, e->args[i])) return false;
+    if (!known(b, e->args[i])) return false;
   return true;
 }
 
-static bool shape_known_early(builder *b, const tn__value *v) {
+static bool shape_known(builder *b, const tn__value *v) {
   for (int i = 0; i < v->rank; i++)
-    if (!known_early(b, v->dims[i])) return false;
+    if (!known(b, v->dims[i])) return false;
   return true;
 }
 
@@ -284,7 +285,7 @@ static void place_memory(builder *b) {
       const tn__expr *bytes = bytes_of(b, p->value);
       if (tn__is_int(bytes)) {
         place_static(b, p);
-      } else if (shape_known_early(b, p->value)) {
+      } else if (p->early) {
         p->kind = PLACE_SLOT;
         p->index = take_slot(b, bytes, p->first, p->last);
       } else {
@@ -355,6 +356,19 @@ static void load_elements(builder *b, const tn__unit *u) {
   }
 }
 
+/* What shape inference assumed is checked as soon as the symbols are known, before a kernel relies on it. */
+static void emit_checks(builder *b) {
+  const tn__graph *g = b->driver->graph;
+  for (int i = 0; i < tn__graph_check_count(g); i++) {
+    const tn__check_at_run *check = tn__graph_check_at(g, i);
+    if (b->checked[i] || !known(b, check->condition)) continue;
+    b->checked[i] = true;
+    const char *message = tn__arena_printf(b->arena, "%s%s%s", check->origin ? check->origin : "",
+                                           check->origin ? ": " : "", check->text);
+    tn__exe_emit_assert(b->func, tn__scalars_register(&b->scalars, check->condition), message);
+  }
+}
+
 /* The program's output number whose buffer this root writes, made into a register once its dimensions are known. */
 static int output_register(builder *b, place *root) {
   tn__value *out = b->program->outputs[root->index];
@@ -393,7 +407,7 @@ static void emit_step(builder *b, const step *s) {
     place *root = root_of(b, u->outputs[i]);
     if (root->kind == PLACE_OUTPUT && root->reg < 0) {
       int reg = output_register(b, root);
-      if (!shape_known_early(b, root->value)) emit_word(b, TN__OP_ALLOC, reg);
+      if (!root->early) emit_word(b, TN__OP_ALLOC, reg);
     } else if (root->kind == PLACE_DYNAMIC && root->reg < 0) {
       emit_word(b, TN__OP_ALLOC, register_of(b, root->value));
     }
@@ -414,17 +428,31 @@ static void emit_outputs(builder *b, const bool *direct) {
     tn__exe_output(b->func, p->output_names[i], v->dtype, v->rank, dims);
     if (direct[i]) continue;
     int to = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
-    if (!shape_known_early(b, v)) emit_word(b, TN__OP_ALLOC, to);
+    if (!place_of(b, v)->early) emit_word(b, TN__OP_ALLOC, to);
     uint32_t words[] = {(uint32_t)to, (uint32_t)register_of(b, v)};
     tn__exe_emit(b->func, TN__OP_COPY, words, 2);
   }
   tn__exe_emit(b->func, TN__OP_RETURN, NULL, 0);
 }
 
+/* Shapes that follow from the inputs are computed by the prologue, all of them, so that the machine can lay everything
+ * out at once. */
+static void find_early_shapes(builder *b) {
+  for (int i = 0; i < b->value_count; i++) {
+    place *p = &b->places[i];
+    if (!p->value || !shape_known(b, p->value)) continue;
+    p->early = true;
+    for (int d = 0; d < p->value->rank; d++) tn__scalars_operand(&b->scalars, p->value->dims[d]);
+  }
+}
+
 static void emit_code(builder *b) {
   const tn__program *p = b->program;
   declare_inputs(b);
   load_input_elements(b);
+  b->checked = TN__NEW_ARRAY(b->arena, tn__graph_check_count(b->driver->graph), bool);
+  emit_checks(b);
+  find_early_shapes(b);
   place_constants(b);
   bool *direct = TN__NEW_ARRAY(b->arena, p->output_count, bool);
   place_outputs(b, direct);
