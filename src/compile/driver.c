@@ -120,6 +120,11 @@ static void choose_groups(tn__compilation *c) {
 void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size) {
   report_progress(&c->driver, "import", 0, 1);
   import_model(c, path, data, size);
+  tn__compilation_prepare(c);
+}
+
+void tn__compilation_prepare(tn__compilation *c) {
+  c->driver.graph = c->graph;
   report_progress(&c->driver, "optimize", 0, 1);
   optimize(c);
   report_progress(&c->driver, "constants", 0, 1);

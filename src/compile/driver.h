@@ -22,8 +22,10 @@ typedef struct tn__compilation {
 
 /* Reads options into the driver; `driver->arena` must be set. */
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
-/* Open, import, optimise, precompute constants, fuse, declare: all before code. */
+/* All before code: open and import a model, then what tn__compilation_prepare does. */
 void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
+/* Optimises c->graph, fuses it, computes its constants and declares its kernels. */
+void tn__compilation_prepare(tn__compilation *c);
 /* Kernels and the executable. */
 void tn__compilation_back(tn__compilation *c);
 /* Options with every field that the caller's struct has; others zero. */

@@ -26,6 +26,7 @@ typedef struct place { /* per value id; the storage fields matter for roots only
   place_kind kind;
   int index;     /* input, output or constant number; plan item or slot */
   int reg;       /* -1 until made */
+  bool early;    /* its shape is known when the prologue has run */
   bool readonly; /* a graph input or constant: never written over */
 } place;
 

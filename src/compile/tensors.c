@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "compile/driver.h"
-#include "runtime/npy.h"
 
 typedef struct tensor_list {
   tn_named_tensor *items;
@@ -127,12 +126,14 @@ static tn_status *read_member(const tn__file_map *map, const zip_member *m, cons
   } else if (m->method != 0 || m->packed != m->size) {
     return bad_zip("a member is neither stored nor deflated");
   }
+  char member[256];
+  snprintf(member, sizeof member, "member \"%.*s\"", (int)(m->name_length < 200 ? m->name_length : 200), m->name);
   tn_tensor *tensor = NULL;
   uLong crc = crc32_z(0, data, (size_t)m->size);
-  tn_status *status = crc == m->crc ? tn__npy_parse(data, (size_t)m->size, allocator, &tensor)
+  tn_status *status = crc == m->crc ? tn_tensor_read_npy_memory(member, data, (size_t)m->size, allocator, &tensor)
                                     : bad_zip("a member's checksum is wrong");
   tn__free(allocator, unpacked, (size_t)m->size, 64);
-  if (status) return tn_status_prefix(status, "member \"%.*s\"", (int)m->name_length, m->name);
+  TN_RETURN_IF_ERROR(status);
   size_t length = m->name_length;
   if (length > 4 && memcmp(m->name + length - 4, ".npy", 4) == 0) length -= 4;
   return append(list, m->name, length, tensor);
