@@ -75,7 +75,7 @@ static bool is_unit_reshape(const tn__node *n) {
 static bool is_row_reduction(const tn__node *n) { return named(n, "reduce") || named(n, "argreduce"); }
 
 static bool same_axes(const tn__node *a, const tn__node *b) {
-  const tn__attr *x = tn__node_attr(a, "dimensions"), *y = tn__node_attr(b, "dimensions");
+  const tn__attr *x = tn__node_attr(a, "axes"), *y = tn__node_attr(b, "axes");
   if (!x || !y || x->count != y->count) return false;
   return memcmp(x->ints, y->ints, sizeof(int64_t) * (size_t)x->count) == 0;
 }
