@@ -28,6 +28,7 @@ typedef struct contraction {
   int64_t rows, columns;           /* extents of the two tile axes of the sum; -1 when symbolic */
   int64_t lanes;                   /* elements of one vector */
   int64_t row_tile, panel, panels; /* MR, W, NP */
+  int depth;                       /* loops over tiles */
 } contraction;
 
 /* ---- recognising
@@ -191,37 +192,57 @@ static void vectorize_tile(contraction *c, const char *block, int first) {
   if (tn__loop_extent(c->s, loops[count - 1]) > 1) tn__vectorize(c->s, loops[count - 1]);
 }
 
-/* Tiles the loops of the block that writes out; returns the name of the one loop over tiles. */
-static const char *tile_consumer(contraction *c) {
+/* The loops over tiles, from number `first` to the one before `end`, become one; returns its name. */
+static const char *fuse_tiles(contraction *c, const char *const *order, int first, int end) {
+  const char *loops[TN__MAX_LOOPS], *fused = order[first];
+  for (int i = first + 1; i < end; i++) {
+    tn__fuse(c->s, fused, order[i]);
+    tn__loops_of(c->s, c->consumer, loops, TN__MAX_LOOPS);
+    fused = loops[first];
+  }
+  return fused;
+}
+
+static const char *name_of(contraction *c, const char *loop, const char *suffix) {
+  return tn__arena_printf(tn__ir_arena(tn__te_ir(c->te)), "%s%s", loop, suffix);
+}
+
+/* Tiles the loops of the block that writes out. *outer is the loop to run in parallel, *inner the one whose iterations
+ * own a tile. Row tiles that leave a rest stay a loop of their own, so that loop partition can peel the rest off; they
+ * go outside when the other loops have too few iterations to share out. */
+static void tile_consumer(contraction *c, const char **outer, const char **inner) {
   tn__schedule *s = c->s;
-  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
+  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *row_tiles = NULL, *row_tile = NULL;
   int count = tn__loops_of(s, c->consumer, loops, TN__MAX_LOOPS), n = 0;
   const char *column = loops[count - 1], *row = count > 1 ? loops[count - 2] : NULL;
-  char column_tiles[256], column_tile[256], row_tiles[256], row_tile[256];
-  snprintf(column_tiles, sizeof column_tiles, "%s.0", column);
-  snprintf(column_tile, sizeof column_tile, "%s.1", column);
+  const char *column_tiles = name_of(c, column, ".0"), *column_tile = name_of(c, column, ".1");
   tn__split(s, column, (const int64_t[]){0, c->panel * c->panels}, 2);
+  bool ragged = false, rows_first = false;
+  int64_t others = tn__loop_extent(s, column_tiles);
+  for (int i = 0; i < count - 2; i++) others *= tn__loop_extent(s, loops[i]) < 0 ? 64 : tn__loop_extent(s, loops[i]);
   if (row) {
-    snprintf(row_tiles, sizeof row_tiles, "%s.0", row);
-    snprintf(row_tile, sizeof row_tile, "%s.1", row);
+    row_tiles = name_of(c, row, ".0"), row_tile = name_of(c, row, ".1");
     tn__split(s, row, (const int64_t[]){0, c->row_tile}, 2);
+    ragged = c->rows < 0 || c->rows % c->row_tile != 0;
+    rows_first = ragged && others < 8;
   }
+  if (rows_first) order[n++] = row_tiles;
   if (count > 2) order[n++] = loops[0]; /* batch */
   order[n++] = column_tiles;
   for (int i = 1; i < count - 2; i++) order[n++] = loops[i];
-  if (row) {
-    order[n++] = row_tiles;
-    order[n++] = row_tile;
-  }
+  if (row && !rows_first) order[n++] = row_tiles;
+  int tiles = n;
+  if (row) order[n++] = row_tile;
   order[n++] = column_tile;
   tn__reorder(s, order, n);
-  const char *tiles = order[0];
-  for (int i = 1; i < n - (row ? 2 : 1); i++) {
-    tn__fuse(s, tiles, order[i]);
-    tn__loops_of(s, c->consumer, loops, TN__MAX_LOOPS);
-    tiles = loops[0];
+  if (rows_first) {
+    *outer = order[0];
+    *inner = fuse_tiles(c, order, 1, tiles);
+  } else {
+    *outer = fuse_tiles(c, order, 0, ragged ? tiles - 1 : tiles);
+    *inner = ragged ? order[tiles - 1] : *outer;
   }
-  return tiles;
+  c->depth = 1 + (*inner != *outer);
 }
 
 /* Reduction outside, then rows, then columns; accumulators start before the reduction. */
@@ -229,11 +250,11 @@ static void tile_sum(contraction *c) {
   tn__schedule *s = c->s;
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
   int count = tn__loops_of(s, c->block, loops, TN__MAX_LOOPS), reduce = c->sum->reduce_axes.count, n = 0;
-  int spatial = count - 1 - reduce; /* loop 0 is the one over tiles */
-  for (int i = 0; i < reduce; i++) order[n++] = loops[1 + spatial + i];
-  for (int i = 0; i < spatial; i++) order[n++] = loops[1 + i];
+  int first = c->depth, spatial = count - first - reduce;
+  for (int i = 0; i < reduce; i++) order[n++] = loops[first + spatial + i];
+  for (int i = 0; i < spatial; i++) order[n++] = loops[first + i];
   tn__reorder(s, order, n);
-  vectorize_tile(c, c->block, 1 + reduce);
+  vectorize_tile(c, c->block, first + reduce);
   tn__decompose_reduction(s, c->block, order[0]);
 }
 
@@ -260,12 +281,10 @@ void tn__rule_contraction_apply(tn__schedule *s, const tn__schedule_options *opt
     c.consumer = tn__te_stage_of(c.te, output)->name;
     tn__set_scope(s, c.block, 0, TN__SCOPE_REGISTER);
   }
-  const char *tiles = tile_consumer(&c);
-  tn__compute_at(s, c.block, tiles);
-  vectorize_tile(&c, c.consumer, 1);
+  const char *outer, *inner;
+  tile_consumer(&c, &outer, &inner);
+  tn__compute_at(s, c.block, inner);
+  vectorize_tile(&c, c.consumer, c.depth);
   tile_sum(&c);
-  char init[256];
-  snprintf(init, sizeof init, "%s.init", c.block);
-  vectorize_tile(&c, init, 1);
-  if (tn__rule_is_large(c.te) && options->threads != 1) tn__parallel(s, tiles);
+  if (tn__rule_is_large(c.te) && options->threads != 1) tn__parallel(s, outer);
 }
