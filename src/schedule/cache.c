@@ -6,12 +6,14 @@ static tn__snode *root_nest(const tn__schedule *s, tn__snode *node) {
   return node;
 }
 
-/* A nest that copies one tensor into another of the same shape, at place `at` of the root. */
-static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to, const tn__buffer *from, int at) {
+/* A nest that copies one tensor into another, at place `at` of the root; dimension d of `to` is dimension order[d] of
+ * `from`. */
+static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to, const tn__buffer *from,
+                        const int *order, int at) {
   tn__ir *ir = s->ir;
   tn__block block = {.name = name, .axis_count = to->rank, .predicate = tn__bool(ir, true)};
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, to->rank, tn__block_axis);
-  const tn__expr *indices[TN__MAX_RANK];
+  const tn__expr *indices[TN__MAX_RANK], *source[TN__MAX_RANK];
   tn__snode *outermost = NULL, *innermost = NULL;
   for (int d = 0; d < to->rank; d++) {
     const tn__var *axis =
@@ -20,6 +22,7 @@ static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to,
         tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.a%d", name, d), to->shape[d], TN__LOOP_SERIAL);
     axes[d] = (tn__block_axis){.var = axis, .kind = TN__AXIS_SPATIAL, .binding = loop->var->self};
     indices[d] = axis->self;
+    source[order[d]] = axis->self;
     if (innermost == NULL)
       outermost = loop;
     else
@@ -28,13 +31,15 @@ static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to,
   }
   block.axes = axes;
   tn__snode *node = tn__sched_new_block(s, &block);
-  tn__sched_set_body(s, node, NULL, tn__store(ir, to, indices, tn__load(ir, from, indices)));
+  tn__sched_set_body(s, node, NULL, tn__store(ir, to, indices, tn__load(ir, from, source)));
   if (innermost == NULL)
     outermost = node;
   else
     tn__sched_append(s, innermost, node);
   tn__sched_insert(s, s->root, at, outermost);
 }
+
+static const int same_order[TN__MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 
 static const tn__region *region_at(const tn__schedule *s, const char *step, const char *name, const tn__region *regions,
                                    int count, int index) {
@@ -78,16 +83,34 @@ void tn__cache_write(tn__schedule *s, const char *name, int index, tn__scope sco
                                                  scope, buffer->rank, buffer->shape);
   tn__sched_redirect(s, block, buffer, local);
   const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", name));
-  insert_copy(s, copy, buffer, local, tn__sched_index(nest) + 1);
+  insert_copy(s, copy, buffer, local, same_order, tn__sched_index(nest) + 1);
   record(s, "cache_write", name, index, scope);
 }
 
-void tn__cache_read(tn__schedule *s, const char *name, int index, tn__scope scope) {
+typedef struct permuting {
+  const int *order;
+  int rank;
+} permuting;
+
+static void permute(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
+  const permuting *p = user;
+  for (int d = 0; d < p->rank; d++) out[d] = indices[p->order[d]];
+}
+
+static const char *cache_read(tn__schedule *s, const char *name, int index, tn__scope scope, const int *order,
+                              int rank) {
   tn__snode *block = tn__sched_block(s, "cache_read", name);
   check_scope(s, "cache_read", name, scope);
   check_plain(s, "cache_read", block);
   const tn__buffer *buffer =
       region_at(s, "cache_read", name, block->block.reads, block->block.read_count, index)->buffer;
+  unsigned seen = 0;
+  for (int d = 0; d < rank; d++) seen |= order[d] >= 0 && order[d] < rank ? 1u << order[d] : 0;
+  if (rank != buffer->rank || seen != (1u << rank) - 1)
+    tn__sched_refuse(s, "cache_read of \"%s\": the order is no permutation of the %d dimensions of %s", name,
+                     buffer->rank, buffer->name);
+  if (tn__sched_writes(block, buffer))
+    tn__sched_refuse(s, "cache_read of \"%s\": it writes %s itself", name, buffer->name);
   tn__snode *nest = root_nest(s, block);
   tn__snodes writers = {0};
   tn__sched_writers(s, buffer, &writers);
@@ -95,12 +118,33 @@ void tn__cache_read(tn__schedule *s, const char *name, int index, tn__scope scop
     if (tn__sched_index(root_nest(s, writers.data[i])) >= tn__sched_index(nest))
       tn__sched_refuse(s, "cache_read of \"%s\": \"%s\" writes %s in the same nest", name, writers.data[i]->name,
                        buffer->name);
-  const tn__buffer *local = tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.read", buffer->name), buffer->dtype,
-                                                 scope, buffer->rank, buffer->shape);
-  tn__sched_redirect(s, block, buffer, local);
+  const tn__expr *shape[TN__MAX_RANK];
+  for (int d = 0; d < rank; d++) shape[d] = buffer->shape[order[d]];
+  const tn__buffer *local =
+      tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.read", buffer->name), buffer->dtype, scope, rank, shape);
+  permuting p = {.order = order, .rank = rank};
+  const tn__stmt *init = block->block.init;
+  if (init != NULL) init = tn__stmt_replace_buffer(s->ir, init, buffer, local, permute, &p);
+  tn__sched_set_body(s, block, init, tn__stmt_replace_buffer(s->ir, block->block.body, buffer, local, permute, &p));
   const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.read%d", name, index));
-  insert_copy(s, copy, local, buffer, tn__sched_index(nest));
+  insert_copy(s, copy, local, buffer, order, tn__sched_index(nest));
+  return copy;
+}
+
+void tn__cache_read(tn__schedule *s, const char *name, int index, tn__scope scope) {
+  const tn__snode *block = tn__sched_block(s, "cache_read", name);
+  int rank = region_at(s, "cache_read", name, block->block.reads, block->block.read_count, index)->buffer->rank;
+  cache_read(s, name, index, scope, same_order, rank);
   record(s, "cache_read", name, index, scope);
+}
+
+const char *tn__cache_read_in_order(tn__schedule *s, const char *name, int index, tn__scope scope, const int *order,
+                                    int rank) {
+  int64_t numbers[2 + TN__MAX_RANK] = {index, (int64_t)scope};
+  const char *copy = cache_read(s, name, index, scope, order, rank);
+  for (int d = 0; d < rank; d++) numbers[2 + d] = order[d];
+  tn__sched_record(s, "cache_read_in_order", &name, 1, numbers, 2 + rank);
+  return copy;
 }
 
 void tn__set_scope(tn__schedule *s, const char *name, int index, tn__scope scope) {

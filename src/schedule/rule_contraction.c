@@ -1,38 +1,37 @@
-/* Products and convolutions: sums of products, computed in register tiles.
+/* Products and convolutions: one sum of products, computed in register tiles.
  *
- * The last axis of the sum is the column axis: one operand (weights, packed into panels of W columns when they are
- * constant) is contiguous along it, the other does not move. The axis before it gives the rows of the tile. One
- * iteration of the tile loop owns MR x (NP * W) accumulators in registers, runs the whole reduction over them, and
- * writes the tile through the epilogue:
+ * The column axis is contiguous in one operand (the weights, packed into panels of W columns when they are constant)
+ * and does not move the other; the row axis moves only the other. One iteration of the tile loops owns MR rows x NV
+ * vectors of accumulators, runs the whole reduction over them and writes them out through the epilogue:
  *
- *   parallel tile in batch x column tiles x other axes x row tiles:
- *     acc[...] = 0
- *     for k...:  for row (unrolled): for vector (unrolled): acc[row, vector] += A[row, k] * B[k, vector]
- *     for row, vector: C[...] = epilogue(acc)
+ *   parallel over batch, column tiles, other axes:
+ *     for row tile:
+ *       acc[...] = 0
+ *       for k...:  for row (unrolled): for vector (unrolled): acc[row, vector] += A[row, k] * B[k, vector]
+ *       for row, vector: out[...] = epilogue(acc)
  *
- * Column tiles stand outside of row tiles, so that a panel stays in the second-level cache while the rows stream by.
- * Reduction loops stay loops: unrolled windows share their broadcasts and spill. The scheme is that of Goto and van de
- * Geijn (2008) without its k blocking: a panel of K x W is small. */
-#include <stdio.h>
+ * Column tiles stand outside of row tiles, so that a panel of B stays in a near cache while rows stream by; when the
+ * left operand is what does not fit there, it is the other way round. Reduction loops stay loops: unrolled windows
+ * share their broadcasts and spill. The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix
+ * multiplication", 2008) without its blocking of k, as a panel of K x W is small in networks. */
 #include <string.h>
 
 #include "schedule/rules.h"
 
 typedef struct contraction {
   tn__schedule *s;
+  tn__ir *ir;
   const tn__te *te;
   const tn__te_stage *sum;
-  const char *block;    /* the sum's */
-  const char *consumer; /* the block that writes the tile out */
-  int rank;
-  int64_t rows, columns;           /* extents of the two tile axes of the sum; -1 when symbolic */
-  int64_t lanes;                   /* elements of one vector */
-  int64_t row_tile, panel, panels; /* MR, W, NP */
-  int depth;                       /* loops over tiles */
+  const tn__schedule_options *options;
+  const tn__expr *left, *right;            /* loads; right is contiguous along the columns */
+  int column, row;                         /* axes of the sum; row is -1 when there is none */
+  int64_t rows, columns;                   /* extents; -1 when symbolic */
+  int64_t lanes, vectors, row_tile, panel; /* panel: width of a packed operand's panels, 0: not packed */
 } contraction;
 
-/* ---- recognising
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- recognising --------------------------------------------------------------------------------------------------
+ */
 
 static const tn__expr *without_casts(const tn__expr *e) {
   while (e->kind == TN__EXPR_CAST) e = e->args[0];
@@ -40,20 +39,17 @@ static const tn__expr *without_casts(const tn__expr *e) {
 }
 
 static bool is_sum(const tn__te_stage *stage) {
-  if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->axes.count < 1) return false;
-  const tn__te_combiner *c = stage->combiner;
-  const tn__expr *r = c->result[0];
-  bool adds = c->count == 1 && r->kind == TN__EXPR_ADD && r->arg_count == 2;
-  if (!adds) return false;
-  const tn__expr *l = c->lhs[0]->self, *n = c->rhs[0]->self;
-  return (r->args[0] == l && r->args[1] == n) || (r->args[0] == n && r->args[1] == l);
+  if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->reduce_axes.count == 0) return false;
+  const tn__expr *result = stage->combiner->result[0];
+  const tn__expr *l = stage->combiner->lhs[0]->self, *r = stage->combiner->rhs[0]->self;
+  return result->kind == TN__EXPR_ADD && result->arg_count == 2 &&
+         ((result->args[0] == l && result->args[1] == r) || (result->args[0] == r && result->args[1] == l));
 }
 
 static bool is_product(const tn__expr *term) {
   term = without_casts(term);
-  if (term->kind != TN__EXPR_MUL || term->arg_count != 2) return false;
-  const tn__expr *a = without_casts(term->args[0]), *b = without_casts(term->args[1]);
-  return a->kind == TN__EXPR_LOAD || b->kind == TN__EXPR_LOAD;
+  return term->kind == TN__EXPR_MUL && term->arg_count == 2 && without_casts(term->args[0])->kind == TN__EXPR_LOAD &&
+         without_casts(term->args[1])->kind == TN__EXPR_LOAD;
 }
 
 /* The only reduction, which is a sum of products; everything else are maps. NULL otherwise. */
@@ -62,16 +58,108 @@ static const tn__te_stage *find_sum(const tn__te *te) {
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (stage->kind == TN__TE_COMPUTE) continue;
-    if (sum || !is_sum(stage) || !is_product(stage->values[0])) return NULL;
+    if (sum != NULL || !is_sum(stage) || !is_product(stage->values[0])) return NULL;
     sum = stage;
   }
   return sum;
 }
 
-bool tn__rule_contraction_matches(const tn__te *te) { return tn__te_output_count(te) == 1 && find_sum(te) != NULL; }
+static const tn__expr *flat_index(tn__ir *ir, const tn__expr *load) {
+  const tn__expr *flat = tn__index(ir, 0);
+  for (int i = 0; i < load->arg_count; i++)
+    flat = tn__add(ir, tn__mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
+  return flat;
+}
 
-/* ---- producers: what the sum reads
- * ----------------------------------------------------------------------------------------- */
+/* The width W when the load is packed along the axis: [..., axis / W, ..., axis % W]; 0 when it is not. */
+static int64_t packed_width(tn__ir *ir, const tn__expr *load, const tn__var *axis) {
+  int64_t width;
+  const tn__expr *last = load->args[load->arg_count - 1];
+  if (load->arg_count < 2 || last->kind != TN__EXPR_MOD || last->args[0] != axis->self ||
+      !tn__as_int(last->args[1], &width))
+    return 0;
+  for (int d = 0; d < load->arg_count - 1; d++)
+    if (load->args[d] == tn__div_i(ir, axis->self, width)) return width;
+  return 0;
+}
+
+static bool is_contiguous(tn__ir *ir, const tn__expr *load, const tn__var *axis) {
+  int64_t stride;
+  return packed_width(ir, load, axis) > 0 || (tn__stride_in(ir, flat_index(ir, load), axis, &stride) && stride == 1);
+}
+
+/* Finds the operands' roles and the axes; false when no spatial axis can carry vectors. */
+static bool find_roles(contraction *c) {
+  const tn__expr *term = without_casts(c->sum->values[0]);
+  const tn__te_axes *axes = &c->sum->axes;
+  c->column = -1;
+  for (int a = axes->count - 1; a >= 0 && c->column < 0; a--)
+    for (int o = 0; o < 2 && c->column < 0; o++) {
+      const tn__expr *right = without_casts(term->args[1 - o]), *left = without_casts(term->args[o]);
+      if (tn__is_int_value(axes->var[a]->extent, 1) || tn__expr_uses_var(left, axes->var[a])) continue;
+      if (!is_contiguous(c->ir, right, axes->var[a])) continue;
+      c->column = a;
+      c->left = left;
+      c->right = right;
+    }
+  if (c->column < 0) return false;
+  c->row = -1;
+  for (int a = axes->count - 1; a >= 0 && c->row < 0; a--) {
+    bool moves_only_left = tn__expr_uses_var(c->left, axes->var[a]) && !tn__expr_uses_var(c->right, axes->var[a]);
+    if (a != c->column && moves_only_left && !tn__is_int_value(axes->var[a]->extent, 1)) c->row = a;
+  }
+  c->panel = packed_width(c->ir, c->right, axes->var[c->column]);
+  if (!tn__as_int(axes->var[c->column]->extent, &c->columns)) c->columns = -1;
+  c->rows = 1;
+  if (c->row >= 0 && !tn__as_int(axes->var[c->row]->extent, &c->rows)) c->rows = -1;
+  return true;
+}
+
+bool tn__rule_contraction_matches(const tn__te *te) {
+  contraction c = {.te = te, .ir = tn__te_ir(te), .sum = find_sum(te)};
+  return c.sum != NULL && tn__te_output_count(te) == 1;
+}
+
+/* ---- operands that have no contiguous axis -------------------------------------------------------------------------
+ */
+
+/* A product such as Q * K^T reads both operands along the reduction. The one whose column axis is last in the result is
+ * copied with that axis innermost, once, before the product. */
+static void transpose_operand(contraction *c) {
+  const tn__te_axes *axes = &c->sum->axes;
+  const tn__expr *term = without_casts(c->sum->values[0]);
+  for (int a = axes->count - 1; a >= 0; a--)
+    for (int o = 0; o < 2; o++) {
+      const tn__expr *right = without_casts(term->args[1 - o]), *left = without_casts(term->args[o]);
+      int order[TN__MAX_RANK], n = 0, last = -1;
+      if (tn__expr_uses_var(left, axes->var[a]) || tn__is_int_value(axes->var[a]->extent, 1)) continue;
+      for (int d = 0; d < right->arg_count; d++)
+        if (right->args[d] == axes->var[a]->self) last = d;
+      if (last < 0) continue;
+      for (int d = 0; d < right->arg_count; d++) /* what moves with other spatial axes first, then the reduction */
+        if (d != last && !tn__expr_uses_var(right->args[d], c->sum->reduce_axes.var[0])) order[n++] = d;
+      for (int d = 0; d < right->arg_count; d++)
+        if (d != last && tn__expr_uses_var(right->args[d], c->sum->reduce_axes.var[0])) order[n++] = d;
+      order[n++] = last;
+      const tn__snode *block = tn__sched_find(c->s, c->sum->name, true);
+      for (int r = 0; r < block->block.read_count; r++) {
+        if (block->block.reads[r].buffer != right->value.buffer) continue;
+        const char *copy = tn__cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
+        tn__rule_nest(c->s, copy, c->options);
+        /* The roles, in terms of the copy. */
+        const tn__expr *indices[TN__MAX_RANK];
+        for (int d = 0; d < n; d++) indices[d] = right->args[order[d]];
+        const tn__buffer *copied = tn__sched_find(c->s, copy, true)->block.writes[0].buffer;
+        c->right = tn__load(c->ir, copied, indices);
+        c->left = left;
+        c->column = a;
+        return;
+      }
+    }
+}
+
+/* ---- producers and epilogue -----------------------------------------------------------------------------------------
+ */
 
 static bool reads_stage(const tn__te_stage *reader, const tn__te_stage *producer) {
   for (int i = 0; i < reader->tensor_count; i++)
@@ -80,64 +168,73 @@ static bool reads_stage(const tn__te_stage *reader, const tn__te_stage *producer
   return false;
 }
 
-/* Flat position of an access, as an expression. */
-static const tn__expr *flat_index(tn__ir *ir, const tn__expr *load) {
-  const tn__expr *flat = tn__index(ir, 0);
-  for (int i = 0; i < load->arg_count; i++)
-    flat = tn__add(ir, tn__mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
-  return flat;
-}
-
-/* Would reading through this stage, which only renames elements, keep the sum's accesses contiguous (or still) along
- * the columns? */
-static bool reads_through_well(const tn__te *te, const tn__te_stage *sum, const tn__te_stage *stage) {
+/* Does the stage only rename elements (a transposition, a slice, a cast), so that the sum may as well read through it?
+ */
+static bool only_renames(const tn__te_stage *stage) {
   const tn__expr *value = without_casts(stage->values[0]);
   if (!tn__expr_has_load(value)) return true;
-  if (value->kind != TN__EXPR_LOAD) return false;
-  tn__ir *ir = tn__te_ir(te);
-  const tn__expr *term = without_casts(sum->values[0]);
-  for (int i = 0; i < 2; i++) {
-    const tn__expr *load = without_casts(term->args[i]);
-    if (load->kind != TN__EXPR_LOAD || load->value.buffer != stage->tensors[0]) continue;
-    const tn__expr *through = tn__substitute(ir, flat_index(ir, value), stage->axes.var, load->args, stage->axes.count);
-    int64_t stride;
-    const tn__var *column = sum->axes.var[sum->axes.count - 1];
-    if (!tn__stride_in(ir, through, column, &stride) || (stride != 0 && stride != 1)) return false;
+  if (value->kind != TN__EXPR_LOAD || value->dtype != stage->values[0]->dtype) return false;
+  for (int d = 0; d < value->arg_count; d++)
+    if (tn__expr_has_load(value->args[d])) return false;
+  return true;
+}
+
+/* Would reading through this stage leave a packed or contiguous operand as it is? */
+static bool keeps_layout(contraction *c, const tn__te_stage *stage) {
+  const tn__expr *value = without_casts(stage->values[0]), *term = without_casts(c->sum->values[0]);
+  const tn__te_axes *axes = &c->sum->axes;
+  if (value->kind != TN__EXPR_LOAD) return true;
+  for (int o = 0; o < 2; o++) {
+    const tn__expr *load = without_casts(term->args[o]);
+    if (load->value.buffer != stage->tensors[0]) continue;
+    const tn__expr *through = tn__substitute(c->ir, value, stage->axes.var, load->args, stage->axes.count);
+    for (int a = 0; a < axes->count; a++)
+      if (is_contiguous(c->ir, load, axes->var[a]) &&
+          !tn__expr_uses_var(without_casts(term->args[1 - o]), axes->var[a]) &&
+          !is_contiguous(c->ir, through, axes->var[a]))
+        return false;
+    const tn__expr *flat = flat_index(c->ir, through), *coefficients[TN__MAX_RANK], *rest;
+    if (!tn__affine_in(c->ir, flat, c->sum->reduce_axes.var, c->sum->reduce_axes.count, coefficients, &rest))
+      return false;
   }
   return true;
 }
 
-static void vectorize_copy(tn__schedule *s, const char *block, int64_t lanes) {
-  const char *loops[TN__MAX_LOOPS];
-  int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
-  if (count == 0) return;
-  if (count > 1) tn__parallel(s, loops[0]);
-  int64_t extent = tn__loop_extent(s, loops[count - 1]);
-  if (extent < lanes) return;
-  tn__split(s, loops[count - 1], (const int64_t[]){0, lanes}, 2);
-  count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
-  tn__vectorize(s, loops[count - 1]);
-}
-
-/* Maps go into their readers, but for the output and for what the sum should find in memory (padding, transposed
- * operands). */
+/* Maps before the sum are computed into memory when they do more than rename; those after it become one epilogue. */
 static void place_maps(contraction *c) {
   const tn__buffer *output = tn__te_output_at(c->te, 0);
   for (int i = 0; i < tn__te_stage_count(c->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(c->te, i);
     if (stage == c->sum || stage->tensors[0] == output) continue;
-    if (reads_stage(c->sum, stage) && !reads_through_well(c->te, c->sum, stage)) {
-      vectorize_copy(c->s, stage->name, c->lanes);
-    } else {
+    if (reads_stage(c->sum, stage) && !(only_renames(stage) && keeps_layout(c, stage)))
+      tn__rule_nest(c->s, stage->name, c->options);
+    else
       tn__inline(c->s, stage->name);
-    }
   }
 }
 
-/* ---- the tile
- * ------------------------------------------------------------------------------------------------------------------ */
+/* Does the block read the sum element by element, each axis in a dimension of its own? */
+static bool is_epilogue(const tn__snode *block, const tn__buffer *sum) {
+  unsigned used = 0;
+  for (int r = 0; r < block->block.read_count; r++) {
+    const tn__region *region = &block->block.reads[r];
+    if (region->buffer != sum) continue;
+    for (int d = 0; d < sum->rank; d++) {
+      int axis = -1;
+      for (int a = 0; a < block->block.axis_count; a++)
+        if (region->min[d] == block->block.axes[a].var->self && !tn__is_int(region->min[d])) axis = a;
+      if (axis < 0 && tn__is_int_value(sum->shape[d], 1)) continue;
+      if (axis < 0 || (used & (1u << axis)) || !tn__is_int_value(region->extent[d], 1)) return false;
+      used |= 1u << axis;
+    }
+  }
+  for (int a = 0; a < block->block.axis_count; a++)
+    if (!(used & (1u << a)) && !tn__is_int_value(block->block.axes[a].var->extent, 1)) return false;
+  return true;
+}
 
-static int vector_registers(const tn__schedule *s) { return s->target->vector_registers; }
+/* ---- the tile -----------------------------------------------------------------------------------------------------
+ */
 
 int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t columns) {
   tn_dtype wide = dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype;
@@ -145,146 +242,141 @@ int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t co
   return columns > lanes ? 2 * lanes : lanes;
 }
 
-/* The greatest number of rows up to `most` that divides `rows` if one above half of `most` does; else what wastes
- * least. */
-static int64_t choose_rows(int64_t rows, int64_t most) {
-  if (rows < 0) return most;
-  if (rows <= most) return rows < 1 ? 1 : rows;
-  for (int64_t r = most; 2 * r > most; r--)
-    if (rows % r == 0) return r;
-  int64_t tiles = (rows + most - 1) / most;
-  return rows % most * 2 > most ? (rows + tiles - 1) / tiles : most;
+/* The most rows that `vectors` columns of accumulators leave registers for: besides them a row of B and one value of A
+ * are live. */
+static int64_t most_rows(const contraction *c, int64_t vectors) {
+  return (c->s->target->vector_registers - vectors - 1) / vectors;
 }
 
-/* Width of the packed panels of the right operand, or what suits an operand that is not packed. */
-static int64_t choose_panel(const contraction *c) {
-  int64_t width = 2 * c->lanes;
-  if (c->columns < 0) return c->lanes;
-  if (c->columns % width == 0) return width;
-  if (c->columns % c->lanes == 0 || c->columns < width) return c->lanes;
-  return width;
+/* A number of rows up to `most` that divides them, or that leaves little over. */
+static int64_t choose_rows(int64_t rows, int64_t most) {
+  if (rows >= 0 && rows <= most) return rows < 1 ? 1 : rows;
+  if (rows < 0) return most >= 8 ? 8 : most; /* open dimensions are mostly multiples of small powers of two */
+  for (int64_t r = most; 2 * r >= most; r--)
+    if (rows % r == 0) return r;
+  int64_t tiles = (rows + most - 1) / most;
+  return (rows + tiles - 1) / tiles;
 }
 
 static void choose_tile(contraction *c) {
-  c->panel = choose_panel(c);
-  int64_t vectors = c->panel / c->lanes;
-  int64_t most_rows = (vector_registers(c->s) - vectors - 1) / vectors;
-  c->row_tile = c->rank < 2 ? 1 : choose_rows(c->rows, most_rows);
-  c->panels = 1;
-  /* Few rows leave the multipliers waiting for each other: take several panels at once. */
-  if (c->columns > 0 && c->columns % c->panel == 0) {
-    int64_t count = c->columns / c->panel;
-    while (c->panels < 8 && count % (c->panels * 2) == 0 && c->row_tile * c->panels * vectors * 2 <= 12) c->panels *= 2;
+  int64_t bytes = (int64_t)tn_dtype_size(c->sum->tensors[0]->dtype);
+  c->lanes = c->options->vector_bytes / bytes;
+  while (c->columns > 0 && c->lanes > 1 && c->lanes > c->columns) c->lanes /= 2;
+  while (c->panel > 0 && c->panel % c->lanes != 0) c->lanes /= 2;
+  c->vectors = 1;
+  while (c->vectors < 8) {
+    int64_t next = c->vectors * 2, width = next * c->lanes;
+    if (c->columns >= 0 && c->columns % width != 0) break;
+    /* Two vectors a row are enough to hide latencies when there are rows; few rows want more. */
+    if (next > 2 && (c->rows < 0 || choose_rows(c->rows, most_rows(c, next)) < c->rows || c->rows * c->vectors >= 12))
+      break;
+    c->vectors = next;
   }
+  c->row_tile = c->row < 0 ? 1 : choose_rows(c->rows, most_rows(c, c->vectors));
 }
 
-/* Inner loops of a block over one tile, from loop number `first` on: everything is unrolled but the lanes of a vector.
- */
-static void vectorize_tile(contraction *c, const char *block, int first) {
-  const char *loops[TN__MAX_LOOPS];
-  int count = tn__loops_of(c->s, block, loops, TN__MAX_LOOPS);
-  const char *columns = loops[count - 1];
-  if (tn__loop_extent(c->s, columns) > c->lanes) {
-    tn__split(c->s, columns, (const int64_t[]){0, c->lanes}, 2);
-    count = tn__loops_of(c->s, block, loops, TN__MAX_LOOPS);
-  }
-  for (int i = first; i < count - 1; i++) tn__unroll(c->s, loops[i]);
-  if (tn__loop_extent(c->s, loops[count - 1]) > 1) tn__vectorize(c->s, loops[count - 1]);
+static double bytes_of(const tn__buffer *buffer) {
+  double bytes = (double)tn_dtype_size(buffer->dtype);
+  int64_t size;
+  for (int d = 0; d < buffer->rank; d++) bytes *= tn__as_int(buffer->shape[d], &size) ? (double)size : 256;
+  return bytes;
 }
 
-/* The loops over tiles, from number `first` to the one before `end`, become one; returns its name. */
-static const char *fuse_tiles(contraction *c, const char *const *order, int first, int end) {
-  const char *loops[TN__MAX_LOOPS], *fused = order[first];
-  for (int i = first + 1; i < end; i++) {
-    tn__fuse(c->s, fused, order[i]);
-    tn__loops_of(c->s, c->consumer, loops, TN__MAX_LOOPS);
-    fused = loops[first];
-  }
-  return fused;
+static const char *part(contraction *c, const char *loop, int index) {
+  return tn__arena_printf(c->s->arena, "%s.%d", loop, index);
 }
 
-static const char *name_of(contraction *c, const char *loop, const char *suffix) {
-  return tn__arena_printf(tn__ir_arena(tn__te_ir(c->te)), "%s%s", loop, suffix);
-}
-
-/* Tiles the loops of the block that writes out. *outer is the loop to run in parallel, *inner the one whose iterations
- * own a tile. Row tiles that leave a rest stay a loop of their own, so that loop partition can peel the rest off; they
- * go outside when the other loops have too few iterations to share out. */
-static void tile_consumer(contraction *c, const char **outer, const char **inner) {
-  tn__schedule *s = c->s;
-  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *row_tiles = NULL, *row_tile = NULL;
-  int count = tn__loops_of(s, c->consumer, loops, TN__MAX_LOOPS), n = 0;
-  const char *column = loops[count - 1], *row = count > 1 ? loops[count - 2] : NULL;
-  const char *column_tiles = name_of(c, column, ".0"), *column_tile = name_of(c, column, ".1");
-  tn__split(s, column, (const int64_t[]){0, c->panel * c->panels}, 2);
-  bool ragged = false, rows_first = false;
-  int64_t others = tn__loop_extent(s, column_tiles);
-  for (int i = 0; i < count - 2; i++) others *= tn__loop_extent(s, loops[i]) < 0 ? 64 : tn__loop_extent(s, loops[i]);
-  if (row) {
-    row_tiles = name_of(c, row, ".0"), row_tile = name_of(c, row, ".1");
-    tn__split(s, row, (const int64_t[]){0, c->row_tile}, 2);
-    ragged = c->rows < 0 || c->rows % c->row_tile != 0;
-    rows_first = ragged && others < 8;
-  }
-  if (rows_first) order[n++] = row_tiles;
-  if (count > 2) order[n++] = loops[0]; /* batch */
-  order[n++] = column_tiles;
-  for (int i = 1; i < count - 2; i++) order[n++] = loops[i];
-  if (row && !rows_first) order[n++] = row_tiles;
-  int tiles = n;
-  if (row) order[n++] = row_tile;
-  order[n++] = column_tile;
-  tn__reorder(s, order, n);
-  if (rows_first) {
-    *outer = order[0];
-    *inner = fuse_tiles(c, order, 1, tiles);
-  } else {
-    *outer = fuse_tiles(c, order, 0, ragged ? tiles - 1 : tiles);
-    *inner = ragged ? order[tiles - 1] : *outer;
-  }
-  c->depth = 1 + (*inner != *outer);
-}
-
-/* Reduction outside, then rows, then columns; accumulators start before the reduction. */
-static void tile_sum(contraction *c) {
+/* Puts the loops in order and returns the innermost loop around a tile. */
+static const char *tile_loops(contraction *c, const char **first_reduction) {
   tn__schedule *s = c->s;
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
-  int count = tn__loops_of(s, c->block, loops, TN__MAX_LOOPS), reduce = c->sum->reduce_axes.count, n = 0;
-  int first = c->depth, spatial = count - first - reduce;
-  for (int i = 0; i < reduce; i++) order[n++] = loops[first + spatial + i];
-  for (int i = 0; i < spatial; i++) order[n++] = loops[first + i];
+  int spatial = c->sum->axes.count, count = tn__loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
+  int64_t width = c->lanes * c->vectors;
+  const char *column = loops[c->column], *row = c->row < 0 ? NULL : loops[c->row];
+  tn__split(s, column, (const int64_t[]){0, c->vectors, c->lanes}, 3);
+  if (row != NULL) tn__split(s, row, (const int64_t[]){0, c->row_tile}, 2);
+  const char *column_tiles = part(c, column, 0), *row_tiles = row == NULL ? NULL : part(c, row, 0);
+  /* Loops whose tiles may be partial are not fused, so that their tails can be cut off. */
+  bool column_tail = c->columns < 0 || c->columns % width != 0;
+  bool row_tail = row != NULL && (c->rows < 0 || c->rows % c->row_tile != 0);
+  bool rows_outside = bytes_of(c->left->value.buffer) > (double)s->target->l2_bytes &&
+                      bytes_of(c->right->value.buffer) * 2 < (double)s->target->l2_bytes;
+  double tasks = 1;
+  int fused = 0;
+  for (int a = 0; a < spatial; a++) /* axes that choose another right operand */
+    if (a != c->column && a != c->row && tn__expr_uses_var(c->right, c->sum->axes.var[a])) order[n++] = loops[a];
+  if (!rows_outside && !column_tail) order[n++] = column_tiles;
+  for (int a = 0; a < spatial; a++)
+    if (a != c->column && a != c->row && !tn__expr_uses_var(c->right, c->sum->axes.var[a])) order[n++] = loops[a];
+  fused = n;
+  for (int i = 0; i < fused; i++) tasks *= tn__loop_extent(s, order[i]) < 0 ? 1 : (double)tn__loop_extent(s, order[i]);
+  if (rows_outside && row_tiles != NULL) order[n++] = row_tiles;
+  if (rows_outside || column_tail) order[n++] = column_tiles;
+  if (!rows_outside && row_tiles != NULL) order[n++] = row_tiles;
+  while (fused < n && tasks < 4 * c->options->threads) { /* not enough for everybody: tiles are shared out too */
+    bool tail = order[fused] == column_tiles ? column_tail : order[fused] == row_tiles && row_tail;
+    if (tail && fused > 0 && tasks >= 2 * c->options->threads) break;
+    int64_t extent = tn__loop_extent(s, order[fused]);
+    if (tail && fused > 0) break;
+    tasks *= extent < 0 ? 1000 : (double)extent;
+    fused++;
+    if (tail) break;
+  }
+  int tiles = n;
+  for (int i = spatial; i < count; i++) order[n++] = loops[i];
+  *first_reduction = order[tiles];
+  if (row != NULL) order[n++] = part(c, row, 1);
+  order[n++] = part(c, column, 1);
+  order[n++] = part(c, column, 2);
   tn__reorder(s, order, n);
-  vectorize_tile(c, c->block, first + reduce);
-  tn__decompose_reduction(s, c->block, order[0]);
+  const char *outermost = order[0];
+  for (int i = 1; i < fused; i++) {
+    tn__fuse(s, outermost, order[i]);
+    outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
+  }
+  if (row != NULL) tn__unroll(s, part(c, row, 1));
+  tn__unroll(s, part(c, column, 1));
+  if (c->lanes > 1) tn__vectorize(s, part(c, column, 2));
+  if (tn__rule_is_large(c->te) && c->options->threads != 1 && fused > 0) tn__parallel(s, outermost);
+  return tiles == fused ? outermost : order[tiles - 1];
 }
 
 void tn__rule_contraction_apply(tn__schedule *s, const tn__schedule_options *options) {
-  contraction c = {.s = s, .te = tn__schedule_te(s)};
+  contraction c = {.s = s, .te = s->te, .ir = s->ir, .options = options};
   c.sum = find_sum(c.te);
-  c.block = c.sum->name;
-  c.rank = c.sum->axes.count;
-  c.lanes = options->vector_bytes / (int64_t)tn_dtype_size(c.sum->tensors[0]->dtype);
-  const tn__expr *const *shape = c.sum->tensors[0]->shape;
-  if (!tn__as_int(shape[c.rank - 1], &c.columns)) c.columns = -1;
-  if (c.rank < 2 || !tn__as_int(shape[c.rank - 2], &c.rows)) c.rows = c.rank < 2 ? 1 : -1;
-  if (c.columns >= 0 && c.columns < c.lanes)
-    while (c.lanes > 1 && c.lanes > c.columns) c.lanes /= 2;
   place_maps(&c);
-  choose_tile(&c);
-  const tn__buffer *output = tn__te_output_at(c.te, 0);
-  if (output == c.sum->tensors[0]) {
-    tn__cache_write(s, c.block, 0, TN__SCOPE_REGISTER);
-    char name[256];
-    snprintf(name, sizeof name, "%s.write", c.block);
-    c.consumer = tn__arena_strdup(tn__ir_arena(tn__te_ir(c.te)), name);
-  } else {
-    c.consumer = tn__te_stage_of(c.te, output)->name;
-    tn__set_scope(s, c.block, 0, TN__SCOPE_REGISTER);
+  /* Through renaming stages the operands may be others than declared. */
+  tn__te_stage seen = *c.sum;
+  const tn__block *block = &tn__sched_find(s, c.sum->name, true)->block;
+  const tn__expr *value = block->body->as.store.value;
+  const tn__expr *own = tn__load(c.ir, c.sum->tensors[0], c.sum->axes.index);
+  seen.values[0] = value->args[0] == own ? value->args[1] : value->args[0];
+  c.sum = &seen;
+  if (!find_roles(&c)) {
+    transpose_operand(&c);
+    block = &tn__sched_find(s, c.sum->name, true)->block;
+    value = block->body->as.store.value;
+    seen.values[0] = value->args[0] == own ? value->args[1] : value->args[0];
+    if (!find_roles(&c)) tn__sched_refuse(s, "contraction: no axis carries vectors");
   }
-  const char *outer, *inner;
-  tile_consumer(&c, &outer, &inner);
-  tn__compute_at(s, c.block, inner);
-  vectorize_tile(&c, c.consumer, c.depth);
-  tile_sum(&c);
-  if (tn__rule_is_large(c.te) && options->threads != 1) tn__parallel(s, outer);
+  choose_tile(&c);
+  const tn__buffer *output = tn__te_output_at(c.te, 0), *tensor = c.sum->tensors[0];
+  const char *consumer = NULL, *first_reduction, *separate = NULL;
+  if (output != tensor) {
+    consumer = tn__te_stage_of(c.te, output)->name;
+    if (!is_epilogue(tn__sched_find(s, consumer, true), tensor)) {
+      separate = consumer;
+      consumer = NULL;
+    }
+  }
+  if (consumer == NULL) {
+    tn__cache_write(s, c.sum->name, 0, TN__SCOPE_REGISTER);
+    consumer = tn__arena_printf(s->arena, "%s.write", c.sum->name);
+  } else {
+    tn__set_scope(s, c.sum->name, 0, TN__SCOPE_REGISTER);
+  }
+  const char *tile = tile_loops(&c, &first_reduction);
+  tn__reverse_compute_at(s, consumer, tile);
+  tn__decompose_reduction(s, c.sum->name, first_reduction);
+  if (separate != NULL) tn__rule_nest(s, separate, options);
 }

@@ -10,6 +10,7 @@ static bool always(const tn__te *te) { return true; }
 
 static const rule rules[] = {
     {"contraction", tn__rule_contraction_matches, tn__rule_contraction_apply},
+    {"map", tn__rule_map_matches, tn__rule_map_apply},
     {"plain", always, tn__rule_plain_apply},
 };
 

@@ -10,6 +10,13 @@ void tn__rule_contraction_apply(tn__schedule *s, const tn__schedule_options *opt
 /* Any declaration: every stage a nest of its own, the outermost spatial loop parallel when there is much to do. */
 void tn__rule_plain_apply(tn__schedule *s, const tn__schedule_options *options);
 
+bool tn__rule_map_matches(const tn__te *te);
+void tn__rule_map_apply(tn__schedule *s, const tn__schedule_options *options);
+
+/* Schedules the plain nest around one element-wise block: fuses what is contiguous for all of its accesses, vectorises
+ * the innermost loop and runs the outermost in parallel when the declaration is large (rule_map.c). */
+void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_options *options);
+
 /* ---- what rules share (rules.c) -----------------------------------------------------------------------------------
  */
 /* Constant extent of a loop; -1 when symbolic. */

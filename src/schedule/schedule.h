@@ -36,6 +36,9 @@ void tn__reverse_inline(tn__schedule *s, const char *block); /* an element-wise 
 /* The block's output goes to a new buffer of `scope` first and a new block "<block>.write" copies it out. */
 void tn__cache_write(tn__schedule *s, const char *block, int write_index, tn__scope scope);
 void tn__cache_read(tn__schedule *s, const char *block, int read_index, tn__scope scope); /* new block "<block>.read<i>" */
+/* The same with the copy's dimensions in another order: its dimension d is dimension order[d] of the tensor. Returns the new block's name. */
+const char *tn__cache_read_in_order(tn__schedule *s, const char *block, int read_index, tn__scope scope, const int *order,
+                                    int rank);
 /* Splits the reduction over `loop` of a reorderable combiner: block "<block>.rf" reduces per value of loop, `block` combines. */
 void tn__rfactor(tn__schedule *s, const char *loop);
 /* The reduction's initialisation becomes a block of its own, "<block>.init", just outside of `loop`. */

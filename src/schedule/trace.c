@@ -10,7 +10,7 @@
 
 typedef struct operands {
   const char *names[TN__MAX_LOOPS];
-  int64_t numbers[8];
+  int64_t numbers[2 + TN__MAX_RANK];
   int name_count, number_count;
 } operands;
 
@@ -38,6 +38,11 @@ static void apply_cache_write(tn__schedule *s, const operands *o) {
 static void apply_cache_read(tn__schedule *s, const operands *o) {
   tn__cache_read(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
 }
+static void apply_cache_read_in_order(tn__schedule *s, const operands *o) {
+  int order[TN__MAX_RANK];
+  for (int i = 2; i < o->number_count; i++) order[i - 2] = (int)o->numbers[i];
+  tn__cache_read_in_order(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1], order, o->number_count - 2);
+}
 static void apply_set_scope(tn__schedule *s, const operands *o) {
   tn__set_scope(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
 }
@@ -59,6 +64,7 @@ static const step steps[] = {
     {"reverse_inline", 1, 1, 0, 0, apply_reverse_inline},
     {"cache_write", 1, 1, 2, 2, apply_cache_write},
     {"cache_read", 1, 1, 2, 2, apply_cache_read},
+    {"cache_read_in_order", 1, 1, 2, 2 + TN__MAX_RANK, apply_cache_read_in_order},
     {"set_scope", 1, 1, 2, 2, apply_set_scope},
     {"rfactor", 1, 1, 0, 0, apply_rfactor},
     {"decompose_reduction", 2, 2, 0, 0, apply_decompose},
@@ -126,7 +132,7 @@ static const step *parse_step(tn__arena *arena, char *line, operands *o) {
     } else {
       char *end;
       long long value = strtoll(p, &end, 10);
-      if (end == p || o->number_count == 8 || value < 0 || value > INT32_MAX)
+      if (end == p || o->number_count == 2 + TN__MAX_RANK || value < 0 || value > INT32_MAX)
         tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "expected a name in quotes or a number at \"%.20s\"", p);
       o->numbers[o->number_count++] = value;
       p = end;
