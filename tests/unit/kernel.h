@@ -27,6 +27,8 @@ static inline void kernel_unmap(kernel_test *t) {
 
 /* Compiles and maps; the kernel lives until the next call or the end of the test. */
 static inline tn_kernel kernel_compile(kernel_test *t, const tn__func *func) {
+  tn_status *bad = tn__func_verify(t->ir, func);
+  if (bad != NULL) tn__throw(&t->escape, bad);
   tn__code object = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_OBJECT);
   tn__image image = tn__link_image(&t->arena, &object, 1);
   if (image.symbol_count != 1 || strcmp(image.symbols[0].name, func->name) != 0)
@@ -135,7 +137,8 @@ static inline void kernel_protected(tn__escape *escape, void *arg) {
   call->test->ir = tn__ir_create(&call->test->arena);
   call->body(call->test, call->user);
 }
-static inline void kernel_with(const char *target, void (*body)(kernel_test *t, void *user), void *user) {
+/* What was thrown, owned by the caller; NULL when all went well. */
+static inline tn_status *kernel_try(const char *target, void (*body)(kernel_test *t, void *user), void *user) {
   kernel_test t = {.ir = NULL};
   check_ok(tn__target_parse(target, &t.target));
   tn__arena_init(&t.arena, NULL, &t.escape);
@@ -143,7 +146,10 @@ static inline void kernel_with(const char *target, void (*body)(kernel_test *t, 
   tn_status *status = tn__protect(&t.escape, kernel_protected, &call);
   kernel_unmap(&t);
   tn__arena_release(&t.arena);
-  check_ok(status);
+  return status;
+}
+static inline void kernel_with(const char *target, void (*body)(kernel_test *t, void *user), void *user) {
+  check_ok(kernel_try(target, body, user));
 }
 
 #endif

@@ -9,6 +9,8 @@
 #include "base/map.h"
 #include "codegen/llvm/codegen.h"
 
+enum { MAX_IMAGE = 1 << 30 }; /* PC-relative relocations reach twice as far */
+
 typedef struct object {
   int number;
   const uint8_t *data;
@@ -46,6 +48,12 @@ static const void *bytes_at(const linker *l, const object *o, uint64_t offset, u
   return o->data + offset;
 }
 
+/* A table of records with 8-byte fields. */
+static const void *table_at(const linker *l, const object *o, uint64_t offset, uint64_t size) {
+  if (offset % 8 != 0) refuse(l, o, "a table is misaligned");
+  return bytes_at(l, o, offset, size);
+}
+
 static const char *name_at(const linker *l, const object *o, const char *strings, size_t size, uint32_t offset) {
   if (strings == NULL || offset >= size || memchr(strings + offset, 0, size - offset) == NULL)
     refuse(l, o, "a name lies outside of its string table");
@@ -60,7 +68,7 @@ static void read_symbols(const linker *l, object *o, const Elf64_Shdr *section) 
   if (o->symbols != NULL) refuse(l, o, "it has two symbol tables");
   if (section->sh_link >= (uint32_t)o->section_count) refuse(l, o, "its symbol table has no names");
   const Elf64_Shdr *names = &o->sections[section->sh_link];
-  o->symbols = bytes_at(l, o, section->sh_offset, section->sh_size);
+  o->symbols = table_at(l, o, section->sh_offset, section->sh_size);
   o->symbol_count = section->sh_size / sizeof(Elf64_Sym);
   o->strings = bytes_at(l, o, names->sh_offset, names->sh_size);
   o->strings_size = names->sh_size;
@@ -77,9 +85,8 @@ static void read_object(linker *l, object *o, const tn__code *code) {
     refuse(l, o, "its machine is neither x86-64 nor AArch64");
   if (l->machine != 0 && l->machine != header->e_machine) refuse(l, o, "its machine is not that of the first object");
   l->machine = header->e_machine;
-  if (header->e_shoff % 8 != 0) refuse(l, o, "its section table is misaligned");
   o->section_count = header->e_shnum;
-  o->sections = bytes_at(l, o, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr));
+  o->sections = table_at(l, o, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr));
   o->placed = TN__NEW_ARRAY(l->arena, o->section_count + 1, int64_t);
   for (int i = 0; i < o->section_count; i++) {
     o->placed[i] = -1;
@@ -115,6 +122,7 @@ static void place_sections(linker *l, bool code) {
       l->size = (l->size + align - 1) & ~(size_t)(align - 1);
       o->placed[k] = (int64_t)l->size;
       l->size += section->sh_size;
+      if (l->size > MAX_IMAGE) refuse(l, o, "the image would be larger than 1 GiB");
     }
   }
 }
@@ -147,6 +155,9 @@ static void collect_globals(linker *l) {
       const Elf64_Sym *symbol = &o->symbols[k];
       if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL || !is_defined(o, symbol)) continue;
       const char *name = name_at(l, o, o->strings, o->strings_size, symbol->st_name);
+      uint64_t room = o->sections[symbol->st_shndx].sh_size;
+      if (symbol->st_value > room || symbol->st_size > room - symbol->st_value)
+        refuse(l, o, "a symbol lies outside of its section");
       definition *d = TN__NEW(l->arena, definition);
       *d = (definition){.offset = place_of(o, symbol), .size = symbol->st_size};
       name = tn__arena_strdup(l->arena, name);
@@ -210,11 +221,14 @@ static void put_field(const fixup *f, int64_t value, int shift, int bits) {
   memcpy(f->place, &word, 4);
 }
 
+/* Wraps around for addends that make no sense; they fail the check of their field. */
+static int64_t distance_of(const fixup *f) { return (int64_t)((uint64_t)f->to - (uint64_t)f->from); }
+
 static void fix_x86_64(const fixup *f) {
   switch (f->type) {
     case R_X86_64_PC32:
-    case R_X86_64_PLT32: put(f, f->to - f->from, 4); return;
-    case R_X86_64_PC64: put(f, f->to - f->from, 8); return;
+    case R_X86_64_PLT32: put(f, distance_of(f), 4); return;
+    case R_X86_64_PC64: put(f, distance_of(f), 8); return;
     default: refuse_fixup(f, "is not one that an image can hold");
   }
 }
@@ -226,7 +240,7 @@ static void put_page_offset(const fixup *f, int scale) {
 }
 
 static void fix_aarch64(const fixup *f) {
-  int64_t distance = f->to - f->from;
+  int64_t distance = distance_of(f);
   switch (f->type) {
     case R_AARCH64_CALL26:
     case R_AARCH64_JUMP26:
@@ -260,13 +274,13 @@ static void relocate_section(linker *l, const object *o, const Elf64_Shdr *table
   if (table->sh_info >= (uint32_t)o->section_count || o->placed[table->sh_info] < 0) return;
   const Elf64_Shdr *target = &o->sections[table->sh_info];
   if (table->sh_type == SHT_REL) refuse(l, o, "it has relocations without addends");
-  const Elf64_Rela *entries = bytes_at(l, o, table->sh_offset, table->sh_size);
+  const Elf64_Rela *entries = table_at(l, o, table->sh_offset, table->sh_size);
   for (size_t i = 0; i < table->sh_size / sizeof(Elf64_Rela); i++) {
     if (entries[i].r_offset > target->sh_size) refuse(l, o, "a relocation lies outside of its section");
     uint64_t from = (uint64_t)o->placed[table->sh_info] + entries[i].r_offset;
     fixup f = {.linker = l, .object = o, .place = l->image + from, .from = (int64_t)from};
     f.room = target->sh_size - entries[i].r_offset;
-    f.to = (int64_t)resolve(l, o, ELF64_R_SYM(entries[i].r_info)) + entries[i].r_addend;
+    f.to = (int64_t)(resolve(l, o, ELF64_R_SYM(entries[i].r_info)) + (uint64_t)entries[i].r_addend);
     f.type = (uint32_t)ELF64_R_TYPE(entries[i].r_info);
     if (l->machine == EM_X86_64)
       fix_x86_64(&f);
