@@ -24,6 +24,24 @@ tn__value *tn__onnx_saturate(tn__onode *n, tn__value *rounded, tn__value *zero, 
 /* The first lengths[b] (i64) steps of each batch backwards, the rest as they are. */
 tn__value *tn__onnx_reverse_steps(tn__onode *n, tn__value *x, tn__value *lengths, int time, int batch);
 
+/* axes.c: axes of operand `input` that only a run shows. flags[i] (bool): is dimension i among them? */
+void tn__onnx_axis_flags(tn__onode *n, int input, int rank, const tn__expr **flags, int *count);
+void tn__onnx_kept_dims(tn__onode *n, const tn__expr *const *dims, const tn__expr *const *flags, int rank, int kept,
+                        const tn__expr **out);
+void tn__onnx_inserted_dims(tn__onode *n, const tn__expr *const *dims, const tn__expr *const *flags, int rank,
+                            int given, const tn__expr **out);
+/* The elements of x in groups: those that differ only in flagged dimensions. */
+typedef struct tn__onnx_groups {
+  int rank;
+  const tn__expr *dims[TN__MAX_RANK]; /* 1 for the flagged */
+  const tn__expr *size, *members;     /* number of groups, and of elements in each */
+  tn__value *index;                   /* i64, of each element of the flat x: its group */
+} tn__onnx_groups;
+tn__onnx_groups tn__onnx_groups_create(tn__onode *n, const tn__value *x, const tn__expr *const *flags);
+tn__value *tn__onnx_groups_reduce(tn__onode *n, const tn__onnx_groups *groups, tn__value *x, tn__value *identity,
+                                  const char *reduction);
+tn__value *tn__onnx_groups_spread(tn__onode *n, const tn__onnx_groups *groups, tn__value *combined, const tn__value *x);
+
 tn__onnx_fn tn__onnx_unary, tn__onnx_unary_wide, tn__onnx_binary, tn__onnx_compare, tn__onnx_variadic,
     tn__onnx_reciprocal, tn__onnx_pow, tn__onnx_mod, tn__onnx_bit_shift, tn__onnx_where, tn__onnx_identity,
     tn__onnx_clip, tn__onnx_cast, tn__onnx_cast_like, tn__onnx_bit_cast, tn__onnx_is_inf, tn__onnx_activation,
@@ -43,5 +61,8 @@ tn__onnx_fn tn__onnx_batch_norm, tn__onnx_instance_norm, tn__onnx_layer_norm, tn
 tn__onnx_fn tn__onnx_max_pool, tn__onnx_average_pool, tn__onnx_lp_pool, tn__onnx_global_pool, tn__onnx_max_unpool;
 tn__onnx_fn tn__onnx_quantize_linear, tn__onnx_dequantize_linear, tn__onnx_dynamic_quantize;
 tn__onnx_fn tn__onnx_if;
+
+tn__onnx_fn tn__onnx_einsum, tn__onnx_dft, tn__onnx_stft, tn__onnx_mel_weights, tn__onnx_det, tn__onnx_deform_conv,
+    tn__onnx_linear_attention, tn__onnx_causal_conv, tn__onnx_non_max_suppression;
 
 #endif

@@ -4,12 +4,14 @@
 
 #include "import/onnx/ops.h"
 
+static int64_t axes_operand_since(const tn__onode *n) { return strcmp(n->name, "ReduceSum") == 0 ? 13 : 18; }
+
 /* The axes to reduce. False: nothing is reduced (no axes, with noop_with_empty_axes). */
 static bool reduce_axes(tn__onode *n, const int64_t **axes, int *count) {
-  int64_t since = strcmp(n->name, "ReduceSum") == 0 ? 13 : 18;
   int rank = n->in[0]->rank;
   int given;
-  const int64_t *values = tn__on_ints_either(n, "axes", since, 1, &given, "the shape of the result depends on it");
+  const int64_t *values =
+      tn__on_ints_either(n, "axes", axes_operand_since(n), 1, &given, "the shape of the result depends on it");
   if (values != NULL && given > 0) {
     *axes = tn__on_axes(n, values, given, rank);
     *count = given;
@@ -70,11 +72,74 @@ static tn__value *reduce(tn__onode *n, reduction kind, tn__value *x, const int64
   return x;
 }
 
+/* ---- axes that only a run shows ------------------------------------------------------------------------------------
+ */
+
+static tn__value *extreme(tn__onode *n, tn_dtype dtype, bool greatest) {
+  if (tn__dtype_is_float(dtype)) return tn__g_scalar(n->g, dtype, greatest ? INFINITY : -INFINITY);
+  const tn__expr *e = greatest ? tn__highest(n->ir, dtype) : tn__lowest(n->ir, dtype);
+  return tn__g_scalar_i64(n->g, dtype, e->value.i);
+}
+
+static tn__value *group_sum(tn__onode *n, const tn__onnx_groups *groups, tn__value *x) {
+  return tn__onnx_groups_reduce(n, groups, x, tn__on_scalar(n, 0, x), "add");
+}
+
+static tn__value *reduce_groups(tn__onode *n, reduction kind, const tn__onnx_groups *groups, tn__value *x) {
+  tn_dtype dtype = x->dtype;
+  switch (kind) {
+    case SUM: return group_sum(n, groups, x);
+    case MEAN: {
+      tn__value *members = tn__g_convert(n->g, tn__g_from_elements(n->g, TN_I64, &groups->members, 1, 0), dtype);
+      return tn__on_div(n, group_sum(n, groups, x), members);
+    }
+    case PROD: return tn__onnx_groups_reduce(n, groups, x, tn__on_scalar(n, 1, x), "mul");
+    case MAX: return tn__onnx_groups_reduce(n, groups, x, extreme(n, dtype, false), "max");
+    case MIN: return tn__onnx_groups_reduce(n, groups, x, extreme(n, dtype, true), "min");
+    case L1: return group_sum(n, groups, tn__on_unary(n, "abs", x));
+    case SUM_SQUARE: return group_sum(n, groups, tn__on_mul(n, x, x));
+    default: break;
+  }
+  tn__value *wide = tn__on_is_float(x) ? x : tn__g_convert(n->g, x, TN_F64), *y;
+  if (kind == L2) {
+    y = tn__on_unary(n, "sqrt", group_sum(n, groups, tn__on_mul(n, wide, wide)));
+  } else if (kind == LOG_SUM) {
+    y = tn__on_unary(n, "log", group_sum(n, groups, wide));
+  } else {
+    tn__value *most = tn__onnx_groups_reduce(n, groups, wide, extreme(n, wide->dtype, false), "max");
+    most = tn__g_select(n->g, tn__on_unary(n, "is_finite", most), most, tn__on_scalar(n, 0, most));
+    tn__value *centered = tn__on_sub(n, wide, tn__onnx_groups_spread(n, groups, most, wide));
+    y = tn__on_add(n, tn__on_unary(n, "log", group_sum(n, groups, tn__on_unary(n, "exponential", centered))), most);
+  }
+  return tn__g_convert(n->g, y, dtype);
+}
+
+static void reduce_at_run(tn__onode *n, bool keep) {
+  tn__value *x = tn__on_widen(n, n->in[0]);
+  bool logical = x->dtype == TN_BOOL;
+  if (logical) x = tn__g_convert(n->g, x, TN_U8);
+  const tn__expr *flags[TN__MAX_RANK], *dims[TN__MAX_RANK];
+  int count;
+  tn__onnx_axis_flags(n, 1, x->rank, flags, &count);
+  if (count > x->rank) tn__on_fail(n, "reduces %d dimensions of a tensor with %d", count, x->rank);
+  tn__onnx_groups groups = tn__onnx_groups_create(n, x, flags);
+  tn__value *y = reduce_groups(n, reduction_of(n), &groups, x);
+  int rank = keep ? x->rank : x->rank - count;
+  if (!keep) tn__onnx_kept_dims(n, x->dims, flags, x->rank, rank, dims);
+  n->out[0] = tn__g_convert(n->g, tn__on_reshape(n, y, rank, keep ? groups.dims : dims), n->in[0]->dtype);
+}
+
+/* Reduces over the axes of attribute or operand, whichever the version has. */
 void tn__onnx_reduce(tn__onode *n) {
   tn__value *x = n->in[0];
   const int64_t *axes = NULL;
   int count = 0;
   bool keep = tn__on_int(n, "keepdims", 1) != 0;
+  const int64_t *known;
+  if (n->version >= axes_operand_since(n) && n->in[1] != NULL && !tn__on_known_ints(n, 1, &known, &count)) {
+    reduce_at_run(n, keep);
+    return;
+  }
   if (!reduce_axes(n, &axes, &count)) {
     /* Opset 18's text leaves the tensor as it is; only what happens per element remains of the others. */
     static const int64_t none[1] = {0};

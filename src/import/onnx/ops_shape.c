@@ -160,9 +160,24 @@ void tn__onnx_flatten(tn__onode *n) {
   n->out[0] = tn__on_reshape(n, x, 2, dims);
 }
 
+/* Squeeze and Unsqueeze whose axes only a run shows. */
+static bool axes_at_run(const tn__onode *n) {
+  const int64_t *known;
+  int count;
+  return n->version >= 13 && n->in[1] != NULL && !tn__on_known_ints(n, 1, &known, &count);
+}
+
 void tn__onnx_squeeze(tn__onode *n) {
   tn__value *x = n->in[0];
   int count;
+  if (axes_at_run(n)) {
+    const tn__expr *flags[TN__MAX_RANK], *dims[TN__MAX_RANK];
+    tn__onnx_axis_flags(n, 1, x->rank, flags, &count);
+    if (count > x->rank) tn__on_fail(n, "squeezes %d dimensions of a tensor with %d", count, x->rank);
+    tn__onnx_kept_dims(n, x->dims, flags, x->rank, x->rank - count, dims);
+    n->out[0] = tn__on_reshape(n, x, x->rank - count, dims);
+    return;
+  }
   const int64_t *given =
       tn__on_ints_either(n, "axes", 13, 1, &count, "the number of dimensions of the result depends on it");
   int64_t ones[TN__MAX_RANK];
@@ -184,7 +199,19 @@ void tn__onnx_squeeze(tn__onode *n) {
 }
 
 void tn__onnx_unsqueeze(tn__onode *n) {
+  tn__value *x = n->in[0];
   int count;
+  if (axes_at_run(n)) {
+    const tn__expr *flags[TN__MAX_RANK], *dims[TN__MAX_RANK];
+    tn__on_elements(n, 1, &count);
+    int rank = x->rank + count;
+    if (rank > TN__MAX_RANK)
+      tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
+    tn__onnx_axis_flags(n, 1, rank, flags, &count);
+    tn__onnx_inserted_dims(n, x->dims, flags, rank, x->rank, dims);
+    n->out[0] = tn__on_reshape(n, x, rank, dims);
+    return;
+  }
   const int64_t *given =
       tn__on_ints_either(n, "axes", 13, 1, &count, "the number of dimensions of the result depends on it");
   if (given == NULL) tn__on_fail(n, "has no axes");
@@ -326,11 +353,32 @@ static const tn__expr *slice_bound(tn__onode *n, const tn__expr *at, const tn__e
 }
 
 static int64_t slice_step(tn__onode *n, const tn__expr *step) {
-  int64_t value;
-  if (!tn__as_int(step, &value)) tn__on_unsupported(n, "its steps must be constants");
+  int64_t value = step->value.i;
   if (value == 0) tn__on_fail(n, "a step is 0");
   if (value < -((int64_t)1 << 40)) return -((int64_t)1 << 40);
   return value > (int64_t)1 << 40 ? (int64_t)1 << 40 : value;
+}
+
+/* A step that only a run shows: positions are computed and taken. */
+static tn__value *slice_by_index(tn__onode *n, tn__value *x, int axis, const tn__expr *start, const tn__expr *end,
+                                 const tn__expr *step) {
+  tn__ir *ir = n->ir;
+  const tn__expr *size = x->dims[axis], *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
+  const tn__expr *up = tn__lt(ir, zero, step);
+  const tn__expr *bounds[2] = {start, end}, *far = tn__index(ir, (int64_t)1 << 40);
+  for (int i = 0; i < 2; i++) {
+    const tn__expr *at = clamp(ir, bounds[i], tn__index(ir, -((int64_t)1 << 40)), far);
+    at = tn__select(ir, tn__lt(ir, at, zero), tn__add(ir, at, size), at);
+    bounds[i] =
+        tn__select(ir, up, clamp(ir, at, zero, size), clamp(ir, at, tn__index(ir, -1), tn__add_i(ir, size, -1)));
+  }
+  const tn__expr *span = tn__sub(ir, bounds[1], bounds[0]);
+  span = tn__max(ir, tn__select(ir, up, span, tn__mul_i(ir, span, -1)), zero);
+  const tn__expr *stride = tn__max(ir, tn__select(ir, up, step, tn__mul_i(ir, step, -1)), one);
+  const tn__expr *count = tn__ceildiv(ir, span, stride);
+  tn__value *at = tn__on_mul(n, tn__g_iota(n->g, TN_I64, 1, &count, 0), tn__g_from_elements(n->g, TN_I64, &step, 1, 0));
+  at = tn__on_add(n, at, tn__g_from_elements(n->g, TN_I64, &bounds[0], 1, 0));
+  return tn__g_take_trusted(n->g, x, at, axis);
 }
 
 typedef struct slice_spec {
@@ -369,29 +417,70 @@ static const tn__expr *const *list_of(tn__onode *n, const char *name, int input,
   return list;
 }
 
-void tn__onnx_slice(tn__onode *n) {
-  tn__value *x = n->in[0];
+/* What a dimension's entry is when only a run shows which dimensions are meant. */
+static const tn__expr *entry_at_run(tn__onode *n, const tn__expr *const *axes, const tn__expr *const *values, int count,
+                                    int axis, int rank, int64_t otherwise) {
+  tn__ir *ir = n->ir;
+  const tn__expr *entry = tn__index(ir, otherwise);
+  for (int k = 0; k < count; k++) {
+    if (tn__is_int(axes[k])) tn__on_axis(n, axes[k]->value.i, rank);
+    const tn__expr *here =
+        tn__or(ir, tn__eq(ir, axes[k], tn__index(ir, axis)), tn__eq(ir, axes[k], tn__index(ir, axis - rank)));
+    entry = tn__select(ir, here, values == NULL ? tn__index(ir, otherwise) : values[k], entry);
+  }
+  return entry;
+}
+
+typedef struct slice_entries { /* by dimension of the input; NULL where nothing is sliced */
+  const tn__expr *start[TN__MAX_RANK], *end[TN__MAX_RANK], *step[TN__MAX_RANK];
+} slice_entries;
+
+static void read_slice(tn__onode *n, const tn__value *x, slice_entries *e) {
   int count = 0, ends_count = 0, axes_count = 0, steps_count = 0;
   const tn__expr *const *starts = list_of(n, "starts", 1, &count), *const *ends = list_of(n, "ends", 2, &ends_count);
   if (starts == NULL || ends == NULL) tn__on_fail(n, "has no %s", starts == NULL ? "starts" : "ends");
-  const int64_t *axes = NULL;
-  if (n->version < 10 || n->in[3] != NULL)
-    axes = tn__on_ints_either(n, "axes", 10, 3, &axes_count, "it says which dimensions are sliced");
+  const tn__expr *const *axes = list_of(n, "axes", 3, &axes_count);
   const tn__expr *const *steps = n->version < 10 || n->in[4] == NULL ? NULL : tn__on_elements(n, 4, &steps_count);
   if (ends_count != count || (axes != NULL && axes_count != count) || (steps != NULL && steps_count != count))
     tn__on_fail(n, "its starts, ends, axes and steps have %d, %d, %d and %d entries", count, ends_count,
                 axes == NULL ? count : axes_count, steps == NULL ? count : steps_count);
   if (count > x->rank) tn__on_fail(n, "slices %d dimensions of a tensor with %d", count, x->rank);
+  *e = (slice_entries){.start = {NULL}};
+  int64_t known[TN__MAX_RANK];
+  bool all_known = true;
+  for (int i = 0; i < count && axes != NULL; i++) all_known = tn__as_int(axes[i], &known[i]) && all_known;
+  if (!all_known) {
+    for (int i = 0; i < x->rank; i++) {
+      e->start[i] = entry_at_run(n, axes, starts, count, i, x->rank, 0);
+      e->end[i] = entry_at_run(n, axes, ends, count, i, x->rank, (int64_t)1 << 40);
+      e->step[i] = entry_at_run(n, axes, steps, count, i, x->rank, 1);
+    }
+    return;
+  }
+  const int64_t *normal = axes == NULL ? NULL : tn__on_axes(n, known, count, x->rank);
+  for (int i = 0; i < count; i++) {
+    int axis = normal == NULL ? i : (int)normal[i];
+    e->start[axis] = starts[i];
+    e->end[axis] = ends[i];
+    e->step[axis] = steps == NULL ? tn__on_index(n, 1) : steps[i];
+  }
+}
+
+void tn__onnx_slice(tn__onode *n) {
+  tn__value *x = n->in[0];
+  slice_entries e;
+  read_slice(n, x, &e);
   slice_spec s = {.reversed_count = 0};
   for (int i = 0; i < x->rank; i++) {
+    if (e.step[i] != NULL && !tn__is_int(e.step[i])) {
+      x = slice_by_index(n, x, i, e.start[i], e.end[i], e.step[i]);
+      e.step[i] = NULL;
+    }
     s.starts[i] = tn__on_index(n, 0);
     s.limits[i] = x->dims[i];
     s.strides[i] = 1;
+    if (e.step[i] != NULL) slice_axis(n, &s, x, i, e.start[i], e.end[i], e.step[i]);
   }
-  if (axes != NULL) axes = tn__on_axes(n, axes, count, x->rank);
-  for (int i = 0; i < count; i++)
-    slice_axis(n, &s, x, axes == NULL ? i : (int)axes[i], starts[i], ends[i],
-               steps == NULL ? tn__on_index(n, 1) : steps[i]);
   if (s.reversed_count > 0) x = tn__g_reverse(n->g, x, s.reversed, s.reversed_count);
   n->out[0] = tn__g_slice(n->g, x, s.starts, s.limits, s.strides);
 }
@@ -443,16 +532,11 @@ void tn__onnx_pad(tn__onode *n) {
     if (fill->dtype != x->dtype)
       tn__on_fail(n, "input 2 is %s, and input 0 is %s", tn_dtype_name(fill->dtype), tn_dtype_name(x->dtype));
   }
-  const int64_t *axes = n->version >= 18 && n->in[3] != NULL
-                            ? tn__on_ints_operand(n, 3, &axes_count, "it says which dimensions are padded")
-                            : NULL;
-  if (axes != NULL) axes = tn__on_axes(n, axes, axes_count, x->rank);
+  const tn__expr *const *axes = n->version >= 18 && n->in[3] != NULL ? tn__on_elements(n, 3, &axes_count) : NULL;
   if (count != 2 * axes_count) tn__on_fail(n, "has %d pads for %d dimensions", count, axes_count);
-  for (int i = 0; i < x->rank; i++) low[i] = high[i] = tn__on_index(n, 0);
-  for (int i = 0; i < axes_count; i++) {
-    int axis = axes == NULL ? i : (int)axes[i];
-    low[axis] = pads[i];
-    high[axis] = pads[axes_count + i];
+  for (int i = 0; i < x->rank; i++) {
+    low[i] = axes == NULL ? pads[i] : entry_at_run(n, axes, pads, axes_count, i, x->rank, 0);
+    high[i] = axes == NULL ? pads[axes_count + i] : entry_at_run(n, axes, pads + axes_count, axes_count, i, x->rank, 0);
   }
   const char *mode = tn__on_string(n, "mode", "constant");
   if (strcmp(mode, "constant") == 0)

@@ -1,0 +1,76 @@
+/* Axes that are data: which dimension an operator means is known only when it runs, but how many it means is. */
+#include "import/onnx/ops.h"
+
+void tn__onnx_axis_flags(tn__onode *n, int input, int rank, const tn__expr **flags, int *count) {
+  tn__ir *ir = n->ir;
+  const tn__expr *const *axes = tn__on_elements(n, input, count);
+  for (int i = 0; i < rank; i++) {
+    flags[i] = tn__bool(ir, false);
+    for (int k = 0; k < *count; k++)
+      flags[i] =
+          tn__or(ir, flags[i],
+                 tn__or(ir, tn__eq(ir, axes[k], tn__index(ir, i)), tn__eq(ir, axes[k], tn__index(ir, i - rank))));
+  }
+}
+
+/* Dimension j of the result is the one that has j unflagged dimensions before it. */
+void tn__onnx_kept_dims(tn__onode *n, const tn__expr *const *dims, const tn__expr *const *flags, int rank, int kept,
+                        const tn__expr **out) {
+  tn__ir *ir = n->ir;
+  const tn__expr *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
+  for (int j = 0; j < kept; j++) {
+    const tn__expr *before = zero;
+    out[j] = one;
+    for (int i = 0; i < rank; i++) {
+      const tn__expr *here = tn__and(ir, tn__not(ir, flags[i]), tn__eq(ir, before, tn__index(ir, j)));
+      out[j] = tn__select(ir, here, dims[i], out[j]);
+      before = tn__add(ir, before, tn__select(ir, flags[i], zero, one));
+    }
+  }
+}
+
+/* Dimension i of the result is 1 when flagged, else the next of `dims`. */
+void tn__onnx_inserted_dims(tn__onode *n, const tn__expr *const *dims, const tn__expr *const *flags, int rank,
+                            int given, const tn__expr **out) {
+  tn__ir *ir = n->ir;
+  const tn__expr *zero = tn__index(ir, 0), *one = tn__index(ir, 1), *before = zero;
+  for (int i = 0; i < rank; i++) {
+    out[i] = one;
+    for (int k = 0; k < given; k++)
+      out[i] =
+          tn__select(ir, tn__and(ir, tn__not(ir, flags[i]), tn__eq(ir, before, tn__index(ir, k))), dims[k], out[i]);
+    before = tn__add(ir, before, tn__select(ir, flags[i], zero, one));
+  }
+}
+
+tn__onnx_groups tn__onnx_groups_create(tn__onode *n, const tn__value *x, const tn__expr *const *flags) {
+  tn__ir *ir = n->ir;
+  tn__onnx_groups groups = {.rank = x->rank, .size = tn__index(ir, 1), .members = tn__index(ir, 1)};
+  const tn__expr *zero = tn__index(ir, 0), *one = tn__index(ir, 1), *total = tn__on_product(n, x->dims, x->rank);
+  for (int i = x->rank - 1; i >= 0; i--) {
+    const tn__expr *stride = tn__select(ir, flags[i], zero, groups.size);
+    tn__value *part =
+        tn__on_mul(n, tn__g_iota(n->g, TN_I64, x->rank, x->dims, i), tn__g_from_elements(n->g, TN_I64, &stride, 1, 0));
+    groups.index = groups.index == NULL ? part : tn__on_add(n, groups.index, part);
+    groups.dims[i] = tn__select(ir, flags[i], one, x->dims[i]);
+    groups.size = tn__mul(ir, groups.size, groups.dims[i]);
+    groups.members = tn__mul(ir, groups.members, tn__select(ir, flags[i], x->dims[i], one));
+  }
+  if (groups.index == NULL) groups.index = tn__g_scalar_i64(n->g, TN_I64, 0);
+  groups.index = tn__on_reshape(n, groups.index, 1, &total);
+  return groups;
+}
+
+/* Combines the elements of each group: [groups.size]. */
+tn__value *tn__onnx_groups_reduce(tn__onode *n, const tn__onnx_groups *groups, tn__value *x, tn__value *identity,
+                                  const char *reduction) {
+  const tn__expr *total = tn__on_product(n, x->dims, x->rank);
+  tn__value *start = tn__g_broadcast_to(n->g, identity, 1, &groups->size);
+  return tn__g_scatter_elements(n->g, start, groups->index, tn__on_reshape(n, x, 1, &total), 0, reduction);
+}
+
+/* Each element's group's value, in the shape of x. */
+tn__value *tn__onnx_groups_spread(tn__onode *n, const tn__onnx_groups *groups, tn__value *combined,
+                                  const tn__value *x) {
+  return tn__on_reshape(n, tn__g_take_trusted(n->g, combined, groups->index, 0), x->rank, x->dims);
+}
