@@ -156,7 +156,9 @@ static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
     names[i] = named ? dim->dim_param : tn__arena_printf(im->arena, "%s_d%d", name, i);
     dims[i] = bound_dim(im, names[i]);
   }
-  if (tn__map_has(&scope->names, name)) return; /* an initializer gives it its value */
+  const tn__value *given = tn__map_get(&scope->names, name);
+  if (given != NULL && given->data == NULL) tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "two inputs have this name");
+  if (given != NULL) return; /* an initializer gives it its value */
   tn__value *value = tn__graph_input(im->g, name, dtype, rank, dims);
   for (int i = 0; i < rank; i++)
     if (dims[i] == NULL) tn__graph_input_symbol(im->g, names[i], value, i);
