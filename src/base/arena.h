@@ -23,13 +23,13 @@ void tn__arena_defer(tn__arena *arena, void (*fn)(void *object), void *object);
 
 /* Memory of `size` bytes aligned to 16, zeroed. Never NULL: throws TN_OUT_OF_MEMORY. `size` 0 gives a unique pointer.
  */
-void *tn__arena_alloc(tn__arena *arena, size_t size);
+TN_NEVER_NULL void *tn__arena_alloc(tn__arena *arena, size_t size);
 /* The same for `count` elements, checked for overflow. */
-void *tn__arena_alloc_array(tn__arena *arena, size_t count, size_t size);
-void *tn__arena_copy(tn__arena *arena, const void *data, size_t size);
-char *tn__arena_strdup(tn__arena *arena, const char *text);
-char *tn__arena_strndup(tn__arena *arena, const char *text, size_t length);
-char *tn__arena_printf(tn__arena *arena, const char *format, ...) TN_PRINTF(2, 3);
+TN_NEVER_NULL void *tn__arena_alloc_array(tn__arena *arena, size_t count, size_t size);
+TN_NEVER_NULL void *tn__arena_copy(tn__arena *arena, const void *data, size_t size);
+TN_NEVER_NULL char *tn__arena_strdup(tn__arena *arena, const char *text);
+TN_NEVER_NULL char *tn__arena_strndup(tn__arena *arena, const char *text, size_t length);
+TN_NEVER_NULL char *tn__arena_printf(tn__arena *arena, const char *format, ...) TN_PRINTF(2, 3);
 
 #define TN__NEW(arena, type) ((type *)tn__arena_alloc((arena), sizeof(type)))
 #define TN__NEW_ARRAY(arena, count, type) ((type *)tn__arena_alloc_array((arena), (size_t)(count), sizeof(type)))
@@ -48,6 +48,6 @@ char *tn__arena_printf(tn__arena *arena, const char *format, ...) TN_PRINTF(2, 3
       (vec)->data = tn__vec_grow((arena), (vec)->data, (vec)->count, &(vec)->capacity, sizeof(*(vec)->data)); \
     (vec)->data[(vec)->count++] = (value);                                                                    \
   } while (0)
-void *tn__vec_grow(tn__arena *arena, void *data, int count, int *capacity, size_t element_size);
+TN_NEVER_NULL void *tn__vec_grow(tn__arena *arena, void *data, int count, int *capacity, size_t element_size);
 
 #endif
