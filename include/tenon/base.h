@@ -24,13 +24,11 @@ extern "C" {
 #if defined(__GNUC__)
 #define TN_API __attribute__((visibility("default")))
 #define TN_MUST_USE __attribute__((warn_unused_result))
-#define TN_NEVER_NULL __attribute__((returns_nonnull))
 #define TN_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define TN_NEVER_NULL __attribute__((returns_nonnull))
 #else
 #define TN_API
 #define TN_MUST_USE
-#define TN_NEVER_NULL
 #define TN_PRINTF(fmt, first)
 #define TN_NEVER_NULL
 #endif

@@ -88,8 +88,7 @@ static void test_every_operation_round_trips(void **state) {
                    "    E[i] = (A[i] == A[0]) == P[0] || A[1] != 2.0f32\n"
                    "    V[i] = 18446744073709551615u64 + U[i]/7u64\n"
                    "  }\n"
-                   "}\n" +
-                       0);
+                   "}\n");
 }
 
 /* Variables made in another order than the text names them, names that collide or are no names, the same loop twice. */
