@@ -11,18 +11,17 @@ static const tn__op *op_of(tn__graph *g, const char *name) {
   return op;
 }
 
-static tn__node *node_of(tn__graph *g, const char *name, tn__value *const *inputs, int input_count,
-                         const tn__attr *attrs, int attr_count) {
+tn__node *tn__g_node(tn__graph *g, const char *name, tn__value *const *inputs, int input_count, const tn__attr *attrs,
+                     int attr_count) {
   return tn__node_create(g, op_of(g, name), inputs, input_count, attrs, attr_count, NULL, 0);
 }
 
 static tn__value *build(tn__graph *g, const char *name, tn__value *const *inputs, int input_count,
                         const tn__attr *attrs, int attr_count) {
-  return node_of(g, name, inputs, input_count, attrs, attr_count)->outputs[0];
+  return tn__g_node(g, name, inputs, input_count, attrs, attr_count)->outputs[0];
 }
 
-/* ---- constants
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- constants --------------------------------------------------------------------------------------------------- */
 
 tn__value *tn__g_scalar(tn__graph *g, tn_dtype dtype, double value) {
   void *data = tn__arena_alloc(g->arena, 8);
@@ -60,8 +59,7 @@ tn__value *tn__g_from_elements(tn__graph *g, tn_dtype dtype, const tn__expr *con
   return build(g, "from_elements", NULL, 0, attrs, 3);
 }
 
-/* ---- element-wise
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- element-wise ------------------------------------------------------------------------------------------------ */
 
 tn__value *tn__g_unary(tn__graph *g, const char *op, tn__value *a) { return build(g, op, &a, 1, NULL, 0); }
 
@@ -116,8 +114,7 @@ tn__value *tn__g_bitcast_convert(tn__graph *g, tn__value *a, tn_dtype dtype) {
   return build(g, "bitcast_convert", &a, 1, &attr, 1);
 }
 
-/* ---- shape
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- shape ------------------------------------------------------------------------------------------------------- */
 
 /* A constant of one repeated element has it in any shape. */
 static tn__value *reshaped_splat(tn__graph *g, const tn__value *a, int rank, const tn__expr *const *dims) {
@@ -238,8 +235,7 @@ tn__value *tn__g_iota(tn__graph *g, tn_dtype dtype, int rank, const tn__expr *co
   return build(g, "iota", NULL, 0, attrs, 3);
 }
 
-/* ---- reductions and contractions
- * ----------------------------------------------------------------------------------------------- */
+/* ---- reductions and contractions --------------------------------------------------------------------------------- */
 
 static const char *kind_name(tn__reduce_kind kind) {
   static const char *const names[] = {"sum", "prod", "max", "min", "and", "or"};
@@ -440,9 +436,7 @@ tn__value *tn__g_cumulative(tn__graph *g, tn__reduce_kind kind, tn__value *a, in
   return build(g, "cumulative", &a, 1, attrs, 4);
 }
 
-/* ---- control
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 tn__node *tn__g_if(tn__graph *g, tn__value *condition, tn__graph *then_body, tn__graph *else_body,
                    tn__value *const *args, int count) {
@@ -458,8 +452,7 @@ tn__node *tn__g_while(tn__graph *g, tn__graph *condition, tn__graph *body, tn__v
   return tn__node_create(g, op_of(g, "while"), state, count, NULL, 0, bodies, 2);
 }
 
-/* ---- common compositions
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- common compositions ----------------------------------------------------------------------------------------- */
 
 tn__value *tn__g_softmax(tn__graph *g, tn__value *a, int axis, bool log) {
   int64_t axes = axis;

@@ -16,8 +16,11 @@ typedef enum tn__reduce_kind {
   TN__REDUCE_OR
 } tn__reduce_kind;
 
-/* ---- constants
- * ------------------------------------------------------------------------------------------------------- */
+/* A node of any operator by its name, which must exist. */
+tn__node *tn__g_node(tn__graph *g, const char *op, tn__value *const *inputs, int input_count, const tn__attr *attrs,
+                     int attr_count);
+
+/* ---- constants --------------------------------------------------------------------------------------------------- */
 tn__value *tn__g_scalar(tn__graph *g, tn_dtype dtype, double value);
 tn__value *tn__g_scalar_i64(tn__graph *g, tn_dtype dtype, int64_t value); /* exact for 64-bit integers */
 tn__value *tn__g_i64s(tn__graph *g, const int64_t *values, int count);    /* rank 1 */
@@ -25,8 +28,8 @@ tn__value *tn__g_full(tn__graph *g, tn_dtype dtype, double value, int rank, cons
 /* The i64 tensor of expressions (rank 1, or 0 when rank is 0 and count 1): dimensions made data ("from_elements"). */
 tn__value *tn__g_from_elements(tn__graph *g, tn_dtype dtype, const tn__expr *const *elements, int count, int rank);
 
-/* ---- element-wise: any table row of class ELEMENTWISE by name; binary ones broadcast their operands NumPy's way
- * -------------- */
+/* ---- element-wise: any table row of class ELEMENTWISE by name; binary ones broadcast their operands NumPy's way ----
+ */
 tn__value *tn__g_unary(tn__graph *g, const char *op, tn__value *a);
 tn__value *tn__g_binary(tn__graph *g, const char *op, tn__value *a, tn__value *b);
 tn__value *tn__g_binary_s(tn__graph *g, const char *op, tn__value *a, double scalar); /* with a scalar of a's dtype */
@@ -35,8 +38,7 @@ tn__value *tn__g_select(tn__graph *g, tn__value *condition, tn__value *a, tn__va
 tn__value *tn__g_convert(tn__graph *g, tn__value *a, tn_dtype dtype); /* a itself when it has the type */
 tn__value *tn__g_bitcast_convert(tn__graph *g, tn__value *a, tn_dtype dtype);
 
-/* ---- shape
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- shape ------------------------------------------------------------------------------------------------------- */
 /* Dimension i of a becomes dimension axes[i] of the result; size-1 dimensions stretch. */
 tn__value *tn__g_broadcast_in_dim(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims,
                                   const int64_t *axes);
@@ -67,8 +69,7 @@ tn__value *tn__g_scatter_elements(tn__graph *g, tn__value *a, tn__value *indices
                                   const char *reduction);
 tn__value *tn__g_scatter_nd(tn__graph *g, tn__value *a, tn__value *indices, tn__value *updates, const char *reduction);
 
-/* ---- reductions and contractions
- * ------------------------------------------------------------------------------------------ */
+/* ---- reductions and contractions --------------------------------------------------------------------------------- */
 /* Over `axes`; the reduced dimensions go, or stay as 1 with keep_dims. f16 and bf16 accumulate in f32. */
 tn__value *tn__g_reduce(tn__graph *g, tn__reduce_kind kind, tn__value *a, const int64_t *axes, int count,
                         bool keep_dims);
@@ -118,8 +119,7 @@ void tn__g_sort(tn__graph *g, tn__value *a, int axis, bool descending, tn__value
 void tn__g_top_k(tn__graph *g, tn__value *a, int axis, const tn__expr *k, bool greatest, tn__value **values,
                  tn__value **indices);
 
-/* ---- results whose size is data: the size is a symbol read from a count
- * ------------------------------------------------------------ */
+/* ---- results whose size is data: the size is a symbol read from a count ------------------------------------------ */
 tn__value *tn__g_find_true(tn__graph *g,
                            tn__value *mask);          /* i64 [count]: flat positions of the true elements, in order */
 tn__value *tn__g_nonzero(tn__graph *g, tn__value *a); /* i64 [rank, count]: ONNX NonZero */
@@ -129,15 +129,13 @@ typedef struct tn__unique {
 } tn__unique;
 tn__unique tn__g_unique(tn__graph *g, tn__value *a, int axis, bool sorted); /* axis -1: of the flat tensor */
 
-/* ---- control: bodies are graphs of the same ir context; their inputs are the arguments
- * ------------------------------------------ */
+/* ---- control: bodies are graphs of the same ir context; their inputs are the arguments --------------------------- */
 tn__node *tn__g_if(tn__graph *g, tn__value *condition, tn__graph *then_body, tn__graph *else_body,
                    tn__value *const *args, int count);
 /* `condition` gives one bool from the state, `body` the next state; the results are the last state. */
 tn__node *tn__g_while(tn__graph *g, tn__graph *condition, tn__graph *body, tn__value *const *state, int count);
 
-/* ---- common compositions
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- common compositions ----------------------------------------------------------------------------------------- */
 tn__value *tn__g_softmax(tn__graph *g, tn__value *a, int axis, bool log); /* computed in f32 for 16-bit types */
 tn__value *tn__g_clamp(tn__graph *g, tn__value *a, double low, double high);
 tn__value *tn__g_mean(tn__graph *g, tn__value *a, const int64_t *axes, int count, bool keep_dims);
@@ -150,5 +148,76 @@ tn__value *tn__g_band(tn__graph *g, const tn__expr *rows, const tn__expr *column
                       tn__compare direction);
 /* Zeros of shape dims with the elements of a at flat positions. */
 tn__value *tn__g_max_unpool(tn__graph *g, tn__value *a, tn__value *positions, int rank, const tn__expr *const *dims);
+
+/* ---- resampling: ONNX Resize and Upsample ------------------------------------------------------------------------ */
+typedef struct tn__resize_axis {
+  int axis;
+  const tn__expr *size; /* of the result */
+  tn__value *scale;     /* f64 scalar: result / operand, before rounding the size; may be computed at run time */
+  tn__value *roi_start, *roi_end; /* f64 scalars; tf_crop_and_resize only */
+} tn__resize_axis;
+typedef struct tn__resize_spec {
+  int count;
+  tn__resize_axis axes[TN__MAX_RANK]; /* those that change */
+  const char *mode;                   /* nearest, linear, cubic */
+  const char *coordinates; /* half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric,
+                              tf_crop_and_resize */
+  const char *nearest;     /* round_prefer_floor, round_prefer_ceil, floor, ceil */
+  bool antialias, exclude_outside;
+  double cubic_a, extrapolation;
+} tn__resize_spec;
+tn__value *tn__g_resize(tn__graph *g, tn__value *a, const tn__resize_spec *spec);
+
+/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* a [N, C, spatial...], grid [N, out..., spatial rank] with x first; mode nearest, linear, cubic; padding zeros,
+ * border, reflection. */
+tn__value *tn__g_grid_sample(tn__graph *g, tn__value *a, tn__value *grid, const char *mode, const char *padding,
+                             bool align_corners);
+/* a [N, C * product of block, columns] -> [N, C, image...]: ONNX Col2Im. */
+tn__value *tn__g_col2im(tn__graph *g, tn__value *a, int spatial, const tn__expr *const *image, const int64_t *block,
+                        const int64_t *strides, const int64_t *dilations, const int64_t *low, const int64_t *high);
+typedef struct tn__roi_spec {
+  int64_t size[2];        /* of the result: height, width */
+  int64_t sampling_ratio; /* 0: by the size of the region */
+  double spatial_scale;
+  bool half_pixel, max;
+} tn__roi_spec;
+tn__value *tn__g_roi_align(tn__graph *g, tn__value *a, tn__value *rois, tn__value *batches, const tn__roi_spec *spec);
+/* ONNX NonMaxSuppression: i64 [count, 3]. The scalars are tensors of one element; overlap and score may be NULL. */
+tn__value *tn__g_non_max_suppression(tn__graph *g, tn__value *boxes, tn__value *scores, tn__value *max_per_class,
+                                     tn__value *overlap, tn__value *score, bool center_point_box);
+
+/* ---- sequences: one direction of ONNX RNN, GRU, LSTM ------------------------------------------------------------- */
+typedef struct tn__recurrent_spec {
+  const char *kind;                       /* rnn, gru, lstm */
+  tn__value *x, *w, *r;                   /* [time, batch, input], [gates * hidden, input], [gates * hidden, hidden] */
+  tn__value *bias;                        /* [2 * gates * hidden] or NULL */
+  tn__value *lengths, *h, *c, *peepholes; /* [batch], [batch, hidden] twice, [3 * hidden]; each may be NULL */
+  const char *activations;                /* ONNX's names with commas: "Sigmoid,Tanh,Tanh" */
+  double alphas[3], betas[3];             /* their parameters; NaN: the default */
+  double clip;                            /* 0: none */
+  bool reverse, input_forget, linear_before_reset;
+} tn__recurrent_spec;
+typedef struct tn__recurrent {
+  tn__value *y, *h, *c; /* [time, batch, hidden], the last states [batch, hidden]; c NULL unless lstm */
+} tn__recurrent;
+tn__recurrent tn__g_recurrent(tn__graph *g, const tn__recurrent_spec *spec);
+
+/* ---- signals and matrices ---------------------------------------------------------------------------------------- */
+typedef struct tn__complex {
+  tn__value *re, *im; /* im NULL: real */
+} tn__complex;
+/* Along `axis`, cut or filled up with zeros to n elements (n / 2 + 1 for a one-sided inverse, whose result is real). In
+ * f64 inside. */
+tn__complex tn__g_dft(tn__graph *g, tn__complex a, int axis, const tn__expr *n, bool inverse, bool onesided);
+tn__value *tn__g_determinant(tn__graph *g, tn__value *a);
+
+/* ---- random values: decided by the seed, the same in every run --------------------------------------------------- */
+tn__value *tn__g_random_uniform(tn__graph *g, tn_dtype dtype, int rank, const tn__expr *const *dims, double low,
+                                double high, int64_t seed);
+tn__value *tn__g_random_normal(tn__graph *g, tn_dtype dtype, int rank, const tn__expr *const *dims, double mean,
+                               double deviation, int64_t seed);
+tn__value *tn__g_bernoulli(tn__graph *g, tn__value *probabilities, tn_dtype dtype, int64_t seed);
+tn__value *tn__g_multinomial(tn__graph *g, tn__value *logits, const tn__expr *samples, tn_dtype dtype, int64_t seed);
 
 #endif

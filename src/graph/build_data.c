@@ -2,51 +2,46 @@
 #include "graph/build.h"
 #include "graph/internal.h"
 
-static tn__node *node_of(tn__graph *g, const char *name, tn__value *const *inputs, int input_count,
-                         const tn__attr *attrs, int attr_count) {
-  return tn__node_create(g, tn__op_find(name), inputs, input_count, attrs, attr_count, NULL, 0);
-}
-
 tn__value *tn__g_take(tn__graph *g, tn__value *a, tn__value *indices, int axis) {
   tn__value *inputs[2] = {a, indices};
   const tn__attr attr = tn__attr_int(g, "axis", axis);
-  return node_of(g, "take", inputs, 2, &attr, 1)->outputs[0];
+  return tn__g_node(g, "take", inputs, 2, &attr, 1)->outputs[0];
 }
 
 tn__value *tn__g_take_trusted(tn__graph *g, tn__value *a, tn__value *indices, int axis) {
   tn__value *inputs[2] = {a, indices};
   const tn__attr attrs[] = {tn__attr_int(g, "axis", axis), tn__attr_int(g, "trusted", 1)};
-  return node_of(g, "take", inputs, 2, attrs, 2)->outputs[0];
+  return tn__g_node(g, "take", inputs, 2, attrs, 2)->outputs[0];
 }
 
 tn__value *tn__g_take_along_axis(tn__graph *g, tn__value *a, tn__value *indices, int axis) {
   tn__value *inputs[2] = {a, indices};
   const tn__attr attr = tn__attr_int(g, "axis", axis);
-  return node_of(g, "take_along_axis", inputs, 2, &attr, 1)->outputs[0];
+  return tn__g_node(g, "take_along_axis", inputs, 2, &attr, 1)->outputs[0];
 }
 
 tn__value *tn__g_gather_nd(tn__graph *g, tn__value *a, tn__value *indices, int batch_dims) {
   tn__value *inputs[2] = {a, indices};
   const tn__attr attr = tn__attr_int(g, "batch_dims", batch_dims);
-  return node_of(g, "gather_nd", inputs, 2, &attr, 1)->outputs[0];
+  return tn__g_node(g, "gather_nd", inputs, 2, &attr, 1)->outputs[0];
 }
 
 tn__value *tn__g_scatter_elements(tn__graph *g, tn__value *a, tn__value *indices, tn__value *updates, int axis,
                                   const char *reduction) {
   tn__value *inputs[3] = {a, indices, updates};
   const tn__attr attrs[] = {tn__attr_int(g, "axis", axis), tn__attr_string(g, "reduction", reduction)};
-  return node_of(g, "scatter_elements", inputs, 3, attrs, 2)->outputs[0];
+  return tn__g_node(g, "scatter_elements", inputs, 3, attrs, 2)->outputs[0];
 }
 
 tn__value *tn__g_scatter_nd(tn__graph *g, tn__value *a, tn__value *indices, tn__value *updates, const char *reduction) {
   tn__value *inputs[3] = {a, indices, updates};
   const tn__attr attr = tn__attr_string(g, "reduction", reduction);
-  return node_of(g, "scatter_nd", inputs, 3, &attr, 1)->outputs[0];
+  return tn__g_node(g, "scatter_nd", inputs, 3, &attr, 1)->outputs[0];
 }
 
 void tn__g_sort(tn__graph *g, tn__value *a, int axis, bool descending, tn__value **values, tn__value **indices) {
   const tn__attr attrs[] = {tn__attr_int(g, "axis", axis), tn__attr_int(g, "descending", descending)};
-  tn__node *node = node_of(g, "sort", &a, 1, attrs, 2);
+  tn__node *node = tn__g_node(g, "sort", &a, 1, attrs, 2);
   *values = node->outputs[0];
   *indices = node->outputs[1];
 }
@@ -78,7 +73,7 @@ static tn__value *flat(tn__graph *g, tn__value *a) {
 
 tn__value *tn__g_find_true(tn__graph *g, tn__value *mask) {
   tn__value *all = flat(g, mask);
-  tn__node *node = node_of(g, "find_true", &all, 1, NULL, 0);
+  tn__node *node = tn__g_node(g, "find_true", &all, 1, NULL, 0);
   return head(g, node->outputs[0], 0, tn__graph_count_symbol(g, node->outputs[1], all->dims[0]));
 }
 
@@ -143,7 +138,7 @@ tn__unique tn__g_unique(tn__graph *g, tn__value *a, int axis, bool sorted) {
   tn__value *front = tn__g_transpose(g, a, permutation);
   const tn__expr *shape[2] = {front->dims[0], tn__dim_product(ir, front->dims + 1, front->rank - 1)};
   tn__value *keys = tn__g_reshape(g, front, 2, shape);
-  tn__value *order = node_of(g, "sort_rows", &keys, 1, NULL, 0)->outputs[0];
+  tn__value *order = tn__g_node(g, "sort_rows", &keys, 1, NULL, 0)->outputs[0];
   tn__value *fresh = differs_from_previous(g, tn__g_take_trusted(g, keys, order, 0));
   tn__value *group = tn__g_cumulative(g, TN__REDUCE_SUM, tn__g_convert(g, fresh, TN_I64), 0, false, false);
   group = tn__g_binary_s(g, "subtract", group, 1);

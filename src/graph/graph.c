@@ -3,8 +3,7 @@
 
 #include "graph/internal.h"
 
-/* ---- construction
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- construction ------------------------------------------------------------------------------------------------ */
 
 tn__graph *tn__graph_create(tn__ir *ir, const char *name) {
   tn__arena *arena = tn__ir_arena(ir);
@@ -120,8 +119,7 @@ void tn__graph_output(tn__graph *graph, const char *name, tn__value *value) {
   tn__vec_push(graph->arena, &graph->outputs, result);
 }
 
-/* ---- constants and elements
- * --------------------------------------------------------------------------------------------- */
+/* ---- constants and elements -------------------------------------------------------------------------------------- */
 
 int tn__element_count(int rank, const tn__expr *const *dims) {
   if (rank == 0) return 1;
@@ -158,8 +156,7 @@ tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const 
   return value;
 }
 
-/* ---- symbols
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
 static tn__symbol *symbol_create(tn__graph *graph, const char *name, tn__symbol_source source, tn__value *value,
                                  int index, const tn__expr *min, const tn__expr *extent) {
@@ -237,8 +234,7 @@ void tn__graph_assume(tn__graph *graph, const tn__expr *condition, const char *f
   tn__vec_push(graph->arena, &graph->checks, check);
 }
 
-/* ---- attributes
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 tn__attr tn__attr_ints(tn__graph *graph, const char *name, const int64_t *values, int count) {
   return (tn__attr){.name = name,
@@ -288,9 +284,7 @@ const char *tn__node_string(const tn__node *node, const char *name, const char *
   return attr != NULL && attr->kind == TN__ATTR_STRING ? attr->string : otherwise;
 }
 
-/* ---- nodes
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
                           const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count) {

@@ -124,8 +124,7 @@ struct tn__op {
   const char *doc; /* one sentence */
 };
 
-/* ---- graphs --------------------------------------------------------------------------------------------------------
- */
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
 tn__graph *tn__graph_create(tn__ir *ir, const char *name); /* symbols and dims live in `ir` */
 tn__ir *tn__graph_ir(const tn__graph *graph);
 tn__arena *tn__graph_arena(const tn__graph *graph);
@@ -164,8 +163,7 @@ void tn__graph_set_origin(tn__graph *graph, const char *origin);
 const char *tn__graph_origin(const tn__graph *graph);
 _Noreturn void tn__graph_fail(const tn__graph *graph, tn_status_code code, const char *format, ...) TN_PRINTF(3, 4);
 
-/* ---- nodes and values ----------------------------------------------------------------------------------------------
- */
+/* ---- nodes and values -------------------------------------------------------------------------------------------- */
 /* `data` is kept, not copied. */
 tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
                               bool splat);
@@ -193,8 +191,7 @@ const char *tn__node_string(const tn__node *node, const char *name, const char *
 int64_t tn__dim_const(const tn__value *value, int axis);
 bool tn__shape_const(const tn__value *value, int64_t *shape);
 
-/* ---- rewriting, for passes
- * ------------------------------------------------------------------------------------------- */
+/* ---- rewriting, for passes --------------------------------------------------------------------------------------- */
 void tn__graph_replace_uses(tn__graph *graph, tn__value *from,
                             tn__value *to); /* in nodes, outputs and symbol sources */
 /* Drops dead nodes, restores topological order (stable; a node comes after the producers of the tensors that its
@@ -206,8 +203,7 @@ int *tn__graph_use_counts(tn__graph *graph, int *value_count);
 void tn__graph_print(const tn__graph *graph, tn__strbuf *out);
 TN_MUST_USE tn_status *tn__graph_verify(tn__graph *graph);
 
-/* ---- lowering
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- lowering ---------------------------------------------------------------------------------------------------- */
 /* From the graph's ir context to a declaration's own: symbols become the declaration's dims. */
 tn__lower_context *tn__lower_create(tn__graph *graph, tn__te *te);
 tn__te *tn__lower_te(tn__lower_context *lower);

@@ -24,18 +24,15 @@ struct tn__graph {
   uint32_t next_node_id;
 };
 
-/* ---- rows of the table: each family is one file
- * ------------------------------------------------------------------------ */
+/* ---- rows of the table: each family is one file ------------------------------------------------------------------ */
 typedef struct tn__op_family {
   const tn__op *ops;
   int count;
 } tn__op_family;
 extern const tn__op_family tn__ops_elementwise, tn__ops_shape, tn__ops_reduce, tn__ops_contract, tn__ops_gather,
-    tn__ops_scatter, tn__ops_sort, tn__ops_data, tn__ops_control, tn__ops_random, tn__ops_vision, tn__ops_linalg,
-    tn__ops_recurrent;
+    tn__ops_sort, tn__ops_vision, tn__ops_recurrent, tn__ops_math, tn__ops_control;
 
-/* ---- for infer
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- for infer --------------------------------------------------------------------------------------------------- */
 /* Throws "<origin>: <operator>: <text>". */
 _Noreturn void tn__node_fail(const tn__graph *graph, const tn__node *node, const char *format, ...) TN_PRINTF(3, 4);
 /* "f32[2, n, 3]", in the arena. */
@@ -51,6 +48,8 @@ int tn__require_axis(const tn__graph *graph, const tn__node *node, const char *n
 /* An INTS or EXPRS attribute of exactly `count` entries. */
 const int64_t *tn__require_ints(const tn__graph *graph, const tn__node *node, const char *name, int count);
 const tn__expr *const *tn__require_exprs(const tn__graph *graph, const tn__node *node, const char *name, int count);
+/* The type that the attribute dtype names. */
+tn_dtype tn__require_dtype_attr(const tn__graph *graph, const tn__node *node);
 /* The dimension that two equal ones have: throws when they cannot be equal, adds a check at run time when that is
  * unknown. `what` says which they are: "dimension 1 of operand 2". */
 const tn__expr *tn__same_dim(tn__graph *graph, const tn__node *node, const tn__expr *a, const tn__expr *b,
@@ -67,8 +66,7 @@ bool tn__carries_elements(tn_dtype dtype);
 /* Constant elements of a value: into out (TN__MAX_ELEMENTS), returns their number or -1. */
 int tn__constant_elements(const tn__value *value, int64_t *out);
 
-/* ---- for declare
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- for declare ------------------------------------------------------------------------------------------------- */
 /* A stage name that is unique in the declaration: "add", "add_1" ... */
 const char *tn__lower_name(tn__lower_context *lower, const char *base);
 /* Dimensions of a value in te's context, and axes over them. */
@@ -93,8 +91,7 @@ const tn__expr *tn__padded_dim(tn__ir *ir, const tn__expr *dim, const tn__expr *
 const tn__expr *tn__window_dim(tn__ir *ir, const tn__expr *padded, const tn__expr *window, int64_t stride,
                                int64_t dilation);
 
-/* ---- for extern stages
- * --------------------------------------------------------------------------------------------------- */
+/* ---- for extern stages ------------------------------------------------------------------------------------------- */
 /* Loop variables over [0, extents[i]) and the nest of serial loops around `body`. */
 typedef struct tn__nest {
   int count;

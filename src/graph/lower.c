@@ -37,8 +37,7 @@ tn__lower_context *tn__lower_create(tn__graph *graph, tn__te *te) {
 tn__te *tn__lower_te(tn__lower_context *lower) { return lower->te; }
 tn__ir *tn__lower_ir(tn__lower_context *lower) { return lower->ir; }
 
-/* ---- expressions
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- expressions ------------------------------------------------------------------------------------------------- */
 
 static memo_entry *memo_slot(memo_entry *memo, int size, const tn__expr *e) {
   uint32_t mask = (uint32_t)size - 1, i = (uint32_t)e->hash & mask;
@@ -101,8 +100,7 @@ void tn__lower_exprs(tn__lower_context *lower, const tn__expr *const *exprs, int
 
 const tn__var *tn__lower_symbol_at(const tn__lower_context *lower, int index) { return lower->symbols.data[index]; }
 
-/* ---- names, shapes
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- names, shapes ----------------------------------------------------------------------------------------------- */
 
 /* Names end up in C-like identifiers of the text forms. */
 const char *tn__lower_name(tn__lower_context *lower, const char *base) {
@@ -127,9 +125,7 @@ tn__te_axes tn__lower_axes(tn__lower_context *lower, const tn__value *value) {
   return tn__te_axes_create(lower->te, "i", value->rank, dims);
 }
 
-/* ---- values
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 void tn__lower_bind(tn__lower_context *lower, tn__value *value, const tn__buffer *buffer) {
   if ((int)value->id >= lower->buffer_count) {

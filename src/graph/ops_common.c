@@ -4,8 +4,7 @@
 #include "graph/internal.h"
 #include "tenon/kernel_abi.h"
 
-/* ---- checks
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 void tn__require_rank(const tn__graph *graph, const tn__node *node, int input, int rank) {
   const tn__value *value = node->inputs[input];
@@ -75,8 +74,14 @@ const tn__expr *tn__same_dim(tn__graph *graph, const tn__node *node, const tn__e
   return tn__is_int(b) ? b : a;
 }
 
-/* ---- dimensions
- * -------------------------------------------------------------------------------------------------------------- */
+tn_dtype tn__require_dtype_attr(const tn__graph *graph, const tn__node *node) {
+  const char *name = tn__node_string(node, "dtype", "");
+  tn_dtype dtype = tn_dtype_parse(name);
+  if (dtype == TN_DTYPE_INVALID) tn__node_fail(graph, node, "dtype \"%s\" is unknown", name);
+  return dtype;
+}
+
+/* ---- dimensions -------------------------------------------------------------------------------------------------- */
 
 const tn__expr *tn__not_negative(tn__ir *ir, const tn__expr *a) { return tn__max(ir, a, tn__index(ir, 0)); }
 
@@ -139,9 +144,7 @@ const tn__expr *tn__window_dim(tn__ir *ir, const tn__expr *padded, const tn__exp
   return tn__not_negative(ir, tn__add_i(ir, tn__div_i(ir, tn__sub(ir, padded, reach), stride), 1));
 }
 
-/* ---- stages
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
 
 tn_dtype tn__accumulator_of(tn_dtype dtype) { return dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype; }
 
@@ -187,8 +190,7 @@ const tn__buffer *tn__lower_pad(tn__lower_context *lower, const tn__buffer *buff
   return tn__te_compute(te, tn__lower_name(lower, "pad"), &axes, value);
 }
 
-/* ---- extern stages
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- extern stages ----------------------------------------------------------------------------------------------- */
 
 tn__nest tn__nest_create(tn__ir *ir, const char *prefix, int count, const tn__expr *const *extents) {
   tn__nest nest = {.count = count};

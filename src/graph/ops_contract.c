@@ -28,8 +28,7 @@ static const tn__buffer *take_columns(tn__lower_context *lower, const tn__buffer
   return tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "columns"), &axes, value);
 }
 
-/* ---- dot_general
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- dot_general ------------------------------------------------------------------------------------------------- */
 
 typedef struct dot_shape {
   const int64_t *batch[2], *contract[2];
@@ -126,8 +125,7 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
                                                          : tn__lower_convert(lower, sum, result->dtype);
 }
 
-/* ---- convolution
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- convolution ------------------------------------------------------------------------------------------------- */
 
 typedef struct conv_shape {
   int spatial;
@@ -282,9 +280,7 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
                                                          : tn__lower_convert(lower, sum, result->dtype);
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static const tn__op rows[] = {
     {.name = "dot_general",

@@ -5,8 +5,7 @@
 
 #include "graph/internal.h"
 
-/* ---- scalar functions
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- scalar functions -------------------------------------------------------------------------------------------- */
 
 typedef const tn__expr *const *args_t;
 
@@ -160,9 +159,7 @@ static const tn__expr *scalar_bitcast(tn__ir *ir, const tn__node *node, args_t x
   return tn__bitcast(ir, node->outputs[0]->dtype, x[0]);
 }
 
-/* ---- inference
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- inference --------------------------------------------------------------------------------------------------- */
 
 /* The common shape of operands first..last. */
 static void common_shape(tn__graph *graph, const tn__node *node, const tn__expr **dims) {
@@ -281,13 +278,6 @@ static void infer_select(tn__graph *graph, tn__node *node) {
   tn__set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims));
 }
 
-static tn_dtype dtype_attr(const tn__graph *graph, const tn__node *node) {
-  tn_dtype dtype = tn_dtype_parse(tn__node_string(node, "dtype", ""));
-  if (dtype == TN_DTYPE_INVALID)
-    tn__node_fail(graph, node, "dtype \"%s\" is unknown", tn__node_string(node, "dtype", ""));
-  return dtype;
-}
-
 static const tn__expr *const *converted_elements(tn__graph *graph, const tn__value *from, tn_dtype dtype) {
   int count = tn__element_count(from->rank, from->dims);
   if (from->elements == NULL || count < 0 || tn__dtype_is_float(dtype)) return NULL;
@@ -311,20 +301,19 @@ static const tn__expr *const *converted_elements(tn__graph *graph, const tn__val
 
 static void infer_convert(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
-  tn_dtype dtype = dtype_attr(graph, node);
+  tn_dtype dtype = tn__require_dtype_attr(graph, node);
   tn__set_output(graph, node, 0, dtype, a->rank, a->dims, converted_elements(graph, a, dtype));
 }
 
 static void infer_bitcast(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
-  tn_dtype dtype = dtype_attr(graph, node);
+  tn_dtype dtype = tn__require_dtype_attr(graph, node);
   if (tn_dtype_size(dtype) != tn_dtype_size(a->dtype))
     tn__node_fail(graph, node, "%s and %s have different sizes", tn_dtype_name(a->dtype), tn_dtype_name(dtype));
   tn__set_output(graph, node, 0, dtype, a->rank, a->dims, NULL);
 }
 
-/* ---- declaration
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- declaration ------------------------------------------------------------------------------------------------- */
 
 static void declare(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                     const tn__buffer **outputs) {
@@ -336,9 +325,7 @@ static void declare(tn__lower_context *lower, const tn__node *node, const tn__bu
       tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, node->op->name), &axes, node->op->scalar(ir, node, x));
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(operands, op_name, infer_fn, scalar_fn, text) \
   {.name = op_name,                                           \

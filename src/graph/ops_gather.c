@@ -49,9 +49,7 @@ static const tn__buffer *checked_indices(tn__lower_context *lower, const tn__buf
   return checked;
 }
 
-/* ---- take
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- take -------------------------------------------------------------------------------------------------------- */
 
 static void infer_take(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0], *indices = node->inputs[1];
@@ -94,8 +92,7 @@ static void declare_take(tn__lower_context *lower, const tn__node *node, const t
   outputs[0] = tn__te_compute(te, tn__lower_name(lower, "take"), &axes, tn__load(ir, inputs[0], at));
 }
 
-/* ---- take_along_axis
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- take_along_axis --------------------------------------------------------------------------------------------- */
 
 /* The dimensions other than `axis` must not be greater than those of operand 0. */
 static void require_within(tn__graph *graph, const tn__node *node, const tn__value *small, int axis) {
@@ -137,9 +134,7 @@ static void declare_take_along(tn__lower_context *lower, const tn__node *node, c
       tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "take_along_axis"), &axes, tn__load(ir, inputs[0], at));
 }
 
-/* ---- gather_nd
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- gather_nd --------------------------------------------------------------------------------------------------- */
 
 /* How many dimensions one index tuple selects. */
 static int tuple_size(const tn__graph *graph, const tn__node *node, int batch) {
@@ -186,8 +181,7 @@ static void declare_gather_nd(tn__lower_context *lower, const tn__node *node, co
       tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "gather_nd"), &axes, tn__load(ir, inputs[0], at));
 }
 
-/* ---- scatters: one imperative stage that copies operand 0 and then applies the updates in order
- * --------------------------------- */
+/* ---- scatters: one imperative stage that copies operand 0 and then applies the updates in order ------------------ */
 
 static void require_reduction(const tn__graph *graph, const tn__node *node) {
   static const char *const names[] = {"none", "add", "mul", "max", "min"};
@@ -296,9 +290,7 @@ static void declare_scatter_nd(tn__lower_context *lower, const tn__node *node, c
   outputs[0] = result;
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(operands, op_name, class, suffix, text) \
   {.name = op_name,                                     \

@@ -54,9 +54,7 @@ static tn_dtype term_dtype(tn__te_reducer reducer, tn_dtype dtype) {
   return reducer == TN__TE_SUM || reducer == TN__TE_PROD ? tn__accumulator_of(dtype) : dtype;
 }
 
-/* ---- reduce
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- reduce ------------------------------------------------------------------------------------------------------ */
 
 /* The set of reduced dimensions. */
 static unsigned reduced_mask(const tn__graph *graph, const tn__node *node, int rank) {
@@ -134,8 +132,7 @@ static void declare_reduce(tn__lower_context *lower, const tn__node *node, const
   outputs[0] = tn__lower_convert(lower, result, dtype);
 }
 
-/* ---- argreduce
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- argreduce --------------------------------------------------------------------------------------------------- */
 
 static tn_dtype index_dtype(const tn__graph *graph, const tn__node *node) {
   tn_dtype dtype = tn_dtype_parse(tn__node_string(node, "dtype", "i64"));
@@ -172,9 +169,7 @@ static void declare_argreduce(tn__lower_context *lower, const tn__node *node, co
   outputs[0] = results[1];
 }
 
-/* ---- windows
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 static void window_shape(tn__graph *graph, const tn__node *node, const tn__expr **dims) {
   const tn__value *a = node->inputs[0];
@@ -286,9 +281,7 @@ static void declare_argreduce_window(tn__lower_context *lower, const tn__node *n
   outputs[0] = results[1];
 }
 
-/* ---- cumulative
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- cumulative -------------------------------------------------------------------------------------------------- */
 
 static void infer_cumulative(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
@@ -332,9 +325,7 @@ static void declare_cumulative(tn__lower_context *lower, const tn__node *node, c
   outputs[0] = tn__te_compute(te, tn__lower_name(lower, "cumulative_place"), &axes, value);
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(op_name, class, suffix, text) \
   {.name = op_name,                           \

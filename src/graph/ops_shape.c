@@ -11,8 +11,7 @@ static void declare_move(tn__lower_context *lower, const tn__node *node, const t
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, node->op->name), axes, value);
 }
 
-/* ---- broadcast_in_dim
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- broadcast_in_dim -------------------------------------------------------------------------------------------- */
 
 static void infer_broadcast(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
@@ -58,9 +57,7 @@ static void declare_broadcast(tn__lower_context *lower, const tn__node *node, co
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
 
-/* ---- reshape
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- reshape ----------------------------------------------------------------------------------------------------- */
 
 static void infer_reshape(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
@@ -135,9 +132,7 @@ static void declare_reshape(tn__lower_context *lower, const tn__node *node, cons
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
 
-/* ---- transpose
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- transpose --------------------------------------------------------------------------------------------------- */
 
 static void infer_transpose(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
@@ -162,9 +157,7 @@ static void declare_transpose(tn__lower_context *lower, const tn__node *node, co
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
 
-/* ---- slice
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- slice ------------------------------------------------------------------------------------------------------- */
 
 static void infer_slice(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
@@ -206,9 +199,7 @@ static void declare_slice(tn__lower_context *lower, const tn__node *node, const 
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
 
-/* ---- pad
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- pad --------------------------------------------------------------------------------------------------------- */
 
 static void infer_pad(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
@@ -248,9 +239,7 @@ static void declare_pad(tn__lower_context *lower, const tn__node *node, const tn
   if (outputs[0] == inputs[0]) outputs[0] = tn__lower_copy(lower, inputs[0], "pad");
 }
 
-/* ---- concatenate
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- concatenate ------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *const *concatenated_elements(tn__graph *graph, const tn__node *node, int rank,
                                                     const tn__expr *const *dims) {
@@ -308,9 +297,7 @@ static void declare_concatenate(tn__lower_context *lower, const tn__node *node, 
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "concatenate"), &axes, value);
 }
 
-/* ---- reverse
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- reverse ----------------------------------------------------------------------------------------------------- */
 
 static void infer_reverse(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
@@ -341,20 +328,12 @@ static void declare_reverse(tn__lower_context *lower, const tn__node *node, cons
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
 
-/* ---- iota, from_elements
- * ----------------------------------------------------------------------------------------------------------------- */
-
-static tn_dtype dtype_attr(const tn__graph *graph, const tn__node *node) {
-  tn_dtype dtype = tn_dtype_parse(tn__node_string(node, "dtype", ""));
-  if (dtype == TN_DTYPE_INVALID)
-    tn__node_fail(graph, node, "dtype \"%s\" is unknown", tn__node_string(node, "dtype", ""));
-  return dtype;
-}
+/* ---- iota, from_elements ----------------------------------------------------------------------------------------- */
 
 static void infer_iota(tn__graph *graph, tn__node *node) {
   const tn__attr *shape = tn__node_attr(node, "shape");
   if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
-  tn_dtype dtype = dtype_attr(graph, node);
+  tn_dtype dtype = tn__require_dtype_attr(graph, node);
   tn__require_axis(graph, node, "axis", shape->count);
   const tn__expr *elements[TN__MAX_ELEMENTS];
   int count = shape->count == 1 ? tn__element_count(1, shape->exprs) : -1;
@@ -378,7 +357,7 @@ static void infer_from_elements(tn__graph *graph, tn__node *node) {
       (rank == 0 && attr->count != 1))
     tn__node_fail(graph, node, "needs the attribute elements, at most %d of them", TN__MAX_ELEMENTS);
   const tn__expr *dim = tn__index(graph->ir, attr->count);
-  tn_dtype dtype = dtype_attr(graph, node);
+  tn_dtype dtype = tn__require_dtype_attr(graph, node);
   tn__set_output(graph, node, 0, dtype, (int)rank, &dim, tn__dtype_is_float(dtype) ? NULL : attr->exprs);
 }
 
@@ -397,9 +376,7 @@ static void declare_from_elements(tn__lower_context *lower, const tn__node *node
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "from_elements"), &axes, value);
 }
 
-/* ---- rows
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(least, most, op_name, suffix, text) \
   {.name = op_name,                                 \

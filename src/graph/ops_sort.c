@@ -142,9 +142,7 @@ static void sort_stage(tn__lower_context *lower, const char *name, sorter *s, co
   tn__te_extern(tn__lower_te(lower), name, &s->keys, 1, writes, 2, body);
 }
 
-/* ---- sort
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- sort -------------------------------------------------------------------------------------------------------- */
 
 static void infer_sort(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
@@ -184,9 +182,7 @@ static void declare_sort(tn__lower_context *lower, const tn__node *node, const t
   outputs[1] = s.order;
 }
 
-/* ---- sort_rows
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- sort_rows --------------------------------------------------------------------------------------------------- */
 
 static void infer_sort_rows(tn__graph *graph, tn__node *node) {
   tn__require_rank(graph, node, 0, 2);
@@ -214,9 +210,7 @@ static void declare_sort_rows(tn__lower_context *lower, const tn__node *node, co
   outputs[0] = s.order;
 }
 
-/* ---- find_true
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- find_true --------------------------------------------------------------------------------------------------- */
 
 static void infer_find_true(tn__graph *graph, tn__node *node) {
   tn__require_dtype(graph, node, 0, TN_BOOL);
@@ -246,9 +240,7 @@ static void declare_find_true(tn__lower_context *lower, const tn__node *node, co
   outputs[1] = count;
 }
 
-/* ---- rows
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(op_name, suffix, text) \
   {.name = op_name,                    \

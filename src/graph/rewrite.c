@@ -32,8 +32,7 @@ int *tn__graph_use_counts(tn__graph *graph, int *value_count) {
   return counts;
 }
 
-/* ---- symbols whose value became known
- * ------------------------------------------------------------------------------------- */
+/* ---- symbols whose value became known ---------------------------------------------------------------------------- */
 
 typedef struct substitution {
   const tn__var **vars;
@@ -115,8 +114,7 @@ static bool resolve_symbols(tn__graph *graph) {
   return true;
 }
 
-/* ---- sweeping
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sweeping ---------------------------------------------------------------------------------------------------- */
 
 static void mark_symbols(const tn__graph *graph, const tn__expr *e, bool *used) {
   if (e->kind == TN__EXPR_INT || e->kind == TN__EXPR_FLOAT) return;
@@ -217,9 +215,7 @@ void tn__graph_sweep(tn__graph *graph) {
   restore_order(graph);
 }
 
-/* ---- verifier
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- verifier ---------------------------------------------------------------------------------------------------- */
 
 static bool is_input(const tn__graph *graph, const tn__value *value) {
   for (int i = 0; i < graph->inputs.count; i++)

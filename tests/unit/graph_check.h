@@ -83,8 +83,7 @@ static inline void check_type(const tn__value *value, const char *text) {
   tn__strbuf_release(&buf);
 }
 
-/* ---- execution
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
 typedef struct run_state {
   tn__graph *graph;

@@ -3,8 +3,7 @@
 
 static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__index(tn__graph_ir(g), value); }
 
-/* ---- errors
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void add_wrong_shapes(tn__graph *g) {
   tn__graph_set_origin(g, "node \"sum\" (Add, opset 14)");
@@ -80,8 +79,7 @@ static void says_what_is_wrong(void **state) {
   }
 }
 
-/* ---- symbols and elements
- * -------------------------------------------------------------------------------------------------- */
+/* ---- symbols and elements ---------------------------------------------------------------------------------------- */
 
 static void check_elements(const tn__value *value, const char *text) {
   tn__strbuf buf;
@@ -157,8 +155,7 @@ static void stretches_when_the_run_says_so(void **state) {
   CHECK_RESULT(state, three, wide, 4, 5, 6, 4, 5, 6);
 }
 
-/* ---- rewriting and printing
- * --------------------------------------------------------------------------------------------------- */
+/* ---- rewriting and printing -------------------------------------------------------------------------------------- */
 
 static void check_printed(const tn__graph *g, const char *text) {
   tn__strbuf buf;

@@ -165,8 +165,7 @@ static void multiplies_batches_and_vectors(void **state) {
   CHECK_RESULT(state, in, tn__g_matmul(g, v, v, TN_F32), 101);
 }
 
-/* ---- convolution against plain loops
- * ------------------------------------------------------------------------------------------- */
+/* ---- convolution against plain loops ----------------------------------------------------------------------------- */
 
 enum { N = 2, C = 4, H = 5, W = 6, O = 6, KH = 3, KW = 2, GROUPS = 2 };
 
@@ -243,8 +242,7 @@ static void convolves(void **state) {
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) convolves_once(state, &cases[i]);
 }
 
-/* ---- data-dependent
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- data-dependent ---------------------------------------------------------------------------------------------- */
 
 static void gathers(void **state) {
   tn__graph *g = graph_of(state);

@@ -1,0 +1,480 @@
+/* Operators of image models that sample at computed places, and the suppression of overlapping boxes. */
+#include <string.h>
+
+#include "graph/internal.h"
+#include "tenon/kernel_abi.h"
+
+/* ---- grid_sample ------------------------------------------------------------------------------------------------- */
+
+static bool attr_is(const tn__node *node, const char *name, const char *value) {
+  return strcmp(tn__node_string(node, name, ""), value) == 0;
+}
+
+static void require_one_of(const tn__graph *graph, const tn__node *node, const char *name, const char *const *values,
+                           int count) {
+  for (int i = 0; i < count; i++)
+    if (attr_is(node, name, values[i])) return;
+  tn__node_fail(graph, node, "%s \"%s\" is unknown", name, tn__node_string(node, name, ""));
+}
+
+static void infer_grid_sample(tn__graph *graph, tn__node *node) {
+  static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border",
+                                                                                          "reflection"};
+  const tn__value *a = node->inputs[0], *grid = node->inputs[1];
+  tn__require_float(graph, node, 0);
+  tn__require_float(graph, node, 1);
+  require_one_of(graph, node, "mode", modes, 3);
+  require_one_of(graph, node, "padding", paddings, 3);
+  if (a->rank < 3)
+    tn__node_fail(graph, node, "operand 0 must have at least 3 dimensions, but is %s", tn__value_type_text(graph, a));
+  tn__require_rank(graph, node, 1, a->rank);
+  if (tn__dim_const(grid, a->rank - 1) != a->rank - 2)
+    tn__node_fail(graph, node, "the last dimension of the grid %s must be %d", tn__value_type_text(graph, grid),
+                  a->rank - 2);
+  const tn__expr *dims[TN__MAX_RANK];
+  dims[0] = tn__same_dim(graph, node, a->dims[0], grid->dims[0], "operand 1", 0);
+  dims[1] = a->dims[1];
+  for (int i = 2; i < a->rank; i++) dims[i] = grid->dims[i - 1];
+  tn__set_output(graph, node, 0, a->dtype, a->rank, dims, NULL);
+}
+
+typedef struct sampler {
+  tn__ir *ir;
+  const tn__node *node;
+  bool align, zeros, border, reflection;
+} sampler;
+
+static const tn__expr *f32(tn__ir *ir, double value) { return tn__float(ir, TN_F32, value); }
+
+/* x reflected at both ends of [low, high] until it is inside. */
+static const tn__expr *reflect(tn__ir *ir, const tn__expr *x, const tn__expr *low, const tn__expr *high) {
+  const tn__expr *range = tn__sub(ir, high, low), *twice = tn__add(ir, range, range);
+  const tn__expr *t = tn__mod(ir, tn__call1(ir, TN__CALL_ABS, tn__sub(ir, x, low)), twice);
+  const tn__expr *back = tn__sub(ir, high, tn__sub(ir, t, range));
+  const tn__expr *inside = tn__select(ir, tn__lt(ir, range, t), back, tn__add(ir, low, t));
+  return tn__select(ir, tn__le(ir, range, f32(ir, 0)), low, inside);
+}
+
+/* The coordinate of a grid value in elements, moved inside as the padding says. */
+static const tn__expr *coordinate(const sampler *s, const tn__expr *value, const tn__expr *size) {
+  tn__ir *ir = s->ir;
+  const tn__expr *length = tn__cast(ir, TN_F32, size), *one = f32(ir, 1), *half = f32(ir, 0.5);
+  const tn__expr *n = tn__add(ir, tn__cast(ir, TN_F32, value), one), *last = tn__sub(ir, length, one);
+  const tn__expr *x =
+      s->align ? tn__mul(ir, tn__mul(ir, n, half), last) : tn__mul(ir, tn__sub(ir, tn__mul(ir, n, length), one), half);
+  if (attr_is(s->node, "mode", "nearest")) x = tn__call1(ir, TN__CALL_ROUND_EVEN, x);
+  const tn__expr *low = s->align ? f32(ir, 0) : f32(ir, -0.5);
+  const tn__expr *high = s->align ? last : tn__sub(ir, length, half);
+  const tn__expr *outside = tn__or(ir, tn__lt(ir, x, low), tn__lt(ir, high, x));
+  if (s->border) return tn__select(ir, outside, tn__min(ir, tn__max(ir, x, f32(ir, 0)), last), x);
+  return s->reflection ? tn__select(ir, outside, reflect(ir, x, low, high), x) : x;
+}
+
+/* The element index of tap position `x` (a whole f32), always inside; *valid becomes false where zeros stand. */
+static const tn__expr *tap_index(const sampler *s, const tn__expr *x, const tn__expr *size, const tn__expr **valid) {
+  tn__ir *ir = s->ir;
+  const tn__expr *length = tn__cast(ir, TN_F32, size), *zero = f32(ir, 0), *last = tn__sub(ir, length, f32(ir, 1));
+  if (s->zeros) *valid = tn__and(ir, *valid, tn__and(ir, tn__le(ir, zero, x), tn__le(ir, x, last)));
+  if (s->reflection) {
+    const tn__expr *low = s->align ? zero : f32(ir, -0.5), *high = s->align ? last : tn__sub(ir, length, f32(ir, 0.5));
+    x = tn__select(ir, tn__or(ir, tn__lt(ir, x, low), tn__lt(ir, high, x)), reflect(ir, x, low, high), x);
+  }
+  /* In i64, where the bounds can be proven whatever the coordinate is. */
+  const tn__expr *index = tn__cast(ir, TN_I64, tn__min(ir, tn__max(ir, x, zero), last));
+  return tn__max(ir, tn__min(ir, index, tn__add_i(ir, size, -1)), tn__index(ir, 0));
+}
+
+/* Weight of tap k (0 ...) at `fraction` in [0, 1) behind the coordinate's floor. */
+static const tn__expr *tap_weight(const sampler *s, const tn__expr *k, const tn__expr *fraction) {
+  tn__ir *ir = s->ir;
+  if (attr_is(s->node, "mode", "nearest")) return f32(ir, 1);
+  if (attr_is(s->node, "mode", "linear"))
+    return tn__select(ir, tn__eq(ir, k, tn__index(ir, 0)), tn__sub(ir, f32(ir, 1), fraction), fraction);
+  const double a = -0.75; /* Keys' cubic */
+  const tn__expr *d = tn__sub(ir, fraction, tn__cast(ir, TN_F32, tn__add_i(ir, k, -1)));
+  d = tn__call1(ir, TN__CALL_ABS, d);
+  const tn__expr *near = tn__sub(ir, tn__mul(ir, f32(ir, a + 2), d), f32(ir, a + 3));
+  near = tn__add(ir, tn__mul(ir, tn__mul(ir, near, d), d), f32(ir, 1));
+  const tn__expr *far = tn__sub(ir, tn__mul(ir, f32(ir, a), d), f32(ir, 5 * a));
+  far = tn__sub(ir, tn__mul(ir, tn__add(ir, tn__mul(ir, far, d), f32(ir, 8 * a)), d), f32(ir, 4 * a));
+  return tn__select(ir, tn__le(ir, d, f32(ir, 1)), near, far);
+}
+
+static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                                const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  const tn__buffer *a = inputs[0], *grid = inputs[1];
+  int spatial = a->rank - 2;
+  int64_t taps = attr_is(node, "mode", "nearest") ? 1 : attr_is(node, "mode", "linear") ? 2 : 4;
+  sampler s = {.ir = ir,
+               .node = node,
+               .align = tn__node_int(node, "align_corners", 0) != 0,
+               .zeros = attr_is(node, "padding", "zeros"),
+               .border = attr_is(node, "padding", "border"),
+               .reflection = attr_is(node, "padding", "reflection")};
+  /* The grid in elements, its last dimension turned round to a's order. */
+  tn__te_axes places = tn__te_axes_create(te, "i", grid->rank, grid->shape);
+  const tn__expr *at[TN__MAX_RANK], *value = NULL;
+  memcpy(at, places.index, sizeof(at));
+  for (int d = spatial - 1; d >= 0; d--) {
+    at[grid->rank - 1] = tn__index(ir, spatial - 1 - d);
+    const tn__expr *own = coordinate(&s, tn__load(ir, grid, at), a->shape[2 + d]);
+    value =
+        value == NULL ? own : tn__select(ir, tn__eq(ir, places.index[grid->rank - 1], tn__index(ir, d)), own, value);
+  }
+  const tn__buffer *place = tn__te_compute(te, tn__lower_name(lower, "place"), &places, value);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__expr *extents[TN__MAX_RANK], *index[TN__MAX_RANK], *weight = f32(ir, 1), *valid = tn__bool(ir, true);
+  for (int d = 0; d < spatial; d++) extents[d] = tn__index(ir, taps);
+  tn__te_axes reduce = tn__te_axes_create(te, "k", spatial, extents);
+  index[0] = at[0] = axes.index[0];
+  index[1] = axes.index[1];
+  for (int d = 0; d < spatial; d++) at[1 + d] = axes.index[2 + d];
+  for (int d = 0; d < spatial; d++) {
+    at[grid->rank - 1] = tn__index(ir, d);
+    const tn__expr *x = tn__load(ir, place, at), *base = taps == 1 ? x : tn__call1(ir, TN__CALL_FLOOR, x);
+    const tn__expr *step = tn__cast(ir, TN_F32, tn__add_i(ir, reduce.index[d], taps == 4 ? -1 : 0));
+    weight = tn__mul(ir, weight, tap_weight(&s, reduce.index[d], tn__sub(ir, x, base)));
+    index[2 + d] = tap_index(&s, tn__add(ir, base, step), a->shape[2 + d], &valid);
+  }
+  tn_dtype wide = tn__accumulator_of(a->dtype);
+  const tn__expr *pixel = tn__mul(ir, tn__cast(ir, wide, weight), tn__cast(ir, wide, tn__load(ir, a, index)));
+  const tn__expr *term = tn__select(ir, valid, pixel, tn__float(ir, wide, 0));
+  const tn__buffer *sum = tn__te_reduce(te, tn__lower_name(lower, "grid_sample"), &axes, &reduce, TN__TE_SUM, term);
+  outputs[0] = tn__lower_convert(lower, sum, a->dtype);
+}
+
+/* ---- col2im ------------------------------------------------------------------------------------------------------ */
+
+/* How many blocks lie along each image dimension. */
+static const tn__expr *blocks_along(tn__ir *ir, const tn__node *node, const tn__expr *image, int d) {
+  int64_t reach = (tn__node_attr(node, "block")->ints[d] - 1) * tn__node_attr(node, "dilations")->ints[d] + 1;
+  int64_t pads = tn__node_attr(node, "low")->ints[d] + tn__node_attr(node, "high")->ints[d];
+  return tn__add_i(ir, tn__div_i(ir, tn__add_i(ir, image, pads - reach), tn__node_attr(node, "strides")->ints[d]), 1);
+}
+
+static void infer_col2im(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  tn__ir *ir = graph->ir;
+  tn__require_rank(graph, node, 0, 3);
+  const tn__attr *image = tn__node_attr(node, "image");
+  if (image == NULL || image->kind != TN__ATTR_EXPRS || image->count > 6)
+    tn__node_fail(graph, node, "needs the attribute image");
+  static const char *const names[] = {"block", "strides", "dilations", "low", "high"};
+  for (int i = 0; i < 5; i++) tn__require_ints(graph, node, names[i], image->count);
+  int64_t block = 1;
+  const tn__expr *dims[TN__MAX_RANK], *columns = tn__index(ir, 1);
+  for (int d = 0; d < image->count; d++) {
+    if (tn__node_attr(node, "block")->ints[d] < 1 || tn__node_attr(node, "strides")->ints[d] < 1)
+      tn__node_fail(graph, node, "block and strides must be positive");
+    block *= tn__node_attr(node, "block")->ints[d];
+    columns = tn__mul(ir, columns, blocks_along(ir, node, image->exprs[d], d));
+    dims[2 + d] = image->exprs[d];
+  }
+  tn__same_dim(graph, node, columns, a->dims[2], "operand 0", 2);
+  dims[0] = a->dims[0];
+  dims[1] = tn__div_i(ir, a->dims[1], block);
+  tn__graph_assume(graph, tn__eq(ir, tn__mul_i(ir, dims[1], block), a->dims[1]),
+                   "%s: dimension 1 of %s must be a multiple of %lld", node->op->name, tn__value_type_text(graph, a),
+                   (long long)block);
+  tn__set_output(graph, node, 0, a->dtype, 2 + image->count, dims, NULL);
+}
+
+/* Each image element sums the block elements that lie over it. */
+static void declare_col2im(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                           const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  int spatial = node->outputs[0]->rank - 2;
+  const int64_t *block = tn__node_attr(node, "block")->ints;
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__expr *extents[TN__MAX_RANK], *valid = tn__bool(ir, true);
+  for (int d = 0; d < spatial; d++) extents[d] = tn__index(ir, block[d]);
+  tn__te_axes reduce = tn__te_axes_create(te, "k", spatial, extents);
+  const tn__expr *row = axes.index[1], *column = tn__index(ir, 0);
+  for (int d = 0; d < spatial; d++) {
+    int64_t stride = tn__node_attr(node, "strides")->ints[d];
+    const tn__expr *image = tn__lower_expr(lower, node->outputs[0]->dims[2 + d]),
+                   *count = blocks_along(ir, node, image, d);
+    const tn__expr *offset = tn__mul_i(ir, reduce.index[d], tn__node_attr(node, "dilations")->ints[d]);
+    const tn__expr *t = tn__sub(ir, tn__add_i(ir, axes.index[2 + d], tn__node_attr(node, "low")->ints[d]), offset);
+    const tn__expr *which = tn__div_i(ir, t, stride);
+    valid = tn__and(ir, valid, tn__le(ir, tn__index(ir, 0), t));
+    valid = tn__and(ir, valid, tn__eq(ir, tn__mod_i(ir, t, stride), tn__index(ir, 0)));
+    valid = tn__and(ir, valid, tn__lt(ir, which, count));
+    row = tn__add(ir, tn__mul_i(ir, row, block[d]), reduce.index[d]);
+    column = tn__add(ir, tn__mul(ir, column, count), which);
+  }
+  tn_dtype wide = tn__accumulator_of(inputs[0]->dtype);
+  const tn__expr *own = tn__cast(ir, wide, tn__load(ir, inputs[0], (const tn__expr *[]){axes.index[0], row, column}));
+  const tn__expr *term = tn__select(ir, valid, own, tn__constant(ir, wide, 0));
+  const tn__buffer *sum = tn__te_reduce(te, tn__lower_name(lower, "col2im"), &axes, &reduce, TN__TE_SUM, term);
+  outputs[0] = tn__lower_convert(lower, sum, inputs[0]->dtype);
+}
+
+/* ---- non_max_suppression ----------------------------------------------------------------------------------------- */
+
+static void infer_nms(tn__graph *graph, tn__node *node) {
+  const tn__value *boxes = node->inputs[0], *scores = node->inputs[1];
+  tn__ir *ir = graph->ir;
+  tn__require_rank(graph, node, 0, 3);
+  tn__require_rank(graph, node, 1, 3);
+  tn__require_rank(graph, node, 2, 3);
+  tn__require_same_dtype(graph, node, 0, 1);
+  tn__require_dtype(graph, node, 2, TN_I64);
+  tn__require_dtype(graph, node, 3, TN_I64);
+  for (int i = 3; i < 6; i++) {
+    const tn__value *own = node->inputs[i];
+    if (own != NULL && own->rank != 0)
+      tn__node_fail(graph, node, "operand %d must be a scalar, but is %s", i, tn__value_type_text(graph, own));
+  }
+  tn__same_dim(graph, node, boxes->dims[0], scores->dims[0], "operand 1", 0);
+  tn__same_dim(graph, node, boxes->dims[1], scores->dims[2], "operand 1", 2);
+  const tn__expr *dims[2] = {tn__dim_product(ir, scores->dims, 3), tn__index(ir, 3)};
+  tn__set_output(graph, node, 0, TN_I64, 2, dims, NULL);
+  tn__set_output(graph, node, 1, TN_I64, 0, NULL, NULL);
+}
+
+typedef struct box {
+  const tn__expr *low[2], *high[2], *area;
+} box;
+
+static box box_of(tn__ir *ir, const tn__buffer *boxes, const tn__expr *batch, const tn__expr *which, bool centers) {
+  const tn__expr *v[4];
+  for (int i = 0; i < 4; i++) v[i] = tn__load(ir, boxes, (const tn__expr *[]){batch, which, tn__index(ir, i)});
+  box b;
+  for (int d = 0; d < 2; d++) {
+    if (centers) { /* x, y, width, height */
+      const tn__expr *half = tn__mul(ir, v[2 + d], tn__constant(ir, boxes->dtype, 0.5));
+      b.low[d] = tn__sub(ir, v[d], half);
+      b.high[d] = tn__add(ir, v[d], half);
+    } else { /* any two opposite corners */
+      b.low[d] = tn__min(ir, v[d], v[2 + d]);
+      b.high[d] = tn__max(ir, v[d], v[2 + d]);
+    }
+  }
+  b.area = tn__mul(ir, tn__sub(ir, b.high[0], b.low[0]), tn__sub(ir, b.high[1], b.low[1]));
+  return b;
+}
+
+/* Is intersection over union greater than the threshold? */
+static const tn__expr *overlap(tn__ir *ir, const box *a, const box *b, const tn__expr *threshold) {
+  const tn__expr *zero = tn__constant(ir, a->area->dtype, 0), *common[2];
+  for (int d = 0; d < 2; d++)
+    common[d] = tn__max(ir, tn__sub(ir, tn__min(ir, a->high[d], b->high[d]), tn__max(ir, a->low[d], b->low[d])), zero);
+  const tn__expr *inter = tn__mul(ir, common[0], common[1]);
+  const tn__expr *all = tn__sub(ir, tn__add(ir, a->area, b->area), inter);
+  return tn__and(ir, tn__lt(ir, zero, inter), tn__lt(ir, threshold, tn__div(ir, inter, all)));
+}
+
+enum { NMS_BEGIN, NMS_AT, NMS_KEEP, NMS_CURSORS };
+
+/* Takes the boxes of one batch and class in the order of their scores; keeps one when no kept one overlaps it too much.
+ */
+static void declare_nms(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                        const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  const tn__buffer *boxes = inputs[0], *scores = inputs[1], *order = inputs[2];
+  const tn__expr *capacity = tn__dim_product(ir, scores->shape, 3), *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
+  const tn__expr *cursors_shape = tn__index(ir, NMS_CURSORS), *dims[2] = {capacity, tn__index(ir, 3)};
+  const char *name = tn__lower_name(lower, "non_max_suppression");
+  const tn__buffer *selected = tn__te_extern_tensor(te, name, TN_I64, 2, dims);
+  const tn__buffer *total = tn__te_extern_tensor(te, tn__lower_name(lower, "count"), TN_I64, 0, NULL);
+  const tn__buffer *cursors = tn__buffer_create(ir, "cursors", TN_I64, TN__SCOPE_STACK, 1, &cursors_shape);
+  const tn__expr *slot[NMS_CURSORS], *cursor[NMS_CURSORS], *count = tn__load(ir, total, NULL);
+  for (int i = 0; i < NMS_CURSORS; i++) {
+    slot[i] = tn__index(ir, i);
+    cursor[i] = tn__load(ir, cursors, &slot[i]);
+  }
+  bool centers = tn__node_int(node, "center_point_box", 0) != 0;
+  tn__nest clear = tn__nest_create(ir, "p", 2, dims), nest = tn__nest_create(ir, "j", 2, scores->shape);
+  tn__nest ranked = tn__nest_create(ir, "r", 1, &scores->shape[2]);
+  const tn__expr *batch = nest.index[0], *class = nest.index[1];
+  const tn__var *which = tn__let_var(ir, "box"), *begin = tn__let_var(ir, "begin");
+  const tn__expr *kept = tn__load(ir, selected, (const tn__expr *[]){cursor[NMS_AT], tn__index(ir, 2)});
+  box candidate = box_of(ir, boxes, batch, which->self, centers), other = box_of(ir, boxes, batch, kept, centers);
+  const tn__expr *threshold =
+      inputs[4] == NULL ? tn__constant(ir, boxes->dtype, 0) : tn__cast(ir, boxes->dtype, tn__load(ir, inputs[4], NULL));
+  const tn__stmt *drop =
+      tn__if(ir, overlap(ir, &candidate, &other, threshold), tn__store(ir, cursors, &slot[NMS_KEEP], zero), NULL);
+  const tn__stmt *compare = tn__seq2(ir, drop, tn__store(ir, cursors, &slot[NMS_AT], tn__add_i(ir, cursor[NMS_AT], 1)));
+  const tn__expr *more = tn__and(ir, tn__lt(ir, cursor[NMS_AT], count), tn__eq(ir, cursor[NMS_KEEP], one));
+  const tn__expr *triple[3] = {batch, class, which->self};
+  const tn__stmt *keep = tn__store(ir, total, NULL, tn__add_i(ir, count, 1));
+  for (int i = 2; i >= 0; i--)
+    keep = tn__seq2(ir, tn__store(ir, selected, (const tn__expr *[]){count, tn__index(ir, i)}, triple[i]), keep);
+  const tn__stmt *consider[] = {tn__store(ir, cursors, &slot[NMS_AT], begin->self),
+                                tn__store(ir, cursors, &slot[NMS_KEEP], one), tn__while(ir, more, compare),
+                                tn__if(ir, tn__eq(ir, cursor[NMS_KEEP], one), keep, NULL)};
+  const tn__expr *room =
+      tn__lt(ir, tn__sub(ir, count, begin->self), inputs[3] == NULL ? zero : tn__load(ir, inputs[3], NULL));
+  const tn__expr *score = tn__load(ir, scores, (const tn__expr *[]){batch, class, which->self});
+  if (inputs[5] != NULL)
+    room = tn__and(ir, room, tn__lt(ir, tn__cast(ir, scores->dtype, tn__load(ir, inputs[5], NULL)), score));
+  const tn__stmt *body = tn__if(ir, room, tn__seq(ir, consider, 4), NULL);
+  body = tn__let(ir, which, tn__load(ir, order, (const tn__expr *[]){batch, class, ranked.index[0]}), body);
+  body = tn__let(ir, begin, count, tn__nest_loops(ir, &ranked, body));
+  const tn__stmt *all[] = {tn__nest_loops(ir, &clear, tn__store(ir, selected, clear.index, zero)),
+                           tn__store(ir, total, NULL, zero), tn__nest_loops(ir, &nest, body)};
+  const tn__buffer *reads[6], *writes[2] = {selected, total};
+  int read_count = 0;
+  for (int i = 0; i < node->input_count; i++)
+    if (inputs[i] != NULL) reads[read_count++] = inputs[i];
+  tn__te_extern(te, name, reads, read_count, writes, 2, tn__alloc_stmt(ir, cursors, tn__seq(ir, all, 3)));
+  outputs[0] = selected;
+  outputs[1] = total;
+}
+
+/* ---- roi_align --------------------------------------------------------------------------------------------------- */
+
+static void infer_roi_align(tn__graph *graph, tn__node *node) {
+  static const char *const modes[] = {"avg", "max"};
+  const tn__value *a = node->inputs[0], *rois = node->inputs[1];
+  tn__require_float(graph, node, 0);
+  tn__require_same_dtype(graph, node, 0, 1);
+  tn__require_rank(graph, node, 0, 4);
+  tn__require_rank(graph, node, 1, 2);
+  tn__require_rank(graph, node, 2, 1);
+  tn__require_int(graph, node, 2);
+  require_one_of(graph, node, "mode", modes, 2);
+  if (tn__dim_const(rois, 1) != 4)
+    tn__node_fail(graph, node, "regions must have 4 coordinates, but are %s", tn__value_type_text(graph, rois));
+  const int64_t *size = tn__require_ints(graph, node, "size", 2);
+  if (size[0] < 1 || size[1] < 1) tn__node_fail(graph, node, "the attribute size must be positive");
+  const tn__expr *dims[4] = {tn__same_dim(graph, node, rois->dims[0], node->inputs[2]->dims[0], "operand 2", 0),
+                             a->dims[1], tn__index(graph->ir, size[0]), tn__index(graph->ir, size[1])};
+  tn__set_output(graph, node, 0, a->dtype, 4, dims, NULL);
+}
+
+typedef struct roi { /* along y and x */
+  tn_dtype wide;
+  const tn__var *start[2], *bin[2], *samples[2];
+} roi;
+
+/* Lets of one region around `body`: where it starts, how large a bin is, how many samples a bin takes. */
+static const tn__stmt *with_roi(tn__ir *ir, const tn__node *node, const tn__buffer *rois, const tn__expr *which,
+                                const roi *r, const tn__stmt *body) {
+  bool half_pixel = tn__node_int(node, "half_pixel", 1) != 0;
+  int64_t ratio = tn__node_int(node, "sampling_ratio", 0);
+  const tn__expr *scale = tn__float(ir, r->wide, tn__node_float(node, "spatial_scale", 1));
+  const tn__expr *offset = tn__float(ir, r->wide, half_pixel ? 0.5 : 0), *one = tn__float(ir, r->wide, 1);
+  for (int d = 1; d >= 0; d--) {
+    const tn__expr *ends[2]; /* coordinates are x, y, x, y */
+    for (int e = 0; e < 2; e++) {
+      const tn__expr *value = tn__load(ir, rois, (const tn__expr *[]){which, tn__index(ir, 2 * e + 1 - d)});
+      ends[e] = tn__sub(ir, tn__mul(ir, tn__cast(ir, r->wide, value), scale), offset);
+    }
+    const tn__expr *length = tn__sub(ir, ends[1], ends[0]);
+    if (!half_pixel) length = tn__max(ir, length, one);
+    const tn__expr *bin = tn__div(ir, length, tn__float(ir, r->wide, (double)tn__node_attr(node, "size")->ints[d]));
+    const tn__expr *samples =
+        ratio > 0 ? tn__index(ir, ratio)
+                  : tn__max(ir, tn__cast(ir, TN_I64, tn__call1(ir, TN__CALL_CEIL, bin)), tn__index(ir, 0));
+    body = tn__let(ir, r->samples[d], samples, body);
+    body = tn__let(ir, r->bin[d], bin, body);
+    body = tn__let(ir, r->start[d], ends[0], body);
+  }
+  return body;
+}
+
+/* What sample (iy, ix) of bin (py, px) adds: bilinear, the sum of the four weighted neighbours, or for max the greatest
+ * of them. */
+static const tn__expr *roi_sample(tn__ir *ir, const tn__buffer *a, const roi *r, const tn__expr *batch,
+                                  const tn__expr *channel, const tn__expr *const *bin, const tn__expr *const *sample,
+                                  bool max) {
+  const tn__expr *zero = tn__float(ir, r->wide, 0), *one = tn__float(ir, r->wide, 1), *inside = tn__bool(ir, true);
+  const tn__expr *index[2][2], *weight[2][2];
+  for (int d = 0; d < 2; d++) {
+    const tn__expr *size = tn__cast(ir, r->wide, a->shape[2 + d]), *last = tn__add_i(ir, a->shape[2 + d], -1);
+    const tn__expr *step = tn__add(ir, tn__cast(ir, r->wide, sample[d]), tn__float(ir, r->wide, 0.5));
+    step = tn__div(ir, tn__mul(ir, step, r->bin[d]->self), tn__cast(ir, r->wide, r->samples[d]->self));
+    const tn__expr *x =
+        tn__add(ir, tn__add(ir, r->start[d]->self, tn__mul(ir, tn__cast(ir, r->wide, bin[d]), r->bin[d]->self)), step);
+    inside = tn__and(ir, inside, tn__and(ir, tn__le(ir, tn__float(ir, r->wide, -1), x), tn__le(ir, x, size)));
+    x = tn__max(ir, x, zero);
+    const tn__expr *low = tn__min(ir, tn__cast(ir, TN_I64, x), last);
+    const tn__expr *at_end = tn__le(ir, last, low);
+    index[d][0] = low;
+    index[d][1] = tn__select(ir, at_end, low, tn__add_i(ir, low, 1));
+    weight[d][1] = tn__select(ir, at_end, zero, tn__sub(ir, x, tn__cast(ir, r->wide, low)));
+    weight[d][0] = tn__sub(ir, one, weight[d][1]);
+  }
+  const tn__expr *result = NULL;
+  for (int k = 0; k < 4; k++) {
+    const tn__expr *at[4] = {batch, channel, index[0][k / 2], index[1][k % 2]};
+    const tn__expr *own =
+        tn__mul(ir, tn__mul(ir, weight[0][k / 2], weight[1][k % 2]), tn__cast(ir, r->wide, tn__load(ir, a, at)));
+    result = result == NULL ? own : max ? tn__max(ir, result, own) : tn__add(ir, result, own);
+  }
+  return tn__select(ir, inside, result, zero);
+}
+
+static void declare_roi_align(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                              const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  const tn__buffer *a = inputs[0], *rois = inputs[1], *batches = inputs[2];
+  bool max = attr_is(node, "mode", "max");
+  roi r = {.wide = tn__accumulator_of(a->dtype)};
+  const tn__expr *dims[4], *slots = tn__index(ir, 1), *slot = tn__index(ir, 0);
+  tn__lower_dims(lower, node->outputs[0], dims);
+  for (int d = 0; d < 2; d++) {
+    r.start[d] = tn__var_create(ir, "start", r.wide, NULL, NULL);
+    r.bin[d] = tn__var_create(ir, "bin", r.wide, NULL, NULL);
+    r.samples[d] = tn__let_var(ir, "samples");
+  }
+  const char *name = tn__lower_name(lower, "roi_align");
+  const tn__buffer *result = tn__te_extern_tensor(te, name, a->dtype, 4, dims);
+  const tn__buffer *sum = tn__buffer_create(ir, "sum", r.wide, TN__SCOPE_STACK, 1, &slots);
+  tn__nest which = tn__nest_create(ir, "r", 1, dims), cells = tn__nest_create(ir, "j", 3, dims + 1);
+  const tn__expr *counts[2] = {r.samples[0]->self, r.samples[1]->self};
+  tn__nest samples = tn__nest_create(ir, "s", 2, counts);
+  const tn__var *batch = tn__let_var(ir, "batch");
+  const tn__expr *in_batch = tn__wrap_index(ir, batch->self, a->shape[0]);
+  const tn__expr *own = roi_sample(ir, a, &r, in_batch, cells.index[0], cells.index + 1, samples.index, max);
+  const tn__expr *so_far = tn__load(ir, sum, &slot), *zero = tn__float(ir, r.wide, 0);
+  const tn__expr *combined = tn__add(ir, so_far, own);
+  if (max) {
+    const tn__expr *is_first =
+        tn__and(ir, tn__eq(ir, samples.index[0], tn__index(ir, 0)), tn__eq(ir, samples.index[1], tn__index(ir, 0)));
+    combined = tn__select(ir, is_first, own, tn__max(ir, so_far, own));
+  }
+  const tn__expr *count = tn__max(ir, tn__mul(ir, counts[0], counts[1]), tn__index(ir, 1));
+  const tn__expr *value = max ? so_far : tn__div(ir, so_far, tn__cast(ir, r.wide, count));
+  const tn__expr *at[4] = {which.index[0], cells.index[0], cells.index[1], cells.index[2]};
+  const tn__stmt *cell[] = {tn__store(ir, sum, &slot, zero),
+                            tn__nest_loops(ir, &samples, tn__store(ir, sum, &slot, combined)),
+                            tn__store(ir, result, at, tn__cast(ir, a->dtype, value))};
+  const tn__stmt *body = with_roi(ir, node, rois, which.index[0], &r, tn__nest_loops(ir, &cells, tn__seq(ir, cell, 3)));
+  body = tn__seq2(ir, tn__check_index(ir, batch->self, a->shape[0]), body);
+  body = tn__let(ir, batch, tn__cast(ir, TN_I64, tn__load(ir, batches, which.index)), body);
+  tn__te_extern(te, name, inputs, 3, &result, 1, tn__alloc_stmt(ir, sum, tn__nest_loops(ir, &which, body)));
+  outputs[0] = result;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+#define TN__ROW(least, most, op_name, class, suffix, text) \
+  {.name = op_name,                                        \
+   .min_inputs = least,                                    \
+   .max_inputs = most,                                     \
+   .op_class = class,                                      \
+   .lowering = TN__LOWER_DECLARE,                          \
+   .infer = infer_##suffix,                                \
+   .declare = declare_##suffix,                            \
+   .doc = text}
+
+static const tn__op rows[] = {
+    TN__ROW(2, 2, "grid_sample", TN__CLASS_REDUCTION, grid_sample,
+            "Samples at the normalised coordinates of a grid: nearest, linear or cubic, in any spatial rank."),
+    TN__ROW(1, 1, "col2im", TN__CLASS_REDUCTION, col2im, "Adds the columns of sliding blocks up to an image."),
+    TN__ROW(
+        4, 6, "non_max_suppression", TN__CLASS_OPAQUE, nms,
+        "Boxes, scores and their order, maximum, overlap and score thresholds: the boxes that are kept, and how many."),
+    TN__ROW(3, 3, "roi_align", TN__CLASS_OPAQUE, roi_align,
+            "Regions of a feature map sampled bilinearly to a fixed size."),
+};
+
+const tn__op_family tn__ops_vision = {rows, sizeof(rows) / sizeof(rows[0])};
