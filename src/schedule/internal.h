@@ -20,9 +20,9 @@ struct tn__snode {
   tn__snode *parent;
   const char *name;
   bool is_block;
-  bool exact;                       /* blocks */
-  const tn__te_combiner *combiner;  /* blocks that reduce */
-  const tn__var *var; /* loops; NULL for the root */
+  bool exact;                      /* blocks */
+  const tn__te_combiner *combiner; /* blocks that reduce */
+  const tn__var *var;              /* loops; NULL for the root */
   tn__loop_kind kind;
   TN__VEC(tn__snode *) children; /* loops and the root */
   tn__block block;
@@ -42,8 +42,9 @@ struct tn__schedule {
 
 /* ---- tree.c ------------------------------------------------------------------------------------------------------ */
 _Noreturn void tn__sched_refuse(const tn__schedule *s, const char *format, ...) TN_PRINTF(2, 3);
-void tn__sched_record(tn__schedule *s, const char *step, const char *const *names, int name_count, const int64_t *numbers,
-                      int number_count);
+void tn__sched_record(tn__schedule *s, const char *step, const char *const *names, int name_count,
+                      const int64_t *numbers, int number_count);
+tn__schedule *tn__sched_mutable(const tn__schedule *s); /* for what is derived on demand and for scratch memory */
 tn__snode *tn__sched_find(const tn__schedule *s, const char *name, bool is_block); /* NULL when there is none */
 tn__snode *tn__sched_loop(const tn__schedule *s, const char *step, const char *name);
 tn__snode *tn__sched_block(const tn__schedule *s, const char *step, const char *name);
@@ -58,7 +59,8 @@ void tn__sched_detach(tn__snode *node);
 /* Takes a leaf out of the tree together with the loops that have nothing else in them. */
 void tn__sched_remove(tn__snode *leaf);
 bool tn__sched_is_under(const tn__snode *node, const tn__snode *ancestor); /* itself included */
-/* Loops strictly inside of `top` (all loops when it is the root) and around `node`, outermost first; throws above TN__MAX_LOOPS. */
+/* Loops strictly inside of `top` (all loops when it is the root) and around `node`, outermost first; throws above
+ * TN__MAX_LOOPS. */
 int tn__sched_path(const tn__schedule *s, const tn__snode *top, const tn__snode *node, tn__snode **out);
 /* Calls `fn` on every block below `node`, in order. */
 void tn__sched_each_block(tn__snode *node, void (*fn)(tn__snode *block, void *user), void *user);
@@ -84,8 +86,9 @@ bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode 
 bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim);
 /* The conjuncts of `predicate` that read none of the variables. */
 const tn__expr *tn__sched_conjuncts_without(tn__ir *ir, const tn__expr *predicate, tn__snode *const *loops, int count);
-/* Copies of the loops that drive spatial axes of `block` among `path`, one inside the other, for a new block; `vars`, `values` get
- * the substitution. Sets *outermost and *innermost (both NULL when there are none) and returns their number. */
+/* Copies of the loops that drive spatial axes of `block` among `path`, one inside the other, for a new block; `vars`,
+ * `values` get the substitution. Sets *outermost and *innermost (both NULL when there are none) and returns their
+ * number. */
 int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char *new_block, tn__snode *const *path,
                             int count, const tn__var **vars, const tn__expr **values, tn__snode **outermost,
                             tn__snode **innermost);
@@ -96,10 +99,10 @@ const tn__buffer *tn__sched_add_buffer(tn__schedule *s, const char *name, tn_dty
 void tn__sched_redirect(tn__schedule *s, tn__snode *block, const tn__buffer *from, const tn__buffer *to);
 
 /* ---- region.c ---------------------------------------------------------------------------------------------------- */
-/* The hull of what the accesses to `region`'s buffer cover when the loops `inner` run and those outside stand still: min[d], and extent[d]
- * free of loop variables or NULL when no bound is known. `block` supplies the bindings. */
-void tn__sched_hull(tn__schedule *s, const tn__snode *block, const tn__region *region, tn__snode *const *inner, int count,
-                    const tn__expr **min, const tn__expr **extent);
+/* The hull of what the accesses to `region`'s buffer cover when the loops `inner` run and those outside stand still:
+ * min[d], and extent[d] free of loop variables or NULL when no bound is known. `block` supplies the bindings. */
+void tn__sched_hull(tn__schedule *s, const tn__snode *block, const tn__region *region, tn__snode *const *inner,
+                    int count, const tn__expr **min, const tn__expr **extent);
 /* Widens the first hull so that it covers the second one too. */
 void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__expr **extent,
                           const tn__expr *const *other_min, const tn__expr *const *other_extent);

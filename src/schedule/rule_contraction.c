@@ -123,6 +123,17 @@ bool tn__rule_contraction_matches(const tn__te *te) {
 /* ---- operands that have no contiguous axis -------------------------------------------------------------------------
  */
 
+/* Copying an operand only pays when many rows of the other one meet it. */
+static bool has_rows(const contraction *c, const tn__expr *left, const tn__expr *right) {
+  for (int a = 0; a < c->sum->axes.count; a++) {
+    const tn__var *axis = c->sum->axes.var[a];
+    int64_t extent;
+    if (!tn__expr_uses_var(left, axis) || tn__expr_uses_var(right, axis)) continue;
+    if (!tn__as_int(axis->extent, &extent) || extent >= 8) return true;
+  }
+  return false;
+}
+
 /* A product such as Q * K^T reads both operands along the reduction. The one whose column axis is last in the result is
  * copied with that axis innermost, once, before the product. */
 static void transpose_operand(contraction *c) {
@@ -133,6 +144,7 @@ static void transpose_operand(contraction *c) {
       const tn__expr *right = without_casts(term->args[1 - o]), *left = without_casts(term->args[o]);
       int order[TN__MAX_RANK], n = 0, last = -1;
       if (tn__expr_uses_var(left, axes->var[a]) || tn__is_int_value(axes->var[a]->extent, 1)) continue;
+      if (!has_rows(c, left, right)) continue;
       for (int d = 0; d < right->arg_count; d++)
         if (right->args[d] == axes->var[a]->self) last = d;
       if (last < 0) continue;

@@ -6,12 +6,11 @@ typedef struct rule {
   void (*apply)(tn__schedule *s, const tn__schedule_options *options);
 } rule;
 
-static bool always(const tn__te *te) { return true; }
-
 static const rule rules[] = {
     {"contraction", tn__rule_contraction_matches, tn__rule_contraction_apply},
     {"map", tn__rule_map_matches, tn__rule_map_apply},
-    {"plain", always, tn__rule_plain_apply},
+    {"rows", tn__rule_rows_matches, tn__rule_rows_apply},
+    {"stages", tn__rule_stages_matches, tn__rule_stages_apply},
 };
 
 /* ---- what rules share ---------------------------------------------------------------------------------------------

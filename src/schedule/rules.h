@@ -7,11 +7,12 @@
 
 bool tn__rule_contraction_matches(const tn__te *te);
 void tn__rule_contraction_apply(tn__schedule *s, const tn__schedule_options *options); /* options filled in */
-/* Any declaration: every stage a nest of its own, the outermost spatial loop parallel when there is much to do. */
-void tn__rule_plain_apply(tn__schedule *s, const tn__schedule_options *options);
-
 bool tn__rule_map_matches(const tn__te *te);
 void tn__rule_map_apply(tn__schedule *s, const tn__schedule_options *options);
+bool tn__rule_rows_matches(const tn__te *te);
+void tn__rule_rows_apply(tn__schedule *s, const tn__schedule_options *options);
+bool tn__rule_stages_matches(const tn__te *te);
+void tn__rule_stages_apply(tn__schedule *s, const tn__schedule_options *options);
 
 /* Schedules the plain nest around one element-wise block: fuses what is contiguous for all of its accesses, vectorises
  * the innermost loop and runs the outermost in parallel when the declaration is large (rule_map.c). */

@@ -48,13 +48,16 @@ tn__schedule *tn__schedule_of(const tn__te *te, const tn__target *target) {
   return s;
 }
 
-const tn__func *tn__schedule_func(const tn__schedule *s) {
-  /* The function is a view of the schedule that is made on demand. */
+tn__schedule *tn__sched_mutable(const tn__schedule *s) {
   union {
     const tn__schedule *in;
     tn__schedule *out;
   } cast = {.in = s};
-  if (s->func == NULL) cast.out->func = tn__sched_finish(cast.out);
+  return cast.out;
+}
+
+const tn__func *tn__schedule_func(const tn__schedule *s) {
+  if (s->func == NULL) tn__sched_mutable(s)->func = tn__sched_finish(tn__sched_mutable(s));
   return s->func;
 }
 

@@ -1,0 +1,366 @@
+/* Reductions and what stands around them. Two shapes of one reduction:
+ *  - along: the reduction runs over what is contiguous (softmax, layer normalisation, means). Vectors of partial
+ * results run along it (rfactor), and are combined at the end of the row, always in the same order.
+ *  - across: neighbouring results are contiguous (pooling over channels-last images, sums over outer axes, depthwise
+ * convolution). Vectors run across the results, with accumulators in registers. The rule "rows" computes a chain of
+ * stages over the same rows one row at a time; the rule "stages" takes each stage for itself. */
+#include <string.h>
+
+#include "schedule/rules.h"
+
+static bool is_output(const tn__schedule *s, const char *stage) {
+  return tn__sched_is_output(s, tn__sched_find(s, stage, true)->block.writes[0].buffer);
+}
+
+static const tn__te_stage *stage_named(const tn__te *te, const char *name) {
+  for (int i = 0; i < tn__te_stage_count(te); i++)
+    if (strcmp(tn__te_stage_at(te, i)->name, name) == 0) return tn__te_stage_at(te, i);
+  return NULL;
+}
+
+/* ---- which maps to dissolve ---------------------------------------------------------------------------------------
+ */
+
+static double volume(const tn__te_axes *a, const tn__te_axes *b) {
+  double points = 1;
+  int64_t extent;
+  for (int i = 0; i < a->count; i++) points *= tn__as_int(a->var[i]->extent, &extent) ? (double)extent : 1000;
+  for (int i = 0; b != NULL && i < b->count; i++)
+    points *= tn__as_int(b->var[i]->extent, &extent) ? (double)extent : 1000;
+  return points;
+}
+
+/* Inlines maps that cost little more when their readers compute them. Costs grow as maps are inlined into each other,
+ * so they are taken from the blocks. */
+static void dissolve_maps(tn__schedule *s) {
+  const tn__te *te = s->te;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage->kind != TN__TE_COMPUTE || is_output(s, stage->name)) continue;
+    const tn__snode *block = tn__sched_find(s, stage->name, true);
+    double cost = (double)tn__rule_cost(s->ir, block->block.body->as.store.value), own = volume(&stage->axes, NULL),
+           reads = 0;
+    tn__snodes readers = {0};
+    bool imperative = false;
+    tn__sched_readers(s, stage->tensors[0], &readers);
+    for (int r = 0; r < readers.count; r++) {
+      const tn__te_stage *reader = stage_named(te, readers.data[r]->name);
+      imperative |= reader == NULL || reader->kind == TN__TE_EXTERN;
+      if (reader != NULL) reads += volume(&reader->axes, &reader->reduce_axes);
+    }
+    /* Each read would cost `cost`; a tensor of its own costs about two for each element and one for each read. */
+    if (!imperative && reads * cost <= own * (cost + 2) + reads) tn__inline(s, stage->name);
+  }
+}
+
+/* ---- across -------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct strides {
+  const tn__schedule *s;
+  const tn__block *block;
+  const tn__var *across, *along; /* last spatial axis and last reduce axis */
+  int across_hits, along_hits;
+} strides;
+
+static void count_strides(const tn__expr *e, void *user) {
+  strides *c = user;
+  int64_t stride;
+  if (e->kind != TN__EXPR_LOAD) return;
+  for (int w = 0; w < c->block->write_count; w++)
+    if (c->block->writes[w].buffer == e->value.buffer) return;
+  const tn__expr *flat = tn__index(c->s->ir, 0);
+  for (int d = 0; d < e->arg_count; d++)
+    flat = tn__add(c->s->ir, tn__mul(c->s->ir, flat, e->value.buffer->shape[d]), e->args[d]);
+  if (c->across != NULL && tn__stride_in(c->s->ir, flat, c->across, &stride)) c->across_hits += stride == 1;
+  if (c->along != NULL && tn__stride_in(c->s->ir, flat, c->along, &stride)) c->along_hits += stride == 1;
+}
+
+static void count_strides_in(const tn__expr *e, void *user) {
+  strides *c = user;
+  tn__te_visit(c->s->ir, e, count_strides, c);
+}
+
+/* Are neighbouring results contiguous in what is read, rather than successive terms? */
+static bool runs_across(const tn__schedule *s, const tn__snode *block) {
+  strides c = {.s = s, .block = &block->block};
+  for (int i = 0; i < block->block.axis_count; i++) {
+    const tn__block_axis *axis = &block->block.axes[i];
+    if (tn__is_int_value(axis->var->extent, 1)) continue;
+    if (axis->kind == TN__AXIS_SPATIAL) c.across = axis->var;
+    if (axis->kind == TN__AXIS_REDUCE) c.along = axis->var;
+  }
+  tn__stmt_walk_exprs(block->block.body, count_strides_in, &c);
+  return c.across_hits > c.along_hits;
+}
+
+/* Is `name` the output and does it read the tensor of the reduction element by element? */
+static const char *epilogue_of(const tn__schedule *s, const tn__snode *block) {
+  tn__snodes readers = {0};
+  tn__schedule *mutable_s = tn__sched_mutable(s);
+  const tn__buffer *buffer = block->block.writes[0].buffer;
+  tn__sched_readers(mutable_s, buffer, &readers);
+  const tn__snode *reader = NULL;
+  for (int i = 0; i < readers.count; i++) {
+    if (readers.data[i] == block) continue;
+    if (reader != NULL) return NULL;
+    reader = readers.data[i];
+  }
+  if (reader == NULL || reader->combiner != NULL || block->block.write_count != 1) return NULL;
+  int sources = 0;
+  for (int r = 0; r < reader->block.read_count; r++) {
+    const tn__region *region = &reader->block.reads[r];
+    sources += !tn__sched_is_param(s, region->buffer);
+    if (region->buffer != buffer) continue;
+    if (reader->block.axis_count != buffer->rank) return NULL;
+    for (int d = 0; d < buffer->rank; d++)
+      if (region->min[d] != reader->block.axes[d].var->self && !tn__is_int_value(buffer->shape[d], 1)) return NULL;
+  }
+  return sources == 1 ? reader->name : NULL;
+}
+
+static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options) {
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  const char *order[TN__MAX_LOOPS], *spatial[TN__MAX_LOOPS], *reduce[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path), n = 0, spatial_count = 0, reduce_count = 0;
+  for (int i = 0; i < count; i++) {
+    if (tn__sched_drives(path[i], block, TN__AXIS_REDUCE))
+      reduce[reduce_count++] = path[i]->name;
+    else
+      spatial[spatial_count++] = path[i]->name;
+  }
+  if (spatial_count == 0) return;
+  const char *vector = spatial[spatial_count - 1], *consumer = epilogue_of(s, block);
+  int64_t extent = tn__loop_extent(s, vector), vectors = 4;
+  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
+  while (extent >= 0 && lanes > extent) lanes /= 2;
+  while (vectors > 1 && (extent < 0 || extent % (vectors * lanes) != 0)) vectors /= 2;
+  if (block->block.write_count != 1 || lanes < 2) return;
+  if (consumer != NULL) {
+    tn__set_scope(s, name, 0, TN__SCOPE_REGISTER);
+  } else {
+    tn__cache_write(s, name, 0, TN__SCOPE_REGISTER);
+    consumer = tn__arena_printf(s->arena, "%s.write", name);
+  }
+  tn__split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
+  for (int i = 0; i < spatial_count - 1; i++) order[n++] = spatial[i];
+  const char *tile = order[n++] = tn__arena_printf(s->arena, "%s.0", vector);
+  for (int i = 0; i < reduce_count; i++) order[n++] = reduce[i];
+  order[n++] = tn__arena_printf(s->arena, "%s.1", vector);
+  order[n++] = tn__arena_printf(s->arena, "%s.2", vector);
+  tn__reorder(s, order, n);
+  tn__unroll(s, order[n - 2]);
+  tn__vectorize(s, order[n - 1]);
+  tn__reverse_compute_at(s, consumer, tile);
+  tn__decompose_reduction(s, name, reduce[0]);
+  const char *outermost = order[0];
+  int64_t tasks = tn__loop_extent(s, outermost);
+  for (int i = 1; i < spatial_count - 1 && tasks >= 0 && tasks < 4 * options->threads; i++) {
+    tn__fuse(s, outermost, order[i]);
+    outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
+    tasks = tn__loop_extent(s, outermost);
+  }
+  if (options->threads > 1 && tn__rule_is_large(s->te)) tn__parallel(s, outermost);
+}
+
+/* ---- along --------------------------------------------------------------------------------------------------------
+ */
+
+static const char *last_loop(const tn__schedule *s, const char *block) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
+  return count == 0 ? NULL : loops[count - 1];
+}
+
+/* Unrolls and vectorises the last loop of a block, whose extent is vectors * lanes. */
+static void vectorize_lanes(tn__schedule *s, const char *block, int64_t vectors, int64_t lanes) {
+  const char *loop = last_loop(s, block);
+  if (vectors == 1) {
+    tn__vectorize(s, loop);
+    return;
+  }
+  tn__split(s, loop, (const int64_t[]){vectors, lanes}, 2);
+  tn__unroll(s, tn__arena_printf(s->arena, "%s.0", loop));
+  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
+}
+
+static void keep_on_stack(tn__schedule *s, const char *block) {
+  int count = tn__sched_find(s, block, true)->block.write_count;
+  for (int w = 0; w < count; w++) tn__set_scope(s, block, w, TN__SCOPE_STACK);
+}
+
+/* Turns lanes of `name` into vectors of partial results, a factor at a time. */
+static void factor(tn__schedule *s, const char *name, const char *loop, int64_t vectors, int64_t lanes) {
+  const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
+  tn__split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
+  tn__rfactor(s, tn__arena_printf(s->arena, "%s.1", loop));
+  vectorize_lanes(s, partial, vectors, lanes);
+  vectorize_lanes(s, tn__arena_printf(s->arena, "%s.init", partial), vectors, lanes);
+  keep_on_stack(s, partial);
+}
+
+static void reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options) {
+  tn__snode *block = tn__sched_find(s, name, true);
+  const char *loop = last_loop(s, name);
+  if (block->combiner == NULL || !block->combiner->reorderable || loop == NULL) return;
+  if (!tn__sched_drives(tn__sched_find(s, loop, false), block, TN__AXIS_REDUCE)) return;
+  int64_t widest = 1, extent = tn__loop_extent(s, loop), vectors = 1;
+  for (int w = 0; w < block->block.write_count; w++) {
+    int64_t bytes = (int64_t)tn_dtype_size(block->block.writes[w].buffer->dtype);
+    if (bytes > widest) widest = bytes;
+  }
+  int64_t lanes = options->vector_bytes / widest;
+  while (extent >= 0 && lanes > 4 && lanes > extent) lanes /= 2;
+  if (lanes < 4 || (extent >= 0 && extent < lanes)) return;
+  if (block->block.write_count == 1) vectors = extent < 0 || extent >= 16 * lanes ? 4 : extent >= 4 * lanes ? 2 : 1;
+  factor(s, name, loop, vectors, lanes);
+  /* The vectors are added to one before its lanes are added up. */
+  if (vectors > 1) factor(s, name, last_loop(s, name), 1, lanes);
+}
+
+/* ---- stages --------------------------------------------------------------------------------------------------------
+ */
+
+static void schedule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
+  const char *loop = last_loop(s, stage->name);
+  if (stage->scan_axis == stage->axes.count - 1 || loop == NULL || stage->axes.count < 2) return;
+  int64_t extent = tn__loop_extent(s, loop);
+  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(stage->tensors[0]->dtype);
+  while (extent >= 0 && lanes > extent) lanes /= 2;
+  if (lanes < 2) return;
+  tn__split(s, loop, (const int64_t[]){0, lanes}, 2);
+  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
+}
+
+static void parallel_outermost(tn__schedule *s, const char *name, const tn__schedule_options *options) {
+  tn__snode *path[TN__MAX_LOOPS], *block = tn__sched_find(s, name, true);
+  int count = tn__sched_path(s, s->root, block, path);
+  if (count == 0 || options->threads == 1 || !tn__rule_is_large(s->te)) return;
+  if (path[0]->kind != TN__LOOP_SERIAL || tn__is_int_value(path[0]->var->extent, 1)) return;
+  if (tn__sched_drives(path[0], block, TN__AXIS_REDUCE) || tn__sched_drives(path[0], block, TN__AXIS_SCAN)) return;
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, path[0], &blocks);
+  for (int i = 0; i < blocks.count; i++)
+    if (tn__sched_drives(path[0], blocks.data[i], TN__AXIS_REDUCE)) return;
+  tn__parallel(s, path[0]->name);
+}
+
+bool tn__rule_stages_matches(const tn__te *te) { return true; }
+
+void tn__rule_stages_apply(tn__schedule *s, const tn__schedule_options *options) {
+  dissolve_maps(s);
+  for (int i = 0; i < tn__te_stage_count(s->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(s->te, i);
+    tn__snode *block = tn__sched_find(s, stage->name, true);
+    if (block == NULL || stage->kind == TN__TE_EXTERN) continue; /* dissolved, or not ours */
+    if (stage->kind == TN__TE_SCAN) {
+      schedule_scan(s, stage, options);
+    } else if (stage->kind == TN__TE_COMPUTE) {
+      if (block->parent == s->root || block->exact) {
+        tn__snode *path[TN__MAX_LOOPS];
+        tn__snodes inside = {0};
+        if (tn__sched_path(s, s->root, block, path) == 0) continue;
+        tn__sched_blocks(s, path[0], &inside);
+        if (inside.count == 1) tn__rule_nest(s, stage->name, options);
+      }
+    } else if (runs_across(s, block)) {
+      reduce_across(s, stage->name, options);
+    } else {
+      reduce_along(s, stage->name, options);
+      parallel_outermost(s, stage->name, options);
+    }
+  }
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------------------
+ */
+
+/* The number of leading axes that all reductions keep: the axes of the rows. */
+static int row_axes(const tn__te *te) {
+  int rows = -1;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage->kind != TN__TE_REDUCE) continue;
+    int own = stage->axes.count;
+    while (own > 0 && tn__is_int_value(stage->axes.var[own - 1]->extent, 1)) own--;
+    if (rows < 0 || own < rows) rows = own;
+  }
+  return rows;
+}
+
+bool tn__rule_rows_matches(const tn__te *te) {
+  int reductions = 0, count = tn__te_stage_count(te), rows = row_axes(te);
+  if (tn__te_output_count(te) != 1 || rows < 1) return false;
+  const tn__te_stage *last = tn__te_stage_of(te, tn__te_output_at(te, 0));
+  for (int i = 0; i < count; i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage->kind != TN__TE_COMPUTE && stage->kind != TN__TE_REDUCE) return false;
+    if (stage->kind != TN__TE_REDUCE) continue;
+    reductions++;
+    if (stage->axes.count < rows || last->axes.count < rows) return false;
+    for (int a = 0; a < rows; a++)
+      if (stage->axes.var[a]->extent != last->axes.var[a]->extent) return false;
+  }
+  return reductions > 0;
+}
+
+/* Private to a row when it is small there. */
+static void place_row_tensor(tn__schedule *s, const tn__te_stage *stage, int rows) {
+  for (int t = 0; t < stage->tensor_count; t++) {
+    int64_t bytes = (int64_t)tn_dtype_size(stage->tensors[t]->dtype), extent;
+    for (int d = rows; d < stage->axes.count; d++) {
+      if (!tn__as_int(stage->axes.var[d]->extent, &extent) || extent > 16384) return;
+      bytes *= extent;
+    }
+    if (bytes > 16384) return;
+    tn__set_scope(s, stage->name, t, TN__SCOPE_STACK);
+  }
+}
+
+static void vectorize_map(tn__schedule *s, const char *name, int rows, const tn__schedule_options *options) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__loops_of(s, name, loops, TN__MAX_LOOPS);
+  if (count <= rows) return;
+  const char *loop = loops[count - 1];
+  int64_t extent = tn__loop_extent(s, loop);
+  int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, name, true)->block.writes[0].buffer->dtype);
+  int64_t lanes = options->vector_bytes / (bytes < 4 ? 4 : bytes);
+  while (extent >= 0 && lanes > extent) lanes /= 2;
+  if (lanes < 2) return;
+  tn__split(s, loop, (const int64_t[]){0, lanes}, 2);
+  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
+}
+
+void tn__rule_rows_apply(tn__schedule *s, const tn__schedule_options *options) {
+  const tn__te *te = s->te;
+  const char *anchor = tn__te_stage_of(te, tn__te_output_at(te, 0))->name, *loops[TN__MAX_LOOPS];
+  dissolve_maps(s);
+  int rows = row_axes(te), count = tn__te_stage_count(te);
+  for (int i = 0; i < count; i++) {
+    const tn__snode *block = tn__sched_find(s, tn__te_stage_at(te, i)->name, true);
+    if (block != NULL && block->combiner != NULL && runs_across(s, block))
+      tn__sched_refuse(s, "rows: \"%s\" does not reduce along what is contiguous", block->name);
+  }
+  tn__loops_of(s, anchor, loops, TN__MAX_LOOPS);
+  const char *row = loops[rows - 1], *outermost = loops[0];
+  for (int i = count - 1; i >= 0; i--) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (strcmp(stage->name, anchor) == 0 || tn__sched_find(s, stage->name, true) == NULL) continue;
+    tn__compute_at(s, stage->name, row);
+    place_row_tensor(s, stage, rows);
+  }
+  for (int i = 0; i < count; i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (tn__sched_find(s, stage->name, true) == NULL) continue;
+    if (stage->kind == TN__TE_REDUCE)
+      reduce_along(s, stage->name, options);
+    else
+      vectorize_map(s, stage->name, rows, options);
+  }
+  for (int i = 1; i < rows; i++) {
+    if (tn__sched_find(s, outermost, false)->children.count != 1) break;
+    tn__fuse(s, outermost, loops[i]);
+    outermost = tn__arena_printf(s->arena, "%s+%s", outermost, loops[i]);
+  }
+  if (options->threads > 1 && tn__rule_is_large(te)) tn__parallel(s, outermost);
+}
