@@ -33,15 +33,15 @@ static const function_row functions2[] = {{"pow", TN__CALL_POW, NULL, NULL}, {"a
 /* ---- the kernels
  * ----------------------------------------------------------------------------------------------------- */
 
-/* y[i] = f(x[i]) or f(x[i], z[i]) for a symbolic number of elements, 16 lanes at a time. */
-static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype dtype, int arity) {
+/* y[i] = f(x[i]) or f(x[i], z[i]) for a symbolic number of elements, so many lanes at a time. */
+static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype dtype, int arity, int lanes) {
   tn__ir *ir = t->ir;
   tn__var *n = tn__var_create(ir, "n", TN_I64, tn__index(ir, 0), NULL);
   const tn__buffer *params[3];
   for (int i = 0; i < 3; i++) params[i] = tn__buffer_create(ir, &"xzy"[i], dtype, TN__SCOPE_PARAM, 1, &n->self);
-  tn__var *block = tn__var_create(ir, "i", TN_I64, tn__index(ir, 0), tn__ceildiv(ir, n->self, tn__index(ir, 16)));
-  tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__index(ir, 0), tn__index(ir, 16));
-  ex i = tn__add(ir, tn__mul_i(ir, block->self, 16), lane->self), args[2];
+  tn__var *block = tn__var_create(ir, "i", TN_I64, tn__index(ir, 0), tn__ceildiv(ir, n->self, tn__index(ir, lanes)));
+  tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__index(ir, 0), tn__index(ir, lanes));
+  ex i = tn__add(ir, tn__mul_i(ir, block->self, lanes), lane->self), args[2];
   for (int k = 0; k < 2; k++) args[k] = tn__load(ir, params[k], &i);
   const tn__stmt *body = tn__store(ir, params[2], &i, tn__call(ir, row->intrinsic, dtype, args, arity));
   body = tn__if(ir, tn__lt(ir, i, n->self), body, NULL);
@@ -175,6 +175,22 @@ static long double reference(const sample *s, double x, double z) {
   return wide ? s->row->f80(x) : (long double)s->row->f64(x);
 }
 
+/* One element at a time gives the same bits as in vectors. */
+static void check_lanes(kernel_test *t, const sample *s, void *const *in, const void *out, size_t bytes) {
+  void *single = kernel_alloc(bytes);
+  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, 1);
+  int32_t result = kernel_run_anywhere(t, kernel, (void *[]){in[0], in[1], single}, 3, bytes, &s->count, 1);
+  assert_int_equal(result, TN_KERNEL_OK);
+  size_t size = tn_dtype_size(s->dtype);
+  for (int64_t i = 0; i < s->count; i++) {
+    double a = s->dtype == TN_F64 ? ((const double *)out)[i] : (double)((const float *)out)[i];
+    bool same = memcmp((const char *)out + (size_t)i * size, (const char *)single + (size_t)i * size, size) == 0;
+    if (!same && !isnan(a))
+      fail_msg("%s: element %d differs between a vector's lane and a scalar", s->row->name, (int)i);
+  }
+  kernel_free(single, bytes);
+}
+
 static void measure(kernel_test *t, void *user) {
   const sample *s = user;
   bool wide = s->dtype == TN_F64;
@@ -193,8 +209,9 @@ static void measure(kernel_test *t, void *user) {
       else
         ((float *)in[k])[i] = (float)x;
     }
-  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity);
+  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, 16);
   assert_int_equal(kernel_run_anywhere(t, kernel, (void *[]){in[0], in[1], out}, 3, bytes, &s->count, 1), TN_KERNEL_OK);
+  check_lanes(t, s, in, out, bytes);
   double worst = 0, at[2] = {0, 0}, gave = 0;
   for (int64_t i = 0; i < s->count; i++) {
     double x = wide ? ((double *)in[0])[i] : (double)((float *)in[0])[i];
