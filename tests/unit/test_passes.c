@@ -5,9 +5,7 @@ static tn__value *input2(tn__graph *g, const char *name, int64_t a, int64_t b) {
   return input_of(g, name, TN_F32, 2, (int64_t[]){a, b});
 }
 
-/* ---- fold
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- fold --------------------------------------------------------------------------------------- */
 
 static void folds_small_nodes(void **state) {
   tn__graph *g = graph_of(state);
@@ -66,9 +64,7 @@ static void nodes_over_inputs_stay(void **state) {
   check_ops(g, "take", 1);
 }
 
-/* ---- simplify
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- simplify ----------------------------------------------------------------------------------- */
 
 static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__index(tn__graph_ir(g), value); }
 
@@ -178,9 +174,7 @@ static void reductions_of_ones_are_reshapes(void **state) {
   check_ops(g, "reduce", 0);
 }
 
-/* ---- cse, dce
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- cse, dce ----------------------------------------------------------------------------------- */
 
 static void equal_nodes_become_one(void **state) {
   tn__graph *g = graph_of(state);

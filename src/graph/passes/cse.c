@@ -32,8 +32,7 @@ static void table_add(tn__arena *arena, table *t, uint64_t hash, tn__node *node,
   *bucket = e;
 }
 
-/* ---- constants
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- constants ---------------------------------------------------------------------------------- */
 
 static int64_t data_bytes(const tn__value *value) {
   int64_t total = value->splat ? 1 : tn__element_total(value);
@@ -61,9 +60,7 @@ static tn__value *unique_constant(tn__arena *arena, table *t, tn__value *value) 
   return value;
 }
 
-/* ---- nodes
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes -------------------------------------------------------------------------------------- */
 
 static uint64_t hash_node(const tn__node *node) {
   uint64_t hash = tn__hash_string(0, node->op->name);

@@ -17,8 +17,7 @@ typedef struct folder {
   tn__rewriter rewriter;
 } folder;
 
-/* ---- known elements
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- known elements ----------------------------------------------------------------------------- */
 
 static tn__value *from_known_elements(folder *f, const tn__value *value) {
   int64_t shape[TN__MAX_RANK], total = tn__element_total(value);
@@ -34,9 +33,7 @@ static tn__value *from_known_elements(folder *f, const tn__value *value) {
   return tn__constant_value(f->graph, value->dtype, value->rank, shape, data, false);
 }
 
-/* ---- splats
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- splats ------------------------------------------------------------------------------------- */
 
 /* A tensor like `like` whose elements all are `element`. */
 static tn__value *splat_like(folder *f, const tn__value *like, const void *element) {
@@ -94,8 +91,7 @@ static tn__value *from_splats(folder *f, const tn__node *node) {
   return element == NULL ? NULL : splat_like(f, node->outputs[0], element);
 }
 
-/* ---- small nodes over constants
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- small nodes over constants ----------------------------------------------------------------- */
 
 static bool constant_attrs(const tn__node *node) {
   int64_t unused;

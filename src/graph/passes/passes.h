@@ -31,16 +31,18 @@ void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options);
  * broadcast/convert/slice/pad, x*1, x+0 for integers, batch-norm-like multiply/add of constants into a preceding
  * convolution's or product's weights, 1x1 convolutions as products ...). cse: equal nodes become one. dce: nodes that
  * nobody reads go. layout: convolutions, pooling and what lies between become channels-last; transposes are pushed out
- * and cancelled. pack: constant right operands of products and convolutions get the kernel's packed order. */
+ * and cancelled. rows: products with several row dimensions and 1x1 convolutions become products of two matrices;
+ * readers that go row by row follow. pack: constant right operands of products and convolutions get the kernel's packed
+ * order. */
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_dce(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_layout(tn__graph *graph, const tn__optimize_options *options);
+void tn__pass_rows(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options);
 
-/* ---- fusion: which nodes share a kernel
- * -------------------------------------------------------------------------------- */
+/* ---- fusion: which nodes share a kernel --------------------------------------------------------- */
 typedef struct tn__group {
   tn__node **nodes; /* in topological order; cheap producers may stand in several groups */
   int node_count;

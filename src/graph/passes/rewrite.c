@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* ---- facts
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- facts -------------------------------------------------------------------------------------- */
 
 bool tn__is_op(const tn__node *node, const char *name) { return node != NULL && strcmp(node->op->name, name) == 0; }
 
@@ -69,8 +68,7 @@ void tn__known_shape(const tn__value *value, int64_t *shape) {
   for (int i = 0; i < value->rank; i++) shape[i] = tn__dim_const(value, i);
 }
 
-/* ---- permutations
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- permutations ------------------------------------------------------------------------------- */
 
 bool tn__is_identity(const int64_t *permutation, int rank) {
   for (int i = 0; i < rank; i++)
@@ -136,8 +134,7 @@ tn__value *tn__node_again(tn__graph *graph, const tn__node *node, tn__value *con
   return tn__node_create(graph, node->op, inputs, node->input_count, attrs, node->attr_count, NULL, 0)->outputs[0];
 }
 
-/* ---- the engine
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the engine --------------------------------------------------------------------------------- */
 
 static int *uses_slot(tn__rewriter *rewriter, const tn__value *value) {
   while (rewriter->uses.count <= (int)value->id) tn__vec_push(tn__graph_arena(rewriter->graph), &rewriter->uses, 0);

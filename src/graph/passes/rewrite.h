@@ -4,8 +4,7 @@
 
 #include "graph/passes/passes.h"
 
-/* ---- facts
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- facts -------------------------------------------------------------------------------------- */
 static inline bool tn__is_constant(const tn__value *value) { return value->data != NULL; }
 bool tn__is_op(const tn__node *node, const char *name);
 /* The producer of a value when it is an operator of that name, else NULL. */
@@ -24,8 +23,7 @@ bool tn__is_precomputable(const tn__value *value);
 /* The shape as numbers, -1 for dimensions that are not constant. */
 void tn__known_shape(const tn__value *value, int64_t *shape);
 
-/* ---- permutations
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- permutations ------------------------------------------------------------------------------- */
 bool tn__is_identity(const int64_t *permutation, int rank);
 void tn__inverse(const int64_t *permutation, int rank, int64_t *out);
 /* transpose(transpose(x, first), second) = transpose(x, out). */
@@ -41,8 +39,7 @@ tn__value *tn__permuted_broadcast(tn__graph *graph, const tn__node *broadcast, c
 tn__value *tn__node_again(tn__graph *graph, const tn__node *node, tn__value *const *inputs, const tn__attr *changed,
                           int count);
 
-/* ---- the engine
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the engine --------------------------------------------------------------------------------- */
 typedef struct tn__rewriter {
   tn__graph *graph;
   const tn__optimize_options *options;

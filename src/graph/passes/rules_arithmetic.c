@@ -5,8 +5,7 @@
 
 #include "graph/passes/rewrite.h"
 
-/* ---- neutral operands
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- neutral operands --------------------------------------------------------------------------- */
 
 /* Is the value this number everywhere (with this sign, when it is 0 and of a floating type)? */
 static bool is_number(const tn__value *value, double number) {
@@ -60,8 +59,7 @@ static tn__value *constant_right(tn__rewriter *rewriter, tn__node *node) {
                                                               : tn__node_again(rewriter->graph, node, inputs, NULL, 0);
 }
 
-/* ---- signs and conversions
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- signs and conversions ---------------------------------------------------------------------- */
 
 /* f(f(x)) = x: negate, not. */
 static tn__value *twice(tn__rewriter *rewriter, tn__node *node) {
@@ -111,8 +109,7 @@ static tn__value *convert_convert(tn__rewriter *rewriter, tn__node *node) {
   return tn__g_convert(rewriter->graph, inner->inputs[0], node->outputs[0]->dtype);
 }
 
-/* ---- powers, selections
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- powers, selections ------------------------------------------------------------------------- */
 
 /* x^1, x^2 and x^3; the last rounds twice, which 16-bit types would feel. */
 static tn__value *small_power(tn__rewriter *rewriter, tn__node *node) {
@@ -141,8 +138,7 @@ static tn__value *select_not(tn__rewriter *rewriter, tn__node *node) {
   return tn__node_again(rewriter->graph, node, inputs, NULL, 0);
 }
 
-/* ---- broadcasts sink
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- broadcasts sink ---------------------------------------------------------------------------- */
 
 static bool same_broadcast(const tn__node *a, const tn__node *b) {
   const tn__attr *x = tn__node_attr(a, "axes"), *y = tn__node_attr(b, "axes");

@@ -3,8 +3,7 @@
 
 static const int64_t *ints_of(const tn__node *node, const char *name) { return tn__node_attr(node, name)->ints; }
 
-/* ---- reshape
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- reshape ------------------------------------------------------------------------------------ */
 
 /* A dense constant in another shape is the same memory. */
 static tn__value *reshaped_constant(tn__graph *graph, const tn__value *constant, const tn__value *like) {
@@ -57,8 +56,7 @@ static tn__value *reshape_broadcast(tn__rewriter *rewriter, tn__node *node) {
   return tn__g_broadcast_in_dim(rewriter->graph, narrow, result->rank, result->dims, kept);
 }
 
-/* ---- transposes through reshapes
- * -------------------------------------------------------------------------------------------------- */
+/* ---- transposes through reshapes ---------------------------------------------------------------- */
 
 /* The dimensions of a shape that are not 1, as the dimensions of a smaller one. */
 typedef struct real_shape {
@@ -196,9 +194,7 @@ static tn__value *transpose_reshape_transpose(tn__rewriter *rewriter, tn__node *
   return tn__g_reshape(graph, tn__permuted(graph, x, both), result->rank, result->dims);
 }
 
-/* ---- transpose
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- transpose ---------------------------------------------------------------------------------- */
 
 static tn__value *transpose_transpose(tn__rewriter *rewriter, tn__node *node) {
   const tn__node *inner = tn__producer_of(node->inputs[0], "transpose");
@@ -221,15 +217,24 @@ static tn__value *transpose_units(tn__rewriter *rewriter, tn__node *node) {
   return tn__permuted(rewriter->graph, node->inputs[0], permutation);
 }
 
+/* Another dimension counts. */
+static tn__value *transpose_iota(tn__rewriter *rewriter, tn__node *node) {
+  const tn__node *inner = tn__producer_of(node->inputs[0], "iota");
+  const tn__value *result = node->outputs[0];
+  int64_t place[TN__MAX_RANK];
+  if (inner == NULL) return NULL;
+  tn__inverse(ints_of(node, "permutation"), result->rank, place);
+  int axis = (int)place[tn__node_int(inner, "axis", 0)];
+  return tn__g_iota(rewriter->graph, result->dtype, result->rank, result->dims, axis);
+}
+
 /* transpose(broadcast(x)) is a broadcast of the smaller transpose(x). */
 static tn__value *transpose_broadcast(tn__rewriter *rewriter, tn__node *node) {
   const tn__node *inner = tn__producer_of(node->inputs[0], "broadcast_in_dim");
   return inner == NULL ? NULL : tn__permuted_broadcast(rewriter->graph, inner, ints_of(node, "permutation"));
 }
 
-/* ---- broadcast
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- broadcast ---------------------------------------------------------------------------------- */
 
 static tn__value *broadcast_nothing(tn__rewriter *rewriter, tn__node *node) {
   tn__value *x = node->inputs[0];
@@ -273,9 +278,7 @@ static tn__value *broadcast_units(tn__rewriter *rewriter, tn__node *node) {
   return tn__g_broadcast_in_dim(rewriter->graph, narrow, result->rank, result->dims, kept);
 }
 
-/* ---- the rest
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the rest ----------------------------------------------------------------------------------- */
 
 static tn__value *slice_nothing(tn__rewriter *rewriter, tn__node *node) {
   return tn__g_slice(rewriter->graph, node->inputs[0], tn__node_attr(node, "starts")->exprs,
@@ -362,6 +365,7 @@ static const tn__rule rules[] = {
     {"transpose of transpose", "transpose", transpose_transpose},
     {"transpose of dimensions of 1", "transpose", transpose_units},
     {"transpose of broadcast", "transpose", transpose_broadcast},
+    {"transpose of iota", "transpose", transpose_iota},
     {"transpose of reshape of transpose", "transpose", transpose_reshape_transpose},
     {"broadcast of everything", "broadcast_in_dim", broadcast_nothing},
     {"broadcast of broadcast", "broadcast_in_dim", broadcast_broadcast},

@@ -1,0 +1,309 @@
+/* Channels-last layout. Models come with channels in dimension 1 of images ([N, C, H, W]); kernels want them last,
+ * where vectors of channels lie side by side.
+ *
+ * In topological order, every channels-first convolution is made channels-last. What reads its result follows, as far
+ * as its operator does not care which dimension comes last (a row in the table below): element-wise operators, pooling,
+ * concatenation ... A value that has followed exists in the new order only; whoever needs the old one reads a
+ * transpose, made once. Transposes remain where a network's images come in and where they leave the ones that follow.
+ */
+#include <string.h>
+
+#include "graph/passes/rewrite.h"
+
+typedef struct versions {
+  tn__value *last;     /* channels-last; NULL: not made */
+  tn__value *restored; /* of a value that moved: its old order again; NULL: not made */
+  bool moved;          /* exists in the new order only */
+} versions;
+
+typedef struct layout {
+  tn__graph *graph;
+  tn__arena *arena;
+  TN__VEC(versions) versions; /* by value id */
+} layout;
+
+static versions *versions_of(layout *l, const tn__value *value) {
+  while (l->versions.count <= (int)value->id) tn__vec_push(l->arena, &l->versions, (versions){0});
+  return &l->versions.data[value->id];
+}
+
+static bool has_moved(layout *l, const tn__value *value) { return versions_of(l, value)->moved; }
+
+/* ---- the two orders ----------------------------------------------------------------------------- */
+
+/* [N, C, spatial...] to [N, spatial..., C]. */
+static void channels_to_last(int rank, int64_t *out) {
+  out[0] = 0;
+  for (int i = 1; i < rank - 1; i++) out[i] = i + 1;
+  out[rank - 1] = 1;
+}
+
+/* Where dimension `axis` stands in the new order. */
+static int64_t moved_axis(int rank, int64_t axis) { return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1; }
+
+static tn__value *last_of(layout *l, tn__value *value) {
+  tn__value *last = versions_of(l, value)->last;
+  if (last != NULL) return last;
+  int64_t permutation[TN__MAX_RANK], shape[TN__MAX_RANK], permuted[TN__MAX_RANK];
+  channels_to_last(value->rank, permutation);
+  tn__node *broadcast = tn__producer_of(value, "broadcast_in_dim");
+  if (tn__is_constant(value) && value->splat && tn__shape_const(value, shape)) {
+    for (int i = 0; i < value->rank; i++) permuted[i] = shape[permutation[i]];
+    last = tn__constant_value(l->graph, value->dtype, value->rank, permuted, value->data, true);
+  } else if (broadcast != NULL && !has_moved(l, broadcast->inputs[0])) {
+    last = tn__permuted_broadcast(l->graph, broadcast, permutation);
+  } else {
+    last = tn__permuted(l->graph, value, permutation);
+  }
+  versions_of(l, value)->last = last;
+  return last;
+}
+
+static tn__value *restored(layout *l, tn__value *value) {
+  versions *v = versions_of(l, value);
+  if (!v->moved) return value;
+  if (v->restored != NULL) return v->restored;
+  int64_t permutation[TN__MAX_RANK], inverse[TN__MAX_RANK];
+  channels_to_last(value->rank, permutation);
+  tn__inverse(permutation, value->rank, inverse);
+  tn__value *first = tn__permuted(l->graph, v->last, inverse);
+  versions_of(l, value)->restored = first;
+  return first;
+}
+
+/* ---- attributes in the new order ---------------------------------------------------------------- */
+
+/* One entry a dimension. */
+static tn__attr permuted_attr(layout *l, const tn__node *node, const char *name, int rank) {
+  const tn__attr *attr = tn__node_attr(node, name);
+  int64_t permutation[TN__MAX_RANK], ints[TN__MAX_RANK];
+  const tn__expr *exprs[TN__MAX_RANK];
+  channels_to_last(rank, permutation);
+  for (int i = 0; i < rank; i++) {
+    if (attr->kind == TN__ATTR_INTS) ints[i] = attr->ints[permutation[i]];
+    if (attr->kind == TN__ATTR_EXPRS) exprs[i] = attr->exprs[permutation[i]];
+  }
+  return attr->kind == TN__ATTR_INTS ? tn__attr_ints(l->graph, name, ints, rank)
+                                     : tn__attr_exprs(l->graph, name, exprs, rank);
+}
+
+/* A list of dimensions. */
+static tn__attr moved_axes(layout *l, const tn__node *node, const char *name, int rank) {
+  const tn__attr *attr = tn__node_attr(node, name);
+  int64_t axes[TN__MAX_RANK];
+  for (int i = 0; i < attr->count; i++) axes[i] = moved_axis(rank, attr->ints[i]);
+  return tn__attr_ints(l->graph, name, axes, attr->count);
+}
+
+/* ---- who follows -------------------------------------------------------------------------------- */
+
+/* Returns the result in the new order (or, with *direct set, in the order it always had), NULL when the node can't
+ * follow. */
+typedef tn__value *follow_fn(layout *l, const tn__node *node, bool *direct);
+
+static tn__value *follow_elementwise(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  tn__value *inputs[4];
+  int moved = 0, others = 0;
+  if (node->input_count > 4 || node->output_count != 1) return NULL;
+  for (int i = 0; i < node->input_count; i++) {
+    const versions *v = versions_of(l, node->inputs[i]);
+    bool cheap = tn__is_constant(node->inputs[i]) || tn__producer_of(node->inputs[i], "broadcast_in_dim") != NULL;
+    moved += v->moved;
+    others += !cheap && v->last == NULL;
+  }
+  if (moved < others) return NULL; /* more would have to be transposed than is saved */
+  for (int i = 0; i < node->input_count; i++) inputs[i] = last_of(l, node->inputs[i]);
+  return tn__node_again(l->graph, node, inputs, NULL, 0);
+}
+
+/* An operand of the same rank that is stretched: per-channel factors that a network computes. */
+static tn__value *follow_broadcast(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  int rank = node->outputs[0]->rank;
+  if (node->inputs[0]->rank != rank) return NULL;
+  tn__value *input = last_of(l, node->inputs[0]);
+  const tn__attr shape = permuted_attr(l, node, "shape", rank);
+  return tn__node_again(l->graph, node, &input, &shape, 1);
+}
+
+static tn__value *follow_concatenate(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  tn__value **inputs = TN__NEW_ARRAY(l->arena, node->input_count, tn__value *);
+  for (int i = 0; i < node->input_count; i++) inputs[i] = last_of(l, node->inputs[i]);
+  const tn__attr axis = moved_axes(l, node, "axis", node->outputs[0]->rank);
+  return tn__node_again(l->graph, node, inputs, &axis, 1);
+}
+
+static tn__value *follow_pad(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  int rank = node->outputs[0]->rank;
+  if (!has_moved(l, node->inputs[0])) return NULL;
+  tn__value *inputs[2] = {last_of(l, node->inputs[0]), node->inputs[1]};
+  const tn__attr attrs[] = {permuted_attr(l, node, "low", rank), permuted_attr(l, node, "high", rank),
+                            permuted_attr(l, node, "interior", rank)};
+  return tn__node_again(l->graph, node, inputs, attrs, 3);
+}
+
+static tn__value *follow_slice(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  int rank = node->outputs[0]->rank;
+  tn__value *input = last_of(l, node->inputs[0]);
+  const tn__attr attrs[] = {permuted_attr(l, node, "starts", rank), permuted_attr(l, node, "limits", rank),
+                            permuted_attr(l, node, "strides", rank)};
+  return tn__node_again(l->graph, node, &input, attrs, 3);
+}
+
+static tn__value *follow_window(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  int rank = node->outputs[0]->rank;
+  tn__value *input = last_of(l, node->inputs[0]);
+  const tn__attr attrs[] = {permuted_attr(l, node, "window", rank), permuted_attr(l, node, "strides", rank),
+                            permuted_attr(l, node, "dilations", rank), permuted_attr(l, node, "low", rank),
+                            permuted_attr(l, node, "high", rank)};
+  return tn__node_again(l->graph, node, &input, attrs, 5);
+}
+
+static tn__value *follow_reverse(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  tn__value *input = last_of(l, node->inputs[0]);
+  const tn__attr axes = moved_axes(l, node, "axes", node->outputs[0]->rank);
+  return tn__node_again(l->graph, node, &input, &axes, 1);
+}
+
+static tn__value *follow_axis(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  tn__value *input = last_of(l, node->inputs[0]);
+  const tn__attr axis = moved_axes(l, node, "axis", node->outputs[0]->rank);
+  return tn__node_again(l->graph, node, &input, &axis, 1);
+}
+
+/* Reductions that drop dimensions give what they gave before, if those that are left keep their order. */
+static tn__value *follow_reduce(layout *l, const tn__node *node, bool *direct) {
+  int rank = node->inputs[0]->rank;
+  const tn__attr *attr = tn__node_attr(node, "axes");
+  if (attr == NULL) return NULL;
+  if (tn__node_int(node, "keep_dims", 0) == 0) {
+    int64_t permutation[TN__MAX_RANK], last = -1;
+    channels_to_last(rank, permutation);
+    for (int i = 0; i < rank; i++) {
+      bool reduced = false;
+      for (int j = 0; j < attr->count; j++) reduced = reduced || attr->ints[j] == permutation[i];
+      if (reduced) continue;
+      if (permutation[i] < last) return NULL;
+      last = permutation[i];
+    }
+    *direct = true;
+  }
+  tn__value *input = last_of(l, node->inputs[0]);
+  const tn__attr axes = moved_axes(l, node, "axes", rank);
+  return tn__node_again(l->graph, node, &input, &axes, 1);
+}
+
+/* With a list of indices: the result has the operand's rank. */
+static tn__value *follow_take(layout *l, const tn__node *node, bool *direct) {
+  (void)direct;
+  if (node->inputs[1]->rank != 1 || !has_moved(l, node->inputs[0])) return NULL;
+  tn__value *inputs[2] = {last_of(l, node->inputs[0]), node->inputs[1]};
+  const tn__attr axis = moved_axes(l, node, "axis", node->outputs[0]->rank);
+  return tn__node_again(l->graph, node, inputs, &axis, 1);
+}
+
+/* A transpose to the new order has nothing left to do. */
+static tn__value *follow_transpose(layout *l, const tn__node *node, bool *direct) {
+  int64_t permutation[TN__MAX_RANK];
+  int rank = node->outputs[0]->rank;
+  channels_to_last(rank, permutation);
+  if (memcmp(permutation, tn__node_attr(node, "permutation")->ints, (size_t)rank * sizeof *permutation) != 0)
+    return NULL;
+  *direct = true;
+  return last_of(l, node->inputs[0]);
+}
+
+static const struct {
+  const char *op;
+  follow_fn *follow;
+} followers[] = {
+    {"broadcast_in_dim", follow_broadcast},
+    {"concatenate", follow_concatenate},
+    {"pad", follow_pad},
+    {"slice", follow_slice},
+    {"reduce_window", follow_window},
+    {"reverse", follow_reverse},
+    {"cumulative", follow_axis},
+    {"reduce", follow_reduce},
+    {"argreduce", follow_reduce},
+    {"take", follow_take},
+    {"transpose", follow_transpose},
+};
+
+static follow_fn *follower_of(const tn__node *node) {
+  if (node->op->op_class == TN__CLASS_ELEMENTWISE) return follow_elementwise;
+  for (size_t i = 0; i < sizeof followers / sizeof *followers; i++)
+    if (tn__is_op(node, followers[i].op)) return followers[i].follow;
+  return NULL;
+}
+
+/* ---- the walk ----------------------------------------------------------------------------------- */
+
+static bool is_channels_first(const tn__node *node) {
+  return tn__is_op(node, "convolution") && tn__node_int(node, "channels_last", 0) == 0 && node->outputs[0]->rank >= 3;
+}
+
+/* [O, I, spatial...] to [spatial..., I, O]. */
+static tn__value *weights_last(layout *l, tn__value *weights) {
+  int64_t permutation[TN__MAX_RANK];
+  int rank = weights->rank;
+  for (int i = 0; i < rank - 2; i++) permutation[i] = i + 2;
+  permutation[rank - 2] = 1;
+  permutation[rank - 1] = 0;
+  return tn__permuted(l->graph, weights, permutation);
+}
+
+static tn__value *convolution_last(layout *l, const tn__node *node) {
+  tn__value *inputs[2] = {last_of(l, node->inputs[0]), weights_last(l, restored(l, node->inputs[1]))};
+  const tn__attr last = tn__attr_int(l->graph, "channels_last", 1);
+  return tn__node_again(l->graph, node, inputs, &last, 1);
+}
+
+static void visit(layout *l, tn__node *node) {
+  bool reads_moved = false, direct = false;
+  tn__value *result = NULL;
+  for (int i = 0; i < node->input_count; i++)
+    reads_moved = reads_moved || (node->inputs[i] != NULL && has_moved(l, node->inputs[i]));
+  if (is_channels_first(node)) {
+    result = convolution_last(l, node);
+  } else if (reads_moved) {
+    follow_fn *follow = follower_of(node);
+    if (follow != NULL) result = follow(l, node, &direct);
+  }
+  if (result == NULL) {
+    for (int i = 0; reads_moved && i < node->input_count; i++)
+      if (node->inputs[i] != NULL) node->inputs[i] = restored(l, node->inputs[i]);
+    return;
+  }
+  node->dead = true;
+  if (direct) {
+    tn__graph_replace_uses(l->graph, node->outputs[0], result);
+  } else {
+    versions *v = versions_of(l, node->outputs[0]);
+    v->last = result;
+    v->moved = true;
+  }
+}
+
+void tn__pass_layout(tn__graph *graph, const tn__optimize_options *options) {
+  (void)options;
+  layout l = {.graph = graph, .arena = tn__graph_arena(graph)};
+  const char *origin = tn__graph_origin(graph);
+  int count = tn__graph_node_count(graph);
+  for (int i = 0; i < count; i++) {
+    tn__node *node = tn__graph_node_at(graph, i);
+    tn__graph_set_origin(graph, node->origin);
+    if (!node->dead) visit(&l, node);
+  }
+  for (int i = 0; i < tn__graph_output_count(graph); i++)
+    tn__graph_set_output(graph, i, restored(&l, tn__graph_output_at(graph, i)));
+  tn__graph_set_origin(graph, origin);
+  tn__graph_sweep(graph);
+}

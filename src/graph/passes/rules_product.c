@@ -1,0 +1,226 @@
+/* Rules about products and convolutions: what stands before and after them moves into them.
+ *
+ * Scaling the columns of a product by constants is scaling its right operand, which is done once, when the model is
+ * compiled. This reassociates floating-point arithmetic (docs/numerics.md allows it), so only f32 and f64 are
+ * rewritten. Each column is treated alike: columns with equal weights keep equal sums. */
+#include "graph/passes/rewrite.h"
+
+/* ---- transposes in front of a product ----------------------------------------------------------- */
+
+static bool holds(const tn__attr *attr, int64_t axis) {
+  for (int i = 0; attr != NULL && i < attr->count; i++)
+    if (attr->ints[i] == axis) return true;
+  return false;
+}
+
+static tn__attr permuted_attr(tn__graph *graph, const tn__attr *attr, const char *name, const int64_t *permutation) {
+  int64_t axes[TN__MAX_RANK];
+  int count = attr == NULL ? 0 : attr->count;
+  for (int i = 0; i < count; i++) axes[i] = permutation[attr->ints[i]];
+  return tn__attr_ints(graph, name, axes, count);
+}
+
+/* A product names its dimensions, so it can read an operand as it was before a transpose, as long as the free
+ * dimensions keep their order. */
+static tn__value *product_of_transpose(tn__rewriter *rewriter, tn__node *node) {
+  static const char *const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
+  if (tn__node_int(node, "packed", 0) > 0) return NULL;
+  for (int side = 0; side < 2; side++) {
+    const tn__node *transpose = tn__producer_of(node->inputs[side], "transpose");
+    if (transpose == NULL) continue;
+    const int64_t *permutation = tn__node_attr(transpose, "permutation")->ints;
+    const tn__attr *batch = tn__node_attr(node, names[side][0]), *contract = tn__node_attr(node, names[side][1]);
+    int64_t last = -1;
+    bool ordered = true;
+    for (int i = 0; i < node->inputs[side]->rank; i++) {
+      if (holds(batch, i) || holds(contract, i)) continue;
+      ordered = ordered && permutation[i] > last;
+      last = permutation[i];
+    }
+    if (!ordered) continue;
+    tn__value *inputs[2] = {node->inputs[0], node->inputs[1]};
+    inputs[side] = transpose->inputs[0];
+    const tn__attr changed[2] = {permuted_attr(rewriter->graph, batch, names[side][0], permutation),
+                                 permuted_attr(rewriter->graph, contract, names[side][1], permutation)};
+    return tn__node_again(rewriter->graph, node, inputs, changed, 2);
+  }
+  return NULL;
+}
+
+/* ---- padding in front of a convolution ---------------------------------------------------------- */
+
+static bool is_padding(tn__ir *ir, const tn__expr *amount, bool spatial) {
+  return tn__is_int_value(amount, 0) || (spatial && tn__prove(ir, tn__le(ir, tn__index(ir, 0), amount)));
+}
+
+/* Zeros around the spatial dimensions are the convolution's own padding. */
+static tn__value *convolution_of_pad(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  tn__ir *ir = tn__graph_ir(graph);
+  const tn__node *pad = tn__producer_of(node->inputs[0], "pad");
+  double fill;
+  if (pad == NULL || !tn__splat_number(pad->inputs[1], &fill) || fill != 0) return NULL;
+  int rank = node->inputs[0]->rank, first = tn__node_int(node, "channels_last", 0) != 0 ? 1 : 2;
+  const tn__expr *const *low = tn__node_attr(pad, "low")->exprs, *const *high = tn__node_attr(pad, "high")->exprs;
+  for (int i = 0; i < rank; i++) {
+    bool spatial = i >= first && i < first + rank - 2;
+    if (tn__node_attr(pad, "interior")->ints[i] != 0) return NULL;
+    if (!is_padding(ir, low[i], spatial) || !is_padding(ir, high[i], spatial)) return NULL;
+  }
+  const tn__expr *new_low[TN__MAX_RANK], *new_high[TN__MAX_RANK];
+  for (int i = 0; i < rank - 2; i++) {
+    const tn__expr *own_low = tn__node_attr(node, "low")->exprs[i], *own_high = tn__node_attr(node, "high")->exprs[i];
+    if (tn__node_attr(node, "lhs_dilation")->ints[i] != 1) return NULL;
+    new_low[i] = tn__add(ir, own_low, low[first + i]);
+    new_high[i] = tn__add(ir, own_high, high[first + i]);
+  }
+  tn__value *inputs[2] = {pad->inputs[0], node->inputs[1]};
+  const tn__attr changed[2] = {tn__attr_exprs(graph, "low", new_low, rank - 2),
+                               tn__attr_exprs(graph, "high", new_high, rank - 2)};
+  return tn__node_again(graph, node, inputs, changed, 2);
+}
+
+/* ---- constants behind a product ----------------------------------------------------------------- */
+
+/* A product or convolution, and where its columns are: dimension `channel` of the result, `column` of the right
+ * operand. */
+typedef struct contraction {
+  const tn__node *node;
+  int channel, column;
+} contraction;
+
+static bool find_contraction(const tn__value *value, contraction *out) {
+  const tn__node *node = value->producer;
+  if (tn__is_op(node, "convolution")) {
+    bool last = tn__node_int(node, "channels_last", 0) != 0;
+    *out = (contraction){node, last ? value->rank - 1 : 1, last ? value->rank - 1 : 0};
+  } else if (tn__is_op(node, "dot_general")) {
+    const tn__attr *batch = tn__node_attr(node, "rhs_batch"), *contract = tn__node_attr(node, "rhs_contract");
+    int columns = 0;
+    out->node = node;
+    out->channel = value->rank - 1;
+    for (int i = 0; i < node->inputs[1]->rank; i++)
+      if (!holds(batch, i) && !holds(contract, i)) {
+        out->column = i;
+        columns++;
+      }
+    if (columns != 1) return false;
+  } else {
+    return false;
+  }
+  return tn__node_int(node, "packed", 0) == 0;
+}
+
+/* May the right operand be computed anew with other columns? */
+static bool can_scale(tn__rewriter *rewriter, const contraction *c) {
+  const tn__value *result = c->node->outputs[0], *rhs = c->node->inputs[1];
+  bool wide = result->dtype == TN_F32 || result->dtype == TN_F64;
+  return wide && rhs->dtype == result->dtype && tn__uses_of(rewriter, result) == 1 && tn__is_precomputable(rhs);
+}
+
+/* A value that depends on constants and on dimension `axis` only, as a vector (or as a scalar); NULL when it is none.
+ */
+static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis) {
+  const tn__expr *size = value->dims[axis];
+  const void *element;
+  if (tn__splat_element(value, &element)) return tn__constant_value(graph, value->dtype, 0, NULL, element, true);
+  const tn__node *broadcast = tn__producer_of(value, "broadcast_in_dim");
+  tn__value *source = broadcast == NULL ? value : broadcast->inputs[0];
+  bool varies = false;
+  if (!tn__is_precomputable(source)) return NULL;
+  for (int i = 0; i < source->rank; i++) {
+    if (tn__is_unit(source->dims[i])) continue;
+    int64_t at = broadcast == NULL ? i : tn__node_attr(broadcast, "axes")->ints[i];
+    if (at != axis || source->dims[i] != size) return NULL;
+    varies = true;
+  }
+  return tn__g_reshape(graph, source, varies ? 1 : 0, &size);
+}
+
+static tn__value *spread(tn__graph *graph, tn__value *vector, const tn__value *like, int axis) {
+  const int64_t axes[1] = {axis};
+  return tn__g_broadcast_in_dim(graph, vector, like->rank, like->dims, axes);
+}
+
+/* The contraction with its columns multiplied or divided. */
+static tn__value *scaled(tn__graph *graph, const contraction *c, const char *op, tn__value *vector) {
+  tn__value *rhs = c->node->inputs[1];
+  tn__value *inputs[2] = {c->node->inputs[0], tn__g_binary(graph, op, rhs, spread(graph, vector, rhs, c->column))};
+  return tn__node_again(graph, c->node, inputs, NULL, 0);
+}
+
+/* Is `value` contraction + bias, with nobody else who reads it? */
+static tn__value *find_bias(tn__rewriter *rewriter, const tn__value *value, contraction *c) {
+  const tn__node *add = tn__producer_of(value, "add");
+  if (add == NULL || tn__uses_of(rewriter, value) != 1) return NULL;
+  for (int i = 0; i < 2; i++) {
+    if (!find_contraction(add->inputs[i], c) || !tn__same_shape(value, add->inputs[i])) continue;
+    tn__value *bias = channel_vector(rewriter->graph, add->inputs[1 - i], c->channel);
+    if (bias != NULL) return bias;
+  }
+  return NULL;
+}
+
+/* contraction * v, (contraction + b) * v and the same with / v. */
+static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  const char *op = node->op->name;
+  bool commutes = tn__is_op(node, "multiply");
+  for (int i = 0; i < (commutes ? 2 : 1); i++) {
+    tn__value *y = node->inputs[i], *factor = node->inputs[1 - i], *result = node->outputs[0];
+    contraction c;
+    if (!tn__same_type(y, result)) continue;
+    if (find_contraction(y, &c)) {
+      tn__value *vector = can_scale(rewriter, &c) ? channel_vector(graph, factor, c.channel) : NULL;
+      if (vector != NULL) return scaled(graph, &c, op, vector);
+      continue;
+    }
+    tn__value *bias = find_bias(rewriter, y, &c);
+    if (bias == NULL || !can_scale(rewriter, &c)) continue;
+    tn__value *vector = channel_vector(graph, factor, c.channel);
+    if (vector == NULL) continue;
+    tn__value *offset = spread(graph, tn__g_binary(graph, op, bias, vector), result, c.channel);
+    return tn__g_binary(graph, "add", scaled(graph, &c, op, vector), offset);
+  }
+  return NULL;
+}
+
+/* (contraction + b) + v is contraction + (b + v). */
+static tn__value *bias_behind(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  for (int i = 0; i < 2; i++) {
+    tn__value *y = node->inputs[i], *result = node->outputs[0];
+    contraction c;
+    if (tn__producer_of(y, "add") == NULL || !tn__same_type(y, result)) continue;
+    if (y->dtype != TN_F32 && y->dtype != TN_F64) continue;
+    tn__value *bias = find_bias(rewriter, y, &c);
+    tn__value *vector = bias == NULL ? NULL : channel_vector(graph, node->inputs[1 - i], c.channel);
+    if (vector == NULL) continue;
+    tn__value *both = spread(graph, tn__g_binary(graph, "add", bias, vector), result, c.channel);
+    return tn__g_binary(graph, "add", c.node->outputs[0], both);
+  }
+  return NULL;
+}
+
+/* contraction - v is contraction + -v, exactly. */
+static tn__value *subtract_behind(tn__rewriter *rewriter, tn__node *node) {
+  tn__value *y = node->inputs[0], *result = node->outputs[0];
+  contraction c;
+  if (!tn__same_type(y, result)) return NULL;
+  if (!find_contraction(y, &c) && find_bias(rewriter, y, &c) == NULL) return NULL;
+  tn__value *vector = channel_vector(rewriter->graph, node->inputs[1], c.channel);
+  if (vector == NULL) return NULL;
+  tn__value *negative = tn__g_unary(rewriter->graph, "negate", vector);
+  return tn__g_binary(rewriter->graph, "add", y, spread(rewriter->graph, negative, result, c.channel));
+}
+
+static const tn__rule rules[] = {
+    {"product of transpose", "dot_general", product_of_transpose},
+    {"convolution of pad", "convolution", convolution_of_pad},
+    {"product times constant columns", "multiply", scale_behind},
+    {"product divided by constant columns", "divide", scale_behind},
+    {"product plus two biases", "add", bias_behind},
+    {"product minus constant columns", "subtract", subtract_behind},
+};
+
+const tn__rule_set tn__rules_product = {rules, sizeof rules / sizeof *rules};
