@@ -120,7 +120,7 @@ static uint64_t next_random(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-/* Floats uniform in [-1, 1), integers in 0 ... 7, bools: small enough to be indices and lengths most of the time. */
+/* Floats uniform in [-1, 1); integers and bools 0 or 1, which are indices and lengths that most models take. */
 static tn_status *random_input(run *r, int index, uint64_t *state) {
   const tn_value_info *info = tn_executable_input(r->exe, NULL, index);
   int64_t shape[TN_MAX_RANK];
@@ -140,7 +140,7 @@ static tn_status *random_input(run *r, int index, uint64_t *state) {
     if (tn__dtype_is_float(info->dtype)) {
       tn__store_f64(info->dtype, data, i, (double)(bits >> 11) * 0x1p-52 - 1.0);
     } else {
-      tn__store_i64(info->dtype, data, i, (int64_t)(bits >> 32) & (info->dtype == TN_BOOL ? 1 : 7));
+      tn__store_i64(info->dtype, data, i, (int64_t)(bits >> 32) & 1);
     }
   }
   r->random = true;
