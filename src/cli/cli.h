@@ -78,6 +78,11 @@ const char *cli_dims_text(const tn_value_info *info, char *text, size_t size); /
 
 extern const cli_command cli_run_command, cli_compile_command, cli_inspect_command;
 
+/* profile.c: NULL when there is no memory for it. */
+typedef struct cli_profile cli_profile;
+cli_profile *cli_profile_start(tn_session *session);
+void cli_profile_finish(cli_profile *profile, tn_session *session, const tn_executable *exe); /* prints and frees */
+
 /* run_report.c: what `tenon run` says about tensors and latencies. */
 void cli_print_outputs(const tn_executable *exe, const DLTensor *outputs, int count);
 void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const DLTensor *outputs, int count);

@@ -16,6 +16,7 @@ static const cli_option options[] = {
     {"--compare", "DIR", "take inputs from an ONNX test_data_set folder and compare the outputs with its own"},
     {"--check", NULL, "compare every kernel with the interpreter and name the first that departs"},
     {"--repeat", "N", "run N times and print a table of latencies"},
+    {"--profile", NULL, "print a table of the time that each kernel took"},
     CLI_COMPILE_OPTIONS,
     {"--json", NULL, "print the result as JSON"},
     {0}};
@@ -33,6 +34,7 @@ typedef struct run {
   bool random; /* some input was */
   int64_t repeat;
   double *seconds;
+  cli_profile *profile;
 } run;
 
 static double now(void) {
@@ -182,6 +184,7 @@ static tn_status *invoke(run *r) {
   for (int i = 0; i < r->input_count; i++)
     TN_RETURN_IF_ERROR(tn_session_set_input_at(r->session, NULL, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
   if (r->repeat > 1) TN_RETURN_IF_ERROR(tn_session_invoke(r->session, NULL)); /* warm: not counted */
+  if (cli_flag(r->args, "--profile")) r->profile = cli_profile_start(r->session);
   for (int64_t i = 0; i < r->repeat; i++) {
     double began = now();
     TN_RETURN_IF_ERROR(tn_session_invoke(r->session, NULL));
@@ -273,6 +276,7 @@ static tn_status *run_model(run *r, bool *agree) {
       print_json(r, comparison, *agree, &latency);
     } else {
       print_text(r, comparison, &latency);
+      cli_profile_finish(r->profile, r->session, r->exe);
     }
     if (directory) status = cli_write_outputs(r->exe, r->outputs, r->output_count, directory);
   }
