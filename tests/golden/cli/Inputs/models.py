@@ -1,0 +1,87 @@
+"""Writes the small models of the command line's tests: models.py NAME FILE."""
+
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def save(path, nodes, inputs, outputs, initializers=(), opset=17, **extra):
+    graph = helper.make_graph(nodes, "test", inputs, outputs, list(initializers))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **extra)
+    onnx.save(model, path)
+
+
+def value(name, shape, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def mlp(path, rows=2):
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4) - 6
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="product"), helper.make_node("Relu", ["h"], ["y"], name="relu")]
+    save(path, nodes, [value("x", [rows, 3])], [value("y", [rows, 4])], [numpy_helper.from_array(weights, "w")])
+
+
+def symbolic(path):
+    mlp(path, "rows")
+
+
+def unknown(path):
+    nodes = [helper.make_node("Frobnicate", ["x"], ["h"], name="first"), helper.make_node("Gargle", ["h"], ["y"])]
+    save(path, nodes, [value("x", [2])], [value("y", [2])])
+
+
+def mismatch(path):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
+    weights = numpy_helper.from_array(np.ones((5, 4), np.float32), "w")
+    save(path, nodes, [value("x", [2, 3])], [value("y", [2, 4])], [weights])
+
+
+def dangling(path):
+    save(path, [helper.make_node("Relu", ["nowhere"], ["y"], name="relu")], [value("x", [2])], [value("y", [2])])
+
+
+def gather(path):
+    nodes = [helper.make_node("Gather", ["x", "i"], ["y"], name="pick")]
+    save(path, nodes, [value("x", [3, 2]), value("i", [2], TensorProto.INT64)], [value("y", [2, 2])])
+
+
+def odd_names(path):
+    nodes = [helper.make_node("Relu", ["x"], ["a/b:0 c"], name="relu")]
+    save(path, nodes, [value("x", [2])], [value("a/b:0 c", [2])])
+
+
+def array(path, *numbers):
+    np.save(path, np.array(numbers, np.float32).reshape(2, -1))
+
+
+def indices(path, *numbers):
+    np.save(path, np.array(numbers, np.int64))
+
+
+def archive(path):
+    np.savez_compressed(path, x=np.ones((2, 3), np.float32))
+
+
+def truncate(path, source, size):
+    with open(source, "rb") as file, open(path, "wb") as out:
+        out.write(file.read()[: int(size)])
+
+
+def data_set(folder, scale="1"):
+    import os
+
+    os.makedirs(folder, exist_ok=True)
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    y = np.maximum(x @ (np.arange(12, dtype=np.float32).reshape(3, 4) - 6), 0) * np.float32(scale)
+    for name, tensor in (("input_0", x), ("output_0", y)):
+        with open(f"{folder}/{name}.pb", "wb") as file:
+            file.write(numpy_helper.from_array(tensor, name).SerializeToString())
+
+
+def show(path):
+    print(np.load(path).tolist())
+
+
+globals()[sys.argv[1]](sys.argv[2], *[float(a) if a.lstrip("-").replace(".", "", 1).isdigit() and sys.argv[1] == "array" else a for a in sys.argv[3:]])
