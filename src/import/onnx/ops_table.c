@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "import/onnx/ops.h"
+#include "import/onnx/ops_more.h"
 
 const tn__onnx_op tn__onnx_ops[] = {
     /* domain, name, function, core operator, why not, inputs at least and at most, outputs at most, versions */
@@ -18,7 +19,7 @@ const tn__onnx_op tn__onnx_ops[] = {
     {"", "Asinh", tn__onnx_unary, "asinh", NULL, 1, 1, 1, {9, 22}},
     {"", "Atan", tn__onnx_unary, "atan", NULL, 1, 1, 1, {7, 22}},
     {"", "Atanh", tn__onnx_unary, "atanh", NULL, 1, 1, 1, {9, 22}},
-    {"", "Attention", NULL, NULL, "not implemented", 3, 7, 4, {23, 24, 25}},
+    {"", "Attention", tn__onnx_attention, NULL, NULL, 3, 7, 4, {23, 24, 25}},
     {"", "AveragePool", tn__onnx_average_pool, NULL, NULL, 1, 1, 1, {1, 7, 10, 11, 19, 22}},
     {"", "BatchNormalization", tn__onnx_batch_norm, NULL, NULL, 5, 5, 5, {1, 6, 7, 9, 14, 15}},
     {"", "Bernoulli", NULL, NULL, "random values are not supported", 1, 1, 1, {15, 22}},
@@ -114,7 +115,7 @@ const tn__onnx_op tn__onnx_ops[] = {
     {"", "Mul", tn__onnx_binary, "multiply", NULL, 2, 2, 1, {1, 6, 7, 13, 14}},
     {"", "Multinomial", NULL, NULL, "random values are not supported", 1, 1, 1, {7, 22}},
     {"", "Neg", tn__onnx_unary, "negate", NULL, 1, 1, 1, {1, 6, 13}},
-    {"", "NegativeLogLikelihoodLoss", NULL, NULL, "not implemented", 2, 3, 1, {12, 13, 22}},
+    {"", "NegativeLogLikelihoodLoss", tn__onnx_nll_loss, NULL, NULL, 2, 3, 1, {12, 13, 22}},
     {"", "NonMaxSuppression", NULL, NULL, "not implemented", 2, 5, 1, {10, 11}},
     {"", "NonZero", tn__onnx_non_zero, NULL, NULL, 1, 1, 1, {9, 13}},
     {"", "Not", tn__onnx_unary, "not", NULL, 1, 1, 1, {1}},
@@ -153,7 +154,7 @@ const tn__onnx_op tn__onnx_ops[] = {
     {"", "Resize", NULL, NULL, "not implemented", 1, 4, 1, {10, 11, 13, 18, 19}},
     {"", "ReverseSequence", tn__onnx_reverse_sequence, NULL, NULL, 2, 2, 1, {10, 28}},
     {"", "RoiAlign", NULL, NULL, "not implemented", 3, 3, 1, {10, 16, 22}},
-    {"", "RotaryEmbedding", NULL, NULL, "not implemented", 3, 4, 1, {23}},
+    {"", "RotaryEmbedding", tn__onnx_rotary_embedding, NULL, NULL, 3, 4, 1, {23}},
     {"", "Round", tn__onnx_unary, "round_nearest_even", NULL, 1, 1, 1, {11, 22}},
     {"", "STFT", NULL, NULL, "not implemented", 2, 4, 1, {17}},
     {"", "Scan", NULL, NULL, "loops are not supported", 1, -1, -1, {8, 9, 11, 16, 19, 21, 23, 24, 25}},
@@ -177,7 +178,7 @@ const tn__onnx_op tn__onnx_ops[] = {
     {"", "Size", tn__onnx_size, NULL, NULL, 1, 1, 1, {1, 13, 19, 21, 23, 24, 25}},
     {"", "Slice", tn__onnx_slice, NULL, NULL, 1, 5, 1, {1, 10, 11, 13}},
     {"", "Softmax", tn__onnx_softmax, NULL, NULL, 1, 1, 1, {1, 11, 13}},
-    {"", "SoftmaxCrossEntropyLoss", NULL, NULL, "not implemented", 2, 3, 2, {12, 13}},
+    {"", "SoftmaxCrossEntropyLoss", tn__onnx_softmax_loss, NULL, NULL, 2, 3, 2, {12, 13}},
     {"", "Softplus", tn__onnx_activation, NULL, NULL, 1, 1, 1, {1, 22}},
     {"", "Softsign", tn__onnx_activation, NULL, NULL, 1, 1, 1, {1, 22}},
     {"", "SpaceToDepth", tn__onnx_space_to_depth, NULL, NULL, 1, 1, 1, {1, 13, 28}},
