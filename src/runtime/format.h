@@ -167,11 +167,12 @@ typedef struct tn__symbol_record { /* a scalar register's name for people */
   X(BUILTIN, "b*RWS", "calls builtin b")                                                                             \
   X(MOVE, "wr", "w, DYNAMIC, takes over r's memory and shape; r, DYNAMIC, is left empty")
 
-#define TN__SCALAR_OPS(X)                                                                                         \
-  X(ADD, "+")                                                                                                     \
-  X(SUB, "-")                                                                                                     \
-  X(MUL, "*") X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max") X(EQ, "==") X(NE, "!=") \
-      X(LT, "<") X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
+#define TN__SCALAR_OPS(X)                                                                                        \
+  X(ADD, "+")                                                                                                    \
+  X(SUB, "-")                                                                                                    \
+  X(MUL, "*")                                                                                                    \
+  X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max") X(EQ, "==") X(NE, "!=") X(LT, "<") \
+      X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
 
 typedef enum tn__scalar_op {
 #define X(name, text) TN__SCALAR_##name,

@@ -30,7 +30,7 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
 /* A frame and its arrays are one allocation. */
 static size_t frame_size(const tn__function *f) {
   return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
-         f->register_count * (sizeof(void *) + sizeof(tn__block)) +
+         f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
          (f->output_count * 2 + f->input_count) * sizeof(void *);
 }
 
@@ -71,6 +71,7 @@ tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
   frame->output_data = carve(&at, f->output_count, sizeof(void *));
   frame->output_shapes = carve(&at, f->output_count, sizeof(void *));
   frame->input_shapes = carve(&at, f->input_count, sizeof(void *));
+  frame->used = carve(&at, f->register_count, sizeof(uint32_t));
   for (uint32_t i = 0; i < f->input_count; i++)
     frame->input_shapes[i] = frame->dims + f->registers[f->inputs[i].reg].first_dim;
   set_constants(vm, frame);

@@ -182,14 +182,34 @@ static tn_status *scalar_load(tn__frame *frame, const tn__instruction *in) {
   return NULL;
 }
 
+static void swap_blocks(tn__block *a, tn__block *b) {
+  tn__block kept = *a;
+  *a = *b, *b = kept;
+}
+
+/* MOVE carries blocks from register to register, so one without a block looks for one that a register of an earlier run
+ * left: the second run of a function finds all that the first one made. */
+static void find_block(tn__frame *frame, uint32_t number, int64_t bytes) {
+  if (frame->blocks[number].data != NULL) return;
+  for (uint32_t i = 0; i < frame->f->register_count; i++) {
+    const tn__block *block = &frame->blocks[i];
+    bool free = frame->f->registers[i].storage == TN__STORAGE_DYNAMIC && frame->used[i] != frame->run;
+    if (!free || block->data == NULL || block->capacity < (uint64_t)bytes) continue;
+    swap_blocks(&frame->blocks[number], &frame->blocks[i]);
+    return;
+  }
+}
+
 static tn_status *alloc_register(tn__vm *vm, tn__frame *frame, uint32_t number) {
   const tn__register *r = &frame->f->registers[number];
   if (r->storage == TN__STORAGE_OUTPUT && r->early) return NULL; /* has its place since the prologue */
   int64_t bytes;
   TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
   if (r->storage == TN__STORAGE_OUTPUT) return place_output(vm, frame, number, bytes);
+  find_block(frame, number, bytes);
   TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
+  frame->used[number] = frame->run;
   return NULL;
 }
 
@@ -221,22 +241,25 @@ static tn_status *check_moved(const tn__register *to, const int64_t *dims) {
   return NULL;
 }
 
-static void swap_blocks(tn__block *a, tn__block *b) {
-  tn__block kept = *a;
-  *a = *b, *b = kept;
-}
-
 static tn_status *take_over(tn__frame *frame, uint32_t to, tn__block *block, const int64_t *dims) {
   const tn__register *r = &frame->f->registers[to];
   TN_RETURN_IF_ERROR(check_moved(r, dims));
   swap_blocks(&frame->blocks[to], block);
   frame->data[to] = frame->blocks[to].data;
+  frame->used[to] = frame->run;
   for (int i = 0; i < r->rank; i++) frame->dims[r->first_dim + (uint32_t)i] = dims[i];
   return NULL;
 }
 
 static tn_status *move(tn__frame *frame, const tn__instruction *in) {
+  frame->used[in->b] = 0;
   return take_over(frame, in->a, &frame->blocks[in->b], frame->dims + frame->f->registers[in->b].first_dim);
+}
+
+static bool is_read(const tn__frame *frame, const tn__instruction *in, uint32_t root) {
+  for (uint32_t i = 0; i < in->read_count; i++)
+    if (frame->f->registers[in->operands[i]].root == root) return true;
+  return false;
 }
 
 static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__instruction *in) {
@@ -250,7 +273,11 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
     uint32_t number = in->operands[in->read_count + i];
     const tn__register *r = &frame->f->registers[number];
     callee->output_data[i] = NULL;
-    if (r->storage == TN__STORAGE_DYNAMIC) continue;
+    if (r->storage == TN__STORAGE_DYNAMIC) {
+      /* The old memory goes to the callee, which gives it back as its result: no call allocates twice. */
+      if (!is_read(frame, in, number)) swap_blocks(&frame->blocks[number], &callee->blocks[callee->f->outputs[i].reg]);
+      continue;
+    }
     TN_RETURN_IF_ERROR(current_dims(frame, number, &callee->output_shapes[i]));
     callee->output_data[i] = frame->data[r->root];
   }
@@ -402,6 +429,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
 
 tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth) {
   const tn__function *f = frame->f;
+  frame->run = frame->run == UINT32_MAX ? 1 : frame->run + 1;
   TN_RETURN_IF_ERROR(tn__bind_symbols(f, frame->input_shapes, frame->scalars));
   TN_RETURN_IF_ERROR(interpret(vm, frame, 0, f->prologue_count, depth));
   TN_RETURN_IF_ERROR(after_prologue(vm, frame));

@@ -20,6 +20,8 @@ struct tn__frame {
   void **data;       /* per register: where its elements are; valid for roots */
   int64_t *dims;     /* of register r from r->first_dim on */
   tn__block *blocks; /* per register: memory of the frame's own for DYNAMIC and OUTPUT */
+  uint32_t *used;    /* per register: `run` when its block holds a value of this run */
+  uint32_t run;      /* counts the runs in this frame */
   tn__block arena;
   int64_t *laid_out_scalars; /* for which the layout was made */
   bool laid_out;
