@@ -117,8 +117,7 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
  * -------------------------------------------------------------------------------------------------------------- */
 
 tn_status *tn__check_string(const tn_executable *exe, uint32_t offset, const char *what, const char **out) {
-  if (offset >= exe->strings_size)
-    return tn__corrupt("the name of %s is at %u of %zu bytes of strings", what, offset, exe->strings_size);
+  if (offset >= exe->strings_size) return tn__corrupt("the text of %s is at %u, outside of its strings", what, offset);
   *out = exe->strings + offset;
   return NULL;
 }
@@ -180,8 +179,8 @@ static tn_status *check_cpu(const tn__device_record *device, const char *target)
   tn__arch host = tn__host_arch();
   if (device->arch != (uint32_t)host)
     return tn_status_create(TN_FAILED_PRECONDITION,
-                            "the executable was compiled for %s and this machine is %s: compile it with --target "
-                            "native here, or run it there",
+                            "the executable was compiled for %s and this machine is %s: compile it for this "
+                            "one, or run it there",
                             target, tn__arch_name(host));
   char missing[256];
   tn__features have = tn__host_features();
