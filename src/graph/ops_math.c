@@ -4,8 +4,9 @@
 #include "base/hash.h"
 #include "graph/internal.h"
 
-/* ---- random_bits: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of a counter, so that every element stands alone
- * ---- */
+/* ---- random_bits ------------------------------------------------------------------------------------------------ */
+
+/* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of a counter, so that every element stands alone. */
 
 static void infer_random_bits(tn__graph *graph, tn__node *node) {
   const tn__attr *shape = tn__node_attr(node, "shape");
