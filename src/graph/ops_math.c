@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "graph/internal.h"
 
-/* ---- random_bits ------------------------------------------------------------------------------------------------ */
+/* ---- random_bits ------------------------------------------------------------------------------------------------- */
 
 /* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) of a counter, so that every element stands alone. */
 

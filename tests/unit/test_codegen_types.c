@@ -7,6 +7,7 @@
 
 #include "base/strbuf.h"
 #include "ir/scalar.h"
+#include "unit/page.h"
 
 typedef const tn__expr *ex;
 
@@ -344,30 +345,10 @@ static void write_page(tn__strbuf *out) {
 
 #define PAGE TN_TEST_ROOT "/docs/dtypes.md"
 
-static void page_is_fresh(void **state) {
-  tn__strbuf want;
-  tn__strbuf_init(&want, NULL);
-  write_page(&want);
-  char *have = calloc(1, want.length + 2);
-  FILE *page = fopen(PAGE, "r");
-  assert_non_null(page);
-  have[fread(have, 1, want.length + 1, page)] = '\0';
-  fclose(page);
-  assert_string_equal(have, tn__strbuf_text(&want));
-  free(have);
-  tn__strbuf_release(&want);
-}
+static void page_is_fresh(void **state) { page_check(PAGE, write_page); }
 
 int main(int argc, char **argv) {
-  if (argc == 2 && strcmp(argv[1], "--write") == 0) {
-    tn__strbuf text;
-    tn__strbuf_init(&text, NULL);
-    write_page(&text);
-    FILE *page = fopen(PAGE, "w");
-    bool ok = page != NULL && fputs(tn__strbuf_text(&text), page) >= 0 && fclose(page) == 0;
-    tn__strbuf_release(&text);
-    return ok ? 0 : 1;
-  }
+  if (argc == 2 && strcmp(argv[1], "--write") == 0) return page_write(PAGE, write_page);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(native),           cmocka_unit_test(older_x86), cmocka_unit_test(every_target_links),
       cmocka_unit_test(page_is_fresh),

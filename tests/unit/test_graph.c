@@ -227,18 +227,6 @@ static void infers_control(void **state) {
   check_type(other->outputs[0], "f32[if1_d0, n7, 3]");
 }
 
-static void knows_its_operators(void **state) {
-  assert_null(tn__op_find("nonsense"));
-  for (int i = 0; i < tn__op_count(); i++) {
-    const tn__op *op = tn__op_at(i);
-    assert_ptr_equal(tn__op_find(op->name), op); /* no name stands twice */
-    assert_non_null(op->infer);
-    assert_non_null(op->doc);
-    assert_int_equal(op->lowering == TN__LOWER_DECLARE, op->declare != NULL);
-    assert_int_equal(op->op_class == TN__CLASS_ELEMENTWISE, op->scalar != NULL);
-  }
-}
-
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, graph_set_up, graph_tear_down)
   const struct CMUnitTest tests[] = {
@@ -250,7 +238,6 @@ int main(void) {
       TEST(sweeps),
       TEST(resolves_symbols),
       TEST(infers_control),
-      TEST(knows_its_operators),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
