@@ -225,9 +225,26 @@ static bool never_positive(tn__ir *ir, const tn__linear *d) {
   return tn__linear_nonnegative(ir, &minus);
 }
 
+/* 0 < x / c + k and 0 < k - x / c, alone on their side, are comparisons of x with a constant. NULL when d is nothing
+ * like that. */
+static const tn__expr *compare_quotient(tn__ir *ir, const tn__linear *d) {
+  int64_t c, bound, k = d->constant;
+  if (d->count != 1 || d->terms[0].atom->kind != TN__EXPR_DIV || !tn__as_int(d->terms[0].atom->args[1], &c))
+    return NULL;
+  if (c <= 0 || k <= INT64_MIN + 1) return NULL;
+  const tn__expr *x = d->terms[0].atom->args[0];
+  if (d->terms[0].coefficient == -1 && !__builtin_mul_overflow(k, c, &bound))
+    return tn__lt(ir, x, tn__index(ir, bound));
+  if (d->terms[0].coefficient == 1 && !__builtin_mul_overflow(1 - k, c, &bound))
+    return tn__le(ir, tn__index(ir, bound), x);
+  return NULL;
+}
+
 /* Is 0 < d? */
 static const tn__expr *compare_less(tn__ir *ir, tn__linear *d) {
   reduce(d, true);
+  const tn__expr *simple = compare_quotient(ir, d);
+  if (simple != NULL) return simple;
   const tn__expr *known = sided(ir, TN__EXPR_LT, d, true); /* made before: undecided then, undecided now */
   if (known != NULL) return known;
   if (always_positive(ir, d)) return tn__bool(ir, true);

@@ -462,6 +462,7 @@ static void compile_stmt(compiler *c, const tn__stmt *s) {
 tn__code tn__bytecode_compile(tn__ir *ir, tn__arena *arena, const tn__func *func, bool wide) {
   compiler c = {.ir = ir, .arena = arena, .wide = wide, .generation = 1};
   open_region(&c);
+  tn__vec_push(arena, &c.operands, 0); /* there is a list, even if nothing has an index */
   int32_t *scalars = TN__NEW_ARRAY(arena, func->scalar_count, int32_t);
   for (int i = 0; i < func->scalar_count; i++) {
     scalars[i] = new_register(&c);

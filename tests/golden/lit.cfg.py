@@ -2,6 +2,7 @@
 """How lit runs the golden tests. In a RUN line:
 
 %tenon      the program; its caches and settings are the test's own
+%tenon-opt  runs passes of the loop IR on a function in text form (tests/tools/tenon-opt.c)
 %filecheck  FileCheck, which refuses an unused prefix and an empty input
 %python     a Python with numpy and onnx
 %s %S %t    lit's own: the test file, its folder, a temporary name
@@ -20,6 +21,7 @@ config.test_exec_root = lit_config.params["output"]
 
 config.environment["TENON_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
 config.environment["LC_ALL"] = "C.UTF-8"
+config.substitutions.append(("%tenon-opt", lit_config.params["tenon_opt"]))
 config.substitutions.append(("%tenon", lit_config.params["tenon"]))
 config.substitutions.append(("%filecheck", lit_config.params["filecheck"] + " --dump-input=fail"))
 config.substitutions.append(("%python", lit_config.params["python"]))
