@@ -59,18 +59,28 @@ void tn__split(tn__schedule *s, const char *name, const int64_t *factors, int co
 
 /* ---- fuse -------------------------------------------------------------------------------------------------------- */
 
-/* Which kinds of axes does the loop drive below itself? As a set of bits. */
-static unsigned driven(tn__schedule *s, tn__snode *loop) {
-  tn__snodes blocks = {0};
-  unsigned kinds = 0;
-  tn__sched_blocks(s, loop, &blocks);
-  for (int i = 0; i < blocks.count; i++)
-    for (int kind = TN__AXIS_SPATIAL; kind <= TN__AXIS_SCAN; kind++)
-      if (tn__sched_drives(loop, blocks.data[i], (tn__axis_kind)kind)) kinds |= 1u << kind;
-  return kinds;
+static bool drives_any(const tn__snode *loop, const tn__snode *block) {
+  return tn__sched_drives(loop, block, TN__AXIS_SPATIAL) || tn__sched_drives(loop, block, TN__AXIS_REDUCE) ||
+         tn__sched_drives(loop, block, TN__AXIS_SCAN);
 }
 
-static bool mixes(unsigned a, unsigned b) { return ((a | b) & ((a | b) - 1)) != 0; }
+/* The fused loop must drive axes of one kind; a loop that only repeats a reduction must not become part of the
+ * reduction. */
+static bool can_fuse(tn__schedule *s, const tn__snode *outer, tn__snode *inner) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, inner, &blocks);
+  for (int i = 0; i < blocks.count; i++)
+    for (int kind = TN__AXIS_SPATIAL; kind <= TN__AXIS_SCAN; kind++) {
+      const tn__snode *block = blocks.data[i];
+      bool a = tn__sched_drives(outer, block, (tn__axis_kind)kind),
+           b = tn__sched_drives(inner, block, (tn__axis_kind)kind);
+      if (a == b) continue;
+      const tn__snode *other = a ? inner : outer;
+      if (drives_any(other, block) || (kind != TN__AXIS_SPATIAL && !tn__is_int_value(other->var->extent, 1)))
+        return false;
+    }
+  return true;
+}
 
 void tn__fuse(tn__schedule *s, const char *outer_name, const char *inner_name) {
   tn__snode *outer = tn__sched_loop(s, "fuse", outer_name), *inner = tn__sched_loop(s, "fuse", inner_name);
@@ -79,7 +89,7 @@ void tn__fuse(tn__schedule *s, const char *outer_name, const char *inner_name) {
     tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": they are not perfectly nested", outer_name, inner_name);
   if (outer->kind != TN__LOOP_SERIAL || inner->kind != TN__LOOP_SERIAL)
     tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": a loop is not serial any more", outer_name, inner_name);
-  if (mixes(driven(s, outer), driven(s, inner)))
+  if (!can_fuse(s, outer, inner))
     tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": they drive axes of different kinds", outer_name, inner_name);
   const tn__expr *size = inner->var->extent;
   tn__snode *fused = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s+%s", outer->name, inner->name),
@@ -147,6 +157,9 @@ static const char *forbidden_swap(tn__schedule *s, const tn__snodes *blocks, con
     if (tn__sched_drives(was_outer, block, TN__AXIS_REDUCE) && tn__sched_drives(now_outer, block, TN__AXIS_REDUCE) &&
         block->combiner != NULL && !block->combiner->reorderable)
       return "the combiner must be applied in order";
+    if (tn__sched_drives(now_outer, block, TN__AXIS_REDUCE) && !tn__sched_drives(was_outer, block, TN__AXIS_REDUCE) &&
+        !tn__sched_disjoint(s, was_outer, block))
+      return "a reduction is repeated by the outer loop";
   }
   return NULL;
 }

@@ -212,14 +212,24 @@ static void check_reverse(reverse_move *m) {
     if (n->kind == TN__LOOP_VECTORIZED)
       tn__sched_refuse(s, "reverse_compute_at of \"%s\": loop \"%s\" is vectorised", name, n->name);
   }
-  bool first = true;
+  const tn__region *source = NULL;
   for (int r = 0; r < block->block.read_count; r++) {
     const tn__region *region = &block->block.reads[r];
     if (!tn__sched_writes(m->producer, region->buffer)) continue;
-    if (!match_region(m, region, first))
+    if (!match_region(m, region, source == NULL))
       tn__sched_refuse(s, "reverse_compute_at of \"%s\": it does not read %s element by element", name,
                        region->buffer->name);
-    first = false;
+    source = region;
+  }
+  /* The block is executed where the producer is, which must be everywhere: a guarded read may reach beyond the tensor.
+   */
+  for (int i = 0; i < block->block.axis_count; i++) {
+    if (m->dim_of_axis[i] < 0) continue;
+    const tn__expr *end = tn__add(s->ir, block->block.axes[i].var->extent, m->shift[i]);
+    if (!tn__prove(s->ir, tn__le(s->ir, tn__index(s->ir, 0), m->shift[i])) ||
+        !tn__prove(s->ir, tn__le(s->ir, end, source->buffer->shape[m->dim_of_axis[i]])))
+      tn__sched_refuse(s, "reverse_compute_at of \"%s\": its elements reach beyond those of %s", name,
+                       source->buffer->name);
   }
 }
 

@@ -34,6 +34,17 @@ static tn__snode *derive_block(tn__schedule *s, const tn__snode *from, const cha
   return node;
 }
 
+/* The initialisation leaves the loops from `loop` on, so none of them may repeat the reduction of an element. */
+static void check_not_repeated(tn__schedule *s, const char *step, const char *name, const tn__snode *block,
+                               const tn__snode *loop) {
+  tn__snode *path[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, loop->parent, block, path);
+  for (int i = 0; i < count; i++)
+    if (!tn__sched_drives(path[i], block, TN__AXIS_REDUCE) && !tn__sched_disjoint(s, path[i], block))
+      tn__sched_refuse(s, "%s of \"%s\": loop \"%s\" computes elements of \"%s\" more than once", step, name,
+                       path[i]->name, block->name);
+}
+
 static void split_off_init(tn__schedule *s, tn__snode *block, tn__snode *loop) {
   tn__snode *path[TN__MAX_LOOPS], *outermost;
   int count = tn__sched_path(s, loop->parent, block, path);
@@ -55,6 +66,7 @@ void tn__decompose_reduction(tn__schedule *s, const char *block_name, const char
     if (tn__sched_drives(n, block, TN__AXIS_REDUCE))
       tn__sched_refuse(s, "decompose_reduction of \"%s\": it reduces over \"%s\", which is around \"%s\"", block_name,
                        n->name, loop_name);
+  check_not_repeated(s, "decompose_reduction", block_name, block, loop);
   split_off_init(s, block, loop);
   const char *names[] = {block_name, loop_name};
   tn__sched_record(s, "decompose_reduction", names, 2, NULL, 0);
@@ -94,6 +106,7 @@ static void check_rfactor(factoring *f, const char *name) {
   for (int i = 0; i < f->path_count; i++)
     if (f->path[i]->kind != TN__LOOP_SERIAL)
       tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" is not serial any more", name, f->path[i]->name);
+  check_not_repeated(s, "rfactor", name, f->block, f->top);
   int dims[TN__MAX_RANK];
   if (!tn__sched_identity_write(f->block, dims) || f->block->block.writes[0].buffer->rank == TN__MAX_RANK)
     tn__sched_refuse(s, "rfactor of \"%s\": \"%s\" does not write its tensor axis by axis", name, f->block->name);

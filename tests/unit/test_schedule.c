@@ -8,15 +8,66 @@ static tn__schedule *start(tn__ir *ir, declaration make) {
   return tn__schedule_of(make(ir), target);
 }
 
+typedef struct chosen {
+  declaration make;
+  const char *target;
+  int threads;
+} chosen;
+
 static void default_of(tn__ir *ir, const void *arg) {
-  const declaration *make = arg;
-  tn__te *te = (*make)(ir);
-  tn__target target = test_target("x86-64-v4");
-  check_same(tn__schedule_default(te, &target, NULL));
+  const chosen *c = arg;
+  tn__target target = test_target(c->target);
+  tn__schedule_options options = {.threads = c->threads};
+  tn__te *te = c->make(ir);
+  check_ok(tn__te_verify(te));
+  check_same(tn__schedule_default(te, &target, &options));
 }
 
 static void defaults(void **state) {
-  for (int i = 0; i < DECLARATION_COUNT; i++) check_ok(in_context(default_of, &declarations[i]));
+  static const char *const targets[] = {"x86-64", "x86-64-v3", "x86-64-v4", "aarch64"};
+  for (int i = 0; i < DECLARATION_COUNT; i++)
+    for (int t = 0; t < 4; t++) {
+      chosen c = {.make = declarations[i], .target = targets[t], .threads = 1 + t % 2};
+      check_ok(in_context(default_of, &c));
+    }
+}
+
+static const char *trace_of(tn__ir *ir, const tn__schedule *s) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__trace_print(s, &text);
+  const char *copy = tn__arena_strdup(tn__ir_arena(ir), tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  return copy;
+}
+
+/* The default schedule must not be the plain nest: it tiles the product with accumulators in registers. */
+static void product_tile(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  const char *trace = trace_of(ir, tn__schedule_default(wide_product(ir), &target, NULL));
+  assert_string_equal(trace + 24,
+                      "\n"
+                      "set_scope \"C\" 0 3\n"
+                      "split \"C.i1\" 0 2 16\n"
+                      "split \"C.i0\" 0 7\n"
+                      "reorder \"C.i1.0\" \"C.i0.0\" \"C.k0\" \"C.i0.1\" \"C.i1.1\" \"C.i1.2\"\n"
+                      "fuse \"C.i1.0\" \"C.i0.0\"\n"
+                      "unroll \"C.i0.1\"\n"
+                      "unroll \"C.i1.1\"\n"
+                      "vectorize \"C.i1.2\"\n"
+                      "reverse_compute_at \"D\" \"C.i1.0+C.i0.0\"\n"
+                      "decompose_reduction \"C\" \"C.k0\"\n");
+}
+
+static void chooses(void **state) { check_ok(in_context(product_tile, NULL)); }
+
+static void widths(void **state) {
+  tn__target v4 = test_target("x86-64-v4"), v3 = test_target("x86-64-v3"), arm = test_target("aarch64");
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 1000), 32);
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 10), 16);
+  assert_int_equal(tn__schedule_pack_width(&v3, TN_F32, 1000), 16);
+  assert_int_equal(tn__schedule_pack_width(&v3, TN_F64, 1000), 8);
+  assert_int_equal(tn__schedule_pack_width(&arm, TN_F16, 1000), 8);
 }
 
 static void loops_of_product(tn__ir *ir, const void *arg) {
@@ -107,7 +158,207 @@ static void legal(void **state) {
   check_ok(in_context(factored_argmax, NULL));
 }
 
+/* ---- refusals -----------------------------------------------------------------------------------------------------
+ */
+
+typedef struct refusal {
+  declaration make;
+  void (*steps)(tn__schedule *s); /* all but the last are legal */
+  const char *words;
+} refusal;
+
+static void no_loop(tn__schedule *s) { tn__unroll(s, "C.x"); }
+static void no_block(tn__schedule *s) { tn__inline(s, "X"); }
+static void short_factors(tn__schedule *s) { tn__split(s, "C.i0", (int64_t[]){2, 3}, 2); }
+static void two_open(tn__schedule *s) { tn__split(s, "C.i0", (int64_t[]){0, 0}, 2); }
+static void not_nested(tn__schedule *s) { tn__fuse(s, "C.i0", "C.k0"); }
+static void mixed(tn__schedule *s) { tn__fuse(s, "C.i1", "C.k0"); }
+static void other_nest(tn__schedule *s) { tn__reorder(s, (const char *[]){"C.i0", "D.i0"}, 2); }
+static void twice(tn__schedule *s) { tn__reorder(s, (const char *[]){"C.i0", "C.i0"}, 2); }
+static void parallel_sum(tn__schedule *s) { tn__parallel(s, "C.k0"); }
+static void vector_outside(tn__schedule *s) { tn__vectorize(s, "D.i0"); }
+static void vector_open(tn__schedule *s) { tn__vectorize(s, "D.i0"); }
+static void unroll_open(tn__schedule *s) { tn__unroll(s, "C.i0"); }
+static void nested_parallel(tn__schedule *s) {
+  tn__parallel(s, "D.i0");
+  tn__parallel(s, "D.i1");
+}
+static void scan_parallel(tn__schedule *s) { tn__parallel(s, "S.i0"); }
+static void overlap_parallel(tn__schedule *s) {
+  tn__inline(s, "Q");
+  tn__compute_at(s, "P", "R.i0");
+  tn__parallel(s, "R.i0");
+}
+static void inline_sum(tn__schedule *s) { tn__inline(s, "C"); }
+static void inline_output(tn__schedule *s) { tn__inline(s, "D"); }
+static void inline_back(tn__schedule *s) { tn__reverse_inline(s, "D"); }
+static void at_stranger(tn__schedule *s) { tn__compute_at(s, "P", "R.i0"); }
+static void at_output(tn__schedule *s) { tn__compute_at(s, "D", "C.i0"); }
+static void at_own(tn__schedule *s) { tn__compute_at(s, "C", "C.i0"); }
+static void behind_reduction(tn__schedule *s) {
+  tn__reorder(s, (const char *[]){"C.k0", "C.i0"}, 2);
+  tn__reverse_compute_at(s, "D", "C.i0");
+}
+static void behind_stencil(tn__schedule *s) { tn__reverse_compute_at(s, "Q", "P.i0"); }
+static void behind_stranger(tn__schedule *s) { tn__reverse_compute_at(s, "R", "P.i0"); }
+static void behind_padding(tn__schedule *s) {
+  tn__cache_read(s, "pad", 0, TN__SCOPE_WORKSPACE);
+  tn__reverse_compute_at(s, "pad", "pad.read0.a0");
+}
+static void no_init(tn__schedule *s) { tn__decompose_reduction(s, "D", "D.i0"); }
+static void init_inside(tn__schedule *s) { tn__decompose_reduction(s, "C", "D.i0"); }
+static void init_late(tn__schedule *s) {
+  tn__reorder(s, (const char *[]){"C.k0", "C.i1"}, 2);
+  tn__decompose_reduction(s, "C", "C.i1");
+}
+static void init_repeated(tn__schedule *s) {
+  tn__compute_at(s, "sum", "out.i1");
+  tn__decompose_reduction(s, "sum", "out.i0");
+}
+static void scan_sideways(tn__schedule *s) {
+  tn__reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
+  tn__reorder(s, (const char *[]){"S.i2", "S.i0"}, 2);
+}
+static void factor_space(tn__schedule *s) { tn__rfactor(s, "C.i0"); }
+static void factor_late(tn__schedule *s) {
+  tn__decompose_reduction(s, "C", "C.k0");
+  tn__rfactor(s, "C.k0");
+}
+static void scope_output(tn__schedule *s) { tn__set_scope(s, "D", 0, TN__SCOPE_STACK); }
+static void scope_param(tn__schedule *s) { tn__set_scope(s, "C", 0, TN__SCOPE_PARAM); }
+static void no_tensor(tn__schedule *s) { tn__cache_write(s, "C", 1, TN__SCOPE_STACK); }
+static void no_read(tn__schedule *s) { tn__cache_read(s, "C", 7, TN__SCOPE_STACK); }
+static void private_open(tn__schedule *s) {
+  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__schedule_func(s);
+}
+static void vector_inside(tn__schedule *s) {
+  tn__vectorize(s, "D.i1");
+  tn__reorder(s, (const char *[]){"D.i1", "D.i0"}, 2);
+}
+
+static const refusal refusals[] = {
+    {product, no_loop, "there is no loop \"C.x\""},
+    {product, no_block, "there is no block \"X\""},
+    {product, short_factors, "split of \"C.i0\": the factors do not cover the loop's extent"},
+    {product, two_open, "split of \"C.i0\": only one factor can be 0"},
+    {product, not_nested, "fuse of \"C.i0\" and \"C.k0\": they are not perfectly nested"},
+    {product, mixed, "fuse of \"C.i1\" and \"C.k0\": they drive axes of different kinds"},
+    {product, other_nest, "reorder: the loops are not nested in each other"},
+    {product, twice, "reorder: \"C.i0\" is named twice"},
+    {product, parallel_sum, "parallel of \"C.k0\": block \"C\" reduces over the loop"},
+    {product, vector_outside, "vectorize of \"D.i0\": the loop is not innermost"},
+    {open_product, vector_open, "vectorize of \"D.i0\": the extent must be a constant of at most 256"},
+    {open_product, unroll_open, "unroll of \"C.i0\": the extent must be a constant of at most 256"},
+    {product, nested_parallel, "parallel of \"D.i1\": parallel loops do not nest"},
+    {running, scan_parallel, "parallel of \"S.i0\": block \"S\" scans along the loop"},
+    {stencil, overlap_parallel, "parallel of \"R.i0\": block \"P\" writes the same elements in several iterations"},
+    {product, inline_sum, "inline of \"C\": it is not element-wise"},
+    {product, inline_output, "inline of \"D\": it writes the output D"},
+    {product, inline_back, "reverse_inline of \"C\": it is not element-wise"},
+    {stencil, at_stranger, "compute_at of \"P\": its reader \"Q\" is not under \"R.i0\""},
+    {product, at_output, "compute_at of \"D\": it writes the output D"},
+    {product, at_own, "compute_at of \"C\": it is under \"C.i0\" already"},
+    {product, behind_reduction, "reverse_compute_at of \"D\": \"C\" is not complete inside of \"C.i0\""},
+    {stencil, behind_stencil, "reverse_compute_at of \"Q\": it does not read P element by element"},
+    {stencil, behind_stranger, "reverse_compute_at of \"R\": nothing under \"P.i0\" writes what it reads"},
+    {convolution, behind_padding, "reverse_compute_at of \"pad\": its elements reach beyond those of A.read"},
+    {product, no_init, "decompose_reduction of \"D\": it has no initialisation"},
+    {product, init_inside, "decompose_reduction of \"C\": it is not under \"D.i0\""},
+    {product, init_late, "decompose_reduction of \"C\": it reduces over \"C.k0\", which is around \"C.i1\""},
+    {rows, init_repeated,
+     "decompose_reduction of \"sum\": loop \"out.i1\" computes elements of \"sum\" more than once"},
+    {skewed, scan_sideways, "reorder: \"S.i2\" cannot go around \"S.i0\": the scan reads other positions of that axis"},
+    {product, factor_space, "rfactor of \"C.i0\": block \"C\" does not reduce over the loop"},
+    {product, factor_late, "rfactor of \"C.k0\": the initialisation of \"C\" has been split off already"},
+    {product, scope_output, "set_scope of \"D\": D is an output"},
+    {product, scope_param, "set_scope of \"C\": the scope must be workspace, stack or register"},
+    {product, no_tensor, "cache_write of \"C\": there is no tensor 1, it has 1"},
+    {product, no_read, "cache_read of \"C\": there is no tensor 7, it has 3"},
+    {open_product, private_open, "C cannot be kept private: dimension 0 has no constant bound where it is used"},
+    {product, vector_inside, "reorder: the vectorised loop \"D.i1\" must stay innermost"},
+};
+
+static void refuse(tn__ir *ir, const void *arg) {
+  const refusal *r = arg;
+  r->steps(start(ir, r->make));
+}
+
+static void illegal(void **state) {
+  for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+    tn_status *status = in_context(refuse, &refusals[i]);
+    if (status == NULL) fail_msg("not refused: %s", refusals[i].words);
+    const char *text = strstr(tn_status_message(status), ": ");
+    assert_non_null(text);
+    if (strstr(text, refusals[i].words) == NULL) fail_msg("\"%s\" instead of \"%s\"", text, refusals[i].words);
+    assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+    tn_status_free(status);
+  }
+}
+
+/* ---- traces -------------------------------------------------------------------------------------------------------
+ */
+
+static void replay_all(tn__ir *ir, const void *arg) {
+  const chosen *c = arg;
+  tn__target target = test_target(c->target);
+  tn__schedule_options options = {.threads = c->threads};
+  tn__te *te = c->make(ir);
+  const tn__schedule *s = tn__schedule_default(te, &target, &options);
+  const char *trace = trace_of(ir, s);
+  tn__schedule *again;
+  check_ok(tn__trace_replay(te, &target, trace, &again));
+  assert_string_equal(trace_of(ir, again), trace);
+  tn__strbuf first, second;
+  tn__strbuf_init(&first, NULL);
+  tn__strbuf_init(&second, NULL);
+  tn__func_print(tn__schedule_func(s), &first);
+  tn__func_print(tn__schedule_func(again), &second);
+  assert_string_equal(tn__strbuf_text(&first), tn__strbuf_text(&second));
+  tn__strbuf_release(&first);
+  tn__strbuf_release(&second);
+}
+
+static void replays(void **state) {
+  for (int i = 0; i < DECLARATION_COUNT; i++) {
+    chosen c = {.make = declarations[i], .target = "x86-64-v4", .threads = 2};
+    check_ok(in_context(replay_all, &c));
+  }
+}
+
+static void refuse_traces(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__te *te = product(ir), *other = stencil(ir);
+  tn__schedule *s = tn__schedule_of(te, &target), *out;
+  const char *head = trace_of(ir, s);
+  tn_status *status = tn__trace_replay(other, &target, head, &out);
+  assert_non_null(status);
+  assert_null(out);
+  assert_non_null(strstr(tn_status_message(status), "trace:1: the trace is of another declaration ("));
+  assert_non_null(strstr(tn_status_message(status), ") than stencil ("));
+  tn_status_free(status);
+  static const char *const cases[][2] = {
+      {"split \"C.i0\" 0\n", "trace:2: split takes 1 to 1 names and 2 to 8 numbers, not 1 and 1"},
+      {"turn \"C.i0\"\n", "trace:2: there is no step \"turn\""},
+      {"unroll \"C.i0\n", "trace:2: a name lacks its closing quote"},
+      {"unroll C.i0\n", "trace:2: expected a name in quotes or a number at \"C.i0\""},
+      {"split \"C.i0\" 0 99999999999\n", "trace:2: expected a name in quotes or a number at \"99999999999\""},
+      {"unroll \"D.i1\"\nunroll \"C.x\"\n", "trace:3: schedule of product: unroll: there is no loop \"C.x\""},
+      {"cache_read_in_order \"C\" 1 1 0 0\n",
+       "trace:2: schedule of product: cache_read of \"C\": the order is no permutation of the 2 dimensions of A"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    check_fails(tn__trace_replay(te, &target, tn__arena_printf(tn__ir_arena(ir), "%s%s", head, cases[i][0]), &out),
+                TN_INVALID_ARGUMENT, cases[i][1]);
+  check_fails(tn__trace_replay(te, &target, "", &out), TN_INVALID_ARGUMENT, "trace:1: expected \"trace 1 DIGEST\"");
+}
+
+static void refuses_traces(void **state) { check_ok(in_context(refuse_traces, NULL)); }
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(legal), cmocka_unit_test(defaults)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(legal),  cmocka_unit_test(illegal), cmocka_unit_test(defaults),       cmocka_unit_test(chooses),
+      cmocka_unit_test(widths), cmocka_unit_test(replays), cmocka_unit_test(refuses_traces),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
