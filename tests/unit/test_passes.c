@@ -165,6 +165,20 @@ static void broadcasts_sink(void **state) {
   }
 }
 
+static void reshapes_go_through_broadcasts(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 2, (int64_t[]){3, 8});
+  const tn__expr *wide[] = {ix(g, 5), ix(g, 3), ix(g, 2), ix(g, 8)},
+                 *split[] = {ix(g, 15), ix(g, 1), ix(g, 2), ix(g, 2), ix(g, 4)};
+  tn__value *y = tn__g_broadcast_in_dim(g, x, 4, wide, (int64_t[]){1, 3});
+  const tn__expr *other[] = {ix(g, 5), ix(g, 3), ix(g, 1), ix(g, 2), ix(g, 2), ix(g, 4)};
+  tn__graph_output(g, "y", tn__g_reshape(g, y, 6, other));
+  tn__graph_output(g, "z", tn__g_reshape(g, y, 5, split)); /* joins a repeated dimension with one that is not: stays */
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  assert_string_equal(tn__graph_output_at(g, 0)->producer->op->name, "broadcast_in_dim");
+  assert_string_equal(tn__graph_output_at(g, 1)->producer->op->name, "reshape");
+}
+
 static void reductions_of_ones_are_reshapes(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){-1, 1, 5});
@@ -225,6 +239,7 @@ int main(void) {
       TEST(a_channel_shuffle_keeps_one_transpose),
       TEST(transposes_of_ones_are_reshapes),
       TEST(broadcasts_sink),
+      TEST(reshapes_go_through_broadcasts),
       TEST(reductions_of_ones_are_reshapes),
       TEST(equal_nodes_become_one),
       TEST(different_attributes_stay_apart),

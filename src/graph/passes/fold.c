@@ -8,7 +8,7 @@
 
 #include "graph/passes/rewrite.h"
 
-enum { MAX_OUTPUT_ELEMENTS = 1 << 16, MAX_OPERATIONS = 1 << 22 };
+enum { MAX_OUTPUT_ELEMENTS = 1 << 16, MAX_OPERATIONS = 1 << 22, MAX_SPLAT_SEARCH = 1 << 12 };
 
 typedef struct folder {
   tn__graph *graph;
@@ -171,7 +171,22 @@ static bool evaluate_node(folder *f, tn__node *node) {
   return true;
 }
 
+/* A small dense constant whose elements are all equal is a splat. */
+static void recognise_splats(folder *f, tn__node *node) {
+  for (int i = 0; i < node->input_count; i++) {
+    tn__value *value = node->inputs[i];
+    int64_t shape[TN__MAX_RANK];
+    if (value == NULL || !tn__is_constant(value) || value->splat || tn__element_total(value) > MAX_SPLAT_SEARCH)
+      continue;
+    if (!all_equal(value->data, tn__element_total(value), tn_dtype_size(value->dtype))) continue;
+    tn__shape_const(value, shape);
+    tn__value *splat = tn__constant_value(f->graph, value->dtype, value->rank, shape, value->data, true);
+    tn__graph_replace_uses(f->graph, value, splat);
+  }
+}
+
 static void fold_node(folder *f, tn__node *node) {
+  recognise_splats(f, node);
   for (int i = 0; i < node->output_count; i++) {
     tn__value *constant = from_known_elements(f, node->outputs[i]);
     if (constant != NULL) tn__put_in_place(&f->rewriter, node->outputs[i], constant);

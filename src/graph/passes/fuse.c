@@ -1,9 +1,11 @@
-/* Which nodes share a kernel. Greedy, in topological order: each node tries to join the kernels that produce its operands.
+/* Which nodes share a kernel. Greedy, in topological order: each node tries to join the kernels that produce its
+ * operands.
  *
- * A kernel is one of four kinds. A MAP holds element-wise and injective nodes; a ROW holds reductions over the same axes of the same
- * space with the maps between and around them (softmax, normalisations); a CONTRACTION holds one product or convolution with
- * its element-wise epilogue; everything else runs ALONE. Joining never makes a cycle between kernels. Broadcasts, iotas and the like cost nothing where
- * they are read, so they have no kernel of their own but a copy in each that reads them. */
+ * A kernel is one of four kinds. A MAP holds element-wise and injective nodes; a ROW holds reductions over the same
+ * axes of the same space with the maps between and around them (softmax, normalisations); a CONTRACTION holds one
+ * product or convolution with its element-wise epilogue; everything else runs ALONE. Joining never makes a cycle
+ * between kernels. Broadcasts, iotas and the like cost nothing where they are read, so they have no kernel of their own
+ * but a copy in each that reads them. */
 #include <string.h>
 
 #include "graph/passes/passes.h"
@@ -37,7 +39,8 @@ typedef struct fuser {
   uint32_t stamp;
 } fuser;
 
-/* ---- facts about nodes ------------------------------------------------------------------------------------------------ */
+/* ---- facts about nodes
+ * ------------------------------------------------------------------------------------------------ */
 
 static bool named(const tn__node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 
@@ -80,7 +83,8 @@ static bool same_axes(const tn__node *a, const tn__node *b) {
   return memcmp(x->ints, y->ints, sizeof(int64_t) * (size_t)x->count) == 0;
 }
 
-/* ---- symbols that are read from memory ---------------------------------------------------------------------------------- */
+/* ---- symbols that are read from memory
+ * ---------------------------------------------------------------------------------- */
 
 static void add_shape_deps(fuser *f, const tn__expr *e, index_list *list) {
   if (e->kind == TN__EXPR_INT) return;
@@ -109,7 +113,8 @@ static void find_shape_deps(fuser *f, int node) {
       add_shape_deps(f, n->attrs[a].exprs[i], &f->shape_deps[node]);
 }
 
-/* ---- cycles ----------------------------------------------------------------------------------------------------------- */
+/* ---- cycles
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static bool reaches(fuser *f, int from, const int *targets, int target_count, int lowest);
 
@@ -131,7 +136,8 @@ static bool is_target(int k, const int *targets, int count) {
   return false;
 }
 
-/* Is one of the target kernels at or above node `from`? Kernels are nodes of the search: entering one means all of its operands. */
+/* Is one of the target kernels at or above node `from`? Kernels are nodes of the search: entering one means all of its
+ * operands. */
 static bool reaches(fuser *f, int from, const int *targets, int target_count, int lowest) {
   int k = f->kernel_of[from];
   if (k < 0) { /* cheap or not placed yet */
@@ -180,7 +186,8 @@ static bool makes_cycle(fuser *f, int node, const int *targets, int count) {
   return false;
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------------------------ */
+/* ---- joining
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Are all values of kernel k that `node` reads (through cheap nodes too) read by nobody else? */
 static bool only_reader(fuser *f, int k, const tn__node *node) {
@@ -317,7 +324,8 @@ static void place(fuser *f, int node, bool constant) {
   join(f, best, node, n);
 }
 
-/* ---- result --------------------------------------------------------------------------------------------------------------- */
+/* ---- result
+ * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct emitter {
   fuser *f;
@@ -424,7 +432,8 @@ static void emit_kernel(emitter *e, int k) {
   push_group(e, nodes, count, member, kern->members.count == 1 && is_view(head), kern->constant);
 }
 
-/* Values that leave their kernel: read by a node of another kernel (directly or through inlined cheap nodes), or graph outputs. */
+/* Values that leave their kernel: read by a node of another kernel (directly or through inlined cheap nodes), or graph
+ * outputs. */
 static void find_wanted(emitter *e) {
   fuser *f = e->f;
   for (int i = 0; i < f->node_count; i++) {
@@ -432,7 +441,8 @@ static void find_wanted(emitter *e) {
     for (int j = 0; j < n->input_count; j++) {
       int p = n->inputs[j] ? f->node_of_value[n->inputs[j]->id] : -1;
       if (p < 0 || f->kernel_of[p] < 0) continue;
-      /* A cheap reader may be copied into any kernel: the value must be in memory unless all of its readers are inside. */
+      /* A cheap reader may be copied into any kernel: the value must be in memory unless all of its readers are inside.
+       */
       if (f->kernel_of[i] != f->kernel_of[p]) {
         bool inside = f->kernel_of[i] < 0;
         for (int r = 0; r < f->node_count && inside; r++) {

@@ -44,17 +44,13 @@ static int64_t moved_axis(int rank, int64_t axis) { return axis == 0 ? 0 : axis 
 static tn__value *last_of(layout *l, tn__value *value) {
   tn__value *last = versions_of(l, value)->last;
   if (last != NULL) return last;
-  int64_t permutation[TN__MAX_RANK], shape[TN__MAX_RANK], permuted[TN__MAX_RANK];
+  int64_t permutation[TN__MAX_RANK];
   channels_to_last(value->rank, permutation);
   tn__node *broadcast = tn__producer_of(value, "broadcast_in_dim");
-  if (tn__is_constant(value) && value->splat && tn__shape_const(value, shape)) {
-    for (int i = 0; i < value->rank; i++) permuted[i] = shape[permutation[i]];
-    last = tn__constant_value(l->graph, value->dtype, value->rank, permuted, value->data, true);
-  } else if (broadcast != NULL && !has_moved(l, broadcast->inputs[0])) {
+  if (broadcast != NULL && !has_moved(l, broadcast->inputs[0]))
     last = tn__permuted_broadcast(l->graph, broadcast, permutation);
-  } else {
+  else
     last = tn__permuted(l->graph, value, permutation);
-  }
   versions_of(l, value)->last = last;
   return last;
 }

@@ -97,6 +97,11 @@ static bool moves_units_only(const tn__value *value, const int64_t *permutation)
 tn__value *tn__permuted(tn__graph *graph, tn__value *value, const int64_t *permutation) {
   if (tn__is_identity(permutation, value->rank)) return value;
   const tn__expr *dims[TN__MAX_RANK];
+  int64_t shape[TN__MAX_RANK], moved[TN__MAX_RANK];
+  if (tn__is_constant(value) && value->splat && tn__shape_const(value, shape)) {
+    for (int i = 0; i < value->rank; i++) moved[i] = shape[permutation[i]];
+    return tn__constant_value(graph, value->dtype, value->rank, moved, value->data, true);
+  }
   for (int i = 0; i < value->rank; i++) dims[i] = value->dims[permutation[i]];
   if (moves_units_only(value, permutation)) return tn__g_reshape(graph, value, value->rank, dims);
   return tn__g_transpose(graph, value, permutation);

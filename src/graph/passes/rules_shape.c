@@ -27,35 +27,6 @@ static tn__value *reshape_reshape(tn__rewriter *rewriter, tn__node *node) {
   return inner == NULL ? NULL : tn__g_reshape(rewriter->graph, inner->inputs[0], result->rank, result->dims);
 }
 
-/* reshape(broadcast(x)) that only adds or drops dimensions of 1 is a broadcast of a reshape. */
-static tn__value *reshape_broadcast(tn__rewriter *rewriter, tn__node *node) {
-  const tn__node *inner = tn__producer_of(node->inputs[0], "broadcast_in_dim");
-  if (inner == NULL) return NULL;
-  const tn__value *wide = node->inputs[0], *result = node->outputs[0], *source = inner->inputs[0];
-  int64_t place[TN__MAX_RANK]; /* of the broadcast's dimensions in the result; -1: a 1 that is gone */
-  int next = 0;
-  for (int i = 0; i < wide->rank; i++) {
-    place[i] = -1;
-    if (tn__is_unit(wide->dims[i])) continue;
-    while (next < result->rank && tn__is_unit(result->dims[next])) next++;
-    if (next == result->rank || result->dims[next] != wide->dims[i]) return NULL;
-    place[i] = next++;
-  }
-  while (next < result->rank && tn__is_unit(result->dims[next])) next++;
-  if (next != result->rank) return NULL;
-  const int64_t *axes = ints_of(inner, "axes");
-  int64_t kept[TN__MAX_RANK];
-  const tn__expr *dims[TN__MAX_RANK];
-  int rank = 0;
-  for (int i = 0; i < source->rank; i++) {
-    if (place[axes[i]] < 0) continue; /* the source's dimension is a 1, too */
-    kept[rank] = place[axes[i]];
-    dims[rank++] = source->dims[i];
-  }
-  tn__value *narrow = tn__g_reshape(rewriter->graph, inner->inputs[0], rank, dims);
-  return tn__g_broadcast_in_dim(rewriter->graph, narrow, result->rank, result->dims, kept);
-}
-
 /* ---- transposes through reshapes ---------------------------------------------------------------- */
 
 /* The dimensions of a shape that are not 1, as the dimensions of a smaller one. */
@@ -192,6 +163,40 @@ static tn__value *transpose_reshape_transpose(tn__rewriter *rewriter, tn__node *
   if (!reshape_last(graph, inner->outputs[0], reshape->outputs[0], result, q, moved)) return NULL;
   tn__compose(p, moved, x->rank, both);
   return tn__g_reshape(graph, tn__permuted(graph, x, both), result->rank, result->dims);
+}
+
+/* ---- reshapes of broadcasts ----------------------------------------------------------------------- */
+
+/* reshape(broadcast(x)) is a broadcast of reshape(x) when no dimension of the result joins what x has and what was
+ * repeated. */
+static tn__value *reshape_broadcast(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  const tn__node *inner = tn__producer_of(node->inputs[0], "broadcast_in_dim");
+  if (inner == NULL) return NULL;
+  const tn__value *wide = node->inputs[0], *result = node->outputs[0], *source = inner->inputs[0];
+  const int64_t *axes = ints_of(inner, "axes");
+  bool kept[TN__MAX_RANK] = {false}; /* dimensions of `wide` that are the source's */
+  for (int i = 0; i < source->rank; i++) {
+    if (tn__is_unit(source->dims[i])) continue;
+    if (source->dims[i] != wide->dims[axes[i]]) return NULL; /* only running it tells whether it stretches */
+    kept[axes[i]] = true;
+  }
+  int a[TN__MAX_RANK + 1], b[TN__MAX_RANK + 1], rank = 0;
+  int64_t new_axes[TN__MAX_RANK];
+  const tn__expr *dims[TN__MAX_RANK];
+  real_shape from = real_shape_of(wide), to = real_shape_of(result);
+  int count = segments_of(tn__graph_ir(graph), from.dims, from.rank, to.dims, to.rank, a, b);
+  if (count == 0) return NULL;
+  for (int s = 0; s < count; s++) {
+    for (int i = a[s] + 1; i < a[s + 1]; i++)
+      if (kept[from.of[i]] != kept[from.of[a[s]]]) return NULL;
+    for (int j = b[s]; kept[from.of[a[s]]] && j < b[s + 1]; j++) {
+      new_axes[rank] = to.of[j];
+      dims[rank++] = to.dims[j];
+    }
+  }
+  tn__value *narrow = tn__g_reshape(graph, inner->inputs[0], rank, dims);
+  return tn__g_broadcast_in_dim(graph, narrow, result->rank, result->dims, new_axes);
 }
 
 /* ---- transpose ---------------------------------------------------------------------------------- */
