@@ -317,6 +317,25 @@ static void masked_registers(kernel_test *t, void *user) {
   agree(t, &b, tn__alloc_stmt(t->ir, acc, tn__seq(t->ir, steps, 3)), 0);
 }
 
+/* What looks like lanes but has to run one after another: a while in the body, two lanes for one element of a register.
+ */
+static void serial_after_all(kernel_test *t, void *user) {
+  builder b = {.ir = t->ir};
+  const tn__buffer *x = input(&b, TN_F32, number(&b, 16)), *y = output(&b, TN_F32, number(&b, 17));
+  ex width = number(&b, 16), zero = number(&b, 0), one = tn__float(t->ir, TN_F32, 1);
+  const tn__buffer *acc = tn__buffer_create(t->ir, "acc", TN_F32, TN__SCOPE_REGISTER, 1, &width);
+  tn__var *v = loop(&b, "v", 16), *u = loop(&b, "u", 16), *w = loop(&b, "w", 16);
+  ex limit = tn__cast(t->ir, TN_F32, v->self);
+  const tn__stmt *count = tn__while(t->ir, tn__lt(t->ir, at(&b, acc, v->self), limit),
+                                    put(&b, acc, v->self, tn__add(t->ir, at(&b, acc, v->self), one)));
+  const tn__stmt *steps[] = {
+      lanes(&b, v, tn__seq2(t->ir, put(&b, acc, v->self, at(&b, x, v->self)), count)),
+      lanes(&b, w, put(&b, y, w->self, at(&b, acc, w->self))),
+      lanes(&b, u, tn__if(t->ir, tn__lt(t->ir, u->self, number(&b, 9)), put(&b, acc, zero, at(&b, x, u->self)), NULL)),
+      put(&b, y, number(&b, 16), at(&b, acc, zero))};
+  agree(t, &b, tn__alloc_stmt(t->ir, acc, tn__seq(t->ir, steps, 4)), 0);
+}
+
 /* Workspaces of constant and symbolic size, written by one parallel loop and read by the next; stack buffers inside of
  * tasks. */
 static void memories_of_parallel_loops(kernel_test *t, void *user) {
@@ -542,6 +561,7 @@ static void memory(void **state) {
 static void registers(void **state) {
   on_targets(register_slots, NULL);
   on_targets(masked_registers, NULL);
+  on_targets(serial_after_all, NULL);
 }
 static void control(void **state) { on_targets(while_loops, NULL); }
 static void failing(void **state) {

@@ -161,6 +161,8 @@ void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__
 /* ---- emit_stmt.c, emit_parallel.c, emit_func.c
  * ------------------------------------------------------------------------------ */
 void tn__cg_stmt(tn__cg *cg, const tn__stmt *s);
+/* Does this loop become lanes, inside of the vectorised loop over `lane_outside` (NULL: none)? How many? */
+bool tn__cg_vectorizes(const tn__stmt *s, const tn__var *lane_outside, int *lanes);
 void tn__cg_parallel(tn__cg *cg, const tn__stmt *s);
 void tn__cg_func(tn__cg *cg, tn__ir *ir, const tn__func *func);
 /* Byte offset of a workspace buffer in the function's workspace. */

@@ -8,6 +8,7 @@ typedef struct usage {
   const tn__var *lane; /* of the vectorised loop around the access */
   int lanes;
   bool in_parallel, fits;
+  int64_t elements;
   int width;         /* of the widest vectorised access */
   int checked_width; /* second walk: do all accesses stay inside of slots of this width? */
 } usage;
@@ -23,21 +24,25 @@ static bool slot_range(tn__cg *cg, const tn__expr *linear, const tn__var *lane, 
   return tn__as_int(linear, first);
 }
 
-static void see_access(usage *u, const tn__expr *const *indices) {
+static void see_access(usage *u, const tn__expr *const *indices, bool is_store) {
   int64_t first;
   int count;
-  if (u->in_parallel ||
-      !slot_range(u->cg, tn__cg_linear(u->cg, u->buffer, indices), u->lane, u->lanes, &first, &count)) {
+  const tn__expr *linear = tn__cg_linear(u->cg, u->buffer, indices);
+  if (u->in_parallel || !slot_range(u->cg, linear, u->lane, u->lanes, &first, &count) || first < 0) {
     u->fits = false;
     return;
   }
+  if (is_store && count == 1 && u->lanes > 1) u->fits = false; /* several lanes, one element: memory sorts that out */
   if (count > u->width) u->width = count;
-  if (u->checked_width > 0 && first / u->checked_width != (first + count - 1) / u->checked_width) u->fits = false;
+  int64_t width = u->checked_width;
+  if (width == 0) return;
+  int64_t slots = (u->elements + width - 1) / width, last = (first + count - 1) / width;
+  if (first / width != last || last >= slots) u->fits = false;
 }
 
 static void see_expr(usage *u, const tn__expr *e) {
   if (!u->fits || !tn__expr_uses_buffer(e, u->buffer)) return;
-  if (e->kind == TN__EXPR_LOAD && e->value.buffer == u->buffer) see_access(u, e->args);
+  if (e->kind == TN__EXPR_LOAD && e->value.buffer == u->buffer) see_access(u, e->args, false);
   for (int i = 0; i < e->arg_count; i++) see_expr(u, e->args[i]);
 }
 
@@ -47,12 +52,7 @@ static void see_stmt(usage *u, const tn__stmt *s) {
     case TN__STMT_FOR: {
       usage outer = *u;
       if (s->as.loop.kind == TN__LOOP_PARALLEL) u->in_parallel = true;
-      if (s->as.loop.kind == TN__LOOP_VECTORIZED) {
-        int64_t extent;
-        if (!tn__as_int(s->as.loop.var->extent, &extent)) u->fits = false;
-        u->lane = s->as.loop.var;
-        u->lanes = (int)extent;
-      }
+      if (tn__cg_vectorizes(s, u->lane, &u->lanes)) u->lane = s->as.loop.var;
       see_stmt(u, s->as.loop.body);
       u->in_parallel = outer.in_parallel;
       u->lane = outer.lane;
@@ -62,7 +62,7 @@ static void see_stmt(usage *u, const tn__stmt *s) {
     case TN__STMT_STORE:
       for (int i = 0; i < s->as.store.buffer->rank; i++) see_expr(u, s->as.store.indices[i]);
       see_expr(u, s->as.store.value);
-      if (s->as.store.buffer == u->buffer) see_access(u, s->as.store.indices);
+      if (s->as.store.buffer == u->buffer) see_access(u, s->as.store.indices, true);
       return;
     case TN__STMT_SEQ:
       for (int i = 0; i < s->as.seq.count; i++) see_stmt(u, s->as.seq.items[i]);
@@ -106,13 +106,15 @@ tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, co
   tn__cg_storage *storage = TN__NEW(cg->arena, tn__cg_storage);
   storage->buffer = buffer;
   int64_t count = element_count(cg, buffer);
-  usage u = {.cg = cg, .buffer = buffer, .lanes = 1, .fits = buffer->scope == TN__SCOPE_REGISTER, .width = 1};
+  usage u = {.cg = cg, .buffer = buffer, .lanes = 1, .fits = true, .elements = count, .width = 1};
   u.lane = cg->frame->lane;
   u.lanes = cg->frame->lanes;
   if (u.fits) see_stmt(&u, scope);
   u.checked_width = u.width;
   if (u.fits) see_stmt(&u, scope);
-  if (!u.fits || count > 4096) {
+  /* Stack buffers become values, too, where that is possible and they are few. */
+  int64_t most = buffer->scope == TN__SCOPE_REGISTER ? 4096 : 16;
+  if (!u.fits || (count + u.width - 1) / u.width > most) {
     put_on_stack(cg, storage, count);
     return storage;
   }
@@ -144,15 +146,9 @@ void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__
   int count;
   if (!slot_range(cg, linear, cg->frame->lane, cg->frame->lanes, &first, &count))
     tn__cg_fail(cg, "an access to register buffer %s has no constant place", storage->buffer->name);
-  LLVMValueRef memory = storage->slots[first / storage->slot_lanes], part;
+  LLVMValueRef memory = storage->slots[first / storage->slot_lanes], part = tn__cg_widen(cg, value, count);
   int place = (int)(first % storage->slot_lanes);
   LLVMValueRef mask = cg->frame->mask;
-  if (count == 1 && value.lanes > 1) { /* all lanes write one element: the last active one stays, as in a serial loop */
-    if (mask != NULL) tn__cg_fail(cg, "masked lanes write one element of register buffer %s", storage->buffer->name);
-    part = tn__cg_slice(cg, value.v, value.lanes - 1, 1);
-  } else {
-    part = tn__cg_widen(cg, value, count);
-  }
   LLVMValueRef before = NULL;
   if (mask != NULL || count < storage->slot_lanes)
     before = LLVMBuildLoad2(cg->builder, slot_type(cg, storage), memory, "");

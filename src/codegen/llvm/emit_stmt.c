@@ -72,14 +72,22 @@ static bool see_for_vector(const tn__stmt *s, void *user) {
   return check->fits;
 }
 
+bool tn__cg_vectorizes(const tn__stmt *s, const tn__var *lane_outside, int *lanes) {
+  const tn__var *var = s->as.loop.var;
+  int64_t extent;
+  if (s->as.loop.kind != TN__LOOP_VECTORIZED || lane_outside != NULL || var->dtype != TN_I64) return false;
+  if (!tn__as_int(var->extent, &extent) || extent > 1024) return false;
+  vector_check check = {.lane = var, .fits = true};
+  tn__stmt_walk(s->as.loop.body, see_for_vector, &check);
+  if (check.fits) *lanes = (int)extent;
+  return check.fits;
+}
+
 static void emit_vectorized(tn__cg *cg, const tn__stmt *s) {
   tn__cg_frame *frame = cg->frame;
   const tn__var *var = s->as.loop.var;
-  vector_check check = {.lane = var, .fits = frame->lane == NULL && var->dtype == TN_I64};
-  tn__stmt_walk(s->as.loop.body, see_for_vector, &check);
-  int64_t extent;
-  if (!tn__as_int(var->extent, &extent)) check.fits = false;
-  if (!check.fits || extent > 1024) {
+  int extent;
+  if (!tn__cg_vectorizes(s, frame->lane, &extent)) {
     emit_serial(cg, s);
     return;
   }
@@ -92,7 +100,7 @@ static void emit_vectorized(tn__cg *cg, const tn__stmt *s) {
   int scope = tn__cg_scope_enter(cg);
   frame->depth++;
   frame->lane = var;
-  frame->lanes = (int)extent;
+  frame->lanes = extent;
   LLVMValueRef lanes = tn__cg_iota(cg->i64, frame->lanes, 1);
   if (!LLVMIsConstant(min) || !LLVMIsNull(min))
     lanes = LLVMBuildAdd(cg->builder, tn__cg_broadcast(cg, min, frame->lanes), lanes, "");
