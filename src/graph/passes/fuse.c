@@ -34,6 +34,7 @@ typedef struct fuser {
   int *kernel_of;         /* node index -> kernel, -1 while cheap */
   int *node_of_value;     /* value id -> index of its producer, -1 */
   int *uses;              /* value id -> readers among nodes and outputs */
+  bool *constant;         /* node index -> depends on constants only */
   index_list *shape_deps; /* node index -> nodes whose results' elements its shapes and attributes are made of */
   TN__VEC(kernel) kernels;
   uint32_t stamp;
@@ -409,7 +410,7 @@ static void emit_stored(emitter *e, int node) {
   nodes[count++] = node;
   seen[node] = true;
   e->wanted[n->outputs[0]->id] = true;
-  push_group(e, nodes, count, seen, false, false);
+  push_group(e, nodes, count, seen, false, f->constant[node]);
 }
 
 static void emit_kernel(emitter *e, int k) {
@@ -464,13 +465,13 @@ static void find_wanted(emitter *e) {
 }
 
 /* Does a node depend on constants only, and is its result worth keeping in memory? */
-static bool is_constant_node(fuser *f, const bool *constant, const tn__node *n) {
+static bool is_constant_node(const fuser *f, const tn__node *n) {
   if (n->input_count == 0 || n->op->lowering != TN__LOWER_DECLARE) return false;
   for (int i = 0; i < n->input_count; i++) {
     const tn__value *v = n->inputs[i];
     if (!v || v->data) continue;
     int p = f->node_of_value[v->id];
-    if (p < 0 || !constant[p]) return false;
+    if (p < 0 || !f->constant[p]) return false;
   }
   for (int o = 0; o < n->output_count; o++)
     for (int d = 0; d < n->outputs[o]->rank; d++)
@@ -484,7 +485,7 @@ tn__groups tn__pass_fuse(tn__graph *graph) {
   f.uses = tn__graph_use_counts(graph, &value_count);
   f.kernel_of = TN__NEW_ARRAY(f.arena, f.node_count, int);
   f.node_of_value = TN__NEW_ARRAY(f.arena, value_count, int);
-  bool *constant = TN__NEW_ARRAY(f.arena, f.node_count, bool);
+  f.constant = TN__NEW_ARRAY(f.arena, f.node_count, bool);
   for (int i = 0; i < value_count; i++) f.node_of_value[i] = -1;
   for (int i = 0; i < f.node_count; i++) {
     const tn__node *n = tn__graph_node_at(graph, i);
@@ -496,8 +497,8 @@ tn__groups tn__pass_fuse(tn__graph *graph) {
   for (int i = 0; i < f.node_count; i++) find_shape_deps(&f, i);
   for (int i = 0; i < f.node_count; i++) {
     const tn__node *n = tn__graph_node_at(graph, i);
-    constant[i] = is_constant_node(&f, constant, n);
-    if (!is_cheap(n)) place(&f, i, constant[i]);
+    f.constant[i] = is_constant_node(&f, n);
+    if (!is_cheap(n)) place(&f, i, f.constant[i]);
   }
   emitter e = {.f = &f};
   e.groups.groups = TN__NEW_ARRAY(f.arena, f.node_count, tn__group);
