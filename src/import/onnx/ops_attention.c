@@ -178,10 +178,9 @@ void tn__onnx_attention(tn__onode *n) {
   static const int64_t batch[] = {0, 1}, last = 3, third = 2;
   tn__value *q = tn__g_convert(n->g, a.q, a.dtype), *k = tn__g_convert(n->g, repeat_heads(&a, a.k), a.dtype);
   tn__value *scores = tn__g_dot_general(n->g, tn__on_mul_s(n, q, scale), k, batch, batch, 2, &last, &last, 1, a.dtype);
-  bool cap_first = n->version >= 25;
-  tn__value *stages[4] = {scores};
-  stages[1] = cap_first ? soft_cap(&a, scores) : add_bias(&a, scores);
-  stages[2] = cap_first ? add_bias(&a, stages[1]) : soft_cap(&a, stages[1]);
+  tn__value *stages[4] = {scores,
+                          soft_cap(&a, scores)}; /* the cap comes before the bias, so that masked keys stay masked */
+  stages[2] = add_bias(&a, stages[1]);
   stages[3] = probabilities(&a, stages[2]);
   if (mode < 0 || mode > 3) tn__on_fail(n, "qk_matmul_output_mode %lld is not between 0 and 3", (long long)mode);
   if (n->output_count > 3) n->out[3] = tn__g_convert(n->g, stages[mode], n->in[0]->dtype);
