@@ -143,6 +143,7 @@ static inline tn_status *run_node(run_state *r, const tn__node *node) {
   for (int i = 0; i < node->output_count; i++) buffers[count++] = writable(r->values[node->outputs[i]->id].data);
   check_ok(tn__te_verify(te));
   tn__func *func = tn__te_lower(te);
+  check_ok(tn__func_verify(tn__te_ir(te), func));
   int64_t scalars[64];
   for (int i = 0; i < tn__te_dim_count(te); i++) scalars[i] = value_of(r, tn__lower_symbol_at(lower, i)->self);
   return tn__interpret(tn__te_ir(te), func, buffers, scalars, &(tn__interpret_options){0});
