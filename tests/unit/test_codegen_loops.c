@@ -317,7 +317,8 @@ static void masked_registers(kernel_test *t, void *user) {
   agree(t, &b, tn__alloc_stmt(t->ir, acc, tn__seq(t->ir, steps, 3)), 0);
 }
 
-/* What looks like lanes but has to run one after another: a while in the body, two lanes for one element of a register.
+/* What looks like lanes but has to run one after another: memory of its own in the body, two lanes for one element of a
+ * register.
  */
 static void serial_after_all(kernel_test *t, void *user) {
   builder b = {.ir = t->ir};
@@ -325,9 +326,11 @@ static void serial_after_all(kernel_test *t, void *user) {
   ex width = number(&b, 16), zero = number(&b, 0), one = tn__float(t->ir, TN_F32, 1);
   const tn__buffer *acc = tn__buffer_create(t->ir, "acc", TN_F32, TN__SCOPE_REGISTER, 1, &width);
   tn__var *v = loop(&b, "v", 16), *u = loop(&b, "u", 16), *w = loop(&b, "w", 16);
-  ex limit = tn__cast(t->ir, TN_F32, v->self);
-  const tn__stmt *count = tn__while(t->ir, tn__lt(t->ir, at(&b, acc, v->self), limit),
-                                    put(&b, acc, v->self, tn__add(t->ir, at(&b, acc, v->self), one)));
+  ex single = number(&b, 1);
+  const tn__buffer *own = tn__buffer_create(t->ir, "own", TN_F32, TN__SCOPE_STACK, 1, &single);
+  const tn__stmt *count = tn__seq2(t->ir, put(&b, own, zero, tn__add(t->ir, at(&b, acc, v->self), one)),
+                                   put(&b, acc, v->self, at(&b, own, zero)));
+  count = tn__alloc_stmt(t->ir, own, count);
   const tn__stmt *steps[] = {
       lanes(&b, v, tn__seq2(t->ir, put(&b, acc, v->self, at(&b, x, v->self)), count)),
       lanes(&b, w, put(&b, y, w->self, at(&b, acc, w->self))),
