@@ -304,18 +304,25 @@ static void import_nodes(tn__oscope *scope, Onnx__NodeProto *const *nodes, size_
 /* ---- bodies -------------------------------------------------------------------------------------------------------
  */
 
-void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value **outputs, int output_count) {
+void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value *const *inputs, int input_count,
+                           tn__value **outputs, int output_count) {
   const char *origin = tn__graph_origin(n->g);
   tn__oscope *scope = TN__NEW(n->arena, tn__oscope);
   scope_init(scope, n->importer, n->scope);
-  if (body->n_input != 0) tn__on_fail(n, "its branch \"%s\" takes inputs", text_of(body->name));
+  if (body->n_input != (size_t)input_count)
+    tn__on_fail(n, "its body \"%s\" takes %zu inputs, expected %d", text_of(body->name), body->n_input, input_count);
   if (body->n_output != (size_t)output_count)
-    tn__on_fail(n, "its branch \"%s\" makes %zu results, expected %d", text_of(body->name), body->n_output,
-                output_count);
+    tn__on_fail(n, "its body \"%s\" makes %zu results, expected %d", text_of(body->name), body->n_output, output_count);
   define_initializers(scope, body);
+  tn__graph_set_origin(n->g, origin);
+  for (int i = 0; i < input_count; i++)
+    define(scope, text_of(body->input[i]->name), inputs[i] == NULL ? (const void *)absent : inputs[i], "body input");
   import_nodes(scope, body->node, body->n_node);
   tn__graph_set_origin(n->g, origin);
-  for (int i = 0; i < output_count; i++) outputs[i] = look_up(scope, text_of(body->output[i]->name), "result");
+  for (int i = 0; i < output_count; i++) {
+    outputs[i] = look_up(scope, text_of(body->output[i]->name), "result");
+    if (outputs[i] == NULL) tn__on_fail(n, "its body \"%s\" leaves result %d out", text_of(body->name), i);
+  }
 }
 
 void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,

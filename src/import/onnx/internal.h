@@ -111,8 +111,9 @@ struct tn__oscope {
 
 /* ---- importer.c
  * ---------------------------------------------------------------------------------------------------------------- */
-/* Inlines a body: a graph (`If`'s branch, without inputs) or a function. */
-void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value **outputs, int output_count);
+/* Inlines a body: a graph (of If, Loop or Scan; it sees the names around the node) or a function. */
+void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value *const *inputs, int input_count,
+                           tn__value **outputs, int output_count);
 void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
                               const Onnx__OperatorSetIdProto *override_import);
 /* A tensor as a constant of the graph. */

@@ -60,7 +60,7 @@ tn__onnx_fn tn__onnx_batch_norm, tn__onnx_instance_norm, tn__onnx_layer_norm, tn
     tn__onnx_lp_norm, tn__onnx_mean_variance, tn__onnx_lrn, tn__onnx_softmax, tn__onnx_hardmax;
 tn__onnx_fn tn__onnx_max_pool, tn__onnx_average_pool, tn__onnx_lp_pool, tn__onnx_global_pool, tn__onnx_max_unpool;
 tn__onnx_fn tn__onnx_quantize_linear, tn__onnx_dequantize_linear, tn__onnx_dynamic_quantize;
-tn__onnx_fn tn__onnx_if;
+tn__onnx_fn tn__onnx_if, tn__onnx_loop, tn__onnx_scan;
 
 tn__onnx_fn tn__onnx_einsum, tn__onnx_dft, tn__onnx_stft, tn__onnx_mel_weights, tn__onnx_det, tn__onnx_deform_conv,
     tn__onnx_linear_attention, tn__onnx_causal_conv, tn__onnx_non_max_suppression;

@@ -19,7 +19,8 @@ static int find(const int *labels, int count, int label) {
   return -1;
 }
 
-/* Reads one operand's subscripts, up to ',' or '-' or the end; `dots` is how many dimensions "..." stands for, -1: as many as `rank` leaves. */
+/* Reads one operand's subscripts, up to ',' or '-' or the end; `dots` is how many dimensions "..." stands for, -1: as
+ * many as `rank` leaves. */
 static int parse_labels(tn__onode *n, const char **text, int rank, int dots, int *labels) {
   const char *p = *text;
   int letters = 0, count = 0;
@@ -29,7 +30,8 @@ static int parse_labels(tn__onode *n, const char **text, int rank, int dots, int
   for (; *p != '\0' && *p != ',' && *p != '-'; p++) {
     if (*p == ' ') continue;
     if (is_letter(*p)) {
-      if (count == TN__MAX_RANK) tn__on_unsupported(n, "equation names more than %d dimensions of one tensor", TN__MAX_RANK);
+      if (count == TN__MAX_RANK)
+        tn__on_unsupported(n, "equation names more than %d dimensions of one tensor", TN__MAX_RANK);
       labels[count++] = (unsigned char)*p;
     } else if (strncmp(p, "...", 3) == 0 && !ellipsis && dots >= 0 && count + dots <= TN__MAX_RANK) {
       for (int k = dots - 1; k >= 0; k--) labels[count++] = ELLIPSIS + k;
@@ -50,7 +52,8 @@ static void take_diagonals(tn__onode *n, term *t) {
       if (t->labels[k] != t->labels[i]) continue;
       tn__value *v = t->value;
       const int64_t axis = k;
-      tn__value *same = tn__g_compare(n->g, TN__CMP_EQ, tn__g_iota(n->g, TN_I64, v->rank, v->dims, i), tn__g_iota(n->g, TN_I64, v->rank, v->dims, k));
+      tn__value *same = tn__g_compare(n->g, TN__CMP_EQ, tn__g_iota(n->g, TN_I64, v->rank, v->dims, i),
+                                      tn__g_iota(n->g, TN_I64, v->rank, v->dims, k));
       v = tn__g_select(n->g, same, v, tn__on_scalar(n, 0, v));
       t->value = tn__g_reduce(n->g, TN__REDUCE_SUM, v, &axis, 1, false);
       for (int m = k; m < t->value->rank; m++) t->labels[m] = t->labels[m + 1];
@@ -106,8 +109,11 @@ static term multiply(tn__onode *n, term a, term b, const bool *needed) {
   }
   for (int i = 0; i < b.value->rank; i++)
     if (find(a.labels, a.value->rank, b.labels[i]) < 0) free_labels[free_count++] = b.labels[i];
-  if (batch + free_count > TN__MAX_RANK) tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", batch + free_count, TN__MAX_RANK);
-  term result = {.value = tn__g_dot_general(n->g, a.value, b.value, lhs_batch, rhs_batch, batch, lhs_contract, rhs_contract, contract, a.value->dtype)};
+  if (batch + free_count > TN__MAX_RANK)
+    tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", batch + free_count,
+                       TN__MAX_RANK);
+  term result = {.value = tn__g_dot_general(n->g, a.value, b.value, lhs_batch, rhs_batch, batch, lhs_contract,
+                                            rhs_contract, contract, a.value->dtype)};
   memcpy(result.labels, labels, (size_t)batch * sizeof(int));
   memcpy(result.labels + batch, free_labels, (size_t)free_count * sizeof(int));
   return result;
@@ -133,7 +139,8 @@ static tn__value *arrange(tn__onode *n, const term *t, const int *labels, int co
     else
       fresh[missing++] = i;
   }
-  if (found != t->value->rank) tn__on_fail(n, "equation \"%s\" gives its result a label twice", tn__on_string(n, "equation", ""));
+  if (found != t->value->rank)
+    tn__on_fail(n, "equation \"%s\" gives its result a label twice", tn__on_string(n, "equation", ""));
   tn__value *y = tn__on_transpose(n, t->value, order);
   return missing > 0 ? tn__on_unsqueeze(n, y, fresh, missing) : y;
 }
@@ -147,13 +154,16 @@ void tn__onnx_einsum(tn__onode *n) {
   for (int i = 0; i < n->input_count; i++) {
     if (n->in[i] == NULL) tn__on_fail(n, "input %d is missing", i);
     int count = parse_labels(n, &p, n->in[i]->rank, -1, terms[i].labels);
-    if (count != n->in[i]->rank) tn__on_fail(n, "equation \"%s\" gives input %d %d dimensions, and it has %d", equation, i, count, n->in[i]->rank);
-    if ((*p == ',') != (i + 1 < n->input_count)) tn__on_fail(n, "equation \"%s\" is not for %d inputs", equation, n->input_count);
+    if (count != n->in[i]->rank)
+      tn__on_fail(n, "equation \"%s\" gives input %d %d dimensions, and it has %d", equation, i, count, n->in[i]->rank);
+    if ((*p == ',') != (i + 1 < n->input_count))
+      tn__on_fail(n, "equation \"%s\" is not for %d inputs", equation, n->input_count);
     p += *p == ',';
     terms[i].value = tn__on_widen(n, n->in[i]);
     for (int k = 0; k < count; k++) {
       uses[terms[i].labels[k]]++;
-      if (terms[i].labels[k] >= ELLIPSIS && terms[i].labels[k] - ELLIPSIS >= dots) dots = terms[i].labels[k] - ELLIPSIS + 1;
+      if (terms[i].labels[k] >= ELLIPSIS && terms[i].labels[k] - ELLIPSIS >= dots)
+        dots = terms[i].labels[k] - ELLIPSIS + 1;
     }
     take_diagonals(n, &terms[i]);
   }
