@@ -63,6 +63,7 @@ tn__onnx_fn tn__onnx_quantize_linear, tn__onnx_dequantize_linear, tn__onnx_dynam
 tn__onnx_fn tn__onnx_if, tn__onnx_loop, tn__onnx_scan;
 
 tn__onnx_fn tn__onnx_einsum, tn__onnx_dft, tn__onnx_stft, tn__onnx_mel_weights, tn__onnx_det, tn__onnx_deform_conv,
-    tn__onnx_linear_attention, tn__onnx_causal_conv, tn__onnx_non_max_suppression;
+    tn__onnx_linear_attention, tn__onnx_causal_conv, tn__onnx_non_max_suppression, tn__onnx_affine_grid,
+    tn__onnx_random, tn__onnx_bernoulli, tn__onnx_multinomial;
 
 #endif

@@ -268,24 +268,6 @@ void tn__onnx_prelu(tn__onode *n) {
   n->out[0] = tn__g_select(n->g, negative(n, x), tn__on_mul(n, x, slope), x);
 }
 
-/* Without training_mode, which inference does not set, the data passes through and the mask is all true. */
-void tn__onnx_dropout(tn__onode *n) {
-  tn__value *x = n->in[0];
-  if (n->version >= 12 && n->in[2] != NULL) {
-    const int64_t *training;
-    int count;
-    if (!tn__on_known_ints(n, 2, &training, &count))
-      tn__on_unsupported(n, "input 2 (training_mode) must be a constant");
-    const double *ratio = NULL;
-    int ratios = 0;
-    bool keeps_all = n->in[1] != NULL && tn__on_known_floats(n, 1, &ratio, &ratios) && ratios == 1 && ratio[0] == 0;
-    if (count == 1 && training[0] != 0 && !keeps_all)
-      tn__on_unsupported(n, "drops values at random (training_mode is true); only inference is supported");
-  }
-  n->out[0] = x;
-  if (n->output_count > 1) n->out[1] = tn__g_full(n->g, n->version >= 10 ? TN_BOOL : x->dtype, 1, x->rank, x->dims);
-}
-
 /* ---- running sums and products --------------------------------------------------------------------------------------
  */
 

@@ -317,56 +317,18 @@ void tn__onnx_qlinear_conv(tn__onode *n) {
   n->out[0] = requantize(n, sum, n->in[1], n->in[4], n->in[6], n->in[7], 1);
 }
 
-/* ---- columns to image
- * ------------------------------------------------------------------------------------------------ */
+/* ---- columns to image ----------------------------------------------------------------------------------------------
+ */
 
-/* The sum of overlapping blocks: a transposed convolution of each channel's block elements with the matching unit
- * windows. */
 void tn__onnx_col2im(tn__onode *n) {
-  tn__ir *ir = n->ir;
-  tn__graph *g = n->g;
-  tn__value *x = n->in[0];
   int spatial, blocks;
   tn__on_require_rank(n, 0, 3);
-  const int64_t *image = tn__on_ints_operand(n, 1, &spatial, "the shape of the result depends on it");
-  const int64_t *block = tn__on_ints_operand(n, 2, &blocks, "the shape of the result depends on it");
+  const tn__expr *const *image = tn__on_elements(n, 1, &spatial);
+  const int64_t *block = tn__on_ints_operand(n, 2, &blocks, "the number of channels depends on it");
   if (spatial != blocks || spatial < 1 || spatial > TN__ONNX_MAX_SPATIAL)
     tn__on_fail(n, "image_shape has %d entries and block_shape %d", spatial, blocks);
   const int64_t *strides = tn__on_ints_n(n, "strides", spatial, 1),
-                *dilations = tn__on_ints_n(n, "dilations", spatial, 1),
-                *pads = tn__on_ints_n(n, "pads", 2 * spatial, 0);
-  int64_t elements = 1, positions[TN__ONNX_MAX_SPATIAL];
-  const tn__expr *dims[TN__MAX_RANK], *window[TN__MAX_RANK];
-  tn__conv_spec spec = {.spatial = spatial, .flip = true};
-  for (int i = 0; i < spatial; i++) {
-    if (block[i] < 1 || strides[i] < 1 || dilations[i] < 1 || elements > INT32_MAX / block[i])
-      tn__on_fail(n, "dimension %d has block %lld, stride %lld, dilation %lld", i, (long long)block[i],
-                  (long long)strides[i], (long long)dilations[i]);
-    elements *= block[i];
-    int64_t reach = (block[i] - 1) * dilations[i], span = image[i] + pads[i] + pads[spatial + i] - reach - 1;
-    if (span < 0) tn__on_fail(n, "the block is larger than the padded image in dimension %d", i);
-    positions[i] = span / strides[i] + 1;
-    spec.strides[i] = 1;
-    spec.lhs_dilation[i] = strides[i];
-    spec.rhs_dilation[i] = dilations[i];
-    spec.low[i] = tn__index(ir, reach - pads[i]);
-    spec.high[i] = tn__index(ir, reach - pads[spatial + i] + span % strides[i]);
-    dims[i + 2] = tn__index(ir, positions[i]);
-    window[i + 2] = tn__index(ir, block[i]);
-  }
-  int64_t rows = tn__on_dim_known(n, 0, 1, "the number of rows");
-  if (rows % elements != 0)
-    tn__on_fail(n, "%lld rows do not divide into blocks of %lld elements", (long long)rows, (long long)elements);
-  spec.feature_groups = rows / elements;
-  dims[0] = x->dims[0];
-  dims[1] = tn__index(ir, rows);
-  /* rhs [C, elements, block...]: one where the flat position in the block is the element. */
-  window[0] = tn__index(ir, spec.feature_groups);
-  window[1] = tn__index(ir, elements);
-  tn__value *flat = tn__g_iota(g, TN_I64, 2, (const tn__expr *[]){window[1], window[1]}, 0);
-  tn__value *unit =
-      tn__g_compare(g, TN__CMP_EQ, flat, tn__g_iota(g, TN_I64, 2, (const tn__expr *[]){window[1], window[1]}, 1));
-  tn__value *rhs = tn__on_reshape(n, tn__g_convert(g, unit, x->dtype), spatial + 1, window + 1);
-  rhs = tn__g_broadcast_to(g, rhs, spatial + 2, window);
-  n->out[0] = tn__g_convolution(g, tn__on_reshape(n, x, spatial + 2, dims), rhs, &spec, x->dtype);
+                *dilations = tn__on_ints_n(n, "dilations", spatial, 1);
+  const int64_t *pads = tn__on_ints_n(n, "pads", 2 * spatial, 0);
+  n->out[0] = tn__g_col2im(n->g, n->in[0], spatial, image, block, strides, dilations, pads, pads + spatial);
 }
