@@ -90,8 +90,8 @@ static void write_back(const machine *m) {
 /* The place of an element, or -1 after an index outside of the buffer. */
 static int64_t locate(machine *m, const tn__insn *insn) {
   const memory *mem = &m->memories[insn->a];
-  const int32_t *operands = m->code->operands + insn->b;
   int rank = buffer_of(m, insn->a)->rank;
+  const int32_t *operands = rank == 0 ? NULL : m->code->operands + insn->b;
   int64_t at = 0;
   for (int i = 0; i < rank; i++) {
     int64_t index = m->registers[operands[i]].i;
