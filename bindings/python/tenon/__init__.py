@@ -176,7 +176,7 @@ def compile(
     `target` names the machine to compile for (None: this one; "x86-64-v3", ...), `threads` how many the model runs on
     (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, `cache` uses the cache on disk.
     """
-    path, data = None, None
+    path, data = "model", None  # what messages call it, when it has no path
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
     elif isinstance(model, (bytes, bytearray, memoryview)):

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package: what goes in, what comes out, and the words of what goes wrong."""
+
+import os
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper
+
+import tenon
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+
+def model_of(nodes, inputs, outputs, opset=20):
+    values = [[helper.make_tensor_value_info(*value) for value in side] for side in (inputs, outputs)]
+    return helper.make_model(helper.make_graph(nodes, "g", *values), opset_imports=[helper.make_opsetid("", opset)],
+                             ir_version=9)
+
+
+def add_model():
+    return model_of([helper.make_node("Add", ["a", "b"], ["sum"])],
+                    [("a", TensorProto.FLOAT, ["n", 4]), ("b", TensorProto.FLOAT, ["n", 4])],
+                    [("sum", TensorProto.FLOAT, ["n", 4])])
+
+
+def two_outputs_model():
+    return model_of([helper.make_node("Neg", ["x"], ["negative"]), helper.make_node("Abs", ["x"], ["absolute"])],
+                    [("x", TensorProto.FLOAT, [3])],
+                    [("negative", TensorProto.FLOAT, [3]), ("absolute", TensorProto.FLOAT, [3])])
+
+
+def compiled(model, **options):
+    return tenon.compile(model, cache=False, threads=options.pop("threads", 1), **options)
+
+
+class Exporter:
+    """Any library's tensor, as DLPack sees it."""
+
+    def __init__(self, array):
+        self.array = array
+        self.shape = array.shape
+        self.exports = 0
+
+    def __dlpack__(self, **options):
+        self.exports += 1
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Running(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.add = compiled(add_model())
+        cls.a = np.arange(12, dtype=np.float32).reshape(3, 4)
+        cls.b = 100 * cls.a
+
+    def test_inputs_by_position_name_and_dictionary(self):
+        expected = self.a + self.b
+        for result in (self.add(self.a, self.b), self.add(self.a, b=self.b), self.add(b=self.b, a=self.a),
+                       self.add({"a": self.a, "b": self.b}), self.add.run({"a": self.a, "b": self.b})["sum"]):
+            np.testing.assert_array_equal(result, expected)
+            self.assertEqual(result.dtype, np.float32)
+
+    def test_results_are_the_callers_own(self):
+        first = self.add(self.a, self.b)
+        second = self.add(self.a, self.a)
+        np.testing.assert_array_equal(first, self.a + self.b)
+        np.testing.assert_array_equal(second, self.a + self.a)
+        self.assertEqual(first.ctypes.data % tenon.ALIGNMENT, 0)
+        first[0] = 7  # writable
+        self.assertTrue(first.flags.c_contiguous)
+
+    def test_several_outputs_are_a_tuple(self):
+        model = compiled(two_outputs_model())
+        x = np.array([-1, 2, -3], np.float32)
+        negative, absolute = model(x)
+        np.testing.assert_array_equal(negative, -x)
+        np.testing.assert_array_equal(absolute, abs(x))
+        self.assertEqual(list(model.run({"x": x})), ["negative", "absolute"])
+
+    def test_any_layout_goes_in(self):
+        expected = self.a + self.b
+        wide = np.zeros((3, 8), np.float32)
+        wide[:, ::2] = self.a
+        shifted = np.zeros(13, np.float32)[1:].reshape(3, 4)
+        shifted[:] = self.a
+        frozen = self.a.copy()
+        frozen.flags.writeable = False
+        for a in (np.asfortranarray(self.a), wide[:, ::2], shifted, self.a[::-1].copy()[::-1], frozen, self.a.tolist()):
+            np.testing.assert_array_equal(self.add(a, self.b), expected)
+        np.testing.assert_array_equal(self.add(np.broadcast_to(self.a[0], (3, 4)), self.b), self.a[0] + self.b)
+        self.assertEqual(self.add(np.empty((0, 4), np.float32), np.empty((0, 4), np.float32)).shape, (0, 4))
+
+    def test_dlpack_goes_in(self):
+        exporter = Exporter(self.a)
+        np.testing.assert_array_equal(self.add(exporter, self.b), self.a + self.b)
+        self.assertEqual(exporter.exports, 1)
+
+    def test_signature(self):
+        self.assertEqual(self.add.inputs, (tenon.Value("a", "float32", ("n", 4)), tenon.Value("b", "float32", ("n", 4))))
+        self.assertEqual([value.name for value in self.add.outputs], ["sum"])
+        self.assertIn("a: float32['n', 4]", repr(self.add))
+
+    def test_threads_may_share_a_model(self):
+        wrong = []
+
+        def work(seed):
+            a = np.full((5, 4), seed, np.float32)
+            for _ in range(100):
+                if not (self.add(a, a) == 2 * seed).all():
+                    wrong.append(seed)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_sizes_that_depend_on_values(self):
+        model = compiled(model_of([helper.make_node("NonZero", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["n"])],
+                                  [("y", TensorProto.INT64, [1, "m"])]))
+        for x in ([0, 1, 0, 2], [0, 0], [3, 4, 5]):
+            np.testing.assert_array_equal(model(x), np.nonzero(x)[0].reshape(1, -1))
+
+    def test_every_type(self):
+        for proto, dtype in ((TensorProto.DOUBLE, np.float64), (TensorProto.FLOAT16, np.float16),
+                             (TensorProto.INT8, np.int8), (TensorProto.UINT8, np.uint8), (TensorProto.INT16, np.int16),
+                             (TensorProto.UINT16, np.uint16), (TensorProto.INT32, np.int32),
+                             (TensorProto.UINT32, np.uint32), (TensorProto.INT64, np.int64),
+                             (TensorProto.UINT64, np.uint64), (TensorProto.BOOL, np.bool_)):
+            with self.subTest(dtype=dtype):
+                model = compiled(model_of([helper.make_node("Identity", ["x"], ["y"])], [("x", proto, [6])],
+                                          [("y", proto, [6])]))
+                x = np.array([0, 1, 0, 1, 1, 0]).astype(dtype)
+                result = model(x)
+                np.testing.assert_array_equal(result, x)
+                self.assertEqual(result.dtype, dtype)
+
+    @unittest.skipIf(ml_dtypes is None, "ml_dtypes is not installed")
+    def test_bfloat16(self):
+        model = compiled(model_of([helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+                                   helper.make_node("Neg", ["f"], ["n"]),
+                                   helper.make_node("Cast", ["n"], ["y"], to=TensorProto.BFLOAT16)],
+                                  [("x", TensorProto.BFLOAT16, [3])], [("y", TensorProto.BFLOAT16, [3])]))
+        x = np.array([1, 2.5, -3], ml_dtypes.bfloat16)
+        result = model(x)
+        self.assertEqual(result.dtype, ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(result.astype(np.float32), -x.astype(np.float32))
+
+
+class Compiling(unittest.TestCase):
+    def test_models_from_paths_bytes_and_protos(self):
+        proto = add_model()
+        x = np.ones((2, 4), np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            path.write_bytes(proto.SerializeToString())
+            for model in (path, str(path), path.read_bytes(), proto):
+                np.testing.assert_array_equal(compiled(model)(x, x), 2 * x)
+
+    def test_dimensions_can_be_fixed(self):
+        model = compiled(add_model(), dims={"n": 2})
+        self.assertEqual(model.inputs[0].shape, (2, 4))
+
+    def test_saved_executables_load(self):
+        model = compiled(add_model(), threads=2)
+        x = np.ones((2, 4), np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.tnx")
+            model.save(path)
+            loaded = tenon.load(path, threads=1)
+            loaded.save(Path(folder) / "again.tnx")
+            for other in (loaded, tenon.load(Path(folder) / "again.tnx"), tenon.load(Path(path).read_bytes())):
+                np.testing.assert_array_equal(other(x, x), 2 * x)
+            self.assertRaises(ValueError, tenon.load(Path(path).read_bytes()).save, path)
+
+    def test_the_cache_is_where_it_was_put(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tenon.compile(add_model(), threads=1, cache_directory=folder)
+            self.assertTrue(any(Path(folder).rglob("*")))
+            x = np.ones((2, 4), np.float32)
+            np.testing.assert_array_equal(tenon.compile(add_model(), threads=1, cache_directory=folder)(x, x), 2 * x)
+
+
+class Mistakes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.add = compiled(add_model())
+        cls.x = np.ones((2, 4), np.float32)
+
+    def check(self, error, words, function, *args, code=None, **kwargs):
+        with self.assertRaises(error) as caught:
+            function(*args, **kwargs)
+        self.assertEqual(str(caught.exception), words)
+        if code is not None:
+            self.assertEqual(caught.exception.code, code)
+
+    def test_inputs_that_do_not_fit(self):
+        self.check(tenon.Error, 'input "b": the tensor has shape [2, 5] and the executable wants [n, 4]', self.add,
+                   self.x, np.ones((2, 5), np.float32), code="invalid argument")
+        self.check(tenon.Error, 'input "a": the tensor is f64 and the executable wants f32', self.add,
+                   self.x.astype(np.float64), self.x, code="invalid argument")
+        self.check(tenon.Error, 'input "b": dimension 0 ("n") is 3, but input "a" has 2 for it', self.add, self.x,
+                   np.ones((3, 4), np.float32), code="invalid argument")
+        self.check(TypeError, 'Tenon has no tensors of 2 dimensions with elements of format ">f"', self.add,
+                   self.x.astype(">f4"), self.x)
+
+    def test_inputs_that_are_missing_or_too_many(self):
+        self.check(TypeError, "the model's inputs are ['a', 'b']; missing: ['b']", self.add, self.x)
+        self.check(TypeError, "the model's inputs are ['a', 'b']; unknown: ['c']", self.add, self.x, self.x, c=1)
+        self.check(TypeError, "input 'a' is given by position and by name", self.add, self.x, a=self.x)
+        self.check(TypeError, "the model has 2 inputs, not 3", self.add, self.x, self.x, self.x)
+
+    def test_a_failed_run_leaves_the_model_usable(self):
+        self.assertRaises(tenon.Error, self.add, self.x, self.x.astype(np.int32))
+        np.testing.assert_array_equal(self.add(self.x, self.x), 2 * self.x)
+
+    def test_files_that_are_no_models(self):
+        self.check(tenon.Error, "/nowhere.tnx: cannot open: No such file or directory", tenon.load, "/nowhere.tnx",
+                   code="not found")
+        self.check(tenon.Error, "not a Tenon executable: it does not start with a .tnx header", tenon.load, b"PK",
+                   code="data loss")
+        self.check(TypeError, "a model is a path, bytes or an onnx.ModelProto, not int", tenon.compile, 3)
+        with self.assertRaises(tenon.Error) as caught:
+            tenon.compile("/nowhere.onnx", cache=False)
+        self.assertEqual(caught.exception.code, "not found")
+        with self.assertRaises(tenon.Error) as caught:
+            tenon.compile(add_model(), target="z80", cache=False)
+        self.assertEqual(caught.exception.code, "invalid argument")
+
+    def test_options_of_the_wrong_type(self):
+        self.assertRaises(TypeError, tenon.compile, add_model(), dims={"n": "two"})
+        self.assertRaises(TypeError, tenon.compile, add_model(), dims={3: 2})
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
