@@ -43,63 +43,111 @@ static void elementwise(kernel_test *t, void *user) {
   }
 }
 
-/* C[64, 64] = A[64, 100] B[100, 64] in tiles of 8 x 32 held in registers. */
-enum { M = 64, N = 64, K = 100, MR = 8, NR = 32 };
+/* C[8 mr, 2 nr] = A[8 mr, 100] B[100, 2 nr] in tiles of mr x nr held in registers, as vectors of `width`. */
+enum { K = 100, MAX_MR = 14, MAX_PARTS = 4 };
 
-static const tn__func *tiled_matmul(tn__ir *ir) {
-  const tn__buffer *params[3] = {param(ir, "A", TN_F32, tn__index(ir, M), tn__index(ir, K)),
-                                 param(ir, "B", TN_F32, tn__index(ir, K), tn__index(ir, N)),
-                                 param(ir, "C", TN_F32, tn__index(ir, M), tn__index(ir, N))};
-  ex tile[2] = {tn__index(ir, MR), tn__index(ir, NR)};
-  const tn__buffer *acc = tn__buffer_create(ir, "acc", TN_F32, TN__SCOPE_REGISTER, 2, tile);
-  tn__var *mo = loop_var(ir, "mo", M / MR), *no = loop_var(ir, "no", N / NR), *k = loop_var(ir, "k", K);
-  const tn__stmt *parts[3][MR * 2];
-  for (int m = 0; m < MR; m++)
-    for (int h = 0; h < 2; h++) {
-      tn__var *v[3] = {loop_var(ir, "v", 16), loop_var(ir, "v", 16), loop_var(ir, "v", 16)};
-      ex row = tn__index(ir, m), i = tn__add_i(ir, tn__mul_i(ir, mo->self, MR), m);
+typedef struct tiling {
+  int mr, nr, width;
+  const char *target;
+} tiling;
+
+static const tn__func *tiled_matmul(tn__ir *ir, const tiling *tile) {
+  ex rows = tn__index(ir, 8 * tile->mr), columns = tn__index(ir, 2 * tile->nr);
+  const tn__buffer *params[3] = {param(ir, "A", TN_F32, rows, tn__index(ir, K)),
+                                 param(ir, "B", TN_F32, tn__index(ir, K), columns),
+                                 param(ir, "C", TN_F32, rows, columns)};
+  ex shape[2] = {tn__index(ir, tile->mr), tn__index(ir, tile->nr)};
+  const tn__buffer *acc = tn__buffer_create(ir, "acc", TN_F32, TN__SCOPE_REGISTER, 2, shape);
+  tn__var *mo = loop_var(ir, "mo", 8), *no = loop_var(ir, "no", 2), *k = loop_var(ir, "k", K);
+  const tn__stmt *parts[3][MAX_MR * MAX_PARTS];
+  int count = 0;
+  for (int m = 0; m < tile->mr; m++)
+    for (int h = 0; h < tile->nr / tile->width; h++, count++) {
+      ex row = tn__index(ir, m), i = tn__add_i(ir, tn__mul_i(ir, mo->self, tile->mr), m);
       for (int p = 0; p < 3; p++) {
-        ex column = tn__add_i(ir, v[p]->self, 16 * h), j = tn__add(ir, tn__mul_i(ir, no->self, NR), column);
-        ex sum = load2(ir, acc, row, column);
+        tn__var *v = loop_var(ir, "v", tile->width);
+        ex column = tn__add_i(ir, v->self, tile->width * h);
+        ex j = tn__add(ir, tn__mul_i(ir, no->self, tile->nr), column), sum = load2(ir, acc, row, column);
         ex product = tn__mul(ir, load2(ir, params[0], i, k->self), load2(ir, params[1], k->self, j));
         const tn__stmt *body = p == 0   ? store2(ir, acc, row, column, tn__float(ir, TN_F32, 0))
                                : p == 1 ? store2(ir, acc, row, column, tn__add(ir, sum, product))
                                         : store2(ir, params[2], i, j, sum);
-        parts[p][2 * m + h] = tn__for(ir, v[p], TN__LOOP_VECTORIZED, body);
+        parts[p][count] = tn__for(ir, v, TN__LOOP_VECTORIZED, body);
       }
     }
-  const tn__stmt *steps[3] = {tn__seq(ir, parts[0], MR * 2),
-                              tn__for(ir, k, TN__LOOP_SERIAL, tn__seq(ir, parts[1], MR * 2)),
-                              tn__seq(ir, parts[2], MR * 2)};
+  const tn__stmt *steps[3] = {tn__seq(ir, parts[0], count),
+                              tn__for(ir, k, TN__LOOP_SERIAL, tn__seq(ir, parts[1], count)),
+                              tn__seq(ir, parts[2], count)};
   const tn__stmt *body = tn__alloc_stmt(ir, acc, tn__seq(ir, steps, 3));
   body = tn__for(ir, mo, TN__LOOP_PARALLEL, tn__for(ir, no, TN__LOOP_SERIAL, body));
   return tn__func_create(ir, "matmul", params, 2, params + 2, 1, NULL, 0, body);
 }
 
 static void matmul(kernel_test *t, void *user) {
-  tn_kernel kernel = kernel_compile(t, tiled_matmul(t->ir));
-  float *a = kernel_alloc(M * K * 4), *b = kernel_alloc(K * N * 4), *c = kernel_alloc(M * N * 4);
-  for (int i = 0; i < M * K; i++) a[i] = (float)(i % 7 - 3);
-  for (int i = 0; i < K * N; i++) b[i] = (float)(i % 5 - 2);
+  const tiling *tile = user;
+  tn_kernel kernel = kernel_compile(t, tiled_matmul(t->ir, tile));
+  int rows = 8 * tile->mr, columns = 2 * tile->nr;
+  size_t bytes[3] = {(size_t)(rows * K) * 4, (size_t)(K * columns) * 4, (size_t)(rows * columns) * 4};
+  float *a = kernel_alloc(bytes[0]), *b = kernel_alloc(bytes[1]), *c = kernel_alloc(bytes[2]);
+  for (int i = 0; i < rows * K; i++) a[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < K * columns; i++) b[i] = (float)(i % 5 - 2);
   assert_int_equal(kernel_run(kernel, (void *[]){a, b, c}, NULL), TN_KERNEL_OK);
-  for (int i = 0; i < M; i++)
-    for (int j = 0; j < N; j++) {
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
       float want = 0;
-      for (int k = 0; k < K; k++) want += a[i * K + k] * b[k * N + j];
-      assert_true(c[i * N + j] == want);
+      for (int k = 0; k < K; k++) want += a[i * K + k] * b[k * columns + j];
+      assert_true(c[i * columns + j] == want);
     }
-  kernel_free(a, M * K * 4);
-  kernel_free(b, K * N * 4);
-  kernel_free(c, M * N * 4);
+  kernel_free(a, bytes[0]);
+  kernel_free(b, bytes[1]);
+  kernel_free(c, bytes[2]);
 }
 
+static int occurrences(const char *text, const char *end, const char *word) {
+  int count = 0;
+  while ((text = strstr(text, word)) != NULL && text < end) {
+    count++;
+    text++;
+  }
+  return count;
+}
+
+/* The tile stays in registers: as many multiply-adds as it has vectors, each row's element broadcast once, nothing on
+ * the stack. */
+static void tile_assembly(kernel_test *t, void *user) {
+  const tiling *tile = user;
+  const tn__func *func = tiled_matmul(t->ir, tile);
+  const char *text = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_ASSEMBLY).data;
+  const char *first = strstr(text, "vfmadd"), *last = first;
+  assert_non_null(first);
+  while (strstr(last + 1, "vfmadd") != NULL) last = strstr(last + 1, "vfmadd");
+  int lanes = t->target.vector_bytes / 4, vectors = tile->mr * tile->nr / lanes;
+  assert_int_equal(occurrences(text, text + strlen(text), "vfmadd"), vectors);
+  assert_true(occurrences(text, text + strlen(text), "vbroadcastss") <= tile->mr);
+  assert_int_equal(occurrences(first, last, "%rsp"), 0);
+  assert_true(occurrences(first, last, "\n") <= vectors + tile->mr + tile->nr / lanes);
+}
+
+static const tiling tilings[] = {{8, 32, 16, NULL},        {14, 32, 16, "x86-64-v4"}, {12, 32, 16, "x86-64-v4"},
+                                 {6, 64, 16, "x86-64-v4"}, {14, 32, 32, "x86-64-v4"}, {6, 16, 8, "x86-64-v3"}};
+
 static void runs_elementwise(void **state) { kernel_with(NULL, elementwise, NULL); }
-static void runs_tiled_matmul(void **state) { kernel_with(NULL, matmul, NULL); }
+static void runs_tiled_matmul(void **state) {
+  tiling tile = tilings[0];
+  kernel_with(NULL, matmul, &tile);
+}
+static void keeps_tiles_in_registers(void **state) {
+  for (size_t i = 1; i < sizeof(tilings) / sizeof(tilings[0]); i++) {
+    tiling tile = tilings[i];
+    kernel_with(tile.target, tile_assembly, &tile);
+  }
+}
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(runs_elementwise),
       cmocka_unit_test(runs_tiled_matmul),
+      cmocka_unit_test(keeps_tiles_in_registers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

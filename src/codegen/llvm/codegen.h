@@ -45,7 +45,7 @@ tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *
  * anything else throws TN_INTERNAL naming the symbol. */
 typedef struct tn__image_symbol {
   const char *name;
-  uint64_t offset, size;
+  uint64_t offset, size; /* with the parallel tasks and helpers behind it, so that profilers count them in */
 } tn__image_symbol;
 typedef struct tn__image {
   const uint8_t *data;

@@ -164,7 +164,7 @@ static void collect_globals(linker *l) {
       if (tn__map_set(&l->globals, name, d) != NULL)
         tn__throwf(l->arena->escape, TN_INTERNAL, "linking object %d: \"%s\" is defined twice", o->number, name);
       if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC) continue;
-      tn__image_symbol function = {.name = name, .offset = d->offset, .size = d->size};
+      tn__image_symbol function = {.name = name, .offset = d->offset, .size = room - symbol->st_value};
       tn__vec_push(l->arena, &l->functions, function);
     }
   }
@@ -173,6 +173,17 @@ static void collect_globals(linker *l) {
 static int by_offset(const void *a, const void *b) {
   const tn__image_symbol *x = a, *y = b;
   return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Behind a function come its tasks and helpers: what lies before the next one is its own. */
+static void order_functions(linker *l) {
+  if (l->functions.count == 0) return;
+  tn__image_symbol *functions = l->functions.data;
+  qsort(functions, (size_t)l->functions.count, sizeof(*functions), by_offset);
+  for (int i = 0; i + 1 < l->functions.count; i++) {
+    uint64_t room = functions[i + 1].offset - functions[i].offset;
+    if (functions[i].size > room) functions[i].size = room;
+  }
 }
 
 static uint64_t resolve(const linker *l, const object *o, uint64_t index) {
@@ -304,6 +315,6 @@ tn__image tn__link_image(tn__arena *arena, const tn__code *objects, int count) {
     for (int k = 0; k < l.objects[i].section_count; k++)
       if (l.objects[i].sections[k].sh_type == SHT_RELA || l.objects[i].sections[k].sh_type == SHT_REL)
         relocate_section(&l, &l.objects[i], &l.objects[i].sections[k]);
-  if (l.functions.count > 0) qsort(l.functions.data, (size_t)l.functions.count, sizeof(tn__image_symbol), by_offset);
+  order_functions(&l);
   return (tn__image){.data = l.image, .size = l.size, .symbols = l.functions.data, .symbol_count = l.functions.count};
 }
