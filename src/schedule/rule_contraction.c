@@ -88,16 +88,35 @@ static bool is_contiguous(tn__ir *ir, const tn__expr *load, const tn__var *axis)
   return packed_width(ir, load, axis) > 0 || (tn__stride_in(ir, flat_index(ir, load), axis, &stride) && stride == 1);
 }
 
+static bool uses(const tn__expr *operand, const tn__var *var) {
+  return operand != NULL && tn__expr_uses_var(operand, var);
+}
+
+/* The operands of the product: loads, or NULL for a number (which may have been multiplied away). */
+static void find_operands(const contraction *c, const tn__expr *operands[2]) {
+  const tn__expr *term = without_casts(c->sum->values[0]);
+  operands[0] = operands[1] = NULL;
+  if (term->kind == TN__EXPR_LOAD) operands[0] = term;
+  for (int o = 0; term->kind == TN__EXPR_MUL && o < 2; o++) {
+    const tn__expr *operand = without_casts(term->args[o]);
+    if (operand->kind == TN__EXPR_LOAD)
+      operands[o] = operand;
+    else if (tn__expr_has_load(operand))
+      tn__sched_refuse(c->s, "contraction: an operand is computed in place");
+  }
+}
+
 /* Finds the operands' roles and the axes; false when no spatial axis can carry vectors. */
 static bool find_roles(contraction *c) {
-  const tn__expr *term = without_casts(c->sum->values[0]);
+  const tn__expr *operands[2];
+  find_operands(c, operands);
   const tn__te_axes *axes = &c->sum->axes;
   c->column = -1;
   for (int a = axes->count - 1; a >= 0 && c->column < 0; a--)
     for (int o = 0; o < 2 && c->column < 0; o++) {
-      const tn__expr *right = without_casts(term->args[1 - o]), *left = without_casts(term->args[o]);
-      if (tn__is_int_value(axes->var[a]->extent, 1) || tn__expr_uses_var(left, axes->var[a])) continue;
-      if (!is_contiguous(c->ir, right, axes->var[a])) continue;
+      const tn__expr *right = operands[1 - o], *left = operands[o];
+      if (left == NULL || tn__is_int_value(axes->var[a]->extent, 1) || uses(left, axes->var[a])) continue;
+      if (right != NULL && !is_contiguous(c->ir, right, axes->var[a])) continue;
       c->column = a;
       c->left = left;
       c->right = right;
@@ -105,10 +124,10 @@ static bool find_roles(contraction *c) {
   if (c->column < 0) return false;
   c->row = -1;
   for (int a = axes->count - 1; a >= 0 && c->row < 0; a--) {
-    bool moves_only_left = tn__expr_uses_var(c->left, axes->var[a]) && !tn__expr_uses_var(c->right, axes->var[a]);
+    bool moves_only_left = uses(c->left, axes->var[a]) && !uses(c->right, axes->var[a]);
     if (a != c->column && moves_only_left && !tn__is_int_value(axes->var[a]->extent, 1)) c->row = a;
   }
-  c->panel = packed_width(c->ir, c->right, axes->var[c->column]);
+  c->panel = c->right == NULL ? 0 : packed_width(c->ir, c->right, axes->var[c->column]);
   if (!tn__as_int(axes->var[c->column]->extent, &c->columns)) c->columns = -1;
   c->rows = 1;
   if (c->row >= 0 && !tn__as_int(axes->var[c->row]->extent, &c->rows)) c->rows = -1;
@@ -138,10 +157,12 @@ static bool has_rows(const contraction *c, const tn__expr *left, const tn__expr 
  * copied with that axis innermost, once, before the product. */
 static void transpose_operand(contraction *c) {
   const tn__te_axes *axes = &c->sum->axes;
-  const tn__expr *term = without_casts(c->sum->values[0]);
+  const tn__expr *operands[2];
+  find_operands(c, operands);
   for (int a = axes->count - 1; a >= 0; a--)
     for (int o = 0; o < 2; o++) {
-      const tn__expr *right = without_casts(term->args[1 - o]), *left = without_casts(term->args[o]);
+      const tn__expr *right = operands[1 - o], *left = operands[o];
+      if (left == NULL || right == NULL) continue;
       int order[TN__MAX_RANK], n = 0, last = -1;
       if (tn__expr_uses_var(left, axes->var[a]) || tn__is_int_value(axes->var[a]->extent, 1)) continue;
       if (!has_rows(c, left, right)) continue;
@@ -312,14 +333,14 @@ static const char *tile_loops(contraction *c, const char **first_reduction) {
   bool column_tail = c->columns < 0 || c->columns % width != 0;
   bool row_tail = row != NULL && (c->rows < 0 || c->rows % c->row_tile != 0);
   bool rows_outside = bytes_of(c->left->value.buffer) > (double)s->target->l2_bytes &&
-                      bytes_of(c->right->value.buffer) * 2 < (double)s->target->l2_bytes;
+                      (c->right == NULL ? 0 : bytes_of(c->right->value.buffer)) * 2 < (double)s->target->l2_bytes;
   double tasks = 1;
   int fused = 0;
   for (int a = 0; a < spatial; a++) /* axes that choose another right operand */
-    if (a != c->column && a != c->row && tn__expr_uses_var(c->right, c->sum->axes.var[a])) order[n++] = loops[a];
+    if (a != c->column && a != c->row && uses(c->right, c->sum->axes.var[a])) order[n++] = loops[a];
   if (!rows_outside && !column_tail) order[n++] = column_tiles;
   for (int a = 0; a < spatial; a++)
-    if (a != c->column && a != c->row && !tn__expr_uses_var(c->right, c->sum->axes.var[a])) order[n++] = loops[a];
+    if (a != c->column && a != c->row && !uses(c->right, c->sum->axes.var[a])) order[n++] = loops[a];
   fused = n;
   for (int i = 0; i < fused; i++) tasks *= tn__loop_extent(s, order[i]) < 0 ? 1 : (double)tn__loop_extent(s, order[i]);
   if (rows_outside && row_tiles != NULL) order[n++] = row_tiles;

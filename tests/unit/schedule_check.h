@@ -150,6 +150,21 @@ static inline tn__te *pool(tn__ir *ir) {
   return te;
 }
 
+/* A product whose right operand is one number everywhere; multiplying by 1 goes away altogether. */
+static inline tn__te *splat_product_of(tn__ir *ir, double number) {
+  tn__te *te = tn__te_create(ir, "splat_product");
+  const tn__buffer *a = input(te, "A", 2, 19, 7, 0);
+  tn__te_axes w = axes_of(te, "w", 2, (int64_t[]){7, 33});
+  const tn__buffer *splat = tn__te_compute(te, "splat", &w, tn__constant(ir, TN_F32, number));
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){19, 33}), r = axes_of(te, "k", 1, (int64_t[]){7});
+  const tn__expr *left = at(ir, a, 2, x.index[0], r.index[0], NULL),
+                 *right = at(ir, splat, 2, r.index[0], x.index[1], NULL);
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, left, right)));
+  return te;
+}
+static inline tn__te *splat_product(tn__ir *ir) { return splat_product_of(ir, 3); }
+static inline tn__te *ones_product(tn__ir *ir) { return splat_product_of(ir, 1); }
+
 /* One map with two readers at different offsets, which meet in the output. */
 static inline tn__te *two_readers(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "two_readers");
@@ -222,8 +237,9 @@ static inline tn__te *packed_product(tn__ir *ir) {
 
 typedef tn__te *(*declaration)(tn__ir *ir);
 static const declaration declarations[] = {
-    product,     open_product,       stencil,        rows,        convolution, argmax, running, pool, wide_product,
-    column_sums, transposed_product, packed_product, two_readers, skewed};
+    product,     open_product, stencil,       rows,        convolution,        argmax,
+    running,     pool,         wide_product,  column_sums, transposed_product, packed_product,
+    two_readers, skewed,       splat_product, ones_product};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ------------------------------------------------------------------------------------------------------

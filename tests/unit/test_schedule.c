@@ -141,6 +141,17 @@ static void factored_rows(tn__ir *ir, const void *arg) {
   check_same(s);
 }
 
+/* The map's two readers need different parts of it. */
+static void shared_producer(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, two_readers);
+  tn__split(s, "R.i1", (int64_t[]){0, 5}, 2);
+  tn__compute_at(s, "T", "R.i1.0");
+  tn__compute_at(s, "Q", "R.i1.0");
+  tn__compute_at(s, "P", "R.i1.0");
+  tn__set_scope(s, "P", 0, TN__SCOPE_STACK);
+  check_same(s);
+}
+
 static void factored_argmax(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, argmax);
   tn__split(s, "top.k0", (int64_t[]){0, 8}, 2);
@@ -156,6 +167,7 @@ static void legal(void **state) {
   check_ok(in_context(reverse_inlined, NULL));
   check_ok(in_context(factored_rows, NULL));
   check_ok(in_context(factored_argmax, NULL));
+  check_ok(in_context(shared_producer, NULL));
 }
 
 /* ---- refusals -----------------------------------------------------------------------------------------------------
