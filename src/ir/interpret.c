@@ -10,7 +10,8 @@ typedef struct memory {
   void *data;
   double *wide; /* what reductions see in its place */
   int64_t *dims;
-  int64_t count;                  /* elements */
+  int64_t count; /* elements */
+  int rank;
   size_t capacity, wide_capacity; /* bytes of own memory */
 } memory;
 
@@ -87,18 +88,21 @@ static void write_back(const machine *m) {
   }
 }
 
+static void report_index(machine *m, const tn__insn *insn, int dimension, int64_t index) {
+  fail(m, tn_status_create(TN_OUT_OF_RANGE, "%s: %s of %s: index %d is %lld, outside of [0, %lld)", m->func->name,
+                           insn->op >= TN__OP_STORE ? "store" : "load", buffer_of(m, insn->a)->name, dimension,
+                           (long long)index, (long long)m->memories[insn->a].dims[dimension]));
+}
+
 /* The place of an element, or -1 after an index outside of the buffer. */
-static int64_t locate(machine *m, const tn__insn *insn) {
+static inline int64_t locate(machine *m, const tn__insn *insn) {
   const memory *mem = &m->memories[insn->a];
-  int rank = buffer_of(m, insn->a)->rank;
-  const int32_t *operands = rank == 0 ? NULL : m->code->operands + insn->b;
+  const int32_t *operands = m->code->operands + insn->b;
   int64_t at = 0;
-  for (int i = 0; i < rank; i++) {
+  for (int i = 0; i < mem->rank; i++) {
     int64_t index = m->registers[operands[i]].i;
     if ((uint64_t)index >= (uint64_t)mem->dims[i]) {
-      fail(m, tn_status_create(TN_OUT_OF_RANGE, "%s: %s of %s: index %d is %lld, outside of [0, %lld)", m->func->name,
-                               insn->op >= TN__OP_STORE ? "store" : "load", buffer_of(m, insn->a)->name, i,
-                               (long long)index, (long long)mem->dims[i]));
+      report_index(m, insn, i, index);
       return -1;
     }
     at = at * mem->dims[i] + index;
@@ -112,12 +116,8 @@ static bool access_memory(machine *m, const tn__insn *insn) {
   const memory *mem = &m->memories[insn->a];
   tn__scalar *r = m->registers;
   switch (insn->op) {
-    case TN__OP_LOAD_F32: r[insn->dst].f = (double)((const float *)mem->data)[at]; break;
-    case TN__OP_LOAD_I64: r[insn->dst].i = ((const int64_t *)mem->data)[at]; break;
     case TN__OP_LOAD_WIDE: r[insn->dst].f = tn__scalar_round((tn_dtype)insn->dtype, mem->wide[at]); break;
     case TN__OP_LOAD: r[insn->dst] = tn__scalar_load((tn_dtype)insn->dtype, mem->data, at); break;
-    case TN__OP_STORE_F32: ((float *)mem->data)[at] = (float)r[insn->c].f; break;
-    case TN__OP_STORE_I64: ((int64_t *)mem->data)[at] = r[insn->c].i; break;
     case TN__OP_STORE_WIDE: mem->wide[at] = r[insn->c].f; break;
     default: tn__scalar_store((tn_dtype)insn->dtype, mem->data, at, r[insn->c]); break;
   }
@@ -192,6 +192,15 @@ static bool count_round(machine *m, int64_t operations) {
     p++;                      \
     break;
 
+#define ACCESS(name, action)   \
+  case TN__OP_##name: {        \
+    int64_t at = locate(m, p); \
+    if (at < 0) return false;  \
+    action;                    \
+    p++;                       \
+    break;                     \
+  }
+
 static bool step_through(machine *m) {
   const tn__insn *p = m->code->insns;
   tn__scalar *r = m->registers;
@@ -228,13 +237,13 @@ static bool step_through(machine *m) {
         r[p->dst] = r[p->a].i != 0 ? r[p->b] : r[p->c];
         p++;
         break;
+        ACCESS(LOAD_F32, r[p->dst].f = (double)((const float *)m->memories[p->a].data)[at])
+        ACCESS(LOAD_I64, r[p->dst].i = ((const int64_t *)m->memories[p->a].data)[at])
+        ACCESS(STORE_F32, ((float *)m->memories[p->a].data)[at] = (float)r[p->c].f)
+        ACCESS(STORE_I64, ((int64_t *)m->memories[p->a].data)[at] = r[p->c].i)
       case TN__OP_LOAD:
-      case TN__OP_LOAD_F32:
-      case TN__OP_LOAD_I64:
       case TN__OP_LOAD_WIDE:
       case TN__OP_STORE:
-      case TN__OP_STORE_F32:
-      case TN__OP_STORE_I64:
       case TN__OP_STORE_WIDE:
         if (!access_memory(m, p)) return false;
         p++;
@@ -250,7 +259,7 @@ static bool step_through(machine *m) {
         p += r[p->c].i > 0 ? 1 : p->imm;
         break;
       case TN__OP_NEXT:
-        if (!count_round(m, p->c)) return false;
+        if (m->operations_left >= 0 && !count_round(m, p->c)) return false;
         p += ++r[p->a].i < r[p->b].i ? p->imm : 1;
         break;
       case TN__OP_END: return true;
@@ -281,8 +290,10 @@ static void run(tn__escape *escape, void *user) {
   m.operations_left = j->options != NULL && j->options->max_operations > 0 ? j->options->max_operations : -1;
   m.registers = tn__arena_copy(&j->arena, code.initial, (size_t)code.register_count * sizeof(tn__scalar));
   m.memories = TN__NEW_ARRAY(&j->arena, code.buffer_count, memory);
-  for (int i = 0; i < code.buffer_count; i++)
-    m.memories[i].dims = TN__NEW_ARRAY(&j->arena, code.buffers[i].buffer->rank, int64_t);
+  for (int i = 0; i < code.buffer_count; i++) {
+    m.memories[i].rank = code.buffers[i].buffer->rank;
+    m.memories[i].dims = TN__NEW_ARRAY(&j->arena, m.memories[i].rank, int64_t);
+  }
   for (int i = 0; i < j->func->scalar_count; i++) m.registers[code.scalar_registers[i]].i = j->scalars[i];
   if (!step_through(&m)) tn__throw(escape, m.status);
   write_back(&m);

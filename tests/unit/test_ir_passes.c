@@ -143,10 +143,112 @@ static void test_passes_keep_the_result(void **state) {
   }
 }
 
+/* ---- random nests ------------------------------------------------------------------------------------------------ */
+
+typedef struct nest {
+  tn__ir *ir;
+  uint64_t state;
+  const tn__var *loops[8];
+  tn__loop_kind kinds[8];
+  int count;
+  const tn__expr *guard;
+} nest;
+
+static int64_t pick(nest *n, int64_t low, int64_t high) {
+  n->state ^= n->state << 13;
+  n->state ^= n->state >> 7;
+  n->state ^= n->state << 17;
+  return low + (int64_t)(n->state % (uint64_t)(high - low + 1));
+}
+
+static const tn__expr *add_loop(nest *n, const char *name, const tn__expr *extent, tn__loop_kind kind) {
+  n->kinds[n->count] = kind;
+  n->loops[n->count] = loop(n->ir, name, extent);
+  return n->loops[n->count++]->self;
+}
+
+/* A value that runs over [0, size) in one loop, or in two with a guard when the factor need not divide. */
+static const tn__expr *add_dimension(nest *n, const char *name, const tn__expr *size, const tn__expr *outer) {
+  if (outer == NULL && pick(n, 0, 3) == 0) return add_loop(n, name, size, TN__LOOP_SERIAL);
+  int64_t factor = pick(n, 2, 6);
+  const tn__expr *blocks = tn__ceildiv(n->ir, size, tn__index(n->ir, factor));
+  if (outer == NULL) outer = add_loop(n, name, blocks, n->count == 0 ? TN__LOOP_PARALLEL : TN__LOOP_SERIAL);
+  tn__loop_kind kind = pick(n, 0, 1) ? TN__LOOP_UNROLLED : TN__LOOP_SERIAL;
+  const tn__expr *inner = add_loop(n, name, tn__index(n->ir, factor), kind);
+  const tn__expr *value = tn__add(n->ir, tn__mul_i(n->ir, outer, factor), inner);
+  n->guard = tn__and(n->ir, n->guard, tn__call1(n->ir, TN__CALL_LIKELY, tn__lt(n->ir, value, size)));
+  return value;
+}
+
+static const tn__stmt *guarded(tn__ir *ir, const tn__expr *guard, const tn__stmt *body) {
+  if (guard->kind != TN__EXPR_AND) return tn__if(ir, guard, body, NULL);
+  return guarded(ir, guard->args[0], guarded(ir, guard->args[1], body));
+}
+
+/* out[i, j] = out[i, j] * 3 + i * 7 + j * 5 + k, which tells every order and every missing or repeated instance apart.
+ */
+static tn__func *random_nest(nest *n, const tn__expr *const *sizes, const tn__var *const *scalars, int scalar_count,
+                             const tn__buffer *out) {
+  tn__ir *ir = n->ir;
+  const tn__expr *values[3], *outer[2] = {NULL, NULL};
+  n->guard = tn__bool(ir, true);
+  if (scalar_count == 0 &&
+      pick(n, 0, 2) == 0) { /* one loop over the blocks of both dimensions, more of them than needed */
+    const tn__expr *fused = add_loop(n, "f", tn__index(ir, 12 * 12), TN__LOOP_PARALLEL);
+    outer[0] = tn__div_i(ir, fused, 12);
+    outer[1] = tn__mod_i(ir, fused, 12);
+  }
+  values[0] = add_dimension(n, "i", sizes[0], outer[0]);
+  values[1] = add_dimension(n, "j", sizes[1], outer[1]);
+  values[2] = add_dimension(n, "k", sizes[2], NULL);
+  const tn__expr *sum = tn__add(ir, tn__mul_i(ir, values[0], 7), tn__add(ir, tn__mul_i(ir, values[1], 5), values[2]));
+  const tn__expr *old = tn__load(ir, out, values);
+  const tn__stmt *s = tn__store(ir, out, values, tn__add(ir, tn__mul_i(ir, old, 3), sum));
+  s = guarded(ir, n->guard, s);
+  for (int i = n->count - 1; i >= 0; i--) s = tn__for(ir, n->loops[i], n->kinds[i], s);
+  return tn__func_create(ir, "nest", NULL, 0, &out, 1, scalars, scalar_count, s);
+}
+
+static void test_random_nests_keep_their_order(void **state) {
+  for (uint64_t seed = 1; seed <= 150; seed++) {
+    void *fresh;
+    assert_int_equal(ir_set_up(&fresh), 0);
+    nest n = {.ir = ir_of(&fresh), .state = seed * UINT64_C(0x9e3779b97f4a7c15)};
+    int64_t numbers[3], expected[24 * 24] = {0};
+    const tn__expr *sizes[3];
+    const tn__var *scalars[3];
+    int scalar_count = (int)pick(&n, 0, 3);
+    for (int i = 0; i < 3; i++) {
+      numbers[i] = pick(&n, 1, i < 2 ? 24 : 5);
+      sizes[i] = tn__index(n.ir, numbers[i]);
+      if (i >= scalar_count) continue;
+      scalars[i] = tn__var_create(n.ir, "N", TN_I64, tn__index(n.ir, 0), NULL);
+      sizes[i] = scalars[i]->self;
+    }
+    const tn__buffer *out = tn__buffer_create(n.ir, "out", TN_I64, TN__SCOPE_PARAM, 2, sizes);
+    const tn__func *func = random_nest(&n, sizes, scalars, scalar_count, out);
+    for (int64_t i = 0; i < numbers[0]; i++)
+      for (int64_t j = 0; j < numbers[1]; j++)
+        for (int64_t k = 0; k < numbers[2]; k++)
+          expected[i * numbers[1] + j] = expected[i * numbers[1] + j] * 3 + i * 7 + j * 5 + k;
+    for (int pass = -1; pass < 0 || tn__pass_name(pass) != NULL; pass++) {
+      int64_t actual[24 * 24] = {0};
+      void *buffers[1] = {actual};
+      if (pass >= 0) func = tn__run_pass(n.ir, pass, func, NULL);
+      check_ok(tn__interpret(n.ir, func, buffers, numbers, NULL));
+      if (memcmp(actual, expected, sizeof(actual)) != 0)
+        fail_msg("seed %llu: %s changed the result", (unsigned long long)seed,
+                 pass < 0 ? "building" : tn__pass_name(pass));
+    }
+    ir_tear_down(&fresh);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_init_moves_in_front_of_the_reduction, ir_set_up, ir_tear_down),
       cmocka_unit_test(test_passes_keep_the_result),
+      cmocka_unit_test(test_random_nests_keep_their_order),
   };
   return cmocka_run_group_tests_name("ir_passes", tests, NULL, NULL);
 }
