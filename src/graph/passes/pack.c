@@ -1,30 +1,22 @@
 /* Constant right operands in the order that the kernels read: panels of W columns, [columns / W, rows, W]
  * (docs/passes.md). The packing is ordinary operators over constants; the driver computes them once, when it compiles.
  */
-#include <string.h>
-
 #include "graph/passes/rewrite.h"
 
 static int width_for(const tn__optimize_options *options, const tn__value *rhs, int64_t columns) {
   return options->pack_width == NULL || columns <= 0 ? 0 : options->pack_width(options->pack_user, rhs->dtype, columns);
 }
 
-/* A splat stays small: one row of a panel, repeated. Being a tensor that is read, it keeps the kernel a product, of the
- * same form as with other weights; what stands in the columns that pad the last panel is never written to a result. */
+/* A splat is its own packing: what stands in the columns that pad the last panel is never written to a result. */
 static tn__value *packed_splat(tn__graph *graph, const tn__value *rhs, int lead, int64_t width) {
-  tn__ir *ir = tn__graph_ir(graph);
-  const tn__expr *dims[TN__MAX_RANK];
-  int rank = 0;
-  if (!tn__is_constant(rhs) || !rhs->splat) return NULL;
-  size_t size = tn_dtype_size(rhs->dtype);
-  char *row = tn__arena_alloc_array(tn__graph_arena(graph), (size_t)width, size);
-  for (int64_t i = 0; i < width; i++) memcpy(row + (size_t)i * size, rhs->data, size);
-  for (int i = 0; i < lead; i++) dims[rank++] = rhs->dims[i];
-  dims[rank++] = tn__ceildiv(ir, rhs->dims[rhs->rank - 1], tn__index(ir, width));
-  for (int i = lead; i < rhs->rank - 1; i++) dims[rank++] = rhs->dims[i];
-  dims[rank++] = tn__index(ir, width);
-  const int64_t axes[1] = {rank - 1};
-  return tn__g_broadcast_in_dim(graph, tn__constant_value(graph, rhs->dtype, 1, &width, row, false), rank, dims, axes);
+  int64_t shape[TN__MAX_RANK], packed[TN__MAX_RANK];
+  if (!tn__is_constant(rhs) || !rhs->splat || !tn__shape_const(rhs, shape)) return NULL;
+  int next = 0;
+  for (int i = 0; i < lead; i++) packed[next++] = shape[i];
+  packed[next++] = (shape[rhs->rank - 1] + width - 1) / width;
+  for (int i = lead; i < rhs->rank - 1; i++) packed[next++] = shape[i];
+  packed[next++] = width;
+  return tn__constant_value(graph, rhs->dtype, next, packed, rhs->data, true);
 }
 
 /* ---- products ----------------------------------------------------------------------------------- */
