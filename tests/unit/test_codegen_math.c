@@ -38,7 +38,7 @@ static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype d
   tn__ir *ir = t->ir;
   tn__var *n = tn__var_create(ir, "n", TN_I64, tn__index(ir, 0), NULL);
   const tn__buffer *params[3];
-  for (int i = 0; i < 3; i++) params[i] = tn__buffer_create(ir, &"xzy"[i], dtype, TN__SCOPE_PARAM, 1, &n->self);
+  for (int i = 0; i < 3; i++) params[i] = tn__buffer_create(ir, &"xzy"[i], dtype, TN__SCOPE_PARAM, 1, &n -> self);
   tn__var *block = tn__var_create(ir, "i", TN_I64, tn__index(ir, 0), tn__ceildiv(ir, n->self, tn__index(ir, lanes)));
   tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__index(ir, 0), tn__index(ir, lanes));
   ex i = tn__add(ir, tn__mul_i(ir, block->self, lanes), lane->self), args[2];

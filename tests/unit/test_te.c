@@ -1,5 +1,5 @@
-#include "base/strbuf.h"
 #include "te/te.h"
+#include "base/strbuf.h"
 #include "unit/check.h"
 
 typedef struct fixture {

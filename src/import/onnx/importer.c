@@ -1,7 +1,7 @@
 /* Walks a model's graph, its functions and branches, and has each node's operator build core operators. */
 #include <string.h>
 
-#include "import/onnx/internal.h"
+#include "import/onnx/ops.h"
 
 enum { MAX_NODES = 1 << 20 };
 
@@ -179,6 +179,8 @@ static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *grap
     const char *name = text_of(graph->output[i]->name);
     tn__graph_set_origin(im->g, tn__arena_printf(im->arena, "output #%zu", i));
     tn__value *value = look_up(scope, name, "the tensor");
+    if (value == NULL || tn__onnx_is_sequence(value))
+      tn__graph_fail(im->g, TN_UNSUPPORTED, "\"%s\" is a sequence; only tensors can be results of a model", name);
     const Onnx__TypeProto__Tensor *type = graph->output[i]->type == NULL ? NULL : tensor_type(im, graph->output[i]);
     if (type != NULL && type->elem_type != 0 && tn__onnx_dtype(type->elem_type) != value->dtype)
       tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "the tensor \"%s\" is declared as %s, and its node makes %s", name,
@@ -212,8 +214,13 @@ static int64_t imported_version(const tn__oscope *scope, const char *domain) {
   return 0;
 }
 
+/* Operators that take or pass on what is not a tensor; of the others no function ever sees a sequence. */
+static bool takes_sequences(const tn__onnx_op *op) { return op->core != NULL && strcmp(op->core, "sequence") == 0; }
+
 static void count_operands(const tn__onode *n) {
   const tn__onnx_op *op = n->op;
+  for (int i = 0; i < n->input_count && !takes_sequences(op); i++)
+    if (tn__onnx_is_sequence(n->in[i])) tn__on_fail(n, "input %d is a sequence; %s takes tensors", i, n->name);
   if (op->max_inputs >= 0 && n->input_count > op->max_inputs)
     tn__on_fail(n, "has %d inputs; %s takes at most %d", n->input_count, n->name, op->max_inputs);
   if (op->max_outputs >= 0 && n->output_count > op->max_outputs)

@@ -26,6 +26,8 @@ enum {
 ProtobufCMessage *tn__wire_decode(tn__arena *arena, const ProtobufCMessageDescriptor *root, const uint8_t *data,
                                   size_t size);
 
+enum { TN__ONNX_OLDEST = 6, TN__ONNX_NEWEST = 28 }; /* operator sets */
+
 /* ---- load.c, tensor.c
  * ------------------------------------------------------------------------------------------------------ */
 struct tn__onnx_model {
@@ -130,7 +132,8 @@ double tn__on_float(const tn__onode *n, const char *name, double otherwise);
 const char *tn__on_string(const tn__onode *n, const char *name, const char *otherwise);
 const int64_t *tn__on_ints(const tn__onode *n, const char *name, int *count); /* NULL when absent */
 const float *tn__on_floats(const tn__onode *n, const char *name, int *count);
-const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name); /* never NULL */
+const char *const *tn__on_strings(const tn__onode *n, const char *name, int *count); /* NULL when absent */
+const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name);          /* never NULL */
 /* INTS attribute of exactly `count` entries, or all `otherwise`. */
 const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, int64_t otherwise);
 

@@ -31,12 +31,11 @@ const char *tn__onnx_function_key(tn__arena *arena, const char *domain, const ch
 }
 
 static void check_imports(tn__onnx_model *model, Onnx__OperatorSetIdProto *const *imports, size_t count) {
-  enum { OLDEST = 6, NEWEST = 28 };
   for (size_t i = 0; i < count; i++) {
     if (tn__onnx_domain(imports[i]->domain)[0] != '\0') continue;
-    if (imports[i]->version < OLDEST || imports[i]->version > NEWEST)
+    if (imports[i]->version < TN__ONNX_OLDEST || imports[i]->version > TN__ONNX_NEWEST)
       tn__throwf(model->arena->escape, TN_UNSUPPORTED, "uses operator set %lld of ONNX; %d to %d are supported",
-                 (long long)imports[i]->version, OLDEST, NEWEST);
+                 (long long)imports[i]->version, TN__ONNX_OLDEST, TN__ONNX_NEWEST);
   }
 }
 

@@ -113,6 +113,21 @@ const float *tn__on_floats(const tn__onode *n, const char *name, int *count) {
   return a->n_floats == 0 ? none : a->floats;
 }
 
+const char *const *tn__on_strings(const tn__onode *n, const char *name, int *count) {
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  *count = 0;
+  if (a == NULL) return NULL;
+  if (!is_kind(a, KIND_STRINGS, a->n_strings > 0)) wrong_type(n, name, "a list of strings");
+  if (a->n_strings > INT32_MAX) tn__on_fail(n, "attribute \"%s\" is too long", name);
+  const char **out = TN__NEW_ARRAY(n->arena, a->n_strings, const char *);
+  for (size_t i = 0; i < a->n_strings; i++) {
+    const char *text = a->strings[i].data == NULL ? "" : (const char *)a->strings[i].data;
+    out[i] = tn__arena_strndup(n->arena, text, a->strings[i].len);
+  }
+  *count = (int)a->n_strings;
+  return out;
+}
+
 const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name) {
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   if (a == NULL) tn__on_fail(n, "attribute \"%s\" is missing", name);

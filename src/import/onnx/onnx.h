@@ -37,6 +37,8 @@ typedef struct tn__onnx_op_use { /* for `tenon inspect` */
   const char *why; /* when not */
 } tn__onnx_op_use;
 int tn__onnx_op_uses(tn__onnx_model *model, const tn__onnx_op_use **out);
+/* Every operator that the importer knows of in its newest operator set, by domain and name; `count` is 0. */
+int tn__onnx_known_ops(tn__arena *arena, const tn__onnx_op_use **out);
 int64_t tn__onnx_opset(const tn__onnx_model *model, const char *domain); /* 0 when not imported */
 
 /* An ONNX TensorProto file (".pb"): dtype, shape and dense data into the arena. */

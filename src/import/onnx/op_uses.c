@@ -125,3 +125,20 @@ int tn__onnx_op_uses(tn__onnx_model *model, const tn__onnx_op_use **out) {
   *out = uses;
   return w->uses.count;
 }
+
+int tn__onnx_known_ops(tn__arena *arena, const tn__onnx_op_use **out) {
+  int bodies = (int)(sizeof(function_bodies) / sizeof(*function_bodies)), count = 0;
+  tn__onnx_op_use *uses = TN__NEW_ARRAY(arena, tn__onnx_op_count + bodies, tn__onnx_op_use);
+  for (int i = 0; i < tn__onnx_op_count; i++)
+    uses[count++] = describe(tn__onnx_ops[i].domain, tn__onnx_ops[i].name, TN__ONNX_NEWEST);
+  for (int i = 0; i < bodies; i++) {
+    const char *name = function_bodies[i].op_type;
+    bool repeated = i > 0 && strcmp(function_bodies[i - 1].op_type, name) == 0;
+    if (repeated || tn__onnx_op_find("", name) != NULL) continue;
+    uses[count] = describe("", name, TN__ONNX_NEWEST);
+    uses[count++].since_version = find_body(name, TN__ONNX_NEWEST)->since_version;
+  }
+  qsort(uses, (size_t)count, sizeof(*uses), by_name);
+  *out = uses;
+  return count;
+}

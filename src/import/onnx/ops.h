@@ -42,6 +42,11 @@ tn__value *tn__onnx_groups_reduce(tn__onode *n, const tn__onnx_groups *groups, t
                                   const char *reduction);
 tn__value *tn__onnx_groups_spread(tn__onode *n, const tn__onnx_groups *groups, tn__value *combined, const tn__value *x);
 
+/* ops_sequence.c */
+typedef struct tn__onnx_sequence tn__onnx_sequence;
+tn__value *tn__onnx_sequence_value(const tn__onode *n, tn__value *const *items, int count);
+bool tn__onnx_is_sequence(const tn__value *value);
+
 tn__onnx_fn tn__onnx_unary, tn__onnx_unary_wide, tn__onnx_binary, tn__onnx_compare, tn__onnx_variadic,
     tn__onnx_reciprocal, tn__onnx_pow, tn__onnx_mod, tn__onnx_bit_shift, tn__onnx_where, tn__onnx_identity,
     tn__onnx_clip, tn__onnx_cast, tn__onnx_cast_like, tn__onnx_bit_cast, tn__onnx_is_inf, tn__onnx_activation,
@@ -65,5 +70,9 @@ tn__onnx_fn tn__onnx_if, tn__onnx_loop, tn__onnx_scan;
 tn__onnx_fn tn__onnx_einsum, tn__onnx_dft, tn__onnx_stft, tn__onnx_mel_weights, tn__onnx_det, tn__onnx_deform_conv,
     tn__onnx_linear_attention, tn__onnx_causal_conv, tn__onnx_non_max_suppression, tn__onnx_affine_grid,
     tn__onnx_random, tn__onnx_bernoulli, tn__onnx_multinomial;
+
+tn__onnx_fn tn__onnx_sequence_construct, tn__onnx_sequence_at, tn__onnx_sequence_length, tn__onnx_sequence_insert,
+    tn__onnx_sequence_erase, tn__onnx_concat_from_sequence, tn__onnx_split_to_sequence, tn__onnx_sequence_map,
+    tn__onnx_optional, tn__onnx_optional_get, tn__onnx_optional_has;
 
 #endif

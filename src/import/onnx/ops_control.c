@@ -17,7 +17,8 @@ static void select_branches(tn__onode *n, const Onnx__GraphProto *then_body, con
   tn__onnx_inline_graph(n, then_body, NULL, 0, a, count);
   tn__onnx_inline_graph(n, else_body, NULL, 0, b, count);
   for (int i = 0; i < count; i++) {
-    bool same = a[i]->rank == b[i]->rank && a[i]->dtype == b[i]->dtype;
+    bool sequences = tn__onnx_is_sequence(a[i]) || tn__onnx_is_sequence(b[i]);
+    bool same = !sequences && a[i]->rank == b[i]->rank && a[i]->dtype == b[i]->dtype;
     for (int d = 0; same && d < a[i]->rank; d++) same = a[i]->dims[d] == b[i]->dims[d];
     if (!same)
       tn__on_unsupported(
@@ -28,6 +29,7 @@ static void select_branches(tn__onode *n, const Onnx__GraphProto *then_body, con
 
 /* A condition that is known now chooses its branch, and the other is not imported. */
 void tn__onnx_if(tn__onode *n) {
+  if (tn__onnx_is_sequence(n->in[0])) tn__on_fail(n, "its condition is a sequence");
   const int64_t *condition;
   int count;
   const Onnx__GraphProto *then_body = tn__on_graph(n, "then_branch"), *else_body = tn__on_graph(n, "else_branch");
@@ -54,6 +56,7 @@ static tn__value *at_position(const tn__onode *n, tn__value *x, int axis, int64_
 }
 
 static void add_piece(tn__onode *n, pieces *p, tn__value *x, int64_t axis, bool backwards) {
+  if (tn__onnx_is_sequence(x)) tn__on_fail(n, "its body makes a sequence where a tensor is collected");
   axis = tn__on_axis(n, axis, x->rank + 1);
   tn__value *piece = tn__on_unsqueeze(n, x, &axis, 1);
   tn__vec_push(n->arena, &p->values, piece);
@@ -73,6 +76,7 @@ static int64_t loop_rounds(tn__onode *n) {
   const int64_t *trips;
   int count;
   if (n->in[0] == NULL) return MOST_ROUNDS + 1;
+  if (tn__onnx_is_sequence(n->in[0])) tn__on_fail(n, "input 0 (the number of rounds) is a sequence");
   if (!tn__on_known_ints(n, 0, &trips, &count)) tn__on_unsupported(n, "its number of rounds is known only at run time");
   if (count != 1) tn__on_fail(n, "input 0 (the number of rounds) has %d elements, expected 1", count);
   return trips[0];
@@ -80,6 +84,7 @@ static int64_t loop_rounds(tn__onode *n) {
 
 static bool known_condition(tn__onode *n, const tn__value *condition) {
   int64_t value;
+  if (tn__onnx_is_sequence(condition)) tn__on_fail(n, "its condition is a sequence");
   if (condition->dtype != TN_BOOL)
     tn__on_fail(n, "its condition is %s, expected bool", tn_dtype_name(condition->dtype));
   if (condition->elements != NULL && tn__as_int(condition->elements[0], &value)) return value != 0;

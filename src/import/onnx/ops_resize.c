@@ -1,0 +1,225 @@
+/* Resampling: Resize, Upsample, GridSample, RoiAlign. */
+#include <math.h>
+#include <string.h>
+
+#include "import/onnx/ops.h"
+#include "import/onnx/ops_more.h"
+
+/* Sizes and scales of the axes that an operator names, in its order. */
+typedef struct target {
+  int count;
+  int axes[TN__MAX_RANK];
+  const tn__expr *sizes[TN__MAX_RANK];
+  tn__value *scales[TN__MAX_RANK]; /* f64 scalars */
+  bool unchanged[TN__MAX_RANK];    /* known to stay as they are */
+} target;
+
+static tn__value *element_at(tn__onode *n, tn__value *x, int64_t i) {
+  return tn__on_reshape(n, tn__on_slice_axis(n, x, 0, tn__on_index(n, i), tn__on_index(n, i + 1)), 0, NULL);
+}
+
+static tn__value *as_f64(tn__onode *n, const tn__expr *e) {
+  if (tn__is_int(e)) return tn__g_scalar(n->g, TN_F64, (double)e->value.i);
+  return tn__g_convert(n->g, tn__g_from_elements(n->g, TN_I64, &e, 1, 0), TN_F64);
+}
+
+/* size = floor(dimension * scale) */
+static void scales_known(tn__onode *n, target *t, const double *scales) {
+  for (int i = 0; i < t->count; i++) {
+    const tn__expr *dim = n->in[0]->dims[t->axes[i]];
+    if (!(scales[i] > 0) || scales[i] > 1e9)
+      tn__on_fail(n, "scale %g of dimension %d is not a positive number", scales[i], t->axes[i]);
+    t->scales[i] = tn__g_scalar(n->g, TN_F64, scales[i]);
+    t->unchanged[i] = scales[i] == 1;
+    if (t->unchanged[i]) {
+      t->sizes[i] = dim;
+    } else if (tn__is_int(dim)) {
+      double size = floor((double)dim->value.i * scales[i]);
+      if (size > 1e15) tn__on_fail(n, "scale %g makes dimension %d too large", scales[i], t->axes[i]);
+      t->sizes[i] = tn__on_index(n, (int64_t)size);
+    } else if (scales[i] == floor(scales[i])) {
+      t->sizes[i] = tn__mul_i(n->ir, dim, (int64_t)scales[i]);
+    } else {
+      tn__value *size = tn__on_unary(n, "floor", tn__on_mul(n, as_f64(n, dim), t->scales[i]));
+      t->sizes[i] = tn__graph_count_symbol(n->g, tn__g_convert(n->g, size, TN_I64), NULL);
+    }
+  }
+}
+
+static void scales_at_run(tn__onode *n, target *t, tn__value *scales) {
+  if (tn__dim_const(scales, 0) != t->count)
+    tn__on_fail(n, "has %lld scales for %d dimensions", (long long)tn__dim_const(scales, 0), t->count);
+  for (int i = 0; i < t->count; i++) {
+    t->scales[i] = element_at(n, tn__g_convert(n->g, scales, TN_F64), i);
+    tn__value *size = tn__on_unary(n, "floor", tn__on_mul(n, as_f64(n, n->in[0]->dims[t->axes[i]]), t->scales[i]));
+    t->sizes[i] = tn__graph_count_symbol(n->g, tn__g_convert(n->g, size, TN_I64), NULL);
+  }
+}
+
+/* One scale for all: the least or greatest that the wanted sizes ask for. */
+static void keep_aspect(tn__onode *n, target *t, bool not_larger) {
+  tn__value *common = NULL;
+  for (int i = 0; i < t->count; i++)
+    common = common == NULL ? t->scales[i]
+             : not_larger   ? tn__on_min(n, common, t->scales[i])
+                            : tn__on_max(n, common, t->scales[i]);
+  double known = 0;
+  for (int i = 0; i < t->count; i++) {
+    const tn__expr *dim = n->in[0]->dims[t->axes[i]];
+    if (!tn__is_int(dim) || !tn__is_int(t->sizes[i]) || dim->value.i == 0) {
+      known = NAN;
+      break;
+    }
+    double own = (double)t->sizes[i]->value.i / (double)dim->value.i;
+    known = i == 0 ? own : not_larger ? fmin(known, own) : fmax(known, own);
+  }
+  for (int i = 0; i < t->count; i++) {
+    const tn__expr *dim = n->in[0]->dims[t->axes[i]];
+    t->scales[i] = isnan(known) ? common : tn__g_scalar(n->g, TN_F64, known);
+    t->unchanged[i] = known == 1;
+    if (!isnan(known)) {
+      t->sizes[i] = tn__on_index(n, (int64_t)(known * (double)dim->value.i + 0.5));
+      continue;
+    }
+    tn__value *size = tn__on_unary(n, "floor", tn__on_add_s(n, tn__on_mul(n, as_f64(n, dim), common), 0.5));
+    t->sizes[i] = tn__graph_count_symbol(n->g, tn__g_convert(n->g, size, TN_I64), NULL);
+  }
+}
+
+static void sizes_given(tn__onode *n, target *t, const tn__expr *const *sizes, int count) {
+  if (count != t->count) tn__on_fail(n, "has %d sizes for %d dimensions", count, t->count);
+  for (int i = 0; i < t->count; i++) {
+    const tn__expr *dim = n->in[0]->dims[t->axes[i]];
+    if (tn__is_int(sizes[i]) && sizes[i]->value.i < 0)
+      tn__on_fail(n, "size %lld of dimension %d is negative", (long long)sizes[i]->value.i, t->axes[i]);
+    t->sizes[i] = sizes[i];
+    t->unchanged[i] = sizes[i] == dim;
+    bool known = tn__is_int(sizes[i]) && tn__is_int(dim) && dim->value.i != 0;
+    t->scales[i] = known ? tn__g_scalar(n->g, TN_F64, (double)sizes[i]->value.i / (double)dim->value.i)
+                         : tn__on_div(n, as_f64(n, sizes[i]), as_f64(n, dim));
+  }
+  const char *policy = tn__on_string(n, "keep_aspect_ratio_policy", "stretch");
+  bool not_larger = strcmp(policy, "not_larger") == 0;
+  if (not_larger || strcmp(policy, "not_smaller") == 0)
+    keep_aspect(n, t, not_larger);
+  else if (strcmp(policy, "stretch") != 0)
+    tn__on_fail(n, "keep_aspect_ratio_policy \"%s\" is none of stretch, not_larger and not_smaller", policy);
+}
+
+static bool upsample(const tn__onode *n) { return strcmp(n->name, "Upsample") == 0; }
+
+static void read_target(tn__onode *n, target *t) {
+  int rank = n->in[0]->rank, given;
+  *t = (target){.count = rank};
+  for (int i = 0; i < rank; i++) t->axes[i] = i;
+  const int64_t *axes = n->version >= 18 ? tn__on_ints(n, "axes", &given) : NULL;
+  if (axes != NULL) {
+    axes = tn__on_axes(n, axes, given, rank);
+    t->count = given;
+    for (int i = 0; i < given; i++) t->axes[i] = (int)axes[i];
+  }
+  const double *known;
+  double attribute[TN__MAX_RANK];
+  if (upsample(n) && n->version < 9) {
+    const float *scales = n->version < 7 ? NULL : tn__on_floats(n, "scales", &given);
+    if (scales == NULL) tn__on_fail(n, "attribute \"scales\" is missing");
+    if (given != rank) tn__on_fail(n, "has %d scales for %d dimensions", given, rank);
+    for (int i = 0; i < rank; i++) attribute[i] = scales[i];
+    scales_known(n, t, attribute);
+    return;
+  }
+  int scales = upsample(n) || n->version < 11 ? 1 : 2;
+  bool has_sizes = scales == 2 && n->in[3] != NULL;
+  if (has_sizes) {
+    const tn__expr *const *sizes = tn__on_elements(n, 3, &given);
+    sizes_given(n, t, sizes, given);
+  } else if (n->in[scales] == NULL) {
+    tn__on_fail(n, "has neither scales nor sizes");
+  } else if (tn__on_known_floats(n, scales, &known, &given)) {
+    if (given != t->count) tn__on_fail(n, "has %d scales for %d dimensions", given, t->count);
+    scales_known(n, t, known);
+  } else {
+    tn__on_require_rank(n, scales, 1);
+    scales_at_run(n, t, n->in[scales]);
+  }
+}
+
+static const char *checked(const tn__onode *n, const char *attribute, const char *otherwise,
+                           const char *const *allowed) {
+  const char *value = tn__on_string(n, attribute, otherwise);
+  for (; *allowed != NULL; allowed++)
+    if (strcmp(*allowed, value) == 0) return *allowed;
+  tn__on_fail(n, "%s \"%s\" is unknown", attribute, value);
+}
+
+void tn__onnx_resize(tn__onode *n) {
+  static const char *const modes[] = {"nearest", "linear", "cubic", "bilinear", NULL};
+  static const char *const transforms[] = {
+      "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",   "align_corners",
+      "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn", NULL};
+  static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
+  tn__value *x = n->in[0];
+  bool simple = upsample(n) || n->version < 11, crop;
+  target t;
+  read_target(n, &t);
+  tn__resize_spec spec = {.antialias = tn__on_int(n, "antialias", 0) != 0,
+                          .exclude_outside = tn__on_int(n, "exclude_outside", 0) != 0,
+                          .cubic_a = tn__on_float(n, "cubic_coeff_a", -0.75),
+                          .extrapolation = tn__on_float(n, "extrapolation_value", 0)};
+  spec.mode = checked(n, "mode", "nearest", modes);
+  if (strcmp(spec.mode, "bilinear") == 0) spec.mode = "linear";
+  spec.coordinates = simple ? "asymmetric" : checked(n, "coordinate_transformation_mode", "half_pixel", transforms);
+  spec.nearest = simple ? "floor" : checked(n, "nearest_mode", "round_prefer_floor", roundings);
+  if (strcmp(spec.coordinates, "tf_half_pixel_for_nn") == 0)
+    tn__on_unsupported(
+        n, "coordinate_transformation_mode \"tf_half_pixel_for_nn\", which operator set 13 dropped, is not supported");
+  crop = strcmp(spec.coordinates, "tf_crop_and_resize") == 0;
+  if (crop && n->in[1] == NULL) tn__on_fail(n, "input 1 (roi) is missing");
+  if (crop && (n->in[1]->rank != 1 || tn__dim_const(n->in[1], 0) != 2 * t.count))
+    tn__on_fail(n, "input 1 (roi) must have %d elements", 2 * t.count);
+  for (int i = 0; i < t.count; i++) {
+    if (t.unchanged[i] && !crop) continue;
+    tn__resize_axis *axis = &spec.axes[spec.count++];
+    *axis = (tn__resize_axis){.axis = t.axes[i], .size = t.sizes[i], .scale = t.scales[i]};
+    if (!crop) continue;
+    axis->roi_start = element_at(n, tn__g_convert(n->g, n->in[1], TN_F64), i);
+    axis->roi_end = element_at(n, tn__g_convert(n->g, n->in[1], TN_F64), t.count + i);
+  }
+  n->out[0] = spec.count == 0 ? x : tn__g_resize(n->g, x, &spec);
+}
+
+/* ---- images ---------------------------------------------------------------------------------------------------------
+ */
+
+void tn__onnx_grid_sample(tn__onode *n) {
+  static const char *const modes[] = {"linear", "nearest", "cubic", "bilinear", "bicubic", NULL};
+  static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
+  tn__on_require_min_rank(n, 0, 3);
+  tn__on_require_rank(n, 1, n->in[0]->rank);
+  const char *mode = checked(n, "mode", n->version < 20 ? "bilinear" : "linear", modes);
+  if (strncmp(mode, "bi", 2) == 0) mode += 2;
+  const char *padding = checked(n, "padding_mode", "zeros", paddings);
+  tn__value *grid = tn__g_convert(n->g, n->in[1], n->in[0]->dtype);
+  n->out[0] = tn__g_grid_sample(n->g, n->in[0], grid, mode, padding, tn__on_int(n, "align_corners", 0) != 0);
+}
+
+void tn__onnx_roi_align(tn__onode *n) {
+  static const char *const modes[] = {"avg", "max", NULL};
+  static const char *const transforms[] = {"half_pixel", "output_half_pixel", NULL};
+  tn__on_require_rank(n, 0, 4);
+  tn__on_require_rank(n, 1, 2);
+  tn__on_require_rank(n, 2, 1);
+  tn__roi_spec spec = {.size = {tn__on_int(n, "output_height", 1), tn__on_int(n, "output_width", 1)},
+                       .sampling_ratio = tn__on_int(n, "sampling_ratio", 0),
+                       .spatial_scale = tn__on_float(n, "spatial_scale", 1)};
+  for (int i = 0; i < 2; i++)
+    if (spec.size[i] < 1 || spec.size[i] > 1 << 20)
+      tn__on_fail(n, "the size of its result is %lld", (long long)spec.size[i]);
+  if (spec.sampling_ratio < 0 || spec.sampling_ratio > 1 << 10)
+    tn__on_fail(n, "sampling_ratio is %lld", (long long)spec.sampling_ratio);
+  const char *transform =
+      n->version < 16 ? "output_half_pixel" : checked(n, "coordinate_transformation_mode", "half_pixel", transforms);
+  spec.half_pixel = strcmp(transform, "half_pixel") == 0;
+  spec.max = strcmp(checked(n, "mode", "avg", modes), "max") == 0;
+  n->out[0] = tn__g_roi_align(n->g, n->in[0], n->in[1], tn__g_convert(n->g, n->in[2], TN_I64), &spec);
+}
