@@ -112,8 +112,18 @@ tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limi
   return cache;
 }
 
-/* ---- entries: the contents, then their SHA-256
+/* ---- entries: the contents, then their seal
  * ---------------------------------------------------------------------------------- */
+
+/* Covers what the entry is for, too: a file that got another entry's name must not be taken for that entry. */
+static tn__digest seal(const char *kind, const tn__digest *key, const tn__bytes *pieces, int count) {
+  tn__sha256 h;
+  tn__sha256_init(&h);
+  tn__sha256_update_string(&h, kind);
+  tn__sha256_update(&h, key->bytes, sizeof key->bytes);
+  for (int i = 0; i < count; i++) tn__sha256_update(&h, pieces[i].data, pieces[i].size);
+  return tn__sha256_final(&h);
+}
 
 static void entry_path(const tn__cache *cache, const char *kind, const tn__digest *key, char *path, size_t size) {
   char hex[65];
@@ -133,13 +143,9 @@ bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const t
     return false;
   }
   tn__arena_defer(arena, close_map, map);
-  tn__sha256 h;
-  tn__sha256_init(&h);
-  if (map->size < sizeof(tn__digest)) return false;
-  size_t size = map->size - sizeof(tn__digest);
-  tn__sha256_update(&h, map->data, size);
-  tn__digest digest = tn__sha256_final(&h);
-  if (memcmp(map->data + size, digest.bytes, sizeof digest.bytes) != 0) {
+  size_t size = map->size < sizeof(tn__digest) ? 0 : map->size - sizeof(tn__digest);
+  tn__digest digest = seal(kind, key, &(tn__bytes){map->data, size}, 1);
+  if (map->size < sizeof digest.bytes || memcmp(map->data + size, digest.bytes, sizeof digest.bytes) != 0) {
     tn__log(&cache->log, TN_LOG_WARNING, "compile cache: \"%s\" is damaged and was ignored", path);
     unlink(path);
     return false;
@@ -152,16 +158,13 @@ bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const t
 void tn__cache_put(tn__cache *cache, const char *kind, const tn__digest *key, const tn__bytes *pieces, int count) {
   enum { MAX_PIECES = 7 };
   tn__bytes all[MAX_PIECES + 1];
-  tn__sha256 h;
-  tn__sha256_init(&h);
   uint64_t total = 0;
-  for (int i = 0; i < count && i < MAX_PIECES; i++) {
+  for (int i = 0; i < count; i++) {
     all[i] = pieces[i];
     total += pieces[i].size;
-    tn__sha256_update(&h, pieces[i].data, pieces[i].size);
   }
   if (total > cache->limit / 2) return; /* it would push out everything else */
-  tn__digest digest = tn__sha256_final(&h);
+  tn__digest digest = seal(kind, key, pieces, count);
   all[count] = (tn__bytes){digest.bytes, sizeof digest.bytes};
   char path[4096];
   entry_path(cache, kind, key, path, sizeof path);

@@ -1,7 +1,7 @@
 /* The on-disk compile cache: content-addressed blobs of two kinds (whole executables, kernels' objects) in one folder.
  *
  * Safe under concurrent use by threads and processes: entries appear by rename and are never changed; a reader that loses a race sees a miss. Every entry ends
- * with the SHA-256 of its contents, so a damaged one is a miss, too. Trouble with the cache is never an error of the compilation: it is logged and
+ * with the SHA-256 of its key and contents, so one that is damaged or under another's name is a miss, too. Trouble with the cache is never an error of the compilation: it is logged and
  * the work is done again. The folder's size is bounded: when a write passes the limit, the least recently used entries go. */
 #ifndef TENON_COMPILE_CACHE_H
 #define TENON_COMPILE_CACHE_H
@@ -16,7 +16,7 @@ typedef struct tn__cache tn__cache;
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log);
 /* False: not there. The contents are a map that is closed when `arena` is released. `kind`: "exe" or "obj". */
 bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key, tn__bytes *out);
-/* May be called from several threads. */
+/* At most 7 pieces. May be called from several threads. */
 void tn__cache_put(tn__cache *cache, const char *kind, const tn__digest *key, const tn__bytes *pieces, int count);
 /* Identity of this build of Tenon (its linker's build id, else version): part of every key. */
 void tn__build_identity(tn__sha256 *hasher);

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compile cache, as a user meets it: what a second run saves, what damages and crowds do to it, what turns it off.
+
+ctest sets TENON_CLI."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from product import required, run, tenon, write_mlp
+
+
+class CacheTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        self.cache = self.folder / "cache"
+        self.model, self.input, self.expected = write_mlp(self.folder)
+
+    def tenon(self, *arguments, status=0, **environment):
+        return tenon(*arguments, status=status, environment={"TENON_CACHE_DIR": str(self.cache)} | environment)
+
+    def compile(self, model=None, *options, output="out.tnx", **environment):
+        """Compiles, and returns what `--json` says and stderr."""
+        result = self.tenon("compile", model or self.model, "-o", self.folder / output, "--json", *options, **environment)
+        return json.loads(result.stdout), result.stderr
+
+    def entries(self, kind=""):
+        return sorted(path for path in self.cache.iterdir() if path.name.startswith(kind)) if self.cache.exists() else []
+
+    def bytes_of(self, output="out.tnx"):
+        return (self.folder / output).read_bytes()
+
+    def test_a_second_compilation_imports_and_compiles_nothing(self):
+        first, _ = self.compile()
+        self.assertFalse(first["from_cache"])
+        self.assertIn("import", first["seconds"])
+        self.assertIn("kernel.codegen", first["seconds"])
+        second, _ = self.compile(output="again.tnx")
+        self.assertTrue(second["from_cache"])
+        self.assertEqual(set(second["seconds"]), {"open", "cache"})
+        self.assertEqual(self.bytes_of(), self.bytes_of("again.tnx"))
+
+    def test_a_run_fills_the_cache_for_the_next(self):
+        run_it = "run", self.model, "--input", self.input, "--output", self.folder / "y", "--time-passes"
+        self.assertIn("kernel.codegen", self.tenon(*run_it).stderr)
+        second = self.tenon(*run_it).stderr
+        self.assertIn("cache", second)
+        self.assertNotIn("import", second)
+        self.assertNotIn("kernel", second.replace("(kernels' phases", ""))
+        np.testing.assert_allclose(np.load(self.folder / "y" / "y.npy"), self.expected, rtol=1e-4, atol=1e-6)
+
+    def test_models_share_kernels(self):
+        """Two models that differ in their last operator only: the other kernels come from the cache."""
+        self.compile()
+        before = self.entries("obj-")
+        other, _, _ = write_mlp(self.folder, "other", last="Tanh")
+        self.assertFalse(self.compile(other)[0]["from_cache"])
+        shared_new = len(set(self.entries("obj-")) - set(before))
+        alone = self.folder / "alone"
+        tenon("compile", other, "-o", self.folder / "alone.tnx", environment={"TENON_CACHE_DIR": str(alone)})
+        needed = sum(path.name.startswith("obj-") for path in alone.iterdir())
+        self.assertGreater(shared_new, 0)
+        self.assertLess(shared_new, needed)
+        self.assertEqual(self.bytes_of("out.tnx"), self.bytes_of("alone.tnx"))
+
+    def test_what_the_result_depends_on_is_part_of_the_key(self):
+        self.compile()
+        for options in (("--threads", "3"), ("--target", "x86-64-v3"), ("--target", "aarch64")):
+            with self.subTest(options):
+                self.assertFalse(self.compile(self.model, *options)[0]["from_cache"])
+                self.assertTrue(self.compile(self.model, *options)[0]["from_cache"])
+        symbolic, _, _ = write_mlp(self.folder, "symbolic", rows="rows")
+        self.compile(symbolic, "--dim", "rows=2")
+        self.assertFalse(self.compile(symbolic, "--dim", "rows=4")[0]["from_cache"])
+
+    def test_damaged_entries_are_ignored_and_replaced(self):
+        self.compile()
+        sound = self.bytes_of()
+        for damage in ("flip", "cut", "empty"):
+            with self.subTest(damage):
+                for path in self.entries():
+                    content = bytearray(path.read_bytes())
+                    content[len(content) // 2] ^= 1
+                    path.write_bytes({"flip": bytes(content), "cut": content[:-7], "empty": b""}[damage])
+                result, errors = self.compile(output="new.tnx")
+                self.assertFalse(result["from_cache"])
+                self.assertIn("is damaged and was ignored", errors)
+                self.assertEqual(self.bytes_of("new.tnx"), sound)
+                self.assertTrue(self.compile(output="new.tnx")[0]["from_cache"])
+                self.assertEqual(self.bytes_of("new.tnx"), sound)
+
+    def test_an_entry_under_another_entrys_name_is_not_taken_for_it(self):
+        self.compile()
+        (mine,) = self.entries("exe-")
+        other, _, _ = write_mlp(self.folder, "other", seed=2)
+        self.compile(other, output="other.tnx")
+        (others,) = set(self.entries("exe-")) - {mine}
+        mine.write_bytes(others.read_bytes())
+        sound = self.bytes_of()
+        result, errors = self.compile()
+        self.assertFalse(result["from_cache"])
+        self.assertIn("is damaged and was ignored", errors)
+        self.assertEqual(self.bytes_of(), sound)
+
+    def test_eight_processes_at_once(self):
+        environment = os.environ | {"TENON_CACHE_DIR": str(self.cache)}
+        processes = [subprocess.Popen([required("TENON_CLI"), "compile", self.model, "-o", self.folder / f"{i}.tnx"],
+                                      env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for i in range(8)]
+        for process in processes:
+            _, errors = process.communicate(timeout=300)
+            self.assertEqual((process.returncode, errors), (0, b""))
+        self.assertEqual(len({self.bytes_of(f"{i}.tnx") for i in range(8)}), 1)
+        self.assertEqual([path for path in self.entries() if not path.name.startswith(("exe-", "obj-"))], [])
+        self.assertTrue(self.compile()[0]["from_cache"])
+
+    def test_no_cache_neither_reads_nor_writes(self):
+        self.compile(self.model, "--no-cache")
+        self.assertEqual(self.entries(), [])
+        self.compile()
+        result, _ = self.compile(self.model, "--no-cache")
+        self.assertFalse(result["from_cache"])
+
+    def test_a_folder_that_cannot_be_had_is_a_warning(self):
+        result, errors = self.compile(TENON_CACHE_DIR="/proc/nowhere/cache")
+        self.assertFalse(result["from_cache"])
+        self.assertIn("no compile cache: ", errors)
+        self.assertIn("/proc/nowhere", errors)
+        self.assertEqual(len(errors.splitlines()), 1)
+        run(required("TENON_CLI"), "run", self.folder / "out.tnx", "--input", self.input)
+
+    def test_places(self):
+        """$TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon."""
+        home, xdg = self.folder / "home", self.folder / "xdg"
+        self.compile(TENON_CACHE_DIR="", XDG_CACHE_HOME=str(xdg), HOME=str(home))
+        self.assertTrue(any((xdg / "tenon").iterdir()))
+        self.compile(TENON_CACHE_DIR="", XDG_CACHE_HOME="", HOME=str(home))
+        self.assertTrue(any((home / ".cache" / "tenon").iterdir()))
+        self.assertEqual(self.entries(), [])
+
+    def test_the_text_of_the_model_is_the_key_and_not_its_path(self):
+        self.compile()
+        copy = self.folder / "copy.onnx"
+        copy.write_bytes(self.model.read_bytes())
+        self.assertTrue(self.compile(copy)[0]["from_cache"])
+
+
+if __name__ == "__main__":
+    unittest.main()
