@@ -1,7 +1,7 @@
 /* usage: run_executable MODEL.tnx FOLDER [INPUT.npy ...]
  *
- * Runs an executable with the runtime library alone, on any architecture: inputs by position; outputs go to FOLDER/0.npy,
- * FOLDER/1.npy, ... */
+ * Runs an executable with the runtime library alone, on any architecture: inputs by position; outputs go to
+ * FOLDER/0.npy, FOLDER/1.npy, ... */
 #include <stdio.h>
 #include <tenon/runtime.h>
 
