@@ -60,20 +60,24 @@ typedef struct strides {
   const tn__schedule *s;
   const tn__block *block;
   const tn__var *across, *along; /* last spatial axis and last reduce axis */
-  int across_hits, along_hits;
+  int across_hits, along_only;
 } strides;
 
 static void count_strides(const tn__expr *e, void *user) {
   strides *c = user;
-  int64_t stride;
   if (e->kind != TN__EXPR_LOAD) return;
   for (int w = 0; w < c->block->write_count; w++)
     if (c->block->writes[w].buffer == e->value.buffer) return;
   const tn__expr *flat = tn__index(c->s->ir, 0);
   for (int d = 0; d < e->arg_count; d++)
     flat = tn__add(c->s->ir, tn__mul(c->s->ir, flat, e->value.buffer->shape[d]), e->args[d]);
-  if (c->across != NULL && tn__stride_in(c->s->ir, flat, c->across, &stride)) c->across_hits += stride == 1;
-  if (c->along != NULL && tn__stride_in(c->s->ir, flat, c->along, &stride)) c->along_hits += stride == 1;
+  int64_t across = 0, along = 0;
+  if (c->across != NULL && tn__expr_uses_var(flat, c->across) && !tn__stride_in(c->s->ir, flat, c->across, &across))
+    across = 2;
+  if (c->along != NULL && tn__expr_uses_var(flat, c->along) && !tn__stride_in(c->s->ir, flat, c->along, &along))
+    along = 2;
+  c->across_hits += across == 1;
+  c->along_only += along == 1 && across != 0 && across != 1; /* vectors across it would gather */
 }
 
 static void count_strides_in(const tn__expr *e, void *user) {
@@ -91,7 +95,7 @@ static bool runs_across(const tn__schedule *s, const tn__snode *block) {
     if (axis->kind == TN__AXIS_REDUCE) c.along = axis->var;
   }
   tn__stmt_walk_exprs(block->block.body, count_strides_in, &c);
-  return c.across_hits > c.along_hits;
+  return c.across_hits > 0 && c.along_only == 0;
 }
 
 /* Is `name` the output and does it read the tensor of the reduction element by element? */

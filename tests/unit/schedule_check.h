@@ -165,6 +165,21 @@ static inline tn__te *splat_product_of(tn__ir *ir, double number) {
 static inline tn__te *splat_product(tn__ir *ir) { return splat_product_of(ir, 3); }
 static inline tn__te *ones_product(tn__ir *ir) { return splat_product_of(ir, 1); }
 
+/* Sums of five neighbours along the contiguous axis, padded, as in local response normalisation. */
+static inline tn__te *neighbours(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "neighbours");
+  const tn__buffer *a = input(te, "A", 2, 4, 32, 0);
+  tn__te_axes p = axes_of(te, "p", 2, (int64_t[]){4, 36}), x = axes_of(te, "i", 2, (int64_t[]){4, 32});
+  tn__te_axes r = axes_of(te, "k", 1, (int64_t[]){5});
+  const tn__expr *j = tn__add_i(ir, p.index[1], -2), *zero = tn__constant(ir, TN_F32, 0);
+  const tn__expr *inside = tn__and(ir, tn__le(ir, tn__index(ir, 0), j), tn__lt(ir, j, tn__index(ir, 32)));
+  const tn__buffer *pad =
+      tn__te_compute(te, "pad", &p, tn__select(ir, inside, at(ir, a, 2, p.index[0], j, NULL), zero));
+  const tn__expr *term = at(ir, pad, 2, x.index[0], tn__add(ir, x.index[1], r.index[0]), NULL);
+  tn__te_output(te, tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, term));
+  return te;
+}
+
 /* One map with two readers at different offsets, which meet in the output. */
 static inline tn__te *two_readers(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "two_readers");
@@ -237,9 +252,9 @@ static inline tn__te *packed_product(tn__ir *ir) {
 
 typedef tn__te *(*declaration)(tn__ir *ir);
 static const declaration declarations[] = {
-    product,     open_product, stencil,       rows,        convolution,        argmax,
-    running,     pool,         wide_product,  column_sums, transposed_product, packed_product,
-    two_readers, skewed,       splat_product, ones_product};
+    product,     open_product, stencil,       rows,         convolution,        argmax,
+    running,     pool,         wide_product,  column_sums,  transposed_product, packed_product,
+    two_readers, skewed,       splat_product, ones_product, neighbours};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ------------------------------------------------------------------------------------------------------
