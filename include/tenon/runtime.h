@@ -23,7 +23,7 @@ extern "C" {
 
 #define TN_MAX_RANK 16
 
-/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+/* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
 /* A tensor that owns its memory (aligned to 64 bytes, dense row-major, on the CPU), created zeroed. The DLTensor is the
  * object's first member and valid until release. */
@@ -44,7 +44,7 @@ TN_API TN_MUST_USE tn_status *tn_tensor_read_npy_memory(const char *name, const 
                                                         const tn_allocator *allocator, tn_tensor **out);
 TN_API TN_MUST_USE tn_status *tn_tensor_write_npy(const DLTensor *tensor, const char *path);
 
-/* ---- thread pools ------------------------------------------------------------------------------------------------ */
+/* ---- thread pools ----------------------------------------------------------------------------------------------- */
 
 /* Workers that sleep unless a session runs on them. Sessions may share one; invokes on a shared pool take turns
  * parallel loop by parallel loop, so two sessions never use more threads than the pool has. */
@@ -60,7 +60,7 @@ TN_API TN_MUST_USE tn_status *tn_thread_pool_create(const tn_thread_pool_options
 TN_API void tn_thread_pool_release(tn_thread_pool *pool); /* after its sessions */
 TN_API int tn_thread_pool_size(const tn_thread_pool *pool);
 
-/* ---- executables ------------------------------------------------------------------------------------------------- */
+/* ---- executables ------------------------------------------------------------------------------------------------ */
 
 typedef struct tn_executable tn_executable;
 typedef struct tn_load_options {
@@ -82,8 +82,7 @@ TN_API TN_MUST_USE tn_status *tn_executable_load_memory(const void *data, size_t
                                                         tn_executable **out);
 TN_API void tn_executable_release(tn_executable *executable); /* after its sessions */
 
-/* ---- what an executable holds --------------------------------------------------------------------------------------
- */
+/* ---- what an executable holds ----------------------------------------------------------------------------------- */
 
 typedef struct tn_dim_info {
   int64_t size;     /* -1 when it is symbolic */
@@ -124,7 +123,7 @@ TN_API TN_MUST_USE tn_status *tn_executable_disassemble(const tn_executable *exe
 /* A named text section ("schedules", "graph" ...), or NULL; not NUL-terminated, `*size` bytes. */
 TN_API const char *tn_executable_text(const tn_executable *executable, const char *section, size_t *size);
 
-/* ---- sessions ---------------------------------------------------------------------------------------------------- */
+/* ---- sessions --------------------------------------------------------------------------------------------------- */
 
 typedef struct tn_session tn_session;
 typedef struct tn_session_options {

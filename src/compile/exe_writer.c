@@ -79,8 +79,7 @@ static _Noreturn void fail(const tn__exe *exe, const char *what) {
   tn__throwf(exe->arena->escape, TN_INTERNAL, "executable writer: %s", what);
 }
 
-/* ---- constants, kernels, texts -------------------------------------------------------------------------------------
- */
+/* ---- constants, kernels, texts ---------------------------------------------------------------------------------- */
 
 static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
 
@@ -140,8 +139,7 @@ void tn__exe_text(tn__exe *exe, const char *name, const char *content, size_t si
   tn__vec_push(exe->arena, &exe->texts, t);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------
- */
+/* ---- functions -------------------------------------------------------------------------------------------------- */
 
 tn__exe_func *tn__exe_function(tn__exe *exe, const char *name) {
   tn__exe_func *f = TN__NEW(exe->arena, tn__exe_func);
@@ -195,8 +193,7 @@ int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operan
 
 void tn__exe_arena(tn__exe_func *f, tn__operand bytes) { f->arena = bytes; }
 
-/* ---- code
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- code ------------------------------------------------------------------------------------------------------- */
 
 uint32_t tn__exe_emit(tn__exe_func *f, tn__opcode opcode, const uint32_t *words, int count) {
   uint32_t at = (uint32_t)f->code.count;
@@ -280,14 +277,16 @@ void tn__exe_emit_call(tn__exe_func *f, int function, const int *reads, int read
   tn__exe_emit(f, TN__OP_CALL, words, total);
 }
 
-/* ---- sections
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- sections --------------------------------------------------------------------------------------------------- */
 
 typedef TN__VEC(char) byte_vec;
 
 static uint64_t put(tn__arena *arena, byte_vec *out, const void *data, size_t size) {
   uint64_t at = (uint64_t)out->count;
-  for (size_t i = 0; i < size; i++) tn__vec_push(arena, out, ((const char *)data)[i]);
+  while ((size_t)(out->capacity - out->count) < size)
+    out->data = tn__vec_grow(arena, out->data, out->count, &out->capacity, 1);
+  if (size > 0) memcpy(out->data + out->count, data, size);
+  out->count += (int)size;
   return at;
 }
 
@@ -401,8 +400,7 @@ static byte_vec functions_section(tn__exe *exe) {
   return out;
 }
 
-/* ---- the file
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the file --------------------------------------------------------------------------------------------------- */
 
 typedef struct section {
   tn__file_section record;

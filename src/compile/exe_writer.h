@@ -23,8 +23,7 @@ int tn__exe_kernel(tn__exe *exe, const char *name, uint64_t image_offset, uint64
 void tn__exe_image(tn__exe *exe, const void *image, size_t size); /* not copied */
 void tn__exe_text(tn__exe *exe, const char *name, const char *text, size_t size);
 
-/* ---- functions -----------------------------------------------------------------------------------------------------
- */
+/* ---- functions -------------------------------------------------------------------------------------------------- */
 tn__exe_func *tn__exe_function(tn__exe *exe, const char *name);
 int tn__exe_function_index(const tn__exe_func *f);
 /* Scalar registers. Symbols of the signature are scalar registers too: bound at entry from the input shapes, in the

@@ -10,8 +10,7 @@
 #include "base/alloc.h"
 #include "runtime/executable.h"
 
-/* ---- perf
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- perf ------------------------------------------------------------------------------------------------------- */
 
 void tn__debug_write_perf_map(const tn_executable *exe) {
   char path[64];
@@ -27,8 +26,7 @@ void tn__debug_write_perf_map(const tn_executable *exe) {
   fclose(file);
 }
 
-/* ---- GDB: the names and layouts are its own
- * ------------------------------------------------------------------------------- */
+/* ---- GDB: the names and layouts are its own --------------------------------------------------------------------- */
 
 struct jit_code_entry {
   struct jit_code_entry *next_entry;

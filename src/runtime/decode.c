@@ -6,8 +6,7 @@
 #include "base/dtype.h"
 #include "runtime/executable.h"
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *name, *operands;
@@ -38,8 +37,7 @@ const tn__builtin_row *tn__builtin_find(uint32_t builtin) {
   return builtin < TN__BUILTIN_COUNT ? &rows[builtin] : NULL;
 }
 
-/* ---- operands by letter
- * ------------------------------------------------------------------------------------------------ */
+/* ---- operands by letter ----------------------------------------------------------------------------------------- */
 
 #define NO_INSTRUCTION UINT32_MAX
 
@@ -128,8 +126,7 @@ static tn_status *check_words(const decoder *d, tn__instruction *in, const uint3
   return NULL;
 }
 
-/* ---- meaning
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- meaning ---------------------------------------------------------------------------------------------------- */
 
 static tn_status *decode_kernel(decoder *d, tn__instruction *in, const uint32_t *words) {
   tn__function *f = d->f;
@@ -185,8 +182,9 @@ static tn_status *decode_call(decoder *d, tn__instruction *in, const uint32_t *w
 
 static tn_status *check_small(const decoder *d, const tn__instruction *in) {
   const tn__function *f = d->f;
-  const tn__register *a = in->a < f->register_count ? &f->registers[in->a] : NULL;
-  const tn__register *b = in->b < f->register_count ? &f->registers[in->b] : NULL;
+  /* In some instructions these are scalars; then the registers are not looked at. */
+  const tn__register *a = &f->registers[in->a < f->register_count ? in->a : 0];
+  const tn__register *b = &f->registers[in->b < f->register_count ? in->b : 0];
   switch (in->op) {
     case TN__OP_SCALAR_SHAPE:
       if (in->c >= (uint32_t)b->rank) return bad_code(f, in, "dimension %u of a tensor of rank %d", in->c, b->rank);
@@ -240,8 +238,7 @@ static tn_status *decode_instruction(decoder *d, tn__instruction *in) {
   return NULL;
 }
 
-/* ---- the prologue
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the prologue ----------------------------------------------------------------------------------------------- */
 
 /* Known as soon as the function is entered. */
 static bool given(const tn__function *f, uint32_t number) {
@@ -293,8 +290,7 @@ static tn_status *check_layout(const decoder *d) {
   return NULL;
 }
 
-/* ---- all of it
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it -------------------------------------------------------------------------------------------------- */
 
 static tn_status *find_instructions(decoder *d) {
   tn__function *f = d->f;

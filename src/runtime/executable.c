@@ -9,8 +9,7 @@
 #include "base/log.h"
 #include "runtime/executable.h"
 
-/* ---- mapping
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- mapping ---------------------------------------------------------------------------------------------------- */
 
 static tn_status *map_failed(const char *what, size_t size) {
   char text[128];
@@ -55,8 +54,7 @@ static tn_status *map_image(tn_executable *exe, bool in_place) {
   return NULL;
 }
 
-/* ---- loading
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- loading ---------------------------------------------------------------------------------------------------- */
 
 static tn_load_options read_options(const tn_load_options *options) {
   tn_load_options all = {0};
@@ -136,8 +134,7 @@ void tn_executable_release(tn_executable *exe) {
   tn__free(exe->region.allocator == NULL ? NULL : &copy, exe, sizeof(*exe), 0);
 }
 
-/* ---- what it holds
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- what it holds ---------------------------------------------------------------------------------------------- */
 
 static const tn__function *find_function(const tn_executable *exe, const char *name) {
   if (name == NULL) return &exe->functions[0];

@@ -9,8 +9,7 @@
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
 
-/* ---- memory that lives as long as its owner ------------------------------------------------------------------------
- */
+/* ---- memory that lives as long as its owner --------------------------------------------------------------------- */
 
 /* Checked allocations that are all freed together. */
 typedef struct tn__region_block tn__region_block;
@@ -24,8 +23,7 @@ void tn__region_release(tn__region *region);
 /* Zeroed memory, aligned to 16, for `count` elements of `size` bytes; never NULL on success. */
 TN_MUST_USE tn_status *tn__region_alloc(tn__region *region, size_t count, size_t size, void *out);
 
-/* ---- decoded tables -------------------------------------------------------------------------------------------------
- */
+/* ---- decoded tables --------------------------------------------------------------------------------------------- */
 
 typedef struct tn__kernel_entry {
   const char *name;
@@ -130,8 +128,7 @@ struct tn_executable {
 /* NULL and a status when there is no such function; a NULL name is the first. */
 TN_MUST_USE tn_status *tn__executable_function(const tn_executable *executable, const char *name,
                                                const tn__function **out);
-/* ---- steps of loading
- * ------------------------------------------------------------------------------------------------ */
+/* ---- steps of loading ------------------------------------------------------------------------------------------- */
 
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__corrupt(const char *format, ...) TN_PRINTF(1, 2);
 /* A table of `count` records of `size` bytes at `offset` of a section of `section_size` bytes, with `known` bytes per
@@ -162,8 +159,7 @@ typedef struct tn__builtin_row {
 } tn__builtin_row;
 const tn__builtin_row *tn__builtin_find(uint32_t builtin); /* NULL when unknown */
 
-/* ---- names for perf and GDB
- * -------------------------------------------------------------------------------------------- */
+/* ---- names for perf and GDB ------------------------------------------------------------------------------------- */
 
 void tn__debug_write_perf_map(const tn_executable *executable);
 /* Tells GDB the kernels' names and places; NULL when there is no memory for it, which is not an error. */

@@ -80,7 +80,7 @@ typedef struct tn__constant_record {
   uint64_t offset, size; /* in CONSTANTS */
 } tn__constant_record;
 
-/* ---- functions --------------------------------------------------------------------------------------------------- */
+/* ---- functions -------------------------------------------------------------------------------------------------- */
 
 typedef enum tn__storage {
   TN__STORAGE_INPUT,    /* the caller's input number `index` */
@@ -140,16 +140,16 @@ typedef struct tn__symbol_record { /* a scalar register's name for people */
   uint32_t scalar;
 } tn__symbol_record;
 
-/* ---- bytecode ---------------------------------------------------------------------------------------------------- */
+/* ---- bytecode --------------------------------------------------------------------------------------------------- */
 
 #define TN__MAX_CALL_DEPTH 64 /* of functions that call each other */
 
 /* Instructions: a uint32 word opcode, a uint32 word with the number of operand words that follow, then the words.
- * Operand letters, one word each: r tensor register read    w tensor register written   s scalar read     d scalar
- * written    k kernel   f function  c code offset b builtin  m string (message)  i immediate  l/h low and high half of
- * an i64  o tn__scalar_op
- *   * one count word for each capital that follows; then R tensor reads, W tensor writes, S scalar reads: that many
- * words each This table makes decoder, verifier, disassembler and docs/vm.md. */
+ * Operand letters, one word each: r tensor register read, w tensor register written, s scalar read, d scalar written, k
+ * kernel, f function, c code offset, b builtin, m string (message), i immediate, l and h low and high half of an i64, o
+ * tn__scalar_op. A * stands for one count word for each capital that follows it; then come the groups, that many words
+ * each: R tensor reads, W tensor writes, S scalar reads. This table makes decoder, verifier, disassembler and
+ * docs/vm.md. */
 #define TN__INSTRUCTIONS(X)                                                                                          \
   X(RETURN, "", "leaves the function")                                                                               \
   X(SCALAR_CONST, "dlh", "d = constant")                                                                             \
@@ -167,12 +167,11 @@ typedef struct tn__symbol_record { /* a scalar register's name for people */
   X(BUILTIN, "b*RWS", "calls builtin b")                                                                             \
   X(MOVE, "wr", "w, DYNAMIC, takes over r's memory and shape; r, DYNAMIC, is left empty")
 
-#define TN__SCALAR_OPS(X)                                                                                        \
-  X(ADD, "+")                                                                                                    \
-  X(SUB, "-")                                                                                                    \
-  X(MUL, "*")                                                                                                    \
-  X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max") X(EQ, "==") X(NE, "!=") X(LT, "<") \
-      X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
+/* clang-format off */
+#define TN__SCALAR_OPS(X)                                                                                              \
+  X(ADD, "+") X(SUB, "-") X(MUL, "*") X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max")      \
+  X(EQ, "==") X(NE, "!=") X(LT, "<") X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
+/* clang-format on */
 
 typedef enum tn__scalar_op {
 #define X(name, text) TN__SCALAR_##name,

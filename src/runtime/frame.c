@@ -4,8 +4,7 @@
 #include "base/alloc.h"
 #include "runtime/vm.h"
 
-/* ---- blocks --------------------------------------------------------------------------------------------------------
- */
+/* ---- blocks ----------------------------------------------------------------------------------------------------- */
 
 tn_status *tn__block_reserve(const tn_allocator *allocator, tn__block *block, int64_t bytes) {
   if (block->data != NULL && (uint64_t)bytes <= block->capacity) return NULL;
@@ -24,8 +23,7 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
   *block = (tn__block){0};
 }
 
-/* ---- frames --------------------------------------------------------------------------------------------------------
- */
+/* ---- frames ----------------------------------------------------------------------------------------------------- */
 
 /* A frame and its arrays are one allocation. */
 static size_t frame_size(const tn__function *f) {
@@ -91,8 +89,7 @@ static void free_frame(tn__vm *vm, tn__frame *frame) {
   tn__free(vm->allocator, frame, frame_size(frame->f), 0);
 }
 
-/* ---- the machine
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the machine ------------------------------------------------------------------------------------------------ */
 
 static void widest(const tn_executable *exe, uint32_t *buffers, uint32_t *scalars) {
   *buffers = 1, *scalars = 1;
@@ -133,8 +130,7 @@ void tn__vm_release(tn__vm *vm) {
   vm->idle = NULL;
 }
 
-/* ---- inputs and symbols
- * ------------------------------------------------------------------------------------------------- */
+/* ---- inputs and symbols ----------------------------------------------------------------------------------------- */
 
 void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int64_t *shape) {
   uint32_t number = frame->f->inputs[index].reg;

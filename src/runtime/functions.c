@@ -7,8 +7,7 @@
 
 enum { MOST_SCALARS = 1 << 24 };
 
-/* ---- registers -----------------------------------------------------------------------------------------------------
- */
+/* ---- registers -------------------------------------------------------------------------------------------------- */
 
 static tn_status *check_operand(const tn__function *f, const tn__operand *operand, const char *what) {
   if (operand->symbolic > 1 || (operand->symbolic && (operand->value < 0 || operand->value >= f->scalar_count)))
@@ -131,8 +130,7 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
   return NULL;
 }
 
-/* ---- signatures ----------------------------------------------------------------------------------------------------
- */
+/* ---- signatures ------------------------------------------------------------------------------------------------- */
 
 static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t *records, uint32_t record_size,
                               uint32_t count, const char *what, tn__function_value **out) {

@@ -26,8 +26,7 @@ tn_status *tn__corrupt(const char *format, ...) {
   return tn_status_prefix(status, "the executable is damaged");
 }
 
-/* ---- header and sections
- * ----------------------------------------------------------------------------------------------- */
+/* ---- header and sections ---------------------------------------------------------------------------------------- */
 
 static tn_status *check_header(const uint8_t *file, size_t size, const tn__file_header *header) {
   if (size < sizeof(*header)) {
@@ -113,8 +112,7 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
   return NULL;
 }
 
-/* ---- tables
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
 
 tn_status *tn__check_string(const tn_executable *exe, uint32_t offset, const char *what, const char **out) {
   if (offset >= exe->strings_size) return tn__corrupt("the text of %s is at %u, outside of its strings", what, offset);

@@ -25,8 +25,7 @@ typedef struct npy_header {
   int64_t shape[TN_MAX_RANK];
 } npy_header;
 
-/* ---- the dictionary
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the dictionary --------------------------------------------------------------------------------------------- */
 
 /* The text of the header; `end` is never read. */
 typedef struct cursor {
@@ -120,8 +119,7 @@ static tn_status *parse_dictionary(const char *name, cursor c, npy_header *heade
   return tn_status_create(TN_DATA_LOSS, "%s: the header of this .npy file makes no sense", name);
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 static tn_status *read_header(const char *name, const uint8_t *data, size_t size, npy_header *header, size_t *body) {
   if (size < sizeof(magic) || memcmp(data, magic, sizeof(magic)) != 0)
@@ -190,8 +188,7 @@ tn_status *tn_tensor_read_npy(const char *path, const tn_allocator *allocator, t
   return status;
 }
 
-/* ---- writing
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 static tn_status *check_writable(const DLTensor *tensor, const char *path, tn_dtype dtype) {
   if (dtype == TN_DTYPE_INVALID)

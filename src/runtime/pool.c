@@ -70,8 +70,7 @@ static void futex_wake_all(_Atomic uint32_t *word) {
   syscall(SYS_futex, (void *)(uintptr_t)word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ---- pieces --------------------------------------------------------------------------------------------------------
- */
+/* ---- pieces ----------------------------------------------------------------------------------------------------- */
 
 /* What a kernel calls inside of a parallel loop, or when there is one thread: everything here and now. */
 static int32_t run_inline(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
@@ -90,8 +89,7 @@ static void take_pieces(tn_thread_pool *pool) {
   }
 }
 
-/* ---- workers -------------------------------------------------------------------------------------------------------
- */
+/* ---- workers ---------------------------------------------------------------------------------------------------- */
 
 static void work(tn_thread_pool *pool, uint32_t ticket) {
   atomic_fetch_add(&pool->inside, 1);
@@ -158,8 +156,7 @@ static int32_t run_parallel(const tn_kernel_env *env, tn_kernel_task task, void 
   return result;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
 static tn_status *start_workers(tn_thread_pool *pool) {
   void *memory;

@@ -28,8 +28,7 @@ struct tn_session {
   function_state *functions;
 };
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
 static tn_status *create_function_state(tn_session *session, const tn__function *f, function_state *state) {
   const struct {
@@ -116,8 +115,7 @@ void tn_session_release(tn_session *session) {
   tn__free(session->allocator == NULL ? NULL : &copy, session, sizeof(*session), 0);
 }
 
-/* ---- checks when a tensor is bound
- * ------------------------------------------------------------------------------------ */
+/* ---- checks when a tensor is bound ------------------------------------------------------------------------------ */
 
 static tn_status *bad_tensor(const char *what, const tn_value_info *info, const char *format, ...) TN_PRINTF(3, 4);
 static tn_status *bad_tensor(const char *what, const tn_value_info *info, const char *format, ...) {
@@ -248,8 +246,7 @@ tn_status *tn_session_set_output_at(tn_session *session, const char *function, i
   return bind_at(session, function, index, tensor, binding, true);
 }
 
-/* ---- an invoke
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- an invoke -------------------------------------------------------------------------------------------------- */
 
 static char *data_of(const DLTensor *tensor) {
   return tensor->data == NULL ? NULL : (char *)tensor->data + tensor->byte_offset;

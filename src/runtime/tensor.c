@@ -81,8 +81,7 @@ void tn_tensor_release(tn_tensor *tensor) {
   tn__free(allocator, tensor, sizeof(*tensor), 0);
 }
 
-/* ---- views
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- views ------------------------------------------------------------------------------------------------------ */
 
 bool tn__tensor_is_dense(const DLTensor *tensor) {
   if (tensor->strides == NULL) return true;

@@ -8,8 +8,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 
-/* ---- shapes
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
 /* Dimensions of register `number` from the scalars as they are now, and its size in bytes. */
 static tn_status *evaluate_dims(tn__frame *frame, uint32_t number, int64_t *bytes) {
@@ -59,8 +58,7 @@ static tn_status *current_dims(tn__frame *frame, uint32_t number, const int64_t 
   return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s cannot be seen with the shape %s", theirs, mine);
 }
 
-/* ---- layout of one call
- * ------------------------------------------------------------------------------------------------ */
+/* ---- layout of one call ----------------------------------------------------------------------------------------- */
 
 static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, int64_t bytes) {
   const tn__register *r = &frame->f->registers[number];
@@ -136,8 +134,7 @@ static tn_status *after_prologue(tn__vm *vm, tn__frame *frame) {
   return NULL;
 }
 
-/* ---- instructions
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- instructions ----------------------------------------------------------------------------------------------- */
 
 tn_status *tn__scalar_compute(uint32_t op, int64_t a, int64_t b, int64_t *out) {
   uint64_t x = (uint64_t)a, y = (uint64_t)b;
@@ -344,8 +341,7 @@ static inline int32_t run_kernel(tn__vm *vm, const tn__frame *frame, const tn__i
   return in->kernel(&vm->env, vm->buffers, vm->scalars);
 }
 
-/* ---- the loop
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
 
 static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t stop, int depth);
 

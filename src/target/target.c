@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- tables ------------------------------------------------------------------------------------------------------ */
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
 
 #define SSE42 (TN__X86_SSE3 | TN__X86_SSSE3 | TN__X86_SSE41 | TN__X86_SSE42)
 #define AVX (SSE42 | TN__X86_POPCNT | TN__X86_AVX)
@@ -83,7 +83,7 @@ static const baseline *largest_baseline(tn__arch arch, tn__features features) {
   return &baselines[BASELINE_COUNT - 1]; /* an AArch64 without NEON, which is not a target: keep NEON */
 }
 
-/* ---- text -------------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------------------------- */
 
 /* Appends to the NUL-terminated text in `buffer`; false when it does not fit, and then nothing was appended. */
 static bool append(char *buffer, size_t size, const char *a, const char *b) {

@@ -71,7 +71,7 @@ bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, c
 void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], char features[1024]);
 const char *tn__arch_name(tn__arch arch); /* "x86-64", "aarch64" */
 
-/* ---- this machine ------------------------------------------------------------------------------------------------ */
+/* ---- this machine ----------------------------------------------------------------------------------------------- */
 
 /* What the CPU has and the operating system saves on a task switch; 0 on an unknown architecture. */
 tn__features tn__host_features(void);

@@ -143,8 +143,7 @@ static void disassembly_reads_well(void **state) {
   test_exe_release(&s.t);
 }
 
-/* ---- bytes
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------ */
 
 static void truncation_is_refused_everywhere(void **state) {
   sample s;
@@ -299,8 +298,7 @@ static void other_machines_are_named(void **state) {
   test_exe_release(&t);
 }
 
-/* ---- the verifier
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the verifier ----------------------------------------------------------------------------------------------- */
 
 /* Each case spoils the sample in one way. */
 static void read_unset_scalar(sample *s) {
@@ -508,8 +506,7 @@ static void loops_are_verified(void **state) {
   }
 }
 
-/* ---- files
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------ */
 
 static void files_are_mapped(void **state) {
   sample s;

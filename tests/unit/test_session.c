@@ -6,8 +6,7 @@
 #include "unit/failing_allocator.h"
 #include "unit/trampoline.h"
 
-/* ---- kernels
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ---------------------------------------------------------------------------------------------------- */
 
 typedef struct add_job {
   const float *a, *b;
@@ -56,8 +55,7 @@ static int32_t failing_kernel(const tn_kernel_env *env, void *const *buffers, co
   return (int32_t)scalars[0];
 }
 
-/* ---- executables
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- executables ------------------------------------------------------------------------------------------------ */
 
 #define DIM(v) tn__operand_const(v)
 #define SYM(s) tn__operand_scalar(s)
@@ -136,8 +134,7 @@ static void runs_with_session_owned_outputs(void **state) {
   tn_executable_release(exe);
 }
 
-/* ---- values of data-dependent size
- * --------------------------------------------------------------------------------------- */
+/* ---- values of data-dependent size ------------------------------------------------------------------------------ */
 
 /* nonzero(x: f32[n]) -> (found: i64[count], doubled: f32[count / 2, 2]), the second through a DYNAMIC register and a
  * view of it */
@@ -220,8 +217,7 @@ static void sizes_may_depend_on_values(void **state) {
   tn_executable_release(exe);
 }
 
-/* ---- what kernels report
- * -------------------------------------------------------------------------------------------------- */
+/* ---- what kernels report ---------------------------------------------------------------------------------------- */
 
 static tn__bytes build_failing(test_exe *t) {
   int kernel = test_exe_kernel(t, "gather_3", failing_kernel, 2, 1);
@@ -270,8 +266,7 @@ static void failures_name_the_kernel(void **state) {
   tn_executable_release(exe);
 }
 
-/* ---- bindings and mismatches
- * -------------------------------------------------------------------------------------------------- */
+/* ---- bindings and mismatches ------------------------------------------------------------------------------------ */
 
 typedef struct fixture {
   tn_executable *exe;
@@ -471,8 +466,7 @@ static void shapes_are_inferred(void **state) {
   close_main(&m);
 }
 
-/* ---- control flow and calls
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- control flow and calls ------------------------------------------------------------------------------------- */
 
 #define W(...) \
   (uint32_t[]) { __VA_ARGS__ }

@@ -112,7 +112,7 @@ static void llvm_spelling(void **state) {
   assert_string_equal(features, "+neon,+dotprod");
 }
 
-/* ---- quotas and caches, on made-up machines ---------------------------------------------------------------------- */
+/* ---- quotas and caches, on made-up machines --------------------------------------------------------------------- */
 
 static void put(const char *root, const char *path, const char *text) {
   char full[512];

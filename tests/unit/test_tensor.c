@@ -72,8 +72,7 @@ static void strided_copies_follow_strides(void **state) {
   assert_true(tn__tensor_is_dense(&dense)); /* the stride of one row does not matter */
 }
 
-/* ---- .npy
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- .npy ------------------------------------------------------------------------------------------------------- */
 
 static void npy_round_trips(void **state) {
   char path[64];

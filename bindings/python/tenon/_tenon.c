@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The C half of the Python package: models, and running them on buffers, over Tenon's public C API and CPython's stable ABI (3.11).
- * What a person types is in __init__.py. A model is used by one thread at a time; __init__.py holds a lock. */
+/* The C half of the Python package: models, and running them on buffers, over Tenon's public C API and CPython's stable
+ * ABI (3.11). What a person types is in __init__.py. A model is used by one thread at a time; __init__.py holds a lock.
+ */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <string.h>
@@ -14,13 +15,12 @@ typedef struct module_state {
 } module_state;
 
 typedef struct model_object {
-  PyObject_HEAD
-  tn_module *module; /* NULL when it came from a .tnx file */
+  PyObject_HEAD tn_module *module; /* NULL when it came from a .tnx file */
   tn_executable *executable;
   tn_session *session;
 } model_object;
 
-/* ---- errors ------------------------------------------------------------------------------------------------------------ */
+/* ---- errors ----------------------------------------------------------------------------------------------------- */
 
 /* Raises tenon.Error with the status's words and its code's name, and takes the status. Returns NULL. */
 static PyObject *raise_status(module_state *state, tn_status *status) {
@@ -36,7 +36,7 @@ static PyObject *raise_status(module_state *state, tn_status *status) {
 
 static module_state *state_of(PyObject *model) { return PyType_GetModuleState(Py_TYPE(model)); }
 
-/* ---- compiling and loading ----------------------------------------------------------------------------------------------- */
+/* ---- compiling and loading -------------------------------------------------------------------------------------- */
 
 static void model_dealloc(PyObject *self) {
   model_object *model = (model_object *)self;
@@ -106,16 +106,15 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   compile_arguments a = {0};
   PyObject *dims;
-  if (!PyArg_ParseTuple(args, "zz#zO!iipz:compile", &a.path, &a.data, &a.size, &a.target, &PyDict_Type, &dims, &a.threads,
-                        &a.compile_threads, &a.cache, &a.cache_directory))
+  if (!PyArg_ParseTuple(args, "zz#zO!iipz:compile", &a.path, &a.data, &a.size, &a.target, &PyDict_Type, &dims,
+                        &a.threads, &a.compile_threads, &a.cache, &a.cache_directory))
     return NULL;
   a.dims = read_dims(dims, &a.dim_count);
   if (a.dims == NULL) return NULL;
   model_object *model = new_model(state);
   tn_status *status = NULL;
   if (model != NULL) {
-    Py_BEGIN_ALLOW_THREADS
-    status = compile_and_open(model, &a);
+    Py_BEGIN_ALLOW_THREADS status = compile_and_open(model, &a);
     Py_END_ALLOW_THREADS
   }
   PyMem_Free(a.dims);
@@ -133,23 +132,22 @@ static PyObject *load(PyObject *self, PyObject *args) {
   model_object *model = new_model(state);
   if (model == NULL) return NULL;
   tn_status *status;
-  Py_BEGIN_ALLOW_THREADS
-  if (data != NULL) status = tn_executable_load_memory(data, (size_t)size, NULL, &model->executable);
+  Py_BEGIN_ALLOW_THREADS if (data != NULL) status =
+      tn_executable_load_memory(data, (size_t)size, NULL, &model->executable);
   else status = tn_executable_load(path, NULL, &model->executable);
   if (status == NULL) status = open_session(model, threads);
-  Py_END_ALLOW_THREADS
-  if (status == NULL) return (PyObject *)model;
+  Py_END_ALLOW_THREADS if (status == NULL) return (PyObject *)model;
   Py_DECREF(model);
   return raise_status(state, status);
 }
 
-/* ---- what a model holds ---------------------------------------------------------------------------------------------------- */
+/* ---- what a model holds ----------------------------------------------------------------------------------------- */
 
 static PyObject *describe_value(const tn_value_info *info) {
   PyObject *shape = PyTuple_New(info->rank);
   for (int i = 0; shape != NULL && i < info->rank; i++) {
     const tn_dim_info *dim = &info->dims[i];
-    PyObject *item = dim->size >= 0       ? PyLong_FromLongLong(dim->size)
+    PyObject *item = dim->size >= 0      ? PyLong_FromLongLong(dim->size)
                      : dim->name != NULL ? PyUnicode_FromString(dim->name)
                                          : Py_NewRef(Py_None);
     if (item == NULL || PyTuple_SetItem(shape, i, item) != 0) Py_CLEAR(shape);
@@ -164,8 +162,8 @@ static PyObject *model_signature(PyObject *self, PyObject *unused) {
   PyObject *in = PyList_New(inputs), *out = PyList_New(outputs);
   bool good = in != NULL && out != NULL;
   for (int i = 0; good && i < inputs + outputs; i++) {
-    PyObject *item = describe_value(i < inputs ? tn_executable_input(exe, NULL, i)
-                                               : tn_executable_output(exe, NULL, i - inputs));
+    PyObject *item =
+        describe_value(i < inputs ? tn_executable_input(exe, NULL, i) : tn_executable_output(exe, NULL, i - inputs));
     good = item != NULL && PyList_SetItem(i < inputs ? in : out, i < inputs ? i : i - inputs, item) == 0;
   }
   if (good) return Py_BuildValue("(NN)", in, out);
@@ -179,17 +177,15 @@ static PyObject *model_save(PyObject *self, PyObject *args) {
   const char *path;
   if (!PyArg_ParseTuple(args, "s:save", &path)) return NULL;
   tn_status *status;
-  Py_BEGIN_ALLOW_THREADS
-  status = tn_module_save(model->module, path);
-  Py_END_ALLOW_THREADS
-  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+  Py_BEGIN_ALLOW_THREADS status = tn_module_save(model->module, path);
+  Py_END_ALLOW_THREADS return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
 }
 
 static PyObject *model_is_compiled(PyObject *self, PyObject *unused) {
   return PyBool_FromLong(((model_object *)self)->module != NULL);
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
 /* A Python object seen as a tensor; holds what keeps its memory alive. */
 typedef struct argument {
@@ -210,8 +206,10 @@ static void release_arguments(argument *arguments, Py_ssize_t count) {
 /* The element type of a buffer by its struct format: one letter for the kind, the size from the item. */
 static tn_dtype buffer_dtype(const Py_buffer *view) {
   const char *format = view->format == NULL ? "B" : view->format;
-  if (*format == '@' || *format == '=' || *format == '<') format++;
-  else if (*format == '>' || *format == '!') return TN_DTYPE_INVALID;
+  if (*format == '@' || *format == '=' || *format == '<')
+    format++;
+  else if (*format == '>' || *format == '!')
+    return TN_DTYPE_INVALID;
   if (format[0] == '\0' || format[1] != '\0') return TN_DTYPE_INVALID;
   int kind = strchr("bhilqn", *format) != NULL   ? 0
              : strchr("BHILQN", *format) != NULL ? 1
@@ -260,7 +258,8 @@ static bool take_capsule(PyObject *object, argument *out) {
   return true;
 }
 
-/* [(object, dtype code or 0), ...]; objects are buffers, DLPack capsules, or None for an output that the session allocates. */
+/* [(object, dtype code or 0), ...]; objects are buffers, DLPack capsules, or None for an output that the session
+ * allocates. */
 static argument *take_arguments(PyObject *list, bool writable) {
   Py_ssize_t count = PyList_Size(list);
   if (count < 0) return NULL;
@@ -271,8 +270,10 @@ static argument *take_arguments(PyObject *list, bool writable) {
     int code;
     bool good = PyArg_ParseTuple(PyList_GetItem(list, i), "Oi", &object, &code);
     if (good && object == Py_None) continue;
-    if (good && PyCapsule_CheckExact(object)) good = take_capsule(object, &arguments[i]);
-    else if (good) good = take_buffer(object, code, writable, &arguments[i]);
+    if (good && PyCapsule_CheckExact(object))
+      good = take_capsule(object, &arguments[i]);
+    else if (good)
+      good = take_buffer(object, code, writable, &arguments[i]);
     if (good) continue;
     release_arguments(arguments, count);
     return NULL;
@@ -280,7 +281,7 @@ static argument *take_arguments(PyObject *list, bool writable) {
   return arguments;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------------------------------------------------- */
 
 static tn_status *bind_and_invoke(tn_session *session, argument *inputs, int input_count, argument *outputs,
                                   int output_count) {
@@ -306,10 +307,8 @@ static PyObject *model_invoke(PyObject *self, PyObject *args) {
     return NULL;
   }
   tn_status *status;
-  Py_BEGIN_ALLOW_THREADS
-  status = bind_and_invoke(model->session, inputs, input_count, outputs, output_count);
-  Py_END_ALLOW_THREADS
-  release_arguments(inputs, input_count);
+  Py_BEGIN_ALLOW_THREADS status = bind_and_invoke(model->session, inputs, input_count, outputs, output_count);
+  Py_END_ALLOW_THREADS release_arguments(inputs, input_count);
   release_arguments(outputs, output_count);
   return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
 }
@@ -388,8 +387,8 @@ static PyObject *inferred(const tn_executable *exe, int output_count, const shap
   return list;
 }
 
-/* Shapes of the outputs for shapes of the inputs; None when they cannot be known before a run, or the inputs do not fit (which the
- * run then says). */
+/* Shapes of the outputs for shapes of the inputs; None when they cannot be known before a run, or the inputs do not fit
+ * (which the run then says). */
 static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
   const tn_executable *exe = ((model_object *)self)->executable;
   PyObject *list;
@@ -400,26 +399,25 @@ static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
               .inputs = PyMem_Calloc((size_t)inputs + 1, sizeof(*s.inputs)),
               .outputs = PyMem_Calloc((size_t)outputs + 1, sizeof(*s.outputs))};
   PyObject *result = NULL;
-  if (s.of_inputs == NULL || s.inputs == NULL || s.outputs == NULL) PyErr_NoMemory();
-  else if (read_shapes(list, inputs, exe, &s)) result = inferred(exe, outputs, &s);
-  else if (!PyErr_Occurred()) result = Py_NewRef(Py_None);
+  if (s.of_inputs == NULL || s.inputs == NULL || s.outputs == NULL)
+    PyErr_NoMemory();
+  else if (read_shapes(list, inputs, exe, &s))
+    result = inferred(exe, outputs, &s);
+  else if (!PyErr_Occurred())
+    result = Py_NewRef(Py_None);
   PyMem_Free(s.of_inputs);
   PyMem_Free(s.inputs);
   PyMem_Free(s.outputs);
   return result;
 }
 
-/* ---- the module ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the module ------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef model_methods[] = {
-    {"signature", model_signature, METH_NOARGS, NULL},
-    {"save", model_save, METH_VARARGS, NULL},
-    {"is_compiled", model_is_compiled, METH_NOARGS, NULL},
-    {"invoke", model_invoke, METH_VARARGS, NULL},
-    {"output_shape", model_output_shape, METH_VARARGS, NULL},
-    {"copy_output", model_copy_output, METH_VARARGS, NULL},
-    {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"signature", model_signature, METH_NOARGS, NULL},        {"save", model_save, METH_VARARGS, NULL},
+    {"is_compiled", model_is_compiled, METH_NOARGS, NULL},    {"invoke", model_invoke, METH_VARARGS, NULL},
+    {"output_shape", model_output_shape, METH_VARARGS, NULL}, {"copy_output", model_copy_output, METH_VARARGS, NULL},
+    {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot model_slots[] = {
@@ -443,8 +441,8 @@ static PyMethodDef module_methods[] = {
 
 static int module_exec(PyObject *module) {
   module_state *state = PyModule_GetState(module);
-  state->error = PyErr_NewExceptionWithDoc("tenon.Error", "Tenon could not do what it was asked; `code` names the kind.",
-                                           PyExc_RuntimeError, NULL);
+  state->error = PyErr_NewExceptionWithDoc(
+      "tenon.Error", "Tenon could not do what it was asked; `code` names the kind.", PyExc_RuntimeError, NULL);
   if (state->error == NULL || PyModule_AddObjectRef(module, "Error", state->error) != 0) return -1;
   state->model_type = PyType_FromModuleAndSpec(module, &model_spec, NULL);
   if (state->model_type == NULL || PyModule_AddObjectRef(module, "Model", state->model_type) != 0) return -1;
