@@ -1,0 +1,104 @@
+/* Which nodes share a kernel: the groups of small graphs, as text. */
+#include <string.h>
+
+#include "check.h"
+#include "graph/passes/passes.h"
+
+typedef struct fuse_case {
+  void (*build)(tn__graph *g);
+  char text[1024];
+} fuse_case;
+
+static void run_fuse(tn__escape *escape, void *arg) {
+  fuse_case *c = arg;
+  tn__arena arena;
+  tn__arena_init(&arena, NULL, escape);
+  tn__graph *g = tn__graph_create(tn__ir_create(&arena), "test");
+  c->build(g);
+  tn__groups groups = tn__pass_fuse(g);
+  size_t at = 0;
+  for (int i = 0; i < groups.count; i++) {
+    const tn__group *group = &groups.groups[i];
+    at += (size_t)snprintf(c->text + at, sizeof c->text - at, "%s%s", i ? "; " : "",
+                           group->view       ? "view "
+                           : group->constant ? "constant "
+                                             : "");
+    for (int j = 0; j < group->node_count; j++)
+      at += (size_t)snprintf(c->text + at, sizeof c->text - at, "%s%s", j ? "+" : "", group->nodes[j]->op->name);
+    at += (size_t)snprintf(c->text + at, sizeof c->text - at, " ->%d", group->output_count);
+  }
+  tn__arena_release(&arena);
+}
+
+static void expect(void (*build)(tn__graph *g), const char *text) {
+  fuse_case c = {.build = build};
+  tn__escape escape;
+  check_ok(tn__protect(&escape, run_fuse, &c));
+  assert_string_equal(c.text, text);
+}
+
+static tn__value *input(tn__graph *g, const char *name, int64_t rows, int64_t columns) {
+  tn__ir *ir = tn__graph_ir(g);
+  return tn__graph_input(g, name, TN_F32, 2, (const tn__expr *const[]){tn__index(ir, rows), tn__index(ir, columns)});
+}
+
+static void build_chain(tn__graph *g) {
+  tn__value *x = input(g, "x", 4, 8);
+  tn__graph_output(g, "y", tn__g_unary(g, "tanh", tn__g_unary(g, "exponential", tn__g_unary(g, "negate", x))));
+}
+
+static void build_softmax(tn__graph *g) { tn__graph_output(g, "y", tn__g_softmax(g, input(g, "x", 4, 8), 1, false)); }
+
+static void build_epilogue(tn__graph *g) {
+  tn__value *p = tn__g_matmul(g, input(g, "a", 4, 8), input(g, "b", 8, 16), TN_F32);
+  tn__graph_output(g, "y", tn__g_unary(g, "tanh", tn__g_binary(g, "add", p, input(g, "c", 4, 16))));
+}
+
+/* The product is an output too: its epilogue must not swallow it. */
+static void build_shared_product(tn__graph *g) {
+  tn__value *p = tn__g_matmul(g, input(g, "a", 4, 8), input(g, "b", 8, 16), TN_F32);
+  tn__graph_output(g, "p", p);
+  tn__graph_output(g, "y", tn__g_unary(g, "tanh", p));
+}
+
+/* exp joins neither the map before the product nor makes a kernel that needs its own result: x -> a -> product ->
+ * add(a). */
+static void build_no_cycle(tn__graph *g) {
+  tn__value *a = tn__g_unary(g, "exponential", input(g, "x", 8, 8));
+  tn__value *p = tn__g_matmul(g, a, a, TN_F32);
+  tn__graph_output(g, "y", tn__g_binary(g, "add", a, tn__g_unary(g, "tanh", p)));
+}
+
+static void build_view(tn__graph *g) {
+  tn__ir *ir = tn__graph_ir(g);
+  tn__value *y = tn__g_unary(g, "tanh", input(g, "x", 4, 8));
+  tn__graph_output(g, "y", tn__g_reshape(g, y, 1, (const tn__expr *const[]){tn__index(ir, 32)}));
+}
+
+static void maps_become_one_kernel(void **state) { expect(build_chain, "negate+exponential+tanh ->1"); }
+
+static void a_softmax_is_one_kernel(void **state) {
+  expect(build_softmax, "reduce+broadcast_in_dim+subtract+exponential+reduce+broadcast_in_dim+divide ->1");
+}
+
+static void epilogues_join_their_product(void **state) { expect(build_epilogue, "dot_general+add+tanh ->1"); }
+
+static void a_product_that_others_read_stays_alone(void **state) {
+  expect(build_shared_product, "dot_general ->1; tanh ->1");
+}
+
+static void kernels_never_need_their_own_results(void **state) {
+  expect(build_no_cycle, "exponential ->1; dot_general+tanh+add ->1");
+}
+
+static void reshapes_are_views(void **state) { expect(build_view, "tanh ->1; view reshape ->1"); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(maps_become_one_kernel),
+                                     cmocka_unit_test(a_softmax_is_one_kernel),
+                                     cmocka_unit_test(epilogues_join_their_product),
+                                     cmocka_unit_test(a_product_that_others_read_stays_alone),
+                                     cmocka_unit_test(kernels_never_need_their_own_results),
+                                     cmocka_unit_test(reshapes_are_views)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
