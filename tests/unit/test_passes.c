@@ -179,6 +179,19 @@ static void reshapes_go_through_broadcasts(void **state) {
   assert_string_equal(tn__graph_output_at(g, 1)->producer->op->name, "reshape");
 }
 
+/* A rule that looks at a node and leaves it must leave nothing behind that reads what other rules remove. */
+static void attempts_leave_nothing(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){2, 1, 4});
+  tn__value *y = tn__g_transpose(g, x, (int64_t[]){1, 0, 2});
+  const tn__expr *starts[] = {ix(g, 0), ix(g, 0), ix(g, 1)}, *limits[] = {ix(g, 1), ix(g, 2), ix(g, 3)};
+  tn__graph_output(g, "y", tn__g_slice(g, y, starts, limits, (int64_t[]){1, 1, 1}));
+  tn__graph_output(g, "z", tn__g_slice(g, tn__g_binary_s(g, "multiply", y, 1), starts, limits, (int64_t[]){1, 1, 1}));
+  CHECK_PASSES(state, 0, tn__pass_simplify, tn__pass_cse);
+  check_ops(g, "slice", 1);
+  check_ops(g, "transpose", 0);
+}
+
 static void reductions_of_ones_are_reshapes(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){-1, 1, 5});
@@ -240,6 +253,7 @@ int main(void) {
       TEST(transposes_of_ones_are_reshapes),
       TEST(broadcasts_sink),
       TEST(reshapes_go_through_broadcasts),
+      TEST(attempts_leave_nothing),
       TEST(reductions_of_ones_are_reshapes),
       TEST(equal_nodes_become_one),
       TEST(different_attributes_stay_apart),

@@ -164,7 +164,7 @@ void tn__rewriter_init(tn__rewriter *rewriter, tn__graph *graph, const tn__optim
 static void count_new_nodes(tn__rewriter *rewriter) {
   for (; rewriter->counted < tn__graph_node_count(rewriter->graph); rewriter->counted++) {
     const tn__node *node = tn__graph_node_at(rewriter->graph, rewriter->counted);
-    for (int i = 0; i < node->input_count; i++)
+    for (int i = 0; !node->dead && i < node->input_count; i++)
       if (node->inputs[i] != NULL) ++*uses_slot(rewriter, node->inputs[i]);
   }
 }
@@ -203,6 +203,12 @@ void tn__put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *to) {
   if (from->producer != NULL && is_unused(rewriter, from->producer)) remove_node(rewriter, from->producer);
 }
 
+/* What a rule has made before it found that it does not fit. */
+static void drop_attempt(tn__rewriter *rewriter) {
+  for (int i = rewriter->counted; i < tn__graph_node_count(rewriter->graph); i++)
+    tn__graph_node_at(rewriter->graph, i)->dead = true;
+}
+
 static bool apply_rules(tn__rewriter *rewriter, tn__node *node, const tn__rule_set *sets, int count) {
   for (int s = 0; s < count; s++)
     for (int r = 0; r < sets[s].count; r++) {
@@ -210,7 +216,10 @@ static bool apply_rules(tn__rewriter *rewriter, tn__node *node, const tn__rule_s
       bool looks = rule->op == NULL ? node->op->op_class == TN__CLASS_ELEMENTWISE : tn__is_op(node, rule->op);
       if (!looks) continue;
       tn__value *value = rule->apply(rewriter, node);
-      if (value == NULL || value == node->outputs[0]) continue;
+      if (value == NULL || value == node->outputs[0]) {
+        drop_attempt(rewriter);
+        continue;
+      }
       tn__put_in_place(rewriter, node->outputs[0], value);
       return true;
     }
