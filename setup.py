@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the extension of the wheel with CMake; everything else about the package is in pyproject.toml."""
+"""Builds the extension of the wheel with CMake; everything else about the package is in pyproject.toml.
+
+With TENON_EXTENSION=FILE the wheel takes an extension that a build of Tenon made (BUILD/python/tenon/_tenon.abi3.so).
+"""
 
 import os
 import shutil
@@ -18,14 +21,18 @@ class CMakeBuild(build_ext):
         return os.path.join(*name.split(".")) + ".abi3.so"
 
     def build_extension(self, extension):
+        target = Path(self.get_ext_fullpath(extension.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        built = os.environ.get("TENON_EXTENSION")
+        shutil.copyfile(built or self.build_with_cmake() / target.name, target)
+
+    def build_with_cmake(self):
         build = Path(self.build_temp).resolve() / "cmake"
         subprocess.run(
             ["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DTENON_TESTS=OFF",
              f"-DPython3_EXECUTABLE={sys.executable}"], check=True)
         subprocess.run(["cmake", "--build", build, "--target", "tenon_python"], check=True)
-        target = Path(self.get_ext_fullpath(extension.name))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(build / "python" / "tenon" / target.name, target)
+        return build / "python" / "tenon"
 
 
 setup(
