@@ -24,9 +24,10 @@ typedef struct contraction {
   const tn__te *te;
   const tn__te_stage *sum;
   const tn__schedule_options *options;
-  const tn__expr *left, *right;            /* loads; right is contiguous along the columns */
-  int column, row;                         /* axes of the sum; row is -1 when there is none */
-  int64_t rows, columns;                   /* extents; -1 when symbolic */
+  const tn__expr *left, *right; /* loads; right is contiguous along the columns */
+  int column, row;              /* axes of the sum; row is -1 when there is none */
+  int64_t group;         /* columns of one group when the left operand depends on column / group; 0: it does not */
+  int64_t rows, columns; /* extents; -1 when symbolic */
   int64_t lanes, vectors, row_tile, panel; /* panel: width of a packed operand's panels, 0: not packed */
 } contraction;
 
@@ -106,6 +107,31 @@ static void find_operands(const contraction *c, const tn__expr *operands[2]) {
   }
 }
 
+typedef struct divisor {
+  const tn__var *var;
+  int64_t value;
+} divisor;
+
+static void find_divisor(const tn__expr *e, void *user) {
+  divisor *d = user;
+  if (e->kind == TN__EXPR_DIV && e->args[0] == d->var->self) tn__as_int(e->args[1], &d->value);
+}
+
+/* Grouped convolutions: the width of the groups when `left` depends on nothing of the axis but axis / width; 0
+ * otherwise. */
+static int64_t group_width(const contraction *c, const tn__expr *left, const tn__var *axis) {
+  divisor d = {.var = axis};
+  int64_t extent;
+  tn__te_visit(c->ir, left, find_divisor, &d);
+  if (d.value < 8 || !tn__as_int(axis->extent, &extent) || extent % d.value != 0) return 0;
+  tn__ir *ir = c->ir;
+  const tn__expr *zero = tn__index(ir, 0);
+  const tn__var *group = tn__var_create(ir, "group", TN_I64, zero, tn__index(ir, extent / d.value));
+  const tn__var *within = tn__var_create(ir, "within", TN_I64, zero, tn__index(ir, d.value));
+  const tn__expr *split = tn__add(ir, tn__mul_i(ir, group->self, d.value), within->self);
+  return tn__expr_uses_var(tn__substitute(ir, left, &axis, &split, 1), within) ? 0 : d.value;
+}
+
 /* Finds the operands' roles and the axes; false when no spatial axis can carry vectors. */
 static bool find_roles(contraction *c) {
   const tn__expr *operands[2];
@@ -115,7 +141,9 @@ static bool find_roles(contraction *c) {
   for (int a = axes->count - 1; a >= 0 && c->column < 0; a--)
     for (int o = 0; o < 2 && c->column < 0; o++) {
       const tn__expr *right = operands[1 - o], *left = operands[o];
-      if (left == NULL || tn__is_int_value(axes->var[a]->extent, 1) || uses(left, axes->var[a])) continue;
+      if (left == NULL || tn__is_int_value(axes->var[a]->extent, 1)) continue;
+      c->group = uses(left, axes->var[a]) ? group_width(c, left, axes->var[a]) : 0;
+      if (uses(left, axes->var[a]) && c->group == 0) continue;
       if (right != NULL && !is_contiguous(c->ir, right, axes->var[a])) continue;
       c->column = a;
       c->left = left;
@@ -129,6 +157,8 @@ static bool find_roles(contraction *c) {
   }
   c->panel = c->right == NULL ? 0 : packed_width(c->ir, c->right, axes->var[c->column]);
   if (!tn__as_int(axes->var[c->column]->extent, &c->columns)) c->columns = -1;
+  if (c->group > 0) c->columns = c->group;
+  if (c->group > 0 && c->panel > 0 && c->group % c->panel != 0) return false;
   c->rows = 1;
   if (c->row >= 0 && !tn__as_int(axes->var[c->row]->extent, &c->rows)) c->rows = -1;
   return true;
@@ -326,6 +356,11 @@ static const char *tile_loops(contraction *c, const char **first_reduction) {
   int spatial = c->sum->axes.count, count = tn__loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
   int64_t width = c->lanes * c->vectors;
   const char *column = loops[c->column], *row = c->row < 0 ? NULL : loops[c->row];
+  if (c->group > 0) {
+    tn__split(s, column, (const int64_t[]){0, c->group}, 2);
+    order[n++] = part(c, column, 0);
+    column = part(c, column, 1);
+  }
   tn__split(s, column, (const int64_t[]){0, c->vectors, c->lanes}, 3);
   if (row != NULL) tn__split(s, row, (const int64_t[]){0, c->row_tile}, 2);
   const char *column_tiles = part(c, column, 0), *row_tiles = row == NULL ? NULL : part(c, row, 0);

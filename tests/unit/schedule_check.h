@@ -165,6 +165,18 @@ static inline tn__te *splat_product_of(tn__ir *ir, double number) {
 static inline tn__te *splat_product(tn__ir *ir) { return splat_product_of(ir, 3); }
 static inline tn__te *ones_product(tn__ir *ir) { return splat_product_of(ir, 1); }
 
+/* A grouped 1 x 1 convolution over 9 positions: two groups of 3 channels in and 20 out. */
+static inline tn__te *grouped(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "grouped");
+  const tn__buffer *a = input(te, "A", 2, 9, 6, 0), *w = input(te, "W", 2, 3, 40, 0);
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){9, 40}), r = axes_of(te, "k", 1, (int64_t[]){3});
+  const tn__expr *channel = tn__add(ir, tn__mul_i(ir, tn__div_i(ir, x.index[1], 20), 3), r.index[0]);
+  const tn__expr *term =
+      tn__mul(ir, at(ir, a, 2, x.index[0], channel, NULL), at(ir, w, 2, r.index[0], x.index[1], NULL));
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, term));
+  return te;
+}
+
 /* Sums of five neighbours along the contiguous axis, padded, as in local response normalisation. */
 static inline tn__te *neighbours(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "neighbours");
@@ -254,7 +266,7 @@ typedef tn__te *(*declaration)(tn__ir *ir);
 static const declaration declarations[] = {
     product,     open_product, stencil,       rows,         convolution,        argmax,
     running,     pool,         wide_product,  column_sums,  transposed_product, packed_product,
-    two_readers, skewed,       splat_product, ones_product, neighbours};
+    two_readers, skewed,       splat_product, ones_product, neighbours,         grouped};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ------------------------------------------------------------------------------------------------------
