@@ -326,6 +326,8 @@ static void choose_tile(contraction *c) {
   c->lanes = c->options->vector_bytes / bytes;
   while (c->columns > 0 && c->lanes > 1 && c->lanes > c->columns) c->lanes /= 2;
   while (c->panel > 0 && c->panel % c->lanes != 0) c->lanes /= 2;
+  /* In a partial vector column / group is not seen to be one value, so that the left operand would be gathered. */
+  while (c->group > 0 && c->lanes > 4 && c->group % c->lanes != 0) c->lanes /= 2;
   c->vectors = 1;
   while (c->vectors < 8) {
     int64_t next = c->vectors * 2, width = next * c->lanes;
