@@ -5,9 +5,10 @@
  *   tn_module_save(module, "model.tnx");          // or tn_module_load() to run it here at once
  *   tn_module_release(module);
  *
- * Every call is self-contained: separate calls may run at once in different threads. Compilation is deterministic: the same model,
- * options, target and version give the same bytes, with any number of compile threads. Memory that LLVM asks for is the one allocation that can't fail with a
- * status: LLVM ends the process then. The rules of ownership stand at the top of <tenon/base.h>. */
+ * Every call is self-contained: separate calls may run at once in different threads. Compilation is deterministic: the
+ * same model, options, target and version give the same bytes, with any number of compile threads. Memory that LLVM
+ * asks for is the one allocation that can't fail with a status: LLVM ends the process then. The rules of ownership
+ * stand at the top of <tenon/base.h>. */
 #ifndef TENON_COMPILE_H
 #define TENON_COMPILE_H
 
@@ -23,20 +24,24 @@ typedef struct tn_dim_setting { /* fixes a symbolic dimension of the model */
 } tn_dim_setting;
 
 typedef struct tn_compile_options {
-  size_t size; /* sizeof(tn_compile_options); fields that a caller's older struct lacks take their defaults. All zero: the defaults */
+  size_t size; /* sizeof(tn_compile_options); fields that a caller's older struct lacks take their defaults. All zero:
+                  the defaults */
   const char *target; /* NULL or "native": this machine; "x86-64-v3", "aarch64", ... (docs/targets.md) */
   const tn_dim_setting *dims;
   int dim_count;
-  int run_threads;     /* threads that the schedules are balanced for; 0: the default of this machine (1 for other targets) */
-  int compile_threads; /* 0: as many as tn_thread_pool would use */
-  bool no_cache;       /* neither read nor write the compile cache */
+  int run_threads; /* threads that the schedules are balanced for; 0: the default of this machine (1 for other targets)
+                    */
+  int compile_threads;         /* 0: as many as tn_thread_pool would use */
+  bool no_cache;               /* neither read nor write the compile cache */
   const char *cache_directory; /* NULL: $TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon */
   uint64_t cache_limit_bytes;  /* 0: 2 GiB; least recently used entries go first */
   const tn_allocator *allocator;
   const tn_log_sink *log;
-  /* Progress: `done` of `total` steps of `phase` ("import", "compile" ...). Called from the compiling thread. May be NULL. */
+  /* Progress: `done` of `total` steps of `phase` ("import", "compile" ...). Called from the compiling thread. May be
+   * NULL. */
   void (*progress)(void *user, const char *phase, int done, int total);
-  /* Called after each pass of the graph ("graph.NAME") and of each kernel ("KERNEL.NAME") with its printed form, when the pass's bare name is `print_after` ("all": every one). */
+  /* Called after each pass of the graph ("graph.NAME") and of each kernel ("KERNEL.NAME") with its printed form, when
+   * the pass's bare name is `print_after` ("all": every one). */
   void (*print)(void *user, const char *pass, const char *text);
   const char *print_after;
   void *user; /* for progress and print */
@@ -44,56 +49,61 @@ typedef struct tn_compile_options {
 
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */
 
-/* Compiles an ONNX model. `path` names it in messages and locates external data; `data`, when not NULL, is the model itself and `path` need
- * not exist. */
+/* Compiles an ONNX model. `path` names it in messages and locates external data; `data`, when not NULL, is the model
+ * itself and `path` need not exist. */
 TN_API TN_MUST_USE tn_status *tn_compile(const char *path, const void *data, size_t size,
                                          const tn_compile_options *options, tn_module **out);
 TN_API void tn_module_release(tn_module *module);
 TN_API const void *tn_module_data(const tn_module *module, size_t *size); /* lives as long as the module */
 /* Writes the executable atomically. */
 TN_API TN_MUST_USE tn_status *tn_module_save(const tn_module *module, const char *path);
-TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_load_options *options, tn_executable **out);
+TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_load_options *options,
+                                             tn_executable **out);
 
 typedef struct tn_phase_time {
-  const char *name; /* "open", "import", "graph.fuse", "kernel.schedule", "kernel.codegen" ...; kernels' are summed over threads */
+  const char *name; /* "open", "import", "graph.fuse", "kernel.schedule", "kernel.codegen" ...; kernels' are summed over
+                       threads */
   double seconds;
 } tn_phase_time;
 /* Where the time went; a module that came from the cache has "open" and "cache" only. */
 TN_API int tn_module_times(const tn_module *module, const tn_phase_time **out);
 TN_API bool tn_module_from_cache(const tn_module *module);
 
-/* A stage of the compilation as text or bytes: "graph", "te", "schedule", "tir", "llvm", "asm", "obj". Never cached. `*out` (NUL-terminated, `*size` bytes
- * without the NUL) is freed with free(). */
+/* A stage of the compilation as text or bytes: "graph", "te", "schedule", "tir", "llvm", "asm", "obj". Never cached.
+ * `*out` (NUL-terminated, `*size` bytes without the NUL) is freed with free(). */
 TN_API TN_MUST_USE tn_status *tn_compile_emit(const char *path, const void *data, size_t size,
                                               const tn_compile_options *options, const char *stage, char **out,
                                               size_t *out_size);
-/* What a model needs and what it becomes, as JSON (docs/inspect.md), freed with free(): inputs, outputs, operators with versions, unsupported ones
- * with reasons, parameters, FLOPs and bytes, memory plan, kernels. Also for executables. */
+/* What a model needs and what it becomes, as JSON (docs/inspect.md), freed with free(): inputs, outputs, operators with
+ * versions, unsupported ones with reasons, parameters, FLOPs and bytes, memory plan, kernels. Also for executables. */
 TN_API TN_MUST_USE tn_status *tn_inspect(const char *path, const tn_compile_options *options, char **json);
 
 typedef struct tn_check_options {
-  size_t size; /* sizeof(tn_check_options) */
+  size_t size;       /* sizeof(tn_check_options) */
   double rtol, atol; /* 0: 1e-3 and 1e-5 */
 } tn_check_options;
 typedef struct tn_check_result {
   bool agrees;
   int nodes_checked;
-  char node[256];   /* the first that departs: its origin */
+  char node[256]; /* the first that departs: its origin */
   char value[128];
   double difference, allowed;
-  int64_t index;    /* flat index of the worst element */
+  int64_t index; /* flat index of the worst element */
 } tn_check_result;
-/* Compiles the model so that every fused group's results can be seen, runs it on `inputs` (by position) and compares each with the loop interpreter's. */
-TN_API TN_MUST_USE tn_status *tn_check(const char *path, const void *data, size_t size, const tn_compile_options *options,
-                                       const DLTensor *inputs, int input_count, const tn_check_options *check,
-                                       tn_check_result *out);
+/* Compiles the model so that every fused group's results can be seen, runs it on `inputs` (by position) and compares
+ * each with the loop interpreter's. */
+TN_API TN_MUST_USE tn_status *tn_check(const char *path, const void *data, size_t size,
+                                       const tn_compile_options *options, const DLTensor *inputs, int input_count,
+                                       const tn_check_options *check, tn_check_result *out);
 
-/* Reads tensors from .npy, .npz (every member) or ONNX TensorProto .pb files. The names are those of the members or protos, or "" . */
+/* Reads tensors from .npy, .npz (every member) or ONNX TensorProto .pb files. The names are those of the members or
+ * protos, or "" . */
 typedef struct tn_named_tensor {
   char *name;
   tn_tensor *tensor;
 } tn_named_tensor;
-TN_API TN_MUST_USE tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_named_tensor **out, int *count);
+TN_API TN_MUST_USE tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_named_tensor **out,
+                                              int *count);
 TN_API void tn_tensors_free(tn_named_tensor *tensors, int count);
 
 #ifdef __cplusplus

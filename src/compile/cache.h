@@ -1,8 +1,9 @@
 /* The on-disk compile cache: content-addressed blobs of two kinds (whole executables, kernels' objects) in one folder.
  *
- * Safe under concurrent use by threads and processes: entries appear by rename and are never changed; a reader that loses a race sees a miss. Every entry ends
- * with the SHA-256 of its key and contents, so one that is damaged or under another's name is a miss, too. Trouble with the cache is never an error of the compilation: it is logged and
- * the work is done again. The folder's size is bounded: when a write passes the limit, the least recently used entries go. */
+ * Safe under concurrent use by threads and processes: entries appear by rename and are never changed; a reader that
+ * loses a race sees a miss. Every entry ends with the SHA-256 of its key and contents, so one that is damaged or under
+ * another's name is a miss, too. Trouble with the cache is never an error of the compilation: it is logged and the work
+ * is done again. The folder's size is bounded: when a write passes the limit, the least recently used entries go. */
 #ifndef TENON_COMPILE_CACHE_H
 #define TENON_COMPILE_CACHE_H
 

@@ -34,7 +34,8 @@ tn_compile_options tn__options_of(const tn_compile_options *options);
 /* Runs `body` with an arena of its own, released afterwards whatever happens; what it throws is the result. */
 tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user);
 
-/* Computes the groups that depend on constants only, on this machine, and makes their outputs constants (precompute.c). */
+/* Computes the groups that depend on constants only, on this machine, and makes their outputs constants (precompute.c).
+ */
 void tn__precompute_constants(tn__driver *driver, tn__groups *groups);
 /* The evaluator for the fold pass: small nodes through the loop interpreter. */
 tn__evaluator tn__fold_evaluator(tn__driver *driver);

@@ -1,4 +1,5 @@
-/* From fused groups of graph nodes to machine code: declare, schedule, lower, generate, in parallel and through the kernel cache. */
+/* From fused groups of graph nodes to machine code: declare, schedule, lower, generate, in parallel and through the
+ * kernel cache. */
 #ifndef TENON_COMPILE_KERNELS_H
 #define TENON_COMPILE_KERNELS_H
 
@@ -9,7 +10,8 @@
 #include "schedule/schedule.h"
 #include "tenon/compile.h"
 
-/* One kernel of the model: the declaration of a group, then everything that is made from it. Units with equal declarations share code. */
+/* One kernel of the model: the declaration of a group, then everything that is made from it. Units with equal
+ * declarations share code. */
 typedef struct tn__unit {
   const tn__group *group;
   tn__arena arena; /* of the declaration and its loop IR; released when code has been made */
@@ -50,9 +52,11 @@ double tn__now(void);                                                        /* 
 bool tn__driver_prints(const tn__driver *driver, const char *pass);
 void tn__driver_print(const tn__driver *driver, const char *subject, const char *pass, const char *text);
 
-/* Declares the kernels of the groups that need one (units[i].group in order; views have none). Serial: reads the graph. */
+/* Declares the kernels of the groups that need one (units[i].group in order; views have none). Serial: reads the graph.
+ */
 tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, int count);
-/* Schedules and compiles each distinct unit; code and trace land in the driver's arena. Deterministic for any number of threads. */
+/* Schedules and compiles each distinct unit; code and trace land in the driver's arena. Deterministic for any number of
+ * threads. */
 void tn__units_build(tn__driver *driver, tn__unit *units, int count);
 /* Text or bytes of one stage for all distinct units: "te", "schedule", "tir", "llvm", "asm", "obj". */
 void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *stage, tn__strbuf *out);

@@ -29,14 +29,16 @@ typedef struct tn__program_stats {
 tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
                             const char *const *texts, int text_count, tn__program_stats *stats);
 
-/* ---- static memory planning (plan.c) ---------------------------------------------------------------------------------- */
+/* ---- static memory planning (plan.c)
+ * ---------------------------------------------------------------------------------- */
 /* One block of memory that lives from step `first` to step `last`, both included. */
 typedef struct tn__plan_item {
   int64_t bytes;
   int first, last;
   int64_t offset; /* out */
 } tn__plan_item;
-/* Places items so that those alive at once do not overlap: largest first, at the lowest offset that is free for its whole life
+/* Places items so that those alive at once do not overlap: largest first, at the lowest offset that is free for its
+ * whole life
  * ("greedy by size", Pisarchyk and Lee, 2020). Offsets are multiples of 64. Returns the bytes needed. */
 int64_t tn__plan_memory(tn__arena *arena, tn__plan_item *items, int count);
 

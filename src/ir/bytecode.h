@@ -1,5 +1,5 @@
-/* The interpreter's register code: one linear list of instructions over registers of 8 bytes; loops and conditions are relative jumps.
- * Made by interpret_compile.c, run by interpret.c. */
+/* The interpreter's register code: one linear list of instructions over registers of 8 bytes; loops and conditions are
+ * relative jumps. Made by interpret_compile.c, run by interpret.c. */
 #ifndef TENON_IR_BYTECODE_H
 #define TENON_IR_BYTECODE_H
 
@@ -8,12 +8,32 @@
 
 typedef enum tn__op {
   /* a, b -> dst; i64 (and bool for AND and OR) */
-  TN__OP_ADD_I64, TN__OP_SUB_I64, TN__OP_MUL_I64, TN__OP_DIV_I64, TN__OP_MOD_I64, TN__OP_MIN_I64, TN__OP_MAX_I64,
-  TN__OP_EQ_I64, TN__OP_NE_I64, TN__OP_LT_I64, TN__OP_LE_I64, TN__OP_AND_I64, TN__OP_OR_I64,
+  TN__OP_ADD_I64,
+  TN__OP_SUB_I64,
+  TN__OP_MUL_I64,
+  TN__OP_DIV_I64,
+  TN__OP_MOD_I64,
+  TN__OP_MIN_I64,
+  TN__OP_MAX_I64,
+  TN__OP_EQ_I64,
+  TN__OP_NE_I64,
+  TN__OP_LT_I64,
+  TN__OP_LE_I64,
+  TN__OP_AND_I64,
+  TN__OP_OR_I64,
   /* f64, and f32 with rounding */
-  TN__OP_ADD_F64, TN__OP_SUB_F64, TN__OP_MUL_F64, TN__OP_DIV_F64,
-  TN__OP_ADD_F32, TN__OP_SUB_F32, TN__OP_MUL_F32, TN__OP_DIV_F32,
-  TN__OP_EQ_F, TN__OP_NE_F, TN__OP_LT_F, TN__OP_LE_F,
+  TN__OP_ADD_F64,
+  TN__OP_SUB_F64,
+  TN__OP_MUL_F64,
+  TN__OP_DIV_F64,
+  TN__OP_ADD_F32,
+  TN__OP_SUB_F32,
+  TN__OP_MUL_F32,
+  TN__OP_DIV_F32,
+  TN__OP_EQ_F,
+  TN__OP_NE_F,
+  TN__OP_LT_F,
+  TN__OP_LE_F,
   TN__OP_BINARY, /* any kind (imm) and type */
   TN__OP_NOT,
   TN__OP_CAST,    /* a of type imm -> dst of type dtype */
@@ -22,16 +42,22 @@ typedef enum tn__op {
   TN__OP_SELECT,  /* a ? b : c */
   TN__OP_MOVE,
   /* buffer a at the indices operands[b ...]; dst receives, c is stored */
-  TN__OP_LOAD, TN__OP_LOAD_F32, TN__OP_LOAD_I64,
+  TN__OP_LOAD,
+  TN__OP_LOAD_F32,
+  TN__OP_LOAD_I64,
   TN__OP_LOAD_WIDE, /* from the f64 copy, rounded to dtype */
-  TN__OP_STORE, TN__OP_STORE_F32, TN__OP_STORE_I64, TN__OP_STORE_WIDE,
+  TN__OP_STORE,
+  TN__OP_STORE_F32,
+  TN__OP_STORE_I64,
+  TN__OP_STORE_WIDE,
   TN__OP_SHAPE, /* buffer a has the dimensions operands[b ...] */
   TN__OP_ALLOC, /* the same, with fresh memory */
   /* control: imm is relative to the instruction */
-  TN__OP_JUMP, TN__OP_JUMP_UNLESS, /* a is false */
-  TN__OP_LOOP, /* a = b, dst = b + c; jumps when the range is empty */
-  TN__OP_NEXT, /* a + 1; jumps back while it is below b; c: instructions in the round */
-  TN__OP_FAIL, /* with code imm */
+  TN__OP_JUMP,
+  TN__OP_JUMP_UNLESS, /* a is false */
+  TN__OP_LOOP,        /* a = b, dst = b + c; jumps when the range is empty */
+  TN__OP_NEXT,        /* a + 1; jumps back while it is below b; c: instructions in the round */
+  TN__OP_FAIL,        /* with code imm */
   TN__OP_END
 } tn__op;
 

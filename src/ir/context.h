@@ -4,8 +4,8 @@
 
 #include "ir/stmt.h"
 
-/* What occurs inside of an expression, by id, ascending. Shared between nodes wherever it is the same: asking a deep expression with
- * many shared parts costs no walk. */
+/* What occurs inside of an expression, by id, ascending. Shared between nodes wherever it is the same: asking a deep
+ * expression with many shared parts costs no walk. */
 typedef struct tn__id_set {
   int count;
   uint32_t ids[];

@@ -1,15 +1,15 @@
 /* Scalar expressions: index arithmetic, symbolic dimensions and kernel bodies are all written in this one language.
  *
- * Expressions are immutable and hash-consed in an ir context: two expressions of one context are equal exactly when their
- * pointers are. The constructors put them into canonical form, so there is no "simplify" to forget:
+ * Expressions are immutable and hash-consed in an ir context: two expressions of one context are equal exactly when
+ * their pointers are. The constructors put them into canonical form, so there is no "simplify" to forget:
  *  - i64 arithmetic (index arithmetic; assumed not to overflow) becomes a sum of constant * product-of-atoms terms in
- *    structural order plus a constant; floordiv and floormod by constants are split using the known ranges of variables;
- *    comparisons and min/max that the ranges decide become constants or one of their sides. Sums over scaled
+ *    structural order plus a constant; floordiv and floormod by constants are split using the known ranges of
+ * variables; comparisons and min/max that the ranges decide become constants or one of their sides. Sums over scaled
  *    floordiv/floormod pairs recombine: (x / c) * c + x % c == x.
- *  - every other type is only folded when all operands are constants (with that type's exact rounding and wrap-around) and by
- *    rules that hold for every value, NaN, infinities and signed zero included: x * 1, x + (-0.0), select(true, a, b), casts to the
- *    own type, double negation of bool; x + 0 and x * 0 for integers.
- * Order is structural, never by address, so that the same construction gives the same text everywhere.
+ *  - every other type is only folded when all operands are constants (with that type's exact rounding and wrap-around)
+ * and by rules that hold for every value, NaN, infinities and signed zero included: x * 1, x + (-0.0), select(true, a,
+ * b), casts to the own type, double negation of bool; x + 0 and x * 0 for integers. Order is structural, never by
+ * address, so that the same construction gives the same text everywhere.
  *
  * A context belongs to one thread at a time; make one per kernel or candidate. Everything lives in its arena. */
 #ifndef TENON_IR_EXPR_H
@@ -22,32 +22,68 @@ typedef enum tn__expr_kind {
   TN__EXPR_INT,   /* any integer type and bool: `value.i`, wrapped to the type */
   TN__EXPR_FLOAT, /* any floating type: `value.f`, rounded to the type */
   TN__EXPR_VAR,
-  TN__EXPR_ADD, TN__EXPR_SUB, TN__EXPR_MUL,
-  TN__EXPR_DIV, /* floats: IEEE division; i64 indices and other integers: floor division. A zero integer divisor makes the kernel fail */
+  TN__EXPR_ADD,
+  TN__EXPR_SUB,
+  TN__EXPR_MUL,
+  TN__EXPR_DIV, /* floats: IEEE division; i64 indices and other integers: floor division. A zero integer divisor makes
+                   the kernel fail */
   TN__EXPR_MOD, /* integers: remainder with the divisor's sign (floor); floats: fmod with the dividend's sign (C) */
-  TN__EXPR_MIN, TN__EXPR_MAX, /* floats: NaN when either side is NaN */
-  TN__EXPR_EQ, TN__EXPR_NE, TN__EXPR_LT, TN__EXPR_LE, /* bool; a > b is written b < a */
-  TN__EXPR_AND, TN__EXPR_OR, TN__EXPR_NOT,            /* bool: logical, lazy in the second operand; integers: bitwise */
-  TN__EXPR_XOR, TN__EXPR_SHL, TN__EXPR_SHR, /* integers; a shift by bits or more gives 0 (SHR of a negative: -1); SHR is arithmetic when signed */
+  TN__EXPR_MIN,
+  TN__EXPR_MAX, /* floats: NaN when either side is NaN */
+  TN__EXPR_EQ,
+  TN__EXPR_NE,
+  TN__EXPR_LT,
+  TN__EXPR_LE, /* bool; a > b is written b < a */
+  TN__EXPR_AND,
+  TN__EXPR_OR,
+  TN__EXPR_NOT, /* bool: logical, lazy in the second operand; integers: bitwise */
+  TN__EXPR_XOR,
+  TN__EXPR_SHL,
+  TN__EXPR_SHR, /* integers; a shift by bits or more gives 0 (SHR of a negative: -1); SHR is arithmetic when signed */
   TN__EXPR_SELECT, /* select(bool, a, b): lazy: the side not chosen is not evaluated, its loads do not happen */
-  TN__EXPR_CAST,   /* float->int truncates and saturates (NaN gives 0), int->int wraps, ->bool is "!= 0", float narrowing rounds to even */
+  TN__EXPR_CAST, /* float->int truncates and saturates (NaN gives 0), int->int wraps, ->bool is "!= 0", float narrowing
+                    rounds to even */
   TN__EXPR_BITCAST, /* same size */
-  TN__EXPR_LOAD,   /* buffer[indices...] */
-  TN__EXPR_CALL    /* intrinsic */
+  TN__EXPR_LOAD,    /* buffer[indices...] */
+  TN__EXPR_CALL     /* intrinsic */
 } tn__expr_kind;
 
-/* Intrinsics over floating types (f16 and bf16 are computed in f32 and rounded once). One row each in ir/intrinsic.c: name, arity,
- * reference evaluation in C. Stated error bounds of the generated code stand in docs/numerics.md. */
+/* Intrinsics over floating types (f16 and bf16 are computed in f32 and rounded once). One row each in ir/intrinsic.c:
+ * name, arity, reference evaluation in C. Stated error bounds of the generated code stand in docs/numerics.md. */
 typedef enum tn__intrinsic {
-  TN__CALL_ABS, TN__CALL_NEG, /* integers too, wrapping */
-  TN__CALL_SQRT, TN__CALL_RSQRT, TN__CALL_EXP, TN__CALL_EXPM1, TN__CALL_LOG, TN__CALL_LOG1P, TN__CALL_POW,
-  TN__CALL_SIN, TN__CALL_COS, TN__CALL_TAN, TN__CALL_ASIN, TN__CALL_ACOS, TN__CALL_ATAN, TN__CALL_ATAN2,
-  TN__CALL_SINH, TN__CALL_COSH, TN__CALL_TANH, TN__CALL_ASINH, TN__CALL_ACOSH, TN__CALL_ATANH,
-  TN__CALL_ERF, TN__CALL_FLOOR, TN__CALL_CEIL, TN__CALL_TRUNC, TN__CALL_ROUND_EVEN,
-  TN__CALL_FMA,                   /* fma(a, b, c), one rounding */
-  TN__CALL_IS_NAN, TN__CALL_IS_INF, /* bool */
-  TN__CALL_POPCOUNT, TN__CALL_CLZ, /* integers; clz(0) is the width */
-  TN__CALL_LIKELY,                /* bool -> the same bool; marks a bound check that loop partition may remove */
+  TN__CALL_ABS,
+  TN__CALL_NEG, /* integers too, wrapping */
+  TN__CALL_SQRT,
+  TN__CALL_RSQRT,
+  TN__CALL_EXP,
+  TN__CALL_EXPM1,
+  TN__CALL_LOG,
+  TN__CALL_LOG1P,
+  TN__CALL_POW,
+  TN__CALL_SIN,
+  TN__CALL_COS,
+  TN__CALL_TAN,
+  TN__CALL_ASIN,
+  TN__CALL_ACOS,
+  TN__CALL_ATAN,
+  TN__CALL_ATAN2,
+  TN__CALL_SINH,
+  TN__CALL_COSH,
+  TN__CALL_TANH,
+  TN__CALL_ASINH,
+  TN__CALL_ACOSH,
+  TN__CALL_ATANH,
+  TN__CALL_ERF,
+  TN__CALL_FLOOR,
+  TN__CALL_CEIL,
+  TN__CALL_TRUNC,
+  TN__CALL_ROUND_EVEN,
+  TN__CALL_FMA, /* fma(a, b, c), one rounding */
+  TN__CALL_IS_NAN,
+  TN__CALL_IS_INF, /* bool */
+  TN__CALL_POPCOUNT,
+  TN__CALL_CLZ,    /* integers; clz(0) is the width */
+  TN__CALL_LIKELY, /* bool -> the same bool; marks a bound check that loop partition may remove */
   TN__CALL_COUNT
 } tn__intrinsic;
 
@@ -71,13 +107,13 @@ struct tn__expr {
   const tn__expr *const *args;
 };
 
-/* A variable: a loop's index, a block's axis, a symbolic dimension or a let. `min` and `extent` state its range [min, min + extent)
- * when they are known (NULL when not); they may be expressions over other variables. A symbolic dimension has min 0 and no extent
- * unless it is known to be bounded. Ranges are promises that the constructors use. */
+/* A variable: a loop's index, a block's axis, a symbolic dimension or a let. `min` and `extent` state its range [min,
+ * min + extent) when they are known (NULL when not); they may be expressions over other variables. A symbolic dimension
+ * has min 0 and no extent unless it is known to be bounded. Ranges are promises that the constructors use. */
 struct tn__var {
   const char *name; /* for people and text; unique within a printed function after tn__ir_print renames (x, x_1, ...) */
   tn_dtype dtype;
-  uint32_t id;      /* order of creation within the context; the structural order of variables */
+  uint32_t id; /* order of creation within the context; the structural order of variables */
   const tn__expr *min, *extent;
   const tn__expr *self; /* the expression that reads it */
 };
@@ -85,9 +121,10 @@ struct tn__var {
 typedef enum tn__scope {
   TN__SCOPE_PARAM,     /* the caller's buffer */
   TN__SCOPE_WORKSPACE, /* memory of the kernel's workspace, allocated once per kernel call, shared by its threads */
-  TN__SCOPE_STACK,     /* small memory private to the thread and the ALLOC's dynamic extent; constant shape, at most 64 KiB */
-  TN__SCOPE_REGISTER   /* the same, and every access must have constant indices once unrolled loops are expanded, apart from a
-                          vectorised index in the last dimension: becomes SSA values */
+  TN__SCOPE_STACK, /* small memory private to the thread and the ALLOC's dynamic extent; constant shape, at most 64 KiB
+                    */
+  TN__SCOPE_REGISTER /* the same, and every access must have constant indices once unrolled loops are expanded, apart
+                        from a vectorised index in the last dimension: becomes SSA values */
 } tn__scope;
 
 /* A dense row-major array. */
@@ -117,7 +154,8 @@ tn__var *tn__var_create(tn__ir *ir, const char *name, tn_dtype dtype, const tn__
 tn__buffer *tn__buffer_create(tn__ir *ir, const char *name, tn_dtype dtype, tn__scope scope, int rank,
                               const tn__expr *const *shape);
 
-/* ---- operations; operands must agree in dtype (shifts too); a wrong dtype is a defect and throws TN_INTERNAL ------- */
+/* ---- operations; operands must agree in dtype (shifts too); a wrong dtype is a defect and throws TN_INTERNAL -------
+ */
 const tn__expr *tn__binary(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b); /* ADD .. SHR */
 const tn__expr *tn__add(tn__ir *ir, const tn__expr *a, const tn__expr *b);
 const tn__expr *tn__sub(tn__ir *ir, const tn__expr *a, const tn__expr *b);
@@ -138,7 +176,8 @@ const tn__expr *tn__cast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
 const tn__expr *tn__bitcast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
 const tn__expr *tn__load(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices); /* i64 indices */
 const tn__expr *tn__call(tn__ir *ir, tn__intrinsic intrinsic, tn_dtype dtype, const tn__expr *const *args, int count);
-const tn__expr *tn__call1(tn__ir *ir, tn__intrinsic intrinsic, const tn__expr *a); /* result dtype: a's (IS_NAN, IS_INF: bool) */
+const tn__expr *tn__call1(tn__ir *ir, tn__intrinsic intrinsic,
+                          const tn__expr *a); /* result dtype: a's (IS_NAN, IS_INF: bool) */
 const tn__expr *tn__call2(tn__ir *ir, tn__intrinsic intrinsic, const tn__expr *a, const tn__expr *b);
 /* Index conveniences: a + c, a * c, a / c, a % c with a constant. */
 const tn__expr *tn__add_i(tn__ir *ir, const tn__expr *a, int64_t c);
@@ -161,8 +200,10 @@ bool tn__expr_uses_var(const tn__expr *e, const tn__var *var);
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer);
 bool tn__expr_has_load(const tn__expr *e);
 
-/* ---- rewriting (memoised; rebuilt through the constructors, so the result is canonical) ---------------------------- */
-/* Calls `fn` on every node after its arguments were rewritten: returns the replacement, or NULL to keep the (rebuilt) node. */
+/* ---- rewriting (memoised; rebuilt through the constructors, so the result is canonical) ----------------------------
+ */
+/* Calls `fn` on every node after its arguments were rewritten: returns the replacement, or NULL to keep the (rebuilt)
+ * node. */
 typedef const tn__expr *(*tn__expr_rewriter)(tn__ir *ir, const tn__expr *e, void *user);
 const tn__expr *tn__expr_rewrite(tn__ir *ir, const tn__expr *e, tn__expr_rewriter fn, void *user);
 /* The same operation on other arguments; leaves are returned as they are. */
@@ -178,15 +219,17 @@ typedef struct tn__interval {
 /* Range of an integer or bool expression from the ranges of its variables (recursively through their bounds). */
 tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e);
 /* The same with some variables fixed to given intervals. */
-tn__interval tn__interval_with(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, const tn__interval *ranges, int count);
-/* Largest and smallest value of `e` as expressions when the given variables run over their ranges (symbolic extents allowed); e
- * must be monotone in each (affine terms, floordiv by positive constants, min, max of such). False when that can't be shown. */
+tn__interval tn__interval_with(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, const tn__interval *ranges,
+                               int count);
+/* Largest and smallest value of `e` as expressions when the given variables run over their ranges (symbolic extents
+ * allowed); e must be monotone in each (affine terms, floordiv by positive constants, min, max of such). False when
+ * that can't be shown. */
 bool tn__bounds_over(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **min_out,
                      const tn__expr **max_out);
 /* Is this bool expression always true by the ranges of its variables? (false: unknown or not) */
 bool tn__prove(tn__ir *ir, const tn__expr *condition);
-/* Writes e as sum(coefficients[i] * vars[i]) + rest, rest free of vars; false when it is not affine in them. Coefficients are
- * integer constants or expressions free of vars (symbolic strides). */
+/* Writes e as sum(coefficients[i] * vars[i]) + rest, rest free of vars; false when it is not affine in them.
+ * Coefficients are integer constants or expressions free of vars (symbolic strides). */
 bool tn__affine_in(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **coefficients,
                    const tn__expr **rest);
 /* d(e)/d(var) when e is affine in var with a constant coefficient; false otherwise. */

@@ -1,13 +1,14 @@
-/* i64 expressions as linear combinations: the working form of the canonical constructors (canonical.c), of comparisons (compare.c) and
- * of the analyses. */
+/* i64 expressions as linear combinations: the working form of the canonical constructors (canonical.c), of comparisons
+ * (compare.c) and of the analyses. */
 #ifndef TENON_IR_LINEAR_H
 #define TENON_IR_LINEAR_H
 
 #include "ir/context.h"
 
 typedef struct tn__term {
-  const tn__expr *atom; /* an atom, or a product of atoms: MUL(MUL(a, b), c) in structural order, never with a constant */
-  int64_t coefficient;  /* never 0 */
+  const tn__expr
+      *atom; /* an atom, or a product of atoms: MUL(MUL(a, b), c) in structural order, never with a constant */
+  int64_t coefficient; /* never 0 */
 } tn__term;
 
 enum { TN__LINEAR_INLINE = 12 };

@@ -11,16 +11,15 @@ typedef struct tn__pass_hooks {
   void *user;
 } tn__pass_hooks;
 
-/* lower_blocks: substitutes bindings, turns predicates into if (likely(...)), drops the blocks. A reduction's init moves in front of
- *   its outermost reduction loop, with the spatial loops that it needs; where that cannot be shown to be right it stays in place
- *   under "every reduce axis is at its minimum".
- * partition_loops: splits serial loops at the points where their likely() conditions become always true (interior without
- *   conditions first, then the tail); parallel loops, and serial ones over a fused index, choose between the two bodies
- *   inside, so that tails run in parallel too; never inside vectorised loops; conditions that remain on vectorised loops become
- *   masks in codegen. Loops of one iteration disappear.
- * unroll_loops: expands TN__LOOP_UNROLLED.
- * hoist_conditions: moves loop-invariant ifs out and merges neighbours under the same condition.
- * remove_dead: drops stores to allocated buffers that nobody reads, empty loops. */
+/* lower_blocks: substitutes bindings, turns predicates into if (likely(...)), drops the blocks. A reduction's init
+ * moves in front of its outermost reduction loop, with the spatial loops that it needs; where that cannot be shown to
+ * be right it stays in place under "every reduce axis is at its minimum". partition_loops: splits serial loops at the
+ * points where their likely() conditions become always true (interior without conditions first, then the tail);
+ * parallel loops, and serial ones over a fused index, choose between the two bodies inside, so that tails run in
+ * parallel too; never inside vectorised loops; conditions that remain on vectorised loops become masks in codegen.
+ * Loops of one iteration disappear. unroll_loops: expands TN__LOOP_UNROLLED. hoist_conditions: moves loop-invariant ifs
+ * out and merges neighbours under the same condition. remove_dead: drops stores to allocated buffers that nobody reads,
+ * empty loops. */
 tn__func *tn__lower_blocks(tn__ir *ir, const tn__func *func);
 tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func);
 tn__func *tn__unroll_loops(tn__ir *ir, const tn__func *func);

@@ -1,6 +1,6 @@
-/* The meaning of every operation on constants: used by the constructors to fold and by the interpreter to run, so that the two
- * cannot differ. Integers and bool are held in i64: sign-extended, or zero-extended when unsigned (u64: its bits). Floats are held in f64,
- * rounded to their type. */
+/* The meaning of every operation on constants: used by the constructors to fold and by the interpreter to run, so that
+ * the two cannot differ. Integers and bool are held in i64: sign-extended, or zero-extended when unsigned (u64: its
+ * bits). Floats are held in f64, rounded to their type. */
 #ifndef TENON_IR_SCALAR_H
 #define TENON_IR_SCALAR_H
 
@@ -14,7 +14,8 @@ typedef union tn__scalar {
 int64_t tn__scalar_wrap(tn_dtype dtype, int64_t value);
 double tn__scalar_round(tn_dtype dtype, double value);
 
-/* kind ADD .. SHR on operands of type `dtype`; comparisons give 0 or 1 in `i`. False when it is an integer division by zero. */
+/* kind ADD .. SHR on operands of type `dtype`; comparisons give 0 or 1 in `i`. False when it is an integer division by
+ * zero. */
 bool tn__scalar_binary(tn__expr_kind kind, tn_dtype dtype, tn__scalar a, tn__scalar b, tn__scalar *out);
 /* Has the operation a meaning on operands of this type? */
 bool tn__binary_takes(tn__expr_kind kind, tn_dtype dtype);

@@ -1,8 +1,9 @@
 /* Loop nests: the statements that kernels are made of, and the function that holds them.
  *
- * Statements are immutable too (not hash-consed); passes and schedule primitives build new trees that share what did not
- * change. Before `lower_blocks` a function's computations stand in BLOCKs that state what they read and write (the idea of
- * TensorIR, Feng et al., ASPLOS 2023); after it there are none. The text form of everything here is in docs/ir.md. */
+ * Statements are immutable too (not hash-consed); passes and schedule primitives build new trees that share what did
+ * not change. Before `lower_blocks` a function's computations stand in BLOCKs that state what they read and write (the
+ * idea of TensorIR, Feng et al., ASPLOS 2023); after it there are none. The text form of everything here is in
+ * docs/ir.md. */
 #ifndef TENON_IR_STMT_H
 #define TENON_IR_STMT_H
 
@@ -23,7 +24,8 @@ typedef enum tn__stmt_kind {
 
 typedef enum tn__loop_kind {
   TN__LOOP_SERIAL,
-  TN__LOOP_PARALLEL,   /* iterations are independent and may run in any order in several threads; not inside another parallel loop */
+  TN__LOOP_PARALLEL,   /* iterations are independent and may run in any order in several threads; not inside another
+                          parallel loop */
   TN__LOOP_VECTORIZED, /* constant extent; iterations are independent; becomes SIMD lanes; innermost loops only */
   TN__LOOP_UNROLLED    /* constant extent; expanded by the unroll pass */
 } tn__loop_kind;
@@ -98,9 +100,9 @@ struct tn__stmt {
 typedef struct tn__func {
   const char *name; /* a C identifier */
   int input_count, output_count, scalar_count;
-  const tn__buffer *const *params;   /* inputs, then outputs; no two outputs alias, an output may alias an input only where the
-                                        caller knows that each element is read before or as it is written */
-  const tn__var *const *scalars;     /* symbolic dimensions, i64 */
+  const tn__buffer *const *params; /* inputs, then outputs; no two outputs alias, an output may alias an input only
+                                      where the caller knows that each element is read before or as it is written */
+  const tn__var *const *scalars;   /* symbolic dimensions, i64 */
   const tn__stmt *body;
 } tn__func;
 
@@ -109,7 +111,8 @@ const tn__stmt *tn__for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, cons
 const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value);
 const tn__stmt *tn__seq(tn__ir *ir, const tn__stmt *const *items, int count); /* flattens; one item is itself */
 const tn__stmt *tn__seq2(tn__ir *ir, const tn__stmt *a, const tn__stmt *b);
-const tn__stmt *tn__if(tn__ir *ir, const tn__expr *condition, const tn__stmt *then_body, const tn__stmt *else_body); /* folds constants */
+const tn__stmt *tn__if(tn__ir *ir, const tn__expr *condition, const tn__stmt *then_body,
+                       const tn__stmt *else_body); /* folds constants */
 const tn__stmt *tn__let(tn__ir *ir, const tn__var *var, const tn__expr *value, const tn__stmt *body);
 const tn__stmt *tn__alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__stmt *body);
 const tn__stmt *tn__while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body);
@@ -121,46 +124,55 @@ tn__func *tn__func_create(tn__ir *ir, const char *name, const tn__buffer *const 
 
 /* The same function with another body. */
 tn__func *tn__func_with_body(tn__ir *ir, const tn__func *func, const tn__stmt *body);
-/* A copy of a function in another context (or the same one), with variables and buffers made anew in the order of the text. */
+/* A copy of a function in another context (or the same one), with variables and buffers made anew in the order of the
+ * text. */
 tn__func *tn__func_import(tn__ir *ir, const tn__func *func);
 
-/* ---- walking and rewriting ----------------------------------------------------------------------------------------- */
+/* ---- walking and rewriting -----------------------------------------------------------------------------------------
+ */
 /* Pre-order over statements; return false from `enter` to skip the children. Expressions are not entered. */
 void tn__stmt_walk(const tn__stmt *s, bool (*enter)(const tn__stmt *s, void *user), void *user);
-/* Calls `fn` on every expression that stands in the statement (bounds, indices, values, conditions, bindings, regions). */
+/* Calls `fn` on every expression that stands in the statement (bounds, indices, values, conditions, bindings, regions).
+ */
 void tn__stmt_walk_exprs(const tn__stmt *s, void (*fn)(const tn__expr *e, void *user), void *user);
 /* Rebuilds bottom-up. `on_stmt` gets a node whose children were rewritten and returns a replacement or NULL to keep it;
- * `on_expr` (may be NULL) rewrites each whole expression. Loop variables whose bounds change are replaced by new ones throughout. */
+ * `on_expr` (may be NULL) rewrites each whole expression. Loop variables whose bounds change are replaced by new ones
+ * throughout. */
 typedef const tn__stmt *(*tn__stmt_rewriter)(tn__ir *ir, const tn__stmt *s, void *user);
 typedef const tn__expr *(*tn__whole_expr_rewriter)(tn__ir *ir, const tn__expr *e, void *user);
-const tn__stmt *tn__stmt_rewrite(tn__ir *ir, const tn__stmt *s, tn__stmt_rewriter on_stmt, tn__whole_expr_rewriter on_expr,
-                                 void *user);
+const tn__stmt *tn__stmt_rewrite(tn__ir *ir, const tn__stmt *s, tn__stmt_rewriter on_stmt,
+                                 tn__whole_expr_rewriter on_expr, void *user);
 const tn__stmt *tn__stmt_substitute(tn__ir *ir, const tn__stmt *s, const tn__var *const *vars,
                                     const tn__expr *const *values, int count);
-/* Replaces every access to `from` by one to `to`; `map` (may be NULL: same indices) rewrites the indices, `to`->rank of them. */
+/* Replaces every access to `from` by one to `to`; `map` (may be NULL: same indices) rewrites the indices, `to`->rank of
+ * them. */
 typedef void (*tn__index_map)(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user);
 const tn__stmt *tn__stmt_replace_buffer(tn__ir *ir, const tn__stmt *s, const tn__buffer *from, const tn__buffer *to,
                                         tn__index_map map, void *user);
 
-/* ---- text (docs/ir.md); print then parse gives the same function, print again the same text ------------------------- */
+/* ---- text (docs/ir.md); print then parse gives the same function, print again the same text -------------------------
+ */
 void tn__expr_print(const tn__expr *e, tn__strbuf *out);
 void tn__stmt_print(const tn__stmt *s, tn__strbuf *out);
 void tn__func_print(const tn__func *func, tn__strbuf *out);
-/* Errors name line and column: "ir:3:14: expected ')' after the arguments of exp". `name` is the file's for messages. Untrusted text:
- * nesting and sizes are bounded. */
+/* Errors name line and column: "ir:3:14: expected ')' after the arguments of exp". `name` is the file's for messages.
+ * Untrusted text: nesting and sizes are bounded. */
 TN_MUST_USE tn_status *tn__func_parse(tn__ir *ir, const char *name, const char *text, size_t length, tn__func **out);
 
 /* ---- verifier ---------------------------------------------------------------------------------------------------- */
-/* Checks: types; every variable bound by an enclosing loop, let, axis or scalar; every buffer a parameter or allocated around its use;
- * no store to an input; vectorised and unrolled extents constant; no parallel inside parallel; register buffers' shapes
- * constant; block reads and writes cover their bodies' accesses; names unique. NULL when all is well. */
+/* Checks: types; every variable bound by an enclosing loop, let, axis or scalar; every buffer a parameter or allocated
+ * around its use; no store to an input; vectorised and unrolled extents constant; no parallel inside parallel; register
+ * buffers' shapes constant; block reads and writes cover their bodies' accesses; names unique. NULL when all is well.
+ */
 TN_MUST_USE tn_status *tn__func_verify(tn__ir *ir, const tn__func *func);
 
-/* ---- interpreter: the oracle --------------------------------------------------------------------------------------- */
-/* Runs a function (with or without blocks) on dense buffers: inputs, then outputs. Loops are flattened to a register bytecode first.
- * Values of f16, bf16 and f32 are held and rounded as their type says after each operation, except that with `wide`
- * accumulation in reduction blocks (f16, bf16, f32) is carried in f64 and rounded once. Index errors and integer division by zero
- * give the kernel's result as TN_OUT_OF_RANGE; so does any access outside of a buffer, always checked. */
+/* ---- interpreter: the oracle ---------------------------------------------------------------------------------------
+ */
+/* Runs a function (with or without blocks) on dense buffers: inputs, then outputs. Loops are flattened to a register
+ * bytecode first. Values of f16, bf16 and f32 are held and rounded as their type says after each operation, except that
+ * with `wide` accumulation in reduction blocks (f16, bf16, f32) is carried in f64 and rounded once. Index errors and
+ * integer division by zero give the kernel's result as TN_OUT_OF_RANGE; so does any access outside of a buffer, always
+ * checked. */
 typedef struct tn__interpret_options {
   bool wide;
   int64_t max_operations; /* 0: no limit; otherwise TN_CANCELLED when exceeded */

@@ -22,7 +22,7 @@ typedef struct tn__operator_row {
   const char *text;
   tn__expr_kind kind;
   int precedence; /* TN__PRECEDENCE_... */
-  bool swapped; /* a > b is b < a */
+  bool swapped;   /* a > b is b < a */
 } tn__operator_row;
 
 /* How the operation is written on operands of this type (bool: && and ||). */
