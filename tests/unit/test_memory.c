@@ -8,6 +8,15 @@
 #include "onnx_build.h"
 #include "tenon/compile.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OTHER_HEAP 1 /* its heap knows no mallinfo, and keeps freed blocks and stacks resident for a while */
+#endif
+#endif
+#ifndef OTHER_HEAP
+#define OTHER_HEAP 0
+#endif
+
 enum { INNER = 24, OUTER = 10, ROWS = 5 };
 
 /* y = softmax(relu(x w + b) w2), with `rows` rows of x: weights that get packed, a row kernel, a value in the arena. */
@@ -102,7 +111,7 @@ static void expect_constant_memory(const char *rows, int least_rows, int threads
   assert_int_equal(k.memory.calls, calls);
   assert_int_equal(k.memory.live_bytes, live);
   assert_int_equal(mallinfo2().uordblks, heap); /* nothing beside the allocator either */
-  assert_true((resident_pages() - pages) * sysconf(_SC_PAGESIZE) < 512 * 1024);
+  if (!OTHER_HEAP) assert_true((resident_pages() - pages) * sysconf(_SC_PAGESIZE) < 512 * 1024);
   unload(&k);
 }
 
