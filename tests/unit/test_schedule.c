@@ -203,6 +203,10 @@ static void overlap_parallel(tn__schedule *s) {
 }
 static void inline_sum(tn__schedule *s) { tn__inline(s, "C"); }
 static void inline_output(tn__schedule *s) { tn__inline(s, "D"); }
+static void inline_in_nest(tn__schedule *s) {
+  tn__compute_at(s, "P", "Q.i0");
+  tn__inline(s, "Q");
+}
 static void inline_back(tn__schedule *s) { tn__reverse_inline(s, "D"); }
 static void at_stranger(tn__schedule *s) { tn__compute_at(s, "P", "R.i0"); }
 static void at_output(tn__schedule *s) { tn__compute_at(s, "D", "C.i0"); }
@@ -267,6 +271,7 @@ static const refusal refusals[] = {
     {stencil, overlap_parallel, "parallel of \"R.i0\": block \"P\" writes the same elements in several iterations"},
     {product, inline_sum, "inline of \"C\": it is not element-wise"},
     {product, inline_output, "inline of \"D\": it writes the output D"},
+    {stencil, inline_in_nest, "inline of \"Q\": it reads what \"P\" writes in the same nest"},
     {product, inline_back, "reverse_inline of \"C\": it is not element-wise"},
     {stencil, at_stranger, "compute_at of \"P\": its reader \"Q\" is not under \"R.i0\""},
     {product, at_output, "compute_at of \"D\": it writes the output D"},
