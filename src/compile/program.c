@@ -509,7 +509,7 @@ tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, cons
   builder b = {.driver = driver, .arena = driver->arena, .ir = tn__graph_ir(driver->graph), .program = program};
   tn__graph_use_counts(driver->graph, &b.value_count);
   b.places = TN__NEW_ARRAY(b.arena, b.value_count, place);
-  b.exe = tn__exe_create(b.arena, &driver->target, "tenon");
+  b.exe = tn__exe_create(b.arena, &driver->target, tn__arena_printf(b.arena, "tenon %s", tn_version()));
   b.func = tn__exe_function(b.exe, program->name);
   tn__scalars_init(&b.scalars, b.arena, b.func);
   for (int i = 0; i < program->input_count; i++) place_of(&b, program->inputs[i]);
