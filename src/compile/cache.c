@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -131,6 +132,14 @@ static void entry_path(const tn__cache *cache, const char *kind, const tn__diges
   snprintf(path, size, "%s/%s-%s", cache->directory, kind, hex);
 }
 
+/* The file system's own idea of now moves in steps of milliseconds, too coarse to tell what was used last. */
+static void mark_used(const char *path) {
+  struct timespec now[2];
+  clock_gettime(CLOCK_REALTIME, &now[0]);
+  now[1] = now[0];
+  utimensat(AT_FDCWD, path, now, 0);
+}
+
 static void close_map(void *map) { tn__file_map_close(map); }
 
 bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key, tn__bytes *out) {
@@ -150,7 +159,7 @@ bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const t
     unlink(path);
     return false;
   }
-  utimensat(AT_FDCWD, path, NULL, 0);
+  mark_used(path);
   *out = (tn__bytes){map->data, size};
   return true;
 }
@@ -169,6 +178,7 @@ void tn__cache_put(tn__cache *cache, const char *kind, const tn__digest *key, co
   char path[4096];
   entry_path(cache, kind, key, path, sizeof path);
   tn_status *status = tn__file_write_atomic(path, all, count + 1, 0600);
+  if (!status) mark_used(path);
   pthread_mutex_lock(&cache->lock);
   cache->wrote = true;
   bool warn = status && !cache->warned;
