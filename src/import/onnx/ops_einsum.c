@@ -176,7 +176,7 @@ void tn__onnx_einsum(tn__onode *n) {
   if (*p != '\0') tn__on_fail(n, "equation \"%s\" cannot be read at \"%s\"", equation, p);
   for (int i = 0; i < output_count; i++)
     if (uses[output[i]] == 0) tn__on_fail(n, "equation \"%s\" has a label in its result that no input has", equation);
-  term result = {.value = NULL};
+  term result = terms[0];
   for (int i = 0; i < n->input_count; i++) {
     bool needed[MAX_LABELS] = {false};
     for (int k = 0; k < output_count; k++) needed[output[k]] = true;
@@ -185,8 +185,10 @@ void tn__onnx_einsum(tn__onode *n) {
     bool kept[MAX_LABELS];
     memcpy(kept, needed, sizeof(kept));
     for (int k = 0; i > 0 && k < result.value->rank; k++) kept[result.labels[k]] = true;
-    sum_unneeded(n, &terms[i], kept);
-    result = i == 0 ? terms[0] : multiply(n, result, terms[i], needed);
+    if (i > 0) {
+      sum_unneeded(n, &terms[i], kept);
+      result = multiply(n, result, terms[i], needed);
+    }
     sum_unneeded(n, &result, needed);
   }
   n->out[0] = tn__g_convert(n->g, arrange(n, &result, output, output_count), n->in[0]->dtype);

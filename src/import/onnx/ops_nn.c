@@ -252,7 +252,7 @@ void tn__onnx_conv_transpose(tn__onode *n) {
   tn__ir *ir = n->ir;
   tn__on_require_min_rank(n, 0, 3);
   tn__on_require_rank(n, 1, x->rank);
-  int64_t window[TN__ONNX_MAX_SPATIAL], extra[TN__ONNX_MAX_SPATIAL], groups = tn__on_int(n, "group", 1);
+  int64_t window[TN__ONNX_MAX_SPATIAL], extra[TN__ONNX_MAX_SPATIAL] = {0}, groups = tn__on_int(n, "group", 1);
   int spatial = x->rank - 2;
   if (spatial > TN__ONNX_MAX_SPATIAL)
     tn__on_unsupported(n, "has %d spatial dimensions; 1 to %d are supported", spatial, TN__ONNX_MAX_SPATIAL);

@@ -534,6 +534,7 @@ void tn__onnx_pad(tn__onode *n) {
   }
   const tn__expr *const *axes = n->version >= 18 && n->in[3] != NULL ? tn__on_elements(n, 3, &axes_count) : NULL;
   if (count != 2 * axes_count) tn__on_fail(n, "has %d pads for %d dimensions", count, axes_count);
+  for (int i = 0; i < TN__MAX_RANK; i++) low[i] = high[i] = tn__on_index(n, 0);
   for (int i = 0; i < x->rank; i++) {
     low[i] = axes == NULL ? pads[i] : entry_at_run(n, axes, pads, axes_count, i, x->rank, 0);
     high[i] = axes == NULL ? pads[axes_count + i] : entry_at_run(n, axes, pads + axes_count, axes_count, i, x->rank, 0);

@@ -118,9 +118,10 @@ static void read_deform(tn__onode *n, deform *d) {
 void tn__onnx_deform_conv(tn__onode *n) {
   tn__ir *ir = n->ir;
   tn__graph *g = n->g;
-  deform d;
+  deform d = {.groups = 1};
   read_deform(n, &d);
-  tn__value *x = tn__on_widen(n, n->in[0]), *offset = tn__on_widen(n, n->in[2]);
+  /* In f64, because positions go through [-1, 1] and back. */
+  tn__value *x = tn__g_convert(g, n->in[0], TN_F64), *offset = tn__g_convert(g, n->in[2], TN_F64);
   int64_t taps = d.kernel[0] * d.kernel[1];
   tn__value **samples = TN__NEW_ARRAY(n->arena, d.offset_groups, tn__value *);
   for (int64_t i = 0; i < d.offset_groups; i++) {
