@@ -2,6 +2,7 @@
 #include "unit/kernel.h"
 
 #include <math.h>
+#include <pthread.h>
 
 typedef const tn__expr *ex;
 
@@ -128,6 +129,45 @@ static void tile_assembly(kernel_test *t, void *user) {
   assert_true(occurrences(first, last, "\n") <= vectors + tile->mr + tile->nr / lanes);
 }
 
+/* ---- several at once
+ * -------------------------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, MAX_OBJECT = 65536 };
+typedef struct compilation {
+  uint8_t object[MAX_OBJECT];
+  size_t size;
+  int padding; /* allocations made first, so that no two compilations see the same addresses */
+} compilation;
+
+static void compile_to_bytes(kernel_test *t, void *user) {
+  compilation *c = user;
+  tn__arena_alloc(&t->arena, (size_t)c->padding * 1000);
+  const tn__func *func = tiled_matmul(t->ir, &(tiling){8, 32, 16, NULL});
+  tn__code object = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_OBJECT);
+  if (object.size > MAX_OBJECT) tn__throwf(&t->escape, TN_INTERNAL, "the object has %zu bytes", object.size);
+  memcpy(c->object, object.data, object.size);
+  c->size = object.size;
+}
+
+static void *compile_thread(void *user) { return kernel_try("x86-64-v4", compile_to_bytes, user); }
+
+static void gives_the_same_bytes_in_every_thread(void **state) {
+  compilation *c = calloc(THREADS, sizeof(*c));
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    c[i].padding = i;
+    assert_int_equal(pthread_create(&threads[i], NULL, compile_thread, &c[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    void *status;
+    pthread_join(threads[i], &status);
+    check_ok(status);
+    assert_int_equal(c[i].size, c[0].size);
+    assert_memory_equal(c[i].object, c[0].object, c[0].size);
+  }
+  free(c);
+}
+
 static const tiling tilings[] = {{8, 32, 16, NULL},        {14, 32, 16, "x86-64-v4"}, {12, 32, 16, "x86-64-v4"},
                                  {6, 64, 16, "x86-64-v4"}, {14, 32, 32, "x86-64-v4"}, {6, 16, 8, "x86-64-v3"}};
 
@@ -148,6 +188,7 @@ int main(void) {
       cmocka_unit_test(runs_elementwise),
       cmocka_unit_test(runs_tiled_matmul),
       cmocka_unit_test(keeps_tiles_in_registers),
+      cmocka_unit_test(gives_the_same_bytes_in_every_thread),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

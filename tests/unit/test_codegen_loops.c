@@ -109,13 +109,33 @@ static void fill(const tn__buffer *buffer, char *data, int64_t bytes, uint64_t s
   }
 }
 
+/* On this machine in the guarded buffers; emulated in a copy, all buffers of one size. */
+static int32_t run_kernel(kernel_test *t, builder *b, tn_kernel kernel, const guarded *buffers, int count) {
+  void *data[MAX_PARAMS + 1];
+  for (int i = 0; i < count; i++) data[i] = buffers[i].data;
+  if (t->target.arch == tn__host_arch()) return kernel_run(kernel, data, b->scalar_values);
+  size_t each = 64;
+  for (int i = 0; i < count; i++)
+    if (buffers[i].size > each) each = buffers[i].size;
+  char *copies = kernel_alloc((size_t)count * each);
+  for (int i = 0; i < count; i++) {
+    data[i] = copies + (size_t)i * each;
+    if (buffers[i].size > 0) memcpy(data[i], buffers[i].data, buffers[i].size);
+  }
+  int32_t result = kernel_run_anywhere(t, kernel, data, count, each, b->scalar_values, b->scalar_count);
+  for (int i = 0; i < count; i++)
+    if (buffers[i].size > 0) memcpy(buffers[i].data, data[i], buffers[i].size);
+  kernel_free(copies, (size_t)count * each);
+  return result;
+}
+
 /* Compiled and interpreted on the same inputs: the same outputs, the same result. `want` is the kernel's result. */
 static void agree(kernel_test *t, builder *b, const tn__stmt *body, int32_t want) {
   const tn__func *func = tn__func_create(t->ir, "kernel", b->params, b->inputs, b->params + b->inputs, b->outputs,
                                          b->scalars, b->scalar_count, body);
   tn_kernel kernel = kernel_compile(t, func);
   guarded compiled[MAX_PARAMS + 1], reference[MAX_PARAMS];
-  void *a[MAX_PARAMS + 1], *r[MAX_PARAMS];
+  void *r[MAX_PARAMS];
   int count = b->inputs + b->outputs;
   for (int i = 0; i < count; i++) {
     int64_t bytes = byte_size(b, b->params[i]);
@@ -123,7 +143,6 @@ static void agree(kernel_test *t, builder *b, const tn__stmt *body, int32_t want
     reference[i] = guarded_alloc((size_t)bytes);
     fill(b->params[i], compiled[i].data, bytes, (uint64_t)i + 1);
     if (bytes > 0) memcpy(reference[i].data, compiled[i].data, (size_t)bytes);
-    a[i] = compiled[i].data;
     r[i] = reference[i].data;
   }
   tn__kernel_info info = tn__kernel_workspace(t->ir, func);
@@ -135,8 +154,7 @@ static void agree(kernel_test *t, builder *b, const tn__stmt *body, int32_t want
         tn__as_int(tn__substitute(t->ir, info.workspace_expr, b->scalars, values, b->scalar_count), &workspace));
   }
   compiled[count] = guarded_alloc((size_t)workspace);
-  a[count] = compiled[count].data;
-  assert_int_equal(kernel_run(kernel, a, b->scalar_values), want);
+  assert_int_equal(run_kernel(t, b, kernel, compiled, count + 1), want);
   tn_status *status = tn__interpret(t->ir, func, r, b->scalar_values, NULL);
   assert_int_equal(status != NULL, want != TN_KERNEL_OK);
   tn_status_free(status);
@@ -366,6 +384,7 @@ static void memories_of_parallel_loops(kernel_test *t, void *user) {
 
 /* An output that takes the place of an input of its size. */
 static void in_place(kernel_test *t, void *user) {
+  if (t->target.arch != tn__host_arch()) return; /* the emulator gets copies, apart from each other */
   tn__ir *ir = t->ir;
   ex size = tn__index(ir, 64);
   const tn__buffer *x = tn__buffer_create(ir, "x", TN_F32, TN__SCOPE_PARAM, 1, &size),
@@ -538,11 +557,19 @@ static void random_kernel(kernel_test *t, void *user) {
  * ----------------------------------------------------------------------------------------------------------------------------
  */
 
-static const char *const native_and_older[] = {NULL, "x86-64", "x86-64-v3"};
-static int target_count(void) { return tn__host_arch() == TN__ARCH_X86_64 ? 3 : 1; }
+/* This machine first; then what it can run or emulate. */
+static const char *const all_targets[] = {NULL, "x86-64", "x86-64-v3", "aarch64"};
+static int target_count(void) {
+  if (tn__host_arch() != TN__ARCH_X86_64) return 1;
+#ifdef TN_TEST_RUNNER
+  return 4;
+#else
+  return 3;
+#endif
+}
 
 static void on_targets(void (*body)(kernel_test *, void *), void *user) {
-  for (int i = 0; i < target_count(); i++) kernel_with(native_and_older[i], body, user);
+  for (int i = 0; i < target_count(); i++) kernel_with(all_targets[i], body, user);
 }
 
 static void masks(void **state) {
@@ -554,7 +581,7 @@ static void borders(void **state) {
 }
 static void logic(void **state) { on_targets(lazy_logic, NULL); }
 static void accesses(void **state) {
-  for (int i = 0; i < target_count(); i++) access_shapes(native_and_older[i]);
+  for (int i = 0; i < target_count(); i++) access_shapes(all_targets[i]);
 }
 static void memory(void **state) {
   on_targets(stores_are_seen, NULL);
@@ -572,13 +599,13 @@ static void failing(void **state) {
 }
 static void random_kernels(void **state) {
   for (uint64_t seed = 0; seed < 200; seed++)
-    kernel_with(native_and_older[seed % (uint64_t)target_count()], random_kernel, &seed);
+    kernel_with(all_targets[seed % (uint64_t)target_count()], random_kernel, &seed);
 }
 
 int main(int argc, char **argv) {
   if (argc == 2) { /* one random kernel */
     uint64_t seed = strtoull(argv[1], NULL, 10);
-    kernel_with(native_and_older[seed % (uint64_t)target_count()], random_kernel, &seed);
+    kernel_with(all_targets[seed % (uint64_t)target_count()], random_kernel, &seed);
     return 0;
   }
   const struct CMUnitTest tests[] = {
