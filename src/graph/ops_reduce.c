@@ -302,6 +302,11 @@ static void declare_cumulative(tn__lower_context *lower, const tn__node *node, c
   tn_dtype dtype = node->outputs[0]->dtype, wide = term_dtype(reducer, dtype);
   const tn__expr *last = tn__add_i(ir, inputs[0]->shape[axis], -1);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  if (tn__is_int_value(inputs[0]->shape[axis], 1)) { /* there is no element before the first that a scan could read */
+    const tn__expr *only = exclusive ? identity_of(ir, reducer, dtype) : tn__load(ir, inputs[0], axes.index);
+    outputs[0] = tn__te_compute(te, tn__lower_name(lower, "cumulative"), &axes, only);
+    return;
+  }
   const tn__buffer *running;
   tn__te_scan_declare(te, tn__lower_name(lower, "cumulative"), &axes, &wide, 1, &running);
   const tn__expr *index[TN__MAX_RANK];

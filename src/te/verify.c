@@ -30,6 +30,13 @@ static bool among(const tn__var *var, const tn__var *const *list, int count) {
   return false;
 }
 
+/* A stage without elements reads nothing, so no index of it can be wrong. */
+static bool is_empty(const tn__te_stage *stage) {
+  for (int i = 0; i < stage->axes.count; i++)
+    if (tn__is_int_value(stage->axes.var[i]->extent, 0)) return true;
+  return false;
+}
+
 static void check_node(const tn__expr *e, void *user) {
   checker *c = user;
   tn__arena *arena = c->te->arena;
@@ -43,7 +50,7 @@ static void check_node(const tn__expr *e, void *user) {
   if (e->kind != TN__EXPR_LOAD) return;
   const tn__buffer *buffer = e->value.buffer;
   if (!is_defined(c, buffer)) report(c, tn__arena_printf(arena, "reads %s before any stage defines it", buffer->name));
-  for (int d = 0; d < e->arg_count; d++) {
+  for (int d = 0; d < e->arg_count && !is_empty(c->stage); d++) {
     if (tn__expr_has_load(e->args[d])) continue;
     tn__interval index = tn__interval_of(c->te->ir, e->args[d]);
     tn__interval size = tn__interval_of(c->te->ir, buffer->shape[d]);

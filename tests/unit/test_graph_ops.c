@@ -108,6 +108,10 @@ static void reduces(void **state) {
   CHECK_RESULT(state, in, tn__g_cumulative(g, TN__REDUCE_SUM, a, 1, true, false), 0, 1, -1, 0, -4, 1);
   CHECK_RESULT(state, in, tn__g_cumulative(g, TN__REDUCE_SUM, a, 1, false, true), 2, 1, 3, -5, -1, -6);
   CHECK_RESULT(state, in, tn__g_cumulative(g, TN__REDUCE_SUM, a, 1, true, true), 1, 3, 0, -1, -6, 0);
+  tn__value *thin = input_of(g, "b", TN_F32, 2, (int64_t[]){6, 1});
+  const tensor column[] = {{six, {2, 3}}, {six, {6, 1}}};
+  CHECK_RESULT(state, column, tn__g_cumulative(g, TN__REDUCE_SUM, thin, 1, false, false), 1, -2, 3, -4, 5, -6);
+  CHECK_RESULT(state, column, tn__g_cumulative(g, TN__REDUCE_PROD, thin, 1, true, true), 1, 1, 1, 1, 1, 1);
 }
 
 static void pools(void **state) {
