@@ -128,6 +128,8 @@ static tn_status *random_input(run *r, int index, uint64_t *state) {
   int64_t shape[TN_MAX_RANK];
   for (int i = 0; i < info->rank; i++) {
     shape[i] = info->dims[i].size;
+    for (int d = 0; shape[i] < 0 && info->dims[i].name && d < r->setup.options.dim_count; d++)
+      if (strcmp(r->setup.dims[d].name, info->dims[i].name) == 0) shape[i] = r->setup.dims[d].size;
     if (shape[i] < 0)
       return tn_status_create(
           TN_INVALID_ARGUMENT,

@@ -160,20 +160,40 @@ bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size
  * ----------------------------------------------------------------------------------------------------------------------
  */
 
-tn_status *cli_write_outputs(const tn_executable *exe, const DLTensor *outputs, int count, const char *directory) {
-  tn_status *status = tn__make_directories(directory);
-  for (int i = 0; i < count && !status; i++) {
-    char path[4096];
-    int at = snprintf(path, sizeof path, "%s/", directory);
-    const char *name = tn_executable_output(exe, NULL, i)->name;
-    if (at + strlen(name) + 5 > sizeof path)
+static void file_name(const tn_executable *exe, int output, char *name, size_t size) {
+  snprintf(name, size, "%s", tn_executable_output(exe, NULL, output)->name);
+  for (char *c = name; *c; c++) {
+    bool plain = (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || strchr("_.-", *c);
+    if (!plain) *c = '_';
+  }
+}
+
+/* Found before the first file is written: no output may silently take another's place. */
+static tn_status *check_file_names(const tn_executable *exe, int count) {
+  for (int i = 0; i < count; i++) {
+    char mine[4096], other[4096];
+    if (strlen(tn_executable_output(exe, NULL, i)->name) >= sizeof mine - 5)
       return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long", i);
-    for (const char *c = name; *c; c++) {
-      bool plain =
-          (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || strchr("_.-", *c);
-      path[at++] = plain ? *c : '_';
+    file_name(exe, i, mine, sizeof mine);
+    for (int j = 0; j < i; j++) {
+      file_name(exe, j, other, sizeof other);
+      if (strcmp(mine, other) == 0)
+        return tn_status_create(TN_INVALID_ARGUMENT, "outputs \"%s\" and \"%s\" would both be written to %s.npy",
+                                tn_executable_output(exe, NULL, j)->name, tn_executable_output(exe, NULL, i)->name,
+                                mine);
     }
-    memcpy(path + at, ".npy", 5);
+  }
+  return NULL;
+}
+
+tn_status *cli_write_outputs(const tn_executable *exe, const DLTensor *outputs, int count, const char *directory) {
+  tn_status *status = check_file_names(exe, count);
+  if (!status) status = tn__make_directories(directory);
+  for (int i = 0; i < count && !status; i++) {
+    char name[4096], path[8192];
+    file_name(exe, i, name, sizeof name);
+    if (snprintf(path, sizeof path, "%s/%s.npy", directory, name) >= (int)sizeof path)
+      return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long", i);
     status = tn_tensor_write_npy(&outputs[i], path);
   }
   return status;

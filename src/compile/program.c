@@ -399,9 +399,8 @@ static int workspace_register(builder *b, const step *s) {
 
 static void emit_step(builder *b, const step *s) {
   const tn__unit *u = s->unit;
-  int reads[64], writes[64], scalars[64], write_count = 0;
-  if (u->input_count > 64 || u->output_count > 63 || u->scalar_count > 64)
-    tn__throwf(b->arena->escape, TN_UNSUPPORTED, "kernel \"%s\" has more than 64 operands", u->name);
+  int *reads = TN__NEW_ARRAY(b->arena, u->input_count, int), *scalars = TN__NEW_ARRAY(b->arena, u->scalar_count, int);
+  int *writes = TN__NEW_ARRAY(b->arena, u->output_count + 1, int), write_count = 0; /* the last may be the workspace */
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = tn__scalars_register(&b->scalars, u->scalars[i]->self);
   for (int i = 0; i < u->input_count; i++) reads[i] = register_of(b, u->inputs[i]);
   for (int i = 0; i < u->output_count; i++) {
@@ -418,6 +417,7 @@ static void emit_step(builder *b, const step *s) {
   tn__exe_emit_kernel(b->func, b->kernel_index[u - b->program->units], reads, u->input_count, writes, write_count,
                       scalars, u->scalar_count);
   load_elements(b, u);
+  emit_checks(b);
 }
 
 static void emit_outputs(builder *b, const bool *direct) {

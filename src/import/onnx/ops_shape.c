@@ -645,6 +645,7 @@ void tn__onnx_range(tn__onode *n) {
       e[i] = tn__on_elements(n, i, &count)[0];
     }
     if (tn__is_int_value(e[2], 0)) tn__on_fail(n, "the step is 0");
+    if (!tn__is_int(e[2])) tn__graph_assume(g, tn__ne(ir, e[2], tn__index(ir, 0)), "the step is 0");
     if (!tn__is_int(e[2]) || e[2]->value.i < 0) {
       /* The number of steps does not change when all three change their sign. */
       const tn__expr *down = tn__lt(ir, e[2], tn__index(ir, 0)), *span = tn__sub(ir, e[1], e[0]);

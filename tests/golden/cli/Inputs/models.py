@@ -52,6 +52,45 @@ def odd_names(path):
     save(path, nodes, [value("x", [2])], [value("a/b:0 c", [2])])
 
 
+def same_file(path):
+    nodes = [helper.make_node("Relu", ["x"], ["a/b"]), helper.make_node("Neg", ["x"], ["a b"])]
+    save(path, nodes, [value("x", [2])], [value("a/b", [2]), value("a b", [2])])
+
+
+def reshape_at_run_time(path):
+    """The shape is the result of a kernel, so it is known in the middle of a run only."""
+    nodes = [
+        helper.make_node("Add", ["s", "s"], ["twice"]),
+        helper.make_node("Reshape", ["x", "twice"], ["r"], name="reshape"),
+        helper.make_node("Relu", ["r"], ["y"]),
+    ]
+    save(path, nodes, [value("x", [2, 6]), value("s", [2], TensorProto.INT64)], [value("y", None)])
+
+
+def range_of_inputs(path):
+    ends = [value(name, [], TensorProto.INT64) for name in ("start", "limit", "delta")]
+    save(path, [helper.make_node("Range", ["start", "limit", "delta"], ["y"])], ends, [value("y", [None], TensorProto.INT64)])
+
+
+def scalar(path, number):
+    np.save(path, np.array(int(number), np.int64))
+
+
+def many(path, parts="100"):
+    """One operator with more operands than most."""
+    names = [f"o{i}" for i in range(int(parts))]
+    nodes = [
+        helper.make_node("Split", ["x"], names, axis=0, num_outputs=len(names)),
+        helper.make_node("Relu", ["o0"], ["first"]),
+        helper.make_node("Concat", ["first"] + names[:0:-1], ["y"], axis=0),
+    ]
+    save(path, nodes, [value("x", [len(names)])], [value("y", [len(names)])], opset=18)
+
+
+def counting(path, count):
+    np.save(path, np.arange(1, int(count) + 1, dtype=np.float32))
+
+
 def array(path, *numbers):
     np.save(path, np.array(numbers, np.float32).reshape(2, -1))
 
