@@ -76,6 +76,11 @@ def scalar(path, number):
     np.save(path, np.array(int(number), np.int64))
 
 
+def pooled_samples(path):
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])
+    save(path, [node], [value("x", ["n", 1, 3, 3])], [value("y", None)])
+
+
 def many(path, parts="100"):
     """One operator with more operands than most."""
     names = [f"o{i}" for i in range(int(parts))]
