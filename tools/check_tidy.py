@@ -75,11 +75,13 @@ def main():
     jobs = min(2, os.cpu_count() or 1)
     with ThreadPoolExecutor(jobs) as pool:
         complaints = pool.map(lambda file: check(file, commands[file], build, salt), sorted(wanted or own))
-    failed = [text for text in complaints if text]
-    for text in failed:
-        print(text, file=sys.stderr)
-    print(f"{len(wanted or own)} files, {len(failed)} refused")
-    return 1 if failed else 0
+        refused = 0
+        for text in complaints:
+            if text:
+                refused += 1
+                print(text, file=sys.stderr, flush=True)
+    print(f"{len(wanted or own)} files, {refused} refused")
+    return 1 if refused else 0
 
 
 if __name__ == "__main__":
