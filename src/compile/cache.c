@@ -47,7 +47,7 @@ static int older_first(const void *a, const void *b) {
 }
 
 /* Entries of the cache, and their total size. Only names that the cache itself makes count. */
-static cache_file *list_files(DIR *folder, int *count, uint64_t *total) {
+static cache_file *list_files(DIR *folder, int place, int *count, uint64_t *total) {
   cache_file *files = NULL;
   int capacity = 0;
   *count = 0;
@@ -55,7 +55,7 @@ static cache_file *list_files(DIR *folder, int *count, uint64_t *total) {
   for (const struct dirent *e = readdir(folder); e; e = readdir(folder)) {
     struct stat info;
     bool ours = (strncmp(e->d_name, "exe-", 4) == 0 || strncmp(e->d_name, "obj-", 4) == 0) && strlen(e->d_name) < 80;
-    if (!ours || fstatat(dirfd(folder), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (!ours || fstatat(place, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
     if (*count == capacity) {
       capacity = capacity ? capacity * 2 : 256;
       cache_file *more = realloc(files, (size_t)capacity * sizeof *files);
@@ -75,13 +75,13 @@ static cache_file *list_files(DIR *folder, int *count, uint64_t *total) {
 static void evict(const tn__cache *cache) {
   DIR *folder = opendir(cache->directory);
   if (!folder) return;
-  int count;
-  uint64_t total;
-  cache_file *files = list_files(folder, &count, &total);
+  int count = 0, place = dirfd(folder);
+  uint64_t total = 0;
+  cache_file *files = place < 0 ? NULL : list_files(folder, place, &count, &total);
   if (total > cache->limit && files) {
     qsort(files, (size_t)count, sizeof *files, older_first);
     for (int i = 0; i < count && total > cache->limit; i++)
-      if (unlinkat(dirfd(folder), files[i].name, 0) == 0) total -= files[i].size;
+      if (unlinkat(place, files[i].name, 0) == 0) total -= files[i].size;
   }
   free(files);
   closedir(folder);

@@ -58,7 +58,7 @@ static const char *unit_name(tn__arena *arena, const tn__group *group, const tn_
     }
     length += (size_t)snprintf(name + length, sizeof name - length, "%s%s", length ? "_" : "", op);
   }
-  if (left) length += (size_t)snprintf(name + length, sizeof name - length, "_%dmore", left);
+  if (left) snprintf(name + length, sizeof name - length, "_%dmore", left);
   char hex[65];
   tn__digest_hex(key, hex);
   return tn__arena_printf(arena, "%s_%.8s", name[0] ? name : "kernel", hex);
