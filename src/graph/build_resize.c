@@ -110,10 +110,10 @@ static tn__value *along(tn__graph *g, tn__value *vector, int rank, int axis) {
 static tn__value *few_taps(const resampling *r, tn__value *a, tn__value *x) {
   enum { MOST = 4 };
   tn__graph *g = r->g;
-  int count = is(r->spec->mode, "linear") ? 2 : MOST, axis = r->axis->axis;
+  int count = is(r->spec->mode, "linear") ? 2 : MOST, axis = r->axis->axis, before = count / 2 - 1;
   tn__value *base = tn__g_unary(g, "floor", x), *weights[MOST], *positions[MOST], *total = NULL;
   for (int t = 0; t < count; t++) {
-    positions[t] = plus(g, base, t - (count / 2 - 1));
+    positions[t] = plus(g, base, t - before);
     weights[t] = excluded(r, kernel(r, sub(g, x, positions[t])), positions[t]);
     total = total == NULL ? weights[t] : add(g, total, weights[t]);
   }
