@@ -261,8 +261,8 @@ static void run_workers(build_queue *queue, int threads) {
   for (int i = 0; i < started; i++) pthread_join(ids[i], NULL);
 }
 
-/* A kernel's cache entry: u64 workspace size, then the object; symbolic workspaces are recomputed by scheduling and
- * stay uncached. */
+/* A kernel's cache entry: these sizes, the trace, the object. Kernels with symbolic dimensions are not cached: their
+ * workspace is an expression. */
 typedef struct cached_kernel {
   uint64_t trace_size, object_size;
   int64_t workspace_bytes;

@@ -215,6 +215,19 @@ static void place_outputs(builder *b, bool *direct) {
   }
 }
 
+/* Does a product in the group read what the group itself computes? Then it may see rows that were written over already.
+ */
+static bool feeds_a_contraction(const tn__group *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const tn__node *n = g->nodes[i];
+    for (int j = 0; n->op->op_class == TN__CLASS_CONTRACTION && j < n->input_count; j++)
+      for (int k = 0; k < i; k++)
+        if (g->nodes[k] == n->inputs[j]->producer && strcmp(g->nodes[k]->op->name, "broadcast_in_dim") != 0)
+          return true;
+  }
+  return false;
+}
+
 static bool is_map_only(const tn__group *g) {
   for (int i = 0; i < g->node_count; i++) {
     const tn__node *n = g->nodes[i];
@@ -222,7 +235,7 @@ static bool is_map_only(const tn__group *g) {
                strcmp(n->op->name, "broadcast_in_dim") == 0;
     if (!map) return false;
   }
-  return g->output_count == 1;
+  return g->output_count == 1 && !feeds_a_contraction(g);
 }
 
 /* May the step write its result over `v`: every reader in the group reads it element by element at the place that it
@@ -480,7 +493,7 @@ static void add_kernels(builder *b) {
     const tn__unit *u = b->steps[i].unit;
     int found = -1;
     for (int j = 0; j < object_count && found < 0; j++)
-      if (strcmp(first[j]->name, u->name) == 0) found = j;
+      if (memcmp(&first[j]->key, &u->key, sizeof u->key) == 0) found = j;
     if (found < 0) {
       first[object_count] = u;
       objects[object_count] = u->object;

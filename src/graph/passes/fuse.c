@@ -331,18 +331,22 @@ static void place(fuser *f, int node, bool constant) {
 typedef struct emitter {
   fuser *f;
   tn__groups groups;
-  bool *emitted; /* kernel -> already in groups */
-  bool *stored;  /* cheap node -> has a group of its own */
-  bool *wanted;  /* value id -> read by another kernel, or a graph output */
+  bool *emitted;   /* kernel -> already in groups */
+  bool *stored;    /* cheap node -> has a group of its own */
+  uint32_t *added; /* cheap node -> number of the last group that got a copy of it */
+  uint32_t last_group;
+  bool *wanted; /* value id -> read by another kernel, or a graph output */
 } emitter;
 
-static void add_cheap(fuser *f, const tn__node *n, bool *seen, int *nodes, int *count) {
+/* Appends the cheap producers of `n` that the group does not have yet, operands first. */
+static void add_cheap(emitter *e, const tn__node *n, uint32_t group, index_list *nodes) {
+  fuser *f = e->f;
   for (int i = 0; i < n->input_count; i++) {
     int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
-    if (p < 0 || f->kernel_of[p] >= 0 || seen[p]) continue;
-    seen[p] = true;
-    add_cheap(f, tn__graph_node_at(f->graph, p), seen, nodes, count);
-    nodes[(*count)++] = p;
+    if (p < 0 || f->kernel_of[p] >= 0 || e->added[p] == group) continue;
+    e->added[p] = group;
+    add_cheap(e, tn__graph_node_at(f->graph, p), group, nodes);
+    tn__vec_push(f->arena, nodes, p);
   }
 }
 
@@ -377,21 +381,23 @@ static void emit_producer(emitter *e, int p, bool inlined) {
   }
 }
 
-static void push_group(emitter *e, const int *nodes, int count, const bool *in_group, bool view, bool constant) {
+/* Members of kernel `owner` (-1: the last node alone) among the nodes may be outputs; the others are copies. */
+static void push_group(emitter *e, const index_list *nodes, int owner, bool view, bool constant) {
   fuser *f = e->f;
+  int count = nodes->count;
   tn__group g = {.node_count = count, .view = view, .constant = constant};
   g.nodes = TN__NEW_ARRAY(f->arena, count, tn__node *);
   int outputs = 0;
   for (int i = 0; i < count; i++) {
-    g.nodes[i] = tn__graph_node_at(f->graph, nodes[i]);
+    g.nodes[i] = tn__graph_node_at(f->graph, nodes->data[i]);
     outputs += g.nodes[i]->output_count;
   }
   g.outputs = TN__NEW_ARRAY(f->arena, outputs, tn__value *);
   for (int i = 0; i < count; i++)
     for (int o = 0; o < g.nodes[i]->output_count; o++) {
       tn__value *v = g.nodes[i]->outputs[o];
-      bool alone = count == 1;
-      if (in_group[nodes[i]] && v && (e->wanted[v->id] || alone)) g.outputs[g.output_count++] = v;
+      bool own = owner < 0 ? i == count - 1 : f->kernel_of[nodes->data[i]] == owner;
+      if (own && v && (e->wanted[v->id] || count == 1)) g.outputs[g.output_count++] = v;
     }
   e->groups.groups[e->groups.count++] = g;
 }
@@ -403,14 +409,11 @@ static void emit_stored(emitter *e, int node) {
   e->stored[node] = true;
   const tn__node *n = tn__graph_node_at(f->graph, node);
   emit_producers(e, node, true);
-  bool *seen = TN__NEW_ARRAY(f->arena, f->node_count, bool);
-  int *nodes = TN__NEW_ARRAY(f->arena, f->node_count, int), count = 0;
-  add_cheap(f, n, seen, nodes, &count);
-  memset(seen, 0, sizeof(bool) * (size_t)f->node_count);
-  nodes[count++] = node;
-  seen[node] = true;
+  index_list nodes = {0};
+  add_cheap(e, n, ++e->last_group, &nodes);
+  tn__vec_push(f->arena, &nodes, node);
   e->wanted[n->outputs[0]->id] = true;
-  push_group(e, nodes, count, seen, false, f->constant[node]);
+  push_group(e, &nodes, -1, false, f->constant[node]);
 }
 
 static void emit_kernel(emitter *e, int k) {
@@ -420,41 +423,48 @@ static void emit_kernel(emitter *e, int k) {
   kernel *kern = &f->kernels.data[k];
   const tn__node *head = tn__graph_node_at(f->graph, kern->members.data[0]);
   bool inlined = inlines_cheap(head) || kern->members.count > 1;
-  bool *member = TN__NEW_ARRAY(f->arena, f->node_count, bool);
-  bool *seen = TN__NEW_ARRAY(f->arena, f->node_count, bool);
-  int *nodes = TN__NEW_ARRAY(f->arena, f->node_count, int), count = 0;
+  for (int i = 0; i < kern->members.count; i++) emit_producers(e, kern->members.data[i], inlined);
+  index_list nodes = {0};
+  uint32_t group = ++e->last_group;
   for (int i = 0; i < kern->members.count; i++) {
-    const tn__node *n = tn__graph_node_at(f->graph, kern->members.data[i]);
-    emit_producers(e, kern->members.data[i], inlined);
-    if (inlined) add_cheap(f, n, seen, nodes, &count);
-    nodes[count++] = kern->members.data[i];
-    member[kern->members.data[i]] = true;
+    if (inlined) add_cheap(e, tn__graph_node_at(f->graph, kern->members.data[i]), group, &nodes);
+    tn__vec_push(f->arena, &nodes, kern->members.data[i]);
   }
-  push_group(e, nodes, count, member, kern->members.count == 1 && is_view(head), kern->constant);
+  push_group(e, &nodes, k, kern->members.count == 1 && is_view(head), kern->constant);
 }
 
-/* Values that leave their kernel: read by a node of another kernel (directly or through inlined cheap nodes), or graph
- * outputs. */
-static void find_wanted(emitter *e) {
+enum { NO_READER = -1, SEVERAL_READERS = -2 };
+
+/* For each value: the one kernel that all of its readers are in; a cheap reader or a graph output counts as several. */
+static int *reading_kernels(fuser *f, int value_count) {
+  int *reader = TN__NEW_ARRAY(f->arena, value_count, int);
+  for (int v = 0; v < value_count; v++) reader[v] = NO_READER;
+  for (int i = 0; i < f->node_count; i++) {
+    const tn__node *n = tn__graph_node_at(f->graph, i);
+    int k = f->kernel_of[i] >= 0 ? f->kernel_of[i] : SEVERAL_READERS;
+    for (int j = 0; j < n->input_count; j++) {
+      if (!n->inputs[j]) continue;
+      int *r = &reader[n->inputs[j]->id];
+      *r = *r == NO_READER || *r == k ? k : SEVERAL_READERS;
+    }
+  }
+  for (int o = 0; o < tn__graph_output_count(f->graph); o++)
+    reader[tn__graph_output_at(f->graph, o)->id] = SEVERAL_READERS;
+  return reader;
+}
+
+/* Values that leave their kernel: read by a node of another kernel, or graph outputs. A cheap reader may be copied into
+ * any kernel: then the value must be in memory unless all that read the copy are inside. */
+static void find_wanted(emitter *e, int value_count) {
   fuser *f = e->f;
+  const int *reader = reading_kernels(f, value_count);
   for (int i = 0; i < f->node_count; i++) {
     const tn__node *n = tn__graph_node_at(f->graph, i);
     for (int j = 0; j < n->input_count; j++) {
       int p = n->inputs[j] ? f->node_of_value[n->inputs[j]->id] : -1;
-      if (p < 0 || f->kernel_of[p] < 0) continue;
-      /* A cheap reader may be copied into any kernel: the value must be in memory unless all of its readers are inside.
-       */
-      if (f->kernel_of[i] != f->kernel_of[p]) {
-        bool inside = f->kernel_of[i] < 0;
-        for (int r = 0; r < f->node_count && inside; r++) {
-          const tn__node *reader = tn__graph_node_at(f->graph, r);
-          for (int q = 0; q < reader->input_count; q++)
-            if (reader->inputs[q] == n->outputs[0] && f->kernel_of[r] != f->kernel_of[p]) inside = false;
-        }
-        for (int o = 0; o < tn__graph_output_count(f->graph) && inside; o++)
-          if (tn__graph_output_at(f->graph, o) == n->outputs[0]) inside = false;
-        if (!inside) e->wanted[n->inputs[j]->id] = true;
-      }
+      if (p < 0 || f->kernel_of[p] < 0 || f->kernel_of[i] == f->kernel_of[p]) continue;
+      int k = f->kernel_of[i] < 0 ? reader[n->outputs[0]->id] : SEVERAL_READERS;
+      if (k != NO_READER && k != f->kernel_of[p]) e->wanted[n->inputs[j]->id] = true;
     }
   }
   for (int o = 0; o < tn__graph_output_count(f->graph); o++) e->wanted[tn__graph_output_at(f->graph, o)->id] = true;
@@ -504,8 +514,9 @@ tn__groups tn__pass_fuse(tn__graph *graph) {
   e.groups.groups = TN__NEW_ARRAY(f.arena, f.node_count, tn__group);
   e.emitted = TN__NEW_ARRAY(f.arena, f.kernels.count, bool);
   e.stored = TN__NEW_ARRAY(f.arena, f.node_count, bool);
+  e.added = TN__NEW_ARRAY(f.arena, f.node_count, uint32_t);
   e.wanted = TN__NEW_ARRAY(f.arena, value_count, bool);
-  find_wanted(&e);
+  find_wanted(&e, value_count);
   for (int i = 0; i < f.node_count; i++)
     if (f.kernel_of[i] >= 0) emit_kernel(&e, f.kernel_of[i]);
   for (int o = 0; o < tn__graph_output_count(graph); o++) {
