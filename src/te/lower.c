@@ -118,6 +118,7 @@ static const tn__stmt *reduce_body(const tn__te *te, const tn__te_stage *stage) 
     items[t] = tn__store(ir, stage->tensors[t], stage->axes.index, lets[t]->self);
   }
   const tn__stmt *body = tn__seq(ir, items, c->count);
+  /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a stage has one tensor at least */
   for (int t = c->count - 1; t >= 0; t--) body = tn__let(ir, lets[t], results[t], body);
   return body;
 }
@@ -169,6 +170,7 @@ static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) 
   tn__te_block_regions(ir, &block);
   const tn__stmt *nest = tn__block_stmt(ir, &block);
   for (int i = count - 1; i >= 0; i--)
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a stage has one tensor at least */
     if (stage->kind != TN__TE_SCAN || i != stage->scan_axis) nest = tn__for(ir, loops[i], TN__LOOP_SERIAL, nest);
   /* Elements may read any position of the other axes at earlier steps: the scan axis goes around them all. */
   if (stage->kind == TN__TE_SCAN) nest = tn__for(ir, loops[stage->scan_axis], TN__LOOP_SERIAL, nest);

@@ -310,6 +310,7 @@ static void place(fuser *f, int node, bool constant) {
   int best = -1;
   for (int i = 0; i < count; i++) {
     int k = producers[i];
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an index of producers_of() says that kernels are there */
     if (f->kernels.data[k].constant != constant || !can_join(f, k, n) || makes_cycle(f, node, &k, 1)) continue;
     if (best < 0 || rank_of_kind(f->kernels.data[k].kind) > rank_of_kind(f->kernels.data[best].kind)) best = k;
   }

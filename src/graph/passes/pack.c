@@ -64,6 +64,7 @@ static tn__value *rhs_as_matrices(tn__graph *graph, tn__value *rhs, const operan
 static tn__value *lhs_with_one_contraction(tn__graph *graph, tn__value *lhs, const operand *o, int64_t rows,
                                            int64_t *batch, int64_t *contract) {
   const tn__expr *dims[TN__MAX_RANK];
+  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
   int64_t first = o->contract[0], last = o->contract[o->contract_count - 1];
   for (int i = 1; i < o->contract_count; i++)
     if (o->contract[i] != o->contract[i - 1] + 1) return NULL;
