@@ -4,7 +4,11 @@
  * is still open, takes pieces from a shared counter until there are none, and leaves. The caller takes pieces too,
  * closes the loop, and waits only for the workers that are inside: one that is still waking up is not waited for, it
  * finds the loop closed. `inside` and `open` are sequentially consistent, so either the caller sees the worker inside,
- * or the worker sees the loop closed (Dekker's argument). */
+ * or the worker sees the loop closed (Dekker's argument).
+ *
+ * Workers stay off the caller's processor: Linux likes to wake a thread where it ran last or where its waker runs (in
+ * virtual machines above all, where it takes halted processors for busy ones), and a worker that waits there behind a
+ * caller that never sleeps is only moved at some later tick, when a short invoke is over. */
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -23,6 +27,12 @@
 
 enum { DEFAULT_SPIN_MICROSECONDS = 50, MOST_THREADS = 1024, PIECES_PER_THREAD = 4, CACHE_LINE = 64 };
 
+typedef struct worker {
+  tn_thread_pool *pool;
+  pthread_t thread;
+  _Atomic int processor; /* where it went to sleep, or is to wake up; -1: not known */
+} worker;
+
 typedef struct job {
   tn_kernel_task task;
   void *closure;
@@ -37,7 +47,8 @@ struct tn_thread_pool {
   int threads;      /* with the caller's */
   int worker_count; /* that were started */
   int64_t spin_nanoseconds;
-  pthread_t *workers;
+  worker *workers;
+  cpu_set_t processors; /* that the pool's maker might use; empty when there are more than a cpu_set_t holds */
   pthread_mutex_t turn; /* held for the length of one parallel loop */
   tn_kernel_env inline_env;
   job job;
@@ -98,7 +109,8 @@ static void work(tn_thread_pool *pool, uint32_t ticket) {
 }
 
 /* Spins for a while during an invoke, then sleeps, until `open` is not `seen`. Returns its value. */
-static uint32_t await_change(tn_thread_pool *pool, uint32_t seen) {
+static uint32_t await_change(worker *self, uint32_t seen) {
+  tn_thread_pool *pool = self->pool;
   int64_t deadline = 0;
   for (uint32_t turn = 1;; turn++) {
     uint32_t now = atomic_load_explicit(&pool->open, memory_order_acquire);
@@ -110,6 +122,7 @@ static uint32_t await_change(tn_thread_pool *pool, uint32_t seen) {
     if (deadline == 0) deadline = time + pool->spin_nanoseconds;
     if (time >= deadline) break;
   }
+  atomic_store(&self->processor, sched_getcpu());
   atomic_fetch_add(&pool->sleepers, 1);
   while (atomic_load(&pool->open) == seen && !atomic_load(&pool->stop)) futex_wait(&pool->open, seen);
   atomic_fetch_sub(&pool->sleepers, 1);
@@ -117,14 +130,34 @@ static uint32_t await_change(tn_thread_pool *pool, uint32_t seen) {
 }
 
 static void *worker_main(void *argument) {
-  tn_thread_pool *pool = argument;
+  worker *self = argument;
+  tn_thread_pool *pool = self->pool;
   uint32_t seen = 0;
   while (!atomic_load_explicit(&pool->stop, memory_order_acquire)) {
-    uint32_t ticket = await_change(pool, seen);
+    uint32_t ticket = await_change(self, seen);
     if (ticket & 1) work(pool, ticket);
     seen = ticket;
   }
   return NULL;
+}
+
+/* Moves sleeping workers off the caller's processor and off each other's where others are left. */
+static void spread_workers(tn_thread_pool *pool) {
+  int own = sched_getcpu();
+  if (own < 0 || own >= CPU_SETSIZE || CPU_COUNT(&pool->processors) <= 1) return;
+  cpu_set_t left = pool->processors;
+  CPU_CLR(own, &left);
+  for (int i = 0; i < pool->worker_count; i++) {
+    worker *w = &pool->workers[i];
+    int at = atomic_load(&w->processor);
+    if (CPU_COUNT(&left) == 0) return;
+    if (at >= 0 && at < CPU_SETSIZE && !CPU_ISSET(at, &left)) {
+      if (pthread_setaffinity_np(w->thread, sizeof(left), &left) != 0) return;
+      for (at = 0; !CPU_ISSET(at, &left);) at++;
+      atomic_store(&w->processor, at);
+    }
+    if (at >= 0 && at < CPU_SETSIZE) CPU_CLR(at, &left);
+  }
 }
 
 static void close_loop(tn_thread_pool *pool) {
@@ -148,7 +181,10 @@ static int32_t run_parallel(const tn_kernel_env *env, tn_kernel_task task, void 
   atomic_store_explicit(&j->next, 0, memory_order_relaxed);
   atomic_store_explicit(&j->result, TN_KERNEL_OK, memory_order_relaxed);
   atomic_fetch_add(&pool->open, 1);
-  if (atomic_load(&pool->sleepers) > 0) futex_wake_all(&pool->open);
+  if (atomic_load(&pool->sleepers) > 0) {
+    spread_workers(pool);
+    futex_wake_all(&pool->open);
+  }
   take_pieces(pool);
   close_loop(pool);
   int32_t result = atomic_load_explicit(&j->result, memory_order_relaxed);
@@ -160,19 +196,23 @@ static int32_t run_parallel(const tn_kernel_env *env, tn_kernel_task task, void 
 
 static tn_status *start_workers(tn_thread_pool *pool) {
   void *memory;
-  TN_RETURN_IF_ERROR(tn__alloc(pool->allocator, (size_t)pool->threads, sizeof(pthread_t), 0, &memory));
+  TN_RETURN_IF_ERROR(tn__alloc(pool->allocator, (size_t)pool->threads, sizeof(worker), 0, &memory));
   pool->workers = memory;
+  if (sched_getaffinity(0, sizeof(pool->processors), &pool->processors) != 0) CPU_ZERO(&pool->processors);
   /* Signals are for the program's own threads. */
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = 0;
   while (error == 0 && pool->worker_count < pool->threads - 1) {
-    error = pthread_create(&pool->workers[pool->worker_count], NULL, worker_main, pool);
+    worker *w = &pool->workers[pool->worker_count];
+    w->pool = pool;
+    atomic_init(&w->processor, -1);
+    error = pthread_create(&w->thread, NULL, worker_main, w);
     if (error != 0) break;
     char name[16]; /* what the kernel keeps of it */
     snprintf(name, sizeof(name), "tenon-%u", (unsigned)pool->worker_count % 10000 + 1);
-    pthread_setname_np(pool->workers[pool->worker_count], name);
+    pthread_setname_np(w->thread, name);
     pool->worker_count++;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -216,11 +256,11 @@ void tn_thread_pool_release(tn_thread_pool *pool) {
   atomic_store(&pool->stop, true);
   atomic_fetch_add(&pool->open, 2); /* wakes them, and stays even */
   futex_wake_all(&pool->open);
-  for (int i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i], NULL);
+  for (int i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i].thread, NULL);
   pthread_mutex_destroy(&pool->turn);
   tn_allocator copy = pool->copy;
   const tn_allocator *allocator = pool->allocator == NULL ? NULL : &copy;
-  tn__free(allocator, pool->workers, (size_t)pool->threads * sizeof(pthread_t), 0);
+  tn__free(allocator, pool->workers, (size_t)pool->threads * sizeof(worker), 0);
   tn__free(allocator, pool, sizeof(*pool), CACHE_LINE);
 }
 

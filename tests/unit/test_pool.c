@@ -135,6 +135,52 @@ static void workers_sleep_between_invokes(void **state) {
   tn_thread_pool_release(pool);
 }
 
+typedef struct meeting { /* two threads in one parallel loop, each on its processor */
+  pthread_t caller;
+  _Atomic int arrived, worker_processor;
+} meeting;
+
+static int32_t meet(const tn_kernel_env *env, void *closure, int64_t begin, int64_t end) {
+  meeting *m = closure;
+  if (!pthread_equal(pthread_self(), m->caller)) atomic_store(&m->worker_processor, sched_getcpu());
+  atomic_fetch_add(&m->arrived, 1);
+  for (int i = 0; i < 10000 && atomic_load(&m->worker_processor) < 0; i++)
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  return TN_KERNEL_OK;
+}
+
+static int meet_worker(tn_thread_pool *pool) {
+  tn_kernel_env env = tn__pool_env(pool);
+  meeting m = {.caller = pthread_self()};
+  atomic_init(&m.worker_processor, -1);
+  tn__pool_begin(pool);
+  assert_int_equal(env.parallel_for(&env, meet, &m, 2), TN_KERNEL_OK);
+  tn__pool_end(pool);
+  nanosleep(&(struct timespec){0, 50000000}, NULL); /* it goes to sleep */
+  return atomic_load(&m.worker_processor);
+}
+
+static void workers_leave_the_processor_of_their_caller(void **state) {
+  cpu_set_t all;
+  assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+  if (CPU_COUNT(&all) < 2) {
+    print_message("one processor only: nothing to choose between\n");
+    skip();
+  }
+  tn_thread_pool *pool = pool_of(2, 0);
+  for (int round = 0; round < 3; round++) {
+    int at = meet_worker(pool);
+    assert_true(at >= 0);
+    cpu_set_t there;
+    CPU_ZERO(&there);
+    CPU_SET(at, &there);
+    assert_int_equal(sched_setaffinity(0, sizeof(there), &there), 0); /* the caller moves to where the worker sleeps */
+    assert_int_not_equal(meet_worker(pool), at);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+  }
+  tn_thread_pool_release(pool);
+}
+
 static void options_are_checked(void **state) {
   tn_thread_pool *pool;
   tn_thread_pool_options options = {.size = sizeof(options), .threads = -1};
@@ -159,7 +205,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_iteration_runs_once),     cmocka_unit_test(a_failure_stops_the_rest),
       cmocka_unit_test(nested_loops_run_inline),       cmocka_unit_test(callers_take_turns),
-      cmocka_unit_test(workers_sleep_between_invokes), cmocka_unit_test(options_are_checked),
+      cmocka_unit_test(workers_sleep_between_invokes), cmocka_unit_test(workers_leave_the_processor_of_their_caller),
+      cmocka_unit_test(options_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
