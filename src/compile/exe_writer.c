@@ -47,6 +47,7 @@ struct tn__exe_func {
   TN__VEC(tn__operand) operands;
   TN__VEC(symbol) symbols;
   TN__VEC(uint32_t) code;
+  TN__VEC(tn__origin_record) origins;
 };
 
 struct tn__exe {
@@ -245,6 +246,15 @@ void tn__exe_emit_assert(tn__exe_func *f, int scalar, const char *message) {
   tn__exe_emit(f, TN__OP_ASSERT, words, 2);
 }
 
+void tn__exe_origin(tn__exe_func *f, const char *origin) {
+  tn__origin_record record = {(uint32_t)f->code.count, string_offset(f->exe, origin == NULL ? "" : origin)};
+  tn__origin_record *last = f->origins.count == 0 ? NULL : &f->origins.data[f->origins.count - 1];
+  if (last != NULL && last->word == record.word)
+    *last = record;
+  else if (record.origin != (last == NULL ? TN__NO_STRING : last->origin))
+    tn__vec_push(f->exe->arena, &f->origins, record);
+}
+
 static void emit_call(tn__exe_func *f, tn__opcode opcode, int callee, const int *const *groups, const int *counts) {
   int total = 4 + counts[0] + counts[1] + counts[2], n = 0;
   uint32_t *words = TN__NEW_ARRAY(f->exe->arena, total, uint32_t);
@@ -383,6 +393,8 @@ static tn__function_record put_function(tn__exe_func *f, byte_vec *out) {
     put(arena, out, &s, sizeof(s));
   }
   record.code = put_aligned(arena, out, f->code.data, (size_t)f->code.count * sizeof(uint32_t));
+  record.origin_count = (uint32_t)f->origins.count;
+  record.origins = put_aligned(arena, out, f->origins.data, (size_t)f->origins.count * sizeof(tn__origin_record));
   return record;
 }
 

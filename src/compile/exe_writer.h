@@ -56,7 +56,10 @@ void tn__exe_patch(tn__exe_func *f, uint32_t instruction, int operand,
 /* Conveniences over emit. */
 int tn__exe_emit_const(tn__exe_func *f, int64_t value); /* returns the scalar register */
 int tn__exe_emit_scalar_op(tn__exe_func *f, tn__scalar_op op, int a, int b);
+/* In the message, a scalar's number between two TN__SCALAR_MARK stands for its value. */
 void tn__exe_emit_assert(tn__exe_func *f, int scalar, const char *message);
+/* What the code from here on is made of, for messages of the machine; NULL: nothing that has a name. */
+void tn__exe_origin(tn__exe_func *f, const char *origin);
 void tn__exe_emit_kernel(tn__exe_func *f, int kernel, const int *reads, int read_count, const int *writes,
                          int write_count, const int *scalars, int scalar_count);
 void tn__exe_emit_builtin(tn__exe_func *f, int builtin, const int *reads, int read_count, const int *writes,

@@ -370,6 +370,27 @@ static void load_elements(builder *b, const tn__unit *u) {
   }
 }
 
+/* A size as the machine will print it; as an expression when the condition does not tell all of its symbols. */
+static void put_size(void *user, const tn__expr *size, tn__strbuf *out) {
+  builder *b = user;
+  if (known(b, size))
+    tn__strbuf_printf(out, "%c%d%c", TN__SCALAR_MARK, tn__scalars_register(&b->scalars, size), TN__SCALAR_MARK);
+  else
+    tn__expr_print(size, out);
+}
+
+static const char *check_message(builder *b, const tn__check_at_run *check) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, b->arena->allocator);
+  if (check->origin) tn__strbuf_printf(&text, "%s: ", check->origin);
+  tn__graph_check_text(b->driver->graph, check, put_size, b, &text);
+  tn_status *failed = tn__strbuf_status(&text);
+  const char *message = tn__arena_strdup(b->arena, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  tn__check(b->arena->escape, failed);
+  return message;
+}
+
 /* What shape inference assumed is checked as soon as the symbols are known, before a kernel relies on it. */
 static void emit_checks(builder *b) {
   const tn__graph *g = b->driver->graph;
@@ -377,8 +398,7 @@ static void emit_checks(builder *b) {
     const tn__check_at_run *check = tn__graph_check_at(g, i);
     if (b->checked[i] || !known(b, check->condition)) continue;
     b->checked[i] = true;
-    const char *message = tn__arena_printf(b->arena, "%s%s%s", check->origin ? check->origin : "",
-                                           check->origin ? ": " : "", check->text);
+    const char *message = check_message(b, check);
     tn__exe_emit_assert(b->func, tn__scalars_register(&b->scalars, check->condition), message);
   }
 }
@@ -395,23 +415,50 @@ static int output_register(builder *b, place *root) {
   return at->reg;
 }
 
+/* The workspace's size is over the dimensions of the kernel's own declaration, which units of equal code share: what is
+ * known of them here holds for this call only. */
+static tn__operand symbolic_workspace(builder *b, const tn__unit *u) {
+  tn__scalars of_call;
+  tn__scalars_init(&of_call, b->arena, b->func);
+  for (int i = 0; i < u->scalar_count; i++)
+    tn__scalars_bind(&of_call, u->workspace_dims[i]->self, tn__scalars_register(&b->scalars, u->scalars[i]->self));
+  return tn__scalars_operand(&of_call, u->workspace_expr);
+}
+
 static int workspace_register(builder *b, const step *s) {
   const tn__unit *u = s->unit;
-  tn__operand bytes = tn__operand_const(u->workspace_bytes), offset = tn__operand_const(0);
   if (u->workspace_expr) {
-    for (int i = 0; i < u->scalar_count; i++)
-      tn__scalars_bind(&b->scalars, u->workspace_dims[i]->self, tn__scalars_register(&b->scalars, u->scalars[i]->self));
-    bytes = tn__scalars_operand(&b->scalars, u->workspace_expr);
-    int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_DYNAMIC, 0, offset);
+    tn__operand bytes = symbolic_workspace(b, u);
+    int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
     emit_word(b, TN__OP_ALLOC, reg);
     return reg;
   }
-  offset = tn__operand_const(b->items.data[s->workspace_item].offset);
+  tn__operand bytes = tn__operand_const(u->workspace_bytes);
+  tn__operand offset = tn__operand_const(b->items.data[s->workspace_item].offset);
   return tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_ARENA, 0, offset);
+}
+
+/* The nodes of the model that a group is made of, each once: `node "a" (Conv, opset 22), node "b" (Relu, opset 22)`. */
+static const char *group_origin(tn__arena *arena, const tn__group *g) {
+  enum { MOST = 6 };
+  const char *text = NULL;
+  int told = 0, more = 0;
+  for (int i = 0; i < g->node_count; i++) {
+    const char *origin = g->nodes[i]->origin;
+    bool known = !origin;
+    for (int j = 0; j < i && !known; j++) known = g->nodes[j]->origin && strcmp(g->nodes[j]->origin, origin) == 0;
+    if (known) continue;
+    if (told++ < MOST)
+      text = text ? tn__arena_printf(arena, "%s, %s", text, origin) : origin;
+    else
+      more++;
+  }
+  return more ? tn__arena_printf(arena, "%s and %d more", text, more) : text;
 }
 
 static void emit_step(builder *b, const step *s) {
   const tn__unit *u = s->unit;
+  tn__exe_origin(b->func, group_origin(b->arena, s->group));
   int *reads = TN__NEW_ARRAY(b->arena, u->input_count, int), *scalars = TN__NEW_ARRAY(b->arena, u->scalar_count, int);
   int *writes = TN__NEW_ARRAY(b->arena, u->output_count + 1, int), write_count = 0; /* the last may be the workspace */
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = tn__scalars_register(&b->scalars, u->scalars[i]->self);
@@ -430,6 +477,7 @@ static void emit_step(builder *b, const step *s) {
   tn__exe_emit_kernel(b->func, b->kernel_index[u - b->program->units], reads, u->input_count, writes, write_count,
                       scalars, u->scalar_count);
   load_elements(b, u);
+  tn__exe_origin(b->func, NULL);
   emit_checks(b);
 }
 

@@ -45,7 +45,7 @@ typedef struct tn__symbol {
 typedef struct tn__check_at_run {
   const tn__expr *condition; /* bool, over symbols */
   const char *origin;        /* of the node that needs it; may be NULL */
-  const char *text;          /* "add: dimension 1 of operand 1 must be equal to n" */
+  const char *text; /* "add: dimension 1 of operand 1 must be equal to n"; read it through tn__graph_check_text */
 } tn__check_at_run;
 
 struct tn__value {
@@ -157,6 +157,9 @@ const tn__expr *tn__graph_dim_symbol(tn__graph *graph, tn__value *value, int axi
 void tn__graph_assume(tn__graph *graph, const tn__expr *condition, const char *format, ...) TN_PRINTF(3, 4);
 int tn__graph_check_count(const tn__graph *graph);
 const tn__check_at_run *tn__graph_check_at(const tn__graph *graph, int index);
+/* The check's text with what `put` appends for each size in it that is an expression over symbols; NULL: its text. */
+void tn__graph_check_text(const tn__graph *graph, const tn__check_at_run *check,
+                          void (*put)(void *user, const tn__expr *size, tn__strbuf *out), void *user, tn__strbuf *out);
 
 /* Origin for the nodes created from now on (kept, not copied). */
 void tn__graph_set_origin(tn__graph *graph, const char *origin);

@@ -70,7 +70,7 @@ const tn__expr *tn__same_dim(tn__graph *graph, const tn__node *node, const tn__e
     tn__node_fail(graph, node, "dimension %d of %s is %s, but must be %s", axis, what, tn__expr_text(graph, b),
                   tn__expr_text(graph, a));
   tn__graph_assume(graph, equal, "%s: dimension %d of %s is %s and must be equal to %s", node->op->name, axis, what,
-                   tn__expr_text(graph, b), tn__expr_text(graph, a));
+                   tn__size_text(graph, b), tn__size_text(graph, a));
   return tn__is_int(b) ? b : a;
 }
 

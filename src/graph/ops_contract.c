@@ -187,7 +187,7 @@ static const tn__expr *conv_channels(tn__graph *graph, const tn__node *node, con
     tn__node_fail(graph, node, "operand 0 has %s channels, but the weights are for %s in %lld groups",
                   tn__expr_text(graph, lhs->dims[s->channel]), tn__expr_text(graph, in), (long long)s->groups);
   tn__graph_assume(graph, equal, "%s: operand 0 has %s channels and must have %s", node->op->name,
-                   tn__expr_text(graph, lhs->dims[s->channel]), tn__expr_text(graph, in));
+                   tn__size_text(graph, lhs->dims[s->channel]), tn__size_text(graph, in));
   return channels;
 }
 
@@ -219,7 +219,7 @@ static void infer_convolution(tn__graph *graph, tn__node *node) {
                     "a window over %s elements does not fit into spatial dimension %d, which has %s with its padding",
                     tn__expr_text(graph, reach), i, tn__expr_text(graph, padded));
     tn__graph_assume(graph, fits, "%s: a window over %s elements must fit into spatial dimension %d, which has %s",
-                     node->op->name, tn__expr_text(graph, reach), i, tn__expr_text(graph, padded));
+                     node->op->name, tn__size_text(graph, reach), i, tn__size_text(graph, padded));
     dims[s.first_spatial + i] = tn__add_i(ir, tn__div_i(ir, tn__sub(ir, padded, reach), s.strides[i]), 1);
   }
   tn__set_output(graph, node, 0, result_dtype(graph, node), lhs->rank, dims, NULL);

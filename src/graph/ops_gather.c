@@ -103,8 +103,8 @@ static void require_within(tn__graph *graph, const tn__node *node, const tn__val
     if (tn__is_false(within))
       tn__node_fail(graph, node, "dimension %d of the indices %s is greater than that of %s", i,
                     tn__value_type_text(graph, small), tn__value_type_text(graph, a));
-    tn__graph_assume(graph, within, "%s: dimension %d of the indices must not be greater than %s", node->op->name, i,
-                     tn__expr_text(graph, a->dims[i]));
+    tn__graph_assume(graph, within, "%s: dimension %d of the indices is %s and must not be greater than %s",
+                     node->op->name, i, tn__size_text(graph, small->dims[i]), tn__size_text(graph, a->dims[i]));
   }
 }
 

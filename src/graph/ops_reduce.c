@@ -191,7 +191,7 @@ static void window_shape(tn__graph *graph, const tn__node *node, const tn__expr 
                     "a window over %lld elements does not fit into dimension %d, which has %s with its padding",
                     (long long)reach, i, tn__expr_text(graph, padded));
     tn__graph_assume(graph, fits, "%s: a window over %lld elements must fit into dimension %d, which has %s",
-                     node->op->name, (long long)reach, i, tn__expr_text(graph, padded));
+                     node->op->name, (long long)reach, i, tn__size_text(graph, padded));
     dims[i] = tn__add_i(ir, tn__div_i(ir, tn__add_i(ir, padded, -reach), strides[i]), 1);
   }
 }

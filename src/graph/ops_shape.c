@@ -29,7 +29,7 @@ static void infer_broadcast(tn__graph *graph, tn__node *node) {
       tn__node_fail(graph, node, "dimension %d of %s can't stretch to %s", i, tn__value_type_text(graph, a),
                     tn__expr_text(graph, to));
     tn__graph_assume(graph, fits, "%s: dimension %d of the operand is %s, which must be 1 or equal to %s",
-                     node->op->name, i, tn__expr_text(graph, from), tn__expr_text(graph, to));
+                     node->op->name, i, tn__size_text(graph, from), tn__size_text(graph, to));
   }
   const tn__expr *elements[TN__MAX_ELEMENTS];
   int count = tn__element_count(shape->count, shape->exprs), own = tn__element_count(a->rank, a->dims);
@@ -69,8 +69,8 @@ static void infer_reshape(tn__graph *graph, tn__node *node) {
   if (tn__is_false(equal))
     tn__node_fail(graph, node, "%s has %s elements, the new shape %s", tn__value_type_text(graph, a),
                   tn__expr_text(graph, have), tn__expr_text(graph, want));
-  tn__graph_assume(graph, equal, "%s: %s elements can't take a shape of %s", node->op->name, tn__expr_text(graph, have),
-                   tn__expr_text(graph, want));
+  tn__graph_assume(graph, equal, "%s: a tensor of %s elements can't take a shape of %s elements", node->op->name,
+                   tn__size_text(graph, have), tn__size_text(graph, want));
   bool known =
       a->elements != NULL && tn__element_count(shape->count, shape->exprs) == tn__element_count(a->rank, a->dims);
   tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, known ? a->elements : NULL);
@@ -174,9 +174,9 @@ static void infer_slice(tn__graph *graph, tn__node *node) {
     if (tn__is_false(inside))
       tn__node_fail(graph, node, "[%s, %s) is not within dimension %d of %s", tn__expr_text(graph, starts[i]),
                     tn__expr_text(graph, limits[i]), i, tn__value_type_text(graph, a));
-    tn__graph_assume(graph, inside, "%s: [%s, %s) must be within dimension %d of %s", node->op->name,
-                     tn__expr_text(graph, starts[i]), tn__expr_text(graph, limits[i]), i,
-                     tn__value_type_text(graph, a));
+    tn__graph_assume(graph, inside, "%s: from %s to %s must be within dimension %d, which has %s", node->op->name,
+                     tn__size_text(graph, starts[i]), tn__size_text(graph, limits[i]), i,
+                     tn__size_text(graph, a->dims[i]));
     dims[i] = tn__ceildiv(ir, tn__sub(ir, limits[i], starts[i]), tn__index(ir, strides[i]));
   }
   const tn__expr *elements[TN__MAX_ELEMENTS];
@@ -216,7 +216,7 @@ static void infer_pad(tn__graph *graph, tn__node *node) {
     if (tn__is_false(valid))
       tn__node_fail(graph, node, "dimension %d would have %s elements", i, tn__expr_text(graph, dims[i]));
     tn__graph_assume(graph, valid, "%s: dimension %d would have %s elements", node->op->name, i,
-                     tn__expr_text(graph, dims[i]));
+                     tn__size_text(graph, dims[i]));
   }
   const tn__expr *elements[TN__MAX_ELEMENTS];
   int64_t before, size;

@@ -5,6 +5,7 @@
  *     dot_general4: f32[n, 5] = dot_general(x, c2) {lhs_contract=[1], rhs_contract=[0]}
  *     output "y" = dot_general4
  *   } */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -50,6 +51,37 @@ const char *tn__expr_text(const tn__graph *graph, const tn__expr *e) {
   tn__strbuf_init(&buf, graph->arena->allocator);
   tn__expr_print(e, &buf);
   return take_text(graph, &buf);
+}
+
+/* ---- texts of checks --------------------------------------------------------------------------------------------- */
+
+/* A size in a text is its number in graph->sizes between two of these. */
+enum { SIZE_MARK = 1 };
+
+const char *tn__size_text(tn__graph *graph, const tn__expr *e) {
+  if (tn__is_int(e)) return tn__expr_text(graph, e);
+  tn__vec_push(graph->arena, &graph->sizes, e);
+  const char *name = e->kind == TN__EXPR_VAR ? e->value.var->name : "";
+  return tn__arena_printf(graph->arena, "%s%s%c%d%c", name, name[0] == '\0' ? "" : " = ", SIZE_MARK,
+                          graph->sizes.count - 1, SIZE_MARK);
+}
+
+void tn__graph_check_text(const tn__graph *graph, const tn__check_at_run *check,
+                          void (*put)(void *user, const tn__expr *size, tn__strbuf *out), void *user, tn__strbuf *out) {
+  for (const char *at = check->text; *at != '\0';) {
+    char *end = NULL;
+    long index = *at == SIZE_MARK ? strtol(at + 1, &end, 10) : -1;
+    if (index < 0 || index >= graph->sizes.count || *end != SIZE_MARK) {
+      tn__strbuf_char(out, *at++);
+      continue;
+    }
+    const tn__expr *size = graph->sizes.data[index];
+    if (put == NULL)
+      tn__expr_print(size, out);
+    else
+      put(user, size, out);
+    at = end + 1;
+  }
 }
 
 /* A constant prints its contents when they are one element or a few. */

@@ -73,14 +73,24 @@ static void substitute_attrs(tn__graph *graph, const substitution *s, tn__node *
   }
 }
 
+static _Noreturn void throw_check(const tn__graph *graph, const tn__check_at_run *check) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, graph->arena->allocator);
+  tn__graph_check_text(graph, check, NULL, NULL, &text);
+  tn_status *status = tn_status_create(TN_INVALID_ARGUMENT, "%s", tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  if (check->origin != NULL) status = tn_status_prefix(status, "%s", check->origin);
+  tn__throw(graph->arena->escape, status);
+}
+
 static void substitute_checks(tn__graph *graph, const substitution *s) {
   int kept = 0;
+  for (int i = 0; i < graph->sizes.count; i++)
+    graph->sizes.data[i] = tn__substitute(graph->ir, graph->sizes.data[i], s->vars, s->values, s->count);
   for (int i = 0; i < graph->checks.count; i++) {
     tn__check_at_run check = graph->checks.data[i];
     check.condition = tn__substitute(graph->ir, check.condition, s->vars, s->values, s->count);
-    if (tn__is_false(check.condition))
-      tn__throwf(graph->arena->escape, TN_INVALID_ARGUMENT, "%s%s%s", check.origin == NULL ? "" : check.origin,
-                 check.origin == NULL ? "" : ": ", check.text);
+    if (tn__is_false(check.condition)) throw_check(graph, &check);
     if (!tn__is_true(check.condition)) graph->checks.data[kept++] = check;
   }
   graph->checks.count = kept;

@@ -89,7 +89,8 @@ typedef struct tn__function {
   int64_t static_arena; /* bytes of a constant arena; 0 when symbolic */
   bool symbolic_layout; /* a dimension, an offset or the arena is symbolic */
   const uint32_t *code; /* in the file */
-  uint32_t code_words;
+  uint32_t code_words, origin_count;
+  const tn__origin_record *origins; /* in the file */
 } tn__function;
 
 typedef struct tn__text_entry {
@@ -128,6 +129,15 @@ struct tn_executable {
 /* NULL and a status when there is no such function; a NULL name is the first. */
 TN_MUST_USE tn_status *tn__executable_function(const tn_executable *executable, const char *name,
                                                const tn__function **out);
+/* What the instruction at this word was made of; NULL when the file does not say. */
+const char *tn__function_origin(const tn_executable *executable, const tn__function *function, uint32_t word);
+/* The status of an instruction that failed, with what it was made of before it. */
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__at_origin(const tn_executable *executable, const tn__function *function,
+                                                   const tn__instruction *in, tn_status *status);
+/* The status of an ASSERT that failed. `known`: per scalar, whether it has its value; NULL: all have. */
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__assert_failed(const tn_executable *executable, const tn__function *function,
+                                                       const tn__instruction *in, const int64_t *scalars,
+                                                       const uint8_t *known);
 /* ---- steps of loading ------------------------------------------------------------------------------------------- */
 
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__corrupt(const char *format, ...) TN_PRINTF(1, 2);

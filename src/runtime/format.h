@@ -11,11 +11,12 @@
 #ifndef TENON_RUNTIME_FORMAT_H
 #define TENON_RUNTIME_FORMAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 0
+#define TN__FILE_MINOR 1
 #define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
 #define TN__NO_STRING 0    /* the offset of the empty string */
@@ -119,7 +120,19 @@ typedef struct tn__function_record {
   uint64_t symbols;         /* tn__symbol_record */
   uint64_t code;            /* uint32_t */
   tn__operand arena;        /* bytes */
+  /* since 1.1 */
+  uint64_t origins; /* tn__origin_record, by rising word */
+  uint32_t origin_count;
+  uint32_t reserved;
 } tn__function_record;
+#define TN__FUNCTION_RECORD_1_0 offsetof(tn__function_record, origins) /* the size of this record in 1.0 */
+
+/* What in the model the code from `word` to the next record's was made of, for messages: a string such as
+ * `node "conv1" (Conv, opset 22)`. */
+typedef struct tn__origin_record {
+  uint32_t word;   /* the first of an instruction */
+  uint32_t origin; /* string; TN__NO_STRING: of none */
+} tn__origin_record;
 
 typedef struct tn__value_record { /* an input or output; its type is its register's */
   uint32_t name;                  /* string */
@@ -186,6 +199,9 @@ typedef enum tn__opcode {
 #undef X
       TN__OP_COUNT
 } tn__opcode;
+
+/* In a message of ASSERT the number of a scalar register between two of these stands for its value (since 1.1). */
+#define TN__SCALAR_MARK '\1'
 
 /* Builtins: work that is not a kernel. name, reads, writes, scalars, what it does. Rows are only ever appended. */
 #define TN__BUILTINS(X) X(FILL_ZERO, "fill_zero", 0, 1, 0, "sets every byte of the write to zero")

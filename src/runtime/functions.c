@@ -187,6 +187,25 @@ static tn_status *load_symbols(tn_executable *exe, tn__function *f, const uint8_
   return NULL;
 }
 
+/* `record` may be an older, shorter one. */
+static tn_status *load_origins(tn_executable *exe, tn__function *f, const tn__function_record *record,
+                               uint32_t record_size) {
+  const tn__file_section *where = exe->sections[TN__SECTION_FUNCTIONS];
+  if (record_size < sizeof(*record)) return NULL;
+  TN_RETURN_IF_ERROR(tn__check_table("origins", where->size, record->origins, record->origin_count,
+                                     sizeof(tn__origin_record), sizeof(tn__origin_record)));
+  f->origins = (const void *)(exe->file + where->offset + record->origins);
+  f->origin_count = record->origin_count;
+  for (uint32_t i = 0; i < f->origin_count; i++) {
+    const char *text;
+    TN_RETURN_IF_ERROR(tn__check_string(exe, f->origins[i].origin, "an origin", &text));
+    if (i > 0 && f->origins[i].word <= f->origins[i - 1].word)
+      return tn__corrupt("function \"%s\": origin %u is of word %u and follows that of word %u", f->name, i,
+                         f->origins[i].word, f->origins[i - 1].word);
+  }
+  return NULL;
+}
+
 static tn_status *check_function_tables(const tn__functions_header *header, const tn__function_record *record,
                                         const tn__function *f, uint64_t size) {
   TN_RETURN_IF_ERROR(tn__check_table("inputs", size, record->inputs, record->input_count, header->value_record_size,
@@ -229,6 +248,7 @@ static tn_status *load_function(tn_executable *exe, const tn__functions_header *
   TN_RETURN_IF_ERROR(load_values(exe, f, section + record->outputs, header->value_record_size, f->output_count,
                                  "output", &f->outputs));
   TN_RETURN_IF_ERROR(load_registers(exe, f, record, section, header->register_record_size));
+  TN_RETURN_IF_ERROR(load_origins(exe, f, record, header->record_size));
   TN_RETURN_IF_ERROR(describe_values(exe, f, f->inputs, f->input_count, TN__STORAGE_INPUT));
   return describe_values(exe, f, f->outputs, f->output_count, TN__STORAGE_OUTPUT);
 }
@@ -240,7 +260,7 @@ tn_status *tn__load_functions(tn_executable *exe) {
     return tn__corrupt("its section of functions has %llu bytes", (unsigned long long)where->size);
   const tn__functions_header *header = (const void *)section;
   TN_RETURN_IF_ERROR(tn__check_table("functions", where->size, sizeof(*header), header->count, header->record_size,
-                                     sizeof(tn__function_record)));
+                                     TN__FUNCTION_RECORD_1_0));
   if (header->count == 0) return tn__corrupt("it has no function");
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header->count, sizeof(tn__function), &exe->functions));
   exe->function_count = header->count;

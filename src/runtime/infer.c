@@ -39,7 +39,8 @@ static tn_status *step(inference *n, const tn__instruction *in) {
     case TN__OP_SCALAR_LOAD: return load(n, in);
     case TN__OP_SCALAR_OP:
       if (known[in->b] && known[in->c]) {
-        TN_RETURN_IF_ERROR(tn__scalar_compute(in->d, s[in->b], s[in->c], &s[in->a]));
+        tn_status *status = tn__scalar_compute(in->d, s[in->b], s[in->c], &s[in->a]);
+        if (status != NULL) return tn__at_origin(n->exe, n->f, in, status);
         known[in->a] = 1;
       } else {
         known[in->a] = 0;
@@ -52,8 +53,7 @@ static tn_status *step(inference *n, const tn__instruction *in) {
       return NULL;
     }
     case TN__OP_ASSERT:
-      if (known[in->a] && s[in->a] == 0)
-        return tn_status_create(TN_INVALID_ARGUMENT, "%s", n->exe->strings + in->callee);
+      if (known[in->a] && s[in->a] == 0) return tn__assert_failed(n->exe, n->f, in, s, known);
       return NULL;
     default: return NULL; /* nothing else is in a prologue */
   }

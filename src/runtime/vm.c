@@ -400,7 +400,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       case TN__OP_SCALAR_LOAD: status = scalar_load(frame, in); break;
       case TN__OP_SCALAR_SELECT: scalars[in->a] = scalars[in->b] != 0 ? scalars[in->c] : scalars[in->d]; break;
       case TN__OP_ASSERT:
-        if (scalars[in->a] == 0) status = tn_status_create(TN_INVALID_ARGUMENT, "%s", vm->exe->strings + in->callee);
+        if (scalars[in->a] == 0) return tn__assert_failed(vm->exe, frame->f, in, scalars, NULL);
         break;
       case TN__OP_ALLOC: status = alloc_register(vm, frame, in->a); break;
       case TN__OP_KERNEL: {
@@ -418,7 +418,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       case TN__OP_MOVE: status = move(frame, in); break;
       case TN__OP_COUNT: break;
     }
-    if (__builtin_expect(status != NULL, 0)) return status;
+    if (__builtin_expect(status != NULL, 0)) return tn__at_origin(vm->exe, frame->f, in, status);
   }
   return NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "unit/check.h"
 #include "unit/failing_allocator.h"
+#include "unit/rehash.h"
 #include "unit/trampoline.h"
 
 /* ---- kernels ---------------------------------------------------------------------------------------------------- */
@@ -219,7 +220,8 @@ static void sizes_may_depend_on_values(void **state) {
 
 /* ---- what kernels report ---------------------------------------------------------------------------------------- */
 
-static tn__bytes build_failing(test_exe *t) {
+/* With `origin`, the kernel is said to be made of that node. */
+static tn__bytes build_failing(test_exe *t, const char *origin) {
   int kernel = test_exe_kernel(t, "gather_3", failing_kernel, 2, 1);
   tn__exe_func *f = tn__exe_function(t->exe, "main");
   int n = tn__exe_symbol(f, "n");
@@ -230,7 +232,9 @@ static tn__bytes build_failing(test_exe *t) {
   int y = tn__exe_register(f, TN_F32, 1, dims, TN__STORAGE_OUTPUT, 0, nowhere);
   int five = tn__exe_emit_const(f, 6);
   tn__exe_emit_assert(f, tn__exe_emit_scalar_op(f, TN__SCALAR_NE, n, five), "node \"reshape\": six is one too many");
+  tn__exe_origin(f, origin);
   tn__exe_emit_kernel(f, kernel, &x, 1, &y, 1, &n, 1);
+  tn__exe_origin(f, NULL);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
   return test_exe_finish(t);
 }
@@ -238,7 +242,7 @@ static tn__bytes build_failing(test_exe *t) {
 static void failures_name_the_kernel(void **state) {
   test_exe t;
   test_exe_init(&t, NULL);
-  tn_executable *exe = loaded(build_failing(&t));
+  tn_executable *exe = loaded(build_failing(&t, NULL));
   test_exe_release(&t);
   tn_session *session = session_of(exe);
   static const struct {
@@ -262,6 +266,78 @@ static void failures_name_the_kernel(void **state) {
     else
       check_fails(tn_session_invoke(session, NULL), expected[n].code, expected[n].text);
   }
+  tn_session_release(session);
+  tn_executable_release(exe);
+}
+
+static tn_session *failing_session(const char *origin, bool as_1_0, tn_executable **exe) {
+  test_exe t;
+  test_exe_init(&t, NULL);
+  tn__bytes bytes = build_failing(&t, origin);
+  if (as_1_0) {
+    /* One function: the shorter records of 1.0 differ in their size alone. */
+    uint8_t *file = (uint8_t *)(uintptr_t)bytes.data;
+    tn__file_header *header = (void *)file;
+    header->minor = 0;
+    const tn__file_section *section = (void *)(file + header->header_size);
+    while (section->kind != TN__SECTION_FUNCTIONS) section++;
+    ((tn__functions_header *)(void *)(file + section->offset))->record_size = TN__FUNCTION_RECORD_1_0;
+    rehash(file, bytes.size);
+  }
+  *exe = loaded(bytes);
+  test_exe_release(&t);
+  return session_of(*exe);
+}
+
+static void check_failure(tn_session *session, const char *text) {
+  int64_t n = 1;
+  DLTensor x = test_tensor(TN_F32, 1, &n, xs);
+  check_ok(tn_session_set_input(session, NULL, "x", &x, TN_BIND_NEXT));
+  check_fails(tn_session_invoke(session, NULL), TN_OUT_OF_RANGE, text);
+}
+
+static void failures_name_the_node(void **state) {
+  const char *origin = "node \"pick\" (Gather, opset 13)";
+  tn_executable *exe;
+  tn_session *session = failing_session(origin, false, &exe);
+  check_failure(session, "node \"pick\" (Gather, opset 13): kernel \"gather_3\": index out of range");
+  tn_session_release(session);
+  tn_executable_release(exe);
+  session = failing_session(origin, true, &exe); /* which did not know of origins */
+  check_failure(session, "kernel \"gather_3\": index out of range");
+  tn_session_release(session);
+  tn_executable_release(exe);
+}
+
+/* f(x: f32[n]) fails unless n == 3; its message shows n, a number that is no scalar's, and what looks like a mark. */
+static void assertions_show_sizes(void **state) {
+  test_exe t;
+  test_exe_init(&t, NULL);
+  tn__exe_func *f = tn__exe_function(t.exe, "main");
+  int n = tn__exe_symbol(f, "n");
+  tn__operand dims[1] = {SYM(n)};
+  tn__exe_input(f, "x", TN_F32, 1, dims);
+  int three = tn__exe_emit_const(f, 3);
+  tn__exe_emit_assert(f, tn__exe_emit_scalar_op(f, TN__SCALAR_EQ, n, three),
+                      "\1"
+                      "0\1 elements, not \1"
+                      "1\1; \1"
+                      "99\1 \1"
+                      "1 \1-1\1");
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn_executable *exe = loaded(test_exe_finish(&t));
+  test_exe_release(&t);
+  tn_session *session = session_of(exe);
+  int64_t five = 5;
+  DLTensor x = test_tensor(TN_F32, 1, &five, xs);
+  check_ok(tn_session_set_input(session, NULL, "x", &x, TN_BIND_NEXT));
+  check_fails(tn_session_invoke(session, NULL), TN_INVALID_ARGUMENT,
+              "5 elements, not 3; ? \1"
+              "1 \1-1\1");
+  const int64_t *shapes[1] = {&five};
+  check_fails(tn_function_infer_shapes(exe, NULL, shapes, NULL), TN_INVALID_ARGUMENT,
+              "5 elements, not 3; ? \1"
+              "1 \1-1\1");
   tn_session_release(session);
   tn_executable_release(exe);
 }
@@ -755,6 +831,8 @@ int main(void) {
       cmocka_unit_test(runs_with_session_owned_outputs),
       cmocka_unit_test(sizes_may_depend_on_values),
       cmocka_unit_test(failures_name_the_kernel),
+      cmocka_unit_test(failures_name_the_node),
+      cmocka_unit_test(assertions_show_sizes),
       cmocka_unit_test(persistent_bindings_stay),
       cmocka_unit_test(next_bindings_are_dropped),
       cmocka_unit_test(calls_with_outputs_leave_bindings),
