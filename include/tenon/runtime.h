@@ -137,14 +137,26 @@ TN_API TN_MUST_USE tn_status *tn_session_create(const tn_executable *executable,
 TN_API void tn_session_release(tn_session *session);
 
 typedef enum tn_binding {
-  TN_BIND_NEXT = 0,      /* for the next invoke only */
-  TN_BIND_PERSISTENT = 1 /* every invoke, until bound anew or unbound with a NULL tensor */
+  TN_BIND_NEXT = 0,       /* for the next invoke only: it drops the binding, whether it succeeds or not */
+  TN_BIND_PERSISTENT = 1, /* every invoke, until bound anew or unbound */
+  /* The same, and a tensor that would have to be copied (unaligned or strided) is refused. */
+  TN_BIND_NEXT_IN_PLACE = 2,
+  TN_BIND_PERSISTENT_IN_PLACE = 3
 } tn_binding;
 
-/* Binds the caller's tensor as an input or output. The DLTensor struct is copied; its data must stay valid until the
- * invoke (or, persistent, until unbound). dtype, rank and constant dimensions are checked here, everything else at the
- * invoke; an error names both sides. Unaligned (to 64 bytes) or strided inputs are copied once per invoke; an output
- * must be dense and is written in place (through one copy when it is unaligned). A NULL tensor unbinds. */
+/* Binding. The session copies the DLTensor struct with its shape and strides, so that these may go after the call; the
+ * data is the caller's and must stay where it is until the invoke ends or, bound persistently, until it is unbound or
+ * the session released. Between invokes the caller may read and write it as it likes; during one nobody else may touch
+ * a bound output or write to a bound input. A NULL tensor unbinds.
+ *
+ * Element type, device, rank, constant dimensions and strides are checked here; what depends on other tensors (equal
+ * symbols, an output's shape, shared memory) when the next invoke begins, before anything is written. An error names
+ * both sides, and nothing is bound then: what was bound before stays.
+ *
+ * Inputs that are not aligned to 64 bytes or not dense and row-major are copied at each invoke. An output is written in
+ * place, through one copy when it is unaligned or strided; no two of its elements may share memory. An output whose
+ * size depends on the values of inputs is bound with capacity: the value takes as much of the buffer as it needs, dense
+ * and row-major, and tn_session_get_output tells its shape. */
 TN_API TN_MUST_USE tn_status *tn_session_set_input(tn_session *session, const char *function, const char *name,
                                                    const DLTensor *tensor, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_input_at(tn_session *session, const char *function, int index,
@@ -153,21 +165,43 @@ TN_API TN_MUST_USE tn_status *tn_session_set_output(tn_session *session, const c
                                                     const DLTensor *tensor, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_output_at(tn_session *session, const char *function, int index,
                                                        const DLTensor *tensor, tn_binding binding);
-/* Runs. Every input must be bound; outputs that are not are allocated by the session. All shapes are checked before
- * anything is written, those that depend on values excepted. After a failure bound outputs may hold anything, nothing
- * else has changed, and the session may be used again. Bindings for the next invoke are dropped, whether it succeeds or
- * not. A bound output must share no memory with inputs or other outputs. The second and later invokes with shapes
- * already seen allocate nothing. */
+/* Several at once, all or none: `names[i]` is that of `tensors[i]`, each given once; NULL names: all of them by
+ * position. An output whose data pointer is NULL is unbound. */
+TN_API TN_MUST_USE tn_status *tn_session_set_inputs(tn_session *session, const char *function, const char *const *names,
+                                                    const DLTensor *tensors, int count, tn_binding binding);
+TN_API TN_MUST_USE tn_status *tn_session_set_outputs(tn_session *session, const char *function,
+                                                     const char *const *names, const DLTensor *tensors, int count,
+                                                     tn_binding binding);
+
+/* Runs. Every input must be bound; outputs that are not are allocated by the session and kept for later invokes.
+ *
+ * What a failure leaves behind: when a check fails, nothing has been written. When running fails (a kernel's index out
+ * of range, a cancelled invoke, no memory), bound outputs may hold anything, and inputs that declared aliases share
+ * their memory with do so, too; nothing else has changed. There are no results then, and the session may be used again.
+ * One failure is an exception: TN_OUT_OF_RANGE because a value of data-dependent size does not fit into its bound
+ * buffer comes after everything ran. The status tells the size, that buffer was not written, the other outputs are
+ * complete, and tn_session_get_output has every result.
+ *
+ * A bound output must share no memory with inputs or other outputs, except with the input that it is declared to alias,
+ * and then all of it. The second and later invokes with shapes already seen allocate nothing. While everything is bound
+ * persistently and nothing is bound anew, an invoke checks nothing again: it reads and writes where the last one did.
+ */
 TN_API TN_MUST_USE tn_status *tn_session_invoke(tn_session *session, const char *function);
-/* Inputs and outputs by position, for this call only, beside what else is bound; `output_count` may be 0, and outputs
- * may hold NULL data pointers: those are allocated by the session. */
+/* Inputs and outputs by position, for this call only; what else is bound is neither used nor changed. `output_count`
+ * may be 0, and outputs may hold NULL data pointers: those are allocated by the session. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *function,
                                                              const DLTensor *inputs, int input_count,
                                                              const DLTensor *outputs, int output_count);
-/* The result of the last successful invoke: a view, valid until the next invoke of this function or the session's
- * release. */
+/* Inputs by position, for this call only; the results stay in the session, for tn_session_get_output. */
+TN_API TN_MUST_USE tn_status *tn_session_invoke_stateful(tn_session *session, const char *function,
+                                                         const DLTensor *inputs, int input_count);
+/* The result of the last invoke: a view of the bound buffer or of the session's own memory, valid until the next invoke
+ * of this function or the session's release. */
 TN_API TN_MUST_USE tn_status *tn_session_get_output(tn_session *session, const char *function, int index,
                                                     DLTensor *out);
+/* Ends the invoke that is running, in whatever thread, with TN_CANCELLED before its next kernel; when none runs, the
+ * next one. The one function that may be called while another thread uses the session. */
+TN_API void tn_session_cancel(tn_session *session);
 /* Shapes of the outputs for given input shapes, without running; TN_FAILED_PRECONDITION when one depends on input
  * values. `output_shapes[i]` has room for TN_MAX_RANK. */
 TN_API TN_MUST_USE tn_status *tn_function_infer_shapes(const tn_executable *executable, const char *function,

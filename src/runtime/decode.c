@@ -264,6 +264,11 @@ static void find_prologue(decoder *d) {
   uint32_t i = 0;
   while (i < f->instruction_count && !d->jump_target[i] && belongs_to_prologue(f, &f->instructions[i])) i++;
   f->prologue_count = i;
+  for (i = 0; i < f->prologue_count; i++) {
+    const tn__instruction *in = &f->instructions[i];
+    if (in->op == TN__OP_SCALAR_LOAD && f->registers[f->registers[in->b].root].storage == TN__STORAGE_INPUT)
+      f->prologue_loads = true;
+  }
   for (i = 0; i < f->instruction_count; i++)
     if (tn__opcode_operands(f->instructions[i].op)[0] == 'd')
       (i < f->prologue_count ? d->assigned_early : d->assigned_late)[f->instructions[i].a] = 1;

@@ -1,5 +1,6 @@
 /* Opening executables: from a file, which is mapped, or from memory, which is copied; and telling what they hold. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -146,8 +147,13 @@ static const tn__function *find_function(const tn_executable *exe, const char *n
 tn_status *tn__executable_function(const tn_executable *exe, const char *name, const tn__function **out) {
   *out = find_function(exe, name);
   if (*out != NULL) return NULL;
-  return tn_status_create(TN_NOT_FOUND, "the executable has no function \"%s\"; its first is \"%s\"", name,
-                          exe->functions[0].name);
+  char known[512] = "";
+  size_t used = 0;
+  for (uint32_t i = 0; i < exe->function_count; i++) {
+    int n = snprintf(known + used, sizeof(known) - used, "%s\"%s\"", i > 0 ? ", " : "", exe->functions[i].name);
+    if (n > 0 && used + (size_t)n < sizeof(known)) used += (size_t)n;
+  }
+  return tn_status_create(TN_NOT_FOUND, "the executable has no function \"%s\"; it has %s", name, known);
 }
 
 int tn_executable_function_count(const tn_executable *exe) { return (int)exe->function_count; }

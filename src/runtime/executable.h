@@ -88,6 +88,7 @@ typedef struct tn__function {
   tn__operand arena;
   int64_t static_arena; /* bytes of a constant arena; 0 when symbolic */
   bool symbolic_layout; /* a dimension, an offset or the arena is symbolic */
+  bool prologue_loads;  /* the prologue reads elements of inputs, so equal shapes do not make equal scalars */
   const uint32_t *code; /* in the file */
   uint32_t code_words, origin_count;
   const tn__origin_record *origins; /* in the file */

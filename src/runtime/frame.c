@@ -29,7 +29,7 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
 static size_t frame_size(const tn__function *f) {
   return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
          f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
-         (f->output_count * 2 + f->input_count) * sizeof(void *);
+         (f->output_count * 2 + f->input_count) * sizeof(void *) + f->output_count * sizeof(int64_t);
 }
 
 static void *carve(char **at, size_t count, size_t size) {
@@ -68,6 +68,7 @@ tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
   frame->blocks = carve(&at, f->register_count, sizeof(tn__block));
   frame->output_data = carve(&at, f->output_count, sizeof(void *));
   frame->output_shapes = carve(&at, f->output_count, sizeof(void *));
+  frame->output_capacity = carve(&at, f->output_count, sizeof(int64_t));
   frame->input_shapes = carve(&at, f->input_count, sizeof(void *));
   frame->used = carve(&at, f->register_count, sizeof(uint32_t));
   for (uint32_t i = 0; i < f->input_count; i++)
@@ -100,7 +101,7 @@ static void widest(const tn_executable *exe, uint32_t *buffers, uint32_t *scalar
 }
 
 tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool) {
-  *vm = (tn__vm){.exe = exe, .allocator = allocator, .pool = pool, .env = tn__pool_env(pool)};
+  vm->exe = exe, vm->allocator = allocator, vm->pool = pool, vm->env = tn__pool_env(pool);
   uint32_t buffers, scalars;
   widest(exe, &buffers, &scalars);
   void *memory;

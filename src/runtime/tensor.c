@@ -94,38 +94,49 @@ bool tn__tensor_is_dense(const DLTensor *tensor) {
   return true;
 }
 
-static void copy_elements(char *to, const char *from, size_t size, int64_t count, int64_t stride) {
+/* Strides in elements. */
+static void copy_elements(char *to, int64_t to_stride, const char *from, int64_t from_stride, size_t size,
+                          int64_t count) {
+  int64_t to_step = to_stride * (int64_t)size, from_step = from_stride * (int64_t)size;
   switch (size) {
     case 1:
-      for (int64_t i = 0; i < count; i++) to[i] = from[i * stride];
+      for (int64_t i = 0; i < count; i++) to[i * to_step] = from[i * from_step];
       break;
     case 2:
-      for (int64_t i = 0; i < count; i++) memcpy(to + 2 * i, from + 2 * i * stride, 2);
+      for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, 2);
       break;
     case 4:
-      for (int64_t i = 0; i < count; i++) memcpy(to + 4 * i, from + 4 * i * stride, 4);
+      for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, 4);
       break;
     default:
-      for (int64_t i = 0; i < count; i++) memcpy(to + 8 * i, from + 8 * i * stride, 8);
+      for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, 8);
   }
 }
 
-void tn__tensor_copy_dense(const DLTensor *tensor, void *out) {
+/* Between a tensor of any strides and dense memory, in the one direction or the other. */
+static void copy_strided(const DLTensor *tensor, char *dense, bool to_dense) {
   size_t size = tn_dtype_size(tn_dtype_of_dl(tensor->dtype));
   int64_t count = tn_element_count(tensor->ndim, tensor->shape);
   if (count <= 0) return;
-  const char *from = (const char *)tensor->data + tensor->byte_offset;
-  char *to = out;
+  char *strided = (char *)tensor->data + tensor->byte_offset;
   if (tn__tensor_is_dense(tensor)) {
-    memcpy(to, from, (size_t)count * size);
+    memcpy(to_dense ? dense : strided, to_dense ? strided : dense, (size_t)count * size);
     return;
   }
   int last = tensor->ndim - 1;
-  int64_t inner = tensor->shape[last], index[TN_MAX_RANK] = {0};
+  int64_t inner = tensor->shape[last], step = tensor->strides[last], index[TN_MAX_RANK] = {0};
   for (int64_t done = 0; done < count; done += inner) {
     int64_t offset = 0;
     for (int i = 0; i < last; i++) offset += index[i] * tensor->strides[i];
-    copy_elements(to + (size_t)done * size, from + offset * (int64_t)size, size, inner, tensor->strides[last]);
+    char *row = strided + offset * (int64_t)size, *dense_row = dense + (size_t)done * size;
+    if (to_dense)
+      copy_elements(dense_row, 1, row, step, size, inner);
+    else
+      copy_elements(row, step, dense_row, 1, size, inner);
     for (int i = last - 1; i >= 0 && ++index[i] == tensor->shape[i]; i--) index[i] = 0;
   }
 }
+
+void tn__tensor_copy_dense(const DLTensor *tensor, void *out) { copy_strided(tensor, out, true); }
+
+void tn__tensor_fill_from_dense(const DLTensor *tensor, void *dense) { copy_strided(tensor, dense, false); }

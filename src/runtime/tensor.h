@@ -6,7 +6,8 @@
 /* The shape and strides must have passed tn_element_count(). */
 bool tn__tensor_is_dense(
     const DLTensor *tensor); /* row-major without gaps; strides of dimensions of size 1 do not matter */
-void tn__tensor_copy_dense(const DLTensor *tensor, void *out); /* row-major, whatever the strides */
+void tn__tensor_copy_dense(const DLTensor *tensor, void *out);        /* row-major, whatever the strides */
+void tn__tensor_fill_from_dense(const DLTensor *tensor, void *dense); /* the other way; `dense` is only read */
 
 /* "[2, 3]" into `text`, cut off with "..." when it does not fit. */
 void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);

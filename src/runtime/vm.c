@@ -63,12 +63,14 @@ static tn_status *current_dims(tn__frame *frame, uint32_t number, const int64_t 
 static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, int64_t bytes) {
   const tn__register *r = &frame->f->registers[number];
   const int64_t *dims = frame->dims + r->first_dim, *theirs = frame->output_shapes[r->index];
-  if (frame->output_data[r->index] == NULL) {
+  int64_t capacity = frame->output_capacity[r->index];
+  bool too_small = capacity != TN__EXACT_SHAPE && bytes > capacity; /* the session keeps the value, and says so */
+  if (frame->output_data[r->index] == NULL || too_small) {
     TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->blocks[number], bytes));
     frame->data[number] = frame->blocks[number].data;
     return NULL;
   }
-  for (int i = 0; i < r->rank; i++) {
+  for (int i = 0; i < r->rank && capacity == TN__EXACT_SHAPE; i++) {
     if (theirs[i] == dims[i]) continue;
     char want[256], have[256];
     tn__format_shape(dims, r->rank, want, sizeof(want));
@@ -270,6 +272,7 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
     uint32_t number = in->operands[in->read_count + i];
     const tn__register *r = &frame->f->registers[number];
     callee->output_data[i] = NULL;
+    callee->output_capacity[i] = TN__EXACT_SHAPE;
     if (r->storage == TN__STORAGE_DYNAMIC) {
       /* The old memory goes to the callee, which gives it back as its result: no call allocates twice. */
       if (!is_read(frame, in, number)) swap_blocks(&frame->blocks[number], &callee->blocks[callee->f->outputs[i].reg]);
@@ -331,6 +334,16 @@ static tn_status *kernel_failed(const tn__vm *vm, const tn__instruction *in, int
     case TN_KERNEL_CANCELLED: return tn_status_create(TN_CANCELLED, "kernel \"%s\": cancelled", name);
     default: return tn_status_create(TN_INTERNAL, "kernel \"%s\": returned the unknown result %d", name, result);
   }
+}
+
+static inline bool is_cancelled(const tn__vm *vm) {
+  return __builtin_expect(atomic_load_explicit(&vm->cancel, memory_order_relaxed), 0);
+}
+
+static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
+  if (in->op != TN__OP_KERNEL) return tn_status_create(TN_CANCELLED, "the invoke was cancelled");
+  return tn_status_create(TN_CANCELLED, "the invoke was cancelled before kernel \"%s\"",
+                          vm->exe->kernels[in->callee].name);
 }
 
 static inline int32_t run_kernel(tn__vm *vm, const tn__frame *frame, const tn__instruction *in) {
@@ -404,12 +417,16 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
         break;
       case TN__OP_ALLOC: status = alloc_register(vm, frame, in->a); break;
       case TN__OP_KERNEL: {
+        if (is_cancelled(vm)) return cancelled(vm, in);
         int32_t result = run_kernel(vm, frame, in);
         if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = kernel_failed(vm, in, result);
         break;
       }
       case TN__OP_COPY: status = copy(frame, in); break;
-      case TN__OP_JUMP: at = in->callee; break;
+      case TN__OP_JUMP: /* loops come by here, also those without kernels */
+        if (is_cancelled(vm)) return cancelled(vm, in);
+        at = in->callee;
+        break;
       case TN__OP_JUMP_IF_ZERO:
         if (scalars[in->a] == 0) at = in->callee;
         break;
@@ -423,12 +440,31 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
   return NULL;
 }
 
+static void count_run(tn__frame *frame) { frame->run = frame->run == UINT32_MAX ? 1 : frame->run + 1; }
+
+static tn_status *run_rest(tn__vm *vm, tn__frame *frame, int depth) {
+  const tn__function *f = frame->f;
+  if (vm->profile != NULL) return interpret_profiled(vm, frame, f->prologue_count, depth);
+  return interpret(vm, frame, f->prologue_count, UINT32_MAX, depth);
+}
+
 tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth) {
   const tn__function *f = frame->f;
-  frame->run = frame->run == UINT32_MAX ? 1 : frame->run + 1;
+  count_run(frame);
   TN_RETURN_IF_ERROR(tn__bind_symbols(f, frame->input_shapes, frame->scalars));
   TN_RETURN_IF_ERROR(interpret(vm, frame, 0, f->prologue_count, depth));
   TN_RETURN_IF_ERROR(after_prologue(vm, frame));
-  if (vm->profile != NULL) return interpret_profiled(vm, frame, f->prologue_count, depth);
-  return interpret(vm, frame, f->prologue_count, UINT32_MAX, depth);
+  return run_rest(vm, frame, depth);
+}
+
+tn_status *tn__vm_run_again(tn__vm *vm, tn__frame *frame) {
+  const tn__function *f = frame->f;
+  count_run(frame);
+  /* As the last prologue left them, the later ones zero. */
+  if (f->scalar_count > 0) memcpy(frame->scalars, frame->laid_out_scalars, f->scalar_count * sizeof(int64_t));
+  if (f->prologue_loads) {
+    TN_RETURN_IF_ERROR(interpret(vm, frame, 0, f->prologue_count, 0));
+    TN_RETURN_IF_ERROR(after_prologue(vm, frame));
+  }
+  return run_rest(vm, frame, 0);
 }

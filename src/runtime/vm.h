@@ -2,6 +2,8 @@
 #ifndef TENON_RUNTIME_VM_H
 #define TENON_RUNTIME_VM_H
 
+#include <stdatomic.h>
+
 #include "runtime/executable.h"
 #include "runtime/pool.h"
 
@@ -29,7 +31,9 @@ struct tn__frame {
   /* What the caller gives, by output: memory and the shape it is for, or NULL */
   void **output_data;
   const int64_t **output_shapes;
+  int64_t *output_capacity; /* bytes, for values that may be of any size up to it; or TN__EXACT_SHAPE */
 };
+#define TN__EXACT_SHAPE (-1)
 
 typedef struct tn__vm {
   const tn_executable *exe;
@@ -41,6 +45,7 @@ typedef struct tn__vm {
   int64_t *scalars;
   tn_profile_callback profile;
   void *profile_user;
+  _Atomic bool cancel; /* set by any thread; the next kernel is not started */
 } tn__vm;
 
 TN_MUST_USE tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator,
@@ -58,6 +63,8 @@ void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int
 TN_MUST_USE tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes, int64_t *scalars);
 /* Runs the frame's function, whose inputs are bound. */
 TN_MUST_USE tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth);
+/* Runs it once more with the same memory and shapes as its last run, which succeeded: nothing is checked again. */
+TN_MUST_USE tn_status *tn__vm_run_again(tn__vm *vm, tn__frame *frame);
 
 /* `op` is one that was verified. */
 TN_MUST_USE tn_status *tn__scalar_compute(uint32_t op, int64_t a, int64_t b, int64_t *out);

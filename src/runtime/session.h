@@ -1,0 +1,47 @@
+/* A session's own state, shared between binding (bind.c) and invoking (session.c). */
+#ifndef TENON_RUNTIME_SESSION_H
+#define TENON_RUNTIME_SESSION_H
+
+#include "runtime/vm.h"
+
+typedef struct tn__bound {
+  bool set, persistent;
+  DLTensor tensor; /* its shape and strides point into this struct */
+  int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
+} tn__bound;
+
+typedef struct tn__function_state {
+  tn__bound *inputs, *outputs;           /* by the set_ calls */
+  tn__bound *call_inputs, *call_outputs; /* of invoke_with_outputs */
+  tn__block *input_copies, *output_copies;
+  tn__frame *frame; /* of the last invoke: it holds the results */
+  bool has_results;
+  /* The last invoke succeeded, everything is bound persistently, and no binding has changed since: everything in the
+   * frame is as the next invoke needs it. */
+  bool settled;
+} tn__function_state;
+
+struct tn_session {
+  tn_allocator copy;
+  const tn_allocator *allocator;
+  const tn_executable *exe;
+  tn_thread_pool *own_pool;
+  tn__vm vm;
+  tn__function_state *functions;
+};
+
+/* Checks a tensor against a function's input or output by itself; the rest is checked by the invoke. */
+TN_MUST_USE tn_status *tn__bind_check(const tn__function *function, int index, bool output, const DLTensor *tensor,
+                                      tn_binding binding);
+/* Copies what the slot needs of the tensor, which was checked; NULL unbinds. */
+void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding);
+/* "function "f" takes 2 inputs, and the call gives 1" */
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *function, const char *what,
+                                                          uint32_t takes, int gives);
+
+static inline char *tn__data_of(const DLTensor *tensor) {
+  return tensor->data == NULL ? NULL : (char *)tensor->data + tensor->byte_offset;
+}
+static inline bool tn__is_aligned(const void *data) { return (uintptr_t)data % TN_KERNEL_ALIGNMENT == 0; }
+
+#endif

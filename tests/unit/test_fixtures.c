@@ -1,0 +1,54 @@
+/* Executables that earlier versions wrote, tests/fixtures/NAME-MAJOR.MINOR.tnx, open and run today. All of them were
+ * compiled from examples/embed/model.onnx for x86-64-v2; elsewhere the refusal must name both machines. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/check.h"
+#include "unit/trampoline.h"
+
+/* y = relu(x * [[1, -1], [2, -2], [3, -3]]) */
+static void run(const tn_executable *exe) {
+  static _Alignas(64) float x[] = {1, 1, 1, 1, 0, -1, 0, 0, 0}, y[6];
+  int64_t x_shape[2] = {3, 3}, y_shape[2] = {3, 2};
+  DLTensor input = test_tensor(TN_F32, 2, x_shape, x), output = test_tensor(TN_F32, 2, y_shape, y);
+  tn_session *session;
+  check_ok(tn_session_create(exe, NULL, &session));
+  for (int i = 0; i < 6; i++) y[i] = -1;
+  check_ok(tn_session_invoke_with_outputs(session, NULL, &input, 1, &output, 1));
+  assert_memory_equal(y, ((float[]){6, 0, 0, 2, 0, 0}), sizeof(y));
+  tn_session_release(session);
+}
+
+static void fixtures_open_and_run(void **state) {
+  struct dirent **entries;
+  int count = scandir(TN_TEST_ROOT "/tests/fixtures", &entries, NULL, alphasort), opened = 0;
+  for (int i = 0; i < count; i++) {
+    size_t length = strlen(entries[i]->d_name);
+    if (length > 4 && strcmp(entries[i]->d_name + length - 4, ".tnx") == 0) {
+      char path[512];
+      snprintf(path, sizeof(path), TN_TEST_ROOT "/tests/fixtures/%s", entries[i]->d_name);
+      tn_load_options options = {.size = sizeof(options), .verify_constants = true};
+      tn_executable *exe;
+      tn_status *status = tn_executable_load(path, &options, &exe);
+      if (tn__host_arch() == TN__ARCH_X86_64) {
+        check_ok(status);
+        run(exe);
+      } else {
+        assert_int_equal(tn_status_code_of(status), TN_FAILED_PRECONDITION);
+        assert_non_null(strstr(tn_status_message(status), "was compiled for x86-64-v2"));
+        tn_status_free(status);
+      }
+      tn_executable_release(exe);
+      opened++;
+    }
+    free(entries[i]);
+  }
+  free(entries);
+  assert_true(opened >= 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(fixtures_open_and_run)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
