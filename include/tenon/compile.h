@@ -88,10 +88,11 @@ typedef struct tn_check_result {
   char node[256]; /* the first that departs: its origin */
   char value[128];
   double difference, allowed;
-  int64_t index; /* flat index of the worst element */
+  int64_t index;      /* flat index of the worst element */
+  int bodies_skipped; /* branches and bodies of loops, whose kernels are not compared one by one */
 } tn_check_result;
 /* Compiles the model so that every fused group's results can be seen, runs it on `inputs` (by position) and compares
- * each with the loop interpreter's. */
+ * each with the loop interpreter's. Kernels inside of branches and loops run, but are not compared. */
 TN_API TN_MUST_USE tn_status *tn_check(const char *path, const void *data, size_t size,
                                        const tn_compile_options *options, const DLTensor *inputs, int input_count,
                                        const tn_check_options *check, tn_check_result *out);

@@ -25,27 +25,38 @@ typedef struct checker {
   tn_executable *exe;
   tn_session *session;
   const void **data; /* value id -> elements, NULL: not known */
+  int64_t **shapes;  /* value id -> dimensions of results */
   int *view_of;      /* value id -> id of the value whose memory it shares, or -1 */
   int64_t *symbols;  /* by symbol index */
 } checker;
 
-/* A program whose outputs are all results of all kernels. */
+static tn__program_function *main_function(const checker *k) { return &k->c->functions.data[0]; }
+
+static bool has_kernel(const tn__program_function *f, int group) { return f->runs[group] && f->unit_of[group] >= 0; }
+
+/* A program whose outputs are the results of all kernels and control operators of the graph itself. Those of the bodies
+ * run any number of times and are not seen. */
 static void expose_everything(checker *k) {
-  tn__compilation *c = k->c;
+  tn__program_function *f = main_function(k);
   int count = 0;
-  for (int i = 0; i < c->unit_count; i++) count += c->units[i].output_count;
+  for (int i = 0; i < f->groups->count; i++) count += f->groups->groups[i].output_count;
   tn__value **values = TN__NEW_ARRAY(k->arena, count, tn__value *);
   const char **names = TN__NEW_ARRAY(k->arena, count, const char *);
   count = 0;
-  for (int i = 0; i < c->unit_count; i++)
-    for (int o = 0; o < c->units[i].output_count; o++) {
-      values[count] = c->units[i].outputs[o];
+  for (int i = 0; i < f->groups->count; i++) {
+    const tn__group *g = &f->groups->groups[i];
+    for (int o = 0; f->runs[i] && !g->view && o < g->output_count; o++) {
+      values[count] = g->outputs[o];
       names[count] = values[count]->name;
       count++;
     }
-  c->program.outputs = values;
-  c->program.output_names = names;
-  c->program.output_count = count;
+    for (int n = 0; f->runs[i] && !has_kernel(f, i) && n < g->node_count; n++)
+      for (int body = 0; body < g->nodes[n]->graph_count; body++) k->call->result->bodies_skipped++;
+  }
+  f->outputs = values;
+  f->output_names = names;
+  f->output_count = count;
+  k->c->program = (tn__program){k->c->functions.data, k->c->functions.count, k->c->units, k->c->unit_count};
 }
 
 static void release_session(void *user) {
@@ -65,18 +76,20 @@ static void run_everything(checker *k) {
   tn_session_options session = {
       .size = sizeof session, .allocator = load.allocator, .threads = k->call->options.run_threads};
   tn__check(escape, tn_session_create(k->exe, &session, &k->session));
-  if (k->call->input_count != c->program.input_count)
+  if (k->call->input_count != main_function(k)->input_count)
     tn__throwf(escape, TN_INVALID_ARGUMENT, "%d inputs given, the model has %d", k->call->input_count,
-               c->program.input_count);
+               main_function(k)->input_count);
   for (int i = 0; i < k->call->input_count; i++)
     tn__check(escape, tn_session_set_input_at(k->session, NULL, i, &k->call->inputs[i], TN_BIND_PERSISTENT));
   tn__check(escape, tn_session_invoke(k->session, NULL));
   for (int i = 0; i < k->call->input_count; i++)
-    k->data[c->program.inputs[i]->id] = (const char *)k->call->inputs[i].data + k->call->inputs[i].byte_offset;
-  for (int i = 0; i < c->program.output_count; i++) {
+    k->data[main_function(k)->inputs[i]->id] = (const char *)k->call->inputs[i].data + k->call->inputs[i].byte_offset;
+  for (int i = 0; i < main_function(k)->output_count; i++) {
     DLTensor out;
     tn__check(escape, tn_session_get_output(k->session, NULL, i, &out));
-    k->data[c->program.outputs[i]->id] = (const char *)out.data + out.byte_offset;
+    const tn__value *v = main_function(k)->outputs[i];
+    k->data[v->id] = (const char *)out.data + out.byte_offset;
+    k->shapes[v->id] = tn__arena_copy(k->arena, out.shape, (size_t)v->rank * sizeof(int64_t));
   }
 }
 
@@ -122,16 +135,18 @@ static int64_t symbol_value(checker *k, const tn__var *var) {
     const tn__symbol *s = tn__graph_symbol_at(g, i);
     if (s->var != var) continue;
     if (s->source == TN__SYMBOL_ELEMENT) return tn__load_i64(s->value->dtype, data_of(k, s->value), s->index);
+    if (k->shapes[s->value->id]) return k->shapes[s->value->id][s->index];
     for (int j = 0; j < k->call->input_count; j++)
-      if (k->c->program.inputs[j] == s->value) return k->call->inputs[j].shape[s->index];
+      if (main_function(k)->inputs[j] == s->value) return k->call->inputs[j].shape[s->index];
   }
   tn__throwf(k->arena->escape, TN_INTERNAL, "symbol \"%s\" has no source", var->name);
 }
 
 static void map_views(checker *k, int value_count) {
   for (int i = 0; i < value_count; i++) k->view_of[i] = -1;
-  for (int i = 0; i < k->c->groups.count; i++) {
-    const tn__group *g = &k->c->groups.groups[i];
+  const tn__groups *groups = main_function(k)->groups;
+  for (int i = 0; i < groups->count; i++) {
+    const tn__group *g = &groups->groups[i];
     if (g->view) k->view_of[g->nodes[0]->outputs[0]->id] = (int)g->nodes[0]->inputs[0]->id;
   }
 }
@@ -195,14 +210,16 @@ static void check_body(tn__arena *arena, void *user) {
   int value_count = 0;
   tn__graph_use_counts(k->c->graph, &value_count);
   k->data = TN__NEW_ARRAY(arena, value_count, const void *);
+  k->shapes = TN__NEW_ARRAY(arena, value_count, int64_t *);
   k->view_of = TN__NEW_ARRAY(arena, value_count, int);
   map_views(k, value_count);
   run_everything(k);
   /* The units' declarations went when their code had been made: declare again. */
-  const tn__group **groups = TN__NEW_ARRAY(arena, k->c->unit_count, const tn__group *);
-  for (int i = 0; i < k->c->unit_count; i++) groups[i] = k->c->units[i].group;
-  tn__unit *declared = tn__units_declare(&k->c->driver, groups, k->c->unit_count);
-  for (int i = 0; i < k->c->unit_count; i++)
+  int count = k->c->main_unit_count;
+  const tn__group **groups = TN__NEW_ARRAY(arena, count, const tn__group *);
+  for (int i = 0; i < count; i++) groups[i] = k->c->units[i].group;
+  tn__unit *declared = tn__units_declare(&k->c->driver, groups, count);
+  for (int i = 0; i < count; i++)
     if (!check_unit(k, &k->c->units[i], &declared[declared[i].same_as])) return;
 }
 

@@ -90,29 +90,96 @@ static void import_model(tn__compilation *c, const char *path, const void *data,
   for (int i = 0; i < o->dim_count; i++) dims[i] = (tn__dim_binding){o->dims[i].name, o->dims[i].size};
   tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count};
   if (o->log) import.log = *o->log;
-  c->graph = driver->graph = tn__onnx_import(c->model, tn__ir_create(driver->arena), &import);
+  c->graph = tn__onnx_import(c->model, tn__ir_create(driver->arena), &import);
   tn__driver_time(driver, "import", tn__now() - start);
+}
+
+/* Inputs and outputs of a function. A while's body leaves out the loop variables that it keeps. */
+static void describe_signature(tn__driver *driver, tn__program_function *f, const tn__node *loop) {
+  tn__arena *arena = driver->arena;
+  tn__graph *g = f->graph;
+  f->input_count = tn__graph_input_count(g);
+  tn__value **inputs = TN__NEW_ARRAY(arena, f->input_count, tn__value *);
+  tn__value **outputs = TN__NEW_ARRAY(arena, tn__graph_output_count(g), tn__value *);
+  const char **input_names = TN__NEW_ARRAY(arena, f->input_count, const char *);
+  const char **output_names = TN__NEW_ARRAY(arena, tn__graph_output_count(g), const char *);
+  for (int i = 0; i < f->input_count; i++) {
+    inputs[i] = tn__graph_input_at(g, i);
+    input_names[i] = inputs[i]->name;
+  }
+  for (int i = 0; i < tn__graph_output_count(g); i++) {
+    if (loop && tn__while_keeps(loop, i)) continue;
+    outputs[f->output_count] = tn__graph_output_at(g, i);
+    output_names[f->output_count++] = tn__graph_output_name(g, i);
+  }
+  f->inputs = inputs;
+  f->input_names = input_names;
+  f->outputs = outputs;
+  f->output_names = output_names;
+}
+
+static void fuse_function(tn__driver *driver, tn__program_function *f) {
+  double start = tn__now();
+  tn__groups *groups = TN__NEW(driver->arena, tn__groups);
+  *groups = tn__pass_fuse(f->graph);
+  tn__driver_time(driver, "graph.fuse", tn__now() - start);
+  start = tn__now();
+  tn__precompute_constants(driver, f->graph, groups);
+  tn__driver_time(driver, "constants", tn__now() - start);
+  f->groups = groups;
+}
+
+static void add_function(tn__compilation *c, const char *name, tn__graph *graph, const tn__node *loop) {
+  tn__program_function f = {.name = name, .graph = graph};
+  fuse_function(&c->driver, &f);
+  describe_signature(&c->driver, &f, loop);
+  tn__vec_push(c->driver.arena, &c->functions, f);
+}
+
+/* "main.while7.1": the body number 1 of node 7. */
+static void add_bodies(tn__compilation *c, int function) {
+  for (int i = 0; i < tn__graph_node_count(c->functions.data[function].graph); i++) {
+    const tn__node *n = tn__graph_node_at(c->functions.data[function].graph, i);
+    for (int j = 0; j < n->graph_count; j++) {
+      bool loop = n->op->lowering == TN__LOWER_CONTROL && strcmp(n->op->name, "while") == 0 && j == 1;
+      const char *name =
+          tn__arena_printf(c->driver.arena, "%s.%s%u.%d", c->functions.data[function].name, n->op->name, n->id, j);
+      add_function(c, name, n->graphs[j], loop ? n : NULL);
+    }
+  }
+}
+
+/* Which groups of a function have kernels, appended to `with_kernels`; these get the next unit numbers. */
+static void number_units(tn__compilation *c, tn__program_function *f, const tn__group **with_kernels) {
+  int count = f->groups->count;
+  bool *runs = TN__NEW_ARRAY(c->driver.arena, count, bool);
+  int *unit_of = TN__NEW_ARRAY(c->driver.arena, count, int);
+  for (int i = 0; i < count; i++) {
+    const tn__group *g = &f->groups->groups[i];
+    runs[i] = !g->constant;
+    unit_of[i] = -1;
+    if (!runs[i] || g->view || g->nodes[0]->op->lowering != TN__LOWER_DECLARE) continue;
+    unit_of[i] = c->unit_count;
+    with_kernels[c->unit_count++] = g;
+  }
+  f->runs = runs;
+  f->unit_of = unit_of;
 }
 
 static void choose_groups(tn__compilation *c) {
   tn__driver *driver = &c->driver;
-  double start = tn__now();
-  c->groups = tn__pass_fuse(c->graph);
-  tn__driver_time(driver, "graph.fuse", tn__now() - start);
-  start = tn__now();
-  tn__precompute_constants(driver, &c->groups);
-  tn__driver_time(driver, "constants", tn__now() - start);
-  c->runs = TN__NEW_ARRAY(driver->arena, c->groups.count, bool);
-  c->unit_of = TN__NEW_ARRAY(driver->arena, c->groups.count, int);
-  const tn__group **with_kernels = TN__NEW_ARRAY(driver->arena, c->groups.count, const tn__group *);
-  for (int i = 0; i < c->groups.count; i++) {
-    c->runs[i] = !c->groups.groups[i].constant;
-    c->unit_of[i] = -1;
-    if (!c->runs[i] || c->groups.groups[i].view) continue;
-    c->unit_of[i] = c->unit_count;
-    with_kernels[c->unit_count++] = &c->groups.groups[i];
+  add_function(c, "main", c->graph, NULL);
+  int groups = 0;
+  for (int i = 0; i < c->functions.count; i++) {
+    add_bodies(c, i);
+    groups += c->functions.data[i].groups->count;
   }
-  start = tn__now();
+  double start = tn__now();
+  const tn__group **with_kernels = TN__NEW_ARRAY(driver->arena, groups, const tn__group *);
+  for (int i = 0; i < c->functions.count; i++) {
+    number_units(c, &c->functions.data[i], with_kernels);
+    if (i == 0) c->main_unit_count = c->unit_count;
+  }
   c->units = tn__units_declare(driver, with_kernels, c->unit_count);
   tn__driver_time(driver, "kernel.declare", tn__now() - start);
 }
@@ -124,7 +191,6 @@ void tn__compilation_front(tn__compilation *c, const char *path, const void *dat
 }
 
 void tn__compilation_prepare(tn__compilation *c) {
-  c->driver.graph = c->graph;
   report_progress(&c->driver, "optimize", 0, 1);
   optimize(c);
   report_progress(&c->driver, "constants", 0, 1);
@@ -134,35 +200,6 @@ void tn__compilation_prepare(tn__compilation *c) {
 /* ---- code
  * ---------------------------------------------------------------------------------------------------------------------
  */
-
-static void describe_signature(tn__compilation *c) {
-  tn__arena *arena = c->driver.arena;
-  tn__graph *g = c->graph;
-  tn__program *p = &c->program;
-  p->name = "main";
-  p->input_count = tn__graph_input_count(g);
-  p->output_count = tn__graph_output_count(g);
-  tn__value **inputs = TN__NEW_ARRAY(arena, p->input_count, tn__value *);
-  tn__value **outputs = TN__NEW_ARRAY(arena, p->output_count, tn__value *);
-  const char **input_names = TN__NEW_ARRAY(arena, p->input_count, const char *);
-  const char **output_names = TN__NEW_ARRAY(arena, p->output_count, const char *);
-  for (int i = 0; i < p->input_count; i++) {
-    inputs[i] = tn__graph_input_at(g, i);
-    input_names[i] = inputs[i]->name;
-  }
-  for (int i = 0; i < p->output_count; i++) {
-    outputs[i] = tn__graph_output_at(g, i);
-    output_names[i] = tn__graph_output_name(g, i);
-  }
-  p->inputs = inputs;
-  p->input_names = input_names;
-  p->outputs = outputs;
-  p->output_names = output_names;
-  p->groups = &c->groups;
-  p->runs = c->runs;
-  p->units = c->units;
-  p->unit_of = c->unit_of;
-}
 
 static const char *all_traces(tn__compilation *c) {
   tn__strbuf text;
@@ -182,7 +219,7 @@ void tn__compilation_back(tn__compilation *c) {
   tn__units_build(driver, c->units, c->unit_count);
   report_progress(driver, "compile", c->unit_count, c->unit_count);
   double start = tn__now();
-  describe_signature(c);
+  c->program = (tn__program){c->functions.data, c->functions.count, c->units, c->unit_count};
   const char *name = "schedules", *text = all_traces(c);
   c->executable = tn__program_build(driver, &c->program, &name, &text, 1, &c->stats);
   tn__driver_time(driver, "program", tn__now() - start);

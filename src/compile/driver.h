@@ -9,12 +9,12 @@
 typedef struct tn__compilation {
   tn__driver driver;
   tn__onnx_model *model;
-  tn__graph *graph;
-  tn__groups groups;
-  bool *runs; /* group -> is it part of the program (not: precomputed) */
-  tn__unit *units;
+  tn__graph *graph; /* the model's */
+  TN__VEC(tn__program_function)
+  functions;       /* of the graph, then of the bodies of its control operators, outer ones first */
+  tn__unit *units; /* of all functions, in their order */
   int unit_count;
-  int *unit_of; /* group -> unit or -1 */
+  int main_unit_count; /* those of the graph itself */
   tn__program program;
   tn__program_stats stats;
   tn__bytes executable;
@@ -36,7 +36,7 @@ tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena 
 
 /* Computes the groups that depend on constants only, on this machine, and makes their outputs constants (precompute.c).
  */
-void tn__precompute_constants(tn__driver *driver, tn__groups *groups);
+void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups);
 /* The evaluator for the fold pass: small nodes through the loop interpreter. */
 tn__evaluator tn__fold_evaluator(tn__driver *driver);
 

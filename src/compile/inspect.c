@@ -125,8 +125,9 @@ static bool operator_members(tn__strbuf *json, tn__onnx_model *model) {
   return supported;
 }
 
+/* What branches and loops cost depends on values: then nobody knows. */
 static void cost_members(tn__strbuf *json, const tn__compilation *c) {
-  double flops = 0, bytes = 0, parameters = 0;
+  double flops = c->functions.count > 1 ? -1 : 0, bytes = flops, parameters = 0;
   for (int i = 0; i < c->unit_count; i++) {
     const tn__unit *u = &c->units[i];
     flops = flops < 0 || u->flops < 0 ? -1 : flops + u->flops;

@@ -42,7 +42,6 @@ typedef struct tn__driver {
   tn__schedule_options schedule;
   int threads;      /* compile threads */
   tn__cache *cache; /* NULL: off */
-  tn__graph *graph;
   TN__VEC(tn_phase_time) times;
 } tn__driver;
 

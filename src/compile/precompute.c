@@ -76,9 +76,9 @@ static void release_results(void *user) {
 }
 
 /* Results of constant groups that the rest of the model reads. */
-static int wanted_values(tn__driver *driver, const tn__groups *groups, tn__value **out) {
+static int wanted_values(tn__driver *driver, tn__graph *graph, const tn__groups *groups, tn__value **out) {
   int value_count = 0, count = 0;
-  tn__graph_use_counts(driver->graph, &value_count);
+  tn__graph_use_counts(graph, &value_count);
   bool *read = TN__NEW_ARRAY(driver->arena, value_count, bool);
   for (int i = 0; i < groups->count; i++) {
     const tn__group *g = &groups->groups[i];
@@ -87,8 +87,7 @@ static int wanted_values(tn__driver *driver, const tn__groups *groups, tn__value
       for (int k = 0; k < g->nodes[j]->input_count; k++)
         if (g->nodes[j]->inputs[k]) read[g->nodes[j]->inputs[k]->id] = true;
   }
-  for (int i = 0; i < tn__graph_output_count(driver->graph); i++)
-    read[tn__graph_output_at(driver->graph, i)->id] = true;
+  for (int i = 0; i < tn__graph_output_count(graph); i++) read[tn__graph_output_at(graph, i)->id] = true;
   for (int i = 0; i < groups->count; i++)
     for (int j = 0; groups->groups[i].constant && j < groups->groups[i].output_count; j++)
       if (read[groups->groups[i].outputs[j]->id]) out[count++] = groups->groups[i].outputs[j];
@@ -111,12 +110,12 @@ static void run_constants(tn__driver *driver, tn__bytes executable, tn__value *c
   }
 }
 
-void tn__precompute_constants(tn__driver *driver, tn__groups *groups) {
+void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups) {
   tn__arena *arena = driver->arena;
   int outputs = 0, kernels = 0;
   for (int i = 0; i < groups->count; i++) outputs += groups->groups[i].output_count;
   tn__value **values = TN__NEW_ARRAY(arena, outputs, tn__value *);
-  int count = wanted_values(driver, groups, values);
+  int count = wanted_values(driver, graph, groups, values);
   if (count == 0) return;
   tn__driver host = *driver; /* constants are computed here, whatever the model is compiled for */
   tn__check(arena->escape, tn__target_parse("native", &host.target));
@@ -134,14 +133,15 @@ void tn__precompute_constants(tn__driver *driver, tn__groups *groups) {
   tn__units_build(&host, units, kernels);
   const char **names = TN__NEW_ARRAY(arena, count, const char *);
   for (int i = 0; i < count; i++) names[i] = values[i]->name;
-  tn__program program = {.name = "constants",
-                         .outputs = values,
-                         .output_names = names,
-                         .output_count = count,
-                         .groups = groups,
-                         .runs = runs,
-                         .units = units,
-                         .unit_of = unit_of};
+  tn__program_function function = {.name = "constants",
+                                   .graph = graph,
+                                   .outputs = values,
+                                   .output_names = names,
+                                   .output_count = count,
+                                   .groups = groups,
+                                   .runs = runs,
+                                   .unit_of = unit_of};
+  tn__program program = {&function, 1, units, kernels};
   tn__bytes executable = tn__program_build(&host, &program, NULL, NULL, 0, NULL);
   driver->times = host.times;
   run_constants(driver, executable, values, count);

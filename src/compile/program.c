@@ -3,110 +3,70 @@
  * Steps are the groups that have kernels, in order. Every value gets a root: the value whose memory it shares through
  * views. A root's storage is decided once: the caller's buffer, a constant, a place in the arena, or memory allocated
  * when its size is known. */
-#include "compile/program.h"
+#include "compile/builder.h"
 
 #include <string.h>
-
-#include "compile/scalars.h"
-
-typedef enum place_kind {
-  PLACE_NONE,
-  PLACE_INPUT,
-  PLACE_OUTPUT,
-  PLACE_CONSTANT,
-  PLACE_STATIC,
-  PLACE_SLOT,
-  PLACE_DYNAMIC
-} place_kind;
-
-typedef struct place { /* per value id; the storage fields matter for roots only */
-  tn__value *value;
-  int root;        /* value id */
-  int first, last; /* steps at which the root's memory is in use; first -1: never written by a step */
-  place_kind kind;
-  int index;     /* input, output or constant number; plan item or slot */
-  int reg;       /* -1 until made */
-  bool early;    /* its shape is known when the prologue has run */
-  bool readonly; /* a graph input or constant: never written over */
-} place;
-
-typedef struct slot { /* shared by values of symbolic size that are not alive together */
-  const tn__expr *bytes;
-  int busy_until;
-  int reg; /* scalar register of its offset */
-} slot;
-
-typedef struct step {
-  const tn__group *group;
-  const tn__unit *unit;
-  int workspace_item; /* plan item of a constant workspace, or -1 */
-} step;
-
-typedef struct builder {
-  tn__driver *driver;
-  tn__arena *arena;
-  tn__ir *ir;
-  const tn__program *program;
-  tn__exe *exe;
-  tn__exe_func *func;
-  tn__scalars scalars;
-  place *places;
-  int value_count;
-  step *steps;
-  int step_count;
-  TN__VEC(tn__plan_item) items;
-  TN__VEC(slot) slots;
-  const int *kernel_index; /* unit -> kernel in the executable */
-  bool *checked;           /* check of the graph -> emitted */
-  tn__program_stats stats;
-  int64_t static_bytes;
-} builder;
 
 /* ---- values and steps
  * ------------------------------------------------------------------------------------------------------ */
 
-static place *place_of(builder *b, tn__value *v) {
-  place *p = &b->places[v->id];
-  if (!p->value) *p = (place){.value = v, .root = (int)v->id, .first = -1, .last = -1, .reg = -1};
+tn__place *tn__place_of(tn__builder *b, tn__value *v) {
+  tn__place *p = &b->places[v->id];
+  if (!p->value) *p = (tn__place){.value = v, .root = (int)v->id, .first = -1, .last = -1, .reg = -1};
   return p;
 }
 
-static place *root_of(builder *b, tn__value *v) {
-  place *p = place_of(b, v);
+tn__place *tn__root_of(tn__builder *b, tn__value *v) {
+  tn__place *p = tn__place_of(b, v);
   while (p->root != (int)p->value->id) p = &b->places[p->root];
   return p;
 }
 
-static void use_value(builder *b, tn__value *v, int at) {
-  place *root = root_of(b, v);
+static void use_value(tn__builder *b, tn__value *v, int at) {
+  tn__place *root = tn__root_of(b, v);
   if (root->last < at) root->last = at;
 }
 
-static void collect_steps(builder *b) {
-  const tn__program *p = b->program;
-  b->steps = TN__NEW_ARRAY(b->arena, p->groups->count, step);
+static void add_step(tn__builder *b, const tn__group *g, int unit) {
+  tn__step *s = &b->steps[b->step_count];
+  *s = (tn__step){.group = g, .workspace_item = -1};
+  if (unit >= 0) {
+    const tn__unit *u = s->unit = &b->program->units[unit];
+    s->inputs = u->inputs, s->input_count = u->input_count;
+    s->outputs = u->outputs, s->output_count = u->output_count;
+  } else {
+    const tn__node *n = s->node = g->nodes[0];
+    s->inputs = n->inputs, s->input_count = n->input_count;
+    s->outputs = n->outputs, s->output_count = n->output_count;
+    tn__share_kept(b, n);
+  }
+  for (int j = 0; j < s->input_count; j++)
+    if (s->inputs[j] != NULL) use_value(b, s->inputs[j], b->step_count);
+  for (int j = 0; j < s->output_count; j++) {
+    tn__place *out = tn__root_of(b, s->outputs[j]);
+    if (out->value == s->outputs[j]) out->first = b->step_count; /* else a loop variable that is its operand */
+    use_value(b, s->outputs[j], b->step_count);
+  }
+  b->step_count++;
+}
+
+static void collect_steps(tn__builder *b) {
+  const tn__program_function *p = b->function;
+  b->steps = TN__NEW_ARRAY(b->arena, p->groups->count, tn__step);
   for (int i = 0; i < p->groups->count; i++) {
     const tn__group *g = &p->groups->groups[i];
     if (!p->runs[i]) continue;
     if (g->view) {
-      place *view = place_of(b, g->nodes[0]->outputs[0]);
-      view->root = (int)root_of(b, g->nodes[0]->inputs[0])->value->id;
+      tn__place *view = tn__place_of(b, g->nodes[0]->outputs[0]);
+      view->root = (int)tn__root_of(b, g->nodes[0]->inputs[0])->value->id;
       continue;
     }
-    step *s = &b->steps[b->step_count];
-    *s = (step){.group = g, .unit = &p->units[p->unit_of[i]], .workspace_item = -1};
-    for (int j = 0; j < s->unit->input_count; j++) use_value(b, s->unit->inputs[j], b->step_count);
-    for (int j = 0; j < s->unit->output_count; j++) {
-      place *out = root_of(b, s->unit->outputs[j]);
-      out->first = b->step_count;
-      use_value(b, s->unit->outputs[j], b->step_count);
-    }
-    b->step_count++;
+    add_step(b, g, p->unit_of[i]);
   }
   const int end = b->step_count;
   for (int i = 0; i < p->output_count; i++) use_value(b, p->outputs[i], end);
-  for (int i = 0; i < tn__graph_symbol_count(b->driver->graph); i++) {
-    const tn__symbol *symbol = tn__graph_symbol_at(b->driver->graph, i);
+  for (int i = 0; i < tn__graph_symbol_count(b->graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
     if (symbol->source == TN__SYMBOL_ELEMENT && b->places[symbol->value->id].value) use_value(b, symbol->value, end);
   }
 }
@@ -114,7 +74,7 @@ static void collect_steps(builder *b) {
 /* ---- signature and symbols
  * ----------------------------------------------------------------------------------------------------- */
 
-static int make_register(builder *b, tn__value *v, tn__storage storage, int index, tn__operand offset) {
+int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset) {
   tn__operand dims[TN_MAX_RANK];
   for (int i = 0; i < v->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, v->dims[i]);
   return tn__exe_register(b->func, v->dtype, v->rank, dims, storage, index, offset);
@@ -122,8 +82,8 @@ static int make_register(builder *b, tn__value *v, tn__storage storage, int inde
 
 /* Graph inputs: their symbolic dimensions are plain symbols (the importer makes them so) and bind the scalar registers.
  */
-static void declare_inputs(builder *b) {
-  const tn__program *p = b->program;
+static void declare_inputs(tn__builder *b) {
+  const tn__program_function *p = b->function;
   for (int i = 0; i < p->input_count; i++) {
     tn__value *v = p->inputs[i];
     tn__operand dims[TN_MAX_RANK];
@@ -132,15 +92,15 @@ static void declare_inputs(builder *b) {
       if (e->kind == TN__EXPR_VAR) tn__scalars_bind(&b->scalars, e, tn__exe_symbol(b->func, e->value.var->name));
       dims[d] = tn__scalars_operand(&b->scalars, e);
     }
-    place *at = place_of(b, v);
-    at->kind = PLACE_INPUT;
+    tn__place *at = tn__place_of(b, v);
+    at->kind = TN__PLACE_INPUT;
     at->readonly = true;
     at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->rank, dims);
     at->reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__operand_const(0));
   }
 }
 
-static void load_symbol(builder *b, const tn__symbol *symbol) {
+static void load_symbol(tn__builder *b, const tn__symbol *symbol) {
   if (tn__scalars_knows(&b->scalars, symbol->var->self)) return;
   int reg = tn__exe_scalar(b->func);
   uint32_t words[] = {(uint32_t)reg, (uint32_t)b->places[symbol->value->id].reg, (uint32_t)symbol->index};
@@ -149,29 +109,29 @@ static void load_symbol(builder *b, const tn__symbol *symbol) {
 }
 
 /* Elements of graph inputs are known from the start. */
-static void load_input_elements(builder *b) {
-  for (int i = 0; i < tn__graph_symbol_count(b->driver->graph); i++) {
-    const tn__symbol *symbol = tn__graph_symbol_at(b->driver->graph, i);
-    if (symbol->source == TN__SYMBOL_ELEMENT && b->places[symbol->value->id].kind == PLACE_INPUT)
+static void load_input_elements(tn__builder *b) {
+  for (int i = 0; i < tn__graph_symbol_count(b->graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
+    if (symbol->source == TN__SYMBOL_ELEMENT && b->places[symbol->value->id].kind == TN__PLACE_INPUT)
       load_symbol(b, symbol);
   }
 }
 
 /* Are all symbols of `e` in registers at this point of the code? */
-static bool known(builder *b, const tn__expr *e) {
+static bool known(tn__builder *b, const tn__expr *e) {
   if (e->kind == TN__EXPR_VAR) return tn__scalars_knows(&b->scalars, e);
   for (int i = 0; i < e->arg_count; i++)
     if (!known(b, e->args[i])) return false;
   return true;
 }
 
-static bool shape_known(builder *b, const tn__value *v) {
+static bool shape_known(tn__builder *b, const tn__value *v) {
   for (int i = 0; i < v->rank; i++)
     if (!known(b, v->dims[i])) return false;
   return true;
 }
 
-static const tn__expr *bytes_of(builder *b, const tn__value *v) {
+static const tn__expr *bytes_of(tn__builder *b, const tn__value *v) {
   const tn__expr *bytes = tn__index(b->ir, (int64_t)tn_dtype_size(v->dtype));
   for (int i = 0; i < v->rank; i++) bytes = tn__mul(b->ir, bytes, v->dims[i]);
   return bytes;
@@ -181,9 +141,9 @@ static const tn__expr *bytes_of(builder *b, const tn__value *v) {
  * -------------------------------------------------------------------------------------------------------------------
  */
 
-static void place_constants(builder *b) {
+static void place_constants(tn__builder *b) {
   for (int i = 0; i < b->value_count; i++) {
-    place *p = &b->places[i];
+    tn__place *p = &b->places[i];
     if (!p->value || !p->value->data || p->root != i) continue;
     const tn__value *v = p->value;
     int64_t shape[TN_MAX_RANK], count = 1;
@@ -196,20 +156,23 @@ static void place_constants(builder *b) {
       for (int64_t e = 0; e < count; e++) memcpy(all + (size_t)e * element, v->data, element);
       data = all;
     }
-    p->kind = PLACE_CONSTANT;
+    p->kind = TN__PLACE_CONSTANT;
     p->readonly = true;
     p->index = tn__exe_constant(b->exe, v->name, v->dtype, v->rank, shape, data, size);
-    p->reg = make_register(b, p->value, TN__STORAGE_CONSTANT, p->index, tn__operand_const(0));
+    p->reg = tn__builder_register(b, p->value, TN__STORAGE_CONSTANT, p->index, tn__operand_const(0));
   }
 }
 
-/* The caller's buffers take the roots they can: written by a step, and by shape the same amount of memory. */
-static void place_outputs(builder *b, bool *direct) {
-  const tn__program *p = b->program;
+/* The caller's buffers take the roots they can: written by a step, and by shape the same amount of memory. What a node
+ * makes in a size that only running it tells must be the output itself, in its shape. */
+static void place_outputs(tn__builder *b, bool *direct) {
+  const tn__program_function *p = b->function;
   for (int i = 0; i < p->output_count; i++) {
-    place *root = root_of(b, p->outputs[i]);
-    if (root->kind != PLACE_NONE || root->first < 0) continue;
-    root->kind = PLACE_OUTPUT;
+    tn__place *root = tn__root_of(b, p->outputs[i]);
+    if (root->kind != TN__PLACE_NONE || root->first < 0) continue;
+    const tn__node *node = b->steps[root->first].node;
+    if (node && (tn__needs_own_memory(node) || (!root->early && root->value != p->outputs[i]))) continue;
+    root->kind = TN__PLACE_OUTPUT;
     root->index = i;
     direct[i] = true;
   }
@@ -240,10 +203,10 @@ static bool is_map_only(const tn__group *g) {
 
 /* May the step write its result over `v`: every reader in the group reads it element by element at the place that it
  * writes? */
-static bool can_overwrite(builder *b, int at, const tn__unit *u, tn__value *v) {
+static bool can_overwrite(tn__builder *b, int at, const tn__unit *u, tn__value *v) {
   const tn__value *out = u->outputs[0];
-  place *root = root_of(b, v);
-  if (root->readonly || root->kind != PLACE_STATIC || root->last != at || root->value != v) return false;
+  tn__place *root = tn__root_of(b, v);
+  if (root->readonly || root->kind != TN__PLACE_STATIC || root->last != at || root->value != v) return false;
   if (v->rank != out->rank || tn_dtype_size(v->dtype) != tn_dtype_size(out->dtype)) return false;
   for (int i = 0; i < v->rank; i++)
     if (v->dims[i] != out->dims[i]) return false;
@@ -256,19 +219,19 @@ static bool can_overwrite(builder *b, int at, const tn__unit *u, tn__value *v) {
 }
 
 /* Values of constant size: lifetimes become plan items; a map's result may take over its dying operand's item. */
-static void place_static(builder *b, place *p) {
-  const step *s = &b->steps[p->first];
+static void place_static(tn__builder *b, tn__place *p) {
+  const tn__step *s = &b->steps[p->first];
   int64_t bytes = 0;
   tn__as_int(bytes_of(b, p->value), &bytes);
   b->stats.unplanned_bytes += bytes;
-  p->kind = PLACE_STATIC;
-  if (is_map_only(s->group)) {
+  p->kind = TN__PLACE_STATIC;
+  if (s->unit && is_map_only(s->group)) {
     for (int i = 0; i < s->unit->input_count; i++) {
       tn__value *v = s->unit->inputs[i];
       if (!can_overwrite(b, p->first, s->unit, v)) continue;
-      p->index = root_of(b, v)->index;
+      p->index = tn__root_of(b, v)->index;
       b->items.data[p->index].last = p->last;
-      root_of(b, v)->kind = PLACE_STATIC;
+      tn__root_of(b, v)->kind = TN__PLACE_STATIC;
       b->stats.in_place++;
       return;
     }
@@ -278,35 +241,38 @@ static void place_static(builder *b, place *p) {
   p->index = b->items.count - 1;
 }
 
-static int take_slot(builder *b, const tn__expr *bytes, int first, int last) {
+static int take_slot(tn__builder *b, const tn__expr *bytes, int first, int last) {
   for (int i = 0; i < b->slots.count; i++) {
-    slot *s = &b->slots.data[i];
+    tn__slot *s = &b->slots.data[i];
     if (s->bytes != bytes || s->busy_until >= first) continue;
     s->busy_until = last;
     return i;
   }
-  slot s = {.bytes = bytes, .busy_until = last, .reg = -1};
+  tn__slot s = {.bytes = bytes, .busy_until = last, .reg = -1};
   tn__vec_push(b->arena, &b->slots, s);
   return b->slots.count - 1;
 }
 
-static void place_memory(builder *b) {
+static void place_memory(tn__builder *b) {
   for (int at = 0; at < b->step_count; at++) {
-    const tn__unit *u = b->steps[at].unit;
-    for (int i = 0; i < u->output_count; i++) {
-      place *p = root_of(b, u->outputs[i]);
-      if (p->kind != PLACE_NONE) continue;
+    const tn__step *s = &b->steps[at];
+    const tn__unit *u = s->unit;
+    for (int i = 0; i < s->output_count; i++) {
+      tn__place *p = tn__root_of(b, s->outputs[i]);
+      if (p->kind != TN__PLACE_NONE) continue;
       const tn__expr *bytes = bytes_of(b, p->value);
-      if (tn__is_int(bytes)) {
+      if (s->node && tn__needs_own_memory(s->node)) {
+        p->kind = TN__PLACE_DYNAMIC;
+      } else if (tn__is_int(bytes)) {
         place_static(b, p);
       } else if (p->early) {
-        p->kind = PLACE_SLOT;
+        p->kind = TN__PLACE_SLOT;
         p->index = take_slot(b, bytes, p->first, p->last);
       } else {
-        p->kind = PLACE_DYNAMIC;
+        p->kind = TN__PLACE_DYNAMIC;
       }
     }
-    if (u->workspace_bytes > 0 && !u->workspace_expr) {
+    if (u && u->workspace_bytes > 0 && !u->workspace_expr) {
       tn__plan_item item = {.bytes = u->workspace_bytes, .first = at, .last = at};
       tn__vec_push(b->arena, &b->items, item);
       b->steps[at].workspace_item = b->items.count - 1;
@@ -315,35 +281,35 @@ static void place_memory(builder *b) {
 }
 
 /* Offsets of slots follow the static part, rounded up to 64 bytes each; computed by the prologue. */
-static void emit_arena(builder *b) {
+static void emit_arena(tn__builder *b) {
   b->static_bytes = tn__plan_memory(b->arena, b->items.data, b->items.count);
-  b->stats.arena_bytes = b->static_bytes;
+  b->stats.arena_bytes += b->static_bytes;
   const tn__expr *at = tn__index(b->ir, b->static_bytes);
   for (int i = 0; i < b->slots.count; i++) {
-    slot *s = &b->slots.data[i];
+    tn__slot *s = &b->slots.data[i];
     s->reg = tn__scalars_register(&b->scalars, at);
     at = tn__add(b->ir, at, tn__mul_i(b->ir, tn__div_i(b->ir, tn__add_i(b->ir, s->bytes, 63), 64), 64));
   }
   tn__exe_arena(b->func, tn__scalars_operand(&b->scalars, at));
 }
 
-static int register_of(builder *b, tn__value *v) {
-  place *p = place_of(b, v);
+int tn__register_of(tn__builder *b, tn__value *v) {
+  tn__place *p = tn__place_of(b, v);
   if (p->reg >= 0) return p->reg;
-  place *root = root_of(b, v);
+  tn__place *root = tn__root_of(b, v);
   if (root != p) {
-    int of = register_of(b, root->value);
-    p->reg = make_register(b, v, TN__STORAGE_VIEW, of, tn__operand_const(0));
+    int of = tn__register_of(b, root->value);
+    p->reg = tn__builder_register(b, v, TN__STORAGE_VIEW, of, tn__operand_const(0));
     return p->reg;
   }
   switch (p->kind) {
-    case PLACE_STATIC:
-      p->reg = make_register(b, v, TN__STORAGE_ARENA, 0, tn__operand_const(b->items.data[p->index].offset));
+    case TN__PLACE_STATIC:
+      p->reg = tn__builder_register(b, v, TN__STORAGE_ARENA, 0, tn__operand_const(b->items.data[p->index].offset));
       break;
-    case PLACE_SLOT:
-      p->reg = make_register(b, v, TN__STORAGE_ARENA, 0, tn__operand_scalar(b->slots.data[p->index].reg));
+    case TN__PLACE_SLOT:
+      p->reg = tn__builder_register(b, v, TN__STORAGE_ARENA, 0, tn__operand_scalar(b->slots.data[p->index].reg));
       break;
-    case PLACE_DYNAMIC: p->reg = make_register(b, v, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0)); break;
+    case TN__PLACE_DYNAMIC: p->reg = tn__builder_register(b, v, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0)); break;
     default: tn__throwf(b->arena->escape, TN_INTERNAL, "value \"%s\" has no storage", v->name);
   }
   return p->reg;
@@ -352,19 +318,19 @@ static int register_of(builder *b, tn__value *v) {
 /* ---- instructions
  * ---------------------------------------------------------------------------------------------------------------- */
 
-static void emit_word(builder *b, tn__opcode op, int reg) {
+void tn__emit_word(tn__builder *b, tn__opcode op, int reg) {
   uint32_t word = (uint32_t)reg;
   tn__exe_emit(b->func, op, &word, 1);
 }
 
 /* Symbols read from a result become known after the step that makes it. */
-static void load_elements(builder *b, const tn__unit *u) {
-  for (int i = 0; i < tn__graph_symbol_count(b->driver->graph); i++) {
-    const tn__symbol *symbol = tn__graph_symbol_at(b->driver->graph, i);
+static void load_elements(tn__builder *b, const tn__step *s) {
+  for (int i = 0; i < tn__graph_symbol_count(b->graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
     if (symbol->source != TN__SYMBOL_ELEMENT) continue;
-    for (int o = 0; o < u->output_count; o++)
-      if (root_of(b, u->outputs[o]) == root_of(b, symbol->value)) {
-        register_of(b, symbol->value);
+    for (int o = 0; o < s->output_count; o++)
+      if (tn__root_of(b, s->outputs[o]) == tn__root_of(b, symbol->value)) {
+        tn__register_of(b, symbol->value);
         load_symbol(b, symbol);
       }
   }
@@ -372,18 +338,18 @@ static void load_elements(builder *b, const tn__unit *u) {
 
 /* A size as the machine will print it; as an expression when the condition does not tell all of its symbols. */
 static void put_size(void *user, const tn__expr *size, tn__strbuf *out) {
-  builder *b = user;
+  tn__builder *b = user;
   if (known(b, size))
     tn__strbuf_printf(out, "%c%d%c", TN__SCALAR_MARK, tn__scalars_register(&b->scalars, size), TN__SCALAR_MARK);
   else
     tn__expr_print(size, out);
 }
 
-static const char *check_message(builder *b, const tn__check_at_run *check) {
+static const char *check_message(tn__builder *b, const tn__check_at_run *check) {
   tn__strbuf text;
   tn__strbuf_init(&text, b->arena->allocator);
   if (check->origin) tn__strbuf_printf(&text, "%s: ", check->origin);
-  tn__graph_check_text(b->driver->graph, check, put_size, b, &text);
+  tn__graph_check_text(b->graph, check, put_size, b, &text);
   tn_status *failed = tn__strbuf_status(&text);
   const char *message = tn__arena_strdup(b->arena, tn__strbuf_text(&text));
   tn__strbuf_release(&text);
@@ -392,8 +358,8 @@ static const char *check_message(builder *b, const tn__check_at_run *check) {
 }
 
 /* What shape inference assumed is checked as soon as the symbols are known, before a kernel relies on it. */
-static void emit_checks(builder *b) {
-  const tn__graph *g = b->driver->graph;
+static void emit_checks(tn__builder *b) {
+  const tn__graph *g = b->graph;
   for (int i = 0; i < tn__graph_check_count(g); i++) {
     const tn__check_at_run *check = tn__graph_check_at(g, i);
     if (b->checked[i] || !known(b, check->condition)) continue;
@@ -404,20 +370,20 @@ static void emit_checks(builder *b) {
 }
 
 /* The program's output number whose buffer this root writes, made into a register once its dimensions are known. */
-static int output_register(builder *b, place *root) {
-  tn__value *out = b->program->outputs[root->index];
+static int output_register(tn__builder *b, tn__place *root) {
+  tn__value *out = b->function->outputs[root->index];
   tn__operand dims[TN_MAX_RANK];
   for (int i = 0; i < out->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, out->dims[i]);
   int index = root->index;
-  place *at = place_of(b, out);
+  tn__place *at = tn__place_of(b, out);
   at->reg = tn__exe_register(b->func, out->dtype, out->rank, dims, TN__STORAGE_OUTPUT, index, tn__operand_const(0));
-  if (at != root) root->reg = make_register(b, root->value, TN__STORAGE_VIEW, at->reg, tn__operand_const(0));
+  if (at != root) root->reg = tn__builder_register(b, root->value, TN__STORAGE_VIEW, at->reg, tn__operand_const(0));
   return at->reg;
 }
 
 /* The workspace's size is over the dimensions of the kernel's own declaration, which units of equal code share: what is
  * known of them here holds for this call only. */
-static tn__operand symbolic_workspace(builder *b, const tn__unit *u) {
+static tn__operand symbolic_workspace(tn__builder *b, const tn__unit *u) {
   tn__scalars of_call;
   tn__scalars_init(&of_call, b->arena, b->func);
   for (int i = 0; i < u->scalar_count; i++)
@@ -425,12 +391,12 @@ static tn__operand symbolic_workspace(builder *b, const tn__unit *u) {
   return tn__scalars_operand(&of_call, u->workspace_expr);
 }
 
-static int workspace_register(builder *b, const step *s) {
+static int workspace_register(tn__builder *b, const tn__step *s) {
   const tn__unit *u = s->unit;
   if (u->workspace_expr) {
     tn__operand bytes = symbolic_workspace(b, u);
     int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
-    emit_word(b, TN__OP_ALLOC, reg);
+    tn__emit_word(b, TN__OP_ALLOC, reg);
     return reg;
   }
   tn__operand bytes = tn__operand_const(u->workspace_bytes);
@@ -456,33 +422,43 @@ static const char *group_origin(tn__arena *arena, const tn__group *g) {
   return more ? tn__arena_printf(arena, "%s and %d more", text, more) : text;
 }
 
-static void emit_step(builder *b, const step *s) {
+int tn__destination_of(tn__builder *b, tn__value *v, bool allocate) {
+  tn__place *root = tn__root_of(b, v);
+  if (root->reg < 0 && root->kind == TN__PLACE_OUTPUT) {
+    int reg = output_register(b, root);
+    if (!root->early && allocate) tn__emit_word(b, TN__OP_ALLOC, reg);
+  } else if (root->reg < 0 && root->kind == TN__PLACE_DYNAMIC) {
+    int reg = tn__register_of(b, root->value);
+    if (allocate) tn__emit_word(b, TN__OP_ALLOC, reg);
+  }
+  return tn__register_of(b, v);
+}
+
+static void emit_kernel(tn__builder *b, const tn__step *s) {
   const tn__unit *u = s->unit;
-  tn__exe_origin(b->func, group_origin(b->arena, s->group));
   int *reads = TN__NEW_ARRAY(b->arena, u->input_count, int), *scalars = TN__NEW_ARRAY(b->arena, u->scalar_count, int);
   int *writes = TN__NEW_ARRAY(b->arena, u->output_count + 1, int), write_count = 0; /* the last may be the workspace */
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = tn__scalars_register(&b->scalars, u->scalars[i]->self);
-  for (int i = 0; i < u->input_count; i++) reads[i] = register_of(b, u->inputs[i]);
-  for (int i = 0; i < u->output_count; i++) {
-    place *root = root_of(b, u->outputs[i]);
-    if (root->kind == PLACE_OUTPUT && root->reg < 0) {
-      int reg = output_register(b, root);
-      if (!root->early) emit_word(b, TN__OP_ALLOC, reg);
-    } else if (root->kind == PLACE_DYNAMIC && root->reg < 0) {
-      emit_word(b, TN__OP_ALLOC, register_of(b, root->value));
-    }
-    writes[write_count++] = register_of(b, u->outputs[i]);
-  }
+  for (int i = 0; i < u->input_count; i++) reads[i] = tn__register_of(b, u->inputs[i]);
+  for (int i = 0; i < u->output_count; i++) writes[write_count++] = tn__destination_of(b, u->outputs[i], true);
   if (u->workspace_bytes > 0 || u->workspace_expr) writes[write_count++] = workspace_register(b, s);
   tn__exe_emit_kernel(b->func, b->kernel_index[u - b->program->units], reads, u->input_count, writes, write_count,
                       scalars, u->scalar_count);
-  load_elements(b, u);
+}
+
+static void emit_step(tn__builder *b, const tn__step *s) {
+  tn__exe_origin(b->func, s->unit ? group_origin(b->arena, s->group) : s->node->origin);
+  if (s->unit)
+    emit_kernel(b, s);
+  else
+    tn__emit_node(b, s->node);
+  load_elements(b, s);
   tn__exe_origin(b->func, NULL);
   emit_checks(b);
 }
 
-static void emit_outputs(builder *b, const bool *direct) {
-  const tn__program *p = b->program;
+static void emit_outputs(tn__builder *b, const bool *direct) {
+  const tn__program_function *p = b->function;
   for (int i = 0; i < p->output_count; i++) {
     tn__value *v = p->outputs[i];
     tn__operand dims[TN_MAX_RANK];
@@ -490,8 +466,8 @@ static void emit_outputs(builder *b, const bool *direct) {
     tn__exe_output(b->func, p->output_names[i], v->dtype, v->rank, dims);
     if (direct[i]) continue;
     int to = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
-    if (!place_of(b, v)->early) emit_word(b, TN__OP_ALLOC, to);
-    uint32_t words[] = {(uint32_t)to, (uint32_t)register_of(b, v)};
+    if (!tn__place_of(b, v)->early) tn__emit_word(b, TN__OP_ALLOC, to);
+    uint32_t words[] = {(uint32_t)to, (uint32_t)tn__register_of(b, v)};
     tn__exe_emit(b->func, TN__OP_COPY, words, 2);
   }
   tn__exe_emit(b->func, TN__OP_RETURN, NULL, 0);
@@ -499,20 +475,20 @@ static void emit_outputs(builder *b, const bool *direct) {
 
 /* Shapes that follow from the inputs are computed by the prologue, all of them, so that the machine can lay everything
  * out at once. */
-static void find_early_shapes(builder *b) {
+static void find_early_shapes(tn__builder *b) {
   for (int i = 0; i < b->value_count; i++) {
-    place *p = &b->places[i];
+    tn__place *p = &b->places[i];
     if (!p->value || !shape_known(b, p->value)) continue;
     p->early = true;
     for (int d = 0; d < p->value->rank; d++) tn__scalars_operand(&b->scalars, p->value->dims[d]);
   }
 }
 
-static void emit_code(builder *b) {
-  const tn__program *p = b->program;
+static void emit_code(tn__builder *b) {
+  const tn__program_function *p = b->function;
   declare_inputs(b);
   load_input_elements(b);
-  b->checked = TN__NEW_ARRAY(b->arena, tn__graph_check_count(b->driver->graph), bool);
+  b->checked = TN__NEW_ARRAY(b->arena, tn__graph_check_count(b->graph), bool);
   emit_checks(b);
   find_early_shapes(b);
   place_constants(b);
@@ -527,18 +503,14 @@ static void emit_code(builder *b) {
 /* ---- the executable
  * ---------------------------------------------------------------------------------------------------------------- */
 
-static void add_kernels(builder *b) {
+/* Units of the bodies are in the same list, so equal kernels are stored once. */
+static void add_kernels(tn__builder *b) {
   const tn__program *p = b->program;
-  tn__code *objects = TN__NEW_ARRAY(b->arena, b->step_count, tn__code);
-  int *kernel = NULL, unit_count = 0, object_count = 0;
-  for (int i = 0; i < b->step_count; i++) {
-    int unit = (int)(b->steps[i].unit - p->units);
-    if (unit >= unit_count) unit_count = unit + 1;
-  }
-  kernel = TN__NEW_ARRAY(b->arena, unit_count, int);
-  const tn__unit **first = TN__NEW_ARRAY(b->arena, b->step_count, const tn__unit *);
-  for (int i = 0; i < b->step_count; i++) {
-    const tn__unit *u = b->steps[i].unit;
+  tn__code *objects = TN__NEW_ARRAY(b->arena, p->unit_count, tn__code);
+  int *kernel = TN__NEW_ARRAY(b->arena, p->unit_count, int), object_count = 0;
+  const tn__unit **first = TN__NEW_ARRAY(b->arena, p->unit_count, const tn__unit *);
+  for (int i = 0; i < p->unit_count; i++) {
+    const tn__unit *u = &p->units[i];
     int found = -1;
     for (int j = 0; j < object_count && found < 0; j++)
       if (memcmp(&first[j]->key, &u->key, sizeof u->key) == 0) found = j;
@@ -547,7 +519,7 @@ static void add_kernels(builder *b) {
       objects[object_count] = u->object;
       found = object_count++;
     }
-    kernel[u - p->units] = found;
+    kernel[i] = found;
   }
   tn__image image = {0};
   if (object_count > 0) image = tn__link_image(b->arena, objects, object_count);
@@ -565,18 +537,29 @@ static void add_kernels(builder *b) {
   b->kernel_index = kernel;
 }
 
+static void build_function(tn__builder *b, const tn__program_function *function, tn__exe_func *func) {
+  b->function = function;
+  b->graph = function->graph;
+  b->ir = tn__graph_ir(function->graph);
+  b->func = func;
+  b->step_count = 0;
+  b->items.count = b->slots.count = 0;
+  tn__graph_use_counts(b->graph, &b->value_count);
+  b->places = TN__NEW_ARRAY(b->arena, b->value_count, tn__place);
+  tn__scalars_init(&b->scalars, b->arena, func);
+  for (int i = 0; i < function->input_count; i++) tn__place_of(b, function->inputs[i]);
+  collect_steps(b);
+  emit_code(b);
+}
+
 tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
                             const char *const *texts, int text_count, tn__program_stats *stats) {
-  builder b = {.driver = driver, .arena = driver->arena, .ir = tn__graph_ir(driver->graph), .program = program};
-  tn__graph_use_counts(driver->graph, &b.value_count);
-  b.places = TN__NEW_ARRAY(b.arena, b.value_count, place);
+  tn__builder b = {.driver = driver, .arena = driver->arena, .program = program};
   b.exe = tn__exe_create(b.arena, &driver->target, tn__arena_printf(b.arena, "tenon %s", tn_version()));
-  b.func = tn__exe_function(b.exe, program->name);
-  tn__scalars_init(&b.scalars, b.arena, b.func);
-  for (int i = 0; i < program->input_count; i++) place_of(&b, program->inputs[i]);
-  collect_steps(&b);
+  b.funcs = TN__NEW_ARRAY(b.arena, program->function_count, tn__exe_func *);
+  for (int i = 0; i < program->function_count; i++) b.funcs[i] = tn__exe_function(b.exe, program->functions[i].name);
   add_kernels(&b);
-  emit_code(&b);
+  for (int i = 0; i < program->function_count; i++) build_function(&b, &program->functions[i], b.funcs[i]);
   for (int i = 0; i < text_count; i++) tn__exe_text(b.exe, text_names[i], texts[i], strlen(texts[i]));
   if (stats) *stats = b.stats;
   return tn__exe_serialize(b.exe);

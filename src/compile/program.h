@@ -5,8 +5,10 @@
 #include "compile/exe_writer.h"
 #include "compile/kernels.h"
 
-typedef struct tn__program {
+/* One function of the executable: the model's graph, or the body of a control operator. */
+typedef struct tn__program_function {
   const char *name;
+  tn__graph *graph;
   tn__value *const *inputs;
   const char *const *input_names;
   int input_count;
@@ -15,15 +17,25 @@ typedef struct tn__program {
   int output_count;
   const tn__groups *groups; /* those to run, in order; `runs[i]` false: skip group i */
   const bool *runs;
-  const tn__unit *units; /* of the groups that have kernels; unit_of[group] or -1 */
-  const int *unit_of;
+  const int *unit_of; /* group -> unit of the program, or -1 */
+} tn__program_function;
+
+typedef struct tn__program {
+  const tn__program_function *functions; /* the first is the one to call; the others are bodies that these use */
+  int function_count;
+  const tn__unit *units;
+  int unit_count;
 } tn__program;
 
-typedef struct tn__program_stats {
-  int64_t arena_bytes;     /* static part of the plan */
-  int64_t unplanned_bytes; /* what the same values would take without sharing memory */
-  int in_place;            /* results written over a dying operand */
+typedef struct tn__program_stats { /* of all functions together: bodies have arenas of their own */
+  int64_t arena_bytes;             /* static part of the plan */
+  int64_t unplanned_bytes;         /* what the same values would take without sharing memory */
+  int in_place;                    /* results written over a dying operand */
 } tn__program_stats;
+
+/* Is loop variable `k` of a while the same in every round, because its body hands it on? Such a variable is an input of
+ * the bodies and nothing else. */
+bool tn__while_keeps(const tn__node *node, int k);
 
 /* Serialises the executable. The bytes live in the driver's arena. */
 tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,

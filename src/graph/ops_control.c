@@ -47,32 +47,52 @@ static const tn__expr *outer_dim(tn__graph *graph, const tn__node *node, const t
   return tn__substitute(graph->ir, dim, vars, values, count);
 }
 
-/* Sets result k from what each body gives: where they agree that, else a size that the run tells. `fixed` (may be NULL)
- * is the operand that the result takes the place of in the next round. */
-static void set_result(tn__graph *graph, tn__node *node, int k, int first_body, int first_input,
-                       const tn__value *fixed) {
-  const tn__value *one = node->graphs[first_body]->outputs.data[k].value;
+static void set_dims(tn__graph *graph, tn__node *node, int k, const tn__value *like, const tn__expr *const *dims,
+                     const bool *unknown) {
+  tn__value *result = tn__set_output(graph, node, k, like->dtype, like->rank, dims, NULL);
+  const tn__expr **final = TN__NEW_ARRAY(graph->arena, like->rank, const tn__expr *);
+  for (int j = 0; j < like->rank; j++) final[j] = unknown[j] ? tn__graph_dim_symbol(graph, result, j) : dims[j];
+  result->dims = final;
+}
+
+/* Sets result k from what each body gives: where they agree that, else a size that the run tells. */
+static void set_result(tn__graph *graph, tn__node *node, int k, int first_input) {
+  const tn__value *one = node->graphs[0]->outputs.data[k].value;
   const tn__expr *dims[TN__MAX_RANK];
   bool unknown[TN__MAX_RANK] = {false};
   for (int j = 0; j < one->rank; j++) dims[j] = tn__index(graph->ir, 0);
-  for (int b = first_body; b < node->graph_count; b++) {
+  for (int b = 0; b < node->graph_count; b++) {
     const tn__graph *body = node->graphs[b];
     const tn__value *own = body->outputs.data[k].value;
     if (own->dtype != one->dtype || own->rank != one->rank)
       tn__node_fail(graph, node, "result %d is %s in body \"%s\", but %s in body \"%s\"", k,
                     tn__value_type_text(graph, own), body->name, tn__value_type_text(graph, one),
-                    node->graphs[first_body]->name);
+                    node->graphs[0]->name);
     for (int j = 0; j < one->rank; j++) {
       const tn__expr *dim = outer_dim(graph, node, body, first_input, own->dims[j]);
-      unknown[j] =
-          unknown[j] || dim == NULL || (b > first_body && dim != dims[j]) || (fixed != NULL && dim != fixed->dims[j]);
+      unknown[j] = unknown[j] || dim == NULL || (b > 0 && dim != dims[j]);
       if (dim != NULL) dims[j] = dim;
     }
   }
-  tn__value *result = tn__set_output(graph, node, k, one->dtype, one->rank, dims, NULL);
-  const tn__expr **final = TN__NEW_ARRAY(graph->arena, one->rank, const tn__expr *);
-  for (int j = 0; j < one->rank; j++) final[j] = unknown[j] ? tn__graph_dim_symbol(graph, result, j) : dims[j];
-  result->dims = final;
+  set_dims(graph, node, k, one, dims, unknown);
+}
+
+/* Loop variable k. A dimension that the body hands on stays that of the operand; one that it changes is known when the
+ * loop has ended, and no round may rely on it. */
+static void set_variable(tn__graph *graph, tn__node *node, int k) {
+  const tn__graph *body = node->graphs[1];
+  const tn__value *start = node->inputs[k], *own = body->inputs.data[k], *next = body->outputs.data[k].value;
+  bool unknown[TN__MAX_RANK] = {false};
+  if (own->dtype != next->dtype || own->rank != next->rank)
+    tn__node_fail(graph, node, "operand %d is %s, but the body gives %s for the next round", k,
+                  tn__value_type_text(graph, own), tn__value_type_text(graph, next));
+  for (int j = 0; j < own->rank; j++) {
+    unknown[j] = own->dims[j] != next->dims[j];
+    if (unknown[j] && tn__is_int(own->dims[j]))
+      tn__node_fail(graph, node, "operand %d is %s, but the body gives %s for the next round", k,
+                    tn__value_type_text(graph, own), tn__value_type_text(graph, next));
+  }
+  set_dims(graph, node, k, start, start->dims, unknown);
 }
 
 static void require_graphs(const tn__graph *graph, const tn__node *node, int count) {
@@ -90,7 +110,7 @@ static void infer_if(tn__graph *graph, tn__node *node) {
   int count = node->graphs[0]->outputs.count;
   if (node->graphs[1]->outputs.count != count)
     tn__node_fail(graph, node, "one branch has %d results, the other %d", count, node->graphs[1]->outputs.count);
-  for (int k = 0; k < count; k++) set_result(graph, node, k, 0, 1, NULL);
+  for (int k = 0; k < count; k++) set_result(graph, node, k, 1);
 }
 
 static void infer_while(tn__graph *graph, tn__node *node) {
@@ -103,19 +123,13 @@ static void infer_while(tn__graph *graph, tn__node *node) {
     tn__node_fail(graph, node, "the condition must give one bool");
   if (body->outputs.count != node->input_count)
     tn__node_fail(graph, node, "the body has %d results for %d operands", body->outputs.count, node->input_count);
-  for (int k = 0; k < node->input_count; k++) {
-    const tn__value *own = node->inputs[k], *next = body->outputs.data[k].value;
-    if (own->dtype != next->dtype || own->rank != next->rank)
-      tn__node_fail(graph, node, "operand %d is %s, but the body gives %s for the next round", k,
-                    tn__value_type_text(graph, own), tn__value_type_text(graph, next));
-    set_result(graph, node, k, 1, 0, own);
-  }
+  for (int k = 0; k < node->input_count; k++) set_variable(graph, node, k);
 }
 
 static void infer_call(tn__graph *graph, tn__node *node) {
   require_graphs(graph, node, 1);
   match_inputs(graph, node, 0, 0);
-  for (int k = 0; k < node->graphs[0]->outputs.count; k++) set_result(graph, node, k, 0, 0, NULL);
+  for (int k = 0; k < node->graphs[0]->outputs.count; k++) set_result(graph, node, k, 0);
 }
 
 #define TN__ROW(op_name, how, suffix, text) \

@@ -96,8 +96,10 @@ static tn_status *step_call(flow *w, const tn__instruction *in) {
   for (uint32_t i = 0; i < in->read_count; i++) TN_RETURN_IF_ERROR(read_register(w, in, in->operands[i]));
   for (uint32_t i = 0; i < in->write_count; i++) {
     uint32_t number = in->operands[in->read_count + i];
-    /* A DYNAMIC destination takes over what the callee makes. */
-    if (in->op == TN__OP_CALL && w->f->registers[number].storage == TN__STORAGE_DYNAMIC) set(w, memory_bit(w, number));
+    /* These destinations take over what the callee makes. */
+    const tn__register *r = &w->f->registers[number];
+    bool made = r->storage == TN__STORAGE_DYNAMIC || (r->storage == TN__STORAGE_OUTPUT && !r->early);
+    if (in->op == TN__OP_CALL && made) set(w, memory_bit(w, number));
     TN_RETURN_IF_ERROR(write_register(w, in, number));
   }
   return NULL;

@@ -163,21 +163,21 @@ typedef struct tn__symbol_record { /* a scalar register's name for people */
  * tn__scalar_op. A * stands for one count word for each capital that follows it; then come the groups, that many words
  * each: R tensor reads, W tensor writes, S scalar reads. This table makes decoder, verifier, disassembler and
  * docs/vm.md. */
-#define TN__INSTRUCTIONS(X)                                                                                          \
-  X(RETURN, "", "leaves the function")                                                                               \
-  X(SCALAR_CONST, "dlh", "d = constant")                                                                             \
-  X(SCALAR_OP, "dsso", "d = s op s; floor division; overflow wraps; division by zero fails")                         \
-  X(SCALAR_SHAPE, "dri", "d = dimension i of r")                                                                     \
-  X(SCALAR_LOAD, "dri", "d = element i (flat) of r, an integer or bool tensor; fails when there is none")            \
-  X(SCALAR_SELECT, "dsss", "d = s != 0 ? s : s")                                                                     \
-  X(ASSERT, "sm", "fails with message m when s == 0")                                                                \
-  X(ALLOC, "w", "storage for w, DYNAMIC or OUTPUT, whose dimensions are known now")                                  \
-  X(KERNEL, "k*RWS", "runs kernel k on reads, writes and scalars; the last write may be a workspace")                \
-  X(COPY, "wr", "copies the elements of r to w, same dtype and element count")                                       \
-  X(JUMP, "c", "goes on at word c of the code")                                                                      \
-  X(JUMP_IF_ZERO, "sc", "goes on at word c when s == 0")                                                             \
-  X(CALL, "f*RW", "calls function f with reads as inputs and writes as outputs; a DYNAMIC write takes what f makes") \
-  X(BUILTIN, "b*RWS", "calls builtin b")                                                                             \
+#define TN__INSTRUCTIONS(X)                                                                                        \
+  X(RETURN, "", "leaves the function")                                                                             \
+  X(SCALAR_CONST, "dlh", "d = constant")                                                                           \
+  X(SCALAR_OP, "dsso", "d = s op s; floor division; overflow wraps; division by zero fails")                       \
+  X(SCALAR_SHAPE, "dri", "d = dimension i of r")                                                                   \
+  X(SCALAR_LOAD, "dri", "d = element i (flat) of r, an integer or bool tensor; fails when there is none")          \
+  X(SCALAR_SELECT, "dsss", "d = s != 0 ? s : s")                                                                   \
+  X(ASSERT, "sm", "fails with message m when s == 0")                                                              \
+  X(ALLOC, "w", "storage for w, DYNAMIC or OUTPUT, whose dimensions are known now")                                \
+  X(KERNEL, "k*RWS", "runs kernel k on reads, writes and scalars; the last write may be a workspace")              \
+  X(COPY, "wr", "copies the elements of r to w, same dtype and element count")                                     \
+  X(JUMP, "c", "goes on at word c of the code")                                                                    \
+  X(JUMP_IF_ZERO, "sc", "goes on at word c when s == 0")                                                           \
+  X(CALL, "f*RW", "calls function f with reads as inputs and writes as outputs; a write without memory takes f's") \
+  X(BUILTIN, "b*RWS", "calls builtin b")                                                                           \
   X(MOVE, "wr", "w, DYNAMIC, takes over r's memory and shape; r, DYNAMIC, is left empty")
 
 /* clang-format off */

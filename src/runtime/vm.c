@@ -261,6 +261,24 @@ static bool is_read(const tn__frame *frame, const tn__instruction *in, uint32_t 
   return false;
 }
 
+/* Does a call bring the memory and the shape of this result? */
+static bool is_made_by_callee(const tn__register *r) {
+  return r->storage == TN__STORAGE_DYNAMIC || (r->storage == TN__STORAGE_OUTPUT && !r->early);
+}
+
+static bool is_bound_output(const tn__frame *frame, const tn__register *r) {
+  return r->storage == TN__STORAGE_OUTPUT && frame->output_data[r->index] != NULL;
+}
+
+/* The callee wrote into the caller's buffer itself. */
+static tn_status *take_in_place(tn__frame *frame, uint32_t to, const int64_t *dims) {
+  const tn__register *r = &frame->f->registers[to];
+  TN_RETURN_IF_ERROR(check_moved(r, dims));
+  frame->data[to] = frame->output_data[r->index];
+  for (int i = 0; i < r->rank; i++) frame->dims[r->first_dim + (uint32_t)i] = dims[i];
+  return NULL;
+}
+
 static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__instruction *in) {
   const int64_t *dims;
   for (uint32_t i = 0; i < in->read_count; i++) {
@@ -273,7 +291,13 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
     const tn__register *r = &frame->f->registers[number];
     callee->output_data[i] = NULL;
     callee->output_capacity[i] = TN__EXACT_SHAPE;
-    if (r->storage == TN__STORAGE_DYNAMIC) {
+    if (is_made_by_callee(r)) {
+      if (is_bound_output(frame, r)) {
+        callee->output_data[i] = frame->output_data[r->index];
+        callee->output_shapes[i] = frame->output_shapes[r->index];
+        callee->output_capacity[i] = frame->output_capacity[r->index];
+        continue;
+      }
       /* The old memory goes to the callee, which gives it back as its result: no call allocates twice. */
       if (!is_read(frame, in, number)) swap_blocks(&frame->blocks[number], &callee->blocks[callee->f->outputs[i].reg]);
       continue;
@@ -289,9 +313,14 @@ static tn_status *call_in_frame(tn__vm *vm, tn__frame *frame, tn__frame *callee,
   TN_RETURN_IF_ERROR(tn__vm_run(vm, callee, depth + 1));
   for (uint32_t i = 0; i < in->write_count; i++) {
     uint32_t number = in->operands[in->read_count + i], made = callee->f->outputs[i].reg;
-    if (frame->f->registers[number].storage != TN__STORAGE_DYNAMIC) continue;
-    TN_RETURN_IF_ERROR(
-        take_over(frame, number, &callee->blocks[made], callee->dims + callee->f->registers[made].first_dim));
+    const tn__register *r = &frame->f->registers[number];
+    const int64_t *dims = callee->dims + callee->f->registers[made].first_dim;
+    if (!is_made_by_callee(r)) continue;
+    /* What was too large for the caller's buffer is in the callee's own memory. */
+    if (is_bound_output(frame, r) && callee->data[made] == frame->output_data[r->index])
+      TN_RETURN_IF_ERROR(take_in_place(frame, number, dims));
+    else
+      TN_RETURN_IF_ERROR(take_over(frame, number, &callee->blocks[made], dims));
   }
   return NULL;
 }

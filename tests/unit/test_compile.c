@@ -2,43 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "check.h"
-#include "compile/driver.h"
-
-typedef struct compile_case {
-  void (*build)(tn__graph *g);
-  tn_executable *executable;
-  int threads;
-} compile_case;
-
-static void compile_graph(tn__arena *arena, void *user) {
-  compile_case *k = user;
-  tn_compile_options options = {.size = sizeof options, .no_cache = true, .run_threads = k->threads};
-  tn__compilation *c = TN__NEW(arena, tn__compilation);
-  tn__driver_init(&c->driver, arena, &options);
-  c->graph = tn__graph_create(tn__ir_create(arena), "test");
-  k->build(c->graph);
-  tn__compilation_prepare(c);
-  tn__compilation_back(c);
-  tn__check(arena->escape, tn_executable_load_memory(c->executable.data, c->executable.size, NULL, &k->executable));
-}
-
-static tn_session *compile(compile_case *k) {
-  check_ok(tn__with_arena(NULL, compile_graph, k));
-  tn_session *session;
-  tn_session_options options = {.size = sizeof options, .threads = k->threads};
-  check_ok(tn_session_create(k->executable, &options, &session));
-  return session;
-}
-
-static void finish(compile_case *k, tn_session *session) {
-  tn_session_release(session);
-  tn_executable_release(k->executable);
-}
-
-static DLTensor f32(float *data, int rank, int64_t *shape) {
-  return (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = rank, .dtype = {kDLFloat, 32, 1}, .shape = shape};
-}
+#include "compile_check.h"
 
 static void fill(float *data, int count, unsigned seed) {
   for (int i = 0; i < count; i++) {

@@ -95,7 +95,7 @@ static void add_shape_deps(fuser *f, const tn__expr *e, index_list *list) {
   }
   for (int s = 0; s < tn__graph_symbol_count(f->graph); s++) {
     const tn__symbol *symbol = tn__graph_symbol_at(f->graph, s);
-    if (symbol->var != e->value.var || symbol->source != TN__SYMBOL_ELEMENT) continue;
+    if (symbol->var != e->value.var) continue;
     int p = f->node_of_value[symbol->value->id];
     if (p >= 0) tn__vec_push(f->arena, list, p);
   }
@@ -386,7 +386,7 @@ static void emit_producer(emitter *e, int p, bool inlined) {
 static void push_group(emitter *e, const index_list *nodes, int owner, bool view, bool constant) {
   fuser *f = e->f;
   int count = nodes->count;
-  tn__group g = {.node_count = count, .view = view, .constant = constant};
+  tn__group g = {.graph = f->graph, .node_count = count, .view = view, .constant = constant};
   g.nodes = TN__NEW_ARRAY(f->arena, count, tn__node *);
   int outputs = 0;
   for (int i = 0; i < count; i++) {

@@ -44,6 +44,7 @@ void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options);
 
 /* ---- fusion: which nodes share a kernel --------------------------------------------------------- */
 typedef struct tn__group {
+  tn__graph *graph;
   tn__node **nodes; /* in topological order; cheap producers may stand in several groups */
   int node_count;
   tn__value **outputs; /* values that others read, in order */
