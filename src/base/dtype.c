@@ -95,28 +95,40 @@ static int64_t i64_of_f64(double value) {
   return (int64_t)value;
 }
 
+/* Elements of mapped files lie at any address; memcpy of a known size compiles to one plain load. Numbers are
+ * little-endian, here as in every file. */
+static inline uint64_t bits_at(const void *data, int64_t index, size_t size) {
+  uint64_t bits = 0;
+  memcpy(&bits, (const char *)data + (size_t)index * size, size);
+  return bits;
+}
+
 static int64_t load_int(tn_dtype dtype, const void *data, int64_t index) {
   switch (dtype) {
-    case TN_BOOL: return ((const uint8_t *)data)[index] != 0;
-    case TN_I8: return ((const int8_t *)data)[index];
-    case TN_I16: return ((const int16_t *)data)[index];
-    case TN_I32: return ((const int32_t *)data)[index];
-    case TN_I64: return ((const int64_t *)data)[index];
-    case TN_U8: return ((const uint8_t *)data)[index];
-    case TN_U16: return ((const uint16_t *)data)[index];
-    case TN_U32: return ((const uint32_t *)data)[index];
-    case TN_U64: return (int64_t)((const uint64_t *)data)[index];
+    case TN_BOOL: return bits_at(data, index, 1) != 0;
+    case TN_I8: return (int8_t)bits_at(data, index, 1);
+    case TN_I16: return (int16_t)bits_at(data, index, 2);
+    case TN_I32: return (int32_t)bits_at(data, index, 4);
+    case TN_U8: return (int64_t)bits_at(data, index, 1);
+    case TN_U16: return (int64_t)bits_at(data, index, 2);
+    case TN_U32: return (int64_t)bits_at(data, index, 4);
+    case TN_I64:
+    case TN_U64: return (int64_t)bits_at(data, index, 8);
     default: return 0;
   }
 }
 
 double tn__load_f64(tn_dtype dtype, const void *data, int64_t index) {
   switch (dtype) {
-    case TN_F16: return (double)tn__f16_to_f32(((const uint16_t *)data)[index]);
-    case TN_BF16: return (double)tn__bf16_to_f32(((const uint16_t *)data)[index]);
-    case TN_F32: return (double)((const float *)data)[index];
-    case TN_F64: return ((const double *)data)[index];
-    case TN_U64: return (double)((const uint64_t *)data)[index];
+    case TN_F16: return (double)tn__f16_to_f32((uint16_t)bits_at(data, index, 2));
+    case TN_BF16: return (double)tn__bf16_to_f32((uint16_t)bits_at(data, index, 2));
+    case TN_F32: return (double)f32_of_bits((uint32_t)bits_at(data, index, 4));
+    case TN_F64: {
+      double value;
+      memcpy(&value, (const char *)data + (size_t)index * sizeof value, sizeof value);
+      return value;
+    }
+    case TN_U64: return (double)bits_at(data, index, 8);
     default: return (double)load_int(dtype, data, index);
   }
 }

@@ -19,6 +19,7 @@ static inline bool tn__dtype_is_unsigned(tn_dtype t) { return (t >> 8) == 1; }
 static inline bool tn__dtype_is_int(tn_dtype t) { return tn__dtype_is_signed(t) || tn__dtype_is_unsigned(t); }
 
 /* Element `index` of `data` as f64 or i64 (integers: exact; floats: truncated), and back (wrapped, rounded). */
+/* `data` may be at any address. */
 double tn__load_f64(tn_dtype dtype, const void *data, int64_t index);
 int64_t tn__load_i64(tn_dtype dtype, const void *data, int64_t index);
 void tn__store_f64(tn_dtype dtype, void *data, int64_t index, double value);

@@ -51,6 +51,10 @@ void tn__file_map_close(tn__file_map *map) {
   *map = (tn__file_map){0};
 }
 
+void tn__file_map_forget(const tn__file_map *map) {
+  if (map->handle != NULL) (void)madvise(map->handle, map->size, MADV_DONTNEED);
+}
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static tn_status *write_pieces(const char *path, int fd, const tn__bytes *pieces, int count) {
@@ -65,6 +69,14 @@ static tn_status *write_pieces(const char *path, int fd, const tn__bytes *pieces
     }
   }
   return NULL;
+}
+
+void tn__pieces_join(const tn__pieces *pieces, void *out) {
+  char *at = out;
+  for (int i = 0; i < pieces->count; i++) {
+    if (pieces->list[i].size > 0) memcpy(at, pieces->list[i].data, pieces->list[i].size);
+    at += pieces->list[i].size;
+  }
 }
 
 /* Writes and closes `fd`; a failing close is an error too, because that is when some file systems notice a full disk.

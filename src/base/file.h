@@ -12,11 +12,19 @@ typedef struct tn__file_map {
 
 TN_MUST_USE tn_status *tn__file_map_open(const char *path, tn__file_map *out);
 void tn__file_map_close(tn__file_map *map);
+/* The pages may leave memory until they are read again. */
+void tn__file_map_forget(const tn__file_map *map);
 
 typedef struct tn__bytes {
   const void *data;
   size_t size;
 } tn__bytes;
+typedef struct tn__pieces { /* bytes that follow on each other without lying together */
+  const tn__bytes *list;
+  int count;
+  size_t size; /* their sum */
+} tn__pieces;
+void tn__pieces_join(const tn__pieces *pieces, void *out); /* `out`: pieces->size bytes */
 /* Writes the pieces one after another to a temporary file beside `path`, syncs nothing, and renames it into place: a
  * reader sees the old file or the whole new one, and a failure or a signal leaves no file of that name half-written.
  * `mode` such as 0644. */

@@ -89,7 +89,10 @@ void cli_print_times(const tn_module *module) {
 
 tn_status *cli_open(const cli_args *args, const cli_compile *setup, const char *path, tn_executable **executable,
                     tn_module **module) {
-  tn_load_options load = {.size = sizeof load, .log = &setup->log, .perf_map = getenv("TENON_PERF_MAP") != NULL};
+  tn_load_options load = {.size = sizeof load,
+                          .log = &setup->log,
+                          .perf_map = getenv("TENON_PERF_MAP") != NULL,
+                          .borrow_data = true}; /* the module outlives the executable */
   *module = NULL;
   *executable = NULL;
   if (cli_is_executable(path)) return tn_executable_load(path, &load, executable);

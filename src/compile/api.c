@@ -3,13 +3,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "compile/driver.h"
 
 struct tn_module {
   const tn_allocator *allocator;
   tn_allocator allocator_copy;
-  void *data;
+  const void *data; /* of `memory` or `map` */
   size_t size;
+  void *memory;
+  tn__file_map map; /* of the cache's entry */
   tn_phase_time *times;
   char *names; /* of the phases, one after another */
   size_t names_size;
@@ -34,7 +37,8 @@ typedef struct compile_call {
 void tn_module_release(tn_module *module) {
   if (!module) return;
   const tn_allocator *a = module->allocator;
-  tn__free(a, module->data, module->size, 64);
+  tn__free(a, module->memory, module->size, 64);
+  tn__file_map_close(&module->map);
   tn__free(a, module->times, sizeof(tn_phase_time) * (size_t)module->time_count, 0);
   tn__free(a, module->names, module->names_size, 0);
   tn_allocator copy = module->allocator_copy;
@@ -82,7 +86,17 @@ static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
   return NULL;
 }
 
-static tn_status *make_module(const tn__driver *driver, tn__bytes executable, bool from_cache, tn_module **out) {
+static tn_status *join_executable(tn_module *m, const tn__pieces *executable) {
+  TN_RETURN_IF_ERROR(tn__alloc(m->allocator, executable->size, 1, 64, &m->memory));
+  tn__pieces_join(executable, m->memory);
+  m->data = m->memory;
+  m->size = executable->size;
+  return NULL;
+}
+
+/* Of the pieces, or of the cache's entry, which it takes over. */
+static tn_status *make_module(const tn__driver *driver, const tn__pieces *executable, tn__file_map *map,
+                              tn__bytes entry, tn_module **out) {
   const tn_allocator *allocator = driver->options->allocator;
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(allocator, 1, sizeof(tn_module), 0, &memory));
@@ -91,13 +105,17 @@ static tn_status *make_module(const tn__driver *driver, tn__bytes executable, bo
     m->allocator_copy = *allocator;
     m->allocator = &m->allocator_copy;
   }
-  m->from_cache = from_cache;
-  tn_status *status = tn__alloc(allocator, executable.size, 1, 64, &m->data);
-  if (!status) {
-    m->size = executable.size;
-    memcpy(m->data, executable.data, executable.size);
-    status = copy_times(m, driver);
+  tn_status *status = NULL;
+  if (map) {
+    m->map = *map;
+    *map = (tn__file_map){0};
+    m->data = entry.data;
+    m->size = entry.size;
+    m->from_cache = true;
+  } else {
+    status = join_executable(m, executable);
   }
+  if (!status) status = copy_times(m, driver);
   if (status) {
     tn_module_release(m);
     return status;
@@ -105,6 +123,8 @@ static tn_status *make_module(const tn__driver *driver, tn__bytes executable, bo
   *out = m;
   return NULL;
 }
+
+static void close_map(void *map) { tn__file_map_close(map); }
 
 /* ---- compiling
  * -------------------------------------------------------------------------------------------------------------------
@@ -142,16 +162,20 @@ static void compile_body(tn__arena *arena, void *user) {
   start = tn__now();
   if (cached) {
     key = executable_key(driver, c->model);
-    if (tn__cache_get(driver->cache, arena, "exe", &key, &c->executable)) {
+    tn__onnx_forget_pages(c->model);
+    tn__file_map *map = TN__NEW(arena, tn__file_map);
+    tn__bytes entry;
+    tn__arena_defer(arena, close_map, map);
+    if (tn__cache_map(driver->cache, "exe", &key, map, &entry)) {
       tn__driver_time(driver, "cache", tn__now() - start);
-      tn__check(arena->escape, make_module(driver, c->executable, true, &call->module));
+      tn__check(arena->escape, make_module(driver, NULL, map, entry, &call->module));
       return;
     }
   }
   tn__compilation_front(c, call->path, call->data, call->size);
   tn__compilation_back(c);
-  if (cached) tn__cache_put(driver->cache, "exe", &key, &c->executable, 1);
-  tn__check(arena->escape, make_module(driver, c->executable, false, &call->module));
+  if (cached) tn__cache_put(driver->cache, arena, "exe", &key, &c->executable);
+  tn__check(arena->escape, make_module(driver, &c->executable, NULL, (tn__bytes){0}, &call->module));
 }
 
 tn_status *tn_compile(const char *path, const void *data, size_t size, const tn_compile_options *options,

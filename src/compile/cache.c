@@ -117,12 +117,12 @@ tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limi
  * ---------------------------------------------------------------------------------- */
 
 /* Covers what the entry is for, too: a file that got another entry's name must not be taken for that entry. */
-static tn__digest seal(const char *kind, const tn__digest *key, const tn__bytes *pieces, int count) {
+static tn__digest seal(const char *kind, const tn__digest *key, const tn__pieces *contents) {
   tn__sha256 h;
   tn__sha256_init(&h);
   tn__sha256_update_string(&h, kind);
   tn__sha256_update(&h, key->bytes, sizeof key->bytes);
-  for (int i = 0; i < count; i++) tn__sha256_update(&h, pieces[i].data, pieces[i].size);
+  for (int i = 0; i < contents->count; i++) tn__sha256_update(&h, contents->list[i].data, contents->list[i].size);
   return tn__sha256_final(&h);
 }
 
@@ -140,44 +140,44 @@ static void mark_used(const char *path) {
   utimensat(AT_FDCWD, path, now, 0);
 }
 
-static void close_map(void *map) { tn__file_map_close(map); }
-
-bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key, tn__bytes *out) {
+bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn__file_map *map, tn__bytes *out) {
   char path[4096];
   entry_path(cache, kind, key, path, sizeof path);
-  tn__file_map *map = TN__NEW(arena, tn__file_map);
   tn_status *status = tn__file_map_open(path, map);
   if (status) {
     tn_status_free(status);
     return false;
   }
-  tn__arena_defer(arena, close_map, map);
-  size_t size = map->size < sizeof(tn__digest) ? 0 : map->size - sizeof(tn__digest);
-  tn__digest digest = seal(kind, key, &(tn__bytes){map->data, size}, 1);
-  if (map->size < sizeof digest.bytes || memcmp(map->data + size, digest.bytes, sizeof digest.bytes) != 0) {
+  *out = (tn__bytes){map->data, map->size < sizeof(tn__digest) ? 0 : map->size - sizeof(tn__digest)};
+  tn__digest digest = seal(kind, key, &(tn__pieces){out, 1, out->size});
+  if (map->size < sizeof digest.bytes || memcmp(map->data + out->size, digest.bytes, sizeof digest.bytes) != 0) {
     tn__log(&cache->log, TN_LOG_WARNING, "compile cache: \"%s\" is damaged and was ignored", path);
     unlink(path);
+    tn__file_map_close(map);
     return false;
   }
   mark_used(path);
-  *out = (tn__bytes){map->data, size};
   return true;
 }
 
-void tn__cache_put(tn__cache *cache, const char *kind, const tn__digest *key, const tn__bytes *pieces, int count) {
-  enum { MAX_PIECES = 7 };
-  tn__bytes all[MAX_PIECES + 1];
-  uint64_t total = 0;
-  for (int i = 0; i < count; i++) {
-    all[i] = pieces[i];
-    total += pieces[i].size;
-  }
-  if (total > cache->limit / 2) return; /* it would push out everything else */
-  tn__digest digest = seal(kind, key, pieces, count);
-  all[count] = (tn__bytes){digest.bytes, sizeof digest.bytes};
+static void close_map(void *map) { tn__file_map_close(map); }
+
+bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key, tn__bytes *out) {
+  tn__file_map *map = TN__NEW(arena, tn__file_map);
+  tn__arena_defer(arena, close_map, map);
+  return tn__cache_map(cache, kind, key, map, out);
+}
+
+void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key,
+                   const tn__pieces *contents) {
+  if (contents->size > cache->limit / 2) return; /* it would push out everything else */
+  tn__digest digest = seal(kind, key, contents);
+  tn__bytes *all = TN__NEW_ARRAY(arena, contents->count + 1, tn__bytes);
+  memcpy(all, contents->list, sizeof *all * (size_t)contents->count);
+  all[contents->count] = (tn__bytes){digest.bytes, sizeof digest.bytes};
   char path[4096];
   entry_path(cache, kind, key, path, sizeof path);
-  tn_status *status = tn__file_write_atomic(path, all, count + 1, 0600);
+  tn_status *status = tn__file_write_atomic(path, all, contents->count + 1, 0600);
   if (!status) mark_used(path);
   pthread_mutex_lock(&cache->lock);
   cache->wrote = true;

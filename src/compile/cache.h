@@ -17,8 +17,11 @@ typedef struct tn__cache tn__cache;
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log);
 /* False: not there. The contents are a map that is closed when `arena` is released. `kind`: "exe" or "obj". */
 bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key, tn__bytes *out);
-/* At most 7 pieces. May be called from several threads. */
-void tn__cache_put(tn__cache *cache, const char *kind, const tn__digest *key, const tn__bytes *pieces, int count);
+/* The same into the caller's map, which it closes when the contents are no longer needed. */
+bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn__file_map *map, tn__bytes *out);
+/* `arena` is for scratch. May be called from several threads, each with an arena of its own. */
+void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key,
+                   const tn__pieces *contents);
 /* Identity of this build of Tenon (its linker's build id, else version): part of every key. */
 void tn__build_identity(tn__sha256 *hasher);
 

@@ -69,9 +69,10 @@ static void run_everything(checker *k) {
   tn__compilation *c = k->c;
   tn__escape *escape = k->arena->escape;
   expose_everything(k);
-  tn__bytes bytes = tn__program_build(&c->driver, &c->program, NULL, NULL, 0, NULL);
+  tn__pieces pieces = tn__program_build(&c->driver, &c->program, NULL, NULL, 0, NULL);
+  tn__bytes bytes = tn__exe_join(k->arena, &pieces);
   tn__arena_defer(k->arena, release_session, k);
-  tn_load_options load = {.size = sizeof load, .allocator = k->arena->allocator};
+  tn_load_options load = {.size = sizeof load, .allocator = k->arena->allocator, .borrow_data = true};
   tn__check(escape, tn_executable_load_memory(bytes.data, bytes.size, &load, &k->exe));
   tn_session_options session = {
       .size = sizeof session, .allocator = load.allocator, .threads = k->call->options.run_threads};
@@ -121,9 +122,12 @@ static const void *data_of(checker *k, const tn__value *v) {
   while (!k->data[id] && k->view_of[id] >= 0) id = k->view_of[id];
   if (k->data[id]) return k->data[id];
   if (!v->data) tn__throwf(k->arena->escape, TN_INTERNAL, "value \"%s\" was not computed", v->name);
-  if (!v->splat) return v->data;
   size_t element = tn_dtype_size(v->dtype);
   int64_t count = count_of(k, v);
+  if (!v->splat) {
+    bool aligned = (uintptr_t)v->data % element == 0; /* weights in a mapped file lie anywhere */
+    return k->data[id] = aligned ? v->data : tn__arena_copy(k->arena, v->data, (size_t)count * element);
+  }
   char *all = tn__arena_alloc_array(k->arena, (size_t)count, element);
   for (int64_t i = 0; i < count; i++) memcpy(all + (size_t)i * element, v->data, element);
   return k->data[id] = all;

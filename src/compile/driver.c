@@ -84,6 +84,7 @@ static void import_model(tn__compilation *c, const char *path, const void *data,
   const tn_compile_options *o = driver->options;
   double start = tn__now();
   if (!c->model) c->model = tn__onnx_open(driver->arena, path, data, size);
+  driver->model = c->model;
   tn__driver_time(driver, "open", tn__now() - start);
   start = tn__now();
   tn__dim_binding *dims = TN__NEW_ARRAY(driver->arena, o->dim_count, tn__dim_binding);

@@ -17,7 +17,7 @@ typedef struct tn__compilation {
   int main_unit_count; /* those of the graph itself */
   tn__program program;
   tn__program_stats stats;
-  tn__bytes executable;
+  tn__pieces executable;
 } tn__compilation;
 
 /* Reads options into the driver; `driver->arena` must be set. */

@@ -248,11 +248,16 @@ void tn__exe_emit_assert(tn__exe_func *f, int scalar, const char *message) {
 
 void tn__exe_origin(tn__exe_func *f, const char *origin) {
   tn__origin_record record = {(uint32_t)f->code.count, string_offset(f->exe, origin == NULL ? "" : origin)};
-  tn__origin_record *last = f->origins.count == 0 ? NULL : &f->origins.data[f->origins.count - 1];
-  if (last != NULL && last->word == record.word)
-    *last = record;
-  else if (record.origin != (last == NULL ? TN__NO_STRING : last->origin))
-    tn__vec_push(f->exe->arena, &f->origins, record);
+  uint32_t before = TN__NO_STRING;
+  if (f->origins.count > 0) {
+    tn__origin_record *last = &f->origins.data[f->origins.count - 1];
+    if (last->word == record.word) {
+      *last = record;
+      return;
+    }
+    before = last->origin;
+  }
+  if (record.origin != before) tn__vec_push(f->exe->arena, &f->origins, record);
 }
 
 static void emit_call(tn__exe_func *f, tn__opcode opcode, int callee, const int *const *groups, const int *counts) {
@@ -438,27 +443,43 @@ static void place_sections(section *sections, int count, tn__file_header *header
   header->file_size = at;
 }
 
-static void write_sections(const tn__exe *exe, section *sections, int count, uint8_t *file) {
-  for (int i = 0; i < count; i++) {
-    uint8_t *at = file + sections[i].record.offset;
-    size_t size = sections[i].record.size;
-    if (sections[i].record.kind == TN__SECTION_CONSTANTS) {
-      for (int c = 0; c < exe->constants.count; c++)
-        if (exe->constants.data[c].record.size > 0)
-          memcpy(at + exe->constants.data[c].record.offset, exe->constants.data[c].data,
-                 exe->constants.data[c].record.size);
-    } else if (size > 0) {
-      memcpy(at, sections[i].data, size);
-    }
-    tn__sha256 hasher;
-    tn__sha256_init(&hasher);
-    tn__sha256_update(&hasher, at, size);
-    tn__digest digest = tn__sha256_final(&hasher);
-    memcpy(sections[i].record.hash, digest.bytes, sizeof(digest.bytes));
-  }
+typedef TN__VEC(tn__bytes) piece_vec;
+
+static void add_piece(tn__exe *exe, piece_vec *out, uint64_t *at, const void *data, uint64_t size) {
+  if (size == 0) return;
+  tn__bytes piece = {data, size};
+  tn__vec_push(exe->arena, out, piece);
+  *at += size;
 }
 
-tn__bytes tn__exe_serialize(tn__exe *exe) {
+/* Zeros up to offset `to` of the file. */
+static void pad(tn__exe *exe, piece_vec *out, uint64_t *at, uint64_t to) {
+  static const char zeros[TN__FILE_PAGE];
+  while (*at < to) add_piece(exe, out, at, zeros, to - *at < sizeof zeros ? to - *at : sizeof zeros);
+}
+
+/* The section's pieces, and its hash. */
+static void add_section_pieces(tn__exe *exe, section *s, piece_vec *out, uint64_t *at) {
+  uint64_t start = s->record.offset;
+  pad(exe, out, at, start);
+  int first = out->count;
+  if (s->record.kind == TN__SECTION_CONSTANTS) {
+    for (int c = 0; c < exe->constants.count; c++) {
+      const constant *k = &exe->constants.data[c];
+      pad(exe, out, at, start + k->record.offset);
+      add_piece(exe, out, at, k->data, k->record.size);
+    }
+  } else {
+    add_piece(exe, out, at, s->data, s->record.size);
+  }
+  tn__sha256 hasher;
+  tn__sha256_init(&hasher);
+  for (int i = first; i < out->count; i++) tn__sha256_update(&hasher, out->data[i].data, out->data[i].size);
+  tn__digest digest = tn__sha256_final(&hasher);
+  memcpy(s->record.hash, digest.bytes, sizeof(digest.bytes));
+}
+
+tn__pieces tn__exe_pieces(tn__exe *exe) {
   byte_vec devices = devices_section(exe), kernels = kernels_section(exe), functions = functions_section(exe);
   byte_vec constant_table = constant_table_section(exe);
   section *sections = TN__NEW_ARRAY(exe->arena, 8 + exe->texts.count, section);
@@ -483,17 +504,36 @@ tn__bytes tn__exe_serialize(tn__exe *exe) {
                             .section_count = (uint32_t)count};
   memcpy(header.magic, TN__FILE_MAGIC, sizeof(header.magic));
   place_sections(sections, count, &header);
-  uint8_t *file = tn__arena_alloc(exe->arena, header.file_size);
-  write_sections(exe, sections, count, file);
-  uint8_t *table = file + sizeof(header);
-  for (int i = 0; i < count; i++)
-    memcpy(table + (size_t)i * sizeof(tn__file_section), &sections[i].record, sizeof(tn__file_section));
+  size_t table_size = (size_t)count * sizeof(tn__file_section);
+  tn__file_section *table = tn__arena_alloc(exe->arena, table_size);
+  tn__file_header *head = TN__NEW(exe->arena, tn__file_header);
+  piece_vec out = {0};
+  uint64_t at = 0;
+  add_piece(exe, &out, &at, head, sizeof(*head));
+  add_piece(exe, &out, &at, table, table_size);
+  for (int i = 0; i < count; i++) {
+    add_section_pieces(exe, &sections[i], &out, &at);
+    table[i] = sections[i].record;
+  }
+  pad(exe, &out, &at, header.file_size);
   tn__sha256 hasher;
   tn__sha256_init(&hasher);
   tn__sha256_update(&hasher, &header, sizeof(header));
-  tn__sha256_update(&hasher, table, (size_t)count * sizeof(tn__file_section));
+  tn__sha256_update(&hasher, table, table_size);
   tn__digest digest = tn__sha256_final(&hasher);
   memcpy(header.content_hash, digest.bytes, sizeof(digest.bytes));
-  memcpy(file, &header, sizeof(header));
-  return (tn__bytes){file, header.file_size};
+  *head = header;
+  return (tn__pieces){out.data, out.count, header.file_size};
+}
+
+tn__bytes tn__exe_join(tn__arena *arena, const tn__pieces *pieces) {
+  char *memory = tn__arena_alloc(arena, pieces->size + TN__FILE_ALIGN);
+  memory += (TN__FILE_ALIGN - (uintptr_t)memory % TN__FILE_ALIGN) % TN__FILE_ALIGN;
+  tn__pieces_join(pieces, memory);
+  return (tn__bytes){memory, pieces->size};
+}
+
+tn__bytes tn__exe_serialize(tn__exe *exe) {
+  tn__pieces pieces = tn__exe_pieces(exe);
+  return tn__exe_join(exe->arena, &pieces);
 }

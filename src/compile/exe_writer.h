@@ -67,7 +67,10 @@ void tn__exe_emit_builtin(tn__exe_func *f, int builtin, const int *reads, int re
 void tn__exe_emit_call(tn__exe_func *f, int function, const int *reads, int read_count, const int *writes,
                        int write_count);
 
-/* The whole file. The bytes live in the arena. Call it once. */
+/* The whole file, in pieces that live in the arena, or are the constants' and the image's own bytes. Call it once. */
+tn__pieces tn__exe_pieces(tn__exe *exe);
+/* The same in one, aligned for tn_load_options.borrow_data. */
+tn__bytes tn__exe_join(tn__arena *arena, const tn__pieces *pieces);
 tn__bytes tn__exe_serialize(tn__exe *exe);
 
 #endif

@@ -160,7 +160,8 @@ static void inspect_model(tn__arena *arena, inspect_call *call) {
   tn__strbuf_append(call->json, ",\n");
   cost_members(call->json, c);
   tn__strbuf_append(call->json, ",\n");
-  inspect_executable(arena, call, c->executable.data, c->executable.size);
+  tn__bytes file = tn__exe_join(arena, &c->executable);
+  inspect_executable(arena, call, file.data, file.size);
 }
 
 static void inspect_body(tn__arena *arena, void *user) {

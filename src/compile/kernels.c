@@ -289,7 +289,8 @@ static void store_cached(tn__driver *driver, const tn__unit *u) {
   if (!driver->cache || u->from_cache || u->scalar_count > 0) return;
   cached_kernel head = {strlen(u->trace), u->object.size, u->workspace_bytes};
   tn__bytes pieces[] = {{&head, sizeof head}, {u->trace, head.trace_size}, {u->object.data, u->object.size}};
-  tn__cache_put(driver->cache, "obj", &u->key, pieces, 3);
+  tn__cache_put(driver->cache, driver->arena, "obj", &u->key,
+                &(tn__pieces){pieces, 3, sizeof head + head.trace_size + head.object_size});
 }
 
 /* Results move to the driver's arena; the unit's own is released unless a symbolic workspace still refers to it. */

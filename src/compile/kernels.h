@@ -40,8 +40,9 @@ typedef struct tn__driver {
   const tn_compile_options *options;
   tn__target target;
   tn__schedule_options schedule;
-  int threads;      /* compile threads */
-  tn__cache *cache; /* NULL: off */
+  int threads;                        /* compile threads */
+  tn__cache *cache;                   /* NULL: off */
+  const struct tn__onnx_model *model; /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time) times;
 } tn__driver;
 

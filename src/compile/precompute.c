@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "compile/driver.h"
+#include "runtime/tensor.h"
+#include "tenon/kernel_abi.h"
 
 /* ---- small nodes
  * ----------------------------------------------------------------------------------------------------------- */
@@ -64,13 +66,13 @@ tn__evaluator tn__fold_evaluator(tn__driver *driver) { return (tn__evaluator){ev
 /* ---- groups
  * ------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct results {
+typedef struct runner {
   tn_executable *executable;
   tn_session *session;
-} results;
+} runner;
 
-static void release_results(void *user) {
-  results *r = user;
+static void release_runner(void *user) {
+  runner *r = user;
   tn_session_release(r->session);
   tn_executable_release(r->executable);
 }
@@ -94,21 +96,40 @@ static int wanted_values(tn__driver *driver, tn__graph *graph, const tn__groups 
   return count;
 }
 
-static void run_constants(tn__driver *driver, tn__bytes executable, tn__value *const *values, int count) {
-  results *r = TN__NEW(driver->arena, results);
-  tn__arena_defer(driver->arena, release_results, r);
-  tn_load_options load = {.size = sizeof load, .allocator = driver->arena->allocator};
-  tn__check(driver->arena->escape, tn_executable_load_memory(executable.data, executable.size, &load, &r->executable));
+/* Memory for a constant in the graph's arena, aligned as sessions want outputs. */
+static void *constant_memory(tn__driver *driver, const tn__value *v) {
+  char *memory = tn__arena_alloc(driver->arena, (size_t)count_of(v) * tn_dtype_size(v->dtype) + TN_KERNEL_ALIGNMENT);
+  return memory + (TN_KERNEL_ALIGNMENT - (uintptr_t)memory % TN_KERNEL_ALIGNMENT) % TN_KERNEL_ALIGNMENT;
+}
+
+static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__pieces *pieces, tn__value *const *values,
+                          int count) {
+  tn__escape *escape = driver->arena->escape;
+  tn__bytes executable = tn__exe_join(scratch, pieces);
+  if (driver->model) tn__onnx_forget_pages(driver->model); /* all that is needed was copied */
+  runner *r = TN__NEW(scratch, runner);
+  tn__arena_defer(scratch, release_runner, r);
+  tn_load_options load = {.size = sizeof load, .allocator = scratch->allocator, .borrow_data = true};
+  tn__check(escape, tn_executable_load_memory(executable.data, executable.size, &load, &r->executable));
   tn_session_options session = {.size = sizeof session, .allocator = load.allocator, .threads = driver->threads};
-  tn__check(driver->arena->escape, tn_session_create(r->executable, &session, &r->session));
-  tn__check(driver->arena->escape, tn_session_invoke(r->session, NULL));
+  tn__check(escape, tn_session_create(r->executable, &session, &r->session));
   for (int i = 0; i < count; i++) {
-    DLTensor result;
-    tn__check(driver->arena->escape, tn_session_get_output(r->session, NULL, i, &result));
-    values[i]->data = (const char *)result.data + result.byte_offset; /* lives as long as the session */
+    int64_t shape[TN_MAX_RANK];
+    tn__shape_const(values[i], shape);
+    void *data = constant_memory(driver, values[i]);
+    DLTensor out = {.data = data,
+                    .device = {kDLCPU, 0},
+                    .ndim = values[i]->rank,
+                    .dtype = tn_dtype_to_dl(values[i]->dtype),
+                    .shape = shape};
+    tn__check(escape, tn_session_set_output_at(r->session, NULL, i, &out, TN_BIND_PERSISTENT));
+    values[i]->data = data;
     values[i]->splat = false;
   }
+  tn__check(escape, tn_session_invoke(r->session, NULL));
 }
+
+static void release_scratch(void *arena) { tn__arena_release(arena); }
 
 void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups) {
   tn__arena *arena = driver->arena;
@@ -117,7 +138,12 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
   tn__value **values = TN__NEW_ARRAY(arena, outputs, tn__value *);
   int count = wanted_values(driver, graph, groups, values);
   if (count == 0) return;
+  /* What the computation itself needs, copies of weights above all, goes when it is done. */
+  tn__arena *scratch = TN__NEW(arena, tn__arena);
+  tn__arena_init(scratch, arena->allocator, arena->escape);
+  tn__arena_defer(arena, release_scratch, scratch);
   tn__driver host = *driver; /* constants are computed here, whatever the model is compiled for */
+  host.arena = scratch;
   tn__check(arena->escape, tn__target_parse("native", &host.target));
   const tn__group **groups_to_run = TN__NEW_ARRAY(arena, groups->count, const tn__group *);
   bool *runs = TN__NEW_ARRAY(arena, groups->count, bool);
@@ -142,7 +168,9 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
                                    .runs = runs,
                                    .unit_of = unit_of};
   tn__program program = {&function, 1, units, kernels};
-  tn__bytes executable = tn__program_build(&host, &program, NULL, NULL, 0, NULL);
-  driver->times = host.times;
-  run_constants(driver, executable, values, count);
+  tn__pieces executable = tn__program_build(&host, &program, NULL, NULL, 0, NULL);
+  run_constants(driver, scratch, &executable, values, count);
+  for (int i = 0; i < host.times.count; i++)
+    tn__driver_time(driver, host.times.data[i].name, host.times.data[i].seconds);
+  tn__arena_release(scratch);
 }

@@ -552,8 +552,8 @@ static void build_function(tn__builder *b, const tn__program_function *function,
   emit_code(b);
 }
 
-tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
-                            const char *const *texts, int text_count, tn__program_stats *stats) {
+tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
+                             const char *const *texts, int text_count, tn__program_stats *stats) {
   tn__builder b = {.driver = driver, .arena = driver->arena, .program = program};
   b.exe = tn__exe_create(b.arena, &driver->target, tn__arena_printf(b.arena, "tenon %s", tn_version()));
   b.funcs = TN__NEW_ARRAY(b.arena, program->function_count, tn__exe_func *);
@@ -562,5 +562,5 @@ tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, cons
   for (int i = 0; i < program->function_count; i++) build_function(&b, &program->functions[i], b.funcs[i]);
   for (int i = 0; i < text_count; i++) tn__exe_text(b.exe, text_names[i], texts[i], strlen(texts[i]));
   if (stats) *stats = b.stats;
-  return tn__exe_serialize(b.exe);
+  return tn__exe_pieces(b.exe);
 }

@@ -37,9 +37,9 @@ typedef struct tn__program_stats { /* of all functions together: bodies have are
  * the bodies and nothing else. */
 bool tn__while_keeps(const tn__node *node, int k);
 
-/* Serialises the executable. The bytes live in the driver's arena. */
-tn__bytes tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
-                            const char *const *texts, int text_count, tn__program_stats *stats);
+/* Serialises the executable. The pieces live in the driver's arena, or are constants' own bytes. */
+tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
+                             const char *const *texts, int text_count, tn__program_stats *stats);
 
 /* ---- static memory planning (plan.c)
  * ---------------------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ struct tn__value {
   int producer_index;
   uint32_t id;
   /* Constants: dense data of the type, or of one element when `splat`. NULL when not constant. Not owned: in the arena,
-   * or in memory that outlives the graph (a mapped model file). */
+   * or in memory that outlives the graph (a mapped model file, where it is not aligned: read it with tn__load_*). */
   const void *data;
   bool splat;
   /* Contents of small integer tensors: product of dims of them, or NULL when not known. */

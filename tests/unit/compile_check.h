@@ -20,7 +20,8 @@ static inline void compile_graph(tn__arena *arena, void *user) {
   k->build(c->graph);
   tn__compilation_prepare(c);
   tn__compilation_back(c);
-  tn__check(arena->escape, tn_executable_load_memory(c->executable.data, c->executable.size, NULL, &k->executable));
+  tn__bytes file = tn__exe_join(arena, &c->executable);
+  tn__check(arena->escape, tn_executable_load_memory(file.data, file.size, NULL, &k->executable));
 }
 
 static inline tn_session *compile(compile_case *k) {

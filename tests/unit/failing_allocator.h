@@ -13,6 +13,7 @@ typedef struct failing_allocator {
   int calls;              /* allocations and growths so far */
   int fail_at;            /* the number of the call to refuse, from 0; -1: none */
   size_t live_bytes;      /* by the sizes that the callers state */
+  size_t peak_bytes;      /* the most that live_bytes was */
   int live_count;
 } failing_allocator;
 
@@ -33,6 +34,7 @@ static inline void *failing_reallocate(void *user, void *pointer, size_t old_siz
     self->live_bytes -= old_size, self->live_count--;
   }
   self->live_bytes += new_size, self->live_count++;
+  if (self->live_bytes > self->peak_bytes) self->peak_bytes = self->live_bytes;
   return fresh;
 }
 

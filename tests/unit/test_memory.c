@@ -72,6 +72,32 @@ static void load(loaded *k, const char *rows, int threads) {
   pb_free(&model);
 }
 
+/* While it is packed, a weight is there twice: as it was and as it becomes. Then as packed and in the executable. */
+static void compiling_holds_weights_twice(void **state) {
+  enum { SIDE = 2048, BASE = 4 << 20 };
+  const size_t weights = (size_t)SIDE * SIDE * sizeof(float);
+  float *numbers = test_malloc(weights);
+  for (size_t i = 0; i < (size_t)SIDE * SIDE; i++) numbers[i] = (float)(i * 7 % 13) / 20.0f;
+  pb graph = {0};
+  onnx_node(&graph, "MatMul", "product", "x,w", "y");
+  onnx_raw(&graph, "w", ONNX_FLOAT, (int64_t[]){SIDE, SIDE}, 2, numbers, weights);
+  onnx_input(&graph, "x", ONNX_FLOAT, "16,2048");
+  onnx_output(&graph, "y", ONNX_FLOAT, "16,2048");
+  pb model = onnx_model(17, &graph);
+  failing_allocator memory;
+  failing_allocator_init(&memory, -1);
+  tn_compile_options options = plain_options(&memory.allocator);
+  tn_module *module;
+  check_ok(tn_compile("m.onnx", model.data, model.size, &options, &module));
+  assert_true(memory.peak_bytes > 2 * weights); /* or nothing was measured */
+  assert_true(memory.peak_bytes < 2 * weights + BASE);
+  assert_true(memory.live_bytes > weights && memory.live_bytes < weights + BASE);
+  tn_module_release(module);
+  assert_int_equal(memory.live_count, 0);
+  pb_free(&model);
+  test_free(numbers);
+}
+
 static void unload(loaded *k) {
   tn_session_release(k->session);
   tn_executable_release(k->executable);
@@ -182,7 +208,8 @@ static void loading_survives_every_refused_allocation(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_thousand_runs_allocate_nothing),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(compiling_holds_weights_twice),
+                                     cmocka_unit_test(a_thousand_runs_allocate_nothing),
                                      cmocka_unit_test(a_thousand_runs_of_changing_shapes_allocate_nothing),
                                      cmocka_unit_test(a_thousand_runs_on_two_threads_allocate_nothing),
                                      cmocka_unit_test(compiling_survives_every_refused_allocation),

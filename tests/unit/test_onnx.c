@@ -87,7 +87,7 @@ static void imports_a_model(void **state) {
   pb_free(&model);
 }
 
-static void keeps_large_aligned_data_in_place(void **state) {
+static void keeps_large_data_in_place(void **state) {
   pb model = matmul_relu();
   attempt a = {0};
   check_ok(import(&a, &model));
@@ -100,16 +100,10 @@ static void keeps_large_aligned_data_in_place(void **state) {
       const uint8_t *data = v->data;
       inside = data >= model.data && data < model.data + model.size;
       right = tn__load_f64(TN_F32, data, 119) == 119;
-      /* Where the bytes are not aligned, they must have been copied. */
-      assert_true((uintptr_t)data % 4 == 0);
     }
   }
   assert_true(right);
-  size_t at = 0;
-  for (size_t i = 0; i + 480 <= model.size && at == 0; i++)
-    if (tn__load_f64(TN_F32, memcpy((float[1]){0}, model.data + i + 476, 4), 0) == 119) at = i;
-  assert_true(at != 0);
-  assert_int_equal(inside, ((uintptr_t)model.data + at) % 4 == 0);
+  assert_true(inside);
   tn__arena_release(&a.arena);
   pb_free(&model);
 }
@@ -495,7 +489,7 @@ static void survives_every_failing_allocation(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(imports_a_model),
-      cmocka_unit_test(keeps_large_aligned_data_in_place),
+      cmocka_unit_test(keeps_large_data_in_place),
       cmocka_unit_test(binds_dimensions),
       cmocka_unit_test(refuses_truncated_files),
       cmocka_unit_test(refuses_what_is_not_protobuf),

@@ -36,8 +36,9 @@ struct tn__onnx_model {
   const uint8_t *data;
   size_t size;
   Onnx__ModelProto *proto;
-  tn__map externals; /* location -> tn__file_map * */
-  tn__map functions; /* tn__onnx_function_key() -> Onnx__FunctionProto *, the model's own */
+  const tn__file_map *map; /* of the model's own file; NULL when the bytes are the caller's */
+  tn__map externals;       /* location -> tn__file_map * */
+  tn__map functions;       /* tn__onnx_function_key() -> Onnx__FunctionProto *, the model's own */
 };
 const char *tn__onnx_function_key(tn__arena *arena, const char *domain, const char *name, const char *overload);
 /* "" for the default domain, whichever of its two names is used. */

@@ -117,12 +117,10 @@ static tn__onnx_model *model_create(tn__arena *arena, const char *path, const vo
 }
 
 tn__onnx_model *tn__onnx_open(tn__arena *arena, const char *path, const void *data, size_t size) {
-  if (data == NULL) {
-    const tn__file_map *map = map_file(arena, path);
-    data = map->data;
-    size = map->size;
-  }
-  tn__onnx_model *model = model_create(arena, path, data, size);
+  const tn__file_map *map = data == NULL ? map_file(arena, path) : NULL;
+  tn__onnx_model *model =
+      map == NULL ? model_create(arena, path, data, size) : model_create(arena, path, map->data, map->size);
+  model->map = map;
   tn__onnx_with_path(path, arena, NULL, open_body, model);
   return model;
 }
@@ -139,6 +137,11 @@ tn__digest tn__onnx_digest(const tn__onnx_model *model) {
     tn__sha256_update(&hasher, map->data, map->size);
   }
   return tn__sha256_final(&hasher);
+}
+
+void tn__onnx_forget_pages(const tn__onnx_model *model) {
+  if (model->map != NULL) tn__file_map_forget(model->map);
+  for (int i = 0; i < model->externals.count; i++) tn__file_map_forget(model->externals.entries[i].value);
 }
 
 int64_t tn__onnx_opset(const tn__onnx_model *model, const char *domain) {
@@ -165,6 +168,8 @@ static void read_body(tn__escape *escape, void *arg) {
   tn__onnx_tensor_read(r->model, proto,
                        tn__arena_printf(r->model->arena, "tensor \"%s\"", proto->name == NULL ? "" : proto->name),
                        &r->tensor);
+  if ((uintptr_t)r->tensor.data % tn_dtype_size(r->tensor.dtype) != 0)
+    r->tensor.data = tn__arena_copy(r->model->arena, r->tensor.data, r->tensor.size);
 }
 
 tn__onnx_tensor tn__onnx_read_tensor(tn__arena *arena, const char *path) {

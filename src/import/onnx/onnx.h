@@ -26,6 +26,8 @@ typedef struct tn__onnx_model tn__onnx_model;
 tn__onnx_model *tn__onnx_open(tn__arena *arena, const char *path, const void *data, size_t size);
 /* SHA-256 over the model's bytes and all external data it refers to. */
 tn__digest tn__onnx_digest(const tn__onnx_model *model);
+/* Gives the pages of the model's files back to the system until they are read again: for when weights were copied. */
+void tn__onnx_forget_pages(const tn__onnx_model *model);
 /* Builds the graph. Constants point into the model's memory. All unsupported operators are named in one error
  * (TN_UNSUPPORTED). */
 tn__graph *tn__onnx_import(tn__onnx_model *model, tn__ir *ir, const tn__onnx_options *options);
@@ -41,13 +43,13 @@ int tn__onnx_op_uses(tn__onnx_model *model, const tn__onnx_op_use **out);
 int tn__onnx_known_ops(tn__arena *arena, const tn__onnx_op_use **out);
 int64_t tn__onnx_opset(const tn__onnx_model *model, const char *domain); /* 0 when not imported */
 
-/* An ONNX TensorProto file (".pb"): dtype, shape and dense data into the arena. */
+/* An ONNX TensorProto file (".pb"): dtype, shape and dense data, aligned to its elements. */
 typedef struct tn__onnx_tensor {
   const char *name;
   tn_dtype dtype;
   int rank;
   int64_t shape[16];
-  const void *data;
+  const void *data; /* at any address when it is part of a mapped file */
   size_t size;
 } tn__onnx_tensor;
 tn__onnx_tensor tn__onnx_read_tensor(tn__arena *arena, const char *path);

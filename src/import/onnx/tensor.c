@@ -225,13 +225,10 @@ static void store_typed(const Onnx__TensorProto *t, tn_dtype dtype, void *out, s
 
 /* A copy when the bytes are not aligned to their elements, or are bools other than 0 and 1. */
 static const void *usable(tn__onnx_model *model, source s, tn_dtype dtype) {
-  size_t element = tn_dtype_size(dtype);
-  if (dtype == TN_BOOL) {
-    uint8_t *copy = tn__arena_alloc(model->arena, s.size);
-    for (size_t i = 0; i < s.size; i++) copy[i] = s.data[i] != 0;
-    return copy;
-  }
-  return (uintptr_t)s.data % element == 0 ? s.data : tn__arena_copy(model->arena, s.data, s.size);
+  if (dtype != TN_BOOL) return s.data;
+  uint8_t *copy = tn__arena_alloc(model->arena, s.size);
+  for (size_t i = 0; i < s.size; i++) copy[i] = s.data[i] != 0;
+  return copy;
 }
 
 void tn__onnx_tensor_read(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what,
@@ -290,10 +287,10 @@ void tn__onnx_sparse_read(tn__onnx_model *model, const Onnx__SparseTensorProto *
     tn__throwf(escape, TN_INVALID_ARGUMENT, "%s: its values and indices do not fit each other", what);
   char *data = tn__arena_alloc(model->arena, (size_t)count * element);
   for (int64_t i = 0; i < values.shape[0]; i++) {
-    int64_t at = flat ? ((const int64_t *)indices.data)[i] : 0;
+    int64_t at = flat ? tn__load_i64(TN_I64, indices.data, i) : 0;
     bool inside = !flat || (at >= 0 && at < count);
     for (size_t d = 0; d < (flat ? 0 : rank); d++) {
-      int64_t index = ((const int64_t *)indices.data)[(size_t)i * rank + d];
+      int64_t index = tn__load_i64(TN_I64, indices.data, i * (int64_t)rank + (int64_t)d);
       inside = inside && index >= 0 && index < sparse->dims[d];
       at = inside ? at * sparse->dims[d] + index : 0;
     }
