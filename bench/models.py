@@ -114,6 +114,7 @@ BUILDERS = {
     "squeezenet-random": lambda: build_light("squeezenet", random=True),
     "minilm": build_minilm,
 }
+DEFAULT = list(BUILDERS)
 
 
 def main():

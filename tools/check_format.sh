@@ -10,7 +10,7 @@ for argument; do
 done
 cd "$root"
 # DLPack's header keeps the form in which DLPack ships it.
-folders=$(for folder in include src tests bindings examples; do [ ! -d $folder ] || echo $folder; done)
+folders=$(for folder in include src tests bindings bench examples; do [ ! -d $folder ] || echo $folder; done)
 # shellcheck disable=SC2086
 complaints=$(find $folders -name '*.[ch]' ! -name dlpack.h ! -path 'tests/lint/fixtures/*' -print0 |
   xargs -0 clang-format-19 --style=file $mode 2>&1) || true
