@@ -7,6 +7,7 @@
 
 static const cli_option options[] = {CLI_COMPILE_OPTIONS,
                                      {"--text", NULL, "for executables: the bytecode and schedules too"},
+                                     {"--schedules", NULL, "the trace of every kernel's schedule, and nothing else"},
                                      {"--json", NULL, "print everything as JSON"},
                                      {0}};
 
@@ -95,9 +96,24 @@ static int print_texts(const cli_args *args, const cli_compile *setup) {
   return cli_report(status);
 }
 
+static int print_schedules(const cli_args *args, const cli_compile *setup) {
+  tn_executable *exe;
+  tn_module *module;
+  size_t size = 0;
+  tn_status *status = cli_open(args, setup, args->file, &exe, &module);
+  const char *schedules = status ? NULL : tn_executable_text(exe, "schedules", &size);
+  if (!status && !schedules)
+    status = tn_status_create(TN_NOT_FOUND, "%s has no traces of its schedules: they were left out of it", args->file);
+  if (schedules) fwrite(schedules, 1, size, stdout);
+  tn_executable_release(exe);
+  tn_module_release(module);
+  return cli_report(status);
+}
+
 static int run(const cli_args *args) {
   static cli_compile setup;
   if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
+  if (cli_flag(args, "--schedules")) return print_schedules(args, &setup);
   char *json;
   tn_status *status = tn_inspect(args->file, &setup.options, &json);
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);

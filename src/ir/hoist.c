@@ -33,10 +33,10 @@ static const tn__stmt *hoist(tn__ir *ir, const tn__stmt *s, void *user) {
   const tn__expr *condition = branch->as.branch.condition;
   if (!is_invariant(condition, var)) return NULL;
   /* Both copies keep the variable: they are never inside of one another. */
-  const tn__stmt *then_loop = hoist(ir, tn__for(ir, var, s->as.loop.kind, branch->as.branch.then_body), user);
-  if (then_loop == NULL) then_loop = tn__for(ir, var, s->as.loop.kind, branch->as.branch.then_body);
+  const tn__stmt *then_loop = hoist(ir, tn__for_like(ir, s, var, branch->as.branch.then_body), user);
+  if (then_loop == NULL) then_loop = tn__for_like(ir, s, var, branch->as.branch.then_body);
   const tn__stmt *else_loop = NULL;
-  if (branch->as.branch.else_body != NULL) else_loop = tn__for(ir, var, s->as.loop.kind, branch->as.branch.else_body);
+  if (branch->as.branch.else_body != NULL) else_loop = tn__for_like(ir, s, var, branch->as.branch.else_body);
   return tn__if(ir, condition, then_loop, else_loop);
 }
 

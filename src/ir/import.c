@@ -125,7 +125,7 @@ static const tn__stmt *import_kind(importing *m, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_FOR: {
       const tn__var *var = bind_var(m, s->as.loop.var);
-      return tn__for(m->ir, var, s->as.loop.kind, import_stmt(m, s->as.loop.body));
+      return tn__for_like(m->ir, s, var, import_stmt(m, s->as.loop.body));
     }
     case TN__STMT_STORE:
       return tn__store(m->ir, buffer_of(m, s->as.store.buffer),
@@ -155,6 +155,20 @@ static const tn__stmt *import_kind(importing *m, const tn__stmt *s) {
       return tn__while(m->ir, condition, import_stmt(m, s->as.repeat.body));
     }
     case TN__STMT_FAIL: return tn__fail(m->ir, s->as.fail.code);
+    case TN__STMT_PREFETCH: {
+      const tn__buffer *buffer = s->as.prefetch.buffer;
+      return tn__prefetch_stmt(m->ir, buffer_of(m, buffer), import_exprs(m, s->as.prefetch.indices, buffer->rank));
+    }
+    case TN__STMT_TENSOR: {
+      int count = tn__tensor_operand_count(s->as.tensor.op);
+      tn__access *operands = TN__NEW_ARRAY(m->ir->arena, count, tn__access);
+      for (int i = 0; i < count; i++) {
+        const tn__access *old = &s->as.tensor.operands[i];
+        operands[i].buffer = buffer_of(m, old->buffer);
+        operands[i].indices = import_exprs(m, old->indices, old->buffer->rank);
+      }
+      return tn__tensor_stmt(m->ir, s->as.tensor.op, operands, import_stmt(m, s->as.tensor.body));
+    }
     case TN__STMT_BLOCK: return import_block(m, s->as.block);
   }
   tn__defect(m->ir, "a statement of kind %d", (int)s->kind);

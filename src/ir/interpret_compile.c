@@ -455,6 +455,8 @@ static void compile_stmt(compiler *c, const tn__stmt *s) {
     case TN__STMT_ALLOC: compile_alloc(c, s); break;
     case TN__STMT_WHILE: compile_while(c, s); break;
     case TN__STMT_FAIL: emit(c, (tn__insn){.op = TN__OP_FAIL, .imm = s->as.fail.code}); break;
+    case TN__STMT_PREFETCH: break;
+    case TN__STMT_TENSOR: compile_stmt(c, s->as.tensor.body); break;
     case TN__STMT_BLOCK: compile_block(c, s); break;
   }
 }

@@ -143,7 +143,7 @@ static const tn__stmt *leave_loop(lowering *l, const tn__stmt *s, const tn__stmt
     if (contains_var(p.reduce_vars, var))
       p.statement = tn__stmt_substitute(l->ir, p.statement, &var, &var->min, 1);
     else if (search.found)
-      p.statement = tn__for(l->ir, var, s->as.loop.kind, p.statement);
+      p.statement = tn__for_like(l->ir, s, var, p.statement);
     if (p.target == s)
       lowered = tn__seq2(l->ir, p.statement, lowered);
     else
@@ -190,7 +190,7 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
 static const tn__stmt *lower_children(lowering *l, const tn__stmt *s) {
   tn__ir *ir = l->ir;
   switch (s->kind) {
-    case TN__STMT_FOR: return leave_loop(l, s, tn__for(ir, s->as.loop.var, s->as.loop.kind, lower(l, s->as.loop.body)));
+    case TN__STMT_FOR: return leave_loop(l, s, tn__for_like(ir, s, s->as.loop.var, lower(l, s->as.loop.body)));
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
       for (int i = 0; i < s->as.seq.count; i++) items[i] = lower(l, s->as.seq.items[i]);
@@ -204,7 +204,10 @@ static const tn__stmt *lower_children(lowering *l, const tn__stmt *s) {
     case TN__STMT_LET: return tn__let(ir, s->as.let.var, s->as.let.value, lower(l, s->as.let.body));
     case TN__STMT_ALLOC: return tn__alloc_stmt(ir, s->as.alloc.buffer, lower(l, s->as.alloc.body));
     case TN__STMT_WHILE: return tn__while(ir, s->as.repeat.condition, lower(l, s->as.repeat.body));
+    case TN__STMT_TENSOR:
+      return tn__tensor_stmt(ir, s->as.tensor.op, s->as.tensor.operands, lower(l, s->as.tensor.body));
     case TN__STMT_STORE:
+    case TN__STMT_PREFETCH:
     case TN__STMT_FAIL: return s;
     case TN__STMT_BLOCK: break;
   }

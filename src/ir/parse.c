@@ -165,11 +165,33 @@ static const tn__stmt *parse_block(tn__parser *p) {
 
 /* ---- statements -------------------------------------------------------------------------------------------------- */
 
+/* A whole number from `least` to `most`. */
+static int64_t parse_number(tn__parser *p, int64_t least, int64_t most, const char *what) {
+  tn__token t = p->lex.token;
+  const tn__expr *number = t.kind == TN__TOKEN_NUMBER ? tn__lexer_number(&p->lex, &t, false) : NULL;
+  int64_t value;
+  if (number == NULL || number->dtype != TN_I64 || !tn__as_int(number, &value) || value < least || value > most)
+    tn__lexer_fail(&p->lex, &t, "expected %s", what);
+  tn__lexer_advance(&p->lex);
+  return value;
+}
+
+static void parse_pragma(tn__parser *p, tn__loop_pragmas *pragmas) {
+  tn__token t = p->lex.token;
+  int32_t most = 0;
+  int which = t.kind == TN__TOKEN_NAME ? tn__loop_pragma_find(t.text, t.length, &most) : -1;
+  if (which < 0) tn__lexer_fail(&p->lex, &t, "expected the key of a pragma: " TN__LOOP_PRAGMAS);
+  tn__lexer_advance(&p->lex);
+  pragmas->value[which] = (int32_t)parse_number(p, 0, most, "the value of a pragma in its range");
+}
+
 static const tn__stmt *parse_loop(tn__parser *p, tn__loop_kind kind) {
   tn__token name = new_name(p, "a loop's variable");
   range r = parse_range(p, true);
+  tn__loop_pragmas pragmas = {{0}};
+  while (tn__lexer_take(&p->lex, "pragma")) parse_pragma(p, &pragmas);
   const tn__var *var = new_var(p, &name, TN_I64, r);
-  return tn__for(p->ir, var, kind, parse_body(p, "after the loop's range"));
+  return tn__for_with(p->ir, var, kind, &pragmas, parse_body(p, "after the loop's range"));
 }
 
 static const tn__stmt *parse_if(tn__parser *p) {
@@ -207,13 +229,38 @@ static const tn__stmt *parse_alloc(tn__parser *p) {
 }
 
 static const tn__stmt *parse_fail(tn__parser *p) {
-  tn__token t = p->lex.token;
-  const tn__expr *code = t.kind == TN__TOKEN_NUMBER ? tn__lexer_number(&p->lex, &t, false) : NULL;
-  int64_t value;
-  if (code == NULL || code->dtype != TN_I64 || !tn__as_int(code, &value) || value < 1 || value > INT32_MAX)
-    tn__lexer_fail(&p->lex, &t, "expected a result code, a number from 1 on");
+  return tn__fail(p->ir, (int)parse_number(p, 1, INT32_MAX, "a result code, a number from 1 on"));
+}
+
+static tn__access parse_access(tn__parser *p) {
+  tn__token at = p->lex.token;
+  const tn__buffer *buffer = tn__parse_buffer(p);
+  return (tn__access){.buffer = buffer, .indices = tn__parse_indices(p, buffer, &at)};
+}
+
+static const tn__stmt *parse_prefetch(tn__parser *p) {
+  tn__access a = parse_access(p);
+  return tn__prefetch_stmt(p->ir, a.buffer, a.indices);
+}
+
+static const tn__stmt *parse_tensor(tn__parser *p) {
+  tn__token name = p->lex.token;
+  int op = name.kind == TN__TOKEN_STRING ? tn__tensor_find(tn__lexer_string(&p->lex, &name)) : -1;
+  if (op < 0) tn__lexer_fail(&p->lex, &name, "expected the name of an instruction in quotes");
   tn__lexer_advance(&p->lex);
-  return tn__fail(p->ir, (int)value);
+  int count = tn__tensor_operand_count((tn__tensor_op)op);
+  tn__access *operands = TN__NEW_ARRAY(p->arena, count, tn__access);
+  for (int i = 0; i < count; i++) {
+    tn__lexer_expect(&p->lex, i == 0 ? "(" : ",", "before an operand");
+    tn__token at = p->lex.token;
+    operands[i] = parse_access(p);
+    if (operands[i].buffer->dtype != tn__tensor_operand_dtype((tn__tensor_op)op, i))
+      tn__lexer_fail(&p->lex, &at, "operand %d has elements of type %s, not %s", i,
+                     tn_dtype_name(operands[i].buffer->dtype),
+                     tn_dtype_name(tn__tensor_operand_dtype((tn__tensor_op)op, i)));
+  }
+  tn__lexer_expect(&p->lex, ")", "after the operands");
+  return tn__tensor_stmt(p->ir, (tn__tensor_op)op, operands, parse_body(p, "after the operands"));
 }
 
 static const tn__stmt *parse_store(tn__parser *p) {
@@ -241,6 +288,8 @@ static const tn__stmt *parse_stmt(tn__parser *p) {
   if (tn__lexer_take(&p->lex, "let")) return parse_let(p);
   if (tn__lexer_take(&p->lex, "alloc")) return parse_alloc(p);
   if (tn__lexer_take(&p->lex, "fail")) return parse_fail(p);
+  if (tn__lexer_take(&p->lex, "prefetch")) return parse_prefetch(p);
+  if (tn__lexer_take(&p->lex, "tensor")) return parse_tensor(p);
   if (tn__lexer_take(&p->lex, "block")) return parse_block(p);
   if (tn__lexer_take(&p->lex, "while")) {
     const tn__expr *condition = tn__parse_condition(p, "the condition of while");

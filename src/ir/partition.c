@@ -175,7 +175,7 @@ static const tn__stmt *piece(partitioning *p, const tn__stmt *loop, const tn__st
   const tn__var *var = loop->as.loop.var;
   const tn__var *fresh = tn__var_create(p->ir, var->name, TN_I64, min, extent);
   body = tn__stmt_substitute(p->ir, body, &var, &fresh->self, 1);
-  return partition_loop(p, tn__for(p->ir, fresh, loop->as.loop.kind, body), may_split);
+  return partition_loop(p, tn__for_like(p->ir, loop, fresh, body), may_split);
 }
 
 /* Splits a serial loop where the first of its conditions may begin to fail; NULL when there is no such place. */
@@ -233,13 +233,14 @@ static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool m
   if (tn__interval_of(p->ir, var->extent).max <= 0) return tn__seq(p->ir, NULL, 0);
   if (tn__is_int_value(var->extent, 1)) return partition(p, tn__stmt_substitute(p->ir, body, &var, &var->min, 1));
   if (s->as.loop.kind == TN__LOOP_VECTORIZED) return s;
+  may_split = may_split && s->as.loop.pragmas.value[TN__PRAGMA_WHOLE] == 0;
   if (s->as.loop.kind == TN__LOOP_SERIAL && may_split) {
     const tn__stmt *pieces = split(p, s);
     if (pieces != NULL) return pieces;
   }
   if (may_split && s->as.loop.kind != TN__LOOP_UNROLLED && has_loop(body)) body = choose(p, s, body, 0);
   body = partition(p, body);
-  return body == s->as.loop.body ? s : tn__for(p->ir, var, s->as.loop.kind, body);
+  return body == s->as.loop.body ? s : tn__for_like(p->ir, s, var, body);
 }
 
 static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
@@ -261,6 +262,8 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
     case TN__STMT_WHILE: return tn__while(ir, s->as.repeat.condition, partition(p, s->as.repeat.body));
     case TN__STMT_STORE:
     case TN__STMT_FAIL:
+    case TN__STMT_PREFETCH:
+    case TN__STMT_TENSOR: /* whole, or it is not that instruction */
     case TN__STMT_BLOCK: break;
   }
   return s;

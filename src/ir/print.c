@@ -252,11 +252,15 @@ static void print_shape(printer *p, const tn__buffer *buffer) {
   tn__strbuf_char(p->out, ']');
 }
 
-static void print_store(printer *p, const tn__stmt *s) {
-  const tn__buffer *buffer = s->as.store.buffer;
+static void print_access(printer *p, const tn__buffer *buffer, const tn__expr *const *indices) {
   tn__strbuf_printf(p->out, "%s[", name_of(p, buffer, buffer->name));
-  print_list(p, s->as.store.indices, buffer->rank);
-  tn__strbuf_append(p->out, "] = ");
+  print_list(p, indices, buffer->rank);
+  tn__strbuf_char(p->out, ']');
+}
+
+static void print_store(printer *p, const tn__stmt *s) {
+  print_access(p, s->as.store.buffer, s->as.store.indices);
+  tn__strbuf_append(p->out, " = ");
   print_expr(p, s->as.store.value, 0);
 }
 
@@ -266,6 +270,10 @@ static void print_scoped(printer *p, const tn__stmt *s) {
       tn__strbuf_printf(p->out, "%s ", tn__loop_kind_name(s->as.loop.kind));
       tn__strbuf_append(p->out, bind(p, s->as.loop.var, s->as.loop.var->name));
       print_range(p, s->as.loop.var);
+      for (int i = 0; i < TN__PRAGMA_COUNT; i++)
+        if (s->as.loop.pragmas.value[i] != 0)
+          tn__strbuf_printf(p->out, " pragma %s %d", tn__loop_pragma_name((tn__loop_pragma)i),
+                            (int)s->as.loop.pragmas.value[i]);
       print_body(p, s->as.loop.body);
       break;
     case TN__STMT_STORE: print_store(p, s); break;
@@ -300,6 +308,20 @@ static void print_scoped(printer *p, const tn__stmt *s) {
       print_body(p, s->as.repeat.body);
       break;
     case TN__STMT_FAIL: tn__strbuf_printf(p->out, "fail %d", s->as.fail.code); break;
+    case TN__STMT_PREFETCH:
+      tn__strbuf_append(p->out, "prefetch ");
+      print_access(p, s->as.prefetch.buffer, s->as.prefetch.indices);
+      break;
+    case TN__STMT_TENSOR:
+      tn__strbuf_append(p->out, "tensor ");
+      tn__strbuf_json_string(p->out, tn__tensor_name(s->as.tensor.op));
+      for (int i = 0; i < tn__tensor_operand_count(s->as.tensor.op); i++) {
+        tn__strbuf_append(p->out, i == 0 ? " (" : ", ");
+        print_access(p, s->as.tensor.operands[i].buffer, s->as.tensor.operands[i].indices);
+      }
+      tn__strbuf_char(p->out, ')');
+      print_body(p, s->as.tensor.body);
+      break;
     case TN__STMT_BLOCK: print_block(p, s->as.block); break;
     case TN__STMT_SEQ: break;
   }

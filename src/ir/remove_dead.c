@@ -39,6 +39,11 @@ static const tn__stmt *remove(tn__ir *ir, const tn__stmt *s, void *user) {
     case TN__STMT_ALLOC:
       if (is_empty(s->as.alloc.body)) return nothing;
       return l->is_loaded[s->as.alloc.buffer->id] ? NULL : s->as.alloc.body;
+    case TN__STMT_PREFETCH: {
+      const tn__buffer *buffer = s->as.prefetch.buffer;
+      return buffer->scope != TN__SCOPE_PARAM && !l->is_loaded[buffer->id] ? nothing : NULL;
+    }
+    case TN__STMT_TENSOR: return is_empty(s->as.tensor.body) ? nothing : NULL;
     default: return NULL; /* a while without a body may still not end: it stays */
   }
 }

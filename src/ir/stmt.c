@@ -12,19 +12,34 @@ static const tn__expr *const *copy_exprs(tn__ir *ir, const tn__expr *const *expr
   return tn__arena_copy(ir->arena, exprs, (size_t)count * sizeof(*exprs));
 }
 
-const tn__stmt *tn__for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__stmt *body) {
+const tn__stmt *tn__for_with(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__loop_pragmas *pragmas,
+                             const tn__stmt *body) {
   if (var->dtype != TN_I64 || var->min == NULL || var->extent == NULL)
     tn__defect(ir, "loop over %s: the variable must be an i64 with min and extent", var->name);
-  return make(ir, (tn__stmt){.kind = TN__STMT_FOR, .as.loop = {.var = var, .kind = kind, .body = body}});
+  tn__stmt loop = {.kind = TN__STMT_FOR, .as.loop = {.var = var, .kind = kind, .body = body}};
+  if (pragmas != NULL) loop.as.loop.pragmas = *pragmas;
+  return make(ir, loop);
+}
+
+const tn__stmt *tn__for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__stmt *body) {
+  return tn__for_with(ir, var, kind, NULL, body);
+}
+
+const tn__stmt *tn__for_like(tn__ir *ir, const tn__stmt *like, const tn__var *var, const tn__stmt *body) {
+  return tn__for_with(ir, var, like->as.loop.kind, &like->as.loop.pragmas, body);
+}
+
+static void check_indices(tn__ir *ir, const char *what, const tn__buffer *buffer, const tn__expr *const *indices) {
+  for (int i = 0; i < buffer->rank; i++)
+    if (indices[i]->dtype != TN_I64)
+      tn__defect(ir, "%s %s: index %d has type %s", what, buffer->name, i, tn_dtype_name(indices[i]->dtype));
 }
 
 const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value) {
   if (value->dtype != buffer->dtype)
     tn__defect(ir, "store to %s: a value of type %s into elements of type %s", buffer->name,
                tn_dtype_name(value->dtype), tn_dtype_name(buffer->dtype));
-  for (int i = 0; i < buffer->rank; i++)
-    if (indices[i]->dtype != TN_I64)
-      tn__defect(ir, "store to %s: index %d has type %s", buffer->name, i, tn_dtype_name(indices[i]->dtype));
+  check_indices(ir, "store to", buffer, indices);
   return make(
       ir, (tn__stmt){.kind = TN__STMT_STORE,
                      .as.store = {.buffer = buffer, .indices = copy_exprs(ir, indices, buffer->rank), .value = value}});
@@ -78,6 +93,24 @@ const tn__stmt *tn__fail(tn__ir *ir, int code) {
   return make(ir, (tn__stmt){.kind = TN__STMT_FAIL, .as.fail = {.code = code}});
 }
 
+const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices) {
+  check_indices(ir, "prefetch of", buffer, indices);
+  return make(ir, (tn__stmt){.kind = TN__STMT_PREFETCH,
+                             .as.prefetch = {.buffer = buffer, .indices = copy_exprs(ir, indices, buffer->rank)}});
+}
+
+const tn__stmt *tn__tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body) {
+  int count = tn__tensor_operand_count(op);
+  for (int i = 0; i < count; i++) {
+    check_indices(ir, "tensor operand", operands[i].buffer, operands[i].indices);
+    if (operands[i].buffer->dtype != tn__tensor_operand_dtype(op, i))
+      tn__defect(ir, "tensor %s: operand %d has elements of type %s", tn__tensor_name(op), i,
+                 tn_dtype_name(operands[i].buffer->dtype));
+  }
+  const tn__access *copy = tn__arena_copy(ir->arena, operands, (size_t)count * sizeof(*operands));
+  return make(ir, (tn__stmt){.kind = TN__STMT_TENSOR, .as.tensor = {.op = op, .operands = copy, .body = body}});
+}
+
 const tn__stmt *tn__block_stmt(tn__ir *ir, const tn__block *block) {
   for (int i = 0; i < block->axis_count; i++)
     if (block->axes[i].var->dtype != TN_I64 || block->axes[i].binding->dtype != TN_I64)
@@ -126,6 +159,7 @@ static const tn__stmt *const *children(const tn__stmt *s, child_list few, int *c
     case TN__STMT_LET: few[(*count)++] = s->as.let.body; break;
     case TN__STMT_ALLOC: few[(*count)++] = s->as.alloc.body; break;
     case TN__STMT_WHILE: few[(*count)++] = s->as.repeat.body; break;
+    case TN__STMT_TENSOR: few[(*count)++] = s->as.tensor.body; break;
     case TN__STMT_IF:
       few[(*count)++] = s->as.branch.then_body;
       if (s->as.branch.else_body != NULL) few[(*count)++] = s->as.branch.else_body;
@@ -135,6 +169,7 @@ static const tn__stmt *const *children(const tn__stmt *s, child_list few, int *c
       few[(*count)++] = s->as.block->body;
       break;
     case TN__STMT_STORE:
+    case TN__STMT_PREFETCH:
     case TN__STMT_FAIL: break;
   }
   return few;
@@ -195,6 +230,11 @@ static bool walk_own(const tn__stmt *s, void *user) {
     case TN__STMT_ALLOC: walk_list(w, s->as.alloc.buffer->shape, s->as.alloc.buffer->rank); break;
     case TN__STMT_WHILE: w->fn(s->as.repeat.condition, w->user); break;
     case TN__STMT_BLOCK: walk_block(w, s->as.block); break;
+    case TN__STMT_PREFETCH: walk_list(w, s->as.prefetch.indices, s->as.prefetch.buffer->rank); break;
+    case TN__STMT_TENSOR:
+      for (int i = 0; i < tn__tensor_operand_count(s->as.tensor.op); i++)
+        walk_list(w, s->as.tensor.operands[i].indices, s->as.tensor.operands[i].buffer->rank);
+      break;
     case TN__STMT_SEQ:
     case TN__STMT_FAIL: break;
   }
@@ -223,6 +263,7 @@ int64_t tn__stmt_weight(const tn__stmt *s) {
     case TN__STMT_LET: return tn__stmt_weight(s->as.let.body);
     case TN__STMT_ALLOC: return tn__stmt_weight(s->as.alloc.body);
     case TN__STMT_WHILE: return tn__bound_add(1, tn__stmt_weight(s->as.repeat.body));
+    case TN__STMT_TENSOR: return tn__bound_add(1, tn__stmt_weight(s->as.tensor.body));
     default: return total;
   }
 }

@@ -17,8 +17,10 @@ typedef enum tn__stmt_kind {
   TN__STMT_IF,
   TN__STMT_LET,
   TN__STMT_ALLOC,
-  TN__STMT_WHILE, /* imperative loop IR only: the condition is evaluated before each round, it may load */
-  TN__STMT_FAIL,  /* the kernel returns this tn_kernel_result */
+  TN__STMT_WHILE,    /* imperative loop IR only: the condition is evaluated before each round, it may load */
+  TN__STMT_FAIL,     /* the kernel returns this tn_kernel_result */
+  TN__STMT_PREFETCH, /* a hint that the element will be read soon; no access, so it may lie outside of the buffer */
+  TN__STMT_TENSOR,   /* one instruction on small tensors, and the loops that say what it does */
   TN__STMT_BLOCK
 } tn__stmt_kind;
 
@@ -29,6 +31,24 @@ typedef enum tn__loop_kind {
   TN__LOOP_VECTORIZED, /* constant extent; iterations are independent; becomes SIMD lanes; innermost loops only */
   TN__LOOP_UNROLLED    /* constant extent; expanded by the unroll pass */
 } tn__loop_kind;
+
+/* What a schedule asks of the passes for one loop: by key, 0 where it asks nothing. */
+typedef enum tn__loop_pragma {
+  TN__PRAGMA_UNROLL_LIMIT, /* an unrolled loop stays a loop when it would become more statements than that */
+  TN__PRAGMA_WHOLE,        /* 1: partition_loops leaves the loop in one piece */
+  TN__PRAGMA_COUNT
+} tn__loop_pragma;
+
+typedef struct tn__loop_pragmas {
+  int32_t value[TN__PRAGMA_COUNT];
+} tn__loop_pragmas;
+
+/* Instructions on small tensors; ir/tensor.c has a row for each. */
+typedef enum tn__tensor_op {
+  TN__TENSOR_DPBF16PS, /* c[i:16] += a[p:2] * b[i:16, p:2]: bf16 pairs into f32 */
+  TN__TENSOR_DPBUSD,   /* c[i:16] += a[p:4] * b[i:16, p:4]: u8 by i8 into i32 */
+  TN__TENSOR_COUNT
+} tn__tensor_op;
 
 typedef enum tn__axis_kind { TN__AXIS_SPATIAL, TN__AXIS_REDUCE, TN__AXIS_SCAN /* must run in order */ } tn__axis_kind;
 
@@ -56,12 +76,18 @@ typedef struct tn__block {
   const tn__stmt *body;      /* in terms of the axes */
 } tn__block;
 
+typedef struct tn__access {
+  const tn__buffer *buffer;
+  const tn__expr *const *indices;
+} tn__access;
+
 struct tn__stmt {
   tn__stmt_kind kind;
   union {
     struct {
       const tn__var *var; /* var->min and var->extent are the loop's bounds */
       tn__loop_kind kind;
+      tn__loop_pragmas pragmas;
       const tn__stmt *body;
     } loop;
     struct {
@@ -93,6 +119,15 @@ struct tn__stmt {
     struct {
       int code;
     } fail;
+    struct {
+      const tn__buffer *buffer;
+      const tn__expr *const *indices;
+    } prefetch;
+    struct {
+      tn__tensor_op op;
+      const tn__access *operands; /* their first elements; the first is read and written, the others are read */
+      const tn__stmt *body; /* loops that do the same; code generators take them where the instruction is missing */
+    } tensor;
     const tn__block *block;
   } as;
 };
@@ -108,6 +143,10 @@ typedef struct tn__func {
 
 /* ---- construction ------------------------------------------------------------------------------------------------ */
 const tn__stmt *tn__for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__stmt *body);
+/* A loop with the kind and pragmas of `like`. */
+const tn__stmt *tn__for_like(tn__ir *ir, const tn__stmt *like, const tn__var *var, const tn__stmt *body);
+const tn__stmt *tn__for_with(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__loop_pragmas *pragmas,
+                             const tn__stmt *body);
 const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value);
 const tn__stmt *tn__seq(tn__ir *ir, const tn__stmt *const *items, int count); /* flattens; one item is itself */
 const tn__stmt *tn__seq2(tn__ir *ir, const tn__stmt *a, const tn__stmt *b);
@@ -117,6 +156,9 @@ const tn__stmt *tn__let(tn__ir *ir, const tn__var *var, const tn__expr *value, c
 const tn__stmt *tn__alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__stmt *body);
 const tn__stmt *tn__while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body);
 const tn__stmt *tn__fail(tn__ir *ir, int code);
+const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices);
+/* tn__tensor_operand_count(op) operands of the types that the row says. */
+const tn__stmt *tn__tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body);
 const tn__stmt *tn__block_stmt(tn__ir *ir, const tn__block *block); /* copies the struct, not its arrays */
 tn__func *tn__func_create(tn__ir *ir, const char *name, const tn__buffer *const *inputs, int input_count,
                           const tn__buffer *const *outputs, int output_count, const tn__var *const *scalars,
@@ -127,6 +169,12 @@ tn__func *tn__func_with_body(tn__ir *ir, const tn__func *func, const tn__stmt *b
 /* A copy of a function in another context (or the same one), with variables and buffers made anew in the order of the
  * text. */
 tn__func *tn__func_import(tn__ir *ir, const tn__func *func);
+
+/* ---- instructions on small tensors ------------------------------------------------------------------------------- */
+const char *tn__tensor_name(tn__tensor_op op);
+int tn__tensor_find(const char *name); /* -1 when there is none of this name */
+int tn__tensor_operand_count(tn__tensor_op op);
+tn_dtype tn__tensor_operand_dtype(tn__tensor_op op, int operand);
 
 /* ---- walking and rewriting -----------------------------------------------------------------------------------------
  */

@@ -91,12 +91,18 @@ static const tn__buffer *rewrite_allocation(rewriting *r, const tn__buffer *buff
 
 static const tn__stmt *rewrite(rewriting *r, const tn__stmt *s);
 
+/* The indices of an access, and its buffer in *buffer. */
+static const tn__expr *const *rewrite_access(rewriting *r, const tn__buffer **buffer, const tn__expr *const *indices) {
+  bool has_map = false;
+  indices = rewrite_exprs(r, indices, (*buffer)->rank);
+  *buffer = mapped_buffer(r, *buffer, &has_map);
+  return has_map ? mapped_indices(r, *buffer, indices) : indices;
+}
+
 static const tn__stmt *rewrite_store(rewriting *r, const tn__stmt *s) {
   const tn__expr *value = rewrite_expr(r, s->as.store.value);
-  const tn__expr *const *indices = rewrite_exprs(r, s->as.store.indices, s->as.store.buffer->rank);
-  bool has_map = false;
-  const tn__buffer *buffer = mapped_buffer(r, s->as.store.buffer, &has_map);
-  if (has_map) indices = mapped_indices(r, buffer, indices);
+  const tn__buffer *buffer = s->as.store.buffer;
+  const tn__expr *const *indices = rewrite_access(r, &buffer, s->as.store.indices);
   if (value == s->as.store.value && indices == s->as.store.indices && buffer == s->as.store.buffer) return s;
   return tn__store(r->ir, buffer, indices, value);
 }
@@ -179,13 +185,27 @@ static const tn__stmt *rewrite_block(rewriting *r, const tn__stmt *s) {
   return changed ? tn__block_stmt(r->ir, &b) : s;
 }
 
+static const tn__stmt *rewrite_tensor(rewriting *r, const tn__stmt *s) {
+  int count = tn__tensor_operand_count(s->as.tensor.op);
+  tn__access *operands =
+      tn__arena_copy(r->ir->arena, s->as.tensor.operands, (size_t)count * sizeof(*s->as.tensor.operands));
+  bool changed = false;
+  for (int i = 0; i < count; i++) {
+    const tn__access *old = &s->as.tensor.operands[i];
+    operands[i].indices = rewrite_access(r, &operands[i].buffer, old->indices);
+    changed |= operands[i].buffer != old->buffer || operands[i].indices != old->indices;
+  }
+  const tn__stmt *body = rewrite(r, s->as.tensor.body);
+  return changed || body != s->as.tensor.body ? tn__tensor_stmt(r->ir, s->as.tensor.op, operands, body) : s;
+}
+
 static const tn__stmt *rewrite_children(rewriting *r, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_FOR: {
       const tn__var *var = rewrite_var(r, s->as.loop.var);
       const tn__stmt *body = rewrite(r, s->as.loop.body);
       if (var == s->as.loop.var && body == s->as.loop.body) return s;
-      return tn__for(r->ir, var, s->as.loop.kind, body);
+      return tn__for_like(r->ir, s, var, body);
     }
     case TN__STMT_STORE: return rewrite_store(r, s);
     case TN__STMT_SEQ: return rewrite_seq(r, s);
@@ -210,6 +230,13 @@ static const tn__stmt *rewrite_children(rewriting *r, const tn__stmt *s) {
       if (condition == s->as.repeat.condition && body == s->as.repeat.body) return s;
       return tn__while(r->ir, condition, body);
     }
+    case TN__STMT_PREFETCH: {
+      const tn__buffer *buffer = s->as.prefetch.buffer;
+      const tn__expr *const *indices = rewrite_access(r, &buffer, s->as.prefetch.indices);
+      if (buffer == s->as.prefetch.buffer && indices == s->as.prefetch.indices) return s;
+      return tn__prefetch_stmt(r->ir, buffer, indices);
+    }
+    case TN__STMT_TENSOR: return rewrite_tensor(r, s);
     case TN__STMT_BLOCK: return rewrite_block(r, s);
     case TN__STMT_FAIL: return s;
   }

@@ -48,11 +48,23 @@ static int find(const char *const *names, int count, const char *name, size_t le
 }
 
 static const char *const loop_kinds[] = {"for", "parallel", "vectorized", "unrolled"};
+static const char *const pragmas[TN__PRAGMA_COUNT] = {
+    [TN__PRAGMA_UNROLL_LIMIT] = "unroll_limit", [TN__PRAGMA_WHOLE] = "whole"};
+static const int32_t most_of_pragma[TN__PRAGMA_COUNT] = {[TN__PRAGMA_UNROLL_LIMIT] = 65536, [TN__PRAGMA_WHOLE] = 1};
 static const char *const axis_kinds[] = {"spatial", "reduce", "scan"};
 static const char *const scopes[] = {"param", "workspace", "stack", "register"};
-static const char *const words[] = {
-    "func", "if",  "else", "let",    "alloc",   "while", "fail",  "block", "axis", "reads",   "writes", "where", "init",
-    "in",   "min", "max",  "select", "bitcast", "true",  "false", "inf",   "nan",  "spatial", "reduce", "scan"};
+static const char *const words[] = {"func",  "if",      "else",   "let",     "alloc",  "while",    "fail",
+                                    "block", "axis",    "reads",  "writes",  "where",  "init",     "in",
+                                    "min",   "max",     "select", "bitcast", "true",   "false",    "inf",
+                                    "nan",   "spatial", "reduce", "scan",    "pragma", "prefetch", "tensor"};
+
+const char *tn__loop_pragma_name(tn__loop_pragma pragma) { return pragmas[pragma]; }
+
+int tn__loop_pragma_find(const char *name, size_t length, int32_t *most) {
+  int which = find(pragmas, TN__PRAGMA_COUNT, name, length);
+  if (which >= 0) *most = most_of_pragma[which];
+  return which;
+}
 
 const char *tn__loop_kind_name(tn__loop_kind kind) { return loop_kinds[kind]; }
 const char *tn__axis_kind_name(tn__axis_kind kind) { return axis_kinds[kind]; }

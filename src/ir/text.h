@@ -34,6 +34,12 @@ bool tn__text_is_name_char(char c);
 /* May a variable or buffer not have this name? */
 bool tn__text_is_reserved(const char *name, size_t length);
 
+/* Keys of pragmas, for messages. */
+#define TN__LOOP_PRAGMAS "unroll_limit or whole"
+const char *tn__loop_pragma_name(tn__loop_pragma pragma);
+/* -1 when there is no such key; otherwise *most is its greatest value (the least is 0). */
+int tn__loop_pragma_find(const char *name, size_t length, int32_t *most);
+
 const char *tn__loop_kind_name(tn__loop_kind kind); /* for, parallel, vectorized, unrolled */
 const char *tn__axis_kind_name(tn__axis_kind kind);
 const char *tn__scope_name(tn__scope scope);

@@ -22,8 +22,8 @@ typedef struct verifier {
   const char *vectorized;
 } verifier;
 
-_Noreturn static void broken(verifier *v, const char *format, ...) TN_PRINTF(2, 3);
-static void broken(verifier *v, const char *format, ...) {
+_Noreturn static void broken(const verifier *v, const char *format, ...) TN_PRINTF(2, 3);
+static void broken(const verifier *v, const char *format, ...) {
   va_list args;
   va_start(args, format);
   tn_status *status = tn_status_create_v(TN_INTERNAL, format, args);
@@ -177,10 +177,32 @@ static bool is_input(const verifier *v, const tn__buffer *buffer) {
   return false;
 }
 
+static void check_known(const verifier *v, const char *what, const tn__buffer *buffer) {
+  if (buffer->id >= v->buffer_count || !v->buffer_known[buffer->id])
+    broken(v, "%s %s, which is not allocated there", what, buffer->name);
+}
+
+static void check_prefetch(verifier *v, const tn__stmt *s) {
+  const tn__buffer *buffer = s->as.prefetch.buffer;
+  check_known(v, "a prefetch of", buffer);
+  if (v->in_vectorized) broken(v, "a prefetch is inside of the vectorized loop %s", v->vectorized);
+  check_exprs(v, s->as.prefetch.indices, buffer->rank, "an index of the prefetch of", buffer->name);
+}
+
+static void check_tensor(verifier *v, const tn__stmt *s) {
+  const char *name = tn__tensor_name(s->as.tensor.op);
+  if (v->in_vectorized) broken(v, "tensor \"%s\" is inside of the vectorized loop %s", name, v->vectorized);
+  for (int i = 0; i < tn__tensor_operand_count(s->as.tensor.op); i++) {
+    const tn__access *operand = &s->as.tensor.operands[i];
+    check_known(v, "a tensor operand in", operand->buffer);
+    check_exprs(v, operand->indices, operand->buffer->rank, "an index of a tensor operand in", operand->buffer->name);
+  }
+  check_stmt(v, s->as.tensor.body);
+}
+
 static void check_store(verifier *v, const tn__stmt *s) {
   const tn__buffer *buffer = s->as.store.buffer;
-  if (buffer->id >= v->buffer_count || !v->buffer_known[buffer->id])
-    broken(v, "a store to %s, which is not allocated there", buffer->name);
+  check_known(v, "a store to", buffer);
   if (is_input(v, buffer)) broken(v, "a store to the input %s", buffer->name);
   check_exprs(v, s->as.store.indices, buffer->rank, "an index of the store to", buffer->name);
   check_expr(v, s->as.store.value, "the value of the store to", buffer->name);
@@ -240,6 +262,8 @@ static void check_stmt(verifier *v, const tn__stmt *s) {
     case TN__STMT_FAIL:
       if (s->as.fail.code <= 0) broken(v, "fail with the code %d", s->as.fail.code);
       break;
+    case TN__STMT_PREFETCH: check_prefetch(v, s); break;
+    case TN__STMT_TENSOR: check_tensor(v, s); break;
     case TN__STMT_BLOCK: check_block(v, s->as.block); break;
   }
 }

@@ -1,11 +1,6 @@
 /* Primitives that put tensors into other memory: cache_write, cache_read and set_scope. */
 #include "schedule/internal.h"
 
-static tn__snode *root_nest(const tn__schedule *s, tn__snode *node) {
-  while (node->parent != s->root) node = node->parent;
-  return node;
-}
-
 /* A nest that copies one tensor into another, at place `at` of the root; dimension d of `to` is dimension order[d] of
  * `from`. */
 static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to, const tn__buffer *from,
@@ -67,6 +62,7 @@ void tn__cache_write(tn__schedule *s, const char *name, int index, tn__scope sco
   tn__snode *block = tn__sched_block(s, "cache_write", name);
   check_scope(s, "cache_write", name, scope);
   check_plain(s, "cache_write", block);
+  tn__sched_check_not_frozen(s, "cache_write", block);
   const tn__buffer *buffer =
       region_at(s, "cache_write", name, block->block.writes, block->block.write_count, index)->buffer;
   tn__snodes writers = {0}, readers = {0};
@@ -74,9 +70,9 @@ void tn__cache_write(tn__schedule *s, const char *name, int index, tn__scope sco
   tn__sched_readers(s, buffer, &readers);
   if (writers.count != 1)
     tn__sched_refuse(s, "cache_write of \"%s\": %s is written by other blocks too", name, buffer->name);
-  tn__snode *nest = root_nest(s, block);
+  tn__snode *nest = tn__sched_root_nest(s, block);
   for (int i = 0; i < readers.count; i++)
-    if (readers.data[i] != block && root_nest(s, readers.data[i]) == nest)
+    if (readers.data[i] != block && tn__sched_root_nest(s, readers.data[i]) == nest)
       tn__sched_refuse(s, "cache_write of \"%s\": \"%s\" reads %s in the same nest", name, readers.data[i]->name,
                        buffer->name);
   const tn__buffer *local = tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.local", buffer->name), buffer->dtype,
@@ -102,6 +98,7 @@ static const char *cache_read(tn__schedule *s, const char *name, int index, tn__
   tn__snode *block = tn__sched_block(s, "cache_read", name);
   check_scope(s, "cache_read", name, scope);
   check_plain(s, "cache_read", block);
+  tn__sched_check_not_frozen(s, "cache_read", block);
   const tn__buffer *buffer =
       region_at(s, "cache_read", name, block->block.reads, block->block.read_count, index)->buffer;
   unsigned seen = 0;
@@ -111,11 +108,11 @@ static const char *cache_read(tn__schedule *s, const char *name, int index, tn__
                      buffer->rank, buffer->name);
   if (tn__sched_writes(block, buffer))
     tn__sched_refuse(s, "cache_read of \"%s\": it writes %s itself", name, buffer->name);
-  tn__snode *nest = root_nest(s, block);
+  tn__snode *nest = tn__sched_root_nest(s, block);
   tn__snodes writers = {0};
   tn__sched_writers(s, buffer, &writers);
   for (int i = 0; i < writers.count; i++)
-    if (tn__sched_index(root_nest(s, writers.data[i])) >= tn__sched_index(nest))
+    if (tn__sched_index(tn__sched_root_nest(s, writers.data[i])) >= tn__sched_index(nest))
       tn__sched_refuse(s, "cache_read of \"%s\": \"%s\" writes %s in the same nest", name, writers.data[i]->name,
                        buffer->name);
   const tn__expr *shape[TN__MAX_RANK];
@@ -153,15 +150,12 @@ void tn__set_scope(tn__schedule *s, const char *name, int index, tn__scope scope
   const tn__buffer *buffer =
       region_at(s, "set_scope", name, block->block.writes, block->block.write_count, index)->buffer;
   if (tn__sched_is_output(s, buffer)) tn__sched_refuse(s, "set_scope of \"%s\": %s is an output", name, buffer->name);
-  const tn__buffer *moved = tn__buffer_create(s->ir, buffer->name, buffer->dtype, scope, buffer->rank, buffer->shape);
-  for (int i = 0; i < s->buffers.count; i++)
-    if (s->buffers.data[i] == buffer) s->buffers.data[i] = moved;
   tn__snodes all = {0};
   tn__sched_blocks(s, s->root, &all);
   for (int i = 0; i < all.count; i++)
-    if (tn__sched_reads(all.data[i], buffer) || tn__sched_writes(all.data[i], buffer)) {
+    if (tn__sched_reads(all.data[i], buffer) || tn__sched_writes(all.data[i], buffer))
       check_plain(s, "set_scope", all.data[i]);
-      tn__sched_redirect(s, all.data[i], buffer, moved);
-    }
+  const tn__buffer *moved = tn__buffer_create(s->ir, buffer->name, buffer->dtype, scope, buffer->rank, buffer->shape);
+  tn__sched_replace_buffer(s, buffer, moved, NULL, NULL);
   record(s, "set_scope", name, index, scope);
 }

@@ -9,6 +9,7 @@ typedef struct placement {
 } placement;
 
 typedef TN__VEC(placement) placements;
+typedef TN__VEC(const tn__stmt *) stmts;
 
 static tn__snode *common_ancestor(tn__snode *a, const tn__snode *b) {
   while (!tn__sched_is_under(b, a)) a = a->parent;
@@ -40,6 +41,13 @@ static void access_hull(tn__schedule *s, const tn__buffer *buffer, const tn__sno
   }
 }
 
+/* What storage_align asks of the buffer, for the shape that it will have. */
+static void pad(tn__schedule *s, const tn__buffer *buffer, const tn__expr **shape) {
+  for (int i = 0; i < s->aligns.count; i++)
+    if (s->aligns.data[i].buffer == buffer && !tn__sched_aligned_shape(s->ir, &s->aligns.data[i], buffer->rank, shape))
+      tn__sched_refuse(s, "the storage of %s cannot be aligned where it is used", buffer->name);
+}
+
 static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, placements *out) {
   tn__snode *at = users->data[0]->parent;
   for (int i = 1; i < users->count; i++) at = common_ancestor(at, users->data[i]);
@@ -63,20 +71,32 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
     if (bytes > 65536)
       tn__sched_refuse(s, "%s cannot be kept private: it would need more than 64 KiB where it is used", buffer->name);
   }
+  pad(s, buffer, extent);
   const tn__buffer *small = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, extent);
   placement p = {.at = at, .buffer = small, .min = min};
   tn__vec_push(s->arena, out, p);
 }
 
+static void place_shared(tn__schedule *s, const tn__buffer *buffer, placements *out) {
+  const tn__expr *shape[TN__MAX_RANK];
+  for (int d = 0; d < buffer->rank; d++) shape[d] = buffer->shape[d];
+  pad(s, buffer, shape);
+  placement p = {.at = s->root, .buffer = buffer};
+  for (int i = 0; i < s->aligns.count; i++)
+    if (s->aligns.data[i].buffer == buffer)
+      p.buffer = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, shape);
+  tn__vec_push(s->arena, out, p);
+}
+
 static void shift_indices(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
   const placement *p = user;
-  for (int d = 0; d < p->buffer->rank; d++) out[d] = tn__sub(ir, indices[d], p->min[d]);
+  for (int d = 0; d < p->buffer->rank; d++) out[d] = p->min == NULL ? indices[d] : tn__sub(ir, indices[d], p->min[d]);
 }
 
 typedef struct builder {
   tn__schedule *s;
-  const tn__buffer **from; /* buffers that shrink, parallel to private_places */
-  placements private_places, shared;
+  const tn__buffer **from; /* the intermediate tensors that `places` are for */
+  placements places;
 } builder;
 
 static const tn__stmt *build(builder *b, const tn__snode *node);
@@ -85,10 +105,11 @@ static const tn__stmt *build_block(builder *b, const tn__snode *node) {
   tn__ir *ir = b->s->ir;
   tn__block block = node->block;
   bool changed = false;
-  for (int i = 0; i < b->private_places.count; i++) {
+  for (int i = 0; i < b->places.count; i++) {
+    if (b->places.data[i].buffer == b->from[i]) continue;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
     if (!tn__sched_reads(node, b->from[i]) && !tn__sched_writes(node, b->from[i])) continue;
-    placement *p = &b->private_places.data[i];
+    placement *p = &b->places.data[i];
     block.body = tn__stmt_replace_buffer(ir, block.body, b->from[i], p->buffer, shift_indices, p);
     if (block.init != NULL)
       block.init = tn__stmt_replace_buffer(ir, block.init, b->from[i], p->buffer, shift_indices, p);
@@ -103,17 +124,83 @@ static const tn__stmt *build_children(builder *b, const tn__snode *node) {
   const tn__stmt **items = TN__NEW_ARRAY(b->s->arena, node->children.count, const tn__stmt *);
   for (int i = 0; i < node->children.count; i++) items[i] = build(b, node->children.data[i]);
   const tn__stmt *body = tn__seq(ir, items, node->children.count);
-  const placements *lists[] = {&b->private_places, &b->shared};
-  for (int l = 0; l < 2; l++)
-    for (int i = lists[l]->count - 1; i >= 0; i--)
-      if (lists[l]->data[i].at == node) body = tn__alloc_stmt(ir, lists[l]->data[i].buffer, body);
+  for (int shared = 0; shared < 2; shared++) /* what threads share goes around what they do not */
+    for (int i = b->places.count - 1; i >= 0; i--) {
+      const placement *p = &b->places.data[i];
+      if (p->at == node && (p->buffer->scope == TN__SCOPE_WORKSPACE) == (shared == 1))
+        body = tn__alloc_stmt(ir, p->buffer, body);
+    }
   return body;
+}
+
+/* The buffer as the function has it. */
+static const tn__buffer *placed(const builder *b, const tn__buffer *buffer) {
+  for (int i = 0; i < b->places.count; i++)
+    if (b->from[i] == buffer) return b->places.data[i].buffer;
+  return buffer;
+}
+
+bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__sched_prefetch *p,
+                              const tn__expr **first, const tn__expr **extent) {
+  const tn__expr *mins[TN__MAX_RANK], *extents[TN__MAX_RANK];
+  const tn__block *block = &p->block->block;
+  tn__snode *inner[TN__MAX_LOOPS];
+  if (!tn__sched_is_under(p->block, loop)) return false;
+  const tn__region *region = NULL;
+  for (int r = 0; r < block->read_count; r++)
+    if (block->reads[r].buffer == p->buffer) region = &block->reads[r];
+  if (region == NULL) return false;
+  int count = tn__sched_path(s, loop, p->block, inner);
+  const tn__expr *later = tn__add_i(s->ir, loop->var->self, p->distance);
+  tn__sched_hull(s, p->block, region, inner, count, first == NULL ? mins : first, extent == NULL ? extents : extent);
+  for (int d = 0; d < p->buffer->rank; d++) {
+    const tn__expr **min = first == NULL ? mins : first;
+    for (int i = 0; i < count; i++)
+      if (tn__expr_uses_var(min[d], inner[i]->var)) return false;
+    min[d] = tn__substitute(s->ir, min[d], &loop->var, &later, 1);
+  }
+  return true;
+}
+
+/* One prefetch for every line of the rows that will be read, up to a few of each. */
+static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_prefetch *p, stmts *out) {
+  enum { LINE_BYTES = 64, MOST_LINES = 8, MOST_ROWS = 8 };
+  tn__ir *ir = b->s->ir;
+  const tn__expr *first[TN__MAX_RANK], *extent[TN__MAX_RANK], *indices[TN__MAX_RANK];
+  const tn__buffer *buffer = placed(b, p->buffer);
+  int last = buffer->rank - 1;
+  if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE) return;
+  if (!tn__sched_prefetch_start(b->s, loop, p, first, extent)) return;
+  int64_t per_line = LINE_BYTES / (int64_t)tn_dtype_size(buffer->dtype), lines = 1, rows = 1, size;
+  if (last >= 0 && extent[last] != NULL && tn__as_int(extent[last], &size)) lines = (size + per_line - 1) / per_line;
+  if (last > 0 && extent[last - 1] != NULL && tn__as_int(extent[last - 1], &size)) rows = size;
+  for (int d = 0; d <= last; d++) indices[d] = first[d];
+  for (int64_t r = 0; r < rows && r < MOST_ROWS; r++)
+    for (int64_t l = 0; l < lines && l < MOST_LINES; l++) {
+      if (last > 0) indices[last - 1] = tn__add_i(ir, first[last - 1], r);
+      if (last >= 0) indices[last] = tn__add_i(ir, first[last], l * per_line);
+      tn__vec_push(b->s->arena, out, tn__prefetch_stmt(ir, buffer, indices));
+    }
 }
 
 static const tn__stmt *build(builder *b, const tn__snode *node) {
   if (node->is_block) return build_block(b, node);
   const tn__stmt *body = build_children(b, node);
-  return node->var == NULL ? body : tn__for(b->s->ir, node->var, node->kind, body);
+  if (node->var == NULL) return body;
+  if (node->prefetches.count > 0) {
+    stmts items = {0};
+    for (int i = 0; i < node->prefetches.count; i++) build_prefetch(b, node, &node->prefetches.data[i], &items);
+    tn__vec_push(b->s->arena, &items, body);
+    body = tn__seq(b->s->ir, items.data, items.count);
+  }
+  body = tn__for_with(b->s->ir, node->var, node->kind, &node->pragmas, body);
+  if (node->tensor == NULL) return body;
+  const char *why;
+  const tn__stmt *tensor = tn__sched_tensor_stmt(b->s, node->tensor, body, &why);
+  if (tensor == NULL)
+    tn__sched_refuse(b->s, "\"%s\" cannot be the instruction %s in the end: %s", node->name,
+                     tn__tensor_name(node->tensor->op), why);
+  return tensor;
 }
 
 /* What is shared between the threads of a parallel loop must not be written twice by them. Checked here for buffers in
@@ -123,7 +210,7 @@ static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__sn
     const tn__snode *block = users->data[i];
     if (!tn__sched_writes(block, buffer)) continue;
     for (const tn__snode *n = block->parent; n->parent != NULL; n = n->parent)
-      if (n->kind == TN__LOOP_PARALLEL && !tn__sched_disjoint(s, n, block))
+      if ((n->kind == TN__LOOP_PARALLEL || n->bound != NULL) && !tn__sched_disjoint(s, n, block))
         tn__sched_refuse(s, "%s is shared by the threads of loop \"%s\", whose iterations write the same elements",
                          buffer->name, n->name);
   }
@@ -142,12 +229,11 @@ const tn__func *tn__sched_finish(tn__schedule *s) {
     if (users.count == 0) continue;
     if (buffer->scope == TN__SCOPE_WORKSPACE) {
       check_shared(s, buffer, &users);
-      placement p = {.at = s->root, .buffer = buffer};
-      tn__vec_push(s->arena, &b.shared, p);
+      place_shared(s, buffer, &b.places);
     } else {
-      place_private(s, buffer, &users, &b.private_places);
-      tn__vec_push(s->arena, &from, buffer);
+      place_private(s, buffer, &users, &b.places);
     }
+    tn__vec_push(s->arena, &from, buffer);
   }
   b.from = from.data;
   const tn__stmt *body = build(&b, s->root);
@@ -157,6 +243,8 @@ const tn__func *tn__sched_finish(tn__schedule *s) {
   const tn__var **dims = TN__NEW_ARRAY(s->arena, tn__te_dim_count(te), const tn__var *);
   int inputs = tn__te_input_count(te);
   for (int i = 0; i < inputs; i++) params[i] = tn__te_input_at(te, i);
+  for (int i = 0; i < s->constants.count; i++)
+    if (s->constants.data[i].packed != NULL) params[s->constants.data[i].input] = s->constants.data[i].packed;
   for (int i = 0; i < tn__te_output_count(te); i++) params[inputs + i] = tn__te_output_at(te, i);
   for (int i = 0; i < tn__te_dim_count(te); i++) dims[i] = tn__te_dim_at(te, i);
   return tn__func_create(s->ir, tn__te_name(te), params, inputs, params + inputs, tn__te_output_count(te), dims,

@@ -1,11 +1,6 @@
 /* Primitives that dissolve element-wise blocks into others: inline and reverse_inline. */
 #include "schedule/internal.h"
 
-static tn__snode *root_nest(const tn__schedule *s, tn__snode *node) {
-  while (node->parent != s->root) node = node->parent;
-  return node;
-}
-
 static void check_map(const tn__schedule *s, const char *step, const tn__snode *block, int *axis_of_dim) {
   bool plain = block->block.body->kind == TN__STMT_STORE && block->block.init == NULL && block->combiner == NULL;
   for (int i = 0; i < block->block.axis_count; i++) plain &= block->block.axes[i].kind == TN__AXIS_SPATIAL;
@@ -49,7 +44,7 @@ void tn__inline(tn__schedule *s, const char *name) {
     tn__snodes sources = {0};
     tn__sched_writers(s, block->block.reads[r].buffer, &sources);
     for (int i = 0; i < sources.count; i++)
-      if (root_nest(s, sources.data[i]) == root_nest(s, block))
+      if (tn__sched_root_nest(s, sources.data[i]) == tn__sched_root_nest(s, block))
         tn__sched_refuse(s, "inline of \"%s\": it reads what \"%s\" writes in the same nest", name,
                          sources.data[i]->name);
   }
@@ -58,6 +53,7 @@ void tn__inline(tn__schedule *s, const char *name) {
         tn__te_stage_of(s->te, readers.data[i]->block.writes[0].buffer) != NULL &&
         tn__te_stage_of(s->te, readers.data[i]->block.writes[0].buffer)->kind == TN__TE_EXTERN)
       tn__sched_refuse(s, "inline of \"%s\": its reader \"%s\" is imperative", name, readers.data[i]->name);
+  for (int i = 0; i < readers.count; i++) tn__sched_check_not_frozen(s, "inline", readers.data[i]);
   inlining in = {.buffer = buffer, .value = block->block.body->as.store.value};
   for (int d = 0; d < buffer->rank; d++) {
     if (axis_of_dim[d] < 0) continue;

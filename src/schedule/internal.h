@@ -12,9 +12,17 @@
 
 #include "schedule/schedule.h"
 
-#define TN__MAX_LOOPS 64 /* around one block */
+#define TN__MAX_LOOPS 64  /* around one block */
+#define TN__MAX_FACTORS 8 /* of one split, loops of one tile */
 
 typedef struct tn__snode tn__snode;
+
+/* In each iteration of a loop: what `block` will read of `buffer` there `distance` iterations later. */
+typedef struct tn__sched_prefetch {
+  const tn__snode *block;
+  const tn__buffer *buffer;
+  int64_t distance;
+} tn__sched_prefetch;
 
 struct tn__snode {
   tn__snode *parent;
@@ -24,9 +32,27 @@ struct tn__snode {
   const tn__te_combiner *combiner; /* blocks that reduce */
   const tn__var *var;              /* loops; NULL for the root */
   tn__loop_kind kind;
+  tn__loop_pragmas pragmas;
+  const char *bound;                  /* loops: the axis of a GPU, or NULL */
+  const tn__tensor_intrinsic *tensor; /* loops: the instruction that the nest from here on becomes, or NULL */
+  TN__VEC(tn__sched_prefetch) prefetches;
   TN__VEC(tn__snode *) children; /* loops and the root */
   tn__block block;
 };
+
+/* Dimension `dim` of the buffer has a stride of `offset` modulo `factor` elements. */
+typedef struct tn__sched_align {
+  const tn__buffer *buffer;
+  int dim;
+  int64_t factor, offset;
+} tn__sched_align;
+
+/* What became of an input that the caller declared constant. */
+typedef struct tn__sched_constant {
+  int input;
+  const tn__buffer *packed; /* the kernel's parameter; NULL: the input itself */
+  tn__layout layout;        /* when packed */
+} tn__sched_constant;
 
 struct tn__schedule {
   const tn__te *te;
@@ -36,6 +62,8 @@ struct tn__schedule {
   tn__snode *root;
   TN__VEC(const tn__buffer *) buffers; /* intermediate tensors, in order of creation */
   TN__VEC(const char *) steps;
+  TN__VEC(tn__sched_align) aligns;
+  TN__VEC(tn__sched_constant) constants;
   const tn__func *func; /* NULL after a change */
   bool scans;           /* does any block have a scan axis? */
 };
@@ -48,6 +76,14 @@ tn__schedule *tn__sched_mutable(const tn__schedule *s); /* for what is derived o
 tn__snode *tn__sched_find(const tn__schedule *s, const char *name, bool is_block); /* NULL when there is none */
 tn__snode *tn__sched_loop(const tn__schedule *s, const char *step, const char *name);
 tn__snode *tn__sched_block(const tn__schedule *s, const char *step, const char *name);
+/* Throws unless the loop is serial, not bound and not part of an instruction; when `whole`, because the loop is about
+ * to disappear, also when something is attached to it. */
+void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__snode *loop, bool whole);
+/* Throws when the node belongs to loops that were tensorized. */
+void tn__sched_check_not_frozen(const tn__schedule *s, const char *step, const tn__snode *node);
+tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node); /* the child of the root around the node */
+bool tn__sched_is_block_axis(const char *gpu_axis);                     /* NULL is neither */
+bool tn__sched_is_thread_axis(const char *gpu_axis);
 /* A name for a new node that nothing has yet: `name`, or with primes of digits behind it. */
 const char *tn__sched_fresh_name(const tn__schedule *s, bool is_block, const char *name);
 tn__snode *tn__sched_new_loop(tn__schedule *s, const char *name, const tn__expr *extent, tn__loop_kind kind);
@@ -98,6 +134,12 @@ const tn__buffer *tn__sched_add_buffer(tn__schedule *s, const char *name, tn_dty
 /* Makes the block (and only it) use `to` for `from`, same indices. */
 void tn__sched_redirect(tn__schedule *s, tn__snode *block, const tn__buffer *from, const tn__buffer *to);
 
+/* `to` takes the place of the intermediate tensor `from` in lists and in all blocks, whose indices go through `map`. */
+void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn__buffer *to, tn__index_map map,
+                              void *user);
+/* The intermediate tensor, input or output of this name; throws when there is none. */
+const tn__buffer *tn__sched_tensor(const tn__schedule *s, const char *step, const char *name);
+
 /* ---- region.c ---------------------------------------------------------------------------------------------------- */
 /* The hull of what the accesses to `region`'s buffer cover when the loops `inner` run and those outside stand still:
  * min[d], and extent[d] free of loop variables or NULL when no bound is known. `block` supplies the bindings. */
@@ -106,6 +148,23 @@ void tn__sched_hull(tn__schedule *s, const tn__snode *block, const tn__region *r
 /* Widens the first hull so that it covers the second one too. */
 void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__expr **extent,
                           const tn__expr *const *other_min, const tn__expr *const *other_extent);
+
+/* Where the block will read the prefetched buffer `distance` iterations of the loop later: first[d] and extent[d]
+ * (NULL: not known) of the hull. False when the block does not read it there any more or the start is not known.
+ * first and extent may both be NULL. */
+bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__sched_prefetch *p,
+                              const tn__expr **first, const tn__expr **extent);
+
+/* ---- layout.c ---------------------------------------------------------------------------------------------------- */
+/* The shape with the dimension behind `dim` widened so that dim's stride is offset modulo factor; false when no width
+ * does that. */
+bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank, const tn__expr **shape);
+
+/* ---- tensorize.c ------------------------------------------------------------------------------------------------- */
+/* The instruction in the place of a nest of loops around one block; NULL when they do something else, and *why says
+ * what. */
+const tn__stmt *tn__sched_tensor_stmt(tn__schedule *s, const tn__tensor_intrinsic *intrinsic, const tn__stmt *nest,
+                                      const char **why);
 
 /* ---- finish.c ---------------------------------------------------------------------------------------------------- */
 const tn__func *tn__sched_finish(tn__schedule *s);

@@ -15,46 +15,62 @@ static void guard(tn__snode *block, void *user) {
   block->block.predicate = tn__and(g->ir, block->block.predicate, g->condition);
 }
 
-void tn__split(tn__schedule *s, const char *name, const int64_t *factors, int count) {
-  tn__snode *loop = tn__sched_loop(s, "split", name);
-  tn__ir *ir = s->ir;
+/* Throws when the factors do not split the loop. Gives the place of the factor that is 0 (-1: none) and the product of
+ * the others. */
+static int64_t check_split(tn__schedule *s, const char *step, const tn__snode *loop, const int64_t *factors, int count,
+                           int *open) {
+  const char *name = loop->name;
   int64_t product = 1;
-  int open = -1;
-  if (count < 2 || count > 8) tn__sched_refuse(s, "split of \"%s\": takes 2 to 8 factors, not %d", name, count);
-  if (loop->kind != TN__LOOP_SERIAL) tn__sched_refuse(s, "split of \"%s\": the loop is not serial any more", name);
+  *open = -1;
+  if (count < 2 || count > TN__MAX_FACTORS)
+    tn__sched_refuse(s, "%s of \"%s\": takes 2 to %d factors, not %d", step, name, TN__MAX_FACTORS, count);
+  tn__sched_check_free(s, step, loop, true);
   for (int i = 0; i < count; i++) {
     if (factors[i] < 0 || factors[i] > 1 << 30 || product > 1 << 30)
-      tn__sched_refuse(s, "split of \"%s\": factor %lld is out of range", name, (long long)factors[i]);
-    if (factors[i] == 0 && open >= 0) tn__sched_refuse(s, "split of \"%s\": only one factor can be 0", name);
+      tn__sched_refuse(s, "%s of \"%s\": factor %lld is out of range", step, name, (long long)factors[i]);
+    if (factors[i] == 0 && *open >= 0) tn__sched_refuse(s, "%s of \"%s\": only one factor can be 0", step, name);
     if (factors[i] == 0)
-      open = i;
+      *open = i;
     else
       product *= factors[i];
   }
+  if (*open < 0 && !tn__prove(s->ir, tn__le(s->ir, loop->var->extent, tn__index(s->ir, product))))
+    tn__sched_refuse(s, "%s of \"%s\": the factors do not cover the loop's extent", step, name);
+  return product;
+}
+
+/* Splits without recording; `parts` gets the new loops, outermost first. */
+static void apply_split(tn__schedule *s, tn__snode *loop, const int64_t *factors, int count, int open, int64_t product,
+                        tn__snode **parts) {
+  tn__ir *ir = s->ir;
   const tn__expr *extent = loop->var->extent, *index = tn__index(ir, 0);
-  if (open < 0 && !tn__prove(ir, tn__le(ir, extent, tn__index(ir, product))))
-    tn__sched_refuse(s, "split of \"%s\": the factors do not cover the loop's extent", name);
-  tn__snode *outer = NULL, *inner = NULL;
   for (int i = 0; i < count; i++) {
     const tn__expr *size = i == open ? tn__ceildiv(ir, extent, tn__index(ir, product)) : tn__index(ir, factors[i]);
-    tn__snode *part = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.%d", loop->name, i), size, TN__LOOP_SERIAL);
-    if (inner == NULL)
-      outer = part;
-    else
-      tn__sched_append(s, inner, part);
-    inner = part;
-    index = tn__add(ir, tn__mul(ir, index, size), part->var->self);
+    parts[i] = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.%d", loop->name, i), size, TN__LOOP_SERIAL);
+    if (i > 0) tn__sched_append(s, parts[i - 1], parts[i]);
+    index = tn__add(ir, tn__mul(ir, index, size), parts[i]->var->self);
   }
   tn__sched_substitute(s, loop, &loop->var, &index, 1);
   guarding inside = {.ir = ir, .condition = tn__lt(ir, index, extent)};
   if (!tn__prove(ir, inside.condition)) tn__sched_each_block(loop, guard, &inside);
+  tn__snode *inner = parts[count - 1], *parent = loop->parent;
   inner->children = loop->children;
   for (int i = 0; i < inner->children.count; i++) inner->children.data[i]->parent = inner;
-  tn__snode *parent = loop->parent;
-  int at = tn__sched_index(loop);
-  parent->children.data[at] = outer;
-  outer->parent = parent;
+  parent->children.data[tn__sched_index(loop)] = parts[0];
+  parts[0]->parent = parent;
+}
+
+void tn__split(tn__schedule *s, const char *name, const int64_t *factors, int count) {
+  tn__snode *loop = tn__sched_loop(s, "split", name), *parts[TN__MAX_FACTORS];
+  int open;
+  int64_t product = check_split(s, "split", loop, factors, count, &open);
+  apply_split(s, loop, factors, count, open, product, parts);
   tn__sched_record(s, "split", &name, 1, factors, count);
+}
+
+void tn__split_parts(tn__schedule *s, const char *name, int64_t parts) {
+  if (parts < 1) tn__sched_refuse(s, "split of \"%s\": into %lld parts", name, (long long)parts);
+  tn__split(s, name, (int64_t[]){parts, 0}, 2);
 }
 
 /* ---- fuse -------------------------------------------------------------------------------------------------------- */
@@ -87,8 +103,8 @@ void tn__fuse(tn__schedule *s, const char *outer_name, const char *inner_name) {
   tn__ir *ir = s->ir;
   if (inner->parent != outer || outer->children.count != 1)
     tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": they are not perfectly nested", outer_name, inner_name);
-  if (outer->kind != TN__LOOP_SERIAL || inner->kind != TN__LOOP_SERIAL)
-    tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": a loop is not serial any more", outer_name, inner_name);
+  tn__sched_check_free(s, "fuse", outer, true);
+  tn__sched_check_free(s, "fuse", inner, true);
   if (!can_fuse(s, outer, inner))
     tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": they drive axes of different kinds", outer_name, inner_name);
   const tn__expr *size = inner->var->extent;
@@ -122,9 +138,9 @@ static void check_self_read(const tn__expr *e, void *user) {
   for (int w = 0; w < check->block->write_count; w++) {
     const tn__region *write = &check->block->writes[w];
     if (write->buffer != e->value.buffer) continue;
-    const tn__expr *axis = check->block->axes[check->axis].var->self;
+    const tn__var *axis = check->block->axes[check->axis].var;
     for (int d = 0; d < e->arg_count; d++)
-      if (write->min[d] == axis && e->args[d] != axis) check->all_same = false;
+      if (tn__expr_uses_var(write->min[d], axis) && e->args[d] != write->min[d]) check->all_same = false;
   }
 }
 
@@ -164,62 +180,10 @@ static const char *forbidden_swap(tn__schedule *s, const tn__snodes *blocks, con
   return NULL;
 }
 
-void tn__reorder(tn__schedule *s, const char *const *names, int count) {
-  tn__snode *loops[TN__MAX_LOOPS], *chain[TN__MAX_LOOPS], *result[TN__MAX_LOOPS];
-  if (count < 1 || count > TN__MAX_LOOPS) tn__sched_refuse(s, "reorder: takes 1 to %d loops", TN__MAX_LOOPS);
-  for (int i = 0; i < count; i++) {
-    loops[i] = tn__sched_loop(s, "reorder", names[i]);
-    for (int j = 0; j < i; j++)
-      if (loops[j] == loops[i]) tn__sched_refuse(s, "reorder: \"%s\" is named twice", names[i]);
-  }
-  tn__snode *top = loops[0], *bottom = loops[0];
-  for (int i = 1; i < count; i++) {
-    if (tn__sched_is_under(top, loops[i])) top = loops[i];
-    if (tn__sched_is_under(loops[i], bottom)) bottom = loops[i];
-  }
-  int length = 0, found = 0;
-  for (tn__snode *n = bottom;; n = n->parent) {
-    if (n->var == NULL || length == TN__MAX_LOOPS) break;
-    chain[length++] = n;
-    for (int i = 0; i < count; i++) found += loops[i] == n;
-    if (n == top) break;
-  }
-  if (found != count) tn__sched_refuse(s, "reorder: the loops are not nested in each other");
-  for (int i = 1; i < length; i++)
-    if (chain[i]->children.count != 1)
-      tn__sched_refuse(s, "reorder: loop \"%s\" holds more than the next loop", chain[i]->name);
-  for (int i = 0; i < length / 2; i++) {
-    tn__snode *n = chain[i];
-    chain[i] = chain[length - 1 - i];
-    chain[length - 1 - i] = n;
-  }
-  int next = 0;
-  for (int i = 0; i < length; i++) {
-    bool moves = false;
-    for (int j = 0; j < count; j++) moves |= loops[j] == chain[i];
-    result[i] = moves ? loops[next++] : chain[i];
-  }
-  tn__snodes blocks = {0};
-  tn__sched_blocks(s, bottom, &blocks);
-  for (int i = 0; i < length; i++) /* pairs whose order turns around */
-    for (int j = i + 1; j < length; j++)
-      for (int k = 0; k < length && result[k] != chain[i]; k++) {
-        if (result[k] != chain[j]) continue;
-        const char *why = forbidden_swap(s, &blocks, chain[i], chain[j]);
-        if (why != NULL)
-          tn__sched_refuse(s, "reorder: \"%s\" cannot go around \"%s\": %s", chain[j]->name, chain[i]->name, why);
-      }
-  for (int i = 0; i < length - 1; i++) /* a vectorised loop stays innermost */
-    if (result[i]->kind == TN__LOOP_VECTORIZED)
-      tn__sched_refuse(s, "reorder: the vectorised loop \"%s\" must stay innermost", result[i]->name);
-  tn__snode *parent = chain[0]->parent;
+/* The loops of the chain take each other's places. */
+static void nest_in_order(tn__schedule *s, tn__snode *const *chain, tn__snode *const *result, int length) {
+  tn__snode *parent = chain[0]->parent, *last = chain[length - 1];
   int at = tn__sched_index(chain[0]);
-  for (int i = 1; i < length; i++)
-    if (result[i]->kind == TN__LOOP_PARALLEL)
-      for (int k = 0; k < i; k++)
-        if (result[k]->kind == TN__LOOP_UNROLLED)
-          tn__sched_refuse(s, "reorder: the parallel loop \"%s\" cannot go into an unrolled one", result[i]->name);
-  tn__snode *last = chain[length - 1];
   tn__snodes rest = {.data = last->children.data, .count = last->children.count, .capacity = last->children.capacity};
   for (int i = 0; i < length; i++) {
     memset(&result[i]->children, 0, sizeof(result[i]->children));
@@ -228,88 +192,114 @@ void tn__reorder(tn__schedule *s, const char *const *names, int count) {
   for (int i = 0; i < rest.count; i++) tn__sched_append(s, result[length - 1], rest.data[i]);
   parent->children.data[at] = result[0];
   result[0]->parent = parent;
+}
+
+/* Loops from `chain[0]` down to `chain[length - 1]`, one in the other, and the order they are to have. */
+typedef struct new_order {
+  tn__snode *chain[TN__MAX_LOOPS], *result[TN__MAX_LOOPS];
+  int length;
+} new_order;
+
+/* The chain that spans all of `loops`; throws when they are not nested in each other and nothing else. */
+static void find_chain(tn__schedule *s, tn__snode *const *loops, int count, new_order *o) {
+  tn__snode *top = loops[0], *bottom = loops[0];
+  for (int i = 1; i < count; i++) {
+    if (tn__sched_is_under(top, loops[i])) top = loops[i];
+    if (tn__sched_is_under(loops[i], bottom)) bottom = loops[i];
+  }
+  int found = 0, length = 0;
+  for (tn__snode *n = bottom;; n = n->parent) {
+    if (n->var == NULL || length == TN__MAX_LOOPS) break;
+    o->chain[length++] = n;
+    for (int i = 0; i < count; i++) found += loops[i] == n;
+    if (n == top) break;
+  }
+  if (found != count) tn__sched_refuse(s, "reorder: the loops are not nested in each other");
+  for (int i = 1; i < length; i++)
+    if (o->chain[i]->children.count != 1)
+      tn__sched_refuse(s, "reorder: loop \"%s\" holds more than the next loop", o->chain[i]->name);
+  for (int i = 0; i < length / 2; i++) {
+    tn__snode *n = o->chain[i];
+    o->chain[i] = o->chain[length - 1 - i];
+    o->chain[length - 1 - i] = n;
+  }
+  o->length = length;
+}
+
+/* What the kinds of the loops have to say about the new order. */
+static void check_kinds_in_order(tn__schedule *s, const new_order *o) {
+  for (int i = 0; i < o->length; i++) {
+    const tn__snode *loop = o->result[i];
+    if (loop != o->chain[i]) tn__sched_check_not_frozen(s, "reorder", loop);
+    if (i + 1 < o->length && loop->kind == TN__LOOP_VECTORIZED)
+      tn__sched_refuse(s, "reorder: the vectorised loop \"%s\" must stay innermost", loop->name);
+    for (int k = 0; k < i; k++) {
+      if (loop->kind == TN__LOOP_PARALLEL && o->result[k]->kind == TN__LOOP_UNROLLED)
+        tn__sched_refuse(s, "reorder: the parallel loop \"%s\" cannot go into an unrolled one", loop->name);
+      if (tn__sched_is_block_axis(loop->bound) && tn__sched_is_thread_axis(o->result[k]->bound))
+        tn__sched_refuse(s, "reorder: \"%s\", bound to %s, cannot go into \"%s\", bound to %s", loop->name, loop->bound,
+                         o->result[k]->name, o->result[k]->bound);
+    }
+  }
+}
+
+void tn__reorder(tn__schedule *s, const char *const *names, int count) {
+  tn__snode *loops[TN__MAX_LOOPS];
+  new_order o;
+  if (count < 1 || count > TN__MAX_LOOPS) tn__sched_refuse(s, "reorder: takes 1 to %d loops", TN__MAX_LOOPS);
+  for (int i = 0; i < count; i++) {
+    loops[i] = tn__sched_loop(s, "reorder", names[i]);
+    for (int j = 0; j < i; j++)
+      if (loops[j] == loops[i]) tn__sched_refuse(s, "reorder: \"%s\" is named twice", names[i]);
+  }
+  find_chain(s, loops, count, &o);
+  int next = 0;
+  for (int i = 0; i < o.length; i++) {
+    bool moves = false;
+    for (int j = 0; j < count; j++) moves |= loops[j] == o.chain[i];
+    o.result[i] = moves ? loops[next++] : o.chain[i];
+  }
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, o.chain[o.length - 1], &blocks);
+  for (int i = 0; i < o.length; i++) /* pairs whose order turns around */
+    for (int j = i + 1; j < o.length; j++)
+      for (int k = 0; k < o.length && o.result[k] != o.chain[i]; k++) {
+        if (o.result[k] != o.chain[j]) continue;
+        const char *why = forbidden_swap(s, &blocks, o.chain[i], o.chain[j]);
+        if (why != NULL)
+          tn__sched_refuse(s, "reorder: \"%s\" cannot go around \"%s\": %s", o.chain[j]->name, o.chain[i]->name, why);
+      }
+  check_kinds_in_order(s, &o);
+  nest_in_order(s, o.chain, o.result, o.length);
   tn__sched_record(s, "reorder", names, count, NULL, 0);
 }
 
-/* ---- kinds --------------------------------------------------------------------------------------------------------
- */
+/* ---- tile -------------------------------------------------------------------------------------------------------- */
 
-static bool inside_kind(const tn__snode *node, tn__loop_kind kind) {
-  for (node = node->parent; node->var != NULL; node = node->parent)
-    if (node->kind == kind) return true;
-  return false;
-}
-
-static bool holds_kind(const tn__snode *node, tn__loop_kind kind) {
-  for (int i = 0; i < node->children.count; i++) {
-    const tn__snode *child = node->children.data[i];
-    if ((!child->is_block && child->kind == kind) || holds_kind(child, kind)) return true;
+void tn__tile(tn__schedule *s, const char *const *names, const int64_t *sizes, int count) {
+  enum { MOST = TN__MAX_FACTORS };
+  tn__snode *loops[MOST], *chain[2 * MOST], *result[2 * MOST];
+  if (count < 2 || count > MOST) tn__sched_refuse(s, "tile: takes 2 to %d loops, not %d", MOST, count);
+  for (int i = 0; i < count; i++) {
+    loops[i] = tn__sched_loop(s, "tile", names[i]);
+    if (sizes[i] < 1) tn__sched_refuse(s, "tile of \"%s\": the size must be positive", names[i]);
+    if (i > 0 && (loops[i]->parent != loops[i - 1] || loops[i - 1]->children.count != 1))
+      tn__sched_refuse(s, "tile: \"%s\" is not perfectly nested in \"%s\"", names[i], names[i - 1]);
+    int open;
+    check_split(s, "tile", loops[i], (int64_t[]){0, sizes[i]}, 2, &open);
   }
-  return false;
-}
-
-static bool is_private(tn__schedule *s, const tn__snode *loop, const tn__buffer *buffer) {
-  if (buffer->scope != TN__SCOPE_STACK && buffer->scope != TN__SCOPE_REGISTER) return false;
-  tn__snodes all = {0};
-  tn__sched_blocks(s, s->root, &all);
-  for (int i = 0; i < all.count; i++)
-    if ((tn__sched_reads(all.data[i], buffer) || tn__sched_writes(all.data[i], buffer)) &&
-        !tn__sched_is_under(all.data[i], loop))
-      return false;
-  return true;
-}
-
-/* Iterations must not depend on each other: no reduction or scan along the loop, and no element written in two of them
- * unless the buffer belongs to the iteration. */
-static void check_independent(tn__schedule *s, const char *step, tn__snode *loop, bool privates) {
   tn__snodes blocks = {0};
-  tn__sched_blocks(s, loop, &blocks);
-  for (int i = 0; i < blocks.count; i++) {
-    tn__snode *block = blocks.data[i];
-    if (tn__sched_drives(loop, block, TN__AXIS_REDUCE))
-      tn__sched_refuse(s, "%s of \"%s\": block \"%s\" reduces over the loop", step, loop->name, block->name);
-    if (tn__sched_drives(loop, block, TN__AXIS_SCAN))
-      tn__sched_refuse(s, "%s of \"%s\": block \"%s\" scans along the loop", step, loop->name, block->name);
-    if (tn__sched_disjoint(s, loop, block)) continue;
-    for (int w = 0; w < block->block.write_count; w++)
-      if (!privates || !is_private(s, loop, block->block.writes[w].buffer))
-        tn__sched_refuse(s, "%s of \"%s\": block \"%s\" writes the same elements in several iterations", step,
-                         loop->name, block->name);
+  tn__sched_blocks(s, loops[count - 1], &blocks);
+  for (int i = 0; i < count; i++) /* tiles of inner loops go around what is left of outer ones */
+    for (int j = i + 1; j < count; j++) {
+      const char *why = forbidden_swap(s, &blocks, loops[i], loops[j]);
+      if (why != NULL) tn__sched_refuse(s, "tile: \"%s\" cannot go around \"%s\": %s", names[j], names[i], why);
+    }
+  for (int i = 0; i < count; i++) {
+    apply_split(s, loops[i], (int64_t[]){0, sizes[i]}, 2, 0, sizes[i], &chain[2 * i]);
+    result[i] = chain[2 * i];
+    result[count + i] = chain[2 * i + 1];
   }
-}
-
-void tn__parallel(tn__schedule *s, const char *name) {
-  tn__snode *loop = tn__sched_loop(s, "parallel", name);
-  if (loop->kind != TN__LOOP_SERIAL) tn__sched_refuse(s, "parallel of \"%s\": the loop is not serial any more", name);
-  if (inside_kind(loop, TN__LOOP_PARALLEL) || holds_kind(loop, TN__LOOP_PARALLEL))
-    tn__sched_refuse(s, "parallel of \"%s\": parallel loops do not nest", name);
-  if (inside_kind(loop, TN__LOOP_UNROLLED))
-    tn__sched_refuse(s, "parallel of \"%s\": the loop stands in an unrolled one", name);
-  check_independent(s, "parallel", loop, true);
-  loop->kind = TN__LOOP_PARALLEL;
-  tn__sched_record(s, "parallel", &name, 1, NULL, 0);
-}
-
-void tn__vectorize(tn__schedule *s, const char *name) {
-  tn__snode *loop = tn__sched_loop(s, "vectorize", name);
-  int64_t extent;
-  if (loop->kind != TN__LOOP_SERIAL) tn__sched_refuse(s, "vectorize of \"%s\": the loop is not serial any more", name);
-  if (!tn__as_int(loop->var->extent, &extent) || extent > 256)
-    tn__sched_refuse(s, "vectorize of \"%s\": the extent must be a constant of at most 256", name);
-  for (int i = 0; i < loop->children.count; i++)
-    if (!loop->children.data[i]->is_block) tn__sched_refuse(s, "vectorize of \"%s\": the loop is not innermost", name);
-  check_independent(s, "vectorize", loop, false);
-  loop->kind = TN__LOOP_VECTORIZED;
-  tn__sched_record(s, "vectorize", &name, 1, NULL, 0);
-}
-
-void tn__unroll(tn__schedule *s, const char *name) {
-  tn__snode *loop = tn__sched_loop(s, "unroll", name);
-  int64_t extent;
-  if (loop->kind != TN__LOOP_SERIAL) tn__sched_refuse(s, "unroll of \"%s\": the loop is not serial any more", name);
-  if (!tn__as_int(loop->var->extent, &extent) || extent > 256)
-    tn__sched_refuse(s, "unroll of \"%s\": the extent must be a constant of at most 256", name);
-  if (holds_kind(loop, TN__LOOP_PARALLEL)) tn__sched_refuse(s, "unroll of \"%s\": the loop holds a parallel one", name);
-  loop->kind = TN__LOOP_UNROLLED;
-  tn__sched_record(s, "unroll", &name, 1, NULL, 0);
+  nest_in_order(s, chain, result, 2 * count);
+  tn__sched_record(s, "tile", names, count, sizes, count);
 }

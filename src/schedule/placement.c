@@ -16,8 +16,6 @@ static tn__snode *child_around(tn__snode *top, tn__snode *node) {
   return node;
 }
 
-static tn__snode *root_nest(const tn__schedule *s, tn__snode *node) { return child_around(s->root, node); }
-
 static void check_producers_done(move *m) {
   tn__schedule *s = m->s;
   for (int r = 0; r < m->block->block.read_count; r++) {
@@ -26,7 +24,7 @@ static void check_producers_done(move *m) {
     for (int i = 0; i < writers.count; i++) {
       tn__snode *writer = writers.data[i];
       if (writer == m->block) continue;
-      if (root_nest(s, writer) == root_nest(s, m->loop))
+      if (tn__sched_root_nest(s, writer) == tn__sched_root_nest(s, m->loop))
         tn__sched_refuse(s, "compute_at of \"%s\": it reads what \"%s\" writes in the same nest", m->block->name,
                          writer->name);
     }
@@ -117,6 +115,8 @@ void tn__compute_at(tn__schedule *s, const char *block_name, const char *loop_na
       tn__sched_refuse(s, "compute_at of \"%s\": a scan cannot move", block_name);
   if (!tn__sched_identity_write(block, m.axis_of_dim))
     tn__sched_refuse(s, "compute_at of \"%s\": it does not write its tensor axis by axis", block_name);
+  tn__sched_check_not_frozen(s, "compute_at", block);
+  tn__sched_check_not_frozen(s, "compute_at", m.loop);
   if (m.loop->kind == TN__LOOP_VECTORIZED)
     tn__sched_refuse(s, "compute_at of \"%s\": loop \"%s\" is vectorised", block_name, loop_name);
   find_need(&m);
@@ -146,6 +146,70 @@ void tn__compute_at(tn__schedule *s, const char *block_name, const char *loop_na
   block->exact = places_everywhere_disjoint(&m);
   const char *names[] = {block_name, loop_name};
   tn__sched_record(s, "compute_at", names, 2, NULL, 0);
+}
+
+/* ---- compute_root ------------------------------------------------------------------------------------------------ */
+
+/* Do the loops of the nest hold nothing but this block? */
+static bool is_alone(const tn__snode *nest, const tn__snode *block) {
+  for (; nest != block; nest = nest->children.data[0])
+    if (nest->children.count != 1) return false;
+  return true;
+}
+
+/* Blocks of the nest other than `block` that write what it reads (or, when `readers`, read what it writes). */
+static tn__snode *neighbour(tn__schedule *s, tn__snode *nest, const tn__snode *block, bool readers) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, nest, &blocks);
+  for (int i = 0; i < blocks.count; i++) {
+    const tn__snode *from = readers ? block : blocks.data[i], *to = readers ? blocks.data[i] : block;
+    if (blocks.data[i] == block) continue;
+    for (int w = 0; w < from->block.write_count; w++)
+      if (tn__sched_reads(to, from->block.writes[w].buffer)) return blocks.data[i];
+  }
+  return NULL;
+}
+
+void tn__compute_root(tn__schedule *s, const char *name) {
+  tn__snode *block = tn__sched_block(s, "compute_root", name);
+  tn__snode *nest = tn__sched_root_nest(s, block), *outermost = NULL, *innermost = NULL;
+  if (block->block.axis_count == 0) tn__sched_refuse(s, "compute_root of \"%s\": it has no axes to loop over", name);
+  if (is_alone(nest, block)) tn__sched_refuse(s, "compute_root of \"%s\": it has a nest of its own already", name);
+  tn__sched_check_not_frozen(s, "compute_root", block);
+  for (int i = 0; i < block->block.axis_count; i++)
+    if (block->block.axes[i].kind == TN__AXIS_SCAN)
+      tn__sched_refuse(s, "compute_root of \"%s\": a scan cannot move", name);
+  for (int w = 0; w < block->block.write_count; w++) {
+    tn__snodes writers = {0};
+    tn__sched_writers(s, block->block.writes[w].buffer, &writers);
+    if (writers.count != 1)
+      tn__sched_refuse(s, "compute_root of \"%s\": %s is written by other blocks too", name,
+                       block->block.writes[w].buffer->name);
+  }
+  const tn__snode *producer = neighbour(s, nest, block, false), *reader = neighbour(s, nest, block, true);
+  if (producer != NULL && reader != NULL)
+    tn__sched_refuse(s, "compute_root of \"%s\": it stands between \"%s\" and \"%s\" in one nest", name, producer->name,
+                     reader->name);
+  int at = tn__sched_index(nest) + (producer != NULL);
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count, tn__block_axis);
+  tn__sched_remove(block);
+  for (int i = 0; i < block->block.axis_count; i++) {
+    axes[i] = block->block.axes[i];
+    const char *loop_name = tn__arena_printf(s->arena, "%s.%s", name, axes[i].var->name);
+    tn__snode *loop = tn__sched_new_loop(s, loop_name, axes[i].var->extent, TN__LOOP_SERIAL);
+    axes[i].binding = loop->var->self;
+    if (innermost == NULL)
+      outermost = loop;
+    else
+      tn__sched_append(s, innermost, loop);
+    innermost = loop;
+  }
+  block->block.axes = axes;
+  block->block.predicate = tn__bool(s->ir, true);
+  block->exact = true;
+  tn__sched_append(s, innermost, block);
+  tn__sched_insert(s, s->root, at, outermost);
+  tn__sched_record(s, "compute_root", &name, 1, NULL, 0);
 }
 
 /* ---- reverse_compute_at -------------------------------------------------------------------------------------------
@@ -237,7 +301,7 @@ static void check_reverse(reverse_move *m) {
  * just the region that the producer covers there. */
 static void check_other_producers(reverse_move *m, const int *axis_of_dim) {
   tn__schedule *s = m->s;
-  tn__snode *nest = root_nest(s, m->loop), *inner[TN__MAX_LOOPS], *other_inner[TN__MAX_LOOPS];
+  tn__snode *nest = tn__sched_root_nest(s, m->loop), *inner[TN__MAX_LOOPS], *other_inner[TN__MAX_LOOPS];
   int count = tn__sched_path(s, m->loop, m->producer, inner);
   for (int r = 0; r < m->block->block.read_count; r++) {
     const tn__region *region = &m->block->block.reads[r];
@@ -246,7 +310,7 @@ static void check_other_producers(reverse_move *m, const int *axis_of_dim) {
     for (int i = 0; i < writers.count; i++) {
       tn__snode *writer = writers.data[i];
       int dims[TN__MAX_RANK];
-      if (writer == m->producer || tn__sched_index(root_nest(s, writer)) < tn__sched_index(nest)) continue;
+      if (writer == m->producer || tn__sched_index(tn__sched_root_nest(s, writer)) < tn__sched_index(nest)) continue;
       bool same = tn__sched_is_under(writer, m->loop) && tn__sched_identity_write(writer, dims) &&
                   region->buffer->rank == m->producer->block.writes[0].buffer->rank && match_region(m, region, false);
       if (same && !tn__sched_writes(m->producer, region->buffer)) {
@@ -273,6 +337,7 @@ void tn__reverse_compute_at(tn__schedule *s, const char *block_name, const char 
   int axis_of_dim[TN__MAX_RANK];
   if (tn__sched_is_under(block, m.loop))
     tn__sched_refuse(s, "reverse_compute_at of \"%s\": it is under \"%s\" already", block_name, loop_name);
+  tn__sched_check_not_frozen(s, "reverse_compute_at", m.loop);
   find_producer(&m);
   if (!tn__sched_identity_write(m.producer, axis_of_dim))
     tn__sched_refuse(s, "reverse_compute_at of \"%s\": \"%s\" does not write its tensor axis by axis", block_name,

@@ -95,7 +95,7 @@ static void check_rfactor(factoring *f, const char *name) {
                      f->block->name);
   if (!f->block->combiner->reorderable)
     tn__sched_refuse(s, "rfactor of \"%s\": the combiner of \"%s\" must be applied in order", name, f->block->name);
-  if (f->loop->kind != TN__LOOP_SERIAL) tn__sched_refuse(s, "rfactor of \"%s\": the loop is not serial any more", name);
+  tn__sched_check_free(s, "rfactor", f->loop, false);
   for (tn__snode *n = f->loop; n->var != NULL; n = n->parent)
     if (tn__sched_drives(n, f->block, TN__AXIS_REDUCE)) f->top = n;
   blocks.count = 0;

@@ -24,6 +24,11 @@ const tn__te *tn__schedule_te(const tn__schedule *s);
 /* Splits into factors.count loops, outermost first; at most one factor is 0, "whatever is left" (rounded up; a
  * predicate guards the rest unless it divides). Names of the new loops: "<loop>.0", ... */
 void tn__split(tn__schedule *s, const char *loop, const int64_t *factors, int count);
+/* Into `parts` loops' worth: the outer loop runs `parts` times. Recorded as the split that it is. */
+void tn__split_parts(tn__schedule *s, const char *loop, int64_t parts);
+/* Perfectly nested loops, outermost first, each split by its size; what counts tiles goes around what is inside of
+ * them. Loops become "<a>.0" "<b>.0" ... "<a>.1" "<b>.1". */
+void tn__tile(tn__schedule *s, const char *const *loops, const int64_t *sizes, int count);
 void tn__fuse(tn__schedule *s, const char *outer,
               const char *inner); /* perfectly nested neighbours -> "<outer>+<inner>" */
 void tn__reorder(tn__schedule *s, const char *const *loops,
@@ -31,11 +36,24 @@ void tn__reorder(tn__schedule *s, const char *const *loops,
 void tn__parallel(tn__schedule *s, const char *loop);
 void tn__vectorize(tn__schedule *s, const char *loop);
 void tn__unroll(tn__schedule *s, const char *loop);
+/* Binds a loop to an axis of a GPU: "block.x", ".y", ".z", "thread.x", ".y", ".z". Iterations must be independent,
+ * blocks stand around threads, each axis once on a path, with one extent in a nest, and a block has at most 1024
+ * threads. On a CPU the loop runs serially. */
+void tn__bind(tn__schedule *s, const char *loop, const char *axis);
+/* Asks the loop passes for something: "unroll_limit" statements, "whole" (tn__loop_pragma). Unknown keys are refused.
+ */
+void tn__pragma(tn__schedule *s, const char *loop, const char *key, int64_t value);
+/* In each iteration of `loop`: fetches what the block will read there `distance` iterations later. A prefetch of a
+ * tensor that becomes private, or that the block does not read any more in the end, is dropped. */
+void tn__prefetch(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance);
 /* Moves the producer block under `loop` of its consumers, computing just the region needed there. */
 void tn__compute_at(tn__schedule *s, const char *block, const char *loop);
 /* Moves a consumer (an epilogue) under `loop` of its producer, after it: all that the loop's body needs is complete
  * there. */
 void tn__reverse_compute_at(tn__schedule *s, const char *block, const char *loop);
+/* Gives a block that was moved a nest of its own again, over its whole domain: before the nest it was in, or behind it
+ * when it reads what that nest makes. */
+void tn__compute_root(tn__schedule *s, const char *block);
 void tn__inline(tn__schedule *s, const char *block);         /* an element-wise producer into all of its consumers */
 void tn__reverse_inline(tn__schedule *s, const char *block); /* an element-wise consumer into its only producer */
 /* The block's output goes to a new buffer of `scope` first and a new block "<block>.write" copies it out. */
@@ -52,6 +70,46 @@ void tn__rfactor(tn__schedule *s, const char *loop);
 /* The reduction's initialisation becomes a block of its own, "<block>.init", just outside of `loop`. */
 void tn__decompose_reduction(tn__schedule *s, const char *block, const char *loop);
 void tn__set_scope(tn__schedule *s, const char *block, int write_index, tn__scope scope);
+/* Pads the block's intermediate tensor so that the stride of dimension `dim`, in elements, is `offset` modulo `factor`:
+ * rows that do not fall into the same sets of a cache. */
+void tn__storage_align(tn__schedule *s, const char *block, int write_index, int dim, int64_t factor, int64_t offset);
+
+/* Another order and blocking of a tensor's elements. Dimension i of the new tensor is index[part[i].dim] / divisor %
+ * modulus of the old one; modulus 0 takes what is left. The parts of each dimension make it up without gaps: divisors
+ * are products of the moduli of finer parts, and the coarsest part has modulus 0. */
+typedef struct tn__layout_part {
+  int dim;
+  int64_t divisor, modulus;
+} tn__layout_part;
+
+typedef struct tn__layout {
+  int rank;
+  tn__layout_part parts[TN__MAX_RANK];
+} tn__layout;
+
+/* The caller's promise that an input never changes, so that its layout may. */
+void tn__declare_constant(tn__schedule *s, const char *input);
+/* An intermediate tensor, or an input that was declared constant, in another layout. The kernel then takes the packed
+ * input as a parameter; tn__schedule_packing says how to make it. */
+void tn__transform_layout(tn__schedule *s, const char *tensor, const tn__layout *layout);
+/* The declaration that packs input `index` of the declaration: the input in, the kernel's parameter out, zeros in what
+ * pads the last block. NULL when the kernel takes the input as it is. */
+tn__te *tn__schedule_packing(const tn__schedule *s, int index);
+
+/* An instruction that code generators know, declared by what it computes: a reduction whose loops a schedule may
+ * replace. Inputs of the declaration are the operands behind the first, in order; its output is the first. */
+typedef struct tn__tensor_intrinsic {
+  tn__tensor_op op;
+  tn__arch arch;
+  tn__features features; /* that the target must have */
+  tn__te *(*declare)(tn__ir *ir);
+} tn__tensor_intrinsic;
+
+/* Replaces the nest from `loop` on, constant loops around one reduction whose initialisation has been split off, by the
+ * instruction of that name. The nest must have the structure of the instruction's declaration: the same expression of
+ * operands with the same strides. The order of the reduction inside of it is the instruction's. */
+void tn__tensorize(tn__schedule *s, const char *loop, const char *intrinsic);
+const tn__tensor_intrinsic *tn__tensor_intrinsic_find(const char *name); /* NULL when there is none of this name */
 
 /* Loops around a block, outermost first, into names (at most `capacity`); returns how many there are. */
 int tn__loops_of(const tn__schedule *s, const char *block, const char **names, int capacity);

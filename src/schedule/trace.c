@@ -8,9 +8,11 @@
 #include "base/hash.h"
 #include "schedule/internal.h"
 
+enum { VERSION = 1, MAX_NUMBERS = 3 * TN__MAX_RANK, MAX_LINES = 10000 };
+
 typedef struct operands {
   const char *names[TN__MAX_LOOPS];
-  int64_t numbers[2 + TN__MAX_RANK];
+  int64_t numbers[MAX_NUMBERS];
   int name_count, number_count;
 } operands;
 
@@ -51,6 +53,33 @@ static void apply_decompose(tn__schedule *s, const operands *o) {
   tn__decompose_reduction(s, o->names[0], o->names[1]);
 }
 
+static void apply_tile(tn__schedule *s, const operands *o) {
+  if (o->name_count != o->number_count)
+    tn__throwf(s->arena->escape, TN_INVALID_ARGUMENT, "tile takes as many sizes as loops, not %d for %d",
+               o->number_count, o->name_count);
+  tn__tile(s, o->names, o->numbers, o->name_count);
+}
+static void apply_compute_root(tn__schedule *s, const operands *o) { tn__compute_root(s, o->names[0]); }
+static void apply_bind(tn__schedule *s, const operands *o) { tn__bind(s, o->names[0], o->names[1]); }
+static void apply_pragma(tn__schedule *s, const operands *o) { tn__pragma(s, o->names[0], o->names[1], o->numbers[0]); }
+static void apply_prefetch(tn__schedule *s, const operands *o) {
+  tn__prefetch(s, o->names[0], (int)o->numbers[0], o->names[1], o->numbers[1]);
+}
+static void apply_storage_align(tn__schedule *s, const operands *o) {
+  tn__storage_align(s, o->names[0], (int)o->numbers[0], (int)o->numbers[1], o->numbers[2], o->numbers[3]);
+}
+static void apply_declare_constant(tn__schedule *s, const operands *o) { tn__declare_constant(s, o->names[0]); }
+static void apply_transform_layout(tn__schedule *s, const operands *o) {
+  tn__layout layout = {.rank = o->number_count / 3};
+  if (o->number_count % 3 != 0)
+    tn__throwf(s->arena->escape, TN_INVALID_ARGUMENT, "transform_layout takes three numbers for each part, not %d",
+               o->number_count);
+  for (int i = 0; i < layout.rank; i++)
+    layout.parts[i] = (tn__layout_part){(int)o->numbers[3 * i], o->numbers[3 * i + 1], o->numbers[3 * i + 2]};
+  tn__transform_layout(s, o->names[0], &layout);
+}
+static void apply_tensorize(tn__schedule *s, const operands *o) { tn__tensorize(s, o->names[0], o->names[1]); }
+
 static const step steps[] = {
     {"split", 1, 1, 2, 8, apply_split},
     {"fuse", 2, 2, 0, 0, apply_fuse},
@@ -68,6 +97,15 @@ static const step steps[] = {
     {"set_scope", 1, 1, 2, 2, apply_set_scope},
     {"rfactor", 1, 1, 0, 0, apply_rfactor},
     {"decompose_reduction", 2, 2, 0, 0, apply_decompose},
+    {"tile", 2, TN__MAX_FACTORS, 2, TN__MAX_FACTORS, apply_tile},
+    {"compute_root", 1, 1, 0, 0, apply_compute_root},
+    {"bind", 2, 2, 0, 0, apply_bind},
+    {"pragma", 2, 2, 1, 1, apply_pragma},
+    {"prefetch", 2, 2, 2, 2, apply_prefetch},
+    {"storage_align", 1, 1, 4, 4, apply_storage_align},
+    {"declare_constant", 1, 1, 0, 0, apply_declare_constant},
+    {"transform_layout", 1, 1, 3, MAX_NUMBERS, apply_transform_layout},
+    {"tensorize", 2, 2, 0, 0, apply_tensorize},
 };
 
 void tn__sched_record(tn__schedule *s, const char *name, const char *const *names, int name_count,
@@ -97,8 +135,9 @@ void tn__sched_digest(const tn__te *te, char out[17]) {
 void tn__trace_print(const tn__schedule *s, tn__strbuf *out) {
   char digest[17];
   tn__sched_digest(s->te, digest);
-  tn__strbuf_printf(out, "trace 1 %s\n", digest);
+  tn__strbuf_printf(out, "trace %d %s\n", VERSION, digest);
   for (int i = 0; i < s->steps.count; i++) tn__strbuf_printf(out, "%s\n", s->steps.data[i]);
+  tn__strbuf_append(out, "end\n");
 }
 
 /* ---- replay ------------------------------------------------------------------------------------------------------ */
@@ -132,7 +171,7 @@ static const step *parse_step(tn__arena *arena, char *line, operands *o) {
     } else {
       char *end;
       long long value = strtoll(p, &end, 10);
-      if (end == p || o->number_count == 2 + TN__MAX_RANK || value < 0 || value > INT32_MAX)
+      if (end == p || o->number_count == MAX_NUMBERS || value < 0 || value > INT32_MAX)
         tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "expected a name in quotes or a number at \"%.20s\"", p);
       o->numbers[o->number_count++] = value;
       p = end;
@@ -147,31 +186,47 @@ static const step *parse_step(tn__arena *arena, char *line, operands *o) {
   return found;
 }
 
+/* trace VERSION DIGEST */
+static void check_head(tn__escape *escape, const char *line, const tn__te *te) {
+  char digest[17];
+  int version = 0, length = 0;
+  if (sscanf(line, "trace %9d %n", &version, &length) != 1 || length == 0 || version < 1)
+    tn__throwf(escape, TN_INVALID_ARGUMENT, "expected \"trace %d DIGEST\"", VERSION);
+  if (version > VERSION)
+    tn__throwf(escape, TN_INVALID_ARGUMENT,
+               "the trace has version %d, and this Tenon reads version %d; use a newer one", version, VERSION);
+  tn__sched_digest(te, digest);
+  if (strcmp(line + length, digest) != 0)
+    tn__throwf(escape, TN_INVALID_ARGUMENT, "the trace is of another declaration (%.16s) than %s (%s)", line + length,
+               tn__te_name(te), digest);
+}
+
 static void run_replay(tn__escape *escape, void *arg) {
   replay *r = arg;
   tn__arena *arena = tn__ir_arena(tn__te_ir(r->te));
   arena->escape = escape;
-  char digest[17];
-  tn__sched_digest(r->te, digest);
   r->result = tn__schedule_of(r->te, r->target);
   const char *p = r->text;
+  bool ended = false;
   for (r->line = 1; *p != 0; r->line++) {
     const char *end = strchr(p, '\n');
     size_t length = end == NULL ? strlen(p) : (size_t)(end - p);
     char *line = tn__arena_strndup(arena, p, length);
     p = end == NULL ? p + length : end + 1;
+    if (r->line > MAX_LINES) tn__throwf(escape, TN_INVALID_ARGUMENT, "more than %d lines", MAX_LINES);
+    if (ended) tn__throwf(escape, TN_INVALID_ARGUMENT, "text behind the end of the trace");
     if (r->line == 1) {
-      if (strncmp(line, "trace 1 ", 8) != 0) tn__throwf(escape, TN_INVALID_ARGUMENT, "expected \"trace 1 DIGEST\"");
-      if (strcmp(line + 8, digest) != 0)
-        tn__throwf(escape, TN_INVALID_ARGUMENT, "the trace is of another declaration (%.16s) than %s (%s)", line + 8,
-                   tn__te_name(r->te), digest);
+      check_head(escape, line, r->te);
       continue;
     }
+    ended = strcmp(line, "end") == 0;
+    if (ended) continue;
     operands o = {0};
     const step *found = parse_step(arena, line, &o);
     found->apply(r->result, &o);
   }
-  if (r->line == 1) tn__throwf(escape, TN_INVALID_ARGUMENT, "expected \"trace 1 DIGEST\"");
+  if (r->line == 1) check_head(escape, "", r->te);
+  if (!ended) tn__throwf(escape, TN_INVALID_ARGUMENT, "the trace breaks off: \"end\" is missing");
 }
 
 tn_status *tn__trace_replay(const tn__te *te, const tn__target *target, const char *text, tn__schedule **out) {

@@ -40,6 +40,43 @@ tn__snode *tn__sched_block(const tn__schedule *s, const char *step, const char *
   return node;
 }
 
+void tn__sched_check_not_frozen(const tn__schedule *s, const char *step, const tn__snode *node) {
+  for (const tn__snode *n = node; n != NULL && n != s->root; n = n->parent)
+    if (n->tensor != NULL)
+      tn__sched_refuse(s, "%s of \"%s\": it is part of \"%s\", which became the instruction %s", step, node->name,
+                       n->name, tn__tensor_name(n->tensor->op));
+}
+
+void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__snode *loop, bool whole) {
+  if (loop->kind != TN__LOOP_SERIAL)
+    tn__sched_refuse(s, "%s of \"%s\": the loop is not serial any more", step, loop->name);
+  if (loop->bound != NULL) tn__sched_refuse(s, "%s of \"%s\": the loop is bound to %s", step, loop->name, loop->bound);
+  tn__sched_check_not_frozen(s, step, loop);
+  for (int i = 0; i < TN__PRAGMA_COUNT && whole; i++)
+    if (loop->pragmas.value[i] != 0)
+      tn__sched_refuse(s, "%s of \"%s\": the loop has a pragma; give it to the new loops instead", step, loop->name);
+  if (whole && loop->prefetches.count > 0)
+    tn__sched_refuse(s, "%s of \"%s\": the loop prefetches; do that in the new loops instead", step, loop->name);
+}
+
+tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node) {
+  while (node->parent != s->root) node = node->parent;
+  return node;
+}
+
+const tn__buffer *tn__sched_tensor(const tn__schedule *s, const char *step, const char *name) {
+  for (int i = 0; i < s->buffers.count; i++)
+    if (strcmp(s->buffers.data[i]->name, name) == 0) return s->buffers.data[i];
+  for (int i = 0; i < s->constants.count; i++)
+    if (s->constants.data[i].packed != NULL && strcmp(s->constants.data[i].packed->name, name) == 0)
+      return s->constants.data[i].packed;
+  for (int i = 0; i < tn__te_input_count(s->te); i++)
+    if (strcmp(tn__te_input_at(s->te, i)->name, name) == 0) return tn__te_input_at(s->te, i);
+  for (int i = 0; i < tn__te_output_count(s->te); i++)
+    if (strcmp(tn__te_output_at(s->te, i)->name, name) == 0) return tn__te_output_at(s->te, i);
+  tn__sched_refuse(s, "%s: there is no tensor \"%s\"", step, name);
+}
+
 const char *tn__sched_fresh_name(const tn__schedule *s, bool is_block, const char *name) {
   const char *result = name;
   for (int i = 2; tn__sched_find(s, result, is_block) != NULL; i++)
@@ -113,6 +150,8 @@ bool tn__sched_is_output(const tn__schedule *s, const tn__buffer *buffer) {
 }
 
 bool tn__sched_is_param(const tn__schedule *s, const tn__buffer *buffer) {
+  for (int i = 0; i < s->constants.count; i++)
+    if (s->constants.data[i].packed == buffer) return true;
   for (int i = 0; i < tn__te_input_count(s->te); i++)
     if (tn__te_input_at(s->te, i) == buffer) return true;
   return tn__sched_is_output(s, buffer);
@@ -206,6 +245,26 @@ void tn__sched_redirect(tn__schedule *s, tn__snode *block, const tn__buffer *fro
   tn__sched_set_body(s, block, init, tn__stmt_replace_buffer(s->ir, block->block.body, from, to, NULL, NULL));
 }
 
+void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn__buffer *to, tn__index_map map,
+                              void *user) {
+  tn__snodes all = {0};
+  for (int i = 0; i < s->buffers.count; i++)
+    if (s->buffers.data[i] == from) s->buffers.data[i] = to;
+  for (int i = 0; i < s->aligns.count; i++)
+    if (s->aligns.data[i].buffer == from) s->aligns.data[i].buffer = to;
+  tn__sched_blocks(s, s->root, &all);
+  for (int i = 0; i < all.count; i++) {
+    tn__snode *block = all.data[i];
+    for (tn__snode *n = block->parent; n->var != NULL; n = n->parent)
+      for (int p = 0; p < n->prefetches.count; p++)
+        if (n->prefetches.data[p].buffer == from) n->prefetches.data[p].buffer = to;
+    if (!tn__sched_reads(block, from) && !tn__sched_writes(block, from)) continue;
+    const tn__stmt *init = block->block.init;
+    if (init != NULL) init = tn__stmt_replace_buffer(s->ir, init, from, to, map, user);
+    tn__sched_set_body(s, block, init, tn__stmt_replace_buffer(s->ir, block->block.body, from, to, map, user));
+  }
+}
+
 /* ---- asking about blocks ------------------------------------------------------------------------------------------
  */
 
@@ -284,6 +343,7 @@ int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char 
     bool own = strncmp(old, block->name, prefix) == 0 && old[prefix] == '.';
     const char *name = tn__arena_printf(s->arena, "%s.%s", new_block, own ? old + prefix + 1 : old);
     tn__snode *loop = tn__sched_new_loop(s, name, path[i]->var->extent, path[i]->kind);
+    loop->bound = path[i]->bound;
     vars[cloned] = path[i]->var;
     values[cloned++] = loop->var->self;
     if (*innermost == NULL)

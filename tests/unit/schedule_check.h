@@ -262,11 +262,31 @@ static inline tn__te *packed_product(tn__ir *ir) {
   return te;
 }
 
+/* Dot products over `depth` narrow numbers, as the instructions of tensorize take them, then a map over the sums. */
+static inline tn__te *dots_of(tn__ir *ir, tn_dtype left, tn_dtype right, tn_dtype sum, int64_t groups, int64_t depth) {
+  tn__te *te = tn__te_create(ir, "dots");
+  const tn__expr *m = tn__index(ir, 5), *n = tn__index(ir, 32), *k = tn__index(ir, groups), *p = tn__index(ir, depth);
+  const tn__buffer *a = tn__te_input(te, "A", left, 2, (const tn__expr *[]){m, tn__mul(ir, k, p)});
+  const tn__buffer *b = tn__te_input(te, "B", right, 2, (const tn__expr *[]){tn__mul(ir, k, p), n});
+  tn__te_axes x = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){m, n});
+  tn__te_axes r = tn__te_axes_create(te, "k", 2, (const tn__expr *[]){k, p});
+  const tn__expr *deep = tn__add(ir, tn__mul(ir, r.index[0], p), r.index[1]);
+  const tn__expr *lhs = tn__cast(ir, sum, at(ir, a, 2, x.index[0], deep, NULL));
+  const tn__expr *rhs = tn__cast(ir, sum, at(ir, b, 2, deep, x.index[1], NULL));
+  const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, lhs, rhs));
+  tn__te_axes y = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){m, n});
+  tn__te_output(te, tn__te_compute(te, "D", &y, tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, sum, 0))));
+  return te;
+}
+static inline tn__te *bf16_dots(tn__ir *ir) { return dots_of(ir, TN_BF16, TN_BF16, TN_F32, 3, 2); }
+static inline tn__te *int8_dots(tn__ir *ir) { return dots_of(ir, TN_U8, TN_I8, TN_I32, 3, 4); }
+
 typedef tn__te *(*declaration)(tn__ir *ir);
 static const declaration declarations[] = {
     product,     open_product, stencil,       rows,         convolution,        argmax,
     running,     pool,         wide_product,  column_sums,  transposed_product, packed_product,
-    two_readers, skewed,       splat_product, ones_product, neighbours,         grouped};
+    two_readers, skewed,       splat_product, ones_product, neighbours,         grouped,
+    bf16_dots,   int8_dots};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ------------------------------------------------------------------------------------------------------
@@ -285,27 +305,60 @@ static inline int64_t element_count(const tn__buffer *buffer) {
   return count;
 }
 
-/* Runs a function on inputs made from `seed`; gives its outputs one after the other. */
-static inline uint8_t *outputs_of(tn__ir *ir, const tn__func *func, uint64_t seed, size_t *size) {
+/* A buffer's worth of bytes. */
+static inline size_t byte_count(const tn__buffer *buffer) {
+  return (size_t)element_count(buffer) * tn_dtype_size(buffer->dtype);
+}
+
+static inline void *fresh_bytes(const tn__buffer *buffer) {
+  void *memory = malloc(byte_count(buffer) + 64);
+  assert_non_null(memory);
+  memset(memory, 0x5a, byte_count(buffer));
+  return memory;
+}
+
+/* The inputs of the declaration, small whole numbers made from `seed`; the caller frees each. */
+static inline void make_inputs(const tn__te *te, uint64_t seed, void **buffers) {
+  for (int i = 0; i < tn__te_input_count(te); i++) {
+    const tn__buffer *buffer = tn__te_input_at(te, i);
+    buffers[i] = fresh_bytes(buffer);
+    for (int64_t e = 0; e < element_count(buffer); e++) {
+      seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+      tn__store_f64(buffer->dtype, buffers[i], e, (double)((int)(seed >> 40) % 9 - 4));
+    }
+  }
+}
+
+/* Replaces the inputs that the schedule wants packed. */
+static inline void pack_inputs(const tn__schedule *s, void **buffers) {
+  tn__ir *ir = tn__te_ir(tn__schedule_te(s));
+  for (int i = 0; i < tn__te_input_count(tn__schedule_te(s)); i++) {
+    const tn__te *packing = tn__schedule_packing(s, i);
+    if (packing == NULL) continue;
+    void *in_out[] = {buffers[i], fresh_bytes(tn__te_output_at(packing, 0))};
+    check_ok(tn__te_verify(packing));
+    check_ok(tn__interpret(ir, tn__te_lower(packing), in_out, NULL, NULL));
+    free(in_out[0]);
+    buffers[i] = in_out[1];
+  }
+}
+
+/* Runs a function of the declaration on inputs made from `seed`, packed as the schedule (NULL: not at all) wants them;
+ * gives its outputs one after the other. */
+static inline uint8_t *outputs_of(const tn__te *te, const tn__func *func, const tn__schedule *s, uint64_t seed,
+                                  size_t *size) {
   void *buffers[16];
   int64_t scalars[8] = {OPEN_DIM, OPEN_DIM, OPEN_DIM};
   int count = func->input_count + func->output_count;
-  for (int i = 0; i < count; i++) {
-    int64_t elements = element_count(func->params[i]);
-    size_t width = tn_dtype_size(func->params[i]->dtype);
-    buffers[i] = malloc((size_t)elements * width);
-    memset(buffers[i], 0x5a, (size_t)elements * width);
-    for (int64_t e = 0; i < func->input_count && e < elements; e++) {
-      seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
-      tn__store_f64(func->params[i]->dtype, buffers[i], e, (double)((int)(seed >> 40) % 9 - 4));
-    }
-  }
-  check_ok(tn__interpret(ir, func, buffers, scalars, NULL));
+  make_inputs(te, seed, buffers);
+  if (s != NULL) pack_inputs(s, buffers);
+  for (int i = func->input_count; i < count; i++) buffers[i] = fresh_bytes(func->params[i]);
+  check_ok(tn__interpret(tn__te_ir(te), func, buffers, scalars, NULL));
   uint8_t *result = NULL;
   *size = 0;
   for (int i = 0; i < count; i++) {
     if (i >= func->input_count) {
-      size_t bytes = (size_t)element_count(func->params[i]) * tn_dtype_size(func->params[i]->dtype);
+      size_t bytes = byte_count(func->params[i]);
       result = realloc(result, *size + bytes);
       memcpy(result + *size, buffers[i], bytes);
       *size += bytes;
@@ -322,11 +375,11 @@ static inline bool same_results(const tn__schedule *s, uint64_t seed) {
   const tn__func *func = tn__schedule_func(s);
   size_t size, other_size;
   check_ok(tn__func_verify(ir, func));
-  uint8_t *plain = outputs_of(ir, tn__te_lower(te), seed, &size);
+  uint8_t *plain = outputs_of(te, tn__te_lower(te), NULL, seed, &size);
   bool same = true;
   for (int lowered = 0; lowered < 2 && same; lowered++) {
     if (lowered) func = tn__lower_for_codegen(ir, func, NULL);
-    uint8_t *scheduled = outputs_of(ir, func, seed, &other_size);
+    uint8_t *scheduled = outputs_of(te, func, s, seed, &other_size);
     same = size == other_size && memcmp(plain, scheduled, size) == 0;
     free(scheduled);
   }

@@ -53,6 +53,19 @@ static void test_every_statement_round_trips(void **state) {
                    "  }\n"
                    "}\n");
   check_round_trip(ir_of(state),
+                   "func hints(A: bf16[4, 2], B: bf16[64, 2]) -> (C: f32[4, 16]) {\n"
+                   "  for i in [0, +4) pragma unroll_limit 8 pragma whole 1 {\n"
+                   "    prefetch A[i + 2, 0]\n"
+                   "    tensor \"x86.avx512bf16.dpbf16ps\" (C[i, 0], A[i, 0], B[i*16, 0]) {\n"
+                   "      for j in [0, +16) {\n"
+                   "        for p in [0, +2) {\n"
+                   "          C[i, j] = C[i, j] + f32(A[i, p])*f32(B[i*16 + j, p])\n"
+                   "        }\n"
+                   "      }\n"
+                   "    }\n"
+                   "  }\n"
+                   "}\n");
+  check_round_trip(ir_of(state),
                    "func sums(A: f32[10, 16]) -> (C: f32[10]) {\n"
                    "  for i in [0, +12) {\n"
                    "    for k in [0, +16) {\n"

@@ -56,7 +56,8 @@ static void product_tile(tn__ir *ir, const void *arg) {
                       "unroll \"C.i1.1\"\n"
                       "vectorize \"C.i1.2\"\n"
                       "reverse_compute_at \"D\" \"C.i1.0+C.i0.0\"\n"
-                      "decompose_reduction \"C\" \"C.k0\"\n");
+                      "decompose_reduction \"C\" \"C.k0\"\n"
+                      "end\n");
 }
 
 static void chooses(void **state) { check_ok(in_context(product_tile, NULL)); }
@@ -347,14 +348,21 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__te *te = product(ir), *other = stencil(ir);
   tn__schedule *s = tn__schedule_of(te, &target), *out;
-  const char *head = trace_of(ir, s);
-  tn_status *status = tn__trace_replay(other, &target, head, &out);
+  const char *whole = trace_of(ir, s);
+  tn_status *status = tn__trace_replay(other, &target, whole, &out);
   assert_non_null(status);
   assert_null(out);
   assert_non_null(strstr(tn_status_message(status), "trace:1: the trace is of another declaration ("));
   assert_non_null(strstr(tn_status_message(status), ") than stencil ("));
   tn_status_free(status);
+  const char *head = tn__arena_strndup(tn__ir_arena(ir), whole, strlen(whole) - strlen("end\n"));
   static const char *const cases[][2] = {
+      {"", "trace:2: the trace breaks off: \"end\" is missing"},
+      {"unroll \"D.i1\"\n", "trace:3: the trace breaks off: \"end\" is missing"},
+      {"end\nunroll \"D.i1\"\n", "trace:3: text behind the end of the trace"},
+      {"\n", "trace:2: there is no step \"\""},
+      {"tile \"C.i0\" \"C.i1\" 2 2 2\n", "trace:2: tile takes as many sizes as loops, not 3 for 2"},
+      {"transform_layout \"C\" 0 1 0 1\n", "trace:2: transform_layout takes three numbers for each part, not 4"},
       {"split \"C.i0\" 0\n", "trace:2: split takes 1 to 1 names and 2 to 8 numbers, not 1 and 1"},
       {"turn \"C.i0\"\n", "trace:2: there is no step \"turn\""},
       {"unroll \"C.i0\n", "trace:2: a name lacks its closing quote"},
@@ -368,6 +376,10 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
     check_fails(tn__trace_replay(te, &target, tn__arena_printf(tn__ir_arena(ir), "%s%s", head, cases[i][0]), &out),
                 TN_INVALID_ARGUMENT, cases[i][1]);
   check_fails(tn__trace_replay(te, &target, "", &out), TN_INVALID_ARGUMENT, "trace:1: expected \"trace 1 DIGEST\"");
+  check_fails(tn__trace_replay(te, &target, "trace x\n", &out), TN_INVALID_ARGUMENT,
+              "trace:1: expected \"trace 1 DIGEST\"");
+  check_fails(tn__trace_replay(te, &target, "trace 2 0123456789abcdef\nend\n", &out), TN_INVALID_ARGUMENT,
+              "trace:1: the trace has version 2, and this Tenon reads version 1; use a newer one");
 }
 
 static void refuses_traces(void **state) { check_ok(in_context(refuse_traces, NULL)); }

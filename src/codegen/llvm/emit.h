@@ -150,6 +150,8 @@ LLVMValueRef tn__cg_to_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
  * -------------------------------------------------------------------------------------- */
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e);
 void tn__cg_store(tn__cg *cg, const tn__stmt *s);
+/* The address of an element of a buffer in memory; must not depend on the lane. */
+LLVMValueRef tn__cg_address(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices);
 /* The row-major element number of an access. */
 const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices);
 /* Decides how a register buffer is held from the accesses in its scope; a stack array when they do not fit one slot
@@ -157,6 +159,10 @@ const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__ex
 tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, const tn__stmt *scope);
 tn__cg_value tn__cg_register_load(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear);
 void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear, tn__cg_value value);
+
+/* ---- emit_tensor.c ----------------------------------------------------------------------------------------------- */
+void tn__cg_prefetch(tn__cg *cg, const tn__stmt *s);
+void tn__cg_tensor(tn__cg *cg, const tn__stmt *s); /* the instruction, or its loops where the target lacks it */
 
 /* ---- emit_stmt.c, emit_parallel.c, emit_func.c
  * ------------------------------------------------------------------------------ */

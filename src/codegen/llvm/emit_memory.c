@@ -89,6 +89,10 @@ static LLVMValueRef address(tn__cg *cg, const tn__cg_storage *storage, const tn_
   return offset_pointer(cg, tn__cg_memory_type(cg, storage->buffer->dtype), p.pointer, p.lanes);
 }
 
+LLVMValueRef tn__cg_address(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
+  return address(cg, tn__cg_storage_of(cg, buffer), tn__cg_linear(cg, buffer, indices));
+}
+
 /* A number that divides `e` whatever its variables are (0: everything divides it), as far as its form shows. */
 static int64_t known_divisor(const tn__expr *e) {
   if (e->kind == TN__EXPR_INT) return e->value.i < 0 ? -e->value.i : e->value.i;

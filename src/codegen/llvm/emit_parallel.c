@@ -38,6 +38,7 @@ static void see_whole_expr(const tn__expr *e, void *user) { see_expr(user, e); }
 
 static bool see_stmt(const tn__stmt *s, void *user) {
   if (s->kind == TN__STMT_STORE) see(user, s->as.store.buffer, s->as.store.buffer);
+  if (s->kind == TN__STMT_PREFETCH) see(user, s->as.prefetch.buffer, s->as.prefetch.buffer);
   if (s->kind == TN__STMT_ALLOC) {
     const tn__buffer *buffer = s->as.alloc.buffer;
     for (int i = 0; i < buffer->rank; i++) see_expr(user, buffer->shape[i]);

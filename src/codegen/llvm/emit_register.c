@@ -77,6 +77,11 @@ static void see_stmt(usage *u, const tn__stmt *s) {
       see_stmt(u, s->as.let.body);
       return;
     case TN__STMT_ALLOC: see_stmt(u, s->as.alloc.body); return;
+    case TN__STMT_TENSOR: /* its operands have addresses */
+      for (int i = 0; i < tn__tensor_operand_count(s->as.tensor.op); i++)
+        if (s->as.tensor.operands[i].buffer == u->buffer) u->fits = false;
+      see_stmt(u, s->as.tensor.body);
+      return;
     case TN__STMT_WHILE:
       see_expr(u, s->as.repeat.condition);
       see_stmt(u, s->as.repeat.body);

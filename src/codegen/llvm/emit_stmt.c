@@ -61,7 +61,7 @@ typedef struct vector_check {
 /* Bodies that need control flow per lane run as serial loops. */
 static bool see_for_vector(const tn__stmt *s, void *user) {
   vector_check *check = user;
-  if (s->kind == TN__STMT_WHILE) check->fits = false;
+  if (s->kind == TN__STMT_WHILE || s->kind == TN__STMT_TENSOR) check->fits = false;
   if (s->kind == TN__STMT_FOR) {
     const tn__var *var = s->as.loop.var;
     if (s->as.loop.kind != TN__LOOP_SERIAL || tn__expr_uses_var(var->min, check->lane) ||
@@ -211,6 +211,8 @@ void tn__cg_stmt(tn__cg *cg, const tn__stmt *s) {
     case TN__STMT_ALLOC: emit_alloc(cg, s); return;
     case TN__STMT_WHILE: emit_while(cg, s); return;
     case TN__STMT_FAIL: emit_fail(cg, s); return;
+    case TN__STMT_PREFETCH: tn__cg_prefetch(cg, s); return;
+    case TN__STMT_TENSOR: tn__cg_tensor(cg, s); return;
     case TN__STMT_FOR: break;
     default: tn__cg_fail(cg, "a block is left in the function; lower it first");
   }

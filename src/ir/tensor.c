@@ -1,0 +1,28 @@
+/* Instructions on small tensors: what a code generator may put in the place of a few loops. A new one is a row here, a
+ * declaration in schedule/tensorize.c and a case in codegen/llvm/emit_tensor.c. */
+#include <string.h>
+
+#include "ir/context.h"
+
+enum { MAX_OPERANDS = 4 };
+
+typedef struct tensor_row {
+  const char *name;
+  int operand_count;
+  tn_dtype dtypes[MAX_OPERANDS];
+} tensor_row;
+
+static const tensor_row rows[TN__TENSOR_COUNT] = {
+    [TN__TENSOR_DPBF16PS] = {"x86.avx512bf16.dpbf16ps", 3, {TN_F32, TN_BF16, TN_BF16}},
+    [TN__TENSOR_DPBUSD] = {"x86.avx512vnni.dpbusd", 3, {TN_I32, TN_U8, TN_I8}},
+};
+
+const char *tn__tensor_name(tn__tensor_op op) { return rows[op].name; }
+int tn__tensor_operand_count(tn__tensor_op op) { return rows[op].operand_count; }
+tn_dtype tn__tensor_operand_dtype(tn__tensor_op op, int operand) { return rows[op].dtypes[operand]; }
+
+int tn__tensor_find(const char *name) {
+  for (int i = 0; i < TN__TENSOR_COUNT; i++)
+    if (strcmp(rows[i].name, name) == 0) return i;
+  return -1;
+}

@@ -1,0 +1,218 @@
+/* Primitives that say how a loop runs: parallel, vectorize, unroll, bind; and what goes along with it: pragma,
+ * prefetch.
+ */
+#include <string.h>
+
+#include "ir/text.h"
+#include "schedule/internal.h"
+
+/* ---- asking about loops ------------------------------------------------------------------------------------------ */
+
+typedef bool (*loop_test)(const tn__snode *loop, const void *what);
+
+static bool has_kind(const tn__snode *loop, const void *kind) { return loop->kind == *(const tn__loop_kind *)kind; }
+static bool is_bound(const tn__snode *loop, const void *unused) { return loop->bound != NULL; }
+static bool is_bound_to(const tn__snode *loop, const void *axis) { return loop->bound == axis; }
+static bool is_block_axis(const tn__snode *loop, const void *unused) { return tn__sched_is_block_axis(loop->bound); }
+static bool is_thread_axis(const tn__snode *loop, const void *unused) { return tn__sched_is_thread_axis(loop->bound); }
+
+/* A loop around the node, or inside of it, that the test accepts; NULL when there is none. */
+static const tn__snode *find_around(const tn__snode *node, loop_test test, const void *what) {
+  for (node = node->parent; node->var != NULL; node = node->parent)
+    if (test(node, what)) return node;
+  return NULL;
+}
+
+static const tn__snode *find_inside(const tn__snode *node, loop_test test, const void *what) {
+  for (int i = 0; i < node->children.count; i++) {
+    const tn__snode *child = node->children.data[i];
+    if (child->is_block) continue;
+    if (test(child, what)) return child;
+    const tn__snode *found = find_inside(child, test, what);
+    if (found != NULL) return found;
+  }
+  return NULL;
+}
+
+static bool around(const tn__snode *node, tn__loop_kind kind) { return find_around(node, has_kind, &kind) != NULL; }
+static bool inside(const tn__snode *node, tn__loop_kind kind) { return find_inside(node, has_kind, &kind) != NULL; }
+
+static bool is_private(tn__schedule *s, const tn__snode *loop, const tn__buffer *buffer) {
+  if (buffer->scope != TN__SCOPE_STACK && buffer->scope != TN__SCOPE_REGISTER) return false;
+  tn__snodes all = {0};
+  tn__sched_blocks(s, s->root, &all);
+  for (int i = 0; i < all.count; i++)
+    if ((tn__sched_reads(all.data[i], buffer) || tn__sched_writes(all.data[i], buffer)) &&
+        !tn__sched_is_under(all.data[i], loop))
+      return false;
+  return true;
+}
+
+/* Iterations must not depend on each other: no reduction or scan along the loop, and no element written in two of them
+ * unless the buffer belongs to the iteration. */
+static void check_independent(tn__schedule *s, const char *step, tn__snode *loop, bool privates) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, loop, &blocks);
+  for (int i = 0; i < blocks.count; i++) {
+    tn__snode *block = blocks.data[i];
+    if (tn__sched_drives(loop, block, TN__AXIS_REDUCE))
+      tn__sched_refuse(s, "%s of \"%s\": block \"%s\" reduces over the loop", step, loop->name, block->name);
+    if (tn__sched_drives(loop, block, TN__AXIS_SCAN))
+      tn__sched_refuse(s, "%s of \"%s\": block \"%s\" scans along the loop", step, loop->name, block->name);
+    if (tn__sched_disjoint(s, loop, block)) continue;
+    for (int w = 0; w < block->block.write_count; w++)
+      if (!privates || !is_private(s, loop, block->block.writes[w].buffer))
+        tn__sched_refuse(s, "%s of \"%s\": block \"%s\" writes the same elements in several iterations", step,
+                         loop->name, block->name);
+  }
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
+
+void tn__parallel(tn__schedule *s, const char *name) {
+  tn__snode *loop = tn__sched_loop(s, "parallel", name);
+  tn__sched_check_free(s, "parallel", loop, false);
+  if (around(loop, TN__LOOP_PARALLEL) || inside(loop, TN__LOOP_PARALLEL))
+    tn__sched_refuse(s, "parallel of \"%s\": parallel loops do not nest", name);
+  if (find_around(loop, is_bound, NULL) != NULL || find_inside(loop, is_bound, NULL) != NULL)
+    tn__sched_refuse(s, "parallel of \"%s\": it would share a nest with a loop bound to an axis of a GPU", name);
+  if (around(loop, TN__LOOP_UNROLLED))
+    tn__sched_refuse(s, "parallel of \"%s\": the loop stands in an unrolled one", name);
+  check_independent(s, "parallel", loop, true);
+  loop->kind = TN__LOOP_PARALLEL;
+  tn__sched_record(s, "parallel", &name, 1, NULL, 0);
+}
+
+static void check_constant(tn__schedule *s, const char *step, const tn__snode *loop, int64_t most) {
+  int64_t extent;
+  if (!tn__as_int(loop->var->extent, &extent) || extent > most)
+    tn__sched_refuse(s, "%s of \"%s\": the extent must be a constant of at most %lld", step, loop->name,
+                     (long long)most);
+}
+
+void tn__vectorize(tn__schedule *s, const char *name) {
+  tn__snode *loop = tn__sched_loop(s, "vectorize", name);
+  tn__sched_check_free(s, "vectorize", loop, false);
+  if (loop->prefetches.count > 0) tn__sched_refuse(s, "vectorize of \"%s\": the loop prefetches", name);
+  check_constant(s, "vectorize", loop, 256);
+  for (int i = 0; i < loop->children.count; i++)
+    if (!loop->children.data[i]->is_block) tn__sched_refuse(s, "vectorize of \"%s\": the loop is not innermost", name);
+  check_independent(s, "vectorize", loop, false);
+  loop->kind = TN__LOOP_VECTORIZED;
+  tn__sched_record(s, "vectorize", &name, 1, NULL, 0);
+}
+
+void tn__unroll(tn__schedule *s, const char *name) {
+  tn__snode *loop = tn__sched_loop(s, "unroll", name);
+  tn__sched_check_free(s, "unroll", loop, false);
+  check_constant(s, "unroll", loop, 256);
+  if (inside(loop, TN__LOOP_PARALLEL)) tn__sched_refuse(s, "unroll of \"%s\": the loop holds a parallel one", name);
+  loop->kind = TN__LOOP_UNROLLED;
+  tn__sched_record(s, "unroll", &name, 1, NULL, 0);
+}
+
+/* ---- bind -------------------------------------------------------------------------------------------------------- */
+
+static const char *const gpu_axes[] = {"block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"};
+
+bool tn__sched_is_block_axis(const char *axis) { return axis != NULL && axis[0] == 'b'; }
+bool tn__sched_is_thread_axis(const char *axis) { return axis != NULL && axis[0] == 't'; }
+
+/* A launch has one size: throws when another loop of the nest has the axis with another extent. */
+static void check_extents(tn__schedule *s, const tn__snode *node, const tn__snode *loop, const char *axis) {
+  if (node->bound == axis && node->var->extent != loop->var->extent)
+    tn__sched_refuse(s, "bind of \"%s\": \"%s\" is bound to %s with another extent", loop->name, node->name, axis);
+  for (int i = 0; i < node->children.count; i++) check_extents(s, node->children.data[i], loop, axis);
+}
+
+/* The greatest number of threads along a path below the node, `loop` counted as one of their axes. */
+static int64_t thread_count(const tn__snode *node, const tn__snode *loop) {
+  int64_t most = 1, extent = 1;
+  for (int i = 0; i < node->children.count; i++) {
+    int64_t below = thread_count(node->children.data[i], loop);
+    if (below > most) most = below;
+  }
+  if (node == loop || tn__sched_is_thread_axis(node->bound)) tn__as_int(node->var->extent, &extent);
+  return most * extent;
+}
+
+void tn__bind(tn__schedule *s, const char *name, const char *axis_name) {
+  enum { MOST_THREADS = 1024 };
+  tn__snode *loop = tn__sched_loop(s, "bind", name), *nest = loop;
+  const char *axis = NULL;
+  for (size_t i = 0; i < sizeof(gpu_axes) / sizeof(gpu_axes[0]); i++)
+    if (strcmp(gpu_axes[i], axis_name) == 0) axis = gpu_axes[i];
+  if (axis == NULL)
+    tn__sched_refuse(s, "bind of \"%s\": there is no axis \"%.20s\": use block.x, .y, .z or thread.x, .y, .z", name,
+                     axis_name);
+  tn__sched_check_free(s, "bind", loop, false);
+  if (around(loop, TN__LOOP_PARALLEL) || inside(loop, TN__LOOP_PARALLEL))
+    tn__sched_refuse(s, "bind of \"%s\": it would share a nest with a parallel loop", name);
+  const tn__snode *other = find_around(loop, is_bound_to, axis);
+  if (other == NULL) other = find_inside(loop, is_bound_to, axis);
+  if (other != NULL)
+    tn__sched_refuse(s, "bind of \"%s\": \"%s\" on the same path is bound to %s already", name, other->name, axis);
+  other =
+      tn__sched_is_block_axis(axis) ? find_around(loop, is_thread_axis, NULL) : find_inside(loop, is_block_axis, NULL);
+  if (other != NULL)
+    tn__sched_refuse(s, "bind of \"%s\": blocks stand around threads, and \"%s\" is bound to %s", name, other->name,
+                     other->bound);
+  while (nest->parent != s->root) nest = nest->parent;
+  check_extents(s, nest, loop, axis);
+  if (tn__sched_is_thread_axis(axis)) {
+    check_constant(s, "bind", loop, MOST_THREADS);
+    if (thread_count(nest, loop) > MOST_THREADS)
+      tn__sched_refuse(s, "bind of \"%s\": a block would have more than %d threads", name, MOST_THREADS);
+  }
+  check_independent(s, "bind", loop, true);
+  loop->bound = axis;
+  const char *names[] = {name, axis};
+  tn__sched_record(s, "bind", names, 2, NULL, 0);
+}
+
+/* ---- pragma ------------------------------------------------------------------------------------------------------ */
+
+void tn__pragma(tn__schedule *s, const char *name, const char *key, int64_t value) {
+  tn__snode *loop = tn__sched_loop(s, "pragma", name);
+  int32_t most = 0;
+  tn__sched_check_not_frozen(s, "pragma", loop);
+  int which = tn__loop_pragma_find(key, strlen(key), &most);
+  if (which < 0)
+    tn__sched_refuse(s, "pragma of \"%s\": there is no key \"%.40s\": use %s", name, key, TN__LOOP_PRAGMAS);
+  if (value < 0 || value > most)
+    tn__sched_refuse(s, "pragma of \"%s\": %s is 0 to %lld, not %lld", name, key, (long long)most, (long long)value);
+  loop->pragmas.value[which] = (int32_t)value;
+  const char *names[] = {name, key};
+  tn__sched_record(s, "pragma", names, 2, &value, 1);
+}
+
+/* ---- prefetch ---------------------------------------------------------------------------------------------------- */
+
+void tn__prefetch(tn__schedule *s, const char *block_name, int read_index, const char *loop_name, int64_t distance) {
+  tn__snode *block = tn__sched_block(s, "prefetch", block_name), *loop = tn__sched_loop(s, "prefetch", loop_name);
+  if (read_index < 0 || read_index >= block->block.read_count)
+    tn__sched_refuse(s, "prefetch of \"%s\": there is no tensor %d, it reads %d", block_name, read_index,
+                     block->block.read_count);
+  const tn__region *region = &block->block.reads[read_index];
+  const tn__buffer *buffer = region->buffer;
+  if (!tn__sched_is_under(block, loop))
+    tn__sched_refuse(s, "prefetch of \"%s\": it is not under \"%s\"", block_name, loop_name);
+  tn__sched_check_not_frozen(s, "prefetch", loop);
+  if (loop->kind == TN__LOOP_VECTORIZED)
+    tn__sched_refuse(s, "prefetch of \"%s\": loop \"%s\" is vectorised", block_name, loop_name);
+  if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE)
+    tn__sched_refuse(s, "prefetch of \"%s\": %s is private and near already", block_name, buffer->name);
+  if (tn__sched_writes(block, buffer))
+    tn__sched_refuse(s, "prefetch of \"%s\": it writes %s itself", block_name, buffer->name);
+  if (distance < 1 || distance > 4096)
+    tn__sched_refuse(s, "prefetch of \"%s\": the distance is 1 to 4096 iterations, not %lld", block_name,
+                     (long long)distance);
+  tn__sched_prefetch p = {.block = block, .buffer = buffer, .distance = distance};
+  if (!tn__sched_prefetch_start(s, loop, &p, NULL, NULL))
+    tn__sched_refuse(s, "prefetch of \"%s\": where it reads %s under \"%s\" is not known", block_name, buffer->name,
+                     loop_name);
+  tn__vec_push(s->arena, &loop->prefetches, p);
+  const char *names[] = {block_name, loop_name};
+  const int64_t numbers[] = {read_index, distance};
+  tn__sched_record(s, "prefetch", names, 2, numbers, 2);
+}

@@ -1,0 +1,208 @@
+/* Primitives on how tensors lie in memory: storage_align, declare_constant, transform_layout. */
+#include <string.h>
+
+#include "schedule/internal.h"
+
+/* ---- storage_align ----------------------------------------------------------------------------------------------- */
+
+static int64_t positive_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
+
+bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank, const tn__expr **shape) {
+  int64_t inner = 1, size, factor = align->factor;
+  for (int d = align->dim + 2; d < rank; d++) {
+    if (!tn__as_int(shape[d], &size) || size < 1 || inner > INT32_MAX) return false;
+    inner *= size;
+  }
+  const tn__expr **padded = &shape[align->dim + 1];
+  if (tn__as_int(*padded, &size)) {
+    for (int64_t more = 0; more < factor; more++)
+      if (positive_mod((size + more) % factor * (inner % factor), factor) == align->offset) {
+        *padded = tn__index(ir, size + more);
+        return true;
+      }
+    return false;
+  }
+  if (inner != 1) return false;
+  /* The least number from the size on that is offset modulo factor. */
+  const tn__expr *above = tn__ceildiv(ir, tn__add_i(ir, *padded, -align->offset), tn__index(ir, factor));
+  *padded = tn__add_i(ir, tn__mul_i(ir, above, factor), align->offset);
+  return true;
+}
+
+/* Throws when a block that uses the tensor cannot follow it into another layout. */
+static void check_users(tn__schedule *s, const char *step, const tn__buffer *buffer) {
+  tn__snodes all = {0};
+  tn__sched_blocks(s, s->root, &all);
+  for (int i = 0; i < all.count; i++) {
+    const tn__snode *block = all.data[i];
+    if (!tn__sched_reads(block, buffer) && !tn__sched_writes(block, buffer)) continue;
+    tn__sched_check_not_frozen(s, step, block);
+    if (block->block.axis_count == 0 && block->block.body->kind != TN__STMT_STORE)
+      tn__sched_refuse(s, "%s of \"%s\": the imperative block \"%s\" uses it", step, buffer->name, block->name);
+  }
+}
+
+void tn__storage_align(tn__schedule *s, const char *name, int index, int dim, int64_t factor, int64_t offset) {
+  const tn__snode *block = tn__sched_block(s, "storage_align", name);
+  if (index < 0 || index >= block->block.write_count)
+    tn__sched_refuse(s, "storage_align of \"%s\": there is no tensor %d, it has %d", name, index,
+                     block->block.write_count);
+  const tn__buffer *buffer = block->block.writes[index].buffer;
+  const tn__expr *shape[TN__MAX_RANK];
+  if (tn__sched_is_param(s, buffer))
+    tn__sched_refuse(s, "storage_align of \"%s\": %s is an output", name, buffer->name);
+  if (dim < 0 || dim + 1 >= buffer->rank)
+    tn__sched_refuse(s, "storage_align of \"%s\": dimension %d of %s, of rank %d, has none behind it", name, dim,
+                     buffer->name, buffer->rank);
+  if (factor < 1 || factor > 4096 || offset < 0 || offset >= factor)
+    tn__sched_refuse(s, "storage_align of \"%s\": the factor is 1 to 4096 and the offset less than it", name);
+  check_users(s, "storage_align", buffer);
+  tn__sched_align align = {.buffer = buffer, .dim = dim, .factor = factor, .offset = offset};
+  for (int d = 0; d < buffer->rank; d++) shape[d] = buffer->shape[d];
+  if (!tn__sched_aligned_shape(s->ir, &align, buffer->rank, shape))
+    tn__sched_refuse(s, "storage_align of \"%s\": no width makes the stride %lld modulo %lld", name, (long long)offset,
+                     (long long)factor);
+  for (int i = 0; i < s->aligns.count; i++)
+    if (s->aligns.data[i].buffer == buffer)
+      tn__sched_refuse(s, "storage_align of \"%s\": %s is aligned already", name, buffer->name);
+  tn__vec_push(s->arena, &s->aligns, align);
+  const int64_t numbers[] = {index, dim, factor, offset};
+  tn__sched_record(s, "storage_align", &name, 1, numbers, 4);
+}
+
+/* ---- transform_layout -------------------------------------------------------------------------------------------- */
+
+/* The part of `dim` that starts at `divisor`; -1 when there is none. */
+static int part_at(const tn__layout *layout, int dim, int64_t divisor) {
+  for (int i = 0; i < layout->rank; i++)
+    if (layout->parts[i].dim == dim && layout->parts[i].divisor == divisor) return i;
+  return -1;
+}
+
+static void check_layout(tn__schedule *s, const tn__buffer *buffer, const tn__layout *layout) {
+  const char *name = buffer->name;
+  int used = 0;
+  if (layout->rank < 1 || layout->rank > TN__MAX_RANK)
+    tn__sched_refuse(s, "transform_layout of \"%s\": a layout has 1 to %d parts", name, TN__MAX_RANK);
+  for (int i = 0; i < layout->rank; i++) {
+    const tn__layout_part *part = &layout->parts[i];
+    if (part->dim < 0 || part->dim >= buffer->rank)
+      tn__sched_refuse(s, "transform_layout of \"%s\": it has no dimension %d", name, part->dim);
+    if (part->divisor < 1 || part->divisor > 1 << 20 || part->modulus < 0 || part->modulus == 1 ||
+        part->modulus > 1 << 20)
+      tn__sched_refuse(s, "transform_layout of \"%s\": part %d has a divisor or modulus out of range", name, i);
+  }
+  for (int d = 0; d < buffer->rank; d++) { /* from the finest part up */
+    int64_t divisor = 1, modulus = 1;
+    while (modulus != 0) {
+      int part = part_at(layout, d, divisor);
+      if (part < 0 || used == layout->rank)
+        tn__sched_refuse(s, "transform_layout of \"%s\": the parts of dimension %d leave a gap or never end", name, d);
+      modulus = layout->parts[part].modulus;
+      divisor *= modulus;
+      used++;
+      if (divisor > 1 << 20)
+        tn__sched_refuse(s, "transform_layout of \"%s\": blocks of dimension %d are too large", name, d);
+    }
+  }
+  if (used != layout->rank) tn__sched_refuse(s, "transform_layout of \"%s\": its parts overlap", name);
+}
+
+static const tn__expr *part_of(tn__ir *ir, const tn__expr *e, const tn__layout_part *part) {
+  if (part->divisor != 1) e = tn__div_i(ir, e, part->divisor);
+  return part->modulus == 0 ? e : tn__mod_i(ir, e, part->modulus);
+}
+
+static void map_layout(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
+  const tn__layout *layout = user;
+  for (int i = 0; i < layout->rank; i++) out[i] = part_of(ir, indices[layout->parts[i].dim], &layout->parts[i]);
+}
+
+static void layout_shape(tn__ir *ir, const tn__layout *layout, const tn__buffer *buffer, const tn__expr **shape) {
+  for (int i = 0; i < layout->rank; i++) {
+    const tn__layout_part *part = &layout->parts[i];
+    shape[i] = part->modulus != 0 ? tn__index(ir, part->modulus)
+                                  : tn__ceildiv(ir, buffer->shape[part->dim], tn__index(ir, part->divisor));
+  }
+}
+
+static int find_input(const tn__schedule *s, const char *name) {
+  for (int i = 0; i < tn__te_input_count(s->te); i++)
+    if (strcmp(tn__te_input_at(s->te, i)->name, name) == 0) return i;
+  return -1;
+}
+
+static tn__sched_constant *find_constant(tn__schedule *s, int input) {
+  for (int i = 0; i < s->constants.count; i++)
+    if (s->constants.data[i].input == input) return &s->constants.data[i];
+  return NULL;
+}
+
+void tn__declare_constant(tn__schedule *s, const char *name) {
+  int64_t size;
+  int input = find_input(s, name);
+  if (input < 0) tn__sched_refuse(s, "declare_constant: there is no input \"%s\"", name);
+  if (find_constant(s, input) != NULL) tn__sched_refuse(s, "declare_constant of \"%s\": it is declared already", name);
+  const tn__buffer *buffer = tn__te_input_at(s->te, input);
+  for (int d = 0; d < buffer->rank; d++)
+    if (!tn__as_int(buffer->shape[d], &size))
+      tn__sched_refuse(s, "declare_constant of \"%s\": dimension %d is open", name, d);
+  tn__sched_constant constant = {.input = input};
+  tn__vec_push(s->arena, &s->constants, constant);
+  tn__sched_record(s, "declare_constant", &name, 1, NULL, 0);
+}
+
+void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *layout) {
+  const tn__buffer *buffer = tn__sched_tensor(s, "transform_layout", name);
+  const tn__expr *shape[TN__MAX_RANK];
+  tn__sched_constant *constant = NULL;
+  if (tn__sched_is_output(s, buffer)) tn__sched_refuse(s, "transform_layout of \"%s\": it is an output", name);
+  if (tn__sched_is_param(s, buffer)) {
+    int input = find_input(s, name);
+    constant = input < 0 ? NULL : find_constant(s, input);
+    if (constant == NULL || buffer != tn__te_input_at(s->te, input))
+      tn__sched_refuse(s, "transform_layout of \"%s\": an input must be declared constant first", name);
+    if (constant->packed != NULL) tn__sched_refuse(s, "transform_layout of \"%s\": it has been packed already", name);
+  }
+  check_layout(s, buffer, layout);
+  check_users(s, "transform_layout", buffer);
+  for (int i = 0; i < s->aligns.count; i++)
+    if (s->aligns.data[i].buffer == buffer)
+      tn__sched_refuse(s, "transform_layout of \"%s\": its storage is aligned; do that afterwards", name);
+  layout_shape(s->ir, layout, buffer, shape);
+  tn__layout copy = *layout;
+  const char *new_name = constant == NULL ? name : tn__arena_printf(s->arena, "%s.packed", name);
+  const tn__buffer *packed = tn__buffer_create(s->ir, new_name, buffer->dtype, buffer->scope, layout->rank, shape);
+  tn__sched_replace_buffer(s, buffer, packed, map_layout, &copy);
+  if (constant != NULL) {
+    constant->packed = packed;
+    constant->layout = copy;
+  }
+  int64_t numbers[3 * TN__MAX_RANK];
+  for (int i = 0; i < layout->rank; i++) {
+    numbers[3 * i] = layout->parts[i].dim;
+    numbers[3 * i + 1] = layout->parts[i].divisor;
+    numbers[3 * i + 2] = layout->parts[i].modulus;
+  }
+  tn__sched_record(s, "transform_layout", &name, 1, numbers, 3 * layout->rank);
+}
+
+tn__te *tn__schedule_packing(const tn__schedule *s, int index) {
+  const tn__sched_constant *constant = find_constant(tn__sched_mutable(s), index);
+  if (constant == NULL || constant->packed == NULL) return NULL;
+  tn__ir *ir = s->ir;
+  const tn__buffer *from = tn__te_input_at(s->te, index), *to = constant->packed;
+  tn__te *te = tn__te_create(ir, tn__arena_printf(s->arena, "%s_pack_%d", tn__te_name(s->te), index));
+  const tn__buffer *input = tn__te_input(te, from->name, from->dtype, from->rank, from->shape);
+  tn__te_axes axes = tn__te_axes_create(te, "i", to->rank, to->shape);
+  const tn__expr *indices[TN__MAX_RANK], *inside = tn__bool(ir, true);
+  for (int d = 0; d < from->rank; d++) indices[d] = tn__index(ir, 0);
+  for (int i = 0; i < to->rank; i++) {
+    const tn__layout_part *part = &constant->layout.parts[i];
+    indices[part->dim] = tn__add(ir, indices[part->dim], tn__mul_i(ir, axes.index[i], part->divisor));
+  }
+  for (int d = 0; d < from->rank; d++) inside = tn__and(ir, inside, tn__lt(ir, indices[d], from->shape[d]));
+  const tn__expr *value = tn__select(ir, inside, tn__load(ir, input, indices), tn__constant(ir, from->dtype, 0));
+  tn__te_output(te, tn__te_compute(te, "packed", &axes, value));
+  return te;
+}

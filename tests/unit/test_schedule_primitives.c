@@ -1,0 +1,529 @@
+/* Primitives beyond the loops: layouts, instructions, axes of a GPU, pragmas, prefetches. Legal uses give what the
+ * declaration says and replay from their trace; illegal ones are refused in words. */
+#include "unit/kernel.h"
+#include "unit/schedule_check.h"
+
+static const char *const target_name = "x86-64-v4+avx512bf16+avx512vnni";
+
+static tn__schedule *start_on(tn__ir *ir, declaration make, const char *name) {
+  tn__target *target = tn__arena_alloc(tn__ir_arena(ir), sizeof(*target));
+  *target = test_target(name);
+  return tn__schedule_of(make(ir), target);
+}
+static tn__schedule *start(tn__ir *ir, declaration make) { return start_on(ir, make, target_name); }
+
+static const char *text_of(const tn__schedule *s, bool function) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  if (function)
+    tn__func_print(tn__schedule_func(s), &text);
+  else
+    tn__trace_print(s, &text);
+  const char *copy = tn__arena_strdup(tn__ir_arena(tn__te_ir(tn__schedule_te(s))), tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  return copy;
+}
+
+/* Right, and its trace gives the same function again. */
+static void check_all(const tn__schedule *s) {
+  tn__target target = test_target(target_name);
+  tn__schedule *again;
+  check_same(s);
+  check_ok(tn__trace_replay(tn__schedule_te(s), &target, text_of(s, false), &again));
+  assert_string_equal(text_of(again, false), text_of(s, false));
+  assert_string_equal(text_of(again, true), text_of(s, true));
+}
+
+/* ---- legal uses -------------------------------------------------------------------------------------------------- */
+
+static void tiles(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, product);
+  tn__tile(s, (const char *[]){"C.i0", "C.i1", "C.k0"}, (int64_t[]){3, 4, 2}, 3);
+  tn__split_parts(s, "D.i1", 2);
+  const char *names[8];
+  assert_int_equal(tn__loops_of(s, "C", names, 8), 6);
+  assert_string_equal(names[2], "C.k0.0");
+  assert_string_equal(names[3], "C.i0.1");
+  assert_non_null(strstr(text_of(s, false), "tile \"C.i0\" \"C.i1\" \"C.k0\" 3 4 2\nsplit \"D.i1\" 2 0\n"));
+  check_all(s);
+}
+
+static void roots(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, stencil);
+  tn__compute_at(s, "Q", "R.i0");
+  tn__compute_at(s, "P", "R.i0");
+  tn__compute_root(s, "P"); /* before the nest */
+  tn__reverse_compute_at(s, "R", "Q.i1");
+  tn__compute_root(s, "R"); /* behind the nest */
+  check_all(s);
+}
+
+static void bound(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, product);
+  tn__tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){2, 4}, 2);
+  tn__bind(s, "C.i0.0", "block.y");
+  tn__bind(s, "C.i1.0", "block.x");
+  tn__bind(s, "C.i0.1", "thread.y");
+  tn__bind(s, "C.i1.1", "thread.x");
+  tn__reverse_compute_at(s, "D", "C.i1.0");
+  assert_null(strstr(text_of(s, true), "parallel")); /* a CPU runs them one after the other */
+  check_all(s);
+}
+
+static void pragmas(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, product);
+  tn__split(s, "C.i1", (int64_t[]){0, 4}, 2);
+  tn__pragma(s, "C.i1.0", "whole", 1);
+  tn__unroll(s, "C.i1.1");
+  tn__pragma(s, "C.i1.1", "unroll_limit", 2);
+  assert_non_null(strstr(text_of(s, true), "for C.i1.0 in [0, +3) pragma whole 1 {"));
+  assert_non_null(strstr(text_of(s, true), "unrolled C.i1.1 in [0, +4) pragma unroll_limit 2 {"));
+  check_all(s);
+}
+
+static void prefetches(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, wide_product);
+  tn__prefetch(s, "C", 2, "C.k0", 4);
+  tn__prefetch(s, "D", 0, "D.i0", 1);
+  const char *text = text_of(s, true);
+  assert_non_null(strstr(text, "prefetch B[C.k0 + 4, C.i1]"));
+  assert_non_null(strstr(text, "prefetch C[D.i0 + 1, 48]")); /* four lines of a row of 64 */
+  assert_null(strstr(text, "prefetch C[D.i0 + 1, 64]"));
+  check_all(s);
+  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  assert_null(strstr(text_of(s, true), "prefetch C["));
+  tn__parallel(s, "D.i0"); /* the task must know the tensor */
+  check_all(s);
+}
+
+static void aligned(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, convolution);
+  tn__storage_align(s, "pad", 0, 0, 16, 4); /* [8, 9, 2] becomes [8, 10, 2]: 20 is 4 modulo 16 */
+  tn__storage_align(s, "C", 0, 1, 8, 0);
+  assert_non_null(strstr(text_of(s, true), "alloc pad: f32[8, 10, 2] workspace"));
+  assert_non_null(strstr(text_of(s, true), "alloc C: f32[6, 7, 8] workspace"));
+  check_all(s);
+  tn__compute_at(s, "pad", "C.o0");
+  tn__set_scope(s, "pad", 0, TN__SCOPE_STACK);
+  assert_non_null(strstr(text_of(s, true), "alloc pad: f32[3, 10, 2] stack"));
+  check_all(s);
+}
+
+static void aligned_open(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, open_product);
+  tn__storage_align(s, "C", 0, 0, 4, 1);
+  check_all(s);
+}
+
+/* B[k, n] as [n / 4, k, n % 4]: the constant operand of a product in panels. */
+static const tn__layout panels = {.rank = 3, .parts = {{1, 4, 0}, {0, 1, 0}, {1, 1, 4}}};
+
+static void packed_constant(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, product);
+  tn__declare_constant(s, "B");
+  assert_null(tn__schedule_packing(s, 1));
+  tn__transform_layout(s, "B", &panels);
+  assert_null(tn__schedule_packing(s, 0));
+  assert_non_null(tn__schedule_packing(s, 1));
+  tn__split(s, "C.i1", (int64_t[]){0, 4}, 2);
+  tn__reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
+  tn__vectorize(s, "C.i1.1");
+  assert_non_null(strstr(text_of(s, true), "B.packed: f32[3, 5, 4]"));
+  assert_non_null(strstr(text_of(s, false), "declare_constant \"B\"\ntransform_layout \"B\" 1 4 0 0 1 0 1 1 4\n"));
+  check_all(s);
+}
+
+/* An intermediate tensor, transposed and blocked twice; its readers follow. */
+static void blocked_intermediate(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, stencil);
+  tn__layout layout = {.rank = 5, .parts = {{1, 6, 0}, {0, 3, 0}, {1, 3, 2}, {0, 1, 3}, {1, 1, 3}}};
+  tn__transform_layout(s, "P", &layout);
+  tn__compute_at(s, "Q", "R.i0");
+  tn__parallel(s, "R.i0");
+  check_all(s);
+}
+
+/* A scan along one axis keeps to the others in any layout; but the loops of blocks are not told apart any more. */
+static void blocked_scan(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, skewed);
+  tn__cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
+  tn__layout layout = {.rank = 4, .parts = {{2, 4, 0}, {0, 1, 0}, {1, 1, 0}, {2, 1, 4}}};
+  tn__transform_layout(s, "S.local", &layout);
+  tn__reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
+  check_all(s);
+}
+
+static void tensorize_dots(tn__schedule *s, int64_t depth, const char *instruction) {
+  tn__layout pairs = {.rank = 3, .parts = {{0, depth, 0}, {1, 1, 0}, {0, 1, depth}}};
+  tn__declare_constant(s, "B");
+  tn__transform_layout(s, "B", &pairs);
+  tn__split(s, "C.i1", (int64_t[]){0, 16}, 2);
+  tn__reorder(s, (const char *[]){"C.i1.0", "C.i0", "C.k0", "C.i1.1", "C.k1"}, 5);
+  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__reverse_compute_at(s, "D", "C.i0");
+  tn__decompose_reduction(s, "C", "C.k0");
+  tn__tensorize(s, "C.i1.1", instruction);
+  tn__vectorize(s, "C.init.i1.1");
+  tn__parallel(s, "C.i1.0");
+}
+
+static void tensorized_bf16(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, bf16_dots);
+  tensorize_dots(s, 2, "x86.avx512bf16.dpbf16ps");
+  assert_non_null(strstr(text_of(s, true),
+                         "tensor \"x86.avx512bf16.dpbf16ps\" (C[0, 0], A[C.i0, C.k0*2], "
+                         "B.packed[C.k0, C.i1.0*16, 0]) {"));
+  check_all(s);
+}
+
+static void tensorized_int8(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, int8_dots);
+  tensorize_dots(s, 4, "x86.avx512vnni.dpbusd");
+  check_all(s);
+}
+
+static void legal(void **state) {
+  check_ok(in_context(tiles, NULL));
+  check_ok(in_context(roots, NULL));
+  check_ok(in_context(bound, NULL));
+  check_ok(in_context(pragmas, NULL));
+  check_ok(in_context(prefetches, NULL));
+  check_ok(in_context(aligned, NULL));
+  check_ok(in_context(aligned_open, NULL));
+  check_ok(in_context(packed_constant, NULL));
+  check_ok(in_context(blocked_intermediate, NULL));
+  check_ok(in_context(blocked_scan, NULL));
+  check_ok(in_context(tensorized_bf16, NULL));
+  check_ok(in_context(tensorized_int8, NULL));
+}
+
+/* ---- compiled ---------------------------------------------------------------------------------------------------- */
+
+typedef struct compiled_dots {
+  declaration make;
+  int64_t depth;
+  const char *instruction;
+} compiled_dots;
+
+/* The kernel on this machine gives what the interpreter gives for the declaration. */
+static void run_dots(kernel_test *t, void *user) {
+  const compiled_dots *c = user;
+  tn__schedule *s = tn__schedule_of(c->make(t->ir), &t->target);
+  tensorize_dots(s, c->depth, c->instruction);
+  const tn__te *te = tn__schedule_te(s);
+  size_t size;
+  uint8_t *plain = outputs_of(te, tn__te_lower(te), NULL, 3, &size);
+  tn_kernel kernel = kernel_compile(t, tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL));
+  void *buffers[3];
+  make_inputs(te, 3, buffers);
+  pack_inputs(s, buffers);
+  buffers[2] = malloc(size);
+  assert_int_equal(kernel_run(kernel, buffers, NULL), TN_KERNEL_OK);
+  assert_memory_equal(buffers[2], plain, size);
+  for (int i = 0; i < 3; i++) free(buffers[i]);
+  free(plain);
+}
+
+static const compiled_dots bf16_case = {bf16_dots, 2, "x86.avx512bf16.dpbf16ps"};
+static const compiled_dots int8_case = {int8_dots, 4, "x86.avx512vnni.dpbusd"};
+
+static void run_where_possible(const compiled_dots *c, tn__features needed, const char *words) {
+  char missing[128];
+  if (tn__host_arch() != TN__ARCH_X86_64 ||
+      tn__target_missing(TN__ARCH_X86_64, needed, tn__host_features(), missing, sizeof(missing))) {
+    print_message("SKIPPED: this machine has no %s: %s was interpreted, not run\n", words, c->instruction);
+    skip();
+  }
+  compiled_dots copy = *c;
+  kernel_with(NULL, run_dots, &copy);
+}
+
+static void runs_bf16(void **state) {
+  run_where_possible(&bf16_case, TN__X86_AVX512BF16 | TN__X86_AVX512F, "AVX512-BF16");
+}
+static void runs_int8(void **state) {
+  run_where_possible(&int8_case, TN__X86_AVX512VNNI | TN__X86_AVX512F, "AVX512-VNNI");
+}
+
+static const char *assembly(kernel_test *t, declaration make, int64_t depth, const char *instruction,
+                            const char *target) {
+  tn__target other;
+  tn__schedule *s = tn__schedule_of(make(t->ir), &t->target);
+  tensorize_dots(s, depth, instruction);
+  const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+  check_ok(tn__target_parse(target, &other));
+  tn__code code = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &other, TN__EMIT_ASSEMBLY);
+  return tn__arena_strndup(&t->arena, code.data, code.size);
+}
+
+/* The instructions are in the code where the target has them, and their loops where it has not. */
+static void emits(kernel_test *t, void *user) {
+  assert_non_null(strstr(assembly(t, bf16_dots, 2, bf16_case.instruction, target_name), "vdpbf16ps"));
+  assert_null(strstr(assembly(t, bf16_dots, 2, bf16_case.instruction, "x86-64-v3"), "vdpbf16ps"));
+  assert_non_null(strstr(assembly(t, int8_dots, 4, int8_case.instruction, target_name), "vpdpbusd"));
+  tn__schedule *s = tn__schedule_of(wide_product(t->ir), &t->target);
+  tn__prefetch(s, "C", 2, "C.k0", 4);
+  tn__parallel(s, "C.i0");
+  const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+  tn__code code = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_ASSEMBLY);
+  assert_non_null(strstr(tn__arena_strndup(&t->arena, code.data, code.size), "prefetcht0"));
+}
+static void code(void **state) { kernel_with(target_name, emits, NULL); }
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+static void tile_apart(tn__schedule *s) { tn__tile(s, (const char *[]){"C.i0", "C.k0"}, (int64_t[]){2, 2}, 2); }
+static void tile_zero(tn__schedule *s) { tn__tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){2, 0}, 2); }
+static void tile_one(tn__schedule *s) { tn__tile(s, (const char *[]){"C.i0"}, (int64_t[]){2}, 1); }
+static void tile_scan(tn__schedule *s) {
+  tn__tile(s, (const char *[]){"S.i0", "S.i1", "S.i2"}, (int64_t[]){2, 2, 2}, 3);
+}
+static void parts_none(tn__schedule *s) { tn__split_parts(s, "C.i0", 0); }
+static void root_already(tn__schedule *s) { tn__compute_root(s, "P"); }
+static void root_between(tn__schedule *s) {
+  tn__compute_at(s, "Q", "R.i0");
+  tn__compute_at(s, "P", "R.i0");
+  tn__compute_root(s, "Q");
+}
+static void root_two_writers(tn__schedule *s) {
+  tn__reverse_compute_at(s, "D", "C.i0");
+  tn__decompose_reduction(s, "C", "C.k0");
+  tn__compute_root(s, "C");
+}
+static void bind_nowhere(tn__schedule *s) { tn__bind(s, "C.i0", "warp.x"); }
+static void bind_sum(tn__schedule *s) { tn__bind(s, "C.k0", "thread.x"); }
+static void bind_twice(tn__schedule *s) {
+  tn__bind(s, "C.i0", "thread.x");
+  tn__bind(s, "C.i1", "thread.x");
+}
+static void bind_inside_out(tn__schedule *s) {
+  tn__bind(s, "C.i0", "thread.x");
+  tn__bind(s, "C.i1", "block.x");
+}
+static void bind_uneven(tn__schedule *s) {
+  tn__reverse_compute_at(s, "D", "C.i0");
+  tn__split(s, "C.i1", (int64_t[]){0, 3}, 2);
+  tn__bind(s, "C.i1.1", "thread.x");
+  tn__bind(s, "D.i12", "thread.x");
+}
+static void bind_many(tn__schedule *s) {
+  tn__split(s, "C.i0", (int64_t[]){0, 64}, 2);
+  tn__split(s, "C.i1", (int64_t[]){0, 32}, 2);
+  tn__reorder(s, (const char *[]){"C.i1.0", "C.i0.1"}, 2);
+  tn__bind(s, "C.i0.1", "thread.y");
+  tn__bind(s, "C.i1.1", "thread.x");
+}
+static void bind_open(tn__schedule *s) { tn__bind(s, "C.i0", "thread.x"); }
+static void bind_parallel(tn__schedule *s) {
+  tn__parallel(s, "C.i0");
+  tn__bind(s, "C.i1", "thread.x");
+}
+static void parallel_bound(tn__schedule *s) {
+  tn__bind(s, "C.i1", "thread.x");
+  tn__parallel(s, "C.i0");
+}
+static void split_bound(tn__schedule *s) {
+  tn__bind(s, "C.i1", "thread.x");
+  tn__split(s, "C.i1", (int64_t[]){0, 2}, 2);
+}
+static void reorder_bound(tn__schedule *s) {
+  tn__bind(s, "C.i0", "block.x");
+  tn__bind(s, "C.i1", "thread.x");
+  tn__reorder(s, (const char *[]){"C.i1", "C.i0"}, 2);
+}
+static void pragma_unknown(tn__schedule *s) { tn__pragma(s, "C.i0", "fast", 1); }
+static void pragma_range(tn__schedule *s) { tn__pragma(s, "C.i0", "whole", 2); }
+static void pragma_split(tn__schedule *s) {
+  tn__pragma(s, "C.i0", "whole", 1);
+  tn__split(s, "C.i0", (int64_t[]){0, 2}, 2);
+}
+static void prefetch_elsewhere(tn__schedule *s) { tn__prefetch(s, "C", 0, "D.i0", 1); }
+static void prefetch_nothing(tn__schedule *s) { tn__prefetch(s, "D", 5, "D.i0", 1); }
+static void prefetch_own(tn__schedule *s) { tn__prefetch(s, "C", 0, "C.i0", 1); }
+static void prefetch_here(tn__schedule *s) { tn__prefetch(s, "C", 1, "C.i0", 0); }
+static void prefetch_private(tn__schedule *s) {
+  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__prefetch(s, "D", 0, "D.i0", 1);
+}
+static void prefetch_vector(tn__schedule *s) {
+  tn__vectorize(s, "D.i1");
+  tn__prefetch(s, "D", 0, "D.i1", 1);
+}
+static void vector_prefetch(tn__schedule *s) {
+  tn__prefetch(s, "D", 0, "D.i1", 1);
+  tn__vectorize(s, "D.i1");
+}
+static void align_output(tn__schedule *s) { tn__storage_align(s, "D", 0, 0, 16, 0); }
+static void align_last(tn__schedule *s) { tn__storage_align(s, "C", 0, 1, 16, 0); }
+static void align_odd(tn__schedule *s) { tn__storage_align(s, "C", 0, 0, 16, 16); }
+static void align_never(tn__schedule *s) { tn__storage_align(s, "pad", 0, 0, 16, 3); } /* rows of pairs are even */
+static void align_twice(tn__schedule *s) {
+  tn__storage_align(s, "C", 0, 0, 16, 0);
+  tn__storage_align(s, "C", 0, 0, 16, 0);
+}
+static void constant_stranger(tn__schedule *s) { tn__declare_constant(s, "C"); }
+static void constant_twice(tn__schedule *s) {
+  tn__declare_constant(s, "B");
+  tn__declare_constant(s, "B");
+}
+static void constant_open(tn__schedule *s) { tn__declare_constant(s, "A"); }
+static void layout_input(tn__schedule *s) { tn__transform_layout(s, "B", &panels); }
+static void layout_output(tn__schedule *s) { tn__transform_layout(s, "D", &panels); }
+static void layout_nothing(tn__schedule *s) { tn__transform_layout(s, "X", &panels); }
+static void layout_twice(tn__schedule *s) {
+  tn__declare_constant(s, "B");
+  tn__transform_layout(s, "B", &panels);
+  tn__transform_layout(s, "B", &panels);
+}
+static void layout_again(tn__schedule *s) {
+  tn__declare_constant(s, "B");
+  tn__transform_layout(s, "B", &panels);
+  tn__transform_layout(s, "B.packed", &panels);
+}
+static void layout_gap(tn__schedule *s) {
+  tn__transform_layout(s, "C", &(tn__layout){.rank = 3, .parts = {{1, 8, 0}, {0, 1, 0}, {1, 1, 4}}});
+}
+static void layout_overlap(tn__schedule *s) {
+  tn__transform_layout(s, "C", &(tn__layout){.rank = 3, .parts = {{1, 1, 0}, {0, 1, 0}, {1, 1, 4}}});
+}
+static void layout_dimension(tn__schedule *s) {
+  tn__transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {2, 1, 0}}});
+}
+static void layout_aligned(tn__schedule *s) {
+  tn__storage_align(s, "C", 0, 0, 16, 0);
+  tn__transform_layout(s, "C", &panels);
+}
+static void tensorize_unknown(tn__schedule *s) { tn__tensorize(s, "C.i1", "x86.dot"); }
+static void tensorize_early(tn__schedule *s) {
+  tn__split(s, "C.i1", (int64_t[]){0, 16}, 2);
+  tn__reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
+  tn__tensorize(s, "C.i1.1", "x86.avx512bf16.dpbf16ps");
+}
+static void tensorize_strided(tn__schedule *s) { /* B is not in pairs */
+  tn__split(s, "C.i1", (int64_t[]){0, 16}, 2);
+  tn__reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
+  tn__decompose_reduction(s, "C", "C.k0");
+  tn__tensorize(s, "C.i1.1", "x86.avx512bf16.dpbf16ps");
+}
+static void tensorize_map(tn__schedule *s) { tn__tensorize(s, "D.i1", "x86.avx512bf16.dpbf16ps"); }
+static void tensorize_float(tn__schedule *s) {
+  tn__decompose_reduction(s, "C", "C.k0");
+  tn__tensorize(s, "C.k0", "x86.avx512bf16.dpbf16ps");
+}
+static void tensorized(tn__schedule *s) { tensorize_dots(s, 2, "x86.avx512bf16.dpbf16ps"); }
+static void tensorized_split(tn__schedule *s) {
+  tensorized(s);
+  tn__split(s, "C.k1", (int64_t[]){2, 1}, 2);
+}
+static void tensorized_layout(tn__schedule *s) {
+  tensorized(s);
+  tn__transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}});
+}
+static void tensorized_reorder(tn__schedule *s) {
+  tensorized(s);
+  tn__reorder(s, (const char *[]){"C.i1.1", "C.k0"}, 2);
+}
+static void tensorized_read(tn__schedule *s) {
+  tensorized(s);
+  tn__cache_read(s, "C", 1, TN__SCOPE_WORKSPACE);
+}
+
+typedef struct refusal {
+  declaration make;
+  void (*steps)(tn__schedule *s); /* all but the last are legal */
+  const char *words;
+} refusal;
+
+static const refusal refusals[] = {
+    {product, tile_apart, "tile: \"C.k0\" is not perfectly nested in \"C.i0\""},
+    {product, tile_zero, "tile of \"C.i1\": the size must be positive"},
+    {product, tile_one, "tile: takes 2 to 8 loops, not 1"},
+    {skewed, tile_scan, "tile: \"S.i2\" cannot go around \"S.i0\": the scan reads other positions of that axis"},
+    {product, parts_none, "split of \"C.i0\": into 0 parts"},
+    {stencil, root_already, "compute_root of \"P\": it has a nest of its own already"},
+    {stencil, root_between, "compute_root of \"Q\": it stands between \"P\" and \"R\" in one nest"},
+    {product, root_two_writers, "compute_root of \"C\": C is written by other blocks too"},
+    {product, bind_nowhere, "bind of \"C.i0\": there is no axis \"warp.x\": use block.x, .y, .z or thread.x, .y, .z"},
+    {product, bind_sum, "bind of \"C.k0\": block \"C\" reduces over the loop"},
+    {product, bind_twice, "bind of \"C.i1\": \"C.i0\" on the same path is bound to thread.x already"},
+    {product, bind_inside_out, "bind of \"C.i1\": blocks stand around threads, and \"C.i0\" is bound to thread.x"},
+    {product, bind_uneven, "bind of \"D.i12\": \"C.i1.1\" is bound to thread.x with another extent"},
+    {wide_product, bind_many, "bind of \"C.i1.1\": a block would have more than 1024 threads"},
+    {open_product, bind_open, "bind of \"C.i0\": the extent must be a constant of at most 1024"},
+    {product, bind_parallel, "bind of \"C.i1\": it would share a nest with a parallel loop"},
+    {product, parallel_bound, "parallel of \"C.i0\": it would share a nest with a loop bound to an axis of a GPU"},
+    {product, split_bound, "split of \"C.i1\": the loop is bound to thread.x"},
+    {product, reorder_bound, "reorder: \"C.i0\", bound to block.x, cannot go into \"C.i1\", bound to thread.x"},
+    {product, pragma_unknown, "pragma of \"C.i0\": there is no key \"fast\": use unroll_limit or whole"},
+    {product, pragma_range, "pragma of \"C.i0\": whole is 0 to 1, not 2"},
+    {product, pragma_split, "split of \"C.i0\": the loop has a pragma; give it to the new loops instead"},
+    {product, prefetch_elsewhere, "prefetch of \"C\": it is not under \"D.i0\""},
+    {product, prefetch_nothing, "prefetch of \"D\": there is no tensor 5, it reads 2"},
+    {product, prefetch_own, "prefetch of \"C\": it writes C itself"},
+    {product, prefetch_here, "prefetch of \"C\": the distance is 1 to 4096 iterations, not 0"},
+    {product, prefetch_private, "prefetch of \"D\": C is private and near already"},
+    {product, prefetch_vector, "prefetch of \"D\": loop \"D.i1\" is vectorised"},
+    {product, vector_prefetch, "vectorize of \"D.i1\": the loop prefetches"},
+    {product, align_output, "storage_align of \"D\": D is an output"},
+    {product, align_last, "storage_align of \"C\": dimension 1 of C, of rank 2, has none behind it"},
+    {product, align_odd, "storage_align of \"C\": the factor is 1 to 4096 and the offset less than it"},
+    {convolution, align_never, "storage_align of \"pad\": no width makes the stride 3 modulo 16"},
+    {product, align_twice, "storage_align of \"C\": C is aligned already"},
+    {product, constant_stranger, "declare_constant: there is no input \"C\""},
+    {product, constant_twice, "declare_constant of \"B\": it is declared already"},
+    {open_product, constant_open, "declare_constant of \"A\": dimension 0 is open"},
+    {product, layout_input, "transform_layout of \"B\": an input must be declared constant first"},
+    {product, layout_output, "transform_layout of \"D\": it is an output"},
+    {product, layout_nothing, "transform_layout: there is no tensor \"X\""},
+    {product, layout_twice, "transform_layout of \"B\": it has been packed already"},
+    {product, layout_again, "transform_layout of \"B.packed\": an input must be declared constant first"},
+    {product, layout_gap, "transform_layout of \"C\": the parts of dimension 1 leave a gap or never end"},
+    {product, layout_overlap, "transform_layout of \"C\": its parts overlap"},
+    {product, layout_dimension, "transform_layout of \"C\": it has no dimension 2"},
+    {product, layout_aligned, "transform_layout of \"C\": its storage is aligned; do that afterwards"},
+    {bf16_dots, tensorize_unknown, "tensorize of \"C.i1\": there is no instruction \"x86.dot\""},
+    {bf16_dots, tensorize_early,
+     "tensorize of \"C.i1.1\" to x86.avx512bf16.dpbf16ps: its initialisation is still inside; use decompose_reduction"},
+    {bf16_dots, tensorize_strided,
+     "tensorize of \"C.i1.1\" to x86.avx512bf16.dpbf16ps: the loops have other extents, or compute something else"},
+    {bf16_dots, tensorize_map, "tensorize of \"D.i1\": block \"D\" is no reduction that may be reordered"},
+    {product, tensorize_float,
+     "tensorize of \"C.k0\" to x86.avx512bf16.dpbf16ps: the loops have other extents, or compute something else"},
+    {bf16_dots, tensorized_split,
+     "split of \"C.k1\": it is part of \"C.i1.1\", which became the instruction x86.avx512bf16.dpbf16ps"},
+    {bf16_dots, tensorized_layout, "transform_layout of \"C\": it is part of \"C.i1.1\", which became the instruction"},
+    {bf16_dots, tensorized_reorder, "reorder of \"C.i1.1\": it is part of \"C.i1.1\", which became the instruction"},
+    {bf16_dots, tensorized_read, "cache_read of \"C\": it is part of \"C.i1.1\", which became the instruction"},
+};
+
+static void refuse(tn__ir *ir, const void *arg) {
+  const refusal *r = arg;
+  r->steps(start(ir, r->make));
+}
+
+static void refuse_target(tn__ir *ir, const void *arg) {
+  tensorize_dots(start_on(ir, bf16_dots, "x86-64-v4"), 2, "x86.avx512bf16.dpbf16ps");
+}
+
+static void check_words(tn_status *status, const char *words) {
+  if (status == NULL) fail_msg("not refused: %s", words);
+  if (strstr(tn_status_message(status), words) == NULL)
+    fail_msg("\"%s\" instead of \"%s\"", tn_status_message(status), words);
+  assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+  tn_status_free(status);
+}
+
+static void illegal(void **state) {
+  for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+    check_words(in_context(refuse, &refusals[i]), refusals[i].words);
+  check_words(in_context(refuse_target, NULL),
+              "tensorize of \"C.i1.1\": the target x86-64-v4 has no x86.avx512bf16.dpbf16ps");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(legal),     cmocka_unit_test(illegal), cmocka_unit_test(runs_bf16),
+      cmocka_unit_test(runs_int8), cmocka_unit_test(code),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
