@@ -122,10 +122,37 @@ void tn__graph_output(tn__graph *graph, const char *name, tn__value *value) {
 /* ---- constants and elements -------------------------------------------------------------------------------------- */
 
 int tn__element_count(int rank, const tn__expr *const *dims) {
-  if (rank == 0) return 1;
-  int64_t size;
-  if (rank != 1 || dims[0] == NULL || !tn__as_int(dims[0], &size) || size < 0 || size > TN__MAX_ELEMENTS) return -1;
-  return (int)size;
+  int64_t count = 1, size;
+  for (int i = 0; i < rank; i++) {
+    if (dims[i] == NULL || !tn__as_int(dims[i], &size) || size < 0 || size > TN__MAX_ELEMENTS) return -1;
+    count *= size;
+    if (count > TN__MAX_ELEMENTS) return -1;
+  }
+  return (int)count;
+}
+
+bool tn__element_strides(const tn__value *a, int64_t *strides) {
+  int64_t stride = 1, size;
+  for (int i = a->rank - 1; i >= 0; i--) {
+    strides[i] = stride;
+    if (!tn__as_int(a->dims[i], &size) || __builtin_mul_overflow(stride, size, &stride)) return false;
+  }
+  return true;
+}
+
+const tn__expr *const *tn__moved_elements(tn__graph *graph, const tn__value *a, int rank, const tn__expr *const *dims,
+                                          int64_t offset, const int64_t *strides) {
+  int count = tn__element_count(rank, dims), own = tn__element_count(a->rank, a->dims);
+  if (a->elements == NULL || count < 0 || own < 0) return NULL;
+  const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
+  for (int p = 0; p < count; p++) {
+    int64_t from = offset, rest = p, size = 1;
+    for (int i = rank - 1; i >= 0; i--, rest /= size)
+      if (tn__as_int(dims[i], &size)) from += rest % size * strides[i];
+    if (from < 0 || from >= own) return NULL; /* an error that the operator reports, or one of the run */
+    elements[p] = a->elements[from];
+  }
+  return elements;
 }
 
 bool tn__carries_elements(tn_dtype dtype) { return dtype == TN_I64 || dtype == TN_I32 || dtype == TN_BOOL; }

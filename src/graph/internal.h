@@ -62,10 +62,16 @@ const tn__expr *tn__not_negative(tn__ir *ir, const tn__expr *a);
 /* Exact quotient of two products of dimensions: common factors cancel. */
 const tn__expr *tn__dim_divide(tn__ir *ir, const tn__expr *a, const tn__expr *b);
 const tn__expr *tn__dim_product(tn__ir *ir, const tn__expr *const *dims, int count);
-/* Number of elements that `elements` of a tensor of this shape would have: -1 when rank > 1, symbolic or too many. */
+/* Number of elements that `elements` of a tensor of this shape would have: -1 when symbolic or too many. */
 int tn__element_count(int rank, const tn__expr *const *dims);
 /* Do elements of this type follow i64 arithmetic (i32, i64) or hold only 0 and 1 (bool)? */
 bool tn__carries_elements(tn_dtype dtype);
+/* Known elements of a result that moves those of `a`: the one at position p[0..rank) is a's at flat position
+ * offset + sum(p[i] * strides[i]). NULL when they are not known. */
+const tn__expr *const *tn__moved_elements(tn__graph *graph, const tn__value *a, int rank, const tn__expr *const *dims,
+                                          int64_t offset, const int64_t *strides);
+/* Row-major strides of a value whose dimensions are constants; false when one is not. */
+bool tn__element_strides(const tn__value *a, int64_t *strides);
 /* Constant elements of a value: into out (TN__MAX_ELEMENTS), returns their number or -1. */
 int tn__constant_elements(const tn__value *value, int64_t *out);
 

@@ -63,8 +63,17 @@ static void infer_take(tn__graph *graph, tn__node *node) {
   const tn__expr *elements[TN__MAX_ELEMENTS];
   int64_t at[TN__MAX_ELEMENTS];
   int count = tn__constant_elements(indices, at), own = tn__element_count(a->rank, a->dims);
-  bool known = a->rank == 1 && a->elements != NULL && count >= 0 && own > 0;
-  for (int i = 0; known && i < count; i++) elements[i] = a->elements[at[i] < 0 ? at[i] + own : at[i]];
+  int total = tn__element_count(rank, dims);
+  int64_t size = tn__dim_const(a, axis);
+  bool known = a->elements != NULL && count > 0 && own > 0 && total >= 0;
+  /* What stands behind the axis is taken whole, for each index, for each row of what stands before it. */
+  int rest = known ? tn__element_count(a->rank - axis - 1, a->dims + axis + 1) : 1;
+  for (int i = 0; known && i < total; i++) {
+    int64_t index = at[i / rest % count];
+    known = index >= -size && index < size;
+    if (known)
+      elements[i] = a->elements[(i / rest / count * size + (index < 0 ? index + size : index)) * rest + i % rest];
+  }
   tn__set_output(graph, node, 0, a->dtype, rank, dims, known ? elements : NULL);
 }
 

@@ -31,11 +31,11 @@ static void infer_broadcast(tn__graph *graph, tn__node *node) {
     tn__graph_assume(graph, fits, "%s: dimension %d of the operand is %s, which must be 1 or equal to %s",
                      node->op->name, i, tn__size_text(graph, from), tn__size_text(graph, to));
   }
-  const tn__expr *elements[TN__MAX_ELEMENTS];
-  int count = tn__element_count(shape->count, shape->exprs), own = tn__element_count(a->rank, a->dims);
-  bool known = a->elements != NULL && count >= 0 && (own == 1 || own == count);
-  for (int i = 0; known && i < count; i++) elements[i] = a->elements[own == 1 ? 0 : i];
-  tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, known ? elements : NULL);
+  int64_t own[TN__MAX_RANK], strides[TN__MAX_RANK] = {0};
+  bool known = tn__element_strides(a, own);
+  for (int i = 0; known && i < a->rank; i++) strides[axes[i]] = tn__is_int_value(a->dims[i], 1) ? 0 : own[i];
+  tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs,
+                 known ? tn__moved_elements(graph, a, shape->count, shape->exprs, 0, strides) : NULL);
 }
 
 static void declare_broadcast(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -145,7 +145,11 @@ static void infer_transpose(tn__graph *graph, tn__node *node) {
     seen |= 1u << permutation[i];
     dims[i] = a->dims[permutation[i]];
   }
-  tn__set_output(graph, node, 0, a->dtype, a->rank, dims, a->rank <= 1 ? a->elements : NULL);
+  int64_t own[TN__MAX_RANK], strides[TN__MAX_RANK] = {0};
+  bool known = tn__element_strides(a, own);
+  for (int i = 0; known && i < a->rank; i++) strides[i] = own[permutation[i]];
+  tn__set_output(graph, node, 0, a->dtype, a->rank, dims,
+                 known ? tn__moved_elements(graph, a, a->rank, dims, 0, strides) : NULL);
 }
 
 static void declare_transpose(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -179,12 +183,16 @@ static void infer_slice(tn__graph *graph, tn__node *node) {
                      tn__size_text(graph, a->dims[i]));
     dims[i] = tn__ceildiv(ir, tn__sub(ir, limits[i], starts[i]), tn__index(ir, strides[i]));
   }
-  const tn__expr *elements[TN__MAX_ELEMENTS];
-  int64_t start = 0;
-  int count = tn__element_count(a->rank, dims);
-  bool known = a->elements != NULL && count >= 0 && (a->rank == 0 || tn__as_int(starts[0], &start));
-  for (int i = 0; known && i < count; i++) elements[i] = a->elements[a->rank == 0 ? 0 : start + i * strides[0]];
-  tn__set_output(graph, node, 0, a->dtype, a->rank, dims, known ? elements : NULL);
+  int64_t own[TN__MAX_RANK], steps[TN__MAX_RANK] = {0}, offset = 0, start;
+  bool known = a->elements != NULL && tn__element_strides(a, own);
+  for (int i = 0; known && i < a->rank; i++) {
+    known = tn__as_int(starts[i], &start);
+    if (!known) break;
+    offset += start * own[i];
+    steps[i] = strides[i] * own[i];
+  }
+  tn__set_output(graph, node, 0, a->dtype, a->rank, dims,
+                 known ? tn__moved_elements(graph, a, a->rank, dims, offset, steps) : NULL);
 }
 
 static void declare_slice(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -241,18 +249,22 @@ static void declare_pad(tn__lower_context *lower, const tn__node *node, const tn
 
 /* ---- concatenate ------------------------------------------------------------------------------------------------- */
 
-static const tn__expr *const *concatenated_elements(tn__graph *graph, const tn__node *node, int rank,
+/* Row after row of what stands before the axis, each part's piece of it. */
+static const tn__expr *const *concatenated_elements(tn__graph *graph, const tn__node *node, int axis, int rank,
                                                     const tn__expr *const *dims) {
-  int count = tn__element_count(rank, dims), filled = 0;
+  int count = tn__element_count(rank, dims), filled = 0, rows = axis == 0 ? 1 : tn__element_count(axis, dims);
   if (count < 0) return NULL;
   const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
-  for (int k = 0; k < node->input_count; k++) {
-    const tn__value *part = node->inputs[k];
-    int own = tn__element_count(part->rank, part->dims);
-    if (part->elements == NULL || own < 0 || filled + own > count) return NULL;
-    for (int i = 0; i < own; i++) elements[filled++] = part->elements[i];
-  }
-  return elements;
+  for (int row = 0; row < rows; row++)
+    for (int k = 0; k < node->input_count; k++) {
+      const tn__value *part = node->inputs[k];
+      int own = tn__element_count(part->rank, part->dims);
+      if (part->elements == NULL || own < 0) return NULL;
+      int piece = own / rows;
+      if (filled + piece > count) return NULL;
+      for (int i = 0; i < piece; i++) elements[filled++] = part->elements[row * piece + i];
+    }
+  return filled == count ? elements : NULL;
 }
 
 static void infer_concatenate(tn__graph *graph, tn__node *node) {
@@ -271,7 +283,7 @@ static void infer_concatenate(tn__graph *graph, tn__node *node) {
                           : tn__same_dim(graph, node, dims[i], part->dims[i], what, i);
   }
   tn__set_output(graph, node, 0, first->dtype, first->rank, dims,
-                 concatenated_elements(graph, node, first->rank, dims));
+                 concatenated_elements(graph, node, axis, first->rank, dims));
 }
 
 static void declare_concatenate(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -307,11 +319,17 @@ static void infer_reverse(tn__graph *graph, tn__node *node) {
     if (axes->ints[i] < 0 || axes->ints[i] >= a->rank)
       tn__node_fail(graph, node, "axis %lld is not a dimension of %s", (long long)axes->ints[i],
                     tn__value_type_text(graph, a));
-  const tn__expr *elements[TN__MAX_ELEMENTS];
-  int count = tn__element_count(a->rank, a->dims);
-  bool known = a->elements != NULL && count >= 0;
-  for (int i = 0; known && i < count; i++) elements[i] = a->elements[axes->count > 0 ? count - 1 - i : i];
-  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, known ? elements : NULL);
+  int64_t own[TN__MAX_RANK], strides[TN__MAX_RANK] = {0}, offset = 0, size;
+  bool known = a->elements != NULL && tn__element_strides(a, own);
+  for (int i = 0; known && i < a->rank; i++) strides[i] = own[i];
+  for (int i = 0; known && i < axes->count; i++) {
+    int64_t axis = axes->ints[i];
+    if (strides[axis] < 0 || !tn__as_int(a->dims[axis], &size)) continue;
+    offset += (size - 1) * own[axis];
+    strides[axis] = -own[axis];
+  }
+  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims,
+                 known ? tn__moved_elements(graph, a, a->rank, a->dims, offset, strides) : NULL);
 }
 
 static void declare_reverse(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,

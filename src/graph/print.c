@@ -87,7 +87,7 @@ void tn__graph_check_text(const tn__graph *graph, const tn__check_at_run *check,
 /* A constant prints its contents when they are one element or a few. */
 static void print_constant(const tn__value *value, tn__strbuf *out) {
   enum { FEW = 8 };
-  int count = value->splat ? 1 : tn__element_count(value->rank, value->dims);
+  int count = value->splat ? 1 : value->rank > 1 ? -1 : tn__element_count(value->rank, value->dims);
   tn__strbuf_append(out, value->splat ? "splat(" : "constant(");
   if (count < 0 || count > FEW) {
     tn__strbuf_append(out, "...");

@@ -84,7 +84,8 @@ static void says_what_is_wrong(void **state) {
 static void check_elements(const tn__value *value, const char *text) {
   tn__strbuf buf;
   tn__strbuf_init(&buf, NULL);
-  int64_t count = value->rank == 0 ? 1 : tn__dim_const(value, 0);
+  int64_t count = 1;
+  for (int i = 0; i < value->rank; i++) count *= tn__dim_const(value, i);
   assert_non_null(value->elements);
   for (int64_t i = 0; i < count; i++) {
     if (i > 0) tn__strbuf_append(&buf, ", ");
@@ -118,6 +119,27 @@ static void carries_shapes_as_data(void **state) {
   check_elements(tn__g_select(g, hole, tn__g_scalar_i64(g, TN_I64, 1), shape), "n1, n2, 768");
   const int64_t axis = 0;
   check_elements(tn__g_reduce(g, TN__REDUCE_PROD, shape, &axis, 1, false), "n1*n2*768");
+}
+
+/* Exporters write the padding of PyTorch's order so: pairs, from the last dimension to the first. */
+static void known_elements_survive_matrices(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 4, (int64_t[]){-1, -2, -3, -4});
+  tn__value *shape = tn__g_from_elements(g, TN_I64, x->dims, 4, 1);
+  const tn__expr *pairs[] = {ix(g, 2), ix(g, 2)}, *thrice[] = {ix(g, 2), ix(g, 2), ix(g, 1)}, *flat = ix(g, 4);
+  tn__value *matrix = tn__g_reshape(g, shape, 2, pairs);
+  const int64_t rows = 0, turn[] = {1, 0}, ones[] = {1, 1};
+  tn__value *turned = tn__g_transpose(g, tn__g_reverse(g, matrix, &rows, 1), turn);
+  check_elements(tn__g_reshape(g, turned, 1, &flat), "n3, n1, n4, n2");
+  const tn__expr *starts[] = {ix(g, 0), ix(g, 1)};
+  check_elements(tn__g_slice(g, matrix, starts, pairs, ones), "n2, n4");
+  check_elements(tn__g_take(g, matrix, tn__g_i64s(g, (int64_t[]){-1, 0}, 2), 1), "n2, n1, n4, n3");
+  check_elements(tn__g_take(g, matrix, tn__g_scalar_i64(g, TN_I64, 1), 0), "n3, n4");
+  tn__value *parts[] = {matrix, turned};
+  check_elements(tn__g_concatenate(g, parts, 2, 1), "n1, n2, n3, n1, n3, n4, n4, n2");
+  const int64_t axes[] = {0, 2};
+  tn__value *column = tn__g_slice(g, matrix, starts, pairs, ones);
+  check_elements(tn__g_broadcast_in_dim(g, column, 3, thrice, axes), "n2, n2, n4, n4");
 }
 
 static void reads_symbols_from_data(void **state) {
@@ -232,6 +254,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(says_what_is_wrong),
       TEST(carries_shapes_as_data),
+      TEST(known_elements_survive_matrices),
       TEST(reads_symbols_from_data),
       TEST(checks_at_run_what_it_assumes),
       TEST(stretches_when_the_run_says_so),
