@@ -72,14 +72,14 @@ def reference(model, feeds):
     return session.run(None, feeds)[0]
 
 
-def write_case(case, folder):
+def write_case(case, folder, answer_of):
     """Writes the models and the operands. Returns (the fields that name them, the reference answer)."""
     import numpy as np
     import onnx
 
     feeds = case.feeds()
     onnx.save(case.model(), folder / "model.onnx")
-    answer = reference(str(folder / "model.onnx"), feeds)
+    answer = answer_of(str(folder / "model.onnx"), feeds)
     for name, array in (feeds | case.constants).items():
         np.save(folder / f"{name}.npy", array)
     if case.is_image:
@@ -272,7 +272,8 @@ def build_programs(programs):
     return missing
 
 
-def run_cases(cases, threads, options, report):
+def run_cases(cases, threads, options, report, answer_of=reference):
+    """Measures the cases, or only compares their answers, and adds what was found to `report`."""
     servers = start_servers(options.programs, threads)
     try:
         versions = {name: server.start["version"] for name, server in servers.items()}
@@ -283,7 +284,7 @@ def run_cases(cases, threads, options, report):
         for case in cases:
             try:
                 with tempfile.TemporaryDirectory() as scratch:
-                    fields, answer = write_case(case, Path(scratch))
+                    fields, answer = write_case(case, Path(scratch), answer_of)
                     if options.check:
                         _, differences = prepare(servers, case, fields, answer, Path(scratch))
                         print(f"{case.group} {case.name}: {len(differences)} agree", flush=True)

@@ -11,7 +11,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-SEED = 20240917
+import networks
+
+SEED = networks.SEED
 OPSET = 20
 # Bytes that a case of the kind "large" reads and writes: four times an L2 of up to 8 MB.
 LARGE_BYTES = 32 << 20
@@ -105,7 +107,7 @@ def resnet50_shapes():
     """Distinct (in, out, window, stride, groups, input size) of torchvision's ResNet-50, in order of appearance."""
     shapes = [(3, 64, 7, 2, 1, 224)]
     size, channels = 56, 64
-    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+    for width, blocks, stride in networks.RESNET50_STAGES:
         for block in range(blocks):
             step = stride if block == 0 else 1
             shapes += [(channels, width, 1, 1, 1, size), (width, width, 3, step, 1, size),
@@ -120,8 +122,7 @@ def mobilenet_v2_shapes():
     """The same of torchvision's MobileNetV2."""
     shapes = [(3, 32, 3, 2, 1, 224)]
     size, channels = 112, 32
-    settings = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-    for expansion, out, repeats, stride in settings:
+    for expansion, out, repeats, stride in networks.MOBILENET_V2_BLOCKS:
         for block in range(repeats):
             step, hidden = stride if block == 0 else 1, channels * expansion
             if expansion != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks that are benchmarked: light ResNet-50 and SqueezeNet out of the onnx package, and MiniLM.
+"""The networks that are benchmarked: those of networks.py, the onnx package's light ones, and MiniLM as it was trained.
 
 The light models make their weights with ConstantOfShape, every element of a weight the same. Such weights hide errors
 that permute elements, so each network also comes with seeded random weights in their place.
@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import numpy_helper
+
+import networks
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "minilm"))
 
@@ -107,26 +109,30 @@ def build_minilm():
     }
 
 
-BUILDERS = {
-    "resnet50": lambda: build_light("resnet50", random=False),
-    "resnet50-random": lambda: build_light("resnet50", random=True),
-    "squeezenet": lambda: build_light("squeezenet", random=False),
-    "squeezenet-random": lambda: build_light("squeezenet", random=True),
-    "minilm": build_minilm,
+def light(name, random):
+    return lambda: build_light(name, random)
+
+
+DEFAULT = list(networks.BUILDERS)
+BUILDERS = networks.BUILDERS | {
+    "light-resnet50": light("resnet50", random=False),
+    "light-resnet50-random": light("resnet50", random=True),
+    "light-squeezenet": light("squeezenet", random=False),
+    "light-squeezenet-random": light("squeezenet", random=True),
+    "minilm-trained": build_minilm,
 }
-DEFAULT = list(BUILDERS)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=Path, help="where to write NAME.onnx and NAME.npz, the inputs")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ({', '.join(BUILDERS)}; default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ({', '.join(BUILDERS)}; default: {', '.join(DEFAULT)})")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(BUILDERS)
     if unknown:
         parser.error(f"unknown model {', '.join(sorted(unknown))}; there are {', '.join(BUILDERS)}")
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for name in arguments.names or BUILDERS:
+    for name in arguments.names or DEFAULT:
         model, inputs = BUILDERS[name]()
         onnx.save(model, arguments.folder / f"{name}.onnx")
         np.savez(arguments.folder / f"{name}.npz", **inputs)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks' generators and comparisons of answers. Nothing here is timed.
+
+ctest sets TENON_BENCH_PROGRAMS, the folder of the programs bench_machine and bench_tenon.
+"""
+
+import contextlib
+import io
+import sys
+import types
+import unittest
+from pathlib import Path
+
+import numpy as np
+import tenon
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+from product import required
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import bench_kernels  # noqa: E402
+import kernel_cases  # noqa: E402
+import measure  # noqa: E402
+import networks  # noqa: E402
+
+# What torchvision and transformers give for sum(p.numel() for p in model.parameters()).
+PARAMETERS = {"lenet5": 61706, "squeezenet1_1": 1235496, "mobilenet_v2": 3504872, "resnet50": 25557032,
+              "minilm": 22713216}
+
+
+def count_parameters(model):
+    """Elements of the weights, without the running means and variances, which are no parameters."""
+    sizes = {tensor.name: int(np.prod(tensor.dims)) for tensor in model.graph.initializer
+             if tensor.dims and numpy_helper.to_array(tensor).dtype == np.float32}
+    running = sum(sizes[name] for node in model.graph.node if node.op_type == "BatchNormalization"
+                  for name in node.input[3:])
+    return sum(sizes.values()) - running
+
+
+def small_cases():
+    yield kernel_cases.product("product", 5, 33, 17, "b")
+    yield kernel_cases.product("product", 7, 19, 40, "a")
+    yield kernel_cases.product("product", 6, 8, 10, None, batch=3)
+    yield kernel_cases.product("vector", 1, 64, 48, "b")
+    yield kernel_cases.convolution("images", 6, 10, 3, 2, 1, 9)
+    yield kernel_cases.convolution("images", 8, 8, 3, 1, 8, 7)
+    yield from kernel_cases.memory_cases("memory", 64 << 10)
+    yield kernel_cases.call_case()
+
+
+class NetworksTest(unittest.TestCase):
+    def test_parameters_are_those_of_the_originals(self):
+        for name, expected in PARAMETERS.items():
+            with self.subTest(name):
+                model, _ = networks.BUILDERS[name]()
+                self.assertEqual(count_parameters(model), expected)
+
+    def check(self, model, feeds):
+        compiled = tenon.compile(model.SerializeToString(), threads=1)
+        results = compiled.run(feeds)
+        expected = ReferenceEvaluator(model).run(None, feeds)
+        self.assertEqual(len(results), len(expected))
+        ours = [results[value.name] for value in compiled.outputs]
+        self.assertLess(measure.largest_difference(ours, expected), 1e-4)
+
+    def test_lenet(self):
+        self.check(*networks.lenet5())
+
+    def test_encoder(self):
+        encoder = networks.Encoder("small", hidden=24, layers=2, heads=3, inner=40, vocabulary=50,
+                                   positions=networks.SEQUENCE)
+        self.check(*encoder.build())
+
+
+class CasesTest(unittest.TestCase):
+    def test_networks_have_as_many_distinct_convolutions_as_torchvision_s(self):
+        self.assertEqual(len(kernel_cases.resnet50_shapes()), 23)
+        self.assertEqual(len(kernel_cases.mobilenet_v2_shapes()), 30)
+
+    def test_traffic_of_large_cases(self):
+        for case in kernel_cases.memory_cases("large", kernel_cases.LARGE_BYTES):
+            self.assertGreaterEqual(case.bytes, kernel_cases.LARGE_BYTES // 2, case.name)
+
+    def test_programs_agree_with_the_reference(self):
+        options = types.SimpleNamespace(programs=Path(required("TENON_BENCH_PROGRAMS")), check=True, clock="wall")
+        report = {"rows": [], "complaints": [], "limits": []}
+        cases = list(small_cases())
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            bench_kernels.run_cases(cases, 1, options, report, lambda model, feeds: ReferenceEvaluator(model).run(
+                None, feeds)[0])
+        self.assertEqual(report["complaints"], [])
+        self.assertEqual(len(printed.getvalue().splitlines()), len(cases))
+
+    def test_a_wrong_answer_is_a_complaint(self):
+        options = types.SimpleNamespace(programs=Path(required("TENON_BENCH_PROGRAMS")), check=True, clock="wall")
+        report = {"rows": [], "complaints": [], "limits": []}
+        with contextlib.redirect_stdout(io.StringIO()):
+            bench_kernels.run_cases([kernel_cases.product("product", 5, 33, 17, "b")], 1, options, report,
+                                    lambda model, feeds: ReferenceEvaluator(model).run(None, feeds)[0] + 1)
+        self.assertEqual(len(report["complaints"]), 1)
+        self.assertIn("tenon: its answer differs from the reference", report["complaints"][0])
+
+
+class MeasureTest(unittest.TestCase):
+    def test_a_nan_is_a_difference(self):
+        one = np.ones(3, np.float32)
+        self.assertEqual(measure.largest_difference([one], [one]), 0)
+        self.assertFalse(measure.largest_difference([np.array([1, np.nan, 1], np.float32)], [one]) <= 1)
+
+    def test_shapes_must_agree(self):
+        with self.assertRaisesRegex(measure.BenchError, "output 0 is float32 .3,. in one runtime"):
+            measure.largest_difference([np.ones(3, np.float32)], [np.ones(4, np.float32)])
+
+    def test_servers_that_end_say_how(self):
+        with self.assertRaisesRegex(measure.BenchError, "^x: the process ended with status 3: oh$"):
+            measure.Server("x", [sys.executable, "-c", "import sys; print('oh', file=sys.stderr); sys.exit(3)"])
+
+
+if __name__ == "__main__":
+    unittest.main()
