@@ -57,6 +57,13 @@ TN_API void tn_module_release(tn_module *module);
 TN_API const void *tn_module_data(const tn_module *module, size_t *size); /* lives as long as the module */
 /* Writes the executable atomically. */
 TN_API TN_MUST_USE tn_status *tn_module_save(const tn_module *module, const char *path);
+/* Writes the module's constants to a file of their own and leaves a link to it, by its hash, in the module: models that
+ * share weights share the file, and processes its pages. `name` is what the executable looks for in its own folder;
+ * NULL: the last part of the path. */
+TN_API TN_MUST_USE tn_status *tn_module_split(tn_module *module, const char *constants_path, const char *name);
+/* Signs the module with HMAC-SHA-256: whoever loads it with the same key knows that only somebody who has the key can
+ * have made it. What is done to a module later breaks the signature: split first, then sign. */
+TN_API TN_MUST_USE tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size);
 TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_load_options *options,
                                              tn_executable **out);
 

@@ -71,6 +71,13 @@ typedef struct tn_load_options {
   bool perf_map;         /* append the kernels to /tmp/perf-PID.map for perf */
   bool borrow_data; /* load_memory: the bytes stay valid and unchanged until release; used in place when aligned to 64
                        (the code is copied) */
+  /* Where the constants are when they have a file of their own; NULL: beside the executable, under the name that it
+   * was compiled with. Whatever the place, the file must have the hash that the executable names. */
+  const char *constants_path;
+  /* When not NULL, the executable must carry the signature (HMAC-SHA-256) that tn_module_sign() made with this key over
+   * these contents; the constants are verified, too. */
+  const void *key;
+  size_t key_size;
 } tn_load_options;
 /* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent,
  * (TN_FAILED_PRECONDITION) a CPU that lacks features the kernels use, naming them, and (TN_UNSUPPORTED) a newer major
@@ -81,6 +88,9 @@ TN_API TN_MUST_USE tn_status *tn_executable_load(const char *path, const tn_load
 TN_API TN_MUST_USE tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
                                                         tn_executable **out);
 TN_API void tn_executable_release(tn_executable *executable); /* after its sessions */
+/* Checks all that loading checks, and the hash of the constants, and maps no code: for files that are not trusted, or
+ * not for this machine. */
+TN_API TN_MUST_USE tn_status *tn_executable_verify(const char *path, const tn_load_options *options);
 
 /* ---- what an executable holds ----------------------------------------------------------------------------------- */
 
@@ -100,6 +110,8 @@ TN_API int tn_executable_input_count(const tn_executable *executable, const char
 TN_API int tn_executable_output_count(const tn_executable *executable, const char *function);
 TN_API const tn_value_info *tn_executable_input(const tn_executable *executable, const char *function, int index);
 TN_API const tn_value_info *tn_executable_output(const tn_executable *executable, const char *function, int index);
+/* The input whose buffer may be bound to the output as well, which is then updated in place; -1 when there is none. */
+TN_API int tn_executable_output_alias(const tn_executable *executable, const char *function, int index);
 /* -1 when there is no such name. */
 TN_API int tn_executable_input_index(const tn_executable *executable, const char *function, const char *name);
 TN_API int tn_executable_output_index(const tn_executable *executable, const char *function, const char *name);

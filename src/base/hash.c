@@ -33,3 +33,38 @@ uint64_t tn__hash_bytes(uint64_t seed, const void *data, size_t size) {
 }
 
 uint64_t tn__hash_string(uint64_t seed, const char *text) { return tn__hash_bytes(seed, text, strlen(text)); }
+
+/* ---- HMAC ------------------------------------------------------------------------------------------------------- */
+
+enum { BLOCK = 64 };
+
+static void begin_padded(tn__sha256 *hasher, const void *key, size_t key_size, uint8_t pad) {
+  uint8_t block[BLOCK] = {0};
+  if (key_size > BLOCK) {
+    tn__sha256_init(hasher);
+    tn__sha256_update(hasher, key, key_size);
+    tn__digest digest = tn__sha256_final(hasher);
+    memcpy(block, digest.bytes, sizeof(digest.bytes));
+  } else if (key_size > 0) {
+    memcpy(block, key, key_size);
+  }
+  for (int i = 0; i < BLOCK; i++) block[i] ^= pad;
+  tn__sha256_init(hasher);
+  tn__sha256_update(hasher, block, sizeof(block));
+}
+
+void tn__hmac_begin(tn__sha256 *hasher, const void *key, size_t key_size) { begin_padded(hasher, key, key_size, 0x36); }
+
+tn__digest tn__hmac_end(tn__sha256 *hasher, const void *key, size_t key_size) {
+  tn__digest inner = tn__sha256_final(hasher);
+  begin_padded(hasher, key, key_size, 0x5c);
+  tn__sha256_update(hasher, inner.bytes, sizeof(inner.bytes));
+  return tn__sha256_final(hasher);
+}
+
+bool tn__digest_equal(const void *a, const void *b) {
+  const uint8_t *x = a, *y = b;
+  unsigned different = 0;
+  for (size_t i = 0; i < sizeof(tn__digest); i++) different |= (unsigned)(x[i] ^ y[i]);
+  return different == 0;
+}

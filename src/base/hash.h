@@ -2,6 +2,7 @@
 #ifndef TENON_BASE_HASH_H
 #define TENON_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,11 @@ void tn__sha256_update(tn__sha256 *hasher, const void *data, size_t size);
 void tn__sha256_update_string(tn__sha256 *hasher, const char *text); /* length first, so that "ab","c" != "a","bc" */
 void tn__sha256_update_u64(tn__sha256 *hasher, uint64_t value);      /* little-endian */
 tn__digest tn__sha256_final(tn__sha256 *hasher);
+/* HMAC-SHA-256 (RFC 2104, FIPS 198-1): the inner hash is begun with a key, fed like any other, and ended with it. */
+void tn__hmac_begin(tn__sha256 *hasher, const void *key, size_t key_size);
+tn__digest tn__hmac_end(tn__sha256 *hasher, const void *key, size_t key_size);
+/* In time that does not depend on where they differ. */
+bool tn__digest_equal(const void *a, const void *b);
 void tn__digest_hex(const tn__digest *digest, char out[65]);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/file.h"
 #include "base/strbuf.h"
 #include "tenon/compile.h"
 
@@ -61,6 +62,7 @@ int cli_report(tn_status *status);
 
 typedef struct cli_compile {
   tn_compile_options options;
+  tn__file_map key; /* the contents of --key FILE, or nothing */
   tn_dim_setting dims[64];
   char dim_names[64][128];
   tn_log_sink log;
@@ -68,9 +70,20 @@ typedef struct cli_compile {
 /* False after saying what is wrong. `setup` must stay where it is while its options are in use. */
 bool cli_compile_setup(const cli_args *args, cli_compile *setup);
 /* Loads an executable, or compiles an ONNX model and loads that. Reports times when asked to. */
-tn_status *cli_open(const cli_args *args, const cli_compile *setup, const char *path, tn_executable **executable,
+tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, tn_executable **executable,
                     tn_module **module);
 bool cli_is_executable(const char *path);
+/* The rows of options for executables that are loaded. */
+#define CLI_LOAD_OPTIONS                                                                                          \
+  {"--key", "FILE", "accept only executables that were signed with this key"},                                    \
+      {"--constants", "FILE", "the executable's file of constants, when it is not beside it under its own name"}, \
+      {"--verify-only", NULL, "check an executable, all of it, and run nothing"}
+/* The options for loading that were given: `setup` holds what they point to. */
+tn_load_options cli_load_options(const cli_args *args, cli_compile *setup);
+/* Maps the file of --key into setup->key; without the option it stays empty. */
+tn_status *cli_read_key(const cli_args *args, cli_compile *setup);
+/* tn_executable_verify() with the options of the command line, and a line about it. */
+int cli_verify(const cli_args *args, cli_compile *setup);
 void cli_print_times(const tn_module *module);
 
 void cli_print_shape(FILE *out, int rank, const int64_t *shape);

@@ -2,12 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "cli/cli.h"
 
 static const cli_option options[] = {
     {"--output", "FILE", "where the executable goes (also -o); with --emit: where the stage goes, default the screen"},
     {"--emit", "STAGE", "write this stage instead: graph, te, schedule, tir, llvm, asm or obj"},
+    {"--constants", "FILE", "put the constants into a file of their own, which executables may share"},
+    {"--key", "FILE", "sign the executable with the key in this file (HMAC-SHA-256)"},
     CLI_COMPILE_OPTIONS,
     {"--json", NULL, "print the result as JSON"},
     {0}};
@@ -54,6 +57,15 @@ static void describe(const cli_args *args, const char *path, tn_module *module) 
   printf("%s: %.1f KB%s\n", path, (double)size / 1024, tn_module_from_cache(module) ? " (from the cache)" : "");
 }
 
+static tn_status *split_and_sign(const cli_args *args, cli_compile *setup, tn_module *module) {
+  const char *constants = cli_value(args, "--constants");
+  TN_RETURN_IF_ERROR(cli_read_key(args, setup));
+  tn_status *status = constants ? tn_module_split(module, constants, NULL) : NULL;
+  if (!status && setup->key.size > 0) status = tn_module_sign(module, setup->key.data, setup->key.size);
+  tn__file_map_close(&setup->key);
+  return status;
+}
+
 static int run(const cli_args *args) {
   static cli_compile setup;
   if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
@@ -66,7 +78,8 @@ static int run(const cli_args *args) {
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
   if (status) return cli_report(status);
   if (cli_flag(args, "--time-passes")) cli_print_times(module);
-  status = tn_module_save(module, path);
+  status = split_and_sign(args, &setup, module);
+  if (!status) status = tn_module_save(module, path);
   if (!status) describe(args, path, module);
   tn_module_release(module);
   return cli_report(status);

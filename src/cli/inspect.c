@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 
 static const cli_option options[] = {CLI_COMPILE_OPTIONS,
+                                     CLI_LOAD_OPTIONS,
                                      {"--text", NULL, "for executables: the bytecode and schedules too"},
                                      {"--schedules", NULL, "the trace of every kernel's schedule, and nothing else"},
                                      {"--json", NULL, "print everything as JSON"},
@@ -79,7 +80,7 @@ static const char *print_json_value(const char *at, int depth, bool inline_objec
   return at;
 }
 
-static int print_texts(const cli_args *args, const cli_compile *setup) {
+static int print_texts(const cli_args *args, cli_compile *setup) {
   tn_executable *exe;
   tn_module *module;
   tn_status *status = cli_open(args, setup, args->file, &exe, &module);
@@ -96,7 +97,7 @@ static int print_texts(const cli_args *args, const cli_compile *setup) {
   return cli_report(status);
 }
 
-static int print_schedules(const cli_args *args, const cli_compile *setup) {
+static int print_schedules(const cli_args *args, cli_compile *setup) {
   tn_executable *exe;
   tn_module *module;
   size_t size = 0;
@@ -114,6 +115,7 @@ static int run(const cli_args *args) {
   static cli_compile setup;
   if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
   if (cli_flag(args, "--schedules")) return print_schedules(args, &setup);
+  if (cli_flag(args, "--verify-only")) return cli_verify(args, &setup);
   char *json;
   tn_status *status = tn_inspect(args->file, &setup.options, &json);
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);

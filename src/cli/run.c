@@ -18,6 +18,7 @@ static const cli_option options[] = {
     {"--repeat", "N", "run N times and print a table of latencies"},
     {"--profile", NULL, "print a table of the time that each kernel took"},
     CLI_COMPILE_OPTIONS,
+    CLI_LOAD_OPTIONS,
     {"--json", NULL, "print the result as JSON"},
     {0}};
 
@@ -306,6 +307,7 @@ static int run_command(const cli_args *args) {
     return EXIT_MISUSED;
   if (cli_flag(args, "--check") && cli_is_executable(args->file))
     return cli_misused("run", "--check needs the model, not an executable");
+  if (cli_flag(args, "--verify-only")) return cli_verify(args, &r.setup);
   r.seed = (uint64_t)seed;
   bool agree = true;
   tn_status *status = run_model(&r, &agree);

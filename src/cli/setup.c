@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
 
 static void write_log(void *user, tn_log_level level, const char *line) {
@@ -87,19 +88,49 @@ void cli_print_times(const tn_module *module) {
   fprintf(stderr, "%-20s %10.2f (kernels' phases are summed over threads)\n", "sum", total * 1e3);
 }
 
-tn_status *cli_open(const cli_args *args, const cli_compile *setup, const char *path, tn_executable **executable,
+tn_status *cli_read_key(const cli_args *args, cli_compile *setup) {
+  const char *path = cli_value(args, "--key");
+  if (!path) return NULL;
+  TN_RETURN_IF_ERROR(tn__file_map_open(path, &setup->key));
+  if (setup->key.size > 0) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT, "%s: a key has at least one byte", path);
+}
+
+tn_load_options cli_load_options(const cli_args *args, cli_compile *setup) {
+  tn_load_options load = {.size = sizeof load, .log = &setup->log, .perf_map = getenv("TENON_PERF_MAP") != NULL};
+  load.constants_path = cli_value(args, "--constants");
+  if (setup->key.size > 0) load.key = setup->key.data, load.key_size = setup->key.size;
+  return load;
+}
+
+int cli_verify(const cli_args *args, cli_compile *setup) {
+  if (!cli_is_executable(args->file)) return cli_misused(args->command, "--verify-only needs an executable");
+  tn_status *status = cli_read_key(args, setup);
+  tn_load_options load = cli_load_options(args, setup);
+  if (!status) status = tn_executable_verify(args->file, &load);
+  if (!status) printf("%s: sound%s\n", args->file, load.key ? ", and signed with this key" : "");
+  tn__file_map_close(&setup->key);
+  return cli_report(status);
+}
+
+tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, tn_executable **executable,
                     tn_module **module) {
-  tn_load_options load = {.size = sizeof load,
-                          .log = &setup->log,
-                          .perf_map = getenv("TENON_PERF_MAP") != NULL,
-                          .borrow_data = true}; /* the module outlives the executable */
   *module = NULL;
   *executable = NULL;
-  if (cli_is_executable(path)) return tn_executable_load(path, &load, executable);
-  tn_status *status = tn_compile(path, NULL, 0, &setup->options, module);
-  if (setup->options.progress) setup->options.progress(NULL, "done", 1, 1);
-  if (!status && cli_flag(args, "--time-passes")) cli_print_times(*module);
-  if (!status) status = tn_module_load(*module, &load, executable);
+  TN_RETURN_IF_ERROR(cli_read_key(args, setup));
+  tn_load_options load = cli_load_options(args, setup);
+  tn_status *status;
+  if (cli_is_executable(path)) {
+    status = tn_executable_load(path, &load, executable);
+  } else {
+    status = tn_compile(path, NULL, 0, &setup->options, module);
+    if (setup->options.progress) setup->options.progress(NULL, "done", 1, 1);
+    if (!status && cli_flag(args, "--time-passes")) cli_print_times(*module);
+    load.borrow_data = true; /* the module outlives the executable */
+    load.key = NULL;         /* what was just made here needs no signature */
+    if (!status) status = tn_module_load(*module, &load, executable);
+  }
+  tn__file_map_close(&setup->key);
   return status;
 }
 

@@ -3,22 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "compile/driver.h"
-
-struct tn_module {
-  const tn_allocator *allocator;
-  tn_allocator allocator_copy;
-  const void *data; /* of `memory` or `map` */
-  size_t size;
-  void *memory;
-  tn__file_map map; /* of the cache's entry */
-  tn_phase_time *times;
-  char *names; /* of the phases, one after another */
-  size_t names_size;
-  int time_count;
-  bool from_cache;
-};
+#include "compile/module.h"
 
 typedef struct compile_call {
   const char *path;
@@ -29,100 +14,6 @@ typedef struct compile_call {
   const char *stage; /* of tn_compile_emit */
   tn__strbuf *text;
 } compile_call;
-
-/* ---- modules
- * -------------------------------------------------------------------------------------------------------------------
- */
-
-void tn_module_release(tn_module *module) {
-  if (!module) return;
-  const tn_allocator *a = module->allocator;
-  tn__free(a, module->memory, module->size, 64);
-  tn__file_map_close(&module->map);
-  tn__free(a, module->times, sizeof(tn_phase_time) * (size_t)module->time_count, 0);
-  tn__free(a, module->names, module->names_size, 0);
-  tn_allocator copy = module->allocator_copy;
-  tn__free(a ? &copy : NULL, module, sizeof *module, 0);
-}
-
-const void *tn_module_data(const tn_module *module, size_t *size) {
-  *size = module->size;
-  return module->data;
-}
-
-tn_status *tn_module_save(const tn_module *module, const char *path) {
-  tn__bytes piece = {module->data, module->size};
-  return tn__file_write_atomic(path, &piece, 1, 0644);
-}
-
-tn_status *tn_module_load(const tn_module *module, const tn_load_options *options, tn_executable **out) {
-  return tn_executable_load_memory(module->data, module->size, options, out);
-}
-
-int tn_module_times(const tn_module *module, const tn_phase_time **out) {
-  *out = module->times;
-  return module->time_count;
-}
-
-bool tn_module_from_cache(const tn_module *module) { return module->from_cache; }
-
-static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
-  size_t bytes = 0;
-  for (int i = 0; i < driver->times.count; i++) bytes += strlen(driver->times.data[i].name) + 1;
-  void *times, *names;
-  TN_RETURN_IF_ERROR(tn__alloc(m->allocator, (size_t)driver->times.count, sizeof(tn_phase_time), 0, &times));
-  m->times = times;
-  m->time_count = driver->times.count;
-  TN_RETURN_IF_ERROR(tn__alloc(m->allocator, bytes, 1, 0, &names));
-  m->names = names;
-  m->names_size = bytes;
-  char *at = m->names;
-  for (int i = 0; i < m->time_count; i++) {
-    size_t length = strlen(driver->times.data[i].name) + 1;
-    m->times[i] = (tn_phase_time){at, driver->times.data[i].seconds};
-    memcpy(at, driver->times.data[i].name, length);
-    at += length;
-  }
-  return NULL;
-}
-
-static tn_status *join_executable(tn_module *m, const tn__pieces *executable) {
-  TN_RETURN_IF_ERROR(tn__alloc(m->allocator, executable->size, 1, 64, &m->memory));
-  tn__pieces_join(executable, m->memory);
-  m->data = m->memory;
-  m->size = executable->size;
-  return NULL;
-}
-
-/* Of the pieces, or of the cache's entry, which it takes over. */
-static tn_status *make_module(const tn__driver *driver, const tn__pieces *executable, tn__file_map *map,
-                              tn__bytes entry, tn_module **out) {
-  const tn_allocator *allocator = driver->options->allocator;
-  void *memory;
-  TN_RETURN_IF_ERROR(tn__alloc(allocator, 1, sizeof(tn_module), 0, &memory));
-  tn_module *m = memory;
-  if (allocator) {
-    m->allocator_copy = *allocator;
-    m->allocator = &m->allocator_copy;
-  }
-  tn_status *status = NULL;
-  if (map) {
-    m->map = *map;
-    *map = (tn__file_map){0};
-    m->data = entry.data;
-    m->size = entry.size;
-    m->from_cache = true;
-  } else {
-    status = join_executable(m, executable);
-  }
-  if (!status) status = copy_times(m, driver);
-  if (status) {
-    tn_module_release(m);
-    return status;
-  }
-  *out = m;
-  return NULL;
-}
 
 static void close_map(void *map) { tn__file_map_close(map); }
 
@@ -168,14 +59,14 @@ static void compile_body(tn__arena *arena, void *user) {
     tn__arena_defer(arena, close_map, map);
     if (tn__cache_map(driver->cache, "exe", &key, map, &entry)) {
       tn__driver_time(driver, "cache", tn__now() - start);
-      tn__check(arena->escape, make_module(driver, NULL, map, entry, &call->module));
+      tn__check(arena->escape, tn__module_create(driver, NULL, map, entry, &call->module));
       return;
     }
   }
   tn__compilation_front(c, call->path, call->data, call->size);
   tn__compilation_back(c);
   if (cached) tn__cache_put(driver->cache, arena, "exe", &key, &c->executable);
-  tn__check(arena->escape, make_module(driver, &c->executable, NULL, (tn__bytes){0}, &call->module));
+  tn__check(arena->escape, tn__module_create(driver, &c->executable, NULL, (tn__bytes){0}, &call->module));
 }
 
 tn_status *tn_compile(const char *path, const void *data, size_t size, const tn_compile_options *options,

@@ -18,6 +18,7 @@ typedef struct value {
   tn_dtype dtype;
   int rank;
   const tn__operand *dims;
+  int alias; /* outputs: 1 + input, or 0 */
 } value;
 
 typedef struct symbol {
@@ -164,7 +165,7 @@ int tn__exe_symbol(tn__exe_func *f, const char *name) {
 static value make_value(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
   tn__arena *arena = f->exe->arena;
   return (value){tn__arena_strdup(arena, name), dtype, rank,
-                 tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand))};
+                 tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand)), 0};
 }
 
 int tn__exe_input(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
@@ -178,6 +179,8 @@ int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, 
   tn__vec_push(f->exe->arena, &f->outputs, v);
   return f->outputs.count - 1;
 }
+
+void tn__exe_alias(tn__exe_func *f, int output, int input) { f->outputs.data[output].alias = input + 1; }
 
 int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operand *dims, tn__storage storage, int index,
                      tn__operand offset) {
@@ -370,7 +373,8 @@ static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage stor
 static uint64_t put_values(tn__exe_func *f, byte_vec *out, const value *values, int count, tn__storage storage) {
   uint64_t at = put_aligned(f->exe->arena, out, NULL, 0);
   for (int i = 0; i < count; i++) {
-    tn__value_record record = {string_offset(f->exe, values[i].name), value_register(f, &values[i], storage, i)};
+    tn__value_record record = {string_offset(f->exe, values[i].name), value_register(f, &values[i], storage, i),
+                               (uint32_t)values[i].alias, 0};
     put(f->exe->arena, out, &record, sizeof(record));
   }
   return at;
@@ -482,10 +486,12 @@ static void add_section_pieces(tn__exe *exe, section *s, piece_vec *out, uint64_
 tn__pieces tn__exe_pieces(tn__exe *exe) {
   byte_vec devices = devices_section(exe), kernels = kernels_section(exe), functions = functions_section(exe);
   byte_vec constant_table = constant_table_section(exe);
-  section *sections = TN__NEW_ARRAY(exe->arena, 8 + exe->texts.count, section);
+  section *sections = TN__NEW_ARRAY(exe->arena, 9 + exe->texts.count, section);
   int count = 0;
   add_section(exe, sections, &count, TN__SECTION_DEVICES, "", devices.data, (size_t)devices.count);
   add_section(exe, sections, &count, TN__SECTION_PRODUCER, "", exe->producer, strlen(exe->producer));
+  static const uint8_t unsigned_yet[TN__SIGNATURE_SIZE];
+  add_section(exe, sections, &count, TN__SECTION_SIGNATURE, "", unsigned_yet, sizeof(unsigned_yet));
   add_section(exe, sections, &count, TN__SECTION_KERNELS, "", kernels.data, (size_t)kernels.count);
   add_section(exe, sections, &count, TN__SECTION_FUNCTIONS, "", functions.data, (size_t)functions.count);
   add_section(exe, sections, &count, TN__SECTION_CONSTANT_TABLE, "", constant_table.data, (size_t)constant_table.count);

@@ -40,6 +40,9 @@ static inline tn__operand tn__operand_scalar(int reg) { return (tn__operand){1, 
  * written, is refused by the loader). */
 int tn__exe_input(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims);
 int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims);
+/* The caller may bind the output to the input's buffer. The code must not read the input once it has written the
+ * output; a kernel may do both when it reads each element before it writes it. */
+void tn__exe_alias(tn__exe_func *f, int output, int input);
 /* A tensor register; `index` and `offset` as tn__storage says. Returns its number. */
 int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operand *dims, tn__storage storage, int index,
                      tn__operand offset);

@@ -39,7 +39,7 @@ static tn_status *map_image(tn_executable *exe, bool in_place) {
   const uint8_t *data = exe->file + section->offset;
   exe->image_size = section->size;
   exe->image = data;
-  if (section->size == 0) return NULL;
+  if (section->size == 0 || exe->verify_only) return NULL;
   long page = sysconf(_SC_PAGESIZE);
   bool own_pages = page > 0 && (uintptr_t)data % (uintptr_t)page == 0;
   if (in_place && own_pages && mprotect((void *)(uintptr_t)data, section->size, PROT_READ | PROT_EXEC) == 0) {
@@ -73,11 +73,13 @@ static tn_status *create(const tn_load_options *options, tn_executable **out) {
 }
 
 /* The common half: `exe` holds the bytes; `in_place` says that they are a mapping of our own. */
-static tn_status *load(tn_executable *exe, const tn_load_options *options, bool in_place) {
-  TN_RETURN_IF_ERROR(tn__load_sections(exe, options->verify_constants));
+static tn_status *load(tn_executable *exe, const char *path, const tn_load_options *options, bool in_place) {
+  TN_RETURN_IF_ERROR(tn__load_sections(exe, options));
+  TN_RETURN_IF_ERROR(tn__find_constants(exe, path, options));
   TN_RETURN_IF_ERROR(map_image(exe, in_place));
   TN_RETURN_IF_ERROR(tn__load_tables(exe));
   TN_RETURN_IF_ERROR(tn__load_functions(exe));
+  if (exe->verify_only) return NULL;
   if (options->perf_map) tn__debug_write_perf_map(exe);
   exe->jit = tn__debug_register(exe);
   tn__log(&exe->log, TN_LOG_DEBUG, "loaded an executable for %s: %u kernels, %zu bytes", exe->target_name,
@@ -85,15 +87,14 @@ static tn_status *load(tn_executable *exe, const tn_load_options *options, bool 
   return NULL;
 }
 
-tn_status *tn_executable_load(const char *path, const tn_load_options *options, tn_executable **out) {
-  *out = NULL;
-  tn_load_options all = read_options(options);
+static tn_status *open_file(const char *path, const tn_load_options *options, bool verify_only, tn_executable **out) {
   tn_executable *exe;
-  TN_RETURN_IF_ERROR(create(&all, &exe));
+  TN_RETURN_IF_ERROR(create(options, &exe));
+  exe->verify_only = verify_only;
   tn_status *status = tn__file_map_open(path, &exe->map);
   if (status == NULL) {
     exe->file = exe->map.data, exe->file_size = exe->map.size;
-    status = tn_status_prefix(load(exe, &all, true), "%s", path);
+    status = tn_status_prefix(load(exe, path, options, true), "%s", path);
   }
   if (status != NULL) {
     tn_executable_release(exe);
@@ -101,6 +102,21 @@ tn_status *tn_executable_load(const char *path, const tn_load_options *options, 
   }
   *out = exe;
   return NULL;
+}
+
+tn_status *tn_executable_load(const char *path, const tn_load_options *options, tn_executable **out) {
+  *out = NULL;
+  tn_load_options all = read_options(options);
+  return open_file(path, &all, false, out);
+}
+
+tn_status *tn_executable_verify(const char *path, const tn_load_options *options) {
+  tn_load_options all = read_options(options);
+  all.verify_constants = true;
+  tn_executable *exe = NULL;
+  tn_status *status = open_file(path, &all, true, &exe);
+  tn_executable_release(exe);
+  return status;
 }
 
 tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
@@ -114,7 +130,7 @@ tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_loa
   if (!borrow) status = copy_to_mapping(data, size, "an executable", &exe->copy);
   if (status == NULL) {
     exe->file = borrow ? data : exe->copy, exe->file_size = size;
-    status = load(exe, &all, !borrow);
+    status = load(exe, NULL, &all, !borrow);
   }
   if (status != NULL) {
     tn_executable_release(exe);
@@ -130,6 +146,7 @@ void tn_executable_release(tn_executable *exe) {
   if (exe->image_copy != NULL) munmap(exe->image_copy, exe->image_copy_size);
   if (exe->copy != NULL) munmap(exe->copy, exe->file_size == 0 ? 1 : exe->file_size);
   tn__file_map_close(&exe->map);
+  tn__file_map_close(&exe->constants_map);
   tn__region_release(&exe->region);
   tn_allocator copy = exe->region.copy;
   tn__free(exe->region.allocator == NULL ? NULL : &copy, exe, sizeof(*exe), 0);
@@ -188,6 +205,11 @@ static int find_value(const tn__function_value *values, uint32_t count, const ch
   return -1;
 }
 
+int tn_executable_output_alias(const tn_executable *exe, const char *function, int index) {
+  const tn__function *f = find_function(exe, function);
+  return f == NULL || index < 0 || (uint32_t)index >= f->output_count ? -1 : f->outputs[index].alias;
+}
+
 int tn_executable_input_index(const tn_executable *exe, const char *function, const char *name) {
   const tn__function *f = find_function(exe, function);
   return f == NULL ? -1 : find_value(f->inputs, f->input_count, name);
@@ -201,7 +223,7 @@ int tn_executable_output_index(const tn_executable *exe, const char *function, c
 void tn_executable_summarize(const tn_executable *exe, tn_executable_summary *out) {
   *out = (tn_executable_summary){.target = exe->target_name,
                                  .producer = exe->producer,
-                                 .constant_bytes = exe->sections[TN__SECTION_CONSTANTS]->size,
+                                 .constant_bytes = exe->constant_bytes,
                                  .code_bytes = exe->image_size,
                                  .file_bytes = exe->file_size,
                                  .workspace_bytes = exe->functions[0].static_arena,

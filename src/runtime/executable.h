@@ -70,6 +70,7 @@ typedef struct tn__instruction {
 typedef struct tn__function_value {
   tn_value_info info;
   uint32_t reg;
+  int alias;      /* outputs: the input whose buffer may be given, or -1 */
   uint8_t *binds; /* inputs: per dimension 1 where a symbol is named first, which gives it its value */
 } tn__function_value;
 
@@ -112,8 +113,12 @@ struct tn_executable {
   void *copy;       /* from memory: an anonymous mapping of file_size bytes */
   void *image_copy; /* when the image could not be made executable in place */
   size_t image_copy_size;
-  /* sections, by tn__section_kind up to PRODUCER */
-  const tn__file_section *sections[TN__SECTION_PRODUCER + 1];
+  /* sections, by tn__section_kind up to LINK; NULL for those that are not there */
+  const tn__file_section *sections[TN__SECTION_LINK + 1];
+  const uint8_t *constant_data; /* of the section, or of a file of their own */
+  uint64_t constant_bytes;
+  tn__file_map constants_map;
+  bool verify_only; /* nothing is made executable, and any machine will do */
   const char *strings;
   size_t strings_size;
   const uint8_t *image; /* executable */
@@ -149,8 +154,11 @@ TN_MUST_USE tn_status *tn__check_table(const char *what, uint64_t section_size, 
 TN_MUST_USE tn_status *tn__check_string(const tn_executable *executable, uint32_t offset, const char *what,
                                         const char **out);
 
-/* Header, hashes, strings, texts; refuses a CPU that lacks features. Then the image is mapped, */
-TN_MUST_USE tn_status *tn__load_sections(tn_executable *executable, bool verify_constants);
+/* Header, hashes, signature, strings, texts; refuses a CPU that lacks features. Then the constants are found
+ * (`path`: the executable's, or NULL), */
+TN_MUST_USE tn_status *tn__load_sections(tn_executable *executable, const tn_load_options *options);
+TN_MUST_USE tn_status *tn__find_constants(tn_executable *executable, const char *path, const tn_load_options *options);
+/* the image is mapped, */
 /* then the kernels and constants. */
 TN_MUST_USE tn_status *tn__load_tables(tn_executable *executable);
 /* Decodes and verifies all functions. */
@@ -159,6 +167,9 @@ TN_MUST_USE tn_status *tn__load_functions(tn_executable *executable);
 TN_MUST_USE tn_status *tn__decode_code(tn_executable *executable, tn__function *function);
 /* Every read follows an assignment on every path; outputs are written by every RETURN. */
 TN_MUST_USE tn_status *tn__verify_flow(tn_executable *executable, const tn__function *function);
+
+/* Inputs whose memory an output may take are not read when that has been written. */
+TN_MUST_USE tn_status *tn__verify_aliases(const tn__function *function);
 
 /* The operand letters of an opcode ("dsso") and its name; NULL when there is no such opcode. */
 const char *tn__opcode_operands(uint32_t opcode);

@@ -41,6 +41,8 @@ typedef enum tn__section_kind {
   TN__SECTION_CONSTANTS = 6,      /* data, mapped read-only; its hash is checked on request only */
   TN__SECTION_CONSTANT_TABLE = 7, /* tn__table_header, then tn__constant_record, then their dimensions */
   TN__SECTION_PRODUCER = 8,       /* text: what made the file, "tenon 0.1.0" */
+  TN__SECTION_SIGNATURE = 9,      /* since 1.1, optional: HMAC-SHA-256 with somebody's key, or zeros: tn__sign() */
+  TN__SECTION_LINK = 10,          /* since 1.1, instead of CONSTANTS: tn__link_record, then the other file's name */
   TN__SECTION_TEXT = 64           /* optional named texts: schedules, graph, sources; any number of them */
 } tn__section_kind;
 
@@ -50,6 +52,24 @@ typedef struct tn__file_section {
   uint64_t offset, size;
   uint8_t hash[32]; /* SHA-256 of the section */
 } tn__file_section;
+
+#define TN__SIGNATURE_SIZE 32
+
+/* Constants in a file of their own, which several executables may share. */
+typedef struct tn__link_record {
+  uint64_t size;    /* of the constants */
+  uint8_t hash[32]; /* SHA-256 of them */
+  uint32_t name;    /* bytes of the file's name, which follows: relative to the executable's folder */
+  uint32_t reserved;
+} tn__link_record;
+
+#define TN__CONSTANTS_MAGIC "\x7fTNC\r\n\x1a\n"
+typedef struct tn__constants_header { /* the start of such a file; the constants follow at TN__FILE_PAGE */
+  char magic[8];
+  uint64_t size;
+  uint8_t hash[32];
+  uint8_t reserved[16];
+} tn__constants_header;
 
 typedef struct tn__table_header {
   uint32_t count;
@@ -137,7 +157,11 @@ typedef struct tn__origin_record {
 typedef struct tn__value_record { /* an input or output; its type is its register's */
   uint32_t name;                  /* string */
   uint32_t reg;                   /* the register of storage INPUT / OUTPUT with this index */
+  /* since 1.1 */
+  uint32_t alias; /* outputs: 1 + the input whose buffer the caller may give for this output, too; 0: none */
+  uint32_t reserved;
 } tn__value_record;
+#define TN__VALUE_RECORD_1_0 offsetof(tn__value_record, alias)
 
 typedef struct tn__register_record {
   uint32_t dtype, rank;

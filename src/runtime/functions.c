@@ -143,6 +143,7 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
       return tn__corrupt("function \"%s\": %s \"%s\" is register %u of %u", f->name, what, value->info.name,
                          record->reg, f->register_count);
     value->reg = record->reg;
+    value->alias = record_size < sizeof(tn__value_record) ? -1 : (int)record->alias - 1;
   }
   return NULL;
 }
@@ -209,9 +210,9 @@ static tn_status *load_origins(tn_executable *exe, tn__function *f, const tn__fu
 static tn_status *check_function_tables(const tn__functions_header *header, const tn__function_record *record,
                                         const tn__function *f, uint64_t size) {
   TN_RETURN_IF_ERROR(tn__check_table("inputs", size, record->inputs, record->input_count, header->value_record_size,
-                                     sizeof(tn__value_record)));
+                                     TN__VALUE_RECORD_1_0));
   TN_RETURN_IF_ERROR(tn__check_table("outputs", size, record->outputs, record->output_count, header->value_record_size,
-                                     sizeof(tn__value_record)));
+                                     TN__VALUE_RECORD_1_0));
   TN_RETURN_IF_ERROR(tn__check_table("registers", size, record->registers, record->register_count,
                                      header->register_record_size, sizeof(tn__register_record)));
   TN_RETURN_IF_ERROR(tn__check_table("operands", size, record->operands, record->operand_count, sizeof(tn__operand),
@@ -273,6 +274,7 @@ tn_status *tn__load_functions(tn_executable *exe) {
   for (uint32_t i = 0; i < header->count; i++) {
     TN_RETURN_IF_ERROR(tn__decode_code(exe, &exe->functions[i]));
     TN_RETURN_IF_ERROR(tn__verify_flow(exe, &exe->functions[i]));
+    TN_RETURN_IF_ERROR(tn__verify_aliases(&exe->functions[i]));
   }
   return NULL;
 }

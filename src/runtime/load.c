@@ -8,14 +8,15 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "runtime/executable.h"
+#include "runtime/signature.h"
 
 _Static_assert(sizeof(tn__region) % 8 == 0 && sizeof(tn__file_header) == 64 && sizeof(tn__file_section) == 56,
                "the file format has no padding");
 
 static const char *section_name(uint32_t kind) {
-  static const char *const names[] = {"",      "strings",   "devices",        "functions", "kernels",
-                                      "image", "constants", "constant table", "producer"};
-  return kind <= TN__SECTION_PRODUCER ? names[kind] : kind == TN__SECTION_TEXT ? "text" : "unknown";
+  static const char *const names[] = {"",          "strings",        "devices",  "functions", "kernels", "image",
+                                      "constants", "constant table", "producer", "signature", "link"};
+  return kind <= TN__SECTION_LINK ? names[kind] : kind == TN__SECTION_TEXT ? "text" : "unknown";
 }
 
 tn_status *tn__corrupt(const char *format, ...) {
@@ -24,6 +25,11 @@ tn_status *tn__corrupt(const char *format, ...) {
   tn_status *status = tn_status_create_v(TN_DATA_LOSS, format, args);
   va_end(args);
   return tn_status_prefix(status, "the executable is damaged");
+}
+
+/* A key vouches for the hash of the constants, so it is worth something only when they have that hash. */
+static bool verifies_constants(const tn_load_options *options) {
+  return options->verify_constants || options->key != NULL;
 }
 
 /* ---- header and sections ---------------------------------------------------------------------------------------- */
@@ -102,13 +108,111 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
     const tn__file_section *section = (const void *)(table + (size_t)i * header->section_record_size);
     TN_RETURN_IF_ERROR(check_section(exe->file, exe->file_size, section, verify_constants));
     if (section->kind == TN__SECTION_TEXT) exe->text_count++;
-    if (section->kind == 0 || section->kind > TN__SECTION_PRODUCER) continue;
+    if (section->kind == 0 || section->kind > TN__SECTION_LINK) continue;
     if (exe->sections[section->kind] != NULL)
       return tn__corrupt("it has two sections of %s", section_name(section->kind));
     exe->sections[section->kind] = section;
   }
-  for (uint32_t kind = 1; kind <= TN__SECTION_PRODUCER; kind++)
-    if (exe->sections[kind] == NULL) return tn__corrupt("it has no section of %s", section_name(kind));
+  for (uint32_t kind = 1; kind <= TN__SECTION_PRODUCER; kind++) {
+    bool elsewhere = kind == TN__SECTION_CONSTANTS && exe->sections[TN__SECTION_LINK] != NULL;
+    if (exe->sections[kind] == NULL && !elsewhere) return tn__corrupt("it has no section of %s", section_name(kind));
+  }
+  return NULL;
+}
+
+/* What a key vouches for: the format, and kind, name, place and hash of every section but the signature. */
+void tn__signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out) {
+  tn__file_header header;
+  memcpy(&header, file, sizeof(header));
+  memset(header.content_hash, 0, sizeof(header.content_hash));
+  tn__sha256 hasher;
+  tn__hmac_begin(&hasher, key, key_size);
+  tn__sha256_update(&hasher, &header, sizeof(header));
+  for (uint32_t i = 0; i < header.section_count; i++) {
+    const tn__file_section *section =
+        (const void *)(file + header.header_size + (size_t)i * header.section_record_size);
+    if (section->kind != TN__SECTION_SIGNATURE) tn__sha256_update(&hasher, section, sizeof(*section));
+  }
+  *out = tn__hmac_end(&hasher, key, key_size);
+}
+
+static tn_status *check_signature(const tn_executable *exe, const tn_load_options *options) {
+  if (options->key == NULL) return NULL;
+  static const uint8_t none[TN__SIGNATURE_SIZE];
+  const tn__file_section *section = exe->sections[TN__SECTION_SIGNATURE];
+  const uint8_t *signature = section == NULL ? none : exe->file + section->offset;
+  if (section != NULL && section->size != TN__SIGNATURE_SIZE)
+    return tn__corrupt("its signature has %llu bytes", (unsigned long long)section->size);
+  if (memcmp(signature, none, sizeof(none)) == 0)
+    return tn_status_create(TN_FAILED_PRECONDITION,
+                            "the executable is not signed, and a key was given to check it with");
+  tn__digest wanted;
+  tn__signature(exe->file, options->key, options->key_size, &wanted);
+  if (tn__digest_equal(wanted.bytes, signature)) return NULL;
+  return tn_status_create(TN_DATA_LOSS, "the executable's signature does not belong to this key and these contents");
+}
+
+/* ---- constants -------------------------------------------------------------------------------------------------- */
+
+static tn_status *check_constants_file(const tn_executable *exe, const tn__link_record *link, bool verify) {
+  const tn__file_map *map = &exe->constants_map;
+  const tn__constants_header *header = (const void *)map->data;
+  if (map->size < TN__FILE_PAGE || memcmp(header->magic, TN__CONSTANTS_MAGIC, sizeof(header->magic)) != 0)
+    return tn_status_create(TN_DATA_LOSS, "not a file of constants: it does not start with such a header");
+  if (header->size != map->size - TN__FILE_PAGE)
+    return tn_status_create(TN_DATA_LOSS, "it is truncated or grew: %zu bytes are there, and its header says %llu",
+                            map->size - TN__FILE_PAGE, (unsigned long long)header->size);
+  bool same = link->size == header->size && memcmp(link->hash, header->hash, sizeof(link->hash)) == 0;
+  if (same && verify) {
+    tn__sha256 hasher;
+    tn__sha256_init(&hasher);
+    tn__sha256_update(&hasher, map->data + TN__FILE_PAGE, header->size);
+    tn__digest digest = tn__sha256_final(&hasher);
+    if (memcmp(digest.bytes, link->hash, sizeof(link->hash)) != 0)
+      return tn_status_create(TN_DATA_LOSS, "its constants were changed after they were written (the hash differs)");
+  }
+  if (same) return NULL;
+  char want[65], have[65];
+  tn__digest digests[2];
+  memcpy(digests[0].bytes, link->hash, sizeof(link->hash));
+  memcpy(digests[1].bytes, header->hash, sizeof(header->hash));
+  tn__digest_hex(&digests[0], want);
+  tn__digest_hex(&digests[1], have);
+  return tn_status_create(TN_DATA_LOSS,
+                          "its constants have the hash %.16s and the executable was compiled with %.16s: they do not "
+                          "belong together",
+                          have, want);
+}
+
+/* The folder of `path` and the name in the link, in a region block. */
+static tn_status *constants_path(tn_executable *exe, const char *path, const tn__link_record *link, char **out) {
+  const char *name = (const char *)(link + 1), *slash = path == NULL ? NULL : strrchr(path, '/');
+  size_t folder = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, 1, folder + link->name + 1, out));
+  if (folder > 0) memcpy(*out, path, folder);
+  memcpy(*out + folder, name, link->name);
+  return NULL;
+}
+
+tn_status *tn__find_constants(tn_executable *exe, const char *path, const tn_load_options *options) {
+  const tn__file_section *own = exe->sections[TN__SECTION_CONSTANTS], *where = exe->sections[TN__SECTION_LINK];
+  if (own != NULL) {
+    exe->constant_data = exe->file + own->offset, exe->constant_bytes = own->size;
+    return NULL;
+  }
+  const tn__link_record *link = (const void *)(exe->file + where->offset);
+  if (where->size < sizeof(*link) || link->name > where->size - sizeof(*link))
+    return tn__corrupt("its link to a file of constants has %llu bytes", (unsigned long long)where->size);
+  const char *file = options->constants_path;
+  char *beside = NULL;
+  if (file == NULL) {
+    TN_RETURN_IF_ERROR(constants_path(exe, path, link, &beside));
+    file = beside;
+  }
+  TN_RETURN_IF_ERROR(
+      tn_status_prefix(tn__file_map_open(file, &exe->constants_map), "the constants are in a file of their own"));
+  TN_RETURN_IF_ERROR(tn_status_prefix(check_constants_file(exe, link, verifies_constants(options)), "%s", file));
+  exe->constant_data = exe->constants_map.data + TN__FILE_PAGE, exe->constant_bytes = link->size;
   return NULL;
 }
 
@@ -206,7 +310,7 @@ static tn_status *load_devices(tn_executable *exe) {
       return tn_status_create(
           TN_UNSUPPORTED, "the executable wants a device of type %d with memory \"%s\"; this runtime has the CPU only",
           device->device_type, scope);
-    TN_RETURN_IF_ERROR(check_cpu(device, target));
+    if (!exe->verify_only) TN_RETURN_IF_ERROR(check_cpu(device, target));
     if (i == 0) exe->target_name = target;
   }
   return NULL;
@@ -238,7 +342,6 @@ static tn_status *load_kernels(tn_executable *exe) {
 
 static tn_status *load_constant(tn_executable *exe, const tn__constant_record *record, tn__constant_entry *constant) {
   const tn__file_section *table = exe->sections[TN__SECTION_CONSTANT_TABLE];
-  const tn__file_section *data = exe->sections[TN__SECTION_CONSTANTS];
   TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a constant", &constant->name));
   size_t element = tn_dtype_size((tn_dtype)record->dtype);
   if (element == 0 || record->rank > TN_MAX_RANK || record->device >= exe->device_count)
@@ -252,11 +355,12 @@ static tn_status *load_constant(tn_executable *exe, const tn__constant_record *r
   if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element, &bytes) || (uint64_t)bytes != record->size)
     return tn__corrupt("constant \"%s\" has %llu bytes, which its shape does not have", constant->name,
                        (unsigned long long)record->size);
-  if (record->offset % TN__FILE_ALIGN != 0 || record->offset > data->size || record->size > data->size - record->offset)
+  if (record->offset % TN__FILE_ALIGN != 0 || record->offset > exe->constant_bytes ||
+      record->size > exe->constant_bytes - record->offset)
     return tn__corrupt("constant \"%s\" (%llu bytes at %llu) does not fit into %llu bytes", constant->name,
                        (unsigned long long)record->size, (unsigned long long)record->offset,
-                       (unsigned long long)data->size);
-  constant->data = exe->file + data->offset + record->offset;
+                       (unsigned long long)exe->constant_bytes);
+  constant->data = exe->constant_data + record->offset;
   constant->size = record->size;
   return NULL;
 }
@@ -273,11 +377,12 @@ static tn_status *load_constants(tn_executable *exe) {
   return NULL;
 }
 
-tn_status *tn__load_sections(tn_executable *exe, bool verify_constants) {
+tn_status *tn__load_sections(tn_executable *exe, const tn_load_options *options) {
   const tn__file_header *header = (const void *)exe->file;
   TN_RETURN_IF_ERROR(check_header(exe->file, exe->file_size, header));
   TN_RETURN_IF_ERROR(check_content_hash(exe->file, header));
-  TN_RETURN_IF_ERROR(find_sections(exe, header, verify_constants));
+  TN_RETURN_IF_ERROR(find_sections(exe, header, verifies_constants(options)));
+  TN_RETURN_IF_ERROR(check_signature(exe, options));
   TN_RETURN_IF_ERROR(load_strings(exe));
   TN_RETURN_IF_ERROR(load_texts(exe, header));
   return load_devices(exe);

@@ -134,7 +134,8 @@ static tn_status *check_overlap(const tn__function *f, const tn__frame *frame, c
   const char *data = frame->output_data[index];
   int64_t bytes = dense_bytes(&outputs[index].tensor);
   for (uint32_t i = 0; i < f->input_count; i++)
-    if (overlap(data, bytes, frame->data[f->inputs[i].reg], dense_bytes(&inputs[i].tensor)))
+    if (overlap(data, bytes, frame->data[f->inputs[i].reg], dense_bytes(&inputs[i].tensor)) &&
+        !(f->outputs[index].alias == (int)i && data == frame->data[f->inputs[i].reg]))
       return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with input \"%s\"",
                               f->outputs[index].info.name, f->inputs[i].info.name);
   for (uint32_t i = 0; i < index; i++)

@@ -224,7 +224,9 @@ static tn_status *copy(tn__frame *frame, const tn__instruction *in) {
     tn__format_shape(to_dims, to->rank, b, sizeof(b));
     return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s does not fit where %s is wanted", a, b);
   }
-  if (count > 0) memmove(frame->data[to->root], frame->data[from->root], (size_t)count * tn_dtype_size(to->dtype));
+  const void *source = frame->data[from->root];
+  void *destination = frame->data[to->root];
+  if (count > 0 && source != destination) memmove(destination, source, (size_t)count * tn_dtype_size(to->dtype));
   return NULL;
 }
 

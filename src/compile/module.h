@@ -1,0 +1,26 @@
+/* A compiled model: the bytes of its executable, and where the time went. */
+#ifndef TENON_COMPILE_MODULE_H
+#define TENON_COMPILE_MODULE_H
+
+#include "base/file.h"
+#include "compile/driver.h"
+
+struct tn_module {
+  const tn_allocator *allocator;
+  tn_allocator allocator_copy;
+  const void *data; /* of `memory` or `map` */
+  size_t size;
+  void *memory;
+  tn__file_map map; /* of the cache's entry */
+  tn_phase_time *times;
+  char *names; /* of the phases, one after another */
+  size_t names_size;
+  int time_count;
+  bool from_cache;
+};
+
+/* Of the pieces, or of the cache's entry, which it takes over; with the driver's times. */
+TN_MUST_USE tn_status *tn__module_create(const tn__driver *driver, const tn__pieces *executable, tn__file_map *map,
+                                         tn__bytes entry, tn_module **out);
+
+#endif

@@ -1,0 +1,9 @@
+#ifndef TENON_RUNTIME_SIGNATURE_H
+#define TENON_RUNTIME_SIGNATURE_H
+
+#include "base/hash.h"
+
+/* The HMAC-SHA-256 that a signature holds, of an executable whose header and section table are sound. */
+void tn__signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out);
+
+#endif
