@@ -29,7 +29,7 @@ static tn__digest executable_key(const tn__driver *driver, const tn__onnx_model 
   tn__build_identity(&h);
   tn__digest model_digest = tn__onnx_digest(model);
   tn__sha256_update(&h, model_digest.bytes, sizeof model_digest.bytes);
-  tn__sha256_update_string(&h, driver->target.name);
+  tn__target_hash(&driver->target, &h);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
   tn__sha256_update_u64(&h, (uint64_t)o->dim_count);

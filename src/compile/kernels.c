@@ -97,7 +97,7 @@ static void unit_key(tn__driver *driver, tn__unit *u) {
   tn__sha256 h;
   tn__sha256_init(&h);
   tn__build_identity(&h);
-  tn__sha256_update_string(&h, driver->target.name);
+  tn__target_hash(&driver->target, &h);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
   tn__sha256_update_string(&h, tn__strbuf_text(&text));
@@ -181,8 +181,9 @@ typedef struct build_job {
   tn__strbuf trace;
 } build_job;
 
-static const tn__func *scheduled_func(tn__driver *driver, tn__unit *u, const tn__schedule **schedule) {
-  *schedule = tn__schedule_default(u->te, &driver->target, &driver->schedule);
+static const tn__func *scheduled_func(tn__driver *driver, tn__unit *u, const tn__schedule **schedule,
+                                      tn__schedule_plan *plan) {
+  *schedule = tn__schedule_choose(u->te, &driver->target, &driver->schedule, plan);
   tn__func *named = TN__NEW(&u->arena, tn__func);
   *named = *tn__schedule_func(*schedule);
   named->name = u->name;
@@ -197,7 +198,8 @@ static void build_unit(tn__escape *escape, void *arg) {
   tn__ir *ir = tn__te_ir(u->te);
   double start = tn__now();
   const tn__schedule *schedule;
-  const tn__func *func = scheduled_func(driver, u, &schedule);
+  tn__schedule_plan plan;
+  const tn__func *func = scheduled_func(driver, u, &schedule, &plan);
   tn__trace_print(schedule, &job->trace);
   tn__check(escape, tn__strbuf_status(&job->trace));
   u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->trace));
@@ -379,9 +381,12 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
       continue;
     }
     const tn__schedule *schedule;
-    const tn__func *func = scheduled_func(driver, u, &schedule);
+    tn__schedule_plan plan;
+    const tn__func *func = scheduled_func(driver, u, &schedule, &plan);
     if (strcmp(stage, "schedule") == 0) {
-      tn__strbuf_printf(out, "# %s\n", u->name);
+      tn__strbuf_printf(out, "# %s\n# ", u->name);
+      tn__schedule_plan_print(&plan, out);
+      tn__strbuf_append(out, "\n");
       tn__trace_print(schedule, out);
       tn__strbuf_append(out, "\n");
       continue;

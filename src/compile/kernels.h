@@ -7,7 +7,7 @@
 #include "codegen/llvm/codegen.h"
 #include "compile/cache.h"
 #include "graph/passes/passes.h"
-#include "schedule/schedule.h"
+#include "schedule/sketch.h"
 #include "tenon/compile.h"
 
 /* One kernel of the model: the declaration of a group, then everything that is made from it. Units with equal

@@ -48,6 +48,15 @@ static void pad(tn__schedule *s, const tn__buffer *buffer, const tn__expr **shap
       tn__sched_refuse(s, "the storage of %s cannot be aligned where it is used", buffer->name);
 }
 
+/* The widest vectorised loop around the users. */
+static int64_t widest_vector(const tn__snodes *users) {
+  int64_t widest = 1, extent;
+  for (int i = 0; i < users->count; i++)
+    for (const tn__snode *n = users->data[i]->parent; n->parent != NULL; n = n->parent)
+      if (n->kind == TN__LOOP_VECTORIZED && tn__as_int(n->var->extent, &extent) && extent > widest) widest = extent;
+  return widest;
+}
+
 static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, placements *out) {
   tn__snode *at = users->data[0]->parent;
   for (int i = 1; i < users->count; i++) at = common_ancestor(at, users->data[i]);
@@ -66,6 +75,9 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
       size = whole;
       min[d] = tn__index(s->ir, 0);
     }
+    /* Rows of registers are whole vectors, so that a partial tile's rows don't straddle them. */
+    int64_t lanes = d == buffer->rank - 1 && buffer->scope == TN__SCOPE_REGISTER ? widest_vector(users) : 1;
+    if (lanes > 1 && size > 1 && size < 65536) size = (size + lanes - 1) / lanes * lanes;
     extent[d] = tn__index(s->ir, size);
     bytes = size > 65536 ? INT64_MAX / 65536 : bytes * size;
     if (bytes > 65536)

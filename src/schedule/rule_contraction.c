@@ -25,10 +25,12 @@ typedef struct contraction {
   const tn__te_stage *sum;
   const tn__schedule_options *options;
   const tn__expr *left, *right; /* loads; right is contiguous along the columns */
+  bool depthwise;               /* the column moves both operands, and both are contiguous along it */
   int column, row;              /* axes of the sum; row is -1 when there is none */
+  int more_rows;                /* an axis outside of a short row axis whose rows join a tile; -1: none */
   int64_t group;         /* columns of one group when the left operand depends on column / group; 0: it does not */
   int64_t rows, columns; /* extents; -1 when symbolic */
-  int64_t lanes, vectors, row_tile, panel; /* panel: width of a packed operand's panels, 0: not packed */
+  int64_t panel;         /* width of a packed operand's panels, 0: not packed */
 } contraction;
 
 /* ---- recognising --------------------------------------------------------------------------------------------------
@@ -132,39 +134,62 @@ static int64_t group_width(const contraction *c, const tn__expr *left, const tn_
   return tn__expr_uses_var(tn__substitute(ir, left, &axis, &split, 1), within) ? 0 : d.value;
 }
 
-/* Finds the operands' roles and the axes; false when no spatial axis can carry vectors. */
-static bool find_roles(contraction *c) {
+static int row_axis(const contraction *c, int before) {
+  const tn__te_axes *axes = &c->sum->axes;
+  for (int a = before - 1; a >= 0; a--) {
+    bool moves_only_left = uses(c->left, axes->var[a]) && !uses(c->right, axes->var[a]);
+    if (a != c->column && moves_only_left && !tn__is_int_value(axes->var[a]->extent, 1)) return a;
+  }
+  return -1;
+}
+
+/* Takes `right` as the operand that is read in vectors along axis `a`; false when it is not contiguous there, or when
+ * the other operand moves too and `depthwise` does not allow that. */
+static bool try_column(contraction *c, const tn__expr *left, const tn__expr *right, int a, bool depthwise) {
+  const tn__var *axis = c->sum->axes.var[a];
+  c->group = uses(left, axis) ? group_width(c, left, axis) : 0;
+  c->depthwise = depthwise;
+  if (depthwise && (left == NULL || right == NULL || c->group > 0 || !is_contiguous(c->ir, left, axis))) return false;
+  if (!depthwise && uses(left, axis) && c->group == 0) return false;
+  if (right != NULL && !is_contiguous(c->ir, right, axis)) return false;
+  c->column = a;
+  c->left = left;
+  c->right = right;
+  /* Of two operands that are both contiguous the one that stands still while rows go by is to be the right one. */
+  return !depthwise || row_axis(c, c->sum->axes.count) >= 0;
+}
+
+static bool find_column(contraction *c) {
   const tn__expr *operands[2];
   find_operands(c, operands);
   const tn__te_axes *axes = &c->sum->axes;
+  for (int depthwise = 0; depthwise < 2; depthwise++)
+    for (int a = axes->count - 1; a >= 0; a--)
+      for (int o = 0; o < 2; o++) {
+        if (operands[o] == NULL || tn__is_int_value(axes->var[a]->extent, 1)) continue;
+        if (try_column(c, operands[o], operands[1 - o], a, depthwise)) return true;
+      }
+  return false;
+}
+
+/* Finds the operands' roles and the axes; false when no spatial axis can carry vectors. */
+static bool find_roles(contraction *c) {
+  const tn__te_axes *axes = &c->sum->axes;
   c->column = -1;
-  for (int a = axes->count - 1; a >= 0 && c->column < 0; a--)
-    for (int o = 0; o < 2 && c->column < 0; o++) {
-      const tn__expr *right = operands[1 - o], *left = operands[o];
-      if (left == NULL || tn__is_int_value(axes->var[a]->extent, 1)) continue;
-      c->group = uses(left, axes->var[a]) ? group_width(c, left, axes->var[a]) : 0;
-      if (uses(left, axes->var[a]) && c->group == 0) continue;
-      if (right != NULL && !is_contiguous(c->ir, right, axes->var[a])) continue;
-      c->column = a;
-      c->left = left;
-      c->right = right;
-    }
-  if (c->column < 0) return false;
-  c->row = -1;
-  for (int a = axes->count - 1; a >= 0 && c->row < 0; a--) {
-    bool moves_only_left = uses(c->left, axes->var[a]) && !uses(c->right, axes->var[a]);
-    if (a != c->column && moves_only_left && !tn__is_int_value(axes->var[a]->extent, 1)) c->row = a;
-  }
+  if (!find_column(c)) return false;
+  c->row = row_axis(c, axes->count);
   c->panel = c->right == NULL ? 0 : packed_width(c->ir, c->right, axes->var[c->column]);
   if (!tn__as_int(axes->var[c->column]->extent, &c->columns)) c->columns = -1;
   if (c->group > 0) c->columns = c->group;
   if (c->group > 0 && c->panel > 0 && c->group % c->panel != 0) return false;
   c->rows = 1;
   if (c->row >= 0 && !tn__as_int(axes->var[c->row]->extent, &c->rows)) c->rows = -1;
+  int64_t extent;
+  c->more_rows = c->rows >= 2 && c->rows <= 14 ? row_axis(c, c->row) : -1;
+  if (c->more_rows >= 0 && !tn__as_int(axes->var[c->more_rows]->extent, &extent)) c->more_rows = -1;
   return true;
 }
-
-bool tn__rule_contraction_matches(const tn__te *te) {
+static bool matches(const tn__te *te) {
   contraction c = {.te = te, .ir = tn__te_ir(te), .sum = find_sum(te)};
   return c.sum != NULL && tn__te_output_count(te) == 1;
 }
@@ -305,132 +330,356 @@ int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t co
   return columns > lanes ? 2 * lanes : lanes;
 }
 
-/* The most rows that `vectors` columns of accumulators leave registers for: besides them a row of B and one value of A
- * are live. */
-static int64_t most_rows(const contraction *c, int64_t vectors) {
-  return (c->s->target->vector_registers - vectors - 1) / vectors;
-}
+/* ---- decisions ------------------------------------------------------------------------------------------------------
+ */
 
-/* A number of rows up to `most` that divides them, or that leaves little over. */
-static int64_t choose_rows(int64_t rows, int64_t most) {
-  if (rows >= 0 && rows <= most) return rows < 1 ? 1 : rows;
-  if (rows < 0) return most >= 8 ? 8 : most; /* open dimensions are mostly multiples of small powers of two */
-  for (int64_t r = most; 2 * r >= most; r--)
-    if (rows % r == 0) return r;
-  int64_t tiles = (rows + most - 1) / most;
-  return (rows + tiles - 1) / tiles;
-}
+/* Their places in a sketch's values. */
+enum { LANES, VECTORS, ROWS, MORE_ROWS, UNROLL, COLUMNS_AT, BLOCK, SHARED, DECISIONS };
 
-static void choose_tile(contraction *c) {
-  int64_t bytes = (int64_t)tn_dtype_size(c->sum->tensors[0]->dtype);
-  c->lanes = c->options->vector_bytes / bytes;
-  while (c->columns > 0 && c->lanes > 1 && c->lanes > c->columns) c->lanes /= 2;
-  while (c->panel > 0 && c->panel % c->lanes != 0) c->lanes /= 2;
-  /* In a partial vector column / group is not seen to be one value, so that the left operand would be gathered. */
-  while (c->group > 0 && c->lanes > 4 && c->group % c->lanes != 0) c->lanes /= 2;
-  c->vectors = 1;
-  while (c->vectors < 8) {
-    int64_t next = c->vectors * 2, width = next * c->lanes;
-    if (c->columns >= 0 && c->columns % width != 0) break;
-    /* Two vectors a row are enough to hide latencies when there are rows; few rows want more. */
-    if (next > 2 && (c->rows < 0 || choose_rows(c->rows, most_rows(c, next)) < c->rows || c->rows * c->vectors >= 12))
-      break;
-    c->vectors = next;
+/* What the rule found: a plan that is applied to a fresh schedule each time. */
+typedef struct space {
+  tn__nest nest;
+  int column, row, more_rows, spatial, reduce;
+  int64_t columns, rows, more, group, panel; /* extents; open ones as the nest takes them */
+  bool depthwise, has_right, large;
+  bool moves_right[TN__NEST_AXES];
+  int left_element, right_element, element;
+  int64_t row_stride, more_stride; /* bytes of the left operand */
+  double epilogue, epilogue_loads; /* operations and loads of one element besides those of the sum */
+} space;
+
+/* The loops around the tiles, from the outside; `tail`: the last iteration's tile is smaller. */
+typedef struct outer_loop {
+  int axis;
+  int64_t trips, step;
+  bool tail;
+} outer_loop;
+
+typedef struct outer_loops {
+  outer_loop loop[TN__NEST_LOOPS];
+  int count;
+  int column_tiles, block; /* places of the loop over column tiles, and of the inner part of a split loop (-1: none) */
+} outer_loops;
+
+static int64_t tiles(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+/* False when the values don't go together. */
+static bool outer_of(const space *p, const int64_t *v, outer_loops *out) {
+  *out = (outer_loops){.block = -1};
+  int64_t width = v[LANES] * v[VECTORS];
+  const int64_t *extent = p->nest.extent;
+  if (p->group > 0) out->loop[out->count++] = (outer_loop){p->column, extent[p->column] / p->group, p->group, false};
+  for (int a = 0; a < p->spatial; a++) /* axes that choose another right operand */
+    if (a != p->column && a != p->row && a != p->more_rows && p->moves_right[a])
+      out->loop[out->count++] = (outer_loop){a, extent[a], 1, false};
+  outer_loop columns = {p->column, tiles(p->columns, width), width, p->nest.open[p->column] || p->columns % width != 0};
+  outer_loop rows[TN__NEST_AXES];
+  int count = 0;
+  for (int a = 0; a < p->spatial; a++)
+    if (a != p->column && a != p->row && a != p->more_rows && !p->moves_right[a])
+      rows[count++] = (outer_loop){a, extent[a], 1, false};
+  if (p->more_rows >= 0)
+    rows[count++] = (outer_loop){p->more_rows, tiles(p->more, v[MORE_ROWS]), v[MORE_ROWS], p->more % v[MORE_ROWS] != 0};
+  if (p->row >= 0)
+    rows[count++] =
+        (outer_loop){p->row, tiles(p->rows, v[ROWS]), v[ROWS], p->nest.open[p->row] || p->rows % v[ROWS] != 0};
+  if (v[COLUMNS_AT] > count || (v[BLOCK] > 1 && v[COLUMNS_AT] == count)) return false;
+  for (int i = 0; i <= count; i++) {
+    bool here = i == v[COLUMNS_AT];
+    if (here && v[BLOCK] > 1) { /* the next loop goes by in blocks, and the columns inside of a block */
+      const outer_loop *next = &rows[i];
+      if (next->tail || next->trips % v[BLOCK] != 0 || next->trips == v[BLOCK]) return false;
+      out->loop[out->count++] = (outer_loop){next->axis, next->trips / v[BLOCK], next->step * v[BLOCK], false};
+    }
+    if (here) out->column_tiles = out->count, out->loop[out->count++] = columns;
+    if (i == count) break;
+    out->loop[out->count] = rows[i];
+    if (here && v[BLOCK] > 1) out->loop[out->count].trips = v[BLOCK], out->block = out->count;
+    out->count++;
   }
-  c->row_tile = c->row < 0 ? 1 : choose_rows(c->rows, most_rows(c, c->vectors));
+  if (v[SHARED] > out->count) return false;
+  /* Loops whose tiles may be partial are not fused with others, so that their tails can be cut off. */
+  for (int i = 0; i < v[SHARED]; i++)
+    if (out->loop[i].tail && v[SHARED] > 1) return false;
+  return true;
 }
 
-static double bytes_of(const tn__buffer *buffer) {
-  double bytes = (double)tn_dtype_size(buffer->dtype);
-  int64_t size;
-  for (int d = 0; d < buffer->rank; d++) bytes *= tn__as_int(buffer->shape[d], &size) ? (double)size : 256;
-  return bytes;
+/* Loads of the left operand that miss the first cache because rows that lie a round number of bytes apart share its
+ * sets: of the lines of `rows` x `more` rows the part beyond its ways, squared, since the cache's choice keeps some. */
+static double conflicts(const space *p, const tn__sketch *k, int64_t rows, int64_t more) {
+  enum { SETS = 64 };
+  uint8_t lines[SETS] = {0};
+  double ways = (double)k->target->l1_bytes / (SETS * 64), missed = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t m = 0; m < more; m++) lines[(r * p->row_stride + m * p->more_stride) / 64 % SETS]++;
+  for (int i = 0; i < SETS; i++) {
+    double beyond = ((double)lines[i] - ways) / ways;
+    if (beyond > 0) missed += (double)lines[i] * (beyond < 1 ? beyond * beyond : 1);
+  }
+  return missed;
 }
+
+/* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
+static void tile_phase(const space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
+                       const int64_t tile[2], int64_t vectors, bool masked, double times) {
+  const tn__nest *nest = &p->nest;
+  int64_t rows = tile[0] * tile[1];
+  int vector_bytes = (int)(v[LANES] * p->element), unroll = (int)v[UNROLL];
+  double accumulators = (double)(rows * vectors), steps = 1;
+  for (int a = p->spatial; a < nest->axis_count; a++) steps *= (double)nest->extent[a];
+  double inner = (double)nest->extent[nest->axis_count - 1];
+  tn__operations step = {.vector_bytes = vector_bytes, .fma = unroll * accumulators, .other = 3};
+  step.chain = (double)unroll * k->target->core.fma_latency;
+  double left = 0, right = 0, out = 0;
+  for (int i = 0; i < nest->access_count; i++) {
+    double crossing = tn__nest_crossing(&nest->access[i], nest->axis_count, p->column, vector_bytes);
+    if (nest->access[i].store)
+      out = crossing;
+    else if (p->row >= 0 && nest->access[i].along[p->row].stride != 0)
+      left = crossing;
+    else
+      right = crossing;
+  }
+  if (p->has_right) step.loads = (1 + right) * (double)(unroll * vectors);
+  if (p->depthwise) {
+    step.loads += (1 + left) * unroll * accumulators;
+  } else {
+    double misses = conflicts(p, k, tile[0], tile[1]);
+    step.loads += unroll * ((double)rows + misses * 64 * k->target->core.load_ports / k->target->core.l2_bytes);
+    if (p->left_element != p->element) step.other += (double)(2 * unroll * rows);
+  }
+  if (p->right_element != p->element) step.fma += (double)(unroll * vectors);
+  if (masked) step.other += unroll * accumulators;
+  tn__cost_phase(f, k->target, &step, times * steps / unroll);
+  tn__cost_loop(f, times * steps / inner, inner / unroll);
+  tn__operations end = {.vector_bytes = vector_bytes, .other = 12};
+  end.fma = accumulators * (1 + p->epilogue);
+  end.loads = (1 + out) * accumulators * p->epilogue_loads;
+  end.stores = (1 + out) * accumulators;
+  if (masked) end.other += 2 * accumulators;
+  end.chain = 2.0 * k->target->core.fma_latency;
+  tn__cost_phase(f, k->target, &end, times);
+  f->useful += 0;
+  f->spent += times * accumulators * (double)v[LANES];
+}
+
+static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  const space *p = k->data;
+  outer_loops outer;
+  int64_t width = v[LANES] * v[VECTORS], rows = v[ROWS] * v[MORE_ROWS];
+  if (p->panel > 0 && (p->panel % v[LANES] != 0 || (width % p->panel != 0 && p->panel % width != 0))) return NULL;
+  if (v[ROWS] > p->rows || v[MORE_ROWS] > p->more || (v[MORE_ROWS] > 1 && v[ROWS] != p->rows)) return NULL;
+  if (v[LANES] * (v[VECTORS] - 1) >= p->columns) return NULL;
+  f->registers = (int)(rows * v[VECTORS] + v[VECTORS] + (v[VECTORS] > 1 && !p->depthwise));
+  if (f->registers > k->options.registers || !outer_of(p, v, &outer)) return NULL;
+  double times = 1;
+  f->chunks = 1;
+  for (int i = 0; i < outer.count; i++) {
+    const outer_loop *loop = &outer.loop[i];
+    f->loops[f->loop_count++] = (tn__nest_loop){loop->axis, loop->trips, loop->step};
+    if (i < v[SHARED]) f->chunks *= loop->trips;
+    if (loop->axis == p->row || loop->axis == p->more_rows || i == outer.column_tiles) continue;
+    times *= (double)loop->trips;
+  }
+  if (v[SHARED] > 0 && f->chunks < 2) return NULL;
+  for (int a = p->spatial; a < p->nest.axis_count; a++)
+    f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
+  if (p->more_rows >= 0) f->loops[f->loop_count++] = (tn__nest_loop){p->more_rows, v[MORE_ROWS], 1};
+  if (p->row >= 0) f->loops[f->loop_count++] = (tn__nest_loop){p->row, v[ROWS], 1};
+  f->loops[f->loop_count++] = (tn__nest_loop){p->column, width, 1};
+  /* Full tiles and the tails of each of the three tiled axes. */
+  for (int t = 0; t < 8; t++) {
+    bool row_tail = t & 1, more_tail = t & 2, column_tail = t & 4;
+    int64_t r = row_tail ? p->rows % v[ROWS] : v[ROWS], m = more_tail ? p->more % v[MORE_ROWS] : v[MORE_ROWS];
+    int64_t lanes = column_tail ? p->columns % width : width;
+    if (r == 0 || m == 0 || lanes == 0) continue;
+    double count = (row_tail ? 1.0 : (double)(p->rows / v[ROWS])) *
+                   (more_tail ? 1.0 : (double)(p->more / v[MORE_ROWS])) *
+                   (column_tail ? 1.0 : (double)(p->columns / width));
+    if (count > 0)
+      tile_phase(p, k, v, f, (const int64_t[]){r, m}, tiles(lanes, v[LANES]), lanes % v[LANES] != 0, times * count);
+  }
+  f->useful = times * (double)(p->rows * p->more * p->columns);
+  return &p->nest;
+}
+
+static void scan_maps(contraction *c, space *p) {
+  const tn__buffer *output = tn__te_output_at(c->te, 0);
+  for (int i = 0; i < tn__te_stage_count(c->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(c->te, i);
+    if (stage->kind != TN__TE_COMPUTE || stage->tensors[0] != output) continue;
+    tn__nest nest;
+    tn__nest_of_block(c->s, stage->name, &nest);
+    p->epilogue = (double)tn__rule_cost(c->ir, stage->values[0]);
+    for (int a = 0; a < nest.access_count; a++) p->epilogue_loads += !nest.access[a].store && nest.access[a].moving > 1;
+    if (p->epilogue_loads > 0) p->epilogue_loads--; /* the sum itself */
+  }
+}
+
+static void open_decisions(tn__sketch *k, const space *p) {
+  int64_t lanes[3], choices[TN__MAX_CHOICES], full = k->options.vector_bytes / p->element, inner;
+  int n = 0;
+  for (int64_t l = full / 4 > 0 ? full / 4 : 1; l <= full; l *= 2) {
+    /* In a partial vector column / group is not seen to be one value, so that the left operand would be gathered. */
+    bool keeps_group = p->group == 0 || p->group % l == 0 || l <= 4;
+    bool in_panel = p->panel == 0 || p->panel % l == 0;
+    if ((l < 2 * p->columns || l <= 4) && keeps_group && in_panel) lanes[n++] = l;
+  }
+  if (n == 0) lanes[n++] = 1;
+  tn__sketch_open(k, "lanes", lanes, n);
+  static const int64_t vectors[] = {1, 2, 3, 4, 6, 8};
+  tn__sketch_open(k, "vectors", vectors, 6);
+  n = 0;
+  for (int64_t r = 1; r <= 30 && r < k->options.registers; r++) choices[n++] = r;
+  tn__sketch_open(k, "rows", choices, p->row >= 0 ? n : 1);
+  tn__sketch_open(k, "more rows", choices, p->more_rows >= 0 ? 8 : 1);
+  inner = p->nest.extent[p->nest.axis_count - 1];
+  n = 0;
+  for (int64_t u = 1; u <= 4; u *= 2)
+    if (inner % u == 0 && !p->nest.open[p->nest.axis_count - 1] && (u == 1 || inner > u)) choices[n++] = u;
+  tn__sketch_open(k, "unroll", choices, n);
+  int others = 0;
+  for (int a = 0; a < p->spatial; a++) others += a != p->column && !p->moves_right[a];
+  for (n = 0; n <= others; n++) choices[n] = n;
+  tn__sketch_open(k, "columns at", choices, n);
+  static const int64_t blocks[] = {1, 2, 4, 8, 16};
+  tn__sketch_open(k, "block", blocks, others > 0 ? 5 : 1);
+  static const int64_t shared[] = {0, 1, 2, 3, 4};
+  tn__sketch_open(k, "shared", shared, k->options.threads > 1 && p->large ? 5 : 1);
+}
+
+/* ---- applying -------------------------------------------------------------------------------------------------------
+ */
 
 static const char *part(contraction *c, const char *loop, int index) {
   return tn__arena_printf(c->s->arena, "%s.%d", loop, index);
 }
 
 /* Puts the loops in order and returns the innermost loop around a tile. */
-static const char *tile_loops(contraction *c, const char **first_reduction) {
+static const char *tile_loops(contraction *c, const space *p, const int64_t *v, const char **first_reduction) {
   tn__schedule *s = c->s;
-  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
-  int spatial = c->sum->axes.count, count = tn__loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
-  int64_t width = c->lanes * c->vectors;
-  const char *column = loops[c->column], *row = c->row < 0 ? NULL : loops[c->row];
+  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *outside[TN__NEST_AXES], *inside[TN__NEST_AXES] = {NULL};
+  int count = tn__loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
+  outer_loops outer;
+  if (!outer_of(p, v, &outer) || count != p->nest.axis_count || p->spatial >= count)
+    tn__sched_refuse(s, "contraction: the decisions don't go together");
+  for (int a = 0; a < p->spatial; a++) outside[a] = loops[a];
+  const char *column = loops[c->column];
   if (c->group > 0) {
     tn__split(s, column, (const int64_t[]){0, c->group}, 2);
     order[n++] = part(c, column, 0);
     column = part(c, column, 1);
   }
-  tn__split(s, column, (const int64_t[]){0, c->vectors, c->lanes}, 3);
-  if (row != NULL) tn__split(s, row, (const int64_t[]){0, c->row_tile}, 2);
-  const char *column_tiles = part(c, column, 0), *row_tiles = row == NULL ? NULL : part(c, row, 0);
-  /* Loops whose tiles may be partial are not fused, so that their tails can be cut off. */
-  bool column_tail = c->columns < 0 || c->columns % width != 0;
-  bool row_tail = row != NULL && (c->rows < 0 || c->rows % c->row_tile != 0);
-  bool rows_outside = bytes_of(c->left->value.buffer) > (double)s->target->l2_bytes &&
-                      (c->right == NULL ? 0 : bytes_of(c->right->value.buffer)) * 2 < (double)s->target->l2_bytes;
-  double tasks = 1;
-  int fused = 0;
-  for (int a = 0; a < spatial; a++) /* axes that choose another right operand */
-    if (a != c->column && a != c->row && uses(c->right, c->sum->axes.var[a])) order[n++] = loops[a];
-  if (!rows_outside && !column_tail) order[n++] = column_tiles;
-  for (int a = 0; a < spatial; a++)
-    if (a != c->column && a != c->row && !uses(c->right, c->sum->axes.var[a])) order[n++] = loops[a];
-  fused = n;
-  for (int i = 0; i < fused; i++) tasks *= tn__loop_extent(s, order[i]) < 0 ? 1 : (double)tn__loop_extent(s, order[i]);
-  if (rows_outside && row_tiles != NULL) order[n++] = row_tiles;
-  if (rows_outside || column_tail) order[n++] = column_tiles;
-  if (!rows_outside && row_tiles != NULL) order[n++] = row_tiles;
-  while (fused < n && tasks < 4 * c->options->threads) { /* not enough for everybody: tiles are shared out too */
-    bool tail = order[fused] == column_tiles ? column_tail : order[fused] == row_tiles && row_tail;
-    if (tail && fused > 0 && tasks >= 2 * c->options->threads) break;
-    int64_t extent = tn__loop_extent(s, order[fused]);
-    if (tail && fused > 0) break;
-    tasks *= extent < 0 ? 1000 : (double)extent;
-    fused++;
-    if (tail) break;
+  tn__split(s, column, (const int64_t[]){0, v[VECTORS], v[LANES]}, 3);
+  outside[c->column] = part(c, column, 0);
+  for (int i = 0; i < 2; i++) {
+    int axis = i == 0 ? c->more_rows : c->row;
+    int64_t tile = i == 0 ? v[MORE_ROWS] : v[ROWS];
+    if (axis < 0 || (i == 0 && tile == 1)) continue;
+    tn__split(s, loops[axis], (const int64_t[]){0, tile}, 2);
+    outside[axis] = part(c, loops[axis], 0);
+    inside[axis] = part(c, loops[axis], 1);
   }
-  int tiles = n;
-  for (int i = spatial; i < count; i++) order[n++] = loops[i];
-  /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): a block has loops and writes one tensor at least */
-  *first_reduction = order[tiles];
-  if (row != NULL) order[n++] = part(c, row, 1);
+  if (outer.block >= 0) {
+    const char *loop = outside[outer.loop[outer.block].axis];
+    tn__split(s, loop, (const int64_t[]){0, v[BLOCK]}, 2);
+    outside[outer.loop[outer.block].axis] = part(c, loop, 1);
+  }
+  for (int i = n; i < outer.count; i++) {
+    int axis = outer.loop[i].axis;
+    bool split = outer.block >= 0 && axis == outer.loop[outer.block].axis && i != outer.block;
+    order[n++] =
+        split ? tn__arena_printf(s->arena, "%.*s0", (int)strlen(outside[axis]) - 1, outside[axis]) : outside[axis];
+  }
+  int tiles_end = n;
+  const char *last = loops[count - 1], *unrolled = NULL;
+  if (v[UNROLL] > 1) {
+    tn__split(s, last, (const int64_t[]){0, v[UNROLL]}, 2);
+    unrolled = part(c, last, 1);
+    last = part(c, last, 0);
+  }
+  for (int i = p->spatial; i < count; i++) order[n++] = i == count - 1 ? last : loops[i];
+  *first_reduction = order[tiles_end];
+  if (unrolled != NULL) order[n++] = unrolled;
+  int unroll_from = tiles_end + (count - p->spatial);
+  for (int a = 0; a < p->spatial; a++)
+    if (inside[a] != NULL) order[n++] = inside[a];
   order[n++] = part(c, column, 1);
   order[n++] = part(c, column, 2);
   tn__reorder(s, order, n);
   const char *outermost = order[0];
+  int fused = v[SHARED] > 1 ? (int)v[SHARED] : 1;
   for (int i = 1; i < fused; i++) {
     tn__fuse(s, outermost, order[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
   }
-  if (row != NULL) tn__unroll(s, part(c, row, 1));
-  tn__unroll(s, part(c, column, 1));
-  if (c->lanes > 1) tn__vectorize(s, part(c, column, 2));
-  if (tn__rule_is_large(c->te) && c->options->threads != 1 && fused > 0) tn__parallel(s, outermost);
-  return tiles == fused ? outermost : order[tiles - 1];
+  for (int i = unroll_from; i < n - 1; i++) tn__unroll(s, order[i]);
+  if (v[LANES] > 1) tn__vectorize(s, order[n - 1]);
+  if (v[SHARED] > 0) tn__parallel(s, outermost);
+  return tiles_end == fused ? outermost : order[tiles_end - 1];
 }
 
-void tn__rule_contraction_apply(tn__schedule *s, const tn__schedule_options *options) {
-  contraction c = {.s = s, .te = s->te, .ir = s->ir, .options = options};
-  c.sum = find_sum(c.te);
-  place_maps(&c);
+/* Everything that comes before the tiles: producers, a transposed operand, the roles. `seen` is the sum as it reads
+ * now. */
+static void prepare(contraction *c, tn__te_stage *seen) {
+  tn__schedule *s = c->s;
+  c->sum = find_sum(c->te);
+  place_maps(c);
   /* Through renaming stages the operands may be others than declared. */
-  tn__te_stage seen = *c.sum;
-  const tn__block *block = &tn__sched_find(s, c.sum->name, true)->block;
+  *seen = *c->sum;
+  const tn__block *block = &tn__sched_find(s, c->sum->name, true)->block;
   const tn__expr *value = block->body->as.store.value;
-  const tn__expr *own = tn__load(c.ir, c.sum->tensors[0], c.sum->axes.index);
-  seen.values[0] = value->args[0] == own ? value->args[1] : value->args[0];
-  c.sum = &seen;
-  if (!find_roles(&c)) {
-    transpose_operand(&c);
-    block = &tn__sched_find(s, c.sum->name, true)->block;
-    value = block->body->as.store.value;
-    seen.values[0] = value->args[0] == own ? value->args[1] : value->args[0];
-    if (!find_roles(&c)) tn__sched_refuse(s, "contraction: no axis carries vectors");
+  const tn__expr *own = tn__load(c->ir, c->sum->tensors[0], c->sum->axes.index);
+  seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
+  c->sum = seen;
+  if (find_roles(c)) return;
+  transpose_operand(c);
+  block = &tn__sched_find(s, c->sum->name, true)->block;
+  value = block->body->as.store.value;
+  seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
+  if (!find_roles(c)) tn__sched_refuse(s, "contraction: no axis carries vectors");
+}
+
+static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
+  contraction c = {.s = scratch, .te = k->te, .ir = scratch->ir, .options = &k->options};
+  tn__te_stage seen;
+  prepare(&c, &seen);
+  space *p = TN__NEW(scratch->arena, space);
+  *p = (space){.column = c.column,
+               .row = c.row,
+               .more_rows = c.more_rows,
+               .spatial = seen.axes.count,
+               .reduce = seen.reduce_axes.count,
+               .group = c.group,
+               .panel = c.panel,
+               .depthwise = c.depthwise,
+               .has_right = c.right != NULL,
+               .large = tn__rule_is_large(k->te)};
+  tn__nest_of_block(scratch, c.sum->name, &p->nest);
+  if (p->nest.axis_count + 6 > TN__NEST_LOOPS || p->nest.axis_count != p->spatial + p->reduce)
+    tn__sched_refuse(scratch, "contraction: too many axes");
+  p->columns = c.group > 0 ? c.group : p->nest.extent[c.column];
+  p->rows = c.row >= 0 ? p->nest.extent[c.row] : 1;
+  p->more = c.more_rows >= 0 ? p->nest.extent[c.more_rows] : 1;
+  p->element = (int)tn_dtype_size(seen.tensors[0]->dtype);
+  p->left_element = (int)tn_dtype_size(c.left->value.buffer->dtype);
+  p->right_element = c.right == NULL ? p->element : (int)tn_dtype_size(c.right->value.buffer->dtype);
+  for (int i = 0; i < p->nest.access_count; i++) {
+    const tn__nest_access *access = &p->nest.access[i];
+    if (access->store || p->row_stride != 0) continue;
+    if (p->row >= 0) p->row_stride = access->along[p->row].stride;
+    if (p->more_rows >= 0) p->more_stride = access->along[p->more_rows].stride;
   }
-  choose_tile(&c);
+  for (int a = 0; a < p->spatial; a++) p->moves_right[a] = uses(c.right, seen.axes.var[a]);
+  scan_maps(&c, p);
+  k->data = p;
+  open_decisions(k, p);
+}
+
+static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
+  contraction c = {.s = s, .te = k->te, .ir = s->ir, .options = &k->options};
+  tn__te_stage seen;
+  prepare(&c, &seen);
   const tn__buffer *output = tn__te_output_at(c.te, 0), *tensor = c.sum->tensors[0];
   const char *consumer = NULL, *first_reduction, *separate = NULL;
   if (output != tensor) {
@@ -446,8 +695,10 @@ void tn__rule_contraction_apply(tn__schedule *s, const tn__schedule_options *opt
   } else {
     tn__set_scope(s, c.sum->name, 0, TN__SCOPE_REGISTER);
   }
-  const char *tile = tile_loops(&c, &first_reduction);
+  const char *tile = tile_loops(&c, k->data, v, &first_reduction);
   tn__reverse_compute_at(s, consumer, tile);
   tn__decompose_reduction(s, c.sum->name, first_reduction);
-  if (separate != NULL) tn__rule_nest(s, separate, options);
+  if (separate != NULL) tn__rule_nest(s, separate, &k->options);
 }
+
+const tn__rule tn__rule_contraction = {"complex reduction", matches, open_sketch, features, apply};

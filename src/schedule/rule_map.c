@@ -126,7 +126,7 @@ void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_o
 /* ---- the rule -----------------------------------------------------------------------------------------------------
  */
 
-bool tn__rule_map_matches(const tn__te *te) {
+static bool matches(const tn__te *te) {
   for (int i = 0; i < tn__te_stage_count(te); i++)
     if (tn__te_stage_at(te, i)->kind != TN__TE_COMPUTE) return false;
   return true;
@@ -138,13 +138,15 @@ static bool is_output(const tn__te *te, const tn__buffer *buffer) {
   return false;
 }
 
-void tn__rule_map_apply(tn__schedule *s, const tn__schedule_options *options) {
+static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   for (int i = 0; i < tn__te_stage_count(s->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
     if (!is_output(s->te, stage->tensors[0])) tn__inline(s, stage->name);
   }
   for (int i = 0; i < tn__te_stage_count(s->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
-    if (is_output(s->te, stage->tensors[0])) tn__rule_nest(s, stage->name, options);
+    if (is_output(s->te, stage->tensors[0])) tn__rule_nest(s, stage->name, &k->options);
   }
 }
+
+const tn__rule tn__rule_map = {"direct compute", matches, tn__plain_open, tn__plain_features, apply};

@@ -250,9 +250,10 @@ static void parallel_outermost(tn__schedule *s, const char *name, const tn__sche
   tn__parallel(s, path[0]->name);
 }
 
-bool tn__rule_stages_matches(const tn__te *te) { return true; }
+static bool matches_anything(const tn__te *te) { return true; }
 
-void tn__rule_stages_apply(tn__schedule *s, const tn__schedule_options *options) {
+static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
+  const tn__schedule_options *options = &k->options;
   dissolve_maps(s);
   for (int i = 0; i < tn__te_stage_count(s->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
@@ -277,6 +278,8 @@ void tn__rule_stages_apply(tn__schedule *s, const tn__schedule_options *options)
   }
 }
 
+const tn__rule tn__rule_stages = {"stages", matches_anything, tn__plain_open, tn__plain_features, apply_stages};
+
 /* ---- rows ----------------------------------------------------------------------------------------------------------
  */
 
@@ -293,7 +296,7 @@ static int row_axes(const tn__te *te) {
   return rows;
 }
 
-bool tn__rule_rows_matches(const tn__te *te) {
+static bool matches_rows(const tn__te *te) {
   int reductions = 0, count = tn__te_stage_count(te), rows = row_axes(te);
   if (tn__te_output_count(te) != 1 || rows < 1) return false;
   const tn__te_stage *last = tn__te_stage_of(te, tn__te_output_at(te, 0));
@@ -336,16 +339,21 @@ static void vectorize_map(tn__schedule *s, const char *name, int rows, const tn_
   tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
 }
 
-void tn__rule_rows_apply(tn__schedule *s, const tn__schedule_options *options) {
+static void refuse_across(const tn__schedule *s) {
+  for (int i = 0; i < tn__te_stage_count(s->te); i++) {
+    const tn__snode *block = tn__sched_find(s, tn__te_stage_at(s->te, i)->name, true);
+    if (block != NULL && block->combiner != NULL && runs_across(s, block))
+      tn__sched_refuse(s, "rows: \"%s\" does not reduce along what is contiguous", block->name);
+  }
+}
+
+static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
+  const tn__schedule_options *options = &k->options;
   const tn__te *te = s->te;
   const char *anchor = tn__te_stage_of(te, tn__te_output_at(te, 0))->name, *loops[TN__MAX_LOOPS];
   dissolve_maps(s);
   int rows = row_axes(te), count = tn__te_stage_count(te);
-  for (int i = 0; i < count; i++) {
-    const tn__snode *block = tn__sched_find(s, tn__te_stage_at(te, i)->name, true);
-    if (block != NULL && block->combiner != NULL && runs_across(s, block))
-      tn__sched_refuse(s, "rows: \"%s\" does not reduce along what is contiguous", block->name);
-  }
+  refuse_across(s);
   tn__loops_of(s, anchor, loops, TN__MAX_LOOPS);
   const char *row = loops[rows - 1], *outermost = loops[0];
   for (int i = count - 1; i >= 0; i--) {
@@ -369,3 +377,11 @@ void tn__rule_rows_apply(tn__schedule *s, const tn__schedule_options *options) {
   }
   if (options->threads > 1 && tn__rule_is_large(te)) tn__parallel(s, outermost);
 }
+
+static void open_rows(tn__sketch *k, tn__schedule *scratch) {
+  tn__plain_open(k, scratch);
+  dissolve_maps(scratch);
+  refuse_across(scratch);
+}
+
+const tn__rule tn__rule_rows = {"simple reduction", matches_rows, open_rows, tn__plain_features, apply_rows};

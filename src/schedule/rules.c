@@ -1,17 +1,11 @@
 #include "schedule/rules.h"
 
-typedef struct rule {
-  const char *name;
-  bool (*matches)(const tn__te *te);
-  void (*apply)(tn__schedule *s, const tn__schedule_options *options);
-} rule;
+#include <math.h>
 
-static const rule rules[] = {
-    {"contraction", tn__rule_contraction_matches, tn__rule_contraction_apply},
-    {"map", tn__rule_map_matches, tn__rule_map_apply},
-    {"rows", tn__rule_rows_matches, tn__rule_rows_apply},
-    {"stages", tn__rule_stages_matches, tn__rule_stages_apply},
-};
+static const tn__rule *const rules[] = {&tn__rule_contraction, &tn__rule_map, &tn__rule_rows, &tn__rule_stages};
+
+int tn__rule_count(void) { return sizeof(rules) / sizeof(rules[0]); }
+const tn__rule *tn__rule_at(int index) { return rules[index]; }
 
 /* ---- what rules share ---------------------------------------------------------------------------------------------
  */
@@ -79,43 +73,78 @@ bool tn__rule_is_large(const tn__te *te) {
   return work > 400e3; /* at some 20 operations a nanosecond */
 }
 
-/* ---- choosing -----------------------------------------------------------------------------------------------------
- */
-
-typedef struct attempt {
-  const tn__te *te;
-  const tn__target *target;
-  const tn__schedule_options *options;
-  const rule *rule;
-  tn__schedule *result;
-} attempt;
-
-static void try_rule(tn__escape *escape, void *arg) {
-  attempt *a = arg;
-  tn__ir_arena(tn__te_ir(a->te))->escape = escape;
-  tn__schedule *s = tn__schedule_of(a->te, a->target);
-  a->rule->apply(s, a->options);
-  tn__schedule_func(s);
-  a->result = s;
+int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
+  int count = 0;
+  for (int64_t d = 1; d <= n && d <= most && count < capacity; d++)
+    if (n % d == 0) out[count++] = d;
+  return count;
 }
 
-tn__schedule *tn__schedule_default(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {
-  tn__schedule_options filled = {.threads = target->cores, .vector_bytes = target->vector_bytes};
-  if (options != NULL && options->threads > 0) filled.threads = options->threads;
-  if (options != NULL && options->vector_bytes > 0) filled.vector_bytes = options->vector_bytes;
-  tn__arena *arena = tn__ir_arena(tn__te_ir(te));
-  tn__escape *outer = arena->escape;
-  for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-    if (!rules[i].matches(te)) continue;
-    attempt a = {.te = te, .target = target, .options = &filled, .rule = &rules[i]};
-    tn__escape escape;
-    tn_status *status = tn__protect(&escape, try_rule, &a);
-    arena->escape = outer;
-    if (status == NULL) return a.result;
-    /* A primitive refused what the rule wanted, which is no error of the declaration: the next rule may do. Anything
-     * else is. */
-    if (tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
-    tn_status_free(status);
+/* ---- features of a plain nest ---------------------------------------------------------------------------------------
+ */
+
+typedef struct plain {
+  tn__nest nest;
+  double cost;
+  int element;
+  bool large;
+} plain;
+
+static double points_of(const tn__te_stage *stage) {
+  double points = 1;
+  int64_t extent;
+  for (int a = 0; a < stage->axes.count; a++)
+    points *= tn__as_int(stage->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  for (int a = 0; a < stage->reduce_axes.count; a++)
+    points *= tn__as_int(stage->reduce_axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  return points;
+}
+
+void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
+  const tn__te_stage *heaviest = NULL;
+  plain *p = TN__NEW(scratch->arena, plain);
+  k->data = p;
+  p->large = tn__rule_is_large(k->te);
+  for (int i = 0; i < tn__te_stage_count(k->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(k->te, i);
+    if (stage->kind == TN__TE_EXTERN) continue;
+    for (int t = 0; t < stage->tensor_count; t++)
+      p->cost += points_of(stage) * (double)tn__rule_cost(scratch->ir, stage->values[t]);
+    if (heaviest == NULL || points_of(stage) >= points_of(heaviest)) heaviest = stage;
   }
-  return tn__schedule_of(te, target);
+  if (heaviest == NULL) return;
+  tn__nest_of_block(scratch, heaviest->name, &p->nest);
+  p->cost /= points_of(heaviest);
+  p->element = (int)tn_dtype_size(heaviest->tensors[0]->dtype);
+}
+
+const tn__nest *tn__plain_features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f) {
+  const plain *p = k->data;
+  int last = p->nest.axis_count - 1;
+  f->chunks = p->large ? 4 * k->options.threads : 1;
+  double points = 1;
+  for (int a = 0; a <= last; a++) {
+    f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
+    points *= (double)p->nest.extent[a];
+  }
+  if (last < 0) return &p->nest;
+  double lanes = p->element > 0 ? (double)k->options.vector_bytes / p->element : 1;
+  double vectors = ceil((double)p->nest.extent[last] / lanes);
+  tn__operations ops = {.vector_bytes = k->options.vector_bytes, .fma = p->cost, .other = 1};
+  for (int i = 0; i < p->nest.access_count; i++) {
+    const tn__nest_access *a = &p->nest.access[i];
+    int64_t stride = a->along[last].stride;
+    if (a->store)
+      ops.stores += 1;
+    else if (stride == a->element)
+      ops.loads += 1;
+    else if (stride != 0 || a->scattered)
+      ops.gathers += lanes;
+  }
+  double rows = points / (double)p->nest.extent[last];
+  tn__cost_phase(f, k->target, &ops, rows * vectors);
+  tn__cost_loop(f, rows, vectors);
+  f->useful = points;
+  f->spent = rows * vectors * lanes;
+  return &p->nest;
 }

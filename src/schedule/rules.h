@@ -1,18 +1,28 @@
-/* The rules that choose schedules. A rule is one file and one row of the table in rules.c: does it match the
- * declaration, and how is it applied. The first that matches is used; the last matches everything. */
+/* The rules that make sketches. A rule is one file and one row of the table in rules.c: does it fit the declaration,
+ * which decisions stay open, what do they cost, how are they applied. The first that fits is used; the last fits
+ * everything. */
 #ifndef TENON_SCHEDULE_RULES_H
 #define TENON_SCHEDULE_RULES_H
 
 #include "schedule/internal.h"
+#include "schedule/sketch.h"
 
-bool tn__rule_contraction_matches(const tn__te *te);
-void tn__rule_contraction_apply(tn__schedule *s, const tn__schedule_options *options); /* options filled in */
-bool tn__rule_map_matches(const tn__te *te);
-void tn__rule_map_apply(tn__schedule *s, const tn__schedule_options *options);
-bool tn__rule_rows_matches(const tn__te *te);
-void tn__rule_rows_apply(tn__schedule *s, const tn__schedule_options *options);
-bool tn__rule_stages_matches(const tn__te *te);
-void tn__rule_stages_apply(tn__schedule *s, const tn__schedule_options *options);
+typedef struct tn__rule {
+  const char *name;
+  /* Cheap, by the stages alone. */
+  bool (*matches)(const tn__te *te);
+  /* Fills in data and decisions (tn__sketch_open). `scratch` is an unscheduled lowering that the rule may transform to
+   * see what it will have to do with; it throws TN_INVALID_ARGUMENT when the rule does not fit after all. */
+  void (*open)(tn__sketch *k, tn__schedule *scratch);
+  /* Closed expressions over the decisions: fills *f and returns the nest that it is about; NULL when these values don't
+   * go together. */
+  const tn__nest *(*features)(const tn__sketch *k, const int64_t *values, tn__sketch_features *f);
+  void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
+} tn__rule;
+
+extern const tn__rule tn__rule_contraction, tn__rule_map, tn__rule_rows, tn__rule_stages;
+int tn__rule_count(void);
+const tn__rule *tn__rule_at(int index);
 
 /* Schedules the plain nest around one element-wise block: fuses what is contiguous for all of its accesses, vectorises
  * the innermost loop and runs the outermost in parallel when the declaration is large (rule_map.c). */
@@ -20,6 +30,13 @@ void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_option
 
 /* ---- what rules share (rules.c) -----------------------------------------------------------------------------------
  */
+/* Adds a decision and returns its index; `choices` in rising order. */
+int tn__sketch_open(tn__sketch *k, const char *name, const int64_t *choices, int count);
+/* For rules without decisions: features of the stage with the most points, computed in vectors along its last axis. */
+void tn__plain_open(tn__sketch *k, tn__schedule *scratch);
+const tn__nest *tn__plain_features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f);
+/* The divisors of `n` up to `most`, in rising order, at most `capacity`; returns how many. */
+int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity);
 /* Constant extent of a loop; -1 when symbolic. */
 int64_t tn__loop_extent(const tn__schedule *s, const char *loop);
 /* Is the work of the declaration worth waking other threads (some 20 microseconds)? Open dimensions count as large. */

@@ -121,13 +121,23 @@ TN_MUST_USE tn_status *tn__trace_replay(const tn__te *te, const tn__target *targ
                                         tn__schedule **out);
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */
+/* What a schedule may use. 0 everywhere: what the target has. */
 typedef struct tn__schedule_options {
-  int threads;      /* 0: the target's cores */
-  int vector_bytes; /* 0: the target's */
+  int threads;           /* 1 to 1,024; 0: the target's cores */
+  int vector_bytes;      /* 16, 32 or 64, at most the target's */
+  int64_t cache_bytes;   /* second-level cache that one thread may fill: 4 KiB to 1 GiB */
+  int registers;         /* vector registers: 4 to the target's */
+  int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */
+  int search_space;      /* candidates that the cost function weighs for a kernel: 1 to 1,000,000; 0: 2,000 */
 } tn__schedule_options;
 
-/* Chooses a rule by the class of the computation and applies it: never fails on a valid declaration (falls back to the
- * plain nest). */
+/* Replaces the zeros by the target's; what is out of range is TN_INVALID_ARGUMENT. `options` may be NULL. */
+TN_MUST_USE tn_status *tn__schedule_options_fill(const tn__schedule_options *options, const tn__target *target,
+                                                 tn__schedule_options *out);
+
+/* Chooses a rule by the class of the computation, fills in its decisions by the static cost function and applies it
+ * (sketch.h has the parts): never fails on a valid declaration (falls back to the plain nest). Throws when an option is
+ * out of range. */
 tn__schedule *tn__schedule_default(const tn__te *te, const tn__target *target, const tn__schedule_options *options);
 /* The width in elements to which the driver packs a constant right operand's output channels: [n / width][k
  * ...][width]. */

@@ -94,6 +94,29 @@ static bool append(char *buffer, size_t size, const char *a, const char *b) {
   return false;
 }
 
+/* Server cores that have such vectors: two ports for arithmetic, two for loads, as wide as the vectors. The rates of
+ * caches are what is sustained, about half of what makers state. */
+static tn__core usual_core(const tn__target *target) {
+  int width = target->vector_bytes;
+  bool arm = target->arch == TN__ARCH_AARCH64, wide = width == 64;
+  return (tn__core){.fma_ports = 2,
+                    .fma_bytes = 2 * width,
+                    .fma_latency = 4,
+                    .load_ports = arm || wide   ? 2
+                                  : width == 32 ? 3
+                                                : 2,
+                    .load_bytes = 2 * width,
+                    .store_bytes = width,
+                    .shuffle_bytes = wide ? width : 2 * width,
+                    .issue = 4,
+                    .l2_bytes = wide          ? 40
+                                : width == 32 ? 28
+                                              : 20,
+                    .l3_bytes = 10,
+                    .memory_bytes = 4,
+                    .megahertz = 3000};
+}
+
 static void set_name_and_vectors(tn__target *target) {
   const baseline *base = largest_baseline(target->arch, target->features);
   tn__features extra = target->features & ~base->features, implied = 0;
@@ -109,6 +132,7 @@ static void set_name_and_vectors(tn__target *target) {
   bool avx = target->arch == TN__ARCH_X86_64 && (target->features & TN__X86_AVX);
   target->vector_bytes = avx512 ? 64 : avx ? 32 : 16;
   target->vector_registers = avx512 || target->arch == TN__ARCH_AARCH64 ? 32 : 16;
+  target->core = usual_core(target);
 }
 
 static tn_status *unknown_target(const char *text) {
@@ -195,8 +219,20 @@ tn_status *tn__target_parse(const char *text, tn__target *out) {
   tn_status *status = parse_items(text, items, &target);
   if (status != NULL) return status;
   set_name_and_vectors(&target);
+  if (starts_with_word(text, "native")) tn__host_core(&target.core);
   *out = target;
   return NULL;
+}
+
+void tn__target_hash(const tn__target *target, tn__sha256 *hash) {
+  const tn__core *core = &target->core;
+  const int64_t numbers[] = {target->vector_bytes, target->vector_registers, target->l1_bytes,  target->l2_bytes,
+                             target->l3_bytes,     core->fma_ports,          core->fma_bytes,   core->fma_latency,
+                             core->load_ports,     core->load_bytes,         core->store_bytes, core->shuffle_bytes,
+                             core->issue,          core->l2_bytes,           core->l3_bytes,    core->memory_bytes,
+                             core->megahertz};
+  tn__sha256_update_string(hash, target->name);
+  for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) tn__sha256_update_u64(hash, (uint64_t)numbers[i]);
 }
 
 bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size) {

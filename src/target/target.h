@@ -2,6 +2,7 @@
 #ifndef TENON_TARGET_TARGET_H
 #define TENON_TARGET_TARGET_H
 
+#include "base/hash.h"
 #include "tenon/base.h"
 
 typedef enum tn__arch { TN__ARCH_X86_64, TN__ARCH_AARCH64 } tn__arch;
@@ -45,6 +46,19 @@ typedef uint64_t tn__features;
 #define TN__ARM_I8MM TN__FEATURE(4)
 #define TN__ARM_SVE TN__FEATURE(5) /* detected and named; vectors are NEON's */
 
+/* What one core does in a cycle, for the cost function of schedules. Rates of vectors are bytes a cycle over all ports
+ * of the kind; a port takes one instruction a cycle whatever its width. */
+typedef struct tn__core {
+  int fma_ports, fma_bytes,
+      fma_latency;            /* fused multiply-adds, or a multiplication and an addition, and other arithmetic */
+  int load_ports, load_bytes; /* from the first-level cache */
+  int store_bytes;
+  int shuffle_bytes;
+  int issue;                            /* instructions started a cycle */
+  int l2_bytes, l3_bytes, memory_bytes; /* bytes a cycle that come nearer from there, read by one core */
+  int megahertz;                        /* a usual clock; turns cycles into seconds where nothing is measured */
+} tn__core;
+
 typedef struct tn__target {
   /* Canonical text: the largest baseline that the features hold, then the others that no listed one implies, in the
    * table's order: "x86-64-v3", "aarch64", "x86-64-v4+avx512bf16+avx512vnni". Reads back as the same arch, features and
@@ -57,6 +71,7 @@ typedef struct tn__target {
   int vector_registers;                 /* 16 or 32 */
   int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches of one core; l3 is the share of one core group */
   int cores;
+  tn__core core;
 } tn__target;
 
 /* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches; each
@@ -64,6 +79,8 @@ typedef struct tn__target {
  * the feature implies, taking away takes what implies it. Unknown names are TN_INVALID_ARGUMENT and list what is known.
  */
 TN_MUST_USE tn_status *tn__target_parse(const char *text, tn__target *out);
+/* Adds everything that code for the target depends on to a hash: the name, and what a name does not tell. */
+void tn__target_hash(const tn__target *target, tn__sha256 *hash);
 /* Features of `needed` that `have` lacks, as "avx512f, avx512vl" into `text` (truncated with "..." if it does not fit);
  * false if none. A bit that this version has no name for is missing, as "feature 40". */
 bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size);
@@ -79,6 +96,8 @@ tn__arch tn__host_arch(void);
 /* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it is.
  */
 void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3);
+/* Corrects the rates of a core of the host's features where the maker and family of this machine's CPU tell more. */
+void tn__host_core(tn__core *core);
 /* Threads to use by default: cores of the affinity mask, limited by the cgroup's CPU quota (v1 and v2), at least 1. */
 int tn__default_thread_count(void);
 /* The tightest CPU quota of this process's cgroup and its parents, in whole CPUs, rounded up; 0: no limit. `root` goes

@@ -48,14 +48,13 @@ static void product_tile(tn__ir *ir, const void *arg) {
   assert_string_equal(trace + 24,
                       "\n"
                       "set_scope \"C\" 0 3\n"
-                      "split \"C.i1\" 0 2 16\n"
-                      "split \"C.i0\" 0 7\n"
-                      "reorder \"C.i1.0\" \"C.i0.0\" \"C.k0\" \"C.i0.1\" \"C.i1.1\" \"C.i1.2\"\n"
-                      "fuse \"C.i1.0\" \"C.i0.0\"\n"
+                      "split \"C.i1\" 0 4 16\n"
+                      "split \"C.i0\" 0 6\n"
+                      "reorder \"C.i0.0\" \"C.i1.0\" \"C.k0\" \"C.i0.1\" \"C.i1.1\" \"C.i1.2\"\n"
                       "unroll \"C.i0.1\"\n"
                       "unroll \"C.i1.1\"\n"
                       "vectorize \"C.i1.2\"\n"
-                      "reverse_compute_at \"D\" \"C.i1.0+C.i0.0\"\n"
+                      "reverse_compute_at \"D\" \"C.i1.0\"\n"
                       "decompose_reduction \"C\" \"C.k0\"\n"
                       "end\n");
 }

@@ -1,0 +1,536 @@
+/* usage: bench_schedules [--seed N] [--count N] [--candidates N] [--only KIND] [--shape KIND,N,N...] [--verbose]
+ *
+ * How good are the schedules that the static cost function chooses? Random declarations of shapes that nobody chose are
+ * each compiled with the static choice and with random candidates out of the same sketches; all run on this machine, on
+ * one thread. Printed are the static choice's time over that of the best candidate (1 where the static choice is the
+ * best), and the geometric mean. Times are the CPU time of the calling thread, the least of several, so that other work
+ * on the machine disturbs little. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "codegen/llvm/codegen.h"
+#include "ir/passes.h"
+#include "schedule/sketch.h"
+#include "tenon/kernel_abi.h"
+
+/* ---- random declarations ------------------------------------------------------------------------------------------
+ */
+
+static uint64_t next_random(uint64_t *state) { /* SplitMix64 (Steele, Lea and Flood, 2014) */
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static int64_t among(uint64_t *state, int64_t low, int64_t high) { /* both included, evenly on a scale of logarithms */
+  double t = (double)(next_random(state) >> 11) * 0x1p-53;
+  return (int64_t)floor((double)low * pow((double)(high + 1) / (double)low, t));
+}
+
+typedef enum kind {
+  PRODUCT,
+  PACKED,
+  BATCHED,
+  CONVOLUTION,
+  POINTWISE,
+  GROUPED,
+  DEPTHWISE,
+  SOFTMAX,
+  SUM_ROWS,
+  SUM_COLUMNS,
+  MAP,
+  TRANSPOSE,
+  KINDS
+} kind;
+static const char *const kind_names[] = {"product",   "packed",  "batched",  "convolution", "pointwise", "grouped",
+                                         "depthwise", "softmax", "sum-rows", "sum-columns", "map",       "transpose"};
+
+typedef struct shape {
+  kind kind;
+  int64_t n[6];
+} shape;
+
+static shape random_shape(int index, uint64_t *state) {
+  static const kind order[] = {PACKED, CONVOLUTION, DEPTHWISE, PRODUCT,   PACKED,  BATCHED,     CONVOLUTION, SOFTMAX,
+                               MAP,    PACKED,      DEPTHWISE, POINTWISE, GROUPED, SUM_COLUMNS, TRANSPOSE};
+  shape s = {.kind = order[index % (int)(sizeof(order) / sizeof(order[0]))]};
+  int64_t *n = s.n;
+  switch (s.kind) {
+    case PRODUCT:
+    case PACKED: n[0] = among(state, 1, 400), n[1] = among(state, 16, 900), n[2] = among(state, 16, 900); break;
+    case BATCHED:
+      n[0] = among(state, 17, 150), n[1] = among(state, 16, 150), n[2] = among(state, 17, 150),
+      n[3] = among(state, 2, 12);
+      break;
+    case CONVOLUTION: /* height and width of the result, channels in and out, window, stride */
+      n[0] = among(state, 7, 60), n[1] = n[0] + among(state, 1, 9) - 1, n[2] = among(state, 3, 160),
+      n[3] = among(state, 16, 200);
+      n[4] = 3 + 2 * (int64_t)(next_random(state) % 2), n[5] = 1 + (int64_t)(next_random(state) % 2);
+      break;
+    case POINTWISE:
+      n[0] = among(state, 7, 60), n[1] = n[0], n[2] = among(state, 16, 300), n[3] = among(state, 16, 300), n[4] = 1,
+      n[5] = 2;
+      break;
+    case GROUPED: /* n[2]: channels of a group */
+      n[0] = n[1] = among(state, 7, 30), n[2] = 8 * among(state, 1, 8), n[3] = among(state, 2, 16), n[4] = 3, n[5] = 1;
+      break;
+    case DEPTHWISE:
+      n[0] = n[1] = among(state, 7, 80), n[2] = among(state, 16, 400), n[4] = 3 + 2 * (int64_t)(next_random(state) % 2);
+      n[5] = 1 + (int64_t)(next_random(state) % 2);
+      break;
+    default: n[0] = among(state, 16, 1000), n[1] = among(state, 16, 1500); break;
+  }
+  return s;
+}
+
+static void print_shape(const shape *s, char *text, size_t size) {
+  const int64_t *n = s->n;
+  if (s->kind == CONVOLUTION || s->kind == POINTWISE || s->kind == GROUPED || s->kind == DEPTHWISE) {
+    snprintf(text, size, "%s %lldx%lld of %lldx%lld, %lld to %lld, stride %lld", kind_names[s->kind], (long long)n[4],
+             (long long)n[4], (long long)n[0], (long long)n[1], (long long)n[2], (long long)n[3], (long long)n[5]);
+  } else {
+    snprintf(text, size, "%s %lldx%lldx%lld, %lld", kind_names[s->kind], (long long)n[0], (long long)n[1],
+             (long long)n[2], (long long)n[3]);
+  }
+}
+
+typedef struct builder {
+  tn__te *te;
+  tn__ir *ir;
+} builder;
+
+static tn__te_axes axes(builder *b, const char *prefix, int count, const int64_t *extents) {
+  const tn__expr *list[6];
+  for (int i = 0; i < count; i++) list[i] = tn__index(b->ir, extents[i]);
+  return tn__te_axes_create(b->te, prefix, count, list);
+}
+
+static const tn__buffer *input(builder *b, const char *name, int count, const int64_t *extents) {
+  const tn__expr *list[6];
+  for (int i = 0; i < count; i++) list[i] = tn__index(b->ir, extents[i]);
+  return tn__te_input(b->te, name, TN_F32, count, list);
+}
+
+#define LIST(...) ((const int64_t[]){__VA_ARGS__})
+#define AT(buffer, ...) tn__load(b->ir, buffer, (const tn__expr *[]){__VA_ARGS__})
+
+static void rectified(builder *b, const tn__buffer *sum, int rank, const int64_t *extents) {
+  const tn__buffer *bias = input(b, "bias", 1, &extents[rank - 1]);
+  tn__te_axes y = axes(b, "o", rank, extents);
+  const tn__expr *value = tn__add(b->ir, tn__load(b->ir, sum, y.index), AT(bias, y.index[rank - 1]));
+  tn__te_output(b->te, tn__te_compute(b->te, "out", &y, tn__max(b->ir, value, tn__constant(b->ir, TN_F32, 0))));
+}
+
+static void declare_product(builder *b, const shape *s, const tn__target *target) {
+  int64_t m = s->n[0], k = s->n[1], n = s->n[2], w = tn__schedule_pack_width(target, TN_F32, n), batch = s->n[3];
+  tn__ir *ir = b->ir;
+  tn__te_axes r = axes(b, "k", 1, &k);
+  if (s->kind == BATCHED) {
+    const tn__buffer *a = input(b, "A", 3, LIST(batch, m, k)), *c = input(b, "B", 3, LIST(batch, k, n));
+    tn__te_axes x = axes(b, "i", 3, LIST(batch, m, n));
+    const tn__expr *term =
+        tn__mul(ir, AT(a, x.index[0], x.index[1], r.index[0]), AT(c, x.index[0], r.index[0], x.index[2]));
+    tn__te_output(b->te, tn__te_reduce(b->te, "sum", &x, &r, TN__TE_SUM, term));
+    return;
+  }
+  tn__te_axes x = axes(b, "i", 2, LIST(m, n));
+  const tn__buffer *a = input(b, "A", 2, LIST(m, k));
+  const tn__expr *right;
+  if (s->kind == PACKED) {
+    const tn__buffer *c = input(b, "B", 3, LIST((n + w - 1) / w, k, w));
+    right = AT(c, tn__div_i(ir, x.index[1], w), r.index[0], tn__mod_i(ir, x.index[1], w));
+  } else {
+    const tn__buffer *c = input(b, "B", 2, LIST(k, n));
+    right = AT(c, r.index[0], x.index[1]);
+  }
+  const tn__expr *term = tn__mul(ir, AT(a, x.index[0], r.index[0]), right);
+  rectified(b, tn__te_reduce(b->te, "sum", &x, &r, TN__TE_SUM, term), 2, LIST(m, n));
+}
+
+/* Channels last, weights packed; the input already has its margin. */
+static void declare_convolution(builder *b, const shape *s, const tn__target *target) {
+  int64_t h = s->n[0], w = s->n[1], in = s->n[2], out = s->n[3], window = s->n[4], stride = s->n[5];
+  tn__ir *ir = b->ir;
+  if (s->kind == GROUPED) out = in * s->n[3];
+  if (s->kind == DEPTHWISE) out = in;
+  int64_t all = s->kind == GROUPED ? out : in, rows = (h - 1) * stride + window, columns = (w - 1) * stride + window;
+  int64_t panel = tn__schedule_pack_width(target, TN_F32, s->kind == GROUPED ? in : out);
+  const tn__buffer *x = input(b, "X", 3, LIST(rows, columns, all));
+  tn__te_axes y = axes(b, "i", 3, LIST(h, w, out));
+  tn__te_axes r = axes(b, "k", s->kind == DEPTHWISE ? 2 : 3, LIST(window, window, in));
+  const tn__expr *i = tn__add(ir, tn__mul_i(ir, y.index[0], stride), r.index[0]);
+  const tn__expr *j = tn__add(ir, tn__mul_i(ir, y.index[1], stride), r.index[1]), *c = y.index[2], *term;
+  if (s->kind == DEPTHWISE) {
+    const tn__buffer *f = input(b, "F", 3, LIST(window, window, out));
+    term = tn__mul(ir, AT(x, i, j, c), AT(f, r.index[0], r.index[1], c));
+  } else {
+    bool fits = s->kind != GROUPED || in % panel == 0;
+    const tn__buffer *f = fits ? input(b, "F", 5, LIST((out + panel - 1) / panel, window, window, in, panel))
+                               : input(b, "F", 4, LIST(window, window, in, out));
+    const tn__expr *channel =
+        s->kind == GROUPED ? tn__add(ir, tn__mul_i(ir, tn__div_i(ir, c, in), in), r.index[2]) : r.index[2];
+    const tn__expr *weight =
+        fits ? AT(f, tn__div_i(ir, c, panel), r.index[0], r.index[1], r.index[2], tn__mod_i(ir, c, panel))
+             : AT(f, r.index[0], r.index[1], r.index[2], c);
+    term = tn__mul(ir, AT(x, i, j, channel), weight);
+  }
+  rectified(b, tn__te_reduce(b->te, "sum", &y, &r, TN__TE_SUM, term), 3, LIST(h, w, out));
+}
+
+static void declare_rows(builder *b, const shape *s) {
+  int64_t m = s->n[0], n = s->n[1];
+  tn__ir *ir = b->ir;
+  const tn__buffer *a = input(b, "A", 2, LIST(m, n));
+  tn__te_axes x = axes(b, "i", 2, LIST(m, n)), rows = axes(b, "r", 1, &m), columns = axes(b, "c", 1, &n),
+              over_n = axes(b, "k", 1, &n), over_m = axes(b, "m", 1, &m);
+  switch (s->kind) {
+    case SUM_ROWS:
+      tn__te_output(b->te,
+                    tn__te_reduce(b->te, "sum", &rows, &over_n, TN__TE_SUM, AT(a, rows.index[0], over_n.index[0])));
+      break;
+    case SUM_COLUMNS:
+      tn__te_output(
+          b->te, tn__te_reduce(b->te, "sum", &columns, &over_m, TN__TE_SUM, AT(a, over_m.index[0], columns.index[0])));
+      break;
+    case SOFTMAX: {
+      const tn__buffer *top =
+          tn__te_reduce(b->te, "top", &rows, &over_n, TN__TE_MAX, AT(a, rows.index[0], over_n.index[0]));
+      const tn__expr *e = tn__call1(ir, TN__CALL_EXP, tn__sub(ir, AT(a, x.index[0], x.index[1]), AT(top, x.index[0])));
+      const tn__buffer *powers = tn__te_compute(b->te, "powers", &x, e);
+      tn__te_axes again = axes(b, "s", 1, &m), k = axes(b, "t", 1, &n), y = axes(b, "o", 2, LIST(m, n));
+      const tn__buffer *sum =
+          tn__te_reduce(b->te, "sum", &again, &k, TN__TE_SUM, AT(powers, again.index[0], k.index[0]));
+      tn__te_output(b->te, tn__te_compute(b->te, "out", &y,
+                                          tn__div(ir, AT(powers, y.index[0], y.index[1]), AT(sum, y.index[0]))));
+      break;
+    }
+    case TRANSPOSE: {
+      tn__te_axes y = axes(b, "o", 2, LIST(n, m));
+      tn__te_output(b->te, tn__te_compute(b->te, "out", &y, AT(a, y.index[1], y.index[0])));
+      break;
+    }
+    default: {
+      const tn__buffer *c = input(b, "B", 2, LIST(m, n)), *d = input(b, "C", 1, &n);
+      const tn__expr *v =
+          tn__add(ir, tn__mul(ir, AT(a, x.index[0], x.index[1]), AT(d, x.index[1])), AT(c, x.index[0], x.index[1]));
+      tn__te_output(b->te, tn__te_compute(b->te, "out", &x, tn__max(ir, v, tn__constant(ir, TN_F32, 0))));
+    }
+  }
+}
+
+static tn__te *declare(tn__arena *arena, const shape *s, const tn__target *target) {
+  builder b = {.ir = tn__ir_create(arena)};
+  b.te = tn__te_create(b.ir, "bench");
+  if (s->kind == PRODUCT || s->kind == PACKED || s->kind == BATCHED)
+    declare_product(&b, s, target);
+  else if (s->kind == CONVOLUTION || s->kind == POINTWISE || s->kind == GROUPED || s->kind == DEPTHWISE)
+    declare_convolution(&b, s, target);
+  else
+    declare_rows(&b, s);
+  return b.te;
+}
+
+/* ---- measuring ----------------------------------------------------------------------------------------------------
+ */
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int32_t serial_for(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
+  return task(env, closure, 0, count);
+}
+
+typedef struct kernel {
+  void *mapped;
+  size_t size;
+  tn_kernel code;
+  tn__arena arena;
+  void *buffers[16], *workspace;
+} kernel;
+
+static size_t buffer_bytes(const tn__buffer *b) {
+  size_t bytes = tn_dtype_size(b->dtype);
+  for (int d = 0; d < b->rank; d++) {
+    int64_t n = 1;
+    tn__as_int(b->shape[d], &n);
+    bytes *= (size_t)n;
+  }
+  return bytes;
+}
+
+static void *new_buffer(size_t bytes) {
+  float *data = aligned_alloc(64, (bytes + 4096 + 63) / 64 * 64);
+  if (data == NULL) exit(3);
+  for (size_t i = 0; i < (bytes + 4096) / 4; i++) data[i] = (float)(i % 7) * 0.25f - 0.5f;
+  return data;
+}
+
+static void compile(kernel *out, const tn__te *te, const tn__schedule *schedule, const tn__target *target) {
+  tn__ir *ir = tn__te_ir(te);
+  const tn__func *func = tn__lower_for_codegen(ir, tn__schedule_func(schedule), NULL);
+  tn__kernel_info info = tn__kernel_workspace(ir, func);
+  tn__code object = tn__codegen_llvm(tn__ir_arena(ir), &ir, &func, 1, target, TN__EMIT_OBJECT);
+  tn__image image = tn__link_image(tn__ir_arena(ir), &object, 1);
+  out->size = (image.size + 4095) & ~(size_t)4095;
+  out->mapped = mmap(NULL, out->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(out->mapped, image.data, image.size);
+  mprotect(out->mapped, out->size, PROT_READ | PROT_EXEC);
+  union {
+    void *data;
+    tn_kernel code;
+  } entry = {.data = (char *)out->mapped + image.symbols[0].offset};
+  out->code = entry.code;
+  out->workspace = info.workspace_bytes > 0 ? new_buffer((size_t)info.workspace_bytes) : NULL;
+}
+
+static double run_once(kernel *k, void **buffers, int count) {
+  tn_kernel_env env = {
+      .version = TN_KERNEL_ABI_VERSION, .size = sizeof(env), .parallel_for = serial_for, .thread_count = 1};
+  buffers[count] = k->workspace;
+  double start = now();
+  if (k->code(&env, buffers, NULL) != TN_KERNEL_OK) exit(4);
+  return now() - start;
+}
+
+/* The least of enough runs to fill `seconds`; stops early when it is far above `best`. */
+static double measure(kernel *k, void **buffers, int count, double seconds, double best) {
+  double least = run_once(k, buffers, count), total = 0;
+  for (int i = 0; i < 400 && (i < 4 || total < seconds); i++) {
+    double t = run_once(k, buffers, count);
+    total += t;
+    if (t < least) least = t;
+    if (least > 2 * best && i >= 2) break;
+  }
+  return least;
+}
+
+static void drop(kernel *k) {
+  munmap(k->mapped, k->size);
+  free(k->workspace);
+}
+
+/* ---- one declaration ----------------------------------------------------------------------------------------------
+ */
+
+typedef struct job {
+  shape shape;
+  const tn__target *target;
+  tn__arena *arena;
+  const int64_t *values; /* NULL: the static choice */
+  const char *rule;      /* whose sketch the values are for */
+  uint64_t *random;      /* draws values when not NULL */
+  int64_t drawn[TN__MAX_DECISIONS];
+  tn__schedule_plan plan;
+  double predicted;
+  char text[256];
+  kernel *kernel;
+  void **buffers;
+  int buffer_count;
+  double choosing;
+  const char *rule_name;
+  int64_t points;
+} job;
+
+static void describe(job *j, const tn__sketch *k, const int64_t *values) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__sketch_print(k, values, &text);
+  snprintf(j->text, sizeof(j->text), "%s", tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+}
+
+static void prepare(tn__escape *escape, void *arg) {
+  job *j = arg;
+  j->arena->escape = escape;
+  tn__te *te = declare(j->arena, &j->shape, j->target);
+  tn__schedule_options options = {.threads = 1};
+  const tn__schedule *schedule;
+  if (j->rule == NULL) {
+    schedule = tn__schedule_choose(te, j->target, &options, &j->plan);
+    double start = now();
+    tn__sketch_choose(j->plan.sketch, j->drawn, NULL);
+    j->choosing = now() - start;
+    j->rule_name = tn__sketch_name(j->plan.sketch);
+    j->points = tn__sketch_points(j->plan.sketch);
+    j->predicted = j->plan.cost.cycles;
+    describe(j, j->plan.sketch, j->plan.values);
+  } else {
+    const tn__sketch *k = tn__sketch_create(te, j->target, &options);
+    while (strcmp(tn__sketch_name(k), j->rule) != 0) k = tn__sketch_next(k);
+    if (j->random != NULL) {
+      int64_t points = tn__sketch_points(k);
+      for (int tries = 0; tries < 100000; tries++) {
+        tn__sketch_at(k, (int64_t)(next_random(j->random) % (uint64_t)points), j->drawn);
+        j->predicted = tn__sketch_cost(k, j->drawn, NULL);
+        if (isfinite(j->predicted)) break;
+      }
+    }
+    describe(j, k, j->drawn);
+    schedule = tn__sketch_apply(k, j->drawn);
+  }
+  if (j->buffer_count == 0) {
+    for (int i = 0; i < tn__te_input_count(te); i++)
+      j->buffers[j->buffer_count++] = new_buffer(buffer_bytes(tn__te_input_at(te, i)));
+    for (int i = 0; i < tn__te_output_count(te); i++)
+      j->buffers[j->buffer_count++] = new_buffer(buffer_bytes(tn__te_output_at(te, i)));
+  }
+  compile(j->kernel, te, schedule, j->target);
+}
+
+/* False when the schedule was refused. */
+static bool build(job *j) {
+  tn__arena arena;
+  tn__arena_init(&arena, NULL, NULL);
+  j->arena = &arena;
+  tn__escape escape;
+  tn_status *status = tn__protect(&escape, prepare, j);
+  tn__arena_release(&arena);
+  if (status == NULL) return true;
+  if (tn_status_code_of(status) != TN_INVALID_ARGUMENT || j->rule == NULL) {
+    fprintf(stderr, "bench_schedules: %s\n", tn_status_message(status));
+    exit(5);
+  }
+  tn_status_free(status);
+  return false;
+}
+
+typedef struct result {
+  double ratio, choosing;
+} result;
+
+static result try_declaration(const shape *s, const tn__target *target, int candidates, uint64_t seed, bool verbose) {
+  kernel chosen, best, other;
+  void *buffers[17] = {NULL};
+  job j = {.shape = *s, .target = target, .kernel = &chosen, .buffers = buffers};
+  char name[128], text[256], best_text[256] = "the same";
+  print_shape(s, name, sizeof(name));
+  build(&j);
+  double seconds = measure(&chosen, buffers, j.buffer_count, 0.02, INFINITY), least = seconds,
+         best_predicted = j.predicted;
+  snprintf(text, sizeof(text), "%s", j.text);
+  double predicted = j.predicted, choosing = j.choosing;
+  int64_t weighed = j.plan.weighed;
+  bool found = false;
+  j.rule = j.rule_name;
+  j.random = &seed;
+  j.kernel = &other;
+  for (int i = 0; i < candidates && j.points > 1; i++) {
+    if (!build(&j)) continue;
+    double t = measure(&other, buffers, j.buffer_count, 0.005, least);
+    if (verbose)
+      printf("    %9.1f us, predicted %9.1f: %s\n", t * 1e6, j.predicted / predicted * seconds * 1e6, j.text);
+    if (t >= least) {
+      drop(&other);
+      continue;
+    }
+    if (found) drop(&best);
+    best = other;
+    found = true;
+    least = t;
+    best_predicted = j.predicted;
+    snprintf(best_text, sizeof(best_text), "%s", j.text);
+  }
+  for (int i = 0; found && i < 6; i++) { /* once more, taking turns: of 200 the least is partly luck */
+    double again = measure(&best, buffers, j.buffer_count, 0.004, INFINITY);
+    least = i == 0 || again < least ? again : least;
+    again = measure(&chosen, buffers, j.buffer_count, 0.004, INFINITY);
+    seconds = i == 0 || again < seconds ? again : seconds;
+  }
+  double ratio = found && least < seconds ? seconds / least : 1;
+  printf("%5.2f  %9.1f us  %5.2f ms for %5lld  %s\n       %s: %s\n", ratio, seconds * 1e6, choosing * 1e3,
+         (long long)weighed, name, j.rule_name, text);
+  if (ratio > 1) printf("  best %s (predicted %.2f of it)\n", best_text, best_predicted / predicted);
+  fflush(stdout);
+  drop(&chosen);
+  if (found) drop(&best);
+  for (int i = 0; i < j.buffer_count; i++) free(buffers[i]);
+  return (result){ratio, choosing};
+}
+
+static long number(char **argv, int *i, int argc) {
+  if (*i + 1 >= argc) {
+    fprintf(stderr, "bench_schedules: %s takes a value\n", argv[*i]);
+    exit(2);
+  }
+  return strtol(argv[++*i], NULL, 10);
+}
+
+static bool read_shape(const char *text, shape *out) {
+  size_t length = strcspn(text, ",");
+  *out = (shape){.kind = 0};
+  while (out->kind < KINDS &&
+         (strlen(kind_names[out->kind]) != length || strncmp(kind_names[out->kind], text, length) != 0))
+    out->kind++;
+  if (out->kind == KINDS) return false;
+  for (int i = 0; i < 6 && text[length] == ','; i++) {
+    char *end;
+    out->n[i] = strtoll(text + length + 1, &end, 10);
+    length = (size_t)(end - text);
+  }
+  return text[length] == 0;
+}
+
+int main(int argc, char **argv) {
+  long seed = 1, count = 30, candidates = 200;
+  const char *only = NULL;
+  bool verbose = false;
+  shape given = {.kind = KINDS};
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--seed") == 0) {
+      seed = number(argv, &i, argc);
+    } else if (strcmp(argv[i], "--count") == 0) {
+      count = number(argv, &i, argc);
+    } else if (strcmp(argv[i], "--candidates") == 0) {
+      candidates = number(argv, &i, argc);
+    } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      only = argv[++i];
+    } else if (strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
+      if (!read_shape(argv[++i], &given)) {
+        fprintf(stderr, "bench_schedules: %s is no shape: KIND,N,N... with a KIND such as packed or convolution\n",
+                argv[i]);
+        return 2;
+      }
+      count = 1;
+    } else if (strcmp(argv[i], "--verbose") == 0) {
+      verbose = true;
+    } else {
+      fprintf(stderr,
+              "usage: bench_schedules [--seed N] [--count N] [--candidates N] [--only KIND] [--shape KIND,N...] "
+              "[--verbose]\n");
+      return 2;
+    }
+  }
+  tn__target target;
+  tn_status *status = tn__target_parse(NULL, &target);
+  if (status != NULL) {
+    fprintf(stderr, "bench_schedules: %s\n", tn_status_message(status));
+    return 1;
+  }
+  uint64_t state = (uint64_t)seed;
+  double logs = 0, worst = 1, slowest = 0;
+  int done = 0;
+  printf("ratio       static  choosing               declaration\n");
+  for (int i = 0; i < count; i++) {
+    shape s = random_shape(i, &state);
+    if (given.kind != KINDS) s = given;
+    uint64_t draws = next_random(&state);
+    if (only != NULL && strcmp(kind_names[s.kind], only) != 0) continue;
+    result r = try_declaration(&s, &target, (int)candidates, draws, verbose);
+    logs += log(r.ratio);
+    done++;
+    if (r.ratio > worst) worst = r.ratio;
+    if (r.choosing > slowest) slowest = r.choosing;
+  }
+  if (done > 0)
+    printf("%d declarations: geometric mean %.3f, worst %.2f; choosing took %.2f ms at the most\n", done,
+           exp(logs / done), worst, slowest * 1e3);
+  return 0;
+}

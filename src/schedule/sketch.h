@@ -1,0 +1,67 @@
+/* Sketches: schedules with open decisions. A rule (rules.h) that fits a declaration leaves some numbers of its trace
+ * open, tile sizes above all, each with the set it ranges over. The static cost function, or a tuner that measures,
+ * chooses:
+ *
+ *   for (tn__sketch *k = tn__sketch_create(te, target, options); k != NULL; k = tn__sketch_next(k)) ...  the rules that
+ * fit int64_t values[TN__MAX_DECISIONS]; tn__sketch_at(k, index, values)         any point of the space, 0 <= index <
+ * tn__sketch_points(k) tn__sketch_cost(k, values, &breakdown)  predicted, from closed expressions; INFINITY for what
+ * cannot work tn__sketch_apply(k, values)             the schedule; throws TN_INVALID_ARGUMENT when a primitive refuses
+ *
+ * Everything is in the arena of the declaration's context and follows its rules for threads. */
+#ifndef TENON_SCHEDULE_SKETCH_H
+#define TENON_SCHEDULE_SKETCH_H
+
+#include "schedule/cost.h"
+
+enum { TN__MAX_DECISIONS = 12, TN__MAX_CHOICES = 32 };
+
+typedef struct tn__decision {
+  const char *name; /* "rows", "vectors" */
+  int count;
+  int64_t choices[TN__MAX_CHOICES]; /* in rising order */
+  bool orders; /* it decides in which order terms are added up: chosen as if there were one thread, so that results do
+                  not depend on their number */
+} tn__decision;
+
+struct tn__rule;
+
+typedef struct tn__sketch {
+  const tn__te *te;
+  const tn__target *target;
+  tn__schedule_options options; /* filled in */
+  const struct tn__rule *rule;
+  int decision_count;
+  tn__decision decisions[TN__MAX_DECISIONS];
+  const void *data; /* the rule's own: what it found in the declaration */
+} tn__sketch;
+
+/* The sketch of the first rule that fits. The last rule fits everything; never NULL. Throws when an option is out of
+ * range. */
+tn__sketch *tn__sketch_create(const tn__te *te, const tn__target *target, const tn__schedule_options *options);
+/* The same for the rules behind that of `k`; NULL when there is none. */
+tn__sketch *tn__sketch_next(const tn__sketch *k);
+const char *tn__sketch_name(const tn__sketch *k);
+int64_t tn__sketch_points(const tn__sketch *k); /* the product of the sets' sizes, at most INT64_MAX */
+void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values);
+double tn__sketch_cost(const tn__sketch *k, const int64_t *values,
+                       tn__cost *breakdown); /* cycles; breakdown may be NULL */
+tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values);
+/* The cheapest of at most options.search_space candidates; the first in order among equals. Returns how many were
+ * weighed. */
+int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown);
+/* "rows 14, vectors 2, ..." */
+void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *out);
+
+/* What tn__schedule_default does, and what it chose. */
+typedef struct tn__schedule_plan {
+  const tn__sketch *sketch; /* NULL: the plain nest, nothing fitted */
+  int64_t values[TN__MAX_DECISIONS];
+  tn__cost cost;
+  int64_t weighed; /* candidates */
+} tn__schedule_plan;
+tn__schedule *tn__schedule_choose(const tn__te *te, const tn__target *target, const tn__schedule_options *options,
+                                  tn__schedule_plan *plan);
+/* "complex reduction: rows 14, vectors 2; 12345 cycles, bound by arithmetic" */
+void tn__schedule_plan_print(const tn__schedule_plan *plan, tn__strbuf *out);
+
+#endif

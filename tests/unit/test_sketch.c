@@ -1,0 +1,254 @@
+/* Sketches: which rule takes what, that every point of a space computes the same, facts that the cost function must
+ * obey. */
+#include "schedule/sketch.h"
+
+#include <math.h>
+
+#include "schedule/internal.h"
+#include "unit/schedule_check.h"
+
+/* ---- rules --------------------------------------------------------------------------------------------------------
+ */
+
+static const struct {
+  declaration make;
+  const char *rule;
+} classes[] = {
+    {product, "complex reduction"},
+    {open_product, "complex reduction"},
+    {stencil, "direct compute"},
+    {rows, "simple reduction"},
+    {convolution, "complex reduction"},
+    {running, "stages"},
+    {pool, "stages"},
+    {column_sums, "stages"},
+    {packed_product, "complex reduction"},
+    {transposed_product, "complex reduction"},
+    {grouped, "complex reduction"},
+    {skewed, "stages"},
+};
+
+static void classify(tn__ir *ir, const void *arg) {
+  size_t i = *(const size_t *)arg;
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_plan plan;
+  tn__schedule_choose(classes[i].make(ir), &target, NULL, &plan);
+  assert_non_null(plan.sketch);
+  assert_string_equal(tn__sketch_name(plan.sketch), classes[i].rule);
+}
+
+static void rules_classify(void **state) {
+  for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) check_ok(in_context(classify, &i));
+}
+
+/* ---- points -------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct drawn {
+  declaration make;
+  const char *target;
+  int threads;
+  uint64_t seed;
+} drawn;
+
+/* A random point whose cost is finite computes what the declaration says, or is refused in words. */
+static void random_point(tn__ir *ir, const void *arg) {
+  const drawn *d = arg;
+  tn__target target = test_target(d->target);
+  tn__schedule_options options = {.threads = d->threads};
+  uint64_t seed = d->seed;
+  int64_t values[TN__MAX_DECISIONS];
+  const tn__te *te = d->make(ir);
+  for (const tn__sketch *k = tn__sketch_create(te, &target, &options); k != NULL; k = tn__sketch_next(k)) {
+    double cost = INFINITY;
+    for (int tries = 0; tries < 3000 && !isfinite(cost); tries++) {
+      seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+      tn__sketch_at(k, (int64_t)((seed >> 16) % (uint64_t)tn__sketch_points(k)), values);
+      cost = tn__sketch_cost(k, values, NULL);
+    }
+    assert_true(isfinite(cost) && cost > 0);
+    check_same(tn__sketch_apply(k, values));
+  }
+}
+
+static void every_point_computes_the_same(void **state) {
+  static const char *const targets[] = {"x86-64", "x86-64-v3", "x86-64-v4", "aarch64"};
+  int refused = 0, total = 0;
+  for (int i = 0; i < DECLARATION_COUNT; i++)
+    for (uint64_t seed = 0; seed < 24; seed++) {
+      drawn d = {declarations[i], targets[seed % 4], 1 + (int)(seed / 4 % 2), seed * 977 + (uint64_t)i};
+      tn_status *status = in_context(random_point, &d);
+      total++;
+      if (status == NULL) continue;
+      if (tn_status_code_of(status) != TN_INVALID_ARGUMENT) fail_msg("%s", tn_status_message(status));
+      refused++;
+      tn_status_free(status);
+    }
+  if (refused * 3 > total) fail_msg("%d of %d were refused", refused, total);
+}
+
+/* ---- determinism and limits ----------------------------------------------------------------------------------------
+ */
+
+static void choose_twice(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__te *te = product_of(ir, 197, 300, 64);
+  tn__schedule_options options = {.threads = 2, .search_space = 500};
+  const tn__sketch *k = tn__sketch_create(te, &target, &options);
+  int64_t first[TN__MAX_DECISIONS], second[TN__MAX_DECISIONS];
+  tn__cost cost, again;
+  assert_true(tn__sketch_points(k) > 500);
+  assert_int_equal(tn__sketch_choose(k, first, &cost), 500);
+  tn__sketch_choose(k, second, &again);
+  assert_memory_equal(first, second, (size_t)k->decision_count * sizeof(first[0]));
+  assert_true(cost.cycles == again.cycles && isfinite(cost.cycles));
+  /* A larger search is never worse. */
+  options.search_space = 4000;
+  tn__sketch_choose(tn__sketch_create(te, &target, &options), second, &again);
+  assert_true(again.cycles <= cost.cycles);
+}
+
+static void choices_are_deterministic(void **state) { check_ok(in_context(choose_twice, NULL)); }
+
+static void options_have_ranges(void **state) {
+  tn__target target = test_target("x86-64-v3");
+  tn__schedule_options filled;
+  check_ok(tn__schedule_options_fill(NULL, &target, &filled));
+  assert_int_equal(filled.threads, target.cores);
+  assert_int_equal(filled.vector_bytes, 32);
+  assert_int_equal(filled.registers, 16);
+  assert_int_equal(filled.cache_bytes, target.l2_bytes);
+  assert_int_equal(filled.search_space, 2000);
+  check_fails(tn__schedule_options_fill(&(tn__schedule_options){.threads = -1}, &target, &filled), TN_INVALID_ARGUMENT,
+              "schedule option threads is -1; it must be between 1 and 1024, or 0 for what the target has");
+  check_fails(tn__schedule_options_fill(&(tn__schedule_options){.vector_bytes = 64}, &target, &filled),
+              TN_INVALID_ARGUMENT,
+              "schedule option vector_bytes is 64; it must be between 16 and 32, or 0 for what the target has");
+  check_fails(tn__schedule_options_fill(&(tn__schedule_options){.vector_bytes = 24}, &target, &filled),
+              TN_INVALID_ARGUMENT, "schedule option vector_bytes is 24; it must be a power of two");
+  check_fails(tn__schedule_options_fill(&(tn__schedule_options){.registers = 3}, &target, &filled), TN_INVALID_ARGUMENT,
+              "schedule option registers is 3; it must be between 4 and 16, or 0 for what the target has");
+  check_fails(
+      tn__schedule_options_fill(&(tn__schedule_options){.cache_bytes = 100}, &target, &filled), TN_INVALID_ARGUMENT,
+      "schedule option cache_bytes is 100; it must be between 4096 and 1073741824, or 0 for what the target has");
+  check_fails(
+      tn__schedule_options_fill(&(tn__schedule_options){.search_space = 2000000}, &target, &filled),
+      TN_INVALID_ARGUMENT,
+      "schedule option search_space is 2000000; it must be between 1 and 1000000, or 0 for what the target has");
+  check_fails(tn__schedule_options_fill(&(tn__schedule_options){.shared_memory = -5}, &target, &filled),
+              TN_INVALID_ARGUMENT,
+              "schedule option shared_memory is -5; it must be between 1 and 1073741824, or 0 for what the target has");
+}
+
+/* Fewer registers never make the best choice cheaper, and the choice keeps to them. */
+static void keep_to_registers(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__te *te = product_of(ir, 196, 320, 64);
+  double before = 0;
+  for (int registers = 32; registers >= 4; registers /= 2) {
+    tn__schedule_options options = {.threads = 1, .registers = registers, .search_space = 100000};
+    tn__schedule_plan plan;
+    tn__schedule_choose(te, &target, &options, &plan);
+    assert_true(plan.cost.registers <= registers);
+    assert_true(plan.cost.cycles >= before);
+    before = plan.cost.cycles;
+  }
+}
+
+static void registers_limit_tiles(void **state) { check_ok(in_context(keep_to_registers, NULL)); }
+
+/* ---- the cost function ---------------------------------------------------------------------------------------------
+ */
+
+static tn__sketch *sketch_of(tn__ir *ir, tn__te *te, int threads) {
+  static tn__target target;
+  target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = threads};
+  return tn__sketch_create(te, &target, &options);
+}
+
+static int place(const tn__sketch *k, const char *name) {
+  for (int i = 0; i < k->decision_count; i++)
+    if (strcmp(k->decisions[i].name, name) == 0) return i;
+  fail_msg("no decision %s", name);
+  return 0;
+}
+
+static tn__cost cost_of(const tn__sketch *k, int64_t vectors, int64_t rows_of_tile, int64_t shared) {
+  int64_t values[TN__MAX_DECISIONS];
+  tn__cost cost;
+  for (int i = 0; i < k->decision_count; i++) values[i] = k->decisions[i].choices[0];
+  values[place(k, "lanes")] = 16;
+  values[place(k, "vectors")] = vectors;
+  values[place(k, "rows")] = rows_of_tile;
+  values[place(k, "shared")] = shared;
+  tn__sketch_cost(k, values, &cost);
+  return cost;
+}
+
+static void cost_facts(tn__ir *ir, const void *arg) {
+  tn__sketch *even = sketch_of(ir, product_of(ir, 112, 256, 128), 1),
+             *odd = sketch_of(ir, product_of(ir, 111, 250, 128), 1);
+  tn__cost a = cost_of(even, 2, 14, 0), b = cost_of(odd, 2, 14, 0);
+  /* The same tiles, some of them partly empty: no tail, a tail. */
+  assert_true(a.tail == 0 && b.tail > 0 && b.tail < 0.1);
+  assert_true(b.work > 0.9 * a.work);
+  /* Per result the tails cost. */
+  assert_true(b.work / (111 * 250) > a.work / (112 * 256));
+  /* Larger tiles load less. */
+  assert_true(cost_of(even, 2, 7, 0).work > a.work);
+  assert_true(cost_of(even, 1, 1, 0).work > cost_of(even, 1, 2, 0).work);
+  /* More than the registers hold is impossible. */
+  assert_true(isinf(cost_of(even, 4, 14, 0).cycles));
+  /* Nothing takes less than its arithmetic at the ports' rate, and that bounds a product of this size. */
+  assert_true(a.cycles >= 112.0 * 256 * 128 / 16 / 2);
+  assert_int_equal(a.bound, TN__BOUND_WORK);
+  /* Threads share the work evenly or not, and cost something. */
+  tn__sketch *shared = sketch_of(ir, product_of(ir, 1120, 2560, 256), 2);
+  tn__cost alone = cost_of(shared, 2, 14, 0), both = cost_of(shared, 2, 14, 1);
+  assert_true(both.cycles < alone.cycles && both.cycles > alone.cycles / 2);
+  assert_true(both.balance == 0.5 && alone.balance == 1);
+}
+
+static void cost_obeys_facts(void **state) { check_ok(in_context(cost_facts, NULL)); }
+
+static void footprints_are_exact(void **state) {
+  /* A window of 3 rows of 5 steps over an image of 4 channels, 10 steps wide: rows are 160 bytes apart. */
+  tn__nest nest = {.axis_count = 4, .access_count = 1, .extent = {3, 5, 4, 3}};
+  tn__nest_access *a = &nest.access[0];
+  a->element = 4;
+  a->along[0].stride = 160, a->along[1].stride = 16, a->along[2].stride = 4, a->along[3].stride = 16;
+  tn__nest_finish(&nest);
+  assert_int_equal(a->moving, 4);
+  /* 5 + 3 - 1 steps of 16 bytes in each of 3 rows: 112 bytes are 2 lines. */
+  assert_true(tn__nest_footprint(a, 4, (int64_t[]){3, 5, 4, 3}) == 3 * 2 * 64);
+  assert_true(tn__nest_footprint(a, 4, (int64_t[]){1, 1, 1, 1}) == 64);
+  assert_true(tn__nest_footprint(a, 4, (int64_t[]){3, 10, 4, 1}) == 8 * 64); /* whole rows join up: 480 bytes */
+  /* Panels of 32: [2][7][32], 40 columns. */
+  tn__nest packed = {.axis_count = 2, .access_count = 1, .extent = {7, 64}};
+  a = &packed.access[0];
+  a->element = 4;
+  a->along[0].stride = 128;
+  a->along[1] = (tn__nest_stride){.stride = 4, .panel = 32, .far = 7 * 128};
+  tn__nest_finish(&packed);
+  assert_true(tn__nest_footprint(a, 2, (int64_t[]){7, 32}) == 7 * 128);
+  assert_true(tn__nest_footprint(a, 2, (int64_t[]){7, 40}) == 2 * 7 * 128);
+  assert_true(tn__nest_footprint(a, 2, (int64_t[]){1, 16}) == 64);
+  /* Vectors of 64 bytes that start anywhere cross lines; aligned ones do not. */
+  assert_true(tn__nest_crossing(a, 2, 1, 64) == 0);
+  a->along[0].stride = 4 * 33;
+  assert_true(tn__nest_crossing(a, 2, 1, 64) > 0.9 && tn__nest_crossing(a, 2, 1, 16) < 0.2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rules_classify),
+      cmocka_unit_test(every_point_computes_the_same),
+      cmocka_unit_test(choices_are_deterministic),
+      cmocka_unit_test(options_have_ranges),
+      cmocka_unit_test(registers_limit_tiles),
+      cmocka_unit_test(cost_obeys_facts),
+      cmocka_unit_test(footprints_are_exact),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
