@@ -143,7 +143,7 @@ static bool match_expr(matching *m, const tn__expr *pattern, const tn__expr *e) 
 
 /* Pairs the declaration's loops from `at` on with loops of the nest that have their extents, in every way. */
 static bool match_loops(matching *m, const nest *pattern, const nest *found, int at, unsigned taken) {
-  if (at == pattern->count) {
+  if (at == pattern->count || at == MAX_NEST) { /* the same: the compiler does not know that count is no more */
     tn__access want = {pattern->store->as.store.buffer, pattern->store->as.store.indices};
     tn__access have = {found->store->as.store.buffer, found->store->as.store.indices};
     memset(m->operand, 0, sizeof(m->operand));
