@@ -55,10 +55,10 @@ def run_process(command, environment):
     return figures
 
 
-def start_server(engine, name, threads, folder, outputs, cache):
-    command = [sys.executable, str(HERE / "serve.py"), engine, str(folder / f"{name}.onnx"), str(threads),
-               str(folder / f"{name}.npz"), outputs]
-    return measure.Server(engine, command, {"TENON_CACHE_DIR": cache})
+def start_server(engine, model, threads, inputs, outputs):
+    """`model` is an executable for Tenon and an .onnx file for the others."""
+    return measure.Server(engine, [sys.executable, str(HERE / "serve.py"), engine, str(model), str(threads), str(inputs),
+                                   outputs])
 
 
 def read_outputs(path):
@@ -70,16 +70,14 @@ def read_outputs(path):
 
 def measure_latency(name, threads, options):
     """Returns the row of the latency table for a model at a number of threads."""
-    servers = {}
+    servers, outputs = {}, {}
+    model, inputs = options.folder / f"{name}.onnx", options.folder / f"{name}.npz"
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            # Compiled elsewhere, so that the memory of the process that runs it is the runtime's.
-            run_process([options.cli, "compile", str(options.folder / f"{name}.onnx"), "--threads", str(threads), "-o",
-                         f"{scratch}/{name}.tnx"], {"TENON_CACHE_DIR": f"{scratch}/cache"})
-            outputs = {}
+            executable, file = f"{scratch}/{name}.tnx", f"{scratch}/outputs.npz"
+            run_process([options.cli, "compile", str(model), "--threads", str(threads), "-o", executable, "--no-cache"], {})
             for engine in ("tenon", *options.peers):
-                file = f"{scratch}/{engine}.npz"
-                servers[engine] = start_server(engine, name, threads, options.folder, file, f"{scratch}/cache")
+                servers[engine] = start_server(engine, executable if engine == "tenon" else model, threads, inputs, file)
                 outputs[engine] = read_outputs(file)
         differences = {peer: measure.largest_difference(outputs["tenon"], outputs[peer]) for peer in options.peers}
         if not options.check:
@@ -116,7 +114,7 @@ def measure_start(name, threads, options):
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(options.repeats):
             for peer in options.peers:
-                server = start_server(peer, name, threads, options.folder, f"{scratch}/out.npz", scratch)
+                server = start_server(peer, model, threads, options.folder / f"{name}.npz", f"{scratch}/out.npz")
                 first[peer].append(server.start["first_output_s"])
                 server.close()
 
@@ -173,7 +171,8 @@ def latency_header(options):
     names = [PEERS[peer] for peer in options.peers]
     print(f"\nlatency in ms, medians of {math.ceil(options.runs / RUNS_PER_TURN) * RUNS_PER_TURN}, "
           f"{'wall time' if options.clock == 'wall' else 'CPU time of the process'}, interleaved; Tenon's time / the "
-          "peer's, of medians and of the fastest runs; peak memory while running; difference of the answers\n"
+          "peer's, of medians and of the fastest runs; peak memory while running, less what the process had before it "
+          "loaded the model; difference of the answers\n"
           f"{'model':<18} {'thr':>3} {'Tenon':>9} {columns(names, '>9')} {columns(names, '>16')} {'Tenon MB':>9} "
           f"{columns(names, '>9')} {'diff.':>8}")
 

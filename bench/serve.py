@@ -11,7 +11,8 @@ from pathlib import Path
 def load_tenon(model, threads):
     import tenon
 
-    compiled = tenon.compile(model, threads=threads)
+    # An executable: what is deployed, and what makes the memory of the process that of the runtime.
+    compiled = tenon.load(model, threads=threads)
     names = [value.name for value in compiled.outputs]
 
     def run(feeds):
@@ -51,12 +52,13 @@ def load_openvino(model, threads):
 LOADERS = {"tenon": load_tenon, "onnxruntime": load_onnxruntime, "openvino": load_openvino}
 
 
-def peak_mb():
-    """The process's peak resident size. Not ru_maxrss of oneself, which begins at the parent's size at the fork."""
+def resident_mb(field):
+    """VmRSS: the process's resident size; VmHWM: its peak. Not ru_maxrss of oneself, which begins at the parent's size
+    at the fork."""
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("/proc/self/status has no VmHWM")
+    raise RuntimeError(f"/proc/self/status has no {field}")
 
 
 def serve(engine, model, threads, inputs, outputs):
@@ -74,6 +76,7 @@ def serve(engine, model, threads, inputs, outputs):
             feeds = dict(file)
         # The import of the runtime is not a part of loading a model.
         __import__(engine)
+        before = resident_mb("VmRSS")
         start = time.perf_counter()
         run = LOADERS[engine](model, threads)
         loaded = time.perf_counter()
@@ -81,8 +84,8 @@ def serve(engine, model, threads, inputs, outputs):
         first = time.perf_counter()
         np.savez(outputs, *results)
         del results
-        answer({"load_s": loaded - start, "first_output_s": first - start, "load_peak_mb": peak_mb()})
-        # From here on the peak is that of running.
+        answer({"load_s": loaded - start, "first_output_s": first - start, "load_mb": resident_mb("VmHWM") - before})
+        # From here on the peak is that of running. Python, NumPy and the library itself are not counted.
         Path("/proc/self/clear_refs").write_text("5")
         for line in sys.stdin:
             wall, cpu = [], []
@@ -91,7 +94,7 @@ def serve(engine, model, threads, inputs, outputs):
                 run(feeds)
                 wall.append((time.perf_counter() - start) * 1e3)
                 cpu.append((time.process_time() - cpu_start) * 1e3)
-            answer({"wall": wall, "cpu": cpu, "peak_mb": peak_mb()})
+            answer({"wall": wall, "cpu": cpu, "peak_mb": resident_mb("VmHWM") - before})
     except Exception as error:
         answer({"error": f"{type(error).__name__}: {error}"})
         return 1
