@@ -23,6 +23,12 @@ typedef struct tn_dim_setting { /* fixes a symbolic dimension of the model */
   int64_t size;
 } tn_dim_setting;
 
+typedef struct tn_phase_time {
+  const char *name; /* "open", "import", "graph.fuse", "kernel.schedule", "kernel.codegen" ...; kernels' are summed over
+                       threads */
+  double seconds;
+} tn_phase_time;
+
 typedef struct tn_compile_options {
   size_t size; /* sizeof(tn_compile_options); fields that a caller's older struct lacks take their defaults. All zero:
                   the defaults */
@@ -44,7 +50,9 @@ typedef struct tn_compile_options {
    * the pass's bare name is `print_after` ("all": every one). */
   void (*print)(void *user, const char *pass, const char *text);
   const char *print_after;
-  void *user; /* for progress and print */
+  void *user; /* for progress, print and times */
+  /* Called once at the end with where the time went; what tn_module_times tells, also of tn_inspect. May be NULL. */
+  void (*times)(void *user, const tn_phase_time *times, int count);
 } tn_compile_options;
 
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */
@@ -67,11 +75,6 @@ TN_API TN_MUST_USE tn_status *tn_module_sign(tn_module *module, const void *key,
 TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_load_options *options,
                                              tn_executable **out);
 
-typedef struct tn_phase_time {
-  const char *name; /* "open", "import", "graph.fuse", "kernel.schedule", "kernel.codegen" ...; kernels' are summed over
-                       threads */
-  double seconds;
-} tn_phase_time;
 /* Where the time went; a module that came from the cache has "open" and "cache" only. */
 TN_API int tn_module_times(const tn_module *module, const tn_phase_time **out);
 TN_API bool tn_module_from_cache(const tn_module *module);

@@ -84,7 +84,6 @@ tn_load_options cli_load_options(const cli_args *args, cli_compile *setup);
 tn_status *cli_read_key(const cli_args *args, cli_compile *setup);
 /* tn_executable_verify() with the options of the command line, and a line about it. */
 int cli_verify(const cli_args *args, cli_compile *setup);
-void cli_print_times(const tn_module *module);
 
 void cli_print_shape(FILE *out, int rank, const int64_t *shape);
 const char *cli_dims_text(const tn_value_info *info, char *text, size_t size); /* "[batch, 3, 224, 224]" */

@@ -77,7 +77,6 @@ static int run(const cli_args *args) {
   tn_status *status = tn_compile(args->file, NULL, 0, &setup.options, &module);
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
   if (status) return cli_report(status);
-  if (cli_flag(args, "--time-passes")) cli_print_times(module);
   status = split_and_sign(args, &setup, module);
   if (!status) status = tn_module_save(module, path);
   if (!status) describe(args, path, module);

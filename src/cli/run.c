@@ -68,12 +68,26 @@ static tn_status *unknown_input(run *r, const char *name) {
   return status;
 }
 
+/* Where NAME of NAME=FILE ends, NULL when `text` is a FILE alone. Names and paths may both have a = in them: the name
+ * is the shortest that an input has; without one, a file of the whole name is taken, else the first = was meant. */
+static const char *end_of_name(const run *r, const char *text) {
+  char name[512];
+  struct stat info;
+  const char *first = strchr(text, '=');
+  for (const char *at = first; at && (size_t)(at - text) < sizeof name; at = strchr(at + 1, '=')) {
+    memcpy(name, text, (size_t)(at - text));
+    name[at - text] = 0;
+    if (tn_executable_input_index(r->exe, NULL, name) >= 0) return at;
+  }
+  return first && (size_t)(first - text) < sizeof name && stat(text, &info) != 0 ? first : NULL;
+}
+
 /* NAME=FILE, or FILE whose members' names are the inputs' (one nameless tensor goes to the only input). */
 static tn_status *read_input(run *r, const char *text) {
-  const char *equals = strchr(text, '=');
+  const char *equals = end_of_name(r, text);
   char name[512] = "";
   const char *file = text;
-  if (equals && (size_t)(equals - text) < sizeof name) {
+  if (equals) {
     memcpy(name, text, (size_t)(equals - text));
     name[equals - text] = 0;
     file = equals + 1;

@@ -160,12 +160,22 @@ bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size
  * ----------------------------------------------------------------------------------------------------------------------
  */
 
+/* One `_` for each character that is not plain: of those that UTF-8 writes in several bytes, the first one counts. */
 static void file_name(const tn_executable *exe, int output, char *name, size_t size) {
-  snprintf(name, size, "%s", tn_executable_output(exe, NULL, output)->name);
-  for (char *c = name; *c; c++) {
+  const char *from = tn_executable_output(exe, NULL, output)->name;
+  size_t length = 0;
+  for (const char *c = from; *c && length + 1 < size; c++) {
     bool plain = (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || strchr("_.-", *c);
-    if (!plain) *c = '_';
+    if (((unsigned char)*c & 0xc0) == 0x80 && c > from) continue;
+    name[length++] = *c;
+    if (!plain) name[length - 1] = '_';
   }
+  name[length] = '\0';
+}
+
+/* Is output `i` the same as an earlier one? ONNX names each value once, so one name is one value. */
+static bool listed_before(const tn_executable *exe, int i) {
+  return tn_executable_output_index(exe, NULL, tn_executable_output(exe, NULL, i)->name) != i;
 }
 
 /* Found before the first file is written: no output may silently take another's place. */
@@ -175,7 +185,7 @@ static tn_status *check_file_names(const tn_executable *exe, int count) {
     if (strlen(tn_executable_output(exe, NULL, i)->name) >= sizeof mine - 5)
       return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long", i);
     file_name(exe, i, mine, sizeof mine);
-    for (int j = 0; j < i; j++) {
+    for (int j = 0; j < i && !listed_before(exe, i); j++) {
       file_name(exe, j, other, sizeof other);
       if (strcmp(mine, other) == 0)
         return tn_status_create(TN_INVALID_ARGUMENT, "outputs \"%s\" and \"%s\" would both be written to %s.npy",

@@ -53,6 +53,16 @@ static bool read_dims(const cli_args *args, cli_compile *setup) {
   return true;
 }
 
+static void print_times(void *user, const tn_phase_time *times, int count) {
+  double total = 0;
+  for (int i = 0; i < count; i++) total += times[i].seconds;
+  fprintf(stderr, "%-20s %10s %6s\n", "phase", "ms", "%");
+  for (int i = 0; i < count; i++)
+    fprintf(stderr, "%-20s %10.2f %6.1f\n", times[i].name, times[i].seconds * 1e3,
+            total > 0 ? 100 * times[i].seconds / total : 0);
+  fprintf(stderr, "%-20s %10.2f (kernels' phases are summed over threads)\n", "sum", total * 1e3);
+}
+
 bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   *setup = (cli_compile){.options.size = sizeof setup->options, .log.write = write_log};
   int64_t threads = 0;
@@ -63,6 +73,7 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   setup->options.log = &setup->log;
   setup->options.print_after = cli_value(args, "--print-after");
   if (setup->options.print_after) setup->options.print = show_pass;
+  if (cli_flag(args, "--time-passes")) setup->options.times = print_times;
   if (isatty(STDERR_FILENO) && !setup->options.print) setup->options.progress = show_progress;
   return true;
 }
@@ -74,18 +85,6 @@ bool cli_is_executable(const char *path) {
   size_t n = fread(magic, 1, 4, f);
   fclose(f);
   return n == 4 && memcmp(magic, "\x7fTNX", 4) == 0;
-}
-
-void cli_print_times(const tn_module *module) {
-  const tn_phase_time *times;
-  int count = tn_module_times(module, &times);
-  double total = 0;
-  for (int i = 0; i < count; i++) total += times[i].seconds;
-  fprintf(stderr, "%-20s %10s %6s\n", "phase", "ms", "%");
-  for (int i = 0; i < count; i++)
-    fprintf(stderr, "%-20s %10.2f %6.1f\n", times[i].name, times[i].seconds * 1e3,
-            total > 0 ? 100 * times[i].seconds / total : 0);
-  fprintf(stderr, "%-20s %10.2f (kernels' phases are summed over threads)\n", "sum", total * 1e3);
 }
 
 tn_status *cli_read_key(const cli_args *args, cli_compile *setup) {
@@ -125,7 +124,6 @@ tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, 
   } else {
     status = tn_compile(path, NULL, 0, &setup->options, module);
     if (setup->options.progress) setup->options.progress(NULL, "done", 1, 1);
-    if (!status && cli_flag(args, "--time-passes")) cli_print_times(*module);
     load.borrow_data = true; /* the module outlives the executable */
     load.key = NULL;         /* what was just made here needs no signature */
     if (!status) status = tn_module_load(*module, &load, executable);

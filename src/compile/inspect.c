@@ -162,6 +162,7 @@ static void inspect_model(tn__arena *arena, inspect_call *call) {
   tn__strbuf_append(call->json, ",\n");
   tn__bytes file = tn__exe_join(arena, &c->executable);
   inspect_executable(arena, call, file.data, file.size);
+  tn__driver_tell_times(&c->driver);
 }
 
 static void inspect_body(tn__arena *arena, void *user) {

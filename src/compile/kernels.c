@@ -23,6 +23,11 @@ void tn__driver_time(tn__driver *driver, const char *phase, double seconds) {
   tn__vec_push(driver->arena, &driver->times, entry);
 }
 
+void tn__driver_tell_times(const tn__driver *driver) {
+  const tn_compile_options *o = driver->options;
+  if (o->times) o->times(o->user, driver->times.data, driver->times.count);
+}
+
 bool tn__driver_prints(const tn__driver *driver, const char *pass) {
   const tn_compile_options *o = driver->options;
   return o->print && o->print_after && (strcmp(o->print_after, pass) == 0 || strcmp(o->print_after, "all") == 0);

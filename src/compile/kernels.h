@@ -47,6 +47,7 @@ typedef struct tn__driver {
 } tn__driver;
 
 void tn__driver_time(tn__driver *driver, const char *phase, double seconds); /* adds to the phase's entry */
+void tn__driver_tell_times(const tn__driver *driver);                        /* calls options->times */
 double tn__now(void);                                                        /* seconds of the monotonic clock */
 /* Calls the options' print callback when `pass` is what they want to see. */
 bool tn__driver_prints(const tn__driver *driver, const char *pass);

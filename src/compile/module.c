@@ -39,6 +39,7 @@ int tn_module_times(const tn_module *module, const tn_phase_time **out) {
 bool tn_module_from_cache(const tn_module *module) { return module->from_cache; }
 
 static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
+  tn__driver_tell_times(driver);
   size_t bytes = 0;
   for (int i = 0; i < driver->times.count; i++) bytes += strlen(driver->times.data[i].name) + 1;
   void *times, *names;

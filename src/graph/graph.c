@@ -113,7 +113,7 @@ tn__value *tn__graph_input(tn__graph *graph, const char *name, tn_dtype dtype, i
 
 void tn__graph_output(tn__graph *graph, const char *name, tn__value *value) {
   for (int i = 0; i < graph->outputs.count; i++)
-    if (strcmp(graph->outputs.data[i].name, name) == 0)
+    if (strcmp(graph->outputs.data[i].name, name) == 0 && graph->outputs.data[i].value != value)
       tn__graph_fail(graph, TN_INVALID_ARGUMENT, "there are two graph outputs named \"%s\"", name);
   tn__graph_result result = {tn__arena_strdup(graph->arena, name), value};
   tn__vec_push(graph->arena, &graph->outputs, result);

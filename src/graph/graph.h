@@ -131,7 +131,8 @@ tn__arena *tn__graph_arena(const tn__graph *graph);
 const char *tn__graph_name(const tn__graph *graph);
 /* A dimension may be NULL, to be set by tn__graph_input_symbol. */
 tn__value *tn__graph_input(tn__graph *graph, const char *name, tn_dtype dtype, int rank, const tn__expr *const *dims);
-void tn__graph_output(tn__graph *graph, const char *name, tn__value *value); /* the name that callers see */
+void tn__graph_output(tn__graph *graph, const char *name,
+                      tn__value *value); /* the name that callers see; one value may come twice under it */
 int tn__graph_input_count(const tn__graph *graph);
 tn__value *tn__graph_input_at(const tn__graph *graph, int index);
 int tn__graph_output_count(const tn__graph *graph);

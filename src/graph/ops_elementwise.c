@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "graph/internal.h"
 
 /* ---- scalar functions -------------------------------------------------------------------------------------------- */
@@ -185,7 +186,7 @@ static void common_shape(tn__graph *graph, const tn__node *node, const tn__expr 
 static bool divides_by_zero(const tn__node *node, const tn__expr *const *x) {
   const char *name = node->op->name;
   bool divides = strcmp(name, "divide") == 0 || strcmp(name, "remainder") == 0 || strcmp(name, "floor_mod") == 0;
-  /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): operand counts are checked when nodes are made */
+  TN__INVARIANT(!divides || node->input_count == 2); /* checked when nodes are made */
   return divides && tn__is_int_value(x[1], 0);
 }
 

@@ -3,6 +3,7 @@
  * matrix-vector product a step and the cell. */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "graph/internal.h"
 
 enum { IN_X, IN_R, IN_BIAS, IN_H, IN_C, IN_PEEPHOLES, IN_LENGTHS, IN_COUNT };
@@ -276,9 +277,9 @@ static void declare_recurrence(tn__lower_context *lower, const tn__node *node, c
   tn__te *te = tn__lower_te(lower);
   const tn__buffer *in[IN_COUNT] = {NULL};
   for (int i = 0; i < node->input_count; i++) in[i] = inputs[i];
+  TN__INVARIANT(in[IN_X] != NULL); /* checked when nodes are made */
   cell s = {.ir = ir,
             .node = node,
-            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
             .dtype = in[IN_X]->dtype,
             .wide = tn__accumulator_of(in[IN_X]->dtype),
             .gates = gate_count(node),

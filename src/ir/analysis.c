@@ -1,3 +1,4 @@
+#include "base/invariant.h"
 #include "ir/linear.h"
 
 /* ---- bounds ------------------------------------------------------------------------------------------------------ */
@@ -239,9 +240,10 @@ static const tn__expr *extreme_over(tn__ir *ir, const tn__expr *e, const tn__var
   for (int round = 0; round < count; round++) {
     /* Youngest first: its bounds may speak of the older ones. */
     const tn__var *var = NULL;
-    for (int i = 0; i < count; i++)
-      /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): no element of vars is NULL */
+    for (int i = 0; i < count; i++) {
+      TN__INVARIANT(vars[i] != NULL); /* they are dimensions and loops that exist */
       if ((previous == NULL || vars[i]->id < previous->id) && (var == NULL || vars[i]->id > var->id)) var = vars[i];
+    }
     if (var == NULL) break;
     previous = var;
     int d = direction(ir, e, var);

@@ -1,5 +1,6 @@
 /* From the tree back to a function: decides where intermediate tensors are allocated and how small they may be there.
  */
+#include "base/invariant.h"
 #include "schedule/internal.h"
 
 typedef struct placement {
@@ -61,13 +62,12 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
   tn__snode *at = users->data[0]->parent;
   for (int i = 1; i < users->count; i++) at = common_ancestor(at, users->data[i]);
   while (at->parent != NULL && in_vector(at)) at = at->parent;
-  const tn__expr **min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *), *extent[TN__MAX_RANK];
+  const tn__expr **min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *), *extent[TN__MAX_RANK] = {NULL};
   access_hull(s, buffer, users, at, min, extent);
   int64_t bytes = (int64_t)tn_dtype_size(buffer->dtype);
   for (int d = 0; d < buffer->rank; d++) {
     int64_t size, whole;
     bool known = tn__as_int(buffer->shape[d], &whole);
-    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): regions have their buffer's rank */
     if (extent[d] == NULL || !tn__as_int(extent[d], &size) || (known && size >= whole)) {
       if (!known)
         tn__sched_refuse(s, "%s cannot be kept private: dimension %d has no constant bound where it is used",
@@ -119,7 +119,7 @@ static const tn__stmt *build_block(builder *b, const tn__snode *node) {
   bool changed = false;
   for (int i = 0; i < b->places.count; i++) {
     if (b->places.data[i].buffer == b->from[i]) continue;
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
+    TN__INVARIANT(b->from != NULL); /* as long as the places */
     if (!tn__sched_reads(node, b->from[i]) && !tn__sched_writes(node, b->from[i])) continue;
     placement *p = &b->places.data[i];
     block.body = tn__stmt_replace_buffer(ir, block.body, b->from[i], p->buffer, shift_indices, p);

@@ -1,4 +1,5 @@
 /* Primitives on reductions: decompose_reduction and rfactor. */
+#include "base/invariant.h"
 #include "schedule/internal.h"
 
 static int spatial_axes(tn__schedule *s, const tn__snode *block, const tn__block_axis **out, int extra) {
@@ -96,14 +97,13 @@ static void check_rfactor(factoring *f, const char *name) {
   if (!f->block->combiner->reorderable)
     tn__sched_refuse(s, "rfactor of \"%s\": the combiner of \"%s\" must be applied in order", name, f->block->name);
   tn__sched_check_free(s, "rfactor", f->loop, false);
-  for (tn__snode *n = f->loop; n->var != NULL; n = n->parent)
+  f->top = f->loop;
+  for (tn__snode *n = f->loop->parent; n->var != NULL; n = n->parent)
     if (tn__sched_drives(n, f->block, TN__AXIS_REDUCE)) f->top = n;
   blocks.count = 0;
   tn__sched_blocks(s, f->top, &blocks);
   if (blocks.count != 1)
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
     tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" holds more than one block", name, f->top->name);
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
   f->path_count = tn__sched_path(s, f->top->parent, f->block, f->path);
   for (int i = 0; i < f->path_count; i++)
     if (f->path[i]->kind != TN__LOOP_SERIAL)
@@ -137,12 +137,11 @@ static const tn__stmt *combine(factoring *f, const tn__buffer *const *tensors, c
   const tn__var *vars[8], *lets[4];
   const tn__expr *values[8], *results[4], *with_lane[TN__MAX_RANK];
   const tn__stmt *stores[4];
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a block has loops and writes one tensor at least */
+  TN__INVARIANT(tensors[0] != NULL); /* a block writes one tensor at least */
   for (int d = 0; d < tensors[0]->rank; d++) with_lane[d] = indices[d];
   with_lane[tensors[0]->rank] = lane;
   for (int t = 0; t < c->count; t++) {
     vars[t] = c->lhs[t];
-    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a block has loops and writes one tensor at least */
     values[t] = tn__load(ir, tensors[t], indices);
     vars[c->count + t] = c->rhs[t];
     values[c->count + t] = tn__load(ir, partial[t], with_lane);
@@ -204,7 +203,7 @@ void tn__rfactor(tn__schedule *s, const char *name) {
   tn__snode *block = f.block, *outermost;
   const char *block_name = block->name;
   int tensor_count = block->block.write_count;
-  const tn__buffer *tensors[4], *partial[4];
+  const tn__buffer *tensors[4] = {NULL}, *partial[4] = {NULL};
   for (int t = 0; t < tensor_count; t++) {
     /* In the combiner's order, which is the order of the stores in the initialisation. */
     tensors[t] = block->block.writes[t].buffer;

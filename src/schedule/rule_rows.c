@@ -6,6 +6,7 @@
  * stages over the same rows one row at a time; the rule "stages" takes each stage for itself. */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "schedule/rules.h"
 
 static bool is_output(const tn__schedule *s, const char *stage) {
@@ -156,7 +157,7 @@ static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   tn__unroll(s, order[n - 2]);
   tn__vectorize(s, order[n - 1]);
   tn__reverse_compute_at(s, consumer, tile);
-  /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a block has loops and writes one tensor at least */
+  TN__INVARIANT(reduce_count > 0); /* the rule is for reductions over rows */
   tn__decompose_reduction(s, name, reduce[0]);
   const char *outermost = order[0];
   int64_t tasks = tn__loop_extent(s, outermost);

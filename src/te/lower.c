@@ -100,7 +100,7 @@ static const tn__stmt *reduce_body(const tn__te *te, const tn__te_stage *stage) 
   tn__ir *ir = te->ir;
   const tn__te_combiner *c = stage->combiner;
   const tn__var *vars[8];
-  const tn__expr *values[8], *results[4];
+  const tn__expr *values[8], *results[4] = {NULL};
   for (int t = 0; t < c->count; t++) {
     vars[t] = c->lhs[t];
     values[t] = tn__load(ir, stage->tensors[t], stage->axes.index);
@@ -111,14 +111,13 @@ static const tn__stmt *reduce_body(const tn__te *te, const tn__te_stage *stage) 
   if (c->count == 1) return tn__store(ir, stage->tensors[0], stage->axes.index, results[0]);
   /* All results are computed from the old values before the first one is stored. */
   const tn__stmt *items[4];
-  const tn__var *lets[4];
+  const tn__var *lets[4] = {NULL};
   for (int t = 0; t < c->count; t++) {
     lets[t] =
         tn__var_create(ir, tn__arena_printf(te->arena, "%s_new%d", stage->name, t), results[t]->dtype, NULL, NULL);
     items[t] = tn__store(ir, stage->tensors[t], stage->axes.index, lets[t]->self);
   }
   const tn__stmt *body = tn__seq(ir, items, c->count);
-  /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a stage has one tensor at least */
   for (int t = c->count - 1; t >= 0; t--) body = tn__let(ir, lets[t], results[t], body);
   return body;
 }
@@ -151,7 +150,7 @@ static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) 
   if (stage->kind == TN__TE_EXTERN) return lower_extern(te, stage);
   int spatial = stage->axes.count, count = spatial + stage->reduce_axes.count;
   tn__block_axis *axes = TN__NEW_ARRAY(te->arena, count, tn__block_axis);
-  const tn__var *loops[2 * TN__MAX_RANK];
+  const tn__var *loops[2 * TN__MAX_RANK] = {NULL};
   for (int i = 0; i < count; i++) {
     const tn__var *var = i < spatial ? stage->axes.var[i] : stage->reduce_axes.var[i - spatial];
     const char *name = tn__arena_printf(te->arena, "%s.%s", stage->name, var->name);
@@ -170,7 +169,6 @@ static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) 
   tn__te_block_regions(ir, &block);
   const tn__stmt *nest = tn__block_stmt(ir, &block);
   for (int i = count - 1; i >= 0; i--)
-    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a stage has one tensor at least */
     if (stage->kind != TN__TE_SCAN || i != stage->scan_axis) nest = tn__for(ir, loops[i], TN__LOOP_SERIAL, nest);
   /* Elements may read any position of the other axes at earlier steps: the scan axis goes around them all. */
   if (stage->kind == TN__TE_SCAN) nest = tn__for(ir, loops[stage->scan_axis], TN__LOOP_SERIAL, nest);

@@ -81,11 +81,31 @@ static bool is_broadcast_scalar(const tn__node *node) {
   return tn__is_op(node, "broadcast_in_dim") && node->inputs[0]->rank == 0 && tn__element_total(node->outputs[0]) < 0;
 }
 
+/* What a reduction over more equal elements than the evaluator would visit comes to. The sum is rounded once, which no
+ * order of adding them does better. */
+static const void *reduced_splat(folder *f, const tn__node *node) {
+  const void *element;
+  int64_t from = tn__element_total(node->inputs[0]), to = tn__element_total(node->outputs[0]);
+  if (from <= MAX_OPERATIONS || to <= 0 || !tn__splat_element(node->inputs[0], &element)) return NULL;
+  const char *kind = tn__node_string(node, "kind", "");
+  if (strcmp(kind, "prod") == 0) return NULL;
+  if (strcmp(kind, "sum") != 0) return element;
+  tn_dtype dtype = node->outputs[0]->dtype;
+  void *sum = tn__arena_alloc(f->arena, 16);
+  if (tn__dtype_is_float(dtype))
+    tn__store_f64(dtype, sum, 0, tn__load_f64(dtype, element, 0) * (double)(from / to));
+  else
+    tn__store_i64(dtype, sum, 0, (int64_t)((uint64_t)tn__load_i64(dtype, element, 0) * (uint64_t)(from / to)));
+  return sum;
+}
+
 static tn__value *from_splats(folder *f, const tn__node *node) {
   const void *element = NULL;
   if (node->output_count != 1 || is_broadcast_scalar(node)) return NULL;
   if (rearranges(node))
     element = common_element(node);
+  else if (tn__is_op(node, "reduce"))
+    element = reduced_splat(f, node);
   else if (node->op->op_class == TN__CLASS_ELEMENTWISE && f->options->evaluator.evaluate != NULL)
     element = evaluate_scalar(f, node);
   return element == NULL ? NULL : splat_like(f, node->outputs[0], element);
@@ -131,9 +151,9 @@ static bool small_enough(const tn__node *node) {
   if (outputs > MAX_OUTPUT_ELEMENTS) return false;
   for (int i = 0; i < node->input_count; i++) {
     if (node->inputs[i] == NULL) continue;
-    int64_t total = node->inputs[i]->splat ? 1 : tn__element_total(node->inputs[i]);
-    if (total > MAX_OPERATIONS) return false; /* the evaluator may copy its operands */
-    inputs += total;
+    int64_t total = tn__element_total(node->inputs[i]);
+    inputs = total < 0 || inputs > INT64_MAX - total ? INT64_MAX : inputs + total;
+    if (!node->inputs[i]->splat && total > MAX_OPERATIONS) return false; /* the evaluator may copy its operands */
   }
   if (tn__is_op(node, "reduce") || tn__is_op(node, "argreduce")) return inputs <= MAX_OPERATIONS;
   return outputs == 0 || reads_per_element(node) <= MAX_OPERATIONS / outputs;

@@ -8,6 +8,7 @@
  * but a copy in each that reads them. */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "graph/passes/passes.h"
 
 typedef enum kernel_kind { KERNEL_MAP, KERNEL_ROW, KERNEL_CONTRACTION, KERNEL_ALONE } kernel_kind;
@@ -310,7 +311,7 @@ static void place(fuser *f, int node, bool constant) {
   int best = -1;
   for (int i = 0; i < count; i++) {
     int k = producers[i];
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an index of producers_of() says that kernels are there */
+    TN__INVARIANT(k < f->kernels.count); /* producers_of() tells of kernels that are there */
     if (f->kernels.data[k].constant != constant || !can_join(f, k, n) || makes_cycle(f, node, &k, 1)) continue;
     if (best < 0 || rank_of_kind(f->kernels.data[k].kind) > rank_of_kind(f->kernels.data[best].kind)) best = k;
   }
@@ -475,9 +476,24 @@ static void find_wanted(emitter *e, int value_count) {
   }
 }
 
+/* More elements than this are the run's to compute, not the compiler's. */
+#define MAX_CONSTANT_ELEMENTS (INT64_C(1) << 32)
+
+static bool is_huge(const tn__value *v) {
+  int64_t total = 1;
+  for (int i = 0; i < v->rank; i++) {
+    int64_t dim = tn__dim_const(v, i);
+    if (dim < 0 || (dim > 0 && total > MAX_CONSTANT_ELEMENTS / dim)) return true;
+    total *= dim;
+  }
+  return false;
+}
+
 /* Does a node depend on constants only, and is its result worth keeping in memory? */
 static bool is_constant_node(const fuser *f, const tn__node *n) {
   if (n->input_count == 0 || n->op->lowering != TN__LOWER_DECLARE) return false;
+  for (int i = 0; i < n->input_count; i++)
+    if (n->inputs[i] && is_huge(n->inputs[i])) return false;
   for (int i = 0; i < n->input_count; i++) {
     const tn__value *v = n->inputs[i];
     if (!v || v->data) continue;
@@ -485,8 +501,7 @@ static bool is_constant_node(const fuser *f, const tn__node *n) {
     if (p < 0 || !f->constant[p]) return false;
   }
   for (int o = 0; o < n->output_count; o++)
-    for (int d = 0; d < n->outputs[o]->rank; d++)
-      if (tn__dim_const(n->outputs[o], d) < 0) return false;
+    if (is_huge(n->outputs[o])) return false;
   return true;
 }
 

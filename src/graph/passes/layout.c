@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "graph/passes/rewrite.h"
 
 typedef struct versions {
@@ -45,7 +46,7 @@ static tn__value *last_of(layout *l, tn__value *value) {
   tn__value *last = versions_of(l, value)->last;
   if (last != NULL) return last;
   int64_t permutation[TN__MAX_RANK];
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
+  TN__INVARIANT(value != NULL); /* operands that a node must have: checked when it is made */
   channels_to_last(value->rank, permutation);
   tn__node *broadcast = tn__producer_of(value, "broadcast_in_dim");
   if (broadcast != NULL && !has_moved(l, broadcast->inputs[0]))
@@ -61,7 +62,7 @@ static tn__value *restored(layout *l, tn__value *value) {
   if (!v->moved) return value;
   if (v->restored != NULL) return v->restored;
   int64_t permutation[TN__MAX_RANK], inverse[TN__MAX_RANK];
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
+  TN__INVARIANT(value != NULL && v->last != NULL); /* what moved has a version in the new order */
   channels_to_last(value->rank, permutation);
   tn__inverse(permutation, value->rank, inverse);
   tn__value *first = tn__permuted(l->graph, v->last, inverse);

@@ -1,6 +1,7 @@
 /* Constant right operands in the order that the kernels read: panels of W columns, [columns / W, rows, W]
  * (docs/passes.md). The packing is ordinary operators over constants; the driver computes them once, when it compiles.
  */
+#include "base/invariant.h"
 #include "graph/passes/rewrite.h"
 
 static int width_for(const tn__optimize_options *options, const tn__value *rhs, int64_t columns) {
@@ -64,7 +65,7 @@ static tn__value *rhs_as_matrices(tn__graph *graph, tn__value *rhs, const operan
 static tn__value *lhs_with_one_contraction(tn__graph *graph, tn__value *lhs, const operand *o, int64_t rows,
                                            int64_t *batch, int64_t *contract) {
   const tn__expr *dims[TN__MAX_RANK];
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
+  TN__INVARIANT(o->contract_count > 0); /* the caller has products with something to contract */
   int64_t first = o->contract[0], last = o->contract[o->contract_count - 1];
   for (int i = 1; i < o->contract_count; i++)
     if (o->contract[i] != o->contract[i - 1] + 1) return NULL;

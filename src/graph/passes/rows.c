@@ -3,6 +3,7 @@
  * are counted through. They become that, and what reads them follows as long as it goes row by row: element-wise
  * operators with a bias, reductions and broadcasts along a row. Elsewhere a reshape, which costs nothing, gives the
  * dimensions back. */
+#include "base/invariant.h"
 #include "graph/passes/rewrite.h"
 
 typedef struct versions {
@@ -38,7 +39,7 @@ static repeat repeat_of(const tn__node *broadcast) {
   const tn__value *source = broadcast->inputs[0], *result = broadcast->outputs[0];
   const int64_t *axes = tn__node_attr(broadcast, "axes")->ints;
   bool row = true;
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
+  TN__INVARIANT(source != NULL); /* operands that an operator must have are checked when nodes are made */
   for (int i = 0; i < source->rank; i++) row = row && (tn__is_unit(source->dims[i]) || axes[i] == result->rank - 1);
   if (row) return REPEAT_ROW;
   if (source->rank != result->rank || !tn__is_unit(source->dims[source->rank - 1])) return REPEAT_OTHER;
@@ -82,7 +83,7 @@ static tn__value *flat_of(flattener *f, tn__value *value) {
 static tn__value *restored(flattener *f, tn__value *value) {
   if (!has_moved(f, value)) return value;
   if (versions_of(f, value)->restored != NULL) return versions_of(f, value)->restored;
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
+  TN__INVARIANT(value != NULL && versions_of(f, value)->flat != NULL); /* what moved has a flat version */
   tn__value *whole = tn__g_reshape(f->graph, versions_of(f, value)->flat, value->rank, value->dims);
   versions_of(f, value)->restored = whole;
   return whole;
@@ -99,7 +100,7 @@ static tn__value *product(flattener *f, const tn__node *node, tn__value *rhs, in
 static tn__value *flat_product(flattener *f, const tn__node *node) {
   const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
   const tn__attr *batch = tn__node_attr(node, "lhs_batch"), *contract = tn__node_attr(node, "lhs_contract");
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
+  TN__INVARIANT(lhs != NULL && rhs != NULL); /* operands of a product: checked when nodes are made */
   if (lhs->rank < 3 || rhs->rank != 2 || tn__node_int(node, "packed", 0) > 0) return NULL;
   if ((batch != NULL && batch->count > 0) || contract == NULL || contract->count != 1 ||
       contract->ints[0] != lhs->rank - 1)
@@ -108,19 +109,17 @@ static tn__value *flat_product(flattener *f, const tn__node *node) {
 }
 
 static tn__value *flat_convolution(flattener *f, const tn__node *node) {
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
-  int spatial = node->inputs[0]->rank - 2;
   tn__value *weights = node->inputs[1];
+  TN__INVARIANT(node->inputs[0] != NULL && weights != NULL); /* checked when nodes are made */
+  int spatial = node->inputs[0]->rank - 2;
   bool plain = tn__node_int(node, "channels_last", 0) != 0 && tn__node_int(node, "feature_groups", 1) == 1 &&
                tn__node_int(node, "packed", 0) == 0;
   for (int i = 0; plain && i < spatial; i++)
-    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
     plain = tn__is_unit(weights->dims[i]) && tn__node_attr(node, "strides")->ints[i] == 1 &&
             tn__node_attr(node, "lhs_dilation")->ints[i] == 1 &&
             tn__is_int_value(tn__node_attr(node, "low")->exprs[i], 0) &&
             tn__is_int_value(tn__node_attr(node, "high")->exprs[i], 0);
   if (!plain) return NULL;
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
   return product(f, node, tn__g_reshape(f->graph, restored(f, weights), 2, weights->dims + spatial), 0);
 }
 
@@ -137,7 +136,7 @@ static tn__value *follow_elementwise(flattener *f, const tn__node *node) {
 
 static tn__value *follow_reduce(flattener *f, const tn__node *node) {
   const tn__attr *axes = tn__node_attr(node, "axes");
-  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): operand counts are checked when nodes are made */
+  TN__INVARIANT(node->inputs[0] != NULL); /* checked when nodes are made */
   bool along_row = axes != NULL && axes->count == 1 && axes->ints[0] == node->inputs[0]->rank - 1;
   if (!along_row || tn__node_int(node, "keep_dims", 0) == 0) return NULL;
   tn__value *input = flat_of(f, node->inputs[0]);

@@ -67,6 +67,28 @@ def reshape_at_run_time(path):
     save(path, nodes, [value("x", [2, 6]), value("s", [2], TensorProto.INT64)], [value("y", None)])
 
 
+def accented(path):
+    """An output's name of characters that UTF-8 writes in two, three and four bytes."""
+    node = helper.make_node("Relu", ["x"], ["\u00e9t\u00e9-\u4e2d\U0001f600.z"])
+    save(path, [node], [value("x", [2])], [value(node.output[0], [2])])
+
+
+def twice(path):
+    """One value listed as output twice, and once more under another name."""
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Identity", ["y"], ["z"])]
+    save(path, nodes, [value("x", [2, 3])], [value(name, [2, 3]) for name in ("y", "y", "z")])
+
+
+def huge_reductions(path):
+    """Over 2^40 equal elements, which nobody can visit."""
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [1 << 20, 1 << 20])
+    nodes = [helper.make_node("ConstantOfShape", ["shape"], ["c"], value=helper.make_tensor("v", TensorProto.FLOAT, [1], [0.5]))]
+    for kind in ("Sum", "Max"):
+        nodes.append(helper.make_node(f"Reduce{kind}", ["c"], [kind], keepdims=0))
+        nodes.append(helper.make_node("Add", ["x", kind], [f"y{kind}"]))
+    save(path, nodes, [value("x", [2])], [value("ySum", [2]), value("yMax", [2])], [shape], opset=18)
+
+
 def range_of_inputs(path):
     ends = [value(name, [], TensorProto.INT64) for name in ("start", "limit", "delta")]
     save(path, [helper.make_node("Range", ["start", "limit", "delta"], ["y"])], ends, [value("y", [None], TensorProto.INT64)])
