@@ -1,4 +1,5 @@
 /* Which nodes share a kernel: the groups of small graphs, as text. */
+#include <pthread.h>
 #include <string.h>
 
 #include "check.h"
@@ -75,6 +76,55 @@ static void build_view(tn__graph *g) {
   tn__graph_output(g, "y", tn__g_reshape(g, y, 1, (const tn__expr *const[]){tn__index(ir, 32)}));
 }
 
+/* ---- depth ------------------------------------------------------------------------------------------------------- */
+
+enum { DEEP = 60000, SMALL_STACK = 256 * 1024 };
+
+/* A kernel at both ends of a chain of other kernels, then one of nodes that have none, which are copied. */
+static void build_deep(tn__graph *g) {
+  tn__ir *ir = tn__graph_ir(g);
+  const tn__expr *flat[] = {tn__index(ir, 32)}, *square[] = {tn__index(ir, 4), tn__index(ir, 8)};
+  tn__value *x = input(g, "x", 4, 8), *end = x, *first = tn__g_unary(g, "tanh", x);
+  for (int i = 0; i < DEEP / 3; i++) {
+    end = tn__g_reshape(g, end, 1, flat);
+    end = tn__g_reshape(g, tn__g_unary(g, "negate", end), 2, square);
+  }
+  const tn__attr attrs[] = {tn__attr_exprs(g, "shape", square, 2), tn__attr_ints(g, "axes", (int64_t[]){0, 1}, 2)};
+  tn__value *copied = tn__g_unary(g, "exponential", x);
+  for (int i = 0; i < DEEP; i++) copied = tn__g_node(g, "broadcast_in_dim", &copied, 1, attrs, 2)->outputs[0];
+  tn__graph_output(g, "y", tn__g_binary(g, "add", tn__g_binary(g, "add", first, end), copied));
+}
+
+static void fuse_deep(tn__escape *escape, void *arg) {
+  tn__groups *groups = arg;
+  tn__arena arena;
+  tn__arena_init(&arena, NULL, escape);
+  tn__graph *g = tn__graph_create(tn__ir_create(&arena), "deep");
+  build_deep(g);
+  *groups = tn__pass_fuse(g);
+  tn__arena_release(&arena);
+}
+
+static void *run_deep(void *arg) {
+  tn__escape escape;
+  return tn__protect(&escape, fuse_deep, arg);
+}
+
+static void depth_takes_no_stack(void **state) {
+  tn__groups groups = {0};
+  pthread_attr_t attributes;
+  pthread_t thread;
+  void *status;
+  pthread_attr_init(&attributes);
+  assert_int_equal(pthread_attr_setstacksize(&attributes, SMALL_STACK), 0);
+  assert_int_equal(pthread_create(&thread, &attributes, run_deep, &groups), 0);
+  assert_int_equal(pthread_join(thread, &status), 0);
+  pthread_attr_destroy(&attributes);
+  check_ok(status);
+  /* The chain's kernels and views, and the maps at its ends. */
+  assert_true(groups.count > DEEP / 3 && groups.count <= DEEP + 3);
+}
+
 static void maps_become_one_kernel(void **state) { expect(build_chain, "negate+exponential+tanh ->1"); }
 
 static void a_softmax_is_one_kernel(void **state) {
@@ -99,6 +149,7 @@ int main(void) {
                                      cmocka_unit_test(epilogues_join_their_product),
                                      cmocka_unit_test(a_product_that_others_read_stays_alone),
                                      cmocka_unit_test(kernels_never_need_their_own_results),
-                                     cmocka_unit_test(reshapes_are_views)};
+                                     cmocka_unit_test(reshapes_are_views),
+                                     cmocka_unit_test(depth_takes_no_stack)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,11 +91,12 @@ static const void *reduced_splat(folder *f, const tn__node *node) {
   if (strcmp(kind, "prod") == 0) return NULL;
   if (strcmp(kind, "sum") != 0) return element;
   tn_dtype dtype = node->outputs[0]->dtype;
+  int64_t terms = from / to;
   void *sum = tn__arena_alloc(f->arena, 16);
   if (tn__dtype_is_float(dtype))
-    tn__store_f64(dtype, sum, 0, tn__load_f64(dtype, element, 0) * (double)(from / to));
+    tn__store_f64(dtype, sum, 0, tn__load_f64(dtype, element, 0) * (double)terms);
   else
-    tn__store_i64(dtype, sum, 0, (int64_t)((uint64_t)tn__load_i64(dtype, element, 0) * (uint64_t)(from / to)));
+    tn__store_i64(dtype, sum, 0, (int64_t)((uint64_t)tn__load_i64(dtype, element, 0) * (uint64_t)terms));
   return sum;
 }
 

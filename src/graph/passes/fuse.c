@@ -28,6 +28,12 @@ typedef struct kernel {
 
 typedef TN__VEC(int) index_list;
 
+/* What a search has still to look at. Graphs are deep, so that no walk here may recurse. */
+typedef struct pending {
+  int node;
+  bool outside; /* no kernel but the targets lies between it and where the search began */
+} pending;
+
 typedef struct fuser {
   tn__graph *graph;
   tn__arena *arena;
@@ -39,6 +45,8 @@ typedef struct fuser {
   index_list *shape_deps; /* node index -> nodes whose results' elements its shapes and attributes are made of */
   TN__VEC(kernel) kernels;
   uint32_t stamp;
+  uint32_t *seen[2]; /* cheap or unplaced node -> stamp of the last search that passed it, by pending.outside */
+  TN__VEC(pending) stack;
 } fuser;
 
 /* ---- facts about nodes
@@ -118,58 +126,48 @@ static void find_shape_deps(fuser *f, int node) {
 /* ---- cycles
  * ----------------------------------------------------------------------------------------------------------- */
 
-static bool reaches(fuser *f, int from, const int *targets, int target_count, int lowest);
-
-static bool inputs_reach(fuser *f, int node, const int *targets, int target_count, int lowest) {
-  const tn__node *n = tn__graph_node_at(f->graph, node);
-  for (int i = 0; i < n->input_count; i++) {
-    if (!n->inputs[i]) continue;
-    int p = f->node_of_value[n->inputs[i]->id];
-    if (p >= 0 && reaches(f, p, targets, target_count, lowest)) return true;
-  }
-  for (int i = 0; i < f->shape_deps[node].count; i++)
-    if (reaches(f, f->shape_deps[node].data[i], targets, target_count, lowest)) return true;
-  return false;
-}
-
 static bool is_target(int k, const int *targets, int count) {
   for (int i = 0; i < count; i++)
     if (targets[i] == k) return true;
   return false;
 }
 
-/* Is one of the target kernels at or above node `from`? Kernels are nodes of the search: entering one means all of its
- * operands. */
-static bool reaches(fuser *f, int from, const int *targets, int target_count, int lowest) {
-  int k = f->kernel_of[from];
-  if (k < 0) { /* cheap or not placed yet */
-    return inputs_reach(f, from, targets, target_count, lowest);
+/* What `node` depends on, the first operand on top. */
+static void push_operands(fuser *f, int node, bool outside) {
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  for (int i = f->shape_deps[node].count - 1; i >= 0; i--) {
+    pending p = {f->shape_deps[node].data[i], false};
+    tn__vec_push(f->arena, &f->stack, p);
   }
-  if (is_target(k, targets, target_count)) return true;
-  kernel *kern = &f->kernels.data[k];
-  if (kern->visited == f->stamp) return false;
-  kern->visited = f->stamp;
-  if (kern->members.data[kern->members.count - 1] < lowest) return false;
-  for (int i = 0; i < f->kernels.data[k].members.count; i++)
-    if (inputs_reach(f, f->kernels.data[k].members.data[i], targets, target_count, lowest)) return true;
-  return false;
+  for (int i = n->input_count - 1; i >= 0; i--) {
+    pending p = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, outside};
+    if (p.node >= 0) tn__vec_push(f->arena, &f->stack, p);
+  }
 }
 
-static bool outside_reaches(fuser *f, int node, const int *targets, int count, int lowest) {
-  const tn__node *n = tn__graph_node_at(f->graph, node);
-  for (int i = 0; i < n->input_count; i++) {
-    if (!n->inputs[i]) continue;
-    int p = f->node_of_value[n->inputs[i]->id];
-    if (p < 0) continue;
-    int k = f->kernel_of[p];
-    if (k < 0) {
-      if (outside_reaches(f, p, targets, count, lowest)) return true;
-    } else if (!is_target(k, targets, count) && reaches(f, p, targets, count, lowest)) {
+/* Is one of the target kernels at or above what is on the stack, other than as a direct operand from outside? Kernels
+ * are nodes of the search: entering one means all of its operands. */
+static bool search(fuser *f, const int *targets, int count, int lowest) {
+  while (f->stack.count > 0) {
+    const pending p = f->stack.data[--f->stack.count];
+    int k = f->kernel_of[p.node];
+    if (k < 0) { /* cheap or not placed yet */
+      uint32_t *seen = &f->seen[p.outside][p.node];
+      if (*seen == f->stamp || p.node < lowest) continue;
+      *seen = f->stamp;
+      push_operands(f, p.node, p.outside);
+      continue;
+    }
+    if (is_target(k, targets, count)) {
+      if (p.outside) continue;
       return true;
     }
+    kernel *kern = &f->kernels.data[k];
+    if (kern->visited == f->stamp) continue;
+    kern->visited = f->stamp;
+    if (kern->members.data[kern->members.count - 1] < lowest) continue;
+    for (int i = kern->members.count - 1; i >= 0; i--) push_operands(f, kern->members.data[i], false);
   }
-  for (int i = 0; i < f->shape_deps[node].count; i++)
-    if (reaches(f, f->shape_deps[node].data[i], targets, count, lowest)) return true;
   return false;
 }
 
@@ -179,13 +177,13 @@ static bool makes_cycle(fuser *f, int node, const int *targets, int count) {
   for (int t = 1; t < count; t++)
     if (f->kernels.data[targets[t]].first < lowest) lowest = f->kernels.data[targets[t]].first;
   f->stamp++;
-  if (outside_reaches(f, node, targets, count, lowest)) return true;
+  f->stack.count = 0;
+  push_operands(f, node, true);
   for (int t = 0; t < count; t++) {
-    kernel *k = &f->kernels.data[targets[t]];
-    for (int i = 0; i < k->members.count; i++)
-      if (outside_reaches(f, k->members.data[i], targets, count, lowest)) return true;
+    const kernel *k = &f->kernels.data[targets[t]];
+    for (int i = 0; i < k->members.count; i++) push_operands(f, k->members.data[i], true);
   }
-  return false;
+  return search(f, targets, count, lowest);
 }
 
 /* ---- joining
@@ -230,19 +228,30 @@ static bool can_join(fuser *f, int index, const tn__node *n) {
   }
 }
 
-/* Kernels that produce what `n` reads, looking through cheap nodes; without duplicates. */
-static int producers_of(fuser *f, const tn__node *n, int *out, int count, int capacity) {
-  for (int i = 0; i < n->input_count; i++) {
-    int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
-    if (p < 0) continue;
-    int k = f->kernel_of[p];
-    if (k < 0) {
-      count = producers_of(f, tn__graph_node_at(f->graph, p), out, count, capacity);
-    } else if (!is_target(k, out, count) && count < capacity) {
-      out[count++] = k;
+/* Kernels that produce what `node` reads, looking through cheap nodes; without duplicates. */
+static int producers_of(fuser *f, int node, int *out, int capacity) {
+  int count = 0;
+  f->stamp++;
+  f->stack.count = 0;
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  for (;;) {
+    for (int i = n->input_count - 1; i >= 0; i--) {
+      pending p = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, true};
+      if (p.node >= 0) tn__vec_push(f->arena, &f->stack, p);
     }
+    int cheap = -1;
+    while (cheap < 0 && f->stack.count > 0) {
+      int p = f->stack.data[--f->stack.count].node, k = f->kernel_of[p];
+      if (k >= 0) {
+        if (!is_target(k, out, count) && count < capacity) out[count++] = k;
+      } else if (f->seen[true][p] != f->stamp) {
+        f->seen[true][p] = f->stamp;
+        cheap = p;
+      }
+    }
+    if (cheap < 0) return count;
+    n = tn__graph_node_at(f->graph, cheap);
   }
-  return count;
 }
 
 static void add_member(fuser *f, kernel *k, int node) {
@@ -306,7 +315,7 @@ static void join(fuser *f, int target, int node, const tn__node *n) {
 
 static void place(fuser *f, int node, bool constant) {
   const tn__node *n = tn__graph_node_at(f->graph, node);
-  int producers[MAX_KERNEL_BUFFERS], count = producers_of(f, n, producers, 0, MAX_KERNEL_BUFFERS);
+  int producers[MAX_KERNEL_BUFFERS], count = producers_of(f, node, producers, MAX_KERNEL_BUFFERS);
   if (n->op->lowering != TN__LOWER_DECLARE || n->input_count > MAX_KERNEL_BUFFERS) count = 0;
   int best = -1;
   for (int i = 0; i < count; i++) {
@@ -330,6 +339,14 @@ static void place(fuser *f, int node, bool constant) {
 /* ---- result
  * --------------------------------------------------------------------------------------------------------------- */
 
+/* A kernel or a cheap node in memory is emitted when all that it depends on has been. */
+typedef enum task_kind { TASK_KERNEL, TASK_KERNEL_READY, TASK_STORED, TASK_STORED_READY, TASK_LOOK_THROUGH } task_kind;
+typedef struct task {
+  task_kind kind;
+  int index;      /* of the kernel or node */
+  uint32_t owner; /* LOOK_THROUGH: number of the task that the copy is for */
+} task;
+
 typedef struct emitter {
   fuser *f;
   tn__groups groups;
@@ -337,49 +354,62 @@ typedef struct emitter {
   bool *stored;    /* cheap node -> has a group of its own */
   uint32_t *added; /* cheap node -> number of the last group that got a copy of it */
   uint32_t last_group;
-  bool *wanted; /* value id -> read by another kernel, or a graph output */
+  bool *wanted;     /* value id -> read by another kernel, or a graph output */
+  uint32_t *walked; /* cheap node -> number of the last task that looked through it */
+  uint32_t last_task;
+  TN__VEC(task) tasks;
 } emitter;
 
-/* Appends the cheap producers of `n` that the group does not have yet, operands first. */
-static void add_cheap(emitter *e, const tn__node *n, uint32_t group, index_list *nodes) {
+/* Appends the cheap producers of node `of` that the group does not have yet, operands first. */
+static void add_cheap(emitter *e, int of, uint32_t group, index_list *nodes) {
   fuser *f = e->f;
-  for (int i = 0; i < n->input_count; i++) {
-    int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
-    if (p < 0 || f->kernel_of[p] >= 0 || e->added[p] == group) continue;
-    e->added[p] = group;
-    add_cheap(e, tn__graph_node_at(f->graph, p), group, nodes);
-    tn__vec_push(f->arena, nodes, p);
+  f->stack.count = 0;
+  pending p = {of, true}; /* outside: its operands come first */
+  tn__vec_push(f->arena, &f->stack, p);
+  while (f->stack.count > 0) {
+    p = f->stack.data[--f->stack.count];
+    if (!p.outside) {
+      tn__vec_push(f->arena, nodes, p.node);
+      continue;
+    }
+    if (p.node != of) {
+      if (e->added[p.node] == group) continue;
+      e->added[p.node] = group;
+      pending after = {p.node, false};
+      tn__vec_push(f->arena, &f->stack, after);
+    }
+    const tn__node *n = tn__graph_node_at(f->graph, p.node);
+    for (int i = n->input_count - 1; i >= 0; i--) {
+      pending operand = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, true};
+      if (operand.node >= 0 && f->kernel_of[operand.node] < 0) tn__vec_push(f->arena, &f->stack, operand);
+    }
   }
 }
 
 /* Can this kernel hold copies of cheap producers? Views and what has no declaration need their operands in memory. */
 static bool inlines_cheap(const tn__node *n) { return n->op->lowering == TN__LOWER_DECLARE && !is_view(n); }
 
-static void emit_kernel(emitter *e, int k);
-
-static void emit_stored(emitter *e, int node);
-
-static void emit_producer(emitter *e, int p, bool inlined);
-
-static void emit_producers(emitter *e, int node, bool inlined) {
-  fuser *f = e->f;
-  const tn__node *n = tn__graph_node_at(f->graph, node);
-  for (int i = 0; i < n->input_count; i++) {
-    int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
-    if (p < 0) continue;
-    emit_producer(e, p, inlined);
-  }
-  for (int i = 0; i < f->shape_deps[node].count; i++) emit_producer(e, f->shape_deps[node].data[i], false);
+static void push_task(emitter *e, task_kind kind, int index, uint32_t owner) {
+  task t = {kind, index, owner};
+  tn__vec_push(e->f->arena, &e->tasks, t);
 }
 
-static void emit_producer(emitter *e, int p, bool inlined) {
-  fuser *f = e->f;
-  if (f->kernel_of[p] >= 0) {
-    emit_kernel(e, f->kernel_of[p]);
-  } else if (inlined) {
-    emit_producers(e, p, true);
-  } else {
-    emit_stored(e, p);
+static void push_producer(emitter *e, int p, bool inlined, uint32_t owner) {
+  int k = e->f->kernel_of[p];
+  if (k >= 0)
+    push_task(e, TASK_KERNEL, k, 0);
+  else
+    push_task(e, inlined ? TASK_LOOK_THROUGH : TASK_STORED, p, owner);
+}
+
+/* What must be emitted before `node`, the first operand on top. */
+static void push_producers(emitter *e, int node, bool inlined, uint32_t owner) {
+  const fuser *f = e->f;
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  for (int i = f->shape_deps[node].count - 1; i >= 0; i--) push_producer(e, f->shape_deps[node].data[i], false, owner);
+  for (int i = n->input_count - 1; i >= 0; i--) {
+    int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
+    if (p >= 0) push_producer(e, p, inlined, owner);
   }
 }
 
@@ -405,34 +435,70 @@ static void push_group(emitter *e, const index_list *nodes, int owner, bool view
 }
 
 /* A cheap node whose value somebody needs in memory. */
-static void emit_stored(emitter *e, int node) {
+static void finish_stored(emitter *e, int node) {
   fuser *f = e->f;
-  if (e->stored[node]) return;
-  e->stored[node] = true;
-  const tn__node *n = tn__graph_node_at(f->graph, node);
-  emit_producers(e, node, true);
   index_list nodes = {0};
-  add_cheap(e, n, ++e->last_group, &nodes);
+  add_cheap(e, node, ++e->last_group, &nodes);
   tn__vec_push(f->arena, &nodes, node);
-  e->wanted[n->outputs[0]->id] = true;
+  e->wanted[tn__graph_node_at(f->graph, node)->outputs[0]->id] = true;
   push_group(e, &nodes, -1, false, f->constant[node]);
 }
 
-static void emit_kernel(emitter *e, int k) {
+static const tn__node *head_of(const emitter *e, const kernel *k) {
+  return tn__graph_node_at(e->f->graph, k->members.data[0]);
+}
+
+static bool kernel_inlines(const emitter *e, const kernel *k) {
+  return inlines_cheap(head_of(e, k)) || k->members.count > 1;
+}
+
+static void finish_kernel(emitter *e, int k) {
   fuser *f = e->f;
-  if (e->emitted[k]) return;
-  e->emitted[k] = true;
-  kernel *kern = &f->kernels.data[k];
-  const tn__node *head = tn__graph_node_at(f->graph, kern->members.data[0]);
-  bool inlined = inlines_cheap(head) || kern->members.count > 1;
-  for (int i = 0; i < kern->members.count; i++) emit_producers(e, kern->members.data[i], inlined);
+  const kernel *kern = &f->kernels.data[k];
+  bool inlined = kernel_inlines(e, kern);
   index_list nodes = {0};
   uint32_t group = ++e->last_group;
   for (int i = 0; i < kern->members.count; i++) {
-    if (inlined) add_cheap(e, tn__graph_node_at(f->graph, kern->members.data[i]), group, &nodes);
+    if (inlined) add_cheap(e, kern->members.data[i], group, &nodes);
     tn__vec_push(f->arena, &nodes, kern->members.data[i]);
   }
-  push_group(e, &nodes, k, kern->members.count == 1 && is_view(head), kern->constant);
+  push_group(e, &nodes, k, kern->members.count == 1 && is_view(head_of(e, kern)), kern->constant);
+}
+
+static void do_task(emitter *e, const task *t) {
+  switch (t->kind) {
+    case TASK_KERNEL: {
+      if (e->emitted[t->index]) return;
+      e->emitted[t->index] = true;
+      const kernel *k = &e->f->kernels.data[t->index];
+      bool inlined = kernel_inlines(e, k);
+      uint32_t number = ++e->last_task;
+      push_task(e, TASK_KERNEL_READY, t->index, 0);
+      for (int i = k->members.count - 1; i >= 0; i--) push_producers(e, k->members.data[i], inlined, number);
+      return;
+    }
+    case TASK_STORED:
+      if (e->stored[t->index]) return;
+      e->stored[t->index] = true;
+      push_task(e, TASK_STORED_READY, t->index, 0);
+      push_producers(e, t->index, true, ++e->last_task);
+      return;
+    case TASK_LOOK_THROUGH:
+      if (e->walked[t->index] == t->owner) return;
+      e->walked[t->index] = t->owner;
+      push_producers(e, t->index, true, t->owner);
+      return;
+    case TASK_KERNEL_READY: finish_kernel(e, t->index); return;
+    case TASK_STORED_READY: finish_stored(e, t->index); return;
+  }
+}
+
+static void emit(emitter *e, task_kind kind, int index) {
+  push_task(e, kind, index, 0);
+  while (e->tasks.count > 0) {
+    const task t = e->tasks.data[--e->tasks.count];
+    do_task(e, &t);
+  }
 }
 
 enum { NO_READER = -1, SEVERAL_READERS = -2 };
@@ -519,6 +585,7 @@ tn__groups tn__pass_fuse(tn__graph *graph) {
       if (n->outputs[o]) f.node_of_value[n->outputs[o]->id] = i;
     f.kernel_of[i] = -1;
   }
+  for (int i = 0; i < 2; i++) f.seen[i] = TN__NEW_ARRAY(f.arena, f.node_count, uint32_t);
   f.shape_deps = TN__NEW_ARRAY(f.arena, f.node_count, index_list);
   for (int i = 0; i < f.node_count; i++) find_shape_deps(&f, i);
   for (int i = 0; i < f.node_count; i++) {
@@ -529,20 +596,21 @@ tn__groups tn__pass_fuse(tn__graph *graph) {
   emitter e = {.f = &f};
   e.groups.groups = TN__NEW_ARRAY(f.arena, f.node_count, tn__group);
   e.emitted = TN__NEW_ARRAY(f.arena, f.kernels.count, bool);
+  e.walked = TN__NEW_ARRAY(f.arena, f.node_count, uint32_t);
   e.stored = TN__NEW_ARRAY(f.arena, f.node_count, bool);
   e.added = TN__NEW_ARRAY(f.arena, f.node_count, uint32_t);
   e.wanted = TN__NEW_ARRAY(f.arena, value_count, bool);
   find_wanted(&e, value_count);
   for (int i = 0; i < f.node_count; i++)
-    if (f.kernel_of[i] >= 0) emit_kernel(&e, f.kernel_of[i]);
+    if (f.kernel_of[i] >= 0) emit(&e, TASK_KERNEL, f.kernel_of[i]);
   for (int o = 0; o < tn__graph_output_count(graph); o++) {
     int p = f.node_of_value[tn__graph_output_at(graph, o)->id];
-    if (p >= 0 && f.kernel_of[p] < 0) emit_stored(&e, p);
+    if (p >= 0 && f.kernel_of[p] < 0) emit(&e, TASK_STORED, p);
   }
   for (int s = 0; s < tn__graph_symbol_count(graph); s++) {
     const tn__symbol *symbol = tn__graph_symbol_at(graph, s);
     int p = symbol->source == TN__SYMBOL_ELEMENT ? f.node_of_value[symbol->value->id] : -1;
-    if (p >= 0 && f.kernel_of[p] < 0) emit_stored(&e, p);
+    if (p >= 0 && f.kernel_of[p] < 0) emit(&e, TASK_STORED, p);
   }
   return e.groups;
 }
