@@ -122,7 +122,9 @@ bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode 
 bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim);
 /* The conjuncts of `predicate` that read none of the variables. */
 const tn__expr *tn__sched_conjuncts_without(tn__ir *ir, const tn__expr *predicate, tn__snode *const *loops, int count);
-/* Copies of the loops that drive spatial axes of `block` among `path`, one inside the other, for a new block; `vars`,
+/* Does the loop's variable tell the block's elements apart: does it drive a spatial axis or one of a scan? */
+bool tn__sched_drives_elements(const tn__snode *loop, const tn__snode *block);
+/* Copies of the loops that drive elements of `block` among `path`, one inside the other, for a new block; `vars`,
  * `values` get the substitution. Sets *outermost and *innermost (both NULL when there are none) and returns their
  * number. */
 int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char *new_block, tn__snode *const *path,

@@ -126,6 +126,20 @@ static void layout_shape(tn__ir *ir, const tn__layout *layout, const tn__buffer 
   }
 }
 
+/* Elements that only fill the last block have no producer that writes them, and copies of the tensor would ask for
+ * them.
+ */
+static void check_divides(tn__schedule *s, const tn__buffer *buffer, const tn__layout *layout) {
+  for (int i = 0; i < layout->rank; i++) {
+    const tn__layout_part *part = &layout->parts[i];
+    const tn__expr *rest = tn__mod_i(s->ir, buffer->shape[part->dim], part->divisor);
+    if (part->modulus == 0 && !tn__is_int_value(rest, 0))
+      tn__sched_refuse(
+          s, "transform_layout of \"%s\": blocks of %lld do not divide dimension %d of an intermediate tensor",
+          buffer->name, (long long)part->divisor, part->dim);
+  }
+}
+
 static int find_input(const tn__schedule *s, const char *name) {
   for (int i = 0; i < tn__te_input_count(s->te); i++)
     if (strcmp(tn__te_input_at(s->te, i)->name, name) == 0) return i;
@@ -165,6 +179,7 @@ void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *l
     if (constant->packed != NULL) tn__sched_refuse(s, "transform_layout of \"%s\": it has been packed already", name);
   }
   check_layout(s, buffer, layout);
+  if (constant == NULL) check_divides(s, buffer, layout);
   check_users(s, "transform_layout", buffer);
   for (int i = 0; i < s->aligns.count; i++)
     if (s->aligns.data[i].buffer == buffer)

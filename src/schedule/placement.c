@@ -351,7 +351,7 @@ void tn__reverse_compute_at(tn__schedule *s, const char *block_name, const char 
   int count = tn__sched_path(s, m.loop, m.producer, path), reduce_count = 0;
   bool vectorized = false, extra = false;
   for (int i = 0; i < count; i++) {
-    if (!tn__sched_drives(path[i], m.producer, TN__AXIS_SPATIAL))
+    if (!tn__sched_drives_elements(path[i], m.producer))
       reducing[reduce_count++] = path[i];
     else
       vectorized |= path[i]->kind == TN__LOOP_VECTORIZED;

@@ -12,15 +12,16 @@ static int spatial_axes(tn__schedule *s, const tn__snode *block, const tn__block
 }
 
 /* A block with the spatial axes of `from` under copies of its spatial loops among `path`. Returns the block; *outermost
- * is what is to be inserted. `extra` leaves room for that many more axes. */
+ * is what is to be inserted. `extra` leaves room for that many more axes. What the predicate says about loops of the
+ * reduction, and about `lane` (NULL: none), does not hold for the new block. */
 static tn__snode *derive_block(tn__schedule *s, const tn__snode *from, const char *name, tn__snode *const *path,
-                               int count, int extra, tn__snode **outermost) {
+                               int count, const tn__snode *lane, int extra, tn__snode **outermost) {
   tn__snode *other[TN__MAX_LOOPS], *innermost;
   const tn__var *vars[TN__MAX_LOOPS];
   const tn__expr *values[TN__MAX_LOOPS];
   int other_count = 0;
   for (int i = 0; i < count; i++)
-    if (!tn__sched_drives(path[i], from, TN__AXIS_SPATIAL)) other[other_count++] = path[i];
+    if (path[i] == lane || !tn__sched_drives(path[i], from, TN__AXIS_SPATIAL)) other[other_count++] = path[i];
   tn__block block = {.name = tn__sched_fresh_name(s, true, name)};
   block.axis_count = spatial_axes(s, from, &block.axes, extra);
   block.predicate = tn__sched_conjuncts_without(s->ir, from->block.predicate, other, other_count);
@@ -46,11 +47,12 @@ static void check_not_repeated(tn__schedule *s, const char *step, const char *na
                        path[i]->name, block->name);
 }
 
-static void split_off_init(tn__schedule *s, tn__snode *block, tn__snode *loop) {
+/* Lanes of a factored reduction that have no terms are initialised, too. */
+static void split_off_init(tn__schedule *s, tn__snode *block, tn__snode *loop, const tn__snode *lane) {
   tn__snode *path[TN__MAX_LOOPS], *outermost;
   int count = tn__sched_path(s, loop->parent, block, path);
   tn__snode *init =
-      derive_block(s, block, tn__arena_printf(s->arena, "%s.init", block->name), path, count, 0, &outermost);
+      derive_block(s, block, tn__arena_printf(s->arena, "%s.init", block->name), path, count, lane, 0, &outermost);
   tn__sched_set_body(s, init, NULL, block->block.init);
   tn__sched_set_body(s, block, NULL, block->block.body);
   tn__sched_insert(s, loop->parent, tn__sched_index(loop), outermost);
@@ -68,7 +70,7 @@ void tn__decompose_reduction(tn__schedule *s, const char *block_name, const char
       tn__sched_refuse(s, "decompose_reduction of \"%s\": it reduces over \"%s\", which is around \"%s\"", block_name,
                        n->name, loop_name);
   check_not_repeated(s, "decompose_reduction", block_name, block, loop);
-  split_off_init(s, block, loop);
+  split_off_init(s, block, loop, NULL);
   const char *names[] = {block_name, loop_name};
   tn__sched_record(s, "decompose_reduction", names, 2, NULL, 0);
 }
@@ -212,10 +214,10 @@ void tn__rfactor(tn__schedule *s, const char *name) {
   const tn__expr *const *indices = block->block.writes[0].min;
   const tn__stmt *init = block->block.init;
   const char *lane_name = tn__arena_printf(s->arena, "%s.lane", block_name);
-  tn__snode *final =
-      derive_block(s, block, tn__arena_printf(s->arena, "%s.combine", block_name), f.path, f.path_count, 1, &outermost);
+  tn__snode *final = derive_block(s, block, tn__arena_printf(s->arena, "%s.combine", block_name), f.path, f.path_count,
+                                  NULL, 1, &outermost);
   make_partial(&f, tensors, partial, tensor_count);
-  split_off_init(s, block, f.top);
+  split_off_init(s, block, f.top, f.loop);
 
   tn__snode *lanes = tn__sched_new_loop(s, lane_name, f.loop->var->extent, TN__LOOP_SERIAL);
   const tn__var *lane = tn__var_create(ir, "lane", TN_I64, tn__index(ir, 0), f.loop->var->extent);

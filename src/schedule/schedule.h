@@ -89,7 +89,7 @@ typedef struct tn__layout {
 
 /* The caller's promise that an input never changes, so that its layout may. */
 void tn__declare_constant(tn__schedule *s, const char *input);
-/* An intermediate tensor, or an input that was declared constant, in another layout. The kernel then takes the packed
+/* An intermediate tensor, which its blocks must divide, or an input that was declared constant, in another layout. The kernel then takes the packed
  * input as a parameter; tn__schedule_packing says how to make it. */
 void tn__transform_layout(tn__schedule *s, const char *tensor, const tn__layout *layout);
 /* The declaration that packs input `index` of the declaration: the input in, the kernel's parameter out, zeros in what
@@ -116,6 +116,8 @@ int tn__loops_of(const tn__schedule *s, const char *block, const char **names, i
 
 /* ---- traces ------------------------------------------------------------------------------------------------------ */
 void tn__trace_print(const tn__schedule *s, tn__strbuf *out);
+/* Applies one step, written as a line of a trace; throws when it is refused. Untrusted text. */
+void tn__trace_step(tn__schedule *s, const char *line);
 /* Applies a printed trace to an unscheduled declaration. Untrusted text. Errors name the line: "trace:4: ...". */
 TN_MUST_USE tn_status *tn__trace_replay(const tn__te *te, const tn__target *target, const char *text,
                                         tn__schedule **out);

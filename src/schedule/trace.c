@@ -186,6 +186,14 @@ static const step *parse_step(tn__arena *arena, char *line, operands *o) {
   return found;
 }
 
+static void apply_line(tn__schedule *s, char *line) {
+  operands o = {0};
+  const step *found = parse_step(s->arena, line, &o);
+  found->apply(s, &o);
+}
+
+void tn__trace_step(tn__schedule *s, const char *line) { apply_line(s, tn__arena_strdup(s->arena, line)); }
+
 /* trace VERSION DIGEST */
 static void check_head(tn__escape *escape, const char *line, const tn__te *te) {
   char digest[17];
@@ -221,9 +229,7 @@ static void run_replay(tn__escape *escape, void *arg) {
     }
     ended = strcmp(line, "end") == 0;
     if (ended) continue;
-    operands o = {0};
-    const step *found = parse_step(arena, line, &o);
-    found->apply(r->result, &o);
+    apply_line(r->result, line);
   }
   if (r->line == 1) check_head(escape, "", r->te);
   if (!ended) tn__throwf(escape, TN_INVALID_ARGUMENT, "the trace breaks off: \"end\" is missing");

@@ -274,6 +274,10 @@ bool tn__sched_drives(const tn__snode *loop, const tn__snode *block, tn__axis_ki
   return false;
 }
 
+bool tn__sched_drives_elements(const tn__snode *loop, const tn__snode *block) {
+  return tn__sched_drives(loop, block, TN__AXIS_SPATIAL) || tn__sched_drives(loop, block, TN__AXIS_SCAN);
+}
+
 bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode *block) {
   if (tn__is_int_value(loop->var->extent, 1)) return true;
   if (block->exact) return tn__sched_drives(loop, block, TN__AXIS_SPATIAL);
@@ -338,7 +342,7 @@ int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char 
   size_t prefix = strlen(block->name);
   *outermost = *innermost = NULL;
   for (int i = 0; i < count; i++) {
-    if (!tn__sched_drives(path[i], block, TN__AXIS_SPATIAL)) continue;
+    if (!tn__sched_drives_elements(path[i], block)) continue;
     const char *old = path[i]->name;
     bool own = strncmp(old, block->name, prefix) == 0 && old[prefix] == '.';
     const char *name = tn__arena_printf(s->arena, "%s.%s", new_block, own ? old + prefix + 1 : old);

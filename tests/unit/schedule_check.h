@@ -11,8 +11,7 @@
 #include "schedule/schedule.h"
 #include "te/te.h"
 #include "unit/check.h"
-
-#define OPEN_DIM 5 /* the value that symbolic dimensions get */
+#include "unit/schedule_run.h"
 
 static inline const tn__expr *at(tn__ir *ir, const tn__buffer *b, int rank, const tn__expr *i, const tn__expr *j,
                                  const tn__expr *k) {
@@ -289,8 +288,7 @@ static const declaration declarations[] = {
     bf16_dots,   int8_dots};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
-/* ---- running ------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static inline tn__target test_target(const char *name) {
   tn__target target;
@@ -299,101 +297,10 @@ static inline tn__target test_target(const char *name) {
   return target;
 }
 
-static inline int64_t element_count(const tn__buffer *buffer) {
-  int64_t count = 1, size;
-  for (int d = 0; d < buffer->rank; d++) count *= tn__as_int(buffer->shape[d], &size) ? size : OPEN_DIM;
-  return count;
-}
-
-/* A buffer's worth of bytes. */
-static inline size_t byte_count(const tn__buffer *buffer) {
-  return (size_t)element_count(buffer) * tn_dtype_size(buffer->dtype);
-}
-
-static inline void *fresh_bytes(const tn__buffer *buffer) {
-  void *memory = malloc(byte_count(buffer) + 64);
-  assert_non_null(memory);
-  memset(memory, 0x5a, byte_count(buffer));
-  return memory;
-}
-
-/* The inputs of the declaration, small whole numbers made from `seed`; the caller frees each. */
-static inline void make_inputs(const tn__te *te, uint64_t seed, void **buffers) {
-  for (int i = 0; i < tn__te_input_count(te); i++) {
-    const tn__buffer *buffer = tn__te_input_at(te, i);
-    buffers[i] = fresh_bytes(buffer);
-    for (int64_t e = 0; e < element_count(buffer); e++) {
-      seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
-      tn__store_f64(buffer->dtype, buffers[i], e, (double)((int)(seed >> 40) % 9 - 4));
-    }
-  }
-}
-
-/* Replaces the inputs that the schedule wants packed. */
-static inline void pack_inputs(const tn__schedule *s, void **buffers) {
-  tn__ir *ir = tn__te_ir(tn__schedule_te(s));
-  for (int i = 0; i < tn__te_input_count(tn__schedule_te(s)); i++) {
-    const tn__te *packing = tn__schedule_packing(s, i);
-    if (packing == NULL) continue;
-    void *in_out[] = {buffers[i], fresh_bytes(tn__te_output_at(packing, 0))};
-    check_ok(tn__te_verify(packing));
-    check_ok(tn__interpret(ir, tn__te_lower(packing), in_out, NULL, NULL));
-    free(in_out[0]);
-    buffers[i] = in_out[1];
-  }
-}
-
-/* Runs a function of the declaration on inputs made from `seed`, packed as the schedule (NULL: not at all) wants them;
- * gives its outputs one after the other. */
-static inline uint8_t *outputs_of(const tn__te *te, const tn__func *func, const tn__schedule *s, uint64_t seed,
-                                  size_t *size) {
-  void *buffers[16];
-  int64_t scalars[8] = {OPEN_DIM, OPEN_DIM, OPEN_DIM};
-  int count = func->input_count + func->output_count;
-  make_inputs(te, seed, buffers);
-  if (s != NULL) pack_inputs(s, buffers);
-  for (int i = func->input_count; i < count; i++) buffers[i] = fresh_bytes(func->params[i]);
-  check_ok(tn__interpret(tn__te_ir(te), func, buffers, scalars, NULL));
-  uint8_t *result = NULL;
-  *size = 0;
-  for (int i = 0; i < count; i++) {
-    if (i >= func->input_count) {
-      size_t bytes = byte_count(func->params[i]);
-      result = realloc(result, *size + bytes);
-      memcpy(result + *size, buffers[i], bytes);
-      *size += bytes;
-    }
-    free(buffers[i]);
-  }
-  return result;
-}
-
-/* The schedule, as it is and as it goes to code generation, must compute what the plain lowering does. */
-static inline bool same_results(const tn__schedule *s, uint64_t seed) {
-  const tn__te *te = tn__schedule_te(s);
-  tn__ir *ir = tn__te_ir(te);
-  const tn__func *func = tn__schedule_func(s);
-  size_t size, other_size;
-  check_ok(tn__func_verify(ir, func));
-  uint8_t *plain = outputs_of(te, tn__te_lower(te), NULL, seed, &size);
-  bool same = true;
-  for (int lowered = 0; lowered < 2 && same; lowered++) {
-    if (lowered) func = tn__lower_for_codegen(ir, func, NULL);
-    uint8_t *scheduled = outputs_of(te, func, s, seed, &other_size);
-    same = size == other_size && memcmp(plain, scheduled, size) == 0;
-    free(scheduled);
-  }
-  free(plain);
-  return same;
-}
-
 static inline void check_same(const tn__schedule *s) {
-  if (same_results(s, 1)) return;
-  tn__strbuf text;
-  tn__strbuf_init(&text, NULL);
-  tn__trace_print(s, &text);
-  tn__func_print(tn__schedule_func(s), &text);
-  fail_msg("differs from the declaration:\n%s", tn__strbuf_text(&text));
+  tn_status *status = compare_results(s, 1);
+  if (status == NULL) return;
+  fail_msg("%s:\n%s%s", tn_status_message(status), schedule_text(s, false), schedule_text(s, true));
 }
 
 /* ---- frames -------------------------------------------------------------------------------------------------------

@@ -32,19 +32,10 @@ static void defaults(void **state) {
     }
 }
 
-static const char *trace_of(tn__ir *ir, const tn__schedule *s) {
-  tn__strbuf text;
-  tn__strbuf_init(&text, NULL);
-  tn__trace_print(s, &text);
-  const char *copy = tn__arena_strdup(tn__ir_arena(ir), tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-  return copy;
-}
-
 /* The default schedule must not be the plain nest: it tiles the product with accumulators in registers. */
 static void product_tile(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
-  const char *trace = trace_of(ir, tn__schedule_default(wide_product(ir), &target, NULL));
+  const char *trace = schedule_text(tn__schedule_default(wide_product(ir), &target, NULL), false);
   assert_string_equal(trace + 24,
                       "\n"
                       "set_scope \"C\" 0 3\n"
@@ -322,10 +313,10 @@ static void replay_all(tn__ir *ir, const void *arg) {
   tn__schedule_options options = {.threads = c->threads};
   tn__te *te = c->make(ir);
   const tn__schedule *s = tn__schedule_default(te, &target, &options);
-  const char *trace = trace_of(ir, s);
+  const char *trace = schedule_text(s, false);
   tn__schedule *again;
   check_ok(tn__trace_replay(te, &target, trace, &again));
-  assert_string_equal(trace_of(ir, again), trace);
+  assert_string_equal(schedule_text(again, false), trace);
   tn__strbuf first, second;
   tn__strbuf_init(&first, NULL);
   tn__strbuf_init(&second, NULL);
@@ -347,7 +338,7 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__te *te = product(ir), *other = stencil(ir);
   tn__schedule *s = tn__schedule_of(te, &target), *out;
-  const char *whole = trace_of(ir, s);
+  const char *whole = schedule_text(s, false);
   tn_status *status = tn__trace_replay(other, &target, whole, &out);
   assert_non_null(status);
   assert_null(out);

@@ -1,163 +1,185 @@
-/* Random traces over small declarations: whatever the primitives accept must compute what the declaration says, and
- * replay to the same trace. TENON_RANDOM_TRACES sets how many are tried. */
-#include "unit/schedule_check.h"
+/* Random traces over random declarations: whatever the primitives accept must compute what the declaration says, replay
+ * to the same function, and every primitive must have come before every other one in some trace.
+ *
+ * usage: unit_schedule_random [PART [TEST]]: other parts draw other pairs. TENON_RANDOM_TRACES sets how many. */
+#include "unit/kernel.h"
+#include "unit/schedule_oracle.h"
 
-typedef struct dice {
-  uint64_t state;
-} dice;
+static int part;
 
-static int roll(dice *d, int sides) {
-  d->state = d->state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-  return (int)((d->state >> 33) % (uint64_t)sides);
+static uint64_t seed_of(int64_t number) { return (uint64_t)part * UINT64_C(1000003) + (uint64_t)number * 7919 + 1; }
+
+static int pairs_wanted(void) {
+  const char *wanted = getenv("TENON_RANDOM_TRACES");
+  return wanted == NULL ? 2600 : atoi(wanted);
 }
 
-typedef struct drawing {
-  tn__schedule *s;
-  dice *dice;
-} drawing;
+/* ---- the oracle ----------------------------------------------------------------------------------------------------
+ */
 
-typedef struct names {
-  const char *names[64];
-  int count;
-} names;
-
-static bool note_block(const tn__stmt *s, void *user) {
-  names *n = user;
-  if (s->kind == TN__STMT_BLOCK && n->count < 64) n->names[n->count++] = s->as.block->name;
-  return true;
-}
-
-static const char *pick(dice *d, const names *n) { return n->count == 0 ? "none" : n->names[roll(d, n->count)]; }
-
-static names blocks_of(const tn__schedule *s) {
-  names n = {0};
-  tn__stmt_walk(tn__schedule_func(s)->body, note_block, &n);
-  return n;
-}
-
-static names some_loops(tn__schedule *s, dice *d) {
-  names blocks = blocks_of(s), n = {0};
-  n.count = tn__loops_of(s, pick(d, &blocks), n.names, 64);
-  return n;
-}
-
-static void one_step(tn__schedule *s, dice *d) {
-  static const int64_t factors[] = {2, 3, 4, 5, 8};
-  static const tn__scope scopes[] = {TN__SCOPE_WORKSPACE, TN__SCOPE_STACK, TN__SCOPE_REGISTER};
-  names blocks = blocks_of(s), loops = some_loops(s, d);
-  const char *block = pick(d, &blocks);
-  int at = loops.count > 1 ? roll(d, loops.count - 1) : 0;
-  switch (roll(d, 16)) {
-    case 0:
-    case 1: {
-      int64_t two[] = {0, factors[roll(d, 5)]}, three[] = {factors[roll(d, 2)], 0, factors[roll(d, 3)]};
-      if (roll(d, 3) > 0)
-        tn__split(s, pick(d, &loops), two, 2);
-      else
-        tn__split(s, pick(d, &loops), three, 3);
-      return;
-    }
-    case 2:
-      if (loops.count > 1) tn__fuse(s, loops.names[at], loops.names[at + 1]);
-      return;
-    case 3:
-    case 4:
-      if (loops.count > 1) {
-        const char *order[] = {loops.names[at + 1], loops.names[at]};
-        tn__reorder(s, order, 2);
-      }
-      return;
-    case 5: tn__parallel(s, pick(d, &loops)); return;
-    case 6:
-      if (loops.count > 0) tn__vectorize(s, loops.names[loops.count - 1]);
-      return;
-    case 7: tn__unroll(s, pick(d, &loops)); return;
-    case 8: tn__inline(s, block); return;
-    case 9: tn__reverse_inline(s, block); return;
-    case 10:
-    case 11: tn__compute_at(s, block, pick(d, &loops)); return;
-    case 12: tn__reverse_compute_at(s, block, pick(d, &loops)); return;
-    case 13:
-      if (roll(d, 2))
-        tn__cache_write(s, block, 0, scopes[roll(d, 2)]);
-      else
-        tn__cache_read(s, block, roll(d, 3), scopes[roll(d, 2)]);
-      return;
-    case 14:
-      if (roll(d, 2))
-        tn__rfactor(s, pick(d, &loops));
-      else
-        tn__decompose_reduction(s, block, pick(d, &loops));
-      return;
-    default: tn__set_scope(s, block, 0, scopes[roll(d, 2)]); return;
+static void print_tally(const tally *t) {
+  print_message("%-20s accepted refused, and how often it came before", "");
+  for (int j = 0; j < PRIMITIVES; j++) print_message(" %d:%s", j, primitives[j].name);
+  print_message("\n");
+  for (int i = 0; i < PRIMITIVES; i++) {
+    print_message("%2d %-20s %6ld %6ld |", i, primitives[i].name, t->accepted[i], t->refused[i]);
+    for (int j = 0; j < PRIMITIVES; j++) print_message(" %5ld", t->before[i][j]);
+    print_message("\n");
   }
 }
 
-static void step_body(tn__escape *escape, void *arg) {
-  drawing *g = arg;
-  tn__ir_arena(tn__te_ir(tn__schedule_te(g->s)))->escape = escape;
-  one_step(g->s, g->dice);
-  tn__schedule_func(g->s);
-}
-
-static int accepted_steps, refused_steps;
-
-static const char *printed(const tn__schedule *s) {
-  tn__strbuf text;
-  tn__strbuf_init(&text, NULL);
-  tn__trace_print(s, &text);
-  const char *copy = tn__arena_strdup(tn__ir_arena(tn__te_ir(tn__schedule_te(s))), tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-  return copy;
-}
-
-static void random_trace(tn__ir *ir, const void *arg) {
-  dice d = *(const dice *)arg;
-  tn__arena *arena = tn__ir_arena(ir);
-  tn__escape *outer = arena->escape;
-  tn__target target = test_target("x86-64-v4");
-  tn__te *te = declarations[roll(&d, DECLARATION_COUNT)](ir);
-  tn__schedule *s = tn__schedule_of(te, &target);
-  const char *good = printed(s);
-  int steps = 4 + roll(&d, 12);
-  for (int i = 0; i < steps; i++) {
-    drawing g = {.s = s, .dice = &d};
-    tn__escape escape;
-    tn_status *status = tn__protect(&escape, step_body, &g);
-    arena->escape = outer;
-    if (status == NULL) {
-      accepted_steps++;
-      good = printed(s);
-      continue;
-    }
-    assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
-    tn_status_free(status);
-    refused_steps++;
-    /* A refused step changes nothing; a step that leaves no function (a tensor that cannot be private) is taken back.
-     */
-    check_ok(tn__trace_replay(te, &target, good, &s));
+/* Looks for a trace in which one primitive comes before the other. */
+static bool find_order(int first, int second, tally *t) {
+  for (int i = 0; i < 400 && t->before[first][second] == 0; i++) {
+    dice d = {.state = seed_of(1000000 + (first * PRIMITIVES + second) * 1000 + i)};
+    check_ok(oracle_pair(&d, 24, first, second, t, check_pair, NULL));
   }
-  check_same(s);
-  tn__schedule *again;
-  check_ok(tn__trace_replay(te, &target, good, &again));
-  assert_string_equal(printed(again), good);
+  return t->before[first][second] > 0;
 }
 
-static void random_traces(void **state) {
-  const char *wanted = getenv("TENON_RANDOM_TRACES"), *first = getenv("TENON_RANDOM_SEED");
-  int count = wanted == NULL ? 1000 : atoi(wanted);
-  uint64_t seed = first == NULL ? 1 : strtoull(first, NULL, 10);
+static void random_pairs(void **state) {
+  tally t = {{0}};
+  int count = pairs_wanted();
   for (int i = 0; i < count; i++) {
-    dice d = {.state = seed + (uint64_t)i * 7919};
-    tn_status *status = in_context(random_trace, &d);
-    if (status != NULL) fail_msg("seed %llu: %s", (unsigned long long)d.state, tn_status_message(status));
+    dice d = {.state = seed_of(i)};
+    tn_status *status = oracle_pair(&d, 8 + roll(&d, 10), -1, -1, &t, check_pair, NULL);
+    if (status != NULL) fail_msg("part %d, pair %d: %s", part, i, tn_status_message(status));
   }
-  /* The test is worth something only while many steps are accepted. */
-  assert_true(accepted_steps > 2 * count);
-  assert_true(refused_steps > count / 4);
+  long accepted = 0, refused = 0;
+  for (int i = 0; i < PRIMITIVES; i++) {
+    accepted += t.accepted[i];
+    refused += t.refused[i];
+  }
+  int missing = 0;
+  for (int i = 0; i < PRIMITIVES && count >= 1000; i++)
+    for (int j = 0; j < PRIMITIVES; j++) {
+      if (t.before[i][j] > 0 || find_order(i, j, &t)) continue;
+      print_error("no trace has %s before %s\n", primitives[i].name, primitives[j].name);
+      missing++;
+    }
+  print_tally(&t);
+  print_message("of %d pairs that were drawn freely %ld steps were accepted, %ld refused\n", count, accepted, refused);
+  assert_int_equal(missing, 0);
+  assert_true(accepted >= refused);
+  assert_true(refused > 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(random_traces)};
+/* ---- the same through compiled code --------------------------------------------------------------------------------
+ */
+
+enum { WORKSPACE_BYTES = 4 << 20 }; /* more than any of these declarations wants */
+
+static tn_status *check_compiled(const tn__schedule *s, const pair *p, void *user) {
+  static const int64_t scalars[] = {OPEN_DIM};
+  kernel_test *t = user;
+  const tn__te *te = tn__schedule_te(s);
+  uint8_t *plain, *compiled;
+  size_t size, other_size;
+  void *buffers[MOST_BUFFERS];
+  t->ir = tn__te_ir(te);
+  const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+  tn_kernel kernel = kernel_compile(t, func);
+  assert_true(tn__kernel_workspace(t->ir, func).workspace_bytes <= WORKSPACE_BYTES);
+  check_ok(outputs_of(te, tn__te_lower(te), NULL, p->r.seed, &plain, &size));
+  make_inputs(te, p->r.seed, buffers);
+  check_ok(pack_inputs(s, buffers));
+  int count = func->input_count + func->output_count;
+  for (int i = func->input_count; i < count; i++) buffers[i] = fresh_bytes(func->params[i]);
+  void *workspace = buffers[count] = kernel_alloc(WORKSPACE_BYTES);
+  int32_t result = kernel_run(kernel, buffers, scalars);
+  compiled = take_outputs(func, buffers, &other_size);
+  bool same = result == TN_KERNEL_OK && size == other_size && memcmp(plain, compiled, size) == 0;
+  free(plain);
+  free(compiled);
+  kernel_free(workspace, WORKSPACE_BYTES);
+  return same ? NULL : tn_status_create(TN_INTERNAL, "the compiled kernel ends with %d and other results", (int)result);
+}
+
+static void compile_pairs(kernel_test *t, void *user) {
+  tally unused = {{0}};
+  for (int i = 0; i < pairs_wanted() / 50; i++) {
+    dice d = {.state = seed_of(500000 + i)};
+    tn_status *status = oracle_pair(&d, 12, -1, -1, &unused, check_compiled, t);
+    if (status != NULL) fail_msg("part %d, compiled pair %d: %s", part, i, tn_status_message(status));
+  }
+}
+
+static void compiled_pairs(void **state) { kernel_with(NULL, compile_pairs, NULL); }
+
+/* ---- shrinking -----------------------------------------------------------------------------------------------------
+ */
+
+static bool has_step(const pair *p, const char *start) {
+  for (int i = 0; i < p->count; i++)
+    if (strncmp(p->steps[i], start, strlen(start)) == 0) return true;
+  return false;
+}
+
+/* "Fails" when a loop was split and one is unrolled, in a product with at least 3 rows whose type is an integer. */
+static tn_status *broken_check(const tn__schedule *s, const pair *p, void *user) {
+  ++*(int *)user;
+  bool fails = has_step(p, "split ") && has_step(p, "unroll ") && p->r.dims[0] >= 3 && p->r.dtype == TN_I16;
+  return fails ? tn_status_create(TN_INTERNAL, "as arranged") : NULL;
+}
+
+/* The smallest pair has nothing that the failure does not need. */
+static void shrinks(void **state) {
+  static pair p;
+  int calls = 0;
+  static const char *const steps[] = {"split \"C.i1\" 0 4",        "parallel \"C.i0\"",    "fuse \"D.i0\" \"D.i1\"",
+                                      "split \"D.i0+D.i1\" 0 8",   "cache_read \"C\" 1 1", "unroll \"C.i1.1\"",
+                                      "vectorize \"D.i0+D.i1.1\"", "set_scope \"C\" 0 1"};
+  p.r = (recipe){.dtype = TN_I16, .dims = {17, 9, 6}, .stride = 3, .variant = 7, .seed = 99};
+  p.count = sizeof(steps) / sizeof(steps[0]);
+  for (int i = 0; i < p.count; i++) snprintf(p.steps[i], STEP_TEXT, "%s", steps[i]);
+  assert_true(still_fails(&p, broken_check, &calls));
+  shrink(&p, broken_check, &calls);
+  assert_int_equal(p.count, 2);
+  assert_string_equal(p.steps[0], "split \"C.i1\" 0 4");
+  assert_string_equal(p.steps[1], "unroll \"C.i1.1\"");
+  assert_int_equal(p.r.dims[0], 3);
+  assert_int_equal(p.r.dims[1], 1);
+  assert_int_equal(p.r.dims[2], 1);
+  assert_int_equal(p.r.stride, 1);
+  assert_int_equal(p.r.variant, 0);
+  assert_int_equal(p.r.seed, 0);
+  assert_int_equal(p.r.dtype, TN_I16);
+  assert_in_range(calls, 10, 1000);
+}
+
+/* Found by drawing, too: the oracle sees the arranged failure and gives the pair. */
+static tn_status *refuse_tiles(const tn__schedule *s, const pair *p, void *user) {
+  pair *found = user;
+  if (!has_step(p, "tile ")) return NULL;
+  *found = *p;
+  return tn_status_create(TN_INTERNAL, "a tile, as arranged");
+}
+
+static void finds(void **state) {
+  static pair found;
+  static tally t;
+  tn_status *status = NULL;
+  int at = 0;
+  for (; at < 200 && status == NULL; at++) {
+    dice d = {.state = seed_of(at)};
+    status = oracle_pair(&d, 16, -1, -1, &t, refuse_tiles, &found);
+  }
+  assert_non_null(status);
+  assert_string_equal(tn_status_message(status), "a tile, as arranged");
+  tn_status_free(status);
+  assert_true(still_fails(&found, refuse_tiles, &found));
+  /* The last failing pair that was tried is no smaller than the one that it ended with. */
+  assert_in_range(found.count, 1, 2);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_pairs),
+      cmocka_unit_test(compiled_pairs),
+      cmocka_unit_test(shrinks),
+      cmocka_unit_test(finds),
+  };
+  if (argc > 1) part = atoi(argv[1]);
+  if (argc > 2) cmocka_set_test_filter(argv[2]);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

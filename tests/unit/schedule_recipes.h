@@ -1,0 +1,334 @@
+/* Random declarations for the oracle of schedules, each from a few numbers that a shrinker can make smaller. */
+#ifndef TENON_TESTS_UNIT_SCHEDULE_RECIPES_H
+#define TENON_TESTS_UNIT_SCHEDULE_RECIPES_H
+
+#include <stdio.h>
+
+#include "unit/schedule_run.h"
+
+/* Numbers from a seed, or from bytes while there are some (then all are 0). */
+typedef struct dice {
+  uint64_t state;
+  const uint8_t *data;
+  size_t size;
+} dice;
+
+static inline int roll(dice *d, int sides) {
+  if (d->data != NULL) {
+    if (d->size == 0) return 0;
+    d->size--;
+    return *d->data++ % sides;
+  }
+  d->state = d->state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+  return (int)((d->state >> 33) % (uint64_t)sides);
+}
+
+typedef struct recipe {
+  int kind; /* row of recipe_kinds */
+  tn_dtype dtype;
+  int dims[3];   /* from 1 on */
+  int stride;    /* from 1 on */
+  int variant;   /* bits; what they mean depends on the kind */
+  bool open;     /* the first dimension is symbolic, where the kind can have that */
+  uint32_t seed; /* of the inputs */
+} recipe;
+
+typedef struct making {
+  tn__te *te;
+  tn__ir *ir;
+  const recipe *r;
+  tn_dtype dtype;
+  const tn__expr *dims[3];
+} making;
+
+static inline const tn__expr *load_at(making *m, const tn__buffer *b, const tn__expr *i, const tn__expr *j,
+                                      const tn__expr *k) {
+  const tn__expr *indices[] = {i, j, k};
+  return tn__load(m->ir, b, indices);
+}
+
+static inline tn__te_axes make_axes(making *m, const char *prefix, int rank, const tn__expr *a, const tn__expr *b,
+                                    const tn__expr *c) {
+  return tn__te_axes_create(m->te, prefix, rank, (const tn__expr *[]){a, b, c});
+}
+
+static inline const tn__buffer *make_input(making *m, const char *name, tn_dtype dtype, int rank, const tn__expr *a,
+                                           const tn__expr *b, const tn__expr *c) {
+  return tn__te_input(m->te, name, dtype, rank, (const tn__expr *[]){a, b, c});
+}
+
+static inline const tn__expr *number_of(making *m, double value) { return tn__constant(m->ir, m->dtype, value); }
+static inline const tn__expr *size_of(making *m, int64_t value) { return tn__index(m->ir, value); }
+
+/* output[...] = max(from, 0) + 1, and `from` itself when the variant says so. */
+static inline void finish_with_map(making *m, const tn__buffer *from, bool both) {
+  tn__te_axes y = tn__te_axes_create(m->te, "i", from->rank, from->shape);
+  const tn__expr *zero = tn__constant(m->ir, from->dtype, 0), *one = tn__constant(m->ir, from->dtype, 1);
+  const tn__expr *value = tn__add(m->ir, tn__max(m->ir, tn__load(m->ir, from, y.index), zero), one);
+  tn__te_output(m->te, tn__te_compute(m->te, "last", &y, value));
+  if (both) tn__te_output(m->te, from);
+}
+
+/* C = A * B, then a bias along the columns. */
+static inline void make_product(making *m) {
+  tn__ir *ir = m->ir;
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[2], NULL);
+  const tn__buffer *b = make_input(m, "B", m->dtype, 2, m->dims[2], m->dims[1], NULL);
+  const tn__buffer *bias = make_input(m, "bias", m->dtype, 1, m->dims[1], NULL, NULL);
+  tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL), r = make_axes(m, "k", 1, m->dims[2], NULL, NULL);
+  const tn__expr *left = load_at(m, a, x.index[0], r.index[0], NULL),
+                 *right = load_at(m, b, r.index[0], x.index[1], NULL);
+  const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, left, right));
+  tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
+  const tn__expr *sum = tn__add(ir, tn__load(ir, c, y.index), load_at(m, bias, y.index[1], NULL, NULL));
+  tn__te_output(m->te, tn__te_compute(m->te, "D", &y, sum));
+}
+
+/* Two neighbourhoods of a map, at a stride. */
+static inline void make_stencil(making *m) {
+  tn__ir *ir = m->ir;
+  const recipe *r = m->r;
+  const tn__expr *rows = size_of(m, (int64_t)(r->dims[0] - 1) * r->stride + 2), *columns = size_of(m, r->dims[1] + 2);
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, rows, columns, NULL);
+  tn__te_axes x = make_axes(m, "i", 2, rows, columns, NULL);
+  const tn__buffer *p = tn__te_compute(m->te, "P", &x, tn__mul(ir, tn__load(ir, a, x.index), number_of(m, 3)));
+  const tn__expr *d0 = size_of(m, r->dims[0]), *d1 = size_of(m, r->dims[1]);
+  tn__te_axes y = make_axes(m, "i", 2, d0, d1, NULL);
+  const tn__expr *i = tn__mul_i(ir, y.index[0], r->stride), *j = y.index[1];
+  const tn__expr *here = load_at(m, p, i, j, NULL),
+                 *there = load_at(m, p, tn__add_i(ir, i, 1), tn__add_i(ir, j, 2), NULL);
+  const tn__buffer *q = tn__te_compute(m->te, "Q", &y, tn__add(ir, here, there));
+  tn__te_axes z = make_axes(m, "i", 2, d0, d1, NULL);
+  const tn__expr *again = load_at(m, p, z.index[0], tn__add_i(ir, z.index[1], 1), NULL);
+  tn__te_output(m->te, tn__te_compute(m->te, "R", &z, tn__sub(ir, tn__load(ir, q, z.index), again)));
+  if (r->variant & 1) tn__te_output(m->te, q);
+}
+
+/* What softmax does to rows, in whole numbers. */
+static inline void make_rows(making *m) {
+  tn__ir *ir = m->ir;
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL);
+  tn__te_axes r = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
+  const tn__buffer *top = tn__te_reduce(m->te, "top", &r, &k, TN__TE_MAX, load_at(m, a, r.index[0], k.index[0], NULL));
+  tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
+  const tn__expr *shifted = tn__sub(ir, tn__load(ir, a, x.index), load_at(m, top, x.index[0], NULL, NULL));
+  const tn__buffer *e = tn__te_compute(m->te, "e", &x, tn__mul(ir, shifted, number_of(m, 2)));
+  tn__te_axes r2 = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k2 = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
+  const tn__buffer *sum =
+      tn__te_reduce(m->te, "sum", &r2, &k2, TN__TE_SUM, load_at(m, e, r2.index[0], k2.index[0], NULL));
+  tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
+  const tn__expr *value = tn__add(ir, tn__load(ir, e, y.index), load_at(m, sum, y.index[0], NULL, NULL));
+  tn__te_output(m->te, tn__te_compute(m->te, "out", &y, value));
+  if (m->r->variant & 1) tn__te_output(m->te, sum);
+}
+
+/* A padded convolution over rows and columns, 3 x 2 with a stride, channels last. */
+static inline void make_convolution(making *m) {
+  tn__ir *ir = m->ir;
+  const recipe *r = m->r;
+  int64_t high = (int64_t)(r->dims[0] - 1) * r->stride + 1, wide = r->dims[1];
+  const tn__expr *channels = size_of(m, 2), *out = m->dims[2], *zero = size_of(m, 0);
+  const tn__buffer *a = make_input(m, "A", m->dtype, 3, size_of(m, high), size_of(m, wide), channels);
+  const tn__expr *weights_shape[] = {size_of(m, 3), size_of(m, 2), channels, out};
+  const tn__buffer *w = tn__te_input(m->te, "W", m->dtype, 4, weights_shape);
+  tn__te_axes p = make_axes(m, "p", 3, size_of(m, high + 2), size_of(m, wide + 1), channels);
+  const tn__expr *i = tn__add_i(ir, p.index[0], -1), *j = p.index[1];
+  const tn__expr *inside = tn__and(ir, tn__le(ir, zero, i), tn__lt(ir, i, size_of(m, high)));
+  inside = tn__and(ir, inside, tn__lt(ir, j, size_of(m, wide)));
+  const tn__buffer *pad =
+      tn__te_compute(m->te, "pad", &p, tn__select(ir, inside, load_at(m, a, i, j, p.index[2]), number_of(m, 0)));
+  tn__te_axes x = make_axes(m, "o", 3, size_of(m, r->dims[0]), size_of(m, wide), out);
+  tn__te_axes k = make_axes(m, "k", 3, size_of(m, 3), size_of(m, 2), channels);
+  const tn__expr *row = tn__add(ir, tn__mul_i(ir, x.index[0], r->stride), k.index[0]);
+  const tn__expr *read = load_at(m, pad, row, tn__add(ir, x.index[1], k.index[1]), k.index[2]);
+  const tn__expr *weights[] = {k.index[0], k.index[1], k.index[2], x.index[2]};
+  const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &k, TN__TE_SUM, tn__mul(ir, read, tn__load(ir, w, weights)));
+  finish_with_map(m, c, r->variant & 1);
+}
+
+/* The place of the greatest or least element of each row, and the element. */
+static inline void make_argmax(making *m) {
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL), *out[2];
+  tn__te_axes x = make_axes(m, "i", 1, m->dims[0], NULL, NULL), r = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
+  const tn__expr *terms[] = {load_at(m, a, x.index[0], r.index[0], NULL), r.index[0]};
+  const tn__te_combiner *combiner =
+      tn__te_arg_combiner(m->te, m->dtype, TN_I64, (m->r->variant & 1) != 0, (m->r->variant & 2) != 0);
+  tn__te_reduce_with(m->te, "top", &x, &r, combiner, terms, out);
+  finish_with_map(m, out[0], false);
+  tn__te_output(m->te, out[1]);
+}
+
+/* Running values of two tensors down the rows, the second from its neighbour of the row before. */
+static inline void make_scan(making *m) {
+  tn__ir *ir = m->ir;
+  if (tn__is_int_value(m->dims[0], 1)) m->dims[0] = size_of(m, 2); /* so that there is a row before */
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL), *state[2];
+  tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL),
+              s = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
+  const tn__buffer *p = tn__te_compute(m->te, "P", &x, tn__sub(ir, tn__load(ir, a, x.index), number_of(m, 1)));
+  tn_dtype dtypes[] = {m->dtype, m->dtype};
+  tn__te_scan_declare(m->te, "S", &s, dtypes, 2, state);
+  const tn__expr *here = tn__load(ir, p, s.index), *first[] = {here, here};
+  const tn__expr *before = tn__add_i(ir, s.index[0], -1), *last = tn__add_i(ir, m->dims[1], -1);
+  const tn__expr *side = m->r->variant & 1 ? s.index[1] : tn__min(ir, tn__add_i(ir, s.index[1], 1), last);
+  const tn__expr *update[] = {tn__add(ir, load_at(m, state[0], before, s.index[1], NULL), here),
+                              tn__max(ir, load_at(m, state[1], before, side, NULL), here)};
+  tn__te_scan_define(m->te, &s, 0, 1, first, update, state, 2);
+  finish_with_map(m, state[0], false);
+  tn__te_output(m->te, state[1]);
+}
+
+/* Windows of 3 x 2 with a stride through any reducer. */
+static inline void make_pool(making *m) {
+  static const tn__te_reducer reducers[] = {TN__TE_MAX, TN__TE_SUM, TN__TE_PROD, TN__TE_MIN};
+  tn__ir *ir = m->ir;
+  const recipe *r = m->r;
+  const tn__expr *rows = size_of(m, (int64_t)(r->dims[0] - 1) * r->stride + 3), *columns = size_of(m, r->dims[1] + 1);
+  const tn__buffer *a = make_input(m, "A", m->dtype, 3, rows, columns, m->dims[2]);
+  tn__te_axes x = make_axes(m, "o", 3, size_of(m, r->dims[0]), size_of(m, r->dims[1]), m->dims[2]);
+  tn__te_axes k = make_axes(m, "k", 2, size_of(m, 3), size_of(m, 2), NULL);
+  const tn__expr *i = tn__add(ir, tn__mul_i(ir, x.index[0], r->stride), k.index[0]);
+  const tn__expr *term = load_at(m, a, i, tn__add(ir, x.index[1], k.index[1]), x.index[2]);
+  finish_with_map(m, tn__te_reduce(m->te, "M", &x, &k, reducers[r->variant & 3], term), r->stride == 1);
+}
+
+/* A combiner of its own: sums and greatest squares together, or one that must be applied in order. */
+static inline void make_combined(making *m) {
+  tn__ir *ir = m->ir;
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL), *out[2];
+  tn__te_axes x = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
+  const tn__expr *element = load_at(m, a, x.index[0], k.index[0], NULL);
+  const tn__expr *terms[] = {element, tn__mul(ir, element, element)};
+  tn__te_combiner *c = TN__NEW(tn__ir_arena(ir), tn__te_combiner);
+  bool in_order = m->r->variant & 1;
+  c->count = in_order ? 1 : 2;
+  for (int i = 0; i < c->count; i++) {
+    c->lhs[i] = tn__var_create(ir, i == 0 ? "a" : "b", m->dtype, NULL, NULL);
+    c->rhs[i] = tn__var_create(ir, i == 0 ? "x" : "y", m->dtype, NULL, NULL);
+    c->identity[i] = number_of(m, 0);
+  }
+  const tn__expr *kept = in_order ? tn__mul(ir, c->lhs[0]->self, number_of(m, 2)) : c->lhs[0]->self;
+  c->result[0] = tn__add(ir, kept, c->rhs[0]->self);
+  if (!in_order) c->result[1] = tn__max(ir, c->lhs[1]->self, c->rhs[1]->self);
+  c->reorderable = !in_order;
+  tn__te_reduce_with(m->te, "both", &x, &k, c, terms, out);
+  finish_with_map(m, out[0], in_order);
+  if (!in_order) tn__te_output(m->te, out[1]);
+}
+
+/* Two dot products of narrow numbers, as instructions take them, and their sum. */
+static inline void make_dots(making *m) {
+  tn__ir *ir = m->ir;
+  bool bytes = m->r->variant & 1;
+  tn_dtype sum = bytes ? TN_I32 : TN_F32, left = bytes ? TN_U8 : TN_BF16, right = bytes ? TN_I8 : TN_BF16;
+  const tn__expr *lanes = size_of(m, m->r->variant & 4 ? 32 : 16), *depth = size_of(m, bytes ? 4 : 2);
+  const tn__expr *groups = size_of(m, m->r->variant & 2 ? 3 : 1);
+  const tn__buffer *dots[2];
+  for (int i = 0; i < 2; i++) {
+    const tn__buffer *a = make_input(m, i == 0 ? "A" : "E", left, 3, m->dims[0], groups, depth);
+    const tn__buffer *b = make_input(m, i == 0 ? "B" : "F", right, 3, groups, lanes, depth);
+    tn__te_axes x = make_axes(m, "i", 2, m->dims[0], lanes, NULL), k = make_axes(m, "k", 2, groups, depth, NULL);
+    const tn__expr *l = tn__cast(ir, sum, load_at(m, a, x.index[0], k.index[0], k.index[1]));
+    const tn__expr *r = tn__cast(ir, sum, load_at(m, b, k.index[0], x.index[1], k.index[1]));
+    dots[i] = tn__te_reduce(m->te, i == 0 ? "C" : "G", &x, &k, TN__TE_SUM, tn__mul(ir, l, r));
+  }
+  tn__te_axes y = make_axes(m, "i", 2, m->dims[0], lanes, NULL);
+  const tn__expr *value = tn__sub(ir, tn__load(ir, dots[0], y.index), tn__load(ir, dots[1], y.index));
+  tn__te_output(m->te, tn__te_compute(m->te, "D", &y, value));
+}
+
+/* A batched product with the right operand along the reduction, and its transpose. */
+static inline void make_transposed(making *m) {
+  tn__ir *ir = m->ir;
+  const tn__expr *k_extent = size_of(m, 3);
+  const tn__buffer *a = make_input(m, "A", m->dtype, 3, m->dims[0], m->dims[1], k_extent);
+  const tn__buffer *b = make_input(m, "B", m->dtype, 3, m->dims[0], m->dims[2], k_extent);
+  tn__te_axes x = make_axes(m, "i", 3, m->dims[0], m->dims[1], m->dims[2]),
+              k = make_axes(m, "k", 1, k_extent, NULL, NULL);
+  const tn__expr *left = load_at(m, a, x.index[0], x.index[1], k.index[0]);
+  const tn__expr *right = load_at(m, b, x.index[0], x.index[2], k.index[0]);
+  const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &k, TN__TE_SUM, tn__mul(ir, left, right));
+  tn__te_axes y = make_axes(m, "i", 3, m->dims[2], m->dims[0], m->dims[1]);
+  const tn__expr *turned = load_at(m, c, y.index[1], y.index[2], y.index[0]);
+  tn__te_output(m->te, tn__te_compute(m->te, "T", &y, tn__add(ir, turned, number_of(m, 1))));
+}
+
+/* Rows picked by an index tensor, then their sums and how much each element differs from them. */
+static inline void make_gather(making *m) {
+  tn__ir *ir = m->ir;
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[1], m->dims[2], NULL);
+  const tn__buffer *which = make_input(m, "which", TN_I32, 1, m->dims[0], NULL, NULL);
+  tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[2], NULL);
+  const tn__expr *row = tn__cast(ir, TN_I64, load_at(m, which, x.index[0], NULL, NULL));
+  row = tn__max(ir, tn__min(ir, row, tn__add_i(ir, m->dims[1], -1)), size_of(m, 0));
+  const tn__buffer *g = tn__te_compute(m->te, "G", &x, load_at(m, a, row, x.index[1], NULL));
+  tn__te_axes r = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = make_axes(m, "k", 1, m->dims[2], NULL, NULL);
+  const tn__buffer *sum = tn__te_reduce(m->te, "sum", &r, &k, TN__TE_SUM, load_at(m, g, r.index[0], k.index[0], NULL));
+  tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[2], NULL);
+  const tn__expr *value = tn__sub(ir, tn__load(ir, g, y.index), load_at(m, sum, y.index[0], NULL, NULL));
+  tn__te_output(m->te, tn__te_compute(m->te, "out", &y, value));
+}
+
+/* Is any (are all) of a row's elements below its first one? In bool. */
+static inline void make_logic(making *m) {
+  tn__ir *ir = m->ir;
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL);
+  const tn__buffer *mask = make_input(m, "mask", TN_BOOL, 2, m->dims[0], m->dims[1], NULL);
+  tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
+  const tn__expr *less = tn__lt(ir, tn__load(ir, a, x.index), load_at(m, a, x.index[0], size_of(m, 0), NULL));
+  const tn__buffer *p = tn__te_compute(m->te, "less", &x, tn__and(ir, tn__load(ir, mask, x.index), less));
+  tn__te_axes r = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
+  tn__te_reducer reducer = m->r->variant & 1 ? TN__TE_ANY : TN__TE_ALL;
+  const tn__buffer *found = tn__te_reduce(m->te, "found", &r, &k, reducer, load_at(m, p, r.index[0], k.index[0], NULL));
+  tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
+  const tn__expr *value =
+      tn__select(ir, load_at(m, found, y.index[0], NULL, NULL), tn__load(ir, a, y.index), number_of(m, 1));
+  tn__te_output(m->te, tn__te_compute(m->te, "out", &y, value));
+  if (m->r->variant & 2) tn__te_output(m->te, found);
+}
+
+typedef struct recipe_kind {
+  const char *name;
+  void (*make)(making *m);
+  bool can_open; /* may the first dimension be symbolic? */
+} recipe_kind;
+
+static const recipe_kind recipe_kinds[] = {
+    {"product", make_product, true}, {"stencil", make_stencil, false},
+    {"rows", make_rows, true},       {"convolution", make_convolution, false},
+    {"argmax", make_argmax, true},   {"scan", make_scan, true},
+    {"pool", make_pool, false},      {"combined", make_combined, true},
+    {"dots", make_dots, true},       {"transposed", make_transposed, true},
+    {"gather", make_gather, true},   {"logic", make_logic, true},
+};
+enum { RECIPE_KINDS = sizeof(recipe_kinds) / sizeof(recipe_kinds[0]) };
+
+static const tn_dtype recipe_dtypes[] = {TN_F32, TN_F64, TN_F16, TN_BF16, TN_I8,  TN_I16,
+                                         TN_I32, TN_I64, TN_U8,  TN_U16,  TN_U32, TN_U64};
+enum { RECIPE_DTYPES = sizeof(recipe_dtypes) / sizeof(recipe_dtypes[0]) };
+
+static inline recipe draw_recipe(dice *d) {
+  recipe r = {.kind = roll(d, RECIPE_KINDS), .dtype = recipe_dtypes[roll(d, RECIPE_DTYPES)]};
+  for (int i = 0; i < 3; i++) r.dims[i] = roll(d, 4) == 0 ? 1 + roll(d, 19) : 1 + roll(d, 8);
+  r.stride = 1 + roll(d, 3);
+  r.variant = roll(d, 8);
+  r.open = recipe_kinds[r.kind].can_open && roll(d, 4) == 0;
+  r.seed = (uint32_t)roll(d, 256);
+  return r;
+}
+
+static inline tn__te *make_recipe(tn__ir *ir, const recipe *r) {
+  making m = {.te = tn__te_create(ir, recipe_kinds[r->kind].name), .ir = ir, .r = r, .dtype = r->dtype};
+  for (int i = 0; i < 3; i++) m.dims[i] = tn__index(ir, r->dims[i]);
+  if (r->open) m.dims[0] = tn__te_dim(m.te, "N", 1)->self;
+  recipe_kinds[r->kind].make(&m);
+  return m.te;
+}
+
+static inline void print_recipe(const recipe *r, FILE *out) {
+  fprintf(out, "%s of %s, %d x %d x %d, stride %d, variant %d%s, inputs from %u\n", recipe_kinds[r->kind].name,
+          tn_dtype_name(r->dtype), r->dims[0], r->dims[1], r->dims[2], r->stride, r->variant, r->open ? ", open" : "",
+          r->seed);
+}
+
+#endif
