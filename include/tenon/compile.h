@@ -88,6 +88,40 @@ TN_API TN_MUST_USE tn_status *tn_compile_emit(const char *path, const void *data
  * versions, unsupported ones with reasons, parameters, FLOPs and bytes, memory plan, kernels. Also for executables. */
 TN_API TN_MUST_USE tn_status *tn_inspect(const char *path, const tn_compile_options *options, char **json);
 
+/* How the kernels of a model are scheduled, and what the static cost function expects of them. */
+typedef struct tn_kernel_plan {
+  const char *kernel;     /* its name in profiles */
+  const char *rule;       /* "complex reduction", "direct compute" ...; "plain nest" when no rule fitted */
+  const char *decisions;  /* "lanes 16, vectors 2, rows 14"; may be empty */
+  const char *bound;      /* what the prediction is bound by: "arithmetic", "L2", "L3", "memory" */
+  double flops, bytes;    /* of one call: operations; bytes of inputs and outputs. Negative when symbolic */
+  double cycles, seconds; /* predicted for one call; seconds at machine.clock_hz */
+  double work_cycles, l2_cycles, l3_cycles, memory_cycles,
+      overhead_cycles; /* what `cycles` is made of, on one thread */
+  double tail;         /* share of the vector lanes that run for nothing */
+  int registers;       /* live vectors, 0 when not known */
+  int64_t weighed;     /* candidates */
+} tn_kernel_plan;
+
+/* What one core can do: measured for a few milliseconds on this machine, or the target's usual numbers when it is
+ * another. Rates are of reading. */
+typedef struct tn_machine_limits {
+  bool measured;
+  char target[256];
+  int threads;
+  int64_t l1_bytes, l2_bytes, l3_bytes;
+  double clock_hz, flops_per_second; /* float32 */
+  double l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
+} tn_machine_limits;
+
+typedef struct tn_explanation tn_explanation;
+TN_API TN_MUST_USE tn_status *tn_explain(const char *path, const void *data, size_t size,
+                                         const tn_compile_options *options, tn_explanation **out);
+TN_API void tn_explanation_release(tn_explanation *explanation);
+/* Both live as long as the explanation; kernels in the order of the model, each once. */
+TN_API int tn_explanation_kernels(const tn_explanation *explanation, const tn_kernel_plan **out);
+TN_API const tn_machine_limits *tn_explanation_limits(const tn_explanation *explanation);
+
 typedef struct tn_check_options {
   size_t size;       /* sizeof(tn_check_options) */
   double rtol, atol; /* 0: 1e-3 and 1e-5 */

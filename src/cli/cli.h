@@ -88,11 +88,18 @@ int cli_verify(const cli_args *args, cli_compile *setup);
 void cli_print_shape(FILE *out, int rank, const int64_t *shape);
 const char *cli_dims_text(const tn_value_info *info, char *text, size_t size); /* "[batch, 3, 224, 224]" */
 
-extern const cli_command cli_run_command, cli_compile_command, cli_inspect_command;
+/* A tensor for an input: floats uniform in [-1, 1); integers and bools 0 or 1, which are indices and lengths that most
+ * models take. Open dimensions are those of --dim. */
+tn_status *cli_random_input(const tn_executable *exe, const cli_compile *setup, int index, uint64_t *state,
+                            tn_tensor **out);
+
+extern const cli_command cli_run_command, cli_compile_command, cli_inspect_command, cli_explain_command;
 
 /* profile.c: NULL when there is no memory for it. */
 typedef struct cli_profile cli_profile;
 cli_profile *cli_profile_start(tn_session *session);
+/* Calls of a kernel, and nanoseconds of the shortest and of all; false when it did not run. */
+bool cli_profile_find(const cli_profile *profile, const char *kernel, int *calls, uint64_t *least, uint64_t *total);
 void cli_profile_finish(cli_profile *profile, tn_session *session, const tn_executable *exe); /* prints and frees */
 
 /* run_report.c: what `tenon run` says about tensors and latencies. */

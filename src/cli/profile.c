@@ -9,7 +9,7 @@ enum { MOST_KERNELS = 4096 };
 typedef struct entry {
   const char *name; /* the executable's */
   int calls;
-  uint64_t nanoseconds;
+  uint64_t nanoseconds, least;
 } entry;
 
 struct cli_profile {
@@ -23,7 +23,7 @@ static void count_call(void *user, const char *kernel, uint64_t start, uint64_t 
   while (i < p->count && strcmp(p->entries[i].name, kernel) != 0) i++;
   if (i == MOST_KERNELS) return;
   if (i == p->count) p->entries[p->count++] = (entry){.name = kernel};
-  p->entries[i].calls++;
+  if (p->entries[i].calls++ == 0 || end - start < p->entries[i].least) p->entries[i].least = end - start;
   p->entries[i].nanoseconds += end - start;
 }
 
@@ -31,6 +31,17 @@ cli_profile *cli_profile_start(tn_session *session) {
   cli_profile *p = calloc(1, sizeof *p);
   if (p) tn_session_set_profile(session, count_call, p);
   return p;
+}
+
+bool cli_profile_find(const cli_profile *p, const char *kernel, int *calls, uint64_t *least, uint64_t *total) {
+  for (int i = 0; i < p->count; i++) {
+    if (strcmp(p->entries[i].name, kernel) != 0) continue;
+    *calls = p->entries[i].calls;
+    *least = p->entries[i].least;
+    *total = p->entries[i].nanoseconds;
+    return true;
+  }
+  return false;
 }
 
 static int slowest_first(const void *a, const void *b) {

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/dtype.h"
 #include "cli/cli.h"
 
 static const cli_option options[] = {
@@ -129,43 +128,6 @@ static tn_status *read_data_set(run *r, const char *directory) {
   return NULL;
 }
 
-/* SplitMix64 (Steele, Lea and Flood, 2014). */
-static uint64_t next_random(uint64_t *state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-/* Floats uniform in [-1, 1); integers and bools 0 or 1, which are indices and lengths that most models take. */
-static tn_status *random_input(run *r, int index, uint64_t *state) {
-  const tn_value_info *info = tn_executable_input(r->exe, NULL, index);
-  int64_t shape[TN_MAX_RANK];
-  for (int i = 0; i < info->rank; i++) {
-    shape[i] = info->dims[i].size;
-    for (int d = 0; shape[i] < 0 && info->dims[i].name && d < r->setup.options.dim_count; d++)
-      if (strcmp(r->setup.dims[d].name, info->dims[i].name) == 0) shape[i] = r->setup.dims[d].size;
-    if (shape[i] < 0)
-      return tn_status_create(
-          TN_INVALID_ARGUMENT,
-          "input \"%s\" has dimension \"%s\" of open size: give --dim %s=N, or the input with --input", info->name,
-          info->dims[i].name ? info->dims[i].name : "?", info->dims[i].name ? info->dims[i].name : "NAME");
-  }
-  TN_RETURN_IF_ERROR(tn_tensor_create(info->dtype, info->rank, shape, NULL, &r->inputs[index]));
-  void *data = tn_tensor_dl(r->inputs[index])->data;
-  int64_t count = tn_element_count(info->rank, shape);
-  for (int64_t i = 0; i < count; i++) {
-    uint64_t bits = next_random(state);
-    if (tn__dtype_is_float(info->dtype)) {
-      tn__store_f64(info->dtype, data, i, (double)(bits >> 11) * 0x1p-52 - 1.0);
-    } else {
-      tn__store_i64(info->dtype, data, i, (int64_t)(bits >> 32) & 1);
-    }
-  }
-  r->random = true;
-  return NULL;
-}
-
 static tn_status *prepare_inputs(run *r) {
   const char *data_set = cli_value(r->args, "--compare");
   if (data_set) TN_RETURN_IF_ERROR(read_data_set(r, data_set));
@@ -173,8 +135,11 @@ static tn_status *prepare_inputs(run *r) {
   for (const char *text = cli_next(r->args, "--input", &position); text; text = cli_next(r->args, "--input", &position))
     TN_RETURN_IF_ERROR(read_input(r, text));
   uint64_t state = r->seed;
-  for (int i = 0; i < r->input_count; i++)
-    if (!r->inputs[i]) TN_RETURN_IF_ERROR(random_input(r, i, &state));
+  for (int i = 0; i < r->input_count; i++) {
+    if (r->inputs[i]) continue;
+    TN_RETURN_IF_ERROR(cli_random_input(r->exe, &r->setup, i, &state, &r->inputs[i]));
+    r->random = true;
+  }
   return NULL;
 }
 

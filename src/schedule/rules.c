@@ -86,7 +86,7 @@ int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
 typedef struct plain {
   tn__nest nest;
   double cost;
-  int element;
+  int element, vector; /* bytes of an element; the axis that vectors run along */
   bool large;
 } plain;
 
@@ -116,18 +116,27 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
   tn__nest_of_block(scratch, heaviest->name, &p->nest);
   p->cost /= points_of(heaviest);
   p->element = (int)tn_dtype_size(heaviest->tensors[0]->dtype);
+  int most = 0;
+  for (int x = 0; x < p->nest.axis_count; x++) { /* what is contiguous in most accesses */
+    int contiguous = 0;
+    for (int i = 0; i < p->nest.access_count; i++)
+      contiguous += p->nest.access[i].along[x].stride == p->nest.access[i].element;
+    if (contiguous < most || p->nest.extent[x] == 1) continue;
+    most = contiguous;
+    p->vector = x;
+  }
 }
 
 const tn__nest *tn__plain_features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f) {
   const plain *p = k->data;
-  int last = p->nest.axis_count - 1;
   f->chunks = p->large ? 4 * k->options.threads : 1;
   double points = 1;
-  for (int a = 0; a <= last; a++) {
+  for (int a = 0; a < p->nest.axis_count; a++) {
     f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
     points *= (double)p->nest.extent[a];
   }
-  if (last < 0) return &p->nest;
+  if (p->nest.axis_count == 0) return &p->nest;
+  int last = p->vector;
   double lanes = p->element > 0 ? (double)k->options.vector_bytes / p->element : 1;
   double vectors = ceil((double)p->nest.extent[last] / lanes);
   tn__operations ops = {.vector_bytes = k->options.vector_bytes, .fma = p->cost, .other = 1};

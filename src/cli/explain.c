@@ -1,0 +1,236 @@
+/* tenon explain: for each kernel how it is scheduled, what the cost function expects, how long it takes, and how near
+ * that is to what the machine can do. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/cli.h"
+
+static const cli_option options[] = {{"--repeat", "N", "runs whose shortest time per kernel counts (default 10)"},
+                                     {"--seed", "N", "seed of the inputs' random values (default 0)"},
+                                     {"--no-run", NULL, "measure nothing: predictions only"},
+                                     CLI_COMPILE_OPTIONS,
+                                     {"--json", NULL, "print the result as JSON"},
+                                     {0}};
+
+typedef struct explain {
+  const cli_args *args;
+  cli_compile setup;
+  tn_explanation *explanation;
+  tn_executable *exe;
+  tn_module *module;
+  tn_session *session;
+  cli_profile *profile;
+  int input_count;
+  tn_tensor **inputs; /* owned */
+  int64_t repeat, seed;
+} explain;
+
+/* One row of the table: a kernel's plan beside what was measured. */
+typedef struct row {
+  const tn_kernel_plan *plan;
+  int calls;         /* of one run; 0: it did not run */
+  double seconds;    /* of one call */
+  double least;      /* seconds that arithmetic or memory need at the least */
+  const char *limit; /* which of them that is */
+} row;
+
+/* ---- measuring ----------------------------------------------------------------------------------------------------
+ */
+
+static tn_status *measure(explain *e) {
+  TN_RETURN_IF_ERROR(cli_open(e->args, &e->setup, e->args->file, &e->exe, &e->module));
+  int count = tn_executable_input_count(e->exe, NULL);
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)count, sizeof(tn_tensor *), 0, &memory));
+  e->inputs = memory;
+  e->input_count = count;
+  memset(e->inputs, 0, (size_t)count * sizeof(tn_tensor *));
+  tn_session_options session = {.size = sizeof session, .threads = e->setup.options.run_threads};
+  TN_RETURN_IF_ERROR(tn_session_create(e->exe, &session, &e->session));
+  uint64_t state = (uint64_t)e->seed;
+  for (int i = 0; i < count; i++) {
+    TN_RETURN_IF_ERROR(cli_random_input(e->exe, &e->setup, i, &state, &e->inputs[i]));
+    TN_RETURN_IF_ERROR(tn_session_set_input_at(e->session, NULL, i, tn_tensor_dl(e->inputs[i]), TN_BIND_PERSISTENT));
+  }
+  TN_RETURN_IF_ERROR(tn_session_invoke(e->session, NULL)); /* warm: not counted */
+  e->profile = cli_profile_start(e->session);
+  for (int64_t i = 0; i < e->repeat; i++) TN_RETURN_IF_ERROR(tn_session_invoke(e->session, NULL));
+  return NULL;
+}
+
+/* The roofline (Williams, Waterman and Patterson, 2009) with one roof for each place that the kernel's data may come
+ * from: the nearest that holds all of it. */
+static row row_of(const explain *e, const tn_kernel_plan *plan) {
+  const tn_machine_limits *m = tn_explanation_limits(e->explanation);
+  row r = {.plan = plan, .limit = "-"};
+  uint64_t least, total;
+  if (e->profile && cli_profile_find(e->profile, plan->kernel, &r.calls, &least, &total)) {
+    r.calls = (int)((r.calls + e->repeat - 1) / e->repeat);
+    r.seconds = (double)least * 1e-9;
+  }
+  if (plan->flops < 0 || plan->bytes < 0) return r;
+  double threads = m->threads, rate = m->memory_bytes_per_second;
+  const char *place = "memory";
+  if (plan->bytes <= (double)m->l3_bytes) rate = m->l3_bytes_per_second * threads, place = "L3";
+  if (plan->bytes <= (double)m->l2_bytes * threads) rate = m->l2_bytes_per_second * threads, place = "L2";
+  double arithmetic = plan->flops / (m->flops_per_second * threads), memory = plan->bytes / rate;
+  r.least = arithmetic > memory ? arithmetic : memory;
+  r.limit = arithmetic > memory ? "arithmetic" : place;
+  return r;
+}
+
+static int slowest_first(const void *a, const void *b) {
+  const row *x = a, *y = b;
+  double s = x->seconds > 0 ? x->seconds * x->calls : x->plan->seconds;
+  double t = y->seconds > 0 ? y->seconds * y->calls : y->plan->seconds;
+  return s != t ? (s < t ? 1 : -1) : strcmp(x->plan->kernel, y->plan->kernel);
+}
+
+/* ---- printing -----------------------------------------------------------------------------------------------------
+ */
+
+/* A number of the given width, or a dash when it is not known. */
+static void print_number(double value, bool known, int width, int digits) {
+  if (known) {
+    printf(" %*.*f", width, digits, value);
+  } else {
+    printf(" %*s", width, "-");
+  }
+}
+
+static void print_text(const explain *e, const row *rows, int count) {
+  const tn_machine_limits *m = tn_explanation_limits(e->explanation);
+  printf("%s, %d thread%s\n", m->target, m->threads, m->threads == 1 ? "" : "s");
+  printf("one core%s: %.2f GHz, %.1f GFLOP/s; reads GB/s: L2 %.1f, L3 %.1f, memory %.1f\n",
+         m->measured ? ", measured" : " of this kind, usually", m->clock_hz * 1e-9, m->flops_per_second * 1e-9,
+         m->l2_bytes_per_second * 1e-9, m->l3_bytes_per_second * 1e-9, m->memory_bytes_per_second * 1e-9);
+  double total = 0;
+  for (int i = 0; i < count; i++) total += rows[i].seconds * rows[i].calls;
+  printf("\n%6s %5s %12s %12s %8s %9s %9s %9s  %-10s kernel\n", "share", "calls", "predicted us", "measured us",
+         "GFLOP/s", "MB", "FLOP/byte", "roofline", "bound by");
+  for (int i = 0; i < count; i++) {
+    const row *r = &rows[i];
+    const tn_kernel_plan *p = r->plan;
+    bool ran = r->seconds > 0, sized = p->flops >= 0 && p->bytes >= 0;
+    if (ran) {
+      printf("%5.1f%% %5d", 100 * r->seconds * r->calls / total, r->calls);
+    } else {
+      printf("%6s %5s", "-", "-");
+    }
+    print_number(p->seconds * 1e6, true, 12, 2);
+    print_number(r->seconds * 1e6, ran, 12, 2);
+    print_number(p->flops / r->seconds * 1e-9, ran && p->flops >= 0, 8, 1);
+    print_number(p->bytes * 1e-6, p->bytes >= 0, 9, 3);
+    print_number(p->flops / p->bytes, sized && p->bytes > 0, 9, 2);
+    print_number(100 * r->least / r->seconds, ran && sized, 8, 1);
+    printf("%s  %-10s %s\n", ran && sized ? "%" : " ", r->limit, p->kernel);
+    printf("       %s%s%s; predicted cycles: work %.0f, L2 %.0f, L3 %.0f, memory %.0f, threads %.0f\n", p->rule,
+           p->decisions[0] ? ": " : "", p->decisions, p->work_cycles, p->l2_cycles, p->l3_cycles, p->memory_cycles,
+           p->overhead_cycles);
+  }
+}
+
+static void json_number(tn__strbuf *json, const char *name, double value, bool known) {
+  if (known) {
+    tn__strbuf_printf(json, ", \"%s\": %.9g", name, value);
+  } else {
+    tn__strbuf_printf(json, ", \"%s\": null", name);
+  }
+}
+
+static void json_text(tn__strbuf *json, const char *name, const char *value) {
+  tn__strbuf_printf(json, ", \"%s\": ", name);
+  tn__strbuf_json_string(json, value);
+}
+
+static void print_json(const explain *e, const row *rows, int count) {
+  const tn_machine_limits *m = tn_explanation_limits(e->explanation);
+  tn__strbuf json;
+  tn__strbuf_init(&json, NULL);
+  tn__strbuf_append(&json, "{\"machine\": {\"target\": ");
+  tn__strbuf_json_string(&json, m->target);
+  tn__strbuf_printf(&json, ", \"threads\": %d, \"measured\": %s", m->threads, m->measured ? "true" : "false");
+  json_number(&json, "clock_hz", m->clock_hz, true);
+  json_number(&json, "flops_per_second", m->flops_per_second, true);
+  json_number(&json, "l2_bytes_per_second", m->l2_bytes_per_second, true);
+  json_number(&json, "l3_bytes_per_second", m->l3_bytes_per_second, true);
+  json_number(&json, "memory_bytes_per_second", m->memory_bytes_per_second, true);
+  tn__strbuf_append(&json, "},\n\"kernels\": [");
+  for (int i = 0; i < count; i++) {
+    const row *r = &rows[i];
+    const tn_kernel_plan *p = r->plan;
+    bool ran = r->seconds > 0, sized = p->flops >= 0 && p->bytes > 0;
+    tn__strbuf_append(&json, i ? ",\n {\"name\": " : "\n {\"name\": ");
+    tn__strbuf_json_string(&json, p->kernel);
+    json_text(&json, "template", p->rule);
+    json_text(&json, "decisions", p->decisions);
+    tn__strbuf_printf(&json, ", \"candidates\": %lld, \"calls\": %d", (long long)p->weighed, r->calls);
+    json_number(&json, "predicted_seconds", p->seconds, true);
+    json_number(&json, "measured_seconds", r->seconds, ran);
+    json_number(&json, "flops", p->flops, p->flops >= 0);
+    json_number(&json, "bytes", p->bytes, p->bytes >= 0);
+    json_number(&json, "flops_per_byte", p->flops / p->bytes, sized);
+    json_number(&json, "roofline_share", r->least / r->seconds, ran && sized);
+    json_text(&json, "bound_by", r->limit);
+    tn__strbuf_append(&json, ", \"predicted_cycles\": {\"bound_by\": ");
+    tn__strbuf_json_string(&json, p->bound);
+    json_number(&json, "all", p->cycles, true);
+    json_number(&json, "work", p->work_cycles, true);
+    json_number(&json, "l2", p->l2_cycles, true);
+    json_number(&json, "l3", p->l3_cycles, true);
+    json_number(&json, "memory", p->memory_cycles, true);
+    json_number(&json, "threads", p->overhead_cycles, true);
+    tn__strbuf_append(&json, "}");
+    json_number(&json, "tail_share", p->tail, true);
+    tn__strbuf_printf(&json, ", \"registers\": %d}", p->registers);
+  }
+  tn__strbuf_append(&json, "]}\n");
+  fputs(tn__strbuf_text(&json), stdout);
+  tn__strbuf_release(&json);
+}
+
+static tn_status *report(explain *e) {
+  const tn_kernel_plan *plans;
+  int count = tn_explanation_kernels(e->explanation, &plans);
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)count, sizeof(row), 0, &memory));
+  row *rows = memory;
+  for (int i = 0; i < count; i++) rows[i] = row_of(e, &plans[i]);
+  qsort(rows, (size_t)count, sizeof *rows, slowest_first);
+  if (cli_flag(e->args, "--json")) {
+    print_json(e, rows, count);
+  } else {
+    print_text(e, rows, count);
+  }
+  tn__free(NULL, rows, (size_t)count * sizeof(row), 0);
+  return NULL;
+}
+
+static tn_status *explain_model(explain *e) {
+  TN_RETURN_IF_ERROR(tn_explain(e->args->file, NULL, 0, &e->setup.options, &e->explanation));
+  if (!cli_flag(e->args, "--no-run")) TN_RETURN_IF_ERROR(measure(e));
+  return report(e);
+}
+
+static int run(const cli_args *args) {
+  static explain e;
+  e = (explain){.args = args, .repeat = 10};
+  if (!cli_compile_setup(args, &e.setup) || !cli_number(args, "--repeat", 1, 1000000, &e.repeat) ||
+      !cli_number(args, "--seed", 0, INT64_MAX, &e.seed))
+    return EXIT_MISUSED;
+  if (cli_is_executable(args->file)) return cli_misused("explain", "it needs the model, not an executable");
+  tn_status *status = explain_model(&e);
+  free(e.profile);
+  tn_session_release(e.session);
+  for (int i = 0; i < e.input_count; i++) tn_tensor_release(e.inputs[i]);
+  tn__free(NULL, e.inputs, (size_t)e.input_count * sizeof(tn_tensor *), 0);
+  tn_executable_release(e.exe);
+  tn_module_release(e.module);
+  tn_explanation_release(e.explanation);
+  return cli_report(status);
+}
+
+const cli_command cli_explain_command = {"explain", "MODEL.onnx [OPTIONS]",
+                                         "Tell how each kernel is scheduled, what that should cost and what it does",
+                                         options, run};
