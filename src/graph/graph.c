@@ -175,9 +175,13 @@ tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const 
   value->data = data;
   value->splat = splat || rank == 0;
   int count = tn__element_count(rank, dims);
-  if (count >= 0 && !tn__dtype_is_float(dtype)) {
+  if (count >= 0) {
     const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
-    for (int i = 0; i < count; i++) elements[i] = tn__index(graph->ir, tn__load_i64(dtype, data, value->splat ? 0 : i));
+    for (int i = 0; i < count; i++) {
+      int64_t at = value->splat ? 0 : i;
+      elements[i] = tn__dtype_is_float(dtype) ? tn__float(graph->ir, dtype, tn__load_f64(dtype, data, at))
+                                              : tn__index(graph->ir, tn__load_i64(dtype, data, at));
+    }
     value->elements = elements;
   }
   return value;

@@ -9,7 +9,8 @@
  * Dimensions are i64 expressions of the graph's ir context over symbols. A symbol gets its value at run time from a
  * dimension of a graph input, or from an element of an integer tensor (a shape that is data). Small integer tensors
  * (at most TN__MAX_ELEMENTS) also carry their contents in row-major order as expressions when these are known
- * ("elements"), so shape arithmetic written with tensors becomes dimension arithmetic.
+ * ("elements": of type i64 for integers and bools), so shape arithmetic written with tensors becomes dimension
+ * arithmetic. Those of floating tensors are constants.
  *
  * Everything lives in the graph's arena. Node order is creation order; passes keep a topological order. Errors are
  * thrown on the arena's escape; the message starts with the node's origin. */

@@ -190,13 +190,54 @@ static bool divides_by_zero(const tn__node *node, const tn__expr *const *x) {
   return divides && tn__is_int_value(x[1], 0);
 }
 
-static const tn__expr *const *elements_of(tn__graph *graph, const tn__node *node, tn_dtype dtype, int rank,
-                                          const tn__expr *const *dims) {
-  int count = tn__element_count(rank, dims);
-  if (count < 0 || !tn__carries_elements(dtype)) return NULL;
+/* A known element as a constant of its tensor's type, NULL when it is a symbol's; and a constant as an element. */
+static const tn__expr *typed_constant(tn__ir *ir, tn_dtype dtype, const tn__expr *element) {
+  int64_t value;
+  if (tn__dtype_is_float(dtype)) return element;
+  if (!tn__as_int(element, &value)) return NULL;
+  return dtype == TN_BOOL ? tn__bool(ir, value != 0) : tn__int(ir, dtype, value);
+}
+
+static const tn__expr *element_of_constant(tn__ir *ir, const tn__expr *e) {
+  int64_t value;
+  if (e->kind == TN__EXPR_FLOAT) return e;
+  if (e->dtype == TN_BOOL) return tn__is_true(e) || tn__is_false(e) ? tn__index(ir, tn__is_true(e)) : NULL;
+  return tn__as_int(e, &value) ? tn__index(ir, value) : NULL;
+}
+
+/* Numbers are known through every function and type: exporters write sizes as Cast(Ceil(13.0 / 2.0)). */
+static const tn__expr *const *constant_elements(tn__graph *graph, const tn__node *node, int count) {
+  tn__ir *ir = graph->ir;
   for (int k = 0; k < node->input_count; k++)
-    if (node->inputs[k]->elements == NULL || !tn__carries_elements(node->inputs[k]->dtype) ||
-        tn__element_count(node->inputs[k]->rank, node->inputs[k]->dims) != count)
+    if (node->inputs[k]->elements == NULL || tn__element_count(node->inputs[k]->rank, node->inputs[k]->dims) != count)
+      return NULL;
+  const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
+  for (int i = 0; i < count; i++) {
+    const tn__expr *x[3];
+    for (int k = 0; k < node->input_count; k++) {
+      x[k] = typed_constant(ir, node->inputs[k]->dtype, node->inputs[k]->elements[i]);
+      if (x[k] == NULL) return NULL;
+    }
+    if (divides_by_zero(node, x)) return NULL;
+    elements[i] = element_of_constant(ir, node->op->scalar(ir, node, x));
+    if (elements[i] == NULL) return NULL;
+  }
+  return elements;
+}
+
+static bool carries(const tn__node *node, tn_dtype dtype) {
+  bool all = tn__carries_elements(dtype);
+  for (int k = 0; k < node->input_count; k++) all = all && tn__carries_elements(node->inputs[k]->dtype);
+  return all;
+}
+
+static const tn__expr *const *elements_of(tn__graph *graph, const tn__node *node, tn_dtype dtype, int rank,
+                                          const tn__expr *const *dims, bool propagate) {
+  int count = tn__element_count(rank, dims);
+  if (count < 0) return NULL;
+  if (!propagate || !carries(node, dtype)) return constant_elements(graph, node, count);
+  for (int k = 0; k < node->input_count; k++)
+    if (node->inputs[k]->elements == NULL || tn__element_count(node->inputs[k]->rank, node->inputs[k]->dims) != count)
       return NULL;
   tn__ir *ir = graph->ir;
   const tn__expr *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
@@ -237,7 +278,7 @@ static void infer_classes(tn__graph *graph, tn__node *node, int classes, tn_dtyp
   common_shape(graph, node, dims);
   int rank = node->inputs[0]->rank;
   tn_dtype dtype = result != TN_DTYPE_INVALID ? result : node->inputs[0]->dtype;
-  tn__set_output(graph, node, 0, dtype, rank, dims, propagate ? elements_of(graph, node, dtype, rank, dims) : NULL);
+  tn__set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims, propagate));
 }
 
 static void infer_float(tn__graph *graph, tn__node *node) {
@@ -277,26 +318,26 @@ static void infer_select(tn__graph *graph, tn__node *node) {
   common_shape(graph, node, dims);
   tn_dtype dtype = node->inputs[1]->dtype;
   int rank = node->inputs[0]->rank;
-  tn__set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims));
+  tn__set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims, true));
 }
 
 static const tn__expr *const *converted_elements(tn__graph *graph, const tn__value *from, tn_dtype dtype) {
   int count = tn__element_count(from->rank, from->dims);
-  if (from->elements == NULL || count < 0 || tn__dtype_is_float(dtype)) return NULL;
+  if (from->elements == NULL || count < 0) return NULL;
   tn__ir *ir = graph->ir;
   const tn__expr *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
   const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
   for (int i = 0; i < count; i++) {
-    const tn__expr *e = from->elements[i];
-    int64_t constant;
-    if (dtype == TN_BOOL)
+    const tn__expr *e = from->elements[i], *constant = typed_constant(ir, from->dtype, e);
+    if (constant != NULL)
+      elements[i] = element_of_constant(ir, tn__cast(ir, dtype, constant));
+    else if (dtype == TN_BOOL)
       elements[i] = tn__select(ir, tn__ne(ir, e, zero), one, zero);
-    else if (tn__as_int(e, &constant))
-      elements[i] = tn__index(ir, tn__int(ir, dtype, constant)->value.i);
     else if (tn__carries_elements(dtype) && tn__carries_elements(from->dtype))
       elements[i] = e;
     else
       return NULL;
+    if (elements[i] == NULL) return NULL;
   }
   return elements;
 }

@@ -121,6 +121,19 @@ static void carries_shapes_as_data(void **state) {
   check_elements(tn__g_reduce(g, TN__REDUCE_PROD, shape, &axis, 1, false), "n1*n2*768");
 }
 
+/* Cast(Ceil(13.0 / 2.0)) * n, as exporters write sizes that were floating numbers in between. */
+static void known_numbers_survive_floats(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *half = tn__g_binary(g, "divide", tn__g_scalar(g, TN_F32, 13), tn__g_scalar(g, TN_F32, 2));
+  tn__value *size = tn__g_convert(g, tn__g_unary(g, "ceil", half), TN_I64);
+  check_elements(size, "7");
+  check_elements(tn__g_compare(g, TN__CMP_LT, half, tn__g_scalar(g, TN_F32, 6.5)), "0");
+  tn__value *x = input_of(g, "x", TN_F32, 1, (int64_t[]){-1});
+  tn__value *symbol = tn__g_from_elements(g, TN_I64, x->dims, 1, 0);
+  check_elements(tn__g_binary(g, "multiply", symbol, size), "n1*7");
+  assert_null(tn__g_unary(g, "ceil", tn__g_convert(g, symbol, TN_F32))->elements); /* only numbers */
+}
+
 /* Exporters write the padding of PyTorch's order so: pairs, from the last dimension to the first. */
 static void known_elements_survive_matrices(void **state) {
   tn__graph *g = graph_of(state);
@@ -255,6 +268,7 @@ int main(void) {
       TEST(says_what_is_wrong),
       TEST(carries_shapes_as_data),
       TEST(known_elements_survive_matrices),
+      TEST(known_numbers_survive_floats),
       TEST(reads_symbols_from_data),
       TEST(checks_at_run_what_it_assumes),
       TEST(stretches_when_the_run_says_so),

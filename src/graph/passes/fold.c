@@ -27,8 +27,12 @@ static tn__value *from_known_elements(folder *f, const tn__value *value) {
   void *data = tn__arena_alloc_array(f->arena, (size_t)total + 1, size);
   for (int64_t i = 0; i < total; i++) {
     int64_t element;
-    if (!tn__as_int(value->elements[i], &element)) return NULL;
-    tn__store_i64(value->dtype, data, i, element);
+    if (value->elements[i]->kind == TN__EXPR_FLOAT)
+      tn__store_f64(value->dtype, data, i, value->elements[i]->value.f);
+    else if (tn__as_int(value->elements[i], &element))
+      tn__store_i64(value->dtype, data, i, element);
+    else
+      return NULL;
   }
   return tn__constant_value(f->graph, value->dtype, value->rank, shape, data, false);
 }

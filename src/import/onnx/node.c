@@ -201,11 +201,21 @@ bool tn__on_known_ints(const tn__onode *n, int input, const int64_t **out, int *
 bool tn__on_known_floats(const tn__onode *n, int input, const double **out, int *count) {
   enum { MOST = 1 << 16 };
   const tn__value *v = n->in[input];
-  if (v == NULL || v->data == NULL) return false;
+  if (v == NULL) return false;
   int64_t size = constant_count(v);
-  if (size < 0 || size > MOST) return false;
+  if (size < 0 || size > MOST || (v->data == NULL && v->elements == NULL && size > 0)) return false;
   double *values = TN__NEW_ARRAY(n->arena, size, double);
-  for (int64_t i = 0; i < size; i++) values[i] = tn__load_f64(v->dtype, v->data, v->splat ? 0 : i);
+  for (int64_t i = 0; i < size; i++) {
+    int64_t integer;
+    if (v->data != NULL)
+      values[i] = tn__load_f64(v->dtype, v->data, v->splat ? 0 : i);
+    else if (v->elements[i]->kind == TN__EXPR_FLOAT)
+      values[i] = v->elements[i]->value.f;
+    else if (tn__as_int(v->elements[i], &integer))
+      values[i] = (double)integer;
+    else
+      return false;
+  }
   *out = values;
   *count = (int)size;
   return true;
