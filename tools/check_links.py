@@ -12,6 +12,8 @@ import re
 import sys
 from pathlib import Path
 
+from check_common import check_tree
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\s]+)`")
 FOLDERS = ("src/", "include/", "tools/", "tests/", "docs/", "examples/", "bench/", "bindings/", "cmake/", ".ci/")
@@ -51,12 +53,5 @@ def check(root):
     return problems
 
 
-def main():
-    problems = check(Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1]).resolve())
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    return 1 if problems else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_tree(check))

@@ -13,6 +13,8 @@ import re
 import sys
 from pathlib import Path
 
+from check_common import check_tree
+
 # Library headers, by prefix, and the rooms that may see them.
 LIBRARIES = {
     "llvm-c/": {"codegen/llvm"},
@@ -128,13 +130,5 @@ def check(root):
     return problems
 
 
-def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1])
-    problems = check(root)
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    return 1 if problems else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_tree(check))

@@ -16,6 +16,8 @@ import re
 import sys
 from pathlib import Path
 
+from check_common import check_tree
+
 MAX_FILE_LINES = 1500
 MAX_FUNCTION_LINES = 120
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
@@ -137,13 +139,5 @@ def check(root):
     return problems
 
 
-def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1])
-    problems = check(root)
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    return 1 if problems else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_tree(check))

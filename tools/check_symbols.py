@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from check_common import report
+
 WRITABLE = re.compile(r"^\.(data|bss|tdata|tbss)(?!\.rel\.ro)")
 
 
@@ -71,12 +73,5 @@ def check(root, libraries):
     return problems
 
 
-def main():
-    problems = check(sys.argv[1], sys.argv[2:])
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    return 1 if problems else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(check(sys.argv[1], sys.argv[2:])))

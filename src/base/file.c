@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,37 +81,72 @@ void tn__pieces_join(const tn__pieces *pieces, void *out) {
   }
 }
 
-/* Writes and closes `fd`; a failing close is an error too, because that is when some file systems notice a full disk.
- */
-static tn_status *write_and_close(const char *path, int fd, const tn__bytes *pieces, int count) {
-  tn_status *status = write_pieces(path, fd, pieces, count);
+/* A failing close is an error too, because that is when some file systems notice a full disk. */
+static tn_status *close_after(const char *path, int fd, tn_status *status) {
   if (close(fd) != 0 && status == NULL) status = system_error(path, "cannot write", errno);
   return status;
 }
 
-/* Opens a new file beside `path` and stores its name, which is PATH.tmp-HEX, in `name` of PATH_MAX bytes. */
-static tn_status *open_temporary(const char *path, unsigned mode, char *name, int *fd) {
+static tn_status *write_and_close(const char *path, int fd, const tn__bytes *pieces, int count) {
+  return close_after(path, fd, write_pieces(path, fd, pieces, count));
+}
+
+/* Makes a new file beside `path`, named PATH.tmp-HEX, and stores the name in `name` of PATH_MAX bytes: the file that is
+ * open as `*nameless`, or, when that is negative, an empty one, which is then open as `*fd`. */
+static tn_status *make_temporary(const char *path, unsigned mode, int nameless, char *name, int *fd) {
   for (int attempt = 0; attempt < 100; attempt++) {
     uint64_t number = 0;
     if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) continue;
     int length = snprintf(name, PATH_MAX, "%s.tmp-%016llx", path, (unsigned long long)number);
     if (length < 0 || length >= PATH_MAX) return system_error(path, "cannot write", ENAMETOOLONG);
-    *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (*fd >= 0) return NULL;
+    if (nameless >= 0) {
+      char self[64];
+      snprintf(self, sizeof(self), "/proc/self/fd/%d", nameless);
+      if (linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) return NULL;
+    } else {
+      *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+      if (*fd >= 0) return NULL;
+    }
     if (errno != EEXIST) return system_error(path, "cannot write", errno);
   }
   return tn_status_create(TN_IO, "%s: cannot write: no free name for a temporary file beside it", path);
 }
 
-static tn_status *replace_file(const char *path, const char *target, const tn__bytes *pieces, int count,
-                               unsigned mode) {
+/* A file without a name in the folder of `path`, which vanishes with the process; -1 where there are none. */
+static int open_nameless(const char *path, unsigned mode) {
+  char folder[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+  if (length >= sizeof(folder) || access("/proc/self/fd", X_OK) != 0) return -1;
+  memcpy(folder, length == 0 ? "." : path, length == 0 ? 1 : length);
+  folder[length == 0 ? 1 : length] = '\0';
+  return open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
+}
+
+/* While the file has a temporary name, signals wait: one that ends the process would leave it behind. Where files can
+ * be without a name that is a moment, elsewhere as long as it takes to write it. */
+static tn_status *name_file(const char *path, const char *target, const tn__bytes *pieces, int count, unsigned mode,
+                            int nameless) {
   char name[PATH_MAX];
-  int fd = -1;
-  tn_status *status = open_temporary(target, mode, name, &fd);
-  if (status != NULL) return status;
-  status = write_and_close(path, fd, pieces, count);
+  int fd = nameless;
+  tn_status *status = make_temporary(target, mode, nameless, name, &fd);
+  if (status != NULL) return nameless < 0 ? status : close_after(path, nameless, status);
+  status = nameless < 0 ? write_and_close(path, fd, pieces, count) : close_after(path, nameless, NULL);
   if (status == NULL && rename(name, target) != 0) status = system_error(path, "cannot write", errno);
   if (status != NULL) unlink(name);
+  return status;
+}
+
+static tn_status *replace_file(const char *path, const char *target, const tn__bytes *pieces, int count,
+                               unsigned mode) {
+  int nameless = open_nameless(target, mode);
+  tn_status *status = nameless < 0 ? NULL : write_pieces(path, nameless, pieces, count);
+  if (status != NULL) return close_after(path, nameless, status);
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  status = name_file(path, target, pieces, count, mode, nameless);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
   return status;
 }
 

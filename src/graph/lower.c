@@ -63,7 +63,9 @@ static const tn__expr *lower_symbol(tn__lower_context *lower, const tn__var *var
     if (lower->symbols.data[i] == var) return lower->dims.data[i]->self;
   int64_t min = INT64_MIN;
   if (var->min != NULL && !tn__as_int(var->min, &min)) min = INT64_MIN;
-  const tn__var *dim = tn__te_dim(lower->te, tn__lower_name(lower, var->name), min);
+  /* By number, not by the model's name: kernels that differ in names of symbols alone are one. */
+  const char *name = tn__arena_printf(lower->arena, "n%d", lower->symbols.count);
+  const tn__var *dim = tn__te_dim(lower->te, tn__lower_name(lower, name), min);
   tn__vec_push(lower->arena, &lower->symbols, var);
   tn__vec_push(lower->arena, &lower->dims, dim);
   return dim->self;

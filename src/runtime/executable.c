@@ -76,7 +76,7 @@ static tn_status *create(const tn_load_options *options, tn_executable **out) {
 static tn_status *load(tn_executable *exe, const char *path, const tn_load_options *options, bool in_place) {
   TN_RETURN_IF_ERROR(tn__load_sections(exe, options));
   TN_RETURN_IF_ERROR(tn__find_constants(exe, path, options));
-  TN_RETURN_IF_ERROR(map_image(exe, in_place));
+  TN_RETURN_IF_ERROR(map_image(exe, in_place && !options->perf_map)); /* perf asks its map for nameless memory alone */
   TN_RETURN_IF_ERROR(tn__load_tables(exe));
   TN_RETURN_IF_ERROR(tn__load_functions(exe));
   if (exe->verify_only) return NULL;

@@ -124,6 +124,11 @@ class ToolsTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("[clang-analyzer-core.NullDereference", output)
 
+    def test_shellcheck(self):
+        status, output = run("shellcheck", FIXTURES / "shell/bad.sh")
+        self.assertEqual(status, 1)
+        self.assertIn("SC2086", output)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit/check.h"
@@ -84,6 +85,28 @@ static void a_full_disk_leaves_the_old_file(void **state) {
   assert_int_equal(files_here(), 1);
 }
 
+/* The signal for files that are too large ends the child in the middle of its writing, as SIGINT would. */
+static void a_signal_leaves_nothing_behind(void **state) {
+  check_ok(tn__file_write_atomic("a", hello, 3, 0644));
+  char *large = calloc(1, 100000);
+  assert_non_null(large);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    struct rlimit low = {50000, 50000}, none = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0 || setrlimit(RLIMIT_FSIZE, &low) != 0) _exit(1);
+    signal(SIGXFSZ, SIG_DFL);
+    tn_status_free(tn__file_write_atomic("a", &(tn__bytes){large, 100000}, 1, 0644));
+    _exit(2);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+  free(large);
+  expect_contents("a", "hello");
+  assert_int_equal(files_here(), 1);
+}
+
 static void a_symbolic_link_stays_one(void **state) {
   check_ok(tn__file_write_atomic("target", hello, 1, 0644));
   assert_int_equal(symlink("target", "link"), 0);
@@ -131,13 +154,10 @@ static void makes_folders(void **state) {
 int main(void) {
 #define in_folder(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
   const struct CMUnitTest tests[] = {
-      in_folder(writes_pieces_and_reads_them_back),
-      in_folder(mode_is_kept),
-      in_folder(a_full_disk_leaves_the_old_file),
-      in_folder(a_symbolic_link_stays_one),
-      in_folder(a_device_is_written_not_replaced),
-      in_folder(errors_name_path_and_reason),
-      in_folder(makes_folders),
+      in_folder(writes_pieces_and_reads_them_back), in_folder(mode_is_kept),
+      in_folder(a_full_disk_leaves_the_old_file),   in_folder(a_signal_leaves_nothing_behind),
+      in_folder(a_symbolic_link_stays_one),         in_folder(a_device_is_written_not_replaced),
+      in_folder(errors_name_path_and_reason),       in_folder(makes_folders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,12 @@ def accented(path):
     save(path, [node], [value("x", [2])], [value(node.output[0], [2])])
 
 
+def two_symbols(path):
+    """The same work on rows of two numbers."""
+    nodes = [helper.make_node("Tanh", [x], [y]) for x, y in (("x", "y"), ("u", "v"))]
+    save(path, nodes, [value("x", ["many", 3]), value("u", ["few", 3])], [value("y", None), value("v", None)])
+
+
 def twice(path):
     """One value listed as output twice, and once more under another name."""
     nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Identity", ["y"], ["z"])]
