@@ -25,7 +25,9 @@ import measure
 from measure import BenchError
 
 HERE = Path(__file__).resolve().parent
-PEERS = {"onnxruntime": "ORT", "openvino": "OpenVINO"}
+PEERS = {"onnxruntime": "ORT", "openvino": "OpenVINO", "torch": "inductor"}
+# torch drags in 5 GB: it is measured only when asked for, where it is installed.
+DEFAULT_PEERS = ["onnxruntime", "openvino"]
 RUNS_PER_TURN = 5
 # Of the largest magnitude in the output: two float32 evaluations of some 50 layers, in different orders.
 TOLERANCE = 1e-4
@@ -243,7 +245,8 @@ def parse_arguments(arguments):
     parser.add_argument("models", nargs="*", metavar="MODEL",
                         help=f"{', '.join(models.BUILDERS)}; default: {', '.join(models.DEFAULT)}")
     parser.add_argument("--only", metavar="PATTERN", help="only models whose name matches a regular expression")
-    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS), help="(default: all)")
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=DEFAULT_PEERS,
+                        help="torch: PyTorch's inductor, where torch is installed (default: onnxruntime openvino)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], metavar="N", help="(default: 1 2)")
     parser.add_argument("--runs", type=int, default=40, help="counted runs of each, at least 30 (%(default)s)")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",

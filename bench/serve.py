@@ -49,7 +49,13 @@ def load_openvino(model, threads):
     return run
 
 
-LOADERS = {"tenon": load_tenon, "onnxruntime": load_onnxruntime, "openvino": load_openvino}
+def load_torch(model, threads):
+    import onnx_torch
+
+    return onnx_torch.compile_model(model, threads)
+
+
+LOADERS = {"tenon": load_tenon, "onnxruntime": load_onnxruntime, "openvino": load_openvino, "torch": load_torch}
 
 
 def resident_mb(field):
