@@ -421,6 +421,9 @@ static inline bool propose_transform_layout(proposal *p) {
   const tn__buffer *buffer = choices[roll(p->d, count)];
   if (buffer->rank == 0) return false;
   int first = roll(p->d, buffer->rank), blocked = roll(p->d, buffer->rank + 1), by = 2 + roll(p->d, 4);
+  int64_t size;
+  bool divides = blocked < buffer->rank && tn__as_int(buffer->shape[blocked], &size) && size % by == 0;
+  if (!divides && is_intermediate(p, buffer) && roll(p->d, 12) != 0) blocked = buffer->rank;
   int length = snprintf(p->text, STEP_TEXT, "transform_layout \"%s\"", buffer->name);
   for (int i = 0; i < buffer->rank && length < STEP_TEXT; i++) {
     int dim = (first + i) % buffer->rank;
