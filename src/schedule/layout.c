@@ -51,15 +51,16 @@ void tn__storage_align(tn__schedule *s, const char *name, int index, int dim, in
   const tn__expr *shape[TN__MAX_RANK];
   if (tn__sched_is_param(s, buffer))
     tn__sched_refuse(s, "storage_align of \"%s\": %s is an output", name, buffer->name);
-  if (dim < 0 || dim + 1 >= buffer->rank)
+  int rank = buffer->rank;
+  if (dim < 0 || dim + 1 >= rank)
     tn__sched_refuse(s, "storage_align of \"%s\": dimension %d of %s, of rank %d, has none behind it", name, dim,
-                     buffer->name, buffer->rank);
+                     buffer->name, rank);
   if (factor < 1 || factor > 4096 || offset < 0 || offset >= factor)
     tn__sched_refuse(s, "storage_align of \"%s\": the factor is 1 to 4096 and the offset less than it", name);
   check_users(s, "storage_align", buffer);
   tn__sched_align align = {.buffer = buffer, .dim = dim, .factor = factor, .offset = offset};
-  for (int d = 0; d < buffer->rank; d++) shape[d] = buffer->shape[d];
-  if (!tn__sched_aligned_shape(s->ir, &align, buffer->rank, shape))
+  for (int d = 0; d < rank; d++) shape[d] = buffer->shape[d];
+  if (!tn__sched_aligned_shape(s->ir, &align, rank, shape))
     tn__sched_refuse(s, "storage_align of \"%s\": no width makes the stride %lld modulo %lld", name, (long long)offset,
                      (long long)factor);
   for (int i = 0; i < s->aligns.count; i++)

@@ -36,13 +36,19 @@ static bool is_small(const tn__schedule *s) {
   return blocks.count < 20;
 }
 
+/* Expanding unrolled loops in unrolled loops takes as long as the pass allows. */
+static tn_status *check_small(const tn__schedule *s, const pair *p, void *user) {
+  if (tn__stmt_weight(tn__schedule_func(s)->body) > MOST_STATEMENTS) return NULL;
+  return check_pair(s, p, user);
+}
+
 static tn_status *replay(tn__ir *ir, const recipe *r, const tn__target *target, const char *text) {
   tn__te *te = make_recipe(ir, r);
   tn__schedule *s;
   TN_RETURN_IF_ERROR(tn__trace_replay(te, target, text, &s));
   pair p = {.r = *r};
   if (!is_small(s)) return NULL;
-  attempt a = {.s = s, .p = &p, .check = check_pair};
+  attempt a = {.s = s, .p = &p, .check = check_small};
   tn_status *status = attempted(&a, attempt_check);
   /* Steps that leave no function are found at the end only. */
   if (tn_status_code_of(status) == TN_INVALID_ARGUMENT) {

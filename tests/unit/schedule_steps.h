@@ -6,10 +6,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "ir/context.h"
 #include "schedule/internal.h"
 #include "unit/schedule_recipes.h"
 
-enum { STEP_TEXT = 512, MOST_NODES = 128 };
+enum { STEP_TEXT = 512, MOST_NODES = 128, MOST_STATEMENTS = 2000 };
 
 typedef struct proposal {
   tn__schedule *s;
@@ -272,7 +273,16 @@ static inline bool propose_on_loop(proposal *p, const char *step, bool (*accept)
 }
 static inline bool propose_parallel(proposal *p) { return propose_on_loop(p, "parallel", can_parallel); }
 static inline bool propose_vectorize(proposal *p) { return propose_on_loop(p, "vectorize", can_vectorize); }
-static inline bool propose_unroll(proposal *p) { return propose_on_loop(p, "unroll", can_unroll); }
+
+/* Unrolled loops in unrolled loops take long to expand. */
+static inline bool propose_unroll(proposal *p) {
+  const tn__snode *loop = choose(p, false, can_unroll);
+  int64_t extent;
+  if (loop == NULL || !tn__as_int(loop->var->extent, &extent)) return false;
+  if (tn__bound_mul(tn__stmt_weight(tn__schedule_func(p->s)->body), extent) > MOST_STATEMENTS) return false;
+  return say(p, "unroll \"%s\"", loop->name);
+}
+
 static inline bool propose_rfactor(proposal *p) { return propose_on_loop(p, "rfactor", can_factor); }
 
 static inline bool propose_bind(proposal *p) {
