@@ -98,11 +98,18 @@ typedef struct tn_dim_info {
   int64_t size;     /* -1 when it is symbolic */
   const char *name; /* of the symbol; NULL when constant or when it depends on the values of inputs */
 } tn_dim_info;
+typedef enum tn_value_kind {
+  TN_VALUE_TENSOR,
+  TN_VALUE_SEQUENCE,         /* any number of tensors of one element type and rank */
+  TN_VALUE_OPTIONAL,         /* a tensor or nothing */
+  TN_VALUE_OPTIONAL_SEQUENCE /* a sequence or nothing */
+} tn_value_kind;
 typedef struct tn_value_info { /* of an input or output; lives as long as the executable */
   const char *name;
-  tn_dtype dtype;
+  tn_dtype dtype; /* of a sequence: its tensors', and so is the rank; their dimensions may be anything */
   int rank;
   const tn_dim_info *dims;
+  tn_value_kind kind;
 } tn_value_info;
 TN_API int tn_executable_function_count(const tn_executable *executable);
 TN_API const char *tn_executable_function_name(const tn_executable *executable, int index);
@@ -214,6 +221,18 @@ TN_API TN_MUST_USE tn_status *tn_session_get_output(tn_session *session, const c
 /* Ends the invoke that is running, in whatever thread, with TN_CANCELLED before its next kernel; when none runs, the
  * next one. The one function that may be called while another thread uses the session. */
 TN_API void tn_session_cancel(tn_session *session);
+/* Sequences and optional values (tn_value_info.kind). The tensors are copied now, and kept for every invoke until they
+ * are given anew; `count` is -1 for an optional without value. They are given with this function for
+ * tn_session_invoke_with_outputs() as well, which ignores the tensor at their position; as outputs they are always the
+ * session's. */
+TN_API TN_MUST_USE tn_status *tn_session_set_input_list(tn_session *session, const char *function, int index,
+                                                        const DLTensor *tensors, int count);
+/* The number of tensors of a result that is a sequence or optional, -1 for an optional without value; */
+TN_API TN_MUST_USE tn_status *tn_session_get_output_count(tn_session *session, const char *function, int index,
+                                                          int *count);
+/* and one of them: a view, valid as long as that of tn_session_get_output(). */
+TN_API TN_MUST_USE tn_status *tn_session_get_output_item(tn_session *session, const char *function, int index, int item,
+                                                         DLTensor *out);
 /* Shapes of the outputs for given input shapes, without running; TN_FAILED_PRECONDITION when one depends on input
  * values. `output_shapes[i]` has room for TN_MAX_RANK. */
 TN_API TN_MUST_USE tn_status *tn_function_infer_shapes(const tn_executable *executable, const char *function,

@@ -57,6 +57,7 @@ typedef struct tn__builder {
   int value_count;
   tn__step *steps;
   int step_count;
+  int at; /* the step whose code is being written */
   TN__VEC(tn__plan_item) items;
   TN__VEC(tn__slot) slots;
   const int *kernel_index; /* unit -> kernel in the executable */
@@ -83,5 +84,14 @@ bool tn__needs_own_memory(const tn__node *node);
 /* Values that share memory with an operand of the node: the loop variables that a while keeps. */
 void tn__share_kept(tn__builder *b, const tn__node *node);
 void tn__emit_node(tn__builder *b, const tn__node *node);
+
+/* ---- lists.c: sequences and optional values
+ * ------------------------------------------------------------------------------ */
+/* Is the list in a register of the function's own, or in a loop variable that it changes, and read for the last time?
+ */
+bool tn__list_dies(tn__builder *b, tn__value *list);
+bool tn__is_updated(const tn__builder *b, const tn__value *input);
+void tn__emit_list_node(tn__builder *b, const tn__node *node);
+void tn__emit_updates(tn__builder *b);
 
 #endif

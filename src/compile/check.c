@@ -46,6 +46,7 @@ static void expose_everything(checker *k) {
   for (int i = 0; i < f->groups->count; i++) {
     const tn__group *g = &f->groups->groups[i];
     for (int o = 0; f->runs[i] && !g->view && o < g->output_count; o++) {
+      if (g->outputs[o]->holds != TN__HOLDS_TENSOR) continue;
       values[count] = g->outputs[o];
       names[count] = values[count]->name;
       count++;
@@ -210,6 +211,12 @@ static void check_body(tn__arena *arena, void *user) {
   call->options.no_cache = true;
   tn__driver_init(&k->c->driver, arena, &call->options);
   tn__compilation_front(k->c, call->path, call->data, call->size);
+  for (int i = 0; i < tn__graph_input_count(k->c->graph); i++)
+    if (tn__graph_input_at(k->c->graph, i)->holds != TN__HOLDS_TENSOR)
+      tn__throwf(arena->escape, TN_UNSUPPORTED,
+                 "input \"%s\" is a sequence or optional; models with such inputs cannot "
+                 "be checked kernel by kernel",
+                 tn__graph_input_at(k->c->graph, i)->name);
   tn__compilation_back(k->c);
   int value_count = 0;
   tn__graph_use_counts(k->c->graph, &value_count);

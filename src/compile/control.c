@@ -3,7 +3,7 @@
  *
  * An `if` is a jump around two calls. The variables of a `while` live in registers of their own; a round writes the
  * next ones into a second set, which then trade places with the first: nothing is copied from round to round. Variables
- * that the body hands on unchanged stay where they are. */
+ * that the body hands on unchanged stay where they are, and sequences are changed where they are. */
 #include <string.h>
 
 #include "compile/builder.h"
@@ -185,6 +185,10 @@ static void start_variables(tn__builder *b, loop *l) {
       continue;
     }
     l->now[k] = tn__destination_of(b, variable, true);
+    if (variable->holds != TN__HOLDS_TENSOR) { /* the body changes it where it is */
+      emit_two(b, tn__list_dies(b, node->inputs[k]) ? TN__OP_MOVE : TN__OP_COPY, l->now[k], operands[k]);
+      continue;
+    }
     l->next[k] = tn__builder_register(b, variable, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
     emit_two(b, TN__OP_COPY, l->now[k], operands[k]);
   }
@@ -208,11 +212,17 @@ static void emit_loop(tn__builder *b, const tn__node *node) {
   read_sizes(b, node, l.now);
 }
 
+static void emit_list(tn__builder *b, const tn__node *node) {
+  declare_sizes(b, node);
+  tn__emit_list_node(b, node);
+  int result = tn__register_of(b, node->outputs[0]);
+  read_sizes(b, node, &result);
+}
+
 void tn__emit_node(tn__builder *b, const tn__node *node) {
   if (node->op->lowering != TN__LOWER_CONTROL)
-    tn__throwf(b->arena->escape, TN_INTERNAL, "operator %s was left for the machine, which does not have it",
-               node->op->name);
-  if (is_while(node))
+    emit_list(b, node);
+  else if (is_while(node))
     emit_loop(b, node);
   else
     emit_branches(b, node);

@@ -104,12 +104,16 @@ static void describe_signature(tn__driver *driver, tn__program_function *f, cons
   tn__value **outputs = TN__NEW_ARRAY(arena, tn__graph_output_count(g), tn__value *);
   const char **input_names = TN__NEW_ARRAY(arena, f->input_count, const char *);
   const char **output_names = TN__NEW_ARRAY(arena, tn__graph_output_count(g), const char *);
+  tn__value **updates = TN__NEW_ARRAY(arena, f->input_count, tn__value *);
+  if (loop) f->updates = updates;
   for (int i = 0; i < f->input_count; i++) {
     inputs[i] = tn__graph_input_at(g, i);
     input_names[i] = inputs[i]->name;
   }
   for (int i = 0; i < tn__graph_output_count(g); i++) {
-    if (loop && tn__while_keeps(loop, i)) continue;
+    bool list = tn__graph_output_at(g, i)->holds != TN__HOLDS_TENSOR;
+    if (loop && list) updates[i] = tn__graph_output_at(g, i);
+    if (loop && (list || tn__while_keeps(loop, i))) continue;
     outputs[f->output_count] = tn__graph_output_at(g, i);
     output_names[f->output_count++] = tn__graph_output_name(g, i);
   }

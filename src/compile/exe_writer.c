@@ -19,6 +19,7 @@ typedef struct value {
   int rank;
   const tn__operand *dims;
   int alias; /* outputs: 1 + input, or 0 */
+  tn__container container;
 } value;
 
 typedef struct symbol {
@@ -165,7 +166,7 @@ int tn__exe_symbol(tn__exe_func *f, const char *name) {
 static value make_value(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
   tn__arena *arena = f->exe->arena;
   return (value){tn__arena_strdup(arena, name), dtype, rank,
-                 tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand)), 0};
+                 tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand)), 0, TN__CONTAINER_TENSOR};
 }
 
 int tn__exe_input(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
@@ -182,17 +183,37 @@ int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, 
 
 void tn__exe_alias(tn__exe_func *f, int output, int input) { f->outputs.data[output].alias = input + 1; }
 
+/* Dimensions NULL: zeros. */
+static int add_register(tn__exe_func *f, tn__register_record *r, const tn__operand *dims) {
+  r->first_dim = (uint32_t)f->operands.count;
+  for (uint32_t i = 0; i < r->rank; i++)
+    tn__vec_push(f->exe->arena, &f->operands, dims == NULL ? tn__operand_const(0) : dims[i]);
+  tn__vec_push(f->exe->arena, &f->registers, *r);
+  return f->registers.count - 1;
+}
+
 int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operand *dims, tn__storage storage, int index,
                      tn__operand offset) {
   tn__register_record r = {.dtype = (uint32_t)dtype,
                            .rank = (uint32_t)rank,
-                           .first_dim = (uint32_t)f->operands.count,
                            .storage = (uint32_t)storage,
                            .index = (uint32_t)index,
                            .offset = offset};
-  for (int i = 0; i < rank; i++) tn__vec_push(f->exe->arena, &f->operands, dims[i]);
-  tn__vec_push(f->exe->arena, &f->registers, r);
-  return f->registers.count - 1;
+  return add_register(f, &r, dims);
+}
+
+int tn__exe_list(tn__exe_func *f, tn_dtype dtype, int rank, tn__container container, tn__storage storage, int index) {
+  tn__register_record r = {.dtype = (uint32_t)dtype,
+                           .rank = (uint32_t)rank,
+                           .storage = (uint32_t)storage,
+                           .index = (uint32_t)index,
+                           .container = (uint32_t)container};
+  return add_register(f, &r, NULL);
+}
+
+void tn__exe_holds(tn__exe_func *f, bool output, int index, tn__container container) {
+  value *v = output ? &f->outputs.data[index] : &f->inputs.data[index];
+  v->container = container;
 }
 
 void tn__exe_arena(tn__exe_func *f, tn__operand bytes) { f->arena = bytes; }
@@ -367,6 +388,8 @@ static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage stor
     if (!same) fail(f->exe, "an input's or output's register differs from its signature");
     return (uint32_t)r;
   }
+  if (v->container != TN__CONTAINER_TENSOR)
+    return (uint32_t)tn__exe_list(f, v->dtype, v->rank, v->container, storage, index);
   return (uint32_t)tn__exe_register(f, v->dtype, v->rank, v->dims, storage, index, tn__operand_const(0));
 }
 

@@ -46,6 +46,10 @@ void tn__exe_alias(tn__exe_func *f, int output, int input);
 /* A tensor register; `index` and `offset` as tn__storage says. Returns its number. */
 int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operand *dims, tn__storage storage, int index,
                      tn__operand offset);
+/* A register that holds a list of tensors of one type and rank, in storage INPUT, OUTPUT or DYNAMIC; and the statement
+ * that an input or output, declared with `rank` constant dimensions of zero, is one. */
+int tn__exe_list(tn__exe_func *f, tn_dtype dtype, int rank, tn__container container, tn__storage storage, int index);
+void tn__exe_holds(tn__exe_func *f, bool output, int index, tn__container container);
 /* Bytes of the function's arena: a constant, or a scalar register. That one, and all that size or place an ARENA
  * register, are assigned in the prologue (format.h): emit the scalar arithmetic over the input shapes, and loads from
  * inputs and constants, first. What is only known later (the element of a computed tensor) may size DYNAMIC registers

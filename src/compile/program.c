@@ -65,6 +65,8 @@ static void collect_steps(tn__builder *b) {
   }
   const int end = b->step_count;
   for (int i = 0; i < p->output_count; i++) use_value(b, p->outputs[i], end);
+  for (int i = 0; p->updates && i < p->input_count; i++)
+    if (p->updates[i]) use_value(b, p->updates[i], end);
   for (int i = 0; i < tn__graph_symbol_count(b->graph); i++) {
     const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
     if (symbol->source == TN__SYMBOL_ELEMENT && b->places[symbol->value->id].value) use_value(b, symbol->value, end);
@@ -75,6 +77,8 @@ static void collect_steps(tn__builder *b) {
  * ----------------------------------------------------------------------------------------------------- */
 
 int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset) {
+  if (v->holds != TN__HOLDS_TENSOR)
+    return tn__exe_list(b->func, v->dtype, v->item_rank, (tn__container)v->holds, storage, index);
   tn__operand dims[TN_MAX_RANK];
   for (int i = 0; i < v->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, v->dims[i]);
   return tn__exe_register(b->func, v->dtype, v->rank, dims, storage, index, offset);
@@ -86,7 +90,7 @@ static void declare_inputs(tn__builder *b) {
   const tn__program_function *p = b->function;
   for (int i = 0; i < p->input_count; i++) {
     tn__value *v = p->inputs[i];
-    tn__operand dims[TN_MAX_RANK];
+    tn__operand dims[TN_MAX_RANK] = {0};
     for (int d = 0; d < v->rank; d++) {
       const tn__expr *e = v->dims[d];
       if (e->kind == TN__EXPR_VAR) tn__scalars_bind(&b->scalars, e, tn__exe_symbol(b->func, e->value.var->name));
@@ -95,6 +99,12 @@ static void declare_inputs(tn__builder *b) {
     tn__place *at = tn__place_of(b, v);
     at->kind = TN__PLACE_INPUT;
     at->readonly = true;
+    if (v->holds != TN__HOLDS_TENSOR) {
+      at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->item_rank, dims);
+      tn__exe_holds(b->func, false, at->index, (tn__container)v->holds);
+      at->reg = tn__builder_register(b, v, TN__STORAGE_INPUT, at->index, tn__operand_const(0));
+      continue;
+    }
     at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->rank, dims);
     at->reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__operand_const(0));
   }
@@ -261,7 +271,7 @@ static void place_memory(tn__builder *b) {
       tn__place *p = tn__root_of(b, s->outputs[i]);
       if (p->kind != TN__PLACE_NONE) continue;
       const tn__expr *bytes = bytes_of(b, p->value);
-      if (s->node && tn__needs_own_memory(s->node)) {
+      if (s->node && (tn__needs_own_memory(s->node) || p->value->holds != TN__HOLDS_TENSOR)) {
         p->kind = TN__PLACE_DYNAMIC;
       } else if (tn__is_int(bytes)) {
         place_static(b, p);
@@ -372,6 +382,8 @@ static void emit_checks(tn__builder *b) {
 /* The program's output number whose buffer this root writes, made into a register once its dimensions are known. */
 static int output_register(tn__builder *b, tn__place *root) {
   tn__value *out = b->function->outputs[root->index];
+  if (out->holds != TN__HOLDS_TENSOR)
+    return root->reg = tn__builder_register(b, out, TN__STORAGE_OUTPUT, root->index, tn__operand_const(0));
   tn__operand dims[TN_MAX_RANK];
   for (int i = 0; i < out->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, out->dims[i]);
   int index = root->index;
@@ -424,12 +436,13 @@ static const char *group_origin(tn__arena *arena, const tn__group *g) {
 
 int tn__destination_of(tn__builder *b, tn__value *v, bool allocate) {
   tn__place *root = tn__root_of(b, v);
+  bool tensor = v->holds == TN__HOLDS_TENSOR;
   if (root->reg < 0 && root->kind == TN__PLACE_OUTPUT) {
     int reg = output_register(b, root);
-    if (!root->early && allocate) tn__emit_word(b, TN__OP_ALLOC, reg);
+    if (!root->early && allocate && tensor) tn__emit_word(b, TN__OP_ALLOC, reg);
   } else if (root->reg < 0 && root->kind == TN__PLACE_DYNAMIC) {
     int reg = tn__register_of(b, root->value);
-    if (allocate) tn__emit_word(b, TN__OP_ALLOC, reg);
+    if (allocate && tensor) tn__emit_word(b, TN__OP_ALLOC, reg);
   }
   return tn__register_of(b, v);
 }
@@ -457,10 +470,25 @@ static void emit_step(tn__builder *b, const tn__step *s) {
   emit_checks(b);
 }
 
+static void emit_list_output(tn__builder *b, int index, bool direct) {
+  static const tn__operand no_dims[TN_MAX_RANK];
+  tn__value *v = b->function->outputs[index];
+  tn__exe_output(b->func, b->function->output_names[index], v->dtype, v->item_rank, no_dims);
+  tn__exe_holds(b->func, true, index, (tn__container)v->holds);
+  if (direct) return;
+  int to = tn__builder_register(b, v, TN__STORAGE_OUTPUT, index, tn__operand_const(0));
+  uint32_t words[] = {(uint32_t)to, (uint32_t)tn__register_of(b, v)};
+  tn__exe_emit(b->func, TN__OP_COPY, words, 2);
+}
+
 static void emit_outputs(tn__builder *b, const bool *direct) {
   const tn__program_function *p = b->function;
   for (int i = 0; i < p->output_count; i++) {
     tn__value *v = p->outputs[i];
+    if (v->holds != TN__HOLDS_TENSOR) {
+      emit_list_output(b, i, direct[i]);
+      continue;
+    }
     tn__operand dims[TN_MAX_RANK];
     for (int d = 0; d < v->rank; d++) dims[d] = tn__scalars_operand(&b->scalars, v->dims[d]);
     tn__exe_output(b->func, p->output_names[i], v->dtype, v->rank, dims);
@@ -470,6 +498,7 @@ static void emit_outputs(tn__builder *b, const bool *direct) {
     uint32_t words[] = {(uint32_t)to, (uint32_t)tn__register_of(b, v)};
     tn__exe_emit(b->func, TN__OP_COPY, words, 2);
   }
+  tn__emit_updates(b);
   tn__exe_emit(b->func, TN__OP_RETURN, NULL, 0);
 }
 
@@ -496,7 +525,7 @@ static void emit_code(tn__builder *b) {
   place_outputs(b, direct);
   place_memory(b);
   emit_arena(b);
-  for (int i = 0; i < b->step_count; i++) emit_step(b, &b->steps[i]);
+  for (b->at = 0; b->at < b->step_count; b->at++) emit_step(b, &b->steps[b->at]);
   emit_outputs(b, direct);
 }
 

@@ -18,6 +18,8 @@ typedef struct tn__program_function {
   const tn__groups *groups; /* those to run, in order; `runs[i]` false: skip group i */
   const bool *runs;
   const int *unit_of; /* group -> unit of the program, or -1 */
+  /* Bodies of loops: by input, what becomes of a list in a round, left in the input's register; NULL: no such input. */
+  tn__value *const *updates;
 } tn__program_function;
 
 typedef struct tn__program {

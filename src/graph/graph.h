@@ -49,8 +49,19 @@ typedef struct tn__check_at_run {
   const char *text; /* "add: dimension 1 of operand 1 must be equal to n"; read it through tn__graph_check_text */
 } tn__check_at_run;
 
+typedef enum tn__value_holds { /* in the order of tn_value_kind */
+                               TN__HOLDS_TENSOR,
+                               TN__HOLDS_SEQUENCE,
+                               TN__HOLDS_OPTIONAL, /* a tensor or nothing */
+                               TN__HOLDS_OPTIONAL_SEQUENCE
+} tn__value_holds;
+
 struct tn__value {
   const char *name; /* unique in the graph */
+  /* Of what is not one tensor: `dtype` and `item_rank` are those of all its tensors, `rank` is 0, and only operators
+   * of ops_sequence.c and bodies take it. */
+  tn__value_holds holds;
+  int item_rank;
   tn_dtype dtype;
   int rank;
   const tn__expr *const *dims;

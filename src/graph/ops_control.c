@@ -3,6 +3,11 @@
 
 #include "graph/internal.h"
 
+/* Both tensors, or lists of tensors of one rank. */
+static bool holds_alike(const tn__value *a, const tn__value *b) {
+  return a->holds == b->holds && a->item_rank == b->item_rank;
+}
+
 /* The operands must have the types of the body's inputs. Dimensions that are symbols of the body take what the operands
  * have. */
 static void match_inputs(const tn__graph *graph, const tn__node *node, int body_index, int first) {
@@ -12,7 +17,7 @@ static void match_inputs(const tn__graph *graph, const tn__node *node, int body_
     tn__node_fail(graph, node, "body \"%s\" takes %d operands, not %d", body->name, body->inputs.count, count);
   for (int i = 0; i < count; i++) {
     const tn__value *own = node->inputs[first + i], *want = body->inputs.data[i];
-    bool fits = own->dtype == want->dtype && own->rank == want->rank;
+    bool fits = own->dtype == want->dtype && own->rank == want->rank && holds_alike(own, want);
     for (int j = 0; fits && j < own->rank; j++)
       fits = !tn__is_int(want->dims[j]) || !tn__is_int(own->dims[j]) || own->dims[j] == want->dims[j];
     if (!fits)
@@ -53,6 +58,8 @@ static void set_dims(tn__graph *graph, tn__node *node, int k, const tn__value *l
   const tn__expr **final = TN__NEW_ARRAY(graph->arena, like->rank, const tn__expr *);
   for (int j = 0; j < like->rank; j++) final[j] = unknown[j] ? tn__graph_dim_symbol(graph, result, j) : dims[j];
   result->dims = final;
+  result->holds = like->holds;
+  result->item_rank = like->item_rank;
 }
 
 /* Sets result k from what each body gives: where they agree that, else a size that the run tells. */
@@ -64,7 +71,7 @@ static void set_result(tn__graph *graph, tn__node *node, int k, int first_input)
   for (int b = 0; b < node->graph_count; b++) {
     const tn__graph *body = node->graphs[b];
     const tn__value *own = body->outputs.data[k].value;
-    if (own->dtype != one->dtype || own->rank != one->rank)
+    if (own->dtype != one->dtype || own->rank != one->rank || !holds_alike(own, one))
       tn__node_fail(graph, node, "result %d is %s in body \"%s\", but %s in body \"%s\"", k,
                     tn__value_type_text(graph, own), body->name, tn__value_type_text(graph, one),
                     node->graphs[0]->name);
@@ -83,7 +90,7 @@ static void set_variable(tn__graph *graph, tn__node *node, int k) {
   const tn__graph *body = node->graphs[1];
   const tn__value *start = node->inputs[k], *own = body->inputs.data[k], *next = body->outputs.data[k].value;
   bool unknown[TN__MAX_RANK] = {false};
-  if (own->dtype != next->dtype || own->rank != next->rank)
+  if (own->dtype != next->dtype || own->rank != next->rank || !holds_alike(own, next))
     tn__node_fail(graph, node, "operand %d is %s, but the body gives %s for the next round", k,
                   tn__value_type_text(graph, own), tn__value_type_text(graph, next));
   for (int j = 0; j < own->rank; j++) {

@@ -24,6 +24,14 @@ static void print_dims(int rank, const tn__expr *const *dims, tn__strbuf *out) {
 }
 
 static void print_type(const tn__value *value, tn__strbuf *out) {
+  static const char *const holds[] = {"", "sequence ", "optional ", "optional sequence "};
+  tn__strbuf_append(out, holds[value->holds]);
+  if (value->holds != TN__HOLDS_TENSOR) {
+    tn__strbuf_append(out, tn_dtype_name(value->dtype));
+    for (int i = 0; i < value->item_rank; i++) tn__strbuf_append(out, i == 0 ? "[?" : ", ?");
+    tn__strbuf_append(out, value->item_rank == 0 ? "[]" : "]");
+    return;
+  }
   tn__strbuf_append(out, tn_dtype_name(value->dtype));
   print_dims(value->rank, value->dims, out);
 }

@@ -203,6 +203,12 @@ static void drop_symbols(tn__graph *graph) {
   for (int i = 0; i < graph->inputs.count; i++)
     for (int j = 0; j < graph->inputs.data[i]->rank; j++) mark_symbols(graph, graph->inputs.data[i]->dims[j], used);
   for (int i = 0; i < graph->checks.count; i++) mark_symbols(graph, graph->checks.data[i].condition, used);
+  /* What is known of a flag, a loop's condition above all, is wanted as an expression, too. */
+  for (int i = 0; i < graph->outputs.count; i++) {
+    const tn__value *value = graph->outputs.data[i].value;
+    if (value->dtype == TN_BOOL && value->elements != NULL && tn__element_count(value->rank, value->dims) == 1)
+      mark_symbols(graph, value->elements[0], used);
+  }
   int kept = 0;
   for (int i = 0; i < graph->symbols.count; i++) {
     tn__symbol *symbol = graph->symbols.data[i];

@@ -61,18 +61,26 @@ static tn_status *bad_code(const tn__function *f, const tn__instruction *in, con
                           tn__opcode_name(in->op));
 }
 
+static tn_status *check_container(const tn__function *f, const tn__instruction *in, uint32_t number) {
+  if (f->registers[number].container == TN__CONTAINER_TENSOR || in->op == TN__OP_COPY || in->op == TN__OP_MOVE ||
+      in->op == TN__OP_CALL || in->op == TN__OP_BUILTIN)
+    return NULL;
+  return bad_code(f, in, "register %u is a list, not a tensor", number);
+}
+
 static tn_status *check_letter(const decoder *d, const tn__instruction *in, char letter, uint32_t word) {
   const tn__function *f = d->f;
   const char *unused;
   switch (letter) {
     case 'w':
     case 'W':
+      if (word < f->register_count) TN_RETURN_IF_ERROR(check_container(f, in, word));
       if (word < f->register_count && !f->registers[word].writable)
         return bad_code(f, in, "register %u is written, which is an input or a constant", word);
       /* fall through */
     case 'r':
     case 'R':
-      if (word < f->register_count) return NULL;
+      if (word < f->register_count) return check_container(f, in, word);
       return bad_code(f, in, "register %u of %u", word, f->register_count);
     case 'd':
       if (word < f->scalar_count && f->signature_scalar[word])
@@ -145,21 +153,46 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in, const uint32_t 
   return NULL;
 }
 
+/* Is the register what a letter of the builtin's row says? `list` is the one among its operands, or NULL. */
+static bool fits_builtin(char letter, const tn__register *r, const tn__register *list) {
+  bool tensor = r->container == TN__CONTAINER_TENSOR;
+  switch (letter) {
+    case 't': return tensor;
+    case 'l': return !tensor && r->dtype == list->dtype && r->rank == list->rank;
+    case 'e': return tensor && r->dtype == list->dtype && r->rank == list->rank;
+    case 'j': return tensor && r->dtype == list->dtype && (r->rank == list->rank || r->rank == list->rank + 1);
+    case 'n': return tensor && r->dtype == TN_I64 && r->static_bytes == 8;
+    case 'b': return tensor && r->dtype == TN_BOOL && r->static_bytes == 1;
+    default: return tensor && r->dtype == TN_I64; /* z */
+  }
+}
+
 static tn_status *decode_builtin(decoder *d, tn__instruction *in, const uint32_t *words) {
   const tn__builtin_row *row = tn__builtin_find(words[0]);
-  if (in->read_count != row->reads || in->write_count != row->writes || in->scalar_count != row->scalars)
-    return bad_code(d->f, in, "builtin \"%s\" takes %u, %u and %u operands, not %u, %u and %u", row->name, row->reads,
-                    row->writes, row->scalars, in->read_count, in->write_count, in->scalar_count);
+  const tn__register *registers = d->f->registers, *list = NULL;
+  uint32_t reads = (uint32_t)strlen(row->reads), writes = (uint32_t)strlen(row->writes);
+  if (in->read_count != reads || in->write_count != writes || in->scalar_count != row->scalars)
+    return bad_code(d->f, in, "builtin \"%s\" takes %u, %u and %u operands, not %u, %u and %u", row->name, reads,
+                    writes, row->scalars, in->read_count, in->write_count, in->scalar_count);
   in->callee = words[0];
   in->operands = words + 4;
+  for (uint32_t i = 0; i < reads + writes; i++)
+    if (registers[in->operands[i]].container != TN__CONTAINER_TENSOR) list = &registers[in->operands[i]];
+  for (uint32_t i = 0; i < reads + writes; i++) {
+    char letter = i < reads ? row->reads[i] : row->writes[i - reads];
+    bool wants_list = strchr("lej", letter) != NULL;
+    if ((wants_list && list == NULL) || !fits_builtin(letter, &registers[in->operands[i]], list))
+      return bad_code(d->f, in, "builtin \"%s\": register %u is of another type", row->name, in->operands[i]);
+  }
   return NULL;
 }
 
 /* One argument of a call: the callee's type, and constant dimensions that do not contradict. */
 static tn_status *check_argument(const decoder *d, const tn__instruction *in, const tn__register *mine,
                                  const tn_value_info *theirs) {
-  bool same = mine->dtype == theirs->dtype && mine->rank == theirs->rank;
-  for (int i = 0; same && i < mine->rank; i++)
+  bool tensor = mine->container == TN__CONTAINER_TENSOR;
+  bool same = mine->dtype == theirs->dtype && mine->rank == theirs->rank && tensor == (theirs->kind == TN_VALUE_TENSOR);
+  for (int i = 0; same && tensor && i < mine->rank; i++)
     same = mine->dims[i].symbolic || theirs->dims[i].size < 0 || mine->dims[i].value == theirs->dims[i].size;
   if (same) return NULL;
   return bad_code(d->f, in, "the argument for \"%s\" differs in type or shape", theirs->name);
@@ -180,6 +213,15 @@ static tn_status *decode_call(decoder *d, tn__instruction *in, const uint32_t *w
   return NULL;
 }
 
+/* COPY and MOVE between lists; what is moved from is a list of the function's own, or an input that it changes. */
+static tn_status *check_lists(const tn__function *f, const tn__instruction *in, const tn__register *a,
+                              const tn__register *b) {
+  bool lists = a->container != TN__CONTAINER_TENSOR && b->container != TN__CONTAINER_TENSOR;
+  bool own = in->op == TN__OP_COPY || (b->storage != TN__STORAGE_OUTPUT && a != b);
+  if (lists && own && a->dtype == b->dtype && a->rank == b->rank) return NULL;
+  return bad_code(f, in, "registers %u and %u are not two lists of one type", in->a, in->b);
+}
+
 static tn_status *check_small(const decoder *d, const tn__instruction *in) {
   const tn__function *f = d->f;
   /* In some instructions these are scalars; then the registers are not looked at. */
@@ -197,12 +239,14 @@ static tn_status *check_small(const decoder *d, const tn__instruction *in) {
       if (a->storage == TN__STORAGE_DYNAMIC || a->storage == TN__STORAGE_OUTPUT) return NULL;
       return bad_code(f, in, "register %u is neither DYNAMIC nor OUTPUT", in->a);
     case TN__OP_COPY:
+      if (a->container != TN__CONTAINER_TENSOR || b->container != TN__CONTAINER_TENSOR) return check_lists(f, in, a, b);
       if (a->dtype != b->dtype)
         return bad_code(f, in, "from %s to %s", tn_dtype_name(b->dtype), tn_dtype_name(a->dtype));
       if (a->static_bytes >= 0 && b->static_bytes >= 0 && a->static_bytes != b->static_bytes)
         return bad_code(f, in, "from %lld to %lld bytes", (long long)b->static_bytes, (long long)a->static_bytes);
       return NULL;
     case TN__OP_MOVE:
+      if (a->container != TN__CONTAINER_TENSOR || b->container != TN__CONTAINER_TENSOR) return check_lists(f, in, a, b);
       if (a->storage == TN__STORAGE_DYNAMIC && b->storage == TN__STORAGE_DYNAMIC && a->dtype == b->dtype &&
           a->rank == b->rank && a != b)
         return NULL;

@@ -8,12 +8,18 @@ static void put_operand(tn__strbuf *out, const tn__operand *operand) {
   tn__strbuf_printf(out, operand->symbolic ? "s%lld" : "%lld", (long long)operand->value);
 }
 
+static const char *const container_names[] = {"", "sequence of ", "optional ", "optional sequence of "};
+
 static void put_register(tn__strbuf *out, const tn_executable *exe, const tn__function *f, uint32_t number) {
   const tn__register *r = &f->registers[number];
-  tn__strbuf_printf(out, "  r%u: %s[", number, tn_dtype_name(r->dtype));
+  bool list = r->container != TN__CONTAINER_TENSOR;
+  tn__strbuf_printf(out, "  r%u: %s%s[", number, container_names[r->container], tn_dtype_name(r->dtype));
   for (int i = 0; i < r->rank; i++) {
     if (i > 0) tn__strbuf_append(out, ", ");
-    put_operand(out, &r->dims[i]);
+    if (list)
+      tn__strbuf_char(out, '?');
+    else
+      put_operand(out, &r->dims[i]);
   }
   tn__strbuf_append(out, "] ");
   switch (r->storage) {
@@ -87,8 +93,8 @@ static void put_values(tn__strbuf *out, const tn__function_value *values, uint32
   char dims[512];
   for (uint32_t i = 0; i < count; i++) {
     tn__format_dims(values[i].info.dims, values[i].info.rank, dims, sizeof(dims));
-    tn__strbuf_printf(out, "%s%s: %s%s", i > 0 ? ", " : "", values[i].info.name, tn_dtype_name(values[i].info.dtype),
-                      dims);
+    tn__strbuf_printf(out, "%s%s: %s%s%s", i > 0 ? ", " : "", values[i].info.name, container_names[values[i].info.kind],
+                      tn_dtype_name(values[i].info.dtype), dims);
   }
 }
 

@@ -45,6 +45,8 @@ typedef struct tn__constant_entry {
 typedef struct tn__register {
   tn_dtype dtype;
   int rank;
+  tn__container container;
+  uint32_t list; /* number of a list of the frame's own, for DYNAMIC and OUTPUT registers that hold one */
   tn__storage storage;
   uint32_t index; /* as in the file */
   uint32_t root;  /* the register whose memory this is: itself unless a VIEW */
@@ -77,7 +79,7 @@ typedef struct tn__function_value {
 typedef struct tn__function {
   const char *name;
   int index;
-  uint32_t scalar_count, input_count, output_count, register_count, dim_count;
+  uint32_t scalar_count, input_count, output_count, register_count, dim_count, list_count;
   uint32_t instruction_count, prologue_count; /* the first instruction after the prologue */
   uint32_t widest_call;                       /* buffers of the widest KERNEL */
   uint32_t most_scalars;                      /* scalars of the KERNEL with the most */
@@ -177,7 +179,8 @@ const char *tn__opcode_name(uint32_t opcode);
 const char *tn__scalar_op_text(uint32_t op);
 typedef struct tn__builtin_row {
   const char *name;
-  uint32_t reads, writes, scalars;
+  const char *reads, *writes; /* a letter each, see TN__BUILTINS */
+  uint32_t scalars;
 } tn__builtin_row;
 const tn__builtin_row *tn__builtin_find(uint32_t builtin); /* NULL when unknown */
 

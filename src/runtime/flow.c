@@ -49,6 +49,7 @@ static tn_status *read_dims(const flow *w, const tn__instruction *in, const tn__
 static tn_status *use_register(const flow *w, const tn__instruction *in, uint32_t number) {
   const tn__register *r = &w->f->registers[number];
   tn__storage storage = w->f->registers[r->root].storage;
+  if (r->container != TN__CONTAINER_TENSOR) return NULL; /* has its place from the start */
   if ((storage == TN__STORAGE_DYNAMIC || storage == TN__STORAGE_OUTPUT) && !has(w, memory_bit(w, r->root)))
     return wrong(w, in, "register", number, "has no memory on some path to here (ALLOC comes first)");
   return r->storage == TN__STORAGE_VIEW ? read_dims(w, in, r) : NULL;
@@ -58,7 +59,9 @@ static tn_status *read_register(const flow *w, const tn__instruction *in, uint32
   TN_RETURN_IF_ERROR(use_register(w, in, number));
   uint32_t root = w->f->registers[number].root;
   tn__storage storage = w->f->registers[root].storage;
-  if ((storage == TN__STORAGE_DYNAMIC || storage == TN__STORAGE_OUTPUT) && !has(w, written_bit(w, root)))
+  bool followed = storage == TN__STORAGE_DYNAMIC || storage == TN__STORAGE_OUTPUT ||
+                  w->f->registers[root].container != TN__CONTAINER_TENSOR;
+  if (followed && !has(w, written_bit(w, root)))
     return wrong(w, in, "register", number, "is read but not written on every path to here");
   return NULL;
 }
@@ -92,14 +95,20 @@ static tn_status *leave(const flow *w, const tn__instruction *in) {
   return NULL;
 }
 
+static bool brings_memory(const tn__instruction *in, uint32_t write) {
+  if (in->op == TN__OP_CALL) return true;
+  char letter = tn__builtin_find(in->callee)->writes[write];
+  return letter == 'e' || letter == 'j';
+}
+
 static tn_status *step_call(flow *w, const tn__instruction *in) {
   for (uint32_t i = 0; i < in->read_count; i++) TN_RETURN_IF_ERROR(read_register(w, in, in->operands[i]));
   for (uint32_t i = 0; i < in->write_count; i++) {
     uint32_t number = in->operands[in->read_count + i];
     /* These destinations take over what the callee makes. */
     const tn__register *r = &w->f->registers[number];
-    bool made = r->storage == TN__STORAGE_DYNAMIC || (r->storage == TN__STORAGE_OUTPUT && !r->early);
-    if (in->op == TN__OP_CALL && made) set(w, memory_bit(w, number));
+    bool late = r->storage == TN__STORAGE_DYNAMIC || (r->storage == TN__STORAGE_OUTPUT && !r->early);
+    if (late && brings_memory(in, i)) set(w, memory_bit(w, number));
     TN_RETURN_IF_ERROR(write_register(w, in, number));
   }
   return NULL;
@@ -166,6 +175,7 @@ static void enter(flow *w) {
   memset(w->now, 0, (size_t)w->words * sizeof(uint64_t));
   for (uint32_t i = 0; i < w->f->scalar_count; i++)
     if (w->f->signature_scalar[i]) set(w, i);
+  for (uint32_t i = 0; i < w->f->input_count; i++) set(w, written_bit(w, w->f->inputs[i].reg));
   for (uint32_t i = 0; i < w->f->output_count; i++)
     if (w->f->registers[w->f->outputs[i].reg].early) set(w, memory_bit(w, w->f->outputs[i].reg));
   w->reachable = true;

@@ -16,7 +16,7 @@
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 1
+#define TN__FILE_MINOR 2
 #define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
 #define TN__NO_STRING 0    /* the offset of the empty string */
@@ -114,6 +114,15 @@ typedef enum tn__storage {
                       bytes */
 } tn__storage;
 
+/* What is not one tensor lives in INPUT, OUTPUT and DYNAMIC registers, and is touched by CALL, COPY, MOVE and builtins
+ * alone. To the machine all of them are lists of tensors; the difference is for people. */
+typedef enum tn__container {
+  TN__CONTAINER_TENSOR,
+  TN__CONTAINER_SEQUENCE,
+  TN__CONTAINER_OPTIONAL,         /* a tensor or nothing */
+  TN__CONTAINER_OPTIONAL_SEQUENCE /* a sequence or nothing */
+} tn__container;
+
 /* A number that is a constant (symbolic = 0) or in a scalar register. */
 typedef struct tn__operand {
   uint32_t symbolic; /* 1: `value` is a scalar register */
@@ -170,6 +179,9 @@ typedef struct tn__register_record {
   uint32_t index;
   uint32_t device;
   tn__operand offset; /* ARENA only */
+  uint32_t container; /* tn__container, since 1.2; of the others `dtype` and `rank` are the tensors', and the dimensions
+                         are zeros */
+  uint32_t reserved;
 } tn__register_record;
 
 typedef struct tn__symbol_record { /* a scalar register's name for people */
@@ -227,8 +239,25 @@ typedef enum tn__opcode {
 /* In a message of ASSERT the number of a scalar register between two of these stands for its value (since 1.1). */
 #define TN__SCALAR_MARK '\1'
 
-/* Builtins: work that is not a kernel. name, reads, writes, scalars, what it does. Rows are only ever appended. */
-#define TN__BUILTINS(X) X(FILL_ZERO, "fill_zero", 0, 1, 0, "sets every byte of the write to zero")
+/* Builtins: work that is not a kernel. name, reads, writes, scalars, what it does. Rows are only ever appended. Reads
+ * and writes, one letter each: t any tensor, l a list, e a tensor of the list's type and rank, j one of its type and
+ * its rank or one more, n one i64, b one bool, z i64 of any shape. A write e or j in a register without memory brings
+ * it, as CALL does. Positions count from the end when they are negative; the largest number stands for the end itself.
+ */
+#define TN__BUILTINS(X)                                                                              \
+  X(FILL_ZERO, "fill_zero", "", "t", 0, "sets every byte of the write to zero")                      \
+  X(LIST_CLEAR, "list_clear", "", "l", 1, "empties the list; an optional without value when s == 0") \
+  X(LIST_INSERT, "list_insert", "le", "l", 1, "the list read, with the tensor at position s")        \
+  X(LIST_ERASE, "list_erase", "l", "l", 1, "the list read, without the tensor at position s")        \
+  X(LIST_AT, "list_at", "l", "e", 1, "the tensor at position s")                                     \
+  X(LIST_LENGTH, "list_length", "l", "n", 0, "the number of tensors; fails when the list is absent") \
+  X(LIST_PRESENT, "list_present", "l", "b", 0, "whether an optional has a value")                    \
+  X(LIST_JOIN, "list_join", "l", "j", 1,                                                             \
+    "the tensors one after another along axis s; along a new one there when "                        \
+    "the write has one dimension more")                                                              \
+  X(LIST_SPLIT, "list_split", "jz", "l", 1,                                                          \
+    "pieces along axis s as long as the second read says; without the "                              \
+    "axis when the list's tensors have one dimension less")
 
 typedef enum tn__builtin {
 #define X(name, text, reads, writes, scalars, doc) TN__BUILTIN_##name,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "runtime/vm.h"
+#include "runtime/list.h"
 
 /* ---- blocks ----------------------------------------------------------------------------------------------------- */
 
@@ -29,7 +29,8 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
 static size_t frame_size(const tn__function *f) {
   return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
          f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
-         (f->output_count * 2 + f->input_count) * sizeof(void *) + f->output_count * sizeof(int64_t);
+         (f->output_count * 2 + f->input_count) * sizeof(void *) + f->output_count * sizeof(int64_t) +
+         f->list_count * sizeof(tn__list);
 }
 
 static void *carve(char **at, size_t count, size_t size) {
@@ -45,6 +46,8 @@ static void set_constants(tn__vm *vm, tn__frame *frame) {
     for (int d = 0; d < r->rank; d++)
       if (!r->dims[d].symbolic) frame->dims[r->first_dim + (uint32_t)d] = r->dims[d].value;
     /* Never written: the verifier saw to that. */
+    if (r->container != TN__CONTAINER_TENSOR && r->storage != TN__STORAGE_INPUT)
+      frame->data[i] = &frame->lists[r->list];
     if (r->storage == TN__STORAGE_CONSTANT) frame->data[i] = (void *)(uintptr_t)vm->exe->constants[r->index].data;
   }
 }
@@ -65,6 +68,7 @@ tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
   frame->laid_out_scalars = carve(&at, f->scalar_count, sizeof(int64_t));
   frame->dims = carve(&at, f->dim_count, sizeof(int64_t));
   frame->data = carve(&at, f->register_count, sizeof(void *));
+  frame->lists = carve(&at, f->list_count, sizeof(tn__list));
   frame->blocks = carve(&at, f->register_count, sizeof(tn__block));
   frame->output_data = carve(&at, f->output_count, sizeof(void *));
   frame->output_shapes = carve(&at, f->output_count, sizeof(void *));
@@ -85,7 +89,12 @@ void tn__frame_give_back(tn__vm *vm, tn__frame *frame) {
 }
 
 static void free_frame(tn__vm *vm, tn__frame *frame) {
-  for (uint32_t i = 0; i < frame->f->register_count; i++) tn__block_release(vm->allocator, &frame->blocks[i]);
+  for (uint32_t i = 0; i < frame->f->register_count; i++) {
+    const tn__register *r = &frame->f->registers[i];
+    tn__block_release(vm->allocator, &frame->blocks[i]);
+    if (r->container != TN__CONTAINER_TENSOR && r->storage != TN__STORAGE_INPUT)
+      tn__list_release(vm->allocator, &frame->lists[r->list], r->rank);
+  }
   tn__block_release(vm->allocator, &frame->arena);
   tn__free(vm->allocator, frame, frame_size(frame->f), 0);
 }

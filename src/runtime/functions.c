@@ -1,4 +1,5 @@
 /* The functions of an executable: signatures, registers, storage. Their code is decode.c's. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,12 +69,27 @@ static tn_status *check_view_register(tn__function *f, uint32_t number, tn__regi
     return tn__corrupt("function \"%s\": register %u is a view of register %u, which does not come before it", f->name,
                        number, r->index);
   const tn__register *base = &f->registers[r->index];
+  if (base->container != TN__CONTAINER_TENSOR)
+    return tn__corrupt("function \"%s\": register %u is a view of register %u, which holds a list", f->name, number,
+                       r->index);
   r->root = base->root;
   r->writable = base->writable;
   const tn__register *root = &f->registers[r->root];
   if (r->static_bytes >= 0 && root->static_bytes >= 0 && r->static_bytes != root->static_bytes)
     return tn__corrupt("function \"%s\": register %u is a view of %lld bytes of register %u, which has %lld", f->name,
                        number, (long long)r->static_bytes, r->root, (long long)root->static_bytes);
+  return NULL;
+}
+
+static tn_status *check_list_register(tn__function *f, uint32_t number, tn__register *r) {
+  bool kind = r->storage == TN__STORAGE_INPUT || r->storage == TN__STORAGE_OUTPUT || r->storage == TN__STORAGE_DYNAMIC;
+  for (int i = 0; i < r->rank; i++) kind = kind && !r->dims[i].symbolic && r->dims[i].value == 0;
+  if (r->container > TN__CONTAINER_OPTIONAL_SEQUENCE || !kind)
+    return tn__corrupt("function \"%s\": register %u holds a list (%u) with storage %u, or with dimensions", f->name,
+                       number, (uint32_t)r->container, (uint32_t)r->storage);
+  r->writable = true; /* a function may change its caller's lists: the compiler says where */
+  r->static_bytes = 0;
+  if (r->storage != TN__STORAGE_INPUT) r->list = f->list_count++;
   return NULL;
 }
 
@@ -122,6 +138,8 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
     dims += in->rank;
     TN_RETURN_IF_ERROR(measure(f, i, r));
     TN_RETURN_IF_ERROR(check_storage(exe, f, i, r));
+    if (record_size >= sizeof(tn__register_record)) r->container = (tn__container)in->container;
+    if (r->container != TN__CONTAINER_TENSOR) TN_RETURN_IF_ERROR(check_list_register(f, i, r));
     if (r->storage == TN__STORAGE_ARENA && (r->static_bytes < 0 || r->offset.symbolic)) f->symbolic_layout = true;
     if (r->static_bytes < 0) f->symbolic_layout = true;
   }
@@ -161,6 +179,10 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, 1, &values[i].binds));
     for (int d = 0; d < r->rank; d++) {
       bool symbolic = r->dims[d].symbolic;
+      if (r->container != TN__CONTAINER_TENSOR) {
+        dims[d] = (tn_dim_info){-1, NULL};
+        continue;
+      }
       dims[d].size = symbolic ? -1 : r->dims[d].value;
       dims[d].name = symbolic ? f->scalar_names[r->dims[d].value] : NULL;
       if (!symbolic || storage != TN__STORAGE_INPUT) continue;
@@ -168,6 +190,7 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
       f->signature_scalar[r->dims[d].value] = 1;
     }
     values[i].info.dtype = r->dtype, values[i].info.rank = r->rank, values[i].info.dims = dims;
+    values[i].info.kind = (tn_value_kind)r->container;
   }
   return NULL;
 }
@@ -214,7 +237,7 @@ static tn_status *check_function_tables(const tn__functions_header *header, cons
   TN_RETURN_IF_ERROR(tn__check_table("outputs", size, record->outputs, record->output_count, header->value_record_size,
                                      TN__VALUE_RECORD_1_0));
   TN_RETURN_IF_ERROR(tn__check_table("registers", size, record->registers, record->register_count,
-                                     header->register_record_size, sizeof(tn__register_record)));
+                                     header->register_record_size, offsetof(tn__register_record, container)));
   TN_RETURN_IF_ERROR(tn__check_table("operands", size, record->operands, record->operand_count, sizeof(tn__operand),
                                      sizeof(tn__operand)));
   TN_RETURN_IF_ERROR(tn__check_table("symbols", size, record->symbols, record->symbol_count, header->symbol_record_size,

@@ -18,6 +18,7 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
       {&state->call_outputs, f->output_count, sizeof(tn__bound)},
       {&state->input_copies, f->input_count, sizeof(tn__block)},
       {&state->output_copies, f->output_count, sizeof(tn__block)},
+      {&state->input_lists, f->input_count, sizeof(tn__list)},
   };
   for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
     void *memory;
@@ -33,6 +34,9 @@ static void release_function_state(tn_session *session, const tn__function *f, t
     tn__block_release(allocator, &state->input_copies[i]);
   for (uint32_t i = 0; i < f->output_count && state->output_copies != NULL; i++)
     tn__block_release(allocator, &state->output_copies[i]);
+  for (uint32_t i = 0; i < f->input_count && state->input_lists != NULL; i++)
+    tn__list_release(allocator, &state->input_lists[i], f->inputs[i].info.rank);
+  tn__free(allocator, state->input_lists, f->input_count * sizeof(tn__list), 0);
   tn__free(allocator, state->inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->call_inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->outputs, f->output_count * sizeof(tn__bound), 0);
@@ -109,9 +113,14 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, tn__f
                                const tn__bound *inputs) {
   for (uint32_t i = 0; i < f->input_count; i++) {
     const DLTensor *tensor = &inputs[i].tensor;
-    if (!inputs[i].set)
+    bool list = f->inputs[i].info.kind != TN_VALUE_TENSOR;
+    if (list ? !state->inputs[i].set : !inputs[i].set)
       return tn_status_create(TN_FAILED_PRECONDITION, "input \"%s\" of function \"%s\" is not bound",
                               f->inputs[i].info.name, f->name);
+    if (list) {
+      state->frame->data[f->inputs[i].reg] = &state->input_lists[i];
+      continue;
+    }
     char *data = tn__data_of(tensor);
     if (!usable(tensor)) {
       TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->input_copies[i], dense_bytes(tensor)));
@@ -223,7 +232,8 @@ static bool all_persistent(const tn__bound *slots, uint32_t count) {
 /* Inputs may have been updated in place: those that kernels cannot read where they are are copied anew. */
 static void refresh_copies(const tn__function *f, const tn__function_state *state) {
   for (uint32_t i = 0; i < f->input_count; i++)
-    if (!usable(&state->inputs[i].tensor)) tn__tensor_copy_dense(&state->inputs[i].tensor, state->input_copies[i].data);
+    if (f->inputs[i].info.kind == TN_VALUE_TENSOR && !usable(&state->inputs[i].tensor))
+      tn__tensor_copy_dense(&state->inputs[i].tensor, state->input_copies[i].data);
 }
 
 static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
@@ -263,6 +273,8 @@ tn_status *tn_session_invoke(tn_session *session, const char *function) {
 
 static tn_status *bind_for_call(const tn__function *f, int index, bool output, const DLTensor *tensor,
                                 tn__bound *slot) {
+  const tn_value_info *info = output ? &f->outputs[index].info : &f->inputs[index].info;
+  if (info->kind != TN_VALUE_TENSOR) return NULL;
   if (tensor != NULL) TN_RETURN_IF_ERROR(tn__bind_check(f, index, output, tensor, TN_BIND_NEXT));
   tn__bind_keep(slot, tensor, TN_BIND_NEXT);
   return NULL;
@@ -308,6 +320,11 @@ tn_status *tn_session_get_output(tn_session *session, const char *function, int 
     return tn_status_create(TN_FAILED_PRECONDITION,
                             "function \"%s\" has no results: no invoke of it succeeded yet, or the last one failed",
                             f->name);
+  if (f->outputs[index].info.kind != TN_VALUE_TENSOR)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "output \"%s\" is a sequence or optional: tn_session_get_output_count() and "
+                            "tn_session_get_output_item() read it",
+                            f->outputs[index].info.name);
   *out = result_of(f, state->frame, (uint32_t)index);
   return NULL;
 }

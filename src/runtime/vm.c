@@ -7,17 +7,17 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "runtime/list.h"
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
-/* Dimensions of register `number` from the scalars as they are now, and its size in bytes. */
-static tn_status *evaluate_dims(tn__frame *frame, uint32_t number, int64_t *bytes) {
+/* The size in bytes of register `number`, whose dimensions are set. */
+static tn_status *measure(const tn__frame *frame, uint32_t number, int64_t *bytes) {
   const tn__register *r = &frame->f->registers[number];
-  int64_t *dims = frame->dims + r->first_dim;
+  const int64_t *dims = frame->dims + r->first_dim;
   bool empty = false, overflow = false;
   int64_t total = (int64_t)tn_dtype_size(r->dtype);
   for (int i = 0; i < r->rank; i++) {
-    dims[i] = tn__operand_value(&r->dims[i], frame->scalars);
     if (dims[i] < 0)
       return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the negative dimension %lld",
                               (long long)dims[i]);
@@ -36,6 +36,14 @@ static tn_status *evaluate_dims(tn__frame *frame, uint32_t number, int64_t *byte
   return NULL;
 }
 
+/* Dimensions of register `number` from the scalars as they are now, and its size in bytes. */
+static tn_status *evaluate_dims(tn__frame *frame, uint32_t number, int64_t *bytes) {
+  const tn__register *r = &frame->f->registers[number];
+  for (int i = 0; i < r->rank; i++)
+    frame->dims[r->first_dim + (uint32_t)i] = tn__operand_value(&r->dims[i], frame->scalars);
+  return measure(frame, number, bytes);
+}
+
 static int64_t element_count(const tn__frame *frame, const tn__register *r) {
   int64_t count = 1; /* of a shape that was checked: no overflow, and zeros are found */
   for (int i = 0; i < r->rank; i++) count *= frame->dims[r->first_dim + (uint32_t)i];
@@ -43,7 +51,7 @@ static int64_t element_count(const tn__frame *frame, const tn__register *r) {
 }
 
 /* The dimensions of a register about to be looked at. Those of a late view are only worked out now. */
-static tn_status *current_dims(tn__frame *frame, uint32_t number, const int64_t **out) {
+tn_status *tn__current_dims(tn__frame *frame, uint32_t number, const int64_t **out) {
   const tn__register *r = &frame->f->registers[number];
   *out = frame->dims + r->first_dim;
   const tn__register *root = &frame->f->registers[r->root];
@@ -112,7 +120,7 @@ static tn_status *lay_out(tn__vm *vm, tn__frame *frame) {
     const int64_t *ignored;
     const tn__register *root = &f->registers[r->root];
     if (r->storage == TN__STORAGE_VIEW && root->early && root->storage != TN__STORAGE_DYNAMIC)
-      TN_RETURN_IF_ERROR(current_dims(frame, i, &ignored));
+      TN_RETURN_IF_ERROR(tn__current_dims(frame, i, &ignored));
   }
   if (f->scalar_count > 0) memcpy(frame->laid_out_scalars, frame->scalars, f->scalar_count * sizeof(int64_t));
   frame->laid_out = true;
@@ -128,7 +136,10 @@ static tn_status *after_prologue(tn__vm *vm, tn__frame *frame) {
   if (!same) TN_RETURN_IF_ERROR(lay_out(vm, frame));
   for (uint32_t i = 0; i < f->output_count; i++) {
     uint32_t number = f->outputs[i].reg;
-    if (!f->registers[number].early) continue;
+    const tn__register *r = &f->registers[number];
+    if (r->container != TN__CONTAINER_TENSOR)
+      frame->data[number] = frame->output_data[i] != NULL ? frame->output_data[i] : &frame->lists[r->list];
+    if (r->container != TN__CONTAINER_TENSOR || !r->early) continue;
     int64_t bytes;
     TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
     TN_RETURN_IF_ERROR(place_output(vm, frame, number, bytes));
@@ -172,7 +183,7 @@ tn_status *tn__scalar_compute(uint32_t op, int64_t a, int64_t b, int64_t *out) {
 static tn_status *scalar_load(tn__frame *frame, const tn__instruction *in) {
   const tn__register *r = &frame->f->registers[in->b];
   const int64_t *dims;
-  TN_RETURN_IF_ERROR(current_dims(frame, in->b, &dims));
+  TN_RETURN_IF_ERROR(tn__current_dims(frame, in->b, &dims));
   int64_t count = element_count(frame, r);
   if (in->c >= (uint64_t)count)
     return tn_status_create(TN_OUT_OF_RANGE, "element %u of a tensor of %lld elements is needed", in->c,
@@ -212,11 +223,13 @@ static tn_status *alloc_register(tn__vm *vm, tn__frame *frame, uint32_t number) 
   return NULL;
 }
 
-static tn_status *copy(tn__frame *frame, const tn__instruction *in) {
+static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
   const int64_t *to_dims, *from_dims;
-  TN_RETURN_IF_ERROR(current_dims(frame, in->a, &to_dims));
-  TN_RETURN_IF_ERROR(current_dims(frame, in->b, &from_dims));
+  if (to->container != TN__CONTAINER_TENSOR)
+    return tn__list_copy(vm->allocator, frame->data[in->a], frame->data[in->b], to->rank, tn_dtype_size(to->dtype));
+  TN_RETURN_IF_ERROR(tn__current_dims(frame, in->a, &to_dims));
+  TN_RETURN_IF_ERROR(tn__current_dims(frame, in->b, &from_dims));
   int64_t count = element_count(frame, from);
   if (count != element_count(frame, to)) {
     char a[256], b[256];
@@ -242,6 +255,30 @@ static tn_status *check_moved(const tn__register *to, const int64_t *dims) {
   return NULL;
 }
 
+tn_status *tn__make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims) {
+  const tn__register *r = &frame->f->registers[number];
+  bool late_output = r->storage == TN__STORAGE_OUTPUT && !r->early;
+  if (r->storage != TN__STORAGE_DYNAMIC && !late_output) {
+    const int64_t *own;
+    TN_RETURN_IF_ERROR(tn__current_dims(frame, number, &own));
+    if (r->rank == 0 || memcmp(own, dims, (size_t)r->rank * sizeof(int64_t)) == 0) return NULL;
+    char a[256], b[256];
+    tn__format_shape(dims, r->rank, a, sizeof(a));
+    tn__format_shape(own, r->rank, b, sizeof(b));
+    return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s does not fit where %s is wanted", a, b);
+  }
+  int64_t bytes;
+  TN_RETURN_IF_ERROR(check_moved(r, dims));
+  for (int i = 0; i < r->rank; i++) frame->dims[r->first_dim + (uint32_t)i] = dims[i];
+  TN_RETURN_IF_ERROR(measure(frame, number, &bytes));
+  if (late_output) return place_output(vm, frame, number, bytes);
+  find_block(frame, number, bytes);
+  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->blocks[number], bytes));
+  frame->data[number] = frame->blocks[number].data;
+  frame->used[number] = frame->run;
+  return NULL;
+}
+
 static tn_status *take_over(tn__frame *frame, uint32_t to, tn__block *block, const int64_t *dims) {
   const tn__register *r = &frame->f->registers[to];
   TN_RETURN_IF_ERROR(check_moved(r, dims));
@@ -253,6 +290,12 @@ static tn_status *take_over(tn__frame *frame, uint32_t to, tn__block *block, con
 }
 
 static tn_status *move(tn__frame *frame, const tn__instruction *in) {
+  if (frame->f->registers[in->a].container != TN__CONTAINER_TENSOR) {
+    tn__list *to = frame->data[in->a], *from = frame->data[in->b], kept = *to;
+    *to = *from;
+    *from = kept;
+    return NULL;
+  }
   frame->used[in->b] = 0;
   return take_over(frame, in->a, &frame->blocks[in->b], frame->dims + frame->f->registers[in->b].first_dim);
 }
@@ -265,6 +308,7 @@ static bool is_read(const tn__frame *frame, const tn__instruction *in, uint32_t 
 
 /* Does a call bring the memory and the shape of this result? */
 static bool is_made_by_callee(const tn__register *r) {
+  if (r->container != TN__CONTAINER_TENSOR) return false;
   return r->storage == TN__STORAGE_DYNAMIC || (r->storage == TN__STORAGE_OUTPUT && !r->early);
 }
 
@@ -285,7 +329,11 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
   const int64_t *dims;
   for (uint32_t i = 0; i < in->read_count; i++) {
     uint32_t number = in->operands[i];
-    TN_RETURN_IF_ERROR(current_dims(frame, number, &dims));
+    if (frame->f->registers[number].container != TN__CONTAINER_TENSOR) {
+      callee->data[callee->f->inputs[i].reg] = frame->data[number];
+      continue;
+    }
+    TN_RETURN_IF_ERROR(tn__current_dims(frame, number, &dims));
     tn__frame_set_input(callee, i, frame->data[frame->f->registers[number].root], dims);
   }
   for (uint32_t i = 0; i < in->write_count; i++) {
@@ -293,6 +341,10 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
     const tn__register *r = &frame->f->registers[number];
     callee->output_data[i] = NULL;
     callee->output_capacity[i] = TN__EXACT_SHAPE;
+    if (r->container != TN__CONTAINER_TENSOR) {
+      callee->output_data[i] = frame->data[number];
+      continue;
+    }
     if (is_made_by_callee(r)) {
       if (is_bound_output(frame, r)) {
         callee->output_data[i] = frame->output_data[r->index];
@@ -304,7 +356,7 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
       if (!is_read(frame, in, number)) swap_blocks(&frame->blocks[number], &callee->blocks[callee->f->outputs[i].reg]);
       continue;
     }
-    TN_RETURN_IF_ERROR(current_dims(frame, number, &callee->output_shapes[i]));
+    TN_RETURN_IF_ERROR(tn__current_dims(frame, number, &callee->output_shapes[i]));
     callee->output_data[i] = frame->data[r->root];
   }
   return NULL;
@@ -339,18 +391,17 @@ static tn_status *call(tn__vm *vm, tn__frame *frame, const tn__instruction *in, 
   return status;
 }
 
-static tn_status *builtin(tn__frame *frame, const tn__instruction *in) {
+static tn_status *builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   switch ((tn__builtin)in->callee) {
     case TN__BUILTIN_FILL_ZERO: {
       const tn__register *r = &frame->f->registers[in->operands[0]];
       const int64_t *dims;
-      TN_RETURN_IF_ERROR(current_dims(frame, in->operands[0], &dims));
+      TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[0], &dims));
       memset(frame->data[r->root], 0, (size_t)element_count(frame, r) * tn_dtype_size(r->dtype));
       return NULL;
     }
-    case TN__BUILTIN_COUNT: break;
+    default: return tn__list_builtin(vm, frame, in);
   }
-  return tn_status_create(TN_INTERNAL, "builtin %u", in->callee);
 }
 
 static tn_status *kernel_failed(const tn__vm *vm, const tn__instruction *in, int32_t result) {
@@ -437,7 +488,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       case TN__OP_SCALAR_OP: status = tn__scalar_compute(in->d, scalars[in->b], scalars[in->c], &scalars[in->a]); break;
       case TN__OP_SCALAR_SHAPE: {
         const int64_t *dims;
-        status = current_dims(frame, in->b, &dims);
+        status = tn__current_dims(frame, in->b, &dims);
         if (status == NULL) scalars[in->a] = dims[in->c];
         break;
       }
@@ -453,7 +504,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
         if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = kernel_failed(vm, in, result);
         break;
       }
-      case TN__OP_COPY: status = copy(frame, in); break;
+      case TN__OP_COPY: status = copy(vm, frame, in); break;
       case TN__OP_JUMP: /* loops come by here, also those without kernels */
         if (is_cancelled(vm)) return cancelled(vm, in);
         at = in->callee;
@@ -462,7 +513,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
         if (scalars[in->a] == 0) at = in->callee;
         break;
       case TN__OP_CALL: status = call(vm, frame, in, depth); break;
-      case TN__OP_BUILTIN: status = builtin(frame, in); break;
+      case TN__OP_BUILTIN: status = builtin(vm, frame, in); break;
       case TN__OP_MOVE: status = move(frame, in); break;
       case TN__OP_COUNT: break;
     }

@@ -13,6 +13,8 @@ typedef struct tn__block {
   size_t capacity;
 } tn__block;
 
+typedef struct tn__list tn__list; /* list.h */
+
 /* One activation of a function; kept and used again by later ones. */
 typedef struct tn__frame tn__frame;
 struct tn__frame {
@@ -24,6 +26,7 @@ struct tn__frame {
   tn__block *blocks; /* per register: memory of the frame's own for DYNAMIC and OUTPUT */
   uint32_t *used;    /* per register: `run` when its block holds a value of this run */
   uint32_t run;      /* counts the runs in this frame */
+  tn__list *lists;   /* of registers that hold lists; `data` points at them, or at the caller's */
   tn__block arena;
   int64_t *laid_out_scalars; /* for which the layout was made */
   bool laid_out;
@@ -65,6 +68,12 @@ TN_MUST_USE tn_status *tn__bind_symbols(const tn__function *f, const int64_t *co
 TN_MUST_USE tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth);
 /* Runs it once more with the same memory and shapes as its last run, which succeeded: nothing is checked again. */
 TN_MUST_USE tn_status *tn__vm_run_again(tn__vm *vm, tn__frame *frame);
+
+/* The dimensions of a register about to be looked at. */
+TN_MUST_USE tn_status *tn__current_dims(tn__frame *frame, uint32_t number, const int64_t **out);
+/* Memory for a result of the given dimensions, which its register takes on when its storage lets it; otherwise they
+ * must be the register's. */
+TN_MUST_USE tn_status *tn__make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims);
 
 /* `op` is one that was verified. */
 TN_MUST_USE tn_status *tn__scalar_compute(uint32_t op, int64_t a, int64_t b, int64_t *out);

@@ -27,7 +27,7 @@ static void put_table(tn__strbuf *out) {
 #undef X
   tn__strbuf_append(out, ".\n\n| builtin | reads, writes, scalars | meaning |\n| --- | --- | --- |\n");
 #define X(name, text, reads, writes, scalars, doc) \
-  tn__strbuf_printf(out, "| `%s` | %d, %d, %d | %s |\n", text, reads, writes, scalars, doc);
+  tn__strbuf_printf(out, "| `%s` | `%s`, `%s`, %d | %s |\n", text, *reads ? reads : "-", writes, scalars, doc);
   TN__BUILTINS(X)
 #undef X
 }

@@ -1,18 +1,20 @@
 /* Walks a model's graph, its functions and branches, and has each node's operator build core operators. */
 #include <string.h>
 
-#include "import/onnx/ops.h"
+#include "import/onnx/body.h"
 
 enum { MAX_NODES = 1 << 20 };
 
 struct tn__importer {
   tn__onnx_model *model;
-  tn__graph *g;
+  tn__graph *g;    /* the one that nodes go into, */
+  tn__obody *body; /* of this body; NULL: the main graph */
   tn__ir *ir;
   tn__arena *arena;
   const tn__onnx_options *options;
-  bool *dim_used; /* by option */
-  int node_count; /* imported so far, functions expanded */
+  bool *dim_used;       /* by option */
+  tn__map scalar_lists; /* inputs that are declared as lists of tensors without dimensions */
+  int node_count;       /* imported so far, functions expanded */
 };
 
 /* What a name may stand for besides a value. */
@@ -50,16 +52,28 @@ static _Noreturn void fail_undefined(const tn__oscope *scope, const char *name, 
   tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "%s \"%s\" is not produced by any node, initializer or input", user, name);
 }
 
+/* A value of the graph of `of`, seen from inside of `body`. */
+static tn__value *seen_from(const tn__onode *n, tn__obody *body, const tn__obody *of, tn__value *value) {
+  if (body == of) return value;
+  value = seen_from(n, body->parent, of, value);
+  return tn__onnx_is_sequence(value) ? tn__onnx_sequence_inside(n, body, value) : tn__onnx_body_capture(body, value);
+}
+
 /* NULL for an operand that is absent. */
 static tn__value *look_up(const tn__oscope *scope, const char *name, const char *user) {
   const void *found = NULL;
-  for (const tn__oscope *s = scope; s != NULL && found == NULL; s = s->parent) found = tn__map_get(&s->names, name);
+  const tn__obody *of = NULL;
+  for (const tn__oscope *s = scope; s != NULL && found == NULL; s = s->parent) {
+    found = tn__map_get(&s->names, name);
+    of = s->body;
+  }
   if (found == NULL) fail_undefined(scope, name, user);
   if (found == absent) return NULL;
   if (found == unmade)
     tn__graph_fail(scope->importer->g, TN_UNSUPPORTED,
                    "%s \"%s\" is an optional result that the importer does not make", user, name);
-  return (tn__value *)(uintptr_t)found;
+  tn__onode viewer = {.importer = scope->importer, .arena = scope->importer->arena};
+  return seen_from(&viewer, scope->body, of, (tn__value *)(uintptr_t)found);
 }
 
 static void define(tn__oscope *scope, const char *name, const void *meaning, const char *what) {
@@ -74,6 +88,7 @@ static void scope_init(tn__oscope *scope, tn__importer *importer, const tn__osco
   scope->importer = importer;
   scope->parent = parent;
   scope->position = 0;
+  scope->body = importer->body;
   tn__map_init(&scope->names, importer->arena);
 }
 
@@ -116,16 +131,60 @@ static const tn__expr *bound_dim(tn__importer *im, const char *name) {
   return NULL;
 }
 
-static const Onnx__TypeProto__Tensor *tensor_type(tn__importer *im, const Onnx__ValueInfoProto *info) {
+/* The type of the tensor, or of the tensors in a sequence or optional value. */
+static const Onnx__TypeProto__Tensor *tensor_type(tn__importer *im, const Onnx__ValueInfoProto *info,
+                                                  tn__value_holds *holds) {
   const Onnx__TypeProto *type = info->type;
+  bool optional = false, sequence = false;
+  if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) {
+    optional = true;
+    type = type->optional_type->elem_type;
+  }
+  if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE) {
+    sequence = true;
+    type = type->sequence_type->elem_type;
+  }
   if (type == NULL || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET)
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "has no type");
   if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-    tn__graph_fail(im->g, TN_UNSUPPORTED, "is a %s; only tensors are supported",
-                   type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE   ? "sequence"
-                   : type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "value of optional type"
+    tn__graph_fail(im->g, TN_UNSUPPORTED, "is a %s; only tensors, sequences and optional values are supported",
+                   type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE   ? "sequence of sequences"
+                   : type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "sequence of optional values"
                                                                                : "map or sparse tensor");
+  *holds = optional && sequence ? TN__HOLDS_OPTIONAL_SEQUENCE
+           : optional           ? TN__HOLDS_OPTIONAL
+           : sequence           ? TN__HOLDS_SEQUENCE
+                                : TN__HOLDS_TENSOR;
   return type->tensor_type;
+}
+
+/* A list without a declared number of dimensions may learn it from what is put in. Exporters write "no dimensions" for
+ * "not known", too. */
+static void define_list(tn__oscope *scope, const char *name, tn_dtype dtype, const Onnx__TypeProto__Tensor *type,
+                        tn__value_holds holds) {
+  tn__importer *im = scope->importer;
+  if (type->shape != NULL && type->shape->n_dim > TN__MAX_RANK)
+    tn__graph_fail(im->g, TN_UNSUPPORTED, "its tensors have %zu dimensions; at most %d are supported",
+                   type->shape->n_dim, TN__MAX_RANK);
+  if (tn__map_get(&scope->names, name) != NULL) tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "two inputs have this name");
+  tn__value *value = tn__graph_input(im->g, name, dtype, 0, NULL);
+  value->holds = holds;
+  value->item_rank = type->shape == NULL || type->shape->n_dim == 0 ? -1 : (int)type->shape->n_dim;
+  if (type->shape != NULL && type->shape->n_dim == 0) tn__map_set(&im->scalar_lists, name, value);
+  define(scope, name, value, "input");
+}
+
+static void check_lists(const tn__importer *im) {
+  for (int i = 0; i < tn__graph_input_count(im->g); i++) {
+    tn__value *input = tn__graph_input_at(im->g, i);
+    if (input->holds == TN__HOLDS_TENSOR || input->item_rank >= 0) continue;
+    if (tn__map_has(&im->scalar_lists, input->name)) {
+      input->item_rank = 0; /* as declared */
+      continue;
+    }
+    tn__throwf(im->arena->escape, TN_UNSUPPORTED,
+               "input \"%s\": its tensors have no shape; the number of their dimensions must be known", input->name);
+  }
 }
 
 static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
@@ -133,11 +192,16 @@ static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
   const char *name = text_of(info->name);
   if (name[0] == '\0') tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "an input of the graph has no name");
   tn__graph_set_origin(im->g, tn__arena_printf(im->arena, "input \"%s\"", name));
-  const Onnx__TypeProto__Tensor *type = tensor_type(im, info);
+  tn__value_holds holds;
+  const Onnx__TypeProto__Tensor *type = tensor_type(im, info, &holds);
   tn_dtype dtype = tn__onnx_dtype(type->elem_type);
   if (dtype == TN_DTYPE_INVALID)
     tn__graph_fail(im->g, TN_UNSUPPORTED, "element type %s (%d) is not supported", tn__onnx_dtype_name(type->elem_type),
                    type->elem_type);
+  if (holds != TN__HOLDS_TENSOR) {
+    define_list(scope, name, dtype, type, holds);
+    return;
+  }
   if (type->shape == NULL)
     tn__graph_fail(im->g, TN_UNSUPPORTED, "has no shape; the number of its dimensions must be known");
   int rank = type->shape->n_dim > TN__MAX_RANK ? TN__MAX_RANK + 1 : (int)type->shape->n_dim;
@@ -172,6 +236,28 @@ static void check_bindings(const tn__importer *im) {
                  im->options->dims[i].name);
 }
 
+static void define_list_output(tn__importer *im, const char *name, tn__value *value,
+                               const Onnx__TypeProto__Tensor *type, tn__value_holds holds) {
+  tn_dtype dtype = type == NULL ? TN_DTYPE_INVALID : tn__onnx_dtype(type->elem_type);
+  int rank = type == NULL || type->shape == NULL ? -1 : (int)type->shape->n_dim;
+  bool container = tn__onnx_is_sequence(value) || tn__onnx_is_list(value);
+  if (container && holds == TN__HOLDS_TENSOR && type != NULL)
+    tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared as a tensor, and its node makes a sequence", name);
+  if (!container && holds != TN__HOLDS_OPTIONAL)
+    tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared as a sequence, and its node makes a tensor", name);
+  tn_dtype own = TN_DTYPE_INVALID;
+  if (!tn__onnx_list_type(value, &own, &rank) && rank < 0)
+    tn__graph_fail(im->g, TN_UNSUPPORTED,
+                   "\"%s\" is an empty sequence; the number of dimensions of its tensors must be declared", name);
+  if (own != TN_DTYPE_INVALID && dtype != TN_DTYPE_INVALID && own != dtype && !tn__onnx_is_absent(value))
+    tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared with tensors of %s, and its node makes %s", name,
+                   tn_dtype_name(dtype), tn_dtype_name(own));
+  if (holds == TN__HOLDS_TENSOR) holds = value->holds != TN__HOLDS_TENSOR ? value->holds : TN__HOLDS_SEQUENCE;
+  tn__onode node = {.importer = im, .g = im->g, .ir = im->ir, .arena = im->arena};
+  value = tn__onnx_list(&node, value, dtype == TN_DTYPE_INVALID ? own : dtype, rank, holds);
+  tn__graph_output(im->g, name, value);
+}
+
 static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *graph) {
   tn__importer *im = scope->importer;
   if (graph->n_output == 0) tn__throwf(im->arena->escape, TN_INVALID_ARGUMENT, "the graph has no outputs");
@@ -179,9 +265,14 @@ static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *grap
     const char *name = text_of(graph->output[i]->name);
     tn__graph_set_origin(im->g, tn__arena_printf(im->arena, "output #%zu", i));
     tn__value *value = look_up(scope, name, "the tensor");
-    if (value == NULL || tn__onnx_is_sequence(value))
-      tn__graph_fail(im->g, TN_UNSUPPORTED, "\"%s\" is a sequence; only tensors can be results of a model", name);
-    const Onnx__TypeProto__Tensor *type = graph->output[i]->type == NULL ? NULL : tensor_type(im, graph->output[i]);
+    tn__value_holds holds = TN__HOLDS_TENSOR;
+    const Onnx__TypeProto__Tensor *type =
+        graph->output[i]->type == NULL ? NULL : tensor_type(im, graph->output[i], &holds);
+    if (value == NULL) tn__graph_fail(im->g, TN_UNSUPPORTED, "\"%s\" is an input that is absent", name);
+    if (tn__onnx_is_sequence(value) || tn__onnx_is_list(value) || holds != TN__HOLDS_TENSOR) {
+      define_list_output(im, name, value, type, holds);
+      continue;
+    }
     if (type != NULL && type->elem_type != 0 && tn__onnx_dtype(type->elem_type) != value->dtype)
       tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "the tensor \"%s\" is declared as %s, and its node makes %s", name,
                      tn__onnx_dtype_name(type->elem_type), tn_dtype_name(value->dtype));
@@ -220,7 +311,8 @@ static bool takes_sequences(const tn__onnx_op *op) { return op->core != NULL && 
 static void count_operands(const tn__onode *n) {
   const tn__onnx_op *op = n->op;
   for (int i = 0; i < n->input_count && !takes_sequences(op); i++)
-    if (tn__onnx_is_sequence(n->in[i])) tn__on_fail(n, "input %d is a sequence; %s takes tensors", i, n->name);
+    if (tn__onnx_is_sequence(n->in[i]) || tn__onnx_is_list(n->in[i]))
+      tn__on_fail(n, "input %d is a sequence; %s takes tensors", i, n->name);
   if (op->max_inputs >= 0 && n->input_count > op->max_inputs)
     tn__on_fail(n, "has %d inputs; %s takes at most %d", n->input_count, n->name, op->max_inputs);
   if (op->max_outputs >= 0 && n->output_count > op->max_outputs)
@@ -332,6 +424,24 @@ void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value
   }
 }
 
+tn__obody *tn__onnx_body_begin(tn__onode *n, const char *name) {
+  tn__importer *im = n->importer;
+  im->body = tn__onnx_body_create(n, im->body, name);
+  im->g = im->body->g;
+  return im->body;
+}
+
+void tn__onnx_body_end(tn__onode *n, tn__obody *body) {
+  n->importer->body = body->parent;
+  n->importer->g = n->g;
+}
+
+tn__onode *tn__onnx_inside(const tn__onode *n, const tn__obody *body) {
+  tn__onode *inside = tn__arena_copy(n->arena, n, sizeof(*n));
+  inside->g = body->g;
+  return inside;
+}
+
 void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
                               const Onnx__OperatorSetIdProto *override_import) {
   const char *origin = tn__graph_origin(n->g);
@@ -391,6 +501,7 @@ static void import_body(tn__escape *escape, void *arg) {
   check_supported(im);
   const char *name = text_of(proto->graph->name);
   im->g = tn__graph_create(im->ir, name[0] == '\0' ? "main" : tn__arena_strdup(im->arena, name));
+  tn__map_init(&im->scalar_lists, im->arena);
   im->dim_used = TN__NEW_ARRAY(im->arena, im->options->dim_count, bool);
   tn__oscope *scope = TN__NEW(im->arena, tn__oscope);
   scope_init(scope, im, NULL);
@@ -401,6 +512,7 @@ static void import_body(tn__escape *escape, void *arg) {
   check_bindings(im);
   import_nodes(scope, proto->graph->node, proto->graph->n_node);
   define_outputs(scope, proto->graph);
+  check_lists(im);
   tn__graph_set_origin(im->g, NULL);
 }
 

@@ -63,6 +63,7 @@ void tn__onnx_with_path(const char *path, tn__arena *arena, tn__arena *other,
 typedef struct tn__importer tn__importer;
 typedef struct tn__oscope tn__oscope;
 typedef struct tn__onode tn__onode;
+typedef struct tn__obody tn__obody; /* body.h */
 typedef void tn__onnx_fn(tn__onode *n);
 
 typedef struct tn__onnx_op {
@@ -109,7 +110,8 @@ struct tn__oscope {
   size_t import_count;
   Onnx__NodeProto *const *nodes;
   size_t node_count, position;
-  int depth; /* of functions */
+  int depth;       /* of functions */
+  tn__obody *body; /* whose graph the names are values of; NULL: the main graph */
 };
 
 /* ---- importer.c

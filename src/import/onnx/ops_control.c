@@ -1,41 +1,127 @@
-/* Control flow that can be resolved while importing: branches chosen by what is known, or by selection among results of
- * one shape; and loops whose number of rounds is known, which are unrolled. */
+/* Control flow: branches chosen by what is known, selected among cheap results of one shape, or run; loops written out
+ * when their rounds are known and few, or run. */
 #include <string.h>
 
-#include "import/onnx/ops.h"
-
-enum { MOST_ROUNDS = 1024 };
+#include "import/onnx/body.h"
 
 /* ---- If -------------------------------------------------------------------------------------------------------------
  */
 
-/* Both branches are computed, and the condition selects. */
-static void select_branches(tn__onode *n, const Onnx__GraphProto *then_body, const Onnx__GraphProto *else_body) {
+typedef struct branch {
+  tn__obody *body;
+  tn__onode *inside;
+  tn__value **results;
+} branch;
+
+static void import_branch(tn__onode *n, branch *b, const Onnx__GraphProto *graph, const char *name,
+                          const branch *other) {
+  b->body = tn__onnx_body_begin(n, name);
+  b->inside = tn__onnx_inside(n, b->body);
+  b->results = TN__NEW_ARRAY(n->arena, n->output_count, tn__value *);
+  for (int i = 0; other != NULL && i < other->body->operands.count; i++)
+    tn__onnx_body_capture(b->body, other->body->operands.data[i]);
+  tn__onnx_inline_graph(b->inside, graph, NULL, 0, b->results, n->output_count);
+  tn__onnx_body_end(n, b->body);
+}
+
+static bool is_container(const tn__value *v) { return tn__onnx_is_sequence(v) || tn__onnx_is_list(v); }
+
+/* Sequences and optional values become lists of one type; tensors must have one already. */
+static void match_results(tn__onode *n, branch *a, branch *b, int k) {
+  tn__value **one = &a->results[k], **other = &b->results[k];
+  tn_dtype dtype = TN_DTYPE_INVALID;
+  int rank = -1;
+  if (is_container(*one) || is_container(*other)) {
+    tn__value_holds holds = tn__onnx_is_list(*one)     ? (*one)->holds
+                            : tn__onnx_is_list(*other) ? (*other)->holds
+                                                       : TN__HOLDS_SEQUENCE;
+    bool absent = tn__onnx_is_absent(*one) || tn__onnx_is_absent(*other);
+    if (absent && holds == TN__HOLDS_SEQUENCE)
+      holds = is_container(*one) && is_container(*other) ? TN__HOLDS_OPTIONAL_SEQUENCE : TN__HOLDS_OPTIONAL;
+    if (!tn__onnx_list_type(*one, &dtype, &rank)) tn__onnx_list_type(*other, &dtype, &rank);
+    if (rank < 0)
+      tn__on_unsupported(n,
+                         "result %d is an empty sequence in both branches; the number of dimensions of its tensors "
+                         "must be known",
+                         k);
+    *one = tn__onnx_list(a->inside, *one, dtype, rank, holds);
+    *other = tn__onnx_list(b->inside, *other, dtype, rank, holds);
+    return;
+  }
+  if ((*one)->dtype != (*other)->dtype)
+    tn__on_fail(n, "result %d is %s in one branch and %s in the other", k, tn_dtype_name((*one)->dtype),
+                tn_dtype_name((*other)->dtype));
+  if ((*one)->rank != (*other)->rank)
+    tn__on_unsupported(n, "result %d has %d dimensions in one branch and %d in the other", k, (*one)->rank,
+                       (*other)->rank);
+}
+
+/* Few element-wise nodes that cannot fail cost less than a branch: both are computed. */
+static bool is_cheap(const tn__graph *g) {
+  enum { FEW = 8 };
+  if (tn__graph_node_count(g) > FEW) return false;
+  for (int i = 0; i < tn__graph_node_count(g); i++) {
+    const tn__node *node = tn__graph_node_at(g, i);
+    bool divides = strcmp(node->op->name, "divide") == 0 || strcmp(node->op->name, "remainder") == 0 ||
+                   strcmp(node->op->name, "floor_mod") == 0;
+    bool moves = strcmp(node->op->name, "reshape") == 0 || strcmp(node->op->name, "broadcast_in_dim") == 0;
+    if (divides || (node->op->op_class != TN__CLASS_ELEMENTWISE && !moves)) return false;
+  }
+  return tn__graph_check_count(g) == 0;
+}
+
+static bool sizes_agree(const tn__graph *g, const tn__node *node) {
+  for (int k = 0; k < node->output_count; k++) {
+    if (node->outputs[k]->holds != TN__HOLDS_TENSOR) return false;
+    for (int d = 0; d < node->outputs[k]->rank; d++)
+      for (int s = 0; s < tn__graph_symbol_count(g); s++) {
+        const tn__symbol *symbol = tn__graph_symbol_at(g, s);
+        if (symbol->value == node->outputs[k] && node->outputs[k]->dims[d] == symbol->var->self) return false;
+      }
+  }
+  return true;
+}
+
+static void select_branches(tn__onode *n, tn__value *condition, const Onnx__GraphProto *then_body,
+                            const Onnx__GraphProto *else_body) {
   int count = n->output_count;
   tn__value **a = TN__NEW_ARRAY(n->arena, count, tn__value *), **b = TN__NEW_ARRAY(n->arena, count, tn__value *);
-  tn__value *condition = tn__on_reshape(n, n->in[0], 0, NULL);
   tn__onnx_inline_graph(n, then_body, NULL, 0, a, count);
   tn__onnx_inline_graph(n, else_body, NULL, 0, b, count);
-  for (int i = 0; i < count; i++) {
-    bool sequences = tn__onnx_is_sequence(a[i]) || tn__onnx_is_sequence(b[i]);
-    bool same = !sequences && a[i]->rank == b[i]->rank && a[i]->dtype == b[i]->dtype;
-    for (int d = 0; same && d < a[i]->rank; d++) same = a[i]->dims[d] == b[i]->dims[d];
-    if (!same)
-      tn__on_unsupported(
-          n, "its condition is known only at run time, and result %d has another type or shape in each branch", i);
-    n->out[i] = tn__g_select(n->g, condition, a[i], b[i]);
+  for (int i = 0; i < count; i++) n->out[i] = tn__g_select(n->g, condition, a[i], b[i]);
+}
+
+static void run_branches(tn__onode *n, const Onnx__GraphProto *then_body, const Onnx__GraphProto *else_body) {
+  branch a, b;
+  tn__value *condition = tn__on_reshape(n, n->in[0], 0, NULL);
+  import_branch(n, &a, then_body, "then", NULL);
+  import_branch(n, &b, else_body, "else", &a);
+  for (int i = a.body->operands.count; i < b.body->operands.count; i++)
+    tn__onnx_body_capture(a.body, b.body->operands.data[i]);
+  for (int k = 0; k < n->output_count; k++) {
+    const char *name = tn__arena_printf(n->arena, "result%d", k);
+    match_results(n, &a, &b, k);
+    tn__graph_output(a.body->g, name, a.results[k]);
+    tn__graph_output(b.body->g, name, b.results[k]);
   }
+  tn__node *node = tn__g_if(n->g, condition, a.body->g, b.body->g, b.body->operands.data, b.body->operands.count);
+  if (is_cheap(a.body->g) && is_cheap(b.body->g) && sizes_agree(n->g, node)) {
+    node->dead = true;
+    select_branches(n, condition, then_body, else_body);
+    return;
+  }
+  for (int k = 0; k < n->output_count; k++) n->out[k] = node->outputs[k];
 }
 
 /* A condition that is known now chooses its branch, and the other is not imported. */
 void tn__onnx_if(tn__onode *n) {
-  if (tn__onnx_is_sequence(n->in[0])) tn__on_fail(n, "its condition is a sequence");
   const int64_t *condition;
   int count;
   const Onnx__GraphProto *then_body = tn__on_graph(n, "then_branch"), *else_body = tn__on_graph(n, "else_branch");
+  if (is_container(n->in[0])) tn__on_fail(n, "its condition is a sequence");
   if (n->in[0]->dtype != TN_BOOL) tn__on_fail(n, "its condition is %s, expected bool", tn_dtype_name(n->in[0]->dtype));
   if (!tn__on_known_ints(n, 0, &condition, &count)) {
-    select_branches(n, then_body, else_body);
+    run_branches(n, then_body, else_body);
     return;
   }
   if (count != 1) tn__on_fail(n, "its condition has %d elements, expected 1", count);
@@ -65,49 +151,116 @@ static void add_piece(tn__onode *n, pieces *p, tn__value *x, int64_t axis, bool 
 }
 
 static tn__value *join(tn__onode *n, const pieces *p, int64_t axis) {
-  if (p->values.count == 0) tn__on_unsupported(n, "makes no rounds, so that the shape of its results is not known");
+  if (p->values.count == 0) tn__on_fail(n, "makes no rounds");
   int rank = p->values.data[0]->rank;
   if (p->values.count == 1) return p->values.data[0];
   return tn__g_concatenate(n->g, p->values.data, p->values.count, (int)tn__on_axis(n, axis, rank));
 }
 
-/* The rounds of a Loop: input `trips`, absent for "until the condition says no". */
-static int64_t loop_rounds(tn__onode *n) {
-  const int64_t *trips;
+typedef struct loop_body {
+  const Onnx__GraphProto *graph;
+  int states, results; /* results without the condition */
+} loop_body;
+
+static void loop_round(tn__oround *round, void *user) {
+  const loop_body *body = user;
+  tn__arena *arena = round->inside->arena;
+  tn__value **in = TN__NEW_ARRAY(arena, body->states + 2, tn__value *);
+  tn__value **out = TN__NEW_ARRAY(arena, body->results + 1, tn__value *);
+  in[0] = round->index;
+  in[1] = round->condition;
+  for (int i = 0; i < body->states; i++) in[i + 2] = round->states[i];
+  tn__onnx_inline_graph(round->inside, body->graph, in, body->states + 2, out, body->results + 1);
+  round->goes_on = out[0];
+  for (int i = 0; i < body->states; i++) round->next[i] = out[i + 1];
+  for (int i = body->states; i < body->results; i++) round->pieces[i - body->states] = out[i + 1];
+}
+
+static tn__value *one_element(tn__onode *n, int input, const char *what, tn_dtype dtype) {
+  tn__value *v = n->in[input];
+  if (v == NULL) return NULL;
+  if (is_container(v)) tn__on_fail(n, "input %d (%s) is a sequence", input, what);
+  int64_t shape[TN__MAX_RANK], count = 1;
+  if (tn__shape_const(v, shape))
+    for (int d = 0; d < v->rank; d++) count *= shape[d];
+  if (count != 1) tn__on_fail(n, "input %d (%s) has %lld elements, expected 1", input, what, (long long)count);
+  if (dtype == TN_BOOL && v->dtype != TN_BOOL)
+    tn__on_fail(n, "input %d (%s) is %s, expected bool", input, what, tn_dtype_name(v->dtype));
+  if (dtype == TN_I64 && !tn__dtype_is_int(v->dtype))
+    tn__on_fail(n, "input %d (%s) is %s, expected an integer", input, what, tn_dtype_name(v->dtype));
+  return tn__g_convert(n->g, tn__on_reshape(n, v, 0, NULL), dtype);
+}
+
+static void run_loop(tn__onode *n, const loop_body *body) {
+  int collected = body->results - body->states;
+  tn__value **lists = TN__NEW_ARRAY(n->arena, collected, tn__value *);
+  const tn__value **types = TN__NEW_ARRAY(n->arena, collected, const tn__value *);
+  tn__oloop loop = {.trips = one_element(n, 0, "the number of rounds", TN_I64),
+                    .condition = one_element(n, 1, "the condition", TN_BOOL),
+                    .states = TN__NEW_ARRAY(n->arena, body->states, tn__value *),
+                    .state_count = body->states,
+                    .piece_count = collected,
+                    .round = loop_round,
+                    .user = (void *)(uintptr_t)body};
+  for (int i = 0; i < body->states; i++) {
+    loop.states[i] = n->in[i + 2];
+    if (loop.states[i] == NULL) tn__on_fail(n, "input %d is missing", i + 2);
+  }
+  tn__onnx_run_loop(n, &loop, lists, types);
+  for (int i = 0; i < n->output_count; i++)
+    n->out[i] =
+        i < body->states ? loop.states[i] : tn__onnx_stack_list(n, lists[i - body->states], types[i - body->states], 0);
+}
+
+/* Does the body hand its condition on, or give a constant? Then the number of rounds alone says when it ends. */
+static bool ends_by_count(const Onnx__GraphProto *body) {
+  if (body->n_output == 0 || body->n_input < 2) return false;
+  const char *name = body->output[0]->name;
+  for (size_t i = body->n_node; i-- > 0;) {
+    const Onnx__NodeProto *node = body->node[i];
+    if (node->n_output == 0 || strcmp(node->output[0], name) != 0) continue;
+    if (strcmp(node->op_type, "Constant") == 0) return true;
+    if (strcmp(node->op_type, "Identity") != 0 || node->n_input != 1) return false;
+    name = node->input[0];
+  }
+  for (size_t i = 0; i < body->n_initializer; i++)
+    if (body->initializer[i]->name != NULL && strcmp(body->initializer[i]->name, name) == 0) return true;
+  return strcmp(name, body->input[1]->name) == 0;
+}
+
+/* Few rounds of a small body are written out: what is constant in each can be folded, and kernels fuse across rounds.
+ */
+static bool is_worth_unrolling(tn__onode *n, const Onnx__GraphProto *body, int64_t *rounds) {
+  enum { MOST_ROUNDS = 32, MOST_NODES = 256 };
+  const int64_t *trips, *condition;
   int count;
-  if (n->in[0] == NULL) return MOST_ROUNDS + 1;
-  if (tn__onnx_is_sequence(n->in[0])) tn__on_fail(n, "input 0 (the number of rounds) is a sequence");
-  if (!tn__on_known_ints(n, 0, &trips, &count)) tn__on_unsupported(n, "its number of rounds is known only at run time");
-  if (count != 1) tn__on_fail(n, "input 0 (the number of rounds) has %d elements, expected 1", count);
-  return trips[0];
+  if (n->in[0] == NULL || is_container(n->in[0]) || !tn__on_known_ints(n, 0, &trips, &count) || count != 1)
+    return false;
+  if (n->in[1] != NULL && (is_container(n->in[1]) || !tn__on_known_ints(n, 1, &condition, &count))) return false;
+  *rounds = trips[0];
+  return *rounds > 0 && *rounds <= MOST_ROUNDS && *rounds * (int64_t)body->n_node <= MOST_NODES && ends_by_count(body);
 }
 
 static bool known_condition(tn__onode *n, const tn__value *condition) {
   int64_t value;
-  if (tn__onnx_is_sequence(condition)) tn__on_fail(n, "its condition is a sequence");
+  if (is_container(condition)) tn__on_fail(n, "its condition is a sequence");
   if (condition->dtype != TN_BOOL)
     tn__on_fail(n, "its condition is %s, expected bool", tn_dtype_name(condition->dtype));
   if (condition->elements != NULL && tn__as_int(condition->elements[0], &value)) return value != 0;
-  if (condition->data != NULL) return tn__load_i64(TN_BOOL, condition->data, 0) != 0;
-  tn__on_unsupported(n, "whether it goes on is known only at run time");
+  return condition->data == NULL || tn__load_i64(TN_BOOL, condition->data, 0) != 0;
 }
 
-void tn__onnx_loop(tn__onode *n) {
-  const Onnx__GraphProto *body = tn__on_graph(n, "body");
-  int states = n->input_count > 2 ? n->input_count - 2 : 0, results = (int)body->n_output - 1;
-  if (results < states || n->output_count > results)
-    tn__on_fail(n, "its body makes %d results for %d loop variables and %d outputs", results, states, n->output_count);
-  int64_t rounds = loop_rounds(n);
-  tn__value **in = TN__NEW_ARRAY(n->arena, states + 2, tn__value *),
-            **out = TN__NEW_ARRAY(n->arena, results + 1, tn__value *);
+static void unroll(tn__onode *n, const loop_body *body, int64_t rounds) {
+  int states = body->states, results = body->results;
+  tn__value **in = TN__NEW_ARRAY(n->arena, states + 2, tn__value *);
+  tn__value **out = TN__NEW_ARRAY(n->arena, results + 1, tn__value *);
   pieces *lists = TN__NEW_ARRAY(n->arena, results, pieces);
   in[1] = n->in[1] != NULL ? n->in[1] : tn__g_scalar_i64(n->g, TN_BOOL, 1);
   for (int i = 0; i < states; i++) in[i + 2] = n->in[i + 2];
   bool goes_on = known_condition(n, in[1]);
   for (int64_t round = 0; goes_on && round < rounds; round++) {
-    if (round == MOST_ROUNDS) tn__on_unsupported(n, "makes more than %d rounds", MOST_ROUNDS);
     in[0] = tn__g_scalar_i64(n->g, TN_I64, round);
-    tn__onnx_inline_graph(n, body, in, states + 2, out, results + 1);
+    tn__onnx_inline_graph(n, body->graph, in, states + 2, out, results + 1);
     if (round + 1 < rounds) goes_on = known_condition(n, out[0]);
     for (int i = 0; i < states; i++) in[i + 2] = out[i + 1];
     in[1] = out[0];
@@ -116,28 +269,32 @@ void tn__onnx_loop(tn__onode *n) {
   for (int i = 0; i < n->output_count; i++) n->out[i] = i < states ? in[i + 2] : join(n, &lists[i], 0);
 }
 
+void tn__onnx_loop(tn__onode *n) {
+  loop_body body = {.graph = tn__on_graph(n, "body"), .states = n->input_count > 2 ? n->input_count - 2 : 0};
+  int64_t rounds;
+  body.results = (int)body.graph->n_output - 1;
+  if (body.results < body.states || n->output_count > body.results)
+    tn__on_fail(n, "its body makes %d results for %d loop variables and %d outputs", body.results, body.states,
+                n->output_count);
+  bool starts = n->in[1] == NULL || is_container(n->in[1]) || n->in[1]->data == NULL ||
+                tn__load_i64(TN_BOOL, n->in[1]->data, 0) != 0;
+  if (starts && is_worth_unrolling(n, body.graph, &rounds))
+    unroll(n, &body, rounds);
+  else
+    run_loop(n, &body);
+}
+
 typedef struct scan_spec {
   const Onnx__GraphProto *body;
   int states, inputs, outputs; /* state variables, scanned inputs, collected outputs */
   const int64_t *input_axes, *output_axes, *input_backwards, *output_backwards;
 } scan_spec;
 
-/* One scan over `values` (states, then scanned inputs); `out` gets the last states and the collected outputs. */
-static void scan_once(tn__onode *n, const scan_spec *s, tn__value *const *values, tn__value **out) {
-  int64_t rounds = -1;
+static void unroll_scan(tn__onode *n, const scan_spec *s, tn__value *const *values, int64_t rounds, tn__value **out) {
   tn__value **in = TN__NEW_ARRAY(n->arena, s->states + s->inputs, tn__value *);
   tn__value **made = TN__NEW_ARRAY(n->arena, s->states + s->outputs, tn__value *);
   pieces *lists = TN__NEW_ARRAY(n->arena, s->outputs, pieces);
   memcpy(in, values, (size_t)s->states * sizeof(*in));
-  for (int i = 0; i < s->inputs; i++) {
-    tn__value *x = values[s->states + i];
-    int64_t size = tn__dim_const(x, (int)tn__on_axis(n, s->input_axes[i], x->rank));
-    if (size < 0) tn__on_unsupported(n, "the length of scanned input %d is known only at run time", i);
-    if (rounds >= 0 && size != rounds)
-      tn__on_fail(n, "scanned input %d has %lld steps, and input 0 has %lld", i, (long long)size, (long long)rounds);
-    rounds = size;
-  }
-  if (rounds > MOST_ROUNDS) tn__on_unsupported(n, "makes more than %d rounds", MOST_ROUNDS);
   for (int64_t round = 0; round < rounds; round++) {
     for (int i = 0; i < s->inputs; i++) {
       tn__value *x = values[s->states + i];
@@ -153,13 +310,83 @@ static void scan_once(tn__onode *n, const scan_spec *s, tn__value *const *values
   for (int i = 0; i < s->outputs; i++) out[s->states + i] = join(n, &lists[i], s->output_axes[i]);
 }
 
+typedef struct scan_rounds {
+  const scan_spec *spec;
+  tn__value *const *values; /* states, then scanned inputs */
+} scan_rounds;
+
+/* Round i takes slice i of each scanned input, or from the end. */
+static void scan_round(tn__oround *round, void *user) {
+  const scan_rounds *rounds = user;
+  const scan_spec *s = rounds->spec;
+  tn__onode *n = round->inside;
+  tn__value **in = TN__NEW_ARRAY(n->arena, s->states + s->inputs, tn__value *);
+  tn__value **made = TN__NEW_ARRAY(n->arena, s->states + s->outputs, tn__value *);
+  for (int i = 0; i < s->states; i++) in[i] = round->states[i];
+  for (int i = 0; i < s->inputs; i++) {
+    tn__value *x = tn__onnx_body_capture(round->body, rounds->values[s->states + i]);
+    tn__value *at = round->index;
+    if (s->input_backwards[i] != 0) at = tn__on_sub(n, tn__on_add_s(n, round->trips, -1), at);
+    in[s->states + i] = tn__g_take_trusted(n->g, x, at, (int)tn__on_axis(n, s->input_axes[i], x->rank));
+  }
+  tn__onnx_inline_graph(n, s->body, in, s->states + s->inputs, made, s->states + s->outputs);
+  for (int i = 0; i < s->states; i++) round->next[i] = made[i];
+  for (int i = 0; i < s->outputs; i++) round->pieces[i] = made[s->states + i];
+}
+
+static const tn__expr *scan_length(tn__onode *n, const scan_spec *s, tn__value *const *values) {
+  const tn__expr *length = NULL;
+  for (int i = 0; i < s->inputs; i++) {
+    const tn__value *x = values[s->states + i];
+    const tn__expr *size = x->dims[tn__on_axis(n, s->input_axes[i], x->rank)];
+    if (length != NULL && tn__is_int(length) && tn__is_int(size) && length != size)
+      tn__on_fail(n, "scanned input %d has %lld steps, and input 0 has %lld", i, (long long)size->value.i,
+                  (long long)length->value.i);
+    if (length != NULL)
+      tn__graph_assume(n->g, tn__eq(n->ir, size, length), "scanned input %d and input 0 must have as many steps", i);
+    else
+      length = size;
+  }
+  return length;
+}
+
+/* One scan over `values` (states, then scanned inputs); `out` gets the last states and the collected outputs. */
+static void scan_once(tn__onode *n, const scan_spec *s, tn__value *const *values, tn__value **out) {
+  enum { MOST_ROUNDS = 32, MOST_NODES = 256 };
+  const tn__expr *length = scan_length(n, s, values);
+  int64_t rounds;
+  if (tn__as_int(length, &rounds) && rounds > 0 && rounds <= MOST_ROUNDS &&
+      rounds * (int64_t)s->body->n_node <= MOST_NODES) {
+    unroll_scan(n, s, values, rounds, out);
+    return;
+  }
+  scan_rounds all = {s, values};
+  tn__value **lists = TN__NEW_ARRAY(n->arena, s->outputs, tn__value *);
+  const tn__value **types = TN__NEW_ARRAY(n->arena, s->outputs, const tn__value *);
+  bool *backwards = TN__NEW_ARRAY(n->arena, s->outputs, bool);
+  for (int i = 0; i < s->outputs; i++) backwards[i] = s->output_backwards[i] != 0;
+  memcpy(out, values, (size_t)s->states * sizeof(*out));
+  tn__oloop loop = {.trips = tn__g_from_elements(n->g, TN_I64, &length, 1, 0),
+                    .states = out,
+                    .state_count = s->states,
+                    .piece_count = s->outputs,
+                    .backwards = backwards,
+                    .round = scan_round,
+                    .user = &all};
+  tn__onnx_run_loop(n, &loop, lists, types);
+  for (int i = 0; i < s->outputs; i++)
+    out[s->states + i] =
+        tn__onnx_stack_list(n, lists[i], types[i], (int)tn__on_axis(n, s->output_axes[i], types[i]->rank + 1));
+}
+
 /* Opset 8: a batch in front of everything, scanned one by one. */
 static void scan_batches(tn__onode *n, const scan_spec *s, tn__value *const *values) {
+  enum { MOST_BATCHES = 1024 };
   int total = s->states + s->outputs, given = s->states + s->inputs;
   if (given == 0 || values[0] == NULL || values[0]->rank == 0) tn__on_fail(n, "has no inputs with a batch");
   int64_t batches = tn__dim_const(values[0], 0);
-  if (batches < 1 || batches > MOST_ROUNDS)
-    tn__on_unsupported(n, "the number of batches must be a constant from 1 to %d", MOST_ROUNDS);
+  if (batches < 1 || batches > MOST_BATCHES)
+    tn__on_unsupported(n, "the number of batches must be a constant from 1 to %d", MOST_BATCHES);
   tn__value **in = TN__NEW_ARRAY(n->arena, given, tn__value *), **out = TN__NEW_ARRAY(n->arena, total, tn__value *);
   pieces *lists = TN__NEW_ARRAY(n->arena, total, pieces);
   for (int64_t b = 0; b < batches; b++) {

@@ -1,18 +1,22 @@
-/* Sequences and optional values. They exist only while importing: a sequence is a list of values whose length is known,
- * and positions in it must be known too, so that nothing is left of them in the graph. */
+/* Sequences and optional values. Where everything about them is known they exist only while importing: a sequence is a
+ * list of values, positions in it are numbers, and nothing is left of them in the graph. What crosses a branch or a
+ * loop, comes from outside, or has positions that are data is a list of the machine. */
 #include <string.h>
 
-#include "import/onnx/ops.h"
+#include "import/onnx/body.h"
 
 struct tn__onnx_sequence {
   int count;
   tn__value **items;
+  tn_dtype dtype;
+  bool absent; /* an optional without value */
 };
 
 /* A value without type stands for a sequence where operands and results are looked up. */
-tn__value *tn__onnx_sequence_value(const tn__onode *n, tn__value *const *items, int count) {
+tn__value *tn__onnx_sequence_value(const tn__onode *n, tn__value *const *items, int count, tn_dtype dtype) {
   tn__onnx_sequence *s = TN__NEW(n->arena, tn__onnx_sequence);
   s->count = count;
+  s->dtype = dtype;
   s->items = TN__NEW_ARRAY(n->arena, count, tn__value *);
   if (count > 0) memcpy(s->items, items, (size_t)count * sizeof(*items));
   tn__value *value = TN__NEW(n->arena, tn__value);
@@ -22,13 +26,94 @@ tn__value *tn__onnx_sequence_value(const tn__onode *n, tn__value *const *items, 
 
 bool tn__onnx_is_sequence(const tn__value *value) { return value != NULL && value->dtype == TN_DTYPE_INVALID; }
 
+bool tn__onnx_sequence_type(const tn__value *value, tn_dtype *dtype, int *rank) {
+  const tn__onnx_sequence *s = value->data;
+  *dtype = s->count > 0 ? s->items[0]->dtype : s->dtype;
+  if (s->count > 0) *rank = s->items[0]->rank;
+  return s->count > 0;
+}
+
+bool tn__onnx_list_type(const tn__value *value, tn_dtype *dtype, int *rank) {
+  if (tn__onnx_is_sequence(value)) return tn__onnx_sequence_type(value, dtype, rank);
+  *dtype = value->dtype;
+  *rank = tn__onnx_is_list(value) ? value->item_rank : value->rank;
+  return *rank >= 0;
+}
+
+tn__value *tn__onnx_sequence_inside(const tn__onode *n, tn__obody *body, const tn__value *value) {
+  const tn__onnx_sequence *s = value->data;
+  tn__value **items = TN__NEW_ARRAY(n->arena, s->count, tn__value *);
+  for (int i = 0; i < s->count; i++) items[i] = tn__onnx_body_capture(body, s->items[i]);
+  tn__value *inside = tn__onnx_sequence_value(n, items, s->count, s->dtype);
+  ((tn__onnx_sequence *)(uintptr_t)inside->data)->absent = s->absent;
+  return inside;
+}
+
+/* A tensor of another type or rank cannot be in the list. An input of the model that did not say its rank learns it. */
+static void require_item(const tn__onode *n, tn__value *list, const tn__value *item) {
+  if (list->item_rank < 0 && list->producer == NULL) list->item_rank = item->rank;
+  if (list->dtype != item->dtype || list->item_rank != item->rank)
+    tn__on_unsupported(n,
+                       "tensors of %s with %d dimensions and of %s with %d are in one sequence; all must have one "
+                       "type and number of dimensions",
+                       tn_dtype_name(list->dtype), list->item_rank, tn_dtype_name(item->dtype), item->rank);
+}
+
+tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int rank, tn__value_holds holds) {
+  if (tn__onnx_is_list(value)) return tn__g_sequence_as(n->g, value, holds);
+  tn__value *list = NULL;
+  if (tn__onnx_is_sequence(value)) {
+    const tn__onnx_sequence *s = value->data;
+    if (s->absent) return tn__g_sequence_empty(n->g, dtype, rank, holds);
+    list = tn__g_sequence_empty(n->g, dtype, rank, TN__HOLDS_SEQUENCE);
+    for (int i = 0; i < s->count; i++) {
+      require_item(n, list, s->items[i]);
+      list = tn__g_sequence_insert(n->g, list, s->items[i], NULL);
+    }
+    return tn__g_sequence_as(n->g, list, holds);
+  }
+  list = tn__g_sequence_empty(n->g, dtype, rank, TN__HOLDS_OPTIONAL);
+  require_item(n, list, value);
+  return tn__g_sequence_as(n->g, tn__g_sequence_insert(n->g, list, value, NULL), holds);
+}
+
 static const tn__onnx_sequence *sequence(const tn__onode *n, int input) {
+  if (tn__onnx_is_absent(n->in[input])) tn__on_fail(n, "input %d is an optional value that is absent", input);
   if (!tn__onnx_is_sequence(n->in[input])) tn__on_fail(n, "input %d is a tensor, expected a sequence", input);
   return n->in[input]->data;
 }
 
+/* Must the operator run, rather than be done now? `at` is the operand that holds a position, or -1. */
+static bool runs(const tn__onode *n, int at) {
+  const int64_t *known;
+  int count;
+  if (tn__onnx_is_list(n->in[0])) return true;
+  if (at < 0 || n->in[at] == NULL || tn__onnx_is_sequence(n->in[at]) || tn__onnx_is_list(n->in[at])) return false;
+  return tn__onnx_is_sequence(n->in[0]) && !tn__on_known_ints(n, at, &known, &count);
+}
+
+/* Operand 0 as a list of the machine. */
+static tn__value *as_list(tn__onode *n, const tn__value *item) {
+  tn_dtype dtype = item == NULL ? TN_DTYPE_INVALID : item->dtype;
+  int rank = item == NULL ? -1 : item->rank;
+  if (item == NULL && !tn__onnx_list_type(n->in[0], &dtype, &rank)) {
+    if (tn__onnx_is_sequence(n->in[0])) tn__on_fail(n, "the sequence is empty");
+    tn__on_unsupported(n, "the number of dimensions of the sequence's tensors is not known");
+  }
+  tn__value_holds holds = tn__onnx_is_list(n->in[0]) ? n->in[0]->holds : TN__HOLDS_SEQUENCE;
+  return tn__onnx_list(n, n->in[0], dtype, rank, holds);
+}
+
 static void require_tensor(const tn__onode *n, int input) {
-  if (tn__onnx_is_sequence(n->in[input])) tn__on_fail(n, "input %d is a sequence, expected a tensor", input);
+  if (tn__onnx_is_sequence(n->in[input]) || tn__onnx_is_list(n->in[input]))
+    tn__on_fail(n, "input %d is a sequence, expected a tensor", input);
+}
+
+/* A position that is data. */
+static tn__value *run_position(tn__onode *n, int input) {
+  if (n->in[input] == NULL) return NULL;
+  require_tensor(n, input);
+  return tn__on_reshape(n, n->in[input], 0, NULL);
 }
 
 /* The position that operand `input` states, from the end when negative; `count` positions are allowed. */
@@ -49,42 +134,65 @@ void tn__onnx_sequence_construct(tn__onode *n) {
     if (n->in[i] == NULL) tn__on_fail(n, "input %d is missing", i);
     require_tensor(n, i);
   }
-  n->out[0] = tn__onnx_sequence_value(n, n->in, n->input_count);
+  tn_dtype dtype = n->input_count > 0 ? n->in[0]->dtype : tn__onnx_dtype((int32_t)tn__on_int(n, "dtype", 1));
+  n->out[0] = tn__onnx_sequence_value(n, n->in, n->input_count, dtype);
 }
 
 void tn__onnx_sequence_at(tn__onode *n) {
+  if (runs(n, 1)) {
+    n->out[0] = tn__g_sequence_at(n->g, as_list(n, NULL), run_position(n, 1));
+    return;
+  }
   const tn__onnx_sequence *s = sequence(n, 0);
   n->out[0] = s->items[position(n, 1, s->count, s->count)];
 }
 
-void tn__onnx_sequence_length(tn__onode *n) { n->out[0] = tn__g_scalar_i64(n->g, TN_I64, sequence(n, 0)->count); }
+void tn__onnx_sequence_length(tn__onode *n) {
+  n->out[0] =
+      runs(n, -1) ? tn__g_sequence_length(n->g, n->in[0]) : tn__g_scalar_i64(n->g, TN_I64, sequence(n, 0)->count);
+}
 
 void tn__onnx_sequence_insert(tn__onode *n) {
   enum { MOST_ITEMS = 1 << 16 };
-  const tn__onnx_sequence *s = sequence(n, 0);
   require_tensor(n, 1);
+  if (runs(n, 2)) {
+    if (tn__onnx_is_list(n->in[0])) require_item(n, n->in[0], n->in[1]);
+    n->out[0] = tn__g_sequence_insert(n->g, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
+    return;
+  }
+  const tn__onnx_sequence *s = sequence(n, 0);
   if (s->count >= MOST_ITEMS) tn__on_unsupported(n, "makes a sequence of more than %d tensors", MOST_ITEMS);
   int at = n->in[2] == NULL ? s->count : position(n, 2, s->count, s->count + 1);
   tn__value **items = TN__NEW_ARRAY(n->arena, s->count + 1, tn__value *);
   for (int i = 0; i <= s->count; i++) items[i] = i < at ? s->items[i] : i == at ? n->in[1] : s->items[i - 1];
-  n->out[0] = tn__onnx_sequence_value(n, items, s->count + 1);
+  n->out[0] = tn__onnx_sequence_value(n, items, s->count + 1, s->dtype);
 }
 
 void tn__onnx_sequence_erase(tn__onode *n) {
+  if (runs(n, 1)) {
+    n->out[0] = tn__g_sequence_erase(n->g, as_list(n, NULL), run_position(n, 1));
+    return;
+  }
   const tn__onnx_sequence *s = sequence(n, 0);
   if (s->count == 0) tn__on_fail(n, "nothing can be erased from an empty sequence");
   int at = n->in[1] == NULL ? s->count - 1 : position(n, 1, s->count, s->count);
   tn__value **items = TN__NEW_ARRAY(n->arena, s->count, tn__value *);
   for (int i = 0, to = 0; i < s->count; i++)
     if (i != at) items[to++] = s->items[i];
-  n->out[0] = tn__onnx_sequence_value(n, items, s->count - 1);
+  n->out[0] = tn__onnx_sequence_value(n, items, s->count - 1, s->dtype);
 }
 
 void tn__onnx_concat_from_sequence(tn__onode *n) {
-  const tn__onnx_sequence *s = sequence(n, 0);
-  if (s->count == 0) tn__on_fail(n, "an empty sequence cannot be concatenated");
   bool fresh = tn__on_int(n, "new_axis", 0) != 0;
   if (tn__on_attr(n, "axis") == NULL) tn__on_fail(n, "attribute \"axis\" is missing");
+  if (runs(n, -1)) {
+    int item_rank = as_list(n, NULL)->item_rank;
+    int64_t at = tn__on_axis(n, tn__on_int(n, "axis", 0), item_rank + (fresh ? 1 : 0));
+    n->out[0] = tn__g_sequence_join(n->g, n->in[0], (int)at, fresh, NULL);
+    return;
+  }
+  const tn__onnx_sequence *s = sequence(n, 0);
+  if (s->count == 0) tn__on_fail(n, "an empty sequence cannot be concatenated");
   int rank = s->items[0]->rank + (fresh ? 1 : 0);
   const int64_t axis = tn__on_axis(n, tn__on_int(n, "axis", 0), rank);
   tn__value **items = TN__NEW_ARRAY(n->arena, s->count, tn__value *);
@@ -96,6 +204,24 @@ void tn__onnx_concat_from_sequence(tn__onode *n) {
   n->out[0] = s->count == 1 ? items[0] : tn__g_concatenate(n->g, items, s->count, (int)axis);
 }
 
+/* The lengths of the pieces, when they are data or the length of the whole is. */
+static tn__value *piece_lengths(tn__onode *n, const tn__expr *total) {
+  if (n->in[1] != NULL && n->in[1]->rank > 0) return tn__g_convert(n->g, n->in[1], TN_I64);
+  int count = 1;
+  const tn__expr *one = tn__on_index(n, 1), *size = n->in[1] == NULL ? one : tn__on_elements(n, 1, &count)[0];
+  tn__graph_assume(n->g, tn__le(n->ir, one, size), "the length of a piece must be at least 1");
+  const tn__expr *pieces = tn__div(n->ir, tn__sub(n->ir, tn__add(n->ir, total, size), one), size);
+  tn__value *start = tn__g_iota(n->g, TN_I64, 1, &pieces, 0), *whole = tn__g_from_elements(n->g, TN_I64, &total, 1, 0);
+  tn__value *length = tn__g_from_elements(n->g, TN_I64, &size, 1, 0);
+  return tn__on_min(n, length, tn__on_sub(n, whole, tn__on_mul(n, start, length)));
+}
+
+static bool splits_late(const tn__onode *n, int axis) {
+  const int64_t *known;
+  int count;
+  return tn__dim_const(n->in[0], axis) < 0 || (n->in[1] != NULL && !tn__on_known_ints(n, 1, &known, &count));
+}
+
 /* Pieces of given sizes, of one size (the last may be smaller), or single elements. */
 void tn__onnx_split_to_sequence(tn__onode *n) {
   enum { MOST_ITEMS = 1 << 12 };
@@ -103,9 +229,14 @@ void tn__onnx_split_to_sequence(tn__onode *n) {
   const int64_t *sizes = NULL;
   int given = 0;
   require_tensor(n, 0);
+  if (n->in[1] != NULL) require_tensor(n, 1);
   const int64_t axis = tn__on_axis(n, tn__on_int(n, "axis", 0), x->rank);
-  int64_t total = tn__on_dim_known(n, 0, (int)axis, "the length that is split");
   bool single = n->in[1] == NULL, keep = !single || tn__on_int(n, "keepdims", 1) != 0;
+  if (splits_late(n, (int)axis)) {
+    n->out[0] = tn__g_sequence_split(n->g, x, piece_lengths(n, x->dims[axis]), (int)axis, keep);
+    return;
+  }
+  int64_t total = tn__on_dim_known(n, 0, (int)axis, "the length that is split");
   if (!single) sizes = tn__on_ints_operand(n, 1, &given, "the number of pieces depends on it");
   bool one_size = single || n->in[1]->rank == 0;
   int64_t size = single ? 1 : one_size ? sizes[0] : 0;
@@ -123,12 +254,60 @@ void tn__onnx_split_to_sequence(tn__onode *n) {
     low = high;
   }
   if (low != total) tn__on_fail(n, "its pieces do not add up to %lld elements", (long long)total);
-  n->out[0] = tn__onnx_sequence_value(n, items, (int)count);
+  n->out[0] = tn__onnx_sequence_value(n, items, (int)count, x->dtype);
+}
+
+typedef struct map_rounds {
+  tn__onode *n;
+  const Onnx__GraphProto *body;
+} map_rounds;
+
+static void map_round(tn__oround *round, void *user) {
+  const map_rounds *map = user;
+  const tn__onode *n = map->n;
+  tn__value **in = TN__NEW_ARRAY(n->arena, n->input_count, tn__value *);
+  for (int k = 0; k < n->input_count; k++) {
+    in[k] = tn__onnx_body_capture(round->body, n->in[k]);
+    if (tn__onnx_is_list(n->in[k])) in[k] = tn__g_sequence_at(round->body->g, in[k], round->index);
+  }
+  tn__onnx_inline_graph(round->inside, map->body, in, n->input_count, round->pieces, n->output_count);
+}
+
+static void run_map(tn__onode *n, const Onnx__GraphProto *body) {
+  const tn__expr *length = NULL;
+  int count;
+  for (int k = 0; k < n->input_count; k++) {
+    tn_dtype dtype;
+    int rank;
+    if (n->in[k] == NULL) tn__on_fail(n, "input %d is missing", k);
+    if (tn__onnx_is_sequence(n->in[k])) {
+      if (!tn__onnx_sequence_type(n->in[k], &dtype, &rank)) tn__on_fail(n, "input %d is an empty sequence", k);
+      n->in[k] = tn__onnx_list(n, n->in[k], dtype, rank, TN__HOLDS_SEQUENCE);
+    }
+    if (!tn__onnx_is_list(n->in[k])) continue;
+    const tn__expr *own = tn__graph_elements(n->g, tn__g_sequence_length(n->g, n->in[k]), &count)[0];
+    if (length == NULL)
+      length = own;
+    else
+      tn__graph_assume(n->g, tn__eq(n->ir, own, length), "input %d must have as many tensors as input 0", k);
+  }
+  map_rounds map = {n, body};
+  tn__oloop loop = {.trips = tn__g_from_elements(n->g, TN_I64, &length, 1, 0),
+                    .piece_count = n->output_count,
+                    .round = map_round,
+                    .user = &map};
+  const tn__value **types = TN__NEW_ARRAY(n->arena, n->output_count, const tn__value *);
+  tn__onnx_run_loop(n, &loop, n->out, types);
 }
 
 /* The body once for each element; tensors among the operands are the same for all. */
 void tn__onnx_sequence_map(tn__onode *n) {
   const Onnx__GraphProto *body = tn__on_graph(n, "body");
+  for (int k = 0; k < n->input_count; k++) {
+    if (!tn__onnx_is_list(n->in[k])) continue;
+    run_map(n, body);
+    return;
+  }
   int length = sequence(n, 0)->count, inputs = n->input_count, outputs = n->output_count;
   tn__value **in = TN__NEW_ARRAY(n->arena, inputs, tn__value *), **out = TN__NEW_ARRAY(n->arena, outputs, tn__value *);
   tn__value ***made = TN__NEW_ARRAY(n->arena, outputs, tn__value **);
@@ -147,17 +326,36 @@ void tn__onnx_sequence_map(tn__onode *n) {
       made[k][i] = out[k];
     }
   }
-  for (int k = 0; k < outputs; k++) n->out[k] = tn__onnx_sequence_value(n, made[k], length);
+  for (int k = 0; k < outputs; k++) n->out[k] = tn__onnx_sequence_value(n, made[k], length, TN_F32);
 }
 
-/* ---- optional values: there or not, which is known
- * ---------------------------------------------------------------------- */
+/* ---- optional values ----------------------------------------------------------------------------------------------
+ */
 
+static bool is_optional(const tn__value *v) { return tn__onnx_is_list(v) && v->holds != TN__HOLDS_SEQUENCE; }
+
+bool tn__onnx_is_absent(const tn__value *value) {
+  return tn__onnx_is_sequence(value) && ((const tn__onnx_sequence *)value->data)->absent;
+}
+
+/* What is there stands for itself; what is not gets its type from the branch that has it. */
 void tn__onnx_optional(tn__onode *n) {
-  if (n->in[0] == NULL) tn__on_unsupported(n, "an optional value that is absent is not supported");
   n->out[0] = n->in[0];
+  if (n->in[0] != NULL) return;
+  n->out[0] = tn__onnx_sequence_value(n, NULL, 0, TN_F32);
+  tn__onnx_sequence *s = (tn__onnx_sequence *)(uintptr_t)n->out[0]->data;
+  s->absent = true;
 }
 
-void tn__onnx_optional_get(tn__onode *n) { n->out[0] = n->in[0]; }
+void tn__onnx_optional_get(tn__onode *n) {
+  if (tn__onnx_is_absent(n->in[0])) tn__on_fail(n, "the optional value is absent");
+  n->out[0] = !is_optional(n->in[0])                  ? n->in[0]
+              : n->in[0]->holds == TN__HOLDS_OPTIONAL ? tn__g_sequence_at(n->g, n->in[0], NULL)
+                                                      : tn__g_sequence_as(n->g, n->in[0], TN__HOLDS_SEQUENCE);
+}
 
-void tn__onnx_optional_has(tn__onode *n) { n->out[0] = tn__g_scalar_i64(n->g, TN_BOOL, n->in[0] != NULL); }
+void tn__onnx_optional_has(tn__onode *n) {
+  n->out[0] = is_optional(n->in[0])
+                  ? tn__g_optional_has(n->g, n->in[0])
+                  : tn__g_scalar_i64(n->g, TN_BOOL, n->in[0] != NULL && !tn__onnx_is_absent(n->in[0]));
+}

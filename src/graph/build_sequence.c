@@ -1,0 +1,51 @@
+#include "graph/build.h"
+
+static tn__value *node(tn__graph *g, const char *op, tn__value *const *inputs, int count, const tn__attr *attrs,
+                       int attr_count) {
+  return tn__g_node(g, op, inputs, count, attrs, attr_count)->outputs[0];
+}
+
+tn__value *tn__g_sequence_empty(tn__graph *g, tn_dtype dtype, int rank, tn__value_holds holds) {
+  const tn__attr attrs[] = {tn__attr_string(g, "dtype", tn_dtype_name(dtype)), tn__attr_int(g, "rank", rank),
+                            tn__attr_int(g, "holds", (int64_t)holds)};
+  return node(g, "sequence_empty", NULL, 0, attrs, 3);
+}
+
+tn__value *tn__g_sequence_insert(tn__graph *g, tn__value *list, tn__value *item, tn__value *position) {
+  tn__value *inputs[] = {list, item, position};
+  return node(g, "sequence_insert", inputs, position == NULL ? 2 : 3, NULL, 0);
+}
+
+tn__value *tn__g_sequence_erase(tn__graph *g, tn__value *list, tn__value *position) {
+  tn__value *inputs[] = {list, position};
+  return node(g, "sequence_erase", inputs, position == NULL ? 1 : 2, NULL, 0);
+}
+
+tn__value *tn__g_sequence_at(tn__graph *g, tn__value *list, tn__value *position) {
+  tn__value *inputs[] = {list, position};
+  return node(g, "sequence_at", inputs, position == NULL ? 1 : 2, NULL, 0);
+}
+
+tn__value *tn__g_sequence_length(tn__graph *g, tn__value *list) {
+  return node(g, "sequence_length", &list, 1, NULL, 0);
+}
+tn__value *tn__g_optional_has(tn__graph *g, tn__value *list) { return node(g, "optional_has", &list, 1, NULL, 0); }
+
+tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool stack, const int64_t *shape) {
+  int rank = list->item_rank + (stack ? 1 : 0);
+  tn__attr attrs[3] = {tn__attr_int(g, "axis", axis), tn__attr_int(g, "stack", stack)};
+  if (shape != NULL) attrs[2] = tn__attr_ints(g, "shape", shape, rank);
+  return node(g, "sequence_join", &list, 1, attrs, shape == NULL ? 2 : 3);
+}
+
+tn__value *tn__g_sequence_split(tn__graph *g, tn__value *a, tn__value *lengths, int axis, bool keep) {
+  tn__value *inputs[] = {a, lengths};
+  const tn__attr attrs[] = {tn__attr_int(g, "axis", axis), tn__attr_int(g, "keep", keep)};
+  return node(g, "sequence_split", inputs, 2, attrs, 2);
+}
+
+tn__value *tn__g_sequence_as(tn__graph *g, tn__value *list, tn__value_holds holds) {
+  if (list->holds == holds) return list;
+  const tn__attr attrs[] = {tn__attr_int(g, "holds", (int64_t)holds)};
+  return node(g, "sequence_as", &list, 1, attrs, 1);
+}

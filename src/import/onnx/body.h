@@ -1,0 +1,73 @@
+/* Bodies of If, Loop, Scan and SequenceMap that become graphs of their own. */
+#ifndef TENON_IMPORT_ONNX_BODY_H
+#define TENON_IMPORT_ONNX_BODY_H
+
+#include "import/onnx/ops.h"
+
+typedef struct tn__ocapture {
+  tn__value *outer, *inner;
+} tn__ocapture;
+
+typedef struct tn__obody_size { /* a size of the outer graph, and the body's symbol for it */
+  const tn__expr *outer, *inner;
+  const char *name;
+} tn__obody_size;
+
+struct tn__obody {
+  tn__arena *arena;
+  tn__obody *parent; /* the body around it; NULL: the main graph */
+  tn__graph *g, *outer;
+  TN__VEC(tn__ocapture) captures; /* everything captured */
+  TN__VEC(tn__value *) operands;  /* the captured values that a run must pass, */
+  TN__VEC(tn__value *) inputs;    /* and the graph's inputs for them */
+  TN__VEC(tn__obody_size) sizes;
+};
+
+tn__obody *tn__onnx_body_create(tn__onode *n, tn__obody *parent, const char *name);
+/* A new input of the type of an outer value. `varies` (may be NULL): dimensions that every round has anew. */
+tn__value *tn__onnx_body_input(tn__obody *body, const tn__value *like, const bool *varies);
+/* A value of the graph right around the body, seen from inside. */
+tn__value *tn__onnx_body_capture(tn__obody *body, tn__value *value);
+
+/* importer.c: what is imported between these two goes into the body's graph. */
+tn__obody *tn__onnx_body_begin(tn__onode *n, const char *name);
+void tn__onnx_body_end(tn__onode *n, tn__obody *body);
+/* The node as an operator inside of the body sees it: the same attributes and messages, and the body's graph. */
+tn__onode *tn__onnx_inside(const tn__onode *n, const tn__obody *body);
+
+/* ops_sequence.c: a value as a list of the machine in the graph of `n`. A sequence of the importer is built; an empty
+ * one, and a tensor that is to be optional, take the type that is given. */
+tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int rank, tn__value_holds holds);
+
+/* ---- ops_loop.c ---------------------------------------------------------------------------------------------------
+ */
+/* A round, seen from inside. */
+typedef struct tn__oround {
+  tn__onode *inside; /* builds into the body */
+  tn__obody *body;
+  tn__value *index;     /* i64, from 0 */
+  tn__value *trips;     /* NULL when the number of rounds is not given */
+  tn__value *condition; /* bool */
+  tn__value **states;
+  /* to be set: */
+  tn__value *goes_on; /* NULL: as the condition says */
+  tn__value **next;   /* of the states */
+  tn__value **pieces;
+} tn__oround;
+
+typedef struct tn__oloop {
+  tn__value *trips;     /* one i64, or NULL */
+  tn__value *condition; /* one bool, or NULL: true */
+  tn__value **states;   /* tensors or sequences */
+  int state_count, piece_count;
+  const bool *backwards; /* by piece: in front of the earlier ones; NULL: none */
+  void (*round)(tn__oround *round, void *user);
+  void *user;
+} tn__oloop;
+/* Replaces the states by what they are at the end, and gives each piece's list of all rounds, with the piece of a round
+ * (of the body's graph) for its type. */
+void tn__onnx_run_loop(tn__onode *n, tn__oloop *loop, tn__value **lists, const tn__value **types);
+/* The pieces of all rounds along a new axis. */
+tn__value *tn__onnx_stack_list(tn__onode *n, tn__value *list, const tn__value *type, int axis);
+
+#endif

@@ -1,0 +1,210 @@
+/* Loops of the machine: the variables of a while are the number of the round, the number of rounds when there is one,
+ * the condition, the states, what the body captures, and a sequence for each result that every round adds to. */
+#include <string.h>
+
+#include "import/onnx/body.h"
+
+enum { MOST_ATTEMPTS = 256 };
+
+/* What is not known before the body has been imported: sizes that it changes, and the number of dimensions of the
+ * tensors in sequences that start empty. The body is imported until nothing of that is new. */
+typedef struct attempt {
+  tn__onode *n;
+  tn__oloop *loop;
+  bool (*varies)[TN__MAX_RANK]; /* by state */
+  tn__value **starts;           /* the states as operands; NULL for a sequence that is empty and stays so */
+  tn__value *zero;
+  tn__oround round;
+  bool *piece_lists;
+} attempt;
+
+/* A sequence whose tensors' number of dimensions nothing has told yet: the importer's, or an input of the model. */
+static bool still_unknown(const tn__value *state) {
+  return tn__onnx_is_sequence(state) || (tn__onnx_is_list(state) && state->item_rank < 0);
+}
+
+static void declare_variables(attempt *a) {
+  tn__obody *b = a->round.body;
+  const tn__oloop *loop = a->loop;
+  a->round.index = tn__onnx_body_input(b, a->zero, NULL);
+  a->round.trips = loop->trips == NULL ? NULL : tn__onnx_body_input(b, loop->trips, NULL);
+  a->round.condition = tn__onnx_body_input(b, loop->condition, NULL);
+  for (int k = 0; k < loop->state_count; k++) {
+    tn__value *start = a->starts[k];
+    a->round.states[k] = tn__onnx_is_sequence(start) ? start
+                         : still_unknown(start)      ? tn__onnx_sequence_value(a->n, NULL, 0, start->dtype)
+                                                     : tn__onnx_body_input(b, start, a->varies[k]);
+  }
+}
+
+/* A sequence that starts empty has tensors after a round: their type is that of the first. */
+static bool learn_type(attempt *a, int k) {
+  const tn__value *next = a->round.next[k];
+  tn_dtype dtype = next->dtype;
+  int rank = next->item_rank;
+  if (tn__onnx_is_sequence(next) && !tn__onnx_sequence_type(next, &dtype, &rank)) return false;
+  if (next->holds == TN__HOLDS_TENSOR && !tn__onnx_is_sequence(next))
+    tn__on_fail(a->n, "loop variable %d is a sequence and becomes a tensor", k);
+  if (tn__onnx_is_list(a->starts[k]))
+    a->starts[k]->item_rank = rank;
+  else
+    a->starts[k] = tn__onnx_list(a->n, a->starts[k], dtype, rank, TN__HOLDS_SEQUENCE);
+  return true;
+}
+
+static void require_same_type(const attempt *a, int k) {
+  const tn__value *own = a->starts[k], *next = a->round.next[k];
+  if (own->dtype != next->dtype)
+    tn__on_fail(a->n, "loop variable %d is %s and becomes %s", k, tn_dtype_name(own->dtype),
+                tn_dtype_name(next->dtype));
+  if (own->rank != next->rank)
+    tn__on_unsupported(a->n, "loop variable %d has %d dimensions and gets %d", k, own->rank, next->rank);
+}
+
+/* Does the body leave state k as it was assumed to be? */
+static bool settled(attempt *a, int k) {
+  tn__value *state = a->round.states[k], **next = &a->round.next[k];
+  bool changed = false;
+  if (still_unknown(state)) return !learn_type(a, k);
+  if (state->holds != TN__HOLDS_TENSOR) {
+    *next = tn__onnx_list(a->round.inside, *next, state->dtype, state->item_rank, state->holds);
+    return true;
+  }
+  if (tn__onnx_is_sequence(*next) || (*next)->holds != TN__HOLDS_TENSOR)
+    tn__on_fail(a->n, "loop variable %d is a tensor and becomes a sequence", k);
+  require_same_type(a, k);
+  for (int d = 0; d < state->rank; d++) {
+    if (a->varies[k][d] || (*next)->dims[d] == state->dims[d]) continue;
+    a->varies[k][d] = changed = true;
+  }
+  return !changed;
+}
+
+static void import_round(attempt *a) {
+  const tn__oloop *loop = a->loop;
+  for (int i = 0; i < MOST_ATTEMPTS; i++) {
+    tn__obody *b = a->round.body = tn__onnx_body_begin(a->n, "body");
+    a->round.inside = tn__onnx_inside(a->n, b);
+    a->round.goes_on = NULL;
+    declare_variables(a);
+    loop->round(&a->round, loop->user);
+    bool done = true;
+    for (int k = 0; k < loop->state_count; k++) done = settled(a, k) && done;
+    tn__onnx_body_end(a->n, b);
+    if (done) return;
+  }
+  tn__on_unsupported(a->n, "the shapes of its loop variables do not settle");
+}
+
+/* Whether there is another round: over the same variables as the body. */
+static tn__graph *make_condition(const attempt *a) {
+  const tn__graph *body = a->round.body->g;
+  tn__graph *g = tn__graph_create(a->n->ir, "condition");
+  tn__value *first[3] = {NULL};
+  int count, special = a->round.trips == NULL ? 2 : 3;
+  for (int i = 0; i < tn__graph_input_count(body); i++) {
+    const tn__value *like = tn__graph_input_at(body, i);
+    const tn__expr *dims[TN__MAX_RANK];
+    for (int d = 0; d < like->rank; d++) dims[d] = tn__is_int(like->dims[d]) ? like->dims[d] : NULL;
+    tn__value *input = tn__graph_input(g, like->name, like->dtype, like->rank, dims);
+    input->holds = like->holds;
+    input->item_rank = like->item_rank;
+    for (int d = 0; d < like->rank; d++)
+      if (dims[d] == NULL) tn__graph_input_symbol(g, tn__arena_printf(a->n->arena, "%s_d%d", like->name, d), input, d);
+    if (i < special) first[i] = input;
+  }
+  for (int i = 0; i < special; i++) tn__graph_elements(g, first[i], &count);
+  tn__value *more = first[special - 1];
+  if (special == 3) more = tn__g_binary(g, "and", more, tn__g_compare(g, TN__CMP_LT, first[0], first[1]));
+  tn__graph_output(g, "more", more);
+  return g;
+}
+
+static tn__value *one_flag(attempt *a, tn__value *value) {
+  if (tn__onnx_is_sequence(value) || value->holds != TN__HOLDS_TENSOR) tn__on_fail(a->n, "its condition is a sequence");
+  if (value->dtype != TN_BOOL) tn__on_fail(a->n, "its condition is %s, expected bool", tn_dtype_name(value->dtype));
+  return tn__on_reshape(a->round.inside, value, 0, NULL);
+}
+
+static void put_output(tn__graph *g, tn__value *value) {
+  tn__arena *arena = tn__graph_arena(g);
+  tn__graph_output(g, tn__arena_printf(arena, "next%d", tn__graph_output_count(g)), value);
+}
+
+/* The variables after the round, in the order of the body's inputs. */
+static void put_outputs(attempt *a, tn__value *const *lists) {
+  const tn__oloop *loop = a->loop;
+  tn__graph *g = a->round.body->g;
+  put_output(g, tn__g_binary_s(g, "add", a->round.index, 1));
+  if (a->round.trips != NULL) put_output(g, a->round.trips);
+  tn__value *more = a->round.goes_on == NULL ? a->round.condition : one_flag(a, a->round.goes_on);
+  int64_t known;
+  if (more->elements != NULL && tn__as_int(more->elements[0], &known) && known != 0) more = a->round.condition;
+  if (more->data != NULL && tn__load_i64(TN_BOOL, more->data, 0) != 0) more = a->round.condition;
+  put_output(g, more);
+  for (int k = 0; k < loop->state_count; k++)
+    if (!still_unknown(a->starts[k])) put_output(g, a->round.next[k]);
+  for (int i = 0; i < a->round.body->inputs.count; i++) put_output(g, a->round.body->inputs.data[i]);
+  for (int p = 0; p < loop->piece_count; p++) put_output(g, lists[p]);
+}
+
+/* A sequence for each piece: empty outside, grown by the body. */
+static void collect_pieces(attempt *a, tn__value **starts, tn__value **grown) {
+  tn__graph *g = a->round.body->g;
+  for (int p = 0; p < a->loop->piece_count; p++) {
+    tn__value *piece = a->round.pieces[p];
+    if (tn__onnx_is_sequence(piece) || piece->holds != TN__HOLDS_TENSOR)
+      tn__on_fail(a->n, "its body makes a sequence where a tensor is collected");
+    starts[p] = tn__g_sequence_empty(a->n->g, piece->dtype, piece->rank, TN__HOLDS_SEQUENCE);
+    tn__value *list = tn__onnx_body_input(a->round.body, starts[p], NULL);
+    bool front = a->loop->backwards != NULL && a->loop->backwards[p];
+    grown[p] = tn__g_sequence_insert(g, list, piece, front ? tn__g_scalar_i64(g, TN_I64, 0) : NULL);
+  }
+}
+
+void tn__onnx_run_loop(tn__onode *n, tn__oloop *loop, tn__value **lists, const tn__value **types) {
+  tn__arena *arena = n->arena;
+  attempt a = {.n = n, .loop = loop};
+  a.varies = tn__arena_alloc_array(arena, (size_t)loop->state_count + 1, sizeof(*a.varies));
+  memset(a.varies, 0, ((size_t)loop->state_count + 1) * sizeof(*a.varies));
+  a.starts = TN__NEW_ARRAY(arena, loop->state_count, tn__value *);
+  a.round.states = TN__NEW_ARRAY(arena, loop->state_count, tn__value *);
+  a.round.next = TN__NEW_ARRAY(arena, loop->state_count, tn__value *);
+  a.round.pieces = TN__NEW_ARRAY(arena, loop->piece_count, tn__value *);
+  a.zero = tn__g_scalar_i64(n->g, TN_I64, 0);
+  if (loop->condition == NULL) loop->condition = tn__g_scalar_i64(n->g, TN_BOOL, 1);
+  for (int k = 0; k < loop->state_count; k++) {
+    tn_dtype dtype;
+    int rank;
+    a.starts[k] = loop->states[k];
+    if (tn__onnx_is_sequence(a.starts[k]) && tn__onnx_sequence_type(a.starts[k], &dtype, &rank))
+      a.starts[k] = tn__onnx_list(n, a.starts[k], dtype, rank, TN__HOLDS_SEQUENCE);
+  }
+  import_round(&a);
+  tn__value **grown = TN__NEW_ARRAY(arena, loop->piece_count, tn__value *);
+  collect_pieces(&a, lists, grown);
+  put_outputs(&a, grown);
+  int count = 0, total = tn__graph_input_count(a.round.body->g), at;
+  tn__value **operands = TN__NEW_ARRAY(arena, total, tn__value *);
+  operands[count++] = a.zero;
+  if (loop->trips != NULL) operands[count++] = loop->trips;
+  operands[count++] = loop->condition;
+  at = count;
+  for (int k = 0; k < loop->state_count; k++)
+    if (!still_unknown(a.starts[k])) operands[count++] = a.starts[k];
+  for (int i = 0; i < a.round.body->operands.count; i++) operands[count++] = a.round.body->operands.data[i];
+  for (int p = 0; p < loop->piece_count; p++) operands[count++] = lists[p];
+  tn__node *node = tn__g_while(n->g, make_condition(&a), a.round.body->g, operands, count);
+  for (int k = 0; k < loop->state_count; k++)
+    loop->states[k] = still_unknown(a.starts[k]) ? a.starts[k] : node->outputs[at++];
+  for (int p = 0; p < loop->piece_count; p++) {
+    lists[p] = node->outputs[count - loop->piece_count + p];
+    types[p] = a.round.pieces[p];
+  }
+}
+
+tn__value *tn__onnx_stack_list(tn__onode *n, tn__value *list, const tn__value *type, int axis) {
+  int64_t shape[TN__MAX_RANK + 1];
+  for (int i = 0, d = 0; i <= type->rank && i < TN__MAX_RANK; i++) shape[i] = i == axis ? -1 : tn__dim_const(type, d++);
+  return tn__g_sequence_join(n->g, list, axis, true, shape);
+}

@@ -1,0 +1,121 @@
+/* Sequences and optional values at a function's boundary: given tensor by tensor and copied, read tensor by tensor. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/list.h"
+#include "runtime/session.h"
+
+static tn_status *find_list(tn_session *session, const char *function, int index, bool output, const tn__function **f,
+                            const tn_value_info **info) {
+  TN_RETURN_IF_ERROR(tn__executable_function(session->exe, function, f));
+  uint32_t count = output ? (*f)->output_count : (*f)->input_count;
+  const char *what = output ? "output" : "input";
+  if (index < 0 || (uint32_t)index >= count)
+    return tn_status_create(TN_INVALID_ARGUMENT, "function \"%s\" has %u %ss; there is no number %d", (*f)->name, count,
+                            what, index);
+  *info = output ? &(*f)->outputs[index].info : &(*f)->inputs[index].info;
+  if ((*info)->kind != TN_VALUE_TENSOR) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT, "%s \"%s\" is a tensor, neither a sequence nor optional", what,
+                          (*info)->name);
+}
+
+static tn_status *check_item(const tn_value_info *info, const DLTensor *tensor, int item) {
+  char have[256] = "of no type that Tenon has";
+  tn_dtype dtype = tn_dtype_of_dl(tensor->dtype);
+  if (dtype != info->dtype)
+    return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": tensor %d is %s and the executable wants %s",
+                            info->name, item, dtype == TN_DTYPE_INVALID ? have : tn_dtype_name(dtype),
+                            tn_dtype_name(info->dtype));
+  if (tensor->device.device_type != kDLCPU)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "input \"%s\": tensor %d is on a device of type %d and the executable runs on the CPU",
+                            info->name, item, (int)tensor->device.device_type);
+  if (tensor->ndim != info->rank)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "input \"%s\": tensor %d has %d dimensions and the executable wants %d", info->name, item,
+                            tensor->ndim, info->rank);
+  int64_t count = tn_element_count(info->rank, tensor->shape), bytes;
+  if (count < 0 || tn__mul_overflow_i64(count, (int64_t)tn_dtype_size(dtype), &bytes)) {
+    tn__format_shape(tensor->shape, info->rank, have, sizeof(have));
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "input \"%s\": tensor %d has the shape %s, with a negative dimension or an overflow",
+                            info->name, item, have);
+  }
+  if (tensor->data == NULL && count > 0)
+    return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": tensor %d has no data", info->name, item);
+  return NULL;
+}
+
+static tn_status *check_count(const tn_value_info *info, int count) {
+  bool optional = info->kind != TN_VALUE_SEQUENCE;
+  if (count < -1 || (count == -1 && !optional))
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "input \"%s\" is a sequence, which cannot be absent or have %d tensors", info->name, count);
+  if (info->kind == TN_VALUE_OPTIONAL && count != 1 && count != -1)
+    return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\" is an optional tensor: it is one or absent, not %d",
+                            info->name, count);
+  return NULL;
+}
+
+tn_status *tn_session_set_input_list(tn_session *session, const char *function, int index, const DLTensor *tensors,
+                                     int count) {
+  const tn__function *f;
+  const tn_value_info *info;
+  TN_RETURN_IF_ERROR(find_list(session, function, index, false, &f, &info));
+  TN_RETURN_IF_ERROR(check_count(info, count));
+  for (int i = 0; i < count; i++) TN_RETURN_IF_ERROR(check_item(info, &tensors[i], i));
+  tn__function_state *state = &session->functions[f->index];
+  tn__list *list = &state->input_lists[index];
+  state->settled = false;
+  state->inputs[index].set = false; /* until all of it is there */
+  tn__list_clear(list, count < 0);
+  for (int i = 0; i < count; i++) {
+    void *data;
+    TN_RETURN_IF_ERROR(
+        tn__list_add(session->allocator, list, info->rank, tn_dtype_size(info->dtype), i, tensors[i].shape, &data));
+    tn__tensor_copy_dense(&tensors[i], data);
+  }
+  state->inputs[index].set = state->inputs[index].persistent = true;
+  return NULL;
+}
+
+static tn_status *find_result(tn_session *session, const char *function, int index, const tn__list **out,
+                              const tn_value_info **info) {
+  const tn__function *f;
+  TN_RETURN_IF_ERROR(find_list(session, function, index, true, &f, info));
+  const tn__function_state *state = &session->functions[f->index];
+  if (!state->has_results)
+    return tn_status_create(TN_FAILED_PRECONDITION,
+                            "function \"%s\" has no results: no invoke of it succeeded yet, or the last one failed",
+                            f->name);
+  *out = state->frame->data[f->outputs[index].reg];
+  return NULL;
+}
+
+tn_status *tn_session_get_output_count(tn_session *session, const char *function, int index, int *count) {
+  *count = 0;
+  const tn__list *list;
+  const tn_value_info *info;
+  TN_RETURN_IF_ERROR(find_result(session, function, index, &list, &info));
+  if (list->count > INT32_MAX)
+    return tn_status_create(TN_OUT_OF_RANGE, "output \"%s\" has %lld tensors, too many to be counted by an int",
+                            info->name, (long long)list->count);
+  *count = list->absent ? -1 : (int)list->count;
+  return NULL;
+}
+
+tn_status *tn_session_get_output_item(tn_session *session, const char *function, int index, int item, DLTensor *out) {
+  *out = (DLTensor){0};
+  const tn__list *list;
+  const tn_value_info *info;
+  TN_RETURN_IF_ERROR(find_result(session, function, index, &list, &info));
+  if (item < 0 || item >= list->count)
+    return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" has %lld tensors; there is no number %d", info->name,
+                            (long long)list->count, item);
+  *out = (DLTensor){.data = tn__list_data(list, info->rank, item),
+                    .device = {kDLCPU, 0},
+                    .ndim = info->rank,
+                    .dtype = tn_dtype_to_dl(info->dtype),
+                    .shape = (int64_t *)(uintptr_t)tn__list_dims(list, info->rank, item)};
+  return NULL;
+}

@@ -1,0 +1,327 @@
+#include "runtime/list.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+
+/* ---- lists ------------------------------------------------------------------------------------------------------ */
+
+static size_t item_bytes(int rank) { return (1 + (size_t)rank) * sizeof(int64_t); }
+static int64_t *item(const tn__list *list, int rank, int64_t at) { return list->items + at * (1 + rank); }
+
+/* Bytes of a tensor that is there: no overflow. */
+static int64_t tensor_bytes(const int64_t *dims, int rank, size_t element) {
+  int64_t bytes = (int64_t)element;
+  for (int i = 0; i < rank; i++)
+    if (dims[i] == 0) return 0; /* whatever the others are */
+  for (int i = 0; i < rank; i++) bytes *= dims[i];
+  return bytes;
+}
+
+static int64_t padded(int64_t bytes) { return (bytes + TN_KERNEL_ALIGNMENT - 1) & -(int64_t)TN_KERNEL_ALIGNMENT; }
+
+const int64_t *tn__list_dims(const tn__list *list, int rank, int64_t at) { return item(list, rank, at) + 1; }
+void *tn__list_data(const tn__list *list, int rank, int64_t at) {
+  return (char *)list->elements.data + item(list, rank, at)[0];
+}
+
+void tn__list_release(const tn_allocator *allocator, tn__list *list, int rank) {
+  tn__free(allocator, list->items, (size_t)list->capacity * item_bytes(rank), 0);
+  tn__block_release(allocator, &list->elements);
+  *list = (tn__list){0};
+}
+
+void tn__list_clear(tn__list *list, bool absent) {
+  list->absent = absent;
+  list->count = list->used = 0;
+}
+
+static tn_status *grow_items(const tn_allocator *allocator, tn__list *list, int rank, int64_t count) {
+  if (count <= list->capacity) return NULL;
+  int64_t capacity = list->capacity * 2 > count ? list->capacity * 2 : count < 4 ? 4 : count;
+  void *fresh;
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, (size_t)capacity, item_bytes(rank), 0, &fresh));
+  if (list->count > 0) memcpy(fresh, list->items, (size_t)list->count * item_bytes(rank));
+  tn__free(allocator, list->items, (size_t)list->capacity * item_bytes(rank), 0);
+  list->items = fresh, list->capacity = capacity;
+  return NULL;
+}
+
+/* Into another block, in order of position and without gaps. */
+static tn_status *move_elements(const tn_allocator *allocator, tn__list *list, int rank, size_t element, int64_t room) {
+  tn__block fresh = {0};
+  TN_RETURN_IF_ERROR(tn__block_reserve(allocator, &fresh, room));
+  int64_t used = 0;
+  for (int64_t i = 0; i < list->count; i++) {
+    int64_t *record = item(list, rank, i), bytes = tensor_bytes(record + 1, rank, element);
+    if (bytes > 0) memcpy((char *)fresh.data + used, tn__list_data(list, rank, i), (size_t)bytes);
+    record[0] = used;
+    used += padded(bytes);
+  }
+  tn__block_release(allocator, &list->elements);
+  list->elements = fresh, list->used = used;
+  return NULL;
+}
+
+/* Room for `bytes` more. Twice what is alive is asked for, so that adding tensors one by one copies each but a few
+ * times, however many there will be. */
+static tn_status *reserve_elements(const tn_allocator *allocator, tn__list *list, int rank, size_t element,
+                                   int64_t bytes) {
+  int64_t alive = 0, want, room;
+  if (list->count == 0) list->used = 0;
+  if (list->elements.data != NULL && bytes <= (int64_t)list->elements.capacity - list->used) return NULL;
+  for (int64_t i = 0; i < list->count; i++) alive += padded(tensor_bytes(tn__list_dims(list, rank, i), rank, element));
+  if (tn__add_overflow_i64(alive, bytes, &want) || tn__mul_overflow_i64(want, 2, &room)) room = INT64_MAX / 2;
+  return move_elements(allocator, list, rank, element, room);
+}
+
+tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, int rank, size_t element, int64_t at,
+                        const int64_t *dims, void **data) {
+  int64_t bytes = tensor_bytes(dims, rank, element);
+  if (bytes > INT64_MAX / 4)
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: a sequence asked for %lld bytes", (long long)bytes);
+  TN_RETURN_IF_ERROR(grow_items(allocator, list, rank, list->count + 1));
+  TN_RETURN_IF_ERROR(reserve_elements(allocator, list, rank, element, padded(bytes)));
+  int64_t *record = item(list, rank, at);
+  memmove(record + 1 + rank, record, (size_t)(list->count - at) * item_bytes(rank));
+  record[0] = list->used;
+  for (int i = 0; i < rank; i++) record[1 + i] = dims[i];
+  list->used += padded(bytes);
+  list->count++;
+  list->absent = false;
+  *data = tn__list_data(list, rank, at);
+  return NULL;
+}
+
+tn_status *tn__list_copy(const tn_allocator *allocator, tn__list *to, const tn__list *from, int rank, size_t element) {
+  if (to == from) return NULL;
+  tn__list_clear(to, from->absent);
+  for (int64_t i = 0; i < from->count; i++) {
+    void *data;
+    const int64_t *dims = tn__list_dims(from, rank, i);
+    TN_RETURN_IF_ERROR(tn__list_add(allocator, to, rank, element, i, dims, &data));
+    int64_t bytes = tensor_bytes(dims, rank, element);
+    if (bytes > 0) memcpy(data, tn__list_data(from, rank, i), (size_t)bytes);
+  }
+  return NULL;
+}
+
+static void erase(tn__list *list, int rank, int64_t at) {
+  int64_t *record = item(list, rank, at);
+  memmove(record, record + 1 + rank, (size_t)(list->count - at - 1) * item_bytes(rank));
+  list->count--;
+}
+
+/* ---- builtins: operands ----------------------------------------------------------------------------------------- */
+
+static const tn__register *register_at(const tn__frame *frame, uint32_t number) { return &frame->f->registers[number]; }
+static tn__list *list_in(const tn__frame *frame, uint32_t number) { return frame->data[number]; }
+
+static tn_status *require_present(const tn__list *list) {
+  if (!list->absent) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT, "an optional value is needed, and it is absent");
+}
+
+/* A position from the start, in [0, limit); from the end when it is negative. `at_end` is what TN__LIST_END means. */
+static tn_status *find_position(const tn__list *list, int64_t position, int64_t limit, int64_t at_end, int64_t *out) {
+  TN_RETURN_IF_ERROR(require_present(list));
+  int64_t at = position == TN__LIST_END ? at_end : position < 0 ? position + list->count : position;
+  if (at < 0 || at >= limit) {
+    if (position == TN__LIST_END)
+      return tn_status_create(TN_OUT_OF_RANGE, "nothing can be taken from an empty sequence");
+    return tn_status_create(TN_OUT_OF_RANGE, "position %lld is outside of a sequence of %lld tensors",
+                            (long long)position, (long long)list->count);
+  }
+  *out = at;
+  return NULL;
+}
+
+static tn_status *add_tensor(tn__vm *vm, tn__frame *frame, tn__list *list, uint32_t tensor, int rank, int64_t at) {
+  const int64_t *dims;
+  void *data;
+  TN_RETURN_IF_ERROR(tn__current_dims(frame, tensor, &dims));
+  const tn__register *r = register_at(frame, tensor);
+  size_t element = tn_dtype_size(r->dtype);
+  TN_RETURN_IF_ERROR(tn__list_add(vm->allocator, list, rank, element, at, dims, &data));
+  int64_t bytes = tensor_bytes(dims, rank, element);
+  if (bytes > 0) memcpy(data, frame->data[r->root], (size_t)bytes);
+  return NULL;
+}
+
+static tn_status *copy_list(tn__vm *vm, tn__frame *frame, uint32_t to, uint32_t from) {
+  const tn__register *r = register_at(frame, to);
+  return tn__list_copy(vm->allocator, list_in(frame, to), list_in(frame, from), r->rank, tn_dtype_size(r->dtype));
+}
+
+/* ---- builtins: joining and splitting ---------------------------------------------------------------------------- */
+
+/* A tensor that has elements, as `outer` pieces of `inner` bytes along one axis. */
+static void split_shape(const int64_t *dims, int rank, int axis, size_t element, int64_t *outer, int64_t *inner) {
+  *outer = 1, *inner = (int64_t)element;
+  for (int i = 0; i < axis; i++) *outer *= dims[i];
+  for (int i = axis; i < rank; i++) *inner *= dims[i];
+}
+
+static tn_status *shapes_differ(const int64_t *a, const int64_t *b, int rank, int64_t at) {
+  char first[256], other[256];
+  tn__format_shape(a, rank, first, sizeof(first));
+  tn__format_shape(b, rank, other, sizeof(other));
+  return tn_status_create(TN_INVALID_ARGUMENT,
+                          "a sequence cannot be concatenated: tensor 0 has shape %s, and tensor %lld has %s", first,
+                          (long long)at, other);
+}
+
+/* The shape of all tensors joined: along `axis`, or along a new axis there. */
+static tn_status *joined_shape(const tn__list *list, int rank, int axis, bool stack, const tn__register *result,
+                               int64_t *dims) {
+  if (list->count == 0) {
+    if (!stack) return tn_status_create(TN_INVALID_ARGUMENT, "an empty sequence cannot be concatenated");
+    for (int i = 0; i < result->rank; i++) dims[i] = result->dims[i].symbolic ? 0 : result->dims[i].value;
+    dims[axis] = 0;
+    return NULL;
+  }
+  const int64_t *first = tn__list_dims(list, rank, 0);
+  int64_t along = 0;
+  for (int64_t i = 0; i < list->count; i++) {
+    const int64_t *own = tn__list_dims(list, rank, i);
+    for (int d = 0; d < rank; d++)
+      if (own[d] != first[d] && (stack || d != axis)) return shapes_differ(first, own, rank, i);
+    if (tn__add_overflow_i64(along, stack ? 1 : own[axis], &along))
+      return tn_status_create(TN_OUT_OF_RANGE, "a sequence is too long to be concatenated");
+  }
+  for (int d = 0, to = 0; to < result->rank; to++) {
+    if (to == axis) {
+      dims[to] = along;
+      if (!stack) d++;
+    } else {
+      dims[to] = first[d++];
+    }
+  }
+  return NULL;
+}
+
+static tn_status *join(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  uint32_t number = in->operands[1];
+  const tn__list *list = list_in(frame, in->operands[0]);
+  const tn__register *result = register_at(frame, number);
+  int rank = register_at(frame, in->operands[0])->rank;
+  bool stack = result->rank != rank;
+  int64_t axis = frame->scalars[in->operands[2]], dims[TN_MAX_RANK], at = 0;
+  TN_RETURN_IF_ERROR(require_present(list));
+  if (axis < 0 || axis >= result->rank)
+    return tn_status_create(TN_OUT_OF_RANGE, "axis %lld of a tensor of rank %d", (long long)axis, result->rank);
+  TN_RETURN_IF_ERROR(joined_shape(list, rank, (int)axis, stack, result, dims));
+  TN_RETURN_IF_ERROR(tn__make_result(vm, frame, number, dims));
+  size_t element = tn_dtype_size(result->dtype);
+  int64_t outer, row;
+  if (tensor_bytes(dims, result->rank, element) == 0) return NULL;
+  split_shape(dims, result->rank, (int)axis, element, &outer, &row);
+  for (int64_t i = 0; i < list->count; i++) {
+    int64_t unused, own;
+    if (tensor_bytes(tn__list_dims(list, rank, i), rank, element) == 0) continue;
+    split_shape(tn__list_dims(list, rank, i), rank, (int)axis, element, &unused, &own);
+    const char *from = tn__list_data(list, rank, i);
+    char *to = (char *)frame->data[result->root] + at;
+    for (int64_t o = 0; o < outer; o++) memcpy(to + o * row, from + o * own, (size_t)own);
+    at += own;
+  }
+  return NULL;
+}
+
+/* Pieces of the given lengths along an axis; the axis goes when the list's tensors have one dimension less. */
+static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  const tn__register *tensor = register_at(frame, in->operands[0]), *sizes = register_at(frame, in->operands[1]);
+  const tn__register *of = register_at(frame, in->operands[2]);
+  tn__list *list = list_in(frame, in->operands[2]);
+  int64_t axis = frame->scalars[in->operands[3]], own[TN_MAX_RANK], start = 0, count = 1;
+  const int64_t *dims, *size_dims, *lengths = frame->data[sizes->root];
+  TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[0], &dims));
+  TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[1], &size_dims));
+  for (int i = 0; i < sizes->rank; i++) count *= size_dims[i];
+  if (axis < 0 || axis >= tensor->rank)
+    return tn_status_create(TN_OUT_OF_RANGE, "axis %lld of a tensor of rank %d", (long long)axis, tensor->rank);
+  bool keeps = of->rank == tensor->rank;
+  size_t element = tn_dtype_size(tensor->dtype);
+  int64_t outer = 0, row = 0, unit = 0, unused;
+  if (tensor_bytes(dims, tensor->rank, element) > 0) {
+    split_shape(dims, tensor->rank, (int)axis, element, &outer, &row);
+    split_shape(dims, tensor->rank, (int)axis + 1, element, &unused, &unit);
+  }
+  tn__list_clear(list, false);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t length = lengths[i];
+    if (length < 0 || length > dims[axis] - start || (!keeps && length != 1))
+      return tn_status_create(TN_INVALID_ARGUMENT, "piece %lld of a split has length %lld, and %lld of %lld are left",
+                              (long long)i, (long long)length, (long long)(dims[axis] - start), (long long)dims[axis]);
+    for (int d = 0, to = 0; d < tensor->rank; d++) {
+      if (d == axis && !keeps) continue;
+      own[to++] = d == axis ? length : dims[d];
+    }
+    void *data;
+    TN_RETURN_IF_ERROR(tn__list_add(vm->allocator, list, of->rank, element, i, own, &data));
+    const char *from = (const char *)frame->data[tensor->root] + start * unit;
+    size_t bytes = (size_t)(length * unit);
+    for (int64_t o = 0; o < outer && bytes > 0; o++) memcpy((char *)data + (size_t)o * bytes, from + o * row, bytes);
+    start += length;
+  }
+  if (start == dims[axis]) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT, "the pieces of a split have %lld elements together, not %lld",
+                          (long long)start, (long long)dims[axis]);
+}
+
+/* ---- builtins: the others --------------------------------------------------------------------------------------- */
+
+static tn_status *insert(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  uint32_t number = in->operands[2];
+  tn__list *list = list_in(frame, number);
+  int64_t at;
+  TN_RETURN_IF_ERROR(copy_list(vm, frame, number, in->operands[0]));
+  TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[3]], list->count + 1, list->count, &at));
+  return add_tensor(vm, frame, list, in->operands[1], register_at(frame, number)->rank, at);
+}
+
+static tn_status *take_out(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  uint32_t number = in->operands[1];
+  tn__list *list = list_in(frame, number);
+  int64_t at;
+  TN_RETURN_IF_ERROR(copy_list(vm, frame, number, in->operands[0]));
+  TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[2]], list->count, list->count - 1, &at));
+  erase(list, register_at(frame, number)->rank, at);
+  return NULL;
+}
+
+static tn_status *read_one(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  const tn__list *list = list_in(frame, in->operands[0]);
+  const tn__register *result = register_at(frame, in->operands[1]);
+  int64_t at;
+  TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[2]], list->count, list->count - 1, &at));
+  const int64_t *dims = tn__list_dims(list, result->rank, at);
+  TN_RETURN_IF_ERROR(tn__make_result(vm, frame, in->operands[1], dims));
+  int64_t bytes = tensor_bytes(dims, result->rank, tn_dtype_size(result->dtype));
+  if (bytes > 0) memcpy(frame->data[result->root], tn__list_data(list, result->rank, at), (size_t)bytes);
+  return NULL;
+}
+
+tn_status *tn__list_builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  switch ((tn__builtin)in->callee) {
+    case TN__BUILTIN_LIST_CLEAR:
+      tn__list_clear(list_in(frame, in->operands[0]), frame->scalars[in->operands[1]] == 0);
+      return NULL;
+    case TN__BUILTIN_LIST_INSERT: return insert(vm, frame, in);
+    case TN__BUILTIN_LIST_ERASE: return take_out(vm, frame, in);
+    case TN__BUILTIN_LIST_AT: return read_one(vm, frame, in);
+    case TN__BUILTIN_LIST_LENGTH: {
+      const tn__list *list = list_in(frame, in->operands[0]);
+      TN_RETURN_IF_ERROR(require_present(list));
+      *(int64_t *)frame->data[register_at(frame, in->operands[1])->root] = list->count;
+      return NULL;
+    }
+    case TN__BUILTIN_LIST_PRESENT:
+      *(uint8_t *)frame->data[register_at(frame, in->operands[1])->root] = !list_in(frame, in->operands[0])->absent;
+      return NULL;
+    case TN__BUILTIN_LIST_JOIN: return join(vm, frame, in);
+    case TN__BUILTIN_LIST_SPLIT: return split(vm, frame, in);
+    default: return tn_status_create(TN_INTERNAL, "builtin %u", in->callee);
+  }
+}
