@@ -165,8 +165,9 @@ int tn__exe_symbol(tn__exe_func *f, const char *name) {
 
 static value make_value(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
   tn__arena *arena = f->exe->arena;
-  return (value){tn__arena_strdup(arena, name), dtype, rank,
-                 tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand)), 0, TN__CONTAINER_TENSOR};
+  return (value){
+      tn__arena_strdup(arena, name), dtype, rank, tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand)), 0,
+      TN__CONTAINER_TENSOR};
 }
 
 int tn__exe_input(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {

@@ -118,15 +118,6 @@ static void load_symbol(tn__builder *b, const tn__symbol *symbol) {
   tn__scalars_bind(&b->scalars, symbol->var->self, reg);
 }
 
-/* Elements of graph inputs are known from the start. */
-static void load_input_elements(tn__builder *b) {
-  for (int i = 0; i < tn__graph_symbol_count(b->graph); i++) {
-    const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
-    if (symbol->source == TN__SYMBOL_ELEMENT && b->places[symbol->value->id].kind == TN__PLACE_INPUT)
-      load_symbol(b, symbol);
-  }
-}
-
 /* Are all symbols of `e` in registers at this point of the code? */
 static bool known(tn__builder *b, const tn__expr *e) {
   if (e->kind == TN__EXPR_VAR) return tn__scalars_knows(&b->scalars, e);
@@ -325,6 +316,18 @@ int tn__register_of(tn__builder *b, tn__value *v) {
   return p->reg;
 }
 
+/* Elements of graph inputs and constants, and of views of them, are known from the start. */
+static void load_given_elements(tn__builder *b) {
+  for (int i = 0; i < tn__graph_symbol_count(b->graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
+    if (symbol->source != TN__SYMBOL_ELEMENT || !b->places[symbol->value->id].value) continue;
+    tn__place_kind kind = tn__root_of(b, symbol->value)->kind;
+    if (kind != TN__PLACE_INPUT && kind != TN__PLACE_CONSTANT) continue;
+    tn__register_of(b, symbol->value);
+    load_symbol(b, symbol);
+  }
+}
+
 /* ---- instructions
  * ---------------------------------------------------------------------------------------------------------------- */
 
@@ -516,11 +519,11 @@ static void find_early_shapes(tn__builder *b) {
 static void emit_code(tn__builder *b) {
   const tn__program_function *p = b->function;
   declare_inputs(b);
-  load_input_elements(b);
+  place_constants(b);
+  load_given_elements(b);
   b->checked = TN__NEW_ARRAY(b->arena, tn__graph_check_count(b->graph), bool);
   emit_checks(b);
   find_early_shapes(b);
-  place_constants(b);
   bool *direct = TN__NEW_ARRAY(b->arena, p->output_count, bool);
   place_outputs(b, direct);
   place_memory(b);

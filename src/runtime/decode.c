@@ -156,6 +156,7 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in, const uint32_t 
 /* Is the register what a letter of the builtin's row says? `list` is the one among its operands, or NULL. */
 static bool fits_builtin(char letter, const tn__register *r, const tn__register *list) {
   bool tensor = r->container == TN__CONTAINER_TENSOR;
+  if (list == NULL && strchr("lej", letter) != NULL) return false;
   switch (letter) {
     case 't': return tensor;
     case 'l': return !tensor && r->dtype == list->dtype && r->rank == list->rank;
@@ -180,8 +181,7 @@ static tn_status *decode_builtin(decoder *d, tn__instruction *in, const uint32_t
     if (registers[in->operands[i]].container != TN__CONTAINER_TENSOR) list = &registers[in->operands[i]];
   for (uint32_t i = 0; i < reads + writes; i++) {
     char letter = i < reads ? row->reads[i] : row->writes[i - reads];
-    bool wants_list = strchr("lej", letter) != NULL;
-    if ((wants_list && list == NULL) || !fits_builtin(letter, &registers[in->operands[i]], list))
+    if (!fits_builtin(letter, &registers[in->operands[i]], list))
       return bad_code(d->f, in, "builtin \"%s\": register %u is of another type", row->name, in->operands[i]);
   }
   return NULL;

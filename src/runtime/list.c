@@ -207,7 +207,7 @@ static tn_status *join(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   const tn__register *result = register_at(frame, number);
   int rank = register_at(frame, in->operands[0])->rank;
   bool stack = result->rank != rank;
-  int64_t axis = frame->scalars[in->operands[2]], dims[TN_MAX_RANK], at = 0;
+  int64_t axis = frame->scalars[in->operands[2]], dims[TN_MAX_RANK] = {0}, at = 0;
   TN_RETURN_IF_ERROR(require_present(list));
   if (axis < 0 || axis >= result->rank)
     return tn_status_create(TN_OUT_OF_RANGE, "axis %lld of a tensor of rank %d", (long long)axis, result->rank);
@@ -234,7 +234,7 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
   const tn__register *tensor = register_at(frame, in->operands[0]), *sizes = register_at(frame, in->operands[1]);
   const tn__register *of = register_at(frame, in->operands[2]);
   tn__list *list = list_in(frame, in->operands[2]);
-  int64_t axis = frame->scalars[in->operands[3]], own[TN_MAX_RANK], start = 0, count = 1;
+  int64_t axis = frame->scalars[in->operands[3]], own[TN_MAX_RANK] = {0}, start = 0, count = 1;
   const int64_t *dims, *size_dims, *lengths = frame->data[sizes->root];
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[0], &dims));
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[1], &size_dims));

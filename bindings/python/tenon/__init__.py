@@ -37,6 +37,7 @@ _NAMES = {
     0x0410: "bfloat16", 0x0608: "bool",
 }  # fmt: skip
 _BFLOAT16 = 0x0410
+_KINDS = ("tensor", "sequence", "optional", "optional sequence")  # in the order of tn_value_kind
 
 
 def _numpy_dtype(code: int) -> np.dtype:
@@ -51,11 +52,16 @@ def _numpy_dtype(code: int) -> np.dtype:
 
 @dataclass(frozen=True)
 class Value:
-    """An input or output of a model. A dimension that is not fixed is its symbol's name, or None if it has none."""
+    """An input or output of a model. A dimension that is not fixed is its symbol's name, or None if it has none.
+
+    `kind` is "tensor"; "sequence" for a list of arrays; or "optional" and "optional sequence" for an array and a list
+    that may be None. All arrays of a list have the element type and number of dimensions that are told here.
+    """
 
     name: str
     dtype: str
     shape: tuple[Union[int, str, None], ...]
+    kind: str = "tensor"
 
 
 class Model:
@@ -66,14 +72,15 @@ class Model:
         self._path = path
         self._lock = threading.Lock()
         inputs, outputs = core.signature()
-        self._input_codes = [code for _, code, _ in inputs]
-        self._output_codes = [code for _, code, _ in outputs]
-        self.inputs: tuple[Value, ...] = tuple(Value(name, _NAMES[code], shape) for name, code, shape in inputs)
-        self.outputs: tuple[Value, ...] = tuple(Value(name, _NAMES[code], shape) for name, code, shape in outputs)
+        self._input_codes = [code for _, code, _, _ in inputs]
+        self._output_codes = [code for _, code, _, _ in outputs]
+        self.inputs: tuple[Value, ...] = tuple(Value(n, _NAMES[code], shape, _KINDS[k]) for n, code, shape, k in inputs)
+        self.outputs: tuple[Value, ...] = tuple(Value(n, _NAMES[code], shape, _KINDS[k]) for n, code, shape, k in outputs)
 
     def __repr__(self) -> str:
         def signature(values: tuple[Value, ...]) -> str:
-            return ", ".join(f"{v.name}: {v.dtype}{list(v.shape)}" for v in values)
+            kinds = {"tensor": "", "sequence": "sequence of "}
+            return ", ".join(f"{v.name}: {kinds.get(v.kind, v.kind + ' ')}{v.dtype}{list(v.shape)}" for v in values)
 
         return f"<tenon.Model ({signature(self.inputs)}) -> ({signature(self.outputs)})>"
 
@@ -92,8 +99,9 @@ class Model:
         results = self._run({**given, **kwargs})
         return results[0] if len(results) == 1 else tuple(results)
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Runs the model on inputs by name. Returns its outputs by name."""
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs the model on inputs by name. Returns its outputs by name. Sequences are lists of arrays, optional values
+        that are absent None."""
         return dict(zip((value.name for value in self.outputs), self._run(inputs)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -105,7 +113,7 @@ class Model:
         else:
             raise ValueError("the executable was loaded from bytes, which the caller has")
 
-    def _run(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
+    def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
         names = [value.name for value in self.inputs]
         unknown = sorted(inputs.keys() - set(names))
         missing = [name for name in names if name not in inputs]
@@ -113,23 +121,40 @@ class Model:
             raise TypeError(f"the model's inputs are {names}"
                             + (f"; missing: {missing}" if missing else "") + (f"; unknown: {unknown}" if unknown else ""))
         arguments, shapes = [], []
-        for value, code in zip(self.inputs, self._input_codes):
+        lists: dict[int, Any] = {}
+        for index, (value, code) in enumerate(zip(self.inputs, self._input_codes)):
+            if value.kind != "tensor":
+                lists[index] = _as_list(inputs[value.name], code, value.kind)
+                arguments.append((None, 0))
+                shapes.append(None)
+                continue
             argument, shape = _as_argument(inputs[value.name], code)
             arguments.append(argument)
             shapes.append(shape)
-        known = None if None in shapes else self._core.infer_shapes(shapes)
+        plain = not lists and all(value.kind == "tensor" for value in self.outputs)
+        known = self._core.infer_shapes(shapes) if plain and None not in shapes else None
         results: list[Any] = [None] * len(self.outputs)
         if known is not None:
             results = [_aligned_empty(shape, code) for shape, code in zip(known, self._output_codes)]
         with self._lock:
+            for index, items in lists.items():
+                self._core.set_list(index, items)
             self._core.invoke(arguments, [(_raw(array), code) for array, code in zip(results, self._output_codes)])
             if known is None:
                 results = [self._copy_output(i) for i in range(len(self.outputs))]
         return results
 
-    def _copy_output(self, index: int) -> np.ndarray:
-        array = np.empty(self._core.output_shape(index), _numpy_dtype(self._output_codes[index]))
-        self._core.copy_output(index, array.reshape(-1).view(np.uint8))
+    def _copy_output(self, index: int) -> Any:
+        kind = self.outputs[index].kind
+        if kind == "tensor":
+            return self._copy_tensor(index, -1)
+        count = self._core.list_count(index)
+        items = [self._copy_tensor(index, item) for item in range(count)]
+        return None if count < 0 else items[0] if kind == "optional" else items
+
+    def _copy_tensor(self, index: int, item: int) -> np.ndarray:
+        array = np.empty(self._core.output_shape(index, item), _numpy_dtype(self._output_codes[index]))
+        self._core.copy_output(index, array.reshape(-1).view(np.uint8), item)
         return array
 
 
@@ -159,6 +184,12 @@ def _as_argument(value: Any, code: int) -> tuple[tuple[Any, int], tuple[int, ...
     if value.dtype.kind == "V" and value.dtype.name == "bfloat16":
         return (value.view(np.uint16), _BFLOAT16), value.shape
     return (value, 0), value.shape
+
+
+def _as_list(value: Any, code: int, kind: str) -> list[tuple[Any, int]] | None:
+    if value is None:
+        return None
+    return [_as_argument(item, code)[0] for item in ([value] if kind == "optional" else value)]
 
 
 def compile(

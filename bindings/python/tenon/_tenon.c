@@ -152,10 +152,10 @@ static PyObject *describe_value(const tn_value_info *info) {
                                          : Py_NewRef(Py_None);
     if (item == NULL || PyTuple_SetItem(shape, i, item) != 0) Py_CLEAR(shape);
   }
-  return shape == NULL ? NULL : Py_BuildValue("(siN)", info->name, (int)info->dtype, shape);
+  return shape == NULL ? NULL : Py_BuildValue("(siNi)", info->name, (int)info->dtype, shape, (int)info->kind);
 }
 
-/* ([(name, dtype code, shape)] of inputs, the same of outputs) */
+/* ([(name, dtype code, shape, kind)] of inputs, the same of outputs) */
 static PyObject *model_signature(PyObject *self, PyObject *unused) {
   const tn_executable *exe = ((model_object *)self)->executable;
   int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);
@@ -283,11 +283,14 @@ static argument *take_arguments(PyObject *list, bool writable) {
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-static tn_status *bind_and_invoke(tn_session *session, argument *inputs, int input_count, argument *outputs,
-                                  int output_count) {
+static tn_status *bind_and_invoke(const tn_executable *exe, tn_session *session, argument *inputs, int input_count,
+                                  argument *outputs, int output_count) {
   tn_status *status = NULL;
-  for (int i = 0; i < input_count && status == NULL; i++)
+  for (int i = 0; i < input_count && status == NULL; i++) {
+    const tn_value_info *info = tn_executable_input(exe, NULL, i);
+    if (info != NULL && info->kind != TN_VALUE_TENSOR) continue; /* set_list gave it */
     status = tn_session_set_input_at(session, NULL, i, &inputs[i].tensor, TN_BIND_NEXT);
+  }
   for (int i = 0; i < output_count && status == NULL; i++) {
     bool given = outputs[i].view.obj != NULL;
     status = tn_session_set_output_at(session, NULL, i, given ? &outputs[i].tensor : NULL, TN_BIND_NEXT);
@@ -307,7 +310,8 @@ static PyObject *model_invoke(PyObject *self, PyObject *args) {
     return NULL;
   }
   tn_status *status;
-  Py_BEGIN_ALLOW_THREADS status = bind_and_invoke(model->session, inputs, input_count, outputs, output_count);
+  Py_BEGIN_ALLOW_THREADS status =
+      bind_and_invoke(model->executable, model->session, inputs, input_count, outputs, output_count);
   Py_END_ALLOW_THREADS release_arguments(inputs, input_count);
   release_arguments(outputs, output_count);
   return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
@@ -322,22 +326,61 @@ static PyObject *shape_tuple(const int64_t *shape, int rank) {
   return tuple;
 }
 
+/* Input `index`, a sequence or optional: [(object, dtype code or 0), ...], or None for an optional without value. */
+static PyObject *model_set_list(PyObject *self, PyObject *args) {
+  int index;
+  PyObject *items;
+  if (!PyArg_ParseTuple(args, "iO:set_list", &index, &items)) return NULL;
+  tn_session *session = ((model_object *)self)->session;
+  if (items == Py_None) {
+    tn_status *none = tn_session_set_input_list(session, NULL, index, NULL, -1);
+    return none == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), none);
+  }
+  Py_ssize_t count = PyList_Size(items);
+  argument *arguments = count < 0 ? NULL : take_arguments(items, false);
+  DLTensor *tensors = arguments == NULL ? NULL : PyMem_Calloc((size_t)count + 1, sizeof(*tensors));
+  if (tensors == NULL) {
+    if (arguments != NULL) release_arguments(arguments, count);
+    return arguments == NULL ? NULL : PyErr_NoMemory();
+  }
+  for (Py_ssize_t i = 0; i < count; i++) tensors[i] = arguments[i].tensor;
+  tn_status *status = tn_session_set_input_list(session, NULL, index, tensors, (int)count);
+  PyMem_Free(tensors);
+  release_arguments(arguments, count);
+  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+}
+
+/* The number of tensors in output `index` of the last invoke, a sequence or optional; -1 for one without value. */
+static PyObject *model_list_count(PyObject *self, PyObject *args) {
+  int index, count;
+  if (!PyArg_ParseTuple(args, "i:list_count", &index)) return NULL;
+  tn_status *status = tn_session_get_output_count(((model_object *)self)->session, NULL, index, &count);
+  return status == NULL ? PyLong_FromLong(count) : raise_status(state_of(self), status);
+}
+
+/* Output `index`, or with `item` not negative that tensor of it. */
+static tn_status *get_output(PyObject *self, int index, int item, DLTensor *out) {
+  tn_session *session = ((model_object *)self)->session;
+  return item < 0 ? tn_session_get_output(session, NULL, index, out)
+                  : tn_session_get_output_item(session, NULL, index, item, out);
+}
+
 /* The shape of output `index` of the last invoke. */
 static PyObject *model_output_shape(PyObject *self, PyObject *args) {
-  int index;
-  if (!PyArg_ParseTuple(args, "i:output_shape", &index)) return NULL;
+  int index, item = -1;
+  if (!PyArg_ParseTuple(args, "i|i:output_shape", &index, &item)) return NULL;
   DLTensor tensor;
-  tn_status *status = tn_session_get_output(((model_object *)self)->session, NULL, index, &tensor);
+  tn_status *status = get_output(self, index, item, &tensor);
   return status == NULL ? shape_tuple(tensor.shape, tensor.ndim) : raise_status(state_of(self), status);
 }
 
 /* Copies the elements of output `index` of the last invoke into a buffer of just that many bytes. */
 static PyObject *model_copy_output(PyObject *self, PyObject *args) {
-  int index;
+  int index, item = -1;
   PyObject *target;
-  if (!PyArg_ParseTuple(args, "iO:copy_output", &index, &target)) return NULL;
+  if (!PyArg_ParseTuple(args, "iO|i:copy_output", &index, &target, &item)) return NULL;
   DLTensor tensor;
-  tn_status *status = tn_session_get_output(((model_object *)self)->session, NULL, index, &tensor);
+  tn_status *status = get_output(self, index, item, &tensor);
   if (status != NULL) return raise_status(state_of(self), status);
   Py_buffer view;
   if (PyObject_GetBuffer(target, &view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) return NULL;
@@ -416,6 +459,7 @@ static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
 static PyMethodDef model_methods[] = {
     {"signature", model_signature, METH_NOARGS, NULL},        {"save", model_save, METH_VARARGS, NULL},
     {"is_compiled", model_is_compiled, METH_NOARGS, NULL},    {"invoke", model_invoke, METH_VARARGS, NULL},
+    {"set_list", model_set_list, METH_VARARGS, NULL},         {"list_count", model_list_count, METH_VARARGS, NULL},
     {"output_shape", model_output_shape, METH_VARARGS, NULL}, {"copy_output", model_copy_output, METH_VARARGS, NULL},
     {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };

@@ -31,6 +31,7 @@ static void match_results(tn__onode *n, branch *a, branch *b, int k) {
   tn__value **one = &a->results[k], **other = &b->results[k];
   tn_dtype dtype = TN_DTYPE_INVALID;
   int rank = -1;
+  if (*one == NULL || *other == NULL) tn__on_fail(n, "a branch leaves result %d out", k);
   if (is_container(*one) || is_container(*other)) {
     tn__value_holds holds = tn__onnx_is_list(*one)     ? (*one)->holds
                             : tn__onnx_is_list(*other) ? (*other)->holds
@@ -46,6 +47,12 @@ static void match_results(tn__onode *n, branch *a, branch *b, int k) {
                          k);
     *one = tn__onnx_list(a->inside, *one, dtype, rank, holds);
     *other = tn__onnx_list(b->inside, *other, dtype, rank, holds);
+    if ((*one)->dtype != (*other)->dtype || (*one)->item_rank != (*other)->item_rank)
+      tn__on_unsupported(n,
+                         "result %d is a sequence of %s with %d dimensions in one branch, and of %s with %d in the "
+                         "other",
+                         k, tn_dtype_name((*one)->dtype), (*one)->item_rank, tn_dtype_name((*other)->dtype),
+                         (*other)->item_rank);
     return;
   }
   if ((*one)->dtype != (*other)->dtype)
