@@ -164,8 +164,11 @@ void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, in
         if (tn__is_int(dim) && tn__is_int(common))
           tn__graph_fail(g, TN_INVALID_ARGUMENT, "the shapes %s and %s can't be broadcast together",
                          tn__value_type_text(g, values[0]), tn__value_type_text(g, values[k]));
-        tn__graph_assume(g, tn__eq(g->ir, dim, common), "the shapes %s and %s must agree in dimension %d",
-                         tn__value_type_text(g, values[0]), tn__value_type_text(g, values[k]), i);
+        tn__graph_assume(
+            g, tn__eq(g->ir, dim, common),
+            "dimension %d is %s in one operand and %s in another: they must agree, since only sizes that are 1 in "
+            "the model are stretched",
+            i, tn__size_text(g, common), tn__size_text(g, dim));
         if (tn__is_int(dim)) common = dim;
       }
     }

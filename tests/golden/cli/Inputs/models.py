@@ -95,6 +95,18 @@ def huge_reductions(path):
     save(path, nodes, [value("x", [2])], [value("ySum", [2]), value("yMax", [2])], [shape], opset=18)
 
 
+def expanded(path):
+    """What is expanded to a computed shape meets a constant one."""
+    nodes = [helper.make_node("Expand", ["x", "s"], ["e"]), helper.make_node("Add", ["e", "c"], ["y"], name="sum")]
+    constant = numpy_helper.from_array(np.arange(8, dtype=np.float32).reshape(4, 2), "c")
+    save(path, nodes, [value("x", ["rows", 2]), value("s", [2], TensorProto.INT64)], [value("y", None)], [constant])
+
+
+def pooled(path):
+    node = helper.make_node("MaxPool", ["x"], ["y"], name="pool", kernel_shape=[3])
+    save(path, [node], [value("x", [1, 1, "n"])], [value("y", None)])
+
+
 def range_of_inputs(path):
     ends = [value(name, [], TensorProto.INT64) for name in ("start", "limit", "delta")]
     save(path, [helper.make_node("Range", ["start", "limit", "delta"], ["y"])], ends, [value("y", [None], TensorProto.INT64)])
