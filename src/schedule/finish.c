@@ -58,13 +58,21 @@ static int64_t widest_vector(const tn__snodes *users) {
   return widest;
 }
 
+static void check_private_size(const tn__schedule *s, const tn__buffer *buffer, const tn__expr *const *shape) {
+  int64_t bytes = (int64_t)tn_dtype_size(buffer->dtype), size;
+  for (int d = 0; d < buffer->rank; d++) {
+    bytes = tn__as_int(shape[d], &size) && size <= 65536 ? bytes * size : INT64_MAX / 65536;
+    if (bytes > 65536)
+      tn__sched_refuse(s, "%s cannot be kept private: it would need more than 64 KiB where it is used", buffer->name);
+  }
+}
+
 static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, placements *out) {
   tn__snode *at = users->data[0]->parent;
   for (int i = 1; i < users->count; i++) at = common_ancestor(at, users->data[i]);
   while (at->parent != NULL && in_vector(at)) at = at->parent;
   const tn__expr **min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *), *extent[TN__MAX_RANK] = {NULL};
   access_hull(s, buffer, users, at, min, extent);
-  int64_t bytes = (int64_t)tn_dtype_size(buffer->dtype);
   for (int d = 0; d < buffer->rank; d++) {
     int64_t size, whole;
     bool known = tn__as_int(buffer->shape[d], &whole);
@@ -79,11 +87,9 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
     int64_t lanes = d == buffer->rank - 1 && buffer->scope == TN__SCOPE_REGISTER ? widest_vector(users) : 1;
     if (lanes > 1 && size > 1 && size < 65536) size = (size + lanes - 1) / lanes * lanes;
     extent[d] = tn__index(s->ir, size);
-    bytes = size > 65536 ? INT64_MAX / 65536 : bytes * size;
-    if (bytes > 65536)
-      tn__sched_refuse(s, "%s cannot be kept private: it would need more than 64 KiB where it is used", buffer->name);
   }
   pad(s, buffer, extent);
+  check_private_size(s, buffer, extent);
   const tn__buffer *small = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, extent);
   placement p = {.at = at, .buffer = small, .min = min};
   tn__vec_push(s->arena, out, p);

@@ -82,24 +82,30 @@ typedef struct tally {
   long accepted[PRIMITIVES], refused[PRIMITIVES], before[PRIMITIVES][PRIMITIVES];
 } tally;
 
-/* The primitive to try next: at random, or one of the two that are wanted one after the other (-1: none). */
-static inline int next_primitive(dice *d, const pair *p, int first, int second) {
-  bool has_first = first < 0;
-  for (int i = 0; i < p->count; i++) has_first |= primitive_of(p->steps[i]) == first;
-  int wanted = has_first ? second : first;
+/* A kind of declaration, and two primitives that are wanted one after the other; -1: any. */
+typedef struct wish {
+  int kind, first, second;
+} wish;
+
+static const wish no_wish = {-1, -1, -1};
+
+static inline int next_primitive(dice *d, const pair *p, const wish *w) {
+  bool has_first = w->first < 0;
+  for (int i = 0; i < p->count; i++) has_first |= primitive_of(p->steps[i]) == w->first;
+  int wanted = has_first ? w->second : w->first;
   return wanted >= 0 && roll(d, 3) > 0 ? wanted : roll(d, PRIMITIVES);
 }
 
 /* Grows a trace over the pair's recipe by up to `tries` proposals; refused ones change nothing. What a primitive
  * refuses with must be an invalid argument. */
-static inline tn__schedule *draw_steps(tn__ir *ir, tn__target *target, pair *p, dice *d, int tries, int first,
-                                       int second, tally *t) {
+static inline tn__schedule *draw_steps(tn__ir *ir, tn__target *target, pair *p, dice *d, int tries, const wish *w,
+                                       tally *t) {
   tn__te *te = make_recipe(ir, &p->r);
   tn__schedule *s = tn__schedule_of(te, target);
   const char *good = schedule_text(s, false);
   for (int i = 0; i < tries && p->count < MOST_STEPS; i++) {
     char line[STEP_TEXT];
-    if (!propose(s, d, next_primitive(d, p, first, second), line)) continue;
+    if (!propose(s, d, next_primitive(d, p, w), line)) continue;
     int which = primitive_of(line), steps = s->steps.count;
     attempt a = {.s = s, .line = line};
     tn_status *status = attempted(&a, attempt_step);
@@ -241,7 +247,8 @@ typedef struct oracle_job {
   tn__arena arena;
   pair p;
   dice d;
-  int tries, first, second;
+  int tries;
+  const wish *w;
   tally *t;
   pair_check check;
   void *user;
@@ -252,24 +259,23 @@ static inline void run_oracle(tn__escape *escape, void *arg) {
   tn__arena_init(&job->arena, NULL, escape);
   tn__target target;
   oracle_target(&target);
-  tn__schedule *s =
-      draw_steps(tn__ir_create(&job->arena), &target, &job->p, &job->d, job->tries, job->first, job->second, job->t);
+  tn__schedule *s = draw_steps(tn__ir_create(&job->arena), &target, &job->p, &job->d, job->tries, job->w, job->t);
   tn__check(escape, job->check(s, &job->p, job->user));
 }
 
 /* Draws a pair and checks it. What is wrong, after the pair was made small and printed on stderr; NULL when all is
  * well.
  */
-static inline tn_status *oracle_pair(dice *d, int tries, int first, int second, tally *t, pair_check check,
-                                     void *user) {
+static inline tn_status *oracle_pair(dice *d, int tries, const wish *w, tally *t, pair_check check, void *user) {
   oracle_job *job = calloc(1, sizeof(*job));
   tn__escape escape;
   if (job == NULL) abort();
   job->p.r = draw_recipe(d);
+  if (w->kind >= 0) job->p.r.kind = w->kind;
+  job->p.r.open &= recipe_kinds[job->p.r.kind].can_open;
   job->d = *d;
   job->tries = tries;
-  job->first = first;
-  job->second = second;
+  job->w = w;
   job->t = t;
   job->check = check;
   job->user = user;

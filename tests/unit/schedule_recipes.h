@@ -234,7 +234,7 @@ static inline void make_dots(making *m) {
   }
   tn__te_axes y = make_axes(m, "i", 2, m->dims[0], lanes, NULL);
   const tn__expr *value = tn__sub(ir, tn__load(ir, dots[0], y.index), tn__load(ir, dots[1], y.index));
-  tn__te_output(m->te, tn__te_compute(m->te, "D", &y, value));
+  finish_with_map(m, tn__te_compute(m->te, "D", &y, value), false);
 }
 
 /* A batched product with the right operand along the reduction, and its transpose. */
@@ -302,6 +302,12 @@ static const recipe_kind recipe_kinds[] = {
     {"gather", make_gather, true},   {"logic", make_logic, true},
 };
 enum { RECIPE_KINDS = sizeof(recipe_kinds) / sizeof(recipe_kinds[0]) };
+
+static inline int recipe_kind_of(const char *name) {
+  int kind = 0;
+  while (strcmp(recipe_kinds[kind].name, name) != 0) kind++;
+  return kind;
+}
 
 static const tn_dtype recipe_dtypes[] = {TN_F32, TN_F64, TN_F16, TN_BF16, TN_I8,  TN_I16,
                                          TN_I32, TN_I64, TN_U8,  TN_U16,  TN_U32, TN_U64};
