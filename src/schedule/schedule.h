@@ -89,8 +89,8 @@ typedef struct tn__layout {
 
 /* The caller's promise that an input never changes, so that its layout may. */
 void tn__declare_constant(tn__schedule *s, const char *input);
-/* An intermediate tensor, which its blocks must divide, or an input that was declared constant, in another layout. The kernel then takes the packed
- * input as a parameter; tn__schedule_packing says how to make it. */
+/* An intermediate tensor, which its blocks must divide, or an input that was declared constant, in another layout. The
+ * kernel then takes the packed input as a parameter; tn__schedule_packing says how to make it. */
 void tn__transform_layout(tn__schedule *s, const char *tensor, const tn__layout *layout);
 /* The declaration that packs input `index` of the declaration: the input in, the kernel's parameter out, zeros in what
  * pads the last block. NULL when the kernel takes the input as it is. */
