@@ -300,6 +300,7 @@ bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim) {
   if (block->block.write_count == 0) return false;
   for (int w = 0; w < block->block.write_count; w++) {
     const tn__region *write = &block->block.writes[w];
+    if (write->buffer->rank != block->block.writes[0].buffer->rank) return false; /* one has another layout */
     for (int d = 0; d < write->buffer->rank; d++) {
       int axis = -1;
       for (int i = 0; i < block->block.axis_count; i++)

@@ -142,6 +142,24 @@ static void blocked_scan(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* The guard of a lane without terms speaks of the lane alone: it must be initialised all the same. */
+static void empty_lanes(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, argmax);
+  tn__split(s, "top.k0", (int64_t[]){0, 7}, 2);
+  tn__fuse(s, "top.k0.0", "top.k0.1");
+  tn__rfactor(s, "top.k0.0+top.k0.1");
+  check_all(s);
+}
+
+/* What follows a scan inside of another axis loops over the scan's axis, too. */
+static void behind_scan(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, running);
+  tn__cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
+  tn__reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
+  tn__reverse_compute_at(s, "S.write", "S.i1");
+  check_all(s);
+}
+
 static void tensorize_dots(tn__schedule *s, int64_t depth, const char *instruction) {
   tn__layout pairs = {.rank = 3, .parts = {{0, depth, 0}, {1, 1, 0}, {0, 1, depth}}};
   tn__declare_constant(s, "B");
@@ -182,6 +200,8 @@ static void legal(void **state) {
   check_ok(in_context(packed_constant, NULL));
   check_ok(in_context(blocked_intermediate, NULL));
   check_ok(in_context(blocked_scan, NULL));
+  check_ok(in_context(empty_lanes, NULL));
+  check_ok(in_context(behind_scan, NULL));
   check_ok(in_context(tensorized_bf16, NULL));
   check_ok(in_context(tensorized_int8, NULL));
 }
@@ -384,6 +404,15 @@ static void layout_aligned(tn__schedule *s) {
   tn__storage_align(s, "C", 0, 0, 16, 0);
   tn__transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}});
 }
+static void factor_blocked(tn__schedule *s) { /* one of the two tensors lies otherwise */
+  tn__transform_layout(s, "top", &(tn__layout){.rank = 2, .parts = {{0, 5, 0}, {0, 1, 5}}});
+  tn__rfactor(s, "top.k0");
+}
+static void align_large(tn__schedule *s) { /* more than private memory has, with the padding */
+  tn__storage_align(s, "C", 0, 0, 4096, 0);
+  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__schedule_func(s);
+}
 static void tensorize_unknown(tn__schedule *s) { tn__tensorize(s, "C.i1", "x86.dot"); }
 static void tensorize_early(tn__schedule *s) {
   tn__split(s, "C.i1", (int64_t[]){0, 16}, 2);
@@ -474,6 +503,8 @@ static const refusal refusals[] = {
     {product, layout_ragged,
      "transform_layout of \"C\": blocks of 4 do not divide dimension 1 of an intermediate tensor"},
     {product, layout_aligned, "transform_layout of \"C\": its storage is aligned; do that afterwards"},
+    {argmax, factor_blocked, "rfactor of \"top.k0\": \"top\" does not write its tensor axis by axis"},
+    {product, align_large, "C cannot be kept private: it would need more than 64 KiB where it is used"},
     {bf16_dots, tensorize_unknown, "tensorize of \"C.i1\": there is no instruction \"x86.dot\""},
     {bf16_dots, tensorize_early,
      "tensorize of \"C.i1.1\" to x86.avx512bf16.dpbf16ps: its initialisation is still inside; use decompose_reduction"},
