@@ -172,7 +172,8 @@ tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const 
     tn__graph_fail(graph, TN_UNSUPPORTED, "a constant has %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
   for (int i = 0; i < rank; i++) dims[i] = tn__index(graph->ir, shape[i]);
   tn__value *value = value_create(graph, tn__arena_printf(graph->arena, "c%d", graph->values.count), dtype, rank, dims);
-  value->data = data;
+  static const int64_t nothing = 0; /* an empty constant is one too, and what tells is its data */
+  value->data = data != NULL ? data : &nothing;
   value->splat = splat || rank == 0;
   int count = tn__element_count(rank, dims);
   if (count >= 0) {

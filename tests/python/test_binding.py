@@ -134,6 +134,14 @@ class Running(unittest.TestCase):
         for x in ([0, 1, 0, 2], [0, 0], [3, 4, 5]):
             np.testing.assert_array_equal(model(x), np.nonzero(x)[0].reshape(1, -1))
 
+    def test_constants_may_be_empty(self):
+        """As exported shifted windows have them that shift by nothing."""
+        model = model_of([helper.make_node("ScatterND", ["x", "rows", "nothing"], ["y"])],
+                         [("x", TensorProto.FLOAT, [3, 0])], [("y", TensorProto.FLOAT, [3, 0])])
+        model.graph.initializer.extend([helper.make_tensor("rows", TensorProto.INT64, [2, 1], [0, 2]),
+                                        helper.make_tensor("nothing", TensorProto.FLOAT, [2, 0], [])])
+        self.assertEqual(compiled(model)(np.zeros((3, 0), np.float32)).shape, (3, 0))
+
     def test_every_type(self):
         for proto, dtype in ((TensorProto.DOUBLE, np.float64), (TensorProto.FLOAT16, np.float16),
                              (TensorProto.INT8, np.int8), (TensorProto.UINT8, np.uint8), (TensorProto.INT16, np.int16),
