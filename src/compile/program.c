@@ -355,7 +355,7 @@ static void put_size(void *user, const tn__expr *size, tn__strbuf *out) {
   if (known(b, size))
     tn__strbuf_printf(out, "%c%d%c", TN__SCALAR_MARK, tn__scalars_register(&b->scalars, size), TN__SCALAR_MARK);
   else
-    tn__expr_print(size, out);
+    tn__expr_print_short(size, out);
 }
 
 static const char *check_message(tn__builder *b, const tn__check_at_run *check) {

@@ -18,7 +18,7 @@ static void print_dims(int rank, const tn__expr *const *dims, tn__strbuf *out) {
     if (dims[i] == NULL)
       tn__strbuf_char(out, '?');
     else
-      tn__expr_print(dims[i], out);
+      tn__expr_print_short(dims[i], out);
   }
   tn__strbuf_char(out, ']');
 }
@@ -57,7 +57,7 @@ const char *tn__value_type_text(const tn__graph *graph, const tn__value *value) 
 const char *tn__expr_text(const tn__graph *graph, const tn__expr *e) {
   tn__strbuf buf;
   tn__strbuf_init(&buf, graph->arena->allocator);
-  tn__expr_print(e, &buf);
+  tn__expr_print_short(e, &buf);
   return take_text(graph, &buf);
 }
 
@@ -85,7 +85,7 @@ void tn__graph_check_text(const tn__graph *graph, const tn__check_at_run *check,
     }
     const tn__expr *size = graph->sizes.data[index];
     if (put == NULL)
-      tn__expr_print(size, out);
+      tn__expr_print_short(size, out);
     else
       put(user, size, out);
     at = end + 1;
@@ -136,7 +136,7 @@ static void print_attr(const tn__attr *attr, tn__strbuf *out) {
     else if (attr->kind == TN__ATTR_FLOATS)
       tn__strbuf_f64(out, attr->floats[i]);
     else
-      tn__expr_print(attr->exprs[i], out);
+      tn__expr_print_short(attr->exprs[i], out);
   }
   if (list) tn__strbuf_char(out, ']');
 }
@@ -186,7 +186,7 @@ static void print_graph(const tn__graph *graph, int indent, tn__strbuf *out) {
   }
   for (int i = 0; i < graph->checks.count; i++) {
     tn__strbuf_printf(out, "%*scheck ", indent + 2, "");
-    tn__expr_print(graph->checks.data[i].condition, out);
+    tn__expr_print_short(graph->checks.data[i].condition, out);
     tn__strbuf_char(out, '\n');
   }
   for (int i = 0; i < graph->nodes.count; i++) print_node(graph->nodes.data[i], indent + 2, out);

@@ -20,6 +20,7 @@ typedef struct printer {
   tn__strbuf *out;
   TN__VEC(naming) names;
   int indent;
+  size_t limit; /* stop when `out` is this long; 0: never */
 } printer;
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -133,6 +134,7 @@ static void print_call(printer *p, const char *name, const tn__expr *e) {
 }
 
 static void print_expr(printer *p, const tn__expr *e, int precedence) {
+  if (p->limit > 0 && p->out->length >= p->limit) return;
   switch (e->kind) {
     case TN__EXPR_INT: print_int(p, e); return;
     case TN__EXPR_FLOAT: print_float(p, e); return;
@@ -373,12 +375,13 @@ typedef struct job {
   const tn__expr *expr;
   const tn__stmt *stmt;
   const tn__func *func;
+  size_t limit;
 } job;
 
 static void run(tn__escape *escape, void *user) {
   job *j = user;
   j->arena.escape = escape;
-  printer p = {.arena = &j->arena, .out = j->out};
+  printer p = {.arena = &j->arena, .out = j->out, .limit = j->limit};
   if (j->expr != NULL) print_expr(&p, j->expr, 0);
   if (j->stmt != NULL) print_stmt(&p, j->stmt);
   if (j->func != NULL) print_func(&p, tn__func_import(tn__ir_create(&j->arena), j->func));
@@ -396,5 +399,13 @@ static void print(job *j) {
 }
 
 void tn__expr_print(const tn__expr *e, tn__strbuf *out) { print(&(job){.out = out, .expr = e}); }
+void tn__expr_print_short(const tn__expr *e, tn__strbuf *out) {
+  enum { MOST = 200 };
+  size_t limit = out->length + MOST;
+  print(&(job){.out = out, .expr = e, .limit = limit});
+  if (out->length < limit) return;
+  out->length = limit;
+  tn__strbuf_append(out, "...");
+}
 void tn__stmt_print(const tn__stmt *s, tn__strbuf *out) { print(&(job){.out = out, .stmt = s}); }
 void tn__func_print(const tn__func *func, tn__strbuf *out) { print(&(job){.out = out, .func = func}); }

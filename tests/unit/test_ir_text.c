@@ -104,6 +104,23 @@ static void test_every_operation_round_trips(void **state) {
                    "}\n");
 }
 
+/* Ninety levels that use each other twice are 2^90 operations as text. */
+static void test_short_prints_are_short(void **state) {
+  tn__ir *ir = ir_of(state);
+  const tn__var *n = tn__var_create(ir, "n", TN_I64, tn__index(ir, 0), NULL);
+  const tn__expr *e = n->self;
+  for (int i = 0; i < 90; i++) e = tn__max(ir, tn__mod(ir, e, tn__index(ir, 1000 + i)), tn__mul(ir, e, e));
+  tn__strbuf out;
+  tn__strbuf_init(&out, NULL);
+  tn__expr_print_short(n->self, &out);
+  tn__strbuf_append(&out, " and ");
+  tn__expr_print_short(e, &out);
+  assert_int_equal(out.length, strlen("n and ") + 200 + strlen("..."));
+  assert_memory_equal(tn__strbuf_text(&out), "n and max(", 10);
+  assert_string_equal(tn__strbuf_text(&out) + out.length - 3, "...");
+  tn__strbuf_release(&out);
+}
+
 /* Variables made in another order than the text names them, names that collide or are no names, the same loop twice. */
 static void test_printing_is_stable(void **state) {
   tn__ir *ir = ir_of(state);
@@ -253,6 +270,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_every_operation_round_trips, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_printing_is_stable, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_parser_errors, ir_set_up, ir_tear_down),
+      cmocka_unit_test_setup_teardown(test_short_prints_are_short, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_depth_is_bounded, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_verifier_errors, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_verifier_sees_scopes, ir_set_up, ir_tear_down),
