@@ -26,8 +26,8 @@ typedef struct tn__pieces { /* bytes that follow on each other without lying tog
 } tn__pieces;
 void tn__pieces_join(const tn__pieces *pieces, void *out); /* `out`: pieces->size bytes */
 /* Writes the pieces one after another to a temporary file beside `path`, syncs nothing, and renames it into place: a
- * reader sees the old file or the whole new one, and a failure or a signal leaves neither a half-written file nor a temporary one.
- * `mode` such as 0644. */
+ * reader sees the old file or the whole new one, and a failure or a signal leaves neither a half-written file nor a
+ * temporary one. `mode` such as 0644. */
 TN_MUST_USE tn_status *tn__file_write_atomic(const char *path, const tn__bytes *pieces, int count, unsigned mode);
 TN_MUST_USE tn_status *tn__make_directories(const char *path);
 
