@@ -29,6 +29,14 @@ typedef struct tn_phase_time {
   double seconds;
 } tn_phase_time;
 
+/* Lets an output be bound to an input's buffer, which is then updated in place. Names may hold one '*', which stands
+ * for the same text in both. Results that scatter into the input (ScatterElements, ScatterND, TensorScatter) write only
+ * what they replace; element-wise ones write over what they read; others are made elsewhere and copied when the input
+ * has been read for the last time. */
+typedef struct tn_alias_setting {
+  const char *output, *input;
+} tn_alias_setting;
+
 typedef struct tn_compile_options {
   size_t size; /* sizeof(tn_compile_options); fields that a caller's older struct lacks take their defaults. All zero:
                   the defaults */
@@ -53,6 +61,12 @@ typedef struct tn_compile_options {
   void *user; /* for progress, print and times */
   /* Called once at the end with where the time went; what tn_module_times tells, also of tn_inspect. May be NULL. */
   void (*times)(void *user, const tn_phase_time *times, int count);
+  /* Sizes of symbolic dimensions to compile functions of their own for, next to the one for any size: the same name
+   * may come several times, and several names make every combination. */
+  const tn_dim_setting *special_dims;
+  int special_dim_count;
+  const tn_alias_setting *aliases;
+  int alias_count;
 } tn_compile_options;
 
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */
@@ -61,6 +75,16 @@ typedef struct tn_module tn_module; /* a compiled model: the bytes of an executa
  * itself and `path` need not exist. */
 TN_API TN_MUST_USE tn_status *tn_compile(const char *path, const void *data, size_t size,
                                          const tn_compile_options *options, tn_module **out);
+/* Compiles several models into one executable, a function for each, which share equal constants and kernels. What the
+ * options name (dimensions, aliases) must be in at least one of them. The first function is the one that NULL names. */
+typedef struct tn_model_function {
+  const char *name; /* of the function */
+  const char *path; /* and `data`, `data_size`: as tn_compile takes them */
+  const void *data;
+  size_t data_size;
+} tn_model_function;
+TN_API TN_MUST_USE tn_status *tn_compile_functions(const tn_model_function *functions, int count,
+                                                   const tn_compile_options *options, tn_module **out);
 TN_API void tn_module_release(tn_module *module);
 TN_API const void *tn_module_data(const tn_module *module, size_t *size); /* lives as long as the module */
 /* Writes the executable atomically. */

@@ -66,11 +66,15 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
     }
     if (option) {
       if (!parse_option(command, argc, argv, &i, out)) return false;
-    } else if (out->file) {
-      cli_misused(command->name, "one file at a time: \"%s\" and \"%s\"", out->file, argv[i]);
+    } else if (out->file_count > 0 && out->file_count >= command->most_files) {
+      if (command->most_files == 0)
+        cli_misused(command->name, "one file at a time: \"%s\" and \"%s\"", out->file, argv[i]);
+      else
+        cli_misused(command->name, "more than %d files", command->most_files);
       return false;
     } else {
-      out->file = argv[i];
+      if (!out->file) out->file = argv[i];
+      out->files[out->file_count++] = argv[i];
     }
   }
   if (!out->file) {

@@ -24,8 +24,12 @@ typedef struct cli_setting { /* one option as given */
   const char *value;
 } cli_setting;
 
+enum { CLI_MOST_FILES = 64 };
+
 typedef struct cli_args {
-  const char *command, *file; /* the one positional argument */
+  const char *command, *file;        /* the first positional argument */
+  const char *files[CLI_MOST_FILES]; /* all of them */
+  int file_count;
   cli_setting settings[256];
   int count;
 } cli_args;
@@ -34,6 +38,7 @@ typedef struct cli_command {
   const char *name, *arguments, *summary;
   const cli_option *options; /* ends with a NULL name */
   int (*run)(const cli_args *args);
+  int most_files; /* that it takes; 0: one */
 } cli_command;
 
 /* Parses; on misuse says so on stderr and returns false. "--name=value" and "--name value" are the same. */
@@ -52,19 +57,22 @@ int cli_report(tn_status *status);
  * -------------------------------------------------------------------------------------------- */
 
 /* The rows of options that every compiling command has. */
-#define CLI_COMPILE_OPTIONS                                                                                      \
-  {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},              \
-      {"--dim", "NAME=N", "fix a symbolic dimension; may be given several times"},                               \
-      {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},       \
-      {"--no-cache", NULL, "neither read nor write the compile cache"},                                          \
-      {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"}, \
+#define CLI_COMPILE_OPTIONS                                                                                         \
+  {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},                 \
+      {"--dim", "NAME=N[,N...]", "fix a symbolic dimension; or, with several sizes, compile for each and for any"}, \
+      {"--alias", "OUT=IN", "let an output take the memory of an input; '*' stands for the same in both"},          \
+      {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},          \
+      {"--no-cache", NULL, "neither read nor write the compile cache"},                                             \
+      {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"},    \
       {"--time-passes", NULL, "print where the compile time went on stderr"}
 
 typedef struct cli_compile {
   tn_compile_options options;
   tn__file_map key; /* the contents of --key FILE, or nothing */
-  tn_dim_setting dims[64];
+  tn_dim_setting dims[64], special[64];
   char dim_names[64][128];
+  tn_alias_setting aliases[64];
+  char alias_names[64][2][128];
   tn_log_sink log;
 } cli_compile;
 /* False after saying what is wrong. `setup` must stay where it is while its options are in use. */
@@ -90,8 +98,8 @@ const char *cli_dims_text(const tn_value_info *info, char *text, size_t size); /
 
 /* A tensor for an input: floats uniform in [-1, 1); integers and bools 0 or 1, which are indices and lengths that most
  * models take. Open dimensions are those of --dim. */
-tn_status *cli_random_input(const tn_executable *exe, const cli_compile *setup, int index, uint64_t *state,
-                            tn_tensor **out);
+tn_status *cli_random_input(const tn_executable *exe, const char *function, const cli_compile *setup, int index,
+                            uint64_t *state, tn_tensor **out);
 
 extern const cli_command cli_run_command, cli_compile_command, cli_inspect_command, cli_explain_command;
 
@@ -103,8 +111,9 @@ bool cli_profile_find(const cli_profile *profile, const char *kernel, int *calls
 void cli_profile_finish(cli_profile *profile, tn_session *session, const tn_executable *exe); /* prints and frees */
 
 /* run_report.c: what `tenon run` says about tensors and latencies. */
-void cli_print_outputs(const tn_executable *exe, const DLTensor *outputs, int count);
-void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const DLTensor *outputs, int count);
+void cli_print_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count);
+void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const char *function, const DLTensor *outputs,
+                      int count);
 typedef struct cli_latency {
   double minimum, median, mean, p90, maximum; /* seconds */
   int runs;
@@ -114,6 +123,7 @@ cli_latency cli_summarize_latency(double *seconds, int runs); /* sorts them */
  * is. */
 bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
 /* NAME.npy with characters outside of [A-Za-z0-9_.-] as '_'. */
-tn_status *cli_write_outputs(const tn_executable *exe, const DLTensor *outputs, int count, const char *directory);
+tn_status *cli_write_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count,
+                             const char *directory);
 
 #endif

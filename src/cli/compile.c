@@ -57,6 +57,22 @@ static void describe(const cli_args *args, const char *path, tn_module *module) 
   printf("%s: %.1f KB%s\n", path, (double)size / 1024, tn_module_from_cache(module) ? " (from the cache)" : "");
 }
 
+/* "NAME=FILE", or a file alone, whose function is "main". */
+static int read_functions(const cli_args *args, tn_model_function *functions, char names[][128]) {
+  for (int i = 0; i < args->file_count; i++) {
+    const char *text = args->files[i], *equals = strchr(text, '='), *slash = strchr(text, '/');
+    bool named = equals && (!slash || equals < slash);
+    if (!named && args->file_count > 1)
+      return cli_misused("compile", "several models become functions of one executable: NAME=%s", text);
+    size_t length = named ? (size_t)(equals - text) : 0;
+    if (length >= 128) return cli_misused("compile", "the name of a function has less than 128 characters");
+    memcpy(names[i], text, length);
+    names[i][length] = 0;
+    functions[i] = (tn_model_function){.name = named ? names[i] : "main", .path = named ? equals + 1 : text};
+  }
+  return EXIT_DONE;
+}
+
 static tn_status *split_and_sign(const cli_args *args, cli_compile *setup, tn_module *module) {
   const char *constants = cli_value(args, "--constants");
   TN_RETURN_IF_ERROR(cli_read_key(args, setup));
@@ -73,8 +89,12 @@ static int run(const cli_args *args) {
   if (stage) return emit(args, &setup, stage);
   const char *path = cli_value(args, "--output");
   if (!path) return cli_misused("compile", "where to? -o FILE.tnx");
+  static tn_model_function functions[CLI_MOST_FILES];
+  static char names[CLI_MOST_FILES][128];
+  int misused = read_functions(args, functions, names);
+  if (misused) return misused;
   tn_module *module;
-  tn_status *status = tn_compile(args->file, NULL, 0, &setup.options, &module);
+  tn_status *status = tn_compile_functions(functions, args->file_count, &setup.options, &module);
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
   if (status) return cli_report(status);
   status = split_and_sign(args, &setup, module);
@@ -84,5 +104,9 @@ static int run(const cli_args *args) {
   return cli_report(status);
 }
 
-const cli_command cli_compile_command = {"compile", "MODEL.onnx -o MODEL.tnx [OPTIONS]",
-                                         "Compile a model to one executable", options, run};
+const cli_command cli_compile_command = {"compile",
+                                         "[NAME=]MODEL.onnx... -o MODEL.tnx [OPTIONS]",
+                                         "Compile a model, or several as functions, to one executable",
+                                         options,
+                                         run,
+                                         CLI_MOST_FILES};

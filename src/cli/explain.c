@@ -50,7 +50,7 @@ static tn_status *measure(explain *e) {
   TN_RETURN_IF_ERROR(tn_session_create(e->exe, &session, &e->session));
   uint64_t state = (uint64_t)e->seed;
   for (int i = 0; i < count; i++) {
-    TN_RETURN_IF_ERROR(cli_random_input(e->exe, &e->setup, i, &state, &e->inputs[i]));
+    TN_RETURN_IF_ERROR(cli_random_input(e->exe, NULL, &e->setup, i, &state, &e->inputs[i]));
     TN_RETURN_IF_ERROR(tn_session_set_input_at(e->session, NULL, i, tn_tensor_dl(e->inputs[i]), TN_BIND_PERSISTENT));
   }
   TN_RETURN_IF_ERROR(tn_session_invoke(e->session, NULL)); /* warm: not counted */

@@ -12,9 +12,9 @@ static uint64_t next_random(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-tn_status *cli_random_input(const tn_executable *exe, const cli_compile *setup, int index, uint64_t *state,
-                            tn_tensor **out) {
-  const tn_value_info *info = tn_executable_input(exe, NULL, index);
+tn_status *cli_random_input(const tn_executable *exe, const char *function, const cli_compile *setup, int index,
+                            uint64_t *state, tn_tensor **out) {
+  const tn_value_info *info = tn_executable_input(exe, function, index);
   int64_t shape[TN_MAX_RANK];
   for (int i = 0; i < info->rank; i++) {
     shape[i] = info->dims[i].size;

@@ -10,6 +10,7 @@
 static const cli_option options[] = {
     {"--input", "NAME=FILE",
      "an input from a .npy, .npz or ONNX TensorProto .pb file; an .npz may hold several (FILE alone)"},
+    {"--function", "NAME", "run this function of the executable (default: its first)"},
     {"--seed", "N", "seed of the random values for inputs that have no file (default 0)"},
     {"--output", "DIR", "write each output to DIR/NAME.npy (also -o)"},
     {"--compare", "DIR", "take inputs from an ONNX test_data_set folder and compare the outputs with its own"},
@@ -27,6 +28,7 @@ typedef struct run {
   tn_executable *exe;
   tn_module *module;
   tn_session *session;
+  const char *function; /* NULL: the first */
   int input_count, output_count;
   tn_tensor **inputs; /* owned */
   DLTensor *outputs;  /* views */
@@ -60,7 +62,7 @@ static tn_status *unknown_input(run *r, const char *name) {
   tn__strbuf names;
   tn__strbuf_init(&names, NULL);
   for (int i = 0; i < r->input_count; i++)
-    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", tn_executable_input(r->exe, NULL, i)->name);
+    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", tn_executable_input(r->exe, r->function, i)->name);
   tn_status *status = tn_status_create(TN_INVALID_ARGUMENT, "the model has no input \"%s\"; it has %s", name,
                                        r->input_count ? tn__strbuf_text(&names) : "none");
   tn__strbuf_release(&names);
@@ -76,7 +78,7 @@ static const char *end_of_name(const run *r, const char *text) {
   for (const char *at = first; at && (size_t)(at - text) < sizeof name; at = strchr(at + 1, '=')) {
     memcpy(name, text, (size_t)(at - text));
     name[at - text] = 0;
-    if (tn_executable_input_index(r->exe, NULL, name) >= 0) return at;
+    if (tn_executable_input_index(r->exe, r->function, name) >= 0) return at;
   }
   return first && (size_t)(first - text) < sizeof name && stat(text, &info) != 0 ? first : NULL;
 }
@@ -90,7 +92,7 @@ static tn_status *read_input(run *r, const char *text) {
     memcpy(name, text, (size_t)(equals - text));
     name[equals - text] = 0;
     file = equals + 1;
-    if (tn_executable_input_index(r->exe, NULL, name) < 0) return unknown_input(r, name);
+    if (tn_executable_input_index(r->exe, r->function, name) < 0) return unknown_input(r, name);
   }
   tn_named_tensor *tensors;
   int count;
@@ -100,7 +102,7 @@ static tn_status *read_input(run *r, const char *text) {
     status = tn_status_create(TN_INVALID_ARGUMENT, "%s holds %d tensors; input \"%s\" takes one", file, count, name);
   for (int i = 0; i < count && !status; i++) {
     const char *to = name[0] ? name : tensors[i].name;
-    int index = to[0] ? tn_executable_input_index(r->exe, NULL, to) : r->input_count == 1 ? 0 : -1;
+    int index = to[0] ? tn_executable_input_index(r->exe, r->function, to) : r->input_count == 1 ? 0 : -1;
     status = index < 0 ? unknown_input(r, to) : give_input(r, file, index, &tensors[i].tensor);
   }
   tn_tensors_free(tensors, count);
@@ -137,7 +139,7 @@ static tn_status *prepare_inputs(run *r) {
   uint64_t state = r->seed;
   for (int i = 0; i < r->input_count; i++) {
     if (r->inputs[i]) continue;
-    TN_RETURN_IF_ERROR(cli_random_input(r->exe, &r->setup, i, &state, &r->inputs[i]));
+    TN_RETURN_IF_ERROR(cli_random_input(r->exe, r->function, &r->setup, i, &state, &r->inputs[i]));
     r->random = true;
   }
   return NULL;
@@ -147,10 +149,23 @@ static tn_status *prepare_inputs(run *r) {
  * ---------------------------------------------------------------------------------------------------------------------
  */
 
+static tn_status *check_function(const run *r) {
+  if (!r->function || tn_executable_input_count(r->exe, r->function) >= 0) return NULL;
+  tn__strbuf names;
+  tn__strbuf_init(&names, NULL);
+  for (int i = 0; i < tn_executable_function_count(r->exe); i++)
+    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", tn_executable_function_name(r->exe, i));
+  tn_status *status = tn_status_create(TN_NOT_FOUND, "%s has no function \"%s\"; it has %s", r->args->file, r->function,
+                                       tn__strbuf_text(&names));
+  tn__strbuf_release(&names);
+  return status;
+}
+
 static tn_status *start(run *r) {
   TN_RETURN_IF_ERROR(cli_open(r->args, &r->setup, r->args->file, &r->exe, &r->module));
-  r->input_count = tn_executable_input_count(r->exe, NULL);
-  r->output_count = tn_executable_output_count(r->exe, NULL);
+  TN_RETURN_IF_ERROR(check_function(r));
+  r->input_count = tn_executable_input_count(r->exe, r->function);
+  r->output_count = tn_executable_output_count(r->exe, r->function);
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(tn_tensor *), 0, &memory));
   r->inputs = memory;
@@ -164,16 +179,17 @@ static tn_status *start(run *r) {
 
 static tn_status *invoke(run *r) {
   for (int i = 0; i < r->input_count; i++)
-    TN_RETURN_IF_ERROR(tn_session_set_input_at(r->session, NULL, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
-  if (r->repeat > 1) TN_RETURN_IF_ERROR(tn_session_invoke(r->session, NULL)); /* warm: not counted */
+    TN_RETURN_IF_ERROR(
+        tn_session_set_input_at(r->session, r->function, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
+  if (r->repeat > 1) TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function)); /* warm: not counted */
   if (cli_flag(r->args, "--profile")) r->profile = cli_profile_start(r->session);
   for (int64_t i = 0; i < r->repeat; i++) {
     double began = now();
-    TN_RETURN_IF_ERROR(tn_session_invoke(r->session, NULL));
+    TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function));
     r->seconds[i] = now() - began;
   }
   for (int i = 0; i < r->output_count; i++)
-    TN_RETURN_IF_ERROR(tn_session_get_output(r->session, NULL, i, &r->outputs[i]));
+    TN_RETURN_IF_ERROR(tn_session_get_output(r->session, r->function, i, &r->outputs[i]));
   return NULL;
 }
 
@@ -186,8 +202,8 @@ static tn_status *compare(run *r, const char *directory, tn__strbuf *report, boo
     TN_RETURN_IF_ERROR(tn_tensors_read(path, NULL, &tensors, &count));
     bool same = count == 1 && cli_agree(&r->outputs[i], tn_tensor_dl(tensors[0].tensor), why, sizeof why);
     tn_tensors_free(tensors, count);
-    tn__strbuf_printf(report, "%s: %s: %s\n", tn_executable_output(r->exe, NULL, i)->name, same ? "agrees" : "DIFFERS",
-                      why);
+    tn__strbuf_printf(report, "%s: %s: %s\n", tn_executable_output(r->exe, r->function, i)->name,
+                      same ? "agrees" : "DIFFERS", why);
     *agree = *agree && same;
   }
   return tn__strbuf_status(report);
@@ -198,7 +214,7 @@ static void print_json(run *r, const char *comparison, bool agree, const cli_lat
   tn__strbuf_init(&json, NULL);
   tn__strbuf_char(&json, '{');
   if (r->random) tn__strbuf_printf(&json, "\"seed\": %llu, ", (unsigned long long)r->seed);
-  cli_json_outputs(&json, r->exe, r->outputs, r->output_count);
+  cli_json_outputs(&json, r->exe, r->function, r->outputs, r->output_count);
   if (comparison) {
     tn__strbuf_printf(&json, ", \"agrees\": %s, \"comparison\": ", agree ? "true" : "false");
     tn__strbuf_json_string(&json, comparison);
@@ -214,7 +230,7 @@ static void print_json(run *r, const char *comparison, bool agree, const cli_lat
 
 static void print_text(run *r, const char *comparison, const cli_latency *latency) {
   if (r->random) printf("random inputs, seed %llu\n", (unsigned long long)r->seed);
-  cli_print_outputs(r->exe, r->outputs, r->output_count);
+  cli_print_outputs(r->exe, r->function, r->outputs, r->output_count);
   if (comparison) fputs(comparison, stdout);
   if (r->repeat > 1) {
     printf("\n%8s %12s %12s %12s %12s %12s\n", "runs", "min ms", "median ms", "mean ms", "p90 ms", "max ms");
@@ -261,7 +277,7 @@ static tn_status *run_model(run *r, bool *agree) {
       print_text(r, comparison, &latency);
       cli_profile_finish(r->profile, r->session, r->exe);
     }
-    if (directory) status = cli_write_outputs(r->exe, r->outputs, r->output_count, directory);
+    if (directory) status = cli_write_outputs(r->exe, r->function, r->outputs, r->output_count, directory);
   }
   tn__strbuf_release(&report);
   return status;
@@ -287,6 +303,7 @@ static int run_command(const cli_args *args) {
   if (cli_flag(args, "--check") && cli_is_executable(args->file))
     return cli_misused("run", "--check needs the model, not an executable");
   if (cli_flag(args, "--verify-only")) return cli_verify(args, &r.setup);
+  r.function = cli_value(args, "--function");
   r.seed = (uint64_t)seed;
   bool agree = true;
   tn_status *status = run_model(&r, &agree);

@@ -43,11 +43,11 @@ static void print_element(const DLTensor *t, int64_t i) {
   }
 }
 
-void cli_print_outputs(const tn_executable *exe, const DLTensor *outputs, int count) {
+void cli_print_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count) {
   for (int i = 0; i < count; i++) {
     const DLTensor *t = &outputs[i];
     summary s = summarize(t);
-    printf("%s: %s ", tn_executable_output(exe, NULL, i)->name, tn_dtype_name(tn_dtype_of_dl(t->dtype)));
+    printf("%s: %s ", tn_executable_output(exe, function, i)->name, tn_dtype_name(tn_dtype_of_dl(t->dtype)));
     cli_print_shape(stdout, t->ndim, t->shape);
     if (s.count > s.nans) printf("  min %.6g  max %.6g  mean %.6g", s.minimum, s.maximum, s.mean);
     if (s.nans) printf("  NaN %lld of %lld", (long long)s.nans, (long long)s.count);
@@ -68,13 +68,14 @@ static void json_number(tn__strbuf *json, double v) {
   }
 }
 
-void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const DLTensor *outputs, int count) {
+void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const char *function, const DLTensor *outputs,
+                      int count) {
   tn__strbuf_append(json, "\"outputs\": [");
   for (int i = 0; i < count; i++) {
     const DLTensor *t = &outputs[i];
     summary s = summarize(t);
     tn__strbuf_append(json, i ? ", {\"name\": " : "{\"name\": ");
-    tn__strbuf_json_string(json, tn_executable_output(exe, NULL, i)->name);
+    tn__strbuf_json_string(json, tn_executable_output(exe, function, i)->name);
     tn__strbuf_printf(json, ", \"dtype\": \"%s\", \"shape\": [", tn_dtype_name(tn_dtype_of_dl(t->dtype)));
     for (int d = 0; d < t->ndim; d++) tn__strbuf_printf(json, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
     tn__strbuf_printf(json, "], \"nan\": %lld, \"min\": ", (long long)s.nans);
@@ -161,8 +162,8 @@ bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size
  */
 
 /* One `_` for each character that is not plain: of those that UTF-8 writes in several bytes, the first one counts. */
-static void file_name(const tn_executable *exe, int output, char *name, size_t size) {
-  const char *from = tn_executable_output(exe, NULL, output)->name;
+static void file_name(const tn_executable *exe, const char *function, int output, char *name, size_t size) {
+  const char *from = tn_executable_output(exe, function, output)->name;
   size_t length = 0;
   for (const char *c = from; *c && length + 1 < size; c++) {
     bool plain = (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || strchr("_.-", *c);
@@ -174,34 +175,35 @@ static void file_name(const tn_executable *exe, int output, char *name, size_t s
 }
 
 /* Is output `i` the same as an earlier one? ONNX names each value once, so one name is one value. */
-static bool listed_before(const tn_executable *exe, int i) {
-  return tn_executable_output_index(exe, NULL, tn_executable_output(exe, NULL, i)->name) != i;
+static bool listed_before(const tn_executable *exe, const char *function, int i) {
+  return tn_executable_output_index(exe, function, tn_executable_output(exe, function, i)->name) != i;
 }
 
 /* Found before the first file is written: no output may silently take another's place. */
-static tn_status *check_file_names(const tn_executable *exe, int count) {
+static tn_status *check_file_names(const tn_executable *exe, const char *function, int count) {
   for (int i = 0; i < count; i++) {
     char mine[4096], other[4096];
-    if (strlen(tn_executable_output(exe, NULL, i)->name) >= sizeof mine - 5)
+    if (strlen(tn_executable_output(exe, function, i)->name) >= sizeof mine - 5)
       return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long", i);
-    file_name(exe, i, mine, sizeof mine);
-    for (int j = 0; j < i && !listed_before(exe, i); j++) {
-      file_name(exe, j, other, sizeof other);
+    file_name(exe, function, i, mine, sizeof mine);
+    for (int j = 0; j < i && !listed_before(exe, function, i); j++) {
+      file_name(exe, function, j, other, sizeof other);
       if (strcmp(mine, other) == 0)
         return tn_status_create(TN_INVALID_ARGUMENT, "outputs \"%s\" and \"%s\" would both be written to %s.npy",
-                                tn_executable_output(exe, NULL, j)->name, tn_executable_output(exe, NULL, i)->name,
-                                mine);
+                                tn_executable_output(exe, function, j)->name,
+                                tn_executable_output(exe, function, i)->name, mine);
     }
   }
   return NULL;
 }
 
-tn_status *cli_write_outputs(const tn_executable *exe, const DLTensor *outputs, int count, const char *directory) {
-  tn_status *status = check_file_names(exe, count);
+tn_status *cli_write_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count,
+                             const char *directory) {
+  tn_status *status = check_file_names(exe, function, count);
   if (!status) status = tn__make_directories(directory);
   for (int i = 0; i < count && !status; i++) {
     char name[4096], path[8192];
-    file_name(exe, i, name, sizeof name);
+    file_name(exe, function, i, name, sizeof name);
     if (snprintf(path, sizeof path, "%s/%s.npy", directory, name) >= (int)sizeof path)
       return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long", i);
     status = tn_tensor_write_npy(&outputs[i], path);

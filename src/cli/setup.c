@@ -28,28 +28,69 @@ static void show_pass(void *user, const char *pass, const char *text) {
   fprintf(stderr, "# after %s\n%s\n", pass, text);
 }
 
-static bool read_dims(const cli_args *args, cli_compile *setup) {
-  int position = 0, count = 0;
-  for (const char *text = cli_next(args, "--dim", &position); text; text = cli_next(args, "--dim", &position)) {
-    const char *equals = strchr(text, '=');
-    char *end = NULL;
-    long long size = equals ? strtoll(equals + 1, &end, 10) : -1;
-    size_t length = equals ? (size_t)(equals - text) : 0;
-    if (!equals || length == 0 || length >= sizeof setup->dim_names[0] || end == equals + 1 || *end || size < 0) {
-      cli_misused(args->command, "--dim takes NAME=N, with N at least 0, not \"%s\"", text);
+static bool wrong_dim(const cli_args *args, const char *text) {
+  cli_misused(args->command, "--dim takes NAME=N or NAME=N,N..., with N at least 0, not \"%s\"", text);
+  return false;
+}
+
+/* The sizes of one --dim: one is fixed, several are special. */
+static bool read_sizes(const cli_args *args, cli_compile *setup, const char *text, const char *name,
+                       const char *sizes) {
+  tn_compile_options *o = &setup->options;
+  bool several = strchr(sizes, ',') != NULL;
+  for (;;) {
+    char *end;
+    long long size = strtoll(sizes, &end, 10);
+    if (end == sizes || (*end && *end != ',') || size < 0) return wrong_dim(args, text);
+    if (o->dim_count == 64 || o->special_dim_count == 64) {
+      cli_misused(args->command, "more than 64 --dim");
       return false;
     }
+    if (several)
+      setup->special[o->special_dim_count++] = (tn_dim_setting){name, size};
+    else
+      setup->dims[o->dim_count++] = (tn_dim_setting){name, size};
+    if (!*end) return true;
+    sizes = end + 1;
+  }
+}
+
+static bool read_dims(const cli_args *args, cli_compile *setup) {
+  int position = 0, count = 0;
+  setup->options.dims = setup->dims;
+  setup->options.special_dims = setup->special;
+  for (const char *text = cli_next(args, "--dim", &position); text; text = cli_next(args, "--dim", &position)) {
+    const char *equals = strchr(text, '=');
+    size_t length = equals ? (size_t)(equals - text) : 0;
+    if (!equals || length == 0 || length >= sizeof setup->dim_names[0]) return wrong_dim(args, text);
     if (count == 64) {
       cli_misused(args->command, "more than 64 --dim");
       return false;
     }
     memcpy(setup->dim_names[count], text, length);
     setup->dim_names[count][length] = 0;
-    setup->dims[count] = (tn_dim_setting){setup->dim_names[count], size};
+    if (!read_sizes(args, setup, text, setup->dim_names[count++], equals + 1)) return false;
+  }
+  return true;
+}
+
+static bool read_aliases(const cli_args *args, cli_compile *setup) {
+  int position = 0, count = 0;
+  for (const char *text = cli_next(args, "--alias", &position); text; text = cli_next(args, "--alias", &position)) {
+    const char *equals = strchr(text, '=');
+    size_t length = equals ? (size_t)(equals - text) : 0, size = sizeof setup->alias_names[0][0];
+    if (!equals || length == 0 || !equals[1] || length >= size || strlen(equals + 1) >= size || count == 64) {
+      cli_misused(args->command, "--alias takes OUTPUT=INPUT, at most 64 times, not \"%s\"", text);
+      return false;
+    }
+    memcpy(setup->alias_names[count][0], text, length);
+    setup->alias_names[count][0][length] = 0;
+    memcpy(setup->alias_names[count][1], equals + 1, strlen(equals + 1) + 1);
+    setup->aliases[count] = (tn_alias_setting){setup->alias_names[count][0], setup->alias_names[count][1]};
     count++;
   }
-  setup->options.dims = setup->dims;
-  setup->options.dim_count = count;
+  setup->options.aliases = setup->aliases;
+  setup->options.alias_count = count;
   return true;
 }
 
@@ -66,7 +107,8 @@ static void print_times(void *user, const tn_phase_time *times, int count) {
 bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   *setup = (cli_compile){.options.size = sizeof setup->options, .log.write = write_log};
   int64_t threads = 0;
-  if (!cli_number(args, "--threads", 1, 1024, &threads) || !read_dims(args, setup)) return false;
+  if (!cli_number(args, "--threads", 1, 1024, &threads) || !read_dims(args, setup) || !read_aliases(args, setup))
+    return false;
   setup->options.target = cli_value(args, "--target");
   setup->options.run_threads = (int)threads;
   setup->options.no_cache = cli_flag(args, "--no-cache");

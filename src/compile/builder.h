@@ -76,6 +76,11 @@ int tn__register_of(tn__builder *b, tn__value *v);
  * otherwise the instruction that writes the result brings it. */
 int tn__destination_of(tn__builder *b, tn__value *v, bool allocate);
 void tn__emit_word(tn__builder *b, tn__opcode op, int reg);
+/* Are all symbols of `e` in registers at this point of the code? */
+bool tn__builder_knows(tn__builder *b, const tn__expr *e);
+
+/* dispatch.c: all code of a function that calls one of others. */
+void tn__emit_dispatch(tn__builder *b);
 
 /* ---- control.c: nodes that the machine runs itself
  * --------------------------------------------------------------------- */

@@ -70,29 +70,37 @@ static int pack_width(void *user, tn_dtype dtype, int64_t columns) {
   return tn__schedule_pack_width(&driver->target, dtype, columns);
 }
 
-static void optimize(tn__compilation *c) {
+static void optimize(tn__compilation *c, tn__graph *graph) {
   tn__optimize_options options = {.evaluator = tn__fold_evaluator(&c->driver),
                                   .pack_width = pack_width,
                                   .pack_user = &c->driver,
                                   .after = after_graph_pass,
                                   .after_user = &c->driver};
-  tn__graph_optimize(c->graph, &options);
+  tn__graph_optimize(graph, &options);
 }
 
-static void import_model(tn__compilation *c, const char *path, const void *data, size_t size) {
+static tn__onnx_model *open_model(tn__compilation *c, const char *path, const void *data, size_t size) {
+  double start = tn__now();
+  tn__onnx_model *model = tn__onnx_open(c->driver.arena, path, data, size);
+  tn__driver_time(&c->driver, "open", tn__now() - start);
+  return model;
+}
+
+tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
+                                  int special_count, bool *used) {
   tn__driver *driver = &c->driver;
   const tn_compile_options *o = driver->options;
+  report_progress(driver, "import", 0, 1);
+  driver->model = model;
   double start = tn__now();
-  if (!c->model) c->model = tn__onnx_open(driver->arena, path, data, size);
-  driver->model = c->model;
-  tn__driver_time(driver, "open", tn__now() - start);
-  start = tn__now();
-  tn__dim_binding *dims = TN__NEW_ARRAY(driver->arena, o->dim_count, tn__dim_binding);
+  tn__dim_binding *dims = TN__NEW_ARRAY(driver->arena, o->dim_count + special_count, tn__dim_binding);
   for (int i = 0; i < o->dim_count; i++) dims[i] = (tn__dim_binding){o->dims[i].name, o->dims[i].size};
-  tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count};
+  for (int i = 0; i < special_count; i++) dims[o->dim_count + i] = special[i];
+  tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count + special_count, .dims_used = used};
   if (o->log) import.log = *o->log;
-  c->graph = tn__onnx_import(c->model, tn__ir_create(driver->arena), &import);
+  tn__graph *graph = tn__onnx_import(model, tn__ir_create(driver->arena), &import);
   tn__driver_time(driver, "import", tn__now() - start);
+  return graph;
 }
 
 /* Inputs and outputs of a function. A while's body leaves out the loop variables that it keeps. */
@@ -171,12 +179,34 @@ static void number_units(tn__compilation *c, tn__program_function *f, const tn__
   f->unit_of = unit_of;
 }
 
+static void add_entries(tn__compilation *c) {
+  tn__driver *driver = &c->driver;
+  static const tn__groups none;
+  bool *used = TN__NEW_ARRAY(driver->arena, driver->options->alias_count, bool);
+  for (int i = 0; i < c->entries.count; i++) {
+    const tn__entry *e = &c->entries.data[i];
+    const int *aliases = tn__compilation_aliases(c, e->graph, used);
+    if (e->dispatch) {
+      tn__program_function f = {.name = e->name, .graph = e->graph, .groups = &none, .dispatch = e->dispatch};
+      describe_signature(driver, &f, NULL);
+      tn__vec_push(driver->arena, &c->functions, f);
+    } else {
+      add_function(c, e->name, e->graph, NULL);
+    }
+    c->functions.data[i].aliases = aliases;
+  }
+  for (int i = 0; i < driver->options->alias_count; i++)
+    if (!used[i])
+      tn__throwf(driver->arena->escape, TN_INVALID_ARGUMENT, "no output \"%s\" with an input \"%s\" to alias",
+                 driver->options->aliases[i].output, driver->options->aliases[i].input);
+}
+
 static void choose_groups(tn__compilation *c) {
   tn__driver *driver = &c->driver;
-  add_function(c, "main", c->graph, NULL);
+  add_entries(c);
   int groups = 0;
   for (int i = 0; i < c->functions.count; i++) {
-    add_bodies(c, i);
+    if (!c->functions.data[i].dispatch) add_bodies(c, i);
     groups += c->functions.data[i].groups->count;
   }
   double start = tn__now();
@@ -190,14 +220,22 @@ static void choose_groups(tn__compilation *c) {
 }
 
 void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size) {
-  report_progress(&c->driver, "import", 0, 1);
-  import_model(c, path, data, size);
+  const tn_compile_options *o = c->driver.options;
+  if (!c->model) c->model = open_model(c, path, data, size);
+  bool *used = TN__NEW_ARRAY(c->driver.arena, o->dim_count + o->special_dim_count, bool);
+  tn__compilation_add(c, "main", c->model, used);
+  tn__compilation_check_dims(c, used);
   tn__compilation_prepare(c);
 }
 
 void tn__compilation_prepare(tn__compilation *c) {
+  if (c->entries.count == 0) {
+    tn__entry only = {.name = "main", .graph = c->graph};
+    tn__vec_push(c->driver.arena, &c->entries, only);
+  }
   report_progress(&c->driver, "optimize", 0, 1);
-  optimize(c);
+  for (int i = 0; i < c->entries.count; i++)
+    if (!c->entries.data[i].dispatch) optimize(c, c->entries.data[i].graph);
   report_progress(&c->driver, "constants", 0, 1);
   choose_groups(c);
 }

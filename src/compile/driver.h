@@ -5,11 +5,19 @@
 #include "compile/program.h"
 #include "import/onnx/onnx.h"
 
+/* One function that the caller of the executable sees. */
+typedef struct tn__entry {
+  const char *name;
+  tn__graph *graph;
+  const tn__dispatch *dispatch; /* NULL: compiled from the graph; else the graph only tells its signature */
+} tn__entry;
+
 /* A compilation as far as it has come. Everything is in the driver's arena. */
 typedef struct tn__compilation {
   tn__driver driver;
   tn__onnx_model *model;
-  tn__graph *graph; /* the model's */
+  tn__graph *graph; /* the model's, or the first one's */
+  TN__VEC(tn__entry) entries;
   TN__VEC(tn__program_function)
   functions;       /* of the graph, then of the bodies of its control operators, outer ones first */
   tn__unit *units; /* of all functions, in their order */
@@ -24,6 +32,16 @@ typedef struct tn__compilation {
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
 /* All before code: open and import a model, then what tn__compilation_prepare does. */
 void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
+/* Imports a model and makes it a function, together with those for special sizes of its dimensions (entries.c). Flags
+ * the dimensions of the options that it has: the fixed ones in `used`, the special ones behind them. */
+void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used);
+/* Throws when a dimension is in no model. */
+void tn__compilation_check_dims(tn__compilation *c, const bool *used);
+/* What the options say about the aliases of a graph's outputs: the input of each or -1; NULL when there are none. Lets
+ * scatters into such inputs go without a copy. `used`: by alias, whether a graph has it. */
+const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *used);
+tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
+                                  int special_count, bool *used);
 /* Optimises c->graph, fuses it, computes its constants and declares its kernels. */
 void tn__compilation_prepare(tn__compilation *c);
 /* Kernels and the executable. */

@@ -118,17 +118,16 @@ static void load_symbol(tn__builder *b, const tn__symbol *symbol) {
   tn__scalars_bind(&b->scalars, symbol->var->self, reg);
 }
 
-/* Are all symbols of `e` in registers at this point of the code? */
-static bool known(tn__builder *b, const tn__expr *e) {
+bool tn__builder_knows(tn__builder *b, const tn__expr *e) {
   if (e->kind == TN__EXPR_VAR) return tn__scalars_knows(&b->scalars, e);
   for (int i = 0; i < e->arg_count; i++)
-    if (!known(b, e->args[i])) return false;
+    if (!tn__builder_knows(b, e->args[i])) return false;
   return true;
 }
 
 static bool shape_known(tn__builder *b, const tn__value *v) {
   for (int i = 0; i < v->rank; i++)
-    if (!known(b, v->dims[i])) return false;
+    if (!tn__builder_knows(b, v->dims[i])) return false;
   return true;
 }
 
@@ -164,21 +163,6 @@ static void place_constants(tn__builder *b) {
   }
 }
 
-/* The caller's buffers take the roots they can: written by a step, and by shape the same amount of memory. What a node
- * makes in a size that only running it tells must be the output itself, in its shape. */
-static void place_outputs(tn__builder *b, bool *direct) {
-  const tn__program_function *p = b->function;
-  for (int i = 0; i < p->output_count; i++) {
-    tn__place *root = tn__root_of(b, p->outputs[i]);
-    if (root->kind != TN__PLACE_NONE || root->first < 0) continue;
-    const tn__node *node = b->steps[root->first].node;
-    if (node && (tn__needs_own_memory(node) || (!root->early && root->value != p->outputs[i]))) continue;
-    root->kind = TN__PLACE_OUTPUT;
-    root->index = i;
-    direct[i] = true;
-  }
-}
-
 /* Does a product in the group read what the group itself computes? Then it may see rows that were written over already.
  */
 static bool feeds_a_contraction(const tn__group *g) {
@@ -202,12 +186,9 @@ static bool is_map_only(const tn__group *g) {
   return g->output_count == 1 && !feeds_a_contraction(g);
 }
 
-/* May the step write its result over `v`: every reader in the group reads it element by element at the place that it
- * writes? */
-static bool can_overwrite(tn__builder *b, int at, const tn__unit *u, tn__value *v) {
+/* Is `v` read by every node of the group element by element, at the place that it writes? */
+static bool reads_elementwise(const tn__unit *u, const tn__value *v) {
   const tn__value *out = u->outputs[0];
-  tn__place *root = tn__root_of(b, v);
-  if (root->readonly || root->kind != TN__PLACE_STATIC || root->last != at || root->value != v) return false;
   if (v->rank != out->rank || tn_dtype_size(v->dtype) != tn_dtype_size(out->dtype)) return false;
   for (int i = 0; i < v->rank; i++)
     if (v->dims[i] != out->dims[i]) return false;
@@ -217,6 +198,47 @@ static bool can_overwrite(tn__builder *b, int at, const tn__unit *u, tn__value *
       if (n->inputs[j] == v && n->op->op_class != TN__CLASS_ELEMENTWISE) return false;
   }
   return true;
+}
+
+/* Does the step write each element of `out` after it has read that of `v`, and nothing else of `v`? */
+static bool reads_before_writing(const tn__step *s, const tn__value *v, const tn__value *out) {
+  if (!s->unit) return false;
+  if (out->producer && tn__node_int(out->producer, "in_place", 0) && out->producer->inputs[0] == v) return true;
+  return is_map_only(s->group) && s->outputs[0] == out && reads_elementwise(s->unit, v);
+}
+
+/* May the output, which is the root's memory, be the buffer of the input that it aliases, from the step on that writes
+ * it? */
+static bool may_alias(tn__builder *b, int output, const tn__place *root) {
+  const tn__program_function *p = b->function;
+  if (!p->aliases || p->aliases[output] < 0) return true;
+  tn__value *input = p->inputs[p->aliases[output]];
+  int last = tn__root_of(b, input)->last;
+  return last < root->first || (last == root->first && root->value == p->outputs[output] &&
+                                reads_before_writing(&b->steps[last], input, root->value));
+}
+
+/* The caller's buffers take the roots they can: written by a step, and by shape the same amount of memory. What a node
+ * makes in a size that only running it tells must be the output itself, in its shape. */
+static void place_outputs(tn__builder *b, bool *direct) {
+  const tn__program_function *p = b->function;
+  for (int i = 0; i < p->output_count; i++) {
+    tn__place *root = tn__root_of(b, p->outputs[i]);
+    if (root->kind != TN__PLACE_NONE || root->first < 0) continue;
+    const tn__node *node = b->steps[root->first].node;
+    if (node && (tn__needs_own_memory(node) || (!root->early && root->value != p->outputs[i]))) continue;
+    if (!may_alias(b, i, root)) continue;
+    root->kind = TN__PLACE_OUTPUT;
+    root->index = i;
+    direct[i] = true;
+  }
+}
+
+/* May the step write its result over `v`? */
+static bool can_overwrite(tn__builder *b, int at, const tn__unit *u, tn__value *v) {
+  tn__place *root = tn__root_of(b, v);
+  if (root->readonly || root->kind != TN__PLACE_STATIC || root->last != at || root->value != v) return false;
+  return reads_elementwise(u, v);
 }
 
 /* Values of constant size: lifetimes become plan items; a map's result may take over its dying operand's item. */
@@ -352,7 +374,7 @@ static void load_elements(tn__builder *b, const tn__step *s) {
 /* A size as the machine will print it; as an expression when the condition does not tell all of its symbols. */
 static void put_size(void *user, const tn__expr *size, tn__strbuf *out) {
   tn__builder *b = user;
-  if (known(b, size))
+  if (tn__builder_knows(b, size))
     tn__strbuf_printf(out, "%c%d%c", TN__SCALAR_MARK, tn__scalars_register(&b->scalars, size), TN__SCALAR_MARK);
   else
     tn__expr_print_short(size, out);
@@ -375,7 +397,7 @@ static void emit_checks(tn__builder *b) {
   const tn__graph *g = b->graph;
   for (int i = 0; i < tn__graph_check_count(g); i++) {
     const tn__check_at_run *check = tn__graph_check_at(g, i);
-    if (b->checked[i] || !known(b, check->condition)) continue;
+    if (b->checked[i] || !tn__builder_knows(b, check->condition)) continue;
     b->checked[i] = true;
     const char *message = check_message(b, check);
     tn__exe_emit_assert(b->func, tn__scalars_register(&b->scalars, check->condition), message);
@@ -450,6 +472,17 @@ int tn__destination_of(tn__builder *b, tn__value *v, bool allocate) {
   return tn__register_of(b, v);
 }
 
+static void emit_copy(tn__builder *b, int to, int from) {
+  uint32_t words[] = {(uint32_t)to, (uint32_t)from};
+  tn__exe_emit(b->func, TN__OP_COPY, words, 2);
+}
+
+/* A scatter in place finds its operand in its result: nothing moves when the caller bound both to one buffer. */
+static void prepare_in_place(tn__builder *b, const tn__value *v, int reg) {
+  if (v->producer && tn__node_int(v->producer, "in_place", 0))
+    emit_copy(b, reg, tn__register_of(b, v->producer->inputs[0]));
+}
+
 static void emit_kernel(tn__builder *b, const tn__step *s) {
   const tn__unit *u = s->unit;
   int *reads = TN__NEW_ARRAY(b->arena, u->input_count, int), *scalars = TN__NEW_ARRAY(b->arena, u->scalar_count, int);
@@ -457,6 +490,7 @@ static void emit_kernel(tn__builder *b, const tn__step *s) {
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = tn__scalars_register(&b->scalars, u->scalars[i]->self);
   for (int i = 0; i < u->input_count; i++) reads[i] = tn__register_of(b, u->inputs[i]);
   for (int i = 0; i < u->output_count; i++) writes[write_count++] = tn__destination_of(b, u->outputs[i], true);
+  for (int i = 0; i < u->output_count; i++) prepare_in_place(b, u->outputs[i], writes[i]);
   if (u->workspace_bytes > 0 || u->workspace_expr) writes[write_count++] = workspace_register(b, s);
   tn__exe_emit_kernel(b->func, b->kernel_index[u - b->program->units], reads, u->input_count, writes, write_count,
                       scalars, u->scalar_count);
@@ -484,8 +518,28 @@ static void emit_list_output(tn__builder *b, int index, bool direct) {
   tn__exe_emit(b->func, TN__OP_COPY, words, 2);
 }
 
+/* The input that the output passes through, or -1. */
+static int passed_through(tn__builder *b, int output) {
+  const tn__place *root = tn__root_of(b, b->function->outputs[output]);
+  return root->kind == TN__PLACE_INPUT ? root->index : -1;
+}
+
+/* Inputs that are passed through are read before outputs that may take their memory are written. */
+static void check_order(tn__builder *b) {
+  const tn__program_function *p = b->function;
+  for (int i = 0; p->aliases && i < p->output_count; i++)
+    for (int j = i + 1; j < p->output_count; j++)
+      if (passed_through(b, i) >= 0 && p->aliases[i] >= 0 && p->aliases[i] != passed_through(b, i) &&
+          passed_through(b, j) == p->aliases[i])
+        tn__throwf(b->arena->escape, TN_UNSUPPORTED,
+                   "output \"%s\" cannot take the memory of input \"%s\", which output \"%s\" passes on",
+                   p->output_names[i], p->input_names[p->aliases[i]], p->output_names[j]);
+}
+
 static void emit_outputs(tn__builder *b, const bool *direct) {
   const tn__program_function *p = b->function;
+  int *registers = TN__NEW_ARRAY(b->arena, p->output_count, int);
+  check_order(b);
   for (int i = 0; i < p->output_count; i++) {
     tn__value *v = p->outputs[i];
     if (v->holds != TN__HOLDS_TENSOR) {
@@ -495,12 +549,15 @@ static void emit_outputs(tn__builder *b, const bool *direct) {
     tn__operand dims[TN_MAX_RANK];
     for (int d = 0; d < v->rank; d++) dims[d] = tn__scalars_operand(&b->scalars, v->dims[d]);
     tn__exe_output(b->func, p->output_names[i], v->dtype, v->rank, dims);
+    if (p->aliases && p->aliases[i] >= 0) tn__exe_alias(b->func, i, p->aliases[i]);
     if (direct[i]) continue;
-    int to = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
-    if (!tn__place_of(b, v)->early) tn__emit_word(b, TN__OP_ALLOC, to);
-    uint32_t words[] = {(uint32_t)to, (uint32_t)tn__register_of(b, v)};
-    tn__exe_emit(b->func, TN__OP_COPY, words, 2);
+    registers[i] = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
+    if (!tn__place_of(b, v)->early) tn__emit_word(b, TN__OP_ALLOC, registers[i]);
   }
+  for (int through = 1; through >= 0; through--)
+    for (int i = 0; i < p->output_count; i++)
+      if (!direct[i] && p->outputs[i]->holds == TN__HOLDS_TENSOR && (passed_through(b, i) >= 0) == (through == 1))
+        emit_copy(b, registers[i], tn__register_of(b, p->outputs[i]));
   tn__emit_updates(b);
   tn__exe_emit(b->func, TN__OP_RETURN, NULL, 0);
 }
@@ -523,6 +580,10 @@ static void emit_code(tn__builder *b) {
   load_given_elements(b);
   b->checked = TN__NEW_ARRAY(b->arena, tn__graph_check_count(b->graph), bool);
   emit_checks(b);
+  if (p->dispatch) {
+    tn__emit_dispatch(b);
+    return;
+  }
   find_early_shapes(b);
   bool *direct = TN__NEW_ARRAY(b->arena, p->output_count, bool);
   place_outputs(b, direct);

@@ -4,6 +4,7 @@
 
 #include "compile/exe_writer.h"
 #include "compile/kernels.h"
+#include "import/onnx/onnx.h"
 
 /* One function of the executable: the model's graph, or the body of a control operator. */
 typedef struct tn__program_function {
@@ -20,7 +21,21 @@ typedef struct tn__program_function {
   const int *unit_of; /* group -> unit of the program, or -1 */
   /* Bodies of loops: by input, what becomes of a list in a round, left in the input's register; NULL: no such input. */
   tn__value *const *updates;
+  const int *aliases;                  /* output -> input whose buffer it may take, or -1; NULL: none */
+  const struct tn__dispatch *dispatch; /* not NULL: it calls one of other functions, and has no groups */
 } tn__program_function;
+
+/* Chooses a function by the sizes of symbols: the first case whose dimensions all agree. */
+typedef struct tn__dispatch_case {
+  const char *function;
+  const tn__dim_binding *dims;
+  int dim_count;
+} tn__dispatch_case;
+typedef struct tn__dispatch {
+  const tn__dispatch_case *cases;
+  int case_count;
+  const char *otherwise;
+} tn__dispatch;
 
 typedef struct tn__program {
   const tn__program_function *functions; /* the first is the one to call; the others are bodies that these use */

@@ -190,7 +190,8 @@ static void declare_gather_nd(tn__lower_context *lower, const tn__node *node, co
       tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "gather_nd"), &axes, tn__load(ir, inputs[0], at));
 }
 
-/* ---- scatters: one imperative stage that copies operand 0 and then applies the updates in order ------------------ */
+/* ---- scatters: one imperative stage that copies operand 0 and then applies the updates in order ------------------
+ * With `in_place` the result's memory holds operand 0 already, and there is no copy. */
 
 static void require_reduction(const tn__graph *graph, const tn__node *node) {
   static const char *const names[] = {"none", "add", "mul", "max", "min"};
@@ -216,10 +217,11 @@ static const tn__stmt *copy_stmt(tn__ir *ir, const tn__buffer *from, const tn__b
   return tn__nest_loops(ir, &nest, tn__store(ir, to, nest.index, tn__load(ir, from, nest.index)));
 }
 
-static void scatter_stage(tn__lower_context *lower, const char *name, const tn__buffer *const *inputs,
-                          const tn__buffer *result, const tn__stmt *updates) {
+static void scatter_stage(tn__lower_context *lower, const tn__node *node, const char *name,
+                          const tn__buffer *const *inputs, const tn__buffer *result, const tn__stmt *updates) {
   tn__ir *ir = tn__lower_ir(lower);
-  const tn__stmt *body = tn__seq2(ir, copy_stmt(ir, inputs[0], result), updates);
+  const tn__stmt *body =
+      tn__node_int(node, "in_place", 0) ? updates : tn__seq2(ir, copy_stmt(ir, inputs[0], result), updates);
   tn__te_extern(tn__lower_te(lower), name, inputs, 3, &result, 1, body);
 }
 
@@ -252,7 +254,7 @@ static void declare_scatter_elements(tn__lower_context *lower, const tn__node *n
   const tn__expr *value = updated(ir, node, tn__load(ir, result, at), tn__load(ir, inputs[2], nest.index));
   const tn__stmt *body = tn__seq2(ir, tn__check_index(ir, var->self, a->shape[axis]), tn__store(ir, result, at, value));
   body = tn__let(ir, var, tn__cast(ir, TN_I64, tn__load(ir, inputs[1], nest.index)), body);
-  scatter_stage(lower, name, inputs, result, tn__nest_loops(ir, &nest, body));
+  scatter_stage(lower, node, name, inputs, result, tn__nest_loops(ir, &nest, body));
   outputs[0] = result;
 }
 
@@ -295,7 +297,7 @@ static void declare_scatter_nd(tn__lower_context *lower, const tn__node *node, c
     body = tn__seq2(ir, tn__check_index(ir, vars[k]->self, a->shape[k]), body);
     body = tn__let(ir, vars[k], tn__cast(ir, TN_I64, tn__load(ir, indices, component)), body);
   }
-  scatter_stage(lower, name, inputs, result, tn__nest_loops(ir, &rows, body));
+  scatter_stage(lower, node, name, inputs, result, tn__nest_loops(ir, &rows, body));
   outputs[0] = result;
 }
 

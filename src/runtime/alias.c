@@ -3,11 +3,8 @@
  *
  * A kernel that reads the input and writes the output at once is trusted to read each element before it writes it. A
  * COPY from the input to its output changes nothing when they are the same. */
+#include "base/alloc.h"
 #include "runtime/executable.h"
-
-typedef struct span { /* instructions that touch one pair; -1: none */
-  int64_t first_write, last_read;
-} span;
 
 static tn_status *wrong(const tn__function *f, uint32_t output, const char *why) {
   const tn__function_value *o = &f->outputs[output];
@@ -25,56 +22,92 @@ static bool same_type(const tn__register *a, const tn__register *b) {
   return same;
 }
 
-static void touch(const tn__function *f, uint32_t at, uint32_t number, bool write, const tn__function_value *output,
-                  span *s) {
-  uint32_t root = f->registers[number].root;
-  if (write && root == output->reg && s->first_write < 0) s->first_write = at;
-  if (!write && root == f->inputs[output->alias].reg) s->last_read = at;
+typedef struct pair { /* an output and the input that it may take the memory of */
+  const tn_executable *exe;
+  const tn__function *f;
+  const tn__function_value *output;
+  uint32_t input_reg;
+  uint8_t *written; /* per instruction: the output may have been written before it */
+  bool changed;
+} pair;
+
+static bool is_input(const pair *p, uint32_t number) { return p->f->registers[number].root == p->input_reg; }
+static bool is_output(const pair *p, uint32_t number) { return p->f->registers[number].root == p->output->reg; }
+
+/* A callee that declares the same alias looks after it itself. */
+static bool callee_declares(const pair *p, const tn__instruction *in) {
+  const tn__function *callee = &p->exe->functions[in->callee];
+  for (uint32_t w = 0; w < in->write_count; w++) {
+    if (!is_output(p, in->operands[in->read_count + w])) continue;
+    int alias = callee->outputs[w].alias;
+    for (uint32_t r = 0; r < in->read_count; r++)
+      if (is_input(p, in->operands[r]) && (int)r != alias) return false;
+  }
+  return true;
 }
 
-static span find_span(const tn__function *f, const tn__function_value *output) {
-  span s = {-1, -1};
-  for (uint32_t i = 0; i < f->instruction_count; i++) {
-    const tn__instruction *in = &f->instructions[i];
-    bool small = in->op == TN__OP_COPY || in->op == TN__OP_MOVE;
-    if (in->op == TN__OP_COPY && f->registers[in->a].root == output->reg &&
-        f->registers[in->b].root == f->inputs[output->alias].reg)
-      continue;
-    if (small) {
-      touch(f, i, in->a, true, output, &s);
-      touch(f, i, in->b, false, output, &s);
-    } else if (in->op == TN__OP_SCALAR_LOAD) {
-      touch(f, i, in->b, false, output, &s);
-    }
-    for (uint32_t n = 0; n < in->read_count; n++) touch(f, i, in->operands[n], false, output, &s);
-    for (uint32_t n = 0; n < in->write_count; n++) touch(f, i, in->operands[in->read_count + n], true, output, &s);
+static void look_at(const pair *p, const tn__instruction *in, bool *reads, bool *writes) {
+  *reads = *writes = false;
+  switch (in->op) {
+    case TN__OP_COPY:
+      if (is_output(p, in->a) && is_input(p, in->b)) return;
+      /* fall through */
+    case TN__OP_MOVE: *writes = is_output(p, in->a), *reads = is_input(p, in->b); return;
+    case TN__OP_SCALAR_LOAD: *reads = is_input(p, in->b); return;
+    default: break; /* the small ones have no groups */
   }
-  return s;
+  for (uint32_t n = 0; n < in->read_count; n++) *reads = *reads || is_input(p, in->operands[n]);
+  for (uint32_t n = 0; n < in->write_count; n++) *writes = *writes || is_output(p, in->operands[in->read_count + n]);
 }
 
-static bool reads_too_late(const tn__function *f, const span *s) {
-  if (s->first_write < 0 || s->last_read < 0) return false;
-  if (s->last_read > s->first_write) return true;
-  if (s->last_read == s->first_write && f->instructions[s->last_read].op != TN__OP_KERNEL) return true;
-  for (uint32_t i = (uint32_t)s->first_write; i < f->instruction_count; i++) {
-    const tn__instruction *in = &f->instructions[i];
-    bool jump = in->op == TN__OP_JUMP || in->op == TN__OP_JUMP_IF_ZERO;
-    if (jump && in->callee <= s->last_read) return true; /* back to the read */
-  }
-  return false;
+static void reach(pair *p, uint32_t instruction, bool written) {
+  if (instruction >= p->f->instruction_count || !written || p->written[instruction]) return;
+  p->written[instruction] = 1;
+  p->changed = true;
 }
 
-tn_status *tn__verify_aliases(const tn__function *f) {
-  for (uint32_t i = 0; i < f->output_count; i++) {
-    const tn__function_value *output = &f->outputs[i];
-    if (output->alias < 0) continue;
-    if ((uint32_t)output->alias >= f->input_count) return wrong(f, i, "");
-    if (!same_type(&f->registers[output->reg], &f->registers[f->inputs[output->alias].reg]))
-      return wrong(f, i, "which has another type or shape");
-    for (uint32_t j = 0; j < i; j++)
-      if (f->outputs[j].alias == output->alias) return wrong(f, i, "as another output does");
-    span s = find_span(f, output);
-    if (reads_too_late(f, &s)) return wrong(f, i, "which is read after the output was written");
+/* One pass in order of the code: false when an instruction reads the input after the output may have been written. */
+static bool walk(pair *p) {
+  for (uint32_t i = 0; i < p->f->instruction_count; i++) {
+    const tn__instruction *in = &p->f->instructions[i];
+    bool reads, writes;
+    look_at(p, in, &reads, &writes);
+    if (reads && p->written[i]) return false;
+    if (reads && writes && in->op != TN__OP_KERNEL && !(in->op == TN__OP_CALL && callee_declares(p, in))) return false;
+    bool written = p->written[i] || writes;
+    if (in->op == TN__OP_JUMP || in->op == TN__OP_JUMP_IF_ZERO) reach(p, in->callee, written);
+    if (in->op != TN__OP_JUMP && in->op != TN__OP_RETURN) reach(p, i + 1, written);
   }
+  return true;
+}
+
+static tn_status *check_pair(pair *p, uint32_t output, tn__region *scratch) {
+  TN_RETURN_IF_ERROR(tn__region_alloc(scratch, p->f->instruction_count, 1, &p->written));
+  do {
+    p->changed = false;
+    if (!walk(p)) return wrong(p->f, output, "which is read after the output was written");
+  } while (p->changed);
   return NULL;
+}
+
+static tn_status *check_output(const tn_executable *exe, const tn__function *f, uint32_t index, tn__region *scratch) {
+  const tn__function_value *output = &f->outputs[index];
+  if (output->alias < 0) return NULL;
+  if ((uint32_t)output->alias >= f->input_count) return wrong(f, index, "");
+  uint32_t input_reg = f->inputs[output->alias].reg;
+  if (!same_type(&f->registers[output->reg], &f->registers[input_reg]))
+    return wrong(f, index, "which has another type or shape");
+  for (uint32_t j = 0; j < index; j++)
+    if (f->outputs[j].alias == output->alias) return wrong(f, index, "as another output does");
+  pair p = {.exe = exe, .f = f, .output = output, .input_reg = input_reg};
+  return check_pair(&p, index, scratch);
+}
+
+tn_status *tn__verify_aliases(const tn_executable *exe, const tn__function *f) {
+  tn__region scratch;
+  tn__region_init(&scratch, exe->region.allocator);
+  tn_status *status = NULL;
+  for (uint32_t i = 0; i < f->output_count && status == NULL; i++) status = check_output(exe, f, i, &scratch);
+  tn__region_release(&scratch);
+  return status;
 }

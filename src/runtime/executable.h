@@ -171,7 +171,7 @@ TN_MUST_USE tn_status *tn__decode_code(tn_executable *executable, tn__function *
 TN_MUST_USE tn_status *tn__verify_flow(tn_executable *executable, const tn__function *function);
 
 /* Inputs whose memory an output may take are not read when that has been written. */
-TN_MUST_USE tn_status *tn__verify_aliases(const tn__function *function);
+TN_MUST_USE tn_status *tn__verify_aliases(const tn_executable *executable, const tn__function *function);
 
 /* The operand letters of an opcode ("dsso") and its name; NULL when there is no such opcode. */
 const char *tn__opcode_operands(uint32_t opcode);

@@ -297,7 +297,7 @@ tn_status *tn__load_functions(tn_executable *exe) {
   for (uint32_t i = 0; i < header->count; i++) {
     TN_RETURN_IF_ERROR(tn__decode_code(exe, &exe->functions[i]));
     TN_RETURN_IF_ERROR(tn__verify_flow(exe, &exe->functions[i]));
-    TN_RETURN_IF_ERROR(tn__verify_aliases(&exe->functions[i]));
+    TN_RETURN_IF_ERROR(tn__verify_aliases(exe, &exe->functions[i]));
   }
   return NULL;
 }

@@ -231,7 +231,9 @@ static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
 
 static void check_bindings(const tn__importer *im) {
   for (int i = 0; i < im->options->dim_count; i++)
-    if (!im->dim_used[i])
+    if (im->options->dims_used)
+      im->options->dims_used[i] |= im->dim_used[i];
+    else if (!im->dim_used[i])
       tn__throwf(im->arena->escape, TN_INVALID_ARGUMENT, "no dimension of an input is named \"%s\"",
                  im->options->dims[i].name);
 }

@@ -14,6 +14,8 @@ typedef struct tn__onnx_options {
   const tn__dim_binding *dims;
   int dim_count;
   tn_log_sink log;
+  /* When not NULL, set to true by dimension when the model has it; else one that it lacks is an error. */
+  bool *dims_used;
 } tn__onnx_options;
 
 /* A model file in memory, checked (wire depth, lengths) and decoded; owns maps of external data until its arena is

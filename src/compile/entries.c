@@ -1,0 +1,169 @@
+/* The functions that the caller of an executable sees: one for each model, and for a model with special sizes of its
+ * dimensions, one that chooses among those compiled for them. */
+#include <string.h>
+
+#include "compile/driver.h"
+
+enum { MOST_COMBINATIONS = 64 };
+
+/* ---- special sizes ---------------------------------------------------------------------------------------------- */
+
+static void add_entry(tn__compilation *c, const char *name, tn__graph *graph, const tn__dispatch *dispatch) {
+  tn__entry e = {name, graph, dispatch};
+  tn__vec_push(c->driver.arena, &c->entries, e);
+  if (!c->graph) c->graph = graph;
+}
+
+static bool has_symbol(const tn__graph *graph, const char *name) {
+  for (int i = 0; i < tn__graph_input_count(graph); i++) {
+    const tn__value *v = tn__graph_input_at(graph, i);
+    for (int d = 0; d < v->rank; d++)
+      if (v->dims[d]->kind == TN__EXPR_VAR && strcmp(v->dims[d]->value.var->name, name) == 0) return true;
+  }
+  return false;
+}
+
+/* Distinct names of the special dimensions that the model has, in the order given. */
+static int special_names(tn__compilation *c, const tn__graph *graph, const char **names, bool *used) {
+  const tn_compile_options *o = c->driver.options;
+  int count = 0;
+  for (int i = 0; i < o->special_dim_count; i++) {
+    const char *name = o->special_dims[i].name;
+    if (!has_symbol(graph, name)) continue;
+    used[o->dim_count + i] = true;
+    bool known = false;
+    for (int j = 0; j < count; j++) known = known || strcmp(names[j], name) == 0;
+    if (!known) names[count++] = name;
+  }
+  return count;
+}
+
+/* The sizes of the `number`-th combination: the last name's change fastest. False when there is no such. */
+static bool combination(const tn_compile_options *o, const char *const *names, int count, int number,
+                        tn__dim_binding *out) {
+  for (int n = count - 1; n >= 0; n--) {
+    int sizes = 0;
+    for (int i = 0; i < o->special_dim_count; i++) sizes += strcmp(o->special_dims[i].name, names[n]) == 0;
+    if (sizes == 0) return false; /* the names come from there */
+    int wanted = number % sizes;
+    number /= sizes;
+    for (int i = 0; i < o->special_dim_count; i++) {
+      if (strcmp(o->special_dims[i].name, names[n]) != 0 || wanted-- != 0) continue;
+      out[n] = (tn__dim_binding){names[n], o->special_dims[i].size};
+    }
+  }
+  return number == 0;
+}
+
+/* "main@batch=1,seq=128" */
+static const char *special_name(tn__arena *arena, const char *name, const tn__dim_binding *dims, int count) {
+  for (int i = 0; i < count; i++)
+    name = tn__arena_printf(arena, "%s%c%s=%lld", name, i ? ',' : '@', dims[i].name, (long long)dims[i].size);
+  return name;
+}
+
+void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used) {
+  tn__arena *arena = c->driver.arena;
+  const tn_compile_options *o = c->driver.options;
+  tn__graph *graph = tn__compilation_import(c, model, NULL, 0, used);
+  const char **names = TN__NEW_ARRAY(arena, o->special_dim_count, const char *);
+  int count = special_names(c, graph, names, used);
+  if (count == 0) {
+    add_entry(c, name, graph, NULL);
+    return;
+  }
+  tn__dispatch *dispatch = TN__NEW(arena, tn__dispatch);
+  tn__dispatch_case *cases = TN__NEW_ARRAY(arena, MOST_COMBINATIONS, tn__dispatch_case);
+  *dispatch = (tn__dispatch){.cases = cases, .otherwise = tn__arena_printf(arena, "%s@any", name)};
+  add_entry(c, name, graph, dispatch);
+  add_entry(c, dispatch->otherwise, graph, NULL);
+  tn__dim_binding *dims = TN__NEW_ARRAY(arena, count, tn__dim_binding);
+  bool *ignored = TN__NEW_ARRAY(arena, o->dim_count + count, bool);
+  for (int number = 0; combination(o, names, count, number, dims); number++) {
+    if (number == MOST_COMBINATIONS)
+      tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "more than %d combinations of sizes to compile for",
+                 MOST_COMBINATIONS);
+    const char *special = special_name(arena, name, dims, count);
+    add_entry(c, special, tn__compilation_import(c, model, dims, count, ignored), NULL);
+    cases[dispatch->case_count++] =
+        (tn__dispatch_case){special, tn__arena_copy(arena, dims, sizeof *dims * (size_t)count), count};
+  }
+}
+
+void tn__compilation_check_dims(tn__compilation *c, const bool *used) {
+  const tn_compile_options *o = c->driver.options;
+  for (int i = 0; i < o->dim_count + o->special_dim_count; i++)
+    if (!used[i])
+      tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT, "no dimension of an input is named \"%s\"",
+                 i < o->dim_count ? o->dims[i].name : o->special_dims[i - o->dim_count].name);
+}
+
+/* ---- aliases ---------------------------------------------------------------------------------------------------- */
+
+/* Does `name` match the pattern, and what does its '*' stand for? */
+static bool matches(const char *pattern, const char *name, const char **star, size_t *length) {
+  const char *at = strchr(pattern, '*');
+  *star = "", *length = 0;
+  if (!at) return strcmp(pattern, name) == 0;
+  size_t before = (size_t)(at - pattern), after = strlen(at + 1), all = strlen(name);
+  if (all < before + after || strncmp(pattern, name, before) != 0 || strcmp(name + all - after, at + 1) != 0)
+    return false;
+  *star = name + before, *length = all - before - after;
+  return true;
+}
+
+static int find_input(const tn__graph *graph, const char *pattern, const char *star, size_t length) {
+  for (int i = 0; i < tn__graph_input_count(graph); i++) {
+    const char *mine;
+    size_t mine_length;
+    if (matches(pattern, tn__graph_input_at(graph, i)->name, &mine, &mine_length) && mine_length == length &&
+        strncmp(mine, star, length) == 0)
+      return i;
+  }
+  return -1;
+}
+
+static void check_types(tn__compilation *c, const tn__graph *graph, int output, int input) {
+  const tn__value *o = tn__graph_output_at(graph, output), *i = tn__graph_input_at(graph, input);
+  bool tensors = o->holds == TN__HOLDS_TENSOR && i->holds == TN__HOLDS_TENSOR;
+  bool same = tensors && o->dtype == i->dtype && o->rank == i->rank;
+  for (int d = 0; same && d < o->rank; d++) same = o->dims[d] == i->dims[d];
+  if (!same)
+    tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT,
+               "output \"%s\" cannot alias input \"%s\": their types or shapes differ",
+               tn__graph_output_name(graph, output), i->name);
+}
+
+/* A scatter whose operand nobody else reads may find it in its result's memory, put there before. */
+static void scatter_in_place(tn__compilation *c, tn__graph *graph, const tn__value *output, const tn__value *input) {
+  tn__node *node = output->producer;
+  if (!node || (strcmp(node->op->name, "scatter_nd") != 0 && strcmp(node->op->name, "scatter_elements") != 0)) return;
+  int value_count;
+  const int *uses = tn__graph_use_counts(graph, &value_count);
+  if (node->inputs[0] != input || uses[input->id] != 1 || tn__node_attr(node, "in_place")) return;
+  tn__attr *attrs = TN__NEW_ARRAY(c->driver.arena, node->attr_count + 1, tn__attr);
+  for (int i = 0; i < node->attr_count; i++) attrs[i] = node->attrs[i];
+  attrs[node->attr_count++] = tn__attr_int(graph, "in_place", 1);
+  node->attrs = attrs;
+}
+
+const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *used) {
+  const tn_compile_options *o = c->driver.options;
+  if (o->alias_count == 0) return NULL;
+  int count = tn__graph_output_count(graph);
+  int *aliases = TN__NEW_ARRAY(c->driver.arena, count, int);
+  for (int i = 0; i < count; i++) {
+    aliases[i] = -1;
+    for (int a = 0; a < o->alias_count && aliases[i] < 0; a++) {
+      const char *star;
+      size_t length;
+      if (!matches(o->aliases[a].output, tn__graph_output_name(graph, i), &star, &length)) continue;
+      aliases[i] = find_input(graph, o->aliases[a].input, star, length);
+      used[a] = used[a] || aliases[i] >= 0;
+    }
+    if (aliases[i] < 0) continue;
+    check_types(c, graph, i, aliases[i]);
+    scatter_in_place(c, graph, tn__graph_output_at(graph, i), tn__graph_input_at(graph, aliases[i]));
+  }
+  return aliases;
+}
