@@ -132,8 +132,11 @@ typedef struct tn_executable_summary {
   const char *target;   /* "x86-64-v3+..." */
   const char *producer; /* "tenon 0.1.0" */
   uint64_t constant_bytes, code_bytes, file_bytes;
-  int64_t workspace_bytes; /* of the first function's static plan; symbolic parts not counted */
+  int64_t workspace_bytes; /* of all functions' static plans; symbolic parts not counted */
   int kernel_count, constant_count;
+  /* What an executable and one session on it take at the most, results that nobody bound a buffer for included:
+   * constants, the plans and those results, a tenth of them, and 4 MiB for the rest. -1 when a size is symbolic. */
+  int64_t peak_bytes;
 } tn_executable_summary;
 TN_API void tn_executable_summarize(const tn_executable *executable, tn_executable_summary *out);
 TN_API void tn_executable_kernel(const tn_executable *executable, int index, tn_kernel_summary *out);
@@ -242,6 +245,27 @@ TN_API TN_MUST_USE tn_status *tn_function_infer_shapes(const tn_executable *exec
 /* Called after each instruction that took time: for profiles. `kernel` is the kernel's or builtin's name. */
 typedef void (*tn_profile_callback)(void *user, const char *kernel, uint64_t start_ns, uint64_t end_ns);
 TN_API void tn_session_set_profile(tn_session *session, tn_profile_callback callback, void *user);
+
+/* A profile: every invoke of the session from its start to its release is recorded, at the cost of two clock readings
+ * per kernel. A session has one at a time, in the place of a callback of its own; releasing the session releases it. */
+typedef struct tn_profile tn_profile;
+typedef struct tn_profile_kernel { /* or builtin, copy, allocation */
+  const char *name;
+  uint64_t calls, total_ns, least_ns;
+  double flops, bytes; /* of one call; negative when it depends on symbolic dimensions, or is not known */
+} tn_profile_kernel;
+typedef struct tn_profile_totals {
+  uint64_t invokes, total_ns; /* of the invokes */
+  uint64_t attributed_ns;     /* of what the rows list; the rest is binding, dispatch and the clocks' own */
+} tn_profile_totals;
+TN_API TN_MUST_USE tn_status *tn_session_start_profile(tn_session *session, tn_profile **out);
+TN_API void tn_profile_release(tn_profile *profile); /* while its session lives */
+/* One row for each name, in the order in which they ran first; valid until the next invoke. */
+TN_API int tn_profile_kernels(const tn_profile *profile, const tn_profile_kernel **out);
+TN_API tn_profile_totals tn_profile_sum(const tn_profile *profile);
+/* Every call as JSON in the trace event format, which Perfetto and chrome://tracing show. Beyond a million calls the
+ * rest is counted only. */
+TN_API TN_MUST_USE tn_status *tn_profile_write_trace(const tn_profile *profile, const char *path);
 
 #ifdef __cplusplus
 }

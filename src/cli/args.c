@@ -28,6 +28,13 @@ static const cli_option *find_option(const cli_command *command, const char *tex
   return NULL;
 }
 
+/* Does the text end like an optional value, "[FILE.json]"? */
+static bool is_like(const char *text, const char *value) {
+  const char *dot = strchr(value, '.');
+  size_t length = dot ? strlen(dot) - 1 : 0, all = strlen(text);
+  return dot && all > length && strncmp(text + all - length, dot, length) == 0;
+}
+
 static bool parse_option(const cli_command *command, int argc, char **argv, int *at, cli_args *out) {
   const char *text = argv[*at], *equals = strchr(text, '=');
   size_t length = equals ? (size_t)(equals - text) : strlen(text);
@@ -37,7 +44,9 @@ static bool parse_option(const cli_command *command, int argc, char **argv, int 
     return false;
   }
   const char *value = NULL;
-  if (o->value) {
+  if (o->value && o->value[0] == '[') {
+    value = equals ? equals + 1 : *at + 1 < argc && is_like(argv[*at + 1], o->value) ? argv[++*at] : NULL;
+  } else if (o->value) {
     value = equals ? equals + 1 : *at + 1 < argc ? argv[++*at] : NULL;
     if (!value) {
       cli_misused(command->name, "%s needs a value: %s %s", o->name, o->name, o->value);

@@ -15,7 +15,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSED = 2 };
 
 typedef struct cli_option {
   const char *name;  /* "--threads" */
-  const char *value; /* what it takes, for help: "N"; NULL: a flag */
+  const char *value; /* what it takes, for help: "N"; NULL: a flag; "[FILE.json]": perhaps, when it ends like this */
   const char *help;
 } cli_option;
 
@@ -103,12 +103,9 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
 
 extern const cli_command cli_run_command, cli_compile_command, cli_inspect_command, cli_explain_command;
 
-/* profile.c: NULL when there is no memory for it. */
-typedef struct cli_profile cli_profile;
-cli_profile *cli_profile_start(tn_session *session);
-/* Calls of a kernel, and nanoseconds of the shortest and of all; false when it did not run. */
-bool cli_profile_find(const cli_profile *profile, const char *kernel, int *calls, uint64_t *least, uint64_t *total);
-void cli_profile_finish(cli_profile *profile, tn_session *session, const tn_executable *exe); /* prints and frees */
+/* profile.c */
+const tn_profile_kernel *cli_profile_find(const tn_profile *profile, const char *kernel); /* NULL: it did not run */
+void cli_profile_print(const tn_profile *profile);
 
 /* run_report.c: what `tenon run` says about tensors and latencies. */
 void cli_print_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count);

@@ -20,7 +20,7 @@ typedef struct explain {
   tn_executable *exe;
   tn_module *module;
   tn_session *session;
-  cli_profile *profile;
+  tn_profile *profile;
   int input_count;
   tn_tensor **inputs; /* owned */
   int64_t repeat, seed;
@@ -54,7 +54,7 @@ static tn_status *measure(explain *e) {
     TN_RETURN_IF_ERROR(tn_session_set_input_at(e->session, NULL, i, tn_tensor_dl(e->inputs[i]), TN_BIND_PERSISTENT));
   }
   TN_RETURN_IF_ERROR(tn_session_invoke(e->session, NULL)); /* warm: not counted */
-  e->profile = cli_profile_start(e->session);
+  TN_RETURN_IF_ERROR(tn_session_start_profile(e->session, &e->profile));
   for (int64_t i = 0; i < e->repeat; i++) TN_RETURN_IF_ERROR(tn_session_invoke(e->session, NULL));
   return NULL;
 }
@@ -64,10 +64,10 @@ static tn_status *measure(explain *e) {
 static row row_of(const explain *e, const tn_kernel_plan *plan) {
   const tn_machine_limits *m = tn_explanation_limits(e->explanation);
   row r = {.plan = plan, .limit = "-"};
-  uint64_t least, total;
-  if (e->profile && cli_profile_find(e->profile, plan->kernel, &r.calls, &least, &total)) {
-    r.calls = (int)((r.calls + e->repeat - 1) / e->repeat);
-    r.seconds = (double)least * 1e-9;
+  const tn_profile_kernel *ran = e->profile ? cli_profile_find(e->profile, plan->kernel) : NULL;
+  if (ran) {
+    r.calls = (int)(((int64_t)ran->calls + e->repeat - 1) / e->repeat);
+    r.seconds = (double)ran->least_ns * 1e-9;
   }
   if (plan->flops < 0 || plan->bytes < 0) return r;
   double threads = m->threads, rate = m->memory_bytes_per_second;
@@ -221,7 +221,6 @@ static int run(const cli_args *args) {
     return EXIT_MISUSED;
   if (cli_is_executable(args->file)) return cli_misused("explain", "it needs the model, not an executable");
   tn_status *status = explain_model(&e);
-  free(e.profile);
   tn_session_release(e.session);
   for (int i = 0; i < e.input_count; i++) tn_tensor_release(e.inputs[i]);
   tn__free(NULL, e.inputs, (size_t)e.input_count * sizeof(tn_tensor *), 0);

@@ -16,7 +16,7 @@ static const cli_option options[] = {
     {"--compare", "DIR", "take inputs from an ONNX test_data_set folder and compare the outputs with its own"},
     {"--check", NULL, "compare every kernel with the interpreter and name the first that departs"},
     {"--repeat", "N", "run N times and print a table of latencies"},
-    {"--profile", NULL, "print a table of the time that each kernel took"},
+    {"--profile", "[FILE.json]", "print the time that each kernel took; with a file: a trace for Perfetto, too"},
     CLI_COMPILE_OPTIONS,
     CLI_LOAD_OPTIONS,
     {"--json", NULL, "print the result as JSON"},
@@ -36,7 +36,7 @@ typedef struct run {
   bool random; /* some input was */
   int64_t repeat;
   double *seconds;
-  cli_profile *profile;
+  tn_profile *profile;
 } run;
 
 static double now(void) {
@@ -182,7 +182,7 @@ static tn_status *invoke(run *r) {
     TN_RETURN_IF_ERROR(
         tn_session_set_input_at(r->session, r->function, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
   if (r->repeat > 1) TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function)); /* warm: not counted */
-  if (cli_flag(r->args, "--profile")) r->profile = cli_profile_start(r->session);
+  if (cli_flag(r->args, "--profile")) TN_RETURN_IF_ERROR(tn_session_start_profile(r->session, &r->profile));
   for (int64_t i = 0; i < r->repeat; i++) {
     double began = now();
     TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function));
@@ -275,9 +275,11 @@ static tn_status *run_model(run *r, bool *agree) {
       print_json(r, comparison, *agree, &latency);
     } else {
       print_text(r, comparison, &latency);
-      cli_profile_finish(r->profile, r->session, r->exe);
+      if (r->profile) cli_profile_print(r->profile);
     }
-    if (directory) status = cli_write_outputs(r->exe, r->function, r->outputs, r->output_count, directory);
+    const char *trace = cli_value(r->args, "--profile");
+    if (trace && trace[0]) status = tn_profile_write_trace(r->profile, trace);
+    if (directory && !status) status = cli_write_outputs(r->exe, r->function, r->outputs, r->output_count, directory);
   }
   tn__strbuf_release(&report);
   return status;

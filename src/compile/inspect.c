@@ -67,7 +67,9 @@ static void executable_members(tn__strbuf *json, const tn_executable *exe) {
   tn__strbuf_printf(json, ",\n\"file_bytes\": %llu, \"code_bytes\": %llu, \"constants\": %d, \"constant_bytes\": %llu",
                     (unsigned long long)s.file_bytes, (unsigned long long)s.code_bytes, s.constant_count,
                     (unsigned long long)s.constant_bytes);
-  tn__strbuf_printf(json, ", \"workspace_bytes\": %lld,\n\"kernels\": [", (long long)s.workspace_bytes);
+  tn__strbuf_printf(json, ", \"workspace_bytes\": %lld, ", (long long)s.workspace_bytes);
+  number_member(json, "peak_bytes", (double)s.peak_bytes);
+  tn__strbuf_append(json, ",\n\"kernels\": [");
   for (int i = 0; i < s.kernel_count; i++) {
     tn_kernel_summary k;
     tn_executable_kernel(exe, i, &k);

@@ -220,13 +220,31 @@ int tn_executable_output_index(const tn_executable *exe, const char *function, c
   return f == NULL ? -1 : find_value(f->outputs, f->output_count, name);
 }
 
+static int64_t all_workspaces(const tn_executable *exe) {
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < exe->function_count; i++) sum += exe->functions[i].static_arena;
+  return sum;
+}
+
+static int64_t peak_bytes(const tn_executable *exe) {
+  enum { REST = 4 << 20 };
+  int64_t sum = (int64_t)exe->constant_bytes + all_workspaces(exe);
+  for (uint32_t i = 0; i < exe->function_count; i++) {
+    const tn__function *f = &exe->functions[i];
+    if (f->symbolic_layout) return -1;
+    for (uint32_t o = 0; o < f->output_count; o++) sum += f->registers[f->outputs[o].reg].static_bytes;
+  }
+  return sum + sum / 10 + REST;
+}
+
 void tn_executable_summarize(const tn_executable *exe, tn_executable_summary *out) {
   *out = (tn_executable_summary){.target = exe->target_name,
                                  .producer = exe->producer,
                                  .constant_bytes = exe->constant_bytes,
                                  .code_bytes = exe->image_size,
                                  .file_bytes = exe->file_size,
-                                 .workspace_bytes = exe->functions[0].static_arena,
+                                 .workspace_bytes = all_workspaces(exe),
+                                 .peak_bytes = peak_bytes(exe),
                                  .kernel_count = (int)exe->kernel_count,
                                  .constant_count = (int)exe->constant_count};
 }

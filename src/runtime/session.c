@@ -87,6 +87,7 @@ tn_status *tn_session_create(const tn_executable *exe, const tn_session_options 
 
 void tn_session_release(tn_session *session) {
   if (session == NULL) return;
+  tn_profile_release(session->profile);
   for (uint32_t i = 0; i < session->exe->function_count && session->functions != NULL; i++)
     release_function_state(session, &session->exe->functions[i], &session->functions[i]);
   tn__free(session->allocator, session->functions, session->exe->function_count * sizeof(tn__function_state), 0);
@@ -236,7 +237,7 @@ static void refresh_copies(const tn__function *f, const tn__function_state *stat
       tn__tensor_copy_dense(&state->inputs[i].tensor, state->input_copies[i].data);
 }
 
-static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
+static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
   tn__function_state *state = &session->functions[f->index];
   bool bound = inputs == state->inputs, settled = bound && state->settled;
   state->settled = false;
@@ -259,6 +260,14 @@ static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *
   state->settled =
       outputs == state->outputs && all_persistent(inputs, f->input_count) && all_persistent(outputs, f->output_count);
   return check_capacity(f, state->frame, outputs);
+}
+
+static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
+  if (session->profile == NULL) return invoke_unmeasured(session, f, inputs, outputs);
+  uint64_t start = tn__vm_clock();
+  tn_status *status = invoke_unmeasured(session, f, inputs, outputs);
+  tn__profile_invoke(session->profile, start, tn__vm_clock());
+  return status;
 }
 
 tn_status *tn_session_invoke(tn_session *session, const char *function) {

@@ -29,6 +29,7 @@ struct tn_session {
   tn_thread_pool *own_pool;
   tn__vm vm;
   tn__function_state *functions;
+  tn_profile *profile; /* that records, or NULL */
 };
 
 /* Checks a tensor against a function's input or output by itself; the rest is checked by the invoke. */
@@ -39,6 +40,9 @@ void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding);
 /* "function "f" takes 2 inputs, and the call gives 1" */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *function, const char *what,
                                                           uint32_t takes, int gives);
+
+/* Tells a profile how long an invoke took. */
+void tn__profile_invoke(tn_profile *profile, uint64_t start, uint64_t end);
 
 static inline char *tn__data_of(const DLTensor *tensor) {
   return tensor->data == NULL ? NULL : (char *)tensor->data + tensor->byte_offset;

@@ -440,7 +440,7 @@ static inline int32_t run_kernel(tn__vm *vm, const tn__frame *frame, const tn__i
 
 static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t stop, int depth);
 
-static uint64_t now(void) {
+uint64_t tn__vm_clock(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -469,9 +469,9 @@ static tn_status *interpret_profiled(tn__vm *vm, tn__frame *frame, uint32_t at, 
     at++;
     if (in->op == TN__OP_JUMP_IF_ZERO) continue;
     const char *name = profile_name(vm, in);
-    uint64_t start = name == NULL ? 0 : now();
+    uint64_t start = name == NULL ? 0 : tn__vm_clock();
     TN_RETURN_IF_ERROR(interpret(vm, frame, at - 1, at, depth));
-    if (name != NULL) vm->profile(vm->profile_user, name, start, now());
+    if (name != NULL) vm->profile(vm->profile_user, name, start, tn__vm_clock());
   }
 }
 

@@ -75,6 +75,7 @@ TN_MUST_USE tn_status *tn__current_dims(tn__frame *frame, uint32_t number, const
  * must be the register's. */
 TN_MUST_USE tn_status *tn__make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims);
 
+uint64_t tn__vm_clock(void); /* nanoseconds, monotonic */
 /* `op` is one that was verified. */
 TN_MUST_USE tn_status *tn__scalar_compute(uint32_t op, int64_t a, int64_t b, int64_t *out);
 static inline int64_t tn__operand_value(const tn__operand *operand, const int64_t *scalars) {

@@ -107,6 +107,62 @@ class Running(unittest.TestCase):
         np.testing.assert_array_equal(self.add(exporter, self.b), self.a + self.b)
         self.assertEqual(exporter.exports, 1)
 
+    def test_dlpack_goes_out(self):
+        result = self.add(self.a, self.b)
+        seen = np.from_dlpack(result)  # as any library would
+        self.assertEqual(seen.ctypes.data, result.ctypes.data)
+
+    def test_bindings_stay(self):
+        model = compiled(add_model())
+        a, b, total = self.a.copy(), self.b.copy(), np.zeros((3, 4), np.float32)
+        model.set_inputs({"a": a}, b=b)
+        model.set_outputs(sum=total)
+        for step in range(3):
+            a[0, 0] = step
+            model.invoke()
+            np.testing.assert_array_equal(total, a + b)
+        model(self.a, self.a)  # what is bound is not used, and stays
+        a[:] = 1
+        model.invoke()
+        np.testing.assert_array_equal(total, 1 + b)
+        np.testing.assert_array_equal(model.output("sum"), total)
+        model.set_outputs(sum=None)
+        model.set_inputs(a=b)
+        del a, b  # the model keeps them alive
+        model.invoke()
+        np.testing.assert_array_equal(model.output("sum"), 2 * self.b)
+        np.testing.assert_array_equal(total, 1 + self.b)
+
+    def test_bound_through_dlpack(self):
+        model = compiled(add_model())
+        a, total = Exporter(self.a.copy()), Exporter(np.zeros((3, 4), np.float32))
+        model.set_inputs(a=a, b=a)
+        model.set_outputs(sum=total)
+        model.invoke()
+        np.testing.assert_array_equal(total.array, 2 * self.a)
+        self.assertEqual((a.exports, total.exports), (2, 1))
+
+    def test_wrong_bindings(self):
+        model = compiled(add_model())
+        with self.assertRaisesRegex(TypeError, "the model has no output 'total'; it has \\['sum'\\]"):
+            model.set_outputs(total=self.a)
+        with self.assertRaisesRegex(TypeError, "output 'sum' is a list, not an array that can be written"):
+            model.set_outputs(sum=[1, 2])
+        with self.assertRaisesRegex(tenon.Error, 'input "a": the tensor is f64 and the executable wants f32'):
+            model.set_inputs(a=self.a.astype(np.float64))
+        with self.assertRaisesRegex(tenon.Error, 'input "a" of function "main" is not bound'):
+            model.invoke()
+        frozen = self.a.copy()
+        frozen.flags.writeable = False
+        with self.assertRaises((ValueError, BufferError)):
+            model.set_outputs(sum=frozen)
+
+    def test_special_sizes(self):
+        model = compiled(add_model(), dims={"n": [1, 3]})
+        for rows in (1, 2, 3, 4):
+            a = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
+            np.testing.assert_array_equal(model(a, a), 2 * a)
+
     def test_signature(self):
         self.assertEqual(self.add.inputs, (tenon.Value("a", "float32", ("n", 4)), tenon.Value("b", "float32", ("n", 4))))
         self.assertEqual([value.name for value in self.add.outputs], ["sum"])

@@ -117,6 +117,23 @@ static void invoke(loaded *k, int rows) {
   assert_true(sum > 0.999 && sum < 1.001);
 }
 
+/* What is printed beforehand is kept to: constants in the file's pages, the rest through the allocator. */
+static void memory_stays_below_what_was_promised(void **state) {
+  loaded k;
+  load(&k, "5", 2);
+  tn_executable_summary summary;
+  tn_executable_summarize(k.executable, &summary);
+  for (int i = 0; i < 5; i++) invoke(&k, ROWS);
+  assert_true(summary.constant_bytes > INNER * INNER * sizeof(float));
+  assert_true((int64_t)(k.memory.peak_bytes + summary.constant_bytes) <= summary.peak_bytes);
+  assert_true(summary.peak_bytes < (5 << 20)); /* or it promised nothing */
+  unload(&k);
+  load(&k, "rows", 1);
+  tn_executable_summarize(k.executable, &summary);
+  assert_int_equal(summary.peak_bytes, -1);
+  unload(&k);
+}
+
 static long resident_pages(void) {
   long total = 0, resident = 0;
   FILE *file = fopen("/proc/self/statm", "r");
@@ -209,6 +226,7 @@ static void loading_survives_every_refused_allocation(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(compiling_holds_weights_twice),
+                                     cmocka_unit_test(memory_stays_below_what_was_promised),
                                      cmocka_unit_test(a_thousand_runs_allocate_nothing),
                                      cmocka_unit_test(a_thousand_runs_of_changing_shapes_allocate_nothing),
                                      cmocka_unit_test(a_thousand_runs_on_two_threads_allocate_nothing),

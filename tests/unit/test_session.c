@@ -539,7 +539,7 @@ static void *run_many(void *argument) {
   tn_session *session;
   tn_session_options options = {.size = sizeof(options), .pool = r->pool};
   check_ok(tn_session_create(r->exe, &options, &session));
-  for (int round = 0; round < 200; round++) {
+  for (int round = 0; round < 1000; round++) {
     int64_t shape[2] = {1 + round % 16, 4};
     DLTensor inputs[2] = {test_tensor(TN_F32, 2, shape, xs), test_tensor(TN_F32, 2, shape, ys)}, z;
     check_ok(tn_session_invoke_with_outputs(session, NULL, inputs, 2, NULL, 0));

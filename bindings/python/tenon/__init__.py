@@ -8,6 +8,13 @@
     results = model.run({"input": x})  # {output name: array}
     model.save("model.tnx")
     model = tenon.load("model.tnx")    # starts at once, without compiling
+
+    model.set_inputs(input=x)          # bound once: every invoke reads and writes there
+    model.set_outputs(output=y)
+    model.invoke()
+
+Whatever speaks DLPack (PyTorch's tensors, say) goes in and may be bound without a copy; results are NumPy arrays, which
+other libraries take without a copy: torch.from_dlpack(model(x)).
 """
 
 from __future__ import annotations
@@ -15,7 +22,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -104,6 +111,38 @@ class Model:
         that are absent None."""
         return dict(zip((value.name for value in self.outputs), self._run(inputs)))
 
+    def set_inputs(self, inputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        """Binds arrays as inputs of every following invoke(), until others are bound, or None. They may change in
+        between, and are kept alive. Nothing is copied unless an array is strided or not aligned to 64 bytes."""
+        self._bind(False, self.inputs, self._input_codes, {**(inputs or {}), **more})
+
+    def set_outputs(self, outputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        """Binds writable arrays as outputs of every following invoke(), until others are bound, or None. An output
+        whose size depends on values takes as much of its array as it needs: output() tells the shape."""
+        self._bind(True, self.outputs, self._output_codes, {**(outputs or {}), **more})
+
+    def invoke(self) -> None:
+        """Runs the model on what is bound. Outputs that are not bound are kept by the model, for output()."""
+        with self._lock:
+            self._core.invoke_bound()
+
+    def output(self, name: str) -> np.ndarray:
+        """A copy of an output of the last invoke()."""
+        with self._lock:
+            return self._copy_output(_index(self.outputs, "output", name))
+
+    def _bind(self, output: bool, values: tuple[Value, ...], codes: list[int], given: Mapping[str, Any]) -> None:
+        what = "output" if output else "input"
+        pairs = []
+        for name, value in given.items():
+            index = _index(values, what, name)
+            if output and value is not None and not hasattr(value, "__dlpack__"):
+                raise TypeError(f"output {name!r} is a {type(value).__name__}, not an array that can be written")
+            pairs.append((index, (None, 0) if value is None else _as_argument(value, codes[index])[0]))
+        with self._lock:
+            for index, pair in pairs:
+                self._core.bind(output, index, pair)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the executable (.tnx) for tenon.load(), `tenon run` and the C API."""
         if self._core.is_compiled():
@@ -158,6 +197,13 @@ class Model:
         return array
 
 
+def _index(values: tuple[Value, ...], what: str, name: str) -> int:
+    names = [value.name for value in values]
+    if name not in names:
+        raise TypeError(f"the model has no {what} {name!r}; it has {names}")
+    return names.index(name)
+
+
 def _raw(array: np.ndarray | None) -> np.ndarray | None:
     """The array with elements that the buffer protocol can name."""
     return array if array is None or array.dtype.kind in "biuf" and array.dtype.isnative else array.view(np.uint16)
@@ -196,7 +242,7 @@ def compile(
     model: Any,
     target: str | None = None,
     threads: int | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, Union[int, Sequence[int]]] | None = None,
     cache: bool = True,
     *,
     compile_threads: int | None = None,
@@ -205,7 +251,7 @@ def compile(
     """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto.
 
     `target` names the machine to compile for (None: this one; "x86-64-v3", ...), `threads` how many the model runs on
-    (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, `cache` uses the cache on disk.
+    (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, or, with several sizes, names those that get code of their own, `cache` uses the cache on disk.
     """
     path, data = "model", None  # what messages call it, when it has no path
     if isinstance(model, (str, os.PathLike)):
@@ -217,7 +263,9 @@ def compile(
     else:
         raise TypeError(f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}")
     directory = None if cache_directory is None else os.fspath(cache_directory)
-    core = _tenon.compile(path, data, target, dict(dims or {}), threads or 0, compile_threads or 0, cache, directory)
+    settings = [(name, size, not isinstance(sizes, int)) for name, sizes in (dims or {}).items()
+                for size in ([sizes] if isinstance(sizes, int) else sizes)]
+    core = _tenon.compile(path, data, target, settings, threads or 0, compile_threads or 0, cache, directory)
     return Model(core, None)
 
 

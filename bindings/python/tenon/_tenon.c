@@ -18,7 +18,10 @@ typedef struct model_object {
   PyObject_HEAD tn_module *module; /* NULL when it came from a .tnx file */
   tn_executable *executable;
   tn_session *session;
+  struct argument *held; /* what is bound for good: inputs, then outputs */
 } model_object;
+
+static void release_held(model_object *model);
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
@@ -42,6 +45,7 @@ static void model_dealloc(PyObject *self) {
   model_object *model = (model_object *)self;
   PyTypeObject *type = Py_TYPE(self);
   tn_session_release(model->session);
+  release_held(model);
   tn_executable_release(model->executable);
   tn_module_release(model->module);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -64,8 +68,8 @@ typedef struct compile_arguments {
   const char *data;
   Py_ssize_t size;
   int threads, compile_threads, cache;
-  tn_dim_setting *dims;
-  int dim_count;
+  tn_dim_setting *dims; /* the fixed ones, then the special ones */
+  int dim_count, special_count;
 } compile_arguments;
 
 static tn_status *compile_and_open(model_object *model, const compile_arguments *a) {
@@ -73,6 +77,8 @@ static tn_status *compile_and_open(model_object *model, const compile_arguments 
                                 .target = a->target,
                                 .dims = a->dims,
                                 .dim_count = a->dim_count,
+                                .special_dims = a->dims + a->dim_count,
+                                .special_dim_count = a->special_count,
                                 .run_threads = a->threads,
                                 .compile_threads = a->compile_threads,
                                 .no_cache = !a->cache,
@@ -85,20 +91,27 @@ static tn_status *compile_and_open(model_object *model, const compile_arguments 
   return status != NULL ? status : open_session(model, a->threads);
 }
 
-/* {"name": size} as settings; the names are borrowed from the dictionary. NULL with an exception on failure. */
-static tn_dim_setting *read_dims(PyObject *dims, int *count) {
-  Py_ssize_t size = PyDict_Size(dims), at = 0;
+/* [(name, size, special), ...] as settings: those that are fixed, then the special ones; the names are borrowed from
+ * the list. NULL with an exception on failure. */
+static tn_dim_setting *read_dims(PyObject *dims, int *fixed, int *special) {
+  Py_ssize_t size = PyList_Size(dims);
+  *fixed = *special = 0;
   if (size < 0) return NULL;
   tn_dim_setting *settings = PyMem_Malloc(((size_t)size + 1) * sizeof(*settings));
   if (settings == NULL) return (tn_dim_setting *)PyErr_NoMemory();
-  PyObject *key, *value;
-  for (*count = 0; PyDict_Next(dims, &at, &key, &value); (*count)++) {
-    settings[*count].name = PyUnicode_AsUTF8AndSize(key, NULL);
-    settings[*count].size = PyLong_AsLongLong(value);
-    if (settings[*count].name != NULL && !PyErr_Occurred()) continue;
-    PyMem_Free(settings);
-    return NULL;
-  }
+  for (int wanted = 0; wanted < 2; wanted++)
+    for (Py_ssize_t i = 0; i < size; i++) {
+      const char *name;
+      long long dim;
+      int is_special;
+      if (!PyArg_ParseTuple(PyList_GetItem(dims, i), "sLp", &name, &dim, &is_special)) {
+        PyMem_Free(settings);
+        return NULL;
+      }
+      if (is_special != wanted) continue;
+      settings[*fixed + *special] = (tn_dim_setting){name, dim};
+      ++*(wanted ? special : fixed);
+    }
   return settings;
 }
 
@@ -106,10 +119,10 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   compile_arguments a = {0};
   PyObject *dims;
-  if (!PyArg_ParseTuple(args, "zz#zO!iipz:compile", &a.path, &a.data, &a.size, &a.target, &PyDict_Type, &dims,
+  if (!PyArg_ParseTuple(args, "zz#zO!iipz:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
                         &a.threads, &a.compile_threads, &a.cache, &a.cache_directory))
     return NULL;
-  a.dims = read_dims(dims, &a.dim_count);
+  a.dims = read_dims(dims, &a.dim_count, &a.special_count);
   if (a.dims == NULL) return NULL;
   model_object *model = new_model(state);
   tn_status *status = NULL;
@@ -195,12 +208,24 @@ typedef struct argument {
   PyObject *capsule;
 } argument;
 
+static void release_argument(argument *a) {
+  if (a->view.obj != NULL) PyBuffer_Release(&a->view);
+  Py_CLEAR(a->capsule);
+  *a = (argument){0};
+}
+
 static void release_arguments(argument *arguments, Py_ssize_t count) {
-  for (Py_ssize_t i = 0; arguments != NULL && i < count; i++) {
-    if (arguments[i].view.obj != NULL) PyBuffer_Release(&arguments[i].view);
-    Py_XDECREF(arguments[i].capsule);
-  }
+  for (Py_ssize_t i = 0; arguments != NULL && i < count; i++) release_argument(&arguments[i]);
   PyMem_Free(arguments);
+}
+
+static int held_count(const model_object *model) {
+  return tn_executable_input_count(model->executable, NULL) + tn_executable_output_count(model->executable, NULL);
+}
+
+static void release_held(model_object *model) {
+  if (model->held != NULL) release_arguments(model->held, held_count(model));
+  model->held = NULL;
 }
 
 /* The element type of a buffer by its struct format: one letter for the kind, the size from the item. */
@@ -258,23 +283,25 @@ static bool take_capsule(PyObject *object, argument *out) {
   return true;
 }
 
-/* [(object, dtype code or 0), ...]; objects are buffers, DLPack capsules, or None for an output that the session
- * allocates. */
+/* (object, dtype code or 0): a buffer, a DLPack capsule, or None, which leaves `out` empty. */
+static bool take_argument(PyObject *pair, bool writable, argument *out) {
+  PyObject *object;
+  int code;
+  if (!PyArg_ParseTuple(pair, "Oi", &object, &code)) return false;
+  if (object == Py_None) return true;
+  return PyCapsule_CheckExact(object) ? take_capsule(object, out) : take_buffer(object, code, writable, out);
+}
+
+static bool is_given(const argument *a) { return a->view.obj != NULL || a->capsule != NULL; }
+
+/* A list of such pairs; None stands for an output that the session allocates. */
 static argument *take_arguments(PyObject *list, bool writable) {
   Py_ssize_t count = PyList_Size(list);
   if (count < 0) return NULL;
   argument *arguments = PyMem_Calloc((size_t)count + 1, sizeof(*arguments));
   if (arguments == NULL) return (argument *)PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject *object;
-    int code;
-    bool good = PyArg_ParseTuple(PyList_GetItem(list, i), "Oi", &object, &code);
-    if (good && object == Py_None) continue;
-    if (good && PyCapsule_CheckExact(object))
-      good = take_capsule(object, &arguments[i]);
-    else if (good)
-      good = take_buffer(object, code, writable, &arguments[i]);
-    if (good) continue;
+    if (take_argument(PyList_GetItem(list, i), writable, &arguments[i])) continue;
     release_arguments(arguments, count);
     return NULL;
   }
@@ -283,8 +310,9 @@ static argument *take_arguments(PyObject *list, bool writable) {
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
-static tn_status *bind_and_invoke(const tn_executable *exe, tn_session *session, argument *inputs, int input_count,
-                                  argument *outputs, int output_count) {
+/* Lists are bound one by one, and so is everything beside them. */
+static tn_status *invoke_with_lists(const tn_executable *exe, tn_session *session, argument *inputs, int input_count,
+                                    argument *outputs, int output_count) {
   tn_status *status = NULL;
   for (int i = 0; i < input_count && status == NULL; i++) {
     const tn_value_info *info = tn_executable_input(exe, NULL, i);
@@ -292,29 +320,100 @@ static tn_status *bind_and_invoke(const tn_executable *exe, tn_session *session,
     status = tn_session_set_input_at(session, NULL, i, &inputs[i].tensor, TN_BIND_NEXT);
   }
   for (int i = 0; i < output_count && status == NULL; i++) {
-    bool given = outputs[i].view.obj != NULL;
+    bool given = is_given(&outputs[i]);
     status = tn_session_set_output_at(session, NULL, i, given ? &outputs[i].tensor : NULL, TN_BIND_NEXT);
   }
   return status != NULL ? status : tn_session_invoke(session, NULL);
 }
 
+static bool has_lists(const tn_executable *exe) {
+  bool lists = false;
+  for (int i = 0; i < tn_executable_input_count(exe, NULL); i++)
+    lists = lists || tn_executable_input(exe, NULL, i)->kind != TN_VALUE_TENSOR;
+  for (int i = 0; i < tn_executable_output_count(exe, NULL); i++)
+    lists = lists || tn_executable_output(exe, NULL, i)->kind != TN_VALUE_TENSOR;
+  return lists;
+}
+
+/* The tensors of all arguments in a row; those that are not given have no data. */
+static DLTensor *tensors_of(argument *arguments, int count) {
+  DLTensor *tensors = PyMem_Calloc((size_t)count + 1, sizeof(*tensors));
+  for (int i = 0; tensors != NULL && i < count; i++) {
+    if (!is_given(&arguments[i])) continue;
+    tensors[i] = arguments[i].tensor;
+    if (arguments[i].view.obj == NULL) continue;
+    tensors[i].shape = arguments[i].shape;
+    tensors[i].strides = arguments[i].strides;
+  }
+  return tensors;
+}
+
+static PyObject *invoke_arguments(PyObject *self, argument *inputs, int input_count, argument *outputs,
+                                  int output_count) {
+  tn_session *session = ((model_object *)self)->session;
+  const tn_executable *exe = ((model_object *)self)->executable;
+  DLTensor *in = tensors_of(inputs, input_count), *out = tensors_of(outputs, output_count);
+  tn_status *status = NULL;
+  if (in != NULL && out != NULL) {
+    Py_BEGIN_ALLOW_THREADS status =
+        has_lists(exe) ? invoke_with_lists(exe, session, inputs, input_count, outputs, output_count)
+                       : tn_session_invoke_with_outputs(session, NULL, in, input_count, out, output_count);
+    Py_END_ALLOW_THREADS
+  }
+  bool ran = in != NULL && out != NULL;
+  PyMem_Free(in);
+  PyMem_Free(out);
+  if (!ran) return PyErr_NoMemory();
+  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+}
+
 static PyObject *model_invoke(PyObject *self, PyObject *args) {
-  model_object *model = (model_object *)self;
   PyObject *input_list, *output_list;
   if (!PyArg_ParseTuple(args, "O!O!:invoke", &PyList_Type, &input_list, &PyList_Type, &output_list)) return NULL;
   int input_count = (int)PyList_Size(input_list), output_count = (int)PyList_Size(output_list);
   argument *inputs = take_arguments(input_list, false);
   argument *outputs = inputs == NULL ? NULL : take_arguments(output_list, true);
-  if (outputs == NULL) {
-    release_arguments(inputs, input_count);
+  PyObject *result = outputs == NULL ? NULL : invoke_arguments(self, inputs, input_count, outputs, output_count);
+  if (inputs != NULL) release_arguments(inputs, input_count);
+  if (outputs != NULL) release_arguments(outputs, output_count);
+  return result;
+}
+
+/* bind(output, index, pair): persistently; the object is kept alive until something else, or None, is bound. */
+static PyObject *model_bind(PyObject *self, PyObject *args) {
+  model_object *model = (model_object *)self;
+  int output, index;
+  PyObject *pair;
+  if (!PyArg_ParseTuple(args, "piO!:bind", &output, &index, &PyTuple_Type, &pair)) return NULL;
+  if (model->held == NULL) model->held = PyMem_Calloc((size_t)held_count(model) + 1, sizeof(*model->held));
+  if (model->held == NULL) return PyErr_NoMemory();
+  argument fresh = {0};
+  if (!take_argument(pair, output, &fresh)) {
+    release_argument(&fresh);
     return NULL;
   }
+  DLTensor tensor = fresh.tensor;
+  if (fresh.view.obj != NULL) tensor.shape = fresh.shape, tensor.strides = fresh.strides;
+  const DLTensor *given = is_given(&fresh) ? &tensor : NULL;
+  tn_status *status = output ? tn_session_set_output_at(model->session, NULL, index, given, TN_BIND_PERSISTENT)
+                             : tn_session_set_input_at(model->session, NULL, index, given, TN_BIND_PERSISTENT);
+  if (status != NULL) {
+    release_argument(&fresh);
+    return raise_status(state_of(self), status);
+  }
+  int place = index + (output ? tn_executable_input_count(model->executable, NULL) : 0);
+  argument old = model->held[place];
+  model->held[place] = fresh;
+  release_argument(&old);
+  return Py_NewRef(Py_None);
+}
+
+/* Runs on what is bound. */
+static PyObject *model_invoke_bound(PyObject *self, PyObject *unused) {
+  tn_session *session = ((model_object *)self)->session;
   tn_status *status;
-  Py_BEGIN_ALLOW_THREADS status =
-      bind_and_invoke(model->executable, model->session, inputs, input_count, outputs, output_count);
-  Py_END_ALLOW_THREADS release_arguments(inputs, input_count);
-  release_arguments(outputs, output_count);
-  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+  Py_BEGIN_ALLOW_THREADS status = tn_session_invoke(session, NULL);
+  Py_END_ALLOW_THREADS return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
 }
 
 static PyObject *shape_tuple(const int64_t *shape, int rank) {
@@ -461,7 +560,8 @@ static PyMethodDef model_methods[] = {
     {"is_compiled", model_is_compiled, METH_NOARGS, NULL},    {"invoke", model_invoke, METH_VARARGS, NULL},
     {"set_list", model_set_list, METH_VARARGS, NULL},         {"list_count", model_list_count, METH_VARARGS, NULL},
     {"output_shape", model_output_shape, METH_VARARGS, NULL}, {"copy_output", model_copy_output, METH_VARARGS, NULL},
-    {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL}, {"bind", model_bind, METH_VARARGS, NULL},
+    {"invoke_bound", model_invoke_bound, METH_NOARGS, NULL},  {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot model_slots[] = {
