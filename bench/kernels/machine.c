@@ -27,6 +27,10 @@ typedef struct part { /* one thread's share */
 } part;
 
 typedef void kernel(part *mine, int64_t repeats);
+typedef struct way { /* of reading or copying */
+  const char *name;
+  kernel *work;
+} way;
 
 static struct {
   pthread_barrier_t begin, end;
@@ -70,6 +74,46 @@ WIDE static void read_512(part *mine, int64_t repeats) {
     for (size_t i = 0; i < mine->count; i += 64) {
 #pragma GCC unroll 4
       for (int c = 0; c < 4; c++) {
+        sum[c] = _mm512_add_ps(sum[c], _mm512_load_ps(mine->from + i + 16 * c));
+      }
+    }
+  }
+  mine->sink += _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3])));
+}
+
+/* Four streams at once: a single one does not keep enough cache lines on their way. */
+WIDE static void read_streams_512(part *mine, int64_t repeats) {
+  __m512 sum[8];
+  for (int c = 0; c < 8; c++) {
+    sum[c] = _mm512_setzero_ps();
+  }
+  size_t quarter = mine->count / 4 / 32 * 32;
+  for (int64_t r = 0; r < repeats; r++) {
+    for (size_t i = 0; i < quarter; i += 32) {
+#pragma GCC unroll 8
+      for (size_t c = 0; c < 8; c++) {
+        const float *at = mine->from + (c / 2) * quarter + i + 16 * (c % 2);
+        _mm_prefetch((const char *)(at + 512), _MM_HINT_T0);
+        sum[c] = _mm512_add_ps(sum[c], _mm512_load_ps(at));
+      }
+    }
+    for (size_t i = 4 * quarter; i < mine->count; i += 16) {
+      sum[0] = _mm512_add_ps(sum[0], _mm512_load_ps(mine->from + i));
+    }
+  }
+  for (int c = 0; c < 8; c++) {
+    mine->sink += _mm512_reduce_add_ps(sum[c]);
+  }
+}
+
+/* One stream, prefetched four kilobytes ahead, across the page that the hardware's prefetcher stops at. */
+WIDE static void read_ahead_512(part *mine, int64_t repeats) {
+  __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+  for (int64_t r = 0; r < repeats; r++) {
+    for (size_t i = 0; i < mine->count; i += 64) {
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; c++) {
+        _mm_prefetch((const char *)(mine->from + i + 16 * c + 1024), _MM_HINT_T0);
         sum[c] = _mm512_add_ps(sum[c], _mm512_load_ps(mine->from + i + 16 * c));
       }
     }
@@ -279,20 +323,21 @@ static void choose_fma(bench_work *work) {
 }
 
 /* The fastest way of copying or reading at this footprint. */
-static void choose_memory(kernel *const *kernels, int count) {
-  kernel *best = NULL;
+static void choose_memory(const way *ways, int count, bench_work *work) {
+  const way *best = NULL;
   double least = 0;
   for (int i = 0; i < count; i++) {
-    double took = try_kernel(kernels[i]);
+    double took = try_kernel(ways[i].work);
     if (!best || took < least) {
-      best = kernels[i];
+      best = &ways[i];
       least = took;
     }
   }
-  try_kernel(best);
+  try_kernel(best->work);
+  snprintf(work->note, sizeof work->note, "%s", best->name);
 }
 
-static void prepare_memory(size_t bytes, bool copy) {
+static void prepare_memory(size_t bytes, bool copy, bench_work *work) {
   size_t each = bytes / sizeof(float) / (size_t)state.threads / (copy ? 2 : 1) / 64 * 64;
   each = each ? each : 64;
   free(state.memory);
@@ -301,23 +346,21 @@ static void prepare_memory(size_t bytes, bool copy) {
     float *from = state.memory + (size_t)i * each * (copy ? 2 : 1);
     state.parts[i] = (part){.from = from, .to = copy ? from + each : NULL, .count = each};
   }
-  kernel *readers[4] = {read_plain}, *copiers[4] = {copy_plain};
+  way readers[4] = {{"plain", read_plain}}, copiers[4] = {{"memcpy", copy_plain}};
   int reader_count = 1, copier_count = 1;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) {
-    readers[reader_count++] = read_512;
-    copiers[copier_count++] = copy_512;
-    copiers[copier_count++] = stream_512;
+    readers[reader_count++] = (way){"one stream", read_512};
+    readers[reader_count++] = (way){"one stream, prefetched", read_ahead_512};
+    readers[reader_count++] = (way){"four streams", read_streams_512};
+    copiers[copier_count++] = (way){"stores", copy_512};
+    copiers[copier_count++] = (way){"non-temporal stores", stream_512};
   } else if (__builtin_cpu_supports("fma")) {
-    readers[reader_count++] = read_256;
-    copiers[copier_count++] = stream_256;
+    readers[reader_count++] = (way){"one stream", read_256};
+    copiers[copier_count++] = (way){"non-temporal stores", stream_256};
   }
 #endif
-  if (copy) {
-    choose_memory(copiers, copier_count);
-  } else {
-    choose_memory(readers, reader_count);
-  }
+  choose_memory(copy ? copiers : readers, copy ? copier_count : reader_count, work);
 }
 
 void engine_prepare(const bench_case *given, int threads, bench_work *work) {
@@ -325,7 +368,7 @@ void engine_prepare(const bench_case *given, int threads, bench_work *work) {
   if (bench_is(given, "kind", "fma")) {
     choose_fma(work);
   } else if (bench_is(given, "kind", "read") || bench_is(given, "kind", "copy")) {
-    prepare_memory((size_t)bench_int(given, "bytes"), bench_is(given, "kind", "copy"));
+    prepare_memory((size_t)bench_int(given, "bytes"), bench_is(given, "kind", "copy"), work);
   } else if (bench_is(given, "kind", "join")) {
     state.work = fork_join;
     state.repeats = 1;
