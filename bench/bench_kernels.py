@@ -189,7 +189,7 @@ def print_row(row):
     def ratio(name):
         return f"{row['ratios'][name]:>11.2f}" if name in row["ratios"] else f"{'':>11}"
 
-    print(f"{row['group']:<12} {row['case']:<22} {row['threads']:>3} {row['tenon_us']:>11.1f} "
+    print(f"{row['group']:<12} {row['case']:<22} {row['threads']:>3} {row['tenon_us']:>11.2f} "
           f"{' '.join(map(ratio, SHOWN))} {row['roofline']:>8.0%}  {row['bound']}"
           f"{' (the limit was measured too low)' if row['roofline'] > 1.03 else ''}", flush=True)
 
