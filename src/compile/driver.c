@@ -37,6 +37,7 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   bool native = !options->target || strcmp(options->target, "native") == 0;
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads : native ? tn__default_thread_count() : 1;
   driver->schedule.vector_bytes = driver->target.vector_bytes;
+  driver->schedule.templates = tn__templates_create(arena);
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__default_thread_count();
   if (!options->no_cache) {
     uint64_t limit = options->cache_limit_bytes ? options->cache_limit_bytes : UINT64_C(2) << 30;

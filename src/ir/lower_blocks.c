@@ -160,6 +160,81 @@ static const tn__stmt *guarded(lowering *l, const tn__expr *predicate, const tn_
   return tn__if(l->ir, tn__call1(l->ir, TN__CALL_LIKELY, predicate), body, NULL);
 }
 
+/* ---- partial vectors of products -----------------------------------------------------------------------------------
+ */
+
+typedef struct tail {
+  tn__ir *ir;
+  const var_vec *reduce_vars, *lanes; /* variables of reduction loops and of vectorised ones around the block */
+  const tn__expr *moves, *stays;      /* the operands of the product, and the conditions that moved into the first */
+  const tn__expr *condition;
+} tail;
+
+static const tn__expr *without_casts(const tn__expr *e) {
+  while (e->kind == TN__EXPR_CAST) e = e->args[0];
+  return e;
+}
+
+static bool shares_variable(const tn__expr *e, const tn__expr *other) {
+  if (e->kind == TN__EXPR_VAR) return tn__expr_uses_var(other, e->value.var);
+  for (int i = 0; i < e->arg_count; i++)
+    if (shares_variable(e->args[i], other)) return true;
+  return false;
+}
+
+/* Takes the conditions on lanes, which one operand does not depend on, out of the predicate. */
+static const tn__expr *without_lanes(tail *t, const tn__expr *predicate) {
+  if (predicate->kind == TN__EXPR_AND)
+    return tn__and(t->ir, without_lanes(t, predicate->args[0]), without_lanes(t, predicate->args[1]));
+  if (!uses_any(predicate, t->lanes) || uses_any(predicate, t->reduce_vars) || shares_variable(predicate, t->stays))
+    return predicate;
+  const tn__expr *likely = tn__call1(t->ir, TN__CALL_LIKELY, predicate);
+  t->condition = t->condition == NULL ? likely : tn__and(t->ir, t->condition, likely);
+  return tn__bool(t->ir, true);
+}
+
+static bool stays_inside(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices) {
+  for (int d = 0; d < buffer->rank; d++)
+    if (!tn__prove(ir, tn__binary(ir, TN__EXPR_LE, tn__index(ir, 0), indices[d])) ||
+        !tn__prove(ir, tn__binary(ir, TN__EXPR_LT, indices[d], buffer->shape[d])))
+      return false;
+  return true;
+}
+
+/* acc = acc + a * b with acc in registers: in a partial vector, lanes beyond the end may add up anything, as nobody
+ * reads them. So a condition on lanes becomes one on the load of `b`, which is not there then, and the multiply-adds
+ * have none: otherwise each of them would need a select and twice the registers. Returns what is left of the predicate.
+ */
+static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const var_vec *reduce_vars,
+                                  const tn__stmt **body) {
+  const tn__stmt *s = *body;
+  tn__ir *ir = l->ir;
+  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope != TN__SCOPE_REGISTER || tn__is_true(predicate))
+    return predicate;
+  const tn__expr *sum = s->as.store.value, *own = tn__load(ir, s->as.store.buffer, s->as.store.indices);
+  if (sum->kind != TN__EXPR_ADD || (sum->args[0] != own && sum->args[1] != own)) return predicate;
+  const tn__expr *term = sum->args[0] == own ? sum->args[1] : sum->args[0];
+  if (term->kind != TN__EXPR_MUL || !tn__dtype_is_float(term->dtype) ||
+      tn__expr_uses_buffer(term, s->as.store.buffer) || !stays_inside(ir, s->as.store.buffer, s->as.store.indices))
+    return predicate;
+  var_vec lanes = {0};
+  for (int i = 0; i < l->path.count; i++)
+    if (l->path.data[i]->kind == TN__STMT_FOR && l->path.data[i]->as.loop.kind == TN__LOOP_VECTORIZED)
+      tn__vec_push(ir->arena, &lanes, l->path.data[i]->as.loop.var);
+  for (int o = 0; o < 2; o++) {
+    tail t = {
+        .ir = ir, .reduce_vars = reduce_vars, .lanes = &lanes, .moves = term->args[o], .stays = term->args[1 - o]};
+    if (without_casts(t.moves)->kind != TN__EXPR_LOAD) continue;
+    const tn__expr *rest = without_lanes(&t, predicate);
+    if (t.condition == NULL) continue;
+    const tn__expr *guarded_load = tn__select(ir, t.condition, t.moves, tn__constant(ir, t.moves->dtype, 0));
+    const tn__expr *product = o == 0 ? tn__mul(ir, guarded_load, t.stays) : tn__mul(ir, t.stays, guarded_load);
+    *body = tn__store(ir, s->as.store.buffer, s->as.store.indices, tn__add(ir, own, product));
+    return rest;
+  }
+  return predicate;
+}
+
 static const tn__stmt *lower(lowering *l, const tn__stmt *s);
 
 static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
@@ -184,7 +259,8 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
   } else if (init != NULL) {
     body = tn__seq2(l->ir, tn__if(l->ir, first, init, NULL), body);
   }
-  return guarded(l, block->predicate, body);
+  const tn__expr *predicate = init == NULL ? free_lanes(l, block->predicate, vars, &body) : block->predicate;
+  return guarded(l, predicate, body);
 }
 
 static const tn__stmt *lower_children(lowering *l, const tn__stmt *s) {

@@ -15,6 +15,7 @@
 /* The share of the smaller costs that the largest does not hide. */
 #define UNHIDDEN 0.15
 #define CROWDED 0.15
+#define FEWER 0.05
 /* A cache holds this share of its size of what a loop nest touches: lines of other data and uneven sets take the rest.
  */
 #define FILL 0.75
@@ -74,7 +75,9 @@ static int64_t common_divisor(int64_t a, int64_t b) {
   return a;
 }
 
-double tn__nest_crossing(const tn__nest_access *a, int axis_count, int axis, int64_t bytes) {
+double tn__nest_crossing(const tn__target *target, const tn__nest_access *a, int axis_count, int axis, int64_t bytes) {
+  int64_t port = target->core.load_bytes / target->core.load_ports;
+  if (bytes > port && port > 0) bytes = port;
   int64_t common = bytes;
   for (int x = 0; x < axis_count; x++) {
     if (x != axis) common = common_divisor(common, a->along[x].stride);
@@ -92,7 +95,7 @@ void tn__nest_finish(tn__nest *nest) {
       if (s->stride == 0 && s->far == 0) continue;
       int at = a->moving++;
       for (; at > 0 && a->along[a->order[at - 1]].stride > s->stride; at--) a->order[at] = a->order[at - 1];
-      a->order[at] = (int8_t)x;
+      a->order[at] = (uint8_t)x;
     }
   }
 }
@@ -219,9 +222,10 @@ double tn__operation_cycles(const tn__target *target, const tn__operations *o) {
   /* A load that one instruction uses is part of it. */
   double issue = (o->fma + o->loads + o->stores + o->shuffles + 2 * o->gathers + o->other) / core->issue;
   double largest = greater(greater(greater(arithmetic, loads), greater(stores, shuffles)), greater(issue, o->chain));
-  /* Ports that are all busy get into each other's way. */
-  return largest + CROWDED * (arithmetic + loads + stores + shuffles -
-                              greater(greater(arithmetic, loads), greater(stores, shuffles)));
+  /* Ports that are all busy get into each other's way; of what is equal, fewer instructions are better. */
+  double others =
+      arithmetic + loads + stores + shuffles - greater(greater(arithmetic, loads), greater(stores, shuffles));
+  return largest + CROWDED * others + FEWER * issue;
 }
 
 void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__operations *ops, double times) {

@@ -30,7 +30,7 @@ typedef struct tn__nest_access {
   int64_t element;       /* bytes */
   bool store, scattered; /* scattered: no stride is known, each element counts as a cache line */
   tn__nest_stride along[TN__NEST_AXES];
-  int8_t order[TN__NEST_AXES]; /* axes that move the access, by rising stride */
+  uint8_t order[TN__NEST_AXES]; /* axes that move the access, by rising stride */
   int moving;
 } tn__nest_access;
 
@@ -91,8 +91,10 @@ void tn__nest_finish(tn__nest *nest);
 /* Bytes (in whole cache lines) of the access when axis a covers ranges[a] steps. */
 double tn__nest_footprint(const tn__nest_access *access, int axis_count, const int64_t *ranges);
 
-/* The part of vectors of `bytes` along `axis` that lie across two cache lines and cost two accesses. */
-double tn__nest_crossing(const tn__nest_access *access, int axis_count, int axis, int64_t bytes);
+/* The part of accesses by vectors of `bytes` along `axis` that lie across two cache lines and count twice; vectors
+ * wider than a load port are several accesses. */
+double tn__nest_crossing(const tn__target *target, const tn__nest_access *access, int axis_count, int axis,
+                         int64_t bytes);
 
 /* Cycles of one execution; the same in `f` for `times` executions. */
 double tn__operation_cycles(const tn__target *target, const tn__operations *ops);

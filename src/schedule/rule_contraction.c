@@ -30,7 +30,9 @@ typedef struct contraction {
   int more_rows;                /* an axis outside of a short row axis whose rows join a tile; -1: none */
   int64_t group;         /* columns of one group when the left operand depends on column / group; 0: it does not */
   int64_t rows, columns; /* extents; -1 when symbolic */
-  int64_t panel;         /* width of a packed operand's panels, 0: not packed */
+  int known_column, known_left; /* what a declaration of the same structure had; -1: nothing is known */
+  bool known_depthwise;
+  int64_t panel; /* width of a packed operand's panels, 0: not packed */
 } contraction;
 
 /* ---- recognising --------------------------------------------------------------------------------------------------
@@ -163,11 +165,17 @@ static bool find_column(contraction *c) {
   const tn__expr *operands[2];
   find_operands(c, operands);
   const tn__te_axes *axes = &c->sum->axes;
+  if (c->known_column >= 0 && c->known_column < axes->count && operands[c->known_left] != NULL &&
+      !tn__is_int_value(axes->var[c->known_column]->extent, 1) &&
+      try_column(c, operands[c->known_left], operands[1 - c->known_left], c->known_column, c->known_depthwise))
+    return true;
   for (int depthwise = 0; depthwise < 2; depthwise++)
     for (int a = axes->count - 1; a >= 0; a--)
       for (int o = 0; o < 2; o++) {
         if (operands[o] == NULL || tn__is_int_value(axes->var[a]->extent, 1)) continue;
-        if (try_column(c, operands[o], operands[1 - o], a, depthwise)) return true;
+        if (!try_column(c, operands[o], operands[1 - o], a, depthwise)) continue;
+        c->known_left = o;
+        return true;
       }
   return false;
 }
@@ -404,20 +412,28 @@ static bool outer_of(const space *p, const int64_t *v, outer_loops *out) {
   return true;
 }
 
-/* Loads of the left operand that miss the first cache because rows that lie a round number of bytes apart share its
- * sets: of the lines of `rows` x `more` rows the part beyond its ways, squared, since the cache's choice keeps some. */
-static double conflicts(const space *p, const tn__sketch *k, int64_t rows, int64_t more) {
-  enum { SETS = 64 };
-  uint8_t lines[SETS] = {0};
-  double ways = (double)k->target->l1_bytes / (SETS * 64), missed = 0;
+/* The part of the left operand's loads that miss the first cache because rows that lie a round number of bytes apart
+ * share its sets, when each of `rows` x `more` rows is read for `span` bytes: of the lines in a set those beyond its
+ * ways, squared, since the cache's choice keeps some. */
+static double conflicts(const space *p, const tn__sketch *k, int64_t rows, int64_t more, int64_t span) {
+  enum { SETS = 64, LINE = 64 };
+  uint16_t lines[SETS] = {0};
+  double ways = (double)k->target->l1_bytes / (SETS * LINE), missed = 0, all = 0;
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t m = 0; m < more; m++) lines[(r * p->row_stride + m * p->more_stride) / 64 % SETS]++;
+    for (int64_t m = 0; m < more; m++) {
+      int64_t start = r * p->row_stride + m * p->more_stride;
+      for (int64_t line = start / LINE; line * LINE < start + span; line++) lines[line % SETS]++;
+    }
   for (int i = 0; i < SETS; i++) {
     double beyond = ((double)lines[i] - ways) / ways;
+    all += lines[i];
     if (beyond > 0) missed += (double)lines[i] * (beyond < 1 ? beyond * beyond : 1);
   }
-  return missed;
+  return missed / all;
 }
+
+/* A load of one element into all lanes, beside a load of a vector. */
+#define BROADCAST 0.6
 
 /* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
 static void tile_phase(const space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
@@ -432,7 +448,7 @@ static void tile_phase(const space *p, const tn__sketch *k, const int64_t *v, tn
   step.chain = (double)unroll * k->target->core.fma_latency;
   double left = 0, right = 0, out = 0;
   for (int i = 0; i < nest->access_count; i++) {
-    double crossing = tn__nest_crossing(&nest->access[i], nest->axis_count, p->column, vector_bytes);
+    double crossing = tn__nest_crossing(k->target, &nest->access[i], nest->axis_count, p->column, vector_bytes);
     if (nest->access[i].store)
       out = crossing;
     else if (p->row >= 0 && nest->access[i].along[p->row].stride != 0)
@@ -441,15 +457,20 @@ static void tile_phase(const space *p, const tn__sketch *k, const int64_t *v, tn
       right = crossing;
   }
   if (p->has_right) step.loads = (1 + right) * (double)(unroll * vectors);
+  /* What a missing line costs beside a load that finds it. */
+  double misses = conflicts(p, k, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
+                  k->target->core.load_ports / k->target->core.l2_bytes;
   if (p->depthwise) {
-    step.loads += (1 + left) * unroll * accumulators;
+    step.loads += (1 + left + misses * vector_bytes / 64) * unroll * accumulators;
   } else {
-    double misses = conflicts(p, k, tile[0], tile[1]);
-    step.loads += unroll * ((double)rows + misses * 64 * k->target->core.load_ports / k->target->core.l2_bytes);
+    step.loads += (BROADCAST + misses) * (double)(unroll * rows);
     if (p->left_element != p->element) step.other += (double)(2 * unroll * rows);
   }
   if (p->right_element != p->element) step.fma += (double)(unroll * vectors);
-  if (masked) step.other += unroll * accumulators;
+  if (masked) step.other += (double)(unroll * vectors);
+  /* Long straight pieces give the compiler's scheduler room to take registers for loads that are not needed yet. */
+  if (unroll * accumulators > 64) step.fma *= 1.05;
+  if (unroll > 1 && masked) step.fma *= 1.25;
   tn__cost_phase(f, k->target, &step, times * steps / unroll);
   tn__cost_loop(f, times * steps / inner, inner / unroll);
   tn__operations end = {.vector_bytes = vector_bytes, .other = 12};
@@ -470,7 +491,7 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   if (p->panel > 0 && (p->panel % v[LANES] != 0 || (width % p->panel != 0 && p->panel % width != 0))) return NULL;
   if (v[ROWS] > p->rows || v[MORE_ROWS] > p->more || (v[MORE_ROWS] > 1 && v[ROWS] != p->rows)) return NULL;
   if (v[LANES] * (v[VECTORS] - 1) >= p->columns) return NULL;
-  f->registers = (int)(rows * v[VECTORS] + v[VECTORS] + (v[VECTORS] > 1 && !p->depthwise));
+  f->registers = (int)(rows * v[VECTORS] + v[VECTORS] + (v[VECTORS] > 1));
   if (f->registers > k->options.registers || !outer_of(p, v, &outer)) return NULL;
   double times = 1;
   f->chunks = 1;
@@ -493,9 +514,9 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
     int64_t r = row_tail ? p->rows % v[ROWS] : v[ROWS], m = more_tail ? p->more % v[MORE_ROWS] : v[MORE_ROWS];
     int64_t lanes = column_tail ? p->columns % width : width;
     if (r == 0 || m == 0 || lanes == 0) continue;
-    double count = (row_tail ? 1.0 : (double)(p->rows / v[ROWS])) *
-                   (more_tail ? 1.0 : (double)(p->more / v[MORE_ROWS])) *
-                   (column_tail ? 1.0 : (double)(p->columns / width));
+    int64_t row_tiles = row_tail ? 1 : p->rows / v[ROWS], more_tiles = more_tail ? 1 : p->more / v[MORE_ROWS];
+    int64_t column_tiles = column_tail ? 1 : p->columns / width;
+    double count = (double)row_tiles * (double)more_tiles * (double)column_tiles;
     if (count > 0)
       tile_phase(p, k, v, f, (const int64_t[]){r, m}, tiles(lanes, v[LANES]), lanes % v[LANES] != 0, times * count);
   }
@@ -641,9 +662,11 @@ static void prepare(contraction *c, tn__te_stage *seen) {
 }
 
 static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
-  contraction c = {.s = scratch, .te = k->te, .ir = scratch->ir, .options = &k->options};
+  contraction c = {.s = scratch, .te = k->te, .ir = scratch->ir, .options = &k->options, .known_column = -1};
+  if (k->has_facts) c.known_column = k->facts[0], c.known_left = k->facts[1] & 1, c.known_depthwise = k->facts[2] != 0;
   tn__te_stage seen;
   prepare(&c, &seen);
+  k->facts[0] = c.column, k->facts[1] = c.known_left, k->facts[2] = c.depthwise;
   space *p = TN__NEW(scratch->arena, space);
   *p = (space){.column = c.column,
                .row = c.row,
@@ -677,7 +700,9 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
 }
 
 static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
-  contraction c = {.s = s, .te = k->te, .ir = s->ir, .options = &k->options};
+  contraction c = {.s = s, .te = k->te, .ir = s->ir, .options = &k->options, .known_column = k->facts[0]};
+  c.known_left = k->facts[1] & 1;
+  c.known_depthwise = k->facts[2] != 0;
   tn__te_stage seen;
   prepare(&c, &seen);
   const tn__buffer *output = tn__te_output_at(c.te, 0), *tensor = c.sum->tensors[0];

@@ -56,9 +56,10 @@ static const char *loop_named(const tn__schedule *s, const char *loop, int index
   return tn__arena_printf(s->arena, "%s.%d", loop, index);
 }
 
-/* Splits off a vector, and several of them when the work on one is small. */
-static void vectorize_innermost(tn__schedule *s, const char *loop, int64_t lanes, int64_t cost) {
-  int64_t extent = tn__loop_extent(s, loop), unroll = cost <= 8 ? 4 : cost <= 16 ? 2 : 1;
+/* Splits off a vector, and several of them when the work on one is small (unroll 0), or `unroll` of them. */
+static void vectorize_innermost(tn__schedule *s, const char *loop, int64_t lanes, int64_t cost, int64_t unroll) {
+  int64_t extent = tn__loop_extent(s, loop);
+  if (unroll == 0) unroll = cost <= 8 ? 4 : cost <= 16 ? 2 : 1;
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   while (unroll > 1 && (extent < 0 || extent % (unroll * lanes) != 0)) unroll /= 2;
@@ -81,7 +82,8 @@ static int64_t pieces_of(int64_t extent, int64_t wanted) {
   return 0;
 }
 
-void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options) {
+static void schedule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options,
+                          int64_t unroll) {
   tn__snode *block = tn__sched_block(s, "nest", block_name), *path[TN__MAX_LOOPS];
   int count = tn__sched_path(s, s->root, block, path);
   for (int i = 0; i < block->block.axis_count; i++)
@@ -102,10 +104,10 @@ void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_o
     if (pieces > 0) {
       tn__split(s, inner, (const int64_t[]){pieces, 0}, 2);
       tn__parallel(s, loop_named(s, inner, 0));
-      vectorize_innermost(s, loop_named(s, inner, 1), lanes, a.cost);
+      vectorize_innermost(s, loop_named(s, inner, 1), lanes, a.cost, unroll);
       return;
     }
-    vectorize_innermost(s, inner, lanes, a.cost);
+    vectorize_innermost(s, inner, lanes, a.cost, unroll);
     path[0] = NULL;
     tn__sched_path(s, s->root, block, path);
     if (path[0]->kind == TN__LOOP_SERIAL) tn__parallel(s, path[0]->name);
@@ -117,10 +119,14 @@ void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_o
     tn__fuse(s, path[0]->name, path[1]->name);
     count = tn__sched_path(s, s->root, block, path);
   }
-  vectorize_innermost(s, path[count - 1]->name, lanes, a.cost);
+  vectorize_innermost(s, path[count - 1]->name, lanes, a.cost, unroll);
   tn__sched_path(s, s->root, block, path);
   if (parallel && path[0]->kind == TN__LOOP_SERIAL && !tn__is_int_value(path[0]->var->extent, 1))
     tn__parallel(s, path[0]->name);
+}
+
+void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options) {
+  schedule_nest(s, block_name, options, 0);
 }
 
 /* ---- the rule -----------------------------------------------------------------------------------------------------
@@ -138,15 +144,34 @@ static bool is_output(const tn__te *te, const tn__buffer *buffer) {
   return false;
 }
 
+/* Their places in a sketch's values. */
+enum { VECTOR_BYTES, UNROLL };
+
+static void open_map(tn__sketch *k, tn__schedule *scratch) {
+  static const int64_t unrolls[] = {1, 2, 4, 8};
+  int64_t widths[4];
+  int n = 0;
+  tn__plain_open(k, scratch);
+  for (int64_t w = 16; w <= k->options.vector_bytes; w *= 2) widths[n++] = w;
+  tn__sketch_open(k, "vector bytes", widths, n);
+  tn__sketch_open(k, "unroll", unrolls, 4);
+}
+
+static const tn__nest *map_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  return tn__plain_features(k, (int)v[VECTOR_BYTES], v[UNROLL], f);
+}
+
 static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
+  tn__schedule_options options = k->options;
+  options.vector_bytes = (int)values[VECTOR_BYTES];
   for (int i = 0; i < tn__te_stage_count(s->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
     if (!is_output(s->te, stage->tensors[0])) tn__inline(s, stage->name);
   }
   for (int i = 0; i < tn__te_stage_count(s->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
-    if (is_output(s->te, stage->tensors[0])) tn__rule_nest(s, stage->name, &k->options);
+    if (is_output(s->te, stage->tensors[0])) schedule_nest(s, stage->name, &options, values[UNROLL]);
   }
 }
 
-const tn__rule tn__rule_map = {"direct compute", matches, tn__plain_open, tn__plain_features, apply};
+const tn__rule tn__rule_map = {"direct compute", matches, open_map, map_features, apply};

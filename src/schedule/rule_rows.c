@@ -9,6 +9,19 @@
 #include "base/invariant.h"
 #include "schedule/rules.h"
 
+/* The place of the one decision in a sketch's values: how many vectors of results, or of partial results, at a time. */
+enum { VECTORS };
+
+static void open_reduction(tn__sketch *k, tn__schedule *scratch) {
+  static const int64_t vectors[] = {1, 2, 4, 8};
+  tn__plain_open(k, scratch);
+  k->decisions[tn__sketch_open(k, "vectors", vectors, 4)].orders = true;
+}
+
+static const tn__nest *reduction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  return tn__plain_features(k, k->options.vector_bytes, v[VECTORS], f);
+}
+
 static bool is_output(const tn__schedule *s, const char *stage) {
   return tn__sched_is_output(s, tn__sched_find(s, stage, true)->block.writes[0].buffer);
 }
@@ -124,7 +137,7 @@ static const char *epilogue_of(const tn__schedule *s, const tn__snode *block) {
   return sources == 1 ? reader->name : NULL;
 }
 
-static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options) {
+static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
   const char *order[TN__MAX_LOOPS], *spatial[TN__MAX_LOOPS], *reduce[TN__MAX_LOOPS];
   int count = tn__sched_path(s, s->root, block, path), n = 0, spatial_count = 0, reduce_count = 0;
@@ -136,7 +149,7 @@ static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   }
   if (spatial_count == 0) return;
   const char *vector = spatial[spatial_count - 1], *consumer = epilogue_of(s, block);
-  int64_t extent = tn__loop_extent(s, vector), vectors = 4;
+  int64_t extent = tn__loop_extent(s, vector);
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
   while (extent >= 0 && lanes > extent) lanes /= 2;
   while (vectors > 1 && (extent < 0 || extent % (vectors * lanes) != 0)) vectors /= 2;
@@ -205,12 +218,12 @@ static void factor(tn__schedule *s, const char *name, const char *loop, int64_t 
   keep_on_stack(s, partial);
 }
 
-static void reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options) {
+static void reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
   const char *loop = last_loop(s, name);
   if (block->combiner == NULL || !block->combiner->reorderable || loop == NULL) return;
   if (!tn__sched_drives(tn__sched_find(s, loop, false), block, TN__AXIS_REDUCE)) return;
-  int64_t widest = 1, extent = tn__loop_extent(s, loop), vectors = 1;
+  int64_t widest = 1, extent = tn__loop_extent(s, loop);
   for (int w = 0; w < block->block.write_count; w++) {
     int64_t bytes = (int64_t)tn_dtype_size(block->block.writes[w].buffer->dtype);
     if (bytes > widest) widest = bytes;
@@ -218,7 +231,7 @@ static void reduce_along(tn__schedule *s, const char *name, const tn__schedule_o
   int64_t lanes = options->vector_bytes / widest;
   while (extent >= 0 && lanes > 4 && lanes > extent) lanes /= 2;
   if (lanes < 4 || (extent >= 0 && extent < lanes)) return;
-  if (block->block.write_count == 1) vectors = extent < 0 || extent >= 16 * lanes ? 4 : extent >= 4 * lanes ? 2 : 1;
+  while (vectors > 1 && (block->block.write_count != 1 || (extent >= 0 && extent < vectors * lanes))) vectors /= 2;
   factor(s, name, loop, vectors, lanes);
   /* The vectors are added to one before its lanes are added up. */
   if (vectors > 1) factor(s, name, last_loop(s, name), 1, lanes);
@@ -271,15 +284,15 @@ static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedul
         if (inside.count == 1) tn__rule_nest(s, stage->name, options);
       }
     } else if (runs_across(s, block)) {
-      reduce_across(s, stage->name, options);
+      reduce_across(s, stage->name, options, values[VECTORS]);
     } else {
-      reduce_along(s, stage->name, options);
+      reduce_along(s, stage->name, options, values[VECTORS]);
       parallel_outermost(s, stage->name, options);
     }
   }
 }
 
-const tn__rule tn__rule_stages = {"stages", matches_anything, tn__plain_open, tn__plain_features, apply_stages};
+const tn__rule tn__rule_stages = {"stages", matches_anything, open_reduction, reduction_features, apply_stages};
 
 /* ---- rows ----------------------------------------------------------------------------------------------------------
  */
@@ -367,7 +380,7 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (tn__sched_find(s, stage->name, true) == NULL) continue;
     if (stage->kind == TN__TE_REDUCE)
-      reduce_along(s, stage->name, options);
+      reduce_along(s, stage->name, options, values[VECTORS]);
     else
       vectorize_map(s, stage->name, rows, options);
   }
@@ -380,9 +393,9 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
 }
 
 static void open_rows(tn__sketch *k, tn__schedule *scratch) {
-  tn__plain_open(k, scratch);
+  open_reduction(k, scratch);
   dissolve_maps(scratch);
   refuse_across(scratch);
 }
 
-const tn__rule tn__rule_rows = {"simple reduction", matches_rows, open_rows, tn__plain_features, apply_rows};
+const tn__rule tn__rule_rows = {"simple reduction", matches_rows, open_rows, reduction_features, apply_rows};

@@ -80,14 +80,17 @@ int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
   return count;
 }
 
+#define MOST_UNROLLED 40 /* operations in one turn of a map's loop */
+
 /* ---- features of a plain nest ---------------------------------------------------------------------------------------
  */
 
 typedef struct plain {
   tn__nest nest;
-  double cost;
-  int element, vector; /* bytes of an element; the axis that vectors run along */
-  bool large;
+  double cost, others;          /* operations of one point of this stage; of all other stages, as many for each point */
+  int element, vector, spatial; /* bytes of an element; the axis that vectors run along; axes before the reduction's */
+  int64_t run;                  /* steps that the axis and those around it make one long walk of */
+  bool reduces, large;
 } plain;
 
 static double points_of(const tn__te_stage *stage) {
@@ -100,6 +103,28 @@ static double points_of(const tn__te_stage *stage) {
   return points;
 }
 
+/* The axis along which most accesses are contiguous, and how far that goes on over the axes outside of it. */
+static void find_vector(plain *p) {
+  const tn__nest *nest = &p->nest;
+  int most = 0;
+  for (int x = 0; x < nest->axis_count; x++) {
+    int contiguous = 0;
+    for (int i = 0; i < nest->access_count; i++)
+      contiguous += nest->access[i].along[x].stride == nest->access[i].element;
+    if (contiguous < most || nest->extent[x] == 1) continue;
+    most = contiguous;
+    p->vector = x;
+  }
+  p->run = nest->axis_count > 0 ? nest->extent[p->vector] : 1;
+  for (int x = p->vector - 1; x >= 0 && !p->reduces; x--) {
+    for (int i = 0; i < nest->access_count; i++) {
+      const tn__nest_access *a = &nest->access[i];
+      if (a->scattered || a->along[x].stride != a->along[p->vector].stride * p->run) return;
+    }
+    p->run *= nest->extent[x];
+  }
+}
+
 void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
   const tn__te_stage *heaviest = NULL;
   plain *p = TN__NEW(scratch->arena, plain);
@@ -110,24 +135,42 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
     if (stage->kind == TN__TE_EXTERN) continue;
     for (int t = 0; t < stage->tensor_count; t++)
       p->cost += points_of(stage) * (double)tn__rule_cost(scratch->ir, stage->values[t]);
-    if (heaviest == NULL || points_of(stage) >= points_of(heaviest)) heaviest = stage;
+    bool later = heaviest == NULL || heaviest->kind != TN__TE_REDUCE || stage->kind == TN__TE_REDUCE;
+    if (heaviest == NULL || points_of(stage) > points_of(heaviest) ||
+        (points_of(stage) == points_of(heaviest) && later))
+      heaviest = stage;
   }
   if (heaviest == NULL) return;
   tn__nest_of_block(scratch, heaviest->name, &p->nest);
-  p->cost /= points_of(heaviest);
+  double own = 0;
+  for (int t = 0; t < heaviest->tensor_count; t++) own += (double)tn__rule_cost(scratch->ir, heaviest->values[t]);
+  p->others = p->cost / points_of(heaviest) - own;
+  p->cost = heaviest->kind == TN__TE_REDUCE ? own + 1 : own;
   p->element = (int)tn_dtype_size(heaviest->tensors[0]->dtype);
-  int most = 0;
-  for (int x = 0; x < p->nest.axis_count; x++) { /* what is contiguous in most accesses */
-    int contiguous = 0;
-    for (int i = 0; i < p->nest.access_count; i++)
-      contiguous += p->nest.access[i].along[x].stride == p->nest.access[i].element;
-    if (contiguous < most || p->nest.extent[x] == 1) continue;
-    most = contiguous;
-    p->vector = x;
-  }
+  p->spatial = heaviest->axes.count;
+  p->reduces = heaviest->kind == TN__TE_REDUCE;
+  find_vector(p);
 }
 
-const tn__nest *tn__plain_features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f) {
+/* What one vector costs: loads that move with it, a store for a map. */
+static tn__operations plain_operations(const tn__target *target, const plain *p, int vector_bytes, double lanes) {
+  tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->cost > 0 ? p->cost : 0.1};
+  for (int i = 0; i < p->nest.access_count; i++) {
+    const tn__nest_access *a = &p->nest.access[i];
+    int64_t stride = a->along[p->vector].stride;
+    double crossing = tn__nest_crossing(target, a, p->nest.axis_count, p->vector, vector_bytes);
+    if (p->run > p->nest.extent[p->vector]) crossing = 0; /* one long walk stays as aligned as its start */
+    if (stride != a->element && (stride != 0 || a->scattered))
+      ops.gathers += lanes;
+    else if (stride != 0 && !a->store)
+      ops.loads += 1 + crossing;
+    else if (stride != 0 && !p->reduces)
+      ops.stores += 1 + crossing;
+  }
+  return ops;
+}
+
+const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, tn__sketch_features *f) {
   const plain *p = k->data;
   f->chunks = p->large ? 4 * k->options.threads : 1;
   double points = 1;
@@ -135,25 +178,35 @@ const tn__nest *tn__plain_features(const tn__sketch *k, const int64_t *values, t
     f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
     points *= (double)p->nest.extent[a];
   }
-  if (p->nest.axis_count == 0) return &p->nest;
-  int last = p->vector;
-  double lanes = p->element > 0 ? (double)k->options.vector_bytes / p->element : 1;
-  double vectors = ceil((double)p->nest.extent[last] / lanes);
-  tn__operations ops = {.vector_bytes = k->options.vector_bytes, .fma = p->cost, .other = 1};
-  for (int i = 0; i < p->nest.access_count; i++) {
-    const tn__nest_access *a = &p->nest.access[i];
-    int64_t stride = a->along[last].stride;
-    if (a->store)
-      ops.stores += 1;
-    else if (stride == a->element)
-      ops.loads += 1;
-    else if (stride != 0 || a->scattered)
-      ops.gathers += lanes;
+  if (p->nest.axis_count == 0 || p->element == 0) return vectors == 1 ? &p->nest : NULL;
+  int64_t lanes = vector_bytes / p->element > 0 ? vector_bytes / p->element : 1;
+  bool along = p->reduces && p->vector >= p->spatial, open = p->nest.open[p->vector];
+  if (vectors > 1 && p->run < vectors * lanes) return NULL;
+  /* Long code is only longer: there are enough operations that don't wait for each other. */
+  if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > MOST_UNROLLED) return NULL;
+  if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
+  tn__operations ops = plain_operations(k->target, p, (int)(lanes * p->element), (double)lanes);
+  double walks = points / (double)p->run, steps = ceil((double)p->run / (double)(lanes * vectors));
+  double latency = p->reduces ? k->target->core.fma_latency : 0;
+  tn__operations step = {.vector_bytes = ops.vector_bytes,
+                         .fma = vectors * ops.fma,
+                         .loads = vectors * ops.loads,
+                         .stores = vectors * ops.stores,
+                         .gathers = vectors * ops.gathers,
+                         .other = 3,
+                         .chain = latency};
+  f->registers = p->reduces ? (int)vectors + 2 : 0;
+  tn__cost_phase(f, k->target, &step, walks * steps);
+  tn__cost_loop(f, walks, steps);
+  tn__operations rest = {.vector_bytes = ops.vector_bytes, .fma = p->others, .other = 2};
+  if (p->others > 0) tn__cost_phase(f, k->target, &rest, points / (double)lanes);
+  if (along) { /* vectors are added to one, and its lanes to one */
+    double halvings = log2((double)lanes) + log2((double)vectors);
+    tn__operations end = {.vector_bytes = ops.vector_bytes, .fma = halvings, .shuffles = halvings, .other = 8};
+    end.chain = 2 * halvings * latency;
+    tn__cost_phase(f, k->target, &end, walks);
   }
-  double rows = points / (double)p->nest.extent[last];
-  tn__cost_phase(f, k->target, &ops, rows * vectors);
-  tn__cost_loop(f, rows, vectors);
   f->useful = points;
-  f->spent = rows * vectors * lanes;
+  f->spent = walks * steps * (double)(lanes * vectors);
   return &p->nest;
 }

@@ -32,9 +32,12 @@ void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_option
  */
 /* Adds a decision and returns its index; `choices` in rising order. */
 int tn__sketch_open(tn__sketch *k, const char *name, const int64_t *choices, int count);
-/* For rules without decisions: features of the stage with the most points, computed in vectors along its last axis. */
+/* For rules with few decisions: features of the stage with the most points, in vectors along what is contiguous there.
+ */
 void tn__plain_open(tn__sketch *k, tn__schedule *scratch);
-const tn__nest *tn__plain_features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f);
+/* `vectors` of `vector_bytes` at a time: of results, or, where the reduction runs along what is contiguous, of partial
+ * results. NULL when they don't fit the extent. */
+const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, tn__sketch_features *f);
 /* The divisors of `n` up to `most`, in rising order, at most `capacity`; returns how many. */
 int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity);
 /* Constant extent of a loop; -1 when symbolic. */

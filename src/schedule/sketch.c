@@ -1,8 +1,10 @@
 #include "schedule/sketch.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "schedule/rules.h"
+#include "schedule/templates.h"
 
 /* ---- options ------------------------------------------------------------------------------------------------------
  */
@@ -57,39 +59,63 @@ static void open_rule(tn__escape *escape, void *arg) {
   k->rule->open(k, tn__schedule_of(k->te, k->target));
 }
 
+/* The sketch of one rule; NULL when it does not fit. */
+static tn__sketch *try_rule(const tn__te *te, const tn__target *target, const tn__schedule_options *options, int index,
+                            const tn__template *known) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(te));
+  tn__escape *outer = arena->escape;
+  const tn__rule *rule = tn__rule_at(index);
+  if (!rule->matches(te)) return NULL;
+  tn__sketch *k = TN__NEW(arena, tn__sketch);
+  *k = (tn__sketch){.te = te, .target = target, .options = *options, .rule = rule, .has_facts = known != NULL};
+  if (known != NULL) memcpy(k->facts, known->facts, sizeof(k->facts));
+  opening o = {k};
+  tn__escape escape;
+  tn_status *status = tn__protect(&escape, open_rule, &o);
+  arena->escape = outer;
+  if (status == NULL) return k;
+  /* A primitive refused what the rule wanted, which is no error of the declaration: the next rule may do. Anything
+   * else is. */
+  if (tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  tn_status_free(status);
+  return NULL;
+}
+
 /* The first rule from `index` on that fits. */
 static tn__sketch *sketch_from(const tn__te *te, const tn__target *target, const tn__schedule_options *options,
                                int index) {
-  tn__arena *arena = tn__ir_arena(tn__te_ir(te));
-  tn__escape *outer = arena->escape;
   for (; index < tn__rule_count(); index++) {
-    const tn__rule *rule = tn__rule_at(index);
-    if (!rule->matches(te)) continue;
-    tn__sketch *k = TN__NEW(arena, tn__sketch);
-    *k = (tn__sketch){.te = te, .target = target, .options = *options, .rule = rule};
-    opening o = {k};
-    tn__escape escape;
-    tn_status *status = tn__protect(&escape, open_rule, &o);
-    arena->escape = outer;
-    if (status == NULL) return k;
-    /* A primitive refused what the rule wanted, which is no error of the declaration: the next rule may do. Anything
-     * else is. */
-    if (tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
-    tn_status_free(status);
+    tn__sketch *k = try_rule(te, target, options, index, NULL);
+    if (k != NULL) return k;
   }
   return NULL;
+}
+
+static int place_of_rule(const tn__sketch *k) {
+  int index = 0;
+  while (tn__rule_at(index) != k->rule) index++;
+  return index;
 }
 
 tn__sketch *tn__sketch_create(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {
   tn__schedule_options filled;
   tn__check(tn__ir_arena(tn__te_ir(te))->escape, tn__schedule_options_fill(options, target, &filled));
-  return sketch_from(te, target, &filled, 0);
+  if (filled.templates == NULL) return sketch_from(te, target, &filled, 0);
+  tn__digest key = tn__structure_of(te);
+  tn__template known;
+  if (tn__templates_find(filled.templates, &key, &known)) {
+    tn__sketch *k = try_rule(te, target, &filled, known.rule, &known);
+    if (k != NULL) return k;
+  }
+  tn__sketch *k = sketch_from(te, target, &filled, 0);
+  known.rule = place_of_rule(k);
+  memcpy(known.facts, k->facts, sizeof(known.facts));
+  tn__templates_add(filled.templates, &key, &known);
+  return k;
 }
 
 tn__sketch *tn__sketch_next(const tn__sketch *k) {
-  int index = 0;
-  while (tn__rule_at(index) != k->rule) index++;
-  return sketch_from(k->te, k->target, &k->options, index + 1);
+  return sketch_from(k->te, k->target, &k->options, place_of_rule(k) + 1);
 }
 
 const char *tn__sketch_name(const tn__sketch *k) { return k->rule->name; }

@@ -7,6 +7,15 @@
 #include "schedule/internal.h"
 #include "unit/schedule_check.h"
 
+static const char *trace_of(tn__ir *ir, const tn__schedule *s) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__trace_print(s, &text);
+  const char *copy = tn__arena_strdup(tn__ir_arena(ir), tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  return copy;
+}
+
 /* ---- rules --------------------------------------------------------------------------------------------------------
  */
 
@@ -86,6 +95,59 @@ static void every_point_computes_the_same(void **state) {
     }
   if (refused * 3 > total) fail_msg("%d of %d were refused", refused, total);
 }
+
+/* ---- templates ----------------------------------------------------------------------------------------------------
+ */
+
+static void reuse_templates(tn__ir *ir, const void *arg) {
+  static const int64_t sizes[][3] = {{21, 64, 11}, {197, 300, 64}, {7, 33, 5}};
+  tn__target target = test_target("x86-64-v4");
+  tn__templates *templates = tn__templates_create(tn__ir_arena(ir));
+  tn__schedule_options with = {.threads = 1, .templates = templates}, without = {.threads = 1};
+  for (int i = 0; i < 3; i++) {
+    tn__ir *own = tn__ir_create(tn__ir_arena(ir)), *other = tn__ir_create(tn__ir_arena(ir));
+    const char *a =
+        trace_of(own, tn__schedule_default(product_of(own, sizes[i][0], sizes[i][1], sizes[i][2]), &target, &with));
+    const char *b = trace_of(
+        other, tn__schedule_default(product_of(other, sizes[i][0], sizes[i][1], sizes[i][2]), &target, &without));
+    assert_string_equal(a, b); /* a template changes nothing but the time */
+    assert_int_equal(tn__templates_reused(templates), i);
+  }
+  /* Another structure is another template. */
+  tn__ir *own = tn__ir_create(tn__ir_arena(ir));
+  tn__schedule_default(transposed_product(own), &target, &with);
+  tn__schedule_default(pool(tn__ir_create(tn__ir_arena(ir))), &target, &with);
+  assert_int_equal(tn__templates_reused(templates), 2);
+  tn__schedule_default(pool(tn__ir_create(tn__ir_arena(ir))), &target, &with);
+  assert_int_equal(tn__templates_reused(templates), 3);
+}
+
+static void templates_are_reused(void **state) { check_ok(in_context(reuse_templates, NULL)); }
+
+/* ---- partial vectors ------------------------------------------------------------------------------------------------
+ */
+
+/* In the last vector of a row of accumulators only the load has a condition: 26 columns are one vector and 10 lanes. */
+static void partial_vector(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 1};
+  const tn__schedule *s = tn__schedule_default(product_of(ir, 52, 26, 40), &target, &options);
+  check_same(s);
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__func_print(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
+  const char *condition = strstr(tn__strbuf_text(&text), "select(likely(");
+  if (condition == NULL) fail_msg("%s", tn__strbuf_text(&text));
+  /* The multiply-add around it is not inside of an if. */
+  const char *line = condition;
+  while (line[-1] != '\n') line--;
+  const char *before = line - 1;
+  while (before[-1] != '\n') before--;
+  assert_true(strstr(before, "vectorized") != NULL && strstr(before, "vectorized") < line);
+  tn__strbuf_release(&text);
+}
+
+static void partial_vectors_load_less(void **state) { check_ok(in_context(partial_vector, NULL)); }
 
 /* ---- determinism and limits ----------------------------------------------------------------------------------------
  */
@@ -234,21 +296,24 @@ static void footprints_are_exact(void **state) {
   assert_true(tn__nest_footprint(a, 2, (int64_t[]){7, 32}) == 7 * 128);
   assert_true(tn__nest_footprint(a, 2, (int64_t[]){7, 40}) == 2 * 7 * 128);
   assert_true(tn__nest_footprint(a, 2, (int64_t[]){1, 16}) == 64);
+  tn__target target = test_target("x86-64-v4");
   /* Vectors of 64 bytes that start anywhere cross lines; aligned ones do not. */
-  assert_true(tn__nest_crossing(a, 2, 1, 64) == 0);
+  assert_true(tn__nest_crossing(&target, a, 2, 1, 64) == 0);
   a->along[0].stride = 4 * 33;
-  assert_true(tn__nest_crossing(a, 2, 1, 64) > 0.9 && tn__nest_crossing(a, 2, 1, 16) < 0.2);
+  assert_true(tn__nest_crossing(&target, a, 2, 1, 64) > 0.9 && tn__nest_crossing(&target, a, 2, 1, 16) < 0.2);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_classify),
       cmocka_unit_test(every_point_computes_the_same),
+      cmocka_unit_test(templates_are_reused),
       cmocka_unit_test(choices_are_deterministic),
       cmocka_unit_test(options_have_ranges),
       cmocka_unit_test(registers_limit_tiles),
       cmocka_unit_test(cost_obeys_facts),
       cmocka_unit_test(footprints_are_exact),
+      cmocka_unit_test(partial_vectors_load_less),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
