@@ -315,6 +315,7 @@ static double measure(kernel *k, void **buffers, int count, double seconds, doub
 static void drop(kernel *k) {
   munmap(k->mapped, k->size);
   free(k->workspace);
+  k->workspace = NULL;
 }
 
 /* ---- one declaration ----------------------------------------------------------------------------------------------

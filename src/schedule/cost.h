@@ -18,7 +18,7 @@
 
 #include "schedule/schedule.h"
 
-enum { TN__NEST_AXES = 16, TN__NEST_ACCESSES = 12, TN__NEST_LOOPS = 32 };
+enum { TN__NEST_AXES = 24, TN__NEST_ACCESSES = 12, TN__NEST_LOOPS = 40 };
 
 /* Bytes from one step of an axis to the next; with panels, `stride` within a panel of `panel` steps and `far` from one
  * panel to the next (packed operands, groups of channels). */

@@ -488,6 +488,7 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   const space *p = k->data;
   outer_loops outer;
   int64_t width = v[LANES] * v[VECTORS], rows = v[ROWS] * v[MORE_ROWS];
+  if (v[LANES] < 1 || v[VECTORS] < 1 || v[ROWS] < 1 || v[MORE_ROWS] < 1) return NULL;
   if (p->panel > 0 && (p->panel % v[LANES] != 0 || (width % p->panel != 0 && p->panel % width != 0))) return NULL;
   if (v[ROWS] > p->rows || v[MORE_ROWS] > p->more || (v[MORE_ROWS] > 1 && v[ROWS] != p->rows)) return NULL;
   if (v[LANES] * (v[VECTORS] - 1) >= p->columns) return NULL;

@@ -102,12 +102,13 @@ tn__sketch *tn__sketch_create(const tn__te *te, const tn__target *target, const 
   tn__check(tn__ir_arena(tn__te_ir(te))->escape, tn__schedule_options_fill(options, target, &filled));
   if (filled.templates == NULL) return sketch_from(te, target, &filled, 0);
   tn__digest key = tn__structure_of(te);
-  tn__template known;
+  tn__template known = {0};
   if (tn__templates_find(filled.templates, &key, &known)) {
     tn__sketch *k = try_rule(te, target, &filled, known.rule, &known);
     if (k != NULL) return k;
   }
   tn__sketch *k = sketch_from(te, target, &filled, 0);
+  if (k == NULL) return NULL;
   known.rule = place_of_rule(k);
   memcpy(known.facts, k->facts, sizeof(known.facts));
   tn__templates_add(filled.templates, &key, &known);
@@ -149,7 +150,7 @@ static void values_of(const tn__sketch *k, const int *places, int64_t *values) {
 }
 
 void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values) {
-  int places[TN__MAX_DECISIONS];
+  int places[TN__MAX_DECISIONS] = {0};
   places_at(k, index, places);
   values_of(k, places, values);
 }
@@ -204,7 +205,7 @@ static void descend(search *s) {
   while (better && s->weighed < s->most) {
     better = false;
     for (int a = 0; a < k->decision_count; a++) {
-      int places[TN__MAX_DECISIONS];
+      int places[TN__MAX_DECISIONS] = {0};
       for (int i = 0; i < k->decision_count; i++) places[i] = s->places[i];
       for (int v = 0; v < k->decisions[a].count; v++) {
         places[a] = v;
@@ -213,7 +214,7 @@ static void descend(search *s) {
     }
     for (int a = 0; a < k->decision_count && !better; a++)
       for (int b = a + 1; b < k->decision_count && !better; b++) {
-        int places[TN__MAX_DECISIONS];
+        int places[TN__MAX_DECISIONS] = {0};
         for (int i = 0; i < k->decision_count; i++) places[i] = s->places[i];
         for (int v = 0; v < k->decisions[a].count * k->decisions[b].count; v++) {
           places[a] = v / k->decisions[b].count;

@@ -37,7 +37,8 @@ typedef struct tn__sketch {
   bool has_facts;   /* they are there when the rule opens the sketch */
 } tn__sketch;
 
-/* The sketch of the first rule that fits. The last rule fits everything; never NULL. Throws when an option is out of
+/* The sketch of the first rule that fits. NULL when none does, as for more than
+ * TN__NEST_AXES axes. Throws when an option is out of
  * range. */
 tn__sketch *tn__sketch_create(const tn__te *te, const tn__target *target, const tn__schedule_options *options);
 /* The same for the rules behind that of `k`; NULL when there is none. */
