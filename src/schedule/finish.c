@@ -96,7 +96,7 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
 }
 
 static void place_shared(tn__schedule *s, const tn__buffer *buffer, placements *out) {
-  const tn__expr *shape[TN__MAX_RANK];
+  const tn__expr *shape[TN__MAX_RANK] = {NULL};
   for (int d = 0; d < buffer->rank; d++) shape[d] = buffer->shape[d];
   pad(s, buffer, shape);
   placement p = {.at = s->root, .buffer = buffer};

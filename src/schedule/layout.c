@@ -48,7 +48,7 @@ void tn__storage_align(tn__schedule *s, const char *name, int index, int dim, in
     tn__sched_refuse(s, "storage_align of \"%s\": there is no tensor %d, it has %d", name, index,
                      block->block.write_count);
   const tn__buffer *buffer = block->block.writes[index].buffer;
-  const tn__expr *shape[TN__MAX_RANK];
+  const tn__expr *shape[TN__MAX_RANK] = {NULL};
   if (tn__sched_is_param(s, buffer))
     tn__sched_refuse(s, "storage_align of \"%s\": %s is an output", name, buffer->name);
   int rank = buffer->rank;
@@ -169,7 +169,7 @@ void tn__declare_constant(tn__schedule *s, const char *name) {
 
 void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *layout) {
   const tn__buffer *buffer = tn__sched_tensor(s, "transform_layout", name);
-  const tn__expr *shape[TN__MAX_RANK];
+  const tn__expr *shape[TN__MAX_RANK] = {NULL};
   tn__sched_constant *constant = NULL;
   if (tn__sched_is_output(s, buffer)) tn__sched_refuse(s, "transform_layout of \"%s\": it is an output", name);
   if (tn__sched_is_param(s, buffer)) {
