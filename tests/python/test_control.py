@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Branches, loops, sequences and optional values of ONNX models, through the importer and the Python package."""
+
+import sys
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+import tenon
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def info(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def graph(nodes, inputs, outputs, initializers=()):
+    return helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
+
+
+def compiled(nodes, inputs, outputs, initializers=(), **options):
+    model = helper.make_model(graph(nodes, inputs, outputs, initializers),
+                              opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    return tenon.compile(model, cache=False, threads=1, **options)
+
+
+def constant(name, value):
+    return numpy_helper.from_array(np.asarray(value), name)
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs, outputs, **attributes)
+
+
+class Branches(unittest.TestCase):
+    def test_branches_of_different_shape_and_weight(self):
+        # A captured weight on one side, a run-time size on both, and a constant.
+        w = np.arange(12, dtype=np.float32).reshape(4, 3)
+        then = graph([node("MatMul", ["x", "w"], ["a"])], [], [info("a", FLOAT, None)])
+        other = graph([node("Concat", ["x", "x", "x"], ["b"], axis=1)], [], [info("b", FLOAT, None)])
+        model = compiled([node("If", ["flag"], ["y"], then_branch=then, else_branch=other)],
+                         [info("x", FLOAT, ["n", 4]), info("flag", BOOL, [])], [info("y", FLOAT, None)],
+                         [constant("w", w)])
+        for n in (1, 5):
+            x = np.random.default_rng(n).normal(size=(n, 4)).astype(np.float32)
+            np.testing.assert_allclose(model(x, np.asarray(True)), x @ w, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(model(x, np.asarray(False)), np.concatenate([x, x, x], axis=1))
+
+    def test_ranks_that_differ_are_refused(self):
+        then = graph([node("Identity", ["x"], ["a"])], [], [info("a", FLOAT, None)])
+        other = graph([node("ReduceSum", ["x"], ["b"], keepdims=0)], [], [info("b", FLOAT, None)])
+        with self.assertRaises(tenon.Error) as caught:
+            compiled([node("If", ["flag"], ["y"], name="choice", then_branch=then, else_branch=other)],
+                     [info("x", FLOAT, ["n"]), info("flag", BOOL, [])], [info("y", FLOAT, None)])
+        self.assertIn('node "choice" (If, opset 20): result 0 has 1 dimensions in one branch and 0 in the other',
+                      str(caught.exception))
+
+
+def loop_model(nodes, body_outputs, states, outputs, **kwargs):
+    """A Loop over trip count "m" and condition "go"; states are (name, input, output)."""
+    body = graph(nodes, [info("i", INT64, []), info("going", BOOL, [])]
+                 + [info(name, kind, shape) for name, _, kind, shape in states],
+                 [info(name, kind, shape) for name, kind, shape in body_outputs])
+    return node("Loop", ["m", "go"] + [start for _, start, _, _ in states], outputs, body=body, **kwargs)
+
+
+class Loops(unittest.TestCase):
+    def test_scan_outputs_and_zero_trips(self):
+        loop = loop_model([node("Identity", ["going"], ["going_out"]), node("Add", ["s", "x"], ["s_out"]),
+                           node("Mul", ["s_out", "two"], ["piece"])],
+                          [("going_out", BOOL, []), ("s_out", FLOAT, ["n"]), ("piece", FLOAT, ["n"])],
+                          [("s", "x", FLOAT, ["n"])], ["last", "all"])
+        model = compiled([loop], [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n"])],
+                         [info("last", FLOAT, ["n"]), info("all", FLOAT, ["k", "n"])], [constant("two", np.float32(2))])
+        x = np.asarray([1, 2, 3], np.float32)
+        for m in (0, 1, 7, 100):
+            last, everything = model(np.asarray(m), np.asarray(True), x)
+            np.testing.assert_array_equal(last, x * (m + 1))
+            if m:
+                np.testing.assert_array_equal(everything, [2 * x * (i + 2) for i in range(m)])
+            else:
+                self.assertEqual(everything.shape[0], 0)
+        last, everything = model(np.asarray(5), np.asarray(False), x)
+        np.testing.assert_array_equal(last, x)
+
+    def test_a_condition_that_is_data(self):
+        loop = loop_model([node("Mul", ["s", "two"], ["s_out"]), node("ReduceSum", ["s_out"], ["sum"], keepdims=0),
+                           node("Less", ["sum", "limit"], ["going_out"])],
+                          [("going_out", BOOL, []), ("s_out", FLOAT, ["n"])], [("s", "x", FLOAT, ["n"])], ["last"])
+        loop.input[0] = ""
+        model = compiled([loop], [info("go", BOOL, []), info("x", FLOAT, ["n"]), info("limit", FLOAT, [])],
+                         [info("last", FLOAT, ["n"])], [constant("two", np.float32(2))])
+        x = np.asarray([1, 2], np.float32)
+        np.testing.assert_array_equal(model(np.asarray(True), x, np.float32(40)), x * 16)
+        np.testing.assert_array_equal(model(np.asarray(True), x, np.float32(1)), x * 2)
+
+    def test_a_state_that_grows(self):
+        loop = loop_model([node("Identity", ["going"], ["going_out"]), node("Cast", ["i"], ["f"], to=FLOAT),
+                           node("Reshape", ["f", "one"], ["row"]), node("Concat", ["s", "row"], ["s_out"], axis=0)],
+                          [("going_out", BOOL, []), ("s_out", FLOAT, [None])], [("s", "none", FLOAT, [None])], ["last"])
+        model = compiled([loop], [info("m", INT64, []), info("go", BOOL, [])], [info("last", FLOAT, [None])],
+                         [constant("none", np.zeros(0, np.float32)), constant("one", np.asarray([1], np.int64))])
+        for m in (0, 1, 9):
+            np.testing.assert_array_equal(model(np.asarray(m), np.asarray(True)), np.arange(m, dtype=np.float32))
+
+    def test_loops_inside_of_loops_and_branches(self):
+        # sum over i < m of (i odd: sum over j < i of x[j % n], else -x[0]), with x captured through two bodies.
+        inner = graph([node("Identity", ["ongoing"], ["ongoing_out"]), node("Mod", ["j", "size"], ["at"]),
+                       node("Gather", ["x", "at"], ["element"]), node("Add", ["t", "element"], ["t_out"])],
+                      [info("j", INT64, []), info("ongoing", BOOL, []), info("t", FLOAT, [])],
+                      [info("ongoing_out", BOOL, []), info("t_out", FLOAT, [])])
+        odd = graph([node("Loop", ["i", "yes", "zero"], ["inside"], body=inner)], [], [info("inside", FLOAT, [])])
+        even = graph([node("Gather", ["x", "first"], ["f"]), node("Neg", ["f"], ["negative"])], [],
+                     [info("negative", FLOAT, [])])
+        loop = loop_model([node("Identity", ["going"], ["going_out"]), node("Mod", ["i", "two"], ["rest"]),
+                           node("Cast", ["rest"], ["is_odd"], to=BOOL),
+                           node("If", ["is_odd"], ["part"], then_branch=odd, else_branch=even),
+                           node("Add", ["s", "part"], ["s_out"])],
+                          [("going_out", BOOL, []), ("s_out", FLOAT, [])], [("s", "zero", FLOAT, [])], ["y"])
+        model = compiled([node("Size", ["x"], ["size"]), loop],
+                         [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n"])], [info("y", FLOAT, [])],
+                         [constant("yes", np.asarray(True)), constant("zero", np.float32(0)),
+                          constant("first", np.int64(0)), constant("two", np.int64(2))])
+        x = np.asarray([1, 10, 100], np.float32)
+        for m in (0, 1, 2, 6):
+            want = sum((sum(x[j % 3] for j in range(i)) if i % 2 else -x[0]) for i in range(m))
+            self.assertEqual(float(model(np.asarray(m), np.asarray(True), x)), float(want))
+
+    def test_more_rounds_than_are_written_out(self):
+        loop = loop_model([node("Identity", ["going"], ["going_out"]), node("Add", ["s", "s"], ["twice"]),
+                           node("Sub", ["twice", "s"], ["same"]), node("Add", ["same", "step"], ["s_out"])],
+                          [("going_out", BOOL, []), ("s_out", FLOAT, [])], [("s", "x", FLOAT, [])], ["y"])
+        model = compiled([loop], [info("x", FLOAT, [])], [info("y", FLOAT, [])],
+                         [constant("m", np.int64(5000)), constant("go", np.asarray(True)),
+                          constant("step", np.float32(1))])
+        self.assertEqual(float(model(np.asarray(3, np.float32))), 5003)
+
+    def test_types_that_change_are_refused(self):
+        loop = loop_model([node("Identity", ["going"], ["going_out"]), node("Cast", ["s"], ["s_out"], to=INT64)],
+                          [("going_out", BOOL, []), ("s_out", INT64, [])], [("s", "x", FLOAT, [])], ["y"], name="l")
+        with self.assertRaises(tenon.Error) as caught:
+            compiled([loop], [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, [])], [info("y", FLOAT, [])])
+        self.assertIn('node "l" (Loop, opset 20): loop variable 0 is f32 and becomes i64', str(caught.exception))
+
+    def test_scans_of_any_length(self):
+        body = graph([node("Add", ["s", "row"], ["s_out"]), node("Identity", ["s_out"], ["piece"])],
+                     [info("s", FLOAT, [2]), info("row", FLOAT, [2])], [info("s_out", FLOAT, [2]), info("piece", FLOAT, [2])])
+        for directions in ([0], [1]):
+            scan = node("Scan", ["start", "x"], ["last", "all"], body=body, num_scan_inputs=1,
+                        scan_input_directions=directions, scan_output_directions=directions)
+            model = compiled([scan], [info("start", FLOAT, [2]), info("x", FLOAT, ["n", 2])],
+                             [info("last", FLOAT, [2]), info("all", FLOAT, ["n", 2])])
+            for n in (0, 1, 50):
+                x = np.random.default_rng(n).integers(-9, 9, (n, 2)).astype(np.float32)
+                start = np.asarray([1, -1], np.float32)
+                flip = (lambda a: a[::-1]) if directions[0] else (lambda a: a)
+                want = flip(start + np.cumsum(flip(x), axis=0, dtype=np.float32))
+                last, everything = model(start, x)
+                np.testing.assert_array_equal(last, start + x.sum(axis=0))
+                np.testing.assert_array_equal(everything, want.reshape(n, 2))
+
+
+def sequence_info(name, kind=FLOAT, shape=("k",)):
+    return helper.make_tensor_sequence_value_info(name, kind, list(shape))
+
+
+class Sequences(unittest.TestCase):
+    def test_lists_in_and_out(self):
+        model = compiled([node("SequenceInsert", ["s", "x", "at"], ["longer"]), node("SequenceLength", ["s"], ["n"]),
+                          node("SequenceAt", ["longer", "at"], ["same"])],
+                         [sequence_info("s"), info("x", FLOAT, ["k"]), info("at", INT64, [])],
+                         [sequence_info("longer"), info("n", INT64, []), info("same", FLOAT, [None])])
+        self.assertEqual([value.kind for value in model.inputs], ["sequence", "tensor", "tensor"])
+        items = [np.arange(i, dtype=np.float32) for i in (3, 0, 2)]
+        x = np.asarray([7, 8], np.float32)
+        for at in (-3, 0, 3):
+            longer, n, same = model(items, x, np.asarray(at))
+            want = list(items)
+            want.insert(at, x)
+            self.assertEqual(len(longer), 4)
+            for one, other in zip(longer, want):
+                np.testing.assert_array_equal(one, other)
+            self.assertEqual(int(n), 3)
+        with self.assertRaises(tenon.Error) as caught:
+            model(items, x, np.asarray(5))
+        self.assertIn("position 5 is outside of a sequence of 3 tensors", str(caught.exception))
+
+    def test_a_sequence_grown_in_a_loop(self):
+        body = graph([node("Identity", ["going"], ["going_out"]), node("Cast", ["i"], ["f"], to=FLOAT),
+                      node("Mul", ["x", "f"], ["scaled"]), node("SequenceInsert", ["s", "scaled"], ["s_out"])],
+                     [info("i", INT64, []), info("going", BOOL, []), sequence_info("s")],
+                     [info("going_out", BOOL, []), sequence_info("s_out")])
+        model = compiled([node("SequenceEmpty", [], ["empty"], dtype=FLOAT),
+                          node("Loop", ["m", "go", "empty"], ["s_last"], body=body),
+                          node("ConcatFromSequence", ["s_last"], ["y"], axis=0, new_axis=1)],
+                         [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["k"])],
+                         [info("y", FLOAT, [None, None])])
+        x = np.asarray([1, 2], np.float32)
+        for m in (1, 40):
+            np.testing.assert_array_equal(model(np.asarray(m), np.asarray(True), x), np.outer(np.arange(m), x))
+
+    def test_splits_of_run_time_lengths(self):
+        model = compiled([node("SplitToSequence", ["x", "lengths"], ["s"], axis=1)],
+                         [info("x", FLOAT, ["n", "m"]), info("lengths", INT64, ["p"])],
+                         [sequence_info("s", shape=(None, None))])
+        x = np.arange(12, dtype=np.float32).reshape(2, 6)
+        pieces = model(x, np.asarray([1, 0, 5]))
+        for one, other in zip(pieces, np.split(x, [1, 1], axis=1)):
+            np.testing.assert_array_equal(one, other)
+
+    def test_optional_values(self):
+        kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, ["k"]))
+        model = compiled([node("OptionalHasElement", ["o"], ["there"]), node("Identity", ["o"], ["same"])],
+                         [helper.make_value_info("o", kind)],
+                         [info("there", BOOL, []), helper.make_value_info("same", kind)])
+        there, same = model(None)
+        self.assertFalse(bool(there))
+        self.assertIsNone(same)
+        x = np.asarray([1, 2], np.float32)
+        there, same = model(x)
+        self.assertTrue(bool(there))
+        np.testing.assert_array_equal(same, x)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

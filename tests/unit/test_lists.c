@@ -1,0 +1,303 @@
+/* Sequences and optional values: in the machine, at the boundary, and what the verifier says about them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile_check.h"
+#include "unit/trampoline.h"
+
+static float ramp[6] = {1, 2, 3, 4, 5, 6};
+
+static DLTensor number(const int64_t *value) {
+  return (DLTensor){.data = (void *)(uintptr_t)value, .device = {kDLCPU, 0}, .ndim = 0, .dtype = {kDLInt, 64, 1}};
+}
+
+/* ---- sequences grown in a loop
+ * --------------------------------------------------------------------------------------------- */
+
+static tn__value *list_input(tn__graph *g, const char *name, tn__value_holds holds) {
+  tn__value *list = tn__graph_input(g, name, TN_F32, 0, NULL);
+  list->holds = holds;
+  list->item_rank = 1;
+  return list;
+}
+
+static tn__value *vector(tn__graph *g, const char *name, const char *symbol) {
+  tn__value *x = tn__graph_input(g, name, TN_F32, 1, (const tn__expr *const[]){NULL});
+  tn__graph_input_symbol(g, symbol, x, 0);
+  return x;
+}
+
+static tn__value *scalar(tn__graph *g, const char *name) { return tn__graph_input(g, name, TN_I64, 0, NULL); }
+
+/* `number` rounds, each of which adds x times (what is left) to a sequence; then all of them one after another. */
+static void build_grown(tn__graph *g) {
+  tn__value *x = vector(g, "x", "n"), *count = scalar(g, "number");
+  tn__graph *condition = tn__graph_create(tn__graph_ir(g), "condition");
+  tn__graph *body = tn__graph_create(tn__graph_ir(g), "body");
+  tn__value *left = scalar(condition, "left");
+  vector(condition, "kept", "n");
+  list_input(condition, "list", TN__HOLDS_SEQUENCE);
+  tn__graph_output(condition, "more",
+                   tn__g_compare(condition, TN__CMP_GT, left, tn__g_scalar_i64(condition, TN_I64, 0)));
+  tn__value *now = scalar(body, "left"), *kept = vector(body, "kept", "n");
+  tn__value *list = list_input(body, "list", TN__HOLDS_SEQUENCE);
+  tn__value *scaled = tn__g_binary(body, "multiply", kept, tn__g_convert(body, now, TN_F32));
+  tn__graph_output(body, "left_out", tn__g_binary_s(body, "subtract", now, 1));
+  tn__graph_output(body, "kept_out", kept);
+  tn__graph_output(body, "list_out", tn__g_sequence_insert(body, list, scaled, NULL));
+  tn__value *start[] = {count, x, tn__g_sequence_empty(g, TN_F32, 1, TN__HOLDS_SEQUENCE)};
+  tn__value *all = tn__g_while(g, condition, body, start, 3)->outputs[2];
+  tn__graph_output(g, "y", tn__g_sequence_join(g, all, 0, false, NULL));
+}
+
+static void a_sequence_grows_in_a_loop(void **state) {
+  compile_case k = {.build = build_grown, .threads = 1};
+  tn_session *session = compile(&k);
+  float *memory = aligned_alloc(TN_KERNEL_ALIGNMENT, 64 * sizeof(float));
+  assert_non_null(memory);
+  for (int64_t rounds = 1; rounds < 20; rounds += 3) {
+    int64_t shape[1] = {2}, total[1] = {2 * rounds};
+    DLTensor in[2] = {f32(ramp, 1, shape), number(&rounds)}, got, bound = f32(memory, 1, total);
+    check_ok(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0));
+    check_ok(tn_session_get_output(session, NULL, 0, &got));
+    assert_int_equal(got.shape[0], 2 * rounds);
+    for (int i = 0; i < 2 * rounds; i++)
+      assert_true(((float *)got.data)[i] == ramp[i % 2] * (float)(rounds - i / 2)); /* whole numbers: exact */
+    check_ok(tn_session_invoke_with_outputs(session, NULL, in, 2, &bound, 1));
+    check_ok(tn_session_get_output(session, NULL, 0, &got));
+    assert_ptr_equal(got.data, memory);
+    for (int i = 0; i < 2 * rounds; i++) assert_true(memory[i] == ramp[i % 2] * (float)(rounds - i / 2));
+  }
+  int64_t none = 0, shape[1] = {2};
+  DLTensor in[2] = {f32(ramp, 1, shape), number(&none)};
+  check_fails(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0), TN_INVALID_ARGUMENT,
+              "an empty sequence cannot be concatenated");
+  free(memory);
+  finish(&k, session);
+}
+
+/* ---- at the boundary
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* The list with x put in at `number` and its last tensor taken out; its length before; the tensor at `number`. */
+static void build_edited(tn__graph *g) {
+  tn__value *list = list_input(g, "list", TN__HOLDS_SEQUENCE), *x = vector(g, "x", "n"), *at = scalar(g, "number");
+  tn__graph_output(g, "edited", tn__g_sequence_erase(g, tn__g_sequence_insert(g, list, x, at), NULL));
+  tn__graph_output(g, "length", tn__g_sequence_length(g, list));
+  tn__graph_output(g, "one", tn__g_sequence_at(g, list, at));
+}
+
+static void sequences_go_in_and_out(void **state) {
+  compile_case k = {.build = build_edited, .threads = 1};
+  tn_session *session = compile(&k);
+  assert_int_equal(tn_executable_input(k.executable, NULL, 0)->kind, TN_VALUE_SEQUENCE);
+  assert_int_equal(tn_executable_input(k.executable, NULL, 1)->kind, TN_VALUE_TENSOR);
+  int64_t shapes[3][1] = {{1}, {3}, {2}}, position = -1;
+  DLTensor items[2] = {f32(ramp, 1, shapes[0]), f32(ramp + 1, 1, shapes[1])}, got;
+  DLTensor in[3] = {{0}, f32(ramp + 4, 1, shapes[2]), number(&position)};
+  check_ok(tn_session_set_input_list(session, NULL, 0, items, 2));
+  for (int round = 0; round < 2; round++) { /* the input is as it was */
+    check_ok(tn_session_invoke_with_outputs(session, NULL, in, 3, NULL, 0));
+    int count;
+    check_ok(tn_session_get_output_count(session, NULL, 0, &count));
+    assert_int_equal(count, 2);
+    check_ok(tn_session_get_output_item(session, NULL, 0, 0, &got));
+    assert_true(got.shape[0] == 1 && *(float *)got.data == 1);
+    check_ok(tn_session_get_output_item(session, NULL, 0, 1, &got));
+    assert_true(got.shape[0] == 2 && ((float *)got.data)[1] == 6);
+    check_ok(tn_session_get_output(session, NULL, 1, &got));
+    assert_int_equal(*(int64_t *)got.data, 2);
+    check_ok(tn_session_get_output(session, NULL, 2, &got));
+    assert_true(got.shape[0] == 3 && ((float *)got.data)[2] == 4);
+  }
+  position = 3;
+  check_fails(tn_session_invoke_with_outputs(session, NULL, in, 3, NULL, 0), TN_OUT_OF_RANGE,
+              "position 3 is outside of a sequence of 2 tensors");
+  finish(&k, session);
+}
+
+static void what_does_not_fit_a_sequence(void **state) {
+  compile_case k = {.build = build_edited, .threads = 1};
+  tn_session *session = compile(&k);
+  int64_t shape[2] = {1, 1}, position = 0;
+  DLTensor wrong = f32(ramp, 2, shape), in[3] = {{0}, f32(ramp, 1, shape), number(&position)}, got;
+  check_fails(tn_session_set_input_list(session, NULL, 0, &wrong, 1), TN_INVALID_ARGUMENT,
+              "input \"list\": tensor 0 has 2 dimensions and the executable wants 1");
+  wrong.dtype.bits = 64;
+  check_fails(tn_session_set_input_list(session, NULL, 0, &wrong, 1), TN_INVALID_ARGUMENT,
+              "input \"list\": tensor 0 is f64 and the executable wants f32");
+  check_fails(tn_session_set_input_list(session, NULL, 0, NULL, -1), TN_INVALID_ARGUMENT,
+              "input \"list\" is a sequence, which cannot be absent or have -1 tensors");
+  check_fails(tn_session_set_input_list(session, NULL, 1, NULL, 0), TN_INVALID_ARGUMENT,
+              "input \"x\" is a tensor, neither a sequence nor optional");
+  check_fails(tn_session_set_input_at(session, NULL, 0, &in[1], TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "input \"list\": it is a sequence or optional, not a tensor: tn_session_set_input_list() gives it");
+  check_fails(tn_session_invoke_with_outputs(session, NULL, in, 3, NULL, 0), TN_FAILED_PRECONDITION,
+              "input \"list\" of function \"main\" is not bound");
+  check_ok(tn_session_set_input_list(session, NULL, 0, &in[1], 1));
+  check_ok(tn_session_invoke_with_outputs(session, NULL, in, 3, NULL, 0));
+  check_fails(tn_session_get_output(session, NULL, 0, &got), TN_INVALID_ARGUMENT,
+              "output \"edited\" is a sequence or optional: tn_session_get_output_count() and "
+              "tn_session_get_output_item() read it");
+  check_fails(tn_session_get_output_item(session, NULL, 0, 1, &got), TN_INVALID_ARGUMENT,
+              "output \"edited\" has 1 tensors; there is no number 1");
+  finish(&k, session);
+}
+
+static void build_optional(tn__graph *g) {
+  tn__value *maybe = list_input(g, "maybe", TN__HOLDS_OPTIONAL);
+  tn__graph_output(g, "there", tn__g_optional_has(g, maybe));
+  tn__graph_output(g, "same", maybe);
+}
+
+static void build_needed(tn__graph *g) {
+  tn__graph_output(g, "value", tn__g_sequence_at(g, list_input(g, "maybe", TN__HOLDS_OPTIONAL), NULL));
+}
+
+static void optional_values_are_there_or_not(void **state) {
+  compile_case k = {.build = build_optional, .threads = 1}, needed = {.build = build_needed, .threads = 1};
+  tn_session *session = compile(&k), *other = compile(&needed);
+  int64_t shape[1] = {3};
+  DLTensor item = f32(ramp, 1, shape), got;
+  for (int count = -1; count <= 1; count += 2) {
+    int told;
+    check_ok(tn_session_set_input_list(session, NULL, 0, &item, count));
+    check_ok(tn_session_invoke(session, NULL));
+    check_ok(tn_session_get_output(session, NULL, 0, &got));
+    assert_int_equal(*(uint8_t *)got.data, count == 1);
+    check_ok(tn_session_get_output_count(session, NULL, 1, &told));
+    assert_int_equal(told, count);
+  }
+  check_ok(tn_session_get_output_item(session, NULL, 1, 0, &got));
+  assert_memory_equal(got.data, ramp, 3 * sizeof(float));
+  check_fails(tn_session_set_input_list(session, NULL, 0, &item, 0), TN_INVALID_ARGUMENT,
+              "input \"maybe\" is an optional tensor: it is one or absent, not 0");
+  check_ok(tn_session_set_input_list(other, NULL, 0, NULL, -1));
+  check_fails(tn_session_invoke(other, NULL), TN_INVALID_ARGUMENT, "an optional value is needed, and it is absent");
+  finish(&needed, other);
+  finish(&k, session);
+}
+
+/* ---- splitting
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static void build_split(tn__graph *g) {
+  tn__ir *ir = tn__graph_ir(g);
+  const tn__expr *const shape[] = {tn__index(ir, 2), tn__index(ir, 3)};
+  tn__value *x = tn__graph_input(g, "x", TN_F32, 2, shape);
+  tn__value *lengths = tn__graph_input(g, "lengths", TN_I64, 1, (const tn__expr *const[]){NULL});
+  tn__graph_input_symbol(g, "pieces", lengths, 0);
+  tn__graph_output(g, "pieces", tn__g_sequence_split(g, x, lengths, 1, true));
+}
+
+static void pieces_add_up(void **state) {
+  compile_case k = {.build = build_split, .threads = 1};
+  tn_session *session = compile(&k);
+  int64_t shape[2] = {2, 3}, pieces[1] = {2}, lengths[2] = {1, 2};
+  DLTensor got, in[2] = {f32(ramp, 2, shape), test_tensor(TN_I64, 1, pieces, lengths)};
+  check_ok(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0));
+  check_ok(tn_session_get_output_item(session, NULL, 0, 1, &got));
+  assert_true(got.shape[0] == 2 && got.shape[1] == 2);
+  assert_memory_equal(got.data, ((const float[]){2, 3, 5, 6}), 4 * sizeof(float));
+  lengths[1] = 1;
+  check_fails(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0), TN_INVALID_ARGUMENT,
+              "the pieces of a split have 2 elements together, not 3");
+  lengths[1] = 3;
+  check_fails(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0), TN_INVALID_ARGUMENT,
+              "piece 1 of a split has length 3, and 2 of 3 are left");
+  finish(&k, session);
+}
+
+/* ---- the verifier
+ * ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct sample {
+  test_exe t;
+  tn__exe_func *f;
+  int list, other, tensor, kernel;
+} sample;
+
+static int32_t nothing_kernel(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  return TN_KERNEL_OK;
+}
+
+static void begin(sample *s) {
+  static const tn__operand no_dims[1];
+  tn__operand three = tn__operand_const(3);
+  test_exe_init(&s->t, NULL);
+  s->kernel = test_exe_kernel(&s->t, "nothing", nothing_kernel, 1, 0);
+  s->f = tn__exe_function(s->t.exe, "main");
+  tn__exe_input(s->f, "list", TN_F32, 1, no_dims);
+  tn__exe_holds(s->f, false, 0, TN__CONTAINER_SEQUENCE);
+  s->list = tn__exe_list(s->f, TN_F32, 1, TN__CONTAINER_SEQUENCE, TN__STORAGE_INPUT, 0);
+  s->other = tn__exe_list(s->f, TN_F64, 1, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
+  s->tensor = tn__exe_register(s->f, TN_F32, 1, &three, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+}
+
+static void expect_refused(sample *s, const char *words) {
+  tn_executable *exe;
+  tn__exe_emit(s->f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&s->t);
+  check_fails(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe), TN_DATA_LOSS, words);
+  test_exe_release(&s->t);
+}
+
+static void emit_two(sample *s, tn__opcode op, int a, int b) {
+  tn__exe_emit(s->f, op, (uint32_t[]){(uint32_t)a, (uint32_t)b}, 2);
+}
+
+static void lists_are_no_tensors(void **state) {
+  sample s;
+  begin(&s);
+  tn__exe_emit_kernel(s.f, s.kernel, &s.list, 1, NULL, 0, NULL, 0);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 0, KERNEL: register 0 is a list, not a "
+                 "tensor");
+  begin(&s);
+  emit_two(&s, TN__OP_COPY, s.other, s.list);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 0, COPY: registers 1 and 0 are not two "
+                 "lists of one type");
+  begin(&s);
+  int position = tn__exe_emit_const(s.f, 0);
+  tn__exe_emit_builtin(s.f, TN__BUILTIN_LIST_AT, &s.other, 1, &s.tensor, 1, &position, 1);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 5, BUILTIN: builtin \"list_at\": register "
+                 "2 is of another type");
+  begin(&s);
+  tn__operand three = tn__operand_const(3);
+  tn__exe_register(s.f, TN_F32, 1, &three, TN__STORAGE_VIEW, s.list, tn__operand_const(0));
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\": register 3 is a view of register 0, which holds a "
+                 "list");
+}
+
+static void lists_are_filled_before_they_are_read(void **state) {
+  sample s;
+  begin(&s);
+  int mine = tn__exe_list(s.f, TN_F32, 1, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
+  emit_two(&s, TN__OP_COPY, s.list, mine);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 0, COPY: register 3 is read but not written "
+                 "on every path to here");
+  begin(&s);
+  mine = tn__exe_list(s.f, TN_F32, 1, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
+  emit_two(&s, TN__OP_MOVE, mine, s.list);
+  emit_two(&s, TN__OP_COPY, mine, s.list);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 4, COPY: register 0 is read but not written "
+                 "on every path to here");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_sequence_grows_in_a_loop),
+      cmocka_unit_test(sequences_go_in_and_out),
+      cmocka_unit_test(what_does_not_fit_a_sequence),
+      cmocka_unit_test(optional_values_are_there_or_not),
+      cmocka_unit_test(pieces_add_up),
+      cmocka_unit_test(lists_are_no_tensors),
+      cmocka_unit_test(lists_are_filled_before_they_are_read),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
