@@ -108,9 +108,18 @@ const tn_profile_kernel *cli_profile_find(const tn_profile *profile, const char 
 void cli_profile_print(const tn_profile *profile);
 
 /* run_report.c: what `tenon run` says about tensors and latencies. */
-void cli_print_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count);
-void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const char *function, const DLTensor *outputs,
-                      int count);
+/* A tensor that came out, or what is said instead of one. */
+typedef struct cli_result {
+  char *name;       /* of the output; "NAME[2]" for a tensor of a sequence */
+  const char *note; /* "empty sequence", "no value": there is no tensor */
+  DLTensor tensor;  /* a view */
+  int output;
+} cli_result;
+tn_status *cli_results(const tn_executable *exe, tn_session *session, const char *function, cli_result **out,
+                       int *count);
+void cli_free_results(cli_result *results, int count);
+void cli_print_outputs(const cli_result *results, int count);
+void cli_json_outputs(tn__strbuf *json, const cli_result *results, int count);
 typedef struct cli_latency {
   double minimum, median, mean, p90, maximum; /* seconds */
   int runs;
@@ -120,7 +129,6 @@ cli_latency cli_summarize_latency(double *seconds, int runs); /* sorts them */
  * is. */
 bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
 /* NAME.npy with characters outside of [A-Za-z0-9_.-] as '_'. */
-tn_status *cli_write_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count,
-                             const char *directory);
+tn_status *cli_write_outputs(const cli_result *results, int count, const char *directory);
 
 #endif

@@ -50,6 +50,12 @@ static tn_status *measure(explain *e) {
   TN_RETURN_IF_ERROR(tn_session_create(e->exe, &session, &e->session));
   uint64_t state = (uint64_t)e->seed;
   for (int i = 0; i < count; i++) {
+    const tn_value_info *info = tn_executable_input(e->exe, NULL, i);
+    if (info->kind != TN_VALUE_TENSOR) { /* empty, or without value */
+      int none = info->kind == TN_VALUE_SEQUENCE ? 0 : -1;
+      TN_RETURN_IF_ERROR(tn_session_set_input_list(e->session, NULL, i, NULL, none));
+      continue;
+    }
     TN_RETURN_IF_ERROR(cli_random_input(e->exe, NULL, &e->setup, i, &state, &e->inputs[i]));
     TN_RETURN_IF_ERROR(tn_session_set_input_at(e->session, NULL, i, tn_tensor_dl(e->inputs[i]), TN_BIND_PERSISTENT));
   }

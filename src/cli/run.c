@@ -29,9 +29,11 @@ typedef struct run {
   tn_module *module;
   tn_session *session;
   const char *function; /* NULL: the first */
-  int input_count, output_count;
-  tn_tensor **inputs; /* owned */
-  DLTensor *outputs;  /* views */
+  int input_count, result_count;
+  tn_tensor **inputs;    /* owned */
+  tn_named_tensor *list; /* tensors of inputs that are sequences or optional: each with the input's name */
+  int list_count;
+  cli_result *results;
   uint64_t seed;
   bool random; /* some input was */
   int64_t repeat;
@@ -49,9 +51,39 @@ static double now(void) {
  * -------------------------------------------------------------------------------------------------------------------
  */
 
+/* Sequences get their tensors one after another, in the order in which they are given. */
+static tn_status *add_to_list(run *r, int index, tn_tensor **tensor) {
+  tn_named_tensor *more = realloc(r->list, ((size_t)r->list_count + 1) * sizeof *more);
+  char *name = strdup(tn_executable_input(r->exe, r->function, index)->name);
+  if (more) r->list = more;
+  if (!more || !name) {
+    free(name);
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the tensors of a sequence");
+  }
+  r->list[r->list_count++] = (tn_named_tensor){name, *tensor};
+  *tensor = NULL;
+  return NULL;
+}
+
+/* What has no tensors is an empty sequence, or an optional without value. */
+static tn_status *bind_list(run *r, int index) {
+  const tn_value_info *info = tn_executable_input(r->exe, r->function, index);
+  void *memory;
+  int count = 0;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->list_count, sizeof(DLTensor), 0, &memory));
+  DLTensor *tensors = memory;
+  for (int i = 0; i < r->list_count; i++)
+    if (strcmp(r->list[i].name, info->name) == 0) tensors[count++] = *tn_tensor_dl(r->list[i].tensor);
+  if (count == 0 && info->kind != TN_VALUE_SEQUENCE) count = -1;
+  tn_status *status = tn_session_set_input_list(r->session, r->function, index, tensors, count);
+  tn__free(NULL, memory, (size_t)r->list_count * sizeof(DLTensor), 0);
+  return status;
+}
+
 static tn_status *give_input(run *r, const char *file, int index, tn_tensor **tensor) {
   if (index < 0 || index >= r->input_count)
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: the model has %d inputs", file, r->input_count);
+  if (tn_executable_input(r->exe, r->function, index)->kind != TN_VALUE_TENSOR) return add_to_list(r, index, tensor);
   tn_tensor_release(r->inputs[index]);
   r->inputs[index] = *tensor;
   *tensor = NULL;
@@ -115,6 +147,10 @@ static bool data_set_file(const char *directory, const char *what, int index, ch
   return stat(path, &info) == 0;
 }
 
+static tn_status *no_list_files(const char *path) {
+  return tn_status_create(TN_UNSUPPORTED, "%s: sequences and optional values are not read from data sets", path);
+}
+
 static tn_status *read_data_set(run *r, const char *directory) {
   char path[4096];
   if (!data_set_file(directory, "output", 0, path, sizeof path))
@@ -122,6 +158,7 @@ static tn_status *read_data_set(run *r, const char *directory) {
   for (int i = 0; i < r->input_count && data_set_file(directory, "input", i, path, sizeof path); i++) {
     tn_named_tensor *tensors;
     int count;
+    if (tn_executable_input(r->exe, r->function, i)->kind != TN_VALUE_TENSOR) return no_list_files(path);
     TN_RETURN_IF_ERROR(tn_tensors_read(path, NULL, &tensors, &count));
     tn_status *status = count == 1 ? give_input(r, path, i, &tensors[0].tensor) : NULL;
     tn_tensors_free(tensors, count);
@@ -138,7 +175,7 @@ static tn_status *prepare_inputs(run *r) {
     TN_RETURN_IF_ERROR(read_input(r, text));
   uint64_t state = r->seed;
   for (int i = 0; i < r->input_count; i++) {
-    if (r->inputs[i]) continue;
+    if (r->inputs[i] || tn_executable_input(r->exe, r->function, i)->kind != TN_VALUE_TENSOR) continue;
     TN_RETURN_IF_ERROR(cli_random_input(r->exe, r->function, &r->setup, i, &state, &r->inputs[i]));
     r->random = true;
   }
@@ -165,12 +202,9 @@ static tn_status *start(run *r) {
   TN_RETURN_IF_ERROR(cli_open(r->args, &r->setup, r->args->file, &r->exe, &r->module));
   TN_RETURN_IF_ERROR(check_function(r));
   r->input_count = tn_executable_input_count(r->exe, r->function);
-  r->output_count = tn_executable_output_count(r->exe, r->function);
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(tn_tensor *), 0, &memory));
   r->inputs = memory;
-  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->output_count, sizeof(DLTensor), 0, &memory));
-  r->outputs = memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->repeat, sizeof(double), 0, &memory));
   r->seconds = memory;
   tn_session_options session = {.size = sizeof session, .threads = r->setup.options.run_threads};
@@ -178,9 +212,13 @@ static tn_status *start(run *r) {
 }
 
 static tn_status *invoke(run *r) {
-  for (int i = 0; i < r->input_count; i++)
-    TN_RETURN_IF_ERROR(
-        tn_session_set_input_at(r->session, r->function, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
+  for (int i = 0; i < r->input_count; i++) {
+    if (!r->inputs[i]) {
+      TN_RETURN_IF_ERROR(bind_list(r, i));
+      continue;
+    }
+    TN_RETURN_IF_ERROR(tn_session_set_input_at(r->session, r->function, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
+  }
   if (r->repeat > 1) TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function)); /* warm: not counted */
   if (cli_flag(r->args, "--profile")) TN_RETURN_IF_ERROR(tn_session_start_profile(r->session, &r->profile));
   for (int64_t i = 0; i < r->repeat; i++) {
@@ -188,22 +226,22 @@ static tn_status *invoke(run *r) {
     TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function));
     r->seconds[i] = now() - began;
   }
-  for (int i = 0; i < r->output_count; i++)
-    TN_RETURN_IF_ERROR(tn_session_get_output(r->session, r->function, i, &r->outputs[i]));
-  return NULL;
+  return cli_results(r->exe, r->session, r->function, &r->results, &r->result_count);
 }
 
 static tn_status *compare(run *r, const char *directory, tn__strbuf *report, bool *agree) {
-  for (int i = 0; i < r->output_count; i++) {
+  for (int i = 0; i < r->result_count; i++) {
     char path[4096], why[512];
-    if (!data_set_file(directory, "output", i, path, sizeof path)) break;
+    const cli_result *result = &r->results[i];
+    if (!data_set_file(directory, "output", result->output, path, sizeof path)) break;
+    if (tn_executable_output(r->exe, r->function, result->output)->kind != TN_VALUE_TENSOR) return no_list_files(path);
     tn_named_tensor *tensors;
     int count;
     TN_RETURN_IF_ERROR(tn_tensors_read(path, NULL, &tensors, &count));
-    bool same = count == 1 && cli_agree(&r->outputs[i], tn_tensor_dl(tensors[0].tensor), why, sizeof why);
+    bool same = count == 1 && cli_agree(&result->tensor, tn_tensor_dl(tensors[0].tensor), why, sizeof why);
     tn_tensors_free(tensors, count);
-    tn__strbuf_printf(report, "%s: %s: %s\n", tn_executable_output(r->exe, r->function, i)->name,
-                      same ? "agrees" : "DIFFERS", why);
+    tn__strbuf_printf(report, "%s: %s: %s\n", result->name, same ? "agrees" : "DIFFERS",
+                      why);
     *agree = *agree && same;
   }
   return tn__strbuf_status(report);
@@ -214,7 +252,7 @@ static void print_json(run *r, const char *comparison, bool agree, const cli_lat
   tn__strbuf_init(&json, NULL);
   tn__strbuf_char(&json, '{');
   if (r->random) tn__strbuf_printf(&json, "\"seed\": %llu, ", (unsigned long long)r->seed);
-  cli_json_outputs(&json, r->exe, r->function, r->outputs, r->output_count);
+  cli_json_outputs(&json, r->results, r->result_count);
   if (comparison) {
     tn__strbuf_printf(&json, ", \"agrees\": %s, \"comparison\": ", agree ? "true" : "false");
     tn__strbuf_json_string(&json, comparison);
@@ -230,7 +268,7 @@ static void print_json(run *r, const char *comparison, bool agree, const cli_lat
 
 static void print_text(run *r, const char *comparison, const cli_latency *latency) {
   if (r->random) printf("random inputs, seed %llu\n", (unsigned long long)r->seed);
-  cli_print_outputs(r->exe, r->function, r->outputs, r->output_count);
+  cli_print_outputs(r->results, r->result_count);
   if (comparison) fputs(comparison, stdout);
   if (r->repeat > 1) {
     printf("\n%8s %12s %12s %12s %12s %12s\n", "runs", "min ms", "median ms", "mean ms", "p90 ms", "max ms");
@@ -243,7 +281,7 @@ static tn_status *check(run *r, bool *agree) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(DLTensor), 0, &memory));
   DLTensor *inputs = memory;
-  for (int i = 0; i < r->input_count; i++) inputs[i] = *tn_tensor_dl(r->inputs[i]);
+  for (int i = 0; i < r->input_count; i++) if (r->inputs[i]) inputs[i] = *tn_tensor_dl(r->inputs[i]);
   tn_check_result result;
   tn_status *status = tn_check(r->args->file, NULL, 0, &r->setup.options, inputs, r->input_count, NULL, &result);
   tn__free(NULL, inputs, (size_t)r->input_count * sizeof(DLTensor), 0);
@@ -279,7 +317,7 @@ static tn_status *run_model(run *r, bool *agree) {
     }
     const char *trace = cli_value(r->args, "--profile");
     if (trace && trace[0]) status = tn_profile_write_trace(r->profile, trace);
-    if (directory && !status) status = cli_write_outputs(r->exe, r->function, r->outputs, r->output_count, directory);
+    if (directory && !status) status = cli_write_outputs(r->results, r->result_count, directory);
   }
   tn__strbuf_release(&report);
   return status;
@@ -289,7 +327,8 @@ static void finish(run *r) {
   tn_session_release(r->session);
   for (int i = 0; r->inputs && i < r->input_count; i++) tn_tensor_release(r->inputs[i]);
   tn__free(NULL, r->inputs, (size_t)r->input_count * sizeof(tn_tensor *), 0);
-  tn__free(NULL, r->outputs, (size_t)r->output_count * sizeof(DLTensor), 0);
+  tn_tensors_free(r->list, r->list_count);
+  cli_free_results(r->results, r->result_count);
   tn__free(NULL, r->seconds, (size_t)r->repeat * sizeof(double), 0);
   tn_executable_release(r->exe);
   tn_module_release(r->module);

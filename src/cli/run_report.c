@@ -43,11 +43,66 @@ static void print_element(const DLTensor *t, int64_t i) {
   }
 }
 
-void cli_print_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count) {
+/* ---- what came out
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+void cli_free_results(cli_result *results, int count) {
+  for (int i = 0; results && i < count; i++) free(results[i].name);
+  free(results);
+}
+
+/* The number of results that output `i` is: one, or one for each tensor of a sequence that has any. */
+static tn_status *count_results(const tn_executable *exe, tn_session *session, const char *function, int i, int *tensors, int *results) {
+  *tensors = *results = 1;
+  if (tn_executable_output(exe, function, i)->kind == TN_VALUE_TENSOR) return NULL;
+  TN_RETURN_IF_ERROR(tn_session_get_output_count(session, function, i, tensors));
+  if (*tensors > 1) *results = *tensors;
+  return NULL;
+}
+
+static tn_status *fill_result(tn_session *session, const char *function, const tn_value_info *info, int output, int item, int tensors,
+                              cli_result *result) {
+  char name[4096 + 16];
+  bool sequence = info->kind == TN_VALUE_SEQUENCE || info->kind == TN_VALUE_OPTIONAL_SEQUENCE;
+  bool numbered = sequence && tensors > 0;
+  int length = numbered ? snprintf(name, sizeof name, "%s[%d]", info->name, item) : 0;
+  result->name = numbered && length < (int)sizeof name ? strdup(name) : strdup(info->name);
+  if (!result->name) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the name of an output");
+  result->output = output;
+  if (info->kind == TN_VALUE_TENSOR) return tn_session_get_output(session, function, output, &result->tensor);
+  if (tensors > 0) return tn_session_get_output_item(session, function, output, item, &result->tensor);
+  result->note = tensors < 0 ? "no value" : "empty sequence";
+  return NULL;
+}
+
+tn_status *cli_results(const tn_executable *exe, tn_session *session, const char *function, cli_result **out,
+                       int *count) {
+  int outputs = tn_executable_output_count(exe, function), total = 0, tensors, results;
+  for (int i = 0; i < outputs; i++) {
+    TN_RETURN_IF_ERROR(count_results(exe, session, function, i, &tensors, &results));
+    total += results;
+  }
+  *out = calloc((size_t)total + 1, sizeof **out);
+  if (!*out) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a list of outputs");
+  for (int i = 0; i < outputs; i++) {
+    TN_RETURN_IF_ERROR(count_results(exe, session, function, i, &tensors, &results));
+    for (int item = 0; item < results; item++)
+      TN_RETURN_IF_ERROR(
+          fill_result(session, function, tn_executable_output(exe, function, i), i, item, tensors, &(*out)[(*count)++]));
+  }
+  return NULL;
+}
+
+void cli_print_outputs(const cli_result *results, int count) {
   for (int i = 0; i < count; i++) {
-    const DLTensor *t = &outputs[i];
+    const DLTensor *t = &results[i].tensor;
+    if (results[i].note) {
+      printf("%s: %s\n", results[i].name, results[i].note);
+      continue;
+    }
     summary s = summarize(t);
-    printf("%s: %s ", tn_executable_output(exe, function, i)->name, tn_dtype_name(tn_dtype_of_dl(t->dtype)));
+    printf("%s: %s ", results[i].name, tn_dtype_name(tn_dtype_of_dl(t->dtype)));
     cli_print_shape(stdout, t->ndim, t->shape);
     if (s.count > s.nans) printf("  min %.6g  max %.6g  mean %.6g", s.minimum, s.maximum, s.mean);
     if (s.nans) printf("  NaN %lld of %lld", (long long)s.nans, (long long)s.count);
@@ -68,14 +123,17 @@ static void json_number(tn__strbuf *json, double v) {
   }
 }
 
-void cli_json_outputs(tn__strbuf *json, const tn_executable *exe, const char *function, const DLTensor *outputs,
-                      int count) {
+void cli_json_outputs(tn__strbuf *json, const cli_result *results, int count) {
   tn__strbuf_append(json, "\"outputs\": [");
   for (int i = 0; i < count; i++) {
-    const DLTensor *t = &outputs[i];
-    summary s = summarize(t);
+    const DLTensor *t = &results[i].tensor;
     tn__strbuf_append(json, i ? ", {\"name\": " : "{\"name\": ");
-    tn__strbuf_json_string(json, tn_executable_output(exe, function, i)->name);
+    tn__strbuf_json_string(json, results[i].name);
+    if (results[i].note) {
+      tn__strbuf_printf(json, ", \"note\": \"%s\"}", results[i].note);
+      continue;
+    }
+    summary s = summarize(t);
     tn__strbuf_printf(json, ", \"dtype\": \"%s\", \"shape\": [", tn_dtype_name(tn_dtype_of_dl(t->dtype)));
     for (int d = 0; d < t->ndim; d++) tn__strbuf_printf(json, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
     tn__strbuf_printf(json, "], \"nan\": %lld, \"min\": ", (long long)s.nans);
@@ -162,8 +220,8 @@ bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size
  */
 
 /* One `_` for each character that is not plain: of those that UTF-8 writes in several bytes, the first one counts. */
-static void file_name(const tn_executable *exe, const char *function, int output, char *name, size_t size) {
-  const char *from = tn_executable_output(exe, function, output)->name;
+static void file_name(const cli_result *result, char *name, size_t size) {
+  const char *from = result->name;
   size_t length = 0;
   for (const char *c = from; *c && length + 1 < size; c++) {
     bool plain = (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') || strchr("_.-", *c);
@@ -175,38 +233,41 @@ static void file_name(const tn_executable *exe, const char *function, int output
 }
 
 /* Is output `i` the same as an earlier one? ONNX names each value once, so one name is one value. */
-static bool listed_before(const tn_executable *exe, const char *function, int i) {
-  return tn_executable_output_index(exe, function, tn_executable_output(exe, function, i)->name) != i;
+static bool listed_before(const cli_result *results, int i) {
+  for (int j = 0; j < i; j++)
+    if (strcmp(results[j].name, results[i].name) == 0) return true;
+  return false;
 }
 
 /* Found before the first file is written: no output may silently take another's place. */
-static tn_status *check_file_names(const tn_executable *exe, const char *function, int count) {
+static tn_status *check_file_names(const cli_result *results, int count) {
   for (int i = 0; i < count; i++) {
     char mine[4096], other[4096];
-    if (strlen(tn_executable_output(exe, function, i)->name) >= sizeof mine - 5)
-      return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long", i);
-    file_name(exe, function, i, mine, sizeof mine);
-    for (int j = 0; j < i && !listed_before(exe, function, i); j++) {
-      file_name(exe, function, j, other, sizeof other);
+    if (strlen(results[i].name) >= sizeof mine - 5)
+      return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long",
+                              results[i].output);
+    file_name(&results[i], mine, sizeof mine);
+    for (int j = 0; j < i && !listed_before(results, i); j++) {
+      file_name(&results[j], other, sizeof other);
       if (strcmp(mine, other) == 0)
         return tn_status_create(TN_INVALID_ARGUMENT, "outputs \"%s\" and \"%s\" would both be written to %s.npy",
-                                tn_executable_output(exe, function, j)->name,
-                                tn_executable_output(exe, function, i)->name, mine);
+                                results[j].name, results[i].name, mine);
     }
   }
   return NULL;
 }
 
-tn_status *cli_write_outputs(const tn_executable *exe, const char *function, const DLTensor *outputs, int count,
-                             const char *directory) {
-  tn_status *status = check_file_names(exe, function, count);
+tn_status *cli_write_outputs(const cli_result *results, int count, const char *directory) {
+  tn_status *status = check_file_names(results, count);
   if (!status) status = tn__make_directories(directory);
   for (int i = 0; i < count && !status; i++) {
     char name[4096], path[8192];
-    file_name(exe, function, i, name, sizeof name);
+    if (results[i].note) continue; /* nothing to write */
+    file_name(&results[i], name, sizeof name);
     if (snprintf(path, sizeof path, "%s/%s.npy", directory, name) >= (int)sizeof path)
-      return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long", i);
-    status = tn_tensor_write_npy(&outputs[i], path);
+      return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long",
+                              results[i].output);
+    status = tn_tensor_write_npy(&results[i].tensor, path);
   }
   return status;
 }

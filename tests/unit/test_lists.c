@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compile_check.h"
+#include "unit/failing_allocator.h"
 #include "unit/trampoline.h"
 
 static float ramp[6] = {1, 2, 3, 4, 5, 6};
@@ -74,6 +75,61 @@ static void a_sequence_grows_in_a_loop(void **state) {
               "an empty sequence cannot be concatenated");
   free(memory);
   finish(&k, session);
+}
+
+/* ---- memory
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+static tn_status *run_rounds(tn_session *session, int64_t rounds) {
+  int64_t shape[1] = {2};
+  DLTensor in[2] = {f32(ramp, 1, shape), number(&rounds)};
+  return tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0);
+}
+
+static void loops_allocate_once(void **state) {
+  compile_case k = {.build = build_grown, .threads = 1};
+  tn_session *other = compile(&k), *session;
+  failing_allocator memory;
+  failing_allocator_init(&memory, -1);
+  tn_session_options options = {.size = sizeof options, .threads = 1, .allocator = &memory.allocator};
+  check_ok(tn_session_create(k.executable, &options, &session));
+  check_ok(run_rounds(session, 12));
+  check_ok(run_rounds(session, 12));
+  int calls = memory.calls;
+  for (int i = 0; i < 5; i++) check_ok(run_rounds(session, 12 - i));
+  assert_int_equal(memory.calls, calls);
+  tn_session_release(session);
+  assert_int_equal(memory.live_count, 0);
+  finish(&k, other);
+}
+
+/* Each allocation of an invoke is refused once: the session is as good as before. */
+static void loops_survive_a_lack_of_memory(void **state) {
+  compile_case k = {.build = build_grown, .threads = 1};
+  tn_session *other = compile(&k), *session;
+  int failures = 0;
+  for (int refused = 0;; refused++) {
+    failing_allocator memory;
+    failing_allocator_init(&memory, -1);
+    tn_session_options options = {.size = sizeof options, .threads = 1, .allocator = &memory.allocator};
+    check_ok(tn_session_create(k.executable, &options, &session));
+    memory.fail_at = memory.calls + refused;
+    tn_status *status = run_rounds(session, 12);
+    bool failed = status != NULL;
+    if (failed) assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
+    tn_status_free(status);
+    memory.fail_at = -1;
+    check_ok(run_rounds(session, 3));
+    DLTensor got;
+    check_ok(tn_session_get_output(session, NULL, 0, &got));
+    assert_memory_equal(got.data, ((const float[]){3, 6, 2, 4, 1, 2}), 6 * sizeof(float));
+    tn_session_release(session);
+    assert_int_equal(memory.live_count, 0);
+    failures += failed;
+    if (!failed) break;
+  }
+  assert_true(failures > 10);
+  finish(&k, other);
 }
 
 /* ---- at the boundary
@@ -292,6 +348,8 @@ static void lists_are_filled_before_they_are_read(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_sequence_grows_in_a_loop),
+      cmocka_unit_test(loops_allocate_once),
+      cmocka_unit_test(loops_survive_a_lack_of_memory),
       cmocka_unit_test(sequences_go_in_and_out),
       cmocka_unit_test(what_does_not_fit_a_sequence),
       cmocka_unit_test(optional_values_are_there_or_not),
