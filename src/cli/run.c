@@ -240,8 +240,7 @@ static tn_status *compare(run *r, const char *directory, tn__strbuf *report, boo
     TN_RETURN_IF_ERROR(tn_tensors_read(path, NULL, &tensors, &count));
     bool same = count == 1 && cli_agree(&result->tensor, tn_tensor_dl(tensors[0].tensor), why, sizeof why);
     tn_tensors_free(tensors, count);
-    tn__strbuf_printf(report, "%s: %s: %s\n", result->name, same ? "agrees" : "DIFFERS",
-                      why);
+    tn__strbuf_printf(report, "%s: %s: %s\n", result->name, same ? "agrees" : "DIFFERS", why);
     *agree = *agree && same;
   }
   return tn__strbuf_status(report);
@@ -281,7 +280,8 @@ static tn_status *check(run *r, bool *agree) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(DLTensor), 0, &memory));
   DLTensor *inputs = memory;
-  for (int i = 0; i < r->input_count; i++) if (r->inputs[i]) inputs[i] = *tn_tensor_dl(r->inputs[i]);
+  for (int i = 0; i < r->input_count; i++)
+    if (r->inputs[i]) inputs[i] = *tn_tensor_dl(r->inputs[i]);
   tn_check_result result;
   tn_status *status = tn_check(r->args->file, NULL, 0, &r->setup.options, inputs, r->input_count, NULL, &result);
   tn__free(NULL, inputs, (size_t)r->input_count * sizeof(DLTensor), 0);

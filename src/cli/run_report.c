@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "cli/cli.h"

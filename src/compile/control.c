@@ -125,33 +125,45 @@ typedef struct loop {
   int *next; /* what a round makes of it; -1 for those that are kept */
 } loop;
 
-/* The sizes and elements of variables that an expression of a body is made of, loaded anew; false when it needs more.
- */
-static bool load_symbols(tn__builder *b, const loop *l, const tn__graph *body, const tn__expr *e, tn__scalars *into) {
-  if (e->kind != TN__EXPR_VAR) {
-    for (int i = 0; i < e->arg_count; i++)
-      if (!load_symbols(b, l, body, e->args[i], into)) return false;
-    return true;
-  }
-  if (into && tn__scalars_knows(into, e)) return true;
+/* The symbol of a body that is a size or an element of its input `*k`; NULL when it is of something else. */
+static const tn__symbol *symbol_of_input(const tn__graph *body, const tn__expr *var, int *k) {
   for (int i = 0; i < tn__graph_symbol_count(body); i++) {
     const tn__symbol *symbol = tn__graph_symbol_at(body, i);
-    if (symbol->var != e->value.var) continue;
-    for (int k = 0; k < tn__graph_input_count(body); k++) {
-      if (tn__graph_input_at(body, k) != symbol->value) continue;
-      if (!into) return true;
-      int scalar = -1;
-      if (symbol->source == TN__SYMBOL_ELEMENT) {
-        scalar = emit_load(b, l->now[k], symbol->index);
-      } else {
-        scalar = tn__exe_scalar(b->func);
-        emit_shape(b, scalar, l->now[k], symbol->index);
-      }
-      tn__scalars_bind(into, e, scalar);
-      return true;
-    }
+    if (symbol->var != var->value.var) continue;
+    for (*k = 0; *k < tn__graph_input_count(body); ++*k)
+      if (tn__graph_input_at(body, *k) == symbol->value) return symbol;
   }
-  return false;
+  return NULL;
+}
+
+static bool is_over_inputs(const tn__graph *body, const tn__expr *e) {
+  int k;
+  if (e->kind == TN__EXPR_VAR) return symbol_of_input(body, e, &k) != NULL;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!is_over_inputs(body, e->args[i])) return false;
+  return true;
+}
+
+bool tn__while_tests_scalars(const tn__node *node) {
+  const tn__graph *body = node->graphs[0];
+  const tn__value *result = tn__graph_output_at(body, 0);
+  return result->elements && tn__graph_check_count(body) == 0 && is_over_inputs(body, result->elements[0]);
+}
+
+/* The sizes and elements of variables that an expression of a body is made of, loaded anew. */
+static void load_symbols(tn__builder *b, const loop *l, const tn__graph *body, const tn__expr *e, tn__scalars *into) {
+  for (int i = 0; e->kind != TN__EXPR_VAR && i < e->arg_count; i++) load_symbols(b, l, body, e->args[i], into);
+  if (e->kind != TN__EXPR_VAR || tn__scalars_knows(into, e)) return;
+  int k = 0, scalar;
+  const tn__symbol *symbol = symbol_of_input(body, e, &k);
+  if (!symbol) return;
+  if (symbol->source == TN__SYMBOL_ELEMENT) {
+    scalar = emit_load(b, l->now[k], symbol->index);
+  } else {
+    scalar = tn__exe_scalar(b->func);
+    emit_shape(b, scalar, l->now[k], symbol->index);
+  }
+  tn__scalars_bind(into, e, scalar);
 }
 
 /* Whether there is another round, as a scalar: computed in place where the condition is integer arithmetic over the
@@ -159,8 +171,8 @@ static bool load_symbols(tn__builder *b, const loop *l, const tn__graph *body, c
 static int emit_condition(tn__builder *b, const loop *l) {
   const tn__graph *body = l->node->graphs[0];
   const tn__value *result = tn__graph_output_at(body, 0);
-  const tn__expr *known = result->elements ? result->elements[0] : NULL;
-  if (known && tn__graph_check_count(body) == 0 && load_symbols(b, l, body, known, NULL)) {
+  if (tn__while_tests_scalars(l->node)) {
+    const tn__expr *known = result->elements[0];
     tn__scalars scalars; /* of this round: not to be remembered as the function's */
     tn__scalars_init(&scalars, b->arena, b->func);
     load_symbols(b, l, body, known, &scalars);

@@ -154,8 +154,10 @@ static void add_function(tn__compilation *c, const char *name, tn__graph *graph,
 static void add_bodies(tn__compilation *c, int function) {
   for (int i = 0; i < tn__graph_node_count(c->functions.data[function].graph); i++) {
     const tn__node *n = tn__graph_node_at(c->functions.data[function].graph, i);
+    bool is_while = n->op->lowering == TN__LOWER_CONTROL && strcmp(n->op->name, "while") == 0;
     for (int j = 0; j < n->graph_count; j++) {
-      bool loop = n->op->lowering == TN__LOWER_CONTROL && strcmp(n->op->name, "while") == 0 && j == 1;
+      bool loop = is_while && j == 1;
+      if (is_while && j == 0 && tn__while_tests_scalars(n)) continue;
       const char *name =
           tn__arena_printf(c->driver.arena, "%s.%s%u.%d", c->functions.data[function].name, n->op->name, n->id, j);
       add_function(c, name, n->graphs[j], loop ? n : NULL);

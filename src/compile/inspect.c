@@ -39,7 +39,9 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
     tn__strbuf_append(json, i ? ", {" : "{");
     string_member(json, "name", v->name);
     tn__strbuf_append(json, ", ");
+    static const char *const kinds[] = {"tensor", "sequence", "optional", "optional sequence"};
     string_member(json, "dtype", tn_dtype_name(v->dtype));
+    if (v->kind != TN_VALUE_TENSOR) tn__strbuf_printf(json, ", \"kind\": \"%s\"", kinds[v->kind]);
     tn__strbuf_append(json, ", \"shape\": [");
     for (int d = 0; d < v->rank; d++) {
       if (d) tn__strbuf_append(json, ", ");

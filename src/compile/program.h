@@ -53,6 +53,9 @@ typedef struct tn__program_stats { /* of all functions together: bodies have are
 /* Is loop variable `k` of a while the same in every round, because its body hands it on? Such a variable is an input of
  * the bodies and nothing else. */
 bool tn__while_keeps(const tn__node *node, int k);
+/* Is its condition integer arithmetic over the variables and their sizes? Then it has no function: it is computed where
+ * the loop is. */
+bool tn__while_tests_scalars(const tn__node *node);
 
 /* Serialises the executable. The pieces live in the driver's arena, or are constants' own bytes. */
 tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
