@@ -67,6 +67,8 @@ typedef struct tn_compile_options {
   int special_dim_count;
   const tn_alias_setting *aliases;
   int alias_count;
+  /* Every convolution as the sums of products that it is: no Winograd, whose errors are greater (docs/numerics.md). */
+  bool direct_convolutions;
 } tn_compile_options;
 
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */

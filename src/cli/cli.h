@@ -63,6 +63,7 @@ int cli_report(tn_status *status);
       {"--alias", "OUT=IN", "let an output take the memory of an input; '*' stands for the same in both"},          \
       {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},          \
       {"--no-cache", NULL, "neither read nor write the compile cache"},                                             \
+      {"--direct-convolutions", NULL, "no Winograd: convolutions as the sums of products that they are"},           \
       {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"},    \
       {"--time-passes", NULL, "print where the compile time went on stderr"}
 

@@ -112,6 +112,7 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   setup->options.target = cli_value(args, "--target");
   setup->options.run_threads = (int)threads;
   setup->options.no_cache = cli_flag(args, "--no-cache");
+  setup->options.direct_convolutions = cli_flag(args, "--direct-convolutions");
   setup->options.log = &setup->log;
   setup->options.print_after = cli_value(args, "--print-after");
   if (setup->options.print_after) setup->options.print = show_pass;

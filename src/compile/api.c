@@ -42,6 +42,7 @@ static tn__digest executable_key(const tn__driver *driver, const compile_call *c
   tn__target_hash(&driver->target, &h);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
+  tn__sha256_update_u64(&h, o->direct_convolutions);
   hash_dims(&h, o->dims, o->dim_count);
   hash_dims(&h, o->special_dims, o->special_dim_count);
   tn__sha256_update_u64(&h, (uint64_t)o->alias_count);

@@ -71,10 +71,18 @@ static int pack_width(void *user, tn_dtype dtype, int64_t columns) {
   return tn__schedule_pack_width(&driver->target, dtype, columns);
 }
 
+static int winograd_tile(void *user, const tn__winograd_sizes *s) {
+  const tn__driver *driver = user;
+  return tn__schedule_winograd_tile(&driver->target, driver->schedule.threads, s->batch, s->height, s->width, s->in,
+                                    s->out);
+}
+
 static void optimize(tn__compilation *c, tn__graph *graph) {
   tn__optimize_options options = {.evaluator = tn__fold_evaluator(&c->driver),
                                   .pack_width = pack_width,
                                   .pack_user = &c->driver,
+                                  .winograd_tile = c->driver.options->direct_convolutions ? NULL : winograd_tile,
+                                  .winograd_user = &c->driver,
                                   .after = after_graph_pass,
                                   .after_user = &c->driver};
   tn__graph_optimize(graph, &options);

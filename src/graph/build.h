@@ -110,6 +110,11 @@ tn__value *tn__g_pack_dot(tn__graph *g, tn__value *rhs, const int64_t *batch, in
                           int64_t width);
 tn__value *tn__g_pack_convolution(tn__graph *g, tn__value *rhs, int64_t width);
 tn__value *tn__g_with_packed_rhs(tn__graph *g, const tn__node *node, tn__value *packed, int64_t width);
+/* Winograd's algorithm for 3x3 convolutions of stride 1 over channels-last images, tile 2 or 4 (ops_winograd.c): the
+ * tiles of the image [N, H, W, C] with low[i] zeros in front, as [tile + 2, tile + 2, N, tiles[0], tiles[1], C]; and
+ * the image [N, size[0], size[1], O] from products of such tiles. */
+tn__value *tn__g_winograd_input(tn__graph *g, tn__value *image, int64_t tile, const int64_t *low, const int64_t *tiles);
+tn__value *tn__g_winograd_output(tn__graph *g, tn__value *products, const int64_t *size);
 /* Inclusive or exclusive running sum/product/max along axis, forwards or backwards. */
 tn__value *tn__g_cumulative(tn__graph *g, tn__reduce_kind kind, tn__value *a, int axis, bool exclusive, bool reverse);
 /* Stable sort along axis; outputs values and i64 indices. */

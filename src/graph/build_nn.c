@@ -50,6 +50,18 @@ tn__value *tn__g_non_max_suppression(tn__graph *g, tn__value *boxes, tn__value *
   return tn__g_slice(g, node->outputs[0], starts, limits, (const int64_t[]){1, 1});
 }
 
+tn__value *tn__g_winograd_input(tn__graph *g, tn__value *image, int64_t tile, const int64_t *low,
+                                const int64_t *tiles) {
+  const tn__attr attrs[] = {tn__attr_int(g, "tile", tile), tn__attr_ints(g, "low", low, 2),
+                            tn__attr_ints(g, "tiles", tiles, 2)};
+  return tn__g_node(g, "winograd_input", &image, 1, attrs, 3)->outputs[0];
+}
+
+tn__value *tn__g_winograd_output(tn__graph *g, tn__value *products, const int64_t *size) {
+  const tn__attr attr = tn__attr_ints(g, "size", size, 2);
+  return tn__g_node(g, "winograd_output", &products, 1, &attr, 1)->outputs[0];
+}
+
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 /* Elements [first, first + count) of a vector. */

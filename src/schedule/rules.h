@@ -20,7 +20,7 @@ typedef struct tn__rule {
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
 } tn__rule;
 
-extern const tn__rule tn__rule_contraction, tn__rule_map, tn__rule_rows, tn__rule_stages;
+extern const tn__rule tn__rule_contraction, tn__rule_transform, tn__rule_map, tn__rule_rows, tn__rule_stages;
 int tn__rule_count(void);
 const tn__rule *tn__rule_at(int index);
 

@@ -44,9 +44,8 @@ void tn__te_visit(tn__ir *ir, const tn__expr *e, void (*fn)(const tn__expr *e, v
   visit_expr(&v, e);
 }
 
-static void count_flops(const tn__expr *e, void *user) {
-  int64_t *flops = user;
-  if (!tn__dtype_is_float(e->dtype)) return;
+static int64_t own_flops(const tn__expr *e) {
+  if (!tn__dtype_is_float(e->dtype)) return 0;
   switch (e->kind) {
     case TN__EXPR_ADD:
     case TN__EXPR_SUB:
@@ -54,10 +53,32 @@ static void count_flops(const tn__expr *e, void *user) {
     case TN__EXPR_DIV:
     case TN__EXPR_MOD:
     case TN__EXPR_MIN:
-    case TN__EXPR_MAX: *flops += 1; break;
-    case TN__EXPR_CALL: *flops += e->intrinsic == TN__CALL_FMA ? 2 : 1; break;
-    default: break;
+    case TN__EXPR_MAX: return 1;
+    case TN__EXPR_CALL: return e->intrinsic == TN__CALL_FMA ? 2 : 1;
+    default: return 0;
   }
+}
+
+/* By a position: schedules that unroll it compute one side only. */
+static bool is_choice(const tn__expr *e) {
+  return e->kind == TN__EXPR_SELECT && tn__dtype_is_float(e->dtype) && e->args[0]->kind == TN__EXPR_EQ &&
+         e->args[0]->args[0]->dtype == TN_I64;
+}
+
+/* What `e` adds to what was seen before. Of a choice the greater side counts. */
+static int64_t count_flops(visit *v, const tn__expr *e) {
+  if (seen_before(v, e)) return 0;
+  int64_t flops = own_flops(e);
+  if (!is_choice(e)) {
+    for (int i = 0; i < e->arg_count; i++) flops += count_flops(v, e->args[i]);
+    return flops;
+  }
+  flops += count_flops(v, e->args[0]);
+  visit other = *v;
+  if (v->capacity > 0) other.seen = tn__arena_copy(v->arena, v->seen, v->capacity * sizeof(*v->seen));
+  int64_t left = count_flops(v, e->args[1]), right = count_flops(&other, e->args[2]);
+  if (right > left) *v = other;
+  return flops + (left > right ? left : right);
 }
 
 static const tn__expr *volume(tn__ir *ir, const tn__te_axes *axes) {
@@ -74,8 +95,9 @@ const tn__expr *tn__te_flops(const tn__te *te) {
     if (stage->kind == TN__TE_EXTERN) continue;
     int64_t flops = 0;
     for (int t = 0; t < stage->tensor_count; t++) {
-      tn__te_visit(ir, stage->values[t], count_flops, &flops);
-      if (stage->kind == TN__TE_REDUCE) tn__te_visit(ir, stage->combiner->result[t], count_flops, &flops);
+      visit value = {.arena = tn__ir_arena(ir)}, result = {.arena = tn__ir_arena(ir)};
+      flops += count_flops(&value, stage->values[t]);
+      if (stage->kind == TN__TE_REDUCE) flops += count_flops(&result, stage->combiner->result[t]);
     }
     const tn__expr *size = tn__mul(ir, volume(ir, &stage->axes), volume(ir, &stage->reduce_axes));
     total = tn__add(ir, total, tn__mul_i(ir, size, flops));

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tenon
 
@@ -256,6 +256,23 @@ class Compiling(unittest.TestCase):
             self.assertTrue(any(Path(folder).rglob("*")))
             x = np.ones((2, 4), np.float32)
             np.testing.assert_array_equal(tenon.compile(add_model(), threads=1, cache_directory=folder)(x, x), 2 * x)
+
+    def test_convolutions_stay_direct_when_asked_to(self):
+        random = np.random.default_rng(7)
+        weights = random.standard_normal((64, 64, 3, 3)).astype(np.float32)
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+                         [("x", TensorProto.FLOAT, [1, 64, 24, 24])], [("y", TensorProto.FLOAT, [1, 64, 24, 24])])
+        model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+        x = random.standard_normal((1, 64, 24, 24)).astype(np.float32)
+        padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+        exact = sum(np.einsum("nchw,oc->nohw", padded[:, :, i:i + 24, j:j + 24], weights[:, :, i, j])
+                    for i in range(3) for j in range(3))
+        with tempfile.TemporaryDirectory() as folder:  # the cache must tell the two apart
+            tiled, direct = (tenon.compile(model, threads=1, cache_directory=folder, direct_convolutions=wanted)(x)
+                             for wanted in (False, True))
+        self.assertLess(np.abs(direct - exact).max(), 2e-6 * np.abs(exact).max())
+        self.assertLess(np.abs(tiled - exact).max(), 2e-5 * np.abs(exact).max())
+        self.assertGreater(np.abs(tiled - exact).max(), np.abs(direct - exact).max())
 
 
 class Mistakes(unittest.TestCase):

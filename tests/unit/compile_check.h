@@ -7,6 +7,8 @@
 
 typedef struct compile_case {
   void (*build)(tn__graph *g);
+  void (*build_from)(tn__graph *g, const void *from); /* where `build` is NULL */
+  const void *from;
   tn_executable *executable;
   int threads;
 } compile_case;
@@ -17,7 +19,10 @@ static inline void compile_graph(tn__arena *arena, void *user) {
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver_init(&c->driver, arena, &options);
   c->graph = tn__graph_create(tn__ir_create(arena), "test");
-  k->build(c->graph);
+  if (k->build != NULL)
+    k->build(c->graph);
+  else
+    k->build_from(c->graph, k->from);
   tn__compilation_prepare(c);
   tn__compilation_back(c);
   tn__bytes file = tn__exe_join(arena, &c->executable);

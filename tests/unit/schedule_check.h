@@ -280,12 +280,33 @@ static inline tn__te *dots_of(tn__ir *ir, tn_dtype left, tn_dtype right, tn_dtyp
 static inline tn__te *bf16_dots(tn__ir *ir) { return dots_of(ir, TN_BF16, TN_BF16, TN_F32, 3, 2); }
 static inline tn__te *int8_dots(tn__ir *ir) { return dots_of(ir, TN_U8, TN_I8, TN_I32, 3, 4); }
 
+/* Filters of 3 rows over 7 by minimal filtering, in two steps: tiles of 2 rows whose places are chosen among, and back.
+ */
+static inline tn__te *filtered_tiles(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "tiles");
+  const tn__buffer *a = input(te, "A", 2, 10, 18, 0), *b = input(te, "B", 1, 18, 0, 0);
+  tn__te_axes r = axes_of(te, "r", 3, (int64_t[]){3, 4, 18}), y = axes_of(te, "y", 2, (int64_t[]){7, 18});
+  const tn__expr *line[3], *one = tn__index(ir, 1), *zero = tn__index(ir, 0);
+  for (int i = 0; i < 3; i++) line[i] = at(ir, a, 2, tn__add_i(ir, tn__mul_i(ir, r.index[1], 2), i), r.index[2], NULL);
+  const tn__expr *others = tn__select(ir, tn__eq(ir, r.index[0], one), tn__add(ir, line[1], line[2]), line[2]);
+  const tn__expr *first = tn__select(ir, tn__eq(ir, r.index[0], zero), tn__sub(ir, line[0], line[2]), others);
+  const tn__buffer *rows = tn__te_compute(te, "R", &r, first);
+  for (int i = 0; i < 3; i++) line[i] = at(ir, rows, 3, tn__index(ir, i), tn__div_i(ir, y.index[0], 2), y.index[1]);
+  const tn__expr *even = tn__eq(ir, tn__mod_i(ir, y.index[0], 2), zero);
+  const tn__buffer *back =
+      tn__te_compute(te, "S", &y, tn__select(ir, even, tn__add(ir, line[0], line[1]), tn__sub(ir, line[1], line[2])));
+  tn__te_axes z = axes_of(te, "z", 2, (int64_t[]){7, 18});
+  const tn__expr *sum = tn__add(ir, tn__load(ir, back, z.index), at(ir, b, 1, z.index[1], NULL, NULL));
+  tn__te_output(te, tn__te_compute(te, "T", &z, tn__max(ir, sum, tn__constant(ir, TN_F32, 0))));
+  return te;
+}
+
 typedef tn__te *(*declaration)(tn__ir *ir);
 static const declaration declarations[] = {
     product,     open_product, stencil,       rows,         convolution,        argmax,
     running,     pool,         wide_product,  column_sums,  transposed_product, packed_product,
     two_readers, skewed,       splat_product, ones_product, neighbours,         grouped,
-    bf16_dots,   int8_dots};
+    bf16_dots,   int8_dots,    filtered_tiles};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

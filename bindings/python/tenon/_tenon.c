@@ -67,7 +67,7 @@ typedef struct compile_arguments {
   const char *path, *target, *cache_directory;
   const char *data;
   Py_ssize_t size;
-  int threads, compile_threads, cache;
+  int threads, compile_threads, cache, direct_convolutions;
   tn_dim_setting *dims; /* the fixed ones, then the special ones */
   int dim_count, special_count;
 } compile_arguments;
@@ -82,7 +82,8 @@ static tn_status *compile_and_open(model_object *model, const compile_arguments 
                                 .run_threads = a->threads,
                                 .compile_threads = a->compile_threads,
                                 .no_cache = !a->cache,
-                                .cache_directory = a->cache_directory};
+                                .cache_directory = a->cache_directory,
+                                .direct_convolutions = a->direct_convolutions};
   tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &options, &model->module);
   if (status != NULL) return status;
   /* The executable uses the module's bytes in place; the model keeps both. */
@@ -119,8 +120,8 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   compile_arguments a = {0};
   PyObject *dims;
-  if (!PyArg_ParseTuple(args, "zz#zO!iipz:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
-                        &a.threads, &a.compile_threads, &a.cache, &a.cache_directory))
+  if (!PyArg_ParseTuple(args, "zz#zO!iipzp:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
+                        &a.threads, &a.compile_threads, &a.cache, &a.cache_directory, &a.direct_convolutions))
     return NULL;
   a.dims = read_dims(dims, &a.dim_count, &a.special_count);
   if (a.dims == NULL) return NULL;

@@ -28,5 +28,6 @@ def compile(
     compile_threads: int,
     cache: bool,
     cache_directory: str | None,
+    direct_convolutions: bool,
 ) -> Model: ...
 def load(path: str | None, data: bytes | None, threads: int) -> Model: ...

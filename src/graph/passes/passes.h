@@ -14,11 +14,20 @@ typedef struct tn__evaluator {
   void *user;
 } tn__evaluator;
 
+typedef struct tn__winograd_sizes {
+  int64_t batch, height, width; /* of the result */
+  int64_t in, out;              /* channels */
+} tn__winograd_sizes;
+
 typedef struct tn__optimize_options {
   tn__evaluator evaluator;
   /* Width in elements to which a constant right operand with `columns` columns is packed; 0: not. */
   int (*pack_width)(void *user, tn_dtype dtype, int64_t columns);
   void *pack_user;
+  /* The side of the tiles (2 or 4) in which Winograd's algorithm is to compute a 3x3 convolution of stride 1 with so
+   * many pixels in its result; 0: as the sums of products that it is. NULL: always 0. */
+  int (*winograd_tile)(void *user, const tn__winograd_sizes *sizes);
+  void *winograd_user;
   void (*after)(void *user, const char *pass, const tn__graph *graph, double seconds); /* may be NULL */
   void *after_user;
 } tn__optimize_options;
@@ -32,7 +41,8 @@ void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options);
  * convolution's or product's weights, 1x1 convolutions as products ...). cse: equal nodes become one. dce: nodes that
  * nobody reads go. layout: convolutions, pooling and what lies between become channels-last; transposes are pushed out
  * and cancelled. rows: products with several row dimensions and 1x1 convolutions become products of two matrices;
- * readers that go row by row follow. pack: constant right operands of products and convolutions get the kernel's packed
+ * readers that go row by row follow. winograd: 3x3 convolutions of stride 1 by minimal filtering, where the driver says
+ * so. pack: constant right operands of products and convolutions get the kernel's packed
  * order. */
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
@@ -40,6 +50,7 @@ void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_dce(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_layout(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_rows(tn__graph *graph, const tn__optimize_options *options);
+void tn__pass_winograd(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options);
 
 /* ---- fusion: which nodes share a kernel --------------------------------------------------------- */
