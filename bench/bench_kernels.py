@@ -4,7 +4,8 @@
 Every row stands for itself: the limits that its roofline is made of, the peers and Tenon are measured in turns. A ratio
 is Tenon's time divided by the peer's: below 1, Tenon is faster. The share of the roofline is the time that the
 arithmetic alone (at the measured peak of f32 multiply-adds) or the memory traffic alone (at the measured bandwidth of a
-footprint as large) would take, whichever is longer, divided by Tenon's time.
+footprint as large) would take, whichever is longer, divided by Tenon's time. For maps and reductions the arithmetic is a
+count of vector instructions at the rate of multiply-adds: CPUs that add or compare on further ports can be faster.
 
 Convolutions are measured twice: with images in the layout that each side prefers (Tenon: channels last; oneDNN: what it
 asks for), and, in the column "oneDNN nchw", with plain images in and out on both sides.
@@ -191,7 +192,7 @@ def print_row(row):
 
     print(f"{row['group']:<12} {row['case']:<22} {row['threads']:>3} {row['tenon_us']:>11.2f} "
           f"{' '.join(map(ratio, SHOWN))} {row['roofline']:>8.0%}  {row['bound']}"
-          f"{' (the limit was measured too low)' if row['roofline'] > 1.03 else ''}", flush=True)
+          f"{' (above the limit as measured)' if row['roofline'] > 1.03 else ''}", flush=True)
 
 
 def print_header(options):
