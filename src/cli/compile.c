@@ -8,7 +8,8 @@
 
 static const cli_option options[] = {
     {"--output", "FILE", "where the executable goes (also -o); with --emit: where the stage goes, default the screen"},
-    {"--emit", "STAGE", "write this stage instead: graph, te, schedule, tir, llvm, asm or obj"},
+    {"--emit", "STAGE",
+     "write this stage instead: graph, te, schedule, tir, llvm, asm or obj; or c: FILE.o and FILE.h"},
     {"--constants", "FILE", "put the constants into a file of their own, which executables may share"},
     {"--key", "FILE", "sign the executable with the key in this file (HMAC-SHA-256)"},
     CLI_COMPILE_OPTIONS,
@@ -82,11 +83,26 @@ static tn_status *split_and_sign(const cli_args *args, cli_compile *setup, tn_mo
   return status;
 }
 
+/* An object and a header; the last part of the path names the C functions. */
+static int emit_c(const char *path, tn_module *module) {
+  char object[4096], header[4096];
+  const char *slash = strrchr(path, '/');
+  snprintf(object, sizeof object, "%s.o", path);
+  tn_status *status = NULL;
+  if (snprintf(header, sizeof header, "%s.h", path) >= (int)sizeof header)
+    status = tn_status_create(TN_INVALID_ARGUMENT, "the path is too long");
+  if (!status) status = tn_module_emit_c(module, slash ? slash + 1 : path, object, header);
+  if (!status) printf("%s, %s\n", object, header);
+  tn_module_release(module);
+  return cli_report(status);
+}
+
 static int run(const cli_args *args) {
   static cli_compile setup;
   if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
   const char *stage = cli_value(args, "--emit");
-  if (stage) return emit(args, &setup, stage);
+  bool standalone = stage && strcmp(stage, "c") == 0;
+  if (stage && !standalone) return emit(args, &setup, stage);
   const char *path = cli_value(args, "--output");
   if (!path) return cli_misused("compile", "where to? -o FILE.tnx");
   static tn_model_function functions[CLI_MOST_FILES];
@@ -97,6 +113,7 @@ static int run(const cli_args *args) {
   tn_status *status = tn_compile_functions(functions, args->file_count, &setup.options, &module);
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
   if (status) return cli_report(status);
+  if (standalone) return emit_c(path, module);
   status = split_and_sign(args, &setup, module);
   if (!status) status = tn_module_save(module, path);
   if (!status) describe(args, path, module);

@@ -119,18 +119,17 @@ tn_status *tn_executable_verify(const char *path, const tn_load_options *options
   return status;
 }
 
-tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
-                                     tn_executable **out) {
-  *out = NULL;
-  tn_load_options all = read_options(options);
+static tn_status *open_memory(const void *data, size_t size, const tn_load_options *options, bool verify_only,
+                              tn_executable **out) {
   tn_executable *exe;
-  TN_RETURN_IF_ERROR(create(&all, &exe));
+  TN_RETURN_IF_ERROR(create(options, &exe));
+  exe->verify_only = verify_only;
   tn_status *status = NULL;
-  bool borrow = all.borrow_data && (uintptr_t)data % TN__FILE_ALIGN == 0;
+  bool borrow = options->borrow_data && (uintptr_t)data % TN__FILE_ALIGN == 0;
   if (!borrow) status = copy_to_mapping(data, size, "an executable", &exe->copy);
   if (status == NULL) {
     exe->file = borrow ? data : exe->copy, exe->file_size = size;
-    status = load(exe, NULL, &all, !borrow);
+    status = load(exe, NULL, options, !borrow);
   }
   if (status != NULL) {
     tn_executable_release(exe);
@@ -138,6 +137,19 @@ tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_loa
   }
   *out = exe;
   return NULL;
+}
+
+tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
+                                     tn_executable **out) {
+  *out = NULL;
+  tn_load_options all = read_options(options);
+  return open_memory(data, size, &all, false, out);
+}
+
+tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable **out) {
+  *out = NULL;
+  tn_load_options all = {.size = sizeof(all), .borrow_data = true};
+  return open_memory(data, size, &all, true, out);
 }
 
 void tn_executable_release(tn_executable *exe) {

@@ -146,6 +146,8 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__at_origin(const tn_executable *executab
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__assert_failed(const tn_executable *executable, const tn__function *function,
                                                        const tn__instruction *in, const int64_t *scalars,
                                                        const uint8_t *known);
+/* The tables of an executable for any machine; nothing in it can be run. `data` is aligned to 64 and stays. */
+TN_MUST_USE tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable **out);
 /* ---- steps of loading ------------------------------------------------------------------------------------------- */
 
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__corrupt(const char *format, ...) TN_PRINTF(1, 2);
