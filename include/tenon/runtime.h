@@ -55,6 +55,10 @@ typedef struct tn_thread_pool_options {
   int spin_microseconds; /* how long workers spin between parallel loops of one invoke before they sleep; < 0: 0; 0: the
                             default, 50 */
   const tn_allocator *allocator;
+  /* The processors that workers may run on; NULL: those of the creating thread. The invoking thread stays where its
+   * owner put it. With `threads` 0 there is one for each. */
+  const int *processors;
+  int processor_count;
 } tn_thread_pool_options;
 TN_API TN_MUST_USE tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out);
 TN_API void tn_thread_pool_release(tn_thread_pool *pool); /* after its sessions */

@@ -194,11 +194,11 @@ static int32_t run_parallel(const tn_kernel_env *env, tn_kernel_task task, void 
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
-static tn_status *start_workers(tn_thread_pool *pool) {
+static tn_status *start_workers(tn_thread_pool *pool, bool pinned) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(pool->allocator, (size_t)pool->threads, sizeof(worker), 0, &memory));
   pool->workers = memory;
-  if (sched_getaffinity(0, sizeof(pool->processors), &pool->processors) != 0) CPU_ZERO(&pool->processors);
+  if (!pinned && sched_getaffinity(0, sizeof(pool->processors), &pool->processors) != 0) CPU_ZERO(&pool->processors);
   /* Signals are for the program's own threads. */
   sigset_t all, before;
   sigfillset(&all);
@@ -214,11 +214,24 @@ static tn_status *start_workers(tn_thread_pool *pool) {
     snprintf(name, sizeof(name), "tenon-%u", (unsigned)pool->worker_count % 10000 + 1);
     pthread_setname_np(w->thread, name);
     pool->worker_count++;
+    if (pinned) error = pthread_setaffinity_np(w->thread, sizeof(pool->processors), &pool->processors);
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (error == 0) return NULL;
   return tn_status_create(TN_FAILED_PRECONDITION, "the operating system refused thread %d of %d: %s",
                           pool->worker_count + 1, pool->threads - 1, strerror(error));
+}
+
+static tn_status *choose_processors(tn_thread_pool *pool, const tn_thread_pool_options *options) {
+  CPU_ZERO(&pool->processors);
+  for (int i = 0; i < options->processor_count; i++) {
+    int number = options->processors[i];
+    if (number < 0 || number >= CPU_SETSIZE)
+      return tn_status_create(TN_INVALID_ARGUMENT, "processor %d: the numbers go from 0 to %d", number,
+                              CPU_SETSIZE - 1);
+    CPU_SET(number, &pool->processors);
+  }
+  return NULL;
 }
 
 tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out) {
@@ -236,13 +249,15 @@ tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_threa
     pool->copy = *all.allocator;
     pool->allocator = &pool->copy;
   }
-  pool->threads = all.threads == 0 ? tn__default_thread_count() : all.threads;
+  int usual = all.processor_count > 0 ? all.processor_count : tn__default_thread_count();
+  pool->threads = all.threads == 0 ? usual : all.threads;
   if (pool->threads > MOST_THREADS) pool->threads = MOST_THREADS;
   int spin = all.spin_microseconds == 0 ? DEFAULT_SPIN_MICROSECONDS : all.spin_microseconds;
   pool->spin_nanoseconds = spin < 0 ? 0 : (int64_t)spin * 1000;
   pool->inline_env = (tn_kernel_env){TN_KERNEL_ABI_VERSION, sizeof(tn_kernel_env), run_inline, 1, 0, NULL};
   pthread_mutex_init(&pool->turn, NULL);
-  tn_status *status = start_workers(pool);
+  tn_status *status = choose_processors(pool, &all);
+  if (status == NULL) status = start_workers(pool, all.processor_count > 0);
   if (status != NULL) {
     tn_thread_pool_release(pool);
     return status;

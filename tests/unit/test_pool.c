@@ -181,6 +181,29 @@ static void workers_leave_the_processor_of_their_caller(void **state) {
   tn_thread_pool_release(pool);
 }
 
+static void workers_stay_on_their_processors(void **state) {
+  cpu_set_t all;
+  assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+  for (int number = 0; number < CPU_SETSIZE; number++) {
+    if (!CPU_ISSET(number, &all)) continue;
+    tn_thread_pool_options options = {
+        .size = sizeof(options), .threads = 2, .processors = &number, .processor_count = 1};
+    tn_thread_pool *pool;
+    check_ok(tn_thread_pool_create(&options, &pool));
+    assert_int_equal(meet_worker(pool), number);
+    tn_thread_pool_release(pool);
+    options.threads = 0;
+    check_ok(tn_thread_pool_create(&options, &pool));
+    assert_int_equal(tn_thread_pool_size(pool), 1);
+    tn_thread_pool_release(pool);
+  }
+  int none = -1;
+  tn_thread_pool_options options = {.size = sizeof(options), .threads = 2, .processors = &none, .processor_count = 1};
+  tn_thread_pool *pool;
+  check_fails(tn_thread_pool_create(&options, &pool), TN_INVALID_ARGUMENT,
+              "processor -1: the numbers go from 0 to 1023");
+}
+
 static void options_are_checked(void **state) {
   tn_thread_pool *pool;
   tn_thread_pool_options options = {.size = sizeof(options), .threads = -1};
@@ -206,7 +229,7 @@ int main(void) {
       cmocka_unit_test(every_iteration_runs_once),     cmocka_unit_test(a_failure_stops_the_rest),
       cmocka_unit_test(nested_loops_run_inline),       cmocka_unit_test(callers_take_turns),
       cmocka_unit_test(workers_sleep_between_invokes), cmocka_unit_test(workers_leave_the_processor_of_their_caller),
-      cmocka_unit_test(options_are_checked),
+      cmocka_unit_test(options_are_checked),           cmocka_unit_test(workers_stay_on_their_processors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
