@@ -380,8 +380,7 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
     tn__unit *u = &units[i];
     if (u->same_as != i) continue;
     if (strcmp(stage, "te") == 0) {
-      tn__strbuf_printf(out, "# %s\n", u->name);
-      tn__te_print(u->te, out);
+      tn__te_print_as(u->te, u->name, out);
       tn__strbuf_append(out, "\n");
       continue;
     }

@@ -262,4 +262,5 @@ bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer) {
   return has_id(tn__node_of(e)->buffers, buffer->id);
 }
 
+int tn__expr_depth(const tn__expr *e) { return (int)tn__node_of(e)->depth; }
 bool tn__expr_has_load(const tn__expr *e) { return tn__node_of(e)->buffers != NULL; }

@@ -199,6 +199,7 @@ int tn__expr_compare(const tn__expr *a, const tn__expr *b);
 bool tn__expr_uses_var(const tn__expr *e, const tn__var *var);
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer);
 bool tn__expr_has_load(const tn__expr *e);
+int tn__expr_depth(const tn__expr *e); /* of the tree; leaves have 0 */
 
 /* ---- rewriting (memoised; rebuilt through the constructors, so the result is canonical) ----------------------------
  */

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "ir/context.h"
-#include "ir/stmt.h"
+#include "ir/print.h"
 
-typedef struct importing {
+struct tn__importer {
   tn__ir *ir;
   TN__VEC(const tn__var *) old_vars;
   TN__VEC(const tn__var *) new_vars;
@@ -14,21 +14,21 @@ typedef struct importing {
   const tn__expr **copies;
   uint32_t *rounds;
   uint32_t copy_capacity, round;
-} importing;
+};
 
-static const tn__var *var_of(importing *m, const tn__var *var) {
+static const tn__var *var_of(tn__importer *m, const tn__var *var) {
   for (int i = m->old_vars.count - 1; i >= 0; i--)
     if (m->old_vars.data[i] == var) return m->new_vars.data[i];
   tn__defect(m->ir, "variable %s is not bound", var->name);
 }
 
-static const tn__buffer *buffer_of(importing *m, const tn__buffer *buffer) {
+static const tn__buffer *buffer_of(tn__importer *m, const tn__buffer *buffer) {
   for (int i = m->old_buffers.count - 1; i >= 0; i--)
     if (m->old_buffers.data[i] == buffer) return m->new_buffers.data[i];
   tn__defect(m->ir, "buffer %s is not allocated", buffer->name);
 }
 
-static void reserve_copies(importing *m, uint32_t number) {
+static void reserve_copies(tn__importer *m, uint32_t number) {
   if (number < m->copy_capacity) return;
   uint32_t capacity = number < 512 ? 1024 : number * 2;
   const tn__expr **copies = TN__NEW_ARRAY(m->ir->arena, capacity, const tn__expr *);
@@ -42,12 +42,10 @@ static void reserve_copies(importing *m, uint32_t number) {
   m->copy_capacity = capacity;
 }
 
-static const tn__expr *import_expr(importing *m, const tn__expr *e);
-
-static const tn__expr *copy_of(importing *m, const tn__expr *e) {
+static const tn__expr *copy_of(tn__importer *m, const tn__expr *e) {
   const tn__expr *few[4];
   const tn__expr **args = e->arg_count <= 4 ? few : TN__NEW_ARRAY(m->ir->arena, e->arg_count, const tn__expr *);
-  for (int i = 0; i < e->arg_count; i++) args[i] = import_expr(m, e->args[i]);
+  for (int i = 0; i < e->arg_count; i++) args[i] = tn__import_expr(m, e->args[i]);
   switch (e->kind) {
     case TN__EXPR_INT: return tn__int(m->ir, e->dtype, e->value.i);
     case TN__EXPR_FLOAT: return tn__float(m->ir, e->dtype, e->value.f);
@@ -57,7 +55,7 @@ static const tn__expr *copy_of(importing *m, const tn__expr *e) {
   }
 }
 
-static const tn__expr *import_expr(importing *m, const tn__expr *e) {
+const tn__expr *tn__import_expr(tn__importer *m, const tn__expr *e) {
   uint32_t number = tn__node_of(e)->number;
   reserve_copies(m, number);
   if (m->rounds[number] == m->round) return m->copies[number];
@@ -67,15 +65,15 @@ static const tn__expr *import_expr(importing *m, const tn__expr *e) {
   return copy;
 }
 
-static const tn__expr *const *import_exprs(importing *m, const tn__expr *const *exprs, int count) {
+static const tn__expr *const *import_exprs(tn__importer *m, const tn__expr *const *exprs, int count) {
   const tn__expr **out = TN__NEW_ARRAY(m->ir->arena, count, const tn__expr *);
-  for (int i = 0; i < count; i++) out[i] = import_expr(m, exprs[i]);
+  for (int i = 0; i < count; i++) out[i] = tn__import_expr(m, exprs[i]);
   return out;
 }
 
-static const tn__var *bind_var(importing *m, const tn__var *var) {
-  const tn__expr *min = var->min == NULL ? NULL : import_expr(m, var->min);
-  const tn__expr *extent = var->extent == NULL ? NULL : import_expr(m, var->extent);
+const tn__var *tn__import_var(tn__importer *m, const tn__var *var) {
+  const tn__expr *min = var->min == NULL ? NULL : tn__import_expr(m, var->min);
+  const tn__expr *extent = var->extent == NULL ? NULL : tn__import_expr(m, var->extent);
   const tn__var *fresh = tn__var_create(m->ir, var->name, var->dtype, min, extent);
   tn__vec_push(m->ir->arena, &m->old_vars, var);
   tn__vec_push(m->ir->arena, &m->new_vars, fresh);
@@ -83,7 +81,7 @@ static const tn__var *bind_var(importing *m, const tn__var *var) {
   return fresh;
 }
 
-static const tn__buffer *bind_buffer(importing *m, const tn__buffer *buffer) {
+const tn__buffer *tn__import_buffer(tn__importer *m, const tn__buffer *buffer) {
   const tn__buffer *fresh = tn__buffer_create(m->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank,
                                               import_exprs(m, buffer->shape, buffer->rank));
   tn__vec_push(m->ir->arena, &m->old_buffers, buffer);
@@ -92,9 +90,7 @@ static const tn__buffer *bind_buffer(importing *m, const tn__buffer *buffer) {
   return fresh;
 }
 
-static const tn__stmt *import_stmt(importing *m, const tn__stmt *s);
-
-static const tn__region *import_regions(importing *m, const tn__region *regions, int count) {
+static const tn__region *import_regions(tn__importer *m, const tn__region *regions, int count) {
   tn__region *out = TN__NEW_ARRAY(m->ir->arena, count, tn__region);
   for (int i = 0; i < count; i++)
     out[i] = (tn__region){.buffer = buffer_of(m, regions[i].buffer),
@@ -103,56 +99,56 @@ static const tn__region *import_regions(importing *m, const tn__region *regions,
   return out;
 }
 
-static const tn__stmt *import_block(importing *m, const tn__block *old) {
+static const tn__stmt *import_block(tn__importer *m, const tn__block *old) {
   tn__block b = *old;
   tn__block_axis *axes = TN__NEW_ARRAY(m->ir->arena, old->axis_count, tn__block_axis);
   b.name = tn__arena_strdup(m->ir->arena, old->name);
-  b.predicate = import_expr(m, old->predicate);
-  for (int i = 0; i < old->axis_count; i++) axes[i].binding = import_expr(m, old->axes[i].binding);
+  b.predicate = tn__import_expr(m, old->predicate);
+  for (int i = 0; i < old->axis_count; i++) axes[i].binding = tn__import_expr(m, old->axes[i].binding);
   for (int i = 0; i < old->axis_count; i++) {
     axes[i].kind = old->axes[i].kind;
-    axes[i].var = bind_var(m, old->axes[i].var);
+    axes[i].var = tn__import_var(m, old->axes[i].var);
   }
   b.axes = axes;
   b.reads = import_regions(m, old->reads, old->read_count);
   b.writes = import_regions(m, old->writes, old->write_count);
-  b.init = old->init == NULL ? NULL : import_stmt(m, old->init);
-  b.body = import_stmt(m, old->body);
+  b.init = old->init == NULL ? NULL : tn__import_stmt(m, old->init);
+  b.body = tn__import_stmt(m, old->body);
   return tn__block_stmt(m->ir, &b);
 }
 
-static const tn__stmt *import_kind(importing *m, const tn__stmt *s) {
+static const tn__stmt *import_kind(tn__importer *m, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_FOR: {
-      const tn__var *var = bind_var(m, s->as.loop.var);
-      return tn__for_like(m->ir, s, var, import_stmt(m, s->as.loop.body));
+      const tn__var *var = tn__import_var(m, s->as.loop.var);
+      return tn__for_like(m->ir, s, var, tn__import_stmt(m, s->as.loop.body));
     }
     case TN__STMT_STORE:
       return tn__store(m->ir, buffer_of(m, s->as.store.buffer),
                        import_exprs(m, s->as.store.indices, s->as.store.buffer->rank),
-                       import_expr(m, s->as.store.value));
+                       tn__import_expr(m, s->as.store.value));
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(m->ir->arena, s->as.seq.count, const tn__stmt *);
-      for (int i = 0; i < s->as.seq.count; i++) items[i] = import_stmt(m, s->as.seq.items[i]);
+      for (int i = 0; i < s->as.seq.count; i++) items[i] = tn__import_stmt(m, s->as.seq.items[i]);
       return tn__seq(m->ir, items, s->as.seq.count);
     }
     case TN__STMT_IF: {
-      const tn__expr *condition = import_expr(m, s->as.branch.condition);
-      const tn__stmt *a = import_stmt(m, s->as.branch.then_body);
-      return tn__if(m->ir, condition, a, s->as.branch.else_body ? import_stmt(m, s->as.branch.else_body) : NULL);
+      const tn__expr *condition = tn__import_expr(m, s->as.branch.condition);
+      const tn__stmt *a = tn__import_stmt(m, s->as.branch.then_body);
+      return tn__if(m->ir, condition, a, s->as.branch.else_body ? tn__import_stmt(m, s->as.branch.else_body) : NULL);
     }
     case TN__STMT_LET: {
-      const tn__expr *value = import_expr(m, s->as.let.value);
-      const tn__var *var = bind_var(m, s->as.let.var);
-      return tn__let(m->ir, var, value, import_stmt(m, s->as.let.body));
+      const tn__expr *value = tn__import_expr(m, s->as.let.value);
+      const tn__var *var = tn__import_var(m, s->as.let.var);
+      return tn__let(m->ir, var, value, tn__import_stmt(m, s->as.let.body));
     }
     case TN__STMT_ALLOC: {
-      const tn__buffer *buffer = bind_buffer(m, s->as.alloc.buffer);
-      return tn__alloc_stmt(m->ir, buffer, import_stmt(m, s->as.alloc.body));
+      const tn__buffer *buffer = tn__import_buffer(m, s->as.alloc.buffer);
+      return tn__alloc_stmt(m->ir, buffer, tn__import_stmt(m, s->as.alloc.body));
     }
     case TN__STMT_WHILE: {
-      const tn__expr *condition = import_expr(m, s->as.repeat.condition);
-      return tn__while(m->ir, condition, import_stmt(m, s->as.repeat.body));
+      const tn__expr *condition = tn__import_expr(m, s->as.repeat.condition);
+      return tn__while(m->ir, condition, tn__import_stmt(m, s->as.repeat.body));
     }
     case TN__STMT_FAIL: return tn__fail(m->ir, s->as.fail.code);
     case TN__STMT_PREFETCH: {
@@ -167,14 +163,14 @@ static const tn__stmt *import_kind(importing *m, const tn__stmt *s) {
         operands[i].buffer = buffer_of(m, old->buffer);
         operands[i].indices = import_exprs(m, old->indices, old->buffer->rank);
       }
-      return tn__tensor_stmt(m->ir, s->as.tensor.op, operands, import_stmt(m, s->as.tensor.body));
+      return tn__tensor_stmt(m->ir, s->as.tensor.op, operands, tn__import_stmt(m, s->as.tensor.body));
     }
     case TN__STMT_BLOCK: return import_block(m, s->as.block);
   }
   tn__defect(m->ir, "a statement of kind %d", (int)s->kind);
 }
 
-static const tn__stmt *import_stmt(importing *m, const tn__stmt *s) {
+const tn__stmt *tn__import_stmt(tn__importer *m, const tn__stmt *s) {
   int vars = m->old_vars.count, buffers = m->old_buffers.count;
   const tn__stmt *result = import_kind(m, s);
   if (m->old_vars.count != vars || m->old_buffers.count != buffers) m->round++;
@@ -183,12 +179,21 @@ static const tn__stmt *import_stmt(importing *m, const tn__stmt *s) {
   return result;
 }
 
+tn__importer *tn__importer_create(tn__ir *ir) {
+  tn__importer *m = TN__NEW(ir->arena, tn__importer);
+  m->ir = ir;
+  m->round = 1;
+  return m;
+}
+
+const tn__buffer *tn__imported_buffer(tn__importer *m, const tn__buffer *buffer) { return buffer_of(m, buffer); }
+
 tn__func *tn__func_import(tn__ir *ir, const tn__func *func) {
-  importing m = {.ir = ir, .round = 1};
+  tn__importer m = {.ir = ir, .round = 1};
   const tn__var **scalars = TN__NEW_ARRAY(ir->arena, func->scalar_count, const tn__var *);
   const tn__buffer **params = TN__NEW_ARRAY(ir->arena, func->input_count + func->output_count, const tn__buffer *);
-  for (int i = 0; i < func->scalar_count; i++) scalars[i] = bind_var(&m, func->scalars[i]);
-  for (int i = 0; i < func->input_count + func->output_count; i++) params[i] = bind_buffer(&m, func->params[i]);
+  for (int i = 0; i < func->scalar_count; i++) scalars[i] = tn__import_var(&m, func->scalars[i]);
+  for (int i = 0; i < func->input_count + func->output_count; i++) params[i] = tn__import_buffer(&m, func->params[i]);
   return tn__func_create(ir, func->name, params, func->input_count, params + func->input_count, func->output_count,
-                         scalars, func->scalar_count, import_stmt(&m, func->body));
+                         scalars, func->scalar_count, tn__import_stmt(&m, func->body));
 }

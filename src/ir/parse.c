@@ -134,8 +134,6 @@ static void parse_regions(tn__parser *p, region_vec *regions) {
   } while (tn__lexer_take(&p->lex, ","));
 }
 
-static const tn__stmt *parse_items(tn__parser *p, const char *where);
-
 static const tn__stmt *parse_block(tn__parser *p) {
   tn__token name = p->lex.token;
   if (name.kind != TN__TOKEN_STRING) tn__lexer_fail(&p->lex, &name, "expected the block's name in quotes");
@@ -153,7 +151,7 @@ static const tn__stmt *parse_block(tn__parser *p) {
   if (tn__lexer_take(&p->lex, "reads")) parse_regions(p, &reads);
   if (tn__lexer_take(&p->lex, "writes")) parse_regions(p, &writes);
   if (tn__lexer_take(&p->lex, "init")) b.init = parse_body(p, "after init");
-  b.body = parse_items(p, "at the end of the block");
+  b.body = tn__parse_items(p, "at the end of the block");
   b.axes = axes.data;
   b.axis_count = axes.count;
   b.reads = reads.data;
@@ -298,8 +296,7 @@ static const tn__stmt *parse_stmt(tn__parser *p) {
   return parse_store(p);
 }
 
-/* Statements up to and with '}'. */
-static const tn__stmt *parse_items(tn__parser *p, const char *where) {
+const tn__stmt *tn__parse_items(tn__parser *p, const char *where) {
   TN__VEC(const tn__stmt *) items = {0};
   while (!tn__lexer_is(&p->lex, "}")) {
     if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", where);
@@ -316,7 +313,7 @@ static const tn__stmt *parse_items(tn__parser *p, const char *where) {
 
 static const tn__stmt *parse_body(tn__parser *p, const char *where) {
   tn__lexer_expect(&p->lex, "{", where);
-  return parse_items(p, "at the end of the body");
+  return tn__parse_items(p, "at the end of the body");
 }
 
 /* ---- functions --------------------------------------------------------------------------------------------------- */

@@ -27,6 +27,8 @@ const tn__buffer *tn__parse_buffer(tn__parser *p); /* a name that must be a buff
 const tn__expr *tn__parse_expr(tn__parser *p);
 const tn__expr *tn__parse_index(tn__parser *p, const char *what);     /* an i64 */
 const tn__expr *tn__parse_condition(tn__parser *p, const char *what); /* a bool */
+/* Statements up to and with '}', which is missed `where`. */
+const tn__stmt *tn__parse_items(tn__parser *p, const char *where);
 /* [ index, index, ... ] for each dimension of `buffer`. */
 const tn__expr *const *tn__parse_indices(tn__parser *p, const tn__buffer *buffer, const tn__token *at);
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "ir/context.h"
+#include "ir/print.h"
 #include "ir/scalar.h"
-#include "ir/stmt.h"
 #include "ir/text.h"
 
 typedef struct naming {
@@ -15,13 +15,15 @@ typedef struct naming {
   const char *name;
 } naming;
 
-typedef struct printer {
+struct tn__printer {
   tn__arena *arena; /* for names */
   tn__strbuf *out;
   TN__VEC(naming) names;
   int indent;
   size_t limit; /* stop when `out` is this long; 0: never */
-} printer;
+};
+
+typedef tn__printer printer;
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -409,3 +411,27 @@ void tn__expr_print_short(const tn__expr *e, tn__strbuf *out) {
 }
 void tn__stmt_print(const tn__stmt *s, tn__strbuf *out) { print(&(job){.out = out, .stmt = s}); }
 void tn__func_print(const tn__func *func, tn__strbuf *out) { print(&(job){.out = out, .func = func}); }
+
+/* ---- in pieces --------------------------------------------------------------------------------------------------- */
+
+tn__printer *tn__printer_create(tn__arena *arena, tn__strbuf *out) {
+  tn__printer *p = TN__NEW(arena, tn__printer);
+  p->arena = arena;
+  p->out = out;
+  return p;
+}
+
+const char *tn__printer_bind(tn__printer *p, const void *entity, const char *wanted) { return bind(p, entity, wanted); }
+
+const char *tn__printer_name(tn__printer *p, const void *entity, const char *wanted) {
+  return name_of(p, entity, wanted);
+}
+
+int tn__printer_mark(const tn__printer *p) { return p->names.count; }
+void tn__printer_reset(tn__printer *p, int mark) { p->names.count = mark; }
+void tn__printer_expr(tn__printer *p, const tn__expr *e) { print_expr(p, e, 0); }
+
+void tn__printer_stmt(tn__printer *p, const tn__stmt *s, int indent) {
+  p->indent = indent;
+  print_stmt(p, s);
+}

@@ -120,7 +120,7 @@ void tn__sched_record(tn__schedule *s, const char *name, const char *const *name
 void tn__sched_digest(const tn__te *te, char out[17]) {
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
-  tn__te_print(te, &text);
+  tn__te_print_as(te, "kernel", &text); /* what it computes is what counts, not what it is called */
   tn__sha256 hasher;
   tn__sha256_init(&hasher);
   tn__sha256_update_string(&hasher, tn__strbuf_text(&text));

@@ -1,100 +1,317 @@
-/* The .te text form; docs/te.md describes it. */
+/* Declarations as .te text (docs/te-language.md): everything is stated, nothing left to be found from use. A copy is
+ * printed, made in the order of the text: sums come out in that order, so reading the text gives the same text again.
+ */
 #include <stdio.h>
+#include <string.h>
 
+#include "ir/print.h"
 #include "te/internal.h"
 
-static void print_shape(const tn__buffer *buffer, tn__strbuf *out) {
-  tn__strbuf_printf(out, "%s[", tn_dtype_name(buffer->dtype));
-  for (int d = 0; d < buffer->rank; d++) {
-    if (d > 0) tn__strbuf_append(out, ", ");
-    tn__expr_print(buffer->shape[d], out);
-  }
-  tn__strbuf_char(out, ']');
-}
+/* ---- a copy in the order of the text ------------------------------------------------------------------------------
+ */
 
-static void print_axes(const tn__te_axes *axes, tn__strbuf *out) {
+static tn__te_axes copy_axes(tn__importer *m, const tn__te_axes *axes) {
+  tn__te_axes copy = {.count = axes->count};
   for (int i = 0; i < axes->count; i++) {
-    tn__strbuf_printf(out, "%s%s < ", i > 0 ? ", " : "", axes->var[i]->name);
-    tn__expr_print(axes->var[i]->extent, out);
+    copy.var[i] = tn__import_var(m, axes->var[i]);
+    copy.index[i] = copy.var[i]->self;
   }
+  return copy;
 }
 
-static void print_exprs(const tn__expr *const *list, int count, tn__strbuf *out) {
+static const tn__te_combiner *copy_combiner(tn__importer *m, tn__arena *arena, const tn__te_combiner *from) {
+  tn__te_combiner *c = TN__NEW(arena, tn__te_combiner);
+  c->count = from->count;
+  c->reorderable = from->reorderable;
+  for (int i = 0; i < c->count; i++) c->identity[i] = tn__import_expr(m, from->identity[i]);
+  for (int i = 0; i < c->count; i++) c->lhs[i] = tn__import_var(m, from->lhs[i]);
+  for (int i = 0; i < c->count; i++) c->rhs[i] = tn__import_var(m, from->rhs[i]);
+  for (int i = 0; i < c->count; i++) c->result[i] = tn__import_expr(m, from->result[i]);
+  return c;
+}
+
+static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_stage *from) {
+  tn__te_stage *s = TN__NEW(arena, tn__te_stage);
+  *s = *from;
+  bool early = from->kind == TN__TE_SCAN || from->kind == TN__TE_EXTERN; /* may occur in their own values */
+  for (int t = 0; early && t < s->tensor_count; t++) s->tensors[t] = tn__import_buffer(m, from->tensors[t]);
+  s->axes = copy_axes(m, &from->axes);
+  if (from->kind == TN__TE_REDUCE) s->combiner = copy_combiner(m, arena, from->combiner);
+  s->reduce_axes = copy_axes(m, &from->reduce_axes);
+  for (int t = 0; t < s->tensor_count && from->kind != TN__TE_EXTERN; t++) {
+    if (from->first[t] != NULL) s->first[t] = tn__import_expr(m, from->first[t]);
+    if (from->values[t] != NULL) s->values[t] = tn__import_expr(m, from->values[t]);
+  }
+  if (from->kind == TN__TE_EXTERN && from->body != NULL) s->body = tn__import_stmt(m, from->body);
+  for (int t = 0; !early && t < s->tensor_count; t++) s->tensors[t] = tn__import_buffer(m, from->tensors[t]);
+  return s;
+}
+
+static tn__te *copy_te(tn__ir *ir, const tn__te *from) {
+  tn__te *te = tn__te_create(ir, from->name);
+  tn__importer *m = tn__importer_create(ir);
+  for (int i = 0; i < from->dims.count; i++) tn__vec_push(te->arena, &te->dims, tn__import_var(m, from->dims.data[i]));
+  for (int i = 0; i < from->inputs.count; i++)
+    tn__vec_push(te->arena, &te->inputs, tn__import_buffer(m, from->inputs.data[i]));
+  for (int i = 0; i < from->stages.count; i++) {
+    const tn__te_stage *stage = from->stages.data[i];
+    tn__te_stage *copy = copy_stage(m, te->arena, stage);
+    const tn__buffer **reads = TN__NEW_ARRAY(te->arena, stage->extern_read_count, const tn__buffer *);
+    for (int r = 0; r < stage->extern_read_count; r++) reads[r] = tn__imported_buffer(m, stage->extern_reads[r]);
+    copy->extern_reads = reads;
+    tn__vec_push(te->arena, &te->stages, copy);
+  }
+  for (int i = 0; i < from->outputs.count; i++)
+    tn__vec_push(te->arena, &te->outputs, tn__imported_buffer(m, from->outputs.data[i]));
+  return te;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+typedef struct printing {
+  tn__te *te;
+  tn__printer *p;
+  tn__strbuf *out;
+  int combiners; /* printed so far */
+} printing;
+
+static void print_exprs(printing *g, const tn__expr *const *list, int count) {
+  if (count > 1) tn__strbuf_char(g->out, '(');
   for (int i = 0; i < count; i++) {
-    if (i > 0) tn__strbuf_append(out, ", ");
-    tn__expr_print(list[i], out);
+    if (i > 0) tn__strbuf_append(g->out, ", ");
+    tn__printer_expr(g->p, list[i]);
+  }
+  if (count > 1) tn__strbuf_char(g->out, ')');
+}
+
+static void print_param(printing *g, const tn__buffer *buffer) {
+  tn__strbuf_printf(g->out, "%s: %s[", tn__printer_name(g->p, buffer, buffer->name), tn_dtype_name(buffer->dtype));
+  for (int d = 0; d < buffer->rank; d++) {
+    if (d > 0) tn__strbuf_append(g->out, ", ");
+    tn__printer_expr(g->p, buffer->shape[d]);
+  }
+  tn__strbuf_char(g->out, ']');
+}
+
+static void print_axes(printing *g, const tn__te_axes *axes) {
+  for (int i = 0; i < axes->count; i++) {
+    /* The extent is written before the axis is known. */
+    const tn__var *var = axes->var[i];
+    tn__strbuf_printf(g->out, "%s%s: ", i > 0 ? ", " : "", tn__printer_bind(g->p, var, var->name));
+    tn__printer_expr(g->p, var->extent);
   }
 }
 
-static void print_combiner(const tn__te_combiner *c, tn__strbuf *out) {
-  tn__strbuf_append(out, c->reorderable ? "reduce((" : "reduce_in_order((");
-  for (int i = 0; i < 2 * c->count; i++) {
-    const tn__var *var = i < c->count ? c->lhs[i] : c->rhs[i - c->count];
-    tn__strbuf_printf(out, "%s%s", i == 0 ? "" : ", ", var->name);
+/* ---- combiners --------------------------------------------------------------------------------------------------- */
+
+static bool same_combiner(const tn__te_combiner *a, const tn__te_combiner *b, tn__ir *ir) {
+  const tn__var *from[8];
+  const tn__expr *to[8];
+  if (a->count != b->count || a->reorderable != b->reorderable) return false;
+  for (int i = 0; i < a->count; i++) {
+    if (a->lhs[i]->dtype != b->lhs[i]->dtype || a->identity[i] != b->identity[i]) return false;
+    from[i] = b->lhs[i];
+    to[i] = a->lhs[i]->self;
+    from[a->count + i] = b->rhs[i];
+    to[a->count + i] = a->rhs[i]->self;
   }
-  tn__strbuf_append(out, ") -> (");
-  print_exprs(c->result, c->count, out);
-  tn__strbuf_append(out, "), from (");
-  print_exprs(c->identity, c->count, out);
-  tn__strbuf_append(out, "))");
+  for (int i = 0; i < a->count; i++)
+    if (tn__substitute(ir, b->result[i], from, to, 2 * a->count) != a->result[i]) return false;
+  return true;
 }
 
-static void print_extern(const tn__te_stage *stage, tn__strbuf *out) {
-  tn__strbuf_printf(out, "  extern %s(", stage->name);
+static const char *simple_name(printing *g, const tn__te_combiner *c) {
+  static const char *const names[] = {"sum", "prod", "max", "min", "any", "all"};
+  const tn__expr *result = c->result[0];
+  tn_dtype dtype = c->lhs[0]->dtype;
+  if (c->count != 1 || result->dtype != dtype) return NULL;
+  for (int i = 0; i < 6; i++) {
+    bool logic = i >= TN__TE_ANY;
+    if (logic ? tn__dtype_is_float(dtype) : dtype == TN_BOOL) continue;
+    if (same_combiner(c, tn__te_combiner_of(g->te, (tn__te_reducer)i, dtype), g->te->ir)) return names[i];
+  }
+  return NULL;
+}
+
+static const char *arg_name(printing *g, const tn__te_combiner *c) {
+  static const char *const names[] = {"argmax", "argmax_last", "argmin", "argmin_last"};
+  if (c->count != 2) return NULL;
+  tn_dtype value = c->lhs[0]->dtype, index = c->lhs[1]->dtype;
+  if (value == TN_BOOL || !tn__dtype_is_signed(index) || tn__dtype_is_float(index)) return NULL;
+  for (int i = 0; i < 4; i++)
+    if (same_combiner(c, tn__te_arg_combiner(g->te, value, index, i < 2, i % 2 == 1), g->te->ir)) return names[i];
+  return NULL;
+}
+
+static void print_side(printing *g, const tn__var *const *vars, int count) {
+  if (count > 1) tn__strbuf_char(g->out, '(');
+  for (int i = 0; i < count; i++)
+    tn__strbuf_printf(g->out, "%s%s: %s", i > 0 ? ", " : "", tn__printer_bind(g->p, vars[i], vars[i]->name),
+                      tn_dtype_name(vars[i]->dtype));
+  if (count > 1) tn__strbuf_char(g->out, ')');
+}
+
+static const char *print_combiner(printing *g, const tn__te_combiner *c) {
+  const char *name = tn__arena_printf(g->te->arena, "combine%d", g->combiners++);
+  int mark = tn__printer_mark(g->p);
+  tn__strbuf_printf(g->out, "  combiner %s%s(", c->reorderable ? "" : "in_order ", name);
+  print_side(g, c->lhs, c->count);
+  tn__strbuf_append(g->out, ", ");
+  print_side(g, c->rhs, c->count);
+  tn__strbuf_append(g->out, ") = ");
+  print_exprs(g, c->result, c->count);
+  tn__strbuf_append(g->out, " from ");
+  tn__printer_reset(g->p, mark);
+  print_exprs(g, c->identity, c->count);
+  tn__strbuf_char(g->out, '\n');
+  return name;
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
+
+static void print_extern(printing *g, const tn__te_stage *stage) {
+  const char *name = stage->name;
+  for (int t = 0; t < stage->tensor_count; t++) /* the stage may carry the name of one of its tensors */
+    if (strcmp(stage->tensors[t]->name, name) == 0) name = tn__printer_name(g->p, stage->tensors[t], name);
+  if (name == stage->name) {
+    int mark = tn__printer_mark(g->p);
+    name = tn__printer_bind(g->p, stage, name);
+    tn__printer_reset(g->p, mark);
+  }
+  tn__strbuf_printf(g->out, "  extern %s(", name);
   for (int i = 0; i < stage->extern_read_count; i++)
-    tn__strbuf_printf(out, "%s%s", i > 0 ? ", " : "", stage->extern_reads[i]->name);
-  tn__strbuf_append(out, ") -> ");
+    tn__strbuf_printf(g->out, "%s%s", i > 0 ? ", " : "",
+                      tn__printer_name(g->p, stage->extern_reads[i], stage->extern_reads[i]->name));
+  tn__strbuf_append(g->out, ") -> ");
   for (int t = 0; t < stage->tensor_count; t++) {
-    tn__strbuf_printf(out, "%s%s: ", t > 0 ? ", " : "", stage->tensors[t]->name);
-    print_shape(stage->tensors[t], out);
+    if (t > 0) tn__strbuf_append(g->out, ", ");
+    print_param(g, stage->tensors[t]);
   }
-  tn__strbuf_append(out, " {\n");
-  tn__stmt_print(stage->body, out);
-  tn__strbuf_append(out, "  }\n");
+  tn__strbuf_append(g->out, " {\n");
+  if (stage->body != NULL) tn__printer_stmt(g->p, stage->body, 2);
+  tn__strbuf_append(g->out, "  }\n");
 }
 
-static void print_stage(const tn__te_stage *stage, tn__strbuf *out) {
+/* Targets: the first states the axes, the others repeat their names. */
+static void print_targets(printing *g, const tn__te_stage *stage) {
+  for (int t = 0; t < stage->tensor_count; t++) {
+    const tn__buffer *tensor = stage->tensors[t];
+    tn__strbuf_printf(g->out, "%s%s: %s[", t > 0 ? ", " : "  ", tn__printer_name(g->p, tensor, tensor->name),
+                      tn_dtype_name(tensor->dtype));
+    if (t == 0)
+      print_axes(g, &stage->axes);
+    else
+      for (int i = 0; i < stage->axes.count; i++)
+        tn__strbuf_printf(g->out, "%s%s", i > 0 ? ", " : "",
+                          tn__printer_name(g->p, stage->axes.var[i], stage->axes.var[i]->name));
+    tn__strbuf_char(g->out, ']');
+  }
+  tn__strbuf_append(g->out, " = ");
+}
+
+static void print_stage(printing *g, const tn__te_stage *stage) {
   if (stage->kind == TN__TE_EXTERN) {
-    print_extern(stage, out);
+    print_extern(g, stage);
     return;
   }
-  tn__strbuf_append(out, "  ");
-  for (int t = 0; t < stage->tensor_count; t++)
-    tn__strbuf_printf(out, "%s%s: %s", t > 0 ? ", " : "", stage->tensors[t]->name,
-                      tn_dtype_name(stage->tensors[t]->dtype));
-  tn__strbuf_append(out, " [");
-  print_axes(&stage->axes, out);
-  tn__strbuf_append(out, "] = ");
+  const char *reduction = NULL;
   if (stage->kind == TN__TE_REDUCE) {
-    print_combiner(stage->combiner, out);
-    tn__strbuf_append(out, " over [");
-    print_axes(&stage->reduce_axes, out);
-    tn__strbuf_append(out, "] of ");
-  } else if (stage->kind == TN__TE_SCAN) {
-    tn__strbuf_printf(out, "scan(%s, first %lld: ", stage->axes.var[stage->scan_axis]->name,
-                      (long long)stage->scan_depth);
-    if (stage->scan_depth > 0) print_exprs(stage->first, stage->tensor_count, out);
-    tn__strbuf_append(out, ") then ");
+    reduction = simple_name(g, stage->combiner);
+    if (reduction == NULL) reduction = arg_name(g, stage->combiner);
+    if (reduction == NULL) reduction = print_combiner(g, stage->combiner);
   }
-  print_exprs(stage->values, stage->tensor_count, out);
-  tn__strbuf_char(out, '\n');
+  int mark = tn__printer_mark(g->p);
+  print_targets(g, stage);
+  if (stage->kind == TN__TE_REDUCE) {
+    tn__strbuf_printf(g->out, "%s(", reduction);
+    print_axes(g, &stage->reduce_axes);
+    tn__strbuf_append(g->out, ") ");
+  } else if (stage->kind == TN__TE_SCAN) {
+    const tn__var *axis = stage->axes.var[stage->scan_axis];
+    tn__strbuf_printf(g->out, "scan(%s", tn__printer_name(g->p, axis, axis->name));
+    if (stage->scan_depth != 1) tn__strbuf_printf(g->out, ", %lld", (long long)stage->scan_depth);
+    tn__strbuf_append(g->out, ") ");
+    if (stage->scan_depth > 0) {
+      print_exprs(g, stage->first, stage->tensor_count);
+      tn__strbuf_append(g->out, " then ");
+    }
+  }
+  print_exprs(g, stage->values, stage->tensor_count);
+  tn__strbuf_char(g->out, '\n');
+  tn__printer_reset(g->p, mark);
 }
 
-void tn__te_print(const tn__te *te, tn__strbuf *out) {
-  tn__strbuf_printf(out, "te %s {\n", te->name);
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static void bind_all(printing *g) {
+  const tn__te *te = g->te;
+  for (int i = 0; i < te->dims.count; i++) tn__printer_bind(g->p, te->dims.data[i], te->dims.data[i]->name);
+  for (int i = 0; i < te->inputs.count; i++) tn__printer_bind(g->p, te->inputs.data[i], te->inputs.data[i]->name);
+  for (int s = 0; s < te->stages.count; s++)
+    for (int t = 0; t < te->stages.data[s]->tensor_count; t++)
+      tn__printer_bind(g->p, te->stages.data[s]->tensors[t], te->stages.data[s]->tensors[t]->name);
+}
+
+static void print_dim(printing *g, const tn__var *dim) {
+  tn__strbuf_append(g->out, tn__printer_name(g->p, dim, dim->name));
+  if (tn__is_int_value(dim->min, 1)) return;
+  tn__strbuf_append(g->out, " >= ");
+  tn__printer_expr(g->p, dim->min);
+}
+
+static void print_kernel(printing *g) {
+  const tn__te *te = g->te;
+  int mark = tn__printer_mark(g->p);
+  tn__strbuf_printf(g->out, "kernel %s", tn__printer_bind(g->p, te, te->name));
+  tn__printer_reset(g->p, mark);
+  bind_all(g);
   for (int i = 0; i < te->dims.count; i++) {
-    tn__strbuf_printf(out, "  dim %s >= ", te->dims.data[i]->name);
-    tn__expr_print(te->dims.data[i]->min, out);
-    tn__strbuf_char(out, '\n');
+    tn__strbuf_append(g->out, i == 0 ? "[" : ", ");
+    print_dim(g, te->dims.data[i]);
+    if (i + 1 == te->dims.count) tn__strbuf_char(g->out, ']');
   }
+  tn__strbuf_char(g->out, '(');
   for (int i = 0; i < te->inputs.count; i++) {
-    tn__strbuf_printf(out, "  input %s: ", te->inputs.data[i]->name);
-    print_shape(te->inputs.data[i], out);
-    tn__strbuf_char(out, '\n');
+    if (i > 0) tn__strbuf_append(g->out, ", ");
+    print_param(g, te->inputs.data[i]);
   }
-  for (int i = 0; i < te->stages.count; i++) print_stage(te->stages.data[i], out);
-  tn__strbuf_append(out, "  output ");
-  for (int i = 0; i < te->outputs.count; i++)
-    tn__strbuf_printf(out, "%s%s", i > 0 ? ", " : "", te->outputs.data[i]->name);
-  tn__strbuf_append(out, "\n}\n");
+  tn__strbuf_append(g->out, te->outputs.count > 1 ? ") -> (" : ") -> ");
+  for (int i = 0; i < te->outputs.count; i++) {
+    if (i > 0) tn__strbuf_append(g->out, ", ");
+    print_param(g, te->outputs.data[i]);
+  }
+  tn__strbuf_append(g->out, te->outputs.count > 1 ? ") {\n" : " {\n");
+  for (int i = 0; i < te->stages.count; i++) print_stage(g, te->stages.data[i]);
+  tn__strbuf_append(g->out, "}\n");
+}
+
+typedef struct job {
+  tn__arena arena;
+  const tn__te *te;
+  const char *name;
+  tn__strbuf *out;
+} job;
+
+static void run(tn__escape *escape, void *user) {
+  job *j = user;
+  j->arena.escape = escape;
+  printing g = {.out = j->out};
+  g.te = copy_te(tn__ir_create(&j->arena), j->te);
+  g.te->name = j->name;
+  g.p = tn__printer_create(&j->arena, j->out);
+  print_kernel(&g);
+}
+
+void tn__te_print(const tn__te *te, tn__strbuf *out) { tn__te_print_as(te, te->name, out); }
+
+void tn__te_print_as(const tn__te *te, const char *name, tn__strbuf *out) {
+  tn__escape escape;
+  job j = {.te = te, .name = name, .out = out};
+  tn__arena_init(&j.arena, out->allocator, &escape);
+  tn_status *status = tn__protect(&escape, run, &j);
+  if (status != NULL && tn_status_code_of(status) != TN_OUT_OF_MEMORY)
+    tn__strbuf_printf(out, "<%s>\n", tn_status_message(status)); /* a broken one is shown as far as it goes */
+  if (status != NULL && tn_status_code_of(status) == TN_OUT_OF_MEMORY) out->failed = true;
+  tn_status_free(status);
+  tn__arena_release(&j.arena);
 }

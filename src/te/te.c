@@ -98,7 +98,7 @@ static const tn__expr *identity_of(tn__ir *ir, tn__te_reducer reducer, tn_dtype 
   return dtype == TN_BOOL ? tn__bool(ir, true) : tn__int(ir, dtype, -1);
 }
 
-static const tn__te_combiner *simple_combiner(tn__te *te, tn__te_reducer reducer, tn_dtype dtype) {
+const tn__te_combiner *tn__te_combiner_of(tn__te *te, tn__te_reducer reducer, tn_dtype dtype) {
   static const tn__expr_kind kinds[] = {
       [TN__TE_SUM] = TN__EXPR_ADD, [TN__TE_PROD] = TN__EXPR_MUL, [TN__TE_MAX] = TN__EXPR_MAX,
       [TN__TE_MIN] = TN__EXPR_MIN, [TN__TE_ANY] = TN__EXPR_OR,   [TN__TE_ALL] = TN__EXPR_AND};
@@ -134,11 +134,18 @@ static void distinguish_axes(tn__te *te, tn__te_stage *stage) {
 
 void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, const tn__te_axes *reduce,
                         const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__buffer **out) {
-  tn__te_stage *stage = add_stage(te, TN__TE_REDUCE, unique_name(te, name), axes);
+  const char *names[4] = {name};
+  for (int i = 1; i < combiner->count; i++) names[i] = tn__arena_printf(te->arena, "%s_v%d", name, i);
+  tn__te_reduce_as(te, names, axes, reduce, combiner, terms, out);
+}
+
+void tn__te_reduce_as(tn__te *te, const char *const *names, const tn__te_axes *axes, const tn__te_axes *reduce,
+                      const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__buffer **out) {
+  tn__te_stage *stage = add_stage(te, TN__TE_REDUCE, unique_name(te, names[0]), axes);
   stage->reduce_axes = *reduce;
   stage->combiner = combiner;
   for (int i = 0; i < combiner->count; i++) {
-    const char *tensor = i == 0 ? stage->name : unique_name(te, tn__arena_printf(te->arena, "%s_v%d", stage->name, i));
+    const char *tensor = i == 0 ? stage->name : unique_name(te, names[i]);
     add_tensor(stage, new_tensor(te, tensor, combiner->result[i]->dtype, axes));
     stage->values[i] = terms[i];
     out[i] = stage->tensors[i];
@@ -149,7 +156,7 @@ void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, c
 const tn__buffer *tn__te_reduce(tn__te *te, const char *name, const tn__te_axes *axes, const tn__te_axes *reduce,
                                 tn__te_reducer reducer, const tn__expr *term) {
   const tn__buffer *out;
-  tn__te_reduce_with(te, name, axes, reduce, simple_combiner(te, reducer, term->dtype), &term, &out);
+  tn__te_reduce_with(te, name, axes, reduce, tn__te_combiner_of(te, reducer, term->dtype), &term, &out);
   return out;
 }
 

@@ -79,6 +79,10 @@ const tn__buffer *tn__te_reduce(tn__te *te, const char *name, const tn__te_axes 
 /* With any combiner, one tensor per value; `out` gets combiner->count buffers. */
 void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, const tn__te_axes *reduce,
                         const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__buffer **out);
+/* The same with a name for each tensor. */
+void tn__te_reduce_as(tn__te *te, const char *const *names, const tn__te_axes *axes, const tn__te_axes *reduce,
+                      const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__buffer **out);
+const tn__te_combiner *tn__te_combiner_of(tn__te *te, tn__te_reducer reducer, tn_dtype dtype);
 /* argmax (greatest) / argmin over (value, index): ties keep the first index, or the last; NaN wins as in NumPy. */
 const tn__te_combiner *tn__te_arg_combiner(tn__te *te, tn_dtype value_dtype, tn_dtype index_dtype, bool greatest,
                                            bool last);
@@ -106,8 +110,10 @@ const tn__te_stage *tn__te_stage_of(const tn__te *te, const tn__buffer *tensor);
 int tn__te_dim_count(const tn__te *te);
 const tn__var *tn__te_dim_at(const tn__te *te, int index);
 
-/* Prints the .te text form (docs/te.md). */
+/* Prints the .te text form (docs/te-language.md), everything stated; tn__te_parse() and tn__te_declare() of te/text.h
+ * read it back. The second gives the kernel another name. */
 void tn__te_print(const tn__te *te, tn__strbuf *out);
+void tn__te_print_as(const tn__te *te, const char *name, tn__strbuf *out);
 /* Checks types, bounds that can be decided, unbound axes, cycles; the message names the stage. */
 TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
 /* FLOPs (each arithmetic operation of a floating type counts 1, fma 2) as an expression over the dimensions. */

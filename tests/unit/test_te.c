@@ -47,14 +47,9 @@ static void print_matmul(tn__ir *ir) {
   tn__strbuf_init(&text, NULL);
   tn__te_print(te, &text);
   assert_string_equal(tn__strbuf_text(&text),
-                      "te matmul {\n"
-                      "  dim M >= 1\n"
-                      "  input A: f32[M, 4]\n"
-                      "  input B: f32[4, 3]\n"
-                      "  C: f32 [i0 < M, i1 < 3] = reduce((lhs, rhs) -> (lhs + rhs), from (0.0f32)) over [k0 < 4] of "
-                      "A[i0, k0]*B[k0, i1]\n"
-                      "  D: f32 [i0 < M, i1 < 3] = max(C[i0, i1], 0.0f32)\n"
-                      "  output D\n"
+                      "kernel matmul[M](A: f32[M, 4], B: f32[4, 3]) -> D: f32[M, 3] {\n"
+                      "  C: f32[i0: M, i1: 3] = sum(k0: 4) A[i0, k0]*B[k0, i1]\n"
+                      "  D: f32[i0: M, i1: 3] = max(C[i0, i1], 0.0f32)\n"
                       "}\n");
   tn__strbuf_release(&text);
 }

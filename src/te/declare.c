@@ -1,0 +1,546 @@
+/* Kernels to declarations: dimensions, parameters, statements and inlined calls. */
+#include "te/declare.h"
+
+#include <stdio.h>
+
+#include "ir/parse.h"
+#include "te/internal.h"
+
+enum { MAX_STAGES = 4096, MAX_STACK = 32 };
+static const double max_bytes = 4611686018427387904.0; /* 2^62: sums of sizes stay inside of an i64 */
+
+/* ---- messages and names ------------------------------------------------------------------------------------------ */
+
+void tn__te_fail(const tn__declaring *d, const tn__token *at, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tn_status *status = tn_status_create_v(TN_INVALID_ARGUMENT, format, args);
+  va_end(args);
+  tn__throw(d->arena->escape, tn_status_prefix(status, "%s:%d:%d", d->source->name, at->line, at->column));
+}
+
+const char *tn__te_text_of(const tn__declaring *d, const tn__token *t) {
+  return tn__arena_strndup(d->arena, t->text, t->length);
+}
+
+const tn__meaning *tn__te_lookup(const tn__declaring *d, const tn__token *name) {
+  for (int i = d->names.count - 1; i >= d->visible_from; i--)
+    if (tn__token_same(&d->names.data[i].token, name)) return &d->names.data[i];
+  return NULL;
+}
+
+void tn__te_bind(tn__declaring *d, const tn__token *name, const tn__expr *expr, const tn__buffer *buffer) {
+  const tn__meaning *other = tn__te_lookup(d, name);
+  if (other != NULL)
+    tn__te_fail(d, name, "the name %s is taken already: %s", tn__te_text_of(d, name),
+                other->buffer != NULL ? "it is a tensor" : "it is an axis or a dimension");
+  tn__meaning n = {.token = *name, .expr = expr, .buffer = buffer};
+  /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): tn__vec_grow never gives NULL */
+  tn__vec_push(d->arena, &d->names, n);
+}
+
+const tn__syn_combiner *tn__te_find_combiner(const tn__declaring *d, const tn__token *name) {
+  for (int i = 0; i < d->kernel->combiners.count; i++)
+    if (tn__token_same(&d->kernel->combiners.data[i].name, name)) return &d->kernel->combiners.data[i];
+  for (int i = 0; i < d->source->combiners.count; i++)
+    if (tn__token_same(&d->source->combiners.data[i].name, name)) return &d->source->combiners.data[i];
+  return NULL;
+}
+
+const tn__syn_kernel *tn__te_find_kernel(const tn__declaring *d, const tn__token *name) {
+  for (int i = 0; i < d->source->kernels.count; i++)
+    if (tn__token_same(&d->source->kernels.data[i].name, name)) return &d->source->kernels.data[i];
+  return NULL;
+}
+
+void tn__te_enter(tn__declaring *d, const tn__token *name, const tn__token *at) {
+  for (int i = 0; i < d->stack.count; i++) {
+    if (!tn__token_same(d->stack.data[i], name)) continue;
+    const char *path = tn__te_text_of(d, d->stack.data[i]);
+    for (int k = i + 1; k < d->stack.count; k++)
+      path = tn__arena_printf(d->arena, "%s calls %s", path, tn__te_text_of(d, d->stack.data[k]));
+    tn__te_fail(d, at, "the recursion has no end: %s calls %s", path, tn__te_text_of(d, name));
+  }
+  if (d->stack.count == MAX_STACK) tn__te_fail(d, at, "calls nested more than %d levels deep", MAX_STACK);
+  tn__vec_push(d->arena, &d->stack, name);
+}
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+
+static void check_size(const tn__declaring *d, const tn__token *at, tn_dtype dtype, int rank,
+                       const tn__expr *const *shape) {
+  double bytes = (double)tn_dtype_size(dtype);
+  for (int i = 0; i < rank; i++) {
+    int64_t n;
+    if (tn__as_int(shape[i], &n)) bytes *= (double)n;
+  }
+  if (bytes > max_bytes) tn__te_fail(d, at, "%s has more elements than memory can hold", tn__te_text_of(d, at));
+}
+
+static void shape_of(tn__declaring *d, const tn__syn_param *param, const tn__expr **shape) {
+  for (int i = 0; i < param->rank; i++) {
+    char what[300];
+    snprintf(what, sizeof(what), "dimension %d of %.*s", i, (int)param->name.length, param->name.text);
+    shape[i] = tn__te_extent(d, param->shape[i], what);
+  }
+  check_size(d, &param->name, param->dtype, param->rank, shape);
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------- */
+
+static const tn__syn_param *find_output(const tn__declaring *d, const tn__token *name) {
+  for (int i = 0; i < d->kernel->outputs.count; i++)
+    if (tn__token_same(&d->kernel->outputs.data[i].name, name)) return &d->kernel->outputs.data[i];
+  return NULL;
+}
+
+static const char *full_name(const tn__declaring *d, const tn__token *name) {
+  return tn__arena_printf(d->arena, "%s%s", d->prefix, tn__te_text_of(d, name));
+}
+
+/* What a target is known to be before its value is looked at. */
+typedef struct target {
+  const tn__syn_param *syntax, *output; /* output: NULL when it is an intermediate tensor */
+  const char *name;
+  tn_dtype dtype; /* TN_DTYPE_INVALID: that of the value */
+  const tn__expr *shape[TN__MAX_RANK];
+} target;
+
+static target target_of(tn__declaring *d, const tn__syn_param *syntax) {
+  target t = {.syntax = syntax, .output = find_output(d, &syntax->name), .dtype = syntax->dtype};
+  t.name = t.output != NULL && d->output_names != NULL ? d->output_names[t.output - d->kernel->outputs.data]
+                                                       : full_name(d, &syntax->name);
+  if (tn__te_lookup(d, &syntax->name) != NULL) tn__te_bind(d, &syntax->name, NULL, NULL); /* refuses it */
+  if (t.output == NULL) return t;
+  if (t.dtype != TN_DTYPE_INVALID && t.dtype != t.output->dtype)
+    tn__te_fail(d, &syntax->name, "%s is of type %s here and of %s among the outputs", tn__te_text_of(d, &syntax->name),
+                tn_dtype_name(t.dtype), tn_dtype_name(t.output->dtype));
+  t.dtype = t.output->dtype;
+  shape_of(d, t.output, t.shape);
+  return t;
+}
+
+static const char *shape_text(const tn__declaring *d, int rank, const tn__expr *const *shape) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, d->arena->allocator);
+  tn__strbuf_char(&text, '[');
+  for (int i = 0; i < rank; i++) {
+    if (i > 0) tn__strbuf_append(&text, ", ");
+    tn__expr_print(shape[i], &text);
+  }
+  tn__strbuf_char(&text, ']');
+  const char *copy = tn__arena_strdup(d->arena, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  return copy;
+}
+
+static void check_target(const tn__declaring *d, const target *t, const tn__buffer *result) {
+  const char *text = tn__te_text_of(d, &t->syntax->name);
+  if (t->dtype != TN_DTYPE_INVALID && result->dtype != t->dtype)
+    tn__te_fail(d, &t->syntax->name, "%s is of type %s, and its value of %s", text, tn_dtype_name(t->dtype),
+                tn_dtype_name(result->dtype));
+  if (t->output == NULL) return;
+  bool same = result->rank == t->output->rank;
+  for (int i = 0; same && i < result->rank; i++) same = result->shape[i] == t->shape[i];
+  if (!same)
+    tn__te_fail(d, &t->syntax->name, "%s has the shape %s among the outputs and %s here", text,
+                shape_text(d, t->output->rank, t->shape), shape_text(d, result->rank, result->shape));
+}
+
+static void define_reduce(tn__declaring *d, const tn__syn_stmt *s, const target *targets, const tn__te_axes *axes,
+                          const tn__buffer **out) {
+  tn_dtype wants[4];
+  const char *names[4] = {0};
+  for (int t = 0; t < s->target_count; t++) wants[t] = targets[t].dtype;
+  tn__te_reduction r = tn__te_reduction_of(d, s->value, wants, s->target_count);
+  if (!r.index_only && r.combiner->count != s->target_count)
+    tn__te_fail(d, &s->value->at, "%s gives %d value%s, not %d", tn__te_text_of(d, &s->value->at), r.combiner->count,
+                r.combiner->count == 1 ? "" : "s", s->target_count);
+  for (int t = 0; t < s->target_count; t++) names[r.index_only ? 1 : t] = targets[t].name;
+  if (r.index_only) names[0] = tn__arena_printf(d->arena, "%s.value", targets[0].name);
+  const tn__buffer *made[4];
+  tn__te_reduce_as(d->te, names, axes, &r.axes, r.combiner, r.terms, made);
+  for (int t = 0; t < s->target_count; t++) out[t] = made[r.index_only ? 1 : t];
+}
+
+static const tn__syn *value_of(const tn__declaring *d, const tn__syn *s, int index, int count) {
+  if (count == 1) return s;
+  if (s->kind != TN__SYN_TUPLE || s->arg_count != count)
+    tn__te_fail(d, &s->at, "%d tensors are defined: write as many values in parentheses", count);
+  return s->args[index];
+}
+
+static void check_values(const tn__declaring *d, const tn__syn *s, const target *targets, int count,
+                         const tn__expr *const *values) {
+  for (int t = 0; t < count; t++)
+    tn__te_expect_dtype(d, &value_of(d, s, t, count)->at, values[t], targets[t].dtype,
+                        tn__te_text_of(d, &targets[t].syntax->name));
+}
+
+/* Positions of the scan axis are those before the depth for first values, those from it on for the others. */
+static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets, const tn__te_axes *axes,
+                        const tn__buffer **out) {
+  const tn__syn *scan = s->value;
+  tn__ir *ir = d->ir;
+  int axis = -1, count = s->target_count;
+  for (int i = 0; i < axes->count; i++)
+    if (tn__token_same(&s->axes[i].name, &scan->axes[0].name)) axis = i;
+  if (axis < 0)
+    tn__te_fail(d, &scan->axes[0].name, "%s is no axis of %s, which the scan could run along",
+                tn__te_text_of(d, &scan->axes[0].name), tn__te_text_of(d, &s->targets[0].name));
+  const tn__expr *depth = tn__index(ir, scan->scan_depth), *first[4] = {0}, *update[4] = {0};
+  const tn__expr *rest = tn__sub(ir, axes->var[axis]->extent, depth);
+  d->scan_axis = axes->var[axis];
+  int in_scope = d->axes.count;
+  if (scan->scan_depth > 0) {
+    const tn__var *early =
+        tn__var_create(ir, d->scan_axis->name, TN_I64, tn__index(ir, 0), tn__min(ir, depth, d->scan_axis->extent));
+    tn__vec_push(d->arena, &d->axes, early);
+    d->scan_position = early->self;
+    for (int t = 0; t < count; t++) {
+      first[t] = tn__te_value(d, value_of(d, scan->args[0], t, count), targets[t].dtype);
+      if (targets[t].dtype == TN_DTYPE_INVALID) targets[t].dtype = first[t]->dtype;
+    }
+    check_values(d, scan->args[0], targets, count, first);
+    d->axes.count = in_scope;
+  }
+  for (int t = 0; t < count; t++) {
+    if (targets[t].dtype == TN_DTYPE_INVALID)
+      tn__te_fail(d, &s->targets[t].name, "a scan without first values does not say its type; write %s: TYPE[...]",
+                  tn__te_text_of(d, &s->targets[t].name));
+    tn__te_scan_declare(d->te, targets[t].name, axes, &targets[t].dtype, 1, &out[t]);
+    tn__te_bind(d, &s->targets[t].name, NULL, out[t]);
+    d->scan_tensors[t] = out[t];
+  }
+  d->scan_count = count;
+  d->scan_dim = axis;
+  const tn__var *late = tn__var_create(ir, d->scan_axis->name, TN_I64, tn__index(ir, 0), rest);
+  tn__vec_push(d->arena, &d->axes, late);
+  d->scan_position = tn__add(ir, late->self, depth);
+  const tn__syn *then = scan->args[scan->arg_count - 1];
+  for (int t = 0; t < count; t++) update[t] = tn__te_value(d, value_of(d, then, t, count), targets[t].dtype);
+  check_values(d, then, targets, count, update);
+  d->axes.count = in_scope;
+  d->scan_axis = NULL;
+  d->scan_count = 0;
+  tn__te_scan_define(d->te, axes, axis, scan->scan_depth, first, update, out, count);
+}
+
+static void define_elements(tn__declaring *d, const tn__syn_stmt *s, target *targets, const tn__buffer **out) {
+  const tn__expr *known[TN__MAX_RANK] = {0};
+  const target *first = &targets[0];
+  for (int t = 0; t < s->target_count; t++) {
+    if (targets[t].output == NULL) continue;
+    const char *text = tn__te_text_of(d, &s->targets[t].name);
+    int rank = targets[t].output->rank;
+    if (rank != s->axis_count)
+      tn__te_fail(d, &s->targets[t].name, "%s has %d dimension%s: name %s for it, not %d", text, rank,
+                  rank == 1 ? "" : "s", rank == 1 ? "an axis" : "as many axes", s->axis_count);
+    for (int i = 0; i < rank; i++) known[i] = targets[t].shape[i];
+  }
+  tn__te_axes axes;
+  int names = d->names.count, in_scope = d->axes.count;
+  tn__te_make_axes(d, s->axes, s->axis_count, known, s->value, tn__te_text_of(d, &s->targets[0].name), &axes);
+  tn__te_bind_axes(d, s->axes, &axes);
+  d->statement = first->name;
+  if (s->value->kind == TN__SYN_REDUCE) {
+    define_reduce(d, s, targets, &axes, out);
+  } else if (s->value->kind == TN__SYN_SCAN) {
+    define_scan(d, s, targets, &axes, out);
+  } else {
+    if (s->target_count > 1)
+      tn__te_fail(d, &s->value->at, "one value for %d tensors: only reductions, scans and calls give several",
+                  s->target_count);
+    const tn__expr *value = tn__te_value(d, s->value, first->dtype);
+    if (first->dtype != TN_DTYPE_INVALID)
+      tn__te_expect_dtype(d, &s->value->at, value, first->dtype, tn__te_text_of(d, &s->targets[0].name));
+    out[0] = tn__te_compute(d->te, first->name, &axes, value);
+  }
+  d->statement = NULL;
+  d->names.count = names;
+  d->axes.count = in_scope;
+  for (int t = 0; t < s->target_count; t++)
+    check_size(d, &s->targets[t].name, out[t]->dtype, out[t]->rank, out[t]->shape);
+}
+
+/* ---- imperative stages ------------------------------------------------------------------------------------------- */
+
+static const tn__buffer *known_tensor(tn__declaring *d, const tn__token *name) {
+  const tn__meaning *n = tn__te_lookup(d, name);
+  if (n == NULL || n->buffer == NULL) tn__te_fail(d, name, "there is no tensor %s here", tn__te_text_of(d, name));
+  return n->buffer;
+}
+
+static void define_extern(tn__declaring *d, const tn__syn_stmt *s) {
+  const tn__buffer **reads = TN__NEW_ARRAY(d->arena, s->read_count, const tn__buffer *), *writes[4];
+  tn__parser p = {.lex = s->body, .ir = d->ir, .arena = d->arena};
+  p.lex.ir = d->ir;
+  p.lex.locale = d->lex.locale;
+  for (int i = 0; i < s->read_count; i++) reads[i] = known_tensor(d, &s->reads[i]);
+  for (int t = 0; t < s->target_count; t++) {
+    target to = target_of(d, &s->targets[t]);
+    const tn__expr *shape[TN__MAX_RANK];
+    shape_of(d, &s->targets[t], shape);
+    writes[t] = tn__te_extern_tensor(d->te, to.name, s->targets[t].dtype, s->targets[t].rank, shape);
+    check_target(d, &to, writes[t]);
+    tn__te_bind(d, &s->targets[t].name, NULL, writes[t]);
+  }
+  for (int i = d->visible_from; i < d->names.count; i++) {
+    const tn__meaning *n = &d->names.data[i];
+    if (n->buffer == NULL && n->expr->kind != TN__EXPR_VAR) continue; /* a dimension with a value */
+    tn__parse_name visible = {.text = n->token.text, .length = n->token.length, .buffer = n->buffer};
+    if (n->buffer == NULL) visible.var = n->expr->value.var;
+    tn__vec_push(d->arena, &p.names, visible);
+  }
+  const tn__stmt *body = tn__parse_items(&p, "at the end of an imperative stage");
+  const char *name = full_name(d, &s->extern_name);
+  tn__te_extern(d->te, name, reads, s->read_count, writes, s->target_count, body);
+}
+
+/* ---- calls of kernels -------------------------------------------------------------------------------------------- */
+
+static void call_kernel(tn__declaring *d, const tn__syn *call, const char *const *names, int count,
+                        const tn__buffer **out);
+
+static const tn__buffer *argument(tn__declaring *d, const tn__syn *s, const char *base) {
+  if (s->kind == TN__SYN_NAME) return known_tensor(d, &s->at);
+  const tn__syn_kernel *k = s->kind == TN__SYN_CALL ? tn__te_find_kernel(d, &s->at) : NULL;
+  if (k == NULL) tn__te_fail(d, &s->at, "kernels take tensors: give this expression a name first");
+  if (k->outputs.count != 1)
+    tn__te_fail(d, &s->at, "%s gives %d tensors where one is wanted", tn__te_text_of(d, &s->at), k->outputs.count);
+  const char *name = tn__arena_printf(d->arena, "%s.%s", base, tn__te_text_of(d, &s->at));
+  const tn__buffer *out;
+  call_kernel(d, s, &name, 1, &out);
+  return out;
+}
+
+static void bind_dims(tn__declaring *d, const tn__syn *call, const tn__syn_kernel *k, const tn__expr **values,
+                      const tn__buffer *const *args) {
+  for (int i = 0; i < k->inputs.count; i++) {
+    const tn__syn_param *param = &k->inputs.data[i];
+    const char *text = tn__te_text_of(d, &param->name), *called = tn__te_text_of(d, &k->name);
+    const tn__token *at = &call->args[i]->at;
+    if (args[i]->dtype != param->dtype)
+      tn__te_fail(d, at, "%s of %s is of type %s, not %s", text, called, tn_dtype_name(param->dtype),
+                  tn_dtype_name(args[i]->dtype));
+    if (args[i]->rank != param->rank)
+      tn__te_fail(d, at, "%s of %s has %d dimension%s, not %d", text, called, param->rank, param->rank == 1 ? "" : "s",
+                  args[i]->rank);
+    for (int r = 0; r < param->rank; r++)
+      for (int v = 0; param->shape[r]->kind == TN__SYN_NAME && v < k->dims.count; v++)
+        if (values[v] == NULL && tn__token_same(&k->dims.data[v].name, &param->shape[r]->at))
+          values[v] = args[i]->shape[r];
+  }
+  for (int v = 0; v < k->dims.count; v++) {
+    const char *text = tn__te_text_of(d, &k->dims.data[v].name), *called = tn__te_text_of(d, &k->name);
+    int64_t n;
+    if (values[v] == NULL)
+      tn__te_fail(d, &call->at, "the dimension %s of %s follows from no argument; write %s[%s = ...](...)", text,
+                  called, called, text);
+    if (tn__as_int(values[v], &n) && n < k->dims.data[v].min)
+      tn__te_fail(d, &call->at, "the dimension %s of %s is %lld here; it is at least %lld", text, called, (long long)n,
+                  (long long)k->dims.data[v].min);
+  }
+}
+
+static void check_shapes(tn__declaring *d, const tn__syn *call, const tn__syn_kernel *k,
+                         const tn__buffer *const *args) {
+  for (int i = 0; i < k->inputs.count; i++) {
+    const tn__expr *shape[TN__MAX_RANK];
+    shape_of(d, &k->inputs.data[i], shape);
+    for (int r = 0; r < args[i]->rank; r++)
+      if (args[i]->shape[r] != shape[r])
+        tn__te_fail(d, &call->args[i]->at, "%s of %s has the shape %s here, not %s",
+                    tn__te_text_of(d, &k->inputs.data[i].name), tn__te_text_of(d, &k->name),
+                    shape_text(d, args[i]->rank, shape), shape_text(d, args[i]->rank, args[i]->shape));
+  }
+}
+
+static void declare_stmts(tn__declaring *d);
+
+/* The called kernel's statements become stages of this declaration, named "Y.P"; its outputs get the given names. */
+static void inline_kernel(tn__declaring *d, const tn__syn *call, const tn__syn_kernel *k, const tn__expr **dims,
+                          const tn__buffer *const *args, const char *const *names, const tn__buffer **out) {
+  const tn__syn_kernel *caller = d->kernel;
+  const char *prefix = d->prefix, *statement = d->statement, *const *output_names = d->output_names;
+  int count = d->names.count, visible = d->visible_from;
+  tn__te_enter(d, &k->name, &call->at);
+  d->visible_from = count;
+  d->kernel = k;
+  d->output_names = names;
+  d->prefix = tn__arena_printf(d->arena, "%s.", names[0]);
+  d->statement = NULL;
+  for (int v = 0; v < k->dims.count; v++) tn__te_bind(d, &k->dims.data[v].name, dims[v], NULL);
+  check_shapes(d, call, k, args);
+  for (int i = 0; i < k->inputs.count; i++) tn__te_bind(d, &k->inputs.data[i].name, NULL, args[i]);
+  declare_stmts(d);
+  for (int i = 0; i < k->outputs.count; i++) {
+    const tn__meaning *n = tn__te_lookup(d, &k->outputs.data[i].name);
+    if (n == NULL)
+      tn__te_fail(d, &k->outputs.data[i].name, "the output %s is never defined",
+                  tn__te_text_of(d, &k->outputs.data[i].name));
+    out[i] = n->buffer;
+  }
+  d->names.count = count;
+  d->visible_from = visible;
+  d->kernel = caller;
+  d->output_names = output_names;
+  d->prefix = prefix;
+  d->statement = statement;
+  d->stack.count--;
+}
+
+static void call_kernel(tn__declaring *d, const tn__syn *call, const char *const *names, int count,
+                        const tn__buffer **out) {
+  const tn__syn_kernel *k = tn__te_find_kernel(d, &call->at);
+  const char *text = tn__te_text_of(d, &call->at);
+  if (k->outputs.count != count)
+    tn__te_fail(d, &call->at, "%s gives %d tensor%s, not %d", text, k->outputs.count, k->outputs.count == 1 ? "" : "s",
+                count);
+  if (k->inputs.count != call->arg_count)
+    tn__te_fail(d, &call->at, "%s takes %d tensor%s, not %d", text, k->inputs.count, k->inputs.count == 1 ? "" : "s",
+                call->arg_count);
+  const tn__expr **dims = TN__NEW_ARRAY(d->arena, k->dims.count, const tn__expr *);
+  const tn__buffer **args = TN__NEW_ARRAY(d->arena, call->arg_count, const tn__buffer *);
+  for (int i = 0; i < call->axis_count; i++) {
+    bool found = false;
+    for (int v = 0; v < k->dims.count; v++) {
+      if (!tn__token_same(&k->dims.data[v].name, &call->axes[i].name)) continue;
+      if (dims[v] != NULL) tn__te_fail(d, &call->axes[i].name, "the dimension is given twice");
+      dims[v] = tn__te_extent(d, call->axes[i].extent, "a dimension");
+      found = true;
+    }
+    if (!found)
+      tn__te_fail(d, &call->axes[i].name, "%s has no dimension %s", text, tn__te_text_of(d, &call->axes[i].name));
+  }
+  for (int i = 0; i < call->arg_count; i++) args[i] = argument(d, call->args[i], names[0]);
+  bind_dims(d, call, k, dims, args);
+  inline_kernel(d, call, k, dims, args, names, out);
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
+  target targets[4] = {0};
+  const tn__buffer *out[4] = {NULL};
+  const char *names[4] = {NULL};
+  if (tn__te_stage_count(d->te) >= MAX_STAGES)
+    tn__te_fail(d, &s->at, "more than %d stages once calls are expanded", MAX_STAGES);
+  tn__te_step(d, &s->at);
+  if (s->kind == TN__SYN_EXTERN) {
+    define_extern(d, s);
+    return;
+  }
+  for (int t = 0; t < s->target_count; t++) {
+    targets[t] = target_of(d, &s->targets[t]);
+    names[t] = targets[t].name;
+    for (int u = 0; u < t; u++)
+      if (tn__token_same(&s->targets[t].name, &s->targets[u].name))
+        tn__te_fail(d, &s->targets[t].name, "%s is defined twice", tn__te_text_of(d, &s->targets[t].name));
+  }
+  if (s->value->kind == TN__SYN_CALL && tn__te_find_kernel(d, &s->value->at) != NULL) {
+    if (s->has_axes) tn__te_fail(d, &s->at, "a kernel gives whole tensors: no axes on the left of a call");
+    call_kernel(d, s->value, names, s->target_count, out);
+  } else {
+    define_elements(d, s, targets, out);
+  }
+  for (int t = 0; t < s->target_count; t++) {
+    check_target(d, &targets[t], out[t]);
+    tn__te_bind(d, &s->targets[t].name, NULL, out[t]);
+  }
+}
+
+static void declare_stmts(tn__declaring *d) {
+  for (int i = 0; i < d->kernel->stmts.count; i++) declare_stmt(d, &d->kernel->stmts.data[i]);
+}
+
+static void declare_dims(tn__declaring *d) {
+  const tn__syn_kernel *k = d->kernel;
+  for (int i = 0; i < k->dims.count; i++) {
+    const tn__syn_dim *dim = &k->dims.data[i];
+    const char *text = tn__te_text_of(d, &dim->name);
+    const tn__expr *value = NULL;
+    for (int v = 0; v < d->dim_count; v++) {
+      if (strcmp(d->dims[v].name, text) != 0) continue;
+      if (d->dims[v].value < dim->min)
+        tn__te_fail(d, &dim->name, "the dimension %s is %lld; it must be at least %lld", text,
+                    (long long)d->dims[v].value, (long long)dim->min);
+      if (d->dims[v].value > INT64_C(1) << 48)
+        tn__te_fail(d, &dim->name, "the dimension %s is %lld, more than memory can hold", text,
+                    (long long)d->dims[v].value);
+      value = tn__index(d->ir, d->dims[v].value);
+    }
+    if (value == NULL) value = tn__te_dim(d->te, text, dim->min)->self;
+    tn__te_bind(d, &dim->name, value, NULL);
+  }
+}
+
+static void declare_kernel(tn__declaring *d) {
+  const tn__syn_kernel *k = d->kernel;
+  declare_dims(d);
+  for (int i = 0; i < k->inputs.count; i++) {
+    const tn__syn_param *param = &k->inputs.data[i];
+    const tn__expr *shape[TN__MAX_RANK];
+    shape_of(d, param, shape);
+    tn__te_bind(d, &param->name, NULL,
+                tn__te_input(d->te, tn__te_text_of(d, &param->name), param->dtype, param->rank, shape));
+  }
+  declare_stmts(d);
+  for (int i = 0; i < k->outputs.count; i++) {
+    const tn__syn_param *param = &k->outputs.data[i];
+    const tn__meaning *n = tn__te_lookup(d, &param->name);
+    const char *text = tn__te_text_of(d, &param->name);
+    if (n == NULL) tn__te_fail(d, &param->name, "the output %s is never defined", text);
+    /* A call may hand its own parameter on. */
+    if (tn__te_stage_of(d->te, n->buffer) == NULL)
+      tn__te_fail(d, &param->name, "the output %s is an input; copy its elements", text);
+    for (int o = 0; o < tn__te_output_count(d->te); o++)
+      if (tn__te_output_at(d->te, o) == n->buffer)
+        tn__te_fail(d, &param->name, "the output %s is the same tensor as another; copy its elements", text);
+    tn__te_output(d->te, n->buffer);
+  }
+  tn__check(d->arena->escape, tn_status_prefix(tn__te_verify(d->te), "%s", d->source->name));
+}
+
+typedef struct job {
+  const tn__te_source *source;
+  int kernel;
+  const tn__te_dim_value *dims;
+  int dim_count;
+  tn__ir *ir;
+  locale_t locale;
+  tn__te *te;
+} job;
+
+static void run(tn__escape *escape, void *user) {
+  job *j = user;
+  tn__declaring d = {.source = j->source,
+                     .ir = j->ir,
+                     .arena = tn__ir_arena(j->ir),
+                     .lex = {.ir = j->ir, .name = j->source->name, .locale = j->locale},
+                     .dims = j->dims,
+                     .dim_count = j->dim_count,
+                     .kernel = &j->source->kernels.data[j->kernel],
+                     .prefix = ""};
+  d.arena->escape = escape;
+  d.te = tn__te_create(d.ir, tn__te_text_of(&d, &d.kernel->name));
+  tn__vec_push(d.arena, &d.stack, &d.kernel->name);
+  declare_kernel(&d);
+  j->te = d.te;
+}
+
+tn_status *tn__te_declare(const tn__te_source *source, int kernel, const tn__te_dim_value *dims, int dim_count,
+                          tn__ir *ir, tn__te **out) {
+  *out = NULL;
+  job j = {.source = source, .kernel = kernel, .dims = dims, .dim_count = dim_count, .ir = ir};
+  j.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (j.locale == (locale_t)0)
+    return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", source->name);
+  tn__arena *arena = tn__ir_arena(ir);
+  tn__escape escape, *outer = arena->escape;
+  tn_status *status = tn__protect(&escape, run, &j);
+  arena->escape = outer;
+  freelocale(j.locale);
+  if (status == NULL) *out = j.te;
+  return status;
+}

@@ -1,0 +1,89 @@
+/* What the files that turn syntax into declarations share. */
+#ifndef TENON_TE_DECLARE_H
+#define TENON_TE_DECLARE_H
+
+#include <string.h>
+
+#include "te/syntax.h"
+
+/* What a name means; exactly one of the three. */
+typedef struct tn__meaning {
+  tn__token token;
+  const tn__expr *expr;     /* an axis, a dimension, a value of a combiner or an argument of a function */
+  const tn__buffer *buffer; /* a tensor */
+  const tn__syn *syn;       /* a literal that a function was given: it takes the type of its neighbours there, too */
+} tn__meaning;
+
+typedef struct tn__declaring {
+  const tn__te_source *source;
+  tn__ir *ir;
+  tn__arena *arena;
+  tn__te *te;
+  tn__lexer lex; /* for numbers and messages */
+  const tn__te_dim_value *dims;
+  int dim_count;
+  TN__VEC(tn__meaning) names;
+  int visible_from;                 /* what is before belongs to a caller */
+  TN__VEC(const tn__var *) axes;    /* in scope */
+  const tn__syn_kernel *kernel;     /* being declared or inlined */
+  TN__VEC(const tn__token *) stack; /* kernels and functions being expanded, outermost first */
+  const char *prefix;               /* of the names of tensors: "" or that of an inlined kernel */
+  const char *const *output_names;  /* of the kernel's outputs, as its caller calls them; NULL: their own */
+  const char *statement;            /* the full name of the tensor being defined */
+  int guards;                       /* conditions around the expression at hand */
+  int64_t steps;
+  /* Within a scan: values are checked for positions of `scan_axis` as `scan_position` has them, and its own tensors may
+   * be read at earlier ones. */
+  const tn__var *scan_axis;
+  const tn__expr *scan_position;
+  int scan_dim, scan_count;
+  const tn__buffer *scan_tensors[4];
+} tn__declaring;
+
+_Noreturn void tn__te_fail(const tn__declaring *d, const tn__token *at, const char *format, ...) TN_PRINTF(3, 4);
+const char *tn__te_text_of(const tn__declaring *d, const tn__token *t);
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+const tn__meaning *tn__te_lookup(const tn__declaring *d, const tn__token *name);
+bool tn__te_knows(const tn__declaring *d, const tn__token *name); /* is it visible, or a constant of the file? */
+/* Makes a name visible; refuses one that is. */
+void tn__te_bind(tn__declaring *d, const tn__token *name, const tn__expr *expr, const tn__buffer *buffer);
+const tn__syn_combiner *tn__te_find_combiner(const tn__declaring *d, const tn__token *name);
+const tn__syn_kernel *tn__te_find_kernel(const tn__declaring *d, const tn__token *name);
+/* One kernel or function deeper; refuses one that is being expanded already. */
+void tn__te_enter(tn__declaring *d, const tn__token *name, const tn__token *at);
+
+/* Counts a piece of work; refuses what grows beyond all measure when calls are expanded. */
+void tn__te_step(tn__declaring *d, const tn__token *at);
+
+/* ---- declare_expr.c ---------------------------------------------------------------------------------------------- */
+/* `want`: the type that literals take, and TN_DTYPE_INVALID when nothing says so. The result may be of another one. */
+const tn__expr *tn__te_value(tn__declaring *d, const tn__syn *s, tn_dtype want);
+const tn__expr *tn__te_index(tn__declaring *d, const tn__syn *s, const char *what); /* an i64 */
+/* A positive extent. */
+const tn__expr *tn__te_extent(tn__declaring *d, const tn__syn *s, const char *what);
+/* A type conversion is never implied. */
+void tn__te_expect_dtype(const tn__declaring *d, const tn__token *at, const tn__expr *value, tn_dtype dtype,
+                         const char *name);
+
+/* ---- declare_reduce.c -------------------------------------------------------------------------------------------- */
+typedef struct tn__te_reduction {
+  tn__te_axes axes;
+  const tn__te_combiner *combiner;
+  const tn__expr *terms[4];
+  bool index_only; /* argmax with one target: the value is asked for by nobody */
+} tn__te_reduction;
+/* `wants`: the stated types of the targets, `count` of them. */
+tn__te_reduction tn__te_reduction_of(tn__declaring *d, const tn__syn *s, const tn_dtype *wants, int count);
+/* A reduction inside of an expression: a tensor of its own over the axes that it depends on. */
+const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want);
+
+/* ---- declare_axes.c ---------------------------------------------------------------------------------------------- */
+/* Extents of axes that are not stated, found from how `value` uses them; `axes->var` gets variables for all. */
+void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, const tn__expr *const *known,
+                      const tn__syn *value, const char *what, tn__te_axes *axes);
+void tn__te_bind_axes(tn__declaring *d, const tn__syn_axis *list, const tn__te_axes *axes);
+/* Refuses an access that is outside of its tensor for some position. */
+void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *buffer, const tn__expr *const *indices);
+
+#endif

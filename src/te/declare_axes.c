@@ -1,0 +1,209 @@
+/* Axes: their extents, stated or found from use, and the accesses that they make. */
+#include "te/declare.h"
+
+/* ---- checking accesses ------------------------------------------------------------------------------------------- */
+
+static const char *shown(const tn__declaring *d, const tn__expr *e) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, d->arena->allocator);
+  tn__expr_print(e, &text);
+  const char *copy = text.length > 80 ? "..." : tn__arena_strdup(d->arena, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  return copy;
+}
+
+static bool always(tn__ir *ir, const tn__expr *condition) { return tn__prove(ir, condition); }
+
+static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer *buffer, int dim,
+                        const tn__expr *index) {
+  tn__ir *ir = d->ir;
+  const tn__expr *zero = tn__index(ir, 0), *size = buffer->shape[dim], *low, *high;
+  if (tn__expr_has_load(index)) return;
+  if (always(ir, tn__le(ir, zero, index)) && always(ir, tn__lt(ir, index, size))) return;
+  if (always(ir, tn__lt(ir, index, zero)) || always(ir, tn__le(ir, size, index)))
+    tn__te_fail(d, at, "index %d of %s is %s, which is outside of the tensor everywhere: it has %s elements there", dim,
+                buffer->name, shown(d, index), shown(d, size));
+  if (d->guards > 0 || !tn__bounds_over(ir, index, d->axes.data, d->axes.count, &low, &high)) return;
+  if (always(ir, tn__lt(ir, low, zero)))
+    tn__te_fail(d, at, "index %d of %s goes down to %s, which is outside of the tensor; pad(...) or select guards it",
+                dim, buffer->name, shown(d, low));
+  if (always(ir, tn__le(ir, size, high)))
+    tn__te_fail(d, at,
+                "index %d of %s goes up to %s, and the tensor has %s elements there; pad(...) or select guards it", dim,
+                buffer->name, shown(d, high), shown(d, size));
+}
+
+/* A scan reads its own tensors at positions that were computed before. */
+static void check_earlier(tn__declaring *d, const tn__syn *s, const tn__expr *index) {
+  const tn__expr *now = d->scan_axis->self;
+  const char *axis = d->scan_axis->name;
+  if (tn__expr_has_load(index) || !always(d->ir, tn__lt(d->ir, index, now)))
+    tn__te_fail(d, &s->at, "a scan along %s reads %s at %s, which is not shown to be earlier: write %s - 1 or less",
+                axis, tn__te_text_of(d, &s->at), shown(d, index), axis);
+  const tn__expr *there = tn__substitute(d->ir, index, &d->scan_axis, &d->scan_position, 1), *low, *high;
+  if (tn__bounds_over(d->ir, there, d->axes.data, d->axes.count, &low, &high) &&
+      always(d->ir, tn__lt(d->ir, low, tn__index(d->ir, 0))) && d->guards == 0)
+    tn__te_fail(d, &s->at,
+                "the scan reads %s at position %s; start it with more positions: scan(%s, %s) first then ...",
+                tn__te_text_of(d, &s->at), shown(d, low), axis, "DEPTH");
+}
+
+void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *buffer, const tn__expr *const *indices) {
+  bool own = false;
+  for (int t = 0; t < d->scan_count; t++) own |= d->scan_tensors[t] == buffer;
+  if (own) check_earlier(d, s, indices[d->scan_dim]);
+  for (int i = 0; i < buffer->rank; i++) {
+    const tn__expr *index = indices[i];
+    if (own && i == d->scan_dim) continue;
+    if (d->scan_axis != NULL) index = tn__substitute(d->ir, index, &d->scan_axis, &d->scan_position, 1);
+    check_index(d, s->kind == TN__SYN_ACCESS ? &s->args[i]->at : &s->at, buffer, i, index);
+  }
+}
+
+/* ---- finding extents --------------------------------------------------------------------------------------------- */
+
+typedef struct search {
+  tn__declaring *d;
+  const tn__token *axis;
+  const tn__var *var; /* stands for the axis while its extent is not known */
+  bool affine;        /* the second round: uses such as X[2*i + k] */
+  const tn__expr *found;
+  const char *tensor; /* that `found` comes from */
+} search;
+
+static bool mentions(const tn__syn *s, const tn__token *name) {
+  if (s->kind == TN__SYN_NAME && tn__token_same(&s->at, name)) return true;
+  for (int i = 0; i < s->arg_count; i++)
+    if (mentions(s->args[i], name)) return true;
+  return false;
+}
+
+/* Arithmetic on what is known by now: other axes may still be without an extent. */
+static bool is_arithmetic(const tn__declaring *d, const tn__syn *s) {
+  if (s->kind == TN__SYN_ACCESS || s->kind == TN__SYN_REDUCE || s->kind == TN__SYN_CALL || s->kind == TN__SYN_TUPLE)
+    return false;
+  if (s->kind == TN__SYN_NAME && !tn__te_knows(d, &s->at)) return false;
+  for (int i = 0; i < s->arg_count; i++)
+    if (!is_arithmetic(d, s->args[i])) return false;
+  return true;
+}
+
+static void candidate(search *q, const tn__expr *extent, const tn__buffer *buffer) {
+  tn__ir *ir = q->d->ir;
+  if (q->found == NULL || q->found == extent) {
+    q->found = extent;
+    q->tensor = buffer->name;
+    return;
+  }
+  if (tn__prove(ir, tn__le(ir, q->found, extent)) && q->affine) return;
+  if (tn__prove(ir, tn__le(ir, extent, q->found)) && q->affine) {
+    q->found = extent;
+    q->tensor = buffer->name;
+    return;
+  }
+  tn__te_fail(q->d, q->axis, "the extent of %s is %s by %s and %s by %s; state it: %s: EXTENT",
+              tn__te_text_of(q->d, q->axis), shown(q->d, q->found), q->tensor, shown(q->d, extent), buffer->name,
+              tn__te_text_of(q->d, q->axis));
+}
+
+/* X[c*i + rest] stays inside for i up to (size - 1 - max(rest)) / c. */
+static void affine_use(search *q, const tn__buffer *buffer, int dim, const tn__syn *index) {
+  tn__declaring *d = q->d;
+  tn__ir *ir = d->ir;
+  if (!is_arithmetic(d, index)) return;
+  const tn__expr *e = tn__te_index(d, index, "an index"), *coefficient, *rest, *low, *high;
+  int64_t c;
+  if (!tn__affine_in(ir, e, &q->var, 1, &coefficient, &rest) || !tn__as_int(coefficient, &c) || c < 1) return;
+  if (!tn__bounds_over(ir, rest, d->axes.data, d->axes.count, &low, &high)) return;
+  const tn__expr *last = tn__sub(ir, tn__add_i(ir, buffer->shape[dim], -1), high);
+  candidate(q, tn__add_i(ir, tn__div_i(ir, last, c), 1), buffer);
+}
+
+static void see_access(search *q, const tn__syn *s) {
+  const tn__meaning *n = tn__te_lookup(q->d, &s->at);
+  if (n == NULL || n->buffer == NULL || n->buffer->rank != s->arg_count) return; /* refused later, with words */
+  for (int i = 0; i < s->arg_count; i++) {
+    const tn__syn *index = s->args[i];
+    if (!mentions(index, q->axis)) continue;
+    if (index->kind == TN__SYN_NAME)
+      candidate(q, n->buffer->shape[i], n->buffer);
+    else if (q->affine)
+      affine_use(q, n->buffer, i, index);
+  }
+}
+
+/* Uses that a condition guards say nothing about the extent, unless they are plain. */
+static void see(search *q, const tn__syn *s) {
+  tn__declaring *d = q->d;
+  int names = d->names.count, axes = d->axes.count;
+  tn__te_step(d, &s->at);
+  if (s->kind == TN__SYN_ACCESS) see_access(q, s);
+  if (s->kind == TN__SYN_CALL && tn__token_is(&s->at, "pad")) return;
+  if (q->affine && s->kind == TN__SYN_CALL && tn__token_is(&s->at, "select")) {
+    if (s->arg_count > 0) see(q, s->args[0]);
+    return;
+  }
+  if (q->affine && s->kind == TN__SYN_REDUCE && mentions(s->args[0], q->axis)) {
+    tn__te_axes inner;
+    tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args[0], "a reduction", &inner);
+    tn__te_bind_axes(d, s->axes, &inner);
+  }
+  for (int i = 0; i < s->arg_count; i++) see(q, s->args[i]);
+  d->names.count = names;
+  d->axes.count = axes;
+}
+
+static const tn__expr *search_extent(tn__declaring *d, const tn__token *axis, const tn__syn *value) {
+  search q = {.d = d, .axis = axis};
+  see(&q, value);
+  if (q.found != NULL) return q.found;
+  q.affine = true;
+  int names = d->names.count;
+  if (tn__te_lookup(d, axis) != NULL) tn__te_bind(d, axis, tn__index(d->ir, 0), NULL); /* refused: taken */
+  q.var = tn__var_create(d->ir, tn__te_text_of(d, axis), TN_I64, tn__index(d->ir, 0), NULL);
+  tn__te_bind(d, axis, q.var->self, NULL);
+  see(&q, value);
+  d->names.count = names;
+  return q.found;
+}
+
+/* The axes that are known are bound while the others are looked for: X[y + r] gives y once r is known. Axes that depend
+ * on each other are tried again until nothing more is found. */
+void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, const tn__expr *const *known,
+                      const tn__syn *value, const char *what, tn__te_axes *axes) {
+  *axes = (tn__te_axes){.count = count};
+  int found = 0, names = d->names.count, in_scope = d->axes.count;
+  for (bool progress = true; found < count && progress;) {
+    progress = false;
+    for (int i = 0; i < count; i++) {
+      if (axes->var[i] != NULL) continue;
+      const tn__expr *extent = known != NULL ? known[i] : NULL;
+      if (list[i].extent != NULL) extent = tn__te_extent(d, list[i].extent, "the extent of an axis");
+      if (extent == NULL) extent = search_extent(d, &list[i].name, value);
+      if (extent == NULL) continue;
+      int64_t n;
+      if (tn__as_int(extent, &n) && n < 1)
+        tn__te_fail(d, &list[i].name, "the extent of %s is %lld; it must be at least 1",
+                    tn__te_text_of(d, &list[i].name), (long long)n);
+      axes->var[i] = tn__var_create(d->ir, tn__te_text_of(d, &list[i].name), TN_I64, tn__index(d->ir, 0), extent);
+      axes->index[i] = axes->var[i]->self;
+      tn__te_bind(d, &list[i].name, axes->index[i], NULL);
+      tn__vec_push(d->arena, &d->axes, axes->var[i]);
+      found++;
+      progress = true;
+    }
+  }
+  for (int i = 0; i < count; i++)
+    if (axes->var[i] == NULL)
+      tn__te_fail(d, &list[i].name, "nothing says how far the axis %s of %s runs; state it: %s: EXTENT",
+                  tn__te_text_of(d, &list[i].name), what, tn__te_text_of(d, &list[i].name));
+  d->names.count = names;
+  d->axes.count = in_scope;
+}
+
+void tn__te_bind_axes(tn__declaring *d, const tn__syn_axis *list, const tn__te_axes *axes) {
+  for (int i = 0; i < axes->count; i++) {
+    tn__te_bind(d, &list[i].name, axes->index[i], NULL);
+    tn__vec_push(d->arena, &d->axes, axes->var[i]);
+  }
+}

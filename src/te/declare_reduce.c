@@ -1,0 +1,177 @@
+/* Reductions: their axes, combiners and terms. */
+#include "ir/scalar.h"
+#include "te/declare.h"
+#include "te/internal.h"
+
+typedef struct simple_row {
+  const char *name;
+  tn__te_reducer reducer;
+  tn__expr_kind kind;
+} simple_row;
+
+static const simple_row simple[] = {{"sum", TN__TE_SUM, TN__EXPR_ADD}, {"prod", TN__TE_PROD, TN__EXPR_MUL},
+                                    {"max", TN__TE_MAX, TN__EXPR_MAX}, {"min", TN__TE_MIN, TN__EXPR_MIN},
+                                    {"any", TN__TE_ANY, TN__EXPR_OR},  {"all", TN__TE_ALL, TN__EXPR_AND}};
+
+static const simple_row *find_simple(const tn__token *name) {
+  for (size_t i = 0; i < sizeof(simple) / sizeof(simple[0]); i++)
+    if (tn__token_is(name, simple[i].name)) return &simple[i];
+  return NULL;
+}
+
+/* The values of a tuple, or the one value. */
+static int values_of(const tn__syn *const *s, const tn__syn *const **out) {
+  if ((*s)->kind != TN__SYN_TUPLE) {
+    *out = s;
+    return 1;
+  }
+  *out = (*s)->args;
+  return (*s)->arg_count;
+}
+
+static void expect_values(const tn__declaring *d, const tn__syn *s, int count, int wanted, const char *what) {
+  if (count != wanted)
+    tn__te_fail(d, &s->at, "%s has %d value%s; %d %s wanted here", what, count, count == 1 ? "" : "s", wanted,
+                wanted == 1 ? "is" : "are");
+}
+
+static void simple_reduction(tn__declaring *d, const tn__syn *s, const simple_row *row, tn_dtype want,
+                             tn__te_reduction *r) {
+  r->terms[0] = tn__te_value(d, s->args[0], want);
+  tn_dtype dtype = r->terms[0]->dtype;
+  if (!tn__binary_takes(row->kind, dtype))
+    tn__te_fail(d, &s->at, "%s does not take %s", row->name, tn_dtype_name(dtype));
+  r->combiner = tn__te_combiner_of(d->te, row->reducer, dtype);
+}
+
+/* The place in row-major order of the reduction's axes. */
+static const tn__expr *flat_position(tn__ir *ir, const tn__te_axes *axes) {
+  const tn__expr *flat = axes->index[0];
+  for (int i = 1; i < axes->count; i++) flat = tn__add(ir, tn__mul(ir, flat, axes->var[i]->extent), axes->index[i]);
+  return flat;
+}
+
+/* argmax(k) value, or (value, index): the best value and where it was. */
+static void arg_reduction(tn__declaring *d, const tn__syn *s, const tn_dtype *wants, int count, tn__te_reduction *r) {
+  const tn__syn *const *values;
+  int given = values_of(&s->args[0], &values);
+  bool greatest = s->at.text[3] == 'm' && s->at.text[4] == 'a', last = s->at.length > 6;
+  if (count > 2)
+    tn__te_fail(d, &s->at, "%s gives a value and an index, not %d tensors", tn__te_text_of(d, &s->at), count);
+  if (given > 2)
+    tn__te_fail(d, &s->args[0]->at, "%s takes a value, or a value and its index", tn__te_text_of(d, &s->at));
+  tn_dtype index_want = wants[count - 1];
+  r->index_only = count == 1;
+  r->terms[0] = tn__te_value(d, values[0], count == 2 ? wants[0] : TN_DTYPE_INVALID);
+  if (given == 2) {
+    r->terms[1] = tn__te_value(d, values[1], index_want);
+  } else {
+    tn_dtype dtype = index_want != TN_DTYPE_INVALID ? index_want : TN_I64;
+    r->terms[1] = tn__cast(d->ir, dtype, flat_position(d->ir, &r->axes));
+  }
+  tn_dtype dtype = r->terms[1]->dtype;
+  if (!tn__dtype_is_signed(dtype) || tn__dtype_is_float(dtype))
+    tn__te_fail(d, &s->at, "the index of %s is of a signed integer type, not %s", tn__te_text_of(d, &s->at),
+                tn_dtype_name(dtype));
+  if (r->terms[0]->dtype == TN_BOOL) tn__te_fail(d, &s->at, "%s does not take bool", tn__te_text_of(d, &s->at));
+  r->combiner = tn__te_arg_combiner(d->te, r->terms[0]->dtype, dtype, greatest, last);
+}
+
+static const tn__te_combiner *user_combiner(tn__declaring *d, const tn__syn_combiner *c) {
+  tn__te_combiner *out = TN__NEW(d->arena, tn__te_combiner);
+  const tn__syn *const *results, *const *identities;
+  expect_values(d, c->result, values_of(&c->result, &results), c->count, "the combination");
+  expect_values(d, c->identity, values_of(&c->identity, &identities), c->count, "the identity");
+  out->count = c->count;
+  out->reorderable = !c->in_order;
+  int names = d->names.count, visible = d->visible_from;
+  d->visible_from = names;
+  for (int i = 0; i < c->count; i++) out->identity[i] = tn__te_value(d, identities[i], c->params[i].dtype);
+  for (int i = 0; i < 2 * c->count; i++) {
+    const tn__syn_param *param = &c->params[i];
+    const tn__var *var = tn__var_create(d->ir, tn__te_text_of(d, &param->name), param->dtype, NULL, NULL);
+    if (i < c->count)
+      out->lhs[i] = var;
+    else
+      out->rhs[i - c->count] = var;
+    tn__te_bind(d, &param->name, var->self, NULL);
+  }
+  for (int i = 0; i < c->count; i++) out->result[i] = tn__te_value(d, results[i], c->params[i].dtype);
+  d->names.count = names;
+  d->visible_from = visible;
+  for (int i = 0; i < c->count; i++) {
+    tn__te_expect_dtype(d, &results[i]->at, out->result[i], c->params[i].dtype, tn__te_text_of(d, &c->params[i].name));
+    tn__te_expect_dtype(d, &identities[i]->at, out->identity[i], c->params[i].dtype,
+                        tn__te_text_of(d, &c->params[i].name));
+  }
+  return out;
+}
+
+static void user_reduction(tn__declaring *d, const tn__syn *s, tn__te_reduction *r) {
+  const tn__syn_combiner *c = tn__te_find_combiner(d, &s->at);
+  if (c == NULL) tn__te_fail(d, &s->at, "there is no reduction or combiner called %s", tn__te_text_of(d, &s->at));
+  const tn__syn *const *values;
+  expect_values(d, s->args[0], values_of(&s->args[0], &values), c->count, "what is combined");
+  r->combiner = user_combiner(d, c);
+  for (int i = 0; i < c->count; i++) {
+    r->terms[i] = tn__te_value(d, values[i], c->params[i].dtype);
+    tn__te_expect_dtype(d, &values[i]->at, r->terms[i], c->params[i].dtype, tn__te_text_of(d, &c->params[i].name));
+  }
+}
+
+tn__te_reduction tn__te_reduction_of(tn__declaring *d, const tn__syn *s, const tn_dtype *wants, int count) {
+  tn__te_reduction r = {.index_only = false};
+  int names = d->names.count, axes = d->axes.count;
+  tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args[0], "the reduction", &r.axes);
+  tn__te_bind_axes(d, s->axes, &r.axes);
+  const simple_row *row = find_simple(&s->at);
+  if (row != NULL)
+    simple_reduction(d, s, row, wants[0], &r);
+  else if (tn__syn_is_reducer(&s->at))
+    arg_reduction(d, s, wants, count, &r);
+  else
+    user_reduction(d, s, &r);
+  d->names.count = names;
+  d->axes.count = axes;
+  return r;
+}
+
+/* ---- reductions inside of expressions ---------------------------------------------------------------------------- */
+
+const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want) {
+  const char *text = tn__te_text_of(d, &s->at);
+  if (d->statement == NULL) tn__te_fail(d, &s->at, "%s has no place here: only elements of tensors are reduced", text);
+  /* The tensor is computed everywhere, whatever condition guards its use. */
+  int guards = d->guards;
+  d->guards = 0;
+  tn__te_reduction r = tn__te_reduction_of(d, s, &want, 1);
+  d->guards = guards;
+  if (r.combiner->count > 1 && !r.index_only)
+    tn__te_fail(d, &s->at, "%s gives %d values where one is wanted", text, r.combiner->count);
+  tn__te_axes outer = {0};
+  const tn__var *from[TN__MAX_RANK];
+  const tn__expr *to[TN__MAX_RANK], *at[TN__MAX_RANK];
+  for (int i = 0; i < d->axes.count; i++) {
+    const tn__var *var = d->axes.data[i];
+    bool used = false;
+    for (int t = 0; t < r.combiner->count; t++) used |= tn__expr_uses_var(r.terms[t], var);
+    if (!used) continue;
+    for (int t = 0; t < d->scan_count; t++)
+      for (int v = 0; v < r.combiner->count; v++)
+        if (tn__expr_uses_buffer(r.terms[v], d->scan_tensors[t]))
+          tn__te_fail(d, &s->at, "a scan cannot reduce its own earlier elements");
+    if (outer.count == TN__MAX_RANK) tn__te_fail(d, &s->at, "%s depends on more than %d axes", text, TN__MAX_RANK);
+    from[outer.count] = var;
+    at[outer.count] = var->self;
+    outer.var[outer.count] = tn__var_create(d->ir, var->name, TN_I64, var->min, var->extent);
+    to[outer.count] = outer.index[outer.count] = outer.var[outer.count]->self;
+    outer.count++;
+  }
+  for (int t = 0; t < r.combiner->count; t++) r.terms[t] = tn__substitute(d->ir, r.terms[t], from, to, outer.count);
+  const char *base = tn__arena_printf(d->arena, "%s.%s", d->statement, text);
+  const char *names[4] = {base, base, base, base};
+  if (r.index_only) names[0] = tn__arena_printf(d->arena, "%s.value", base);
+  const tn__buffer *out[4];
+  tn__te_reduce_as(d->te, names, &outer, &r.axes, r.combiner, r.terms, out);
+  return tn__load(d->ir, out[r.index_only ? 1 : 0], at);
+}

@@ -1,0 +1,364 @@
+/* .te text to syntax: the file, its kernels and their statements. docs/te-language.md has the grammar. */
+#include <stdio.h>
+#include <string.h>
+
+#include "te/syntax.h"
+
+enum { MAX_TEXT = 4 << 20, MAX_PARAMS = 1024, MAX_ITEMS = 4096, MAX_STMTS = 4096 };
+
+/* ---- combiners, constants, functions ----------------------------------------------------------------------------- */
+
+/* name: type, or (name: type, ...): one side of a combiner. Returns how many. */
+static int parse_side(tn__syn_parser *p, tn__syn_param *out) {
+  bool several = tn__lexer_take(&p->lex, "(");
+  int count = 0;
+  do {
+    if (count == 4) tn__lexer_fail(&p->lex, &p->lex.token, "a combiner of more than 4 values");
+    out[count].name = tn__lexer_name(&p->lex, "a value of a combiner");
+    tn__lexer_expect(&p->lex, ":", "after the value's name");
+    out[count++].dtype = tn__syn_dtype(p);
+  } while (several && tn__lexer_take(&p->lex, ","));
+  if (several) tn__lexer_expect(&p->lex, ")", "after the values of one side");
+  return count;
+}
+
+/* "combiner" [ "in_order" ] name "(" side "," side ")" "=" values "from" values; behind the first word. */
+static tn__syn_combiner parse_combiner(tn__syn_parser *p) {
+  tn__syn_combiner c = {.name = tn__lexer_name(&p->lex, "a combiner")};
+  if (tn__token_is(&c.name, "in_order") && p->lex.token.kind == TN__TOKEN_NAME) {
+    c.in_order = true;
+    c.name = tn__lexer_name(&p->lex, "a combiner");
+  }
+  if (tn__syn_is_reducer(&c.name))
+    tn__lexer_fail(&p->lex, &c.name, "%.*s is a reduction of the language", (int)c.name.length, c.name.text);
+  tn__syn_param right[4];
+  tn__lexer_expect(&p->lex, "(", "after the combiner's name");
+  c.count = parse_side(p, c.params);
+  tn__lexer_expect(&p->lex, ",", "between the two sides of a combiner");
+  tn__token at = p->lex.token;
+  memset(right, 0, sizeof(right));
+  if (parse_side(p, right) != c.count) tn__lexer_fail(&p->lex, &at, "the two sides of a combiner have as many values");
+  for (int i = 0; i < c.count; i++) {
+    c.params[c.count + i] = right[i];
+    if (right[i].dtype != c.params[i].dtype)
+      tn__lexer_fail(&p->lex, &right[i].name, "%.*s is of type %s, its counterpart of %s", (int)right[i].name.length,
+                     right[i].name.text, tn_dtype_name(right[i].dtype), tn_dtype_name(c.params[i].dtype));
+  }
+  for (int i = 0; i < 2 * c.count; i++)
+    for (int j = 0; j < i; j++)
+      if (tn__token_same(&c.params[i].name, &c.params[j].name))
+        tn__lexer_fail(&p->lex, &c.params[i].name, "the name %.*s is taken already", (int)c.params[i].name.length,
+                       c.params[i].name.text);
+  tn__lexer_expect(&p->lex, ")", "after the two sides of a combiner");
+  tn__lexer_expect(&p->lex, "=", "before the combined values");
+  c.result = tn__syn_expr(p);
+  tn__lexer_expect(&p->lex, "from", "before the identities of a combiner");
+  c.identity = tn__syn_expr(p);
+  tn__vec_push(p->arena, &p->combiners, c.name);
+  return c;
+}
+
+static tn__syn_const parse_const(tn__syn_parser *p) {
+  tn__syn_const c = {.name = tn__lexer_name(&p->lex, "a constant"), .dtype = TN_DTYPE_INVALID};
+  if (tn__lexer_take(&p->lex, ":")) c.dtype = tn__syn_dtype(p);
+  tn__lexer_expect(&p->lex, "=", "before the constant's value");
+  c.value = tn__syn_expr(p);
+  return c;
+}
+
+static tn__syn_function parse_function(tn__syn_parser *p) {
+  tn__syn_function f = {.name = tn__lexer_name(&p->lex, "a function")};
+  tn__lexer_expect(&p->lex, "(", "after the function's name");
+  while (!tn__lexer_take(&p->lex, ")")) {
+    if (f.param_count > 0) tn__lexer_expect(&p->lex, ",", "between parameters");
+    if (f.param_count == 8) tn__lexer_fail(&p->lex, &p->lex.token, "a function of more than 8 parameters");
+    tn__token name = tn__lexer_name(&p->lex, "a parameter");
+    for (int i = 0; i < f.param_count; i++)
+      if (tn__token_same(&f.params[i], &name))
+        tn__lexer_fail(&p->lex, &name, "the name %.*s is taken already", (int)name.length, name.text);
+    f.params[f.param_count++] = name;
+  }
+  tn__lexer_expect(&p->lex, "=", "before the function's value");
+  f.value = tn__syn_expr(p);
+  return f;
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------- */
+
+/* name ":" type [ "[" shape "]" ] */
+static tn__syn_param parse_param(tn__syn_parser *p, const char *what) {
+  tn__syn_param param = {.name = tn__lexer_name(&p->lex, what)};
+  tn__lexer_expect(&p->lex, ":", "after the tensor's name");
+  param.dtype = tn__syn_dtype(p);
+  if (tn__lexer_take(&p->lex, "[")) tn__syn_shape(p, &param);
+  return param;
+}
+
+/* Passes over the braces' contents; loop IR has strings, but none with braces that matter to the lexer. */
+static void skip_body(tn__syn_parser *p) {
+  int open = 1;
+  while (open > 0) {
+    if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", "at the end of an imperative stage");
+    open += tn__lexer_is(&p->lex, "{") - tn__lexer_is(&p->lex, "}");
+    tn__lexer_advance(&p->lex);
+  }
+}
+
+/* "extern" name "(" reads ")" "->" params "{" loop IR "}" */
+static tn__syn_stmt parse_extern(tn__syn_parser *p, const tn__token *at) {
+  tn__syn_stmt s = {.kind = TN__SYN_EXTERN, .at = *at, .extern_name = tn__lexer_name(&p->lex, "an imperative stage")};
+  TN__VEC(tn__token) reads = {0};
+  tn__lexer_expect(&p->lex, "(", "before what an imperative stage reads");
+  while (!tn__lexer_take(&p->lex, ")")) {
+    if (reads.count > 0) tn__lexer_expect(&p->lex, ",", "between tensors");
+    if (reads.count == MAX_PARAMS) tn__lexer_fail(&p->lex, &p->lex.token, "more than %d tensors", MAX_PARAMS);
+    tn__token name = tn__lexer_name(&p->lex, "a tensor that is read");
+    tn__vec_push(p->arena, &reads, name);
+  }
+  s.reads = reads.data;
+  s.read_count = reads.count;
+  tn__lexer_expect(&p->lex, "->", "before what an imperative stage writes");
+  do {
+    if (s.target_count == 4) tn__lexer_fail(&p->lex, &p->lex.token, "an imperative stage writes 1 to 4 tensors");
+    s.targets[s.target_count++] = parse_param(p, "a tensor that is written");
+  } while (tn__lexer_take(&p->lex, ","));
+  tn__lexer_expect(&p->lex, "{", "before the body of an imperative stage");
+  s.body = p->lex;
+  skip_body(p);
+  return s;
+}
+
+/* name [ ":" type ] [ "[" axes "]" ] */
+static void parse_target(tn__syn_parser *p, tn__syn_stmt *s) {
+  if (s->target_count == 4) tn__lexer_fail(&p->lex, &p->lex.token, "a statement defines at most 4 tensors");
+  tn__syn_param *target = &s->targets[s->target_count];
+  *target = (tn__syn_param){.name = tn__lexer_name(&p->lex, "a tensor"), .dtype = TN_DTYPE_INVALID};
+  if (tn__lexer_take(&p->lex, ":")) target->dtype = tn__syn_dtype(p);
+  const tn__syn_axis *axes = NULL;
+  int count = 0;
+  bool has_axes = tn__lexer_take(&p->lex, "[");
+  if (has_axes) tn__syn_axes(p, "]", "the indices on the left", &axes, &count);
+  if (s->target_count++ == 0) {
+    s->has_axes = has_axes;
+    s->axes = axes;
+    s->axis_count = count;
+    return;
+  }
+  bool same = has_axes == s->has_axes && count == s->axis_count;
+  for (int i = 0; same && i < count; i++) same = tn__token_same(&axes[i].name, &s->axes[i].name);
+  if (!same) tn__lexer_fail(&p->lex, &target->name, "the tensors of one statement have the same axes");
+}
+
+static tn__syn_stmt parse_stmt(tn__syn_parser *p) {
+  tn__token at = p->lex.token;
+  tn__syn_stmt s = {.kind = TN__SYN_DEFINE, .at = at};
+  do parse_target(p, &s);
+  while (tn__lexer_take(&p->lex, ","));
+  tn__lexer_expect(&p->lex, "=", "after what a statement defines");
+  s.value = tn__lexer_is(&p->lex, "scan") ? tn__syn_scan(p) : tn__syn_expr(p);
+  return s;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+/* Is the next token this word, with another name behind it? Then it is no name itself. */
+static bool word_before_name(const tn__syn_parser *p, const char *word) {
+  tn__lexer ahead = p->lex;
+  return tn__lexer_take(&ahead, word) && ahead.token.kind == TN__TOKEN_NAME;
+}
+
+static void parse_dims(tn__syn_parser *p, tn__syn_kernel *k) {
+  k->lists_dims = true;
+  while (!tn__lexer_take(&p->lex, "]")) {
+    if (k->dims.count > 0) tn__lexer_expect(&p->lex, ",", "between dimensions");
+    if (k->dims.count == MAX_PARAMS) tn__lexer_fail(&p->lex, &p->lex.token, "more than %d dimensions", MAX_PARAMS);
+    tn__syn_dim dim = {.name = tn__lexer_name(&p->lex, "a dimension"), .min = 1};
+    for (int i = 0; i < k->dims.count; i++)
+      if (tn__token_same(&k->dims.data[i].name, &dim.name))
+        tn__lexer_fail(&p->lex, &dim.name, "the dimension %.*s is listed twice", (int)dim.name.length, dim.name.text);
+    if (tn__lexer_take(&p->lex, ">=")) {
+      bool negative = tn__lexer_take(&p->lex, "-");
+      tn__token number = p->lex.token;
+      const tn__expr *value = number.kind == TN__TOKEN_NUMBER ? tn__lexer_number(&p->lex, &number, negative) : NULL;
+      if (value == NULL || value->dtype != TN_I64)
+        tn__lexer_fail(&p->lex, &number, "expected the least value of a dimension, a whole number");
+      dim.min = value->value.i;
+      tn__lexer_advance(&p->lex);
+    }
+    tn__vec_push(p->arena, &k->dims, dim);
+  }
+}
+
+static void add_dims(tn__syn_parser *p, const tn__te_source *source, tn__syn_kernel *k, const tn__syn *s) {
+  for (int i = 0; i < s->arg_count; i++) add_dims(p, source, k, s->args[i]);
+  if (s->kind != TN__SYN_NAME) return;
+  for (int i = 0; i < k->dims.count; i++)
+    if (tn__token_same(&k->dims.data[i].name, &s->at)) return;
+  for (int i = 0; i < source->consts.count; i++)
+    if (tn__token_same(&source->consts.data[i].name, &s->at)) return;
+  if (k->lists_dims)
+    tn__lexer_fail(&p->lex, &s->at, "%.*s is neither among the dimensions that the kernel lists nor a constant",
+                   (int)s->at.length, s->at.text);
+  tn__syn_dim dim = {.name = s->at, .min = 1};
+  if (k->dims.count == MAX_PARAMS) tn__lexer_fail(&p->lex, &s->at, "more than %d dimensions", MAX_PARAMS);
+  tn__vec_push(p->arena, &k->dims, dim);
+}
+
+static void add_param(tn__syn_parser *p, const tn__te_source *source, tn__syn_kernel *k, bool output) {
+  if (k->inputs.count + k->outputs.count == MAX_PARAMS)
+    tn__lexer_fail(&p->lex, &p->lex.token, "more than %d parameters", MAX_PARAMS);
+  tn__syn_param param = parse_param(p, output ? "an output" : "a parameter");
+  for (int i = 0; i < k->inputs.count + k->outputs.count; i++) {
+    const tn__syn_param *other = i < k->inputs.count ? &k->inputs.data[i] : &k->outputs.data[i - k->inputs.count];
+    if (tn__token_same(&other->name, &param.name))
+      tn__lexer_fail(&p->lex, &param.name, "there is a parameter %.*s already", (int)param.name.length,
+                     param.name.text);
+  }
+  for (int i = 0; i < param.rank; i++) add_dims(p, source, k, param.shape[i]);
+  if (output)
+    tn__vec_push(p->arena, &k->outputs, param);
+  else
+    tn__vec_push(p->arena, &k->inputs, param);
+}
+
+static void parse_params(tn__syn_parser *p, const tn__te_source *source, tn__syn_kernel *k) {
+  tn__lexer_expect(&p->lex, "(", "before the kernel's parameters");
+  while (!tn__lexer_take(&p->lex, ")")) {
+    if (k->inputs.count > 0) tn__lexer_expect(&p->lex, ",", "between parameters");
+    add_param(p, source, k, false);
+  }
+  tn__lexer_expect(&p->lex, "->", "before the kernel's outputs");
+  bool several = tn__lexer_take(&p->lex, "(");
+  do add_param(p, source, k, true);
+  while (tn__lexer_take(&p->lex, ","));
+  if (several) tn__lexer_expect(&p->lex, ")", "after the kernel's outputs");
+}
+
+static tn__syn_kernel parse_kernel(tn__syn_parser *p, const tn__te_source *source) {
+  tn__syn_kernel k = {.name = tn__lexer_name(&p->lex, "a kernel")};
+  if (memchr(k.name.text, '.', k.name.length) != NULL)
+    tn__lexer_fail(&p->lex, &k.name, "a kernel's name is a C identifier: no '.' in it");
+  if (tn__lexer_take(&p->lex, "[")) parse_dims(p, &k);
+  parse_params(p, source, &k);
+  for (int i = 0; i < k.dims.count; i++)
+    for (int j = 0; j < k.inputs.count + k.outputs.count; j++) {
+      const tn__syn_param *param = j < k.inputs.count ? &k.inputs.data[j] : &k.outputs.data[j - k.inputs.count];
+      if (tn__token_same(&k.dims.data[i].name, &param->name))
+        tn__lexer_fail(&p->lex, &param->name, "%.*s is a dimension and a parameter", (int)param->name.length,
+                       param->name.text);
+    }
+  tn__lexer_expect(&p->lex, "{", "before the kernel's statements");
+  while (!tn__lexer_take(&p->lex, "}")) {
+    if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", "at the end of the kernel");
+    tn__token at = p->lex.token;
+    if (k.stmts.count + k.combiners.count == MAX_STMTS)
+      tn__lexer_fail(&p->lex, &at, "more than %d statements in one kernel", MAX_STMTS);
+    if (word_before_name(p, "combiner")) {
+      tn__lexer_advance(&p->lex);
+      tn__syn_combiner c = parse_combiner(p);
+      tn__vec_push(p->arena, &k.combiners, c);
+      continue;
+    }
+    tn__syn_stmt s;
+    if (word_before_name(p, "extern")) {
+      tn__lexer_advance(&p->lex);
+      s = parse_extern(p, &at);
+    } else {
+      s = parse_stmt(p);
+    }
+    tn__vec_push(p->arena, &k.stmts, s);
+  }
+  return k;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static void check_new(tn__syn_parser *p, const tn__te_source *source, const tn__token *name) {
+  bool taken = false;
+  for (int i = 0; i < source->consts.count; i++) taken |= tn__token_same(&source->consts.data[i].name, name);
+  for (int i = 0; i < source->combiners.count; i++) taken |= tn__token_same(&source->combiners.data[i].name, name);
+  for (int i = 0; i < source->functions.count; i++) taken |= tn__token_same(&source->functions.data[i].name, name);
+  for (int i = 0; i < source->kernels.count; i++) taken |= tn__token_same(&source->kernels.data[i].name, name);
+  if (taken) tn__lexer_fail(&p->lex, name, "the name %.*s is taken already", (int)name->length, name->text);
+}
+
+static void parse_item(tn__syn_parser *p, tn__te_source *source) {
+  int items = source->consts.count + source->combiners.count + source->functions.count + source->kernels.count;
+  if (items == MAX_ITEMS) tn__lexer_fail(&p->lex, &p->lex.token, "more than %d things in one file", MAX_ITEMS);
+  if (tn__lexer_take(&p->lex, "const")) {
+    tn__syn_const c = parse_const(p);
+    check_new(p, source, &c.name);
+    tn__vec_push(p->arena, &source->consts, c);
+  } else if (tn__lexer_take(&p->lex, "combiner")) {
+    tn__syn_combiner c = parse_combiner(p);
+    check_new(p, source, &c.name);
+    tn__vec_push(p->arena, &source->combiners, c);
+  } else if (tn__lexer_take(&p->lex, "function")) {
+    tn__syn_function f = parse_function(p);
+    check_new(p, source, &f.name);
+    tn__vec_push(p->arena, &source->functions, f);
+  } else {
+    tn__lexer_expect(&p->lex, "kernel", "or const, function, combiner");
+    tn__syn_kernel k = parse_kernel(p, source);
+    check_new(p, source, &k.name);
+    tn__vec_push(p->arena, &source->kernels, k);
+  }
+}
+
+typedef struct job {
+  tn__arena *arena;
+  const char *name, *text;
+  size_t length;
+  locale_t locale;
+  tn__te_source *source;
+} job;
+
+static void run(tn__escape *escape, void *user) {
+  job *j = user;
+  j->arena->escape = escape;
+  tn__te_source *source = TN__NEW(j->arena, tn__te_source);
+  source->arena = j->arena;
+  source->name = tn__arena_strdup(j->arena, j->name);
+  const char *text = tn__arena_strndup(j->arena, j->text, j->length);
+  tn__syn_parser p = {.arena = j->arena};
+  tn__lexer_init(&p.lex, tn__ir_create(j->arena), source->name, text, j->length, j->locale);
+  while (p.lex.token.kind != TN__TOKEN_END) parse_item(&p, source);
+  if (source->kernels.count == 0) tn__lexer_fail(&p.lex, &p.lex.token, "there is no kernel in this text");
+  j->source = source;
+}
+
+tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, size_t length, tn__te_source **out) {
+  *out = NULL;
+  if (length > MAX_TEXT)
+    return tn_status_create(TN_INVALID_ARGUMENT, "%s: %zu bytes of text; at most %d are allowed", name, length,
+                            (int)MAX_TEXT);
+  job j = {.arena = arena, .name = name, .text = text, .length = length};
+  j.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (j.locale == (locale_t)0) return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", name);
+  tn__escape escape, *outer = arena->escape;
+  tn_status *status = tn__protect(&escape, run, &j);
+  arena->escape = outer;
+  freelocale(j.locale);
+  if (status == NULL) *out = j.source;
+  return status;
+}
+
+int tn__te_kernel_count(const tn__te_source *source) { return source->kernels.count; }
+
+const char *tn__te_kernel_name(const tn__te_source *source, int index) {
+  const tn__token *t = &source->kernels.data[index].name;
+  return tn__arena_strndup(source->arena, t->text, t->length);
+}
+
+int tn__te_kernel_find(const tn__te_source *source, const char *name) {
+  for (int i = 0; i < source->kernels.count; i++)
+    if (tn__token_is(&source->kernels.data[i].name, name)) return i;
+  return -1;
+}
+
+int tn__te_kernel_dim_count(const tn__te_source *source, int kernel) { return source->kernels.data[kernel].dims.count; }
+
+const char *tn__te_kernel_dim(const tn__te_source *source, int kernel, int index) {
+  const tn__token *t = &source->kernels.data[kernel].dims.data[index].name;
+  return tn__arena_strndup(source->arena, t->text, t->length);
+}

@@ -1,0 +1,139 @@
+/* The syntax of .te text (docs/te-language.md) as the reader leaves it: names and numbers are tokens still, types and
+ * extents are found when a kernel is declared (declare.c). */
+#ifndef TENON_TE_SYNTAX_H
+#define TENON_TE_SYNTAX_H
+
+#include "ir/lex.h"
+#include "te/te.h"
+#include "te/text.h"
+
+typedef enum tn__syn_kind {
+  TN__SYN_NUMBER,  /* `at` is the literal, perhaps negated; inf and nan are names */
+  TN__SYN_NAME,    /* `at` */
+  TN__SYN_ACCESS,  /* at[args...] */
+  TN__SYN_NEGATE,  /* -args[0] */
+  TN__SYN_NOT,     /* !args[0] */
+  TN__SYN_BINARY,  /* args[0] op args[1], but no comparison */
+  TN__SYN_COMPARE, /* args[0] ops[0] args[1] ops[1] args[2] ...: all of them hold */
+  TN__SYN_CALL,    /* at[dims...](args...): an operation, a function or a kernel */
+  TN__SYN_CAST,    /* dtype(args[0]); also bitcast(dtype, args[0]) */
+  TN__SYN_REDUCE,  /* at(axes...) args[0], a tuple when it has several values */
+  TN__SYN_TUPLE,   /* (args, args, ...) */
+  TN__SYN_SCAN     /* scan(axes[0].name, depth) args[0] then args[1] */
+} tn__syn_kind;
+
+typedef struct tn__syn tn__syn;
+
+typedef struct tn__syn_axis {
+  tn__token name;
+  const tn__syn *extent; /* NULL: found from use */
+} tn__syn_axis;
+
+struct tn__syn {
+  tn__syn_kind kind;
+  tn__token at;
+  bool negative, bits; /* NUMBER: behind a minus sign; CAST: keeps the bits */
+  tn_dtype dtype;      /* CAST */
+  int depth;           /* of the tree */
+  int64_t scan_depth;  /* SCAN */
+  int arg_count, axis_count;
+  const tn__syn *const *args;
+  const tn__operator_row *op; /* BINARY */
+  const tn__operator_row *const *ops;
+  const tn__syn_axis *axes; /* REDUCE, SCAN; CALL: dimensions by name */
+};
+
+typedef struct tn__syn_param { /* NAME: type[shape], also of combiners (rank 0) and of the targets of statements */
+  tn__token name;
+  tn_dtype dtype; /* TN_DTYPE_INVALID: not stated */
+  int rank;
+  const tn__syn *const *shape;
+} tn__syn_param;
+
+typedef struct tn__syn_combiner {
+  tn__token name;
+  int count; /* values */
+  tn__syn_param params[8];
+  const tn__syn *result, *identity; /* tuples when count > 1 */
+  bool in_order;
+} tn__syn_combiner;
+
+typedef enum tn__syn_stmt_kind { TN__SYN_DEFINE, TN__SYN_EXTERN } tn__syn_stmt_kind;
+
+typedef struct tn__syn_stmt {
+  tn__syn_stmt_kind kind;
+  tn__token at;
+  int target_count;
+  tn__syn_param targets[4]; /* DEFINE: no shape; EXTERN: with it */
+  bool has_axes;            /* the targets have brackets */
+  int axis_count;
+  const tn__syn_axis *axes;
+  const tn__syn *value;
+  tn__token extern_name; /* EXTERN */
+  int read_count;
+  const tn__token *reads;
+  tn__lexer body; /* just behind the brace */
+} tn__syn_stmt;
+
+typedef struct tn__syn_dim {
+  tn__token name;
+  int64_t min;
+} tn__syn_dim;
+
+typedef struct tn__syn_kernel {
+  tn__token name;
+  TN__VEC(tn__syn_dim) dims; /* listed, then those that shapes introduce */
+  bool lists_dims;
+  TN__VEC(tn__syn_param) inputs;
+  TN__VEC(tn__syn_param) outputs;
+  TN__VEC(tn__syn_combiner) combiners;
+  TN__VEC(tn__syn_stmt) stmts;
+} tn__syn_kernel;
+
+typedef struct tn__syn_const {
+  tn__token name;
+  tn_dtype dtype; /* TN_DTYPE_INVALID: that of its neighbours */
+  const tn__syn *value;
+} tn__syn_const;
+
+typedef struct tn__syn_function {
+  tn__token name;
+  int param_count;
+  tn__token params[8];
+  const tn__syn *value;
+} tn__syn_function;
+
+struct tn__te_source {
+  tn__arena *arena;
+  const char *name;
+  TN__VEC(tn__syn_const) consts;
+  TN__VEC(tn__syn_combiner) combiners;
+  TN__VEC(tn__syn_function) functions;
+  TN__VEC(tn__syn_kernel) kernels;
+};
+
+static inline bool tn__token_same(const tn__token *a, const tn__token *b) {
+  return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
+}
+bool tn__token_is(const tn__token *t, const char *text);
+
+/* The reader's state. */
+typedef struct tn__syn_parser {
+  tn__lexer lex;
+  tn__arena *arena;
+  int nesting;
+  TN__VEC(tn__token) combiners; /* those declared so far: "name(k) ..." reduces */
+} tn__syn_parser;
+
+/* syntax_expr.c */
+const tn__syn *tn__syn_expr(tn__syn_parser *p);
+/* axis { "," axis } ")": names with extents or without. */
+void tn__syn_axes(tn__syn_parser *p, const char *close, const char *what, const tn__syn_axis **out, int *count);
+tn_dtype tn__syn_dtype(tn__syn_parser *p);
+const tn__syn *tn__syn_scan(tn__syn_parser *p);
+/* The named combiners that the language brings along. */
+bool tn__syn_is_reducer(const tn__token *name);
+/* Shape of a tensor: [expr, ...]. */
+void tn__syn_shape(tn__syn_parser *p, tn__syn_param *param);
+
+#endif

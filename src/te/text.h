@@ -1,0 +1,30 @@
+/* Reading .te text (docs/te-language.md): a file of constants, functions, combiners and kernels, each kernel of which
+ * becomes a declaration once its dimensions are known or left open. Untrusted text: nesting, sizes and work are
+ * bounded. Every error names its place: "gemm.te:3:14: ...". */
+#ifndef TENON_TE_TEXT_H
+#define TENON_TE_TEXT_H
+
+#include "te/te.h"
+
+typedef struct tn__te_source tn__te_source;
+
+typedef struct tn__te_dim_value { /* fixes a dimension of a kernel */
+  const char *name;
+  int64_t value;
+} tn__te_dim_value;
+
+/* The source lives in `arena` and keeps nothing of `text`. */
+TN_MUST_USE tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, size_t length,
+                                    tn__te_source **out);
+int tn__te_kernel_count(const tn__te_source *source);
+const char *tn__te_kernel_name(const tn__te_source *source, int index);
+int tn__te_kernel_find(const tn__te_source *source, const char *name); /* -1: there is none */
+int tn__te_kernel_dim_count(const tn__te_source *source, int kernel);
+const char *tn__te_kernel_dim(const tn__te_source *source, int kernel, int index);
+
+/* The declaration of one kernel in `ir`, verified. Values for dimensions that the kernel does not have are passed over;
+ * dimensions without a value stay open. */
+TN_MUST_USE tn_status *tn__te_declare(const tn__te_source *source, int kernel, const tn__te_dim_value *dims,
+                                      int dim_count, tn__ir *ir, tn__te **out);
+
+#endif

@@ -1,0 +1,357 @@
+/* The language for declarations: what it says, how it prints, and every way in which a text is refused. */
+#include "unit/te_text_check.h"
+
+/* Prints as given, and what was printed prints the same. */
+static void prints_as(const char *text, const char *expected) {
+  char *first = te_text_print(text);
+  assert_string_equal(first, expected);
+  char *second = te_text_print(first);
+  assert_string_equal(second, first);
+  free(first);
+  free(second);
+}
+
+static void says_everything(void **state) {
+  prints_as(
+      "kernel gemm_bias_relu(A: f32[M, K], B: f32[K, N], b: f32[N]) -> C: f32[M, N] {\n"
+      "  P[i, j] = sum(k: K) A[i, k] * B[k, j]\n"
+      "  C[i, j] = max(P[i, j] + b[j], 0)\n"
+      "}\n",
+      "kernel gemm_bias_relu[M, K, N](A: f32[M, K], B: f32[K, N], b: f32[N]) -> C: f32[M, N] {\n"
+      "  P: f32[i: M, j: N] = sum(k: K) A[i, k]*B[k, j]\n"
+      "  C: f32[i: M, j: N] = max(P[i, j] + b[j], 0.0f32)\n"
+      "}\n");
+  /* extents found from strided and shifted use, a reduction inside of an expression */
+  prints_as(
+      "kernel conv(X: f32[C, H, 32], F: f32[O, C, 3, 3], b: f32[O]) -> Y: f32[O, H - 2, 15] {\n"
+      "  P[o, y, x] = sum(c, r, s) X[c, y + r, 2*x + s] * F[o, c, r, s]\n"
+      "  Y[o, y, x] = b[o] + (sum(t: 1) P[o, y, x])\n"
+      "}\n",
+      "kernel conv[C, H, O](X: f32[C, H, 32], F: f32[O, C, 3, 3], b: f32[O]) -> Y: f32[O, H - 2, 15] {\n"
+      "  P: f32[o: O, y: H - 2, x: 15] = sum(c: C, r: 3, s: 3) X[c, y + r, x*2 + s]*F[o, c, r, s]\n"
+      "  Y.sum: f32[o: O, y: H - 2, x: 15] = sum(t: 1) P[o, y, x]\n"
+      "  Y: f32[o: O, y: H - 2, x: 15] = b[o] + Y.sum[o, y, x]\n"
+      "}\n");
+}
+
+static void pads_and_clamps(void **state) {
+  prints_as(
+      "kernel blur(X: f32[N]) -> Y: f32[N] {\n"
+      "  Y[i] = (pad(X[i - 1], 0) + X[i] + pad(X[i + 1], 0)) / 3 + X[clamp(i + 7, 0, N - 1)]\n"
+      "}\n",
+      "kernel blur[N](X: f32[N]) -> Y: f32[N] {\n"
+      "  Y: f32[i: N] = (select(0 < i, X[i - 1], 0.0f32) + X[i] + select(i < N - 1, X[i + 1], 0.0f32))/3.0f32 + "
+      "X[min(N - 1, i + 7)]\n"
+      "}\n");
+}
+
+static void reduces(void **state) {
+  prints_as(
+      "kernel best(X: f32[M, 8]) -> (v: f32[M], at: i32[M], least: i64[M]) {\n"
+      "  v[i], at[i] = argmax(k) X[i, k]\n"
+      "  least[i] = argmin_last(k) X[i, k]\n"
+      "}\n",
+      "kernel best[M](X: f32[M, 8]) -> (v: f32[M], at: i32[M], least: i64[M]) {\n"
+      "  v: f32[i: M], at: i32[i] = argmax(k: 8) (X[i, k], i32(k))\n"
+      "  least.value: f32[i: M], least: i64[i] = argmin_last(k: 8) (X[i, k], k)\n"
+      "}\n");
+  prints_as(
+      "combiner moments((n: f64, m: f64, q: f64), (k: f64, b: f64, r: f64)) =\n"
+      "  (n + k, m + b, q + r) from (0, 0, 0)\n"
+      "combiner in_order last(a: i32, b: i32) = b from -1\n"
+      "kernel stats(X: f64[N], I: i32[N]) -> (count: f64, total: f64, squares: f64, z: i32) {\n"
+      "  count, total, squares = moments(i: N) (1, X[i], X[i] * X[i])\n"
+      "  z = last(i) I[i]\n"
+      "}\n",
+      "kernel stats[N](X: f64[N], I: i32[N]) -> (count: f64[], total: f64[], squares: f64[], z: i32[]) {\n"
+      "  combiner combine0((n: f64, m: f64, q: f64), (k: f64, b: f64, r: f64)) = (n + k, m + b, q + r) from "
+      "(0.0, 0.0, 0.0)\n"
+      "  count: f64[], total: f64[], squares: f64[] = combine0(i: N) (1.0, X[i], X[i]*X[i])\n"
+      "  combiner in_order combine1(a: i32, b: i32) = b from -1i32\n"
+      "  z: i32[] = combine1(i: N) I[i]\n"
+      "}\n");
+  prints_as(
+      "kernel logic(X: bool[4], Y: u8[4]) -> (a: bool, b: u8, c: u8) {\n"
+      "  a = any(i) X[i]\n  b = prod(i) Y[i] | 1\n  c = all(i) Y[i]\n}\n",
+      "kernel logic(X: bool[4], Y: u8[4]) -> (a: bool[], b: u8[], c: u8[]) {\n"
+      "  a: bool[] = any(i: 4) X[i]\n  b: u8[] = prod(i: 4) Y[i] | 1u8\n  c: u8[] = all(i: 4) Y[i]\n}\n");
+}
+
+static void scans(void **state) {
+  prints_as(
+      "kernel run(X: f32[T, D], n: i64) -> (S: f32[T, D], f: i64[T]) {\n"
+      "  S[t, j] = scan(t) X[0, j] then S[t - 1, j] * 0.5 + X[t, j]\n"
+      "  f[t] = scan(t, 2) n then f[t - 1] + f[t - 2]\n"
+      "}\n",
+      "kernel run[T, D](X: f32[T, D], n: i64[]) -> (S: f32[T, D], f: i64[T]) {\n"
+      "  S: f32[t: T, j: D] = scan(t) X[0, j] then S[t - 1, j]*0.5f32 + X[t, j]\n"
+      "  f: i64[t: T] = scan(t, 2) n[] then f[t - 2] + f[t - 1]\n"
+      "}\n");
+  prints_as(
+      "kernel two(X: f32[T]) -> (a: f32[T], b: f32[T]) {\n"
+      "  a[t], b[t] = scan(t) (X[t], 1) then (a[t - 1] + b[t - 1], a[t - 1])\n"
+      "}\n",
+      "kernel two[T](X: f32[T]) -> (a: f32[T], b: f32[T]) {\n"
+      "  a: f32[t: T], b: f32[t] = scan(t) (X[t], 1.0f32) then (a[t - 1] + b[t - 1], a[t - 1])\n"
+      "}\n");
+}
+
+static void calls(void **state) {
+  prints_as(
+      "const SLOPE = 0.01 // of negative values\n"
+      "const WIDE: i64 = 2 * 4\n"
+      "function leaky(x, a) = select(x < 0, a * x, x)\n"
+      "kernel dense(X: f32[K], W: f32[N, K]) -> Y: f32[N] {\n"
+      "  S[n] = sum(k) X[k] * W[n, k]\n"
+      "  Y[n] = leaky(S[n], SLOPE)\n"
+      "}\n"
+      "kernel pairs[N >= 2](X: f32[2*N]) -> (A: f32[N], B: f32[N]) { A[i] = X[2*i]  B[i] = X[2*i + 1] }\n"
+      "kernel net(X: f32[WIDE], W: f32[5, WIDE], V: f32[4, 5]) -> (Y: f32[2], Z: f32[2]) {\n"
+      "  Y, Z = pairs[N = 2](dense(dense(X, W), V))\n"
+      "}\n",
+      "kernel net(X: f32[8], W: f32[5, 8], V: f32[4, 5]) -> (Y: f32[2], Z: f32[2]) {\n"
+      "  Y.dense.dense.S: f32[n: 5] = sum(k: 8) X[k]*W[n, k]\n"
+      "  Y.dense.dense: f32[n: 5] = select(Y.dense.dense.S[n] < 0.0f32, 0.01f32*Y.dense.dense.S[n], "
+      "Y.dense.dense.S[n])\n"
+      "  Y.dense.S: f32[n: 4] = sum(k: 5) Y.dense.dense[k]*V[n, k]\n"
+      "  Y.dense: f32[n: 4] = select(Y.dense.S[n] < 0.0f32, 0.01f32*Y.dense.S[n], Y.dense.S[n])\n"
+      "  Y: f32[i: 2] = Y.dense[i*2]\n"
+      "  Z: f32[i: 2] = Y.dense[i*2 + 1]\n"
+      "}\n");
+}
+
+static void expressions(void **state) {
+  prints_as(
+      "kernel e(A: f32[N], B: i32[N], C: f16[N]) -> (X: f32[N], Y: i32[N], Z: f16[N], W: bool[N]) {\n"
+      "  X[i] = select(0 <= B[i] < 5 && !is_nan(A[i]), exp(-A[i]), f32(-inf)) + pow(2, A[i]) + f32(1/3) + 1e-5\n"
+      "  Y[i] = (B[i] << 2 ^ -1) & i32(A[i]) % 7\n"
+      "  Z[i] = f16(f32(C[i]) * 0.1) + 2.5\n"
+      "  W[i] = bitcast(i32, A[i]) != B[i] || true\n"
+      "}\n",
+      "kernel e[N](A: f32[N], B: i32[N], C: f16[N]) -> (X: f32[N], Y: i32[N], Z: f16[N], W: bool[N]) {\n"
+      "  X: f32[i: N] = select(0i32 <= B[i] && B[i] < 5i32 && !is_nan(A[i]), exp(neg(A[i])), f32(-inf)) + "
+      "pow(2.0f32, A[i]) + 0.0f32 + 1e-05f32\n"
+      "  Y: i32[i: N] = (B[i] << 2i32 ^ -1i32) & i32(A[i])%7i32\n"
+      "  Z: f16[i: N] = f16(f32(C[i])*0.1f32) + 2.5f16\n"
+      "  W: bool[i: N] = true\n"
+      "}\n");
+}
+
+static void externs(void **state) {
+  prints_as(
+      "kernel x[N >= 0](A: f32[N]) -> V: f32[N] {\n"
+      "  extern fill(A) -> V: f32[N], W: i64[2] {\n"
+      "    for i in [0, +N) {\n      V[i] = A[i]\n    }\n    W[0] = N\n"
+      "  }\n"
+      "}\n",
+      "kernel x[N >= 0](A: f32[N]) -> V: f32[N] {\n"
+      "  extern fill(A) -> V: f32[N], W: i64[2] {\n"
+      "    for i in [0, +N) {\n      V[i] = A[i]\n    }\n    W[0] = N\n"
+      "  }\n"
+      "}\n");
+}
+
+/* Each with its place. Q0, Qm, Qh and Q1 are fixed to 0, -3, the greatest number and 1. */
+static const struct {
+  const char *text, *message; /* behind "t.te:" */
+} refused[] = {
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + C[i] }", "1:50: there is no tensor C here"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + c }", "1:50: nothing here is called c"},
+    {"kernel f(A: f32[M]) -> B: f64[M] { B[i] = A[i] }",
+     "1:43: a value of type f32 for B, whose elements are f64; f64(...) converts"},
+    {"kernel f(A: f32[M], I: i32[M]) -> B: f32[M] { B[i] = A[i] + I[i] }",
+     "1:59: the operands of + are of type f32 and i32; f32(...) converts"},
+    {"kernel f(A: f32[M], I: i32[M]) -> B: f32[M] { B[i] = A[I[i]] }",
+     "1:56: an index is of type i64, not i32; i64(...) converts"},
+    {"kernel f(A: i32[M]) -> B: i32[M] { B[i] = A[i] + 0.5 }", "1:50: 0.5 is no number of type i32"},
+    {"kernel f(A: i8[M]) -> B: i8[M] { B[i] = A[i] + 200 }", "1:48: 200 does not fit into i8"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = exp(A[i], 2) }", "1:43: exp takes 1 argument, not 2"},
+    {"kernel f(A: i32[M]) -> B: i32[M] { B[i] = exp(A[i]) }", "1:43: exp does not take i32"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = select(A[i], 1, 0) }",
+     "1:50: the condition of select is of type f32, not bool"},
+    {"kernel f(A: f32[M, 4]) -> B: f32[M] { B[i] = A[i] }", "1:46: A has 2 dimensions, not 1"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A }", "1:43: A has 1 dimension: write which element"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[2*i] = A[i] }",
+     "1:38: the indices on the left are names: an element is given for every position"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i + 1] = A[i] }",
+     "1:40: the indices on the left are names: an element is given for every position"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i + 1] }",
+     "1:47: index 0 of A goes up to M, and the tensor has M elements there; pad(...) or select guards it"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i - 1] }",
+     "1:47: index 0 of A goes down to -1, which is outside of the tensor; pad(...) or select guards it"},
+    {"kernel f(A: f32[4]) -> B: f32[4] { B[i] = A[i*i] }",
+     "1:46: index 0 of A goes up to 9, and the tensor has 4 elements there; pad(...) or select guards it"},
+    {"kernel f(A: f32[4]) -> B: f32[4] { B[i] = select(i < 2, A[i + 4], 0) }",
+     "1:61: index 0 of A is i + 4, which is outside of the tensor everywhere: it has 4 elements there"},
+    {"kernel f(A: f32[4]) -> B: f32[4] { B[i] = A[4] }",
+     "1:45: index 0 of A is 4, which is outside of the tensor everywhere: it has 4 elements there"},
+    {"kernel f(A: f32[M]) -> B: f32 { B = sum(k) A[0] }",
+     "1:41: nothing says how far the axis k of the reduction runs; state it: k: EXTENT"},
+    {"kernel f(A: f32[M]) -> B: f32 { P[i] = 1.0  B = sum(k) A[k] }",
+     "1:35: nothing says how far the axis i of P runs; state it: i: EXTENT"},
+    {"kernel f(A: f32[M], B: f32[N]) -> C: f32 { P[i] = A[i] * B[i]  C = sum(k) P[k] }",
+     "1:46: the extent of i is M by A and N by B; state it: i: EXTENT"},
+    {"kernel f(A: f32[0]) -> B: f32 { B = sum(k) A[k] }", "1:17: dimension 0 of A is 0; it must be at least 1"},
+    {"kernel f(A: f32[-2]) -> B: f32 { B = sum(k) A[k] }", "1:18: dimension 0 of A is -2; it must be at least 1"},
+    {"kernel f(A: f32[Q0]) -> B: f32 { B = sum(k) A[k] }", "1:17: the dimension Q0 is 0; it must be at least 1"},
+    {"kernel f(A: f32[Qm]) -> B: f32 { B = sum(k) A[k] }", "1:17: the dimension Qm is -3; it must be at least 1"},
+    {"kernel f(A: f32[Qh]) -> B: f32 { B = sum(k) A[k] }",
+     "1:17: the dimension Qh is 9223372036854775807, more than memory can hold"},
+    {"kernel f(A: f32[1000000000, 1000000000, 1000]) -> B: f32 { B = sum(k) A[k, 0, 0] }",
+     "1:10: A has more elements than memory can hold"},
+    {"kernel f(A: f32[9999999999999999999]) -> B: f32 { B = sum(k) A[k] }",
+     "1:17: 9999999999999999999 does not fit into i64"},
+    {"kernel f(A: f32[Q1]) -> B: f32[Q1 - 1] { B[i] = A[i] }", "1:35: dimension 0 of B is 0; it must be at least 1"},
+    {"kernel f(A: f32[M]) -> B: f32 { B = sum(k: M - M) A[k] }",
+     "1:46: the extent of an axis is 0; it must be at least 1"},
+    {"kernel f(A: f32[M], A: f32[N]) -> B: f32[M] { B[i] = A[i] }", "1:21: there is a parameter A already"},
+    {"kernel f(A: f32[M]) -> A: f32[M] { A[i] = A[i] }", "1:24: there is a parameter A already"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i]  B[i] = A[i] }",
+     "1:49: the name B is taken already: it is a tensor"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { A[i] = 1 }", "1:36: the name A is taken already: it is a tensor"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[M] = A[M] }",
+     "1:38: the name M is taken already: it is an axis or a dimension"},
+    {"kernel f(A: f32[M]) -> B: f32[M, M] { B[i, i] = A[i] }", "1:44: the axis i is named twice"},
+    {"kernel f(A: f32[M]) -> M: f32[M] { M[i] = A[i] }", "1:24: M is a dimension and a parameter"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = sum(i: 3) A[i] }",
+     "1:47: the name i is taken already: it is an axis or a dimension"},
+    {"const N = 3\n"
+     "const N = 4\n"
+     "kernel f(A: f32[N]) -> B: f32[N] { B[i] = A[i] }",
+     "2:7: the name N is taken already"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B = f(A) }", "1:40: the recursion has no end: f calls f"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B = g(A) }\n"
+     "kernel g(A: f32[M]) -> B: f32[M] { B = h(A) }\n"
+     "kernel h(A: f32[M]) -> B: f32[M] { B = f(A) }",
+     "3:40: the recursion has no end: f calls g calls h calls f"},
+    {"function f(x) = g(x) + 1\n"
+     "function g(x) = f(x) * 2\n"
+     "kernel k(A: f32[M]) -> B: f32[M] { B[i] = f(A[i]) }",
+     "2:17: the recursion has no end: f calls g calls f"},
+    {"const a = b\n"
+     "const b = a\n"
+     "kernel k(A: f32[M]) -> B: f32[M] { B[i] = A[i] + a }",
+     "1:11: b is not a constant that stands before a"},
+    {"kernel g(A: f32[M], B: f32[M]) -> C: f32[M] { C[i] = A[i] + B[i] }\n"
+     "kernel f(A: f32[M], B: f32[N]) -> C: f32[M] { C = g(A, B) }",
+     "2:56: B of g has the shape [M] here, not [N]"},
+    {"kernel g(A: f32[M], B: f32[M]) -> C: f32[M] { C[i] = A[i] + B[i] }\n"
+     "kernel f(A: f32[M], B: f32[N]) -> C: f32[M] { C = g(A) }",
+     "2:51: g takes 2 tensors, not 1"},
+    {"kernel g(A: f32[2*M]) -> C: f32[M] { C[i] = A[i] }\n"
+     "kernel f(A: f32[M]) -> C: f32[M] { C = g(A) }",
+     "2:40: the dimension M of g follows from no argument; write g[M = ...](...)"},
+    {"kernel f(A: f32[M]) -> (B: f32[M], C: f32[M]) { B[i] = A[i] }", "1:36: the output C is never defined"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = B[i] }", "1:43: there is no tensor B here"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[t] then B[t] + 1 }",
+     "1:61: a scan along t reads B at t, which is not shown to be earlier: write t - 1 or less"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[t] then B[t/2] + 1 }",
+     "1:61: a scan along t reads B at t/2, which is not shown to be earlier: write t - 1 or less"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[t] then B[t - 2] + 1 }",
+     "1:61: the scan reads B at position -1; start it with more positions: scan(t, DEPTH) first then ..."},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(u) A[t] then B[t - 1] + 1 }",
+     "1:48: u is no axis of B, which the scan could run along"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + scan }",
+     "1:50: 'scan' is a word of the language and no name for a tensor, axis or dimension"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = (A[i], 1) }", "1:43: several values where one is wanted"},
+    {"kernel f(A: f32[M]) -> (B: f32[M], C: f32[M]) { B[i], C[i] = (A[i], 1) }",
+     "1:62: one value for 2 tensors: only reductions, scans and calls give several"},
+    {"kernel f(A: f32[M]) -> (B: f32, C: f32) { B, C = sum(i) A[i] }", "1:50: sum gives 1 value, not 2"},
+    {"kernel f(A: bool[M]) -> B: bool { B = sum(i) A[i] }", "1:39: sum does not take bool"},
+    {"combiner c(a: f32, b: f32) = a + b from (0, 1)\n"
+     "kernel f(A: f32[M]) -> B: f32 { B = c(i) A[i] }",
+     "1:41: the identity has 2 values; 1 is wanted here"},
+    {"combiner c(a: f32, b: i32) = a from 0\n"
+     "kernel f(A: f32[M]) -> B: f32 { B = c(i) A[i] }",
+     "1:20: b is of type i32, its counterpart of f32"},
+    {"kernel f(A: f32[M]) -> B: f32 { B = best(i: M) A[i] }", "1:37: there is no reduction or combiner called best"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = g(A[i]) }", "1:43: there is no operation, function or kernel called g"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i: N] = A[i] }", "1:41: nothing here is called N"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i: i] = A[i] }", "1:41: nothing here is called i"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i, j] = A[i] }", "1:36: B has 1 dimension: name an axis for it, not 2"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] @ 2 }", "1:48: '@' has no meaning here"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] +", "1:49: expected an expression"},
+    {"kernel f(A: f33[M]) -> B: f32[M] { B[i] = A[i] }", "1:13: expected a type, such as f32 or i64"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i]",
+     "1:47: expected '}' at the end of the kernel, not the end of the text"},
+    {"kernel f[M](A: f32[M, N]) -> B: f32[M] { B[i] = A[i, 0] }",
+     "1:23: N is neither among the dimensions that the kernel lists nor a constant"},
+    {"kernel a.b(A: f32[M]) -> B: f32[M] { B[i] = A[i] }", "1:8: a kernel's name is a C identifier: no '.' in it"},
+    {"const A = 1", "1:12: there is no kernel in this text"},
+    {"kernel f(A: f32[A0]) -> B: f32[A0] { B[i] = 1 < A[i] }",
+     "1:47: a value of type bool for B, whose elements are f32; f32(...) converts"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[sum] = max(A[sum]) }", "1:45: max takes 2 arguments, not 1"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = pad(A, 0) }",
+     "1:47: pad takes an element of a tensor and what stands for those outside of it"},
+};
+
+static void refuses(void **state) {
+  static const tn__te_dim_value dims[] = {{"Q0", 0}, {"Qm", -3}, {"Qh", INT64_MAX}, {"Q1", 1}};
+  for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+    te_text_job j = {.text = refused[i].text, .dims = dims, .dim_count = 4};
+    char expected[512];
+    snprintf(expected, sizeof(expected), "t.te:%s", refused[i].message);
+    check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, expected);
+  }
+}
+
+static tn_status *run_repeated(const char *before, const char *repeated, int count, const char *after) {
+  size_t size = strlen(before) + strlen(repeated) * (size_t)count + strlen(after) + 1;
+  char *text = malloc(size), *at = text;
+  at += sprintf(at, "%s", before);
+  for (int i = 0; i < count; i++) at += sprintf(at, "%s", repeated);
+  sprintf(at, "%s", after);
+  te_text_job j = {.text = text};
+  tn_status *status = te_text_run(&j);
+  free(text);
+  return status;
+}
+
+static void bounds_work(void **state) {
+  const char *head = "kernel f(A: f32[M]) -> B: f32[M] { B[i] = ";
+  check_fails(run_repeated(head, "(", 100000, "A[i] }"), TN_INVALID_ARGUMENT,
+              "t.te:1:243: nested more than 200 levels deep");
+  check_fails(run_repeated(head, "A[i] + ", 100000, "A[i] }"), TN_INVALID_ARGUMENT,
+              "t.te:1:2841: an expression of more than 400 levels");
+  /* Each function doubles the one before it; calls inside of calls make an expression deeper than any text. */
+  char text[8192], *at = text;
+  at += sprintf(at, "function g0(x) = x\n");
+  for (int i = 1; i < 60; i++) at += sprintf(at, "function g%d(x) = g%d(x) + g%d(x * x)\n", i, i - 1, i - 1);
+  sprintf(at, "kernel k(A: f32[M]) -> B: f32[M] { B[i] = g59(A[i]) }");
+  te_text_job j = {.text = text};
+  check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, "t.te:30:19: calls nested more than 32 levels deep");
+  at = strstr(text, "g59(A");
+  sprintf(at, "g25(A[i]) }");
+  check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, "t.te:2:21: the kernel is too large once its calls are expanded");
+  at = text;
+  at += sprintf(at, "kernel k0(A: f32) -> B: f32 { B = A + 1 }\n");
+  for (int i = 1; i < 20; i++)
+    at += sprintf(at, "kernel k%d(A: f32) -> B: f32 { C = k%d(A) B = k%d(C) }\n", i, i - 1, i - 1);
+  check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, "t.te:14:43: more than 4096 stages once calls are expanded");
+}
+
+static void fix_dims(tn__te *te, void *user) { te_text_keep(te, user); }
+
+static void fixes_dimensions(void **state) {
+  static const tn__te_dim_value dims[] = {{"M", 4}, {"unused", 7}};
+  char *text = NULL;
+  te_text_job j = {.text = "kernel f(A: f32[M, N]) -> B: f32[2*M] { B[i] = A[i/2, 0] }",
+                   .dims = dims,
+                   .dim_count = 2,
+                   .then = fix_dims,
+                   .user = &text};
+  check_ok(te_text_run(&j));
+  assert_string_equal(text, "kernel f[N](A: f32[4, N]) -> B: f32[8] {\n  B: f32[i: 8] = A[i/2, 0]\n}\n");
+  free(text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(says_everything), cmocka_unit_test(pads_and_clamps),
+      cmocka_unit_test(reduces),         cmocka_unit_test(scans),
+      cmocka_unit_test(calls),           cmocka_unit_test(expressions),
+      cmocka_unit_test(externs),         cmocka_unit_test(refuses),
+      cmocka_unit_test(bounds_work),     cmocka_unit_test(fixes_dimensions),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
