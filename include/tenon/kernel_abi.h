@@ -21,7 +21,10 @@ typedef enum tn_kernel_result {
   TN_KERNEL_INDEX_OUT_OF_RANGE = 1, /* a data-dependent index (gather, scatter, one_hot ...) is outside of its axis */
   TN_KERNEL_DIVISION_BY_ZERO = 2,   /* integer division or remainder by zero */
   TN_KERNEL_BAD_VALUE = 3,          /* an operand's value is outside of what the operator allows */
-  TN_KERNEL_CANCELLED = 4           /* the environment's parallel_for was told to stop */
+  TN_KERNEL_CANCELLED = 4,          /* the environment's parallel_for was told to stop */
+  /* Of the plain C functions that `tenon build` makes around kernels, not of kernels: */
+  TN_KERNEL_NO_MEMORY = 5,    /* no working memory */
+  TN_KERNEL_BAD_DIMENSION = 6 /* a dimension is outside of what the kernel allows */
 } tn_kernel_result;
 
 typedef struct tn_kernel_env tn_kernel_env;

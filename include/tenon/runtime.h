@@ -63,6 +63,10 @@ typedef struct tn_thread_pool_options {
 TN_API TN_MUST_USE tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out);
 TN_API void tn_thread_pool_release(tn_thread_pool *pool); /* after its sessions */
 TN_API int tn_thread_pool_size(const tn_thread_pool *pool);
+/* Makes `*env` (<tenon/kernel_abi.h>) run parallel loops on the pool, for functions that `tenon build --parallel` made.
+ * It may be used from one thread at a time, and not after the pool's release. */
+struct tn_kernel_env;
+TN_API void tn_thread_pool_env(tn_thread_pool *pool, struct tn_kernel_env *env);
 
 /* ---- executables ------------------------------------------------------------------------------------------------ */
 

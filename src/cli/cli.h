@@ -102,7 +102,8 @@ const char *cli_dims_text(const tn_value_info *info, char *text, size_t size); /
 tn_status *cli_random_input(const tn_executable *exe, const char *function, const cli_compile *setup, int index,
                             uint64_t *state, tn_tensor **out);
 
-extern const cli_command cli_run_command, cli_compile_command, cli_inspect_command, cli_explain_command;
+extern const cli_command cli_run_command, cli_compile_command, cli_build_command, cli_inspect_command,
+    cli_explain_command;
 
 /* profile.c */
 const tn_profile_kernel *cli_profile_find(const tn_profile *profile, const char *kernel); /* NULL: it did not run */

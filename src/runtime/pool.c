@@ -289,3 +289,5 @@ tn_kernel_env tn__pool_env(tn_thread_pool *pool) {
   return (tn_kernel_env){
       TN_KERNEL_ABI_VERSION, sizeof(tn_kernel_env), parallel ? run_parallel : run_inline, pool->threads, 0, pool};
 }
+
+void tn_thread_pool_env(tn_thread_pool *pool, struct tn_kernel_env *env) { *env = tn__pool_env(pool); }

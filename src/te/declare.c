@@ -544,3 +544,36 @@ tn_status *tn__te_declare(const tn__te_source *source, int kernel, const tn__te_
   if (status == NULL) *out = j.te;
   return status;
 }
+
+/* ---- single operations ------------------------------------------------------------------------------------------- */
+
+bool tn__te_is_word(const char *name) { return tn__text_is_reserved(name, strlen(name)); }
+
+/* The operation as text over names that stand for its values: "a0 + a1", "!a0", "select(a0, a1, a2)". */
+static const char *operation_text(tn__arena *arena, const char *operation, int count) {
+  const tn__operator_row *row = tn__operator_at(operation, strlen(operation));
+  bool sign = (row != NULL && strlen(row->text) == strlen(operation)) || strcmp(operation, "!") == 0;
+  if (sign && count <= 2) return tn__arena_printf(arena, count == 1 ? "%s a0" : "a0 %s a1", operation);
+  const char *text = tn__arena_printf(arena, "%s(a0", operation);
+  for (int i = 1; i < count; i++) text = tn__arena_printf(arena, "%s, a%d", text, i);
+  return tn__arena_printf(arena, "%s)", text);
+}
+
+const tn__expr *tn__te_operation(tn__te *te, const char *operation, const tn__expr *const *args, int count) {
+  tn__te_source *source = TN__NEW(te->arena, tn__te_source);
+  tn__syn_kernel *kernel = TN__NEW(te->arena, tn__syn_kernel);
+  const char *text = operation_text(te->arena, operation, count);
+  tn__declaring d = {.source = source, .ir = te->ir, .arena = te->arena, .te = te, .kernel = kernel, .prefix = ""};
+  tn__syn_parser p = {.arena = te->arena};
+  source->name = tn__arena_printf(te->arena, "te %s: operation %s", te->name, operation);
+  tn__lexer_init(&p.lex, te->ir, source->name, text, strlen(text), (locale_t)0);
+  d.lex = p.lex;
+  const tn__syn *s = tn__syn_expr(&p);
+  if (p.lex.token.kind != TN__TOKEN_END) tn__lexer_fail(&p.lex, &p.lex.token, "this is no operation");
+  for (int i = 0; i < count; i++) {
+    const char *name = tn__arena_printf(te->arena, "a%d", i);
+    tn__token token = {.kind = TN__TOKEN_NAME, .text = name, .length = strlen(name), .line = 1, .column = 1};
+    tn__te_bind(&d, &token, args[i], NULL);
+  }
+  return tn__te_value(&d, s, TN_DTYPE_INVALID);
+}

@@ -47,7 +47,7 @@ static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_
   return s;
 }
 
-static tn__te *copy_te(tn__ir *ir, const tn__te *from) {
+tn__te *tn__te_copy(const tn__te *from, tn__ir *ir) {
   tn__te *te = tn__te_create(ir, from->name);
   tn__importer *m = tn__importer_create(ir);
   for (int i = 0; i < from->dims.count; i++) tn__vec_push(te->arena, &te->dims, tn__import_var(m, from->dims.data[i]));
@@ -296,7 +296,7 @@ static void run(tn__escape *escape, void *user) {
   job *j = user;
   j->arena.escape = escape;
   printing g = {.out = j->out};
-  g.te = copy_te(tn__ir_create(&j->arena), j->te);
+  g.te = tn__te_copy(j->te, tn__ir_create(&j->arena));
   g.te->name = j->name;
   g.p = tn__printer_create(&j->arena, j->out);
   print_kernel(&g);

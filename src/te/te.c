@@ -30,6 +30,8 @@ static const char *unique_name(tn__te *te, const char *name) {
   return result;
 }
 
+bool tn__te_has_name(const tn__te *te, const char *name) { return tn__map_has(&te->names, name); }
+
 const tn__var *tn__te_dim(tn__te *te, const char *name, int64_t min) {
   const tn__var *var = tn__var_create(te->ir, unique_name(te, name), TN_I64, tn__index(te->ir, min), NULL);
   tn__vec_push(te->arena, &te->dims, var);

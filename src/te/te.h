@@ -116,6 +116,14 @@ void tn__te_print(const tn__te *te, tn__strbuf *out);
 void tn__te_print_as(const tn__te *te, const char *name, tn__strbuf *out);
 /* Checks types, bounds that can be decided, unbound axes, cycles; the message names the stage. */
 TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
+/* A copy in another context, made in the order of the text. */
+tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);
+/* What the open dimensions must satisfy besides their least values: bool expressions over them, in the declaration's
+ * context. Every computed extent is positive, no tensor is larger than memory, no access that stands under no condition
+ * is outside of its tensor. Returns how many. */
+int tn__te_conditions(const tn__te *te, const tn__expr *const **out);
+bool tn__te_is_size_condition(const tn__expr *condition); /* one of those about memory, in f64 */
+bool tn__te_has_name(const tn__te *te, const char *name); /* of a tensor, dimension or stage */
 /* FLOPs (each arithmetic operation of a floating type counts 1, fma 2) as an expression over the dimensions. */
 const tn__expr *tn__te_flops(const tn__te *te);
 

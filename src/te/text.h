@@ -27,4 +27,9 @@ const char *tn__te_kernel_dim(const tn__te_source *source, int kernel, int index
 TN_MUST_USE tn_status *tn__te_declare(const tn__te_source *source, int kernel, const tn__te_dim_value *dims,
                                       int dim_count, tn__ir *ir, tn__te **out);
 
+/* An operation of the language by its sign or word on values of `te`: "+", "!", "select", "exp" ...; checks types, and
+ * throws. */
+const tn__expr *tn__te_operation(tn__te *te, const char *operation, const tn__expr *const *args, int count);
+bool tn__te_is_word(const char *name); /* a word of the language, and no name for anything */
+
 #endif

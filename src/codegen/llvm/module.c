@@ -149,13 +149,20 @@ static tn__code emit(tn__cg *cg, llvm_box *box, tn__emit kind) {
 
 tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
                           const tn__target *target, tn__emit kind) {
+  return tn__codegen_llvm_entries(arena, irs, funcs, NULL, count, target, kind);
+}
+
+tn__code tn__codegen_llvm_entries(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs,
+                                  const tn__entry *entries, int count, const tn__target *target, tn__emit kind) {
   llvm_box *box = TN__NEW(arena, llvm_box);
   tn__arena_defer(arena, dispose, box);
   tn__cg *cg = TN__NEW(arena, tn__cg);
   cg->arena = arena;
   cg->target = target;
   set_up(cg, box);
+  cg->any_alignment = entries != NULL;
   for (int i = 0; i < count; i++) tn__cg_func(cg, irs[i], funcs[i]);
+  for (int i = 0; i < count && entries != NULL; i++) tn__cg_entry(cg, irs[i], funcs[i], &entries[i]);
   set_attributes(cg);
   check_module(cg, box);
   run_passes(cg, box);

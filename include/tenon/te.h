@@ -1,0 +1,148 @@
+/* Kernels without a model: compute declarations, from text or built here, scheduled and compiled. Link libtenon.
+ *
+ *   tn_te *te; tn_schedule *schedule; tn_build *build;
+ *   tn_te_parse("gemm.te", text, length, NULL, NULL, 0, NULL, &te);
+ *   tn_schedule_create(te, "native", NULL, &schedule);          // optimised, without measuring anything
+ *   tn_te_build(&schedule, 1, NULL, &build);
+ *   tn_build_save(build, "gemm");                               // gemm.o and gemm.h
+ *
+ * docs/te-language.md is the language. The rules of ownership stand at the top of <tenon/base.h>. */
+#ifndef TENON_TE_H
+#define TENON_TE_H
+
+#include "tenon/compile.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- declarations from text ------------------------------------------------------------------------------------- */
+
+typedef struct tn_te tn_te; /* the declaration of one kernel */
+
+/* Reads a .te text; `name` stands in messages ("gemm.te:3:14: ..."). `kernel` names one of the text, NULL: the last.
+ * `dims` fixes dimensions; those that the kernel lacks are refused. The others stay open. */
+TN_API TN_MUST_USE tn_status *tn_te_parse(const char *name, const char *text, size_t length, const char *kernel,
+                                          const tn_dim_setting *dims, int dim_count, const tn_allocator *allocator,
+                                          tn_te **out);
+/* The same for every kernel of a text that `kernel` names (NULL: all). A dimension must belong to one of them. `*out`
+ * is an array of `*count` declarations, released with tn_te_list_release. */
+TN_API TN_MUST_USE tn_status *tn_te_parse_all(const char *name, const char *text, size_t length, const char *kernel,
+                                              const tn_dim_setting *dims, int dim_count, tn_te ***out, int *count);
+TN_API void tn_te_list_release(tn_te **list, int count);
+TN_API void tn_te_release(tn_te *te);
+TN_API const char *tn_te_name(const tn_te *te);
+/* The declaration as text, everything stated; freed with free(). */
+TN_API TN_MUST_USE tn_status *tn_te_print(const tn_te *te, char **out);
+
+/* ---- declarations built here -------------------------------------------------------------------------------------
+ *
+ *   tn_te_create("row_sum", NULL, &te);
+ *   tn_te_expr *n = tn_te_dim(te, "N", 1), *k = tn_te_int(te, TN_I64, 64), *shape[] = {n, k};
+ *   tn_te_tensor *x = tn_te_input(te, "X", TN_F32, 2, shape);
+ *   tn_te_expr *axes[] = {tn_te_axis(te, "i", n), tn_te_axis(te, "k", k)};
+ *   tn_te_output(te, tn_te_reduce(te, "Y", "sum", 1, axes, 1, axes + 1, tn_te_read(te, x, 2, axes)));
+ *   tn_te_finish(te);
+ *
+ * Expressions and tensors belong to the declaration. What is refused makes the call return NULL, which every other call
+ * takes and passes on; tn_te_finish() returns the first refusal. */
+typedef struct tn_te_expr tn_te_expr;
+typedef struct tn_te_tensor tn_te_tensor;
+
+TN_API TN_MUST_USE tn_status *tn_te_create(const char *name, const tn_allocator *allocator, tn_te **out);
+/* Checks the whole; nothing may be added afterwards. A declaration from text is finished. */
+TN_API TN_MUST_USE tn_status *tn_te_finish(tn_te *te);
+
+TN_API tn_te_expr *tn_te_dim(tn_te *te, const char *name, int64_t least); /* an open dimension */
+TN_API tn_te_expr *tn_te_int(tn_te *te, tn_dtype dtype, int64_t value);   /* of any type */
+TN_API tn_te_expr *tn_te_float(tn_te *te, tn_dtype dtype, double value);
+TN_API tn_te_expr *tn_te_axis(tn_te *te, const char *name, tn_te_expr *extent); /* runs over [0, extent) */
+/* A value of a combiner, before and after: see tn_te_reduce_with. */
+TN_API tn_te_expr *tn_te_variable(tn_te *te, const char *name, tn_dtype dtype);
+/* An operation by the word or sign of the language: "+", "<=", "&&", "!", "-" (of one or two), "min", "select", "exp",
+ * "fma" ... */
+TN_API tn_te_expr *tn_te_op(tn_te *te, const char *operation, int count, tn_te_expr *const *args);
+TN_API tn_te_expr *tn_te_cast(tn_te *te, tn_dtype dtype, tn_te_expr *value);
+TN_API tn_te_expr *tn_te_read(tn_te *te, tn_te_tensor *tensor, int count, tn_te_expr *const *indices);
+
+TN_API tn_te_tensor *tn_te_input(tn_te *te, const char *name, tn_dtype dtype, int rank, tn_te_expr *const *shape);
+TN_API tn_te_tensor *tn_te_compute(tn_te *te, const char *name, int axis_count, tn_te_expr *const *axes,
+                                   tn_te_expr *value);
+/* `reduction`: "sum", "prod", "max", "min", "any" or "all" over `over`. */
+TN_API tn_te_tensor *tn_te_reduce(tn_te *te, const char *name, const char *reduction, int axis_count,
+                                  tn_te_expr *const *axes, int over_count, tn_te_expr *const *over, tn_te_expr *term);
+/* A combiner of one's own, of 1 to 4 values: `results` in terms of the variables `before` (accumulated) and `after`
+ * (new), `identities`, and the `terms` to combine. `out` gets `count` tensors, named `names`. */
+typedef struct tn_te_combiner {
+  int count;
+  tn_te_expr *before[4], *after[4], *results[4], *identities[4];
+  bool in_order; /* must not be reordered */
+} tn_te_combiner;
+TN_API void tn_te_reduce_with(tn_te *te, const char *const *names, const tn_te_combiner *combiner, int axis_count,
+                              tn_te_expr *const *axes, int over_count, tn_te_expr *const *over,
+                              tn_te_expr *const *terms, tn_te_tensor **out);
+/* The value and the index (i64, of the first best) along one axis. */
+TN_API void tn_te_arg_reduce(tn_te *te, const char *const *names, bool greatest, int axis_count,
+                             tn_te_expr *const *axes, tn_te_expr *over, tn_te_expr *value, tn_te_tensor **out);
+/* A scan: declare its tensor, which `next` may read at earlier positions of axes[along], then define it: `first` at the
+ * first `depth` positions (NULL when depth is 0), `next` behind them. */
+TN_API tn_te_tensor *tn_te_scan(tn_te *te, const char *name, tn_dtype dtype, int axis_count, tn_te_expr *const *axes);
+TN_API void tn_te_scan_define(tn_te *te, tn_te_tensor *tensor, int axis_count, tn_te_expr *const *axes, int along,
+                              int64_t depth, tn_te_expr *first, tn_te_expr *next);
+TN_API void tn_te_output(tn_te *te, tn_te_tensor *tensor); /* the next output */
+
+/* ---- schedules -------------------------------------------------------------------------------------------------- */
+
+typedef struct tn_schedule tn_schedule; /* holds a copy of its declaration */
+
+typedef struct tn_schedule_options { /* fields that are 0 take the target's */
+  size_t size;                       /* sizeof(tn_schedule_options) */
+  int vector_bytes;                  /* 16, 32 or 64, and no more than the target has */
+  int threads;           /* 1 to 1,024; the target's cores when 0. 1 is right for functions without an environment */
+  int64_t cache_bytes;   /* second-level cache that one thread may fill: 4 KiB to 1 GiB */
+  int registers;         /* vector registers to plan for: 4 to the target's */
+  int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */
+  int search_space;      /* candidates that the choice weighs: 1 to 1,000,000; 0: 2,000 */
+  bool plain;            /* no choice: the declaration's own loops, an empty trace */
+  const tn_allocator *allocator;
+} tn_schedule_options;
+/* An optimised schedule for `target` (NULL: this machine), chosen without measuring. */
+TN_API TN_MUST_USE tn_status *tn_schedule_create(const tn_te *te, const char *target,
+                                                 const tn_schedule_options *options, tn_schedule **out);
+/* The schedule that a trace describes; refuses one of another declaration. */
+TN_API TN_MUST_USE tn_status *tn_schedule_replay(const tn_te *te, const char *target, const char *trace,
+                                                 const tn_schedule_options *options, tn_schedule **out);
+/* One more step, as traces have it: "split \"C.i\" 0 16". What is refused leaves the schedule as it was. */
+TN_API TN_MUST_USE tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step);
+TN_API TN_MUST_USE tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out); /* freed with free() */
+TN_API void tn_schedule_release(tn_schedule *schedule);
+
+/* ---- code ------------------------------------------------------------------------------------------------------- */
+
+typedef struct tn_build_options {
+  size_t size;       /* sizeof(tn_build_options) */
+  bool parallel;     /* the functions take a kernel environment (<tenon/kernel_abi.h>) first, and run its threads */
+  const char *guard; /* of the header, NULL: from the kernels' names */
+  const tn_allocator *allocator;
+} tn_build_options;
+/* An object file and a C header with one function per kernel: open dimensions as int64_t, then inputs, then outputs.
+ * The schedules must be for one target. */
+typedef struct tn_build tn_build;
+TN_API TN_MUST_USE tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_options *options,
+                                          tn_build **out);
+TN_API const void *tn_build_object(const tn_build *build, size_t *size);
+TN_API const char *tn_build_header(const tn_build *build);
+/* BASE.o and BASE.h, each written atomically. */
+TN_API TN_MUST_USE tn_status *tn_build_save(const tn_build *build, const char *base);
+TN_API void tn_build_release(tn_build *build);
+/* "te", "schedule", "tir", "llvm", "asm" or "obj" of the kernels, freed with free(). */
+TN_API TN_MUST_USE tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options,
+                                         const char *stage, char **out, size_t *out_size);
+/* An executable with one function per kernel, to be loaded and run in this process with <tenon/runtime.h>. */
+TN_API TN_MUST_USE tn_status *tn_te_module(tn_schedule *const *schedules, int count, const tn_allocator *allocator,
+                                           tn_module **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

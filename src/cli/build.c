@@ -1,0 +1,158 @@
+/* tenon build: declarations in a .te file to an object file and a C header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "tenon/te.h"
+
+static const cli_option options[] = {
+    {"--output", "BASE", "write BASE.o and BASE.h (also -o); with --emit: the file for the stage, default the screen"},
+    {"--emit", "STAGE", "write this stage instead: te, schedule, tir, llvm, asm or obj"},
+    {"--kernel", "NAME", "build this kernel only, not all of the file"},
+    {"--schedule", "FILE", "use the trace in this file instead of choosing; for one kernel"},
+    {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},
+    {"--dim", "NAME=N,...", "fix dimensions; may be given several times"},
+    {"--parallel", NULL, "functions take a kernel environment first and use its threads"},
+    {"--threads", "N",
+     "threads to schedule for; more than 1 says --parallel (default: 1, with --parallel this machine's)"},
+    {0}};
+
+enum { MAX_DIMS = 256 };
+
+typedef struct built_dims {
+  tn_dim_setting list[MAX_DIMS];
+  char names[MAX_DIMS][128];
+  int count;
+} built_dims;
+
+static bool add_dim(const char *text, size_t length, built_dims *dims) {
+  const char *equals = memchr(text, '=', length);
+  size_t name = equals != NULL ? (size_t)(equals - text) : 0;
+  char *end = NULL;
+  if (equals == NULL || name == 0 || name >= sizeof dims->names[0]) return false;
+  long long size = strtoll(equals + 1, &end, 10);
+  if (end == equals + 1 || end != text + length || dims->count == MAX_DIMS) return false;
+  memcpy(dims->names[dims->count], text, name);
+  dims->list[dims->count] = (tn_dim_setting){dims->names[dims->count], size};
+  dims->count++;
+  return true;
+}
+
+static bool read_dims(const cli_args *args, built_dims *dims) {
+  int position = 0;
+  for (const char *text = cli_next(args, "--dim", &position); text; text = cli_next(args, "--dim", &position)) {
+    for (const char *at = text; at != NULL;) {
+      const char *comma = strchr(at, ',');
+      if (!add_dim(at, comma != NULL ? (size_t)(comma - at) : strlen(at), dims)) {
+        cli_misused(args->command, "--dim takes NAME=N or NAME=N,NAME=N, not \"%s\"", text);
+        return false;
+      }
+      at = comma != NULL ? comma + 1 : NULL;
+    }
+  }
+  return true;
+}
+
+typedef struct work {
+  tn_te **tes;
+  tn_schedule **schedules;
+  int count;
+} work;
+
+static void release(work *w) {
+  for (int i = 0; w->schedules != NULL && i < w->count; i++) tn_schedule_release(w->schedules[i]);
+  free(w->schedules);
+  tn_te_list_release(w->tes, w->count);
+}
+
+static tn_status *read_trace(const char *path, char **out) {
+  tn__file_map map;
+  tn_status *status = tn__file_map_open(path, &map);
+  if (status != NULL) return status;
+  *out = malloc(map.size + 1);
+  if (*out != NULL) {
+    memcpy(*out, map.data, map.size);
+    (*out)[map.size] = 0;
+  }
+  tn__file_map_close(&map);
+  return *out != NULL ? NULL : tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory", path);
+}
+
+static tn_status *schedule(const cli_args *args, int threads, work *w) {
+  const char *target = cli_value(args, "--target"), *trace_path = cli_value(args, "--schedule");
+  tn_schedule_options options_now = {.size = sizeof options_now, .threads = threads};
+  w->schedules = calloc((size_t)w->count, sizeof *w->schedules);
+  if (w->schedules == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory");
+  if (trace_path != NULL) {
+    char *trace = NULL;
+    if (w->count > 1)
+      return tn_status_create(TN_INVALID_ARGUMENT,
+                              "%s has %d kernels, and --schedule is for one: name it with --kernel", args->file,
+                              w->count);
+    tn_status *status = read_trace(trace_path, &trace);
+    if (status == NULL) {
+      status = tn_schedule_replay(w->tes[0], target, trace, &options_now, &w->schedules[0]);
+      if (status != NULL) status = tn_status_prefix(status, "%s", trace_path);
+    }
+    free(trace);
+    return status;
+  }
+  for (int i = 0; i < w->count; i++) {
+    tn_status *status = tn_schedule_create(w->tes[i], target, &options_now, &w->schedules[i]);
+    if (status != NULL) return tn_status_prefix(status, "kernel %s", tn_te_name(w->tes[i]));
+  }
+  return NULL;
+}
+
+static tn_status *write_stage(const char *stage, const char *path, const tn_build_options *build, work *w) {
+  char *text;
+  size_t size;
+  tn_status *status = tn_te_emit(w->schedules, w->count, build, stage, &text, &size);
+  if (status != NULL) return status;
+  if (path != NULL)
+    status = tn__file_write_atomic(path, &(tn__bytes){text, size}, 1, 0644);
+  else
+    fwrite(text, 1, size, stdout);
+  free(text);
+  return status;
+}
+
+static tn_status *write_files(const char *base, const tn_build_options *options_now, work *w) {
+  tn_build *build;
+  tn_status *status = tn_te_build(w->schedules, w->count, options_now, &build);
+  if (status != NULL) return status;
+  status = tn_build_save(build, base);
+  size_t size;
+  tn_build_object(build, &size);
+  if (status == NULL)
+    printf("%s.o, %s.h: %d kernel%s, %.1f KB\n", base, base, w->count, w->count == 1 ? "" : "s", (double)size / 1024);
+  tn_build_release(build);
+  return status;
+}
+
+static int run(const cli_args *args) {
+  static built_dims dims;
+  int64_t threads = 0;
+  const char *stage = cli_value(args, "--emit"), *path = cli_value(args, "--output");
+  if (!read_dims(args, &dims) || !cli_number(args, "--threads", 1, 1024, &threads)) return EXIT_MISUSED;
+  if (path == NULL && stage == NULL) return cli_misused("build", "where to? -o BASE");
+  if (path == NULL && strcmp(stage, "obj") == 0)
+    return cli_misused("build", "--emit obj is binary: say where with -o FILE");
+  tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || threads > 1};
+  if (threads == 0 && !build.parallel) threads = 1;
+  tn__file_map text;
+  tn_status *status = tn__file_map_open(args->file, &text);
+  if (status != NULL) return cli_report(status);
+  work w = {0};
+  status = tn_te_parse_all(args->file, (const char *)text.data, text.size, cli_value(args, "--kernel"), dims.list,
+                           dims.count, &w.tes, &w.count);
+  tn__file_map_close(&text);
+  if (status == NULL) status = schedule(args, (int)threads, &w);
+  if (status == NULL) status = stage != NULL ? write_stage(stage, path, &build, &w) : write_files(path, &build, &w);
+  release(&w);
+  return cli_report(status);
+}
+
+const cli_command cli_build_command = {"build", "KERNELS.te -o BASE [OPTIONS]",
+                                       "Compile declarations to an object file and a C header", options, run};

@@ -1,0 +1,318 @@
+/* Schedules and code of <tenon/te.h>. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "codegen/llvm/codegen.h"
+#include "compile/driver.h"
+#include "compile/te_handle.h"
+#include "compile/te_header.h"
+#include "ir/passes.h"
+
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+
+typedef struct scheduling {
+  const tn_te *te;
+  const char *target, *trace, *step;
+  tn_schedule_options options;
+  tn_schedule *schedule;
+} scheduling;
+
+static void schedule_body(void *user) {
+  scheduling *c = user;
+  tn_schedule *s = c->schedule;
+  tn__escape *escape = s->arena.escape;
+  const tn_schedule_options *o = &c->options;
+  tn__check(escape, tn__target_parse(c->target, &s->target));
+  tn__schedule_options options = {.threads = o->threads,
+                                  .vector_bytes = o->vector_bytes,
+                                  .cache_bytes = o->cache_bytes,
+                                  .registers = o->registers,
+                                  .shared_memory = o->shared_memory,
+                                  .search_space = o->search_space};
+  tn__check(escape, tn__schedule_options_fill(&options, &s->target, &options));
+  s->ir = tn__ir_create(&s->arena);
+  s->te = tn__te_copy(c->te->te, s->ir);
+  if (c->trace != NULL)
+    tn__check(escape, tn__trace_replay(s->te, &s->target, c->trace, &s->schedule));
+  else if (o->plain)
+    s->schedule = tn__schedule_of(s->te, &s->target);
+  else
+    s->schedule = tn__schedule_default(s->te, &s->target, &options);
+}
+
+static tn_status *make_schedule(scheduling *c, const tn_schedule_options *options, tn_schedule **out) {
+  *out = NULL;
+  if (!c->te->finished)
+    return tn_status_create(TN_FAILED_PRECONDITION, "te %s: tn_te_finish() has not accepted the declaration",
+                            tn_te_name(c->te));
+  c->options = (tn_schedule_options){.size = sizeof(c->options)};
+  if (options != NULL)
+    memcpy(&c->options, options, options->size < sizeof(c->options) ? options->size : sizeof(c->options));
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(c->options.allocator, 1, sizeof(tn_schedule), 0, &memory));
+  tn_schedule *s = c->schedule = memory;
+  if (c->options.allocator != NULL) {
+    s->allocator_copy = *c->options.allocator;
+    s->allocator = &s->allocator_copy;
+  }
+  tn__arena_init(&s->arena, s->allocator, NULL);
+  tn_status *status = tn__in_arena(&s->arena, schedule_body, c);
+  if (status != NULL)
+    tn_schedule_release(s);
+  else
+    *out = s;
+  return status;
+}
+
+tn_status *tn_schedule_create(const tn_te *te, const char *target, const tn_schedule_options *options,
+                              tn_schedule **out) {
+  scheduling c = {.te = te, .target = target};
+  return make_schedule(&c, options, out);
+}
+
+tn_status *tn_schedule_replay(const tn_te *te, const char *target, const char *trace,
+                              const tn_schedule_options *options, tn_schedule **out) {
+  scheduling c = {.te = te, .target = target, .trace = trace};
+  return make_schedule(&c, options, out);
+}
+
+void tn_schedule_release(tn_schedule *schedule) {
+  if (schedule == NULL) return;
+  tn__arena_release(&schedule->arena);
+  tn_allocator copy = schedule->allocator_copy;
+  tn__free(schedule->allocator != NULL ? &copy : NULL, schedule, sizeof *schedule, 0);
+}
+
+tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out) {
+  tn__strbuf text;
+  *out = NULL;
+  tn__strbuf_init(&text, schedule->allocator);
+  tn__trace_print(schedule->schedule, &text);
+  return tn__text_out(&text, out, NULL);
+}
+
+/* A step that is refused half-way must leave no trace, so the whole is done again on fresh loops. */
+static void apply_body(void *user) {
+  scheduling *c = user;
+  tn_schedule *s = c->schedule;
+  tn__check(s->arena.escape, tn__trace_replay(s->te, &s->target, c->trace, &s->schedule));
+}
+
+tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step) {
+  if (step == NULL || step[0] == 0 || strchr(step, '\n') != NULL)
+    return tn_status_create(TN_INVALID_ARGUMENT, "a step is one line, such as split \"C.i\" 0 16");
+  tn__strbuf text;
+  tn__strbuf_init(&text, schedule->allocator);
+  tn__trace_print(schedule->schedule, &text);
+  tn_status *status = tn__strbuf_status(&text);
+  if (status == NULL) {
+    static const char end[] = "end\n";
+    text.length -= sizeof(end) - 1; /* the trace's last line */
+    tn__strbuf_printf(&text, "%s\n%s", step, end);
+    status = tn__strbuf_status(&text);
+  }
+  scheduling c = {.schedule = schedule, .trace = tn__strbuf_text(&text)};
+  if (status == NULL) status = tn__in_arena(&schedule->arena, apply_body, &c);
+  tn__strbuf_release(&text);
+  return status;
+}
+
+/* ---- code -------------------------------------------------------------------------------------------------------- */
+
+struct tn_build {
+  tn_allocator allocator_copy;
+  const tn_allocator *allocator;
+  tn__arena arena; /* holds the results and nothing else */
+  tn__code object;
+  const char *header;
+};
+
+typedef struct building {
+  tn_schedule *const *schedules;
+  int count;
+  tn_build_options options;
+  const char *stage;
+  tn__strbuf *text; /* of a stage */
+  tn__arena *arena;
+  tn_build *build;
+} building;
+
+static void check_schedules(const building *b) {
+  tn__escape *escape = b->arena->escape;
+  if (b->count < 1) tn__throwf(escape, TN_INVALID_ARGUMENT, "there is nothing to build");
+  for (int i = 0; i < b->count; i++) {
+    const tn_schedule *s = b->schedules[i];
+    if (strcmp(s->target.name, b->schedules[0]->target.name) != 0)
+      tn__throwf(escape, TN_INVALID_ARGUMENT, "%s is scheduled for %s and %s for %s: one object has one target",
+                 tn__te_name(b->schedules[0]->te), b->schedules[0]->target.name, tn__te_name(s->te), s->target.name);
+    for (int k = 0; k < i; k++)
+      if (strcmp(tn__te_name(s->te), tn__te_name(b->schedules[k]->te)) == 0)
+        tn__throwf(escape, TN_INVALID_ARGUMENT, "two kernels are called %s", tn__te_name(s->te));
+  }
+}
+
+/* The scheduled function, ready for the code generator. Everything is made in the schedule's own
+ * arena. */
+static const tn__func *lowered(const building *b, const tn_schedule *s) {
+  tn__arena *arena = tn__ir_arena(s->ir);
+  arena->escape = b->arena->escape;
+  const tn__func *func = tn__schedule_func(s->schedule);
+  if (func->input_count != tn__te_input_count(s->te) || func->output_count != tn__te_output_count(s->te))
+    tn__throwf(arena->escape, TN_UNSUPPORTED, "%s: the schedule takes operands in a layout of its own",
+               tn__te_name(s->te));
+  return tn__lower_for_codegen(s->ir, func, NULL);
+}
+
+typedef struct modules {
+  tn__ir **irs;
+  const tn__func **funcs;
+  tn__entry *entries;
+} modules;
+
+static modules lower_all(const building *b) {
+  modules m = {TN__NEW_ARRAY(b->arena, b->count, tn__ir *), TN__NEW_ARRAY(b->arena, b->count, const tn__func *),
+               TN__NEW_ARRAY(b->arena, b->count, tn__entry)};
+  for (int i = 0; i < b->count; i++) {
+    const tn_schedule *s = b->schedules[i];
+    m.irs[i] = s->ir;
+    m.funcs[i] = lowered(b, s);
+    m.entries[i] = (tn__entry){.name = tn__te_name(s->te), .takes_env = b->options.parallel};
+    m.entries[i].check_count = tn__te_conditions(s->te, &m.entries[i].checks);
+  }
+  return m;
+}
+
+static tn__code generate(const building *b, tn__emit kind) {
+  modules m = lower_all(b);
+  return tn__codegen_llvm_entries(b->arena, m.irs, m.funcs, m.entries, b->count, &b->schedules[0]->target, kind);
+}
+
+static void emit_texts(const building *b) {
+  for (int i = 0; i < b->count; i++) {
+    const tn_schedule *s = b->schedules[i];
+    if (i > 0) tn__strbuf_char(b->text, '\n');
+    if (strcmp(b->stage, "te") == 0) {
+      tn__te_print(s->te, b->text);
+    } else if (strcmp(b->stage, "schedule") == 0) {
+      if (b->count > 1) tn__strbuf_printf(b->text, "# %s\n", tn__te_name(s->te));
+      tn__trace_print(s->schedule, b->text);
+    } else {
+      tn__func_print(lowered(b, s), b->text);
+    }
+  }
+}
+
+static void emit_body(tn__arena *arena, void *user) {
+  building *b = user;
+  b->arena = arena;
+  check_schedules(b);
+  bool llvm = strcmp(b->stage, "llvm") == 0, assembly = strcmp(b->stage, "asm") == 0;
+  if (llvm || assembly || strcmp(b->stage, "obj") == 0) {
+    tn__code code = generate(b, llvm ? TN__EMIT_LLVM : assembly ? TN__EMIT_ASSEMBLY : TN__EMIT_OBJECT);
+    tn__strbuf_append_n(b->text, code.data, code.size);
+  } else {
+    emit_texts(b);
+  }
+}
+
+static tn_build_options options_of(const tn_build_options *options) {
+  tn_build_options all = {.size = sizeof(all)};
+  if (options != NULL) memcpy(&all, options, options->size < sizeof(all) ? options->size : sizeof(all));
+  return all;
+}
+
+tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options, const char *stage,
+                      char **out, size_t *out_size) {
+  static const char *const stages[] = {"te", "schedule", "tir", "llvm", "asm", "obj"};
+  bool known = false;
+  *out = NULL;
+  *out_size = 0;
+  for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) known |= stage != NULL && !strcmp(stages[i], stage);
+  if (!known)
+    return tn_status_create(TN_INVALID_ARGUMENT, "there is no stage \"%s\": use te, schedule, tir, llvm, asm or obj",
+                            stage == NULL ? "" : stage);
+  tn__strbuf text;
+  building b = {.schedules = schedules, .count = count, .options = options_of(options), .stage = stage, .text = &text};
+  tn__strbuf_init(&text, b.options.allocator);
+  tn_status *status = tn__with_arena(b.options.allocator, emit_body, &b);
+  if (status == NULL) return tn__text_out(&text, out, out_size);
+  tn__strbuf_release(&text);
+  return status;
+}
+
+static void keep_results(void *user) {
+  building *b = user;
+  tn_build *build = b->build;
+  tn__strbuf header;
+  tn__strbuf_init(&header, build->allocator);
+  const tn__te **tes = TN__NEW_ARRAY(b->arena, b->count, const tn__te *);
+  tn__kernel_info *infos = TN__NEW_ARRAY(b->arena, b->count, tn__kernel_info);
+  modules m = lower_all(b);
+  for (int i = 0; i < b->count; i++) {
+    tes[i] = b->schedules[i]->te;
+    infos[i] = tn__kernel_workspace(m.irs[i], m.funcs[i]);
+  }
+  tn__te_header(tes, infos, b->count, b->options.parallel, b->options.guard, &header);
+  tn_status *status = tn__strbuf_status(&header);
+  if (status == NULL) build->header = tn__arena_strdup(&build->arena, tn__strbuf_text(&header));
+  tn__strbuf_release(&header);
+  tn__check(build->arena.escape, status);
+  build->object.data = tn__arena_copy(&build->arena, build->object.data, build->object.size);
+}
+
+static void build_body(tn__arena *arena, void *user) {
+  building *b = user;
+  b->arena = arena;
+  check_schedules(b);
+  b->build->object = generate(b, TN__EMIT_OBJECT);
+  tn__check(arena->escape, tn__in_arena(&b->build->arena, keep_results, b));
+}
+
+tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_options *options, tn_build **out) {
+  building b = {.schedules = schedules, .count = count, .options = options_of(options)};
+  *out = NULL;
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(b.options.allocator, 1, sizeof(tn_build), 0, &memory));
+  b.build = memory;
+  if (b.options.allocator != NULL) {
+    b.build->allocator_copy = *b.options.allocator;
+    b.build->allocator = &b.build->allocator_copy;
+  }
+  tn__arena_init(&b.build->arena, b.build->allocator, NULL);
+  tn_status *status = tn__with_arena(b.options.allocator, build_body, &b);
+  if (status != NULL)
+    tn_build_release(b.build);
+  else
+    *out = b.build;
+  return status;
+}
+
+const void *tn_build_object(const tn_build *build, size_t *size) {
+  *size = build->object.size;
+  return build->object.data;
+}
+
+const char *tn_build_header(const tn_build *build) { return build->header; }
+
+tn_status *tn_build_save(const tn_build *build, const char *base) {
+  size_t size = strlen(base) + 3;
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, size, 1, 0, &memory));
+  char *path = memory;
+  snprintf(path, size, "%s.o", base);
+  tn_status *status = tn__file_write_atomic(path, &(tn__bytes){build->object.data, build->object.size}, 1, 0644);
+  snprintf(path, size, "%s.h", base);
+  if (status == NULL) status = tn__file_write_atomic(path, &(tn__bytes){build->header, strlen(build->header)}, 1, 0644);
+  tn__free(NULL, memory, size, 0);
+  return status;
+}
+
+void tn_build_release(tn_build *build) {
+  if (build == NULL) return;
+  tn__arena_release(&build->arena);
+  tn_allocator copy = build->allocator_copy;
+  tn__free(build->allocator != NULL ? &copy : NULL, build, sizeof *build, 0);
+}

@@ -1,0 +1,165 @@
+#include "compile/te_header.h"
+
+#include <ctype.h>
+#include <string.h>
+
+typedef struct header {
+  tn__strbuf *out;
+  bool parallel;
+} header;
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static bool is_keyword(const char *name) {
+  static const char *const words[] = {
+      "alignas", "alignof", "and",       "and_eq",    "asm",      "auto",     "bitand",   "bitor",     "bool",
+      "break",   "case",    "catch",     "char",      "class",    "compl",    "const",    "constexpr", "continue",
+      "default", "delete",  "do",        "double",    "else",     "enum",     "env",      "explicit",  "export",
+      "extern",  "false",   "float",     "for",       "friend",   "goto",     "if",       "inline",    "int",
+      "long",    "mutable", "namespace", "new",       "noexcept", "not",      "not_eq",   "nullptr",   "operator",
+      "or",      "or_eq",   "private",   "protected", "public",   "register", "requires", "restrict",  "return",
+      "short",   "signed",  "sizeof",    "static",    "struct",   "switch",   "template", "this",      "throw",
+      "true",    "try",     "typedef",   "typeid",    "typename", "typeof",   "union",    "unsigned",  "using",
+      "virtual", "void",    "volatile",  "wchar_t",   "while",    "xor",      "xor_eq"};
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    if (strcmp(words[i], name) == 0) return true;
+  return false;
+}
+
+/* What C calls a parameter: dots become underscores, keywords get one. */
+static void append_name(tn__strbuf *out, const char *name) {
+  for (const char *p = name; *p != 0; p++) tn__strbuf_char(out, *p == '.' ? '_' : *p);
+  if (is_keyword(name)) tn__strbuf_char(out, '_');
+}
+
+static const char *c_type(tn_dtype dtype) {
+  switch (dtype) {
+    case TN_BOOL: return "bool";
+    case TN_I8: return "int8_t";
+    case TN_I16: return "int16_t";
+    case TN_I32: return "int32_t";
+    case TN_I64: return "int64_t";
+    case TN_U8: return "uint8_t";
+    case TN_U16:
+    case TN_F16:
+    case TN_BF16: return "uint16_t";
+    case TN_U32: return "uint32_t";
+    case TN_U64: return "uint64_t";
+    case TN_F32: return "float";
+    case TN_F64: return "double";
+    case TN_DTYPE_INVALID: break;
+  }
+  return "void";
+}
+
+/* ---- functions --------------------------------------------------------------------------------------------------- */
+
+static void print_tensor(header *h, const tn__buffer *buffer) {
+  tn__strbuf_append(h->out, " *   ");
+  append_name(h->out, buffer->name);
+  tn__strbuf_printf(h->out, ": %s", tn_dtype_name(buffer->dtype));
+  if (buffer->rank > 0) tn__strbuf_char(h->out, '[');
+  for (int d = 0; d < buffer->rank; d++) {
+    if (d > 0) tn__strbuf_append(h->out, ", ");
+    tn__expr_print(buffer->shape[d], h->out);
+  }
+  tn__strbuf_append(h->out, buffer->rank > 0 ? "]\n" : "\n");
+}
+
+static void print_memory(header *h, const tn__kernel_info *info) {
+  if (info->workspace_expr != NULL) {
+    tn__strbuf_append(h->out, " * Needs working memory, ");
+    tn__expr_print(info->workspace_expr, h->out);
+    tn__strbuf_append(h->out, " bytes, from malloc until it returns. */\n");
+  } else if (info->workspace_bytes > 16 << 10) {
+    tn__strbuf_printf(h->out, " * Needs %lld bytes of working memory, from malloc until it returns. */\n",
+                      (long long)info->workspace_bytes);
+  } else {
+    tn__strbuf_append(h->out, " * Allocates nothing. */\n");
+  }
+}
+
+/* One parameter a line where there are many. */
+static void separate(header *h, bool first, int params) {
+  if (!first) tn__strbuf_append(h->out, params > 4 ? "," : ", ");
+  if (params > 4) tn__strbuf_append(h->out, "\n    ");
+}
+
+static void print_function(header *h, const tn__te *te, const tn__kernel_info *info) {
+  int params = tn__te_dim_count(te) + tn__te_input_count(te) + tn__te_output_count(te) + h->parallel;
+  tn__strbuf_append(h->out, "\n/* Reads\n");
+  for (int i = 0; i < tn__te_input_count(te); i++) print_tensor(h, tn__te_input_at(te, i));
+  tn__strbuf_append(h->out, " * and writes\n");
+  for (int i = 0; i < tn__te_output_count(te); i++) print_tensor(h, tn__te_output_at(te, i));
+  print_memory(h, info);
+  tn__strbuf_printf(h->out, "int32_t %s(", tn__te_name(te));
+  bool first = true;
+  if (h->parallel) {
+    separate(h, first, params);
+    tn__strbuf_append(h->out, "const struct tn_kernel_env *env");
+    first = false;
+  }
+  for (int i = 0; i < tn__te_dim_count(te); i++) {
+    separate(h, first, params);
+    tn__strbuf_append(h->out, "int64_t ");
+    append_name(h->out, tn__te_dim_at(te, i)->name);
+    first = false;
+  }
+  for (int i = 0; i < tn__te_input_count(te) + tn__te_output_count(te); i++) {
+    bool output = i >= tn__te_input_count(te);
+    const tn__buffer *b = output ? tn__te_output_at(te, i - tn__te_input_count(te)) : tn__te_input_at(te, i);
+    separate(h, first, params);
+    first = false;
+    if (b->rank == 0 && !output)
+      tn__strbuf_printf(h->out, "%s ", c_type(b->dtype));
+    else
+      tn__strbuf_printf(h->out, "%s%s *TENON_RESTRICT ", output ? "" : "const ", c_type(b->dtype));
+    append_name(h->out, b->name);
+  }
+  tn__strbuf_append(h->out, ");\n");
+}
+
+static void print_guard(header *h, const char *guard, const tn__te *const *tes, int count) {
+  if (guard != NULL) {
+    tn__strbuf_append(h->out, guard);
+    return;
+  }
+  tn__strbuf_append(h->out, "TENON_BUILT");
+  for (int i = 0; i < count && i < 4; i++) {
+    tn__strbuf_char(h->out, '_');
+    for (const char *p = tn__te_name(tes[i]); *p != 0; p++) tn__strbuf_char(h->out, (char)toupper((unsigned char)*p));
+  }
+  tn__strbuf_append(h->out, "_H");
+}
+
+void tn__te_header(const tn__te *const *tes, const tn__kernel_info *infos, int count, bool parallel, const char *guard,
+                   tn__strbuf *out) {
+  header h = {.out = out, .parallel = parallel};
+  tn__strbuf_printf(out, "/* Made by tenon %s.\n *\n", tn_version());
+  tn__strbuf_append(
+      out,
+      " * Tensors are dense and row-major, of any alignment that their type allows, and do not overlap; f16 and bf16 "
+      "are\n"
+      " * held in uint16_t. Functions keep no state and may be called from several threads at once. They return 0, or\n"
+      " *   1: an index that depends on data is outside of its tensor\n"
+      " *   2: a whole number was divided by zero\n"
+      " *   3: a value is outside of what the kernel allows\n"
+      " *   4: the environment was told to stop\n"
+      " *   5: no working memory\n"
+      " *   6: a dimension is outside of what the kernel allows; nothing was read or written\n");
+  if (parallel)
+    tn__strbuf_append(out, " * `env` runs parallel loops (<tenon/kernel_abi.h>); NULL: on the calling thread. */\n");
+  else
+    tn__strbuf_append(out, " */\n");
+  tn__strbuf_append(out, "#ifndef ");
+  print_guard(&h, guard, tes, count);
+  tn__strbuf_append(out, "\n#define ");
+  print_guard(&h, guard, tes, count);
+  tn__strbuf_append(out,
+                    "\n\n#include <stdbool.h>\n#include <stdint.h>\n\n#ifndef TENON_RESTRICT\n#if defined(__GNUC__) || "
+                    "defined(__clang__)\n#define TENON_RESTRICT __restrict__\n#else\n#define TENON_RESTRICT\n#endif\n"
+                    "#endif\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
+  if (parallel) tn__strbuf_append(out, "\nstruct tn_kernel_env;\n");
+  for (int i = 0; i < count; i++) print_function(&h, tes[i], &infos[i]);
+  tn__strbuf_append(out, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+}

@@ -1,0 +1,12 @@
+/* The C header of built kernels. */
+#ifndef TENON_COMPILE_TE_HEADER_H
+#define TENON_COMPILE_TE_HEADER_H
+
+#include "codegen/llvm/codegen.h"
+#include "te/te.h"
+
+/* `guard` NULL: made from the kernels' names. */
+void tn__te_header(const tn__te *const *tes, const tn__kernel_info *infos, int count, bool parallel, const char *guard,
+                   tn__strbuf *out);
+
+#endif

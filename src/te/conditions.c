@@ -1,0 +1,130 @@
+/* What the dimensions of a call must satisfy, for those who call a kernel with dimensions of their own. */
+#include "te/internal.h"
+
+enum { MAX_CONDITIONS = 256 };
+static const double max_bytes = 281474976710656.0; /* 2^48: sums of sizes stay inside of an i64 */
+
+typedef struct collector {
+  const tn__te *te;
+  tn__ir *ir;
+  TN__VEC(const tn__expr *) list;
+  const tn__te_stage *stage;
+  TN__VEC(const tn__var *) axes;
+  const tn__var *scan_axis;
+  const tn__expr *scan_position;
+  TN__VEC(const tn__expr *) visited;
+} collector;
+
+static bool over_dims_only(const collector *c, const tn__expr *e) {
+  if (e->kind == TN__EXPR_VAR) {
+    for (int i = 0; i < c->te->dims.count; i++)
+      if (c->te->dims.data[i] == e->value.var) return true;
+    return false;
+  }
+  if (e->kind == TN__EXPR_LOAD) return false;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!over_dims_only(c, e->args[i])) return false;
+  return true;
+}
+
+static void add(collector *c, const tn__expr *condition) {
+  if (tn__prove(c->ir, condition) || !over_dims_only(c, condition) || c->list.count == MAX_CONDITIONS) return;
+  for (int i = 0; i < c->list.count; i++)
+    if (c->list.data[i] == condition) return;
+  tn__vec_push(c->te->arena, &c->list, condition);
+}
+
+/* A dimension that is allowed to be 0 may be; what is computed from dimensions is at least 1. */
+static void add_extent(collector *c, const tn__expr *e) {
+  if (e->kind != TN__EXPR_VAR && !tn__is_int(e)) add(c, tn__le(c->ir, tn__index(c->ir, 1), e));
+}
+
+static void add_buffer(collector *c, const tn__buffer *buffer) {
+  tn__ir *ir = c->ir;
+  const tn__expr *bytes = tn__constant(ir, TN_F64, (double)tn_dtype_size(buffer->dtype));
+  bool open = false;
+  for (int d = 0; d < buffer->rank; d++) {
+    open |= !tn__is_int(buffer->shape[d]);
+    add_extent(c, buffer->shape[d]);
+    bytes = tn__mul(ir, bytes, tn__cast(ir, TN_F64, buffer->shape[d]));
+  }
+  if (open) add(c, tn__le(ir, bytes, tn__float(ir, TN_F64, max_bytes)));
+}
+
+static void add_load(collector *c, const tn__expr *load) {
+  const tn__buffer *buffer = load->value.buffer;
+  bool own = false;
+  for (int t = 0; t < c->stage->tensor_count && c->scan_axis != NULL; t++) own |= c->stage->tensors[t] == buffer;
+  for (int d = 0; d < buffer->rank; d++) {
+    const tn__expr *index = load->args[d], *low, *high;
+    if (tn__expr_has_load(index)) continue;
+    if (c->scan_axis != NULL) index = tn__substitute(c->ir, index, &c->scan_axis, &c->scan_position, 1);
+    if (!tn__bounds_over(c->ir, index, c->axes.data, c->axes.count, &low, &high)) continue;
+    add(c, tn__le(c->ir, tn__index(c->ir, 0), low));
+    if (!own || d != c->stage->scan_axis) add(c, tn__lt(c->ir, high, buffer->shape[d]));
+  }
+}
+
+/* What is evaluated under a condition is that condition's business. */
+static void add_loads(collector *c, const tn__expr *e) {
+  if (!tn__expr_has_load(e)) return;
+  for (int i = 0; i < c->visited.count; i++)
+    if (c->visited.data[i] == e) return;
+  tn__vec_push(c->te->arena, &c->visited, e);
+  if (e->kind == TN__EXPR_LOAD) add_load(c, e);
+  bool lazy =
+      e->kind == TN__EXPR_SELECT || (e->dtype == TN_BOOL && (e->kind == TN__EXPR_AND || e->kind == TN__EXPR_OR));
+  for (int i = 0; i < (lazy ? 1 : e->arg_count); i++) add_loads(c, e->args[i]);
+}
+
+static void add_axes(collector *c, const tn__te_axes *axes) {
+  for (int i = 0; i < axes->count; i++) {
+    add_extent(c, axes->var[i]->extent);
+    tn__vec_push(c->te->arena, &c->axes, axes->var[i]);
+  }
+}
+
+static void add_values(collector *c, const tn__expr *const *values, const tn__expr *start, const tn__expr *extent) {
+  int count = c->axes.count;
+  c->visited.count = 0;
+  if (extent != NULL) {
+    c->scan_axis = c->stage->axes.var[c->stage->scan_axis];
+    const tn__var *var = tn__var_create(c->ir, c->scan_axis->name, TN_I64, tn__index(c->ir, 0), extent);
+    tn__vec_push(c->te->arena, &c->axes, var);
+    c->scan_position = tn__add(c->ir, var->self, start);
+  }
+  for (int t = 0; t < c->stage->tensor_count; t++)
+    if (values[t] != NULL) add_loads(c, values[t]);
+  c->scan_axis = NULL;
+  c->axes.count = count;
+}
+
+static void add_stage(collector *c, const tn__te_stage *stage) {
+  c->stage = stage;
+  c->axes.count = 0;
+  for (int t = 0; t < stage->tensor_count; t++) add_buffer(c, stage->tensors[t]);
+  if (stage->kind == TN__TE_EXTERN) return;
+  add_axes(c, &stage->axes);
+  add_axes(c, &stage->reduce_axes);
+  if (stage->kind != TN__TE_SCAN) {
+    add_values(c, stage->values, NULL, NULL);
+    return;
+  }
+  const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__index(c->ir, stage->scan_depth);
+  add_values(c, stage->first, tn__index(c->ir, 0), tn__min(c->ir, extent, depth));
+  /* Later positions exist only where the axis is longer than the first ones. */
+  tn__interval range = tn__interval_of(c->ir, extent);
+  if (range.max > stage->scan_depth) add_values(c, stage->values, depth, tn__sub(c->ir, extent, depth));
+}
+
+bool tn__te_is_size_condition(const tn__expr *condition) {
+  return condition->arg_count > 0 && condition->args[0]->dtype == TN_F64;
+}
+
+int tn__te_conditions(const tn__te *te, const tn__expr *const **out) {
+  collector c = {.te = te, .ir = te->ir};
+  for (int i = 0; i < te->inputs.count; i++) add_buffer(&c, te->inputs.data[i]);
+  for (int i = 0; i < te->stages.count; i++) add_stage(&c, te->stages.data[i]);
+  *out = c.list.data;
+  return c.list.count;
+}

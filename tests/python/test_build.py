@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tenon build`: declarations to objects and headers that a C compiler takes, checked against NumPy and plain C."""
+
+import ctypes
+import os
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from product import required, run, tenon
+
+ROOT = Path(__file__).resolve().parents[2]
+
+GEMM = """kernel gemm_bias_relu(A: f32[M, K], B: f32[K, N], b: f32[N]) -> C: f32[M, N] {
+  P[i, j] = sum(k: K) A[i, k] * B[k, j]
+  C[i, j] = max(P[i, j] + b[j], 0)
+}
+"""
+
+
+def pointer(array):
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+class BuildTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def write(self, text, name="k.te"):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def library(self, text, *options):
+        """The built kernels as a shared library; what it needs besides libc is an error."""
+        base = self.folder / "built"
+        tenon("build", self.write(text), "-o", base, *options)
+        shared = self.folder / f"built{len(list(self.folder.glob('built*.so')))}.so"
+        run(required("TENON_CC"), "-shared", "-Wl,-z,defs", f"{base}.o", "-o", shared, "-lm")
+        return ctypes.CDLL(str(shared))
+
+    def test_product_for_fixed_and_open_dimensions(self):
+        rng = np.random.default_rng(0)
+        for m, n, k in ((1, 1, 1), (7, 13, 49), (64, 48, 33)):
+            a, b, bias = (rng.normal(size=s).astype(np.float32) for s in ((m, k), (k, n), (n,)))
+            expected = np.maximum(a.astype(np.float64) @ b + bias, 0)
+            fixed = self.library(GEMM, "--dim", f"M={m},N={n}", "--dim", f"K={k}")
+            c = np.full((m, n), np.nan, np.float32)
+            self.assertEqual(fixed.gemm_bias_relu(pointer(a), pointer(b), pointer(bias), pointer(c)), 0)
+            np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-4)
+            opened = self.library(GEMM).gemm_bias_relu
+            opened.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 4
+            c = np.full(m * n + 1, np.nan, np.float32)
+            # Any alignment that the type allows.
+            self.assertEqual(opened(m, k, n, pointer(a), pointer(b), pointer(bias), pointer(c[1:])), 0)
+            np.testing.assert_allclose(c[1:].reshape(m, n), expected, rtol=1e-4, atol=1e-4)
+            for bad in ((0, k, n), (m, -1, n), (m, k, 2**47), (2**62, k, n)):
+                self.assertEqual(opened(*bad, pointer(a), pointer(b), pointer(bias), pointer(c)), 6)
+
+    def test_many_kinds_of_kernels(self):
+        built = self.library("""
+const TAPS = 3
+combiner moments((n: f64, s: f64), (m: f64, t: f64)) = (n + m, s + t) from (0, 0)
+kernel blur(X: f32[N]) -> Y: f32[N] { Y[i] = (pad(X[i - 1], 0) + X[i] + pad(X[i + 1], 0)) / TAPS }
+kernel best(X: f32[M, N]) -> v: f32[M], at: i64[M], least: i32[M] {
+  v[i], at[i] = argmax(k: N) X[i, k]
+  least[i] = argmin(k: N) X[i, k]
+}
+kernel sums(X: f64[N]) -> count: f64, total: f64 { count, total = moments(i: N) (1, X[i]) }
+kernel running(X: f32[T, D], decay: f32) -> S: f32[T, D] { S[t, j] = scan(t) X[0, j] then S[t - 1, j] * decay + X[t, j] }
+kernel axpy(a: f64, n: i8, flip: bool, X: f64[N]) -> Y: f64[N] { Y[i] = select(flip, -a, a) * X[i] + f64(n) }
+kernel softmax(X: f32[M, N]) -> Y: f32[M, N] {
+  Y[i, j] = exp(X[i, j] - (max(k: N) X[i, k])) / (sum(k: N) exp(X[i, k] - (max(l: N) X[i, l])))
+}
+kernel shorter(X: f32[N]) -> Y: f32[N - 2] { Y[i] = X[i] + X[i + 2] }
+kernel joined(X: f32[M], Y: f32[N]) -> Z: f32[N] { Z[i] = X[i] + Y[i] }
+kernel class(int: f32[N]) -> new: f32[N] { new[i] = int[N - 1 - i] }
+""")
+        rng = np.random.default_rng(1)
+        x = rng.normal(size=19).astype(np.float32)
+        y = np.empty_like(x)
+        i64 = ctypes.c_int64
+        self.assertEqual(built.blur(i64(19), pointer(x), pointer(y)), 0)
+        framed = np.pad(x, 1)
+        np.testing.assert_allclose(y, (framed[:-2] + x + framed[2:]) / 3, rtol=1e-5, atol=1e-6)
+        grid = rng.normal(size=(5, 37)).astype(np.float32)
+        v, at, least = np.empty(5, np.float32), np.empty(5, np.int64), np.empty(5, np.int32)
+        self.assertEqual(built.best(i64(5), i64(37), pointer(grid), pointer(v), pointer(at), pointer(least)), 0)
+        np.testing.assert_array_equal(v, grid.max(1))
+        np.testing.assert_array_equal(at, grid.argmax(1))
+        np.testing.assert_array_equal(least, grid.argmin(1))
+        wide, count, total = rng.normal(size=100), np.empty(()), np.empty(())
+        self.assertEqual(built.sums(i64(100), pointer(wide), pointer(count), pointer(total)), 0)
+        np.testing.assert_allclose((count, total), (100, wide.sum()), rtol=1e-12)
+        out = np.empty_like(grid)
+        self.assertEqual(built.running(i64(5), i64(37), pointer(grid), ctypes.c_float(0.5), pointer(out)), 0)
+        expected = grid.astype(np.float64)
+        for t in range(1, 5):
+            expected[t] += 0.5 * expected[t - 1]
+        np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+        result = np.empty_like(wide)
+        self.assertEqual(built.axpy(i64(100), ctypes.c_double(2.5), ctypes.c_int8(-3), ctypes.c_bool(True),
+                                    pointer(wide), pointer(result)), 0)
+        np.testing.assert_allclose(result, -2.5 * wide - 3)
+        self.assertEqual(built.softmax(i64(5), i64(37), pointer(grid), pointer(out)), 0)
+        e = np.exp(grid - grid.max(1, keepdims=True))
+        np.testing.assert_allclose(out, e / e.sum(1, keepdims=True), rtol=1e-5)
+        # What follows from dimensions is checked: an extent below 1, an input that is shorter than what is read.
+        self.assertEqual(built.shorter(i64(2), pointer(x), pointer(y)), 6)
+        self.assertEqual(built.shorter(i64(19), pointer(x), pointer(y)), 0)
+        np.testing.assert_array_equal(y[:17], x[:-2] + x[2:])
+        self.assertEqual(built.joined(i64(18), i64(19), pointer(x), pointer(x), pointer(y)), 6)
+        self.assertEqual(built.joined(i64(19), i64(18), pointer(x), pointer(x), pointer(y)), 0)
+        self.assertEqual(getattr(built, "class")(i64(19), pointer(x), pointer(y)), 0)
+        np.testing.assert_array_equal(y, x[::-1])
+
+    def test_header_suits_c_and_cpp(self):
+        text = GEMM + "kernel scale(auto: f16[N], by: u8, all: bool[N]) -> class: f16[N] {\n" \
+                      "  class[i] = select(all[i], auto[i] * f16(by), 0)\n}\n"
+        for extra in ((), ("--parallel",)):
+            tenon("build", self.write(text), "-o", self.folder / "k", *extra)
+            use = self.write('#include "k.h"\n#include "k.h"\nint main(void) { return gemm_bias_relu == 0; }\n', "use.c")
+            for words in (["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++17"]):
+                run(required("TENON_CC"), *words, "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-address", "-fsyntax-only",
+                    f"-I{self.folder}", use)
+        header = (self.folder / "k.h").read_text()
+        self.assertIn("const struct tn_kernel_env *env,\n    int64_t N,\n    const uint16_t *TENON_RESTRICT auto_,\n"
+                      "    uint8_t by,\n    const bool *TENON_RESTRICT all,\n    uint16_t *TENON_RESTRICT class_);", header)
+
+    def test_threads_of_the_runtime(self):
+        tenon("build", self.write(GEMM), "-o", self.folder / "gemm", "--parallel", "--dim", "M=96,N=64,K=80")
+        main = self.write("""#include <stdio.h>
+#include <stdlib.h>
+#include "tenon/kernel_abi.h"
+#include "tenon/runtime.h"
+#include "gemm.h"
+static float a[96 * 80], b[80 * 64], bias[64], c[2][96 * 64];
+int main(void) {
+  tn_thread_pool *pool;
+  tn_thread_pool_options options = {.size = sizeof options, .threads = 3};
+  tn_kernel_env env;
+  for (int i = 0; i < 96 * 80; i++) a[i] = (float)(i % 7) - 3;
+  for (int i = 0; i < 80 * 64; i++) b[i] = (float)(i % 5) - 2;
+  if (tn_thread_pool_create(&options, &pool) != NULL) return 1;
+  tn_thread_pool_env(pool, &env);
+  int first = gemm_bias_relu(&env, a, b, bias, c[0]), second = gemm_bias_relu(NULL, a, b, bias, c[1]);
+  for (int i = 0; i < 96; i++)
+    for (int j = 0; j < 64; j++) {
+      float sum = 0;
+      for (int k = 0; k < 80; k++) sum += a[i * 80 + k] * b[k * 64 + j];
+      if (sum < 0) sum = 0;
+      if (c[0][i * 64 + j] != sum || c[1][i * 64 + j] != sum) return 2;
+    }
+  tn_thread_pool_release(pool);
+  printf("%d %d\\n", first, second);
+  return 0;
+}
+""", "main.c")
+        libraries = required("TENON_LIBRARIES")
+        run(required("TENON_CC"), "-std=c11", f"-I{ROOT}/include", f"-I{self.folder}", main, self.folder / "gemm.o",
+            f"-L{libraries}", "-ltenon_runtime", "-o", self.folder / "main")
+        result = run(self.folder / "main", environment={"LD_LIBRARY_PATH": libraries})
+        self.assertEqual(result.stdout, "0 0\n")
+
+    def test_stages_and_traces(self):
+        source = self.write(GEMM)
+        dims = ("--dim", "M=32,N=48,K=16")
+        text = tenon("build", source, "--emit", "te", *dims).stdout
+        self.assertEqual(text, "kernel gemm_bias_relu(A: f32[32, 16], B: f32[16, 48], b: f32[48]) -> C: f32[32, 48] {\n"
+                               "  P: f32[i: 32, j: 48] = sum(k: 16) A[i, k]*B[k, j]\n"
+                               "  C: f32[i: 32, j: 48] = max(P[i, j] + b[j], 0.0f32)\n}\n")
+        again = self.write(text, "again.te")
+        self.assertEqual(tenon("build", again, "--emit", "te").stdout, text)
+        trace = self.folder / "gemm.trace"
+        tenon("build", source, "--emit", "schedule", "-o", trace, *dims)
+        self.assertTrue(trace.read_text().startswith("trace 1 "))
+        chosen = tenon("build", source, "--emit", "tir", *dims).stdout
+        self.assertEqual(tenon("build", again, "--emit", "tir", "--schedule", trace).stdout, chosen)
+        other = tenon("build", source, "--emit", "tir", "--schedule", trace, "--dim", "M=32,N=48,K=17", status=1).stderr
+        self.assertIn(f"tenon: {trace}: trace:1: the trace is of another declaration", other)
+        trace.write_text("\n".join(trace.read_text().split("\n")[:1]) + '\nsplit "P.z" 0 4\nend\n')
+        self.assertIn(f"tenon: {trace}: trace:2: ", tenon("build", source, "-o", self.folder / "g", "--schedule", trace,
+                                                          *dims, status=1).stderr)
+        self.assertIn("define i32 @gemm_bias_relu(ptr", tenon("build", source, "--emit", "llvm", *dims).stdout)
+        self.assertIn("gemm_bias_relu:", tenon("build", source, "--emit", "asm", "--target", "aarch64").stdout)
+
+    def test_refusals(self):
+        source = self.write(GEMM, "gemm.te")
+        base = self.folder / "out"
+
+        def refused(*arguments, status=1):
+            result = tenon("build", *arguments, status=status).stderr
+            self.assertFalse(base.with_suffix(".o").exists() or base.with_suffix(".h").exists())
+            return result
+
+        self.assertEqual(refused(source, "-o", base, "--dim", "Q=3"),
+                         f"tenon: {source}: no kernel has a dimension Q\n")
+        self.assertEqual(refused(source, "-o", base, "--dim", "M=0"),
+                         f"tenon: {source}:1:30: the dimension M is 0; it must be at least 1\n")
+        self.assertEqual(refused(source, "-o", base, "--kernel", "conv"),
+                         f"tenon: {source}: there is no kernel called conv\n")
+        self.assertIn("--dim takes NAME=N or NAME=N,NAME=N, not \"M=x\"",
+                      refused(source, "-o", base, "--dim", "M=x", status=2))
+        self.assertIn("where to? -o BASE", refused(source, status=2))
+        self.assertIn("--emit obj is binary: say where with -o FILE", refused(source, "--emit", "obj", status=2))
+        self.assertIn('there is no stage "soup"', refused(source, "--emit", "soup"))
+        bad = self.write("kernel f(A: f32[N]) -> B: f32[N] {\n  B[i] = A[i + 1]\n}\n", "bad.te")
+        self.assertEqual(refused(bad, "-o", base), f"tenon: {bad}:2:14: index 0 of A goes up to N, and the tensor has N "
+                                                   "elements there; pad(...) or select guards it\n")
+        self.assertIn("cannot open", refused(self.folder / "none.te", "-o", base))
+        self.assertIn("no-such-cpu", refused(source, "-o", base, "--target", "no-such-cpu"))
+
+    def test_the_same_bytes_every_time(self):
+        source = self.write(GEMM)
+        for name in ("one", "two"):
+            tenon("build", source, "-o", self.folder / name)
+        self.assertEqual((self.folder / "one.o").read_bytes(), (self.folder / "two.o").read_bytes())
+        self.assertEqual((self.folder / "one.h").read_text(), (self.folder / "two.h").read_text())
+
+    def test_lenet_example(self):
+        folder = self.folder / "lenet"
+        shutil.copytree(ROOT / "examples" / "lenet", folder)
+        for name in ("lenet", "lenet.o", "lenet.h"):
+            (folder / name).unlink(missing_ok=True)
+        run("make", "-C", folder, f"TENON={required('TENON_CLI')}", f"CC={required('TENON_CC')}")
+        printed = run(folder / "lenet").stdout.splitlines()
+        self.assertEqual(len(printed), 11)
+        self.assertAlmostEqual(sum(float(line.split()[1]) for line in printed[:10]), 1, places=5)
+        needed = run("readelf", "-d", folder / "lenet").stdout
+        self.assertNotIn("tenon", needed)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LC_ALL", "C")
+    unittest.main()
