@@ -98,7 +98,9 @@ tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out) {
 static void apply_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
-  tn__check(s->arena.escape, tn__trace_replay(s->te, &s->target, c->trace, &s->schedule));
+  tn__schedule *changed;
+  tn__check(s->arena.escape, tn__trace_replay(s->te, &s->target, c->trace, &changed));
+  s->schedule = changed;
 }
 
 tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step) {

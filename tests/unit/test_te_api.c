@@ -1,0 +1,276 @@
+/* <tenon/te.h>: declarations built piece by piece and from text, schedules held in the hand, code run in this process.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenon/te.h"
+#include "unit/check.h"
+
+static const char gemm[] =
+    "kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N] {\n"
+    "  C[i, j] = sum(k: K) A[i, k] * B[k, j]\n"
+    "}\n";
+
+static tn_te *parsed(const char *text, const tn_dim_setting *dims, int count) {
+  tn_te *te;
+  check_ok(tn_te_parse("t.te", text, strlen(text), NULL, dims, count, NULL, &te));
+  return te;
+}
+
+static void prints_as(tn_te *te, const char *expected) {
+  char *text;
+  check_ok(tn_te_print(te, &text));
+  assert_string_equal(text, expected);
+  free(text);
+}
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+static tn_te *row_sums(void) {
+  tn_te *te;
+  check_ok(tn_te_create("row_sums", NULL, &te));
+  tn_te_expr *n = tn_te_dim(te, "N", 1), *width = tn_te_int(te, TN_I64, 8), *shape[] = {n, width};
+  tn_te_tensor *x = tn_te_input(te, "X", TN_F32, 2, shape);
+  tn_te_expr *axes[] = {tn_te_axis(te, "i", n), tn_te_axis(te, "k", width)};
+  tn_te_tensor *s = tn_te_reduce(te, "S", "sum", 1, axes, 1, axes + 1, tn_te_read(te, x, 2, axes));
+  tn_te_expr *pair[] = {tn_te_read(te, s, 1, axes), tn_te_float(te, TN_F32, 0.5)};
+  tn_te_output(te, tn_te_compute(te, "Y", 1, axes, tn_te_op(te, "*", 2, pair)));
+  const char *names[] = {"best", "at"};
+  tn_te_tensor *arg[2];
+  tn_te_arg_reduce(te, names, true, 1, axes, axes[1], tn_te_read(te, x, 2, axes), arg);
+  tn_te_output(te, arg[1]);
+  return te;
+}
+
+static const char row_sums_text[] =
+    "kernel row_sums[N](X: f32[N, 8]) -> (Y: f32[N], at: i64[N]) {\n"
+    "  S: f32[i: N] = sum(k: 8) X[i, k]\n"
+    "  Y: f32[i: N] = S[i]*0.5f32\n"
+    "  best: f32[i: N], at: i64[i] = argmax(k: 8) (X[i, k], k)\n"
+    "}\n";
+
+static void builds_declarations(void **state) {
+  tn_te *te = row_sums();
+  check_ok(tn_te_finish(te));
+  prints_as(te, row_sums_text);
+  tn_te_release(te);
+}
+
+static void builds_combiners_and_scans(void **state) {
+  tn_te *te;
+  check_ok(tn_te_create("more", NULL, &te));
+  tn_te_expr *n = tn_te_int(te, TN_I64, 5), *axis = tn_te_axis(te, "t", n);
+  tn_te_tensor *x = tn_te_input(te, "X", TN_F64, 1, &n);
+  tn_te_expr *element = tn_te_read(te, x, 1, &axis);
+  tn_te_combiner c = {.count = 1, .in_order = true};
+  c.before[0] = tn_te_variable(te, "a", TN_F64);
+  c.after[0] = tn_te_variable(te, "b", TN_F64);
+  tn_te_expr *both[] = {c.before[0], c.after[0]};
+  c.results[0] = tn_te_op(te, "max", 2, both);
+  c.identities[0] = tn_te_float(te, TN_F64, 0);
+  const char *name = "greatest";
+  tn_te_tensor *greatest;
+  tn_te_reduce_with(te, &name, &c, 0, NULL, 1, &axis, &element, &greatest);
+  tn_te_output(te, greatest);
+  tn_te_tensor *s = tn_te_scan(te, "S", TN_F64, 1, &axis);
+  tn_te_expr *back[] = {axis, tn_te_int(te, TN_I64, 1)}, *earlier = tn_te_op(te, "-", 2, back);
+  tn_te_expr *sum[] = {tn_te_read(te, s, 1, &earlier), element};
+  tn_te_scan_define(te, s, 1, &axis, 0, 1, element, tn_te_op(te, "+", 2, sum));
+  tn_te_output(te, s);
+  check_ok(tn_te_finish(te));
+  prints_as(te,
+            "kernel more(X: f64[5]) -> (greatest: f64[], S: f64[5]) {\n"
+            "  combiner in_order combine0(a: f64, b: f64) = max(a, b) from 0.0\n"
+            "  greatest: f64[] = combine0(t: 5) X[t]\n"
+            "  S: f64[t: 5] = scan(t) X[t] then S[t - 1] + X[t]\n"
+            "}\n");
+  tn_te_release(te);
+}
+
+static void first_refusal_is_told(void **state) {
+  tn_te *te;
+  check_fails(tn_te_create("for", NULL, &te), TN_INVALID_ARGUMENT,
+              "te for: \"for\" is no name: letters, digits and _, no word of the language");
+  assert_null(te);
+  check_ok(tn_te_create("f", NULL, &te));
+  tn_te_expr *n = tn_te_dim(te, "N", 1), *pair[] = {n, tn_te_float(te, TN_F32, 1)};
+  assert_null(tn_te_op(te, "+", 2, pair));
+  assert_null(tn_te_dim(te, "M", 1)); /* after a refusal nothing is made */
+  {
+    tn_schedule *schedule;
+    check_fails(tn_schedule_create(te, NULL, NULL, &schedule), TN_FAILED_PRECONDITION,
+                "te f: tn_te_finish() has not accepted the declaration");
+  }
+  check_fails(tn_te_finish(te), TN_INVALID_ARGUMENT,
+              "te f: operation +:1:4: the operands of + are of type i64 and f32; i64(...) converts");
+  tn_te_release(te);
+  check_ok(tn_te_create("g", NULL, &te));
+  (void)tn_te_dim(te, "N", 1);
+  assert_null(tn_te_dim(te, "N", 1));
+  check_fails(tn_te_finish(te), TN_INVALID_ARGUMENT, "te g: the name N is taken already");
+  tn_te_release(te);
+  te = row_sums();
+  check_ok(tn_te_finish(te));
+  assert_null(tn_te_dim(te, "M", 1));
+  tn_te_release(te);
+}
+
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+
+static void steps_apply_or_leave_no_trace(void **state) {
+  static const tn_dim_setting dims[] = {{"M", 32}, {"N", 48}, {"K", 16}};
+  tn_te *te = parsed(gemm, dims, 3);
+  tn_schedule_options options = {.size = sizeof options, .plain = true};
+  tn_schedule *schedule, *again;
+  char *before, *after;
+  check_ok(tn_schedule_create(te, "x86-64-v3", &options, &schedule));
+  check_ok(tn_schedule_apply(schedule, "split \"C.j\" 0 16"));
+  check_ok(tn_schedule_apply(schedule, "parallel \"C.i\""));
+  check_ok(tn_schedule_trace(schedule, &before));
+  assert_non_null(strstr(before, "\nsplit \"C.j\" 0 16\nparallel \"C.i\"\nend\n"));
+  tn_status *status = tn_schedule_apply(schedule, "split \"C.z\" 0 4");
+  assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+  assert_non_null(strstr(tn_status_message(status), "C.z"));
+  tn_status_free(status);
+  check_fails(tn_schedule_apply(schedule, "split \"C.i\" 0 4\nend"), TN_INVALID_ARGUMENT,
+              "a step is one line, such as split \"C.i\" 0 16");
+  check_ok(tn_schedule_trace(schedule, &after));
+  assert_string_equal(before, after);
+  free(after);
+  check_ok(tn_schedule_replay(te, "x86-64-v3", before, NULL, &again));
+  check_ok(tn_schedule_trace(again, &after));
+  assert_string_equal(before, after);
+  tn_schedule_release(again);
+  tn_te *other = parsed(row_sums_text, NULL, 0);
+  status = tn_schedule_replay(other, NULL, before, NULL, &again);
+  assert_non_null(strstr(tn_status_message(status), "the trace is of another declaration"));
+  tn_status_free(status);
+  free(before);
+  free(after);
+  tn_te_release(other);
+  tn_schedule_release(schedule);
+  tn_te_release(te);
+}
+
+static void options_out_of_range(void **state) {
+  static const struct {
+    tn_schedule_options options;
+    const char *word;
+  } bad[] = {
+      {{.threads = -1}, "thread"},       {{.threads = 5000}, "thread"},    {{.vector_bytes = 17}, "vector"},
+      {{.vector_bytes = 128}, "vector"}, {{.cache_bytes = 5}, "cache"},    {{.registers = 1000}, "register"},
+      {{.shared_memory = -4}, "shared"}, {{.search_space = -1}, "search"}, {{.search_space = 2000000}, "search"}};
+  tn_te *te = parsed(gemm, NULL, 0);
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    tn_schedule_options options = bad[i].options;
+    tn_schedule *schedule;
+    options.size = sizeof options;
+    tn_status *status = tn_schedule_create(te, "x86-64-v3", &options, &schedule);
+    assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+    assert_non_null(strstr(tn_status_message(status), bad[i].word));
+    tn_status_free(status);
+    assert_null(schedule);
+  }
+  tn_te_release(te);
+}
+
+/* ---- code -------------------------------------------------------------------------------------------------------- */
+
+static tn_schedule *scheduled(const tn_te *te, const char *target) {
+  tn_schedule *schedule;
+  check_ok(tn_schedule_create(te, target, NULL, &schedule));
+  return schedule;
+}
+
+static void builds_an_object_and_a_header(void **state) {
+  tn_te *te = parsed(gemm, NULL, 0), *other = parsed(row_sums_text, NULL, 0);
+  tn_schedule *schedules[] = {scheduled(te, "aarch64"), scheduled(other, "aarch64"), scheduled(te, "x86-64-v3")};
+  tn_build *build;
+  check_ok(tn_te_build(schedules, 2, NULL, &build));
+  size_t size;
+  assert_memory_equal(tn_build_object(build, &size),
+                      "\x7f"
+                      "ELF",
+                      4);
+  assert_non_null(strstr(tn_build_header(build), "int32_t gemm(\n    int64_t M,\n    int64_t K,\n    int64_t N,\n"));
+  assert_non_null(strstr(tn_build_header(build),
+                         "int32_t row_sums(int64_t N, const float *TENON_RESTRICT X, "
+                         "float *TENON_RESTRICT Y, int64_t *TENON_RESTRICT at);"));
+  tn_build_release(build);
+  check_fails(tn_te_build(schedules + 1, 2, NULL, &build), TN_INVALID_ARGUMENT,
+              "row_sums is scheduled for aarch64 and gemm for x86-64-v3: one object has one target");
+  assert_null(build);
+  schedules[1] = (tn_schedule_release(schedules[1]), scheduled(te, "aarch64"));
+  check_fails(tn_te_build(schedules, 2, NULL, &build), TN_INVALID_ARGUMENT, "two kernels are called gemm");
+  for (int i = 0; i < 3; i++) tn_schedule_release(schedules[i]);
+  tn_te_release(te);
+  tn_te_release(other);
+}
+
+static DLTensor view(void *data, DLDataType type, int rank, int64_t *shape) {
+  return (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = rank, .dtype = type, .shape = shape};
+}
+
+static void runs_in_this_process(void **state) {
+  tn_te *te = row_sums();
+  check_ok(tn_te_finish(te));
+  tn_schedule *schedule = scheduled(te, NULL);
+  tn_module *module;
+  tn_executable *exe;
+  tn_session *session;
+  check_ok(tn_te_module(&schedule, 1, NULL, &module));
+  check_ok(tn_module_load(module, NULL, &exe));
+  check_ok(tn_session_create(exe, NULL, &session));
+  float x[3][8];
+  for (int i = 0; i < 24; i++) x[i / 8][i % 8] = (float)((i * 5) % 11);
+  int64_t shape[] = {3, 8};
+  DLTensor input = view(x, tn_dtype_to_dl(TN_F32), 2, shape), y, at;
+  check_ok(tn_session_set_input(session, "row_sums", "X", &input, TN_BIND_NEXT));
+  check_ok(tn_session_invoke(session, "row_sums"));
+  check_ok(tn_session_get_output(session, "row_sums", 0, &y));
+  check_ok(tn_session_get_output(session, "row_sums", 1, &at));
+  assert_int_equal(y.shape[0], 3);
+  for (int i = 0; i < 3; i++) {
+    float sum = 0;
+    int best = 0;
+    for (int k = 0; k < 8; k++) {
+      sum += x[i][k];
+      if (x[i][k] > x[i][best]) best = k;
+    }
+    assert_true(fabsf(((const float *)y.data)[i] - sum * 0.5f) < 1e-5f);
+    assert_int_equal(((const int64_t *)at.data)[i], best);
+  }
+  tn_session_release(session);
+  tn_executable_release(exe);
+  tn_module_release(module);
+  tn_schedule_release(schedule);
+  tn_te_release(te);
+}
+
+static void lists_every_kernel(void **state) {
+  static const char text[] =
+      "kernel a(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] }\n"
+      "kernel b(X: f32[M]) -> Y: f32[M] { Y = a(X) }\n";
+  tn_te **list;
+  int count;
+  tn_dim_setting dims[] = {{"N", 3}};
+  check_ok(tn_te_parse_all("t.te", text, strlen(text), NULL, dims, 1, &list, &count));
+  assert_int_equal(count, 2);
+  assert_string_equal(tn_te_name(list[1]), "b");
+  prints_as(list[0], "kernel a(X: f32[3]) -> Y: f32[3] {\n  Y: f32[i: 3] = X[i]\n}\n");
+  tn_te_list_release(list, count);
+  check_fails(tn_te_parse_all("t.te", text, strlen(text), "b", dims, 1, &list, &count), TN_INVALID_ARGUMENT,
+              "t.te: no kernel has a dimension N");
+  check_fails(tn_te_parse_all("t.te", text, strlen(text), "c", NULL, 0, &list, &count), TN_NOT_FOUND,
+              "t.te: there is no kernel called c");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(builds_declarations),   cmocka_unit_test(builds_combiners_and_scans),
+      cmocka_unit_test(first_refusal_is_told), cmocka_unit_test(steps_apply_or_leave_no_trace),
+      cmocka_unit_test(options_out_of_range),  cmocka_unit_test(builds_an_object_and_a_header),
+      cmocka_unit_test(runs_in_this_process),  cmocka_unit_test(lists_every_kernel)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
