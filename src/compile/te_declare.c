@@ -81,7 +81,7 @@ typedef struct parsing {
   const tn_dim_setting *dims;
   int dim_count;
   const tn_allocator *allocator;
-  tn__arena *arena;
+  tn__arena arena; /* of the source */
   const tn__te_source *source;
   bool last; /* without a kernel's name: the last one, not all */
   tn_te **list;
@@ -114,41 +114,39 @@ static void check_dims(const parsing *p, int first, int last) {
       for (int d = 0; d < tn__te_kernel_dim_count(p->source, k); d++)
         known |= strcmp(tn__te_kernel_dim(p->source, k, d), p->dims[i].name) == 0;
     if (!known)
-      tn__throwf(p->arena->escape, TN_INVALID_ARGUMENT, "%s: no kernel has a dimension %s", p->name, p->dims[i].name);
+      tn__throwf(p->arena.escape, TN_INVALID_ARGUMENT, "%s: no kernel has a dimension %s", p->name, p->dims[i].name);
   }
 }
 
 static void parse_all(void *user) {
   parsing *p = user;
   tn__te_source *source;
-  tn__check(p->arena->escape, tn__te_parse(p->arena, p->name, p->text, p->length, &source));
+  tn__check(p->arena.escape, tn__te_parse(&p->arena, p->name, p->text, p->length, &source));
   p->source = source;
   int first = 0, last = tn__te_kernel_count(source) - 1;
   if (p->kernel != NULL) {
     first = last = tn__te_kernel_find(source, p->kernel);
-    if (first < 0) tn__throwf(p->arena->escape, TN_NOT_FOUND, "%s: there is no kernel called %s", p->name, p->kernel);
+    if (first < 0) tn__throwf(p->arena.escape, TN_NOT_FOUND, "%s: there is no kernel called %s", p->name, p->kernel);
   } else if (p->last) {
     first = last;
   }
   check_dims(p, first, last);
   void *memory;
-  tn__check(p->arena->escape, tn__alloc(p->allocator, (size_t)(last - first + 1), sizeof(tn_te *), 0, &memory));
+  tn__check(p->arena.escape, tn__alloc(p->allocator, (size_t)(last - first + 1), sizeof(tn_te *), 0, &memory));
   p->list = memory;
   for (int k = first; k <= last; k++) {
     tn_status *status = declare_kernel(p, k);
     if (status == NULL) continue;
     for (int i = 0; i < p->count; i++) tn_te_release(p->list[i]);
     tn__free(p->allocator, memory, (size_t)(last - first + 1) * sizeof(tn_te *), 0);
-    tn__throw(p->arena->escape, status);
+    tn__throw(p->arena.escape, status);
   }
 }
 
 static tn_status *parse(parsing *p) {
-  tn__arena arena;
-  tn__arena_init(&arena, p->allocator, NULL);
-  p->arena = &arena;
-  tn_status *status = tn__in_arena(&arena, parse_all, p);
-  tn__arena_release(&arena);
+  tn__arena_init(&p->arena, p->allocator, NULL);
+  tn_status *status = tn__in_arena(&p->arena, parse_all, p);
+  tn__arena_release(&p->arena);
   return status;
 }
 

@@ -306,7 +306,7 @@ static const tn__expr *extreme(tn__declaring *d, const tn__syn *s, tn_dtype want
 
 static const tn__expr *function(tn__declaring *d, const tn__syn *s, const tn__syn_function *f, tn_dtype want) {
   expect_args(d, s, f->param_count);
-  tn__meaning bound[8];
+  tn__meaning bound[8] = {0};
   for (int i = 0; i < f->param_count; i++) {
     bound[i] = (tn__meaning){.token = f->params[i]};
     if (facts_of(d, s->args[i]).flexible && s->args[i]->kind == TN__SYN_NUMBER)
