@@ -20,7 +20,9 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
   const tn__expr *zero = tn__index(ir, 0), *size = buffer->shape[dim], *low, *high;
   if (tn__expr_has_load(index)) return;
   if (always(ir, tn__le(ir, zero, index)) && always(ir, tn__lt(ir, index, size))) return;
-  if (always(ir, tn__lt(ir, index, zero)) || always(ir, tn__le(ir, size, index)))
+  /* What a scan never evaluates at its first positions, or only there, may stand under a condition nevertheless. */
+  bool may_be_dead = d->guards > 0 && d->scan_axis != NULL;
+  if (!may_be_dead && (always(ir, tn__lt(ir, index, zero)) || always(ir, tn__le(ir, size, index))))
     tn__te_fail(d, at, "index %d of %s is %s, which is outside of the tensor everywhere: it has %s elements there", dim,
                 buffer->name, shown(d, index), shown(d, size));
   if (d->guards > 0 || !tn__bounds_over(ir, index, d->axes.data, d->axes.count, &low, &high)) return;

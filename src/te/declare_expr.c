@@ -82,6 +82,9 @@ static literal_facts facts_of(tn__declaring *d, const tn__syn *s) {
     }
     case TN__SYN_NEGATE:
     case TN__SYN_BINARY: break;
+    case TN__SYN_REDUCE: /* of the language's own, a value of its term's type */
+      if (!tn__syn_is_reducer(&s->at) || strncmp(s->at.text, "arg", 3) == 0) return f;
+      break;
     case TN__SYN_CALL:
       if (tn__token_is(&s->at, "select"))
         first = 1;
