@@ -126,7 +126,7 @@ static const char *shape_text(const tn__declaring *d, int rank, const tn__expr *
   tn__strbuf_char(&text, '[');
   for (int i = 0; i < rank; i++) {
     if (i > 0) tn__strbuf_append(&text, ", ");
-    tn__expr_print(shape[i], &text);
+    tn__expr_print_short(shape[i], &text);
   }
   tn__strbuf_char(&text, ']');
   const char *copy = tn__arena_strdup(d->arena, tn__strbuf_text(&text));
