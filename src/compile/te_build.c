@@ -171,17 +171,17 @@ static const tn__func *lowered(const building *b, const tn_schedule *s) {
 typedef struct modules {
   tn__ir **irs;
   const tn__func **funcs;
-  tn__entry *entries;
+  tn__c_entry *entries;
 } modules;
 
 static modules lower_all(const building *b) {
   modules m = {TN__NEW_ARRAY(b->arena, b->count, tn__ir *), TN__NEW_ARRAY(b->arena, b->count, const tn__func *),
-               TN__NEW_ARRAY(b->arena, b->count, tn__entry)};
+               TN__NEW_ARRAY(b->arena, b->count, tn__c_entry)};
   for (int i = 0; i < b->count; i++) {
     const tn_schedule *s = b->schedules[i];
     m.irs[i] = s->ir;
     m.funcs[i] = lowered(b, s);
-    m.entries[i] = (tn__entry){.name = tn__te_name(s->te), .takes_env = b->options.parallel};
+    m.entries[i] = (tn__c_entry){.name = tn__te_name(s->te), .takes_env = b->options.parallel};
     m.entries[i].check_count = tn__te_conditions(s->te, &m.entries[i].checks);
   }
   return m;

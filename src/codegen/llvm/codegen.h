@@ -41,17 +41,17 @@ tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *
  * scalar..., inputs..., outputs...)`. Inputs of rank 0 are values, everything else pointers of any alignment that their
  * type allows. It checks the dimensions, takes working memory (small: the stack; else malloc), and without an
  * environment runs on the calling thread. */
-typedef struct tn__entry {
+typedef struct tn__c_entry {
   const char *name;
   bool takes_env;                /* NULL at run time: the calling thread */
   const tn__expr *const *checks; /* bool over the scalars: what fails is TN_KERNEL_BAD_DIMENSION */
   int check_count;
-} tn__entry;
-static inline bool tn__entry_by_value(const tn__func *func, int param) {
+} tn__c_entry;
+static inline bool tn__c_entry_by_value(const tn__func *func, int param) {
   return param < func->input_count && func->params[param]->rank == 0;
 }
 tn__code tn__codegen_llvm_entries(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs,
-                                  const tn__entry *entries, int count, const tn__target *target, tn__emit emit);
+                                  const tn__c_entry *entries, int count, const tn__target *target, tn__emit emit);
 
 /* ---- flat images ------------------------------------------------------------------------------------------------- */
 

@@ -63,24 +63,24 @@ static LLVMValueRef take_workspace(tn__cg *cg, tn__kernel_info info, LLVMValueRe
   return LLVMBuildGEP2(at, cg->i8, *block, &skip, 1, "");
 }
 
-static LLVMTypeRef entry_type(tn__cg *cg, const tn__func *func, const tn__entry *entry) {
+static LLVMTypeRef entry_type(tn__cg *cg, const tn__func *func, const tn__c_entry *entry) {
   int params = func->input_count + func->output_count, count = 0;
   LLVMTypeRef *types = TN__NEW_ARRAY(cg->arena, 1 + func->scalar_count + params, LLVMTypeRef);
   if (entry->takes_env) types[count++] = cg->ptr;
   for (int i = 0; i < func->scalar_count; i++) types[count++] = cg->i64;
   for (int i = 0; i < params; i++)
-    types[count++] = tn__entry_by_value(func, i) ? tn__cg_memory_type(cg, func->params[i]->dtype) : cg->ptr;
+    types[count++] = tn__c_entry_by_value(func, i) ? tn__cg_memory_type(cg, func->params[i]->dtype) : cg->ptr;
   return LLVMFunctionType(cg->i32, types, (unsigned)count, 0);
 }
 
-static LLVMValueRef checked_environment(tn__cg *cg, const tn__entry *entry) {
+static LLVMValueRef checked_environment(tn__cg *cg, const tn__c_entry *entry) {
   LLVMValueRef own = own_environment(cg);
   if (!entry->takes_env) return own;
   LLVMValueRef given = LLVMGetParam(cg->frame->function, 0);
   return LLVMBuildSelect(cg->builder, LLVMBuildIsNull(cg->builder, given, ""), own, given, "");
 }
 
-static LLVMValueRef call_kernel(tn__cg *cg, LLVMValueRef kernel, const tn__entry *entry, LLVMValueRef buffers,
+static LLVMValueRef call_kernel(tn__cg *cg, LLVMValueRef kernel, const tn__c_entry *entry, LLVMValueRef buffers,
                                 LLVMValueRef scalars) {
   LLVMTypeRef params[] = {cg->ptr, cg->ptr, cg->ptr};
   LLVMValueRef args[] = {checked_environment(cg, entry), buffers, scalars};
@@ -89,7 +89,7 @@ static LLVMValueRef call_kernel(tn__cg *cg, LLVMValueRef kernel, const tn__entry
 
 /* Their least values, which the expressions take for granted, and a greatest one, so that sums and products of few of
  * them cannot overflow. */
-static void check_scalars(tn__cg *cg, const tn__func *func, const tn__entry *entry) {
+static void check_scalars(tn__cg *cg, const tn__func *func, const tn__c_entry *entry) {
   LLVMValueRef bad = tn__cg_int(cg->i32, TN_KERNEL_BAD_DIMENSION);
   for (int i = 0; i < func->scalar_count; i++) {
     LLVMValueRef v = LLVMGetParam(cg->frame->function, (unsigned)(i + entry->takes_env));
@@ -103,7 +103,7 @@ static void check_scalars(tn__cg *cg, const tn__func *func, const tn__entry *ent
     tn__cg_return_if(cg, LLVMBuildNot(cg->builder, tn__cg_scalar(cg, entry->checks[i]), ""), bad);
 }
 
-void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func, const tn__entry *entry) {
+void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func, const tn__c_entry *entry) {
   LLVMBuilderRef at = cg->builder;
   LLVMValueRef kernel = LLVMGetNamedFunction(cg->module, func->name);
   const char *inner = tn__arena_printf(cg->arena, "%s.kernel", func->name); /* no C identifier: collides with nothing */
@@ -123,7 +123,7 @@ void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func, const tn__entry 
   }
   for (int i = 0; i < params; i++) {
     LLVMValueRef v = LLVMGetParam(frame->function, arg++);
-    if (tn__entry_by_value(func, i)) {
+    if (tn__c_entry_by_value(func, i)) {
       LLVMValueRef slot = tn__cg_alloca(cg, LLVMTypeOf(v), 1, TN_KERNEL_ALIGNMENT);
       LLVMBuildStore(at, v, slot);
       v = slot;

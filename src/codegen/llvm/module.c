@@ -153,7 +153,7 @@ tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *
 }
 
 tn__code tn__codegen_llvm_entries(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs,
-                                  const tn__entry *entries, int count, const tn__target *target, tn__emit kind) {
+                                  const tn__c_entry *entries, int count, const tn__target *target, tn__emit kind) {
   llvm_box *box = TN__NEW(arena, llvm_box);
   tn__arena_defer(arena, dispose, box);
   tn__cg *cg = TN__NEW(arena, tn__cg);
