@@ -220,10 +220,65 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   if (k->options.threads > 1 && tn__rule_is_large(s->te)) share_out(s, tiles, partial, tile_count, k->options.threads);
 }
 
-/* Nothing is open: the positions are all unrolled, and how many vectors there are in a row follows from the width. */
-static const tn__nest *features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f) {
-  (void)values;
-  return tn__plain_features(k, k->options.vector_bytes, 1, f);
+/* ---- cost ----------------------------------------------------------------------------------------------------------
+ */
+
+/* What an element of each step takes: the places that it is chosen by share the terms of all its expressions. */
+typedef struct cost {
+  tn__nest nest; /* of the second step */
+  double points[2], operations[2], loads[2];
+  int element;
+  bool large;
+} cost;
+
+static void count_load(const tn__expr *e, void *user) {
+  double *loads = user;
+  *loads += e->kind == TN__EXPR_LOAD;
 }
 
-const tn__rule tn__rule_transform = {"tile transform", matches, tn__plain_open, features, apply};
+/* Nothing is open: the positions are all unrolled, and how many vectors there are in a row follows from the width. */
+static void open_transform(tn__sketch *k, tn__schedule *scratch) {
+  const tn__te_stage *steps[2];
+  positions found;
+  cost *c = TN__NEW(scratch->arena, cost);
+  if (!find_steps(k->te, steps)) tn__sched_refuse(scratch, "transform: it has not two steps");
+  for (int i = 0; i < 2; i++) {
+    const tn__expr *value = steps[i]->values[0];
+    int64_t extent;
+    double places = 1;
+    c->points[i] = 1;
+    for (int a = 0; a < steps[i]->axes.count; a++)
+      c->points[i] *= tn__as_int(steps[i]->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+    find_positions(scratch->ir, value, NULL, 0, &found);
+    for (int p = 0; p < found.count; p++)
+      if (found.list[p].modulus > 0)
+        places *= (double)found.list[p].modulus;
+      else if (tn__as_int(found.list[p].axis->extent, &extent))
+        places *= (double)extent;
+    c->operations[i] = (double)tn__rule_cost(scratch->ir, value) / places;
+    tn__te_visit(scratch->ir, value, count_load, &c->loads[i]);
+    c->loads[i] /= places;
+  }
+  tn__nest_of_block(scratch, steps[1]->name, &c->nest);
+  c->element = (int)tn_dtype_size(steps[1]->tensors[0]->dtype);
+  c->large = tn__rule_is_large(k->te);
+  k->data = c;
+}
+
+static const tn__nest *features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f) {
+  const cost *c = k->data;
+  double lanes = (double)k->options.vector_bytes / c->element;
+  (void)values;
+  f->chunks = c->large ? 4 * k->options.threads : 1;
+  for (int a = 0; a < c->nest.axis_count; a++) f->loops[f->loop_count++] = (tn__nest_loop){a, c->nest.extent[a], 1};
+  for (int i = 0; i < 2; i++) {
+    tn__operations ops = {.vector_bytes = k->options.vector_bytes, .fma = c->operations[i]};
+    ops.loads = c->loads[i];
+    ops.stores = 1;
+    tn__cost_phase(f, k->target, &ops, c->points[i] / lanes);
+  }
+  f->useful = f->spent = c->points[1];
+  return &c->nest;
+}
+
+const tn__rule tn__rule_transform = {"tile transform", matches, open_transform, features, apply};
