@@ -4,7 +4,9 @@
 
 /* ---- the prover -------------------------------------------------------------------------------------------------- */
 
-enum { MAX_DEPTH = 10, MAX_STEPS = 80, MAX_SCALE = 1 << 24 };
+/* Sums of very many sizes (a concatenation of a hundred detections) are not worth the time: ranges decide them, or
+ * nothing. */
+enum { MAX_DEPTH = 10, MAX_STEPS = 80, MAX_TERMS = 32, MAX_SCALE = 1 << 24 };
 
 typedef struct proof {
   tn__ir *ir;
@@ -132,7 +134,7 @@ static const tn__var *youngest(const tn__linear *l, uint32_t limit) {
 static bool nonnegative(proof *p, const tn__linear *l, int depth) {
   tn__interval range = tn__linear_interval(p->ir, l);
   if (range.min != INT64_MIN && range.min >= 0) return true;
-  if (range.max < 0 || depth >= MAX_DEPTH || --p->steps_left < 0) return false;
+  if (range.max < 0 || depth >= MAX_DEPTH || l->count > MAX_TERMS || --p->steps_left < 0) return false;
   for (int i = 0; i < l->count; i++)
     if (eliminate_atom(p, l, l->terms[i], depth)) return true;
   uint32_t limit = UINT32_MAX;

@@ -190,6 +190,16 @@ class Running(unittest.TestCase):
         for x in ([0, 1, 0, 2], [0, 0], [3, 4, 5]):
             np.testing.assert_array_equal(model(x), np.nonzero(x)[0].reshape(1, -1))
 
+    def test_very_many_pieces_of_unknown_size(self):
+        """As the detections of a hundred classes are put together."""
+        count = 90
+        names = [f"x{i}" for i in range(count)]
+        model = model_of([helper.make_node("Concat", names, ["y"], axis=0)],
+                         [(name, TensorProto.FLOAT, [f"n{i}"]) for i, name in enumerate(names)],
+                         [("y", TensorProto.FLOAT, ["n"])])
+        pieces = [np.full(i % 3, i, np.float32) for i in range(count)]
+        np.testing.assert_array_equal(compiled(model)(*pieces), np.concatenate(pieces))
+
     def test_constants_may_be_empty(self):
         """As exported shifted windows have them that shift by nothing."""
         model = model_of([helper.make_node("ScatterND", ["x", "rows", "nothing"], ["y"])],

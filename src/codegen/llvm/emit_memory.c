@@ -41,12 +41,13 @@ typedef struct address_terms {
   int64_t constant;
 } address_terms;
 
-static void collect(tn__cg *cg, const tn__expr *e, address_terms *out) {
+/* `waiting`: terms that the callers will still add. */
+static void collect(tn__cg *cg, const tn__expr *e, int waiting, address_terms *out) {
   if (e->kind == TN__EXPR_INT) {
     out->constant += e->value.i;
-  } else if (e->kind == TN__EXPR_ADD && out->count + 2 < MAX_TERMS) {
-    collect(cg, e->args[0], out);
-    collect(cg, e->args[1], out);
+  } else if (e->kind == TN__EXPR_ADD && out->count + waiting + 2 <= MAX_TERMS) {
+    collect(cg, e->args[0], waiting + 1, out);
+    collect(cg, e->args[1], waiting, out);
   } else {
     address_term term = {.e = e, .depth = depth_of(cg, e)};
     int at = out->count++;
@@ -67,7 +68,7 @@ typedef struct place {
 static place place_of(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
   LLVMTypeRef element = tn__cg_memory_type(cg, storage->buffer->dtype);
   address_terms terms = {.count = 0};
-  collect(cg, linear, &terms);
+  collect(cg, linear, 0, &terms);
   place p = {.pointer = storage->base};
   for (int i = 0; i < terms.count;) {
     LLVMValueRef sum = NULL;
