@@ -217,7 +217,8 @@ static tn_status *invoke(run *r) {
       TN_RETURN_IF_ERROR(bind_list(r, i));
       continue;
     }
-    TN_RETURN_IF_ERROR(tn_session_set_input_at(r->session, r->function, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
+    TN_RETURN_IF_ERROR(
+        tn_session_set_input_at(r->session, r->function, i, tn_tensor_dl(r->inputs[i]), TN_BIND_PERSISTENT));
   }
   if (r->repeat > 1) TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function)); /* warm: not counted */
   if (cli_flag(r->args, "--profile")) TN_RETURN_IF_ERROR(tn_session_start_profile(r->session, &r->profile));

@@ -54,7 +54,8 @@ void cli_free_results(cli_result *results, int count) {
 }
 
 /* The number of results that output `i` is: one, or one for each tensor of a sequence that has any. */
-static tn_status *count_results(const tn_executable *exe, tn_session *session, const char *function, int i, int *tensors, int *results) {
+static tn_status *count_results(const tn_executable *exe, tn_session *session, const char *function, int i,
+                                int *tensors, int *results) {
   *tensors = *results = 1;
   if (tn_executable_output(exe, function, i)->kind == TN_VALUE_TENSOR) return NULL;
   TN_RETURN_IF_ERROR(tn_session_get_output_count(session, function, i, tensors));
@@ -62,8 +63,8 @@ static tn_status *count_results(const tn_executable *exe, tn_session *session, c
   return NULL;
 }
 
-static tn_status *fill_result(tn_session *session, const char *function, const tn_value_info *info, int output, int item, int tensors,
-                              cli_result *result) {
+static tn_status *fill_result(tn_session *session, const char *function, const tn_value_info *info, int output,
+                              int item, int tensors, cli_result *result) {
   char name[4096 + 16];
   bool sequence = info->kind == TN_VALUE_SEQUENCE || info->kind == TN_VALUE_OPTIONAL_SEQUENCE;
   bool numbered = sequence && tensors > 0;
@@ -89,8 +90,8 @@ tn_status *cli_results(const tn_executable *exe, tn_session *session, const char
   for (int i = 0; i < outputs; i++) {
     TN_RETURN_IF_ERROR(count_results(exe, session, function, i, &tensors, &results));
     for (int item = 0; item < results; item++)
-      TN_RETURN_IF_ERROR(
-          fill_result(session, function, tn_executable_output(exe, function, i), i, item, tensors, &(*out)[(*count)++]));
+      TN_RETURN_IF_ERROR(fill_result(session, function, tn_executable_output(exe, function, i), i, item, tensors,
+                                     &(*out)[(*count)++]));
   }
   return NULL;
 }
