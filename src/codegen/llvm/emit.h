@@ -172,7 +172,8 @@ void tn__cg_stmt(tn__cg *cg, const tn__stmt *s);
 bool tn__cg_vectorizes(const tn__stmt *s, const tn__var *lane_outside, int *lanes);
 void tn__cg_parallel(tn__cg *cg, const tn__stmt *s);
 void tn__cg_func(tn__cg *cg, tn__ir *ir, const tn__func *func);
-void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func, const tn__c_entry *entry); /* entry.c; after its kernel */
+void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func,
+                  const tn__c_entry *entry); /* entry.c; after its kernel */
 /* Byte offset of a workspace buffer in the function's workspace. */
 const tn__expr *tn__cg_workspace_offset(tn__ir *ir, const tn__func *func, const tn__buffer *buffer);
 
