@@ -1,6 +1,7 @@
 /* tenon compile: a model to an executable, or any stage in between. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -74,6 +75,24 @@ static int read_functions(const cli_args *args, tn_model_function *functions, ch
   return EXIT_DONE;
 }
 
+static bool same_file(const char *a, const char *b) {
+  struct stat x, y;
+  return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* What is written takes the place of what was there, so it must be neither a model nor the other file. */
+static int check_outputs(const cli_args *args, const tn_model_function *functions, const char *path) {
+  const char *constants = cli_value(args, "--constants");
+  if (constants && same_file(path, constants))
+    return cli_misused("compile", "the executable and its constants can't be one file: \"%s\"", path);
+  for (int i = 0; i < args->file_count; i++) {
+    const char *model = functions[i].path;
+    if (same_file(path, model) || (constants && same_file(constants, model)))
+      return cli_misused("compile", "the result would take the place of the model \"%s\"", model);
+  }
+  return EXIT_DONE;
+}
+
 static tn_status *split_and_sign(const cli_args *args, cli_compile *setup, tn_module *module) {
   const char *constants = cli_value(args, "--constants");
   TN_RETURN_IF_ERROR(cli_read_key(args, setup));
@@ -108,6 +127,7 @@ static int run(const cli_args *args) {
   static tn_model_function functions[CLI_MOST_FILES];
   static char names[CLI_MOST_FILES][128];
   int misused = read_functions(args, functions, names);
+  if (!misused) misused = check_outputs(args, functions, path);
   if (misused) return misused;
   tn_module *module;
   tn_status *status = tn_compile_functions(functions, args->file_count, &setup.options, &module);

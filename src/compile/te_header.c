@@ -141,7 +141,7 @@ void tn__te_header(const tn__te *const *tes, const tn__kernel_info *infos, int c
       " * Tensors are dense and row-major, of any alignment that their type allows, and do not overlap; f16 and bf16 "
       "are\n"
       " * held in uint16_t. Functions keep no state and may be called from several threads at once. They return 0, or\n"
-      " *   1: an index that depends on data is outside of its tensor\n"
+      " *   1: an imperative stage says that an index is outside of its tensor; others don't check indices from data\n"
       " *   2: a whole number was divided by zero\n"
       " *   3: a value is outside of what the kernel allows\n"
       " *   4: the environment was told to stop\n"

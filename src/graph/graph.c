@@ -104,9 +104,16 @@ static tn__value *value_create(tn__graph *graph, const char *name, tn_dtype dtyp
 }
 
 tn__value *tn__graph_input(tn__graph *graph, const char *name, tn_dtype dtype, int rank, const tn__expr *const *dims) {
-  if (tn__map_has(&graph->value_names, name))
+  tn__value *taken = tn__map_get(&graph->value_names, name);
+  if (taken != NULL && taken->producer == NULL && taken->data == NULL)
     tn__graph_fail(graph, TN_INVALID_ARGUMENT, "there are two graph inputs named \"%s\"", name);
   tn__value *value = value_create(graph, tn__arena_strdup(graph->arena, name), dtype, rank, dims);
+  if (taken != NULL) { /* constants and results have names of the graph's choice: they give way to the model's */
+    taken->name = value->name;
+    value->name = tn__arena_strdup(graph->arena, name);
+    tn__map_set(&graph->value_names, taken->name, taken);
+    tn__map_set(&graph->value_names, value->name, value);
+  }
   tn__vec_push(graph->arena, &graph->inputs, value);
   return value;
 }

@@ -79,6 +79,20 @@ static void says_what_is_wrong(void **state) {
   }
 }
 
+/* An LSTM's state is often called c0, which is what the first constant is called, too. */
+static void inputs_keep_their_names(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *constant = tn__g_scalar_i64(g, TN_I64, 7);
+  assert_string_equal(constant->name, "c0");
+  tn__value *x = input_of(g, "c0", TN_I64, 0, NULL);
+  assert_string_equal(x->name, "c0");
+  assert_string_equal(constant->name, "c0_1");
+  tn__value *sign = tn__g_unary(g, "sign", x);
+  tn__value *y = input_of(g, sign->name, TN_I64, 0, NULL);
+  assert_string_not_equal(sign->name, y->name);
+  check_ok(tn__graph_verify(g));
+}
+
 /* ---- symbols and elements ---------------------------------------------------------------------------------------- */
 
 static void check_elements(const tn__value *value, const char *text) {
@@ -274,6 +288,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, graph_set_up, graph_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(says_what_is_wrong),
+      TEST(inputs_keep_their_names),
       TEST(carries_shapes_as_data),
       TEST(known_elements_survive_matrices),
       TEST(known_numbers_survive_floats),
