@@ -31,7 +31,7 @@ typedef struct contraction {
   int64_t group;         /* columns of one group when the left operand depends on column / group; 0: it does not */
   int64_t rows, columns; /* extents; -1 when symbolic */
   int known_column, known_left; /* what a declaration of the same structure had; -1: nothing is known */
-  bool known_depthwise;
+  bool known_depthwise, streams;
   int64_t panel; /* width of a packed operand's panels, 0: not packed */
 } contraction;
 
@@ -298,15 +298,31 @@ static bool keeps_layout(contraction *c, const tn__te_stage *stage) {
 
 /* Maps before the sum are computed into memory when they do more than rename; those after it become one epilogue. */
 static void place_maps(contraction *c) {
-  const tn__buffer *output = tn__te_output_at(c->te, 0);
+  const tn__buffer *output = tn__te_output_at(c->te, 0), *later = NULL;
+  if (c->streams) later = without_casts(without_casts(c->sum->values[0])->args[c->known_left])->value.buffer;
   for (int i = 0; i < tn__te_stage_count(c->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(c->te, i);
     if (stage == c->sum || stage->tensors[0] == output) continue;
+    if (stage->tensors[0] == later && stage->kind == TN__TE_COMPUTE && !only_renames(stage)) continue;
     if (reads_stage(c->sum, stage) && !(only_renames(stage) && keeps_layout(c, stage)))
       tn__rule_nest(c->s, stage->name, c->options);
     else
       tn__inline(c->s, stage->name);
   }
+}
+
+/* The map that makes the left operand of a depthwise sum, its padding above all. Each element is only used in the
+ * window's sums of one channel, so it is computed a channel vector and some rows at a time, where the first cache keeps
+ * it, rather than all of it through memory before. NULL: there is none. */
+static const tn__te_stage *streamed_map(const contraction *c) {
+  if (!c->depthwise) return NULL;
+  for (int i = 0; i < tn__te_stage_count(c->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(c->te, i);
+    if (stage->kind == TN__TE_COMPUTE && stage->tensor_count == 1 && stage->tensors[0] == c->left->value.buffer &&
+        tn__sched_find(c->s, stage->name, true) != NULL)
+      return stage;
+  }
+  return NULL;
 }
 
 /* Does the block read the sum element by element, each axis in a dimension of its own? */
@@ -354,6 +370,10 @@ typedef struct space {
   int left_element, right_element, element;
   int64_t row_stride, more_stride; /* bytes of the left operand */
   double epilogue, epilogue_loads; /* operations and loads of one element besides those of the sum */
+  bool streams;                    /* the left operand is computed within the loop over column tiles, ... */
+  double streamed;                 /* ... with so many operations for an element */
+  int left_rank;
+  int64_t left_shape[TN__MAX_RANK], left_step[TN__MAX_RANK][TN__NEST_AXES]; /* of the streamed operand, in elements */
 } space;
 
 /* The loops around the tiles, from the outside; `tail`: the last iteration's tile is smaller. */
@@ -412,6 +432,14 @@ static bool outer_of(const space *p, const int64_t *v, outer_loops *out) {
   return true;
 }
 
+/* Place of the loop whose iterations each compute their part of a streamed left operand. */
+static int streams_at(const outer_loops *outer, const int64_t *v) {
+  return outer->column_tiles < v[SHARED] ? (int)v[SHARED] - 1 : outer->column_tiles;
+}
+
+/* The most of a streamed operand that is kept at a time: private memory has at most 64 KiB. */
+#define STREAMED_BYTES 49152
+
 /* The part of the left operand's loads that miss the first cache because rows that lie a round number of bytes apart
  * share its sets, when each of `rows` x `more` rows is read for `span` bytes: of the lines in a set those beyond its
  * ways, squared, since the cache's choice keeps some. */
@@ -458,8 +486,10 @@ static void tile_phase(const space *p, const tn__sketch *k, const int64_t *v, tn
   }
   if (p->has_right) step.loads = (1 + right) * (double)(unroll * vectors);
   /* What a missing line costs beside a load that finds it. */
-  double misses = conflicts(p, k, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
-                  k->target->core.load_ports / k->target->core.l2_bytes;
+  double misses = 0;
+  if (!p->streams)
+    misses = conflicts(p, k, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
+             k->target->core.load_ports / k->target->core.l2_bytes;
   if (p->depthwise) {
     step.loads += (1 + left + misses * vector_bytes / 64) * unroll * accumulators;
   } else {
@@ -482,6 +512,38 @@ static void tile_phase(const space *p, const tn__sketch *k, const int64_t *v, tn
   tn__cost_phase(f, k->target, &end, times);
   f->useful += 0;
   f->spent += times * accumulators * (double)v[LANES];
+}
+
+/* What computing the left operand part by part takes: where windows overlap, parts are computed again. False when a
+ * part is too much to be kept near. */
+static bool stream_phase(const space *p, const tn__sketch *k, const int64_t *v, const outer_loops *outer,
+                         tn__sketch_features *f) {
+  const tn__nest *nest = &p->nest;
+  int64_t ranges[TN__NEST_AXES];
+  double times = 1, bytes = p->left_element;
+  for (int a = 0; a < nest->axis_count; a++) ranges[a] = a < p->spatial ? 1 : nest->extent[a];
+  ranges[p->column] = v[LANES] * v[VECTORS];
+  if (p->row >= 0) ranges[p->row] = v[ROWS];
+  if (p->more_rows >= 0) ranges[p->more_rows] = v[MORE_ROWS];
+  for (int i = 0; i < outer->count; i++) {
+    const outer_loop *loop = &outer->loop[i];
+    if (i <= streams_at(outer, v))
+      times *= (double)loop->trips;
+    else
+      ranges[loop->axis] *= loop->trips;
+  }
+  for (int d = 0; d < p->left_rank; d++) {
+    int64_t extent = 1;
+    for (int a = 0; a < nest->axis_count; a++) extent += p->left_step[d][a] * (ranges[a] - 1);
+    bytes *= (double)(extent < p->left_shape[d] ? extent : p->left_shape[d]);
+  }
+  if (bytes > STREAMED_BYTES) return false;
+  int vector_bytes = (int)v[LANES] * p->left_element;
+  tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->streamed, .loads = 1, .stores = 1, .other = 6};
+  tn__cost_phase(f, k->target, &ops, times * bytes / vector_bytes);
+  /* What does not fit the first cache goes to the second and comes back. */
+  if (bytes > (double)k->target->l1_bytes) f->extra_cycles += 2 * times * bytes / k->target->core.l2_bytes;
+  return true;
 }
 
 static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
@@ -521,6 +583,7 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
     if (count > 0)
       tile_phase(p, k, v, f, (const int64_t[]){r, m}, tiles(lanes, v[LANES]), lanes % v[LANES] != 0, times * count);
   }
+  if (p->streams && !stream_phase(p, k, v, &outer, f)) return NULL;
   f->useful = times * (double)(p->rows * p->more * p->columns);
   return &p->nest;
 }
@@ -578,7 +641,8 @@ static const char *part(contraction *c, const char *loop, int index) {
 }
 
 /* Puts the loops in order and returns the innermost loop around a tile. */
-static const char *tile_loops(contraction *c, const space *p, const int64_t *v, const char **first_reduction) {
+static const char *tile_loops(contraction *c, const space *p, const int64_t *v, const char **first_reduction,
+                              const char **stream_loop) {
   tn__schedule *s = c->s;
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *outside[TN__NEST_AXES], *inside[TN__NEST_AXES] = {NULL};
   int count = tn__loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
@@ -635,10 +699,21 @@ static const char *tile_loops(contraction *c, const space *p, const int64_t *v, 
     tn__fuse(s, outermost, order[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
   }
+  *stream_loop = outer.column_tiles < fused ? outermost : order[outer.column_tiles];
   for (int i = unroll_from; i < n - 1; i++) tn__unroll(s, order[i]);
   if (v[LANES] > 1) tn__vectorize(s, order[n - 1]);
   if (v[SHARED] > 0) tn__parallel(s, outermost);
   return tiles_end == fused ? outermost : order[tiles_end - 1];
+}
+
+static void stream(tn__schedule *s, const char *block, const char *loop, int64_t lanes) {
+  const char *loops[TN__MAX_LOOPS];
+  tn__compute_at(s, block, loop);
+  tn__set_scope(s, block, 0, TN__SCOPE_STACK);
+  const char *last = loops[tn__loops_of(s, block, loops, TN__MAX_LOOPS) - 1];
+  if (lanes <= 1) return;
+  tn__split(s, last, (const int64_t[]){0, lanes}, 2);
+  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", last));
 }
 
 /* Everything that comes before the tiles: producers, a transposed operand, the roles. `seen` is the sum as it reads
@@ -660,6 +735,34 @@ static void prepare(contraction *c, tn__te_stage *seen) {
   value = block->body->as.store.value;
   seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
   if (!find_roles(c)) tn__sched_refuse(s, "contraction: no axis carries vectors");
+}
+
+/* Fills in what is known of a left operand that is computed part by part; false when there is none, or its parts have
+ * no bound. */
+static bool may_stream(const contraction *c, const tn__te_stage *sum, space *p) {
+  const tn__te_stage *map = streamed_map(c);
+  double least = p->left_element;
+  if (map == NULL) return false;
+  const tn__expr *value = map->values[0];
+  /* Padding's conditions hold for whole vectors. */
+  p->streamed = (double)(value->kind == TN__EXPR_SELECT
+                             ? tn__rule_cost(c->ir, value->args[1]) + tn__rule_cost(c->ir, value->args[2])
+                             : tn__rule_cost(c->ir, value));
+  p->left_rank = c->left->arg_count;
+  for (int d = 0; d < p->left_rank; d++) {
+    int64_t extent = 1;
+    if (!tn__as_int(c->left->value.buffer->shape[d], &p->left_shape[d])) return false;
+    for (int a = 0; a < p->nest.axis_count; a++) {
+      const tn__var *axis = a < p->spatial ? sum->axes.var[a] : sum->reduce_axes.var[a - p->spatial];
+      int64_t *step = &p->left_step[d][a];
+      if (p->nest.open[a] || (tn__expr_uses_var(c->left->args[d], axis) &&
+                              (!tn__stride_in(c->ir, c->left->args[d], axis, step) || *step < 0)))
+        return false;
+      if (a >= p->spatial) extent += *step * (p->nest.extent[a] - 1);
+    }
+    least *= (double)extent;
+  }
+  return least * (double)(p->columns < 64 ? p->columns : 64) <= STREAMED_BYTES;
 }
 
 static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
@@ -695,19 +798,22 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
     if (p->more_rows >= 0) p->more_stride = access->along[p->more_rows].stride;
   }
   for (int a = 0; a < p->spatial; a++) p->moves_right[a] = uses(c.right, seen.axes.var[a]);
+  p->streams = may_stream(&c, &seen, p);
   scan_maps(&c, p);
   k->data = p;
   open_decisions(k, p);
 }
 
 static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
+  const space *known = k->data;
   contraction c = {.s = s, .te = k->te, .ir = s->ir, .options = &k->options, .known_column = k->facts[0]};
   c.known_left = k->facts[1] & 1;
   c.known_depthwise = k->facts[2] != 0;
+  c.streams = known->streams;
   tn__te_stage seen;
   prepare(&c, &seen);
   const tn__buffer *output = tn__te_output_at(c.te, 0), *tensor = c.sum->tensors[0];
-  const char *consumer = NULL, *first_reduction, *separate = NULL;
+  const char *consumer = NULL, *first_reduction, *stream_loop, *separate = NULL;
   if (output != tensor) {
     consumer = tn__te_stage_of(c.te, output)->name;
     if (!is_epilogue(tn__sched_find(s, consumer, true), tensor)) {
@@ -721,7 +827,9 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   } else {
     tn__set_scope(s, c.sum->name, 0, TN__SCOPE_REGISTER);
   }
-  const char *tile = tile_loops(&c, k->data, v, &first_reduction);
+  const tn__te_stage *streamed = known->streams ? streamed_map(&c) : NULL;
+  const char *tile = tile_loops(&c, known, v, &first_reduction, &stream_loop);
+  if (streamed != NULL) stream(s, streamed->name, stream_loop, v[LANES]);
   tn__reverse_compute_at(s, consumer, tile);
   tn__decompose_reduction(s, c.sum->name, first_reduction);
   if (separate != NULL) tn__rule_nest(s, separate, &k->options);

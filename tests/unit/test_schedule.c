@@ -50,7 +50,21 @@ static void product_tile(tn__ir *ir, const void *arg) {
                       "end\n");
 }
 
-static void chooses(void **state) { check_ok(in_context(product_tile, NULL)); }
+/* The padding of a depthwise convolution is computed a channel vector at a time, in private memory: the whole of it is
+ * never in memory. */
+static void streamed_padding(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  const char *trace = schedule_text(tn__schedule_default(depthwise_of(ir, 56, 56, 96, 2), &target, NULL), false);
+  assert_non_null(strstr(trace, "\ncompute_at \"pad\" \"C.i2.0\"\nset_scope \"pad\" 0 2\n"));
+  assert_non_null(strstr(trace, "\nvectorize \"pad.p2.1\"\n"));
+  trace = schedule_text(tn__schedule_default(depthwise_of(ir, 9, 3000, 96, 1), &target, NULL), false);
+  assert_non_null(strstr(trace, "\ncompute_at \"pad\""));
+}
+
+static void chooses(void **state) {
+  check_ok(in_context(product_tile, NULL));
+  check_ok(in_context(streamed_padding, NULL));
+}
 
 static void widths(void **state) {
   tn__target v4 = test_target("x86-64-v4"), v3 = test_target("x86-64-v3"), arm = test_target("aarch64");

@@ -34,6 +34,7 @@ static const struct {
     {packed_product, "complex reduction"},
     {transposed_product, "complex reduction"},
     {grouped, "complex reduction"},
+    {depthwise, "complex reduction"},
     {skewed, "stages"},
 };
 
