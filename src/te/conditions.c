@@ -39,6 +39,16 @@ static void add_extent(collector *c, const tn__expr *e) {
   if (e->kind != TN__EXPR_VAR && !tn__is_int(e)) add(c, tn__le(c->ir, tn__index(c->ir, 1), e));
 }
 
+/* The size in floats, where nothing wraps around: an i64 might look small when it is not. */
+static const tn__expr *size_of(tn__ir *ir, const tn__expr *e) {
+  if (e->kind != TN__EXPR_ADD && e->kind != TN__EXPR_SUB && e->kind != TN__EXPR_MUL && e->kind != TN__EXPR_DIV)
+    return tn__cast(ir, TN_F64, e);
+  const tn__expr *a = size_of(ir, e->args[0]), *b = size_of(ir, e->args[1]);
+  if (e->kind == TN__EXPR_ADD) return tn__add(ir, a, b);
+  if (e->kind == TN__EXPR_SUB) return tn__sub(ir, a, b);
+  return e->kind == TN__EXPR_MUL ? tn__mul(ir, a, b) : tn__div(ir, a, b);
+}
+
 static void add_buffer(collector *c, const tn__buffer *buffer) {
   tn__ir *ir = c->ir;
   const tn__expr *bytes = tn__constant(ir, TN_F64, (double)tn_dtype_size(buffer->dtype));
@@ -46,7 +56,7 @@ static void add_buffer(collector *c, const tn__buffer *buffer) {
   for (int d = 0; d < buffer->rank; d++) {
     open |= !tn__is_int(buffer->shape[d]);
     add_extent(c, buffer->shape[d]);
-    bytes = tn__mul(ir, bytes, tn__cast(ir, TN_F64, buffer->shape[d]));
+    bytes = tn__mul(ir, bytes, size_of(ir, buffer->shape[d]));
   }
   if (open) add(c, tn__le(ir, bytes, tn__float(ir, TN_F64, max_bytes)));
 }
