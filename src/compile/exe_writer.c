@@ -382,7 +382,7 @@ static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage stor
   for (int r = 0; r < f->registers.count; r++) {
     const tn__register_record *reg = &f->registers.data[r];
     if (reg->storage != (uint32_t)storage || reg->index != (uint32_t)index) continue;
-    const tn__operand *dims = f->operands.data + reg->first_dim;
+    const tn__operand *dims = reg->rank > 0 ? f->operands.data + reg->first_dim : NULL;
     bool same = reg->dtype == (uint32_t)v->dtype && reg->rank == (uint32_t)v->rank;
     for (int i = 0; same && i < v->rank; i++)
       same = dims[i].symbolic == v->dims[i].symbolic && dims[i].value == v->dims[i].value;

@@ -298,7 +298,7 @@ const char *tn__bound_name(tn__bound bound) {
 double tn__cost_of(const tn__target *target, const tn__schedule_options *options, const tn__nest *nest,
                    const tn__sketch_features *f, tn__cost *out) {
   const tn__core *core = &target->core;
-  tn__cost unused, *c = out != NULL ? out : &unused;
+  tn__cost unused = {0}, *c = out != NULL ? out : &unused;
   *c = (tn__cost){.work = f->work_cycles, .registers = f->registers, .balance = 1};
   if (f->registers > options->registers) {
     c->cycles = c->seconds = INFINITY;
@@ -308,7 +308,7 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
   measure(nest, f, &p);
   const double sizes[3] = {(double)target->l1_bytes, (double)options->cache_bytes, (double)target->l3_bytes};
   const int rates[3] = {core->l2_bytes, core->l3_bytes, core->memory_bytes};
-  double largest = c->work, sum = c->work;
+  double largest = c->work, sum = largest;
   for (int l = 0; l < 3; l++) {
     c->bytes[l] = traffic(nest, f, &p, FILL * sizes[l], &c->footprint[l]);
     if (p.total[0] <= FILL * sizes[l]) c->bytes[l] = 0; /* it was there before */
