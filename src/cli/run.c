@@ -54,13 +54,13 @@ static double now(void) {
 /* Sequences get their tensors one after another, in the order in which they are given. */
 static tn_status *add_to_list(run *r, int index, tn_tensor **tensor) {
   tn_named_tensor *more = realloc(r->list, ((size_t)r->list_count + 1) * sizeof *more);
-  char *name = strdup(tn_executable_input(r->exe, r->function, index)->name);
-  if (more) r->list = more;
-  if (!more || !name) {
-    free(name);
-    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the tensors of a sequence");
+  if (more) {
+    r->list = more;
+    more[r->list_count].name = strdup(tn_executable_input(r->exe, r->function, index)->name);
   }
-  r->list[r->list_count++] = (tn_named_tensor){name, *tensor};
+  if (!more || !more[r->list_count].name)
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the tensors of a sequence");
+  r->list[r->list_count++].tensor = *tensor;
   *tensor = NULL;
   return NULL;
 }

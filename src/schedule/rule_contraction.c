@@ -710,7 +710,8 @@ static void stream(tn__schedule *s, const char *block, const char *loop, int64_t
   const char *loops[TN__MAX_LOOPS];
   tn__compute_at(s, block, loop);
   tn__set_scope(s, block, 0, TN__SCOPE_STACK);
-  const char *last = loops[tn__loops_of(s, block, loops, TN__MAX_LOOPS) - 1];
+  int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
+  const char *last = loops[count - 1];
   if (lanes <= 1) return;
   tn__split(s, last, (const int64_t[]){0, lanes}, 2);
   tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", last));
