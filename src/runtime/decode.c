@@ -156,7 +156,7 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in, const uint32_t 
 /* Is the register what a letter of the builtin's row says? `list` is the one among its operands, or NULL. */
 static bool fits_builtin(char letter, const tn__register *r, const tn__register *list) {
   bool tensor = r->container == TN__CONTAINER_TENSOR;
-  if (list == NULL && strchr("lej", letter) != NULL) return false;
+  if (list == NULL && (letter == 'l' || letter == 'e' || letter == 'j')) return false;
   switch (letter) {
     case 't': return tensor;
     case 'l': return !tensor && r->dtype == list->dtype && r->rank == list->rank;

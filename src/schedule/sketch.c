@@ -98,7 +98,7 @@ static int place_of_rule(const tn__sketch *k) {
 }
 
 tn__sketch *tn__sketch_create(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {
-  tn__schedule_options filled;
+  tn__schedule_options filled = {0};
   tn__check(tn__ir_arena(tn__te_ir(te))->escape, tn__schedule_options_fill(options, target, &filled));
   if (filled.templates == NULL) return sketch_from(te, target, &filled, 0);
   tn__digest key = tn__structure_of(te);
