@@ -207,6 +207,25 @@ static void operands(tn__declaring *d, const tn__syn *const *args, int count, tn
     if (out[i] == NULL) out[i] = tn__te_value(d, args[i], type);
 }
 
+/* Integer constants of a declaration are sizes and places: they must not wrap around without a word. A product with a
+ * factor wraps when the greatest value, or the factor that is there already, does. */
+static bool wraps(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b) {
+  int64_t x, y, unused;
+  if (tn__as_int(a, &x) && tn__as_int(b, &y)) {
+    if (kind == TN__EXPR_ADD) return __builtin_add_overflow(x, y, &unused);
+    if (kind == TN__EXPR_SUB) return __builtin_sub_overflow(x, y, &unused);
+    return kind == TN__EXPR_MUL && __builtin_mul_overflow(x, y, &unused);
+  }
+  if (kind != TN__EXPR_MUL) return false;
+  if (tn__as_int(a, &x)) return wraps(ir, kind, b, a);
+  if (!tn__as_int(b, &y)) return false;
+  for (int i = 0; a->kind == TN__EXPR_MUL && i < a->arg_count; i++)
+    if (tn__as_int(a->args[i], &x) && __builtin_mul_overflow(x, y, &unused)) return true;
+  tn__interval range = tn__interval_of(ir, a);
+  return range.min != INT64_MIN && range.max != INT64_MAX &&
+         (__builtin_mul_overflow(range.min, y, &unused) || __builtin_mul_overflow(range.max, y, &unused));
+}
+
 static const tn__expr *combine(tn__declaring *d, const tn__token *at, const tn__operator_row *op, const tn__expr *a,
                                const tn__expr *b) {
   same_types(d, at, op->text, a, b);
@@ -214,6 +233,9 @@ static const tn__expr *combine(tn__declaring *d, const tn__token *at, const tn__
   bool bitwise = op->kind == TN__EXPR_AND || op->kind == TN__EXPR_OR;
   if (!tn__binary_takes(op->kind, a->dtype) || (bitwise && logical != (a->dtype == TN_BOOL)))
     tn__te_fail(d, at, "%s does not take %s", op->text, tn_dtype_name(a->dtype));
+  if (a->dtype == TN_I64 && wraps(d->ir, op->kind, a, b)) tn__te_fail(d, at, "%s does not fit into i64", op->text);
+  bool divides = op->kind == TN__EXPR_DIV || op->kind == TN__EXPR_MOD;
+  if (divides && tn__is_int_value(b, 0)) tn__te_fail(d, at, "%s by zero", op->text);
   return tn__binary(d->ir, op->kind, op->swapped ? b : a, op->swapped ? a : b);
 }
 
