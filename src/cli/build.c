@@ -131,6 +131,21 @@ static tn_status *write_files(const char *base, const tn_build_options *options_
   return status;
 }
 
+/* What is written takes the place of what was there, so it must not be the declarations. */
+static int check_outputs(const cli_args *args, const char *stage, const char *path) {
+  static const char *const endings[] = {".o", ".h"};
+  bool clash = stage != NULL && path != NULL && cli_same_file(path, args->file);
+  for (int i = 0; i < 2 && stage == NULL; i++) {
+    tn__strbuf name;
+    tn__strbuf_init(&name, NULL);
+    tn__strbuf_printf(&name, "%s%s", path, endings[i]);
+    clash |= cli_same_file(tn__strbuf_text(&name), args->file);
+    tn__strbuf_release(&name);
+  }
+  if (!clash) return EXIT_DONE;
+  return cli_misused("build", "the result would take the place of the declarations in \"%s\"", args->file);
+}
+
 static int run(const cli_args *args) {
   static built_dims dims;
   int64_t threads = 0;
@@ -139,6 +154,7 @@ static int run(const cli_args *args) {
   if (path == NULL && stage == NULL) return cli_misused("build", "where to? -o BASE");
   if (path == NULL && strcmp(stage, "obj") == 0)
     return cli_misused("build", "--emit obj is binary: say where with -o FILE");
+  if (check_outputs(args, stage, path) != EXIT_DONE) return EXIT_MISUSED;
   tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || threads > 1};
   if (threads == 0 && !build.parallel) threads = 1;
   tn__file_map text;

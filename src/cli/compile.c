@@ -75,19 +75,14 @@ static int read_functions(const cli_args *args, tn_model_function *functions, ch
   return EXIT_DONE;
 }
 
-static bool same_file(const char *a, const char *b) {
-  struct stat x, y;
-  return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
-}
-
 /* What is written takes the place of what was there, so it must be neither a model nor the other file. */
 static int check_outputs(const cli_args *args, const tn_model_function *functions, const char *path) {
   const char *constants = cli_value(args, "--constants");
-  if (constants && same_file(path, constants))
+  if (constants && cli_same_file(path, constants))
     return cli_misused("compile", "the executable and its constants can't be one file: \"%s\"", path);
   for (int i = 0; i < args->file_count; i++) {
     const char *model = functions[i].path;
-    if (same_file(path, model) || (constants && same_file(constants, model)))
+    if (cli_same_file(path, model) || (constants && cli_same_file(constants, model)))
       return cli_misused("compile", "the result would take the place of the model \"%s\"", model);
   }
   return EXIT_DONE;

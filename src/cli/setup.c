@@ -1,6 +1,7 @@
 /* What the commands share: compile options, opening models, describing shapes. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -195,4 +196,9 @@ const char *cli_dims_text(const tn_value_info *info, char *text, size_t size) {
   }
   if (at < size) snprintf(text + at, size - at, "]");
   return text;
+}
+
+bool cli_same_file(const char *a, const char *b) {
+  struct stat x, y;
+  return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }

@@ -255,6 +255,9 @@ static void keep_results(void *user) {
   modules m = lower_all(b);
   for (int i = 0; i < b->count; i++) {
     tes[i] = b->schedules[i]->te;
+    if (tn__te_is_taken_in_c(tn__te_name(tes[i])))
+      tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT, "kernel %s: its C function can't have this name; use another",
+                 tn__te_name(tes[i]));
     infos[i] = tn__kernel_workspace(m.irs[i], m.funcs[i]);
   }
   tn__te_header(tes, infos, b->count, b->options.parallel, b->options.guard, &header);

@@ -26,6 +26,14 @@ static bool is_keyword(const char *name) {
   return false;
 }
 
+bool tn__te_is_taken_in_c(const char *name) {
+  /* What the object file itself asks for, and what every program has. */
+  static const char *const functions[] = {"main", "malloc", "free", "memcpy", "memmove", "memset"};
+  for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+    if (strcmp(functions[i], name) == 0) return true;
+  return is_keyword(name);
+}
+
 /* What C calls a parameter: dots become underscores, keywords get one. */
 static void append_name(tn__strbuf *out, const char *name) {
   for (const char *p = name; *p != 0; p++) tn__strbuf_char(out, *p == '.' ? '_' : *p);

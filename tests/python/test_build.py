@@ -217,6 +217,14 @@ int main(void) {
         self.assertEqual(refused(bad, "-o", base), f"tenon: {bad}:2:14: index 0 of A goes up to N, and the tensor has N "
                                                    "elements there; pad(...) or select guards it\n")
         self.assertIn("cannot open", refused(self.folder / "none.te", "-o", base))
+        for name in ("int", "main", "memcpy"):
+            taken = self.write(f"kernel {name}(A: f32[N]) -> B: f32[N] {{ B[i] = A[i] }}\n", "taken.te")
+            self.assertIn(f"kernel {name}: its C function can't have this name; use another",
+                          refused(taken, "-o", base))
+        clash = self.write(GEMM, "clash.o")
+        self.assertIn("the result would take the place of the declarations",
+                      refused(clash, "-o", self.folder / "clash", status=2))
+        self.assertEqual(clash.read_text(), GEMM)
         self.assertIn("no-such-cpu", refused(source, "-o", base, "--target", "no-such-cpu"))
 
     def test_the_same_bytes_every_time(self):
