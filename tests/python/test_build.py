@@ -80,7 +80,7 @@ kernel shorter(X: f32[N]) -> Y: f32[N - 2] { Y[i] = X[i] + X[i + 2] }
 kernel joined(X: f32[M], Y: f32[N]) -> Z: f32[N] { Z[i] = X[i] + Y[i] }
 kernel diagonal(X: f32[N*N]) -> Y: f32[N] { Y[i] = X[i*N + i] }
 kernel halves(X: f32[N*N/2]) -> Y: f32[N] { Y[i] = X[0] }
-kernel class(int: f32[N]) -> new: f32[N] { new[i] = int[N - 1 - i] }
+kernel turned(int: f32[N]) -> new: f32[N] { new[i] = int[N - 1 - i] }
 """)
         rng = np.random.default_rng(1)
         x = rng.normal(size=19).astype(np.float32)
@@ -120,7 +120,7 @@ kernel class(int: f32[N]) -> new: f32[N] { new[i] = int[N - 1 - i] }
             self.assertEqual(built.halves(i64(n), pointer(x), pointer(y)), 6)
         self.assertEqual(built.joined(i64(18), i64(19), pointer(x), pointer(x), pointer(y)), 6)
         self.assertEqual(built.joined(i64(19), i64(18), pointer(x), pointer(x), pointer(y)), 0)
-        self.assertEqual(getattr(built, "class")(i64(19), pointer(x), pointer(y)), 0)
+        self.assertEqual(built.turned(i64(19), pointer(x), pointer(y)), 0)
         np.testing.assert_array_equal(y, x[::-1])
 
     def test_header_suits_c_and_cpp(self):
