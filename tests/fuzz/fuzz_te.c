@@ -3,19 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/fuzz.h"
 #include "te/text.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-typedef struct job {
-  tn__arena arena;
-  const uint8_t *data;
-  size_t size;
-} job;
-
-static void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
 
 static void check_text(tn__arena *arena, const tn__te *te) {
   tn__strbuf first, second;
@@ -71,7 +60,7 @@ static void interpret(tn__ir *ir, const tn__te *te) {
 }
 
 static void run(tn__escape *escape, void *user) {
-  job *j = user;
+  fuzz_input *j = user;
   j->arena.escape = escape;
   tn__te_source *source;
   tn__te_dim_value dims[] = {{"N", 5}, {"K", 3}};
@@ -87,13 +76,6 @@ static void run(tn__escape *escape, void *user) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  tn__escape escape;
-  job j = {.data = data, .size = size};
-  tn__arena_init(&j.arena, NULL, &escape);
-  tn_status *status = tn__protect(&escape, run, &j);
-  tn_status_code code = tn_status_code_of(status);
-  require(code != TN_OUT_OF_MEMORY && code != TN_INTERNAL);
-  tn_status_free(status);
-  tn__arena_release(&j.arena);
+  fuzz_reader(data, size, run);
   return 0;
 }

@@ -1,19 +1,8 @@
 /* The reader of traces: any text gives a schedule or an error that names a line. Text that begins with a digit is the
  * steps of a trace for the declaration of that number, and gets the right head; what such a trace makes of the
  * declaration must verify, print, replay to itself, and compute the same. */
+#include "fuzz/fuzz.h"
 #include "unit/schedule_oracle.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-typedef struct job {
-  tn__arena arena;
-  const uint8_t *data;
-  size_t size;
-} job;
-
-static void require(bool condition) {
-  if (!condition) __builtin_trap();
-}
 
 static void check_error(tn_status *status) {
   tn_status_code code = tn_status_code_of(status);
@@ -60,7 +49,7 @@ static tn_status *replay(tn__ir *ir, const recipe *r, const tn__target *target, 
 }
 
 static void run(tn__escape *escape, void *user) {
-  job *j = user;
+  fuzz_input *j = user;
   j->arena.escape = escape;
   tn__ir *ir = tn__ir_create(&j->arena);
   tn__target target;
@@ -78,12 +67,6 @@ static void run(tn__escape *escape, void *user) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  tn__escape escape;
-  job j = {.data = data, .size = size};
-  if (size > 4096) return 0;
-  tn__arena_init(&j.arena, NULL, &escape);
-  tn_status *status = tn__protect(&escape, run, &j);
-  require(status == NULL);
-  tn__arena_release(&j.arena);
+  if (size <= 4096) require(fuzz_with(data, size, run) == NULL);
   return 0;
 }
