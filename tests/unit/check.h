@@ -19,6 +19,14 @@
     if (check_status_ != NULL) fail_msg("%s: %s", #expression, tn_status_message(check_status_)); \
   } while (0)
 
+/* Ends a test that this machine cannot run, and says why: nothing is left out in silence. */
+#define skip_because(...)                   \
+  do {                                      \
+    print_message("SKIPPED: " __VA_ARGS__); \
+    print_message("\n");                    \
+    skip();                                 \
+  } while (0)
+
 /* The expression must fail with `code` and exactly `text`. */
 #define check_fails(expression, code, text)                      \
   do {                                                           \

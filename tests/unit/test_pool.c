@@ -163,10 +163,7 @@ static int meet_worker(tn_thread_pool *pool) {
 static void workers_leave_the_processor_of_their_caller(void **state) {
   cpu_set_t all;
   assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
-  if (CPU_COUNT(&all) < 2) {
-    print_message("one processor only: nothing to choose between\n");
-    skip();
-  }
+  if (CPU_COUNT(&all) < 2) skip_because("one processor only: nothing to choose between");
   tn_thread_pool *pool = pool_of(2, 0);
   for (int round = 0; round < 3; round++) {
     int at = meet_worker(pool);

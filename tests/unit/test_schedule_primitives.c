@@ -240,10 +240,8 @@ static const compiled_dots int8_case = {int8_dots, 4, "x86.avx512vnni.dpbusd"};
 static void run_where_possible(const compiled_dots *c, tn__features needed, const char *words) {
   char missing[128];
   if (tn__host_arch() != TN__ARCH_X86_64 ||
-      tn__target_missing(TN__ARCH_X86_64, needed, tn__host_features(), missing, sizeof(missing))) {
-    print_message("SKIPPED: this machine has no %s: %s was interpreted, not run\n", words, c->instruction);
-    skip();
-  }
+      tn__target_missing(TN__ARCH_X86_64, needed, tn__host_features(), missing, sizeof(missing)))
+    skip_because("this machine has no %s: %s was interpreted, not run", words, c->instruction);
   compiled_dots copy = *c;
   kernel_with(NULL, run_dots, &copy);
 }
