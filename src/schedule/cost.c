@@ -109,17 +109,6 @@ typedef struct reading {
   tn__nest *nest;
 } reading;
 
-typedef struct divisor {
-  const tn__var *var;
-  int64_t value;
-} divisor;
-
-static void find_divisor(const tn__expr *e, void *user) {
-  divisor *d = user;
-  if ((e->kind == TN__EXPR_DIV || e->kind == TN__EXPR_MOD) && e->args[0] == d->var->self)
-    tn__as_int(e->args[1], &d->value);
-}
-
 /* The position at which `flat` lies when `var` has `value` and all other axes are 0; false when it is not a number. */
 static bool position(const reading *r, const tn__expr *flat, const tn__var *var, int64_t value, int64_t *out) {
   const tn__expr *values[TN__NEST_AXES];
@@ -136,15 +125,13 @@ static bool stride_of(const reading *r, const tn__expr *flat, const tn__var *var
   *out = (tn__nest_stride){0};
   if (!tn__expr_uses_var(flat, var)) return true;
   if (tn__stride_in(r->s->ir, flat, var, &out->stride)) return true;
-  divisor d = {.var = var};
-  int64_t at[4];
-  tn__te_visit(r->s->ir, flat, find_divisor, &d);
-  if (d.value < 1) return false;
+  int64_t at[4], divisor = tn__divisor_of(r->s->ir, flat, var);
+  if (divisor < 1) return false;
   for (int i = 0; i < 4; i++) {
-    const int64_t places[] = {0, 1, d.value, 2 * d.value};
+    const int64_t places[] = {0, 1, divisor, 2 * divisor};
     if (!position(r, flat, var, places[i], &at[i])) return false;
   }
-  *out = (tn__nest_stride){at[1] - at[0], d.value, at[2] - at[0]};
+  *out = (tn__nest_stride){at[1] - at[0], divisor, at[2] - at[0]};
   return at[3] - at[2] == out->far;
 }
 

@@ -157,6 +157,9 @@ void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__
 bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__sched_prefetch *p,
                               const tn__expr **first, const tn__expr **extent);
 
+/* The constant by which `var` itself is divided, or of which the remainder is taken, somewhere in `e`; 0: nowhere. */
+int64_t tn__divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var);
+
 /* ---- layout.c ---------------------------------------------------------------------------------------------------- */
 /* The shape with the dimension behind `dim` widened so that dim's stride is offset modulo factor; false when no width
  * does that. */

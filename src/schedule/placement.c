@@ -11,6 +11,15 @@ typedef struct move {
   int at;                                                   /* place among the loop's children */
 } move;
 
+/* Puts the loop inside of those that were nested before. */
+static void nest_loop(tn__schedule *s, tn__snode **outermost, tn__snode **innermost, tn__snode *loop) {
+  if (*innermost == NULL)
+    *outermost = loop;
+  else
+    tn__sched_append(s, *innermost, loop);
+  *innermost = loop;
+}
+
 static tn__snode *child_around(tn__snode *top, tn__snode *node) {
   while (node->parent != top) node = node->parent;
   return node;
@@ -133,11 +142,7 @@ void tn__compute_at(tn__schedule *s, const char *block_name, const char *loop_na
       if (m.axis_of_dim[d] == i) dim = d;
     axes[i] = block->block.axes[i];
     axes[i].binding = place_axis(&m, &block->block.axes[i], dim, &predicate, &loop);
-    if (innermost == NULL)
-      outermost = loop;
-    else
-      tn__sched_append(s, innermost, loop);
-    innermost = loop;
+    nest_loop(s, &outermost, &innermost, loop);
   }
   block->block.axes = axes;
   block->block.predicate = predicate;
@@ -198,11 +203,7 @@ void tn__compute_root(tn__schedule *s, const char *name) {
     const char *loop_name = tn__arena_printf(s->arena, "%s.%s", name, axes[i].var->name);
     tn__snode *loop = tn__sched_new_loop(s, loop_name, axes[i].var->extent, TN__LOOP_SERIAL);
     axes[i].binding = loop->var->self;
-    if (innermost == NULL)
-      outermost = loop;
-    else
-      tn__sched_append(s, innermost, loop);
-    innermost = loop;
+    nest_loop(s, &outermost, &innermost, loop);
   }
   block->block.axes = axes;
   block->block.predicate = tn__bool(s->ir, true);

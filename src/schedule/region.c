@@ -1,5 +1,22 @@
 #include "schedule/internal.h"
 
+typedef struct divisor {
+  const tn__var *var;
+  int64_t value;
+} divisor;
+
+static void find_divisor(const tn__expr *e, void *user) {
+  divisor *d = user;
+  if ((e->kind == TN__EXPR_DIV || e->kind == TN__EXPR_MOD) && e->args[0] == d->var->self)
+    tn__as_int(e->args[1], &d->value);
+}
+
+int64_t tn__divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var) {
+  divisor d = {.var = var};
+  tn__te_visit(ir, e, find_divisor, &d);
+  return d.value;
+}
+
 /* Bounds of one dimension; *extent is NULL when they are not known. */
 static void hull_of(tn__schedule *s, const tn__expr *first, const tn__expr *size, const tn__var *const *vars, int count,
                     const tn__expr **min, const tn__expr **extent) {

@@ -111,29 +111,17 @@ static void find_operands(const contraction *c, const tn__expr *operands[2]) {
   }
 }
 
-typedef struct divisor {
-  const tn__var *var;
-  int64_t value;
-} divisor;
-
-static void find_divisor(const tn__expr *e, void *user) {
-  divisor *d = user;
-  if (e->kind == TN__EXPR_DIV && e->args[0] == d->var->self) tn__as_int(e->args[1], &d->value);
-}
-
 /* Grouped convolutions: the width of the groups when `left` depends on nothing of the axis but axis / width; 0
  * otherwise. */
 static int64_t group_width(const contraction *c, const tn__expr *left, const tn__var *axis) {
-  divisor d = {.var = axis};
-  int64_t extent;
-  tn__te_visit(c->ir, left, find_divisor, &d);
-  if (d.value < 8 || !tn__as_int(axis->extent, &extent) || extent % d.value != 0) return 0;
+  int64_t extent, width = tn__divisor_of(c->ir, left, axis);
+  if (width < 8 || !tn__as_int(axis->extent, &extent) || extent % width != 0) return 0;
   tn__ir *ir = c->ir;
   const tn__expr *zero = tn__index(ir, 0);
-  const tn__var *group = tn__var_create(ir, "group", TN_I64, zero, tn__index(ir, extent / d.value));
-  const tn__var *within = tn__var_create(ir, "within", TN_I64, zero, tn__index(ir, d.value));
-  const tn__expr *split = tn__add(ir, tn__mul_i(ir, group->self, d.value), within->self);
-  return tn__expr_uses_var(tn__substitute(ir, left, &axis, &split, 1), within) ? 0 : d.value;
+  const tn__var *group = tn__var_create(ir, "group", TN_I64, zero, tn__index(ir, extent / width));
+  const tn__var *within = tn__var_create(ir, "within", TN_I64, zero, tn__index(ir, width));
+  const tn__expr *split = tn__add(ir, tn__mul_i(ir, group->self, width), within->self);
+  return tn__expr_uses_var(tn__substitute(ir, left, &axis, &split, 1), within) ? 0 : width;
 }
 
 static int row_axis(const contraction *c, int before) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compile/driver.h"
+#include "unit/schedule_run.h"
 
 typedef struct job {
   const char *path;
@@ -14,29 +15,17 @@ typedef struct job {
   int kernels, steps;
 } job;
 
-static const char *text_of(tn__arena *arena, const tn__schedule *s, bool function) {
-  tn__strbuf text;
-  tn__strbuf_init(&text, NULL);
-  if (function)
-    tn__func_print(tn__schedule_func(s), &text);
-  else
-    tn__trace_print(s, &text);
-  const char *copy = tn__arena_strdup(arena, tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-  return copy;
-}
-
 static void replay(tn__compilation *c, tn__unit *unit, job *j) {
   tn__driver *driver = &c->driver;
   tn__schedule *again;
   unit->arena.escape = driver->arena->escape;
   const tn__schedule *s = tn__schedule_default(unit->te, &driver->target, &driver->schedule);
-  const char *trace = text_of(&unit->arena, s, false), *function = text_of(&unit->arena, s, true);
+  const char *trace = schedule_text(s, false), *function = schedule_text(s, true);
   tn_status *status = tn__trace_replay(unit->te, &driver->target, trace, &again);
   if (status != NULL) tn__throw(driver->arena->escape, tn_status_prefix(status, "kernel %s", unit->name));
-  if (strcmp(trace, text_of(&unit->arena, again, false)) != 0)
+  if (strcmp(trace, schedule_text(again, false)) != 0)
     tn__throwf(driver->arena->escape, TN_INTERNAL, "kernel %s: replay gives another trace", unit->name);
-  if (strcmp(function, text_of(&unit->arena, again, true)) != 0)
+  if (strcmp(function, schedule_text(again, true)) != 0)
     tn__throwf(driver->arena->escape, TN_INTERNAL, "kernel %s: replay gives other loops", unit->name);
   for (const char *line = strchr(trace, '\n'); line != NULL; line = strchr(line + 1, '\n')) j->steps++;
   j->steps -= 2; /* the head, which was skipped, has a line's end, and so has the last line */
