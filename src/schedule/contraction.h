@@ -1,0 +1,89 @@
+/* Products and convolutions, for the rule of complex reductions (rule_contraction.c): what is found in a declaration
+ * (contraction.c), and what a choice of tiles costs (contraction_cost.c). */
+#ifndef TENON_SCHEDULE_CONTRACTION_H
+#define TENON_SCHEDULE_CONTRACTION_H
+
+#include "schedule/rules.h"
+
+typedef struct tn__contraction {
+  tn__schedule *s;
+  tn__ir *ir;
+  const tn__te *te;
+  const tn__te_stage *sum;
+  const tn__schedule_options *options;
+  const tn__expr *left, *right; /* loads; right is contiguous along the columns */
+  bool depthwise;               /* the column moves both operands, and both are contiguous along it */
+  int column, row;              /* axes of the sum; row is -1 when there is none */
+  int more_rows;                /* an axis outside of a short row axis whose rows join a tile; -1: none */
+  int64_t group;         /* columns of one group when the left operand depends on column / group; 0: it does not */
+  int64_t rows, columns; /* extents; -1 when symbolic */
+  int known_column, known_left; /* what a declaration of the same structure had; -1: nothing is known */
+  bool known_depthwise, streams;
+  int64_t panel; /* width of a packed operand's panels, 0: not packed */
+} tn__contraction;
+
+/* Their places in a sketch's values. */
+enum {
+  TN__TILE_LANES,
+  TN__TILE_VECTORS,
+  TN__TILE_ROWS,
+  TN__TILE_MORE_ROWS,
+  TN__TILE_UNROLL,
+  TN__TILE_COLUMNS_AT,
+  TN__TILE_BLOCK,
+  TN__TILE_SHARED
+};
+
+/* What the rule found: a plan that is applied to a fresh schedule each time. */
+typedef struct tn__contraction_space {
+  tn__nest nest;
+  int column, row, more_rows, spatial, reduce;
+  int64_t columns, rows, more, group, panel; /* extents; open ones as the nest takes them */
+  bool depthwise, has_right, large;
+  bool moves_right[TN__NEST_AXES];
+  int left_element, right_element, element;
+  int64_t row_stride, more_stride; /* bytes of the left operand */
+  double epilogue, epilogue_loads; /* operations and loads of one element besides those of the sum */
+  bool streams;                    /* the left operand is computed within the loop over column tiles, ... */
+  double streamed;                 /* ... with so many operations for an element */
+  int left_rank;
+  int64_t left_shape[TN__MAX_RANK], left_step[TN__MAX_RANK][TN__NEST_AXES]; /* of the streamed operand, in elements */
+} tn__contraction_space;
+
+/* The loops around the tiles, from the outside; `tail`: the last iteration's tile is smaller. */
+typedef struct tn__outer_loop {
+  int axis;
+  int64_t trips, step;
+  bool tail;
+} tn__outer_loop;
+
+typedef struct tn__outer_loops {
+  tn__outer_loop loop[TN__NEST_LOOPS];
+  int count;
+  int column_tiles, block; /* places of the loop over column tiles, and of the inner part of a split loop (-1: none) */
+} tn__outer_loops;
+
+/* The only reduction, which is a sum of products; everything else are maps. NULL otherwise. */
+const tn__te_stage *tn__contraction_find(const tn__te *te);
+/* Everything that comes before the tiles: producers, a transposed operand, the roles. `seen` is the sum as it reads
+ * now. */
+void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen);
+/* The map that makes the left operand of a depthwise sum, its padding above all. Each element is only used in the
+ * window's sums of one channel, so it is computed a channel vector and some rows at a time, where the first cache keeps
+ * it, rather than all of it through memory before. NULL: there is none. */
+const tn__te_stage *tn__contraction_streamed_map(const tn__contraction *c);
+/* Fills in what is known of a left operand that is computed part by part; false when there is none, or its parts have
+ * no bound. */
+bool tn__contraction_may_stream(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p);
+/* Does the block read the sum element by element, each axis in a dimension of its own? */
+bool tn__contraction_is_epilogue(const tn__snode *block, const tn__buffer *sum);
+
+/* The loops around the tiles; false when the values don't go together. */
+bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out);
+/* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */
+const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f);
+
+/* The most of a streamed operand that is kept at a time: private memory has at most 64 KiB. */
+#define TN__STREAMED_BYTES 49152
+
+#endif

@@ -1,0 +1,208 @@
+/* Closed expressions for what a choice of tiles of a contraction executes and touches. */
+#include "schedule/contraction.h"
+
+static int64_t tiles(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out) {
+  *out = (tn__outer_loops){.block = -1};
+  int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
+  const int64_t *extent = p->nest.extent;
+  if (p->group > 0)
+    out->loop[out->count++] = (tn__outer_loop){p->column, extent[p->column] / p->group, p->group, false};
+  for (int a = 0; a < p->spatial; a++) /* axes that choose another right operand */
+    if (a != p->column && a != p->row && a != p->more_rows && p->moves_right[a])
+      out->loop[out->count++] = (tn__outer_loop){a, extent[a], 1, false};
+  tn__outer_loop columns = {p->column, tiles(p->columns, width), width,
+                            p->nest.open[p->column] || p->columns % width != 0};
+  tn__outer_loop rows[TN__NEST_AXES];
+  int count = 0;
+  for (int a = 0; a < p->spatial; a++)
+    if (a != p->column && a != p->row && a != p->more_rows && !p->moves_right[a])
+      rows[count++] = (tn__outer_loop){a, extent[a], 1, false};
+  if (p->more_rows >= 0)
+    rows[count++] = (tn__outer_loop){p->more_rows, tiles(p->more, v[TN__TILE_MORE_ROWS]), v[TN__TILE_MORE_ROWS],
+                                     p->more % v[TN__TILE_MORE_ROWS] != 0};
+  if (p->row >= 0)
+    rows[count++] = (tn__outer_loop){p->row, tiles(p->rows, v[TN__TILE_ROWS]), v[TN__TILE_ROWS],
+                                     p->nest.open[p->row] || p->rows % v[TN__TILE_ROWS] != 0};
+  if (v[TN__TILE_COLUMNS_AT] > count || (v[TN__TILE_BLOCK] > 1 && v[TN__TILE_COLUMNS_AT] == count)) return false;
+  for (int i = 0; i <= count; i++) {
+    bool here = i == v[TN__TILE_COLUMNS_AT];
+    if (here && v[TN__TILE_BLOCK] > 1) { /* the next loop goes by in blocks, and the columns inside of a block */
+      const tn__outer_loop *next = &rows[i];
+      if (next->tail || next->trips % v[TN__TILE_BLOCK] != 0 || next->trips == v[TN__TILE_BLOCK]) return false;
+      out->loop[out->count++] =
+          (tn__outer_loop){next->axis, next->trips / v[TN__TILE_BLOCK], next->step * v[TN__TILE_BLOCK], false};
+    }
+    if (here) out->column_tiles = out->count, out->loop[out->count++] = columns;
+    if (i == count) break;
+    out->loop[out->count] = rows[i];
+    if (here && v[TN__TILE_BLOCK] > 1) out->loop[out->count].trips = v[TN__TILE_BLOCK], out->block = out->count;
+    out->count++;
+  }
+  if (v[TN__TILE_SHARED] > out->count) return false;
+  /* Loops whose tiles may be partial are not fused with others, so that their tails can be cut off. */
+  for (int i = 0; i < v[TN__TILE_SHARED]; i++)
+    if (out->loop[i].tail && v[TN__TILE_SHARED] > 1) return false;
+  return true;
+}
+
+/* Place of the loop whose iterations each compute their part of a streamed left operand. */
+static int streams_at(const tn__outer_loops *outer, const int64_t *v) {
+  return outer->column_tiles < v[TN__TILE_SHARED] ? (int)v[TN__TILE_SHARED] - 1 : outer->column_tiles;
+}
+
+/* The part of the left operand's loads that miss the first cache because rows that lie a round number of bytes apart
+ * share its sets, when each of `rows` x `more` rows is read for `span` bytes: of the lines in a set those beyond its
+ * ways, squared, since the cache's choice keeps some. */
+static double conflicts(const tn__contraction_space *p, const tn__sketch *k, int64_t rows, int64_t more, int64_t span) {
+  enum { SETS = 64, LINE = 64 };
+  uint16_t lines[SETS] = {0};
+  double ways = (double)k->target->l1_bytes / (SETS * LINE), missed = 0, all = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t m = 0; m < more; m++) {
+      int64_t start = r * p->row_stride + m * p->more_stride;
+      for (int64_t line = start / LINE; line * LINE < start + span; line++) lines[line % SETS]++;
+    }
+  for (int i = 0; i < SETS; i++) {
+    double beyond = ((double)lines[i] - ways) / ways;
+    all += lines[i];
+    if (beyond > 0) missed += (double)lines[i] * (beyond < 1 ? beyond * beyond : 1);
+  }
+  return missed / all;
+}
+
+/* A load of one element into all lanes, beside a load of a vector. */
+#define BROADCAST 0.6
+
+/* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
+static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
+                       const int64_t tile[2], int64_t vectors, bool masked, double times) {
+  const tn__nest *nest = &p->nest;
+  int64_t rows = tile[0] * tile[1];
+  int vector_bytes = (int)(v[TN__TILE_LANES] * p->element), unroll = (int)v[TN__TILE_UNROLL];
+  double accumulators = (double)(rows * vectors), steps = 1;
+  for (int a = p->spatial; a < nest->axis_count; a++) steps *= (double)nest->extent[a];
+  double inner = (double)nest->extent[nest->axis_count - 1];
+  tn__operations step = {.vector_bytes = vector_bytes, .fma = unroll * accumulators, .other = 3};
+  step.chain = (double)unroll * k->target->core.fma_latency;
+  double left = 0, right = 0, out = 0;
+  for (int i = 0; i < nest->access_count; i++) {
+    double crossing = tn__nest_crossing(k->target, &nest->access[i], nest->axis_count, p->column, vector_bytes);
+    if (nest->access[i].store)
+      out = crossing;
+    else if (p->row >= 0 && nest->access[i].along[p->row].stride != 0)
+      left = crossing;
+    else
+      right = crossing;
+  }
+  if (p->has_right) step.loads = (1 + right) * (double)(unroll * vectors);
+  /* What a missing line costs beside a load that finds it. */
+  double misses = 0;
+  if (!p->streams)
+    misses = conflicts(p, k, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
+             k->target->core.load_ports / k->target->core.l2_bytes;
+  if (p->depthwise) {
+    step.loads += (1 + left + misses * vector_bytes / 64) * unroll * accumulators;
+  } else {
+    step.loads += (BROADCAST + misses) * (double)(unroll * rows);
+    if (p->left_element != p->element) step.other += (double)(2 * unroll * rows);
+  }
+  if (p->right_element != p->element) step.fma += (double)(unroll * vectors);
+  if (masked) step.other += (double)(unroll * vectors);
+  /* Long straight pieces give the compiler's scheduler room to take registers for loads that are not needed yet. */
+  if (unroll * accumulators > 64) step.fma *= 1.05;
+  if (unroll > 1 && masked) step.fma *= 1.25;
+  tn__cost_phase(f, k->target, &step, times * steps / unroll);
+  tn__cost_loop(f, times * steps / inner, inner / unroll);
+  tn__operations end = {.vector_bytes = vector_bytes, .other = 12};
+  end.fma = accumulators * (1 + p->epilogue);
+  end.loads = (1 + out) * accumulators * p->epilogue_loads;
+  end.stores = (1 + out) * accumulators;
+  if (masked) end.other += 2 * accumulators;
+  end.chain = 2.0 * k->target->core.fma_latency;
+  tn__cost_phase(f, k->target, &end, times);
+  f->useful += 0;
+  f->spent += times * accumulators * (double)v[TN__TILE_LANES];
+}
+
+/* What computing the left operand part by part takes: where windows overlap, parts are computed again. False when a
+ * part is too much to be kept near. */
+static bool stream_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                         const tn__outer_loops *outer, tn__sketch_features *f) {
+  const tn__nest *nest = &p->nest;
+  int64_t ranges[TN__NEST_AXES];
+  double times = 1, bytes = p->left_element;
+  for (int a = 0; a < nest->axis_count; a++) ranges[a] = a < p->spatial ? 1 : nest->extent[a];
+  ranges[p->column] = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
+  if (p->row >= 0) ranges[p->row] = v[TN__TILE_ROWS];
+  if (p->more_rows >= 0) ranges[p->more_rows] = v[TN__TILE_MORE_ROWS];
+  for (int i = 0; i < outer->count; i++) {
+    const tn__outer_loop *loop = &outer->loop[i];
+    if (i <= streams_at(outer, v))
+      times *= (double)loop->trips;
+    else
+      ranges[loop->axis] *= loop->trips;
+  }
+  for (int d = 0; d < p->left_rank; d++) {
+    int64_t extent = 1;
+    for (int a = 0; a < nest->axis_count; a++) extent += p->left_step[d][a] * (ranges[a] - 1);
+    bytes *= (double)(extent < p->left_shape[d] ? extent : p->left_shape[d]);
+  }
+  if (bytes > TN__STREAMED_BYTES) return false;
+  int vector_bytes = (int)v[TN__TILE_LANES] * p->left_element;
+  tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->streamed, .loads = 1, .stores = 1, .other = 6};
+  tn__cost_phase(f, k->target, &ops, times * bytes / vector_bytes);
+  /* What does not fit the first cache goes to the second and comes back. */
+  if (bytes > (double)k->target->l1_bytes) f->extra_cycles += 2 * times * bytes / k->target->core.l2_bytes;
+  return true;
+}
+
+const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  const tn__contraction_space *p = k->data;
+  tn__outer_loops outer;
+  int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS], rows = v[TN__TILE_ROWS] * v[TN__TILE_MORE_ROWS];
+  if (v[TN__TILE_LANES] < 1 || v[TN__TILE_VECTORS] < 1 || v[TN__TILE_ROWS] < 1 || v[TN__TILE_MORE_ROWS] < 1)
+    return NULL;
+  if (p->panel > 0 && (p->panel % v[TN__TILE_LANES] != 0 || (width % p->panel != 0 && p->panel % width != 0)))
+    return NULL;
+  if (v[TN__TILE_ROWS] > p->rows || v[TN__TILE_MORE_ROWS] > p->more ||
+      (v[TN__TILE_MORE_ROWS] > 1 && v[TN__TILE_ROWS] != p->rows))
+    return NULL;
+  if (v[TN__TILE_LANES] * (v[TN__TILE_VECTORS] - 1) >= p->columns) return NULL;
+  f->registers = (int)(rows * v[TN__TILE_VECTORS] + v[TN__TILE_VECTORS] + (v[TN__TILE_VECTORS] > 1));
+  if (f->registers > k->options.registers || !tn__contraction_loops(p, v, &outer)) return NULL;
+  double times = 1;
+  f->chunks = 1;
+  for (int i = 0; i < outer.count; i++) {
+    const tn__outer_loop *loop = &outer.loop[i];
+    f->loops[f->loop_count++] = (tn__nest_loop){loop->axis, loop->trips, loop->step};
+    if (i < v[TN__TILE_SHARED]) f->chunks *= loop->trips;
+    if (loop->axis == p->row || loop->axis == p->more_rows || i == outer.column_tiles) continue;
+    times *= (double)loop->trips;
+  }
+  if (v[TN__TILE_SHARED] > 0 && f->chunks < 2) return NULL;
+  for (int a = p->spatial; a < p->nest.axis_count; a++)
+    f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
+  if (p->more_rows >= 0) f->loops[f->loop_count++] = (tn__nest_loop){p->more_rows, v[TN__TILE_MORE_ROWS], 1};
+  if (p->row >= 0) f->loops[f->loop_count++] = (tn__nest_loop){p->row, v[TN__TILE_ROWS], 1};
+  f->loops[f->loop_count++] = (tn__nest_loop){p->column, width, 1};
+  /* Full tiles and the tails of each of the three tiled axes. */
+  for (int t = 0; t < 8; t++) {
+    bool row_tail = t & 1, more_tail = t & 2, column_tail = t & 4;
+    int64_t r = row_tail ? p->rows % v[TN__TILE_ROWS] : v[TN__TILE_ROWS],
+            m = more_tail ? p->more % v[TN__TILE_MORE_ROWS] : v[TN__TILE_MORE_ROWS];
+    int64_t lanes = column_tail ? p->columns % width : width;
+    if (r == 0 || m == 0 || lanes == 0) continue;
+    int64_t row_tiles = row_tail ? 1 : p->rows / v[TN__TILE_ROWS],
+            more_tiles = more_tail ? 1 : p->more / v[TN__TILE_MORE_ROWS];
+    int64_t column_tiles = column_tail ? 1 : p->columns / width;
+    double count = (double)row_tiles * (double)more_tiles * (double)column_tiles;
+    if (count > 0)
+      tile_phase(p, k, v, f, (const int64_t[]){r, m}, tiles(lanes, v[TN__TILE_LANES]), lanes % v[TN__TILE_LANES] != 0,
+                 times * count);
+  }
+  if (p->streams && !stream_phase(p, k, v, &outer, f)) return NULL;
+  f->useful = times * (double)(p->rows * p->more * p->columns);
+  return &p->nest;
+}
