@@ -57,6 +57,19 @@ void tn__file_map_forget(const tn__file_map *map) {
   if (map->handle != NULL) (void)madvise(map->handle, map->size, MADV_DONTNEED);
 }
 
+tn_status *tn__file_check_folder(const char *path) {
+  char folder[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+  if (length == 0 || length >= sizeof(folder)) return NULL; /* here, the root, or refused when it is opened */
+  memcpy(folder, path, length);
+  folder[length] = '\0';
+  struct stat info;
+  if (stat(folder, &info) != 0 && errno == ENOENT)
+    return tn_status_create(TN_NOT_FOUND, "%s: cannot write: there is no folder %s", path, folder);
+  return NULL;
+}
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static tn_status *write_pieces(const char *path, int fd, const tn__bytes *pieces, int count) {
@@ -91,6 +104,11 @@ static tn_status *write_and_close(const char *path, int fd, const tn__bytes *pie
   return close_after(path, fd, write_pieces(path, fd, pieces, count));
 }
 
+static tn_status *write_error(const char *path, int error) {
+  tn_status *status = error == ENOENT ? tn__file_check_folder(path) : NULL;
+  return status != NULL ? status : system_error(path, "cannot write", error);
+}
+
 /* Makes a new file beside `path`, named PATH.tmp-HEX, and stores the name in `name` of PATH_MAX bytes: the file that is
  * open as `*nameless`, or, when that is negative, an empty one, which is then open as `*fd`. */
 static tn_status *make_temporary(const char *path, unsigned mode, int nameless, char *name, int *fd) {
@@ -107,7 +125,7 @@ static tn_status *make_temporary(const char *path, unsigned mode, int nameless, 
       *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
       if (*fd >= 0) return NULL;
     }
-    if (errno != EEXIST) return system_error(path, "cannot write", errno);
+    if (errno != EEXIST) return write_error(path, errno);
   }
   return tn_status_create(TN_IO, "%s: cannot write: no free name for a temporary file beside it", path);
 }

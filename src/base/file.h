@@ -29,6 +29,8 @@ void tn__pieces_join(const tn__pieces *pieces, void *out); /* `out`: pieces->siz
  * reader sees the old file or the whole new one, and a failure or a signal leaves neither a half-written file nor a
  * temporary one. `mode` such as 0644. */
 TN_MUST_USE tn_status *tn__file_write_atomic(const char *path, const tn__bytes *pieces, int count, unsigned mode);
+/* An error when the folder that `path` names a file in is not there. */
+TN_MUST_USE tn_status *tn__file_check_folder(const char *path);
 TN_MUST_USE tn_status *tn__make_directories(const char *path);
 
 #endif

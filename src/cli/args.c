@@ -22,6 +22,35 @@ int cli_report(tn_status *status) {
   return EXIT_FAILED;
 }
 
+bool cli_refuse(const cli_args *args, const char *const *names, const char *format, ...) {
+  for (; *names; names++) {
+    if (!cli_flag(args, *names)) continue;
+    char why[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why, sizeof why, format, list);
+    va_end(list);
+    cli_misused(args->command, "%s %s", *names, why);
+    return true;
+  }
+  return false;
+}
+
+bool cli_word(const cli_args *args, const char *name, const char *const *words) {
+  const char *value = cli_value(args, name);
+  if (!value) return true;
+  tn__strbuf all;
+  tn__strbuf_init(&all, NULL);
+  bool found = false;
+  for (int i = 0; words[i]; i++) {
+    found |= strcmp(words[i], value) == 0;
+    tn__strbuf_printf(&all, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+  }
+  if (!found) cli_misused(args->command, "%s takes %s, not \"%s\"", name, tn__strbuf_text(&all), value);
+  tn__strbuf_release(&all);
+  return found;
+}
+
 static const cli_option *find_option(const cli_command *command, const char *text, size_t length) {
   for (const cli_option *o = command->options; o->name; o++)
     if (strlen(o->name) == length && strncmp(o->name, text, length) == 0) return o;
@@ -33,6 +62,19 @@ static bool is_like(const char *text, const char *value) {
   const char *dot = strchr(value, '.');
   size_t length = dot ? strlen(dot) - 1 : 0, all = strlen(text);
   return dot && all > length && strncmp(text + all - length, dot, length) == 0;
+}
+
+/* Two values of one option: neither is more right than the other. */
+static bool contradicts(const cli_args *args, const cli_option *option, const char *value) {
+  for (int i = 0; i < args->count && !option->repeats; i++) {
+    const char *other = args->settings[i].value;
+    if (args->settings[i].option != option || (!other && !value)) continue;
+    if (other && value && strcmp(other, value) == 0) continue;
+    cli_misused(args->command, "%s is given twice: \"%s\" and \"%s\"", option->name, other ? other : "",
+                value ? value : "");
+    return true;
+  }
+  return false;
 }
 
 static bool parse_option(const cli_command *command, int argc, char **argv, int *at, cli_args *out) {
@@ -47,8 +89,8 @@ static bool parse_option(const cli_command *command, int argc, char **argv, int 
   if (o->value && o->value[0] == '[') {
     value = equals ? equals + 1 : *at + 1 < argc && is_like(argv[*at + 1], o->value) ? argv[++*at] : NULL;
   } else if (o->value) {
-    value = equals ? equals + 1 : *at + 1 < argc ? argv[++*at] : NULL;
-    if (!value) {
+    value = equals ? equals + 1 : *at + 1 < argc && strncmp(argv[*at + 1], "--", 2) != 0 ? argv[++*at] : NULL;
+    if (!value || !value[0]) {
       cli_misused(command->name, "%s needs a value: %s %s", o->name, o->name, o->value);
       return false;
     }
@@ -56,6 +98,7 @@ static bool parse_option(const cli_command *command, int argc, char **argv, int 
     cli_misused(command->name, "%s takes no value", o->name);
     return false;
   }
+  if (contradicts(out, o, value)) return false;
   if (out->count == (int)(sizeof out->settings / sizeof out->settings[0])) {
     cli_misused(command->name, "too many options");
     return false;
@@ -67,11 +110,10 @@ static bool parse_option(const cli_command *command, int argc, char **argv, int 
 bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out) {
   *out = (cli_args){.command = command->name};
   for (int i = 0; i < argc; i++) {
-    bool option = strncmp(argv[i], "--", 2) == 0 && argv[i][2];
-    if (!option && strcmp(argv[i], "-o") == 0) {
+    bool option = argv[i][0] == '-' && argv[i][1];
+    if (option && strcmp(argv[i], "-o") == 0) {
       static char long_name[] = "--output";
       argv[i] = long_name;
-      option = true;
     }
     if (option) {
       if (!parse_option(command, argc, argv, &i, out)) return false;

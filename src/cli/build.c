@@ -1,4 +1,5 @@
 /* tenon build: declarations in a .te file to an object file and a C header. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,18 +13,20 @@ static const cli_option options[] = {
     {"--kernel", "NAME", "build this kernel only, not all of the file"},
     {"--schedule", "FILE", "use the trace in this file instead of choosing; for one kernel"},
     {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},
-    {"--dim", "NAME=N,...", "fix dimensions; may be given several times"},
+    {"--dim", "NAME=N,...", "fix dimensions; may be given several times", true},
     {"--parallel", NULL, "functions take a kernel environment first and use its threads"},
     {"--threads", "N",
      "threads to schedule for; more than 1 says --parallel (default: 1, with --parallel this machine's)"},
     {0}};
+
+static const char *const stages[] = {"te", "schedule", "tir", "llvm", "asm", "obj", NULL};
 
 enum { MAX_DIMS = 256 };
 
 typedef struct built_dims {
   tn_dim_setting list[MAX_DIMS];
   char names[MAX_DIMS][128];
-  int count;
+  int count, twice; /* the place of one that came again, or -1 */
 } built_dims;
 
 static bool add_dim(const char *text, size_t length, built_dims *dims) {
@@ -31,9 +34,13 @@ static bool add_dim(const char *text, size_t length, built_dims *dims) {
   size_t name = equals != NULL ? (size_t)(equals - text) : 0;
   char *end = NULL;
   if (equals == NULL || name == 0 || name >= sizeof dims->names[0]) return false;
+  errno = 0;
   long long size = strtoll(equals + 1, &end, 10);
-  if (end == equals + 1 || end != text + length || dims->count == MAX_DIMS) return false;
+  if (end == equals + 1 || end != text + length || errno != 0 || dims->count == MAX_DIMS) return false;
   memcpy(dims->names[dims->count], text, name);
+  dims->names[dims->count][name] = 0;
+  for (int i = 0; i < dims->count; i++)
+    if (strcmp(dims->names[i], dims->names[dims->count]) == 0) dims->twice = i;
   dims->list[dims->count] = (tn_dim_setting){dims->names[dims->count], size};
   dims->count++;
   return true;
@@ -41,11 +48,17 @@ static bool add_dim(const char *text, size_t length, built_dims *dims) {
 
 static bool read_dims(const cli_args *args, built_dims *dims) {
   int position = 0;
+  dims->twice = -1;
   for (const char *text = cli_next(args, "--dim", &position); text; text = cli_next(args, "--dim", &position)) {
     for (const char *at = text; at != NULL;) {
       const char *comma = strchr(at, ',');
       if (!add_dim(at, comma != NULL ? (size_t)(comma - at) : strlen(at), dims)) {
         cli_misused(args->command, "--dim takes NAME=N or NAME=N,NAME=N, not \"%s\"", text);
+        return false;
+      }
+      if (dims->twice >= 0) {
+        cli_misused(args->command, "--dim %s is given twice: %lld and %lld", dims->names[dims->twice],
+                    (long long)dims->list[dims->twice].size, (long long)dims->list[dims->count - 1].size);
         return false;
       }
       at = comma != NULL ? comma + 1 : NULL;
@@ -146,11 +159,18 @@ static int check_outputs(const cli_args *args, const char *stage, const char *pa
   return cli_misused("build", "the result would take the place of the declarations in \"%s\"", args->file);
 }
 
+static bool is_model(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return cli_is_executable(path) || (dot != NULL && strcmp(dot, ".onnx") == 0);
+}
+
 static int run(const cli_args *args) {
   static built_dims dims;
   int64_t threads = 0;
   const char *stage = cli_value(args, "--emit"), *path = cli_value(args, "--output");
-  if (!read_dims(args, &dims) || !cli_number(args, "--threads", 1, 1024, &threads)) return EXIT_MISUSED;
+  if (!read_dims(args, &dims) || !cli_number(args, "--threads", 1, 1024, &threads) || !cli_word(args, "--emit", stages))
+    return EXIT_MISUSED;
+  if (is_model(args->file)) return cli_misused("build", "%s is a model: `tenon compile` takes it", args->file);
   if (path == NULL && stage == NULL) return cli_misused("build", "where to? -o BASE");
   if (path == NULL && strcmp(stage, "obj") == 0)
     return cli_misused("build", "--emit obj is binary: say where with -o FILE");
@@ -158,7 +178,8 @@ static int run(const cli_args *args) {
   tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || threads > 1};
   if (threads == 0 && !build.parallel) threads = 1;
   tn__file_map text;
-  tn_status *status = tn__file_map_open(args->file, &text);
+  tn_status *status = path != NULL ? tn__file_check_folder(path) : NULL; /* before the work, not after it */
+  if (status == NULL) status = tn__file_map_open(args->file, &text);
   if (status != NULL) return cli_report(status);
   work w = {0};
   status = tn_te_parse_all(args->file, (const char *)text.data, text.size, cli_value(args, "--kernel"), dims.list,

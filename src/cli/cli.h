@@ -17,6 +17,7 @@ typedef struct cli_option {
   const char *name;  /* "--threads" */
   const char *value; /* what it takes, for help: "N"; NULL: a flag; "[FILE.json]": perhaps, when it ends like this */
   const char *help;
+  bool repeats; /* may be given several times; of others the values must not differ */
 } cli_option;
 
 typedef struct cli_setting { /* one option as given */
@@ -49,6 +50,11 @@ const char *cli_next(const cli_args *args, const char *name, int *position); /* 
 /* A whole number in [low, high]; false after saying what is wrong. Untouched when the option was not given. */
 bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t high, int64_t *out);
 
+/* Says why options that were given cannot be: the first of `names`, up to NULL, and the reason. True when one was. */
+bool cli_refuse(const cli_args *args, const char *const *names, const char *format, ...) TN_PRINTF(3, 4);
+/* Is the option's value, if it was given, one of the words? False after saying which there are. */
+bool cli_word(const cli_args *args, const char *name, const char *const *words);
+
 int cli_misused(const char *command, const char *format, ...) TN_PRINTF(2, 3); /* returns EXIT_MISUSED */
 /* Prints "tenon: message", frees the status, returns EXIT_FAILED (EXIT_DONE for NULL). */
 int cli_report(tn_status *status);
@@ -58,14 +64,15 @@ bool cli_same_file(const char *a, const char *b); /* by name, or because both ex
  * -------------------------------------------------------------------------------------------- */
 
 /* The rows of options that every compiling command has. */
-#define CLI_COMPILE_OPTIONS                                                                                         \
-  {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},                 \
-      {"--dim", "NAME=N[,N...]", "fix a symbolic dimension; or, with several sizes, compile for each and for any"}, \
-      {"--alias", "OUT=IN", "let an output take the memory of an input; '*' stands for the same in both"},          \
-      {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},          \
-      {"--no-cache", NULL, "neither read nor write the compile cache"},                                             \
-      {"--direct-convolutions", NULL, "no Winograd: convolutions as the sums of products that they are"},           \
-      {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"},    \
+#define CLI_COMPILE_OPTIONS                                                                                        \
+  {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},                \
+      {"--dim", "NAME=N[,N...]", "fix a symbolic dimension; or, with several sizes, compile for each and for any", \
+       true},                                                                                                      \
+      {"--alias", "OUT=IN", "let an output take the memory of an input; '*' stands for the same in both", true},   \
+      {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},         \
+      {"--no-cache", NULL, "neither read nor write the compile cache"},                                            \
+      {"--direct-convolutions", NULL, "no Winograd: convolutions as the sums of products that they are"},          \
+      {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"},   \
       {"--time-passes", NULL, "print where the compile time went on stderr"}
 
 typedef struct cli_compile {
@@ -83,6 +90,9 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup);
 tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, tn_executable **executable,
                     tn_module **module);
 bool cli_is_executable(const char *path);
+/* Options that do nothing for an executable, those that do nothing for a model, and files that are neither: true after
+ * saying so. */
+bool cli_wrong_file(const cli_args *args, const char *path);
 /* The rows of options for executables that are loaded. */
 #define CLI_LOAD_OPTIONS                                                                                          \
   {"--key", "FILE", "accept only executables that were signed with this key"},                                    \

@@ -17,12 +17,26 @@ static const cli_option options[] = {
     {"--json", NULL, "print the result as JSON"},
     {0}};
 
-static int emit(const cli_args *args, const cli_compile *setup, const char *stage) {
+static const char *const stages[] = {"graph", "te", "schedule", "tir", "llvm", "asm", "obj", "c", NULL};
+
+/* Options of the executable, when something else is made. */
+static bool wrong_options(const cli_args *args, bool standalone) {
+  static const char *const whole[] = {"--constants", "--key", "--json", NULL};
+  const char *stage = cli_value(args, "--emit");
+  if (stage && cli_refuse(args, whole, "is of executables, and --emit %s makes none", stage)) return true;
+  if (stage && !standalone && args->file_count > 1) {
+    cli_misused("compile", "--emit %s is of one model, and %d are given", stage, args->file_count);
+    return true;
+  }
+  return false;
+}
+
+static int emit(const cli_args *args, const char *model, const cli_compile *setup, const char *stage) {
   char *text;
   size_t size;
   const char *path = cli_value(args, "--output");
   if (!path && strcmp(stage, "obj") == 0) return cli_misused("compile", "--emit obj is binary: say where with -o FILE");
-  tn_status *status = tn_compile_emit(args->file, NULL, 0, &setup->options, stage, &text, &size);
+  tn_status *status = tn_compile_emit(model, NULL, 0, &setup->options, stage, &text, &size);
   if (setup->options.progress) setup->options.progress(NULL, "done", 1, 1);
   if (status) return cli_report(status);
   if (path) {
@@ -71,6 +85,9 @@ static int read_functions(const cli_args *args, tn_model_function *functions, ch
     memcpy(names[i], text, length);
     names[i][length] = 0;
     functions[i] = (tn_model_function){.name = named ? names[i] : "main", .path = named ? equals + 1 : text};
+    if (cli_is_executable(functions[i].path))
+      return cli_misused("compile", "%s is compiled already", functions[i].path);
+    if (cli_wrong_file(args, functions[i].path)) return EXIT_MISUSED;
   }
   return EXIT_DONE;
 }
@@ -98,7 +115,7 @@ static tn_status *split_and_sign(const cli_args *args, cli_compile *setup, tn_mo
 }
 
 /* An object and a header; the last part of the path names the C functions. */
-static int emit_c(const char *path, tn_module *module) {
+static int write_c(const char *path, tn_module *module) {
   char object[4096], header[4096];
   const char *slash = strrchr(path, '/');
   snprintf(object, sizeof object, "%s.o", path);
@@ -113,22 +130,25 @@ static int emit_c(const char *path, tn_module *module) {
 
 static int run(const cli_args *args) {
   static cli_compile setup;
-  if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
-  const char *stage = cli_value(args, "--emit");
+  if (!cli_compile_setup(args, &setup) || !cli_word(args, "--emit", stages)) return EXIT_MISUSED;
+  const char *stage = cli_value(args, "--emit"), *path = cli_value(args, "--output");
   bool standalone = stage && strcmp(stage, "c") == 0;
-  if (stage && !standalone) return emit(args, &setup, stage);
-  const char *path = cli_value(args, "--output");
-  if (!path) return cli_misused("compile", "where to? -o FILE.tnx");
+  if (wrong_options(args, standalone)) return EXIT_MISUSED;
   static tn_model_function functions[CLI_MOST_FILES];
   static char names[CLI_MOST_FILES][128];
   int misused = read_functions(args, functions, names);
-  if (!misused) misused = check_outputs(args, functions, path);
+  if (!misused && path) misused = check_outputs(args, functions, path);
   if (misused) return misused;
+  if (stage && !standalone) return emit(args, functions[0].path, &setup, stage);
+  if (!path)
+    return cli_misused("compile", standalone ? "where to? -o FILE, for FILE.o and FILE.h" : "where to? -o FILE.tnx");
   tn_module *module;
-  tn_status *status = tn_compile_functions(functions, args->file_count, &setup.options, &module);
+  tn_status *status = tn__file_check_folder(path); /* before the work, not after it */
+  if (status) return cli_report(status);
+  status = tn_compile_functions(functions, args->file_count, &setup.options, &module);
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
   if (status) return cli_report(status);
-  if (standalone) return emit_c(path, module);
+  if (standalone) return write_c(path, module);
   status = split_and_sign(args, &setup, module);
   if (!status) status = tn_module_save(module, path);
   if (!status) describe(args, path, module);

@@ -226,6 +226,9 @@ static int run(const cli_args *args) {
       !cli_number(args, "--seed", 0, INT64_MAX, &e.seed))
     return EXIT_MISUSED;
   if (cli_is_executable(args->file)) return cli_misused("explain", "it needs the model, not an executable");
+  static const char *const measuring[] = {"--repeat", "--seed", NULL};
+  if (cli_flag(args, "--no-run") && cli_refuse(args, measuring, "is for measuring, which --no-run leaves out"))
+    return EXIT_MISUSED;
   tn_status *status = explain_model(&e);
   tn_session_release(e.session);
   for (int i = 0; i < e.input_count; i++) tn_tensor_release(e.inputs[i]);

@@ -111,11 +111,27 @@ static int print_schedules(const cli_args *args, cli_compile *setup) {
   return cli_report(status);
 }
 
+/* Options that would be silently without effect. */
+static bool wrong_options(const cli_args *args) {
+  static const char *const compiling[] = {"--dim", "--threads", NULL}, *const others[] = {"--text", "--json", NULL};
+  static const char *const loading[] = {"--key", "--constants", NULL}, *const json[] = {"--json", NULL};
+  if (cli_is_executable(args->file)) {
+    if (cli_refuse(args, compiling, "is for compiling, and %s is compiled already", args->file)) return true;
+    bool loads = cli_flag(args, "--text") || cli_flag(args, "--schedules");
+    if (!loads && cli_refuse(args, loading, "needs --verify-only, --text or --schedules: nothing is loaded otherwise"))
+      return true;
+  }
+  if (cli_flag(args, "--text") && cli_refuse(args, json, "does not go with --text, which is no JSON")) return true;
+  return cli_flag(args, "--schedules") &&
+         cli_refuse(args, others, "does not go with --schedules, which prints nothing else");
+}
+
 static int run(const cli_args *args) {
   static cli_compile setup;
   if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
-  if (cli_flag(args, "--schedules")) return print_schedules(args, &setup);
   if (cli_flag(args, "--verify-only")) return cli_verify(args, &setup);
+  if (cli_wrong_file(args, args->file) || wrong_options(args)) return EXIT_MISUSED;
+  if (cli_flag(args, "--schedules")) return print_schedules(args, &setup);
   char *json;
   tn_status *status = tn_inspect(args->file, &setup.options, &json);
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);

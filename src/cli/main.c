@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -23,34 +24,44 @@ static void help(const cli_command *c) {
   }
 }
 
+static bool is_help(const char *text) { return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0; }
+
+/* What was printed and did not arrive (a full disk) makes a failure of success. */
+static int finished(int result) {
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return result;
+  fprintf(stderr, "tenon: cannot write to standard output%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
+  return EXIT_FAILED;
+}
+
 int main(int argc, char **argv) {
+  static char asking[] = "--help";
   if (argc < 2) {
     usage(stderr);
     return EXIT_MISUSED;
   }
   if (strcmp(argv[1], "--version") == 0) {
     printf("tenon %s\n", tn_version());
-    return EXIT_DONE;
+    return finished(EXIT_DONE);
   }
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+  if (strcmp(argv[1], "help") == 0 && argc > 2) { /* the same as COMMAND --help */
+    argv[1] = argv[2];
+    argv[2] = asking;
+  }
+  if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
     usage(stdout);
-    return EXIT_DONE;
+    return finished(EXIT_DONE);
   }
   for (int i = 0; i < COMMAND_COUNT; i++) {
     if (strcmp(argv[1], commands[i]->name) != 0) continue;
     for (int a = 2; a < argc; a++)
-      if (strcmp(argv[a], "--help") == 0) {
+      if (is_help(argv[a])) {
         help(commands[i]);
-        return EXIT_DONE;
+        return finished(EXIT_DONE);
       }
     static cli_args args; /* large; the process has one command */
     if (!cli_parse(commands[i], argc - 2, argv + 2, &args)) return EXIT_MISUSED;
-    int result = commands[i]->run(&args);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-      fprintf(stderr, "tenon: cannot write to standard output\n");
-      return EXIT_FAILED;
-    }
-    return result;
+    return finished(commands[i]->run(&args));
   }
   fprintf(stderr, "tenon: there is no command \"%s\"; `tenon --help` lists them\n", argv[1]);
   return EXIT_MISUSED;

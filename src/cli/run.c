@@ -9,7 +9,7 @@
 
 static const cli_option options[] = {
     {"--input", "NAME=FILE",
-     "an input from a .npy, .npz or ONNX TensorProto .pb file; an .npz may hold several (FILE alone)"},
+     "an input from a .npy, .npz or ONNX TensorProto .pb file; an .npz may hold several (FILE alone)", true},
     {"--function", "NAME", "run this function of the executable (default: its first)"},
     {"--seed", "N", "seed of the random values for inputs that have no file (default 0)"},
     {"--output", "DIR", "write each output to DIR/NAME.npy (also -o)"},
@@ -167,12 +167,37 @@ static tn_status *read_data_set(run *r, const char *directory) {
   return NULL;
 }
 
+/* A size that is asked for and has no say is an error: the dimension is not there, or an input that was given has
+ * another. */
+static tn_status *check_dims(const run *r) {
+  for (int k = 0; k < r->setup.options.dim_count; k++) {
+    const tn_dim_setting *dim = &r->setup.dims[k];
+    bool found = !cli_is_executable(r->args->file); /* fixed when it was compiled, and checked there */
+    for (int i = 0; i < r->input_count; i++) {
+      const tn_value_info *info = tn_executable_input(r->exe, r->function, i);
+      for (int d = 0; d < info->rank; d++) {
+        if (!info->dims[d].name || strcmp(info->dims[d].name, dim->name) != 0) continue;
+        found = true;
+        const DLTensor *given = r->inputs[i] ? tn_tensor_dl(r->inputs[i]) : NULL;
+        if (given && given->ndim == info->rank && given->shape[d] != dim->size)
+          return tn_status_create(TN_INVALID_ARGUMENT, "--dim %s=%lld, but dimension %d of input \"%s\" is %lld",
+                                  dim->name, (long long)dim->size, d, info->name, (long long)given->shape[d]);
+      }
+    }
+    if (!found)
+      return tn_status_create(TN_INVALID_ARGUMENT, "no dimension of an input of %s is open and named \"%s\"",
+                              r->args->file, dim->name);
+  }
+  return NULL;
+}
+
 static tn_status *prepare_inputs(run *r) {
   const char *data_set = cli_value(r->args, "--compare");
   if (data_set) TN_RETURN_IF_ERROR(read_data_set(r, data_set));
   int position = 0;
   for (const char *text = cli_next(r->args, "--input", &position); text; text = cli_next(r->args, "--input", &position))
     TN_RETURN_IF_ERROR(read_input(r, text));
+  TN_RETURN_IF_ERROR(check_dims(r));
   uint64_t state = r->seed;
   for (int i = 0; i < r->input_count; i++) {
     if (r->inputs[i] || tn_executable_input(r->exe, r->function, i)->kind != TN_VALUE_TENSOR) continue;
@@ -288,7 +313,23 @@ static tn_status *check(run *r, bool *agree) {
   tn__free(NULL, inputs, (size_t)r->input_count * sizeof(DLTensor), 0);
   TN_RETURN_IF_ERROR(status);
   *agree = result.agrees;
-  if (result.agrees) {
+  if (cli_flag(r->args, "--json")) {
+    tn__strbuf json;
+    tn__strbuf_init(&json, NULL);
+    tn__strbuf_printf(&json, "{\"agrees\": %s, \"kernels\": %d, \"bodies_skipped\": %d",
+                      result.agrees ? "true" : "false", result.nodes_checked, result.bodies_skipped);
+    if (!result.agrees) {
+      tn__strbuf_append(&json, ", \"node\": ");
+      tn__strbuf_json_string(&json, result.node);
+      tn__strbuf_append(&json, ", \"value\": ");
+      tn__strbuf_json_string(&json, result.value);
+      tn__strbuf_printf(&json, ", \"index\": %lld, \"difference\": %.9g, \"allowed\": %.9g", (long long)result.index,
+                        result.difference, result.allowed);
+    }
+    tn__strbuf_append(&json, "}\n");
+    fputs(tn__strbuf_text(&json), stdout);
+    tn__strbuf_release(&json);
+  } else if (result.agrees) {
     printf("every kernel (%d) agrees with the interpreter%s\n", result.nodes_checked,
            result.bodies_skipped > 0 ? "; those inside of branches and loops were not compared" : "");
   } else {
@@ -335,6 +376,24 @@ static void finish(run *r) {
   tn_module_release(r->module);
 }
 
+/* Options that would be silently without effect together. */
+static bool wrong_options(const cli_args *args, const cli_compile *setup) {
+  static const char *const running[] = {"--function", "--output", "--compare", "--repeat", "--profile", NULL};
+  static const char *const tables[] = {"--profile", NULL}, *const check[] = {"--check", NULL};
+  static const char *const dims[] = {"--dim", NULL};
+  if (cli_flag(args, "--check") &&
+      cli_refuse(args, running, "does not go with --check, which compares kernels one by one instead"))
+    return true;
+  const char *trace = cli_value(args, "--profile");
+  if (trace && !trace[0] && cli_flag(args, "--json") &&
+      cli_refuse(args, tables, "prints a table, which is no JSON: name a file for it, --profile FILE.json"))
+    return true;
+  if (!cli_is_executable(args->file)) return false;
+  if (cli_refuse(args, check, "needs the model, not an executable")) return true;
+  return setup->options.special_dim_count > 0 &&
+         cli_refuse(args, dims, "gives one size to random inputs here: %s is compiled already", args->file);
+}
+
 static int run_command(const cli_args *args) {
   static run r;
   r = (run){.args = args, .repeat = 1};
@@ -342,9 +401,8 @@ static int run_command(const cli_args *args) {
   if (!cli_compile_setup(args, &r.setup) || !cli_number(args, "--repeat", 1, 1000000, &r.repeat) ||
       !cli_number(args, "--seed", 0, INT64_MAX, &seed))
     return EXIT_MISUSED;
-  if (cli_flag(args, "--check") && cli_is_executable(args->file))
-    return cli_misused("run", "--check needs the model, not an executable");
   if (cli_flag(args, "--verify-only")) return cli_verify(args, &r.setup);
+  if (cli_wrong_file(args, args->file) || wrong_options(args, &r.setup)) return EXIT_MISUSED;
   r.function = cli_value(args, "--function");
   r.seed = (uint64_t)seed;
   bool agree = true;

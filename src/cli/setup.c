@@ -1,4 +1,5 @@
 /* What the commands share: compile options, opening models, describing shapes. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,6 +35,19 @@ static bool wrong_dim(const cli_args *args, const char *text) {
   return false;
 }
 
+/* Two sizes for one dimension are a slip, or special sizes, which are written with a comma. */
+static bool known_dim(const cli_args *args, const cli_compile *setup, const char *name) {
+  const tn_compile_options *o = &setup->options;
+  const tn_dim_setting *other = NULL;
+  for (int i = 0; i < o->dim_count; i++)
+    if (strcmp(setup->dims[i].name, name) == 0) other = &setup->dims[i];
+  for (int i = 0; i < o->special_dim_count; i++)
+    if (strcmp(setup->special[i].name, name) == 0) other = &setup->special[i];
+  if (!other) return false;
+  cli_misused(args->command, "--dim %s is given twice; for several sizes write --dim %s=N,N", name, name);
+  return true;
+}
+
 /* The sizes of one --dim: one is fixed, several are special. */
 static bool read_sizes(const cli_args *args, cli_compile *setup, const char *text, const char *name,
                        const char *sizes) {
@@ -41,8 +55,9 @@ static bool read_sizes(const cli_args *args, cli_compile *setup, const char *tex
   bool several = strchr(sizes, ',') != NULL;
   for (;;) {
     char *end;
+    errno = 0;
     long long size = strtoll(sizes, &end, 10);
-    if (end == sizes || (*end && *end != ',') || size < 0) return wrong_dim(args, text);
+    if (end == sizes || (*end && *end != ',') || size < 0 || errno) return wrong_dim(args, text);
     if (o->dim_count == 64 || o->special_dim_count == 64) {
       cli_misused(args->command, "more than 64 --dim");
       return false;
@@ -70,6 +85,7 @@ static bool read_dims(const cli_args *args, cli_compile *setup) {
     }
     memcpy(setup->dim_names[count], text, length);
     setup->dim_names[count][length] = 0;
+    if (known_dim(args, setup, setup->dim_names[count])) return false;
     if (!read_sizes(args, setup, text, setup->dim_names[count++], equals + 1)) return false;
   }
   return true;
@@ -129,6 +145,25 @@ bool cli_is_executable(const char *path) {
   size_t n = fread(magic, 1, 4, f);
   fclose(f);
   return n == 4 && memcmp(magic, "\x7fTNX", 4) == 0;
+}
+
+static bool ends_with(const char *text, const char *end) {
+  size_t length = strlen(text), last = strlen(end);
+  return length > last && strcmp(text + length - last, end) == 0;
+}
+
+bool cli_wrong_file(const cli_args *args, const char *path) {
+  static const char *const compiling[] = {"--target",      "--alias",       "--no-cache", "--direct-convolutions",
+                                          "--print-after", "--time-passes", NULL};
+  static const char *const loading[] = {"--key", "--constants", NULL};
+  if (cli_is_executable(path)) return cli_refuse(args, compiling, "is for compiling, and %s is compiled already", path);
+  if (ends_with(path, ".te")) {
+    cli_misused(args->command, "%s holds declarations: `tenon build` compiles them and `tenon explain` tells of them",
+                path);
+    return true;
+  }
+  if (strcmp(args->command, "compile") == 0) return false; /* there they are of what is made */
+  return cli_refuse(args, loading, "is for executables, and %s is a model", path);
 }
 
 tn_status *cli_read_key(const cli_args *args, cli_compile *setup) {

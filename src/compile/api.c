@@ -79,7 +79,7 @@ static void compile_body(tn__arena *arena, void *user) {
   tn__driver *driver = &c->driver;
   tn__driver_init(driver, arena, &call->options);
   tn__onnx_model **models = open_models(driver, call);
-  bool cached = driver->cache && !call->options.print_after;
+  bool cached = driver->cache != NULL;
   tn__digest key = {0};
   double start = tn__now();
   if (cached) {

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/passes.h"
+
 tn_compile_options tn__options_of(const tn_compile_options *options) {
   tn_compile_options all = {.size = sizeof all};
   if (options) memcpy(&all, options, options->size < sizeof all ? options->size : sizeof all);
@@ -31,6 +33,25 @@ tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena 
   return status;
 }
 
+/* A pass that does not exist prints nothing, which looks like a pass that changes nothing. */
+static void check_pass(const tn__driver *driver, const char *name) {
+  tn__arena *arena = driver->arena;
+  const char *known = "", *pass;
+  if (name == NULL || strcmp(name, "all") == 0) return;
+  for (int i = 0; (pass = tn__graph_pass_name(i)) != NULL; i++) {
+    if (strcmp(pass, name) == 0) return;
+    bool again = false;
+    for (int k = 0; k < i; k++) again |= strcmp(pass, tn__graph_pass_name(k)) == 0;
+    if (!again) known = tn__arena_printf(arena, "%s%s, ", known, pass);
+  }
+  for (int i = 0; (pass = tn__pass_name(i)) != NULL; i++) {
+    if (strcmp(pass, name) == 0) return;
+    known = tn__arena_printf(arena, "%s%s, ", known, pass);
+  }
+  tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "there is no pass \"%s\" to print after; there are %sand all", name,
+             known);
+}
+
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
   *driver = (tn__driver){.arena = arena, .options = options};
   tn__check(arena->escape, tn__target_parse(options->target, &driver->target));
@@ -39,7 +60,9 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   driver->schedule.vector_bytes = driver->target.vector_bytes;
   driver->schedule.templates = tn__templates_create(arena);
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__default_thread_count();
-  if (!options->no_cache) {
+  check_pass(driver, options->print_after);
+  if (options->print_after) driver->threads = 1; /* texts of one kernel stay together, in the order of the model */
+  if (!options->no_cache && !options->print_after) {
     uint64_t limit = options->cache_limit_bytes ? options->cache_limit_bytes : UINT64_C(2) << 30;
     driver->cache = tn__cache_open(arena, options->cache_directory, limit, options->log);
   }

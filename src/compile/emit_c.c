@@ -32,10 +32,25 @@ static bool all_tensors(const tn__function_value *values, uint32_t count) {
   return true;
 }
 
+/* The name of a dimension of an input that has no size, or NULL. */
+static const char *open_dimension(const tn__function *f) {
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const tn_value_info *info = &f->inputs[i].info;
+    for (int d = 0; d < info->rank; d++)
+      if (info->dims[d].size < 0) return info->dims[d].name ? info->dims[d].name : "?";
+  }
+  return NULL;
+}
+
 static tn_status *check_function(const tn__function *f) {
   if (!all_tensors(f->inputs, f->input_count) || !all_tensors(f->outputs, f->output_count))
     return refuse(f, "it has inputs or outputs that are no tensors");
-  if (f->symbolic_layout) return refuse(f, "it has symbolic dimensions; fix them with --dim");
+  const char *open = open_dimension(f);
+  if (f->symbolic_layout && open != NULL)
+    return tn_status_create(
+        TN_UNSUPPORTED, "function \"%s\" cannot become a C function: its dimension \"%s\" is open; fix it with --dim",
+        f->name, open);
+  if (f->symbolic_layout) return refuse(f, "it has values whose size only running it tells");
   for (uint32_t i = 0; i < f->register_count; i++) {
     const tn__register *r = &f->registers[i];
     bool plain = r->storage == TN__STORAGE_INPUT || r->storage == TN__STORAGE_OUTPUT ||

@@ -195,6 +195,21 @@ static const tn__func *scheduled_func(tn__driver *driver, tn__unit *u, const tn_
   return named;
 }
 
+typedef struct pass_printer {
+  tn__driver *driver;
+  const char *kernel;
+} pass_printer;
+
+static void print_pass(const char *pass, const tn__func *func, double seconds, void *user) {
+  const pass_printer *p = user;
+  if (!tn__driver_prints(p->driver, pass)) return;
+  tn__strbuf text;
+  tn__strbuf_init(&text, p->driver->arena->allocator);
+  tn__func_print(func, &text);
+  tn__driver_print(p->driver, p->kernel, pass, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+}
+
 static void build_unit(tn__escape *escape, void *arg) {
   build_job *job = arg;
   tn__unit *u = job->unit;
@@ -209,7 +224,8 @@ static void build_unit(tn__escape *escape, void *arg) {
   tn__check(escape, tn__strbuf_status(&job->trace));
   u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->trace));
   double scheduled = tn__now();
-  func = tn__lower_for_codegen(ir, func, NULL);
+  pass_printer printer = {driver, u->name};
+  func = tn__lower_for_codegen(ir, func, &(tn__pass_hooks){print_pass, &printer});
   tn__kernel_info info = tn__kernel_workspace(ir, func);
   u->workspace_bytes = info.workspace_bytes;
   u->workspace_expr = info.workspace_expr;
@@ -350,21 +366,6 @@ void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
 
 /* ---- printing stages
  * ----------------------------------------------------------------------------------------------------- */
-
-typedef struct pass_printer {
-  tn__driver *driver;
-  const char *kernel;
-} pass_printer;
-
-static void print_pass(const char *pass, const tn__func *func, double seconds, void *user) {
-  const pass_printer *p = user;
-  if (!tn__driver_prints(p->driver, pass)) return;
-  tn__strbuf text;
-  tn__strbuf_init(&text, p->driver->arena->allocator);
-  tn__func_print(func, &text);
-  tn__driver_print(p->driver, p->kernel, pass, tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-}
 
 static void emit_module(tn__driver *driver, tn__ir **irs, const tn__func **funcs, int count, tn__emit kind,
                         tn__strbuf *out) {

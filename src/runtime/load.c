@@ -102,10 +102,23 @@ static tn_status *check_section(const uint8_t *file, size_t file_size, const tn_
   return tn__corrupt("its section of %s was changed after it was written (the hash differs)", name);
 }
 
+/* No hash covers what lies between sections, so nothing may hide there. */
+static tn_status *check_padding(const uint8_t *file, uint64_t begin, uint64_t end) {
+  for (uint64_t i = begin; i < end; i++)
+    if (file[i] != 0) return tn__corrupt("byte %llu lies between its sections and is not zero", (unsigned long long)i);
+  return NULL;
+}
+
 static tn_status *find_sections(tn_executable *exe, const tn__file_header *header, bool verify_constants) {
   const uint8_t *table = exe->file + header->header_size;
+  uint64_t end = header->header_size + (uint64_t)header->section_count * header->section_record_size;
   for (uint32_t i = 0; i < header->section_count; i++) {
     const tn__file_section *section = (const void *)(table + (size_t)i * header->section_record_size);
+    if (section->offset < end)
+      return tn__corrupt("its section of %s at %llu begins before what precedes it has ended",
+                         section_name(section->kind), (unsigned long long)section->offset);
+    TN_RETURN_IF_ERROR(check_padding(exe->file, end, section->offset < exe->file_size ? section->offset : end));
+    end = section->offset + section->size;
     TN_RETURN_IF_ERROR(check_section(exe->file, exe->file_size, section, verify_constants));
     if (section->kind == TN__SECTION_TEXT) exe->text_count++;
     if (section->kind == 0 || section->kind > TN__SECTION_LINK) continue;
@@ -113,6 +126,7 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
       return tn__corrupt("it has two sections of %s", section_name(section->kind));
     exe->sections[section->kind] = section;
   }
+  TN_RETURN_IF_ERROR(check_padding(exe->file, end, exe->file_size));
   for (uint32_t kind = 1; kind <= TN__SECTION_PRODUCER; kind++) {
     bool elsewhere = kind == TN__SECTION_CONSTANTS && exe->sections[TN__SECTION_LINK] != NULL;
     if (exe->sections[kind] == NULL && !elsewhere) return tn__corrupt("it has no section of %s", section_name(kind));
@@ -159,6 +173,8 @@ static tn_status *check_constants_file(const tn_executable *exe, const tn__link_
   const tn__constants_header *header = (const void *)map->data;
   if (map->size < TN__FILE_PAGE || memcmp(header->magic, TN__CONSTANTS_MAGIC, sizeof(header->magic)) != 0)
     return tn_status_create(TN_DATA_LOSS, "not a file of constants: it does not start with such a header");
+  for (size_t i = sizeof(*header); i < TN__FILE_PAGE; i++)
+    if (map->data[i] != 0) return tn_status_create(TN_DATA_LOSS, "byte %zu lies behind its header and is not zero", i);
   if (header->size != map->size - TN__FILE_PAGE)
     return tn_status_create(TN_DATA_LOSS, "it is truncated or grew: %zu bytes are there, and its header says %llu",
                             map->size - TN__FILE_PAGE, (unsigned long long)header->size);

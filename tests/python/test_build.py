@@ -212,7 +212,16 @@ int main(void) {
                       refused(source, "-o", base, "--dim", "M=x", status=2))
         self.assertIn("where to? -o BASE", refused(source, status=2))
         self.assertIn("--emit obj is binary: say where with -o FILE", refused(source, "--emit", "obj", status=2))
-        self.assertIn('there is no stage "soup"', refused(source, "--emit", "soup"))
+        self.assertIn('tenon build: --emit takes te, schedule, tir, llvm, asm or obj, not "soup"',
+                      refused(source, "--emit", "soup", status=2))
+        for twice in (("--dim", "M=2", "--dim", "M=3"), ("--dim", "M=2,M=3")):
+            self.assertIn("tenon build: --dim M is given twice: 2 and 3;", refused(source, "-o", base, *twice, status=2))
+        self.assertIn("--dim takes NAME=N or NAME=N,NAME=N, not \"M=99999999999999999999\"",
+                      refused(source, "-o", base, "--dim", "M=99999999999999999999", status=2))
+        self.assertEqual(refused(source, "-o", base / "none" / "k"),
+                         f"tenon: {base}/none/k: cannot write: there is no folder {base}/none\n")
+        model = self.write("", "model.onnx")
+        self.assertIn(f"tenon build: {model} is a model: `tenon compile` takes it", refused(model, "-o", base, status=2))
         bad = self.write("kernel f(A: f32[N]) -> B: f32[N] {\n  B[i] = A[i + 1]\n}\n", "bad.te")
         self.assertEqual(refused(bad, "-o", base), f"tenon: {bad}:2:14: index 0 of A goes up to N, and the tensor has N "
                                                    "elements there; pad(...) or select guards it\n")

@@ -171,9 +171,8 @@ static void truncation_is_refused_everywhere(void **state) {
   test_exe_release(&s.t);
 }
 
-/* One bit of each byte: refused, or in the padding between sections or the constants, where it changes no table and no
- * code. */
-static void flips_are_refused_or_harmless(void **state) {
+/* One bit of each byte, also of the padding between sections. */
+static void flips_are_refused(void **state) {
   sample s;
   begin(&s);
   tn__bytes bytes = finish(&s);
@@ -186,7 +185,7 @@ static void flips_are_refused_or_harmless(void **state) {
     tn_executable *exe;
     tn_load_options options = {.size = sizeof(options), .verify_constants = true};
     tn_status *status = tn_executable_load_memory(copy, bytes.size, &options, &exe);
-    if (status == NULL) accepted += ((const uint8_t *)bytes.data)[i] != 0; /* padding is zero */
+    accepted += status == NULL;
     tn_executable_release(exe);
     tn_status_free(status);
   }
@@ -581,7 +580,7 @@ int main(void) {
       cmocka_unit_test(equal_constants_are_stored_once),
       cmocka_unit_test(disassembly_reads_well),
       cmocka_unit_test(truncation_is_refused_everywhere),
-      cmocka_unit_test(flips_are_refused_or_harmless),
+      cmocka_unit_test(flips_are_refused),
       cmocka_unit_test(damaged_constants_are_found_on_request),
       cmocka_unit_test(rehashed_changes_are_survived),
       cmocka_unit_test(versions_are_told_apart),

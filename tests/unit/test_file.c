@@ -132,7 +132,10 @@ static void errors_name_path_and_reason(void **state) {
   check_fails(tn__file_map_open("dir", &map), TN_IO, "dir: cannot read: Is a directory");
   check_fails(tn__file_write_atomic("dir", hello, 3, 0644), TN_IO, "dir: cannot write: Is a directory");
   check_fails(tn__file_write_atomic("no/such/file", hello, 3, 0644), TN_NOT_FOUND,
-              "no/such/file: cannot write: No such file or directory");
+              "no/such/file: cannot write: there is no folder no/such");
+  check_ok(tn__file_check_folder("file"));
+  check_ok(tn__file_check_folder("/file"));
+  check_ok(tn__file_check_folder("dir/file"));
   assert_int_equal(mkfifo("pipe", 0600), 0);
   check_fails(tn__file_map_open("pipe", &map), TN_IO, "pipe: cannot read: it is not a regular file");
 }

@@ -169,7 +169,7 @@ static void refuses_what_is_not_protobuf(void **state) {
   pb_bytes(&zero, 2, "a\0b", 3);
   expect_fail(zero, TN_DATA_LOSS,
               "m.onnx: truncated or corrupt at byte 5: the text \"producer_name\" of ModelProto has a zero byte in it");
-  expect_fail((pb){0}, TN_DATA_LOSS, "m.onnx: is not an ONNX model: it has no graph");
+  expect_fail((pb){0}, TN_DATA_LOSS, "m.onnx: is not an ONNX model: it is empty");
 }
 
 /* A graph inside of a node's attribute inside of a graph ... */

@@ -16,6 +16,10 @@ static const pass pipeline[] = {
     {"simplify", tn__pass_simplify}, {"cse", tn__pass_cse},           {"dce", tn__pass_dce},
 };
 
+enum { PASS_COUNT = sizeof pipeline / sizeof *pipeline };
+
+const char *tn__graph_pass_name(int index) { return index >= 0 && index < PASS_COUNT ? pipeline[index].name : NULL; }
+
 static double seconds_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -41,7 +45,7 @@ static void check(tn__graph *graph, const char *pass_name) {
 }
 
 void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options) {
-  for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline; i++) {
+  for (int i = 0; i < PASS_COUNT; i++) {
     double start = seconds_now();
     run_everywhere(&pipeline[i], graph, options);
     double seconds = seconds_now() - start;

@@ -33,6 +33,8 @@ typedef struct tn__optimize_options {
 } tn__optimize_options;
 
 void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options);
+/* The pipeline's passes by place, from 0, some of them more than once; NULL behind the last. */
+const char *tn__graph_pass_name(int index);
 
 /* fold: nodes over constants become constants: at most 2^16 output elements and 2^22 scalar operations each, decided by
  * counts alone; splats stay splats through element-wise and shape operators; values with constant elements become

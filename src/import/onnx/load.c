@@ -84,7 +84,8 @@ static void open_body(tn__escape *escape, void *arg) {
   tn__onnx_model *model = arg;
   tn__arena *arena = model->arena;
   model->proto = (Onnx__ModelProto *)tn__wire_decode(arena, &onnx__model_proto__descriptor, model->data, model->size);
-  if (model->proto->graph == NULL) tn__throwf(escape, TN_DATA_LOSS, "is not an ONNX model: it has no graph");
+  if (model->proto->graph == NULL)
+    tn__throwf(escape, TN_DATA_LOSS, "is not an ONNX model: it %s", model->size == 0 ? "is empty" : "has no graph");
   if (model->proto->n_opset_import == 0 && model->proto->ir_version >= 3)
     tn__throwf(escape, TN_INVALID_ARGUMENT, "does not say which operator sets it uses (opset_import is empty)");
   check_imports(model, model->proto->opset_import, model->proto->n_opset_import);

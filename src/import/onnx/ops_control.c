@@ -280,6 +280,7 @@ void tn__onnx_loop(tn__onode *n) {
   loop_body body = {.graph = tn__on_graph(n, "body"), .states = n->input_count > 2 ? n->input_count - 2 : 0};
   int64_t rounds;
   body.results = (int)body.graph->n_output - 1;
+  if (body.results < 0) tn__on_fail(n, "its body has no outputs: the first says whether the loop goes on");
   if (body.results < body.states || n->output_count > body.results)
     tn__on_fail(n, "its body makes %d results for %d loop variables and %d outputs", body.results, body.states,
                 n->output_count);
@@ -296,6 +297,15 @@ typedef struct scan_spec {
   int states, inputs, outputs; /* state variables, scanned inputs, collected outputs */
   const int64_t *input_axes, *output_axes, *input_backwards, *output_backwards;
 } scan_spec;
+
+/* For each scanned thing whether it runs backwards. */
+static const int64_t *scan_directions(tn__onode *n, const char *name, int count) {
+  const int64_t *list = tn__on_ints_n(n, name, count, 0);
+  for (int i = 0; i < count; i++)
+    if (list[i] != 0 && list[i] != 1)
+      tn__on_fail(n, "%s has %lld; a direction is 0, forward, or 1, backward", name, (long long)list[i]);
+  return list;
+}
 
 static void unroll_scan(tn__onode *n, const scan_spec *s, tn__value *const *values, int64_t rounds, tn__value **out) {
   tn__value **in = TN__NEW_ARRAY(n->arena, s->states + s->inputs, tn__value *);
@@ -421,8 +431,8 @@ void tn__onnx_scan(tn__onode *n) {
                 n->output_count);
   s.input_axes = tn__on_ints_n(n, "scan_input_axes", s.inputs, 0);
   s.output_axes = tn__on_ints_n(n, "scan_output_axes", s.outputs, 0);
-  s.input_backwards = tn__on_ints_n(n, batched ? "directions" : "scan_input_directions", s.inputs, 0);
-  s.output_backwards = tn__on_ints_n(n, "scan_output_directions", s.outputs, 0);
+  s.input_backwards = scan_directions(n, batched ? "directions" : "scan_input_directions", s.inputs);
+  s.output_backwards = scan_directions(n, "scan_output_directions", s.outputs);
   tn__value **results = TN__NEW_ARRAY(n->arena, s.states + s.outputs, tn__value *);
   if (batched) {
     if (s.states + s.outputs > n->output_count) tn__on_unsupported(n, "leaves results out");

@@ -47,6 +47,24 @@ def gather(path):
     save(path, nodes, [value("x", [3, 2]), value("i", [2], TensorProto.INT64)], [value("y", [2, 2])])
 
 
+def nonzero(path):
+    nodes = [helper.make_node("NonZero", ["x"], ["y"], name="where")]
+    save(path, nodes, [value("x", [2, 3])], [value("y", [2, "n"], TensorProto.INT64)])
+
+
+def scan_direction(path):
+    body = helper.make_graph([helper.make_node("Add", ["s", "x"], ["t"]), helper.make_node("Identity", ["t"], ["y"])], "body",
+                             [value("s", [2]), value("x", [2])], [value("t", [2]), value("y", [2])])
+    scan = helper.make_node("Scan", ["a", "b"], ["c", "d"], name="scan", body=body, num_scan_inputs=1, scan_input_directions=[2])
+    save(path, [scan], [value("a", [2]), value("b", [3, 2])], [value("c", [2]), value("d", [3, 2])])
+
+
+def loop_without_results(path):
+    body = helper.make_graph([], "body", [value("i", [], TensorProto.INT64), value("go", [], TensorProto.BOOL)], [])
+    nodes = [helper.make_node("Loop", ["n", "go"], ["y"], name="loop", body=body)]
+    save(path, nodes, [value("n", [], TensorProto.INT64), value("go", [], TensorProto.BOOL)], [value("y", [2])])
+
+
 def odd_names(path):
     nodes = [helper.make_node("Relu", ["x"], ["a/b:0 c"], name="relu")]
     save(path, nodes, [value("x", [2])], [value("a/b:0 c", [2])])
