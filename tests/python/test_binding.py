@@ -81,6 +81,18 @@ class Running(unittest.TestCase):
         first[0] = 7  # writable
         self.assertTrue(first.flags.c_contiguous)
 
+    def test_results_of_any_size_are_whole_and_large_ones_aligned(self):
+        fixed = compiled(model_of([helper.make_node("Neg", ["x"], ["y"])], [("x", TensorProto.FLOAT, [5, 4096])],
+                                  [("y", TensorProto.FLOAT, [5, 4096])]))
+        open_size = compiled(add_model())
+        x = np.arange(5 * 4096, dtype=np.float32).reshape(5, 4096)
+        for result in (fixed(x), open_size(x.reshape(-1, 4), -2 * x.reshape(-1, 4)).reshape(x.shape)):
+            np.testing.assert_array_equal(result, -x)
+            self.assertEqual(result.ctypes.data % tenon.ALIGNMENT, 0)
+        for rows in (0, 1, 255, 256, 257):
+            y = x.reshape(-1, 4)[:rows]
+            np.testing.assert_array_equal(open_size(y, y), 2 * y)
+
     def test_several_outputs_are_a_tuple(self):
         model = compiled(two_outputs_model())
         x = np.array([-1, 2, -3], np.float32)

@@ -35,6 +35,8 @@ __all__ = ["Error", "Model", "Value", "__version__", "compile", "load"]
 __version__: str = _tenon.version
 
 ALIGNMENT = 64  # what kernels want of a buffer's address
+# Bytes up to which results are copied into a plain array: that takes less time than making an aligned one.
+_COPIED = 4096
 
 # Tenon's codes of element types, which are DLPack's: kind and bits. bfloat16 has a NumPy type only with ml_dtypes.
 _NAMES = {
@@ -44,12 +46,13 @@ _NAMES = {
     0x0410: "bfloat16", 0x0608: "bool",
 }  # fmt: skip
 _BFLOAT16 = 0x0410
+_DTYPES = {code: np.dtype(name) for code, name in _NAMES.items() if code != _BFLOAT16}
 _KINDS = ("tensor", "sequence", "optional", "optional sequence")  # in the order of tn_value_kind
 
 
 def _numpy_dtype(code: int) -> np.dtype:
-    if code != _BFLOAT16:
-        return np.dtype(_NAMES[code])
+    if code in _DTYPES:
+        return _DTYPES[code]
     try:
         import ml_dtypes
     except ImportError as error:
@@ -83,6 +86,12 @@ class Model:
         self._output_codes = [code for _, code, _, _ in outputs]
         self.inputs: tuple[Value, ...] = tuple(Value(n, _NAMES[code], shape, _KINDS[k]) for n, code, shape, k in inputs)
         self.outputs: tuple[Value, ...] = tuple(Value(n, _NAMES[code], shape, _KINDS[k]) for n, code, shape, k in outputs)
+        # What every run asks for.
+        self._input_names = [value.name for value in self.inputs]
+        self._output_names = [value.name for value in self.outputs]
+        self._plain = all(value.kind == "tensor" for value in (*self.inputs, *self.outputs))
+        fixed = self._plain and all(isinstance(size, int) for value in self.outputs for size in value.shape)
+        self._shapes: list[Any] | None = [value.shape for value in self.outputs] if fixed else None
 
     def __repr__(self) -> str:
         def signature(values: tuple[Value, ...]) -> str:
@@ -99,7 +108,7 @@ class Model:
             args = ()
         if len(args) > len(self.inputs):
             raise TypeError(f"the model has {len(self.inputs)} inputs, not {len(args)}")
-        given = dict(zip((value.name for value in self.inputs), args))
+        given = dict(zip(self._input_names, args))
         twice = given.keys() & kwargs.keys()
         if twice:
             raise TypeError(f"input {min(twice)!r} is given by position and by name")
@@ -109,7 +118,7 @@ class Model:
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs the model on inputs by name. Returns its outputs by name. Sequences are lists of arrays, optional values
         that are absent None."""
-        return dict(zip((value.name for value in self.outputs), self._run(inputs)))
+        return dict(zip(self._output_names, self._run(inputs)))
 
     def set_inputs(self, inputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         """Binds arrays as inputs of every following invoke(), until others are bound, or None. They may change in
@@ -153,35 +162,55 @@ class Model:
             raise ValueError("the executable was loaded from bytes, which the caller has")
 
     def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
-        names = [value.name for value in self.inputs]
-        unknown = sorted(inputs.keys() - set(names))
-        missing = [name for name in names if name not in inputs]
-        if unknown or missing:
-            raise TypeError(f"the model's inputs are {names}"
-                            + (f"; missing: {missing}" if missing else "") + (f"; unknown: {unknown}" if unknown else ""))
+        try:
+            given = [inputs[name] for name in self._input_names]
+        except KeyError:
+            given = []
+        if len(given) != len(self._input_names) or len(inputs) != len(given):
+            raise self._wrong_names(inputs)
+        if not self._plain:
+            return self._run_lists(given)
         arguments, shapes = [], []
-        lists: dict[int, Any] = {}
-        for index, (value, code) in enumerate(zip(self.inputs, self._input_codes)):
-            if value.kind != "tensor":
-                lists[index] = _as_list(inputs[value.name], code, value.kind)
-                arguments.append((None, 0))
-                shapes.append(None)
-                continue
-            argument, shape = _as_argument(inputs[value.name], code)
+        for value, code in zip(given, self._input_codes):
+            argument, shape = _as_argument(value, code)
             arguments.append(argument)
             shapes.append(shape)
-        plain = not lists and all(value.kind == "tensor" for value in self.outputs)
-        known = self._core.infer_shapes(shapes) if plain and None not in shapes else None
-        results: list[Any] = [None] * len(self.outputs)
-        if known is not None:
-            results = [_aligned_empty(shape, code) for shape, code in zip(known, self._output_codes)]
+        known = self._shapes
+        if known is None and None not in shapes:
+            known = self._core.infer_shapes(shapes)
+        if known is None:
+            with self._lock:
+                self._core.invoke(arguments, [(None, 0)] * len(self.outputs))
+                return [self._copy_output(i) for i in range(len(self.outputs))]
+        results = [_empty(shape, code) for shape, code in zip(known, self._output_codes)]
+        # The buffer protocol cannot name bfloat16.
+        outputs = [(array.view(np.uint16) if code == _BFLOAT16 else array, code)
+                   for array, code in zip(results, self._output_codes)]
+        with self._lock:
+            self._core.invoke(arguments, outputs)
+        return results
+
+    def _run_lists(self, given: list[Any]) -> list[Any]:
+        """For models that have sequences or optional values among their inputs or outputs."""
+        lists, arguments = {}, []
+        for index, (item, value, code) in enumerate(zip(given, self.inputs, self._input_codes)):
+            if value.kind == "tensor":
+                arguments.append(_as_argument(item, code)[0])
+            else:
+                lists[index] = _as_list(item, code, value.kind)
+                arguments.append((None, 0))
         with self._lock:
             for index, items in lists.items():
                 self._core.set_list(index, items)
-            self._core.invoke(arguments, [(_raw(array), code) for array, code in zip(results, self._output_codes)])
-            if known is None:
-                results = [self._copy_output(i) for i in range(len(self.outputs))]
-        return results
+            self._core.invoke(arguments, [(None, 0)] * len(self.outputs))
+            return [self._copy_output(i) for i in range(len(self.outputs))]
+
+    def _wrong_names(self, inputs: Mapping[str, Any]) -> TypeError:
+        names = self._input_names
+        unknown = sorted(inputs.keys() - set(names))
+        missing = [name for name in names if name not in inputs]
+        return TypeError(f"the model's inputs are {names}"
+                         + (f"; missing: {missing}" if missing else "") + (f"; unknown: {unknown}" if unknown else ""))
 
     def _copy_output(self, index: int) -> Any:
         kind = self.outputs[index].kind
@@ -204,19 +233,18 @@ def _index(values: tuple[Value, ...], what: str, name: str) -> int:
     return names.index(name)
 
 
-def _raw(array: np.ndarray | None) -> np.ndarray | None:
-    """The array with elements that the buffer protocol can name."""
-    return array if array is None or array.dtype.kind in "biuf" and array.dtype.isnative else array.view(np.uint16)
-
-
-def _aligned_empty(shape: tuple[int, ...], code: int) -> np.ndarray:
+def _empty(shape: tuple[int, ...], code: int) -> np.ndarray:
+    """Where a result goes; aligned, unless it is small."""
     dtype = _numpy_dtype(code)
     count = 1
     for size in shape:
         count *= size
-    memory = np.empty(count * dtype.itemsize + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
+    size = count * dtype.itemsize
+    if size <= _COPIED:
+        return np.empty(shape, dtype)
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -_tenon.address(memory) % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _as_argument(value: Any, code: int) -> tuple[tuple[Any, int], tuple[int, ...] | None]:
