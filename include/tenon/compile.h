@@ -134,23 +134,13 @@ typedef struct tn_kernel_plan {
   int64_t weighed;     /* candidates */
 } tn_kernel_plan;
 
-/* What one core can do: measured for a few milliseconds on this machine, or the target's usual numbers when it is
- * another. Rates are of reading. */
-typedef struct tn_machine_limits {
-  bool measured;
-  char target[256];
-  int threads;
-  int64_t l1_bytes, l2_bytes, l3_bytes;
-  double clock_hz, flops_per_second; /* float32 */
-  double l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
-} tn_machine_limits;
-
 typedef struct tn_explanation tn_explanation;
 TN_API TN_MUST_USE tn_status *tn_explain(const char *path, const void *data, size_t size,
                                          const tn_compile_options *options, tn_explanation **out);
 TN_API void tn_explanation_release(tn_explanation *explanation);
 /* Both live as long as the explanation; kernels in the order of the model, each once. */
 TN_API int tn_explanation_kernels(const tn_explanation *explanation, const tn_kernel_plan **out);
+/* Measured, or the target's usual numbers when that is another machine. */
 TN_API const tn_machine_limits *tn_explanation_limits(const tn_explanation *explanation);
 
 typedef struct tn_check_options {

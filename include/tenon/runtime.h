@@ -275,6 +275,25 @@ TN_API tn_profile_totals tn_profile_sum(const tn_profile *profile);
  * rest is counted only. */
 TN_API TN_MUST_USE tn_status *tn_profile_write_trace(const tn_profile *profile, const char *path);
 
+/* What one core can do. Rates are of reading. */
+typedef struct tn_machine_limits {
+  bool measured;
+  char target[256];
+  int threads;
+  int64_t l1_bytes, l2_bytes, l3_bytes;
+  double clock_hz, flops_per_second; /* float32 */
+  double l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
+} tn_machine_limits;
+/* Measures this machine, on the calling thread and for some tenths of a second; `threads` (0: the default number) is
+ * noted for the roofline. `measured` is false, and the rates are usual ones, where this library has no code that
+ * exhausts the machine's vectors. */
+TN_API TN_MUST_USE tn_status *tn_machine_measure(int threads, tn_machine_limits *out);
+/* The least seconds that work of so many operations on so many bytes needs: the roofline (Williams, Waterman and
+ * Patterson, 2009) with one roof for each place that the data may come from, the nearest that holds all of it. Threads
+ * multiply arithmetic and caches, not memory. Negative when an argument is; `bound` gets "arithmetic", "L2", "L3",
+ * "memory" or "-", and lives forever. */
+TN_API double tn_machine_roofline(const tn_machine_limits *limits, double flops, double bytes, const char **bound);
+
 #ifdef __cplusplus
 }
 #endif

@@ -118,7 +118,7 @@ extern const cli_command cli_run_command, cli_compile_command, cli_build_command
 
 /* profile.c */
 const tn_profile_kernel *cli_profile_find(const tn_profile *profile, const char *kernel); /* NULL: it did not run */
-void cli_profile_print(const tn_profile *profile);
+void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limits);
 
 /* run_report.c: what `tenon run` says about tensors and latencies. */
 /* A tensor that came out, or what is said instead of one. */

@@ -65,24 +65,14 @@ static tn_status *measure(explain *e) {
   return NULL;
 }
 
-/* The roofline (Williams, Waterman and Patterson, 2009) with one roof for each place that the kernel's data may come
- * from: the nearest that holds all of it. */
 static row row_of(const explain *e, const tn_kernel_plan *plan) {
-  const tn_machine_limits *m = tn_explanation_limits(e->explanation);
-  row r = {.plan = plan, .limit = "-"};
+  row r = {.plan = plan};
   const tn_profile_kernel *ran = e->profile ? cli_profile_find(e->profile, plan->kernel) : NULL;
   if (ran) {
     r.calls = (int)(((int64_t)ran->calls + e->repeat - 1) / e->repeat);
     r.seconds = (double)ran->least_ns * 1e-9;
   }
-  if (plan->flops < 0 || plan->bytes < 0) return r;
-  double threads = m->threads, rate = m->memory_bytes_per_second;
-  const char *place = "memory";
-  if (plan->bytes <= (double)m->l3_bytes) rate = m->l3_bytes_per_second * threads, place = "L3";
-  if (plan->bytes <= (double)m->l2_bytes * threads) rate = m->l2_bytes_per_second * threads, place = "L2";
-  double arithmetic = plan->flops / (m->flops_per_second * threads), memory = plan->bytes / rate;
-  r.least = arithmetic > memory ? arithmetic : memory;
-  r.limit = arithmetic > memory ? "arithmetic" : place;
+  r.least = tn_machine_roofline(tn_explanation_limits(e->explanation), plan->flops, plan->bytes, &r.limit);
   return r;
 }
 

@@ -24,7 +24,18 @@ static void print_rate(double of_one_call, const tn_profile_kernel *k) {
     printf(" %9s", "-");
 }
 
-void cli_profile_print(const tn_profile *profile) {
+/* The share of what this machine could do in the time of one call, and what keeps it from doing more. */
+static void print_roofline(const tn_machine_limits *limits, const tn_profile_kernel *k) {
+  const char *bound;
+  double least = tn_machine_roofline(limits, k->flops, k->bytes, &bound);
+  if (least >= 0 && k->total_ns > 0) {
+    printf(" %7.1f%%  %-10s", 100 * least * 1e9 * (double)k->calls / (double)k->total_ns, bound);
+  } else {
+    printf(" %8s  %-10s", "-", bound);
+  }
+}
+
+void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limits) {
   const tn_profile_kernel *rows;
   int count = tn_profile_kernels(profile, &rows);
   tn_profile_totals totals = tn_profile_sum(profile);
@@ -32,17 +43,24 @@ void cli_profile_print(const tn_profile *profile) {
   if (!sorted) return;
   if (count > 0) memcpy(sorted, rows, (size_t)count * sizeof *sorted);
   qsort(sorted, (size_t)count, sizeof *sorted, slowest_first);
-  printf("\n%7s %8s %12s %9s %9s  kernel\n", "share", "calls", "us a call", "GFLOP/s", "GB/s");
+  printf("\none of %d thread%s%s: %.1f GFLOP/s; reads GB/s: L2 %.1f, L3 %.1f, memory %.1f\n", limits->threads,
+         limits->threads == 1 ? "" : "s", limits->measured ? ", measured" : ", usually",
+         limits->flops_per_second * 1e-9, limits->l2_bytes_per_second * 1e-9, limits->l3_bytes_per_second * 1e-9,
+         limits->memory_bytes_per_second * 1e-9);
+  printf("%7s %8s %12s %9s %9s %8s  %-10s kernel\n", "share", "calls", "us a call", "GFLOP/s", "GB/s", "roofline",
+         "bound by");
   for (int i = 0; i < count; i++) {
     const tn_profile_kernel *k = &sorted[i];
     printf("%6.1f%% %8llu %12.2f", 100 * (double)k->total_ns / (double)totals.total_ns, (unsigned long long)k->calls,
            (double)k->total_ns / 1e3 / (double)k->calls);
     print_rate(k->flops, k);
     print_rate(k->bytes, k);
-    printf("  %s\n", k->name);
+    print_roofline(limits, k);
+    printf(" %s\n", k->name);
   }
   free(sorted);
   double rest = (double)totals.total_ns - (double)totals.attributed_ns;
-  printf("%6.1f%% %8llu %12.2f %9s %9s  (outside of kernels, for each run)\n", 100 * rest / (double)totals.total_ns,
-         (unsigned long long)totals.invokes, rest / 1e3 / (double)totals.invokes, "-", "-");
+  printf("%6.1f%% %8llu %12.2f %9s %9s %8s  %-10s (outside of kernels, for each run)\n",
+         100 * rest / (double)totals.total_ns, (unsigned long long)totals.invokes, rest / 1e3 / (double)totals.invokes,
+         "-", "-", "-", "-");
 }

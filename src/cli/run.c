@@ -355,10 +355,14 @@ static tn_status *run_model(run *r, bool *agree) {
       print_json(r, comparison, *agree, &latency);
     } else {
       print_text(r, comparison, &latency);
-      if (r->profile) cli_profile_print(r->profile);
+      if (r->profile) {
+        tn_machine_limits limits;
+        status = tn_machine_measure(r->setup.options.run_threads, &limits);
+        if (!status) cli_profile_print(r->profile, &limits);
+      }
     }
     const char *trace = cli_value(r->args, "--profile");
-    if (trace && trace[0]) status = tn_profile_write_trace(r->profile, trace);
+    if (trace && trace[0] && !status) status = tn_profile_write_trace(r->profile, trace);
     if (directory && !status) status = cli_write_outputs(r->results, r->result_count, directory);
   }
   tn__strbuf_release(&report);

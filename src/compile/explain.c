@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "compile/driver.h"
-#include "target/probe.h"
+#include "target/limits.h"
 
 struct tn_explanation {
   const tn_allocator *allocator;
@@ -20,46 +20,6 @@ typedef struct explain_call {
   tn_compile_options options;
   tn_explanation *result;
 } explain_call;
-
-/* ---- limits -------------------------------------------------------------------------------------------------------
- */
-
-static void usual_limits(tn_machine_limits *limits, const tn__target *target) {
-  const tn__core *core = &target->core;
-  limits->clock_hz = 1e6 * core->megahertz;
-  limits->flops_per_second = limits->clock_hz * 2 * core->fma_bytes / 4;
-  limits->l2_bytes_per_second = limits->clock_hz * core->l2_bytes;
-  limits->l3_bytes_per_second = limits->clock_hz * core->l3_bytes;
-  limits->memory_bytes_per_second = limits->clock_hz * core->memory_bytes;
-}
-
-/* Half of a cache is surely in it; four times the last one is not, up to 256 MiB. */
-static tn_status *measure_limits(tn_machine_limits *limits, const tn__target *target) {
-  limits->clock_hz = tn__probe_clock();
-  limits->flops_per_second = tn__probe_flops(target);
-  int64_t outside = 4 * target->l3_bytes < ((int64_t)256 << 20) ? 4 * target->l3_bytes : (int64_t)256 << 20;
-  int64_t in_l3 = target->l2_bytes + (target->l3_bytes / 2 - target->l2_bytes) / 2;
-  TN_RETURN_IF_ERROR(tn__probe_read(target->l2_bytes / 2, &limits->l2_bytes_per_second));
-  TN_RETURN_IF_ERROR(tn__probe_read(in_l3 > target->l2_bytes ? in_l3 : target->l2_bytes, &limits->l3_bytes_per_second));
-  TN_RETURN_IF_ERROR(tn__probe_read(outside, &limits->memory_bytes_per_second));
-  limits->measured = limits->flops_per_second > 0;
-  return NULL;
-}
-
-static void find_limits(tn_explanation *e, const tn__driver *driver) {
-  const tn__target *target = &driver->target;
-  tn_machine_limits *limits = &e->limits;
-  char missing[64];
-  *limits = (tn_machine_limits){.threads = driver->schedule.threads,
-                                .l1_bytes = target->l1_bytes,
-                                .l2_bytes = target->l2_bytes,
-                                .l3_bytes = target->l3_bytes};
-  memcpy(limits->target, target->name, sizeof limits->target);
-  usual_limits(limits, target);
-  if (target->arch == tn__host_arch() &&
-      !tn__target_missing(target->arch, target->features, tn__host_features(), missing, sizeof missing))
-    tn__check(driver->arena->escape, measure_limits(limits, target));
-}
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------
  */
@@ -97,7 +57,7 @@ static void explain_body(tn__arena *arena, void *user) {
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver_init(&c->driver, arena, &call->options);
   e->arena.escape = arena->escape;
-  find_limits(e, &c->driver);
+  tn__check(arena->escape, tn__target_limits(&c->driver.target, c->driver.schedule.threads, &e->limits));
   tn__compilation_front(c, call->path, call->data, call->size);
   e->kernels = TN__NEW_ARRAY(&e->arena, c->unit_count, tn_kernel_plan);
   for (int i = 0; i < c->unit_count; i++)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "target/limits.h"
 #include "unit/check.h"
 
 static tn__target parsed(const char *text) {
@@ -198,13 +199,55 @@ static void threads_follow_affinity(void **state) {
   assert_int_equal(limited, 1);
 }
 
+static void rooflines(void **state) {
+  tn_machine_limits m = {.threads = 2,
+                         .l2_bytes = 1000,
+                         .l3_bytes = 10000,
+                         .flops_per_second = 100,
+                         .l2_bytes_per_second = 50,
+                         .l3_bytes_per_second = 25,
+                         .memory_bytes_per_second = 10};
+  const char *bound;
+  assert_true(tn_machine_roofline(&m, 400, 100, &bound) == 2); /* two threads at 100 */
+  assert_string_equal(bound, "arithmetic");
+  assert_true(tn_machine_roofline(&m, 0, 2000, &bound) == 20); /* two caches of 1000 at 50 each */
+  assert_string_equal(bound, "L2");
+  assert_true(tn_machine_roofline(&m, 0, 2500, &bound) == 50);
+  assert_string_equal(bound, "L3");
+  assert_true(tn_machine_roofline(&m, 0, 20000, &bound) == 2000); /* one memory */
+  assert_string_equal(bound, "memory");
+  assert_true(tn_machine_roofline(&m, -1, 100, &bound) < 0);
+  assert_string_equal(bound, "-");
+}
+
+static void limits_of_machines(void **state) {
+  tn_machine_limits m;
+  check_ok(tn_machine_measure(3, &m));
+  assert_int_equal(m.threads, 3);
+  assert_true(m.measured && m.flops_per_second > m.clock_hz && m.memory_bytes_per_second > 0);
+  check_ok(tn_machine_measure(0, &m));
+  assert_int_equal(m.threads, tn__default_thread_count());
+  tn__target other;
+  check_ok(tn__target_parse(tn__host_arch() == TN__ARCH_AARCH64 ? "x86-64" : "aarch64", &other));
+  check_ok(tn__target_limits(&other, 1, &m));
+  assert_false(m.measured);
+  assert_true(m.flops_per_second > m.clock_hz);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_are_canonical),        cmocka_unit_test(vectors_follow_features),
-      cmocka_unit_test(native_reads_back),          cmocka_unit_test(errors_say_what_is_known),
-      cmocka_unit_test(missing_features_are_named), cmocka_unit_test(llvm_spelling),
-      cmocka_unit_test(quota_of_cgroup_v2),         cmocka_unit_test(quota_of_cgroup_v1),
-      cmocka_unit_test(caches_from_sysfs),          cmocka_unit_test(threads_follow_affinity),
+      cmocka_unit_test(names_are_canonical),
+      cmocka_unit_test(vectors_follow_features),
+      cmocka_unit_test(native_reads_back),
+      cmocka_unit_test(errors_say_what_is_known),
+      cmocka_unit_test(missing_features_are_named),
+      cmocka_unit_test(llvm_spelling),
+      cmocka_unit_test(quota_of_cgroup_v2),
+      cmocka_unit_test(quota_of_cgroup_v1),
+      cmocka_unit_test(caches_from_sysfs),
+      cmocka_unit_test(threads_follow_affinity),
+      cmocka_unit_test(rooflines),
+      cmocka_unit_test(limits_of_machines),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,66 @@
+/* What a machine can do at the most, and what work needs there at the least. */
+#include "target/limits.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "target/probe.h"
+#include "tenon/runtime.h"
+
+/* ---- limits -------------------------------------------------------------------------------------------------------
+ */
+
+static void usual_limits(tn_machine_limits *limits, const tn__target *target) {
+  const tn__core *core = &target->core;
+  limits->clock_hz = 1e6 * core->megahertz;
+  limits->flops_per_second = limits->clock_hz * 2 * core->fma_bytes / 4;
+  limits->l2_bytes_per_second = limits->clock_hz * core->l2_bytes;
+  limits->l3_bytes_per_second = limits->clock_hz * core->l3_bytes;
+  limits->memory_bytes_per_second = limits->clock_hz * core->memory_bytes;
+}
+
+/* Half of a cache is surely in it; four times the last one is not, up to 256 MiB. */
+static tn_status *measure_limits(tn_machine_limits *limits, const tn__target *target) {
+  limits->clock_hz = tn__probe_clock();
+  limits->flops_per_second = tn__probe_flops(target);
+  int64_t outside = 4 * target->l3_bytes < ((int64_t)256 << 20) ? 4 * target->l3_bytes : (int64_t)256 << 20;
+  int64_t in_l3 = target->l2_bytes + (target->l3_bytes / 2 - target->l2_bytes) / 2;
+  TN_RETURN_IF_ERROR(tn__probe_read(target->l2_bytes / 2, &limits->l2_bytes_per_second));
+  TN_RETURN_IF_ERROR(tn__probe_read(in_l3 > target->l2_bytes ? in_l3 : target->l2_bytes, &limits->l3_bytes_per_second));
+  TN_RETURN_IF_ERROR(tn__probe_read(outside, &limits->memory_bytes_per_second));
+  limits->measured = limits->flops_per_second > 0;
+  return NULL;
+}
+
+tn_status *tn__target_limits(const tn__target *target, int threads, tn_machine_limits *out) {
+  char missing[64];
+  *out = (tn_machine_limits){
+      .threads = threads, .l1_bytes = target->l1_bytes, .l2_bytes = target->l2_bytes, .l3_bytes = target->l3_bytes};
+  memcpy(out->target, target->name, sizeof out->target);
+  usual_limits(out, target);
+  if (target->arch != tn__host_arch() ||
+      tn__target_missing(target->arch, target->features, tn__host_features(), missing, sizeof missing))
+    return NULL;
+  return measure_limits(out, target);
+}
+
+tn_status *tn_machine_measure(int threads, tn_machine_limits *out) {
+  tn__target host;
+  TN_RETURN_IF_ERROR(tn__target_parse("native", &host));
+  return tn__target_limits(&host, threads > 0 ? threads : tn__default_thread_count(), out);
+}
+
+/* ---- roofline -----------------------------------------------------------------------------------------------------
+ */
+
+double tn_machine_roofline(const tn_machine_limits *m, double flops, double bytes, const char **bound) {
+  *bound = "-";
+  if (flops < 0 || bytes < 0) return -1;
+  double threads = m->threads, rate = m->memory_bytes_per_second;
+  const char *place = "memory";
+  if (bytes <= (double)m->l3_bytes) rate = m->l3_bytes_per_second * threads, place = "L3";
+  if (bytes <= (double)m->l2_bytes * threads) rate = m->l2_bytes_per_second * threads, place = "L2";
+  double arithmetic = flops / (m->flops_per_second * threads), memory = bytes / rate;
+  *bound = arithmetic > memory ? "arithmetic" : place;
+  return arithmetic > memory ? arithmetic : memory;
+}
