@@ -29,6 +29,13 @@ void *tn__realloc(const tn_allocator *allocator, void *pointer, size_t old_size,
   return allocator->reallocate(allocator->user, pointer, old_size, new_size, align);
 }
 
+void *tn__alloc_zeroed(const tn_allocator *allocator, size_t bytes, size_t align) {
+  /* calloc knows which memory the system has zeroed just now: writing to it once more would make its pages. */
+  if (allocator == NULL && align <= DEFAULT_ALIGN) return calloc(bytes, 1);
+  void *pointer = tn__realloc(allocator, NULL, 0, bytes, align);
+  return pointer == NULL ? NULL : memset(pointer, 0, bytes);
+}
+
 tn_status *tn__alloc(const tn_allocator *allocator, size_t count, size_t size, size_t align, void **out) {
   *out = NULL;
   size_t bytes;
@@ -36,9 +43,8 @@ tn_status *tn__alloc(const tn_allocator *allocator, size_t count, size_t size, s
     return tn_status_create(TN_OUT_OF_MEMORY,
                             "out of memory: %zu elements of %zu bytes do not fit into the address space", count, size);
   if (bytes == 0) bytes = 1;
-  void *pointer = tn__realloc(allocator, NULL, 0, bytes, align);
+  void *pointer = tn__alloc_zeroed(allocator, bytes, align);
   if (pointer == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: %zu bytes were asked for", bytes);
-  memset(pointer, 0, bytes);
   *out = pointer;
   return NULL;
 }

@@ -58,7 +58,7 @@ static tn__arena_block *add_block(tn__arena *arena, size_t size) {
   if (block_size > LARGEST_BLOCK) block_size = LARGEST_BLOCK;
   bool own_block = size > block_size / 4;
   if (own_block) block_size = size + sizeof(tn__arena_block);
-  tn__arena_block *block = tn__realloc(arena->allocator, NULL, 0, block_size, ARENA_ALIGN);
+  tn__arena_block *block = tn__alloc_zeroed(arena->allocator, block_size, ARENA_ALIGN);
   if (block == NULL) throw_no_memory(arena, block_size);
   *block = (tn__arena_block){.size = block_size, .used = sizeof(tn__arena_block)};
   if (own_block && head != NULL) {
@@ -80,7 +80,7 @@ void *tn__arena_alloc(tn__arena *arena, size_t size) {
   void *pointer = (char *)block + block->used;
   block->used += rounded;
   arena->bytes += rounded;
-  return memset(pointer, 0, size);
+  return pointer; /* zeroed with its block */
 }
 
 void *tn__arena_alloc_array(tn__arena *arena, size_t count, size_t size) {

@@ -57,7 +57,10 @@ static void expose_everything(checker *k) {
   f->outputs = values;
   f->output_names = names;
   f->output_count = count;
-  k->c->program = (tn__program){k->c->functions.data, k->c->functions.count, k->c->units, k->c->unit_count};
+  k->c->program = (tn__program){.functions = k->c->functions.data,
+                                .function_count = k->c->functions.count,
+                                .units = k->c->units,
+                                .unit_count = k->c->unit_count};
 }
 
 static void release_session(void *user) {

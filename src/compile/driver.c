@@ -296,7 +296,10 @@ void tn__compilation_back(tn__compilation *c) {
   tn__units_build(driver, c->units, c->unit_count);
   report_progress(driver, "compile", c->unit_count, c->unit_count);
   double start = tn__now();
-  c->program = (tn__program){c->functions.data, c->functions.count, c->units, c->unit_count};
+  c->program = (tn__program){.functions = c->functions.data,
+                             .function_count = c->functions.count,
+                             .units = c->units,
+                             .unit_count = c->unit_count};
   const char *name = "schedules", *text = all_traces(c);
   c->executable = tn__program_build(driver, &c->program, &name, &text, 1, &c->stats);
   tn__driver_time(driver, "program", tn__now() - start);

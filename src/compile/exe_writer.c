@@ -63,6 +63,7 @@ struct tn__exe {
   const void *image;
   size_t image_size;
   uint64_t constant_bytes;
+  bool constants_apart;
   uint32_t *constant_slots; /* index + 1; open addressing by content */
   uint32_t constant_slot_count;
   tn__map strings; /* text -> offset + 1 as a pointer */
@@ -109,12 +110,23 @@ static void grow_constant_slots(tn__exe *exe) {
   for (int i = 0; i < exe->constants.count; i++) *constant_slot(exe, &exe->constants.data[i]) = (uint32_t)i + 1;
 }
 
+/* Of large constants some lines all over: reading megabytes twice takes longer than comparing the few that agree there.
+ */
+static uint64_t hash_of(tn_dtype dtype, const void *data, size_t size) {
+  enum { WHOLE = 16 << 10, LINES = 64, LINE = 64 };
+  if (size <= WHOLE) return tn__hash_bytes((uint64_t)dtype, data, size);
+  uint64_t hash = tn__hash_mix((uint64_t)dtype, size);
+  for (size_t i = 0; i < LINES; i++)
+    hash = tn__hash_bytes(hash, (const char *)data + (size - LINE) / (LINES - 1) * i, LINE);
+  return hash;
+}
+
 int tn__exe_constant(tn__exe *exe, const char *name, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
                      size_t size) {
   constant c = {.name = tn__arena_strdup(exe->arena, name), .data = data};
   c.shape = tn__arena_copy(exe->arena, shape, (size_t)rank * sizeof(int64_t));
   c.record.dtype = (uint32_t)dtype, c.record.rank = (uint32_t)rank, c.record.size = size;
-  c.hash = tn__hash_bytes((uint64_t)dtype, data, size);
+  c.hash = hash_of(dtype, data, size);
   grow_constant_slots(exe);
   uint32_t *slot = constant_slot(exe, &c);
   if (*slot != 0) return (int)*slot - 1;
@@ -492,7 +504,7 @@ static void add_section_pieces(tn__exe *exe, section *s, piece_vec *out, uint64_
   pad(exe, out, at, start);
   int first = out->count;
   if (s->record.kind == TN__SECTION_CONSTANTS) {
-    for (int c = 0; c < exe->constants.count; c++) {
+    for (int c = 0; c < exe->constants.count && !exe->constants_apart; c++) {
       const constant *k = &exe->constants.data[c];
       pad(exe, out, at, start + k->record.offset);
       add_piece(exe, out, at, k->data, k->record.size);
@@ -505,6 +517,17 @@ static void add_section_pieces(tn__exe *exe, section *s, piece_vec *out, uint64_
   for (int i = first; i < out->count; i++) tn__sha256_update(&hasher, out->data[i].data, out->data[i].size);
   tn__digest digest = tn__sha256_final(&hasher);
   memcpy(s->record.hash, digest.bytes, sizeof(digest.bytes));
+}
+
+const void *const *tn__exe_leave_constants(tn__exe *exe) {
+  const void **places = TN__NEW_ARRAY(exe->arena, exe->constants.count, const void *);
+  for (int i = 0; i < exe->constants.count; i++) {
+    places[i] = exe->constants.data[i].data;
+    exe->constants.data[i].record.offset = 0;
+  }
+  exe->constant_bytes = 0;
+  exe->constants_apart = true;
+  return places;
 }
 
 tn__pieces tn__exe_pieces(tn__exe *exe) {

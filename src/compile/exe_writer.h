@@ -74,6 +74,9 @@ void tn__exe_emit_builtin(tn__exe_func *f, int builtin, const int *reads, int re
 void tn__exe_emit_call(tn__exe_func *f, int function, const int *reads, int read_count, const int *writes,
                        int write_count);
 
+/* The constants stay where they are: the file has none, and only tn__executable_load_apart() reads it, with these
+ * addresses. */
+const void *const *tn__exe_leave_constants(tn__exe *exe);
 /* The whole file, in pieces that live in the arena, or are the constants' and the image's own bytes. Call it once. */
 tn__pieces tn__exe_pieces(tn__exe *exe);
 /* The same in one, aligned for tn_load_options.borrow_data. */

@@ -176,14 +176,20 @@ typedef struct build_queue {
   int next, done;
   build_times times;
   tn_status *failure;
-  int failed_unit; /* the first in order, so that the message does not depend on timing */
+  int failed_job; /* the first in order, so that the message does not depend on timing */
 } build_queue;
 
-typedef struct build_job {
+/* An object costs more than a small kernel in it; there are few enough in one to keep the threads busy. */
+enum { LARGEST_BATCH = 6 };
+
+typedef struct build_job { /* of one object */
   build_queue *queue;
-  tn__unit *unit;
+  tn__unit *units[LARGEST_BATCH];
+  const tn__func *funcs[LARGEST_BATCH];
+  int count;
+  const tn__unit *at; /* for messages */
   build_times times;
-  tn__strbuf trace;
+  tn__strbuf traces;
 } build_job;
 
 static const tn__func *scheduled_func(tn__driver *driver, tn__unit *u, const tn__schedule **schedule,
@@ -210,49 +216,73 @@ static void print_pass(const char *pass, const tn__func *func, double seconds, v
   tn__strbuf_release(&text);
 }
 
-static void build_unit(tn__escape *escape, void *arg) {
-  build_job *job = arg;
-  tn__unit *u = job->unit;
+static void lower_unit(build_job *job, int index) {
+  tn__unit *u = job->units[index];
   tn__driver *driver = job->queue->driver;
-  u->arena.escape = escape;
   tn__ir *ir = tn__te_ir(u->te);
   double start = tn__now();
   const tn__schedule *schedule;
   tn__schedule_plan plan;
   const tn__func *func = scheduled_func(driver, u, &schedule, &plan);
-  tn__trace_print(schedule, &job->trace);
-  tn__check(escape, tn__strbuf_status(&job->trace));
-  u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->trace));
+  size_t before = job->traces.length;
+  tn__trace_print(schedule, &job->traces);
+  tn__check(u->arena.escape, tn__strbuf_status(&job->traces));
+  u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->traces) + before);
   double scheduled = tn__now();
-  pass_printer printer = {driver, u->name};
-  func = tn__lower_for_codegen(ir, func, &(tn__pass_hooks){print_pass, &printer});
+  func = tn__lower_for_codegen(ir, func, NULL);
   tn__kernel_info info = tn__kernel_workspace(ir, func);
   u->workspace_bytes = info.workspace_bytes;
   u->workspace_expr = info.workspace_expr;
   u->workspace_dims = func->scalars ? (const tn__var **)tn__arena_copy(&u->arena, func->scalars,
                                                                        sizeof(tn__var *) * (size_t)func->scalar_count)
                                     : NULL;
-  double lowered = tn__now();
-  if (!u->from_cache) u->object = tn__codegen_llvm(&u->arena, &ir, &func, 1, &driver->target, TN__EMIT_OBJECT);
-  job->times = (build_times){scheduled - start, lowered - scheduled, tn__now() - lowered};
+  job->funcs[index] = func;
+  job->times.schedule += scheduled - start;
+  job->times.lower += tn__now() - scheduled;
 }
 
+static void build_object(tn__escape *escape, void *arg) {
+  build_job *job = arg;
+  tn__driver *driver = job->queue->driver;
+  tn__ir *irs[LARGEST_BATCH];
+  for (int i = 0; i < job->count; i++) job->units[i]->arena.escape = escape;
+  for (int i = 0; i < job->count; i++) {
+    job->at = job->units[i];
+    lower_unit(job, i);
+    irs[i] = tn__te_ir(job->units[i]->te);
+  }
+  double start = tn__now();
+  tn__arena *arena = &job->units[0]->arena;
+  job->at = job->units[0];
+  job->units[0]->object =
+      driver->runs_once
+          ? tn__codegen_llvm_unaligned(arena, irs, job->funcs, job->count, &driver->target, TN__EMIT_OBJECT)
+          : tn__codegen_llvm(arena, irs, job->funcs, job->count, &driver->target, TN__EMIT_OBJECT);
+  job->times.codegen = tn__now() - start;
+}
+
+static int batch_size(const build_queue *queue) { return queue->driver->runs_once ? LARGEST_BATCH : 1; }
+
 static void run_job(build_queue *queue, int index) {
-  tn__unit *u = &queue->units[queue->order[index]];
-  build_job job = {.queue = queue, .unit = u};
-  tn__strbuf_init(&job.trace, queue->driver->arena->allocator);
+  build_job job = {.queue = queue};
+  int batch = batch_size(queue), first = index * batch;
+  while (job.count < batch && first + job.count < queue->count) {
+    job.units[job.count] = &queue->units[queue->order[first + job.count]];
+    job.count++;
+  }
+  tn__strbuf_init(&job.traces, queue->driver->arena->allocator);
   tn__escape escape;
-  tn_status *status = tn__protect(&escape, build_unit, &job);
-  tn__strbuf_release(&job.trace);
+  tn_status *status = tn__protect(&escape, build_object, &job);
+  tn__strbuf_release(&job.traces);
   pthread_mutex_lock(&queue->lock);
   queue->times.schedule += job.times.schedule;
   queue->times.lower += job.times.lower;
   queue->times.codegen += job.times.codegen;
   queue->done++;
-  if (status && (!queue->failure || index < queue->failed_unit)) {
+  if (status && (!queue->failure || index < queue->failed_job)) {
     tn_status_free(queue->failure);
-    queue->failure = tn_status_prefix(status, "kernel \"%s\"", u->name);
-    queue->failed_unit = index;
+    queue->failure = tn_status_prefix(status, "kernel \"%s\"", job.at->name);
+    queue->failed_job = index;
   } else {
     tn_status_free(status);
   }
@@ -265,7 +295,7 @@ static void *worker(void *arg) {
     pthread_mutex_lock(&queue->lock);
     int index = queue->failure ? queue->count : queue->next++;
     pthread_mutex_unlock(&queue->lock);
-    if (index >= queue->count) return NULL;
+    if (index >= queue->count || index * batch_size(queue) >= queue->count) return NULL;
     run_job(queue, index);
   }
 }
@@ -293,7 +323,7 @@ typedef struct cached_kernel {
 
 static void load_cached(tn__driver *driver, tn__unit *u) {
   tn__bytes entry;
-  if (!driver->cache || u->scalar_count > 0) return;
+  if (!driver->cache || driver->runs_once || u->scalar_count > 0) return;
   if (!tn__cache_get(driver->cache, driver->arena, "obj", &u->key, &entry)) return;
   cached_kernel head;
   if (entry.size < sizeof head) return;
@@ -309,7 +339,7 @@ static void load_cached(tn__driver *driver, tn__unit *u) {
 }
 
 static void store_cached(tn__driver *driver, const tn__unit *u) {
-  if (!driver->cache || u->from_cache || u->scalar_count > 0) return;
+  if (!driver->cache || driver->runs_once || u->from_cache || u->scalar_count > 0) return;
   cached_kernel head = {strlen(u->trace), u->object.size, u->workspace_bytes};
   tn__bytes pieces[] = {{&head, sizeof head}, {u->trace, head.trace_size}, {u->object.data, u->object.size}};
   tn__cache_put(driver->cache, driver->arena, "obj", &u->key,
@@ -324,7 +354,7 @@ static void finish_unit(tn__driver *driver, tn__unit *u) {
     return;
   }
   store_cached(driver, u);
-  u->object.data = tn__arena_copy(driver->arena, u->object.data, u->object.size);
+  if (u->object.size > 0) u->object.data = tn__arena_copy(driver->arena, u->object.data, u->object.size);
   u->trace = tn__arena_strdup(driver->arena, u->trace);
   if (!u->workspace_expr) release_unit_arena(u);
 }

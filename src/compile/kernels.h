@@ -26,7 +26,7 @@ typedef struct tn__unit {
   int same_as;         /* index of the earlier unit with the same key, or its own */
   double flops, bytes; /* of one call; -1 when symbolic */
   /* Made by tn__units_build: */
-  tn__code object;
+  tn__code object; /* empty when the kernel is in an earlier unit's */
   const char *trace;
   int64_t workspace_bytes;
   const tn__expr *workspace_expr; /* in `workspace_ir`, over workspace_dims; NULL when constant */
@@ -42,6 +42,7 @@ typedef struct tn__driver {
   tn__schedule_options schedule;
   int threads;                        /* compile threads */
   tn__cache *cache;                   /* NULL: off */
+  bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
   const struct tn__onnx_model *model; /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time) times;
 } tn__driver;

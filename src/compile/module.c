@@ -59,8 +59,15 @@ static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
   return NULL;
 }
 
+/* Memory for an executable, which is written at once and therefore not zeroed. */
+static tn_status *alloc_bytes(const tn_allocator *allocator, size_t size, void **out) {
+  *out = tn__realloc(allocator, NULL, 0, size, 64);
+  if (*out != NULL) return NULL;
+  return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: an executable of %zu bytes", size);
+}
+
 static tn_status *join_executable(tn_module *m, const tn__pieces *executable) {
-  TN_RETURN_IF_ERROR(tn__alloc(m->allocator, executable->size, 1, 64, &m->memory));
+  TN_RETURN_IF_ERROR(alloc_bytes(m->allocator, executable->size, &m->memory));
   tn__pieces_join(executable, m->memory);
   m->data = m->memory;
   m->size = executable->size;
@@ -102,7 +109,7 @@ tn_status *tn__module_create(const tn__driver *driver, const tn__pieces *executa
 static tn_status *own(tn_module *module, size_t size, size_t capacity) {
   if (module->memory != NULL && capacity == module->size) return NULL;
   void *memory;
-  TN_RETURN_IF_ERROR(tn__alloc(module->allocator, capacity, 1, 64, &memory));
+  TN_RETURN_IF_ERROR(alloc_bytes(module->allocator, capacity, &memory));
   memcpy(memory, module->data, size);
   tn__free(module->allocator, module->memory, module->size, 64);
   tn__file_map_close(&module->map);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compile/driver.h"
+#include "runtime/apart.h"
 #include "runtime/tensor.h"
 #include "tenon/kernel_abi.h"
 
@@ -102,16 +103,15 @@ static void *constant_memory(tn__driver *driver, const tn__value *v) {
   return memory + (TN_KERNEL_ALIGNMENT - (uintptr_t)memory % TN_KERNEL_ALIGNMENT) % TN_KERNEL_ALIGNMENT;
 }
 
-static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__pieces *pieces, tn__value *const *values,
-                          int count) {
+static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__pieces *pieces,
+                          const void *const *constants, tn__value *const *values, int count) {
   tn__escape *escape = driver->arena->escape;
   tn__bytes executable = tn__exe_join(scratch, pieces);
-  if (driver->model) tn__onnx_forget_pages(driver->model); /* all that is needed was copied */
   runner *r = TN__NEW(scratch, runner);
   tn__arena_defer(scratch, release_runner, r);
-  tn_load_options load = {.size = sizeof load, .allocator = scratch->allocator, .borrow_data = true};
-  tn__check(escape, tn_executable_load_memory(executable.data, executable.size, &load, &r->executable));
-  tn_session_options session = {.size = sizeof session, .allocator = load.allocator, .threads = driver->threads};
+  tn__check(escape,
+            tn__executable_load_apart(executable.data, executable.size, constants, scratch->allocator, &r->executable));
+  tn_session_options session = {.size = sizeof session, .allocator = scratch->allocator, .threads = driver->threads};
   tn__check(escape, tn_session_create(r->executable, &session, &r->session));
   for (int i = 0; i < count; i++) {
     int64_t shape[TN_MAX_RANK];
@@ -127,6 +127,7 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
     values[i]->splat = false;
   }
   tn__check(escape, tn_session_invoke(r->session, NULL));
+  if (driver->model) tn__onnx_forget_pages(driver->model); /* most of them are not read again */
 }
 
 static void release_scratch(void *arena) { tn__arena_release(arena); }
@@ -144,6 +145,7 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
   tn__arena_defer(arena, release_scratch, scratch);
   tn__driver host = *driver; /* constants are computed here, whatever the model is compiled for */
   host.arena = scratch;
+  host.runs_once = true;
   tn__check(arena->escape, tn__target_parse("native", &host.target));
   const tn__group **groups_to_run = TN__NEW_ARRAY(arena, groups->count, const tn__group *);
   bool *runs = TN__NEW_ARRAY(arena, groups->count, bool);
@@ -167,9 +169,11 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
                                    .groups = groups,
                                    .runs = runs,
                                    .unit_of = unit_of};
-  tn__program program = {&function, 1, units, kernels};
-  tn__pieces executable = tn__program_build(&host, &program, NULL, NULL, 0, NULL);
-  run_constants(driver, scratch, &executable, values, count);
+  tn__program program = {
+      .functions = &function, .function_count = 1, .units = units, .unit_count = kernels, .constants_apart = true};
+  tn__program_stats stats;
+  tn__pieces executable = tn__program_build(&host, &program, NULL, NULL, 0, &stats);
+  run_constants(driver, scratch, &executable, stats.constants, values, count);
   for (int i = 0; i < host.times.count; i++)
     tn__driver_time(driver, host.times.data[i].name, host.times.data[i].seconds);
   tn__arena_release(scratch);

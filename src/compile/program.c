@@ -600,7 +600,7 @@ static void emit_code(tn__builder *b) {
 static void add_kernels(tn__builder *b) {
   const tn__program *p = b->program;
   tn__code *objects = TN__NEW_ARRAY(b->arena, p->unit_count, tn__code);
-  int *kernel = TN__NEW_ARRAY(b->arena, p->unit_count, int), object_count = 0;
+  int *kernel = TN__NEW_ARRAY(b->arena, p->unit_count, int), object_count = 0, with_code = 0;
   const tn__unit **first = TN__NEW_ARRAY(b->arena, p->unit_count, const tn__unit *);
   for (int i = 0; i < p->unit_count; i++) {
     const tn__unit *u = &p->units[i];
@@ -609,13 +609,13 @@ static void add_kernels(tn__builder *b) {
       if (memcmp(&first[j]->key, &u->key, sizeof u->key) == 0) found = j;
     if (found < 0) {
       first[object_count] = u;
-      objects[object_count] = u->object;
+      if (u->object.size > 0) objects[with_code++] = u->object;
       found = object_count++;
     }
     kernel[i] = found;
   }
   tn__image image = {0};
-  if (object_count > 0) image = tn__link_image(b->arena, objects, object_count);
+  if (object_count > 0) image = tn__link_image(b->arena, objects, with_code);
   tn__exe_image(b->exe, image.data, image.size);
   for (int i = 0; i < object_count; i++) {
     const tn__unit *u = first[i];
@@ -654,6 +654,7 @@ tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, con
   add_kernels(&b);
   for (int i = 0; i < program->function_count; i++) build_function(&b, &program->functions[i], b.funcs[i]);
   for (int i = 0; i < text_count; i++) tn__exe_text(b.exe, text_names[i], texts[i], strlen(texts[i]));
+  b.stats.constants = program->constants_apart ? tn__exe_leave_constants(b.exe) : NULL;
   if (stats) *stats = b.stats;
   return tn__exe_pieces(b.exe);
 }

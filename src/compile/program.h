@@ -42,12 +42,14 @@ typedef struct tn__program {
   int function_count;
   const tn__unit *units;
   int unit_count;
+  bool constants_apart; /* the executable is run here and now, and reads constants where they are */
 } tn__program;
 
 typedef struct tn__program_stats { /* of all functions together: bodies have arenas of their own */
   int64_t arena_bytes;             /* static part of the plan */
   int64_t unplanned_bytes;         /* what the same values would take without sharing memory */
   int in_place;                    /* results written over a dying operand */
+  const void *const *constants;    /* of a program with its constants apart: by index, at any address */
 } tn__program_stats;
 
 /* Is loop variable `k` of a while the same in every round, because its body hands it on? Such a variable is an input of

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "runtime/apart.h"
 #include "runtime/executable.h"
 
 /* ---- mapping ---------------------------------------------------------------------------------------------------- */
@@ -120,10 +121,11 @@ tn_status *tn_executable_verify(const char *path, const tn_load_options *options
 }
 
 static tn_status *open_memory(const void *data, size_t size, const tn_load_options *options, bool verify_only,
-                              tn_executable **out) {
+                              const void *const *constants, tn_executable **out) {
   tn_executable *exe;
   TN_RETURN_IF_ERROR(create(options, &exe));
   exe->verify_only = verify_only;
+  exe->constant_places = constants;
   tn_status *status = NULL;
   bool borrow = options->borrow_data && (uintptr_t)data % TN__FILE_ALIGN == 0;
   if (!borrow) status = copy_to_mapping(data, size, "an executable", &exe->copy);
@@ -143,13 +145,20 @@ tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_loa
                                      tn_executable **out) {
   *out = NULL;
   tn_load_options all = read_options(options);
-  return open_memory(data, size, &all, false, out);
+  return open_memory(data, size, &all, false, NULL, out);
+}
+
+tn_status *tn__executable_load_apart(const void *data, size_t size, const void *const *constants,
+                                     const tn_allocator *allocator, tn_executable **out) {
+  *out = NULL;
+  tn_load_options all = {.size = sizeof(all), .allocator = allocator, .borrow_data = true};
+  return open_memory(data, size, &all, false, constants, out);
 }
 
 tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable **out) {
   *out = NULL;
   tn_load_options all = {.size = sizeof(all), .borrow_data = true};
-  return open_memory(data, size, &all, true, out);
+  return open_memory(data, size, &all, true, NULL, out);
 }
 
 void tn_executable_release(tn_executable *exe) {

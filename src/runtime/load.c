@@ -356,7 +356,8 @@ static tn_status *load_kernels(tn_executable *exe) {
   return NULL;
 }
 
-static tn_status *load_constant(tn_executable *exe, const tn__constant_record *record, tn__constant_entry *constant) {
+static tn_status *load_constant(tn_executable *exe, const tn__constant_record *record, const void *place,
+                                tn__constant_entry *constant) {
   const tn__file_section *table = exe->sections[TN__SECTION_CONSTANT_TABLE];
   TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a constant", &constant->name));
   size_t element = tn_dtype_size((tn_dtype)record->dtype);
@@ -371,13 +372,17 @@ static tn_status *load_constant(tn_executable *exe, const tn__constant_record *r
   if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element, &bytes) || (uint64_t)bytes != record->size)
     return tn__corrupt("constant \"%s\" has %llu bytes, which its shape does not have", constant->name,
                        (unsigned long long)record->size);
+  constant->size = record->size;
+  if (place != NULL) {
+    constant->data = place;
+    return NULL;
+  }
   if (record->offset % TN__FILE_ALIGN != 0 || record->offset > exe->constant_bytes ||
       record->size > exe->constant_bytes - record->offset)
     return tn__corrupt("constant \"%s\" (%llu bytes at %llu) does not fit into %llu bytes", constant->name,
                        (unsigned long long)record->size, (unsigned long long)record->offset,
                        (unsigned long long)exe->constant_bytes);
   constant->data = exe->constant_data + record->offset;
-  constant->size = record->size;
   return NULL;
 }
 
@@ -387,9 +392,11 @@ static tn_status *load_constants(tn_executable *exe) {
   TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_CONSTANT_TABLE, sizeof(tn__constant_record), &header, &records));
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(tn__constant_entry), &exe->constants));
   exe->constant_count = header.count;
-  for (uint32_t i = 0; i < header.count; i++)
-    TN_RETURN_IF_ERROR(
-        load_constant(exe, (const void *)(records + (size_t)i * header.record_size), &exe->constants[i]));
+  for (uint32_t i = 0; i < header.count; i++) {
+    const void *record = records + (size_t)i * header.record_size;
+    const void *place = exe->constant_places == NULL ? NULL : exe->constant_places[i];
+    TN_RETURN_IF_ERROR(load_constant(exe, record, place, &exe->constants[i]));
+  }
   return NULL;
 }
 

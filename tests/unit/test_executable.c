@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "runtime/apart.h"
 #include "runtime/executable.h"
 #include "unit/check.h"
 #include "unit/rehash.h"
@@ -111,6 +112,66 @@ static void equal_constants_are_stored_once(void **state) {
   assert_int_equal(tn__exe_constant(s.t.exe, "twos", TN_F32, 1, &three, twos, sizeof(twos)), 1);
   assert_int_equal(tn__exe_constant(s.t.exe, "bits", TN_I32, 1, &three, ones, sizeof(ones)), 2);
   test_exe_release(&s.t);
+}
+
+static void large_constants_are_compared_whole(void **state) {
+  enum { COUNT = 100000 };
+  sample s;
+  begin(&s);
+  int32_t *a = calloc(COUNT, sizeof *a), *b = calloc(COUNT, sizeof *b), *c = calloc(COUNT, sizeof *c);
+  assert_true(a && b && c);
+  for (int i = 0; i < COUNT; i++) a[i] = b[i] = c[i] = i;
+  int64_t shape = COUNT;
+  int first = tn__exe_constant(s.t.exe, "a", TN_I32, 1, &shape, a, COUNT * sizeof *a);
+  assert_int_equal(tn__exe_constant(s.t.exe, "b", TN_I32, 1, &shape, b, COUNT * sizeof *b), first);
+  for (int i = 0; i < COUNT; i += 97) { /* any element may be the one that differs */
+    c[i]++;
+    int other = tn__exe_constant(s.t.exe, "c", TN_I32, 1, &shape, c, COUNT * sizeof *c);
+    assert_int_not_equal(other, first);
+    /* what the writer has must stay as it is */
+    int32_t *next = malloc(COUNT * sizeof *next);
+    assert_non_null(next);
+    memcpy(next, a, COUNT * sizeof *next);
+    tn__arena_defer(&s.t.arena, free, c);
+    c = next;
+    if (i > 97 * 20) break;
+  }
+  test_exe_release(&s.t);
+  free(a), free(b), free(c);
+}
+
+/* The compiler's own: constants at odd addresses, and none in the file. */
+static void constants_may_lie_apart(void **state) {
+  test_exe t;
+  test_exe_init(&t, NULL);
+  char bytes[32] = "";
+  const float values[3] = {1, 2, 3};
+  memcpy(bytes + 1, values, sizeof(values));
+  int constant = tn__exe_constant(t.exe, "c", TN_F32, 1, (int64_t[]){3}, bytes + 1, sizeof(values));
+  const void *const *places = tn__exe_leave_constants(t.exe);
+  assert_ptr_equal(places[constant], bytes + 1);
+  tn__exe_func *f = tn__exe_function(t.exe, "main");
+  tn__operand three[1] = {DIM(3)};
+  tn__exe_output(f, "y", TN_F32, 1, three);
+  int y = tn__exe_register(f, TN_F32, 1, three, TN__STORAGE_OUTPUT, 0, nowhere);
+  int c = tn__exe_register(f, TN_F32, 1, three, TN__STORAGE_CONSTANT, constant, nowhere);
+  tn__exe_emit(f, TN__OP_COPY, W((uint32_t)y, (uint32_t)c), 2);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn__bytes file = test_exe_finish(&t);
+  tn_executable *exe;
+  tn_session *session;
+  DLTensor out;
+  check_ok(tn__executable_load_apart(file.data, file.size, places, NULL, &exe));
+  check_ok(tn_session_create(exe, NULL, &session));
+  check_ok(tn_session_invoke(session, NULL));
+  check_ok(tn_session_get_output(session, NULL, 0, &out));
+  assert_memory_equal(out.data, values, sizeof(values));
+  tn_session_release(session);
+  tn_executable_release(exe);
+  tn_status *refused = load(file.data, file.size, &exe);
+  assert_int_equal(tn_status_code_of(refused), TN_DATA_LOSS);
+  tn_status_free(refused);
+  test_exe_release(&t);
 }
 
 static void disassembly_reads_well(void **state) {
@@ -578,6 +639,8 @@ int main(void) {
       cmocka_unit_test(good_samples_load),
       cmocka_unit_test(writing_is_deterministic),
       cmocka_unit_test(equal_constants_are_stored_once),
+      cmocka_unit_test(large_constants_are_compared_whole),
+      cmocka_unit_test(constants_may_lie_apart),
       cmocka_unit_test(disassembly_reads_well),
       cmocka_unit_test(truncation_is_refused_everywhere),
       cmocka_unit_test(flips_are_refused),

@@ -37,6 +37,10 @@ tn__kernel_info tn__kernel_workspace(tn__ir *ir, const tn__func *func);
 tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
                           const tn__target *target, tn__emit emit);
 
+/* The same for kernels whose inputs may lie at any address, whatever their type. */
+tn__code tn__codegen_llvm_unaligned(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
+                                    const tn__target *target, tn__emit emit);
+
 /* A plain C function around a kernel, which becomes internal: `int32_t name([const tn_kernel_env *env,] int64_t
  * scalar..., inputs..., outputs...)`. Inputs of rank 0 are values, everything else pointers of any alignment that their
  * type allows. It checks the dimensions, takes working memory (small: the stack; else malloc), and without an

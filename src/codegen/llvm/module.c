@@ -147,26 +147,46 @@ static tn__code emit(tn__cg *cg, llvm_box *box, tn__emit kind) {
   return (tn__code){.data = tn__arena_copy(cg->arena, start, size), .size = size};
 }
 
-tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
-                          const tn__target *target, tn__emit kind) {
-  return tn__codegen_llvm_entries(arena, irs, funcs, NULL, count, target, kind);
-}
+/* What a module is made of. */
+typedef struct contents {
+  tn__ir *const *irs;
+  const tn__func *const *funcs;
+  const tn__c_entry *entries; /* NULL: none */
+  int count;
+  bool unaligned_inputs;
+} contents;
 
-tn__code tn__codegen_llvm_entries(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs,
-                                  const tn__c_entry *entries, int count, const tn__target *target, tn__emit kind) {
+static tn__code generate(tn__arena *arena, const contents *c, const tn__target *target, tn__emit kind) {
   llvm_box *box = TN__NEW(arena, llvm_box);
   tn__arena_defer(arena, dispose, box);
   tn__cg *cg = TN__NEW(arena, tn__cg);
   cg->arena = arena;
   cg->target = target;
   set_up(cg, box);
-  cg->any_alignment = entries != NULL;
-  for (int i = 0; i < count; i++) tn__cg_func(cg, irs[i], funcs[i]);
-  for (int i = 0; i < count && entries != NULL; i++) tn__cg_entry(cg, irs[i], funcs[i], &entries[i]);
+  cg->type_alignment = c->entries != NULL;
+  cg->unaligned_inputs = c->unaligned_inputs;
+  for (int i = 0; i < c->count; i++) tn__cg_func(cg, c->irs[i], c->funcs[i]);
+  for (int i = 0; i < c->count && c->entries != NULL; i++) tn__cg_entry(cg, c->irs[i], c->funcs[i], &c->entries[i]);
   set_attributes(cg);
   check_module(cg, box);
   run_passes(cg, box);
   tn__code code = emit(cg, box, kind);
   dispose(box);
   return code;
+}
+
+tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
+                          const tn__target *target, tn__emit kind) {
+  return generate(arena, &(contents){.irs = irs, .funcs = funcs, .count = count}, target, kind);
+}
+
+tn__code tn__codegen_llvm_unaligned(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
+                                    const tn__target *target, tn__emit kind) {
+  contents c = {.irs = irs, .funcs = funcs, .count = count, .unaligned_inputs = true};
+  return generate(arena, &c, target, kind);
+}
+
+tn__code tn__codegen_llvm_entries(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs,
+                                  const tn__c_entry *entries, int count, const tn__target *target, tn__emit kind) {
+  return generate(arena, &(contents){.irs = irs, .funcs = funcs, .entries = entries, .count = count}, target, kind);
 }
