@@ -25,7 +25,7 @@
 #include "runtime/pool.h"
 #include "target/target.h"
 
-enum { DEFAULT_SPIN_MICROSECONDS = 50, MOST_THREADS = 1024, PIECES_PER_THREAD = 4, CACHE_LINE = 64 };
+enum { DEFAULT_SPIN_MICROSECONDS = 50, MOST_THREADS = 1024, SHARES = 2, CACHE_LINE = 64 };
 
 typedef struct worker {
   tn_thread_pool *pool;
@@ -36,7 +36,7 @@ typedef struct worker {
 typedef struct job {
   tn_kernel_task task;
   void *closure;
-  int64_t count, piece;
+  int64_t count;
   _Atomic int64_t next;
   _Atomic int32_t result;
 } job;
@@ -88,12 +88,24 @@ static int32_t run_inline(const tn_kernel_env *env, tn_kernel_task task, void *c
   return count <= 0 ? TN_KERNEL_OK : task(env, closure, 0, count);
 }
 
+/* The next piece of the open loop: of what is left, a share of 1 / (threads * SHARES). Large pieces come first, as each
+ * has its price, and single iterations last, so that the threads finish together: 14 tiles in pieces of two would leave
+ * 8 for one thread and 6 for the other. A thread that comes late or runs slowly takes fewer of them. */
+static bool take_piece(tn_thread_pool *pool, int64_t *begin, int64_t *end) {
+  job *j = &pool->job;
+  *begin = atomic_load_explicit(&j->next, memory_order_relaxed);
+  do {
+    int64_t left = j->count - *begin, piece = left / ((int64_t)pool->threads * SHARES);
+    if (left <= 0) return false;
+    *end = *begin + (piece > 0 ? piece : 1);
+  } while (!atomic_compare_exchange_weak_explicit(&j->next, begin, *end, memory_order_relaxed, memory_order_relaxed));
+  return true;
+}
+
 static void take_pieces(tn_thread_pool *pool) {
   job *j = &pool->job;
-  while (atomic_load_explicit(&j->result, memory_order_relaxed) == TN_KERNEL_OK) {
-    int64_t begin = atomic_fetch_add_explicit(&j->next, j->piece, memory_order_relaxed);
-    if (begin >= j->count) return;
-    int64_t end = j->count - begin > j->piece ? begin + j->piece : j->count;
+  int64_t begin, end;
+  while (atomic_load_explicit(&j->result, memory_order_relaxed) == TN_KERNEL_OK && take_piece(pool, &begin, &end)) {
     int32_t result = j->task(&pool->inline_env, j->closure, begin, end);
     int32_t none = TN_KERNEL_OK;
     if (result != TN_KERNEL_OK) atomic_compare_exchange_strong(&j->result, &none, result);
@@ -175,9 +187,6 @@ static int32_t run_parallel(const tn_kernel_env *env, tn_kernel_task task, void 
   pthread_mutex_lock(&pool->turn);
   job *j = &pool->job;
   j->task = task, j->closure = closure, j->count = count;
-  /* A few pieces for each thread: a thread that comes late or runs slowly does fewer of them. */
-  int64_t pieces = (int64_t)pool->threads * PIECES_PER_THREAD;
-  j->piece = (count - 1) / pieces + 1;
   atomic_store_explicit(&j->next, 0, memory_order_relaxed);
   atomic_store_explicit(&j->result, TN_KERNEL_OK, memory_order_relaxed);
   atomic_fetch_add(&pool->open, 1);

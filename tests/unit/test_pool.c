@@ -43,6 +43,35 @@ static void every_iteration_runs_once(void **state) {
   }
 }
 
+/* The pieces of a loop, at where each begins. */
+static int32_t note_piece(const tn_kernel_env *env, void *closure, int64_t begin, int64_t end) {
+  int64_t *pieces = closure;
+  pieces[begin] = end - begin;
+  return TN_KERNEL_OK;
+}
+
+/* So that no thread is left with more than one iteration when the others are done. */
+static void pieces_shrink_to_single_iterations(void **state) {
+  for (int threads = 2; threads <= 4; threads++) {
+    tn_thread_pool *pool = pool_of(threads, 0);
+    tn_kernel_env env = tn__pool_env(pool);
+    for (int64_t count = 2; count <= 300; count++) {
+      int64_t pieces[300] = {0}, before = count, at = 0;
+      int number = 0;
+      assert_int_equal(env.parallel_for(&env, note_piece, pieces, count), TN_KERNEL_OK);
+      for (; at < count; at += pieces[at], number++) {
+        assert_in_range(pieces[at], 1, before);
+        assert_true(pieces[at] == 1 || pieces[at] * 2 * threads <= count - at);
+        before = pieces[at];
+      }
+      assert_int_equal(at, count);
+      assert_int_equal(before, 1);
+      assert_true(number <= 14 * threads); /* few for all that: each costs */
+    }
+    tn_thread_pool_release(pool);
+  }
+}
+
 typedef struct failing {
   atomic_int ran;
   int64_t bad;
@@ -223,10 +252,15 @@ static void options_are_checked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_iteration_runs_once),     cmocka_unit_test(a_failure_stops_the_rest),
-      cmocka_unit_test(nested_loops_run_inline),       cmocka_unit_test(callers_take_turns),
-      cmocka_unit_test(workers_sleep_between_invokes), cmocka_unit_test(workers_leave_the_processor_of_their_caller),
-      cmocka_unit_test(options_are_checked),           cmocka_unit_test(workers_stay_on_their_processors),
+      cmocka_unit_test(pieces_shrink_to_single_iterations),
+      cmocka_unit_test(every_iteration_runs_once),
+      cmocka_unit_test(a_failure_stops_the_rest),
+      cmocka_unit_test(nested_loops_run_inline),
+      cmocka_unit_test(callers_take_turns),
+      cmocka_unit_test(workers_sleep_between_invokes),
+      cmocka_unit_test(workers_leave_the_processor_of_their_caller),
+      cmocka_unit_test(options_are_checked),
+      cmocka_unit_test(workers_stay_on_their_processors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
