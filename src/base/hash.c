@@ -34,6 +34,49 @@ uint64_t tn__hash_bytes(uint64_t seed, const void *data, size_t size) {
 
 uint64_t tn__hash_string(uint64_t seed, const char *text) { return tn__hash_bytes(seed, text, strlen(text)); }
 
+/* ---- checksum --------------------------------------------------------------------------------------------------- */
+
+void tn__checksum_init(tn__checksum *sum) {
+  *sum = (tn__checksum){0};
+  for (uint64_t i = 0; i < 8; i++) sum->lanes[i] = tn__hash_mix(0, i);
+}
+
+static void add_block(uint64_t lanes[8], const uint8_t *block) {
+  for (size_t i = 0; i < 8; i++) {
+    uint64_t word;
+    memcpy(&word, block + 8 * i, sizeof(word));
+    uint64_t x = (lanes[i] ^ word) * 0x9e3779b97f4a7c15ULL;
+    lanes[i] = x << 29 | x >> 35;
+  }
+}
+
+void tn__checksum_update(tn__checksum *sum, const void *data, size_t size) {
+  const uint8_t *p = data;
+  size_t held = sum->size % TN__CHECKSUM_BLOCK;
+  sum->size += size;
+  if (held > 0) {
+    size_t more = TN__CHECKSUM_BLOCK - held < size ? TN__CHECKSUM_BLOCK - held : size;
+    memcpy(sum->rest + held, p, more);
+    p += more, size -= more;
+    if (held + more < TN__CHECKSUM_BLOCK) return;
+    add_block(sum->lanes, sum->rest);
+  }
+  uint64_t lanes[8];
+  memcpy(lanes, sum->lanes, sizeof(lanes));
+  for (; size >= TN__CHECKSUM_BLOCK; p += TN__CHECKSUM_BLOCK, size -= TN__CHECKSUM_BLOCK) add_block(lanes, p);
+  memcpy(sum->lanes, lanes, sizeof(lanes));
+  if (size > 0) memcpy(sum->rest, p, size);
+}
+
+uint64_t tn__checksum_final(tn__checksum *sum) {
+  size_t held = sum->size % TN__CHECKSUM_BLOCK;
+  memset(sum->rest + held, 0, TN__CHECKSUM_BLOCK - held);
+  add_block(sum->lanes, sum->rest);
+  uint64_t hash = sum->size;
+  for (int i = 0; i < 8; i++) hash = tn__hash_mix(hash, sum->lanes[i]);
+  return hash;
+}
+
 /* ---- HMAC ------------------------------------------------------------------------------------------------------- */
 
 enum { BLOCK = 64 };

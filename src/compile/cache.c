@@ -116,13 +116,18 @@ tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limi
 /* ---- entries: the contents, then their seal
  * ---------------------------------------------------------------------------------- */
 
-/* Covers what the entry is for, too: a file that got another entry's name must not be taken for that entry. */
+/* Covers what the entry is for, too: a file that got another entry's name must not be taken for that entry. The
+ * contents go in by a checksum: who can change the file may as well write a whole one. */
 static tn__digest seal(const char *kind, const tn__digest *key, const tn__pieces *contents) {
   tn__sha256 h;
   tn__sha256_init(&h);
   tn__sha256_update_string(&h, kind);
   tn__sha256_update(&h, key->bytes, sizeof key->bytes);
-  for (int i = 0; i < contents->count; i++) tn__sha256_update(&h, contents->list[i].data, contents->list[i].size);
+  tn__checksum sum;
+  tn__checksum_init(&sum);
+  for (int i = 0; i < contents->count; i++) tn__checksum_update(&sum, contents->list[i].data, contents->list[i].size);
+  tn__sha256_update_u64(&h, contents->size);
+  tn__sha256_update_u64(&h, tn__checksum_final(&sum));
   return tn__sha256_final(&h);
 }
 

@@ -137,6 +137,38 @@ static void bytes_see_length_and_every_byte(void **state) {
   assert_true(tn__hash_string(0, "ab") != tn__hash_string(1, "ab"));
 }
 
+/* Independent of how the bytes are cut, and dependent on every bit and on where it is. */
+static void checksums_see_everything(void **state) {
+  enum { SIZE = 1000 };
+  uint8_t data[SIZE];
+  for (int i = 0; i < SIZE; i++) data[i] = (uint8_t)(tn__hash_mix(1, (uint64_t)i) >> 13);
+  tn__checksum sum;
+  tn__checksum_init(&sum);
+  tn__checksum_update(&sum, data, SIZE);
+  uint64_t whole = tn__checksum_final(&sum);
+  for (size_t step = 1; step < 200; step += 7) {
+    tn__checksum_init(&sum);
+    for (size_t at = 0; at < SIZE; at += step)
+      tn__checksum_update(&sum, data + at, SIZE - at < step ? SIZE - at : step);
+    assert_true(tn__checksum_final(&sum) == whole);
+  }
+  for (int bit = 0; bit < SIZE * 8; bit++) {
+    data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    tn__checksum_init(&sum);
+    tn__checksum_update(&sum, data, SIZE);
+    assert_true(tn__checksum_final(&sum) != whole);
+    data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+  }
+  uint64_t seen[130];
+  memset(data, 0, SIZE);
+  for (size_t size = 0; size < 130; size++) {
+    tn__checksum_init(&sum);
+    tn__checksum_update(&sum, data, size);
+    seen[size] = tn__checksum_final(&sum);
+    for (size_t other = 0; other < size; other++) assert_true(seen[other] != seen[size]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sha256_vectors),
@@ -147,6 +179,7 @@ int main(void) {
       cmocka_unit_test(numbers_are_little_endian),
       cmocka_unit_test(mix_avalanches),
       cmocka_unit_test(bytes_see_length_and_every_byte),
+      cmocka_unit_test(checksums_see_everything),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
