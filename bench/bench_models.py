@@ -6,7 +6,9 @@ does meets all of them. Only one of them runs at a time. The first run of each t
 median is taken of at least 30. Answers are compared before anything is timed.
 
 Start: `tenon run model.onnx` as a whole process, with an empty and with a filled compile cache; for the peers the time
-inside of their process from reading the model to the first output, without the start of Python.
+inside of their process from reading the model to the first output, without the start of Python. The start of an
+executable is `tenon run model.tnx` as a whole process, and the peers' load and first run, each less the median of later
+runs.
 """
 
 import argparse
@@ -102,10 +104,22 @@ def measure_latency(name, threads, options):
     return row
 
 
+def serve_first(engine, model, name, threads, options, scratch):
+    """What a new process of a runtime says of its load and first run, and the median of its later runs, in seconds."""
+    server = start_server(engine, model, threads, options.folder / f"{name}.npz", f"{scratch}/out.npz")
+    try:
+        steady = statistics.median(server.ask(2 * RUNS_PER_TURN + 1)[options.clock][1:]) / 1e3
+        return server.start, steady
+    finally:
+        server.close()
+
+
 def measure_start(name, threads, options):
-    """Returns the row of the start table: `.onnx` to first output, cold and warm, and what compiling takes."""
+    """Returns the row of the start table: `.onnx` to first output, cold and warm, what compiling takes, and what an
+    executable's first output takes beyond a later one."""
     model = str(options.folder / f"{name}.onnx")
-    compiling, cold, warm = [], [], []
+    compiling, cold, warm, loaded = [], [], [], []
+    of_clock = 0 if options.clock == "wall" else 1
     for _ in range(options.repeats):
         with tempfile.TemporaryDirectory() as scratch:
             executable, both = f"{scratch}/{name}.tnx", ["--threads", str(threads)]
@@ -113,13 +127,16 @@ def measure_start(name, threads, options):
                                          (cold, ["run", model], "run"), (warm, ["run", model], "run")):
                 rows.append(run_process([options.cli, *command, *both], {"TENON_CACHE_DIR": f"{scratch}/{cache}"}))
             size = os.path.getsize(executable) / 1e6
-    first = {peer: [] for peer in options.peers}
+            _, steady = serve_first("tenon", executable, name, threads, options, scratch)
+            loaded += [run_process([options.cli, "run", executable, *both], {})[of_clock] - steady for _ in range(3)]
+    first, extra = ({peer: [] for peer in options.peers} for _ in range(2))
+    field = "first_output_s" if options.clock == "wall" else "first_output_cpu_s"
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(options.repeats):
             for peer in options.peers:
-                server = start_server(peer, model, threads, options.folder / f"{name}.npz", f"{scratch}/out.npz")
-                first[peer].append(server.start["first_output_s"])
-                server.close()
+                start, steady = serve_first(peer, model, name, threads, options, scratch)
+                first[peer].append(start["first_output_s"])
+                extra[peer].append(start[field] - steady)
 
     def median(rows, column):
         return statistics.median(row[column] for row in rows)
@@ -127,7 +144,9 @@ def measure_start(name, threads, options):
     return {"model": name, "threads": threads, "compile_s": median(compiling, 0), "compile_cpu_s": median(compiling, 1),
             "cold_s": median(cold, 0), "warm_s": median(warm, 0), "compile_peak_mb": max(row[2] for row in compiling),
             "warm_peak_mb": max(row[2] for row in warm), "executable_mb": size,
-            "peers_s": {peer: statistics.median(seconds) for peer, seconds in first.items()}}
+            "peers_s": {peer: statistics.median(seconds) for peer, seconds in first.items()},
+            "executable_start_ms": statistics.median(loaded) * 1e3,
+            "peers_start_ms": {peer: statistics.median(seconds) * 1e3 for peer, seconds in extra.items()}}
 
 
 def find_cli(path):
@@ -210,16 +229,20 @@ def print_latency(row, options):
 
 def start_header(options):
     print("\nseconds: `tenon compile` on a cold cache (and its CPU time), `tenon run` from .onnx to the first output on "
-          "a cold and a warm cache, and the peers' from .onnx to the first output; peak memory\n"
+          "a cold and a warm cache, and the peers' from .onnx to the first output; peak memory; in ms, "
+          f"{'wall' if options.clock == 'wall' else 'CPU'} time: `tenon run` of the executable, as a whole process, and the "
+          "peers' load and first run, each less the median of later runs\n"
           f"{'model':<18} {'thr':>3} {'compile':>8} {'(CPU)':>8} {'cold':>8} {'warm':>8} "
-          f"{columns((PEERS[peer] for peer in options.peers), '>8')} {'compile MB':>10} {'warm MB':>8} {'.tnx MB':>8}")
+          f"{columns((PEERS[peer] for peer in options.peers), '>8')} {'compile MB':>10} {'warm MB':>8} {'.tnx MB':>8} "
+          f"{'.tnx ms':>8} {columns((PEERS[peer] + ' ms' for peer in options.peers), '>11')}")
 
 
 def print_start(row, options):
     print(f"{row['model']:<18} {row['threads']:>3} {row['compile_s']:>8.2f} {row['compile_cpu_s']:>8.2f} "
           f"{row['cold_s']:>8.2f} {row['warm_s']:>8.3f} "
           f"{columns(row['peers_s'].values(), '>8.3f')} {row['compile_peak_mb']:>10.0f} "
-          f"{row['warm_peak_mb']:>8.0f} {row['executable_mb']:>8.1f}", flush=True)
+          f"{row['warm_peak_mb']:>8.0f} {row['executable_mb']:>8.1f} {row['executable_start_ms']:>8.1f} "
+          f"{columns(row['peers_start_ms'].values(), '>11.1f')}", flush=True)
 
 
 def summarize(rows, options):
