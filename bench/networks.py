@@ -207,36 +207,45 @@ class Encoder(Builder):
         product = self.node("Mul", x, self.node("Add", erf, self.constant(1)))
         return self.node("Mul", product, self.constant(0.5))
 
-    def embed(self, ids, types):
+    def places(self, ids, length):
+        """Numbers of positions; of an open length as transformers has them, a slice of all."""
+        if length is not None:
+            return self.weight(np.arange(length, dtype=np.int64)[None])
+        ends = self.node("Slice", self.node("Shape", ids), *(self.weight(np.array([at], np.int64)) for at in (1, 2, 0)))
+        every = self.weight(np.arange(self.positions, dtype=np.int64)[None])
+        return self.node("Slice", every, self.weight(np.array([0], np.int64)), ends, self.weight(np.array([1], np.int64)))
+
+    def embed(self, ids, types, length):
         words = self.node("Gather", self.normal((self.vocabulary, self.hidden), 0.02), ids)
         kinds = self.node("Gather", self.normal((2, self.hidden), 0.02), types)
-        places = self.node("Gather", self.normal((self.positions, self.hidden), 0.02),
-                           self.weight(np.arange(SEQUENCE, dtype=np.int64)[None]))
+        places = self.node("Gather", self.normal((self.positions, self.hidden), 0.02), self.places(ids, length))
         return self.layer_norm(self.node("Add", self.node("Add", words, kinds), places))
 
     def additive_mask(self, mask):
         wide = self.node("Cast", self.node("Unsqueeze", mask, self.weight(np.array([1, 2], np.int64))), to=TensorProto.FLOAT)
         return self.node("Mul", self.node("Sub", self.constant(1), wide), self.constant(np.finfo(np.float32).min))
 
-    def build(self):
-        shape = (1, SEQUENCE)
+    def build(self, length=SEQUENCE):
+        """Sentences of `length` tokens; None leaves that open, and the feeds have as many as otherwise."""
+        shape = (1, "sequence" if length is None else length)
         ids, mask, types = (self.input(name, shape, TensorProto.INT64)
                             for name in ("input_ids", "attention_mask", "token_type_ids"))
-        feeds = {ids: self.rng.integers(0, self.vocabulary, shape, dtype=np.int64), mask: np.ones(shape, np.int64),
-                 types: np.zeros(shape, np.int64)}
-        x, added = self.embed(ids, types), self.additive_mask(mask)
+        sizes = (1, length or SEQUENCE)
+        feeds = {ids: self.rng.integers(0, self.vocabulary, sizes, dtype=np.int64), mask: np.ones(sizes, np.int64),
+                 types: np.zeros(sizes, np.int64)}
+        x, added = self.embed(ids, types, length), self.additive_mask(mask)
         for _ in range(self.layers):
             x = self.layer_norm(self.node("Add", self.attention(x, added), x))
             inner = self.gelu(self.dense(x, self.hidden, self.inner))
             x = self.layer_norm(self.node("Add", self.dense(inner, self.inner, self.hidden), x))
         first = self.node("Gather", x, self.weight(np.int64(0)), axis=1)
         pooled = self.node("Tanh", self.linear(first, self.hidden, self.hidden))
-        return self.finish({x: ("last_hidden_state", [1, SEQUENCE, self.hidden]),
+        return self.finish({x: ("last_hidden_state", [*shape, self.hidden]),
                             pooled: ("pooler_output", [1, self.hidden])}, feeds)
 
 
-def minilm():
-    return Encoder("minilm", hidden=384, layers=6, heads=12, inner=1536).build()
+def minilm(length=SEQUENCE):
+    return Encoder("minilm", hidden=384, layers=6, heads=12, inner=1536).build(length)
 
 
 def bert():

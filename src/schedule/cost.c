@@ -135,12 +135,39 @@ static bool stride_of(const reading *r, const tn__expr *flat, const tn__var *var
   return at[3] - at[2] == out->far;
 }
 
+/* Symbols of a flat index, which its strides may depend on. */
+typedef struct symbols {
+  const reading *r;
+  const tn__var *vars[TN__NEST_AXES];
+  const tn__expr *values[TN__NEST_AXES];
+  int count;
+} symbols;
+
+static void see_symbol(const tn__expr *e, void *user) {
+  symbols *found = user;
+  if (e->kind != TN__EXPR_VAR || found->count == TN__NEST_AXES) return;
+  for (int x = 0; x < found->r->nest->axis_count; x++)
+    if (found->r->block->axes[x].var == e->value.var) return;
+  for (int i = 0; i < found->count; i++)
+    if (found->vars[i] == e->value.var) return;
+  found->vars[found->count] = e->value.var;
+  found->values[found->count++] = tn__index(found->r->s->ir, TN__OPEN_EXTENT);
+}
+
+/* The index with every open dimension taken for TN__OPEN_EXTENT, as extents are. */
+static const tn__expr *with_extents(const reading *r, const tn__expr *flat) {
+  symbols found = {.r = r};
+  tn__te_visit(r->s->ir, flat, see_symbol, &found);
+  return tn__substitute(r->s->ir, flat, found.vars, found.values, found.count);
+}
+
 static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *const *indices, bool store) {
   tn__nest *nest = r->nest;
   tn__ir *ir = r->s->ir;
   if (nest->access_count == TN__NEST_ACCESSES) return; /* what is left out is small change beside twelve others */
   const tn__expr *flat = tn__index(ir, 0);
   for (int d = 0; d < buffer->rank; d++) flat = tn__add(ir, tn__mul(ir, flat, buffer->shape[d]), indices[d]);
+  flat = with_extents(r, flat);
   tn__nest_access *a = &nest->access[nest->access_count++];
   *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
   for (int x = 0; x < nest->axis_count; x++) {

@@ -62,10 +62,10 @@ static void open_decisions(tn__sketch *k, const tn__contraction_space *p) {
   for (int64_t r = 1; r <= 30 && r < k->options.registers; r++) choices[n++] = r;
   tn__sketch_open(k, "rows", choices, p->row >= 0 ? n : 1);
   tn__sketch_open(k, "more rows", choices, p->more_rows >= 0 ? 8 : 1);
-  inner = p->nest.extent[p->nest.axis_count - 1];
-  n = 0;
-  for (int64_t u = 1; u <= 4; u *= 2)
-    if (inner % u == 0 && !p->nest.open[p->nest.axis_count - 1] && (u == 1 || inner > u)) choices[n++] = u;
+  inner = p->nest.open[p->nest.axis_count - 1] ? 1 : p->nest.extent[p->nest.axis_count - 1];
+  choices[0] = 1, n = 1;
+  for (int64_t u = 2; u <= 4; u *= 2)
+    if (inner % u == 0 && inner > u) choices[n++] = u;
   tn__sketch_open(k, "unroll", choices, n);
   int others = 0;
   for (int a = 0; a < p->spatial; a++) others += a != p->column && !p->moves_right[a];
