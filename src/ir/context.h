@@ -69,4 +69,8 @@ tn__interval tn__dtype_interval(tn_dtype dtype);
 /* Statements, those in unrolled loops counted as often as they will be expanded; saturates. */
 int64_t tn__stmt_weight(const tn__stmt *s);
 
+typedef TN__VEC(const tn__expr *) tn__expr_vec;
+/* The likely() conditions that stand in a statement, each once, in order of first sight. */
+tn__expr_vec tn__likely_in(tn__ir *ir, const tn__stmt *s);
+
 #endif

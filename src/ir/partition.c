@@ -20,10 +20,8 @@ typedef struct partitioning {
 
 typedef struct census {
   tn__ir *ir;
-  uint64_t epoch;
   TN__VEC(const tn__var *) loops;
   TN__VEC(const tn__var *) lets;
-  TN__VEC(const tn__expr *) likely; /* in order of first sight */
 } census;
 
 static bool count_bindings(const tn__stmt *s, void *user) {
@@ -31,15 +29,6 @@ static bool count_bindings(const tn__stmt *s, void *user) {
   if (s->kind == TN__STMT_FOR) tn__vec_push(c->ir->arena, &c->loops, s->as.loop.var);
   if (s->kind == TN__STMT_LET) tn__vec_push(c->ir->arena, &c->lets, s->as.let.var);
   return true;
-}
-
-static void find_likely(const tn__expr *e, void *user) {
-  census *c = user;
-  tn__node *node = tn__node_of(e);
-  if (!node->has_likely || node->visit_epoch == c->epoch) return;
-  node->visit_epoch = c->epoch;
-  if (e->kind == TN__EXPR_CALL && e->intrinsic == TN__CALL_LIKELY) tn__vec_push(c->ir->arena, &c->likely, e);
-  for (int i = 0; i < e->arg_count; i++) find_likely(e->args[i], user);
 }
 
 /* ---- conditions -------------------------------------------------------------------------------------------------- */
@@ -95,13 +84,13 @@ static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, conditi
 }
 
 static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const tn__var *var) {
-  census c = {.ir = p->ir, .epoch = p->ir->next_epoch++};
+  census c = {.ir = p->ir};
   condition_vec found = {0};
-  tn__stmt_walk_exprs(body, find_likely, &c);
-  if (c.likely.count == 0) return found;
+  tn__expr_vec likely = tn__likely_in(p->ir, body);
+  if (likely.count == 0) return found;
   tn__stmt_walk(body, count_bindings, &c);
-  for (int i = 0; i < c.likely.count; i++) {
-    condition k = {.likely = c.likely.data[i]};
+  for (int i = 0; i < likely.count; i++) {
+    condition k = {.likely = likely.data[i]};
     if (!tn__expr_uses_var(k.likely, var)) continue;
     const tn__expr *slack = slack_of(p, &c, k.likely, &k.exact);
     if (slack != NULL && solve(p->ir, slack, var, &k)) tn__vec_push(p->ir->arena, &found, k);

@@ -17,11 +17,13 @@ typedef struct tn__pass_hooks {
  * points where their likely() conditions become always true (interior without conditions first, then the tail);
  * parallel loops, and serial ones over a fused index, choose between the two bodies inside, so that tails run in
  * parallel too; never inside vectorised loops; conditions that remain on vectorised loops become masks in codegen.
- * Loops of one iteration disappear. unroll_loops: expands TN__LOOP_UNROLLED. hoist_conditions: moves loop-invariant ifs
- * out and merges neighbours under the same condition. remove_dead: drops stores to allocated buffers that nobody reads,
- * empty loops. */
+ * Loops of one iteration disappear. specialize_tails: copies a tail for each number of rows that may be left of an open
+ * dimension, behind a search for it. unroll_loops: expands TN__LOOP_UNROLLED. hoist_conditions: moves loop-invariant
+ * ifs out and merges neighbours under the same condition. remove_dead: drops stores to allocated buffers that nobody
+ * reads, empty loops. */
 tn__func *tn__lower_blocks(tn__ir *ir, const tn__func *func);
 tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func);
+tn__func *tn__specialize_tails(tn__ir *ir, const tn__func *func);
 tn__func *tn__unroll_loops(tn__ir *ir, const tn__func *func);
 tn__func *tn__hoist_conditions(tn__ir *ir, const tn__func *func);
 tn__func *tn__remove_dead(tn__ir *ir, const tn__func *func);

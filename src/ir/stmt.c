@@ -267,3 +267,24 @@ int64_t tn__stmt_weight(const tn__stmt *s) {
     default: return total;
   }
 }
+
+typedef struct likely_search {
+  tn__ir *ir;
+  uint64_t epoch;
+  tn__expr_vec found;
+} likely_search;
+
+static void find_likely(const tn__expr *e, void *user) {
+  likely_search *search = user;
+  tn__node *node = tn__node_of(e);
+  if (!node->has_likely || node->visit_epoch == search->epoch) return;
+  node->visit_epoch = search->epoch;
+  if (e->kind == TN__EXPR_CALL && e->intrinsic == TN__CALL_LIKELY) tn__vec_push(search->ir->arena, &search->found, e);
+  for (int i = 0; i < e->arg_count; i++) find_likely(e->args[i], user);
+}
+
+tn__expr_vec tn__likely_in(tn__ir *ir, const tn__stmt *s) {
+  likely_search search = {.ir = ir, .epoch = ir->next_epoch++};
+  tn__stmt_walk_exprs(s, find_likely, &search);
+  return search.found;
+}

@@ -32,11 +32,12 @@ static inline const tn__buffer *input(tn__te *te, const char *name, int rank, in
   return tn__te_input(te, name, TN_F32, rank, shape);
 }
 
-/* D = relu(A * B) + bias; rows open when `rows` is NULL. */
+/* D = relu(A * B) + bias; rows and depth are open where they are 0. */
 static inline tn__te *product_of(tn__ir *ir, int64_t m, int64_t n_columns, int64_t depth) {
   tn__te *te = tn__te_create(ir, "product");
   const tn__expr *rows = m > 0 ? tn__index(ir, m) : tn__te_dim(te, "M", 1)->self;
-  const tn__expr *n = tn__index(ir, n_columns), *k = tn__index(ir, depth);
+  const tn__expr *n = tn__index(ir, n_columns);
+  const tn__expr *k = depth > 0 ? tn__index(ir, depth) : tn__te_dim(te, "K", 1)->self;
   const tn__buffer *a = tn__te_input(te, "A", TN_F32, 2, (const tn__expr *[]){rows, k});
   const tn__buffer *b = tn__te_input(te, "B", TN_F32, 2, (const tn__expr *[]){k, n});
   const tn__buffer *bias = tn__te_input(te, "bias", TN_F32, 1, &n);

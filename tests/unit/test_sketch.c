@@ -276,6 +276,20 @@ static void cost_facts(tn__ir *ir, const void *arg) {
 
 static void cost_obeys_facts(void **state) { check_ok(in_context(cost_facts, NULL)); }
 
+/* Open dimensions cost what the extents cost that they are taken for, but for the unrolling that needs to know more. */
+static void open_costs(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 1};
+  tn__schedule_plan open, closed;
+  for (int64_t rows = 0; rows <= TN__OPEN_EXTENT; rows += TN__OPEN_EXTENT) {
+    tn__schedule_choose(product_of(ir, rows, 64, 0), &target, &options, &open);
+    tn__schedule_choose(product_of(ir, TN__OPEN_EXTENT, 64, TN__OPEN_EXTENT), &target, &options, &closed);
+    assert_true(open.cost.cycles >= closed.cost.cycles && open.cost.cycles < 1.2 * closed.cost.cycles);
+  }
+}
+
+static void open_dimensions_have_costs(void **state) { check_ok(in_context(open_costs, NULL)); }
+
 static void footprints_are_exact(void **state) {
   /* A window of 3 rows of 5 steps over an image of 4 channels, 10 steps wide: rows are 160 bytes apart. */
   tn__nest nest = {.axis_count = 4, .access_count = 1, .extent = {3, 5, 4, 3}};
@@ -307,15 +321,11 @@ static void footprints_are_exact(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rules_classify),
-      cmocka_unit_test(every_point_computes_the_same),
-      cmocka_unit_test(templates_are_reused),
-      cmocka_unit_test(choices_are_deterministic),
-      cmocka_unit_test(options_have_ranges),
-      cmocka_unit_test(registers_limit_tiles),
-      cmocka_unit_test(cost_obeys_facts),
-      cmocka_unit_test(footprints_are_exact),
-      cmocka_unit_test(partial_vectors_load_less),
+      cmocka_unit_test(rules_classify),       cmocka_unit_test(every_point_computes_the_same),
+      cmocka_unit_test(templates_are_reused), cmocka_unit_test(choices_are_deterministic),
+      cmocka_unit_test(options_have_ranges),  cmocka_unit_test(registers_limit_tiles),
+      cmocka_unit_test(cost_obeys_facts),     cmocka_unit_test(open_dimensions_have_costs),
+      cmocka_unit_test(footprints_are_exact), cmocka_unit_test(partial_vectors_load_less),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
