@@ -133,10 +133,10 @@ def main():
     erf_terms[0] -= 1
     erf1 = series(lambda z: erf(sqrt(z)) / sqrt(z) - 1, erf_terms, mpf("1e-2"))
     near = lambda z, fx: 1 / (1 + fx)
-    derive("erf_small_f32", erf1, 0, 1, 8, round_f32, near)
     derive("erf_small_f64", erf1, 0, 1, 13, round_f64, near)
-    print("/* -log(erfc(x)), 1 <= x <= 4 */")
-    derive("erf_large_f32", lambda x: -log(erfc(x)), 1, 4, 8, round_f32, lambda x, _: erfc(x), exact=6)
+    print("/* -log(erfc(x)) = 9/8 x + x E(x), 0 <= x <= 4 */")
+    erf_all = lambda x: -log(erfc(x)) / x - mpf(9) / 8 if x > mpf("1e-6") else 2 / sqrt(pi) - mpf(9) / 8 + 2 * x / pi
+    derive("erf_all_f32", erf_all, 0, 4, 9, round_f32, lambda x, _: x * erfc(x) / erf(x), points=300)
     print("/* erfc(x) exp(x^2) = E(t), t = (x - 2) / (x + 2), 1 <= x <= 6.5 */")
     derive("erf_large_f64", lambda t: (lambda x: erfc(x) * exp(x * x))(2 * (1 + t) / (1 - t)), -mpf(1) / 3, mpf("4.5") / mpf("8.5"), 19, round_f64,
            lambda t, _: (lambda x: exp(-x * x))(2 * (1 + t) / (1 - t)))

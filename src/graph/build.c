@@ -463,8 +463,14 @@ tn__value *tn__g_softmax(tn__graph *g, tn__value *a, int axis, bool log) {
   tn__value *shifted = tn__g_binary(g, "subtract", x, tn__g_reduce(g, TN__REDUCE_MAX, x, &axes, 1, true));
   tn__value *e = tn__g_unary(g, "exponential", shifted);
   tn__value *sum = tn__g_reduce(g, TN__REDUCE_SUM, e, &axes, 1, true);
-  tn__value *result =
-      log ? tn__g_binary(g, "subtract", shifted, tn__g_unary(g, "log", sum)) : tn__g_binary(g, "divide", e, sum);
+  tn__value *result;
+  if (log) {
+    result = tn__g_binary(g, "subtract", shifted, tn__g_unary(g, "log", sum));
+  } else {
+    /* One division a row; the sum is 1 at the least. */
+    tn__value *one = tn__g_scalar(g, sum->dtype, 1);
+    result = tn__g_binary(g, "multiply", e, tn__g_binary(g, "divide", one, sum));
+  }
   return tn__g_convert(g, result, a->dtype);
 }
 

@@ -62,6 +62,30 @@ static void build_shared_product(tn__graph *g) {
   tn__graph_output(g, "y", tn__g_unary(g, "tanh", p));
 }
 
+/* y is read twice, but all that comes of it ends in one value. */
+static void build_gelu(tn__graph *g) {
+  tn__value *p = tn__g_matmul(g, input(g, "a", 4, 8), input(g, "b", 8, 16), TN_F32);
+  tn__value *y = tn__g_binary(g, "add", p, input(g, "c", 4, 16));
+  tn__value *bell = tn__g_binary_s(g, "add", tn__g_unary(g, "erf", y), 1);
+  tn__graph_output(g, "y", tn__g_binary_s(g, "multiply", tn__g_binary(g, "multiply", y, bell), 0.5));
+}
+
+/* Two such parts, one behind the other, and a second product that one of them reads. */
+static void build_gated(tn__graph *g) {
+  tn__value *p = tn__g_matmul(g, input(g, "a", 4, 8), input(g, "b", 8, 16), TN_F32);
+  tn__value *q = tn__g_matmul(g, input(g, "d", 4, 8), input(g, "e", 8, 16), TN_F32);
+  tn__value *x = tn__g_binary(g, "multiply", p, tn__g_binary(g, "multiply", tn__g_unary(g, "logistic", p), q));
+  tn__graph_output(g, "y", tn__g_binary(g, "add", x, tn__g_unary(g, "tanh", x)));
+}
+
+/* As GELU, but what is computed on the way is an output too. */
+static void build_leaking_gelu(tn__graph *g) {
+  tn__value *p = tn__g_matmul(g, input(g, "a", 4, 8), input(g, "b", 8, 16), TN_F32);
+  tn__value *bell = tn__g_unary(g, "erf", p);
+  tn__graph_output(g, "bell", bell);
+  tn__graph_output(g, "y", tn__g_binary(g, "multiply", p, bell));
+}
+
 /* exp joins neither the map before the product nor makes a kernel that needs its own result: x -> a -> product ->
  * add(a). */
 static void build_no_cycle(tn__graph *g) {
@@ -128,13 +152,19 @@ static void depth_takes_no_stack(void **state) {
 static void maps_become_one_kernel(void **state) { expect(build_chain, "negate+exponential+tanh ->1"); }
 
 static void a_softmax_is_one_kernel(void **state) {
-  expect(build_softmax, "reduce+broadcast_in_dim+subtract+exponential+reduce+broadcast_in_dim+divide ->1");
+  expect(build_softmax, "reduce+broadcast_in_dim+subtract+exponential+reduce+divide+broadcast_in_dim+multiply ->1");
 }
 
 static void epilogues_join_their_product(void **state) { expect(build_epilogue, "dot_general+add+tanh ->1"); }
 
 static void a_product_that_others_read_stays_alone(void **state) {
   expect(build_shared_product, "dot_general ->1; tanh ->1");
+}
+
+static void an_epilogue_may_read_a_value_twice(void **state) {
+  expect(build_gelu, "dot_general+add+erf+add+multiply+multiply ->1");
+  expect(build_gated, "dot_general ->1; dot_general+logistic+multiply+multiply+tanh+add ->1");
+  expect(build_leaking_gelu, "dot_general ->1; erf+multiply ->2");
 }
 
 static void kernels_never_need_their_own_results(void **state) {
@@ -148,6 +178,7 @@ int main(void) {
                                      cmocka_unit_test(a_softmax_is_one_kernel),
                                      cmocka_unit_test(epilogues_join_their_product),
                                      cmocka_unit_test(a_product_that_others_read_stays_alone),
+                                     cmocka_unit_test(an_epilogue_may_read_a_value_twice),
                                      cmocka_unit_test(kernels_never_need_their_own_results),
                                      cmocka_unit_test(reshapes_are_views),
                                      cmocka_unit_test(depth_takes_no_stack)};

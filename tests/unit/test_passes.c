@@ -102,6 +102,24 @@ static void squares_are_products(void **state) {
   check_ops(g, "power", 0);
 }
 
+/* Attention's scores have no weights to put the factor into, and GELU reads its argument undivided as well. What
+ * is not behind a product is divided. */
+static void numbers_behind_products_multiply(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *a = input2(g, "a", 3, 4), *b = input2(g, "b", 4, 5), *c = input2(g, "c", 4, 5);
+  tn__value *scores = tn__g_binary_s(g, "divide", tn__g_matmul(g, a, b, TN_F32), 3);
+  const int64_t axis = 1, five = 5;
+  tn__value *weights = constant_of(g, TN_F32, 2, (int64_t[]){4, 5}), *bias = constant_of(g, TN_F32, 1, &five);
+  tn__value *y = tn__g_matmul(g, a, weights, TN_F32);
+  y = tn__g_binary(g, "add", y, tn__g_broadcast_in_dim(g, bias, 2, y->dims, &axis));
+  tn__graph_output(g, "scores", scores);
+  tn__graph_output(g, "y", tn__g_binary(g, "multiply", y, tn__g_unary(g, "erf", tn__g_binary_s(g, "divide", y, 1.5))));
+  tn__graph_output(g, "infinite", tn__g_binary_s(g, "divide", tn__g_matmul(g, a, c, TN_F32), 0));
+  tn__graph_output(g, "plain", tn__g_binary_s(g, "divide", c, 3));
+  CHECK_PASSES(state, 1e-6, tn__pass_simplify);
+  check_ops(g, "divide", 2);
+}
+
 static void reshapes_and_transposes_cancel(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){-1, 4, 6});
@@ -247,6 +265,7 @@ int main(void) {
       TEST(adding_zero_keeps_its_effect_on_signs),
       TEST(narrowing_conversions_stay),
       TEST(squares_are_products),
+      TEST(numbers_behind_products_multiply),
       TEST(reshapes_and_transposes_cancel),
       TEST(transposes_cancel_through_a_reshape),
       TEST(a_channel_shuffle_keeps_one_transpose),

@@ -88,6 +88,7 @@ tn__cg_pair tn__cg_pair_product(tn__cg *cg, tn__cg_pair a, tn__cg_pair b); /* to
 tn__cg_v tn__cg_exp(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_half_exp(tn__cg *cg, tn__cg_v x); /* exp(x) / 2, finite where exp(x) is not yet */
 tn__cg_v tn__cg_expm1(tn__cg *cg, tn__cg_v x);
+tn__cg_v tn__cg_one_minus_exp(tn__cg *cg, tn__cg_v x); /* -80 <= x <= 0, or NaN */
 tn__cg_v tn__cg_log(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_log1p(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y);

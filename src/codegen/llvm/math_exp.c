@@ -91,6 +91,14 @@ tn__cg_v tn__cg_expm1(tn__cg *cg, tn__cg_v x) {
   return select_of(cg, tiny, x, add(cg, half, half));
 }
 
+/* (1 - s) - s expm1_r with s = 2^n: the first is exact, and 0 for the small x whose result is only as good as expm1_r.
+ */
+tn__cg_v tn__cg_one_minus_exp(tn__cg *cg, tn__cg_v x) {
+  exp_parts parts = reduce_exp(cg, x, NULL);
+  tn__cg_v s = power_of_two(cg, parts.n);
+  return tn__cg_muladd(cg, neg(cg, s), parts.expm1_r, sub(cg, real(x, 1), s));
+}
+
 /* ---- log
  * ------------------------------------------------------------------------------------------------------------------------
  */

@@ -77,11 +77,6 @@ static const double tanh_f32[] = {
     -0x1.55554c0000000p-2, 0x1.110d6a0000000p-3, -0x1.b931fc0000000p-5, 0x1.5982760000000p-6, -0x1.9c94900000000p-8,
 };
 /* erf(x) = x + x E(x^2), |x| <= 1 */
-/* error 2^-29.9 on [0, 1] */
-static const double erf_small_f32[] = {
-    0x1.06eba80000000p-3, -0x1.8127400000000p-2,  0x1.ce2d740000000p-4,  -0x1.b804500000000p-6,
-    0x1.5483280000000p-8, -0x1.a99b560000000p-11, 0x1.69c05c0000000p-14, -0x1.240ae40000000p-19,
-};
 /* error 2^-56.3 on [0, 1] */
 static const double erf_small_f64[] = {
     0x1.06eba8214db69p-3,  -0x1.812746b037a25p-2,  0x1.ce2f21a0458d9p-4,  -0x1.b82ce31354da7p-6,
@@ -89,11 +84,12 @@ static const double erf_small_f64[] = {
     0x1.ba693ac49c28fp-20, -0x1.63923d2cda132p-23, 0x1.1329a3590da1fp-26, -0x1.c4f82f3ea11bap-30,
     0x1.3bfda43f4e4bep-33,
 };
-/* -log(erfc(x)), 1 <= x <= 4 */
-/* error 2^-35.2 on [1, 4] */
-static const double erf_large_f32[] = {
-    -0x1.8a55f20000000p-13, 0x1.212c0c0000000p+0, 0x1.44356e0000000p-1,   0x1.bc14b60000000p-4,
-    -0x1.9d01ac0000000p-6,  0x1.138a120000000p-8, -0x1.cebaf80000000p-12, 0x1.6bc54a0000000p-16,
+/* -log(erfc(x)) = 9/8 x + x E(x), 0 <= x <= 4 */
+/* error 2^-27.8 on [0, 4] */
+static const double erf_all_f32[] = {
+    0x1.baea300000000p-9,   0x1.45f2fa0000000p-1,   0x1.a4fa0a0000000p-4,
+    -0x1.39c4bc0000000p-6,  -0x1.5b97280000000p-13, 0x1.b6a50e0000000p-10,
+    -0x1.4dc2a00000000p-11, 0x1.f2177c0000000p-14,  -0x1.3ae6960000000p-17,
 };
 /* erfc(x) exp(x^2) = E(t), t = (x - 2) / (x + 2), 1 <= x <= 6.5 */
 /* error 2^-61.5 on [-0.333333, 0.529412] */

@@ -38,9 +38,12 @@ typedef struct fuser {
   tn__graph *graph;
   tn__arena *arena;
   int node_count;
-  int *kernel_of;         /* node index -> kernel, -1 while cheap */
-  int *node_of_value;     /* value id -> index of its producer, -1 */
-  int *uses;              /* value id -> readers among nodes and outputs */
+  int *kernel_of;     /* node index -> kernel, -1 while cheap */
+  int *node_of_value; /* value id -> index of its producer, -1 */
+  int *uses;          /* value id -> readers among nodes and outputs */
+  int *first_reader;  /* value id -> where the nodes that read it, ascending, begin in `readers` */
+  int *readers;
+  int *claimed;           /* node index -> the CONTRACTION kernel whose epilogue it is part of, -1 */
   bool *constant;         /* node index -> depends on constants only */
   index_list *shape_deps; /* node index -> nodes whose results' elements its shapes and attributes are made of */
   TN__VEC(kernel) kernels;
@@ -208,7 +211,60 @@ static bool fits_row(const kernel *k, const tn__node *n) {
   return same_space(out, k->space) || same_space(out, k->reduction->outputs[0]);
 }
 
-static bool can_join(fuser *f, int index, const tn__node *n) {
+/* Nodes of an epilogue in which a value is read more than once: GELU reads x twice. */
+#define MAX_EPILOGUE_NODES 16
+
+typedef struct epilogue {
+  int nodes[MAX_EPILOGUE_NODES], count;
+  const tn__value *open[MAX_EPILOGUE_NODES + 1]; /* what has readers that are not among the nodes yet ... */
+  int left[MAX_EPILOGUE_NODES + 1], open_count;  /* ... and how many */
+} epilogue;
+
+static int reads_of(const tn__node *n, const tn__value *v) {
+  int reads = 0;
+  for (int i = 0; i < n->input_count; i++) reads += n->inputs[i] == v;
+  return reads;
+}
+
+/* The first node behind the last one that reads an open value; -1: nobody does. */
+static int next_reader(const fuser *f, const epilogue *e) {
+  int last = e->count > 0 ? e->nodes[e->count - 1] : -1, next = -1;
+  for (int o = 0; o < e->open_count; o++) {
+    int id = e->open[o]->id;
+    for (int r = f->first_reader[id]; r < f->first_reader[id + 1]; r++)
+      if (f->readers[r] > last && (next < 0 || f->readers[r] < next)) next = f->readers[r];
+  }
+  return next;
+}
+
+/* When several nodes read the result of a CONTRACTION kernel, but all that comes of it ends in one value again, the
+ * element-wise nodes between are an epilogue: they are claimed for the kernel, since one alone may not join. */
+static void claim_epilogue(fuser *f, int index, const tn__value *result) {
+  const kernel *k = &f->kernels.data[index];
+  epilogue e = {.open = {result}, .left = {f->uses[result->id]}, .open_count = 1};
+  if (k->kind != KERNEL_CONTRACTION || k->constant || f->uses[result->id] < 2) return;
+  do {
+    int node = next_reader(f, &e);
+    if (node < 0 || e.count == MAX_EPILOGUE_NODES || k->members.count + e.count >= MAX_KERNEL_NODES) return;
+    const tn__node *n = tn__graph_node_at(f->graph, node);
+    if (n->op->op_class != TN__CLASS_ELEMENTWISE || n->op->lowering != TN__LOWER_DECLARE || n->output_count != 1 ||
+        is_cheap(n) || is_view(n) || !same_shape(n->outputs[0], k->space))
+      return;
+    e.nodes[e.count++] = node;
+    int kept = 0;
+    for (int o = 0; o < e.open_count; o++) {
+      e.left[kept] = e.left[o] - reads_of(n, e.open[o]);
+      e.open[kept] = e.open[o];
+      kept += e.left[kept] > 0;
+    }
+    e.open[kept] = n->outputs[0];
+    e.left[kept] = f->uses[n->outputs[0]->id];
+    e.open_count = kept + 1;
+  } while (e.open_count > 1);
+  for (int i = 0; i < e.count; i++) f->claimed[e.nodes[i]] = index;
+}
+
+static bool can_join(fuser *f, int index, int node, const tn__node *n) {
   const kernel *k = &f->kernels.data[index];
   tn__op_class class = n->op->op_class;
   if (k->kind == KERNEL_ALONE || k->members.count >= MAX_KERNEL_NODES) return false;
@@ -223,6 +279,7 @@ static bool can_join(fuser *f, int index, const tn__node *n) {
       if (class == TN__CLASS_ELEMENTWISE) return fits_row(k, n);
       return is_row_reduction(n) && same_space(n->inputs[0], k->space) && same_axes(n, k->reduction);
     case KERNEL_CONTRACTION:
+      if (f->claimed[node] == index) return true;
       return class == TN__CLASS_ELEMENTWISE && same_shape(n->outputs[0], k->space) && only_reader(f, index, n);
     default: return false;
   }
@@ -321,11 +378,12 @@ static void place(fuser *f, int node, bool constant) {
   for (int i = 0; i < count; i++) {
     int k = producers[i];
     TN__INVARIANT(k < f->kernels.count); /* producers_of() tells of kernels that are there */
-    if (f->kernels.data[k].constant != constant || !can_join(f, k, n) || makes_cycle(f, node, &k, 1)) continue;
+    if (f->claimed[node] >= 0 && f->claimed[node] != k) continue;
+    if (f->kernels.data[k].constant != constant || !can_join(f, k, node, n) || makes_cycle(f, node, &k, 1)) continue;
     if (best < 0 || rank_of_kind(f->kernels.data[k].kind) > rank_of_kind(f->kernels.data[best].kind)) best = k;
   }
   if (best < 0) {
-    new_kernel(f, node, n, constant);
+    claim_epilogue(f, new_kernel(f, node, n, constant), n->outputs[0]);
     return;
   }
   for (int i = 0; i < count; i++) {
@@ -334,6 +392,30 @@ static void place(fuser *f, int node, bool constant) {
     if (!makes_cycle(f, node, pair, 2)) merge_into(f, best, pair[1]);
   }
   join(f, best, node, n);
+  claim_epilogue(f, best, n->outputs[0]);
+}
+
+static void find_readers(fuser *f, int value_count) {
+  int total = 0;
+  f->first_reader = TN__NEW_ARRAY(f->arena, value_count + 2, int);
+  for (int pass = 0; pass < 2; pass++) { /* counts, then places: first_reader[v + 1] goes up as v's are written */
+    for (int i = 0; i < f->node_count; i++) {
+      const tn__node *n = tn__graph_node_at(f->graph, i);
+      for (int j = 0; j < n->input_count; j++) {
+        if (n->inputs[j] == NULL) continue;
+        int *at = &f->first_reader[n->inputs[j]->id + 1];
+        if (pass == 1) f->readers[*at] = i;
+        *at += 1;
+      }
+    }
+    if (pass == 1) return;
+    for (int v = 0; v <= value_count; v++) {
+      int count = f->first_reader[v + 1];
+      f->first_reader[v + 1] = total;
+      total += count;
+    }
+    f->readers = TN__NEW_ARRAY(f->arena, total + 1, int);
+  }
 }
 
 /* ---- result
@@ -578,13 +660,15 @@ tn__groups tn__pass_fuse(tn__graph *graph) {
   f.kernel_of = TN__NEW_ARRAY(f.arena, f.node_count, int);
   f.node_of_value = TN__NEW_ARRAY(f.arena, value_count, int);
   f.constant = TN__NEW_ARRAY(f.arena, f.node_count, bool);
+  f.claimed = TN__NEW_ARRAY(f.arena, f.node_count, int);
   for (int i = 0; i < value_count; i++) f.node_of_value[i] = -1;
   for (int i = 0; i < f.node_count; i++) {
     const tn__node *n = tn__graph_node_at(graph, i);
     for (int o = 0; o < n->output_count; o++)
       if (n->outputs[o]) f.node_of_value[n->outputs[o]->id] = i;
-    f.kernel_of[i] = -1;
+    f.kernel_of[i] = f.claimed[i] = -1;
   }
+  find_readers(&f, value_count);
   for (int i = 0; i < 2; i++) f.seen[i] = TN__NEW_ARRAY(f.arena, f.node_count, uint32_t);
   f.shape_deps = TN__NEW_ARRAY(f.arena, f.node_count, index_list);
   for (int i = 0; i < f.node_count; i++) find_shape_deps(&f, i);

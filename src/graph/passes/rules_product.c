@@ -3,6 +3,9 @@
  * Scaling the columns of a product by constants is scaling its right operand, which is done once, when the model is
  * compiled. This reassociates floating-point arithmetic (docs/numerics.md allows it), so only f32 and f64 are
  * rewritten. Each column is treated alike: columns with equal weights keep equal sums. */
+#include <float.h>
+#include <math.h>
+
 #include "graph/passes/rewrite.h"
 
 /* ---- transposes in front of a product ----------------------------------------------------------- */
@@ -185,6 +188,33 @@ static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
   return NULL;
 }
 
+/* The contraction itself, or one with a bias, whoever else reads them. */
+static bool is_behind_contraction(tn__graph *graph, const tn__value *value) {
+  contraction c;
+  if (find_contraction(value, &c)) return true;
+  const tn__node *add = tn__producer_of(value, "add");
+  for (int i = 0; add != NULL && i < 2; i++)
+    if (find_contraction(add->inputs[i], &c) && tn__same_shape(value, add->inputs[i]) &&
+        channel_vector(graph, add->inputs[1 - i], c.channel) != NULL)
+      return true;
+  return false;
+}
+
+/* contraction / c and (contraction + b) / c with one number c that cannot go into the weights, because there are none
+ * (attention's scores) or because others read the undivided value (GELU): times 1 / c. A vector's division takes as
+ * long as ten multiplications. */
+static tn__value *divide_behind(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  tn__value *y = node->inputs[0], *result = node->outputs[0];
+  double number;
+  if ((y->dtype != TN_F32 && y->dtype != TN_F64) || !tn__same_type(y, result)) return NULL;
+  if (!tn__splat_number(node->inputs[1], &number) || !is_behind_contraction(graph, y)) return NULL;
+  double inverse = 1 / number, least = y->dtype == TN_F32 ? (double)FLT_MIN : DBL_MIN;
+  double most = y->dtype == TN_F32 ? (double)FLT_MAX : DBL_MAX;
+  if (!(fabs(inverse) >= least && fabs(inverse) <= most)) return NULL; /* zeros, infinities, NaN and their neighbours */
+  return tn__g_binary_s(graph, "multiply", y, inverse);
+}
+
 /* (contraction + b) + v is contraction + (b + v). */
 static tn__value *bias_behind(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
@@ -219,6 +249,7 @@ static const tn__rule rules[] = {
     {"convolution of pad", "convolution", convolution_of_pad},
     {"product times constant columns", "multiply", scale_behind},
     {"product divided by constant columns", "divide", scale_behind},
+    {"product divided by a number", "divide", divide_behind},
     {"product plus two biases", "add", bias_behind},
     {"product minus constant columns", "subtract", subtract_behind},
 };
