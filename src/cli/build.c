@@ -95,6 +95,8 @@ static tn_status *read_trace(const char *path, char **out) {
 static tn_status *schedule(const cli_args *args, int threads, work *w) {
   const char *target = cli_value(args, "--target"), *trace_path = cli_value(args, "--schedule");
   tn_schedule_options options_now = {.size = sizeof options_now, .threads = threads};
+  const char *stage = cli_value(args, "--emit");
+  options_now.plain = stage != NULL && strcmp(stage, "te") == 0; /* nothing is asked of the schedule */
   w->schedules = calloc((size_t)w->count, sizeof *w->schedules);
   if (w->schedules == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory");
   if (trace_path != NULL) {

@@ -115,6 +115,10 @@ static void check_dims(const parsing *p, int first, int last) {
         known |= strcmp(tn__te_kernel_dim(p->source, k, d), p->dims[i].name) == 0;
     if (!known)
       tn__throwf(p->arena.escape, TN_INVALID_ARGUMENT, "%s: no kernel has a dimension %s", p->name, p->dims[i].name);
+    for (int j = 0; j < i; j++)
+      if (strcmp(p->dims[i].name, p->dims[j].name) == 0)
+        tn__throwf(p->arena.escape, TN_INVALID_ARGUMENT, "%s: the dimension %s is given twice: %lld and %lld", p->name,
+                   p->dims[i].name, (long long)p->dims[j].size, (long long)p->dims[i].size);
   }
 }
 
@@ -290,6 +294,7 @@ tn_status *tn_te_create(const char *name, const tn_allocator *allocator, tn_te *
 static void finish(void *user) {
   building *b = user;
   tn__check(b->te->arena.escape, tn__te_verify(b->te->te));
+  tn__te_secure(b->te->te, NULL);
 }
 
 tn_status *tn_te_finish(tn_te *te) {
@@ -305,6 +310,7 @@ tn_status *tn_te_finish(tn_te *te) {
 static void make_dim(void *user) {
   building *b = user;
   check_name(b, b->name);
+  if (b->number < 0 || b->number > INT64_C(1) << 48) refuse(b, "the least value of a dimension is from 0 to 2^48");
   b->expr = tn__te_dim(b->te->te, b->name, b->number)->self;
 }
 

@@ -79,9 +79,12 @@ static void check_dims(emitter *e) {
   const tn__expr *const *conditions;
   for (int i = 0; i < tn__te_dim_count(e->te); i++) {
     const tn__var *dim = tn__te_dim_at(e->te, i);
+    int most = tn__exe_emit_const(e->func, INT64_C(1) << 48);
     int least = tn__exe_emit_const(e->func, dim->min->value.i), size = tn__scalars_register(&e->scalars, dim->self);
     tn__exe_emit_assert(e->func, tn__exe_emit_scalar_op(e->func, TN__SCALAR_LE, least, size),
                         tn__arena_printf(e->arena, "the dimension %s is smaller than its kernel allows", dim->name));
+    tn__exe_emit_assert(e->func, tn__exe_emit_scalar_op(e->func, TN__SCALAR_LE, size, most),
+                        tn__arena_printf(e->arena, "the dimension %s is larger than its kernel allows", dim->name));
   }
   int count = tn__te_conditions(e->te, &conditions);
   for (int i = 0; i < count; i++)

@@ -117,12 +117,14 @@ static const tn__id_set *united(tn__ir *ir, const tn__id_set *a, const tn__id_se
 
 static void learn(tn__ir *ir, tn__node *node) {
   const tn__expr *e = &node->expr;
+  node->size = 1;
   for (int i = 0; i < e->arg_count; i++) {
     const tn__node *arg = tn__node_of(e->args[i]);
     node->var_mask |= arg->var_mask;
     node->has_likely |= arg->has_likely;
     node->is_data |= arg->is_data;
     if (arg->depth >= node->depth) node->depth = arg->depth + 1;
+    node->size = arg->size > UINT32_MAX - node->size ? UINT32_MAX : node->size + arg->size;
     node->vars = united(ir, node->vars, arg->vars);
     node->buffers = united(ir, node->buffers, arg->buffers);
   }
@@ -261,6 +263,8 @@ bool tn__expr_uses_var(const tn__expr *e, const tn__var *var) {
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer) {
   return has_id(tn__node_of(e)->buffers, buffer->id);
 }
+
+uint32_t tn__expr_size(const tn__expr *e) { return tn__node_of(e)->size; }
 
 int tn__expr_depth(const tn__expr *e) { return (int)tn__node_of(e)->depth; }
 bool tn__expr_has_load(const tn__expr *e) { return tn__node_of(e)->buffers != NULL; }

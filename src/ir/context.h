@@ -21,6 +21,7 @@ typedef struct tn__node {
   uint64_t memo_epoch, visit_epoch;
   uint32_t number; /* of creation within the context, from 0 */
   uint32_t depth;  /* of the tree; leaves have 0 */
+  uint32_t size;   /* of the tree, shared parts counted each time; UINT32_MAX: that or more */
   bool has_interval;
   bool has_likely;
   bool is_data; /* an i64 that may come from anywhere (loads, casts of floats): arithmetic on it may wrap around */

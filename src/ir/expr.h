@@ -200,6 +200,8 @@ bool tn__expr_uses_var(const tn__expr *e, const tn__var *var);
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer);
 bool tn__expr_has_load(const tn__expr *e);
 int tn__expr_depth(const tn__expr *e); /* of the tree; leaves have 0 */
+/* Nodes of the tree, parts that are shared counted each time: how long its text is. UINT32_MAX: that or more. */
+uint32_t tn__expr_size(const tn__expr *e);
 
 /* ---- rewriting (memoised; rebuilt through the constructors, so the result is canonical) ----------------------------
  */

@@ -1,7 +1,6 @@
 /* What the dimensions of a call must satisfy, for those who call a kernel with dimensions of their own. */
 #include "te/internal.h"
 
-enum { MAX_CONDITIONS = 256 };
 static const double max_bytes = 281474976710656.0; /* 2^48: sums of sizes stay inside of an i64 */
 
 typedef struct collector {
@@ -28,15 +27,50 @@ static bool over_dims_only(const collector *c, const tn__expr *e) {
 }
 
 static void add(collector *c, const tn__expr *condition) {
-  if (tn__prove(c->ir, condition) || !over_dims_only(c, condition) || c->list.count == MAX_CONDITIONS) return;
+  if (tn__prove(c->ir, condition) || !over_dims_only(c, condition)) return;
   for (int i = 0; i < c->list.count; i++)
     if (c->list.data[i] == condition) return;
   tn__vec_push(c->te->arena, &c->list, condition);
 }
 
+/* ---- what may wrap around -----------------------------------------------------------------------------------------
+ */
+
+/* An upper bound of |e|, none of whose parts wraps around when the conditions that are added hold. Dimensions are at
+ * least 0. */
+static const tn__expr *bulk(collector *c, const tn__expr *e) {
+  tn__ir *ir = c->ir;
+  const tn__expr *limit = tn__index(ir, TN__TE_MOST);
+  if (e->kind == TN__EXPR_INT) return tn__index(ir, e->value.i < 0 ? -e->value.i : e->value.i);
+  if (e->arg_count != 2) return e;
+  const tn__expr *a = bulk(c, e->args[0]), *b = bulk(c, e->args[1]), *result;
+  switch (e->kind) {
+    case TN__EXPR_ADD:
+    case TN__EXPR_SUB: result = tn__add(ir, a, b); break;
+    case TN__EXPR_MIN:
+    case TN__EXPR_MAX: return tn__max(ir, a, b);
+    case TN__EXPR_DIV: return a;
+    case TN__EXPR_MOD: return b;
+    case TN__EXPR_MUL:
+      add(c, tn__le(ir, a, tn__div(ir, limit, tn__max(ir, b, tn__index(ir, 1)))));
+      result = tn__mul(ir, a, b);
+      break;
+    default: return e;
+  }
+  add(c, tn__le(ir, result, limit));
+  return result;
+}
+
+/* Whether an index is inside says nothing when it has wrapped around. */
+static void add_range(collector *c, const tn__expr *e) {
+  if (over_dims_only(c, e) && tn__te_largest(e) > (double)TN__TE_MOST) (void)bulk(c, e);
+}
+
 /* A dimension that is allowed to be 0 may be; what is computed from dimensions is at least 1. */
 static void add_extent(collector *c, const tn__expr *e) {
-  if (e->kind != TN__EXPR_VAR && !tn__is_int(e)) add(c, tn__le(c->ir, tn__index(c->ir, 1), e));
+  if (e->kind == TN__EXPR_VAR || tn__is_int(e)) return;
+  add_range(c, e);
+  add(c, tn__le(c->ir, tn__index(c->ir, 1), e));
 }
 
 /* The size in floats, where nothing wraps around: an i64 might look small when it is not. */
@@ -70,6 +104,8 @@ static void add_load(collector *c, const tn__expr *load) {
     if (tn__expr_has_load(index)) continue;
     if (c->scan_axis != NULL) index = tn__substitute(c->ir, index, &c->scan_axis, &c->scan_position, 1);
     if (!tn__bounds_over(c->ir, index, c->axes.data, c->axes.count, &low, &high)) continue;
+    add_range(c, low);
+    add_range(c, high);
     add(c, tn__le(c->ir, tn__index(c->ir, 0), low));
     if (!own || d != c->stage->scan_axis) add(c, tn__lt(c->ir, high, buffer->shape[d]));
   }

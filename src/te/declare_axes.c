@@ -19,6 +19,8 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
   tn__ir *ir = d->ir;
   const tn__expr *zero = tn__index(ir, 0), *size = buffer->shape[dim], *low, *high;
   if (tn__expr_has_load(index)) return;
+  for (int i = 0; i < d->axes.count; i++)
+    if (tn__is_int_value(d->axes.data[i]->extent, 0)) return; /* nothing is read at all */
   if (always(ir, tn__le(ir, zero, index)) && always(ir, tn__lt(ir, index, size))) return;
   /* What a scan never evaluates at its first positions, or only there, may stand under a condition nevertheless. */
   bool may_be_dead = d->guards > 0 && d->scan_axis != NULL;
@@ -184,9 +186,10 @@ void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, con
       if (extent == NULL) extent = search_extent(d, &list[i].name, value);
       if (extent == NULL) continue;
       int64_t n;
-      if (tn__as_int(extent, &n) && n < 1)
-        tn__te_fail(d, &list[i].name, "the extent of %s is %lld; it must be at least 1",
-                    tn__te_text_of(d, &list[i].name), (long long)n);
+      int least = d->kernel->allows_empty ? 0 : 1;
+      if (tn__as_int(extent, &n) && n < least)
+        tn__te_fail(d, &list[i].name, "the extent of %s is %lld; it must be at least %d",
+                    tn__te_text_of(d, &list[i].name), (long long)n, least);
       axes->var[i] = tn__var_create(d->ir, tn__te_text_of(d, &list[i].name), TN_I64, tn__index(d->ir, 0), extent);
       axes->index[i] = axes->var[i]->self;
       tn__te_bind(d, &list[i].name, axes->index[i], NULL);

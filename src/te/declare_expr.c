@@ -6,7 +6,7 @@
 #include "ir/scalar.h"
 #include "te/declare.h"
 
-enum { MAX_STEPS = 1 << 20, MAX_DEPTH = 400 };
+enum { MAX_STEPS = 1 << 20, MAX_DEPTH = 400, MAX_SIZE = 1 << 16 };
 
 void tn__te_step(tn__declaring *d, const tn__token *at) {
   if (++d->steps > MAX_STEPS) tn__te_fail(d, at, "the kernel is too large once its calls are expanded");
@@ -15,6 +15,8 @@ void tn__te_step(tn__declaring *d, const tn__token *at) {
 /* Expanded calls can make deep expressions of shallow ones. */
 static const tn__expr *bounded(const tn__declaring *d, const tn__token *at, const tn__expr *e) {
   if (tn__expr_depth(e) > MAX_DEPTH) tn__te_fail(d, at, "an expression of more than %d levels", MAX_DEPTH);
+  if (tn__expr_size(e) > MAX_SIZE)
+    tn__te_fail(d, at, "an expression of more than %d operations once its functions are expanded", MAX_SIZE);
   return e;
 }
 
@@ -425,6 +427,8 @@ const tn__expr *tn__te_index(tn__declaring *d, const tn__syn *s, const char *wha
   const tn__expr *e = tn__te_value(d, s, TN_I64);
   if (e->dtype != TN_I64)
     tn__te_fail(d, &s->at, "%s is of type i64, not %s; i64(...) converts", what, tn_dtype_name(e->dtype));
+  if (tn__te_is_too_large(d->ir, e))
+    tn__te_fail(d, &s->at, "%s has a number in it that is larger than any tensor: 2^48 at most", what);
   return e;
 }
 
@@ -435,6 +439,8 @@ const tn__expr *tn__te_extent(tn__declaring *d, const tn__syn *s, const char *wh
   for (int i = 0; i < d->axes.count; i++)
     if (tn__expr_uses_var(e, d->axes.data[i]))
       tn__te_fail(d, &s->at, "%s depends on the axis %s: extents are the same everywhere", what, d->axes.data[i]->name);
-  if (tn__as_int(e, &n) && n < 1) tn__te_fail(d, &s->at, "%s is %lld; it must be at least 1", what, (long long)n);
+  int least = d->kernel->allows_empty ? 0 : 1;
+  if (tn__as_int(e, &n) && n < least)
+    tn__te_fail(d, &s->at, "%s is %lld; it must be at least %d", what, (long long)n, least);
   return e;
 }

@@ -18,4 +18,8 @@ struct tn__te {
   tn__map names;                            /* of tensors, dimensions and stages: who uses which */
 };
 
+#define TN__TE_MOST (INT64_C(1) << 61) /* sums of a few numbers of this size do not wrap around */
+/* A bound of |e|, for dimensions of at most 2^48 and axes over such extents. */
+double tn__te_largest(const tn__expr *e);
+
 #endif

@@ -167,24 +167,36 @@ static bool word_before_name(const tn__syn_parser *p, const char *word) {
   return tn__lexer_take(&ahead, word) && ahead.token.kind == TN__TOKEN_NAME;
 }
 
+/* ">=" and the least value of a dimension. */
+static int64_t parse_least(tn__syn_parser *p) {
+  tn__lexer_expect(&p->lex, ">=", "before the least value of a dimension");
+  bool negative = tn__lexer_take(&p->lex, "-");
+  tn__token number = p->lex.token;
+  const tn__expr *value = number.kind == TN__TOKEN_NUMBER ? tn__lexer_number(&p->lex, &number, negative) : NULL;
+  if (value == NULL || value->dtype != TN_I64 || value->value.i < 0 || value->value.i > INT64_C(1) << 48)
+    tn__lexer_fail(&p->lex, &number, "expected the least value of a dimension, a whole number from 0 to 2^48");
+  tn__lexer_advance(&p->lex);
+  return value->value.i;
+}
+
 static void parse_dims(tn__syn_parser *p, tn__syn_kernel *k) {
+  bool first = true;
   k->lists_dims = true;
   while (!tn__lexer_take(&p->lex, "]")) {
-    if (k->dims.count > 0) tn__lexer_expect(&p->lex, ",", "between dimensions");
+    if (!first) tn__lexer_expect(&p->lex, ",", "between dimensions");
+    first = false;
     if (k->dims.count == MAX_PARAMS) tn__lexer_fail(&p->lex, &p->lex.token, "more than %d dimensions", MAX_PARAMS);
+    if (tn__lexer_is(&p->lex, ">=")) { /* of extents that are numbers */
+      if (parse_least(p) != 0) tn__lexer_fail(&p->lex, &p->lex.token, "expected >= 0: extents may be 0");
+      k->allows_empty = true;
+      continue;
+    }
     tn__syn_dim dim = {.name = tn__lexer_name(&p->lex, "a dimension"), .min = 1};
     for (int i = 0; i < k->dims.count; i++)
       if (tn__token_same(&k->dims.data[i].name, &dim.name))
         tn__lexer_fail(&p->lex, &dim.name, "the dimension %.*s is listed twice", (int)dim.name.length, dim.name.text);
-    if (tn__lexer_take(&p->lex, ">=")) {
-      bool negative = tn__lexer_take(&p->lex, "-");
-      tn__token number = p->lex.token;
-      const tn__expr *value = number.kind == TN__TOKEN_NUMBER ? tn__lexer_number(&p->lex, &number, negative) : NULL;
-      if (value == NULL || value->dtype != TN_I64)
-        tn__lexer_fail(&p->lex, &number, "expected the least value of a dimension, a whole number");
-      dim.min = value->value.i;
-      tn__lexer_advance(&p->lex);
-    }
+    if (tn__lexer_is(&p->lex, ">=")) dim.min = parse_least(p);
+    k->allows_empty |= dim.min == 0;
     tn__vec_push(p->arena, &k->dims, dim);
   }
 }
@@ -321,7 +333,12 @@ static void run(tn__escape *escape, void *user) {
   source->name = tn__arena_strdup(j->arena, j->name);
   const char *text = tn__arena_strndup(j->arena, j->text, j->length);
   tn__syn_parser p = {.arena = j->arena};
-  tn__lexer_init(&p.lex, tn__ir_create(j->arena), source->name, text, j->length, j->locale);
+  const char *wide[] = {"\xff\xfe", "\xfe\xff"}, mark[] = "\xef\xbb\xbf"; /* how some editors begin a text */
+  for (int i = 0; i < 2; i++)
+    if (strncmp(text, wide[i], 2) == 0)
+      tn__throwf(j->arena->escape, TN_INVALID_ARGUMENT, "%s: the text is in UTF-16; save it as UTF-8", source->name);
+  size_t skipped = strncmp(text, mark, 3) == 0 ? 3 : 0;
+  tn__lexer_init(&p.lex, tn__ir_create(j->arena), source->name, text + skipped, j->length - skipped, j->locale);
   while (p.lex.token.kind != TN__TOKEN_END) parse_item(&p, source);
   if (source->kernels.count == 0) tn__lexer_fail(&p.lex, &p.lex.token, "there is no kernel in this text");
   j->source = source;

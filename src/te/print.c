@@ -259,17 +259,38 @@ static void print_dim(printing *g, const tn__var *dim) {
   tn__printer_expr(g->p, dim->min);
 }
 
+static bool is_empty(const tn__buffer *buffer) {
+  for (int d = 0; d < buffer->rank; d++)
+    if (tn__is_int_value(buffer->shape[d], 0)) return true;
+  return false;
+}
+
+/* Extents that are the number 0 are refused unless a kernel says that it may have them. */
+static bool has_empty_extents(const tn__te *te) {
+  bool found = false;
+  for (int i = 0; i < te->inputs.count; i++) found |= is_empty(te->inputs.data[i]);
+  for (int s = 0; s < te->stages.count; s++) {
+    const tn__te_stage *stage = te->stages.data[s];
+    for (int t = 0; t < stage->tensor_count; t++) found |= is_empty(stage->tensors[t]);
+    for (int i = 0; i < stage->reduce_axes.count; i++) found |= tn__is_int_value(stage->reduce_axes.var[i]->extent, 0);
+  }
+  return found;
+}
+
 static void print_kernel(printing *g) {
   const tn__te *te = g->te;
   int mark = tn__printer_mark(g->p);
   tn__strbuf_printf(g->out, "kernel %s", tn__printer_bind(g->p, te, te->name));
   tn__printer_reset(g->p, mark);
   bind_all(g);
+  bool empty = has_empty_extents(te);
   for (int i = 0; i < te->dims.count; i++) {
     tn__strbuf_append(g->out, i == 0 ? "[" : ", ");
     print_dim(g, te->dims.data[i]);
-    if (i + 1 == te->dims.count) tn__strbuf_char(g->out, ']');
+    empty &= !tn__is_int_value(te->dims.data[i]->min, 0); /* says so already */
   }
+  if (empty) tn__strbuf_append(g->out, te->dims.count > 0 ? ", >= 0" : "[>= 0");
+  if (empty || te->dims.count > 0) tn__strbuf_char(g->out, ']');
   tn__strbuf_char(g->out, '(');
   for (int i = 0; i < te->inputs.count; i++) {
     if (i > 0) tn__strbuf_append(g->out, ", ");

@@ -116,6 +116,12 @@ void tn__te_print(const tn__te *te, tn__strbuf *out);
 void tn__te_print_as(const tn__te *te, const char *name, tn__strbuf *out);
 /* Checks types, bounds that can be decided, unbound axes, cycles; the message names the stage. */
 TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
+/* Moves every index that is not shown to be inside of its tensor to the nearest element: those that depend on data and
+ * those under conditions that say too little. What depends on dimensions alone is left to tn__te_conditions. Throws
+ * where there is no nearest element; messages begin with `source` unless it is NULL. */
+void tn__te_secure(tn__te *te, const char *source);
+/* Is there a number in this index or extent that is larger than any tensor (2^48)? Sums of its products may wrap. */
+bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);
 /* What the open dimensions must satisfy besides their least values: bool expressions over them, in the declaration's

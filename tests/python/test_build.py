@@ -80,6 +80,7 @@ kernel shorter(X: f32[N]) -> Y: f32[N - 2] { Y[i] = X[i] + X[i + 2] }
 kernel joined(X: f32[M], Y: f32[N]) -> Z: f32[N] { Z[i] = X[i] + Y[i] }
 kernel diagonal(X: f32[N*N]) -> Y: f32[N] { Y[i] = X[i*N + i] }
 kernel halves(X: f32[N*N/2]) -> Y: f32[N] { Y[i] = X[0] }
+kernel spread(X: f32[N]) -> Y: f32[M] { Y[i] = X[i*70368744177664] }
 kernel turned(int: f32[N]) -> new: f32[N] { new[i] = int[N - 1 - i] }
 """)
         rng = np.random.default_rng(1)
@@ -118,6 +119,11 @@ kernel turned(int: f32[N]) -> new: f32[N] { new[i] = int[N - 1 - i] }
         for n in 1 << 31, 1 << 32, (1 << 32) + 1:  # whose squares are nothing and little in 64 bits
             self.assertEqual(built.diagonal(i64(n), pointer(x), pointer(y)), 6)
             self.assertEqual(built.halves(i64(n), pointer(x), pointer(y)), 6)
+        # Indices that would wrap around in 64 bits, and be inside again, are outside.
+        for m in 2**40, 2**44, 2**47:
+            self.assertEqual(built.spread(i64(19), i64(m), pointer(x), pointer(y)), 6)
+        self.assertEqual(built.spread(i64(19), i64(1), pointer(x), pointer(y)), 0)
+        self.assertEqual(y[0], x[0])
         self.assertEqual(built.joined(i64(18), i64(19), pointer(x), pointer(x), pointer(y)), 6)
         self.assertEqual(built.joined(i64(19), i64(18), pointer(x), pointer(x), pointer(y)), 0)
         self.assertEqual(built.turned(i64(19), pointer(x), pointer(y)), 0)

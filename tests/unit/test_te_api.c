@@ -248,6 +248,85 @@ static void runs_in_this_process(void **state) {
   tn_te_release(te);
 }
 
+/* Runs the only kernel of `text` in this process; the outputs live as long as the session. */
+typedef struct te_run {
+  tn_te *te;
+  tn_schedule *schedule;
+  tn_module *module;
+  tn_executable *exe;
+  tn_session *session;
+} te_run;
+
+static void te_run_begin(te_run *r, const char *text) {
+  r->te = parsed(text, NULL, 0);
+  r->schedule = scheduled(r->te, NULL);
+  check_ok(tn_te_module(&r->schedule, 1, NULL, &r->module));
+  check_ok(tn_module_load(r->module, NULL, &r->exe));
+  check_ok(tn_session_create(r->exe, NULL, &r->session));
+}
+
+static void te_run_end(te_run *r) {
+  tn_session_release(r->session);
+  tn_executable_release(r->exe);
+  tn_module_release(r->module);
+  tn_schedule_release(r->schedule);
+  tn_te_release(r->te);
+}
+
+/* Whatever the data say, nothing outside of the tensors is read. */
+static void indices_from_data_stay_inside(void **state) {
+  te_run r;
+  te_run_begin(&r, "kernel pick(T: f32[N], I: i64[M]) -> Y: f32[M] { Y[i] = T[I[i]] }");
+  float table[3] = {5, 6, 7};
+  int64_t at[5] = {1, -1, 3, INT64_MIN, INT64_MAX}, sizes[] = {3, 5};
+  DLTensor t = view(table, tn_dtype_to_dl(TN_F32), 1, sizes), i = view(at, tn_dtype_to_dl(TN_I64), 1, sizes + 1), y;
+  check_ok(tn_session_set_input(r.session, "pick", "T", &t, TN_BIND_NEXT));
+  check_ok(tn_session_set_input(r.session, "pick", "I", &i, TN_BIND_NEXT));
+  check_ok(tn_session_invoke(r.session, "pick"));
+  check_ok(tn_session_get_output(r.session, "pick", 0, &y));
+  static const float expected[5] = {6, 5, 7, 5, 7};
+  assert_memory_equal(y.data, expected, sizeof(expected));
+  te_run_end(&r);
+}
+
+/* Long functions are made in parts, which see what was computed before and pass failures on. */
+static void long_kernels_are_made_in_parts(void **state) {
+  enum { STAGES = 70, SIZE = 6 };
+  char text[STAGES * 100 + 200], *end = text;
+  end += sprintf(end, "kernel chain(X: i64[N, N], D: i64[N]) -> Y: i64[N] {\n  S0[i] = sum(k: N) X[i, k]\n");
+  for (int s = 1; s < STAGES; s++) {
+    const char *name = s + 1 < STAGES ? "S" : "Y", *divided = s == 40 ? " / D[i]" : "";
+    end += sprintf(end, s + 1 < STAGES ? "  %s%d" : "  %s", name, s);
+    end += sprintf(end, "[i] = sum(k: N) (X[i, k] + S%d[k]%s) %% 1000\n", s - 1, divided);
+  }
+  sprintf(end, "}\n");
+  te_run r;
+  te_run_begin(&r, text);
+  int64_t x[SIZE][SIZE], d[SIZE], before[SIZE] = {0}, now[SIZE], shape[] = {SIZE, SIZE};
+  for (int i = 0; i < SIZE * SIZE; i++) x[i / SIZE][i % SIZE] = (i * 7) % 23;
+  for (int i = 0; i < SIZE; i++) d[i] = i + 1;
+  for (int s = 0; s < STAGES; s++) {
+    for (int i = 0; i < SIZE; i++) {
+      now[i] = 0;
+      for (int k = 0; k < SIZE; k++)
+        now[i] += s == 0 ? x[i][k] : (x[i][k] + (s == 40 ? before[k] / d[i] : before[k])) % 1000;
+    }
+    memcpy(before, now, sizeof(now));
+  }
+  DLTensor given = view(x, tn_dtype_to_dl(TN_I64), 2, shape), by = view(d, tn_dtype_to_dl(TN_I64), 1, shape), y;
+  check_ok(tn_session_set_input(r.session, "chain", "X", &given, TN_BIND_PERSISTENT));
+  check_ok(tn_session_set_input(r.session, "chain", "D", &by, TN_BIND_PERSISTENT));
+  check_ok(tn_session_invoke(r.session, "chain"));
+  check_ok(tn_session_get_output(r.session, "chain", 0, &y));
+  assert_memory_equal(y.data, now, sizeof(now));
+  d[3] = 0;
+  tn_status *status = tn_session_invoke(r.session, "chain");
+  assert_non_null(status);
+  assert_non_null(strstr(tn_status_message(status), "divi"));
+  tn_status_free(status);
+  te_run_end(&r);
+}
+
 static void lists_every_kernel(void **state) {
   static const char text[] =
       "kernel a(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] }\n"
@@ -264,13 +343,21 @@ static void lists_every_kernel(void **state) {
               "t.te: no kernel has a dimension N");
   check_fails(tn_te_parse_all("t.te", text, strlen(text), "c", NULL, 0, &list, &count), TN_NOT_FOUND,
               "t.te: there is no kernel called c");
+  tn_dim_setting twice[] = {{"N", 3}, {"N", 4}};
+  check_fails(tn_te_parse_all("t.te", text, strlen(text), NULL, twice, 2, &list, &count), TN_INVALID_ARGUMENT,
+              "t.te: the dimension N is given twice: 3 and 4");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(builds_declarations),   cmocka_unit_test(builds_combiners_and_scans),
-      cmocka_unit_test(first_refusal_is_told), cmocka_unit_test(steps_apply_or_leave_no_trace),
-      cmocka_unit_test(options_out_of_range),  cmocka_unit_test(builds_an_object_and_a_header),
-      cmocka_unit_test(runs_in_this_process),  cmocka_unit_test(lists_every_kernel)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(builds_declarations),
+                                     cmocka_unit_test(builds_combiners_and_scans),
+                                     cmocka_unit_test(first_refusal_is_told),
+                                     cmocka_unit_test(steps_apply_or_leave_no_trace),
+                                     cmocka_unit_test(options_out_of_range),
+                                     cmocka_unit_test(builds_an_object_and_a_header),
+                                     cmocka_unit_test(runs_in_this_process),
+                                     cmocka_unit_test(indices_from_data_stay_inside),
+                                     cmocka_unit_test(long_kernels_are_made_in_parts),
+                                     cmocka_unit_test(lists_every_kernel)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,52 @@ static void pads_and_clamps(void **state) {
       "}\n");
 }
 
+/* What nothing shows to be inside is moved to the nearest element. */
+static void indices_stay_inside(void **state) {
+  prints_as(
+      "kernel f(T: f32[N, 8], I: i64[M], J: i32[M]) -> B: f32[M] {\n"
+      "  B[i] = T[I[i], i64(J[i])] + T[clamp(I[i], 0, N - 1), 1]\n"
+      "}\n",
+      "kernel f[N, M](T: f32[N, 8], I: i64[M], J: i32[M]) -> B: f32[M] {\n"
+      "  B: f32[i: M] = T[min(N - 1, max(0, I[i])), min(7, max(0, i64(J[i])))] + T[min(N - 1, max(0, I[i])), 1]\n"
+      "}\n");
+  /* Under conditions that say enough they stay as they are, whatever the condition looks like. */
+  prints_as(
+      "kernel f(T: f32[N], I: i64[M], X: f32[M]) -> B: f32[M] {\n"
+      "  P[i] = select(0 <= I[i] && I[i] < N, T[I[i]], 0) + select(i < 1, 0, X[i - 1])\n"
+      "  Q[i: M] = select(!(i < 3 || i >= M - 2), X[i - 3] + X[i + 2], 0)\n"
+      "  B[i] = P[i] + Q[i] + select(i > 0 && X[i - 1] > 0, 1, 0)\n"
+      "}\n",
+      "kernel f[N, M](T: f32[N], I: i64[M], X: f32[M]) -> B: f32[M] {\n"
+      "  P: f32[i: M] = select(0 <= I[i] && I[i] < N, T[I[i]], 0.0f32) + select(i < 1, 0.0f32, X[i - 1])\n"
+      "  Q: f32[i: M] = select(i < 3 || M < i + 3, 0.0f32, X[i - 3] + X[i + 2])\n"
+      "  B: f32[i: M] = P[i] + Q[i] + select(0 < i && 0.0f32 < X[i - 1], 1.0f32, 0.0f32)\n"
+      "}\n");
+  /* Under those that say too little, and where nothing can be said. */
+  prints_as(
+      "kernel f(X: f32[M]) -> B: f32[M] {\n"
+      "  B[i] = select(i > 0, X[i - 2], X[i + 1]) + X[i % 3]\n"
+      "}\n",
+      "kernel f[M](X: f32[M]) -> B: f32[M] {\n"
+      "  B: f32[i: M] = select(0 < i, X[max(0, i - 2)], X[min(M - 1, i + 1)]) + X[min(M - 1, i%3)]\n"
+      "}\n");
+}
+
+static void empty_tensors_read_back(void **state) {
+  prints_as(
+      "kernel f[>= 0, M](A: f32[0, M], X: f32[M]) -> (B: f32[M], C: f32[0]) {\n"
+      "  B[i] = X[i] + sum(k: 0) A[k, i]\n"
+      "  C[k] = A[k, 0]\n"
+      "}\n",
+      "kernel f[M, >= 0](A: f32[0, M], X: f32[M]) -> (B: f32[M], C: f32[0]) {\n"
+      "  B.sum: f32[i: M] = sum(k: 0) A[k, i]\n"
+      "  B: f32[i: M] = X[i] + B.sum[i]\n"
+      "  C: f32[k: 0] = A[k, 0]\n"
+      "}\n");
+  prints_as("\xef\xbb\xbfkernel f[N >= 0](A: f32[N]) -> B: f32[N] { B[i] = A[i] }",
+            "kernel f[N >= 0](A: f32[N]) -> B: f32[N] {\n  B: f32[i: N] = A[i]\n}\n");
+}
+
 static void reduces(void **state) {
   prints_as(
       "kernel best(X: f32[M, 8]) -> (v: f32[M], at: i32[M], least: i64[M]) {\n"
@@ -174,6 +220,22 @@ static const struct {
     {"kernel f(A: i32[M]) -> B: i32[M] { B[i] = exp(A[i]) }", "1:43: exp does not take i32"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = select(A[i], 1, 0) }",
      "1:50: the condition of select is of type f32, not bool"},
+    {"kernel f[M >= -5](A: f32[M]) -> B: f32[M] { B[i] = A[i] }",
+     "1:16: expected the least value of a dimension, a whole number from 0 to 2^48"},
+    {"kernel f[M >= 562949953421312](A: f32[M]) -> B: f32[M] { B[i] = A[i] }",
+     "1:15: expected the least value of a dimension, a whole number from 0 to 2^48"},
+    {"kernel f[>= 1](A: f32[4]) -> B: f32[4] { B[i] = A[i] }", "1:14: expected >= 0: extents may be 0"},
+    {"kernel f(A: f32[M]) -> B: f32[N] { B[i] = A[i*1000000000000000] }",
+     "1:46: an index has a number in it that is larger than any tensor: 2^48 at most"},
+    {"kernel f(A: f32[M]) -> B: f32[N] { B[i] = A[select(i < 1, i - 1000000000000000, 0)] }",
+     "1:45: an index has a number in it that is larger than any tensor: 2^48 at most"},
+    {"kernel f[M, N >= 0](A: f32[N], I: i64[M]) -> B: f32[M] { B[i] = A[I[i]] }",
+     " te f: stage B: index 0 of A is not shown to be inside of the tensor, which may have no elements there to take "
+     "instead"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[0] then select(t % 2 == 0, B[t - 2], 0) + B[t - 1] }",
+     " te f: stage B: index 0 of B is not shown to be inside of the tensor under the condition around it; let the scan "
+     "start with more positions, as in scan(AXIS, 2)"},
+    {"\xff\xfek", " the text is in UTF-16; save it as UTF-8"},
     {"kernel f(A: f32[M, 4]) -> B: f32[M] { B[i] = A[i] }", "1:46: A has 2 dimensions, not 1"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A }", "1:43: A has 1 dimension: write which element"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[2*i] = A[i] }",
@@ -327,7 +389,13 @@ static void bounds_work(void **state) {
   check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, "t.te:30:19: calls nested more than 32 levels deep");
   at = strstr(text, "g59(A");
   sprintf(at, "g25(A[i]) }");
-  check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, "t.te:2:21: the kernel is too large once its calls are expanded");
+  check_fails(te_text_run(&j), TN_INVALID_ARGUMENT,
+              "t.te:9:24: an expression of more than 65536 operations once its functions are expanded");
+  /* What a function's text has twice is shared, and would be printed each time. */
+  check_fails(run_repeated("function m(x) = min(x, 5 - x)\nkernel f(A: f32[M]) -> B: f32[M] { B[i] = A[", "m(", 40,
+                           "i))))))))))))))))))))))))))))))))))))))))] }"),
+              TN_INVALID_ARGUMENT,
+              "t.te:1:17: an expression of more than 65536 operations once its functions are expanded");
   at = text;
   at += sprintf(at, "kernel k0(A: f32) -> B: f32 { B = A + 1 }\n");
   for (int i = 1; i < 20; i++)
@@ -352,11 +420,18 @@ static void fixes_dimensions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(says_everything), cmocka_unit_test(pads_and_clamps),
-      cmocka_unit_test(reduces),         cmocka_unit_test(scans),
-      cmocka_unit_test(calls),           cmocka_unit_test(expressions),
-      cmocka_unit_test(externs),         cmocka_unit_test(refuses),
-      cmocka_unit_test(bounds_work),     cmocka_unit_test(fixes_dimensions),
+      cmocka_unit_test(says_everything),
+      cmocka_unit_test(pads_and_clamps),
+      cmocka_unit_test(indices_stay_inside),
+      cmocka_unit_test(empty_tensors_read_back),
+      cmocka_unit_test(reduces),
+      cmocka_unit_test(scans),
+      cmocka_unit_test(calls),
+      cmocka_unit_test(expressions),
+      cmocka_unit_test(externs),
+      cmocka_unit_test(refuses),
+      cmocka_unit_test(bounds_work),
+      cmocka_unit_test(fixes_dimensions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

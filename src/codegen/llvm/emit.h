@@ -172,6 +172,10 @@ void tn__cg_stmt(tn__cg *cg, const tn__stmt *s);
 /* Does this loop become lanes, inside of the vectorised loop over `lane_outside` (NULL: none)? How many? */
 bool tn__cg_vectorizes(const tn__stmt *s, const tn__var *lane_outside, int *lanes);
 void tn__cg_parallel(tn__cg *cg, const tn__stmt *s);
+/* A function's outermost sequence, when it is so long that passes whose time grows faster than a function would take
+ * most of the compilation: every few statements become a function of their own. */
+bool tn__cg_is_long(const tn__cg *cg, const tn__stmt *s);
+void tn__cg_long(tn__cg *cg, const tn__stmt *s);
 void tn__cg_func(tn__cg *cg, tn__ir *ir, const tn__func *func);
 void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func,
                   const tn__c_entry *entry); /* entry.c; after its kernel */

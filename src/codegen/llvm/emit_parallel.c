@@ -1,5 +1,5 @@
-/* Parallel loops: the body becomes a task function; what it reads from outside travels in a closure on the caller's
- * stack. */
+/* What becomes a function of its own: the bodies of parallel loops, and stretches of very long functions. What it reads
+ * from outside travels in a closure on the caller's stack. */
 #include <string.h>
 
 #include "codegen/llvm/emit.h"
@@ -102,18 +102,35 @@ static LLVMValueRef emit_task(tn__cg *cg, const tn__stmt *s, const captures *c, 
   return function;
 }
 
+static void see_whole_stmt(captures *c, const tn__stmt *s) {
+  tn__stmt_walk(s, see_stmt, c);
+  tn__stmt_walk_exprs(s, see_whole_expr, c);
+}
+
+static LLVMValueRef fill_closure(tn__cg *cg, const captures *c, LLVMTypeRef type) {
+  LLVMValueRef closure = tn__cg_alloca(cg, type, 1, 16);
+  for (int i = 0; i < c->items.count; i++)
+    LLVMBuildStore(cg->builder, c->items.data[i].v, LLVMBuildStructGEP2(cg->builder, type, closure, (unsigned)i, ""));
+  return closure;
+}
+
+/* Goes on where the called function succeeded, which may have stored to what it captured. */
+static void after_call(tn__cg *cg, const captures *c, LLVMValueRef result) {
+  LLVMValueRef failed = LLVMBuildICmp(cg->builder, LLVMIntNE, result, tn__cg_int(cg->i32, 0), "");
+  tn__cg_return_if(cg, failed, result);
+  for (int i = 0; i < c->items.count; i++)
+    if (c->items.data[i].binding.storage != NULL) c->items.data[i].binding.storage->version = ++cg->frame->version;
+}
+
 void tn__cg_parallel(tn__cg *cg, const tn__stmt *s) {
   LLVMBuilderRef at = cg->builder;
   captures c = {.cg = cg};
   if (cg->frame->lane != NULL) tn__cg_fail(cg, "a parallel loop inside of a vectorised one");
   see_expr(&c, s->as.loop.var->min);
-  tn__stmt_walk(s->as.loop.body, see_stmt, &c);
-  tn__stmt_walk_exprs(s->as.loop.body, see_whole_expr, &c);
+  see_whole_stmt(&c, s->as.loop.body);
   LLVMValueRef count = tn__cg_scalar(cg, s->as.loop.var->extent);
   LLVMTypeRef type = closure_type(cg, &c);
-  LLVMValueRef closure = tn__cg_alloca(cg, type, 1, 16);
-  for (int i = 0; i < c.items.count; i++)
-    LLVMBuildStore(at, c.items.data[i].v, LLVMBuildStructGEP2(at, type, closure, (unsigned)i, ""));
+  LLVMValueRef closure = fill_closure(cg, &c, type);
   LLVMValueRef task = emit_task(cg, s, &c, type);
   /* struct tn_kernel_env { u32 version, u32 size, parallel_for, ... } */
   LLVMTypeRef params[] = {cg->ptr, cg->ptr, cg->ptr, cg->i64};
@@ -123,9 +140,43 @@ void tn__cg_parallel(tn__cg *cg, const tn__stmt *s) {
   LLVMValueRef parallel_for = LLVMBuildLoad2(at, cg->ptr, field, "");
   LLVMValueRef args[] = {cg->frame->env, task, closure, count};
   LLVMValueRef result = LLVMBuildCall2(at, for_type, parallel_for, args, 4, "");
-  LLVMValueRef failed = LLVMBuildICmp(at, LLVMIntNE, result, tn__cg_int(cg->i32, 0), "");
-  tn__cg_return_if(cg, failed, result);
-  /* The task stored to what it captured. */
-  for (int i = 0; i < c.items.count; i++)
-    if (c.items.data[i].binding.storage != NULL) c.items.data[i].binding.storage->version = ++cg->frame->version;
+  after_call(cg, &c, result);
+}
+
+/* ---- parts of long functions ------------------------------------------------------------------------------------- */
+
+enum { PART_LENGTH = 16, MOST_IN_ONE = 32 };
+
+bool tn__cg_is_long(const tn__cg *cg, const tn__stmt *s) {
+  return s->as.seq.count > MOST_IN_ONE && cg->frame->outer == NULL && cg->frame->depth == 0 && cg->frame->lane == NULL;
+}
+
+static void emit_part(tn__cg *cg, const tn__stmt *const *items, int count) {
+  captures c = {.cg = cg};
+  bool in_registers = false;
+  for (int i = 0; i < count; i++) see_whole_stmt(&c, items[i]);
+  for (int i = 0; i < c.items.count; i++) in_registers |= c.items.data[i].v == NULL;
+  if (in_registers) { /* those stay inside of one function */
+    for (int i = 0; i < count; i++) tn__cg_stmt(cg, items[i]);
+    return;
+  }
+  LLVMTypeRef type = closure_type(cg, &c), params[] = {cg->ptr, cg->ptr};
+  LLVMTypeRef function_type = LLVMFunctionType(cg->i32, params, 2, 0);
+  LLVMValueRef args[] = {cg->frame->env, fill_closure(cg, &c, type)};
+  char *name = tn__arena_printf(cg->arena, "%s.part%d", cg->func->name, cg->task_count++);
+  tn__cg_frame *frame = tn__cg_frame_enter(cg, name, function_type, LLVMInternalLinkage);
+  LLVMValueRef function = frame->function;
+  frame->env = LLVMGetParam(function, 0);
+  open_closure(cg, &c, type);
+  for (int i = 0; i < count; i++) tn__cg_stmt(cg, items[i]);
+  LLVMBuildRet(cg->builder, LLVMConstInt(cg->i32, TN_KERNEL_OK, 0));
+  tn__cg_frame_leave(cg);
+  after_call(cg, &c, LLVMBuildCall2(cg->builder, function_type, function, args, 2, ""));
+}
+
+void tn__cg_long(tn__cg *cg, const tn__stmt *s) {
+  for (int i = 0; i < s->as.seq.count; i += PART_LENGTH) {
+    int left = s->as.seq.count - i;
+    emit_part(cg, s->as.seq.items + i, left < PART_LENGTH ? left : PART_LENGTH);
+  }
 }

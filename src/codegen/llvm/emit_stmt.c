@@ -204,6 +204,10 @@ void tn__cg_stmt(tn__cg *cg, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_STORE: tn__cg_store(cg, s); return;
     case TN__STMT_SEQ:
+      if (tn__cg_is_long(cg, s)) {
+        tn__cg_long(cg, s);
+        return;
+      }
       for (int i = 0; i < s->as.seq.count; i++) tn__cg_stmt(cg, s->as.seq.items[i]);
       return;
     case TN__STMT_IF: emit_if(cg, s); return;

@@ -1,0 +1,325 @@
+/* Accesses that nothing shows to be inside of their tensor: those whose index depends on data, and those under a
+ * condition that says too little. They are moved to the nearest element, as the language says, so that no declaration
+ * reads outside of its tensors whatever the data are. Indices that are shown to be inside stay as they are; so do those
+ * that stand under no condition and depend on dimensions alone, which conditions.c checks for each call. */
+#include "base/hash.h"
+#include "te/internal.h"
+
+enum { MOST_CONTEXTS = 1 << 12, MOST_STEPS = 1 << 16, LARGEST_BITS = 48, DEEPEST = 20 };
+
+/* ---- what was rewritten, by address (looked up, never listed) -----------------------------------------------------
+ */
+
+typedef struct table {
+  const tn__expr **keys, **values;
+  uint32_t size, used;
+} table;
+
+static uint32_t slot_of(const table *t, const tn__expr *key) {
+  uint32_t slot = (uint32_t)tn__hash_mix(0, (uint64_t)(uintptr_t)key) & (t->size - 1);
+  while (t->keys[slot] != NULL && t->keys[slot] != key) slot = (slot + 1) & (t->size - 1);
+  return slot;
+}
+
+static const tn__expr *table_get(const table *t, const tn__expr *key) {
+  return t->size == 0 ? NULL : t->values[slot_of(t, key)];
+}
+
+static void table_put(table *t, tn__arena *arena, const tn__expr *key, const tn__expr *value) {
+  if (2 * (t->used + 1) > t->size) {
+    table old = *t;
+    t->size = old.size == 0 ? 16 : 2 * old.size;
+    t->keys = TN__NEW_ARRAY(arena, t->size, const tn__expr *);
+    t->values = TN__NEW_ARRAY(arena, t->size, const tn__expr *);
+    for (uint32_t i = 0; i < old.size; i++) {
+      if (old.keys[i] == NULL) continue;
+      uint32_t slot = slot_of(t, old.keys[i]);
+      t->keys[slot] = old.keys[i];
+      t->values[slot] = old.values[i];
+    }
+  }
+  uint32_t slot = slot_of(t, key);
+  t->used += t->keys[slot] == NULL;
+  t->keys[slot] = key;
+  t->values[slot] = value;
+}
+
+/* ---- what holds where ----------------------------------------------------------------------------------------------
+ */
+
+/* What is known to be true where an expression is evaluated: comparisons around it. */
+typedef struct fact {
+  const struct fact *outer;
+  const tn__expr *condition;
+} fact;
+
+typedef struct context {
+  const fact *facts;
+  bool guarded; /* stands under a condition, whatever it says */
+  table done;
+} context;
+
+typedef struct securing {
+  const tn__te *te;
+  tn__ir *ir;
+  const char *source; /* for messages, or NULL */
+  const tn__te_stage *stage;
+  TN__VEC(const tn__var *) axes;
+  const tn__var *scan_axis; /* within a scan: positions of this axis are `scan_position` */
+  const tn__expr *scan_position;
+  context *root, *doubt; /* under no condition; under too many of them */
+  table inside;          /* expressions all of whose accesses are shown to be inside, without any condition */
+  int contexts, steps;
+} securing;
+
+static context *new_context(securing *c, const fact *facts, bool guarded) {
+  context *k = TN__NEW(c->te->arena, context);
+  k->facts = facts;
+  k->guarded = guarded;
+  c->contexts++;
+  return k;
+}
+
+static const tn__expr *at_position(const securing *c, const tn__expr *e) {
+  return c->scan_axis != NULL ? tn__substitute(c->ir, e, &c->scan_axis, &c->scan_position, 1) : e;
+}
+
+/* The facts with those comparisons of 64-bit numbers that `condition`, or its opposite, is made of. */
+static const fact *with(securing *c, const fact *outer, const tn__expr *condition, bool opposite) {
+  bool both = condition->kind == (opposite ? TN__EXPR_OR : TN__EXPR_AND) && condition->dtype == TN_BOOL;
+  if (++c->steps > MOST_STEPS) return outer; /* knowing less is right, too */
+  if (condition->kind == TN__EXPR_NOT) return with(c, outer, condition->args[0], !opposite);
+  if (both) return with(c, with(c, outer, condition->args[0], opposite), condition->args[1], opposite);
+  if ((condition->kind != TN__EXPR_LT && condition->kind != TN__EXPR_LE) || condition->args[0]->dtype != TN_I64)
+    return outer;
+  fact *more = TN__NEW(c->te->arena, fact);
+  *more = (fact){.outer = outer, .condition = at_position(c, opposite ? tn__not(c->ir, condition) : condition)};
+  return more;
+}
+
+static double largest_of(const tn__expr *const *args, int count, bool sum) {
+  double all = 0;
+  for (int i = 0; i < count; i++) {
+    double one = tn__te_largest(args[i]);
+    all = sum ? all + one : one > all ? one : all;
+  }
+  return all;
+}
+
+double tn__te_largest(const tn__expr *e) {
+  if (tn__expr_depth(e) > DEEPEST) return 1e30; /* parts that are shared are looked at each time */
+  switch (e->kind) {
+    case TN__EXPR_INT: return e->value.i < 0 ? -(double)e->value.i : (double)e->value.i;
+    case TN__EXPR_VAR: return (double)(INT64_C(1) << LARGEST_BITS); /* dimensions, and axes over such extents */
+    case TN__EXPR_ADD:
+    case TN__EXPR_SUB: return largest_of(e->args, e->arg_count, true);
+    case TN__EXPR_MIN:
+    case TN__EXPR_MAX: return largest_of(e->args, e->arg_count, false);
+    case TN__EXPR_SELECT: return largest_of(e->args + 1, 2, false);
+    case TN__EXPR_DIV: return tn__te_largest(e->args[0]);
+    case TN__EXPR_MOD: return tn__te_largest(e->args[1]);
+    case TN__EXPR_MUL: return tn__te_largest(e->args[0]) * tn__te_largest(e->args[1]);
+    case TN__EXPR_CAST:
+      if (!tn__dtype_is_float(e->args[0]->dtype) && tn_dtype_size(e->args[0]->dtype) <= 4) return 4294967296.0;
+      return 1e30;
+    default: return 1e30;
+  }
+}
+
+static bool wraps(const tn__expr *e) { return tn__te_largest(e) > (double)TN__TE_MOST; }
+
+/* Is `e` at least 0 because of a condition around it, a <= b or a < b? Then b - a, or b - a - 1, is at least 0. */
+static bool follows(const securing *c, const fact *facts, const tn__expr *e, const tn__expr *comparison) {
+  tn__ir *ir = c->ir;
+  for (const fact *f = facts; f != NULL; f = f->outer) {
+    const tn__expr *condition = f->condition;
+    if (condition == comparison || tn__is_false(condition)) return true;
+    if (condition->kind != TN__EXPR_LT && condition->kind != TN__EXPR_LE) continue; /* the position decided it */
+    const tn__expr *a = condition->args[0], *b = condition->args[1];
+    if (wraps(a) || wraps(b) || wraps(e)) continue;
+    const tn__expr *known = tn__add_i(ir, tn__sub(ir, b, a), condition->kind == TN__EXPR_LT ? -1 : 0);
+    if (tn__prove(ir, tn__le(ir, known, e))) return true;
+  }
+  return false;
+}
+
+static bool is_empty(const tn__te_stage *stage) {
+  for (int i = 0; i < stage->axes.count + stage->reduce_axes.count; i++) {
+    const tn__var *var = i < stage->axes.count ? stage->axes.var[i] : stage->reduce_axes.var[i - stage->axes.count];
+    if (tn__is_int_value(var->extent, 0)) return true;
+  }
+  return false;
+}
+
+/* ---- accesses ------------------------------------------------------------------------------------------------------
+ */
+
+static _Noreturn void refuse(const securing *c, const tn__buffer *buffer, int dim, const char *why) {
+  tn__throwf(c->te->arena->escape, TN_INVALID_ARGUMENT, "%s%ste %s: stage %s: index %d of %s %s",
+             c->source != NULL ? c->source : "", c->source != NULL ? ": " : "", c->te->name, c->stage->name, dim,
+             buffer->name, why);
+}
+
+static bool is_own(const securing *c, const tn__buffer *buffer) {
+  for (int t = 0; t < c->stage->tensor_count; t++)
+    if (c->stage->tensors[t] == buffer) return true;
+  return false;
+}
+
+static void see_factor(const tn__expr *e, void *user) {
+  int64_t limit = INT64_C(1) << LARGEST_BITS;
+  if (e->kind == TN__EXPR_INT && e->dtype == TN_I64 && (e->value.i > limit || e->value.i < -limit))
+    *(bool *)user = true;
+}
+
+bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e) {
+  bool found = false;
+  tn__te_visit(ir, e, see_factor, &found);
+  return found;
+}
+
+/* Shown by the ranges of variables alone. A smallest or greatest value needs one side of it, or both. */
+static bool is_above(tn__ir *ir, const tn__expr *index) {
+  if (index->kind == TN__EXPR_MAX) return is_above(ir, index->args[0]) || is_above(ir, index->args[1]);
+  if (index->kind == TN__EXPR_MIN) return is_above(ir, index->args[0]) && is_above(ir, index->args[1]);
+  return tn__prove(ir, tn__le(ir, tn__index(ir, 0), index));
+}
+
+static bool is_below(tn__ir *ir, const tn__expr *index, const tn__expr *size) {
+  if (index->kind == TN__EXPR_MIN) return is_below(ir, index->args[0], size) || is_below(ir, index->args[1], size);
+  if (index->kind == TN__EXPR_MAX) return is_below(ir, index->args[0], size) && is_below(ir, index->args[1], size);
+  return tn__prove(ir, tn__lt(ir, index, size));
+}
+
+/* Whether the index is inside as it is, at its low and its high end. */
+static void judge(const securing *c, const context *k, const tn__buffer *buffer, int dim, const tn__expr *index,
+                  bool *low, bool *high) {
+  tn__ir *ir = c->ir;
+  const tn__expr *size = buffer->shape[dim], *here = at_position(c, index), *min, *max;
+  *low = is_above(ir, here);
+  *high = is_below(ir, here, size);
+  if (*low && *high) return;
+  if (!k->guarded && !tn__expr_has_load(index) && tn__bounds_over(ir, here, c->axes.data, c->axes.count, &min, &max)) {
+    *low = *high = true; /* dimensions decide, and are checked for each call */
+    return;
+  }
+  if (!*low) *low = follows(c, k->facts, here, tn__le(ir, tn__index(ir, 0), here));
+  if (!*high) *high = follows(c, k->facts, tn__add_i(ir, tn__sub(ir, size, here), -1), tn__lt(ir, here, size));
+}
+
+static const tn__expr *secured_index(const securing *c, const context *k, const tn__buffer *buffer, int dim,
+                                     const tn__expr *index) {
+  tn__ir *ir = c->ir;
+  bool low, high;
+  if (tn__te_is_too_large(ir, index)) refuse(c, buffer, dim, "has a number in it that is larger than any tensor");
+  if (is_empty(c->stage)) return index;
+  judge(c, k, buffer, dim, index, &low, &high);
+  if (c->scan_axis != NULL && is_own(c, buffer) && dim == c->stage->scan_axis) {
+    if (!low)
+      refuse(c, buffer, dim,
+             "is not shown to be inside of the tensor under the condition around it; let the scan start with more "
+             "positions, as in scan(AXIS, 2)");
+    return index; /* what is earlier is not above */
+  }
+  if (low && high) return index;
+  if (tn__interval_of(ir, buffer->shape[dim]).min < 1)
+    refuse(c, buffer, dim, "is not shown to be inside of the tensor, which may have no elements there to take instead");
+  if (!low) index = tn__max(ir, index, tn__index(ir, 0));
+  return high ? index : tn__min(ir, index, tn__add_i(ir, buffer->shape[dim], -1));
+}
+
+static bool is_proven(const securing *c, const tn__buffer *buffer, int dim, const tn__expr *index) {
+  const tn__expr *here = at_position(c, index);
+  return !tn__te_is_too_large(c->ir, index) && is_above(c->ir, here) && is_below(c->ir, here, buffer->shape[dim]);
+}
+
+/* Are all accesses below `e` inside without any condition? */
+static bool is_inside(securing *c, const tn__expr *e) {
+  if (!tn__expr_has_load(e)) return true;
+  const tn__expr *known = table_get(&c->inside, e);
+  if (known != NULL) return known == e;
+  bool inside = true;
+  for (int i = 0; i < e->arg_count && inside; i++) inside = is_inside(c, e->args[i]);
+  for (int d = 0; e->kind == TN__EXPR_LOAD && d < e->arg_count && inside; d++)
+    inside = is_proven(c, e->value.buffer, d, e->args[d]);
+  table_put(&c->inside, c->te->arena, e, inside ? e : tn__index(c->ir, 0));
+  return inside;
+}
+
+static const tn__expr *secured(securing *c, context *k, const tn__expr *e);
+
+/* Under one more condition; when there are too many of them, without what they say. */
+static const tn__expr *secured_under(securing *c, const context *k, const tn__expr *condition, bool opposite,
+                                     const tn__expr *e) {
+  if (is_inside(c, e)) return e;
+  if (c->contexts > MOST_CONTEXTS) return secured(c, c->doubt, e);
+  return secured(c, new_context(c, with(c, k->facts, condition, opposite), true), e);
+}
+
+static const tn__expr *secured(securing *c, context *k, const tn__expr *e) {
+  tn__ir *ir = c->ir;
+  if (is_inside(c, e)) return e;
+  const tn__expr *known = table_get(&k->done, e), *args[TN__MAX_RANK + 4];
+  if (known != NULL) return known;
+  bool logic = e->dtype == TN_BOOL && (e->kind == TN__EXPR_AND || e->kind == TN__EXPR_OR);
+  bool changed = false;
+  for (int i = 0; i < e->arg_count; i++) {
+    const tn__expr *arg = e->args[i];
+    if (i > 0 && (e->kind == TN__EXPR_SELECT || logic)) {
+      bool opposite = e->kind == TN__EXPR_OR || (e->kind == TN__EXPR_SELECT && i == 2);
+      args[i] = secured_under(c, k, args[0], opposite, arg);
+    } else {
+      args[i] = secured(c, k, arg);
+    }
+    if (e->kind == TN__EXPR_LOAD) args[i] = secured_index(c, k, e->value.buffer, i, args[i]);
+    changed |= args[i] != arg;
+  }
+  const tn__expr *result = changed ? tn__expr_with_args(ir, e, args) : e;
+  table_put(&k->done, c->te->arena, e, result);
+  return result;
+}
+
+/* ---- stages --------------------------------------------------------------------------------------------------------
+ */
+
+static void begin(securing *c) {
+  c->inside = (table){0};
+  c->contexts = c->steps = 0;
+  c->root = new_context(c, NULL, false);
+  c->doubt = new_context(c, NULL, true);
+}
+
+static void secure_values(securing *c, const tn__expr **values, const tn__expr *start, const tn__expr *extent) {
+  int count = c->axes.count;
+  c->scan_axis = NULL;
+  if (extent != NULL) {
+    c->scan_axis = c->stage->axes.var[c->stage->scan_axis];
+    const tn__var *var = tn__var_create(c->ir, c->scan_axis->name, TN_I64, tn__index(c->ir, 0), extent);
+    tn__vec_push(c->te->arena, &c->axes, var);
+    c->scan_position = tn__add(c->ir, var->self, start);
+  }
+  begin(c);
+  for (int t = 0; t < c->stage->tensor_count; t++)
+    if (values[t] != NULL) values[t] = secured(c, c->root, values[t]);
+  c->scan_axis = NULL;
+  c->axes.count = count;
+}
+
+void tn__te_secure(tn__te *te, const char *source) {
+  securing c = {.te = te, .ir = te->ir, .source = source};
+  for (int s = 0; s < te->stages.count; s++) {
+    tn__te_stage *stage = te->stages.data[s];
+    if (stage->kind == TN__TE_EXTERN) continue;
+    c.stage = stage;
+    c.axes.count = 0;
+    for (int i = 0; i < stage->axes.count; i++) tn__vec_push(te->arena, &c.axes, stage->axes.var[i]);
+    for (int i = 0; i < stage->reduce_axes.count; i++) tn__vec_push(te->arena, &c.axes, stage->reduce_axes.var[i]);
+    if (stage->kind != TN__TE_SCAN) {
+      secure_values(&c, stage->values, NULL, NULL);
+      continue;
+    }
+    const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__index(c.ir, stage->scan_depth);
+    secure_values(&c, stage->first, tn__index(c.ir, 0), tn__min(c.ir, extent, depth));
+    secure_values(&c, stage->values, depth, tn__sub(c.ir, extent, depth));
+  }
+}
