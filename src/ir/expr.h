@@ -124,7 +124,8 @@ typedef enum tn__scope {
   TN__SCOPE_STACK, /* small memory private to the thread and the ALLOC's dynamic extent; constant shape, at most 64 KiB
                     */
   TN__SCOPE_REGISTER /* the same, and every access must have constant indices once unrolled loops are expanded, apart
-                        from a vectorised index in the last dimension: becomes SSA values */
+                        from a vectorised index in the last dimension, or, in loads, in another one: becomes SSA
+                        values, and columns of them come from shuffles */
 } tn__scope;
 
 /* A dense row-major array. */

@@ -49,12 +49,26 @@ static void pad(tn__schedule *s, const tn__buffer *buffer, const tn__expr **shap
       tn__sched_refuse(s, "the storage of %s cannot be aligned where it is used", buffer->name);
 }
 
-/* The widest vectorised loop around the users. */
-static int64_t widest_vector(const tn__snodes *users) {
+/* Does an access of the block to the buffer move along its last dimension with the loop? */
+static bool moves_along_rows(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer, const tn__snode *loop) {
+  for (int r = 0; r < block->block.read_count + block->block.write_count; r++) {
+    bool is_read = r < block->block.read_count;
+    const tn__region *region = is_read ? &block->block.reads[r] : &block->block.writes[r - block->block.read_count];
+    if (region->buffer != buffer) continue;
+    const tn__expr *last = tn__sched_substitute_axes(s->ir, &block->block, region->min[buffer->rank - 1]);
+    if (tn__expr_uses_var(last, loop->var)) return true;
+  }
+  return false;
+}
+
+/* The widest vectorised loop along the buffer's rows. */
+static int64_t widest_vector(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users) {
   int64_t widest = 1, extent;
   for (int i = 0; i < users->count; i++)
     for (const tn__snode *n = users->data[i]->parent; n->parent != NULL; n = n->parent)
-      if (n->kind == TN__LOOP_VECTORIZED && tn__as_int(n->var->extent, &extent) && extent > widest) widest = extent;
+      if (n->kind == TN__LOOP_VECTORIZED && tn__as_int(n->var->extent, &extent) && extent > widest &&
+          moves_along_rows(s, users->data[i], buffer, n))
+        widest = extent;
   return widest;
 }
 
@@ -84,7 +98,7 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
       min[d] = tn__index(s->ir, 0);
     }
     /* Rows of registers are whole vectors, so that a partial tile's rows don't straddle them. */
-    int64_t lanes = d == buffer->rank - 1 && buffer->scope == TN__SCOPE_REGISTER ? widest_vector(users) : 1;
+    int64_t lanes = d == buffer->rank - 1 && buffer->scope == TN__SCOPE_REGISTER ? widest_vector(s, buffer, users) : 1;
     if (lanes > 1 && size > 1 && size < 65536) size = (size + lanes - 1) / lanes * lanes;
     extent[d] = tn__index(s->ir, size);
   }

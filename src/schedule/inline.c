@@ -6,6 +6,7 @@ static void check_map(const tn__schedule *s, const char *step, const tn__snode *
   for (int i = 0; i < block->block.axis_count; i++) plain &= block->block.axes[i].kind == TN__AXIS_SPATIAL;
   if (!plain || !tn__sched_identity_write(block, axis_of_dim))
     tn__sched_refuse(s, "%s of \"%s\": it is not element-wise", step, block->name);
+  tn__sched_check_not_frozen(s, step, block);
 }
 
 typedef struct inlining {

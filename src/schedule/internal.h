@@ -35,6 +35,7 @@ struct tn__snode {
   tn__loop_pragmas pragmas;
   const char *bound;                  /* loops: the axis of a GPU, or NULL */
   const tn__tensor_intrinsic *tensor; /* loops: the instruction that the nest from here on becomes, or NULL */
+  bool transposes;                    /* loops: the nest from here on fills or reads a tile of tn__transpose */
   TN__VEC(tn__sched_prefetch) prefetches;
   TN__VEC(tn__snode *) children; /* loops and the root */
   tn__block block;
@@ -79,7 +80,7 @@ tn__snode *tn__sched_block(const tn__schedule *s, const char *step, const char *
 /* Throws unless the loop is serial, not bound and not part of an instruction; when `whole`, because the loop is about
  * to disappear, also when something is attached to it. */
 void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__snode *loop, bool whole);
-/* Throws when the node belongs to loops that were tensorized. */
+/* Throws when the node belongs to loops that were tensorized or transposed. */
 void tn__sched_check_not_frozen(const tn__schedule *s, const char *step, const tn__snode *node);
 tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node); /* the child of the root around the node */
 bool tn__sched_is_block_axis(const char *gpu_axis);                     /* NULL is neither */
@@ -141,6 +142,11 @@ void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn_
                               void *user);
 /* The intermediate tensor, input or output of this name; throws when there is none. */
 const tn__buffer *tn__sched_tensor(const tn__schedule *s, const char *step, const char *name);
+
+/* ---- kinds.c ----------------------------------------------------------------------------------------------------- */
+/* Throws unless the loop's iterations don't depend on each other: no reduction or scan along it, and no element written
+ * in two of them, apart from buffers that belong to the iteration when there are `privates`. */
+void tn__sched_check_independent(tn__schedule *s, const char *step, tn__snode *loop, bool privates);
 
 /* ---- region.c ---------------------------------------------------------------------------------------------------- */
 /* The hull of what the accesses to `region`'s buffer cover when the loops `inner` run and those outside stand still:

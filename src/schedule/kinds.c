@@ -48,9 +48,7 @@ static bool is_private(tn__schedule *s, const tn__snode *loop, const tn__buffer 
   return true;
 }
 
-/* Iterations must not depend on each other: no reduction or scan along the loop, and no element written in two of them
- * unless the buffer belongs to the iteration. */
-static void check_independent(tn__schedule *s, const char *step, tn__snode *loop, bool privates) {
+void tn__sched_check_independent(tn__schedule *s, const char *step, tn__snode *loop, bool privates) {
   tn__snodes blocks = {0};
   tn__sched_blocks(s, loop, &blocks);
   for (int i = 0; i < blocks.count; i++) {
@@ -78,7 +76,7 @@ void tn__parallel(tn__schedule *s, const char *name) {
     tn__sched_refuse(s, "parallel of \"%s\": it would share a nest with a loop bound to an axis of a GPU", name);
   if (around(loop, TN__LOOP_UNROLLED))
     tn__sched_refuse(s, "parallel of \"%s\": the loop stands in an unrolled one", name);
-  check_independent(s, "parallel", loop, true);
+  tn__sched_check_independent(s, "parallel", loop, true);
   loop->kind = TN__LOOP_PARALLEL;
   tn__sched_record(s, "parallel", &name, 1, NULL, 0);
 }
@@ -97,7 +95,7 @@ void tn__vectorize(tn__schedule *s, const char *name) {
   check_constant(s, "vectorize", loop, 256);
   for (int i = 0; i < loop->children.count; i++)
     if (!loop->children.data[i]->is_block) tn__sched_refuse(s, "vectorize of \"%s\": the loop is not innermost", name);
-  check_independent(s, "vectorize", loop, false);
+  tn__sched_check_independent(s, "vectorize", loop, false);
   loop->kind = TN__LOOP_VECTORIZED;
   tn__sched_record(s, "vectorize", &name, 1, NULL, 0);
 }
@@ -164,7 +162,7 @@ void tn__bind(tn__schedule *s, const char *name, const char *axis_name) {
     if (thread_count(nest, loop) > MOST_THREADS)
       tn__sched_refuse(s, "bind of \"%s\": a block would have more than %d threads", name, MOST_THREADS);
   }
-  check_independent(s, "bind", loop, true);
+  tn__sched_check_independent(s, "bind", loop, true);
   loop->bound = axis;
   const char *names[] = {name, axis};
   tn__sched_record(s, "bind", names, 2, NULL, 0);

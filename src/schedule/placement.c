@@ -338,6 +338,7 @@ void tn__reverse_compute_at(tn__schedule *s, const char *block_name, const char 
   int axis_of_dim[TN__MAX_RANK];
   if (tn__sched_is_under(block, m.loop))
     tn__sched_refuse(s, "reverse_compute_at of \"%s\": it is under \"%s\" already", block_name, loop_name);
+  tn__sched_check_not_frozen(s, "reverse_compute_at", block);
   tn__sched_check_not_frozen(s, "reverse_compute_at", m.loop);
   find_producer(&m);
   if (!tn__sched_identity_write(m.producer, axis_of_dim))

@@ -56,6 +56,18 @@ static const char *loop_named(const tn__schedule *s, const char *loop, int index
   return tn__arena_printf(s->arena, "%s.%d", loop, index);
 }
 
+int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path) {
+  int count = tn__sched_path(s, s->root, block, path);
+  accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
+  collect(&a, block->block.body);
+  for (int i = count - 2; i >= 0; i--) {
+    if (!is_contiguous(s, &a, block, path[i], path[i + 1])) continue;
+    tn__fuse(s, path[i]->name, path[i + 1]->name);
+    count = tn__sched_path(s, s->root, block, path);
+  }
+  return count;
+}
+
 /* Splits off a vector, and several of them when the work on one is small (unroll 0), or `unroll` of them. */
 static void vectorize_innermost(tn__schedule *s, const char *loop, int64_t lanes, int64_t cost, int64_t unroll) {
   int64_t extent = tn__loop_extent(s, loop);
@@ -91,11 +103,7 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
   if (count == 0) return;
   accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
   collect(&a, block->block.body);
-  for (int i = count - 2; i >= 0; i--) {
-    if (!is_contiguous(s, &a, block, path[i], path[i + 1])) continue;
-    tn__fuse(s, path[i]->name, path[i + 1]->name);
-    count = tn__sched_path(s, s->root, block, path);
-  }
+  count = tn__rule_fuse(s, block, path);
   bool parallel = options->threads > 1 && tn__rule_is_large(s->te);
   int64_t lanes = options->vector_bytes / a.widest, extent = tn__loop_extent(s, path[count - 1]->name);
   const char *inner = path[count - 1]->name;

@@ -20,13 +20,18 @@ typedef struct tn__rule {
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
 } tn__rule;
 
-extern const tn__rule tn__rule_contraction, tn__rule_transform, tn__rule_map, tn__rule_rows, tn__rule_stages;
+extern const tn__rule tn__rule_contraction, tn__rule_transform, tn__rule_transpose, tn__rule_map, tn__rule_rows,
+    tn__rule_stages;
 int tn__rule_count(void);
 const tn__rule *tn__rule_at(int index);
 
 /* Schedules the plain nest around one element-wise block: fuses what is contiguous for all of its accesses, vectorises
  * the innermost loop and runs the outermost in parallel when the declaration is large (rule_map.c). */
 void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_options *options);
+
+/* Fuses neighbouring loops around the block that are one long walk for all of its accesses; gives the loops that are
+ * left, outermost first, and their number (rule_map.c). */
+int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
 
 /* ---- what rules share (rules.c) -----------------------------------------------------------------------------------
  */

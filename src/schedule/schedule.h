@@ -46,6 +46,11 @@ void tn__pragma(tn__schedule *s, const char *loop, const char *key, int64_t valu
 /* In each iteration of `loop`: fetches what the block will read there `distance` iterations later. A prefetch of a
  * tensor that becomes private, or that the block does not read any more in the end, is dropped. */
 void tn__prefetch(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance);
+/* `rows` around `lanes` are the element-wise block's two innermost loops, 2 to 64 steps each. What the block reads
+ * contiguously along `rows`, but neither contiguously nor standing still along `lanes`, is read in vectors along `rows`
+ * into registers, "<block>.rows<i>", and the block, unrolled along `rows`, takes vectors along `lanes` out of them: a
+ * transposition by shuffles. Nothing may change these loops afterwards. */
+void tn__transpose(tn__schedule *s, const char *block, const char *rows, const char *lanes);
 /* Moves the producer block under `loop` of its consumers, computing just the region needed there. */
 void tn__compute_at(tn__schedule *s, const char *block, const char *loop);
 /* Moves a consumer (an epilogue) under `loop` of its producer, after it: all that the loop's body needs is complete

@@ -80,6 +80,10 @@ static void apply_transform_layout(tn__schedule *s, const operands *o) {
 }
 static void apply_tensorize(tn__schedule *s, const operands *o) { tn__tensorize(s, o->names[0], o->names[1]); }
 
+static void apply_transpose(tn__schedule *s, const operands *o) {
+  tn__transpose(s, o->names[0], o->names[1], o->names[2]);
+}
+
 static const step steps[] = {
     {"split", 1, 1, 2, 8, apply_split},
     {"fuse", 2, 2, 0, 0, apply_fuse},
@@ -106,6 +110,7 @@ static const step steps[] = {
     {"declare_constant", 1, 1, 0, 0, apply_declare_constant},
     {"transform_layout", 1, 1, 3, MAX_NUMBERS, apply_transform_layout},
     {"tensorize", 2, 2, 0, 0, apply_tensorize},
+    {"transpose", 3, 3, 0, 0, apply_transpose},
 };
 
 void tn__sched_record(tn__schedule *s, const char *name, const char *const *names, int name_count,

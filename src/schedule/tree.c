@@ -45,6 +45,8 @@ void tn__sched_check_not_frozen(const tn__schedule *s, const char *step, const t
     if (n->tensor != NULL)
       tn__sched_refuse(s, "%s of \"%s\": it is part of \"%s\", which became the instruction %s", step, node->name,
                        n->name, tn__tensor_name(n->tensor->op));
+    else if (n->transposes)
+      tn__sched_refuse(s, "%s of \"%s\": it is part of \"%s\", which was transposed", step, node->name, n->name);
 }
 
 void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__snode *loop, bool whole) {

@@ -328,11 +328,22 @@ static inline tn__te *depthwise_of(tn__ir *ir, int64_t high, int64_t wide, int64
 static inline tn__te *depthwise(tn__ir *ir) { return depthwise_of(ir, 27, 31, 40, 1); } /* for several threads */
 static inline tn__te *strided_depthwise(tn__ir *ir) { return depthwise_of(ir, 10, 13, 24, 2); }
 
+/* Channels first to channels last, with a bias and a maximum. */
+static inline tn__te *turned_map(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "turned");
+  const tn__buffer *a = input(te, "A", 3, 2, 21, 35), *bias = input(te, "bias", 1, 21, 0, 0);
+  tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){2, 35, 21});
+  const tn__expr *value = at(ir, a, 3, x.index[0], x.index[2], x.index[1]);
+  value = tn__add(ir, value, at(ir, bias, 1, x.index[2], NULL, NULL));
+  tn__te_output(te, tn__te_compute(te, "C", &x, tn__max(ir, value, tn__constant(ir, TN_F32, 0))));
+  return te;
+}
+
 static const declaration declarations[] = {
     product,     open_product, stencil,        rows,         convolution,        argmax,
     running,     pool,         wide_product,   column_sums,  transposed_product, packed_product,
     two_readers, skewed,       splat_product,  ones_product, neighbours,         grouped,
-    bf16_dots,   int8_dots,    filtered_tiles, depthwise,    strided_depthwise};
+    bf16_dots,   int8_dots,    filtered_tiles, depthwise,    strided_depthwise,  turned_map};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -348,6 +359,15 @@ static inline void check_same(const tn__schedule *s) {
   tn_status *status = compare_results(s, 1);
   if (status == NULL) return;
   fail_msg("%s:\n%s%s", tn_status_message(status), schedule_text(s, false), schedule_text(s, true));
+}
+
+/* Refused as an invalid argument, in these words among others. */
+static inline void check_words(tn_status *status, const char *words) {
+  if (status == NULL) fail_msg("not refused: %s", words);
+  if (strstr(tn_status_message(status), words) == NULL)
+    fail_msg("\"%s\" instead of \"%s\"", tn_status_message(status), words);
+  assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+  tn_status_free(status);
 }
 
 /* ---- frames -------------------------------------------------------------------------------------------------------

@@ -287,6 +287,25 @@ static inline void make_logic(making *m) {
   if (m->r->variant & 2) tn__te_output(m->te, found);
 }
 
+/* A map that reads one tensor turned and, with a border around it, another; then one that turns it back. */
+static inline void make_turned(making *m) {
+  tn__ir *ir = m->ir;
+  const tn__buffer *a = make_input(m, "A", m->dtype, 3, m->dims[1], m->dims[0], m->dims[2]);
+  const tn__buffer *b = make_input(m, "B", m->dtype, 2, m->dims[1], m->dims[2], NULL);
+  tn__te_axes x = make_axes(m, "i", 3, m->dims[0], m->dims[2], m->dims[1]);
+  const tn__expr *value = load_at(m, a, x.index[2], x.index[0], x.index[1]);
+  if (m->r->variant & 1) {
+    const tn__expr *before = tn__add_i(ir, x.index[1], -1);
+    const tn__expr *inside = tn__le(ir, size_of(m, 0), before);
+    value = tn__add(ir, value, tn__select(ir, inside, load_at(m, b, x.index[2], before, NULL), number_of(m, 1)));
+  }
+  const tn__buffer *p = tn__te_compute(m->te, "P", &x, value);
+  tn__te_axes y = make_axes(m, "i", 3, m->dims[0], m->dims[1], m->dims[2]);
+  const tn__expr *back = load_at(m, p, y.index[0], y.index[2], y.index[1]);
+  if (m->r->variant & 2) back = tn__sub(ir, back, load_at(m, a, y.index[1], y.index[0], y.index[2]));
+  tn__te_output(m->te, tn__te_compute(m->te, "Q", &y, back));
+}
+
 typedef struct recipe_kind {
   const char *name;
   void (*make)(making *m);
@@ -300,6 +319,7 @@ static const recipe_kind recipe_kinds[] = {
     {"pool", make_pool, false},      {"combined", make_combined, true},
     {"dots", make_dots, true},       {"transposed", make_transposed, true},
     {"gather", make_gather, true},   {"logic", make_logic, true},
+    {"turned", make_turned, true},
 };
 enum { RECIPE_KINDS = sizeof(recipe_kinds) / sizeof(recipe_kinds[0]) };
 

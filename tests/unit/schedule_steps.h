@@ -45,7 +45,7 @@ static inline tn__snode *choose(proposal *p, bool block, bool (*accept)(proposal
 
 static inline bool is_frozen(const tn__snode *node) {
   for (; node != NULL; node = node->parent)
-    if (node->tensor != NULL) return true;
+    if (node->tensor != NULL || node->transposes) return true;
   return false;
 }
 
@@ -473,6 +473,27 @@ static inline bool propose_tensorize(proposal *p) {
   return false;
 }
 
+/* The block's two innermost loops, or their exchange where vectors are not along what its output has contiguous, or a
+ * split of what is too long. */
+static inline bool propose_transpose(proposal *p) {
+  for (int first = p->block_count == 0 ? 0 : roll(p->d, p->block_count), i = 0; i < p->block_count; i++) {
+    tn__snode *block = p->blocks[(first + i) % p->block_count], *lanes = block->parent, *rows = lanes->parent;
+    int64_t extents[2];
+    if (!is_map(block) || is_frozen(block) || lanes->var == NULL || rows == NULL || rows->var == NULL) continue;
+    if (only_loop_in(rows) != lanes || lanes->children.count != 1) continue;
+    if (!is_whole(p, lanes) || !is_whole(p, rows)) continue;
+    if (!tn__as_int(lanes->var->extent, &extents[0]) || !tn__as_int(rows->var->extent, &extents[1]))
+      return say(p, "split \"%s\" 0 %d", tn__as_int(lanes->var->extent, &extents[0]) ? rows->name : lanes->name,
+                 2 + roll(p->d, 6));
+    int other = roll(p->d, 5);
+    if (other == 0) return say(p, "reorder \"%s\" \"%s\"", lanes->name, rows->name);
+    if (other == 1 && rows->parent->var != NULL && only_loop_in(rows->parent) == rows && is_free(p, rows->parent))
+      return say(p, "reorder \"%s\" \"%s\"", rows->name, rows->parent->name);
+    return say(p, "transpose \"%s\" \"%s\" \"%s\"", block->name, rows->name, lanes->name);
+  }
+  return false;
+}
+
 typedef struct primitive {
   const char *name;
   bool (*propose)(proposal *p);
@@ -504,6 +525,7 @@ static const primitive primitives[] = {
     {"declare_constant", propose_declare_constant},
     {"transform_layout", propose_transform_layout},
     {"tensorize", propose_tensorize},
+    {"transpose", propose_transpose},
 };
 enum { PRIMITIVES = sizeof(primitives) / sizeof(primitives[0]) };
 

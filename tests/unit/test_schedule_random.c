@@ -33,6 +33,8 @@ static bool find_order(int first, int second, tally *t) {
   /* Only narrow dot products become instructions. */
   int tensorize = primitive_of("tensorize ");
   wish w = {first == tensorize || second == tensorize ? recipe_kind_of("dots") : -1, first, second};
+  if (first == second && first == primitive_of("transpose "))
+    w.kind = recipe_kind_of("turned"); /* two blocks to turn */
   for (int i = 0; i < 1000 && t->before[first][second] == 0; i++) {
     dice d = {.state = seed_of(1000000 + (first * PRIMITIVES + second) * 1000 + i)};
     check_ok(oracle_pair(&d, 24, &w, t, check_pair, NULL));

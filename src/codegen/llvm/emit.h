@@ -25,10 +25,11 @@ typedef struct tn__cg_storage {
   LLVMValueRef base;
   LLVMValueRef *slots;
   int slot_count, slot_lanes;
-  int alignment;        /* of base, in bytes */
-  uint64_t version;     /* changes with every store; memoised loads compare it */
-  LLVMValueRef scope;   /* alias.scope list; NULL for none */
-  LLVMValueRef noalias; /* the scopes of buffers that this one never overlaps */
+  int alignment;                  /* of base, in bytes */
+  uint64_t version;               /* changes with every store; memoised loads compare it */
+  struct tn__cg_columns *columns; /* slots: what was transposed last, or NULL */
+  LLVMValueRef scope;             /* alias.scope list; NULL for none */
+  LLVMValueRef noalias;           /* the scopes of buffers that this one never overlaps */
 } tn__cg_storage;
 
 /* A binding of a variable, buffer or expression, all by pointer; the newest binding of a key wins, and leaving a scope
@@ -148,7 +149,7 @@ LLVMValueRef tn__cg_round_to(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 LLVMValueRef tn__cg_from_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 LLVMValueRef tn__cg_to_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 
-/* ---- emit_memory.c, emit_register.c
+/* ---- emit_memory.c, emit_register.c, emit_transpose.c
  * -------------------------------------------------------------------------------------- */
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e);
 void tn__cg_store(tn__cg *cg, const tn__stmt *s);
@@ -159,8 +160,12 @@ const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__ex
 /* Decides how a register buffer is held from the accesses in its scope; a stack array when they do not fit one slot
  * width. */
 tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, const tn__stmt *scope);
-tn__cg_value tn__cg_register_load(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear);
+tn__cg_value tn__cg_register_load(tn__cg *cg, tn__cg_storage *storage, const tn__expr *linear);
 void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear, tn__cg_value value);
+
+/* Transposes a tile: `rows` are row_count vectors of row_lanes lanes (2 to 64 each), `columns` get row_lanes vectors of
+ * row_count lanes. Those that nobody uses cost nothing. */
+void tn__cg_transpose(tn__cg *cg, const LLVMValueRef *rows, int row_count, int row_lanes, LLVMValueRef *columns);
 
 /* ---- emit_tensor.c ----------------------------------------------------------------------------------------------- */
 void tn__cg_prefetch(tn__cg *cg, const tn__stmt *s);

@@ -1,6 +1,8 @@
 /* Register buffers: as many SSA values as it takes, each the width of the buffer's vectorised accesses. */
 #include "codegen/llvm/emit.h"
 
+enum { MOST_ROWS = 64 }; /* of a tile that is read by columns, and lanes of its rows */
+
 /* What the accesses to one buffer look like. */
 typedef struct usage {
   tn__cg *cg;
@@ -13,31 +15,44 @@ typedef struct usage {
   int checked_width; /* second walk: do all accesses stay inside of slots of this width? */
 } usage;
 
-static bool slot_range(tn__cg *cg, const tn__expr *linear, const tn__var *lane, int lanes, int64_t *first, int *count) {
-  *count = 1;
+/* The elements that one access covers: `count` of them, `stride` apart. */
+typedef struct span {
+  int64_t first, stride;
+  int count;
+} span;
+
+static bool find_span(tn__cg *cg, const tn__expr *linear, const tn__var *lane, int lanes, span *out) {
+  *out = (span){.stride = 1, .count = 1};
   if (lane != NULL && tn__expr_uses_var(linear, lane)) {
     int64_t stride;
-    if (!tn__stride_in(cg->ir, linear, lane, &stride) || stride < 0 || stride > 1) return false;
+    if (!tn__stride_in(cg->ir, linear, lane, &stride) || stride < 0) return false;
     linear = tn__substitute(cg->ir, linear, &lane, &lane->min, 1);
-    if (stride == 1) *count = lanes;
+    if (stride > 0) *out = (span){.stride = stride, .count = lanes};
   }
-  return tn__as_int(linear, first);
+  return tn__as_int(linear, &out->first);
 }
 
+/* Is this the same lane of one slot after the other: a column of the tile that they make up? */
+static bool is_column(const span *s) { return s->count > 1 && s->stride > 1; }
+
 static void see_access(usage *u, const tn__expr *const *indices, bool is_store) {
-  int64_t first;
-  int count;
+  span s;
   const tn__expr *linear = tn__cg_linear(u->cg, u->buffer, indices);
-  if (u->in_parallel || !slot_range(u->cg, linear, u->lane, u->lanes, &first, &count) || first < 0) {
+  if (u->in_parallel || !find_span(u->cg, linear, u->lane, u->lanes, &s) || s.first < 0) {
     u->fits = false;
     return;
   }
-  if (is_store && count == 1 && u->lanes > 1) u->fits = false; /* several lanes, one element: memory sorts that out */
-  if (count > u->width) u->width = count;
   int64_t width = u->checked_width;
+  if (is_column(&s)) {
+    if (is_store || s.count > MOST_ROWS || s.first + (s.count - 1) * s.stride >= u->elements) u->fits = false;
+    if (width > 0 && (s.stride % width != 0 || width == 1 || width > MOST_ROWS)) u->fits = false;
+    return;
+  }
+  if (is_store && s.count == 1 && u->lanes > 1) u->fits = false; /* several lanes, one element: memory sorts that out */
+  if (s.count > u->width) u->width = s.count;
   if (width == 0) return;
-  int64_t slots = (u->elements + width - 1) / width, last = (first + count - 1) / width;
-  if (first / width != last || last >= slots) u->fits = false;
+  int64_t slots = (u->elements + width - 1) / width, last = (s.first + s.count - 1) / width;
+  if (s.first / width != last || last >= slots) u->fits = false;
 }
 
 static void see_expr(usage *u, const tn__expr *e) {
@@ -135,31 +150,69 @@ static LLVMTypeRef slot_type(tn__cg *cg, const tn__cg_storage *storage) {
   return tn__cg_lanes_type(tn__cg_value_type(cg, storage->buffer->dtype), storage->slot_lanes);
 }
 
-tn__cg_value tn__cg_register_load(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
-  int64_t first = 0;
-  int count;
-  if (!slot_range(cg, linear, cg->frame->lane, cg->frame->lanes, &first, &count))
+static span span_of(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
+  span s = {0};
+  if (!find_span(cg, linear, cg->frame->lane, cg->frame->lanes, &s))
     tn__cg_fail(cg, "an access to register buffer %s has no constant place", storage->buffer->name);
+  return s;
+}
+
+/* ---- columns
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* Columns of some slots, as they were in one version of them. */
+struct tn__cg_columns {
+  LLVMBasicBlockRef block; /* what is made here may be used here, and perhaps nowhere else */
+  uint64_t version;
+  int64_t first_slot, step;
+  int count;
+  LLVMValueRef column[MOST_ROWS];
+};
+
+/* All columns are made at once, when the first of them is asked for. */
+static LLVMValueRef column_of(tn__cg *cg, tn__cg_storage *storage, const span *s) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->builder);
+  struct tn__cg_columns *made = storage->columns;
+  int64_t slot = s->first / storage->slot_lanes, step = s->stride / storage->slot_lanes;
+  if (made == NULL) made = storage->columns = TN__NEW(cg->arena, struct tn__cg_columns);
+  if (made->block != here || made->version != storage->version || made->first_slot != slot || made->step != step ||
+      made->count != s->count) {
+    LLVMValueRef rows[MOST_ROWS];
+    LLVMTypeRef type = slot_type(cg, storage);
+    for (int i = 0; i < s->count; i++) rows[i] = LLVMBuildLoad2(cg->builder, type, storage->slots[slot + i * step], "");
+    tn__cg_transpose(cg, rows, s->count, storage->slot_lanes, made->column);
+    made->block = here;
+    made->version = storage->version;
+    made->first_slot = slot;
+    made->step = step;
+    made->count = s->count;
+  }
+  return made->column[s->first % storage->slot_lanes];
+}
+
+/* ---- accesses
+ * ------------------------------------------------------------------------------------------------------ */
+
+tn__cg_value tn__cg_register_load(tn__cg *cg, tn__cg_storage *storage, const tn__expr *linear) {
+  span s = span_of(cg, storage, linear);
+  if (is_column(&s)) return (tn__cg_value){.v = column_of(cg, storage, &s), .lanes = s.count, .loads = true};
   LLVMValueRef slot =
-      LLVMBuildLoad2(cg->builder, slot_type(cg, storage), storage->slots[first / storage->slot_lanes], "");
+      LLVMBuildLoad2(cg->builder, slot_type(cg, storage), storage->slots[s.first / storage->slot_lanes], "");
   return (tn__cg_value){
-      .v = tn__cg_slice(cg, slot, (int)(first % storage->slot_lanes), count), .lanes = count, .loads = true};
+      .v = tn__cg_slice(cg, slot, (int)(s.first % storage->slot_lanes), s.count), .lanes = s.count, .loads = true};
 }
 
 void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear, tn__cg_value value) {
-  int64_t first = 0;
-  int count;
-  if (!slot_range(cg, linear, cg->frame->lane, cg->frame->lanes, &first, &count))
-    tn__cg_fail(cg, "an access to register buffer %s has no constant place", storage->buffer->name);
-  LLVMValueRef memory = storage->slots[first / storage->slot_lanes], part = tn__cg_widen(cg, value, count);
-  int place = (int)(first % storage->slot_lanes);
+  span s = span_of(cg, storage, linear);
+  LLVMValueRef memory = storage->slots[s.first / storage->slot_lanes], part = tn__cg_widen(cg, value, s.count);
+  int place = (int)(s.first % storage->slot_lanes);
   LLVMValueRef mask = cg->frame->mask;
   LLVMValueRef before = NULL;
-  if (mask != NULL || count < storage->slot_lanes)
+  if (mask != NULL || s.count < storage->slot_lanes)
     before = LLVMBuildLoad2(cg->builder, slot_type(cg, storage), memory, "");
   if (mask != NULL) {
-    LLVMValueRef condition = count == 1 ? tn__cg_any(cg, mask) : mask;
-    part = LLVMBuildSelect(cg->builder, condition, part, tn__cg_slice(cg, before, place, count), "");
+    LLVMValueRef condition = s.count == 1 ? tn__cg_any(cg, mask) : mask;
+    part = LLVMBuildSelect(cg->builder, condition, part, tn__cg_slice(cg, before, place, s.count), "");
   }
   LLVMBuildStore(cg->builder, before == NULL ? part : tn__cg_splice(cg, before, part, place), memory);
 }
