@@ -55,6 +55,8 @@ struct tn_thread_pool {
   _Alignas(CACHE_LINE) _Atomic uint32_t open; /* the ticket of the open loop, odd; even: none. What sleepers wait on */
   _Atomic uint32_t sleepers;
   _Atomic uint32_t invokes; /* that run now */
+  _Atomic int64_t ended;    /* when there was none any more, in nanoseconds */
+  _Atomic bool hurried;     /* the last invoke came soon after the one before: so may the next */
   _Atomic bool stop;
   _Alignas(CACHE_LINE) _Atomic uint32_t inside;
 };
@@ -120,19 +122,35 @@ static void work(tn_thread_pool *pool, uint32_t ticket) {
   atomic_fetch_sub(&pool->inside, 1);
 }
 
-/* Spins for a while during an invoke, then sleeps, until `open` is not `seen`. Returns its value. */
+/* The longest pause between two invokes that counts as none. */
+static int64_t hurry(const tn_thread_pool *pool) {
+  const int64_t usual = DEFAULT_SPIN_MICROSECONDS * 1000;
+  return pool->spin_nanoseconds < usual ? pool->spin_nanoseconds : usual;
+}
+
+/* Is it worth while to spin? During an invoke, and for a moment after one of several in a row: waking a worker takes
+ * as long as a small model runs. `*idle_since`: when the last invoke was seen to have ended, 0: it has not. */
+static bool may_spin(const tn_thread_pool *pool, int64_t time, int64_t *idle_since) {
+  if (atomic_load_explicit(&pool->invokes, memory_order_relaxed) != 0) {
+    *idle_since = 0;
+    return true;
+  }
+  if (!atomic_load_explicit(&pool->hurried, memory_order_relaxed)) return false;
+  if (*idle_since == 0) *idle_since = time;
+  return time - *idle_since < hurry(pool);
+}
+
+/* Spins for a while, then sleeps, until `open` is not `seen`. Returns its value. */
 static uint32_t await_change(worker *self, uint32_t seen) {
   tn_thread_pool *pool = self->pool;
-  int64_t deadline = 0;
+  int64_t start = nanoseconds(), idle_since = 0;
   for (uint32_t turn = 1;; turn++) {
     uint32_t now = atomic_load_explicit(&pool->open, memory_order_acquire);
     if (now != seen) return now;
-    if (atomic_load_explicit(&pool->invokes, memory_order_relaxed) == 0) break;
     relax();
-    if (turn % 64 != 0) continue;
+    if (turn % 32 != 0) continue;
     int64_t time = nanoseconds();
-    if (deadline == 0) deadline = time + pool->spin_nanoseconds;
-    if (time >= deadline) break;
+    if (time - start >= pool->spin_nanoseconds || !may_spin(pool, time, &idle_since)) break;
   }
   atomic_store(&self->processor, sched_getcpu());
   atomic_fetch_add(&pool->sleepers, 1);
@@ -290,8 +308,18 @@ void tn_thread_pool_release(tn_thread_pool *pool) {
 
 int tn_thread_pool_size(const tn_thread_pool *pool) { return pool->threads; }
 
-void tn__pool_begin(tn_thread_pool *pool) { atomic_fetch_add_explicit(&pool->invokes, 1, memory_order_relaxed); }
-void tn__pool_end(tn_thread_pool *pool) { atomic_fetch_sub_explicit(&pool->invokes, 1, memory_order_relaxed); }
+void tn__pool_begin(tn_thread_pool *pool) {
+  if (pool->worker_count > 0 && atomic_load_explicit(&pool->invokes, memory_order_relaxed) == 0) {
+    int64_t pause = nanoseconds() - atomic_load_explicit(&pool->ended, memory_order_relaxed);
+    atomic_store_explicit(&pool->hurried, pause < hurry(pool), memory_order_relaxed);
+  }
+  atomic_fetch_add_explicit(&pool->invokes, 1, memory_order_relaxed);
+}
+
+void tn__pool_end(tn_thread_pool *pool) {
+  if (pool->worker_count > 0) atomic_store_explicit(&pool->ended, nanoseconds(), memory_order_relaxed);
+  atomic_fetch_sub_explicit(&pool->invokes, 1, memory_order_relaxed);
+}
 
 tn_kernel_env tn__pool_env(tn_thread_pool *pool) {
   bool parallel = pool->threads > 1;

@@ -164,6 +164,25 @@ static void workers_sleep_between_invokes(void **state) {
   tn_thread_pool_release(pool);
 }
 
+static void workers_sleep_after_invokes_in_a_row(void **state) {
+  static unsigned char marks[512];
+  tn_thread_pool_options options = {.size = sizeof(options), .threads = 2, .spin_microseconds = 1000000};
+  tn_thread_pool *pool;
+  check_ok(tn_thread_pool_create(&options, &pool));
+  tn_kernel_env env = tn__pool_env(pool);
+  for (int i = 0; i < 50; i++) { /* a worker that still spins takes part in the next one */
+    tn__pool_begin(pool);
+    memset(marks, 0, sizeof(marks));
+    assert_int_equal(env.parallel_for(&env, mark, marks, 512), TN_KERNEL_OK);
+    for (int m = 0; m < 512; m++) assert_int_equal(marks[m], 1);
+    tn__pool_end(pool);
+  }
+  double before = process_seconds();
+  nanosleep(&(struct timespec){0, 200000000}, NULL);
+  assert_true(process_seconds() - before < 0.1);
+  tn_thread_pool_release(pool);
+}
+
 typedef struct meeting { /* two threads in one parallel loop, each on its processor */
   pthread_t caller;
   _Atomic int arrived, worker_processor;
@@ -258,6 +277,7 @@ int main(void) {
       cmocka_unit_test(nested_loops_run_inline),
       cmocka_unit_test(callers_take_turns),
       cmocka_unit_test(workers_sleep_between_invokes),
+      cmocka_unit_test(workers_sleep_after_invokes_in_a_row),
       cmocka_unit_test(workers_leave_the_processor_of_their_caller),
       cmocka_unit_test(options_are_checked),
       cmocka_unit_test(workers_stay_on_their_processors),
