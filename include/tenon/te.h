@@ -142,6 +142,11 @@ TN_API TN_MUST_USE tn_status *tn_te_emit(tn_schedule *const *schedules, int coun
 TN_API TN_MUST_USE tn_status *tn_te_module(tn_schedule *const *schedules, int count, const tn_allocator *allocator,
                                            tn_module **out);
 
+/* How each declaration's schedule is chosen and what that should cost, as tn_explain() tells of a model: a kernel is
+ * called what its declaration is. `target` and `options` as for tn_schedule_create(). */
+TN_API TN_MUST_USE tn_status *tn_te_explain(tn_te *const *tes, int count, const char *target,
+                                            const tn_schedule_options *options, tn_explanation **out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -76,6 +76,7 @@ bool cli_same_file(const char *a, const char *b); /* by name, or because both ex
       {"--time-passes", NULL, "print where the compile time went on stderr"}
 
 typedef struct cli_compile {
+  const char *command;
   tn_compile_options options;
   tn__file_map key; /* the contents of --key FILE, or nothing */
   tn_dim_setting dims[64], special[64];
@@ -90,6 +91,7 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup);
 tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, tn_executable **executable,
                     tn_module **module);
 bool cli_is_executable(const char *path);
+bool cli_is_declarations(const char *path); /* by its name: FILE.te */
 /* Options that do nothing for an executable, those that do nothing for a model, and files that are neither: true after
  * saying so. */
 bool cli_wrong_file(const cli_args *args, const char *path);

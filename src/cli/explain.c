@@ -5,8 +5,10 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
+#include "tenon/te.h"
 
-static const cli_option options[] = {{"--repeat", "N", "runs whose shortest time per kernel counts (default 10)"},
+static const cli_option options[] = {{"--kernel", "NAME", "of declarations, this kernel only"},
+                                     {"--repeat", "N", "runs whose shortest time per kernel counts (default 10)"},
                                      {"--seed", "N", "seed of the inputs' random values (default 0)"},
                                      {"--no-run", NULL, "measure nothing: predictions only"},
                                      CLI_COMPILE_OPTIONS,
@@ -21,6 +23,9 @@ typedef struct explain {
   tn_module *module;
   tn_session *session;
   tn_profile *profile;
+  tn_te **tes; /* of a file of declarations; none: it is a model */
+  tn_schedule **schedules;
+  int te_count;
   int input_count;
   tn_tensor **inputs; /* owned */
   int64_t repeat, seed;
@@ -38,30 +43,50 @@ typedef struct row {
 /* ---- measuring ----------------------------------------------------------------------------------------------------
  */
 
-static tn_status *measure(explain *e) {
-  TN_RETURN_IF_ERROR(cli_open(e->args, &e->setup, e->args->file, &e->exe, &e->module));
-  int count = tn_executable_input_count(e->exe, NULL);
+static void release_inputs(explain *e) {
+  for (int i = 0; i < e->input_count; i++) tn_tensor_release(e->inputs[i]);
+  tn__free(NULL, e->inputs, (size_t)e->input_count * sizeof(tn_tensor *), 0);
+  e->inputs = NULL;
+  e->input_count = 0;
+}
+
+static tn_status *bind_inputs(explain *e, const char *function) {
+  int count = tn_executable_input_count(e->exe, function);
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)count, sizeof(tn_tensor *), 0, &memory));
   e->inputs = memory;
   e->input_count = count;
   memset(e->inputs, 0, (size_t)count * sizeof(tn_tensor *));
-  tn_session_options session = {.size = sizeof session, .threads = e->setup.options.run_threads};
-  TN_RETURN_IF_ERROR(tn_session_create(e->exe, &session, &e->session));
   uint64_t state = (uint64_t)e->seed;
   for (int i = 0; i < count; i++) {
-    const tn_value_info *info = tn_executable_input(e->exe, NULL, i);
+    const tn_value_info *info = tn_executable_input(e->exe, function, i);
     if (info->kind != TN_VALUE_TENSOR) { /* empty, or without value */
       int none = info->kind == TN_VALUE_SEQUENCE ? 0 : -1;
-      TN_RETURN_IF_ERROR(tn_session_set_input_list(e->session, NULL, i, NULL, none));
+      TN_RETURN_IF_ERROR(tn_session_set_input_list(e->session, function, i, NULL, none));
       continue;
     }
-    TN_RETURN_IF_ERROR(cli_random_input(e->exe, NULL, &e->setup, i, &state, &e->inputs[i]));
-    TN_RETURN_IF_ERROR(tn_session_set_input_at(e->session, NULL, i, tn_tensor_dl(e->inputs[i]), TN_BIND_PERSISTENT));
+    TN_RETURN_IF_ERROR(cli_random_input(e->exe, function, &e->setup, i, &state, &e->inputs[i]));
+    TN_RETURN_IF_ERROR(
+        tn_session_set_input_at(e->session, function, i, tn_tensor_dl(e->inputs[i]), TN_BIND_PERSISTENT));
   }
-  TN_RETURN_IF_ERROR(tn_session_invoke(e->session, NULL)); /* warm: not counted */
-  TN_RETURN_IF_ERROR(tn_session_start_profile(e->session, &e->profile));
-  for (int64_t i = 0; i < e->repeat; i++) TN_RETURN_IF_ERROR(tn_session_invoke(e->session, NULL));
+  return NULL;
+}
+
+/* Runs the model, or the kernels one after another, and keeps one profile of all. */
+static tn_status *measure(explain *e) {
+  tn_session_options session = {.size = sizeof session, .threads = e->setup.options.run_threads};
+  TN_RETURN_IF_ERROR(tn_session_create(e->exe, &session, &e->session));
+  int functions = e->te_count > 0 ? e->te_count : 1;
+  for (int f = 0; f < functions; f++) {
+    const char *function = e->te_count > 0 ? tn_te_name(e->tes[f]) : NULL;
+    TN_RETURN_IF_ERROR(bind_inputs(e, function));
+    TN_RETURN_IF_ERROR(tn_session_invoke(e->session, function)); /* warm: not counted */
+    if (!e->profile) TN_RETURN_IF_ERROR(tn_session_start_profile(e->session, &e->profile));
+    for (int64_t i = 0; i < e->repeat; i++) TN_RETURN_IF_ERROR(tn_session_invoke(e->session, function));
+    for (int i = 0; i < e->input_count; i++)
+      if (e->inputs[i]) TN_RETURN_IF_ERROR(tn_session_set_input_at(e->session, function, i, NULL, TN_BIND_NEXT));
+    release_inputs(e);
+  }
   return NULL;
 }
 
@@ -69,7 +94,8 @@ static row row_of(const explain *e, const tn_kernel_plan *plan) {
   row r = {.plan = plan};
   const tn_profile_kernel *ran = e->profile ? cli_profile_find(e->profile, plan->kernel) : NULL;
   if (ran) {
-    r.calls = (int)(((int64_t)ran->calls + e->repeat - 1) / e->repeat);
+    /* Kernels of declarations run alone; those of a model as often as it calls them. */
+    r.calls = e->te_count > 0 ? 1 : (int)(((int64_t)ran->calls + e->repeat - 1) / e->repeat);
     r.seconds = (double)ran->least_ns * 1e-9;
   }
   r.least = tn_machine_roofline(tn_explanation_limits(e->explanation), plan->flops, plan->bytes, &r.limit);
@@ -205,7 +231,36 @@ static tn_status *report(explain *e) {
 
 static tn_status *explain_model(explain *e) {
   TN_RETURN_IF_ERROR(tn_explain(e->args->file, NULL, 0, &e->setup.options, &e->explanation));
-  if (!cli_flag(e->args, "--no-run")) TN_RETURN_IF_ERROR(measure(e));
+  if (!cli_flag(e->args, "--no-run")) {
+    TN_RETURN_IF_ERROR(cli_open(e->args, &e->setup, e->args->file, &e->exe, &e->module));
+    TN_RETURN_IF_ERROR(measure(e));
+  }
+  return report(e);
+}
+
+static tn_status *build_kernels(explain *e, const tn_schedule_options *options_now) {
+  const char *target = e->setup.options.target;
+  e->schedules = calloc((size_t)e->te_count, sizeof *e->schedules);
+  if (!e->schedules) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory");
+  for (int i = 0; i < e->te_count; i++)
+    TN_RETURN_IF_ERROR(tn_schedule_create(e->tes[i], target, options_now, &e->schedules[i]));
+  TN_RETURN_IF_ERROR(tn_te_module(e->schedules, e->te_count, NULL, &e->module));
+  return tn_module_load(e->module, NULL, &e->exe);
+}
+
+static tn_status *explain_declarations(explain *e) {
+  tn__file_map text;
+  TN_RETURN_IF_ERROR(tn__file_map_open(e->args->file, &text));
+  tn_status *status = tn_te_parse_all(e->args->file, (const char *)text.data, text.size, cli_value(e->args, "--kernel"),
+                                      e->setup.options.dims, e->setup.options.dim_count, &e->tes, &e->te_count);
+  tn__file_map_close(&text);
+  TN_RETURN_IF_ERROR(status);
+  tn_schedule_options schedule = {.size = sizeof schedule, .threads = e->setup.options.run_threads};
+  TN_RETURN_IF_ERROR(tn_te_explain(e->tes, e->te_count, e->setup.options.target, &schedule, &e->explanation));
+  if (!cli_flag(e->args, "--no-run")) {
+    TN_RETURN_IF_ERROR(build_kernels(e, &schedule));
+    TN_RETURN_IF_ERROR(measure(e));
+  }
   return report(e);
 }
 
@@ -219,16 +274,29 @@ static int run(const cli_args *args) {
   static const char *const measuring[] = {"--repeat", "--seed", NULL};
   if (cli_flag(args, "--no-run") && cli_refuse(args, measuring, "is for measuring, which --no-run leaves out"))
     return EXIT_MISUSED;
-  tn_status *status = explain_model(&e);
+  bool declarations = cli_is_declarations(args->file);
+  static const char *const of_models[] = {"--alias",       "--no-cache",    "--direct-convolutions",
+                                          "--print-after", "--time-passes", NULL};
+  static const char *const of_declarations[] = {"--kernel", NULL}, *const dims[] = {"--dim", NULL};
+  if (declarations && cli_refuse(args, of_models, "is for models, and %s holds declarations", args->file))
+    return EXIT_MISUSED;
+  if (!declarations && cli_refuse(args, of_declarations, "is for declarations, and %s is a model", args->file))
+    return EXIT_MISUSED;
+  if (declarations && e.setup.options.special_dim_count > 0 &&
+      cli_refuse(args, dims, "takes one size for declarations"))
+    return EXIT_MISUSED;
+  tn_status *status = declarations ? explain_declarations(&e) : explain_model(&e);
   tn_session_release(e.session);
-  for (int i = 0; i < e.input_count; i++) tn_tensor_release(e.inputs[i]);
-  tn__free(NULL, e.inputs, (size_t)e.input_count * sizeof(tn_tensor *), 0);
+  release_inputs(&e);
+  for (int i = 0; e.schedules && i < e.te_count; i++) tn_schedule_release(e.schedules[i]);
+  free(e.schedules);
+  tn_te_list_release(e.tes, e.te_count);
   tn_executable_release(e.exe);
   tn_module_release(e.module);
   tn_explanation_release(e.explanation);
   return cli_report(status);
 }
 
-const cli_command cli_explain_command = {"explain", "MODEL.onnx [OPTIONS]",
+const cli_command cli_explain_command = {"explain", "MODEL.onnx|KERNELS.te [OPTIONS]",
                                          "Tell how each kernel is scheduled, what that should cost and what it does",
                                          options, run};

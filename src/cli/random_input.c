@@ -21,10 +21,10 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
     for (int d = 0; shape[i] < 0 && info->dims[i].name && d < setup->options.dim_count; d++)
       if (strcmp(setup->dims[d].name, info->dims[i].name) == 0) shape[i] = setup->dims[d].size;
     if (shape[i] < 0)
-      return tn_status_create(
-          TN_INVALID_ARGUMENT,
-          "input \"%s\" has dimension \"%s\" of open size: give --dim %s=N, or the input with --input", info->name,
-          info->dims[i].name ? info->dims[i].name : "?", info->dims[i].name ? info->dims[i].name : "NAME");
+      return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\" has dimension \"%s\" of open size: give --dim %s=N%s",
+                              info->name, info->dims[i].name ? info->dims[i].name : "?",
+                              info->dims[i].name ? info->dims[i].name : "NAME",
+                              strcmp(setup->command, "run") == 0 ? ", or the input with --input" : "");
   }
   TN_RETURN_IF_ERROR(tn_tensor_create(info->dtype, info->rank, shape, NULL, out));
   void *data = tn_tensor_dl(*out)->data;

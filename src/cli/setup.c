@@ -71,22 +71,40 @@ static bool read_sizes(const cli_args *args, cli_compile *setup, const char *tex
   }
 }
 
+/* NAME=N[,N...] up to `end`, which is a part of `text`. */
+static bool read_dim(const cli_args *args, cli_compile *setup, const char *text, const char *at, const char *end,
+                     int *count) {
+  const char *equals = memchr(at, '=', (size_t)(end - at));
+  char sizes[1024];
+  size_t length = equals ? (size_t)(equals - at) : 0, rest = equals ? (size_t)(end - equals) - 1 : 0;
+  if (length == 0 || length >= sizeof setup->dim_names[0] || rest >= sizeof sizes) return wrong_dim(args, text);
+  if (*count == 64) {
+    cli_misused(args->command, "more than 64 --dim");
+    return false;
+  }
+  char *name = setup->dim_names[(*count)++];
+  memcpy(name, at, length);
+  name[length] = 0;
+  memcpy(sizes, equals + 1, rest);
+  sizes[rest] = 0;
+  return !known_dim(args, setup, name) && read_sizes(args, setup, text, name, sizes);
+}
+
+/* Each --dim, and each NAME=N of "NAME=N,NAME=N". */
 static bool read_dims(const cli_args *args, cli_compile *setup) {
   int position = 0, count = 0;
   setup->options.dims = setup->dims;
   setup->options.special_dims = setup->special;
   for (const char *text = cli_next(args, "--dim", &position); text; text = cli_next(args, "--dim", &position)) {
-    const char *equals = strchr(text, '=');
-    size_t length = equals ? (size_t)(equals - text) : 0;
-    if (!equals || length == 0 || length >= sizeof setup->dim_names[0]) return wrong_dim(args, text);
-    if (count == 64) {
-      cli_misused(args->command, "more than 64 --dim");
-      return false;
+    const char *at = text;
+    for (;;) {
+      const char *equals = strchr(at, '='), *next = equals ? strchr(equals + 1, '=') : NULL, *end = next;
+      while (end && end > equals && *end != ',') end--; /* the comma in front of the next name */
+      if (next && end == equals) return wrong_dim(args, text);
+      if (!read_dim(args, setup, text, at, end ? end : at + strlen(at), &count)) return false;
+      if (!end) break;
+      at = end + 1;
     }
-    memcpy(setup->dim_names[count], text, length);
-    setup->dim_names[count][length] = 0;
-    if (known_dim(args, setup, setup->dim_names[count])) return false;
-    if (!read_sizes(args, setup, text, setup->dim_names[count++], equals + 1)) return false;
   }
   return true;
 }
@@ -122,7 +140,7 @@ static void print_times(void *user, const tn_phase_time *times, int count) {
 }
 
 bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
-  *setup = (cli_compile){.options.size = sizeof setup->options, .log.write = write_log};
+  *setup = (cli_compile){.command = args->command, .options.size = sizeof setup->options, .log.write = write_log};
   int64_t threads = 0;
   if (!cli_number(args, "--threads", 1, 1024, &threads) || !read_dims(args, setup) || !read_aliases(args, setup))
     return false;
@@ -152,12 +170,14 @@ static bool ends_with(const char *text, const char *end) {
   return length > last && strcmp(text + length - last, end) == 0;
 }
 
+bool cli_is_declarations(const char *path) { return ends_with(path, ".te"); }
+
 bool cli_wrong_file(const cli_args *args, const char *path) {
   static const char *const compiling[] = {"--target",      "--alias",       "--no-cache", "--direct-convolutions",
                                           "--print-after", "--time-passes", NULL};
   static const char *const loading[] = {"--key", "--constants", NULL};
   if (cli_is_executable(path)) return cli_refuse(args, compiling, "is for compiling, and %s is compiled already", path);
-  if (ends_with(path, ".te")) {
+  if (cli_is_declarations(path)) {
     cli_misused(args->command, "%s holds declarations: `tenon build` compiles them and `tenon explain` tells of them",
                 path);
     return true;

@@ -20,19 +20,25 @@ typedef struct scheduling {
   tn_schedule *schedule;
 } scheduling;
 
+tn__schedule_options tn__te_schedule_options(tn__escape *escape, const tn_schedule_options *given,
+                                             const tn__target *target) {
+  tn__schedule_options options = {.threads = given->threads,
+                                  .vector_bytes = given->vector_bytes,
+                                  .cache_bytes = given->cache_bytes,
+                                  .registers = given->registers,
+                                  .shared_memory = given->shared_memory,
+                                  .search_space = given->search_space};
+  tn__check(escape, tn__schedule_options_fill(&options, target, &options));
+  return options;
+}
+
 static void schedule_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
   tn__escape *escape = s->arena.escape;
   const tn_schedule_options *o = &c->options;
   tn__check(escape, tn__target_parse(c->target, &s->target));
-  tn__schedule_options options = {.threads = o->threads,
-                                  .vector_bytes = o->vector_bytes,
-                                  .cache_bytes = o->cache_bytes,
-                                  .registers = o->registers,
-                                  .shared_memory = o->shared_memory,
-                                  .search_space = o->search_space};
-  tn__check(escape, tn__schedule_options_fill(&options, &s->target, &options));
+  tn__schedule_options options = tn__te_schedule_options(escape, o, &s->target);
   s->ir = tn__ir_create(&s->arena);
   s->te = tn__te_copy(c->te->te, s->ir);
   if (c->trace != NULL)

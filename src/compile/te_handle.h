@@ -26,6 +26,11 @@ struct tn_schedule {
   tn__schedule *schedule;
 };
 
+/* Operations and bytes of inputs and outputs of one call; -1 when open dimensions decide. */
+void tn__te_work(const tn__te *te, double *flops, double *bytes);
+/* The options of a caller, checked and filled in for the target; throws what is out of range. */
+tn__schedule_options tn__te_schedule_options(tn__escape *escape, const tn_schedule_options *given,
+                                             const tn__target *target);
 /* Runs `body` with the arena's escape set; what it throws is the result. */
 TN_MUST_USE tn_status *tn__in_arena(tn__arena *arena, void (*body)(void *user), void *user);
 /* Text that the caller frees with free(); takes what the buffer holds. */

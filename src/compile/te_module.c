@@ -118,6 +118,25 @@ static void emit_function(emitter *e, int kernel, const tn__kernel_info *info) {
   tn__exe_emit(e->func, TN__OP_RETURN, NULL, 0);
 }
 
+void tn__te_work(const tn__te *te, double *flops, double *bytes) {
+  int64_t n;
+  int inputs = tn__te_input_count(te);
+  *flops = tn__as_int(tn__te_flops(te), &n) ? (double)n : -1;
+  *bytes = 0;
+  for (int i = 0; i < inputs + tn__te_output_count(te); i++) {
+    const tn__buffer *b = i < inputs ? tn__te_input_at(te, i) : tn__te_output_at(te, i - inputs);
+    double size = (double)tn_dtype_size(b->dtype);
+    for (int d = 0; d < b->rank; d++) {
+      if (!tn__as_int(b->shape[d], &n)) {
+        *bytes = -1;
+        return;
+      }
+      size *= (double)n;
+    }
+    *bytes += size;
+  }
+}
+
 static const tn__func *lowered(tn__arena *arena, const tn_schedule *s) {
   tn__ir_arena(s->ir)->escape = arena->escape;
   return tn__lower_for_codegen(s->ir, tn__schedule_func(s->schedule), NULL);
@@ -148,7 +167,9 @@ static void module_body(tn__arena *arena, void *user) {
     if (symbol == NULL) tn__throwf(arena->escape, TN_INTERNAL, "the image lacks kernel \"%s\"", name);
     bool workspace = info.workspace_expr != NULL || info.workspace_bytes > 0;
     int buffers = tn__te_input_count(e.te) + tn__te_output_count(e.te) + workspace;
-    int kernel = tn__exe_kernel(exe, name, symbol->offset, symbol->size, buffers, tn__te_dim_count(e.te), -1, -1);
+    double flops, bytes;
+    tn__te_work(e.te, &flops, &bytes);
+    int kernel = tn__exe_kernel(exe, name, symbol->offset, symbol->size, buffers, tn__te_dim_count(e.te), flops, bytes);
     e.func = tn__exe_function(exe, name);
     tn__scalars_init(&e.scalars, arena, e.func);
     emit_function(&e, kernel, &info);

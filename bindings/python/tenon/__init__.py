@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile ONNX models to native code and run them.
+"""Compile ONNX models, and kernels from declarations, to native code and run them.
 
     import tenon
 
@@ -12,6 +12,9 @@
     model.set_inputs(input=x)          # bound once: every invoke reads and writes there
     model.set_outputs(output=y)
     model.invoke()
+
+    scale = tenon.build_te("kernel scale(X: f32[N], by: f32) -> Y: f32[N] { Y[i] = X[i] * by }")
+    y = scale(x, 0.5)                  # docs/te-language.md is the language
 
 Whatever speaks DLPack (PyTorch's tensors, say) goes in and may be bound without a copy; results are NumPy arrays, which
 other libraries take without a copy: torch.from_dlpack(model(x)).
@@ -31,7 +34,7 @@ import numpy as np
 from . import _tenon
 from ._tenon import Error
 
-__all__ = ["Error", "Model", "Value", "__version__", "compile", "load"]
+__all__ = ["Error", "Model", "Value", "__version__", "build_te", "compile", "load"]
 __version__: str = _tenon.version
 
 ALIGNMENT = 64  # what kernels want of a buffer's address
@@ -298,6 +301,34 @@ def compile(
     options = (threads or 0, compile_threads or 0, cache, directory, direct_convolutions)
     core = _tenon.compile(path, data, target, settings, *options)
     return Model(core, None)
+
+
+def build_te(
+    declarations: str | os.PathLike[str],
+    kernel: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    target: str | None = None,
+    threads: int | None = None,
+) -> Model:
+    """Builds a kernel from declarations: a text, or the path (a pathlib.Path) of a .te file. The result is called with arrays
+    for the kernel's inputs, in order or by name, and gives its outputs.
+
+    `kernel` names one of several (None: the last), `dims` fixes dimensions, and the code is made for them; the others
+    follow from the shapes of the inputs. `target` and `threads` as for compile().
+    """
+    name, text = "te", declarations
+    if isinstance(declarations, os.PathLike):
+        name = os.fspath(declarations)
+        with open(name, encoding="utf-8") as file:
+            text = file.read()
+    elif not isinstance(declarations, str):
+        raise TypeError(f"declarations are a text or a path, not {type(declarations).__name__}")
+    settings = []
+    for dim, size in (dims or {}).items():
+        if not isinstance(size, int):
+            raise TypeError(f"the dimension {dim!r} has one size, not {size!r}")
+        settings.append((dim, size, False))
+    return Model(_tenon.build_te(name, text, kernel, target, settings, threads or 0), None)
 
 
 def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None) -> Model:

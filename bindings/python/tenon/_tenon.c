@@ -8,6 +8,7 @@
 
 #include "tenon/compile.h"
 #include "tenon/runtime.h"
+#include "tenon/te.h"
 
 typedef struct module_state {
   PyObject *error;      /* tenon.Error */
@@ -129,6 +130,50 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   tn_status *status = NULL;
   if (model != NULL) {
     Py_BEGIN_ALLOW_THREADS status = compile_and_open(model, &a);
+    Py_END_ALLOW_THREADS
+  }
+  PyMem_Free(a.dims);
+  if (status == NULL) return (PyObject *)model;
+  Py_DECREF(model);
+  return raise_status(state, status);
+}
+
+typedef struct te_arguments {
+  const char *name, *text, *kernel, *target;
+  Py_ssize_t size;
+  int threads;
+  tn_dim_setting *dims;
+  int dim_count;
+} te_arguments;
+
+static tn_status *build_and_open(model_object *model, const te_arguments *a) {
+  tn_te *te = NULL;
+  tn_schedule *schedule = NULL;
+  tn_schedule_options options = {.size = sizeof(options), .threads = a->threads};
+  tn_load_options load = {.size = sizeof(load), .borrow_data = true};
+  tn_status *status = tn_te_parse(a->name, a->text, (size_t)a->size, a->kernel, a->dims, a->dim_count, NULL, &te);
+  if (status == NULL) status = tn_schedule_create(te, a->target, &options, &schedule);
+  if (status == NULL) status = tn_te_module(&schedule, 1, NULL, &model->module);
+  tn_schedule_release(schedule);
+  tn_te_release(te);
+  if (status == NULL) status = tn_module_load(model->module, &load, &model->executable);
+  return status != NULL ? status : open_session(model, a->threads);
+}
+
+static PyObject *build_te(PyObject *self, PyObject *args) {
+  module_state *state = PyModule_GetState(self);
+  te_arguments a = {0};
+  PyObject *dims;
+  int special;
+  if (!PyArg_ParseTuple(args, "ss#zzO!i:build_te", &a.name, &a.text, &a.size, &a.kernel, &a.target, &PyList_Type, &dims,
+                        &a.threads))
+    return NULL;
+  a.dims = read_dims(dims, &a.dim_count, &special);
+  if (a.dims == NULL) return NULL;
+  model_object *model = new_model(state);
+  tn_status *status = NULL;
+  if (model != NULL) {
+    Py_BEGIN_ALLOW_THREADS status = build_and_open(model, &a);
     Py_END_ALLOW_THREADS
   }
   PyMem_Free(a.dims);
@@ -589,6 +634,7 @@ static PyObject *address(PyObject *self, PyObject *object) {
 
 static PyMethodDef module_methods[] = {
     {"address", address, METH_O, NULL},
+    {"build_te", build_te, METH_VARARGS, NULL},
     {"compile", compile, METH_VARARGS, NULL},
     {"load", load, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -65,6 +65,12 @@ def loop_without_results(path):
     save(path, nodes, [value("n", [], TensorProto.INT64), value("go", [], TensorProto.BOOL)], [value("y", [2])])
 
 
+def declarations(path):
+    with open(path, "w") as file:
+        file.write("kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N] { C[i, j] = sum(k: K) A[i, k] * B[k, j] }\n"
+                   "kernel twice(X: f64[M]) -> Y: f64[M] { Y[i] = X[i] + X[i] }\n")
+
+
 def odd_names(path):
     nodes = [helper.make_node("Relu", ["x"], ["a/b:0 c"], name="relu")]
     save(path, nodes, [value("x", [2])], [value("a/b:0 c", [2])])

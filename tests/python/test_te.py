@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels from declarations in Python: arrays in, arrays out, and the words of what goes wrong."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import tenon
+
+GEMM = """kernel gemm(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N] {
+  C[i, j] = sum(k: K) A[i, k] * B[k, j]
+}
+"""
+
+
+class Exporter:
+    """Any library's tensor, as DLPack sees it."""
+
+    def __init__(self, array):
+        self.array = array
+        self.shape = array.shape
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class TeTest(unittest.TestCase):
+    def test_open_and_fixed_dimensions(self):
+        rng = np.random.default_rng(0)
+        gemm = tenon.build_te(GEMM)
+        self.assertEqual([v.shape for v in gemm.inputs], [("M", "K"), ("K", "N")])
+        for m, n, k in ((1, 1, 1), (7, 13, 49), (64, 33, 48)):
+            a, b = rng.normal(size=(m, k)).astype(np.float32), rng.normal(size=(k, n)).astype(np.float32)
+            expected = a.astype(np.float64) @ b
+            np.testing.assert_allclose(gemm(a, b), expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(gemm(Exporter(a), B=Exporter(b)), expected, rtol=1e-4, atol=1e-4)
+            fixed = tenon.build_te(GEMM, dims={"M": m, "N": n, "K": k}, threads=1)
+            self.assertEqual(fixed.inputs[0].shape, (m, k))
+            np.testing.assert_allclose(fixed(a, b), expected, rtol=1e-4, atol=1e-4)
+        with self.assertRaisesRegex(tenon.Error, "dimension"):
+            gemm(np.zeros((2, 3), np.float32), np.zeros((4, 5), np.float32))
+
+    def test_scalars_several_outputs_and_data(self):
+        kernel = tenon.build_te("""
+kernel f(X: f64[N], by: f64, I: i64[M], flip: bool) -> scaled: f64[N], picked: f64[M], total: f64, at: i64 {
+  scaled[i] = select(flip, -X[i], X[i]) * by
+  picked[i] = X[I[i]]
+  total = sum(i: N) X[i]
+  at = argmax(i: N) X[i]
+}
+""")
+        x = np.array([3.0, 9.0, -2.0, 4.0])
+        scaled, picked, total, at = kernel(x, 0.5, np.array([1, 3, -7, 100]), True)
+        np.testing.assert_array_equal(scaled, -x / 2)
+        np.testing.assert_array_equal(picked, [9, 4, 3, 4])  # the nearest element, where there is none
+        self.assertEqual((total[()], at[()]), (14, 1))
+        self.assertEqual(kernel.run({"X": x, "by": 2, "I": [0], "flip": False})["picked"].tolist(), [3])
+
+    def test_bound_arrays_and_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "k.te"
+            path.write_text("\ufeffkernel one(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] + 1 }\n"
+                            "kernel two(X: f32[N]) -> Y: f32[N] { Z = one(X)  Y = one(Z) }\n", encoding="utf-8")
+            x, y = np.arange(5, dtype=np.float32), np.empty(5, np.float32)
+            two = tenon.build_te(path)
+            two.set_inputs(X=x)
+            two.set_outputs(Y=y)
+            two.invoke()
+            np.testing.assert_array_equal(y, x + 2)
+            np.testing.assert_array_equal(tenon.build_te(path, kernel="one")(x), x + 1)
+            two.save(Path(folder) / "two.tnx")
+            np.testing.assert_array_equal(tenon.load(Path(folder) / "two.tnx")(x), x + 2)
+            path.write_text("kernel one(X: f32[N]) -> Y: f32[N] { Y[i] = X[i + 1] }")
+            with self.assertRaisesRegex(tenon.Error, r"k\.te:1:49: index 0 of X goes up to N, and the tensor has N"):
+                tenon.build_te(path)
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(tenon.Error, r"^te:1:8: expected"):
+            tenon.build_te("kernel (")
+        with self.assertRaisesRegex(tenon.Error, "^te: no kernel has a dimension Q$"):
+            tenon.build_te(GEMM, dims={"Q": 3})
+        with self.assertRaisesRegex(tenon.Error, "^te: there is no kernel called conv$"):
+            tenon.build_te(GEMM, kernel="conv")
+        with self.assertRaisesRegex(tenon.Error, "the dimension M is 0; it must be at least 1"):
+            tenon.build_te(GEMM, dims={"M": 0})
+        with self.assertRaisesRegex(tenon.Error, "no-such-cpu"):
+            tenon.build_te(GEMM, target="no-such-cpu")
+        with self.assertRaisesRegex(tenon.Error, "the dimension N follows from no input's shape: fix it"):
+            tenon.build_te("kernel f() -> Y: f32[N] { Y[i] = 1 }")
+        self.assertEqual(tenon.build_te("kernel f() -> Y: f32[N] { Y[i] = 1 }", dims={"N": 3})().tolist(), [1, 1, 1])
+        with self.assertRaisesRegex(TypeError, "the dimension 'M' has one size, not \\[1, 2\\]"):
+            tenon.build_te(GEMM, dims={"M": [1, 2]})
+        with self.assertRaisesRegex(TypeError, "declarations are a text or a path, not int"):
+            tenon.build_te(3)
+        with self.assertRaisesRegex(TypeError, r"missing: \['B'\]"):
+            tenon.build_te(GEMM)(np.zeros((1, 1), np.float32))
+
+
+if __name__ == "__main__":
+    unittest.main()
