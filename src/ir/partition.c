@@ -3,7 +3,8 @@
  * For a loop over v every condition a < b in its body is bounded over the loops inside: it holds for all of their
  * iterations when the smallest b - a, an expression of v and what is outside, is positive. Where that is c * v + r with
  * a constant c < 0, a serial loop is split at the first v that fails: an interior that has lost the condition, then the
- * tail. A parallel loop stays whole, so that its tail is worked on in parallel too, and chooses between the two bodies.
+ * tail. With c > 0 it is a head that may fail, then the interior. A parallel loop stays whole, so that its tail is
+ * worked on in parallel too, and chooses between the two bodies.
  * In the tail a quotient or variable that can only have one value left is replaced by that value: with constant shapes
  * the tail's conditions then fold when its loops are unrolled. */
 #include "ir/linear.h"
@@ -33,11 +34,13 @@ static bool count_bindings(const tn__stmt *s, void *user) {
 
 /* ---- conditions -------------------------------------------------------------------------------------------------- */
 
-/* A likely() condition seen from a loop: for all iterations of the loops inside it holds exactly when atom < limit. */
+/* A likely() condition seen from a loop: for all iterations of the loops inside it holds exactly when atom < limit, or,
+ * `from_below`, when limit <= atom. */
 typedef struct condition {
   const tn__expr *likely;
   const tn__expr *atom, *limit; /* only `atom` depends on the loop's variable */
-  bool exact;                   /* no loop inside matters: where atom < limit fails, the condition fails */
+  bool from_below;
+  bool exact; /* no loop inside matters: where the comparison fails, the condition fails */
 } condition;
 
 typedef TN__VEC(condition) condition_vec;
@@ -60,7 +63,7 @@ static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr
   return low;
 }
 
-/* slack > 0 as atom < limit, when slack == step * atom + rest with step < 0 and `atom` alone depends on var. */
+/* slack > 0 as a comparison of atom, when slack == step * atom + rest and `atom` alone depends on var. */
 static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, condition *out) {
   tn__linear l, rest;
   tn__linear_init(&l);
@@ -77,9 +80,14 @@ static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, conditi
       moving = l.terms[i];
     }
   }
-  if (moving.atom == NULL || moving.coefficient >= 0 || moving.coefficient == INT64_MIN) return false;
+  if (moving.atom == NULL || moving.coefficient == INT64_MIN) return false;
+  const tn__expr *constant = tn__linear_build(ir, &rest);
   out->atom = moving.atom;
-  out->limit = tn__ceildiv(ir, tn__linear_build(ir, &rest), tn__index(ir, -moving.coefficient));
+  out->from_below = moving.coefficient > 0;
+  if (out->from_below)
+    out->limit = tn__ceildiv(ir, tn__sub(ir, tn__index(ir, 1), constant), tn__index(ir, moving.coefficient));
+  else
+    out->limit = tn__ceildiv(ir, constant, tn__index(ir, -moving.coefficient));
   return true;
 }
 
@@ -102,9 +110,15 @@ static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const 
 
 typedef struct decision {
   const condition_vec *conditions;
-  const condition *chosen; /* decided by its atom < limit */
+  const condition *chosen; /* decided by its comparison */
   bool holds;
 } decision;
+
+/* Is `a` wherever it holds at least as narrow as `b`? Both compare the same atom. */
+static bool implies(tn__ir *ir, const condition *a, const condition *b) {
+  if (a->from_below != b->from_below) return false;
+  return a->from_below ? tn__proves_le(ir, b->limit, a->limit) : tn__proves_le(ir, a->limit, b->limit);
+}
 
 /* The value of a likely() node where the chosen condition holds, or fails for its part. */
 static const tn__expr *decide(tn__ir *ir, const tn__expr *e, void *user) {
@@ -113,8 +127,8 @@ static const tn__expr *decide(tn__ir *ir, const tn__expr *e, void *user) {
   for (int i = 0; i < d->conditions->count; i++) {
     const condition *k = &d->conditions->data[i];
     if (k->likely != e || k->atom != d->chosen->atom) continue;
-    if (d->holds && tn__proves_le(ir, d->chosen->limit, k->limit)) return tn__bool(ir, true);
-    if (!d->holds && k->exact && tn__proves_le(ir, k->limit, d->chosen->limit)) return tn__bool(ir, false);
+    if (d->holds && implies(ir, d->chosen, k)) return tn__bool(ir, true);
+    if (!d->holds && k->exact && implies(ir, k, d->chosen)) return tn__bool(ir, false);
   }
   return NULL;
 }
@@ -167,21 +181,24 @@ static const tn__stmt *piece(partitioning *p, const tn__stmt *loop, const tn__st
   return partition_loop(p, tn__for_like(p->ir, loop, fresh, body), may_split);
 }
 
-/* Splits a serial loop where the first of its conditions may begin to fail; NULL when there is no such place. */
+/* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such place.
+ */
 static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
   const tn__var *var = loop->as.loop.var;
   const tn__stmt *body = loop->as.loop.body;
   condition_vec conditions = conditions_in(p, body, var);
   for (int i = 0; i < conditions.count; i++) {
     const condition *k = &conditions.data[i];
-    if (k->atom != var->self || tn__proves_le(p->ir, k->limit, var->min)) continue;
-    if (!k->exact && !may_copy(p, body)) continue;
     const tn__expr *end = tn__add(p->ir, var->min, var->extent);
+    bool never_holds = k->from_below ? tn__proves_le(p->ir, end, k->limit) : tn__proves_le(p->ir, k->limit, var->min);
+    if (k->atom != var->self || never_holds) continue;
+    if (!k->exact && !may_copy(p, body)) continue;
     const tn__expr *limit = tn__max(p->ir, tn__min(p->ir, k->limit, end), var->min);
-    const tn__stmt *interior = decided(p, body, &conditions, k, true), *tail = decided(p, body, &conditions, k, false);
-    interior = piece(p, loop, interior, var->min, tn__sub(p->ir, limit, var->min), true);
-    /* The condition is still in the tail, where it must not be found again. */
-    return tn__seq2(p->ir, interior, piece(p, loop, tail, limit, tn__sub(p->ir, end, limit), false));
+    const tn__expr *below = tn__sub(p->ir, limit, var->min), *rest = tn__sub(p->ir, end, limit);
+    const tn__stmt *interior = decided(p, body, &conditions, k, true), *other = decided(p, body, &conditions, k, false);
+    /* The condition is still in the head or tail, where it must not be found again. */
+    const tn__stmt *first = piece(p, loop, k->from_below ? other : interior, var->min, below, !k->from_below);
+    return tn__seq2(p->ir, first, piece(p, loop, k->from_below ? interior : other, limit, rest, k->from_below));
   }
   return NULL;
 }
@@ -192,14 +209,15 @@ static const tn__stmt *choose(partitioning *p, const tn__stmt *loop, const tn__s
   for (int i = 0; i < conditions.count && depth < 3; i++) {
     const condition *k = &conditions.data[i];
     if (k->exact) continue; /* as cheap where it stands */
-    const tn__expr *holds = tn__lt(p->ir, k->atom, k->limit);
+    const tn__expr *holds = k->from_below ? tn__le(p->ir, k->limit, k->atom) : tn__lt(p->ir, k->atom, k->limit);
     if (tn__is_false(holds) || (!tn__is_true(holds) && !may_copy(p, body))) continue;
     const tn__stmt *interior = choose(p, loop, decided(p, body, &conditions, k, true), depth + 1);
     if (tn__is_true(holds)) return interior;
     const tn__stmt *tail = decided(p, body, &conditions, k, false);
-    int64_t last;
-    if (tn__as_int(k->limit, &last) && tn__interval_of(p->ir, k->atom).max == last)
-      tail = replace(p, tail, k->atom, k->limit);
+    tn__interval range = tn__interval_of(p->ir, k->atom);
+    int64_t limit;
+    if (tn__as_int(k->limit, &limit) && (k->from_below ? range.min == limit - 1 : range.max == limit))
+      tail = replace(p, tail, k->atom, tn__index(p->ir, k->from_below ? limit - 1 : limit));
     return tn__if(p->ir, holds, interior, choose(p, loop, tail, depth + 1));
   }
   return body;
