@@ -242,7 +242,7 @@ static const tn__expr *likely_parts(tn__ir *ir, const tn__expr *condition) {
   if (condition->kind == TN__EXPR_AND)
     return tn__and(ir, likely_parts(ir, condition->args[0]), likely_parts(ir, condition->args[1]));
   return condition->kind == TN__EXPR_LT && !tn__expr_has_load(condition) ? tn__call1(ir, TN__CALL_LIKELY, condition)
-                                                                          : condition;
+                                                                         : condition;
 }
 
 static const tn__expr *mark_padding(tn__ir *ir, const tn__expr *e, void *user) {

@@ -181,7 +181,24 @@ static const tn__stmt *piece(partitioning *p, const tn__stmt *loop, const tn__st
   return partition_loop(p, tn__for_like(p->ir, loop, fresh, body), may_split);
 }
 
-/* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such place.
+/* What is left of a loop, where a condition fails in some of the loops inside: a few iterations become one piece each,
+ * so that the condition can be known there. */
+static const tn__stmt *border(partitioning *p, const tn__stmt *loop, const tn__stmt *body, const tn__expr *min,
+                              const tn__expr *extent, bool exact) {
+  enum { MOST = 4 };
+  const tn__stmt *pieces[MOST];
+  int64_t count;
+  if (exact || !tn__as_int(extent, &count) || count < 2 || count > MOST)
+    return piece(p, loop, body, min, extent, false);
+  for (int64_t i = 1; i < count; i++)
+    if (!may_copy(p, body)) return piece(p, loop, body, min, extent, false);
+  for (int64_t i = 0; i < count; i++)
+    pieces[i] = piece(p, loop, body, tn__add_i(p->ir, min, i), tn__index(p->ir, 1), false);
+  return tn__seq(p->ir, pieces, (int)count);
+}
+
+/* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such
+ * place.
  */
 static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
   const tn__var *var = loop->as.loop.var;
@@ -197,8 +214,12 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
     const tn__expr *below = tn__sub(p->ir, limit, var->min), *rest = tn__sub(p->ir, end, limit);
     const tn__stmt *interior = decided(p, body, &conditions, k, true), *other = decided(p, body, &conditions, k, false);
     /* The condition is still in the head or tail, where it must not be found again. */
-    const tn__stmt *first = piece(p, loop, k->from_below ? other : interior, var->min, below, !k->from_below);
-    return tn__seq2(p->ir, first, piece(p, loop, k->from_below ? interior : other, limit, rest, k->from_below));
+    if (k->from_below) {
+      other = border(p, loop, other, var->min, below, k->exact);
+      return tn__seq2(p->ir, other, piece(p, loop, interior, limit, rest, true));
+    }
+    interior = piece(p, loop, interior, var->min, below, true);
+    return tn__seq2(p->ir, interior, border(p, loop, other, limit, rest, k->exact));
   }
   return NULL;
 }

@@ -248,7 +248,8 @@ static bool keeps_layout(tn__contraction *c, const tn__te_stage *stage) {
 /* Maps before the sum are computed into memory when they do more than rename; those after it become one epilogue. */
 static void place_maps(tn__contraction *c) {
   const tn__buffer *output = tn__te_output_at(c->te, 0), *later = NULL;
-  if (c->streams) later = without_casts(without_casts(c->sum->values[0])->args[c->known_left])->value.buffer;
+  if (c->streams || c->in_place)
+    later = without_casts(without_casts(c->sum->values[0])->args[c->known_left])->value.buffer;
   for (int i = 0; i < tn__te_stage_count(c->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(c->te, i);
     if (stage == c->sum || stage->tensors[0] == output) continue;
@@ -260,8 +261,7 @@ static void place_maps(tn__contraction *c) {
   }
 }
 
-const tn__te_stage *tn__contraction_streamed_map(const tn__contraction *c) {
-  if (!c->depthwise) return NULL;
+const tn__te_stage *tn__contraction_left_map(const tn__contraction *c) {
   for (int i = 0; i < tn__te_stage_count(c->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(c->te, i);
     if (stage->kind == TN__TE_COMPUTE && stage->tensor_count == 1 && stage->tensors[0] == c->left->value.buffer &&
@@ -309,8 +309,50 @@ void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
   if (!find_roles(c)) tn__sched_refuse(s, "contraction: no axis carries vectors");
 }
 
+/* A tensor, or a constant where the stage's position is outside of it. */
+static bool is_padding(const tn__expr *value) {
+  return value->kind == TN__EXPR_SELECT && !tn__expr_has_load(value->args[0]) &&
+         without_casts(value->args[1])->kind == TN__EXPR_LOAD && !tn__expr_has_load(value->args[2]);
+}
+
+/* Copies for the borders cost time in the compiler, so there must be something to win: a pass through memory takes some
+ * 0.6 cycles for an element. */
+static bool is_short(const tn__contraction *c, const tn__contraction_space *p) {
+  double sums = 1;
+  int64_t extent;
+  for (int a = 0; a < p->nest.axis_count; a++) sums *= (double)p->nest.extent[a];
+  for (int d = 0; d < c->left->arg_count; d++)
+    sums /= tn__as_int(c->left->value.buffer->shape[d], &extent) ? (double)extent : 1;
+  return sums * p->element < 10.0 * c->s->target->core.fma_bytes;
+}
+
+bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
+  const tn__te_stage *map = tn__contraction_left_map(c);
+  if (map == NULL || c->row < 0 || !is_padding(map->values[0])) return false;
+  /* What it reads may have been inlined into it. */
+  const tn__stmt *body = tn__sched_find(c->s, map->name, true)->block.body;
+  if (body->kind != TN__STMT_STORE || !is_padding(body->as.store.value)) return false;
+  for (int a = 0; a < p->nest.axis_count; a++)
+    if (p->nest.open[a]) return false;
+  if (!p->depthwise && !is_short(c, p)) return false;
+  p->pieces = 1;
+  for (int d = 0; d < map->axes.count; d++) {
+    if (!tn__expr_uses_var(map->values[0]->args[0], map->axes.var[d])) continue;
+    const tn__expr *index = c->left->args[d];
+    if (uses(index, sum->axes.var[c->column])) return false; /* its conditions are masks */
+    p->pieces *= 3;
+    for (int i = 0; i < 2; i++) {
+      int rows = i == 0 ? c->row : c->more_rows;
+      if (rows < 0 || !uses(index, sum->axes.var[rows])) continue;
+      for (int a = p->spatial; a < p->nest.axis_count; a++)
+        p->taps[i][a] |= p->nest.extent[a] > 1 && uses(index, sum->reduce_axes.var[a - p->spatial]);
+    }
+  }
+  return true;
+}
+
 bool tn__contraction_may_stream(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
-  const tn__te_stage *map = tn__contraction_streamed_map(c);
+  const tn__te_stage *map = c->depthwise ? tn__contraction_left_map(c) : NULL;
   double least = p->left_element;
   if (map == NULL) return false;
   const tn__expr *value = map->values[0];

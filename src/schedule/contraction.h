@@ -18,8 +18,9 @@ typedef struct tn__contraction {
   int64_t group;         /* columns of one group when the left operand depends on column / group; 0: it does not */
   int64_t rows, columns; /* extents; -1 when symbolic */
   int known_column, known_left; /* what a declaration of the same structure had; -1: nothing is known */
-  bool known_depthwise, streams;
-  int64_t panel; /* width of a packed operand's panels, 0: not packed */
+  bool known_depthwise;
+  bool streams, in_place; /* what makes the left operand is computed later, or inlined: it is not put into memory */
+  int64_t panel;          /* width of a packed operand's panels, 0: not packed */
 } tn__contraction;
 
 /* Their places in a sketch's values. */
@@ -46,6 +47,11 @@ typedef struct tn__contraction_space {
   double epilogue, epilogue_loads; /* operations and loads of one element besides those of the sum */
   bool streams;                    /* the left operand is computed within the loop over column tiles, ... */
   double streamed;                 /* ... with so many operations for an element */
+  /* The left operand is another tensor with a constant around it, read in place: borders are cut off, and interiors
+   * have no conditions. The window's axes that move an unrolled row are unrolled too, so that conditions are known at
+   * the borders: those along the row axis, and along `more rows`. */
+  bool in_place, taps[2][TN__NEST_AXES];
+  int64_t pieces; /* into which the loops around a tile are cut at the most */
   int left_rank;
   int64_t left_shape[TN__MAX_RANK], left_step[TN__MAX_RANK][TN__NEST_AXES]; /* of the streamed operand, in elements */
 } tn__contraction_space;
@@ -68,16 +74,24 @@ const tn__te_stage *tn__contraction_find(const tn__te *te);
 /* Everything that comes before the tiles: producers, a transposed operand, the roles. `seen` is the sum as it reads
  * now. */
 void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen);
-/* The map that makes the left operand of a depthwise sum, its padding above all. Each element is only used in the
- * window's sums of one channel, so it is computed a channel vector and some rows at a time, where the first cache keeps
- * it, rather than all of it through memory before. NULL: there is none. */
-const tn__te_stage *tn__contraction_streamed_map(const tn__contraction *c);
+/* The map that makes the left operand, its padding above all. NULL: there is none. */
+const tn__te_stage *tn__contraction_left_map(const tn__contraction *c);
+/* Fills in what is known of a left operand that only pads another tensor; false when it does more, or extents are open.
+ */
+bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p);
 /* Fills in what is known of a left operand that is computed part by part; false when there is none, or its parts have
- * no bound. */
+ * no bound. Each element of a depthwise sum's left operand is only used in the window's sums of one channel, so it is
+ * computed a channel vector and some rows at a time, where the first cache keeps it, rather than all of it through
+ * memory before. */
 bool tn__contraction_may_stream(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p);
 /* Does the block read the sum element by element, each axis in a dimension of its own? */
 bool tn__contraction_is_epilogue(const tn__snode *block, const tn__buffer *sum);
 
+/* Is this axis of the reduction unrolled with the rows of a tile? */
+bool tn__contraction_is_tap(const tn__contraction_space *p, const int64_t *v, int axis);
+/* The first of the innermost axes that are taps, which depthwise sums run through for one row after the other, so that
+ * what one row has loaded is still there for the next; the number of axes when there is none. */
+int tn__contraction_taps_from(const tn__contraction_space *p, const int64_t *v);
 /* The loops around the tiles; false when the values don't go together. */
 bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out);
 /* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */

@@ -47,6 +47,48 @@ bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn_
   return true;
 }
 
+bool tn__contraction_is_tap(const tn__contraction_space *p, const int64_t *v, int axis) {
+  return p->taps[0][axis] || (v[TN__TILE_MORE_ROWS] > 1 && p->taps[1][axis]);
+}
+
+int tn__contraction_taps_from(const tn__contraction_space *p, const int64_t *v) {
+  int from = p->nest.axis_count, first = from;
+  if (!p->depthwise) return from;
+  for (int a = from - 1; a >= p->spatial; a--) {
+    if (tn__contraction_is_tap(p, v, a))
+      first = a;
+    else if (p->nest.extent[a] > 1)
+      break;
+  }
+  return first;
+}
+
+/* Borders that are cut off make copies of a tile: how many statements there will be. */
+static int64_t statements(const tn__contraction_space *p, const int64_t *v) {
+  int64_t taps = 1;
+  for (int a = p->spatial; a < p->nest.axis_count; a++)
+    if (tn__contraction_is_tap(p, v, a)) taps *= p->nest.extent[a];
+  int64_t tile = v[TN__TILE_ROWS] * v[TN__TILE_MORE_ROWS] * v[TN__TILE_VECTORS];
+  int64_t pieces = p->rows % v[TN__TILE_ROWS] != 0 ? p->pieces + p->pieces / 3 : p->pieces;
+  if (v[TN__TILE_BLOCK] > 1) pieces *= 2; /* both halves of a loop are cut */
+  return pieces * tile * (taps * v[TN__TILE_UNROLL] + 2);
+}
+
+/* Iterations of the reduction in one straight piece of code, and of the innermost loop around it. */
+static void straight_piece(const tn__contraction_space *p, const int64_t *v, double *straight, double *trips) {
+  *straight = (double)v[TN__TILE_UNROLL];
+  *trips = 1;
+  for (int a = p->nest.axis_count - 1; a >= p->spatial; a--) {
+    double extent = (double)p->nest.extent[a];
+    if (tn__contraction_is_tap(p, v, a)) {
+      *straight *= extent;
+    } else if (a == p->nest.axis_count - 1 || extent > 1) {
+      *trips = a == p->nest.axis_count - 1 ? extent / *straight : extent;
+      if (extent > 1) return;
+    }
+  }
+}
+
 /* Place of the loop whose iterations each compute their part of a streamed left operand. */
 static int streams_at(const tn__outer_loops *outer, const int64_t *v) {
   return outer->column_tiles < v[TN__TILE_SHARED] ? (int)v[TN__TILE_SHARED] - 1 : outer->column_tiles;
@@ -72,6 +114,22 @@ static double conflicts(const tn__contraction_space *p, const tn__sketch *k, int
   return missed / all;
 }
 
+/* Vectors of the left operand that a depthwise tile loads for all of its taps. */
+static double taps_loads(const tn__contraction_space *p, const int64_t *v, const int64_t tile[2]) {
+  double loads = (double)(tile[0] * tile[1]);
+  const tn__nest_access *left = NULL;
+  for (int i = 0; i < p->nest.access_count && left == NULL; i++)
+    if (!p->nest.access[i].store && p->nest.access[i].along[p->row].stride != 0) left = &p->nest.access[i];
+  for (int a = tn__contraction_taps_from(p, v); a < p->nest.axis_count && left != NULL; a++) {
+    int64_t taps = p->nest.extent[a], rows = p->taps[0][a] ? tile[0] : tile[1];
+    int64_t stride =
+        left->along[a].stride > 0 ? (p->taps[0][a] ? p->row_stride : p->more_stride) / left->along[a].stride : taps;
+    int64_t distinct = (rows - 1) * stride + taps;
+    loads *= (double)(distinct < rows * taps ? distinct : rows * taps) / (double)rows;
+  }
+  return loads;
+}
+
 /* A load of one element into all lanes, beside a load of a vector. */
 #define BROADCAST 0.6
 
@@ -80,12 +138,13 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
                        const int64_t tile[2], int64_t vectors, bool masked, double times) {
   const tn__nest *nest = &p->nest;
   int64_t rows = tile[0] * tile[1];
-  int vector_bytes = (int)(v[TN__TILE_LANES] * p->element), unroll = (int)v[TN__TILE_UNROLL];
-  double accumulators = (double)(rows * vectors), steps = 1;
+  int vector_bytes = (int)(v[TN__TILE_LANES] * p->element);
+  double accumulators = (double)(rows * vectors), steps = 1, unroll, trips;
+  bool taps = tn__contraction_taps_from(p, v) < nest->axis_count;
   for (int a = p->spatial; a < nest->axis_count; a++) steps *= (double)nest->extent[a];
-  double inner = (double)nest->extent[nest->axis_count - 1];
+  straight_piece(p, v, &unroll, &trips);
   tn__operations step = {.vector_bytes = vector_bytes, .fma = unroll * accumulators, .other = 3};
-  step.chain = (double)unroll * k->target->core.fma_latency;
+  step.chain = unroll * k->target->core.fma_latency;
   double left = 0, right = 0, out = 0;
   for (int i = 0; i < nest->access_count; i++) {
     double crossing = tn__nest_crossing(k->target, &nest->access[i], nest->axis_count, p->column, vector_bytes);
@@ -96,25 +155,26 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
     else
       right = crossing;
   }
-  if (p->has_right) step.loads = (1 + right) * (double)(unroll * vectors);
+  if (p->has_right) step.loads = (1 + right) * unroll * (double)vectors;
   /* What a missing line costs beside a load that finds it. */
   double misses = 0;
   if (!p->streams)
     misses = conflicts(p, k, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
              k->target->core.load_ports / k->target->core.l2_bytes;
   if (p->depthwise) {
-    step.loads += (1 + left + misses * vector_bytes / 64) * unroll * accumulators;
+    double loads = taps ? taps_loads(p, v, tile) * (double)vectors : unroll * accumulators;
+    step.loads += (1 + left + misses * vector_bytes / 64) * loads;
   } else {
-    step.loads += (BROADCAST + misses) * (double)(unroll * rows);
-    if (p->left_element != p->element) step.other += (double)(2 * unroll * rows);
+    step.loads += (BROADCAST + misses) * unroll * (double)rows;
+    if (p->left_element != p->element) step.other += 2 * unroll * (double)rows;
   }
-  if (p->right_element != p->element) step.fma += (double)(unroll * vectors);
-  if (masked) step.other += (double)(unroll * vectors);
+  if (p->right_element != p->element) step.fma += unroll * (double)vectors;
+  if (masked) step.other += unroll * (double)vectors;
   /* Long straight pieces give the compiler's scheduler room to take registers for loads that are not needed yet. */
-  if (unroll * accumulators > 64) step.fma *= 1.05;
+  if (unroll * accumulators > 64 && !taps) step.fma *= 1.05;
   if (unroll > 1 && masked) step.fma *= 1.25;
   tn__cost_phase(f, k->target, &step, times * steps / unroll);
-  tn__cost_loop(f, times * steps / inner, inner / unroll);
+  tn__cost_loop(f, times * steps / (unroll * trips), trips);
   tn__operations end = {.vector_bytes = vector_bytes, .other = 12};
   end.fma = accumulators * (1 + p->epilogue);
   end.loads = (1 + out) * accumulators * p->epilogue_loads;
@@ -171,7 +231,18 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
     return NULL;
   if (v[TN__TILE_LANES] * (v[TN__TILE_VECTORS] - 1) >= p->columns) return NULL;
   f->registers = (int)(rows * v[TN__TILE_VECTORS] + v[TN__TILE_VECTORS] + (v[TN__TILE_VECTORS] > 1));
+  if (tn__contraction_taps_from(p, v) < p->nest.axis_count) { /* weights of all taps, and what they read */
+    double taps, trips;
+    straight_piece(p, v, &taps, &trips);
+    f->registers = (int)(v[TN__TILE_VECTORS] * (rows + 2 * (int64_t)taps));
+  }
   if (f->registers > k->options.registers || !tn__contraction_loops(p, v, &outer)) return NULL;
+  if (p->in_place) {
+    int64_t code = statements(p, v);
+    /* Past some size loops would keep their conditions. */
+    if (code > 4000 || (v[TN__TILE_UNROLL] > 1 && tn__contraction_is_tap(p, v, p->nest.axis_count - 1))) return NULL;
+    f->extra_cycles += 3 * (double)code; /* what is executed for the first time comes from a far cache */
+  }
   double times = 1;
   f->chunks = 1;
   for (int i = 0; i < outer.count; i++) {

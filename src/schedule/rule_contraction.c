@@ -128,13 +128,15 @@ static const char *tile_loops(tn__contraction *c, const tn__contraction_space *p
     unrolled = part(c, last, 1);
     last = part(c, last, 0);
   }
-  for (int i = p->spatial; i < count; i++) order[n++] = i == count - 1 ? last : loops[i];
-  *first_reduction = order[tiles_end];
+  int taps_from = tn__contraction_taps_from(p, v);
+  *first_reduction = p->spatial == count - 1 ? last : loops[p->spatial];
+  for (int i = p->spatial; i < taps_from; i++) order[n++] = i == count - 1 ? last : loops[i];
+  int unroll_from = n;
   if (unrolled != NULL) order[n++] = unrolled;
-  int unroll_from = tiles_end + (count - p->spatial);
   for (int a = 0; a < p->spatial; a++)
     if (inside[a] != NULL) order[n++] = inside[a];
   order[n++] = part(c, column, 1);
+  for (int i = taps_from; i < count; i++) order[n++] = loops[i];
   order[n++] = part(c, column, 2);
   tn__reorder(s, order, n);
   const char *outermost = order[0];
@@ -145,6 +147,8 @@ static const char *tile_loops(tn__contraction *c, const tn__contraction_space *p
   }
   *stream_loop = outer.column_tiles < fused ? outermost : order[outer.column_tiles];
   for (int i = unroll_from; i < n - 1; i++) tn__unroll(s, order[i]);
+  for (int a = p->spatial; a < taps_from; a++)
+    if (p->in_place && tn__contraction_is_tap(p, v, a)) tn__unroll(s, loops[a]);
   if (v[TN__TILE_LANES] > 1) tn__vectorize(s, order[n - 1]);
   if (v[TN__TILE_SHARED] > 0) tn__parallel(s, outermost);
   return tiles_end == fused ? outermost : order[tiles_end - 1];
@@ -195,7 +199,8 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   }
   for (int a = 0; a < p->spatial; a++)
     p->moves_right[a] = c.right != NULL && tn__expr_uses_var(c.right, seen.axes.var[a]);
-  p->streams = tn__contraction_may_stream(&c, &seen, p);
+  p->in_place = tn__contraction_pads_in_place(&c, &seen, p);
+  p->streams = !p->in_place && tn__contraction_may_stream(&c, &seen, p);
   scan_maps(&c, p);
   k->data = p;
   open_decisions(k, p);
@@ -207,6 +212,7 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   c.known_left = k->facts[1] & 1;
   c.known_depthwise = k->facts[2] != 0;
   c.streams = known->streams;
+  c.in_place = known->in_place;
   tn__te_stage seen;
   tn__contraction_prepare(&c, &seen);
   const tn__buffer *output = tn__te_output_at(c.te, 0), *tensor = c.sum->tensors[0];
@@ -224,9 +230,10 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   } else {
     tn__set_scope(s, c.sum->name, 0, TN__SCOPE_REGISTER);
   }
-  const tn__te_stage *streamed = known->streams ? tn__contraction_streamed_map(&c) : NULL;
+  const tn__te_stage *left = c.streams || c.in_place ? tn__contraction_left_map(&c) : NULL;
   const char *tile = tile_loops(&c, known, v, &first_reduction, &stream_loop);
-  if (streamed != NULL) stream(s, streamed->name, stream_loop, v[TN__TILE_LANES]);
+  if (left != NULL && c.streams) stream(s, left->name, stream_loop, v[TN__TILE_LANES]);
+  if (left != NULL && c.in_place) tn__inline(s, left->name);
   tn__reverse_compute_at(s, consumer, tile);
   tn__decompose_reduction(s, c.sum->name, first_reduction);
   if (separate != NULL) tn__rule_nest(s, separate, &k->options);

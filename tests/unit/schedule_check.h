@@ -303,30 +303,55 @@ static inline tn__te *filtered_tiles(tn__ir *ir) {
 }
 
 typedef tn__te *(*declaration)(tn__ir *ir);
-/* A padded depthwise convolution, 3 x 3, channels last; `channels` are not a number of whole vectors. */
-static inline tn__te *depthwise_of(tn__ir *ir, int64_t high, int64_t wide, int64_t channels, int64_t stride) {
+/* A depthwise convolution, channels last, as wide as its margin allows. */
+typedef struct depthwise_shape {
+  int64_t high, wide, channels, window, stride, margin; /* the margin before the image; behind it lie window / 2 */
+  bool rectified;                                       /* what is inside of the margin is more than a copy */
+} depthwise_shape;
+
+static inline tn__te *depthwise_of(tn__ir *ir, const depthwise_shape *d) {
   tn__te *te = tn__te_create(ir, "depthwise");
-  const tn__buffer *a = input(te, "A", 3, high, wide, channels), *w = input(te, "W", 3, 3, 3, channels);
-  tn__te_axes p = axes_of(te, "p", 3, (int64_t[]){high + 2, wide + 2, channels});
-  const tn__expr *i = tn__add_i(ir, p.index[0], -1), *j = tn__add_i(ir, p.index[1], -1), *zero = tn__index(ir, 0);
-  const tn__expr *in_i = tn__and(ir, tn__le(ir, zero, i), tn__lt(ir, i, tn__index(ir, high)));
-  const tn__expr *in_j = tn__and(ir, tn__le(ir, zero, j), tn__lt(ir, j, tn__index(ir, wide)));
-  const tn__expr *value =
-      tn__select(ir, tn__and(ir, in_i, in_j), at(ir, a, 3, i, j, p.index[2]), tn__constant(ir, TN_F32, 0));
-  const tn__buffer *pad = tn__te_compute(te, "pad", &p, value);
-  tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){(high - 1) / stride + 1, (wide - 1) / stride + 1, channels});
-  tn__te_axes k = axes_of(te, "k", 2, (int64_t[]){3, 3});
+  const tn__buffer *a = input(te, "A", 3, d->high, d->wide, d->channels);
+  const tn__buffer *w = input(te, "W", 3, d->window, d->window, d->channels);
+  int64_t high = d->high + d->margin + d->window / 2, wide = d->wide + d->margin + d->window / 2;
+  tn__te_axes p = axes_of(te, "p", 3, (int64_t[]){high, wide, d->channels});
+  const tn__expr *i = tn__add_i(ir, p.index[0], -d->margin), *j = tn__add_i(ir, p.index[1], -d->margin);
+  const tn__expr *zero = tn__index(ir, 0), *nothing = tn__constant(ir, TN_F32, 0);
+  const tn__expr *in_i = tn__and(ir, tn__le(ir, zero, i), tn__lt(ir, i, tn__index(ir, d->high)));
+  const tn__expr *in_j = tn__and(ir, tn__le(ir, zero, j), tn__lt(ir, j, tn__index(ir, d->wide)));
+  const tn__expr *image = at(ir, a, 3, i, j, p.index[2]);
+  if (d->rectified) image = tn__max(ir, image, nothing);
+  const tn__buffer *pad = tn__te_compute(te, "pad", &p, tn__select(ir, tn__and(ir, in_i, in_j), image, nothing));
+  int64_t stride = d->stride, window = d->window;
+  int64_t extents[] = {(high - window) / stride + 1, (wide - window) / stride + 1, d->channels};
+  tn__te_axes x = axes_of(te, "i", 3, extents);
+  tn__te_axes k = axes_of(te, "k", 2, (int64_t[]){window, window});
   const tn__expr *row = tn__add(ir, tn__mul_i(ir, x.index[0], stride), k.index[0]);
   const tn__expr *column = tn__add(ir, tn__mul_i(ir, x.index[1], stride), k.index[1]);
   const tn__buffer *c = tn__te_reduce(
       te, "C", &x, &k, TN__TE_SUM,
       tn__mul(ir, at(ir, pad, 3, row, column, x.index[2]), at(ir, w, 3, k.index[0], k.index[1], x.index[2])));
-  tn__te_axes y = axes_of(te, "i", 3, (int64_t[]){(high - 1) / stride + 1, (wide - 1) / stride + 1, channels});
+  tn__te_axes y = axes_of(te, "i", 3, extents);
   tn__te_output(te, tn__te_compute(te, "D", &y, tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, TN_F32, 0))));
   return te;
 }
-static inline tn__te *depthwise(tn__ir *ir) { return depthwise_of(ir, 27, 31, 40, 1); } /* for several threads */
-static inline tn__te *strided_depthwise(tn__ir *ir) { return depthwise_of(ir, 10, 13, 24, 2); }
+
+static inline tn__te *depthwise(tn__ir *ir) { /* for several threads */
+  return depthwise_of(ir, &(depthwise_shape){27, 31, 40, 3, 1, 1, false});
+}
+
+static inline tn__te *strided_depthwise(tn__ir *ir) {
+  return depthwise_of(ir, &(depthwise_shape){10, 13, 24, 3, 2, 1, false});
+}
+
+/* Borders that are wider than a tile may be, and not the same on both sides. */
+static inline tn__te *wide_depthwise(tn__ir *ir) {
+  return depthwise_of(ir, &(depthwise_shape){9, 11, 32, 7, 1, 2, false});
+}
+
+static inline tn__te *rectified_depthwise(tn__ir *ir) {
+  return depthwise_of(ir, &(depthwise_shape){12, 17, 16, 5, 2, 2, true});
+}
 
 /* Channels first to channels last, with a bias and a maximum. */
 static inline tn__te *turned_map(tn__ir *ir) {
@@ -339,11 +364,32 @@ static inline tn__te *turned_map(tn__ir *ir) {
   return te;
 }
 
-static const declaration declarations[] = {
-    product,     open_product, stencil,        rows,         convolution,        argmax,
-    running,     pool,         wide_product,   column_sums,  transposed_product, packed_product,
-    two_readers, skewed,       splat_product,  ones_product, neighbours,         grouped,
-    bf16_dots,   int8_dots,    filtered_tiles, depthwise,    strided_depthwise,  turned_map};
+static const declaration declarations[] = {product,
+                                           open_product,
+                                           stencil,
+                                           rows,
+                                           convolution,
+                                           argmax,
+                                           running,
+                                           pool,
+                                           wide_product,
+                                           column_sums,
+                                           transposed_product,
+                                           packed_product,
+                                           two_readers,
+                                           skewed,
+                                           splat_product,
+                                           ones_product,
+                                           neighbours,
+                                           grouped,
+                                           bf16_dots,
+                                           int8_dots,
+                                           filtered_tiles,
+                                           depthwise,
+                                           strided_depthwise,
+                                           turned_map,
+                                           wide_depthwise,
+                                           rectified_depthwise};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

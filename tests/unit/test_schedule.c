@@ -50,20 +50,43 @@ static void product_tile(tn__ir *ir, const void *arg) {
                       "end\n");
 }
 
-/* The padding of a depthwise convolution is computed a channel vector at a time, in private memory: the whole of it is
- * never in memory. */
-static void streamed_padding(tn__ir *ir, const void *arg) {
+static void count_choices(const tn__expr *e, void *user) {
+  if (e->kind == TN__EXPR_SELECT) ++*(int *)user;
+  for (int i = 0; i < e->arg_count; i++) count_choices(e->args[i], user);
+}
+
+/* Padding that a convolution reads in place leaves no condition behind: interiors have none, and at the borders it is
+ * known, loop by loop, what is outside. */
+static void padding_in_place(tn__ir *ir, const void *arg) {
+  const depthwise_shape *shape = arg;
   tn__target target = test_target("x86-64-v4");
-  const char *trace = schedule_text(tn__schedule_default(depthwise_of(ir, 56, 56, 96, 2), &target, NULL), false);
+  tn__schedule_options options = {.threads = 1};
+  const tn__schedule *s = tn__schedule_default(depthwise_of(ir, shape), &target, &options);
+  assert_non_null(strstr(schedule_text(s, false), "\ninline \"pad\"\n"));
+  int choices = 0;
+  tn__stmt_walk_exprs(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL)->body, count_choices, &choices);
+  assert_int_equal(choices, 0);
+}
+
+/* What is more than padding is computed a channel vector at a time, in private memory: the whole of it is never in
+ * memory. */
+static void streamed_map(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  const depthwise_shape shapes[] = {{56, 56, 96, 3, 2, 1, true}, {9, 3000, 96, 3, 1, 1, true}};
+  const char *trace = schedule_text(tn__schedule_default(depthwise_of(ir, &shapes[0]), &target, NULL), false);
   assert_non_null(strstr(trace, "\ncompute_at \"pad\" \"C.i2.0\"\nset_scope \"pad\" 0 2\n"));
   assert_non_null(strstr(trace, "\nvectorize \"pad.p2.1\"\n"));
-  trace = schedule_text(tn__schedule_default(depthwise_of(ir, 9, 3000, 96, 1), &target, NULL), false);
+  trace = schedule_text(tn__schedule_default(depthwise_of(ir, &shapes[1]), &target, NULL), false);
   assert_non_null(strstr(trace, "\ncompute_at \"pad\""));
 }
 
 static void chooses(void **state) {
   check_ok(in_context(product_tile, NULL));
-  check_ok(in_context(streamed_padding, NULL));
+  static const depthwise_shape padded[] = {{112, 112, 32, 3, 1, 1, false}, {112, 112, 96, 3, 2, 1, false},
+                                           {7, 7, 64, 3, 1, 1, false},     {29, 31, 48, 5, 1, 2, false},
+                                           {30, 43, 16, 7, 2, 3, false},   {13, 9, 32, 5, 3, 1, false}};
+  for (size_t i = 0; i < sizeof(padded) / sizeof(padded[0]); i++) check_ok(in_context(padding_in_place, &padded[i]));
+  check_ok(in_context(streamed_map, NULL));
 }
 
 static void widths(void **state) {
