@@ -86,7 +86,7 @@ static inline uint8_t *take_outputs(const tn__func *func, void **buffers, size_t
 static inline tn_status *outputs_of(const tn__te *te, const tn__func *func, const tn__schedule *s, uint64_t seed,
                                     uint8_t **out, size_t *size) {
   static const int64_t scalars[] = {OPEN_DIM, OPEN_DIM, OPEN_DIM, OPEN_DIM};
-  const tn__interpret_options options = {.max_operations = 20000000};
+  const tn__interpret_options options = {.max_operations = 50000000};
   void *buffers[MOST_BUFFERS];
   make_inputs(te, seed, buffers);
   tn_status *status = s == NULL ? NULL : pack_inputs(s, buffers);
