@@ -219,6 +219,7 @@ static void add_entries(tn__compilation *c) {
   bool *used = TN__NEW_ARRAY(driver->arena, driver->options->alias_count, bool);
   for (int i = 0; i < c->entries.count; i++) {
     const tn__entry *e = &c->entries.data[i];
+    tn__vec_push(driver->arena, &driver->entries, e->graph);
     const int *aliases = tn__compilation_aliases(c, e->graph, used);
     if (e->dispatch) {
       tn__program_function f = {.name = e->name, .graph = e->graph, .groups = &none, .dispatch = e->dispatch};

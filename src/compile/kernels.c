@@ -105,13 +105,29 @@ static void unit_key(tn__driver *driver, tn__unit *u) {
   tn__target_hash(&driver->target, &h);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
+  tn__sha256_update_u64(&h, u->results_read);
   tn__sha256_update_string(&h, tn__strbuf_text(&text));
   u->key = tn__sha256_final(&h);
   tn__strbuf_release(&text);
   tn__check(driver->arena->escape, failed);
 }
 
-static void declare_unit(tn__driver *driver, tn__unit *u) {
+/* Does anything but the caller of the model read what the group computes? */
+static bool results_read(const tn__driver *driver, const tn__group *group, const int *uses) {
+  const tn__graph *graph = group->graph;
+  bool is_entry = false;
+  int handed_out = 0, read = 0;
+  for (int i = 0; i < driver->entries.count; i++) is_entry |= driver->entries.data[i] == graph;
+  if (!is_entry) return true; /* what bodies compute goes on to the next round, or to nodes around them */
+  for (int i = 0; i < group->output_count; i++) {
+    read += uses[group->outputs[i]->id];
+    for (int o = 0; o < tn__graph_output_count(graph); o++)
+      handed_out += tn__graph_output_at(graph, o) == group->outputs[i];
+  }
+  return read > handed_out;
+}
+
+static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   tn__arena *arena = driver->arena;
   tn__arena_init(&u->arena, arena->allocator, arena->escape);
   u->has_arena = true;
@@ -131,6 +147,7 @@ static void declare_unit(tn__driver *driver, tn__unit *u) {
   tn__check(arena->escape, tn__te_verify(u->te));
   u->flops = constant_or_unknown(tn__te_flops(u->te));
   u->bytes = unit_bytes(u);
+  u->results_read = results_read(driver, u->group, uses);
   unit_key(driver, u);
   u->name = unit_name(arena, u->group, &u->key);
 }
@@ -143,11 +160,13 @@ static void release_unit_arena(void *unit) {
 
 tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, int count) {
   tn__unit *units = TN__NEW_ARRAY(driver->arena, count, tn__unit);
+  const int *uses = NULL;
   for (int i = 0; i < count; i++) {
     tn__unit *u = &units[i];
     u->group = groups[i];
+    if (i == 0 || groups[i]->graph != groups[i - 1]->graph) uses = tn__graph_use_counts(groups[i]->graph, NULL);
     tn__arena_defer(driver->arena, release_unit_arena, u);
-    declare_unit(driver, u);
+    declare_unit(driver, u, uses);
     u->same_as = i;
     for (int j = 0; j < i; j++) {
       if (memcmp(&units[j].key, &u->key, sizeof u->key) != 0) continue;
@@ -194,7 +213,9 @@ typedef struct build_job { /* of one object */
 
 static const tn__func *scheduled_func(tn__driver *driver, tn__unit *u, const tn__schedule **schedule,
                                       tn__schedule_plan *plan) {
-  *schedule = tn__schedule_choose(u->te, &driver->target, &driver->schedule, plan);
+  tn__schedule_options options = driver->schedule;
+  options.results_read = u->results_read;
+  *schedule = tn__schedule_choose(u->te, &driver->target, &options, plan);
   tn__func *named = TN__NEW(&u->arena, tn__func);
   *named = *tn__schedule_func(*schedule);
   named->name = u->name;
@@ -229,7 +250,8 @@ static void lower_unit(build_job *job, int index) {
   tn__check(u->arena.escape, tn__strbuf_status(&job->traces));
   u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->traces) + before);
   double scheduled = tn__now();
-  func = tn__lower_for_codegen(ir, func, NULL);
+  pass_printer printer = {driver, u->name};
+  func = tn__lower_for_codegen(ir, func, &(tn__pass_hooks){print_pass, &printer});
   tn__kernel_info info = tn__kernel_workspace(ir, func);
   u->workspace_bytes = info.workspace_bytes;
   u->workspace_expr = info.workspace_expr;

@@ -21,6 +21,7 @@ typedef struct tn__unit {
   int input_count, output_count;
   const tn__var **scalars; /* the graph's symbols, in the order of the kernel's scalars */
   int scalar_count;
+  bool results_read;   /* by other kernels */
   const char *name;    /* a C identifier: what it computes and the start of its key */
   tn__digest key;      /* of declaration, target, options and build */
   int same_as;         /* index of the earlier unit with the same key, or its own */
@@ -40,6 +41,7 @@ typedef struct tn__driver {
   const tn_compile_options *options;
   tn__target target;
   tn__schedule_options schedule;
+  TN__VEC(const tn__graph *) entries; /* what callers run: results that are handed out alone are not read soon */
   int threads;                        /* compile threads */
   tn__cache *cache;                   /* NULL: off */
   bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */

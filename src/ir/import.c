@@ -124,9 +124,9 @@ static const tn__stmt *import_kind(tn__importer *m, const tn__stmt *s) {
       return tn__for_like(m->ir, s, var, tn__import_stmt(m, s->as.loop.body));
     }
     case TN__STMT_STORE:
-      return tn__store(m->ir, buffer_of(m, s->as.store.buffer),
-                       import_exprs(m, s->as.store.indices, s->as.store.buffer->rank),
-                       tn__import_expr(m, s->as.store.value));
+      return tn__store_like(m->ir, s, buffer_of(m, s->as.store.buffer),
+                            import_exprs(m, s->as.store.indices, s->as.store.buffer->rank),
+                            tn__import_expr(m, s->as.store.value));
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(m->ir->arena, s->as.seq.count, const tn__stmt *);
       for (int i = 0; i < s->as.seq.count; i++) items[i] = tn__import_stmt(m, s->as.seq.items[i]);

@@ -262,6 +262,7 @@ static const tn__stmt *parse_tensor(tn__parser *p) {
 }
 
 static const tn__stmt *parse_store(tn__parser *p) {
+  bool streams = tn__lexer_take(&p->lex, "stream");
   tn__token at = p->lex.token;
   const tn__buffer *buffer = tn__parse_buffer(p);
   const tn__expr *const *indices = tn__parse_indices(p, buffer, &at);
@@ -271,7 +272,8 @@ static const tn__stmt *parse_store(tn__parser *p) {
   if (value->dtype != buffer->dtype)
     tn__lexer_fail(&p->lex, &at, "a value of type %s into %s, whose elements are %s", tn_dtype_name(value->dtype),
                    buffer->name, tn_dtype_name(buffer->dtype));
-  return tn__store(p->ir, buffer, indices, value);
+  const tn__stmt *store = tn__store(p->ir, buffer, indices, value);
+  return streams ? tn__stmt_stream(p->ir, store, buffer) : store;
 }
 
 static const tn__stmt *parse_stmt(tn__parser *p) {

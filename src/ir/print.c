@@ -263,6 +263,7 @@ static void print_access(printer *p, const tn__buffer *buffer, const tn__expr *c
 }
 
 static void print_store(printer *p, const tn__stmt *s) {
+  if (s->as.store.streams) tn__strbuf_append(p->out, "stream ");
   print_access(p, s->as.store.buffer, s->as.store.indices);
   tn__strbuf_append(p->out, " = ");
   print_expr(p, s->as.store.value, 0);

@@ -35,14 +35,39 @@ static void check_indices(tn__ir *ir, const char *what, const tn__buffer *buffer
       tn__defect(ir, "%s %s: index %d has type %s", what, buffer->name, i, tn_dtype_name(indices[i]->dtype));
 }
 
-const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value) {
+static const tn__stmt *make_store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices,
+                                  const tn__expr *value, bool streams) {
   if (value->dtype != buffer->dtype)
     tn__defect(ir, "store to %s: a value of type %s into elements of type %s", buffer->name,
                tn_dtype_name(value->dtype), tn_dtype_name(buffer->dtype));
   check_indices(ir, "store to", buffer, indices);
-  return make(
-      ir, (tn__stmt){.kind = TN__STMT_STORE,
-                     .as.store = {.buffer = buffer, .indices = copy_exprs(ir, indices, buffer->rank), .value = value}});
+  return make(ir, (tn__stmt){.kind = TN__STMT_STORE,
+                             .as.store = {.buffer = buffer,
+                                          .indices = copy_exprs(ir, indices, buffer->rank),
+                                          .value = value,
+                                          .streams = streams}});
+}
+
+const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value) {
+  return make_store(ir, buffer, indices, value, false);
+}
+
+const tn__stmt *tn__store_like(tn__ir *ir, const tn__stmt *like, const tn__buffer *buffer,
+                               const tn__expr *const *indices, const tn__expr *value) {
+  return make_store(ir, buffer, indices, value, like->as.store.streams);
+}
+
+static const tn__stmt *stream_store(tn__ir *ir, const tn__stmt *s, void *user) {
+  if (s->kind != TN__STMT_STORE || s->as.store.buffer != user) return NULL;
+  return make_store(ir, s->as.store.buffer, s->as.store.indices, s->as.store.value, true);
+}
+
+const tn__stmt *tn__stmt_stream(tn__ir *ir, const tn__stmt *s, const tn__buffer *buffer) {
+  union {
+    const tn__buffer *in;
+    void *out;
+  } cast = {.in = buffer};
+  return tn__stmt_rewrite(ir, s, stream_store, NULL, cast.out);
 }
 
 const tn__stmt *tn__seq(tn__ir *ir, const tn__stmt *const *items, int count) {

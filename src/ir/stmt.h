@@ -94,6 +94,7 @@ struct tn__stmt {
       const tn__buffer *buffer;
       const tn__expr *const *indices;
       const tn__expr *value;
+      bool streams; /* a hint: the element will not be read soon, so it need not stay in the caches */
     } store;
     struct {
       const tn__stmt *const *items;
@@ -148,6 +149,11 @@ const tn__stmt *tn__for_like(tn__ir *ir, const tn__stmt *like, const tn__var *va
 const tn__stmt *tn__for_with(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__loop_pragmas *pragmas,
                              const tn__stmt *body);
 const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value);
+/* The same with the hints of `like`, a store too. */
+const tn__stmt *tn__store_like(tn__ir *ir, const tn__stmt *like, const tn__buffer *buffer,
+                               const tn__expr *const *indices, const tn__expr *value);
+/* Every store to the buffer in `s` streams. */
+const tn__stmt *tn__stmt_stream(tn__ir *ir, const tn__stmt *s, const tn__buffer *buffer);
 const tn__stmt *tn__seq(tn__ir *ir, const tn__stmt *const *items, int count); /* flattens; one item is itself */
 const tn__stmt *tn__seq2(tn__ir *ir, const tn__stmt *a, const tn__stmt *b);
 const tn__stmt *tn__if(tn__ir *ir, const tn__expr *condition, const tn__stmt *then_body,

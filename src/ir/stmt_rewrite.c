@@ -104,7 +104,7 @@ static const tn__stmt *rewrite_store(rewriting *r, const tn__stmt *s) {
   const tn__buffer *buffer = s->as.store.buffer;
   const tn__expr *const *indices = rewrite_access(r, &buffer, s->as.store.indices);
   if (value == s->as.store.value && indices == s->as.store.indices && buffer == s->as.store.buffer) return s;
-  return tn__store(r->ir, buffer, indices, value);
+  return tn__store_like(r->ir, s, buffer, indices, value);
 }
 
 static const tn__stmt *rewrite_seq(rewriting *r, const tn__stmt *s) {

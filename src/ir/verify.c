@@ -204,6 +204,8 @@ static void check_store(verifier *v, const tn__stmt *s) {
   const tn__buffer *buffer = s->as.store.buffer;
   check_known(v, "a store to", buffer);
   if (is_input(v, buffer)) broken(v, "a store to the input %s", buffer->name);
+  if (s->as.store.streams && buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE)
+    broken(v, "a store that streams to %s, which is private", buffer->name);
   check_exprs(v, s->as.store.indices, buffer->rank, "an index of the store to", buffer->name);
   check_expr(v, s->as.store.value, "the value of the store to", buffer->name);
   for (int i = 0; i < v->blocks.count; i++) check_in_block(v, v->blocks.data[i], buffer, s->as.store.indices, true);

@@ -296,9 +296,19 @@ static double traffic(const tn__nest *nest, const tn__sketch_features *f, const 
     /* One loop further out the access finds what it left if it stands still there or its window overlaps. */
     double own = fits > 0 ? p->of[fits - 1][a] : p->of[0][a];
     for (int d = 0; d < fits - 1; d++) own *= (double)f->loops[d].trips;
+    if (nest->access[a].store && f->streams && f->unseen_bytes < f->stored_bytes) continue; /* an output */
     bytes += nest->access[a].store ? 2 * own : own; /* lines are fetched before they are written, and go back */
   }
-  return bytes;
+  return bytes + (f->streams ? 0 : 2 * f->unseen_bytes);
+}
+
+/* What stores past the caches cost at a level. Whoever reads the results next fetches them from memory, which counts
+ * where they would have stayed near: where everything fits, or where another kernel reads what fits alone. */
+static double streamed(const tn__target *target, const tn__schedule_options *options, const tn__sketch_features *f,
+                       double total, int level) {
+  double room = FILL * (double)target->l3_bytes;
+  bool stays = f->stored_bytes <= room && (options->results_read || total + f->unseen_bytes <= room);
+  return (level == 2 ? f->stored_bytes : 0) + (stays ? (level == 2 ? 1 : 2) * f->stored_bytes : 0);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------
@@ -325,7 +335,8 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
   double largest = c->work, sum = largest;
   for (int l = 0; l < 3; l++) {
     c->bytes[l] = traffic(nest, f, &p, FILL * sizes[l], &c->footprint[l]);
-    if (p.total[0] <= FILL * sizes[l]) c->bytes[l] = 0; /* it was there before */
+    if (p.total[0] + f->unseen_bytes <= FILL * sizes[l]) c->bytes[l] = 0; /* it was there before */
+    if (f->streams) c->bytes[l] += streamed(target, options, f, p.total[0], l);
     c->level[l] = c->bytes[l] / rates[l];
     sum += c->level[l];
     if (c->level[l] <= largest) continue;

@@ -66,6 +66,9 @@ typedef struct tn__sketch_features {
   double useful, spent; /* lanes of results computed, and lanes that ran for them: tails are the difference */
   int64_t chunks;       /* parallel iterations; 1: serial */
   double extra_cycles;  /* of other passes over memory */
+  double stored_bytes;  /* of all outputs */
+  double unseen_bytes;  /* of outputs that the nest does not write */
+  bool streams;         /* outputs go past the caches */
   double extra_bytes;
 } tn__sketch_features;
 

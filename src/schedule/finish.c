@@ -148,6 +148,8 @@ static const tn__stmt *build_block(builder *b, const tn__snode *node) {
     changed = true;
   }
   if (changed) tn__te_block_regions(ir, &block);
+  if (node->streams != NULL && tn__sched_cannot_stream(b->s, node, node->streams) == NULL)
+    block.body = tn__stmt_stream(ir, block.body, node->streams);
   return tn__block_stmt(ir, &block);
 }
 

@@ -37,6 +37,7 @@ struct tn__snode {
   const tn__tensor_intrinsic *tensor; /* loops: the instruction that the nest from here on becomes, or NULL */
   bool transposes;                    /* loops: the nest from here on fills or reads a tile of tn__transpose */
   TN__VEC(tn__sched_prefetch) prefetches;
+  const tn__buffer *streams;     /* blocks: the output that the block's stores stream to, or NULL */
   TN__VEC(tn__snode *) children; /* loops and the root */
   tn__block block;
 };
@@ -165,6 +166,10 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
 
 /* The constant by which `var` itself is divided, or of which the remainder is taken, somewhere in `e`; 0: nowhere. */
 int64_t tn__divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var);
+
+/* ---- kinds.c ----------------------------------------------------------------------------------------------------- */
+/* Why the block's stores to the buffer cannot stream; NULL when they can. */
+const char *tn__sched_cannot_stream(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer);
 
 /* ---- layout.c ---------------------------------------------------------------------------------------------------- */
 /* The shape with the dimension behind `dim` widened so that dim's stride is offset modulo factor; false when no width

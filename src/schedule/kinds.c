@@ -1,6 +1,5 @@
 /* Primitives that say how a loop runs: parallel, vectorize, unroll, bind; and what goes along with it: pragma,
- * prefetch.
- */
+ * prefetch, stream. */
 #include <string.h>
 
 #include "ir/text.h"
@@ -213,4 +212,63 @@ void tn__prefetch(tn__schedule *s, const char *block_name, int read_index, const
   const char *names[] = {block_name, loop_name};
   const int64_t numbers[] = {read_index, distance};
   tn__sched_record(s, "prefetch", names, 2, numbers, 2);
+}
+
+/* ---- stream ------------------------------------------------------------------------------------------------------ */
+
+/* A vector store of less than this has no instruction that goes past the caches. */
+#define LEAST_STREAMED_BYTES 16
+
+typedef struct store_search {
+  const tn__buffer *buffer;
+  const tn__stmt *found;
+  int count;
+} store_search;
+
+static bool find_store(const tn__stmt *stmt, void *user) {
+  store_search *search = user;
+  if (stmt->kind != TN__STMT_STORE || stmt->as.store.buffer != search->buffer) return true;
+  search->found = stmt;
+  search->count++;
+  return true;
+}
+
+const char *tn__sched_cannot_stream(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer) {
+  const tn__snode *loop = block->parent;
+  store_search search = {.buffer = buffer};
+  tn__snodes users = {0};
+  int64_t lanes = 1, stride;
+  if (!tn__sched_is_output(s, buffer)) return "which is no output";
+  tn__sched_readers(s, buffer, &users);
+  tn__sched_writers(s, buffer, &users);
+  if (users.count != 1 || users.data[0] != block || block->combiner != NULL || block->block.init != NULL)
+    return "which is read or written elsewhere, too, so that it is needed near";
+  tn__stmt_walk(block->block.body, find_store, &search);
+  if (search.count != 1) return "which it stores to in several places";
+  if (loop->var == NULL || loop->kind != TN__LOOP_VECTORIZED || !tn__as_int(loop->var->extent, &lanes))
+    return "and not in vectors";
+  if (lanes * (int64_t)tn_dtype_size(buffer->dtype) % LEAST_STREAMED_BYTES != 0)
+    return "in vectors that are no multiple of 16 bytes";
+  const tn__expr *flat = tn__index(s->ir, 0);
+  for (int d = 0; d < buffer->rank; d++)
+    flat = tn__add(s->ir, tn__mul(s->ir, flat, buffer->shape[d]), search.found->as.store.indices[d]);
+  flat = tn__sched_substitute_axes(s->ir, &block->block, flat);
+  if (!tn__stride_in(s->ir, flat, loop->var, &stride) || stride != 1) return "in vectors whose lanes lie apart";
+  return NULL;
+}
+
+void tn__stream(tn__schedule *s, const char *name, int write_index) {
+  tn__snode *block = tn__sched_block(s, "stream", name);
+  tn__sched_check_not_frozen(s, "stream", block);
+  if (write_index < 0 || write_index >= block->block.write_count)
+    tn__sched_refuse(s, "stream of \"%s\": there is no tensor %d, it writes %d", name, write_index,
+                     block->block.write_count);
+  const tn__buffer *buffer = block->block.writes[write_index].buffer;
+  const char *why = tn__sched_cannot_stream(s, block, buffer);
+  if (why != NULL) tn__sched_refuse(s, "stream of \"%s\": it writes %s, %s", name, buffer->name, why);
+  if (block->streams != NULL && block->streams != buffer)
+    tn__sched_refuse(s, "stream of \"%s\": it streams to %s already", name, block->streams->name);
+  block->streams = buffer;
+  int64_t number = write_index;
+  tn__sched_record(s, "stream", &name, 1, &number, 1);
 }

@@ -153,7 +153,7 @@ static bool is_output(const tn__te *te, const tn__buffer *buffer) {
 }
 
 /* Their places in a sketch's values. */
-enum { VECTOR_BYTES, UNROLL };
+enum { VECTOR_BYTES, UNROLL, STREAM };
 
 static void open_map(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t unrolls[] = {1, 2, 4, 8};
@@ -163,9 +163,11 @@ static void open_map(tn__sketch *k, tn__schedule *scratch) {
   for (int64_t w = 16; w <= k->options.vector_bytes; w *= 2) widths[n++] = w;
   tn__sketch_open(k, "vector bytes", widths, n);
   tn__sketch_open(k, "unroll", unrolls, 4);
+  tn__open_stream(k);
 }
 
 static const tn__nest *map_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  f->streams = v[STREAM] != 0;
   return tn__plain_features(k, (int)v[VECTOR_BYTES], v[UNROLL], f);
 }
 
@@ -178,7 +180,9 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   }
   for (int i = 0; i < tn__te_stage_count(s->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
-    if (is_output(s->te, stage->tensors[0])) schedule_nest(s, stage->name, &options, values[UNROLL]);
+    if (!is_output(s->te, stage->tensors[0])) continue;
+    schedule_nest(s, stage->name, &options, values[UNROLL]);
+    if (values[STREAM]) tn__rule_stream(s, stage->name);
   }
 }
 

@@ -9,8 +9,9 @@
 #include "base/invariant.h"
 #include "schedule/rules.h"
 
-/* The place of the one decision in a sketch's values: how many vectors of results, or of partial results, at a time. */
-enum { VECTORS };
+/* Places in a sketch's values: how many vectors of results, or of partial results, at a time; whether the rows of the
+ * output go past the caches. */
+enum { VECTORS, STREAM };
 
 static void open_reduction(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t vectors[] = {1, 2, 4, 8};
@@ -384,6 +385,7 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
     else
       vectorize_map(s, stage->name, rows, options);
   }
+  if (values[STREAM]) tn__rule_stream(s, anchor);
   for (int i = 1; i < rows; i++) {
     if (tn__sched_find(s, outermost, false)->children.count != 1) break;
     tn__fuse(s, outermost, loops[i]);
@@ -392,10 +394,16 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
   if (options->threads > 1 && tn__rule_is_large(te)) tn__parallel(s, outermost);
 }
 
+static const tn__nest *row_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  f->streams = v[STREAM] != 0;
+  return reduction_features(k, v, f);
+}
+
 static void open_rows(tn__sketch *k, tn__schedule *scratch) {
   open_reduction(k, scratch);
+  tn__open_stream(k);
   dissolve_maps(scratch);
   refuse_across(scratch);
 }
 
-const tn__rule tn__rule_rows = {"simple reduction", matches_rows, open_rows, reduction_features, apply_rows};
+const tn__rule tn__rule_rows = {"simple reduction", matches_rows, open_rows, row_features, apply_rows};

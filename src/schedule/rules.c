@@ -81,6 +81,16 @@ int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
   return count;
 }
 
+void tn__open_stream(tn__sketch *k) {
+  static const int64_t choices[] = {0, 1};
+  tn__sketch_open(k, "stream", choices, 2);
+}
+
+void tn__rule_stream(tn__schedule *s, const char *block) {
+  const tn__snode *node = tn__sched_find(s, block, true);
+  if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL) tn__stream(s, block, 0);
+}
+
 #define MOST_UNROLLED 40 /* operations in one turn of a map's loop */
 
 /* ---- features of a plain nest ---------------------------------------------------------------------------------------
@@ -88,6 +98,7 @@ int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
 
 typedef struct plain {
   tn__nest nest;
+  double stored, unseen;        /* bytes of all outputs, and of those that other stages write */
   double cost, others;          /* operations of one point of this stage; of all other stages, as many for each point */
   int element, vector, spatial; /* bytes of an element; the axis that vectors run along; axes before the reduction's */
   int64_t run;                  /* steps that the axis and those around it make one long walk of */
@@ -126,6 +137,14 @@ static void find_vector(plain *p) {
   }
 }
 
+static double bytes_of(const tn__buffer *buffer) {
+  double bytes = (double)tn_dtype_size(buffer->dtype);
+  int64_t extent;
+  for (int d = 0; d < buffer->rank; d++)
+    bytes *= tn__as_int(buffer->shape[d], &extent) ? (double)extent : TN__OPEN_EXTENT;
+  return bytes;
+}
+
 void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
   const tn__te_stage *heaviest = NULL;
   plain *p = TN__NEW(scratch->arena, plain);
@@ -149,6 +168,12 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
   p->cost = heaviest->kind == TN__TE_REDUCE ? own + 1 : own;
   p->element = (int)tn_dtype_size(heaviest->tensors[0]->dtype);
   p->spatial = heaviest->axes.count;
+  for (int i = 0; i < tn__te_output_count(k->te); i++) {
+    const tn__buffer *output = tn__te_output_at(k->te, i);
+    double bytes = bytes_of(output);
+    p->stored += bytes;
+    if (tn__te_stage_of(k->te, output) != heaviest) p->unseen += bytes;
+  }
   p->reduces = heaviest->kind == TN__TE_REDUCE;
   find_vector(p);
 }
@@ -174,6 +199,8 @@ static tn__operations plain_operations(const tn__target *target, const plain *p,
 const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, tn__sketch_features *f) {
   const plain *p = k->data;
   f->chunks = p->large ? 4 * k->options.threads : 1;
+  f->stored_bytes = p->stored;
+  f->unseen_bytes = p->unseen;
   double points = 1;
   for (int a = 0; a < p->nest.axis_count; a++) {
     f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};

@@ -43,6 +43,10 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch);
 /* `vectors` of `vector_bytes` at a time: of results, or, where the reduction runs along what is contiguous, of partial
  * results. NULL when they don't fit the extent. */
 const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, tn__sketch_features *f);
+/* Adds the decision whether outputs go past the caches, 0 or 1; its value belongs into tn__sketch_features.streams. */
+void tn__open_stream(tn__sketch *k);
+/* Lets the block's stores stream where they can. */
+void tn__rule_stream(tn__schedule *s, const char *block);
 /* The divisors of `n` up to `most`, in rising order, at most `capacity`; returns how many. */
 int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity);
 /* Constant extent of a loop; -1 when symbolic. */

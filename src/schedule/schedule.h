@@ -51,6 +51,9 @@ void tn__prefetch(tn__schedule *s, const char *block, int read_index, const char
  * into registers, "<block>.rows<i>", and the block, unrolled along `rows`, takes vectors along `lanes` out of them: a
  * transposition by shuffles. Nothing may change these loops afterwards. */
 void tn__transpose(tn__schedule *s, const char *block, const char *rows, const char *lanes);
+/* The block's stores to an output go past the caches where the target can do that (tn__stmt: streams). For whole
+ * vectors, side by side, of an output that the kernel does not read; dropped when later steps make it anything else. */
+void tn__stream(tn__schedule *s, const char *block, int write_index);
 /* Moves the producer block under `loop` of its consumers, computing just the region needed there. */
 void tn__compute_at(tn__schedule *s, const char *block, const char *loop);
 /* Moves a consumer (an epilogue) under `loop` of its producer, after it: all that the loop's body needs is complete
@@ -136,8 +139,9 @@ typedef struct tn__schedule_options {
   int registers;         /* vector registers: 4 to the target's */
   int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */
   struct tn__templates
-      *templates;   /* what was found out about declarations of the same structure (sketch.h); NULL: nothing */
-  int search_space; /* candidates that the cost function weighs for a kernel: 1 to 1,000,000; 0: 2,000 */
+      *templates;    /* what was found out about declarations of the same structure (sketch.h); NULL: nothing */
+  bool results_read; /* other kernels read the outputs soon, so they are worth a place in the caches */
+  int search_space;  /* candidates that the cost function weighs for a kernel: 1 to 1,000,000; 0: 2,000 */
 } tn__schedule_options;
 
 /* Replaces the zeros by the target's; what is out of range is TN_INVALID_ARGUMENT. `options` may be NULL. */

@@ -65,6 +65,7 @@ static void apply_pragma(tn__schedule *s, const operands *o) { tn__pragma(s, o->
 static void apply_prefetch(tn__schedule *s, const operands *o) {
   tn__prefetch(s, o->names[0], (int)o->numbers[0], o->names[1], o->numbers[1]);
 }
+static void apply_stream(tn__schedule *s, const operands *o) { tn__stream(s, o->names[0], (int)o->numbers[0]); }
 static void apply_storage_align(tn__schedule *s, const operands *o) {
   tn__storage_align(s, o->names[0], (int)o->numbers[0], (int)o->numbers[1], o->numbers[2], o->numbers[3]);
 }
@@ -106,6 +107,7 @@ static const step steps[] = {
     {"bind", 2, 2, 0, 0, apply_bind},
     {"pragma", 2, 2, 1, 1, apply_pragma},
     {"prefetch", 2, 2, 2, 2, apply_prefetch},
+    {"stream", 1, 1, 1, 1, apply_stream},
     {"storage_align", 1, 1, 4, 4, apply_storage_align},
     {"declare_constant", 1, 1, 0, 0, apply_declare_constant},
     {"transform_layout", 1, 1, 3, MAX_NUMBERS, apply_transform_layout},

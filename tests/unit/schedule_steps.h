@@ -217,6 +217,10 @@ static inline bool can_prefetch(proposal *p, tn__snode *block) {
   return block->parent->var != NULL && block->block.read_count > 0 && !is_frozen(block);
 }
 
+static inline bool can_stream(proposal *p, tn__snode *block) {
+  return !is_frozen(block) && tn__sched_cannot_stream(p->s, block, block->block.writes[0].buffer) == NULL;
+}
+
 /* ---- one proposal for each primitive: false when there is nothing to propose ---------------------------------------
  */
 
@@ -313,6 +317,21 @@ static inline bool propose_prefetch(proposal *p) {
   for (int i = 0; i < block->block.read_count && tn__sched_writes(block, block->block.reads[at].buffer); i++)
     at = (at + 1) % block->block.read_count;
   return say(p, "prefetch \"%s\" \"%s\" %d %d", block->name, loop->name, at, 1 + roll(p->d, 4));
+}
+
+/* Where no output is written in vectors yet, a step towards it. */
+static inline bool propose_stream(proposal *p) {
+  const tn__snode *able = choose(p, true, can_stream);
+  if (able != NULL) return say(p, "stream \"%s\" 0", able->name);
+  for (int i = 0; i < p->block_count; i++) {
+    const tn__snode *block = p->blocks[i], *loop = block->parent;
+    int64_t extent;
+    if (is_intermediate(p, block->block.writes[0].buffer) || !is_map(block) || loop->var == NULL) continue;
+    if (!tn__as_int(loop->var->extent, &extent) || !is_whole(p, p->loops[0])) continue;
+    if (extent > 16) return say(p, "split \"%s\" 0 %d", loop->name, roll(p->d, 2) == 0 ? 8 : 16);
+    return say(p, "vectorize \"%s\"", loop->name);
+  }
+  return false;
 }
 
 static inline bool propose_compute_at(proposal *p) {
@@ -510,6 +529,7 @@ static const primitive primitives[] = {
     {"bind", propose_bind},
     {"pragma", propose_pragma},
     {"prefetch", propose_prefetch},
+    {"stream", propose_stream},
     {"compute_at", propose_compute_at},
     {"reverse_compute_at", propose_reverse_compute_at},
     {"compute_root", propose_compute_root},

@@ -56,6 +56,7 @@ static void test_every_statement_round_trips(void **state) {
                    "func hints(A: bf16[4, 2], B: bf16[64, 2]) -> (C: f32[4, 16]) {\n"
                    "  for i in [0, +4) pragma unroll_limit 8 pragma whole 1 {\n"
                    "    prefetch A[i + 2, 0]\n"
+                   "    stream C[i, 0] = 0.0f32\n"
                    "    tensor \"x86.avx512bf16.dpbf16ps\" (C[i, 0], A[i, 0], B[i*16, 0]) {\n"
                    "      for j in [0, +16) {\n"
                    "        for p in [0, +2) {\n"
@@ -223,6 +224,8 @@ static void test_verifier_errors(void **state) {
     const char *text, *error;
   } cases[] = {
       {BODY("A[i] = 0.0f32"), "function f: a store to the input A"},
+      {BODY("alloc T: f32[4] stack { stream T[0] = 0.0f32 }"),
+       "function f: a store that streams to T, which is private"},
       {BODY("parallel j in [0, +2) { parallel k in [0, +2) { } }"),
        "function f: parallel loop k is inside of a parallel loop"},
       {BODY("vectorized j in [0, +2) { for k in [0, +2) { } }"),

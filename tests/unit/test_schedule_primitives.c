@@ -84,6 +84,20 @@ static void prefetches(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* Hints of blocks that came to do something else are gone in the end. */
+static void streams(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, wide_product);
+  tn__split(s, "D.i1", (int64_t[]){0, 16}, 2);
+  tn__vectorize(s, "D.i1.1");
+  tn__stream(s, "D", 0);
+  assert_non_null(strstr(schedule_text(s, true), " stream D[i0, i1] = "));
+  tn__parallel(s, "D.i0");
+  check_all(s);
+  tn__cache_write(s, "D", 0, TN__SCOPE_STACK);
+  assert_null(strstr(schedule_text(s, true), "stream"));
+  check_all(s);
+}
+
 static void aligned(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, convolution);
   tn__storage_align(s, "pad", 0, 0, 16, 4); /* [8, 9, 2] becomes [8, 10, 2]: 20 is 4 modulo 16 */
@@ -195,6 +209,7 @@ static void legal(void **state) {
   check_ok(in_context(bound, NULL));
   check_ok(in_context(pragmas, NULL));
   check_ok(in_context(prefetches, NULL));
+  check_ok(in_context(streams, NULL));
   check_ok(in_context(aligned, NULL));
   check_ok(in_context(aligned_open, NULL));
   check_ok(in_context(packed_constant, NULL));
@@ -277,6 +292,70 @@ static void emits(kernel_test *t, void *user) {
   assert_non_null(strstr(tn__arena_strndup(&t->arena, code.data, code.size), "prefetcht0"));
 }
 static void code(void **state) { kernel_with(target_name, emits, NULL); }
+
+static tn__schedule *streamed(kernel_test *t, int64_t columns, bool parallel) {
+  tn__schedule *s = tn__schedule_of(product_of(t->ir, 21, columns, 11), &t->target);
+  tn__split(s, "D.i1", (int64_t[]){0, 16}, 2);
+  tn__vectorize(s, "D.i1.1");
+  tn__stream(s, "D", 0);
+  if (parallel) tn__parallel(s, "D.i0");
+  return s;
+}
+
+static const char *streamed_assembly(kernel_test *t, int64_t columns, bool parallel, const char *target,
+                                     const tn__c_entry *entry) {
+  tn__target other;
+  check_ok(tn__target_parse(target, &other));
+  const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(streamed(t, columns, parallel)), NULL);
+  tn__code code = tn__codegen_llvm_entries(&t->arena, &t->ir, &func, entry, 1, &other, TN__EMIT_ASSEMBLY);
+  return tn__arena_strndup(&t->arena, code.data, code.size);
+}
+
+/* Stores past the caches where the place is known to be a multiple of 16 bytes; where it is not, behind a question. A
+ * fence stands once in each function that has them. */
+static void emits_streams(kernel_test *t, void *user) {
+  const char *wide = streamed_assembly(t, 64, false, target_name, NULL);
+  assert_non_null(strstr(wide, "vmovntps\t%zmm"));
+  assert_non_null(strstr(wide, "sfence"));
+  assert_null(strstr(strstr(wide, "sfence") + 1, "sfence"));
+  assert_null(strstr(wide, "$63"));
+  assert_non_null(strstr(streamed_assembly(t, 64, true, target_name, NULL), "sfence"));
+  assert_non_null(strstr(streamed_assembly(t, 72, false, target_name, NULL), "vmovntps\t%ymm")); /* rows of 288 bytes */
+  const char *odd = streamed_assembly(t, 67, false, target_name, NULL);
+  assert_non_null(strstr(odd, "vmovntps\t%zmm"));
+  assert_non_null(strstr(odd, "$63"));
+  assert_non_null(strstr(streamed_assembly(t, 64, false, "x86-64", NULL), "movntps\t%xmm"));
+  tn__c_entry entry = {.name = "entry"};
+  assert_non_null(strstr(streamed_assembly(t, 64, false, target_name, &entry), "$63")); /* callers align nothing */
+  assert_null(strstr(streamed_assembly(t, 64, false, "aarch64", NULL), "fence"));
+}
+static void stream_code(void **state) { kernel_with(target_name, emits_streams, NULL); }
+
+/* Rows of every alignment, with tails, written past the caches and otherwise: the same. */
+static void runs_streams(kernel_test *t, void *user) {
+  enum { ROWS = 21, DEPTH = 11, MOST = 80 };
+  static _Alignas(64) float a[ROWS * DEPTH], b[DEPTH * MOST], bias[MOST], plain[ROWS * MOST], stream[ROWS * MOST];
+  for (int i = 0; i < ROWS * DEPTH; i++) a[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < DEPTH * MOST; i++) b[i] = (float)(i % 5 - 2);
+  for (int i = 0; i < MOST; i++) bias[i] = (float)i;
+  for (int64_t columns = 62; columns <= 67; columns++) {
+    tn__kernel_info info;
+    memset(plain, 0xff, sizeof plain);
+    memset(stream, 0xff, sizeof stream);
+    for (int which = 0; which < 2; which++) {
+      const tn__schedule *s = which == 0 ? tn__schedule_of(product_of(t->ir, ROWS, columns, DEPTH), &t->target)
+                                         : streamed(t, columns, columns % 2 == 0);
+      const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+      info = tn__kernel_workspace(t->ir, func);
+      void *workspace = aligned_alloc(64, ((size_t)info.workspace_bytes + 64) & ~(size_t)63);
+      void *buffers[] = {a, b, bias, which == 0 ? plain : stream, workspace};
+      assert_int_equal(kernel_run(kernel_compile(t, func), buffers, NULL), TN_KERNEL_OK);
+      free(workspace);
+    }
+    assert_memory_equal(plain, stream, sizeof plain);
+  }
+}
+static void stream_runs(void **state) { kernel_with(NULL, runs_streams, NULL); }
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
@@ -437,6 +516,24 @@ static void tensorized_layout(tn__schedule *s) {
   tensorized(s);
   tn__transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}});
 }
+static void stream_vector(tn__schedule *s, const char *loop, const char *block) {
+  tn__split(s, loop, (int64_t[]){0, 4}, 2);
+  tn__vectorize(s, tn__arena_printf(tn__ir_arena(tn__te_ir(tn__schedule_te(s))), "%s.1", loop));
+  tn__stream(s, block, 0);
+}
+static void stream_inner(tn__schedule *s) { tn__stream(s, "C", 0); }
+static void stream_scalar(tn__schedule *s) { tn__stream(s, "D", 0); }
+static void stream_apart(tn__schedule *s) {
+  tn__reorder(s, (const char *[]){"D.i1", "D.i0"}, 2);
+  stream_vector(s, "D.i0", "D");
+}
+static void stream_short(tn__schedule *s) {
+  tn__split(s, "D.i1", (int64_t[]){0, 2}, 2);
+  tn__vectorize(s, "D.i1.1");
+  tn__stream(s, "D", 0);
+}
+static void stream_sums(tn__schedule *s) { tn__stream(s, "M", 0); }
+static void stream_second(tn__schedule *s) { tn__stream(s, "D", 1); }
 static void tensorized_reorder(tn__schedule *s) {
   tensorized(s);
   tn__reorder(s, (const char *[]){"C.i1.1", "C.k0"}, 2);
@@ -482,6 +579,13 @@ static const refusal refusals[] = {
     {product, prefetch_private, "prefetch of \"D\": C is private and near already"},
     {product, prefetch_vector, "prefetch of \"D\": loop \"D.i1\" is vectorised"},
     {product, vector_prefetch, "vectorize of \"D.i1\": the loop prefetches"},
+    {product, stream_inner, "stream of \"C\": it writes C, which is no output"},
+    {product, stream_scalar, "stream of \"D\": it writes D, and not in vectors"},
+    {product, stream_apart, "stream of \"D\": it writes D, in vectors whose lanes lie apart"},
+    {product, stream_short, "stream of \"D\": it writes D, in vectors that are no multiple of 16 bytes"},
+    {pool, stream_sums,
+     "stream of \"M\": it writes M, which is read or written elsewhere, too, so that it is needed near"},
+    {product, stream_second, "stream of \"D\": there is no tensor 1, it writes 1"},
     {product, align_output, "storage_align of \"D\": D is an output"},
     {product, align_last, "storage_align of \"C\": dimension 1 of C, of rank 2, has none behind it"},
     {product, align_odd, "storage_align of \"C\": the factor is 1 to 4096 and the offset less than it"},
@@ -536,8 +640,9 @@ static void illegal(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(legal),     cmocka_unit_test(illegal), cmocka_unit_test(runs_bf16),
-      cmocka_unit_test(runs_int8), cmocka_unit_test(code),
+      cmocka_unit_test(legal),       cmocka_unit_test(illegal), cmocka_unit_test(runs_bf16),
+      cmocka_unit_test(runs_int8),   cmocka_unit_test(code),    cmocka_unit_test(stream_code),
+      cmocka_unit_test(stream_runs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,6 +289,38 @@ static void open_costs(tn__ir *ir, const void *arg) {
 }
 
 static void open_dimensions_have_costs(void **state) { check_ok(in_context(open_costs, NULL)); }
+/* ---- past the caches ----------------------------------------------------------------------------------------------
+ */
+
+static const char *trace_of_map(tn__ir *ir, int64_t rows, bool results_read, bool normalize) {
+  tn__target target = test_target("x86-64-v4");
+  target.l3_bytes = 32 << 20;
+  tn__te *te = tn__te_create(ir, "map");
+  const tn__buffer *a = input(te, "A", 2, rows, 1024, 0);
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){rows, 1024}), r = axes_of(te, "r", 1, &rows),
+              k = axes_of(te, "k", 1, (int64_t[]){1024});
+  const tn__expr *value = tn__max(ir, tn__load(ir, a, x.index), tn__constant(ir, TN_F32, 0));
+  if (normalize) {
+    const tn__buffer *sum = tn__te_reduce(te, "sum", &r, &k, TN__TE_SUM, at(ir, a, 2, r.index[0], k.index[0], NULL));
+    value = tn__div(ir, value, at(ir, sum, 1, x.index[0], NULL, NULL));
+  }
+  tn__te_output(te, tn__te_compute(te, "out", &x, value));
+  tn__schedule_options options = {.threads = 1, .results_read = results_read};
+  return trace_of(ir, tn__schedule_default(te, &target, &options));
+}
+
+/* Outputs go past the caches when they would not stay there: never where everything fits, nor where another kernel
+ * reads what fits alone. */
+static void stream_facts(tn__ir *ir, const void *arg) {
+  for (int normalize = 0; normalize < 2; normalize++) {
+    assert_non_null(strstr(trace_of_map(ir, 4096, false, normalize), "stream \"out\" 0")); /* 16 MiB in, 16 out */
+    assert_null(strstr(trace_of_map(ir, 4096, true, normalize), "stream"));
+    assert_non_null(strstr(trace_of_map(ir, 16384, true, normalize), "stream"));
+    assert_null(strstr(trace_of_map(ir, 32, false, normalize), "stream"));
+    assert_null(strstr(trace_of_map(ir, 1024, false, normalize), "stream"));
+  }
+}
+static void outputs_stream_when_large(void **state) { check_ok(in_context(stream_facts, NULL)); }
 
 static void footprints_are_exact(void **state) {
   /* A window of 3 rows of 5 steps over an image of 4 channels, 10 steps wide: rows are 160 bytes apart. */
@@ -325,6 +357,7 @@ int main(void) {
       cmocka_unit_test(templates_are_reused), cmocka_unit_test(choices_are_deterministic),
       cmocka_unit_test(options_have_ranges),  cmocka_unit_test(registers_limit_tiles),
       cmocka_unit_test(cost_obeys_facts),     cmocka_unit_test(open_dimensions_have_costs),
+      cmocka_unit_test(cost_obeys_facts),     cmocka_unit_test(outputs_stream_when_large),
       cmocka_unit_test(footprints_are_exact), cmocka_unit_test(partial_vectors_load_less),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,6 +57,7 @@ typedef struct tn__cg_frame {
   const tn__var *lane; /* the vectorised loop's variable, or NULL */
   int lanes;           /* its extent, or 1 */
   LLVMValueRef mask;   /* <lanes x i1>: which lanes are active; NULL: all */
+  bool streams;        /* has stores past the caches, which a fence must follow */
 } tn__cg_frame;
 
 typedef struct tn__cg {
@@ -71,7 +72,7 @@ typedef struct tn__cg {
   LLVMTypeRef task_type; /* tn_kernel_task */
   bool type_alignment;   /* of parameters: no more than their type's */
   bool unaligned_inputs;
-  unsigned alias_scope_kind, noalias_kind;
+  unsigned alias_scope_kind, noalias_kind, nontemporal_kind;
   /* the function being compiled */
   tn__ir *ir;
   const tn__func *func;
@@ -153,6 +154,8 @@ LLVMValueRef tn__cg_to_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
  * -------------------------------------------------------------------------------------- */
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e);
 void tn__cg_store(tn__cg *cg, const tn__stmt *s);
+/* Before the current function returns: orders its stores past the caches before whatever its caller does next. */
+void tn__cg_end_streams(tn__cg *cg);
 /* The address of an element of a buffer in memory; must not depend on the lane. */
 LLVMValueRef tn__cg_address(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices);
 /* The row-major element number of an access. */

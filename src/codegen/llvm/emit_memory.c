@@ -308,12 +308,61 @@ tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e) {
   return (tn__cg_value){.v = tn__cg_from_memory(cg, buffer->dtype, v), .lanes = cg->frame->lanes, .loads = true};
 }
 
-static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value) {
+static LLVMValueRef plain_store(tn__cg *cg, const access *a, LLVMValueRef value, LLVMValueRef pointer, unsigned align) {
+  LLVMValueRef store = LLVMBuildStore(cg->builder, value, pointer);
+  LLVMSetAlignment(store, align);
+  return annotate(cg, a->storage, store);
+}
+
+/* LLVM has instructions past the caches for vectors of 16 bytes and more that lie on a multiple of their size, and cuts
+ * larger ones up as far as their alignment wants. Where not even 16 bytes are known, the pointer is asked: rows whose
+ * length is odd, callers of plain C functions. */
+static void stream_lanes(tn__cg *cg, const access *a, LLVMValueRef value) {
+  enum { LEAST = 16 };
+  LLVMValueRef pointer = address(cg, a->storage, a->first), one = LLVMConstInt(cg->i32, 1, 0);
+  LLVMTypeRef element = tn__cg_element(LLVMTypeOf(value));
+  unsigned align = alignment_of(a->storage, a->first);
+  int64_t bytes = (int64_t)tn_dtype_size(a->storage->buffer->dtype) * tn__cg_lanes(LLVMTypeOf(value)), wanted = LEAST;
+  if (bytes < LEAST || bytes % LEAST != 0 || element == cg->i1) {
+    plain_store(cg, a, value, pointer, align);
+    return;
+  }
+  while (wanted < cg->target->vector_bytes && bytes % (2 * wanted) == 0) wanted *= 2;
+  LLVMBasicBlockRef join = NULL;
+  if (align < LEAST) {
+    LLVMBasicBlockRef aligned = tn__cg_block(cg, "aligned"), other = tn__cg_block(cg, "unaligned");
+    join = tn__cg_block(cg, "stored");
+    LLVMValueRef number = LLVMBuildPtrToInt(cg->builder, pointer, cg->i64, "");
+    LLVMValueRef rest = LLVMBuildAnd(cg->builder, number, tn__cg_int(cg->i64, wanted - 1), "");
+    LLVMBuildCondBr(cg->builder, LLVMBuildICmp(cg->builder, LLVMIntEQ, rest, tn__cg_int(cg->i64, 0), ""), aligned,
+                    other);
+    tn__cg_at(cg, other);
+    plain_store(cg, a, value, pointer, align);
+    LLVMBuildBr(cg->builder, join);
+    tn__cg_at(cg, aligned);
+    align = (unsigned)wanted;
+  }
+  LLVMMetadataRef node = LLVMValueAsMetadata(one);
+  LLVMSetMetadata(plain_store(cg, a, value, pointer, align), cg->nontemporal_kind,
+                  LLVMMetadataAsValue(cg->context, LLVMMDNodeInContext2(cg->context, &node, 1)));
+  cg->frame->streams = true;
+  if (join == NULL) return;
+  LLVMBuildBr(cg->builder, join);
+  tn__cg_at(cg, join);
+}
+
+void tn__cg_end_streams(tn__cg *cg) {
+  if (!cg->frame->streams || cg->target->arch != TN__ARCH_X86_64) return; /* other stores' order is kept by the join */
+  tn__cg_intrinsic(cg, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
+}
+
+static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value, bool streams) {
   const tn__cg_frame *frame = cg->frame;
   if (a->shape == CONTIGUOUS && frame->mask == NULL) {
-    LLVMValueRef store = LLVMBuildStore(cg->builder, value, address(cg, a->storage, a->first));
-    LLVMSetAlignment(store, alignment_of(a->storage, a->first));
-    annotate(cg, a->storage, store);
+    if (streams)
+      stream_lanes(cg, a, value);
+    else
+      plain_store(cg, a, value, address(cg, a->storage, a->first), alignment_of(a->storage, a->first));
     return;
   }
   if (a->shape == CONTIGUOUS) {
@@ -342,12 +391,10 @@ void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
     bool one = cg->frame->lanes == 1 || (a.shape == UNIFORM && value.lanes == 1 && cg->frame->mask == NULL);
     if (one) {
       LLVMValueRef pointer = address(cg, storage, a.first);
-      LLVMValueRef store = LLVMBuildStore(cg->builder, tn__cg_to_memory(cg, buffer->dtype, value.v), pointer);
-      LLVMSetAlignment(store, alignment_of(storage, a.first));
-      annotate(cg, storage, store);
+      plain_store(cg, &a, tn__cg_to_memory(cg, buffer->dtype, value.v), pointer, alignment_of(storage, a.first));
     } else {
       LLVMValueRef wide = tn__cg_widen(cg, value, cg->frame->lanes);
-      store_lanes(cg, &a, tn__cg_to_memory(cg, buffer->dtype, wide));
+      store_lanes(cg, &a, tn__cg_to_memory(cg, buffer->dtype, wide), s->as.store.streams);
     }
   }
   storage->version = ++cg->frame->version;

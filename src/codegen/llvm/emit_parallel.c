@@ -96,6 +96,7 @@ static LLVMValueRef emit_task(tn__cg *cg, const tn__stmt *s, const captures *c, 
   LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(at)};
   LLVMAddIncoming(phi, incoming, from, 2);
   tn__cg_at(cg, done);
+  tn__cg_end_streams(cg);
   LLVMBuildRet(at, LLVMConstInt(cg->i32, TN_KERNEL_OK, 0));
   LLVMValueRef function = frame->function;
   tn__cg_frame_leave(cg);

@@ -85,6 +85,7 @@ static void set_up(tn__cg *cg, llvm_box *box) {
   LLVMTypeRef task[] = {cg->ptr, cg->ptr, cg->i64, cg->i64};
   cg->task_type = LLVMFunctionType(cg->i32, task, 4, 0);
   cg->alias_scope_kind = metadata_kind(cg, "alias.scope");
+  cg->nontemporal_kind = metadata_kind(cg, "nontemporal");
   cg->noalias_kind = metadata_kind(cg, "noalias");
   bool arm = target->arch == TN__ARCH_AARCH64;
   cg->has_fma = arm || (target->features & TN__X86_FMA) != 0;

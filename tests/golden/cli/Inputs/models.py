@@ -23,6 +23,13 @@ def mlp(path, rows=2):
     save(path, nodes, [value("x", [rows, 3])], [value("y", [rows, 4])], [numpy_helper.from_array(weights, "w")])
 
 
+def softmaxes(path, *axes):
+    names = [*(f"h{axis}" for axis in axes[1:]), "y"]
+    nodes = [helper.make_node("Softmax", [before], [name], axis=int(axis))
+             for before, name, axis in zip(["x", *names], names, axes)]
+    save(path, nodes, [value("x", [2048, 1024])], [value("y", [2048, 1024])])
+
+
 def symbolic(path):
     mlp(path, "rows")
 
