@@ -63,6 +63,13 @@ class Builder:
         return self.node("Gemm", x, self.normal((out, features), 1 / math.sqrt(features)), self.normal((out,), 0.05),
                          transB=1)
 
+    def layer_norm(self, x, width, epsilon):
+        scale = self.weight(self.rng.uniform(0.9, 1.1, width))
+        return self.node("LayerNormalization", x, scale, self.normal((width,), 0.02), axis=-1, epsilon=epsilon)
+
+    def constant(self, value):
+        return self.weight(np.float32(value))
+
     def finish(self, outputs, feeds):
         """`outputs` maps a result to (name, shape)."""
         for value, (name, _) in outputs.items():
@@ -181,12 +188,8 @@ class Encoder(Builder):
         product = self.node("MatMul", x, self.normal((features, out), 0.02))
         return self.node("Add", self.normal((out,), 0.02), product)
 
-    def layer_norm(self, x):
-        scale = self.weight(self.rng.uniform(0.9, 1.1, self.hidden))
-        return self.node("LayerNormalization", x, scale, self.normal((self.hidden,), 0.02), axis=-1, epsilon=1e-12)
-
-    def constant(self, value):
-        return self.weight(np.float32(value))
+    def norm(self, x):
+        return self.layer_norm(x, self.hidden, 1e-12)
 
     def split_heads(self, x, order):
         shape = self.weight(np.array([1, -1, self.heads, self.hidden // self.heads], np.int64))
@@ -219,7 +222,7 @@ class Encoder(Builder):
         words = self.node("Gather", self.normal((self.vocabulary, self.hidden), 0.02), ids)
         kinds = self.node("Gather", self.normal((2, self.hidden), 0.02), types)
         places = self.node("Gather", self.normal((self.positions, self.hidden), 0.02), self.places(ids, length))
-        return self.layer_norm(self.node("Add", self.node("Add", words, kinds), places))
+        return self.norm(self.node("Add", self.node("Add", words, kinds), places))
 
     def additive_mask(self, mask):
         wide = self.node("Cast", self.node("Unsqueeze", mask, self.weight(np.array([1, 2], np.int64))), to=TensorProto.FLOAT)
@@ -235,9 +238,9 @@ class Encoder(Builder):
                  types: np.zeros(sizes, np.int64)}
         x, added = self.embed(ids, types, length), self.additive_mask(mask)
         for _ in range(self.layers):
-            x = self.layer_norm(self.node("Add", self.attention(x, added), x))
+            x = self.norm(self.node("Add", self.attention(x, added), x))
             inner = self.gelu(self.dense(x, self.hidden, self.inner))
-            x = self.layer_norm(self.node("Add", self.dense(inner, self.inner, self.hidden), x))
+            x = self.norm(self.node("Add", self.dense(inner, self.inner, self.hidden), x))
         first = self.node("Gather", x, self.weight(np.int64(0)), axis=1)
         pooled = self.node("Tanh", self.linear(first, self.hidden, self.hidden))
         return self.finish({x: ("last_hidden_state", [*shape, self.hidden]),
@@ -252,5 +255,88 @@ def bert():
     return Encoder("bert", hidden=768, layers=12, heads=12, inner=3072).build()
 
 
+class Decoder(Builder):
+    """One step of transformers' GPT2LMHeadModel, with a static cache of keys and values: a token goes in at
+    `cache_position`, `present.*` is `past.*` with its rows written. `Tensor.index_copy_` along the third dimension is
+    exported as a ScatterND between two transpositions."""
+
+    def __init__(self, name, hidden, layers, heads, capacity, vocabulary=50257, positions=1024):
+        super().__init__(name)
+        self.hidden, self.layers, self.heads, self.capacity = hidden, layers, heads, capacity
+        self.vocabulary, self.positions, self.width = vocabulary, positions, hidden // heads
+
+    def shape(self, *sizes):
+        return self.weight(np.array(sizes, np.int64))
+
+    def norm(self, x):
+        return self.layer_norm(x, self.hidden, 1e-5)
+
+    def conv1d(self, x, features, out, deviation=0.02):
+        """Conv1D of transformers, a Linear whose weights lie the other way round: addmm over all rows."""
+        rows = self.node("Reshape", x, self.shape(-1, features))
+        rows = self.node("Gemm", rows, self.normal((features, out), deviation), self.normal((out,), 0.02))
+        return self.node("Reshape", rows, self.shape(1, 1, out))
+
+    def project(self, x, features):
+        """Back into the residual stream, scaled by the number of layers as GPT-2 is initialised."""
+        return self.conv1d(x, features, self.hidden, 0.02 / math.sqrt(2 * self.layers))
+
+    def update(self, name, new, position):
+        """`past` with the row at `position` replaced."""
+        past = self.input(f"past.{name}", (1, self.heads, self.capacity, self.width))
+        rows = self.node("Transpose", past, perm=[2, 0, 1, 3])
+        rows = self.node("ScatterND", rows, self.node("Unsqueeze", position, self.shape(-1)),
+                         self.node("Transpose", new, perm=[2, 0, 1, 3]))
+        return self.node("Transpose", rows, perm=[1, 2, 0, 3])
+
+    def attention(self, x, layer, position, mask):
+        parts = self.node("Split", self.conv1d(x, self.hidden, 3 * self.hidden), outputs=3, axis=2)
+        query, key, value = (self.node("Transpose", self.node("Reshape", part, self.shape(1, 1, self.heads, self.width)),
+                                       perm=[0, 2, 1, 3]) for part in parts)
+        key, value = self.update(f"{layer}.key", key, position), self.update(f"{layer}.value", value, position)
+        scores = self.node("MatMul", query, self.node("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = self.node("Div", scores, self.constant(math.sqrt(self.width)))
+        weights = self.node("Softmax", self.node("Add", scores, mask), axis=-1)
+        result = self.node("Transpose", self.node("MatMul", weights, value), perm=[0, 2, 1, 3])
+        merged = self.node("Reshape", result, self.shape(1, 1, self.hidden))
+        return self.project(merged, self.hidden), {key: f"present.{layer}.key", value: f"present.{layer}.value"}
+
+    def gelu(self, x):
+        """NewGELUActivation: by tanh."""
+        cube = self.node("Mul", self.constant(0.044715), self.node("Pow", x, self.constant(3)))
+        inner = self.node("Mul", self.constant(math.sqrt(2 / math.pi)), self.node("Add", x, cube))
+        factor = self.node("Add", self.node("Tanh", inner), self.constant(1))
+        return self.node("Mul", self.node("Mul", self.constant(0.5), x), factor)
+
+    def causal_mask(self, position):
+        later = self.node("Greater", self.weight(np.arange(self.capacity)),
+                          self.node("Reshape", position, self.shape(-1, 1)))
+        mask = self.node("Mul", self.constant(np.finfo(np.float32).min), self.node("Cast", later, to=TensorProto.FLOAT))
+        return self.node("Unsqueeze", mask, self.shape(0, 1))
+
+    def build(self):
+        ids = self.input("input_ids", (1, 1), TensorProto.INT64)
+        position = self.input("cache_position", (1,), TensorProto.INT64)
+        words = self.normal((self.vocabulary, self.hidden), 0.02)
+        places = self.node("Gather", self.normal((self.positions, self.hidden), 0.02),
+                           self.node("Unsqueeze", position, self.shape(0)))
+        x, mask, caches = self.node("Add", self.node("Gather", words, ids), places), self.causal_mask(position), {}
+        for layer in range(self.layers):
+            result, written = self.attention(self.norm(x), layer, position, mask)
+            x, caches = self.node("Add", result, x), caches | written
+            inner = self.gelu(self.conv1d(self.norm(x), self.hidden, 4 * self.hidden))
+            x = self.node("Add", x, self.project(inner, 4 * self.hidden))
+        logits = self.node("MatMul", self.norm(x), self.node("Transpose", words, perm=[1, 0]))
+        feeds = {ids: np.array([[self.vocabulary // 2]], np.int64), position: np.array([self.capacity - 1], np.int64)}
+        cache = (1, self.heads, self.capacity, self.width)
+        feeds |= {name.replace("present", "past"): self.rng.standard_normal(cache, np.float32) for name in caches.values()}
+        return self.finish({logits: ("logits", [1, 1, self.vocabulary])}
+                           | {value: (name, cache) for value, name in caches.items()}, feeds)
+
+
+def gpt2_decode():
+    return Decoder("gpt2-decode", hidden=768, layers=12, heads=12, capacity=128).build()
+
+
 BUILDERS = {"lenet5": lenet5, "squeezenet1_1": squeezenet1_1, "mobilenet_v2": mobilenet_v2, "resnet50": resnet50,
-            "minilm": minilm, "bert": bert}
+            "minilm": minilm, "bert": bert, "gpt2-decode": gpt2_decode}

@@ -7,22 +7,57 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 
-def load_tenon(model, threads):
+
+PAST, PRESENT = "past.", "present."
+
+
+def bound_buffers(inputs, outputs, feeds):
+    """The arrays of a model that keeps state: each `present.NAME` of the outputs is `past.NAME` of the inputs, updated
+    in place. `outputs` are names, shapes and dtypes. None for a model without state, whose results are its caller's."""
+    if not any(name.startswith(PAST) for name in inputs):
+        return None
+    buffers = {name: aligned(feeds[name]) for name in inputs}
+    for name, shape, dtype in outputs:
+        past = PAST + name[len(PRESENT):]
+        buffers[name] = buffers[past] if name.startswith(PRESENT) else aligned(np.zeros(shape, dtype))
+    return buffers
+
+
+def aligned(array):
+    """A copy at a multiple of 64 bytes."""
+    memory = np.empty(array.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def load_tenon(model, threads, feeds):
     import tenon
 
     # An executable: what is deployed, and what makes the memory of the process that of the runtime.
     compiled = tenon.load(model, threads=threads)
     names = [value.name for value in compiled.outputs]
+    buffers = bound_buffers([value.name for value in compiled.inputs],
+                            [(value.name, value.shape, value.dtype) for value in compiled.outputs], feeds)
+    if buffers:
+        compiled.set_inputs({value.name: buffers[value.name] for value in compiled.inputs})
+        compiled.set_outputs({name: buffers[name] for name in names})
+
+    def run_bound(feeds):
+        compiled.invoke()
+        return [buffers[name] for name in names]
 
     def run(feeds):
         results = compiled.run(feeds)
         return [results[name] for name in names]
 
-    return run
+    return run_bound if buffers else run
 
 
-def load_onnxruntime(model, threads):
+def load_onnxruntime(model, threads, feeds):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -30,10 +65,25 @@ def load_onnxruntime(model, threads):
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return lambda feeds: session.run(None, feeds)
+    inputs, outputs = ([value.name for value in values] for values in (session.get_inputs(), session.get_outputs()))
+    buffers = bound_buffers(inputs, [(value.name, value.shape, np.float32) for value in session.get_outputs()], feeds)
+    if not buffers:
+        return lambda feeds: session.run(None, feeds)
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(buffer) for name, buffer in buffers.items()}
+    binding = session.io_binding()
+    for name in inputs:
+        binding.bind_ortvalue_input(name, values[name])
+    for name in outputs:
+        binding.bind_ortvalue_output(name, values[PAST + name[len(PRESENT):] if name.startswith(PRESENT) else name])
+
+    def run_bound(feeds):
+        session.run_with_iobinding(binding)
+        return [buffers[name] for name in outputs]  # the values are these buffers
+
+    return run_bound
 
 
-def load_openvino(model, threads):
+def load_openvino(model, threads, feeds):
     import openvino
 
     # f32, because the default takes bf16 where the CPU has it.
@@ -49,7 +99,7 @@ def load_openvino(model, threads):
     return run
 
 
-def load_torch(model, threads):
+def load_torch(model, threads, feeds):
     import onnx_torch
 
     return onnx_torch.compile_model(model, threads)
@@ -76,15 +126,13 @@ def serve(engine, model, threads, inputs, outputs):
         print(json.dumps(value), file=protocol, flush=True)
 
     try:
-        import numpy as np
-
         with np.load(inputs) as file:
             feeds = dict(file)
         # The import of the runtime is not a part of loading a model.
         __import__(engine)
         before = resident_mb("VmRSS")
         cpu_start, start = time.process_time(), time.perf_counter()
-        run = LOADERS[engine](model, threads)
+        run = LOADERS[engine](model, threads, feeds)
         loaded = time.perf_counter()
         results = run(feeds)
         first, cpu_first = time.perf_counter(), time.process_time()

@@ -134,13 +134,22 @@ static void check_types(tn__compilation *c, const tn__graph *graph, int output, 
                tn__graph_output_name(graph, output), i->name);
 }
 
-/* A scatter whose operand nobody else reads may find it in its result's memory, put there before. */
+static tn__node *reshape_of(const tn__value *value) {
+  return value->producer && strcmp(value->producer->op->name, "reshape") == 0 ? value->producer : NULL;
+}
+
+/* A scatter whose operand nobody else reads may find it in its result's memory, put there before. Both may be reshaped,
+ * which changes no memory. */
 static void scatter_in_place(tn__compilation *c, tn__graph *graph, const tn__value *output, const tn__value *input) {
+  while (reshape_of(output)) output = reshape_of(output)->inputs[0];
   tn__node *node = output->producer;
   if (!node || (strcmp(node->op->name, "scatter_nd") != 0 && strcmp(node->op->name, "scatter_elements") != 0)) return;
   int value_count;
   const int *uses = tn__graph_use_counts(graph, &value_count);
-  if (node->inputs[0] != input || uses[input->id] != 1 || tn__node_attr(node, "in_place")) return;
+  const tn__value *operand = node->inputs[0];
+  for (; uses[operand->id] == 1 && reshape_of(operand); operand = reshape_of(operand)->inputs[0]) {
+  }
+  if (operand != input || uses[operand->id] != 1 || tn__node_attr(node, "in_place")) return;
   tn__attr *attrs = TN__NEW_ARRAY(c->driver.arena, node->attr_count + 1, tn__attr);
   for (int i = 0; i < node->attr_count; i++) attrs[i] = node->attrs[i];
   attrs[node->attr_count++] = tn__attr_int(graph, "in_place", 1);

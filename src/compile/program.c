@@ -201,9 +201,11 @@ static bool reads_elementwise(const tn__unit *u, const tn__value *v) {
 }
 
 /* Does the step write each element of `out` after it has read that of `v`, and nothing else of `v`? */
-static bool reads_before_writing(const tn__step *s, const tn__value *v, const tn__value *out) {
+static bool reads_before_writing(tn__builder *b, const tn__step *s, tn__value *v, const tn__value *out) {
   if (!s->unit) return false;
-  if (out->producer && tn__node_int(out->producer, "in_place", 0) && out->producer->inputs[0] == v) return true;
+  if (out->producer && tn__node_int(out->producer, "in_place", 0) &&
+      tn__root_of(b, out->producer->inputs[0]) == tn__root_of(b, v))
+    return true;
   return is_map_only(s->group) && s->outputs[0] == out && reads_elementwise(s->unit, v);
 }
 
@@ -214,8 +216,7 @@ static bool may_alias(tn__builder *b, int output, const tn__place *root) {
   if (!p->aliases || p->aliases[output] < 0) return true;
   tn__value *input = p->inputs[p->aliases[output]];
   int last = tn__root_of(b, input)->last;
-  return last < root->first || (last == root->first && root->value == p->outputs[output] &&
-                                reads_before_writing(&b->steps[last], input, root->value));
+  return last < root->first || (last == root->first && reads_before_writing(b, &b->steps[last], input, root->value));
 }
 
 /* The caller's buffers take the roots they can: written by a step, and by shape the same amount of memory. What a node

@@ -24,6 +24,7 @@ import bench_kernels  # noqa: E402
 import kernel_cases  # noqa: E402
 import measure  # noqa: E402
 import networks  # noqa: E402
+import serve  # noqa: E402
 
 # What torchvision and transformers give for sum(p.numel() for p in model.parameters()).
 PARAMETERS = {"lenet5": 61706, "squeezenet1_1": 1235496, "mobilenet_v2": 3504872, "resnet50": 25557032,
@@ -64,6 +65,21 @@ class NetworksTest(unittest.TestCase):
         self.assertEqual(len(results), len(expected))
         ours = [results[value.name] for value in compiled.outputs]
         self.assertLess(measure.largest_difference(ours, expected), 1e-4)
+
+    def test_a_decoder_updates_its_cache(self):
+        model, feeds = networks.Decoder("decoder", hidden=48, layers=2, heads=3, capacity=12, vocabulary=101).build()
+        self.check(model, feeds)
+        expected = ReferenceEvaluator(model).run(None, feeds)
+        aliased = tenon.compile(model.SerializeToString(), threads=1, aliases={"present.*": "past.*"})
+        buffers = serve.bound_buffers(feeds, [(value.name, value.shape, value.dtype) for value in aliased.outputs], feeds)
+        aliased.set_inputs({name: buffers[name] for name in feeds})
+        aliased.set_outputs({value.name: buffers[value.name] for value in aliased.outputs})
+        aliased.invoke()
+        self.assertLess(measure.largest_difference([buffers[value.name] for value in aliased.outputs], expected), 1e-4)
+        for name in feeds:
+            if name.startswith("past."):
+                changed = np.flatnonzero((buffers[name] != feeds[name]).any(axis=(0, 1, 3)))
+                self.assertEqual(list(changed), list(feeds["cache_position"]))
 
     def test_lenet(self):
         self.check(*networks.lenet5())

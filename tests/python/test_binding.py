@@ -345,6 +345,9 @@ class Mistakes(unittest.TestCase):
     def test_options_of_the_wrong_type(self):
         self.assertRaises(TypeError, tenon.compile, add_model(), dims={"n": "two"})
         self.assertRaises(TypeError, tenon.compile, add_model(), dims={3: 2})
+        self.assertRaises(TypeError, tenon.compile, add_model(), aliases={"y": 1})
+        with self.assertRaisesRegex(tenon.Error, 'no output "z" with an input "x" to alias'):
+            tenon.compile(add_model(), aliases={"z": "x"}, cache=False)
 
 
 if __name__ == "__main__":

@@ -42,10 +42,48 @@ static tn_session *open_session(const tn_executable *exe, const tn_allocator *al
 
 enum { TOKENS = 1000, WIDTH = 1024 }; /* a row is a page */
 
-typedef enum cache_kind { SCATTER_ND, SCATTER_ELEMENTS, TENSOR_SCATTER, CACHE_KINDS } cache_kind;
+typedef enum cache_kind {
+  SCATTER_ND,
+  SCATTER_ELEMENTS,
+  TENSOR_SCATTER,
+  TRANSPOSED_ND, /* [batch, heads, rows, WIDTH], and a ScatterND between transposes that bring the rows in front */
+  TRANSPOSED_ELEMENTS, /* the same by ScatterElements */
+  ONE_HEAD,            /* as TRANSPOSED_ND, but the transposes are reshapes */
+  CACHE_KINDS
+} cache_kind;
+
+/* As exporters write Tensor.index_copy_ of a cache [1, heads, rows, WIDTH]. */
+static pb transposed_model(cache_kind kind) {
+  const char *cache = kind == ONE_HEAD ? "1,1,1000,1024" : "1,2,1000,1024";
+  const char *row = kind == ONE_HEAD ? "1,1,1,1024" : "1,2,1,1024";
+  pb graph = {0};
+  onnx_input(&graph, "x", ONNX_FLOAT, row);
+  onnx_input(&graph, "at", ONNX_INT64, kind == TRANSPOSED_ELEMENTS ? "1,1,2,1024" : "1,1");
+  onnx_input(&graph, "past.0.key", ONNX_FLOAT, cache);
+  onnx_input(&graph, "row", ONNX_INT64, "1");
+  static const char *const moved[2][2] = {{"past.0.key", "rows"}, {"x", "update"}};
+  for (int i = 0; i < 2; i++) {
+    pb transpose = onnx_node_begin("Transpose", moved[i][1], moved[i][0], moved[i][1]);
+    onnx_attr_ints(&transpose, "perm", (int64_t[]){2, 0, 1, 3}, 4);
+    pb_message(&graph, 1, &transpose);
+  }
+  onnx_node(&graph, kind == TRANSPOSED_ELEMENTS ? "ScatterElements" : "ScatterND", "write", "rows,at,update",
+            "written");
+  pb back = onnx_node_begin("Transpose", "back", "written", "present.0.key");
+  onnx_attr_ints(&back, "perm", (int64_t[]){1, 2, 0, 3}, 4);
+  pb_message(&graph, 1, &back);
+  pb gather = onnx_node_begin("Gather", "read", "present.0.key,row", "got");
+  onnx_attr_int(&gather, "axis", 2);
+  pb_message(&graph, 1, &gather);
+  onnx_node(&graph, "Add", "double", "got,got", "y");
+  onnx_output(&graph, "y", ONNX_FLOAT, row);
+  onnx_output(&graph, "present.0.key", ONNX_FLOAT, cache);
+  return onnx_model(18, &graph);
+}
 
 /* Writes x into row `at` of the cache, and reads that row back: y = 2 row. */
 static pb cache_model(cache_kind kind) {
+  if (kind >= TRANSPOSED_ND) return transposed_model(kind);
   pb graph = {0};
   const char *cache = kind == TENSOR_SCATTER ? "1,1000,1024" : "1000,1024";
   onnx_input(&graph, "x", ONNX_FLOAT, kind == TENSOR_SCATTER ? "1,1,1024" : "1,1024");
@@ -67,36 +105,43 @@ static pb cache_model(cache_kind kind) {
 typedef struct decode {
   tn_session *session;
   float *cache;
-  _Alignas(64) float x[WIDTH], y[WIDTH];
-  _Alignas(64) int64_t at[WIDTH], row[8];
+  int heads; /* caches of TOKENS rows each, one behind the other */
+  _Alignas(64) float x[2 * WIDTH], y[2 * WIDTH];
+  _Alignas(64) int64_t at[2 * WIDTH], row[8];
 } decode;
 
+/* The shapes without their leading dimensions of 1, as far as `rank`. */
 static void bind_cache(decode *d, cache_kind kind) {
-  int64_t small[3] = {1, 1, WIDTH}, large[3] = {1, TOKENS, WIDTH}, at[2] = {1, kind == SCATTER_ELEMENTS ? WIDTH : 1};
-  int64_t one[1] = {1};
-  int skip = kind == TENSOR_SCATTER ? 0 : 1, rank = 3 - skip;
+  int rank = kind < TENSOR_SCATTER ? 2 : kind == TENSOR_SCATTER ? 3 : 4, skip = 4 - rank;
+  int64_t small[4] = {1, d->heads, 1, WIDTH}, large[4] = {1, d->heads, TOKENS, WIDTH}, one[1] = {1};
+  int64_t at[4] = {1, 1, d->heads, WIDTH}; /* of TRANSPOSED_ELEMENTS; a part of it for the others */
+  if (kind != SCATTER_ELEMENTS && kind != TRANSPOSED_ELEMENTS) at[2] = at[3] = 1;
+  int at_rank = kind == TRANSPOSED_ELEMENTS ? 4 : kind == TENSOR_SCATTER ? 1 : 2;
   DLTensor inputs[4] = {tensor_of(TN_F32, rank, small + skip, d->x),
-                        tensor_of(TN_I64, kind == TENSOR_SCATTER ? 1 : 2, at, d->at),
+                        tensor_of(TN_I64, at_rank, at + 4 - at_rank, d->at),
                         tensor_of(TN_F32, rank, large + skip, d->cache), tensor_of(TN_I64, 1, one, d->row)};
   DLTensor outputs[2] = {tensor_of(TN_F32, rank, small + skip, d->y), inputs[2]};
   check_ok(tn_session_set_inputs(d->session, NULL, NULL, inputs, 4, TN_BIND_PERSISTENT_IN_PLACE));
   check_ok(tn_session_set_outputs(d->session, NULL, NULL, outputs, 2, TN_BIND_PERSISTENT_IN_PLACE));
 }
 
-/* The rows but the one that a step writes are not writable: a copy of the cache would be the end of the test. */
+/* The rows but those that a step writes are not writable: a copy of the cache would be the end of the test. */
 static void run_tokens(decode *d, failing_allocator *memory) {
-  size_t page = WIDTH * sizeof(float), all = TOKENS * page;
+  size_t page = WIDTH * sizeof(float), all = (size_t)d->heads * TOKENS * page;
   for (int64_t token = 0; token < TOKENS; token++) {
-    for (int i = 0; i < WIDTH; i++) d->x[i] = (float)(token * 7 + i), d->at[i] = token;
+    for (int i = 0; i < d->heads * WIDTH; i++) d->x[i] = (float)(token * 7 + i), d->at[i] = token;
     d->row[0] = token;
     assert_int_equal(mprotect(d->cache, all, PROT_READ), 0);
-    assert_int_equal(mprotect(d->cache + token * WIDTH, page, PROT_READ | PROT_WRITE), 0);
+    for (int h = 0; h < d->heads; h++)
+      assert_int_equal(mprotect(d->cache + (h * TOKENS + token) * WIDTH, page, PROT_READ | PROT_WRITE), 0);
     if (token == 1) memory->fail_at = memory->calls; /* from the second on, nothing is allocated */
     check_ok(tn_session_invoke(d->session, NULL));
-    for (int i = 0; i < WIDTH; i += 97) assert_true(d->y[i] == 2 * d->x[i]);
+    for (int i = 0; i < d->heads * WIDTH; i += 97) assert_true(d->y[i] == 2 * d->x[i]);
   }
   assert_int_equal(memory->calls, memory->fail_at);
-  for (int64_t token = 0; token < TOKENS; token++) assert_true(d->cache[token * WIDTH + 3] == (float)(token * 7 + 3));
+  for (int h = 0; h < d->heads; h++)
+    for (int64_t token = 0; token < TOKENS; token++)
+      assert_true(d->cache[(h * TOKENS + token) * WIDTH + 3] == (float)(token * 7 + h * WIDTH + 3));
 }
 
 static void caches_are_updated_in_place(void **state) {
@@ -111,7 +156,8 @@ static void caches_are_updated_in_place(void **state) {
     failing_allocator memory;
     failing_allocator_init(&memory, -1);
     d.session = open_session(exe, &memory.allocator);
-    size_t bytes = (size_t)TOKENS * WIDTH * sizeof(float);
+    d.heads = kind == TRANSPOSED_ND || kind == TRANSPOSED_ELEMENTS ? 2 : 1;
+    size_t bytes = (size_t)d.heads * TOKENS * WIDTH * sizeof(float);
     d.cache = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(d.cache != MAP_FAILED);
     bind_cache(&d, kind);

@@ -157,6 +157,50 @@ static void a_channel_shuffle_keeps_one_transpose(void **state) {
   check_ops(g, "transpose", 1);
 }
 
+/* What exporters write for rows of a cache: they are brought in front, written, and brought back. One is written twice.
+ */
+static void scatters_go_before_transposes(void **state) {
+  static const int64_t rows[] = {4, 0, 4}, front[] = {2, 0, 1, 3}, back[] = {1, 2, 0, 3};
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 4, (int64_t[]){4, 2, 5, 6});
+  tn__value *news = input_of(g, "news", TN_F32, 4, (int64_t[]){3, 4, 2, 6});
+  tn__value *one = tn__constant_value(g, TN_I64, 4, (int64_t[]){3, 1, 1, 1}, rows, false);
+  tn__value *pair = tn__constant_value(g, TN_I64, 2, (int64_t[]){3, 1}, rows, false);
+  tn__value *all = tn__g_broadcast_to(g, one, 4, news->dims);
+  for (int form = 0; form < 4; form++) {
+    const char *reduction = form % 2 == 0 ? "none" : "add";
+    tn__value *moved = tn__g_transpose(g, x, front);
+    moved = form < 2 ? tn__g_scatter_nd(g, moved, pair, news, reduction)
+                     : tn__g_scatter_elements(g, moved, all, news, 0, reduction);
+    static const char *const names[] = {"nd", "nd_add", "elements", "elements_add"};
+    tn__graph_output(g, names[form], tn__g_transpose(g, moved, back));
+  }
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  check_ops(g, "scatter_nd", 0);
+  check_ops(g, "scatter_elements", 4);
+  for (int form = 0; form < 4; form++) {
+    const tn__node *scatter = tn__graph_output_at(g, form)->producer;
+    assert_string_equal(scatter->op->name, "scatter_elements");
+    assert_ptr_equal(scatter->inputs[0], x);
+  }
+}
+
+/* Two dimensions are chosen, or others read the transposed tensor too. */
+static void other_scatters_stay_behind_transposes(void **state) {
+  static const int64_t rows[] = {4, 0, 3, 1};
+  tn__graph *g = graph_of(state);
+  tn__value *x = input2(g, "x", 3, 5), *turned = tn__g_transpose(g, x, (int64_t[]){1, 0});
+  tn__value *pairs = tn__constant_value(g, TN_I64, 2, (int64_t[]){1, 2}, rows + 2, false);
+  tn__value *news = input_of(g, "news", TN_F32, 1, (int64_t[]){1});
+  tn__graph_output(g, "y", tn__g_scatter_nd(g, turned, pairs, news, "none"));
+  turned = tn__g_transpose(g, input2(g, "z", 3, 5), (int64_t[]){1, 0});
+  tn__value *single = tn__constant_value(g, TN_I64, 2, (int64_t[]){2, 1}, rows, false);
+  tn__graph_output(g, "w", tn__g_scatter_nd(g, turned, single, input2(g, "rows", 2, 3), "none"));
+  tn__graph_output(g, "v", tn__g_unary(g, "negate", turned));
+  CHECK_PASSES(state, 0, tn__pass_simplify);
+  check_ops(g, "scatter_nd", 2);
+}
+
 static void transposes_of_ones_are_reshapes(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *x = input_of(g, "x", TN_F32, 4, (int64_t[]){-1, 1, 1, 6});
@@ -269,6 +313,8 @@ int main(void) {
       TEST(reshapes_and_transposes_cancel),
       TEST(transposes_cancel_through_a_reshape),
       TEST(a_channel_shuffle_keeps_one_transpose),
+      TEST(scatters_go_before_transposes),
+      TEST(other_scatters_stay_behind_transposes),
       TEST(transposes_of_ones_are_reshapes),
       TEST(broadcasts_sink),
       TEST(reshapes_go_through_broadcasts),

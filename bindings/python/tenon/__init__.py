@@ -279,12 +279,14 @@ def compile(
     compile_threads: int | None = None,
     cache_directory: str | os.PathLike[str] | None = None,
     direct_convolutions: bool = False,
+    aliases: Mapping[str, str] | None = None,
 ) -> Model:
     """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto.
 
     `target` names the machine to compile for (None: this one; "x86-64-v3", ...), `threads` how many the model runs on
     (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, or, with several sizes, names those that get code of their own, `cache` uses the cache on disk.
     `direct_convolutions` keeps convolutions sums of products, where Winograd's algorithm would be faster but less exact.
+    `aliases` maps outputs to inputs whose arrays they may be bound to, to be updated in place: {"present.*": "past.*"}.
     """
     path, data = "model", None  # what messages call it, when it has no path
     if isinstance(model, (str, os.PathLike)):
@@ -299,7 +301,7 @@ def compile(
     settings = [(name, size, not isinstance(sizes, int)) for name, sizes in (dims or {}).items()
                 for size in ([sizes] if isinstance(sizes, int) else sizes)]
     options = (threads or 0, compile_threads or 0, cache, directory, direct_convolutions)
-    core = _tenon.compile(path, data, target, settings, *options)
+    core = _tenon.compile(path, data, target, settings, list((aliases or {}).items()), *options)
     return Model(core, None)
 
 

@@ -71,6 +71,8 @@ typedef struct compile_arguments {
   int threads, compile_threads, cache, direct_convolutions;
   tn_dim_setting *dims; /* the fixed ones, then the special ones */
   int dim_count, special_count;
+  tn_alias_setting *aliases;
+  int alias_count;
 } compile_arguments;
 
 static tn_status *compile_and_open(model_object *model, const compile_arguments *a) {
@@ -80,6 +82,8 @@ static tn_status *compile_and_open(model_object *model, const compile_arguments 
                                 .dim_count = a->dim_count,
                                 .special_dims = a->dims + a->dim_count,
                                 .special_dim_count = a->special_count,
+                                .aliases = a->aliases,
+                                .alias_count = a->alias_count,
                                 .run_threads = a->threads,
                                 .compile_threads = a->compile_threads,
                                 .no_cache = !a->cache,
@@ -117,15 +121,35 @@ static tn_dim_setting *read_dims(PyObject *dims, int *fixed, int *special) {
   return settings;
 }
 
+/* [(output, input), ...], borrowed from the list in the same way. */
+static tn_alias_setting *read_aliases(PyObject *aliases, int *count) {
+  Py_ssize_t size = PyList_Size(aliases);
+  if (size < 0) return NULL;
+  tn_alias_setting *settings = PyMem_Malloc(((size_t)size + 1) * sizeof(*settings));
+  if (settings == NULL) return (tn_alias_setting *)PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < size; i++)
+    if (!PyArg_ParseTuple(PyList_GetItem(aliases, i), "ss", &settings[i].output, &settings[i].input)) {
+      PyMem_Free(settings);
+      return NULL;
+    }
+  *count = (int)size;
+  return settings;
+}
+
 static PyObject *compile(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   compile_arguments a = {0};
-  PyObject *dims;
-  if (!PyArg_ParseTuple(args, "zz#zO!iipzp:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
-                        &a.threads, &a.compile_threads, &a.cache, &a.cache_directory, &a.direct_convolutions))
+  PyObject *dims, *aliases;
+  if (!PyArg_ParseTuple(args, "zz#zO!O!iipzp:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
+                        &PyList_Type, &aliases, &a.threads, &a.compile_threads, &a.cache, &a.cache_directory,
+                        &a.direct_convolutions))
     return NULL;
   a.dims = read_dims(dims, &a.dim_count, &a.special_count);
-  if (a.dims == NULL) return NULL;
+  if (a.dims != NULL) a.aliases = read_aliases(aliases, &a.alias_count);
+  if (a.aliases == NULL) {
+    PyMem_Free(a.dims);
+    return NULL;
+  }
   model_object *model = new_model(state);
   tn_status *status = NULL;
   if (model != NULL) {
@@ -133,6 +157,7 @@ static PyObject *compile(PyObject *self, PyObject *args) {
     Py_END_ALLOW_THREADS
   }
   PyMem_Free(a.dims);
+  PyMem_Free(a.aliases);
   if (status == NULL) return (PyObject *)model;
   Py_DECREF(model);
   return raise_status(state, status);

@@ -24,6 +24,7 @@ def compile(
     data: bytes | None,
     target: str | None,
     dims: list[tuple[str, int, bool]],
+    aliases: list[tuple[str, str]],
     threads: int,
     compile_threads: int,
     cache: bool,

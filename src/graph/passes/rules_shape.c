@@ -366,6 +366,38 @@ static tn__value *window_of_one(tn__rewriter *rewriter, tn__node *node) {
   return node->inputs[0];
 }
 
+/* ---- transposes around a scatter ---------------------------------------------------------------- */
+
+/* The indices of a scatter_nd along its operand's first dimension as those of a scatter_elements into the operand as it
+ * was before its transpose `p`, for updates of these dimensions; NULL when they choose more than that dimension. */
+static tn__value *indices_before(tn__graph *graph, tn__value *indices, const int64_t *p, const tn__value *updates) {
+  if (indices->rank != 2 || !tn__is_unit(indices->dims[1])) return NULL;
+  const tn__expr *dims[TN__MAX_RANK];
+  for (int i = 0; i < updates->rank; i++) dims[i] = tn__index(tn__graph_ir(graph), 1);
+  dims[p[0]] = indices->dims[0];
+  return tn__g_broadcast_to(graph, tn__g_reshape(graph, indices, updates->rank, dims), updates->rank, updates->dims);
+}
+
+/* A scatter into a transposed tensor is the transposed scatter into the tensor. So a cache whose rows an exporter
+ * writes between two transposes is written where it is. The order of updates to one element stays. */
+static tn__value *scatter_transpose(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  const tn__node *inner = tn__producer_of(node->inputs[0], "transpose");
+  if (inner == NULL || tn__uses_of(rewriter, node->inputs[0]) != 1) return NULL;
+  const int64_t *p = ints_of(inner, "permutation");
+  int64_t back[TN__MAX_RANK], axis = tn__node_int(node, "axis", 0);
+  tn__value *indices = node->inputs[1], *updates = node->inputs[2];
+  if (updates->rank != inner->outputs[0]->rank) return NULL;
+  tn__inverse(p, updates->rank, back);
+  updates = tn__permuted(graph, updates, back);
+  indices =
+      tn__is_op(node, "scatter_nd") ? indices_before(graph, indices, p, updates) : tn__permuted(graph, indices, back);
+  if (indices == NULL) return NULL;
+  tn__value *scattered = tn__g_scatter_elements(graph, inner->inputs[0], indices, updates, (int)p[axis],
+                                                tn__node_string(node, "reduction", "none"));
+  return tn__permuted(graph, scattered, p);
+}
+
 static const tn__rule rules[] = {
     {"reshape to the same shape", "reshape", reshape_nothing},
     {"reshape of a constant", "reshape", reshape_constant},
@@ -376,6 +408,8 @@ static const tn__rule rules[] = {
     {"transpose of broadcast", "transpose", transpose_broadcast},
     {"transpose of iota", "transpose", transpose_iota},
     {"transpose of reshape of transpose", "transpose", transpose_reshape_transpose},
+    {"scatter_nd into a transpose", "scatter_nd", scatter_transpose},
+    {"scatter_elements into a transpose", "scatter_elements", scatter_transpose},
     {"broadcast of everything", "broadcast_in_dim", broadcast_nothing},
     {"broadcast of broadcast", "broadcast_in_dim", broadcast_broadcast},
     {"broadcast of dimensions of 1", "broadcast_in_dim", broadcast_units},
