@@ -1,5 +1,6 @@
 #include "compile/exe_writer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -64,6 +65,8 @@ struct tn__exe {
   size_t image_size;
   uint64_t constant_bytes;
   bool constants_apart;
+  const char *kept; /* constants that stay where they are, one after another */
+  uint64_t kept_size;
   uint32_t *constant_slots; /* index + 1; open addressing by content */
   uint32_t constant_slot_count;
   tn__map strings; /* text -> offset + 1 as a pointer */
@@ -130,8 +133,6 @@ int tn__exe_constant(tn__exe *exe, const char *name, tn_dtype dtype, int rank, c
   grow_constant_slots(exe);
   uint32_t *slot = constant_slot(exe, &c);
   if (*slot != 0) return (int)*slot - 1;
-  c.record.offset = align_up(exe->constant_bytes, TN__FILE_ALIGN);
-  exe->constant_bytes = c.record.offset + size;
   tn__vec_push(exe->arena, &exe->constants, c);
   *slot = (uint32_t)exe->constants.count;
   return exe->constants.count - 1;
@@ -498,17 +499,31 @@ static void pad(tn__exe *exe, piece_vec *out, uint64_t *at, uint64_t to) {
   while (*at < to) add_piece(exe, out, at, zeros, to - *at < sizeof zeros ? to - *at : sizeof zeros);
 }
 
+static int compare_offsets(const void *a, const void *b) {
+  const constant *x = *(const constant *const *)a, *y = *(const constant *const *)b;
+  if (x->record.offset != y->record.offset) return x->record.offset < y->record.offset ? -1 : 1;
+  return (x->record.size > y->record.size) - (x->record.size < y->record.size); /* empty ones first */
+}
+
+static void add_constants(tn__exe *exe, uint64_t start, piece_vec *out, uint64_t *at) {
+  int count = exe->constants_apart ? 0 : exe->constants.count;
+  const constant **sorted = TN__NEW_ARRAY(exe->arena, count, const constant *);
+  for (int i = 0; i < count; i++) sorted[i] = &exe->constants.data[i];
+  if (count > 0) qsort(sorted, (size_t)count, sizeof(const constant *), compare_offsets);
+  for (int i = 0; i < count; i++) {
+    pad(exe, out, at, start + sorted[i]->record.offset);
+    add_piece(exe, out, at, sorted[i]->data, sorted[i]->record.size);
+  }
+}
+
 /* The section's pieces, and its hash. */
 static void add_section_pieces(tn__exe *exe, section *s, piece_vec *out, uint64_t *at) {
   uint64_t start = s->record.offset;
   pad(exe, out, at, start);
   int first = out->count;
   if (s->record.kind == TN__SECTION_CONSTANTS) {
-    for (int c = 0; c < exe->constants.count && !exe->constants_apart; c++) {
-      const constant *k = &exe->constants.data[c];
-      pad(exe, out, at, start + k->record.offset);
-      add_piece(exe, out, at, k->data, k->record.size);
-    }
+    add_constants(exe, start, out, at);
+    pad(exe, out, at, start + s->record.size);
   } else {
     add_piece(exe, out, at, s->data, s->record.size);
   }
@@ -519,18 +534,41 @@ static void add_section_pieces(tn__exe *exe, section *s, piece_vec *out, uint64_
   memcpy(s->record.hash, digest.bytes, sizeof(digest.bytes));
 }
 
+void tn__exe_keep_in_place(tn__exe *exe, const void *data, size_t size) { exe->kept = data, exe->kept_size = size; }
+
+static bool is_kept(const tn__exe *exe, const constant *c) {
+  return (uintptr_t)c->data >= (uintptr_t)exe->kept && (uintptr_t)c->data < (uintptr_t)exe->kept + exe->kept_size;
+}
+
+/* Constants that are kept in place come first, as they lie, unless that wastes a sixteenth: equal ones may be among
+ * them, of which only one is used. */
+static void place_constants(tn__exe *exe) {
+  uint64_t used = 0;
+  for (int i = 0; i < exe->constants.count; i++)
+    if (is_kept(exe, &exe->constants.data[i])) used += align_up(exe->constants.data[i].record.size, TN__FILE_ALIGN);
+  bool keep = exe->kept_size - exe->kept_size / 16 <= used;
+  uint64_t at = keep ? exe->kept_size : 0;
+  for (int i = 0; i < exe->constants.count; i++) {
+    constant *c = &exe->constants.data[i];
+    if (keep && is_kept(exe, c)) {
+      c->record.offset = (uint64_t)((const char *)c->data - exe->kept);
+      continue;
+    }
+    c->record.offset = align_up(at, TN__FILE_ALIGN);
+    at = c->record.offset + c->record.size;
+  }
+  exe->constant_bytes = at;
+}
+
 const void *const *tn__exe_leave_constants(tn__exe *exe) {
   const void **places = TN__NEW_ARRAY(exe->arena, exe->constants.count, const void *);
-  for (int i = 0; i < exe->constants.count; i++) {
-    places[i] = exe->constants.data[i].data;
-    exe->constants.data[i].record.offset = 0;
-  }
-  exe->constant_bytes = 0;
+  for (int i = 0; i < exe->constants.count; i++) places[i] = exe->constants.data[i].data;
   exe->constants_apart = true;
   return places;
 }
 
 tn__pieces tn__exe_pieces(tn__exe *exe) {
+  if (!exe->constants_apart) place_constants(exe);
   byte_vec devices = devices_section(exe), kernels = kernels_section(exe), functions = functions_section(exe);
   byte_vec constant_table = constant_table_section(exe);
   section *sections = TN__NEW_ARRAY(exe->arena, 9 + exe->texts.count, section);

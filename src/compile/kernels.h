@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "codegen/llvm/codegen.h"
 #include "compile/cache.h"
+#include "compile/slab.h"
 #include "graph/passes/passes.h"
 #include "schedule/sketch.h"
 #include "tenon/compile.h"
@@ -44,6 +45,7 @@ typedef struct tn__driver {
   TN__VEC(const tn__graph *) entries; /* what callers run: results that are handed out alone are not read soon */
   int threads;                        /* compile threads */
   tn__cache *cache;                   /* NULL: off */
+  tn__slab *slab;                     /* of the executable's constants; NULL: none yet */
   bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
   const struct tn__onnx_model *model; /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time) times;

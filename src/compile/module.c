@@ -9,7 +9,7 @@
 void tn_module_release(tn_module *module) {
   if (!module) return;
   const tn_allocator *a = module->allocator;
-  tn__free(a, module->memory, module->size, 64);
+  tn__free(a, module->memory, module->memory_size, 64);
   tn__file_map_close(&module->map);
   tn__free(a, module->times, sizeof(tn_phase_time) * (size_t)module->time_count, 0);
   tn__free(a, module->names, module->names_size, 0);
@@ -59,18 +59,27 @@ static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
   return NULL;
 }
 
-/* Memory for an executable, which is written at once and therefore not zeroed. */
-static tn_status *alloc_bytes(const tn_allocator *allocator, size_t size, void **out) {
-  *out = tn__realloc(allocator, NULL, 0, size, 64);
-  if (*out != NULL) return NULL;
+/* Memory of its own for an executable, which is written at once and therefore not zeroed. */
+static tn_status *alloc_bytes(tn_module *m, size_t size) {
+  m->memory = tn__realloc(m->allocator, NULL, 0, size, 64);
+  m->memory_size = m->memory == NULL ? 0 : size;
+  m->data = m->memory;
+  m->size = size;
+  if (m->memory != NULL) return NULL;
   return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: an executable of %zu bytes", size);
 }
 
-static tn_status *join_executable(tn_module *m, const tn__pieces *executable) {
-  TN_RETURN_IF_ERROR(alloc_bytes(m->allocator, executable->size, &m->memory));
-  tn__pieces_join(executable, m->memory);
-  m->data = m->memory;
+static tn_status *join_executable(tn_module *m, const tn__pieces *executable, tn__slab *slab) {
+  m->data = slab == NULL || slab->memory == NULL ? NULL : tn__slab_join(slab, executable);
+  if (m->data == NULL) {
+    TN_RETURN_IF_ERROR(alloc_bytes(m, executable->size));
+    tn__pieces_join(executable, m->memory);
+    return NULL;
+  }
+  m->memory = slab->memory;
+  m->memory_size = slab->size;
   m->size = executable->size;
+  slab->memory = NULL;
   return NULL;
 }
 
@@ -92,7 +101,7 @@ tn_status *tn__module_create(const tn__driver *driver, const tn__pieces *executa
     m->size = entry.size;
     m->from_cache = true;
   } else {
-    status = join_executable(m, executable);
+    status = join_executable(m, executable, driver->slab);
   }
   if (!status) status = copy_times(m, driver);
   if (status) {
@@ -108,18 +117,26 @@ tn_status *tn__module_create(const tn__driver *driver, const tn__pieces *executa
 /* The first `size` bytes in memory that the module may write to, with `capacity` altogether. */
 static tn_status *own(tn_module *module, size_t size, size_t capacity) {
   if (module->memory != NULL && capacity == module->size) return NULL;
-  void *memory;
-  TN_RETURN_IF_ERROR(alloc_bytes(module->allocator, capacity, &memory));
-  memcpy(memory, module->data, size);
-  tn__free(module->allocator, module->memory, module->size, 64);
+  tn_module old = *module;
+  tn_status *status = alloc_bytes(module, capacity);
+  if (status != NULL) {
+    module->memory = old.memory, module->memory_size = old.memory_size;
+    module->data = old.data, module->size = old.size;
+    return status;
+  }
+  memcpy(module->memory, old.data, size);
+  tn__free(module->allocator, old.memory, old.memory_size, 64);
   tn__file_map_close(&module->map);
-  module->data = module->memory = memory;
-  module->size = capacity;
   return NULL;
 }
 
+/* Its bytes, when they are its own. */
+static char *own_bytes(const tn_module *module) {
+  return module->memory + ((const char *)module->data - module->memory);
+}
+
 /* The module's own file: sound, and in the layout that exe_writer.c gives it. */
-static tn__file_header *header_of(const tn_module *module) { return (tn__file_header *)module->memory; }
+static tn__file_header *header_of(const tn_module *module) { return (void *)own_bytes(module); }
 
 /* The offset of the section's record in the file, or 0. */
 static size_t find_section(const tn_module *module, tn__section_kind kind) {
@@ -136,9 +153,7 @@ static const tn__file_section *section_at(const tn_module *module, size_t at) {
   return (const void *)((const char *)module->data + at);
 }
 
-static tn__file_section *own_section_at(const tn_module *module, size_t at) {
-  return (void *)((char *)module->memory + at);
-}
+static tn__file_section *own_section_at(const tn_module *module, size_t at) { return (void *)(own_bytes(module) + at); }
 
 static void hash_section(const tn_module *module, tn__file_section *section) {
   tn__sha256 hasher;
@@ -168,7 +183,7 @@ tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size) {
   tn__digest signature;
   tn__signature(module->data, key, key_size, &signature);
   tn__file_section *section = own_section_at(module, at);
-  memcpy((char *)module->memory + section->offset, signature.bytes, sizeof(signature.bytes));
+  memcpy(own_bytes(module) + section->offset, signature.bytes, sizeof(signature.bytes));
   hash_section(module, section);
   hash_contents(module);
   return NULL;
@@ -196,8 +211,8 @@ static tn_status *link_constants(tn_module *module, size_t at, const char *name)
   tn__file_section *section = own_section_at(module, at);
   section->kind = TN__SECTION_LINK;
   section->size = sizeof(link) + length;
-  memcpy((char *)module->memory + old.offset, &link, sizeof(link));
-  memcpy((char *)module->memory + old.offset + sizeof(link), name, length);
+  memcpy(own_bytes(module) + old.offset, &link, sizeof(link));
+  memcpy(own_bytes(module) + old.offset + sizeof(link), name, length);
   header_of(module)->file_size = module->size;
   hash_section(module, section);
   hash_contents(module);

@@ -8,9 +8,10 @@
 struct tn_module {
   const tn_allocator *allocator;
   tn_allocator allocator_copy;
-  const void *data; /* of `memory` or `map` */
+  const void *data; /* in `memory` or `map` */
   size_t size;
-  void *memory;
+  char *memory;
+  size_t memory_size;
   tn__file_map map; /* of the cache's entry */
   tn_phase_time *times;
   char *names; /* of the phases, one after another */

@@ -78,8 +78,12 @@ static void release_runner(void *user) {
   tn_executable_release(r->executable);
 }
 
-/* Results of constant groups that the rest of the model reads. */
-static int wanted_values(tn__driver *driver, tn__graph *graph, const tn__groups *groups, tn__value **out) {
+static size_t bytes_of(const tn__value *v) { return (size_t)count_of(v) * tn_dtype_size(v->dtype); }
+
+/* Results of constant groups that the rest of the model reads; `*given`: the bytes of constants that it reads as they
+ * are, with what aligning them may take. */
+static int wanted_values(tn__driver *driver, tn__graph *graph, const tn__groups *groups, tn__value **out,
+                         size_t *given) {
   int value_count = 0, count = 0;
   tn__graph_use_counts(graph, &value_count);
   bool *read = TN__NEW_ARRAY(driver->arena, value_count, bool);
@@ -87,8 +91,11 @@ static int wanted_values(tn__driver *driver, tn__graph *graph, const tn__groups 
     const tn__group *g = &groups->groups[i];
     if (g->constant) continue;
     for (int j = 0; j < g->node_count; j++)
-      for (int k = 0; k < g->nodes[j]->input_count; k++)
-        if (g->nodes[j]->inputs[k]) read[g->nodes[j]->inputs[k]->id] = true;
+      for (int k = 0; k < g->nodes[j]->input_count; k++) {
+        const tn__value *v = g->nodes[j]->inputs[k];
+        if (v && v->data && !read[v->id]) *given += bytes_of(v) + TN_KERNEL_ALIGNMENT;
+        if (v) read[v->id] = true;
+      }
   }
   for (int i = 0; i < tn__graph_output_count(graph); i++) read[tn__graph_output_at(graph, i)->id] = true;
   for (int i = 0; i < groups->count; i++)
@@ -97,14 +104,16 @@ static int wanted_values(tn__driver *driver, tn__graph *graph, const tn__groups 
   return count;
 }
 
-/* Memory for a constant in the graph's arena, aligned as sessions want outputs. */
-static void *constant_memory(tn__driver *driver, const tn__value *v) {
-  char *memory = tn__arena_alloc(driver->arena, (size_t)count_of(v) * tn_dtype_size(v->dtype) + TN_KERNEL_ALIGNMENT);
+/* Memory for a constant, aligned as sessions want outputs: in the executable to be, or in the graph's arena. */
+static void *constant_memory(tn__driver *driver, const tn__value *v, tn__slab *slab) {
+  void *place = slab ? tn__slab_take(slab, bytes_of(v)) : NULL;
+  if (place) return place;
+  char *memory = tn__arena_alloc(driver->arena, bytes_of(v) + TN_KERNEL_ALIGNMENT);
   return memory + (TN_KERNEL_ALIGNMENT - (uintptr_t)memory % TN_KERNEL_ALIGNMENT) % TN_KERNEL_ALIGNMENT;
 }
 
 static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__pieces *pieces,
-                          const void *const *constants, tn__value *const *values, int count) {
+                          const void *const *constants, tn__value *const *values, int count, tn__slab *slab) {
   tn__escape *escape = driver->arena->escape;
   tn__bytes executable = tn__exe_join(scratch, pieces);
   runner *r = TN__NEW(scratch, runner);
@@ -116,7 +125,7 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
   for (int i = 0; i < count; i++) {
     int64_t shape[TN_MAX_RANK];
     tn__shape_const(values[i], shape);
-    void *data = constant_memory(driver, values[i]);
+    void *data = constant_memory(driver, values[i], slab);
     DLTensor out = {.data = data,
                     .device = {kDLCPU, 0},
                     .ndim = values[i]->rank,
@@ -130,14 +139,66 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
   if (driver->model) tn__onnx_forget_pages(driver->model); /* most of them are not read again */
 }
 
+/* The first function's constants, which are most, are computed in place; NULL for the others. */
+static tn__slab *make_slab(tn__driver *driver, tn__value *const *values, int count, size_t given) {
+  if (driver->slab) return NULL;
+  size_t bytes = 0;
+  for (int i = 0; i < count; i++)
+    bytes += (bytes_of(values[i]) + TN_KERNEL_ALIGNMENT - 1) & -(size_t)TN_KERNEL_ALIGNMENT;
+  driver->slab = tn__slab_create(driver->arena, bytes, given);
+  return driver->slab;
+}
+
 static void release_scratch(void *arena) { tn__arena_release(arena); }
+
+typedef struct ordered_group {
+  const tn__group *group;
+  int needed, index; /* the first group that is wanted and needs it; its own place */
+} ordered_group;
+
+static int compare_order(const void *a, const void *b) {
+  const ordered_group *x = a, *y = b;
+  return x->needed != y->needed ? x->needed - y->needed : x->index - y->index;
+}
+
+/* The constant groups, each right before the first that needs it: what one result takes on the way is then small and
+ * still in the cache, where all first steps of all results together take as much as the weights. */
+static tn__groups order_groups(tn__driver *driver, tn__graph *graph, const tn__groups *groups) {
+  tn__arena *arena = driver->arena;
+  int value_count = 0, count = 0;
+  tn__graph_use_counts(graph, &value_count);
+  int *needed = TN__NEW_ARRAY(arena, value_count, int); /* by value: the first consumer's `needed`, 1 added; 0: none */
+  ordered_group *order = TN__NEW_ARRAY(arena, groups->count, ordered_group);
+  for (int i = groups->count - 1; i >= 0; i--) {
+    const tn__group *g = &groups->groups[i];
+    if (!g->constant) continue;
+    ordered_group *o = &order[count++];
+    *o = (ordered_group){g, i, i};
+    int first = 0; /* of its consumers, 1 added */
+    for (int j = 0; j < g->output_count; j++) {
+      int by = needed[g->outputs[j]->id];
+      if (by > 0 && (first == 0 || by < first)) first = by;
+    }
+    if (first > 0) o->needed = first - 1;
+    for (int j = 0; j < g->node_count; j++)
+      for (int k = 0; k < g->nodes[j]->input_count; k++) {
+        const tn__value *v = g->nodes[j]->inputs[k];
+        if (v && (needed[v->id] == 0 || needed[v->id] > o->needed + 1)) needed[v->id] = o->needed + 1;
+      }
+  }
+  if (count > 0) qsort(order, (size_t)count, sizeof *order, compare_order);
+  tn__groups ordered = {TN__NEW_ARRAY(arena, count, tn__group), count};
+  for (int i = 0; i < count; i++) ordered.groups[i] = *order[i].group;
+  return ordered;
+}
 
 void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups) {
   tn__arena *arena = driver->arena;
   int outputs = 0, kernels = 0;
   for (int i = 0; i < groups->count; i++) outputs += groups->groups[i].output_count;
   tn__value **values = TN__NEW_ARRAY(arena, outputs, tn__value *);
-  int count = wanted_values(driver, graph, groups, values);
+  size_t given = 0;
+  int count = wanted_values(driver, graph, groups, values, &given);
   if (count == 0) return;
   /* What the computation itself needs, copies of weights above all, goes when it is done. */
   tn__arena *scratch = TN__NEW(arena, tn__arena);
@@ -147,15 +208,16 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
   host.arena = scratch;
   host.runs_once = true;
   tn__check(arena->escape, tn__target_parse("native", &host.target));
-  const tn__group **groups_to_run = TN__NEW_ARRAY(arena, groups->count, const tn__group *);
-  bool *runs = TN__NEW_ARRAY(arena, groups->count, bool);
-  int *unit_of = TN__NEW_ARRAY(arena, groups->count, int);
-  for (int i = 0; i < groups->count; i++) {
-    runs[i] = groups->groups[i].constant;
+  tn__groups ordered = order_groups(driver, graph, groups);
+  const tn__group **groups_to_run = TN__NEW_ARRAY(arena, ordered.count, const tn__group *);
+  bool *runs = TN__NEW_ARRAY(arena, ordered.count, bool);
+  int *unit_of = TN__NEW_ARRAY(arena, ordered.count, int);
+  for (int i = 0; i < ordered.count; i++) {
+    runs[i] = true;
     unit_of[i] = -1;
-    if (!runs[i] || groups->groups[i].view) continue;
+    if (ordered.groups[i].view) continue;
     unit_of[i] = kernels;
-    groups_to_run[kernels++] = &groups->groups[i];
+    groups_to_run[kernels++] = &ordered.groups[i];
   }
   tn__unit *units = tn__units_declare(&host, groups_to_run, kernels);
   tn__units_build(&host, units, kernels);
@@ -166,14 +228,14 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
                                    .outputs = values,
                                    .output_names = names,
                                    .output_count = count,
-                                   .groups = groups,
+                                   .groups = &ordered,
                                    .runs = runs,
                                    .unit_of = unit_of};
   tn__program program = {
       .functions = &function, .function_count = 1, .units = units, .unit_count = kernels, .constants_apart = true};
   tn__program_stats stats;
   tn__pieces executable = tn__program_build(&host, &program, NULL, NULL, 0, &stats);
-  run_constants(driver, scratch, &executable, stats.constants, values, count);
+  run_constants(driver, scratch, &executable, stats.constants, values, count, make_slab(driver, values, count, given));
   for (int i = 0; i < host.times.count; i++)
     tn__driver_time(driver, host.times.data[i].name, host.times.data[i].seconds);
   tn__arena_release(scratch);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "compile/slab.h"
 #include "runtime/apart.h"
 #include "runtime/executable.h"
 #include "unit/check.h"
@@ -138,6 +139,59 @@ static void large_constants_are_compared_whole(void **state) {
   }
   test_exe_release(&s.t);
   free(a), free(b), free(c);
+}
+
+static const int64_t lengths[3] = {100, 7, 300};
+
+/* Constants in a slab, and one beside it; loads them from the file that is made around the slab, and checks each.
+ * Returns the bytes of constants in the file. */
+static uint64_t file_around_slab(bool equal) {
+  test_exe t;
+  test_exe_init(&t, NULL);
+  t.arena.escape = &t.escape;
+  tn__slab *slab = tn__slab_create(&t.arena, 3 * 1216, 64);
+  float *at[3], beside[2] = {-1, -2};
+  for (int i = 0; i < 3; i++) {
+    at[i] = tn__slab_take(slab, (size_t)lengths[i] * sizeof(float));
+    assert_non_null(at[i]);
+    assert_int_equal((uintptr_t)at[i] % 64, 0);
+    for (int64_t k = 0; k < lengths[i]; k++) at[i][k] = (float)(equal ? k : 1000 * i + k);
+  }
+  assert_null(tn__slab_take(slab, 100000));
+  tn__exe_keep_in_place(t.exe, slab->constants, slab->used);
+  int64_t two = 2, seven = 7;
+  tn__exe_constant(t.exe, "beside", TN_F32, 1, &two, beside, sizeof beside);
+  for (int i = 2; i >= 0; i--)
+    tn__exe_constant(t.exe, "c", TN_F32, 1, equal ? &seven : &lengths[i], at[i],
+                     (size_t)(equal ? 7 : lengths[i]) * sizeof(float));
+  tn__exe_func *f = tn__exe_function(t.exe, "main");
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn__exe_image(t.exe, t.image, 0);
+  tn__pieces pieces = tn__exe_pieces(t.exe);
+  tn__bytes joined = tn__exe_join(&t.arena, &pieces);
+  char *in_place = tn__slab_join(slab, &pieces);
+  assert_non_null(in_place);
+  assert_memory_equal(in_place, joined.data, joined.size);
+  assert_true((const char *)at[2] > in_place && (const char *)at[2] < in_place + joined.size);
+  tn_executable *exe;
+  check_ok(load(in_place, joined.size, &exe));
+  assert_int_equal(exe->constant_count, equal ? 2 : 4);
+  assert_memory_equal(exe->constants[0].data, beside, sizeof beside);
+  for (uint32_t i = 1; i < exe->constant_count; i++) {
+    assert_int_equal((uintptr_t)exe->constants[i].data % 64, 0);
+    const float *values = exe->constants[i].data;
+    for (uint32_t k = 0; k < exe->constants[i].size / sizeof(float); k++)
+      assert_true(values[k] == (float)(equal ? k : 1000 * (3 - i) + k));
+  }
+  uint64_t bytes = exe->constant_bytes;
+  tn_executable_release(exe);
+  test_exe_release(&t);
+  return bytes;
+}
+
+static void files_are_made_around_constants(void **state) {
+  assert_int_equal(file_around_slab(false), 448 + 64 + 1216 + 8);
+  assert_int_equal(file_around_slab(true), 64 + 28); /* most of the slab would be unused: it goes */
 }
 
 /* The compiler's own: constants at odd addresses, and none in the file. */
@@ -640,6 +694,7 @@ int main(void) {
       cmocka_unit_test(writing_is_deterministic),
       cmocka_unit_test(equal_constants_are_stored_once),
       cmocka_unit_test(large_constants_are_compared_whole),
+      cmocka_unit_test(files_are_made_around_constants),
       cmocka_unit_test(constants_may_lie_apart),
       cmocka_unit_test(disassembly_reads_well),
       cmocka_unit_test(truncation_is_refused_everywhere),

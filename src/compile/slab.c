@@ -1,0 +1,66 @@
+#include "compile/slab.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Code, tables and texts come before the constants in the file; what is not used of this room is never touched. */
+enum { ALIGN = 64, HEAD = 8 << 20 };
+
+static size_t align_up(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
+
+static void release(void *slab) {
+  tn__slab *s = slab;
+  tn__free(s->allocator, s->memory, s->size, ALIGN);
+}
+
+tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others) {
+  tn__slab *slab = TN__NEW(arena, tn__slab);
+  slab->allocator = arena->allocator;
+  slab->size = HEAD + align_up(constants) + align_up(others);
+  slab->memory = tn__realloc(slab->allocator, NULL, 0, slab->size, ALIGN);
+  if (slab->memory == NULL)
+    tn__throwf(arena->escape, TN_OUT_OF_MEMORY, "out of memory: %zu bytes for constants", slab->size);
+  tn__arena_defer(arena, release, slab);
+  slab->constants = slab->memory + HEAD;
+  return slab;
+}
+
+void *tn__slab_take(tn__slab *slab, size_t bytes) {
+  size_t room = slab->size - HEAD - slab->used;
+  if (align_up(bytes) > room) return NULL;
+  char *at = slab->constants + slab->used;
+  slab->used += align_up(bytes);
+  return at;
+}
+
+static bool holds(const tn__slab *slab, const void *data) {
+  return (uintptr_t)data >= (uintptr_t)slab->constants && (uintptr_t)data < (uintptr_t)slab->constants + slab->used;
+}
+
+/* Offset of the file's first byte in the slab's memory; negative when there is none that suits all pieces. */
+static int64_t find_start(const tn__slab *slab, const tn__pieces *pieces) {
+  int64_t start = -1, at = 0;
+  for (int i = 0; i < pieces->count; i++) {
+    const tn__bytes *piece = &pieces->list[i];
+    if (holds(slab, piece->data)) {
+      int64_t here = (const char *)piece->data - slab->memory - at;
+      if (here < 0 || (start >= 0 && start != here)) return -1;
+      start = here;
+    }
+    at += (int64_t)piece->size;
+  }
+  return start % ALIGN != 0 || start + at > (int64_t)slab->size ? -1 : start;
+}
+
+char *tn__slab_join(const tn__slab *slab, const tn__pieces *pieces) {
+  int64_t start = find_start(slab, pieces);
+  if (start < 0) return NULL;
+  char *at = slab->memory + start;
+  for (int i = 0; i < pieces->count; i++) {
+    const tn__bytes *piece = &pieces->list[i];
+    if (piece->size > 0 && piece->data != at) memcpy(at, piece->data, piece->size);
+    at += piece->size;
+  }
+  return slab->memory + start;
+}

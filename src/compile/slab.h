@@ -1,0 +1,25 @@
+/* Memory in which constants are computed where the executable will have them, so that megabytes are not copied. */
+#ifndef TENON_COMPILE_SLAB_H
+#define TENON_COMPILE_SLAB_H
+
+#include "base/arena.h"
+#include "base/file.h"
+
+typedef struct tn__slab {
+  const tn_allocator *allocator;
+  char *memory; /* with room for the rest of the file before and behind the constants; NULL: taken over */
+  size_t size;
+  char *constants; /* aligned to 64 */
+  size_t used;     /* of them, in bytes */
+} tn__slab;
+
+/* For `constants` bytes of them and at most `others` bytes of other constants. Freed with the arena, unless somebody
+ * takes the memory over (and sets `memory` to NULL). */
+tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others);
+/* The next `bytes` bytes, aligned to 64, not zeroed; NULL when they were not reserved. */
+void *tn__slab_take(tn__slab *slab, size_t bytes);
+/* Puts the file's pieces around the slab's constants and returns where it begins, aligned to 64; NULL when the pieces
+ * do not have them one after another as the slab does, or need more room: then nothing was changed. */
+char *tn__slab_join(const tn__slab *slab, const tn__pieces *pieces);
+
+#endif
