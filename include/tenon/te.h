@@ -105,6 +105,11 @@ typedef struct tn_schedule_options { /* fields that are 0 take the target's */
   int search_space;      /* candidates that the choice weighs: 1 to 1,000,000; 0: 2,000 */
   bool plain;            /* no choice: the declaration's own loops, an empty trace */
   const tn_allocator *allocator;
+  /* Inputs that never change: packed once into the order in which the kernel reads, by a function of their own. The
+   * kernel KERNEL then takes what KERNEL_pack_INPUT makes of INPUT. For right operands of sums of products, of constant
+   * dimensions: others are refused. A trace of such a schedule replays with the same constants. */
+  const char *const *constants;
+  int constant_count;
 } tn_schedule_options;
 /* An optimised schedule for `target` (NULL: this machine), chosen without measuring. */
 TN_API TN_MUST_USE tn_status *tn_schedule_create(const tn_te *te, const char *target,
@@ -126,7 +131,8 @@ typedef struct tn_build_options {
   const tn_allocator *allocator;
 } tn_build_options;
 /* An object file and a C header with one function per kernel: open dimensions as int64_t, then inputs, then outputs.
- * The schedules must be for one target. */
+ * A schedule whose inputs are packed beforehand (options.constants, or steps declare_constant and transform_layout) has
+ * a function for each that packs it, and takes what that makes. The schedules must be for one target. */
 typedef struct tn_build tn_build;
 TN_API TN_MUST_USE tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_options *options,
                                           tn_build **out);

@@ -12,6 +12,7 @@ static const cli_option options[] = {
     {"--emit", "STAGE", "write this stage instead: te, schedule, tir, llvm, asm or obj"},
     {"--kernel", "NAME", "build this kernel only, not all of the file"},
     {"--schedule", "FILE", "use the trace in this file instead of choosing; for one kernel"},
+    {"--constant", "NAME", "an input that never changes: packed once, by KERNEL_pack_NAME; for one kernel", true},
     {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},
     {"--dim", "NAME=N,...", "fix dimensions; may be given several times", true},
     {"--parallel", NULL, "functions take a kernel environment first and use its threads"},
@@ -97,6 +98,14 @@ static tn_status *schedule(const cli_args *args, int threads, work *w) {
   tn_schedule_options options_now = {.size = sizeof options_now, .threads = threads};
   const char *stage = cli_value(args, "--emit");
   options_now.plain = stage != NULL && strcmp(stage, "te") == 0; /* nothing is asked of the schedule */
+  const char *constants[MAX_DIMS];
+  int position = 0;
+  for (const char *c; (c = cli_next(args, "--constant", &position)) != NULL && options_now.constant_count < MAX_DIMS;)
+    constants[options_now.constant_count++] = c;
+  options_now.constants = constants;
+  if (options_now.constant_count > 0 && w->count > 1)
+    return tn_status_create(TN_INVALID_ARGUMENT, "%s has %d kernels, and --constant is for one: name it with --kernel",
+                            args->file, w->count);
   w->schedules = calloc((size_t)w->count, sizeof *w->schedules);
   if (w->schedules == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory");
   if (trace_path != NULL) {

@@ -32,6 +32,18 @@ tn__schedule_options tn__te_schedule_options(tn__escape *escape, const tn_schedu
   return options;
 }
 
+/* Each constant in turn, in a declaration that reads the ones before it packed. */
+static void pack_constants(tn_schedule *s, const tn_schedule_options *o) {
+  s->packings = TN__NEW_ARRAY(&s->arena, o->constant_count, tn__te *);
+  s->packing_inputs = TN__NEW_ARRAY(&s->arena, o->constant_count, int);
+  for (int i = 0; i < o->constant_count; i++) {
+    for (int k = 0; k < tn__te_input_count(s->te); k++)
+      if (strcmp(tn__te_input_at(s->te, k)->name, o->constants[i]) == 0) s->packing_inputs[i] = k;
+    s->te = tn__te_prepack(s->te, o->constants[i], &s->target, &s->packings[i]);
+    s->packing_count++;
+  }
+}
+
 static void schedule_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
@@ -41,6 +53,7 @@ static void schedule_body(void *user) {
   tn__schedule_options options = tn__te_schedule_options(escape, o, &s->target);
   s->ir = tn__ir_create(&s->arena);
   s->te = tn__te_copy(c->te->te, s->ir);
+  pack_constants(s, o);
   if (c->trace != NULL)
     tn__check(escape, tn__trace_replay(s->te, &s->target, c->trace, &s->schedule));
   else if (o->plain)
@@ -162,53 +175,90 @@ static void check_schedules(const building *b) {
   }
 }
 
-/* The scheduled function, ready for the code generator. Everything is made in the schedule's own
- * arena. */
-static const tn__func *lowered(const building *b, const tn_schedule *s) {
-  tn__arena *arena = tn__ir_arena(s->ir);
-  arena->escape = b->arena->escape;
-  const tn__func *func = tn__schedule_func(s->schedule);
-  if (func->input_count != tn__te_input_count(s->te) || func->output_count != tn__te_output_count(s->te))
-    tn__throwf(arena->escape, TN_UNSUPPORTED, "%s: the schedule takes operands in a layout of its own",
-               tn__te_name(s->te));
-  return tn__lower_for_codegen(s->ir, func, NULL);
+static void add_item(tn__te_item *items, int *count, tn__te_item item) {
+  item.func = tn__lower_for_codegen(item.ir, item.func, NULL);
+  items[(*count)++] = item;
+}
+
+/* What packs is scheduled like any kernel, for one thread. */
+static void add_packing(const tn_schedule *s, tn__te *te, int input, tn__te_item *items, int *count, int kernel) {
+  tn__schedule_options options = {.threads = 1};
+  tn__check(tn__ir_arena(s->ir)->escape, tn__te_verify(te));
+  const tn__func *func = tn__schedule_func(tn__schedule_default(te, &s->target, &options));
+  add_item(items, count, (tn__te_item){.ir = s->ir, .te = te, .func = func, .kernel = kernel, .input = input});
+}
+
+/* Everything is made in the schedules' own arenas. */
+int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out) {
+  int most = count, made = 0;
+  for (int i = 0; i < count; i++) most += schedules[i]->packing_count + tn__te_input_count(schedules[i]->te);
+  tn__te_item *items = TN__NEW_ARRAY(arena, most, tn__te_item);
+  for (int i = 0; i < count; i++) {
+    const tn_schedule *s = schedules[i];
+    int kernel = made;
+    tn__ir_arena(s->ir)->escape = arena->escape;
+    add_item(items, &made,
+             (tn__te_item){.ir = s->ir, .te = s->te, .func = tn__schedule_func(s->schedule), .schedule = s});
+    for (int k = 0; k < s->packing_count; k++)
+      add_packing(s, s->packings[k], s->packing_inputs[k], items, &made, kernel);
+    for (int k = 0; k < tn__te_input_count(s->te); k++) {
+      tn__te *te = tn__schedule_packing(s->schedule, k);
+      if (te != NULL) add_packing(s, te, k, items, &made, kernel);
+    }
+  }
+  for (int i = 0; i < made; i++)
+    for (int k = 0; k < i; k++)
+      if (strcmp(tn__te_name(items[i].te), tn__te_name(items[k].te)) == 0)
+        tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "two kernels are called %s", tn__te_name(items[i].te));
+  *out = items;
+  return made;
 }
 
 typedef struct modules {
+  tn__te_item *items;
+  int count;
   tn__ir **irs;
   const tn__func **funcs;
   tn__c_entry *entries;
 } modules;
 
 static modules lower_all(const building *b) {
-  modules m = {TN__NEW_ARRAY(b->arena, b->count, tn__ir *), TN__NEW_ARRAY(b->arena, b->count, const tn__func *),
-               TN__NEW_ARRAY(b->arena, b->count, tn__c_entry)};
-  for (int i = 0; i < b->count; i++) {
-    const tn_schedule *s = b->schedules[i];
-    m.irs[i] = s->ir;
-    m.funcs[i] = lowered(b, s);
-    m.entries[i] = (tn__c_entry){.name = tn__te_name(s->te), .takes_env = b->options.parallel};
-    m.entries[i].check_count = tn__te_conditions(s->te, &m.entries[i].checks);
+  modules m = {0};
+  m.count = tn__te_items(b->arena, b->schedules, b->count, &m.items);
+  m.irs = TN__NEW_ARRAY(b->arena, m.count, tn__ir *);
+  m.funcs = TN__NEW_ARRAY(b->arena, m.count, const tn__func *);
+  m.entries = TN__NEW_ARRAY(b->arena, m.count, tn__c_entry);
+  for (int i = 0; i < m.count; i++) {
+    const tn__te_item *item = &m.items[i];
+    m.irs[i] = item->ir;
+    m.funcs[i] = item->func;
+    m.entries[i] = (tn__c_entry){.name = tn__te_name(item->te), .takes_env = b->options.parallel};
+    m.entries[i].check_count = tn__te_conditions(item->te, &m.entries[i].checks);
   }
   return m;
 }
 
 static tn__code generate(const building *b, tn__emit kind) {
   modules m = lower_all(b);
-  return tn__codegen_llvm_entries(b->arena, m.irs, m.funcs, m.entries, b->count, &b->schedules[0]->target, kind);
+  return tn__codegen_llvm_entries(b->arena, m.irs, m.funcs, m.entries, m.count, &b->schedules[0]->target, kind);
 }
 
+/* What packs operands is seen among declarations and loops; it has no choices that a trace could hold. */
 static void emit_texts(const building *b) {
-  for (int i = 0; i < b->count; i++) {
-    const tn_schedule *s = b->schedules[i];
-    if (i > 0) tn__strbuf_char(b->text, '\n');
+  modules m = lower_all(b);
+  bool traces = strcmp(b->stage, "schedule") == 0, any = false;
+  for (int i = 0; i < m.count; i++) {
+    const tn__te_item *item = &m.items[i];
+    if (traces && item->schedule == NULL) continue;
+    if (any) tn__strbuf_char(b->text, '\n');
+    any = true;
     if (strcmp(b->stage, "te") == 0) {
-      tn__te_print(s->te, b->text);
-    } else if (strcmp(b->stage, "schedule") == 0) {
-      if (b->count > 1) tn__strbuf_printf(b->text, "# %s\n", tn__te_name(s->te));
-      tn__trace_print(s->schedule, b->text);
+      tn__te_print(item->te, b->text);
+    } else if (traces) {
+      if (b->count > 1) tn__strbuf_printf(b->text, "# %s\n", tn__te_name(item->te));
+      tn__trace_print(item->schedule->schedule, b->text);
     } else {
-      tn__func_print(lowered(b, s), b->text);
+      tn__func_print(item->func, b->text);
     }
   }
 }
@@ -256,17 +306,16 @@ static void keep_results(void *user) {
   tn_build *build = b->build;
   tn__strbuf header;
   tn__strbuf_init(&header, build->allocator);
-  const tn__te **tes = TN__NEW_ARRAY(b->arena, b->count, const tn__te *);
-  tn__kernel_info *infos = TN__NEW_ARRAY(b->arena, b->count, tn__kernel_info);
   modules m = lower_all(b);
-  for (int i = 0; i < b->count; i++) {
-    tes[i] = b->schedules[i]->te;
-    if (tn__te_is_taken_in_c(tn__te_name(tes[i])))
+  tn__kernel_info *infos = TN__NEW_ARRAY(b->arena, m.count, tn__kernel_info);
+  for (int i = 0; i < m.count; i++) {
+    const char *name = tn__te_name(m.items[i].te);
+    if (tn__te_is_taken_in_c(name))
       tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT, "kernel %s: its C function can't have this name; use another",
-                 tn__te_name(tes[i]));
+                 name);
     infos[i] = tn__kernel_workspace(m.irs[i], m.funcs[i]);
   }
-  tn__te_header(tes, infos, b->count, b->options.parallel, b->options.guard, &header);
+  tn__te_header(m.items, infos, m.count, b->options.parallel, b->options.guard, &header);
   tn_status *status = tn__strbuf_status(&header);
   if (status == NULL) build->header = tn__arena_strdup(&build->arena, tn__strbuf_text(&header));
   tn__strbuf_release(&header);

@@ -24,7 +24,21 @@ struct tn_schedule {
   tn__ir *ir;
   tn__te *te; /* its own */
   tn__schedule *schedule;
+  tn__te **packings; /* of constants: what packs them, for inputs packing_inputs[] of `te` */
+  int *packing_inputs;
+  int packing_count;
 };
+
+/* A function to be made: a kernel, or what packs an operand of one. */
+typedef struct tn__te_item {
+  tn__ir *ir;
+  const tn__te *te;
+  const tn__func *func; /* ready for the code generator; its parameters may be packed inputs of the declaration */
+  const tn_schedule *schedule; /* of a kernel; NULL: it packs input `input` of the kernel items[kernel] */
+  int kernel, input;
+} tn__te_item;
+/* Kernels in order, each with what packs its operands behind it. Throws on the arena's escape. */
+int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);
 
 /* Operations and bytes of inputs and outputs of one call; -1 when open dimensions decide. */
 void tn__te_work(const tn__te *te, double *flops, double *bytes);

@@ -6,6 +6,8 @@
 typedef struct header {
   tn__strbuf *out;
   bool parallel;
+  const tn__te_item *items;
+  int count;
 } header;
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -62,7 +64,7 @@ static const char *c_type(tn_dtype dtype) {
 
 /* ---- functions --------------------------------------------------------------------------------------------------- */
 
-static void print_tensor(header *h, const tn__buffer *buffer) {
+static void print_tensor(header *h, const tn__buffer *buffer, const tn__te_item *packing) {
   tn__strbuf_append(h->out, " *   ");
   append_name(h->out, buffer->name);
   tn__strbuf_printf(h->out, ": %s", tn_dtype_name(buffer->dtype));
@@ -71,7 +73,12 @@ static void print_tensor(header *h, const tn__buffer *buffer) {
     if (d > 0) tn__strbuf_append(h->out, ", ");
     tn__expr_print(buffer->shape[d], h->out);
   }
-  tn__strbuf_append(h->out, buffer->rank > 0 ? "]\n" : "\n");
+  if (buffer->rank > 0) tn__strbuf_char(h->out, ']');
+  if (packing != NULL) {
+    tn__strbuf_printf(h->out, ", which %s() makes of ", tn__te_name(packing->te));
+    append_name(h->out, tn__te_input_at(packing->te, 0)->name);
+  }
+  tn__strbuf_char(h->out, '\n');
 }
 
 static void print_memory(header *h, const tn__kernel_info *info) {
@@ -93,12 +100,23 @@ static void separate(header *h, bool first, int params) {
   if (params > 4) tn__strbuf_append(h->out, "\n    ");
 }
 
-static void print_function(header *h, const tn__te *te, const tn__kernel_info *info) {
-  int params = tn__te_dim_count(te) + tn__te_input_count(te) + tn__te_output_count(te) + h->parallel;
+/* What makes input `input` of items[kernel]; NULL when the caller has it. */
+static const tn__te_item *packing_of(const header *h, int kernel, int input) {
+  for (int i = kernel + 1; i < h->count && h->items[i].schedule == NULL; i++)
+    if (h->items[i].input == input) return &h->items[i];
+  return NULL;
+}
+
+static void print_function(header *h, int index, const tn__kernel_info *info) {
+  const tn__te_item *item = &h->items[index];
+  const tn__te *te = item->te;
+  const tn__func *func = item->func;
+  int params = tn__te_dim_count(te) + func->input_count + func->output_count + h->parallel;
   tn__strbuf_append(h->out, "\n/* Reads\n");
-  for (int i = 0; i < tn__te_input_count(te); i++) print_tensor(h, tn__te_input_at(te, i));
+  for (int i = 0; i < func->input_count; i++)
+    print_tensor(h, func->params[i], item->schedule != NULL ? packing_of(h, index, i) : NULL);
   tn__strbuf_append(h->out, " * and writes\n");
-  for (int i = 0; i < tn__te_output_count(te); i++) print_tensor(h, tn__te_output_at(te, i));
+  for (int i = 0; i < func->output_count; i++) print_tensor(h, func->params[func->input_count + i], NULL);
   print_memory(h, info);
   tn__strbuf_printf(h->out, "int32_t %s(", tn__te_name(te));
   bool first = true;
@@ -113,9 +131,9 @@ static void print_function(header *h, const tn__te *te, const tn__kernel_info *i
     append_name(h->out, tn__te_dim_at(te, i)->name);
     first = false;
   }
-  for (int i = 0; i < tn__te_input_count(te) + tn__te_output_count(te); i++) {
-    bool output = i >= tn__te_input_count(te);
-    const tn__buffer *b = output ? tn__te_output_at(te, i - tn__te_input_count(te)) : tn__te_input_at(te, i);
+  for (int i = 0; i < func->input_count + func->output_count; i++) {
+    bool output = i >= func->input_count;
+    const tn__buffer *b = func->params[i];
     separate(h, first, params);
     first = false;
     if (b->rank == 0 && !output)
@@ -127,22 +145,23 @@ static void print_function(header *h, const tn__te *te, const tn__kernel_info *i
   tn__strbuf_append(h->out, ");\n");
 }
 
-static void print_guard(header *h, const char *guard, const tn__te *const *tes, int count) {
+static void print_guard(header *h, const char *guard) {
   if (guard != NULL) {
     tn__strbuf_append(h->out, guard);
     return;
   }
   tn__strbuf_append(h->out, "TENON_BUILT");
-  for (int i = 0; i < count && i < 4; i++) {
+  for (int i = 0; i < h->count && i < 4; i++) {
     tn__strbuf_char(h->out, '_');
-    for (const char *p = tn__te_name(tes[i]); *p != 0; p++) tn__strbuf_char(h->out, (char)toupper((unsigned char)*p));
+    for (const char *p = tn__te_name(h->items[i].te); *p != 0; p++)
+      tn__strbuf_char(h->out, (char)toupper((unsigned char)*p));
   }
   tn__strbuf_append(h->out, "_H");
 }
 
-void tn__te_header(const tn__te *const *tes, const tn__kernel_info *infos, int count, bool parallel, const char *guard,
+void tn__te_header(const tn__te_item *items, const tn__kernel_info *infos, int count, bool parallel, const char *guard,
                    tn__strbuf *out) {
-  header h = {.out = out, .parallel = parallel};
+  header h = {.out = out, .parallel = parallel, .items = items, .count = count};
   tn__strbuf_printf(out, "/* Made by tenon %s.\n *\n", tn_version());
   tn__strbuf_append(
       out,
@@ -161,14 +180,14 @@ void tn__te_header(const tn__te *const *tes, const tn__kernel_info *infos, int c
   else
     tn__strbuf_append(out, " */\n");
   tn__strbuf_append(out, "#ifndef ");
-  print_guard(&h, guard, tes, count);
+  print_guard(&h, guard);
   tn__strbuf_append(out, "\n#define ");
-  print_guard(&h, guard, tes, count);
+  print_guard(&h, guard);
   tn__strbuf_append(out,
                     "\n\n#include <stdbool.h>\n#include <stdint.h>\n\n#ifndef TENON_RESTRICT\n#if defined(__GNUC__) || "
                     "defined(__clang__)\n#define TENON_RESTRICT __restrict__\n#else\n#define TENON_RESTRICT\n#endif\n"
                     "#endif\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
   if (parallel) tn__strbuf_append(out, "\nstruct tn_kernel_env;\n");
-  for (int i = 0; i < count; i++) print_function(&h, tes[i], &infos[i]);
+  for (int i = 0; i < count; i++) print_function(&h, i, &infos[i]);
   tn__strbuf_append(out, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }

@@ -22,6 +22,7 @@ typedef struct emitter {
   tn__scalars scalars;
   tn__ir *ir;
   const tn__te *te;
+  const tn__func *func_of_te; /* its inputs may be packed ones */
 } emitter;
 
 static void check(emitter *e, const tn__expr *condition, const char *message) {
@@ -33,7 +34,7 @@ static void check(emitter *e, const tn__expr *condition, const char *message) {
  * which must be equal. */
 static void bind_dims(emitter *e) {
   for (int i = 0; i < tn__te_input_count(e->te); i++) {
-    const tn__buffer *b = tn__te_input_at(e->te, i);
+    const tn__buffer *b = e->func_of_te->params[i];
     for (int d = 0; d < b->rank; d++)
       if (b->shape[d]->kind == TN__EXPR_VAR && !tn__scalars_knows(&e->scalars, b->shape[d]))
         tn__scalars_bind(&e->scalars, b->shape[d], tn__exe_symbol(e->func, b->shape[d]->value.var->name));
@@ -50,7 +51,7 @@ static void declare_inputs(emitter *e, int *reads) {
   int own = tn__te_input_count(e->te);
   tn__operand(*dims)[TN_MAX_RANK] = tn__arena_alloc_array(e->arena, (size_t)own, sizeof(*dims));
   for (int i = 0; i < own; i++) {
-    const tn__buffer *b = tn__te_input_at(e->te, i);
+    const tn__buffer *b = e->func_of_te->params[i];
     for (int d = 0; d < b->rank; d++) {
       const tn__expr *size = b->shape[d];
       if (tn__is_int(size))
@@ -64,7 +65,7 @@ static void declare_inputs(emitter *e, int *reads) {
     reads[i] = tn__exe_register(e->func, b->dtype, b->rank, dims[i], TN__STORAGE_INPUT, index, tn__operand_const(0));
   }
   for (int i = 0; i < own; i++) {
-    const tn__buffer *b = tn__te_input_at(e->te, i);
+    const tn__buffer *b = e->func_of_te->params[i];
     for (int d = 0; d < b->rank; d++) {
       if (tn__is_int(b->shape[d]) || b->shape[d]->kind == TN__EXPR_VAR) continue;
       int size = tn__scalars_register(&e->scalars, b->shape[d]);
@@ -137,28 +138,25 @@ void tn__te_work(const tn__te *te, double *flops, double *bytes) {
   }
 }
 
-static const tn__func *lowered(tn__arena *arena, const tn_schedule *s) {
-  tn__ir_arena(s->ir)->escape = arena->escape;
-  return tn__lower_for_codegen(s->ir, tn__schedule_func(s->schedule), NULL);
-}
-
 static void module_body(tn__arena *arena, void *user) {
   job *j = user;
   const tn__target *target = &j->schedules[0]->target;
-  tn__ir **irs = TN__NEW_ARRAY(arena, j->count, tn__ir *);
-  const tn__func **funcs = TN__NEW_ARRAY(arena, j->count, const tn__func *);
-  for (int i = 0; i < j->count; i++) {
-    irs[i] = j->schedules[i]->ir;
-    funcs[i] = lowered(arena, j->schedules[i]);
+  tn__te_item *items;
+  int count = tn__te_items(arena, j->schedules, j->count, &items);
+  tn__ir **irs = TN__NEW_ARRAY(arena, count, tn__ir *);
+  const tn__func **funcs = TN__NEW_ARRAY(arena, count, const tn__func *);
+  for (int i = 0; i < count; i++) {
+    irs[i] = items[i].ir;
+    funcs[i] = items[i].func;
   }
-  tn__code object = tn__codegen_llvm(arena, irs, funcs, j->count, target, TN__EMIT_OBJECT);
+  tn__code object = tn__codegen_llvm(arena, irs, funcs, count, target, TN__EMIT_OBJECT);
   tn__image image = tn__link_image(arena, &object, 1);
   tn__exe *exe = tn__exe_create(arena, target, tn__arena_printf(arena, "tenon %s", tn_version()));
   tn__exe_image(exe, image.data, image.size);
   tn__strbuf traces;
   tn__strbuf_init(&traces, arena->allocator);
-  for (int i = 0; i < j->count; i++) {
-    emitter e = {.arena = arena, .ir = irs[i], .te = j->schedules[i]->te};
+  for (int i = 0; i < count; i++) {
+    emitter e = {.arena = arena, .ir = irs[i], .te = items[i].te, .func_of_te = funcs[i]};
     const char *name = tn__te_name(e.te);
     tn__kernel_info info = tn__kernel_workspace(e.ir, funcs[i]);
     const tn__image_symbol *symbol = NULL;
@@ -173,8 +171,9 @@ static void module_body(tn__arena *arena, void *user) {
     e.func = tn__exe_function(exe, name);
     tn__scalars_init(&e.scalars, arena, e.func);
     emit_function(&e, kernel, &info);
+    if (items[i].schedule == NULL) continue;
     tn__strbuf_printf(&traces, "# %s\n", name);
-    tn__trace_print(j->schedules[i]->schedule, &traces);
+    tn__trace_print(items[i].schedule->schedule, &traces);
   }
   const char *text = tn__arena_strdup(arena, tn__strbuf_text(&traces));
   tn__strbuf_release(&traces);

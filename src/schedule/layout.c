@@ -114,12 +114,15 @@ static const tn__expr *part_of(tn__ir *ir, const tn__expr *e, const tn__layout_p
   return part->modulus == 0 ? e : tn__mod_i(ir, e, part->modulus);
 }
 
-static void map_layout(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
-  const tn__layout *layout = user;
+void tn__layout_map(tn__ir *ir, const tn__layout *layout, const tn__expr *const *indices, const tn__expr **out) {
   for (int i = 0; i < layout->rank; i++) out[i] = part_of(ir, indices[layout->parts[i].dim], &layout->parts[i]);
 }
 
-static void layout_shape(tn__ir *ir, const tn__layout *layout, const tn__buffer *buffer, const tn__expr **shape) {
+static void map_layout(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
+  tn__layout_map(ir, user, indices, out);
+}
+
+void tn__layout_shape(tn__ir *ir, const tn__layout *layout, const tn__buffer *buffer, const tn__expr **shape) {
   for (int i = 0; i < layout->rank; i++) {
     const tn__layout_part *part = &layout->parts[i];
     shape[i] = part->modulus != 0 ? tn__index(ir, part->modulus)
@@ -185,7 +188,7 @@ void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *l
   for (int i = 0; i < s->aligns.count; i++)
     if (s->aligns.data[i].buffer == buffer)
       tn__sched_refuse(s, "transform_layout of \"%s\": its storage is aligned; do that afterwards", name);
-  layout_shape(s->ir, layout, buffer, shape);
+  tn__layout_shape(s->ir, layout, buffer, shape);
   tn__layout copy = *layout;
   const char *new_name = constant == NULL ? name : tn__arena_printf(s->arena, "%s.packed", name);
   const tn__buffer *packed = tn__buffer_create(s->ir, new_name, buffer->dtype, buffer->scope, layout->rank, shape);
@@ -203,22 +206,30 @@ void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *l
   tn__sched_record(s, "transform_layout", &name, 1, numbers, 3 * layout->rank);
 }
 
-tn__te *tn__schedule_packing(const tn__schedule *s, int index) {
-  const tn__sched_constant *constant = find_constant(tn__sched_mutable(s), index);
-  if (constant == NULL || constant->packed == NULL) return NULL;
-  tn__ir *ir = s->ir;
-  const tn__buffer *from = tn__te_input_at(s->te, index), *to = constant->packed;
-  tn__te *te = tn__te_create(ir, tn__arena_printf(s->arena, "%s_pack_%d", tn__te_name(s->te), index));
+tn__te *tn__layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__buffer *to,
+                           const tn__layout *layout) {
+  tn__arena *arena = tn__ir_arena(ir);
+  char *name = tn__arena_printf(arena, "%s_pack_%s", kernel, from->name);
+  for (char *c = name; *c != 0; c++)
+    if (*c == '.') *c = '_';
+  tn__te *te = tn__te_create(ir, name);
   const tn__buffer *input = tn__te_input(te, from->name, from->dtype, from->rank, from->shape);
   tn__te_axes axes = tn__te_axes_create(te, "i", to->rank, to->shape);
   const tn__expr *indices[TN__MAX_RANK], *inside = tn__bool(ir, true);
   for (int d = 0; d < from->rank; d++) indices[d] = tn__index(ir, 0);
   for (int i = 0; i < to->rank; i++) {
-    const tn__layout_part *part = &constant->layout.parts[i];
+    const tn__layout_part *part = &layout->parts[i];
     indices[part->dim] = tn__add(ir, indices[part->dim], tn__mul_i(ir, axes.index[i], part->divisor));
   }
   for (int d = 0; d < from->rank; d++) inside = tn__and(ir, inside, tn__lt(ir, indices[d], from->shape[d]));
   const tn__expr *value = tn__select(ir, inside, tn__load(ir, input, indices), tn__constant(ir, from->dtype, 0));
   tn__te_output(te, tn__te_compute(te, "packed", &axes, value));
   return te;
+}
+
+tn__te *tn__schedule_packing(const tn__schedule *s, int index) {
+  const tn__sched_constant *constant = find_constant(tn__sched_mutable(s), index);
+  if (constant == NULL || constant->packed == NULL) return NULL;
+  return tn__layout_packing(s->ir, tn__te_name(s->te), tn__te_input_at(s->te, index), constant->packed,
+                            &constant->layout);
 }

@@ -103,6 +103,11 @@ void tn__transform_layout(tn__schedule *s, const char *tensor, const tn__layout 
 /* The declaration that packs input `index` of the declaration: the input in, the kernel's parameter out, zeros in what
  * pads the last block. NULL when the kernel takes the input as it is. */
 tn__te *tn__schedule_packing(const tn__schedule *s, int index);
+/* The declaration with a constant right operand read in panels of columns, as the rule of complex reductions likes it
+ * best: the input becomes `<input>.packed`, and `*packing` makes it, as above. The operand's dimensions are constant,
+ * one sum of products reads it, and the last axis of the sum is one of its indices; anything else is thrown. Lives in
+ * the declaration's context. */
+tn__te *tn__te_prepack(const tn__te *te, const char *input, const tn__target *target, tn__te **packing);
 
 /* An instruction that code generators know, declared by what it computes: a reduction whose loops a schedule may
  * replace. Inputs of the declaration are the operands behind the first, in order; its output is the first. */

@@ -242,6 +242,56 @@ int main(void) {
         self.assertEqual(clash.read_text(), GEMM)
         self.assertIn("no-such-cpu", refused(source, "-o", base, "--target", "no-such-cpu"))
 
+    def test_prepacked_example(self):
+        folder = self.folder / "prepacked"
+        shutil.copytree(ROOT / "examples" / "prepacked", folder)
+        for name in ("prepacked", "layer.o", "layer.h"):
+            (folder / name).unlink(missing_ok=True)
+        run("make", "-C", folder, f"TENON={required('TENON_CLI')}", f"CC={required('TENON_CC')}")
+        self.assertEqual(run(folder / "prepacked").stdout, "5 rows of 128; right\n")
+
+    def test_constant_operands_are_packed_beforehand(self):
+        rng = np.random.default_rng(2)
+        dims = ("--dim", "N=70,K=33")
+        a, b, bias = (rng.normal(size=s).astype(np.float32) for s in ((7, 33), (33, 70), (70,)))
+        expected = np.maximum(a.astype(np.float64) @ b + bias, 0)
+        built = self.library(GEMM, "--constant", "B", *dims)
+        header = (self.folder / "built.h").read_text()
+        self.assertRegex(header, r" \*   B_packed: f32\[\d+, 33, \d+\], which gemm_bias_relu_pack_B\(\) makes of B\n")
+        self.assertIn("const float *TENON_RESTRICT B_packed,", header)
+        self.assertIn("int32_t gemm_bias_relu_pack_B(const float *TENON_RESTRICT B, float *TENON_RESTRICT packed);", header)
+        packed, c = np.full(33 * 128, np.nan, np.float32), np.full((7, 70), np.nan, np.float32)
+        self.assertEqual(built.gemm_bias_relu_pack_B(pointer(b), pointer(packed)), 0)
+        built.gemm_bias_relu.argtypes = [ctypes.c_int64] + [ctypes.c_void_p] * 4
+        self.assertEqual(built.gemm_bias_relu(7, pointer(a), pointer(packed), pointer(bias), pointer(c)), 0)
+        np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-4)
+        # A schedule of one's own may pack, too: any layout, also of the left operand.
+        source = self.write(GEMM)
+        trace = self.folder / "packing.trace"
+        first = tenon("build", source, "--emit", "schedule", *dims, "--dim", "M=7").stdout.split("\n")[0]
+        trace.write_text(f'{first}\ndeclare_constant "A"\ntransform_layout "A" 1 1 0 0 1 0\n'
+                         'declare_constant "B"\ntransform_layout "B" 1 16 0 0 1 0 1 1 16\nend\n')
+        built = self.library(GEMM, "--schedule", trace, *dims, "--dim", "M=7")
+        turned, packed = np.empty((33, 7), np.float32), np.empty((5, 33, 16), np.float32)
+        self.assertEqual(built.gemm_bias_relu_pack_A(pointer(a), pointer(turned)), 0)
+        np.testing.assert_array_equal(turned, a.T)
+        self.assertEqual(built.gemm_bias_relu_pack_B(pointer(b), pointer(packed)), 0)
+        c = np.full((7, 70), np.nan, np.float32)
+        self.assertEqual(built.gemm_bias_relu(pointer(turned), pointer(packed), pointer(bias), pointer(c)), 0)
+        np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-4)
+        # What cannot be packed is refused, with the reason.
+        base = self.folder / "out"
+        for name, why in (("A", "packing is for the operand that the last axis of the result (j) is an index of"),
+                          ("b", "packing is for an operand that one sum of products reads, once"),
+                          ("Q", "there is no such input")):
+            self.assertEqual(tenon("build", source, "-o", base, "--constant", name, "--dim", "M=7", *dims, status=1).stderr,
+                             f"tenon: kernel gemm_bias_relu: te gemm_bias_relu: constant {name}: {why}\n")
+        self.assertIn("constant B: dimension 0 is open; fix it",
+                      tenon("build", source, "-o", base, "--constant", "B", status=1).stderr)
+        two = self.write(GEMM + "kernel copy(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] }\n")
+        self.assertIn("has 2 kernels, and --constant is for one: name it with --kernel",
+                      tenon("build", two, "-o", base, "--constant", "B", *dims, status=1).stderr)
+
     def test_the_same_bytes_every_time(self):
         source = self.write(GEMM)
         for name in ("one", "two"):

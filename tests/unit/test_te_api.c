@@ -327,6 +327,56 @@ static void long_kernels_are_made_in_parts(void **state) {
   te_run_end(&r);
 }
 
+/* A constant operand is packed by a function of its own, and the kernel takes what that makes. */
+static void constants_are_packed(void **state) {
+  enum { M = 3, K = 5, N = 20 };
+  tn_dim_setting dims[] = {{"K", K}, {"N", N}};
+  tn_te *te = parsed(gemm, dims, 2);
+  const char *constants[] = {"B"}, *left[] = {"A"};
+  tn_schedule_options options = {.size = sizeof(options), .constants = constants, .constant_count = 1};
+  tn_schedule *schedule;
+  tn_module *module;
+  tn_executable *exe;
+  tn_session *session;
+  check_ok(tn_schedule_create(te, NULL, &options, &schedule));
+  char *trace;
+  tn_schedule *again;
+  check_ok(tn_schedule_trace(schedule, &trace));
+  check_ok(tn_schedule_replay(te, NULL, trace, &options, &again));
+  tn_schedule_release(again);
+  free(trace);
+  check_ok(tn_te_module(&schedule, 1, NULL, &module));
+  check_ok(tn_module_load(module, NULL, &exe));
+  check_ok(tn_session_create(exe, NULL, &session));
+  float a[M][K], b[K][N];
+  for (int i = 0; i < M * K; i++) a[i / K][i % K] = (float)(i % 7) - 3;
+  for (int i = 0; i < K * N; i++) b[i / N][i % N] = (float)(i % 5) - 2;
+  int64_t a_shape[] = {M, K}, b_shape[] = {K, N};
+  DLTensor x = view(a, tn_dtype_to_dl(TN_F32), 2, a_shape), w = view(b, tn_dtype_to_dl(TN_F32), 2, b_shape), packed, y;
+  check_ok(tn_session_set_input(session, "gemm_pack_B", "B", &w, TN_BIND_NEXT));
+  check_ok(tn_session_invoke(session, "gemm_pack_B"));
+  check_ok(tn_session_get_output(session, "gemm_pack_B", 0, &packed));
+  assert_int_equal(packed.ndim, 3);
+  check_ok(tn_session_set_input(session, "gemm", "A", &x, TN_BIND_NEXT));
+  check_ok(tn_session_set_input(session, "gemm", "B.packed", &packed, TN_BIND_NEXT));
+  check_ok(tn_session_invoke(session, "gemm"));
+  check_ok(tn_session_get_output(session, "gemm", 0, &y));
+  for (int i = 0; i < M; i++)
+    for (int j = 0; j < N; j++) {
+      float sum = 0;
+      for (int k = 0; k < K; k++) sum += a[i][k] * b[k][j];
+      assert_true(((const float *)y.data)[i * N + j] == sum);
+    }
+  tn_session_release(session);
+  tn_executable_release(exe);
+  tn_module_release(module);
+  tn_schedule_release(schedule);
+  options.constants = left;
+  check_fails(tn_schedule_create(te, NULL, &options, &schedule), TN_INVALID_ARGUMENT,
+              "te gemm: constant A: dimension 0 is open; fix it");
+  tn_te_release(te);
+}
+
 static void lists_every_kernel(void **state) {
   static const char text[] =
       "kernel a(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] }\n"
@@ -349,15 +399,12 @@ static void lists_every_kernel(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(builds_declarations),
-                                     cmocka_unit_test(builds_combiners_and_scans),
-                                     cmocka_unit_test(first_refusal_is_told),
-                                     cmocka_unit_test(steps_apply_or_leave_no_trace),
-                                     cmocka_unit_test(options_out_of_range),
-                                     cmocka_unit_test(builds_an_object_and_a_header),
-                                     cmocka_unit_test(runs_in_this_process),
-                                     cmocka_unit_test(indices_from_data_stay_inside),
-                                     cmocka_unit_test(long_kernels_are_made_in_parts),
-                                     cmocka_unit_test(lists_every_kernel)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(builds_declarations),   cmocka_unit_test(builds_combiners_and_scans),
+      cmocka_unit_test(first_refusal_is_told), cmocka_unit_test(steps_apply_or_leave_no_trace),
+      cmocka_unit_test(options_out_of_range),  cmocka_unit_test(builds_an_object_and_a_header),
+      cmocka_unit_test(runs_in_this_process),  cmocka_unit_test(indices_from_data_stay_inside),
+      cmocka_unit_test(constants_are_packed),  cmocka_unit_test(long_kernels_are_made_in_parts),
+      cmocka_unit_test(lists_every_kernel)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
