@@ -13,7 +13,10 @@
 
 #include "schedule/rules.h"
 
-#define FILLED 0.5 /* of a cache by the lines of one side; those of the other take the rest */
+/* Of a cache by the lines of one side, which shares it with the other; of the translation buffer. */
+#define LINES_FILLED 0.5
+#define PAGES_FILLED 0.75
+#define FAR_FILLED 0.75 /* of the last cache, before memory is what matters */
 
 /* ---- recognising --------------------------------------------------------------------------------------------------
  */
@@ -100,7 +103,8 @@ enum { ROWS, LANES, BLOCK };
 typedef struct transposition {
   tn__nest nest; /* over the loops, not the block's axes */
   int rows, lanes, element;
-  double cost; /* operations of one element */
+  double cost;  /* operations of one element */
+  double bytes; /* of all tensors */
   bool large;
 } transposition;
 
@@ -140,9 +144,16 @@ static int sides(int64_t extent, int64_t element, int64_t most, int64_t *out) {
 
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/* The row tiles of a block: as many as wanted, or the next smaller number that divides them all. */
+static int64_t block_of(int64_t wanted, int64_t row_tiles) {
+  if (wanted == 0 || wanted >= row_tiles) return row_tiles;
+  while (row_tiles % wanted != 0) wanted--;
+  return wanted;
+}
+
 static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
   enum { LINE_BYTES = 64 };
-  static const int64_t blocks[] = {0, 1, 2, 4, 8, 16, 32};
+  static const int64_t blocks[] = {0, 1, 2, 4, 8, 16, 32, 64};
   turned t;
   transposition *d = TN__NEW(scratch->arena, transposition);
   find_turned(scratch, &t);
@@ -160,6 +171,8 @@ static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
   add_access(scratch, &t, &d->nest, body->as.store.buffer, body->as.store.indices, true);
   tn__te_visit(scratch->ir, body->as.store.value, see_value, &l);
   tn__nest_finish(&d->nest);
+  for (int i = 0; i < d->nest.access_count; i++)
+    d->bytes += tn__nest_footprint(&d->nest.access[i], d->nest.axis_count, d->nest.extent);
   d->cost = (double)tn__rule_cost(scratch->ir, body->as.store.value);
   d->large = tn__rule_is_large(k->te);
   k->data = d;
@@ -181,34 +194,36 @@ static double shuffles_of(int64_t rows, int64_t lanes) {
   return (double)rows * ceil(log2(side)) + joined / 2;
 }
 
-/* How many lines `stride` bytes apart a cache holds. */
-static double lines_held(int64_t bytes, int64_t stride) {
-  enum { LINE_BYTES = 64, WAYS = 8 };
-  int64_t sets = bytes / (LINE_BYTES * WAYS), step = LINE_BYTES;
-  while (sets > 1 && stride % (2 * step) == 0) {
+/* How many lines (or pages) `stride` bytes apart are found again: those of each set that they meet in. */
+static double held(int64_t count, int64_t bytes_each, int64_t stride) {
+  int64_t step = bytes_each;
+  while (step < stride && count > 1 && stride % (2 * step) == 0) {
     step *= 2;
-    sets /= 2;
+    count /= 2;
   }
-  return FILLED * (double)(sets * WAYS);
+  return (double)count;
 }
 
 /* Cycles for a line of which a piece is used: when `whole` it is not used again; otherwise it may be gone by then, as
- * `live` lines, `stride` bytes apart, are used in between. Rows on more pages than the first translation buffer holds
- * cost something in any case, stores more than loads, which overlap. */
+ * `live` lines, `stride` bytes apart, are used in between. Where these lie on more pages than the translation buffers
+ * hold, each costs something in any case, stores more than loads, which overlap. */
 static double late_cycles(const tn__sketch *k, int64_t stride, double live, bool whole, bool store) {
-  enum { PAGE_BYTES = 4096, PAGES = 64 };
+  enum { LINE_BYTES = 64, PAGE_BYTES = 4096, PAGES = 2048, STREAMS = 32 };
   const tn__core *core = &k->target->core;
-  double pages = live * (double)(stride < PAGE_BYTES ? stride : PAGE_BYTES) / PAGE_BYTES, cycles = 0;
-  if (pages > PAGES) cycles += store ? 8 : 4;
-  if (!whole && live > lines_held(k->target->l1_bytes, stride))
-    cycles += 64.0 / (live <= lines_held(k->options.cache_bytes, stride) ? core->l2_bytes : core->l3_bytes);
+  int64_t lines = k->target->l1_bytes / LINE_BYTES, far_lines = k->options.cache_bytes / LINE_BYTES;
+  double pages = live * (double)(stride < PAGE_BYTES ? stride : PAGE_BYTES) / PAGE_BYTES, cycles = whole ? 0 : 0.5;
+  if (store && live > STREAMS) cycles += 1.2; /* too many for the prefetchers to follow */
+  if (pages > PAGES_FILLED * held(PAGES, PAGE_BYTES, stride)) cycles += store ? 9 : 4;
+  if (!whole && live > LINES_FILLED * held(lines, LINE_BYTES, stride))
+    cycles += (double)LINE_BYTES /
+              (live <= LINES_FILLED * held(far_lines, LINE_BYTES, stride) ? core->l2_bytes : core->l3_bytes);
   return cycles;
 }
 
 /* One access of a tile. */
 static void add_operations(const tn__sketch *k, const tn__nest_access *a, const int64_t *v, int64_t block,
                            tn__operations *ops, tn__sketch_features *f, double *late) {
-  enum { LINE_BYTES = 64 };
+  enum { LINE_BYTES = 64, RUN_BYTES = 512 };
   const transposition *d = k->data;
   const tn__nest *nest = &d->nest;
   int64_t rows = v[ROWS], lanes = v[LANES], along_rows = a->along[d->rows].stride,
@@ -235,6 +250,9 @@ static void add_operations(const tn__sketch *k, const tn__nest_access *a, const 
   bool whole = length >= LINE_BYTES && crossing == 0, soon = length * block > LINE_BYTES;
   double live = (double)(soon ? lanes : nest->extent[d->lanes]) * (1 + crossing);
   *late += (double)lanes * late_cycles(k, along_lanes, live, whole || length * block == LINE_BYTES, false);
+  /* Prefetchers don't see a short run before its end. */
+  bool far = d->bytes > FAR_FILLED * (double)k->target->l3_bytes, near = d->bytes < (double)k->options.cache_bytes;
+  if (!near && length * block < RUN_BYTES) *late += (double)lanes / (double)block * (far ? 45 : 1.3);
 }
 
 static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
@@ -242,9 +260,8 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   const tn__nest *nest = &d->nest;
   int64_t rows = v[ROWS], lanes = v[LANES];
   int64_t row_tiles = ceiling(nest->extent[d->rows], rows), lane_tiles = ceiling(nest->extent[d->lanes], lanes);
-  int64_t block = v[BLOCK] == 0 ? row_tiles : v[BLOCK], others = 1;
-  /* Blocks are whole. */
-  if (v[BLOCK] > 1 && (nest->open[d->rows] || v[BLOCK] >= row_tiles || row_tiles % v[BLOCK] != 0)) return NULL;
+  int64_t block = nest->open[d->rows] && v[BLOCK] > 0 ? v[BLOCK] : block_of(v[BLOCK], row_tiles), others = 1;
+  if (v[BLOCK] > 1 && (nest->open[d->rows] || block == row_tiles)) return NULL; /* the same as 0, or never whole */
   for (int i = 0; i < nest->axis_count; i++) {
     if (i == d->rows || i == d->lanes) continue;
     f->loops[f->loop_count++] = (tn__nest_loop){i, nest->extent[i], 1};
@@ -298,12 +315,14 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   const char *rows = t.path[t.rows]->name, *lanes = t.path[t.lanes]->name, *block = t.block->name;
   int64_t row_extent = tn__loop_extent(s, rows), lane_extent = tn__loop_extent(s, lanes);
   int64_t row_tiles = row_extent < 0 ? -1 : ceiling(row_extent, v[ROWS]);
-  bool blocks = v[BLOCK] > 0 && row_tiles != 1, inner = row_tiles != 1 && v[BLOCK] != 1;
+  int64_t block_tiles = row_extent < 0 ? v[BLOCK] : block_of(v[BLOCK], row_tiles);
+  bool blocks = row_tiles != 1 && block_tiles != 0 && block_tiles != row_tiles;
+  bool inner = row_tiles != 1 && block_tiles != 1;
   for (int i = 0; i < t.count; i++)
     if (i != t.rows && i != t.lanes) order[n++] = t.path[i]->name;
   const char *row_tile = rows, *lane_tile = lanes;
   if (row_tiles != 1) {
-    const int64_t three[] = {0, v[BLOCK], v[ROWS]}, two[] = {0, v[ROWS]};
+    const int64_t three[] = {0, block_tiles, v[ROWS]}, two[] = {0, v[ROWS]};
     tn__split(s, rows, blocks && inner ? three : two, blocks && inner ? 3 : 2);
     row_tile = part(s, rows, blocks && inner ? 2 : 1);
   }
