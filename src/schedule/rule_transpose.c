@@ -13,9 +13,7 @@
 
 #include "schedule/rules.h"
 
-/* Of a cache by the lines of one side, which shares it with the other; of the translation buffer. */
-#define LINES_FILLED 0.5
-#define PAGES_FILLED 0.75
+#define SHARED 0.5      /* of a cache by the lines of one side */
 #define FAR_FILLED 0.75 /* of the last cache, before memory is what matters */
 
 /* ---- recognising --------------------------------------------------------------------------------------------------
@@ -194,30 +192,31 @@ static double shuffles_of(int64_t rows, int64_t lanes) {
   return (double)rows * ceil(log2(side)) + joined / 2;
 }
 
-/* How many lines (or pages) `stride` bytes apart are found again: those of each set that they meet in. */
+/* How many lines (or pages) `stride` bytes apart are found again: those of each set that they meet in. Where they meet
+ * in all sets the other side of the tile does, too. */
 static double held(int64_t count, int64_t bytes_each, int64_t stride) {
-  int64_t step = bytes_each;
-  while (step < stride && count > 1 && stride % (2 * step) == 0) {
+  int64_t step = bytes_each, kept = count;
+  while (step < stride && kept > 1 && stride % (2 * step) == 0) {
     step *= 2;
-    count /= 2;
+    kept /= 2;
   }
-  return (double)count;
+  return kept == count ? SHARED * (double)kept : (double)kept;
 }
 
 /* Cycles for a line of which a piece is used: when `whole` it is not used again; otherwise it may be gone by then, as
  * `live` lines, `stride` bytes apart, are used in between. Where these lie on more pages than the translation buffers
  * hold, each costs something in any case, stores more than loads, which overlap. */
 static double late_cycles(const tn__sketch *k, int64_t stride, double live, bool whole, bool store) {
-  enum { LINE_BYTES = 64, PAGE_BYTES = 4096, PAGES = 2048, STREAMS = 32 };
+  enum { LINE_BYTES = 64, PAGE_BYTES = 4096, PAGES = 2048, STREAMS = 8 };
   const tn__core *core = &k->target->core;
   int64_t lines = k->target->l1_bytes / LINE_BYTES, far_lines = k->options.cache_bytes / LINE_BYTES;
   double pages = live * (double)(stride < PAGE_BYTES ? stride : PAGE_BYTES) / PAGE_BYTES, cycles = whole ? 0 : 0.5;
-  if (store && live > STREAMS) cycles += 1.2; /* too many for the prefetchers to follow */
-  if (pages > PAGES_FILLED * held(PAGES, PAGE_BYTES, stride)) cycles += store ? 9 : 4;
-  if (!whole && live > LINES_FILLED * held(lines, LINE_BYTES, stride))
-    cycles += (double)LINE_BYTES /
-              (live <= LINES_FILLED * held(far_lines, LINE_BYTES, stride) ? core->l2_bytes : core->l3_bytes);
-  return cycles;
+  if (store && pages > STREAMS) cycles += 1.2; /* too many for the prefetchers to follow */
+  if (pages > held(PAGES, PAGE_BYTES, stride)) cycles += store ? 9 : 4;
+  if (live <= held(lines, LINE_BYTES, stride)) return cycles;
+  if (whole) return store ? cycles : cycles + 1.5; /* what is fetched ahead may be gone, too */
+  int bytes = live <= held(far_lines, LINE_BYTES, stride) ? core->l2_bytes : core->l3_bytes;
+  return cycles + (double)LINE_BYTES / bytes;
 }
 
 /* One access of a tile. */
