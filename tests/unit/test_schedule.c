@@ -94,6 +94,15 @@ static void widths(void **state) {
   assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 1000), 32);
   assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 10), 16);
   assert_int_equal(tn__schedule_pack_width(&v3, TN_F32, 1000), 16);
+  /* Narrower or wider panels where the last one would be padding for a good part. */
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 144), 48);
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 24), 32);
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 112), 16);
+  v4.core.fma_bytes = 64; /* two halves as fast as one vector */
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 24), 24);
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 40), 8);
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 6), 8);
+  assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 1000), 32);
   assert_int_equal(tn__schedule_pack_width(&v3, TN_F64, 1000), 8);
   assert_int_equal(tn__schedule_pack_width(&arm, TN_F16, 1000), 8);
 }
