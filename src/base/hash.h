@@ -37,6 +37,9 @@ void tn__sha256_update(tn__sha256 *hasher, const void *data, size_t size);
 void tn__sha256_update_string(tn__sha256 *hasher, const char *text); /* length first, so that "ab","c" != "a","bc" */
 void tn__sha256_update_u64(tn__sha256 *hasher, uint64_t value);      /* little-endian */
 tn__digest tn__sha256_final(tn__sha256 *hasher);
+/* A digest of many bytes by several threads: SHA-256 of the digests of pieces of 4 MB. The same for any number of them.
+ */
+tn__digest tn__sha256_tree(const void *data, size_t size, int threads);
 /* HMAC-SHA-256 (RFC 2104, FIPS 198-1): the inner hash is begun with a key, fed like any other, and ended with it. */
 void tn__hmac_begin(tn__sha256 *hasher, const void *key, size_t key_size);
 tn__digest tn__hmac_end(tn__sha256 *hasher, const void *key, size_t key_size);

@@ -35,7 +35,7 @@ static tn__digest executable_key(const tn__driver *driver, const compile_call *c
   tn__sha256_init(&h);
   tn__build_identity(&h);
   for (int i = 0; i < call->function_count; i++) {
-    tn__digest model_digest = tn__onnx_digest(models[i]);
+    tn__digest model_digest = tn__onnx_digest(models[i], driver->threads);
     tn__sha256_update_string(&h, call->functions[i].name);
     tn__sha256_update(&h, model_digest.bytes, sizeof model_digest.bytes);
   }

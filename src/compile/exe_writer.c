@@ -65,8 +65,8 @@ struct tn__exe {
   size_t image_size;
   uint64_t constant_bytes;
   bool constants_apart;
-  const char *kept; /* constants that stay where they are, one after another */
-  uint64_t kept_size;
+  const tn__slab *slab;     /* of constants that stay where they are; NULL: none */
+  bool keeps_all;           /* of the slab, byte for byte */
   uint32_t *constant_slots; /* index + 1; open addressing by content */
   uint32_t constant_slot_count;
   tn__map strings; /* text -> offset + 1 as a pointer */
@@ -529,29 +529,34 @@ static void add_section_pieces(tn__exe *exe, section *s, piece_vec *out, uint64_
   }
   tn__sha256 hasher;
   tn__sha256_init(&hasher);
-  for (int i = first; i < out->count; i++) tn__sha256_update(&hasher, out->data[i].data, out->data[i].size);
+  uint64_t known = s->record.kind == TN__SECTION_CONSTANTS && exe->keeps_all && exe->slab->hashed ? exe->slab->used : 0;
+  if (known > 0) hasher = exe->slab->hash;
+  for (int i = first; i < out->count; i++) {
+    const tn__bytes *piece = &out->data[i];
+    uint64_t skip = piece->size < known ? piece->size : known;
+    tn__sha256_update(&hasher, (const char *)piece->data + skip, piece->size - skip);
+    known -= skip;
+  }
   tn__digest digest = tn__sha256_final(&hasher);
   memcpy(s->record.hash, digest.bytes, sizeof(digest.bytes));
 }
 
-void tn__exe_keep_in_place(tn__exe *exe, const void *data, size_t size) { exe->kept = data, exe->kept_size = size; }
-
-static bool is_kept(const tn__exe *exe, const constant *c) {
-  return (uintptr_t)c->data >= (uintptr_t)exe->kept && (uintptr_t)c->data < (uintptr_t)exe->kept + exe->kept_size;
-}
+void tn__exe_keep_in_place(tn__exe *exe, const tn__slab *slab) { exe->slab = slab; }
 
 /* Constants that are kept in place come first, as they lie, unless that wastes a sixteenth: equal ones may be among
  * them, of which only one is used. */
 static void place_constants(tn__exe *exe) {
-  uint64_t used = 0;
+  uint64_t used = 0, kept = exe->slab ? exe->slab->used : 0;
   for (int i = 0; i < exe->constants.count; i++)
-    if (is_kept(exe, &exe->constants.data[i])) used += align_up(exe->constants.data[i].record.size, TN__FILE_ALIGN);
-  bool keep = exe->kept_size - exe->kept_size / 16 <= used;
-  uint64_t at = keep ? exe->kept_size : 0;
+    if (tn__slab_holds(exe->slab, exe->constants.data[i].data))
+      used += align_up(exe->constants.data[i].record.size, TN__FILE_ALIGN);
+  bool keep = kept - kept / 16 <= used;
+  uint64_t at = keep ? kept : 0;
+  exe->keeps_all = kept > 0 && kept == used;
   for (int i = 0; i < exe->constants.count; i++) {
     constant *c = &exe->constants.data[i];
-    if (keep && is_kept(exe, c)) {
-      c->record.offset = (uint64_t)((const char *)c->data - exe->kept);
+    if (keep && tn__slab_holds(exe->slab, c->data)) {
+      c->record.offset = (uint64_t)((const char *)c->data - exe->slab->constants);
       continue;
     }
     c->record.offset = align_up(at, TN__FILE_ALIGN);

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "compile/slab.h"
 #include "runtime/format.h"
 #include "target/target.h"
 
@@ -74,9 +75,9 @@ void tn__exe_emit_builtin(tn__exe_func *f, int builtin, const int *reads, int re
 void tn__exe_emit_call(tn__exe_func *f, int function, const int *reads, int read_count, const int *writes,
                        int write_count);
 
-/* Constants in these bytes come first in the file's section of them, in the order in which they lie, so that the file
+/* Constants in the slab come first in the file's section of them, in the order in which they lie, so that the file
  * can be put together around them. The places of equal ones but the first are zero. */
-void tn__exe_keep_in_place(tn__exe *exe, const void *data, size_t size);
+void tn__exe_keep_in_place(tn__exe *exe, const tn__slab *slab);
 /* The constants stay where they are: the file has none, and only tn__executable_load_apart() reads it, with these
  * addresses. */
 const void *const *tn__exe_leave_constants(tn__exe *exe);

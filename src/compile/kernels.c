@@ -192,6 +192,7 @@ typedef struct build_queue {
   const int *order; /* which units to build; never moved: their loop IR points at their arenas */
   int count;
   pthread_mutex_t lock;
+  tn__slab *unhashed; /* constants to hash beside the kernels; NULL: none, or somebody does it */
   int next, done;
   build_times times;
   tn_status *failure;
@@ -201,7 +202,13 @@ typedef struct build_queue {
 /* An object costs more than a small kernel in it; there are few enough in one to keep the threads busy. */
 enum { LARGEST_BATCH = 6 };
 
+typedef struct thread_state {
+  tn__arena arena;
+  tn__codegen_machine *machine; /* NULL: not made yet */
+} thread_state;
+
 typedef struct build_job { /* of one object */
+  thread_state *thread;
   build_queue *queue;
   tn__unit *units[LARGEST_BATCH];
   const tn__func *funcs[LARGEST_BATCH];
@@ -276,17 +283,18 @@ static void build_object(tn__escape *escape, void *arg) {
   double start = tn__now();
   tn__arena *arena = &job->units[0]->arena;
   job->at = job->units[0];
+  job->thread->arena.escape = escape;
+  if (!job->thread->machine) job->thread->machine = tn__codegen_machine_create(&job->thread->arena, &driver->target);
+  tn__codegen_options options = {.machine = job->thread->machine, .unaligned_inputs = driver->runs_once};
   job->units[0]->object =
-      driver->runs_once
-          ? tn__codegen_llvm_unaligned(arena, irs, job->funcs, job->count, &driver->target, TN__EMIT_OBJECT)
-          : tn__codegen_llvm(arena, irs, job->funcs, job->count, &driver->target, TN__EMIT_OBJECT);
+      tn__codegen_llvm_with(arena, &options, irs, job->funcs, job->count, &driver->target, TN__EMIT_OBJECT);
   job->times.codegen = tn__now() - start;
 }
 
 static int batch_size(const build_queue *queue) { return queue->driver->runs_once ? LARGEST_BATCH : 1; }
 
-static void run_job(build_queue *queue, int index) {
-  build_job job = {.queue = queue};
+static void run_job(build_queue *queue, thread_state *thread, int index) {
+  build_job job = {.queue = queue, .thread = thread};
   int batch = batch_size(queue), first = index * batch;
   while (job.count < batch && first + job.count < queue->count) {
     job.units[job.count] = &queue->units[queue->order[first + job.count]];
@@ -313,13 +321,23 @@ static void run_job(build_queue *queue, int index) {
 
 static void *worker(void *arg) {
   build_queue *queue = arg;
+  thread_state state = {0};
+  tn__arena_init(&state.arena, queue->driver->arena->allocator, NULL);
   for (;;) {
     pthread_mutex_lock(&queue->lock);
-    int index = queue->failure ? queue->count : queue->next++;
+    tn__slab *slab = queue->unhashed;
+    queue->unhashed = NULL;
+    int index = queue->failure || slab ? queue->count : queue->next++;
     pthread_mutex_unlock(&queue->lock);
-    if (index >= queue->count || index * batch_size(queue) >= queue->count) return NULL;
-    run_job(queue, index);
+    if (slab) {
+      tn__slab_hash(slab);
+      continue;
+    }
+    if (index >= queue->count || index * batch_size(queue) >= queue->count) break;
+    run_job(queue, &state, index);
   }
+  tn__arena_release(&state.arena);
+  return NULL;
 }
 
 static void run_workers(build_queue *queue, int threads) {
@@ -406,6 +424,7 @@ void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
   }
   build_queue queue = {
       .driver = driver, .units = units, .order = order, .count = todo, .lock = PTHREAD_MUTEX_INITIALIZER};
+  if (!driver->runs_once && driver->slab && !driver->slab->hashed) queue.unhashed = driver->slab;
   run_workers(&queue, driver->threads < todo ? driver->threads : todo);
   for (int i = 0; i < todo; i++) units[order[i]].arena.escape = driver->arena->escape;
   tn__check(driver->arena->escape, queue.failure);

@@ -650,8 +650,7 @@ tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, con
                              const char *const *texts, int text_count, tn__program_stats *stats) {
   tn__builder b = {.driver = driver, .arena = driver->arena, .program = program};
   b.exe = tn__exe_create(b.arena, &driver->target, tn__arena_printf(b.arena, "tenon %s", tn_version()));
-  if (driver->slab && !program->constants_apart)
-    tn__exe_keep_in_place(b.exe, driver->slab->constants, driver->slab->used);
+  if (!program->constants_apart) tn__exe_keep_in_place(b.exe, driver->slab);
   b.funcs = TN__NEW_ARRAY(b.arena, program->function_count, tn__exe_func *);
   for (int i = 0; i < program->function_count; i++) b.funcs[i] = tn__exe_function(b.exe, program->functions[i].name);
   add_kernels(&b);

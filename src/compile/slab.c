@@ -18,10 +18,10 @@ tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others) {
   tn__slab *slab = TN__NEW(arena, tn__slab);
   slab->allocator = arena->allocator;
   slab->size = HEAD + align_up(constants) + align_up(others);
+  tn__arena_defer(arena, release, slab);
   slab->memory = tn__realloc(slab->allocator, NULL, 0, slab->size, ALIGN);
   if (slab->memory == NULL)
     tn__throwf(arena->escape, TN_OUT_OF_MEMORY, "out of memory: %zu bytes for constants", slab->size);
-  tn__arena_defer(arena, release, slab);
   slab->constants = slab->memory + HEAD;
   return slab;
 }
@@ -30,12 +30,20 @@ void *tn__slab_take(tn__slab *slab, size_t bytes) {
   size_t room = slab->size - HEAD - slab->used;
   if (align_up(bytes) > room) return NULL;
   char *at = slab->constants + slab->used;
+  memset(at + bytes, 0, align_up(bytes) - bytes);
   slab->used += align_up(bytes);
   return at;
 }
 
-static bool holds(const tn__slab *slab, const void *data) {
-  return (uintptr_t)data >= (uintptr_t)slab->constants && (uintptr_t)data < (uintptr_t)slab->constants + slab->used;
+void tn__slab_hash(tn__slab *slab) {
+  tn__sha256_init(&slab->hash);
+  tn__sha256_update(&slab->hash, slab->constants, slab->used);
+  slab->hashed = true;
+}
+
+bool tn__slab_holds(const tn__slab *slab, const void *data) {
+  return slab != NULL && (uintptr_t)data >= (uintptr_t)slab->constants &&
+         (uintptr_t)data < (uintptr_t)slab->constants + slab->used;
 }
 
 /* Offset of the file's first byte in the slab's memory; negative when there is none that suits all pieces. */
@@ -43,7 +51,7 @@ static int64_t find_start(const tn__slab *slab, const tn__pieces *pieces) {
   int64_t start = -1, at = 0;
   for (int i = 0; i < pieces->count; i++) {
     const tn__bytes *piece = &pieces->list[i];
-    if (holds(slab, piece->data)) {
+    if (tn__slab_holds(slab, piece->data)) {
       int64_t here = (const char *)piece->data - slab->memory - at;
       if (here < 0 || (start >= 0 && start != here)) return -1;
       start = here;

@@ -158,7 +158,8 @@ static uint64_t file_around_slab(bool equal) {
     for (int64_t k = 0; k < lengths[i]; k++) at[i][k] = (float)(equal ? k : 1000 * i + k);
   }
   assert_null(tn__slab_take(slab, 100000));
-  tn__exe_keep_in_place(t.exe, slab->constants, slab->used);
+  if (!equal) tn__slab_hash(slab);
+  tn__exe_keep_in_place(t.exe, slab);
   int64_t two = 2, seven = 7;
   tn__exe_constant(t.exe, "beside", TN_F32, 1, &two, beside, sizeof beside);
   for (int i = 2; i >= 0; i--)

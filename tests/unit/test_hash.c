@@ -169,6 +169,26 @@ static void checksums_see_everything(void **state) {
   }
 }
 
+/* Of nothing, less and more than a piece, and more pieces than are hashed at a time. */
+static void tree_digests_do_not_depend_on_threads(void **state) {
+  const size_t piece = 4 << 20, sizes[] = {0, 1, piece - 1, piece, piece + 1, 3 * piece + 5, 65 * piece + 3};
+  uint8_t *data = calloc(65 * piece + 3, 1);
+  assert_non_null(data);
+  tn__digest before = {{0}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    tn__digest one = tn__sha256_tree(data, sizes[i], 1), three = tn__sha256_tree(data, sizes[i], 3);
+    assert_true(tn__digest_equal(&one, &three));
+    assert_false(tn__digest_equal(&one, &before));
+    before = one;
+    if (sizes[i] == 0) continue;
+    data[sizes[i] - 1] ^= 1;
+    three = tn__sha256_tree(data, sizes[i], 3);
+    assert_false(tn__digest_equal(&one, &three));
+    data[sizes[i] - 1] ^= 1;
+  }
+  free(data);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sha256_vectors),
@@ -180,6 +200,7 @@ int main(void) {
       cmocka_unit_test(mix_avalanches),
       cmocka_unit_test(bytes_see_length_and_every_byte),
       cmocka_unit_test(checksums_see_everything),
+      cmocka_unit_test(tree_digests_do_not_depend_on_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,9 +37,17 @@ tn__kernel_info tn__kernel_workspace(tn__ir *ir, const tn__func *func);
 tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
                           const tn__target *target, tn__emit emit);
 
-/* The same for kernels whose inputs may lie at any address, whatever their type. */
-tn__code tn__codegen_llvm_unaligned(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
-                                    const tn__target *target, tn__emit emit);
+/* What LLVM knows of a target: making it takes longer than making code of a small kernel. Of one thread at a time, and
+ * disposed of with the arena. */
+typedef struct tn__codegen_machine tn__codegen_machine;
+tn__codegen_machine *tn__codegen_machine_create(tn__arena *arena, const tn__target *target);
+
+typedef struct tn__codegen_options {
+  tn__codegen_machine *machine; /* of the same target; NULL: one of its own */
+  bool unaligned_inputs;        /* kernels' inputs may lie at any address, whatever their type */
+} tn__codegen_options;
+tn__code tn__codegen_llvm_with(tn__arena *arena, const tn__codegen_options *options, tn__ir *const *irs,
+                               const tn__func *const *funcs, int count, const tn__target *target, tn__emit emit);
 
 /* A plain C function around a kernel, which becomes internal: `int32_t name([const tn_kernel_env *env,] int64_t
  * scalar..., inputs..., outputs...)`. Inputs of rank 0 are values, everything else pointers of any alignment that their

@@ -16,7 +16,7 @@ typedef struct llvm_box {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef builder;
-  LLVMTargetMachineRef machine;
+  LLVMTargetMachineRef machine; /* the caller's or the arena's */
   LLVMTargetDataRef layout;
   LLVMPassBuilderOptionsRef options;
   LLVMMemoryBufferRef buffer;
@@ -31,7 +31,6 @@ static void dispose(void *object) {
   if (box->builder != NULL) LLVMDisposeBuilder(box->builder);
   if (box->module != NULL) LLVMDisposeModule(box->module);
   if (box->layout != NULL) LLVMDisposeTargetData(box->layout);
-  if (box->machine != NULL) LLVMDisposeTargetMachine(box->machine);
   if (box->context != NULL) LLVMContextDispose(box->context);
   *box = (llvm_box){0};
 }
@@ -49,16 +48,37 @@ __attribute__((constructor)) static void initialize_targets(void) {
   LLVMInitializeAArch64AsmPrinter();
 }
 
-static void create_machine(tn__cg *cg, llvm_box *box) {
-  char triple[64], cpu[32], features[1024];
-  tn__target_llvm(cg->target, triple, cpu, features);
-  LLVMTargetRef target;
-  if (LLVMGetTargetFromTriple(triple, &target, &box->text)) tn__cg_fail(cg, "LLVM: %s", box->text);
-  box->machine =
-      LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
-  if (box->machine == NULL) tn__cg_fail(cg, "LLVM has no target machine for %s", cg->target->name);
+struct tn__codegen_machine {
+  LLVMTargetMachineRef machine;
+  char triple[64];
+};
+
+static void dispose_machine(void *object) {
+  tn__codegen_machine *m = object;
+  if (m->machine != NULL) LLVMDisposeTargetMachine(m->machine);
+}
+
+tn__codegen_machine *tn__codegen_machine_create(tn__arena *arena, const tn__target *target) {
+  tn__codegen_machine *m = TN__NEW(arena, tn__codegen_machine);
+  tn__arena_defer(arena, dispose_machine, m);
+  char cpu[32], features[1024], *message = NULL;
+  tn__target_llvm(target, m->triple, cpu, features);
+  LLVMTargetRef llvm;
+  if (LLVMGetTargetFromTriple(m->triple, &llvm, &message)) {
+    const char *words = tn__arena_strdup(arena, message);
+    LLVMDisposeMessage(message);
+    tn__throwf(arena->escape, TN_INTERNAL, "LLVM: %s", words);
+  }
+  m->machine = LLVMCreateTargetMachine(llvm, m->triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                       LLVMCodeModelSmall);
+  if (m->machine == NULL) tn__throwf(arena->escape, TN_INTERNAL, "LLVM has no target machine for %s", target->name);
+  return m;
+}
+
+static void set_machine(llvm_box *box, const tn__codegen_machine *m) {
+  box->machine = m->machine;
   box->layout = LLVMCreateTargetDataLayout(box->machine);
-  LLVMSetTarget(box->module, triple);
+  LLVMSetTarget(box->module, m->triple);
   LLVMSetModuleDataLayout(box->module, box->layout);
 }
 
@@ -66,12 +86,12 @@ static unsigned metadata_kind(const tn__cg *cg, const char *name) {
   return LLVMGetMDKindIDInContext(cg->context, name, (unsigned)strlen(name));
 }
 
-static void set_up(tn__cg *cg, llvm_box *box) {
+static void set_up(tn__cg *cg, llvm_box *box, const tn__codegen_machine *machine) {
   const tn__target *target = cg->target;
   cg->context = box->context = LLVMContextCreate();
   cg->module = box->module = LLVMModuleCreateWithNameInContext("tenon", cg->context);
   cg->builder = box->builder = LLVMCreateBuilderInContext(cg->context);
-  create_machine(cg, box);
+  set_machine(box, machine);
   cg->void_type = LLVMVoidTypeInContext(cg->context);
   cg->i1 = LLVMInt1TypeInContext(cg->context);
   cg->i8 = LLVMInt8TypeInContext(cg->context);
@@ -154,7 +174,7 @@ typedef struct contents {
   const tn__func *const *funcs;
   const tn__c_entry *entries; /* NULL: none */
   int count;
-  bool unaligned_inputs;
+  tn__codegen_options options;
 } contents;
 
 static tn__code generate(tn__arena *arena, const contents *c, const tn__target *target, tn__emit kind) {
@@ -163,9 +183,10 @@ static tn__code generate(tn__arena *arena, const contents *c, const tn__target *
   tn__cg *cg = TN__NEW(arena, tn__cg);
   cg->arena = arena;
   cg->target = target;
-  set_up(cg, box);
+  tn__codegen_machine *machine = c->options.machine;
+  set_up(cg, box, machine != NULL ? machine : tn__codegen_machine_create(arena, target));
   cg->type_alignment = c->entries != NULL;
-  cg->unaligned_inputs = c->unaligned_inputs;
+  cg->unaligned_inputs = c->options.unaligned_inputs;
   for (int i = 0; i < c->count; i++) tn__cg_func(cg, c->irs[i], c->funcs[i]);
   for (int i = 0; i < c->count && c->entries != NULL; i++) tn__cg_entry(cg, c->irs[i], c->funcs[i], &c->entries[i]);
   set_attributes(cg);
@@ -181,10 +202,9 @@ tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *
   return generate(arena, &(contents){.irs = irs, .funcs = funcs, .count = count}, target, kind);
 }
 
-tn__code tn__codegen_llvm_unaligned(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
-                                    const tn__target *target, tn__emit kind) {
-  contents c = {.irs = irs, .funcs = funcs, .count = count, .unaligned_inputs = true};
-  return generate(arena, &c, target, kind);
+tn__code tn__codegen_llvm_with(tn__arena *arena, const tn__codegen_options *options, tn__ir *const *irs,
+                               const tn__func *const *funcs, int count, const tn__target *target, tn__emit kind) {
+  return generate(arena, &(contents){.irs = irs, .funcs = funcs, .count = count, .options = *options}, target, kind);
 }
 
 tn__code tn__codegen_llvm_entries(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs,

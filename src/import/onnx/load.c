@@ -126,16 +126,19 @@ tn__onnx_model *tn__onnx_open(tn__arena *arena, const char *path, const void *da
   return model;
 }
 
-tn__digest tn__onnx_digest(const tn__onnx_model *model) {
+static void add_bytes(tn__sha256 *hasher, const void *data, size_t size, int threads) {
+  tn__digest digest = tn__sha256_tree(data, size, threads);
+  tn__sha256_update(hasher, digest.bytes, sizeof digest.bytes);
+}
+
+tn__digest tn__onnx_digest(const tn__onnx_model *model, int threads) {
   tn__sha256 hasher;
   tn__sha256_init(&hasher);
-  tn__sha256_update_u64(&hasher, model->size);
-  tn__sha256_update(&hasher, model->data, model->size);
+  add_bytes(&hasher, model->data, model->size, threads);
   for (int i = 0; i < model->externals.count; i++) {
     const tn__file_map *map = model->externals.entries[i].value;
     tn__sha256_update_string(&hasher, model->externals.entries[i].key);
-    tn__sha256_update_u64(&hasher, map->size);
-    tn__sha256_update(&hasher, map->data, map->size);
+    add_bytes(&hasher, map->data, map->size, threads);
   }
   return tn__sha256_final(&hasher);
 }
