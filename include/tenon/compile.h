@@ -170,6 +170,10 @@ typedef struct tn_named_tensor {
 } tn_named_tensor;
 TN_API TN_MUST_USE tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_named_tensor **out,
                                               int *count);
+/* Reads the tensors of an ONNX SequenceProto file, or of an OptionalProto; `*count` is -1 when that has no value. They
+ * have no names. */
+TN_API TN_MUST_USE tn_status *tn_tensors_read_list(const char *path, bool optional, const tn_allocator *allocator,
+                                                   tn_named_tensor **out, int *count);
 TN_API void tn_tensors_free(tn_named_tensor *tensors, int count);
 
 #ifdef __cplusplus

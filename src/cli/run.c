@@ -147,8 +147,10 @@ static bool data_set_file(const char *directory, const char *what, int index, ch
   return stat(path, &info) == 0;
 }
 
-static tn_status *no_list_files(const char *path) {
-  return tn_status_create(TN_UNSUPPORTED, "%s: sequences and optional values are not read from data sets", path);
+/* What a file of the data set holds, by the kind of the input or output. */
+static tn_status *read_value(const char *path, const tn_value_info *info, tn_named_tensor **tensors, int *count) {
+  if (info->kind == TN_VALUE_TENSOR) return tn_tensors_read(path, NULL, tensors, count);
+  return tn_tensors_read_list(path, info->kind != TN_VALUE_SEQUENCE, NULL, tensors, count);
 }
 
 static tn_status *read_data_set(run *r, const char *directory) {
@@ -158,10 +160,10 @@ static tn_status *read_data_set(run *r, const char *directory) {
   for (int i = 0; i < r->input_count && data_set_file(directory, "input", i, path, sizeof path); i++) {
     tn_named_tensor *tensors;
     int count;
-    if (tn_executable_input(r->exe, r->function, i)->kind != TN_VALUE_TENSOR) return no_list_files(path);
-    TN_RETURN_IF_ERROR(tn_tensors_read(path, NULL, &tensors, &count));
-    tn_status *status = count == 1 ? give_input(r, path, i, &tensors[0].tensor) : NULL;
-    tn_tensors_free(tensors, count);
+    TN_RETURN_IF_ERROR(read_value(path, tn_executable_input(r->exe, r->function, i), &tensors, &count));
+    tn_status *status = NULL;
+    for (int k = 0; k < count && !status; k++) status = give_input(r, path, i, &tensors[k].tensor);
+    tn_tensors_free(tensors, count > 0 ? count : 0);
     TN_RETURN_IF_ERROR(status);
   }
   return NULL;
@@ -255,19 +257,46 @@ static tn_status *invoke(run *r) {
   return cli_results(r->exe, r->session, r->function, &r->results, &r->result_count);
 }
 
-static tn_status *compare(run *r, const char *directory, tn__strbuf *report, bool *agree) {
-  for (int i = 0; i < r->result_count; i++) {
-    char path[4096], why[512];
-    const cli_result *result = &r->results[i];
-    if (!data_set_file(directory, "output", result->output, path, sizeof path)) break;
-    if (tn_executable_output(r->exe, r->function, result->output)->kind != TN_VALUE_TENSOR) return no_list_files(path);
-    tn_named_tensor *tensors;
-    int count;
-    TN_RETURN_IF_ERROR(tn_tensors_read(path, NULL, &tensors, &count));
-    bool same = count == 1 && cli_agree(&result->tensor, tn_tensor_dl(tensors[0].tensor), why, sizeof why);
-    tn_tensors_free(tensors, count);
-    tn__strbuf_printf(report, "%s: %s: %s\n", result->name, same ? "agrees" : "DIFFERS", why);
+/* One output against its file: a tensor, or each of a sequence's. */
+static void compare_value(const cli_result *results, int had, const tn_value_info *info, const tn_named_tensor *wanted,
+                          int count, tn__strbuf *report, bool *agree) {
+  bool sequence = info->kind == TN_VALUE_SEQUENCE || info->kind == TN_VALUE_OPTIONAL_SEQUENCE;
+  int tensors = results[0].note ? 0 : had;
+  if (tensors != (count > 0 ? count : 0) ||
+      (results[0].note && strcmp(results[0].note, "no value") == 0) != (count < 0)) {
+    *agree = false;
+    tn__strbuf_printf(report, "%s: DIFFERS: ", info->name);
+    if (results[0].note) {
+      tn__strbuf_append(report, results[0].note);
+    } else {
+      tn__strbuf_printf(report, "%d tensor%s", tensors, tensors == 1 ? "" : "s");
+    }
+    tn__strbuf_printf(report, count < 0 ? ", and no value is wanted\n" : ", and %d %s wanted\n", count,
+                      count == 1 ? "is" : "are");
+    return;
+  }
+  if (tensors == 0) tn__strbuf_printf(report, "%s: agrees: %s\n", info->name, results[0].note);
+  for (int i = 0; i < tensors; i++) {
+    char why[512];
+    bool same = cli_agree(&results[i].tensor, tn_tensor_dl(wanted[i].tensor), why, sizeof why);
+    tn__strbuf_printf(report, "%s: %s: %s\n", sequence ? results[i].name : info->name, same ? "agrees" : "DIFFERS",
+                      why);
     *agree = *agree && same;
+  }
+}
+
+static tn_status *compare(run *r, const char *directory, tn__strbuf *report, bool *agree) {
+  for (int i = 0; i < r->result_count;) {
+    char path[4096];
+    int output = r->results[i].output, had = 0, count;
+    while (i + had < r->result_count && r->results[i + had].output == output) had++;
+    if (!data_set_file(directory, "output", output, path, sizeof path)) break;
+    const tn_value_info *info = tn_executable_output(r->exe, r->function, output);
+    tn_named_tensor *tensors;
+    TN_RETURN_IF_ERROR(read_value(path, info, &tensors, &count));
+    compare_value(&r->results[i], had, info, tensors, count, report, agree);
+    tn_tensors_free(tensors, count > 0 ? count : 0);
+    i += had;
   }
   return tn__strbuf_status(report);
 }

@@ -181,16 +181,44 @@ typedef struct proto_call {
   const char *path;
   const tn_allocator *allocator;
   tensor_list *list;
+  bool optional, without_value; /* of lists */
 } proto_call;
+
+static void keep_proto(tn__arena *arena, proto_call *call, const tn__onnx_tensor *t, const char *name) {
+  tn_tensor *tensor;
+  tn__check(arena->escape, tn_tensor_create(t->dtype, t->rank, t->shape, call->allocator, &tensor));
+  memcpy(tn_tensor_dl(tensor)->data, t->data, t->size);
+  tn__check(arena->escape, append(call->list, name, strlen(name), tensor));
+}
 
 static void read_proto(tn__arena *arena, void *user) {
   proto_call *call = user;
   tn__onnx_tensor t = tn__onnx_read_tensor(arena, call->path);
-  tn_tensor *tensor;
-  tn__check(arena->escape, tn_tensor_create(t.dtype, t.rank, t.shape, call->allocator, &tensor));
-  memcpy(tn_tensor_dl(tensor)->data, t.data, t.size);
-  const char *name = t.name ? t.name : "";
-  tn__check(arena->escape, append(call->list, name, strlen(name), tensor));
+  keep_proto(arena, call, &t, t.name ? t.name : "");
+}
+
+static void read_list(tn__arena *arena, void *user) {
+  proto_call *call = user;
+  const tn__onnx_tensor *list;
+  int count = tn__onnx_read_list(arena, call->path, call->optional, &list);
+  call->without_value = count < 0;
+  for (int i = 0; i < count; i++) keep_proto(arena, call, &list[i], "");
+}
+
+tn_status *tn_tensors_read_list(const char *path, bool optional, const tn_allocator *allocator, tn_named_tensor **out,
+                                int *count) {
+  *out = NULL;
+  *count = 0;
+  tensor_list list = {0};
+  proto_call call = {.path = path, .allocator = allocator, .list = &list, .optional = optional};
+  tn_status *status = tn__with_arena(allocator, read_list, &call);
+  if (status) {
+    tn_tensors_free(list.items, list.count);
+    return status;
+  }
+  *out = list.items;
+  *count = call.without_value ? -1 : list.count;
+  return NULL;
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -215,7 +243,7 @@ tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_n
       tn__file_map_close(&map);
     }
   } else if (ends_with(path, ".pb")) {
-    proto_call call = {path, allocator, &list};
+    proto_call call = {.path = path, .allocator = allocator, .list = &list};
     status = tn__with_arena(allocator, read_proto, &call);
   } else {
     status = tn_status_create(TN_INVALID_ARGUMENT, "%s: tensors are read from .npy, .npz and .pb files", path);

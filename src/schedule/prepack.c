@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "schedule/internal.h"
 #include "te/internal.h"
 
@@ -49,8 +50,9 @@ static const tn__te_stage *reader_of(const tn__te *te, const tn__buffer *buffer,
       if (stage->first[t] != NULL) tn__te_visit(te->ir, stage->first[t], see_load, &u);
     }
     if (u.count == 0) continue;
-    if (u.count > 1 || reader != NULL || stage->kind != TN__TE_REDUCE || stage->axes.count == 0 ||
-        stage->values[0]->kind != TN__EXPR_MUL)
+    const tn__expr *value = stage->values[0];
+    if (u.count > 1 || reader != NULL || stage->kind != TN__TE_REDUCE || stage->axes.count == 0 || value == NULL ||
+        value->kind != TN__EXPR_MUL)
       refuse(te, buffer->name, one);
     reader = stage;
     *load = u.load;
@@ -103,6 +105,7 @@ tn__te *tn__te_prepack(const tn__te *te, const char *input, const tn__target *ta
       refuse(te, input, tn__arena_printf(te->arena, "dimension %d is open; fix it", d));
   const tn__expr *load = NULL;
   const tn__te_stage *stage = reader_of(packed, from, &load);
+  TN__INVARIANT(load != NULL);
   int dim = column_dim(packed, stage, load);
   if (from->rank == TN__MAX_RANK) refuse(te, input, "it has too many dimensions for one more");
   (void)tn__as_int(from->shape[dim], &size);

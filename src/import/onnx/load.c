@@ -164,16 +164,19 @@ typedef struct read_request {
   tn__onnx_tensor tensor;
 } read_request;
 
+static void read_one(tn__onnx_model *model, const Onnx__TensorProto *proto, const char *what, tn__onnx_tensor *out) {
+  tn__onnx_tensor_read(model, proto, what, out);
+  if ((uintptr_t)out->data % tn_dtype_size(out->dtype) != 0)
+    out->data = tn__arena_copy(model->arena, out->data, out->size);
+}
+
 static void read_body(tn__escape *escape, void *arg) {
   read_request *r = arg;
   const ProtobufCMessage *message =
       tn__wire_decode(r->model->arena, &onnx__tensor_proto__descriptor, r->model->data, r->model->size);
   const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
-  tn__onnx_tensor_read(r->model, proto,
-                       tn__arena_printf(r->model->arena, "tensor \"%s\"", proto->name == NULL ? "" : proto->name),
-                       &r->tensor);
-  if ((uintptr_t)r->tensor.data % tn_dtype_size(r->tensor.dtype) != 0)
-    r->tensor.data = tn__arena_copy(r->model->arena, r->tensor.data, r->tensor.size);
+  read_one(r->model, proto, tn__arena_printf(r->model->arena, "tensor \"%s\"", proto->name == NULL ? "" : proto->name),
+           &r->tensor);
 }
 
 tn__onnx_tensor tn__onnx_read_tensor(tn__arena *arena, const char *path) {
@@ -182,4 +185,51 @@ tn__onnx_tensor tn__onnx_read_tensor(tn__arena *arena, const char *path) {
   r->model = model_create(arena, path, map->data, map->size);
   tn__onnx_with_path(path, arena, NULL, read_body, r);
   return r->tensor;
+}
+
+typedef struct list_request {
+  tn__onnx_model *model;
+  bool optional;
+  tn__onnx_tensor *list;
+  int count;
+} list_request;
+
+static void read_sequence(list_request *r, const Onnx__SequenceProto *proto) {
+  if (proto->n_tensor_values == 0 && proto->elem_type > 1)
+    tn__throwf(r->model->arena->escape, TN_UNSUPPORTED, "a sequence of what is no tensor (kind %d)", proto->elem_type);
+  r->list = TN__NEW_ARRAY(r->model->arena, (int)proto->n_tensor_values, tn__onnx_tensor);
+  for (size_t i = 0; i < proto->n_tensor_values; i++)
+    read_one(r->model, proto->tensor_values[i], tn__arena_printf(r->model->arena, "tensor %zu of the sequence", i),
+             &r->list[r->count++]);
+}
+
+static void read_list_body(tn__escape *escape, void *arg) {
+  list_request *r = arg;
+  tn__onnx_model *model = r->model;
+  const ProtobufCMessageDescriptor *type =
+      r->optional ? &onnx__optional_proto__descriptor : &onnx__sequence_proto__descriptor;
+  const ProtobufCMessage *message = tn__wire_decode(model->arena, type, model->data, model->size);
+  if (!r->optional) {
+    read_sequence(r, (const Onnx__SequenceProto *)message);
+    return;
+  }
+  const Onnx__OptionalProto *proto = (const Onnx__OptionalProto *)message;
+  if (proto->sequence_value != NULL) {
+    read_sequence(r, proto->sequence_value);
+  } else if (proto->tensor_value != NULL) {
+    r->list = TN__NEW(model->arena, tn__onnx_tensor);
+    read_one(model, proto->tensor_value, "the optional's tensor", &r->list[r->count++]);
+  } else {
+    r->count = -1;
+  }
+}
+
+int tn__onnx_read_list(tn__arena *arena, const char *path, bool optional, const tn__onnx_tensor **out) {
+  const tn__file_map *map = map_file(arena, path);
+  list_request *r = TN__NEW(arena, list_request);
+  r->model = model_create(arena, path, map->data, map->size);
+  r->optional = optional;
+  tn__onnx_with_path(path, arena, NULL, read_list_body, r);
+  *out = r->list;
+  return r->count;
 }

@@ -55,5 +55,8 @@ typedef struct tn__onnx_tensor {
   size_t size;
 } tn__onnx_tensor;
 tn__onnx_tensor tn__onnx_read_tensor(tn__arena *arena, const char *path);
+/* An ONNX SequenceProto file, or an OptionalProto: its tensors in order. Returns how many, -1 for an optional without
+ * value. Throws on the arena's escape. */
+int tn__onnx_read_list(tn__arena *arena, const char *path, bool optional, const tn__onnx_tensor **out);
 
 #endif

@@ -195,6 +195,25 @@ def data_set(folder, scale="1"):
             file.write(numpy_helper.from_array(tensor, name).SerializeToString())
 
 
+def lists(folder):
+    import os
+
+    def sequence(name):
+        return helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, [None])
+
+    nodes = [helper.make_node("SequenceInsert", ["s", "x"], ["both"]), helper.make_node("SequenceEmpty", [], ["none"])]
+    os.makedirs(folder, exist_ok=True)
+    save(f"{folder}/model.onnx", nodes, [sequence("s"), value("x", [2])], [sequence("both"), sequence("none")])
+    one, two = np.array([1, 2, 3], np.float32), np.array([4, 5], np.float32)
+    for name, last, none in (("right", two, []), ("wrong", two + 1, [one])):
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
+        values = {"input_0": [one], "input_1": two, "output_0": [one, last], "output_1": none}
+        for file_name, item in values.items():
+            proto = numpy_helper.from_list(item, file_name, dtype=1) if isinstance(item, list) else numpy_helper.from_array(item)
+            with open(f"{folder}/{name}/{file_name}.pb", "wb") as file:
+                file.write(proto.SerializeToString())
+
+
 def show(path):
     print(np.load(path).tolist())
 
