@@ -1,6 +1,8 @@
 /* What a product or convolution is made of: operands, their roles and axes, the maps around the sum. */
 #include "schedule/contraction.h"
 
+#include <string.h>
+
 /* ---- recognising --------------------------------------------------------------------------------------------------
  */
 
@@ -245,15 +247,20 @@ static bool keeps_layout(tn__contraction *c, const tn__te_stage *stage) {
   return true;
 }
 
-/* Maps before the sum are computed into memory when they do more than rename; those after it become one epilogue. */
+/* Maps before the sum are computed into memory when they do more than rename, unless that is left for later; those
+ * after it become one epilogue. */
 static void place_maps(tn__contraction *c) {
-  const tn__buffer *output = tn__te_output_at(c->te, 0), *later = NULL;
-  if (c->streams || c->in_place)
-    later = without_casts(without_casts(c->sum->values[0])->args[c->known_left])->value.buffer;
+  const tn__buffer *output = tn__te_output_at(c->te, 0), *later[2] = {NULL, NULL};
+  for (int side = 0; side < 2; side++)
+    if (c->later[side])
+      later[side] = without_casts(without_casts(c->sum->values[0])->args[side == 0 ? c->known_left : 1 - c->known_left])
+                        ->value.buffer;
   for (int i = 0; i < tn__te_stage_count(c->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(c->te, i);
-    if (stage == c->sum || stage->tensors[0] == output) continue;
-    if (stage->tensors[0] == later && stage->kind == TN__TE_COMPUTE && !only_renames(stage)) continue;
+    const tn__buffer *made = stage->tensors[0];
+    if (stage == c->sum || made == output) continue;
+    bool waits = made == later[0] || made == later[1];
+    if (waits && stage->kind == TN__TE_COMPUTE && !only_renames(stage)) continue;
     if (reads_stage(c->sum, stage) && !(only_renames(stage) && keeps_layout(c, stage)))
       tn__rule_nest(c->s, stage->name, c->options);
     else
@@ -261,10 +268,11 @@ static void place_maps(tn__contraction *c) {
   }
 }
 
-const tn__te_stage *tn__contraction_left_map(const tn__contraction *c) {
-  for (int i = 0; i < tn__te_stage_count(c->te); i++) {
+const tn__te_stage *tn__contraction_map(const tn__contraction *c, int side) {
+  const tn__expr *operand = side == 0 ? c->left : c->right;
+  for (int i = 0; operand != NULL && i < tn__te_stage_count(c->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(c->te, i);
-    if (stage->kind == TN__TE_COMPUTE && stage->tensor_count == 1 && stage->tensors[0] == c->left->value.buffer &&
+    if (stage->kind == TN__TE_COMPUTE && stage->tensor_count == 1 && stage->tensors[0] == operand->value.buffer &&
         tn__sched_find(c->s, stage->name, true) != NULL)
       return stage;
   }
@@ -327,7 +335,7 @@ static bool is_short(const tn__contraction *c, const tn__contraction_space *p) {
 }
 
 bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
-  const tn__te_stage *map = tn__contraction_left_map(c);
+  const tn__te_stage *map = tn__contraction_map(c, 0);
   if (map == NULL || c->row < 0 || !is_padding(map->values[0])) return false;
   /* What it reads may have been inlined into it. */
   const tn__stmt *body = tn__sched_find(c->s, map->name, true)->block.body;
@@ -351,28 +359,61 @@ bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage 
   return true;
 }
 
-bool tn__contraction_may_stream(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
-  const tn__te_stage *map = c->depthwise ? tn__contraction_left_map(c) : NULL;
-  double least = p->left_element;
-  if (map == NULL) return false;
-  const tn__expr *value = map->values[0];
-  /* Padding's conditions hold for whole vectors. */
-  p->streamed = (double)(value->kind == TN__EXPR_SELECT
-                             ? tn__rule_cost(c->ir, value->args[1]) + tn__rule_cost(c->ir, value->args[2])
-                             : tn__rule_cost(c->ir, value));
-  p->left_rank = c->left->arg_count;
-  for (int d = 0; d < p->left_rank; d++) {
-    int64_t extent = 1;
-    if (!tn__as_int(c->left->value.buffer->shape[d], &p->left_shape[d])) return false;
+/* Shape and steps of an operand; false when they are no numbers. */
+static bool measure_operand(const tn__contraction *c, const tn__te_stage *sum, const tn__contraction_space *p,
+                            const tn__expr *load, tn__contraction_operand *o) {
+  for (int d = 0; d < o->rank; d++) {
+    if (!tn__as_int(load->value.buffer->shape[d], &o->shape[d])) return false;
     for (int a = 0; a < p->nest.axis_count; a++) {
       const tn__var *axis = a < p->spatial ? sum->axes.var[a] : sum->reduce_axes.var[a - p->spatial];
-      int64_t *step = &p->left_step[d][a];
-      if (p->nest.open[a] || (tn__expr_uses_var(c->left->args[d], axis) &&
-                              (!tn__stride_in(c->ir, c->left->args[d], axis, step) || *step < 0)))
+      int64_t *step = &o->step[d][a];
+      if (p->nest.open[a] ||
+          (tn__expr_uses_var(load->args[d], axis) && (!tn__stride_in(c->ir, load->args[d], axis, step) || *step < 0)))
         return false;
-      if (a >= p->spatial) extent += *step * (p->nest.extent[a] - 1);
     }
+  }
+  return true;
+}
+
+/* Depthwise: is the least part of a left operand that must be made small enough to be kept? */
+static bool may_stream(const tn__contraction_space *p) {
+  const tn__contraction_operand *o = &p->operand[0];
+  double least = o->element;
+  if (!p->depthwise || !o->is_map || !o->bounded) return false;
+  for (int d = 0; d < o->rank; d++) {
+    int64_t extent = 1;
+    for (int a = p->spatial; a < p->nest.axis_count; a++) extent += o->step[d][a] * (p->nest.extent[a] - 1);
     least *= (double)extent;
   }
   return least * (double)(p->columns < 64 ? p->columns : 64) <= TN__STREAMED_BYTES;
+}
+
+void tn__contraction_see_operands(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
+  for (int side = 0; side < 2; side++) {
+    const tn__expr *load = side == 0 ? c->left : c->right, *other = side == 0 ? c->right : c->left;
+    tn__contraction_operand *o = &p->operand[side];
+    *o = (tn__contraction_operand){.dim = -1, .element = p->element};
+    if (load == NULL || (other != NULL && other->value.buffer == load->value.buffer)) continue;
+    const tn__te_stage *map = tn__contraction_map(c, side);
+    o->exists = true;
+    o->rank = load->arg_count;
+    o->element = (int)tn_dtype_size(load->value.buffer->dtype);
+    o->is_map = map != NULL;
+    o->pads = map != NULL && is_padding(map->values[0]);
+    if (map != NULL) {
+      const tn__expr *value = map->values[0];
+      /* Padding's conditions hold for whole vectors. */
+      o->work = (double)(value->kind == TN__EXPR_SELECT
+                             ? tn__rule_cost(c->ir, value->args[1]) + tn__rule_cost(c->ir, value->args[2])
+                             : tn__rule_cost(c->ir, value));
+    }
+    for (int d = 0; side == 0 && c->row >= 0 && d + 1 < o->rank; d++)
+      if (tn__expr_uses_var(load->args[d], sum->axes.var[c->row])) o->dim = d;
+    o->bounded = measure_operand(c, sum, p, load, o);
+  }
+  if (!p->operand[0].is_map) { /* a tensor that is both operands stays where it is */
+    p->in_place = false;
+    memset(p->taps, 0, sizeof(p->taps));
+  }
+  p->streams = !p->in_place && may_stream(p);
 }

@@ -19,8 +19,8 @@ typedef struct tn__contraction {
   int64_t rows, columns; /* extents; -1 when symbolic */
   int known_column, known_left; /* what a declaration of the same structure had; -1: nothing is known */
   bool known_depthwise;
-  bool streams, in_place; /* what makes the left operand is computed later, or inlined: it is not put into memory */
-  int64_t panel;          /* width of a packed operand's panels, 0: not packed */
+  bool later[2]; /* the map that makes the left (right) operand is not computed before the tiles */
+  int64_t panel; /* width of a packed operand's panels, 0: not packed */
 } tn__contraction;
 
 /* Their places in a sketch's values. */
@@ -32,28 +32,51 @@ enum {
   TN__TILE_UNROLL,
   TN__TILE_COLUMNS_AT,
   TN__TILE_BLOCK,
-  TN__TILE_SHARED
+  TN__TILE_SHARED,
+  TN__TILE_LEFT,
+  TN__TILE_RIGHT,
+  TN__TILE_AHEAD,
+  TN__TILE_EPILOGUE
 };
+
+/* Where an operand comes from. A map that makes it is computed before the tiles, an input is read as it lies
+ * (TN__PLACE_BEFORE); the same with rows that don't share sets of a cache, which for an input is a copy
+ * (TN__PLACE_APART); the map is computed at each use (TN__PLACE_INLINE); or the part that is used in an iteration of
+ * outer loop d is computed or copied there, into private memory (TN__PLACE_AT + d). Epilogues are computed from
+ * registers behind each tile (TN__EPILOGUE_TILE), in a nest of their own behind all of them (TN__EPILOGUE_AFTER), or
+ * behind the tiles of an iteration of outer loop d (TN__EPILOGUE_AT + d). */
+enum { TN__PLACE_BEFORE, TN__PLACE_APART, TN__PLACE_INLINE, TN__PLACE_AT };
+enum { TN__EPILOGUE_TILE, TN__EPILOGUE_AFTER, TN__EPILOGUE_AT };
+
+/* What there is to know for putting an operand elsewhere. */
+typedef struct tn__contraction_operand {
+  bool exists, is_map, pads; /* pads: it only puts a constant around another tensor */
+  bool bounded;              /* parts of it have a size: shape and step, in elements, are known */
+  int rank, dim;             /* the dimension that the rows move; -1: none has one behind it */
+  int element;               /* bytes */
+  double work;               /* operations for one element */
+  int64_t shape[TN__MAX_RANK], step[TN__MAX_RANK][TN__NEST_AXES];
+} tn__contraction_operand;
 
 /* What the rule found: a plan that is applied to a fresh schedule each time. */
 typedef struct tn__contraction_space {
   tn__nest nest;
   int column, row, more_rows, spatial, reduce;
   int64_t columns, rows, more, group, panel; /* extents; open ones as the nest takes them */
-  bool depthwise, has_right, large;
+  bool depthwise, has_right, large, any_open;
   bool moves_right[TN__NEST_AXES];
   int left_element, right_element, element;
-  int64_t row_stride, more_stride; /* bytes of the left operand */
-  double epilogue, epilogue_loads; /* operations and loads of one element besides those of the sum */
-  bool streams;                    /* the left operand is computed within the loop over column tiles, ... */
-  double streamed;                 /* ... with so many operations for an element */
+  int64_t row_stride, more_stride;   /* bytes of the left operand */
+  int64_t right_stride, right_steps; /* bytes from one step of the sum to the next in the right one, and how many */
+  double epilogue, epilogue_loads;   /* operations and loads of one element besides those of the sum */
+  bool streams;      /* the left operand of a depthwise sum is computed within the loop over column tiles */
+  bool has_epilogue; /* that may be computed elsewhere */
+  tn__contraction_operand operand[2];
   /* The left operand is another tensor with a constant around it, read in place: borders are cut off, and interiors
    * have no conditions. The window's axes that move an unrolled row are unrolled too, so that conditions are known at
    * the borders: those along the row axis, and along `more rows`. */
   bool in_place, taps[2][TN__NEST_AXES];
   int64_t pieces; /* into which the loops around a tile are cut at the most */
-  int left_rank;
-  int64_t left_shape[TN__MAX_RANK], left_step[TN__MAX_RANK][TN__NEST_AXES]; /* of the streamed operand, in elements */
 } tn__contraction_space;
 
 /* The loops around the tiles, from the outside; `tail`: the last iteration's tile is smaller. */
@@ -74,16 +97,13 @@ const tn__te_stage *tn__contraction_find(const tn__te *te);
 /* Everything that comes before the tiles: producers, a transposed operand, the roles. `seen` is the sum as it reads
  * now. */
 void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen);
-/* The map that makes the left operand, its padding above all. NULL: there is none. */
-const tn__te_stage *tn__contraction_left_map(const tn__contraction *c);
+/* The map, a block of its own, that makes the left (0) or right (1) operand; NULL: there is none. */
+const tn__te_stage *tn__contraction_map(const tn__contraction *c, int side);
+/* Fills in what is known of both operands. */
+void tn__contraction_see_operands(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p);
 /* Fills in what is known of a left operand that only pads another tensor; false when it does more, or extents are open.
  */
 bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p);
-/* Fills in what is known of a left operand that is computed part by part; false when there is none, or its parts have
- * no bound. Each element of a depthwise sum's left operand is only used in the window's sums of one channel, so it is
- * computed a channel vector and some rows at a time, where the first cache keeps it, rather than all of it through
- * memory before. */
-bool tn__contraction_may_stream(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p);
 /* Does the block read the sum element by element, each axis in a dimension of its own? */
 bool tn__contraction_is_epilogue(const tn__snode *block, const tn__buffer *sum);
 
@@ -97,7 +117,8 @@ bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn_
 /* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */
 const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f);
 
-/* The most of a streamed operand that is kept at a time: private memory has at most 64 KiB. */
+/* The most of an operand that is kept at a time: private memory has at most 64 KiB. */
 #define TN__STREAMED_BYTES 49152
+#define TN__LINE_BYTES 64
 
 #endif

@@ -1,6 +1,18 @@
 /* Closed expressions for what a choice of tiles of a contraction executes and touches. */
 #include "schedule/contraction.h"
 
+/* Cycles for a row in a page that the first table does not have, and the share of fetching again what had no place in
+ * its set that is not hidden. */
+#define PAGE_MISS 1.0
+#define UNHIDDEN_SETS 0.2
+/* The share of what comes from beyond the second cache that is not hidden: of panels that are fetched while the one
+ * before is in use, of rows in pages of their own, whose latency adds to it, and of those while nothing else happens.
+ */
+#define EXPOSED_AHEAD 0.05
+#define EXPOSED_PAGES 1.0
+#define EXPOSED_COPY 2.0
+#define PAGE_BYTES 4096
+
 static int64_t tiles(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
 
 bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out) {
@@ -89,21 +101,24 @@ static void straight_piece(const tn__contraction_space *p, const int64_t *v, dou
   }
 }
 
-/* Place of the loop whose iterations each compute their part of a streamed left operand. */
-static int streams_at(const tn__outer_loops *outer, const int64_t *v) {
-  return outer->column_tiles < v[TN__TILE_SHARED] ? (int)v[TN__TILE_SHARED] - 1 : outer->column_tiles;
+/* Place of the loop whose iterations each compute their part of an operand: threads have private memory of their own.
+ */
+static int place_of(const int64_t *v, int64_t loop) {
+  return loop < v[TN__TILE_SHARED] ? (int)v[TN__TILE_SHARED] - 1 : (int)loop;
 }
 
 /* The part of the left operand's loads that miss the first cache because rows that lie a round number of bytes apart
  * share its sets, when each of `rows` x `more` rows is read for `span` bytes: of the lines in a set those beyond its
  * ways, squared, since the cache's choice keeps some. */
-static double conflicts(const tn__contraction_space *p, const tn__sketch *k, int64_t rows, int64_t more, int64_t span) {
+static double conflicts(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t rows,
+                        int64_t more, int64_t span) {
   enum { SETS = 64, LINE = 64 };
   uint16_t lines[SETS] = {0};
   double ways = (double)k->target->l1_bytes / (SETS * LINE), missed = 0, all = 0;
+  int64_t row_stride = v[TN__TILE_LEFT] == TN__PLACE_APART ? p->row_stride + LINE : p->row_stride;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t m = 0; m < more; m++) {
-      int64_t start = r * p->row_stride + m * p->more_stride;
+      int64_t start = r * row_stride + m * p->more_stride;
       for (int64_t line = start / LINE; line * LINE < start + span; line++) lines[line % SETS]++;
     }
   for (int i = 0; i < SETS; i++) {
@@ -128,6 +143,21 @@ static double taps_loads(const tn__contraction_space *p, const int64_t *v, const
     loads *= (double)(distinct < rows * taps ? distinct : rows * taps) / (double)rows;
   }
   return loads;
+}
+
+/* Cycles of one step of the sum that the right operand takes beside those of its loads, when its rows lie so far apart
+ * that a panel of them uses few of the first cache's sets, or more pages than are remembered. */
+static double far_apart(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t span) {
+  enum { SETS = 64, LINE = 64, PAGES = 64 };
+  int64_t stride = p->right_stride, lines = tiles(span, LINE), sets = SETS;
+  if (v[TN__TILE_RIGHT] >= TN__PLACE_AT || stride < 2 * span) return 0;
+  for (int64_t at = stride / LINE; stride % LINE == 0 && sets > 1 && at % 2 == 0; at /= 2) sets /= 2;
+  sets = sets * lines < SETS ? sets * lines : SETS;
+  double cycles = 0, ways = (double)k->target->l1_bytes / (SETS * LINE);
+  if ((double)(p->right_steps * lines) > ways * (double)sets)
+    cycles += UNHIDDEN_SETS * (double)(lines * LINE) / k->target->core.l2_bytes;
+  if (stride * p->right_steps > (int64_t)PAGE_BYTES * PAGES) cycles += PAGE_MISS;
+  return cycles;
 }
 
 /* A load of one element into all lanes, beside a load of a vector. */
@@ -155,12 +185,14 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
     else
       right = crossing;
   }
+  if (v[TN__TILE_LEFT] == TN__PLACE_INLINE && !p->in_place) step.fma += unroll * (double)rows * p->operand[0].work;
   if (p->has_right) step.loads = (1 + right) * unroll * (double)vectors;
   /* What a missing line costs beside a load that finds it. */
   double misses = 0;
-  if (!p->streams)
-    misses = conflicts(p, k, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
+  if (!p->streams && v[TN__TILE_LEFT] < TN__PLACE_AT)
+    misses = conflicts(p, k, v, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
              k->target->core.load_ports / k->target->core.l2_bytes;
+  if (v[TN__TILE_AHEAD] > 0) step.loads += 0.5 * (double)(unroll * tiles(vectors * vector_bytes, TN__LINE_BYTES));
   if (p->depthwise) {
     double loads = taps ? taps_loads(p, v, tile) * (double)vectors : unroll * accumulators;
     step.loads += (1 + left + misses * vector_bytes / 64) * loads;
@@ -174,10 +206,12 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   if (unroll * accumulators > 64 && !taps) step.fma *= 1.05;
   if (unroll > 1 && masked) step.fma *= 1.25;
   tn__cost_phase(f, k->target, &step, times * steps / unroll);
+  if (p->has_right) f->work_cycles += times * steps * far_apart(p, k, v, vectors * vector_bytes);
   tn__cost_loop(f, times * steps / (unroll * trips), trips);
   tn__operations end = {.vector_bytes = vector_bytes, .other = 12};
-  end.fma = accumulators * (1 + p->epilogue);
-  end.loads = (1 + out) * accumulators * p->epilogue_loads;
+  bool finishes = v[TN__TILE_EPILOGUE] == TN__EPILOGUE_TILE;
+  end.fma = accumulators * (1 + (finishes ? p->epilogue : 0));
+  end.loads = finishes ? (1 + out) * accumulators * p->epilogue_loads : 0;
   end.stores = (1 + out) * accumulators;
   if (masked) end.other += 2 * accumulators;
   end.chain = 2.0 * k->target->core.fma_latency;
@@ -186,35 +220,74 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   f->spent += times * accumulators * (double)v[TN__TILE_LANES];
 }
 
-/* What computing the left operand part by part takes: where windows overlap, parts are computed again. False when a
- * part is too much to be kept near. */
-static bool stream_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
-                         const tn__outer_loops *outer, tn__sketch_features *f) {
-  const tn__nest *nest = &p->nest;
-  int64_t ranges[TN__NEST_AXES];
-  double times = 1, bytes = p->left_element;
-  for (int a = 0; a < nest->axis_count; a++) ranges[a] = a < p->spatial ? 1 : nest->extent[a];
+/* How many steps of each axis the tiles of one iteration of outer loop `at` cover; returns how often it is entered. */
+static double ranges_within(const tn__contraction_space *p, const int64_t *v, const tn__outer_loops *outer, int at,
+                            int64_t ranges[TN__NEST_AXES]) {
+  double times = 1;
+  for (int a = 0; a < p->nest.axis_count; a++) ranges[a] = a < p->spatial ? 1 : p->nest.extent[a];
   ranges[p->column] = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
   if (p->row >= 0) ranges[p->row] = v[TN__TILE_ROWS];
   if (p->more_rows >= 0) ranges[p->more_rows] = v[TN__TILE_MORE_ROWS];
   for (int i = 0; i < outer->count; i++) {
     const tn__outer_loop *loop = &outer->loop[i];
-    if (i <= streams_at(outer, v))
+    if (i <= at)
       times *= (double)loop->trips;
     else
       ranges[loop->axis] *= loop->trips;
   }
-  for (int d = 0; d < p->left_rank; d++) {
+  return times;
+}
+
+/* Cycles for bytes that go out and come back. New memory is fetched before it is written, and what is half of the
+ * second cache does not stay there beside what it was made of. */
+static double there_and_back(const tn__sketch *k, double bytes) {
+  const tn__target *t = k->target;
+  if (bytes <= (double)t->l1_bytes) return 0;
+  if (2 * bytes <= (double)k->options.cache_bytes) return 2 * bytes / t->core.l2_bytes;
+  return 3 * bytes / t->core.memory_bytes;
+}
+
+/* What computing or copying an operand takes where `place` says. False when a part is too much to be kept near. */
+static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                          const tn__outer_loops *outer, int side, int64_t place, tn__sketch_features *f) {
+  const tn__contraction_operand *o = &p->operand[side];
+  int64_t ranges[TN__NEST_AXES];
+  double times = 1, bytes = o->element;
+  if (place == TN__PLACE_INLINE || (place == TN__PLACE_BEFORE && !o->is_map)) return true;
+  if (place >= TN__PLACE_AT + outer->count) return false;
+  bool whole = place < TN__PLACE_AT;
+  if (!whole) times = ranges_within(p, v, outer, place_of(v, place - TN__PLACE_AT), ranges);
+  for (int d = 0; d < o->rank; d++) {
     int64_t extent = 1;
-    for (int a = 0; a < nest->axis_count; a++) extent += p->left_step[d][a] * (ranges[a] - 1);
-    bytes *= (double)(extent < p->left_shape[d] ? extent : p->left_shape[d]);
+    for (int a = 0; !whole && a < p->nest.axis_count; a++) extent += o->step[d][a] * (ranges[a] - 1);
+    bytes *= (double)(!whole && extent < o->shape[d] ? extent : o->shape[d]);
   }
-  if (bytes > TN__STREAMED_BYTES) return false;
-  int vector_bytes = (int)v[TN__TILE_LANES] * p->left_element;
-  tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->streamed, .loads = 1, .stores = 1, .other = 6};
+  if (!whole && bytes > TN__STREAMED_BYTES) return false;
+  int vector_bytes = (int)v[TN__TILE_LANES] * o->element;
+  /* A copy has loads that wait for another cache, as strided rows don't come by themselves. */
+  tn__operations ops = {.vector_bytes = vector_bytes, .fma = o->work, .loads = 1, .stores = 1, .other = 6};
   tn__cost_phase(f, k->target, &ops, times * bytes / vector_bytes);
-  /* What does not fit the first cache goes to the second and comes back. */
-  if (bytes > (double)k->target->l1_bytes) f->extra_cycles += 2 * times * bytes / k->target->core.l2_bytes;
+  f->extra_cycles += times * there_and_back(k, bytes);
+  return true;
+}
+
+/* Epilogues that don't take the sums from registers: they go through memory. */
+static bool epilogue_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                           const tn__outer_loops *outer, tn__sketch_features *f) {
+  int64_t ranges[TN__NEST_AXES];
+  double times = 1, elements = 1;
+  if (v[TN__TILE_EPILOGUE] == TN__EPILOGUE_TILE) return true;
+  if (v[TN__TILE_EPILOGUE] >= TN__EPILOGUE_AT + outer->count) return false;
+  bool whole = v[TN__TILE_EPILOGUE] == TN__EPILOGUE_AFTER;
+  if (!whole) times = ranges_within(p, v, outer, place_of(v, v[TN__TILE_EPILOGUE] - TN__EPILOGUE_AT), ranges);
+  for (int a = 0; a < p->spatial; a++)
+    elements *= (double)(whole || ranges[a] > p->nest.extent[a] ? p->nest.extent[a] : ranges[a]);
+  if (!whole && elements * p->element > TN__STREAMED_BYTES) return false;
+  int vector_bytes = (int)v[TN__TILE_LANES] * p->element;
+  tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->epilogue, .stores = 1, .other = 4};
+  ops.loads = 1 + p->epilogue_loads;
+  tn__cost_phase(f, k->target, &ops, times * elements / (double)v[TN__TILE_LANES]);
+  f->extra_cycles += times * there_and_back(k, elements * p->element);
   return true;
 }
 
@@ -273,7 +346,19 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
       tile_phase(p, k, v, f, (const int64_t[]){r, m}, tiles(lanes, v[TN__TILE_LANES]), lanes % v[TN__TILE_LANES] != 0,
                  times * count);
   }
-  if (p->streams && !stream_phase(p, k, v, &outer, f)) return NULL;
+  /* Rows a page or more apart don't come by themselves. */
+  bool scattered = p->panel == 0 && p->right_stride >= PAGE_BYTES && p->right_steps > 8;
+  f->exposed = v[TN__TILE_AHEAD] > 0   ? EXPOSED_AHEAD
+               : !scattered            ? 0
+               : v[TN__TILE_RIGHT] > 0 ? EXPOSED_COPY
+                                       : EXPOSED_PAGES;
+  bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && outer.loop[outer.column_tiles].trips > 1 &&
+                    (p->panel == 0 || width <= p->panel);
+  if (v[TN__TILE_AHEAD] > 0 && !ahead_fits) return NULL;
+  int64_t left = p->streams ? TN__PLACE_AT + outer.column_tiles : v[TN__TILE_LEFT];
+  if (!operand_phase(p, k, v, &outer, 0, left, f) || !operand_phase(p, k, v, &outer, 1, v[TN__TILE_RIGHT], f) ||
+      !epilogue_phase(p, k, v, &outer, f))
+    return NULL;
   f->useful = times * (double)(p->rows * p->more * p->columns);
   return &p->nest;
 }

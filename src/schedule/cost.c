@@ -19,6 +19,8 @@
 /* A cache holds this share of its size of what a loop nest touches: lines of other data and uneven sets take the rest.
  */
 #define FILL 0.75
+/* And this one when it is the third, which a core shares with others. */
+#define SHARED_FILL 0.4
 
 /* ---- footprints ---------------------------------------------------------------------------------------------------
  */
@@ -332,13 +334,16 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
   measure(nest, f, &p);
   const double sizes[3] = {(double)target->l1_bytes, (double)options->cache_bytes, (double)target->l3_bytes};
   const int rates[3] = {core->l2_bytes, core->l3_bytes, core->memory_bytes};
-  double largest = c->work, sum = largest;
+  const double shown[4] = {UNHIDDEN, UNHIDDEN, f->exposed > 0 ? f->exposed : UNHIDDEN,
+                           f->exposed > 0 ? f->exposed : UNHIDDEN};
+  double largest = c->work, sum = UNHIDDEN * largest;
   for (int l = 0; l < 3; l++) {
-    c->bytes[l] = traffic(nest, f, &p, FILL * sizes[l], &c->footprint[l]);
-    if (p.total[0] + f->unseen_bytes <= FILL * sizes[l]) c->bytes[l] = 0; /* it was there before */
+    double room = (l == 2 ? SHARED_FILL : FILL) * sizes[l];
+    c->bytes[l] = traffic(nest, f, &p, room, &c->footprint[l]);
+    if (p.total[0] + f->unseen_bytes <= room) c->bytes[l] = 0; /* it was there before */
     if (f->streams) c->bytes[l] += streamed(target, options, f, p.total[0], l);
     c->level[l] = c->bytes[l] / rates[l];
-    sum += c->level[l];
+    sum += shown[l + 1] * c->level[l];
     if (c->level[l] <= largest) continue;
     largest = c->level[l];
     c->bound = (tn__bound)(TN__BOUND_L2 + l);
@@ -349,7 +354,7 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
     c->overhead = FORK + CHUNK * ceil(chunks / threads);
   }
   c->overhead += f->extra_cycles;
-  double one = largest + UNHIDDEN * (sum - largest);
+  double one = largest + sum - shown[c->bound == TN__BOUND_WORK ? 0 : c->bound - TN__BOUND_L2 + 1] * largest;
   c->cycles = one * c->balance + c->overhead;
   c->seconds = c->cycles / (1e6 * core->megahertz);
   c->tail = f->spent > 0 ? 1 - f->useful / f->spent : 0;

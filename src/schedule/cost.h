@@ -65,6 +65,7 @@ typedef struct tn__sketch_features {
   double fma, loads, stores, shuffles, gathers, iterations; /* of the whole nest, on one thread */
   double useful, spent; /* lanes of results computed, and lanes that ran for them: tails are the difference */
   int64_t chunks;       /* parallel iterations; 1: serial */
+  double exposed;       /* share of what comes from beyond L2 that other work does not hide; 0: the usual one */
   double extra_cycles;  /* of other passes over memory */
   double stored_bytes;  /* of all outputs */
   double unseen_bytes;  /* of outputs that the nest does not write */

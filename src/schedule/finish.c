@@ -185,13 +185,15 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
     if (block->reads[r].buffer == p->buffer) region = &block->reads[r];
   if (region == NULL) return false;
   int count = tn__sched_path(s, loop, p->block, inner);
-  const tn__expr *later = tn__add_i(s->ir, loop->var->self, p->distance);
+  const tn__snode *ahead = p->ahead == NULL ? loop : p->ahead;
+  if (!tn__sched_is_under(loop, ahead)) return false;
+  const tn__expr *later = tn__add_i(s->ir, ahead->var->self, p->distance);
   tn__sched_hull(s, p->block, region, inner, count, first == NULL ? mins : first, extent == NULL ? extents : extent);
   for (int d = 0; d < p->buffer->rank; d++) {
     const tn__expr **min = first == NULL ? mins : first;
     for (int i = 0; i < count; i++)
       if (tn__expr_uses_var(min[d], inner[i]->var)) return false;
-    min[d] = tn__substitute(s->ir, min[d], &loop->var, &later, 1);
+    min[d] = tn__substitute(s->ir, min[d], &ahead->var, &later, 1);
   }
   return true;
 }

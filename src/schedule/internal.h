@@ -17,10 +17,12 @@
 
 typedef struct tn__snode tn__snode;
 
-/* In each iteration of a loop: what `block` will read of `buffer` there `distance` iterations later. */
+/* In each iteration of a loop: what `block` will read of `buffer` there `distance` iterations later, of the loop itself
+ * (`ahead` is NULL) or of one around it. */
 typedef struct tn__sched_prefetch {
   const tn__snode *block;
   const tn__buffer *buffer;
+  const tn__snode *ahead;
   int64_t distance;
 } tn__sched_prefetch;
 

@@ -185,8 +185,10 @@ void tn__pragma(tn__schedule *s, const char *name, const char *key, int64_t valu
 
 /* ---- prefetch ---------------------------------------------------------------------------------------------------- */
 
-void tn__prefetch(tn__schedule *s, const char *block_name, int read_index, const char *loop_name, int64_t distance) {
-  tn__snode *block = tn__sched_block(s, "prefetch", block_name), *loop = tn__sched_loop(s, "prefetch", loop_name);
+static void add_prefetch(tn__schedule *s, const char *block_name, int read_index, const char *loop_name,
+                         const char *ahead_name, int64_t distance) {
+  const tn__snode *block = tn__sched_block(s, "prefetch", block_name), *ahead = NULL;
+  tn__snode *loop = tn__sched_loop(s, "prefetch", loop_name);
   if (read_index < 0 || read_index >= block->block.read_count)
     tn__sched_refuse(s, "prefetch of \"%s\": there is no tensor %d, it reads %d", block_name, read_index,
                      block->block.read_count);
@@ -204,14 +206,31 @@ void tn__prefetch(tn__schedule *s, const char *block_name, int read_index, const
   if (distance < 1 || distance > 4096)
     tn__sched_refuse(s, "prefetch of \"%s\": the distance is 1 to 4096 iterations, not %lld", block_name,
                      (long long)distance);
-  tn__sched_prefetch p = {.block = block, .buffer = buffer, .distance = distance};
+  if (ahead_name != NULL) {
+    ahead = tn__sched_loop(s, "prefetch", ahead_name);
+    if (ahead == loop || !tn__sched_is_under(loop, ahead))
+      tn__sched_refuse(s, "prefetch of \"%s\": \"%s\" does not stand around \"%s\"", block_name, ahead_name, loop_name);
+  }
+  tn__sched_prefetch p = {.block = block, .buffer = buffer, .ahead = ahead, .distance = distance};
   if (!tn__sched_prefetch_start(s, loop, &p, NULL, NULL))
     tn__sched_refuse(s, "prefetch of \"%s\": where it reads %s under \"%s\" is not known", block_name, buffer->name,
                      loop_name);
   tn__vec_push(s->arena, &loop->prefetches, p);
-  const char *names[] = {block_name, loop_name};
+}
+
+void tn__prefetch(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance) {
+  const char *names[] = {block, loop};
   const int64_t numbers[] = {read_index, distance};
+  add_prefetch(s, block, read_index, loop, NULL, distance);
   tn__sched_record(s, "prefetch", names, 2, numbers, 2);
+}
+
+void tn__prefetch_ahead(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
+                        int64_t distance) {
+  const char *names[] = {block, loop, ahead};
+  const int64_t numbers[] = {read_index, distance};
+  add_prefetch(s, block, read_index, loop, ahead, distance);
+  tn__sched_record(s, "prefetch_ahead", names, 3, numbers, 2);
 }
 
 /* ---- stream ------------------------------------------------------------------------------------------------------ */

@@ -47,6 +47,20 @@ int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t co
   return best;
 }
 
+/* How far the right operand's rows lie apart along the sum's last axis that moves it. */
+static void see_right_rows(tn__contraction_space *p) {
+  p->right_steps = 1;
+  for (int i = 0; i < p->nest.access_count; i++) {
+    const tn__nest_access *access = &p->nest.access[i];
+    if (access->store || access->along[p->column].stride != access->element) continue;
+    for (int a = p->spatial; a < p->nest.axis_count; a++) {
+      if (access->along[a].stride == 0) continue;
+      p->right_stride = access->along[a].stride;
+      p->right_steps *= p->nest.extent[a];
+    }
+  }
+}
+
 static void scan_maps(tn__contraction *c, tn__contraction_space *p) {
   const tn__buffer *output = tn__te_output_at(c->te, 0);
   for (int i = 0; i < tn__te_stage_count(c->te); i++) {
@@ -57,7 +71,41 @@ static void scan_maps(tn__contraction *c, tn__contraction_space *p) {
     p->epilogue = (double)tn__rule_cost(c->ir, stage->values[0]);
     for (int a = 0; a < nest.access_count; a++) p->epilogue_loads += !nest.access[a].store && nest.access[a].moving > 1;
     if (p->epilogue_loads > 0) p->epilogue_loads--; /* the sum itself */
+    const tn__snode *block = tn__sched_find(c->s, stage->name, true);
+    p->has_epilogue = tn__contraction_is_epilogue(block, c->sum->tensors[0]);
   }
+}
+
+/* Where operands and the epilogue are computed; there are at most `depths` loops around the tiles. */
+static void open_places(tn__sketch *k, const tn__contraction_space *p, int depths) {
+  int64_t choices[TN__MAX_CHOICES];
+  const tn__contraction_operand *left = &p->operand[0], *right = &p->operand[1];
+  for (int a = 0; a < p->spatial; a++) depths += a != p->column && p->moves_right[a];
+  for (int side = 0; side < 2; side++) {
+    int n = 0;
+    bool fixed = side == 0 && p->in_place;
+    choices[n++] = fixed ? TN__PLACE_INLINE : TN__PLACE_BEFORE;
+    /* An even number of lines from row to row leaves sets of the first cache unused. */
+    bool even = p->rows > 1 && p->row_stride > 0 && p->row_stride % (2 * TN__LINE_BYTES) == 0;
+    if (side == 0 && left->exists && !p->depthwise && !fixed) {
+      if (left->bounded && left->dim >= 0 && even) choices[n++] = TN__PLACE_APART;
+      /* Borders are worth their copies of the code only where the rule above found so. */
+      if (left->is_map && !left->pads) choices[n++] = TN__PLACE_INLINE;
+    }
+    bool useful = side == 0 ? left->is_map || even : p->panel == 0;
+    const tn__contraction_operand *o = side == 0 ? left : right;
+    for (int d = 0; d < depths && useful && o->exists && o->bounded && !p->depthwise && !fixed; d++)
+      choices[n++] = TN__PLACE_AT + d;
+    k->decisions[tn__sketch_open(k, side == 0 ? "left" : "right", choices, n)].late = true;
+  }
+  static const int64_t ahead[] = {0, 1};
+  bool streams_by = right->exists && right->bounded && !right->is_map && !p->depthwise && p->group == 0;
+  k->decisions[tn__sketch_open(k, "ahead", ahead, streams_by ? 2 : 1)].late = true;
+  int n = 0;
+  choices[n++] = TN__EPILOGUE_TILE;
+  if (p->has_epilogue) choices[n++] = TN__EPILOGUE_AFTER;
+  for (int d = 0; d < depths && p->has_epilogue && !p->any_open; d++) choices[n++] = TN__EPILOGUE_AT + d;
+  k->decisions[tn__sketch_open(k, "epilogue", choices, n)].late = true;
 }
 
 static void open_decisions(tn__sketch *k, const tn__contraction_space *p) {
@@ -90,6 +138,7 @@ static void open_decisions(tn__sketch *k, const tn__contraction_space *p) {
   tn__sketch_open(k, "block", blocks, others > 0 ? 5 : 1);
   static const int64_t shared[] = {0, 1, 2, 3, 4};
   tn__sketch_open(k, "shared", shared, k->options.threads > 1 && p->large ? 5 : 1);
+  open_places(k, p, others + 2 + (p->group > 0));
 }
 
 /* ---- applying -------------------------------------------------------------------------------------------------------
@@ -99,9 +148,15 @@ static const char *part(tn__contraction *c, const char *loop, int index) {
   return tn__arena_printf(c->s->arena, "%s.%d", loop, index);
 }
 
-/* Puts the loops in order and returns the innermost loop around a tile. */
-static const char *tile_loops(tn__contraction *c, const tn__contraction_space *p, const int64_t *v,
-                              const char **first_reduction, const char **stream_loop) {
+/* Loops that others are put into. */
+typedef struct nest_loops {
+  const char *places[TN__NEST_LOOPS]; /* by depth, around the tiles */
+  const char *tile;                   /* the innermost of them */
+  const char *first_reduction, *last_reduction;
+} nest_loops;
+
+/* Puts the loops in order. */
+static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const int64_t *v, nest_loops *out) {
   tn__schedule *s = c->s;
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *outside[TN__NEST_AXES], *inside[TN__NEST_AXES] = {NULL};
   int count = tn__loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
@@ -144,8 +199,9 @@ static const char *tile_loops(tn__contraction *c, const tn__contraction_space *p
     last = part(c, last, 0);
   }
   int taps_from = tn__contraction_taps_from(p, v);
-  *first_reduction = p->spatial == count - 1 ? last : loops[p->spatial];
+  out->first_reduction = out->last_reduction = p->spatial == count - 1 ? last : loops[p->spatial];
   for (int i = p->spatial; i < taps_from; i++) order[n++] = i == count - 1 ? last : loops[i];
+  if (taps_from > p->spatial) out->last_reduction = order[n - 1];
   int unroll_from = n;
   if (unrolled != NULL) order[n++] = unrolled;
   for (int a = 0; a < p->spatial; a++)
@@ -160,24 +216,70 @@ static const char *tile_loops(tn__contraction *c, const tn__contraction_space *p
     tn__fuse(s, outermost, order[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
   }
-  *stream_loop = outer.column_tiles < fused ? outermost : order[outer.column_tiles];
+  for (int i = 0; i < tiles_end; i++) out->places[i] = i < fused ? outermost : order[i];
   for (int i = unroll_from; i < n - 1; i++) tn__unroll(s, order[i]);
   for (int a = p->spatial; a < taps_from; a++)
     if (p->in_place && tn__contraction_is_tap(p, v, a)) tn__unroll(s, loops[a]);
   if (v[TN__TILE_LANES] > 1) tn__vectorize(s, order[n - 1]);
   if (v[TN__TILE_SHARED] > 0) tn__parallel(s, outermost);
-  return tiles_end == fused ? outermost : order[tiles_end - 1];
+  out->tile = tiles_end == fused ? outermost : order[tiles_end - 1];
 }
 
-static void stream(tn__schedule *s, const char *block, const char *loop, int64_t lanes) {
+static void vectorize_last(tn__schedule *s, const char *block, int64_t lanes) {
   const char *loops[TN__MAX_LOOPS];
-  tn__compute_at(s, block, loop);
-  tn__set_scope(s, block, 0, TN__SCOPE_STACK);
   int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
   const char *last = loops[count - 1];
+  int64_t extent = tn__loop_extent(s, last);
+  while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes <= 1) return;
   tn__split(s, last, (const int64_t[]){0, lanes}, 2);
   tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", last));
+}
+
+/* Rows an odd number of cache lines apart, so that all sets have their turn. */
+static void move_rows_apart(tn__schedule *s, const char *block, const tn__contraction_operand *o) {
+  int64_t line = TN__LINE_BYTES / o->element;
+  if (o->dim >= 0 && line > 0) tn__storage_align(s, block, 0, o->dim, 2 * line, line);
+}
+
+/* An operand to where `place` says; `loop` is the loop that belongs to it. */
+static void place_operand(tn__contraction *c, const tn__contraction_space *p, int side, int64_t place, const char *loop,
+                          int64_t lanes) {
+  tn__schedule *s = c->s;
+  const tn__contraction_operand *o = &p->operand[side];
+  if (place == TN__PLACE_BEFORE) return;
+  const tn__te_stage *map = o->is_map ? tn__contraction_map(c, side) : NULL;
+  const char *block = map != NULL ? map->name : NULL;
+  if (place == TN__PLACE_INLINE) {
+    tn__inline(s, block);
+    return;
+  }
+  const tn__snode *sum = tn__sched_find(s, c->sum->name, true);
+  const tn__buffer *buffer = side == 0 ? c->left->value.buffer : c->right->value.buffer;
+  for (int r = 0; block == NULL && r < sum->block.read_count; r++)
+    if (sum->block.reads[r].buffer == buffer) {
+      block = tn__arena_printf(s->arena, "%s.read%d", c->sum->name, r);
+      block = tn__sched_fresh_name(s, true, block);
+      tn__cache_read(s, c->sum->name, r, TN__SCOPE_WORKSPACE);
+    }
+  if (block == NULL) tn__sched_refuse(s, "contraction: the sum does not read its operand");
+  if (place >= TN__PLACE_AT) {
+    tn__compute_at(s, block, loop);
+    tn__set_scope(s, block, 0, TN__SCOPE_STACK);
+  }
+  if (!p->depthwise) move_rows_apart(s, block, o);
+  vectorize_last(s, block, lanes);
+  const char *loops[TN__MAX_LOOPS];
+  if (place < TN__PLACE_AT && tn__loops_of(s, block, loops, TN__MAX_LOOPS) > 1 && p->large && c->options->threads > 1)
+    tn__parallel(s, loops[0]);
+}
+
+/* The panel of the right operand that the next column tile takes, step by step while the present one is in use. */
+static void fetch_ahead(tn__contraction *c, const nest_loops *nest, const char *columns, int64_t distance) {
+  const tn__snode *sum = tn__sched_find(c->s, c->sum->name, true);
+  for (int r = 0; r < sum->block.read_count; r++)
+    if (sum->block.reads[r].buffer == c->right->value.buffer)
+      tn__prefetch_ahead(c->s, c->sum->name, r, nest->last_reduction, columns, distance);
 }
 
 static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
@@ -205,6 +307,7 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   p->more = c.more_rows >= 0 ? p->nest.extent[c.more_rows] : 1;
   p->element = (int)tn_dtype_size(seen.tensors[0]->dtype);
   p->left_element = (int)tn_dtype_size(c.left->value.buffer->dtype);
+  for (int a = 0; a < p->nest.axis_count; a++) p->any_open |= p->nest.open[a];
   p->right_element = c.right == NULL ? p->element : (int)tn_dtype_size(c.right->value.buffer->dtype);
   for (int i = 0; i < p->nest.access_count; i++) {
     const tn__nest_access *access = &p->nest.access[i];
@@ -212,10 +315,11 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
     if (p->row >= 0) p->row_stride = access->along[p->row].stride;
     if (p->more_rows >= 0) p->more_stride = access->along[p->more_rows].stride;
   }
+  see_right_rows(p);
   for (int a = 0; a < p->spatial; a++)
     p->moves_right[a] = c.right != NULL && tn__expr_uses_var(c.right, seen.axes.var[a]);
   p->in_place = tn__contraction_pads_in_place(&c, &seen, p);
-  p->streams = !p->in_place && tn__contraction_may_stream(&c, &seen, p);
+  tn__contraction_see_operands(&c, &seen, p);
   scan_maps(&c, p);
   k->data = p;
   open_decisions(k, p);
@@ -226,15 +330,17 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   tn__contraction c = {.s = s, .te = k->te, .ir = s->ir, .options = &k->options, .known_column = k->facts[0]};
   c.known_left = k->facts[1] & 1;
   c.known_depthwise = k->facts[2] != 0;
-  c.streams = known->streams;
-  c.in_place = known->in_place;
+  c.later[0] = known->operand[0].is_map && (known->streams || v[TN__TILE_LEFT] != TN__PLACE_BEFORE);
+  c.later[1] = known->operand[1].is_map && v[TN__TILE_RIGHT] != TN__PLACE_BEFORE;
   tn__te_stage seen;
   tn__contraction_prepare(&c, &seen);
   const tn__buffer *output = tn__te_output_at(c.te, 0), *tensor = c.sum->tensors[0];
-  const char *consumer = NULL, *first_reduction, *stream_loop, *separate = NULL;
+  const char *consumer = NULL, *separate = NULL;
+  nest_loops nest;
   if (output != tensor) {
     consumer = tn__te_stage_of(c.te, output)->name;
-    if (!tn__contraction_is_epilogue(tn__sched_find(s, consumer, true), tensor)) {
+    if (v[TN__TILE_EPILOGUE] != TN__EPILOGUE_TILE ||
+        !tn__contraction_is_epilogue(tn__sched_find(s, consumer, true), tensor)) {
       separate = consumer;
       consumer = NULL;
     }
@@ -245,13 +351,27 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   } else {
     tn__set_scope(s, c.sum->name, 0, TN__SCOPE_REGISTER);
   }
-  const tn__te_stage *left = c.streams || c.in_place ? tn__contraction_left_map(&c) : NULL;
-  const char *tile = tile_loops(&c, known, v, &first_reduction, &stream_loop);
-  if (left != NULL && c.streams) stream(s, left->name, stream_loop, v[TN__TILE_LANES]);
-  if (left != NULL && c.in_place) tn__inline(s, left->name);
-  tn__reverse_compute_at(s, consumer, tile);
-  tn__decompose_reduction(s, c.sum->name, first_reduction);
-  if (separate != NULL) tn__rule_nest(s, separate, &k->options);
+  tile_loops(&c, known, v, &nest);
+  tn__outer_loops outer;
+  tn__contraction_loops(known, v, &outer);
+  for (int side = 0; side < 2; side++) {
+    int64_t place = v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT];
+    if (side == 0 && known->streams) place = TN__PLACE_AT + outer.column_tiles;
+    if (place >= TN__PLACE_AT + outer.count) tn__sched_refuse(s, "contraction: there is no such loop");
+    place_operand(&c, known, side, place, place >= TN__PLACE_AT ? nest.places[place - TN__PLACE_AT] : NULL,
+                  v[TN__TILE_LANES]);
+  }
+  if (v[TN__TILE_AHEAD] > 0) fetch_ahead(&c, &nest, nest.places[outer.column_tiles], v[TN__TILE_AHEAD]);
+  tn__reverse_compute_at(s, consumer, nest.tile);
+  tn__decompose_reduction(s, c.sum->name, nest.first_reduction);
+  if (separate == NULL) return;
+  if (v[TN__TILE_EPILOGUE] < TN__EPILOGUE_AT) {
+    tn__rule_nest(s, separate, &k->options);
+    return;
+  }
+  if (v[TN__TILE_EPILOGUE] >= TN__EPILOGUE_AT + outer.count) tn__sched_refuse(s, "contraction: there is no such loop");
+  tn__set_scope(s, consumer, 0, TN__SCOPE_STACK);
+  tn__reverse_compute_at(s, separate, nest.places[v[TN__TILE_EPILOGUE] - TN__EPILOGUE_AT]);
 }
 
 const tn__rule tn__rule_contraction = {"complex reduction", matches, open_sketch, tn__contraction_features, apply};

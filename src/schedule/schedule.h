@@ -46,6 +46,11 @@ void tn__pragma(tn__schedule *s, const char *loop, const char *key, int64_t valu
 /* In each iteration of `loop`: fetches what the block will read there `distance` iterations later. A prefetch of a
  * tensor that becomes private, or that the block does not read any more in the end, is dropped. */
 void tn__prefetch(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance);
+/* In each iteration of `loop`: fetches what the block will read in the same iteration of it, `distance` iterations of
+ * the loop `ahead` around it later: the next panel of an operand while this one is in use. Dropped too when `ahead`
+ * does not stand around `loop` any more in the end. */
+void tn__prefetch_ahead(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
+                        int64_t distance);
 /* `rows` around `lanes` are the element-wise block's two innermost loops, 2 to 64 steps each. What the block reads
  * contiguously along `rows`, but neither contiguously nor standing still along `lanes`, is read in vectors along `rows`
  * into registers, "<block>.rows<i>", and the block, unrolled along `rows`, takes vectors along `lanes` out of them: a

@@ -227,6 +227,7 @@ static void descend(search *s) {
 
 static double search_all(search *s) {
   int64_t points = tn__sketch_points(s->k);
+  tn__sketch early = *s->k;
   int places[TN__MAX_DECISIONS] = {0};
   s->best = INFINITY;
   s->weighed = 0;
@@ -241,9 +242,14 @@ static double search_all(search *s) {
   /* Half of the allowance spread over the space by the golden ratio, which hits every decision's choices evenly; then
    * downhill from the best. */
   uint64_t position = 0;
-  for (int64_t i = 0; i < (s->most + 1) / 2; i++) {
+  for (int i = 0; i < early.decision_count; i++)
+    if (early.decisions[i].late) early.decisions[i].count = 1;
+  points = tn__sketch_points(&early);
+  int64_t samples = (s->most + 1) / 2;
+  for (int64_t i = 0; i < samples && i < points; i++) {
     position += UINT64_C(0x9e3779b97f4a7c15);
-    places_at(s->k, (int64_t)(((unsigned __int128)position * (uint64_t)points) >> 64), places);
+    uint64_t spread = (uint64_t)(((unsigned __int128)position * (uint64_t)points) >> 64);
+    places_at(&early, points <= samples ? i : (int64_t)spread, places);
     weigh(s, places);
   }
   descend(s);

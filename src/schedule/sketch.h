@@ -21,6 +21,7 @@ typedef struct tn__decision {
   int64_t choices[TN__MAX_CHOICES]; /* in rising order */
   bool orders; /* it decides in which order terms are added up: chosen as if there were one thread, so that results do
                   not depend on their number */
+  bool late;   /* a large space is sampled with its first choice; the others are tried on the way down from the best */
 } tn__decision;
 
 struct tn__rule;

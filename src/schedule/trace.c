@@ -62,6 +62,9 @@ static void apply_tile(tn__schedule *s, const operands *o) {
 static void apply_compute_root(tn__schedule *s, const operands *o) { tn__compute_root(s, o->names[0]); }
 static void apply_bind(tn__schedule *s, const operands *o) { tn__bind(s, o->names[0], o->names[1]); }
 static void apply_pragma(tn__schedule *s, const operands *o) { tn__pragma(s, o->names[0], o->names[1], o->numbers[0]); }
+static void apply_prefetch_ahead(tn__schedule *s, const operands *o) {
+  tn__prefetch_ahead(s, o->names[0], (int)o->numbers[0], o->names[1], o->names[2], o->numbers[1]);
+}
 static void apply_prefetch(tn__schedule *s, const operands *o) {
   tn__prefetch(s, o->names[0], (int)o->numbers[0], o->names[1], o->numbers[1]);
 }
@@ -108,6 +111,7 @@ static const step steps[] = {
     {"pragma", 2, 2, 1, 1, apply_pragma},
     {"prefetch", 2, 2, 2, 2, apply_prefetch},
     {"stream", 1, 1, 1, 1, apply_stream},
+    {"prefetch_ahead", 3, 3, 2, 2, apply_prefetch_ahead},
     {"storage_align", 1, 1, 4, 4, apply_storage_align},
     {"declare_constant", 1, 1, 0, 0, apply_declare_constant},
     {"transform_layout", 1, 1, 3, MAX_NUMBERS, apply_transform_layout},

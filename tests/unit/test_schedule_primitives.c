@@ -98,6 +98,19 @@ static void streams(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* The next panel of columns, row by row while this one is in use. */
+static void prefetches_ahead(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, wide_product);
+  tn__split(s, "C.i1", (const int64_t[]){0, 16}, 2);
+  tn__reorder(s, (const char *[]){"C.i1.0", "C.i0", "C.k0", "C.i1.1"}, 4);
+  tn__prefetch_ahead(s, "C", 2, "C.k0", "C.i1.0", 1);
+  assert_non_null(strstr(schedule_text(s, true), "prefetch B[C.k0, C.i1.0*16 + 16]"));
+  check_all(s);
+  tn__reorder(s, (const char *[]){"C.k0", "C.i0", "C.i1.0"}, 3); /* the loop stands around no longer */
+  assert_null(strstr(schedule_text(s, true), "prefetch"));
+  check_all(s);
+}
+
 static void aligned(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, convolution);
   tn__storage_align(s, "pad", 0, 0, 16, 4); /* [8, 9, 2] becomes [8, 10, 2]: 20 is 4 modulo 16 */
@@ -210,6 +223,7 @@ static void legal(void **state) {
   check_ok(in_context(pragmas, NULL));
   check_ok(in_context(prefetches, NULL));
   check_ok(in_context(streams, NULL));
+  check_ok(in_context(prefetches_ahead, NULL));
   check_ok(in_context(aligned, NULL));
   check_ok(in_context(aligned_open, NULL));
   check_ok(in_context(packed_constant, NULL));
@@ -428,6 +442,7 @@ static void prefetch_elsewhere(tn__schedule *s) { tn__prefetch(s, "C", 0, "D.i0"
 static void prefetch_nothing(tn__schedule *s) { tn__prefetch(s, "D", 5, "D.i0", 1); }
 static void prefetch_own(tn__schedule *s) { tn__prefetch(s, "C", 0, "C.i0", 1); }
 static void prefetch_here(tn__schedule *s) { tn__prefetch(s, "C", 1, "C.i0", 0); }
+static void prefetch_inside(tn__schedule *s) { tn__prefetch_ahead(s, "C", 1, "C.i0", "C.k0", 1); }
 static void prefetch_private(tn__schedule *s) {
   tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
   tn__prefetch(s, "D", 0, "D.i0", 1);
@@ -574,6 +589,7 @@ static const refusal refusals[] = {
     {product, pragma_split, "split of \"C.i0\": the loop has a pragma; give it to the new loops instead"},
     {product, prefetch_elsewhere, "prefetch of \"C\": it is not under \"D.i0\""},
     {product, prefetch_nothing, "prefetch of \"D\": there is no tensor 5, it reads 2"},
+    {product, prefetch_inside, "prefetch of \"C\": \"C.k0\" does not stand around \"C.i0\""},
     {product, prefetch_own, "prefetch of \"C\": it writes C itself"},
     {product, prefetch_here, "prefetch of \"C\": the distance is 1 to 4096 iterations, not 0"},
     {product, prefetch_private, "prefetch of \"D\": C is private and near already"},
