@@ -140,12 +140,12 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
 }
 
 /* The first function's constants, which are most, are computed in place; NULL for the others. */
-static tn__slab *make_slab(tn__driver *driver, tn__value *const *values, int count, size_t given) {
+static tn__slab *make_slab(tn__driver *driver, tn__value *const *values, int count, size_t given, int groups) {
   if (driver->slab) return NULL;
   size_t bytes = 0;
   for (int i = 0; i < count; i++)
     bytes += (bytes_of(values[i]) + TN_KERNEL_ALIGNMENT - 1) & -(size_t)TN_KERNEL_ALIGNMENT;
-  driver->slab = tn__slab_create(driver->arena, bytes, given);
+  driver->slab = tn__slab_create(driver->arena, bytes, given, groups);
   return driver->slab;
 }
 
@@ -235,7 +235,7 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
       .functions = &function, .function_count = 1, .units = units, .unit_count = kernels, .constants_apart = true};
   tn__program_stats stats;
   tn__pieces executable = tn__program_build(&host, &program, NULL, NULL, 0, &stats);
-  run_constants(driver, scratch, &executable, stats.constants, values, count, make_slab(driver, values, count, given));
+  run_constants(driver, scratch, &executable, stats.constants, values, count, make_slab(driver, values, count, given, groups->count));
   for (int i = 0; i < host.times.count; i++)
     tn__driver_time(driver, host.times.data[i].name, host.times.data[i].seconds);
   tn__arena_release(scratch);

@@ -4,8 +4,9 @@
 
 #include "base/alloc.h"
 
-/* Code, tables and texts come before the constants in the file; what is not used of this room is never touched. */
-enum { ALIGN = 64, HEAD = 8 << 20 };
+/* Code, tables and texts come before the constants in the file: so much of them, and more for each kernel. What is not
+ * used of it is never touched; a file that needs more is put together elsewhere. */
+enum { ALIGN = 64, LEAST_HEAD = 256 << 10, HEAD_OF_KERNEL = 48 << 10 };
 
 static size_t align_up(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
@@ -14,20 +15,21 @@ static void release(void *slab) {
   tn__free(s->allocator, s->memory, s->size, ALIGN);
 }
 
-tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others) {
+tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others, int kernels) {
   tn__slab *slab = TN__NEW(arena, tn__slab);
   slab->allocator = arena->allocator;
-  slab->size = HEAD + align_up(constants) + align_up(others);
+  slab->head = LEAST_HEAD + (size_t)kernels * HEAD_OF_KERNEL;
+  slab->size = slab->head + align_up(constants) + align_up(others);
   tn__arena_defer(arena, release, slab);
   slab->memory = tn__realloc(slab->allocator, NULL, 0, slab->size, ALIGN);
   if (slab->memory == NULL)
     tn__throwf(arena->escape, TN_OUT_OF_MEMORY, "out of memory: %zu bytes for constants", slab->size);
-  slab->constants = slab->memory + HEAD;
+  slab->constants = slab->memory + slab->head;
   return slab;
 }
 
 void *tn__slab_take(tn__slab *slab, size_t bytes) {
-  size_t room = slab->size - HEAD - slab->used;
+  size_t room = slab->size - slab->head - slab->used;
   if (align_up(bytes) > room) return NULL;
   char *at = slab->constants + slab->used;
   memset(at + bytes, 0, align_up(bytes) - bytes);

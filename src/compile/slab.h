@@ -9,16 +9,17 @@
 typedef struct tn__slab {
   const tn_allocator *allocator;
   char *memory; /* with room for the rest of the file before and behind the constants; NULL: taken over */
-  size_t size;
+  size_t size, head;
   char *constants; /* aligned to 64 */
   size_t used;     /* of them, in bytes */
   bool hashed;
   tn__sha256 hash; /* of the bytes used so far */
 } tn__slab;
 
-/* For `constants` bytes of them and at most `others` bytes of other constants. Freed with the arena, unless somebody
+/* For `constants` bytes of them, at most `others` bytes of other constants, and what `kernels` kernels usually put
+ * before them in the file. Freed with the arena, unless somebody
  * takes the memory over (and sets `memory` to NULL). */
-tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others);
+tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others, int kernels);
 /* The next `bytes` bytes, aligned to 64, not zeroed, with zeros up to the next multiple of 64 behind them; NULL when
  * they were not reserved. */
 void *tn__slab_take(tn__slab *slab, size_t bytes);

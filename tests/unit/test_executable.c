@@ -149,7 +149,7 @@ static uint64_t file_around_slab(bool equal) {
   test_exe t;
   test_exe_init(&t, NULL);
   t.arena.escape = &t.escape;
-  tn__slab *slab = tn__slab_create(&t.arena, 3 * 1216, 64);
+  tn__slab *slab = tn__slab_create(&t.arena, 3 * 1216, 64, 1);
   float *at[3], beside[2] = {-1, -2};
   for (int i = 0; i < 3; i++) {
     at[i] = tn__slab_take(slab, (size_t)lengths[i] * sizeof(float));
