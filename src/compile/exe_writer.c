@@ -546,12 +546,12 @@ void tn__exe_keep_in_place(tn__exe *exe, const tn__slab *slab) { exe->slab = sla
 /* Constants that are kept in place come first, as they lie, unless that wastes a sixteenth: equal ones may be among
  * them, of which only one is used. */
 static void place_constants(tn__exe *exe) {
-  uint64_t used = 0, kept = exe->slab ? exe->slab->used : 0;
+  uint64_t used = 0, kept = exe->slab ? align_up(exe->slab->used, TN__FILE_ALIGN) : 0;
   for (int i = 0; i < exe->constants.count; i++)
     if (tn__slab_holds(exe->slab, exe->constants.data[i].data))
       used += align_up(exe->constants.data[i].record.size, TN__FILE_ALIGN);
   bool keep = kept - kept / 16 <= used;
-  uint64_t at = keep ? kept : 0;
+  uint64_t at = keep && exe->slab ? exe->slab->used : 0;
   exe->keeps_all = kept > 0 && kept == used;
   for (int i = 0; i < exe->constants.count; i++) {
     constant *c = &exe->constants.data[i];

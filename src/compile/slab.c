@@ -29,12 +29,11 @@ tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others, int
 }
 
 void *tn__slab_take(tn__slab *slab, size_t bytes) {
-  size_t room = slab->size - slab->head - slab->used;
-  if (align_up(bytes) > room) return NULL;
-  char *at = slab->constants + slab->used;
-  memset(at + bytes, 0, align_up(bytes) - bytes);
-  slab->used += align_up(bytes);
-  return at;
+  size_t from = align_up(slab->used), capacity = slab->size - slab->head;
+  if (from > capacity || bytes > capacity - from) return NULL;
+  memset(slab->constants + slab->used, 0, from - slab->used);
+  slab->used = from + bytes;
+  return slab->constants + from;
 }
 
 void tn__slab_hash(tn__slab *slab) {

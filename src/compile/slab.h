@@ -20,8 +20,7 @@ typedef struct tn__slab {
  * before them in the file. Freed with the arena, unless somebody
  * takes the memory over (and sets `memory` to NULL). */
 tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others, int kernels);
-/* The next `bytes` bytes, aligned to 64, not zeroed, with zeros up to the next multiple of 64 behind them; NULL when
- * they were not reserved. */
+/* The next `bytes` bytes, aligned to 64, with zeros in between, not zeroed; NULL when they were not reserved. */
 void *tn__slab_take(tn__slab *slab, size_t bytes);
 bool tn__slab_holds(const tn__slab *slab, const void *data); /* NULL: none does */
 /* Hashes what was taken, once everything is in it. */
