@@ -275,7 +275,8 @@ static void compare_value(const cli_result *results, int had, const tn_value_inf
                       count == 1 ? "is" : "are");
     return;
   }
-  if (tensors == 0) tn__strbuf_printf(report, "%s: agrees: %s\n", info->name, results[0].note);
+  if (tensors == 0)
+    tn__strbuf_printf(report, "%s: agrees: %s\n", info->name, results[0].note ? results[0].note : "no tensors");
   for (int i = 0; i < tensors; i++) {
     char why[512];
     bool same = cli_agree(&results[i].tensor, tn_tensor_dl(wanted[i].tensor), why, sizeof why);
