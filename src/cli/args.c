@@ -123,6 +123,9 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
       else
         cli_misused(command->name, "more than %d files", command->most_files);
       return false;
+    } else if (!argv[i][0]) {
+      cli_misused(command->name, "the name of a file is empty");
+      return false;
     } else {
       if (!out->file) out->file = argv[i];
       out->files[out->file_count++] = argv[i];

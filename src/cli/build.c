@@ -186,6 +186,8 @@ static int run(const cli_args *args) {
   if (path == NULL && strcmp(stage, "obj") == 0)
     return cli_misused("build", "--emit obj is binary: say where with -o FILE");
   if (check_outputs(args, stage, path) != EXIT_DONE) return EXIT_MISUSED;
+  if (path != NULL && path[strlen(path) - 1] == '/')
+    return cli_misused("build", "--output %s is a folder: name the files in it, as in %sNAME", path, path);
   tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || threads > 1};
   if (threads == 0 && !build.parallel) threads = 1;
   tn__file_map text;

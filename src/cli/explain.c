@@ -229,10 +229,16 @@ static tn_status *report(explain *e) {
   return NULL;
 }
 
+/* Code for another machine can be explained, but not run. */
+static tn_status *opened(const explain *e, tn_status *status) {
+  if (!status || e->module == NULL || !e->setup.options.target) return status;
+  return tn_status_prefix(status, "nothing can be measured; --no-run predicts only");
+}
+
 static tn_status *explain_model(explain *e) {
   TN_RETURN_IF_ERROR(tn_explain(e->args->file, NULL, 0, &e->setup.options, &e->explanation));
   if (!cli_flag(e->args, "--no-run")) {
-    TN_RETURN_IF_ERROR(cli_open(e->args, &e->setup, e->args->file, &e->exe, &e->module));
+    TN_RETURN_IF_ERROR(opened(e, cli_open(e->args, &e->setup, e->args->file, &e->exe, &e->module)));
     TN_RETURN_IF_ERROR(measure(e));
   }
   return report(e);
@@ -245,7 +251,7 @@ static tn_status *build_kernels(explain *e, const tn_schedule_options *options_n
   for (int i = 0; i < e->te_count; i++)
     TN_RETURN_IF_ERROR(tn_schedule_create(e->tes[i], target, options_now, &e->schedules[i]));
   TN_RETURN_IF_ERROR(tn_te_module(e->schedules, e->te_count, NULL, &e->module));
-  return tn_module_load(e->module, NULL, &e->exe);
+  return opened(e, tn_module_load(e->module, NULL, &e->exe));
 }
 
 static tn_status *explain_declarations(explain *e) {

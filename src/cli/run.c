@@ -428,6 +428,15 @@ static bool wrong_options(const cli_args *args, const cli_compile *setup) {
          cli_refuse(args, dims, "gives one size to random inputs here: %s is compiled already", args->file);
 }
 
+/* Where results go must be a folder, or not there yet; the trace goes into one that is there. */
+static tn_status *check_places(const cli_args *args) {
+  const char *directory = cli_value(args, "--output"), *trace = cli_value(args, "--profile");
+  struct stat info;
+  if (directory && stat(directory, &info) == 0 && !S_ISDIR(info.st_mode))
+    return tn_status_create(TN_INVALID_ARGUMENT, "%s: it is no folder, which --output names", directory);
+  return trace && trace[0] ? tn__file_check_folder(trace) : NULL;
+}
+
 static int run_command(const cli_args *args) {
   static run r;
   r = (run){.args = args, .repeat = 1};
@@ -440,7 +449,8 @@ static int run_command(const cli_args *args) {
   r.function = cli_value(args, "--function");
   r.seed = (uint64_t)seed;
   bool agree = true;
-  tn_status *status = run_model(&r, &agree);
+  tn_status *status = check_places(args); /* before the work, not after it */
+  if (!status) status = run_model(&r, &agree);
   finish(&r);
   if (status) return cli_report(status);
   return agree ? EXIT_DONE : EXIT_FAILED;

@@ -218,7 +218,7 @@ tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, 
   TN_RETURN_IF_ERROR(cli_read_key(args, setup));
   tn_load_options load = cli_load_options(args, setup);
   tn_status *status;
-  if (cli_is_executable(path)) {
+  if (cli_is_executable(path) || ends_with(path, ".tnx")) { /* what only is called one is refused there, in words */
     status = tn_executable_load(path, &load, executable);
   } else {
     status = tn_compile(path, NULL, 0, &setup->options, module);

@@ -173,7 +173,9 @@ static void inspect_body(tn__arena *arena, void *user) {
   inspect_call *call = user;
   tn__file_map map;
   tn__check(arena->escape, tn__file_map_open(call->path, &map));
+  size_t length = strlen(call->path);
   bool executable = map.size >= 8 && memcmp(map.data, TN__FILE_MAGIC, 8) == 0;
+  executable |= length > 4 && strcmp(call->path + length - 4, ".tnx") == 0; /* if it is none, that is what is wrong */
   tn__file_map_close(&map);
   tn__strbuf_append(call->json, "{");
   string_member(call->json, "file", call->path);
