@@ -278,7 +278,6 @@ const char *tn__sched_cannot_stream(tn__schedule *s, const tn__snode *block, con
 
 void tn__stream(tn__schedule *s, const char *name, int write_index) {
   tn__snode *block = tn__sched_block(s, "stream", name);
-  tn__sched_check_not_frozen(s, "stream", block);
   if (write_index < 0 || write_index >= block->block.write_count)
     tn__sched_refuse(s, "stream of \"%s\": there is no tensor %d, it writes %d", name, write_index,
                      block->block.write_count);

@@ -96,13 +96,13 @@ static bool matches(const tn__te *te) {
  */
 
 /* Their places in a sketch's values. */
-enum { ROWS, LANES, BLOCK };
+enum { ROWS, LANES, BLOCK, STREAM };
 
 typedef struct transposition {
   tn__nest nest; /* over the loops, not the block's axes */
   int rows, lanes, element;
-  double cost;  /* operations of one element */
-  double bytes; /* of all tensors */
+  double cost;          /* operations of one element */
+  double bytes, stored; /* of all tensors; of the output */
   bool large;
 } transposition;
 
@@ -169,17 +169,21 @@ static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
   add_access(scratch, &t, &d->nest, body->as.store.buffer, body->as.store.indices, true);
   tn__te_visit(scratch->ir, body->as.store.value, see_value, &l);
   tn__nest_finish(&d->nest);
-  for (int i = 0; i < d->nest.access_count; i++)
-    d->bytes += tn__nest_footprint(&d->nest.access[i], d->nest.axis_count, d->nest.extent);
+  for (int i = 0; i < d->nest.access_count; i++) {
+    double bytes = tn__nest_footprint(&d->nest.access[i], d->nest.axis_count, d->nest.extent);
+    d->bytes += bytes;
+    if (d->nest.access[i].store) d->stored += bytes;
+  }
   d->cost = (double)tn__rule_cost(scratch->ir, body->as.store.value);
   d->large = tn__rule_is_large(k->te);
   k->data = d;
   int64_t choices[TN__MAX_CHOICES];
   int n = sides(d->nest.extent[t.rows], d->element, LINE_BYTES, choices);
   tn__sketch_open(k, "rows", choices, n);
-  n = sides(d->nest.extent[t.lanes], d->element, k->options.vector_bytes, choices);
+  n = sides(d->nest.extent[t.lanes], d->element, LINE_BYTES, choices);
   tn__sketch_open(k, "lanes", choices, n);
   tn__sketch_open(k, "block", blocks, sizeof(blocks) / sizeof(blocks[0]));
+  tn__open_stream(k);
 }
 
 /* ---- cost ---------------------------------------------------------------------------------------------------------
@@ -254,6 +258,17 @@ static void add_operations(const tn__sketch *k, const tn__nest_access *a, const 
   if (!near && length * block < RUN_BYTES) *late += (double)lanes / (double)block * (far ? 45 : 1.3);
 }
 
+/* Are the rows of the output whole lines, one vector or several each? Others would be written past the caches in pieces
+ * of a line with other lines in between, which takes longer than to fetch them. */
+static bool writes_lines(const transposition *d, int64_t width) {
+  enum { LINE_BYTES = 64 };
+  bool whole = width % LINE_BYTES == 0;
+  for (int i = 0; i < d->nest.access_count; i++)
+    for (int x = 0; x < d->nest.axis_count && d->nest.access[i].store; x++)
+      whole &= x == d->lanes || d->nest.access[i].along[x].stride % LINE_BYTES == 0;
+  return whole && d->nest.extent[d->lanes] * d->element % width == 0;
+}
+
 static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
   const transposition *d = k->data;
   const tn__nest *nest = &d->nest;
@@ -261,6 +276,10 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   int64_t row_tiles = ceiling(nest->extent[d->rows], rows), lane_tiles = ceiling(nest->extent[d->lanes], lanes);
   int64_t block = nest->open[d->rows] && v[BLOCK] > 0 ? v[BLOCK] : block_of(v[BLOCK], row_tiles), others = 1;
   if (v[BLOCK] > 1 && (nest->open[d->rows] || block == row_tiles)) return NULL; /* the same as 0, or never whole */
+  int width = (int)(lanes * d->element), parts = (int)ceiling(width, k->options.vector_bytes);
+  f->streams = v[STREAM] != 0;
+  f->stored_bytes = d->stored;
+  if (f->streams && !writes_lines(d, width)) return NULL;
   for (int i = 0; i < nest->axis_count; i++) {
     if (i == d->rows || i == d->lanes) continue;
     f->loops[f->loop_count++] = (tn__nest_loop){i, nest->extent[i], 1};
@@ -274,9 +293,17 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   f->loops[f->loop_count++] = (tn__nest_loop){d->rows, rows, 1};
   int64_t pieces = others >= 4 * k->options.threads ? others : others * (outer > 1 ? outer : lane_tiles);
   f->chunks = d->large ? pieces : 1;
-  tn__operations ops = {.vector_bytes = (int)(lanes * d->element), .fma = (double)rows * d->cost, .other = 4};
+  tn__operations ops = {.vector_bytes = width / parts, .fma = (double)rows * d->cost};
   double late = 0;
   for (int i = 0; i < nest->access_count; i++) add_operations(k, &nest->access[i], v, block, &ops, f, &late);
+  ops = (tn__operations){.vector_bytes = ops.vector_bytes,
+                         .fma = parts * ops.fma,
+                         .loads = parts * ops.loads,
+                         .stores = parts * ops.stores,
+                         .shuffles = parts * ops.shuffles,
+                         .gathers = ops.gathers,
+                         .other = 4};
+  f->registers *= parts;
   double tiles = (double)(others * row_tiles) * (double)lane_tiles;
   tn__cost_phase(f, k->target, &ops, tiles);
   tn__cost_loop(f, (double)(others * outer * lane_tiles), (double)block);
@@ -338,6 +365,7 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   order[n + 1] = lane_tile;
   tn__reorder(s, order, n + 2);
   tn__transpose(s, block, row_tile, lane_tile);
+  if (v[STREAM]) tn__rule_stream(s, block);
   if (k->options.threads > 1 && tn__rule_is_large(s->te) && shared > 0) share_out(s, order, shared, k->options.threads);
 }
 

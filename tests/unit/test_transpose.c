@@ -1,6 +1,6 @@
 /* The transpose primitive: what it does to the loop IR, that the code has shuffles instead of gathers, and that every
  * element type and odd size comes out right on every vector width. */
-#include "schedule/sketch.h"
+#include "schedule/rules.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"
 
@@ -12,6 +12,7 @@ typedef struct turning {
   shape_kind kind;
   tn_dtype from, to;
   int64_t high, wide; /* of the result */
+  bool streams;       /* past the caches, where the vectors allow it */
 } turning;
 
 static const tn__expr *as(tn__ir *ir, const turning *t, const tn__expr *e) {
@@ -65,13 +66,14 @@ static tn__schedule *scheduled(tn__ir *ir, const turning *t, const tn__target *t
   tn__reorder(s, (const char *[]){parts[1][0], parts[0][1]}, 2);
   tn__transpose(s, "C", parts[0][1], parts[1][1]);
   tn__parallel(s, parts[0][0]);
+  if (t->streams) tn__rule_stream(s, "C");
   return s;
 }
 
 /* ---- the loop IR ------------------------------------------------------------------------------------------------- */
 
 static void check_text(tn__ir *ir, const void *arg) {
-  static const turning plain = {PLAIN, TN_F32, TN_F32, 10, 21};
+  static const turning plain = {PLAIN, TN_F32, TN_F32, 10, 21, false};
   const tn__target target = test_target("x86-64-v4");
   tn__schedule *s = scheduled(ir, &plain, &target, 4, 8), *again;
   const char *function = schedule_text(s, true), *steps = schedule_text(s, false);
@@ -103,7 +105,7 @@ static void interpreted(void **state) {
   static const int64_t sizes[] = {2, 7, 8, 13};
   for (int kind = 0; kind < KINDS; kind++)
     for (int i = 0; i < 16; i++) {
-      turning t = {(shape_kind)kind, TN_F32, i % 3 == 0 ? TN_F32 : TN_F64, sizes[i / 4], sizes[i % 4]};
+      turning t = {(shape_kind)kind, TN_F32, i % 3 == 0 ? TN_F32 : TN_F64, sizes[i / 4], sizes[i % 4], i % 2};
       check_ok(in_context(check_interpreted, &t));
     }
 }
@@ -160,9 +162,11 @@ static void run_on(const char *target) {
     shape_kind kind = (shape_kind)(i / DTYPES % KINDS);
     bool casts = (kind == PLAIN || kind == BIASED) && i % 2 == 0;
     if (from == TN_BOOL && (kind == BIASED || kind == SUMMED)) continue;
-    compiled c = {{kind, from, casts && from != TN_BOOL ? TN_F32 : from, sizes[i % SIZES], sizes[(i / 3 + i) % SIZES]},
-                  tiles[i % TILES][0],
-                  tiles[i % TILES][1]};
+    bool streams = i % 3 == 1;
+    compiled c = {
+        {kind, from, casts && from != TN_BOOL ? TN_F32 : from, sizes[i % SIZES], sizes[(i / 3 + i) % SIZES], streams},
+        tiles[i % TILES][0],
+        tiles[i % TILES][1]};
     kernel_with(target, run_compiled, &c);
   }
 }
@@ -179,7 +183,7 @@ static void sides(void **state) {
   static const int64_t sides[] = {2, 3, 8, 12, 31, 64};
   for (int i = 0; i < 36; i++) {
     tn_dtype dtype = i % 5 == 0 ? TN_F32 : i % 5 < 3 ? TN_U8 : TN_F64;
-    compiled c = {{PLAIN, dtype, dtype, 65, 67}, sides[i / 6], sides[i % 6]};
+    compiled c = {{PLAIN, dtype, dtype, 65, 67, false}, sides[i / 6], sides[i % 6]};
     if (c.rows * c.lanes * (int64_t)tn_dtype_size(dtype) <= 4096) kernel_with(NULL, run_compiled, &c);
   }
 }
@@ -192,14 +196,18 @@ static int count_of(const char *text, const char *word) {
   return count;
 }
 
-static const char *assembly(kernel_test *k, const char *target_name, int64_t rows, int64_t lanes) {
-  static const turning plain = {PLAIN, TN_F32, TN_F32, 64, 128};
+static const char *assembly_of(kernel_test *k, const turning *t, const char *target_name, int64_t rows, int64_t lanes) {
   tn__target target;
   check_ok(tn__target_parse(target_name, &target));
   const tn__func *func =
-      tn__lower_for_codegen(k->ir, tn__schedule_func(scheduled(k->ir, &plain, &target, rows, lanes)), NULL);
+      tn__lower_for_codegen(k->ir, tn__schedule_func(scheduled(k->ir, t, &target, rows, lanes)), NULL);
   tn__code code = tn__codegen_llvm(&k->arena, &k->ir, &func, 1, &target, TN__EMIT_ASSEMBLY);
   return tn__arena_strndup(&k->arena, code.data, code.size);
+}
+
+static const char *assembly(kernel_test *k, const char *target_name, int64_t rows, int64_t lanes) {
+  static const turning plain = {PLAIN, TN_F32, TN_F32, 64, 128, false};
+  return assembly_of(k, &plain, target_name, rows, lanes);
 }
 
 /* As many shuffles as the network has stages, no gather and no spill. */
@@ -215,6 +223,11 @@ static void check_code(kernel_test *k, void *user) {
   assert_int_equal(count_of(joined, "vinsertf128"), 4);
   assert_int_equal(count_of(joined, "vunpck"), 8);
   assert_in_range(count_of(neon, "zip1") + count_of(neon, "zip2"), 6, 8); /* LLVM moves some halves instead */
+  /* Rows that lie anywhere are asked where they lie before they stream; the tile is transposed once all the same. */
+  static const turning anywhere = {PLAIN, TN_F32, TN_F32, 64, 8 * 9 + 1, true};
+  const char *asked = assembly_of(k, &anywhere, "x86-64-v3", 8, 8);
+  assert_in_range(count_of(asked, "vmovntps"), 8, 9);
+  assert_in_range(count_of(asked, "vunpck"), 16, 20); /* and a tail of one lane */
 }
 static void code(void **state) { kernel_with(NULL, check_code, NULL); }
 
@@ -239,7 +252,7 @@ static void defaults(void **state) {
   static const char *const targets[] = {"x86-64-v4", "x86-64-v3", "aarch64"};
   static const int64_t sizes[] = {7, 49, 197, 13, 64};
   for (int i = 0; i < 3 * KINDS; i++) {
-    turning t = {(shape_kind)(i / 3), i % 2 ? TN_F32 : TN_U8, TN_F32, sizes[i % 5], sizes[(i + 1 + i / 5) % 5]};
+    turning t = {(shape_kind)(i / 3), i % 2 ? TN_F32 : TN_U8, TN_F32, sizes[i % 5], sizes[(i + 1 + i / 5) % 5], false};
     kernel_with(targets[i % 3], check_default, &t);
   }
 }
@@ -295,7 +308,7 @@ typedef struct refusal {
 } refusal;
 
 static void refuse(tn__ir *ir, const void *arg) {
-  static const turning plain = {PLAIN, TN_F32, TN_F32, 80, 24};
+  static const turning plain = {PLAIN, TN_F32, TN_F32, 80, 24, false};
   const tn__target target = test_target("x86-64-v4");
   ((const refusal *)arg)->steps(tn__schedule_of(turned(ir, &plain), &target));
 }

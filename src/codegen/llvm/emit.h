@@ -58,6 +58,8 @@ typedef struct tn__cg_frame {
   int lanes;           /* its extent, or 1 */
   LLVMValueRef mask;   /* <lanes x i1>: which lanes are active; NULL: all */
   bool streams;        /* has stores past the caches, which a fence must follow */
+  /* Where the paths of a store met again, and the block before they parted: what was made there may be used here. */
+  LLVMBasicBlockRef join, parted;
 } tn__cg_frame;
 
 typedef struct tn__cg {

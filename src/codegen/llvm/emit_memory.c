@@ -328,7 +328,7 @@ static void stream_lanes(tn__cg *cg, const access *a, LLVMValueRef value) {
     return;
   }
   while (wanted < cg->target->vector_bytes && bytes % (2 * wanted) == 0) wanted *= 2;
-  LLVMBasicBlockRef join = NULL;
+  LLVMBasicBlockRef join = NULL, before = LLVMGetInsertBlock(cg->builder);
   if (align < LEAST) {
     LLVMBasicBlockRef aligned = tn__cg_block(cg, "aligned"), other = tn__cg_block(cg, "unaligned");
     join = tn__cg_block(cg, "stored");
@@ -349,6 +349,8 @@ static void stream_lanes(tn__cg *cg, const access *a, LLVMValueRef value) {
   if (join == NULL) return;
   LLVMBuildBr(cg->builder, join);
   tn__cg_at(cg, join);
+  if (before != cg->frame->join) cg->frame->parted = before;
+  cg->frame->join = join;
 }
 
 void tn__cg_end_streams(tn__cg *cg) {

@@ -162,7 +162,7 @@ static span span_of(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *l
 
 /* Columns of some slots, as they were in one version of them. */
 struct tn__cg_columns {
-  LLVMBasicBlockRef block; /* what is made here may be used here, and perhaps nowhere else */
+  LLVMBasicBlockRef block; /* what is made here may be used here, and perhaps nowhere else but where it joins */
   uint64_t version;
   int64_t first_slot, step;
   int count;
@@ -172,6 +172,7 @@ struct tn__cg_columns {
 /* All columns are made at once, when the first of them is asked for. */
 static LLVMValueRef column_of(tn__cg *cg, tn__cg_storage *storage, const span *s) {
   LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->builder);
+  if (here == cg->frame->join) here = cg->frame->parted;
   struct tn__cg_columns *made = storage->columns;
   int64_t slot = s->first / storage->slot_lanes, step = s->stride / storage->slot_lanes;
   if (made == NULL) made = storage->columns = TN__NEW(cg->arena, struct tn__cg_columns);
