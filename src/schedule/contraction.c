@@ -25,12 +25,14 @@ static bool is_product(const tn__expr *term) {
          without_casts(term->args[1])->kind == TN__EXPR_LOAD;
 }
 
+bool tn__contraction_sums_products(const tn__te_stage *stage) { return is_sum(stage) && is_product(stage->values[0]); }
+
 const tn__te_stage *tn__contraction_find(const tn__te *te) {
   const tn__te_stage *sum = NULL;
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (stage->kind == TN__TE_COMPUTE) continue;
-    if (sum != NULL || !is_sum(stage) || !is_product(stage->values[0])) return NULL;
+    if (sum != NULL || !tn__contraction_sums_products(stage)) return NULL;
     sum = stage;
   }
   return sum;
@@ -192,7 +194,9 @@ static void transpose_operand(tn__contraction *c) {
       for (int r = 0; r < block->block.read_count; r++) {
         if (block->block.reads[r].buffer != right->value.buffer) continue;
         const char *copy = tn__cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
-        tn__rule_nest(c->s, copy, c->options);
+        int contiguous = 0;
+        while (order[contiguous] != n - 1) contiguous++;
+        tn__rule_turn(c->s, copy, contiguous, c->options);
         /* The roles, in terms of the copy. */
         const tn__expr *indices[TN__MAX_RANK];
         for (int d = 0; d < n; d++) indices[d] = right->args[order[d]];

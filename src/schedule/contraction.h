@@ -92,6 +92,8 @@ typedef struct tn__outer_loops {
   int column_tiles, block; /* places of the loop over column tiles, and of the inner part of a split loop (-1: none) */
 } tn__outer_loops;
 
+/* Is the stage a sum of products of two loads? */
+bool tn__contraction_sums_products(const tn__te_stage *stage);
 /* The only reduction, which is a sum of products; everything else are maps. NULL otherwise. */
 const tn__te_stage *tn__contraction_find(const tn__te *te);
 /* Everything that comes before the tiles: producers, a transposed operand, the roles. `seen` is the sum as it reads

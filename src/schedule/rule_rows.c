@@ -219,7 +219,7 @@ static void factor(tn__schedule *s, const char *name, const char *loop, int64_t 
   keep_on_stack(s, partial);
 }
 
-static void reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors) {
+void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
   const char *loop = last_loop(s, name);
   if (block->combiner == NULL || !block->combiner->reorderable || loop == NULL) return;
@@ -287,7 +287,7 @@ static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedul
     } else if (runs_across(s, block)) {
       reduce_across(s, stage->name, options, values[VECTORS]);
     } else {
-      reduce_along(s, stage->name, options, values[VECTORS]);
+      tn__rule_reduce_along(s, stage->name, options, values[VECTORS]);
       parallel_outermost(s, stage->name, options);
     }
   }
@@ -340,7 +340,7 @@ static void place_row_tensor(tn__schedule *s, const tn__te_stage *stage, int row
   }
 }
 
-static void vectorize_map(tn__schedule *s, const char *name, int rows, const tn__schedule_options *options) {
+void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const tn__schedule_options *options) {
   const char *loops[TN__MAX_LOOPS];
   int count = tn__loops_of(s, name, loops, TN__MAX_LOOPS);
   if (count <= rows) return;
@@ -381,9 +381,9 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (tn__sched_find(s, stage->name, true) == NULL) continue;
     if (stage->kind == TN__TE_REDUCE)
-      reduce_along(s, stage->name, options, values[VECTORS]);
+      tn__rule_reduce_along(s, stage->name, options, values[VECTORS]);
     else
-      vectorize_map(s, stage->name, rows, options);
+      tn__rule_vectorize_map(s, stage->name, rows, options);
   }
   if (values[STREAM]) tn__rule_stream(s, anchor);
   for (int i = 1; i < rows; i++) {

@@ -369,4 +369,33 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   if (k->options.threads > 1 && tn__rule_is_large(s->te) && shared > 0) share_out(s, order, shared, k->options.threads);
 }
 
+void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options) {
+  enum { LEAST_SIDE = 4 };
+  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *sides[2];
+  int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS), n = 0;
+  int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, block, true)->block.writes[0].buffer->dtype);
+  const int at[2] = {contiguous, count - 1};
+  int64_t side = options->vector_bytes / (bytes < 4 ? 4 : bytes), extent[2];
+  for (int i = 0; i < 2; i++) extent[i] = tn__loop_extent(s, loops[at[i]]);
+  if (contiguous == count - 1 || side < LEAST_SIDE || (extent[0] >= 0 && extent[0] < LEAST_SIDE) ||
+      (extent[1] >= 0 && extent[1] < LEAST_SIDE)) {
+    tn__rule_nest(s, block, options);
+    return;
+  }
+  for (int i = 0; i < count - 1; i++)
+    if (i != contiguous) order[n++] = loops[i];
+  for (int i = 0; i < 2; i++) {
+    sides[i] = loops[at[i]];
+    if (extent[i] >= 0 && extent[i] <= side) continue;
+    tn__split(s, loops[at[i]], (const int64_t[]){0, side}, 2);
+    order[n++] = part(s, loops[at[i]], 0);
+    sides[i] = part(s, loops[at[i]], 1);
+  }
+  order[n] = sides[0];
+  order[n + 1] = sides[1];
+  tn__reorder(s, order, n + 2);
+  tn__transpose(s, block, sides[0], sides[1]);
+  if (options->threads > 1 && tn__rule_is_large(s->te) && n > 0) share_out(s, order, n, options->threads);
+}
+
 const tn__rule tn__rule_transpose = {"transposition", matches, open_transpose, features, apply};

@@ -20,8 +20,8 @@ typedef struct tn__rule {
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
 } tn__rule;
 
-extern const tn__rule tn__rule_contraction, tn__rule_transform, tn__rule_transpose, tn__rule_map, tn__rule_rows,
-    tn__rule_stages;
+extern const tn__rule tn__rule_attention, tn__rule_contraction, tn__rule_transform, tn__rule_transpose, tn__rule_map,
+    tn__rule_rows, tn__rule_stages;
 int tn__rule_count(void);
 const tn__rule *tn__rule_at(int index);
 
@@ -32,6 +32,14 @@ void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_option
 /* Fuses neighbouring loops around the block that are one long walk for all of its accesses; gives the loops that are
  * left, outermost first, and their number (rule_map.c). */
 int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
+/* Schedules the plain nest around a block that copies a tensor with other dimensions innermost: in tiles that are
+ * transposed in registers. Loop number `contiguous` runs along what the source has contiguous (rule_transpose.c). */
+void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options);
+
+/* Reduces along the last loop in `vectors` vectors of partial results, where its length allows (rule_rows.c). */
+void tn__rule_reduce_along(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors);
+/* Vectors along the last loop of a map that has more than `rows` loops. */
+void tn__rule_vectorize_map(tn__schedule *s, const char *block, int rows, const tn__schedule_options *options);
 
 /* ---- what rules share (rules.c) -----------------------------------------------------------------------------------
  */

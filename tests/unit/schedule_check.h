@@ -302,6 +302,43 @@ static inline tn__te *filtered_tiles(tn__ir *ir) {
   return te;
 }
 
+/* What attention computes, in whole numbers: rows of a product less their maximum, plus their sum, times values. */
+static inline tn__te *attention_of(tn__ir *ir, int64_t rows, int64_t keys, int64_t depth, int64_t columns) {
+  tn__te *te = tn__te_create(ir, "attention");
+  const tn__buffer *q = input(te, "Q", 3, 2, rows, depth), *k = input(te, "K", 3, 2, keys, depth),
+                   *v = input(te, "V", 3, 2, keys, columns), *mask = input(te, "mask", 1, keys, 0, 0);
+  tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){2, rows, keys}), r = axes_of(te, "k", 1, (int64_t[]){depth});
+  const tn__expr *left = at(ir, q, 3, x.index[0], x.index[1], r.index[0]);
+  const tn__expr *right = at(ir, k, 3, x.index[0], x.index[2], r.index[0]);
+  const tn__buffer *scores = tn__te_reduce(te, "scores", &x, &r, TN__TE_SUM, tn__mul(ir, left, right));
+  tn__te_axes z = axes_of(te, "i", 3, (int64_t[]){2, rows, keys});
+  const tn__expr *twice = tn__mul(ir, tn__load(ir, scores, z.index), tn__constant(ir, TN_F32, 2));
+  const tn__buffer *masked =
+      tn__te_compute(te, "masked", &z, tn__add(ir, twice, at(ir, mask, 1, z.index[2], NULL, NULL)));
+  const int64_t row[] = {2, rows, 1}, key = keys;
+  tn__te_axes t = axes_of(te, "i", 3, row), tk = axes_of(te, "k", 1, &key);
+  const tn__buffer *top =
+      tn__te_reduce(te, "top", &t, &tk, TN__TE_MAX, at(ir, masked, 3, t.index[0], t.index[1], tk.index[0]));
+  tn__te_axes e = axes_of(te, "i", 3, (int64_t[]){2, rows, keys});
+  const tn__expr *less =
+      tn__sub(ir, tn__load(ir, masked, e.index), at(ir, top, 3, e.index[0], e.index[1], tn__index(ir, 0)));
+  const tn__buffer *power = tn__te_compute(te, "power", &e, tn__mul(ir, less, tn__constant(ir, TN_F32, 3)));
+  tn__te_axes u = axes_of(te, "i", 3, row), uk = axes_of(te, "k", 1, &key);
+  const tn__buffer *total =
+      tn__te_reduce(te, "total", &u, &uk, TN__TE_SUM, at(ir, power, 3, u.index[0], u.index[1], uk.index[0]));
+  tn__te_axes w = axes_of(te, "i", 3, (int64_t[]){2, rows, keys});
+  const tn__expr *more =
+      tn__add(ir, tn__load(ir, power, w.index), at(ir, total, 3, w.index[0], w.index[1], tn__index(ir, 0)));
+  const tn__buffer *weights = tn__te_compute(te, "weights", &w, more);
+  tn__te_axes y = axes_of(te, "i", 3, (int64_t[]){2, rows, columns}), yk = axes_of(te, "k", 1, &key);
+  const tn__expr *weight = at(ir, weights, 3, y.index[0], y.index[1], yk.index[0]);
+  const tn__expr *value = at(ir, v, 3, y.index[0], yk.index[0], y.index[2]);
+  tn__te_output(te, tn__te_reduce(te, "result", &y, &yk, TN__TE_SUM, tn__mul(ir, weight, value)));
+  return te;
+}
+static inline tn__te *attention(tn__ir *ir) { return attention_of(ir, 13, 21, 5, 9); }
+static inline tn__te *wide_attention(tn__ir *ir) { return attention_of(ir, 24, 49, 8, 64); } /* for several threads */
+
 typedef tn__te *(*declaration)(tn__ir *ir);
 /* A depthwise convolution, channels last, as wide as its margin allows. */
 typedef struct depthwise_shape {
@@ -389,7 +426,9 @@ static const declaration declarations[] = {product,
                                            strided_depthwise,
                                            turned_map,
                                            wide_depthwise,
-                                           rectified_depthwise};
+                                           rectified_depthwise,
+                                           attention,
+                                           wide_attention};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

@@ -86,6 +86,42 @@ static void build_leaking_gelu(tn__graph *g) {
   tn__graph_output(g, "y", tn__g_binary(g, "multiply", p, bell));
 }
 
+typedef struct heads {
+  int64_t rows, keys;
+  bool open, shared, turned; /* keys of any number; the weights are an output too; values that lie along the keys */
+} heads;
+
+/* softmax(q k^T / 2 + mask) v */
+static void build_heads(tn__graph *g, const heads *h) {
+  tn__ir *ir = tn__graph_ir(g);
+  const tn__expr *rows = tn__index(ir, h->rows), *keys = tn__index(ir, h->keys), *two = tn__index(ir, 2);
+  const tn__expr *wide = tn__index(ir, 8), *none = NULL;
+  if (h->open) {
+    tn__value *any = tn__graph_input(g, "any", TN_F32, 1, &none);
+    tn__graph_input_symbol(g, "n", any, 0);
+    keys = any->dims[0];
+  }
+  tn__value *q = tn__graph_input(g, "q", TN_F32, 3, (const tn__expr *[]){two, rows, wide});
+  tn__value *k = tn__graph_input(g, "k", TN_F32, 3, (const tn__expr *[]){two, keys, wide});
+  tn__value *v = tn__graph_input(
+      g, "v", TN_F32, 3, h->turned ? (const tn__expr *[]){two, wide, keys} : (const tn__expr *[]){two, keys, wide});
+  const int64_t batch = 0, last = 2;
+  tn__value *scores = tn__g_dot_general(g, q, k, &batch, &batch, 1, &last, &last, 1, TN_F32);
+  tn__value *mask = tn__graph_input(g, "mask", TN_F32, 3, scores->dims);
+  scores = tn__g_binary(g, "add", tn__g_binary_s(g, "multiply", scores, 0.5), mask);
+  tn__value *weights = tn__g_softmax(g, scores, 2, false);
+  if (h->shared) tn__graph_output(g, "weights", weights);
+  const int64_t contract = h->turned ? 2 : 1;
+  tn__graph_output(g, "y", tn__g_dot_general(g, weights, v, &batch, &batch, 1, &last, &contract, 1, TN_F32));
+}
+
+static void build_attention(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 49}); }
+static void build_open_attention(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .open = true}); }
+static void build_shared_attention(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 49, .shared = true}); }
+static void build_turned_attention(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 49, .turned = true}); }
+static void build_one_row(tn__graph *g) { build_heads(g, &(heads){.rows = 1, .keys = 49}); }
+static void build_many_keys(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 4096}); }
+
 /* exp joins neither the map before the product nor makes a kernel that needs its own result: x -> a -> product ->
  * add(a). */
 static void build_no_cycle(tn__graph *g) {
@@ -167,6 +203,17 @@ static void an_epilogue_may_read_a_value_twice(void **state) {
   expect(build_leaking_gelu, "dot_general ->1; erf+multiply ->2");
 }
 
+static void attention_is_one_kernel(void **state) {
+#define SOFTMAX "reduce+broadcast_in_dim+subtract+exponential+reduce+divide+broadcast_in_dim+multiply"
+  static const char apart[] = "dot_general+multiply+add ->1; " SOFTMAX " ->1; dot_general ->1";
+  expect(build_attention, "dot_general+multiply+add+" SOFTMAX "+dot_general ->1");
+  expect(build_open_attention, "dot_general+broadcast_in_dim+multiply+add ->1; " SOFTMAX " ->1; dot_general ->1");
+  expect(build_shared_attention, apart);
+  expect(build_turned_attention, apart);
+  expect(build_one_row, apart);
+  expect(build_many_keys, apart);
+}
+
 static void kernels_never_need_their_own_results(void **state) {
   expect(build_no_cycle, "exponential ->1; dot_general+tanh+add ->1");
 }
@@ -179,6 +226,7 @@ int main(void) {
                                      cmocka_unit_test(epilogues_join_their_product),
                                      cmocka_unit_test(a_product_that_others_read_stays_alone),
                                      cmocka_unit_test(an_epilogue_may_read_a_value_twice),
+                                     cmocka_unit_test(attention_is_one_kernel),
                                      cmocka_unit_test(kernels_never_need_their_own_results),
                                      cmocka_unit_test(reshapes_are_views),
                                      cmocka_unit_test(depth_takes_no_stack)};

@@ -80,7 +80,21 @@ static void streamed_map(tn__ir *ir, const void *arg) {
   assert_non_null(strstr(trace, "\ncompute_at \"pad\""));
 }
 
+/* Attention is one nest over blocks of rows: nothing of the size of the scores is in the workspace. */
+static void blocked_attention(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  const char *trace = schedule_text(tn__schedule_default(attention(ir), &target, NULL), false);
+  static const char *const stages[] = {"scores", "masked", "top", "power", "total", "weights"};
+  for (int i = 0; i < 6; i++) {
+    const char *name = stages[i], *at = strstr(trace, tn__arena_printf(tn__ir_arena(ir), "compute_at \"%s\"", name));
+    const char *scope = strstr(trace, tn__arena_printf(tn__ir_arena(ir), "\nset_scope \"%s\" 0 ", name));
+    if (at == NULL || scope == NULL) fail_msg("%s is not computed in private memory in\n%s", name, trace);
+  }
+  assert_non_null(strstr(trace, "\nreverse_compute_at \"masked\" \"scores.i2.0\"\n"));
+}
+
 static void chooses(void **state) {
+  check_ok(in_context(blocked_attention, NULL));
   check_ok(in_context(product_tile, NULL));
   static const depthwise_shape padded[] = {{112, 112, 32, 3, 1, 1, false}, {112, 112, 96, 3, 2, 1, false},
                                            {7, 7, 64, 3, 1, 1, false},     {29, 31, 48, 5, 1, 2, false},

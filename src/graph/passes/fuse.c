@@ -3,9 +3,9 @@
  *
  * A kernel is one of four kinds. A MAP holds element-wise and injective nodes; a ROW holds reductions over the same
  * axes of the same space with the maps between and around them (softmax, normalisations); a CONTRACTION holds one
- * product or convolution with its element-wise epilogue; everything else runs ALONE. Joining never makes a cycle
- * between kernels. Broadcasts, iotas and the like cost nothing where they are read, so they have no kernel of their own
- * but a copy in each that reads them. */
+ * product or convolution with its element-wise epilogue, or two products and the softmax between (attention);
+ * everything else runs ALONE. Joining never makes a cycle between kernels. Broadcasts, iotas and the like cost nothing
+ * where they are read, so they have no kernel of their own but a copy in each that reads them. */
 #include <string.h>
 
 #include "base/invariant.h"
@@ -395,6 +395,111 @@ static void place(fuser *f, int node, bool constant) {
   claim_epilogue(f, best, n->outputs[0]);
 }
 
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+/* Scores of more keys have no block of rows that caches hold; of fewer rows, nothing is reused. */
+enum { MOST_KEYS = 2048, LEAST_ROWS = 8 };
+
+static const tn__node *product_in(const fuser *f, int index) {
+  const kernel *k = &f->kernels.data[index];
+  for (int i = 0; i < k->members.count; i++) {
+    const tn__node *n = tn__graph_node_at(f->graph, k->members.data[i]);
+    if (named(n, "dot_general")) return n;
+  }
+  return NULL;
+}
+
+static bool is_in(const fuser *f, int node, int a, int b) {
+  return f->kernel_of[node] >= 0 && (f->kernel_of[node] == a || f->kernel_of[node] == b);
+}
+
+/* Do only nodes of kernels `a` and `b` read the results of `a`, maybe through broadcasts? */
+static bool feeds_only(const fuser *f, int a, int b) {
+  const kernel *k = &f->kernels.data[a];
+  for (int i = 0; i < k->members.count; i++) {
+    const tn__value *v = tn__graph_node_at(f->graph, k->members.data[i])->outputs[0];
+    int reads = 0;
+    for (int r = f->first_reader[v->id]; r < f->first_reader[v->id + 1]; r++, reads++) {
+      if (is_in(f, f->readers[r], a, b)) continue;
+      const tn__node *cheap = tn__graph_node_at(f->graph, f->readers[r]);
+      if (f->kernel_of[f->readers[r]] >= 0 || !is_cheap(cheap)) return false;
+      int id = cheap->outputs[0]->id, copies = 0;
+      for (int c = f->first_reader[id]; c < f->first_reader[id + 1]; c++, copies++)
+        if (!is_in(f, f->readers[c], a, b)) return false;
+      if (copies != f->uses[id]) return false;
+    }
+    if (reads != f->uses[v->id]) return false; /* a graph output */
+  }
+  return true;
+}
+
+static bool is_counting(const tn__attr *axes, int count) {
+  for (int i = 0; i < count; i++)
+    if (axes->ints[i] != i) return false;
+  return axes->count == count;
+}
+
+/* A product over batches of f32 matrices that come from the run, all sizes known. */
+static bool is_score_product(const tn__node *n) {
+  int rank = n->outputs[0]->rank;
+  if (tn__node_int(n, "packed", 0) > 0 || rank < 3 || n->outputs[0]->dtype != TN_F32) return false;
+  if (n->inputs[0]->rank != rank || n->inputs[1]->rank != rank) return false;
+  if (tn__node_attr(n, "lhs_contract")->count != 1 || tn__node_attr(n, "lhs_batch")->count != rank - 2) return false;
+  for (int i = 0; i < 2; i++)
+    for (int d = 0; d < rank; d++)
+      if (n->inputs[i]->dtype != TN_F32 || tn__dim_const(n->inputs[i], d) < 0) return false;
+  return true;
+}
+
+static bool is_softmax_like(const fuser *f, const kernel *k, int rank) {
+  int reductions = 0;
+  for (int i = 0; i < k->members.count; i++) {
+    const tn__node *n = tn__graph_node_at(f->graph, k->members.data[i]);
+    if (named(n, "argreduce") || n->outputs[0]->dtype != TN_F32) return false;
+    if (!named(n, "reduce")) continue;
+    const tn__attr *axes = tn__node_attr(n, "axes");
+    if (n->inputs[0]->rank != rank || axes->count != 1 || axes->ints[0] != rank - 1) return false;
+    reductions++;
+  }
+  return reductions == 2;
+}
+
+/* Products whose left operand is a softmax of another product's rows take both into their kernel: rows of scores then
+ * never leave the caches (schedule/rule_attention.c). */
+static void join_attention(fuser *f, int index) {
+  kernel *k = &f->kernels.data[index];
+  const tn__node *product = k->kind == KERNEL_CONTRACTION && !k->dead && !k->constant ? product_in(f, index) : NULL;
+  if (product == NULL || !is_score_product(product)) return;
+  const tn__value *weights = product->inputs[0];
+  int rank = weights->rank, p = f->node_of_value[weights->id], rows = p < 0 ? -1 : f->kernel_of[p], first = -1;
+  if (rows < 0 || f->kernels.data[rows].kind != KERNEL_ROW || !feeds_only(f, rows, index)) return;
+  if (tn__node_attr(product, "lhs_contract")->ints[0] != rank - 1) return;
+  if (!is_counting(tn__node_attr(product, "lhs_batch"), rank - 2)) return;
+  const tn__attr *contract = tn__node_attr(product, "rhs_contract"), *batch = tn__node_attr(product, "rhs_batch");
+  for (int i = 0; i < batch->count; i++)
+    if (batch->ints[i] == rank - 1) return;
+  if (contract->ints[0] == rank - 1) return; /* values are read along their columns */
+  const kernel *softmax = &f->kernels.data[rows];
+  if (!is_softmax_like(f, softmax, rank) || !same_shape(softmax->space, weights)) return;
+  int producers[MAX_KERNEL_BUFFERS];
+  for (int m = 0; m < softmax->members.count; m++) {
+    int count = producers_of(f, softmax->members.data[m], producers, MAX_KERNEL_BUFFERS);
+    for (int i = 0; i < count; i++) {
+      const kernel *scores = &f->kernels.data[producers[i]];
+      if (producers[i] == rows || scores->kind != KERNEL_CONTRACTION || !same_shape(scores->space, weights)) continue;
+      if (first >= 0 && first != producers[i]) return;
+      first = producers[i];
+    }
+  }
+  const tn__node *scores = first < 0 || first == index ? NULL : product_in(f, first);
+  if (scores == NULL || f->kernels.data[first].constant || !is_score_product(scores) || !feeds_only(f, first, rows))
+    return;
+  if (tn__dim_const(weights, rank - 1) > MOST_KEYS || tn__dim_const(weights, rank - 2) < LEAST_ROWS) return;
+  if (k->members.count + softmax->members.count + f->kernels.data[first].members.count > MAX_KERNEL_NODES) return;
+  merge_into(f, index, rows);
+  merge_into(f, index, first);
+}
+
 static void find_readers(fuser *f, int value_count) {
   int total = 0;
   f->first_reader = TN__NEW_ARRAY(f->arena, value_count + 2, int);
@@ -677,6 +782,7 @@ tn__groups tn__pass_fuse(tn__graph *graph) {
     f.constant[i] = is_constant_node(&f, n);
     if (!is_cheap(n)) place(&f, i, f.constant[i]);
   }
+  for (int i = 0; i < f.kernels.count; i++) join_attention(&f, i);
   emitter e = {.f = &f};
   e.groups.groups = TN__NEW_ARRAY(f.arena, f.node_count, tn__group);
   e.emitted = TN__NEW_ARRAY(f.arena, f.kernels.count, bool);
