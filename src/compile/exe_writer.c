@@ -546,17 +546,18 @@ void tn__exe_keep_in_place(tn__exe *exe, const tn__slab *slab) { exe->slab = sla
 /* Constants that are kept in place come first, as they lie, unless that wastes a sixteenth: equal ones may be among
  * them, of which only one is used. */
 static void place_constants(tn__exe *exe) {
-  uint64_t used = 0, kept = exe->slab ? align_up(exe->slab->used, TN__FILE_ALIGN) : 0;
+  const tn__slab *slab = exe->slab;
+  uint64_t used = 0, kept = slab == NULL ? 0 : align_up(slab->used, TN__FILE_ALIGN);
   for (int i = 0; i < exe->constants.count; i++)
-    if (tn__slab_holds(exe->slab, exe->constants.data[i].data))
+    if (tn__slab_holds(slab, exe->constants.data[i].data))
       used += align_up(exe->constants.data[i].record.size, TN__FILE_ALIGN);
-  bool keep = kept - kept / 16 <= used;
-  uint64_t at = keep && exe->slab ? exe->slab->used : 0;
+  bool keep = slab != NULL && kept - kept / 16 <= used;
+  uint64_t at = keep ? slab->used : 0;
   exe->keeps_all = kept > 0 && kept == used;
   for (int i = 0; i < exe->constants.count; i++) {
     constant *c = &exe->constants.data[i];
-    if (keep && tn__slab_holds(exe->slab, c->data)) {
-      c->record.offset = (uint64_t)((const char *)c->data - exe->slab->constants);
+    if (keep && tn__slab_holds(slab, c->data)) {
+      c->record.offset = (uint64_t)((const char *)c->data - slab->constants);
       continue;
     }
     c->record.offset = align_up(at, TN__FILE_ALIGN);

@@ -235,7 +235,8 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
       .functions = &function, .function_count = 1, .units = units, .unit_count = kernels, .constants_apart = true};
   tn__program_stats stats;
   tn__pieces executable = tn__program_build(&host, &program, NULL, NULL, 0, &stats);
-  run_constants(driver, scratch, &executable, stats.constants, values, count, make_slab(driver, values, count, given, groups->count));
+  run_constants(driver, scratch, &executable, stats.constants, values, count,
+                make_slab(driver, values, count, given, groups->count));
   for (int i = 0; i < host.times.count; i++)
     tn__driver_time(driver, host.times.data[i].name, host.times.data[i].seconds);
   tn__arena_release(scratch);
