@@ -117,8 +117,14 @@ def resident_mb(field):
     raise RuntimeError(f"/proc/self/status has no {field}")
 
 
+def read_inputs(path):
+    with np.load(path) as file:
+        return dict(file)
+
+
 def serve(engine, model, threads, inputs, outputs):
-    """Loads a model, writes its outputs, then times as many runs as each line of stdin says."""
+    """Loads a model, writes its outputs, then times as many runs as each line of stdin says. A line that also names a
+    file of inputs, and one for the outputs, changes to those inputs."""
     protocol = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -126,8 +132,7 @@ def serve(engine, model, threads, inputs, outputs):
         print(json.dumps(value), file=protocol, flush=True)
 
     try:
-        with np.load(inputs) as file:
-            feeds = dict(file)
+        feeds = read_inputs(inputs)
         # The import of the runtime is not a part of loading a model.
         __import__(engine)
         before = resident_mb("VmRSS")
@@ -144,7 +149,11 @@ def serve(engine, model, threads, inputs, outputs):
         Path("/proc/self/clear_refs").write_text("5")
         for line in sys.stdin:
             wall, cpu = [], []
-            for _ in range(int(line)):
+            count, *files = line.split()
+            if files:
+                feeds = read_inputs(files[0])
+                np.savez(files[1], *run(feeds))
+            for _ in range(int(count)):
                 cpu_start, start = time.process_time(), time.perf_counter()
                 run(feeds)
                 wall.append((time.perf_counter() - start) * 1e3)

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
 import bench_kernels  # noqa: E402
+import bench_lengths  # noqa: E402
 import kernel_cases  # noqa: E402
 import measure  # noqa: E402
 import networks  # noqa: E402
@@ -88,9 +89,16 @@ class NetworksTest(unittest.TestCase):
         encoder = networks.Encoder("small", hidden=24, layers=2, heads=3, inner=40, vocabulary=50,
                                    positions=networks.SEQUENCE)
         self.check(*encoder.build())
+        self.check(*encoder.build(None))
 
 
 class CasesTest(unittest.TestCase):
+    def test_lengths_are_spread(self):
+        lengths = bench_lengths.spread(32, 512)
+        self.assertEqual((lengths[0], lengths[-1]), (1, 512))
+        self.assertGreater(len(lengths), 25)
+        self.assertEqual(bench_lengths.spread(10, 512), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
+
     def test_networks_have_as_many_distinct_convolutions_as_torchvision_s(self):
         self.assertEqual(len(kernel_cases.resnet50_shapes()), 23)
         self.assertEqual(len(kernel_cases.mobilenet_v2_shapes()), 30)
