@@ -86,10 +86,10 @@ class NetworksTest(unittest.TestCase):
         self.check(*networks.lenet5())
 
     def test_encoder(self):
-        encoder = networks.Encoder("small", hidden=24, layers=2, heads=3, inner=40, vocabulary=50,
-                                   positions=networks.SEQUENCE)
-        self.check(*encoder.build())
-        self.check(*encoder.build(None))
+        for length in (networks.SEQUENCE, None):
+            encoder = networks.Encoder("small", hidden=24, layers=2, heads=3, inner=40, vocabulary=50,
+                                       positions=networks.SEQUENCE)
+            self.check(*encoder.build(length))
 
 
 class CasesTest(unittest.TestCase):
