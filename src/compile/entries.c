@@ -138,6 +138,16 @@ static tn__node *reshape_of(const tn__value *value) {
   return value->producer && strcmp(value->producer->op->name, "reshape") == 0 ? value->producer : NULL;
 }
 
+/* How many read the contents of a value: a symbol for one of its dimensions does not. */
+static int reads_of(const tn__graph *graph, const int *uses, const tn__value *value) {
+  int count = uses[value->id];
+  for (int i = 0; i < tn__graph_symbol_count(graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(graph, i);
+    count -= symbol->value == value && symbol->source == TN__SYMBOL_INPUT_DIM;
+  }
+  return count;
+}
+
 /* A scatter whose operand nobody else reads may find it in its result's memory, put there before. Both may be reshaped,
  * which changes no memory. */
 static void scatter_in_place(tn__compilation *c, tn__graph *graph, const tn__value *output, const tn__value *input) {
@@ -147,9 +157,8 @@ static void scatter_in_place(tn__compilation *c, tn__graph *graph, const tn__val
   int value_count;
   const int *uses = tn__graph_use_counts(graph, &value_count);
   const tn__value *operand = node->inputs[0];
-  for (; uses[operand->id] == 1 && reshape_of(operand); operand = reshape_of(operand)->inputs[0]) {
-  }
-  if (operand != input || uses[operand->id] != 1 || tn__node_attr(node, "in_place")) return;
+  while (uses[operand->id] == 1 && reshape_of(operand)) operand = reshape_of(operand)->inputs[0];
+  if (operand != input || reads_of(graph, uses, operand) != 1 || tn__node_attr(node, "in_place")) return;
   tn__attr *attrs = TN__NEW_ARRAY(c->driver.arena, node->attr_count + 1, tn__attr);
   for (int i = 0; i < node->attr_count; i++) attrs[i] = node->attrs[i];
   attrs[node->attr_count++] = tn__attr_int(graph, "in_place", 1);

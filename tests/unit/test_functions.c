@@ -49,13 +49,14 @@ typedef enum cache_kind {
   TRANSPOSED_ND, /* [batch, heads, rows, WIDTH], and a ScatterND between transposes that bring the rows in front */
   TRANSPOSED_ELEMENTS, /* the same by ScatterElements */
   ONE_HEAD,            /* as TRANSPOSED_ND, but the transposes are reshapes */
+  OPEN_SIZES,          /* as TRANSPOSED_ND, for any number of sequences and of rows */
   CACHE_KINDS
 } cache_kind;
 
 /* As exporters write Tensor.index_copy_ of a cache [1, heads, rows, WIDTH]. */
 static pb transposed_model(cache_kind kind) {
-  const char *cache = kind == ONE_HEAD ? "1,1,1000,1024" : "1,2,1000,1024";
-  const char *row = kind == ONE_HEAD ? "1,1,1,1024" : "1,2,1,1024";
+  const char *cache = kind == ONE_HEAD ? "1,1,1000,1024" : kind == OPEN_SIZES ? "n,2,rows,1024" : "1,2,1000,1024";
+  const char *row = kind == ONE_HEAD ? "1,1,1,1024" : kind == OPEN_SIZES ? "n,2,1,1024" : "1,2,1,1024";
   pb graph = {0};
   onnx_input(&graph, "x", ONNX_FLOAT, row);
   onnx_input(&graph, "at", ONNX_INT64, kind == TRANSPOSED_ELEMENTS ? "1,1,2,1024" : "1,1");
@@ -156,7 +157,7 @@ static void caches_are_updated_in_place(void **state) {
     failing_allocator memory;
     failing_allocator_init(&memory, -1);
     d.session = open_session(exe, &memory.allocator);
-    d.heads = kind == TRANSPOSED_ND || kind == TRANSPOSED_ELEMENTS ? 2 : 1;
+    d.heads = kind >= TRANSPOSED_ND && kind != ONE_HEAD ? 2 : 1;
     size_t bytes = (size_t)d.heads * TOKENS * WIDTH * sizeof(float);
     d.cache = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(d.cache != MAP_FAILED);
