@@ -182,6 +182,22 @@ static bool shares_variable(const tn__expr *e, const tn__expr *other) {
   return false;
 }
 
+/* lane + rest < number holds for no lane when it does not for the first: vectors that lie wholly beyond the end, as
+ * behind 48 columns in tiles of 32, are not computed at all. Numbers only, so that it is known where the loop's
+ * tail is cut off and costs no branch. */
+static const tn__expr *first_lane(const tail *t, const tn__expr *predicate) {
+  const tn__expr *zero = tn__index(t->ir, 0), *anything = tn__bool(t->ir, true);
+  if (predicate->kind != TN__EXPR_LT || !tn__is_int(predicate->args[1])) return anything;
+  for (int i = 0; i < t->lanes->count; i++) {
+    int64_t stride;
+    const tn__var *lane = t->lanes->data[i];
+    if (!tn__expr_uses_var(predicate->args[0], lane)) continue;
+    if (!tn__stride_in(t->ir, predicate->args[0], lane, &stride) || stride < 0) return anything;
+    predicate = tn__substitute(t->ir, predicate, &lane, &zero, 1);
+  }
+  return predicate;
+}
+
 /* Takes the conditions on lanes, which one operand does not depend on, out of the predicate. */
 static const tn__expr *without_lanes(tail *t, const tn__expr *predicate) {
   if (predicate->kind == TN__EXPR_AND)
@@ -190,7 +206,7 @@ static const tn__expr *without_lanes(tail *t, const tn__expr *predicate) {
     return predicate;
   const tn__expr *likely = tn__call1(t->ir, TN__CALL_LIKELY, predicate);
   t->condition = t->condition == NULL ? likely : tn__and(t->ir, t->condition, likely);
-  return tn__bool(t->ir, true);
+  return first_lane(t, predicate);
 }
 
 static bool stays_inside(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices) {

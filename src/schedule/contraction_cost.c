@@ -203,7 +203,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   if (p->right_element != p->element) step.fma += unroll * (double)vectors;
   if (masked) step.other += unroll * (double)vectors;
   /* Long straight pieces give the compiler's scheduler room to take registers for loads that are not needed yet. */
-  if (unroll * accumulators > 64 && !taps) step.fma *= 1.05;
+  if (unroll > 1 && unroll * accumulators > 48 && !taps) step.fma *= 1.05;
   if (unroll > 1 && masked) step.fma *= 1.25;
   tn__cost_phase(f, k->target, &step, times * steps / unroll);
   if (p->has_right) f->work_cycles += times * steps * far_apart(p, k, v, vectors * vector_bytes);
@@ -348,6 +348,8 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
   }
   /* Rows a page or more apart don't come by themselves. */
   bool scattered = p->panel == 0 && p->right_stride >= PAGE_BYTES && p->right_steps > 8;
+  /* Nor do a few channels of every pixel, one walk over the image for each column tile. */
+  scattered |= p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
   f->exposed = v[TN__TILE_AHEAD] > 0   ? EXPOSED_AHEAD
                : !scattered            ? 0
                : v[TN__TILE_RIGHT] > 0 ? EXPOSED_COPY

@@ -149,6 +149,28 @@ static void partial_vector(tn__ir *ir, const void *arg) {
   tn__strbuf_release(&text);
 }
 
+/* Of 48 columns in tiles of two vectors the last tile is one: the other is not computed for nothing. */
+static void empty_vector(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 1};
+  const tn__sketch *k = tn__sketch_create(product_of(ir, 26, 48, 40), &target, &options);
+  int64_t values[TN__MAX_DECISIONS];
+  for (int i = 0; i < k->decision_count; i++) values[i] = k->decisions[i].choices[0];
+  values[0] = 16, values[1] = 2, values[2] = 13; /* lanes, vectors, rows */
+  const tn__schedule *s = tn__sketch_apply(k, values);
+  check_same(s);
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__func_print(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
+  assert_null(strstr(tn__strbuf_text(&text), "*0.0f32"));
+  int sums = 0;
+  for (const char *at = tn__strbuf_text(&text); (at = strstr(at, "*B[")) != NULL; at++) sums++;
+  assert_int_equal(sums, 13 * 2 + 13);
+  tn__strbuf_release(&text);
+}
+
+static void empty_vectors_are_dropped(void **state) { check_ok(in_context(empty_vector, NULL)); }
+
 static void partial_vectors_load_less(void **state) { check_ok(in_context(partial_vector, NULL)); }
 
 /* ---- determinism and limits ----------------------------------------------------------------------------------------
@@ -416,6 +438,7 @@ static void footprints_are_exact(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_classify),
+      cmocka_unit_test(empty_vectors_are_dropped),
       cmocka_unit_test(every_point_computes_the_same),
       cmocka_unit_test(templates_are_reused),
       cmocka_unit_test(choices_are_deterministic),
