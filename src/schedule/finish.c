@@ -200,7 +200,7 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
 
 /* One prefetch for every line of the rows that will be read, up to a few of each. */
 static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_prefetch *p, stmts *out) {
-  enum { LINE_BYTES = 64, MOST_LINES = 8, MOST_ROWS = 8 };
+  enum { LINE_BYTES = 64, MOST_LINES = 16, MOST_ROWS = 8 };
   tn__ir *ir = b->s->ir;
   const tn__expr *first[TN__MAX_RANK], *extent[TN__MAX_RANK], *indices[TN__MAX_RANK];
   const tn__buffer *buffer = placed(b, p->buffer);

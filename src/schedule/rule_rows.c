@@ -9,14 +9,14 @@
 #include "base/invariant.h"
 #include "schedule/rules.h"
 
-/* Places in a sketch's values: how many vectors of results, or of partial results, at a time; whether the rows of the
- * output go past the caches. */
-enum { VECTORS, STREAM };
+/* Places in a sketch's values: how many vectors of results, or of partial results, at a time; of the rule "rows",
+ * whether the output goes past the caches; of the rule "stages", whether rows are fetched ahead. */
+enum { VECTORS, STREAM, PREFETCH = STREAM };
 
 static void open_reduction(tn__sketch *k, tn__schedule *scratch) {
-  static const int64_t vectors[] = {1, 2, 4, 8};
+  static const int64_t vectors[] = {1, 2, 4, 8, 16};
   tn__plain_open(k, scratch);
-  k->decisions[tn__sketch_open(k, "vectors", vectors, 4)].orders = true;
+  k->decisions[tn__sketch_open(k, "vectors", vectors, 5)].orders = true;
 }
 
 static const tn__nest *reduction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
@@ -132,13 +132,29 @@ static const char *epilogue_of(const tn__schedule *s, const tn__snode *block) {
     sources += !tn__sched_is_param(s, region->buffer);
     if (region->buffer != buffer) continue;
     if (reader->block.axis_count != buffer->rank) return NULL;
-    for (int d = 0; d < buffer->rank; d++)
-      if (region->min[d] != reader->block.axes[d].var->self && !tn__is_int_value(buffer->shape[d], 1)) return NULL;
+    for (int d = 0; d < buffer->rank; d++) {
+      const tn__var *axis = reader->block.axes[d].var;
+      if (axis->extent != buffer->shape[d]) return NULL; /* it repeats the sums along an axis of its own */
+      if (region->min[d] != axis->self && !tn__is_int_value(buffer->shape[d], 1)) return NULL;
+    }
   }
   return sources == 1 ? reader->name : NULL;
 }
 
-static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors) {
+/* Each turn of `loop` reads another page: a few rows further down, while there is something else to do. */
+static void prefetch_rows(tn__schedule *s, const char *name, const char *loop) {
+  enum { ROWS_AHEAD = 4 };
+  tn__snode *block = tn__sched_find(s, name, true), *at = tn__sched_find(s, loop, false);
+  for (int r = 0; r < block->block.read_count; r++) {
+    tn__sched_prefetch p = {.block = block, .buffer = block->block.reads[r].buffer, .distance = ROWS_AHEAD};
+    if (tn__sched_is_param(s, p.buffer) && !tn__sched_writes(block, p.buffer) &&
+        tn__sched_prefetch_start(s, at, &p, NULL, NULL))
+      tn__prefetch(s, name, r, loop, ROWS_AHEAD);
+  }
+}
+
+static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
+                          bool prefetches) {
   tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
   const char *order[TN__MAX_LOOPS], *spatial[TN__MAX_LOOPS], *reduce[TN__MAX_LOOPS];
   int count = tn__sched_path(s, s->root, block, path), n = 0, spatial_count = 0, reduce_count = 0;
@@ -173,6 +189,7 @@ static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   tn__reverse_compute_at(s, consumer, tile);
   TN__INVARIANT(reduce_count > 0); /* the rule is for reductions over rows */
   tn__decompose_reduction(s, name, reduce[0]);
+  if (prefetches) prefetch_rows(s, name, reduce[reduce_count - 1]);
   const char *outermost = order[0];
   int64_t tasks = tn__loop_extent(s, outermost);
   for (int i = 1; i < spatial_count - 1 && tasks >= 0 && tasks < 4 * options->threads; i++) {
@@ -186,11 +203,14 @@ static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_
 /* ---- along --------------------------------------------------------------------------------------------------------
  */
 
-static const char *last_loop(const tn__schedule *s, const char *block) {
+/* The innermost loop of a block, or the one `out` around it. */
+static const char *loop_from_last(const tn__schedule *s, const char *block, int out) {
   const char *loops[TN__MAX_LOOPS];
   int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
-  return count == 0 ? NULL : loops[count - 1];
+  return count <= out ? NULL : loops[count - 1 - out];
 }
+
+static const char *last_loop(const tn__schedule *s, const char *block) { return loop_from_last(s, block, 0); }
 
 /* Unrolls and vectorises the last loop of a block, whose extent is vectors * lanes. */
 static void vectorize_lanes(tn__schedule *s, const char *block, int64_t vectors, int64_t lanes) {
@@ -209,14 +229,16 @@ static void keep_on_stack(tn__schedule *s, const char *block) {
   for (int w = 0; w < count; w++) tn__set_scope(s, block, w, TN__SCOPE_STACK);
 }
 
-/* Turns lanes of `name` into vectors of partial results, a factor at a time. */
-static void factor(tn__schedule *s, const char *name, const char *loop, int64_t vectors, int64_t lanes) {
+/* Turns lanes of `name` into vectors of partial results, a factor at a time. Returns the loop around a factor. */
+static const char *factor(tn__schedule *s, const char *name, int64_t vectors, int64_t lanes) {
   const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
-  tn__split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
-  tn__rfactor(s, tn__arena_printf(s->arena, "%s.1", loop));
+  tn__split(s, last_loop(s, name), (const int64_t[]){0, vectors * lanes}, 2);
+  const char *around = loop_from_last(s, name, 1);
+  tn__rfactor(s, last_loop(s, name));
   vectorize_lanes(s, partial, vectors, lanes);
   vectorize_lanes(s, tn__arena_printf(s->arena, "%s.init", partial), vectors, lanes);
   keep_on_stack(s, partial);
+  return around;
 }
 
 void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors) {
@@ -233,9 +255,11 @@ void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule
   while (extent >= 0 && lanes > 4 && lanes > extent) lanes /= 2;
   if (lanes < 4 || (extent >= 0 && extent < lanes)) return;
   while (vectors > 1 && (block->block.write_count != 1 || (extent >= 0 && extent < vectors * lanes))) vectors /= 2;
-  factor(s, name, loop, vectors, lanes);
-  /* The vectors are added to one before its lanes are added up. */
-  if (vectors > 1) factor(s, name, last_loop(s, name), 1, lanes);
+  factor(s, name, vectors, lanes);
+  /* The vectors are added to one, its upper half to its lower one, and so on: all in registers. */
+  if (vectors > 1) tn__unroll(s, factor(s, name, 1, lanes));
+  for (int64_t half = lanes / 2; half > 1; half /= 2) tn__unroll(s, factor(s, name, 1, half));
+  tn__unroll(s, last_loop(s, name));
 }
 
 /* ---- stages --------------------------------------------------------------------------------------------------------
@@ -285,7 +309,7 @@ static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedul
         if (inside.count == 1) tn__rule_nest(s, stage->name, options);
       }
     } else if (runs_across(s, block)) {
-      reduce_across(s, stage->name, options, values[VECTORS]);
+      reduce_across(s, stage->name, options, values[VECTORS], values[PREFETCH] != 0);
     } else {
       tn__rule_reduce_along(s, stage->name, options, values[VECTORS]);
       parallel_outermost(s, stage->name, options);
@@ -293,7 +317,18 @@ static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedul
   }
 }
 
-const tn__rule tn__rule_stages = {"stages", matches_anything, open_reduction, reduction_features, apply_stages};
+static void open_stages(tn__sketch *k, tn__schedule *scratch) {
+  static const int64_t prefetch[] = {0, 1};
+  open_reduction(k, scratch);
+  tn__sketch_open(k, "prefetch", prefetch, 2);
+}
+
+static const tn__nest *stage_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  const tn__nest *nest = reduction_features(k, v, f);
+  return nest != NULL && tn__plain_pages(k, v[VECTORS], v[PREFETCH] != 0, f) ? nest : NULL;
+}
+
+const tn__rule tn__rule_stages = {"stages", matches_anything, open_stages, stage_features, apply_stages};
 
 /* ---- rows ----------------------------------------------------------------------------------------------------------
  */
@@ -350,8 +385,11 @@ void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const t
   int64_t lanes = options->vector_bytes / (bytes < 4 ? 4 : bytes);
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
-  tn__split(s, loop, (const int64_t[]){0, lanes}, 2);
-  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
+  /* Short work is done for two vectors in one turn of the loop. */
+  int64_t vectors = tn__rule_cost(s->ir, tn__sched_find(s, name, true)->block.body->as.store.value) <= 8 ? 2 : 1;
+  if (extent < 0 || extent % (vectors * lanes) != 0) vectors = 1;
+  tn__split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
+  vectorize_lanes(s, name, vectors, lanes);
 }
 
 static void refuse_across(const tn__schedule *s) {

@@ -99,6 +99,7 @@ void tn__rule_stream(tn__schedule *s, const char *block) {
 
 typedef struct plain {
   tn__nest nest;
+  double touched;               /* bytes of all inputs and outputs */
   double stored, unseen;        /* bytes of all outputs, and of those that other stages write */
   double cost, others;          /* operations of one point of this stage; of all other stages, as many for each point */
   int element, vector, spatial; /* bytes of an element; the axis that vectors run along; axes before the reduction's */
@@ -169,10 +170,12 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
   p->cost = heaviest->kind == TN__TE_REDUCE ? own + 1 : own;
   p->element = (int)tn_dtype_size(heaviest->tensors[0]->dtype);
   p->spatial = heaviest->axes.count;
+  for (int i = 0; i < tn__te_input_count(k->te); i++) p->touched += bytes_of(tn__te_input_at(k->te, i));
   for (int i = 0; i < tn__te_output_count(k->te); i++) {
     const tn__buffer *output = tn__te_output_at(k->te, i);
     double bytes = bytes_of(output);
     p->stored += bytes;
+    p->touched += bytes;
     if (tn__te_stage_of(k->te, output) != heaviest) p->unseen += bytes;
   }
   p->reduces = heaviest->kind == TN__TE_REDUCE;
@@ -211,6 +214,7 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   int64_t lanes = vector_bytes / p->element > 0 ? vector_bytes / p->element : 1;
   bool along = p->reduces && p->vector >= p->spatial, open = p->nest.open[p->vector];
   if (vectors > 1 && p->run < vectors * lanes) return NULL;
+  if (vectors > 8 && along) return NULL; /* eight chains hide what latency there is */
   /* Long code is only longer: there are enough operations that don't wait for each other. */
   if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > MOST_UNROLLED) return NULL;
   if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
@@ -238,4 +242,20 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   f->useful = points;
   f->spent = walks * steps * (double)(lanes * vectors);
   return &p->nest;
+}
+
+bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, tn__sketch_features *f) {
+  /* Cycles until the first line of a page comes, less what a core finds to do in the meantime. */
+  enum { PAGE_BYTES = 4096, WAIT = 30 };
+  const plain *p = k->data;
+  double points = 1;
+  int far = 0;
+  for (int a = 0; a < p->nest.axis_count; a++) points *= (double)p->nest.extent[a];
+  for (int i = 0; i < p->nest.access_count; i++)
+    far += !p->nest.access[i].store && p->nest.access[i].along[p->nest.axis_count - 1].stride >= PAGE_BYTES;
+  if (!p->reduces || p->vector >= p->spatial || p->touched <= (double)k->target->l3_bytes / 4) far = 0;
+  if (far == 0) return vectors <= 8 && !prefetches;
+  double turns = points * p->element / (double)(vectors * k->options.vector_bytes), lines = points * p->element / 64;
+  f->extra_cycles += far * (prefetches ? turns * WAIT / 2 + lines / k->target->core.load_ports : turns * WAIT);
+  return true;
 }

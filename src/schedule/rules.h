@@ -51,6 +51,9 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch);
 /* `vectors` of `vector_bytes` at a time: of results, or, where the reduction runs along what is contiguous, of partial
  * results. NULL when they don't fit the extent. */
 const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, tn__sketch_features *f);
+/* What it costs that a reduction across long rows of a large tensor reads another page in each turn, fetched ahead or
+ * not. False for what makes sense there only: prefetches, more than 8 vectors. */
+bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, tn__sketch_features *f);
 /* Adds the decision whether outputs go past the caches, 0 or 1; its value belongs into tn__sketch_features.streams. */
 void tn__open_stream(tn__sketch *k);
 /* Lets the block's stores stream where they can. */

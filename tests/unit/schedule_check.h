@@ -236,6 +236,19 @@ static inline tn__te *column_sums(tn__ir *ir) {
   return te;
 }
 
+/* Sums over the outer axis that a map repeats along that axis, as normalisation over it does. */
+static inline tn__te *repeated_sums(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "repeated_sums");
+  const tn__buffer *a = input(te, "A", 2, 11, 40, 0);
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){1, 40}), r = axes_of(te, "k", 1, (int64_t[]){11});
+  const tn__buffer *sum = tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, at(ir, a, 2, r.index[0], x.index[1], NULL));
+  tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){11, 40});
+  const tn__expr *own = tn__load(ir, a, y.index);
+  tn__te_output(te,
+                tn__te_compute(te, "out", &y, tn__sub(ir, own, at(ir, sum, 2, tn__index(ir, 0), y.index[1], NULL))));
+  return te;
+}
+
 /* A product whose right operand lies along the reduction, like Q * K^T, for two heads. */
 static inline tn__te *transposed_product(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "transposed_product");
@@ -428,7 +441,9 @@ static const declaration declarations[] = {product,
                                            wide_depthwise,
                                            rectified_depthwise,
                                            attention,
-                                           wide_attention};
+                                           wide_attention,
+
+                                           repeated_sums};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

@@ -31,6 +31,7 @@ static const struct {
     {running, "stages"},
     {pool, "stages"},
     {column_sums, "stages"},
+    {repeated_sums, "stages"},
     {packed_product, "complex reduction"},
     {transposed_product, "complex reduction"},
     {grouped, "complex reduction"},
@@ -406,6 +407,39 @@ static void stream_facts(tn__ir *ir, const void *arg) {
 }
 static void outputs_stream_when_large(void **state) { check_ok(in_context(stream_facts, NULL)); }
 
+/* Sums over the rows of a large matrix step from page to page: they fetch ahead, and take many columns at a time. */
+static void page_facts(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 1};
+  for (int64_t rows = 64; rows <= 4096; rows *= 64) {
+    tn__te *te = tn__te_create(ir, "columns");
+    const tn__buffer *a = input(te, "A", 2, rows, 1024, 0);
+    tn__te_axes x = axes_of(te, "i", 1, (int64_t[]){1024}), r = axes_of(te, "k", 1, &rows);
+    tn__te_output(te, tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, at(ir, a, 2, r.index[0], x.index[0], NULL)));
+    const char *trace = trace_of(ir, tn__schedule_default(te, &target, &options));
+    assert_int_equal(strstr(trace, "prefetch \"sum\" \"sum.k0\"") != NULL, rows == 4096);
+    assert_int_equal(strstr(trace, "split \"sum.i0\" 0 16 16") != NULL, rows == 4096);
+  }
+}
+static void large_columns_fetch_ahead(void **state) { check_ok(in_context(page_facts, NULL)); }
+
+/* Partial results of a row become one without a loop over memory: what is left between the passes are registers. */
+static void halves(tn__ir *ir, const void *arg) {
+  const char *trace = trace_of_map(ir, 32, false, true);
+  assert_non_null(strstr(trace, "vectorize \"sum.lane.1\""));
+  for (const char *at = strstr(trace, "rfactor"); at != NULL; at = strstr(at + 1, "rfactor"))
+    assert_non_null(strstr(at, "unroll"));
+  tn__te *te = rows(ir);
+  tn__target target = test_target("x86-64-v4");
+  const tn__func *func = tn__lower_for_codegen(ir, tn__schedule_func(tn__schedule_default(te, &target, NULL)), NULL);
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__func_print(func, &text);
+  assert_null(strstr(tn__strbuf_text(&text), "lane in "));
+  tn__strbuf_release(&text);
+}
+static void rows_add_up_by_halves(void **state) { check_ok(in_context(halves, NULL)); }
+
 static void footprints_are_exact(void **state) {
   /* A window of 3 rows of 5 steps over an image of 4 channels, 10 steps wide: rows are 160 bytes apart. */
   tn__nest nest = {.axis_count = 4, .access_count = 1, .extent = {3, 5, 4, 3}};
@@ -448,6 +482,8 @@ int main(void) {
       cmocka_unit_test(cost_obeys_facts),
       cmocka_unit_test(open_dimensions_have_costs),
       cmocka_unit_test(outputs_stream_when_large),
+      cmocka_unit_test(large_columns_fetch_ahead),
+      cmocka_unit_test(rows_add_up_by_halves),
       cmocka_unit_test(footprints_are_exact),
       cmocka_unit_test(partial_vectors_load_less),
   };
