@@ -251,6 +251,40 @@ static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const 
   return predicate;
 }
 
+/* ---- quotients ----------------------------------------------------------------------------------------------------
+ */
+
+/* What e / divisor is where the condition says x < n, with n <= divisor, 0 <= x and e == x + q * divisor; `*rest`: x.
+ * NULL when it says nothing of that kind. */
+static const tn__expr *known_quotient(tn__ir *ir, const tn__expr *condition, const tn__expr *e, int64_t divisor,
+                                      const tn__expr **rest) {
+  if (condition->kind == TN__EXPR_AND) {
+    const tn__expr *known = known_quotient(ir, condition->args[0], e, divisor, rest);
+    return known != NULL ? known : known_quotient(ir, condition->args[1], e, divisor, rest);
+  }
+  int64_t limit;
+  if (condition->kind != TN__EXPR_LT || condition->args[0]->dtype != TN_I64 ||
+      !tn__as_int(condition->args[1], &limit) || limit > divisor || tn__interval_of(ir, condition->args[0]).min < 0)
+    return NULL;
+  *rest = condition->args[0];
+  const tn__expr *difference = tn__sub(ir, e, *rest), *quotient = tn__div_i(ir, difference, divisor);
+  return tn__mul_i(ir, quotient, divisor) == difference ? quotient : NULL;
+}
+
+static const tn__expr *fold_quotient(tn__ir *ir, const tn__expr *e, void *user) {
+  int64_t divisor;
+  if ((e->kind != TN__EXPR_DIV && e->kind != TN__EXPR_MOD) || e->dtype != TN_I64 || !tn__as_int(e->args[1], &divisor))
+    return NULL;
+  const tn__expr *const *predicate = user;
+  const tn__expr *rest, *quotient = divisor > 0 ? known_quotient(ir, *predicate, e->args[0], divisor, &rest) : NULL;
+  if (quotient == NULL) return NULL;
+  return e->kind == TN__EXPR_DIV ? quotient : rest;
+}
+
+static const tn__expr *fold_quotients(tn__ir *ir, const tn__expr *e, void *user) {
+  return tn__expr_rewrite(ir, e, fold_quotient, user);
+}
+
 /* ---- padding ------------------------------------------------------------------------------------------------------
  */
 
@@ -290,6 +324,9 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
     if (block->axes[i].kind == TN__AXIS_REDUCE) first = tn__and(l->ir, first, tn__eq(l->ir, bindings[i], axes[i]->min));
   }
   const tn__stmt *body = lower(l, tn__stmt_substitute(l->ir, block->body, axes, bindings, block->axis_count));
+  /* Where a split guards the columns of a group, column / group is known to be the group. */
+  const tn__expr *predicate = block->predicate;
+  if (!tn__is_true(predicate)) body = tn__stmt_rewrite(l->ir, body, NULL, fold_quotients, &predicate);
   body = with_borders(l, body);
   const tn__stmt *init = NULL;
   if (block->init != NULL) init = lower(l, tn__stmt_substitute(l->ir, block->init, axes, bindings, block->axis_count));
@@ -302,7 +339,7 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
   } else if (init != NULL) {
     body = tn__seq2(l->ir, tn__if(l->ir, first, init, NULL), body);
   }
-  const tn__expr *predicate = init == NULL ? free_lanes(l, block->predicate, vars, &body) : block->predicate;
+  if (init == NULL) predicate = free_lanes(l, predicate, vars, &body);
   return guarded(l, predicate, body);
 }
 

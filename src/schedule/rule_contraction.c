@@ -112,10 +112,8 @@ static void open_decisions(tn__sketch *k, const tn__contraction_space *p) {
   int64_t lanes[3], choices[TN__MAX_CHOICES], full = k->options.vector_bytes / p->element, inner;
   int n = 0;
   for (int64_t l = full / 4 > 0 ? full / 4 : 1; l <= full; l *= 2) {
-    /* In a partial vector column / group is not seen to be one value, so that the left operand would be gathered. */
-    bool keeps_group = p->group == 0 || p->group % l == 0 || l <= 4;
     bool in_panel = p->panel == 0 || p->panel % l == 0;
-    if ((l < 2 * p->columns || l <= 4) && keeps_group && in_panel) lanes[n++] = l;
+    if ((l < 2 * p->columns || l <= 4) && in_panel) lanes[n++] = l;
   }
   if (n == 0) lanes[n++] = 1;
   tn__sketch_open(k, "lanes", lanes, n);

@@ -50,9 +50,21 @@ static void product_tile(tn__ir *ir, const void *arg) {
                       "end\n");
 }
 
-static void count_choices(const tn__expr *e, void *user) {
-  if (e->kind == TN__EXPR_SELECT) ++*(int *)user;
-  for (int i = 0; i < e->arg_count; i++) count_choices(e->args[i], user);
+typedef struct kinds {
+  tn__expr_kind kind;
+  int count;
+} kinds;
+
+static void count_kind(const tn__expr *e, void *user) {
+  kinds *found = user;
+  if (e->kind == found->kind) found->count++;
+  for (int i = 0; i < e->arg_count; i++) count_kind(e->args[i], user);
+}
+
+static int count_in(tn__ir *ir, const tn__schedule *s, tn__expr_kind kind) {
+  kinds found = {.kind = kind};
+  tn__stmt_walk_exprs(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL)->body, count_kind, &found);
+  return found.count;
 }
 
 /* Padding that a convolution reads in place leaves no condition behind: interiors have none, and at the borders it is
@@ -63,9 +75,21 @@ static void padding_in_place(tn__ir *ir, const void *arg) {
   tn__schedule_options options = {.threads = 1};
   const tn__schedule *s = tn__schedule_default(depthwise_of(ir, shape), &target, &options);
   assert_non_null(strstr(schedule_text(s, false), "\ninline \"pad\"\n"));
-  int choices = 0;
-  tn__stmt_walk_exprs(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL)->body, count_choices, &choices);
-  assert_int_equal(choices, 0);
+  assert_int_equal(count_in(ir, s, TN__EXPR_SELECT), 0);
+}
+
+/* Two groups of 20 columns in vectors of 8 or 16: in the partial one, too, all lanes are of one group. */
+static void groups_in_partial_vectors(tn__ir *ir, const void *arg) {
+  for (int64_t lanes = 8; lanes <= 16; lanes *= 2) {
+    tn__schedule *s = start(ir, grouped);
+    tn__split(s, "C.i1", (int64_t[]){0, 20}, 2);
+    tn__split(s, "C.i1.1", (int64_t[]){0, 3, lanes}, 3);
+    tn__reorder(s, (const char *[]){"C.i1.0", "C.i1.1.0", "C.i0", "C.k0", "C.i1.1.1", "C.i1.1.2"}, 6);
+    tn__unroll(s, "C.i1.1.1");
+    tn__vectorize(s, "C.i1.1.2");
+    assert_int_equal(count_in(ir, s, TN__EXPR_DIV), 0);
+    check_same(s);
+  }
 }
 
 /* What is more than padding is computed a channel vector at a time, in private memory: the whole of it is never in
@@ -101,6 +125,7 @@ static void chooses(void **state) {
                                            {30, 43, 16, 7, 2, 3, false},   {13, 9, 32, 5, 3, 1, false}};
   for (size_t i = 0; i < sizeof(padded) / sizeof(padded[0]); i++) check_ok(in_context(padding_in_place, &padded[i]));
   check_ok(in_context(streamed_map, NULL));
+  check_ok(in_context(groups_in_partial_vectors, NULL));
 }
 
 static void widths(void **state) {
