@@ -312,8 +312,10 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
   if (f->registers > k->options.registers || !tn__contraction_loops(p, v, &outer)) return NULL;
   if (p->in_place) {
     int64_t code = statements(p, v);
-    /* Past some size loops would keep their conditions. */
-    if (code > 4000 || (v[TN__TILE_UNROLL] > 1 && tn__contraction_is_tap(p, v, p->nest.axis_count - 1))) return NULL;
+    /* Much code takes time in the compiler and brings nothing: rows of 7 are as fast as rows of 23. Past some size
+     * loops would keep their conditions. */
+    if (code > 4000 || (code > 400 && rows * v[TN__TILE_VECTORS] > 8)) return NULL;
+    if (v[TN__TILE_UNROLL] > 1 && tn__contraction_is_tap(p, v, p->nest.axis_count - 1)) return NULL;
     f->extra_cycles += 3 * (double)code; /* what is executed for the first time comes from a far cache */
   }
   double times = 1;
