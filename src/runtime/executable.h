@@ -121,7 +121,7 @@ struct tn_executable {
   uint64_t constant_bytes;
   tn__file_map constants_map;
   const void *const *constant_places; /* by index, when they are in no file */
-  bool verify_only; /* nothing is made executable, and any machine will do */
+  bool verify_only;                   /* nothing is made executable, and any machine will do */
   const char *strings;
   size_t strings_size;
   const uint8_t *image; /* executable */

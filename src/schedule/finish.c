@@ -81,10 +81,25 @@ static void check_private_size(const tn__schedule *s, const tn__buffer *buffer, 
   }
 }
 
+/* A loop that carries the buffer's values from one iteration to the next has it allocated around it: that of a value of
+ * an argmax that nobody reads, say, whose only user is the reduction itself. */
+static tn__snode *outside_of_carriers(tn__snode *at, const tn__buffer *buffer, const tn__snodes *users) {
+  tn__snode *outside = at;
+  for (tn__snode *loop = at; loop->parent != NULL; loop = loop->parent)
+    for (int i = 0; i < users->count; i++) {
+      const tn__snode *block = users->data[i];
+      if (!tn__sched_writes(block, buffer) || !tn__sched_is_under(block, loop)) continue;
+      if (tn__sched_drives(loop, block, TN__AXIS_REDUCE) || tn__sched_drives(loop, block, TN__AXIS_SCAN))
+        outside = loop->parent;
+    }
+  return outside;
+}
+
 static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, placements *out) {
   tn__snode *at = users->data[0]->parent;
   for (int i = 1; i < users->count; i++) at = common_ancestor(at, users->data[i]);
   while (at->parent != NULL && in_vector(at)) at = at->parent;
+  at = outside_of_carriers(at, buffer, users);
   const tn__expr **min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *), *extent[TN__MAX_RANK] = {NULL};
   access_hull(s, buffer, users, at, min, extent);
   for (int d = 0; d < buffer->rank; d++) {

@@ -414,34 +414,29 @@ static inline tn__te *turned_map(tn__ir *ir) {
   return te;
 }
 
-static const declaration declarations[] = {product,
-                                           open_product,
-                                           stencil,
-                                           rows,
-                                           convolution,
-                                           argmax,
-                                           running,
-                                           pool,
-                                           wide_product,
-                                           column_sums,
-                                           transposed_product,
-                                           packed_product,
-                                           two_readers,
-                                           skewed,
-                                           splat_product,
-                                           ones_product,
-                                           neighbours,
-                                           grouped,
-                                           bf16_dots,
-                                           int8_dots,
-                                           filtered_tiles,
-                                           depthwise,
-                                           strided_depthwise,
-                                           turned_map,
-                                           wide_depthwise,
-                                           rectified_depthwise,
-                                           attention,
-                                           wide_attention,
+/* One where the element is the greatest of its row: the greatest itself has no reader but its own reduction. */
+static inline tn__te *hardmax(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "hardmax");
+  const tn__buffer *a = input(te, "A", 2, 5, 21, 0), *out[2];
+  tn__te_axes x = axes_of(te, "i", 1, (int64_t[]){5}), r = axes_of(te, "k", 1, (int64_t[]){21});
+  const tn__expr *terms[] = {at(ir, a, 2, x.index[0], r.index[0], NULL), r.index[0]};
+  tn__te_reduce_with(te, "top", &x, &r, tn__te_arg_combiner(te, TN_F32, TN_I64, true, false), terms, out);
+  tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){5, 21});
+  const tn__expr *is_top = tn__eq(ir, y.index[1], tn__load(ir, out[1], &y.index[0]));
+  tn__te_output(te, tn__te_compute(te, "one", &y, tn__cast(ir, TN_F32, is_top)));
+  return te;
+}
+
+static const declaration declarations[] = {product,        open_product,   stencil,
+                                           rows,           convolution,    argmax,
+                                           hardmax,        running,        pool,
+                                           wide_product,   column_sums,    transposed_product,
+                                           packed_product, two_readers,    skewed,
+                                           splat_product,  ones_product,   neighbours,
+                                           grouped,        bf16_dots,      int8_dots,
+                                           filtered_tiles, depthwise,      strided_depthwise,
+                                           turned_map,     wide_depthwise, rectified_depthwise,
+                                           attention,      wide_attention,
 
                                            repeated_sums};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
