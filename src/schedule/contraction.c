@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/invariant.h"
+
 /* ---- recognising --------------------------------------------------------------------------------------------------
  */
 
@@ -40,6 +42,7 @@ const tn__te_stage *tn__contraction_find(const tn__te *te) {
 
 static const tn__expr *flat_index(tn__ir *ir, const tn__expr *load) {
   const tn__expr *flat = tn__index(ir, 0);
+  TN__INVARIANT(load->kind == TN__EXPR_LOAD && load->value.buffer != NULL); /* operands are loads */
   for (int i = 0; i < load->arg_count; i++)
     flat = tn__add(ir, tn__mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
   return flat;
@@ -195,7 +198,8 @@ static void transpose_operand(tn__contraction *c) {
         if (block->block.reads[r].buffer != right->value.buffer) continue;
         const char *copy = tn__cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
         int contiguous = 0;
-        while (order[contiguous] != n - 1) contiguous++;
+        for (int d = 0; d < n; d++)
+          if (order[d] == n - 1) contiguous = d;
         tn__rule_turn(c->s, copy, contiguous, c->options);
         /* The roles, in terms of the copy. */
         const tn__expr *indices[TN__MAX_RANK];

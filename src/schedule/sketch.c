@@ -294,19 +294,40 @@ static void try_sketch(tn__escape *escape, void *arg) {
   a->result = tn__sketch_apply(a->k, a->plan->values);
 }
 
+/* The sketch with the first choice of every late decision; NULL when it has none. */
+static const tn__sketch *without_late(const tn__sketch *k) {
+  tn__sketch *early = TN__NEW(tn__ir_arena(tn__te_ir(k->te)), tn__sketch);
+  bool any = false;
+  *early = *k;
+  for (int i = 0; i < early->decision_count; i++) {
+    if (!early->decisions[i].late || early->decisions[i].count == 1) continue;
+    early->decisions[i].count = 1;
+    any = true;
+  }
+  return any ? early : NULL;
+}
+
+/* The sketch's best schedule, or NULL when its steps are refused. */
+static tn__schedule *attempt_sketch(const tn__sketch *k, tn__schedule_plan *plan) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
+  tn__escape *outer = arena->escape, escape;
+  *plan = (tn__schedule_plan){0};
+  attempt a = {k, plan, NULL};
+  tn_status *status = tn__protect(&escape, try_sketch, &a);
+  arena->escape = outer;
+  if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  tn_status_free(status);
+  return status == NULL ? a.result : NULL;
+}
+
 tn__schedule *tn__schedule_choose(const tn__te *te, const tn__target *target, const tn__schedule_options *options,
                                   tn__schedule_plan *plan) {
-  tn__arena *arena = tn__ir_arena(tn__te_ir(te));
-  tn__escape *outer = arena->escape;
   for (const tn__sketch *k = tn__sketch_create(te, target, options); k != NULL; k = tn__sketch_next(k)) {
-    *plan = (tn__schedule_plan){0};
-    attempt a = {k, plan, NULL};
-    tn__escape escape;
-    tn_status *status = tn__protect(&escape, try_sketch, &a);
-    arena->escape = outer;
-    if (status == NULL) return a.result;
-    if (tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
-    tn_status_free(status);
+    tn__schedule *s = attempt_sketch(k, plan);
+    /* Where operands are kept is estimated, and refused when it does not fit: another rule would be much worse. */
+    const tn__sketch *early = s == NULL ? without_late(k) : NULL;
+    if (early != NULL) s = attempt_sketch(early, plan);
+    if (s != NULL) return s;
   }
   *plan = (tn__schedule_plan){0};
   return tn__schedule_of(te, target);

@@ -86,7 +86,7 @@ void tn__cg_transpose(tn__cg *cg, const LLVMValueRef *rows, int row_count, int r
                                                                    : 4;
   int part = bytes < PART_BYTES ? (int)(PART_BYTES / bytes) : 1;
   for (int first = 0; first < row_lanes; first += side) {
-    LLVMValueRef v[MAX_SIDE], found[MAX_SIDE];
+    LLVMValueRef v[MAX_SIDE] = {NULL}, found[MAX_SIDE] = {NULL};
     for (int i = 0; i < high; i++) {
       v[i] = i < row_count ? rows[i] : LLVMGetPoison(LLVMTypeOf(rows[0]));
       if (is_bit) v[i] = LLVMBuildZExt(cg->builder, v[i], tn__cg_like(LLVMTypeOf(v[i]), element), "");
