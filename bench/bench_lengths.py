@@ -24,9 +24,12 @@ RUNS_PER_TURN = bench_models.RUNS_PER_TURN
 
 
 def spread(count, longest):
-    """At most `count` lengths from 1 to the longest, evenly spaced by their logarithms where whole numbers allow it."""
-    steps = max(count - 1, 1)
-    return sorted({round(longest ** (step / steps)) for step in range(count)})
+    """`count` lengths from 1 to the longest, as evenly spaced by their logarithms as different whole numbers can be."""
+    steps, lengths = max(count - 1, 1), []
+    while len(lengths) < min(count, longest):
+        lengths = sorted({round(longest ** (step / steps)) for step in range(steps + 1)})
+        steps += 1
+    return lengths
 
 
 def write_sentence(path, length):

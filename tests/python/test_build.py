@@ -242,12 +242,17 @@ int main(void) {
         self.assertEqual(clash.read_text(), GEMM)
         self.assertIn("no-such-cpu", refused(source, "-o", base, "--target", "no-such-cpu"))
 
-    def test_prepacked_example(self):
-        folder = self.folder / "prepacked"
-        shutil.copytree(ROOT / "examples" / "prepacked", folder)
-        for name in ("prepacked", "layer.o", "layer.h"):
-            (folder / name).unlink(missing_ok=True)
+    def make_example(self, name, declarations):
+        """Builds a copy of an example whose kernels are those of one file, and returns its folder."""
+        folder = self.folder / name
+        shutil.copytree(ROOT / "examples" / name, folder)
+        for made in (name, f"{declarations}.o", f"{declarations}.h"):
+            (folder / made).unlink(missing_ok=True)
         run("make", "-C", folder, f"TENON={required('TENON_CLI')}", f"CC={required('TENON_CC')}")
+        return folder
+
+    def test_prepacked_example(self):
+        folder = self.make_example("prepacked", "layer")
         self.assertEqual(run(folder / "prepacked").stdout, "5 rows of 128; right\n")
 
     def test_constant_operands_are_packed_beforehand(self):
@@ -300,11 +305,7 @@ int main(void) {
         self.assertEqual((self.folder / "one.h").read_text(), (self.folder / "two.h").read_text())
 
     def test_lenet_example(self):
-        folder = self.folder / "lenet"
-        shutil.copytree(ROOT / "examples" / "lenet", folder)
-        for name in ("lenet", "lenet.o", "lenet.h"):
-            (folder / name).unlink(missing_ok=True)
-        run("make", "-C", folder, f"TENON={required('TENON_CLI')}", f"CC={required('TENON_CC')}")
+        folder = self.make_example("lenet", "lenet")
         printed = run(folder / "lenet").stdout.splitlines()
         self.assertEqual(len(printed), 11)
         self.assertAlmostEqual(sum(float(line.split()[1]) for line in printed[:10]), 1, places=5)

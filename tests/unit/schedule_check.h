@@ -109,13 +109,20 @@ static inline tn__te *convolution(tn__ir *ir) {
   return te;
 }
 
+/* The greatest element of each row of A, and its place. */
+static inline void top_of_rows(tn__te *te, int64_t row_count, int64_t columns, const tn__buffer *out[2]) {
+  tn__ir *ir = tn__te_ir(te);
+  const tn__buffer *a = input(te, "A", 2, row_count, columns, 0);
+  tn__te_axes x = axes_of(te, "i", 1, &row_count), r = axes_of(te, "k", 1, &columns);
+  const tn__expr *terms[] = {at(ir, a, 2, x.index[0], r.index[0], NULL), r.index[0]};
+  tn__te_reduce_with(te, "top", &x, &r, tn__te_arg_combiner(te, TN_F32, TN_I64, true, false), terms, out);
+}
+
 /* The place of the greatest element of each row, and the element plus one. */
 static inline tn__te *argmax(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "argmax");
-  const tn__buffer *a = input(te, "A", 2, 5, 20, 0), *out[2];
-  tn__te_axes x = axes_of(te, "i", 1, (int64_t[]){5}), r = axes_of(te, "k", 1, (int64_t[]){20});
-  const tn__expr *terms[] = {at(ir, a, 2, x.index[0], r.index[0], NULL), r.index[0]};
-  tn__te_reduce_with(te, "top", &x, &r, tn__te_arg_combiner(te, TN_F32, TN_I64, true, false), terms, out);
+  const tn__buffer *out[2];
+  top_of_rows(te, 5, 20, out);
   tn__te_axes y = axes_of(te, "i", 1, (int64_t[]){5});
   tn__te_output(
       te, tn__te_compute(te, "one_more", &y, tn__add(ir, tn__load(ir, out[0], y.index), tn__constant(ir, TN_F32, 1))));
@@ -417,10 +424,8 @@ static inline tn__te *turned_map(tn__ir *ir) {
 /* One where the element is the greatest of its row: the greatest itself has no reader but its own reduction. */
 static inline tn__te *hardmax(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "hardmax");
-  const tn__buffer *a = input(te, "A", 2, 5, 21, 0), *out[2];
-  tn__te_axes x = axes_of(te, "i", 1, (int64_t[]){5}), r = axes_of(te, "k", 1, (int64_t[]){21});
-  const tn__expr *terms[] = {at(ir, a, 2, x.index[0], r.index[0], NULL), r.index[0]};
-  tn__te_reduce_with(te, "top", &x, &r, tn__te_arg_combiner(te, TN_F32, TN_I64, true, false), terms, out);
+  const tn__buffer *out[2];
+  top_of_rows(te, 5, 21, out);
   tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){5, 21});
   const tn__expr *is_top = tn__eq(ir, y.index[1], tn__load(ir, out[1], &y.index[0]));
   tn__te_output(te, tn__te_compute(te, "one", &y, tn__cast(ir, TN_F32, is_top)));

@@ -75,6 +75,13 @@ typedef struct compile_arguments {
   int alias_count;
 } compile_arguments;
 
+/* What a call that made a model gives: the model, whose reference it takes, or the error. A NULL model has set one. */
+static PyObject *opened(module_state *state, model_object *model, tn_status *status) {
+  if (status == NULL) return (PyObject *)model;
+  Py_DECREF(model);
+  return raise_status(state, status);
+}
+
 static tn_status *compile_and_open(model_object *model, const compile_arguments *a) {
   tn_compile_options options = {.size = sizeof(options),
                                 .target = a->target,
@@ -158,9 +165,7 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   }
   PyMem_Free(a.dims);
   PyMem_Free(a.aliases);
-  if (status == NULL) return (PyObject *)model;
-  Py_DECREF(model);
-  return raise_status(state, status);
+  return opened(state, model, status);
 }
 
 typedef struct te_arguments {
@@ -202,9 +207,7 @@ static PyObject *build_te(PyObject *self, PyObject *args) {
     Py_END_ALLOW_THREADS
   }
   PyMem_Free(a.dims);
-  if (status == NULL) return (PyObject *)model;
-  Py_DECREF(model);
-  return raise_status(state, status);
+  return opened(state, model, status);
 }
 
 static PyObject *load(PyObject *self, PyObject *args) {
