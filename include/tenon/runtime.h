@@ -234,10 +234,16 @@ TN_API TN_MUST_USE tn_status *tn_session_get_output(tn_session *session, const c
 TN_API void tn_session_cancel(tn_session *session);
 /* Sequences and optional values (tn_value_info.kind). The tensors are copied now, and kept for every invoke until they
  * are given anew; `count` is -1 for an optional without value. They are given with this function for
- * tn_session_invoke_with_outputs() as well, which ignores the tensor at their position; as outputs they are always the
- * session's. */
+ * tn_session_invoke_with_outputs() as well, which ignores the tensor at their position. */
 TN_API TN_MUST_USE tn_status *tn_session_set_input_list(tn_session *session, const char *function, int index,
                                                         const DLTensor *tensors, int count);
+/* Binds memory for a result that is a sequence or optional, for every invoke until other memory, or NULL, is bound: its
+ * tensors lie there one after another, each at a multiple of 64 bytes, in places that tn_session_get_output_item()
+ * tells. `memory` is aligned to 64 bytes, and the caller's as that of a bound tensor is. A sequence that does not fit
+ * `size` bytes stays in the session's memory, and the invoke fails with TN_OUT_OF_RANGE, telling the size, after
+ * everything ran. Without memory bound, sequences are the session's. */
+TN_API TN_MUST_USE tn_status *tn_session_set_output_list(tn_session *session, const char *function, int index,
+                                                         void *memory, size_t size);
 /* The number of tensors of a result that is a sequence or optional, -1 for an optional without value; */
 TN_API TN_MUST_USE tn_status *tn_session_get_output_count(tn_session *session, const char *function, int index,
                                                           int *count);

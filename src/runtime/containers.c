@@ -79,6 +79,26 @@ tn_status *tn_session_set_input_list(tn_session *session, const char *function, 
   return NULL;
 }
 
+tn_status *tn_session_set_output_list(tn_session *session, const char *function, int index, void *memory, size_t size) {
+  const tn__function *f;
+  const tn_value_info *info;
+  TN_RETURN_IF_ERROR(find_list(session, function, index, true, &f, &info));
+  if (!tn__is_aligned(memory))
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "output \"%s\": the memory is aligned to %u bytes; that of a sequence must be to %d",
+                            info->name, (unsigned)((uintptr_t)memory & -(uintptr_t)memory), TN_KERNEL_ALIGNMENT);
+  if (size > INT64_MAX)
+    return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\": memory of %llu bytes, which is no size", info->name,
+                            (unsigned long long)size);
+  tn__function_state *state = &session->functions[f->index];
+  int64_t bytes = (int64_t)size;
+  DLTensor tensor = {
+      .data = memory, .device = {kDLCPU, 0}, .ndim = 1, .dtype = tn_dtype_to_dl(TN_U8), .shape = &bytes};
+  tn__bind_keep(&state->outputs[index], memory == NULL ? NULL : &tensor, TN_BIND_PERSISTENT);
+  state->settled = false;
+  return NULL;
+}
+
 static tn_status *find_result(tn_session *session, const char *function, int index, const tn__list **out,
                               const tn_value_info **info) {
   const tn__function *f;

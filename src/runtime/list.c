@@ -28,8 +28,24 @@ void *tn__list_data(const tn__list *list, int rank, int64_t at) {
 
 void tn__list_release(const tn_allocator *allocator, tn__list *list, int rank) {
   tn__free(allocator, list->items, (size_t)list->capacity * item_bytes(rank), 0);
+  tn__list_lend(allocator, list, NULL, 0);
   tn__block_release(allocator, &list->elements);
+  tn__block_release(allocator, &list->spare);
   *list = (tn__list){0};
+}
+
+static bool is_lent(const tn__list *list) {
+  return list->lent.data != NULL && list->elements.data == list->lent.data;
+}
+
+void tn__list_lend(const tn_allocator *allocator, tn__list *list, void *memory, size_t size) {
+  tn__list_clear(list, false);
+  if (!is_lent(list) && list->elements.data != NULL) {
+    tn__block_release(allocator, &list->spare);
+    list->spare = list->elements;
+  }
+  list->lent = (tn__block){memory, size};
+  list->elements = memory != NULL ? list->lent : (tn__block){0};
 }
 
 void tn__list_clear(tn__list *list, bool absent) {
@@ -48,32 +64,54 @@ static tn_status *grow_items(const tn_allocator *allocator, tn__list *list, int 
   return NULL;
 }
 
-/* Into another block, in order of position and without gaps. */
-static tn_status *move_elements(const tn_allocator *allocator, tn__list *list, int rank, size_t element, int64_t room) {
-  tn__block fresh = {0};
-  TN_RETURN_IF_ERROR(tn__block_reserve(allocator, &fresh, room));
+/* Into another block, which is large enough, in order of position and without gaps. */
+static void gather_elements(tn__list *list, int rank, size_t element, const tn__block *fresh) {
   int64_t used = 0;
   for (int64_t i = 0; i < list->count; i++) {
     int64_t *record = item(list, rank, i), bytes = tensor_bytes(record + 1, rank, element);
-    if (bytes > 0) memcpy((char *)fresh.data + used, tn__list_data(list, rank, i), (size_t)bytes);
+    if (bytes > 0) memcpy((char *)fresh->data + used, tn__list_data(list, rank, i), (size_t)bytes);
     record[0] = used;
     used += padded(bytes);
   }
-  tn__block_release(allocator, &list->elements);
-  list->elements = fresh, list->used = used;
-  return NULL;
+  list->elements = *fresh, list->used = used;
+}
+
+static int64_t alive_bytes(const tn__list *list, int rank, size_t element) {
+  int64_t alive = 0;
+  for (int64_t i = 0; i < list->count; i++) alive += padded(tensor_bytes(tn__list_dims(list, rank, i), rank, element));
+  return alive;
+}
+
+bool tn__list_settle(tn__list *list, int rank, size_t element, int64_t *needed) {
+  *needed = alive_bytes(list, rank, element);
+  if (is_lent(list)) return true;
+  if (*needed > (int64_t)list->lent.capacity) return false;
+  tn__block old = list->elements;
+  gather_elements(list, rank, element, &list->lent);
+  list->spare = old; /* which had none: it was what the elements moved to */
+  return true;
 }
 
 /* Room for `bytes` more. Twice what is alive is asked for, so that adding tensors one by one copies each but a few
  * times, however many there will be. */
 static tn_status *reserve_elements(const tn_allocator *allocator, tn__list *list, int rank, size_t element,
                                    int64_t bytes) {
-  int64_t alive = 0, want, room;
+  int64_t want, room;
   if (list->count == 0) list->used = 0;
   if (list->elements.data != NULL && bytes <= (int64_t)list->elements.capacity - list->used) return NULL;
-  for (int64_t i = 0; i < list->count; i++) alive += padded(tensor_bytes(tn__list_dims(list, rank, i), rank, element));
-  if (tn__add_overflow_i64(alive, bytes, &want) || tn__mul_overflow_i64(want, 2, &room)) room = INT64_MAX / 2;
-  return move_elements(allocator, list, rank, element, room);
+  if (tn__add_overflow_i64(alive_bytes(list, rank, element), bytes, &want) || tn__mul_overflow_i64(want, 2, &room))
+    room = INT64_MAX / 2;
+  tn__block old = list->elements, fresh = {0};
+  bool own = !is_lent(list);
+  if (!own) fresh = list->spare, list->spare = (tn__block){0};
+  tn_status *status = tn__block_reserve(allocator, &fresh, room);
+  if (status != NULL) {
+    if (!own) list->spare = fresh;
+    return status;
+  }
+  gather_elements(list, rank, element, &fresh);
+  if (own) tn__block_release(allocator, &old);
+  return NULL;
 }
 
 tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, int rank, size_t element, int64_t at,

@@ -19,6 +19,7 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
       {&state->input_copies, f->input_count, sizeof(tn__block)},
       {&state->output_copies, f->output_count, sizeof(tn__block)},
       {&state->input_lists, f->input_count, sizeof(tn__list)},
+      {&state->output_lists, f->output_count, sizeof(tn__list)},
   };
   for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
     void *memory;
@@ -36,7 +37,10 @@ static void release_function_state(tn_session *session, const tn__function *f, t
     tn__block_release(allocator, &state->output_copies[i]);
   for (uint32_t i = 0; i < f->input_count && state->input_lists != NULL; i++)
     tn__list_release(allocator, &state->input_lists[i], f->inputs[i].info.rank);
+  for (uint32_t i = 0; i < f->output_count && state->output_lists != NULL; i++)
+    tn__list_release(allocator, &state->output_lists[i], f->outputs[i].info.rank);
   tn__free(allocator, state->input_lists, f->input_count * sizeof(tn__list), 0);
+  tn__free(allocator, state->output_lists, f->output_count * sizeof(tn__list), 0);
   tn__free(allocator, state->inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->call_inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->outputs, f->output_count * sizeof(tn__bound), 0);
@@ -99,6 +103,8 @@ void tn_session_release(tn_session *session) {
 
 /* ---- an invoke -------------------------------------------------------------------------------------------------- */
 
+static bool is_list(const tn__function_value *value) { return value->info.kind != TN_VALUE_TENSOR; }
+
 static int64_t dense_bytes(const DLTensor *tensor) {
   return tn_element_count(tensor->ndim, tensor->shape) * (int64_t)tn_dtype_size(tn_dtype_of_dl(tensor->dtype));
 }
@@ -114,7 +120,7 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, tn__f
                                const tn__bound *inputs) {
   for (uint32_t i = 0; i < f->input_count; i++) {
     const DLTensor *tensor = &inputs[i].tensor;
-    bool list = f->inputs[i].info.kind != TN_VALUE_TENSOR;
+    bool list = is_list(&f->inputs[i]);
     if (list ? !state->inputs[i].set : !inputs[i].set)
       return tn_status_create(TN_FAILED_PRECONDITION, "input \"%s\" of function \"%s\" is not bound",
                               f->inputs[i].info.name, f->name);
@@ -138,21 +144,48 @@ static bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_byt
          (uintptr_t)b < (uintptr_t)a + (uintptr_t)a_bytes;
 }
 
+/* What the caller bound for an output: a sequence's memory is bound for calls of every kind. */
+static const tn__bound *output_slot(const tn__function *f, const tn__function_state *state, const tn__bound *outputs,
+                                    uint32_t index) {
+  return is_list(&f->outputs[index]) ? &state->outputs[index] : &outputs[index];
+}
+
+/* Where a bound output is written. */
+static const char *output_memory(const tn__function *f, const tn__function_state *state, uint32_t index) {
+  if (!is_list(&f->outputs[index])) return state->frame->output_data[index];
+  return state->frame->output_data[index] == NULL ? NULL : state->output_lists[index].lent.data;
+}
+
 /* Kernels write an output while inputs and other outputs are still in use. */
-static tn_status *check_overlap(const tn__function *f, const tn__frame *frame, const tn__bound *inputs,
+static tn_status *check_overlap(const tn__function *f, const tn__function_state *state, const tn__bound *inputs,
                                 const tn__bound *outputs, uint32_t index) {
-  const char *data = frame->output_data[index];
-  int64_t bytes = dense_bytes(&outputs[index].tensor);
-  for (uint32_t i = 0; i < f->input_count; i++)
-    if (overlap(data, bytes, frame->data[f->inputs[i].reg], dense_bytes(&inputs[i].tensor)) &&
-        !(f->outputs[index].alias == (int)i && data == frame->data[f->inputs[i].reg]))
-      return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with input \"%s\"",
-                              f->outputs[index].info.name, f->inputs[i].info.name);
-  for (uint32_t i = 0; i < index; i++)
-    if (frame->output_data[i] != NULL && overlap(data, bytes, frame->output_data[i], dense_bytes(&outputs[i].tensor)))
+  const char *data = output_memory(f, state, index);
+  int64_t bytes = dense_bytes(&output_slot(f, state, outputs, index)->tensor);
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const char *input = state->frame->data[f->inputs[i].reg];
+    if (is_list(&f->inputs[i]) || !overlap(data, bytes, input, dense_bytes(&inputs[i].tensor))) continue;
+    if (f->outputs[index].alias == (int)i && data == input) continue;
+    return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with input \"%s\"",
+                            f->outputs[index].info.name, f->inputs[i].info.name);
+  }
+  for (uint32_t i = 0; i < index; i++) {
+    const char *other = output_memory(f, state, i);
+    if (other != NULL &&
+        overlap(data, bytes, other, dense_bytes(&output_slot(f, state, outputs, i)->tensor)))
       return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with output \"%s\"",
                               f->outputs[index].info.name, f->outputs[i].info.name);
+  }
   return NULL;
+}
+
+/* Sequences are made anew by every invoke, in the memory that is bound for them. */
+static void lend_memory(tn_session *session, const tn__function *f, tn__function_state *state) {
+  for (uint32_t i = 0; i < f->output_count; i++) {
+    const tn__bound *slot = &state->outputs[i];
+    if (!is_list(&f->outputs[i])) continue;
+    tn__list_lend(session->allocator, &state->output_lists[i], slot->set ? tn__data_of(&slot->tensor) : NULL,
+                  slot->set ? (size_t)slot->shape[0] : 0);
+  }
 }
 
 static tn_status *place_outputs(tn_session *session, const tn__function *f, tn__function_state *state,
@@ -160,18 +193,20 @@ static tn_status *place_outputs(tn_session *session, const tn__function *f, tn__
   tn__frame *frame = state->frame;
   for (uint32_t i = 0; i < f->output_count; i++) {
     frame->output_data[i] = NULL;
-    if (!outputs[i].set) continue;
-    const DLTensor *tensor = &outputs[i].tensor;
+    if (!output_slot(f, state, outputs, i)->set) continue;
+    const DLTensor *tensor = &output_slot(f, state, outputs, i)->tensor;
     int64_t bytes = dense_bytes(tensor);
     char *data = tn__data_of(tensor);
-    if (!usable(tensor)) {
+    if (is_list(&f->outputs[i])) {
+      data = (char *)&state->output_lists[i];
+    } else if (!usable(tensor)) {
       TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->output_copies[i], bytes));
       data = state->output_copies[i].data;
     }
     frame->output_data[i] = data;
     frame->output_shapes[i] = tensor->shape;
     frame->output_capacity[i] = f->registers[f->outputs[i].reg].early ? TN__EXACT_SHAPE : bytes;
-    TN_RETURN_IF_ERROR(check_overlap(f, frame, inputs, outputs, i));
+    TN_RETURN_IF_ERROR(check_overlap(f, state, inputs, outputs, i));
   }
   return NULL;
 }
@@ -191,7 +226,7 @@ static DLTensor result_of(const tn__function *f, const tn__frame *frame, uint32_
 static void copy_back(const tn__function *f, const tn__function_state *state, const tn__bound *outputs) {
   const tn__frame *frame = state->frame;
   for (uint32_t i = 0; i < f->output_count; i++) {
-    if (!outputs[i].set || usable(&outputs[i].tensor)) continue;
+    if (is_list(&f->outputs[i]) || !outputs[i].set || usable(&outputs[i].tensor)) continue;
     DLTensor result = result_of(f, frame, i);
     if (result.data != frame->output_data[i]) continue; /* it did not fit */
     if (!tn__tensor_is_dense(&outputs[i].tensor))
@@ -201,10 +236,24 @@ static void copy_back(const tn__function *f, const tn__function_state *state, co
   }
 }
 
+/* Sequences that outgrew their memory on the way go back to it if they fit in the end. */
+static tn_status *settle_list(const tn__function_value *output, tn__list *list) {
+  int64_t needed;
+  if (tn__list_settle(list, output->info.rank, tn_dtype_size(output->info.dtype), &needed)) return NULL;
+  return tn_status_create(TN_OUT_OF_RANGE,
+                          "output \"%s\": its %lld tensors need %lld bytes, each at a multiple of %d, and the bound "
+                          "memory has %llu; tn_session_get_output_item() has them",
+                          output->info.name, (long long)list->count, (long long)needed, TN_KERNEL_ALIGNMENT,
+                          (unsigned long long)list->lent.capacity);
+}
+
 /* A value of data-dependent size that its buffer has no room for was kept by the session instead. */
-static tn_status *check_capacity(const tn__function *f, const tn__frame *frame, const tn__bound *outputs) {
+static tn_status *check_capacity(const tn__function *f, const tn__function_state *state, const tn__bound *outputs) {
+  const tn__frame *frame = state->frame;
   for (uint32_t i = 0; i < f->output_count; i++) {
-    if (!outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
+    if (is_list(&f->outputs[i]) && frame->output_data[i] != NULL)
+      TN_RETURN_IF_ERROR(settle_list(&f->outputs[i], &state->output_lists[i]));
+    if (is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
     DLTensor result = result_of(f, frame, i);
     if (result.data == frame->output_data[i]) continue;
     char have[256], want[256];
@@ -233,7 +282,7 @@ static bool all_persistent(const tn__bound *slots, uint32_t count) {
 /* Inputs may have been updated in place: those that kernels cannot read where they are are copied anew. */
 static void refresh_copies(const tn__function *f, const tn__function_state *state) {
   for (uint32_t i = 0; i < f->input_count; i++)
-    if (f->inputs[i].info.kind == TN_VALUE_TENSOR && !usable(&state->inputs[i].tensor))
+    if (!is_list(&f->inputs[i]) && !usable(&state->inputs[i].tensor))
       tn__tensor_copy_dense(&state->inputs[i].tensor, state->input_copies[i].data);
 }
 
@@ -242,6 +291,7 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
   bool bound = inputs == state->inputs, settled = bound && state->settled;
   state->settled = false;
   state->has_results = false;
+  lend_memory(session, f, state);
   if (settled) {
     refresh_copies(f, state);
   } else {
@@ -259,7 +309,7 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
   state->has_results = true;
   state->settled =
       outputs == state->outputs && all_persistent(inputs, f->input_count) && all_persistent(outputs, f->output_count);
-  return check_capacity(f, state->frame, outputs);
+  return check_capacity(f, state, outputs);
 }
 
 static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {

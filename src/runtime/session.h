@@ -14,7 +14,8 @@ typedef struct tn__function_state {
   tn__bound *inputs, *outputs;           /* by the set_ calls */
   tn__bound *call_inputs, *call_outputs; /* of invoke_with_outputs */
   tn__block *input_copies, *output_copies;
-  tn__list *input_lists; /* by input; of those that are sequences or optional */
+  /* Of those that are sequences or optional; a bound output's slot in `outputs` holds its memory as bytes. */
+  tn__list *input_lists, *output_lists;
   tn__frame *frame;      /* of the last invoke: it holds the results */
   bool has_results;
   /* The last invoke succeeded, everything is bound persistently, and no binding has changed since: everything in the

@@ -289,9 +289,12 @@ static tn_status *take_over(tn__frame *frame, uint32_t to, tn__block *block, con
   return NULL;
 }
 
-static tn_status *move(tn__frame *frame, const tn__instruction *in) {
-  if (frame->f->registers[in->a].container != TN__CONTAINER_TENSOR) {
+static tn_status *move(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  const tn__register *r = &frame->f->registers[in->a];
+  if (r->container != TN__CONTAINER_TENSOR) {
     tn__list *to = frame->data[in->a], *from = frame->data[in->b], kept = *to;
+    if (to->lent.data != NULL) /* its elements belong in the caller's memory */
+      return tn__list_copy(vm->allocator, to, from, r->rank, tn_dtype_size(r->dtype));
     *to = *from;
     *from = kept;
     return NULL;
@@ -514,7 +517,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
         break;
       case TN__OP_CALL: status = call(vm, frame, in, depth); break;
       case TN__OP_BUILTIN: status = builtin(vm, frame, in); break;
-      case TN__OP_MOVE: status = move(frame, in); break;
+      case TN__OP_MOVE: status = move(vm, frame, in); break;
       case TN__OP_COUNT: break;
     }
     if (__builtin_expect(status != NULL, 0)) return tn__at_origin(vm->exe, frame->f, in, status);

@@ -188,6 +188,26 @@ class Sequences(unittest.TestCase):
             model(items, x, np.asarray(5))
         self.assertIn("position 5 is outside of a sequence of 3 tensors", str(caught.exception))
 
+    def test_a_sequence_in_bound_memory(self):
+        model = compiled([node("SequenceInsert", ["s", "x"], ["longer"])], [sequence_info("s"), info("x", FLOAT, ["k"])],
+                         [sequence_info("longer")])
+        memory, items = np.zeros(3 * 64 + 60, np.uint8), [np.float32([1]), np.float32([2, 3])]
+        model.set_inputs(s=items, x=items[1])
+        model.set_outputs(longer=memory)
+        model.invoke()
+        for got, expected in zip(model.output("longer"), [*items, items[1]], strict=True):
+            np.testing.assert_array_equal(got, expected)
+        start = -memory.ctypes.data % 64
+        np.testing.assert_array_equal(memory[start + 64:start + 72].view(np.float32), items[1])
+        model.set_inputs(s=items * 2)
+        with self.assertRaisesRegex(tenon.Error, 'output "longer": its 5 tensors need 320 bytes'):
+            model.invoke()
+        self.assertEqual(len(model.output("longer")), 5)
+        model.set_outputs(longer=None)
+        model.invoke()
+        with self.assertRaisesRegex(TypeError, "output 'longer' is no tensor: its memory is a NumPy array that is dense"):
+            model.set_outputs(longer=memory[::2])
+
     def test_a_sequence_grown_in_a_loop(self):
         body = graph([node("Identity", ["going"], ["going_out"]), node("Cast", ["i"], ["f"], to=FLOAT),
                       node("Mul", ["x", "f"], ["scaled"]), node("SequenceInsert", ["s", "scaled"], ["s_out"])],

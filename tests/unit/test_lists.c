@@ -31,7 +31,7 @@ static tn__value *vector(tn__graph *g, const char *name, const char *symbol) {
 static tn__value *scalar(tn__graph *g, const char *name) { return tn__graph_input(g, name, TN_I64, 0, NULL); }
 
 /* `number` rounds, each of which adds x times (what is left) to a sequence; then all of them one after another. */
-static void build_grown(tn__graph *g) {
+static tn__value *grow(tn__graph *g) {
   tn__value *x = vector(g, "x", "n"), *count = scalar(g, "number");
   tn__graph *condition = tn__graph_create(tn__graph_ir(g), "condition");
   tn__graph *body = tn__graph_create(tn__graph_ir(g), "body");
@@ -49,7 +49,10 @@ static void build_grown(tn__graph *g) {
   tn__value *start[] = {count, x, tn__g_sequence_empty(g, TN_F32, 1, TN__HOLDS_SEQUENCE)};
   tn__value *all = tn__g_while(g, condition, body, start, 3)->outputs[2];
   tn__graph_output(g, "y", tn__g_sequence_join(g, all, 0, false, NULL));
+  return all;
 }
+
+static void build_grown(tn__graph *g) { (void)grow(g); }
 
 static void a_sequence_grows_in_a_loop(void **state) {
   compile_case k = {.build = build_grown, .threads = 1};
@@ -169,6 +172,83 @@ static void sequences_go_in_and_out(void **state) {
   position = 3;
   check_fails(tn_session_invoke_with_outputs(session, NULL, in, 3, NULL, 0), TN_OUT_OF_RANGE,
               "position 3 is outside of a sequence of 2 tensors");
+  finish(&k, session);
+}
+
+/* The sequence itself besides. */
+static void build_sequence_grown(tn__graph *g) {
+  tn__graph_output(g, "list", grow(g));
+}
+
+static void check_rounds(tn_session *session, int64_t rounds, const char *memory, size_t size) {
+  int count;
+  DLTensor got;
+  check_ok(tn_session_get_output_count(session, NULL, 1, &count));
+  assert_int_equal(count, rounds);
+  for (int i = 0; i < count; i++) {
+    check_ok(tn_session_get_output_item(session, NULL, 1, i, &got));
+    assert_int_equal((char *)got.data >= memory && (char *)got.data < memory + size, size > 0);
+    assert_int_equal((uintptr_t)got.data % TN_KERNEL_ALIGNMENT, 0);
+    assert_int_equal(got.shape[0], 2);
+    for (int e = 0; e < 2; e++) assert_true(((float *)got.data)[e] == ramp[e] * (float)(rounds - i));
+  }
+}
+
+static void a_sequence_comes_into_bound_memory(void **state) {
+  compile_case k = {.build = build_sequence_grown, .threads = 1};
+  tn_session *other = compile(&k), *session;
+  failing_allocator counts;
+  failing_allocator_init(&counts, -1);
+  tn_session_options options = {.size = sizeof options, .threads = 1, .allocator = &counts.allocator};
+  check_ok(tn_session_create(k.executable, &options, &session));
+  _Alignas(64) char memory[5 * 64];
+  check_ok(tn_session_set_output_list(session, NULL, 1, memory, sizeof memory - 64));
+  memset(memory, 7, sizeof memory);
+  check_ok(run_rounds(session, 4));
+  check_rounds(session, 4, memory, sizeof memory - 64);
+  for (size_t i = sizeof memory - 64; i < sizeof memory; i++) assert_int_equal(memory[i], 7);
+  check_ok(run_rounds(session, 3));
+  check_rounds(session, 3, memory, sizeof memory - 64);
+  /* Too many: nothing is lost, and the next one that fits is in place again. */
+  for (int round = 0, calls = 0; round < 3; round++) {
+    check_fails(run_rounds(session, 5), TN_OUT_OF_RANGE,
+                "output \"list\": its 5 tensors need 320 bytes, each at a multiple of 64, and the bound memory has "
+                "256; tn_session_get_output_item() has them");
+    check_rounds(session, 5, memory, 0);
+    check_ok(run_rounds(session, 4));
+    check_rounds(session, 4, memory, sizeof memory - 64);
+    if (round == 1) calls = counts.calls;
+    if (round == 2) assert_int_equal(counts.calls, calls);
+  }
+  check_ok(tn_session_set_output_list(session, NULL, 1, NULL, 0));
+  check_rounds(session, 4, memory, sizeof memory - 64); /* until the next invoke */
+  memset(memory, 7, sizeof memory);
+  check_ok(run_rounds(session, 4));
+  check_rounds(session, 4, memory, 0);
+  for (size_t i = 0; i < sizeof memory; i++) assert_int_equal(memory[i], 7);
+  tn_session_release(session);
+  assert_int_equal(counts.live_count, 0);
+  finish(&k, other);
+}
+
+static void memory_that_cannot_be_bound_for_a_sequence(void **state) {
+  compile_case k = {.build = build_sequence_grown, .threads = 1};
+  tn_session *session = compile(&k);
+  _Alignas(64) char memory[256];
+  int64_t shape[1] = {2}, rounds = 2;
+  DLTensor in[2] = {f32((float *)(void *)memory, 1, shape), number(&rounds)};
+  check_fails(tn_session_set_output_list(session, NULL, 0, memory, 256), TN_INVALID_ARGUMENT,
+              "output \"y\" is a tensor, neither a sequence nor optional");
+  check_fails(tn_session_set_output_list(session, NULL, 2, memory, 256), TN_INVALID_ARGUMENT,
+              "function \"main\" has 2 outputs; there is no number 2");
+  check_fails(tn_session_set_output_list(session, NULL, 1, memory + 4, 64), TN_INVALID_ARGUMENT,
+              "output \"list\": the memory is aligned to 4 bytes; that of a sequence must be to 64");
+  check_fails(tn_session_set_output_at(session, NULL, 1, &in[0], TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "output \"list\": it is a sequence or optional, not a tensor: tn_session_set_output_list() binds memory "
+              "for it");
+  check_ok(tn_session_set_output_list(session, NULL, 1, memory, 256));
+  check_fails(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0), TN_INVALID_ARGUMENT,
+              "output \"list\" shares memory with input \"x\"");
   finish(&k, session);
 }
 
@@ -351,6 +431,8 @@ int main(void) {
       cmocka_unit_test(loops_allocate_once),
       cmocka_unit_test(loops_survive_a_lack_of_memory),
       cmocka_unit_test(sequences_go_in_and_out),
+      cmocka_unit_test(a_sequence_comes_into_bound_memory),
+      cmocka_unit_test(memory_that_cannot_be_bound_for_a_sequence),
       cmocka_unit_test(what_does_not_fit_a_sequence),
       cmocka_unit_test(optional_values_are_there_or_not),
       cmocka_unit_test(pieces_add_up),

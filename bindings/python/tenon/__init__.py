@@ -125,12 +125,14 @@ class Model:
 
     def set_inputs(self, inputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         """Binds arrays as inputs of every following invoke(), until others are bound, or None. They may change in
-        between, and are kept alive. Nothing is copied unless an array is strided or not aligned to 64 bytes."""
+        between, and are kept alive. Nothing is copied unless an array is strided or not aligned to 64 bytes. Sequences and
+        optional values are copied now."""
         self._bind(False, self.inputs, self._input_codes, {**(inputs or {}), **more})
 
     def set_outputs(self, outputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         """Binds writable arrays as outputs of every following invoke(), until others are bound, or None. An output
-        whose size depends on values takes as much of its array as it needs: output() tells the shape."""
+        whose size depends on values takes as much of its array as it needs: output() tells the shape. For a sequence or
+        an optional value the array is memory: its tensors go there, each at a multiple of 64 bytes."""
         self._bind(True, self.outputs, self._output_codes, {**(outputs or {}), **more})
 
     def invoke(self) -> None:
@@ -145,13 +147,22 @@ class Model:
 
     def _bind(self, output: bool, values: tuple[Value, ...], codes: list[int], given: Mapping[str, Any]) -> None:
         what = "output" if output else "input"
-        pairs = []
+        pairs: list[tuple[int, tuple[Any, int]]] = []
+        lists: list[tuple[int, Any]] = []
         for name, value in given.items():
             index = _index(values, what, name)
             if output and value is not None and not hasattr(value, "__dlpack__"):
                 raise TypeError(f"output {name!r} is a {type(value).__name__}, not an array that can be written")
-            pairs.append((index, (None, 0) if value is None else _as_argument(value, codes[index])[0]))
+            plain = values[index].kind == "tensor"
+            if not output and not plain:
+                lists.append((index, _as_list(value, codes[index], values[index].kind)))
+            elif value is None:
+                pairs.append((index, (None, 0)))
+            else:
+                pairs.append((index, _as_argument(value, codes[index])[0] if plain else (_as_memory(name, value), 0)))
         with self._lock:
+            for index, items in lists:
+                self._core.set_list(index, items)
             for index, pair in pairs:
                 self._core.bind(output, index, pair)
 
@@ -248,6 +259,14 @@ def _empty(shape: tuple[int, ...], code: int) -> np.ndarray:
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -_tenon.address(memory) % ALIGNMENT
     return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _as_memory(name: str, value: Any) -> np.ndarray:
+    """The bytes of an array from the first on where a tensor may lie."""
+    if not isinstance(value, np.ndarray) or not value.flags.c_contiguous or not value.flags.writeable:
+        raise TypeError(f"output {name!r} is no tensor: its memory is a NumPy array that is dense and can be written")
+    memory = value.reshape(-1).view(np.uint8)
+    return memory[min(-_tenon.address(memory) % ALIGNMENT, memory.size):]
 
 
 def _as_argument(value: Any, code: int) -> tuple[tuple[Any, int], tuple[int, ...] | None]:

@@ -453,6 +453,15 @@ static PyObject *model_invoke(PyObject *self, PyObject *args) {
   return result;
 }
 
+/* For an output that is a sequence or optional the tensor is memory: bytes. */
+static tn_status *bind_persistently(model_object *model, bool output, int index, const DLTensor *tensor) {
+  if (!output) return tn_session_set_input_at(model->session, NULL, index, tensor, TN_BIND_PERSISTENT);
+  if (tn_executable_output(model->executable, NULL, index)->kind == TN_VALUE_TENSOR)
+    return tn_session_set_output_at(model->session, NULL, index, tensor, TN_BIND_PERSISTENT);
+  return tn_session_set_output_list(model->session, NULL, index, tensor == NULL ? NULL : tensor->data,
+                                    tensor == NULL ? 0 : (size_t)tn_element_count(tensor->ndim, tensor->shape));
+}
+
 /* bind(output, index, pair): persistently; the object is kept alive until something else, or None, is bound. */
 static PyObject *model_bind(PyObject *self, PyObject *args) {
   model_object *model = (model_object *)self;
@@ -468,9 +477,7 @@ static PyObject *model_bind(PyObject *self, PyObject *args) {
   }
   DLTensor tensor = fresh.tensor;
   if (fresh.view.obj != NULL) tensor.shape = fresh.shape, tensor.strides = fresh.strides;
-  const DLTensor *given = is_given(&fresh) ? &tensor : NULL;
-  tn_status *status = output ? tn_session_set_output_at(model->session, NULL, index, given, TN_BIND_PERSISTENT)
-                             : tn_session_set_input_at(model->session, NULL, index, given, TN_BIND_PERSISTENT);
+  tn_status *status = bind_persistently(model, output, index, is_given(&fresh) ? &tensor : NULL);
   if (status != NULL) {
     release_argument(&fresh);
     return raise_status(state_of(self), status);
