@@ -78,9 +78,9 @@ tn_status *tn__bind_check(const tn__function *f, int index, bool output, const D
   const tn_value_info *info = output ? &f->outputs[index].info : &f->inputs[index].info;
   char have[64];
   if (info->kind != TN_VALUE_TENSOR)
-    return bad_tensor(what, info, "it is a sequence or optional, not a tensor%s",
-                      output ? ": tn_session_set_output_list() binds memory for it"
-                             : ": tn_session_set_input_list() gives it");
+    return bad_tensor(
+        what, info, "it is a sequence or optional, not a tensor%s",
+        output ? ": tn_session_set_output_list() binds memory for it" : ": tn_session_set_input_list() gives it");
   if (tn_dtype_of_dl(tensor->dtype) != info->dtype)
     return bad_tensor(what, info, "the tensor is %s and the executable wants %s", dl_type_name(tensor->dtype, have),
                       tn_dtype_name(info->dtype));

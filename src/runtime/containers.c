@@ -92,8 +92,7 @@ tn_status *tn_session_set_output_list(tn_session *session, const char *function,
                             (unsigned long long)size);
   tn__function_state *state = &session->functions[f->index];
   int64_t bytes = (int64_t)size;
-  DLTensor tensor = {
-      .data = memory, .device = {kDLCPU, 0}, .ndim = 1, .dtype = tn_dtype_to_dl(TN_U8), .shape = &bytes};
+  DLTensor tensor = {.data = memory, .device = {kDLCPU, 0}, .ndim = 1, .dtype = tn_dtype_to_dl(TN_U8), .shape = &bytes};
   tn__bind_keep(&state->outputs[index], memory == NULL ? NULL : &tensor, TN_BIND_PERSISTENT);
   state->settled = false;
   return NULL;

@@ -34,9 +34,7 @@ void tn__list_release(const tn_allocator *allocator, tn__list *list, int rank) {
   *list = (tn__list){0};
 }
 
-static bool is_lent(const tn__list *list) {
-  return list->lent.data != NULL && list->elements.data == list->lent.data;
-}
+static bool is_lent(const tn__list *list) { return list->lent.data != NULL && list->elements.data == list->lent.data; }
 
 void tn__list_lend(const tn_allocator *allocator, tn__list *list, void *memory, size_t size) {
   tn__list_clear(list, false);

@@ -14,7 +14,7 @@ struct tn__list {
   int64_t count, capacity;
   int64_t *items; /* per tensor: its offset in `elements`, then its dimensions */
   tn__block elements;
-  int64_t used; /* bytes of `elements`, those of tensors that were taken out included */
+  int64_t used;    /* bytes of `elements`, those of tensors that were taken out included */
   tn__block lent;  /* the caller's memory, where elements go while they fit; or no data */
   tn__block spare; /* where elements were that did not fit `lent`, for the next time */
 };
@@ -34,7 +34,8 @@ TN_MUST_USE tn_status *tn__list_add(const tn_allocator *allocator, tn__list *lis
                                     const int64_t *dims, void **data);
 /* Elements go into the caller's memory from now on, as long as they fit; NULL takes it back. Empties the list. */
 void tn__list_lend(const tn_allocator *allocator, tn__list *list, void *memory, size_t size);
-/* Brings a list to the memory that was lent to it, if it is not there. False: it is too large, by the bytes it needs. */
+/* Brings a list to the memory that was lent to it, if it is not there. False: it is too large, by the bytes it needs.
+ */
 bool tn__list_settle(tn__list *list, int rank, size_t element, int64_t *needed);
 /* Runs a builtin whose name starts with "list_". */
 TN_MUST_USE tn_status *tn__list_builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *in);

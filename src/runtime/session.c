@@ -170,8 +170,7 @@ static tn_status *check_overlap(const tn__function *f, const tn__function_state 
   }
   for (uint32_t i = 0; i < index; i++) {
     const char *other = output_memory(f, state, i);
-    if (other != NULL &&
-        overlap(data, bytes, other, dense_bytes(&output_slot(f, state, outputs, i)->tensor)))
+    if (other != NULL && overlap(data, bytes, other, dense_bytes(&output_slot(f, state, outputs, i)->tensor)))
       return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with output \"%s\"",
                               f->outputs[index].info.name, f->outputs[i].info.name);
   }

@@ -16,7 +16,7 @@ typedef struct tn__function_state {
   tn__block *input_copies, *output_copies;
   /* Of those that are sequences or optional; a bound output's slot in `outputs` holds its memory as bytes. */
   tn__list *input_lists, *output_lists;
-  tn__frame *frame;      /* of the last invoke: it holds the results */
+  tn__frame *frame; /* of the last invoke: it holds the results */
   bool has_results;
   /* The last invoke succeeded, everything is bound persistently, and no binding has changed since: everything in the
    * frame is as the next invoke needs it. */

@@ -176,9 +176,7 @@ static void sequences_go_in_and_out(void **state) {
 }
 
 /* The sequence itself besides. */
-static void build_sequence_grown(tn__graph *g) {
-  tn__graph_output(g, "list", grow(g));
-}
+static void build_sequence_grown(tn__graph *g) { tn__graph_output(g, "list", grow(g)); }
 
 static void check_rounds(tn_session *session, int64_t rounds, const char *memory, size_t size) {
   int count;
