@@ -98,7 +98,7 @@ static inline void check_passes_sized(void **state, pass_fn *const *passes, int 
                                       double tolerance) {
   tn__graph *g = graph_of(state);
   tn__optimize_options options = pass_options();
-  tensor inputs[8] = {0};
+  tensor inputs[16] = {0};
   uint32_t random = 1;
   for (int i = 0; i < tn__graph_input_count(g); i++) {
     const tn__value *value = tn__graph_input_at(g, i);
@@ -115,8 +115,8 @@ static inline void check_passes_sized(void **state, pass_fn *const *passes, int 
     }
     inputs[i].data = data;
   }
-  double *before[8], *after[8];
-  int64_t counts_before[8], counts_after[8];
+  double *before[16], *after[16];
+  int64_t counts_before[16], counts_after[16];
   const char *text = text_of(g);
   evaluate_outputs(state, inputs, before, counts_before);
   for (int i = 0; i < count; i++) {

@@ -63,6 +63,36 @@ static void padding_moves_into_convolutions(void **state) {
   check_ops(g, "pad", 0);
 }
 
+static tn__value *dilated(tn__graph *g, tn__value *x, tn__value *w, int64_t stride, int64_t dilation, int64_t padding) {
+  tn__conv_spec spec = {.spatial = 2, .feature_groups = 1};
+  for (int i = 0; i < 2; i++) {
+    spec.strides[i] = stride, spec.lhs_dilation[i] = 1, spec.rhs_dilation[i] = dilation;
+    spec.low[i] = spec.high[i] = ix(g, padding);
+  }
+  return tn__g_convolution(g, x, w, &spec, TN_F32);
+}
+
+/* Images of 5 rows and 6 columns; how many of 3x3 taps meet it. */
+static void taps_beyond_the_image_go(void **state) {
+  static const struct {
+    int64_t stride, dilation, padding, rows, columns;
+  } cases[] = {{1, 1, 1, 3, 3},   {1, 4, 4, 3, 3}, {1, 5, 5, 1, 3}, {1, 6, 6, 1, 1}, {1, 12, 12, 1, 1},
+               {2, 12, 12, 1, 1}, {1, 5, 8, 3, 3}, {3, 5, 5, 1, 2}, {1, 7, 9, 1, 3}, {4, 6, 6, 1, 1}};
+  enum { COUNT = sizeof cases / sizeof *cases };
+  tn__graph *g = graph_of(state);
+  tn__value *x = image(g, -1, 3, 5, 6);
+  for (int i = 0; i < COUNT; i++)
+    tn__graph_output(g, tn__arena_printf(tn__graph_arena(g), "y%d", i),
+                     dilated(g, x, weights_of(g, 4, 3, 3, 3), cases[i].stride, cases[i].dilation, cases[i].padding));
+  CHECK_PASSES(state, 1e-6, tn__pass_simplify);
+  for (int i = 0; i < COUNT; i++) {
+    const tn__value *weights = tn__graph_output_at(g, i)->producer->inputs[1];
+    if (tn__dim_const(weights, 2) != cases[i].rows || tn__dim_const(weights, 3) != cases[i].columns)
+      fail_msg("case %d: %lld x %lld taps", i, (long long)tn__dim_const(weights, 2),
+               (long long)tn__dim_const(weights, 3));
+  }
+}
+
 static void other_padding_stays(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *x = image(g, -1, 2, 5, 6);
@@ -349,6 +379,7 @@ int main(void) {
       TEST(transposes_move_into_products),
       TEST(transposes_that_turn_rows_stay),
       TEST(padding_moves_into_convolutions),
+      TEST(taps_beyond_the_image_go),
       TEST(other_padding_stays),
       TEST(batch_normalisation_folds_into_convolutions),
       TEST(scales_of_shared_convolutions_stay),

@@ -83,6 +83,71 @@ static tn__value *convolution_of_pad(tn__rewriter *rewriter, tn__node *node) {
   return tn__node_again(graph, node, inputs, changed, 2);
 }
 
+/* ---- taps that meet nothing but padding --------------------------------------------------------- */
+
+typedef struct window_axis {
+  int64_t image, taps, result, stride, dilation, low, high;
+  int64_t first, limit; /* taps [first, limit) meet the image */
+} window_axis;
+
+static bool meets_image(const window_axis *axis, int64_t tap) {
+  for (int64_t y = 0; y < axis->result; y++) {
+    int64_t at = y * axis->stride + tap * axis->dilation - axis->low;
+    if (at >= 0 && at < axis->image) return true;
+  }
+  return false;
+}
+
+/* Spatial dimension `i` of a convolution with plain windows; false when a size is not known, or no tap meets the image.
+ */
+static bool find_window(const tn__node *node, int i, window_axis *out) {
+  bool last = tn__node_int(node, "channels_last", 0) != 0;
+  const tn__expr *low = tn__node_attr(node, "low")->exprs[i], *high = tn__node_attr(node, "high")->exprs[i];
+  int image = i + (last ? 1 : 2);
+  *out = (window_axis){.image = tn__dim_const(node->inputs[0], image),
+                       .taps = tn__dim_const(node->inputs[1], last ? i : i + 2),
+                       .result = tn__dim_const(node->outputs[0], image),
+                       .stride = tn__node_attr(node, "strides")->ints[i],
+                       .dilation = tn__node_attr(node, "rhs_dilation")->ints[i]};
+  if (out->image < 0 || out->taps < 1 || out->result < 0 || !tn__is_int(low) || !tn__is_int(high)) return false;
+  if (tn__node_attr(node, "lhs_dilation")->ints[i] != 1) return false;
+  out->low = low->value.i, out->high = high->value.i, out->limit = out->taps;
+  while (out->first < out->taps && !meets_image(out, out->first)) out->first++;
+  while (out->limit > out->first && !meets_image(out, out->limit - 1)) out->limit--;
+  return out->first < out->limit;
+}
+
+/* Of a window that is dilated beyond the image's edge on both sides only the middle is left: DeepLab's 3x3 windows are
+ * 1x1 ones where features are small (Chen et al., "Rethinking Atrous Convolution", 2017). The taps left out are
+ * multiplied with zeros alone. */
+static tn__value *convolution_of_fewer_taps(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  tn__ir *ir = tn__graph_ir(graph);
+  tn__value *weights = node->inputs[1];
+  int spatial = weights->rank - 2, position = tn__node_int(node, "channels_last", 0) != 0 ? 0 : 2;
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *starts[TN__MAX_RANK], *limits[TN__MAX_RANK];
+  int64_t steps[TN__MAX_RANK];
+  bool fewer = false;
+  if (tn__node_int(node, "packed", 0) > 0 || tn__node_int(node, "flip", 0) != 0 || !tn__is_precomputable(weights))
+    return NULL;
+  for (int i = 0; i < weights->rank; i++) starts[i] = tn__index(ir, 0), limits[i] = weights->dims[i], steps[i] = 1;
+  for (int i = 0; i < spatial; i++) {
+    window_axis axis;
+    low[i] = tn__node_attr(node, "low")->exprs[i], high[i] = tn__node_attr(node, "high")->exprs[i];
+    if (!find_window(node, i, &axis) || axis.limit - axis.first == axis.taps) continue;
+    low[i] = tn__index(ir, axis.low - axis.first * axis.dilation);
+    high[i] = tn__index(ir, axis.high - (axis.taps - axis.limit) * axis.dilation);
+    starts[position + i] = tn__index(ir, axis.first);
+    limits[position + i] = tn__index(ir, axis.limit);
+    fewer = true;
+  }
+  if (!fewer) return NULL;
+  tn__value *inputs[2] = {node->inputs[0], tn__g_slice(graph, weights, starts, limits, steps)};
+  const tn__attr changed[2] = {tn__attr_exprs(graph, "low", low, spatial),
+                               tn__attr_exprs(graph, "high", high, spatial)};
+  return tn__node_again(graph, node, inputs, changed, 2);
+}
+
 /* ---- constants behind a product ----------------------------------------------------------------- */
 
 /* A product or convolution, and where its columns are: dimension `channel` of the result, `column` of the right
@@ -247,6 +312,7 @@ static tn__value *subtract_behind(tn__rewriter *rewriter, tn__node *node) {
 static const tn__rule rules[] = {
     {"product of transpose", "dot_general", product_of_transpose},
     {"convolution of pad", "convolution", convolution_of_pad},
+    {"convolution of fewer taps", "convolution", convolution_of_fewer_taps},
     {"product times constant columns", "multiply", scale_behind},
     {"product divided by constant columns", "divide", scale_behind},
     {"product divided by a number", "divide", divide_behind},
