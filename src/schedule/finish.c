@@ -6,7 +6,9 @@
 typedef struct placement {
   tn__snode *at; /* allocated around this node's children */
   const tn__buffer *buffer;
-  const tn__expr **min; /* what is subtracted from indices; NULL: nothing */
+  const tn__expr **min;              /* what is subtracted from indices; NULL: nothing */
+  const tn__expr *run[TN__MAX_RANK]; /* leading indices: which iteration of the loops that threads share */
+  int run_count;
 } placement;
 
 typedef TN__VEC(placement) placements;
@@ -135,9 +137,39 @@ static void place_shared(tn__schedule *s, const tn__buffer *buffer, placements *
   tn__vec_push(s->arena, out, p);
 }
 
+/* Room for one iteration of the loop `in`, as often as there are iterations of parallel loops from it outwards. */
+static void place_folded(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, const tn__snode *in,
+                         placements *out) {
+  placement p = {.at = s->root, .min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *)};
+  const tn__expr *shape[TN__MAX_RANK] = {NULL}, *extent[TN__MAX_RANK] = {NULL};
+  access_hull(s, buffer, users, in, p.min, extent);
+  for (int d = 0; d < buffer->rank; d++) {
+    int64_t size, whole;
+    if (extent[d] != NULL && tn__as_int(extent[d], &size) && !(tn__as_int(buffer->shape[d], &whole) && size >= whole))
+      continue;
+    extent[d] = buffer->shape[d];
+    p.min[d] = tn__index(s->ir, 0);
+  }
+  pad(s, buffer, extent);
+  for (const tn__snode *n = in; n->parent != NULL; n = n->parent) {
+    if (n->kind != TN__LOOP_PARALLEL && n->bound == NULL) continue;
+    if (p.run_count + buffer->rank == TN__MAX_RANK)
+      tn__sched_refuse(s, "%s cannot be folded in \"%s\": it would have more than %d dimensions", buffer->name,
+                       in->name, TN__MAX_RANK);
+    p.run[p.run_count] = n->var->self;
+    shape[p.run_count++] = n->var->extent;
+  }
+  for (int d = 0; d < buffer->rank; d++) shape[p.run_count + d] = extent[d];
+  p.buffer = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, p.run_count + buffer->rank, shape);
+  tn__vec_push(s->arena, out, p);
+}
+
 static void shift_indices(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
   const placement *p = user;
-  for (int d = 0; d < p->buffer->rank; d++) out[d] = p->min == NULL ? indices[d] : tn__sub(ir, indices[d], p->min[d]);
+  const tn__expr **own = out + p->run_count;
+  for (int r = 0; r < p->run_count; r++) out[r] = p->run[r];
+  for (int d = 0; d < p->buffer->rank - p->run_count; d++)
+    own[d] = p->min == NULL ? indices[d] : tn__sub(ir, indices[d], p->min[d]);
 }
 
 typedef struct builder {
@@ -221,6 +253,7 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
   const tn__buffer *buffer = placed(b, p->buffer);
   int last = buffer->rank - 1;
   if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE) return;
+  if (tn__sched_folded_in(b->s, p->buffer) != NULL) return;
   if (!tn__sched_prefetch_start(b->s, loop, p, first, extent)) return;
   int64_t per_line = LINE_BYTES / (int64_t)tn_dtype_size(buffer->dtype), lines = 1, rows = 1, size;
   if (last >= 0 && extent[last] != NULL && tn__as_int(extent[last], &size)) lines = (size + per_line - 1) / per_line;
@@ -254,13 +287,14 @@ static const tn__stmt *build(builder *b, const tn__snode *node) {
   return tensor;
 }
 
-/* What is shared between the threads of a parallel loop must not be written twice by them. Checked here for buffers in
+/* What is shared between the threads of a parallel loop must not be written twice by them; from the loop `folded` on,
+ * if there is one, each iteration has its own. Checked here for buffers in
  * the workspace, because their scope may change after the loop became parallel. */
-static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users) {
+static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, const tn__snode *folded) {
   for (int i = 0; i < users->count; i++) {
     const tn__snode *block = users->data[i];
     if (!tn__sched_writes(block, buffer)) continue;
-    for (const tn__snode *n = block->parent; n->parent != NULL; n = n->parent)
+    for (const tn__snode *n = block->parent; n->parent != NULL && n != folded; n = n->parent)
       if ((n->kind == TN__LOOP_PARALLEL || n->bound != NULL) && !tn__sched_disjoint(s, n, block))
         tn__sched_refuse(s, "%s is shared by the threads of loop \"%s\", whose iterations write the same elements",
                          buffer->name, n->name);
@@ -279,8 +313,12 @@ const tn__func *tn__sched_finish(tn__schedule *s) {
         tn__vec_push(s->arena, &users, all.data[j]);
     if (users.count == 0) continue;
     if (buffer->scope == TN__SCOPE_WORKSPACE) {
-      check_shared(s, buffer, &users);
-      place_shared(s, buffer, &b.places);
+      const tn__snode *folded = tn__sched_folded_in(s, buffer);
+      check_shared(s, buffer, &users, folded);
+      if (folded != NULL)
+        place_folded(s, buffer, &users, folded, &b.places);
+      else
+        place_shared(s, buffer, &b.places);
     } else {
       place_private(s, buffer, &users, &b.places);
     }

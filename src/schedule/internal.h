@@ -51,6 +51,12 @@ typedef struct tn__sched_align {
   int64_t factor, offset;
 } tn__sched_align;
 
+/* The buffer has storage for one iteration of the loop. */
+typedef struct tn__sched_fold {
+  const tn__buffer *buffer;
+  const tn__snode *loop;
+} tn__sched_fold;
+
 /* What became of an input that the caller declared constant. */
 typedef struct tn__sched_constant {
   int input;
@@ -67,6 +73,7 @@ struct tn__schedule {
   TN__VEC(const tn__buffer *) buffers; /* intermediate tensors, in order of creation */
   TN__VEC(const char *) steps;
   TN__VEC(tn__sched_align) aligns;
+  TN__VEC(tn__sched_fold) folds;
   TN__VEC(tn__sched_constant) constants;
   const tn__func *func; /* NULL after a change */
   bool scans;           /* does any block have a scan axis? */
@@ -177,6 +184,9 @@ const char *tn__sched_cannot_stream(tn__schedule *s, const tn__snode *block, con
 /* The shape with the dimension behind `dim` widened so that dim's stride is offset modulo factor; false when no width
  * does that. */
 bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank, const tn__expr **shape);
+
+/* The loop that the buffer is folded in; NULL when there is none, or not all that uses the buffer is in it any more. */
+const tn__snode *tn__sched_folded_in(tn__schedule *s, const tn__buffer *buffer);
 
 /* ---- tensorize.c ------------------------------------------------------------------------------------------------- */
 /* The instruction in the place of a nest of loops around one block; NULL when they do something else, and *why says

@@ -37,6 +37,8 @@ static bool around(const tn__snode *node, tn__loop_kind kind) { return find_arou
 static bool inside(const tn__snode *node, tn__loop_kind kind) { return find_inside(node, has_kind, &kind) != NULL; }
 
 static bool is_private(tn__schedule *s, const tn__snode *loop, const tn__buffer *buffer) {
+  const tn__snode *folded_in = buffer->scope == TN__SCOPE_WORKSPACE ? tn__sched_folded_in(s, buffer) : NULL;
+  if (folded_in != NULL) return tn__sched_is_under(folded_in, loop);
   if (buffer->scope != TN__SCOPE_STACK && buffer->scope != TN__SCOPE_REGISTER) return false;
   tn__snodes all = {0};
   tn__sched_blocks(s, s->root, &all);

@@ -1,4 +1,4 @@
-/* Primitives on how tensors lie in memory: storage_align, declare_constant, transform_layout. */
+/* Primitives on how tensors lie in memory: storage_align, fold_storage, declare_constant, transform_layout. */
 #include <string.h>
 
 #include "schedule/internal.h"
@@ -69,6 +69,60 @@ void tn__storage_align(tn__schedule *s, const char *name, int index, int dim, in
   tn__vec_push(s->arena, &s->aligns, align);
   const int64_t numbers[] = {index, dim, factor, offset};
   tn__sched_record(s, "storage_align", &name, 1, numbers, 4);
+}
+
+/* ---- fold_storage ------------------------------------------------------------------------------------------------ */
+
+/* Why one iteration of the loop does not make and use up all that it needs of the buffer; NULL when it does. `*by` is
+ * the block or loop that says so. */
+static const char *cannot_fold(tn__schedule *s, const tn__buffer *buffer, const tn__snode *loop, const tn__snode **by) {
+  tn__snodes users = {0}, writers = {0};
+  tn__sched_readers(s, buffer, &users);
+  tn__sched_writers(s, buffer, &users);
+  tn__sched_writers(s, buffer, &writers);
+  *by = loop;
+  if (users.count == 0) return "has nothing that uses it"; /* nor is the loop there any more, maybe */
+  for (int i = 0; i < users.count; i++) {
+    *by = users.data[i];
+    if (!tn__sched_is_under(users.data[i], loop)) return "uses it outside of the loop";
+  }
+  for (const tn__snode *n = loop; n->var != NULL; n = n->parent) {
+    *by = n;
+    if (n->kind == TN__LOOP_VECTORIZED) return "is vectorised";
+    for (int i = 0; i < writers.count; i++)
+      if (tn__sched_drives(n, writers.data[i], TN__AXIS_REDUCE) || tn__sched_drives(n, writers.data[i], TN__AXIS_SCAN))
+        return "carries its values on";
+  }
+  return NULL;
+}
+
+const tn__snode *tn__sched_folded_in(tn__schedule *s, const tn__buffer *buffer) {
+  const tn__snode *by;
+  for (int i = 0; i < s->folds.count; i++)
+    if (s->folds.data[i].buffer == buffer && cannot_fold(s, buffer, s->folds.data[i].loop, &by) == NULL)
+      return s->folds.data[i].loop;
+  return NULL;
+}
+
+void tn__fold_storage(tn__schedule *s, const char *name, int index, const char *loop_name) {
+  const tn__snode *block = tn__sched_block(s, "fold_storage", name), *by;
+  const tn__snode *loop = tn__sched_loop(s, "fold_storage", loop_name);
+  if (index < 0 || index >= block->block.write_count)
+    tn__sched_refuse(s, "fold_storage of \"%s\": there is no tensor %d, it has %d", name, index,
+                     block->block.write_count);
+  const tn__buffer *buffer = block->block.writes[index].buffer;
+  if (tn__sched_is_param(s, buffer)) tn__sched_refuse(s, "fold_storage of \"%s\": %s is an output", name, buffer->name);
+  tn__sched_check_not_frozen(s, "fold_storage", loop);
+  const char *why = cannot_fold(s, buffer, loop, &by);
+  if (why != NULL) tn__sched_refuse(s, "fold_storage of \"%s\" in \"%s\": \"%s\" %s", name, loop_name, by->name, why);
+  for (int i = 0; i < s->folds.count; i++)
+    if (s->folds.data[i].buffer == buffer)
+      tn__sched_refuse(s, "fold_storage of \"%s\": %s is folded already", name, buffer->name);
+  tn__sched_fold fold = {.buffer = buffer, .loop = loop};
+  tn__vec_push(s->arena, &s->folds, fold);
+  const char *names[] = {name, loop_name};
+  int64_t number = index;
+  tn__sched_record(s, "fold_storage", names, 2, &number, 1);
 }
 
 /* ---- transform_layout -------------------------------------------------------------------------------------------- */

@@ -211,12 +211,16 @@ typedef struct space {
   tn__nest nest; /* of the result */
   int row, column, spatial;
   int64_t rows, columns, keys, depth, others; /* others: batches times heads */
-  double epilogue, softmax;                   /* operations for a score */
+  bool open_rows, open_keys;
+  double epilogue, softmax; /* operations for a score */
   bool large;
 } space;
 
-/* The most of a block's scores that is private: a few such tensors share the second cache with keys and values. */
+/* The most of a block's scores that is on the stack of a thread. Longer rows, and those whose length only the run
+ * tells, are in the workspace, once for each thread. */
 #define BLOCK_BYTES 49152
+
+static bool is_private(const space *p, int64_t rows) { return !p->open_keys && 4 * rows * p->keys <= BLOCK_BYTES; }
 
 static int64_t lanes_for(const tn__schedule_options *options, int64_t extent) {
   int64_t lanes = options->vector_bytes / 4;
@@ -251,11 +255,11 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   if (v[ROWS] > p->rows || lanes * (v[VECTORS] - 1) >= p->columns || score_lanes * (v[SCORE_VECTORS] - 1) >= p->keys)
     return NULL;
   f->registers = (int)(v[ROWS] * wider + wider + (wider > 1));
-  if (f->registers > k->options.registers || 4 * v[ROWS] * p->keys > BLOCK_BYTES) return NULL;
+  if (f->registers > k->options.registers) return NULL;
   int64_t blocks = (p->rows + v[ROWS] - 1) / v[ROWS];
   f->chunks = v[SHARED] == 0 ? 1 : v[SHARED] == 1 ? p->others : p->others * blocks;
   if (v[SHARED] > 0 && f->chunks < 2) return NULL;
-  if (v[SHARED] == 2 && p->rows % v[ROWS] != 0) return NULL;
+  if (v[SHARED] == 2 && (p->rows % v[ROWS] != 0 || p->open_rows || !is_private(p, v[ROWS]))) return NULL;
   for (int a = 0; a < p->spatial; a++)
     if (a != p->row && a != p->column) f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
   f->loops[f->loop_count++] = (tn__nest_loop){p->row, blocks, v[ROWS]};
@@ -265,9 +269,11 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   f->loops[f->loop_count++] = (tn__nest_loop){p->row, v[ROWS], 1};
   f->loops[f->loop_count++] = (tn__nest_loop){p->column, lanes * v[VECTORS], 1};
   for (int tail = 0; tail < 2; tail++) {
-    int64_t rows = tail ? p->rows % v[ROWS] : v[ROWS], count = tail ? 1 : p->rows / v[ROWS];
-    double times = (double)(p->others * count), bytes = 4.0 * (double)(rows * p->keys);
-    if (rows == 0) continue;
+    int64_t rows = tail ? p->rows % v[ROWS] : v[ROWS];
+    int64_t full = p->rows / v[ROWS];
+    double count = tail ? 1 : p->open_rows ? (double)p->rows / (double)v[ROWS] : (double)full;
+    double times = (double)p->others * count, bytes = 4.0 * (double)(rows * p->keys);
+    if (rows == 0 || (tail && p->open_rows)) continue; /* any number of rows may be left over */
     product_phase(k, f, rows, p->keys, p->depth, v[SCORE_VECTORS], p->epilogue, times);
     product_phase(k, f, rows, p->columns, p->keys, v[VECTORS], 0, times);
     tn__operations step = {
@@ -289,8 +295,9 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   tn__nest_of_block(scratch, a.result->name, &p->nest);
   if (p->nest.axis_count != p->spatial + 1 || p->nest.axis_count + 4 > TN__NEST_LOOPS)
     tn__sched_refuse(scratch, "attention: too many axes");
-  for (int x = 0; x < p->nest.axis_count; x++)
-    if (p->nest.open[x]) tn__sched_refuse(scratch, "attention: a dimension is open");
+  p->open_rows = p->nest.open[p->row];
+  p->open_keys = p->nest.open[p->spatial];
+  if (p->nest.open[p->column]) tn__sched_refuse(scratch, "attention: the number of columns is open");
   p->rows = p->nest.extent[p->row];
   p->columns = p->nest.extent[p->column];
   p->keys = p->nest.extent[p->spatial];
@@ -298,7 +305,7 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   for (int x = 0; x < p->spatial; x++)
     if (x != p->row && x != p->column) p->others *= p->nest.extent[x];
   if (!tn__as_int(a.scores->reduce_axes.var[0]->extent, &p->depth))
-    tn__sched_refuse(scratch, "attention: a dimension is open");
+    tn__sched_refuse(scratch, "attention: the size of keys is open");
   for (int i = 0; i < tn__te_stage_count(k->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(k->te, i);
     const tn__snode *block = tn__sched_find(scratch, stage->name, true);
@@ -354,6 +361,20 @@ static void tile_scores(const attention *a, int depth, const char *consumer, int
   tn__decompose_reduction(a->s, a->scores->name, reduction);
 }
 
+/* Under a block of rows, where the stage's rows are as long as there are keys. */
+static void place_rows(const attention *a, const space *p, int64_t rows, const char *name, bool long_rows,
+                       const char *blocks) {
+  tn__compute_at(a->s, name, blocks);
+  if (long_rows && !is_private(p, rows))
+    tn__fold_storage(a->s, name, 0, blocks);
+  else
+    tn__set_scope(a->s, name, 0, TN__SCOPE_STACK);
+}
+
+static bool has_short_rows(const tn__te_stage *stage) {
+  return tn__is_int_value(stage->axes.var[stage->axes.count - 1]->extent, 1);
+}
+
 static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   const space *p = k->data;
   attention a = {.s = s, .ir = s->ir, .te = k->te, .options = &k->options};
@@ -373,22 +394,20 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   for (int i = tn__te_stage_count(a.te) - 1; i >= 0; i--) {
     const tn__te_stage *stage = tn__te_stage_at(a.te, i);
     if (stage == a.result || stage == a.output || tn__sched_find(s, stage->name, true) == NULL) continue;
-    if (stage == a.scores && a.shaped == NULL) {
-      tn__compute_at(s, shaped, blocks);
-      tn__set_scope(s, shaped, 0, TN__SCOPE_STACK);
-    }
-    tn__compute_at(s, stage->name, blocks);
-    if (stage != a.scores) tn__set_scope(s, stage->name, 0, TN__SCOPE_STACK);
+    if (stage == a.scores && a.shaped == NULL) place_rows(&a, p, v[ROWS], shaped, true, blocks);
+    if (stage == a.scores)
+      tn__compute_at(s, stage->name, blocks);
+    else
+      place_rows(&a, p, v[ROWS], stage->name, !has_short_rows(stage), blocks);
   }
   tile_scores(&a, n, shaped, v[SCORE_VECTORS], lanes_for(&k->options, p->keys));
   for (int i = 0; i < tn__te_stage_count(a.te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(a.te, i);
-    bool small = tn__is_int_value(stage->axes.var[stage->axes.count - 1]->extent, 1);
     if (stage == a.result || stage == a.output || stage == a.scores || stage == a.shaped) continue;
     if (tn__sched_find(s, stage->name, true) == NULL) continue;
     if (stage->kind == TN__TE_REDUCE)
       tn__rule_reduce_along(s, stage->name, &k->options, 2);
-    else if (!small)
+    else if (!has_short_rows(stage))
       tn__rule_vectorize_map(s, stage->name, n, &k->options);
   }
   const char *consumer = a.output->name;

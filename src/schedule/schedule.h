@@ -86,6 +86,10 @@ void tn__set_scope(tn__schedule *s, const char *block, int write_index, tn__scop
 /* Pads the block's intermediate tensor so that the stride of dimension `dim`, in elements, is `offset` modulo `factor`:
  * rows that do not fall into the same sets of a cache. */
 void tn__storage_align(tn__schedule *s, const char *block, int write_index, int dim, int64_t factor, int64_t offset);
+/* The block's intermediate tensor, where it is in the workspace, gets room for what one iteration of `loop` makes, for
+ * each iteration of a parallel loop around: the rows of a block of rows, however long they are. All that uses it is
+ * under the loop; dropped when that is so no longer. Nobody prefetches it. */
+void tn__fold_storage(tn__schedule *s, const char *block, int write_index, const char *loop);
 
 /* Another order and blocking of a tensor's elements. Dimension i of the new tensor is index[part[i].dim] / divisor %
  * modulus of the old one; modulus 0 takes what is left. The parts of each dimension make it up without gaps: divisors

@@ -59,6 +59,10 @@ void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__sno
       tn__sched_refuse(s, "%s of \"%s\": the loop has a pragma; give it to the new loops instead", step, loop->name);
   if (whole && loop->prefetches.count > 0)
     tn__sched_refuse(s, "%s of \"%s\": the loop prefetches; do that in the new loops instead", step, loop->name);
+  for (int i = 0; whole && i < s->folds.count; i++)
+    if (s->folds.data[i].loop == loop)
+      tn__sched_refuse(s, "%s of \"%s\": %s is folded in the loop; do that before", step, loop->name,
+                       s->folds.data[i].buffer->name);
 }
 
 tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node) {
@@ -254,6 +258,8 @@ void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn_
     if (s->buffers.data[i] == from) s->buffers.data[i] = to;
   for (int i = 0; i < s->aligns.count; i++)
     if (s->aligns.data[i].buffer == from) s->aligns.data[i].buffer = to;
+  for (int i = 0; i < s->folds.count; i++)
+    if (s->folds.data[i].buffer == from) s->folds.data[i].buffer = to;
   tn__sched_blocks(s, s->root, &all);
   for (int i = 0; i < all.count; i++) {
     tn__snode *block = all.data[i];

@@ -54,8 +54,7 @@ def expected(feeds, mask, merged):
 
 
 class Attention(unittest.TestCase):
-    def check(self, batch, heads, rows, keys, depth, columns, mask, merged=True, threads=1, names=(None, None), dims=None):
-        model = attention_model(batch, heads, rows, keys, depth, columns, mask, merged, names)
+    def feeds(self, batch, heads, rows, keys, depth, columns, mask):
         random = np.random.default_rng(rows * 1000 + keys)
         feeds = {"q": random.standard_normal((batch, rows, heads, depth), np.float32),
                  "k": random.standard_normal((batch, keys, heads, depth), np.float32),
@@ -64,6 +63,11 @@ class Attention(unittest.TestCase):
             hidden = random.random((batch, 1, 1, keys)) < 0.3
             hidden[..., 0] = False
             feeds["mask"] = np.where(hidden, np.finfo(np.float32).min, 0).astype(np.float32)
+        return feeds
+
+    def check(self, batch, heads, rows, keys, depth, columns, mask, merged=True, threads=1, names=(None, None), dims=None):
+        model = attention_model(batch, heads, rows, keys, depth, columns, mask, merged, names)
+        feeds = self.feeds(batch, heads, rows, keys, depth, columns, mask)
         result, = tenon.compile(model, threads=threads, cache=False, dims=dims).run(feeds).values()
         np.testing.assert_allclose(result, expected(feeds, mask, merged), rtol=0, atol=4e-6)
 
@@ -86,6 +90,54 @@ class Attention(unittest.TestCase):
                 with self.subTest(rows=rows, keys=keys, mask=mask):
                     self.check(1, 2, rows, keys, 32, 32, mask, names=("rows", "keys"))
                     self.check(1, 2, rows, keys, 32, 32, mask, names=("rows", "keys"), dims={"keys": keys})
+
+    def test_every_short_length_and_those_around_2048(self):
+        for threads in (1, 2):
+            model = tenon.compile(attention_model(1, 2, 8, 8, 16, 24, "added", True, ("rows", "keys")), threads=threads, cache=False)
+            for rows in (*range(1, 71), 2047, 2048, 2049):
+                keys = rows if rows % 3 else 2100 - rows
+                with self.subTest(rows=rows, keys=keys, threads=threads):
+                    feeds = self.feeds(1, 2, rows, keys, 16, 24, "added")
+                    result, = model.run(feeds).values()
+                    np.testing.assert_allclose(result, expected(feeds, "added", True), rtol=0, atol=4e-6)
+
+    def test_open_batches(self):
+        model = attention_model(1, 2, 8, 8, 32, 32, "added", True, ("rows", "keys"))
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_param = "batch"
+        for threads in (1, 3):
+            compiled = tenon.compile(model, threads=threads, cache=False)
+            for batch, rows, keys in ((1, 5, 9), (3, 40, 17), (2, 29, 100)):
+                with self.subTest(batch=batch, rows=rows, keys=keys, threads=threads):
+                    feeds = self.feeds(batch, 2, rows, keys, 32, 32, "added")
+                    result, = compiled.run(feeds).values()
+                    np.testing.assert_allclose(result, expected(feeds, "added", True), rtol=0, atol=4e-6)
+
+    def test_more_keys_than_the_stack_holds(self):
+        for rows, keys, threads in ((24, 4096, 1), (30, 2049, 2), (9, 20011, 2)):
+            for mask in (None, "causal"):
+                with self.subTest(rows=rows, keys=keys, mask=mask):
+                    self.check(1, 2, rows, keys, 16, 16, mask, threads=threads)
+
+    def test_rows_that_see_nothing(self):
+        """A row of -inf has no softmax: its result is not a number, and the rows beside it are what they are."""
+        for names in ((None, None), ("rows", "keys")):
+            for rows, keys in ((13, 21), (40, 64)):
+                model = attention_model(1, 2, rows, keys, 16, 16, "added", True, names)
+                mask = next(value for value in model.graph.input if value.name == "mask")
+                mask.type.tensor_type.shape.dim[2].Clear()
+                mask.type.tensor_type.shape.dim[2].dim_value = rows
+                if names[0]:
+                    mask.type.tensor_type.shape.dim[2].dim_param = names[0]
+                feeds = self.feeds(1, 2, rows, keys, 16, 16, None)
+                feeds["mask"] = np.where(np.random.default_rng(rows).random((1, 1, rows, keys)) < 0.5, -np.inf, 0).astype(np.float32)
+                feeds["mask"][:, :, :, 0] = 0
+                feeds["mask"][:, :, 3::5] = -np.inf
+                result, = tenon.compile(model, threads=1, cache=False).run(feeds).values()
+                with np.errstate(invalid="ignore"):
+                    np.testing.assert_allclose(result, expected(feeds, "added", True), rtol=0, atol=4e-6, equal_nan=True)
+                self.assertTrue(np.isnan(result[:, 3::5]).all())
+                self.assertEqual(np.isnan(result).sum(), np.isnan(result[:, 3::5]).size)
 
     def test_one_thread_and_many_agree_to_the_bit(self):
         model = attention_model(1, 4, 61, 77, 32, 32, "added", True)

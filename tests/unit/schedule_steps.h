@@ -440,6 +440,14 @@ static inline bool propose_storage_align(proposal *p) {
   return say(p, "storage_align \"%s\" 0 %d %d %d", block->name, rank < 2 ? 0 : rank - 2, by, roll(p->d, by));
 }
 
+static inline bool propose_fold_storage(proposal *p) {
+  const tn__snode *block = choose(p, true, writes_intermediate);
+  if (block == NULL || block->parent->var == NULL) return false;
+  const tn__snode *loop = block->parent;
+  for (int up = roll(p->d, 4); up > 0 && loop->parent->var != NULL; up--) loop = loop->parent;
+  return say(p, "fold_storage \"%s\" \"%s\" 0", block->name, loop->name);
+}
+
 static inline bool propose_declare_constant(proposal *p) {
   int count = tn__te_input_count(p->s->te), at = roll(p->d, count);
   for (int i = 0; i < count; i++) {
@@ -556,6 +564,7 @@ static const primitive primitives[] = {
     {"rfactor", propose_rfactor},
     {"decompose_reduction", propose_decompose_reduction},
     {"storage_align", propose_storage_align},
+    {"fold_storage", propose_fold_storage},
     {"declare_constant", propose_declare_constant},
     {"transform_layout", propose_transform_layout},
     {"tensorize", propose_tensorize},

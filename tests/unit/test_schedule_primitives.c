@@ -124,6 +124,22 @@ static void aligned(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* Rows of one iteration, for each iteration that threads may share; the whole tensor again once a reader is elsewhere.
+ */
+static void folded(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, open_product);
+  tn__compute_at(s, "C", "D.i0");
+  tn__fold_storage(s, "C", 0, "D.i0");
+  assert_non_null(strstr(schedule_text(s, true), "alloc C: f32[1, 6] workspace"));
+  check_all(s);
+  tn__parallel(s, "D.i0");
+  assert_non_null(strstr(schedule_text(s, true), "alloc C: f32[M, 1, 6] workspace"));
+  check_all(s);
+  tn__compute_root(s, "C");
+  assert_non_null(strstr(schedule_text(s, true), "alloc C: f32[M, 6] workspace"));
+  check_all(s);
+}
+
 static void aligned_open(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, open_product);
   tn__storage_align(s, "C", 0, 0, 4, 1);
@@ -226,6 +242,7 @@ static void legal(void **state) {
   check_ok(in_context(prefetches_ahead, NULL));
   check_ok(in_context(aligned, NULL));
   check_ok(in_context(aligned_open, NULL));
+  check_ok(in_context(folded, NULL));
   check_ok(in_context(packed_constant, NULL));
   check_ok(in_context(blocked_intermediate, NULL));
   check_ok(in_context(blocked_scan, NULL));
@@ -463,6 +480,23 @@ static void align_twice(tn__schedule *s) {
   tn__storage_align(s, "C", 0, 0, 16, 0);
   tn__storage_align(s, "C", 0, 0, 16, 0);
 }
+static void fold_output(tn__schedule *s) { tn__fold_storage(s, "D", 0, "D.i0"); }
+static void fold_apart(tn__schedule *s) { tn__fold_storage(s, "C", 0, "C.i0"); }
+static void fold_carried(tn__schedule *s) {
+  tn__reverse_compute_at(s, "D", "C.i1");
+  tn__fold_storage(s, "C", 0, "C.k0");
+}
+static void fold_twice(tn__schedule *s) {
+  tn__reverse_compute_at(s, "D", "C.i1");
+  tn__fold_storage(s, "C", 0, "C.i0");
+  tn__fold_storage(s, "C", 0, "C.i1");
+}
+static void fold_second(tn__schedule *s) { tn__fold_storage(s, "C", 1, "C.i0"); }
+static void folded_split(tn__schedule *s) {
+  tn__reverse_compute_at(s, "D", "C.i1");
+  tn__fold_storage(s, "C", 0, "C.i0");
+  tn__split(s, "C.i0", (int64_t[]){0, 2}, 2);
+}
 static void constant_stranger(tn__schedule *s) { tn__declare_constant(s, "C"); }
 static void constant_twice(tn__schedule *s) {
   tn__declare_constant(s, "B");
@@ -607,6 +641,12 @@ static const refusal refusals[] = {
     {product, align_odd, "storage_align of \"C\": the factor is 1 to 4096 and the offset less than it"},
     {convolution, align_never, "storage_align of \"pad\": no width makes the stride 3 modulo 16"},
     {product, align_twice, "storage_align of \"C\": C is aligned already"},
+    {product, fold_output, "fold_storage of \"D\": D is an output"},
+    {product, fold_apart, "fold_storage of \"C\" in \"C.i0\": \"D\" uses it outside of the loop"},
+    {product, fold_carried, "fold_storage of \"C\" in \"C.k0\": \"D\" uses it outside of the loop"},
+    {product, fold_twice, "fold_storage of \"C\": C is folded already"},
+    {product, fold_second, "fold_storage of \"C\": there is no tensor 1, it has 1"},
+    {product, folded_split, "split of \"C.i0\": C is folded in the loop; do that before"},
     {product, constant_stranger, "declare_constant: there is no input \"C\""},
     {product, constant_twice, "declare_constant of \"B\": it is declared already"},
     {open_product, constant_open, "declare_constant of \"A\": dimension 0 is open"},

@@ -397,8 +397,8 @@ static void place(fuser *f, int node, bool constant) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Scores of more keys have no block of rows that caches hold; of fewer rows, nothing is reused. */
-enum { MOST_KEYS = 2048, LEAST_ROWS = 8 };
+/* Of fewer rows, nothing is reused. */
+enum { LEAST_ROWS = 8 };
 
 static const tn__node *product_in(const fuser *f, int index) {
   const kernel *k = &f->kernels.data[index];
@@ -439,17 +439,16 @@ static bool is_counting(const tn__attr *axes, int count) {
   return axes->count == count;
 }
 
-/* A product over batches of f32 matrices that come from the run, all sizes known. */
+/* A product over batches of f32 matrices that come from the run. */
 static bool is_score_product(const tn__node *n) {
   int rank = n->outputs[0]->rank;
   if (tn__node_int(n, "packed", 0) > 0 || rank < 3 || n->outputs[0]->dtype != TN_F32) return false;
   if (n->inputs[0]->rank != rank || n->inputs[1]->rank != rank) return false;
   if (tn__node_attr(n, "lhs_contract")->count != 1 || tn__node_attr(n, "lhs_batch")->count != rank - 2) return false;
-  for (int i = 0; i < 2; i++)
-    for (int d = 0; d < rank; d++)
-      if (n->inputs[i]->dtype != TN_F32 || tn__dim_const(n->inputs[i], d) < 0) return false;
-  return true;
+  return n->inputs[0]->dtype == TN_F32 && n->inputs[1]->dtype == TN_F32;
 }
+
+static bool is_known(const tn__value *v, int dim) { return tn__dim_const(v, dim) >= 0; }
 
 static bool is_softmax_like(const fuser *f, const kernel *k, int rank) {
   int reductions = 0;
@@ -494,7 +493,10 @@ static void join_attention(fuser *f, int index) {
   const tn__node *scores = first < 0 || first == index ? NULL : product_in(f, first);
   if (scores == NULL || f->kernels.data[first].constant || !is_score_product(scores) || !feeds_only(f, first, rows))
     return;
-  if (tn__dim_const(weights, rank - 1) > MOST_KEYS || tn__dim_const(weights, rank - 2) < LEAST_ROWS) return;
+  /* Any number of queries and keys may come, but the head's size decides about tiles. */
+  if (!is_known(scores->inputs[0], (int)tn__node_attr(scores, "lhs_contract")->ints[0])) return;
+  if (!is_known(product->outputs[0], product->outputs[0]->rank - 1)) return;
+  if (is_known(weights, rank - 2) && tn__dim_const(weights, rank - 2) < LEAST_ROWS) return;
   if (k->members.count + softmax->members.count + f->kernels.data[first].members.count > MAX_KERNEL_NODES) return;
   merge_into(f, index, rows);
   merge_into(f, index, first);
