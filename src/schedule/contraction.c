@@ -87,7 +87,7 @@ static void find_operands(const tn__contraction *c, const tn__expr *operands[2])
  * otherwise. */
 static int64_t group_width(const tn__contraction *c, const tn__expr *left, const tn__var *axis) {
   int64_t extent, width = tn__divisor_of(c->ir, left, axis);
-  if (width < 8 || !tn__as_int(axis->extent, &extent) || extent % width != 0) return 0;
+  if (width < 4 || !tn__as_int(axis->extent, &extent) || extent % width != 0) return 0;
   tn__ir *ir = c->ir;
   const tn__expr *zero = tn__index(ir, 0);
   const tn__var *group = tn__var_create(ir, "group", TN_I64, zero, tn__index(ir, extent / width));
