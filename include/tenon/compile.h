@@ -95,9 +95,11 @@ TN_API TN_MUST_USE tn_status *tn_module_save(const tn_module *module, const char
  * share weights share the file, and processes its pages. `name` is what the executable looks for in its own folder;
  * NULL: the last part of the path. */
 TN_API TN_MUST_USE tn_status *tn_module_split(tn_module *module, const char *constants_path, const char *name);
-/* For programs that want neither a file nor the runtime: an ELF object with the kernels and constants, and a C header
- * with a function tn_NAME_FUNCTION(inputs, outputs, workspace) for each of the module's, which allocates nothing and
- * needs of libc only memory functions. Dimensions must be constant, and there may be no branches or loops. */
+/* For programs that want neither a file nor the runtime: an ELF object with the kernels and constants, and a header of
+ * C99 and C++ with a function tn_NAME_FUNCTION(inputs, outputs, workspace) for each of the module's that no other
+ * calls, which allocates nothing and needs of libc only memory functions; the header documents each. Open dimensions
+ * become arguments, and functions tell the workspace's size and the outputs' dimensions for them. Sequences and
+ * optional values are refused (TN_UNSUPPORTED). `name` is a part of C identifiers. */
 TN_API TN_MUST_USE tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,
                                                const char *header_path);
 /* Signs the module with HMAC-SHA-256: whoever loads it with the same key knows that only somebody who has the key can

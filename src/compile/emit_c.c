@@ -1,5 +1,6 @@
 /* A model for programs that want neither a file nor the machine: an ELF object with the kernels and constants, and a
- * header with one C function for each function of the model, which calls the kernels one after another.
+ * header with one C function for each function of the model. What the header says and does is emit_c_header.c's and
+ * emit_c_code.c's.
  *
  * The native code of an executable is position-independent and imports nothing, so the object needs no relocations: two
  * sections and their symbols. */
@@ -10,202 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/strbuf.h"
-#include "runtime/executable.h"
+#include "compile/emit_c.h"
 #include "tenon/compile.h"
-
-typedef struct emitter {
-  const tn_executable *exe;
-  const char *name; /* a C identifier */
-  tn__strbuf *out;
-} emitter;
-
-/* ---- what can be written ---------------------------------------------------------------------------------------- */
-
-static tn_status *refuse(const tn__function *f, const char *why) {
-  return tn_status_create(TN_UNSUPPORTED, "function \"%s\" cannot become a C function: %s", f->name, why);
-}
-
-static bool all_tensors(const tn__function_value *values, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    if (values[i].info.kind != TN_VALUE_TENSOR) return false;
-  return true;
-}
-
-/* The name of a dimension of an input that has no size, or NULL. */
-static const char *open_dimension(const tn__function *f) {
-  for (uint32_t i = 0; i < f->input_count; i++) {
-    const tn_value_info *info = &f->inputs[i].info;
-    for (int d = 0; d < info->rank; d++)
-      if (info->dims[d].size < 0) return info->dims[d].name ? info->dims[d].name : "?";
-  }
-  return NULL;
-}
-
-static tn_status *check_function(const tn__function *f) {
-  if (!all_tensors(f->inputs, f->input_count) || !all_tensors(f->outputs, f->output_count))
-    return refuse(f, "it has inputs or outputs that are no tensors");
-  const char *open = open_dimension(f);
-  if (f->symbolic_layout && open != NULL)
-    return tn_status_create(
-        TN_UNSUPPORTED, "function \"%s\" cannot become a C function: its dimension \"%s\" is open; fix it with --dim",
-        f->name, open);
-  if (f->symbolic_layout) return refuse(f, "it has values whose size only running it tells");
-  for (uint32_t i = 0; i < f->register_count; i++) {
-    const tn__register *r = &f->registers[i];
-    bool plain = r->storage == TN__STORAGE_INPUT || r->storage == TN__STORAGE_OUTPUT ||
-                 r->storage == TN__STORAGE_CONSTANT || r->storage == TN__STORAGE_ARENA ||
-                 r->storage == TN__STORAGE_VIEW;
-    if (!plain || r->static_bytes < 0) return refuse(f, "it has values whose size only running it tells");
-  }
-  for (uint32_t i = 0; i < f->instruction_count; i++) {
-    const tn__instruction *in = &f->instructions[i];
-    bool plain = in->op == TN__OP_KERNEL || in->op == TN__OP_COPY || in->op == TN__OP_RETURN ||
-                 (in->op == TN__OP_BUILTIN && in->callee == TN__BUILTIN_FILL_ZERO);
-    if (!plain || (in->op == TN__OP_KERNEL && in->scalar_count > 0))
-      return refuse(f, "it has branches, loops or arithmetic on sizes");
-  }
-  return NULL;
-}
-
-/* ---- the header ------------------------------------------------------------------------------------------------- */
-
-/* "main@seq=1" as a part of an identifier. */
-static void append_identifier(tn__strbuf *out, const char *text, bool upper) {
-  for (; *text; text++) {
-    char c = isalnum((unsigned char)*text) ? *text : '_';
-    tn__strbuf_char(out, upper ? (char)toupper((unsigned char)c) : c);
-  }
-}
-
-static void describe(const emitter *e, const char *what, const tn__function_value *values, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    const tn_value_info *info = &values[i].info;
-    tn__strbuf_printf(e->out, " *   %s[%u]: %s[", what, i, tn_dtype_name(info->dtype));
-    for (int d = 0; d < info->rank; d++)
-      tn__strbuf_printf(e->out, "%s%lld", d > 0 ? ", " : "", (long long)info->dims[d].size);
-    tn__strbuf_append(e->out, "] ");
-    for (const char *c = info->name; *c; c++) tn__strbuf_char(e->out, *c == '*' || *c == '\n' ? '_' : *c);
-    tn__strbuf_append(e->out, "\n");
-  }
-}
-
-static void append_address(const emitter *e, const tn__function *f, uint32_t number) {
-  const tn__register *r = &f->registers[f->registers[number].root];
-  switch (r->storage) {
-    case TN__STORAGE_INPUT: tn__strbuf_printf(e->out, "(void *)(uintptr_t)inputs[%u]", r->index); return;
-    case TN__STORAGE_OUTPUT: tn__strbuf_printf(e->out, "outputs[%u]", r->index); return;
-    case TN__STORAGE_CONSTANT:
-      tn__strbuf_printf(
-          e->out, "(void *)(uintptr_t)(tn_%s_constants + %llu)", e->name,
-          (unsigned long long)((const uint8_t *)e->exe->constants[r->index].data - e->exe->constant_data));
-      return;
-    default: tn__strbuf_printf(e->out, "(char *)workspace + %lld", (long long)r->offset.value);
-  }
-}
-
-static void append_step(const emitter *e, const tn__function *f, const tn__instruction *in) {
-  tn__strbuf *out = e->out;
-  if (in->op == TN__OP_KERNEL) {
-    tn__strbuf_append(out, "  {\n    void *buffers[] = {");
-    for (uint32_t i = 0; i < in->read_count + in->write_count; i++) {
-      if (i > 0) tn__strbuf_append(out, ", ");
-      append_address(e, f, in->operands[i]);
-    }
-    tn__strbuf_printf(out,
-                      "};\n    int32_t result = tn_%s_kernel_%u(&env, buffers, 0); /* %s */\n"
-                      "    if (result != 0) return result;\n  }\n",
-                      e->name, in->callee, e->exe->kernels[in->callee].name);
-    return;
-  }
-  if (in->op == TN__OP_RETURN) {
-    tn__strbuf_append(out, "  return 0;\n");
-    return;
-  }
-  bool copy = in->op == TN__OP_COPY;
-  uint32_t to = copy ? in->a : in->operands[0];
-  if (f->registers[to].static_bytes == 0) return;
-  tn__strbuf_append(out, copy ? "  memmove(" : "  memset(");
-  append_address(e, f, to);
-  tn__strbuf_append(out, ", ");
-  if (copy)
-    append_address(e, f, in->b);
-  else
-    tn__strbuf_append(out, "0");
-  tn__strbuf_printf(out, ", %lld);\n", (long long)f->registers[to].static_bytes);
-}
-
-static void append_function(const emitter *e, const tn__function *f) {
-  tn__strbuf *out = e->out;
-  tn__strbuf_printf(out, "\n/* The function \"%s\":\n", f->name);
-  describe(e, "inputs", f->inputs, f->input_count);
-  describe(e, "outputs", f->outputs, f->output_count);
-  tn__strbuf_append(out, " */\n#define TN_");
-  append_identifier(out, e->name, true);
-  tn__strbuf_char(out, '_');
-  append_identifier(out, f->name, true);
-  tn__strbuf_printf(out, "_WORKSPACE %lld\n", (long long)f->static_arena);
-  tn__strbuf_printf(out, "static inline int32_t tn_%s_", e->name);
-  append_identifier(out, f->name, false);
-  tn__strbuf_printf(out,
-                    "(const void *const *inputs, void *const *outputs, void *workspace) {\n"
-                    "  const tn_%s_env env = {%u, sizeof env, tn_%s_serial, 1, 0, 0};\n"
-                    "  (void)inputs, (void)outputs, (void)workspace, (void)env;\n",
-                    e->name, TN_KERNEL_ABI_VERSION, e->name);
-  for (uint32_t i = 0; i < f->instruction_count; i++) append_step(e, f, &f->instructions[i]);
-  tn__strbuf_append(out, "}\n");
-}
-
-static void append_prologue(const emitter *e) {
-  const char *n = e->name;
-  tn__strbuf_printf(
-      e->out,
-      "/* %s, compiled for %s by %s. Link the object of the same name.\n"
-      " *\n"
-      " * Every function takes its inputs and outputs in the order below, dense and row-major, and a workspace of\n"
-      " * TN_..._WORKSPACE bytes; all of them aligned to 64 bytes. It allocates nothing, runs on the caller's thread,\n"
-      " * and may run in several threads at once on different buffers. It returns 0, or what a kernel found wrong: 1\n"
-      " * an index out of range, 2 an integer division by zero, 3 a value that an operator does not allow. */\n",
-      n, e->exe->target_name, e->exe->producer);
-  tn__strbuf_append(e->out, "#ifndef TN_");
-  append_identifier(e->out, n, true);
-  tn__strbuf_append(e->out, "_H\n#define TN_");
-  append_identifier(e->out, n, true);
-  tn__strbuf_append(e->out,
-                    "_H\n\n#include <stdint.h>\n#include <string.h>\n\n"
-                    "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-  tn__strbuf_printf(
-      e->out,
-      "typedef struct tn_%s_env tn_%s_env;\n"
-      "typedef int32_t (*tn_%s_task)(const tn_%s_env *env, void *closure, int64_t begin, int64_t end);\n"
-      "struct tn_%s_env {\n"
-      "  uint32_t version, size;\n"
-      "  int32_t (*parallel_for)(const tn_%s_env *env, tn_%s_task task, void *closure, int64_t count);\n"
-      "  int32_t thread_count, reserved;\n"
-      "  void *user;\n"
-      "};\n"
-      "static inline int32_t tn_%s_serial(const tn_%s_env *env, tn_%s_task task, void *closure, int64_t count) {\n"
-      "  return count <= 0 ? 0 : task(env, closure, 0, count);\n"
-      "}\n\n"
-      "extern const unsigned char tn_%s_constants[];\n",
-      n, n, n, n, n, n, n, n, n, n, n);
-  for (uint32_t i = 0; i < e->exe->kernel_count; i++)
-    tn__strbuf_printf(e->out,
-                      "int32_t tn_%s_kernel_%u(const tn_%s_env *env, void *const *buffers, const int64_t *scalars);\n",
-                      n, i, n);
-}
-
-static tn_status *write_header(const emitter *e, const char *path) {
-  append_prologue(e);
-  for (uint32_t i = 0; i < e->exe->function_count; i++) {
-    TN_RETURN_IF_ERROR(check_function(&e->exe->functions[i]));
-    append_function(e, &e->exe->functions[i]);
-  }
-  tn__strbuf_append(e->out, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
-  TN_RETURN_IF_ERROR(tn__strbuf_status(e->out));
-  tn__bytes piece = {tn__strbuf_text(e->out), e->out->length};
-  return tn__file_write_atomic(path, &piece, 1, 0644);
-}
 
 /* ---- the object ------------------------------------------------------------------------------------------------- */
 
@@ -227,7 +34,7 @@ static void add_symbol(object *o, const char *name, uint16_t section, unsigned c
   tn__strbuf_append_n(&o->symbols, (const char *)&symbol, sizeof symbol);
 }
 
-static void add_symbols(object *o, const emitter *e) {
+static void add_symbols(object *o, const tn__c_emitter *e) {
   char name[256];
   Elf64_Sym none = {0};
   tn__strbuf_append_n(&o->symbols, (const char *)&none, sizeof none);
@@ -252,7 +59,7 @@ static void set_section(object *o, int index, const char *name, Elf64_Word type,
   tn__strbuf_append_n(&o->names, name, strlen(name) + 1);
 }
 
-static tn_status *write_sections(object *o, const emitter *e, const char *path) {
+static tn_status *write_sections(object *o, const tn__c_emitter *e, const char *path) {
   static const char zeros[TN__FILE_PAGE];
   tn__strbuf_append_n(&o->names, "", 1);
   set_section(o, TEXT, ".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, e->exe->image_size, TN__FILE_PAGE);
@@ -295,7 +102,7 @@ static tn_status *write_sections(object *o, const emitter *e, const char *path) 
   return tn__file_write_atomic(path, pieces, count, 0644);
 }
 
-static tn_status *write_object(const emitter *e, const char *path) {
+static tn_status *write_object(const tn__c_emitter *e, const char *path) {
   object o = {0};
   tn__strbuf_init(&o.symbols, NULL);
   tn__strbuf_init(&o.strings, NULL);
@@ -316,6 +123,32 @@ static bool is_identifier(const char *name) {
   return name[0] != '\0' && strlen(name) < 128;
 }
 
+static tn_status *write_header(tn__c_emitter *e, const char *path) {
+  TN_RETURN_IF_ERROR(tn__c_plan(e));
+  TN_RETURN_IF_ERROR(tn__c_write_header(e));
+  TN_RETURN_IF_ERROR(tn__strbuf_status(&e->asserts));
+  TN_RETURN_IF_ERROR(tn__strbuf_status(e->out));
+  tn__bytes piece = {tn__strbuf_text(e->out), e->out->length};
+  return tn__file_write_atomic(path, &piece, 1, 0644);
+}
+
+static tn_status *emit(const tn_executable *exe, const char *name, const char *object_path, const char *header_path) {
+  char upper[128] = {0};
+  for (size_t i = 0; name[i] != '\0' && i + 1 < sizeof upper; i++) upper[i] = (char)toupper((unsigned char)name[i]);
+  tn__strbuf text;
+  tn__region region;
+  tn__strbuf_init(&text, NULL);
+  tn__region_init(&region, NULL);
+  tn__c_emitter e = {.exe = exe, .name = name, .upper = upper, .out = &text, .region = &region};
+  tn__strbuf_init(&e.asserts, NULL);
+  tn_status *status = write_header(&e, header_path);
+  if (status == NULL) status = write_object(&e, object_path);
+  tn__strbuf_release(&e.asserts);
+  tn__strbuf_release(&text);
+  tn__region_release(&region);
+  return status;
+}
+
 tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,
                             const char *header_path) {
   if (!is_identifier(name))
@@ -325,12 +158,7 @@ tn_status *tn_module_emit_c(const tn_module *module, const char *name, const cha
   const void *data = tn_module_data(module, &size);
   tn_executable *exe;
   TN_RETURN_IF_ERROR(tn__executable_look_into(data, size, &exe));
-  tn__strbuf text;
-  tn__strbuf_init(&text, NULL);
-  emitter e = {exe, name, &text};
-  tn_status *status = write_header(&e, header_path);
-  if (status == NULL) status = write_object(&e, object_path);
-  tn__strbuf_release(&text);
+  tn_status *status = emit(exe, name, object_path, header_path);
   tn_executable_release(exe);
   return status;
 }

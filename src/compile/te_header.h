@@ -3,10 +3,9 @@
 #define TENON_COMPILE_TE_HEADER_H
 
 #include "codegen/llvm/codegen.h"
+#include "compile/c_names.h"
 #include "compile/te_handle.h"
 
-/* Words of C and C++, and functions that a program has already: no names for kernels that become C functions. */
-bool tn__te_is_taken_in_c(const char *name);
 /* `guard` NULL: made from the kernels' names. */
 void tn__te_header(const tn__te_item *items, const tn__kernel_info *infos, int count, bool parallel, const char *guard,
                    tn__strbuf *out);

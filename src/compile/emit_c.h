@@ -1,0 +1,85 @@
+/* C functions from the machine's: what is known of each before it runs decides what its C function asks of its caller.
+ *
+ * Each function of the machine becomes one internal C function over tensors with dimensions; those that no other calls
+ * get a public one in front of it. A function is "planned" when all its memory, and that of what it calls, follows from
+ * its inputs' sizes (for public ones: and values): then its workspace can be sized beforehand. Others take memory from
+ * the workspace as they go, and stop when it is used up. */
+#ifndef TENON_COMPILE_EMIT_C_H
+#define TENON_COMPILE_EMIT_C_H
+
+#include "base/strbuf.h"
+#include "runtime/executable.h"
+
+typedef enum tn__c_memory {
+  TN__C_ELSEWHERE, /* input, output, constant, arena or view */
+  TN__C_SLOT,      /* DYNAMIC of a size known at entry: a fixed place behind the arena */
+  TN__C_SCRATCH,   /* the same, and one kernel alone uses it: all of them share one place */
+  TN__C_LATE       /* DYNAMIC or OUTPUT whose size is found on the way */
+} tn__c_memory;
+
+typedef struct tn__c_function {
+  const tn__function *f;
+  const char *name;     /* of its public C function, after tn_MODEL_; a C identifier */
+  const char **symbols; /* per scalar: the C name of a size that the caller gives, or NULL */
+  bool called;          /* by another function: it has no public C function */
+  bool planned;         /* its memory is known at entry */
+  bool by_value;        /* what is known at entry follows from values of inputs, not from their sizes alone */
+  bool late_outputs;    /* some output's size is not known at entry */
+  bool sized;           /* a size or the workspace is open: there is something to ask before a call */
+  int64_t workspace;    /* bytes, when they are constant; else -1 */
+  uint8_t *known;       /* per scalar: computed at entry */
+  uint8_t *tainted;     /* per scalar: of those, from values of inputs */
+  const tn__instruction **made_by; /* per scalar: the one instruction that assigns it, or NULL */
+  tn__c_memory *memory;            /* per register */
+  uint32_t *place;                 /* per register: which slot (SLOT) or tensor (LATE DYNAMIC) */
+  uint32_t slot_count, late_count;
+  uint8_t state; /* of the walk through calls */
+} tn__c_function;
+
+typedef struct tn__c_emitter {
+  const tn_executable *exe;
+  const char *name;  /* a C identifier */
+  const char *upper; /* the same in capitals */
+  tn__strbuf *out;
+  tn__region *region;
+  tn__c_function *functions;
+  int max_rank;
+  const char **places; /* what may fail where, for tn_NAME_place(); [0] is of nowhere */
+  uint32_t place_count, place_capacity;
+  tn__strbuf asserts; /* cases of tn_NAME_message() */
+} tn__c_emitter;
+
+/* What a status says: kind + TN__C_KINDS * place. The first are tn_kernel_result. */
+enum { TN__C_CHECK = 5, TN__C_SIZE = 6, TN__C_OUTPUT = 7, TN__C_WORKSPACE = 8, TN__C_KINDS = 16 };
+
+/* ---- emit_c_plan.c ---------------------------------------------------------------------------------------------- */
+
+/* Fills in e->functions; refuses what cannot become C. */
+TN_MUST_USE tn_status *tn__c_plan(tn__c_emitter *e);
+static inline const tn__register *tn__c_root(const tn__function *f, uint32_t number) {
+  return &f->registers[f->registers[number].root];
+}
+bool tn__c_is_late(const tn__c_function *c, uint32_t number);       /* of a root */
+bool tn__c_knows(const tn__c_function *c, const tn__register *r);   /* all its dimensions, at entry */
+bool tn__c_same_size(const tn__register *a, const tn__register *b); /* in bytes, whatever the scalars are */
+static inline bool tn__c_is_done_at_entry(const tn__c_function *c, const tn__instruction *in) {
+  bool scalar = in->op == TN__OP_SCALAR_CONST || in->op == TN__OP_SCALAR_OP || in->op == TN__OP_SCALAR_SHAPE ||
+                in->op == TN__OP_SCALAR_LOAD || in->op == TN__OP_SCALAR_SELECT;
+  bool prologue = in < c->f->instructions + c->f->prologue_count;
+  return (scalar && c->known[in->a]) || (in->op == TN__OP_ASSERT && prologue);
+}
+
+/* ---- emit_c_code.c ---------------------------------------------------------------------------------------------- */
+
+void tn__c_write_number(tn__strbuf *out, int64_t value);
+void tn__c_write_string(tn__strbuf *out, const char *text); /* as a literal */
+/* A dimension for people: a number, or how it follows from the sizes that the caller gives. */
+void tn__c_write_dim_text(const tn__c_function *c, tn__strbuf *out, const tn__operand *dim);
+void tn__c_write_declarations(tn__c_emitter *e);
+TN_MUST_USE tn_status *tn__c_write_functions(tn__c_emitter *e);
+
+/* ---- emit_c_header.c -------------------------------------------------------------------------------------------- */
+
+TN_MUST_USE tn_status *tn__c_write_header(tn__c_emitter *e);
+
+#endif

@@ -1,0 +1,430 @@
+/* The header: what a caller must know of each function, the functions that stand for them, and their implementation. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "compile/emit_c.h"
+
+typedef struct writer {
+  tn__c_emitter *e;
+  const tn__c_function *c;
+  const tn__function *f;
+  tn__strbuf *out;
+} writer;
+
+/* ---- what every program needs ----------------------------------------------------------------------------------- */
+
+/* `@` stands for the model's name, `^` for the same in capitals. */
+static void append_text(const tn__c_emitter *e, const char *text) {
+  for (; *text; text++) {
+    if (*text == '@')
+      tn__strbuf_append(e->out, e->name);
+    else if (*text == '^')
+      tn__strbuf_append(e->out, e->upper);
+    else
+      tn__strbuf_char(e->out, *text);
+  }
+}
+
+static const char introduction[] =
+    " *\n"
+    " * Tensors are dense and row-major; their memory, and the workspace, is the caller's and aligned to 64 bytes. "
+    "inputs[i]\n"
+    " * and outputs[i] are in the order below; outputs overlap nothing else, unless it says so there. A workspace "
+    "holds\n"
+    " * nothing between calls. The functions keep no pointer and no state, allocate nothing, run on the caller's "
+    "thread, and\n"
+    " * may run in several threads at once on different outputs and workspaces.\n"
+    " *\n"
+    " * They return 0, or a status other than 0: then outputs and workspace hold nothing of use, inputs are as they "
+    "were\n"
+    " * unless an output has their memory, and the next call is as good as the first. status % 16 is the kind of "
+    "failure,\n"
+    " * one of those below; tn_@_message() says what it means and tn_@_place() where it happened. Sizes are counts of\n"
+    " * elements and may be 0; capacities and workspaces are in bytes. */\n";
+
+static const char kinds[] =
+    "enum {\n"
+    "  TN_^_INDEX_OUT_OF_RANGE = 1,  /* an index that is data is outside of its axis */\n"
+    "  TN_^_DIVISION_BY_ZERO = 2,    /* of integers */\n"
+    "  TN_^_BAD_VALUE = 3,           /* an operand's value is outside of what its operator allows */\n"
+    "  TN_^_CHECK_FAILED = 5,        /* the inputs' sizes or values contradict what the model says of them */\n"
+    "  TN_^_BAD_SIZE = 6,            /* a size is negative, too large, or does not fit another */\n"
+    "  TN_^_OUTPUT_TOO_SMALL = 7,    /* an output does not fit its capacity: its dimensions say what it needs */\n"
+    "  TN_^_WORKSPACE_TOO_SMALL = 8, /* the workspace given is used up */\n"
+    "  TN_^_MAX_RANK = ";
+
+static const char after_rank[] =
+    "\n};\n\n"
+    "static inline const char *tn_@_message(int32_t status);\n"
+    "static inline const char *tn_@_place(int32_t status);\n";
+
+static const char support[] =
+    "\n/* ---- what follows is the implementation ---- */\n\n"
+    "typedef struct tn_@_env tn_@_env;\n"
+    "typedef int32_t (*tn_@_task)(const tn_@_env *env, void *closure, int64_t begin, int64_t end);\n"
+    "struct tn_@_env {\n"
+    "  uint32_t version, size;\n"
+    "  int32_t (*parallel_for)(const tn_@_env *env, tn_@_task task, void *closure, int64_t count);\n"
+    "  int32_t thread_count, reserved;\n"
+    "  void *user;\n"
+    "};\n"
+    "static inline int32_t tn_@_serial(const tn_@_env *env, tn_@_task task, void *closure, int64_t count) {\n"
+    "  return count <= 0 ? 0 : task(env, closure, 0, count);\n"
+    "}\n\n"
+    "typedef struct tn_@_tensor {\n"
+    "  void *data;\n"
+    "  int64_t capacity; /* bytes */\n"
+    "  int64_t dims[TN_^_MAX_RANK];\n"
+    "  int grows; /* it takes more memory from the workspace when it needs it */\n"
+    "} tn_@_tensor;\n\n"
+    "/* The part of a workspace that is free lies between what functions took from its start, one after another, and "
+    "the\n"
+    " * blocks of tensors at its end, which are listed from the last to the first. */\n"
+    "typedef struct tn_@_block {\n"
+    "  struct tn_@_block *next;\n"
+    "  int64_t bytes; /* behind this header of 64 */\n"
+    "} tn_@_block;\n"
+    "typedef struct tn_@_context {\n"
+    "  tn_@_env env;\n"
+    "  char *low, *end;\n"
+    "  int64_t left; /* from low to the first block */\n"
+    "  tn_@_block *blocks;\n"
+    "} tn_@_context;\n\n";
+
+static const char arithmetic[] =
+    "static inline int64_t tn_@_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }\n"
+    "static inline int64_t tn_@_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }\n"
+    "static inline int64_t tn_@_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }\n"
+    "static inline int64_t tn_@_min(int64_t a, int64_t b) { return a < b ? a : b; }\n"
+    "static inline int64_t tn_@_max(int64_t a, int64_t b) { return a > b ? a : b; }\n"
+    "static inline int64_t tn_@_floordiv(int64_t a, int64_t b) {\n"
+    "  if (b == -1) return tn_@_sub(0, a);\n"
+    "  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));\n"
+    "}\n"
+    "static inline int64_t tn_@_floormod(int64_t a, int64_t b) {\n"
+    "  const int64_t rest = b == -1 ? 0 : a % b;\n"
+    "  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n"
+    "}\n"
+    "/* Negative when it is impossible. */\n"
+    "static inline int64_t tn_@_bytes(const int64_t *dims, int rank, int64_t element) {\n"
+    "  int64_t bytes = element;\n"
+    "  int empty = 0, overflow = 0, i;\n"
+    "  for (i = 0; i < rank; i++) {\n"
+    "    if (dims[i] < 0) return -1;\n"
+    "    if (dims[i] == 0)\n"
+    "      empty = 1;\n"
+    "    else if (bytes > INT64_MAX / dims[i])\n"
+    "      overflow = 1;\n"
+    "    else\n"
+    "      bytes *= dims[i];\n"
+    "  }\n"
+    "  return empty ? 0 : overflow ? -1 : bytes;\n"
+    "}\n"
+    "static inline int64_t tn_@_add_bytes(int64_t total, int64_t bytes) {\n"
+    "  if (total < 0 || bytes < 0 || bytes > INT64_MAX / 2 || total > INT64_MAX / 2 - 64) return -1;\n"
+    "  return total + (bytes + 63) / 64 * 64;\n"
+    "}\n";
+
+static const char memory[] =
+    "static inline void tn_@_copy(void *to, const void *from, int64_t bytes) {\n"
+    "  if (bytes > 0 && to != from) memmove(to, from, (size_t)bytes);\n"
+    "}\n"
+    "static inline void tn_@_give(tn_@_context *c, tn_@_tensor *t) {\n"
+    "  tn_@_block **link = &c->blocks;\n"
+    "  if (!t->grows || !t->data) return;\n"
+    "  while ((char *)*link + 64 != (char *)t->data) link = &(*link)->next;\n"
+    "  *link = (*link)->next;\n"
+    "  if (!*link) c->left = (link == &c->blocks ? c->end : (char *)link) - c->low;\n"
+    "  t->data = 0, t->capacity = 0;\n"
+    "}\n"
+    "static inline int32_t tn_@_take(tn_@_context *c, tn_@_tensor *t, int64_t bytes) {\n"
+    "  const int64_t want = tn_@_add_bytes(64, bytes < 1 ? 1 : bytes);\n"
+    "  tn_@_block **link = &c->blocks, *block;\n"
+    "  char *ceiling = c->end;\n"
+    "  for (;; link = &(*link)->next) {\n"
+    "    const char *floor = *link ? (char *)*link + 64 + (*link)->bytes : c->low;\n"
+    "    if (want >= 0 && ceiling - floor >= want) break;\n"
+    "    if (!*link) return TN_^_WORKSPACE_TOO_SMALL;\n"
+    "    ceiling = (char *)*link;\n"
+    "  }\n"
+    "  block = (tn_@_block *)(void *)(ceiling - want);\n"
+    "  block->next = *link, block->bytes = want - 64;\n"
+    "  *link = block;\n"
+    "  if (!block->next) c->left = (char *)block - c->low;\n"
+    "  t->data = (char *)block + 64, t->capacity = block->bytes;\n"
+    "  return 0;\n"
+    "}\n"
+    "static inline int32_t tn_@_fit(tn_@_context *c, tn_@_tensor *t, int rank, int64_t element) {\n"
+    "  const int64_t bytes = tn_@_bytes(t->dims, rank, element);\n"
+    "  if (bytes < 0) return TN_^_BAD_SIZE;\n"
+    "  if (bytes <= t->capacity && (t->data || !t->grows)) return 0;\n"
+    "  if (!t->grows) return TN_^_OUTPUT_TOO_SMALL;\n"
+    "  tn_@_give(c, t);\n"
+    "  return tn_@_take(c, t, bytes);\n"
+    "}\n"
+    "/* `bytes` negative: as many as were asked for. */\n"
+    "static inline void tn_@_enter(tn_@_context *c, void *workspace, int64_t bytes) {\n"
+    "  const tn_@_env env = {1, sizeof(tn_@_env), tn_@_serial, 1, 0, 0};\n"
+    "  c->env = env;\n"
+    "  c->low = (char *)workspace, c->blocks = 0;\n"
+    "  c->left = bytes < 0 ? INT64_MAX : bytes / 64 * 64;\n"
+    "  c->end = bytes < 0 ? c->low : c->low + c->left;\n"
+    "}\n";
+
+static void write_load(const tn__c_emitter *e, const char *dtype, const char *type) {
+  tn__strbuf_printf(e->out,
+                    "static inline int64_t tn_%s_load_%s(const void *data, int64_t index) {\n"
+                    "  %s value;\n"
+                    "  memcpy(&value, (const char *)data + index * (int64_t)sizeof value, sizeof value);\n"
+                    "  return (int64_t)value;\n"
+                    "}\n",
+                    e->name, dtype, type);
+}
+
+static void write_support(const tn__c_emitter *e) {
+  static const char *const types[][2] = {{"bool", "uint8_t"}, {"i8", "int8_t"},    {"i16", "int16_t"},
+                                         {"i32", "int32_t"},  {"i64", "int64_t"},  {"u8", "uint8_t"},
+                                         {"u16", "uint16_t"}, {"u32", "uint32_t"}, {"u64", "uint64_t"}};
+  append_text(e, support);
+  append_text(e, arithmetic);
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) write_load(e, types[i][0], types[i][1]);
+  append_text(e, memory);
+  append_text(e, "\nextern const unsigned char tn_@_constants[];\n");
+  for (uint32_t i = 0; i < e->exe->kernel_count; i++)
+    tn__strbuf_printf(e->out,
+                      "int32_t tn_%s_kernel_%u(const tn_%s_env *env, void *const *buffers, const int64_t *scalars);\n",
+                      e->name, i, e->name);
+}
+
+/* ---- public functions ------------------------------------------------------------------------------------------- */
+
+static void append_in_comment(tn__strbuf *out, const char *text) {
+  for (const char *c = text; *c; c++) tn__strbuf_char(out, *c == '*' || *c == '?' || *c == '\n' ? '_' : *c);
+}
+
+static void describe_value(const writer *w, const char *what, uint32_t index, const tn__function_value *value) {
+  const tn__register *r = &w->f->registers[value->reg];
+  tn__strbuf_printf(w->out, " *   %s[%u]: %s[", what, index, tn_dtype_name(r->dtype));
+  for (int d = 0; d < r->rank; d++) {
+    if (d > 0) tn__strbuf_append(w->out, ", ");
+    tn__c_write_dim_text(w->c, w->out, &r->dims[d]);
+  }
+  tn__strbuf_append(w->out, "] ");
+  append_in_comment(w->out, value->info.name);
+  if (r->storage == TN__STORAGE_OUTPUT && value->alias >= 0)
+    tn__strbuf_printf(w->out, "; may have the memory of inputs[%d], and is then updated in place", value->alias);
+  if (tn__c_is_late(w->c, value->reg))
+    tn__strbuf_printf(w->out, "; of a size that values decide: at most capacities[%u] bytes", index);
+  tn__strbuf_append(w->out, "\n");
+}
+
+static void append_function(const writer *w, bool upper) {
+  if (!upper)
+    tn__strbuf_printf(w->out, "tn_%s_%s", w->e->name, w->c->name);
+  else
+    tn__strbuf_printf(w->out, "TN_%s_", w->e->upper);
+  for (const char *c = upper ? w->c->name : ""; *c; c++)
+    tn__strbuf_char(w->out, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+}
+
+static void describe_memory(const writer *w) {
+  const tn__c_function *c = w->c;
+  tn__strbuf_append(w->out, " *   workspace: ");
+  if (c->workspace >= 0) {
+    append_function(w, true);
+    tn__strbuf_append(w->out, "_WORKSPACE bytes");
+  } else if (c->planned) {
+    append_function(w, false);
+    tn__strbuf_append(w->out, "_workspace_size() bytes; that is negative, -status, where the sizes are impossible");
+  } else {
+    tn__strbuf_append(w->out, "workspace_bytes; how many are needed depends on values: too few make a status");
+  }
+  if (c->late_outputs)
+    append_text(
+        w->e,
+        "\n *   dims: room for TN_^_MAX_RANK of each output; gets their dimensions, also those of an output that"
+        "\n *     does not fit its capacity; -1 where nothing is known");
+  if (c->sized && c->by_value)
+    tn__strbuf_append(w->out, "\n *   Sizes depend on values of the inputs: what asks for them reads the inputs.");
+  tn__strbuf_append(w->out, " */\n");
+}
+
+typedef enum which { RUN, WORKSPACE_SIZE, OUTPUT_DIMS } which;
+
+/* The head of one of the three functions, up to its closing parenthesis. */
+static void write_head(const writer *w, which what) {
+  const tn__function *f = w->f;
+  tn__strbuf_append(w->out, what == WORKSPACE_SIZE ? "static inline int64_t " : "static inline int32_t ");
+  append_function(w, false);
+  tn__strbuf_append(w->out, what == RUN ? "(" : what == WORKSPACE_SIZE ? "_workspace_size(" : "_output_dims(");
+  bool first = true;
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const tn__register *r = &f->registers[f->inputs[i].reg];
+    for (int d = 0; d < r->rank; d++) {
+      if (!r->dims[d].symbolic || !f->inputs[i].binds[d]) continue;
+      tn__strbuf_printf(w->out, "%sint64_t %s", first ? "" : ", ", w->c->symbols[r->dims[d].value]);
+      first = false;
+    }
+  }
+  if (what == RUN || w->c->by_value) {
+    tn__strbuf_printf(w->out, "%sconst void *const *inputs", first ? "" : ", ");
+    first = false;
+  }
+  if (what == RUN) tn__strbuf_append(w->out, ", void *const *outputs");
+  if (what == RUN && w->c->late_outputs) tn__strbuf_append(w->out, ",\n    const int64_t *capacities");
+  if (what == OUTPUT_DIMS || (what == RUN && w->c->late_outputs))
+    tn__strbuf_printf(w->out, "%sint64_t (*dims)[TN_%s_MAX_RANK]", first ? "" : ", ", w->e->upper);
+  if (what == RUN) tn__strbuf_append(w->out, ", void *workspace");
+  if (what == RUN && !w->c->planned) tn__strbuf_append(w->out, ", int64_t workspace_bytes");
+  if (what == WORKSPACE_SIZE && first) tn__strbuf_append(w->out, "void");
+  tn__strbuf_append(w->out, ")");
+}
+
+static bool sizes_workspace(const tn__c_function *c) { return c->planned && c->workspace < 0; }
+
+static bool tells_dims(const writer *w) {
+  for (uint32_t i = 0; i < w->f->output_count; i++)
+    if (w->f->registers[w->f->outputs[i].reg].static_bytes < 0 && !tn__c_is_late(w->c, w->f->outputs[i].reg))
+      return true;
+  return false;
+}
+
+static void write_interface(const writer *w) {
+  tn__strbuf_append(w->out, "\n/* The function \"");
+  append_in_comment(w->out, w->f->name);
+  tn__strbuf_append(w->out, "\":\n");
+  for (uint32_t i = 0; i < w->f->input_count; i++) describe_value(w, "inputs", i, &w->f->inputs[i]);
+  for (uint32_t i = 0; i < w->f->output_count; i++) describe_value(w, "outputs", i, &w->f->outputs[i]);
+  describe_memory(w);
+  if (w->c->workspace >= 0) {
+    tn__strbuf_append(w->out, "#define ");
+    append_function(w, true);
+    tn__strbuf_printf(w->out, "_WORKSPACE %lld\n", (long long)w->c->workspace);
+  }
+  for (int what = RUN; what <= OUTPUT_DIMS; what++) {
+    if ((what == WORKSPACE_SIZE && !sizes_workspace(w->c)) || (what == OUTPUT_DIMS && !tells_dims(w))) continue;
+    write_head(w, (which)what);
+    tn__strbuf_append(w->out, ";\n");
+  }
+}
+
+static void write_inputs(const writer *w, bool data) {
+  const tn__function *f = w->f;
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const tn__register *r = &f->registers[f->inputs[i].reg];
+    if (data) tn__strbuf_printf(w->out, "  in[%u].data = (void *)(uintptr_t)inputs[%u];\n", i, i);
+    for (int d = 0; d < r->rank; d++)
+      if (r->dims[d].symbolic && f->inputs[i].binds[d])
+        tn__strbuf_printf(w->out, "  in[%u].dims[%d] = %s;\n", i, d, w->c->symbols[r->dims[d].value]);
+  }
+}
+
+static void write_run(const writer *w) {
+  const tn__function *f = w->f;
+  const char *n = w->e->name;
+  tn__strbuf_append(w->out, "\n");
+  write_head(w, RUN);
+  tn__strbuf_printf(w->out,
+                    " {\n  tn_%s_context c;\n  tn_%s_tensor in[%u], out[%u];\n  int32_t status;\n"
+                    "  (void)inputs, (void)outputs;\n  tn_%s_enter(&c, workspace, ",
+                    n, n, f->input_count > 0 ? f->input_count : 1, f->output_count > 0 ? f->output_count : 1, n);
+  if (w->c->planned)
+    tn__strbuf_printf(w->out, "%lld", (long long)w->c->workspace);
+  else
+    tn__strbuf_append(w->out, "workspace_bytes < 0 ? 0 : workspace_bytes");
+  tn__strbuf_append(w->out, ");\n");
+  write_inputs(w, true);
+  for (uint32_t i = 0; i < f->output_count; i++) {
+    tn__strbuf_printf(w->out, "  out[%u].data = outputs[%u];\n", i, i);
+    if (!w->c->late_outputs) continue;
+    for (int d = 0; d < f->registers[f->outputs[i].reg].rank; d++)
+      tn__strbuf_printf(w->out, "  out[%u].dims[%d] = -1;\n", i, d);
+    if (tn__c_is_late(w->c, f->outputs[i].reg))
+      tn__strbuf_printf(w->out, "  out[%u].capacity = capacities[%u], out[%u].grows = 0;\n", i, i, i);
+  }
+  tn__strbuf_printf(w->out, "  status = tn_%s_run_%d(&c, in, out);\n", n, f->index);
+  for (uint32_t i = 0; w->c->late_outputs && i < f->output_count; i++)
+    for (int d = 0; d < f->registers[f->outputs[i].reg].rank; d++)
+      tn__strbuf_printf(w->out, "  dims[%u][%d] = out[%u].dims[%d];\n", i, d, i, d);
+  tn__strbuf_append(w->out, "  return status;\n}\n");
+}
+
+static void write_questions(const writer *w) {
+  for (int what = WORKSPACE_SIZE; what <= OUTPUT_DIMS; what++) {
+    bool size = what == WORKSPACE_SIZE;
+    if (size ? !sizes_workspace(w->c) : !tells_dims(w)) continue;
+    write_head(w, (which)what);
+    tn__strbuf_printf(w->out, " {\n  tn_%s_tensor in[%u];\n  int64_t space = 0;\n%s", w->e->name,
+                      w->f->input_count > 0 ? w->f->input_count : 1, size ? "  int32_t status;\n" : "");
+    write_inputs(w, w->c->by_value);
+    tn__strbuf_printf(w->out, "  %s tn_%s_space_%d(in, &space, %s);\n%s}\n", size ? "status =" : "return", w->e->name,
+                      w->f->index, size ? "0" : "dims",
+                      size ? "  return status != 0 ? -(int64_t)status : space;\n" : "");
+  }
+}
+
+/* ---- statuses --------------------------------------------------------------------------------------------------- */
+
+static const char kind_messages[] =
+    "  switch (status % 16) {\n"
+    "    case 0: return \"nothing failed\";\n"
+    "    case TN_^_INDEX_OUT_OF_RANGE: return \"an index is out of range\";\n"
+    "    case TN_^_DIVISION_BY_ZERO: return \"an integer is divided by zero\";\n"
+    "    case TN_^_BAD_VALUE: return \"a value is not one that the operator allows\";\n"
+    "    case TN_^_BAD_SIZE: return \"a size is negative, too large, or does not fit another\";\n"
+    "    case TN_^_OUTPUT_TOO_SMALL: return \"an output does not fit its capacity\";\n"
+    "    case TN_^_WORKSPACE_TOO_SMALL: return \"the workspace is too small\";\n"
+    "    default: return \"an unknown status\";\n"
+    "  }\n"
+    "}\n";
+
+static void write_messages(const tn__c_emitter *e) {
+  append_text(e, "\nstatic inline const char *tn_@_message(int32_t status) {\n");
+  if (e->asserts.length > 0) {
+    tn__strbuf_append(e->out, "  switch (status) {\n");
+    tn__strbuf_append(e->out, tn__strbuf_text(&e->asserts));
+    tn__strbuf_append(e->out, "    default: break;\n  }\n");
+  }
+  append_text(e, kind_messages);
+  append_text(e, "\nstatic inline const char *tn_@_place(int32_t status) {\n  static const char *const places[] = {\n");
+  for (uint32_t i = 0; i < e->place_count; i++) {
+    tn__strbuf_append(e->out, "      ");
+    tn__c_write_string(e->out, e->places[i]);
+    tn__strbuf_append(e->out, ",\n");
+  }
+  tn__strbuf_printf(e->out, "  };\n  return status < 0 || status / %d >= %u ? \"\" : places[status / %d];\n}\n",
+                    TN__C_KINDS, e->place_count, TN__C_KINDS);
+}
+
+/* ---- all of it -------------------------------------------------------------------------------------------------- */
+
+static void write_public(tn__c_emitter *e, void (*write)(const writer *w)) {
+  for (uint32_t i = 0; i < e->exe->function_count; i++) {
+    writer w = {e, &e->functions[i], e->functions[i].f, e->out};
+    if (!w.c->called) write(&w);
+  }
+}
+
+tn_status *tn__c_write_header(tn__c_emitter *e) {
+  tn__strbuf *out = e->out;
+  tn__strbuf_printf(out, "/* %s, compiled for %s by %s. Link the object of the same name.\n", e->name,
+                    e->exe->target_name, e->exe->producer);
+  append_text(e, introduction);
+  append_text(e,
+              "#ifndef TN_^_H\n#define TN_^_H\n\n#include <stdint.h>\n#include <string.h>\n\n"
+              "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+  append_text(e, kinds);
+  tn__strbuf_printf(out, "%d", e->max_rank);
+  append_text(e, after_rank);
+  write_public(e, write_interface);
+  write_support(e);
+  tn__strbuf_append(out, "\n");
+  tn__c_write_declarations(e);
+  TN_RETURN_IF_ERROR(tn__c_write_functions(e));
+  write_public(e, write_run);
+  write_public(e, write_questions);
+  write_messages(e);
+  tn__strbuf_append(out, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+  return NULL;
+}

@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models as objects and headers of C functions: compiled into C programs, whose results are those of the runtime, byte
+for byte."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import tenon
+from product import required, run, tenon as cli
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "m.h"
+
+static void *memory(int64_t bytes) {
+  void *data = 0;
+  return posix_memalign(&data, 64, (size_t)bytes + 64) == 0 ? data : 0;
+}
+
+static void *load(const char *path) {
+  FILE *file = fopen(path, "rb");
+  long size;
+  void *data;
+  if (!file) exit(9);
+  fseek(file, 0, SEEK_END);
+  size = ftell(file);
+  rewind(file);
+  data = memory(size);
+  if (fread(data, 1, (size_t)size, file) != (size_t)size) exit(9);
+  fclose(file);
+  return data;
+}
+
+static void save(const char *folder, int index, const void *data, int64_t bytes) {
+  char path[4096];
+  FILE *file;
+  snprintf(path, sizeof path, "%s/out%d", folder, index);
+  file = fopen(path, "wb");
+  if (!file || fwrite(data, 1, (size_t)bytes, file) != (size_t)bytes) exit(9);
+  fclose(file);
+}
+
+/* FOLDER WORKSPACE SIZE... CAPACITY... : inputs are FOLDER/in0 and so on. */
+int main(int argc, char **argv) {
+  const char *folder = argv[1];
+  int64_t workspace_bytes = atoll(argv[2]), capacities[OUTPUTS + 1] = {0}, dims[OUTPUTS + 1][TN_M_MAX_RANK];
+  const void *inputs[INPUTS + 1];
+  void *outputs[OUTPUTS + 1], *workspace;
+  int32_t status = 0;
+  int i, round;
+  char path[4096];
+  memset(dims, 0, sizeof dims);
+  if (argc != 3 + SIZES + OUTPUTS) return 8;
+  for (i = 0; i < INPUTS; i++) {
+    snprintf(path, sizeof path, "%s/in%d", folder, i);
+    inputs[i] = load(path);
+  }
+  for (i = 0; i < OUTPUTS; i++) {
+    capacities[i] = atoll(argv[3 + SIZES + i]);
+    outputs[i] = memory(capacities[i]);
+  }
+  SHARE
+  ASK
+  workspace = memory(workspace_bytes);
+  for (round = 0; round < ROUNDS && status == 0; round++) status = CALL;
+  printf("%d\\n", (int)status);
+  if (status != 0) printf("%s\\n%s\\n", tn_m_message(status), tn_m_place(status));
+  DIMS
+  for (i = 0; i < OUTPUTS; i++) save(folder, i, outputs[i], capacities[i]);
+  return 0;
+}
+"""
+
+
+def info(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def graph(nodes, inputs, outputs, initializers=()):
+    return helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs, outputs, **attributes)
+
+
+def constant(name, value):
+    return numpy_helper.from_array(np.asarray(value), name)
+
+
+def model_of(nodes, inputs, outputs, initializers=()):
+    return helper.make_model(graph(nodes, inputs, outputs, initializers),
+                             opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def loop_of(nodes, states, body_outputs, outputs, **attributes):
+    """A Loop over the inputs "m" and "go"; states are (name, start, type, shape)."""
+    body = graph(nodes, [info("i", INT64, []), info("going", BOOL, [])]
+                 + [info(name, kind, shape) for name, _, kind, shape in states],
+                 [info(name, kind, shape) for name, kind, shape in body_outputs])
+    return node("Loop", ["m", "go"] + [start for _, start, _, _ in states], outputs, body=body, **attributes)
+
+
+class Program:
+    """One model as a C program, and in the runtime.
+
+    `sizes`: the names that the header gives to open dimensions. `late`: outputs have capacities. `planned`: the workspace
+    is a constant or asked for, with the inputs when `by_value`; otherwise it is given."""
+
+    def __init__(self, test, model, sizes=(), late=False, planned=True, by_value=False, rounds=1,
+                 share=(), function="main", options=()):
+        self.test, self.sizes, self.late, self.planned = test, sizes, late, planned
+        self.folder = Path(tempfile.mkdtemp(dir=test.folder))
+        models = model if isinstance(model, dict) else {"main": model}
+        self.model, self.function = models[function], function
+        names = []
+        for name, one in models.items():
+            onnx.save(one, self.folder / f"{name}.onnx")
+            names.append(f"{name}={self.folder / name}.onnx" if isinstance(model, dict) else self.folder / f"{name}.onnx")
+        cli("compile", *names, "--emit", "c", "-o", self.folder / "m", "--threads", "1", "--no-cache", *options)
+        self.header = (self.folder / "m.h").read_text(encoding="utf-8")
+        self.runtime = tenon.compile(self.model, cache=False, threads=1)
+        upper = function.upper()
+        numbers = [f"atoll(argv[{3 + k}])" for k in range(len(sizes))]
+        given = numbers + (["inputs"] if by_value else [])
+        fixed = f"#define TN_M_{upper}_WORKSPACE " in self.header
+        ask = "" if fixed or not planned else \
+            f"workspace_bytes = tn_m_{function}_workspace_size({', '.join(given)});\n" \
+            f"  if (workspace_bytes < 0) {{ printf(\"%d\\n\", (int)-workspace_bytes); return 0; }}"
+        if fixed:
+            ask = f"workspace_bytes = TN_M_{upper}_WORKSPACE;"
+        self.asks_dims = f"tn_m_{function}_output_dims(" in self.header and not late
+        if self.asks_dims:
+            ask += f"\n  status = tn_m_{function}_output_dims({', '.join(given + ['dims'])});"
+        call = numbers + ["inputs", "outputs"] + (["capacities", "dims"] if late else []) + ["workspace"] \
+            + ([] if planned else ["workspace_bytes"])
+        text = PROGRAM
+        tell = "".join(f'printf("dims");\n  for (i = 0; i < {len(o.type.tensor_type.shape.dim)}; i++) '
+                       f'printf(" %d", (int)dims[{k}][i]);\n  printf("\\n");\n'
+                       for k, o in enumerate(self.model.graph.output)) if late or self.asks_dims else ""
+        for word, value in {"INPUTS": len(self.model.graph.input), "OUTPUTS": len(self.model.graph.output),
+                            "SIZES": len(sizes), "ASK": ask, "CALL": f"tn_m_{function}({', '.join(call)})",
+                            "ROUNDS": rounds, "DIMS": tell,
+                            "SHARE": "\n  ".join(f"outputs[{o}] = (void *)(uintptr_t)inputs[{i}];"
+                                                 for o, i in share)}.items():
+            text = re.sub(rf"\b{word}\b", lambda _, v=str(value): v, text)
+        (self.folder / "program.c").write_text(text, encoding="utf-8")
+        run(required("TENON_CC"), "-std=c99", "-D_POSIX_C_SOURCE=200112L", "-Wall", "-Wextra", "-pedantic", "-Werror",
+            "-O1", *self.test.flags, "-o", self.folder / "program", self.folder / "program.c", self.folder / "m.o")
+        (self.folder / "other.cc").write_text('#include "m.h"\n', encoding="utf-8")
+        run(required("TENON_CC"), "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-pedantic", "-Werror",
+            "-fsyntax-only", self.folder / "other.cc")
+
+    def call(self, inputs, sizes=(), capacities=None, workspace=1 << 16):
+        """The lines printed, and the bytes of each output."""
+        for i, value in enumerate(inputs):
+            (self.folder / f"in{i}").write_bytes(np.ascontiguousarray(value).tobytes())
+        printed = run(self.folder / "program", self.folder, workspace, *sizes, *capacities).stdout.splitlines()
+        outputs = [path.read_bytes() if (path := self.folder / f"out{i}").exists() else None
+                   for i in range(len(capacities))]
+        return printed, outputs
+
+    def check(self, *inputs, sizes=(), spare=0, workspace=1 << 16):
+        """The program's results are the runtime's. `spare`: bytes that capacities have more than they need."""
+        wanted = self.runtime(*inputs)
+        wanted = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
+        printed, outputs = self.call(inputs, sizes, [w.nbytes + (spare if self.late else 0) for w in wanted], workspace)
+        self.test.assertEqual(printed[0], "0", printed)
+        if self.late or self.asks_dims:
+            self.test.assertEqual(printed[1:], [" ".join(["dims", *map(str, w.shape)]) for w in wanted])
+        for want, got in zip(wanted, outputs):
+            self.test.assertEqual(got[:want.nbytes], np.ascontiguousarray(want).tobytes())
+
+    def fails(self, *inputs, sizes=(), capacities, workspace=1 << 16):
+        """The kind of failure, the rest that is printed."""
+        printed, _ = self.call(inputs, sizes, capacities, workspace)
+        return int(printed[0]) % 16, printed[1:]
+
+
+class EmitC(unittest.TestCase):
+    flags = os.environ.get("TENON_CFLAGS", "").split()
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = scratch.name
+        self.rng = np.random.default_rng(3)
+
+    def floats(self, *shape):
+        return self.rng.normal(size=shape).astype(np.float32)
+
+    def refused(self, model, *options):
+        path = Path(self.folder) / "refused.onnx"
+        onnx.save(model, path)
+        return cli("compile", path, "--emit", "c", "-o", path.with_suffix(""), "--no-cache", *options, status=1).stderr
+
+    # ---- open sizes
+
+    def two_products(self, rows="n"):
+        w, v = self.floats(8, 16), self.floats(16, 4)
+        return model_of([node("MatMul", ["x", "w"], ["a"]), node("Softmax", ["a"], ["b"]), node("MatMul", ["b", "v"], ["c"]),
+                         node("Concat", ["c", "y"], ["z"], axis=0)],
+                        [info("x", FLOAT, [rows, 8]), info("y", FLOAT, ["m", 4])], [info("z", FLOAT, [None, 4])],
+                        [constant("w", w), constant("v", v)])
+
+    def test_open_dimensions_are_arguments(self):
+        program = Program(self, self.two_products(), sizes=("n", "m"))
+        self.assertIn("outputs[0]: f32[(n + m), 4] z", program.header)
+        for n, m in ((1, 1), (3, 2), (64, 7), (0, 5), (0, 0)):
+            program.check(self.floats(n, 8), self.floats(m, 4), sizes=(n, m))
+
+    def test_sizes_that_cannot_be(self):
+        program = Program(self, self.two_products(), sizes=("n", "m"))
+        x, y = self.floats(1, 8), self.floats(1, 4)
+        for n in (-1, 2**62, 2**60 + 1):
+            self.assertEqual(program.fails(x, y, sizes=(n, 1), capacities=[64])[0], 6)
+
+    def test_names_that_c_has_already(self):
+        model = model_of([node("Add", ["x", "y"], ["z"])],
+                         [info("x", FLOAT, ["int", "a.b", "inputs"]), info("y", FLOAT, ["int", "a_b", "inputs"])],
+                         [info("z", FLOAT, ["p", "q", "r"])])
+        header = Path(self.folder) / "named.h"
+        onnx.save(model, Path(self.folder) / "named.onnx")
+        cli("compile", Path(self.folder) / "named.onnx", "--emit", "c", "-o", header.with_suffix(""), "--no-cache")
+        self.assertIn("tn_named_main(int64_t int_, int64_t a_b, int64_t inputs_, int64_t a_b_2,",
+                      header.read_text(encoding="utf-8").replace("\n    ", " "))
+
+    def test_a_check_of_the_model_becomes_a_status(self):
+        model = model_of([node("Add", ["x", "y"], ["z"], name="sum")],
+                         [info("x", FLOAT, ["n"]), info("y", FLOAT, ["m"])], [info("z", FLOAT, ["k"])])
+        program = Program(self, model, sizes=("n", "m"))
+        program.check(self.floats(5), self.floats(5), sizes=(5, 5))
+        kind, said = program.fails(self.floats(5), self.floats(4), sizes=(5, 4), capacities=[20])
+        self.assertEqual(kind, 5)
+        self.assertEqual(said[0], 'node "sum" (Add, opset 20): dimension 0 is n in one operand and m in another: '
+                         "they must agree, since only sizes that are 1 in the model are stretched")
+
+    def test_special_sizes_are_chosen(self):
+        program = Program(self, self.two_products(), sizes=("n", "m"), options=("--dim", "n=1,16"))
+        self.assertIn("/* main_n_16 */", program.header)
+        self.assertIn("/* main_any */", program.header)
+        self.assertNotIn("tn_m_main_any(", program.header)
+        for n in (1, 5, 16):
+            x, y = self.floats(n, 8), self.floats(3, 4)
+            want = program.runtime(x, y)
+            printed, (got,) = program.call((x, y), (n, 3), [want.nbytes])
+            self.assertEqual(printed[0], "0", printed)
+            np.testing.assert_allclose(np.frombuffer(got, np.float32).reshape(want.shape), want, rtol=1e-5, atol=1e-6)
+
+    def test_sizes_that_are_values(self):
+        model = model_of([node("Reshape", ["x", "shape"], ["a"]), node("Softmax", ["a"], ["b"], axis=1),
+                          node("Transpose", ["b"], ["c"], perm=[1, 0]), node("Softmax", ["c"], ["y"], axis=1)],
+                         [info("x", FLOAT, ["n"]), info("shape", INT64, [2])], [info("y", FLOAT, ["a", "b"])])
+        program = Program(self, model, sizes=("n",), by_value=True)
+        for shape in ((3, 4), (4, 3), (12, 1), (-1, 6)):
+            program.check(self.floats(12), np.asarray(shape, np.int64), sizes=(12,))
+        self.assertEqual(program.fails(self.floats(12), np.asarray((5, 5), np.int64), sizes=(12,), capacities=[100])[0], 5)
+
+    def test_outputs_whose_size_only_running_tells(self):
+        model = model_of([node("Relu", ["x"], ["p"]), node("NonZero", ["p"], ["y"])],
+                         [info("x", FLOAT, ["n", 3])], [info("y", INT64, [2, None])])
+        program = Program(self, model, sizes=("n",), late=True, planned=False)
+        for n in (0, 1, 9):
+            program.check(self.floats(n, 3), sizes=(n,))
+            program.check(self.floats(n, 3), sizes=(n,), spare=100)
+        x = np.ones((4, 3), np.float32)
+        kind, said = program.fails(x, sizes=(4,), capacities=[2 * 12 * 8 - 1])
+        self.assertEqual((kind, said[0], said[-1]), (7, "an output does not fit its capacity", "dims 2 12"))
+        self.assertEqual(program.fails(x, sizes=(4,), capacities=[2 * 12 * 8], workspace=64)[0], 8)
+
+    # ---- several functions, control flow
+
+    def test_several_functions(self):
+        w = self.floats(8, 8)
+
+        def step(rows):
+            return model_of([node("MatMul", ["x", "w"], ["y"])], [info("x", FLOAT, [rows, 8])],
+                            [info("y", FLOAT, [rows, 8])], [constant("w", w)])
+        models = {"prefill": step("n"), "decode": step(1)}
+        prefill = Program(self, models, sizes=("n",), function="prefill")
+        self.assertIn("tn_m_decode(const void *const *inputs, void *const *outputs, void *workspace)", prefill.header)
+        prefill.check(self.floats(5, 8), sizes=(5,))
+        Program(self, models, function="decode").check(self.floats(1, 8))
+
+    def test_branches(self):
+        then = graph([node("MatMul", ["x", "w"], ["a"])], [], [info("a", FLOAT, None)])
+        other = graph([node("Softmax", ["x"], ["b"], axis=0)], [], [info("b", FLOAT, None)])
+        model = model_of([node("If", ["flag"], ["y"], then_branch=then, else_branch=other), node("Neg", ["y"], ["z"])],
+                         [info("x", FLOAT, ["n", 4]), info("flag", BOOL, [])], [info("z", FLOAT, ["n", 4])],
+                         [constant("w", self.floats(4, 4))])
+        program = Program(self, model, sizes=("n",))
+        for n in (1, 6):
+            for flag in (True, False):
+                program.check(self.floats(n, 4), np.asarray(flag), sizes=(n,))
+
+    def test_branches_of_different_shape(self):
+        then = graph([node("MatMul", ["x", "w"], ["a"])], [], [info("a", FLOAT, None)])
+        other = graph([node("Concat", ["x", "x", "x"], ["b"], axis=1)], [], [info("b", FLOAT, None)])
+        choice = node("If", ["flag"], ["y"], then_branch=then, else_branch=other)
+        values = [info("x", FLOAT, ["n", 4]), info("flag", BOOL, [])]
+        weights = [constant("w", self.floats(4, 3))]
+        direct = Program(self, model_of([choice], values, [info("y", FLOAT, ["n", None])], weights), sizes=("n",),
+                         late=True)
+        after = Program(self, model_of([choice, node("Softmax", ["y"], ["z"])], values,
+                                       [info("z", FLOAT, ["n", None])], weights), sizes=("n",), late=True, planned=False)
+        for n in (1, 5):
+            for flag in (True, False):
+                direct.check(self.floats(n, 4), np.asarray(flag), sizes=(n,), spare=8)
+                after.check(self.floats(n, 4), np.asarray(flag), sizes=(n,))
+        kind, said = direct.fails(self.floats(5, 4), np.asarray(False), sizes=(5,), capacities=[60])
+        self.assertEqual((kind, said[-1]), (7, "dims 5 12"))
+
+    def test_loops(self):
+        for rows, sizes in (("n", ("n",)), (3, ())):
+            loop = loop_of([node("Less", ["i", "five"], ["going_out"]), node("MatMul", ["s", "w"], ["p"]),
+                            node("Tanh", ["p"], ["s_out"])], [("s", "x", FLOAT, [rows, 4])],
+                           [("going_out", BOOL, []), ("s_out", FLOAT, [rows, 4])], ["last"])
+            model = model_of([loop], [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, [rows, 4])],
+                             [info("last", FLOAT, [rows, 4])],
+                             [constant("w", self.floats(4, 4)), constant("five", np.int64(5))])
+            program = Program(self, model, sizes=sizes)
+            for m in (0, 1, 4, 100):
+                for go in (True, False):
+                    program.check(np.asarray(m), np.asarray(go), self.floats(3, 4), sizes=(3,) if sizes else ())
+
+    def test_a_loop_whose_condition_is_a_kernel(self):
+        loop = loop_of([node("Mul", ["s", "half"], ["s_out"]), node("ReduceMax", ["s_out"], ["most"], keepdims=0),
+                        node("Greater", ["most", "small"], ["going_out"])], [("s", "x", FLOAT, ["n"])],
+                       [("going_out", BOOL, []), ("s_out", FLOAT, ["n"])], ["last"])
+        model = model_of([loop], [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n"])],
+                         [info("last", FLOAT, ["n"])],
+                         [constant("half", np.float32(0.5)), constant("small", np.float32(0.01))])
+        program = Program(self, model, sizes=("n",))
+        program.check(np.asarray(1000), np.asarray(True), np.asarray([1, 5, 3], np.float32), sizes=(3,))
+        program.check(np.asarray(2), np.asarray(True), np.asarray([1, 5, 3], np.float32), sizes=(3,))
+
+    def test_a_loop_that_grows(self):
+        loop = loop_of([node("Identity", ["going"], ["going_out"]), node("Concat", ["s", "x"], ["s_out"], axis=0)],
+                       [("s", "x", FLOAT, [None, 2])], [("going_out", BOOL, []), ("s_out", FLOAT, [None, 2])], ["last"])
+        model = model_of([loop], [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n", 2])],
+                         [info("last", FLOAT, [None, 2])])
+        program = Program(self, model, sizes=("n",), late=True, planned=False, rounds=3)
+        for m in (0, 1, 2, 7):
+            program.check(np.asarray(m), np.asarray(True), self.floats(3, 2), sizes=(3,))
+        kind, _ = program.fails(np.asarray(1000), np.asarray(True), self.floats(3, 2), sizes=(3,), capacities=[24],
+                                workspace=4096)
+        self.assertEqual(kind, 8)
+
+    def test_loops_in_branches_in_loops(self):
+        then = graph([node("Loop", ["two", "", "s"], ["more"],
+                           body=graph([node("Identity", ["g2"], ["g3"]), node("Add", ["t", "one"], ["t2"])],
+                                      [info("j", INT64, []), info("g2", BOOL, []), info("t", FLOAT, ["n"])],
+                                      [info("g3", BOOL, []), info("t2", FLOAT, ["n"])]))], [], [info("more", FLOAT, ["n"])])
+        other = graph([node("Mul", ["s", "half"], ["less"])], [], [info("less", FLOAT, ["n"])])
+        loop = loop_of([node("Identity", ["going"], ["going_out"]), node("Mod", ["i", "two"], ["odd"]),
+                        node("Cast", ["odd"], ["flag"], to=BOOL),
+                        node("If", ["flag"], ["s_out"], then_branch=then, else_branch=other)],
+                       [("s", "x", FLOAT, ["n"])], [("going_out", BOOL, []), ("s_out", FLOAT, ["n"])], ["last"])
+        model = model_of([loop], [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n"])],
+                         [info("last", FLOAT, ["n"])],
+                         [constant("one", np.float32(1)), constant("half", np.float32(0.5)), constant("two", np.int64(2))])
+        program = Program(self, model, sizes=("n",))
+        for m in (0, 1, 6):
+            program.check(np.asarray(m), np.asarray(True), self.floats(4), sizes=(4,))
+
+    # ---- aliases
+
+    def test_a_cache_is_updated_in_place(self):
+        model = model_of([node("ScatterND", ["past", "at", "row"], ["present"]),
+                          node("ReduceSum", ["present"], ["sum"], keepdims=0)],
+                         [info("past", FLOAT, ["t", 4]), info("at", INT64, [1, 1]), info("row", FLOAT, [1, 4])],
+                         [info("present", FLOAT, ["t", 4]), info("sum", FLOAT, [])])
+        program = Program(self, model, sizes=("t",), share=((0, 0),), options=("--alias", "present=past"))
+        self.assertIn("outputs[0]: f32[t, 4] present; may have the memory of inputs[0]", program.header)
+        for t in (1, 33):
+            program.check(self.floats(t, 4), np.asarray([[t - 1]]), self.floats(1, 4), sizes=(t,))
+        kind, said = program.fails(self.floats(2, 4), np.asarray([[2]]), self.floats(1, 4), sizes=(2,), capacities=[32, 4])
+        self.assertEqual((kind, said[0]), (1, "an index is out of range"))
+        self.assertIn("(ScatterND, opset 20): kernel \"scatter_nd", said[1])
+
+    # ---- refused
+
+    def test_lists_are_refused(self):
+        loop = loop_of([node("Identity", ["going"], ["going_out"]), node("Add", ["s", "s"], ["s_out"]),
+                        node("Identity", ["s_out"], ["piece"])], [("s", "x", FLOAT, [2])],
+                       [("going_out", BOOL, []), ("s_out", FLOAT, [2]), ("piece", FLOAT, [2])], ["last", "all"],
+                       name="rounds")
+        message = self.refused(model_of([loop], [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, [2])],
+                                        [info("last", FLOAT, [2]), info("all", FLOAT, [None, 2])]))
+        self.assertIn('function "main" cannot become a C function: node "rounds" (Loop, opset 20): it keeps a list of '
+                      "tensors (a sequence, an optional value, or what a loop collects from its rounds), which grows in "
+                      "memory that only the runtime allocates", message)
+        sequence = helper.make_tensor_sequence_value_info("s", FLOAT, [2])
+        message = self.refused(model_of([node("SequenceLength", ["s"], ["n"])], [sequence], [info("n", INT64, [])]))
+        self.assertIn('function "main" cannot become a C function: input "s" is a sequence or optional, for which there '
+                      "is no C type", message)
+
+    def test_names_that_are_no_identifiers_are_refused(self):
+        path = Path(self.folder) / "a.onnx"
+        onnx.save(self.two_products(), path)
+        self.assertIn("cannot be a part of C's names",
+                      cli("compile", path, "--emit", "c", "-o", Path(self.folder) / "a-b", status=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
