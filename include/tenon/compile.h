@@ -36,6 +36,9 @@ typedef struct tn_phase_time {
 typedef struct tn_alias_setting {
   const char *output, *input;
 } tn_alias_setting;
+/* A result that is an input with new elements behind it along a dimension of the input (Concat of past and new keys or
+ * values) can alias that input when the dimension has a capacity (tn_compile_options.capacities): both are then buffers
+ * of that size there, of which the first elements count, and a run writes the new ones alone. tn_value_info tells it. */
 
 typedef struct tn_compile_options {
   size_t size; /* sizeof(tn_compile_options); fields that a caller's older struct lacks take their defaults. All zero:
@@ -69,6 +72,9 @@ typedef struct tn_compile_options {
   int alias_count;
   /* Every convolution as the sums of products that it is: no Winograd, whose errors are greater (docs/numerics.md). */
   bool direct_convolutions;
+  /* The most that dimensions of inputs, and of the outputs that alias these and grow, will ever be. */
+  const tn_dim_setting *capacities;
+  int capacity_count;
 } tn_compile_options;
 
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */

@@ -32,6 +32,9 @@ TN_API TN_MUST_USE tn_status *tn_tensor_create(tn_dtype dtype, int rank, const i
                                                const tn_allocator *allocator, tn_tensor **out);
 TN_API DLTensor *tn_tensor_dl(tn_tensor *tensor);
 TN_API void tn_tensor_release(tn_tensor *tensor);
+/* Copies elements between tensors of one type and shape on the CPU, which it trusts the caller to give: whatever their
+ * strides (NULL: dense and row-major). */
+TN_API void tn_tensor_copy(const DLTensor *from, const DLTensor *to);
 TN_API tn_dtype tn_dtype_of_dl(DLDataType type); /* TN_DTYPE_INVALID when Tenon has no such type, or lanes != 1 */
 TN_API DLDataType tn_dtype_to_dl(tn_dtype dtype);
 /* Elements of a shape; -1 on overflow or a negative dimension. */
@@ -105,6 +108,10 @@ TN_API TN_MUST_USE tn_status *tn_executable_verify(const char *path, const tn_lo
 typedef struct tn_dim_info {
   int64_t size;     /* -1 when it is symbolic */
   const char *name; /* of the symbol; NULL when constant or when it depends on the values of inputs */
+  /* Not 0: the tensor lies in a buffer that has so much along this dimension, of which the first elements count and the
+   * rest is room to grow (docs/vm.md). A binding is used in place when its strides are the buffer's: they step over
+   * `capacity` elements of this dimension. */
+  int64_t capacity;
 } tn_dim_info;
 typedef enum tn_value_kind {
   TN_VALUE_TENSOR,

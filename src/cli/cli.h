@@ -69,6 +69,7 @@ bool cli_same_file(const char *a, const char *b); /* by name, or because both ex
       {"--dim", "NAME=N[,N...]", "fix a symbolic dimension; or, with several sizes, compile for each and for any", \
        true},                                                                                                      \
       {"--alias", "OUT=IN", "let an output take the memory of an input; '*' stands for the same in both", true},   \
+      {"--capacity", "NAME=N", "the most a dimension will be along which outputs grow in inputs' memory", true},   \
       {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},         \
       {"--no-cache", NULL, "neither read nor write the compile cache"},                                            \
       {"--direct-convolutions", NULL, "no Winograd: convolutions as the sums of products that they are"},          \
@@ -83,6 +84,8 @@ typedef struct cli_compile {
   char dim_names[64][128];
   tn_alias_setting aliases[64];
   char alias_names[64][2][128];
+  tn_dim_setting capacities[16];
+  char capacity_names[16][128];
   tn_log_sink log;
 } cli_compile;
 /* False after saying what is wrong. `setup` must stay where it is while its options are in use. */
@@ -127,7 +130,8 @@ void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limit
 typedef struct cli_result {
   char *name;       /* of the output; "NAME[2]" for a tensor of a sequence */
   const char *note; /* "empty sequence", "no value": there is no tensor */
-  DLTensor tensor;  /* a view */
+  DLTensor tensor;  /* a view, dense */
+  tn_tensor *dense; /* that it is of, when the session's own is not; NULL */
   int output;
 } cli_result;
 tn_status *cli_results(const tn_executable *exe, tn_session *session, const char *function, cli_result **out,

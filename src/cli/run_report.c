@@ -49,7 +49,10 @@ static void print_element(const DLTensor *t, int64_t i) {
  */
 
 void cli_free_results(cli_result *results, int count) {
-  for (int i = 0; results && i < count; i++) free(results[i].name);
+  for (int i = 0; results && i < count; i++) {
+    free(results[i].name);
+    tn_tensor_release(results[i].dense);
+  }
   free(results);
 }
 
@@ -63,6 +66,16 @@ static tn_status *count_results(const tn_executable *exe, tn_session *session, c
   return NULL;
 }
 
+/* Results that lie in a buffer with room to grow are copied together. */
+static tn_status *make_dense(cli_result *result) {
+  const DLTensor *t = &result->tensor;
+  if (!t->strides) return NULL;
+  TN_RETURN_IF_ERROR(tn_tensor_create(tn_dtype_of_dl(t->dtype), t->ndim, t->shape, NULL, &result->dense));
+  tn_tensor_copy(t, tn_tensor_dl(result->dense));
+  result->tensor = *tn_tensor_dl(result->dense);
+  return NULL;
+}
+
 static tn_status *fill_result(tn_session *session, const char *function, const tn_value_info *info, int output,
                               int item, int tensors, cli_result *result) {
   char name[4096 + 16];
@@ -72,7 +85,10 @@ static tn_status *fill_result(tn_session *session, const char *function, const t
   result->name = numbered && length < (int)sizeof name ? strdup(name) : strdup(info->name);
   if (!result->name) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the name of an output");
   result->output = output;
-  if (info->kind == TN_VALUE_TENSOR) return tn_session_get_output(session, function, output, &result->tensor);
+  if (info->kind == TN_VALUE_TENSOR) {
+    TN_RETURN_IF_ERROR(tn_session_get_output(session, function, output, &result->tensor));
+    return make_dense(result);
+  }
   if (tensors > 0) return tn_session_get_output_item(session, function, output, item, &result->tensor);
   result->note = tensors < 0 ? "no value" : "empty sequence";
   return NULL;

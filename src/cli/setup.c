@@ -129,6 +129,28 @@ static bool read_aliases(const cli_args *args, cli_compile *setup) {
   return true;
 }
 
+static bool read_capacities(const cli_args *args, cli_compile *setup) {
+  int position = 0, count = 0, most = sizeof setup->capacities / sizeof *setup->capacities;
+  const char *text;
+  while ((text = cli_next(args, "--capacity", &position)) != NULL) {
+    const char *equals = strchr(text, '=');
+    size_t length = equals ? (size_t)(equals - text) : 0;
+    char *end = NULL;
+    long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
+    if (length == 0 || length >= sizeof setup->capacity_names[0] || *end || size < 1 || count == most) {
+      cli_misused(args->command, "--capacity takes NAME=N with N at least 1, at most %d times, not \"%s\"", most, text);
+      return false;
+    }
+    memcpy(setup->capacity_names[count], text, length);
+    setup->capacity_names[count][length] = 0;
+    setup->capacities[count] = (tn_dim_setting){setup->capacity_names[count], size};
+    count++;
+  }
+  setup->options.capacities = setup->capacities;
+  setup->options.capacity_count = count;
+  return true;
+}
+
 static void print_times(void *user, const tn_phase_time *times, int count) {
   double total = 0;
   for (int i = 0; i < count; i++) total += times[i].seconds;
@@ -142,7 +164,8 @@ static void print_times(void *user, const tn_phase_time *times, int count) {
 bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   *setup = (cli_compile){.command = args->command, .options.size = sizeof setup->options, .log.write = write_log};
   int64_t threads = 0;
-  if (!cli_number(args, "--threads", 1, 1024, &threads) || !read_dims(args, setup) || !read_aliases(args, setup))
+  if (!cli_number(args, "--threads", 1, 1024, &threads) || !read_dims(args, setup) || !read_aliases(args, setup) ||
+      !read_capacities(args, setup))
     return false;
   setup->options.target = cli_value(args, "--target");
   setup->options.run_threads = (int)threads;
@@ -173,8 +196,8 @@ static bool ends_with(const char *text, const char *end) {
 bool cli_is_declarations(const char *path) { return ends_with(path, ".te"); }
 
 bool cli_wrong_file(const cli_args *args, const char *path) {
-  static const char *const compiling[] = {"--target",      "--alias",       "--no-cache", "--direct-convolutions",
-                                          "--print-after", "--time-passes", NULL};
+  static const char *const compiling[] = {"--target",   "--alias",     "--capacity", "--direct-convolutions",
+                                          "--no-cache", "--print-after", "--time-passes", NULL};
   static const char *const loading[] = {"--key", "--constants", NULL};
   if (cli_is_executable(path)) return cli_refuse(args, compiling, "is for compiling, and %s is compiled already", path);
   if (cli_is_declarations(path)) {

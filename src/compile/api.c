@@ -45,6 +45,7 @@ static tn__digest executable_key(const tn__driver *driver, const compile_call *c
   tn__sha256_update_u64(&h, o->direct_convolutions);
   hash_dims(&h, o->dims, o->dim_count);
   hash_dims(&h, o->special_dims, o->special_dim_count);
+  hash_dims(&h, o->capacities, o->capacity_count);
   tn__sha256_update_u64(&h, (uint64_t)o->alias_count);
   for (int i = 0; i < o->alias_count; i++) {
     tn__sha256_update_string(&h, o->aliases[i].output);

@@ -42,6 +42,11 @@ typedef struct tn__step { /* a kernel, or a node that the machine runs itself */
   int workspace_item; /* plan item of a constant workspace, or -1 */
 } tn__step;
 
+typedef struct tn__growing {
+  const tn__var *var;
+  const tn__expr *full; /* its value when what it grows into is full */
+} tn__growing;
+
 typedef struct tn__builder {
   tn__driver *driver;
   tn__arena *arena;
@@ -60,6 +65,8 @@ typedef struct tn__builder {
   int at; /* the step whose code is being written */
   TN__VEC(tn__plan_item) items;
   TN__VEC(tn__slot) slots;
+  tn__growing *growing; /* symbols of inputs that grow */
+  int growing_count;
   const int *kernel_index; /* unit -> kernel in the executable */
   bool *checked;           /* check of the graph -> emitted */
   tn__program_stats stats;
@@ -78,6 +85,9 @@ int tn__destination_of(tn__builder *b, tn__value *v, bool allocate);
 void tn__emit_word(tn__builder *b, tn__opcode op, int reg);
 /* Are all symbols of `e` in registers at this point of the code? */
 bool tn__builder_knows(tn__builder *b, const tn__expr *e);
+
+/* Says in the signature what counts of an output that grows. */
+void tn__declare_output_extent(tn__builder *b, int output);
 
 /* dispatch.c: all code of a function that calls one of others. */
 void tn__emit_dispatch(tn__builder *b);

@@ -212,6 +212,7 @@ static void check_body(tn__arena *arena, void *user) {
   k->call = call;
   k->c = TN__NEW(arena, tn__compilation);
   call->options.no_cache = true;
+  call->options.alias_count = call->options.capacity_count = 0; /* kernels are checked, not who owns what */
   tn__driver_init(&k->c->driver, arena, &call->options);
   tn__compilation_front(k->c, call->path, call->data, call->size);
   for (int i = 0; i < tn__graph_input_count(k->c->graph); i++)

@@ -52,6 +52,7 @@ static void declare_outputs(tn__builder *b, arguments *a) {
       dims[d] = tn__scalars_operand(&b->scalars, v->dims[d]);
     }
     tn__exe_output(b->func, f->output_names[i], v->dtype, v->rank, dims);
+    tn__declare_output_extent(b, i);
     if (f->aliases && f->aliases[i] >= 0) tn__exe_alias(b->func, i, f->aliases[i]);
     a->outputs[i] = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
   }

@@ -132,6 +132,7 @@ tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, con
   if (o->log) import.log = *o->log;
   tn__graph *graph = tn__onnx_import(model, tn__ir_create(driver->arena), &import);
   tn__driver_time(driver, "import", tn__now() - start);
+  tn__compilation_grow(c, graph);
   return graph;
 }
 
@@ -144,6 +145,7 @@ static void describe_signature(tn__driver *driver, tn__program_function *f, cons
   tn__value **outputs = TN__NEW_ARRAY(arena, tn__graph_output_count(g), tn__value *);
   const char **input_names = TN__NEW_ARRAY(arena, f->input_count, const char *);
   const char **output_names = TN__NEW_ARRAY(arena, tn__graph_output_count(g), const char *);
+  tn__extent *extents = TN__NEW_ARRAY(arena, tn__graph_output_count(g), tn__extent);
   tn__value **updates = TN__NEW_ARRAY(arena, f->input_count, tn__value *);
   if (loop) f->updates = updates;
   for (int i = 0; i < f->input_count; i++) {
@@ -155,12 +157,14 @@ static void describe_signature(tn__driver *driver, tn__program_function *f, cons
     if (loop && list) updates[i] = tn__graph_output_at(g, i);
     if (loop && (list || tn__while_keeps(loop, i))) continue;
     outputs[f->output_count] = tn__graph_output_at(g, i);
+    extents[f->output_count] = tn__graph_output_extent(g, i);
     output_names[f->output_count++] = tn__graph_output_name(g, i);
   }
   f->inputs = inputs;
   f->input_names = input_names;
   f->outputs = outputs;
   f->output_names = output_names;
+  f->extents = extents;
 }
 
 static void fuse_function(tn__driver *driver, tn__program_function *f) {

@@ -26,6 +26,7 @@ typedef struct tn__compilation {
   tn__program program;
   tn__program_stats stats;
   tn__pieces executable;
+  bool *capacities_used; /* by capacity of the options, whether an output grows to it */
 } tn__compilation;
 
 /* Reads options into the driver; `driver->arena` must be set. */
@@ -35,11 +36,13 @@ void tn__compilation_front(tn__compilation *c, const char *path, const void *dat
 /* Imports a model and makes it a function, together with those for special sizes of its dimensions (entries.c). Flags
  * the dimensions of the options that it has: the fixed ones in `used`, the special ones behind them. */
 void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used);
-/* Throws when a dimension is in no model. */
+/* Throws when a dimension is in no model, or a capacity has nothing to grow. */
 void tn__compilation_check_dims(tn__compilation *c, const bool *used);
 /* What the options say about the aliases of a graph's outputs: the input of each or -1; NULL when there are none. Lets
  * scatters into such inputs go without a copy. `used`: by alias, whether a graph has it. */
 const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *used);
+/* Gives outputs that alias an input and grow along one of its dimensions the capacity that the options say. */
+void tn__compilation_grow(tn__compilation *c, tn__graph *graph);
 tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
                                   int special_count, bool *used);
 /* Optimises c->graph, fuses it, computes its constants and declares its kernels. */

@@ -96,6 +96,12 @@ void tn__compilation_check_dims(tn__compilation *c, const bool *used) {
     if (!used[i])
       tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT, "no dimension of an input is named \"%s\"",
                  i < o->dim_count ? o->dims[i].name : o->special_dims[i - o->dim_count].name);
+  for (int i = 0; i < o->capacity_count; i++)
+    if (!c->capacities_used[i])
+      tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT,
+                 "no output aliases an input and grows along its dimension \"%s\": a capacity is for results that are "
+                 "an input with new elements behind it (Concat)",
+                 o->capacities[i].name);
 }
 
 /* ---- aliases ---------------------------------------------------------------------------------------------------- */
@@ -123,15 +129,55 @@ static int find_input(const tn__graph *graph, const char *pattern, const char *s
   return -1;
 }
 
+/* The input that the output aliases by the options, or -1; the alias's number goes to `alias`. */
+static int aliased_input(const tn_compile_options *o, const tn__graph *graph, int output, int *alias) {
+  int input = -1;
+  for (int a = 0; a < o->alias_count && input < 0; a++) {
+    const char *star;
+    size_t length;
+    if (!matches(o->aliases[a].output, tn__graph_output_name(graph, output), &star, &length)) continue;
+    input = find_input(graph, o->aliases[a].input, star, length);
+    *alias = a;
+  }
+  return input;
+}
+
+void tn__compilation_grow(tn__compilation *c, tn__graph *graph) {
+  const tn_compile_options *o = c->driver.options;
+  if (!c->capacities_used) c->capacities_used = TN__NEW_ARRAY(c->driver.arena, o->capacity_count, bool);
+  for (int i = 0; o->capacity_count > 0 && i < tn__graph_output_count(graph); i++) {
+    int alias, number = aliased_input(o, graph, i, &alias);
+    tn__value *input = number < 0 ? NULL : tn__graph_input_at(graph, number);
+    int axis = number < 0 ? -1 : tn__graph_growing_axis(graph, i, input);
+    if (axis < 0) continue;
+    const char *name = input->dims[axis]->value.var->name;
+    for (int k = 0; k < o->capacity_count; k++) {
+      if (strcmp(o->capacities[k].name, name) != 0) continue;
+      if (o->capacities[k].size < 1)
+        tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT, "the capacity of dimension \"%s\" is %lld", name,
+                   (long long)o->capacities[k].size);
+      c->capacities_used[k] = tn__graph_grow(graph, i, input, o->capacities[k].size);
+      break;
+    }
+  }
+}
+
 static void check_types(tn__compilation *c, const tn__graph *graph, int output, int input) {
   const tn__value *o = tn__graph_output_at(graph, output), *i = tn__graph_input_at(graph, input);
   bool tensors = o->holds == TN__HOLDS_TENSOR && i->holds == TN__HOLDS_TENSOR;
   bool same = tensors && o->dtype == i->dtype && o->rank == i->rank;
   for (int d = 0; same && d < o->rank; d++) same = o->dims[d] == i->dims[d];
-  if (!same)
+  if (same) return;
+  int axis = tensors ? tn__graph_growing_axis(graph, output, i) : -1;
+  if (axis >= 0)
     tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT,
-               "output \"%s\" cannot alias input \"%s\": their types or shapes differ",
-               tn__graph_output_name(graph, output), i->name);
+               "output \"%s\" cannot alias input \"%s\": it is longer along dimension \"%s\", which needs a capacity "
+               "(--capacity %s=N)",
+               tn__graph_output_name(graph, output), i->name, i->dims[axis]->value.var->name,
+               i->dims[axis]->value.var->name);
+  tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT,
+             "output \"%s\" cannot alias input \"%s\": their types or shapes differ",
+             tn__graph_output_name(graph, output), i->name);
 }
 
 static tn__node *reshape_of(const tn__value *value) {
@@ -148,12 +194,19 @@ static int reads_of(const tn__graph *graph, const int *uses, const tn__value *va
   return count;
 }
 
+static bool writes_into_operand(const tn__node *node) {
+  static const char *const names[] = {"scatter_nd", "scatter_elements", "append"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(node->op->name, names[i]) == 0) return true;
+  return false;
+}
+
 /* A scatter whose operand nobody else reads may find it in its result's memory, put there before. Both may be reshaped,
  * which changes no memory. */
 static void scatter_in_place(tn__compilation *c, tn__graph *graph, const tn__value *output, const tn__value *input) {
   while (reshape_of(output)) output = reshape_of(output)->inputs[0];
   tn__node *node = output->producer;
-  if (!node || (strcmp(node->op->name, "scatter_nd") != 0 && strcmp(node->op->name, "scatter_elements") != 0)) return;
+  if (!node || !writes_into_operand(node)) return;
   int value_count;
   const int *uses = tn__graph_use_counts(graph, &value_count);
   const tn__value *operand = node->inputs[0];
@@ -171,15 +224,10 @@ const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *u
   int count = tn__graph_output_count(graph);
   int *aliases = TN__NEW_ARRAY(c->driver.arena, count, int);
   for (int i = 0; i < count; i++) {
-    aliases[i] = -1;
-    for (int a = 0; a < o->alias_count && aliases[i] < 0; a++) {
-      const char *star;
-      size_t length;
-      if (!matches(o->aliases[a].output, tn__graph_output_name(graph, i), &star, &length)) continue;
-      aliases[i] = find_input(graph, o->aliases[a].input, star, length);
-      used[a] = used[a] || aliases[i] >= 0;
-    }
+    int alias;
+    aliases[i] = aliased_input(o, graph, i, &alias);
     if (aliases[i] < 0) continue;
+    used[alias] = true;
     check_types(c, graph, i, aliases[i]);
     scatter_in_place(c, graph, tn__graph_output_at(graph, i), tn__graph_input_at(graph, aliases[i]));
   }

@@ -21,6 +21,8 @@ typedef struct value {
   const tn__operand *dims;
   int alias; /* outputs: 1 + input, or 0 */
   tn__container container;
+  int grows; /* 1 + the axis, or 0 */
+  tn__operand valid;
 } value;
 
 typedef struct symbol {
@@ -178,9 +180,10 @@ int tn__exe_symbol(tn__exe_func *f, const char *name) {
 
 static value make_value(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
   tn__arena *arena = f->exe->arena;
-  return (value){
-      tn__arena_strdup(arena, name), dtype, rank, tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand)), 0,
-      TN__CONTAINER_TENSOR};
+  return (value){.name = tn__arena_strdup(arena, name),
+                 .dtype = dtype,
+                 .rank = rank,
+                 .dims = tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand))};
 }
 
 int tn__exe_input(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
@@ -196,6 +199,11 @@ int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, 
 }
 
 void tn__exe_alias(tn__exe_func *f, int output, int input) { f->outputs.data[output].alias = input + 1; }
+
+void tn__exe_extent(tn__exe_func *f, bool output, int index, int axis, tn__operand valid) {
+  value *v = output ? &f->outputs.data[index] : &f->inputs.data[index];
+  v->grows = axis + 1, v->valid = valid;
+}
 
 /* Dimensions NULL: zeros. */
 static int add_register(tn__exe_func *f, tn__register_record *r, const tn__operand *dims) {
@@ -410,8 +418,11 @@ static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage stor
 static uint64_t put_values(tn__exe_func *f, byte_vec *out, const value *values, int count, tn__storage storage) {
   uint64_t at = put_aligned(f->exe->arena, out, NULL, 0);
   for (int i = 0; i < count; i++) {
-    tn__value_record record = {string_offset(f->exe, values[i].name), value_register(f, &values[i], storage, i),
-                               (uint32_t)values[i].alias, 0};
+    tn__value_record record = {.name = string_offset(f->exe, values[i].name),
+                               .reg = value_register(f, &values[i], storage, i),
+                               .alias = (uint32_t)values[i].alias,
+                               .grows = (uint32_t)values[i].grows,
+                               .valid = values[i].valid};
     put(f->exe->arena, out, &record, sizeof(record));
   }
   return at;

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { MOST_BYTES_AHEAD = 64 << 20 }; /* of the arena for sizes that are still to come */
+
 /* ---- values and steps
  * ------------------------------------------------------------------------------------------------------ */
 
@@ -86,6 +88,13 @@ int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage
 
 /* Graph inputs: their symbolic dimensions are plain symbols (the importer makes them so) and bind the scalar registers.
  */
+static void declare_extent(tn__builder *b, const tn__value *v, int input) {
+  const tn__expr *valid = v->extent.valid;
+  if (!valid) return;
+  if (valid->kind == TN__EXPR_VAR) tn__scalars_bind(&b->scalars, valid, tn__exe_symbol(b->func, valid->value.var->name));
+  tn__exe_extent(b->func, false, input, v->extent.axis, tn__scalars_operand(&b->scalars, valid));
+}
+
 static void declare_inputs(tn__builder *b) {
   const tn__program_function *p = b->function;
   for (int i = 0; i < p->input_count; i++) {
@@ -107,6 +116,7 @@ static void declare_inputs(tn__builder *b) {
     }
     at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->rank, dims);
     at->reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__operand_const(0));
+    declare_extent(b, v, at->index);
   }
 }
 
@@ -304,6 +314,33 @@ static void place_memory(tn__builder *b) {
   }
 }
 
+/* What the symbols of inputs that grow are when their outputs are full. */
+static void find_full_sizes(tn__builder *b) {
+  const tn__program_function *f = b->function;
+  b->growing = TN__NEW_ARRAY(b->arena, f->output_count, tn__growing);
+  b->growing_count = 0;
+  for (int i = 0; f->extents && i < f->output_count; i++) {
+    tn__extent out = f->extents[i];
+    const tn__value *input = out.valid && f->aliases && f->aliases[i] >= 0 ? f->inputs[f->aliases[i]] : NULL;
+    if (!input || !input->extent.valid || input->extent.valid->kind != TN__EXPR_VAR) continue;
+    const tn__expr *past = input->extent.valid, *fresh = tn__sub(b->ir, out.valid, past);
+    bool known = false;
+    for (int j = 0; j < b->growing_count; j++) known = known || b->growing[j].var == past->value.var;
+    if (known) continue;
+    b->growing[b->growing_count++] =
+        (tn__growing){past->value.var, tn__sub(b->ir, input->dims[input->extent.axis], fresh)};
+  }
+}
+
+/* The arena when every buffer that grows is full, as far as that is a reasonable size: so that a loop which fills them
+ * step by step allocates in its first step alone. */
+static const tn__expr *arena_at_capacity(tn__builder *b, const tn__expr *bytes) {
+  const tn__expr *full = bytes;
+  for (int i = 0; i < b->growing_count; i++)
+    full = tn__substitute(b->ir, full, &b->growing[i].var, &b->growing[i].full, 1);
+  return tn__max(b->ir, bytes, tn__min(b->ir, full, tn__index(b->ir, MOST_BYTES_AHEAD)));
+}
+
 /* Offsets of slots follow the static part, rounded up to 64 bytes each; computed by the prologue. */
 static void emit_arena(tn__builder *b) {
   b->static_bytes = tn__plan_memory(b->arena, b->items.data, b->items.count);
@@ -314,6 +351,7 @@ static void emit_arena(tn__builder *b) {
     s->reg = tn__scalars_register(&b->scalars, at);
     at = tn__add(b->ir, at, tn__mul_i(b->ir, tn__div_i(b->ir, tn__add_i(b->ir, s->bytes, 63), 64), 64));
   }
+  if (b->growing_count > 0) at = arena_at_capacity(b, at);
   tn__exe_arena(b->func, tn__scalars_operand(&b->scalars, at));
 }
 
@@ -421,12 +459,27 @@ static int output_register(tn__builder *b, tn__place *root) {
 
 /* The workspace's size is over the dimensions of the kernel's own declaration, which units of equal code share: what is
  * known of them here holds for this call only. */
-static tn__operand symbolic_workspace(tn__builder *b, const tn__unit *u) {
+static tn__operand workspace_with(tn__builder *b, const tn__unit *u, bool full) {
   tn__scalars of_call;
   tn__scalars_init(&of_call, b->arena, b->func);
-  for (int i = 0; i < u->scalar_count; i++)
-    tn__scalars_bind(&of_call, u->workspace_dims[i]->self, tn__scalars_register(&b->scalars, u->scalars[i]->self));
+  for (int i = 0; i < u->scalar_count; i++) {
+    const tn__expr *size = u->scalars[i]->self;
+    for (int j = 0; full && j < b->growing_count; j++)
+      if (b->growing[j].var == u->scalars[i]) size = b->growing[j].full;
+    tn__scalars_bind(&of_call, u->workspace_dims[i]->self, tn__scalars_register(&b->scalars, size));
+  }
   return tn__scalars_operand(&of_call, u->workspace_expr);
+}
+
+/* As arena_at_capacity does. */
+static tn__operand symbolic_workspace(tn__builder *b, const tn__unit *u) {
+  tn__operand bytes = workspace_with(b, u, false);
+  if (b->growing_count == 0 || !bytes.symbolic) return bytes;
+  tn__operand full = workspace_with(b, u, true);
+  int most = tn__exe_emit_const(b->func, MOST_BYTES_AHEAD);
+  int all = full.symbolic ? (int)full.value : tn__exe_emit_const(b->func, full.value);
+  int ahead = tn__exe_emit_scalar_op(b->func, TN__SCALAR_MIN, all, most);
+  return tn__operand_scalar(tn__exe_emit_scalar_op(b->func, TN__SCALAR_MAX, (int)bytes.value, ahead));
 }
 
 static int workspace_register(tn__builder *b, const tn__step *s) {
@@ -537,6 +590,12 @@ static void check_order(tn__builder *b) {
                    p->output_names[i], p->input_names[p->aliases[i]], p->output_names[j]);
 }
 
+void tn__declare_output_extent(tn__builder *b, int output) {
+  tn__extent extent = b->function->extents ? b->function->extents[output] : (tn__extent){0};
+  if (!extent.valid) return;
+  tn__exe_extent(b->func, true, output, extent.axis, tn__scalars_operand(&b->scalars, extent.valid));
+}
+
 static void emit_outputs(tn__builder *b, const bool *direct) {
   const tn__program_function *p = b->function;
   int *registers = TN__NEW_ARRAY(b->arena, p->output_count, int);
@@ -550,6 +609,7 @@ static void emit_outputs(tn__builder *b, const bool *direct) {
     tn__operand dims[TN_MAX_RANK];
     for (int d = 0; d < v->rank; d++) dims[d] = tn__scalars_operand(&b->scalars, v->dims[d]);
     tn__exe_output(b->func, p->output_names[i], v->dtype, v->rank, dims);
+    tn__declare_output_extent(b, i);
     if (p->aliases && p->aliases[i] >= 0) tn__exe_alias(b->func, i, p->aliases[i]);
     if (direct[i]) continue;
     registers[i] = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
@@ -572,6 +632,14 @@ static void find_early_shapes(tn__builder *b) {
     p->early = true;
     for (int d = 0; d < p->value->rank; d++) tn__scalars_operand(&b->scalars, p->value->dims[d]);
   }
+  for (int i = 0; b->function->extents && i < b->function->output_count; i++) {
+    const tn__expr *valid = b->function->extents[i].valid;
+    if (valid && !tn__builder_knows(b, valid))
+      tn__throwf(b->arena->escape, TN_UNSUPPORTED,
+                 "output \"%s\" grows by a size that only running the model tells: it can have no capacity",
+                 b->function->output_names[i]);
+    if (valid) tn__scalars_operand(&b->scalars, valid);
+  }
 }
 
 static void emit_code(tn__builder *b) {
@@ -586,6 +654,7 @@ static void emit_code(tn__builder *b) {
     return;
   }
   find_early_shapes(b);
+  find_full_sizes(b);
   bool *direct = TN__NEW_ARRAY(b->arena, p->output_count, bool);
   place_outputs(b, direct);
   place_memory(b);

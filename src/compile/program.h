@@ -21,6 +21,7 @@ typedef struct tn__program_function {
   const int *unit_of; /* group -> unit of the program, or -1 */
   /* Bodies of loops: by input, what becomes of a list in a round, left in the input's register; NULL: no such input. */
   tn__value *const *updates;
+  const tn__extent *extents;           /* of outputs; NULL: all are whole */
   const int *aliases;                  /* output -> input whose buffer it may take, or -1; NULL: none */
   const struct tn__dispatch *dispatch; /* not NULL: it calls one of other functions, and has no groups */
 } tn__program_function;

@@ -206,6 +206,11 @@ tn__value *tn__g_slice(tn__graph *g, tn__value *a, const tn__expr *const *starts
   return build(g, "slice", &a, 1, attrs, 3);
 }
 
+tn__value *tn__g_append(tn__graph *g, tn__value *a, tn__value *fresh, int axis, const tn__expr *start) {
+  const tn__attr attrs[] = {tn__attr_int(g, "axis", axis), tn__attr_exprs(g, "start", &start, 1)};
+  return build(g, "append", (tn__value *[]){a, fresh}, 2, attrs, 2);
+}
+
 tn__value *tn__g_pad(tn__graph *g, tn__value *a, tn__value *scalar, const tn__expr *const *low,
                      const tn__expr *const *high, const int64_t *interior) {
   static const int64_t none[TN__MAX_RANK] = {0};

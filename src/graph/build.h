@@ -49,6 +49,8 @@ void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, in
 tn__value *tn__g_reshape(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims);
 tn__value *tn__g_transpose(tn__graph *g, tn__value *a, const int64_t *permutation);
 /* [start, limit) with step; starts in [0, dim], step > 0 (reverse first for negative steps). Expressions. */
+/* A buffer like `a` with its first `start` elements along `axis`, then those of `fresh`; the rest may be anything. */
+tn__value *tn__g_append(tn__graph *g, tn__value *a, tn__value *fresh, int axis, const tn__expr *start);
 tn__value *tn__g_slice(tn__graph *g, tn__value *a, const tn__expr *const *starts, const tn__expr *const *limits,
                        const int64_t *strides);
 tn__value *tn__g_pad(tn__graph *g, tn__value *a, tn__value *scalar, const tn__expr *const *low,

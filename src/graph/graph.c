@@ -25,6 +25,7 @@ int tn__graph_output_count(const tn__graph *graph) { return graph->outputs.count
 tn__value *tn__graph_output_at(const tn__graph *graph, int index) { return graph->outputs.data[index].value; }
 const char *tn__graph_output_name(const tn__graph *graph, int index) { return graph->outputs.data[index].name; }
 void tn__graph_set_output(tn__graph *graph, int index, tn__value *value) { graph->outputs.data[index].value = value; }
+tn__extent tn__graph_output_extent(const tn__graph *graph, int index) { return graph->outputs.data[index].extent; }
 int tn__graph_node_count(const tn__graph *graph) { return graph->nodes.count; }
 tn__node *tn__graph_node_at(const tn__graph *graph, int index) { return graph->nodes.data[index]; }
 int tn__graph_symbol_count(const tn__graph *graph) { return graph->symbols.count; }
@@ -122,7 +123,7 @@ void tn__graph_output(tn__graph *graph, const char *name, tn__value *value) {
   for (int i = 0; i < graph->outputs.count; i++)
     if (strcmp(graph->outputs.data[i].name, name) == 0 && graph->outputs.data[i].value != value)
       tn__graph_fail(graph, TN_INVALID_ARGUMENT, "there are two graph outputs named \"%s\"", name);
-  tn__graph_result result = {tn__arena_strdup(graph->arena, name), value};
+  tn__graph_result result = {.name = tn__arena_strdup(graph->arena, name), .value = value};
   tn__vec_push(graph->arena, &graph->outputs, result);
 }
 

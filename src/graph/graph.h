@@ -49,6 +49,13 @@ typedef struct tn__check_at_run {
   const char *text; /* "add: dimension 1 of operand 1 must be equal to n"; read it through tn__graph_check_text */
 } tn__check_at_run;
 
+/* Of a buffer with room to grow along one dimension (a cache of keys and values): how many elements of it count, the
+ * buffer's own size along it being a constant. `valid` NULL: the buffer is full. */
+typedef struct tn__extent {
+  const tn__expr *valid;
+  int axis;
+} tn__extent;
+
 typedef enum tn__value_holds { /* in the order of tn_value_kind */
                                TN__HOLDS_TENSOR,
                                TN__HOLDS_SEQUENCE,
@@ -74,6 +81,7 @@ struct tn__value {
   bool splat;
   /* Contents of small integer tensors: product of dims of them, or NULL when not known. */
   const tn__expr *const *elements; /* i64 whatever the dtype; of bool tensors: 0 or 1 */
+  tn__extent extent;               /* graph inputs */
 };
 
 /* Attributes are uniform, so that printing, comparing and hashing are written once. */
@@ -151,6 +159,7 @@ int tn__graph_output_count(const tn__graph *graph);
 tn__value *tn__graph_output_at(const tn__graph *graph, int index);
 const char *tn__graph_output_name(const tn__graph *graph, int index);
 void tn__graph_set_output(tn__graph *graph, int index, tn__value *value);
+tn__extent tn__graph_output_extent(const tn__graph *graph, int index);
 int tn__graph_node_count(const tn__graph *graph);
 tn__node *tn__graph_node_at(const tn__graph *graph, int index);
 int tn__graph_symbol_count(const tn__graph *graph);
@@ -218,6 +227,16 @@ void tn__graph_sweep(tn__graph *graph);
 int *tn__graph_use_counts(tn__graph *graph, int *value_count);
 void tn__graph_print(const tn__graph *graph, tn__strbuf *out);
 TN_MUST_USE tn_status *tn__graph_verify(tn__graph *graph);
+
+/* Output `output` is to grow in the memory of input `input`: the former must be the latter with other tensors behind it
+ * along one dimension, which is symbolic in the input. Both become buffers of `capacity` there: new elements are written
+ * behind the valid ones, and readers take the valid ones where they lie (grow.c). A run checks that they fit. False when
+ * the output is nothing of the kind. */
+bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capacity);
+/* The dimension along which it could; -1: none. */
+int tn__graph_growing_axis(const tn__graph *graph, int output, const tn__value *input);
+/* Is the node nothing but the valid elements of a buffer that grows? */
+bool tn__is_valid_part(const tn__node *node);
 
 /* ---- lowering ---------------------------------------------------------------------------------------------------- */
 /* From the graph's ir context to a declaration's own: symbols become the declaration's dims. */

@@ -8,6 +8,7 @@
 typedef struct tn__graph_result {
   const char *name;
   tn__value *value;
+  tn__extent extent;
 } tn__graph_result;
 
 struct tn__graph {

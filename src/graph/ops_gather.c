@@ -190,7 +190,7 @@ static void declare_gather_nd(tn__lower_context *lower, const tn__node *node, co
       tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "gather_nd"), &axes, tn__load(ir, inputs[0], at));
 }
 
-/* ---- scatters: one imperative stage that copies operand 0 and then applies the updates in order ------------------
+/* ---- writes: one imperative stage that copies operand 0 and then applies the updates in order ------------------
  * With `in_place` the result's memory holds operand 0 already, and there is no copy. */
 
 static void require_reduction(const tn__graph *graph, const tn__node *node) {
@@ -212,17 +212,19 @@ static const tn__expr *updated(tn__ir *ir, const tn__node *node, const tn__expr 
   return update;
 }
 
-static const tn__stmt *copy_stmt(tn__ir *ir, const tn__buffer *from, const tn__buffer *to) {
-  tn__nest nest = tn__nest_create(ir, "c", from->rank, from->shape);
+static const tn__stmt *copy_stmt(tn__ir *ir, const tn__buffer *from, const tn__buffer *to,
+                                 const tn__expr *const *extents) {
+  tn__nest nest = tn__nest_create(ir, "c", from->rank, extents);
   return tn__nest_loops(ir, &nest, tn__store(ir, to, nest.index, tn__load(ir, from, nest.index)));
 }
 
-static void scatter_stage(tn__lower_context *lower, const tn__node *node, const char *name,
-                          const tn__buffer *const *inputs, const tn__buffer *result, const tn__stmt *updates) {
+static void write_stage(tn__lower_context *lower, const tn__node *node, const char *name,
+                        const tn__buffer *const *inputs, int count, const tn__buffer *result,
+                        const tn__expr *const *copied, const tn__stmt *updates) {
   tn__ir *ir = tn__lower_ir(lower);
   const tn__stmt *body =
-      tn__node_int(node, "in_place", 0) ? updates : tn__seq2(ir, copy_stmt(ir, inputs[0], result), updates);
-  tn__te_extern(tn__lower_te(lower), name, inputs, 3, &result, 1, body);
+      tn__node_int(node, "in_place", 0) ? updates : tn__seq2(ir, copy_stmt(ir, inputs[0], result, copied), updates);
+  tn__te_extern(tn__lower_te(lower), name, inputs, count, &result, 1, body);
 }
 
 static void infer_scatter_elements(tn__graph *graph, tn__node *node) {
@@ -254,7 +256,7 @@ static void declare_scatter_elements(tn__lower_context *lower, const tn__node *n
   const tn__expr *value = updated(ir, node, tn__load(ir, result, at), tn__load(ir, inputs[2], nest.index));
   const tn__stmt *body = tn__seq2(ir, tn__check_index(ir, var->self, a->shape[axis]), tn__store(ir, result, at, value));
   body = tn__let(ir, var, tn__cast(ir, TN_I64, tn__load(ir, inputs[1], nest.index)), body);
-  scatter_stage(lower, node, name, inputs, result, tn__nest_loops(ir, &nest, body));
+  write_stage(lower, node, name, inputs, 3, result, a->shape, tn__nest_loops(ir, &nest, body));
   outputs[0] = result;
 }
 
@@ -297,7 +299,45 @@ static void declare_scatter_nd(tn__lower_context *lower, const tn__node *node, c
     body = tn__seq2(ir, tn__check_index(ir, vars[k]->self, a->shape[k]), body);
     body = tn__let(ir, vars[k], tn__cast(ir, TN_I64, tn__load(ir, indices, component)), body);
   }
-  scatter_stage(lower, node, name, inputs, result, tn__nest_loops(ir, &rows, body));
+  write_stage(lower, node, name, inputs, 3, result, a->shape, tn__nest_loops(ir, &rows, body));
+  outputs[0] = result;
+}
+
+/* ---- append: as a scatter of one piece that lies where the shapes say ---------------------------------------------- */
+
+static void infer_append(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0], *fresh = node->inputs[1];
+  tn__require_same_dtype(graph, node, 0, 1);
+  tn__require_rank(graph, node, 1, a->rank);
+  int axis = tn__require_axis(graph, node, "axis", a->rank);
+  const tn__expr *start = tn__require_exprs(graph, node, "start", 1)[0];
+  for (int i = 0; i < a->rank; i++)
+    if (i != axis) tn__same_dim(graph, node, a->dims[i], fresh->dims[i], "operand 1", i);
+  tn__ir *ir = graph->ir;
+  const tn__expr *end = tn__add(ir, start, fresh->dims[axis]);
+  tn__graph_assume(graph, tn__le(ir, tn__index(ir, 0), start), "%s: it would start at %s", node->op->name,
+                   tn__size_text(graph, start));
+  tn__graph_assume(graph, tn__le(ir, end, a->dims[axis]), "%s elements along dimension %d do not fit into %s",
+                   tn__size_text(graph, end), axis, tn__size_text(graph, a->dims[axis]));
+  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
+}
+
+static void declare_append(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                           const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  const tn__buffer *a = inputs[0], *fresh = inputs[1];
+  int axis = (int)tn__node_int(node, "axis", 0);
+  const tn__expr *start = tn__lower_expr(lower, tn__node_attr(node, "start")->exprs[0]);
+  const char *name = tn__lower_name(lower, "append");
+  const tn__buffer *result = tn__te_extern_tensor(tn__lower_te(lower), name, a->dtype, a->rank, a->shape);
+  tn__nest nest = tn__nest_create(ir, "u", a->rank, fresh->shape);
+  const tn__expr *at[TN__MAX_RANK], *past[TN__MAX_RANK];
+  memcpy(at, nest.index, sizeof(at));
+  memcpy(past, a->shape, (size_t)a->rank * sizeof(*past));
+  at[axis] = tn__add(ir, at[axis], start);
+  past[axis] = start;
+  const tn__stmt *store = tn__store(ir, result, at, tn__load(ir, fresh, nest.index));
+  write_stage(lower, node, name, inputs, 2, result, past, tn__nest_loops(ir, &nest, store));
   outputs[0] = result;
 }
 
@@ -324,6 +364,8 @@ static const tn__op rows[] = {
             "Operand 0 with elements along `axis` replaced by or combined with (`reduction`) the updates, in order."),
     TN__ROW(3, "scatter_nd", TN__CLASS_OPAQUE, scatter_nd,
             "Operand 0 with slices at index tuples replaced by or combined with (`reduction`) the updates, in order."),
+    TN__ROW(2, "append", TN__CLASS_OPAQUE, append,
+            "The first `start` elements of operand 0 along `axis`, then operand 1; what lies behind may be anything."),
 };
 
 const tn__op_family tn__ops_gather = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -141,6 +141,12 @@ static void print_attr(const tn__attr *attr, tn__strbuf *out) {
   if (list) tn__strbuf_char(out, ']');
 }
 
+static void print_extent(tn__extent extent, tn__strbuf *out) {
+  if (extent.valid == NULL) return;
+  tn__strbuf_printf(out, " of which dimension %d counts to ", extent.axis);
+  tn__expr_print_short(extent.valid, out);
+}
+
 static void print_graph(const tn__graph *graph, int indent, tn__strbuf *out);
 
 static void print_node(const tn__node *node, int indent, tn__strbuf *out) {
@@ -176,6 +182,7 @@ static void print_graph(const tn__graph *graph, int indent, tn__strbuf *out) {
   for (int i = 0; i < graph->inputs.count; i++) {
     tn__strbuf_printf(out, "%*sinput %s: ", indent + 2, "", graph->inputs.data[i]->name);
     print_type(graph->inputs.data[i], out);
+    print_extent(graph->inputs.data[i]->extent, out);
     tn__strbuf_char(out, '\n');
   }
   for (int i = 0; i < graph->symbols.count; i++) {
@@ -195,6 +202,7 @@ static void print_graph(const tn__graph *graph, int indent, tn__strbuf *out) {
     tn__strbuf_json_string(out, graph->outputs.data[i].name);
     tn__strbuf_append(out, " = ");
     print_operand(graph->outputs.data[i].value, out);
+    print_extent(graph->outputs.data[i].extent, out);
     tn__strbuf_char(out, '\n');
   }
   tn__strbuf_printf(out, "%*s}\n", indent, "");

@@ -42,6 +42,8 @@ typedef struct substitution {
 
 static const tn__expr *known_value(const tn__symbol *symbol) {
   const tn__value *value = symbol->value;
+  if (symbol->source == TN__SYMBOL_INPUT_DIM && value->extent.valid != NULL && value->extent.axis == symbol->index)
+    return value->extent.valid;
   if (symbol->source == TN__SYMBOL_INPUT_DIM)
     return value->rank > symbol->index ? value->dims[symbol->index] : symbol->var->self;
   return value->elements != NULL ? value->elements[symbol->index] : symbol->var->self;
@@ -96,6 +98,10 @@ static void substitute_checks(tn__graph *graph, const substitution *s) {
   graph->checks.count = kept;
 }
 
+static void substitute_extent(tn__graph *graph, const substitution *s, tn__extent *extent) {
+  if (extent->valid != NULL) extent->valid = tn__substitute(graph->ir, extent->valid, s->vars, s->values, s->count);
+}
+
 /* One round; values may again read symbols that are known, so the caller repeats. */
 static bool resolve_symbols(tn__graph *graph) {
   substitution s = {TN__NEW_ARRAY(graph->arena, graph->symbols.count, const tn__var *),
@@ -118,7 +124,9 @@ static bool resolve_symbols(tn__graph *graph) {
     value->dims = substitute_all(graph, &s, value->dims, value->rank);
     int count = tn__element_count(value->rank, value->dims);
     if (value->elements != NULL) value->elements = count < 0 ? NULL : substitute_all(graph, &s, value->elements, count);
+    substitute_extent(graph, &s, &value->extent);
   }
+  for (int i = 0; i < graph->outputs.count; i++) substitute_extent(graph, &s, &graph->outputs.data[i].extent);
   for (int i = 0; i < graph->nodes.count; i++) substitute_attrs(graph, &s, graph->nodes.data[i]);
   substitute_checks(graph, &s);
   return true;
@@ -200,8 +208,13 @@ static void restore_order(tn__graph *graph) {
 static void drop_symbols(tn__graph *graph) {
   bool *used = TN__NEW_ARRAY(graph->arena, graph->symbols.count, bool);
   for (int i = 0; i < graph->nodes.count; i++) mark_node_symbols(graph, graph->nodes.data[i], used);
-  for (int i = 0; i < graph->inputs.count; i++)
-    for (int j = 0; j < graph->inputs.data[i]->rank; j++) mark_symbols(graph, graph->inputs.data[i]->dims[j], used);
+  for (int i = 0; i < graph->inputs.count; i++) {
+    const tn__value *input = graph->inputs.data[i];
+    for (int j = 0; j < input->rank; j++) mark_symbols(graph, input->dims[j], used);
+    if (input->extent.valid != NULL) mark_symbols(graph, input->extent.valid, used);
+  }
+  for (int i = 0; i < graph->outputs.count; i++)
+    if (graph->outputs.data[i].extent.valid != NULL) mark_symbols(graph, graph->outputs.data[i].extent.valid, used);
   for (int i = 0; i < graph->checks.count; i++) mark_symbols(graph, graph->checks.data[i].condition, used);
   /* What is known of a flag, a loop's condition above all, is wanted as an expression, too. */
   for (int i = 0; i < graph->outputs.count; i++) {

@@ -15,7 +15,7 @@ static tn_status *wrong(const tn__function *f, uint32_t output, const char *why)
                      f->inputs[o->alias].info.name, why);
 }
 
-static bool same_type(const tn__register *a, const tn__register *b) {
+bool tn__same_registers(const tn__register *a, const tn__register *b) {
   bool same = a->dtype == b->dtype && a->rank == b->rank;
   for (int i = 0; same && i < a->rank; i++)
     same = a->dims[i].symbolic == b->dims[i].symbolic && a->dims[i].value == b->dims[i].value;
@@ -95,8 +95,10 @@ static tn_status *check_output(const tn_executable *exe, const tn__function *f, 
   if (output->alias < 0) return NULL;
   if ((uint32_t)output->alias >= f->input_count) return wrong(f, index, "");
   uint32_t input_reg = f->inputs[output->alias].reg;
-  if (!same_type(&f->registers[output->reg], &f->registers[input_reg]))
+  if (!tn__same_registers(&f->registers[output->reg], &f->registers[input_reg]))
     return wrong(f, index, "which has another type or shape");
+  if (output->grows != f->inputs[output->alias].grows)
+    return wrong(f, index, "which grows along another dimension, or not at all");
   for (uint32_t j = 0; j < index; j++)
     if (f->outputs[j].alias == output->alias) return wrong(f, index, "as another output does");
   pair p = {.exe = exe, .f = f, .output = output, .input_reg = input_reg};

@@ -6,6 +6,37 @@
 #include "base/alloc.h"
 #include "runtime/session.h"
 
+/* ---- buffers ---------------------------------------------------------------------------------------------------- */
+
+void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, tn__view *out) {
+  int64_t step = 1;
+  for (int i = value->info.rank - 1; i >= 0; i--) {
+    out->shape[i] = i == value->grows ? value->info.dims[i].capacity : shape[i];
+    out->strides[i] = step;
+    step = (int64_t)((uint64_t)step * (uint64_t)out->shape[i]); /* only an empty tensor's overflow, of no use */
+  }
+}
+
+bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor) {
+  if (value->grows < 0 || tensor->shape[value->grows] == value->info.dims[value->grows].capacity)
+    return tn__tensor_is_dense(tensor);
+  if (tn_element_count(tensor->ndim, tensor->shape) == 0) return true;
+  tn__view want;
+  tn__view_of_buffer(value, tensor->shape, &want);
+  int64_t dense = 1;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    int64_t stride = tensor->strides != NULL ? tensor->strides[i] : dense;
+    if (tensor->shape[i] > 1 && stride != want.strides[i]) return false;
+    dense *= tensor->shape[i];
+  }
+  return true;
+}
+
+bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor) {
+  const char *data = tn__data_of(tensor);
+  return data != NULL && tn__is_aligned(data) && tn__lies_in_buffer(value, tensor);
+}
+
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
 
 static tn_status *bad_tensor(const char *what, const tn_value_info *info, const char *format, ...) TN_PRINTF(3, 4);
@@ -35,10 +66,16 @@ static tn_status *wrong_shape(const char *what, const tn_value_info *info, const
 }
 
 static tn_status *check_shape(const char *what, const tn_value_info *info, const DLTensor *tensor) {
+  int64_t buffer[TN_MAX_RANK], bytes;
   if (tensor->ndim != info->rank) return wrong_shape(what, info, tensor);
-  for (int i = 0; i < info->rank; i++)
-    if (info->dims[i].size >= 0 && info->dims[i].size != tensor->shape[i]) return wrong_shape(what, info, tensor);
-  int64_t count = tn_element_count(info->rank, tensor->shape), bytes;
+  for (int i = 0; i < info->rank; i++) {
+    const tn_dim_info *dim = &info->dims[i];
+    bool fits = (dim->size < 0 || dim->size == tensor->shape[i]) &&
+                (dim->capacity == 0 || tensor->shape[i] <= dim->capacity);
+    if (!fits) return wrong_shape(what, info, tensor);
+    buffer[i] = dim->capacity > 0 && tensor->shape[i] >= 0 ? dim->capacity : tensor->shape[i];
+  }
+  int64_t count = tn_element_count(info->rank, buffer);
   if (count >= 0 && !tn__mul_overflow_i64(count, (int64_t)tn_dtype_size(info->dtype), &bytes)) return NULL;
   char have[256];
   tn__format_shape(tensor->shape, info->rank, have, sizeof(have));
@@ -64,8 +101,17 @@ static tn_status *check_output_strides(const tn_value_info *info, const DLTensor
   return NULL;
 }
 
-static tn_status *check_in_place(const char *what, const tn_value_info *info, const DLTensor *tensor) {
-  if (!tn__tensor_is_dense(tensor))
+static tn_status *check_in_place(const char *what, const tn__function_value *value, const DLTensor *tensor) {
+  const tn_value_info *info = &value->info;
+  if (!tn__lies_in_buffer(value, tensor) && value->grows >= 0) {
+    char strides[256];
+    tn__view want;
+    tn__view_of_buffer(value, tensor->shape, &want);
+    tn__format_shape(want.strides, info->rank, strides, sizeof(strides));
+    return bad_tensor(what, info, "to be used in place its strides must be %s, those of the buffer that it grows in",
+                      strides);
+  }
+  if (value->grows < 0 && !tn__tensor_is_dense(tensor))
     return bad_strides(what, info, tensor, "to be used in place it must be dense and row-major");
   uintptr_t address = (uintptr_t)tn__data_of(tensor);
   if (tn__is_aligned(tn__data_of(tensor))) return NULL;
@@ -75,7 +121,8 @@ static tn_status *check_in_place(const char *what, const tn_value_info *info, co
 
 tn_status *tn__bind_check(const tn__function *f, int index, bool output, const DLTensor *tensor, tn_binding binding) {
   const char *what = output ? "output" : "input";
-  const tn_value_info *info = output ? &f->outputs[index].info : &f->inputs[index].info;
+  const tn__function_value *value = output ? &f->outputs[index] : &f->inputs[index];
+  const tn_value_info *info = &value->info;
   char have[64];
   if (info->kind != TN_VALUE_TENSOR)
     return bad_tensor(
@@ -91,7 +138,7 @@ tn_status *tn__bind_check(const tn__function *f, int index, bool output, const D
   if (tensor->data == NULL && tn_element_count(info->rank, tensor->shape) > 0)
     return bad_tensor(what, info, "the tensor has no data");
   if (output) TN_RETURN_IF_ERROR(check_output_strides(info, tensor, !f->registers[f->outputs[index].reg].early));
-  return (binding & TN_BIND_NEXT_IN_PLACE) != 0 ? check_in_place(what, info, tensor) : NULL;
+  return (binding & TN_BIND_NEXT_IN_PLACE) != 0 ? check_in_place(what, value, tensor) : NULL;
 }
 
 void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding) {

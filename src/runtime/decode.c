@@ -193,7 +193,8 @@ static tn_status *check_argument(const decoder *d, const tn__instruction *in, co
   bool tensor = mine->container == TN__CONTAINER_TENSOR;
   bool same = mine->dtype == theirs->dtype && mine->rank == theirs->rank && tensor == (theirs->kind == TN_VALUE_TENSOR);
   for (int i = 0; same && tensor && i < mine->rank; i++)
-    same = mine->dims[i].symbolic || theirs->dims[i].size < 0 || mine->dims[i].value == theirs->dims[i].size;
+    same = mine->dims[i].symbolic || theirs->dims[i].size < 0 || theirs->dims[i].capacity > 0 ||
+           mine->dims[i].value == theirs->dims[i].size;
   if (same) return NULL;
   return bad_code(d->f, in, "the argument for \"%s\" differs in type or shape", theirs->name);
 }
@@ -211,6 +212,51 @@ static tn_status *decode_call(decoder *d, tn__instruction *in, const uint32_t *w
     TN_RETURN_IF_ERROR(
         check_argument(d, in, &d->f->registers[in->operands[in->read_count + i]], &callee->outputs[i].info));
   return NULL;
+}
+
+/* ---- buffers that grow: only what counts of them need be memory, which kernels know ------------------------------ */
+
+/* The input or output that a register is (`whole`) or shares memory with, when it grows; else NULL. */
+static const tn__function_value *growing(const tn__function *f, uint32_t number, bool *whole) {
+  uint32_t root = f->registers[number].root;
+  const tn__register *r = &f->registers[root];
+  if (r->storage != TN__STORAGE_INPUT && r->storage != TN__STORAGE_OUTPUT) return NULL;
+  const tn__function_value *value = r->storage == TN__STORAGE_INPUT ? &f->inputs[r->index] : &f->outputs[r->index];
+  *whole = number == root;
+  return value->grows >= 0 ? value : NULL;
+}
+
+/* What grows is passed on only to what grows alike. */
+static bool passes_growing(const tn__function *f, uint32_t number, const tn__function *callee,
+                           const tn__function_value *theirs) {
+  bool whole;
+  const tn__function_value *mine = growing(f, number, &whole);
+  if (mine == NULL && theirs->grows < 0) return true;
+  return mine != NULL && whole && mine->grows == theirs->grows &&
+         f->registers[number].dims[mine->grows].value == callee->registers[theirs->reg].dims[theirs->grows].value;
+}
+
+static bool copies_growing(const tn__function *f, const tn__instruction *in) {
+  bool to_whole, from_whole;
+  const tn__function_value *to = growing(f, in->a, &to_whole), *from = growing(f, in->b, &from_whole);
+  if (to == NULL) return from == NULL;
+  return to_whole && tn__same_registers(&f->registers[in->a], &f->registers[in->b]) &&
+         (from == NULL || (from_whole && from->grows == to->grows));
+}
+
+static tn_status *check_growing_operands(const decoder *d, const tn__instruction *in) {
+  const tn__function *f = d->f;
+  bool fine = true, whole;
+  if (in->op == TN__OP_SCALAR_LOAD) fine = growing(f, in->b, &whole) == NULL;
+  if (in->op == TN__OP_COPY) fine = copies_growing(f, in);
+  for (uint32_t i = 0; in->op == TN__OP_BUILTIN && i < in->read_count + in->write_count; i++)
+    fine = fine && growing(f, in->operands[i], &whole) == NULL;
+  const tn__function *callee = in->op == TN__OP_CALL ? &d->exe->functions[in->callee] : NULL;
+  for (uint32_t i = 0; callee != NULL && i < in->read_count; i++)
+    fine = fine && passes_growing(f, in->operands[i], callee, &callee->inputs[i]);
+  for (uint32_t i = 0; callee != NULL && i < in->write_count; i++)
+    fine = fine && passes_growing(f, in->operands[in->read_count + i], callee, &callee->outputs[i]);
+  return fine ? NULL : bad_code(f, in, "a buffer of which only some elements count is used as a whole");
 }
 
 /* COPY and MOVE between lists; what is moved from is a list of the function's own, or an input that it changes. */
@@ -336,6 +382,12 @@ static tn_status *check_layout(const decoder *d) {
       return tn__corrupt("function \"%s\": the shape or place of arena register %u is not found by its prologue",
                          f->name, i);
   }
+  for (uint32_t i = 0; i < f->output_count; i++) {
+    const tn__function_value *output = &f->outputs[i];
+    if (output->grows >= 0 && !(f->registers[output->reg].early && early(d, &output->valid)))
+      return tn__corrupt("function \"%s\": the shape of output \"%s\" is not found by its prologue", f->name,
+                         output->info.name);
+  }
   return NULL;
 }
 
@@ -378,6 +430,7 @@ static tn_status *decode_all(decoder *d, tn__region *scratch) {
     f->instructions[i].word = at;
     f->instructions[i].op = f->code[at];
     TN_RETURN_IF_ERROR(decode_instruction(d, &f->instructions[i]));
+    TN_RETURN_IF_ERROR(check_growing_operands(d, &f->instructions[i]));
   }
   find_prologue(d);
   return check_layout(d);

@@ -73,6 +73,8 @@ typedef struct tn__function_value {
   tn_value_info info;
   uint32_t reg;
   int alias;      /* outputs: the input whose buffer may be given, or -1 */
+  int grows;      /* the axis of which the first `valid` elements count, the register's dimension being a constant; or -1 */
+  tn__operand valid;
   uint8_t *binds; /* inputs: per dimension 1 where a symbol is named first, which gives it its value */
 } tn__function_value;
 
@@ -80,6 +82,7 @@ typedef struct tn__function {
   const char *name;
   int index;
   uint32_t scalar_count, input_count, output_count, register_count, dim_count, list_count;
+  uint32_t growing_inputs;
   uint32_t instruction_count, prologue_count; /* the first instruction after the prologue */
   uint32_t widest_call;                       /* buffers of the widest KERNEL */
   uint32_t most_scalars;                      /* scalars of the KERNEL with the most */
@@ -96,6 +99,11 @@ typedef struct tn__function {
   uint32_t code_words, origin_count;
   const tn__origin_record *origins; /* in the file */
 } tn__function;
+
+/* A dimension of an input or output as the caller sees it. */
+static inline const tn__operand *tn__value_dim(const tn__function *f, const tn__function_value *value, int dim) {
+  return dim == value->grows ? &value->valid : &f->registers[value->reg].dims[dim];
+}
 
 typedef struct tn__text_entry {
   const char *name;
@@ -173,6 +181,8 @@ TN_MUST_USE tn_status *tn__decode_code(tn_executable *executable, tn__function *
 /* Every read follows an assignment on every path; outputs are written by every RETURN. */
 TN_MUST_USE tn_status *tn__verify_flow(tn_executable *executable, const tn__function *function);
 
+/* Of one element type, rank and dimensions, symbolic ones by name? */
+bool tn__same_registers(const tn__register *a, const tn__register *b);
 /* Inputs whose memory an output may take are not read when that has been written. */
 TN_MUST_USE tn_status *tn__verify_aliases(const tn_executable *executable, const tn__function *function);
 

@@ -19,6 +19,9 @@ void tn__format_dims(const tn_dim_info *dims, int rank, char *text, size_t size)
     if (i > 0) append(text, size, ", ");
     snprintf(number, sizeof(number), "%lld", (long long)dims[i].size);
     append(text, size, dims[i].size >= 0 ? number : dims[i].name != NULL ? dims[i].name : "?");
+    if (dims[i].capacity == 0) continue;
+    snprintf(number, sizeof(number), "<=%lld", (long long)dims[i].capacity);
+    append(text, size, number);
   }
   append(text, size, "]");
 }

@@ -29,7 +29,8 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
 static size_t frame_size(const tn__function *f) {
   return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
          f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
-         (f->output_count * 2 + f->input_count) * sizeof(void *) + f->output_count * sizeof(int64_t) +
+         (f->output_count * 2 + f->input_count) * sizeof(void *) + 2 * f->output_count * sizeof(int64_t) +
+         f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) +
          f->list_count * sizeof(tn__list);
 }
 
@@ -73,10 +74,16 @@ tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
   frame->output_data = carve(&at, f->output_count, sizeof(void *));
   frame->output_shapes = carve(&at, f->output_count, sizeof(void *));
   frame->output_capacity = carve(&at, f->output_count, sizeof(int64_t));
+  frame->output_valid = carve(&at, f->output_count, sizeof(int64_t));
+  frame->grown = carve(&at, f->growing_inputs, TN_MAX_RANK * sizeof(int64_t));
   frame->input_shapes = carve(&at, f->input_count, sizeof(void *));
   frame->used = carve(&at, f->register_count, sizeof(uint32_t));
-  for (uint32_t i = 0; i < f->input_count; i++)
-    frame->input_shapes[i] = frame->dims + f->registers[f->inputs[i].reg].first_dim;
+  const int64_t *grown = frame->grown;
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    bool grows = f->inputs[i].grows >= 0;
+    frame->input_shapes[i] = grows ? grown : frame->dims + f->registers[f->inputs[i].reg].first_dim;
+    if (grows) grown += TN_MAX_RANK;
+  }
   set_constants(vm, frame);
   *out = frame;
   return NULL;
@@ -145,8 +152,13 @@ void tn__vm_release(tn__vm *vm) {
 void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int64_t *shape) {
   uint32_t number = frame->f->inputs[index].reg;
   const tn__register *r = &frame->f->registers[number];
+  const tn__function_value *input = &frame->f->inputs[index];
   frame->data[number] = data;
-  for (int d = 0; d < r->rank; d++) frame->dims[r->first_dim + (uint32_t)d] = shape[d];
+  for (int d = 0; d < r->rank; d++)
+    if (d != input->grows) frame->dims[r->first_dim + (uint32_t)d] = shape[d];
+  if (input->grows < 0) return;
+  int64_t *grown = frame->grown + (frame->input_shapes[index] - frame->grown);
+  for (int d = 0; d < r->rank; d++) grown[d] = shape[d];
 }
 
 static tn_status *wrong_shape(const tn_value_info *info, const int64_t *shape) {
@@ -174,11 +186,12 @@ tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes,
   memset(scalars, 0, f->scalar_count * sizeof(int64_t));
   for (uint32_t i = 0; i < f->input_count; i++) {
     const tn__function_value *input = &f->inputs[i];
-    const tn__operand *dims = f->registers[input->reg].dims;
     const int64_t *shape = shapes[i];
     for (int d = 0; d < input->info.rank; d++) {
-      int64_t s = dims[d].value;
-      if (!dims[d].symbolic) {
+      const tn__operand *dim = tn__value_dim(f, input, d);
+      int64_t s = dim->value;
+      if (d == input->grows && shape[d] > input->info.dims[d].capacity) return wrong_shape(&input->info, shape);
+      if (!dim->symbolic) {
         if (shape[d] != s) return wrong_shape(&input->info, shape);
       } else if (input->binds[d]) {
         if (shape[d] < 0) return wrong_shape(&input->info, shape);

@@ -161,8 +161,23 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
       return tn__corrupt("function \"%s\": %s \"%s\" is register %u of %u", f->name, what, value->info.name,
                          record->reg, f->register_count);
     value->reg = record->reg;
-    value->alias = record_size < sizeof(tn__value_record) ? -1 : (int)record->alias - 1;
+    value->alias = record_size < TN__VALUE_RECORD_1_1 ? -1 : (int)record->alias - 1;
+    value->grows = record_size < sizeof(tn__value_record) ? -1 : (int)record->grows - 1;
+    if (value->grows >= 0) value->valid = record->valid;
   }
+  return NULL;
+}
+
+/* The capacity is a constant, which kernels were made for; what counts of it is bound like a dimension, or is one. */
+static tn_status *check_growing(const tn__function *f, const tn__function_value *value, const tn__register *r) {
+  int axis = value->grows;
+  if (axis >= r->rank || r->container != TN__CONTAINER_TENSOR || r->dims[axis].symbolic)
+    return tn__corrupt("function \"%s\": \"%s\" grows along dimension %d, which is not a constant of it", f->name,
+                       value->info.name, axis);
+  TN_RETURN_IF_ERROR(check_operand(f, &value->valid, "what counts of a dimension"));
+  if (!value->valid.symbolic && value->valid.value > r->dims[axis].value)
+    return tn__corrupt("function \"%s\": %lld elements of \"%s\" count, and it has %lld", f->name,
+                       (long long)value->valid.value, value->info.name, (long long)r->dims[axis].value);
   return NULL;
 }
 
@@ -177,17 +192,21 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     tn_dim_info *dims;
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, sizeof(tn_dim_info), &dims));
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, 1, &values[i].binds));
+    if (values[i].grows >= 0) TN_RETURN_IF_ERROR(check_growing(f, &values[i], r));
+    f->growing_inputs += values[i].grows >= 0 && storage == TN__STORAGE_INPUT;
     for (int d = 0; d < r->rank; d++) {
-      bool symbolic = r->dims[d].symbolic;
+      const tn__operand *dim = tn__value_dim(f, &values[i], d);
+      bool symbolic = dim->symbolic;
       if (r->container != TN__CONTAINER_TENSOR) {
-        dims[d] = (tn_dim_info){-1, NULL};
+        dims[d] = (tn_dim_info){-1, NULL, 0};
         continue;
       }
-      dims[d].size = symbolic ? -1 : r->dims[d].value;
-      dims[d].name = symbolic ? f->scalar_names[r->dims[d].value] : NULL;
+      dims[d].size = symbolic ? -1 : dim->value;
+      dims[d].name = symbolic ? f->scalar_names[dim->value] : NULL;
+      dims[d].capacity = d == values[i].grows ? r->dims[d].value : 0;
       if (!symbolic || storage != TN__STORAGE_INPUT) continue;
-      values[i].binds[d] = !f->signature_scalar[r->dims[d].value];
-      f->signature_scalar[r->dims[d].value] = 1;
+      values[i].binds[d] = !f->signature_scalar[dim->value];
+      f->signature_scalar[dim->value] = 1;
     }
     values[i].info.dtype = r->dtype, values[i].info.rank = r->rank, values[i].info.dims = dims;
     values[i].info.kind = (tn_value_kind)r->container;

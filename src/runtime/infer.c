@@ -14,7 +14,8 @@ typedef struct inference {
 
 static int64_t dim_of(const inference *n, uint32_t number, uint32_t dim) {
   const tn__register *r = &n->f->registers[number];
-  return r->storage == TN__STORAGE_INPUT ? n->shapes[r->index][dim] : r->dims[dim].value;
+  bool whole = r->storage != TN__STORAGE_INPUT || n->f->inputs[r->index].grows == (int)dim;
+  return whole ? r->dims[dim].value : n->shapes[r->index][dim];
 }
 
 static tn_status *load(inference *n, const tn__instruction *in) {
@@ -62,11 +63,13 @@ static tn_status *step(inference *n, const tn__instruction *in) {
 static tn_status *read_output(const inference *n, const tn__function_value *output, int64_t *shape) {
   const tn__register *r = &n->f->registers[output->reg];
   for (int i = 0; i < r->rank; i++) {
-    if (r->dims[i].symbolic && (!r->early || !n->known[r->dims[i].value]))
+    const tn__operand *dim = tn__value_dim(n->f, output, i);
+    if (dim->symbolic && (!r->early || !n->known[dim->value]))
       return tn_status_create(TN_FAILED_PRECONDITION,
                               "the shape of output \"%s\" depends on the values of inputs: it is known after an invoke",
                               output->info.name);
-    shape[i] = tn__operand_value(&r->dims[i], n->scalars);
+    shape[i] = tn__operand_value(dim, n->scalars);
+    if (i == output->grows && shape[i] > output->info.dims[i].capacity) return tn__beyond_capacity(output, shape[i]);
     if (shape[i] < 0)
       return tn_status_create(TN_OUT_OF_RANGE, "output \"%s\" gets the negative dimension %lld", output->info.name,
                               (long long)shape[i]);

@@ -18,6 +18,8 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
       {&state->call_outputs, f->output_count, sizeof(tn__bound)},
       {&state->input_copies, f->input_count, sizeof(tn__block)},
       {&state->output_copies, f->output_count, sizeof(tn__block)},
+      {&state->rooms, f->output_count, sizeof(tn__view)},
+      {&state->results, f->output_count, sizeof(tn__view)},
       {&state->input_lists, f->input_count, sizeof(tn__list)},
       {&state->output_lists, f->output_count, sizeof(tn__list)},
   };
@@ -39,6 +41,8 @@ static void release_function_state(tn_session *session, const tn__function *f, t
     tn__list_release(allocator, &state->input_lists[i], f->inputs[i].info.rank);
   for (uint32_t i = 0; i < f->output_count && state->output_lists != NULL; i++)
     tn__list_release(allocator, &state->output_lists[i], f->outputs[i].info.rank);
+  tn__free(allocator, state->rooms, f->output_count * sizeof(tn__view), 0);
+  tn__free(allocator, state->results, f->output_count * sizeof(tn__view), 0);
   tn__free(allocator, state->input_lists, f->input_count * sizeof(tn__list), 0);
   tn__free(allocator, state->output_lists, f->output_count * sizeof(tn__list), 0);
   tn__free(allocator, state->inputs, f->input_count * sizeof(tn__bound), 0);
@@ -109,10 +113,36 @@ static int64_t dense_bytes(const DLTensor *tensor) {
   return tn_element_count(tensor->ndim, tensor->shape) * (int64_t)tn_dtype_size(tn_dtype_of_dl(tensor->dtype));
 }
 
-/* Can kernels use the memory as it is? */
-static bool usable(const DLTensor *tensor) {
-  const char *data = tn__data_of(tensor);
-  return data != NULL && tn__is_aligned(data) && tn__tensor_is_dense(tensor);
+/* The tensor that the session keeps for one that kernels cannot use where it is. */
+static DLTensor copy_of(const tn__function_value *value, const DLTensor *tensor, const tn__block *block,
+                        tn__view *view) {
+  DLTensor copy = *tensor;
+  tn__view_of_buffer(value, tensor->shape, view);
+  copy.data = block->data, copy.byte_offset = 0, copy.strides = view->strides;
+  return copy;
+}
+
+/* Bytes of the memory that such a copy takes. */
+static int64_t buffer_bytes(const tn__function_value *value, const DLTensor *tensor) {
+  tn__view view;
+  tn__view_of_buffer(value, tensor->shape, &view);
+  return tn_element_count(tensor->ndim, view.shape) * (int64_t)tn_dtype_size(value->info.dtype);
+}
+
+/* From the first to the last byte of the elements that kernels touch. */
+static int64_t span(const tn__function_value *value, const DLTensor *tensor) {
+  if (value->grows < 0 || dense_bytes(tensor) == 0) return dense_bytes(tensor);
+  tn__view view;
+  int64_t last = 0;
+  tn__view_of_buffer(value, tensor->shape, &view);
+  for (int i = 0; i < tensor->ndim; i++) last += (tensor->shape[i] - 1) * view.strides[i];
+  return (last + 1) * (int64_t)tn_dtype_size(value->info.dtype);
+}
+
+static void refresh_input(const tn__function_value *value, const DLTensor *tensor, const tn__block *block) {
+  tn__view view;
+  DLTensor copy = copy_of(value, tensor, block, &view);
+  tn_tensor_copy(tensor, &copy);
 }
 
 /* Gives each input its memory: the caller's when kernels can read it, else a copy. */
@@ -129,10 +159,11 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, tn__f
       continue;
     }
     char *data = tn__data_of(tensor);
-    if (!usable(tensor)) {
-      TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->input_copies[i], dense_bytes(tensor)));
+    if (!tn__is_in_place(&f->inputs[i], tensor)) {
+      int64_t bytes = buffer_bytes(&f->inputs[i], tensor);
+      TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->input_copies[i], bytes));
       data = state->input_copies[i].data;
-      tn__tensor_copy_dense(tensor, data);
+      refresh_input(&f->inputs[i], tensor, &state->input_copies[i]);
     }
     tn__frame_set_input(state->frame, i, data, tensor->shape);
   }
@@ -160,17 +191,17 @@ static const char *output_memory(const tn__function *f, const tn__function_state
 static tn_status *check_overlap(const tn__function *f, const tn__function_state *state, const tn__bound *inputs,
                                 const tn__bound *outputs, uint32_t index) {
   const char *data = output_memory(f, state, index);
-  int64_t bytes = dense_bytes(&output_slot(f, state, outputs, index)->tensor);
+  int64_t bytes = span(&f->outputs[index], &output_slot(f, state, outputs, index)->tensor);
   for (uint32_t i = 0; i < f->input_count; i++) {
     const char *input = state->frame->data[f->inputs[i].reg];
-    if (is_list(&f->inputs[i]) || !overlap(data, bytes, input, dense_bytes(&inputs[i].tensor))) continue;
+    if (is_list(&f->inputs[i]) || !overlap(data, bytes, input, span(&f->inputs[i], &inputs[i].tensor))) continue;
     if (f->outputs[index].alias == (int)i && data == input) continue;
     return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with input \"%s\"",
                             f->outputs[index].info.name, f->inputs[i].info.name);
   }
   for (uint32_t i = 0; i < index; i++) {
     const char *other = output_memory(f, state, i);
-    if (other != NULL && overlap(data, bytes, other, dense_bytes(&output_slot(f, state, outputs, i)->tensor)))
+    if (other != NULL && overlap(data, bytes, other, span(&f->outputs[i], &output_slot(f, state, outputs, i)->tensor)))
       return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with output \"%s\"",
                               f->outputs[index].info.name, f->outputs[i].info.name);
   }
@@ -194,16 +225,19 @@ static tn_status *place_outputs(tn_session *session, const tn__function *f, tn__
     frame->output_data[i] = NULL;
     if (!output_slot(f, state, outputs, i)->set) continue;
     const DLTensor *tensor = &output_slot(f, state, outputs, i)->tensor;
-    int64_t bytes = dense_bytes(tensor);
+    const tn__function_value *value = &f->outputs[i];
+    int64_t bytes = is_list(value) ? dense_bytes(tensor) : buffer_bytes(value, tensor);
     char *data = tn__data_of(tensor);
-    if (is_list(&f->outputs[i])) {
+    if (is_list(value)) {
       data = (char *)&state->output_lists[i];
-    } else if (!usable(tensor)) {
+    } else if (!tn__is_in_place(value, tensor)) {
       TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->output_copies[i], bytes));
       data = state->output_copies[i].data;
     }
     frame->output_data[i] = data;
-    frame->output_shapes[i] = tensor->shape;
+    if (value->grows >= 0) tn__view_of_buffer(value, tensor->shape, &state->rooms[i]);
+    frame->output_shapes[i] = value->grows < 0 ? tensor->shape : state->rooms[i].shape;
+    frame->output_valid[i] = value->grows < 0 ? -1 : tensor->shape[value->grows];
     frame->output_capacity[i] = f->registers[f->outputs[i].reg].early ? TN__EXACT_SHAPE : bytes;
     TN_RETURN_IF_ERROR(check_overlap(f, state, inputs, outputs, i));
   }
@@ -211,25 +245,31 @@ static tn_status *place_outputs(tn_session *session, const tn__function *f, tn__
 }
 
 /* The result as it came out, whatever shape was bound. */
-static DLTensor result_of(const tn__function *f, const tn__frame *frame, uint32_t index) {
-  uint32_t number = f->outputs[index].reg;
-  const tn__register *r = &f->registers[number];
-  return (DLTensor){.data = frame->data[number],
-                    .device = {kDLCPU, 0},
-                    .ndim = r->rank,
-                    .dtype = tn_dtype_to_dl(r->dtype),
-                    .shape = frame->dims + r->first_dim};
+static DLTensor result_of(const tn__function *f, const tn__function_state *state, uint32_t index) {
+  const tn__function_value *output = &f->outputs[index];
+  const tn__frame *frame = state->frame;
+  const tn__register *r = &f->registers[output->reg];
+  DLTensor result = {.data = frame->data[output->reg],
+                     .device = {kDLCPU, 0},
+                     .ndim = r->rank,
+                     .dtype = tn_dtype_to_dl(r->dtype),
+                     .shape = frame->dims + r->first_dim};
+  if (output->grows < 0) return result;
+  tn__view *view = &state->results[index];
+  tn__view_of_buffer(output, result.shape, view);
+  view->shape[output->grows] = tn__operand_value(&output->valid, frame->scalars);
+  result.shape = view->shape, result.strides = view->strides;
+  return result;
 }
 
 /* Results that were made beside their buffers go there. */
 static void copy_back(const tn__function *f, const tn__function_state *state, const tn__bound *outputs) {
-  const tn__frame *frame = state->frame;
   for (uint32_t i = 0; i < f->output_count; i++) {
-    if (is_list(&f->outputs[i]) || !outputs[i].set || usable(&outputs[i].tensor)) continue;
-    DLTensor result = result_of(f, frame, i);
-    if (result.data != frame->output_data[i]) continue; /* it did not fit */
-    if (!tn__tensor_is_dense(&outputs[i].tensor))
-      tn__tensor_fill_from_dense(&outputs[i].tensor, result.data);
+    if (is_list(&f->outputs[i]) || !outputs[i].set || tn__is_in_place(&f->outputs[i], &outputs[i].tensor)) continue;
+    DLTensor result = result_of(f, state, i);
+    if (result.data != state->frame->output_data[i]) continue; /* it did not fit */
+    if (!tn__tensor_is_dense(&outputs[i].tensor) || f->outputs[i].grows >= 0)
+      tn_tensor_copy(&result, &outputs[i].tensor);
     else if (dense_bytes(&result) > 0)
       memcpy(tn__data_of(&outputs[i].tensor), result.data, (size_t)dense_bytes(&result));
   }
@@ -253,7 +293,7 @@ static tn_status *check_capacity(const tn__function *f, const tn__function_state
     if (is_list(&f->outputs[i]) && frame->output_data[i] != NULL)
       TN_RETURN_IF_ERROR(settle_list(&f->outputs[i], &state->output_lists[i]));
     if (is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
-    DLTensor result = result_of(f, frame, i);
+    DLTensor result = result_of(f, state, i);
     if (result.data == frame->output_data[i]) continue;
     char have[256], want[256];
     tn__format_shape(result.shape, result.ndim, want, sizeof(want));
@@ -281,8 +321,8 @@ static bool all_persistent(const tn__bound *slots, uint32_t count) {
 /* Inputs may have been updated in place: those that kernels cannot read where they are are copied anew. */
 static void refresh_copies(const tn__function *f, const tn__function_state *state) {
   for (uint32_t i = 0; i < f->input_count; i++)
-    if (!is_list(&f->inputs[i]) && !usable(&state->inputs[i].tensor))
-      tn__tensor_copy_dense(&state->inputs[i].tensor, state->input_copies[i].data);
+    if (!is_list(&f->inputs[i]) && !tn__is_in_place(&f->inputs[i], &state->inputs[i].tensor))
+      refresh_input(&f->inputs[i], &state->inputs[i].tensor, &state->input_copies[i]);
 }
 
 static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
@@ -383,7 +423,7 @@ tn_status *tn_session_get_output(tn_session *session, const char *function, int 
                             "output \"%s\" is a sequence or optional: tn_session_get_output_count() and "
                             "tn_session_get_output_item() read it",
                             f->outputs[index].info.name);
-  *out = result_of(f, state->frame, (uint32_t)index);
+  *out = result_of(f, state, (uint32_t)index);
   return NULL;
 }
 

@@ -10,10 +10,17 @@ typedef struct tn__bound {
   int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
 } tn__bound;
 
+/* A tensor's dimensions and strides, for those that are not a register's own. */
+typedef struct tn__view {
+  int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
+} tn__view;
+
 typedef struct tn__function_state {
   tn__bound *inputs, *outputs;           /* by the set_ calls */
   tn__bound *call_inputs, *call_outputs; /* of invoke_with_outputs */
   tn__block *input_copies, *output_copies;
+  tn__view *rooms;   /* by output: of those that grow, the bound tensor's buffer */
+  tn__view *results; /* by output: of those that grow, the result */
   /* Of those that are sequences or optional; a bound output's slot in `outputs` holds its memory as bytes. */
   tn__list *input_lists, *output_lists;
   tn__frame *frame; /* of the last invoke: it holds the results */
@@ -41,6 +48,14 @@ void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding);
 /* "function "f" takes 2 inputs, and the call gives 1" */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *function, const char *what,
                                                           uint32_t takes, int gives);
+
+/* Of a tensor of an input's or output's type: the buffer's dimensions and the strides of the tensor in it. Those of
+ * values that do not grow are the tensor's own, dense. */
+void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, tn__view *out);
+/* Can kernels use the tensor's memory as it is: dense, or in its buffer when it grows, aligned, and not NULL? */
+bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor);
+/* Does it lie as kernels want it, wherever? */
+bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor);
 
 /* Tells a profile how long an invoke took. */
 void tn__profile_invoke(tn_profile *profile, uint64_t start, uint64_t end);

@@ -113,30 +113,47 @@ static void copy_elements(char *to, int64_t to_stride, const char *from, int64_t
   }
 }
 
-/* Between a tensor of any strides and dense memory, in the one direction or the other. */
-static void copy_strided(const DLTensor *tensor, char *dense, bool to_dense) {
-  size_t size = tn_dtype_size(tn_dtype_of_dl(tensor->dtype));
-  int64_t count = tn_element_count(tensor->ndim, tensor->shape);
-  if (count <= 0) return;
-  char *strided = (char *)tensor->data + tensor->byte_offset;
-  if (tn__tensor_is_dense(tensor)) {
-    memcpy(to_dense ? dense : strided, to_dense ? strided : dense, (size_t)count * size);
-    return;
-  }
-  int last = tensor->ndim - 1;
-  int64_t inner = tensor->shape[last], step = tensor->strides[last], index[TN_MAX_RANK] = {0};
-  for (int64_t done = 0; done < count; done += inner) {
-    int64_t offset = 0;
-    for (int i = 0; i < last; i++) offset += index[i] * tensor->strides[i];
-    char *row = strided + offset * (int64_t)size, *dense_row = dense + (size_t)done * size;
-    if (to_dense)
-      copy_elements(dense_row, 1, row, step, size, inner);
-    else
-      copy_elements(row, step, dense_row, 1, size, inner);
-    for (int i = last - 1; i >= 0 && ++index[i] == tensor->shape[i]; i--) index[i] = 0;
+static void copy_row(char *to, int64_t to_stride, const char *from, int64_t from_stride, size_t size, int64_t count) {
+  if (to_stride == 1 && from_stride == 1)
+    memcpy(to, from, (size_t)count * size);
+  else
+    copy_elements(to, to_stride, from, from_stride, size, count);
+}
+
+static char *data_of(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
+
+static void dense_strides(const DLTensor *tensor, int64_t *strides) {
+  int64_t step = 1;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    strides[i] = step;
+    step *= tensor->shape[i];
   }
 }
 
-void tn__tensor_copy_dense(const DLTensor *tensor, void *out) { copy_strided(tensor, out, true); }
+void tn_tensor_copy(const DLTensor *from, const DLTensor *to) {
+  size_t size = tn_dtype_size(tn_dtype_of_dl(from->dtype));
+  int64_t count = tn_element_count(from->ndim, from->shape);
+  if (count <= 0) return;
+  if (tn__tensor_is_dense(from) && tn__tensor_is_dense(to)) {
+    memcpy(data_of(to), data_of(from), (size_t)count * size);
+    return;
+  }
+  int64_t dense[TN_MAX_RANK], index[TN_MAX_RANK] = {0};
+  dense_strides(from, dense);
+  const int64_t *out = to->strides != NULL ? to->strides : dense, *in = from->strides != NULL ? from->strides : dense;
+  int last = from->ndim - 1;
+  int64_t inner = from->shape[last];
+  for (int64_t done = 0; done < count; done += inner) {
+    int64_t from_offset = 0, to_offset = 0;
+    for (int i = 0; i < last; i++) from_offset += index[i] * in[i], to_offset += index[i] * out[i];
+    copy_row(data_of(to) + to_offset * (int64_t)size, out[last], data_of(from) + from_offset * (int64_t)size, in[last],
+             size, inner);
+    for (int i = last - 1; i >= 0 && ++index[i] == from->shape[i]; i--) index[i] = 0;
+  }
+}
 
-void tn__tensor_fill_from_dense(const DLTensor *tensor, void *dense) { copy_strided(tensor, dense, false); }
+void tn__tensor_copy_dense(const DLTensor *tensor, void *out) {
+  DLTensor dense = *tensor;
+  dense.data = out, dense.byte_offset = 0, dense.strides = NULL;
+  tn_tensor_copy(tensor, &dense);
+}

@@ -6,12 +6,11 @@
 /* The shape and strides must have passed tn_element_count(). */
 bool tn__tensor_is_dense(
     const DLTensor *tensor); /* row-major without gaps; strides of dimensions of size 1 do not matter */
-void tn__tensor_copy_dense(const DLTensor *tensor, void *out);        /* row-major, whatever the strides */
-void tn__tensor_fill_from_dense(const DLTensor *tensor, void *dense); /* the other way; `dense` is only read */
+void tn__tensor_copy_dense(const DLTensor *tensor, void *out); /* row-major, whatever the strides */
 
 /* "[2, 3]" into `text`, cut off with "..." when it does not fit. */
 void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);
-/* "[2, seq, 3]"; symbolic dimensions by name, or "?" when they have none. */
+/* "[2, seq, 3]"; symbolic dimensions by name, or "?" when they have none; those with a capacity "past<=1024". */
 void tn__format_dims(const tn_dim_info *dims, int rank, char *text, size_t size);
 
 #endif

@@ -91,6 +91,23 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
   return NULL;
 }
 
+tn_status *tn__beyond_capacity(const tn__function_value *output, int64_t valid) {
+  return tn_status_create(TN_OUT_OF_RANGE, "output \"%s\" gets %lld elements along dimension %d, which has room for %lld",
+                          output->info.name, (long long)valid, output->grows,
+                          (long long)output->info.dims[output->grows].capacity);
+}
+
+/* What counts of an output that grows. */
+static tn_status *check_valid(const tn__frame *frame, uint32_t index) {
+  const tn__function_value *output = &frame->f->outputs[index];
+  int64_t valid = tn__operand_value(&output->valid, frame->scalars), theirs = frame->output_valid[index];
+  if (valid < 0 || valid > output->info.dims[output->grows].capacity) return tn__beyond_capacity(output, valid);
+  if (frame->output_data[index] == NULL || theirs < 0 || theirs == valid) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT,
+                          "output \"%s\": the bound tensor has %lld elements along dimension %d and these inputs make %lld",
+                          output->info.name, (long long)theirs, output->grows, (long long)valid);
+}
+
 static tn_status *place_in_arena(tn__frame *frame, uint32_t number, int64_t arena, int64_t bytes) {
   const tn__register *r = &frame->f->registers[number];
   int64_t offset = tn__operand_value(&r->offset, frame->scalars);
@@ -142,6 +159,7 @@ static tn_status *after_prologue(tn__vm *vm, tn__frame *frame) {
     if (r->container != TN__CONTAINER_TENSOR || !r->early) continue;
     int64_t bytes;
     TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
+    if (f->outputs[i].grows >= 0) TN_RETURN_IF_ERROR(check_valid(frame, i));
     TN_RETURN_IF_ERROR(place_output(vm, frame, number, bytes));
   }
   return NULL;
@@ -223,6 +241,21 @@ static tn_status *alloc_register(tn__vm *vm, tn__frame *frame, uint32_t number) 
   return NULL;
 }
 
+/* To an output that grows: what counts of the source, an input that grows as well or a value of the same shape. */
+static void copy_valid(const tn__frame *frame, const tn__register *r, const tn__register *source, char *to,
+                       const char *from) {
+  const int64_t *dims = frame->dims + r->first_dim;
+  const tn__function_value *output = &frame->f->outputs[r->index];
+  int axis = output->grows;
+  int64_t valid = source->storage == TN__STORAGE_INPUT ? frame->input_shapes[source->index][axis]
+                                                       : tn__operand_value(&output->valid, frame->scalars);
+  int64_t outer = 1, inner = (int64_t)tn_dtype_size(r->dtype);
+  for (int i = 0; i < axis; i++) outer *= dims[i];
+  for (int i = axis + 1; i < r->rank; i++) inner *= dims[i];
+  for (int64_t i = 0; i < outer && valid * inner > 0; i++)
+    memmove(to + i * dims[axis] * inner, from + i * dims[axis] * inner, (size_t)(valid * inner));
+}
+
 static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
   const int64_t *to_dims, *from_dims;
@@ -239,7 +272,11 @@ static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   }
   const void *source = frame->data[from->root];
   void *destination = frame->data[to->root];
-  if (count > 0 && source != destination) memmove(destination, source, (size_t)count * tn_dtype_size(to->dtype));
+  if (count == 0 || source == destination) return NULL;
+  if (to->storage == TN__STORAGE_OUTPUT && frame->f->outputs[to->index].grows >= 0)
+    copy_valid(frame, to, from, destination, source);
+  else
+    memmove(destination, source, (size_t)count * tn_dtype_size(to->dtype));
   return NULL;
 }
 
@@ -337,6 +374,7 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
       continue;
     }
     TN_RETURN_IF_ERROR(tn__current_dims(frame, number, &dims));
+    if (callee->f->inputs[i].grows >= 0) dims = frame->input_shapes[frame->f->registers[number].index];
     tn__frame_set_input(callee, i, frame->data[frame->f->registers[number].root], dims);
   }
   for (uint32_t i = 0; i < in->write_count; i++) {
@@ -344,6 +382,7 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
     const tn__register *r = &frame->f->registers[number];
     callee->output_data[i] = NULL;
     callee->output_capacity[i] = TN__EXACT_SHAPE;
+    callee->output_valid[i] = -1;
     if (r->container != TN__CONTAINER_TENSOR) {
       callee->output_data[i] = frame->data[number];
       continue;

@@ -30,11 +30,14 @@ struct tn__frame {
   tn__block arena;
   int64_t *laid_out_scalars; /* for which the layout was made */
   bool laid_out;
-  const int64_t **input_shapes; /* by input: into `dims` */
+  /* By input, as the caller sees it: into `dims`, or for those that grow into `grown`, TN_MAX_RANK for each. */
+  const int64_t **input_shapes;
+  int64_t *grown;
   /* What the caller gives, by output: memory and the shape it is for, or NULL */
   void **output_data;
   const int64_t **output_shapes;
   int64_t *output_capacity; /* bytes, for values that may be of any size up to it; or TN__EXACT_SHAPE */
+  int64_t *output_valid;    /* of those that grow, of which the shape is the buffer's: what must count; or -1 */
 };
 #define TN__EXACT_SHAPE (-1)
 
@@ -64,6 +67,8 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block);
 void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int64_t *shape);
 /* Checks the shapes of the inputs and gives the symbols in them their values; the other scalars become 0. */
 TN_MUST_USE tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes, int64_t *scalars);
+/* The status of an output that would have more elements than its buffer has room for, or less than none. */
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__beyond_capacity(const tn__function_value *output, int64_t valid);
 /* Runs the frame's function, whose inputs are bound. */
 TN_MUST_USE tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth);
 /* Runs it once more with the same memory and shapes as its last run, which succeeded: nothing is checked again. */

@@ -299,6 +299,7 @@ def compile(
     cache_directory: str | os.PathLike[str] | None = None,
     direct_convolutions: bool = False,
     aliases: Mapping[str, str] | None = None,
+    capacities: Mapping[str, int] | None = None,
 ) -> Model:
     """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto.
 
@@ -306,6 +307,8 @@ def compile(
     (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, or, with several sizes, names those that get code of their own, `cache` uses the cache on disk.
     `direct_convolutions` keeps convolutions sums of products, where Winograd's algorithm would be faster but less exact.
     `aliases` maps outputs to inputs whose arrays they may be bound to, to be updated in place: {"present.*": "past.*"}.
+    `capacities` says the most that dimensions will be along which such outputs grow: {"past": 1024}; arrays that lie in
+    buffers of that size, `buffer[:, :, :past]`, are then used in place, and only what is new is written.
     """
     path, data = "model", None  # what messages call it, when it has no path
     if isinstance(model, (str, os.PathLike)):
@@ -320,7 +323,8 @@ def compile(
     settings = [(name, size, not isinstance(sizes, int)) for name, sizes in (dims or {}).items()
                 for size in ([sizes] if isinstance(sizes, int) else sizes)]
     options = (threads or 0, compile_threads or 0, cache, directory, direct_convolutions)
-    core = _tenon.compile(path, data, target, settings, list((aliases or {}).items()), *options)
+    rooms = [(name, size, False) for name, size in (capacities or {}).items()]
+    core = _tenon.compile(path, data, target, settings, list((aliases or {}).items()), rooms, *options)
     return Model(core, None)
 
 

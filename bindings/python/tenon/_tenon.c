@@ -73,6 +73,8 @@ typedef struct compile_arguments {
   int dim_count, special_count;
   tn_alias_setting *aliases;
   int alias_count;
+  tn_dim_setting *capacities;
+  int capacity_count;
 } compile_arguments;
 
 /* What a call that made a model gives: the model, whose reference it takes, or the error. A NULL model has set one. */
@@ -91,6 +93,8 @@ static tn_status *compile_and_open(model_object *model, const compile_arguments 
                                 .special_dim_count = a->special_count,
                                 .aliases = a->aliases,
                                 .alias_count = a->alias_count,
+                                .capacities = a->capacities,
+                                .capacity_count = a->capacity_count,
                                 .run_threads = a->threads,
                                 .compile_threads = a->compile_threads,
                                 .no_cache = !a->cache,
@@ -146,15 +150,18 @@ static tn_alias_setting *read_aliases(PyObject *aliases, int *count) {
 static PyObject *compile(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   compile_arguments a = {0};
-  PyObject *dims, *aliases;
-  if (!PyArg_ParseTuple(args, "zz#zO!O!iipzp:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
-                        &PyList_Type, &aliases, &a.threads, &a.compile_threads, &a.cache, &a.cache_directory,
+  PyObject *dims, *aliases, *capacities;
+  int none;
+  if (!PyArg_ParseTuple(args, "zz#zO!O!O!iipzp:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
+                        &PyList_Type, &aliases, &PyList_Type, &capacities, &a.threads, &a.compile_threads, &a.cache, &a.cache_directory,
                         &a.direct_convolutions))
     return NULL;
   a.dims = read_dims(dims, &a.dim_count, &a.special_count);
   if (a.dims != NULL) a.aliases = read_aliases(aliases, &a.alias_count);
-  if (a.aliases == NULL) {
+  if (a.aliases != NULL) a.capacities = read_dims(capacities, &a.capacity_count, &none);
+  if (a.capacities == NULL) {
     PyMem_Free(a.dims);
+    PyMem_Free(a.aliases);
     return NULL;
   }
   model_object *model = new_model(state);
@@ -165,6 +172,7 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   }
   PyMem_Free(a.dims);
   PyMem_Free(a.aliases);
+  PyMem_Free(a.capacities);
   return opened(state, model, status);
 }
 
@@ -566,7 +574,9 @@ static PyObject *model_copy_output(PyObject *self, PyObject *args) {
   if (PyObject_GetBuffer(target, &view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) return NULL;
   size_t bytes = (size_t)tn_element_count(tensor.ndim, tensor.shape) * tn_dtype_size(tn_dtype_of_dl(tensor.dtype));
   bool fits = (size_t)view.len == bytes;
-  if (fits && bytes > 0) memcpy(view.buf, tensor.data, bytes);
+  DLTensor dense = tensor;
+  dense.data = view.buf, dense.byte_offset = 0, dense.strides = NULL;
+  if (fits) tn_tensor_copy(&tensor, &dense);
   PyBuffer_Release(&view);
   if (fits) return Py_NewRef(Py_None);
   PyErr_SetString(PyExc_ValueError, "a buffer of another size than the output's");

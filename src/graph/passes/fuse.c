@@ -58,7 +58,7 @@ typedef struct fuser {
 static bool named(const tn__node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 
 static bool is_cheap(const tn__node *n) {
-  return named(n, "broadcast_in_dim") || named(n, "iota") || named(n, "from_elements");
+  return named(n, "broadcast_in_dim") || named(n, "iota") || named(n, "from_elements") || tn__is_valid_part(n);
 }
 
 /* Shapes without their dimensions of one. */
