@@ -38,7 +38,8 @@ typedef struct tn_alias_setting {
 } tn_alias_setting;
 /* A result that is an input with new elements behind it along a dimension of the input (Concat of past and new keys or
  * values) can alias that input when the dimension has a capacity (tn_compile_options.capacities): both are then buffers
- * of that size there, of which the first elements count, and a run writes the new ones alone. tn_value_info tells it. */
+ * of that size there, of which the first elements count, and a run writes the new ones alone. tn_value_info tells it.
+ */
 
 typedef struct tn_compile_options {
   size_t size; /* sizeof(tn_compile_options); fields that a caller's older struct lacks take their defaults. All zero:

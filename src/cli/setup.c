@@ -196,7 +196,7 @@ static bool ends_with(const char *text, const char *end) {
 bool cli_is_declarations(const char *path) { return ends_with(path, ".te"); }
 
 bool cli_wrong_file(const cli_args *args, const char *path) {
-  static const char *const compiling[] = {"--target",   "--alias",     "--capacity", "--direct-convolutions",
+  static const char *const compiling[] = {"--target",   "--alias",       "--capacity",    "--direct-convolutions",
                                           "--no-cache", "--print-after", "--time-passes", NULL};
   static const char *const loading[] = {"--key", "--constants", NULL};
   if (cli_is_executable(path)) return cli_refuse(args, compiling, "is for compiling, and %s is compiled already", path);
@@ -271,6 +271,7 @@ const char *cli_dims_text(const tn_value_info *info, char *text, size_t size) {
     } else {
       at += (size_t)snprintf(text + at, size - at, "%s%s", comma, d->name ? d->name : "?");
     }
+    if (d->capacity > 0 && at < size) at += (size_t)snprintf(text + at, size - at, "<=%lld", (long long)d->capacity);
   }
   if (at < size) snprintf(text + at, size - at, "]");
   return text;

@@ -29,6 +29,13 @@ static tn_status *check_values(const tn__c_emitter *e, const tn__function *f, co
                values[i].info.name);
       return refuse(e, f, NULL, why);
     }
+  for (uint32_t i = 0; i < count; i++)
+    if (values[i].grows >= 0) {
+      char why[512];
+      snprintf(why, sizeof why, "%s \"%s\" grows in a buffer of a capacity, which only the runtime binds", what,
+               values[i].info.name);
+      return refuse(e, f, NULL, why);
+    }
   return NULL;
 }
 

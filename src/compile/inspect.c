@@ -30,6 +30,19 @@ static void number_member(tn__strbuf *json, const char *name, double value) {
 /* ---- executables
  * ----------------------------------------------------------------------------------------------------------------- */
 
+static void capacity_member(tn__strbuf *json, const tn_value_info *v) {
+  bool any = false;
+  for (int d = 0; d < v->rank; d++) any = any || v->dims[d].capacity > 0;
+  for (int d = 0; any && d < v->rank; d++) {
+    tn__strbuf_append(json, d ? ", " : ", \"capacity\": [");
+    if (v->dims[d].capacity > 0)
+      tn__strbuf_printf(json, "%lld", (long long)v->dims[d].capacity);
+    else
+      tn__strbuf_append(json, "null");
+  }
+  if (any) tn__strbuf_append(json, "]");
+}
+
 static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
   int count = inputs ? tn_executable_input_count(exe, NULL) : tn_executable_output_count(exe, NULL);
   key(json, inputs ? "inputs" : "outputs");
@@ -51,7 +64,9 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
         tn__strbuf_json_string(json, v->dims[d].name ? v->dims[d].name : "?");
       }
     }
-    tn__strbuf_append(json, "]}");
+    tn__strbuf_append(json, "]");
+    capacity_member(json, v);
+    tn__strbuf_append(json, "}");
   }
   tn__strbuf_append(json, "]");
 }

@@ -91,7 +91,8 @@ int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage
 static void declare_extent(tn__builder *b, const tn__value *v, int input) {
   const tn__expr *valid = v->extent.valid;
   if (!valid) return;
-  if (valid->kind == TN__EXPR_VAR) tn__scalars_bind(&b->scalars, valid, tn__exe_symbol(b->func, valid->value.var->name));
+  if (valid->kind == TN__EXPR_VAR)
+    tn__scalars_bind(&b->scalars, valid, tn__exe_symbol(b->func, valid->value.var->name));
   tn__exe_extent(b->func, false, input, v->extent.axis, tn__scalars_operand(&b->scalars, valid));
 }
 

@@ -229,9 +229,9 @@ void tn__graph_print(const tn__graph *graph, tn__strbuf *out);
 TN_MUST_USE tn_status *tn__graph_verify(tn__graph *graph);
 
 /* Output `output` is to grow in the memory of input `input`: the former must be the latter with other tensors behind it
- * along one dimension, which is symbolic in the input. Both become buffers of `capacity` there: new elements are written
- * behind the valid ones, and readers take the valid ones where they lie (grow.c). A run checks that they fit. False when
- * the output is nothing of the kind. */
+ * along one dimension, which is symbolic in the input. Both become buffers of `capacity` there: new elements are
+ * written behind the valid ones, and readers take the valid ones where they lie (grow.c). A run checks that they fit.
+ * False when the output is nothing of the kind. */
 bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capacity);
 /* The dimension along which it could; -1: none. */
 int tn__graph_growing_axis(const tn__graph *graph, int output, const tn__value *input);

@@ -52,9 +52,8 @@ bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capa
   const char *before = graph->origin;
   graph->origin = node->origin;
   open_input(graph, input, axis, capacity);
-  tn__value *fresh = node->input_count == 2
-                         ? node->inputs[1]
-                         : tn__g_concatenate(graph, node->inputs + 1, node->input_count - 1, axis);
+  tn__value *fresh = node->input_count == 2 ? node->inputs[1]
+                                            : tn__g_concatenate(graph, node->inputs + 1, node->input_count - 1, axis);
   tn__value *buffer = tn__g_append(graph, input, fresh, axis, past);
   tn__graph_replace_uses(graph, present, valid_part(graph, buffer, axis, total));
   graph->outputs.data[output].value = buffer;

@@ -303,7 +303,8 @@ static void declare_scatter_nd(tn__lower_context *lower, const tn__node *node, c
   outputs[0] = result;
 }
 
-/* ---- append: as a scatter of one piece that lies where the shapes say ---------------------------------------------- */
+/* ---- append: as a scatter of one piece that lies where the shapes say ----------------------------------------------
+ */
 
 static void infer_append(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0], *fresh = node->inputs[1];

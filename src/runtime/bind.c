@@ -70,8 +70,8 @@ static tn_status *check_shape(const char *what, const tn_value_info *info, const
   if (tensor->ndim != info->rank) return wrong_shape(what, info, tensor);
   for (int i = 0; i < info->rank; i++) {
     const tn_dim_info *dim = &info->dims[i];
-    bool fits = (dim->size < 0 || dim->size == tensor->shape[i]) &&
-                (dim->capacity == 0 || tensor->shape[i] <= dim->capacity);
+    bool fits =
+        (dim->size < 0 || dim->size == tensor->shape[i]) && (dim->capacity == 0 || tensor->shape[i] <= dim->capacity);
     if (!fits) return wrong_shape(what, info, tensor);
     buffer[i] = dim->capacity > 0 && tensor->shape[i] >= 0 ? dim->capacity : tensor->shape[i];
   }

@@ -72,8 +72,8 @@ typedef struct tn__instruction {
 typedef struct tn__function_value {
   tn_value_info info;
   uint32_t reg;
-  int alias;      /* outputs: the input whose buffer may be given, or -1 */
-  int grows;      /* the axis of which the first `valid` elements count, the register's dimension being a constant; or -1 */
+  int alias; /* outputs: the input whose buffer may be given, or -1 */
+  int grows; /* the axis of which the first `valid` elements count, the register's dimension being a constant; or -1 */
   tn__operand valid;
   uint8_t *binds; /* inputs: per dimension 1 where a symbol is named first, which gives it its value */
 } tn__function_value;

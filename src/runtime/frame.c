@@ -30,8 +30,7 @@ static size_t frame_size(const tn__function *f) {
   return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
          f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
          (f->output_count * 2 + f->input_count) * sizeof(void *) + 2 * f->output_count * sizeof(int64_t) +
-         f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) +
-         f->list_count * sizeof(tn__list);
+         f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) + f->list_count * sizeof(tn__list);
 }
 
 static void *carve(char **at, size_t count, size_t size) {

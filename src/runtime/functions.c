@@ -193,6 +193,7 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, sizeof(tn_dim_info), &dims));
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, 1, &values[i].binds));
     if (values[i].grows >= 0) TN_RETURN_IF_ERROR(check_growing(f, &values[i], r));
+    f->symbolic_layout = f->symbolic_layout || (values[i].grows >= 0 && values[i].valid.symbolic);
     f->growing_inputs += values[i].grows >= 0 && storage == TN__STORAGE_INPUT;
     for (int d = 0; d < r->rank; d++) {
       const tn__operand *dim = tn__value_dim(f, &values[i], d);

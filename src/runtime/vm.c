@@ -92,9 +92,9 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
 }
 
 tn_status *tn__beyond_capacity(const tn__function_value *output, int64_t valid) {
-  return tn_status_create(TN_OUT_OF_RANGE, "output \"%s\" gets %lld elements along dimension %d, which has room for %lld",
-                          output->info.name, (long long)valid, output->grows,
-                          (long long)output->info.dims[output->grows].capacity);
+  return tn_status_create(
+      TN_OUT_OF_RANGE, "output \"%s\" gets %lld elements along dimension %d, which has room for %lld",
+      output->info.name, (long long)valid, output->grows, (long long)output->info.dims[output->grows].capacity);
 }
 
 /* What counts of an output that grows. */
@@ -103,9 +103,10 @@ static tn_status *check_valid(const tn__frame *frame, uint32_t index) {
   int64_t valid = tn__operand_value(&output->valid, frame->scalars), theirs = frame->output_valid[index];
   if (valid < 0 || valid > output->info.dims[output->grows].capacity) return tn__beyond_capacity(output, valid);
   if (frame->output_data[index] == NULL || theirs < 0 || theirs == valid) return NULL;
-  return tn_status_create(TN_INVALID_ARGUMENT,
-                          "output \"%s\": the bound tensor has %lld elements along dimension %d and these inputs make %lld",
-                          output->info.name, (long long)theirs, output->grows, (long long)valid);
+  return tn_status_create(
+      TN_INVALID_ARGUMENT,
+      "output \"%s\": the bound tensor has %lld elements along dimension %d and these inputs make %lld",
+      output->info.name, (long long)theirs, output->grows, (long long)valid);
 }
 
 static tn_status *place_in_arena(tn__frame *frame, uint32_t number, int64_t arena, int64_t bytes) {

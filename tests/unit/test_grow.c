@@ -121,8 +121,9 @@ static void caches_grow_in_place(void **state) {
     fill(x, HEADS * seq * WIDTH, past);
     assert_int_equal(mprotect(cache, BUFFER * sizeof(float), PROT_READ), 0);
     for (int h = 0; h < HEADS; h++)
-      assert_int_equal(mprotect(cache + (h * CAPACITY + past) * WIDTH, (size_t)seq * WIDTH * sizeof(float),
-                                PROT_READ | PROT_WRITE), 0);
+      assert_int_equal(
+          mprotect(cache + (h * CAPACITY + past) * WIDTH, (size_t)seq * WIDTH * sizeof(float), PROT_READ | PROT_WRITE),
+          0);
     if (past == 17) memory.fail_at = memory.calls;
     bind_step(session, &s, x, y, seq, past, cache, cache, true, TN_BIND_PERSISTENT_IN_PLACE);
     check_ok(tn_session_invoke(session, NULL));
@@ -213,9 +214,10 @@ static void signatures_tell_the_capacity(void **state) {
   static _Alignas(64) float data[1];
   rows r;
   rows_of(&r, data, 4, false);
-  check_fails(tn_session_set_input(session, NULL, "past", &r.tensor, TN_BIND_NEXT_IN_PLACE), TN_INVALID_ARGUMENT,
-              "input \"past\": to be used in place its strides must be [2048000, 1024000, 1024, 1], those of the buffer "
-              "that it grows in");
+  check_fails(
+      tn_session_set_input(session, NULL, "past", &r.tensor, TN_BIND_NEXT_IN_PLACE), TN_INVALID_ARGUMENT,
+      "input \"past\": to be used in place its strides must be [2048000, 1024000, 1024, 1], those of the buffer "
+      "that it grows in");
   r.shape[2] = CAPACITY + 1;
   check_fails(tn_session_set_input(session, NULL, "past", &r.tensor, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
               "input \"past\": the tensor has shape [1, 2, 1001, 1024] and the executable wants [1, 2, "
@@ -254,9 +256,10 @@ static void wrong_capacities_are_told(void **state) {
   tn_module *module;
   tn_compile_options options = growing();
   options.capacity_count = 0;
-  check_fails(tn_compile("model.onnx", model.data, model.size, &options, &module), TN_INVALID_ARGUMENT,
-              "output \"present\" cannot alias input \"past\": it is longer along dimension \"past_length\", which needs a "
-              "capacity (--capacity past_length=N)");
+  check_fails(
+      tn_compile("model.onnx", model.data, model.size, &options, &module), TN_INVALID_ARGUMENT,
+      "output \"present\" cannot alias input \"past\": it is longer along dimension \"past_length\", which needs a "
+      "capacity (--capacity past_length=N)");
   static const tn_dim_setting other = {"seq", 10}, nothing = {"past_length", 0};
   options.capacity_count = 1, options.capacities = &other;
   check_fails(tn_compile("model.onnx", model.data, model.size, &options, &module), TN_INVALID_ARGUMENT,

@@ -153,8 +153,8 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   PyObject *dims, *aliases, *capacities;
   int none;
   if (!PyArg_ParseTuple(args, "zz#zO!O!O!iipzp:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
-                        &PyList_Type, &aliases, &PyList_Type, &capacities, &a.threads, &a.compile_threads, &a.cache, &a.cache_directory,
-                        &a.direct_convolutions))
+                        &PyList_Type, &aliases, &PyList_Type, &capacities, &a.threads, &a.compile_threads, &a.cache,
+                        &a.cache_directory, &a.direct_convolutions))
     return NULL;
   a.dims = read_dims(dims, &a.dim_count, &a.special_count);
   if (a.dims != NULL) a.aliases = read_aliases(aliases, &a.alias_count);
