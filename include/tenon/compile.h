@@ -152,9 +152,14 @@ TN_API int tn_explanation_kernels(const tn_explanation *explanation, const tn_ke
 /* Measured, or the target's usual numbers when that is another machine. */
 TN_API const tn_machine_limits *tn_explanation_limits(const tn_explanation *explanation);
 
+typedef struct tn_check_list {
+  const DLTensor *tensors;
+  int count; /* -1: an optional without value */
+} tn_check_list;
 typedef struct tn_check_options {
-  size_t size;       /* sizeof(tn_check_options) */
-  double rtol, atol; /* 0: 1e-3 and 1e-5 */
+  size_t size;                /* sizeof(tn_check_options) */
+  double rtol, atol;          /* 0: 1e-3 and 1e-5 */
+  const tn_check_list *lists; /* by input: what sequences and optional values hold; NULL: all are empty */
 } tn_check_options;
 typedef struct tn_check_result {
   bool agrees;
@@ -165,8 +170,9 @@ typedef struct tn_check_result {
   int64_t index;      /* flat index of the worst element */
   int bodies_skipped; /* branches and bodies of loops, whose kernels are not compared one by one */
 } tn_check_result;
-/* Compiles the model so that every fused group's results can be seen, runs it on `inputs` (by position) and compares
- * each with the loop interpreter's. Kernels inside of branches and loops run, but are not compared. */
+/* Compiles the model so that every fused group's results can be seen, runs it on `inputs` (by position; those that
+ * `lists` is for are not looked at) and compares each with the loop interpreter's. Kernels inside of branches and loops
+ * run, but are not compared. */
 TN_API TN_MUST_USE tn_status *tn_check(const char *path, const void *data, size_t size,
                                        const tn_compile_options *options, const DLTensor *inputs, int input_count,
                                        const tn_check_options *check, tn_check_result *out);

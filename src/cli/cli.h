@@ -113,8 +113,9 @@ int cli_verify(const cli_args *args, cli_compile *setup);
 void cli_print_shape(FILE *out, int rank, const int64_t *shape);
 const char *cli_dims_text(const tn_value_info *info, char *text, size_t size); /* "[batch, 3, 224, 224]" */
 
-/* A tensor for an input: floats uniform in [-1, 1); integers and bools 0 or 1, which are indices and lengths that most
- * models take. Open dimensions are those of --dim. */
+enum { CLI_LIST_TENSORS = 2, CLI_LIST_TENSOR_SIZE = 2 }; /* of random sequences; signatures have only their ranks */
+/* A tensor for an input, or for the list of one: floats uniform in [-1, 1); integers and bools 0 or 1, which are
+ * indices and lengths that most models take. Open dimensions are those of --dim. */
 tn_status *cli_random_input(const tn_executable *exe, const char *function, const cli_compile *setup, int index,
                             uint64_t *state, tn_tensor **out);
 

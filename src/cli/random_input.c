@@ -17,7 +17,7 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
   const tn_value_info *info = tn_executable_input(exe, function, index);
   int64_t shape[TN_MAX_RANK];
   for (int i = 0; i < info->rank; i++) {
-    shape[i] = info->dims[i].size;
+    shape[i] = info->kind == TN_VALUE_TENSOR ? info->dims[i].size : CLI_LIST_TENSOR_SIZE;
     for (int d = 0; shape[i] < 0 && info->dims[i].name && d < setup->options.dim_count; d++)
       if (strcmp(setup->dims[d].name, info->dims[i].name) == 0) shape[i] = setup->dims[d].size;
     if (shape[i] < 0)

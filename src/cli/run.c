@@ -65,17 +65,21 @@ static tn_status *add_to_list(run *r, int index, tn_tensor **tensor) {
   return NULL;
 }
 
-/* What has no tensors is an empty sequence, or an optional without value. */
-static tn_status *bind_list(run *r, int index) {
+/* The tensors of an input that is no tensor, into memory for all of them. What has none is an empty sequence, or an
+ * optional without value. */
+static int collect_list(const run *r, int index, DLTensor *tensors) {
   const tn_value_info *info = tn_executable_input(r->exe, r->function, index);
-  void *memory;
   int count = 0;
-  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->list_count, sizeof(DLTensor), 0, &memory));
-  DLTensor *tensors = memory;
   for (int i = 0; i < r->list_count; i++)
     if (strcmp(r->list[i].name, info->name) == 0) tensors[count++] = *tn_tensor_dl(r->list[i].tensor);
-  if (count == 0 && info->kind != TN_VALUE_SEQUENCE) count = -1;
-  tn_status *status = tn_session_set_input_list(r->session, r->function, index, tensors, count);
+  return count == 0 && info->kind != TN_VALUE_SEQUENCE ? -1 : count;
+}
+
+static tn_status *bind_list(run *r, int index) {
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->list_count, sizeof(DLTensor), 0, &memory));
+  int count = collect_list(r, index, memory);
+  tn_status *status = tn_session_set_input_list(r->session, r->function, index, memory, count);
   tn__free(NULL, memory, (size_t)r->list_count * sizeof(DLTensor), 0);
   return status;
 }
@@ -193,6 +197,23 @@ static tn_status *check_dims(const run *r) {
   return NULL;
 }
 
+/* An empty sequence leaves a check little to compare, so that gets random tensors, and an optional a random value. */
+static tn_status *fill_list(run *r, int index, uint64_t *state) {
+  const tn_value_info *info = tn_executable_input(r->exe, r->function, index);
+  if (!cli_flag(r->args, "--check")) return NULL;
+  for (int i = 0; i < r->list_count; i++)
+    if (strcmp(r->list[i].name, info->name) == 0) return NULL;
+  int count = info->kind == TN_VALUE_OPTIONAL ? 1 : CLI_LIST_TENSORS;
+  for (int i = 0; i < count; i++) {
+    tn_tensor *tensor = NULL;
+    TN_RETURN_IF_ERROR(cli_random_input(r->exe, r->function, &r->setup, index, state, &tensor));
+    tn_status *status = add_to_list(r, index, &tensor);
+    tn_tensor_release(tensor);
+    TN_RETURN_IF_ERROR(status);
+  }
+  return NULL;
+}
+
 static tn_status *prepare_inputs(run *r) {
   const char *data_set = cli_value(r->args, "--compare");
   if (data_set) TN_RETURN_IF_ERROR(read_data_set(r, data_set));
@@ -202,7 +223,11 @@ static tn_status *prepare_inputs(run *r) {
   TN_RETURN_IF_ERROR(check_dims(r));
   uint64_t state = r->seed;
   for (int i = 0; i < r->input_count; i++) {
-    if (r->inputs[i] || tn_executable_input(r->exe, r->function, i)->kind != TN_VALUE_TENSOR) continue;
+    if (tn_executable_input(r->exe, r->function, i)->kind != TN_VALUE_TENSOR) {
+      TN_RETURN_IF_ERROR(fill_list(r, i, &state));
+      continue;
+    }
+    if (r->inputs[i]) continue;
     TN_RETURN_IF_ERROR(cli_random_input(r->exe, r->function, &r->setup, i, &state, &r->inputs[i]));
     r->random = true;
   }
@@ -332,16 +357,31 @@ static void print_text(run *r, const char *comparison, const cli_latency *latenc
   }
 }
 
-static tn_status *check(run *r, bool *agree) {
+/* The check gets the inputs that are tensors, and per input a list, whose tensors follow one another. */
+static tn_status *run_check(run *r, tn_check_result *result) {
+  size_t count = (size_t)r->input_count, in_lists = (size_t)r->list_count;
+  size_t bytes = (count + in_lists) * sizeof(DLTensor) + count * sizeof(tn_check_list);
   void *memory;
-  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(DLTensor), 0, &memory));
-  DLTensor *inputs = memory;
-  for (int i = 0; i < r->input_count; i++)
-    if (r->inputs[i]) inputs[i] = *tn_tensor_dl(r->inputs[i]);
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, bytes, 0, &memory));
+  DLTensor *tensors = memory, *next = tensors + count;
+  tn_check_list *lists = (tn_check_list *)(next + in_lists);
+  for (int i = 0; i < r->input_count; i++) {
+    if (r->inputs[i]) {
+      tensors[i] = *tn_tensor_dl(r->inputs[i]);
+      continue;
+    }
+    lists[i] = (tn_check_list){next, collect_list(r, i, next)};
+    if (lists[i].count > 0) next += lists[i].count;
+  }
+  tn_check_options wanted = {.size = sizeof wanted, .lists = lists};
+  tn_status *status = tn_check(r->args->file, NULL, 0, &r->setup.options, tensors, r->input_count, &wanted, result);
+  tn__free(NULL, memory, bytes, 0);
+  return status;
+}
+
+static tn_status *check(run *r, bool *agree) {
   tn_check_result result;
-  tn_status *status = tn_check(r->args->file, NULL, 0, &r->setup.options, inputs, r->input_count, NULL, &result);
-  tn__free(NULL, inputs, (size_t)r->input_count * sizeof(DLTensor), 0);
-  TN_RETURN_IF_ERROR(status);
+  TN_RETURN_IF_ERROR(run_check(r, &result));
   *agree = result.agrees;
   if (cli_flag(r->args, "--json")) {
     tn__strbuf json;

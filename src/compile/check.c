@@ -14,6 +14,7 @@ typedef struct check_call {
   tn_compile_options options;
   const DLTensor *inputs;
   int input_count;
+  const tn_check_list *lists; /* by input, or NULL */
   double rtol, atol;
   tn_check_result *result;
 } check_call;
@@ -57,6 +58,7 @@ static void expose_everything(checker *k) {
   f->outputs = values;
   f->output_names = names;
   f->output_count = count;
+  f->aliases = NULL; /* of the outputs that there were; and no operand may be written over before it is looked at */
   k->c->program = (tn__program){.functions = k->c->functions.data,
                                 .function_count = k->c->functions.count,
                                 .units = k->c->units,
@@ -67,6 +69,23 @@ static void release_session(void *user) {
   checker *k = user;
   tn_session_release(k->session);
   tn_executable_release(k->exe);
+}
+
+/* Kernels read tensors alone: what nodes take out of sequences and optional values are results that can be seen. */
+static void bind_inputs(checker *k) {
+  tn__escape *escape = k->arena->escape;
+  for (int i = 0; i < k->call->input_count; i++) {
+    const tn__value *v = main_function(k)->inputs[i];
+    if (v->holds != TN__HOLDS_TENSOR) {
+      tn_check_list none = {.count = v->holds == TN__HOLDS_SEQUENCE ? 0 : -1};
+      const tn_check_list *list = k->call->lists ? &k->call->lists[i] : &none;
+      tn__check(escape, tn_session_set_input_list(k->session, NULL, i, list->tensors, list->count));
+      continue;
+    }
+    const DLTensor *tensor = &k->call->inputs[i];
+    tn__check(escape, tn_session_set_input_at(k->session, NULL, i, tensor, TN_BIND_PERSISTENT));
+    k->data[v->id] = (const char *)tensor->data + tensor->byte_offset;
+  }
 }
 
 static void run_everything(checker *k) {
@@ -84,11 +103,8 @@ static void run_everything(checker *k) {
   if (k->call->input_count != main_function(k)->input_count)
     tn__throwf(escape, TN_INVALID_ARGUMENT, "%d inputs given, the model has %d", k->call->input_count,
                main_function(k)->input_count);
-  for (int i = 0; i < k->call->input_count; i++)
-    tn__check(escape, tn_session_set_input_at(k->session, NULL, i, &k->call->inputs[i], TN_BIND_PERSISTENT));
+  bind_inputs(k);
   tn__check(escape, tn_session_invoke(k->session, NULL));
-  for (int i = 0; i < k->call->input_count; i++)
-    k->data[main_function(k)->inputs[i]->id] = (const char *)k->call->inputs[i].data + k->call->inputs[i].byte_offset;
   for (int i = 0; i < main_function(k)->output_count; i++) {
     DLTensor out;
     tn__check(escape, tn_session_get_output(k->session, NULL, i, &out));
@@ -215,12 +231,6 @@ static void check_body(tn__arena *arena, void *user) {
   call->options.alias_count = call->options.capacity_count = 0; /* kernels are checked, not who owns what */
   tn__driver_init(&k->c->driver, arena, &call->options);
   tn__compilation_front(k->c, call->path, call->data, call->size);
-  for (int i = 0; i < tn__graph_input_count(k->c->graph); i++)
-    if (tn__graph_input_at(k->c->graph, i)->holds != TN__HOLDS_TENSOR)
-      tn__throwf(arena->escape, TN_UNSUPPORTED,
-                 "input \"%s\" is a sequence or optional; models with such inputs cannot "
-                 "be checked kernel by kernel",
-                 tn__graph_input_at(k->c->graph, i)->name);
   tn__compilation_back(k->c);
   int value_count = 0;
   tn__graph_use_counts(k->c->graph, &value_count);
@@ -252,5 +262,6 @@ tn_status *tn_check(const char *path, const void *data, size_t size, const tn_co
                      .result = out};
   if (check && check->rtol > 0) call.rtol = check->rtol;
   if (check && check->atol > 0) call.atol = check->atol;
+  if (check && check->size >= sizeof *check) call.lists = check->lists;
   return tn__with_arena(call.options.allocator, check_body, &call);
 }

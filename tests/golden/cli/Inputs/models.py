@@ -195,6 +195,20 @@ def data_set(folder, scale="1"):
             file.write(numpy_helper.from_array(tensor, name).SerializeToString())
 
 
+def of_lists(path):
+    """Kernels over what a sequence, an optional tensor and an optional sequence hold."""
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [None, None]))
+    optional = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [None, None]))
+    inputs = [helper.make_value_info(name, kind) for name, kind in
+              (("s", sequence), ("o", optional), ("os", helper.make_optional_type_proto(sequence)))]
+    nodes = [helper.make_node("ConcatFromSequence", ["s"], ["all"], axis=0), helper.make_node("Relu", ["all"], ["a"]),
+             helper.make_node("OptionalGetElement", ["o"], ["one"]), helper.make_node("MatMul", ["a", "one"], ["b"]),
+             helper.make_node("OptionalGetElement", ["os"], ["more"]),
+             helper.make_node("ConcatFromSequence", ["more"], ["c"], axis=1),
+             helper.make_node("Softmax", ["c"], ["z"])]
+    save(path, nodes, inputs, [value("b", [None, None]), value("z", [None, None])], opset=18)
+
+
 def lists(folder):
     import os
 
