@@ -31,6 +31,7 @@ struct tn__snode {
   const char *name;
   bool is_block;
   bool exact;                      /* blocks */
+  bool ragged;                     /* blocks: not every position of their axes has a term, which the predicate says */
   const tn__te_combiner *combiner; /* blocks that reduce */
   const tn__var *var;              /* loops; NULL for the root */
   tn__loop_kind kind;

@@ -25,6 +25,12 @@ static tn__snode *child_around(tn__snode *top, tn__snode *node) {
   return node;
 }
 
+/* New loops over the block's axes would have terms that there are not. */
+static void check_not_ragged(const tn__schedule *s, const char *step, const tn__snode *block) {
+  if (block->ragged)
+    tn__sched_refuse(s, "%s of \"%s\": not all of its partial results have as many terms", step, block->name);
+}
+
 static void check_producers_done(move *m) {
   tn__schedule *s = m->s;
   for (int r = 0; r < m->block->block.read_count; r++) {
@@ -124,6 +130,7 @@ void tn__compute_at(tn__schedule *s, const char *block_name, const char *loop_na
       tn__sched_refuse(s, "compute_at of \"%s\": a scan cannot move", block_name);
   if (!tn__sched_identity_write(block, m.axis_of_dim))
     tn__sched_refuse(s, "compute_at of \"%s\": it does not write its tensor axis by axis", block_name);
+  check_not_ragged(s, "compute_at", block);
   tn__sched_check_not_frozen(s, "compute_at", block);
   tn__sched_check_not_frozen(s, "compute_at", m.loop);
   if (m.loop->kind == TN__LOOP_VECTORIZED)
@@ -180,6 +187,7 @@ void tn__compute_root(tn__schedule *s, const char *name) {
   tn__snode *nest = tn__sched_root_nest(s, block), *outermost = NULL, *innermost = NULL;
   if (block->block.axis_count == 0) tn__sched_refuse(s, "compute_root of \"%s\": it has no axes to loop over", name);
   if (is_alone(nest, block)) tn__sched_refuse(s, "compute_root of \"%s\": it has a nest of its own already", name);
+  check_not_ragged(s, "compute_root", block);
   tn__sched_check_not_frozen(s, "compute_root", block);
   for (int i = 0; i < block->block.axis_count; i++)
     if (block->block.axes[i].kind == TN__AXIS_SCAN)

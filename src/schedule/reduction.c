@@ -1,4 +1,4 @@
-/* Primitives on reductions: decompose_reduction and rfactor. */
+/* Primitives on reductions: decompose_reduction, rfactor and rfactor_at. */
 #include "base/invariant.h"
 #include "schedule/internal.h"
 
@@ -85,24 +85,35 @@ typedef struct factoring {
   const tn__expr *lane; /* the new axis */
 } factoring;
 
-static void check_rfactor(factoring *f, const char *name) {
+static void check_factored(factoring *f, const char *step, const char *name) {
   tn__schedule *s = f->s;
   tn__snodes blocks = {0};
   tn__sched_blocks(s, f->loop, &blocks);
-  if (blocks.count != 1) tn__sched_refuse(s, "rfactor of \"%s\": the loop holds more than one block", name);
+  if (blocks.count != 1) tn__sched_refuse(s, "%s of \"%s\": the loop holds more than one block", step, name);
   f->block = blocks.data[0];
   if (!tn__sched_drives(f->loop, f->block, TN__AXIS_REDUCE))
-    tn__sched_refuse(s, "rfactor of \"%s\": block \"%s\" does not reduce over the loop", name, f->block->name);
+    tn__sched_refuse(s, "%s of \"%s\": block \"%s\" does not reduce over the loop", step, name, f->block->name);
   if (f->block->combiner == NULL || f->block->block.init == NULL)
-    tn__sched_refuse(s, "rfactor of \"%s\": the initialisation of \"%s\" has been split off already", name,
+    tn__sched_refuse(s, "%s of \"%s\": the initialisation of \"%s\" has been split off already", step, name,
                      f->block->name);
   if (!f->block->combiner->reorderable)
-    tn__sched_refuse(s, "rfactor of \"%s\": the combiner of \"%s\" must be applied in order", name, f->block->name);
-  tn__sched_check_free(s, "rfactor", f->loop, false);
+    tn__sched_refuse(s, "%s of \"%s\": the combiner of \"%s\" must be applied in order", step, name, f->block->name);
+  tn__sched_check_free(s, step, f->loop, false);
+}
+
+static void check_axis_by_axis(const factoring *f, const char *step, const char *name) {
+  int dims[TN__MAX_RANK];
+  if (!tn__sched_identity_write(f->block, dims) || f->block->block.writes[0].buffer->rank == TN__MAX_RANK)
+    tn__sched_refuse(f->s, "%s of \"%s\": \"%s\" does not write its tensor axis by axis", step, name, f->block->name);
+}
+
+static void check_rfactor(factoring *f, const char *name) {
+  tn__schedule *s = f->s;
+  check_factored(f, "rfactor", name);
   f->top = f->loop;
   for (tn__snode *n = f->loop->parent; n->var != NULL; n = n->parent)
     if (tn__sched_drives(n, f->block, TN__AXIS_REDUCE)) f->top = n;
-  blocks.count = 0;
+  tn__snodes blocks = {0};
   tn__sched_blocks(s, f->top, &blocks);
   if (blocks.count != 1)
     tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" holds more than one block", name, f->top->name);
@@ -111,9 +122,7 @@ static void check_rfactor(factoring *f, const char *name) {
     if (f->path[i]->kind != TN__LOOP_SERIAL)
       tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" is not serial any more", name, f->path[i]->name);
   check_not_repeated(s, "rfactor", name, f->block, f->top);
-  int dims[TN__MAX_RANK];
-  if (!tn__sched_identity_write(f->block, dims) || f->block->block.writes[0].buffer->rank == TN__MAX_RANK)
-    tn__sched_refuse(s, "rfactor of \"%s\": \"%s\" does not write its tensor axis by axis", name, f->block->name);
+  check_axis_by_axis(f, "rfactor", name);
 }
 
 static void add_lane(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
@@ -198,19 +207,36 @@ static void make_partial(factoring *f, const tn__buffer *const *tensors, const t
   tn__sched_set_body(s, f->block, init, body);
 }
 
+/* The partial tensors, in the combiner's order, which is the order of the stores in the initialisation. */
+static int partial_tensors(factoring *f, const tn__buffer *tensors[4], const tn__buffer *partial[4]) {
+  int count = f->block->block.write_count;
+  for (int t = 0; t < count; t++) {
+    tensors[t] = f->block->block.writes[t].buffer;
+    partial[t] = lane_buffer(f, tensors[t]);
+  }
+  return count;
+}
+
+/* Makes `final`, which has the spatial axes already, the block that combines partial results lane by lane. */
+static void make_final(factoring *f, tn__snode *final, const char *name, const tn__var *lane, const tn__expr *binding,
+                       const tn__stmt *init, const tn__stmt *body) {
+  tn__block_axis *axes = TN__NEW_ARRAY(f->s->arena, final->block.axis_count + 1, tn__block_axis);
+  for (int i = 0; i < final->block.axis_count; i++) axes[i] = final->block.axes[i];
+  axes[final->block.axis_count++] = (tn__block_axis){.var = lane, .kind = TN__AXIS_REDUCE, .binding = binding};
+  final->block.axes = axes;
+  final->block.name = final->name = name;
+  final->combiner = f->block->combiner;
+  tn__sched_set_body(f->s, final, init, body);
+}
+
 void tn__rfactor(tn__schedule *s, const char *name) {
   factoring f = {.s = s, .loop = tn__sched_loop(s, "rfactor", name)};
   tn__ir *ir = s->ir;
   check_rfactor(&f, name);
   tn__snode *block = f.block, *outermost;
   const char *block_name = block->name;
-  int tensor_count = block->block.write_count;
   const tn__buffer *tensors[4] = {NULL}, *partial[4] = {NULL};
-  for (int t = 0; t < tensor_count; t++) {
-    /* In the combiner's order, which is the order of the stores in the initialisation. */
-    tensors[t] = block->block.writes[t].buffer;
-    partial[t] = lane_buffer(&f, tensors[t]);
-  }
+  int tensor_count = partial_tensors(&f, tensors, partial);
   const tn__expr *const *indices = block->block.writes[0].min;
   const tn__stmt *init = block->block.init;
   const char *lane_name = tn__arena_printf(s->arena, "%s.lane", block_name);
@@ -221,13 +247,7 @@ void tn__rfactor(tn__schedule *s, const char *name) {
 
   tn__snode *lanes = tn__sched_new_loop(s, lane_name, f.loop->var->extent, TN__LOOP_SERIAL);
   const tn__var *lane = tn__var_create(ir, "lane", TN_I64, tn__index(ir, 0), f.loop->var->extent);
-  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, final->block.axis_count + 1, tn__block_axis);
-  for (int i = 0; i < final->block.axis_count; i++) axes[i] = final->block.axes[i];
-  axes[final->block.axis_count++] = (tn__block_axis){.var = lane, .kind = TN__AXIS_REDUCE, .binding = lanes->var->self};
-  final->block.axes = axes;
-  final->block.name = final->name = block_name;
-  final->combiner = block->combiner;
-  tn__sched_set_body(s, final, init, combine(&f, tensors, indices, partial, lane->self));
+  make_final(&f, final, block_name, lane, lanes->var->self, init, combine(&f, tensors, indices, partial, lane->self));
   tn__snode *holder = final->parent;
   if (holder == NULL) {
     outermost = lanes;
@@ -238,4 +258,72 @@ void tn__rfactor(tn__schedule *s, const char *name) {
   tn__sched_append(s, lanes, final);
   tn__sched_insert(s, f.top->parent, tn__sched_index(f.top) + 1, outermost);
   tn__sched_record(s, "rfactor", &name, 1, NULL, 0);
+}
+
+/* ---- rfactor_at -------------------------------------------------------------------------------------------------- */
+
+static void check_rfactor_at(factoring *f, const char *name, tn__snode *place) {
+  tn__schedule *s = f->s;
+  if (!tn__sched_is_under(place, f->loop))
+    tn__sched_refuse(s, "rfactor_at of \"%s\": \"%s\" is not inside of it", name, place->name);
+  check_factored(f, "rfactor_at", name);
+  bool reduces = false;
+  for (const tn__snode *n = f->block->parent; n->var != NULL; n = n->parent) {
+    bool outside = tn__sched_is_under(place, n);
+    if (n == f->loop || !tn__sched_drives(n, f->block, TN__AXIS_REDUCE)) continue;
+    if (outside)
+      tn__sched_refuse(s, "rfactor_at of \"%s\": \"%s\" reduces over \"%s\", which is around \"%s\", too", name,
+                       f->block->name, n->name, place->name);
+    reduces = true;
+  }
+  if (!reduces)
+    tn__sched_refuse(s, "rfactor_at of \"%s\": there is nothing left to reduce inside of \"%s\"", name, place->name);
+  tn__sched_check_not_frozen(s, "rfactor_at", f->block);
+  f->path_count = tn__sched_path(s, f->loop->parent, f->block, f->path);
+  check_not_repeated(s, "rfactor_at", name, f->block, f->loop);
+  check_axis_by_axis(f, "rfactor_at", name);
+}
+
+/* Is the first term of each lane there, wherever the block writes at all? */
+static bool starts_with_term(tn__schedule *s, const tn__snode *block, const tn__expr *predicate) {
+  const tn__var *vars[TN__MAX_LOOPS];
+  const tn__expr *zeros[TN__MAX_LOOPS];
+  int count = 0;
+  if (predicate->kind == TN__EXPR_AND)
+    return starts_with_term(s, block, predicate->args[0]) && starts_with_term(s, block, predicate->args[1]);
+  for (const tn__snode *n = block->parent; n->var != NULL; n = n->parent)
+    if (tn__sched_drives(n, block, TN__AXIS_REDUCE) && tn__expr_uses_var(predicate, n->var)) {
+      vars[count] = n->var;
+      zeros[count++] = tn__index(s->ir, 0);
+    }
+  return count == 0 || tn__prove(s->ir, tn__substitute(s->ir, predicate, vars, zeros, count));
+}
+
+void tn__rfactor_at(tn__schedule *s, const char *name, const char *place_name) {
+  factoring f = {.s = s, .loop = tn__sched_loop(s, "rfactor_at", name)};
+  tn__snode *place = tn__sched_loop(s, "rfactor_at", place_name), *outermost, *inside[TN__MAX_LOOPS];
+  check_rfactor_at(&f, name, place);
+  tn__snode *block = f.block, *nest = block;
+  while (nest->parent != place) nest = nest->parent;
+  const char *block_name = block->name;
+  const tn__buffer *tensors[4] = {NULL}, *partial[4] = {NULL};
+  int tensor_count = partial_tensors(&f, tensors, partial);
+  const tn__expr *const *indices = block->block.writes[0].min;
+  const tn__stmt *init = block->block.init;
+  int count = tn__sched_path(s, place, block, inside);
+  tn__snode *final = derive_block(s, block, tn__arena_printf(s->arena, "%s.combine", block_name), inside, count, NULL,
+                                  1, &outermost);
+  make_partial(&f, tensors, partial, tensor_count);
+  const tn__var *lane = tn__var_create(s->ir, "lane", TN_I64, tn__index(s->ir, 0), f.loop->var->extent);
+  make_final(&f, final, block_name, lane, f.loop->var->self, init, combine(&f, tensors, indices, partial, lane->self));
+  tn__sched_insert(s, place, tn__sched_index(nest) + 1, outermost);
+  tn__snode *reducing[TN__MAX_LOOPS] = {f.loop};
+  int reducing_count = 1;
+  for (int i = 0; i < count; i++)
+    if (tn__sched_drives(inside[i], block, TN__AXIS_REDUCE)) reducing[reducing_count++] = inside[i];
+  const tn__expr *predicate = block->block.predicate;
+  block->ragged = tn__sched_conjuncts_without(s->ir, predicate, reducing, reducing_count) != predicate;
+  if (!starts_with_term(s, block, predicate)) split_off_init(s, block, nest, NULL);
+  const char *names[] = {name, place_name};
+  tn__sched_record(s, "rfactor_at", names, 2, NULL, 0);
 }

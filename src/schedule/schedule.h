@@ -80,6 +80,10 @@ const char *tn__cache_read_in_order(tn__schedule *s, const char *block, int read
 /* Splits the reduction over `loop` of a reorderable combiner: block "<block>.rf" reduces per value of loop, `block`
  * combines. */
 void tn__rfactor(tn__schedule *s, const char *loop);
+/* The same, with the combining done on the way: `place` is `loop` or inside of it, and in each of its iterations
+ * "<block>.rf" reduces what is left, behind which `block` takes that up. A block of the reduction at a time, say, with
+ * its partial sums in registers. The initialisation of "<block>.rf" is split off where lanes may have no terms. */
+void tn__rfactor_at(tn__schedule *s, const char *loop, const char *place);
 /* The reduction's initialisation becomes a block of its own, "<block>.init", just outside of `loop`. */
 void tn__decompose_reduction(tn__schedule *s, const char *block, const char *loop);
 void tn__set_scope(tn__schedule *s, const char *block, int write_index, tn__scope scope);

@@ -49,6 +49,7 @@ static void apply_set_scope(tn__schedule *s, const operands *o) {
   tn__set_scope(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
 }
 static void apply_rfactor(tn__schedule *s, const operands *o) { tn__rfactor(s, o->names[0]); }
+static void apply_rfactor_at(tn__schedule *s, const operands *o) { tn__rfactor_at(s, o->names[0], o->names[1]); }
 static void apply_decompose(tn__schedule *s, const operands *o) {
   tn__decompose_reduction(s, o->names[0], o->names[1]);
 }
@@ -107,6 +108,7 @@ static const step steps[] = {
     {"cache_read_in_order", 1, 1, 2, 2 + TN__MAX_RANK, apply_cache_read_in_order},
     {"set_scope", 1, 1, 2, 2, apply_set_scope},
     {"rfactor", 1, 1, 0, 0, apply_rfactor},
+    {"rfactor_at", 2, 2, 0, 0, apply_rfactor_at},
     {"decompose_reduction", 2, 2, 0, 0, apply_decompose},
     {"tile", 2, TN__MAX_FACTORS, 2, TN__MAX_FACTORS, apply_tile},
     {"compute_root", 1, 1, 0, 0, apply_compute_root},

@@ -289,6 +289,21 @@ static inline bool propose_unroll(proposal *p) {
 
 static inline bool propose_rfactor(proposal *p) { return propose_on_loop(p, "rfactor", can_factor); }
 
+/* The loop itself or one inside of it, around what else is reduced; or a split that leaves something there. */
+static inline bool propose_rfactor_at(proposal *p) {
+  tn__snode *loop = choose(p, false, can_factor);
+  tn__snodes blocks = {0};
+  tn__snode *path[TN__MAX_LOOPS];
+  if (loop == NULL) return false;
+  tn__sched_blocks(p->s, loop, &blocks);
+  if (blocks.count != 1) return false;
+  int count = tn__sched_path(p->s, loop->parent, blocks.data[0], path), last = 0;
+  for (int i = 1; i < count; i++)
+    if (tn__sched_drives(path[i], blocks.data[0], TN__AXIS_REDUCE)) last = i;
+  if (last == 0 && is_whole(p, loop)) return say(p, "split \"%s\" 0 %d", loop->name, factor(p));
+  return say(p, "rfactor_at \"%s\" \"%s\"", loop->name, path[roll(p->d, last > 0 ? last : 1)]->name);
+}
+
 static inline bool propose_bind(proposal *p) {
   static const char *const axes[] = {"block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"};
   const tn__snode *loop = choose(p, false, can_bind);
@@ -562,6 +577,7 @@ static const primitive primitives[] = {
     {"cache_read_in_order", propose_cache_read_in_order},
     {"set_scope", propose_set_scope},
     {"rfactor", propose_rfactor},
+    {"rfactor_at", propose_rfactor_at},
     {"decompose_reduction", propose_decompose_reduction},
     {"storage_align", propose_storage_align},
     {"fold_storage", propose_fold_storage},

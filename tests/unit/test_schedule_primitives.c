@@ -194,6 +194,36 @@ static void empty_lanes(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* Partial sums of some terms in registers, taken up by the whole behind each part; the last part has fewer. */
+static tn__te *deep_product(tn__ir *ir) { return product_of(ir, 7, 9, 0); }
+
+static void parts_of_terms(tn__ir *ir, const void *arg) {
+  static const declaration declarations_of_parts[] = {product, open_product, deep_product};
+  tn__schedule *s = start(ir, declarations_of_parts[*(const int *)arg]);
+  tn__split(s, "C.k0", (int64_t[]){0, 3}, 2);
+  tn__split(s, "C.i0", (int64_t[]){0, 2}, 2);
+  tn__reorder(s, (const char *[]){"C.k0.0", "C.i0.0", "C.k0.1", "C.i0.1", "C.i1"}, 5);
+  tn__split(s, "C.i1", (int64_t[]){0, 4}, 2);
+  tn__reorder(s, (const char *[]){"C.i1.0", "C.k0.1", "C.i0.1", "C.i1.1"}, 4);
+  tn__unroll(s, "C.i0.1");
+  tn__vectorize(s, "C.i1.1");
+  tn__rfactor_at(s, "C.k0.0", "C.i1.0");
+  tn__set_scope(s, "C.rf", 0, TN__SCOPE_REGISTER);
+  if (tn__sched_block(s, "test", "C.rf")->block.init != NULL) tn__decompose_reduction(s, "C.rf", "C.k0.1");
+  tn__decompose_reduction(s, "C", "C.k0.0");
+  check_all(s);
+}
+
+/* Partial results that have as many terms each go on by themselves, and in parallel. */
+static void parts_apart(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, argmax);
+  tn__split(s, "top.k0", (int64_t[]){0, 1}, 2);
+  tn__rfactor_at(s, "top.k0.0", "top.k0.0");
+  tn__compute_root(s, "top");
+  tn__parallel(s, "top.k0.0");
+  check_all(s);
+}
+
 /* What follows a scan inside of another axis loops over the scan's axis, too. */
 static void behind_scan(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, running);
@@ -247,6 +277,8 @@ static void legal(void **state) {
   check_ok(in_context(blocked_intermediate, NULL));
   check_ok(in_context(blocked_scan, NULL));
   check_ok(in_context(empty_lanes, NULL));
+  for (int i = 0; i < 3; i++) check_ok(in_context(parts_of_terms, &i));
+  check_ok(in_context(parts_apart, NULL));
   check_ok(in_context(behind_scan, NULL));
   check_ok(in_context(tensorized_bf16, NULL));
   check_ok(in_context(tensorized_int8, NULL));
@@ -534,6 +566,17 @@ static void factor_blocked(tn__schedule *s) { /* one of the two tensors lies oth
   tn__transform_layout(s, "top", &(tn__layout){.rank = 2, .parts = {{0, 5, 0}, {0, 1, 5}}});
   tn__rfactor(s, "top.k0");
 }
+static void factor_at_outside(tn__schedule *s) { tn__rfactor_at(s, "C.k0", "C.i0"); }
+static void factor_at_empty(tn__schedule *s) { tn__rfactor_at(s, "C.k0", "C.k0"); }
+static void factor_at_twice(tn__schedule *s) {
+  tn__split(s, "C.k0", (int64_t[]){0, 4, 2}, 3);
+  tn__rfactor_at(s, "C.k0.1", "C.k0.1");
+}
+static void factor_at_ragged(tn__schedule *s) {
+  tn__split(s, "C.k0", (int64_t[]){0, 4}, 2);
+  tn__rfactor_at(s, "C.k0.0", "C.k0.0");
+  tn__compute_root(s, "C.rf");
+}
 static void align_large(tn__schedule *s) { /* more than private memory has, with the padding */
   tn__storage_align(s, "C", 0, 0, 4096, 0);
   tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
@@ -662,6 +705,11 @@ static const refusal refusals[] = {
      "transform_layout of \"C\": blocks of 4 do not divide dimension 1 of an intermediate tensor"},
     {product, layout_aligned, "transform_layout of \"C\": its storage is aligned; do that afterwards"},
     {argmax, factor_blocked, "rfactor of \"top.k0\": \"top\" does not write its tensor axis by axis"},
+    {product, factor_at_outside, "rfactor_at of \"C.k0\": \"C.i0\" is not inside of it"},
+    {product, factor_at_empty, "rfactor_at of \"C.k0\": there is nothing left to reduce inside of \"C.k0\""},
+    {product, factor_at_twice,
+     "rfactor_at of \"C.k0.1\": \"C\" reduces over \"C.k0.0\", which is around \"C.k0.1\", too"},
+    {product, factor_at_ragged, "compute_root of \"C.rf\": not all of its partial results have as many terms"},
     {product, align_large, "C cannot be kept private: it would need more than 64 KiB where it is used"},
     {bf16_dots, tensorize_unknown, "tensorize of \"C.i1\": there is no instruction \"x86.dot\""},
     {bf16_dots, tensorize_early,
