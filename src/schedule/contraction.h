@@ -19,8 +19,9 @@ typedef struct tn__contraction {
   int64_t rows, columns; /* extents; -1 when symbolic */
   int known_column, known_left; /* what a declaration of the same structure had; -1: nothing is known */
   bool known_depthwise;
-  bool later[2]; /* the map that makes the left (right) operand is not computed before the tiles */
-  int64_t panel; /* width of a packed operand's panels, 0: not packed */
+  bool later[2];     /* the map that makes the left (right) operand is not computed before the tiles */
+  int64_t panel;     /* width of a packed operand's panels, 0: not packed */
+  const char *block; /* that multiplies: the sum, or what makes its partial sums */
 } tn__contraction;
 
 /* Their places in a sketch's values. */
@@ -36,7 +37,9 @@ enum {
   TN__TILE_LEFT,
   TN__TILE_RIGHT,
   TN__TILE_AHEAD,
-  TN__TILE_EPILOGUE
+  TN__TILE_EPILOGUE,
+  TN__TILE_DEPTH,   /* steps of one axis of the reduction in a block of it; 0: not blocked */
+  TN__TILE_DEPTH_AT /* how many of the other outer loops stand around the loop over those blocks */
 };
 
 /* Where an operand comes from. A map that makes it is computed before the tiles, an input is read as it lies
@@ -62,6 +65,7 @@ typedef struct tn__contraction_operand {
 typedef struct tn__contraction_space {
   tn__nest nest;
   int column, row, more_rows, spatial, reduce;
+  int deep;                                  /* the axis of the reduction that may be blocked; -1: none */
   int64_t columns, rows, more, group, panel; /* extents; open ones as the nest takes them */
   bool depthwise, has_right, large, any_open;
   bool moves_right[TN__NEST_AXES];
@@ -90,6 +94,7 @@ typedef struct tn__outer_loops {
   tn__outer_loop loop[TN__NEST_LOOPS];
   int count;
   int column_tiles, block; /* places of the loop over column tiles, and of the inner part of a split loop (-1: none) */
+  int depth;               /* and of the one over blocks of the reduction (-1: none) */
 } tn__outer_loops;
 
 /* Is the stage a sum of products of two loads? */
@@ -116,6 +121,11 @@ bool tn__contraction_is_tap(const tn__contraction_space *p, const int64_t *v, in
 int tn__contraction_taps_from(const tn__contraction_space *p, const int64_t *v);
 /* The loops around the tiles; false when the values don't go together. */
 bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out);
+/* Do threads share the blocks of the reduction, so that each block has partial sums of its own? Otherwise they are
+ * added to the result one after the other. */
+bool tn__contraction_shares_blocks(const tn__outer_loops *outer, const int64_t *v);
+/* How many steps of an axis a tile goes through at a time. */
+int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, int axis);
 /* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */
 const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f);
 

@@ -12,11 +12,37 @@
 #define EXPOSED_PAGES 1.0
 #define EXPOSED_COPY 2.0
 #define PAGE_BYTES 4096
+/* Cycles that a line of sums takes to come from the third cache, or from the second one, when a tile goes on with them.
+ */
+#define FAR_SUMS 60.0
+#define NEAR_SUMS 12.0
 
 static int64_t tiles(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
 
+bool tn__contraction_shares_blocks(const tn__outer_loops *outer, const int64_t *v) {
+  return outer->depth >= 0 && v[TN__TILE_SHARED] > outer->depth;
+}
+
+int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, int axis) {
+  return axis == p->deep && v[TN__TILE_DEPTH] > 0 ? v[TN__TILE_DEPTH] : p->nest.extent[axis];
+}
+
+/* The loop over blocks of the reduction takes its place among the others. */
+static bool add_depth(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out) {
+  int at = (int)v[TN__TILE_DEPTH_AT];
+  if (v[TN__TILE_DEPTH] == 0) return at == 0;
+  if (at > out->count || p->deep < 0) return false;
+  int64_t extent = p->nest.extent[p->deep], steps = v[TN__TILE_DEPTH];
+  for (int i = out->count++; i > at; i--) out->loop[i] = out->loop[i - 1];
+  out->loop[at] = (tn__outer_loop){p->deep, tiles(extent, steps), steps, p->nest.open[p->deep] || extent % steps != 0};
+  out->column_tiles += out->column_tiles >= at;
+  out->block += out->block >= at;
+  out->depth = at;
+  return true;
+}
+
 bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out) {
-  *out = (tn__outer_loops){.block = -1};
+  *out = (tn__outer_loops){.block = -1, .depth = -1};
   int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
   const int64_t *extent = p->nest.extent;
   if (p->group > 0)
@@ -52,7 +78,7 @@ bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn_
     if (here && v[TN__TILE_BLOCK] > 1) out->loop[out->count].trips = v[TN__TILE_BLOCK], out->block = out->count;
     out->count++;
   }
-  if (v[TN__TILE_SHARED] > out->count) return false;
+  if (!add_depth(p, v, out) || v[TN__TILE_SHARED] > out->count) return false;
   /* Loops whose tiles may be partial are not fused with others, so that their tails can be cut off. */
   for (int i = 0; i < v[TN__TILE_SHARED]; i++)
     if (out->loop[i].tail && v[TN__TILE_SHARED] > 1) return false;
@@ -91,7 +117,7 @@ static void straight_piece(const tn__contraction_space *p, const int64_t *v, dou
   *straight = (double)v[TN__TILE_UNROLL];
   *trips = 1;
   for (int a = p->nest.axis_count - 1; a >= p->spatial; a--) {
-    double extent = (double)p->nest.extent[a];
+    double extent = (double)tn__contraction_steps(p, v, a);
     if (tn__contraction_is_tap(p, v, a)) {
       *straight *= extent;
     } else if (a == p->nest.axis_count - 1 || extent > 1) {
@@ -149,14 +175,15 @@ static double taps_loads(const tn__contraction_space *p, const int64_t *v, const
  * that a panel of them uses few of the first cache's sets, or more pages than are remembered. */
 static double far_apart(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t span) {
   enum { SETS = 64, LINE = 64, PAGES = 64 };
-  int64_t stride = p->right_stride, lines = tiles(span, LINE), sets = SETS;
+  int64_t stride = p->right_stride, lines = tiles(span, LINE), sets = SETS, steps = p->right_steps;
+  if (v[TN__TILE_DEPTH] > 0) steps = tiles(steps * v[TN__TILE_DEPTH], p->nest.extent[p->deep]);
   if (v[TN__TILE_RIGHT] >= TN__PLACE_AT || stride < 2 * span) return 0;
   for (int64_t at = stride / LINE; stride % LINE == 0 && sets > 1 && at % 2 == 0; at /= 2) sets /= 2;
   sets = sets * lines < SETS ? sets * lines : SETS;
   double cycles = 0, ways = (double)k->target->l1_bytes / (SETS * LINE);
-  if ((double)(p->right_steps * lines) > ways * (double)sets)
+  if ((double)(steps * lines) > ways * (double)sets)
     cycles += UNHIDDEN_SETS * (double)(lines * LINE) / k->target->core.l2_bytes;
-  if (stride * p->right_steps > (int64_t)PAGE_BYTES * PAGES) cycles += PAGE_MISS;
+  if (stride * steps > (int64_t)PAGE_BYTES * PAGES) cycles += PAGE_MISS;
   return cycles;
 }
 
@@ -171,7 +198,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   int vector_bytes = (int)(v[TN__TILE_LANES] * p->element);
   double accumulators = (double)(rows * vectors), steps = 1, unroll, trips;
   bool taps = tn__contraction_taps_from(p, v) < nest->axis_count;
-  for (int a = p->spatial; a < nest->axis_count; a++) steps *= (double)nest->extent[a];
+  for (int a = p->spatial; a < nest->axis_count; a++) steps *= (double)tn__contraction_steps(p, v, a);
   straight_piece(p, v, &unroll, &trips);
   tn__operations step = {.vector_bytes = vector_bytes, .fma = unroll * accumulators, .other = 3};
   step.chain = unroll * k->target->core.fma_latency;
@@ -209,9 +236,10 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   if (p->has_right) f->work_cycles += times * steps * far_apart(p, k, v, vectors * vector_bytes);
   tn__cost_loop(f, times * steps / (unroll * trips), trips);
   tn__operations end = {.vector_bytes = vector_bytes, .other = 12};
-  bool finishes = v[TN__TILE_EPILOGUE] == TN__EPILOGUE_TILE;
+  bool blocked = v[TN__TILE_DEPTH] > 0, finishes = v[TN__TILE_EPILOGUE] == TN__EPILOGUE_TILE && !blocked;
   end.fma = accumulators * (1 + (finishes ? p->epilogue : 0));
   end.loads = finishes ? (1 + out) * accumulators * p->epilogue_loads : 0;
+  if (blocked) end.loads = (1 + out) * accumulators;
   end.stores = (1 + out) * accumulators;
   if (masked) end.other += 2 * accumulators;
   end.chain = 2.0 * k->target->core.fma_latency;
@@ -224,7 +252,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
 static double ranges_within(const tn__contraction_space *p, const int64_t *v, const tn__outer_loops *outer, int at,
                             int64_t ranges[TN__NEST_AXES]) {
   double times = 1;
-  for (int a = 0; a < p->nest.axis_count; a++) ranges[a] = a < p->spatial ? 1 : p->nest.extent[a];
+  for (int a = 0; a < p->nest.axis_count; a++) ranges[a] = a < p->spatial ? 1 : tn__contraction_steps(p, v, a);
   ranges[p->column] = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
   if (p->row >= 0) ranges[p->row] = v[TN__TILE_ROWS];
   if (p->more_rows >= 0) ranges[p->more_rows] = v[TN__TILE_MORE_ROWS];
@@ -268,6 +296,47 @@ static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, c
   tn__operations ops = {.vector_bytes = vector_bytes, .fma = o->work, .loads = 1, .stores = 1, .other = 6};
   tn__cost_phase(f, k->target, &ops, times * bytes / vector_bytes);
   f->extra_cycles += times * there_and_back(k, bytes);
+  return true;
+}
+
+/* Sums that are complete only behind the last block of the reduction: they start in memory, are read there by the
+ * epilogue, and where threads share the blocks each of these has its own, which are added up in the end. */
+static bool blocks_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                         const tn__outer_loops *outer, tn__sketch_features *f) {
+  int64_t ranges[TN__NEST_AXES];
+  double times = 1, elements = 1, all = 1;
+  bool shared = tn__contraction_shares_blocks(outer, v);
+  if (outer->depth < 0) return true;
+  if (v[TN__TILE_EPILOGUE] != TN__EPILOGUE_TILE || (shared && p->any_open)) return false;
+  if (v[TN__TILE_DEPTH] % v[TN__TILE_UNROLL] != 0 && p->deep == p->nest.axis_count - 1) return false;
+  if (outer->depth > 0 && !shared) times = ranges_within(p, v, outer, place_of(v, outer->depth - 1), ranges);
+  for (int a = 0; a < p->spatial; a++) {
+    bool whole = outer->depth == 0 || shared || ranges[a] > p->nest.extent[a];
+    elements *= (double)(whole ? p->nest.extent[a] : ranges[a]);
+    all *= (double)p->nest.extent[a];
+  }
+  int vector_bytes = (int)v[TN__TILE_LANES] * p->element;
+  double vectors = times * elements / (double)v[TN__TILE_LANES], parts = (double)outer->loop[outer->depth].trips;
+  tn__operations ops = {.vector_bytes = vector_bytes, .stores = 1, .other = 2};
+  if (shared) {
+    if (all * parts * p->element > (double)k->target->l3_bytes / 4) return false; /* there are tiles enough to share */
+    ops = (tn__operations){.vector_bytes = vector_bytes, .fma = parts, .loads = parts, .stores = 1, .other = 4};
+    /* On one thread, behind a parallel loop that every block of the reduction is a piece of. */
+    f->extra_cycles += vectors * tn__operation_cycles(k->target, &ops) + there_and_back(k, all * parts * p->element);
+    return true;
+  }
+  tn__cost_phase(f, k->target, &ops, vectors);
+  /* The sums so far are waited for, behind each block. */
+  double bytes = elements * p->element;
+  double wait = 2 * bytes > (double)k->options.cache_bytes ? FAR_SUMS
+                : 2 * bytes > (double)k->target->l1_bytes  ? NEAR_SUMS
+                                                           : 0;
+  f->work_cycles += wait * all * parts * p->element / TN__LINE_BYTES;
+  if (!p->has_epilogue && p->epilogue == 0) return true;
+  ops = (tn__operations){.vector_bytes = vector_bytes, .fma = p->epilogue, .stores = 1, .other = 4};
+  ops.loads = 1 + p->epilogue_loads;
+  tn__cost_phase(f, k->target, &ops, vectors);
+  f->extra_cycles += times * there_and_back(k, elements * p->element);
   return true;
 }
 
@@ -327,9 +396,9 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
     if (loop->axis == p->row || loop->axis == p->more_rows || i == outer.column_tiles) continue;
     times *= (double)loop->trips;
   }
-  if (v[TN__TILE_SHARED] > 0 && f->chunks < 2) return NULL;
+  if (v[TN__TILE_SHARED] > 0 && (f->chunks < 2 || k->options.threads == 1)) return NULL;
   for (int a = p->spatial; a < p->nest.axis_count; a++)
-    f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
+    f->loops[f->loop_count++] = (tn__nest_loop){a, tn__contraction_steps(p, v, a), 1};
   if (p->more_rows >= 0) f->loops[f->loop_count++] = (tn__nest_loop){p->more_rows, v[TN__TILE_MORE_ROWS], 1};
   if (p->row >= 0) f->loops[f->loop_count++] = (tn__nest_loop){p->row, v[TN__TILE_ROWS], 1};
   f->loops[f->loop_count++] = (tn__nest_loop){p->column, width, 1};
@@ -361,7 +430,7 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
   if (v[TN__TILE_AHEAD] > 0 && !ahead_fits) return NULL;
   int64_t left = p->streams ? TN__PLACE_AT + outer.column_tiles : v[TN__TILE_LEFT];
   if (!operand_phase(p, k, v, &outer, 0, left, f) || !operand_phase(p, k, v, &outer, 1, v[TN__TILE_RIGHT], f) ||
-      !epilogue_phase(p, k, v, &outer, f))
+      !epilogue_phase(p, k, v, &outer, f) || !blocks_phase(p, k, v, &outer, f))
     return NULL;
   f->useful = times * (double)(p->rows * p->more * p->columns);
   return &p->nest;

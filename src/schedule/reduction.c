@@ -311,8 +311,8 @@ void tn__rfactor_at(tn__schedule *s, const char *name, const char *place_name) {
   const tn__expr *const *indices = block->block.writes[0].min;
   const tn__stmt *init = block->block.init;
   int count = tn__sched_path(s, place, block, inside);
-  tn__snode *final = derive_block(s, block, tn__arena_printf(s->arena, "%s.combine", block_name), inside, count, NULL,
-                                  1, &outermost);
+  tn__snode *final =
+      derive_block(s, block, tn__arena_printf(s->arena, "%s.combine", block_name), inside, count, NULL, 1, &outermost);
   make_partial(&f, tensors, partial, tensor_count);
   const tn__var *lane = tn__var_create(s->ir, "lane", TN_I64, tn__index(s->ir, 0), f.loop->var->extent);
   make_final(&f, final, block_name, lane, f.loop->var->self, init, combine(&f, tensors, indices, partial, lane->self));

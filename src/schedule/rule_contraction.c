@@ -13,10 +13,16 @@
  * Column tiles stand outside of row tiles, so that a panel of B stays in a near cache while rows stream by; when the
  * left operand is what does not fit there, it is the other way round. Reduction loops stay loops: unrolled windows
  * share their broadcasts and spill. The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix
- * multiplication", 2008) without its blocking of k, as a panel of K x W is small in networks. */
+ * multiplication", 2008). Its blocking of k is a decision: a panel of K x W is small in networks, but where it falls
+ * out of the near caches, or operands are to be copied a part at a time, a loop over blocks of the reduction stands
+ * around the tiles, which add their sums to those of the blocks before. Threads may share the blocks, where there are
+ * few tiles: then each block has partial sums of its own, and these are added up in the end, in the same order. */
 #include <string.h>
 
 #include "schedule/contraction.h"
+
+/* Of the reduction, in steps. Shorter ones read and write their sums too often. */
+#define SHORTEST_BLOCK 256
 
 static bool matches(const tn__te *te) {
   tn__contraction c = {.te = te, .ir = tn__te_ir(te), .sum = tn__contraction_find(te)};
@@ -103,9 +109,35 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
   k->decisions[tn__sketch_open(k, "ahead", ahead, streams_by ? 2 : 1)].late = true;
   int n = 0;
   choices[n++] = TN__EPILOGUE_TILE;
+  depths -= p->deep >= 0; /* never behind a part of the sums */
   if (p->has_epilogue) choices[n++] = TN__EPILOGUE_AFTER;
   for (int d = 0; d < depths && p->has_epilogue && !p->any_open; d++) choices[n++] = TN__EPILOGUE_AT + d;
   k->decisions[tn__sketch_open(k, "epilogue", choices, n)].late = true;
+}
+
+/* The divisor of `extent` nearest to `wanted`, a multiple of four where there is one; `wanted` when none is near. */
+static int64_t near_divisor(int64_t extent, int64_t wanted) {
+  for (int64_t by = 4; by >= 1; by /= 4)
+    for (int64_t away = 0; away <= wanted / 4; away++)
+      for (int64_t size = wanted - away; size <= wanted + away; size += away > 0 ? 2 * away : 1)
+        if (extent % size == 0 && size % by == 0) return size;
+  return wanted;
+}
+
+/* Blocks of the reduction: their size, and where the loop over them stands among `depths` others. */
+static void open_blocks(tn__sketch *k, const tn__contraction_space *p, int depths) {
+  int64_t choices[TN__MAX_CHOICES] = {0};
+  int n = 1;
+  if (p->deep >= 0 && p->nest.open[p->deep]) {
+    choices[n++] = SHORTEST_BLOCK;
+  } else if (p->deep >= 0) {
+    for (int64_t size = SHORTEST_BLOCK; 2 * size <= p->nest.extent[p->deep]; size *= size < 4096 ? 2 : 4)
+      choices[n++] = near_divisor(p->nest.extent[p->deep], size);
+  }
+  tn__decision *depth = &k->decisions[tn__sketch_open(k, "depth", choices, n)];
+  depth->late = depth->orders = depth->shares = true;
+  for (int d = 0; d <= depths; d++) choices[d] = d;
+  k->decisions[tn__sketch_open(k, "depth at", choices, p->deep >= 0 ? depths + 1 : 1)].late = true;
 }
 
 static void open_decisions(tn__sketch *k, const tn__contraction_space *p) {
@@ -135,8 +167,11 @@ static void open_decisions(tn__sketch *k, const tn__contraction_space *p) {
   static const int64_t blocks[] = {1, 2, 4, 8, 16};
   tn__sketch_open(k, "block", blocks, others > 0 ? 5 : 1);
   static const int64_t shared[] = {0, 1, 2, 3, 4};
-  tn__sketch_open(k, "shared", shared, k->options.threads > 1 && p->large ? 5 : 1);
-  open_places(k, p, others + 2 + (p->group > 0));
+  tn__sketch_open(k, "shared", shared, (k->options.threads > 1 || p->deep >= 0) && p->large ? 5 : 1);
+  open_places(k, p, others + 2 + (p->group > 0) + (p->deep >= 0));
+  int depths = others + 2;
+  for (int a = 0; a < p->spatial; a++) depths += a != p->column && p->moves_right[a];
+  open_blocks(k, p, depths);
 }
 
 /* ---- applying -------------------------------------------------------------------------------------------------------
@@ -151,7 +186,16 @@ typedef struct nest_loops {
   const char *places[TN__NEST_LOOPS]; /* by depth, around the tiles */
   const char *tile;                   /* the innermost of them */
   const char *first_reduction, *last_reduction;
+  const char *blocks; /* of the reduction; NULL: there are none */
 } nest_loops;
+
+/* A block of the reduction at a time: its sums are partial ones, which the sum takes up behind each tile; or in a nest
+ * of its own behind all blocks, which threads then share. */
+static void reduce_blocks(tn__contraction *c, const char *blocks, const char *tile, bool shared) {
+  c->block = tn__sched_fresh_name(c->s, true, tn__arena_printf(c->s->arena, "%s.rf", c->sum->name));
+  tn__rfactor_at(c->s, blocks, tile);
+  if (shared) tn__compute_root(c->s, c->sum->name);
+}
 
 /* Puts the loops in order. */
 static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const int64_t *v, nest_loops *out) {
@@ -162,6 +206,12 @@ static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const
   if (!tn__contraction_loops(p, v, &outer) || count != p->nest.axis_count || p->spatial >= count)
     tn__sched_refuse(s, "contraction: the decisions don't go together");
   for (int a = 0; a < p->spatial; a++) outside[a] = loops[a];
+  out->blocks = NULL;
+  if (outer.depth >= 0) {
+    tn__split(s, loops[p->deep], (const int64_t[]){0, v[TN__TILE_DEPTH]}, 2);
+    out->blocks = outside[p->deep] = part(c, loops[p->deep], 0);
+    loops[p->deep] = part(c, loops[p->deep], 1);
+  }
   const char *column = loops[c->column];
   if (c->group > 0) {
     tn__split(s, column, (const int64_t[]){0, c->group}, 2);
@@ -208,6 +258,11 @@ static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const
   for (int i = taps_from; i < count; i++) order[n++] = loops[i];
   order[n++] = part(c, column, 2);
   tn__reorder(s, order, n);
+  for (int i = unroll_from; i < n - 1; i++) tn__unroll(s, order[i]);
+  for (int a = p->spatial; a < taps_from; a++)
+    if (p->in_place && tn__contraction_is_tap(p, v, a)) tn__unroll(s, loops[a]);
+  if (v[TN__TILE_LANES] > 1) tn__vectorize(s, order[n - 1]);
+  if (outer.depth >= 0) reduce_blocks(c, out->blocks, order[tiles_end - 1], tn__contraction_shares_blocks(&outer, v));
   const char *outermost = order[0];
   int fused = v[TN__TILE_SHARED] > 1 ? (int)v[TN__TILE_SHARED] : 1;
   for (int i = 1; i < fused; i++) {
@@ -215,10 +270,6 @@ static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
   }
   for (int i = 0; i < tiles_end; i++) out->places[i] = i < fused ? outermost : order[i];
-  for (int i = unroll_from; i < n - 1; i++) tn__unroll(s, order[i]);
-  for (int a = p->spatial; a < taps_from; a++)
-    if (p->in_place && tn__contraction_is_tap(p, v, a)) tn__unroll(s, loops[a]);
-  if (v[TN__TILE_LANES] > 1) tn__vectorize(s, order[n - 1]);
   if (v[TN__TILE_SHARED] > 0) tn__parallel(s, outermost);
   out->tile = tiles_end == fused ? outermost : order[tiles_end - 1];
 }
@@ -252,13 +303,13 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
     tn__inline(s, block);
     return;
   }
-  const tn__snode *sum = tn__sched_find(s, c->sum->name, true);
+  const tn__snode *sum = tn__sched_find(s, c->block, true);
   const tn__buffer *buffer = side == 0 ? c->left->value.buffer : c->right->value.buffer;
   for (int r = 0; block == NULL && r < sum->block.read_count; r++)
     if (sum->block.reads[r].buffer == buffer) {
-      block = tn__arena_printf(s->arena, "%s.read%d", c->sum->name, r);
+      block = tn__arena_printf(s->arena, "%s.read%d", c->block, r);
       block = tn__sched_fresh_name(s, true, block);
-      tn__cache_read(s, c->sum->name, r, TN__SCOPE_WORKSPACE);
+      tn__cache_read(s, c->block, r, TN__SCOPE_WORKSPACE);
     }
   if (block == NULL) tn__sched_refuse(s, "contraction: the sum does not read its operand");
   if (place >= TN__PLACE_AT) {
@@ -274,10 +325,21 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
 
 /* The panel of the right operand that the next column tile takes, step by step while the present one is in use. */
 static void fetch_ahead(tn__contraction *c, const nest_loops *nest, const char *columns, int64_t distance) {
-  const tn__snode *sum = tn__sched_find(c->s, c->sum->name, true);
+  const tn__snode *sum = tn__sched_find(c->s, c->block, true);
   for (int r = 0; r < sum->block.read_count; r++)
     if (sum->block.reads[r].buffer == c->right->value.buffer)
-      tn__prefetch_ahead(c->s, c->sum->name, r, nest->last_reduction, columns, distance);
+      tn__prefetch_ahead(c->s, c->block, r, nest->last_reduction, columns, distance);
+}
+
+/* The longest axis of the reduction, where it is worth blocking: shorter ones have panels that stay in the second
+ * cache.
+ */
+static void find_deep(tn__contraction_space *p) {
+  p->deep = -1;
+  if (p->depthwise || p->group > 0 || p->in_place || !p->has_right) return;
+  for (int a = p->spatial; a < p->nest.axis_count; a++)
+    if (p->deep < 0 || p->nest.open[a] || p->nest.extent[a] > p->nest.extent[p->deep]) p->deep = a;
+  if (p->deep >= 0 && !p->nest.open[p->deep] && p->nest.extent[p->deep] < 4 * SHORTEST_BLOCK) p->deep = -1;
 }
 
 static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
@@ -318,9 +380,69 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
     p->moves_right[a] = c.right != NULL && tn__expr_uses_var(c.right, seen.axes.var[a]);
   p->in_place = tn__contraction_pads_in_place(&c, &seen, p);
   tn__contraction_see_operands(&c, &seen, p);
+  find_deep(p);
   scan_maps(&c, p);
   k->data = p;
   open_decisions(k, p);
+}
+
+/* The sums of a tile in registers. Returns the block that takes them from there; *separate is one that reads them all
+ * later (NULL: none). */
+static const char *sums_in_registers(tn__contraction *c, const int64_t *v, const char **separate) {
+  tn__schedule *s = c->s;
+  const tn__buffer *output = tn__te_output_at(c->te, 0), *tensor = c->sum->tensors[0];
+  const char *consumer = NULL;
+  if (output != tensor) {
+    consumer = tn__te_stage_of(c->te, output)->name;
+    if (v[TN__TILE_EPILOGUE] != TN__EPILOGUE_TILE ||
+        !tn__contraction_is_epilogue(tn__sched_find(s, consumer, true), tensor)) {
+      *separate = consumer;
+      consumer = NULL;
+    }
+  }
+  if (consumer == NULL) {
+    tn__cache_write(s, c->sum->name, 0, TN__SCOPE_REGISTER);
+    return tn__arena_printf(s->arena, "%s.write", c->sum->name);
+  }
+  tn__set_scope(s, c->sum->name, 0, TN__SCOPE_REGISTER);
+  return consumer;
+}
+
+/* Partial sums of blocks that threads share: written out by each, and added up behind all, over what lies side by side.
+ */
+static bool add_up_blocks(tn__contraction *c, const nest_loops *nest) {
+  tn__schedule *s = c->s;
+  const tn__buffer *partial = tn__sched_find(s, c->block, true)->block.writes[0].buffer;
+  tn__layout layout = {.rank = partial->rank, .parts = {{partial->rank - 1, 1, 0}}};
+  for (int d = 1; d < partial->rank; d++) layout.parts[d] = (tn__layout_part){d - 1, 1, 0};
+  tn__transform_layout(s, partial->name, &layout);
+  tn__cache_write(s, c->block, 0, TN__SCOPE_REGISTER);
+  tn__reverse_compute_at(s, tn__arena_printf(s->arena, "%s.write", c->block), nest->tile);
+  tn__decompose_reduction(s, c->block, nest->first_reduction);
+  tn__schedule_options alone = *c->options;
+  alone.threads = 1;
+  return tn__rule_reduce_across(s, c->sum->name, &alone, 1);
+}
+
+/* What becomes of the sums of blocks of the reduction, and the epilogue behind the last one. */
+static void finish_blocks(tn__contraction *c, const tn__contraction_space *p, const int64_t *v, const nest_loops *nest,
+                          const tn__outer_loops *outer) {
+  tn__schedule *s = c->s;
+  const tn__buffer *output = tn__te_output_at(c->te, 0), *tensor = c->sum->tensors[0];
+  const char *consumer = output == tensor ? NULL : tn__te_stage_of(c->te, output)->name;
+  if (tn__contraction_shares_blocks(outer, v)) {
+    if (!add_up_blocks(c, nest) && consumer != NULL) tn__rule_nest(s, consumer, c->options);
+    return;
+  }
+  tn__set_scope(s, c->block, 0, TN__SCOPE_REGISTER);
+  if (tn__sched_find(s, c->block, true)->block.init != NULL)
+    tn__decompose_reduction(s, c->block, nest->first_reduction);
+  tn__decompose_reduction(s, c->sum->name, nest->blocks);
+  if (consumer == NULL) return;
+  if (outer->depth > 0 && tn__contraction_is_epilogue(tn__sched_find(s, consumer, true), tensor))
+    tn__reverse_compute_at(s, consumer, nest->places[outer->depth - 1]);
+  else
+    tn__rule_nest(s, consumer, c->options);
 }
 
 static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
@@ -332,23 +454,9 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   c.later[1] = known->operand[1].is_map && v[TN__TILE_RIGHT] != TN__PLACE_BEFORE;
   tn__te_stage seen;
   tn__contraction_prepare(&c, &seen);
-  const tn__buffer *output = tn__te_output_at(c.te, 0), *tensor = c.sum->tensors[0];
-  const char *consumer = NULL, *separate = NULL;
+  c.block = c.sum->name;
   nest_loops nest;
-  if (output != tensor) {
-    consumer = tn__te_stage_of(c.te, output)->name;
-    if (v[TN__TILE_EPILOGUE] != TN__EPILOGUE_TILE ||
-        !tn__contraction_is_epilogue(tn__sched_find(s, consumer, true), tensor)) {
-      separate = consumer;
-      consumer = NULL;
-    }
-  }
-  if (consumer == NULL) {
-    tn__cache_write(s, c.sum->name, 0, TN__SCOPE_REGISTER);
-    consumer = tn__arena_printf(s->arena, "%s.write", c.sum->name);
-  } else {
-    tn__set_scope(s, c.sum->name, 0, TN__SCOPE_REGISTER);
-  }
+  const char *separate = NULL, *consumer = v[TN__TILE_DEPTH] > 0 ? NULL : sums_in_registers(&c, v, &separate);
   tile_loops(&c, known, v, &nest);
   tn__outer_loops outer;
   tn__contraction_loops(known, v, &outer);
@@ -360,6 +468,10 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
                   v[TN__TILE_LANES]);
   }
   if (v[TN__TILE_AHEAD] > 0) fetch_ahead(&c, &nest, nest.places[outer.column_tiles], v[TN__TILE_AHEAD]);
+  if (outer.depth >= 0) {
+    finish_blocks(&c, known, v, &nest, &outer);
+    return;
+  }
   tn__reverse_compute_at(s, consumer, nest.tile);
   tn__decompose_reduction(s, c.sum->name, nest.first_reduction);
   if (separate == NULL) return;

@@ -153,36 +153,41 @@ static void prefetch_rows(tn__schedule *s, const char *name, const char *loop) {
   }
 }
 
-static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
+/* True when the only map that reads the results has become part of the nest. */
+static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
                           bool prefetches) {
   tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
   const char *order[TN__MAX_LOOPS], *spatial[TN__MAX_LOOPS], *reduce[TN__MAX_LOOPS];
-  int count = tn__sched_path(s, s->root, block, path), n = 0, spatial_count = 0, reduce_count = 0;
+  int count = tn__sched_path(s, s->root, block, path), n = 0, spatial_count = 0, reduce_count = 0, at = 0;
   for (int i = 0; i < count; i++) {
-    if (tn__sched_drives(path[i], block, TN__AXIS_REDUCE))
+    if (tn__sched_drives(path[i], block, TN__AXIS_REDUCE)) {
       reduce[reduce_count++] = path[i]->name;
-    else
+    } else {
       spatial[spatial_count++] = path[i]->name;
+      at = i;
+    }
   }
-  if (spatial_count == 0) return;
+  if (spatial_count == 0) return false;
   const char *vector = spatial[spatial_count - 1], *consumer = epilogue_of(s, block);
   int64_t extent = tn__loop_extent(s, vector);
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
   while (extent >= 0 && lanes > extent) lanes /= 2;
   while (vectors > 1 && (extent < 0 || extent % (vectors * lanes) != 0)) vectors /= 2;
-  if (block->block.write_count != 1 || lanes < 2) return;
-  if (consumer != NULL) {
+  if (block->block.write_count != 1 || lanes < 2) return false;
+  bool finishes = consumer != NULL;
+  if (finishes) {
     tn__set_scope(s, name, 0, TN__SCOPE_REGISTER);
   } else {
     tn__cache_write(s, name, 0, TN__SCOPE_REGISTER);
     consumer = tn__arena_printf(s->arena, "%s.write", name);
   }
   tn__split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
+  tn__sched_path(s, s->root, block, path); /* other nests may have taken the names that the parts would have */
   for (int i = 0; i < spatial_count - 1; i++) order[n++] = spatial[i];
-  const char *tile = order[n++] = tn__arena_printf(s->arena, "%s.0", vector);
+  const char *tile = order[n++] = path[at]->name;
   for (int i = 0; i < reduce_count; i++) order[n++] = reduce[i];
-  order[n++] = tn__arena_printf(s->arena, "%s.1", vector);
-  order[n++] = tn__arena_printf(s->arena, "%s.2", vector);
+  order[n++] = path[at + 1]->name;
+  order[n++] = path[at + 2]->name;
   tn__reorder(s, order, n);
   tn__unroll(s, order[n - 2]);
   tn__vectorize(s, order[n - 1]);
@@ -198,6 +203,11 @@ static void reduce_across(tn__schedule *s, const char *name, const tn__schedule_
     tasks = tn__loop_extent(s, outermost);
   }
   if (options->threads > 1 && tn__rule_is_large(s->te)) tn__parallel(s, outermost);
+  return finishes;
+}
+
+bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors) {
+  return reduce_across(s, block, options, vectors, false);
 }
 
 /* ---- along --------------------------------------------------------------------------------------------------------

@@ -38,6 +38,9 @@ void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn_
 
 /* Reduces along the last loop in `vectors` vectors of partial results, where its length allows (rule_rows.c). */
 void tn__rule_reduce_along(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors);
+/* Reduces in `vectors` vectors of neighbouring results, where their number allows. True when the only map that reads
+ * the results has become part of the nest (rule_rows.c). */
+bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors);
 /* Vectors along the last loop of a map that has more than `rows` loops. */
 void tn__rule_vectorize_map(tn__schedule *s, const char *block, int rows, const tn__schedule_options *options);
 

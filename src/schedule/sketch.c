@@ -198,7 +198,22 @@ static bool weigh(search *s, const int *places) {
   return true;
 }
 
-/* From the best point on, one and then two decisions are moved at a time until nothing gets better. */
+/* Weighs every choice of two decisions, from the best point on. */
+static bool weigh_pair(search *s, int a, int b) {
+  const tn__sketch *k = s->k;
+  int places[TN__MAX_DECISIONS] = {0};
+  bool better = false;
+  for (int i = 0; i < k->decision_count; i++) places[i] = s->places[i];
+  for (int v = 0; v < k->decisions[a].count * k->decisions[b].count; v++) {
+    places[a] = v / k->decisions[b].count;
+    places[b] = v % k->decisions[b].count;
+    better |= weigh(s, places);
+  }
+  return better;
+}
+
+/* From the best point on, one and then two decisions are moved at a time until nothing gets better. A reduction that is
+ * shared, or goes in blocks, is of use only together with something else, so its pairs come first. */
 static void descend(search *s) {
   const tn__sketch *k = s->k;
   bool better = true;
@@ -212,16 +227,13 @@ static void descend(search *s) {
         better |= weigh(s, places);
       }
     }
-    for (int a = 0; a < k->decision_count && !better; a++)
-      for (int b = a + 1; b < k->decision_count && !better; b++) {
-        int places[TN__MAX_DECISIONS] = {0};
-        for (int i = 0; i < k->decision_count; i++) places[i] = s->places[i];
-        for (int v = 0; v < k->decisions[a].count * k->decisions[b].count; v++) {
-          places[a] = v / k->decisions[b].count;
-          places[b] = v % k->decisions[b].count;
-          better |= weigh(s, places);
+    for (int first = 1; first >= 0; first--)
+      for (int a = 0; a < k->decision_count && !better; a++)
+        for (int b = a + 1; b < k->decision_count && !better; b++) {
+          bool shares = (k->decisions[a].shares && k->decisions[a].count > 1) ||
+                        (k->decisions[b].shares && k->decisions[b].count > 1);
+          if (shares == (first == 1)) better |= weigh_pair(s, a, b);
         }
-      }
   }
 }
 
@@ -256,23 +268,58 @@ static double search_all(search *s) {
   return s->best;
 }
 
+/* The cheapest for so many threads; adds up what was weighed. */
+static search search_for(const tn__sketch *k, int threads, int64_t *weighed) {
+  tn__sketch for_threads = *k;
+  for_threads.options.threads = threads;
+  search s = {.k = &for_threads};
+  search_all(&s);
+  *weighed += s.weighed;
+  s.k = k;
+  return s;
+}
+
+/* Leaves nothing but the choices at `places` to the decisions that order terms. */
+static void fix_orders(tn__sketch *k, const int *places) {
+  for (int i = 0; i < k->decision_count; i++)
+    if (k->decisions[i].orders) {
+      k->decisions[i].choices[0] = k->decisions[i].choices[places[i]];
+      k->decisions[i].count = 1;
+    }
+}
+
+/* Decides in which order terms are added up: as one thread likes it best, or as many threads do where they gain by it
+ * and it costs one next to nothing. The number of threads that there are has no say in it. Returns how many candidates
+ * were weighed. */
+static int64_t choose_orders(tn__sketch *k, bool shares) {
+  enum { MANY = 16 };
+  const double scales = 2, gain = 0.7, price = 1.01;
+  tn__sketch alone = *k, together = *k;
+  int64_t weighed = 0;
+  search one = search_for(k, 1, &weighed);
+  fix_orders(&alone, one.places);
+  double apart = shares ? search_for(&alone, MANY, &weighed).best : 0;
+  if (apart * MANY > scales * one.best) {
+    search many = search_for(k, MANY, &weighed);
+    fix_orders(&together, many.places);
+    if (many.best < gain * apart && search_for(&together, 1, &weighed).best <= price * one.best) {
+      *k = together;
+      return weighed;
+    }
+  }
+  *k = alone;
+  return weighed;
+}
+
 int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown) {
   tn__sketch fixed = *k;
   int64_t weighed = 0;
-  bool orders = false;
-  for (int i = 0; i < k->decision_count; i++) orders |= k->decisions[i].orders;
-  if (orders && k->options.threads > 1) {
-    fixed.options.threads = 1;
-    search alone = {.k = &fixed};
-    search_all(&alone);
-    weighed = alone.weighed;
-    for (int i = 0; i < k->decision_count; i++)
-      if (k->decisions[i].orders) {
-        fixed.decisions[i].count = 1;
-        fixed.decisions[i].choices[0] = k->decisions[i].choices[alone.places[i]];
-      }
-    fixed.options.threads = k->options.threads;
+  bool orders = false, shares = false;
+  for (int i = 0; i < k->decision_count; i++) {
+    orders |= k->decisions[i].orders && k->decisions[i].count > 1;
+    shares |= k->decisions[i].shares && k->decisions[i].count > 1;
   }
+  if (shares || (orders && k->options.threads > 1)) weighed = choose_orders(&fixed, shares);
   search s = {.k = &fixed};
   search_all(&s);
   values_of(&fixed, s.places, values);

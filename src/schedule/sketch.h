@@ -13,7 +13,7 @@
 
 #include "schedule/cost.h"
 
-enum { TN__MAX_DECISIONS = 12, TN__MAX_CHOICES = 32 };
+enum { TN__MAX_DECISIONS = 16, TN__MAX_CHOICES = 32 };
 
 typedef struct tn__decision {
   const char *name; /* "rows", "vectors" */
@@ -21,6 +21,8 @@ typedef struct tn__decision {
   int64_t choices[TN__MAX_CHOICES]; /* in rising order */
   bool orders; /* it decides in which order terms are added up: chosen as if there were one thread, so that results do
                   not depend on their number */
+  bool shares; /* orders, and lets threads share what is reduced: chosen as many of them like it best where that costs
+                  one thread next to nothing, whatever their number */
   bool late;   /* a large space is sampled with its first choice; the others are tried on the way down from the best */
 } tn__decision;
 

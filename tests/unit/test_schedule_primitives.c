@@ -1,5 +1,6 @@
 /* Primitives beyond the loops: layouts, instructions, axes of a GPU, pragmas, prefetches. Legal uses give what the
  * declaration says and replay from their trace; illegal ones are refused in words. */
+#include "schedule/internal.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"
 
@@ -209,7 +210,7 @@ static void parts_of_terms(tn__ir *ir, const void *arg) {
   tn__vectorize(s, "C.i1.1");
   tn__rfactor_at(s, "C.k0.0", "C.i1.0");
   tn__set_scope(s, "C.rf", 0, TN__SCOPE_REGISTER);
-  if (tn__sched_block(s, "test", "C.rf")->block.init != NULL) tn__decompose_reduction(s, "C.rf", "C.k0.1");
+  if (tn__sched_find(s, "C.rf", true)->block.init != NULL) tn__decompose_reduction(s, "C.rf", "C.k0.1");
   tn__decompose_reduction(s, "C", "C.k0.0");
   check_all(s);
 }

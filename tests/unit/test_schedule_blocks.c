@@ -1,0 +1,159 @@
+/* Reductions in blocks: products whose sum goes on from block to block, or whose blocks threads share. Whatever the
+ * size of a block and the place of the loop over blocks, results are what the declaration says, and which blocks there
+ * are does not depend on the number of threads. */
+#include <math.h>
+
+#include "ir/context.h"
+#include "schedule/sketch.h"
+#include "unit/schedule_check.h"
+
+typedef struct blocked {
+  tn_dtype dtype, sum;
+  int64_t batch, rows, columns, depth; /* batch 0: none; 0: open */
+  bool epilogue;
+} blocked;
+
+static tn__te *blocked_product(tn__ir *ir, const blocked *b) {
+  tn__te *te = tn__te_create(ir, "blocked");
+  int batched = b->batch > 0;
+  const tn__expr *m = b->rows > 0 ? tn__index(ir, b->rows) : tn__te_dim(te, "M", 1)->self;
+  const tn__expr *k = b->depth > 0 ? tn__index(ir, b->depth) : tn__te_dim(te, "K", 1)->self;
+  const tn__expr *n = tn__index(ir, b->columns), *batch = tn__index(ir, b->batch);
+  const tn__expr *left[] = {batch, m, k}, *right[] = {batch, k, n}, *result[] = {batch, m, n};
+  const tn__buffer *a = tn__te_input(te, "A", b->dtype, 2 + batched, left + !batched);
+  const tn__buffer *w = tn__te_input(te, "B", b->dtype, 2 + batched, right + !batched);
+  tn__te_axes x = tn__te_axes_create(te, "i", 2 + batched, result + !batched), r = tn__te_axes_create(te, "k", 1, &k);
+  const tn__expr *of_a[] = {x.index[0], x.index[batched], r.index[0]};
+  const tn__expr *of_b[] = {x.index[0], r.index[0], x.index[batched + 1]};
+  const tn__expr *term = tn__mul(ir, tn__cast(ir, b->sum, tn__load(ir, a, of_a + !batched)),
+                                 tn__cast(ir, b->sum, tn__load(ir, w, of_b + !batched)));
+  const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, term);
+  if (!b->epilogue) {
+    tn__te_output(te, c);
+    return te;
+  }
+  tn__te_axes y = tn__te_axes_create(te, "o", 2 + batched, result + !batched);
+  const tn__expr *value = tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, b->sum, 0));
+  tn__te_output(te, tn__te_compute(te, "D", &y, value));
+  return te;
+}
+
+static int decision(const tn__sketch *k, const char *name) {
+  for (int i = 0; i < k->decision_count; i++)
+    if (strcmp(k->decisions[i].name, name) == 0) return i;
+  fail_msg("no decision is called %s", name);
+  return -1;
+}
+
+static void check_replay(const tn__schedule *s) {
+  tn__schedule *again;
+  tn__target target = test_target("x86-64-v4");
+  check_ok(tn__trace_replay(tn__schedule_te(s), &target, schedule_text(s, false), &again));
+  assert_string_equal(schedule_text(s, true), schedule_text(again, true));
+}
+
+typedef struct tally {
+  blocked b;
+  int applied, shared, nested, copied;
+} tally;
+
+/* Every place of the loop over blocks, with and without threads that share it, and operands copied inside of it. */
+static void try_blocks(tn__ir *ir, const void *arg) {
+  tally *t = *(tally *const *)arg;
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 2, .search_space = 300};
+  const tn__sketch *k = tn__sketch_create(blocked_product(ir, &t->b), &target, &options);
+  assert_string_equal(tn__sketch_name(k), "complex reduction");
+  int depth = decision(k, "depth"), at = decision(k, "depth at"), shared = decision(k, "shared"),
+      right = decision(k, "right"), rows = decision(k, "rows"), unroll = decision(k, "unroll");
+  int64_t values[TN__MAX_DECISIONS];
+  assert_true(k->decisions[depth].count > 1);
+  tn__sketch_choose(k, values, NULL);
+  values[unroll] = 1;
+  for (int a = 0; a < k->decisions[at].count; a++)
+    for (int s = 0; s < k->decisions[shared].count; s++)
+      for (int c = 0; c < k->decisions[right].count; c++) {
+        values[depth] = k->decisions[depth].choices[1];
+        values[at] = k->decisions[at].choices[a];
+        values[shared] = k->decisions[shared].choices[s];
+        values[right] = k->decisions[right].choices[c];
+        values[rows] = k->decisions[rows].choices[(a + s + c) % 3 < k->decisions[rows].count ? (a + s + c) % 3 : 0];
+        if (!isfinite(tn__sketch_cost(k, values, NULL))) continue;
+        const tn__schedule *schedule = tn__sketch_apply(k, values);
+        check_same(schedule);
+        check_replay(schedule);
+        t->applied++;
+        t->shared += values[shared] > values[at];
+        t->nested += values[at] > 0;
+        t->copied += c > 0;
+      }
+}
+
+static void blocks_compute_the_same(void **state) {
+  tally tallies[] = {
+      {.b = {TN_F32, TN_F32, 0, 3, 19, 1024, true}}, {.b = {TN_F32, TN_F32, 0, 3, 16, 1031, false}},
+      {.b = {TN_F64, TN_F64, 0, 2, 9, 1031, true}},  {.b = {TN_F16, TN_F32, 0, 2, 17, 1040, true}},
+      {.b = {TN_BF16, TN_F32, 0, 3, 8, 1025, true}}, {.b = {TN_I8, TN_I32, 0, 2, 20, 1024, true}},
+      {.b = {TN_U8, TN_I32, 0, 3, 5, 1100, false}},  {.b = {TN_I64, TN_I64, 0, 2, 8, 1031, true}},
+      {.b = {TN_F32, TN_F32, 2, 2, 12, 1024, true}}, {.b = {TN_F32, TN_F32, 2, 3, 8, 1027, false}},
+      {.b = {TN_F32, TN_F32, 0, 7, 48, 1024, true}}, {.b = {TN_BF16, TN_F32, 2, 5, 36, 1024, false}},
+      {.b = {TN_F32, TN_F32, 0, 0, 17, 1024, true}}, {.b = {TN_F32, TN_F32, 0, 5, 18, 0, true}},
+      {.b = {TN_F32, TN_F32, 0, 0, 16, 0, false}},
+  };
+  int shared = 0, nested = 0, copied = 0;
+  for (size_t i = 0; i < sizeof(tallies) / sizeof(tallies[0]); i++) {
+    tally *t = &tallies[i];
+    check_ok(in_context(try_blocks, &t));
+    assert_true(tallies[i].applied > 0);
+    shared += tallies[i].shared, nested += tallies[i].nested, copied += tallies[i].copied;
+  }
+  if (shared < 10 || nested < 20 || copied < 10) fail_msg("%d shared, %d nested, %d copied", shared, nested, copied);
+}
+
+/* ---- what is chosen -----------------------------------------------------------------------------------------------
+ */
+
+typedef struct choice {
+  blocked b;
+  bool blocks, shares; /* expected: blocks at all; shared by threads */
+} choice;
+
+static void choose_blocks(tn__ir *ir, const void *arg) {
+  const choice *c = arg;
+  tn__target target = test_target("x86-64-v4");
+  int64_t depth = -1;
+  for (int threads = 1; threads <= 16; threads *= 2) {
+    int64_t values[TN__MAX_DECISIONS];
+    tn__schedule_options options = {.threads = threads};
+    const tn__sketch *k = tn__sketch_create(blocked_product(ir, &c->b), &target, &options);
+    tn__sketch_choose(k, values, NULL);
+    int64_t chosen = values[decision(k, "depth")];
+    if (depth >= 0 && chosen != depth)
+      fail_msg("blocks of %lld steps for %d threads, but of %lld for one", (long long)chosen, threads,
+               (long long)depth);
+    depth = chosen;
+    assert_true((chosen > 0) == c->blocks);
+    bool shares = chosen > 0 && values[decision(k, "shared")] > values[decision(k, "depth at")];
+    if (threads == 16 && shares != c->shares) fail_msg("shared: %d", shares);
+    assert_true(threads > 1 || !shares);
+  }
+}
+
+static void blocks_are_chosen_where_they_pay(void **state) {
+  static const choice choices[] = {
+      {{TN_F32, TN_F32, 0, 1024, 1024, 16384, false}, true, false}, /* rows of a panel in pages of their own */
+      {{TN_F32, TN_F32, 0, 64, 64, 65536, true}, true, true},
+      {{TN_F32, TN_F32, 0, 4, 4, 1000000, false}, true, true}, /* one tile */
+      {{TN_F32, TN_F32, 0, 128, 3072, 768, true}, false, false},
+      {{TN_F32, TN_F32, 12, 128, 128, 64, false}, false, false},
+  };
+  for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) check_ok(in_context(choose_blocks, &choices[i]));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(blocks_compute_the_same),
+      cmocka_unit_test(blocks_are_chosen_where_they_pay),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
