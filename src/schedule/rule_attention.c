@@ -390,6 +390,16 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   const char *blocks = outside[n++] = part(s, loops[p->row], 0), *row = part(s, loops[p->row], 1);
   const char *tiles =
       tile(s, outside, n, row, loops[p->column], loops[p->spatial], v[VECTORS], lanes_for(&k->options, p->columns));
+  /* The result first: what is computed from it may read numbers of its rows. */
+  const char *consumer = a.output->name;
+  if (a.output == a.result) {
+    tn__cache_write(s, result, 0, TN__SCOPE_REGISTER);
+    consumer = tn__arena_printf(s->arena, "%s.write", result);
+  } else {
+    tn__set_scope(s, result, 0, TN__SCOPE_REGISTER);
+  }
+  tn__reverse_compute_at(s, consumer, tiles);
+  tn__decompose_reduction(s, result, loops[p->spatial]);
   /* Under a block of rows, the last reader first. */
   for (int i = tn__te_stage_count(a.te) - 1; i >= 0; i--) {
     const tn__te_stage *stage = tn__te_stage_at(a.te, i);
@@ -410,15 +420,6 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     else if (!has_short_rows(stage))
       tn__rule_vectorize_map(s, stage->name, n, &k->options);
   }
-  const char *consumer = a.output->name;
-  if (a.output == a.result) {
-    tn__cache_write(s, result, 0, TN__SCOPE_REGISTER);
-    consumer = tn__arena_printf(s->arena, "%s.write", result);
-  } else {
-    tn__set_scope(s, result, 0, TN__SCOPE_REGISTER);
-  }
-  tn__reverse_compute_at(s, consumer, tiles);
-  tn__decompose_reduction(s, result, loops[p->spatial]);
   if (v[SHARED] == 0) return;
   const char *outermost = outside[0];
   for (int i = 1; i < n - 1 + (v[SHARED] == 2); i++) {

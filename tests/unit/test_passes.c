@@ -120,6 +120,48 @@ static void numbers_behind_products_multiply(void **state) {
   check_ops(g, "divide", 2);
 }
 
+/* ---- attention ----------------------------------------------------------------------------------- */
+
+/* softmax(a b) v, or its weights by a division; what makes the left operand of the second product afterwards. */
+static const char *left_of_second(void **state, int64_t rows, bool divides, bool shared) {
+  tn__graph *g = graph_of(state);
+  const int64_t batch = 0, last = 2, middle = 1;
+  tn__value *a = input_of(g, "a", TN_F32, 3, (int64_t[]){2, rows, 6}),
+            *b = input_of(g, "b", TN_F32, 3, (int64_t[]){2, 6, -1});
+  tn__value *v = tn__graph_input(g, "v", TN_F32, 3, (const tn__expr *[]){ix(g, 2), b->dims[2], ix(g, 5)});
+  tn__value *scores = tn__g_dot_general(g, a, b, &batch, &batch, 1, &last, &middle, 1, TN_F32), *weights;
+  if (divides) {
+    tn__value *top = tn__g_reduce(g, TN__REDUCE_MAX, scores, &last, 1, true);
+    tn__value *power = tn__g_unary(g, "exponential", tn__g_binary(g, "subtract", scores, top));
+    weights = tn__g_binary(g, "divide", power, tn__g_reduce(g, TN__REDUCE_SUM, power, &last, 1, true));
+  } else {
+    weights = tn__g_softmax(g, scores, 2, false);
+  }
+  if (shared) tn__graph_output(g, "weights", weights);
+  tn__graph_output(g, "y", tn__g_dot_general(g, weights, v, &batch, &batch, 1, &last, &middle, 1, TN_F32));
+  CHECK_PASSES(state, 1e-6, tn__pass_attention);
+  const char *left = NULL;
+  for (int i = 0; i < tn__graph_node_count(g); i++) {
+    const tn__node *node = tn__graph_node_at(g, i);
+    bool second = strcmp(node->op->name, "dot_general") == 0 && node->inputs[0]->producer != NULL;
+    if (second) left = node->inputs[0]->producer->op->name;
+  }
+  return left;
+}
+
+static void rows_of_results_are_divided(void **state) {
+  assert_string_equal(left_of_second(state, 9, false, false), "exponential");
+}
+static void rows_of_results_are_divided_by_sums(void **state) {
+  assert_string_equal(left_of_second(state, 9, true, false), "exponential");
+}
+static void weights_that_others_read_are_divided(void **state) {
+  assert_string_equal(left_of_second(state, 9, false, true), "multiply");
+}
+static void weights_of_one_row_are_divided(void **state) { /* no kernel of its own comes of it */
+  assert_string_equal(left_of_second(state, 1, false, false), "multiply");
+}
+
 static void reshapes_and_transposes_cancel(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){-1, 4, 6});
@@ -310,6 +352,10 @@ int main(void) {
       TEST(narrowing_conversions_stay),
       TEST(squares_are_products),
       TEST(numbers_behind_products_multiply),
+      TEST(rows_of_results_are_divided),
+      TEST(rows_of_results_are_divided_by_sums),
+      TEST(weights_that_others_read_are_divided),
+      TEST(weights_of_one_row_are_divided),
       TEST(reshapes_and_transposes_cancel),
       TEST(transposes_cancel_through_a_reshape),
       TEST(a_channel_shuffle_keeps_one_transpose),

@@ -47,6 +47,7 @@ typedef struct fuser {
   bool *constant;         /* node index -> depends on constants only */
   index_list *shape_deps; /* node index -> nodes whose results' elements its shapes and attributes are made of */
   TN__VEC(kernel) kernels;
+  TN__VEC(tn__node *) attentions; /* second products of attention */
   uint32_t stamp;
   uint32_t *seen[2]; /* cheap or unplaced node -> stamp of the last search that passed it, by pending.outside */
   TN__VEC(pending) stack;
@@ -500,6 +501,7 @@ static void join_attention(fuser *f, int index) {
   if (k->members.count + softmax->members.count + f->kernels.data[first].members.count > MAX_KERNEL_NODES) return;
   merge_into(f, index, rows);
   merge_into(f, index, first);
+  tn__vec_push(f->arena, &f->attentions, tn__graph_node_at(f->graph, f->node_of_value[product->outputs[0]->id]));
 }
 
 static void find_readers(fuser *f, int value_count) {
@@ -760,31 +762,45 @@ static bool is_constant_node(const fuser *f, const tn__node *n) {
   return true;
 }
 
-tn__groups tn__pass_fuse(tn__graph *graph) {
-  fuser f = {.graph = graph, .arena = tn__graph_arena(graph), .node_count = tn__graph_node_count(graph)};
+/* Decides which nodes share a kernel; returns the number of values. */
+static int plan(fuser *f, tn__graph *graph) {
+  *f = (fuser){.graph = graph, .arena = tn__graph_arena(graph), .node_count = tn__graph_node_count(graph)};
   int value_count = 0;
-  f.uses = tn__graph_use_counts(graph, &value_count);
-  f.kernel_of = TN__NEW_ARRAY(f.arena, f.node_count, int);
-  f.node_of_value = TN__NEW_ARRAY(f.arena, value_count, int);
-  f.constant = TN__NEW_ARRAY(f.arena, f.node_count, bool);
-  f.claimed = TN__NEW_ARRAY(f.arena, f.node_count, int);
-  for (int i = 0; i < value_count; i++) f.node_of_value[i] = -1;
-  for (int i = 0; i < f.node_count; i++) {
+  f->uses = tn__graph_use_counts(graph, &value_count);
+  f->kernel_of = TN__NEW_ARRAY(f->arena, f->node_count, int);
+  f->node_of_value = TN__NEW_ARRAY(f->arena, value_count, int);
+  f->constant = TN__NEW_ARRAY(f->arena, f->node_count, bool);
+  f->claimed = TN__NEW_ARRAY(f->arena, f->node_count, int);
+  for (int i = 0; i < value_count; i++) f->node_of_value[i] = -1;
+  for (int i = 0; i < f->node_count; i++) {
     const tn__node *n = tn__graph_node_at(graph, i);
     for (int o = 0; o < n->output_count; o++)
-      if (n->outputs[o]) f.node_of_value[n->outputs[o]->id] = i;
-    f.kernel_of[i] = f.claimed[i] = -1;
+      if (n->outputs[o]) f->node_of_value[n->outputs[o]->id] = i;
+    f->kernel_of[i] = f->claimed[i] = -1;
   }
-  find_readers(&f, value_count);
-  for (int i = 0; i < 2; i++) f.seen[i] = TN__NEW_ARRAY(f.arena, f.node_count, uint32_t);
-  f.shape_deps = TN__NEW_ARRAY(f.arena, f.node_count, index_list);
-  for (int i = 0; i < f.node_count; i++) find_shape_deps(&f, i);
-  for (int i = 0; i < f.node_count; i++) {
+  find_readers(f, value_count);
+  for (int i = 0; i < 2; i++) f->seen[i] = TN__NEW_ARRAY(f->arena, f->node_count, uint32_t);
+  f->shape_deps = TN__NEW_ARRAY(f->arena, f->node_count, index_list);
+  for (int i = 0; i < f->node_count; i++) find_shape_deps(f, i);
+  for (int i = 0; i < f->node_count; i++) {
     const tn__node *n = tn__graph_node_at(graph, i);
-    f.constant[i] = is_constant_node(&f, n);
-    if (!is_cheap(n)) place(&f, i, f.constant[i]);
+    f->constant[i] = is_constant_node(f, n);
+    if (!is_cheap(n)) place(f, i, f->constant[i]);
   }
-  for (int i = 0; i < f.kernels.count; i++) join_attention(&f, i);
+  for (int i = 0; i < f->kernels.count; i++) join_attention(f, i);
+  return value_count;
+}
+
+tn__node **tn__fuse_attentions(tn__graph *graph, int *count) {
+  fuser f;
+  plan(&f, graph);
+  *count = f.attentions.count;
+  return f.attentions.data;
+}
+
+tn__groups tn__pass_fuse(tn__graph *graph) {
+  fuser f;
+  int value_count = plan(&f, graph);
   emitter e = {.f = &f};
   e.groups.groups = TN__NEW_ARRAY(f.arena, f.node_count, tn__group);
   e.emitted = TN__NEW_ARRAY(f.arena, f.kernels.count, bool);

@@ -46,7 +46,7 @@ const char *tn__graph_pass_name(int index);
  * the result. rows: products with several row dimensions and 1x1 convolutions become products of two matrices;
  * readers that go row by row follow. winograd: 3x3 convolutions of stride 1 by minimal filtering, where the driver says
  * so. pack: constant right operands of products and convolutions get the kernel's packed
- * order. */
+ * order. attention: the sums of a softmax divide rows of results instead of rows of weights. */
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
@@ -56,6 +56,7 @@ void tn__pass_phases(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_rows(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_winograd(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options);
+void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options);
 
 /* ---- fusion: which nodes share a kernel --------------------------------------------------------- */
 typedef struct tn__group {
@@ -72,5 +73,7 @@ typedef struct tn__groups {
   int count;
 } tn__groups;
 tn__groups tn__pass_fuse(tn__graph *graph);
+/* The second products of attention that fusion would make one kernel with what they read; `*count` of them. */
+tn__node **tn__fuse_attentions(tn__graph *graph, int *count);
 
 #endif
