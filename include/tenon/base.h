@@ -106,8 +106,16 @@ typedef enum tn_dtype {
   TN_F32 = 0x0220,
   TN_F64 = 0x0240,
   TN_BF16 = 0x0410,
-  TN_BOOL = 0x0608 /* one byte, 0 or 1 */
+  TN_BOOL = 0x0608,  /* one byte, 0 or 1 */
+  TN_STRING = 0x0380 /* a tn_string; DLPack has no strings: an opaque handle of 128 bits stands for them */
 } tn_dtype;
+
+/* An element of a tensor of TN_STRING: bytes, UTF-8 by convention, without a terminator; NUL is one like any other. The
+ * data may be NULL when there are none. Whose the bytes are says the function that takes or gives the tensor. */
+typedef struct tn_string {
+  const char *data;
+  uint64_t length;
+} tn_string;
 
 TN_API size_t tn_dtype_size(tn_dtype dtype);      /* bytes per element; 0 for an invalid type */
 TN_API const char *tn_dtype_name(tn_dtype dtype); /* "f32", "i64", "bool", ...; "invalid" */

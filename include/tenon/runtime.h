@@ -202,6 +202,15 @@ TN_API TN_MUST_USE tn_status *tn_session_set_output(tn_session *session, const c
                                                     const DLTensor *tensor, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_output_at(tn_session *session, const char *function, int index,
                                                        const DLTensor *tensor, tn_binding binding);
+/* Strings (TN_STRING; DLPack's opaque handle with 128 bits and one lane). A tensor of them is an array of tn_string.
+ * What inputs say is copied when an invoke begins, so neither array nor bytes are touched afterwards. A bound output is
+ * an array that the invoke fills, and the bytes are the session's: valid until the next invoke of the function or the
+ * session's release. Or they are the caller's, too: with tn_session_set_output_bytes(), after the output was bound,
+ * they go to `bytes` one after another, in the order of the elements, for as long as that binding stands. When
+ * `capacity` is too small, the invoke ends with TN_OUT_OF_RANGE, which tells the size, nothing of this output is
+ * written, and tn_session_get_output() has the value. Strings cannot be bound IN_PLACE. */
+TN_API TN_MUST_USE tn_status *tn_session_set_output_bytes(tn_session *session, const char *function, int index,
+                                                          void *bytes, size_t capacity);
 /* Several at once, all or none: `names[i]` is that of `tensors[i]`, each given once; NULL names: all of them by
  * position. An output whose data pointer is NULL is unbound. */
 TN_API TN_MUST_USE tn_status *tn_session_set_inputs(tn_session *session, const char *function, const char *const *names,
@@ -248,7 +257,7 @@ TN_API TN_MUST_USE tn_status *tn_session_set_input_list(tn_session *session, con
  * tensors lie there one after another, each at a multiple of 64 bytes, in places that tn_session_get_output_item()
  * tells. `memory` is aligned to 64 bytes, and the caller's as that of a bound tensor is. A sequence that does not fit
  * `size` bytes stays in the session's memory, and the invoke fails with TN_OUT_OF_RANGE, telling the size, after
- * everything ran. Without memory bound, sequences are the session's. */
+ * everything ran. Without memory bound, and when they hold strings, sequences are the session's. */
 TN_API TN_MUST_USE tn_status *tn_session_set_output_list(tn_session *session, const char *function, int index,
                                                          void *memory, size_t size);
 /* The number of tensors of a result that is a sequence or optional, -1 for an optional without value; */

@@ -6,9 +6,9 @@
 static const struct {
   tn_dtype dtype;
   const char *name;
-} names[] = {{TN_I8, "i8"},   {TN_I16, "i16"},   {TN_I32, "i32"},  {TN_I64, "i64"}, {TN_U8, "u8"},
-             {TN_U16, "u16"}, {TN_U32, "u32"},   {TN_U64, "u64"},  {TN_F16, "f16"}, {TN_F32, "f32"},
-             {TN_F64, "f64"}, {TN_BF16, "bf16"}, {TN_BOOL, "bool"}};
+} names[] = {{TN_I8, "i8"},   {TN_I16, "i16"},   {TN_I32, "i32"},   {TN_I64, "i64"},      {TN_U8, "u8"},
+             {TN_U16, "u16"}, {TN_U32, "u32"},   {TN_U64, "u64"},   {TN_F16, "f16"},      {TN_F32, "f32"},
+             {TN_F64, "f64"}, {TN_BF16, "bf16"}, {TN_BOOL, "bool"}, {TN_STRING, "string"}};
 enum { NAME_COUNT = sizeof(names) / sizeof(names[0]) };
 
 const char *tn_dtype_name(tn_dtype dtype) {

@@ -109,4 +109,7 @@ bool tn__is_updated(const tn__builder *b, const tn__value *input);
 void tn__emit_list_node(tn__builder *b, const tn__node *node);
 void tn__emit_updates(tn__builder *b);
 
+/* strings.c: operators on strings and tables of them. False when the node is none. */
+bool tn__emit_string_node(tn__builder *b, const tn__node *node);
+
 #endif

@@ -142,7 +142,7 @@ static const void *data_of(checker *k, const tn__value *v) {
   while (!k->data[id] && k->view_of[id] >= 0) id = k->view_of[id];
   if (k->data[id]) return k->data[id];
   if (!v->data) tn__throwf(k->arena->escape, TN_INTERNAL, "value \"%s\" was not computed", v->name);
-  size_t element = tn_dtype_size(v->dtype);
+  size_t element = tn__dtype_stored(v->dtype);
   int64_t count = count_of(k, v);
   if (!v->splat) {
     bool aligned = (uintptr_t)v->data % element == 0; /* weights in a mapped file lie anywhere */
@@ -209,7 +209,7 @@ static bool check_unit(checker *k, tn__unit *u, const tn__unit *declared) {
     buffers[i] = (void *)(uintptr_t)data_of(k, u->inputs[i]); /* the interpreter does not write to inputs */
   for (int i = 0; i < u->output_count; i++)
     buffers[u->input_count + i] =
-        tn__arena_alloc_array(arena, (size_t)count_of(k, u->outputs[i]), tn_dtype_size(u->outputs[i]->dtype));
+        tn__arena_alloc_array(arena, (size_t)count_of(k, u->outputs[i]), tn__dtype_stored(u->outputs[i]->dtype));
   int64_t *scalars = TN__NEW_ARRAY(arena, u->scalar_count, int64_t);
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = symbol_value(k, u->scalars[i]);
   tn__interpret_options options = {.wide = true};

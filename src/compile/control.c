@@ -226,7 +226,7 @@ static void emit_loop(tn__builder *b, const tn__node *node) {
 
 static void emit_list(tn__builder *b, const tn__node *node) {
   declare_sizes(b, node);
-  tn__emit_list_node(b, node);
+  if (!tn__emit_string_node(b, node)) tn__emit_list_node(b, node);
   int result = tn__register_of(b, node->outputs[0]);
   read_sizes(b, node, &result);
 }

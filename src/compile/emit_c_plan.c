@@ -39,11 +39,21 @@ static tn_status *check_values(const tn__c_emitter *e, const tn__function *f, co
   return NULL;
 }
 
+static tn_status *check_strings(const tn__c_emitter *e, const tn__function *f) {
+  for (uint32_t i = 0; i < f->register_count; i++)
+    if (f->registers[i].dtype == TN_STRING)
+      return refuse(e, f, NULL, "it holds strings, whose memory only the runtime allocates");
+  return NULL;
+}
+
 static tn_status *check_lists(const tn__c_emitter *e, const tn__function *f) {
+  TN_RETURN_IF_ERROR(check_strings(e, f));
   TN_RETURN_IF_ERROR(check_values(e, f, f->inputs, f->input_count, "input"));
   TN_RETURN_IF_ERROR(check_values(e, f, f->outputs, f->output_count, "output"));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
+    if (in->op == TN__OP_BUILTIN && in->callee >= TN__BUILTIN_STRING_CONCAT)
+      return refuse(e, f, in, "it looks something up in a table, which only the runtime does");
     bool list = in->op == TN__OP_BUILTIN && in->callee != TN__BUILTIN_FILL_ZERO;
     for (uint32_t k = 0; in->op == TN__OP_CALL && k < in->read_count + in->write_count; k++)
       list = list || holds_list(f, in->operands[k]);

@@ -73,6 +73,9 @@ struct tn__exe {
   uint32_t constant_slot_count;
   tn__map strings; /* text -> offset + 1 as a pointer */
   TN__VEC(char) string_bytes;
+  TN__VEC(uint64_t) text_data; /* the section of string data */
+  uint32_t *text_slots;        /* place in it + 1; open addressing by content */
+  uint32_t text_slot_count, text_count;
 };
 
 tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *producer) {
@@ -113,6 +116,49 @@ static void grow_constant_slots(tn__exe *exe) {
   exe->constant_slot_count = exe->constant_slot_count == 0 ? 64 : exe->constant_slot_count * 2;
   exe->constant_slots = TN__NEW_ARRAY(exe->arena, exe->constant_slot_count, uint32_t);
   for (int i = 0; i < exe->constants.count; i++) *constant_slot(exe, &exe->constants.data[i]) = (uint32_t)i + 1;
+}
+
+/* ---- strings of constants ------------------------------------------------------------------------------------------
+ */
+
+static uint64_t text_hash(const char *bytes, size_t length) { return tn__hash_bytes((uint64_t)length, bytes, length); }
+
+/* The slot of an equal string, or the free one where it belongs. */
+static uint32_t *text_slot(const tn__exe *exe, const char *bytes, size_t length) {
+  uint32_t mask = exe->text_slot_count - 1, i = (uint32_t)text_hash(bytes, length) & mask;
+  for (; exe->text_slots[i] != 0; i = (i + 1) & mask) {
+    const uint64_t *record = exe->text_data.data + exe->text_slots[i] - 1;
+    if (record[0] == length && memcmp(record + 1, bytes, length) == 0) break;
+  }
+  return &exe->text_slots[i];
+}
+
+static void grow_text_slots(tn__exe *exe) {
+  if ((uint64_t)exe->text_count * 2 < exe->text_slot_count) return;
+  exe->text_slot_count = exe->text_slot_count == 0 ? 64 : exe->text_slot_count * 2;
+  exe->text_slots = TN__NEW_ARRAY(exe->arena, exe->text_slot_count, uint32_t);
+  for (int at = 0; at < exe->text_data.count;) {
+    uint64_t length = exe->text_data.data[at];
+    *text_slot(exe, (const char *)(exe->text_data.data + at + 1), length) = (uint32_t)at + 1;
+    at += 1 + (int)((length + 7) / 8);
+  }
+}
+
+uint64_t tn__exe_string(tn__exe *exe, const char *bytes, size_t length) {
+  if (length == 0) return 0;
+  grow_text_slots(exe);
+  uint32_t *slot = text_slot(exe, bytes, length);
+  if (*slot == 0) {
+    *slot = (uint32_t)exe->text_data.count + 1;
+    tn__vec_push(exe->arena, &exe->text_data, length);
+    for (size_t i = 0; i < length; i += 8) {
+      uint64_t word = 0;
+      memcpy(&word, bytes + i, length - i < 8 ? length - i : 8);
+      tn__vec_push(exe->arena, &exe->text_data, word);
+    }
+    exe->text_count++;
+  }
+  return TN__STRING_CONST | (uint64_t)(*slot - 1) * 8;
 }
 
 /* Of large constants some lines all over: reading megabytes twice takes longer than comparing the few that agree there.
@@ -588,7 +634,7 @@ tn__pieces tn__exe_pieces(tn__exe *exe) {
   if (!exe->constants_apart) place_constants(exe);
   byte_vec devices = devices_section(exe), kernels = kernels_section(exe), functions = functions_section(exe);
   byte_vec constant_table = constant_table_section(exe);
-  section *sections = TN__NEW_ARRAY(exe->arena, 9 + exe->texts.count, section);
+  section *sections = TN__NEW_ARRAY(exe->arena, 10 + exe->texts.count, section);
   int count = 0;
   add_section(exe, sections, &count, TN__SECTION_DEVICES, "", devices.data, (size_t)devices.count);
   add_section(exe, sections, &count, TN__SECTION_PRODUCER, "", exe->producer, strlen(exe->producer));
@@ -600,6 +646,9 @@ tn__pieces tn__exe_pieces(tn__exe *exe) {
   for (int i = 0; i < exe->texts.count; i++)
     add_section(exe, sections, &count, TN__SECTION_TEXT, exe->texts.data[i].name, exe->texts.data[i].text,
                 exe->texts.data[i].size);
+  if (exe->text_data.count > 0)
+    add_section(exe, sections, &count, TN__SECTION_STRING_DATA, "", exe->text_data.data,
+                (size_t)exe->text_data.count * sizeof(uint64_t));
   /* After every name is known. */
   add_section(exe, sections, &count, TN__SECTION_STRINGS, "", exe->string_bytes.data, (size_t)exe->string_bytes.count);
   add_section(exe, sections, &count, TN__SECTION_IMAGE, "", exe->image, exe->image_size);

@@ -18,6 +18,8 @@ tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *
  * Returns its index. */
 int tn__exe_constant(tn__exe *exe, const char *name, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
                      size_t size);
+/* A string for constants of TN_STRING: the reference that is their element. Equal ones are stored once. */
+uint64_t tn__exe_string(tn__exe *exe, const char *bytes, size_t length);
 /* The executable needs the features of its target; flops/bytes negative when unknown. Returns its index. */
 int tn__exe_kernel(tn__exe *exe, const char *name, uint64_t image_offset, uint64_t code_size, int buffer_count,
                    int scalar_count, double flops, double bytes);

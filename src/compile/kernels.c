@@ -75,7 +75,7 @@ static double constant_or_unknown(const tn__expr *e) {
 }
 
 static double value_bytes(const tn__value *v) {
-  double bytes = (double)tn_dtype_size(v->dtype);
+  double bytes = (double)tn__dtype_stored(v->dtype);
   for (int i = 0; i < v->rank; i++) {
     int64_t d = tn__dim_const(v, i);
     if (d < 0) return -1;

@@ -26,7 +26,7 @@ static int64_t count_of(const tn__value *v) {
 
 /* A constant's elements in full. */
 static void *dense_data(tn__arena *arena, const tn__value *v) {
-  size_t element = tn_dtype_size(v->dtype);
+  size_t element = tn__dtype_stored(v->dtype);
   int64_t count = count_of(v);
   if (!v->splat) return tn__arena_copy(arena, v->data, (size_t)count * element);
   char *all = tn__arena_alloc_array(arena, (size_t)count, element);
@@ -78,7 +78,7 @@ static void release_runner(void *user) {
   tn_executable_release(r->executable);
 }
 
-static size_t bytes_of(const tn__value *v) { return (size_t)count_of(v) * tn_dtype_size(v->dtype); }
+static size_t bytes_of(const tn__value *v) { return (size_t)count_of(v) * tn__dtype_stored(v->dtype); }
 
 /* Results of constant groups that the rest of the model reads; `*given`: the bytes of constants that it reads as they
  * are, with what aligning them may take. */

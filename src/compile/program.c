@@ -143,7 +143,7 @@ static bool shape_known(tn__builder *b, const tn__value *v) {
 }
 
 static const tn__expr *bytes_of(tn__builder *b, const tn__value *v) {
-  const tn__expr *bytes = tn__index(b->ir, (int64_t)tn_dtype_size(v->dtype));
+  const tn__expr *bytes = tn__index(b->ir, (int64_t)tn__dtype_stored(v->dtype));
   for (int i = 0; i < v->rank; i++) bytes = tn__mul(b->ir, bytes, v->dims[i]);
   return bytes;
 }
@@ -151,6 +151,15 @@ static const tn__expr *bytes_of(tn__builder *b, const tn__value *v) {
 /* ---- storage
  * -------------------------------------------------------------------------------------------------------------------
  */
+
+/* Strings of a constant become references to those of the file. */
+static const void *string_references(tn__builder *b, const void *texts, int64_t count) {
+  const tn__text *const *given = texts;
+  uint64_t *references = TN__NEW_ARRAY(b->arena, count, uint64_t);
+  for (int64_t i = 0; i < count; i++)
+    if (given[i]) references[i] = tn__exe_string(b->exe, given[i]->bytes, (size_t)given[i]->length);
+  return references;
+}
 
 static void place_constants(tn__builder *b) {
   for (int i = 0; i < b->value_count; i++) {
@@ -160,13 +169,14 @@ static void place_constants(tn__builder *b) {
     int64_t shape[TN_MAX_RANK], count = 1;
     tn__shape_const(v, shape);
     for (int d = 0; d < v->rank; d++) count *= shape[d];
-    size_t element = tn_dtype_size(v->dtype), size = (size_t)count * element;
+    size_t element = tn__dtype_stored(v->dtype), size = (size_t)count * element;
     const void *data = v->data;
     if (v->splat) {
       char *all = tn__arena_alloc(b->arena, size);
       for (int64_t e = 0; e < count; e++) memcpy(all + (size_t)e * element, v->data, element);
       data = all;
     }
+    if (v->dtype == TN_STRING) data = string_references(b, data, count);
     p->kind = TN__PLACE_CONSTANT;
     p->readonly = true;
     p->index = tn__exe_constant(b->exe, v->name, v->dtype, v->rank, shape, data, size);
@@ -200,7 +210,7 @@ static bool is_map_only(const tn__group *g) {
 /* Is `v` read by every node of the group element by element, at the place that it writes? */
 static bool reads_elementwise(const tn__unit *u, const tn__value *v) {
   const tn__value *out = u->outputs[0];
-  if (v->rank != out->rank || tn_dtype_size(v->dtype) != tn_dtype_size(out->dtype)) return false;
+  if (v->rank != out->rank || tn__dtype_stored(v->dtype) != tn__dtype_stored(out->dtype)) return false;
   for (int i = 0; i < v->rank; i++)
     if (v->dims[i] != out->dims[i]) return false;
   for (int i = 0; i < u->group->node_count; i++) {

@@ -57,6 +57,7 @@ static const char *c_type(tn_dtype dtype) {
     case TN_U64: return "uint64_t";
     case TN_F32: return "float";
     case TN_F64: return "double";
+    case TN_STRING:
     case TN_DTYPE_INVALID: break;
   }
   return "void";

@@ -49,7 +49,7 @@ tn__value *tn__g_from_elements(tn__graph *g, tn_dtype dtype, const tn__expr *con
   bool constant = true;
   for (int i = 0; i < count; i++) constant = constant && tn__is_int(elements[i]);
   if (constant && (rank == 0 || rank == 1)) {
-    void *data = tn__arena_alloc_array(g->arena, (size_t)count, tn_dtype_size(dtype));
+    void *data = tn__arena_alloc_array(g->arena, (size_t)count, tn__dtype_stored(dtype));
     for (int i = 0; i < count; i++) tn__store_i64(dtype, data, i, elements[i]->value.i);
     int64_t shape = count;
     return tn__constant_value(g, dtype, rank, &shape, data, rank == 0);
@@ -93,6 +93,10 @@ tn__value *tn__g_compare(tn__graph *g, tn__compare direction, tn__value *a, tn__
   static const char *const names[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
   tn__value *values[2] = {a, b};
   broadcast_all(g, values, 2);
+  if (a->dtype == TN_STRING && b->dtype == TN_STRING && (direction == TN__CMP_EQ || direction == TN__CMP_NE)) {
+    tn__value *equal = build(g, "string_equal", values, 2, NULL, 0);
+    return direction == TN__CMP_EQ ? equal : tn__g_unary(g, "not", equal);
+  }
   const tn__attr attr = tn__attr_string(g, "direction", names[direction]);
   return build(g, "compare", values, 2, &attr, 1);
 }
@@ -106,7 +110,8 @@ tn__value *tn__g_select(tn__graph *g, tn__value *condition, tn__value *a, tn__va
 tn__value *tn__g_convert(tn__graph *g, tn__value *a, tn_dtype dtype) {
   if (a->dtype == dtype) return a;
   const tn__attr attr = tn__attr_string(g, "dtype", tn_dtype_name(dtype));
-  return build(g, "convert", &a, 1, &attr, 1);
+  if (dtype == TN_STRING) return build(g, "string_from", &a, 1, NULL, 0);
+  return build(g, a->dtype == TN_STRING ? "string_to" : "convert", &a, 1, &attr, 1);
 }
 
 tn__value *tn__g_bitcast_convert(tn__graph *g, tn__value *a, tn_dtype dtype) {

@@ -71,7 +71,7 @@ static void check_size(const tn__graph *graph, const char *name, tn_dtype dtype,
   if (rank > TN__MAX_RANK)
     tn__graph_fail(graph, TN_UNSUPPORTED, "tensor \"%s\" has %d dimensions; at most %d are supported", name, rank,
                    TN__MAX_RANK);
-  int64_t bytes = (int64_t)tn_dtype_size(dtype);
+  int64_t bytes = (int64_t)tn__dtype_stored(dtype);
   if (bytes == 0) tn__graph_fail(graph, TN_INTERNAL, "tensor \"%s\" has no element type", name);
   bool empty = false, huge = false;
   for (int i = 0; i < rank; i++) {
@@ -173,6 +173,22 @@ int tn__constant_elements(const tn__value *value, int64_t *out) {
   return count;
 }
 
+const tn__text *tn__text_create(tn__arena *arena, const void *data, size_t length) {
+  _Static_assert(sizeof(const tn__text *) == 8, "a string's element is a pointer to it");
+  if (length == 0) return NULL;
+  tn__text *text = tn__arena_alloc(arena, sizeof(*text) + length);
+  text->length = length;
+  memcpy(text->bytes, data, length);
+  return text;
+}
+
+tn__value *tn__graph_strings(tn__graph *graph, int rank, const int64_t *shape, const tn__text *const *texts) {
+  int64_t count = 1;
+  for (int i = 0; i < rank; i++) count *= shape[i];
+  return tn__constant_value(graph, TN_STRING, rank, shape, tn__arena_copy(graph->arena, texts, (size_t)count * 8),
+                            false);
+}
+
 tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
                               bool splat) {
   const tn__expr *dims[TN__MAX_RANK];
@@ -183,7 +199,7 @@ tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const 
   static const int64_t nothing = 0; /* an empty constant is one too, and what tells is its data */
   value->data = data != NULL ? data : &nothing;
   value->splat = splat || rank == 0;
-  int count = tn__element_count(rank, dims);
+  int count = dtype == TN_STRING ? -1 : tn__element_count(rank, dims);
   if (count >= 0) {
     const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
     for (int i = 0; i < count; i++) {
@@ -326,6 +342,26 @@ const char *tn__node_string(const tn__node *node, const char *name, const char *
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
+static bool has_strings(const tn__node *node) {
+  for (int i = 0; i < node->input_count; i++)
+    if (node->inputs[i] != NULL && node->inputs[i]->dtype == TN_STRING) return true;
+  return false;
+}
+
+/* Strings are moved like numbers, and that is all that operators can do with them, but those that are about them. */
+static void check_strings(const tn__graph *graph, const tn__node *node) {
+  static const char *const able[] = {
+      "transpose", "reshape",         "broadcast_in_dim", "concatenate", "slice", "reverse", "select", "take",
+      "gather_nd", "take_along_axis", "scatter_elements", "scatter_nd",  "if",    "while",   "call",   "composite"};
+  static const char *const families[] = {"string_", "table_", "sequence_", "optional_"};
+  bool fine = !has_strings(node);
+  for (size_t i = 0; i < sizeof(able) / sizeof(able[0]) && !fine; i++) fine = strcmp(node->op->name, able[i]) == 0;
+  for (size_t i = 0; i < sizeof(families) / sizeof(families[0]) && !fine; i++)
+    fine = strncmp(node->op->name, families[i], strlen(families[i])) == 0;
+  if (!fine || (has_strings(node) && strcmp(tn__node_string(node, "reduction", "none"), "none") != 0))
+    tn__graph_fail(graph, TN_UNSUPPORTED, "%s: strings are not supported as operands", node->op->name);
+}
+
 tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
                           const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count) {
   if (input_count < op->min_inputs || (op->max_inputs >= 0 && input_count > op->max_inputs))
@@ -341,6 +377,7 @@ tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *
   node->attrs = tn__arena_copy(graph->arena, attrs, (size_t)attr_count * sizeof(*attrs));
   node->graph_count = graph_count;
   if (graph_count > 0) node->graphs = tn__arena_copy(graph->arena, graphs, (size_t)graph_count * sizeof(*graphs));
+  check_strings(graph, node);
   op->infer(graph, node);
   tn__vec_push(graph->arena, &graph->nodes, node);
   return node;

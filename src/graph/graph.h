@@ -56,6 +56,12 @@ typedef struct tn__extent {
   int axis;
 } tn__extent;
 
+/* A string of a constant, in an arena. */
+typedef struct tn__text {
+  uint64_t length;
+  char bytes[];
+} tn__text;
+
 typedef enum tn__value_holds { /* in the order of tn_value_kind */
                                TN__HOLDS_TENSOR,
                                TN__HOLDS_SEQUENCE,
@@ -75,8 +81,9 @@ struct tn__value {
   tn__node *producer; /* NULL for graph inputs and constants */
   int producer_index;
   uint32_t id;
-  /* Constants: dense data of the type, or of one element when `splat`. NULL when not constant. Not owned: in the arena,
-   * or in memory that outlives the graph (a mapped model file, where it is not aligned: read it with tn__load_*). */
+  /* Constants: dense data of the type (of TN_STRING: a `const tn__text *` per element, NULL for the empty string), or
+   * of one element when `splat`. NULL when not constant. Not owned: in the arena, or in memory that outlives the graph
+   * (a mapped model file, where it is not aligned: read it with tn__load_*). */
   const void *data;
   bool splat;
   /* Contents of small integer tensors: product of dims of them, or NULL when not known. */
@@ -192,6 +199,9 @@ _Noreturn void tn__graph_fail(const tn__graph *graph, tn_status_code code, const
 /* `data` is kept, not copied. */
 tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
                               bool splat);
+const tn__text *tn__text_create(tn__arena *arena, const void *data, size_t length); /* NULL: the empty string */
+/* A constant of strings; copies the pointers. */
+tn__value *tn__graph_strings(tn__graph *graph, int rank, const int64_t *shape, const tn__text *const *texts);
 /* Copies attributes. The result's first output is node->outputs[0]. */
 tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
                           const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count);

@@ -159,14 +159,15 @@ static bool is_one_element(const tn__value *value) {
 const tn__buffer *tn__lower_value(tn__lower_context *lower, tn__value *value) {
   if ((int)value->id < lower->buffer_count && lower->buffers[value->id] != NULL) return lower->buffers[value->id];
   const tn__buffer *buffer;
-  if (value->data != NULL && (value->splat || is_one_element(value))) {
+  bool strings = value->dtype == TN_STRING; /* references to them, which only the executable's writer makes */
+  if (value->data != NULL && !strings && (value->splat || is_one_element(value))) {
     buffer = lower_splat(lower, value);
   } else {
     const tn__expr *dims[TN__MAX_RANK];
     tn__lower_dims(lower, value, dims);
     /* Not the value's own name: equal computations at different places of a model must give equal declarations. */
     const char *name = tn__arena_printf(lower->arena, "in%d", lower->inputs.count);
-    buffer = tn__te_input(lower->te, tn__lower_name(lower, name), value->dtype, value->rank, dims);
+    buffer = tn__te_input(lower->te, tn__lower_name(lower, name), strings ? TN_U64 : value->dtype, value->rank, dims);
     tn__vec_push(lower->arena, &lower->inputs, value);
   }
   tn__lower_bind(lower, value, buffer);

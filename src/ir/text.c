@@ -78,7 +78,8 @@ tn_dtype tn__dtype_find(const char *name, size_t length) {
   if (length == 0 || length >= sizeof(text)) return TN_DTYPE_INVALID;
   memcpy(text, name, length);
   text[length] = '\0';
-  return tn_dtype_parse(text);
+  tn_dtype dtype = tn_dtype_parse(text);
+  return dtype == TN_STRING ? TN_DTYPE_INVALID : dtype; /* kernels know no strings */
 }
 
 bool tn__text_is_reserved(const char *name, size_t length) {

@@ -34,7 +34,8 @@ bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor)
 
 bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor) {
   const char *data = tn__data_of(tensor);
-  return data != NULL && tn__is_aligned(data) && tn__lies_in_buffer(value, tensor);
+  bool strings = value->info.dtype == TN_STRING; /* which are copied: the machine has its own form of them */
+  return data != NULL && !strings && tn__is_aligned(data) && tn__lies_in_buffer(value, tensor);
 }
 
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
@@ -103,6 +104,7 @@ static tn_status *check_output_strides(const tn_value_info *info, const DLTensor
 
 static tn_status *check_in_place(const char *what, const tn__function_value *value, const DLTensor *tensor) {
   const tn_value_info *info = &value->info;
+  if (info->dtype == TN_STRING) return bad_tensor(what, info, "strings are copied, they cannot be used in place");
   if (!tn__lies_in_buffer(value, tensor) && value->grows >= 0) {
     char strides[256];
     tn__view want;
@@ -152,6 +154,7 @@ void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding) 
   slot->tensor.shape = slot->shape;
   slot->tensor.strides = tensor->strides == NULL ? NULL : slot->strides;
   slot->persistent = (binding & TN_BIND_PERSISTENT) != 0;
+  slot->bytes = NULL, slot->capacity = 0;
 }
 
 /* ---- names and positions ---------------------------------------------------------------------------------------- */
@@ -197,10 +200,13 @@ static tn_status *find_name(const side *s, const char *name, int *index) {
   return no_such_name(s, name);
 }
 
+static tn_status *no_such_number(const side *s, int index) {
+  return tn_status_create(TN_INVALID_ARGUMENT, "function \"%s\" has %u %ss; there is no number %d", s->f->name,
+                          s->count, s->what, index);
+}
+
 static tn_status *bind_at(const side *s, int index, const DLTensor *tensor, tn_binding binding) {
-  if (index < 0 || (uint32_t)index >= s->count)
-    return tn_status_create(TN_INVALID_ARGUMENT, "function \"%s\" has %u %ss; there is no number %d", s->f->name,
-                            s->count, s->what, index);
+  if (index < 0 || (uint32_t)index >= s->count) return no_such_number(s, index);
   if (tensor != NULL) TN_RETURN_IF_ERROR(tn__bind_check(s->f, index, s->output, tensor, binding));
   tn__bind_keep(&s->slots[index], tensor, binding);
   s->state->settled = false;
@@ -241,6 +247,21 @@ tn_status *tn_session_set_output(tn_session *session, const char *function, cons
 tn_status *tn_session_set_output_at(tn_session *session, const char *function, int index, const DLTensor *tensor,
                                     tn_binding binding) {
   return bind_by_position(session, function, index, tensor, binding, true);
+}
+
+tn_status *tn_session_set_output_bytes(tn_session *session, const char *function, int index, void *bytes,
+                                       size_t capacity) {
+  side s;
+  TN_RETURN_IF_ERROR(find_side(session, function, true, &s));
+  if (index < 0 || (uint32_t)index >= s.count) return no_such_number(&s, index);
+  const tn_value_info *info = &s.values[index].info;
+  if (info->dtype != TN_STRING || info->kind != TN_VALUE_TENSOR)
+    return bad_tensor("output", info, "it is no tensor of strings, whose bytes would need memory");
+  if (!s.slots[index].set)
+    return tn_status_create(TN_FAILED_PRECONDITION,
+                            "output \"%s\": its strings are bound before the memory for their bytes", info->name);
+  s.slots[index].bytes = bytes, s.slots[index].capacity = bytes == NULL ? 0 : capacity;
+  return NULL;
 }
 
 /* ---- several at once -------------------------------------------------------------------------------------------- */

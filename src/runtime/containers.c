@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "runtime/list.h"
 #include "runtime/session.h"
 
@@ -65,15 +66,23 @@ tn_status *tn_session_set_input_list(tn_session *session, const char *function, 
   TN_RETURN_IF_ERROR(check_count(info, count));
   for (int i = 0; i < count; i++) TN_RETURN_IF_ERROR(check_item(info, &tensors[i], i));
   tn__function_state *state = &session->functions[f->index];
-  tn__list *list = &state->input_lists[index];
+  bool strings = info->dtype == TN_STRING;
+  tn__list *list = strings ? &state->given_lists[index] : &state->input_lists[index];
+  tn__strings *texts = &state->given_strings[index];
   state->settled = false;
   state->inputs[index].set = false; /* until all of it is there */
   tn__list_clear(list, count < 0);
+  tn__strings_clear(texts);
   for (int i = 0; i < count; i++) {
     void *data;
     TN_RETURN_IF_ERROR(
-        tn__list_add(session->allocator, list, info->rank, tn_dtype_size(info->dtype), i, tensors[i].shape, &data));
-    tn__tensor_copy_dense(&tensors[i], data);
+        tn__list_add(session->allocator, list, info->rank, tn__dtype_stored(info->dtype), i, tensors[i].shape, &data));
+    if (strings)
+      TN_RETURN_IF_ERROR(
+          tn_status_prefix(tn__strings_take_in(session->allocator, texts, "its strings", &tensors[i], data),
+                           "input \"%s\": tensor %d", info->name, i));
+    else
+      tn__tensor_copy_dense(&tensors[i], data);
   }
   state->inputs[index].set = state->inputs[index].persistent = true;
   return NULL;
@@ -83,6 +92,8 @@ tn_status *tn_session_set_output_list(tn_session *session, const char *function,
   const tn__function *f;
   const tn_value_info *info;
   TN_RETURN_IF_ERROR(find_list(session, function, index, true, &f, &info));
+  if (info->dtype == TN_STRING)
+    return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\": sequences of strings are the session's", info->name);
   if (!tn__is_aligned(memory))
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "output \"%s\": the memory is aligned to %u bytes; that of a sequence must be to %d",
@@ -98,11 +109,11 @@ tn_status *tn_session_set_output_list(tn_session *session, const char *function,
   return NULL;
 }
 
-static tn_status *find_result(tn_session *session, const char *function, int index, const tn__list **out,
-                              const tn_value_info **info) {
+static tn_status *find_result(tn_session *session, const char *function, int index, tn__function_state **in,
+                              const tn__list **out, const tn_value_info **info) {
   const tn__function *f;
   TN_RETURN_IF_ERROR(find_list(session, function, index, true, &f, info));
-  const tn__function_state *state = &session->functions[f->index];
+  tn__function_state *state = *in = &session->functions[f->index];
   if (!state->has_results)
     return tn_status_create(TN_FAILED_PRECONDITION,
                             "function \"%s\" has no results: no invoke of it succeeded yet, or the last one failed",
@@ -115,7 +126,8 @@ tn_status *tn_session_get_output_count(tn_session *session, const char *function
   *count = 0;
   const tn__list *list;
   const tn_value_info *info;
-  TN_RETURN_IF_ERROR(find_result(session, function, index, &list, &info));
+  tn__function_state *state;
+  TN_RETURN_IF_ERROR(find_result(session, function, index, &state, &list, &info));
   if (list->count > INT32_MAX)
     return tn_status_create(TN_OUT_OF_RANGE, "output \"%s\" has %lld tensors, too many to be counted by an int",
                             info->name, (long long)list->count);
@@ -123,15 +135,38 @@ tn_status *tn_session_get_output_count(tn_session *session, const char *function
   return NULL;
 }
 
+/* All strings of the list are shown at once, in the places of their references, so that one item's stay when another is
+ * asked for. */
+static tn_status *show_item(tn_session *session, tn__function_state *state, const tn__list *list, int rank, int index,
+                            const char **data) {
+  tn__shown_strings *shown = &state->shown[index];
+  const char *start = list->elements.data;
+  for (int64_t i = 0; i < list->count && !shown->ready; i++) {
+    const char *references = tn__list_data(list, rank, i);
+    if (i == 0)
+      TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &shown->strings,
+                                           list->used / (int64_t)sizeof(uint64_t) * (int64_t)sizeof(tn_string)));
+    TN_RETURN_IF_ERROR(tn__strings_show(
+        &state->strings, (const void *)references, tn_element_count(rank, tn__list_dims(list, rank, i)),
+        (tn_string *)shown->strings.data + (references - start) / (ptrdiff_t)sizeof(uint64_t)));
+  }
+  shown->ready = true;
+  *data = (const char *)((const tn_string *)shown->strings.data + (*data - start) / (ptrdiff_t)sizeof(uint64_t));
+  return NULL;
+}
+
 tn_status *tn_session_get_output_item(tn_session *session, const char *function, int index, int item, DLTensor *out) {
   *out = (DLTensor){0};
   const tn__list *list;
   const tn_value_info *info;
-  TN_RETURN_IF_ERROR(find_result(session, function, index, &list, &info));
+  tn__function_state *state;
+  TN_RETURN_IF_ERROR(find_result(session, function, index, &state, &list, &info));
   if (item < 0 || item >= list->count)
     return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" has %lld tensors; there is no number %d", info->name,
                             (long long)list->count, item);
-  *out = (DLTensor){.data = tn__list_data(list, info->rank, item),
+  const char *data = tn__list_data(list, info->rank, item);
+  if (info->dtype == TN_STRING) TN_RETURN_IF_ERROR(show_item(session, state, list, info->rank, index, &data));
+  *out = (DLTensor){.data = (void *)(uintptr_t)data,
                     .device = {kDLCPU, 0},
                     .ndim = info->rank,
                     .dtype = tn_dtype_to_dl(info->dtype),

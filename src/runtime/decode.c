@@ -153,8 +153,9 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in, const uint32_t 
   return NULL;
 }
 
-/* Is the register what a letter of the builtin's row says? `list` is the one among its operands, or NULL. */
-static bool fits_builtin(char letter, const tn__register *r, const tn__register *list) {
+/* Is the register what a letter of the builtin's row says? `list` is the one among its operands, or NULL, `first` the
+ * first of them. */
+static bool fits_builtin(char letter, const tn__register *r, const tn__register *list, const tn__register *first) {
   bool tensor = r->container == TN__CONTAINER_TENSOR;
   if (list == NULL && (letter == 'l' || letter == 'e' || letter == 'j')) return false;
   switch (letter) {
@@ -164,6 +165,10 @@ static bool fits_builtin(char letter, const tn__register *r, const tn__register 
     case 'j': return tensor && r->dtype == list->dtype && (r->rank == list->rank || r->rank == list->rank + 1);
     case 'n': return tensor && r->dtype == TN_I64 && r->static_bytes == 8;
     case 'b': return tensor && r->dtype == TN_BOOL && r->static_bytes == 1;
+    case 'B': return tensor && r->dtype == TN_BOOL;
+    case 'x':
+    case 'X': return tensor && r->dtype == TN_STRING;
+    case 'y': return tensor && r->dtype == first->dtype;
     default: return tensor && r->dtype == TN_I64; /* z */
   }
 }
@@ -181,7 +186,7 @@ static tn_status *decode_builtin(decoder *d, tn__instruction *in, const uint32_t
     if (registers[in->operands[i]].container != TN__CONTAINER_TENSOR) list = &registers[in->operands[i]];
   for (uint32_t i = 0; i < reads + writes; i++) {
     char letter = i < reads ? row->reads[i] : row->writes[i - reads];
-    if (!fits_builtin(letter, &registers[in->operands[i]], list))
+    if (!fits_builtin(letter, &registers[in->operands[i]], list, &registers[in->operands[0]]))
       return bad_code(d->f, in, "builtin \"%s\": register %u is of another type", row->name, in->operands[i]);
   }
   return NULL;

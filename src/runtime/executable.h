@@ -123,8 +123,8 @@ struct tn_executable {
   void *copy;       /* from memory: an anonymous mapping of file_size bytes */
   void *image_copy; /* when the image could not be made executable in place */
   size_t image_copy_size;
-  /* sections, by tn__section_kind up to LINK; NULL for those that are not there */
-  const tn__file_section *sections[TN__SECTION_LINK + 1];
+  /* sections, by tn__section_kind up to LAST; NULL for those that are not there */
+  const tn__file_section *sections[TN__SECTION_LAST + 1];
   const uint8_t *constant_data; /* of the section, or of a file of their own */
   uint64_t constant_bytes;
   tn__file_map constants_map;
@@ -132,6 +132,8 @@ struct tn_executable {
   bool verify_only;                   /* nothing is made executable, and any machine will do */
   const char *strings;
   size_t strings_size;
+  const uint8_t *string_data; /* of constants that are strings; NULL: there are none */
+  uint64_t string_bytes;
   const uint8_t *image; /* executable */
   size_t image_size;
   const char *producer, *target_name;

@@ -98,7 +98,7 @@ static tn_status *leave(const flow *w, const tn__instruction *in) {
 static bool brings_memory(const tn__instruction *in, uint32_t write) {
   if (in->op == TN__OP_CALL) return true;
   char letter = tn__builtin_find(in->callee)->writes[write];
-  return letter == 'e' || letter == 'j';
+  return letter == 'e' || letter == 'j' || letter == 'X';
 }
 
 static tn_status *step_call(flow *w, const tn__instruction *in) {

@@ -43,7 +43,10 @@ typedef enum tn__section_kind {
   TN__SECTION_PRODUCER = 8,       /* text: what made the file, "tenon 0.1.0" */
   TN__SECTION_SIGNATURE = 9,      /* since 1.1, optional: HMAC-SHA-256 with somebody's key, or zeros: tn__sign() */
   TN__SECTION_LINK = 10,          /* since 1.1, instead of CONSTANTS: tn__link_record, then the other file's name */
-  TN__SECTION_TEXT = 64           /* optional named texts: schedules, graph, sources; any number of them */
+  TN__SECTION_STRING_DATA = 11, /* since 1.3, optional: what constants of strings refer to (runtime/strings.h): records
+                                   of a u64 length and as many bytes, padded with zeros to a multiple of 8 */
+  TN__SECTION_LAST = TN__SECTION_STRING_DATA,
+  TN__SECTION_TEXT = 64 /* optional named texts: schedules, graph, sources; any number of them */
 } tn__section_kind;
 
 typedef struct tn__file_section {
@@ -54,6 +57,7 @@ typedef struct tn__file_section {
 } tn__file_section;
 
 #define TN__SIGNATURE_SIZE 32
+#define TN__STRING_CONST ((uint64_t)1 << 63) /* in an element of TN_STRING: the rest is an offset in STRING_DATA */
 
 /* Constants in a file of their own, which several executables may share. */
 typedef struct tn__link_record {
@@ -245,23 +249,41 @@ typedef enum tn__opcode {
 
 /* Builtins: work that is not a kernel. name, reads, writes, scalars, what it does. Rows are only ever appended. Reads
  * and writes, one letter each: t any tensor, l a list, e a tensor of the list's type and rank, j one of its type and
- * its rank or one more, n one i64, b one bool, z i64 of any shape. A write e or j in a register without memory brings
- * it, as CALL does. Positions count from the end when they are negative; the largest number stands for the end itself.
+ * its rank or one more, n one i64, b one bool, z i64 of any shape, B bools of any shape, x and X strings, y a tensor of
+ * the first read's type. A write e, j or X in a register without memory brings it, as CALL does. Positions count from
+ * the end when they are negative; the largest number stands for the end itself.
  */
-#define TN__BUILTINS(X)                                                                              \
-  X(FILL_ZERO, "fill_zero", "", "t", 0, "sets every byte of the write to zero")                      \
-  X(LIST_CLEAR, "list_clear", "", "l", 1, "empties the list; an optional without value when s == 0") \
-  X(LIST_INSERT, "list_insert", "le", "l", 1, "the list read, with the tensor at position s")        \
-  X(LIST_ERASE, "list_erase", "l", "l", 1, "the list read, without the tensor at position s")        \
-  X(LIST_AT, "list_at", "l", "e", 1, "the tensor at position s")                                     \
-  X(LIST_LENGTH, "list_length", "l", "n", 0, "the number of tensors; fails when the list is absent") \
-  X(LIST_PRESENT, "list_present", "l", "b", 0, "whether an optional has a value")                    \
-  X(LIST_JOIN, "list_join", "l", "j", 1,                                                             \
-    "the tensors one after another along axis s; along a new one there when "                        \
-    "the write has one dimension more")                                                              \
-  X(LIST_SPLIT, "list_split", "jz", "l", 1,                                                          \
-    "pieces along axis s as long as the second read says; without the "                              \
-    "axis when the list's tensors have one dimension less")
+#define TN__BUILTINS(X)                                                                                                \
+  X(FILL_ZERO, "fill_zero", "", "t", 0, "sets every byte of the write to zero")                                        \
+  X(LIST_CLEAR, "list_clear", "", "l", 1, "empties the list; an optional without value when s == 0")                   \
+  X(LIST_INSERT, "list_insert", "le", "l", 1, "the list read, with the tensor at position s")                          \
+  X(LIST_ERASE, "list_erase", "l", "l", 1, "the list read, without the tensor at position s")                          \
+  X(LIST_AT, "list_at", "l", "e", 1, "the tensor at position s")                                                       \
+  X(LIST_LENGTH, "list_length", "l", "n", 0, "the number of tensors; fails when the list is absent")                   \
+  X(LIST_PRESENT, "list_present", "l", "b", 0, "whether an optional has a value")                                      \
+  X(LIST_JOIN, "list_join", "l", "j", 1,                                                                               \
+    "the tensors one after another along axis s; along a new one there when "                                          \
+    "the write has one dimension more")                                                                                \
+  X(LIST_SPLIT, "list_split", "jz", "l", 1,                                                                            \
+    "pieces along axis s as long as the second read says; without the "                                                \
+    "axis when the list's tensors have one dimension less")                                                            \
+  X(STRING_CONCAT, "string_concat", "xx", "x", 0, "each string of the first with that of the second behind it")        \
+  X(STRING_EQUAL, "string_equal", "xx", "B", 0, "whether the two have the same bytes")                                 \
+  X(STRING_SPLIT, "string_split", "xx", "Xz", 1,                                                                       \
+    "pieces between delimiters (the second read; an empty one: white space), s cuts at most when s >= 0, padded with " \
+    "empty strings, and the number of pieces")                                                                         \
+  X(STRING_NORMALIZE, "string_normalize", "xx", "X", 2,                                                                \
+    "the strings that are none of the second read (in the same case when the second s != 0), in lower (s == 1) or "    \
+    "upper (s == 2) case")                                                                                             \
+  X(STRING_MATCH, "string_match", "xz", "B", 0, "whether the program of a regular expression (regex.h) matches")       \
+  X(STRING_FROM, "string_from", "t", "x", 0, "numbers as text")                                                        \
+  X(STRING_TO, "string_to", "x", "t", 0, "text as numbers; fails when it is none")                                     \
+  X(TABLE_FIND, "table_find", "ty", "z", 0,                                                                            \
+    "the position in the second read, which is sorted (strings by bytes), or its length")                              \
+  X(TABLE_GRAMS, "table_grams", "tyzz", "z", 3,                                                                        \
+    "how often the n-grams of a pool (second read; where those of each length begin; the column of each) occur in "    \
+    "each "                                                                                                            \
+    "row; s: the shortest, the longest, the most skips")
 
 typedef enum tn__builtin {
 #define X(name, text, reads, writes, scalars, doc) TN__BUILTIN_##name,

@@ -143,6 +143,7 @@ void tn__vm_release(tn__vm *vm) {
   tn__free(vm->allocator, vm->idle, vm->exe->function_count * sizeof(tn__frame *), 0);
   tn__free(vm->allocator, vm->buffers, buffers * sizeof(void *), 0);
   tn__free(vm->allocator, vm->scalars, scalars * sizeof(int64_t), 0);
+  tn__block_release(vm->allocator, &vm->scratch);
   vm->idle = NULL;
 }
 

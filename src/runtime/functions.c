@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "runtime/executable.h"
 
 enum { MOST_SCALARS = 1 << 24 };
@@ -21,7 +22,7 @@ static tn_status *check_operand(const tn__function *f, const tn__operand *operan
 
 /* Sets static_bytes from the dimensions; -1 when one is symbolic. */
 static tn_status *measure(const tn__function *f, uint32_t number, tn__register *r) {
-  int64_t bytes = (int64_t)tn_dtype_size(r->dtype);
+  int64_t bytes = (int64_t)tn__dtype_stored(r->dtype);
   bool overflow = false, symbolic = false;
   for (int i = 0; i < r->rank; i++) {
     TN_RETURN_IF_ERROR(check_operand(f, &r->dims[i], "a dimension"));
@@ -123,7 +124,7 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
   for (uint32_t i = 0; i < f->register_count; i++) {
     const tn__register_record *in = (const void *)(section + record->registers + (size_t)i * record_size);
     tn__register *r = &f->registers[i];
-    if (tn_dtype_size((tn_dtype)in->dtype) == 0 || in->rank > TN_MAX_RANK || in->device >= exe->device_count)
+    if (tn__dtype_stored((tn_dtype)in->dtype) == 0 || in->rank > TN_MAX_RANK || in->device >= exe->device_count)
       return tn__corrupt("function \"%s\": register %u has type %u, rank %u and device %u", f->name, i, in->dtype,
                          in->rank, in->device);
     if (in->first_dim > record->operand_count || in->rank > record->operand_count - in->first_dim)

@@ -23,7 +23,7 @@ static tn_status *load(inference *n, const tn__instruction *in) {
   n->known[in->a] = 0;
   if (root->storage != TN__STORAGE_CONSTANT) return NULL;
   const tn__constant_entry *constant = &n->exe->constants[root->index];
-  if ((uint64_t)in->c * tn_dtype_size(r->dtype) >= constant->size)
+  if ((uint64_t)in->c * tn__dtype_stored(r->dtype) >= constant->size)
     return tn_status_create(TN_OUT_OF_RANGE, "element %u of a tensor of %llu bytes is needed", in->c,
                             (unsigned long long)constant->size);
   n->scalars[in->a] = tn__load_i64(r->dtype, constant->data, in->c);

@@ -178,7 +178,7 @@ static tn_status *add_tensor(tn__vm *vm, tn__frame *frame, tn__list *list, uint3
   void *data;
   TN_RETURN_IF_ERROR(tn__current_dims(frame, tensor, &dims));
   const tn__register *r = register_at(frame, tensor);
-  size_t element = tn_dtype_size(r->dtype);
+  size_t element = tn__dtype_stored(r->dtype);
   TN_RETURN_IF_ERROR(tn__list_add(vm->allocator, list, rank, element, at, dims, &data));
   int64_t bytes = tensor_bytes(dims, rank, element);
   if (bytes > 0) memcpy(data, frame->data[r->root], (size_t)bytes);
@@ -187,7 +187,7 @@ static tn_status *add_tensor(tn__vm *vm, tn__frame *frame, tn__list *list, uint3
 
 static tn_status *copy_list(tn__vm *vm, tn__frame *frame, uint32_t to, uint32_t from) {
   const tn__register *r = register_at(frame, to);
-  return tn__list_copy(vm->allocator, list_in(frame, to), list_in(frame, from), r->rank, tn_dtype_size(r->dtype));
+  return tn__list_copy(vm->allocator, list_in(frame, to), list_in(frame, from), r->rank, tn__dtype_stored(r->dtype));
 }
 
 /* ---- builtins: joining and splitting ---------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static tn_status *join(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
     return tn_status_create(TN_OUT_OF_RANGE, "axis %lld of a tensor of rank %d", (long long)axis, result->rank);
   TN_RETURN_IF_ERROR(joined_shape(list, rank, (int)axis, stack, result, dims));
   TN_RETURN_IF_ERROR(tn__make_result(vm, frame, number, dims));
-  size_t element = tn_dtype_size(result->dtype);
+  size_t element = tn__dtype_stored(result->dtype);
   int64_t outer, row;
   if (tensor_bytes(dims, result->rank, element) == 0) return NULL;
   split_shape(dims, result->rank, (int)axis, element, &outer, &row);
@@ -278,7 +278,7 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
   if (axis < 0 || axis >= tensor->rank)
     return tn_status_create(TN_OUT_OF_RANGE, "axis %lld of a tensor of rank %d", (long long)axis, tensor->rank);
   bool keeps = of->rank == tensor->rank;
-  size_t element = tn_dtype_size(tensor->dtype);
+  size_t element = tn__dtype_stored(tensor->dtype);
   int64_t outer = 0, row = 0, unit = 0, unused;
   if (tensor_bytes(dims, tensor->rank, element) > 0) {
     split_shape(dims, tensor->rank, (int)axis, element, &outer, &row);
@@ -334,7 +334,7 @@ static tn_status *read_one(tn__vm *vm, tn__frame *frame, const tn__instruction *
   TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[2]], list->count, list->count - 1, &at));
   const int64_t *dims = tn__list_dims(list, result->rank, at);
   TN_RETURN_IF_ERROR(tn__make_result(vm, frame, in->operands[1], dims));
-  int64_t bytes = tensor_bytes(dims, result->rank, tn_dtype_size(result->dtype));
+  int64_t bytes = tensor_bytes(dims, result->rank, tn__dtype_stored(result->dtype));
   if (bytes > 0) memcpy(frame->data[result->root], tn__list_data(list, result->rank, at), (size_t)bytes);
   return NULL;
 }

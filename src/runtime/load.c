@@ -6,17 +6,19 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/hash.h"
 #include "runtime/executable.h"
 #include "runtime/signature.h"
+#include "runtime/strings.h"
 
 _Static_assert(sizeof(tn__region) % 8 == 0 && sizeof(tn__file_header) == 64 && sizeof(tn__file_section) == 56,
                "the file format has no padding");
 
 static const char *section_name(uint32_t kind) {
   static const char *const names[] = {"",          "strings",        "devices",  "functions", "kernels", "image",
-                                      "constants", "constant table", "producer", "signature", "link"};
-  return kind <= TN__SECTION_LINK ? names[kind] : kind == TN__SECTION_TEXT ? "text" : "unknown";
+                                      "constants", "constant table", "producer", "signature", "link",    "string data"};
+  return kind <= TN__SECTION_LAST ? names[kind] : kind == TN__SECTION_TEXT ? "text" : "unknown";
 }
 
 tn_status *tn__corrupt(const char *format, ...) {
@@ -121,7 +123,7 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
     end = section->offset + section->size;
     TN_RETURN_IF_ERROR(check_section(exe->file, exe->file_size, section, verify_constants));
     if (section->kind == TN__SECTION_TEXT) exe->text_count++;
-    if (section->kind == 0 || section->kind > TN__SECTION_LINK) continue;
+    if (section->kind == 0 || section->kind > TN__SECTION_LAST) continue;
     if (exe->sections[section->kind] != NULL)
       return tn__corrupt("it has two sections of %s", section_name(section->kind));
     exe->sections[section->kind] = section;
@@ -360,7 +362,7 @@ static tn_status *load_constant(tn_executable *exe, const tn__constant_record *r
                                 tn__constant_entry *constant) {
   const tn__file_section *table = exe->sections[TN__SECTION_CONSTANT_TABLE];
   TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a constant", &constant->name));
-  size_t element = tn_dtype_size((tn_dtype)record->dtype);
+  size_t element = tn__dtype_stored((tn_dtype)record->dtype);
   if (element == 0 || record->rank > TN_MAX_RANK || record->device >= exe->device_count)
     return tn__corrupt("constant \"%s\" has type %u, rank %u and device %u", constant->name, record->dtype,
                        record->rank, record->device);
@@ -386,6 +388,29 @@ static tn_status *load_constant(tn_executable *exe, const tn__constant_record *r
   return NULL;
 }
 
+static tn_status *load_string_data(tn_executable *exe) {
+  const tn__file_section *section = exe->sections[TN__SECTION_STRING_DATA];
+  if (section == NULL) return NULL;
+  exe->string_data = exe->file + section->offset, exe->string_bytes = section->size;
+  if (tn__strings_are_sound(exe->string_data, exe->string_bytes)) return NULL;
+  return tn__corrupt("its string data is not one string after another");
+}
+
+/* References of a constant lead to strings of the file, and nowhere else. */
+static tn_status *check_references(const tn_executable *exe, const tn__constant_entry *constant) {
+  tn__strings strings = {.constants = exe->string_data, .constant_bytes = exe->string_bytes};
+  for (uint64_t i = 0; constant->dtype == TN_STRING && i < constant->size / sizeof(uint64_t); i++) {
+    uint64_t reference = ((const uint64_t *)constant->data)[i];
+    tn_string unused;
+    tn_status *status = tn__string_at(&strings, reference, &unused);
+    if (status == NULL) continue;
+    tn_status_free(status);
+    return tn__corrupt("element %llu of constant \"%s\" is no string of its string data", (unsigned long long)i,
+                       constant->name);
+  }
+  return NULL;
+}
+
 static tn_status *load_constants(tn_executable *exe) {
   tn__table_header header;
   const uint8_t *records;
@@ -396,6 +421,7 @@ static tn_status *load_constants(tn_executable *exe) {
     const void *record = records + (size_t)i * header.record_size;
     const void *place = exe->constant_places == NULL ? NULL : exe->constant_places[i];
     TN_RETURN_IF_ERROR(load_constant(exe, record, place, &exe->constants[i]));
+    TN_RETURN_IF_ERROR(check_references(exe, &exe->constants[i]));
   }
   return NULL;
 }
@@ -413,5 +439,6 @@ tn_status *tn__load_sections(tn_executable *exe, const tn_load_options *options)
 
 tn_status *tn__load_tables(tn_executable *exe) {
   TN_RETURN_IF_ERROR(load_kernels(exe));
+  TN_RETURN_IF_ERROR(load_string_data(exe));
   return load_constants(exe);
 }

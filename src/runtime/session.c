@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "runtime/session.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
@@ -22,13 +23,33 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
       {&state->results, f->output_count, sizeof(tn__view)},
       {&state->input_lists, f->input_count, sizeof(tn__list)},
       {&state->output_lists, f->output_count, sizeof(tn__list)},
+      {&state->given_lists, f->input_count, sizeof(tn__list)},
+      {&state->given_strings, f->input_count, sizeof(tn__strings)},
+      {&state->shown, f->output_count, sizeof(tn__shown_strings)},
   };
   for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
     void *memory;
     TN_RETURN_IF_ERROR(tn__alloc(session->allocator, wanted[i].count, wanted[i].size, 0, &memory));
     memcpy(wanted[i].array, &memory, sizeof(memory));
   }
+  state->strings.constants = session->exe->string_data, state->strings.constant_bytes = session->exe->string_bytes;
   return NULL;
+}
+
+static void release_lists(const tn_allocator *allocator, const tn__function_value *values, uint32_t count,
+                          tn__list *lists) {
+  for (uint32_t i = 0; i < count && lists != NULL; i++) tn__list_release(allocator, &lists[i], values[i].info.rank);
+  tn__free(allocator, lists, count * sizeof(tn__list), 0);
+}
+
+static void release_strings(const tn_allocator *allocator, const tn__function *f, tn__function_state *state) {
+  for (uint32_t i = 0; i < f->input_count && state->given_strings != NULL; i++)
+    tn__strings_release(allocator, &state->given_strings[i]);
+  tn__free(allocator, state->given_strings, f->input_count * sizeof(tn__strings), 0);
+  for (uint32_t i = 0; i < f->output_count && state->shown != NULL; i++)
+    tn__block_release(allocator, &state->shown[i].strings);
+  tn__free(allocator, state->shown, f->output_count * sizeof(tn__shown_strings), 0);
+  tn__strings_release(allocator, &state->strings);
 }
 
 static void release_function_state(tn_session *session, const tn__function *f, tn__function_state *state) {
@@ -37,14 +58,12 @@ static void release_function_state(tn_session *session, const tn__function *f, t
     tn__block_release(allocator, &state->input_copies[i]);
   for (uint32_t i = 0; i < f->output_count && state->output_copies != NULL; i++)
     tn__block_release(allocator, &state->output_copies[i]);
-  for (uint32_t i = 0; i < f->input_count && state->input_lists != NULL; i++)
-    tn__list_release(allocator, &state->input_lists[i], f->inputs[i].info.rank);
-  for (uint32_t i = 0; i < f->output_count && state->output_lists != NULL; i++)
-    tn__list_release(allocator, &state->output_lists[i], f->outputs[i].info.rank);
   tn__free(allocator, state->rooms, f->output_count * sizeof(tn__view), 0);
   tn__free(allocator, state->results, f->output_count * sizeof(tn__view), 0);
-  tn__free(allocator, state->input_lists, f->input_count * sizeof(tn__list), 0);
-  tn__free(allocator, state->output_lists, f->output_count * sizeof(tn__list), 0);
+  release_lists(allocator, f->inputs, f->input_count, state->input_lists);
+  release_lists(allocator, f->inputs, f->input_count, state->given_lists);
+  release_lists(allocator, f->outputs, f->output_count, state->output_lists);
+  release_strings(allocator, f, state);
   tn__free(allocator, state->inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->call_inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->outputs, f->output_count * sizeof(tn__bound), 0);
@@ -113,6 +132,8 @@ static int64_t dense_bytes(const DLTensor *tensor) {
   return tn_element_count(tensor->ndim, tensor->shape) * (int64_t)tn_dtype_size(tn_dtype_of_dl(tensor->dtype));
 }
 
+static bool is_string(const DLTensor *tensor) { return tn_dtype_of_dl(tensor->dtype) == TN_STRING; }
+
 /* The tensor that the session keeps for one that kernels cannot use where it is. */
 static DLTensor copy_of(const tn__function_value *value, const DLTensor *tensor, const tn__block *block,
                         tn__view *view) {
@@ -126,7 +147,7 @@ static DLTensor copy_of(const tn__function_value *value, const DLTensor *tensor,
 static int64_t buffer_bytes(const tn__function_value *value, const DLTensor *tensor) {
   tn__view view;
   tn__view_of_buffer(value, tensor->shape, &view);
-  return tn_element_count(tensor->ndim, view.shape) * (int64_t)tn_dtype_size(value->info.dtype);
+  return tn_element_count(tensor->ndim, view.shape) * (int64_t)tn__dtype_stored(value->info.dtype);
 }
 
 /* From the first to the last byte of the elements that kernels touch. */
@@ -145,6 +166,38 @@ static void refresh_input(const tn__function_value *value, const DLTensor *tenso
   tn_tensor_copy(tensor, &copy);
 }
 
+/* Copies an input that kernels cannot read where it is. */
+static tn_status *copy_input(tn_session *session, const tn__function *f, tn__function_state *state, uint32_t index,
+                             const DLTensor *tensor) {
+  tn__block *copy = &state->input_copies[index];
+  TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, copy, buffer_bytes(&f->inputs[index], tensor)));
+  if (!is_string(tensor)) {
+    refresh_input(&f->inputs[index], tensor, copy);
+    return NULL;
+  }
+  return tn_status_prefix(tn__strings_take_in(session->allocator, &state->strings, "its strings", tensor, copy->data),
+                          "input \"%s\"", f->inputs[index].info.name);
+}
+
+/* A list of strings as its caller gave it, with their bytes where the machine looks for them. */
+static tn_status *copy_list(tn_session *session, const tn__function *f, tn__function_state *state, uint32_t index) {
+  int rank = f->inputs[index].info.rank;
+  tn__list *list = &state->input_lists[index];
+  if (f->inputs[index].info.dtype != TN_STRING) return NULL;
+  TN_RETURN_IF_ERROR(tn__list_copy(session->allocator, list, &state->given_lists[index], rank, sizeof(uint64_t)));
+  for (int64_t i = 0; i < list->count; i++) {
+    uint64_t *references = tn__list_data(list, rank, i);
+    int64_t count = tn_element_count(rank, tn__list_dims(list, rank, i));
+    for (int64_t j = 0; j < count; j++) {
+      tn_string text;
+      TN_RETURN_IF_ERROR(tn__string_at(&state->given_strings[index], references[j], &text));
+      if (references[j] != 0)
+        TN_RETURN_IF_ERROR(tn__strings_add(session->allocator, &state->strings, text, &references[j]));
+    }
+  }
+  return NULL;
+}
+
 /* Gives each input its memory: the caller's when kernels can read it, else a copy. */
 static tn_status *place_inputs(tn_session *session, const tn__function *f, tn__function_state *state,
                                const tn__bound *inputs) {
@@ -155,15 +208,14 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, tn__f
       return tn_status_create(TN_FAILED_PRECONDITION, "input \"%s\" of function \"%s\" is not bound",
                               f->inputs[i].info.name, f->name);
     if (list) {
+      TN_RETURN_IF_ERROR(copy_list(session, f, state, i));
       state->frame->data[f->inputs[i].reg] = &state->input_lists[i];
       continue;
     }
     char *data = tn__data_of(tensor);
     if (!tn__is_in_place(&f->inputs[i], tensor)) {
-      int64_t bytes = buffer_bytes(&f->inputs[i], tensor);
-      TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->input_copies[i], bytes));
+      TN_RETURN_IF_ERROR(copy_input(session, f, state, i, tensor));
       data = state->input_copies[i].data;
-      refresh_input(&f->inputs[i], tensor, &state->input_copies[i]);
     }
     tn__frame_set_input(state->frame, i, data, tensor->shape);
   }
@@ -190,18 +242,22 @@ static const char *output_memory(const tn__function *f, const tn__function_state
 /* Kernels write an output while inputs and other outputs are still in use. */
 static tn_status *check_overlap(const tn__function *f, const tn__function_state *state, const tn__bound *inputs,
                                 const tn__bound *outputs, uint32_t index) {
+  const tn__bound *slot = output_slot(f, state, outputs, index);
   const char *data = output_memory(f, state, index);
-  int64_t bytes = span(&f->outputs[index], &output_slot(f, state, outputs, index)->tensor);
+  int64_t bytes = span(&f->outputs[index], &slot->tensor);
+  if (is_string(&slot->tensor)) return NULL; /* made beside its buffer */
   for (uint32_t i = 0; i < f->input_count; i++) {
     const char *input = state->frame->data[f->inputs[i].reg];
-    if (is_list(&f->inputs[i]) || !overlap(data, bytes, input, span(&f->inputs[i], &inputs[i].tensor))) continue;
+    if (is_list(&f->inputs[i]) || is_string(&inputs[i].tensor)) continue;
+    if (!overlap(data, bytes, input, span(&f->inputs[i], &inputs[i].tensor))) continue;
     if (f->outputs[index].alias == (int)i && data == input) continue;
     return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with input \"%s\"",
                             f->outputs[index].info.name, f->inputs[i].info.name);
   }
   for (uint32_t i = 0; i < index; i++) {
     const char *other = output_memory(f, state, i);
-    if (other != NULL && overlap(data, bytes, other, span(&f->outputs[i], &output_slot(f, state, outputs, i)->tensor)))
+    const DLTensor *theirs = &output_slot(f, state, outputs, i)->tensor;
+    if (other != NULL && !is_string(theirs) && overlap(data, bytes, other, span(&f->outputs[i], theirs)))
       return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with output \"%s\"",
                               f->outputs[index].info.name, f->outputs[i].info.name);
   }
@@ -262,23 +318,60 @@ static DLTensor result_of(const tn__function *f, const tn__function_state *state
   return result;
 }
 
+tn_status *tn__session_show(tn_session *session, tn__function_state *state, int index, const uint64_t *references,
+                            int64_t count, const tn_string **out) {
+  tn__shown_strings *shown = &state->shown[index];
+  if (!shown->ready) {
+    TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &shown->strings, count * (int64_t)sizeof(tn_string)));
+    TN_RETURN_IF_ERROR(tn__strings_show(&state->strings, references, count, shown->strings.data));
+    shown->ready = true;
+  }
+  *out = shown->strings.data;
+  return NULL;
+}
+
+/* The strings go where their bytes are wanted, one after another; the array's elements then tell where each is. */
+static tn_status *copy_strings_back(tn_session *session, const tn__function *f, tn__function_state *state,
+                                    uint32_t index, const tn__bound *output) {
+  DLTensor result = result_of(f, state, index);
+  int64_t count = tn_element_count(result.ndim, result.shape);
+  const tn_string *strings;
+  uint64_t total;
+  TN_RETURN_IF_ERROR(tn__session_show(session, state, (int)index, result.data, count, &strings));
+  if (!tn__strings_total(strings, count, &total) || (output->bytes != NULL && total > output->capacity))
+    return tn_status_create(TN_OUT_OF_RANGE,
+                            "output \"%s\": its strings have %llu bytes together, and the bound memory has %zu; "
+                            "tn_session_get_output() has the value",
+                            f->outputs[index].info.name, (unsigned long long)total, output->capacity);
+  tn__strings_give_out(strings, count, &output->tensor, output->bytes);
+  return NULL;
+}
+
 /* Results that were made beside their buffers go there. */
-static void copy_back(const tn__function *f, const tn__function_state *state, const tn__bound *outputs) {
+static tn_status *copy_back(tn_session *session, const tn__function *f, tn__function_state *state,
+                            const tn__bound *outputs) {
+  tn_status *first = NULL; /* the other outputs are complete whatever it is */
   for (uint32_t i = 0; i < f->output_count; i++) {
     if (is_list(&f->outputs[i]) || !outputs[i].set || tn__is_in_place(&f->outputs[i], &outputs[i].tensor)) continue;
     DLTensor result = result_of(f, state, i);
     if (result.data != state->frame->output_data[i]) continue; /* it did not fit */
-    if (!tn__tensor_is_dense(&outputs[i].tensor) || f->outputs[i].grows >= 0)
+    if (is_string(&result)) {
+      tn_status *status = copy_strings_back(session, f, state, i, &outputs[i]);
+      if (first != NULL) tn_status_free(status);
+      if (first == NULL) first = status;
+    } else if (!tn__tensor_is_dense(&outputs[i].tensor) || f->outputs[i].grows >= 0) {
       tn_tensor_copy(&result, &outputs[i].tensor);
-    else if (dense_bytes(&result) > 0)
+    } else if (dense_bytes(&result) > 0) {
       memcpy(tn__data_of(&outputs[i].tensor), result.data, (size_t)dense_bytes(&result));
+    }
   }
+  return first;
 }
 
 /* Sequences that outgrew their memory on the way go back to it if they fit in the end. */
 static tn_status *settle_list(const tn__function_value *output, tn__list *list) {
   int64_t needed;
-  if (tn__list_settle(list, output->info.rank, tn_dtype_size(output->info.dtype), &needed)) return NULL;
+  if (tn__list_settle(list, output->info.rank, tn__dtype_stored(output->info.dtype), &needed)) return NULL;
   return tn_status_create(TN_OUT_OF_RANGE,
                           "output \"%s\": its %lld tensors need %lld bytes, each at a multiple of %d, and the bound "
                           "memory has %llu; tn_session_get_output_item() has them",
@@ -302,7 +395,7 @@ static tn_status *check_capacity(const tn__function *f, const tn__function_state
                             "output \"%s\": the value has shape %s and needs %lld bytes, and the bound tensor of shape "
                             "%s has %lld; tn_session_get_output() has the value",
                             f->outputs[i].info.name, want, (long long)dense_bytes(&result), have,
-                            (long long)frame->output_capacity[i]);
+                            (long long)dense_bytes(&outputs[i].tensor));
   }
   return NULL;
 }
@@ -319,10 +412,14 @@ static bool all_persistent(const tn__bound *slots, uint32_t count) {
 }
 
 /* Inputs may have been updated in place: those that kernels cannot read where they are are copied anew. */
-static void refresh_copies(const tn__function *f, const tn__function_state *state) {
-  for (uint32_t i = 0; i < f->input_count; i++)
-    if (!is_list(&f->inputs[i]) && !tn__is_in_place(&f->inputs[i], &state->inputs[i].tensor))
-      refresh_input(&f->inputs[i], &state->inputs[i].tensor, &state->input_copies[i]);
+static tn_status *refresh_copies(tn_session *session, const tn__function *f, tn__function_state *state) {
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    bool tensor = !is_list(&f->inputs[i]);
+    if (!tensor) TN_RETURN_IF_ERROR(copy_list(session, f, state, i));
+    if (tensor && !tn__is_in_place(&f->inputs[i], &state->inputs[i].tensor))
+      TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &state->inputs[i].tensor));
+  }
+  return NULL;
 }
 
 static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
@@ -330,9 +427,12 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
   bool bound = inputs == state->inputs, settled = bound && state->settled;
   state->settled = false;
   state->has_results = false;
+  session->vm.strings = &state->strings;
+  tn__strings_clear(&state->strings);
+  for (uint32_t i = 0; i < f->output_count; i++) state->shown[i].ready = false;
   lend_memory(session, f, state);
   if (settled) {
-    refresh_copies(f, state);
+    TN_RETURN_IF_ERROR(refresh_copies(session, f, state));
   } else {
     if (state->frame == NULL) TN_RETURN_IF_ERROR(tn__frame_take(&session->vm, f, &state->frame));
     TN_RETURN_IF_ERROR(place_inputs(session, f, state, inputs));
@@ -344,11 +444,11 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
   tn__pool_end(session->vm.pool);
   atomic_store_explicit(&session->vm.cancel, false, memory_order_relaxed);
   if (status != NULL) return status;
-  copy_back(f, state, outputs);
   state->has_results = true;
   state->settled =
       outputs == state->outputs && all_persistent(inputs, f->input_count) && all_persistent(outputs, f->output_count);
-  return check_capacity(f, state, outputs);
+  status = copy_back(session, f, state, outputs);
+  return status != NULL ? status : check_capacity(f, state, outputs);
 }
 
 static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
@@ -424,7 +524,12 @@ tn_status *tn_session_get_output(tn_session *session, const char *function, int 
                             "tn_session_get_output_item() read it",
                             f->outputs[index].info.name);
   *out = result_of(f, state, (uint32_t)index);
-  return NULL;
+  if (f->outputs[index].info.dtype != TN_STRING) return NULL;
+  const tn_string *strings;
+  tn_status *status =
+      tn__session_show(session, state, index, out->data, tn_element_count(out->ndim, out->shape), &strings);
+  out->data = status != NULL ? NULL : (void *)(uintptr_t)strings;
+  return status;
 }
 
 void tn_session_cancel(tn_session *session) { atomic_store_explicit(&session->vm.cancel, true, memory_order_relaxed); }

@@ -3,17 +3,25 @@
 #define TENON_RUNTIME_SESSION_H
 
 #include "runtime/list.h"
+#include "runtime/strings.h"
 
 typedef struct tn__bound {
   bool set, persistent;
   DLTensor tensor; /* its shape and strides point into this struct */
   int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
+  char *bytes; /* outputs of strings: where their bytes are wanted; NULL: in the session's memory */
+  size_t capacity;
 } tn__bound;
 
 /* A tensor's dimensions and strides, for those that are not a register's own. */
 typedef struct tn__view {
   int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
 } tn__view;
+
+typedef struct tn__shown_strings { /* a result as callers see it, made when it is asked for */
+  tn__block strings;
+  bool ready;
+} tn__shown_strings;
 
 typedef struct tn__function_state {
   tn__bound *inputs, *outputs;           /* by the set_ calls */
@@ -23,7 +31,12 @@ typedef struct tn__function_state {
   tn__view *results; /* by output: of those that grow, the result */
   /* Of those that are sequences or optional; a bound output's slot in `outputs` holds its memory as bytes. */
   tn__list *input_lists, *output_lists;
-  tn__frame *frame; /* of the last invoke: it holds the results */
+  /* By input: of lists of strings, what the caller gave; `input_lists` has it copied into `strings` by each invoke. */
+  tn__list *given_lists;
+  tn__strings *given_strings;
+  tn__strings strings;      /* of the last invoke */
+  tn__shown_strings *shown; /* by output */
+  tn__frame *frame;         /* of the last invoke: it holds the results */
   bool has_results;
   /* The last invoke succeeded, everything is bound persistently, and no binding has changed since: everything in the
    * frame is as the next invoke needs it. */
@@ -45,6 +58,9 @@ TN_MUST_USE tn_status *tn__bind_check(const tn__function *function, int index, b
                                       tn_binding binding);
 /* Copies what the slot needs of the tensor, which was checked; NULL unbinds. */
 void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding);
+/* The references of an output that is a tensor of strings, as strings; valid until the next invoke. */
+TN_MUST_USE tn_status *tn__session_show(tn_session *session, tn__function_state *state, int index,
+                                        const uint64_t *references, int64_t count, const tn_string **out);
 /* "function "f" takes 2 inputs, and the call gives 1" */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *function, const char *what,
                                                           uint32_t takes, int gives);

@@ -108,6 +108,9 @@ static void copy_elements(char *to, int64_t to_stride, const char *from, int64_t
     case 4:
       for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, 4);
       break;
+    case 16:
+      for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, 16);
+      break;
     default:
       for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, 8);
   }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "runtime/list.h"
+#include "runtime/strings.h"
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
@@ -16,7 +17,7 @@ static tn_status *measure(const tn__frame *frame, uint32_t number, int64_t *byte
   const tn__register *r = &frame->f->registers[number];
   const int64_t *dims = frame->dims + r->first_dim;
   bool empty = false, overflow = false;
-  int64_t total = (int64_t)tn_dtype_size(r->dtype);
+  int64_t total = (int64_t)tn__dtype_stored(r->dtype);
   for (int i = 0; i < r->rank; i++) {
     if (dims[i] < 0)
       return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the negative dimension %lld",
@@ -58,7 +59,7 @@ tn_status *tn__current_dims(tn__frame *frame, uint32_t number, const int64_t **o
   if (r->storage != TN__STORAGE_VIEW || (r->static_bytes >= 0 && root->static_bytes >= 0)) return NULL;
   int64_t bytes;
   TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
-  int64_t root_bytes = element_count(frame, root) * (int64_t)tn_dtype_size(root->dtype);
+  int64_t root_bytes = element_count(frame, root) * (int64_t)tn__dtype_stored(root->dtype);
   if (bytes == root_bytes) return NULL;
   char mine[256], theirs[256];
   tn__format_shape(*out, r->rank, mine, sizeof(mine));
@@ -250,7 +251,7 @@ static void copy_valid(const tn__frame *frame, const tn__register *r, const tn__
   int axis = output->grows;
   int64_t valid = source->storage == TN__STORAGE_INPUT ? frame->input_shapes[source->index][axis]
                                                        : tn__operand_value(&output->valid, frame->scalars);
-  int64_t outer = 1, inner = (int64_t)tn_dtype_size(r->dtype);
+  int64_t outer = 1, inner = (int64_t)tn__dtype_stored(r->dtype);
   for (int i = 0; i < axis; i++) outer *= dims[i];
   for (int i = axis + 1; i < r->rank; i++) inner *= dims[i];
   for (int64_t i = 0; i < outer && valid * inner > 0; i++)
@@ -261,7 +262,7 @@ static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
   const int64_t *to_dims, *from_dims;
   if (to->container != TN__CONTAINER_TENSOR)
-    return tn__list_copy(vm->allocator, frame->data[in->a], frame->data[in->b], to->rank, tn_dtype_size(to->dtype));
+    return tn__list_copy(vm->allocator, frame->data[in->a], frame->data[in->b], to->rank, tn__dtype_stored(to->dtype));
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->a, &to_dims));
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->b, &from_dims));
   int64_t count = element_count(frame, from);
@@ -277,7 +278,7 @@ static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   if (to->storage == TN__STORAGE_OUTPUT && frame->f->outputs[to->index].grows >= 0)
     copy_valid(frame, to, from, destination, source);
   else
-    memmove(destination, source, (size_t)count * tn_dtype_size(to->dtype));
+    memmove(destination, source, (size_t)count * tn__dtype_stored(to->dtype));
   return NULL;
 }
 
@@ -332,7 +333,7 @@ static tn_status *move(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   if (r->container != TN__CONTAINER_TENSOR) {
     tn__list *to = frame->data[in->a], *from = frame->data[in->b], kept = *to;
     if (to->lent.data != NULL) /* its elements belong in the caller's memory */
-      return tn__list_copy(vm->allocator, to, from, r->rank, tn_dtype_size(r->dtype));
+      return tn__list_copy(vm->allocator, to, from, r->rank, tn__dtype_stored(r->dtype));
     *to = *from;
     *from = kept;
     return NULL;
@@ -440,10 +441,12 @@ static tn_status *builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *i
       const tn__register *r = &frame->f->registers[in->operands[0]];
       const int64_t *dims;
       TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[0], &dims));
-      memset(frame->data[r->root], 0, (size_t)element_count(frame, r) * tn_dtype_size(r->dtype));
+      memset(frame->data[r->root], 0, (size_t)element_count(frame, r) * tn__dtype_stored(r->dtype));
       return NULL;
     }
-    default: return tn__list_builtin(vm, frame, in);
+    default:
+      return in->callee < TN__BUILTIN_STRING_CONCAT ? tn__list_builtin(vm, frame, in)
+                                                    : tn__string_builtin(vm, frame, in);
   }
 }
 

@@ -13,7 +13,8 @@ typedef struct tn__block {
   size_t capacity;
 } tn__block;
 
-typedef struct tn__list tn__list; /* list.h */
+typedef struct tn__list tn__list;       /* list.h */
+typedef struct tn__strings tn__strings; /* strings.h */
 
 /* One activation of a function; kept and used again by later ones. */
 typedef struct tn__frame tn__frame;
@@ -46,8 +47,10 @@ typedef struct tn__vm {
   const tn_allocator *allocator;
   tn_thread_pool *pool;
   tn_kernel_env env;
-  tn__frame **idle; /* per function */
-  void **buffers;   /* room for the widest kernel call */
+  tn__frame **idle;     /* per function */
+  tn__strings *strings; /* of the invoke that runs */
+  tn__block scratch;    /* of the builtin that runs */
+  void **buffers;       /* room for the widest kernel call */
   int64_t *scalars;
   tn_profile_callback profile;
   void *profile_user;

@@ -46,10 +46,12 @@ _NAMES = {
     0x0008: "int8", 0x0010: "int16", 0x0020: "int32", 0x0040: "int64",
     0x0108: "uint8", 0x0110: "uint16", 0x0120: "uint32", 0x0140: "uint64",
     0x0210: "float16", 0x0220: "float32", 0x0240: "float64",
-    0x0410: "bfloat16", 0x0608: "bool",
+    0x0410: "bfloat16", 0x0608: "bool", 0x0380: "string",
 }  # fmt: skip
 _BFLOAT16 = 0x0410
-_DTYPES = {code: np.dtype(name) for code, name in _NAMES.items() if code != _BFLOAT16}
+_STRING = 0x0380
+_DTYPES = {code: np.dtype(name) for code, name in _NAMES.items() if code not in (_BFLOAT16, _STRING)}
+_DTYPES[_STRING] = np.dtype(object)
 _KINDS = ("tensor", "sequence", "optional", "optional sequence")  # in the order of tn_value_kind
 
 
@@ -66,6 +68,9 @@ def _numpy_dtype(code: int) -> np.dtype:
 @dataclass(frozen=True)
 class Value:
     """An input or output of a model. A dimension that is not fixed is its symbol's name, or None if it has none.
+
+    Where `dtype` is "string", arrays have NumPy's type object and hold str; given are those, bytes, and NumPy's own
+    arrays of strings. Bytes that are not UTF-8 come and go as Python's "surrogateescape" has them.
 
     `kind` is "tensor"; "sequence" for a list of arrays; or "optional" and "optional sequence" for an array and a list
     that may be None. All arrays of a list have the element type and number of dimensions that are told here.
@@ -93,7 +98,9 @@ class Model:
         self._input_names = [value.name for value in self.inputs]
         self._output_names = [value.name for value in self.outputs]
         self._plain = all(value.kind == "tensor" for value in (*self.inputs, *self.outputs))
-        fixed = self._plain and all(isinstance(size, int) for value in self.outputs for size in value.shape)
+        self._strings = _STRING in self._output_codes
+        self._bound_strings: dict[int, np.ndarray] = {}  # arrays that invoke() fills
+        fixed = self._plain and not self._strings and all(isinstance(size, int) for value in self.outputs for size in value.shape)
         self._shapes: list[Any] | None = [value.shape for value in self.outputs] if fixed else None
 
     def __repr__(self) -> str:
@@ -139,6 +146,12 @@ class Model:
         """Runs the model on what is bound. Outputs that are not bound are kept by the model, for output()."""
         with self._lock:
             self._core.invoke_bound()
+            for index, array in self._bound_strings.items():
+                result = self._copy_output(index)
+                if result.shape != array.shape:
+                    name = self._output_names[index]
+                    raise ValueError(f"output {name!r} has shape {result.shape}; its array has {array.shape}")
+                array[...] = result
 
     def output(self, name: str) -> np.ndarray:
         """A copy of an output of the last invoke()."""
@@ -149,11 +162,17 @@ class Model:
         what = "output" if output else "input"
         pairs: list[tuple[int, tuple[Any, int]]] = []
         lists: list[tuple[int, Any]] = []
+        strings: list[tuple[int, Any]] = []
         for name, value in given.items():
             index = _index(values, what, name)
             if output and value is not None and not hasattr(value, "__dlpack__"):
                 raise TypeError(f"output {name!r} is a {type(value).__name__}, not an array that can be written")
             plain = values[index].kind == "tensor"
+            if output and codes[index] == _STRING:
+                if value is not None and (value.dtype != object or not plain):
+                    raise TypeError(f"output {name!r}: strings of a tensor go into an array of objects, no other")
+                strings.append((index, value))
+                continue
             if not output and not plain:
                 lists.append((index, _as_list(value, codes[index], values[index].kind)))
             elif value is None:
@@ -165,6 +184,10 @@ class Model:
                 self._core.set_list(index, items)
             for index, pair in pairs:
                 self._core.bind(output, index, pair)
+            for index, array in strings:
+                self._bound_strings.pop(index, None)
+                if array is not None:
+                    self._bound_strings[index] = array
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the executable (.tnx) for tenon.load(), `tenon run` and the C API."""
@@ -190,7 +213,7 @@ class Model:
             arguments.append(argument)
             shapes.append(shape)
         known = self._shapes
-        if known is None and None not in shapes:
+        if known is None and not self._strings and None not in shapes:
             known = self._core.infer_shapes(shapes)
         if known is None:
             with self._lock:
@@ -236,6 +259,10 @@ class Model:
 
     def _copy_tensor(self, index: int, item: int) -> np.ndarray:
         array = np.empty(self._core.output_shape(index, item), _numpy_dtype(self._output_codes[index]))
+        if self._output_codes[index] == _STRING:
+            array.reshape(-1)[:] = [text.decode("utf-8", "surrogateescape")
+                                    for text in self._core.output_strings(index, item)]
+            return array
         self._core.copy_output(index, array.reshape(-1).view(np.uint8), item)
         return array
 
@@ -271,6 +298,8 @@ def _as_memory(name: str, value: Any) -> np.ndarray:
 
 def _as_argument(value: Any, code: int) -> tuple[tuple[Any, int], tuple[int, ...] | None]:
     """(what the core takes, the code of its elements or 0 for the buffer's own) and its shape, if it is known here."""
+    if code == _STRING:
+        return _as_strings(value)
     if not isinstance(value, np.ndarray):
         if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
             shape = getattr(value, "shape", None)
@@ -280,6 +309,19 @@ def _as_argument(value: Any, code: int) -> tuple[tuple[Any, int], tuple[int, ...
     if value.dtype.kind == "V" and value.dtype.name == "bfloat16":
         return (value.view(np.uint16), _BFLOAT16), value.shape
     return (value, 0), value.shape
+
+
+def _as_strings(value: Any) -> tuple[tuple[Any, int], tuple[int, ...]]:
+    """str, bytes, or lists or arrays of them, as bytes: UTF-8, with what decoding made of other bytes turned back."""
+    array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
+    if array.dtype.kind not in "OUST":
+        raise TypeError(f"strings are wanted, not an array of {array.dtype}")
+    texts = []
+    for text in array.reshape(-1).tolist():
+        if not isinstance(text, (str, bytes)):
+            raise TypeError(f"strings are wanted, not a {type(text).__name__}")
+        texts.append(text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text)
+    return ((texts, array.shape), _STRING), array.shape
 
 
 def _as_list(value: Any, code: int, kind: str) -> list[tuple[Any, int]] | None:

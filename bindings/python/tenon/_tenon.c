@@ -288,11 +288,15 @@ typedef struct argument {
   int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
   Py_buffer view;
   PyObject *capsule;
+  PyObject *texts; /* the bytes objects that `strings` points into */
+  tn_string *strings;
 } argument;
 
 static void release_argument(argument *a) {
   if (a->view.obj != NULL) PyBuffer_Release(&a->view);
   Py_CLEAR(a->capsule);
+  Py_CLEAR(a->texts);
+  PyMem_Free(a->strings);
   *a = (argument){0};
 }
 
@@ -365,16 +369,50 @@ static bool take_capsule(PyObject *object, argument *out) {
   return true;
 }
 
-/* (object, dtype code or 0): a buffer, a DLPack capsule, or None, which leaves `out` empty. */
+static bool read_shape(PyObject *tuple, int64_t *shape) {
+  Py_ssize_t rank = PyTuple_Size(tuple);
+  if (rank < 0 || rank > TN_MAX_RANK) return false;
+  for (Py_ssize_t i = 0; i < rank; i++) shape[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+  return !PyErr_Occurred();
+}
+
+/* Strings: ([bytes, ...], shape). */
+static bool take_strings(PyObject *object, argument *out) {
+  PyObject *texts, *shape;
+  if (!PyArg_ParseTuple(object, "O!O!", &PyList_Type, &texts, &PyTuple_Type, &shape)) return false;
+  Py_ssize_t count = PyList_Size(texts), rank = PyTuple_Size(shape);
+  if (!read_shape(shape, out->shape) || tn_element_count((int)rank, out->shape) != count) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "strings of another number than their shape says");
+    return false;
+  }
+  out->strings = PyMem_Calloc((size_t)count + 1, sizeof(*out->strings));
+  if (out->strings == NULL) return PyErr_NoMemory() != NULL;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    char *data;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(PyList_GetItem(texts, i), &data, &length) != 0) return false;
+    out->strings[i] = (tn_string){data, (uint64_t)length};
+  }
+  out->texts = Py_NewRef(texts);
+  out->tensor = (DLTensor){.data = out->strings,
+                           .device = {kDLCPU, 0},
+                           .ndim = (int)rank,
+                           .dtype = tn_dtype_to_dl(TN_STRING),
+                           .shape = out->shape};
+  return true;
+}
+
+/* (object, dtype code or 0): a buffer, a DLPack capsule, strings, or None, which leaves `out` empty. */
 static bool take_argument(PyObject *pair, bool writable, argument *out) {
   PyObject *object;
   int code;
   if (!PyArg_ParseTuple(pair, "Oi", &object, &code)) return false;
   if (object == Py_None) return true;
+  if (PyTuple_Check(object)) return take_strings(object, out);
   return PyCapsule_CheckExact(object) ? take_capsule(object, out) : take_buffer(object, code, writable, out);
 }
 
-static bool is_given(const argument *a) { return a->view.obj != NULL || a->capsule != NULL; }
+static bool is_given(const argument *a) { return a->view.obj != NULL || a->capsule != NULL || a->strings != NULL; }
 
 /* A list of such pairs; None stands for an output that the session allocates. */
 static argument *take_arguments(PyObject *list, bool writable) {
@@ -423,6 +461,7 @@ static DLTensor *tensors_of(argument *arguments, int count) {
   for (int i = 0; tensors != NULL && i < count; i++) {
     if (!is_given(&arguments[i])) continue;
     tensors[i] = arguments[i].tensor;
+    if (arguments[i].strings != NULL) tensors[i].shape = arguments[i].shape;
     if (arguments[i].view.obj == NULL) continue;
     tensors[i].shape = arguments[i].shape;
     tensors[i].strides = arguments[i].strides;
@@ -484,6 +523,7 @@ static PyObject *model_bind(PyObject *self, PyObject *args) {
     return NULL;
   }
   DLTensor tensor = fresh.tensor;
+  if (fresh.strings != NULL) tensor.shape = fresh.shape;
   if (fresh.view.obj != NULL) tensor.shape = fresh.shape, tensor.strides = fresh.strides;
   tn_status *status = bind_persistently(model, output, index, is_given(&fresh) ? &tensor : NULL);
   if (status != NULL) {
@@ -583,11 +623,25 @@ static PyObject *model_copy_output(PyObject *self, PyObject *args) {
   return NULL;
 }
 
-static bool read_shape(PyObject *tuple, int64_t *shape) {
-  Py_ssize_t rank = PyTuple_Size(tuple);
-  if (rank < 0 || rank > TN_MAX_RANK) return false;
-  for (Py_ssize_t i = 0; i < rank; i++) shape[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
-  return !PyErr_Occurred();
+/* The strings of output `index` of the last invoke, in the order of the elements: [bytes, ...]. */
+static PyObject *model_output_strings(PyObject *self, PyObject *args) {
+  int index, item = -1;
+  if (!PyArg_ParseTuple(args, "i|i:output_strings", &index, &item)) return NULL;
+  DLTensor tensor;
+  tn_status *status = get_output(self, index, item, &tensor);
+  if (status != NULL) return raise_status(state_of(self), status);
+  if (tn_dtype_of_dl(tensor.dtype) != TN_STRING) {
+    PyErr_SetString(PyExc_ValueError, "the output holds no strings");
+    return NULL;
+  }
+  const tn_string *strings = tensor.data;
+  int64_t count = tn_element_count(tensor.ndim, tensor.shape);
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (Py_ssize_t i = 0; list != NULL && i < (Py_ssize_t)count; i++) {
+    PyObject *text = PyBytes_FromStringAndSize(strings[i].data, (Py_ssize_t)strings[i].length);
+    if (text == NULL || PyList_SetItem(list, i, text) != 0) Py_CLEAR(list);
+  }
+  return list;
 }
 
 typedef struct shapes {
@@ -647,12 +701,19 @@ static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
 /* ---- the module ------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef model_methods[] = {
-    {"signature", model_signature, METH_NOARGS, NULL},        {"save", model_save, METH_VARARGS, NULL},
-    {"is_compiled", model_is_compiled, METH_NOARGS, NULL},    {"invoke", model_invoke, METH_VARARGS, NULL},
-    {"set_list", model_set_list, METH_VARARGS, NULL},         {"list_count", model_list_count, METH_VARARGS, NULL},
-    {"output_shape", model_output_shape, METH_VARARGS, NULL}, {"copy_output", model_copy_output, METH_VARARGS, NULL},
-    {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL}, {"bind", model_bind, METH_VARARGS, NULL},
-    {"invoke_bound", model_invoke_bound, METH_NOARGS, NULL},  {NULL, NULL, 0, NULL},
+    {"signature", model_signature, METH_NOARGS, NULL},
+    {"save", model_save, METH_VARARGS, NULL},
+    {"is_compiled", model_is_compiled, METH_NOARGS, NULL},
+    {"invoke", model_invoke, METH_VARARGS, NULL},
+    {"set_list", model_set_list, METH_VARARGS, NULL},
+    {"list_count", model_list_count, METH_VARARGS, NULL},
+    {"output_shape", model_output_shape, METH_VARARGS, NULL},
+    {"copy_output", model_copy_output, METH_VARARGS, NULL},
+    {"output_strings", model_output_strings, METH_VARARGS, NULL},
+    {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL},
+    {"bind", model_bind, METH_VARARGS, NULL},
+    {"invoke_bound", model_invoke_bound, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot model_slots[] = {

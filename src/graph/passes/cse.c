@@ -36,7 +36,7 @@ static void table_add(tn__arena *arena, table *t, uint64_t hash, tn__node *node,
 
 static int64_t data_bytes(const tn__value *value) {
   int64_t total = value->splat ? 1 : tn__element_total(value);
-  return total * (int64_t)tn_dtype_size(value->dtype);
+  return total * (int64_t)tn__dtype_stored(value->dtype);
 }
 
 static uint64_t hash_constant(const tn__value *value) {

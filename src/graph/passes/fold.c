@@ -23,7 +23,7 @@ static tn__value *from_known_elements(folder *f, const tn__value *value) {
   int64_t shape[TN__MAX_RANK], total = tn__element_total(value);
   if (value->elements == NULL || tn__is_constant(value) || total < 0 || total > TN__MAX_ELEMENTS) return NULL;
   if (!tn__shape_const(value, shape)) return NULL;
-  size_t size = tn_dtype_size(value->dtype);
+  size_t size = tn__dtype_stored(value->dtype);
   void *data = tn__arena_alloc_array(f->arena, (size_t)total + 1, size);
   for (int64_t i = 0; i < total; i++) {
     int64_t element;
@@ -67,7 +67,8 @@ static const void *common_element(const tn__node *node) {
   const void *first, *other;
   if (node->input_count == 0 || !tn__splat_element(node->inputs[0], &first)) return NULL;
   for (int i = 1; i < node->input_count; i++)
-    if (!tn__splat_element(node->inputs[i], &other) || memcmp(first, other, tn_dtype_size(node->inputs[0]->dtype)) != 0)
+    if (!tn__splat_element(node->inputs[i], &other) ||
+        memcmp(first, other, tn__dtype_stored(node->inputs[0]->dtype)) != 0)
       return NULL;
   return first;
 }
@@ -184,13 +185,13 @@ static bool evaluate_node(folder *f, tn__node *node) {
   void **out = TN__NEW_ARRAY(f->arena, node->output_count, void *);
   for (int i = 0; i < node->output_count; i++)
     out[i] = tn__arena_alloc_array(f->arena, (size_t)tn__element_total(node->outputs[i]) + 1,
-                                   tn_dtype_size(node->outputs[i]->dtype));
+                                   tn__dtype_stored(node->outputs[i]->dtype));
   if (!f->options->evaluator.evaluate(f->options->evaluator.user, f->graph, node, out)) return false;
   for (int i = 0; i < node->output_count; i++) {
     tn__value *old = node->outputs[i];
     int64_t shape[TN__MAX_RANK];
     tn__shape_const(old, shape);
-    bool splat = all_equal(out[i], tn__element_total(old), tn_dtype_size(old->dtype));
+    bool splat = all_equal(out[i], tn__element_total(old), tn__dtype_stored(old->dtype));
     tn__put_in_place(&f->rewriter, old, tn__constant_value(f->graph, old->dtype, old->rank, shape, out[i], splat));
   }
   return true;
@@ -203,7 +204,7 @@ static void recognise_splats(folder *f, tn__node *node) {
     int64_t shape[TN__MAX_RANK];
     if (value == NULL || !tn__is_constant(value) || value->splat || tn__element_total(value) > MAX_SPLAT_SEARCH)
       continue;
-    if (!all_equal(value->data, tn__element_total(value), tn_dtype_size(value->dtype))) continue;
+    if (!all_equal(value->data, tn__element_total(value), tn__dtype_stored(value->dtype))) continue;
     tn__shape_const(value, shape);
     tn__value *splat = tn__constant_value(f->graph, value->dtype, value->rank, shape, value->data, true);
     tn__graph_replace_uses(f->graph, value, splat);

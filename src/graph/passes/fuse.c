@@ -753,6 +753,7 @@ static bool is_constant_node(const fuser *f, const tn__node *n) {
     if (n->inputs[i] && is_huge(n->inputs[i])) return false;
   for (int i = 0; i < n->input_count; i++) {
     const tn__value *v = n->inputs[i];
+    if (v && v->dtype == TN_STRING) return false; /* references, which no file has yet */
     if (!v || v->data) continue;
     int p = f->node_of_value[v->id];
     if (p < 0 || !f->constant[p]) return false;

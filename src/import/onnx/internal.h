@@ -136,7 +136,10 @@ const char *tn__on_string(const tn__onode *n, const char *name, const char *othe
 const int64_t *tn__on_ints(const tn__onode *n, const char *name, int *count); /* NULL when absent */
 const float *tn__on_floats(const tn__onode *n, const char *name, int *count);
 const char *const *tn__on_strings(const tn__onode *n, const char *name, int *count); /* NULL when absent */
-const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name);          /* never NULL */
+/* The same as strings of the graph, which may hold NUL: NULL when absent, or for the empty string. */
+const tn__text *tn__on_text(const tn__onode *n, const char *name);
+const tn__text *const *tn__on_texts(const tn__onode *n, const char *name, int *count); /* NULL when absent */
+const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name);            /* never NULL */
 /* INTS attribute of exactly `count` entries, or all `otherwise`. */
 const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, int64_t otherwise);
 

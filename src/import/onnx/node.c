@@ -128,6 +128,25 @@ const char *const *tn__on_strings(const tn__onode *n, const char *name, int *cou
   return out;
 }
 
+const tn__text *tn__on_text(const tn__onode *n, const char *name) {
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  if (a == NULL) return NULL;
+  if (!is_kind(a, KIND_STRING, a->has_s)) wrong_type(n, name, "a string");
+  return tn__text_create(n->arena, a->s.data, a->s.len);
+}
+
+const tn__text *const *tn__on_texts(const tn__onode *n, const char *name, int *count) {
+  const Onnx__AttributeProto *a = tn__on_attr(n, name);
+  *count = 0;
+  if (a == NULL) return NULL;
+  if (!is_kind(a, KIND_STRINGS, a->n_strings > 0)) wrong_type(n, name, "a list of strings");
+  if (a->n_strings >= INT32_MAX) tn__on_fail(n, "attribute \"%s\" is too long", name);
+  const tn__text **out = TN__NEW_ARRAY(n->arena, a->n_strings + 1, const tn__text *);
+  for (size_t i = 0; i < a->n_strings; i++) out[i] = tn__text_create(n->arena, a->strings[i].data, a->strings[i].len);
+  *count = (int)a->n_strings;
+  return out;
+}
+
 const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name) {
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   if (a == NULL) tn__on_fail(n, "attribute \"%s\" is missing", name);

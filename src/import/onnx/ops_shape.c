@@ -30,8 +30,12 @@ void tn__onnx_constant_op(tn__onode *n) {
     const float *floats = tn__on_floats(n, "value_floats", &count);
     const int64_t shape[1] = {count};
     n->out[0] = tn__constant_value(n->g, TN_F32, 1, tn__arena_copy(n->arena, shape, sizeof(shape)), floats, false);
-  } else if (tn__on_attr(n, "value_string") != NULL || tn__on_attr(n, "value_strings") != NULL) {
-    tn__on_unsupported(n, "strings are not supported");
+  } else if (tn__on_attr(n, "value_string") != NULL) {
+    const tn__text *text = tn__on_text(n, "value_string");
+    n->out[0] = tn__graph_strings(n->g, 0, NULL, &text);
+  } else if (tn__on_attr(n, "value_strings") != NULL) {
+    const tn__text *const *texts = tn__on_texts(n, "value_strings", &count);
+    n->out[0] = tn__graph_strings(n->g, 1, &(int64_t){count}, texts);
   } else {
     tn__on_fail(n, "has no value");
   }
@@ -53,6 +57,7 @@ void tn__onnx_constant_of_shape(tn__onode *n) {
   if (a != NULL) {
     if (a->t == NULL) tn__on_fail(n, "attribute \"value\" is not a tensor");
     tn__onnx_tensor_read(tn__onode_model(n), a->t, tn__graph_origin(n->g), &t);
+    if (t.dtype == TN_STRING) tn__on_unsupported(n, "fills a tensor with strings");
     if (t.size != tn_dtype_size(t.dtype)) tn__on_fail(n, "attribute \"value\" is not one element");
   }
   if (t.dtype == TN_I64 || t.dtype == TN_U64) {

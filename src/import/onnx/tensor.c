@@ -22,7 +22,7 @@ static const struct {
     {"int16", TN_I16},
     {"int32", TN_I32},
     {"int64", TN_I64},
-    {"string", TN_DTYPE_INVALID},
+    {"string", TN_STRING},
     {"bool", TN_BOOL},
     {"float16", TN_F16},
     {"double", TN_F64},
@@ -231,6 +231,20 @@ static const void *usable(tn__onnx_model *model, source s, tn_dtype dtype) {
   return copy;
 }
 
+/* One text per element, as constants of a graph have them. */
+static void read_strings(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what, int64_t count,
+                         tn__onnx_tensor *out) {
+  if (tensor->data_location == LOCATION_EXTERNAL || tensor->has_raw_data || tensor->has_raw_offset)
+    tn__throwf(model->arena->escape, TN_INVALID_ARGUMENT, "%s: strings are given one by one, not as raw data", what);
+  if (tensor->n_string_data != (size_t)count)
+    tn__throwf(model->arena->escape, TN_DATA_LOSS, "%s: has %zu strings, its shape %s needs %" PRId64, what,
+               tensor->n_string_data, shape_text(model->arena, tensor->dims, tensor->n_dims), count);
+  const tn__text **texts = TN__NEW_ARRAY(model->arena, count + 1, const tn__text *);
+  for (int64_t i = 0; i < count; i++)
+    texts[i] = tn__text_create(model->arena, tensor->string_data[i].data, tensor->string_data[i].len);
+  out->data = texts;
+}
+
 void tn__onnx_tensor_read(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what,
                           tn__onnx_tensor *out) {
   tn__escape *escape = model->arena->escape;
@@ -238,13 +252,17 @@ void tn__onnx_tensor_read(tn__onnx_model *model, const Onnx__TensorProto *tensor
   if (dtype == TN_DTYPE_INVALID)
     tn__throwf(escape, TN_UNSUPPORTED, "%s: element type %s (%d) is not supported", what,
                tn__onnx_dtype_name(tensor->data_type), tensor->data_type);
-  size_t element = tn_dtype_size(dtype);
+  size_t element = tn__dtype_stored(dtype);
   int64_t count = check_shape(model, tensor->dims, tensor->n_dims, what, element);
   *out = (tn__onnx_tensor){.name = tensor->name == NULL ? "" : tensor->name,
                            .dtype = dtype,
                            .rank = (int)tensor->n_dims,
                            .size = (size_t)count * element};
   if (tensor->n_dims > 0) memcpy(out->shape, tensor->dims, tensor->n_dims * sizeof(int64_t));
+  if (dtype == TN_STRING) {
+    read_strings(model, tensor, what, count, out);
+    return;
+  }
   bool raw = true;
   source s = tensor->data_location == LOCATION_EXTERNAL ? external_source(model, tensor, what, out->size)
                                                         : raw_source(model, tensor, what, &raw);
@@ -277,7 +295,7 @@ void tn__onnx_sparse_read(tn__onnx_model *model, const Onnx__SparseTensorProto *
   tn__onnx_tensor values, indices;
   tn__onnx_tensor_read(model, sparse->values, what, &values);
   tn__onnx_tensor_read(model, sparse->indices, what, &indices);
-  size_t element = tn_dtype_size(values.dtype), rank = sparse->n_dims;
+  size_t element = tn__dtype_stored(values.dtype), rank = sparse->n_dims;
   int64_t count = check_shape(model, sparse->dims, rank, what, element);
   if (count > MOST_BYTES / (int64_t)element)
     tn__throwf(escape, TN_UNSUPPORTED, "%s: would be more than 1 GiB when dense", what);

@@ -1,0 +1,10 @@
+#ifndef TENON_IMPORT_ONNX_REGEX_COMPILE_H
+#define TENON_IMPORT_ONNX_REGEX_COMPILE_H
+
+#include "base/arena.h"
+
+/* The program of a regular expression, as base/regex.h says, in the arena; throws what is wrong with the pattern and
+ * where. */
+const int64_t *tn__regex_compile(tn__arena *arena, const char *pattern, size_t length, int *count);
+
+#endif

@@ -1,0 +1,158 @@
+#include "runtime/strings.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+
+enum { HEAD = 8 }; /* bytes of a record before its text */
+
+#define MOST_BYTES ((uint64_t)1 << 62) /* of one string; what is less can be added up without overflow */
+
+static uint64_t padded(uint64_t bytes) { return (bytes + 7) & ~(uint64_t)7; }
+
+void tn__strings_release(const tn_allocator *allocator, tn__strings *strings) {
+  tn__block_release(allocator, &strings->heap);
+  strings->used = 0;
+}
+
+/* The first bytes stay unused: reference 0 is the empty string. */
+void tn__strings_clear(tn__strings *strings) { strings->used = HEAD; }
+
+static tn_status *no_such_string(uint64_t reference) {
+  return tn_status_create(TN_OUT_OF_RANGE, "the executable is wrong: %llx is not a string of this function's",
+                          (unsigned long long)reference);
+}
+
+tn_status *tn__string_at(const tn__strings *s, uint64_t reference, tn_string *out) {
+  *out = (tn_string){NULL, 0};
+  if (reference == 0) return NULL;
+  bool constant = (reference & TN__STRING_CONST) != 0;
+  uint64_t at = reference & ~TN__STRING_CONST, length, size = constant ? s->constant_bytes : s->used;
+  const uint8_t *data = constant ? s->constants : s->heap.data;
+  if (at % 8 != 0 || size < HEAD || at > size - HEAD) return no_such_string(reference);
+  memcpy(&length, data + at, sizeof(length));
+  if (length > size - HEAD - at) return no_such_string(reference);
+  *out = (tn_string){(const char *)data + at + HEAD, length};
+  return NULL;
+}
+
+static tn_status *too_many_bytes(void) {
+  return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: the strings of one invoke do not fit into memory");
+}
+
+tn_status *tn__strings_reserve(const tn_allocator *allocator, tn__strings *s, uint64_t count, uint64_t bytes) {
+  if (s->used < HEAD) tn__strings_clear(s);
+  if (bytes > MOST_BYTES || count > MOST_BYTES / 32) return too_many_bytes();
+  uint64_t want = s->used + bytes + count * (HEAD + 7);
+  if (s->heap.data != NULL && want <= s->heap.capacity) return NULL;
+  if (want > MOST_BYTES) return too_many_bytes();
+  tn__block fresh = {0};
+  TN_RETURN_IF_ERROR(tn__block_reserve(allocator, &fresh, (int64_t)(want < 512 ? 1024 : want * 2)));
+  if (s->heap.data != NULL) memcpy(fresh.data, s->heap.data, s->used);
+  tn__block_release(allocator, &s->heap);
+  s->heap = fresh;
+  return NULL;
+}
+
+uint64_t tn__strings_append(tn__strings *s, uint64_t length, char **bytes) {
+  uint64_t at = s->used;
+  char *record = (char *)s->heap.data + at;
+  memset(record + padded(HEAD + length) - 8, 0, 8);
+  memcpy(record, &length, sizeof(length));
+  *bytes = record + HEAD;
+  s->used += padded(HEAD + length);
+  return at;
+}
+
+tn_status *tn__strings_add(const tn_allocator *allocator, tn__strings *s, tn_string text, uint64_t *reference) {
+  char *bytes;
+  TN_RETURN_IF_ERROR(tn__strings_reserve(allocator, s, 1, text.length));
+  *reference = tn__strings_append(s, text.length, &bytes);
+  if (text.length > 0) memcpy(bytes, text.data, text.length);
+  return NULL;
+}
+
+bool tn__strings_are_sound(const uint8_t *data, uint64_t size) {
+  uint64_t at = 0, length;
+  while (at < size) {
+    if (size - at < HEAD) return false;
+    memcpy(&length, data + at, sizeof(length));
+    if (length > size - at - HEAD || padded(length) > size - at - HEAD) return false;
+    at += HEAD + padded(length);
+  }
+  return true;
+}
+
+/* ---- the boundary ------------------------------------------------------------------------------------------------ */
+
+/* The element at a flat position of a tensor of any strides. */
+static tn_string *element_at(const DLTensor *tensor, int64_t position) {
+  char *data = (char *)tensor->data + tensor->byte_offset;
+  int64_t offset = position;
+  if (tensor->strides != NULL) {
+    offset = 0;
+    for (int i = tensor->ndim - 1; i >= 0; i--) {
+      offset += position % tensor->shape[i] * tensor->strides[i];
+      position /= tensor->shape[i];
+    }
+  }
+  return (tn_string *)(void *)(data + offset * (int64_t)sizeof(tn_string));
+}
+
+static tn_status *check_strings(const char *what, const DLTensor *tensor, int64_t count, uint64_t *total) {
+  *total = 0;
+  for (int64_t i = 0; i < count; i++) {
+    tn_string text;
+    memcpy(&text, element_at(tensor, i), sizeof(text));
+    if (text.data == NULL && text.length > 0)
+      return tn_status_create(TN_INVALID_ARGUMENT, "%s: string %lld has %llu bytes and no data", what, (long long)i,
+                              (unsigned long long)text.length);
+    if (text.length > MOST_BYTES || *total > MOST_BYTES - text.length)
+      return tn_status_create(TN_INVALID_ARGUMENT, "%s: string %lld has %llu bytes, and no memory has so many", what,
+                              (long long)i, (unsigned long long)text.length);
+    *total += text.length;
+  }
+  return NULL;
+}
+
+tn_status *tn__strings_take_in(const tn_allocator *allocator, tn__strings *s, const char *what, const DLTensor *tensor,
+                               uint64_t *references) {
+  int64_t count = tn_element_count(tensor->ndim, tensor->shape);
+  uint64_t total;
+  TN_RETURN_IF_ERROR(check_strings(what, tensor, count, &total));
+  TN_RETURN_IF_ERROR(tn__strings_reserve(allocator, s, (uint64_t)count, total));
+  for (int64_t i = 0; i < count; i++) {
+    tn_string text;
+    memcpy(&text, element_at(tensor, i), sizeof(text));
+    references[i] = 0;
+    if (text.length > 0) TN_RETURN_IF_ERROR(tn__strings_add(allocator, s, text, &references[i]));
+  }
+  return NULL;
+}
+
+tn_status *tn__strings_show(const tn__strings *s, const uint64_t *references, int64_t count, tn_string *out) {
+  for (int64_t i = 0; i < count; i++) TN_RETURN_IF_ERROR(tn__string_at(s, references[i], &out[i]));
+  return NULL;
+}
+
+void tn__strings_give_out(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes) {
+  for (int64_t i = 0; i < count; i++) {
+    tn_string text = strings[i];
+    if (bytes != NULL) {
+      if (text.length > 0) memcpy(bytes, text.data, text.length);
+      text.data = bytes;
+      bytes += text.length;
+    }
+    memcpy(element_at(tensor, i), &text, sizeof(text));
+  }
+}
+
+bool tn__strings_total(const tn_string *strings, int64_t count, uint64_t *bytes) {
+  *bytes = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (strings[i].length > SIZE_MAX - *bytes) return false;
+    *bytes += strings[i].length;
+  }
+  return true;
+}
