@@ -55,11 +55,14 @@ def tensors_of(result):
 
 
 def bytes_of(result):
-    return result is None, [(array.shape, array.tobytes()) for array in tensors_of(result)]
+    return result is None, [(array.shape, array.tolist() if array.dtype == object else array.tobytes())
+                            for array in tensors_of(result)]
 
 
 def memory_for(value, result):
-    """An array to bind for an output of that result, filled with what the result is not."""
+    """An array to bind for an output of that result, filled with what the result is not; None: it cannot be bound."""
+    if value.dtype == "string":
+        return np.full(result.shape, "unwritten", object) if value.kind == "tensor" else None
     if value.kind == "tensor":
         return np.full(result.nbytes, 0x5a, np.uint8).view(result.dtype).reshape(result.shape)
     return np.full(64 + sum(-(-array.nbytes // 64) * 64 for array in tensors_of(result)), 0x5a, np.uint8)
@@ -91,9 +94,12 @@ class TenonRep(onnx.backend.base.BackendRep):
         self.compiled.invoke()
         bound = {value.name: memory_for(value, results[value.name]) for value in self.compiled.outputs}
         ways = [{name: self.compiled.output(name) for name in results}]
-        self.compiled.set_outputs({name: memory for name, memory in bound.items() if memory.size > 0})
+        self.compiled.set_outputs({name: memory for name, memory in bound.items()
+                                  if memory is not None and memory.size > 0})
         self.compiled.invoke()
         ways.append({name: self.compiled.output(name) for name in results})
+        ways.append({name: memory if memory is not None and memory.dtype == object else results[name]
+                     for name, memory in bound.items()})
         for name, result in results.items():
             for way in ways:
                 if bytes_of(way[name]) != bytes_of(result):

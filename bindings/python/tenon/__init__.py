@@ -22,6 +22,7 @@ other libraries take without a copy: torch.from_dlpack(model(x)).
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import threading
@@ -147,11 +148,8 @@ class Model:
         with self._lock:
             self._core.invoke_bound()
             for index, array in self._bound_strings.items():
-                result = self._copy_output(index)
-                if result.shape != array.shape:
-                    name = self._output_names[index]
-                    raise ValueError(f"output {name!r} has shape {result.shape}; its array has {array.shape}")
-                array[...] = result
+                count = math.prod(self._core.output_shape(index))
+                array.reshape(-1)[:count] = _decoded(self._core.bound_strings(index, count))
 
     def output(self, name: str) -> np.ndarray:
         """A copy of an output of the last invoke()."""
@@ -169,9 +167,10 @@ class Model:
                 raise TypeError(f"output {name!r} is a {type(value).__name__}, not an array that can be written")
             plain = values[index].kind == "tensor"
             if output and codes[index] == _STRING:
-                if value is not None and (value.dtype != object or not plain):
-                    raise TypeError(f"output {name!r}: strings of a tensor go into an array of objects, no other")
+                if value is not None and (not plain or value.dtype != object or not value.flags.c_contiguous):
+                    raise TypeError(f"output {name!r}: strings of a tensor go into a dense array of objects, no other")
                 strings.append((index, value))
+                pairs.append((index, (None, 0) if value is None else (([b""] * value.size, value.shape), _STRING)))
                 continue
             if not output and not plain:
                 lists.append((index, _as_list(value, codes[index], values[index].kind)))
@@ -260,8 +259,7 @@ class Model:
     def _copy_tensor(self, index: int, item: int) -> np.ndarray:
         array = np.empty(self._core.output_shape(index, item), _numpy_dtype(self._output_codes[index]))
         if self._output_codes[index] == _STRING:
-            array.reshape(-1)[:] = [text.decode("utf-8", "surrogateescape")
-                                    for text in self._core.output_strings(index, item)]
+            array.reshape(-1)[:] = _decoded(self._core.output_strings(index, item))
             return array
         self._core.copy_output(index, array.reshape(-1).view(np.uint8), item)
         return array
@@ -309,6 +307,10 @@ def _as_argument(value: Any, code: int) -> tuple[tuple[Any, int], tuple[int, ...
     if value.dtype.kind == "V" and value.dtype.name == "bfloat16":
         return (value.view(np.uint16), _BFLOAT16), value.shape
     return (value, 0), value.shape
+
+
+def _decoded(texts: list[bytes]) -> list[str]:
+    return [text.decode("utf-8", "surrogateescape") for text in texts]
 
 
 def _as_strings(value: Any) -> tuple[tuple[Any, int], tuple[int, ...]]:

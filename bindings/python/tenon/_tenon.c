@@ -537,6 +537,29 @@ static PyObject *model_bind(PyObject *self, PyObject *args) {
   return Py_NewRef(Py_None);
 }
 
+static PyObject *strings_list(const tn_string *strings, int64_t count) {
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (Py_ssize_t i = 0; list != NULL && i < (Py_ssize_t)count; i++) {
+    PyObject *text = PyBytes_FromStringAndSize(strings[i].data, (Py_ssize_t)strings[i].length);
+    if (text == NULL || PyList_SetItem(list, i, text) != 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
+/* What the last invoke wrote into the array of strings that is bound for output `index`: its first `count` elements. */
+static PyObject *model_bound_strings(PyObject *self, PyObject *args) {
+  model_object *model = (model_object *)self;
+  int index;
+  Py_ssize_t count;
+  if (!PyArg_ParseTuple(args, "in:bound_strings", &index, &count)) return NULL;
+  bool there = index >= 0 && index < tn_executable_output_count(model->executable, NULL) && model->held != NULL;
+  const argument *held = there ? &model->held[index + tn_executable_input_count(model->executable, NULL)] : NULL;
+  if (held != NULL && held->strings != NULL && count >= 0 && count <= PyList_Size(held->texts))
+    return strings_list(held->strings, count);
+  PyErr_SetString(PyExc_ValueError, "no array of so many strings is bound for the output");
+  return NULL;
+}
+
 /* Runs on what is bound. */
 static PyObject *model_invoke_bound(PyObject *self, PyObject *unused) {
   tn_session *session = ((model_object *)self)->session;
@@ -634,14 +657,7 @@ static PyObject *model_output_strings(PyObject *self, PyObject *args) {
     PyErr_SetString(PyExc_ValueError, "the output holds no strings");
     return NULL;
   }
-  const tn_string *strings = tensor.data;
-  int64_t count = tn_element_count(tensor.ndim, tensor.shape);
-  PyObject *list = PyList_New((Py_ssize_t)count);
-  for (Py_ssize_t i = 0; list != NULL && i < (Py_ssize_t)count; i++) {
-    PyObject *text = PyBytes_FromStringAndSize(strings[i].data, (Py_ssize_t)strings[i].length);
-    if (text == NULL || PyList_SetItem(list, i, text) != 0) Py_CLEAR(list);
-  }
-  return list;
+  return strings_list(tensor.data, tn_element_count(tensor.ndim, tensor.shape));
 }
 
 typedef struct shapes {
@@ -710,6 +726,7 @@ static PyMethodDef model_methods[] = {
     {"output_shape", model_output_shape, METH_VARARGS, NULL},
     {"copy_output", model_copy_output, METH_VARARGS, NULL},
     {"output_strings", model_output_strings, METH_VARARGS, NULL},
+    {"bound_strings", model_bound_strings, METH_VARARGS, NULL},
     {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL},
     {"bind", model_bind, METH_VARARGS, NULL},
     {"invoke_bound", model_invoke_bound, METH_NOARGS, NULL},
