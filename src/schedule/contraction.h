@@ -51,6 +51,9 @@ enum {
 enum { TN__PLACE_BEFORE, TN__PLACE_APART, TN__PLACE_INLINE, TN__PLACE_AT };
 enum { TN__EPILOGUE_TILE, TN__EPILOGUE_AFTER, TN__EPILOGUE_AT };
 
+/* Do vectors of half the width multiply and add as many elements a cycle? */
+bool tn__schedule_halves_are_as_fast(const tn__target *target);
+
 /* What there is to know for putting an operand elsewhere. */
 typedef struct tn__contraction_operand {
   bool exists, is_map, pads; /* pads: it only puts a constant around another tensor */

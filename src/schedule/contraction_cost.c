@@ -190,6 +190,14 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
 /* A load of one element into all lanes, beside a load of a vector. */
 #define BROADCAST 0.6
 
+/* A core that takes vectors in halves multiplies whole ones at its full rate, whatever is loaded beside. Of vectors
+ * half as wide it does one less for every five multiplications or loads into all lanes, or so. */
+#define HALF_BROADCAST 0.4
+
+static bool takes_halves(const tn__target *target, int vector_bytes) {
+  return vector_bytes < target->vector_bytes && tn__schedule_halves_are_as_fast(target);
+}
+
 /* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
 static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
                        const int64_t tile[2], int64_t vectors, bool masked, double times) {
@@ -225,6 +233,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
     step.loads += (1 + left + misses * vector_bytes / 64) * loads;
   } else {
     step.loads += (BROADCAST + misses) * unroll * (double)rows;
+    if (takes_halves(k->target, vector_bytes)) step.fma += HALF_BROADCAST * unroll * (double)rows;
     if (p->left_element != p->element) step.other += 2 * unroll * (double)rows;
   }
   if (p->right_element != p->element) step.fma += unroll * (double)vectors;
