@@ -227,19 +227,43 @@ static bool never_positive(tn__ir *ir, const tn__linear *d) {
   return tn__linear_nonnegative(ir, &minus);
 }
 
-/* 0 < x / c + k and 0 < k - x / c, alone on their side, are comparisons of x with a constant. NULL when d is nothing
- * like that. */
+/* The only quotient by a constant among the terms, when its coefficient is 1 or -1 and x has the other atoms too: what
+ * x / c is when multiples of c have been taken out of x. -1: there is none. */
+static int quotient_among(tn__ir *ir, const tn__linear *d) {
+  int found = -1;
+  for (int i = 0; i < d->count; i++) {
+    if (d->terms[i].atom->kind != TN__EXPR_DIV) continue;
+    if (found >= 0 || (d->terms[i].coefficient != 1 && d->terms[i].coefficient != -1)) return -1;
+    found = i;
+  }
+  if (found < 0 || d->count == 1) return found;
+  tn__linear x;
+  tn__linear_init(&x);
+  tn__linear_add(ir, &x, d->terms[found].atom->args[0], 1);
+  for (int i = 0; i < d->count; i++)
+    if (i != found && tn__linear_coefficient(&x, d->terms[i].atom) == 0) return -1;
+  return found;
+}
+
+/* 0 < x / c + rest is 0 < x + c * (rest - 1) + 1, and 0 < rest - x / c is 0 < c * rest - x. NULL when d is nothing like
+ * that. */
 static const tn__expr *compare_quotient(tn__ir *ir, const tn__linear *d) {
-  int64_t c, bound, k = d->constant;
-  if (d->count != 1 || d->terms[0].atom->kind != TN__EXPR_DIV || !tn__as_int(d->terms[0].atom->args[1], &c))
+  int64_t c, bound;
+  int at = quotient_among(ir, d);
+  if (at < 0 || !tn__as_int(d->terms[at].atom->args[1], &c) || c <= 0 || c > MAX_SCALE) return NULL;
+  if (d->constant == INT64_MIN || __builtin_mul_overflow(d->constant - 1, c, &bound) ||
+      __builtin_mul_overflow(d->constant, c, &bound))
     return NULL;
-  if (c <= 0 || k <= INT64_MIN + 1) return NULL;
-  const tn__expr *x = d->terms[0].atom->args[0];
-  if (d->terms[0].coefficient == -1 && !__builtin_mul_overflow(k, c, &bound))
-    return tn__lt(ir, x, tn__index(ir, bound));
-  if (d->terms[0].coefficient == 1 && !__builtin_mul_overflow(1 - k, c, &bound))
-    return tn__le(ir, tn__index(ir, bound), x);
-  return NULL;
+  bool below = d->terms[at].coefficient < 0;
+  tn__linear rest, scaled;
+  tn__linear_init(&rest);
+  tn__linear_init(&scaled);
+  tn__linear_add_linear(ir, &rest, d, 1);
+  tn__linear_add_term(ir, &rest, d->terms[at].atom, below ? 1 : -1);
+  tn__linear_add_linear(ir, &scaled, &rest, below ? c : -c);
+  if (!below) scaled.constant = tn__wrap_add(scaled.constant, c);
+  const tn__expr *x = d->terms[at].atom->args[0], *limit = tn__linear_build(ir, &scaled);
+  return below ? tn__lt(ir, x, limit) : tn__le(ir, limit, x);
 }
 
 /* Is 0 < d? */
