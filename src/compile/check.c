@@ -58,7 +58,8 @@ static void expose_everything(checker *k) {
   f->outputs = values;
   f->output_names = names;
   f->output_count = count;
-  f->aliases = NULL; /* of the outputs that there were; and no operand may be written over before it is looked at */
+  f->aliases = NULL; /* of the outputs that there were */
+  f->extents = NULL;
   k->c->program = (tn__program){.functions = k->c->functions.data,
                                 .function_count = k->c->functions.count,
                                 .units = k->c->units,
@@ -228,6 +229,8 @@ static void check_body(tn__arena *arena, void *user) {
   k->call = call;
   k->c = TN__NEW(arena, tn__compilation);
   call->options.no_cache = true;
+  /* No operand may be written over before it is looked at, and all of a value counts. */
+  call->options.alias_count = call->options.capacity_count = 0;
   call->options.alias_count = call->options.capacity_count = 0; /* kernels are checked, not who owns what */
   tn__driver_init(&k->c->driver, arena, &call->options);
   tn__compilation_front(k->c, call->path, call->data, call->size);

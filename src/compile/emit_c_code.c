@@ -282,21 +282,34 @@ static void write_scalar(const writer *w, const tn__instruction *in, uint32_t pl
 /* ---- entry ------------------------------------------------------------------------------------------------------ */
 
 /* Symbols from the sizes of inputs. Public functions make the inputs themselves, so nothing contradicts there. */
-static tn_status *write_binding(const writer *w, uint32_t place) {
+static void write_binding(const writer *w, uint32_t place) {
   for (uint32_t i = 0; i < w->f->input_count; i++) {
     const tn__function_value *input = &w->f->inputs[i];
-    const tn__register *r = &w->f->registers[input->reg];
-    for (int d = 0; d < r->rank; d++) {
-      bool binds = r->dims[d].symbolic && input->binds[d];
+    for (int d = 0; d < input->info.rank; d++) {
+      const tn__operand *dim = tn__value_dim(w->f, input, d);
+      bool binds = dim->symbolic && input->binds[d];
       if (!binds && !w->c->called) continue;
-      if (binds) tn__strbuf_printf(w->out, "  s[%lld] = in[%u].dims[%d];\n", (long long)r->dims[d].value, i, d);
+      if (binds) tn__strbuf_printf(w->out, "  s[%lld] = in[%u].dims[%d];\n", (long long)dim->value, i, d);
       tn__strbuf_printf(w->out, "  if (in[%u].dims[%d] ", i, d);
       tn__strbuf_append(w->out, binds ? "< 0" : "!= ");
-      if (!binds) write_operand(w, &r->dims[d]);
+      if (!binds) write_operand(w, dim);
+      if (d == input->grows)
+        tn__strbuf_printf(w->out, " || in[%u].dims[%d] > %lld", i, d, (long long)input->info.dims[d].capacity);
       tn__strbuf_printf(w->out, ") return %d;\n", status_of(TN__C_SIZE, place));
     }
   }
-  return NULL;
+}
+
+/* What counts of outputs that grow fits their buffers. */
+static void write_extents(const writer *w, uint32_t place) {
+  for (uint32_t i = 0; i < w->f->output_count; i++) {
+    const tn__function_value *output = &w->f->outputs[i];
+    if (output->grows < 0) continue;
+    tn__strbuf_append(w->out, "  b = ");
+    write_operand(w, &output->valid);
+    tn__strbuf_printf(w->out, ";\n  if (b < 0 || b > %lld) return %d;\n",
+                      (long long)output->info.dims[output->grows].capacity, status_of(TN__C_SIZE, place));
+  }
 }
 
 /* Scalars and checks of the prologue, and scalars of later that can be computed now. */
@@ -430,6 +443,24 @@ static void write_kernel(const writer *w, const tn__instruction *in, uint32_t pl
                     status_of(0, place));
 }
 
+/* To an output that grows: the bytes of a row of its buffer, and of those what counts. */
+static void write_rows(const writer *w, const tn__function_value *output, const tn__register *from) {
+  const tn__register *r = &w->f->registers[output->reg];
+  int64_t inner = (int64_t)tn_dtype_size(r->dtype);
+  for (int d = output->grows + 1; d < r->rank; d++) inner *= r->dims[d].symbolic ? 1 : r->dims[d].value;
+  const tn__operand *valid = from->storage == TN__STORAGE_INPUT && w->f->inputs[from->index].grows >= 0
+                                 ? &w->f->inputs[from->index].valid
+                                 : &output->valid;
+  tn__strbuf_append(w->out, ", ");
+  for (int wanted = 0; wanted < 2; wanted++) {
+    if (wanted) tn__strbuf_append(w->out, ", ");
+    write_operand(w, wanted ? valid : &r->dims[output->grows]);
+    tn__strbuf_printf(w->out, " * %lld", (long long)inner);
+    for (int d = output->grows + 1; d < r->rank; d++)
+      if (r->dims[d].symbolic) tn__strbuf_printf(w->out, " * s[%lld]", (long long)r->dims[d].value);
+  }
+}
+
 static void write_copy(const writer *w, const tn__instruction *in, uint32_t place) {
   const tn__register *to = &w->f->registers[in->a], *from = &w->f->registers[in->b];
   write_view_check(w, in->a, place);
@@ -440,11 +471,14 @@ static void write_copy(const writer *w, const tn__instruction *in, uint32_t plac
     write_bytes(w, in->b, "x");
     write_failure(w, "b != x", TN__C_SIZE, place);
   }
-  tn__strbuf_printf(w->out, "  tn_%s_copy(", w->e->name);
+  bool grows = to->storage == TN__STORAGE_OUTPUT && w->f->outputs[to->index].grows >= 0;
+  tn__strbuf_printf(w->out, grows ? "  tn_%s_copy_rows(" : "  tn_%s_copy(", w->e->name);
   write_address(w, in->a);
   tn__strbuf_append(w->out, ", ");
   write_address(w, in->b);
-  tn__strbuf_append(w->out, ", b);\n");
+  tn__strbuf_append(w->out, ", b");
+  if (grows) write_rows(w, &w->f->outputs[to->index], from);
+  tn__strbuf_append(w->out, ");\n");
 }
 
 /* A late tensor got the dimensions that `of` has; those that its readers take for constant must be what they are. */
@@ -479,8 +513,10 @@ static bool is_read(const writer *w, const tn__instruction *in, uint32_t root) {
   return false;
 }
 
-static void write_argument(const writer *w, uint32_t index, uint32_t number, uint32_t place) {
+static void write_argument(const writer *w, const tn__instruction *in, uint32_t index, uint32_t place) {
+  uint32_t number = in->operands[index];
   const tn__register *r = &w->f->registers[number];
+  int grows = w->e->exe->functions[in->callee].inputs[index].grows; /* then the register is an input that grows, too */
   if (!w->space) {
     write_view_check(w, number, place);
     tn__strbuf_printf(w->out, "    a[%u].data = ", index);
@@ -489,7 +525,10 @@ static void write_argument(const writer *w, uint32_t index, uint32_t number, uin
   }
   for (int d = 0; d < r->rank; d++) {
     tn__strbuf_printf(w->out, "    a[%u].dims[%d] = ", index, d);
-    write_dim(w, number, d);
+    if (d == grows)
+      tn__strbuf_printf(w->out, "in[%u].dims[%d]", r->index, d);
+    else
+      write_dim(w, number, d);
     tn__strbuf_append(w->out, ";\n");
   }
 }
@@ -551,7 +590,7 @@ static void write_call(const writer *w, const tn__instruction *in, uint32_t plac
   tn__strbuf_printf(w->out, "  { /* %s */\n    tn_%s_tensor a[%u], r[%u];\n    int32_t result;\n",
                     w->e->functions[in->callee].name, n, in->read_count > 0 ? in->read_count : 1,
                     in->write_count > 0 ? in->write_count : 1);
-  for (uint32_t i = 0; i < in->read_count; i++) write_argument(w, i, in->operands[i], place);
+  for (uint32_t i = 0; i < in->read_count; i++) write_argument(w, in, i, place);
   for (uint32_t i = 0; i < in->write_count; i++) write_destination(w, in, i, place);
   tn__strbuf_printf(w->out, "    result = tn_%s_run_%u(c, a, r);\n", n, in->callee);
   for (uint32_t i = 0; i < in->write_count; i++) write_taking_over(w, in, i);
@@ -622,8 +661,9 @@ static tn_status *write_run(const writer *w) {
   write_prototype(w);
   tn__strbuf_append(w->out, " {\n");
   write_locals(w);
-  TN_RETURN_IF_ERROR(write_binding(w, place));
+  write_binding(w, place);
   TN_RETURN_IF_ERROR(write_known(w, false));
+  write_extents(w, place);
   write_frame(w, place);
   write_shape_checks(w, place);
   write_taking(w, place);
@@ -648,7 +688,7 @@ static void write_callee_space(const writer *w, const tn__instruction *in) {
   }
   tn__strbuf_printf(w->out, "  {\n    tn_%s_tensor a[%u];\n    int32_t result;\n", w->e->name,
                     in->read_count > 0 ? in->read_count : 1);
-  for (uint32_t i = 0; i < in->read_count; i++) write_argument(w, i, in->operands[i], 0);
+  for (uint32_t i = 0; i < in->read_count; i++) write_argument(w, in, i, 0);
   tn__strbuf_printf(w->out,
                     "    result = tn_%s_space_%u(a, &b, 0);\n"
                     "    if (result != 0) return result;\n"
@@ -666,8 +706,9 @@ static tn_status *write_space(const writer *w) {
   write_prototype(w);
   tn__strbuf_append(w->out, " {\n");
   write_locals(w);
-  TN_RETURN_IF_ERROR(write_binding(w, place));
+  write_binding(w, place);
   TN_RETURN_IF_ERROR(write_known(w, c->called || !c->by_value));
+  if (!c->called) write_extents(w, place);
   if (c->planned) {
     write_frame(w, place);
     tn__strbuf_append(w->out, "  x = 0;\n");
@@ -683,10 +724,10 @@ static tn_status *write_space(const writer *w) {
     uint32_t number = f->outputs[i].reg;
     const tn__register *r = &f->registers[number];
     for (int d = 0; d < r->rank; d++) {
+      const tn__operand *dim = tn__value_dim(f, &f->outputs[i], d);
       tn__strbuf_printf(w->out, "  dims[%u][%d] = ", i, d);
-      bool known = !r->dims[d].symbolic || c->known[r->dims[d].value];
-      if (known)
-        write_operand(w, &r->dims[d]);
+      if (!dim->symbolic || c->known[dim->value])
+        write_operand(w, dim);
       else
         tn__strbuf_append(w->out, "-1");
       tn__strbuf_append(w->out, ";\n");

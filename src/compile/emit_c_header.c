@@ -41,7 +41,9 @@ static const char introduction[] =
     " * unless an output has their memory, and the next call is as good as the first. status % 16 is the kind of "
     "failure,\n"
     " * one of those below; tn_@_message() says what it means and tn_@_place() where it happened. Sizes are counts of\n"
-    " * elements and may be 0; capacities and workspaces are in bytes. */\n";
+    " * elements and may be 0; `n of 64` is a buffer of 64, of which the first n count; capacities and workspaces are "
+    "in\n"
+    " * bytes. */\n";
 
 static const char kinds[] =
     "enum {\n"
@@ -130,6 +132,12 @@ static const char memory[] =
     "static inline void tn_@_copy(void *to, const void *from, int64_t bytes) {\n"
     "  if (bytes > 0 && to != from) memmove(to, from, (size_t)bytes);\n"
     "}\n"
+    "/* `used` bytes of each of the rows. */\n"
+    "static inline void tn_@_copy_rows(void *to, const void *from, int64_t bytes, int64_t row, int64_t used) {\n"
+    "  int64_t at;\n"
+    "  for (at = 0; row > 0 && used > 0 && at + row <= bytes && to != from; at += row)\n"
+    "    memmove((char *)to + at, (const char *)from + at, (size_t)used);\n"
+    "}\n"
     "static inline void tn_@_give(tn_@_context *c, tn_@_tensor *t) {\n"
     "  tn_@_block **link = &c->blocks;\n"
     "  if (!t->grows || !t->data) return;\n"
@@ -208,7 +216,8 @@ static void describe_value(const writer *w, const char *what, uint32_t index, co
   tn__strbuf_printf(w->out, " *   %s[%u]: %s[", what, index, tn_dtype_name(r->dtype));
   for (int d = 0; d < r->rank; d++) {
     if (d > 0) tn__strbuf_append(w->out, ", ");
-    tn__c_write_dim_text(w->c, w->out, &r->dims[d]);
+    tn__c_write_dim_text(w->c, w->out, tn__value_dim(w->f, value, d));
+    if (d == value->grows) tn__strbuf_printf(w->out, " of %lld", (long long)value->info.dims[d].capacity);
   }
   tn__strbuf_append(w->out, "] ");
   append_in_comment(w->out, value->info.name);
@@ -260,10 +269,10 @@ static void write_head(const writer *w, which what) {
   tn__strbuf_append(w->out, what == RUN ? "(" : what == WORKSPACE_SIZE ? "_workspace_size(" : "_output_dims(");
   bool first = true;
   for (uint32_t i = 0; i < f->input_count; i++) {
-    const tn__register *r = &f->registers[f->inputs[i].reg];
-    for (int d = 0; d < r->rank; d++) {
-      if (!r->dims[d].symbolic || !f->inputs[i].binds[d]) continue;
-      tn__strbuf_printf(w->out, "%sint64_t %s", first ? "" : ", ", w->c->symbols[r->dims[d].value]);
+    for (int d = 0; d < f->inputs[i].info.rank; d++) {
+      const tn__operand *dim = tn__value_dim(f, &f->inputs[i], d);
+      if (!dim->symbolic || !f->inputs[i].binds[d]) continue;
+      tn__strbuf_printf(w->out, "%sint64_t %s", first ? "" : ", ", w->c->symbols[dim->value]);
       first = false;
     }
   }
@@ -285,7 +294,8 @@ static bool sizes_workspace(const tn__c_function *c) { return c->planned && c->w
 
 static bool tells_dims(const writer *w) {
   for (uint32_t i = 0; i < w->f->output_count; i++)
-    if (w->f->registers[w->f->outputs[i].reg].static_bytes < 0 && !tn__c_is_late(w->c, w->f->outputs[i].reg))
+    if ((w->f->outputs[i].grows >= 0 && w->f->outputs[i].valid.symbolic) ||
+        (w->f->registers[w->f->outputs[i].reg].static_bytes < 0 && !tn__c_is_late(w->c, w->f->outputs[i].reg)))
       return true;
   return false;
 }
@@ -312,11 +322,12 @@ static void write_interface(const writer *w) {
 static void write_inputs(const writer *w, bool data) {
   const tn__function *f = w->f;
   for (uint32_t i = 0; i < f->input_count; i++) {
-    const tn__register *r = &f->registers[f->inputs[i].reg];
     if (data) tn__strbuf_printf(w->out, "  in[%u].data = (void *)(uintptr_t)inputs[%u];\n", i, i);
-    for (int d = 0; d < r->rank; d++)
-      if (r->dims[d].symbolic && f->inputs[i].binds[d])
-        tn__strbuf_printf(w->out, "  in[%u].dims[%d] = %s;\n", i, d, w->c->symbols[r->dims[d].value]);
+    for (int d = 0; d < f->inputs[i].info.rank; d++) {
+      const tn__operand *dim = tn__value_dim(f, &f->inputs[i], d);
+      if (!dim->symbolic || (!f->inputs[i].binds[d] && d != f->inputs[i].grows)) continue;
+      tn__strbuf_printf(w->out, "  in[%u].dims[%d] = %s;\n", i, d, w->c->symbols[dim->value]);
+    }
   }
 }
 

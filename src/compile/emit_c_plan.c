@@ -29,13 +29,6 @@ static tn_status *check_values(const tn__c_emitter *e, const tn__function *f, co
                values[i].info.name);
       return refuse(e, f, NULL, why);
     }
-  for (uint32_t i = 0; i < count; i++)
-    if (values[i].grows >= 0) {
-      char why[512];
-      snprintf(why, sizeof why, "%s \"%s\" grows in a buffer of a capacity, which only the runtime binds", what,
-               values[i].info.name);
-      return refuse(e, f, NULL, why);
-    }
   return NULL;
 }
 
@@ -312,8 +305,12 @@ static void finish_plan(tn__c_emitter *e, tn__c_function *c) {
   int64_t frame = constant_frame(c);
   c->workspace = c->planned && frame >= 0 && most >= 0 ? frame + most : -1;
   bool open_outputs = false;
-  for (uint32_t i = 0; i < f->output_count; i++)
-    open_outputs = open_outputs || f->registers[f->outputs[i].reg].static_bytes < 0;
+  for (uint32_t i = 0; i < f->output_count; i++) {
+    const tn__function_value *output = &f->outputs[i];
+    bool open = output->grows >= 0 && output->valid.symbolic;
+    open_outputs = open_outputs || open || f->registers[output->reg].static_bytes < 0;
+    c->by_value = c->by_value || (open && is_tainted(c, &output->valid));
+  }
   c->sized = (c->planned && c->workspace < 0) || open_outputs;
 }
 
@@ -383,10 +380,10 @@ static tn_status *name_function(tn__c_emitter *e, tn__c_function *c, const char 
   names[f->index] = c->name;
   TN_RETURN_IF_ERROR(tn__region_alloc(e->region, f->scalar_count, sizeof(char *), &c->symbols));
   for (uint32_t i = 0; i < f->input_count; i++) {
-    const tn__register *r = &f->registers[f->inputs[i].reg];
-    for (int d = 0; d < r->rank; d++) {
-      if (!r->dims[d].symbolic || !f->inputs[i].binds[d]) continue;
-      int64_t s = r->dims[d].value;
+    for (int d = 0; d < f->inputs[i].info.rank; d++) {
+      const tn__operand *dim = tn__value_dim(f, &f->inputs[i], d);
+      if (!dim->symbolic || !f->inputs[i].binds[d]) continue;
+      int64_t s = dim->value;
       const char *name = f->scalar_names[s] ? f->scalar_names[s] : "size";
       TN_RETURN_IF_ERROR(name_in_c(e, name, true, c->symbols, f->scalar_count, &c->symbols[s]));
     }

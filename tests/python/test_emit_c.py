@@ -391,6 +391,28 @@ class EmitC(unittest.TestCase):
         self.assertEqual((kind, said[0]), (1, "an index is out of range"))
         self.assertIn("(ScatterND, opset 20): kernel \"scatter_nd", said[1])
 
+    def test_a_cache_grows_in_its_buffer(self):
+        model = model_of([node("Concat", ["past", "new"], ["present"], axis=1), node("Softmax", ["present"], ["y"], axis=1)],
+                         [info("past", FLOAT, [2, "past_length", 4]), info("new", FLOAT, [2, "n", 4])],
+                         [info("present", FLOAT, [2, None, 4]), info("y", FLOAT, [2, None, 4])])
+        options = ("--alias", "present=past", "--capacity", "past_length=16")
+        for share in (((0, 0),), ()):
+            program = Program(self, model, sizes=("past_length", "n"), share=share, options=options)
+            self.assertIn("inputs[0]: f32[2, past_length of 16, 4] past", program.header)
+            for past, new in ((0, 3), (5, 1), (12, 4)):
+                buffer, rows = self.floats(2, 16, 4), self.floats(2, new, 4)
+                present, y = program.runtime(buffer[:, :past].copy(), rows)
+                printed, outputs = program.call((buffer, rows), (past, new), [buffer.nbytes, y.nbytes])
+                self.assertEqual(printed, ["0", f"dims 2 {past + new} 4", f"dims 2 {past + new} 4"])
+                got = np.frombuffer(outputs[0], np.float32).reshape(2, 16, 4)
+                np.testing.assert_array_equal(got[:, :past + new], present)
+                if share:
+                    np.testing.assert_array_equal(got[:, past + new:], buffer[:, past + new:])
+                np.testing.assert_allclose(np.frombuffer(outputs[1], np.float32).reshape(y.shape), y, rtol=1e-6)
+            for past, new, wanted in ((13, 4, 5), (17, 1, 6)):
+                kind, _ = program.fails(buffer, self.floats(2, new, 4), sizes=(past, new), capacities=[512, 1024])
+                self.assertEqual(kind, wanted)
+
     # ---- refused
 
     def test_lists_are_refused(self):

@@ -54,11 +54,6 @@ def gather(path):
     save(path, nodes, [value("x", [3, 2]), value("i", [2], TensorProto.INT64)], [value("y", [2, 2])])
 
 
-def nonzero(path):
-    nodes = [helper.make_node("NonZero", ["x"], ["y"], name="where")]
-    save(path, nodes, [value("x", [2, 3])], [value("y", [2, "n"], TensorProto.INT64)])
-
-
 def scan_direction(path):
     body = helper.make_graph([helper.make_node("Add", ["s", "x"], ["t"]), helper.make_node("Identity", ["t"], ["y"])], "body",
                              [value("s", [2]), value("x", [2])], [value("t", [2]), value("y", [2])])
