@@ -3,8 +3,9 @@
 
 Every row stands for itself: the limits that its roofline is made of, the peers and Tenon are measured in turns. A ratio
 is Tenon's time divided by the peer's: below 1, Tenon is faster. The share of the roofline is the time that the
-arithmetic alone (at the measured peak of f32 multiply-adds) or the memory traffic alone (at the measured bandwidth of a
-footprint as large) would take, whichever is longer, divided by Tenon's time. For maps and reductions the arithmetic is a
+arithmetic alone (at the measured peak of f32 multiply-adds) or the memory traffic alone (at the measured bandwidth of
+copying in a footprint as large, or of reading where next to nothing is written) would take, whichever is longer,
+divided by Tenon's time, both of the same turn; the median of the turns. For maps and reductions the arithmetic is a
 count of vector instructions at the rate of multiply-adds: CPUs that add or compare on further ports can be faster.
 
 Convolutions are measured twice: with images in the layout that each side prefers (Tenon: channels last; oneDNN: what it
@@ -150,17 +151,21 @@ def level(size, threads):
     return "memory"
 
 
-def roofline(case, times, notes, threads):
-    """Returns (nanoseconds that the case takes at least, what bounds it)."""
+def roofline(case, turns, notes, threads):
+    """Returns (share of the roofline, nanoseconds that the case takes at least, what bounds it). `turns`: name -> the
+    times of each turn. Each turn is held to the limits of the turn beside it, so that what other work does with the
+    caches and the memory, which these share with it, meets both."""
+    medians = {name: [statistics.median(turn) for turn in of] for name, of in turns.items()}
     limits = {}
-    if "fma" in times:
-        flops_per_ns = float(notes["fma"]) / times["fma"]
+    if "fma" in turns:
         operations = case.flops or 2 * case.instructions
-        limits["arithmetic"] = operations / flops_per_ns
-    if "memory" in times:
-        limits[level(case.bytes, threads)] = times["memory"]
-    bound = max(limits, key=limits.get)
-    return limits[bound], bound
+        limits["arithmetic"] = [operations / float(notes["fma"]) * took for took in medians["fma"]]
+    if "memory" in turns:
+        limits[level(case.bytes, threads)] = medians["memory"]
+    share = statistics.median(max(turn[:-1]) / turn[-1] for turn in zip(*limits.values(), medians["tenon"]))
+    least = {name: statistics.median(of) for name, of in limits.items()}
+    bound = max(least, key=least.get)
+    return share, least[bound], bound
 
 
 def measure_case(case, servers, threads, fields, answer, folder, options):
@@ -169,16 +174,17 @@ def measure_case(case, servers, threads, fields, answer, folder, options):
     turns = {name: (lambda server=servers[name]: server.ask(f"run {RUNS_PER_TURN + 1}")) for name in notes}
     key = {"wall": "ns", "cpu": "cpu_ns"}[options.clock]
     # The first run of a turn finds cold caches.
-    samples = {name: [ns for answer in answers for ns in answer[key][1:]]
+    by_turn = {name: [answer[key][1:] for answer in answers]
                for name, answers in measure.take_turns(turns, math.ceil(options.runs / RUNS_PER_TURN)).items()}
+    samples = {name: sum(of, []) for name, of in by_turn.items()}
     times = {name: statistics.median(ns) for name, ns in samples.items()}
-    least, bound = roofline(case, times, notes, threads)
+    share, least, bound = roofline(case, by_turn, notes, threads)
     peers = [name for name in times if name in SHOWN]
     own = {peer: OPPONENTS.get(peer, "tenon") for peer in peers}
     return {"case": case.name, "group": case.group, "threads": threads, "tenon_us": times["tenon"] / 1e3,
             "ratios": {peer: times[own[peer]] / times[peer] for peer in peers},
             "least_ratios": {peer: min(samples[own[peer]]) / min(samples[peer]) for peer in peers},
-            "roofline": least / times["tenon"], "bound": bound,
+            "roofline": share, "bound": bound,
             "best_peer_roofline": least / min(times[peer] for peer in peers) if peers else None,
             "fma_gflops": float(notes["fma"]) / times["fma"] if "fma" in times else None,
             "bandwidth_gbs": case.bytes / times["memory"], "notes": notes, "differences": differences,

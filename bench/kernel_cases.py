@@ -15,10 +15,13 @@ import networks
 
 SEED = networks.SEED
 OPSET = 20
-# Bytes that a case of the kind "large" reads and writes: four times an L2 of up to 8 MB.
-LARGE_BYTES = 32 << 20
-# And those of a cache-resident one: in L2, and past L1.
-CACHED_BYTES = 256 << 10
+# Bytes that maps and reductions read and write together, by what holds them. Sizes in between, which a cache holds in
+# part, measure what other work does with it.
+FOOTPRINTS = {
+    "cached": 256 << 10,  # in L2, and past L1
+    "past L2": 8 << 20,  # four times an L2 of up to 2 MB
+    "memory": 128 << 20,  # four times a last cache of up to 32 MB
+}
 # Vector instructions of an element of what is no addition or multiplication: range reduction, polynomial, exponent.
 EXP_INSTRUCTIONS = 12
 ERF_INSTRUCTIONS = 24
@@ -152,17 +155,21 @@ def convolution(group, channels, out, window, stride, groups, size):
 
 
 def memory_cases(label, total):
-    """Maps, normalisations and reductions that read and write `total` bytes together."""
+    """Maps, normalisations and reductions that read and write about `total` bytes together. Reductions write next to
+    nothing, and are held to the bandwidth of reading."""
     columns = 1024
-    rows = total // 8 // columns
-    shape, count = (rows, columns), rows * columns
     node = helper.make_node
 
-    def case(name, nodes, output=shape, constants=None, inputs=("x",), instructions=1.0):
-        sizes = {input_name: shape for input_name in inputs}
-        result = int(np.prod(output))
-        return Case(name=name, group=label, nodes=nodes, inputs=sizes, constants=constants or {}, output=output,
-                    instructions=instructions * count, bytes=4 * (count * len(inputs) + result))
+    def case(name, nodes, reduced=None, constants=None, inputs=("x",), instructions=1.0, turned=False):
+        rows = total // 4 // columns // (len(inputs) + (reduced is None))
+        rows = max(rows // 16, 1) * 16
+        shape = (rows, columns)
+        output = shape if reduced is None else (shape[1 - reduced],)
+        count = rows * columns
+        return Case(name=name, group=label, nodes=nodes, inputs={input_name: shape for input_name in inputs},
+                    constants=constants or {}, output=output[::-1] if turned else output,
+                    instructions=instructions * count, bytes=4 * (count * len(inputs) + int(np.prod(output))),
+                    stream="copy" if reduced is None else "read")
 
     def scalar(value):
         return np.array(value, np.float32)
@@ -172,18 +179,16 @@ def memory_cases(label, total):
     yield case("layer norm", [node("LayerNormalization", ["x", "scale", "shift"], ["y"], axis=-1)], constants=affine,
                instructions=6)
     yield case("gelu", [node("Gelu", ["x"], ["y"])], instructions=ERF_INSTRUCTIONS + 4)
-    yield case("sum rows", [node("ReduceSum", ["x", "axis"], ["y"], keepdims=0)], output=(rows,),
-               constants={"axis": np.array([1], np.int64)})
-    yield case("sum columns", [node("ReduceSum", ["x", "axis"], ["y"], keepdims=0)], output=(columns,),
-               constants={"axis": np.array([0], np.int64)})
-    yield case("max rows", [node("ReduceMax", ["x", "axis"], ["y"], keepdims=0)], output=(rows,),
-               constants={"axis": np.array([1], np.int64)})
+    for name, operator, axis in (("sum rows", "ReduceSum", 1), ("sum columns", "ReduceSum", 0),
+                                 ("max rows", "ReduceMax", 1)):
+        yield case(name, [node(operator, ["x", "axis"], ["y"], keepdims=0)], reduced=axis,
+                   constants={"axis": np.array([axis], np.int64)})
     yield case("add relu", [node("Add", ["x", "x2"], ["sum"]), node("Relu", ["sum"], ["y"])], inputs=("x", "x2"),
                instructions=2)
     yield case("chain", [node("Mul", ["x", "scale"], ["a"]), node("Add", ["a", "shift"], ["b"]),
                          node("Clip", ["b", "low", "high"], ["c"]), node("Mul", ["c", "x"], ["y"])],
                constants={**affine, "low": scalar(-1), "high": scalar(1)}, instructions=5)
-    yield case("transpose", [node("Transpose", ["x"], ["y"], perm=[1, 0])], output=(columns, rows))
+    yield case("transpose", [node("Transpose", ["x"], ["y"], perm=[1, 0])], turned=True)
 
 
 def call_case():
@@ -196,6 +201,6 @@ def all_cases():
     yield from products()
     yield from (convolution("resnet50", *shape) for shape in resnet50_shapes())
     yield from (convolution("mobilenetv2", *shape) for shape in mobilenet_v2_shapes())
-    yield from memory_cases("large", LARGE_BYTES)
-    yield from memory_cases("cached", CACHED_BYTES)
+    for label, total in FOOTPRINTS.items():
+        yield from memory_cases(label, total)
     yield call_case()

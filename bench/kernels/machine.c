@@ -35,7 +35,6 @@ typedef struct way { /* of reading or copying */
 static struct {
   pthread_barrier_t begin, end;
   part parts[MAX_THREADS];
-  float *memory;
   kernel *work;
   int64_t repeats;
   int threads;
@@ -340,11 +339,10 @@ static void choose_memory(const way *ways, int count, bench_work *work) {
 static void prepare_memory(size_t bytes, bool copy, bench_work *work) {
   size_t each = bytes / sizeof(float) / (size_t)state.threads / (copy ? 2 : 1) / 64 * 64;
   each = each ? each : 64;
-  free(state.memory);
-  state.memory = bench_floats(each * (size_t)state.threads * 2);
   for (int i = 0; i < state.threads; i++) {
-    float *from = state.memory + (size_t)i * each * (copy ? 2 : 1);
-    state.parts[i] = (part){.from = from, .to = copy ? from + each : NULL, .count = each};
+    free(state.parts[i].from);
+    free(state.parts[i].to);
+    state.parts[i] = (part){.from = bench_floats(each), .to = copy ? bench_floats(each) : NULL, .count = each};
   }
   way readers[4] = {{"plain", read_plain}}, copiers[4] = {{"memcpy", copy_plain}};
   int reader_count = 1, copier_count = 1;

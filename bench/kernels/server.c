@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define MAX_FIELDS 64
+#define PAGE_BYTES ((size_t)4096)
 /* A sample lasts at least this long: the clock and the call of it cost some 50 ns. */
 static const int64_t SAMPLE_NS = 200 * 1000;
 
@@ -47,8 +48,8 @@ bool bench_is(const bench_case *given, const char *key, const char *value) {
 bool bench_is_constant(const bench_case *given, const char *operand) { return bench_is(given, "constant", operand); }
 
 float *bench_floats(size_t count) {
-  size_t bytes = (count * sizeof(float) + 63) / 64 * 64;
-  void *memory = aligned_alloc(64, bytes ? bytes : 64);
+  size_t bytes = (count * sizeof(float) + PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES;
+  void *memory = aligned_alloc(PAGE_BYTES, bytes);
   if (!memory) {
     bench_fail("no memory for %zu bytes", bytes);
   }

@@ -23,9 +23,10 @@ bool bench_is(const bench_case *given, const char *key, const char *value);
 /* True when the operand is constant, so that it may be packed before the clock starts. */
 bool bench_is_constant(const bench_case *given, const char *operand);
 
-/* The elements of a .npy file of f32 in C order, in memory aligned to 64 bytes that is freed with free(). */
+/* The elements of a .npy file of f32 in C order, in memory like that of bench_floats(). */
 float *bench_read_f32(const char *path, size_t *count);
-/* Zeroed memory, aligned to 64 bytes: floats. Freed with free(). */
+/* Zeroed memory that starts at a page: floats. Freed with free(). Where tensors lie in their pages decides up to half of
+ * the time of a kernel in the first caches, so it is the same for all who are compared. */
 float *bench_floats(size_t count);
 /* Ends the program with a message: for what cannot happen unless the bench itself is wrong. */
 _Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

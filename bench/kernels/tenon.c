@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tenon: the case's ONNX model, compiled as the bench runs, called through a session with everything bound. */
+ * Tenon: the case's ONNX model, compiled as the bench runs, called through a session with everything bound. Tensors are
+ * f32 and start at pages, as those of the limits and of the other libraries do. */
 #include "server.h"
 
 #include "tenon/compile.h"
@@ -12,12 +13,16 @@
 
 #define MAX_INPUTS 8
 
+typedef struct bound {
+  DLTensor tensor;
+  int64_t shape[TN_MAX_RANK];
+} bound;
+
 static struct {
   tn_executable *executable;
   tn_session *session;
-  tn_tensor *inputs[MAX_INPUTS];
+  bound inputs[MAX_INPUTS], output;
   int input_count;
-  tn_tensor *output;
 } state;
 
 static void check(tn_status *status) {
@@ -30,10 +35,22 @@ static void release(void) {
   tn_session_release(state.session);
   tn_executable_release(state.executable);
   for (int i = 0; i < state.input_count; i++) {
-    tn_tensor_release(state.inputs[i]);
+    free(state.inputs[i].tensor.data);
   }
-  tn_tensor_release(state.output);
+  free(state.output.tensor.data);
   memset(&state, 0, sizeof state);
+}
+
+static size_t describe(const tn_value_info *info, bound *out) {
+  if (info->dtype != TN_F32) {
+    bench_fail("%s is no tensor of f32", info->name);
+  }
+  for (int i = 0; i < info->rank; i++) {
+    out->shape[i] = info->dims[i].size;
+  }
+  out->tensor = (DLTensor){
+      .device = {kDLCPU, 0}, .ndim = info->rank, .dtype = {.code = kDLFloat, .bits = 32, .lanes = 1}, .shape = out->shape};
+  return (size_t)tn_element_count(info->rank, out->shape);
 }
 
 /* Inputs are the files `input0`, `input1` ... of the case. */
@@ -43,23 +60,24 @@ static void bind_inputs(const bench_case *given) {
     bench_fail("more than %d inputs", MAX_INPUTS);
   }
   for (int i = 0; i < state.input_count; i++) {
+    bound *input = &state.inputs[i];
+    size_t wanted = describe(tn_executable_input(state.executable, NULL, i), input), count;
     char key[16];
     snprintf(key, sizeof key, "input%d", i);
-    check(tn_tensor_read_npy(bench_text(given, key), NULL, &state.inputs[i]));
-    check(tn_session_set_input_at(state.session, NULL, i, tn_tensor_dl(state.inputs[i]), TN_BIND_PERSISTENT));
+    input->tensor.data = bench_read_f32(bench_text(given, key), &count);
+    if (count != wanted) {
+      bench_fail("%s has %zu elements; the model wants %zu", key, count, wanted);
+    }
+    check(tn_session_set_input_at(state.session, NULL, i, &input->tensor, TN_BIND_PERSISTENT));
   }
 }
 
 static void bind_output(bench_work *work) {
-  const tn_value_info *info = tn_executable_output(state.executable, NULL, 0);
-  int64_t shape[TN_MAX_RANK];
-  for (int i = 0; i < info->rank; i++) {
-    shape[i] = info->dims[i].size;
-  }
-  check(tn_tensor_create(info->dtype, info->rank, shape, NULL, &state.output));
-  check(tn_session_set_output_at(state.session, NULL, 0, tn_tensor_dl(state.output), TN_BIND_PERSISTENT));
-  work->output = tn_tensor_dl(state.output)->data;
-  work->output_bytes = (size_t)tn_element_count(info->rank, shape) * sizeof(float);
+  size_t count = describe(tn_executable_output(state.executable, NULL, 0), &state.output);
+  state.output.tensor.data = bench_floats(count);
+  check(tn_session_set_output_at(state.session, NULL, 0, &state.output.tensor, TN_BIND_PERSISTENT));
+  work->output = state.output.tensor.data;
+  work->output_bytes = count * sizeof(float);
 }
 
 static double now_ms(void) {

@@ -6,6 +6,7 @@ ctest sets TENON_BENCH_PROGRAMS, the folder of the programs bench_machine and be
 
 import contextlib
 import io
+import math
 import sys
 import types
 import unittest
@@ -103,9 +104,23 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(len(kernel_cases.resnet50_shapes()), 23)
         self.assertEqual(len(kernel_cases.mobilenet_v2_shapes()), 30)
 
-    def test_traffic_of_large_cases(self):
-        for case in kernel_cases.memory_cases("large", kernel_cases.LARGE_BYTES):
-            self.assertGreaterEqual(case.bytes, kernel_cases.LARGE_BYTES // 2, case.name)
+    def test_traffic_of_maps_and_reductions(self):
+        for label, total in kernel_cases.FOOTPRINTS.items():
+            for case in kernel_cases.memory_cases(label, total):
+                with self.subTest(f"{label} {case.name}"):
+                    self.assertTrue(0.7 * total <= case.bytes <= 1.1 * total, case.bytes)
+                    elements = sum(map(math.prod, [*case.inputs.values(), case.output]))
+                    self.assertEqual(case.bytes, 4 * elements)
+                    self.assertEqual(case.stream == "read", math.prod(case.output) < elements / 10)
+
+    def test_turns_are_held_to_the_limits_beside_them(self):
+        case = kernel_cases.Case("", "", [], {}, {}, (), instructions=10.0, bytes=1000)
+        turns = {"fma": [[10.0, 10.0], [10.0, 10.0], [80.0, 80.0]], "memory": [[9.0, 10.0, 90.0], [20.0], [20.0]],
+                 "tenon": [[20.0, 90.0, 1.0], [20.0], [100.0]]}
+        share, least, bound = bench_kernels.roofline(case, turns, {"fma": "20"}, 1)
+        # The turns: memory 10 of 20, memory 20 of 20, arithmetic 80 of 100.
+        self.assertAlmostEqual(share, 0.8)
+        self.assertEqual((least, bound == "arithmetic"), (20.0, False))
 
     def test_programs_agree_with_the_reference(self):
         options = types.SimpleNamespace(programs=Path(required("TENON_BENCH_PROGRAMS")), check=True, clock="wall")
