@@ -25,8 +25,8 @@ bool bench_is_constant(const bench_case *given, const char *operand);
 
 /* The elements of a .npy file of f32 in C order, in memory like that of bench_floats(). */
 float *bench_read_f32(const char *path, size_t *count);
-/* Zeroed memory that starts at a page: floats. Freed with free(). Where tensors lie in their pages decides up to half of
- * the time of a kernel in the first caches, so it is the same for all who are compared. */
+/* Zeroed memory that starts at a page: floats. Freed with free(). Where tensors lie in their pages decides up to half
+ * of the time of a kernel in the first caches, so it is the same for all who are compared. */
 float *bench_floats(size_t count);
 /* Ends the program with a message: for what cannot happen unless the bench itself is wrong. */
 _Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -48,8 +48,10 @@ static size_t describe(const tn_value_info *info, bound *out) {
   for (int i = 0; i < info->rank; i++) {
     out->shape[i] = info->dims[i].size;
   }
-  out->tensor = (DLTensor){
-      .device = {kDLCPU, 0}, .ndim = info->rank, .dtype = {.code = kDLFloat, .bits = 32, .lanes = 1}, .shape = out->shape};
+  out->tensor = (DLTensor){.device = {kDLCPU, 0},
+                           .ndim = info->rank,
+                           .dtype = {.code = kDLFloat, .bits = 32, .lanes = 1},
+                           .shape = out->shape};
   return (size_t)tn_element_count(info->rank, out->shape);
 }
 

@@ -167,8 +167,13 @@ static void open_map(tn__sketch *k, tn__schedule *scratch) {
 }
 
 static const tn__nest *map_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  /* A load waits for stores on their way to the same place of any page, and where tensors lie is not known here: one
+   * turn of so many waits, and several vectors in a turn wait together. */
+  enum { TURNS_PER_CYCLE_LOST = 2 };
   f->streams = v[STREAM] != 0;
-  return tn__plain_features(k, (int)v[VECTOR_BYTES], v[UNROLL], f);
+  const tn__nest *nest = tn__plain_features(k, (int)v[VECTOR_BYTES], v[UNROLL], 1, f);
+  f->extra_cycles += f->iterations / TURNS_PER_CYCLE_LOST;
+  return nest;
 }
 
 static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {

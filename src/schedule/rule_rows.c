@@ -10,17 +10,14 @@
 #include "schedule/rules.h"
 
 /* Places in a sketch's values: how many vectors of results, or of partial results, at a time; of the rule "rows",
- * whether the output goes past the caches; of the rule "stages", whether rows are fetched ahead. */
-enum { VECTORS, STREAM, PREFETCH = STREAM };
+ * whether the output goes past the caches, and how many rows are computed together; of the rule "stages", whether rows
+ * are fetched ahead. */
+enum { VECTORS, STREAM, TOGETHER, PREFETCH = STREAM };
 
 static void open_reduction(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t vectors[] = {1, 2, 4, 8, 16};
   tn__plain_open(k, scratch);
   k->decisions[tn__sketch_open(k, "vectors", vectors, 5)].orders = true;
-}
-
-static const tn__nest *reduction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
-  return tn__plain_features(k, k->options.vector_bytes, v[VECTORS], f);
 }
 
 static bool is_output(const tn__schedule *s, const char *stage) {
@@ -334,7 +331,7 @@ static void open_stages(tn__sketch *k, tn__schedule *scratch) {
 }
 
 static const tn__nest *stage_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
-  const tn__nest *nest = reduction_features(k, v, f);
+  const tn__nest *nest = tn__plain_features(k, k->options.vector_bytes, v[VECTORS], 1, f);
   return nest != NULL && tn__plain_pages(k, v[VECTORS], v[PREFETCH] != 0, f) ? nest : NULL;
 }
 
@@ -372,17 +369,23 @@ static bool matches_rows(const tn__te *te) {
   return reductions > 0;
 }
 
-/* Private to a row when it is small there. */
-static void place_row_tensor(tn__schedule *s, const tn__te_stage *stage, int rows) {
-  for (int t = 0; t < stage->tensor_count; t++) {
-    int64_t bytes = (int64_t)tn_dtype_size(stage->tensors[t]->dtype), extent;
-    for (int d = rows; d < stage->axes.count; d++) {
-      if (!tn__as_int(stage->axes.var[d]->extent, &extent) || extent > 16384) return;
-      bytes *= extent;
-    }
-    if (bytes > 16384) return;
-    tn__set_scope(s, stage->name, t, TN__SCOPE_STACK);
+/* Private to the rows at hand when it is small there. */
+#define MOST_PRIVATE 16384
+
+/* Bytes of a tensor of the stage in `count` rows; more than MOST_PRIVATE when that is not known or much more. */
+static int64_t row_bytes(const tn__te_stage *stage, int tensor, int rows, int64_t count) {
+  int64_t bytes = (int64_t)tn_dtype_size(stage->tensors[tensor]->dtype) * count, extent;
+  for (int d = rows; d < stage->axes.count; d++) {
+    if (!tn__as_int(stage->axes.var[d]->extent, &extent) || extent > MOST_PRIVATE || bytes > MOST_PRIVATE)
+      return MOST_PRIVATE + 1;
+    bytes *= extent;
   }
+  return bytes;
+}
+
+static void place_row_tensor(tn__schedule *s, const tn__te_stage *stage, int rows, int64_t count) {
+  for (int t = 0; t < stage->tensor_count; t++)
+    if (row_bytes(stage, t, rows, count) <= MOST_PRIVATE) tn__set_scope(s, stage->name, t, TN__SCOPE_STACK);
 }
 
 void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const tn__schedule_options *options) {
@@ -396,7 +399,7 @@ void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const t
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   /* Short work is done for two vectors in one turn of the loop. */
-  int64_t vectors = tn__rule_cost(s->ir, tn__sched_find(s, name, true)->block.body->as.store.value) <= 8 ? 2 : 1;
+  int64_t vectors = tn__rule_cost(s->ir, tn__sched_find(s, name, true)->block.body->as.store.value) <= 16 ? 2 : 1;
   if (extent < 0 || extent % (vectors * lanes) != 0) vectors = 1;
   tn__split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
   vectorize_lanes(s, name, vectors, lanes);
@@ -418,12 +421,17 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
   int rows = row_axes(te), count = tn__te_stage_count(te);
   refuse_across(s);
   tn__loops_of(s, anchor, loops, TN__MAX_LOOPS);
-  const char *row = loops[rows - 1], *outermost = loops[0];
+  const char *row = loops[rows - 1];
+  if (values[TOGETHER] > 1) {
+    tn__split(s, row, (const int64_t[]){0, values[TOGETHER]}, 2);
+    loops[rows - 1] = row = tn__arena_printf(s->arena, "%s.0", row);
+  }
+  const char *outermost = loops[0];
   for (int i = count - 1; i >= 0; i--) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (strcmp(stage->name, anchor) == 0 || tn__sched_find(s, stage->name, true) == NULL) continue;
     tn__compute_at(s, stage->name, row);
-    place_row_tensor(s, stage, rows);
+    place_row_tensor(s, stage, rows, values[TOGETHER]);
   }
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
@@ -442,14 +450,34 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
   if (options->threads > 1 && tn__rule_is_large(te)) tn__parallel(s, outermost);
 }
 
+/* Do `count` rows divide all of them, is there anything else to do than one reduction, and does what is private to them
+ * fit its place still? */
+static bool fits_together(const tn__te *te, int64_t count) {
+  int rows = row_axes(te);
+  int64_t extent;
+  const tn__te_stage *last = tn__te_stage_of(te, tn__te_output_at(te, 0));
+  if (count == 1) return true;
+  if (last->kind == TN__TE_REDUCE) return false;
+  if (!tn__as_int(last->axes.var[rows - 1]->extent, &extent) || extent % count != 0) return false;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    for (int t = 0; t < stage->tensor_count && stage != last; t++)
+      if (row_bytes(stage, t, rows, 1) <= MOST_PRIVATE && row_bytes(stage, t, rows, count) > MOST_PRIVATE) return false;
+  }
+  return true;
+}
+
 static const tn__nest *row_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
   f->streams = v[STREAM] != 0;
-  return reduction_features(k, v, f);
+  if (!fits_together(k->te, v[TOGETHER])) return NULL;
+  return tn__plain_features(k, k->options.vector_bytes, v[VECTORS], v[TOGETHER], f);
 }
 
 static void open_rows(tn__sketch *k, tn__schedule *scratch) {
+  static const int64_t rows[] = {1, 2};
   open_reduction(k, scratch);
   tn__open_stream(k);
+  tn__sketch_open(k, "rows", rows, 2);
   dissolve_maps(scratch);
   refuse_across(scratch);
 }

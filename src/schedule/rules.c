@@ -92,7 +92,7 @@ void tn__rule_stream(tn__schedule *s, const char *block) {
   if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL) tn__stream(s, block, 0);
 }
 
-#define MOST_UNROLLED 40 /* operations in one turn of a map's loop */
+#define MOST_UNROLLED 80 /* operations in one turn of a map's loop */
 
 /* ---- features of a plain nest ---------------------------------------------------------------------------------------
  */
@@ -200,7 +200,8 @@ static tn__operations plain_operations(const tn__target *target, const plain *p,
   return ops;
 }
 
-const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, tn__sketch_features *f) {
+const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, int64_t rows,
+                                   tn__sketch_features *f) {
   const plain *p = k->data;
   f->chunks = p->large ? 4 * k->options.threads : 1;
   f->stored_bytes = p->stored;
@@ -215,6 +216,8 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   bool along = p->reduces && p->vector >= p->spatial, open = p->nest.open[p->vector];
   if (vectors > 1 && p->run < vectors * lanes) return NULL;
   if (vectors > 8 && along) return NULL; /* eight chains hide what latency there is */
+  /* From memory rows come while the one before is computed, and two at a time come late. */
+  if (rows > 1 && p->touched > (double)k->target->l3_bytes / 4) return NULL;
   /* Long code is only longer: there are enough operations that don't wait for each other. */
   if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > MOST_UNROLLED) return NULL;
   if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
@@ -234,10 +237,10 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   tn__operations rest = {.vector_bytes = ops.vector_bytes, .fma = p->others, .other = 2};
   if (p->others > 0) tn__cost_phase(f, k->target, &rest, points / (double)lanes);
   if (along) { /* vectors are added to one, and its lanes to one */
-    double halvings = log2((double)lanes) + log2((double)vectors);
-    tn__operations end = {.vector_bytes = ops.vector_bytes, .fma = halvings, .shuffles = halvings, .other = 8};
-    end.chain = 2 * halvings * latency;
-    tn__cost_phase(f, k->target, &end, walks);
+    double halvings = log2((double)lanes) + log2((double)vectors), each = halvings * (double)rows;
+    tn__operations end = {.vector_bytes = ops.vector_bytes, .fma = each, .shuffles = each, .other = 8 * (double)rows};
+    end.chain = 2 * halvings * latency; /* of all rows at hand beside each other */
+    tn__cost_phase(f, k->target, &end, walks / (double)rows);
   }
   f->useful = points;
   f->spent = walks * steps * (double)(lanes * vectors);

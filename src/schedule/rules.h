@@ -52,8 +52,9 @@ int tn__sketch_open(tn__sketch *k, const char *name, const int64_t *choices, int
  */
 void tn__plain_open(tn__sketch *k, tn__schedule *scratch);
 /* `vectors` of `vector_bytes` at a time: of results, or, where the reduction runs along what is contiguous, of partial
- * results. NULL when they don't fit the extent. */
-const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, tn__sketch_features *f);
+ * results of each of `rows` rows. NULL when they don't fit the extent. */
+const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, int64_t rows,
+                                   tn__sketch_features *f);
 /* What it costs that a reduction across long rows of a large tensor reads another page in each turn, fetched ahead or
  * not. False for what makes sense there only: prefetches, more than 8 vectors. */
 bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, tn__sketch_features *f);

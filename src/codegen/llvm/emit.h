@@ -54,10 +54,11 @@ typedef struct tn__cg_frame {
   uint32_t table_size, table_used;
   uint64_t version; /* counts stores to anything */
   int depth;
-  const tn__var *lane; /* the vectorised loop's variable, or NULL */
-  int lanes;           /* its extent, or 1 */
-  LLVMValueRef mask;   /* <lanes x i1>: which lanes are active; NULL: all */
-  bool streams;        /* has stores past the caches, which a fence must follow */
+  const tn__var *lane;      /* the vectorised loop's variable, or NULL */
+  int lanes;                /* its extent, or 1 */
+  LLVMValueRef mask;        /* <lanes x i1>: which lanes are active; NULL: all */
+  bool streams;             /* has stores past the caches, which a fence must follow */
+  struct tn__cg_held *held; /* stores to make later, when the values of their neighbours are made; NULL: at once */
   /* Where the paths of a store met again, and the block before they parted: what was made there may be used here. */
   LLVMBasicBlockRef join, parted;
 } tn__cg_frame;
@@ -156,6 +157,11 @@ LLVMValueRef tn__cg_to_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
  * -------------------------------------------------------------------------------------- */
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e);
 void tn__cg_store(tn__cg *cg, const tn__stmt *s);
+/* How many of the `count` statements at `items` are stores of vectors to one buffer none of whose values needs
+ * another's store; 1 or more. tn__cg_stores() makes all values first and then all stores: a load waits for earlier
+ * stores to the same place of whatever page, and finds none this way before the next turn of a loop. */
+int tn__cg_like_stores(tn__cg *cg, const tn__stmt *const *items, int count);
+void tn__cg_stores(tn__cg *cg, const tn__stmt *const *items, int count);
 /* Before the current function returns: orders its stores past the caches before whatever its caller does next. */
 void tn__cg_end_streams(tn__cg *cg);
 /* The address of an element of a buffer in memory; must not depend on the lane. */

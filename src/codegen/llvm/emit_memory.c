@@ -308,23 +308,39 @@ tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e) {
   return (tn__cg_value){.v = tn__cg_from_memory(cg, buffer->dtype, v), .lanes = cg->frame->lanes, .loads = true};
 }
 
-static LLVMValueRef plain_store(tn__cg *cg, const access *a, LLVMValueRef value, LLVMValueRef pointer, unsigned align) {
-  LLVMValueRef store = LLVMBuildStore(cg->builder, value, pointer);
+/* A store of a vector side by side, whose value and place are known. */
+typedef struct one_store {
+  const tn__cg_storage *storage;
+  LLVMValueRef value, pointer;
+  unsigned align;
+  bool streams;
+} one_store;
+
+enum { MOST_HELD = 8 };
+
+typedef struct tn__cg_held {
+  one_store stores[MOST_HELD];
+  int count;
+} tn__cg_held;
+
+static LLVMValueRef plain_store(tn__cg *cg, const one_store *s, unsigned align) {
+  LLVMValueRef store = LLVMBuildStore(cg->builder, s->value, s->pointer);
   LLVMSetAlignment(store, align);
-  return annotate(cg, a->storage, store);
+  return annotate(cg, s->storage, store);
 }
 
 /* LLVM has instructions past the caches for vectors of 16 bytes and more that lie on a multiple of their size, and cuts
  * larger ones up as far as their alignment wants. Where not even 16 bytes are known, the pointer is asked: rows whose
  * length is odd, callers of plain C functions. */
-static void stream_lanes(tn__cg *cg, const access *a, LLVMValueRef value) {
+static void stream_lanes(tn__cg *cg, const one_store *s) {
   enum { LEAST = 16 };
-  LLVMValueRef pointer = address(cg, a->storage, a->first), one = LLVMConstInt(cg->i32, 1, 0);
-  LLVMTypeRef element = tn__cg_element(LLVMTypeOf(value));
-  unsigned align = alignment_of(a->storage, a->first);
-  int64_t bytes = (int64_t)tn_dtype_size(a->storage->buffer->dtype) * tn__cg_lanes(LLVMTypeOf(value)), wanted = LEAST;
+  LLVMValueRef one = LLVMConstInt(cg->i32, 1, 0);
+  LLVMTypeRef element = tn__cg_element(LLVMTypeOf(s->value));
+  unsigned align = s->align;
+  int64_t bytes = (int64_t)tn_dtype_size(s->storage->buffer->dtype) * tn__cg_lanes(LLVMTypeOf(s->value)),
+          wanted = LEAST;
   if (bytes < LEAST || bytes % LEAST != 0 || element == cg->i1) {
-    plain_store(cg, a, value, pointer, align);
+    plain_store(cg, s, align);
     return;
   }
   while (wanted < cg->target->vector_bytes && bytes % (2 * wanted) == 0) wanted *= 2;
@@ -332,18 +348,18 @@ static void stream_lanes(tn__cg *cg, const access *a, LLVMValueRef value) {
   if (align < LEAST) {
     LLVMBasicBlockRef aligned = tn__cg_block(cg, "aligned"), other = tn__cg_block(cg, "unaligned");
     join = tn__cg_block(cg, "stored");
-    LLVMValueRef number = LLVMBuildPtrToInt(cg->builder, pointer, cg->i64, "");
+    LLVMValueRef number = LLVMBuildPtrToInt(cg->builder, s->pointer, cg->i64, "");
     LLVMValueRef rest = LLVMBuildAnd(cg->builder, number, tn__cg_int(cg->i64, wanted - 1), "");
     LLVMBuildCondBr(cg->builder, LLVMBuildICmp(cg->builder, LLVMIntEQ, rest, tn__cg_int(cg->i64, 0), ""), aligned,
                     other);
     tn__cg_at(cg, other);
-    plain_store(cg, a, value, pointer, align);
+    plain_store(cg, s, align);
     LLVMBuildBr(cg->builder, join);
     tn__cg_at(cg, aligned);
     align = (unsigned)wanted;
   }
   LLVMMetadataRef node = LLVMValueAsMetadata(one);
-  LLVMSetMetadata(plain_store(cg, a, value, pointer, align), cg->nontemporal_kind,
+  LLVMSetMetadata(plain_store(cg, s, align), cg->nontemporal_kind,
                   LLVMMetadataAsValue(cg->context, LLVMMDNodeInContext2(cg->context, &node, 1)));
   cg->frame->streams = true;
   if (join == NULL) return;
@@ -351,6 +367,19 @@ static void stream_lanes(tn__cg *cg, const access *a, LLVMValueRef value) {
   tn__cg_at(cg, join);
   if (before != cg->frame->join) cg->frame->parted = before;
   cg->frame->join = join;
+}
+
+static void store_now(tn__cg *cg, const one_store *s) {
+  if (s->streams)
+    stream_lanes(cg, s);
+  else
+    plain_store(cg, s, s->align);
+}
+
+static void store_held(tn__cg *cg) {
+  tn__cg_held *held = cg->frame->held;
+  for (int i = 0; held != NULL && i < held->count; i++) store_now(cg, &held->stores[i]);
+  if (held != NULL) held->count = 0;
 }
 
 void tn__cg_end_streams(tn__cg *cg) {
@@ -361,12 +390,15 @@ void tn__cg_end_streams(tn__cg *cg) {
 static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value, bool streams) {
   const tn__cg_frame *frame = cg->frame;
   if (a->shape == CONTIGUOUS && frame->mask == NULL) {
-    if (streams)
-      stream_lanes(cg, a, value);
+    one_store store = {a->storage, value, address(cg, a->storage, a->first), alignment_of(a->storage, a->first),
+                       streams};
+    if (frame->held != NULL)
+      frame->held->stores[frame->held->count++] = store;
     else
-      plain_store(cg, a, value, address(cg, a->storage, a->first), alignment_of(a->storage, a->first));
+      store_now(cg, &store);
     return;
   }
+  store_held(cg); /* may be to the same place */
   if (a->shape == CONTIGUOUS) {
     LLVMTypeRef types[] = {LLVMTypeOf(value), cg->ptr};
     LLVMValueRef align = const_align(cg, alignment_of(a->storage, a->first));
@@ -392,12 +424,62 @@ void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
     access a = classify(cg, buffer, s->as.store.indices);
     bool one = cg->frame->lanes == 1 || (a.shape == UNIFORM && value.lanes == 1 && cg->frame->mask == NULL);
     if (one) {
-      LLVMValueRef pointer = address(cg, storage, a.first);
-      plain_store(cg, &a, tn__cg_to_memory(cg, buffer->dtype, value.v), pointer, alignment_of(storage, a.first));
+      unsigned align = alignment_of(storage, a.first);
+      one_store store = {storage, tn__cg_to_memory(cg, buffer->dtype, value.v), address(cg, storage, a.first), align,
+                         false};
+      store_held(cg);
+      store_now(cg, &store);
     } else {
       LLVMValueRef wide = tn__cg_widen(cg, value, cg->frame->lanes);
       store_lanes(cg, &a, tn__cg_to_memory(cg, buffer->dtype, wide), s->as.store.streams);
     }
   }
-  storage->version = ++cg->frame->version;
+  if (cg->frame->held == NULL) storage->version = ++cg->frame->version;
+}
+
+/* ---- stores side by side
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+/* The store that a vectorised loop consists of; NULL for anything else. */
+static const tn__stmt *lone_store(const tn__cg *cg, const tn__stmt *s) {
+  int lanes;
+  if (s->kind != TN__STMT_FOR || s->as.loop.body->kind != TN__STMT_STORE) return NULL;
+  if (!tn__cg_vectorizes(s, cg->frame->lane, &lanes) || lanes < 2) return NULL;
+  return s->as.loop.body;
+}
+
+static bool reads(const tn__stmt *store, const tn__buffer *buffer) {
+  bool found = tn__expr_uses_buffer(store->as.store.value, buffer);
+  for (int d = 0; d < store->as.store.buffer->rank; d++)
+    found |= tn__expr_uses_buffer(store->as.store.indices[d], buffer);
+  return found;
+}
+
+int tn__cg_like_stores(tn__cg *cg, const tn__stmt *const *items, int count) {
+  const tn__buffer *buffer = NULL;
+  int n = 0;
+  if (cg->frame->held != NULL || cg->frame->mask != NULL) return 1;
+  for (; n < count && n < MOST_HELD; n++) {
+    const tn__stmt *store = lone_store(cg, items[n]);
+    if (store == NULL || (n > 0 && store->as.store.buffer != buffer)) break;
+    buffer = store->as.store.buffer;
+    if (tn__cg_storage_of(cg, buffer)->slots != NULL || reads(store, buffer)) break;
+  }
+  return n > 0 ? n : 1;
+}
+
+void tn__cg_stores(tn__cg *cg, const tn__stmt *const *items, int count) {
+  tn__cg_frame *frame = cg->frame;
+  if (count < 2) {
+    tn__cg_stmt(cg, items[0]);
+    return;
+  }
+  tn__cg_storage *storage = tn__cg_storage_of(cg, items[0]->as.loop.body->as.store.buffer);
+  tn__cg_held held = {.count = 0};
+  frame->held = &held;
+  for (int i = 0; i < count; i++) tn__cg_stmt(cg, items[i]);
+  store_held(cg);
+  frame->held = NULL;
+  storage->version = ++frame->version;
 }

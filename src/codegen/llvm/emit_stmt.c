@@ -208,7 +208,10 @@ void tn__cg_stmt(tn__cg *cg, const tn__stmt *s) {
         tn__cg_long(cg, s);
         return;
       }
-      for (int i = 0; i < s->as.seq.count; i++) tn__cg_stmt(cg, s->as.seq.items[i]);
+      for (int i = 0, n; i < s->as.seq.count; i += n) {
+        n = tn__cg_like_stores(cg, s->as.seq.items + i, s->as.seq.count - i);
+        tn__cg_stores(cg, s->as.seq.items + i, n);
+      }
       return;
     case TN__STMT_IF: emit_if(cg, s); return;
     case TN__STMT_LET: emit_let(cg, s); return;
