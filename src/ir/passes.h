@@ -18,7 +18,8 @@ typedef struct tn__pass_hooks {
  * parallel loops, and serial ones over a fused index, choose between the two bodies inside, so that tails run in
  * parallel too; never inside vectorised loops; conditions that remain on vectorised loops become masks in codegen.
  * Loops of one iteration disappear. specialize_tails: copies a tail for each number of rows that may be left of an open
- * dimension, behind a search for it. unroll_loops: expands TN__LOOP_UNROLLED. hoist_conditions: moves loop-invariant
+ * dimension, behind a search for it. unroll_loops: expands TN__LOOP_UNROLLED; what its turns add to
+ * one place of a tensor in memory becomes one sum. hoist_conditions: moves loop-invariant
  * ifs out and merges neighbours under the same condition. remove_dead: drops stores to allocated buffers that nobody
  * reads, empty loops. */
 tn__func *tn__lower_blocks(tn__ir *ir, const tn__func *func);

@@ -11,8 +11,8 @@
 
 /* Places in a sketch's values: how many vectors of results, or of partial results, at a time; of the rule "rows",
  * whether the output goes past the caches, and how many rows are computed together; of the rule "stages", whether rows
- * are fetched ahead. */
-enum { VECTORS, STREAM, TOGETHER, PREFETCH = STREAM };
+ * are fetched ahead, and how many whole rows are added up at a time (0: columns are). */
+enum { VECTORS, STREAM, TOGETHER, PREFETCH = STREAM, WHOLE = TOGETHER };
 
 static void open_reduction(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t vectors[] = {1, 2, 4, 8, 16};
@@ -207,6 +207,43 @@ bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedu
   return reduce_across(s, block, options, vectors, false);
 }
 
+/* Whole rows are added to a row of sums, which stays in the first cache, `rows` at a time: each row is read from its
+ * start to its end. Returns false where that cannot be, with nothing done. */
+static bool reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t rows) {
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  const char *order[TN__MAX_LOOPS], *vector = NULL, *reduce = NULL, *loops[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path), n = 0, reductions = 0;
+  for (int i = 0; i < count; i++) {
+    bool reduces = tn__sched_drives(path[i], block, TN__AXIS_REDUCE);
+    reductions += reduces;
+    *(reduces ? &reduce : &vector) = path[i]->name;
+  }
+  if (reductions != 1 || vector == NULL || block->block.write_count != 1) return false;
+  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
+  int64_t extent = tn__loop_extent(s, vector), pieces = 1;
+  bool parallel = options->threads > 1 && tn__rule_is_large(s->te);
+  if (lanes < 2 || extent < 0 || extent % lanes != 0) return false;
+  if (parallel && extent % (options->threads * lanes) == 0) pieces = options->threads;
+  for (int i = 0; i < count; i++)
+    if (path[i]->name != vector && path[i]->name != reduce) order[n++] = path[i]->name;
+  tn__split(s, vector, (const int64_t[]){pieces, 0, lanes}, 3);
+  tn__split(s, reduce, (const int64_t[]){0, rows}, 2);
+  order[n++] = tn__arena_printf(s->arena, "%s.0", vector);
+  const char *turns = order[n++] = tn__arena_printf(s->arena, "%s.0", reduce);
+  order[n++] = tn__arena_printf(s->arena, "%s.1", vector);
+  const char *together = order[n++] = tn__arena_printf(s->arena, "%s.1", reduce);
+  const char *last = order[n++] = tn__arena_printf(s->arena, "%s.2", vector);
+  tn__reorder(s, order, n);
+  tn__decompose_reduction(s, name, turns);
+  const char *init = tn__arena_printf(s->arena, "%s.init", name);
+  int inits = tn__loops_of(s, init, loops, TN__MAX_LOOPS);
+  tn__vectorize(s, loops[inits - 1]);
+  tn__unroll(s, together);
+  tn__vectorize(s, last);
+  if (parallel) tn__parallel(s, order[0]);
+  return true;
+}
+
 /* ---- along --------------------------------------------------------------------------------------------------------
  */
 
@@ -316,7 +353,8 @@ static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedul
         if (inside.count == 1) tn__rule_nest(s, stage->name, options);
       }
     } else if (runs_across(s, block)) {
-      reduce_across(s, stage->name, options, values[VECTORS], values[PREFETCH] != 0);
+      if (values[WHOLE] == 0 || !reduce_whole_rows(s, stage->name, options, values[WHOLE]))
+        reduce_across(s, stage->name, options, values[VECTORS], values[PREFETCH] != 0);
     } else {
       tn__rule_reduce_along(s, stage->name, options, values[VECTORS]);
       parallel_outermost(s, stage->name, options);
@@ -325,14 +363,15 @@ static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedul
 }
 
 static void open_stages(tn__sketch *k, tn__schedule *scratch) {
-  static const int64_t prefetch[] = {0, 1};
+  static const int64_t prefetch[] = {0, 1}, whole[] = {0, 8};
   open_reduction(k, scratch);
   tn__sketch_open(k, "prefetch", prefetch, 2);
+  tn__sketch_open(k, "whole rows", whole, 2);
 }
 
 static const tn__nest *stage_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
   const tn__nest *nest = tn__plain_features(k, k->options.vector_bytes, v[VECTORS], 1, f);
-  return nest != NULL && tn__plain_pages(k, v[VECTORS], v[PREFETCH] != 0, f) ? nest : NULL;
+  return nest != NULL && tn__plain_pages(k, v[VECTORS], v[PREFETCH] != 0, v[WHOLE], f) ? nest : NULL;
 }
 
 const tn__rule tn__rule_stages = {"stages", matches_anything, open_stages, stage_features, apply_stages};

@@ -247,7 +247,7 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   return &p->nest;
 }
 
-bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, tn__sketch_features *f) {
+bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f) {
   /* Cycles until the first line of a page comes, less what a core finds to do in the meantime. */
   enum { PAGE_BYTES = 4096, WAIT = 30 };
   const plain *p = k->data;
@@ -257,7 +257,14 @@ bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, tn__
   for (int i = 0; i < p->nest.access_count; i++)
     far += !p->nest.access[i].store && p->nest.access[i].along[p->nest.axis_count - 1].stride >= PAGE_BYTES;
   if (!p->reduces || p->vector >= p->spatial || p->touched <= (double)k->target->l3_bytes / 4) far = 0;
-  if (far == 0) return vectors <= 8 && !prefetches;
+  if (far == 0) return vectors <= 8 && !prefetches && whole == 0;
+  if (whole > 0) { /* a row of sums is read and written for so many rows */
+    int64_t row = p->nest.extent[p->vector], lanes = k->options.vector_bytes / p->element;
+    if (prefetches || vectors != 8 || row * p->element > k->target->l1_bytes / 2 || row % lanes != 0) return false;
+    tn__operations sums = {.vector_bytes = k->options.vector_bytes, .loads = 1, .stores = 1, .other = 3};
+    f->extra_cycles += points / (double)(lanes * whole) * tn__operation_cycles(k->target, &sums);
+    return p->nest.axis_count == 2;
+  }
   double turns = points * p->element / (double)(vectors * k->options.vector_bytes), lines = points * p->element / 64;
   f->extra_cycles += far * (prefetches ? turns * WAIT / 2 + lines / k->target->core.load_ports : turns * WAIT);
   return true;

@@ -56,8 +56,9 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch);
 const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, int64_t rows,
                                    tn__sketch_features *f);
 /* What it costs that a reduction across long rows of a large tensor reads another page in each turn, fetched ahead or
- * not. False for what makes sense there only: prefetches, more than 8 vectors. */
-bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, tn__sketch_features *f);
+ * not, or to read so many `whole` rows at a time instead (0: none). False for what makes sense there only: prefetches,
+ * more than 8 vectors, whole rows of which the first cache holds the sums. */
+bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f);
 /* Adds the decision whether outputs go past the caches, 0 or 1; its value belongs into tn__sketch_features.streams. */
 void tn__open_stream(tn__sketch *k);
 /* Lets the block's stores stream where they can. */

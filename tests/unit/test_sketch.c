@@ -407,21 +407,49 @@ static void stream_facts(tn__ir *ir, const void *arg) {
 }
 static void outputs_stream_when_large(void **state) { check_ok(in_context(stream_facts, NULL)); }
 
-/* Sums over the rows of a large matrix step from page to page: they fetch ahead, and take many columns at a time. */
+static tn__te *sums_of_columns(tn__ir *ir, int64_t rows, int64_t columns) {
+  tn__te *te = tn__te_create(ir, "columns");
+  const tn__buffer *a = input(te, "A", 2, rows, columns, 0);
+  tn__te_axes x = axes_of(te, "i", 1, &columns), r = axes_of(te, "k", 1, &rows);
+  tn__te_output(te, tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, at(ir, a, 2, r.index[0], x.index[0], NULL)));
+  return te;
+}
+
+/* Sums over the rows of a large matrix step from page to page. They take whole rows where the first cache holds the
+ * sums; else many columns at a time, and fetch ahead. */
 static void page_facts(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
-  for (int64_t rows = 64; rows <= 4096; rows *= 64) {
-    tn__te *te = tn__te_create(ir, "columns");
-    const tn__buffer *a = input(te, "A", 2, rows, 1024, 0);
-    tn__te_axes x = axes_of(te, "i", 1, (int64_t[]){1024}), r = axes_of(te, "k", 1, &rows);
-    tn__te_output(te, tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, at(ir, a, 2, r.index[0], x.index[0], NULL)));
-    const char *trace = trace_of(ir, tn__schedule_default(te, &target, &options));
-    assert_int_equal(strstr(trace, "prefetch \"sum\" \"sum.k0\"") != NULL, rows == 4096);
-    assert_int_equal(strstr(trace, "split \"sum.i0\" 0 16 16") != NULL, rows == 4096);
+  for (int64_t rows = 64; rows <= 4096; rows *= 64)
+    for (int64_t columns = 1024; columns <= 8192; columns *= 8) {
+      const char *trace = trace_of(ir, tn__schedule_default(sums_of_columns(ir, rows, columns), &target, &options));
+      bool far = rows == 4096, near_sums = columns == 1024;
+      assert_int_equal(strstr(trace, "split \"sum.k0\" 0 8") != NULL, far && near_sums);
+      assert_int_equal(strstr(trace, "prefetch \"sum\" \"sum.k0\"") != NULL, far && !near_sums);
+      assert_int_equal(strstr(trace, "split \"sum.i0\" 0 16 16") != NULL, far && !near_sums);
+    }
+}
+static void large_columns_take_whole_rows(void **state) { check_ok(in_context(page_facts, NULL)); }
+
+/* Whole rows, eight at a time and some left over, alone and with threads that have columns of their own. A turn reads
+ * and writes a sum once. */
+static void whole_rows(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  for (int threads = 1; threads <= 2; threads++) {
+    tn__schedule_options options = {.threads = threads};
+    const tn__sketch *k = tn__sketch_create(sums_of_columns(ir, threads == 1 ? 21 : 4099, 64), &target, &options);
+    const tn__schedule *s = tn__sketch_apply(k, (int64_t[]){8, 0, 8});
+    check_same(s);
+    tn__strbuf text;
+    tn__strbuf_init(&text, NULL);
+    tn__func_print(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
+    const char *code = tn__strbuf_text(&text), *first = strstr(code, "] + A[");
+    if (first == NULL || strncmp(strchr(first + 6, ']'), "] + A[", 6) != 0) fail_msg("%s", code);
+    assert_int_equal(strstr(code, "parallel") != NULL, threads == 2);
+    tn__strbuf_release(&text);
   }
 }
-static void large_columns_fetch_ahead(void **state) { check_ok(in_context(page_facts, NULL)); }
+static void whole_rows_are_added_up(void **state) { check_ok(in_context(whole_rows, NULL)); }
 
 /* Partial results of a row become one without a loop over memory: what is left between the passes are registers. */
 static void halves(tn__ir *ir, const void *arg) {
@@ -482,7 +510,8 @@ int main(void) {
       cmocka_unit_test(cost_obeys_facts),
       cmocka_unit_test(open_dimensions_have_costs),
       cmocka_unit_test(outputs_stream_when_large),
-      cmocka_unit_test(large_columns_fetch_ahead),
+      cmocka_unit_test(large_columns_take_whole_rows),
+      cmocka_unit_test(whole_rows_are_added_up),
       cmocka_unit_test(rows_add_up_by_halves),
       cmocka_unit_test(footprints_are_exact),
       cmocka_unit_test(partial_vectors_load_less),
