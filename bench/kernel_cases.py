@@ -157,12 +157,13 @@ def convolution(group, channels, out, window, stride, groups, size):
 def memory_cases(label, total):
     """Maps, normalisations and reductions that read and write about `total` bytes together. Reductions write next to
     nothing, and are held to the bandwidth of reading."""
-    columns = 1024
+    width = 1024
     node = helper.make_node
 
-    def case(name, nodes, reduced=None, constants=None, inputs=("x",), instructions=1.0, turned=False):
-        rows = total // 4 // columns // (len(inputs) + (reduced is None))
-        rows = max(rows // 16, 1) * 16
+    def case(name, nodes, reduced=None, constants=None, inputs=("x",), instructions=1.0, turned=False, columns=width):
+        rows = total / 4 / columns / (len(inputs) + (reduced is None))
+        lines = max(round(rows / 16), 1)  # of a column's vectors
+        rows = 16 * (lines | 1 if columns != width and lines > 8 else lines)
         shape = (rows, columns)
         output = shape if reduced is None else (shape[1 - reduced],)
         count = rows * columns
@@ -174,7 +175,7 @@ def memory_cases(label, total):
     def scalar(value):
         return np.array(value, np.float32)
 
-    affine = {"scale": constant((columns,)), "shift": constant((columns,), 2)}
+    affine = {"scale": constant((width,)), "shift": constant((width,), 2)}
     yield case("softmax", [node("Softmax", ["x"], ["y"], axis=-1)], instructions=EXP_INSTRUCTIONS + 4)
     yield case("layer norm", [node("LayerNormalization", ["x", "scale", "shift"], ["y"], axis=-1)], constants=affine,
                instructions=6)
@@ -188,7 +189,9 @@ def memory_cases(label, total):
     yield case("chain", [node("Mul", ["x", "scale"], ["a"]), node("Add", ["a", "shift"], ["b"]),
                          node("Clip", ["b", "low", "high"], ["c"]), node("Mul", ["c", "x"], ["y"])],
                constants={**affine, "low": scalar(-1), "high": scalar(1)}, instructions=5)
-    yield case("transpose", [node("Transpose", ["x"], ["y"], perm=[1, 0])], turned=True)
+    # Rows 4096 bytes apart meet in the same sets of every cache; those an odd number of cache lines apart do not.
+    for columns in (width, width + 16):
+        yield case(f"transpose {columns}", [node("Transpose", ["x"], ["y"], perm=[1, 0])], turned=True, columns=columns)
 
 
 def call_case():

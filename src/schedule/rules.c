@@ -216,8 +216,8 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   bool along = p->reduces && p->vector >= p->spatial, open = p->nest.open[p->vector];
   if (vectors > 1 && p->run < vectors * lanes) return NULL;
   if (vectors > 8 && along) return NULL; /* eight chains hide what latency there is */
-  /* From memory rows come while the one before is computed, and two at a time come late. */
-  if (rows > 1 && p->touched > (double)k->target->l3_bytes / 4) return NULL;
+  /* From memory rows come while the one before is computed, and two at a time come late. The last cache is shared. */
+  if (rows > 1 && p->touched > 0.4 * (double)k->target->l3_bytes) return NULL;
   /* Long code is only longer: there are enough operations that don't wait for each other. */
   if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > MOST_UNROLLED) return NULL;
   if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
