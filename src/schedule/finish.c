@@ -9,15 +9,11 @@ typedef struct placement {
   const tn__expr **min;              /* what is subtracted from indices; NULL: nothing */
   const tn__expr *run[TN__MAX_RANK]; /* leading indices: which iteration of the loops that threads share */
   int run_count;
+  int over; /* the placement whose room this one takes, -1: it has its own */
 } placement;
 
 typedef TN__VEC(placement) placements;
 typedef TN__VEC(const tn__stmt *) stmts;
-
-static tn__snode *common_ancestor(tn__snode *a, const tn__snode *b) {
-  while (!tn__sched_is_under(b, a)) a = a->parent;
-  return a;
-}
 
 static bool in_vector(const tn__snode *node) {
   for (; node->parent != NULL; node = node->parent)
@@ -99,7 +95,7 @@ static tn__snode *outside_of_carriers(tn__snode *at, const tn__buffer *buffer, c
 
 static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, placements *out) {
   tn__snode *at = users->data[0]->parent;
-  for (int i = 1; i < users->count; i++) at = common_ancestor(at, users->data[i]);
+  for (int i = 1; i < users->count; i++) at = tn__sched_common_ancestor(at, users->data[i]);
   while (at->parent != NULL && in_vector(at)) at = at->parent;
   at = outside_of_carriers(at, buffer, users);
   const tn__expr **min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *), *extent[TN__MAX_RANK] = {NULL};
@@ -122,7 +118,7 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
   pad(s, buffer, extent);
   check_private_size(s, buffer, extent);
   const tn__buffer *small = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, extent);
-  placement p = {.at = at, .buffer = small, .min = min};
+  placement p = {.at = at, .buffer = small, .min = min, .over = -1};
   tn__vec_push(s->arena, out, p);
 }
 
@@ -130,7 +126,7 @@ static void place_shared(tn__schedule *s, const tn__buffer *buffer, placements *
   const tn__expr *shape[TN__MAX_RANK] = {NULL};
   for (int d = 0; d < buffer->rank; d++) shape[d] = buffer->shape[d];
   pad(s, buffer, shape);
-  placement p = {.at = s->root, .buffer = buffer};
+  placement p = {.at = s->root, .buffer = buffer, .over = -1};
   for (int i = 0; i < s->aligns.count; i++)
     if (s->aligns.data[i].buffer == buffer)
       p.buffer = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, shape);
@@ -140,7 +136,7 @@ static void place_shared(tn__schedule *s, const tn__buffer *buffer, placements *
 /* Room for one iteration of the loop `in`, as often as there are iterations of parallel loops from it outwards. */
 static void place_folded(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, const tn__snode *in,
                          placements *out) {
-  placement p = {.at = s->root, .min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *)};
+  placement p = {.at = s->root, .min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *), .over = -1};
   const tn__expr *shape[TN__MAX_RANK] = {NULL}, *extent[TN__MAX_RANK] = {NULL};
   access_hull(s, buffer, users, in, p.min, extent);
   for (int d = 0; d < buffer->rank; d++) {
@@ -208,7 +204,7 @@ static const tn__stmt *build_children(builder *b, const tn__snode *node) {
   for (int shared = 0; shared < 2; shared++) /* what threads share goes around what they do not */
     for (int i = b->places.count - 1; i >= 0; i--) {
       const placement *p = &b->places.data[i];
-      if (p->at == node && (p->buffer->scope == TN__SCOPE_WORKSPACE) == (shared == 1))
+      if (p->at == node && p->over < 0 && (p->buffer->scope == TN__SCOPE_WORKSPACE) == (shared == 1))
         body = tn__alloc_stmt(ir, p->buffer, body);
     }
   return body;
@@ -301,6 +297,39 @@ static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__sn
   }
 }
 
+static bool have_same_room(const placement *a, const placement *b) {
+  if (a->at != b->at || a->buffer->scope != b->buffer->scope || a->buffer->scope == TN__SCOPE_REGISTER) return false;
+  if (a->buffer->rank != b->buffer->rank || a->run_count != b->run_count || (a->min == NULL) != (b->min == NULL))
+    return false;
+  for (int d = 0; d < a->buffer->rank; d++)
+    if (a->buffer->shape[d] != b->buffer->shape[d]) return false;
+  for (int r = 0; r < a->run_count; r++)
+    if (a->run[r] != b->run[r]) return false;
+  for (int d = 0; a->min != NULL && d < a->buffer->rank - a->run_count; d++)
+    if (a->min[d] != b->min[d]) return false;
+  return true;
+}
+
+/* What store_over asks for, where it still may. */
+static void share_room(builder *b) {
+  tn__schedule *s = b->s;
+  for (int o = 0; o < s->overs.count; o++) {
+    int from = -1, to = -1;
+    for (int i = 0; i < b->places.count; i++) {
+      if (b->from[i] == s->overs.data[o].buffer) from = i;
+      if (b->from[i] == s->overs.data[o].over) to = i;
+    }
+    if (from >= 0 && to >= 0 && have_same_room(&b->places.data[from], &b->places.data[to]) &&
+        tn__sched_cannot_store_over(s, b->from[from], b->from[to]) == NULL)
+      b->places.data[from].over = to;
+  }
+  for (int i = 0; i < b->places.count; i++) {
+    int room = i;
+    while (b->places.data[room].over >= 0) room = b->places.data[room].over;
+    b->places.data[i].buffer = b->places.data[room].buffer;
+  }
+}
+
 const tn__func *tn__sched_finish(tn__schedule *s) {
   builder b = {.s = s};
   TN__VEC(const tn__buffer *) from = {0};
@@ -325,6 +354,7 @@ const tn__func *tn__sched_finish(tn__schedule *s) {
     tn__vec_push(s->arena, &from, buffer);
   }
   b.from = from.data;
+  share_room(&b);
   const tn__stmt *body = build(&b, s->root);
   const tn__te *te = s->te;
   const tn__buffer **params =

@@ -58,6 +58,11 @@ typedef struct tn__sched_fold {
   const tn__snode *loop;
 } tn__sched_fold;
 
+/* What a map writes takes the place of what it reads. */
+typedef struct tn__sched_over {
+  const tn__buffer *buffer, *over;
+} tn__sched_over;
+
 /* What became of an input that the caller declared constant. */
 typedef struct tn__sched_constant {
   int input;
@@ -75,6 +80,7 @@ struct tn__schedule {
   TN__VEC(const char *) steps;
   TN__VEC(tn__sched_align) aligns;
   TN__VEC(tn__sched_fold) folds;
+  TN__VEC(tn__sched_over) overs;
   TN__VEC(tn__sched_constant) constants;
   const tn__func *func; /* NULL after a change */
   bool scans;           /* does any block have a scan axis? */
@@ -188,6 +194,11 @@ bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank,
 
 /* The loop that the buffer is folded in; NULL when there is none, or not all that uses the buffer is in it any more. */
 const tn__snode *tn__sched_folded_in(tn__schedule *s, const tn__buffer *buffer);
+
+/* Why the only writer of `buffer` cannot write it over `over`, which it reads; NULL when it can. */
+const char *tn__sched_cannot_store_over(tn__schedule *s, const tn__buffer *buffer, const tn__buffer *over);
+/* The innermost node around both. */
+tn__snode *tn__sched_common_ancestor(tn__snode *a, const tn__snode *b);
 
 /* ---- tensorize.c ------------------------------------------------------------------------------------------------- */
 /* The instruction in the place of a nest of loops around one block; NULL when they do something else, and *why says

@@ -1,4 +1,5 @@
-/* Primitives on how tensors lie in memory: storage_align, fold_storage, declare_constant, transform_layout. */
+/* Primitives on how tensors lie in memory: storage_align, fold_storage, store_over, declare_constant,
+ * transform_layout. */
 #include <string.h>
 
 #include "schedule/internal.h"
@@ -123,6 +124,94 @@ void tn__fold_storage(tn__schedule *s, const char *name, int index, const char *
   const char *names[] = {name, loop_name};
   int64_t number = index;
   tn__sched_record(s, "fold_storage", names, 2, &number, 1);
+}
+
+/* ---- store_over -------------------------------------------------------------------------------------------------- */
+
+tn__snode *tn__sched_common_ancestor(tn__snode *a, const tn__snode *b) {
+  while (!tn__sched_is_under(b, a)) a = a->parent;
+  return a;
+}
+
+static tn__snode *child_of(const tn__snode *top, tn__snode *node) {
+  while (node->parent != top) node = node->parent;
+  return node;
+}
+
+static bool is_same_element(const tn__region *a, const tn__region *b) {
+  for (int d = 0; d < a->buffer->rank; d++)
+    if (a->min[d] != b->min[d] || !tn__is_int_value(a->extent[d], 1) || !tn__is_int_value(b->extent[d], 1))
+      return false;
+  return true;
+}
+
+/* Does the block read, in each of its points, just the element of `over` that it writes, in a place of its own? */
+static bool maps_element(const tn__snode *block, const tn__buffer *over) {
+  int dims[TN__MAX_RANK];
+  const tn__block *b = &block->block;
+  if (block->combiner != NULL || b->init != NULL || b->write_count != 1 || b->body->kind != TN__STMT_STORE)
+    return false;
+  for (int i = 0; i < b->axis_count; i++)
+    if (b->axes[i].kind != TN__AXIS_SPATIAL) return false;
+  const tn__buffer *buffer = b->writes[0].buffer;
+  if (buffer->dtype != over->dtype || buffer->rank != over->rank || !tn__sched_identity_write(block, dims))
+    return false;
+  for (int d = 0; d < buffer->rank; d++)
+    if (buffer->shape[d] != over->shape[d]) return false;
+  for (int r = 0; r < b->read_count; r++)
+    if (b->reads[r].buffer == over) return is_same_element(&b->reads[r], &b->writes[0]);
+  return false;
+}
+
+const char *tn__sched_cannot_store_over(tn__schedule *s, const tn__buffer *buffer, const tn__buffer *over) {
+  tn__snodes users = {0}, before = {0}, writers = {0}, makers = {0};
+  tn__sched_writers(s, buffer, &writers);
+  if (buffer == over || tn__sched_is_param(s, buffer) || tn__sched_is_param(s, over))
+    return "which is no other intermediate tensor";
+  if (writers.count != 1 || !maps_element(writers.data[0], over))
+    return "and does not map each element of that to its own";
+  tn__snode *block = writers.data[0];
+  tn__sched_readers(s, over, &before);
+  tn__sched_writers(s, over, &before);
+  tn__sched_writers(s, over, &makers);
+  tn__sched_readers(s, buffer, &users);
+  tn__snode *top = block;
+  for (int i = 0; i < before.count; i++) top = tn__sched_common_ancestor(top, before.data[i]);
+  for (int i = 0; i < users.count; i++) top = tn__sched_common_ancestor(top, users.data[i]);
+  if (top == block) return "which nobody writes";
+  int at = tn__sched_index(child_of(top, block));
+  for (int i = 0; i < before.count; i++)
+    if (before.data[i] != block && tn__sched_index(child_of(top, before.data[i])) >= at)
+      return "which others use in the same loops or behind it";
+  for (int i = 0; i < users.count; i++)
+    if (tn__sched_index(child_of(top, users.data[i])) <= at) return "while its own result is read in the same loops";
+  for (const tn__snode *n = block->parent; n != top; n = n->parent)
+    if (!tn__sched_disjoint(s, n, block)) return "more than once";
+  for (const tn__snode *n = top; n->var != NULL; n = n->parent) {
+    if (n->kind == TN__LOOP_VECTORIZED) return "in lanes of a vector";
+    for (int i = 0; i < makers.count; i++)
+      if (tn__sched_drives(n, makers.data[i], TN__AXIS_REDUCE) || tn__sched_drives(n, makers.data[i], TN__AXIS_SCAN))
+        return "whose values a loop carries on";
+  }
+  return NULL;
+}
+
+void tn__store_over(tn__schedule *s, const char *name, int index) {
+  const tn__snode *block = tn__sched_block(s, "store_over", name);
+  if (index < 0 || index >= block->block.read_count)
+    tn__sched_refuse(s, "store_over of \"%s\": there is no tensor %d, it reads %d", name, index,
+                     block->block.read_count);
+  if (block->block.write_count != 1) tn__sched_refuse(s, "store_over of \"%s\": it does not write one tensor", name);
+  tn__sched_check_not_frozen(s, "store_over", block);
+  tn__sched_over over = {.buffer = block->block.writes[0].buffer, .over = block->block.reads[index].buffer};
+  const char *why = tn__sched_cannot_store_over(s, over.buffer, over.over);
+  if (why != NULL) tn__sched_refuse(s, "store_over of \"%s\": it reads %s, %s", name, over.over->name, why);
+  for (int i = 0; i < s->overs.count; i++)
+    if (s->overs.data[i].buffer == over.buffer)
+      tn__sched_refuse(s, "store_over of \"%s\": it is stored over %s already", name, s->overs.data[i].over->name);
+  tn__vec_push(s->arena, &s->overs, over);
+  int64_t number = index;
+  tn__sched_record(s, "store_over", &name, 1, &number, 1);
 }
 
 /* ---- transform_layout -------------------------------------------------------------------------------------------- */

@@ -279,8 +279,8 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
     tn__operations step = {
         .vector_bytes = (int)(4 * score_lanes), .fma = p->softmax, .loads = 3, .stores = 2, .other = 6};
     tn__cost_phase(f, k->target, &step, times * bytes / (double)step.vector_bytes);
-    /* Scores, exponentials and weights, each written and read, from the second cache where the first is too small. */
-    if (3 * bytes > (double)k->target->l1_bytes) f->extra_cycles += times * 6 * bytes / k->target->core.l2_bytes;
+    /* Scores and exponentials in one place, written and read, from the second cache where the first is too small. */
+    if (bytes > (double)k->target->l1_bytes) f->extra_cycles += times * 5 * bytes / k->target->core.l2_bytes;
   }
   f->useful = f->spent = (double)(p->others * p->rows * p->columns);
   return &p->nest;
@@ -375,6 +375,16 @@ static bool has_short_rows(const tn__te_stage *stage) {
   return tn__is_int_value(stage->axes.var[stage->axes.count - 1]->extent, 1);
 }
 
+/* Rows that are mapped element by element, and not read any more, make room for what comes of them. */
+static void store_over_rows(tn__schedule *s, const char *name) {
+  const tn__block *block = &tn__sched_find(s, name, true)->block;
+  for (int r = 0; r < block->read_count; r++) {
+    if (tn__sched_cannot_store_over(s, block->writes[0].buffer, block->reads[r].buffer) != NULL) continue;
+    tn__store_over(s, name, r);
+    return;
+  }
+}
+
 static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   const space *p = k->data;
   attention a = {.s = s, .ir = s->ir, .te = k->te, .options = &k->options};
@@ -415,10 +425,12 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     const tn__te_stage *stage = tn__te_stage_at(a.te, i);
     if (stage == a.result || stage == a.output || stage == a.scores || stage == a.shaped) continue;
     if (tn__sched_find(s, stage->name, true) == NULL) continue;
-    if (stage->kind == TN__TE_REDUCE)
+    if (stage->kind == TN__TE_REDUCE) {
       tn__rule_reduce_along(s, stage->name, &k->options, 2);
-    else if (!has_short_rows(stage))
+    } else if (!has_short_rows(stage)) {
+      store_over_rows(s, stage->name);
       tn__rule_vectorize_map(s, stage->name, n, &k->options);
+    }
   }
   if (v[SHARED] == 0) return;
   const char *outermost = outside[0];

@@ -94,6 +94,10 @@ void tn__storage_align(tn__schedule *s, const char *block, int write_index, int 
  * each iteration of a parallel loop around: the rows of a block of rows, however long they are. All that uses it is
  * under the loop; dropped when that is so no longer. Nobody prefetches it. */
 void tn__fold_storage(tn__schedule *s, const char *block, int write_index, const char *loop);
+/* What a map writes takes the place of the intermediate tensor that it reads as number `read_index`, element by
+ * element, and that nobody reads behind it. Dropped when that is so no longer in the end, or the two have other room.
+ */
+void tn__store_over(tn__schedule *s, const char *block, int read_index);
 
 /* Another order and blocking of a tensor's elements. Dimension i of the new tensor is index[part[i].dim] / divisor %
  * modulus of the old one; modulus 0 takes what is left. The parts of each dimension make it up without gaps: divisors

@@ -76,6 +76,7 @@ static void apply_storage_align(tn__schedule *s, const operands *o) {
 static void apply_fold_storage(tn__schedule *s, const operands *o) {
   tn__fold_storage(s, o->names[0], (int)o->numbers[0], o->names[1]);
 }
+static void apply_store_over(tn__schedule *s, const operands *o) { tn__store_over(s, o->names[0], (int)o->numbers[0]); }
 static void apply_declare_constant(tn__schedule *s, const operands *o) { tn__declare_constant(s, o->names[0]); }
 static void apply_transform_layout(tn__schedule *s, const operands *o) {
   tn__layout layout = {.rank = o->number_count / 3};
@@ -119,6 +120,7 @@ static const step steps[] = {
     {"prefetch_ahead", 3, 3, 2, 2, apply_prefetch_ahead},
     {"storage_align", 1, 1, 4, 4, apply_storage_align},
     {"fold_storage", 2, 2, 1, 1, apply_fold_storage},
+    {"store_over", 1, 1, 1, 1, apply_store_over},
     {"declare_constant", 1, 1, 0, 0, apply_declare_constant},
     {"transform_layout", 1, 1, 3, MAX_NUMBERS, apply_transform_layout},
     {"tensorize", 2, 2, 0, 0, apply_tensorize},

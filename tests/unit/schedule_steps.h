@@ -463,6 +463,12 @@ static inline bool propose_fold_storage(proposal *p) {
   return say(p, "fold_storage \"%s\" \"%s\" 0", block->name, loop->name);
 }
 
+static inline bool propose_store_over(proposal *p) {
+  const tn__snode *block = choose(p, true, writes_intermediate);
+  if (block == NULL || block->block.read_count == 0) return false;
+  return say(p, "store_over \"%s\" %d", block->name, roll(p->d, block->block.read_count));
+}
+
 static inline bool propose_declare_constant(proposal *p) {
   int count = tn__te_input_count(p->s->te), at = roll(p->d, count);
   for (int i = 0; i < count; i++) {
@@ -581,6 +587,7 @@ static const primitive primitives[] = {
     {"decompose_reduction", propose_decompose_reduction},
     {"storage_align", propose_storage_align},
     {"fold_storage", propose_fold_storage},
+    {"store_over", propose_store_over},
     {"declare_constant", propose_declare_constant},
     {"transform_layout", propose_transform_layout},
     {"tensorize", propose_tensorize},

@@ -120,7 +120,8 @@ static void build_open_attention(tn__graph *g) { build_heads(g, &(heads){.rows =
 static void build_shared_attention(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 49, .shared = true}); }
 static void build_turned_attention(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 49, .turned = true}); }
 static void build_one_row(tn__graph *g) { build_heads(g, &(heads){.rows = 1, .keys = 49}); }
-static void build_many_keys(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 4096}); }
+static void build_many_keys(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 16384}); }
+static void build_too_many_keys(tn__graph *g) { build_heads(g, &(heads){.rows = 13, .keys = 16385}); }
 
 /* exp joins neither the map before the product nor makes a kernel that needs its own result: x -> a -> product ->
  * add(a). */
@@ -212,6 +213,7 @@ static void attention_is_one_kernel(void **state) {
   expect(build_shared_attention, apart);
   expect(build_turned_attention, apart);
   expect(build_one_row, apart);
+  expect(build_too_many_keys, apart);
 }
 
 static void kernels_never_need_their_own_results(void **state) {

@@ -141,6 +141,30 @@ static void folded(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* masked, power and weights of attention in one tensor, as long as nobody needs the one before behind the next. */
+static void stored_over(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, attention);
+  static const char *const maps[] = {"masked", "power", "weights"};
+  for (int i = 0; i < 3; i++) {
+    char alloc[32];
+    tn__store_over(s, maps[i], 0);
+    snprintf(alloc, sizeof(alloc), "alloc %s:", maps[i]);
+    assert_null(strstr(schedule_text(s, true), alloc));
+    check_all(s);
+  }
+}
+
+/* A tensor that has other room than the one it should lie over has its own again. */
+static void stored_over_elsewhere(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, attention);
+  tn__store_over(s, "weights", 0);
+  assert_null(strstr(schedule_text(s, true), "alloc weights:"));
+  tn__compute_at(s, "weights", "result.i1");
+  tn__set_scope(s, "weights", 0, TN__SCOPE_STACK);
+  assert_non_null(strstr(schedule_text(s, true), "alloc weights:"));
+  check_all(s);
+}
+
 static void aligned_open(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, open_product);
   tn__storage_align(s, "C", 0, 0, 4, 1);
@@ -274,6 +298,8 @@ static void legal(void **state) {
   check_ok(in_context(aligned, NULL));
   check_ok(in_context(aligned_open, NULL));
   check_ok(in_context(folded, NULL));
+  check_ok(in_context(stored_over, NULL));
+  check_ok(in_context(stored_over_elsewhere, NULL));
   check_ok(in_context(packed_constant, NULL));
   check_ok(in_context(blocked_intermediate, NULL));
   check_ok(in_context(blocked_scan, NULL));
@@ -530,6 +556,14 @@ static void folded_split(tn__schedule *s) {
   tn__fold_storage(s, "C", 0, "C.i0");
   tn__split(s, "C.i0", (int64_t[]){0, 2}, 2);
 }
+static void store_over_input(tn__schedule *s) { tn__store_over(s, "P", 0); }
+static void store_over_read_later(tn__schedule *s) { tn__store_over(s, "Q", 0); }
+static void store_over_nothing(tn__schedule *s) { tn__store_over(s, "P", 3); }
+static void store_over_sum(tn__schedule *s) { tn__store_over(s, "C", 1); }
+static void store_over_twice(tn__schedule *s) {
+  tn__store_over(s, "masked", 0);
+  tn__store_over(s, "masked", 0);
+}
 static void constant_stranger(tn__schedule *s) { tn__declare_constant(s, "C"); }
 static void constant_twice(tn__schedule *s) {
   tn__declare_constant(s, "B");
@@ -691,6 +725,12 @@ static const refusal refusals[] = {
     {product, fold_twice, "fold_storage of \"C\": C is folded already"},
     {product, fold_second, "fold_storage of \"C\": there is no tensor 1, it has 1"},
     {product, folded_split, "split of \"C.i0\": C is folded in the loop; do that before"},
+    {two_readers, store_over_input, "store_over of \"P\": it reads A, which is no other intermediate tensor"},
+    {two_readers, store_over_read_later,
+     "store_over of \"Q\": it reads P, and does not map each element of that to its own"},
+    {two_readers, store_over_nothing, "store_over of \"P\": there is no tensor 3, it reads 1"},
+    {product, store_over_sum, "store_over of \"C\": it reads A, which is no other intermediate tensor"},
+    {attention, store_over_twice, "store_over of \"masked\": it is stored over scores already"},
     {product, constant_stranger, "declare_constant: there is no input \"C\""},
     {product, constant_twice, "declare_constant of \"B\": it is declared already"},
     {open_product, constant_open, "declare_constant of \"A\": dimension 0 is open"},

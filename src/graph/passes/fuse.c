@@ -398,8 +398,8 @@ static void place(fuser *f, int node, bool constant) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Of fewer rows, nothing is reused. */
-enum { LEAST_ROWS = 8 };
+/* Scores of more keys have no block of rows that the second cache holds; of fewer rows, nothing is reused. */
+enum { MOST_KEYS = 16384, LEAST_ROWS = 8 };
 
 static const tn__node *product_in(const fuser *f, int index) {
   const kernel *k = &f->kernels.data[index];
@@ -497,6 +497,7 @@ static void join_attention(fuser *f, int index) {
   /* Any number of queries and keys may come, but the head's size decides about tiles. */
   if (!is_known(scores->inputs[0], (int)tn__node_attr(scores, "lhs_contract")->ints[0])) return;
   if (!is_known(product->outputs[0], product->outputs[0]->rank - 1)) return;
+  if (tn__dim_const(weights, rank - 1) > MOST_KEYS) return;
   if (is_known(weights, rank - 2) && tn__dim_const(weights, rank - 2) < LEAST_ROWS) return;
   if (k->members.count + softmax->members.count + f->kernels.data[first].members.count > MAX_KERNEL_NODES) return;
   merge_into(f, index, rows);
