@@ -30,9 +30,9 @@ typedef struct tn_phase_time {
 } tn_phase_time;
 
 /* Lets an output be bound to an input's buffer, which is then updated in place. Names may hold one '*', which stands
- * for the same text in both. Results that scatter into the input (ScatterElements, ScatterND, TensorScatter) write only
- * what they replace; element-wise ones write over what they read; others are made elsewhere and copied when the input
- * has been read for the last time. */
+ * for the same text in both. Results that scatter into the input (ScatterElements, ScatterND, TensorScatter), or
+ * choose by a mask of positions between new rows and it (Where), write only what they replace; element-wise ones write
+ * over what they read; others are made elsewhere and copied when the input has been read for the last time. */
 typedef struct tn_alias_setting {
   const char *output, *input;
 } tn_alias_setting;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compile/driver.h"
+#include "graph/passes/passes.h"
 
 enum { MOST_COMBINATIONS = 64 };
 
@@ -195,7 +196,7 @@ static int reads_of(const tn__graph *graph, const int *uses, const tn__value *va
 }
 
 static bool writes_into_operand(const tn__node *node) {
-  static const char *const names[] = {"scatter_nd", "scatter_elements", "append"};
+  static const char *const names[] = {"scatter_nd", "scatter_elements", "append", "write_at"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(node->op->name, names[i]) == 0) return true;
   return false;
@@ -218,6 +219,12 @@ static void scatter_in_place(tn__compilation *c, tn__graph *graph, const tn__val
   node->attrs = attrs;
 }
 
+/* A selection by a mask of positions becomes a write of those, and what made the mask goes. */
+static void write_by_mask(tn__graph *graph, int output, tn__value *input) {
+  if (!tn__graph_write_by_mask(graph, output, input)) return;
+  tn__pass_dce(graph, NULL);
+}
+
 const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *used) {
   const tn_compile_options *o = c->driver.options;
   if (o->alias_count == 0) return NULL;
@@ -229,6 +236,7 @@ const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *u
     if (aliases[i] < 0) continue;
     used[alias] = true;
     check_types(c, graph, i, aliases[i]);
+    write_by_mask(graph, i, tn__graph_input_at(graph, aliases[i]));
     scatter_in_place(c, graph, tn__graph_output_at(graph, i), tn__graph_input_at(graph, aliases[i]));
   }
   return aliases;

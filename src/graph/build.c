@@ -216,6 +216,11 @@ tn__value *tn__g_append(tn__graph *g, tn__value *a, tn__value *fresh, int axis, 
   return build(g, "append", (tn__value *[]){a, fresh}, 2, attrs, 2);
 }
 
+tn__value *tn__g_write_at(tn__graph *g, tn__value *a, tn__value *fresh, tn__value *at, int axis) {
+  const tn__attr attr = tn__attr_int(g, "axis", axis);
+  return build(g, "write_at", (tn__value *[]){a, fresh, at}, 3, &attr, 1);
+}
+
 tn__value *tn__g_pad(tn__graph *g, tn__value *a, tn__value *scalar, const tn__expr *const *low,
                      const tn__expr *const *high, const int64_t *interior) {
   static const int64_t none[TN__MAX_RANK] = {0};

@@ -51,6 +51,9 @@ tn__value *tn__g_transpose(tn__graph *g, tn__value *a, const int64_t *permutatio
 /* [start, limit) with step; starts in [0, dim], step > 0 (reverse first for negative steps). Expressions. */
 /* A buffer like `a` with its first `start` elements along `axis`, then those of `fresh`; the rest may be anything. */
 tn__value *tn__g_append(tn__graph *g, tn__value *a, tn__value *fresh, int axis, const tn__expr *start);
+/* `a` with its element `at` along `axis` replaced by that of `fresh`, where there is such an element. Both have the
+ * rank of `a`, size 1 along the axis, and elsewhere 1 or its sizes. */
+tn__value *tn__g_write_at(tn__graph *g, tn__value *a, tn__value *fresh, tn__value *at, int axis);
 tn__value *tn__g_slice(tn__graph *g, tn__value *a, const tn__expr *const *starts, const tn__expr *const *limits,
                        const int64_t *strides);
 tn__value *tn__g_pad(tn__graph *g, tn__value *a, tn__value *scalar, const tn__expr *const *low,

@@ -243,7 +243,11 @@ TN_MUST_USE tn_status *tn__graph_verify(tn__graph *graph);
  * written behind the valid ones, and readers take the valid ones where they lie (grow.c). A run checks that they fit.
  * False when the output is nothing of the kind. */
 bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capacity);
-/* The dimension along which it could; -1: none. */
+/* Output `output` is select(mask, new, input), the mask true where the index along a dimension is a position that does
+ * not depend on it: makes it a write of that position (mask.c). False when it is nothing of the kind, or not provably.
+ * Nodes that nobody reads any more are left. */
+bool tn__graph_write_by_mask(tn__graph *graph, int output, tn__value *input);
+/* The dimension along which it could grow; -1: none. */
 int tn__graph_growing_axis(const tn__graph *graph, int output, const tn__value *input);
 /* Is the node nothing but the valid elements of a buffer that grows? */
 bool tn__is_valid_part(const tn__node *node);

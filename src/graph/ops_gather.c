@@ -342,6 +342,62 @@ static void declare_append(tn__lower_context *lower, const tn__node *node, const
   outputs[0] = result;
 }
 
+/* ---- write_at: one element along an axis, at a position that is data ----------------------------------------------
+ */
+
+static void infer_write_at(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  tn__require_same_dtype(graph, node, 0, 1);
+  tn__require_dtype(graph, node, 2, TN_I64);
+  int axis = tn__require_axis(graph, node, "axis", a->rank);
+  for (int k = 1; k <= 2; k++) {
+    tn__require_rank(graph, node, k, a->rank);
+    for (int i = 0; i < a->rank; i++) {
+      const tn__expr *dim = node->inputs[k]->dims[i];
+      if (!tn__is_int_value(dim, 1) && (i == axis || dim != a->dims[i]))
+        tn__node_fail(graph, node, "dimension %d of operand %d, %s, does not fit %s", i, k,
+                      tn__value_type_text(graph, node->inputs[k]), tn__value_type_text(graph, a));
+    }
+  }
+  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
+}
+
+/* The index of an operand that stretches where it has the size 1; true when it does everywhere. */
+static bool stretched_index(tn__ir *ir, const tn__buffer *operand, const tn__nest *nest, const tn__expr **index) {
+  bool everywhere = true;
+  for (int i = 0; i < nest->count; i++) {
+    bool unit = tn__is_int_value(operand->shape[i], 1);
+    index[i] = unit ? tn__index(ir, 0) : nest->index[i];
+    everywhere = everywhere && unit;
+  }
+  return everywhere;
+}
+
+static void declare_write_at(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                             const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  const tn__buffer *a = inputs[0], *fresh = inputs[1], *position = inputs[2];
+  int axis = (int)tn__node_int(node, "axis", 0);
+  const char *name = tn__lower_name(lower, "write_at");
+  const tn__buffer *result = tn__te_extern_tensor(tn__lower_te(lower), name, a->dtype, a->rank, a->shape);
+  const tn__expr *extents[TN__MAX_RANK], *at[TN__MAX_RANK], *from[TN__MAX_RANK], *where[TN__MAX_RANK];
+  memcpy(extents, a->shape, (size_t)a->rank * sizeof(*extents));
+  extents[axis] = tn__index(ir, 1);
+  tn__nest nest = tn__nest_create(ir, "w", a->rank, extents);
+  bool once = stretched_index(ir, position, &nest, where); /* one position for everything: found before the loops */
+  stretched_index(ir, fresh, &nest, from);
+  const tn__var *var = tn__let_var(ir, "position");
+  memcpy(at, nest.index, sizeof(at));
+  at[axis] = var->self;
+  const tn__expr *inside = tn__and(ir, tn__le(ir, tn__index(ir, 0), var->self), tn__lt(ir, var->self, a->shape[axis]));
+  const tn__stmt *body = tn__store(ir, result, at, tn__load(ir, fresh, from));
+  if (once) body = tn__nest_loops(ir, &nest, body);
+  body = tn__let(ir, var, tn__load(ir, position, where), tn__if(ir, inside, body, NULL));
+  if (!once) body = tn__nest_loops(ir, &nest, body);
+  write_stage(lower, node, name, inputs, 3, result, a->shape, body);
+  outputs[0] = result;
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(operands, op_name, class, suffix, text) \
@@ -365,6 +421,9 @@ static const tn__op rows[] = {
             "Operand 0 with elements along `axis` replaced by or combined with (`reduction`) the updates, in order."),
     TN__ROW(3, "scatter_nd", TN__CLASS_OPAQUE, scatter_nd,
             "Operand 0 with slices at index tuples replaced by or combined with (`reduction`) the updates, in order."),
+    TN__ROW(3, "write_at", TN__CLASS_OPAQUE, write_at,
+            "Operand 0 with its element along `axis` at the position in operand 2, if there is one, replaced by "
+            "operand 1."),
     TN__ROW(2, "append", TN__CLASS_OPAQUE, append,
             "The first `start` elements of operand 0 along `axis`, then operand 1; what lies behind may be anything."),
 };

@@ -18,6 +18,7 @@ typedef enum cache_kind {
   TRANSPOSED_ND, /* [batch, heads, rows, WIDTH], and a ScatterND between transposes that bring the rows in front */
   TRANSPOSED_ELEMENTS, /* the same by ScatterElements */
   ONE_HEAD,            /* as TRANSPOSED_ND, but the transposes are reshapes */
+  MASKED,              /* [batch, heads, rows, WIDTH], by a Where over a mask of positions */
   OPEN_SIZES,          /* as TRANSPOSED_ND, for any number of sequences and of rows */
   CACHE_KINDS
 } cache_kind;
@@ -51,8 +52,32 @@ static pb transposed_model(cache_kind kind) {
   return onnx_model(18, &graph);
 }
 
+/* present = Where(arange == at, x, past), as exporters write a cache that is updated by a one-hot mask. */
+static pb masked_model(void) {
+  static int64_t places[TOKENS];
+  for (int64_t i = 0; i < TOKENS; i++) places[i] = i;
+  pb graph = {0};
+  onnx_input(&graph, "x", ONNX_FLOAT, "1,2,1,1024");
+  onnx_input(&graph, "at", ONNX_INT64, "1,1");
+  onnx_input(&graph, "past.0.key", ONNX_FLOAT, "1,2,1000,1024");
+  onnx_input(&graph, "row", ONNX_INT64, "1");
+  onnx_raw(&graph, "places", ONNX_INT64, (int64_t[]){TOKENS}, 1, places, sizeof places);
+  onnx_raw(&graph, "axes", ONNX_INT64, (int64_t[]){2}, 1, (int64_t[]){1, 3}, 16);
+  onnx_node(&graph, "Equal", "compare", "places,at", "hit");
+  onnx_node(&graph, "Unsqueeze", "widen", "hit,axes", "mask");
+  onnx_node(&graph, "Where", "write", "mask,x,past.0.key", "present.0.key");
+  pb gather = onnx_node_begin("Gather", "read", "present.0.key,row", "got");
+  onnx_attr_int(&gather, "axis", 2);
+  pb_message(&graph, 1, &gather);
+  onnx_node(&graph, "Add", "double", "got,got", "y");
+  onnx_output(&graph, "y", ONNX_FLOAT, "1,2,1,1024");
+  onnx_output(&graph, "present.0.key", ONNX_FLOAT, "1,2,1000,1024");
+  return onnx_model(18, &graph);
+}
+
 /* Writes x into row `at` of the cache, and reads that row back: y = 2 row. */
 static pb cache_model(cache_kind kind) {
+  if (kind == MASKED) return masked_model();
   if (kind >= TRANSPOSED_ND) return transposed_model(kind);
   pb graph = {0};
   const char *cache = kind == TENSOR_SCATTER ? "1,1000,1024" : "1000,1024";
@@ -136,6 +161,68 @@ static void caches_are_updated_in_place(void **state) {
     tn_session_release(d.session);
     munmap(d.cache, bytes);
     tn_executable_release(exe);
+  }
+}
+
+/* b2 = Where(arange(n) `operator` at, x, b), with a position for each of two batches. */
+static pb open_mask_model(const char *operator) {
+  pb graph = {0};
+  onnx_input(&graph, "b", ONNX_FLOAT, "2,n,3");
+  onnx_input(&graph, "at", ONNX_INT32, "2,1");
+  onnx_input(&graph, "x", ONNX_FLOAT, "2,1,3");
+  onnx_raw(&graph, "one", ONNX_INT64, (int64_t[]){1}, 0, (int64_t[]){1}, 8);
+  onnx_raw(&graph, "zero", ONNX_INT64, (int64_t[]){1}, 0, (int64_t[]){0}, 8);
+  onnx_raw(&graph, "last", ONNX_INT64, (int64_t[]){1}, 1, (int64_t[]){-1}, 8);
+  onnx_node(&graph, "Shape", "measure", "b", "shape");
+  onnx_node(&graph, "Gather", "pick", "shape,one", "n");
+  onnx_node(&graph, "Range", "count", "zero,n,one", "places");
+  pb cast = onnx_node_begin("Cast", "cast", "at", "wide");
+  onnx_attr_int(&cast, "to", ONNX_INT64);
+  pb_message(&graph, 1, &cast);
+  onnx_node(&graph, operator, "compare", "places,wide", "hit");
+  onnx_node(&graph, "Unsqueeze", "widen", "hit,last", "mask");
+  onnx_node(&graph, "Where", "write", "mask,x,b", "b2");
+  onnx_output(&graph, "b2", ONNX_FLOAT, "2,n,3");
+  return onnx_model(18, &graph);
+}
+
+/* What is written by a mask is the same as a write of its positions, of those that are none, too; other masks are left
+ * as they are. */
+static void masks_of_positions_are_writes(void **state) {
+  enum { ROWS = 4, SIZE = 2 * ROWS * 3 };
+  static const tn_alias_setting alias = {"b2", "b"};
+  static const char *const operators[] = {"Equal", "LessOrEqual"};
+  static const int32_t positions[][2] = {{0, 3}, {2, 2}, {-1, 1}, {3, 4}, {INT32_MIN, INT32_MAX}};
+  for (int k = 0; k < 2; k++) {
+    tn_compile_options options = plain(), copies = plain();
+    options.aliases = &alias, options.alias_count = 1;
+    tn_executable *exe = compile_one(open_mask_model(operators[k]), &options);
+    tn_executable *other = compile_one(open_mask_model(operators[k]), &copies);
+    bool written = false;
+    tn_executable_summary summary;
+    tn_executable_summarize(exe, &summary);
+    for (int i = 0; i < summary.kernel_count; i++) {
+      tn_kernel_summary kernel;
+      tn_executable_kernel(exe, i, &kernel);
+      written = written || strncmp(kernel.name, "write_at", 8) == 0;
+    }
+    assert_true(written == (k == 0));
+    tn_session *session = open_session(exe, NULL), *copying = open_session(other, NULL);
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+      static _Alignas(64) float b[SIZE], want[SIZE], x[6] = {-1, -2, -3, -4, -5, -6};
+      _Alignas(64) int32_t at[2] = {positions[i][0], positions[i][1]};
+      for (int e = 0; e < SIZE; e++) b[e] = (float)e;
+      int64_t shape[3] = {2, ROWS, 3}, places[2] = {2, 1}, row[3] = {2, 1, 3};
+      DLTensor inputs[3] = {tensor_of(TN_F32, 3, shape, b), tensor_of(TN_I32, 2, places, at),
+                            tensor_of(TN_F32, 3, row, x)};
+      DLTensor output = tensor_of(TN_F32, 3, shape, want);
+      check_ok(tn_session_invoke_with_outputs(copying, NULL, inputs, 3, &output, 1));
+      output = inputs[0];
+      check_ok(tn_session_invoke_with_outputs(session, NULL, inputs, 3, &output, 1));
+      assert_memory_equal(b, want, sizeof b);
+    }
+    tn_session_release(session), tn_session_release(copying);
+    tn_executable_release(exe), tn_executable_release(other);
   }
 }
 
@@ -362,6 +449,7 @@ static void several_special_dimensions_combine(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(caches_are_updated_in_place),
+      cmocka_unit_test(masks_of_positions_are_writes),
       cmocka_unit_test(any_output_may_alias),
       cmocka_unit_test(aliases_need_equal_types),
       cmocka_unit_test(models_become_functions),
