@@ -38,26 +38,60 @@ static bool may_run(const tn_executable *exe) {
   return true;
 }
 
-/* Inputs with the constant dimensions that they want, and SIDE for each symbol. */
+/* A tensor for an input: constant dimensions as wanted, SIDE for each symbol. What grows in a buffer gets its strides,
+ * and memory that ends with the last element that counts. */
+typedef struct argument {
+  DLTensor tensor;
+  int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
+  size_t bytes;
+} argument;
+
+static bool make_argument(const tn_value_info *info, const tn_allocator *allocator, argument *a) {
+  int64_t buffer[TN_MAX_RANK], step = 1, last = 0;
+  for (int d = 0; d < info->rank; d++) {
+    a->shape[d] = info->dims[d].size < 0 ? SIDE : info->dims[d].size;
+    buffer[d] = info->dims[d].capacity > 0 ? info->dims[d].capacity : a->shape[d];
+  }
+  int64_t all = tn_element_count(info->rank, buffer), count = tn_element_count(info->rank, a->shape);
+  if (all < 0 || all > MOST_MEMORY || count < 0 || count > all) return false;
+  for (int d = info->rank - 1; d >= 0; d--) {
+    a->strides[d] = step;
+    last += (a->shape[d] - 1) * step;
+    step = all == 0 ? 0 : step * buffer[d];
+  }
+  a->bytes = count == 0 ? 1 : (size_t)(last + 1) * tn_dtype_size(info->dtype);
+  a->tensor = (DLTensor){.device = {kDLCPU, 0}, .ndim = info->rank, .dtype = tn_dtype_to_dl(info->dtype)};
+  a->tensor.shape = a->shape;
+  if (all > 0) a->tensor.strides = a->strides;
+  a->tensor.data = allocator->reallocate(allocator->user, NULL, 0, a->bytes, 64);
+  if (a->tensor.data != NULL) memset(a->tensor.data, 0, a->bytes);
+  return a->tensor.data != NULL;
+}
+
 static void run(tn_executable *exe, const tn_allocator *allocator) {
   int inputs = tn_executable_input_count(exe, NULL);
   tn_session *session = NULL;
   tn_session_options options = {.size = sizeof(options), .allocator = allocator, .threads = 1};
   tn_status *status = tn_session_create(exe, &options, &session);
-  tn_tensor **tensors = calloc((size_t)inputs + 1, sizeof(*tensors));
-  for (int i = 0; i < inputs && status == NULL; i++) {
+  argument *arguments = calloc((size_t)inputs + 1, sizeof(*arguments));
+  bool good = status == NULL;
+  for (int i = 0; i < inputs && good; i++) {
     const tn_value_info *info = tn_executable_input(exe, NULL, i);
-    int64_t shape[TN_MAX_RANK];
-    for (int d = 0; d < info->rank; d++) shape[d] = info->dims[d].size < 0 ? SIDE : info->dims[d].size;
-    status = tn_tensor_create(info->dtype, info->rank, shape, allocator, &tensors[i]);
-    if (status == NULL)
-      status = tn_session_set_input_at(session, NULL, i, tn_tensor_dl(tensors[i]), TN_BIND_PERSISTENT);
+    if (info->kind != TN_VALUE_TENSOR) {
+      status = tn_session_set_input_list(session, NULL, i, NULL, 0);
+    } else {
+      good = make_argument(info, allocator, &arguments[i]);
+      if (good) status = tn_session_set_input_at(session, NULL, i, &arguments[i].tensor, TN_BIND_PERSISTENT);
+    }
+    good = good && status == NULL;
   }
-  for (int round = 0; round < 2 && status == NULL; round++) status = tn_session_invoke(session, NULL);
+  for (int round = 0; round < 2 && good && status == NULL; round++) status = tn_session_invoke(session, NULL);
   tn_status_free(status);
   tn_session_release(session);
-  for (int i = 0; i < inputs; i++) tn_tensor_release(tensors[i]);
-  free(tensors);
+  for (int i = 0; i < inputs; i++)
+    if (arguments[i].tensor.data != NULL)
+      allocator->reallocate(allocator->user, arguments[i].tensor.data, arguments[i].bytes, 0, 64);
+  free(arguments);
 }
 
 static void ask_for_shapes(const tn_executable *exe) {
