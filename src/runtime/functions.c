@@ -151,6 +151,9 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
 
 /* ---- signatures ------------------------------------------------------------------------------------------------- */
 
+/* What is kept as 1 + its number, or 0 for none (-1); beyond all numbers stays that. */
+static int less_one(uint32_t number) { return number > INT32_MAX ? INT32_MAX : (int)number - 1; }
+
 static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t *records, uint32_t record_size,
                               uint32_t count, const char *what, tn__function_value **out) {
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, count, sizeof(tn__function_value), out));
@@ -162,8 +165,8 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
       return tn__corrupt("function \"%s\": %s \"%s\" is register %u of %u", f->name, what, value->info.name,
                          record->reg, f->register_count);
     value->reg = record->reg;
-    value->alias = record_size < TN__VALUE_RECORD_1_1 ? -1 : (int)record->alias - 1;
-    value->grows = record_size < sizeof(tn__value_record) ? -1 : (int)record->grows - 1;
+    value->alias = record_size < TN__VALUE_RECORD_1_1 ? -1 : less_one(record->alias);
+    value->grows = record_size < sizeof(tn__value_record) ? -1 : less_one(record->grows);
     if (value->grows >= 0) value->valid = record->valid;
   }
   return NULL;
