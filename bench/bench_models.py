@@ -36,7 +36,8 @@ RUNS_PER_TURN = 5
 TOLERANCE = 1e-4
 
 # How models that keep state are compiled for it to be updated in place; serve.py binds it so in every runtime that can.
-STATE = {"gpt2-decode": ["--alias", "present.*=past.*"]}
+STATE = {"gpt2-decode": ["--alias", "present.*=past.*"],
+         "gpt2-grow": ["--alias", "present.*=past.*", "--capacity", "past=1024"]}
 
 
 LAUNCHER = """

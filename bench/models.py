@@ -119,6 +119,7 @@ BUILDERS = networks.BUILDERS | {
     "light-resnet50-random": light("resnet50", random=True),
     "light-squeezenet": light("squeezenet", random=False),
     "light-squeezenet-random": light("squeezenet", random=True),
+    "gpt2-grow": networks.gpt2_grow,
     "minilm-open": lambda: networks.minilm(None),
     "minilm-trained": build_minilm,
 }

@@ -275,7 +275,11 @@ class Decoder(Builder):
         """Conv1D of transformers, a Linear whose weights lie the other way round: addmm over all rows."""
         rows = self.node("Reshape", x, self.shape(-1, features))
         rows = self.node("Gemm", rows, self.normal((features, out), deviation), self.normal((out,), 0.02))
-        return self.node("Reshape", rows, self.shape(1, 1, out))
+        return self.node("Reshape", rows, self.rows(out))
+
+    def rows(self, *sizes):
+        """The shape of a tensor of batch and tokens with these further dimensions."""
+        return self.shape(1, 1, *sizes)
 
     def project(self, x, features):
         """Back into the residual stream, scaled by the number of layers as GPT-2 is initialised."""
@@ -291,14 +295,14 @@ class Decoder(Builder):
 
     def attention(self, x, layer, position, mask):
         parts = self.node("Split", self.conv1d(x, self.hidden, 3 * self.hidden), outputs=3, axis=2)
-        query, key, value = (self.node("Transpose", self.node("Reshape", part, self.shape(1, 1, self.heads, self.width)),
+        query, key, value = (self.node("Transpose", self.node("Reshape", part, self.rows(self.heads, self.width)),
                                        perm=[0, 2, 1, 3]) for part in parts)
         key, value = self.update(f"{layer}.key", key, position), self.update(f"{layer}.value", value, position)
         scores = self.node("MatMul", query, self.node("Transpose", key, perm=[0, 1, 3, 2]))
         scores = self.node("Div", scores, self.constant(math.sqrt(self.width)))
         weights = self.node("Softmax", self.node("Add", scores, mask), axis=-1)
         result = self.node("Transpose", self.node("MatMul", weights, value), perm=[0, 2, 1, 3])
-        merged = self.node("Reshape", result, self.shape(1, 1, self.hidden))
+        merged = self.node("Reshape", result, self.rows(self.hidden))
         return self.project(merged, self.hidden), {key: f"present.{layer}.key", value: f"present.{layer}.value"}
 
     def gelu(self, x):
@@ -314,19 +318,22 @@ class Decoder(Builder):
         mask = self.node("Mul", self.constant(np.finfo(np.float32).min), self.node("Cast", later, to=TensorProto.FLOAT))
         return self.node("Unsqueeze", mask, self.shape(0, 1))
 
+    def decode(self, words, ids, places, position, mask):
+        x, caches = self.node("Add", self.node("Gather", words, ids), places), {}
+        for layer in range(self.layers):
+            result, written = self.attention(self.norm(x), layer, position, mask)
+            x, caches = self.node("Add", result, x), caches | written
+            inner = self.gelu(self.conv1d(self.norm(x), self.hidden, 4 * self.hidden))
+            x = self.node("Add", x, self.project(inner, 4 * self.hidden))
+        return self.node("MatMul", self.norm(x), self.node("Transpose", words, perm=[1, 0])), caches
+
     def build(self):
         ids = self.input("input_ids", (1, 1), TensorProto.INT64)
         position = self.input("cache_position", (1,), TensorProto.INT64)
         words = self.normal((self.vocabulary, self.hidden), 0.02)
         places = self.node("Gather", self.normal((self.positions, self.hidden), 0.02),
                            self.node("Unsqueeze", position, self.shape(0)))
-        x, mask, caches = self.node("Add", self.node("Gather", words, ids), places), self.causal_mask(position), {}
-        for layer in range(self.layers):
-            result, written = self.attention(self.norm(x), layer, position, mask)
-            x, caches = self.node("Add", result, x), caches | written
-            inner = self.gelu(self.conv1d(self.norm(x), self.hidden, 4 * self.hidden))
-            x = self.node("Add", x, self.project(inner, 4 * self.hidden))
-        logits = self.node("MatMul", self.norm(x), self.node("Transpose", words, perm=[1, 0]))
+        logits, caches = self.decode(words, ids, places, position, self.causal_mask(position))
         feeds = {ids: np.array([[self.vocabulary // 2]], np.int64), position: np.array([self.capacity - 1], np.int64)}
         cache = (1, self.heads, self.capacity, self.width)
         feeds |= {name.replace("present", "past"): self.rng.standard_normal(cache, np.float32) for name in caches.values()}
@@ -334,8 +341,51 @@ class Decoder(Builder):
                            | {value: (name, cache) for value, name in caches.items()}, feeds)
 
 
+class GrowingDecoder(Decoder):
+    """The same model with a cache that grows, as transformers exports it by default: any number of tokens goes in behind
+    any number of past ones, and `present.*` is `past.*` with their rows behind it."""
+
+    def rows(self, *sizes):
+        return self.node("Concat", self.tokens, self.shape(*sizes), axis=0)
+
+    def update(self, name, new, position):
+        if f"past.{name}" != "past.0.key":  # which is there from the start, for its length
+            self.input(f"past.{name}", (1, self.heads, "past", self.width))
+        return self.node("Concat", f"past.{name}", new, axis=2)
+
+    def causal_mask(self, position):
+        later = self.node("Greater", self.node("Range", *self.scalars(0), self.total, *self.scalars(1)),
+                          self.node("Reshape", position, self.shape(-1, 1)))
+        mask = self.node("Mul", self.constant(np.finfo(np.float32).min), self.node("Cast", later, to=TensorProto.FLOAT))
+        return self.node("Unsqueeze", mask, self.shape(0, 1))
+
+    def scalars(self, *values):
+        return [self.weight(np.array(value, np.int64)) for value in values]
+
+    def build(self):
+        ids = self.input("input_ids", (1, "new"), TensorProto.INT64)
+        past = self.input("past.0.key", (1, self.heads, "past", self.width))
+        self.tokens = self.node("Shape", ids)
+        start = self.node("Gather", self.node("Shape", past), *self.scalars(2), axis=0)
+        self.total = self.node("Add", start, self.node("Gather", self.tokens, *self.scalars(1), axis=0))
+        position = self.node("Range", start, self.total, *self.scalars(1))
+        words = self.normal((self.vocabulary, self.hidden), 0.02)
+        places = self.node("Unsqueeze", self.node("Gather", self.normal((self.positions, self.hidden), 0.02), position),
+                           self.shape(0))
+        logits, caches = self.decode(words, ids, places, position, self.causal_mask(position))
+        feeds = {ids: np.array([[self.vocabulary // 2]], np.int64)}
+        cache = (1, self.heads, self.capacity - 1, self.width)
+        feeds |= {name.replace("present", "past"): self.rng.standard_normal(cache, np.float32) for name in caches.values()}
+        return self.finish({logits: ("logits", [1, "new", self.vocabulary])}
+                           | {value: (name, [1, self.heads, "total", self.width]) for value, name in caches.items()}, feeds)
+
+
 def gpt2_decode():
     return Decoder("gpt2-decode", hidden=768, layers=12, heads=12, capacity=128).build()
+
+
+def gpt2_grow():
+    return GrowingDecoder("gpt2-grow", hidden=768, layers=12, heads=12, capacity=128).build()
 
 
 BUILDERS = {"lenet5": lenet5, "squeezenet1_1": squeezenet1_1, "mobilenet_v2": mobilenet_v2, "resnet50": resnet50,

@@ -14,15 +14,35 @@ PAST, PRESENT = "past.", "present."
 
 
 def bound_buffers(inputs, outputs, feeds):
-    """The arrays of a model that keeps state: each `present.NAME` of the outputs is `past.NAME` of the inputs, updated
-    in place. `outputs` are names, shapes and dtypes. None for a model without state, whose results are its caller's."""
-    if not any(name.startswith(PAST) for name in inputs):
+    """The arrays to bind of a model that keeps state, by name: each `present.NAME` of the outputs is `past.NAME` of the
+    inputs, updated in place, or grown in its buffer. `inputs` and `outputs` are names, shapes, dtypes and capacities:
+    the sizes of a buffer where they are greater than the array's. Without capacities a cache that grows has two arrays,
+    and is copied. None for a model without state, whose results are its caller's."""
+    if not any(name.startswith(PAST) for name, *_ in inputs):
         return None
-    buffers = {name: aligned(feeds[name]) for name in inputs}
-    for name, shape, dtype in outputs:
-        past = PAST + name[len(PRESENT):]
-        buffers[name] = buffers[past] if name.startswith(PRESENT) else aligned(np.zeros(shape, dtype))
+    rooms = {name: room(feeds[name], capacity) for name, _, _, capacity in inputs}
+    buffers = {name: within(rooms[name], feeds[name].shape) for name in rooms}
+    sizes = {size: have for name, shape, *_ in inputs for size, have in zip(shape, feeds[name].shape)}
+    for name, array in buffers.items():
+        array[...] = feeds[name]
+    for name, shape, dtype, capacity in outputs:
+        past = PAST + name[len(PRESENT):] if name.startswith(PRESENT) else None
+        if past and tuple(shape) == feeds[past].shape:
+            buffers[name] = buffers[past]
+            continue
+        # What grows does by as much as goes in.
+        full = [size if isinstance(size, int) else sizes.get(size) or sizes["past"] + sizes["new"] for size in shape]
+        buffers[name] = within(rooms[past], full) if capacity else aligned(np.zeros(full, dtype))
     return buffers
+
+
+def room(array, capacity):
+    """An empty buffer for the array, with the capacity where it has one."""
+    return aligned(np.zeros([most or size for size, most in zip(array.shape, capacity or array.shape)], array.dtype))
+
+
+def within(buffer, shape):
+    return buffer[tuple(slice(size) for size in shape)]
 
 
 def aligned(array):
@@ -40,8 +60,8 @@ def load_tenon(model, threads, feeds):
     # An executable: what is deployed, and what makes the memory of the process that of the runtime.
     compiled = tenon.load(model, threads=threads)
     names = [value.name for value in compiled.outputs]
-    buffers = bound_buffers([value.name for value in compiled.inputs],
-                            [(value.name, value.shape, value.dtype) for value in compiled.outputs], feeds)
+    buffers = bound_buffers(*([(value.name, value.shape, value.dtype, value.capacity) for value in values]
+                              for values in (compiled.inputs, compiled.outputs)), feeds)
     if buffers:
         compiled.set_inputs({value.name: buffers[value.name] for value in compiled.inputs})
         compiled.set_outputs({name: buffers[name] for name in names})
@@ -66,7 +86,8 @@ def load_onnxruntime(model, threads, feeds):
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     inputs, outputs = ([value.name for value in values] for values in (session.get_inputs(), session.get_outputs()))
-    buffers = bound_buffers(inputs, [(value.name, value.shape, np.float32) for value in session.get_outputs()], feeds)
+    buffers = bound_buffers(*([(value.name, value.shape, np.float32, None) for value in values]
+                              for values in (session.get_inputs(), session.get_outputs())), feeds)
     if not buffers:
         return lambda feeds: session.run(None, feeds)
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(buffer) for name, buffer in buffers.items()}
@@ -74,7 +95,8 @@ def load_onnxruntime(model, threads, feeds):
     for name in inputs:
         binding.bind_ortvalue_input(name, values[name])
     for name in outputs:
-        binding.bind_ortvalue_output(name, values[PAST + name[len(PRESENT):] if name.startswith(PRESENT) else name])
+        shared = [past for past in inputs if buffers[past] is buffers[name]]
+        binding.bind_ortvalue_output(name, values[shared[0] if shared else name])
 
     def run_bound(feeds):
         session.run_with_iobinding(binding)

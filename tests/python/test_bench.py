@@ -73,7 +73,7 @@ class NetworksTest(unittest.TestCase):
         self.check(model, feeds)
         expected = ReferenceEvaluator(model).run(None, feeds)
         aliased = tenon.compile(model.SerializeToString(), threads=1, aliases={"present.*": "past.*"})
-        buffers = serve.bound_buffers(feeds, [(value.name, value.shape, value.dtype) for value in aliased.outputs], feeds)
+        buffers = self.buffers(aliased, feeds)
         aliased.set_inputs({name: buffers[name] for name in feeds})
         aliased.set_outputs({value.name: buffers[value.name] for value in aliased.outputs})
         aliased.invoke()
@@ -82,6 +82,50 @@ class NetworksTest(unittest.TestCase):
             if name.startswith("past."):
                 changed = np.flatnonzero((buffers[name] != feeds[name]).any(axis=(0, 1, 3)))
                 self.assertEqual(list(changed), list(feeds["cache_position"]))
+
+    @staticmethod
+    def buffers(model, feeds):
+        return serve.bound_buffers(*([(value.name, value.shape, value.dtype, value.capacity) for value in values]
+                                     for values in (model.inputs, model.outputs)), feeds)
+
+    def test_a_decoder_grows_its_cache(self):
+        model, feeds = networks.GrowingDecoder("growing", hidden=48, layers=2, heads=3, capacity=12,
+                                               vocabulary=101).build()
+        self.check(model, feeds)
+        expected = ReferenceEvaluator(model).run(None, feeds)
+        growing = tenon.compile(model.SerializeToString(), threads=1, aliases={"present.*": "past.*"},
+                                capacities={"past": 20})
+        self.assertEqual(growing.inputs[1].capacity, (None, None, 20, None))
+        buffers = self.buffers(growing, feeds)
+        growing.set_inputs({name: buffers[name] for name in feeds})
+        growing.set_outputs({value.name: buffers[value.name] for value in growing.outputs})
+        growing.invoke()
+        self.assertLess(measure.largest_difference([buffers[value.name] for value in growing.outputs], expected), 1e-4)
+
+    def test_a_growing_decoder_generates_as_a_copying_one_does(self):
+        """A prompt and then token by token, in one function and one buffer for each cache."""
+        model, feeds = networks.GrowingDecoder("growing", hidden=48, layers=2, heads=3, capacity=2,
+                                               vocabulary=101).build()
+        copying = tenon.compile(model.SerializeToString(), threads=1)
+        growing = tenon.compile(model.SerializeToString(), threads=1, aliases={"present.*": "past.*"},
+                                capacities={"past": 64})
+        caches = [name for name in feeds if name.startswith("past.")]
+        dense = {name: np.zeros((1, 3, 0, 16), np.float32) for name in caches}
+        rooms = {name: serve.aligned(np.zeros((1, 3, 64, 16), np.float32)) for name in caches}
+        ids, past = np.array([[5, 7, 11, 13, 2]]), 0
+        while past < 50:
+            new = ids.shape[1]
+            wanted = copying.run({"input_ids": ids, **dense})
+            growing.set_inputs({"input_ids": ids, **{name: rooms[name][:, :, :past] for name in caches}})
+            growing.set_outputs({name.replace("past", "present"): rooms[name][:, :, :past + new] for name in caches})
+            growing.invoke()
+            logits = growing.output("logits")
+            self.assertLess(measure.largest_difference([logits], [wanted["logits"]]), 1e-4)
+            past += new
+            for name in caches:
+                dense[name] = wanted[name.replace("past", "present")]
+                self.assertLess(measure.largest_difference([rooms[name][:, :, :past]], [dense[name]]), 1e-4)
+            ids = wanted["logits"][:, -1].argmax(axis=-1)[:, None]
 
     def test_lenet(self):
         self.check(*networks.lenet5())

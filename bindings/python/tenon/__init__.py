@@ -75,12 +75,15 @@ class Value:
 
     `kind` is "tensor"; "sequence" for a list of arrays; or "optional" and "optional sequence" for an array and a list
     that may be None. All arrays of a list have the element type and number of dimensions that are told here.
+    `capacity`, where it is not None, is the buffer's size along each dimension in which the array may grow in it, None for
+    the others: an array `buffer[:, :, :n]` is then used in place.
     """
 
     name: str
     dtype: str
     shape: tuple[Union[int, str, None], ...]
     kind: str = "tensor"
+    capacity: tuple[Union[int, None], ...] | None = None
 
 
 class Model:
@@ -91,10 +94,11 @@ class Model:
         self._path = path
         self._lock = threading.Lock()
         inputs, outputs = core.signature()
-        self._input_codes = [code for _, code, _, _ in inputs]
-        self._output_codes = [code for _, code, _, _ in outputs]
-        self.inputs: tuple[Value, ...] = tuple(Value(n, _NAMES[code], shape, _KINDS[k]) for n, code, shape, k in inputs)
-        self.outputs: tuple[Value, ...] = tuple(Value(n, _NAMES[code], shape, _KINDS[k]) for n, code, shape, k in outputs)
+        self._input_codes = [value[1] for value in inputs]
+        self._output_codes = [value[1] for value in outputs]
+        self.inputs, self.outputs = (
+            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], room) for name, code, shape, kind, room in values)
+            for values in (inputs, outputs))
         # What every run asks for.
         self._input_names = [value.name for value in self.inputs]
         self._output_names = [value.name for value in self.outputs]

@@ -238,19 +238,37 @@ static PyObject *load(PyObject *self, PyObject *args) {
 
 /* ---- what a model holds ----------------------------------------------------------------------------------------- */
 
-static PyObject *describe_value(const tn_value_info *info) {
-  PyObject *shape = PyTuple_New(info->rank);
-  for (int i = 0; shape != NULL && i < info->rank; i++) {
-    const tn_dim_info *dim = &info->dims[i];
-    PyObject *item = dim->size >= 0      ? PyLong_FromLongLong(dim->size)
-                     : dim->name != NULL ? PyUnicode_FromString(dim->name)
-                                         : Py_NewRef(Py_None);
-    if (item == NULL || PyTuple_SetItem(shape, i, item) != 0) Py_CLEAR(shape);
-  }
-  return shape == NULL ? NULL : Py_BuildValue("(siNi)", info->name, (int)info->dtype, shape, (int)info->kind);
+static PyObject *describe_dim(const tn_dim_info *dim) {
+  if (dim->size >= 0) return PyLong_FromLongLong(dim->size);
+  return dim->name != NULL ? PyUnicode_FromString(dim->name) : Py_NewRef(Py_None);
 }
 
-/* ([(name, dtype code, shape, kind)] of inputs, the same of outputs) */
+static PyObject *describe_capacity(const tn_dim_info *dim) {
+  return dim->capacity > 0 ? PyLong_FromLongLong(dim->capacity) : Py_NewRef(Py_None);
+}
+
+static PyObject *describe_dims(const tn_value_info *info, PyObject *(*describe)(const tn_dim_info *dim)) {
+  PyObject *dims = PyTuple_New(info->rank);
+  for (int i = 0; dims != NULL && i < info->rank; i++) {
+    PyObject *item = describe(&info->dims[i]);
+    if (item == NULL || PyTuple_SetItem(dims, i, item) != 0) Py_CLEAR(dims);
+  }
+  return dims;
+}
+
+static PyObject *describe_value(const tn_value_info *info) {
+  bool grows = false;
+  for (int i = 0; i < info->rank; i++) grows = grows || info->dims[i].capacity > 0;
+  PyObject *shape = describe_dims(info, describe_dim);
+  PyObject *capacity = grows ? describe_dims(info, describe_capacity) : Py_NewRef(Py_None);
+  if (shape != NULL && capacity != NULL)
+    return Py_BuildValue("(siNiN)", info->name, (int)info->dtype, shape, (int)info->kind, capacity);
+  Py_XDECREF(shape);
+  Py_XDECREF(capacity);
+  return NULL;
+}
+
+/* ([(name, dtype code, shape, kind, capacity)] of inputs, the same of outputs) */
 static PyObject *model_signature(PyObject *self, PyObject *unused) {
   const tn_executable *exe = ((model_object *)self)->executable;
   int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);

@@ -8,7 +8,10 @@ class Error(RuntimeError):
 class Model:
     def signature(
         self,
-    ) -> tuple[list[tuple[str, int, tuple[Any, ...], int]], list[tuple[str, int, tuple[Any, ...], int]]]: ...
+    ) -> tuple[
+        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None]],
+        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None]],
+    ]: ...
     def save(self, path: str) -> None: ...
     def is_compiled(self) -> bool: ...
     def invoke(self, inputs: list[tuple[Any, int]], outputs: list[tuple[Any, int]]) -> None: ...
@@ -27,6 +30,7 @@ def compile(
     target: str | None,
     dims: list[tuple[str, int, bool]],
     aliases: list[tuple[str, str]],
+    capacities: list[tuple[str, int, bool]],
     threads: int,
     compile_threads: int,
     cache: bool,
