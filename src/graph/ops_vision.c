@@ -268,63 +268,105 @@ static const tn__expr *overlap(tn__ir *ir, const box *a, const box *b, const tn_
   return tn__and(ir, tn__lt(ir, zero, inter), tn__lt(ir, threshold, tn__div(ir, inter, all)));
 }
 
-enum { NMS_BEGIN, NMS_AT, NMS_KEEP, NMS_CURSORS };
+enum { NMS_AT, NMS_KEEP, NMS_COUNT, NMS_CURSORS };
 
-/* Takes the boxes of one batch and class in the order of their scores; keeps one when no kept one overlaps it too much.
- */
+typedef struct suppression {
+  tn__ir *ir;
+  const tn__buffer *boxes, *scores, *order, *most, *threshold, *least; /* the last three are scalars, and may be NULL */
+  const tn__buffer *selected, *counts, *total;
+  const tn__buffer *cursors; /* of one class */
+  bool centers;
+} suppression;
+
+/* What is chosen of class number `which`, all batches counted through, into rows of its own of `selected`: takes its
+ * boxes in the order of their scores, and keeps one when no kept one overlaps it too much. */
+static const tn__stmt *suppress_class(const suppression *s, const tn__expr *which) {
+  tn__ir *ir = s->ir;
+  const tn__expr *slot[NMS_CURSORS], *cursor[NMS_CURSORS], *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
+  for (int i = 0; i < NMS_CURSORS; i++) {
+    slot[i] = tn__index(ir, i);
+    cursor[i] = tn__load(ir, s->cursors, &slot[i]);
+  }
+  const tn__expr *batch = tn__div(ir, which, s->scores->shape[1]), *class = tn__mod(ir, which, s->scores->shape[1]);
+  const tn__expr *begin = tn__mul(ir, which, s->scores->shape[2]);
+  tn__nest ranked = tn__nest_create(ir, "r", 1, &s->scores->shape[2]);
+  const tn__var *box_var = tn__let_var(ir, "box");
+  const tn__expr *kept_at[2] = {tn__add(ir, begin, cursor[NMS_AT]), tn__index(ir, 2)};
+  box candidate = box_of(ir, s->boxes, batch, box_var->self, s->centers);
+  box other = box_of(ir, s->boxes, batch, tn__load(ir, s->selected, kept_at), s->centers);
+  const tn__expr *threshold = s->threshold == NULL ? tn__constant(ir, s->boxes->dtype, 0)
+                                                   : tn__cast(ir, s->boxes->dtype, tn__load(ir, s->threshold, NULL));
+  const tn__stmt *drop =
+      tn__if(ir, overlap(ir, &candidate, &other, threshold), tn__store(ir, s->cursors, &slot[NMS_KEEP], zero), NULL);
+  const tn__stmt *compare =
+      tn__seq2(ir, drop, tn__store(ir, s->cursors, &slot[NMS_AT], tn__add_i(ir, cursor[NMS_AT], 1)));
+  const tn__expr *more = tn__and(ir, tn__lt(ir, cursor[NMS_AT], cursor[NMS_COUNT]), tn__eq(ir, cursor[NMS_KEEP], one));
+  const tn__expr *triple[3] = {batch, class, box_var->self};
+  const tn__stmt *keep = tn__store(ir, s->cursors, &slot[NMS_COUNT], tn__add_i(ir, cursor[NMS_COUNT], 1));
+  for (int i = 2; i >= 0; i--) {
+    const tn__expr *row[2] = {tn__add(ir, begin, cursor[NMS_COUNT]), tn__index(ir, i)};
+    keep = tn__seq2(ir, tn__store(ir, s->selected, row, triple[i]), keep);
+  }
+  const tn__stmt *consider[] = {tn__store(ir, s->cursors, &slot[NMS_AT], zero),
+                                tn__store(ir, s->cursors, &slot[NMS_KEEP], one), tn__while(ir, more, compare),
+                                tn__if(ir, tn__eq(ir, cursor[NMS_KEEP], one), keep, NULL)};
+  const tn__expr *room = tn__lt(ir, cursor[NMS_COUNT], s->most == NULL ? zero : tn__load(ir, s->most, NULL));
+  const tn__expr *score = tn__load(ir, s->scores, (const tn__expr *[]){batch, class, box_var->self});
+  if (s->least != NULL)
+    room = tn__and(ir, room, tn__lt(ir, tn__cast(ir, s->scores->dtype, tn__load(ir, s->least, NULL)), score));
+  const tn__stmt *body = tn__if(ir, room, tn__seq(ir, consider, 4), NULL);
+  body = tn__let(ir, box_var, tn__load(ir, s->order, (const tn__expr *[]){batch, class, ranked.index[0]}), body);
+  const tn__stmt *all[] = {tn__store(ir, s->cursors, &slot[NMS_COUNT], zero), tn__nest_loops(ir, &ranked, body),
+                           tn__store(ir, s->counts, &which, cursor[NMS_COUNT])};
+  return tn__alloc_stmt(ir, s->cursors, tn__seq(ir, all, 3));
+}
+
+/* Moves what the classes chose together, in their order, and clears the rest. */
+static const tn__stmt *gather_classes(const suppression *s, const tn__expr *classes) {
+  tn__ir *ir = s->ir;
+  const tn__expr *extents[2] = {s->scores->shape[2], tn__index(ir, 3)}, *zero = tn__index(ir, 0);
+  const tn__expr *count = tn__load(ir, s->total, NULL);
+  tn__nest class = tn__nest_create(ir, "k", 1, &classes), row = tn__nest_create(ir, "m", 1, extents);
+  tn__nest part = tn__nest_create(ir, "t", 1, extents + 1), clear = tn__nest_create(ir, "p", 2, s->selected->shape);
+  const tn__expr *from[2] = {tn__add(ir, tn__mul(ir, class.index[0], extents[0]), row.index[0]), part.index[0]};
+  const tn__expr *to[2] = {count, part.index[0]};
+  const tn__stmt *move = tn__nest_loops(ir, &part, tn__store(ir, s->selected, to, tn__load(ir, s->selected, from)));
+  move = tn__seq2(ir, move, tn__store(ir, s->total, NULL, tn__add_i(ir, count, 1)));
+  move = tn__if(ir, tn__lt(ir, row.index[0], tn__load(ir, s->counts, class.index)), move, NULL);
+  const tn__stmt *rest =
+      tn__if(ir, tn__le(ir, count, clear.index[0]), tn__store(ir, s->selected, clear.index, zero), NULL);
+  const tn__stmt *all[] = {tn__store(ir, s->total, NULL, zero),
+                           tn__nest_loops(ir, &class, tn__nest_loops(ir, &row, move)),
+                           tn__nest_loops(ir, &clear, rest)};
+  return tn__seq(ir, all, 3);
+}
+
+/* Classes are independent of each other and go side by side. */
 static void declare_nms(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                         const tn__buffer **outputs) {
   tn__ir *ir = tn__lower_ir(lower);
   tn__te *te = tn__lower_te(lower);
-  const tn__buffer *boxes = inputs[0], *scores = inputs[1], *order = inputs[2];
-  const tn__expr *capacity = tn__dim_product(ir, scores->shape, 3), *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
-  const tn__expr *cursors_shape = tn__index(ir, NMS_CURSORS), *dims[2] = {capacity, tn__index(ir, 3)};
+  suppression s = {.ir = ir, .boxes = inputs[0], .scores = inputs[1], .order = inputs[2], .most = inputs[3]};
+  s.threshold = inputs[4], s.least = inputs[5];
+  s.centers = tn__node_int(node, "center_point_box", 0) != 0;
+  const tn__expr *classes = tn__mul(ir, s.scores->shape[0], s.scores->shape[1]);
+  const tn__expr *dims[2] = {tn__dim_product(ir, s.scores->shape, 3), tn__index(ir, 3)};
+  const tn__expr *cursors = tn__index(ir, NMS_CURSORS);
   const char *name = tn__lower_name(lower, "non_max_suppression");
-  const tn__buffer *selected = tn__te_extern_tensor(te, name, TN_I64, 2, dims);
-  const tn__buffer *total = tn__te_extern_tensor(te, tn__lower_name(lower, "count"), TN_I64, 0, NULL);
-  const tn__buffer *cursors = tn__buffer_create(ir, "cursors", TN_I64, TN__SCOPE_STACK, 1, &cursors_shape);
-  const tn__expr *slot[NMS_CURSORS], *cursor[NMS_CURSORS], *count = tn__load(ir, total, NULL);
-  for (int i = 0; i < NMS_CURSORS; i++) {
-    slot[i] = tn__index(ir, i);
-    cursor[i] = tn__load(ir, cursors, &slot[i]);
-  }
-  bool centers = tn__node_int(node, "center_point_box", 0) != 0;
-  tn__nest clear = tn__nest_create(ir, "p", 2, dims), nest = tn__nest_create(ir, "j", 2, scores->shape);
-  tn__nest ranked = tn__nest_create(ir, "r", 1, &scores->shape[2]);
-  const tn__expr *batch = nest.index[0], *class = nest.index[1];
-  const tn__var *which = tn__let_var(ir, "box"), *begin = tn__let_var(ir, "begin");
-  const tn__expr *kept = tn__load(ir, selected, (const tn__expr *[]){cursor[NMS_AT], tn__index(ir, 2)});
-  box candidate = box_of(ir, boxes, batch, which->self, centers), other = box_of(ir, boxes, batch, kept, centers);
-  const tn__expr *threshold =
-      inputs[4] == NULL ? tn__constant(ir, boxes->dtype, 0) : tn__cast(ir, boxes->dtype, tn__load(ir, inputs[4], NULL));
-  const tn__stmt *drop =
-      tn__if(ir, overlap(ir, &candidate, &other, threshold), tn__store(ir, cursors, &slot[NMS_KEEP], zero), NULL);
-  const tn__stmt *compare = tn__seq2(ir, drop, tn__store(ir, cursors, &slot[NMS_AT], tn__add_i(ir, cursor[NMS_AT], 1)));
-  const tn__expr *more = tn__and(ir, tn__lt(ir, cursor[NMS_AT], count), tn__eq(ir, cursor[NMS_KEEP], one));
-  const tn__expr *triple[3] = {batch, class, which->self};
-  const tn__stmt *keep = tn__store(ir, total, NULL, tn__add_i(ir, count, 1));
-  for (int i = 2; i >= 0; i--)
-    keep = tn__seq2(ir, tn__store(ir, selected, (const tn__expr *[]){count, tn__index(ir, i)}, triple[i]), keep);
-  const tn__stmt *consider[] = {tn__store(ir, cursors, &slot[NMS_AT], begin->self),
-                                tn__store(ir, cursors, &slot[NMS_KEEP], one), tn__while(ir, more, compare),
-                                tn__if(ir, tn__eq(ir, cursor[NMS_KEEP], one), keep, NULL)};
-  const tn__expr *room =
-      tn__lt(ir, tn__sub(ir, count, begin->self), inputs[3] == NULL ? zero : tn__load(ir, inputs[3], NULL));
-  const tn__expr *score = tn__load(ir, scores, (const tn__expr *[]){batch, class, which->self});
-  if (inputs[5] != NULL)
-    room = tn__and(ir, room, tn__lt(ir, tn__cast(ir, scores->dtype, tn__load(ir, inputs[5], NULL)), score));
-  const tn__stmt *body = tn__if(ir, room, tn__seq(ir, consider, 4), NULL);
-  body = tn__let(ir, which, tn__load(ir, order, (const tn__expr *[]){batch, class, ranked.index[0]}), body);
-  body = tn__let(ir, begin, count, tn__nest_loops(ir, &ranked, body));
-  const tn__stmt *all[] = {tn__nest_loops(ir, &clear, tn__store(ir, selected, clear.index, zero)),
-                           tn__store(ir, total, NULL, zero), tn__nest_loops(ir, &nest, body)};
-  const tn__buffer *reads[6], *writes[2] = {selected, total};
+  s.selected = tn__te_extern_tensor(te, name, TN_I64, 2, dims);
+  s.total = tn__te_extern_tensor(te, tn__lower_name(lower, "count"), TN_I64, 0, NULL);
+  s.counts = tn__buffer_create(ir, "counts", TN_I64, TN__SCOPE_WORKSPACE, 1, &classes);
+  s.cursors = tn__buffer_create(ir, "cursors", TN_I64, TN__SCOPE_STACK, 1, &cursors);
+  tn__nest nest = tn__nest_create(ir, "j", 1, &classes);
+  const tn__stmt *suppress = tn__for(ir, nest.var[0], TN__LOOP_PARALLEL, suppress_class(&s, nest.index[0]));
+  const tn__stmt *all = tn__seq2(ir, suppress, gather_classes(&s, classes));
+  const tn__buffer *reads[6], *writes[2] = {s.selected, s.total};
   int read_count = 0;
   for (int i = 0; i < node->input_count; i++)
     if (inputs[i] != NULL) reads[read_count++] = inputs[i];
-  tn__te_extern(te, name, reads, read_count, writes, 2, tn__alloc_stmt(ir, cursors, tn__seq(ir, all, 3)));
-  outputs[0] = selected;
-  outputs[1] = total;
+  tn__te_extern(te, name, reads, read_count, writes, 2, tn__alloc_stmt(ir, s.counts, all));
+  outputs[0] = s.selected;
+  outputs[1] = s.total;
 }
 
 /* ---- roi_align --------------------------------------------------------------------------------------------------- */

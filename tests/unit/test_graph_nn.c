@@ -355,6 +355,20 @@ static void suppresses_boxes(void **state) {
                5);
 }
 
+/* Two batches of two classes, in which different boxes go. */
+static void suppresses_boxes_of_each_class(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *boxes = input_of(g, "boxes", TN_F32, 3, (int64_t[]){2, 3, 4}),
+            *scores = input_of(g, "scores", TN_F32, 3, (int64_t[]){2, 2, 3});
+  const tensor in[] = {
+      {(float[]){0, 0, 1, 1, 0, .1f, 1, 1.1f, 0, 10, 1, 11, 0, 0, 1, 1, 5, 5, 6, 6, 5, 5.1f, 6, 6.1f}, {2, 3, 4}},
+      {(float[]){.9f, .8f, .7f, .3f, .5f, .1f, .2f, .6f, .9f, .5f, .4f, .05f}, {2, 2, 3}}};
+  CHECK_RESULT(state, in,
+               tn__g_non_max_suppression(g, boxes, scores, tn__g_i64s(g, (int64_t[]){2}, 1),
+                                         tn__g_scalar(g, TN_F32, 0.5), tn__g_scalar(g, TN_F32, 0.1), false),
+               0, 0, 0, 0, 0, 2, 0, 1, 1, 1, 0, 2, 1, 0, 0, 1, 1, 0, 1, 1, 1);
+}
+
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 static const float steps[] = {0, 0, 0.5, 1, -1, -0.75, 0.625, 1, -0.5, -0.375, 0.75, -0.125};
@@ -556,9 +570,16 @@ static void draws_random_values(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, graph_set_up, graph_tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(resizes_images),      TEST(samples_grids),      TEST(aligns_regions),
-      TEST(adds_columns_up),     TEST(suppresses_boxes),   TEST(recurs),
-      TEST(recurs_over_lengths), TEST(transforms_signals), TEST(takes_determinants),
+      TEST(resizes_images),
+      TEST(samples_grids),
+      TEST(aligns_regions),
+      TEST(adds_columns_up),
+      TEST(suppresses_boxes),
+      TEST(suppresses_boxes_of_each_class),
+      TEST(recurs),
+      TEST(recurs_over_lengths),
+      TEST(transforms_signals),
+      TEST(takes_determinants),
       TEST(draws_random_values),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
