@@ -93,6 +93,19 @@ static void test_comparisons_have_one_form(void **state) {
   assert_ptr_equal(tn__max(ir, tn__min(ir, i, n), n), n);
 }
 
+/* A quotient that multiples of the divisor were taken out of is compared without dividing. */
+static void test_comparisons_with_quotients(void **state) {
+  tn__ir *ir = ir_of(state);
+  const tn__expr *o = loop_var(ir, "o", 86), *i = loop_var(ir, "i", 8), *j = loop_var(ir, "j", 300);
+  const tn__expr *x = tn__add(ir, tn__mul_i(ir, o, 8), i), *q = tn__div_i(ir, x, 3);
+  check_text(q, "o*2 + (o*2 + i)/3");
+  check_text(tn__lt(ir, q, tn__index(ir, 227)), "o*8 + i < 681");
+  check_text(tn__lt(ir, tn__index(ir, 2), q), "8 < o*8 + i");
+  assert_ptr_equal(tn__le(ir, tn__add_i(ir, q, 5), tn__index(ir, 7)), tn__lt(ir, x, tn__index(ir, 9)));
+  /* Nothing is gained where the quotient is of something else. */
+  check_text(tn__lt(ir, q, j), "o*2 + (o*2 + i)/3 < j");
+}
+
 static void test_loaded_values_may_wrap(void **state) {
   tn__ir *ir = ir_of(state);
   const tn__expr *shape = tn__index(ir, 10), *zero = tn__index(ir, 0);
@@ -153,6 +166,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_quotient_and_remainder_recombine, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_symbolic_extents, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_comparisons_have_one_form, ir_set_up, ir_tear_down),
+      cmocka_unit_test_setup_teardown(test_comparisons_with_quotients, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_loaded_values_may_wrap, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_floats_keep_their_special_values, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_bounds_and_strides, ir_set_up, ir_tear_down),

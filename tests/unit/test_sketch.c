@@ -332,6 +332,33 @@ static tn__cost cost_of(const tn__sketch *k, int64_t vectors, int64_t rows_of_ti
   return cost;
 }
 
+/* The same tile in vectors of 16 and of 8 lanes. */
+static double halves_to_wholes(tn__ir *ir, int fma_bytes) {
+  tn__target target = test_target("x86-64-v4");
+  target.core.fma_bytes = fma_bytes;
+  tn__schedule_options options = {.threads = 1};
+  const tn__sketch *k = tn__sketch_create(product_of(ir, 168, 16, 64), &target, &options);
+  int64_t values[TN__MAX_DECISIONS];
+  tn__cost whole, halves;
+  for (int i = 0; i < k->decision_count; i++) values[i] = k->decisions[i].choices[0];
+  values[place(k, "rows")] = 12;
+  values[place(k, "lanes")] = 16;
+  tn__sketch_cost(k, values, &whole);
+  values[place(k, "lanes")] = 8;
+  values[place(k, "vectors")] = 2;
+  tn__sketch_cost(k, values, &halves);
+  return halves.work / whole.work;
+}
+
+/* A core that takes whole vectors in halves loses multiply-adds to what it loads beside vectors half as wide. */
+static void halves_cost(tn__ir *ir, const void *arg) {
+  double ratio = halves_to_wholes(ir, 64);
+  if (!(ratio > 1.1 && ratio < 1.4)) fail_msg("%g", ratio);
+  assert_true(halves_to_wholes(ir, 128) > ratio); /* one that does not has half of its rate there */
+}
+
+static void half_vectors_multiply_less(void **state) { check_ok(in_context(halves_cost, NULL)); }
+
 static void cost_facts(tn__ir *ir, const void *arg) {
   tn__sketch *even = sketch_of(ir, product_of(ir, 112, 224, 128), 1),
              *odd = sketch_of(ir, product_of(ir, 111, 218, 128), 1);
@@ -513,6 +540,7 @@ int main(void) {
       cmocka_unit_test(large_columns_take_whole_rows),
       cmocka_unit_test(whole_rows_are_added_up),
       cmocka_unit_test(rows_add_up_by_halves),
+      cmocka_unit_test(half_vectors_multiply_less),
       cmocka_unit_test(footprints_are_exact),
       cmocka_unit_test(partial_vectors_load_less),
   };
