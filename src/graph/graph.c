@@ -378,6 +378,8 @@ tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *
   node->graph_count = graph_count;
   if (graph_count > 0) node->graphs = tn__arena_copy(graph->arena, graphs, (size_t)graph_count * sizeof(*graphs));
   check_strings(graph, node);
+  for (int i = 0; i < input_count; i++)
+    if (inputs[i] != NULL) tn__vec_push(graph->arena, &inputs[i]->readers, node);
   op->infer(graph, node);
   tn__vec_push(graph->arena, &graph->nodes, node);
   return node;

@@ -89,6 +89,7 @@ struct tn__value {
   /* Contents of small integer tensors: product of dims of them, or NULL when not known. */
   const tn__expr *const *elements; /* i64 whatever the dtype; of bool tensors: 0 or 1 */
   tn__extent extent;               /* graph inputs */
+  TN__VEC(tn__node *) readers;     /* every node that has it as an operand, and some that had it */
 };
 
 /* Attributes are uniform, so that printing, comparing and hashing are written once. */
@@ -227,6 +228,8 @@ int64_t tn__dim_const(const tn__value *value, int axis);
 bool tn__shape_const(const tn__value *value, int64_t *shape);
 
 /* ---- rewriting, for passes --------------------------------------------------------------------------------------- */
+/* The only way to change an operand of a node. */
+void tn__node_set_input(tn__graph *graph, tn__node *node, int index, tn__value *value);
 void tn__graph_replace_uses(tn__graph *graph, tn__value *from,
                             tn__value *to); /* in nodes, outputs and symbol sources */
 /* Drops dead nodes, restores topological order (stable; a node comes after the producers of the tensors that its

@@ -38,7 +38,7 @@ static void open_input(tn__graph *graph, tn__value *input, int axis, int64_t cap
   input->extent = (tn__extent){past, axis};
   tn__value *part = valid_part(graph, input, axis, past);
   tn__graph_replace_uses(graph, input, part);
-  part->producer->inputs[0] = input;
+  tn__node_set_input(graph, part->producer, 0, input);
   for (int i = 0; i < graph->symbols.count; i++)
     if (graph->symbols.data[i]->value == part) graph->symbols.data[i]->value = input;
 }

@@ -4,13 +4,20 @@
 #include "base/alloc.h"
 #include "graph/internal.h"
 
+void tn__node_set_input(tn__graph *graph, tn__node *node, int index, tn__value *value) {
+  if (node->inputs[index] == value) return;
+  node->inputs[index] = value;
+  if (value != NULL) tn__vec_push(graph->arena, &value->readers, node);
+}
+
 void tn__graph_replace_uses(tn__graph *graph, tn__value *from, tn__value *to) {
   if (from == to) return;
-  for (int i = 0; i < graph->nodes.count; i++) {
-    tn__node *node = graph->nodes.data[i];
+  for (int i = 0; i < from->readers.count; i++) {
+    tn__node *node = from->readers.data[i];
     for (int j = 0; j < node->input_count; j++)
-      if (node->inputs[j] == from) node->inputs[j] = to;
+      if (node->inputs[j] == from) tn__node_set_input(graph, node, j, to);
   }
+  from->readers.count = 0;
   for (int i = 0; i < graph->outputs.count; i++)
     if (graph->outputs.data[i].value == from) graph->outputs.data[i].value = to;
   for (int i = 0; i < graph->symbols.count; i++)
@@ -267,7 +274,28 @@ static tn_status *verify_value(const tn__graph *graph, const tn__value *value, c
   return NULL;
 }
 
+/* Every operand that is not known as one is an error. */
+static tn_status *verify_readers(const tn__graph *graph) {
+  uint32_t *seen = TN__NEW_ARRAY(graph->arena, graph->next_node_id, uint32_t); /* by node: id + 1 of the last value */
+  int64_t operands = 0, known = 0;
+  for (int i = 0; i < graph->nodes.count; i++)
+    for (int j = 0; j < graph->nodes.data[i]->input_count; j++)
+      operands += !graph->nodes.data[i]->dead && graph->nodes.data[i]->inputs[j] != NULL;
+  for (int i = 0; i < graph->values.count; i++) {
+    const tn__value *value = graph->values.data[i];
+    for (int r = 0; r < value->readers.count; r++) {
+      const tn__node *node = value->readers.data[r];
+      if (node->dead || seen[node->id] == value->id + 1) continue;
+      seen[node->id] = value->id + 1;
+      for (int j = 0; j < node->input_count; j++) known += node->inputs[j] == value;
+    }
+  }
+  if (known >= operands) return NULL;
+  return tn_status_create(TN_INTERNAL, "graph \"%s\": an operand was not set by tn__node_set_input", graph->name);
+}
+
 tn_status *tn__graph_verify(tn__graph *graph) {
+  TN_RETURN_IF_ERROR(verify_readers(graph));
   bool *placed = TN__NEW_ARRAY(graph->arena, graph->next_node_id, bool);
   for (int i = 0; i < graph->nodes.count; i++) {
     const tn__node *node = graph->nodes.data[i];

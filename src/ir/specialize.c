@@ -1,19 +1,25 @@
-/* What is left of an open dimension behind its last whole tile gets code of its own for each size that it may have.
+/* What is left of an open dimension behind its last whole tile gets code of its own for the sizes that it may have.
  *
  * The unrolled loop over a tile's rows keeps the condition likely(row < rest) in the tail, where `rest` is known at run
- * time only. Inside of a loop, over the terms of a sum above all, that is a branch at every row and every turn, and
- * accumulators leave their registers. So the body of the outermost loop that does not change `rest` is copied for each
- * value between the least and the most, in which the conditions fold when the rows are unrolled, behind a binary
- * search: one micro-kernel for each row tail, as libraries written by hand have them. */
+ * time only. Around a loop over the terms of a sum that is a branch at every row and every turn, and accumulators leave
+ * their registers. So the accumulation is copied for values of `rest`, in which the conditions fold when the rows are
+ * unrolled, behind a binary search: one micro-kernel for each size, as libraries written by hand have them.
+ *
+ * Every copy is code to generate, so there are as few, and as little in each, as speed allows:
+ * - What follows the sum is a loop over the rows that are there, and stands once behind all copies.
+ * - One copy serves two numbers of rows. For the smaller it computes a row twice, from operands that are there.
+ * - Reductions that were unrolled to hide the latency of few rows' sums are loops again. */
 #include "ir/linear.h"
 #include "ir/passes.h"
+#include "ir/roll.h"
 
 /* Rows beyond this have no copies, nor has a function that would become longer than this in all. */
 enum { MAX_ROWS = 32, MAX_STATEMENTS = 12000 };
 
 typedef struct specializing {
   tn__ir *ir;
-  int64_t statements; /* of the function as it grows, unrolled loops counted as often as they will be expanded */
+  int64_t statements;      /* of the function as it grows, unrolled loops counted as often as they will be expanded */
+  const tn__buffer *fresh; /* just allocated: the statement at hand is the first to write to it */
 } specializing;
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
@@ -80,7 +86,7 @@ static guard_vec guards_in(tn__ir *ir, const tn__stmt *s) {
   tn__stmt_walk(s, see_binding, &f);
   const tn__expr *rest = NULL;
   for (int i = 0; i < f.repeated.count && rest == NULL; i++)
-    if (read_guard(&f, f.repeated.data[i], &g)) rest = g.rest;
+    if (read_guard(&f, f.repeated.data[i], &g) && !tn__is_int(g.rest)) rest = g.rest;
   if (rest == NULL) return found;
   tn__expr_vec likely = tn__likely_in(ir, s);
   for (int i = 0; i < likely.count; i++)
@@ -90,15 +96,57 @@ static guard_vec guards_in(tn__ir *ir, const tn__stmt *s) {
 
 /* ---- copying ----------------------------------------------------------------------------------------------------- */
 
-typedef struct known {
+typedef struct copying {
+  tn__ir *ir;
   const guard_vec *guards;
-  int64_t rest;
-} known;
+  TN__VEC(const tn__buffer *) own; /* allocated inside of what is copied, and the tile that it fills */
+  bool exact;                      /* a row too many would show */
+  int64_t least, most;             /* the values of `rest` that the copy serves */
+} copying;
+
+static bool is_own(const copying *c, const tn__buffer *buffer) {
+  for (int i = 0; i < c->own.count; i++)
+    if (c->own.data[i] == buffer) return true;
+  return false;
+}
+
+static bool uses_row(const copying *c, const tn__expr *e) {
+  for (int i = 0; i < c->guards->count; i++)
+    if (tn__expr_uses_var(e, c->guards->data[i].row)) return true;
+  return false;
+}
+
+static bool see_allocation(const tn__stmt *s, void *user) {
+  copying *c = user;
+  if (s->kind == TN__STMT_ALLOC) tn__vec_push(c->ir->arena, &c->own, s->as.alloc.buffer);
+  return true;
+}
+
+/* Rows that are not there may be computed only where nobody sees them, and read only through stores' values. */
+static bool see_exactness(const tn__stmt *s, void *user) {
+  copying *c = user;
+  switch (s->kind) {
+    case TN__STMT_STORE: c->exact |= !is_own(c, s->as.store.buffer); break;
+    case TN__STMT_IF: {
+      const tn__expr *condition = s->as.branch.condition;
+      for (int i = 0; i < c->guards->count; i++)
+        if (condition == c->guards->data[i].likely) return true;
+      c->exact |= uses_row(c, condition);
+      break;
+    }
+    case TN__STMT_LET: c->exact |= uses_row(c, s->as.let.value); break;
+    case TN__STMT_WHILE:
+    case TN__STMT_TENSOR:
+    case TN__STMT_FAIL: c->exact = true; break;
+    default: break;
+  }
+  return true;
+}
 
 static const tn__expr *decide(tn__ir *ir, const tn__expr *e, void *user) {
-  const known *k = user;
-  for (int i = 0; i < k->guards->count; i++)
-    if (k->guards->data[i].likely == e) return tn__lt(ir, k->guards->data[i].row->self, tn__index(ir, k->rest));
+  const copying *c = user;
+  for (int i = 0; i < c->guards->count; i++)
+    if (c->guards->data[i].likely == e) return tn__lt(ir, c->guards->data[i].row->self, tn__index(ir, c->most));
   return NULL;
 }
 
@@ -106,61 +154,177 @@ static const tn__expr *decide_in_expr(tn__ir *ir, const tn__expr *e, void *user)
   return tn__expr_rewrite(ir, e, decide, user);
 }
 
-/* A search for `rest` in [low, high], which it is known to lie in. */
-static const tn__stmt *search_for(tn__ir *ir, const tn__stmt *s, const guard_vec *guards, int64_t low, int64_t high) {
-  if (low == high) {
-    known k = {guards, low};
-    return tn__stmt_rewrite(ir, s, NULL, decide_in_expr, &k);
-  }
-  int64_t middle = low + (high - low) / 2;
-  return tn__if(ir, tn__lt(ir, guards->data[0].rest, tn__index(ir, middle + 1)), search_for(ir, s, guards, low, middle),
-                search_for(ir, s, guards, middle + 1, high));
+/* Elements of the copy's own buffers, which have room for all rows, while the rows of others are exchanged. */
+typedef struct hiding {
+  const copying *copying;
+  TN__VEC(const tn__expr *) loads;
+  TN__VEC(const tn__var *) stand_ins;
+} hiding;
+
+static const tn__expr *hide_own(tn__ir *ir, const tn__expr *e, void *user) {
+  hiding *h = user;
+  if (e->kind != TN__EXPR_LOAD || !is_own(h->copying, e->value.buffer)) return NULL;
+  const tn__var *stand_in = tn__var_create(ir, "own", e->dtype, NULL, NULL);
+  tn__vec_push(ir->arena, &h->loads, e);
+  tn__vec_push(ir->arena, &h->stand_ins, stand_in);
+  return stand_in->self;
 }
 
-/* The copies; NULL when there is nothing to copy for, or there would be too many. */
-static const tn__stmt *copies_of(specializing *p, const tn__stmt *s) {
-  guard_vec guards = guards_in(p->ir, s);
+/* In what is stored, a row that may not be there becomes the last one that is. Rows are constants once unrolled, so
+ * that this costs the few rows in question an index. */
+static const tn__stmt *exchange_rows(tn__ir *ir, const tn__stmt *s, void *user) {
+  const copying *c = user;
+  if (s->kind != TN__STMT_STORE || c->least == c->most) return NULL;
+  hiding h = {.copying = c};
+  const tn__expr *value = tn__expr_rewrite(ir, s->as.store.value, hide_own, &h);
+  for (int i = 0; i < c->guards->count; i++) {
+    const guard *g = &c->guards->data[i];
+    if (!tn__expr_uses_var(value, g->row)) continue;
+    const tn__expr *sure = tn__lt(ir, g->row->self, tn__index(ir, c->least));
+    const tn__expr *there = tn__select(ir, sure, g->row->self, tn__min(ir, g->row->self, tn__add_i(ir, g->rest, -1)));
+    value = tn__substitute(ir, value, &g->row, &there, 1);
+  }
+  value = tn__substitute(ir, value, h.stand_ins.data, h.loads.data, h.loads.count);
+  return tn__store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
+}
+
+typedef struct storing {
+  const tn__var *var;
+  bool moves; /* an element that is stored to */
+} storing;
+
+static bool see_store(const tn__stmt *s, void *user) {
+  storing *f = user;
+  for (int i = 0; s->kind == TN__STMT_STORE && i < s->as.store.buffer->rank; i++)
+    f->moves |= tn__expr_uses_var(s->as.store.indices[i], f->var);
+  return true;
+}
+
+/* for o { unrolled i in [0, n) {...} } over a sum's terms becomes for k {...} again. */
+static const tn__stmt *reroll(tn__ir *ir, const tn__stmt *s, void *user) {
+  int64_t outer, inner;
+  if (s->kind != TN__STMT_FOR || s->as.loop.kind != TN__LOOP_SERIAL) return NULL;
+  const tn__stmt *body = s->as.loop.body;
+  if (body->kind != TN__STMT_FOR || body->as.loop.kind != TN__LOOP_UNROLLED) return NULL;
+  const tn__var *vars[] = {s->as.loop.var, body->as.loop.var};
+  storing f = {.var = vars[1]};
+  tn__stmt_walk(body->as.loop.body, see_store, &f);
+  if (f.moves || !tn__as_int(vars[0]->extent, &outer) || !tn__as_int(vars[1]->extent, &inner) ||
+      !tn__is_int_value(vars[0]->min, 0) || !tn__is_int_value(vars[1]->min, 0))
+    return NULL;
+  const tn__var *all = tn__var_create(ir, vars[0]->name, TN_I64, vars[0]->min, tn__index(ir, outer * inner));
+  const tn__expr *parts[] = {tn__div_i(ir, all->self, inner), tn__mod_i(ir, all->self, inner)};
+  return tn__for_like(ir, s, all, tn__stmt_substitute(ir, body->as.loop.body, vars, parts, 2));
+}
+
+static const tn__stmt *copy_for(copying *c, const tn__stmt *s, int64_t least, int64_t most) {
+  c->least = least, c->most = most;
+  return tn__stmt_rewrite(c->ir, s, exchange_rows, decide_in_expr, c);
+}
+
+/* A search for `rest` in [low, high], which it is known to lie in; each copy serves `step` values, the first perhaps
+ * fewer, and 0 has one to itself. */
+static const tn__stmt *search_for(copying *c, const tn__stmt *s, int64_t low, int64_t high, int64_t step) {
+  if (low > 0 && high - low < step) return copy_for(c, s, low, high);
+  if (low == high) return copy_for(c, s, low, high);
+  int64_t copies = (high - low + step) / step, above = high - (copies / 2) * step;
+  if (low == 0) above = 0;
+  return tn__if(c->ir, tn__lt(c->ir, c->guards->data[0].rest, tn__index(c->ir, above + 1)),
+                search_for(c, s, low, above, step), search_for(c, s, above + 1, high, step));
+}
+
+/* ---- what follows the sum ---------------------------------------------------------------------------------------- */
+
+typedef struct holding {
+  const guard_vec *guards;
+  const tn__var *row; /* another loop's condition may have the same `rest` */
+} holding;
+
+static const tn__expr *hold(tn__ir *ir, const tn__expr *e, void *user) {
+  const holding *h = user;
+  for (int i = 0; i < h->guards->count; i++)
+    if (h->guards->data[i].likely == e && h->guards->data[i].row == h->row) return tn__bool(ir, true);
+  return NULL;
+}
+
+static const tn__expr *hold_in_expr(tn__ir *ir, const tn__expr *e, void *user) {
+  return tn__expr_rewrite(ir, e, hold, user);
+}
+
+/* Its rows as a loop over those that are there; NULL when they are not what is open. */
+static const tn__stmt *rows_there(tn__ir *ir, const tn__rolled *parts, const guard_vec *guards) {
+  const tn__var *row = parts->rows->as.loop.var;
+  bool open = false;
+  for (int i = 0; i < guards->count; i++) open |= guards->data[i].row == row;
+  if (!open) return NULL;
+  const tn__expr *count = tn__min(ir, guards->data[0].rest, row->extent);
+  const tn__var *there = tn__var_create(ir, row->name, TN_I64, row->min, count);
+  holding h = {guards, row};
+  const tn__stmt *body = tn__stmt_rewrite(ir, parts->rows->as.loop.body, NULL, hold_in_expr, &h);
+  return tn__for(ir, there, TN__LOOP_SERIAL, tn__stmt_substitute(ir, body, &row, &there->self, 1));
+}
+
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
+
+/* The copies for an allocation of accumulators; NULL when there is nothing to copy for, or there would be too many. */
+static const tn__stmt *copies_of(specializing *p, const tn__stmt *alloc) {
+  tn__ir *ir = p->ir;
+  guard_vec guards = guards_in(ir, alloc);
   if (guards.count == 0) return NULL;
   const tn__expr *rest = guards.data[0].rest;
   int64_t high = 1, extent = 0;
   for (int i = 0; i < guards.count; i++)
     if (tn__as_int(guards.data[i].row->extent, &extent) && extent > high) high = extent;
   /* From 0, no row, to `high`, all of them, for whatever lies beyond; mostly fewer are known to be possible. */
-  int64_t low = tn__proves_le(p->ir, tn__index(p->ir, 1), rest) ? 1 : 0;
-  if (tn__proves_le(p->ir, rest, tn__index(p->ir, high - 1))) high--;
-  int64_t grown = tn__bound_add(p->statements, tn__bound_mul(high - low, tn__stmt_weight(s)));
+  int64_t low = tn__proves_le(ir, tn__index(ir, 1), rest) ? 1 : 0;
+  if (tn__proves_le(ir, rest, tn__index(ir, high - 1))) high--;
+  int64_t grown = tn__bound_add(p->statements, tn__bound_mul(high - low, tn__stmt_weight(alloc)));
   if (grown > MAX_STATEMENTS) return NULL;
   p->statements = grown;
-  return search_for(p->ir, s, &guards, low, high);
-}
-
-static const tn__stmt *specialize(specializing *p, const tn__stmt *s);
-
-static const tn__stmt *specialize_body(specializing *p, const tn__stmt *body) {
-  const tn__stmt *copies = copies_of(p, body);
-  return copies != NULL ? copies : specialize(p, body);
+  tn__rolled parts;
+  const tn__stmt *rows = tn__roll(ir, alloc, &parts) ? rows_there(ir, &parts, &guards) : NULL;
+  if (rows != NULL) {
+    alloc = parts.core;
+    guards = guards_in(ir, alloc);
+  }
+  copying c = {.ir = ir, .guards = &guards};
+  tn__stmt_walk(alloc, see_allocation, &c);
+  const tn__buffer *tile = rows != NULL ? parts.tile : p->fresh;
+  if (tile != NULL) tn__vec_push(ir->arena, &c.own, tile);
+  tn__stmt_walk(alloc, see_exactness, &c);
+  alloc = tn__stmt_rewrite(ir, alloc, reroll, NULL, NULL);
+  const tn__stmt *copies = search_for(&c, alloc, low, high, c.exact ? 1 : 2);
+  return rows == NULL ? copies : tn__alloc_stmt(ir, parts.tile, tn__seq2(ir, copies, rows));
 }
 
 static const tn__stmt *specialize(specializing *p, const tn__stmt *s) {
   tn__ir *ir = p->ir;
+  if (s->kind != TN__STMT_SEQ && s->kind != TN__STMT_ALLOC) p->fresh = NULL;
   switch (s->kind) {
     case TN__STMT_FOR: {
       if (s->as.loop.kind != TN__LOOP_SERIAL && s->as.loop.kind != TN__LOOP_PARALLEL) return s;
-      const tn__stmt *body = specialize_body(p, s->as.loop.body);
+      const tn__stmt *body = specialize(p, s->as.loop.body);
       return body == s->as.loop.body ? s : tn__for_like(ir, s, s->as.loop.var, body);
     }
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
-      for (int i = 0; i < s->as.seq.count; i++) items[i] = specialize(p, s->as.seq.items[i]);
+      for (int i = 0; i < s->as.seq.count; i++) {
+        items[i] = specialize(p, s->as.seq.items[i]);
+        p->fresh = NULL;
+      }
       return tn__seq(ir, items, s->as.seq.count);
     }
     case TN__STMT_IF: {
       const tn__stmt *otherwise = s->as.branch.else_body;
-      return tn__if(ir, s->as.branch.condition, specialize_body(p, s->as.branch.then_body),
-                    otherwise == NULL ? NULL : specialize_body(p, otherwise));
+      return tn__if(ir, s->as.branch.condition, specialize(p, s->as.branch.then_body),
+                    otherwise == NULL ? NULL : specialize(p, otherwise));
     }
-    case TN__STMT_LET: return tn__let(ir, s->as.let.var, s->as.let.value, specialize_body(p, s->as.let.body));
-    case TN__STMT_ALLOC: return tn__alloc_stmt(ir, s->as.alloc.buffer, specialize(p, s->as.alloc.body));
+    case TN__STMT_LET: return tn__let(ir, s->as.let.var, s->as.let.value, specialize(p, s->as.let.body));
+    case TN__STMT_ALLOC: {
+      const tn__stmt *copies = s->as.alloc.buffer->scope == TN__SCOPE_REGISTER ? copies_of(p, s) : NULL;
+      if (s->as.alloc.buffer->scope == TN__SCOPE_STACK) p->fresh = s->as.alloc.buffer;
+      return copies != NULL ? copies : tn__alloc_stmt(ir, s->as.alloc.buffer, specialize(p, s->as.alloc.body));
+    }
     default: return s;
   }
 }

@@ -10,6 +10,7 @@
 #ifndef TENON_SCHEDULE_INTERNAL_H
 #define TENON_SCHEDULE_INTERNAL_H
 
+#include "base/map.h"
 #include "schedule/schedule.h"
 
 #define TN__MAX_LOOPS 64  /* around one block */
@@ -70,6 +71,12 @@ typedef struct tn__sched_constant {
   tn__layout layout;        /* when packed */
 } tn__sched_constant;
 
+/* A node that has the name, or had it; it may have left the tree. */
+typedef struct tn__sched_named {
+  tn__snode *node;
+  const struct tn__sched_named *before;
+} tn__sched_named;
+
 struct tn__schedule {
   const tn__te *te;
   const tn__target *target;
@@ -83,6 +90,8 @@ struct tn__schedule {
   TN__VEC(tn__sched_over) overs;
   TN__VEC(tn__sched_constant) constants;
   const tn__func *func; /* NULL after a change */
+  tn__map names;        /* to the last tn__sched_named of each */
+  int64_t visited;      /* nodes that searches by name have looked at, for tests of how that grows */
   bool scans;           /* does any block have a scan axis? */
 };
 
@@ -104,6 +113,7 @@ bool tn__sched_is_block_axis(const char *gpu_axis);                     /* NULL 
 bool tn__sched_is_thread_axis(const char *gpu_axis);
 /* A name for a new node that nothing has yet: `name`, or with primes of digits behind it. */
 const char *tn__sched_fresh_name(const tn__schedule *s, bool is_block, const char *name);
+void tn__sched_name(tn__schedule *s, tn__snode *node, const char *name); /* gives a node its name, or another */
 tn__snode *tn__sched_new_loop(tn__schedule *s, const char *name, const tn__expr *extent, tn__loop_kind kind);
 tn__snode *tn__sched_new_block(tn__schedule *s, const tn__block *block);
 void tn__sched_insert(tn__schedule *s, tn__snode *parent, int at, tn__snode *child);

@@ -58,6 +58,7 @@ static void apply_split(tn__schedule *s, tn__snode *loop, const int64_t *factors
   for (int i = 0; i < inner->children.count; i++) inner->children.data[i]->parent = inner;
   parent->children.data[tn__sched_index(loop)] = parts[0];
   parts[0]->parent = parent;
+  loop->parent = NULL;
 }
 
 void tn__split(tn__schedule *s, const char *name, const int64_t *factors, int count) {
@@ -118,6 +119,7 @@ void tn__fuse(tn__schedule *s, const char *outer_name, const char *inner_name) {
   tn__snode *parent = outer->parent;
   parent->children.data[tn__sched_index(outer)] = fused;
   fused->parent = parent;
+  outer->parent = NULL;
   const char *names[] = {outer_name, inner_name};
   tn__sched_record(s, "fuse", names, 2, NULL, 0);
 }

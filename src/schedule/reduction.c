@@ -203,7 +203,8 @@ static void make_partial(factoring *f, const tn__buffer *const *tensors, const t
   }
   b->axes = axes;
   b->axis_count = count;
-  b->name = f->block->name = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", f->block->name));
+  b->name = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", f->block->name));
+  tn__sched_name(s, f->block, b->name);
   tn__sched_set_body(s, f->block, init, body);
 }
 
@@ -224,7 +225,8 @@ static void make_final(factoring *f, tn__snode *final, const char *name, const t
   for (int i = 0; i < final->block.axis_count; i++) axes[i] = final->block.axes[i];
   axes[final->block.axis_count++] = (tn__block_axis){.var = lane, .kind = TN__AXIS_REDUCE, .binding = binding};
   final->block.axes = axes;
-  final->block.name = final->name = name;
+  final->block.name = name;
+  tn__sched_name(f->s, final, name);
   final->combiner = f->block->combiner;
   tn__sched_set_body(f->s, final, init, body);
 }

@@ -15,7 +15,7 @@ static void import_stmt(tn__schedule *s, tn__snode *parent, const tn__stmt *stmt
       return;
     case TN__STMT_FOR: {
       tn__snode *loop = TN__NEW(s->arena, tn__snode);
-      loop->name = stmt->as.loop.var->name;
+      tn__sched_name(s, loop, stmt->as.loop.var->name);
       loop->var = stmt->as.loop.var;
       loop->kind = stmt->as.loop.kind;
       tn__sched_append(s, parent, loop);
@@ -44,6 +44,7 @@ tn__schedule *tn__schedule_of(const tn__te *te, const tn__target *target) {
   s->arena = tn__ir_arena(ir);
   s->root = TN__NEW(s->arena, tn__snode);
   s->root->name = "";
+  tn__map_init(&s->names, s->arena);
   import_stmt(s, s->root, tn__te_lower(te)->body);
   return s;
 }

@@ -15,17 +15,20 @@ void tn__sched_refuse(const tn__schedule *s, const char *format, ...) {
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-static tn__snode *find_below(tn__snode *node, const char *name, bool is_block) {
-  if (node->is_block == is_block && node->parent != NULL && strcmp(node->name, name) == 0) return node;
-  for (int i = 0; i < node->children.count; i++) {
-    tn__snode *found = find_below(node->children.data[i], name, is_block);
-    if (found != NULL) return found;
-  }
-  return NULL;
+/* Nodes that left the tree, or are in a part that did, have no way up to the root. */
+static bool is_in_tree(tn__schedule *s, const tn__snode *node) {
+  for (; node->parent != NULL; node = node->parent) s->visited++;
+  return node == s->root;
 }
 
 tn__snode *tn__sched_find(const tn__schedule *s, const char *name, bool is_block) {
-  return find_below(s->root, name, is_block);
+  tn__schedule *counting = tn__sched_mutable(s);
+  for (const tn__sched_named *n = tn__map_get(&s->names, name); n != NULL; n = n->before) {
+    counting->visited++;
+    if (n->node->is_block == is_block && strcmp(n->node->name, name) == 0 && is_in_tree(counting, n->node))
+      return n->node;
+  }
+  return NULL;
 }
 
 tn__snode *tn__sched_loop(const tn__schedule *s, const char *step, const char *name) {
@@ -165,9 +168,16 @@ bool tn__sched_is_param(const tn__schedule *s, const tn__buffer *buffer) {
 
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
 
+void tn__sched_name(tn__schedule *s, tn__snode *node, const char *name) {
+  tn__sched_named *named = TN__NEW(s->arena, tn__sched_named);
+  node->name = name;
+  named->node = node;
+  named->before = tn__map_set(&s->names, name, named);
+}
+
 tn__snode *tn__sched_new_loop(tn__schedule *s, const char *name, const tn__expr *extent, tn__loop_kind kind) {
   tn__snode *loop = TN__NEW(s->arena, tn__snode);
-  loop->name = tn__sched_fresh_name(s, false, name);
+  tn__sched_name(s, loop, tn__sched_fresh_name(s, false, name));
   loop->var = tn__var_create(s->ir, loop->name, TN_I64, tn__index(s->ir, 0), extent);
   loop->kind = kind;
   return loop;
@@ -177,7 +187,7 @@ tn__snode *tn__sched_new_block(tn__schedule *s, const tn__block *block) {
   tn__snode *node = TN__NEW(s->arena, tn__snode);
   node->is_block = true;
   node->exact = true;
-  node->name = block->name;
+  tn__sched_name(s, node, block->name);
   node->block = *block;
   return node;
 }

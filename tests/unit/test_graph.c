@@ -246,6 +246,27 @@ static void sweeps(void **state) {
                 "}\n");
 }
 
+/* Readers are known by value, so that what replaces one of many values does not look at all nodes. */
+static void knows_readers(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 1, (int64_t[]){3}), *y = input_of(g, "y", TN_F32, 1, (int64_t[]){3});
+  tn__value *twice = tn__g_binary(g, "add", x, x), *once = tn__g_binary(g, "multiply", twice, x);
+  tn__graph_output(g, "z", once);
+  tn__graph_replace_uses(g, x, y);
+  assert_ptr_equal(twice->producer->inputs[0], y);
+  assert_ptr_equal(twice->producer->inputs[1], y);
+  assert_ptr_equal(once->producer->inputs[1], y);
+  assert_int_equal(x->readers.count, 0);
+  tn__node_set_input(g, once->producer, 1, x);
+  tn__graph_replace_uses(g, y, twice); /* `once` does not read it any more, though it did */
+  assert_ptr_equal(once->producer->inputs[1], x);
+  tn__node_set_input(g, twice->producer, 0, x);
+  tn__node_set_input(g, twice->producer, 1, x);
+  check_ok(tn__graph_verify(g));
+  once->producer->inputs[1] = y;
+  check_fails(tn__graph_verify(g), TN_INTERNAL, "graph \"test\": an operand was not set by tn__node_set_input");
+}
+
 static void resolves_symbols(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *x = input_of(g, "x", TN_I64, 1, (int64_t[]){2});
@@ -296,6 +317,7 @@ int main(void) {
       TEST(checks_at_run_what_it_assumes),
       TEST(stretches_when_the_run_says_so),
       TEST(sweeps),
+      TEST(knows_readers),
       TEST(resolves_symbols),
       TEST(infers_control),
   };

@@ -1,4 +1,5 @@
 /* Each primitive: legal uses give what the declaration says, illegal ones are refused in words. */
+#include "schedule/internal.h"
 #include "unit/schedule_check.h"
 
 static tn__schedule *start(tn__ir *ir, declaration make) {
@@ -459,10 +460,43 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
 
 static void refuses_traces(void **state) { check_ok(in_context(refuse_traces, NULL)); }
 
+/* ---- many stages --------------------------------------------------------------------------------------------------
+ */
+
+/* Searches by name look at as many nodes however many stages there are. */
+static void find_among(tn__ir *ir, const void *arg) {
+  enum { STAGES = 2000 };
+  tn__te *te = tn__te_create(ir, "stages");
+  const tn__expr *shape[] = {tn__index(ir, 64)};
+  const tn__buffer *tensor = tn__te_input(te, "X", TN_F32, 1, shape);
+  for (int i = 0; i < STAGES; i++) {
+    tn__te_axes axes = tn__te_axes_create(te, "i", 1, shape);
+    const char *name = tn__arena_printf(tn__ir_arena(ir), "S%d", i);
+    tensor =
+        tn__te_compute(te, name, &axes, tn__add(ir, tn__load(ir, tensor, axes.index), tn__constant(ir, TN_F32, 1)));
+  }
+  tn__te_output(te, tensor);
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule *s = tn__schedule_of(te, &target);
+  for (int i = 0; i < STAGES; i++) {
+    const char *loop = tn__arena_printf(tn__ir_arena(ir), "S%d.i0", i);
+    tn__split(s, loop, (int64_t[]){0, 16}, 2);
+    assert_null(tn__sched_find(s, loop, false));
+    assert_non_null(tn__sched_find(s, tn__arena_printf(tn__ir_arena(ir), "%s.1", loop), false));
+    assert_non_null(tn__sched_find(s, tn__te_stage_at(te, i)->name, true));
+    assert_null(tn__sched_find(s, tn__te_stage_at(te, i)->name, false));
+  }
+  assert_in_range(s->visited, STAGES, STAGES * 20);
+}
+
+static void finds_among_many_stages(void **state) { check_ok(in_context(find_among, NULL)); }
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(legal),  cmocka_unit_test(illegal), cmocka_unit_test(defaults),       cmocka_unit_test(chooses),
-      cmocka_unit_test(widths), cmocka_unit_test(replays), cmocka_unit_test(refuses_traces),
+      cmocka_unit_test(legal),          cmocka_unit_test(illegal),
+      cmocka_unit_test(defaults),       cmocka_unit_test(chooses),
+      cmocka_unit_test(widths),         cmocka_unit_test(replays),
+      cmocka_unit_test(refuses_traces), cmocka_unit_test(finds_among_many_stages),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options) {
     if (node->dead) continue;
     for (int j = 0; j < node->input_count; j++)
       if (node->inputs[j] != NULL && tn__is_constant(node->inputs[j]))
-        node->inputs[j] = unique_constant(arena, &constants, node->inputs[j]);
+        tn__node_set_input(graph, node, j, unique_constant(arena, &constants, node->inputs[j]));
     if (!may_merge(node)) continue;
     uint64_t hash = hash_node(node);
     const entry *e = nodes.buckets[hash & nodes.mask];

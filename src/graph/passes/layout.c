@@ -278,7 +278,7 @@ static void visit(layout *l, tn__node *node) {
   }
   if (result == NULL) {
     for (int i = 0; reads_moved && i < node->input_count; i++)
-      if (node->inputs[i] != NULL) node->inputs[i] = restored(l, node->inputs[i]);
+      if (node->inputs[i] != NULL) tn__node_set_input(l->graph, node, i, restored(l, node->inputs[i]));
     return;
   }
   node->dead = true;

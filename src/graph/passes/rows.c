@@ -171,7 +171,7 @@ static void visit(flattener *f, tn__node *node) {
     return;
   }
   for (int i = 0; reads_moved && i < node->input_count; i++)
-    if (node->inputs[i] != NULL) node->inputs[i] = restored(f, node->inputs[i]);
+    if (node->inputs[i] != NULL) tn__node_set_input(f->graph, node, i, restored(f, node->inputs[i]));
 }
 
 void tn__pass_rows(tn__graph *graph, const tn__optimize_options *options) {

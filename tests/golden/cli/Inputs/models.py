@@ -158,6 +158,26 @@ def many(path, parts="100"):
     save(path, nodes, [value("x", [len(names)])], [value("y", [len(names)])], opset=18)
 
 
+def chained(path, count):
+    """Softmaxes over turning axes, which are a kernel each."""
+    names = ["x", *(f"v{i}" for i in range(int(count) - 1)), "y"]
+    nodes = [helper.make_node("Softmax", [names[i]], [names[i + 1]], axis=i % 2) for i in range(int(count))]
+    save(path, nodes, [value("x", [8, 8])], [value("y", [8, 8])])
+
+
+def spread(path, count):
+    """One value plus many constants, each by itself, and the sum of these."""
+    terms = [f"v{i}" for i in range(int(count))]
+    nodes = [helper.make_node("Add", ["x", f"c{i}"], [name]) for i, name in enumerate(terms)]
+    constants = {f"c{i}": np.full(8, i, np.float32) for i in range(int(count))}
+    while len(terms) > 1:
+        groups = [terms[i:i + 16] for i in range(0, len(terms), 16)]
+        terms = [f"s{len(nodes) + i}" for i in range(len(groups))]
+        nodes += [helper.make_node("Sum", group, [name]) for group, name in zip(groups, terms)]
+    initializers = [numpy_helper.from_array(data, name) for name, data in constants.items()]
+    save(path, nodes, [value("x", [4, 8])], [value(terms[0], [4, 8])], initializers)
+
+
 def counting(path, count):
     np.save(path, np.arange(1, int(count) + 1, dtype=np.float32))
 
