@@ -4,6 +4,8 @@
 /* Cycles for a row in a page that the first table does not have, and the share of fetching again what had no place in
  * its set that is not hidden. */
 #define PAGE_MISS 1.0
+/* And for one in a page that the second table does not have either: 1024x16384x1024 waits that long with each row. */
+#define PAGE_WALK 25.0
 #define UNHIDDEN_SETS 0.2
 /* The share of what comes from beyond the second cache that is not hidden: of panels that are fetched while the one
  * before is in use, of rows in pages of their own, whose latency adds to it, and of those while nothing else happens.
@@ -174,7 +176,7 @@ static double taps_loads(const tn__contraction_space *p, const int64_t *v, const
 /* Cycles of one step of the sum that the right operand takes beside those of its loads, when its rows lie so far apart
  * that a panel of them uses few of the first cache's sets, or more pages than are remembered. */
 static double far_apart(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t span) {
-  enum { SETS = 64, LINE = 64, PAGES = 64 };
+  enum { SETS = 64, LINE = 64, PAGES = 64, ALL_PAGES = 1024 };
   int64_t stride = p->right_stride, lines = tiles(span, LINE), sets = SETS, steps = p->right_steps;
   if (v[TN__TILE_DEPTH] > 0) steps = tiles(steps * v[TN__TILE_DEPTH], p->nest.extent[p->deep]);
   if (v[TN__TILE_RIGHT] >= TN__PLACE_AT || stride < 2 * span) return 0;
@@ -184,6 +186,8 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
   if ((double)(steps * lines) > ways * (double)sets)
     cycles += UNHIDDEN_SETS * (double)(lines * LINE) / k->target->core.l2_bytes;
   if (stride * steps > (int64_t)PAGE_BYTES * PAGES) cycles += PAGE_MISS;
+  if (stride * steps >= (int64_t)PAGE_BYTES * ALL_PAGES)
+    cycles += PAGE_WALK * (stride < PAGE_BYTES ? (double)stride / PAGE_BYTES : 1);
   return cycles;
 }
 
@@ -284,6 +288,17 @@ static double there_and_back(const tn__sketch *k, double bytes) {
   return 3 * bytes / t->core.memory_bytes;
 }
 
+/* How much more room an operand of this shape takes when its rows lie an odd number of lines apart: much, where what is
+ * widened for that are the three channels of a picture. */
+static double apart(const tn__contraction_operand *o, const int64_t *shape) {
+  int64_t line = TN__LINE_BYTES / o->element, inner = 1;
+  if (o->dim < 0 || line < 1) return 1;
+  for (int d = o->dim + 2; d < o->rank; d++) inner *= shape[d];
+  for (int64_t wide = shape[o->dim + 1]; wide < shape[o->dim + 1] + 2 * line; wide++)
+    if (wide * inner % (2 * line) == line) return (double)wide / (double)shape[o->dim + 1];
+  return 1;
+}
+
 /* What computing or copying an operand takes where `place` says. False when a part is too much to be kept near. */
 static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
                           const tn__outer_loops *outer, int side, int64_t place, tn__sketch_features *f) {
@@ -294,11 +309,14 @@ static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, c
   if (place >= TN__PLACE_AT + outer->count) return false;
   bool whole = place < TN__PLACE_AT;
   if (!whole) times = ranges_within(p, v, outer, place_of(v, place - TN__PLACE_AT), ranges);
+  int64_t shape[TN__MAX_RANK];
   for (int d = 0; d < o->rank; d++) {
     int64_t extent = 1;
     for (int a = 0; !whole && a < p->nest.axis_count; a++) extent += o->step[d][a] * (ranges[a] - 1);
-    bytes *= (double)(!whole && extent < o->shape[d] ? extent : o->shape[d]);
+    shape[d] = !whole && extent < o->shape[d] ? extent : o->shape[d];
+    bytes *= (double)shape[d];
   }
+  if (!p->depthwise) bytes *= apart(o, shape);
   if (!whole && bytes > TN__STREAMED_BYTES) return false;
   int vector_bytes = (int)v[TN__TILE_LANES] * o->element;
   /* A copy has loads that wait for another cache, as strided rows don't come by themselves. */
@@ -337,7 +355,7 @@ static bool blocks_phase(const tn__contraction_space *p, const tn__sketch *k, co
   tn__cost_phase(f, k->target, &ops, vectors);
   /* The sums so far are waited for, behind each block. */
   double bytes = elements * p->element;
-  double wait = 2 * bytes > (double)k->options.cache_bytes ? FAR_SUMS
+  double wait = 4 * bytes > (double)k->options.cache_bytes ? FAR_SUMS
                 : 2 * bytes > (double)k->target->l1_bytes  ? NEAR_SUMS
                                                            : 0;
   f->work_cycles += wait * all * parts * p->element / TN__LINE_BYTES;
@@ -434,8 +452,9 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
                : !scattered            ? 0
                : v[TN__TILE_RIGHT] > 0 ? EXPOSED_COPY
                                        : EXPOSED_PAGES;
+  /* What comes next is the panel of the next columns unless blocks of the reduction go by inside of these. */
   bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && outer.loop[outer.column_tiles].trips > 1 &&
-                    (p->panel == 0 || width <= p->panel);
+                    outer.depth < outer.column_tiles && (p->panel == 0 || width <= p->panel);
   if (v[TN__TILE_AHEAD] > 0 && !ahead_fits) return NULL;
   int64_t left = p->streams ? TN__PLACE_AT + outer.column_tiles : v[TN__TILE_LEFT];
   if (!operand_phase(p, k, v, &outer, 0, left, f) || !operand_phase(p, k, v, &outer, 1, v[TN__TILE_RIGHT], f) ||

@@ -11,8 +11,9 @@
 
 /* Places in a sketch's values: how many vectors of results, or of partial results, at a time; of the rule "rows",
  * whether the output goes past the caches, and how many rows are computed together; of the rule "stages", whether rows
- * are fetched ahead, and how many whole rows are added up at a time (0: columns are). */
-enum { VECTORS, STREAM, TOGETHER, PREFETCH = STREAM, WHOLE = TOGETHER };
+ * are fetched ahead, how many whole rows are added up at a time (0: columns are), and into how many parts the longest
+ * reduction is cut, each with results of its own. */
+enum { VECTORS, STREAM, TOGETHER, PREFETCH = STREAM, WHOLE = TOGETHER, PARTS };
 
 static void open_reduction(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t vectors[] = {1, 2, 4, 8, 16};
@@ -333,10 +334,98 @@ static void parallel_outermost(tn__schedule *s, const char *name, const tn__sche
   tn__parallel(s, path[0]->name);
 }
 
+/* ---- parts of a reduction ------------------------------------------------------------------------------------------
+ */
+
+/* Terms of a part at the least: some 10 microseconds. */
+#define SHORTEST_PART 65536
+#define FEW_ROWS 8
+
+/* The axis of the reduction that is cut: the outermost long one. */
+static int axis_to_cut(const tn__te_stage *stage) {
+  int longest = 0;
+  int64_t extent, most = 0;
+  for (int a = 0; a < stage->reduce_axes.count; a++) {
+    if (!tn__as_int(stage->reduce_axes.var[a]->extent, &extent)) return -1;
+    if (extent >= 256) return a;
+    if (extent > most) longest = a, most = extent;
+  }
+  return longest;
+}
+
+/* The longest reduction, when it is long enough to be cut; NULL otherwise. */
+static const tn__te_stage *stage_to_cut(const tn__te *te) {
+  const tn__te_stage *longest = NULL;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage->kind == TN__TE_REDUCE && stage->combiner->reorderable &&
+        (longest == NULL || volume(&stage->axes, &stage->reduce_axes) > volume(&longest->axes, &longest->reduce_axes)))
+      longest = stage;
+  }
+  if (longest == NULL || longest->reduce_axes.count == 0 || axis_to_cut(longest) < 0) return NULL;
+  return volume(&longest->axes, &longest->reduce_axes) >= 2 * SHORTEST_PART ? longest : NULL;
+}
+
+/* Cuts the reduction of `name` into parts with results of their own, which `name` adds up in a nest behind. Returns the
+ * block that makes them. */
+static const char *cut(tn__schedule *s, const char *name, int axis, int64_t parts) {
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  const char *order[TN__MAX_LOOPS];
+  int spatial = 0, count = tn__sched_path(s, s->root, block, path);
+  while (spatial < count && !tn__sched_drives(path[spatial], block, TN__AXIS_REDUCE)) spatial++;
+  const char *loop = path[spatial + axis]->name;
+  int64_t extent = tn__loop_extent(s, loop);
+  tn__split(s, loop, (const int64_t[]){0, (extent + parts - 1) / parts}, 2);
+  const char *outer = order[0] = tn__arena_printf(s->arena, "%s.0", loop);
+  for (int i = 0; i < spatial + axis; i++) order[i + 1] = path[i]->name;
+  if (spatial + axis > 0) tn__reorder(s, order, spatial + axis + 1);
+  const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
+  tn__rfactor_at(s, outer, spatial > 0 ? path[spatial - 1]->name : outer);
+  tn__compute_root(s, name);
+  return partial;
+}
+
+/* Partial results of one part side by side. */
+static void move_parts_outside(tn__schedule *s, const char *partial) {
+  const tn__buffer *buffer = tn__sched_find(s, partial, true)->block.writes[0].buffer;
+  tn__layout layout = {.rank = buffer->rank, .parts = {{buffer->rank - 1, 1, 0}}};
+  for (int d = 1; d < buffer->rank; d++) layout.parts[d] = (tn__layout_part){d - 1, 1, 0};
+  if (buffer->rank > 1) tn__transform_layout(s, buffer->name, &layout);
+}
+
+static void reduce_stage(tn__schedule *s, const char *name, const tn__schedule_options *options,
+                         const int64_t *values) {
+  if (runs_across(s, tn__sched_find(s, name, true))) {
+    if (values[WHOLE] == 0 || !reduce_whole_rows(s, name, options, values[WHOLE]))
+      reduce_across(s, name, options, values[VECTORS], values[PREFETCH] != 0);
+  } else {
+    tn__rule_reduce_along(s, name, options, values[VECTORS]);
+    parallel_outermost(s, name, options);
+  }
+}
+
+/* Parts of a reduction, which threads share, and what adds them up. */
+static void reduce_parts(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options,
+                         const int64_t *values) {
+  bool across = runs_across(s, tn__sched_find(s, stage->name, true));
+  const char *partial = cut(s, stage->name, axis_to_cut(stage), values[PARTS]);
+  if (stage->tensor_count == 1) move_parts_outside(s, partial);
+  if (across)
+    reduce_across(s, partial, options, values[VECTORS], values[PREFETCH] != 0);
+  else
+    tn__rule_reduce_along(s, partial, options, values[VECTORS]);
+  tn__snode *block = tn__sched_find(s, partial, true);
+  if (!across || tn__sched_root_nest(s, block)->kind == TN__LOOP_SERIAL) parallel_outermost(s, partial, options);
+  tn__schedule_options alone = *options;
+  alone.threads = 1;
+  if (across) reduce_across(s, stage->name, &alone, 1, false);
+}
+
 static bool matches_anything(const tn__te *te) { return true; }
 
 static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   const tn__schedule_options *options = &k->options;
+  const tn__te_stage *cut_stage = stage_to_cut(s->te);
   dissolve_maps(s);
   for (int i = 0; i < tn__te_stage_count(s->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
@@ -352,12 +441,10 @@ static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedul
         tn__sched_blocks(s, path[0], &inside);
         if (inside.count == 1) tn__rule_nest(s, stage->name, options);
       }
-    } else if (runs_across(s, block)) {
-      if (values[WHOLE] == 0 || !reduce_whole_rows(s, stage->name, options, values[WHOLE]))
-        reduce_across(s, stage->name, options, values[VECTORS], values[PREFETCH] != 0);
+    } else if (values[PARTS] > 1 && stage == cut_stage) {
+      reduce_parts(s, stage, options, values);
     } else {
-      tn__rule_reduce_along(s, stage->name, options, values[VECTORS]);
-      parallel_outermost(s, stage->name, options);
+      reduce_stage(s, stage->name, options, values);
     }
   }
 }
@@ -367,11 +454,31 @@ static void open_stages(tn__sketch *k, tn__schedule *scratch) {
   open_reduction(k, scratch);
   tn__sketch_open(k, "prefetch", prefetch, 2);
   tn__sketch_open(k, "whole rows", whole, 2);
+  static const int64_t parts[] = {1, 4, 16, 64};
+  int choices = stage_to_cut(k->te) != NULL ? 4 : 1;
+  tn__decision *d = &k->decisions[tn__sketch_open(k, "parts", parts, choices)];
+  d->orders = d->shares = true;
+}
+
+/* What parts cost, and what they bring: each has as many pieces for threads as there were before. */
+static bool parts_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  const tn__te_stage *stage = stage_to_cut(k->te);
+  int64_t parts = v[PARTS], extent;
+  if (stage == NULL) return true;
+  double results = volume(&stage->axes, NULL), terms = volume(&stage->reduce_axes, NULL);
+  int64_t pieces = tn__plain_pieces(k, v[VECTORS]);
+  if (parts > 1 && (results * terms < (double)(parts * SHORTEST_PART) ||
+                    !tn__as_int(stage->reduce_axes.var[axis_to_cut(stage)]->extent, &extent) || extent < 2 * parts))
+    return false;
+  if (parts > 1) f->extra_cycles += (double)parts * results * 4 + 200;
+  if (f->chunks > 1 && pieces * parts < f->chunks) f->chunks = pieces * parts;
+  return true;
 }
 
 static const tn__nest *stage_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
   const tn__nest *nest = tn__plain_features(k, k->options.vector_bytes, v[VECTORS], 1, f);
-  return nest != NULL && tn__plain_pages(k, v[VECTORS], v[PREFETCH] != 0, v[WHOLE], f) ? nest : NULL;
+  if (nest == NULL || !parts_features(k, v, f) || (v[PARTS] > 1 && v[WHOLE] > 0)) return NULL;
+  return tn__plain_pages(k, v[VECTORS], v[PREFETCH] != 0, v[WHOLE], f) ? nest : NULL;
 }
 
 const tn__rule tn__rule_stages = {"stages", matches_anything, open_stages, stage_features, apply_stages};
@@ -452,6 +559,14 @@ static void refuse_across(const tn__schedule *s) {
   }
 }
 
+/* A handful of rows would leave threads without work, and what reduces them to a number each may be cut into parts. */
+static void refuse_few(const tn__schedule *s) {
+  const tn__te_stage *stage = stage_to_cut(s->te);
+  const tn__te_stage *last = tn__te_stage_of(s->te, tn__te_output_at(s->te, 0));
+  if (stage != NULL && volume(&last->axes, NULL) < FEW_ROWS)
+    tn__sched_refuse(s, "rows: there are few of \"%s\", and each is long", stage->name);
+}
+
 static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   const tn__schedule_options *options = &k->options;
   const tn__te *te = s->te;
@@ -519,6 +634,7 @@ static void open_rows(tn__sketch *k, tn__schedule *scratch) {
   tn__sketch_open(k, "rows", rows, 2);
   dissolve_maps(scratch);
   refuse_across(scratch);
+  refuse_few(scratch);
 }
 
 const tn__rule tn__rule_rows = {"simple reduction", matches_rows, open_rows, row_features, apply_rows};

@@ -247,6 +247,19 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   return &p->nest;
 }
 
+int64_t tn__plain_pieces(const tn__sketch *k, int64_t vectors) {
+  const plain *p = k->data;
+  if (p->spatial == 0) return 1;
+  if (p->vector >= p->spatial) return p->nest.extent[0];
+  int64_t lanes = k->options.vector_bytes / p->element, pieces = 1;
+  for (int a = 0; a < p->spatial; a++) {
+    int64_t extent = p->nest.extent[a];
+    if (a == p->spatial - 1 && lanes > 0) extent = (extent + lanes * vectors - 1) / (lanes * vectors);
+    pieces = pieces > INT32_MAX / extent ? INT32_MAX : pieces * extent;
+  }
+  return pieces;
+}
+
 bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f) {
   /* Cycles until the first line of a page comes, less what a core finds to do in the meantime. */
   enum { PAGE_BYTES = 4096, WAIT = 30 };

@@ -55,6 +55,9 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch);
  * results of each of `rows` rows. NULL when they don't fit the extent. */
 const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, int64_t rows,
                                    tn__sketch_features *f);
+/* Into how many pieces the results of a reduction fall that threads may share: along the outermost axis, or, where
+ * neighbouring ones are computed in vectors, altogether. */
+int64_t tn__plain_pieces(const tn__sketch *k, int64_t vectors);
 /* What it costs that a reduction across long rows of a large tensor reads another page in each turn, fetched ahead or
  * not, or to read so many `whole` rows at a time instead (0: none). False for what makes sense there only: prefetches,
  * more than 8 vectors, whole rows of which the first cache holds the sums. */

@@ -268,10 +268,11 @@ static double search_all(search *s) {
   return s->best;
 }
 
-/* The cheapest for so many threads; adds up what was weighed. */
-static search search_for(const tn__sketch *k, int threads, int64_t *weighed) {
+/* The cheapest for so many threads, of half as many candidates unless `all`; adds up what was weighed. */
+static search search_for(const tn__sketch *k, int threads, bool all, int64_t *weighed) {
   tn__sketch for_threads = *k;
   for_threads.options.threads = threads;
+  if (!all) for_threads.options.search_space = (k->options.search_space + 1) / 2;
   search s = {.k = &for_threads};
   search_all(&s);
   *weighed += s.weighed;
@@ -279,30 +280,41 @@ static search search_for(const tn__sketch *k, int threads, int64_t *weighed) {
   return s;
 }
 
-/* Leaves nothing but the choices at `places` to the decisions that order terms. */
-static void fix_orders(tn__sketch *k, const int *places) {
+/* Leaves nothing but the choices at `places` to the decisions that order terms; to those that also share them, unless
+ * `sharing` stay open. */
+static void fix_orders(tn__sketch *k, const int *places, bool sharing) {
   for (int i = 0; i < k->decision_count; i++)
-    if (k->decisions[i].orders) {
+    if (k->decisions[i].orders && !(sharing && k->decisions[i].shares)) {
       k->decisions[i].choices[0] = k->decisions[i].choices[places[i]];
       k->decisions[i].count = 1;
     }
 }
 
-/* Decides in which order terms are added up: as one thread likes it best, or as many threads do where they gain by it
- * and it costs one next to nothing. The number of threads that there are has no say in it. Returns how many candidates
- * were weighed. */
+/* Decides in which order terms are added up: as one thread likes it best, without cuts where they promise little, or as
+ * many threads do where they gain by it and it costs one next to nothing. The number of threads that there are has no
+ * say in it. Returns how many candidates were weighed. */
 static int64_t choose_orders(tn__sketch *k, bool shares) {
   enum { MANY = 16 };
-  const double scales = 2, gain = 0.7, price = 1.01;
-  tn__sketch alone = *k, together = *k;
+  const double worth = 0.9, scales = 2, gain = 0.7, price = 1.01;
+  tn__sketch alone = *k, together = *k, whole = *k;
   int64_t weighed = 0;
-  search one = search_for(k, 1, &weighed);
-  fix_orders(&alone, one.places);
-  double apart = shares ? search_for(&alone, MANY, &weighed).best : 0;
+  bool cuts = false;
+  search one = search_for(k, 1, false, &weighed);
+  for (int i = 0; i < k->decision_count; i++) {
+    cuts |= k->decisions[i].shares && one.places[i] > 0;
+    if (k->decisions[i].shares) whole.decisions[i].count = 1;
+  }
+  if (cuts) {
+    search uncut = search_for(&whole, 1, false, &weighed);
+    if (one.best > worth * uncut.best) one = uncut;
+  }
+  fix_orders(&alone, one.places, false);
+  fix_orders(&together, one.places, true);
+  double apart = shares ? search_for(&alone, MANY, false, &weighed).best : 0;
   if (apart * MANY > scales * one.best) {
-    search many = search_for(k, MANY, &weighed);
-    fix_orders(&together, many.places);
-    if (many.best < gain * apart && search_for(&together, 1, &weighed).best <= price * one.best) {
+    search many = search_for(&together, MANY, true, &weighed);
+    fix_orders(&together, many.places, false);
+    if (many.best < gain * apart && search_for(&together, 1, false, &weighed).best <= price * one.best) {
       *k = together;
       return weighed;
     }
@@ -358,17 +370,19 @@ static const tn__sketch *without_late(const tn__sketch *k) {
 static tn__schedule *attempt_sketch(const tn__sketch *k, tn__schedule_plan *plan) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
   tn__escape *outer = arena->escape, escape;
-  *plan = (tn__schedule_plan){0};
+  *plan = (tn__schedule_plan){.refused = plan->refused};
   attempt a = {k, plan, NULL};
   tn_status *status = tn__protect(&escape, try_sketch, &a);
   arena->escape = outer;
   if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  plan->refused += status != NULL;
   tn_status_free(status);
   return status == NULL ? a.result : NULL;
 }
 
 tn__schedule *tn__schedule_choose(const tn__te *te, const tn__target *target, const tn__schedule_options *options,
                                   tn__schedule_plan *plan) {
+  plan->refused = 0;
   for (const tn__sketch *k = tn__sketch_create(te, target, options); k != NULL; k = tn__sketch_next(k)) {
     tn__schedule *s = attempt_sketch(k, plan);
     /* Where operands are kept is estimated, and refused when it does not fit: another rule would be much worse. */
@@ -376,7 +390,7 @@ tn__schedule *tn__schedule_choose(const tn__te *te, const tn__target *target, co
     if (early != NULL) s = attempt_sketch(early, plan);
     if (s != NULL) return s;
   }
-  *plan = (tn__schedule_plan){0};
+  *plan = (tn__schedule_plan){.refused = plan->refused};
   return tn__schedule_of(te, target);
 }
 

@@ -72,6 +72,7 @@ typedef struct tn__schedule_plan {
   int64_t values[TN__MAX_DECISIONS];
   tn__cost cost;
   int64_t weighed; /* candidates */
+  int refused;     /* choices, of this rule or of those before, whose steps a primitive refused */
 } tn__schedule_plan;
 tn__schedule *tn__schedule_choose(const tn__te *te, const tn__target *target, const tn__schedule_options *options,
                                   tn__schedule_plan *plan);

@@ -132,7 +132,9 @@ static void choose_blocks(tn__ir *ir, const void *arg) {
       fail_msg("blocks of %lld steps for %d threads, but of %lld for one", (long long)chosen, threads,
                (long long)depth);
     depth = chosen;
-    assert_true((chosen > 0) == c->blocks);
+    if ((chosen > 0) != c->blocks)
+      fail_msg("%lld x %lld x %lld in blocks of %lld", (long long)c->b.rows, (long long)c->b.depth,
+               (long long)c->b.columns, (long long)chosen);
     bool shares = chosen > 0 && values[decision(k, "shared")] > values[decision(k, "depth at")];
     if (threads == 16 && shares != c->shares) fail_msg("shared: %d", shares);
     assert_true(threads > 1 || !shares);
@@ -150,8 +152,117 @@ static void blocks_are_chosen_where_they_pay(void **state) {
   for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) check_ok(in_context(choose_blocks, &choices[i]));
 }
 
+/* ---- parts of plain reductions ------------------------------------------------------------------------------------
+ */
+
+typedef enum shape { WHOLE, ACROSS, ROWS, PLANES, PLACES } shape;
+
+typedef struct reduced {
+  shape shape;
+  tn_dtype dtype;
+  int64_t results, terms;
+  bool mean; /* a map behind it */
+} reduced;
+
+/* Of all elements; of columns; of rows; of the outer and inner axes of three; the place of the greatest of each row. */
+static tn__te *reduction(tn__ir *ir, const reduced *d) {
+  tn__te *te = tn__te_create(ir, "reduction");
+  if (d->shape == PLACES) {
+    const tn__buffer *out[2];
+    top_of_rows(te, d->results, d->terms, out);
+    tn__te_output(te, out[1]);
+    return te;
+  }
+  const int64_t terms[] = {d->terms, 5}, extents[3][3] = {{d->terms}, {d->terms, d->results}, {d->results, d->terms}};
+  const int64_t planes[] = {d->terms, d->results, 5};
+  int rank = d->shape == WHOLE ? 1 : d->shape == PLANES ? 3 : 2;
+  const tn__expr *shape_of[3];
+  for (int i = 0; i < rank; i++) shape_of[i] = tn__index(ir, d->shape == PLANES ? planes[i] : extents[d->shape][i]);
+  const tn__buffer *a = tn__te_input(te, "A", d->dtype, rank, shape_of);
+  tn__te_axes x = axes_of(te, "i", d->shape != WHOLE, &d->results), r = axes_of(te, "k", rank == 3 ? 2 : 1, terms);
+  const tn__expr *at_a[] = {d->shape == ROWS ? x.index[0] : r.index[0], d->shape == ROWS ? r.index[0] : x.index[0],
+                            r.index[1]};
+  const tn__buffer *sum = tn__te_reduce(te, "S", &x, &r, TN__TE_SUM, tn__load(ir, a, at_a));
+  if (!d->mean) {
+    tn__te_output(te, sum);
+    return te;
+  }
+  tn__te_axes y = axes_of(te, "o", d->shape != WHOLE, &d->results);
+  tn__te_output(te,
+                tn__te_compute(te, "M", &y, tn__mul(ir, tn__load(ir, sum, y.index), tn__constant(ir, d->dtype, 2))));
+  return te;
+}
+
+static const tn__sketch *sketch_of_stages(const tn__te *te, const tn__target *target,
+                                          const tn__schedule_options *options) {
+  const tn__sketch *k = tn__sketch_create(te, target, options);
+  while (k != NULL && strcmp(tn__sketch_name(k), "stages") != 0) k = tn__sketch_next(k);
+  assert_non_null(k);
+  return k;
+}
+
+static void try_parts(tn__ir *ir, const void *arg) {
+  const reduced *d = arg;
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 2};
+  const tn__sketch *k = sketch_of_stages(reduction(ir, d), &target, &options);
+  int parts = decision(k, "parts");
+  assert_int_equal(k->decisions[parts].count, 4);
+  for (int p = 1; p < 3; p++) {
+    int64_t values[TN__MAX_DECISIONS];
+    tn__sketch_choose(k, values, NULL);
+    values[parts] = k->decisions[parts].choices[p];
+    const tn__schedule *s = tn__sketch_apply(k, values);
+    check_same(s);
+    check_replay(s);
+    const char *function = schedule_text(s, true);
+    if (d->terms * d->results >= 420000) assert_non_null(strstr(function, "parallel"));
+    assert_non_null(strstr(function, ".rf"));
+  }
+}
+
+static void parts_compute_the_same(void **state) {
+  static const reduced all[] = {
+      {WHOLE, TN_F32, 1, 420001, true},  {WHOLE, TN_I32, 1, 140000, false}, {WHOLE, TN_F64, 1, 131072, false},
+      {ACROSS, TN_F32, 8, 60001, true},  {ACROSS, TN_F32, 33, 4001, false}, {ACROSS, TN_I64, 5, 30011, true},
+      {ROWS, TN_F32, 3, 50021, true},    {PLANES, TN_F32, 40, 700, false},  {PLANES, TN_F64, 3, 10007, true},
+      {PLACES, TN_F32, 2, 70001, false},
+  };
+  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) check_ok(in_context(try_parts, &all[i]));
+}
+
+/* One thread's order is every number of threads' order, and long reductions with few results are cut. */
+static void choose_parts(tn__ir *ir, const void *arg) {
+  static const struct {
+    reduced d;
+    bool cut;
+  } all[] = {{{WHOLE, TN_F32, 1, 16000000, false}, true},
+             {{ACROSS, TN_F32, 8, 1000000, false}, true},
+             {{ROWS, TN_F32, 2, 4000000, false}, true},
+             {{ROWS, TN_F32, 1000, 1000, false}, false}};
+  tn__target target = test_target("x86-64-v4");
+  for (int i = 0; i < 4; i++) {
+    int64_t first = 0;
+    for (int threads = 1; threads <= 8; threads *= 2) {
+      int64_t values[TN__MAX_DECISIONS];
+      tn__schedule_options options = {.threads = threads};
+      const tn__sketch *k = tn__sketch_create(reduction(ir, &all[i].d), &target, &options);
+      assert_int_equal(strcmp(tn__sketch_name(k), "stages") == 0, all[i].cut);
+      if (!all[i].cut) continue;
+      tn__sketch_choose(k, values, NULL);
+      int64_t parts = values[decision(k, "parts")];
+      if (threads == 1) first = parts;
+      assert_true(parts > 1 && parts == first);
+    }
+  }
+}
+
+static void parts_do_not_depend_on_threads(void **state) { check_ok(in_context(choose_parts, NULL)); }
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(parts_compute_the_same),
+      cmocka_unit_test(parts_do_not_depend_on_threads),
       cmocka_unit_test(blocks_compute_the_same),
       cmocka_unit_test(blocks_are_chosen_where_they_pay),
   };

@@ -465,7 +465,7 @@ static void whole_rows(tn__ir *ir, const void *arg) {
   for (int threads = 1; threads <= 2; threads++) {
     tn__schedule_options options = {.threads = threads};
     const tn__sketch *k = tn__sketch_create(sums_of_columns(ir, threads == 1 ? 21 : 4099, 64), &target, &options);
-    const tn__schedule *s = tn__sketch_apply(k, (int64_t[]){8, 0, 8});
+    const tn__schedule *s = tn__sketch_apply(k, (int64_t[]){8, 0, 8, 1});
     check_same(s);
     tn__strbuf text;
     tn__strbuf_init(&text, NULL);
