@@ -30,6 +30,10 @@ extern "C" {
 typedef struct tn_tensor tn_tensor;
 TN_API TN_MUST_USE tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape,
                                                const tn_allocator *allocator, tn_tensor **out);
+/* A tensor of TN_STRING with copies of the strings, one for each element in row-major order, and of their bytes. Its
+ * elements may be changed to point elsewhere; the bytes that it came with live as long as it does. */
+TN_API TN_MUST_USE tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_string *strings,
+                                                       const tn_allocator *allocator, tn_tensor **out);
 TN_API DLTensor *tn_tensor_dl(tn_tensor *tensor);
 TN_API void tn_tensor_release(tn_tensor *tensor);
 /* Copies elements between tensors of one type and shape on the CPU, which it trusts the caller to give: whatever their
@@ -40,8 +44,9 @@ TN_API DLDataType tn_dtype_to_dl(tn_dtype dtype);
 /* Elements of a shape; -1 on overflow or a negative dimension. */
 TN_API int64_t tn_element_count(int rank, const int64_t *shape);
 
-/* .npy files (version 1 to 3, C or Fortran order, little-endian). bfloat16 is '<V2', as ml_dtypes writes it. From
- * memory, `name` stands in messages. Archives (.npz) are read by tn_tensors_read() of <tenon/compile.h>. */
+/* .npy files (version 1 to 3, C or Fortran order, little-endian). bfloat16 is '<V2', as ml_dtypes writes it. Strings
+ * are NumPy's '<U' (read and written, as UTF-8 here) and '|S' (read), both without zeros at their ends. From memory,
+ * `name` stands in messages. Archives (.npz) are read by tn_tensors_read() of <tenon/compile.h>. */
 TN_API TN_MUST_USE tn_status *tn_tensor_read_npy(const char *path, const tn_allocator *allocator, tn_tensor **out);
 TN_API TN_MUST_USE tn_status *tn_tensor_read_npy_memory(const char *name, const void *data, size_t size,
                                                         const tn_allocator *allocator, tn_tensor **out);

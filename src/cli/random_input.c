@@ -12,6 +12,22 @@ static uint64_t next_random(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
+/* Words of a few letters, some of them empty. */
+static tn_status *random_strings(int rank, const int64_t *shape, uint64_t *state, tn_tensor **out) {
+  static const char letters[] = "the quick brown fox jumps over the lazy dog";
+  int64_t count = tn_element_count(rank, shape);
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)count, sizeof(tn_string), 0, &memory));
+  tn_string *strings = memory;
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t bits = next_random(state);
+    strings[i] = (tn_string){letters + (bits >> 32) % (sizeof(letters) - 8), bits % 8};
+  }
+  tn_status *status = tn_tensor_create_strings(rank, shape, strings, NULL, out);
+  tn__free(NULL, memory, (size_t)count * sizeof(tn_string), 0);
+  return status;
+}
+
 tn_status *cli_random_input(const tn_executable *exe, const char *function, const cli_compile *setup, int index,
                             uint64_t *state, tn_tensor **out) {
   const tn_value_info *info = tn_executable_input(exe, function, index);
@@ -26,6 +42,7 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
                               info->dims[i].name ? info->dims[i].name : "NAME",
                               strcmp(setup->command, "run") == 0 ? ", or the input with --input" : "");
   }
+  if (info->dtype == TN_STRING) return random_strings(info->rank, shape, state, out);
   TN_RETURN_IF_ERROR(tn_tensor_create(info->dtype, info->rank, shape, NULL, out));
   void *data = tn_tensor_dl(*out)->data;
   int64_t count = tn_element_count(info->rank, shape);

@@ -119,6 +119,10 @@ void cli_print_outputs(const cli_result *results, int count) {
       printf("%s: %s\n", results[i].name, results[i].note);
       continue;
     }
+    if (tn_dtype_of_dl(t->dtype) == TN_STRING) {
+      cli_print_strings(results[i].name, t);
+      continue;
+    }
     summary s = summarize(t);
     printf("%s: %s ", results[i].name, tn_dtype_name(tn_dtype_of_dl(t->dtype)));
     cli_print_shape(stdout, t->ndim, t->shape);
@@ -149,6 +153,10 @@ void cli_json_outputs(tn__strbuf *json, const cli_result *results, int count) {
     tn__strbuf_json_string(json, results[i].name);
     if (results[i].note) {
       tn__strbuf_printf(json, ", \"note\": \"%s\"}", results[i].note);
+      continue;
+    }
+    if (tn_dtype_of_dl(t->dtype) == TN_STRING) {
+      cli_json_strings(json, t);
       continue;
     }
     summary s = summarize(t);
@@ -212,6 +220,7 @@ bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size
     if (at < (int)size) snprintf(why + at, size - (size_t)at, "]");
     return false;
   }
+  if (dtype == TN_STRING) return cli_strings_agree(got, want, why, size);
   double rtol = dtype == TN_BF16 ? 1.0 / 64 : 1e-3, worst = 0;
   int64_t bad = 0, first = -1, count = tn_element_count(got->ndim, got->shape);
   for (int64_t i = 0; i < count; i++) {

@@ -184,10 +184,24 @@ typedef struct proto_call {
   bool optional, without_value; /* of lists */
 } proto_call;
 
+static tn_status *string_tensor(tn__arena *arena, const tn__onnx_tensor *t, const tn_allocator *allocator,
+                                tn_tensor **out) {
+  const tn__text *const *texts = t->data;
+  int64_t count = tn_element_count(t->rank, t->shape);
+  tn_string *strings = TN__NEW_ARRAY(arena, count + 1, tn_string);
+  for (int64_t i = 0; i < count; i++)
+    if (texts[i]) strings[i] = (tn_string){texts[i]->bytes, texts[i]->length};
+  return tn_tensor_create_strings(t->rank, t->shape, strings, allocator, out);
+}
+
 static void keep_proto(tn__arena *arena, proto_call *call, const tn__onnx_tensor *t, const char *name) {
   tn_tensor *tensor;
-  tn__check(arena->escape, tn_tensor_create(t->dtype, t->rank, t->shape, call->allocator, &tensor));
-  memcpy(tn_tensor_dl(tensor)->data, t->data, t->size);
+  if (t->dtype == TN_STRING) {
+    tn__check(arena->escape, string_tensor(arena, t, call->allocator, &tensor));
+  } else {
+    tn__check(arena->escape, tn_tensor_create(t->dtype, t->rank, t->shape, call->allocator, &tensor));
+    memcpy(tn_tensor_dl(tensor)->data, t->data, t->size);
+  }
   tn__check(arena->escape, append(call->list, name, strlen(name), tensor));
 }
 

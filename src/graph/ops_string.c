@@ -59,7 +59,7 @@ static void infer_normalize(tn__graph *graph, tn__node *node) {
   tn__require_rank(graph, node, 1, 1);
   if (x->rank != 1 && x->rank != 2)
     tn__node_fail(graph, node, "takes strings of shape [C] or [1, C], not %s", tn__value_type_text(graph, x));
-  if (x->rank == 2) tn__same_dim(graph, node, x->dims[0], tn__index(graph->ir, 1), "operand 0", 0);
+  if (x->rank == 2) tn__same_dim(graph, node, tn__index(graph->ir, 1), x->dims[0], "operand 0", 0);
   set_late(graph, node, x, x->rank, x->rank - 1);
 }
 

@@ -92,6 +92,16 @@ void tn__graph_check_text(const tn__graph *graph, const tn__check_at_run *check,
   }
 }
 
+/* A string up to its first NUL, quoted; long ones are cut off. */
+static void print_string(const tn__text *text, tn__strbuf *out) {
+  enum { MOST = 40 };
+  char shown[MOST + 4] = "";
+  size_t length = text == NULL ? 0 : text->length < MOST ? (size_t)text->length : MOST;
+  if (length > 0) memcpy(shown, text->bytes, length);
+  if (length == MOST) memcpy(shown + MOST, "...", 4);
+  tn__strbuf_json_string(out, shown);
+}
+
 /* A constant prints its contents when they are one element or a few. */
 static void print_constant(const tn__value *value, tn__strbuf *out) {
   enum { FEW = 8 };
@@ -102,7 +112,9 @@ static void print_constant(const tn__value *value, tn__strbuf *out) {
   } else {
     for (int i = 0; i < count; i++) {
       if (i > 0) tn__strbuf_append(out, ", ");
-      if (tn__dtype_is_float(value->dtype))
+      if (value->dtype == TN_STRING)
+        print_string(((const tn__text *const *)value->data)[i], out);
+      else if (tn__dtype_is_float(value->dtype))
         tn__strbuf_f64(out, tn__load_f64(value->dtype, value->data, i));
       else
         tn__strbuf_printf(out, "%lld", (long long)tn__load_i64(value->dtype, value->data, i));

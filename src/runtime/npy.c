@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/unicode.h"
 #include "runtime/tensor.h"
 
 static const char magic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
@@ -20,6 +21,7 @@ enum { DESCR_COUNT = sizeof(descr_rows) / sizeof(descr_rows[0]) };
 
 typedef struct npy_header {
   tn_dtype dtype;
+  size_t unit, width; /* of strings: bytes of a character and characters of an element */
   bool fortran;
   int rank;
   int64_t shape[TN_MAX_RANK];
@@ -87,6 +89,15 @@ static tn_status *parse_descr(const char *name, const char *descr, npy_header *h
     if (little && strcmp(descr + 1, descr_rows[i].text) == 0) header->dtype = descr_rows[i].dtype;
   }
   if (header->dtype != TN_DTYPE_INVALID) return NULL;
+  cursor digits = {descr + 2, descr + strlen(descr)};
+  int64_t width;
+  bool ucs4 = strncmp(descr, "<U", 2) == 0 || strncmp(descr, "=U", 2) == 0;
+  if ((ucs4 || strncmp(descr, "|S", 2) == 0) && take_number(&digits, &width) && digits.at == digits.end &&
+      width < INT32_MAX) {
+    header->dtype = TN_STRING;
+    header->unit = ucs4 ? 4 : 1, header->width = (size_t)width;
+    return NULL;
+  }
   return tn_status_create(TN_UNSUPPORTED, "%s: elements of NumPy's type \"%s\" are not supported", name, descr);
 }
 
@@ -153,6 +164,67 @@ static void copy_fortran(const npy_header *header, const void *elements, void *o
   tn__tensor_copy_dense(&view, out);
 }
 
+/* ---- strings ---------------------------------------------------------------------------------------------------- */
+
+/* One element as UTF-8 into `out`, which has room for 4 bytes a character: its length, or -1 when it is no text. */
+static int64_t read_string(const npy_header *header, const uint8_t *element, char *out) {
+  char *to = out;
+  size_t width = header->width, unit = header->unit;
+  static const uint8_t zero[4];
+  while (width > 0 && memcmp(element + (width - 1) * unit, zero, unit) == 0) width--; /* NumPy's padding */
+  for (size_t i = 0; i < width; i++) {
+    uint32_t code = element[i * unit];
+    if (unit == 1) {
+      *to++ = (char)code; /* bytes are bytes */
+      continue;
+    }
+    memcpy(&code, element + i * unit, sizeof(code));
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return -1;
+    to = tn__utf8_put(to, code);
+  }
+  return to - out;
+}
+
+/* Fills `strings`, whose bytes go to `text`. Fortran order: the first dimension runs fastest. */
+static tn_status *read_strings(const char *name, const npy_header *header, const uint8_t *elements, int64_t count,
+                               tn_string *strings, char *text) {
+  size_t size = header->unit * header->width;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = i, rest = i, stride = count;
+    if (header->fortran) {
+      at = 0;
+      for (int d = header->rank - 1; d >= 0; d--) {
+        stride /= header->shape[d];
+        at += rest % header->shape[d] * stride;
+        rest /= header->shape[d];
+      }
+    }
+    int64_t length = read_string(header, elements + (size_t)at * size, text);
+    if (length < 0)
+      return tn_status_create(TN_DATA_LOSS, "%s: string %lld holds what is no character", name, (long long)i);
+    strings[i] = (tn_string){text, (uint64_t)length};
+    text += length;
+  }
+  return NULL;
+}
+
+static tn_status *read_string_tensor(const char *name, const npy_header *header, const uint8_t *elements, int64_t count,
+                                     const tn_allocator *allocator, tn_tensor **out) {
+  void *strings, *text = NULL;
+  size_t text_size = (size_t)count * header->width * 4; /* no overflow: the file has as many characters */
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, (size_t)count, sizeof(tn_string), 0, &strings));
+  tn_status *status = tn__alloc(allocator, 1, text_size, 0, &text);
+  if (status == NULL) status = read_strings(name, header, elements, count, strings, text);
+  if (status == NULL) status = tn_tensor_create_strings(header->rank, header->shape, strings, allocator, out);
+  tn__free(allocator, text, text == NULL ? 0 : text_size, 0);
+  tn__free(allocator, strings, (size_t)count * sizeof(tn_string), 0);
+  return status;
+}
+
+static size_t element_size(const npy_header *header) {
+  return header->dtype == TN_STRING ? header->unit * header->width : tn_dtype_size(header->dtype);
+}
+
 tn_status *tn_tensor_read_npy_memory(const char *name, const void *data, size_t size, const tn_allocator *allocator,
                                      tn_tensor **out) {
   *out = NULL;
@@ -160,13 +232,18 @@ tn_status *tn_tensor_read_npy_memory(const char *name, const void *data, size_t 
   size_t body;
   TN_RETURN_IF_ERROR(read_header(name, data, size, &header, &body));
   int64_t count = tn_element_count(header.rank, header.shape), bytes;
-  if (count < 0 || tn__mul_overflow_i64(count, (int64_t)tn_dtype_size(header.dtype), &bytes) ||
+  if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element_size(&header), &bytes) ||
       (uint64_t)bytes > size - body) {
     char shape[256];
     tn__format_shape(header.shape, header.rank, shape, sizeof(shape));
     return tn_status_create(TN_DATA_LOSS, "%s: %s%s needs more than the %zu bytes that follow its header", name,
                             tn_dtype_name(header.dtype), shape, size - body);
   }
+  /* Strings of no characters take nothing of the file: their number is bounded here. */
+  if (header.dtype == TN_STRING && (uint64_t)count > size && header.width == 0)
+    return tn_status_create(TN_DATA_LOSS, "%s: more empty strings than the file has bytes", name);
+  if (header.dtype == TN_STRING)
+    return read_string_tensor(name, &header, (const uint8_t *)data + body, count, allocator, out);
   tn_tensor *tensor;
   TN_RETURN_IF_ERROR(
       tn_status_prefix(tn_tensor_create(header.dtype, header.rank, header.shape, allocator, &tensor), "%s", name));
@@ -206,8 +283,10 @@ static tn_status *check_writable(const DLTensor *tensor, const char *path, tn_dt
 
 /* The magic, version, length and dictionary, padded so that the elements start at a multiple of 64. Returns its size.
  */
-static size_t write_header(const DLTensor *tensor, tn_dtype dtype, char *out, size_t size) {
-  const char *descr = "";
+static size_t write_header(const DLTensor *tensor, tn_dtype dtype, size_t width, char *out, size_t size) {
+  char strings[32];
+  const char *descr = strings;
+  snprintf(strings, sizeof(strings), "U%zu", width);
   for (int i = 0; i < DESCR_COUNT; i++)
     if (descr_rows[i].dtype == dtype) descr = descr_rows[i].text;
   char order = tn_dtype_size(dtype) == 1 ? '|' : '<';
@@ -225,11 +304,51 @@ static size_t write_header(const DLTensor *tensor, tn_dtype dtype, char *out, si
   return total;
 }
 
+/* The characters of the longest string. */
+static tn_status *measure_strings(const char *path, const tn_string *strings, int64_t count, size_t *width) {
+  *width = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const char *at = strings[i].data, *end = at == NULL ? NULL : at + strings[i].length;
+    size_t length = 0;
+    for (; at < end; length++)
+      if (tn__utf8_next(&at, end) == TN__NOT_UTF8)
+        return tn_status_create(TN_UNSUPPORTED, "%s: string %lld is not UTF-8, and .npy files hold characters", path,
+                                (long long)i);
+    if (length > *width) *width = length;
+  }
+  return NULL;
+}
+
+static tn_status *write_strings(const DLTensor *tensor, const char *path) {
+  int64_t count = tn_element_count(tensor->ndim, tensor->shape), total;
+  const tn_string *strings = (const void *)((const char *)tensor->data + tensor->byte_offset);
+  size_t width;
+  void *memory;
+  if (!tn__tensor_is_dense(tensor))
+    return tn_status_create(TN_UNSUPPORTED, "%s: strided strings cannot be written", path);
+  TN_RETURN_IF_ERROR(measure_strings(path, strings, count, &width));
+  if (tn__mul_overflow_i64(count, (int64_t)width * 4, &total))
+    return tn_status_create(TN_OUT_OF_MEMORY, "%s: its strings do not fit into memory", path);
+  char header[1024];
+  size_t header_size = write_header(tensor, TN_STRING, width, header, sizeof(header));
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, (size_t)total, 0, &memory));
+  for (int64_t i = 0; i < count; i++) {
+    const char *at = strings[i].data, *end = at == NULL ? NULL : at + strings[i].length;
+    uint32_t *element = (uint32_t *)memory + (size_t)i * width;
+    while (at < end) *element++ = tn__utf8_next(&at, end);
+  }
+  tn__bytes pieces[2] = {{header, header_size}, {memory, (size_t)total}};
+  tn_status *status = tn__file_write_atomic(path, pieces, total > 0 ? 2 : 1, 0644);
+  tn__free(NULL, memory, (size_t)total, 0);
+  return status;
+}
+
 tn_status *tn_tensor_write_npy(const DLTensor *tensor, const char *path) {
   tn_dtype dtype = tn_dtype_of_dl(tensor->dtype);
   TN_RETURN_IF_ERROR(check_writable(tensor, path, dtype));
+  if (dtype == TN_STRING) return write_strings(tensor, path);
   char header[1024]; /* 16 dimensions of at most 19 digits, and some */
-  size_t header_size = write_header(tensor, dtype, header, sizeof(header));
+  size_t header_size = write_header(tensor, dtype, 0, header, sizeof(header));
   size_t bytes = (size_t)tn_element_count(tensor->ndim, tensor->shape) * tn_dtype_size(dtype);
   const void *elements = (const char *)tensor->data + tensor->byte_offset;
   void *dense = NULL;

@@ -25,7 +25,7 @@ static tn_status *no_such_string(uint64_t reference) {
 }
 
 tn_status *tn__string_at(const tn__strings *s, uint64_t reference, tn_string *out) {
-  *out = (tn_string){NULL, 0};
+  *out = (tn_string){"", 0};
   if (reference == 0) return NULL;
   bool constant = (reference & TN__STRING_CONST) != 0;
   uint64_t at = reference & ~TN__STRING_CONST, length, size = constant ? s->constant_bytes : s->used;

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "runtime/strings.h"
 #include "runtime/tensor.h"
 
 enum { ALIGNMENT = 64 };
@@ -11,6 +12,8 @@ struct tn_tensor {
   const tn_allocator *allocator;
   void *data; /* dl.data is the caller's to change */
   size_t bytes;
+  char *text; /* of strings */
+  size_t text_bytes;
   int64_t shape[TN_MAX_RANK];
 };
 
@@ -71,6 +74,26 @@ tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, cons
   return NULL;
 }
 
+tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_string *strings,
+                                    const tn_allocator *allocator, tn_tensor **out) {
+  uint64_t bytes;
+  void *text;
+  TN_RETURN_IF_ERROR(tn_tensor_create(TN_STRING, rank, shape, allocator, out));
+  tn_tensor *tensor = *out;
+  int64_t count = tn_element_count(rank, shape);
+  bool countable = tn__strings_total(strings, count, &bytes);
+  tn_status *status = countable ? tn__alloc(allocator, 1, (size_t)bytes, 0, &text)
+                                : tn_status_create(TN_INVALID_ARGUMENT, "strings of more bytes than can be counted");
+  if (status != NULL) {
+    tn_tensor_release(tensor);
+    *out = NULL;
+    return status;
+  }
+  tensor->text = text, tensor->text_bytes = (size_t)bytes;
+  tn__strings_give_out(strings, count, &tensor->dl, tensor->text);
+  return NULL;
+}
+
 DLTensor *tn_tensor_dl(tn_tensor *tensor) { return &tensor->dl; }
 
 void tn_tensor_release(tn_tensor *tensor) {
@@ -78,6 +101,7 @@ void tn_tensor_release(tn_tensor *tensor) {
   tn_allocator copy = tensor->copy;
   const tn_allocator *allocator = tensor->allocator == NULL ? NULL : &copy;
   tn__free(allocator, tensor->data, tensor->bytes, ALIGNMENT);
+  tn__free(allocator, tensor->text, tensor->text_bytes, 0);
   tn__free(allocator, tensor, sizeof(*tensor), 0);
 }
 

@@ -401,6 +401,79 @@ static void builtins_want_strings(void **state) {
   test_exe_release(&t);
 }
 
+/* ---- tensors of the caller's ------------------------------------------------------------------------------------- */
+
+static void tensors_own_their_strings(void **state) {
+  failing_allocator memory;
+  tn_string given[2] = {text("first"), {NULL, 0}};
+  int64_t two = 2;
+  tn_tensor *tensor;
+  for (int refused = 0;; refused++) {
+    failing_allocator_init(&memory, refused);
+    tn_status *status = tn_tensor_create_strings(1, &two, given, &memory.allocator, &tensor);
+    if (status == NULL) break;
+    assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
+    assert_null(tensor);
+    assert_int_equal(memory.live_count, 0);
+    tn_status_free(status);
+  }
+  given[0] = text("other");
+  check_is(tn_tensor_dl(tensor), 0, "first");
+  check_is(tn_tensor_dl(tensor), 1, "");
+  tn_tensor_release(tensor);
+  assert_int_equal(memory.live_count, 0);
+}
+
+/* An .npy file of NumPy's strings, by its type, shape and bytes. */
+static tn_status *read_npy(const char *descr, const char *shape, const void *body, size_t size, tn_tensor **out) {
+  char file[1024];
+  int length =
+      snprintf(file + 10, sizeof(file) - 10, "{'descr': '%s', 'fortran_order': True, 'shape': (%s), }", descr, shape);
+  assert_true(length > 0 && (size_t)length + 10 + size <= sizeof(file));
+  memcpy(file, "\x93NUMPY\x01\x00", 8);
+  file[8] = (char)length, file[9] = 0;
+  memcpy(file + 10 + length, body, size);
+  return tn_tensor_read_npy_memory("x.npy", file, 10 + (size_t)length + size, NULL, out);
+}
+
+static void files_hold_strings(void **state) {
+  static const uint32_t body[6] = {'a', 0, 0x20ac, 'c', 0x1f600, 0}, broken[2] = {0xd800, 0};
+  tn_tensor *tensor;
+  check_ok(read_npy("<U2", "1, 3", body, sizeof(body), &tensor));
+  check_is(tn_tensor_dl(tensor), 0, "a");
+  check_is(tn_tensor_dl(tensor), 1,
+           "\xe2\x82\xac"
+           "c");
+  check_is(tn_tensor_dl(tensor), 2, "\xf0\x9f\x98\x80");
+  tn_tensor_release(tensor);
+  check_ok(read_npy("<U1", "2, 3", body, sizeof(body), &tensor)); /* the first dimension runs fastest */
+  check_is(tn_tensor_dl(tensor), 1, "\xe2\x82\xac");
+  check_is(tn_tensor_dl(tensor), 4, "c");
+  tn_tensor_release(tensor);
+  check_ok(read_npy("|S4", "2,",
+                    "ab\0\0\xff"
+                    "efg",
+                    8, &tensor));
+  check_is(tn_tensor_dl(tensor), 0, "ab");
+  check_is(tn_tensor_dl(tensor), 1,
+           "\xff"
+           "efg");
+  tn_tensor_release(tensor);
+  check_fails(read_npy("<U2", "1,", broken, sizeof(broken), &tensor), TN_DATA_LOSS,
+              "x.npy: string 0 holds what is no character");
+  check_fails(read_npy("<U2", "4,", body, sizeof(body), &tensor), TN_DATA_LOSS,
+              "x.npy: string[4] needs more than the 24 bytes that follow its header");
+  check_fails(read_npy("<U0", "4000000,", body, 0, &tensor), TN_DATA_LOSS,
+              "x.npy: more empty strings than the file has bytes");
+  check_fails(read_npy("<U99999999999", "1,", body, 0, &tensor), TN_UNSUPPORTED,
+              "x.npy: elements of NumPy's type \"<U99999999999\" are not supported");
+  tn_string not_text = {"\xff", 1};
+  int64_t one = 1;
+  DLTensor bad = strings(&not_text, 1, &one);
+  check_fails(tn_tensor_write_npy(&bad, "never.npy"), TN_UNSUPPORTED,
+              "never.npy: string 0 is not UTF-8, and .npy files hold characters");
+}
+
 /* ---- regular expressions ----------------------------------------------------------------------------------------- */
 
 typedef struct pattern_case {
@@ -415,7 +488,7 @@ static void match_pattern(tn__arena *arena, void *user) {
   pattern_case *p = user;
   tn__regex regex;
   int count;
-  const int64_t *program = tn__regex_compile(arena, p->pattern, p->length, &count);
+  const int64_t *program = tn__regex_compile(arena, NULL, p->pattern, p->length, &count);
   assert_true(tn__regex_open(program, count, &regex));
   /* What is cut off or leads outside is no program. */
   assert_false(tn__regex_open(program, 0, &regex));
@@ -531,7 +604,8 @@ int main(void) {
       cmocka_unit_test(wrong_strings_are_refused),    cmocka_unit_test(later_runs_allocate_nothing),
       cmocka_unit_test(a_lack_of_memory_is_survived), cmocka_unit_test(sequences_hold_strings),
       cmocka_unit_test(constants_are_checked),        cmocka_unit_test(made_up_references_lead_nowhere),
-      cmocka_unit_test(builtins_want_strings),        cmocka_unit_test(patterns_match),
+      cmocka_unit_test(builtins_want_strings),        cmocka_unit_test(tensors_own_their_strings),
+      cmocka_unit_test(files_hold_strings),           cmocka_unit_test(patterns_match),
       cmocka_unit_test(matching_is_linear),           cmocka_unit_test(wrong_patterns_are_explained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

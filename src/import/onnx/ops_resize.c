@@ -1,4 +1,4 @@
-/* Resampling: Resize, Upsample, GridSample, RoiAlign. */
+/* Resampling: Resize, Upsample, GridSample, RoiAlign, MaxRoiPool. */
 #include <math.h>
 #include <string.h>
 
@@ -222,4 +222,71 @@ void tn__onnx_roi_align(tn__onode *n) {
   spec.half_pixel = strcmp(transform, "half_pixel") == 0;
   spec.max = strcmp(checked(n, "mode", "avg", modes), "max") == 0;
   n->out[0] = tn__g_roi_align(n->g, n->in[0], n->in[1], tn__g_convert(n->g, n->in[2], TN_I64), &spec);
+}
+
+/* ---- MaxRoiPool ---------------------------------------------------------------------------------------------------
+ * Each region is cut into cells whose bounds are rounded outwards; a cell's result is its greatest element, and zero
+ * when nothing of it lies in the image (Girshick, "Fast R-CNN", 2015, and Caffe). First along y, then along x. */
+
+typedef struct roi_cells { /* along one dimension */
+  tn__value *inside;       /* bool [regions, cells, size] */
+  tn__value *some;         /* bool [regions, cells, 1]: is the cell not empty? */
+} roi_cells;
+
+/* Coordinate `column` of the regions, in the image: f32 [regions, 1], rounded half away from zero. */
+static tn__value *roi_coordinate(tn__onode *n, tn__value *rois, int column, double scale) {
+  tn__value *c = tn__on_slice_axis(n, rois, 1, tn__on_index(n, column), tn__on_index(n, column + 1));
+  c = tn__on_mul_s(n, c, scale);
+  tn__value *size = tn__on_unary(n, "floor", tn__on_add_s(n, tn__on_unary(n, "abs", c), 0.5));
+  return tn__on_mul(n, tn__on_unary(n, "sign", c), size);
+}
+
+static roi_cells cut_regions(tn__onode *n, tn__value *first, tn__value *last, int64_t cells, const tn__expr *size) {
+  const int64_t behind[] = {2};
+  const tn__expr *one = tn__on_index(n, 1);
+  tn__value *length = tn__on_add_s(n, tn__on_sub(n, last, first), 1);
+  length = tn__on_max(n, length, tn__on_scalar(n, 1, length));
+  tn__value *step = tn__on_div(n, length, tn__on_scalar(n, (double)cells, length));
+  tn__value *cell = tn__g_iota(n->g, TN_F32, 2, (const tn__expr *[]){one, tn__on_index(n, cells)}, 1);
+  tn__value *low = tn__on_add(n, tn__on_unary(n, "floor", tn__on_mul(n, step, cell)), first);
+  tn__value *high = tn__on_add(n, tn__on_unary(n, "ceil", tn__on_mul(n, step, tn__on_add_s(n, cell, 1))), first);
+  low = tn__on_unsqueeze(n, low, behind, 1);
+  high = tn__on_unsqueeze(n, high, behind, 1);
+  tn__value *at = tn__g_iota(n->g, TN_F32, 3, (const tn__expr *[]){one, one, size}, 2);
+  tn__value *count = tn__g_convert(n->g, tn__g_from_elements(n->g, TN_I64, &size, 1, 0), TN_F32);
+  tn__value *from = tn__on_max(n, low, tn__on_scalar(n, 0, low)), *to = tn__on_min(n, high, count);
+  return (roi_cells){
+      tn__g_binary(n->g, "and", tn__g_compare(n->g, TN__CMP_GE, at, low), tn__g_compare(n->g, TN__CMP_LT, at, high)),
+      tn__g_compare(n->g, TN__CMP_LT, from, to)};
+}
+
+/* The greatest along `axis` of the elements of x that are inside. */
+static tn__value *greatest_inside(tn__onode *n, tn__value *x, tn__value *inside, int64_t axis) {
+  tn__value *kept = tn__g_select(n->g, inside, x, tn__on_scalar(n, -INFINITY, x));
+  return tn__g_reduce(n->g, TN__REDUCE_MAX, kept, &axis, 1, false);
+}
+
+void tn__onnx_max_roi_pool(tn__onode *n) {
+  tn__on_require_rank(n, 0, 4);
+  tn__on_require_rank(n, 1, 2);
+  int count;
+  const int64_t *pooled = tn__on_ints(n, "pooled_shape", &count);
+  double scale = tn__on_float(n, "spatial_scale", 1);
+  if (pooled == NULL || count != 2 || pooled[0] < 1 || pooled[1] < 1 || pooled[0] > 1 << 20 || pooled[1] > 1 << 20)
+    tn__on_fail(n, "pooled_shape is not two sizes");
+  if (tn__dim_const(n->in[1], 1) != 5) tn__on_fail(n, "input 1 (rois) must have 5 columns");
+  tn__value *x = n->in[0], *rois = tn__g_convert(n->g, n->in[1], TN_F32);
+  tn__value *batch = tn__on_slice_axis(n, rois, 1, tn__on_index(n, 0), tn__on_index(n, 1));
+  batch = tn__g_convert(n->g, tn__on_squeeze(n, batch, (const int64_t[]){1}, 1), TN_I64);
+  roi_cells y =
+      cut_regions(n, roi_coordinate(n, rois, 2, scale), roi_coordinate(n, rois, 4, scale), pooled[0], x->dims[2]);
+  roi_cells z =
+      cut_regions(n, roi_coordinate(n, rois, 1, scale), roi_coordinate(n, rois, 3, scale), pooled[1], x->dims[3]);
+  tn__value *own = tn__on_unsqueeze(n, tn__g_take(n->g, x, batch, 0), (const int64_t[]){2}, 1);
+  tn__value *rows = greatest_inside(n, own, tn__on_unsqueeze(n, y.inside, (const int64_t[]){1, 4}, 2), 3);
+  rows = tn__on_unsqueeze(n, rows, (const int64_t[]){3}, 1);
+  tn__value *cells = greatest_inside(n, rows, tn__on_unsqueeze(n, z.inside, (const int64_t[]){1, 2}, 2), 4);
+  tn__value *some = tn__g_binary(n->g, "and", y.some, tn__on_transpose(n, z.some, (const int64_t[]){0, 2, 1}));
+  some = tn__on_unsqueeze(n, some, (const int64_t[]){1}, 1);
+  n->out[0] = tn__g_select(n->g, some, cells, tn__on_scalar(n, 0, cells));
 }

@@ -56,7 +56,7 @@ void tn__onnx_regex_full_match(tn__onode *n) {
   const tn__text *pattern = tn__on_text(n, "pattern");
   if (tn__on_attr(n, "pattern") == NULL) tn__on_fail(n, "attribute \"pattern\" is missing");
   int count;
-  const int64_t *program = tn__regex_compile(n->arena, pattern == NULL ? "" : pattern->bytes,
+  const int64_t *program = tn__regex_compile(n->arena, tn__graph_origin(n->g), pattern == NULL ? "" : pattern->bytes,
                                              pattern == NULL ? 0 : (size_t)pattern->length, &count);
   tn__value *inputs[] = {n->in[0], tn__g_i64s(n->g, program, count)};
   n->out[0] = node(n, "string_match", inputs, 2, NULL, 0);

@@ -105,7 +105,7 @@ const tn__onnx_op tn__onnx_ops[] = {
     {"", "MatMulInteger", tn__onnx_matmul_integer, NULL, NULL, 2, 4, 1, {10}},
     {"", "Max", tn__onnx_variadic, "maximum", NULL, 1, -1, 1, {1, 6, 8, 12, 13}},
     {"", "MaxPool", tn__onnx_max_pool, NULL, NULL, 1, 1, 2, {1, 8, 10, 11, 12, 22}},
-    {"", "MaxRoiPool", NULL, NULL, "not implemented", 2, 2, 1, {1, 22}},
+    {"", "MaxRoiPool", tn__onnx_max_roi_pool, NULL, NULL, 2, 2, 1, {1, 22}},
     {"", "MaxUnpool", tn__onnx_max_unpool, NULL, NULL, 2, 3, 1, {9, 11, 22}},
     {"", "Mean", tn__onnx_variadic, "add", NULL, 1, -1, 1, {1, 6, 8, 13}},
     {"", "MeanVarianceNormalization", tn__onnx_mean_variance, NULL, NULL, 1, 1, 1, {9, 13}},

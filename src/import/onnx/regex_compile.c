@@ -34,7 +34,7 @@ typedef struct flags {
 
 typedef struct parser {
   tn__arena *arena;
-  const char *pattern, *at, *end;
+  const char *origin, *pattern, *at, *end;
   flags now;
   int depth;
   range_vec cases; /* pairs of code points that differ in case only */
@@ -42,7 +42,8 @@ typedef struct parser {
 } parser;
 
 static _Noreturn void fail(const parser *p, tn_status_code code, const char *why) {
-  tn__throwf(p->arena->escape, code, "the pattern \"%s\" at byte %d: %s", p->pattern, (int)(p->at - p->pattern), why);
+  tn__throwf(p->arena->escape, code, "%s%sthe pattern \"%s\" at byte %d: %s", p->origin == NULL ? "" : p->origin,
+             p->origin == NULL ? "" : ": ", p->pattern, (int)(p->at - p->pattern), why);
 }
 static _Noreturn void wrong(const parser *p, const char *why) { fail(p, TN_INVALID_ARGUMENT, why); }
 
@@ -489,8 +490,8 @@ static void emit_node(parser *p, const node *n) {
   }
 }
 
-const int64_t *tn__regex_compile(tn__arena *arena, const char *pattern, size_t length, int *count) {
-  parser p = {.arena = arena, .at = pattern, .end = pattern + length};
+const int64_t *tn__regex_compile(tn__arena *arena, const char *origin, const char *pattern, size_t length, int *count) {
+  parser p = {.arena = arena, .origin = origin};
   p.pattern = p.at = tn__arena_strndup(arena, pattern, length);
   p.end = p.at + length;
   const node *all = take_alternatives(&p);
