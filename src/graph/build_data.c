@@ -60,9 +60,18 @@ static tn__value *head(tn__graph *g, tn__value *a, int axis, const tn__expr *cou
 
 void tn__g_top_k(tn__graph *g, tn__value *a, int axis, const tn__expr *k, bool greatest, tn__value **values,
                  tn__value **indices) {
-  tn__g_sort(g, a, axis, greatest, values, indices);
-  *values = head(g, *values, axis, k);
-  *indices = head(g, *indices, axis, k);
+  /* A heap of most of the elements costs more than merging all. */
+  if (tn__is_int(k) && tn__is_int(a->dims[axis]) && k->value.i > a->dims[axis]->value.i / 2) {
+    tn__g_sort(g, a, axis, greatest, values, indices);
+    *values = head(g, *values, axis, k);
+    *indices = head(g, *indices, axis, k);
+    return;
+  }
+  const tn__attr attrs[] = {tn__attr_int(g, "axis", axis), tn__attr_int(g, "descending", greatest),
+                            tn__attr_exprs(g, "count", &k, 1)};
+  tn__node *node = tn__g_node(g, "top_k", &a, 1, attrs, 3);
+  *values = node->outputs[0];
+  *indices = node->outputs[1];
 }
 
 /* a as one dimension. */

@@ -1,4 +1,4 @@
-/* Stable sorting, and finding the set elements of a mask: imperative stages.
+/* Stable sorting, the first few in order, and finding the set elements of a mask: imperative stages.
  *
  * Sorting is a bottom-up merge sort of positions: runs of `width` positions that are in order are merged in pairs into
  * `scratch`, which is copied back, until one run is left. Loop IR has no variables that change, so the cursors live in
@@ -182,6 +182,153 @@ static void declare_sort(tn__lower_context *lower, const tn__node *node, const t
   outputs[1] = s.order;
 }
 
+/* ---- top_k --------------------------------------------------------------------------------------------------------
+ */
+
+/* A heap of the best `size` elements so far, the last of them in order at its root, lies where the results go: values
+ * beside their positions. An element that comes before the root takes its place. When all have been seen, taking the
+ * root away until nothing is left sorts them (Williams, "Algorithm 232: Heapsort", 1964). Equal elements are in the
+ * order of their positions, so the result is that of a stable sort. */
+typedef struct heap {
+  sorter s; /* `order` and `keys`; `axis` of outer is open */
+  const tn__buffer *values;
+} heap;
+
+enum { CURSOR_SIZE = CURSOR_WIDTH, CURSOR_HOLE = CURSOR_START, CURSOR_CHILD = CURSOR_LEFT };
+
+static const tn__expr *heap_load(const heap *h, const tn__buffer *buffer, const tn__expr *place) {
+  const tn__expr *at[TN__MAX_RANK];
+  for (int i = 0; i < h->s.rank; i++) at[i] = h->s.outer[i];
+  at[h->s.axis] = place;
+  return tn__load(h->s.ir, buffer, at);
+}
+
+static const tn__stmt *heap_store(const heap *h, const tn__expr *place, const tn__expr *value,
+                                  const tn__expr *position) {
+  tn__ir *ir = h->s.ir;
+  const tn__expr *at[TN__MAX_RANK];
+  for (int i = 0; i < h->s.rank; i++) at[i] = h->s.outer[i];
+  at[h->s.axis] = place;
+  return tn__seq2(ir, tn__store(ir, h->values, at, value), tn__store(ir, h->s.order, at, position));
+}
+
+/* Does what lies at place `a` of the heap come behind (value, position)? */
+static const tn__expr *comes_behind(const heap *h, const tn__expr *a, const tn__expr *value, const tn__expr *position) {
+  tn__ir *ir = h->s.ir;
+  const tn__expr *other = heap_load(h, h->values, a);
+  const tn__expr *later = tn__lt(ir, position, heap_load(h, h->s.order, a));
+  return tn__or(ir, precedes(&h->s, value, other), tn__and(ir, tn__not(ir, precedes(&h->s, other, value)), later));
+}
+
+/* Puts (value, position) into the heap of CURSOR_SIZE, whose place CURSOR_HOLE is free, at that place or below. */
+static const tn__stmt *sift(const heap *h, const tn__expr *value, const tn__expr *position) {
+  tn__ir *ir = h->s.ir;
+  const sorter *s = &h->s;
+  const tn__var *first = tn__let_var(ir, "first"), *child = tn__let_var(ir, "child");
+  const tn__expr *size = cursor(s, CURSOR_SIZE), *hole = cursor(s, CURSOR_HOLE),
+                 *second = tn__add_i(ir, first->self, 1);
+  const tn__expr *behind =
+      comes_behind(h, second, heap_load(h, h->values, first->self), heap_load(h, s->order, first->self));
+  const tn__stmt *choose = tn__seq2(
+      ir, set_cursor(s, CURSOR_CHILD, first->self),
+      tn__if(ir, tn__lt(ir, second, size), tn__if(ir, behind, set_cursor(s, CURSOR_CHILD, second), NULL), NULL));
+  const tn__stmt *move[] = {
+      heap_store(h, hole, heap_load(h, h->values, child->self), heap_load(h, s->order, child->self)),
+      set_cursor(s, CURSOR_HOLE, child->self),
+      set_cursor(s, CURSOR_AT, tn__add_i(ir, tn__mul_i(ir, child->self, 2), 1))};
+  const tn__stmt *down = tn__if(ir, comes_behind(h, child->self, value, position), tn__seq(ir, move, 3),
+                                set_cursor(s, CURSOR_AT, size)); /* which ends the loop */
+  down = tn__let(ir, child, cursor(s, CURSOR_CHILD), down);
+  const tn__stmt *round = tn__let(ir, first, cursor(s, CURSOR_AT), tn__seq2(ir, choose, down));
+  const tn__stmt *all[] = {set_cursor(s, CURSOR_AT, tn__add_i(ir, tn__mul_i(ir, hole, 2), 1)),
+                           tn__while(ir, tn__lt(ir, cursor(s, CURSOR_AT), size), round),
+                           heap_store(h, hole, value, position)};
+  return tn__seq(ir, all, 3);
+}
+
+/* The same with what lies at `place` now, which `before` may change. */
+static const tn__stmt *sift_from(const heap *h, const tn__expr *place, const tn__stmt *before) {
+  tn__ir *ir = h->s.ir;
+  const tn__var *value = tn__var_create(ir, "value", h->values->dtype, NULL, NULL);
+  const tn__var *position = tn__let_var(ir, "position");
+  const tn__stmt *body = sift(h, value->self, position->self);
+  if (before != NULL) body = tn__seq2(ir, before, body);
+  body = tn__let(ir, position, heap_load(h, h->s.order, place), body);
+  return tn__let(ir, value, heap_load(h, h->values, place), body);
+}
+
+static const tn__stmt *top_k_stmt(const heap *h, const tn__expr *count) {
+  tn__ir *ir = h->s.ir;
+  const sorter *s = &h->s;
+  const tn__expr *zero = tn__index(ir, 0), *rest = tn__sub(ir, s->size, count),
+                 *half = tn__div(ir, count, tn__index(ir, 2));
+  tn__nest fill = tn__nest_create(ir, "p", 1, &count), heapify = tn__nest_create(ir, "h", 1, &half);
+  tn__nest scan = tn__nest_create(ir, "q", 1, &rest), drain = tn__nest_create(ir, "d", 1, &count);
+  const tn__expr *parent = tn__sub(ir, tn__add_i(ir, half, -1), heapify.index[0]);
+  const tn__expr *seen = tn__add(ir, count, scan.index[0]),
+                 *end = tn__sub(ir, tn__add_i(ir, count, -1), drain.index[0]);
+  const tn__stmt *replace = tn__seq2(ir, set_cursor(s, CURSOR_HOLE, zero), sift(h, heap_load(h, s->keys, seen), seen));
+  replace = tn__if(ir, precedes(s, heap_load(h, s->keys, seen), heap_load(h, h->values, zero)), replace, NULL);
+  const tn__stmt *take[] = {heap_store(h, end, heap_load(h, h->values, zero), heap_load(h, s->order, zero)),
+                            set_cursor(s, CURSOR_SIZE, end), set_cursor(s, CURSOR_HOLE, zero)};
+  const tn__stmt *items[] = {
+      tn__nest_loops(ir, &fill, heap_store(h, fill.index[0], heap_load(h, s->keys, fill.index[0]), fill.index[0])),
+      set_cursor(s, CURSOR_SIZE, count),
+      tn__if(ir, tn__lt(ir, zero, half),
+             tn__nest_loops(ir, &heapify, sift_from(h, parent, set_cursor(s, CURSOR_HOLE, parent))), NULL),
+      tn__nest_loops(ir, &scan, replace), tn__nest_loops(ir, &drain, sift_from(h, end, tn__seq(ir, take, 3)))};
+  return tn__if(ir, tn__lt(ir, zero, count), tn__seq(ir, items, 5), NULL); /* no root without a place */
+}
+
+static void infer_top_k(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  tn__ir *ir = graph->ir;
+  if (a->dtype == TN_BOOL) tn__node_fail(graph, node, "is not defined for type bool");
+  tn__require_axis(graph, node, "axis", a->rank);
+  const tn__expr *count = tn__require_exprs(graph, node, "count", 1)[0], *dims[TN__MAX_RANK];
+  int axis = (int)tn__node_int(node, "axis", 0);
+  const tn__expr *inside = tn__and(ir, tn__le(ir, tn__index(ir, 0), count), tn__le(ir, count, a->dims[axis]));
+  if (tn__is_false(inside))
+    tn__node_fail(graph, node, "the first %s of dimension %d of %s", tn__expr_text(graph, count), axis,
+                  tn__value_type_text(graph, a));
+  tn__graph_assume(graph, inside, "%s: the first %s of dimension %d, which has %s", node->op->name,
+                   tn__size_text(graph, count), axis, tn__size_text(graph, a->dims[axis]));
+  for (int i = 0; i < a->rank; i++) dims[i] = i == axis ? count : a->dims[i];
+  tn__set_output(graph, node, 0, a->dtype, a->rank, dims, NULL);
+  tn__set_output(graph, node, 1, TN_I64, a->rank, dims, NULL);
+}
+
+static void declare_top_k(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                          const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te *te = tn__lower_te(lower);
+  const tn__buffer *a = inputs[0];
+  int axis = (int)tn__node_int(node, "axis", 0);
+  const tn__expr *extents[TN__MAX_RANK], *outer[TN__MAX_RANK], *shape[TN__MAX_RANK];
+  for (int i = 0, next = 0; i < a->rank; i++) {
+    shape[i] = i == axis ? tn__lower_expr(lower, tn__node_attr(node, "count")->exprs[0]) : a->shape[i];
+    if (i != axis) extents[next++] = a->shape[i];
+  }
+  tn__nest nest = tn__nest_create(ir, "j", a->rank - 1, extents);
+  for (int i = 0, next = 0; i < a->rank; i++) outer[i] = i == axis ? NULL : nest.index[next++];
+  const char *name = tn__lower_name(lower, "top_k");
+  heap h = {.s = {.ir = ir,
+                  .cursors = cursor_buffer(ir),
+                  .order = tn__te_extern_tensor(te, tn__lower_name(lower, "positions"), TN_I64, a->rank, shape),
+                  .keys = a,
+                  .size = a->shape[axis],
+                  .outer = outer,
+                  .axis = axis,
+                  .rank = a->rank,
+                  .descending = tn__node_int(node, "descending", 0) != 0},
+            .values = tn__te_extern_tensor(te, name, a->dtype, a->rank, shape)};
+  const tn__buffer *writes[2] = {h.values, h.s.order};
+  const tn__stmt *row = tn__nest_loops(ir, &nest, tn__alloc_stmt(ir, h.s.cursors, top_k_stmt(&h, shape[axis])));
+  tn__te_extern(te, name, &a, 1, writes, 2, row);
+  outputs[0] = h.values;
+  outputs[1] = h.s.order;
+}
+
 /* ---- sort_rows --------------------------------------------------------------------------------------------------- */
 
 static void infer_sort_rows(tn__graph *graph, tn__node *node) {
@@ -255,6 +402,8 @@ static void declare_find_true(tn__lower_context *lower, const tn__node *node, co
 static const tn__op rows[] = {
     TN__ROW("sort", sort,
             "Stable sort along `axis`: the elements, and where each came from; NaN counts as the greatest."),
+    TN__ROW("top_k", top_k,
+            "The first `count` elements along `axis` of a stable sort, in order, and where each came from."),
     TN__ROW("sort_rows", sort_rows, "The stable ascending order of a matrix's rows, compared column by column."),
     TN__ROW("find_true", find_true,
             "The positions of the true elements, in order, filled up with zeros; and how many there are."),

@@ -300,11 +300,36 @@ static void sorts(void **state) {
   tn__g_sort(g, a, 1, false, &values, &indices);
   check_result(state, in, values, up, 74, 0);
   check_result(state, in, indices, where, 74, 0);
+  for (int k = 0; k <= 37; k = k < 3 ? k + 1 : k + 17) { /* 0, 1, 2, 3, 20, 37 */
+    double first[2 * 37], from[2 * 37];
+    for (int i = 0; i < 2 * k; i++) first[i] = up[i / k * 37 + i % k], from[i] = where[i / k * 37 + i % k];
+    tn__g_top_k(g, a, 1, ix(g, k), false, &values, &indices);
+    assert_string_equal(values->producer->op->name, "top_k");
+    check_result(state, in, values, first, 2 * k, 0);
+    check_result(state, in, indices, from, 2 * k, 0);
+  }
   tn__value *b = input_of(g, "b", TN_F32, 2, (int64_t[]){2, 3});
   const tensor both[] = {{data, {2, 37}}, {(float[]){1, NAN, 1, 3, 2, 4}, {2, 3}}};
   tn__g_top_k(g, b, 1, ix(g, 2), true, &values, &indices);
+  assert_string_equal(values->producer->op->name, "slice");
   CHECK_RESULT(state, both, values, NAN, 1, 4, 3);
   CHECK_RESULT(state, both, indices, 1, 0, 2, 0);
+  tn__g_top_k(g, b, 1, ix(g, 1), true, &values, &indices);
+  assert_string_equal(values->producer->op->name, "top_k");
+  CHECK_RESULT(state, both, values, NAN, 4);
+  CHECK_RESULT(state, both, indices, 1, 2);
+}
+
+static void top_k_over_a_middle_axis(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *a = input_of(g, "a", TN_I32, 3, (int64_t[]){2, 5, 2}), *values, *indices;
+  const tensor in[] = {{(int32_t[]){3, 9, 1, 9, 4, -2, 1, 5, 5, 9, /* */ 2, 0, 6, 0, 5, 0, 3, 0, 5, 0}, {2, 5, 2}}};
+  tn__g_top_k(g, a, 1, ix(g, 2), true, &values, &indices);
+  CHECK_RESULT(state, in, values, 5, 9, 4, 9, 6, 0, 5, 0);
+  CHECK_RESULT(state, in, indices, 4, 0, 2, 1, 1, 0, 2, 1);
+  tn__g_top_k(g, a, 1, ix(g, 2), false, &values, &indices);
+  CHECK_RESULT(state, in, values, 1, -2, 1, 5, 2, 0, 3, 0);
+  CHECK_RESULT(state, in, indices, 1, 2, 3, 3, 0, 0, 3, 1);
 }
 
 static void finds_what_data_says(void **state) {
@@ -368,6 +393,7 @@ int main(void) {
       TEST(gathers),
       TEST(scatters),
       TEST(sorts),
+      TEST(top_k_over_a_middle_axis),
       TEST(finds_what_data_says),
       TEST(finds_unique_in_order),
       TEST(composes_masks),

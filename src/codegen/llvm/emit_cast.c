@@ -1,4 +1,5 @@
 /* Conversions, and the 16-bit floats, which are computed as f32 and rounded after each operation. */
+#include <float.h>
 #include <math.h>
 
 #include "codegen/llvm/emit.h"
@@ -167,7 +168,35 @@ static LLVMValueRef float_to_float(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMV
   return tn__cg_round_to(cg, to, v);
 }
 
+static LLVMValueRef clamp(tn__cg *cg, LLVMValueRef v, LLVMRealPredicate inside, double limit) {
+  LLVMValueRef bound = tn__cg_float(LLVMTypeOf(v), limit);
+  return LLVMBuildSelect(cg->builder, LLVMBuildFCmp(cg->builder, inside, v, bound, ""), v, bound, "");
+}
+
+/* LLVM's saturating conversions take vectors apart. Here the value is brought into the range first: to the greatest
+ * float below the limit where the greatest integer is none, and what lay beyond is told by a comparison. */
+static LLVMValueRef float_vector_to_int(tn__cg *cg, tn_dtype to, LLVMValueRef v) {
+  LLVMBuilderRef at = cg->builder;
+  int bits = tn__dtype_bits(to), precision = tn__cg_element(LLVMTypeOf(v)) == cg->f64 ? DBL_MANT_DIG : FLT_MANT_DIG;
+  bool is_signed = tn__dtype_is_signed(to);
+  int magnitude = is_signed ? bits - 1 : bits, spare = magnitude > precision ? magnitude - precision : 0;
+  double beyond = ldexp(1, magnitude), greatest = beyond - ldexp(1, spare);
+  LLVMTypeRef type = type_as(v, tn__cg_value_type(cg, to)), wide = bits < 32 ? type_as(v, cg->i32) : type;
+  LLVMValueRef inside = clamp(cg, v, LLVMRealOGT, is_signed ? -beyond : 0); /* NaN is not greater either */
+  inside = clamp(cg, inside, LLVMRealOLT, greatest);
+  bool plain = is_signed || bits < 32;
+  LLVMValueRef i = plain ? LLVMBuildFPToSI(at, inside, wide, "") : LLVMBuildFPToUI(at, inside, wide, "");
+  if (spare > 0) {
+    int64_t most = is_signed ? (int64_t)(UINT64_MAX >> (64 - magnitude)) : -1;
+    LLVMValueRef above = LLVMBuildFCmp(at, LLVMRealOGE, v, tn__cg_float(LLVMTypeOf(v), beyond), "");
+    i = LLVMBuildSelect(at, above, tn__cg_int(wide, most), i, "");
+  }
+  i = LLVMBuildSelect(at, LLVMBuildFCmp(at, LLVMRealUNO, v, v, ""), tn__cg_int(wide, 0), i, "");
+  return wide == type ? i : LLVMBuildTrunc(at, i, type, "");
+}
+
 static LLVMValueRef float_to_int(tn__cg *cg, tn_dtype to, LLVMValueRef v) {
+  if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) return float_vector_to_int(cg, to, v);
   LLVMTypeRef types[] = {type_as(v, tn__cg_value_type(cg, to)), LLVMTypeOf(v)};
   return tn__cg_intrinsic(cg, tn__dtype_is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &v, 1);
 }
