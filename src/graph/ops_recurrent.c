@@ -7,7 +7,7 @@
 #include "graph/internal.h"
 
 enum { IN_X, IN_R, IN_BIAS, IN_H, IN_C, IN_PEEPHOLES, IN_LENGTHS, IN_COUNT };
-enum { LANES = 16 };
+enum { LANES = 16, MAX_VECTORS = 8, MAX_ROWS = 4 };
 
 static int gate_count(const tn__node *node) {
   const char *kind = tn__node_string(node, "kind", "");
@@ -121,7 +121,7 @@ static const tn__expr *activate(const cell *s, int index, const tn__expr *a) {
              tn__node_string(s->node, "activations", ""));
 }
 
-/* ---- one step ---------------------------------------------------------------------------------------------------- */
+/* ---- elements ---------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *load1(const cell *s, const tn__buffer *buffer, const tn__expr *i) {
   return tn__cast(s->ir, s->wide, tn__load(s->ir, buffer, &i));
@@ -140,61 +140,125 @@ static const tn__expr *input_at(const cell *s, const tn__expr *column) {
   return tn__cast(s->ir, s->wide, tn__load(s->ir, s->x, (const tn__expr *[]){s->time, s->batch, column}));
 }
 
-/* A loop over [0, extent) columns around the statement that `body` makes of a column; in vectors where the extent
- * allows. */
-static const tn__stmt *over_columns(const cell *s, int64_t first, int64_t extent,
-                                    const tn__stmt *(*body)(const cell *s, const tn__expr *column, const void *user),
-                                    const void *user) {
-  tn__ir *ir = s->ir;
-  bool vectors = extent % LANES == 0;
-  const tn__expr *outer_extent = tn__index(ir, vectors ? extent / LANES : extent), *zero = tn__index(ir, 0);
-  const tn__var *outer = tn__var_create(ir, "j", TN_I64, zero, outer_extent);
-  const tn__expr *column = tn__add_i(ir, outer->self, first);
-  if (!vectors) return tn__for(ir, outer, TN__LOOP_SERIAL, body(s, column, user));
-  const tn__var *lane = tn__var_create(ir, "v", TN_I64, zero, tn__index(ir, LANES));
-  column = tn__add_i(ir, tn__add(ir, tn__mul_i(ir, outer->self, LANES), lane->self), first);
-  return tn__for(ir, outer, TN__LOOP_SERIAL, tn__for(ir, lane, TN__LOOP_VECTORIZED, body(s, column, user)));
+/* ---- columns in vectors ------------------------------------------------------------------------------------------ */
+
+/* `lanes` columns from `first` on, one of which is `column` inside of the loop of `lane`. */
+typedef struct columns {
+  const tn__var *lane;
+  const tn__expr *column;
+} columns;
+
+static columns columns_from(const cell *s, const tn__expr *first, int64_t lanes) {
+  const tn__var *lane = tn__var_create(s->ir, "v", TN_I64, tn__index(s->ir, 0), tn__index(s->ir, lanes));
+  return (columns){lane, tn__add(s->ir, first, lane->self)};
 }
 
+static const tn__stmt *in_vector(const cell *s, const columns *c, const tn__stmt *body) {
+  return tn__for(s->ir, c->lane, TN__LOOP_VECTORIZED, body);
+}
+
+/* The statement that `body` makes of each position of the state, in vectors and what is left. */
+static const tn__stmt *over_hidden(const cell *s, const tn__stmt *(*body)(const cell *s, const tn__expr *j)) {
+  tn__ir *ir = s->ir;
+  int64_t whole = s->hidden / LANES, rest = s->hidden % LANES;
+  const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__index(ir, 0), tn__index(ir, whole));
+  columns all = columns_from(s, tn__mul_i(ir, j->self, LANES), LANES);
+  columns last = columns_from(s, tn__index(ir, whole * LANES), rest);
+  const tn__stmt *items[2];
+  int count = 0;
+  if (whole > 0) items[count++] = tn__for(ir, j, TN__LOOP_SERIAL, in_vector(s, &all, body(s, all.column)));
+  if (rest > 0) items[count++] = in_vector(s, &last, body(s, last.column));
+  return tn__seq(ir, items, count);
+}
+
+/* ---- the state times R ------------------------------------------------------------------------------------------- */
+
+/* What a product covers: rows of the batch from cell.batch on and columns [first, first + count) of R. The state may be
+ * multiplied by columns of `factor` before. */
 typedef struct product {
-  const tn__expr *k;     /* position in the state */
-  const tn__expr *state; /* its value there */
+  int rows;
+  int64_t first, count;
+  const tn__buffer *factor;
+  int64_t factor_first;
 } product;
 
-static const tn__stmt *start_column(const cell *s, const tn__expr *column, const void *user) {
-  const bool *with_input = user;
-  const tn__expr *value = *with_input ? input_at(s, column) : number(s, 0);
-  if (s->bias != NULL) value = sum(s, value, load1(s, s->bias, column));
-  return store2(s, s->pre, s->batch, column, value);
-}
+static const tn__expr *row_of(const cell *s, int row) { return tn__add_i(s->ir, s->batch, row); }
 
-static const tn__stmt *add_column(const cell *s, const tn__expr *column, const void *user) {
-  const product *p = user;
-  const tn__expr *term = scaled(s, p->state, load2(s, s->r, p->k, column));
-  return store2(s, s->pre, s->batch, column, sum(s, load2(s, s->pre, s->batch, column), term));
-}
-
-/* pre[batch, first .. first + count) = (the input +) the bias + state * R. `factor` (may be NULL) multiplies the state.
- */
-static const tn__stmt *project(const cell *s, int64_t first, int64_t count, bool with_input, const tn__buffer *factor,
-                               int64_t factor_first) {
+static const tn__stmt *add_terms(const cell *s, const product *p, const tn__buffer *sums, const tn__expr *k,
+                                 const tn__expr *column, int vectors, int64_t lanes) {
   tn__ir *ir = s->ir;
-  const tn__var *k = tn__var_create(ir, "k", TN_I64, tn__index(ir, 0), tn__index(ir, s->hidden));
-  const tn__var *value = tn__var_create(ir, "state", s->wide, NULL, NULL);
-  const tn__expr *state = load2(s, s->h, s->batch, k->self);
-  if (factor != NULL) state = scaled(s, state, load2(s, factor, s->batch, tn__add_i(ir, k->self, factor_first)));
-  const product p = {k->self, value->self};
-  const tn__stmt *rounds =
-      tn__for(ir, k, TN__LOOP_SERIAL, tn__let(ir, value, state, over_columns(s, first, count, add_column, &p)));
-  return tn__seq2(ir, over_columns(s, first, count, start_column, &with_input), rounds);
+  const tn__stmt *all[MAX_ROWS];
+  for (int row = 0; row < p->rows; row++) {
+    const tn__stmt *terms[MAX_VECTORS];
+    const tn__var *value = tn__var_create(ir, "state", s->wide, NULL, NULL);
+    const tn__expr *state = load2(s, s->h, row_of(s, row), k);
+    if (p->factor != NULL)
+      state = scaled(s, state, load2(s, p->factor, row_of(s, row), tn__add_i(ir, k, p->factor_first)));
+    for (int i = 0; i < vectors; i++) {
+      columns c = columns_from(s, tn__add_i(ir, column, i * lanes), lanes);
+      const tn__expr *at = tn__add_i(ir, c.lane->self, i * lanes), *place = tn__index(ir, row);
+      const tn__expr *term = scaled(s, value->self, load2(s, s->r, k, c.column));
+      terms[i] = in_vector(s, &c, store2(s, sums, place, at, sum(s, load2(s, sums, place, at), term)));
+    }
+    all[row] = tn__let(ir, value, state, tn__seq(ir, terms, vectors));
+  }
+  return tn__seq(ir, all, p->rows);
 }
+
+/* `vectors` vectors of columns from `column` on, whose sums are kept in registers: all their places are constants. */
+static const tn__stmt *project_block(const cell *s, const product *p, const tn__expr *column, int vectors,
+                                     int64_t lanes) {
+  tn__ir *ir = s->ir;
+  const tn__expr *shape[2] = {tn__index(ir, p->rows), tn__index(ir, vectors * lanes)};
+  const tn__buffer *sums = tn__buffer_create(ir, "sums", s->wide, TN__SCOPE_STACK, 2, shape);
+  const tn__var *k = tn__var_create(ir, "k", TN_I64, tn__index(ir, 0), tn__index(ir, s->hidden));
+  const tn__stmt *start[MAX_ROWS * MAX_VECTORS], *finish[MAX_ROWS * MAX_VECTORS];
+  int count = 0;
+  for (int row = 0; row < p->rows; row++)
+    for (int i = 0; i < vectors; i++) {
+      columns c = columns_from(s, tn__add_i(ir, column, i * lanes), lanes);
+      const tn__expr *at = tn__add_i(ir, c.lane->self, i * lanes), *place = tn__index(ir, row);
+      start[count] = in_vector(s, &c, store2(s, sums, place, at, number(s, 0)));
+      finish[count++] = in_vector(s, &c, store2(s, s->pre, row_of(s, row), c.column, load2(s, sums, place, at)));
+    }
+  const tn__stmt *items[3] = {tn__seq(ir, start, count),
+                              tn__for(ir, k, TN__LOOP_SERIAL, add_terms(s, p, sums, k->self, column, vectors, lanes)),
+                              tn__seq(ir, finish, count)};
+  return tn__alloc_stmt(ir, sums, tn__seq(ir, items, 3));
+}
+
+/* pre = state * R, for the product's rows and columns. One row takes twice as many columns at once as several do. */
+static const tn__stmt *project(const cell *s, const product *p) {
+  tn__ir *ir = s->ir;
+  const tn__stmt *items[4];
+  int count = 0;
+  int64_t done = 0;
+  for (int vectors = p->rows > 1 ? MAX_VECTORS / 4 : MAX_VECTORS; vectors >= 1; vectors = vectors > 1 ? 1 : 0) {
+    int64_t width = vectors * LANES, blocks = (p->count - done) / width;
+    if (blocks == 0) continue;
+    const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__index(ir, 0), tn__index(ir, blocks));
+    const tn__expr *column = tn__add_i(ir, tn__mul_i(ir, j->self, width), p->first + done);
+    items[count++] = tn__for(ir, j, TN__LOOP_SERIAL, project_block(s, p, column, vectors, LANES));
+    done += blocks * width;
+  }
+  if (done < p->count) items[count++] = project_block(s, p, tn__index(ir, p->first + done), 1, p->count - done);
+  return tn__seq(ir, items, count);
+}
+
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *pre_at(const cell *s, int gate, const tn__expr *j) {
   return load2(s, s->pre, s->batch, tn__add_i(s->ir, j, gate * s->hidden));
 }
 
-static const tn__stmt *set_pre(const cell *s, int gate, const tn__expr *j, const tn__expr *value) {
-  return store2(s, s->pre, s->batch, tn__add_i(s->ir, j, gate * s->hidden), value);
+static const tn__expr *biased(const cell *s, int gate, const tn__expr *j) {
+  const tn__expr *value = pre_at(s, gate, j);
+  return s->bias == NULL ? value : sum(s, value, load1(s, s->bias, tn__add_i(s->ir, j, gate * s->hidden)));
+}
+
+/* What a gate's activation is taken of. */
+static const tn__expr *gate_at(const cell *s, int gate, const tn__expr *j) {
+  return sum(s, input_at(s, tn__add_i(s->ir, j, gate * s->hidden)), biased(s, gate, j));
 }
 
 /* The new state of position j, kept and written out. */
@@ -206,15 +270,15 @@ static const tn__stmt *set_state(const cell *s, const tn__expr *j, const tn__exp
 }
 
 static const tn__stmt *rnn_cell(const cell *s, const tn__expr *j) {
-  return set_state(s, j, activate(s, 0, pre_at(s, 0, j)));
+  return set_state(s, j, activate(s, 0, gate_at(s, 0, j)));
 }
 
 /* Gates: input, output, forget, cell. */
 static const tn__stmt *lstm_cell(const cell *s, const tn__expr *j) {
   tn__ir *ir = s->ir;
   const tn__var *in = tn__var_create(ir, "i", s->wide, NULL, NULL), *c = tn__var_create(ir, "c", s->wide, NULL, NULL);
-  const tn__expr *old = load2(s, s->c, s->batch, j), *pre_in = pre_at(s, 0, j), *pre_out = pre_at(s, 1, j),
-                 *pre_forget = pre_at(s, 2, j);
+  const tn__expr *old = load2(s, s->c, s->batch, j), *pre_in = gate_at(s, 0, j), *pre_out = gate_at(s, 1, j),
+                 *pre_forget = gate_at(s, 2, j);
   if (s->peepholes != NULL) {
     pre_in = sum(s, pre_in, scaled(s, load1(s, s->peepholes, j), old));
     pre_out = sum(s, pre_out, scaled(s, load1(s, s->peepholes, tn__add_i(ir, j, s->hidden)), c->self));
@@ -222,7 +286,7 @@ static const tn__stmt *lstm_cell(const cell *s, const tn__expr *j) {
   }
   const tn__expr *forget =
       tn__node_int(s->node, "input_forget", 0) != 0 ? tn__sub(ir, number(s, 1), in->self) : activate(s, 0, pre_forget);
-  const tn__expr *next = sum(s, scaled(s, forget, old), scaled(s, in->self, activate(s, 1, pre_at(s, 3, j))));
+  const tn__expr *next = sum(s, scaled(s, forget, old), scaled(s, in->self, activate(s, 1, gate_at(s, 3, j))));
   const tn__stmt *out = set_state(s, j, scaled(s, activate(s, 0, pre_out), activate(s, 2, c->self)));
   const tn__stmt *body = tn__let(ir, c, next, tn__seq2(ir, store2(s, s->c, s->batch, j, c->self), out));
   return tn__let(ir, in, activate(s, 0, pre_in), body);
@@ -230,36 +294,66 @@ static const tn__stmt *lstm_cell(const cell *s, const tn__expr *j) {
 
 /* Gates: update, reset, hidden. The reset gate is done for the whole state before the hidden one reads it. */
 static const tn__stmt *gru_reset(const cell *s, const tn__expr *j) {
-  return set_pre(s, 1, j, activate(s, 0, pre_at(s, 1, j)));
+  return store2(s, s->pre, s->batch, tn__add_i(s->ir, j, s->hidden), activate(s, 0, gate_at(s, 1, j)));
 }
 
 static const tn__stmt *gru_cell(const cell *s, const tn__expr *j) {
   tn__ir *ir = s->ir;
   const tn__var *z = tn__var_create(ir, "z", s->wide, NULL, NULL);
-  const tn__expr *hidden = pre_at(s, 2, j);
+  const tn__expr *hidden = gate_at(s, 2, j);
   if (tn__node_int(s->node, "linear_before_reset", 0) != 0)
-    hidden = sum(s, input_at(s, tn__add_i(ir, j, 2 * s->hidden)), scaled(s, pre_at(s, 1, j), hidden));
+    hidden = sum(s, input_at(s, tn__add_i(ir, j, 2 * s->hidden)), scaled(s, pre_at(s, 1, j), biased(s, 2, j)));
   const tn__expr *fresh = scaled(s, tn__sub(ir, number(s, 1), z->self), activate(s, 1, hidden));
   const tn__expr *value = sum(s, fresh, scaled(s, z->self, load2(s, s->h, s->batch, j)));
-  return tn__let(ir, z, activate(s, 0, pre_at(s, 0, j)), set_state(s, j, value));
+  return tn__let(ir, z, activate(s, 0, gate_at(s, 0, j)), set_state(s, j, value));
 }
 
-static const tn__stmt *over_hidden(const cell *s, const tn__stmt *(*body)(const cell *s, const tn__expr *j)) {
-  const tn__var *j = tn__var_create(s->ir, "j", TN_I64, tn__index(s->ir, 0), tn__index(s->ir, s->hidden));
-  return tn__for(s->ir, j, TN__LOOP_SERIAL, body(s, j->self));
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
+
+/* `body` for each of the rows that have not ended before this step. */
+static const tn__stmt *over_rows(const cell *s, int rows, const tn__stmt *(*body)(const cell *s, const tn__expr *j)) {
+  tn__ir *ir = s->ir;
+  const tn__var *row = tn__var_create(ir, "row", TN_I64, tn__index(ir, 0), tn__index(ir, rows));
+  const tn__var *length = tn__let_var(ir, "length");
+  const tn__expr *own_length = s->x->shape[0];
+  cell one = *s;
+  one.batch = tn__add(ir, s->batch, row->self);
+  if (s->lengths != NULL) { /* clamped, because it addresses the input */
+    own_length = tn__cast(ir, TN_I64, tn__load(ir, s->lengths, &one.batch));
+    own_length = tn__max(ir, tn__min(ir, own_length, s->x->shape[0]), tn__index(ir, 0));
+  }
+  if (tn__node_int(s->node, "reverse", 0) != 0) one.time = tn__sub(ir, tn__add_i(ir, length->self, -1), s->time);
+  const tn__stmt *all = tn__if(ir, tn__lt(ir, s->time, length->self), over_hidden(&one, body), NULL);
+  return tn__for(ir, row, TN__LOOP_SERIAL, tn__let(ir, length, own_length, all));
 }
 
-static const tn__stmt *step(const cell *s) {
+/* Of `rows` rows from cell.batch on. Products are made of rows that have ended, too, and not looked at. */
+static const tn__stmt *step(const cell *s, int rows) {
   tn__ir *ir = s->ir;
   int64_t n = s->hidden;
-  if (s->gates != 3)
-    return tn__seq2(ir, project(s, 0, s->gates * n, true, NULL, 0),
-                    over_hidden(s, s->gates == 4 ? lstm_cell : rnn_cell));
+  product all = {.rows = rows, .count = s->gates * n};
+  if (s->gates != 3) return tn__seq2(ir, project(s, &all), over_rows(s, rows, s->gates == 4 ? lstm_cell : rnn_cell));
   bool linear = tn__node_int(s->node, "linear_before_reset", 0) != 0;
-  const tn__stmt *gates = project(s, 0, 2 * n, true, NULL, 0), *reset = over_hidden(s, gru_reset);
-  const tn__stmt *hidden = linear ? project(s, 2 * n, n, false, NULL, 0) : project(s, 2 * n, n, true, s->pre, n);
-  const tn__stmt *items[] = {gates, reset, hidden, over_hidden(s, gru_cell)};
+  product gates = {.rows = rows, .count = 2 * n};
+  product hidden = {
+      .rows = rows, .first = 2 * n, .count = n, .factor = linear ? NULL : s->pre, .factor_first = linear ? 0 : n};
+  const tn__stmt *items[] = {project(s, &gates), over_rows(s, rows, gru_reset), project(s, &hidden),
+                             over_rows(s, rows, gru_cell)};
   return tn__seq(ir, items, 4);
+}
+
+/* All rows, several at once so that each element of R is read once for them. */
+static const tn__stmt *steps(const cell *s, const tn__expr *batch) {
+  tn__ir *ir = s->ir;
+  const tn__expr *several = tn__index(ir, MAX_ROWS), *whole = tn__div(ir, batch, several);
+  const tn__expr *rest = tn__sub(ir, batch, tn__mul(ir, whole, several));
+  tn__nest groups = tn__nest_create(ir, "g", 1, &whole), rows = tn__nest_create(ir, "b", 1, &rest);
+  cell group = *s, row = *s;
+  group.batch = tn__mul(ir, groups.index[0], several);
+  row.batch = tn__add(ir, tn__mul(ir, whole, several), rows.index[0]);
+  const tn__expr *none = tn__index(ir, 0);
+  return tn__seq2(ir, tn__if(ir, tn__lt(ir, none, whole), tn__nest_loops(ir, &groups, step(&group, MAX_ROWS)), NULL),
+                  tn__if(ir, tn__lt(ir, none, rest), tn__nest_loops(ir, &rows, step(&row, 1)), NULL));
 }
 
 /* ---- the stage --------------------------------------------------------------------------------------------------- */
@@ -297,20 +391,10 @@ static void declare_recurrence(tn__lower_context *lower, const tn__node *node, c
   s.h = tn__te_extern_tensor(te, tn__lower_name(lower, "state"), s.dtype, 2, y + 1);
   s.c = s.gates == 4 ? tn__te_extern_tensor(te, tn__lower_name(lower, "cells"), s.dtype, 2, y + 1) : NULL;
   s.pre = tn__te_extern_tensor(te, tn__lower_name(lower, "gates"), s.wide, 2, pre);
-  tn__nest nest = tn__nest_create(ir, "t", 2, y);
-  const tn__var *length = tn__let_var(ir, "length");
-  s.batch = nest.index[1];
+  tn__nest nest = tn__nest_create(ir, "t", 1, y);
   s.time = nest.index[0];
-  if (tn__node_int(node, "reverse", 0) != 0) s.time = tn__sub(ir, tn__add_i(ir, length->self, -1), s.time);
-  const tn__expr *own_length = y[0];
-  if (s.lengths != NULL) { /* clamped, because it addresses the input */
-    own_length = tn__cast(ir, TN_I64, tn__load(ir, s.lengths, &s.batch));
-    own_length = tn__max(ir, tn__min(ir, own_length, y[0]), tn__index(ir, 0));
-  }
-  const tn__stmt *body =
-      tn__let(ir, length, own_length, tn__if(ir, tn__lt(ir, nest.index[0], length->self), step(&s), NULL));
   const tn__stmt *items[4] = {fill(&s, s.h, s.h0), s.c != NULL ? fill(&s, s.c, s.c0) : tn__seq(ir, NULL, 0),
-                              fill(&s, s.y, NULL), tn__nest_loops(ir, &nest, body)};
+                              fill(&s, s.y, NULL), tn__nest_loops(ir, &nest, steps(&s, y[1]))};
   const tn__buffer *reads[IN_COUNT], *writes[4] = {s.y, s.h, s.pre, s.c};
   int read_count = 0;
   for (int i = 0; i < IN_COUNT; i++)
