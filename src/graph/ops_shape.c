@@ -286,11 +286,50 @@ static void infer_concatenate(tn__graph *graph, tn__node *node) {
                  concatenated_elements(graph, node, axis, first->rank, dims));
 }
 
+/* Operand after operand, each to where the last one ended. */
+static const tn__buffer *concatenate_in_turn(tn__lower_context *lower, const tn__node *node,
+                                             const tn__buffer *const *inputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  const tn__value *result = node->outputs[0];
+  int axis = (int)tn__node_int(node, "axis", 0), count = node->input_count;
+  const tn__expr *shape[TN__MAX_RANK];
+  tn__lower_exprs(lower, result->dims, result->rank, shape);
+  const char *name = tn__lower_name(lower, "concatenate");
+  const tn__buffer *out = tn__te_extern_tensor(tn__lower_te(lower), name, result->dtype, result->rank, shape);
+  const tn__var **begins = TN__NEW_ARRAY(tn__ir_arena(ir), count, const tn__var *);
+  for (int k = 0; k < count; k++) begins[k] = tn__let_var(ir, "begin");
+  const tn__stmt *body = NULL;
+  for (int k = count - 1; k >= 0; k--) {
+    tn__nest nest = tn__nest_create(ir, "p", result->rank, inputs[k]->shape);
+    const tn__expr *to[TN__MAX_RANK];
+    for (int i = 0; i < result->rank; i++) to[i] = nest.index[i];
+    to[axis] = tn__add(ir, begins[k]->self, nest.index[axis]);
+    const tn__stmt *copy = tn__nest_loops(ir, &nest, tn__store(ir, out, to, tn__load(ir, inputs[k], nest.index)));
+    const tn__expr *begin = tn__index(ir, 0);
+    if (k > 0) begin = tn__add(ir, begins[k - 1]->self, inputs[k - 1]->shape[axis]);
+    body = tn__let(ir, begins[k], begin, body == NULL ? copy : tn__seq2(ir, copy, body));
+  }
+  tn__te_extern(tn__lower_te(lower), name, inputs, count, &out, 1, body);
+  return out;
+}
+
+/* Do many operands have sizes that only the run tells? Asking for each element in which one it is would take as many
+ * comparisons with sums of as many sizes; detection models have a concatenation of 90. */
+static bool is_of_many(const tn__buffer *const *inputs, int count, int axis) {
+  int symbolic = 0;
+  for (int k = 0; k < count; k++) symbolic += !tn__is_int(inputs[k]->shape[axis]);
+  return symbolic > 4;
+}
+
 static void declare_concatenate(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                                 const tn__buffer **outputs) {
   tn__ir *ir = tn__lower_ir(lower);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
   int axis = (int)tn__node_int(node, "axis", 0), count = node->input_count;
+  if (is_of_many(inputs, count, axis)) {
+    outputs[0] = concatenate_in_turn(lower, node, inputs);
+    return;
+  }
   const tn__expr **begins = TN__NEW_ARRAY(tn__ir_arena(ir), count, const tn__expr *);
   const tn__expr *index[TN__MAX_RANK], *begin = tn__index(ir, 0);
   for (int k = 0; k < count; k++) {

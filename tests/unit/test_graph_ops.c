@@ -320,6 +320,31 @@ static void sorts(void **state) {
   CHECK_RESULT(state, both, indices, 1, 2);
 }
 
+/* More operands of unknown sizes than are asked for in turn for each element; one of them is empty. */
+static void concatenates_many(void **state) {
+  tn__graph *g = graph_of(state);
+  enum { COUNT = 6 };
+  static float data[COUNT][8];
+  tensor in[COUNT];
+  tn__value *parts[COUNT];
+  double rows[COUNT * 8], columns[COUNT * 8];
+  int64_t sizes[COUNT] = {2, 1, 0, 3, 4, 1}, total = 0;
+  for (int k = 0; k < COUNT; k++) {
+    const char *name = tn__arena_printf(tn__graph_arena(g), "x%d", k);
+    parts[k] = tn__graph_input(g, name, TN_F32, 2, (const tn__expr *const[]){NULL, ix(g, 2)});
+    tn__graph_input_symbol(g, name, parts[k], 0);
+    for (int i = 0; i < 8; i++) data[k][i] = (float)(k * 10 + i);
+    in[k] = (tensor){data[k], {sizes[k], 2}};
+    for (int64_t i = 0; i < 2 * sizes[k]; i++) rows[2 * total + i] = (double)data[k][i];
+    total += sizes[k];
+  }
+  check_result(state, in, tn__g_concatenate(g, parts, COUNT, 0), rows, 2 * total, 0);
+  tn__value *turned[COUNT];
+  for (int k = 0; k < COUNT; k++) turned[k] = tn__g_transpose(g, parts[k], (int64_t[]){1, 0});
+  for (int64_t i = 0; i < 2 * total; i++) columns[i % 2 * total + i / 2] = rows[i];
+  check_result(state, in, tn__g_concatenate(g, turned, COUNT, 1), columns, 2 * total, 0);
+}
+
 static void top_k_over_a_middle_axis(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *a = input_of(g, "a", TN_I32, 3, (int64_t[]){2, 5, 2}), *values, *indices;
@@ -393,6 +418,7 @@ int main(void) {
       TEST(gathers),
       TEST(scatters),
       TEST(sorts),
+      TEST(concatenates_many),
       TEST(top_k_over_a_middle_axis),
       TEST(finds_what_data_says),
       TEST(finds_unique_in_order),
