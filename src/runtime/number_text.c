@@ -80,7 +80,8 @@ tn_status *tn__string_from(tn__vm *vm, tn__frame *frame, const tn__instruction *
   TN_RETURN_IF_ERROR(tn__same_count(&x, &result));
   if (x.r->dtype == TN_STRING) return tn_status_create(TN_INVALID_ARGUMENT, "strings are text already");
   for (int64_t i = 0; i < x.count; i++) {
-    tn_string number = {text, (uint64_t)number_text(x.r->dtype, x.data, i, text)};
+    int length = number_text(x.r->dtype, x.data, i, text);
+    tn_string number = {text, (uint64_t)length};
     TN_RETURN_IF_ERROR(tn__strings_add(vm->allocator, vm->strings, number, (uint64_t *)result.data + i));
   }
   return NULL;
@@ -226,7 +227,7 @@ static bool read_number(tn_dtype dtype, tn_string text, void *data, int64_t at) 
     return true;
   }
   value = trunc(value); /* "2.718" as an integer: its whole part */
-  if (!(value >= -0x1p63 && value < 0x1p64)) return false;
+  if (isnan(value) || value < -9223372036854775808.0 || value >= 18446744073709551616.0) return false;
   tn__store_f64(dtype, data, at, value);
   return tn__load_f64(dtype, data, at) == value;
 }

@@ -45,7 +45,8 @@ void tn__onnx_string_normalizer(tn__onode *n) {
   int count;
   const tn__text *const *words = tn__on_texts(n, "stopwords", &count);
   const tn__text *none = NULL;
-  tn__value *inputs[] = {n->in[0], tn__graph_strings(n->g, 1, &(int64_t){count}, words == NULL ? &none : words)};
+  int64_t shape = count;
+  tn__value *inputs[] = {n->in[0], tn__graph_strings(n->g, 1, &shape, words == NULL ? &none : words)};
   const tn__attr attrs[] = {tn__attr_int(n->g, "case", which),
                             tn__attr_int(n->g, "sensitive", tn__on_int(n, "is_case_sensitive", 0) != 0)};
   n->out[0] = node(n, "string_normalize", inputs, 2, attrs, 2);
