@@ -78,7 +78,8 @@ static bool activation_is(const cell *s, int index, const char *name) {
     at = strchr(at, ',');
     if (at != NULL) at++;
   }
-  size_t length = at == NULL ? 0 : strcspn(at, ",");
+  if (at == NULL) return false;
+  size_t length = strcspn(at, ",");
   return length == strlen(name) && memcmp(at, name, length) == 0;
 }
 
@@ -276,6 +277,7 @@ static const tn__stmt *rnn_cell(const cell *s, const tn__expr *j) {
 /* Gates: input, output, forget, cell. */
 static const tn__stmt *lstm_cell(const cell *s, const tn__expr *j) {
   tn__ir *ir = s->ir;
+  TN__INVARIANT(s->c != NULL); /* four gates have cells */
   const tn__var *in = tn__var_create(ir, "i", s->wide, NULL, NULL), *c = tn__var_create(ir, "c", s->wide, NULL, NULL);
   const tn__expr *old = load2(s, s->c, s->batch, j), *pre_in = gate_at(s, 0, j), *pre_out = gate_at(s, 1, j),
                  *pre_forget = gate_at(s, 2, j);
