@@ -128,7 +128,7 @@ def measure_start(name, threads, options):
     for _ in range(options.repeats):
         with tempfile.TemporaryDirectory() as scratch:
             executable, both = f"{scratch}/{name}.tnx", ["--threads", str(threads)]
-            for rows, command, cache in ((compiling, ["compile", model, "-o", executable], "compile"),
+            for rows, command, cache in ((compiling, ["compile", model, "-o", executable, *STATE.get(name, [])], "compile"),
                                          (cold, ["run", model], "run"), (warm, ["run", model], "run")):
                 rows.append(run_process([options.cli, *command, *both], {"TENON_CACHE_DIR": f"{scratch}/{cache}"}))
             size = os.path.getsize(executable) / 1e6

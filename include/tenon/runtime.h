@@ -230,16 +230,17 @@ TN_API TN_MUST_USE tn_status *tn_session_set_outputs(tn_session *session, const 
  * of range, a cancelled invoke, no memory), bound outputs may hold anything, and inputs that declared aliases share
  * their memory with do so, too; nothing else has changed. There are no results then, and the session may be used again.
  * One failure is an exception: TN_OUT_OF_RANGE because a value of data-dependent size does not fit into its bound
- * buffer comes after everything ran. The status tells the size, that buffer was not written, the other outputs are
- * complete, and tn_session_get_output has every result.
+ * buffer comes after everything ran. The status tells the size, that buffer was not written (the memory of a
+ * sequence may have been), the other outputs are complete, and tn_session_get_output has every result.
  *
  * A bound output must share no memory with inputs or other outputs, except with the input that it is declared to alias,
  * and then all of it. The second and later invokes with shapes already seen allocate nothing. While everything is bound
  * persistently and nothing is bound anew, an invoke checks nothing again: it reads and writes where the last one did.
  */
 TN_API TN_MUST_USE tn_status *tn_session_invoke(tn_session *session, const char *function);
-/* Inputs and outputs by position, for this call only; what else is bound is neither used nor changed. `output_count`
- * may be 0, and outputs may hold NULL data pointers: those are allocated by the session. */
+/* Inputs and outputs by position, for this call only; what else is bound is neither used nor changed, except what
+ * belongs to sequences (tn_session_set_input_list, tn_session_set_output_list) and strings. `output_count` may be 0,
+ * and outputs may hold NULL data pointers: those are allocated by the session. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *function,
                                                              const DLTensor *inputs, int input_count,
                                                              const DLTensor *outputs, int output_count);

@@ -128,7 +128,8 @@ bool tn__graph_write_by_mask(tn__graph *graph, int output, tn__value *input) {
   const char *before = graph->origin;
   graph->origin = node->origin;
   tn__value *at = tn__g_convert(graph, spread(graph, &position, result), TN_I64);
-  tn__value *written = tn__g_write_at(graph, input, spread(graph, &fresh, result), at, axis);
+  tn__value *row = tn__g_convert(graph, spread(graph, &fresh, result), input->dtype);
+  tn__value *written = tn__g_write_at(graph, input, row, at, axis);
   graph->origin = before;
   tn__graph_replace_uses(graph, result, written);
   return true;

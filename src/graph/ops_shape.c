@@ -295,7 +295,7 @@ static const tn__buffer *concatenate_in_turn(tn__lower_context *lower, const tn_
   const tn__expr *shape[TN__MAX_RANK];
   tn__lower_exprs(lower, result->dims, result->rank, shape);
   const char *name = tn__lower_name(lower, "concatenate");
-  const tn__buffer *out = tn__te_extern_tensor(tn__lower_te(lower), name, result->dtype, result->rank, shape);
+  const tn__buffer *out = tn__te_extern_tensor(tn__lower_te(lower), name, inputs[0]->dtype, result->rank, shape);
   const tn__var **begins = TN__NEW_ARRAY(tn__ir_arena(ir), count, const tn__var *);
   for (int k = 0; k < count; k++) begins[k] = tn__let_var(ir, "begin");
   const tn__stmt *body = NULL;

@@ -368,6 +368,13 @@ static tn_status *copy_back(tn_session *session, const tn__function *f, tn__func
   return first;
 }
 
+/* Of two failures the first is told. */
+static tn_status *first_of(tn_status *a, tn_status *b) {
+  if (a == NULL) return b;
+  tn_status_free(b);
+  return a;
+}
+
 /* Sequences that outgrew their memory on the way go back to it if they fit in the end. */
 static tn_status *settle_list(const tn__function_value *output, tn__list *list) {
   int64_t needed;
@@ -379,12 +386,18 @@ static tn_status *settle_list(const tn__function_value *output, tn__list *list) 
                           (unsigned long long)list->lent.capacity);
 }
 
+static tn_status *settle_lists(const tn__function *f, const tn__function_state *state) {
+  tn_status *status = NULL;
+  for (uint32_t i = 0; i < f->output_count; i++)
+    if (is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
+      status = first_of(status, settle_list(&f->outputs[i], &state->output_lists[i]));
+  return status;
+}
+
 /* A value of data-dependent size that its buffer has no room for was kept by the session instead. */
 static tn_status *check_capacity(const tn__function *f, const tn__function_state *state, const tn__bound *outputs) {
   const tn__frame *frame = state->frame;
   for (uint32_t i = 0; i < f->output_count; i++) {
-    if (is_list(&f->outputs[i]) && frame->output_data[i] != NULL)
-      TN_RETURN_IF_ERROR(settle_list(&f->outputs[i], &state->output_lists[i]));
     if (is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
     DLTensor result = result_of(f, state, i);
     if (result.data == frame->output_data[i]) continue;
@@ -447,8 +460,9 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
   state->has_results = true;
   state->settled =
       outputs == state->outputs && all_persistent(inputs, f->input_count) && all_persistent(outputs, f->output_count);
-  status = copy_back(session, f, state, outputs);
-  return status != NULL ? status : check_capacity(f, state, outputs);
+  /* Each of them is done, whatever the others say: what fits is complete. */
+  status = first_of(copy_back(session, f, state, outputs), settle_lists(f, state));
+  return first_of(status, check_capacity(f, state, outputs));
 }
 
 static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {

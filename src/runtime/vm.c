@@ -249,8 +249,9 @@ static void copy_valid(const tn__frame *frame, const tn__register *r, const tn__
   const int64_t *dims = frame->dims + r->first_dim;
   const tn__function_value *output = &frame->f->outputs[r->index];
   int axis = output->grows;
-  int64_t valid = source->storage == TN__STORAGE_INPUT ? frame->input_shapes[source->index][axis]
-                                                       : tn__operand_value(&output->valid, frame->scalars);
+  int64_t valid = tn__operand_value(&output->valid, frame->scalars);
+  if (source->storage == TN__STORAGE_INPUT && frame->input_shapes[source->index][axis] < valid)
+    valid = frame->input_shapes[source->index][axis];
   int64_t outer = 1, inner = (int64_t)tn__dtype_stored(r->dtype);
   for (int i = 0; i < axis; i++) outer *= dims[i];
   for (int i = axis + 1; i < r->rank; i++) inner *= dims[i];
@@ -332,8 +333,11 @@ static tn_status *move(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   const tn__register *r = &frame->f->registers[in->a];
   if (r->container != TN__CONTAINER_TENSOR) {
     tn__list *to = frame->data[in->a], *from = frame->data[in->b], kept = *to;
-    if (to->lent.data != NULL) /* its elements belong in the caller's memory */
-      return tn__list_copy(vm->allocator, to, from, r->rank, tn__dtype_stored(r->dtype));
+    if (to->lent.data != NULL || from->lent.data != NULL) { /* the caller's memory stays where it was lent */
+      TN_RETURN_IF_ERROR(tn__list_copy(vm->allocator, to, from, r->rank, tn__dtype_stored(r->dtype)));
+      tn__list_clear(from, false);
+      return NULL;
+    }
     *to = *from;
     *from = kept;
     return NULL;

@@ -188,6 +188,13 @@ class Sequences(unittest.TestCase):
             model(items, x, np.asarray(5))
         self.assertIn("position 5 is outside of a sequence of 3 tensors", str(caught.exception))
 
+    def test_many_strings_of_unknown_sizes(self):
+        names = [f"x{i}" for i in range(6)]
+        model = compiled([node("Concat", names, ["y"], axis=0)], [info(n, TensorProto.STRING, [n]) for n in names],
+                         [info("y", TensorProto.STRING, [None])])
+        parts = {n: np.array([f"{n}.{i}" for i in range(k)], object) for k, n in enumerate(names)}
+        self.assertEqual(list(model.run(parts)["y"]), [text for n in names for text in parts[n]])
+
     def test_a_sequence_in_bound_memory(self):
         model = compiled([node("SequenceInsert", ["s", "x"], ["longer"])], [sequence_info("s"), info("x", FLOAT, ["k"])],
                          [sequence_info("longer")])
