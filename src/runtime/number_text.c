@@ -107,8 +107,8 @@ static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* A number as text is read in two parts: the digits, of which those that can matter are kept, and an exponent. */
 typedef struct decimal {
-  bool negative, has_point; /* has_point: or an exponent */
-  char digits[800];         /* no f64 needs more than 767 to be rounded rightly */
+  bool negative;
+  char digits[800]; /* no f64 needs more than 767 to be rounded rightly */
   int count;
   int64_t exponent; /* of ten, behind the last digit kept */
 } decimal;
@@ -132,7 +132,6 @@ static bool take_exponent(reader *r, decimal *d) {
   int64_t exponent = 0;
   if (r->at == r->end || (*r->at | 0x20) != 'e') return true;
   r->at++;
-  d->has_point = true;
   bool down = r->at < r->end && *r->at == '-';
   if (r->at < r->end && (*r->at == '-' || *r->at == '+')) r->at++;
   if (!is_digit(r)) return false;
@@ -150,7 +149,6 @@ static bool read_decimal(reader r, decimal *d) {
   take_digits(&r, d, false, &any);
   if (r.at < r.end && *r.at == '.') {
     r.at++;
-    d->has_point = true;
     take_digits(&r, d, true, &any);
   }
   return any && take_exponent(&r, d) && r.at == r.end;
@@ -180,10 +178,10 @@ static bool read_special(reader r, double *out) {
   return r.at == r.end;
 }
 
-/* The digits as an integer; false when they are more than 64 bits hold, with the sign. */
+/* The whole part as an integer; false when they are more than 64 bits hold, with the sign. */
 static bool decimal_i64(const decimal *d, bool is_unsigned, uint64_t *out) {
   uint64_t value = 0;
-  for (int64_t i = 0; i < d->count + d->exponent; i++) {
+  for (int64_t i = 0; d->count > 0 && i < d->count + d->exponent; i++) {
     uint64_t digit = i < d->count ? (uint64_t)(d->digits[i] - '0') : 0;
     if (value > (UINT64_MAX - digit) / 10) return false;
     value = value * 10 + digit;
@@ -215,21 +213,15 @@ static bool read_number(tn_dtype dtype, tn_string text, void *data, int64_t at) 
     return is_float;
   }
   if (!read_decimal(r, &d)) return false;
-  if (!is_float && !d.has_point && dtype != TN_BOOL) {
+  if (!is_float && dtype != TN_BOOL) { /* of "2.718" the whole part, without going through a float */
     uint64_t whole;
     if (!decimal_i64(&d, dtype == TN_U64, &whole)) return false;
     tn__store_i64(dtype, data, at, (int64_t)whole);
     return tn__load_i64(dtype, data, at) == (int64_t)whole;
   }
   value = decimal_f64(&d, dtype == TN_F32);
-  if (is_float || dtype == TN_BOOL) {
-    tn__store_f64(dtype, data, at, value);
-    return true;
-  }
-  value = trunc(value); /* "2.718" as an integer: its whole part */
-  if (isnan(value) || value < -9223372036854775808.0 || value >= 18446744073709551616.0) return false;
   tn__store_f64(dtype, data, at, value);
-  return tn__load_f64(dtype, data, at) == value;
+  return true;
 }
 
 tn_status *tn__string_to(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {

@@ -33,6 +33,7 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
     memcpy(wanted[i].array, &memory, sizeof(memory));
   }
   state->strings.constants = session->exe->string_data, state->strings.constant_bytes = session->exe->string_bytes;
+  state->spare = state->strings;
   return NULL;
 }
 
@@ -50,6 +51,7 @@ static void release_strings(const tn_allocator *allocator, const tn__function *f
     tn__block_release(allocator, &state->shown[i].strings);
   tn__free(allocator, state->shown, f->output_count * sizeof(tn__shown_strings), 0);
   tn__strings_release(allocator, &state->strings);
+  tn__strings_release(allocator, &state->spare);
 }
 
 static void release_function_state(tn_session *session, const tn__function *f, tn__function_state *state) {
@@ -435,12 +437,22 @@ static tn_status *refresh_copies(tn_session *session, const tn__function *f, tn_
   return NULL;
 }
 
-static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
+static void swap_strings(tn__function_state *state) {
+  tn__strings last = state->strings;
+  state->strings = state->spare;
+  state->spare = last;
+}
+
+/* The next invoke of the same sizes shall find as much memory as this one. */
+static tn_status *grow_spare(tn_session *session, tn__function_state *state) {
+  if (state->spare.heap.capacity >= state->strings.heap.capacity) return NULL;
+  tn__strings_clear(&state->spare);
+  return tn__block_reserve(session->allocator, &state->spare.heap, (int64_t)state->strings.heap.capacity);
+}
+
+/* Takes the inputs, runs, and leaves the results where the machine made them. */
+static tn_status *run(tn_session *session, const tn__function *f, bool settled, tn__bound *inputs, tn__bound *outputs) {
   tn__function_state *state = &session->functions[f->index];
-  bool bound = inputs == state->inputs, settled = bound && state->settled;
-  state->settled = false;
-  state->has_results = false;
-  session->vm.strings = &state->strings;
   tn__strings_clear(&state->strings);
   for (uint32_t i = 0; i < f->output_count; i++) state->shown[i].ready = false;
   lend_memory(session, f, state);
@@ -456,7 +468,21 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
       settled ? tn__vm_run_again(&session->vm, state->frame) : tn__vm_run(&session->vm, state->frame, 0);
   tn__pool_end(session->vm.pool);
   atomic_store_explicit(&session->vm.cancel, false, memory_order_relaxed);
-  if (status != NULL) return status;
+  return status != NULL ? status : grow_spare(session, state);
+}
+
+static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
+  tn__function_state *state = &session->functions[f->index];
+  bool settled = inputs == state->inputs && state->settled;
+  state->settled = false;
+  state->has_results = false;
+  session->vm.strings = &state->strings;
+  swap_strings(state);
+  tn_status *status = run(session, f, settled, inputs, outputs);
+  if (status != NULL) {
+    swap_strings(state); /* what the inputs point to stays for another try */
+    return status;
+  }
   state->has_results = true;
   state->settled =
       outputs == state->outputs && all_persistent(inputs, f->input_count) && all_persistent(outputs, f->output_count);

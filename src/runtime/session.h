@@ -35,6 +35,7 @@ typedef struct tn__function_state {
   tn__list *given_lists;
   tn__strings *given_strings;
   tn__strings strings;      /* of the last invoke */
+  tn__strings spare;        /* of the one before: invokes take turns, as results may be the next one's inputs */
   tn__shown_strings *shown; /* by output */
   tn__frame *frame;         /* of the last invoke: it holds the results */
   bool has_results;

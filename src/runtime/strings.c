@@ -55,20 +55,23 @@ tn_status *tn__strings_reserve(const tn_allocator *allocator, tn__strings *s, ui
   return NULL;
 }
 
-uint64_t tn__strings_append(tn__strings *s, uint64_t length, char **bytes) {
+tn_status *tn__strings_append(tn__strings *s, uint64_t length, uint64_t *reference, char **bytes) {
   uint64_t at = s->used;
+  if (s->heap.data == NULL || length > MOST_BYTES || padded(HEAD + length) > (uint64_t)s->heap.capacity - at)
+    return tn_status_create(TN_OUT_OF_RANGE, "the executable is wrong: a string changes while an instruction reads it");
   char *record = (char *)s->heap.data + at;
   memset(record + padded(HEAD + length) - 8, 0, 8);
   memcpy(record, &length, sizeof(length));
   *bytes = record + HEAD;
   s->used += padded(HEAD + length);
-  return at;
+  *reference = at;
+  return NULL;
 }
 
 tn_status *tn__strings_add(const tn_allocator *allocator, tn__strings *s, tn_string text, uint64_t *reference) {
   char *bytes;
   TN_RETURN_IF_ERROR(tn__strings_reserve(allocator, s, 1, text.length));
-  *reference = tn__strings_append(s, text.length, &bytes);
+  TN_RETURN_IF_ERROR(tn__strings_append(s, text.length, reference, &bytes));
   if (text.length > 0) memcpy(bytes, text.data, text.length);
   return NULL;
 }

@@ -5,8 +5,9 @@
  *
  * A reference is the record's offset in the session's heap of the function that was invoked, or, with TN__STRING_CONST,
  * in the executable's section of string data; 0 is the empty string. The heap is one block that grows by doubling and
- * is emptied, not freed, when the next invoke begins: what the inputs say is copied in, results are appended, nothing
- * is taken out in between. Records are never changed, so two elements may share one.
+ * is emptied, not freed, when an invoke begins: what the inputs say is copied in, results are appended, nothing is
+ * taken out in between. Two heaps take turns, so that the inputs of an invoke may be the results of the one before.
+ * Records are never changed, so two elements may share one.
  *
  * Whatever a reference says is checked each time it is followed: bits that a damaged or hostile file makes up, or that
  * are left from an earlier run, end in an error or in another string of the same session, never outside of the two
@@ -33,8 +34,9 @@ TN_MUST_USE tn_status *tn__string_at(const tn__strings *strings, uint64_t refere
 /* Room for records of `bytes` bytes together in `count` strings, so that adding those moves nothing. */
 TN_MUST_USE tn_status *tn__strings_reserve(const tn_allocator *allocator, tn__strings *strings, uint64_t count,
                                            uint64_t bytes);
-/* A new record of `length` bytes, for which there is room, and where they go. */
-uint64_t tn__strings_append(tn__strings *strings, uint64_t length, char **bytes);
+/* A new record of `length` bytes and where they go. It moves nothing, and fails where no room was reserved: a hostile
+ * file can let references change between their being measured and being followed. */
+TN_MUST_USE tn_status *tn__strings_append(tn__strings *strings, uint64_t length, uint64_t *reference, char **bytes);
 /* The same with its contents, which must not lie in the heap, and making room. */
 TN_MUST_USE tn_status *tn__strings_add(const tn_allocator *allocator, tn__strings *strings, tn_string text,
                                        uint64_t *reference);

@@ -32,6 +32,12 @@ static tn_status *three_operands(tn__frame *frame, const tn__instruction *in, tn
   return tn__same_count(&operands[1], &operands[2]);
 }
 
+/* Making the result frees the memory that it had, which no other operand may look into. */
+static tn_status *check_apart(const tn__operand_tensor *x, const tn__frame *frame, uint32_t result) {
+  if (x->r->root != frame->f->registers[result].root) return NULL;
+  return tn_status_create(TN_OUT_OF_RANGE, "the executable is wrong: a builtin on strings reads what it makes");
+}
+
 static uint64_t reference(const tn__operand_tensor *tensor, int64_t at) { return ((const uint64_t *)tensor->data)[at]; }
 
 static bool equal(tn_string a, tn_string b) {
@@ -58,7 +64,7 @@ static tn_status *concat(tn__vm *vm, tn__frame *frame, const tn__instruction *in
     TN_RETURN_IF_ERROR(tn__string_at(vm->strings, second, &b));
     if (a.length > 0 && b.length > 0) {
       char *to;
-      first = tn__strings_append(vm->strings, a.length + b.length, &to);
+      TN_RETURN_IF_ERROR(tn__strings_append(vm->strings, a.length + b.length, &first, &to));
       memcpy(to, a.data, a.length);
       memcpy(to + a.length, b.data, b.length);
     }
@@ -167,6 +173,8 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
   TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[1], &delimiter));
   TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[3], &counts));
   TN_RETURN_IF_ERROR(tn__same_count(&x, &counts));
+  TN_RETURN_IF_ERROR(check_apart(&x, frame, result));
+  TN_RETURN_IF_ERROR(check_apart(&delimiter, frame, result));
   if (frame->f->registers[result].rank != x.r->rank + 1)
     return tn_status_create(TN_INVALID_ARGUMENT, "the pieces of a split need one dimension more than the strings");
   TN_RETURN_IF_ERROR(count_pieces(vm, &x, &delimiter, cuts, counts.data, &most, &bytes));
@@ -181,9 +189,13 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
     splitter s = split_start(text, mark, cuts);
     uint64_t *row = (uint64_t *)pieces.data + i * most;
     for (int64_t n = 0; n < most; n++) {
-      row[n] = 0;
-      if (split_next(&s, &piece) && piece.length > 0)
-        TN_RETURN_IF_ERROR(tn__strings_add(vm->allocator, vm->strings, piece, &row[n]));
+      uint64_t added = 0;
+      char *to;
+      if (split_next(&s, &piece) && piece.length > 0) {
+        TN_RETURN_IF_ERROR(tn__strings_append(vm->strings, piece.length, &added, &to));
+        memcpy(to, piece.data, piece.length);
+      }
+      row[n] = added;
     }
   }
   return NULL;
@@ -254,15 +266,15 @@ static tn_status *measure_kept(tn__vm *vm, const tn__operand_tensor *x, const tn
 }
 
 /* A string in another case, written twice: how long it becomes is known afterwards. */
-static uint64_t add_in_case(tn__strings *strings, tn_string text, int64_t which) {
+static tn_status *add_in_case(tn__strings *strings, tn_string text, int64_t which, uint64_t *out) {
   char *to;
   uint64_t used = strings->used;
-  tn__strings_append(strings, 2 * text.length, &to);
+  TN_RETURN_IF_ERROR(tn__strings_append(strings, 2 * text.length, out, &to));
   uint64_t length = change_case(text, which, to);
   strings->used = used;
-  uint64_t result = tn__strings_append(strings, length, &to);
+  TN_RETURN_IF_ERROR(tn__strings_append(strings, length, out, &to));
   change_case(text, which, to);
-  return result;
+  return NULL;
 }
 
 static tn_status *normalize(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
@@ -278,6 +290,8 @@ static tn_status *normalize(tn__vm *vm, tn__frame *frame, const tn__instruction 
     tn__format_shape(x.dims, rank, shape, sizeof(shape));
     return tn_status_create(TN_INVALID_ARGUMENT, "strings of shape %s, where [C] or [1, C] is wanted", shape);
   }
+  TN_RETURN_IF_ERROR(check_apart(&x, frame, in->operands[2]));
+  TN_RETURN_IF_ERROR(check_apart(&words, frame, in->operands[2]));
   TN_RETURN_IF_ERROR(measure_kept(vm, &x, &words, ignore_case, &kept));
   dims[0] = 1;
   dims[rank - 1] = kept == 0 ? 1 : kept;
@@ -290,8 +304,9 @@ static tn_status *normalize(tn__vm *vm, tn__frame *frame, const tn__instruction 
     TN_RETURN_IF_ERROR(tn__string_at(vm->strings, reference(&x, i), &text));
     TN_RETURN_IF_ERROR(is_stopword(vm, &words, text, ignore_case, &stop));
     if (stop) continue;
-    bool same = which == KEEP_CASE || text.length == 0;
-    out[n++] = same ? reference(&x, i) : add_in_case(vm->strings, text, which);
+    uint64_t kept_text = reference(&x, i);
+    if (which != KEEP_CASE && text.length > 0) TN_RETURN_IF_ERROR(add_in_case(vm->strings, text, which, &kept_text));
+    out[n++] = kept_text;
   }
   return NULL;
 }

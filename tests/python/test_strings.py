@@ -173,12 +173,18 @@ class Operators(unittest.TestCase):
         self.assertEqual(cast(np.array([2**64 - 1], np.uint64), TensorProto.UINT64, STRING), ["18446744073709551615"])
         texts = np.array(["100", " -7 ", "2.718", "1e3", "+9223372036854775807"], object)
         self.assertEqual(cast(texts, STRING, INT64), [100, -7, 2, 1000, 2**63 - 1])
+        texts = np.array(["9223372036854775807.9", "-9223372036854775808.0", "9007199254740993.", "1e18", "-0.9", "0e999999999"], object)
+        self.assertEqual(cast(texts, STRING, INT64), [2**63 - 1, -2**63, 2**53 + 1, 10**18, 0, 0])
+        texts = np.array(["9223372036854775808.0", "18446744073709551615.5", "-0.5"], object)
+        self.assertEqual(cast(texts, STRING, TensorProto.UINT64), [2**63, 2**64 - 1, 0])
         texts = np.array(["1E8", "-INF", "nan", "+inf", ".5", "5.", "1e400", "0.1000000000000000055511151231257827"], object)
         np.testing.assert_array_equal(cast(texts, STRING, TensorProto.DOUBLE),
                                       [1e8, -np.inf, np.nan, np.inf, 0.5, 5, np.inf, 0.1])
         self.assertEqual(cast(np.array(["true", "False", "2", "0"], object), STRING, BOOL), [True, False, True, False])
         for text, kind, name in (("Hello", FLOAT, "f32"), ("", INT64, "i64"), ("1e", FLOAT, "f32"), ("128", TensorProto.INT8, "i8"),
-                                 ("-1", TensorProto.UINT64, "u64"), ("nan", INT64, "i64"), ("1 2", INT64, "i64")):
+                                 ("-1", TensorProto.UINT64, "u64"), ("nan", INT64, "i64"), ("1 2", INT64, "i64"), ("9223372036854775808.0", INT64, "i64"),
+                                 ("-9223372036854775809.0", INT64, "i64"), ("1e400", INT64, "i64"), ("127.5e1", TensorProto.INT8, "i8"),
+                                 ("18446744073709551616.0", TensorProto.UINT64, "u64"), ("-1.5", TensorProto.UINT64, "u64")):
             with self.assertRaisesRegex(tenon.Error, f'string 0, "{text}", is no number that {name} has'):
                 cast(np.array([text], object), STRING, kind)
 

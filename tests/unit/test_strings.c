@@ -93,6 +93,31 @@ static void strings_go_in_and_out(void **state) {
   finish(&k, session);
 }
 
+/* Results are there until the next invoke, which begins with a look at its inputs. */
+static void results_are_the_next_inputs(void **state) {
+  compile_case k = {.build = build_all, .threads = 1};
+  tn_session *session = compile(&k);
+  tn_string a[2] = {text("start:"), text("-")}, b[2] = {text("+one"), text("")}, wrong[2] = {text(""), {NULL, 1}};
+  int64_t two = 2;
+  DLTensor in[2] = {strings(a, 1, &two), strings(b, 1, &two)}, unreadable[2] = {in[0], strings(wrong, 1, &two)};
+  char expected[100] = "start:";
+  for (int run = 0; run < 12; run++) {
+    if (run > 0) check_ok(tn_session_get_output(session, NULL, 0, &in[0]));
+    if (run == 5) { /* an invoke that fails leaves them alone */
+      unreadable[0] = in[0];
+      check_fails(tn_session_invoke_with_outputs(session, NULL, unreadable, 2, NULL, 0), TN_INVALID_ARGUMENT,
+                  "input \"b\": its strings: string 1 has 1 bytes and no data");
+    }
+    check_ok(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0));
+    memcpy(expected + strlen(expected), "+one", 5);
+    DLTensor got;
+    check_ok(tn_session_get_output(session, NULL, 0, &got));
+    check_text(&got, 0, expected, strlen(expected));
+    check_is(&got, 1, "-");
+  }
+  finish(&k, session);
+}
+
 /* ---- bound outputs ----------------------------------------------------------------------------------------------- */
 
 static void outputs_fill_the_callers_memory(void **state) {
@@ -383,6 +408,80 @@ static void made_up_references_lead_nowhere(void **state) {
   test_exe_release(&t);
 }
 
+/* Registers of the arena that overlap: each string that is made is read again, later, in place of one that was
+ * measured. */
+static void overlapping_registers_lead_nowhere(void **state) {
+  enum { COUNT = 64, SHIFT = 64, LONG = 1000 };
+  static const tn__operand many = {0, 0, COUNT};
+  test_exe t;
+  test_exe_init(&t, NULL);
+  tn__exe_func *f = tn__exe_function(t.exe, "main");
+  tn__exe_input(f, "a", TN_STRING, 1, &many);
+  tn__exe_input(f, "b", TN_STRING, 1, &many);
+  tn__exe_arena(f, tn__operand_const(COUNT * 8 + SHIFT));
+  int a = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_INPUT, 0, tn__operand_const(0));
+  int b = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_INPUT, 1, tn__operand_const(0));
+  int x = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_ARENA, 0, tn__operand_const(0));
+  int y = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_ARENA, 0, tn__operand_const(SHIFT));
+  tn__exe_emit(f, TN__OP_COPY, (uint32_t[]){(uint32_t)x, (uint32_t)a}, 2);
+  tn__exe_emit_builtin(f, TN__BUILTIN_STRING_CONCAT, (int[]){x, b}, 2, &y, 1, NULL, 0);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&t);
+  tn_executable *exe;
+  tn_session *session;
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
+  check_ok(tn_session_create(exe, NULL, &session));
+  char long_text[LONG];
+  memset(long_text, 'l', sizeof(long_text));
+  tn_string first[COUNT], second[COUNT];
+  for (int i = 0; i < COUNT; i++) first[i] = text("a"), second[i] = (tn_string){long_text, LONG};
+  int64_t count = COUNT;
+  DLTensor in[2] = {strings(first, 1, &count), strings(second, 1, &count)};
+  check_fails(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0), TN_OUT_OF_RANGE,
+              "the executable is wrong: a string changes while an instruction reads it");
+  tn_session_release(session);
+  tn_executable_release(exe);
+  test_exe_release(&t);
+}
+
+/* A builtin whose operand is a view of its own result, of which it makes another one. */
+static void check_reads_what_it_makes(int builtin, int rank) {
+  static const tn__operand pieces[2] = {{0, 0, 3}, {0, 0, 1}}, one = {0, 0, 1};
+  test_exe t;
+  test_exe_init(&t, NULL);
+  tn__exe_func *f = tn__exe_function(t.exe, "main");
+  tn__exe_input(f, "x", TN_STRING, 1, &three);
+  tn__exe_input(f, "word", TN_STRING, 1, &one);
+  tn__exe_arena(f, tn__operand_const(64));
+  int x = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_INPUT, 0, tn__operand_const(0));
+  int word = tn__exe_register(f, TN_STRING, 1, &one, TN__STORAGE_INPUT, 1, tn__operand_const(0));
+  int made = tn__exe_register(f, TN_STRING, rank, pieces, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+  int view = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_VIEW, made, tn__operand_const(0));
+  int counts = tn__exe_register(f, TN_I64, 1, &three, TN__STORAGE_ARENA, 0, tn__operand_const(0));
+  int flags[2] = {tn__exe_emit_const(f, 2), tn__exe_emit_const(f, 1)}, writes = rank;
+  tn__exe_emit_builtin(f, builtin, (int[]){x, word}, 2, (int[]){made, counts}, writes, flags, 3 - rank);
+  tn__exe_emit_builtin(f, builtin, (int[]){view, word}, 2, (int[]){made, counts}, writes, flags, 3 - rank);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&t);
+  tn_executable *exe;
+  tn_session *session;
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
+  check_ok(tn_session_create(exe, NULL, &session));
+  tn_string given[3] = {text("a"), text("b"), text("c")}, given_word = text("-");
+  int64_t dims[2] = {3, 1};
+  DLTensor in[2] = {strings(given, 1, &dims[0]), strings(&given_word, 1, &dims[1])};
+  check_fails(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0), TN_OUT_OF_RANGE,
+              "the executable is wrong: a builtin on strings reads what it makes");
+  tn_session_release(session);
+  tn_executable_release(exe);
+  test_exe_release(&t);
+}
+
+static void builtins_read_nothing_that_they_make(void **state) {
+  check_reads_what_it_makes(TN__BUILTIN_STRING_NORMALIZE, 1);
+  check_reads_what_it_makes(TN__BUILTIN_STRING_SPLIT, 2);
+}
+
 static void builtins_want_strings(void **state) {
   test_exe t;
   test_exe_init(&t, NULL);
@@ -541,6 +640,16 @@ static void patterns_match(void **state) {
         "A\n"},
        {"A"}},
       {"\\Qa.b*\\Ec", {"a.b*c"}, {"axbbc"}},
+      {"\\Qab\\E+", {"ab", "abbb"}, {"abab", "a"}},
+      {"\\Qab*\\E{2}", {"ab**"}, {"ab*", "ab*ab*"}},
+      {"a\\Q\\E+", {"aa"}, {""}},
+      {"a(?i)+b", {"aaB"}, {"AB"}},
+      {"(?i)\\W", {"-"}, {"s", "K", "\xc5\xbf", "\xe2\x84\xaa"}},
+      {"(?i)\\w+", {"sK", "\xc5\xbf\xe2\x84\xaa"}, {"-"}},
+      {"(?i)[^\\W]", {"s", "\xc5\xbf"}, {"-"}},
+      {"(?i)[[:^lower:]]", {"-", "1"}, {"k", "K"}},
+      {"(?i)[[:upper:]\\d]+", {"kK1"}, {"-"}},
+      {"\\W", {"\xc5\xbf"}, {"s"}},
       {"(a*)*b", {"b", "aab"}, {"aa"}},
       {"(((){1000}){1000}){1000}", {""}, {"a"}},
       {"(a|b|c|d|e)(f|g)", {"ag", "ef"}, {"a", "af "}},
@@ -578,6 +687,13 @@ static void wrong_patterns_are_explained(void **state) {
   expect_bad_pattern("[a", TN_INVALID_ARGUMENT, "the pattern \"[a\" at byte 2: [ has no ]");
   expect_bad_pattern("[z-a]", TN_INVALID_ARGUMENT, "the pattern \"[z-a]\" at byte 4: a range ends before it begins");
   expect_bad_pattern("*a", TN_INVALID_ARGUMENT, "the pattern \"*a\" at byte 0: nothing is there to be repeated");
+  expect_bad_pattern("(?i)*a", TN_INVALID_ARGUMENT,
+                     "the pattern \"(?i)*a\" at byte 4: nothing is there to be repeated");
+  expect_bad_pattern("a|{2}", TN_INVALID_ARGUMENT, "the pattern \"a|{2}\" at byte 2: nothing is there to be repeated");
+  expect_bad_pattern("\\Q\\E+", TN_INVALID_ARGUMENT,
+                     "the pattern \"\\Q\\E+\" at byte 4: nothing is there to be repeated");
+  expect_bad_pattern("a+(?i)?", TN_INVALID_ARGUMENT,
+                     "the pattern \"a+(?i)?\" at byte 7: two repetitions follow each other");
   expect_bad_pattern("a**", TN_INVALID_ARGUMENT, "the pattern \"a**\" at byte 3: two repetitions follow each other");
   expect_bad_pattern("a{1001}", TN_INVALID_ARGUMENT,
                      "the pattern \"a{1001}\" at byte 7: repetitions are counted up to 1000, the least number first");
@@ -600,13 +716,23 @@ static void wrong_patterns_are_explained(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(strings_go_in_and_out),        cmocka_unit_test(outputs_fill_the_callers_memory),
-      cmocka_unit_test(wrong_strings_are_refused),    cmocka_unit_test(later_runs_allocate_nothing),
-      cmocka_unit_test(a_lack_of_memory_is_survived), cmocka_unit_test(sequences_hold_strings),
-      cmocka_unit_test(constants_are_checked),        cmocka_unit_test(made_up_references_lead_nowhere),
-      cmocka_unit_test(builtins_want_strings),        cmocka_unit_test(tensors_own_their_strings),
-      cmocka_unit_test(files_hold_strings),           cmocka_unit_test(patterns_match),
-      cmocka_unit_test(matching_is_linear),           cmocka_unit_test(wrong_patterns_are_explained),
+      cmocka_unit_test(strings_go_in_and_out),
+      cmocka_unit_test(outputs_fill_the_callers_memory),
+      cmocka_unit_test(wrong_strings_are_refused),
+      cmocka_unit_test(later_runs_allocate_nothing),
+      cmocka_unit_test(a_lack_of_memory_is_survived),
+      cmocka_unit_test(sequences_hold_strings),
+      cmocka_unit_test(constants_are_checked),
+      cmocka_unit_test(made_up_references_lead_nowhere),
+      cmocka_unit_test(results_are_the_next_inputs),
+      cmocka_unit_test(overlapping_registers_lead_nowhere),
+      cmocka_unit_test(builtins_read_nothing_that_they_make),
+      cmocka_unit_test(builtins_want_strings),
+      cmocka_unit_test(tensors_own_their_strings),
+      cmocka_unit_test(files_hold_strings),
+      cmocka_unit_test(patterns_match),
+      cmocka_unit_test(matching_is_linear),
+      cmocka_unit_test(wrong_patterns_are_explained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

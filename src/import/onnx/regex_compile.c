@@ -159,10 +159,13 @@ static const node *assertion(const parser *p, tn__regex_assertion which) {
   return n;
 }
 
-/* Named classes, of ASCII as in RE2: pairs of ends. */
-static void add_pairs(parser *p, range_vec *to, const char *pairs, bool negated) {
-  range_vec own = {0};
-  for (; *pairs != '\0'; pairs += 2) add_range(p, &own, pairs[0], pairs[1]);
+static void add_pairs(parser *p, range_vec *to, const char *pairs) {
+  for (; *pairs != '\0'; pairs += 2) add_range(p, to, pairs[0], pairs[1]);
+}
+
+/* Named classes, of ASCII as in RE2. What differs in case only belongs to the class before its opposite is taken. */
+static void add_named(parser *p, range_vec *to, range_vec own, bool negated) {
+  if (p->now.ignore_case) add_cases(p, &own);
   if (negated) negate(p, &own);
   for (int i = 0; i < own.count; i++) add_range(p, to, own.data[i].low, own.data[i].high);
 }
@@ -176,7 +179,9 @@ static bool take_perl_class(parser *p, range_vec *to) {
   if (done(p)) return false;
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     if ((*p->at | 0x20) != rows[i].letter || (*p->at & 0x40) == 0) continue;
-    add_pairs(p, to, rows[i].pairs, (*p->at++ & 0x20) == 0);
+    range_vec own = {0};
+    add_pairs(p, &own, rows[i].pairs);
+    add_named(p, to, own, (*p->at++ & 0x20) == 0);
     return true;
   }
   return false;
@@ -196,11 +201,10 @@ static bool take_posix_class(parser *p, range_vec *to) {
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     if (!take(p, rows[i].name)) continue;
     range_vec own = {0};
-    if (rows[i].pairs != NULL) add_pairs(p, &own, rows[i].pairs, false);
+    if (rows[i].pairs != NULL) add_pairs(p, &own, rows[i].pairs);
     if (rows[i].name[0] == 'a' && rows[i].pairs == NULL) add_range(p, &own, 0, 127);
     if (rows[i].name[0] == 'c') add_range(p, &own, 0, 31), add_range(p, &own, 127, 127);
-    if (negated) negate(p, &own);
-    for (int k = 0; k < own.count; k++) add_range(p, to, own.data[k].low, own.data[k].high);
+    add_named(p, to, own, negated);
     return true;
   }
   p->at = start;
@@ -310,7 +314,7 @@ static void skip_name(parser *p) {
   if (p->at == start || !take(p, ">")) wrong(p, "a group's name has no end");
 }
 
-/* Behind "(". */
+/* Behind "("; NULL for flags alone, which are nothing that could be repeated. */
 static const node *take_group(parser *p) {
   flags outer = p->now;
   if (p->depth++ >= MOST_DEPTH) fail(p, TN_UNSUPPORTED, "groups are nested too deeply");
@@ -318,7 +322,7 @@ static const node *take_group(parser *p) {
     skip_name(p);
   } else if (take(p, "?") && !take_flags(p)) {
     p->depth--;
-    return node_create(p, NODE_EMPTY, NULL, NULL); /* the flags hold to the end of the group around */
+    return NULL; /* the flags hold to the end of the group around */
   }
   const node *inside = take_alternatives(p);
   if (!take(p, ")")) wrong(p, "( has no )");
@@ -333,16 +337,8 @@ static const node *one_code(parser *p, int64_t code) {
   return class_node(p, ranges, false);
 }
 
-/* \Q...\E: characters as they are. */
-static const node *take_quoted(parser *p) {
-  const node *all = node_create(p, NODE_EMPTY, NULL, NULL);
-  while (!done(p) && !take(p, "\\E")) all = node_create(p, NODE_BOTH, all, one_code(p, take_code(p)));
-  return all;
-}
-
 static const node *take_backslash(parser *p) {
   range_vec ranges = {0};
-  if (take(p, "Q")) return take_quoted(p);
   if (take(p, "A")) return assertion(p, TN__REGEX_TEXT_START);
   if (take(p, "z")) return assertion(p, TN__REGEX_TEXT_END);
   if (take(p, "b")) return assertion(p, TN__REGEX_WORD_BOUNDARY);
@@ -358,7 +354,6 @@ static const node *take_atom(parser *p) {
   if (take(p, "\\")) return take_backslash(p);
   if (take(p, "^")) return assertion(p, p->now.lines ? TN__REGEX_LINE_START : TN__REGEX_TEXT_START);
   if (take(p, "$")) return assertion(p, p->now.lines ? TN__REGEX_LINE_END : TN__REGEX_TEXT_END);
-  if (next_is(p, "*") || next_is(p, "+") || next_is(p, "?")) wrong(p, "nothing is there to be repeated");
   if (!take(p, ".")) return one_code(p, take_code(p));
   if (!p->now.dot_all) add_range(p, &ranges, '\n', '\n');
   negate(p, &ranges);
@@ -392,20 +387,44 @@ static bool take_repetition(parser *p, int *min, int *max) {
   return found;
 }
 
+/* The atoms of a sequence: only the last one can be repeated, and only once. */
+typedef struct sequence {
+  const node *all;  /* before the last one */
+  const node *last; /* NULL: none yet */
+  bool repeated;    /* is the last one */
+} sequence;
+
+static void push_atom(const parser *p, sequence *s, const node *atom) {
+  if (s->last != NULL) s->all = node_create(p, NODE_BOTH, s->all, s->last);
+  s->last = atom;
+  s->repeated = false;
+}
+
+/* Behind \Q, up to \E: characters as they are. */
+static void take_quoted(parser *p, sequence *s) {
+  while (!done(p) && !take(p, "\\E")) push_atom(p, s, one_code(p, take_code(p)));
+}
+
 static const node *take_sequence(parser *p) {
-  const node *all = node_create(p, NODE_EMPTY, NULL, NULL);
+  sequence s = {.all = node_create(p, NODE_EMPTY, NULL, NULL)};
   int min, max;
   while (!done(p) && !next_is(p, "|") && !next_is(p, ")")) {
-    const node *atom = take_atom(p);
+    const char *start = p->at;
     if (take_repetition(p, &min, &max)) {
-      node *repeat = node_create(p, NODE_REPEAT, atom, NULL);
+      if (s.repeated) wrong(p, "two repetitions follow each other");
+      if (s.last == NULL) p->at = start, wrong(p, "nothing is there to be repeated");
+      node *repeat = node_create(p, NODE_REPEAT, s.last, NULL);
       repeat->min = min, repeat->max = max;
-      if (take_repetition(p, &min, &max)) wrong(p, "two repetitions follow each other");
-      atom = repeat;
+      s.last = repeat;
+      s.repeated = true;
+    } else if (take(p, "\\Q")) {
+      take_quoted(p, &s);
+    } else {
+      const node *atom = take_atom(p);
+      if (atom != NULL) push_atom(p, &s, atom);
     }
-    all = node_create(p, NODE_BOTH, all, atom);
   }
-  return all;
+  return s.last == NULL ? s.all : node_create(p, NODE_BOTH, s.all, s.last);
 }
 
 static const node *take_alternatives(parser *p) {
