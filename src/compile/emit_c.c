@@ -39,10 +39,10 @@ static void add_symbols(object *o, const tn__c_emitter *e) {
   Elf64_Sym none = {0};
   tn__strbuf_append_n(&o->symbols, (const char *)&none, sizeof none);
   tn__strbuf_append_n(&o->strings, "", 1);
-  snprintf(name, sizeof name, "tn_%s_constants", e->name);
+  snprintf(name, sizeof name, "tni_%s_constants", e->name);
   add_symbol(o, name, CONSTANTS, STT_OBJECT, 0, e->exe->constant_bytes);
   for (uint32_t i = 0; i < e->exe->kernel_count; i++) {
-    snprintf(name, sizeof name, "tn_%s_kernel_%u", e->name, i);
+    snprintf(name, sizeof name, "tni_%s_kernel_%u", e->name, i);
     uintptr_t entry;
     memcpy(&entry, &e->exe->kernels[i].call, sizeof entry);
     add_symbol(o, name, TEXT, STT_FUNC, entry - (uintptr_t)e->exe->image, e->exe->kernels[i].size);

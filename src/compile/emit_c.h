@@ -3,7 +3,10 @@
  * Each function of the machine becomes one internal C function over tensors with dimensions; those that no other calls
  * get a public one in front of it. A function is "planned" when all its memory, and that of what it calls, follows from
  * its inputs' sizes (for public ones: and values): then its workspace can be sized beforehand. Others take memory from
- * the workspace as they go, and stop when it is used up. */
+ * the workspace as they go, and stop when it is used up.
+ *
+ * Public names begin with tn_NAME_ and what only the header and the object know with tni_NAME_, so that functions may
+ * be called as the helpers are. */
 #ifndef TENON_COMPILE_EMIT_C_H
 #define TENON_COMPILE_EMIT_C_H
 

@@ -89,7 +89,7 @@ static void write_address(const writer *w, uint32_t number) {
     case TN__STORAGE_OUTPUT: tn__strbuf_printf(w->out, "out[%u].data", r->index); return;
     case TN__STORAGE_CONSTANT:
       tn__strbuf_printf(
-          w->out, "(void *)(uintptr_t)(tn_%s_constants + %llu)", w->e->name,
+          w->out, "(void *)(uintptr_t)(tni_%s_constants + %llu)", w->e->name,
           (unsigned long long)((const uint8_t *)w->e->exe->constants[r->index].data - w->e->exe->constant_data));
       return;
     case TN__STORAGE_ARENA:
@@ -118,7 +118,7 @@ static void write_bytes(const writer *w, uint32_t number, const char *into) {
     if (d > 0) tn__strbuf_append(w->out, ", ");
     write_dim(w, number, d);
   }
-  tn__strbuf_printf(w->out, "};\n    %s = tn_%s_bytes(d, %d, %zu);\n  }\n", into, w->e->name, r->rank,
+  tn__strbuf_printf(w->out, "};\n    %s = tni_%s_bytes(d, %d, %zu);\n  }\n", into, w->e->name, r->rank,
                     tn_dtype_size(r->dtype));
 }
 
@@ -153,7 +153,7 @@ static void write_scalar_op(const writer *w, const tn__instruction *in, uint32_t
   if (in->d == TN__SCALAR_FLOORDIV || in->d == TN__SCALAR_FLOORMOD)
     tn__strbuf_printf(w->out, "  if (s[%u] == 0) return %d;\n", in->c, status_of(TN_KERNEL_DIVISION_BY_ZERO, place));
   if (called)
-    tn__strbuf_printf(w->out, "  s[%u] = tn_%s_%s(s[%u], s[%u]);\n", in->a, w->e->name, called, in->b, in->c);
+    tn__strbuf_printf(w->out, "  s[%u] = tni_%s_%s(s[%u], s[%u]);\n", in->a, w->e->name, called, in->b, in->c);
   else
     tn__strbuf_printf(w->out, "  s[%u] = s[%u] %s s[%u];\n", in->a, in->b, tn__scalar_op_text(in->d), in->c);
 }
@@ -171,7 +171,7 @@ static void write_load(const writer *w, const tn__instruction *in, uint32_t plac
     write_failure(w, "1", TN_KERNEL_INDEX_OUT_OF_RANGE, place);
     return;
   }
-  tn__strbuf_printf(w->out, "  s[%u] = tn_%s_load_%s(", in->a, w->e->name, tn_dtype_name(r->dtype));
+  tn__strbuf_printf(w->out, "  s[%u] = tni_%s_load_%s(", in->a, w->e->name, tn_dtype_name(r->dtype));
   write_address(w, in->b);
   tn__strbuf_printf(w->out, ", %u);\n", in->c);
 }
@@ -358,11 +358,11 @@ static void write_frame(const writer *w, uint32_t place) {
   const tn__c_function *c = w->c;
   tn__strbuf_append(w->out, "  arena = ");
   write_operand(w, &f->arena);
-  tn__strbuf_printf(w->out, ";\n  size = tn_%s_add_bytes(0, arena);\n", w->e->name);
+  tn__strbuf_printf(w->out, ";\n  size = tni_%s_add_bytes(0, arena);\n", w->e->name);
   for (uint32_t i = 0; i < f->register_count; i++) {
     if (c->memory[i] != TN__C_SLOT) continue;
     write_bytes(w, i, "b");
-    tn__strbuf_printf(w->out, "  o[%u] = size;\n  size = tn_%s_add_bytes(size, b);\n", c->place[i], w->e->name);
+    tn__strbuf_printf(w->out, "  o[%u] = size;\n  size = tni_%s_add_bytes(size, b);\n", c->place[i], w->e->name);
   }
   bool scratch = false;
   for (uint32_t i = 0; i < f->register_count; i++) {
@@ -373,7 +373,7 @@ static void write_frame(const writer *w, uint32_t place) {
     tn__strbuf_append(w->out, "  x = b < 0 || x < 0 ? -1 : b > x ? b : x;\n");
   }
   if (scratch)
-    tn__strbuf_printf(w->out, "  o[%u] = size;\n  size = tn_%s_add_bytes(size, x);\n", c->slot_count, w->e->name);
+    tn__strbuf_printf(w->out, "  o[%u] = size;\n  size = tni_%s_add_bytes(size, x);\n", c->slot_count, w->e->name);
   write_failure(w, "size < 0", TN__C_SIZE, place);
 }
 
@@ -386,7 +386,7 @@ static void write_locals(const writer *w) {
     return;
   }
   tn__strbuf_printf(w->out, "  char *frame;\n  void *p[%u];\n", c->slot_count + 1);
-  if (c->late_count > 0) tn__strbuf_printf(w->out, "  tn_%s_tensor t[%u];\n", w->e->name, c->late_count);
+  if (c->late_count > 0) tn__strbuf_printf(w->out, "  tni_%s_tensor t[%u];\n", w->e->name, c->late_count);
   tn__strbuf_append(w->out, "  (void)in, (void)out, (void)s, (void)o, (void)b, (void)x, (void)frame, (void)p;\n");
 }
 
@@ -415,7 +415,7 @@ static void write_placing(const writer *w, uint32_t number, uint32_t place) {
   }
   if (!w->c->called && !tn__c_is_late(w->c, number)) return; /* the caller's, and large enough */
   tn__strbuf_printf(w->out,
-                    "  x = tn_%s_fit(c, &%s[%u], %d, %zu);\n"
+                    "  x = tni_%s_fit(c, &%s[%u], %d, %zu);\n"
                     "  if (x != 0) return (int32_t)x + %d;\n",
                     w->e->name, what, index, r->rank, tn_dtype_size(r->dtype), status_of(0, place));
 }
@@ -437,28 +437,37 @@ static void write_kernel(const writer *w, const tn__instruction *in, uint32_t pl
     tn__strbuf_append(w->out, "};\n");
   }
   tn__strbuf_printf(w->out,
-                    "    const int32_t result = tn_%s_kernel_%u(&c->env, buffers, %s); /* %s */\n"
+                    "    const int32_t result = tni_%s_kernel_%u(&c->env, buffers, %s); /* %s */\n"
                     "    if (result != 0) return result + %d;\n  }\n",
                     w->e->name, in->callee, in->scalar_count > 0 ? "scalars" : "0", w->e->exe->kernels[in->callee].name,
                     status_of(0, place));
 }
 
-/* To an output that grows: the bytes of a row of its buffer, and of those what counts. */
+/* Rows times this are bytes. */
+static void write_row_bytes(const writer *w, const tn__register *r, int axis) {
+  int64_t inner = (int64_t)tn_dtype_size(r->dtype);
+  for (int d = axis + 1; d < r->rank; d++) inner *= r->dims[d].symbolic ? 1 : r->dims[d].value;
+  tn__strbuf_printf(w->out, " * %lld", (long long)inner);
+  for (int d = axis + 1; d < r->rank; d++)
+    if (r->dims[d].symbolic) tn__strbuf_printf(w->out, " * s[%lld]", (long long)r->dims[d].value);
+}
+
+/* To an output that grows: the bytes of a row of its buffer, and of those what counts in both, as an input that grows
+ * may have fewer or more of them. */
 static void write_rows(const writer *w, const tn__function_value *output, const tn__register *from) {
   const tn__register *r = &w->f->registers[output->reg];
-  int64_t inner = (int64_t)tn_dtype_size(r->dtype);
-  for (int d = output->grows + 1; d < r->rank; d++) inner *= r->dims[d].symbolic ? 1 : r->dims[d].value;
-  const tn__operand *valid = from->storage == TN__STORAGE_INPUT && w->f->inputs[from->index].grows >= 0
-                                 ? &w->f->inputs[from->index].valid
-                                 : &output->valid;
+  bool both = from->storage == TN__STORAGE_INPUT && w->f->inputs[from->index].grows >= 0;
   tn__strbuf_append(w->out, ", ");
-  for (int wanted = 0; wanted < 2; wanted++) {
-    if (wanted) tn__strbuf_append(w->out, ", ");
-    write_operand(w, wanted ? valid : &r->dims[output->grows]);
-    tn__strbuf_printf(w->out, " * %lld", (long long)inner);
-    for (int d = output->grows + 1; d < r->rank; d++)
-      if (r->dims[d].symbolic) tn__strbuf_printf(w->out, " * s[%lld]", (long long)r->dims[d].value);
+  write_operand(w, &r->dims[output->grows]);
+  write_row_bytes(w, r, output->grows);
+  if (both) {
+    tn__strbuf_printf(w->out, ", tni_%s_min(", w->e->name);
+    write_operand(w, &w->f->inputs[from->index].valid);
   }
+  tn__strbuf_append(w->out, ", ");
+  write_operand(w, &output->valid);
+  if (both) tn__strbuf_append(w->out, ")");
+  write_row_bytes(w, r, output->grows);
 }
 
 static void write_copy(const writer *w, const tn__instruction *in, uint32_t place) {
@@ -472,7 +481,7 @@ static void write_copy(const writer *w, const tn__instruction *in, uint32_t plac
     write_failure(w, "b != x", TN__C_SIZE, place);
   }
   bool grows = to->storage == TN__STORAGE_OUTPUT && w->f->outputs[to->index].grows >= 0;
-  tn__strbuf_printf(w->out, grows ? "  tn_%s_copy_rows(" : "  tn_%s_copy(", w->e->name);
+  tn__strbuf_printf(w->out, grows ? "  tni_%s_copy_rows(" : "  tni_%s_copy(", w->e->name);
   write_address(w, in->a);
   tn__strbuf_append(w->out, ", ");
   write_address(w, in->b);
@@ -498,7 +507,7 @@ static void write_move(const writer *w, const tn__instruction *in, uint32_t plac
   bool late = tn__c_is_late(c, in->a);
   const char *what = late ? "t" : "p";
   if (late)
-    tn__strbuf_printf(w->out, "  {\n    const tn_%s_tensor kept", w->e->name);
+    tn__strbuf_printf(w->out, "  {\n    const tni_%s_tensor kept", w->e->name);
   else
     tn__strbuf_append(w->out, "  {\n    void *kept");
   uint32_t a = c->place[in->a], b = c->place[in->b];
@@ -564,7 +573,7 @@ static void write_taking_over(const writer *w, const tn__instruction *in, uint32
     return;
   }
   uint32_t at = w->c->place[number];
-  if (is_read(w, in, number)) tn__strbuf_printf(w->out, "    tn_%s_give(c, &t[%u]);\n", w->e->name, at);
+  if (is_read(w, in, number)) tn__strbuf_printf(w->out, "    tni_%s_give(c, &t[%u]);\n", w->e->name, at);
   tn__strbuf_printf(w->out, "    t[%u] = r[%u];\n", at, index);
 }
 
@@ -587,12 +596,12 @@ static void write_result_checks(const writer *w, const tn__instruction *in, uint
 
 static void write_call(const writer *w, const tn__instruction *in, uint32_t place) {
   const char *n = w->e->name;
-  tn__strbuf_printf(w->out, "  { /* %s */\n    tn_%s_tensor a[%u], r[%u];\n    int32_t result;\n",
+  tn__strbuf_printf(w->out, "  { /* %s */\n    tni_%s_tensor a[%u], r[%u];\n    int32_t result;\n",
                     w->e->functions[in->callee].name, n, in->read_count > 0 ? in->read_count : 1,
                     in->write_count > 0 ? in->write_count : 1);
   for (uint32_t i = 0; i < in->read_count; i++) write_argument(w, in, i, place);
   for (uint32_t i = 0; i < in->write_count; i++) write_destination(w, in, i, place);
-  tn__strbuf_printf(w->out, "    result = tn_%s_run_%u(c, a, r);\n", n, in->callee);
+  tn__strbuf_printf(w->out, "    result = tni_%s_run_%u(c, a, r);\n", n, in->callee);
   for (uint32_t i = 0; i < in->write_count; i++) write_taking_over(w, in, i);
   tn__strbuf_append(w->out, "    if (result != 0) return result;\n");
   for (uint32_t i = 0; i < in->write_count; i++) write_result_checks(w, in, i, place);
@@ -601,7 +610,7 @@ static void write_call(const writer *w, const tn__instruction *in, uint32_t plac
 
 static void write_return(const writer *w) {
   for (uint32_t i = 0; i < w->c->late_count; i++)
-    tn__strbuf_printf(w->out, "  tn_%s_give(c, &t[%u]);\n", w->e->name, i);
+    tn__strbuf_printf(w->out, "  tni_%s_give(c, &t[%u]);\n", w->e->name, i);
   tn__strbuf_append(w->out, "  c->low -= size, c->left += size;\n  return 0;\n");
 }
 
@@ -638,13 +647,13 @@ static void write_prototype(const writer *w) {
   const char *n = w->e->name;
   if (w->space)
     tn__strbuf_printf(w->out,
-                      "static inline int32_t tn_%s_space_%d(const tn_%s_tensor *in, int64_t *space,\n"
+                      "static inline int32_t tni_%s_space_%d(const tni_%s_tensor *in, int64_t *space,\n"
                       "    int64_t (*dims)[TN_%s_MAX_RANK])",
                       n, w->f->index, n, w->e->upper);
   else
-    tn__strbuf_printf(w->out,
-                      "static inline int32_t tn_%s_run_%d(tn_%s_context *c, const tn_%s_tensor *in, tn_%s_tensor *out)",
-                      n, w->f->index, n, n, n);
+    tn__strbuf_printf(
+        w->out, "static inline int32_t tni_%s_run_%d(tni_%s_context *c, const tni_%s_tensor *in, tni_%s_tensor *out)",
+        n, w->f->index, n, n, n);
 }
 
 static tn_status *write_run(const writer *w) {
@@ -686,11 +695,11 @@ static void write_callee_space(const writer *w, const tn__instruction *in) {
     tn__strbuf_append(w->out, ";\n  if (b > x) x = b;\n");
     return;
   }
-  tn__strbuf_printf(w->out, "  {\n    tn_%s_tensor a[%u];\n    int32_t result;\n", w->e->name,
+  tn__strbuf_printf(w->out, "  {\n    tni_%s_tensor a[%u];\n    int32_t result;\n", w->e->name,
                     in->read_count > 0 ? in->read_count : 1);
   for (uint32_t i = 0; i < in->read_count; i++) write_argument(w, in, i, 0);
   tn__strbuf_printf(w->out,
-                    "    result = tn_%s_space_%u(a, &b, 0);\n"
+                    "    result = tni_%s_space_%u(a, &b, 0);\n"
                     "    if (result != 0) return result;\n"
                     "    if (b > x) x = b;\n  }\n",
                     w->e->name, in->callee);
@@ -714,7 +723,7 @@ static tn_status *write_space(const writer *w) {
     tn__strbuf_append(w->out, "  x = 0;\n");
     for (uint32_t i = 0; i < f->instruction_count; i++)
       if (f->instructions[i].op == TN__OP_CALL) write_callee_space(w, &f->instructions[i]);
-    tn__strbuf_printf(w->out, "  *space = tn_%s_add_bytes(size, x);\n", w->e->name);
+    tn__strbuf_printf(w->out, "  *space = tni_%s_add_bytes(size, x);\n", w->e->name);
     write_failure(w, "*space < 0", TN__C_SIZE, place);
   } else {
     tn__strbuf_append(w->out, "  (void)arena, (void)size, (void)space;\n");

@@ -63,53 +63,53 @@ static const char after_rank[] =
 
 static const char support[] =
     "\n/* ---- what follows is the implementation ---- */\n\n"
-    "typedef struct tn_@_env tn_@_env;\n"
-    "typedef int32_t (*tn_@_task)(const tn_@_env *env, void *closure, int64_t begin, int64_t end);\n"
-    "struct tn_@_env {\n"
+    "typedef struct tni_@_env tni_@_env;\n"
+    "typedef int32_t (*tni_@_task)(const tni_@_env *env, void *closure, int64_t begin, int64_t end);\n"
+    "struct tni_@_env {\n"
     "  uint32_t version, size;\n"
-    "  int32_t (*parallel_for)(const tn_@_env *env, tn_@_task task, void *closure, int64_t count);\n"
+    "  int32_t (*parallel_for)(const tni_@_env *env, tni_@_task task, void *closure, int64_t count);\n"
     "  int32_t thread_count, reserved;\n"
     "  void *user;\n"
     "};\n"
-    "static inline int32_t tn_@_serial(const tn_@_env *env, tn_@_task task, void *closure, int64_t count) {\n"
+    "static inline int32_t tni_@_serial(const tni_@_env *env, tni_@_task task, void *closure, int64_t count) {\n"
     "  return count <= 0 ? 0 : task(env, closure, 0, count);\n"
     "}\n\n"
-    "typedef struct tn_@_tensor {\n"
+    "typedef struct tni_@_tensor {\n"
     "  void *data;\n"
     "  int64_t capacity; /* bytes */\n"
     "  int64_t dims[TN_^_MAX_RANK];\n"
     "  int grows; /* it takes more memory from the workspace when it needs it */\n"
-    "} tn_@_tensor;\n\n"
+    "} tni_@_tensor;\n\n"
     "/* The part of a workspace that is free lies between what functions took from its start, one after another, and "
     "the\n"
     " * blocks of tensors at its end, which are listed from the last to the first. */\n"
-    "typedef struct tn_@_block {\n"
-    "  struct tn_@_block *next;\n"
+    "typedef struct tni_@_block {\n"
+    "  struct tni_@_block *next;\n"
     "  int64_t bytes; /* behind this header of 64 */\n"
-    "} tn_@_block;\n"
-    "typedef struct tn_@_context {\n"
-    "  tn_@_env env;\n"
+    "} tni_@_block;\n"
+    "typedef struct tni_@_context {\n"
+    "  tni_@_env env;\n"
     "  char *low, *end;\n"
     "  int64_t left; /* from low to the first block */\n"
-    "  tn_@_block *blocks;\n"
-    "} tn_@_context;\n\n";
+    "  tni_@_block *blocks;\n"
+    "} tni_@_context;\n\n";
 
 static const char arithmetic[] =
-    "static inline int64_t tn_@_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }\n"
-    "static inline int64_t tn_@_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }\n"
-    "static inline int64_t tn_@_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }\n"
-    "static inline int64_t tn_@_min(int64_t a, int64_t b) { return a < b ? a : b; }\n"
-    "static inline int64_t tn_@_max(int64_t a, int64_t b) { return a > b ? a : b; }\n"
-    "static inline int64_t tn_@_floordiv(int64_t a, int64_t b) {\n"
-    "  if (b == -1) return tn_@_sub(0, a);\n"
+    "static inline int64_t tni_@_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }\n"
+    "static inline int64_t tni_@_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }\n"
+    "static inline int64_t tni_@_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }\n"
+    "static inline int64_t tni_@_min(int64_t a, int64_t b) { return a < b ? a : b; }\n"
+    "static inline int64_t tni_@_max(int64_t a, int64_t b) { return a > b ? a : b; }\n"
+    "static inline int64_t tni_@_floordiv(int64_t a, int64_t b) {\n"
+    "  if (b == -1) return tni_@_sub(0, a);\n"
     "  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));\n"
     "}\n"
-    "static inline int64_t tn_@_floormod(int64_t a, int64_t b) {\n"
+    "static inline int64_t tni_@_floormod(int64_t a, int64_t b) {\n"
     "  const int64_t rest = b == -1 ? 0 : a % b;\n"
     "  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n"
     "}\n"
     "/* Negative when it is impossible. */\n"
-    "static inline int64_t tn_@_bytes(const int64_t *dims, int rank, int64_t element) {\n"
+    "static inline int64_t tni_@_bytes(const int64_t *dims, int rank, int64_t element) {\n"
     "  int64_t bytes = element;\n"
     "  int empty = 0, overflow = 0, i;\n"
     "  for (i = 0; i < rank; i++) {\n"
@@ -123,32 +123,32 @@ static const char arithmetic[] =
     "  }\n"
     "  return empty ? 0 : overflow ? -1 : bytes;\n"
     "}\n"
-    "static inline int64_t tn_@_add_bytes(int64_t total, int64_t bytes) {\n"
+    "static inline int64_t tni_@_add_bytes(int64_t total, int64_t bytes) {\n"
     "  if (total < 0 || bytes < 0 || bytes > INT64_MAX / 2 || total > INT64_MAX / 2 - 64) return -1;\n"
     "  return total + (bytes + 63) / 64 * 64;\n"
     "}\n";
 
 static const char memory[] =
-    "static inline void tn_@_copy(void *to, const void *from, int64_t bytes) {\n"
+    "static inline void tni_@_copy(void *to, const void *from, int64_t bytes) {\n"
     "  if (bytes > 0 && to != from) memmove(to, from, (size_t)bytes);\n"
     "}\n"
     "/* `used` bytes of each of the rows. */\n"
-    "static inline void tn_@_copy_rows(void *to, const void *from, int64_t bytes, int64_t row, int64_t used) {\n"
+    "static inline void tni_@_copy_rows(void *to, const void *from, int64_t bytes, int64_t row, int64_t used) {\n"
     "  int64_t at;\n"
     "  for (at = 0; row > 0 && used > 0 && at + row <= bytes && to != from; at += row)\n"
     "    memmove((char *)to + at, (const char *)from + at, (size_t)used);\n"
     "}\n"
-    "static inline void tn_@_give(tn_@_context *c, tn_@_tensor *t) {\n"
-    "  tn_@_block **link = &c->blocks;\n"
+    "static inline void tni_@_give(tni_@_context *c, tni_@_tensor *t) {\n"
+    "  tni_@_block **link = &c->blocks;\n"
     "  if (!t->grows || !t->data) return;\n"
     "  while ((char *)*link + 64 != (char *)t->data) link = &(*link)->next;\n"
     "  *link = (*link)->next;\n"
     "  if (!*link) c->left = (link == &c->blocks ? c->end : (char *)link) - c->low;\n"
     "  t->data = 0, t->capacity = 0;\n"
     "}\n"
-    "static inline int32_t tn_@_take(tn_@_context *c, tn_@_tensor *t, int64_t bytes) {\n"
-    "  const int64_t want = tn_@_add_bytes(64, bytes < 1 ? 1 : bytes);\n"
-    "  tn_@_block **link = &c->blocks, *block;\n"
+    "static inline int32_t tni_@_take(tni_@_context *c, tni_@_tensor *t, int64_t bytes) {\n"
+    "  const int64_t want = tni_@_add_bytes(64, bytes < 1 ? 1 : bytes);\n"
+    "  tni_@_block **link = &c->blocks, *block;\n"
     "  char *ceiling = c->end;\n"
     "  for (;; link = &(*link)->next) {\n"
     "    const char *floor = *link ? (char *)*link + 64 + (*link)->bytes : c->low;\n"
@@ -156,24 +156,24 @@ static const char memory[] =
     "    if (!*link) return TN_^_WORKSPACE_TOO_SMALL;\n"
     "    ceiling = (char *)*link;\n"
     "  }\n"
-    "  block = (tn_@_block *)(void *)(ceiling - want);\n"
+    "  block = (tni_@_block *)(void *)(ceiling - want);\n"
     "  block->next = *link, block->bytes = want - 64;\n"
     "  *link = block;\n"
     "  if (!block->next) c->left = (char *)block - c->low;\n"
     "  t->data = (char *)block + 64, t->capacity = block->bytes;\n"
     "  return 0;\n"
     "}\n"
-    "static inline int32_t tn_@_fit(tn_@_context *c, tn_@_tensor *t, int rank, int64_t element) {\n"
-    "  const int64_t bytes = tn_@_bytes(t->dims, rank, element);\n"
+    "static inline int32_t tni_@_fit(tni_@_context *c, tni_@_tensor *t, int rank, int64_t element) {\n"
+    "  const int64_t bytes = tni_@_bytes(t->dims, rank, element);\n"
     "  if (bytes < 0) return TN_^_BAD_SIZE;\n"
     "  if (bytes <= t->capacity && (t->data || !t->grows)) return 0;\n"
     "  if (!t->grows) return TN_^_OUTPUT_TOO_SMALL;\n"
-    "  tn_@_give(c, t);\n"
-    "  return tn_@_take(c, t, bytes);\n"
+    "  tni_@_give(c, t);\n"
+    "  return tni_@_take(c, t, bytes);\n"
     "}\n"
     "/* `bytes` negative: as many as were asked for. */\n"
-    "static inline void tn_@_enter(tn_@_context *c, void *workspace, int64_t bytes) {\n"
-    "  const tn_@_env env = {1, sizeof(tn_@_env), tn_@_serial, 1, 0, 0};\n"
+    "static inline void tni_@_enter(tni_@_context *c, void *workspace, int64_t bytes) {\n"
+    "  const tni_@_env env = {1, sizeof(tni_@_env), tni_@_serial, 1, 0, 0};\n"
     "  c->env = env;\n"
     "  c->low = (char *)workspace, c->blocks = 0;\n"
     "  c->left = bytes < 0 ? INT64_MAX : bytes / 64 * 64;\n"
@@ -182,7 +182,7 @@ static const char memory[] =
 
 static void write_load(const tn__c_emitter *e, const char *dtype, const char *type) {
   tn__strbuf_printf(e->out,
-                    "static inline int64_t tn_%s_load_%s(const void *data, int64_t index) {\n"
+                    "static inline int64_t tni_%s_load_%s(const void *data, int64_t index) {\n"
                     "  %s value;\n"
                     "  memcpy(&value, (const char *)data + index * (int64_t)sizeof value, sizeof value);\n"
                     "  return (int64_t)value;\n"
@@ -198,11 +198,11 @@ static void write_support(const tn__c_emitter *e) {
   append_text(e, arithmetic);
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) write_load(e, types[i][0], types[i][1]);
   append_text(e, memory);
-  append_text(e, "\nextern const unsigned char tn_@_constants[];\n");
+  append_text(e, "\nextern const unsigned char tni_@_constants[];\n");
   for (uint32_t i = 0; i < e->exe->kernel_count; i++)
-    tn__strbuf_printf(e->out,
-                      "int32_t tn_%s_kernel_%u(const tn_%s_env *env, void *const *buffers, const int64_t *scalars);\n",
-                      e->name, i, e->name);
+    tn__strbuf_printf(
+        e->out, "int32_t tni_%s_kernel_%u(const tni_%s_env *env, void *const *buffers, const int64_t *scalars);\n",
+        e->name, i, e->name);
 }
 
 /* ---- public functions ------------------------------------------------------------------------------------------- */
@@ -337,8 +337,8 @@ static void write_run(const writer *w) {
   tn__strbuf_append(w->out, "\n");
   write_head(w, RUN);
   tn__strbuf_printf(w->out,
-                    " {\n  tn_%s_context c;\n  tn_%s_tensor in[%u], out[%u];\n  int32_t status;\n"
-                    "  (void)inputs, (void)outputs;\n  tn_%s_enter(&c, workspace, ",
+                    " {\n  tni_%s_context c;\n  tni_%s_tensor in[%u], out[%u];\n  int32_t status;\n"
+                    "  (void)inputs, (void)outputs;\n  tni_%s_enter(&c, workspace, ",
                     n, n, f->input_count > 0 ? f->input_count : 1, f->output_count > 0 ? f->output_count : 1, n);
   if (w->c->planned)
     tn__strbuf_printf(w->out, "%lld", (long long)w->c->workspace);
@@ -354,7 +354,7 @@ static void write_run(const writer *w) {
     if (tn__c_is_late(w->c, f->outputs[i].reg))
       tn__strbuf_printf(w->out, "  out[%u].capacity = capacities[%u], out[%u].grows = 0;\n", i, i, i);
   }
-  tn__strbuf_printf(w->out, "  status = tn_%s_run_%d(&c, in, out);\n", n, f->index);
+  tn__strbuf_printf(w->out, "  status = tni_%s_run_%d(&c, in, out);\n", n, f->index);
   for (uint32_t i = 0; w->c->late_outputs && i < f->output_count; i++)
     for (int d = 0; d < f->registers[f->outputs[i].reg].rank; d++)
       tn__strbuf_printf(w->out, "  dims[%u][%d] = out[%u].dims[%d];\n", i, d, i, d);
@@ -366,10 +366,10 @@ static void write_questions(const writer *w) {
     bool size = what == WORKSPACE_SIZE;
     if (size ? !sizes_workspace(w->c) : !tells_dims(w)) continue;
     write_head(w, (which)what);
-    tn__strbuf_printf(w->out, " {\n  tn_%s_tensor in[%u];\n  int64_t space = 0;\n%s", w->e->name,
+    tn__strbuf_printf(w->out, " {\n  tni_%s_tensor in[%u];\n  int64_t space = 0;\n%s", w->e->name,
                       w->f->input_count > 0 ? w->f->input_count : 1, size ? "  int32_t status;\n" : "");
     write_inputs(w, w->c->by_value);
-    tn__strbuf_printf(w->out, "  %s tn_%s_space_%d(in, &space, %s);\n%s}\n", size ? "status =" : "return", w->e->name,
+    tn__strbuf_printf(w->out, "  %s tni_%s_space_%d(in, &space, %s);\n%s}\n", size ? "status =" : "return", w->e->name,
                       w->f->index, size ? "0" : "dims",
                       size ? "  return status != 0 ? -(int64_t)status : space;\n" : "");
   }

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "compile/c_names.h"
@@ -344,48 +345,94 @@ static tn_status *plan_function(tn__c_emitter *e, tn__c_function *c) {
   return NULL;
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+static bool ends_in(const char *name, const char *end) {
+  size_t length = strlen(name), room = strlen(end);
+  return length >= room && strcmp(name + length - room, end) == 0;
+}
+
+/* May a parameter not be called so? What the public functions name themselves, keywords, and what headers define: types
+ * end in _t, limits in _MAX, _MIN and _WIDTH, and this header's own names begin with tn. */
 static bool is_taken(const char *name) {
-  static const char *const parameters[] = {"inputs", "outputs", "workspace", "workspace_bytes", "capacities", "dims",
-                                           "c",      "in",      "out",       "bytes",           "status",     "NULL",
-                                           "signed", "linux",   "unix"};
-  for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
-    if (strcmp(parameters[i], name) == 0) return true;
+  static const char *const names[] = {
+      "inputs", "outputs", "workspace", "workspace_bytes", "capacities", "dims",  "c",
+      "in",     "out",     "space",     "status",          "NULL",       "EOF",   "I",
+      "errno",  "stdin",   "stdout",    "stderr",          "assert",     "linux", "unix",
+      "bytes"};
+  static const char *const starts[] = {"tn_", "tni_", "TN_"}, *const ends[] = {"_t", "_MAX", "_MIN", "_WIDTH"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+    if (strncmp(name, starts[i], strlen(starts[i])) == 0) return true;
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+    if (ends_in(name, ends[i])) return true;
   return tn__te_is_taken_in_c(name);
 }
 
-/* The text as an identifier that none of the others is. */
-static tn_status *name_in_c(const tn__c_emitter *e, const char *text, bool alone, const char *const *others,
-                            uint32_t count, const char **out) {
-  size_t length = strlen(text), room = length + 16;
+/* The characters of an identifier, with room for a number behind them. */
+static tn_status *spell(const tn__c_emitter *e, const char *text, bool alone, char **out, size_t *room) {
+  *room = strlen(text) + 16;
   char *name;
-  TN_RETURN_IF_ERROR(tn__region_alloc(e->region, room, 1, &name));
-  size_t at = alone && (length == 0 || isdigit((unsigned char)text[0]) || text[0] == '_') ? 1 : 0;
+  TN_RETURN_IF_ERROR(tn__region_alloc(e->region, *room, 1, &name));
+  size_t at = alone && (text[0] == '\0' || isdigit((unsigned char)text[0]) || text[0] == '_') ? 1 : 0;
   if (at > 0) name[0] = 'n';
   for (const char *c = text; *c; c++) name[at++] = isalnum((unsigned char)*c) ? *c : '_';
-  if (alone && is_taken(name)) name[at++] = '_';
-  size_t end = at;
-  for (int number = 2;; number++) {
-    bool used = false;
-    for (uint32_t i = 0; i < count; i++) used = used || (others[i] && strcmp(others[i], name) == 0);
-    if (!used) break;
-    snprintf(name + end, room - end, "_%d", number);
-  }
   *out = name;
   return NULL;
 }
 
-static tn_status *name_function(tn__c_emitter *e, tn__c_function *c, const char **names) {
+static bool is_among(const char *name, const char *const *others, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (others[i] && strcmp(others[i], name) == 0) return true;
+  return false;
+}
+
+static tn_status *name_symbol(const tn__c_emitter *e, const tn__c_function *c, const char *text, const char **out) {
+  char *name;
+  size_t room;
+  TN_RETURN_IF_ERROR(spell(e, text, true, &name, &room));
+  size_t end = strlen(name);
+  if (is_taken(name)) name[end++] = '_';
+  for (int number = 2; is_among(name, c->symbols, c->f->scalar_count); number++)
+    snprintf(name + end, room - end, "_%d", number);
+  *out = name;
+  return NULL;
+}
+
+/* Is it the other name with an end behind it? Whatever the case: macros are written in capitals. */
+static bool is_extended(const char *name, const char *other, const char *end) {
+  size_t length = strlen(other);
+  return strncasecmp(name, other, length) == 0 && strcasecmp(name + length, end) == 0;
+}
+
+/* Would one of the names that a function of this name brings along be one of another function's? */
+static bool is_function_taken(const tn__c_emitter *e, const char *name, int before) {
+  static const char *const ends[] = {"", "_workspace_size", "_output_dims"};
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    if (is_extended(name, "message", ends[i]) || is_extended(name, "place", ends[i])) return true;
+    for (int k = 0; k < before; k++)
+      if (is_extended(name, e->functions[k].name, ends[i]) || is_extended(e->functions[k].name, name, ends[i]))
+        return true;
+  }
+  return false;
+}
+
+static tn_status *name_function(tn__c_emitter *e, tn__c_function *c) {
   const tn__function *f = c->f;
-  TN_RETURN_IF_ERROR(name_in_c(e, f->name, false, names, (uint32_t)f->index, &c->name));
-  names[f->index] = c->name;
+  char *name;
+  size_t room;
+  TN_RETURN_IF_ERROR(spell(e, f->name, false, &name, &room));
+  size_t end = strlen(name);
+  for (int number = 2; is_function_taken(e, name, f->index); number++) snprintf(name + end, room - end, "_%d", number);
+  c->name = name;
   TN_RETURN_IF_ERROR(tn__region_alloc(e->region, f->scalar_count, sizeof(char *), &c->symbols));
   for (uint32_t i = 0; i < f->input_count; i++) {
     for (int d = 0; d < f->inputs[i].info.rank; d++) {
       const tn__operand *dim = tn__value_dim(f, &f->inputs[i], d);
       if (!dim->symbolic || !f->inputs[i].binds[d]) continue;
-      int64_t s = dim->value;
-      const char *name = f->scalar_names[s] ? f->scalar_names[s] : "size";
-      TN_RETURN_IF_ERROR(name_in_c(e, name, true, c->symbols, f->scalar_count, &c->symbols[s]));
+      const char *given = f->scalar_names[dim->value] ? f->scalar_names[dim->value] : "size";
+      TN_RETURN_IF_ERROR(name_symbol(e, c, given, &c->symbols[dim->value]));
     }
   }
   return NULL;
@@ -393,14 +440,12 @@ static tn_status *name_function(tn__c_emitter *e, tn__c_function *c, const char 
 
 tn_status *tn__c_plan(tn__c_emitter *e) {
   const tn_executable *exe = e->exe;
-  const char **names;
   e->max_rank = 1;
   TN_RETURN_IF_ERROR(tn__region_alloc(e->region, exe->function_count, sizeof *e->functions, &e->functions));
-  TN_RETURN_IF_ERROR(tn__region_alloc(e->region, exe->function_count, sizeof *names, &names));
   for (uint32_t i = 0; i < exe->function_count; i++) e->functions[i].f = &exe->functions[i];
   for (uint32_t i = 0; i < exe->function_count; i++) {
     TN_RETURN_IF_ERROR(plan_function(e, &e->functions[i]));
-    TN_RETURN_IF_ERROR(name_function(e, &e->functions[i], names));
+    TN_RETURN_IF_ERROR(name_function(e, &e->functions[i]));
   }
   return NULL;
 }

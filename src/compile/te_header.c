@@ -23,8 +23,13 @@ static bool is_keyword(const char *name) {
       "short",   "signed",  "sizeof",    "static",    "struct",   "switch",   "template", "this",      "throw",
       "true",    "try",     "typedef",   "typeid",    "typename", "typeof",   "union",    "unsigned",  "using",
       "virtual", "void",    "volatile",  "wchar_t",   "while",    "xor",      "xor_eq"};
+  static const char *const longer[] = {
+      "co_await", "co_return",    "co_yield",         "concept",       "consteval",   "constinit",    "const_cast",
+      "decltype", "dynamic_cast", "reinterpret_cast", "static_assert", "static_cast", "thread_local", "typeof_unqual"};
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
     if (strcmp(words[i], name) == 0) return true;
+  for (size_t i = 0; i < sizeof(longer) / sizeof(longer[0]); i++)
+    if (strcmp(longer[i], name) == 0) return true;
   return false;
 }
 

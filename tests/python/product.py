@@ -34,6 +34,18 @@ def tenon(*arguments, status=0, environment=None):
     return run(required("TENON_CLI"), *arguments, status=status, environment=environment)
 
 
+def info(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def graph(nodes, inputs, outputs, initializers=()):
+    return helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs, outputs, **attributes)
+
+
 def mlp(sizes=(20, 64, 64, 10), rows=3, seed=1, last="Softmax"):
     """A multilayer perceptron with random weights, its input, and its output in float64. `rows` may be a symbol."""
     rng = np.random.default_rng(seed)

@@ -9,16 +9,9 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import tenon
+from product import graph, info, node
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-
-
-def info(name, kind, shape):
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def graph(nodes, inputs, outputs, initializers=()):
-    return helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
 
 
 def compiled(nodes, inputs, outputs, initializers=(), **options):
@@ -29,10 +22,6 @@ def compiled(nodes, inputs, outputs, initializers=(), **options):
 
 def constant(name, value):
     return numpy_helper.from_array(np.asarray(value), name)
-
-
-def node(op, inputs, outputs, **attributes):
-    return helper.make_node(op, inputs, outputs, **attributes)
 
 
 class Branches(unittest.TestCase):

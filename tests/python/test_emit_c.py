@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import tenon
-from product import required, run, tenon as cli
+from product import graph, info, node, required, run, tenon as cli
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -83,18 +83,6 @@ int main(int argc, char **argv) {
   return 0;
 }
 """
-
-
-def info(name, kind, shape):
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def graph(nodes, inputs, outputs, initializers=()):
-    return helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
-
-
-def node(op, inputs, outputs, **attributes):
-    return helper.make_node(op, inputs, outputs, **attributes)
 
 
 def constant(name, value):
@@ -238,6 +226,17 @@ class EmitC(unittest.TestCase):
         self.assertIn("tn_named_main(int64_t int_, int64_t a_b, int64_t inputs_, int64_t a_b_2,",
                       header.read_text(encoding="utf-8").replace("\n    ", " "))
 
+    def test_names_of_dimensions_that_the_header_uses(self):
+        names = ("space", "int64_t", "INT64_MAX", "tn_m_context", "tni_m_context", "TN_M_H", "decltype", "bytes")
+        model = model_of([node("Concat", [f"x{i}" for i in range(len(names))], ["z"], axis=0),
+                          node("Softmax", ["z"], ["y"], axis=0)],
+                         [info(f"x{i}", FLOAT, [name, 2]) for i, name in enumerate(names)],
+                         [info("y", FLOAT, ["total", 2])])
+        program = Program(self, model, sizes=[f"{name}_" for name in names])
+        self.assertIn("int64_t " + ", int64_t ".join(program.sizes), program.header)
+        sizes = range(1, 1 + len(names))
+        program.check(*(self.floats(size, 2) for size in sizes), sizes=sizes)
+
     def test_a_check_of_the_model_becomes_a_status(self):
         model = model_of([node("Add", ["x", "y"], ["z"], name="sum")],
                          [info("x", FLOAT, ["n"]), info("y", FLOAT, ["m"])], [info("z", FLOAT, ["k"])])
@@ -294,6 +293,30 @@ class EmitC(unittest.TestCase):
         self.assertIn("tn_m_decode(const void *const *inputs, void *const *outputs, void *workspace)", prefill.header)
         prefill.check(self.floats(5, 8), sizes=(5,))
         Program(self, models, function="decode").check(self.floats(1, 8))
+
+    def test_functions_named_as_helpers_are(self):
+        w = self.floats(8, 4)
+        model = model_of([node("MatMul", ["x", "w"], ["a"]), node("Softmax", ["a"], ["y"])], [info("x", FLOAT, ["n", 8])],
+                         [info("y", FLOAT, ["n", 4])], [constant("w", w)])
+        same = ("add", "copy", "env", "take", "bytes", "run_0", "space_0", "kernel_0", "load_i64", "constants", "context",
+                "enter")
+        changed = ("message", "place", "a", "a_output_dims", "Place_workspace_size", "b_workspace_size", "B")
+        names = (*same, *changed)
+        program = Program(self, dict.fromkeys(names, model), sizes=("n",), function="run_0")
+        for name in (*same, "message_2", "place_2", "a", "a_output_dims_2", "Place_workspace_size_2", "b_workspace_size",
+                     "B_2"):
+            self.assertIn(f"tn_m_{name}(int64_t n,", program.header)
+        program.check(self.floats(3, 8), sizes=(3,))
+
+    def test_functions_that_differ_in_case(self):
+        def of(width):
+            return model_of([node("MatMul", ["x", "w"], ["a"]), node("Softmax", ["a"], ["b"]), node("MatMul", ["b", "v"], ["y"])],
+                            [info("x", FLOAT, [width, 8])], [info("y", FLOAT, [width, 4])],
+                            [constant("w", self.floats(8, 16)), constant("v", self.floats(16, 4))])
+        header = Program(self, {"enc": of(64), "Enc": of(2)}, function="enc").header
+        sizes = dict(re.findall(r"#define (TN_M_\w+_WORKSPACE) (\d+)", header))
+        self.assertEqual(sorted(sizes), ["TN_M_ENC_2_WORKSPACE", "TN_M_ENC_WORKSPACE"])
+        self.assertGreater(int(sizes["TN_M_ENC_WORKSPACE"]), int(sizes["TN_M_ENC_2_WORKSPACE"]))
 
     def test_branches(self):
         then = graph([node("MatMul", ["x", "w"], ["a"])], [], [info("a", FLOAT, None)])
@@ -399,6 +422,9 @@ class EmitC(unittest.TestCase):
         for share in (((0, 0),), ()):
             program = Program(self, model, sizes=("past_length", "n"), share=share, options=options)
             self.assertIn("inputs[0]: f32[2, past_length of 16, 4] past", program.header)
+            # No more rows of a cache are copied than count in both buffers.
+            self.assertRegex(program.header,
+                             r"  tni_m_copy_rows\(out\[0\].data, in\[0\].data, b, [^,]*, tni_m_min\(s\[\d+\], s\[\d+\]\) ")
             for past, new in ((0, 3), (5, 1), (12, 4)):
                 buffer, rows = self.floats(2, 16, 4), self.floats(2, new, 4)
                 present, y = program.runtime(buffer[:, :past].copy(), rows)
@@ -429,6 +455,19 @@ class EmitC(unittest.TestCase):
         message = self.refused(model_of([node("SequenceLength", ["s"], ["n"])], [sequence], [info("n", INT64, [])]))
         self.assertIn('function "main" cannot become a C function: input "s" is a sequence or optional, for which there '
                       "is no C type", message)
+
+    def test_strings_and_tables_are_refused(self):
+        text = model_of([node("Identity", ["s"], ["t"])], [info("s", TensorProto.STRING, [2])],
+                        [info("t", TensorProto.STRING, [2])])
+        self.assertIn('function "main" cannot become a C function: it holds strings, whose memory only the runtime allocates',
+                      self.refused(text))
+        table = helper.make_model(graph([node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_int64s=[1, 2],
+                                              values_int64s=[5, 6], name="codes")],
+                                        [info("x", INT64, [4])], [info("y", INT64, [4])]),
+                                  opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 4)],
+                                  ir_version=9)
+        self.assertRegex(self.refused(table), r'node "codes" \(.*\): it looks something up in a table, which only the '
+                         "runtime does")
 
     def test_names_that_are_no_identifiers_are_refused(self):
         path = Path(self.folder) / "a.onnx"
