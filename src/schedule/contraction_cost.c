@@ -185,9 +185,9 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
   double cycles = 0, ways = (double)k->target->l1_bytes / (SETS * LINE);
   if ((double)(steps * lines) > ways * (double)sets)
     cycles += UNHIDDEN_SETS * (double)(lines * LINE) / k->target->core.l2_bytes;
-  if (stride * steps > (int64_t)PAGE_BYTES * PAGES) cycles += PAGE_MISS;
-  if (stride * steps >= (int64_t)PAGE_BYTES * ALL_PAGES)
-    cycles += PAGE_WALK * (stride < PAGE_BYTES ? (double)stride / PAGE_BYTES : 1);
+  int64_t pages = stride < PAGE_BYTES ? tiles(stride * steps, PAGE_BYTES) : steps; /* those between do not count */
+  if (pages > PAGES) cycles += PAGE_MISS;
+  if (pages >= ALL_PAGES) cycles += PAGE_WALK * (stride < PAGE_BYTES ? (double)stride / PAGE_BYTES : 1);
   return cycles;
 }
 
