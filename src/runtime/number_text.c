@@ -103,8 +103,6 @@ static bool take_word(reader *r, const char *word) {
 
 static bool is_digit(const reader *r) { return r->at < r->end && *r->at >= '0' && *r->at <= '9'; }
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 /* A number as text is read in two parts: the digits, of which those that can matter are kept, and an exponent. */
 typedef struct decimal {
   bool negative;
@@ -195,8 +193,8 @@ static bool decimal_i64(const decimal *d, bool is_unsigned, uint64_t *out) {
 /* Writes one number; false when the text is none that the type has. */
 static bool read_number(tn_dtype dtype, tn_string text, void *data, int64_t at) {
   reader r = {text.data, text.data == NULL ? NULL : text.data + text.length};
-  while (r.at < r.end && is_space(*r.at)) r.at++;
-  while (r.at < r.end && is_space(r.end[-1])) r.end--;
+  while (r.at < r.end && tn__is_space(*r.at)) r.at++;
+  while (r.at < r.end && tn__is_space(r.end[-1])) r.end--;
   double value;
   decimal d;
   bool is_float = tn__dtype_is_float(dtype);

@@ -80,4 +80,7 @@ TN_MUST_USE tn_status *tn__string_to(tn__vm *vm, tn__frame *frame, const tn__ins
 TN_MUST_USE tn_status *tn__table_find(tn__vm *vm, tn__frame *frame, const tn__instruction *in);
 TN_MUST_USE tn_status *tn__table_grams(tn__vm *vm, tn__frame *frame, const tn__instruction *in);
 
+/* ASCII's white space, whatever the locale. */
+static inline bool tn__is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
 #endif

@@ -94,10 +94,8 @@ typedef struct splitter {
   bool done;
 } splitter;
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 static void skip_space(tn_string *s) {
-  while (s->length > 0 && is_space(*s->data)) s->data++, s->length--;
+  while (s->length > 0 && tn__is_space(*s->data)) s->data++, s->length--;
 }
 
 static splitter split_start(tn_string text, tn_string delimiter, int64_t cuts) {
@@ -113,7 +111,7 @@ static bool find_cut(const splitter *s, uint64_t *before, uint64_t *after) {
   uint64_t n = s->delimiter.length == 0 ? 1 : s->delimiter.length;
   for (uint64_t i = 0; s->cuts != 0 && i + n <= s->rest.length; i++) {
     bool here =
-        s->delimiter.length == 0 ? is_space(s->rest.data[i]) : memcmp(s->rest.data + i, s->delimiter.data, n) == 0;
+        s->delimiter.length == 0 ? tn__is_space(s->rest.data[i]) : memcmp(s->rest.data + i, s->delimiter.data, n) == 0;
     if (!here) continue;
     *before = i, *after = i + n;
     return true;
