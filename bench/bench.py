@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures Tenon beside its peers: `bench.py models [...]`, which is also the default, `bench.py kernels [...]`, and
-`bench.py lengths [...]`."""
+"""Measures Tenon beside its peers: `bench.py models [...]`, which is also the default, `bench.py kernels [...]`,
+`bench.py operators [...]` and `bench.py lengths [...]`."""
 
 import sys
 
 import bench_kernels
 import bench_lengths
 import bench_models
+import bench_operators
 
 
 def main():
-    commands = {"models": bench_models.main, "kernels": bench_kernels.main, "lengths": bench_lengths.main}
+    commands = {"models": bench_models.main, "kernels": bench_kernels.main, "operators": bench_operators.main,
+                "lengths": bench_lengths.main}
     name, *arguments = sys.argv[1:] or ["models"]
     if name in commands:
         return commands[name](arguments)

@@ -87,7 +87,8 @@ def largest_difference(ours, theirs):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise BenchError(f"output {index} is {a.dtype} {a.shape} in one runtime and {b.dtype} {b.shape} in the "
                              "other")
-        difference = np.abs(a.astype(np.float64) - b).max() / np.abs(b).max()
+        difference = np.abs(a.astype(np.float64) - b).max()
+        difference = difference / np.abs(b).max() if difference else 0.0  # zeros everywhere are equal
         # Not max(): it would drop a NaN.
         worst = difference if not difference <= worst else worst
     return float(worst)

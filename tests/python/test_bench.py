@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+import onnx
 import tenon
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -23,9 +24,11 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import bench_kernels  # noqa: E402
 import bench_lengths  # noqa: E402
+import bench_operators  # noqa: E402
 import kernel_cases  # noqa: E402
 import measure  # noqa: E402
 import networks  # noqa: E402
+import operator_cases  # noqa: E402
 import serve  # noqa: E402
 
 # What torchvision and transformers give for sum(p.numel() for p in model.parameters()).
@@ -187,10 +190,55 @@ class CasesTest(unittest.TestCase):
         self.assertIn("tenon: its answer differs from the reference", report["complaints"][0])
 
 
+class OperatorsTest(unittest.TestCase):
+    def test_every_operator_gives_what_its_model_declares(self):
+        names = set()
+        for case in operator_cases.all_cases():
+            with self.subTest(case.name):
+                self.assertNotIn(case.name, names)
+                names.add(case.name)
+                model, feeds = case.build()
+                compiled = tenon.compile(model.SerializeToString(), threads=1, cache=False)
+                results = compiled.run(feeds)
+                self.assertEqual(len(results), case.outputs)
+                for output in model.graph.output:
+                    declared = output.type.tensor_type
+                    self.assertEqual(results[output.name].dtype, onnx.helper.tensor_dtype_to_np_dtype(declared.elem_type))
+                    for have, dim in zip(results[output.name].shape, declared.shape.dim):
+                        self.assertEqual(have, dim.dim_value or have)
+
+    def test_models_are_the_same_each_time(self):
+        case = next(operator_cases.all_cases())
+        (model, feeds), (again, fed) = case.build(), case.build()
+        self.assertEqual(model, again)
+        np.testing.assert_array_equal(feeds["x0"], fed["x0"])
+
+    def test_only_rounding_excuses_a_difference(self):
+        case = operator_cases.Case("", "", None, steps=1)
+        rounded, exact = np.array([3, 200], np.uint8), np.array([3.0, 200.0], np.float32)
+        self.assertEqual(bench_operators.agreement(case, [rounded], [rounded])[1], False)
+        self.assertEqual(bench_operators.agreement(case, [rounded], [rounded + np.uint8(1)])[1], False)
+        self.assertEqual(bench_operators.agreement(case, [rounded], [rounded + np.uint8(2)])[1], True)
+        self.assertEqual(bench_operators.agreement(case, [rounded, exact], [rounded, exact + 1])[1], True)
+        self.assertEqual(bench_operators.agreement(case, [exact * np.nan], [exact])[1], True)
+
+    def test_the_slowest_are_named(self):
+        rows = [{"operator": name, "threads": 1, "difference": 0.5, "wrong": name == "b",
+                 **bench_operators.summarize_turns({"tenon": [{"cpu": [9, ms, ms]}], "onnxruntime": [{"cpu": [9, 2, 2]}]},
+                                                   "cpu")} for name, ms in (("a", 1), ("b", 4))]
+        printed, complaints = io.StringIO(), []
+        with contextlib.redirect_stdout(printed):
+            bench_operators.summarize(rows, complaints)
+        self.assertEqual(printed.getvalue(), "beside ONNX Runtime, threads 1: 1.00 (geometric mean of 2; 1 above 1; "
+                                             "worst: b 2.00, a 0.50)\n")
+        self.assertEqual(complaints, ["b, 1 threads: answers differ by 5.0e-01 of the largest output"])
+
+
 class MeasureTest(unittest.TestCase):
     def test_a_nan_is_a_difference(self):
         one = np.ones(3, np.float32)
         self.assertEqual(measure.largest_difference([one], [one]), 0)
+        self.assertEqual(measure.largest_difference([one * 0], [one * 0]), 0)
         self.assertFalse(measure.largest_difference([np.array([1, np.nan, 1], np.float32)], [one]) <= 1)
 
     def test_shapes_must_agree(self):
