@@ -22,6 +22,7 @@ extern "C" {
 #endif
 
 #define TN_MAX_RANK 16
+#define TN_ANY_RANK (-1) /* of sequences and optional values whose tensors may differ in rank */
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
@@ -127,7 +128,7 @@ typedef enum tn_value_kind {
 typedef struct tn_value_info { /* of an input or output; lives as long as the executable */
   const char *name;
   tn_dtype dtype; /* of a sequence: its tensors', and so is the rank; their dimensions may be anything */
-  int rank;
+  int rank;       /* or TN_ANY_RANK; never of one tensor */
   const tn_dim_info *dims;
   tn_value_kind kind;
 } tn_value_info;

@@ -31,7 +31,8 @@ static tn_status *random_strings(int rank, const int64_t *shape, uint64_t *state
 tn_status *cli_random_input(const tn_executable *exe, const char *function, const cli_compile *setup, int index,
                             uint64_t *state, tn_tensor **out) {
   const tn_value_info *info = tn_executable_input(exe, function, index);
-  int64_t shape[TN_MAX_RANK];
+  int64_t shape[TN_MAX_RANK] = {CLI_LIST_TENSOR_SIZE};
+  int rank = info->rank == TN_ANY_RANK ? 1 : info->rank;
   for (int i = 0; i < info->rank; i++) {
     shape[i] = info->kind == TN_VALUE_TENSOR ? info->dims[i].size : CLI_LIST_TENSOR_SIZE;
     for (int d = 0; shape[i] < 0 && info->dims[i].name && d < setup->options.dim_count; d++)
@@ -42,10 +43,10 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
                               info->dims[i].name ? info->dims[i].name : "NAME",
                               strcmp(setup->command, "run") == 0 ? ", or the input with --input" : "");
   }
-  if (info->dtype == TN_STRING) return random_strings(info->rank, shape, state, out);
-  TN_RETURN_IF_ERROR(tn_tensor_create(info->dtype, info->rank, shape, NULL, out));
+  if (info->dtype == TN_STRING) return random_strings(rank, shape, state, out);
+  TN_RETURN_IF_ERROR(tn_tensor_create(info->dtype, rank, shape, NULL, out));
   void *data = tn_tensor_dl(*out)->data;
-  int64_t count = tn_element_count(info->rank, shape);
+  int64_t count = tn_element_count(rank, shape);
   for (int64_t i = 0; i < count; i++) {
     uint64_t bits = next_random(state);
     if (tn__dtype_is_float(info->dtype)) {

@@ -262,7 +262,7 @@ void cli_print_shape(FILE *out, int rank, const int64_t *shape) {
 
 const char *cli_dims_text(const tn_value_info *info, char *text, size_t size) {
   size_t at = 0;
-  at += (size_t)snprintf(text, size, "[");
+  at += (size_t)snprintf(text, size, info->rank == TN_ANY_RANK ? "[..." : "[");
   for (int i = 0; i < info->rank && at < size; i++) {
     const tn_dim_info *d = &info->dims[i];
     const char *comma = i ? ", " : "";

@@ -229,7 +229,7 @@ static value make_value(tn__exe_func *f, const char *name, tn_dtype dtype, int r
   return (value){.name = tn__arena_strdup(arena, name),
                  .dtype = dtype,
                  .rank = rank,
-                 .dims = tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand))};
+                 .dims = rank < 0 ? NULL : tn__arena_copy(arena, dims, (size_t)rank * sizeof(tn__operand))};
 }
 
 int tn__exe_input(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, const tn__operand *dims) {
@@ -254,7 +254,7 @@ void tn__exe_extent(tn__exe_func *f, bool output, int index, int axis, tn__opera
 /* Dimensions NULL: zeros. */
 static int add_register(tn__exe_func *f, tn__register_record *r, const tn__operand *dims) {
   r->first_dim = (uint32_t)f->operands.count;
-  for (uint32_t i = 0; i < r->rank; i++)
+  for (uint32_t i = 0; i < r->rank && r->rank != TN__LIST_OF_ANY_RANK; i++)
     tn__vec_push(f->exe->arena, &f->operands, dims == NULL ? tn__operand_const(0) : dims[i]);
   tn__vec_push(f->exe->arena, &f->registers, *r);
   return f->registers.count - 1;
@@ -449,7 +449,7 @@ static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage stor
   for (int r = 0; r < f->registers.count; r++) {
     const tn__register_record *reg = &f->registers.data[r];
     if (reg->storage != (uint32_t)storage || reg->index != (uint32_t)index) continue;
-    const tn__operand *dims = reg->rank > 0 ? f->operands.data + reg->first_dim : NULL;
+    const tn__operand *dims = v->rank > 0 ? f->operands.data + reg->first_dim : NULL;
     bool same = reg->dtype == (uint32_t)v->dtype && reg->rank == (uint32_t)v->rank;
     for (int i = 0; same && i < v->rank; i++)
       same = dims[i].symbolic == v->dims[i].symbolic && dims[i].value == v->dims[i].value;

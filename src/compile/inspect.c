@@ -55,7 +55,7 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
     static const char *const kinds[] = {"tensor", "sequence", "optional", "optional sequence"};
     string_member(json, "dtype", tn_dtype_name(v->dtype));
     if (v->kind != TN_VALUE_TENSOR) tn__strbuf_printf(json, ", \"kind\": \"%s\"", kinds[v->kind]);
-    tn__strbuf_append(json, ", \"shape\": [");
+    tn__strbuf_append(json, v->rank == TN_ANY_RANK ? ", \"shape\": null" : ", \"shape\": [");
     for (int d = 0; d < v->rank; d++) {
       if (d) tn__strbuf_append(json, ", ");
       if (v->dims[d].size >= 0) {
@@ -64,7 +64,7 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
         tn__strbuf_json_string(json, v->dims[d].name ? v->dims[d].name : "?");
       }
     }
-    tn__strbuf_append(json, "]");
+    if (v->rank != TN_ANY_RANK) tn__strbuf_append(json, "]");
     capacity_member(json, v);
     tn__strbuf_append(json, "}");
   }

@@ -38,7 +38,9 @@ bool tn__list_dies(tn__builder *b, tn__value *list) {
 /* The register of the result, holding the operand's list: moved where that one is not needed any more, else copied. */
 static int take_list(tn__builder *b, const tn__node *node) {
   int from = tn__register_of(b, node->inputs[0]), to = tn__destination_of(b, node->outputs[0], false);
-  bool moves = tn__list_dies(b, node->inputs[0]);
+  /* What must have one rank and may have any is looked at by COPY. */
+  bool widens = node->outputs[0]->item_rank == TN__ANY_RANK;
+  bool moves = (widens || node->inputs[0]->item_rank != TN__ANY_RANK) && tn__list_dies(b, node->inputs[0]);
   uint32_t words[] = {(uint32_t)to, (uint32_t)from};
   tn__exe_emit(b->func, moves ? TN__OP_MOVE : TN__OP_COPY, words, 2);
   return to;

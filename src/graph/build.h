@@ -150,13 +150,14 @@ tn__node *tn__g_while(tn__graph *g, tn__graph *condition, tn__graph *body, tn__v
 tn__value *tn__g_sequence_empty(tn__graph *g, tn_dtype dtype, int rank, tn__value_holds holds); /* optional: no value */
 tn__value *tn__g_sequence_insert(tn__graph *g, tn__value *list, tn__value *item, tn__value *position);
 tn__value *tn__g_sequence_erase(tn__graph *g, tn__value *list, tn__value *position);
-tn__value *tn__g_sequence_at(tn__graph *g, tn__value *list, tn__value *position);
+/* `rank` is that of the tensor: the list's, or what a run then checks when that is TN__ANY_RANK. */
+tn__value *tn__g_sequence_at(tn__graph *g, tn__value *list, tn__value *position, int rank);
 tn__value *tn__g_sequence_length(tn__graph *g, tn__value *list); /* i64 */
 tn__value *tn__g_optional_has(tn__graph *g, tn__value *list);    /* bool */
 /* `shape`: dimensions of the result that are known, -1 for the others; NULL: none is. A run checks them. */
 tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool stack, const int64_t *shape);
 tn__value *tn__g_sequence_split(tn__graph *g, tn__value *a, tn__value *lengths, int axis, bool keep);
-tn__value *tn__g_sequence_as(tn__graph *g, tn__value *list, tn__value_holds holds);
+tn__value *tn__g_sequence_as(tn__graph *g, tn__value *list, tn__value_holds holds, int rank); /* or TN__ANY_RANK */
 
 /* ---- common compositions ----------------------------------------------------------------------------------------- */
 tn__value *tn__g_softmax(tn__graph *g, tn__value *a, int axis, bool log); /* computed in f32 for 16-bit types */

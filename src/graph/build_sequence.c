@@ -21,9 +21,11 @@ tn__value *tn__g_sequence_erase(tn__graph *g, tn__value *list, tn__value *positi
   return node(g, "sequence_erase", inputs, position == NULL ? 1 : 2, NULL, 0);
 }
 
-tn__value *tn__g_sequence_at(tn__graph *g, tn__value *list, tn__value *position) {
+tn__value *tn__g_sequence_at(tn__graph *g, tn__value *list, tn__value *position, int rank) {
   tn__value *inputs[] = {list, position};
-  return node(g, "sequence_at", inputs, position == NULL ? 1 : 2, NULL, 0);
+  const tn__attr attrs[] = {tn__attr_int(g, "rank", rank)};
+  bool any = list->item_rank == TN__ANY_RANK;
+  return node(g, "sequence_at", inputs, position == NULL ? 1 : 2, attrs, any ? 1 : 0);
 }
 
 tn__value *tn__g_sequence_length(tn__graph *g, tn__value *list) {
@@ -44,8 +46,8 @@ tn__value *tn__g_sequence_split(tn__graph *g, tn__value *a, tn__value *lengths, 
   return node(g, "sequence_split", inputs, 2, attrs, 2);
 }
 
-tn__value *tn__g_sequence_as(tn__graph *g, tn__value *list, tn__value_holds holds) {
-  if (list->holds == holds) return list;
-  const tn__attr attrs[] = {tn__attr_int(g, "holds", (int64_t)holds)};
-  return node(g, "sequence_as", &list, 1, attrs, 1);
+tn__value *tn__g_sequence_as(tn__graph *g, tn__value *list, tn__value_holds holds, int rank) {
+  if (list->holds == holds && list->item_rank == rank) return list;
+  const tn__attr attrs[] = {tn__attr_int(g, "holds", (int64_t)holds), tn__attr_int(g, "rank", rank)};
+  return node(g, "sequence_as", &list, 1, attrs, 2);
 }

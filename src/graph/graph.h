@@ -69,12 +69,15 @@ typedef enum tn__value_holds { /* in the order of tn_value_kind */
                                TN__HOLDS_OPTIONAL_SEQUENCE
 } tn__value_holds;
 
+#define TN__ANY_RANK (-1) /* becomes TN_ANY_RANK and TN__LIST_OF_ANY_RANK */
+
 struct tn__value {
   const char *name; /* unique in the graph */
-  /* Of what is not one tensor: `dtype` and `item_rank` are those of all its tensors, `rank` is 0, and only operators
-   * of ops_sequence.c and bodies take it. */
+  /* Of what is not one tensor: `dtype` and `item_rank` are those of all its tensors (TN__ANY_RANK: each has a rank of
+   * its own), `rank` is 0, and only operators of ops_sequence.c and bodies take it. */
   tn__value_holds holds;
   int item_rank;
+  int likely_ranks; /* an importer's notes on a list of any rank (ops_sequence.c); 0: none */
   tn_dtype dtype;
   int rank;
   const tn__expr *const *dims;

@@ -59,7 +59,7 @@ static void infer_insert(tn__graph *graph, tn__node *node) {
   const tn__value *list = require_list(graph, node, 0), *item = node->inputs[1];
   require_tensor(graph, node, 1);
   require_position(graph, node, 2);
-  if (item->dtype != list->dtype || item->rank != list->item_rank)
+  if (item->dtype != list->dtype || (item->rank != list->item_rank && list->item_rank != TN__ANY_RANK))
     tn__node_fail(graph, node, "a tensor %s cannot be put into a sequence of tensors of type %s and rank %d",
                   tn__value_type_text(graph, item), tn_dtype_name(list->dtype), list->item_rank);
   set_list(graph, node, list->dtype, list->item_rank, list->holds);
@@ -73,8 +73,10 @@ static void infer_erase(tn__graph *graph, tn__node *node) {
 
 static void infer_at(tn__graph *graph, tn__node *node) {
   const tn__value *list = require_list(graph, node, 0);
+  if (list->item_rank == TN__ANY_RANK && tn__node_attr(node, "rank") == NULL)
+    tn__node_fail(graph, node, "the rank of a tensor in a sequence of any ranks must be given");
   require_position(graph, node, 1);
-  set_unknown(graph, node, list->dtype, list->item_rank, NULL);
+  set_unknown(graph, node, list->dtype, (int)tn__node_int(node, "rank", list->item_rank), NULL);
 }
 
 static void infer_length(tn__graph *graph, tn__node *node) {
@@ -89,6 +91,8 @@ static void infer_has(tn__graph *graph, tn__node *node) {
 
 static void infer_join(tn__graph *graph, tn__node *node) {
   const tn__value *list = require_list(graph, node, 0);
+  if (list->item_rank == TN__ANY_RANK)
+    tn__node_fail(graph, node, "a sequence of tensors of any ranks cannot be joined");
   int rank = list->item_rank + (tn__node_int(node, "stack", 0) != 0 ? 1 : 0);
   int64_t axis = tn__node_int(node, "axis", 0);
   if (axis < 0 || axis >= rank)
@@ -107,7 +111,8 @@ static void infer_split(tn__graph *graph, tn__node *node) {
 
 static void infer_as(tn__graph *graph, tn__node *node) {
   const tn__value *list = require_list(graph, node, 0);
-  set_list(graph, node, list->dtype, list->item_rank, (tn__value_holds)tn__node_int(node, "holds", TN__HOLDS_SEQUENCE));
+  set_list(graph, node, list->dtype, (int)tn__node_int(node, "rank", list->item_rank),
+           (tn__value_holds)tn__node_int(node, "holds", list->holds));
 }
 
 #define TN__ROW(op_name, low, high, suffix, text) \
@@ -123,12 +128,15 @@ static const tn__op rows[] = {
     TN__ROW("sequence_empty", 0, 0, empty, "A sequence without tensors, or an optional without value."),
     TN__ROW("sequence_insert", 2, 3, insert, "The sequence with a tensor more, at a position or the end."),
     TN__ROW("sequence_erase", 1, 2, erase, "The sequence without the tensor at a position or the last one."),
-    TN__ROW("sequence_at", 1, 2, at, "The tensor at a position, or the last one."),
+    TN__ROW("sequence_at", 1, 2, at, "The tensor at a position, or the last one; of `rank` dimensions, else it fails."),
     TN__ROW("sequence_length", 1, 1, length, "The number of tensors."),
     TN__ROW("sequence_join", 1, 1, join, "All tensors one after another along `axis`; along a new one with `stack`."),
     TN__ROW("sequence_split", 2, 2, split, "Pieces along `axis`, as long as operand 1 says."),
     TN__ROW("optional_has", 1, 1, has, "Whether the optional has a value."),
-    TN__ROW("sequence_as", 1, 1, as, "The same tensors as a sequence or an optional; fails when there is no value."),
+    TN__ROW(
+        "sequence_as", 1, 1, as,
+        "The same tensors as a sequence or an optional, or as tensors of any or of one rank; fails when there is no "
+        "value, or one has another rank."),
 };
 
 const tn__op_family tn__ops_sequence = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -29,7 +29,7 @@ static void print_type(const tn__value *value, tn__strbuf *out) {
   if (value->holds != TN__HOLDS_TENSOR) {
     tn__strbuf_append(out, tn_dtype_name(value->dtype));
     for (int i = 0; i < value->item_rank; i++) tn__strbuf_append(out, i == 0 ? "[?" : ", ?");
-    tn__strbuf_append(out, value->item_rank == 0 ? "[]" : "]");
+    tn__strbuf_append(out, value->item_rank == 0 ? "[]" : value->item_rank == TN__ANY_RANK ? "[...]" : "]");
     return;
   }
   tn__strbuf_append(out, tn_dtype_name(value->dtype));

@@ -31,13 +31,16 @@ static tn_status *check_item(const tn_value_info *info, const DLTensor *tensor, 
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "input \"%s\": tensor %d is on a device of type %d and the executable runs on the CPU",
                             info->name, item, (int)tensor->device.device_type);
-  if (tensor->ndim != info->rank)
+  if (info->rank != TN_ANY_RANK && tensor->ndim != info->rank)
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "input \"%s\": tensor %d has %d dimensions and the executable wants %d", info->name, item,
                             tensor->ndim, info->rank);
-  int64_t count = tn_element_count(info->rank, tensor->shape), bytes;
+  if (tensor->ndim < 0 || tensor->ndim > TN_MAX_RANK)
+    return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": tensor %d has %d dimensions; it can have 0 to %d",
+                            info->name, item, tensor->ndim, TN_MAX_RANK);
+  int64_t count = tn_element_count(tensor->ndim, tensor->shape), bytes;
   if (count < 0 || tn__mul_overflow_i64(count, (int64_t)tn_dtype_size(dtype), &bytes)) {
-    tn__format_shape(tensor->shape, info->rank, have, sizeof(have));
+    tn__format_shape(tensor->shape, tensor->ndim, have, sizeof(have));
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "input \"%s\": tensor %d has the shape %s, with a negative dimension or an overflow",
                             info->name, item, have);
@@ -75,8 +78,8 @@ tn_status *tn_session_set_input_list(tn_session *session, const char *function, 
   tn__strings_clear(texts);
   for (int i = 0; i < count; i++) {
     void *data;
-    TN_RETURN_IF_ERROR(
-        tn__list_add(session->allocator, list, info->rank, tn__dtype_stored(info->dtype), i, tensors[i].shape, &data));
+    TN_RETURN_IF_ERROR(tn__list_add(session->allocator, list, tn__dtype_stored(info->dtype), i, tensors[i].ndim,
+                                    tensors[i].shape, &data));
     if (strings)
       TN_RETURN_IF_ERROR(
           tn_status_prefix(tn__strings_take_in(session->allocator, texts, "its strings", &tensors[i], data),
@@ -137,17 +140,17 @@ tn_status *tn_session_get_output_count(tn_session *session, const char *function
 
 /* All strings of the list are shown at once, in the places of their references, so that one item's stay when another is
  * asked for. */
-static tn_status *show_item(tn_session *session, tn__function_state *state, const tn__list *list, int rank, int index,
+static tn_status *show_item(tn_session *session, tn__function_state *state, const tn__list *list, int index,
                             const char **data) {
   tn__shown_strings *shown = &state->shown[index];
   const char *start = list->elements.data;
   for (int64_t i = 0; i < list->count && !shown->ready; i++) {
-    const char *references = tn__list_data(list, rank, i);
+    const char *references = tn__list_data(list, i);
     if (i == 0)
       TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &shown->strings,
                                            list->used / (int64_t)sizeof(uint64_t) * (int64_t)sizeof(tn_string)));
     TN_RETURN_IF_ERROR(tn__strings_show(
-        &state->strings, (const void *)references, tn_element_count(rank, tn__list_dims(list, rank, i)),
+        &state->strings, (const void *)references, tn_element_count(tn__list_rank(list, i), tn__list_dims(list, i)),
         (tn_string *)shown->strings.data + (references - start) / (ptrdiff_t)sizeof(uint64_t)));
   }
   shown->ready = true;
@@ -164,12 +167,12 @@ tn_status *tn_session_get_output_item(tn_session *session, const char *function,
   if (item < 0 || item >= list->count)
     return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" has %lld tensors; there is no number %d", info->name,
                             (long long)list->count, item);
-  const char *data = tn__list_data(list, info->rank, item);
-  if (info->dtype == TN_STRING) TN_RETURN_IF_ERROR(show_item(session, state, list, info->rank, index, &data));
+  const char *data = tn__list_data(list, item);
+  if (info->dtype == TN_STRING) TN_RETURN_IF_ERROR(show_item(session, state, list, index, &data));
   *out = (DLTensor){.data = (void *)(uintptr_t)data,
                     .device = {kDLCPU, 0},
-                    .ndim = info->rank,
+                    .ndim = tn__list_rank(list, item),
                     .dtype = tn_dtype_to_dl(info->dtype),
-                    .shape = (int64_t *)(uintptr_t)tn__list_dims(list, info->rank, item)};
+                    .shape = (int64_t *)(uintptr_t)tn__list_dims(list, item)};
   return NULL;
 }

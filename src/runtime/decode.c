@@ -160,9 +160,11 @@ static bool fits_builtin(char letter, const tn__register *r, const tn__register 
   if (list == NULL && (letter == 'l' || letter == 'e' || letter == 'j')) return false;
   switch (letter) {
     case 't': return tensor;
-    case 'l': return !tensor && r->dtype == list->dtype && r->rank == list->rank;
-    case 'e': return tensor && r->dtype == list->dtype && r->rank == list->rank;
-    case 'j': return tensor && r->dtype == list->dtype && (r->rank == list->rank || r->rank == list->rank + 1);
+    case 'l': return !tensor && r->dtype == list->dtype && r->rank == list->rank && r->any_rank == list->any_rank;
+    case 'e': return tensor && r->dtype == list->dtype && (r->rank == list->rank || list->any_rank);
+    case 'j':
+      return tensor && r->dtype == list->dtype && !list->any_rank &&
+             (r->rank == list->rank || r->rank == list->rank + 1);
     case 'n': return tensor && r->dtype == TN_I64 && r->static_bytes == 8;
     case 'b': return tensor && r->dtype == TN_BOOL && r->static_bytes == 1;
     case 'B': return tensor && r->dtype == TN_BOOL;
@@ -196,7 +198,8 @@ static tn_status *decode_builtin(decoder *d, tn__instruction *in, const uint32_t
 static tn_status *check_argument(const decoder *d, const tn__instruction *in, const tn__register *mine,
                                  const tn_value_info *theirs) {
   bool tensor = mine->container == TN__CONTAINER_TENSOR;
-  bool same = mine->dtype == theirs->dtype && mine->rank == theirs->rank && tensor == (theirs->kind == TN_VALUE_TENSOR);
+  int rank = mine->any_rank ? TN_ANY_RANK : mine->rank;
+  bool same = mine->dtype == theirs->dtype && rank == theirs->rank && tensor == (theirs->kind == TN_VALUE_TENSOR);
   for (int i = 0; same && tensor && i < mine->rank; i++)
     same = mine->dims[i].symbolic || theirs->dims[i].size < 0 || theirs->dims[i].capacity > 0 ||
            mine->dims[i].value == theirs->dims[i].size;
@@ -264,12 +267,14 @@ static tn_status *check_growing_operands(const decoder *d, const tn__instruction
   return fine ? NULL : bad_code(f, in, "a buffer of which only some elements count is used as a whole");
 }
 
-/* COPY and MOVE between lists; what is moved from is a list of the function's own, or an input that it changes. */
+/* COPY and MOVE between lists; what is moved from is a list of the function's own, or an input that it changes. Every
+ * list will do for one of any rank, and COPY the other way looks at each tensor. */
 static tn_status *check_lists(const tn__function *f, const tn__instruction *in, const tn__register *a,
                               const tn__register *b) {
   bool lists = a->container != TN__CONTAINER_TENSOR && b->container != TN__CONTAINER_TENSOR;
   bool own = in->op == TN__OP_COPY || (b->storage != TN__STORAGE_OUTPUT && a != b);
-  if (lists && own && a->dtype == b->dtype && a->rank == b->rank) return NULL;
+  bool fits = a->any_rank || (b->any_rank ? in->op == TN__OP_COPY : a->rank == b->rank);
+  if (lists && own && a->dtype == b->dtype && fits) return NULL;
   return bad_code(f, in, "registers %u and %u are not two lists of one type", in->a, in->b);
 }
 

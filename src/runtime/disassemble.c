@@ -21,7 +21,7 @@ static void put_register(tn__strbuf *out, const tn_executable *exe, const tn__fu
     else
       put_operand(out, &r->dims[i]);
   }
-  tn__strbuf_append(out, "] ");
+  tn__strbuf_append(out, r->any_rank ? "...] " : "] ");
   switch (r->storage) {
     case TN__STORAGE_INPUT: tn__strbuf_printf(out, "input \"%s\"", f->inputs[r->index].info.name); break;
     case TN__STORAGE_OUTPUT: tn__strbuf_printf(out, "output \"%s\"", f->outputs[r->index].info.name); break;

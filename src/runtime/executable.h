@@ -46,6 +46,7 @@ typedef struct tn__register {
   tn_dtype dtype;
   int rank;
   tn__container container;
+  bool any_rank; /* a list whose tensors differ in rank; `rank` is 0 */
   uint32_t list; /* number of a list of the frame's own, for DYNAMIC and OUTPUT registers that hold one */
   tn__storage storage;
   uint32_t index; /* as in the file */

@@ -16,7 +16,7 @@
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 3
+#define TN__FILE_MINOR 4
 #define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
 #define TN__NO_STRING 0    /* the offset of the empty string */
@@ -181,7 +181,8 @@ typedef struct tn__value_record { /* an input or output; its type is its registe
 #define TN__VALUE_RECORD_1_1 offsetof(tn__value_record, valid)
 
 typedef struct tn__register_record {
-  uint32_t dtype, rank;
+  uint32_t dtype;
+  uint32_t rank;      /* TN__LIST_OF_ANY_RANK, since 1.4: of lists whose tensors differ in rank; without dimensions */
   uint32_t first_dim; /* in operands */
   uint32_t storage;   /* tn__storage */
   uint32_t index;
@@ -191,6 +192,8 @@ typedef struct tn__register_record {
                          are zeros */
   uint32_t reserved;
 } tn__register_record;
+
+#define TN__LIST_OF_ANY_RANK UINT32_MAX
 
 typedef struct tn__symbol_record { /* a scalar register's name for people */
   uint32_t name;
@@ -248,10 +251,11 @@ typedef enum tn__opcode {
 #define TN__SCALAR_MARK '\1'
 
 /* Builtins: work that is not a kernel. name, reads, writes, scalars, what it does. Rows are only ever appended. Reads
- * and writes, one letter each: t any tensor, l a list, e a tensor of the list's type and rank, j one of its type and
- * its rank or one more, n one i64, b one bool, z i64 of any shape, B bools of any shape, x and X strings, y a tensor of
- * the first read's type. A write e, j or X in a register without memory brings it, as CALL does. Positions count from
- * the end when they are negative; the largest number stands for the end itself.
+ * and writes, one letter each: t any tensor, l a list, e a tensor of the list's type and rank (any, when the list has
+ * any), j one of its type and its rank or one more (of a list that has one rank), n one i64, b one bool, z i64 of any
+ * shape, B bools of any shape, x and X strings, y a tensor of the first read's type. A write e, j or X in a register
+ * without memory brings it, as CALL does. Positions count from the end when they are negative; the largest number
+ * stands for the end itself.
  */
 #define TN__BUILTINS(X)                                                                                                \
   X(FILL_ZERO, "fill_zero", "", "t", 0, "sets every byte of the write to zero")                                        \

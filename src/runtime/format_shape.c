@@ -14,7 +14,7 @@ static void append(char *text, size_t size, const char *piece) {
 void tn__format_dims(const tn_dim_info *dims, int rank, char *text, size_t size) {
   char number[32];
   text[0] = '\0';
-  append(text, size, "[");
+  append(text, size, rank == TN_ANY_RANK ? "[..." : "[");
   for (int i = 0; i < rank; i++) {
     if (i > 0) append(text, size, ", ");
     snprintf(number, sizeof(number), "%lld", (long long)dims[i].size);

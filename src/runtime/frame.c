@@ -99,7 +99,7 @@ static void free_frame(tn__vm *vm, tn__frame *frame) {
     const tn__register *r = &frame->f->registers[i];
     tn__block_release(vm->allocator, &frame->blocks[i]);
     if (r->container != TN__CONTAINER_TENSOR && r->storage != TN__STORAGE_INPUT)
-      tn__list_release(vm->allocator, &frame->lists[r->list], r->rank);
+      tn__list_release(vm->allocator, &frame->lists[r->list]);
   }
   tn__block_release(vm->allocator, &frame->arena);
   tn__free(vm->allocator, frame, frame_size(frame->f), 0);

@@ -124,19 +124,23 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
   for (uint32_t i = 0; i < f->register_count; i++) {
     const tn__register_record *in = (const void *)(section + record->registers + (size_t)i * record_size);
     tn__register *r = &f->registers[i];
-    if (tn__dtype_stored((tn_dtype)in->dtype) == 0 || in->rank > TN_MAX_RANK || in->device >= exe->device_count)
+    bool any_rank = in->rank == TN__LIST_OF_ANY_RANK && record_size >= sizeof(tn__register_record) &&
+                    in->container != TN__CONTAINER_TENSOR;
+    uint32_t rank = any_rank ? 0 : in->rank;
+    if (tn__dtype_stored((tn_dtype)in->dtype) == 0 || rank > TN_MAX_RANK || in->device >= exe->device_count)
       return tn__corrupt("function \"%s\": register %u has type %u, rank %u and device %u", f->name, i, in->dtype,
                          in->rank, in->device);
-    if (in->first_dim > record->operand_count || in->rank > record->operand_count - in->first_dim)
+    if (in->first_dim > record->operand_count || rank > record->operand_count - in->first_dim)
       return tn__corrupt("function \"%s\": the dimensions of register %u are missing", f->name, i);
     *r = (tn__register){.dtype = (tn_dtype)in->dtype,
-                        .rank = (int)in->rank,
+                        .rank = (int)rank,
+                        .any_rank = any_rank,
                         .storage = (tn__storage)in->storage,
                         .index = in->index,
                         .dims = operands + in->first_dim,
                         .first_dim = (uint32_t)dims,
                         .offset = in->offset};
-    dims += in->rank;
+    dims += rank;
     TN_RETURN_IF_ERROR(measure(f, i, r));
     TN_RETURN_IF_ERROR(check_storage(exe, f, i, r));
     if (record_size >= sizeof(tn__register_record)) r->container = (tn__container)in->container;
@@ -213,7 +217,8 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
       values[i].binds[d] = !f->signature_scalar[dim->value];
       f->signature_scalar[dim->value] = 1;
     }
-    values[i].info.dtype = r->dtype, values[i].info.rank = r->rank, values[i].info.dims = dims;
+    values[i].info.dtype = r->dtype, values[i].info.dims = dims;
+    values[i].info.rank = r->any_rank ? TN_ANY_RANK : r->rank;
     values[i].info.kind = (tn_value_kind)r->container;
   }
   return NULL;

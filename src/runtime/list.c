@@ -7,8 +7,11 @@
 
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
 
-static size_t item_bytes(int rank) { return (1 + (size_t)rank) * sizeof(int64_t); }
-static int64_t *item(const tn__list *list, int rank, int64_t at) { return list->items + at * (1 + rank); }
+/* The record of a tensor: where its elements are, its rank, its dimensions. */
+enum { OFFSET, RANK, DIMS };
+
+static size_t item_bytes(const tn__list *list) { return (size_t)list->stride * sizeof(int64_t); }
+static int64_t *item(const tn__list *list, int64_t at) { return list->items + at * list->stride; }
 
 /* Bytes of a tensor that is there: no overflow. */
 static int64_t tensor_bytes(const int64_t *dims, int rank, size_t element) {
@@ -21,13 +24,16 @@ static int64_t tensor_bytes(const int64_t *dims, int rank, size_t element) {
 
 static int64_t padded(int64_t bytes) { return (bytes + TN_KERNEL_ALIGNMENT - 1) & -(int64_t)TN_KERNEL_ALIGNMENT; }
 
-const int64_t *tn__list_dims(const tn__list *list, int rank, int64_t at) { return item(list, rank, at) + 1; }
-void *tn__list_data(const tn__list *list, int rank, int64_t at) {
-  return (char *)list->elements.data + item(list, rank, at)[0];
+int tn__list_rank(const tn__list *list, int64_t at) { return (int)item(list, at)[RANK]; }
+const int64_t *tn__list_dims(const tn__list *list, int64_t at) { return item(list, at) + DIMS; }
+void *tn__list_data(const tn__list *list, int64_t at) { return (char *)list->elements.data + item(list, at)[OFFSET]; }
+
+static int64_t bytes_at(const tn__list *list, int64_t at, size_t element) {
+  return tensor_bytes(tn__list_dims(list, at), tn__list_rank(list, at), element);
 }
 
-void tn__list_release(const tn_allocator *allocator, tn__list *list, int rank) {
-  tn__free(allocator, list->items, (size_t)list->capacity * item_bytes(rank), 0);
+void tn__list_release(const tn_allocator *allocator, tn__list *list) {
+  tn__free(allocator, list->items, (size_t)list->capacity * item_bytes(list), 0);
   tn__list_lend(allocator, list, NULL, 0);
   tn__block_release(allocator, &list->elements);
   tn__block_release(allocator, &list->spare);
@@ -51,53 +57,55 @@ void tn__list_clear(tn__list *list, bool absent) {
   list->count = list->used = 0;
 }
 
+/* Room for `count` tensors, and for records of `rank` dimensions. */
 static tn_status *grow_items(const tn_allocator *allocator, tn__list *list, int rank, int64_t count) {
-  if (count <= list->capacity) return NULL;
-  int64_t capacity = list->capacity * 2 > count ? list->capacity * 2 : count < 4 ? 4 : count;
-  void *fresh;
-  TN_RETURN_IF_ERROR(tn__alloc(allocator, (size_t)capacity, item_bytes(rank), 0, &fresh));
-  if (list->count > 0) memcpy(fresh, list->items, (size_t)list->count * item_bytes(rank));
-  tn__free(allocator, list->items, (size_t)list->capacity * item_bytes(rank), 0);
-  list->items = fresh, list->capacity = capacity;
+  int64_t stride = DIMS + rank > list->stride ? DIMS + rank : list->stride, capacity = list->capacity;
+  if (count <= capacity && stride == list->stride) return NULL;
+  if (count > capacity) capacity = capacity * 2 > count ? capacity * 2 : count < 4 ? 4 : count;
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, (size_t)capacity, (size_t)stride * sizeof(int64_t), 0, &memory));
+  int64_t *fresh = memory;
+  for (int64_t i = 0; i < list->count; i++) memcpy(fresh + i * stride, item(list, i), item_bytes(list));
+  tn__free(allocator, list->items, (size_t)list->capacity * item_bytes(list), 0);
+  list->items = fresh, list->capacity = capacity, list->stride = stride;
   return NULL;
 }
 
 /* Into another block, which is large enough, in order of position and without gaps. */
-static void gather_elements(tn__list *list, int rank, size_t element, const tn__block *fresh) {
+static void gather_elements(tn__list *list, size_t element, const tn__block *fresh) {
   int64_t used = 0;
   for (int64_t i = 0; i < list->count; i++) {
-    int64_t *record = item(list, rank, i), bytes = tensor_bytes(record + 1, rank, element);
-    if (bytes > 0) memcpy((char *)fresh->data + used, tn__list_data(list, rank, i), (size_t)bytes);
-    record[0] = used;
+    int64_t bytes = bytes_at(list, i, element);
+    if (bytes > 0) memcpy((char *)fresh->data + used, tn__list_data(list, i), (size_t)bytes);
+    item(list, i)[OFFSET] = used;
     used += padded(bytes);
   }
   list->elements = *fresh, list->used = used;
 }
 
-static int64_t alive_bytes(const tn__list *list, int rank, size_t element) {
+static int64_t alive_bytes(const tn__list *list, size_t element) {
   int64_t alive = 0;
-  for (int64_t i = 0; i < list->count; i++) alive += padded(tensor_bytes(tn__list_dims(list, rank, i), rank, element));
+  for (int64_t i = 0; i < list->count; i++) alive += padded(bytes_at(list, i, element));
   return alive;
 }
 
-bool tn__list_settle(tn__list *list, int rank, size_t element, int64_t *needed) {
-  *needed = alive_bytes(list, rank, element);
+bool tn__list_settle(tn__list *list, size_t element, int64_t *needed) {
+  *needed = alive_bytes(list, element);
   if (is_lent(list)) return true;
   if (*needed > (int64_t)list->lent.capacity) return false;
   tn__block old = list->elements;
-  gather_elements(list, rank, element, &list->lent);
+  gather_elements(list, element, &list->lent);
   list->spare = old; /* which had none: it was what the elements moved to */
   return true;
 }
 
 /* Room for `bytes` more. Twice what is alive is asked for, so that adding tensors one by one copies each but a few
  * times, however many there will be. */
-static tn_status *reserve_elements(const tn_allocator *allocator, tn__list *list, int rank, size_t element,
-                                   int64_t bytes) {
+static tn_status *reserve_elements(const tn_allocator *allocator, tn__list *list, size_t element, int64_t bytes) {
   int64_t want, room;
   if (list->count == 0) list->used = 0;
   if (list->elements.data != NULL && bytes <= (int64_t)list->elements.capacity - list->used) return NULL;
-  if (tn__add_overflow_i64(alive_bytes(list, rank, element), bytes, &want) || tn__mul_overflow_i64(want, 2, &room))
+  if (tn__add_overflow_i64(alive_bytes(list, element), bytes, &want) || tn__mul_overflow_i64(want, 2, &room))
     room = INT64_MAX / 2;
   tn__block old = list->elements, fresh = {0};
   bool own = !is_lent(list);
@@ -107,45 +115,51 @@ static tn_status *reserve_elements(const tn_allocator *allocator, tn__list *list
     if (!own) list->spare = fresh;
     return status;
   }
-  gather_elements(list, rank, element, &fresh);
+  gather_elements(list, element, &fresh);
   if (own) tn__block_release(allocator, &old);
   return NULL;
 }
 
-tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, int rank, size_t element, int64_t at,
+tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, size_t element, int64_t at, int rank,
                         const int64_t *dims, void **data) {
   int64_t bytes = tensor_bytes(dims, rank, element);
   if (bytes > INT64_MAX / 4)
     return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: a sequence asked for %lld bytes", (long long)bytes);
   TN_RETURN_IF_ERROR(grow_items(allocator, list, rank, list->count + 1));
-  TN_RETURN_IF_ERROR(reserve_elements(allocator, list, rank, element, padded(bytes)));
-  int64_t *record = item(list, rank, at);
-  memmove(record + 1 + rank, record, (size_t)(list->count - at) * item_bytes(rank));
-  record[0] = list->used;
-  for (int i = 0; i < rank; i++) record[1 + i] = dims[i];
+  TN_RETURN_IF_ERROR(reserve_elements(allocator, list, element, padded(bytes)));
+  int64_t *record = item(list, at);
+  memmove(record + list->stride, record, (size_t)(list->count - at) * item_bytes(list));
+  record[OFFSET] = list->used, record[RANK] = rank;
+  for (int i = 0; i < rank; i++) record[DIMS + i] = dims[i];
   list->used += padded(bytes);
   list->count++;
   list->absent = false;
-  *data = tn__list_data(list, rank, at);
+  *data = tn__list_data(list, at);
   return NULL;
 }
 
-tn_status *tn__list_copy(const tn_allocator *allocator, tn__list *to, const tn__list *from, int rank, size_t element) {
+tn_status *tn__list_copy(const tn_allocator *allocator, tn__list *to, const tn__list *from, size_t element) {
   if (to == from) return NULL;
   tn__list_clear(to, from->absent);
   for (int64_t i = 0; i < from->count; i++) {
     void *data;
-    const int64_t *dims = tn__list_dims(from, rank, i);
-    TN_RETURN_IF_ERROR(tn__list_add(allocator, to, rank, element, i, dims, &data));
-    int64_t bytes = tensor_bytes(dims, rank, element);
-    if (bytes > 0) memcpy(data, tn__list_data(from, rank, i), (size_t)bytes);
+    int64_t bytes = bytes_at(from, i, element);
+    TN_RETURN_IF_ERROR(tn__list_add(allocator, to, element, i, tn__list_rank(from, i), tn__list_dims(from, i), &data));
+    if (bytes > 0) memcpy(data, tn__list_data(from, i), (size_t)bytes);
   }
   return NULL;
 }
 
-static void erase(tn__list *list, int rank, int64_t at) {
-  int64_t *record = item(list, rank, at);
-  memmove(record, record + 1 + rank, (size_t)(list->count - at - 1) * item_bytes(rank));
+tn_status *tn__list_require_rank(const tn__list *list, int64_t at, int rank) {
+  int own = tn__list_rank(list, at);
+  if (own == rank) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT, "tensor %lld of a sequence has %d dimensions where %d are wanted",
+                          (long long)at, own, rank);
+}
+
+static void erase(tn__list *list, int64_t at) {
+  int64_t *record = item(list, at);
+  memmove(record, record + list->stride, (size_t)(list->count - at - 1) * item_bytes(list));
   list->count--;
 }
 
@@ -173,21 +187,21 @@ static tn_status *find_position(const tn__list *list, int64_t position, int64_t 
   return NULL;
 }
 
-static tn_status *add_tensor(tn__vm *vm, tn__frame *frame, tn__list *list, uint32_t tensor, int rank, int64_t at) {
+static tn_status *add_tensor(tn__vm *vm, tn__frame *frame, tn__list *list, uint32_t tensor, int64_t at) {
   const int64_t *dims;
   void *data;
   TN_RETURN_IF_ERROR(tn__current_dims(frame, tensor, &dims));
   const tn__register *r = register_at(frame, tensor);
   size_t element = tn__dtype_stored(r->dtype);
-  TN_RETURN_IF_ERROR(tn__list_add(vm->allocator, list, rank, element, at, dims, &data));
-  int64_t bytes = tensor_bytes(dims, rank, element);
+  TN_RETURN_IF_ERROR(tn__list_add(vm->allocator, list, element, at, r->rank, dims, &data));
+  int64_t bytes = tensor_bytes(dims, r->rank, element);
   if (bytes > 0) memcpy(data, frame->data[r->root], (size_t)bytes);
   return NULL;
 }
 
 static tn_status *copy_list(tn__vm *vm, tn__frame *frame, uint32_t to, uint32_t from) {
-  const tn__register *r = register_at(frame, to);
-  return tn__list_copy(vm->allocator, list_in(frame, to), list_in(frame, from), r->rank, tn__dtype_stored(r->dtype));
+  size_t element = tn__dtype_stored(register_at(frame, to)->dtype);
+  return tn__list_copy(vm->allocator, list_in(frame, to), list_in(frame, from), element);
 }
 
 /* ---- builtins: joining and splitting ---------------------------------------------------------------------------- */
@@ -217,10 +231,10 @@ static tn_status *joined_shape(const tn__list *list, int rank, int axis, bool st
     dims[axis] = 0;
     return NULL;
   }
-  const int64_t *first = tn__list_dims(list, rank, 0);
+  const int64_t *first = tn__list_dims(list, 0);
   int64_t along = 0;
   for (int64_t i = 0; i < list->count; i++) {
-    const int64_t *own = tn__list_dims(list, rank, i);
+    const int64_t *own = tn__list_dims(list, i);
     for (int d = 0; d < rank; d++)
       if (own[d] != first[d] && (stack || d != axis)) return shapes_differ(first, own, rank, i);
     if (tn__add_overflow_i64(along, stack ? 1 : own[axis], &along))
@@ -255,9 +269,9 @@ static tn_status *join(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   split_shape(dims, result->rank, (int)axis, element, &outer, &row);
   for (int64_t i = 0; i < list->count; i++) {
     int64_t unused, own;
-    if (tensor_bytes(tn__list_dims(list, rank, i), rank, element) == 0) continue;
-    split_shape(tn__list_dims(list, rank, i), rank, (int)axis, element, &unused, &own);
-    const char *from = tn__list_data(list, rank, i);
+    if (tensor_bytes(tn__list_dims(list, i), rank, element) == 0) continue;
+    split_shape(tn__list_dims(list, i), rank, (int)axis, element, &unused, &own);
+    const char *from = tn__list_data(list, i);
     char *to = (char *)frame->data[result->root] + at;
     for (int64_t o = 0; o < outer; o++) memcpy(to + o * row, from + o * own, (size_t)own);
     at += own;
@@ -295,7 +309,7 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
       own[to++] = d == axis ? length : dims[d];
     }
     void *data;
-    TN_RETURN_IF_ERROR(tn__list_add(vm->allocator, list, of->rank, element, i, own, &data));
+    TN_RETURN_IF_ERROR(tn__list_add(vm->allocator, list, element, i, of->rank, own, &data));
     const char *from = (const char *)frame->data[tensor->root] + start * unit;
     size_t bytes = (size_t)(length * unit);
     for (int64_t o = 0; o < outer && bytes > 0; o++) memcpy((char *)data + (size_t)o * bytes, from + o * row, bytes);
@@ -314,7 +328,7 @@ static tn_status *insert(tn__vm *vm, tn__frame *frame, const tn__instruction *in
   int64_t at;
   TN_RETURN_IF_ERROR(copy_list(vm, frame, number, in->operands[0]));
   TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[3]], list->count + 1, list->count, &at));
-  return add_tensor(vm, frame, list, in->operands[1], register_at(frame, number)->rank, at);
+  return add_tensor(vm, frame, list, in->operands[1], at);
 }
 
 static tn_status *take_out(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
@@ -323,7 +337,7 @@ static tn_status *take_out(tn__vm *vm, tn__frame *frame, const tn__instruction *
   int64_t at;
   TN_RETURN_IF_ERROR(copy_list(vm, frame, number, in->operands[0]));
   TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[2]], list->count, list->count - 1, &at));
-  erase(list, register_at(frame, number)->rank, at);
+  erase(list, at);
   return NULL;
 }
 
@@ -332,10 +346,11 @@ static tn_status *read_one(tn__vm *vm, tn__frame *frame, const tn__instruction *
   const tn__register *result = register_at(frame, in->operands[1]);
   int64_t at;
   TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[2]], list->count, list->count - 1, &at));
-  const int64_t *dims = tn__list_dims(list, result->rank, at);
+  const int64_t *dims = tn__list_dims(list, at);
+  TN_RETURN_IF_ERROR(tn__list_require_rank(list, at, result->rank));
   TN_RETURN_IF_ERROR(tn__make_result(vm, frame, in->operands[1], dims));
   int64_t bytes = tensor_bytes(dims, result->rank, tn__dtype_stored(result->dtype));
-  if (bytes > 0) memcpy(frame->data[result->root], tn__list_data(list, result->rank, at), (size_t)bytes);
+  if (bytes > 0) memcpy(frame->data[result->root], tn__list_data(list, at), (size_t)bytes);
   return NULL;
 }
 

@@ -37,9 +37,8 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
   return NULL;
 }
 
-static void release_lists(const tn_allocator *allocator, const tn__function_value *values, uint32_t count,
-                          tn__list *lists) {
-  for (uint32_t i = 0; i < count && lists != NULL; i++) tn__list_release(allocator, &lists[i], values[i].info.rank);
+static void release_lists(const tn_allocator *allocator, uint32_t count, tn__list *lists) {
+  for (uint32_t i = 0; i < count && lists != NULL; i++) tn__list_release(allocator, &lists[i]);
   tn__free(allocator, lists, count * sizeof(tn__list), 0);
 }
 
@@ -62,9 +61,9 @@ static void release_function_state(tn_session *session, const tn__function *f, t
     tn__block_release(allocator, &state->output_copies[i]);
   tn__free(allocator, state->rooms, f->output_count * sizeof(tn__view), 0);
   tn__free(allocator, state->results, f->output_count * sizeof(tn__view), 0);
-  release_lists(allocator, f->inputs, f->input_count, state->input_lists);
-  release_lists(allocator, f->inputs, f->input_count, state->given_lists);
-  release_lists(allocator, f->outputs, f->output_count, state->output_lists);
+  release_lists(allocator, f->input_count, state->input_lists);
+  release_lists(allocator, f->input_count, state->given_lists);
+  release_lists(allocator, f->output_count, state->output_lists);
   release_strings(allocator, f, state);
   tn__free(allocator, state->inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->call_inputs, f->input_count * sizeof(tn__bound), 0);
@@ -183,13 +182,12 @@ static tn_status *copy_input(tn_session *session, const tn__function *f, tn__fun
 
 /* A list of strings as its caller gave it, with their bytes where the machine looks for them. */
 static tn_status *copy_list(tn_session *session, const tn__function *f, tn__function_state *state, uint32_t index) {
-  int rank = f->inputs[index].info.rank;
   tn__list *list = &state->input_lists[index];
   if (f->inputs[index].info.dtype != TN_STRING) return NULL;
-  TN_RETURN_IF_ERROR(tn__list_copy(session->allocator, list, &state->given_lists[index], rank, sizeof(uint64_t)));
+  TN_RETURN_IF_ERROR(tn__list_copy(session->allocator, list, &state->given_lists[index], sizeof(uint64_t)));
   for (int64_t i = 0; i < list->count; i++) {
-    uint64_t *references = tn__list_data(list, rank, i);
-    int64_t count = tn_element_count(rank, tn__list_dims(list, rank, i));
+    uint64_t *references = tn__list_data(list, i);
+    int64_t count = tn_element_count(tn__list_rank(list, i), tn__list_dims(list, i));
     for (int64_t j = 0; j < count; j++) {
       tn_string text;
       TN_RETURN_IF_ERROR(tn__string_at(&state->given_strings[index], references[j], &text));
@@ -380,7 +378,7 @@ static tn_status *first_of(tn_status *a, tn_status *b) {
 /* Sequences that outgrew their memory on the way go back to it if they fit in the end. */
 static tn_status *settle_list(const tn__function_value *output, tn__list *list) {
   int64_t needed;
-  if (tn__list_settle(list, output->info.rank, tn__dtype_stored(output->info.dtype), &needed)) return NULL;
+  if (tn__list_settle(list, tn__dtype_stored(output->info.dtype), &needed)) return NULL;
   return tn_status_create(TN_OUT_OF_RANGE,
                           "output \"%s\": its %lld tensors need %lld bytes, each at a multiple of %d, and the bound "
                           "memory has %llu; tn_session_get_output_item() has them",

@@ -77,9 +77,6 @@ bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor)
 /* Tells a profile how long an invoke took. */
 void tn__profile_invoke(tn_profile *profile, uint64_t start, uint64_t end);
 
-static inline char *tn__data_of(const DLTensor *tensor) {
-  return tensor->data == NULL ? NULL : (char *)tensor->data + tensor->byte_offset;
-}
 static inline bool tn__is_aligned(const void *data) { return (uintptr_t)data % TN_KERNEL_ALIGNMENT == 0; }
 
 #endif

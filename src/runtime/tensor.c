@@ -147,8 +147,6 @@ static void copy_row(char *to, int64_t to_stride, const char *from, int64_t from
     copy_elements(to, to_stride, from, from_stride, size, count);
 }
 
-static char *data_of(const DLTensor *tensor) { return (char *)tensor->data + tensor->byte_offset; }
-
 static void dense_strides(const DLTensor *tensor, int64_t *strides) {
   int64_t step = 1;
   for (int i = tensor->ndim - 1; i >= 0; i--) {
@@ -162,7 +160,7 @@ void tn_tensor_copy(const DLTensor *from, const DLTensor *to) {
   int64_t count = tn_element_count(from->ndim, from->shape);
   if (count <= 0) return;
   if (tn__tensor_is_dense(from) && tn__tensor_is_dense(to)) {
-    memcpy(data_of(to), data_of(from), (size_t)count * size);
+    memcpy(tn__data_of(to), tn__data_of(from), (size_t)count * size);
     return;
   }
   int64_t dense[TN_MAX_RANK], index[TN_MAX_RANK] = {0};
@@ -173,8 +171,8 @@ void tn_tensor_copy(const DLTensor *from, const DLTensor *to) {
   for (int64_t done = 0; done < count; done += inner) {
     int64_t from_offset = 0, to_offset = 0;
     for (int i = 0; i < last; i++) from_offset += index[i] * in[i], to_offset += index[i] * out[i];
-    copy_row(data_of(to) + to_offset * (int64_t)size, out[last], data_of(from) + from_offset * (int64_t)size, in[last],
-             size, inner);
+    copy_row(tn__data_of(to) + to_offset * (int64_t)size, out[last], tn__data_of(from) + from_offset * (int64_t)size,
+             in[last], size, inner);
     for (int i = last - 1; i >= 0 && ++index[i] == from->shape[i]; i--) index[i] = 0;
   }
 }

@@ -3,6 +3,11 @@
 
 #include "tenon/runtime.h"
 
+/* Where its elements begin; NULL when it has no data. */
+static inline char *tn__data_of(const DLTensor *tensor) {
+  return tensor->data == NULL ? NULL : (char *)tensor->data + tensor->byte_offset;
+}
+
 /* The shape and strides must have passed tn_element_count(). */
 bool tn__tensor_is_dense(
     const DLTensor *tensor); /* row-major without gaps; strides of dimensions of size 1 do not matter */
@@ -10,7 +15,8 @@ void tn__tensor_copy_dense(const DLTensor *tensor, void *out); /* row-major, wha
 
 /* "[2, 3]" into `text`, cut off with "..." when it does not fit. */
 void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);
-/* "[2, seq, 3]"; symbolic dimensions by name, or "?" when they have none; those with a capacity "past<=1024". */
+/* "[2, seq, 3]"; symbolic dimensions by name, or "?" when they have none; those with a capacity "past<=1024"; "[...]"
+ * of TN_ANY_RANK. */
 void tn__format_dims(const tn_dim_info *dims, int rank, char *text, size_t size);
 
 #endif

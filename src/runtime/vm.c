@@ -262,8 +262,12 @@ static void copy_valid(const tn__frame *frame, const tn__register *r, const tn__
 static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
   const int64_t *to_dims, *from_dims;
-  if (to->container != TN__CONTAINER_TENSOR)
-    return tn__list_copy(vm->allocator, frame->data[in->a], frame->data[in->b], to->rank, tn__dtype_stored(to->dtype));
+  if (to->container != TN__CONTAINER_TENSOR) {
+    const tn__list *source = frame->data[in->b];
+    for (int64_t i = 0; from->any_rank && !to->any_rank && i < source->count; i++)
+      TN_RETURN_IF_ERROR(tn__list_require_rank(source, i, to->rank));
+    return tn__list_copy(vm->allocator, frame->data[in->a], source, tn__dtype_stored(to->dtype));
+  }
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->a, &to_dims));
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->b, &from_dims));
   int64_t count = element_count(frame, from);
@@ -334,7 +338,7 @@ static tn_status *move(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   if (r->container != TN__CONTAINER_TENSOR) {
     tn__list *to = frame->data[in->a], *from = frame->data[in->b], kept = *to;
     if (to->lent.data != NULL || from->lent.data != NULL) { /* the caller's memory stays where it was lent */
-      TN_RETURN_IF_ERROR(tn__list_copy(vm->allocator, to, from, r->rank, tn__dtype_stored(r->dtype)));
+      TN_RETURN_IF_ERROR(tn__list_copy(vm->allocator, to, from, tn__dtype_stored(r->dtype)));
       tn__list_clear(from, false);
       return NULL;
     }

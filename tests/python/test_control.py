@@ -204,6 +204,79 @@ class Sequences(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "output 'longer' is no tensor: its memory is a NumPy array that is dense"):
             model.set_outputs(longer=memory[::2])
 
+    def test_tensors_of_many_ranks(self):
+        undeclared = helper.make_tensor_sequence_value_info("s", FLOAT, None)
+        model = compiled([node("SequenceInsert", ["s", "x", "at"], ["longer"]), node("SequenceErase", ["longer", "gone"], ["rest"]),
+                          node("SequenceAt", ["s", "at"], ["one"]), node("SequenceLength", ["s"], ["n"])],
+                         [undeclared, info("x", FLOAT, ["k"]), info("at", INT64, []), info("gone", INT64, [])],
+                         [helper.make_tensor_sequence_value_info("rest", FLOAT, None), info("one", FLOAT, [None, None]),
+                          info("n", INT64, [])])
+        self.assertEqual((model.inputs[0].shape, model.outputs[0].shape), ((...,), (...,)))
+        self.assertIn("s: sequence of float32[...]", repr(model))
+        items = [np.float32(3), np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 1, 0, 4), np.float32),
+                 np.arange(16, dtype=np.float32).reshape((2,) * 4)]
+        x = np.float32([7, 8])
+        for _ in range(2):
+            rest, one, n = model(items, x, np.asarray(1), np.asarray(-2))
+            for got, want in zip(rest, [items[0], x, items[1], items[3]], strict=True):
+                self.assertEqual(got.shape, want.shape)
+                np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(one, items[1])
+            self.assertEqual(int(n), 4)
+        with self.assertRaisesRegex(tenon.Error, "tensor 3 of a sequence has 4 dimensions where 2 are wanted"):
+            model(items, x, np.asarray(3), np.asarray(0))
+        memory = np.zeros(6 * 64, np.uint8)
+        model.set_inputs(s=items, x=x, at=np.asarray(1), gone=np.asarray(0))
+        model.set_outputs(rest=memory)
+        model.invoke()
+        self.assertEqual([item.shape for item in model.output("rest")], [(2,), (2, 3), (2, 1, 0, 4), (2, 2, 2, 2)])
+
+    def test_a_rank_that_nothing_tells(self):
+        undeclared = helper.make_tensor_sequence_value_info("s", FLOAT, None)
+        with self.assertRaisesRegex(tenon.Error, "the tensors of the sequence may differ in their number of dimensions, and "
+                                                 'the model does not declare that of output 0 \\("one"\\)'):
+            compiled([node("SequenceAt", ["s", "at"], ["one"])], [undeclared, info("at", INT64, [])],
+                     [info("one", FLOAT, None)])
+        with self.assertRaisesRegex(tenon.Error, "tensors of f32 and of i64 are in one sequence"):
+            compiled([node("SequenceInsert", ["s", "x"], ["longer"])], [undeclared, info("x", INT64, [])],
+                     [helper.make_tensor_sequence_value_info("longer", FLOAT, None)])
+        # Declared ranks join, and a run holds them to it.
+        model = compiled([node("ConcatFromSequence", ["s"], ["y"], axis=0)], [undeclared], [info("y", FLOAT, [None, 2])])
+        np.testing.assert_array_equal(model([np.ones((1, 2), np.float32)] * 3), np.ones((3, 2)))
+        with self.assertRaisesRegex(tenon.Error, "tensor 1 of a sequence has 1 dimensions where 2 are wanted"):
+            model([np.ones((1, 2), np.float32), np.ones(2, np.float32)])
+
+    def test_branches_whose_sequences_differ_in_rank(self):
+        then = graph([node("SequenceConstruct", ["x", "x"], ["a"])], [], [sequence_info("a", shape=("n",))])
+        other = graph([node("ReduceSum", ["x"], ["sum"], keepdims=0), node("SequenceConstruct", ["sum"], ["b"])], [],
+                      [sequence_info("b", shape=())])
+        model = compiled([node("If", ["flag"], ["s"], then_branch=then, else_branch=other),
+                          node("SequenceInsert", ["s", "x"], ["y"])],
+                         [info("x", FLOAT, ["n"]), info("flag", BOOL, [])],
+                         [helper.make_tensor_sequence_value_info("y", FLOAT, None)])
+        x = np.float32([1, 2, 3])
+        self.assertEqual([item.shape for item in model(x, np.asarray(True))], [(3,)] * 3)
+        y = model(x, np.asarray(False))
+        self.assertEqual([item.shape for item in y], [(), (3,)])
+        self.assertEqual(float(y[0]), 6)
+
+    def test_a_sequence_of_strings_of_many_ranks_in_a_loop(self):
+        # Starts with tensors of one rank and gets those of another in the first round.
+        body = graph([node("Identity", ["going"], ["going_out"]), node("SequenceAt", ["q", "i"], ["one"]),
+                      node("SequenceInsert", ["q", "one"], ["more"]), node("SequenceInsert", ["more", "word"], ["q_out"])],
+                     [info("i", INT64, []), info("going", BOOL, []), sequence_info("q", TensorProto.STRING, ("k",))],
+                     [info("going_out", BOOL, []), helper.make_tensor_sequence_value_info("q_out", TensorProto.STRING, None)])
+        body.value_info.append(info("one", TensorProto.STRING, [None]))
+        model = compiled([node("SequenceConstruct", ["first", "first"], ["start"]),
+                          node("Loop", ["m", "", "start"], ["last"], body=body)],
+                         [info("m", INT64, []), info("first", TensorProto.STRING, ["k"]), info("word", TensorProto.STRING, [])],
+                         [helper.make_tensor_sequence_value_info("last", TensorProto.STRING, None)])
+        first, word = np.array(["a", "bc"], object), np.array("zip", object)
+        last = model(np.asarray(2), first, word)
+        self.assertEqual([item.tolist() for item in last], [["a", "bc"]] * 3 + ["zip", ["a", "bc"], "zip"])
+        with self.assertRaisesRegex(tenon.Error, "tensor 3 of a sequence has 0 dimensions where 1 are wanted"):
+            model(np.asarray(4), first, word)
+
     def test_a_sequence_grown_in_a_loop(self):
         body = graph([node("Identity", ["going"], ["going_out"]), node("Cast", ["i"], ["f"], to=FLOAT),
                       node("Mul", ["x", "f"], ["scaled"]), node("SequenceInsert", ["s", "scaled"], ["s_out"])],

@@ -143,7 +143,7 @@ static void build_edited(tn__graph *g) {
   tn__value *list = list_input(g, "list", TN__HOLDS_SEQUENCE), *x = vector(g, "x", "n"), *at = scalar(g, "number");
   tn__graph_output(g, "edited", tn__g_sequence_erase(g, tn__g_sequence_insert(g, list, x, at), NULL));
   tn__graph_output(g, "length", tn__g_sequence_length(g, list));
-  tn__graph_output(g, "one", tn__g_sequence_at(g, list, at));
+  tn__graph_output(g, "one", tn__g_sequence_at(g, list, at, 1));
 }
 
 static void sequences_go_in_and_out(void **state) {
@@ -285,7 +285,7 @@ static void build_optional(tn__graph *g) {
 }
 
 static void build_needed(tn__graph *g) {
-  tn__graph_output(g, "value", tn__g_sequence_at(g, list_input(g, "maybe", TN__HOLDS_OPTIONAL), NULL));
+  tn__graph_output(g, "value", tn__g_sequence_at(g, list_input(g, "maybe", TN__HOLDS_OPTIONAL), NULL, 1));
 }
 
 static void optional_values_are_there_or_not(void **state) {
@@ -423,6 +423,57 @@ static void lists_are_filled_before_they_are_read(void **state) {
                  "on every path to here");
 }
 
+/* What makes one rank of any, or a rank out of nothing, is refused: builtins rely on it. */
+static void lists_of_any_rank_are_told_apart(void **state) {
+  sample s;
+  static const tn__operand no_dims[TN_MAX_RANK];
+  begin(&s);
+  int any = tn__exe_list(s.f, TN_F32, TN__ANY_RANK, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
+  int position = tn__exe_emit_const(s.f, 0);
+  emit_two(&s, TN__OP_COPY, any, s.list);
+  tn__exe_emit_builtin(s.f, TN__BUILTIN_LIST_JOIN, &any, 1, &s.tensor, 1, &position, 1);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 9, BUILTIN: builtin \"list_join\": register "
+                 "2 is of another type");
+  begin(&s);
+  any = tn__exe_list(s.f, TN_F32, TN__ANY_RANK, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
+  tn__operand one = tn__operand_const(1);
+  int lengths = tn__exe_register(s.f, TN_I64, 1, &one, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+  position = tn__exe_emit_const(s.f, 0);
+  tn__exe_emit_builtin(s.f, TN__BUILTIN_LIST_SPLIT, (int[]){s.tensor, lengths}, 2, &any, 1, &position, 1);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 5, BUILTIN: builtin \"list_split\": register "
+                 "2 is of another type");
+  begin(&s);
+  any = tn__exe_list(s.f, TN_F32, TN__ANY_RANK, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
+  int narrow = tn__exe_list(s.f, TN_F32, 1, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
+  emit_two(&s, TN__OP_COPY, any, s.list);
+  emit_two(&s, TN__OP_MOVE, narrow, any);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 4, MOVE: registers 4 and 3 are not two lists "
+                 "of one type");
+  begin(&s);
+  any = tn__exe_list(s.f, TN_F32, TN__ANY_RANK, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
+  position = tn__exe_emit_const(s.f, 0);
+  tn__exe_emit_builtin(s.f, TN__BUILTIN_LIST_ERASE, &s.list, 1, &any, 1, &position, 1);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 5, BUILTIN: builtin \"list_erase\": register "
+                 "0 is of another type");
+  begin(&s); /* a tensor of any rank: there is none */
+  tn__exe_register(s.f, TN_F32, TN__ANY_RANK, no_dims, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\": register 3 has type 544, rank 4294967295 and device 0");
+  begin(&s); /* a callee's list is its caller's */
+  tn__exe_func *callee = tn__exe_function(s.t.exe, "callee");
+  tn__exe_input(callee, "list", TN_F32, TN__ANY_RANK, no_dims);
+  tn__exe_holds(callee, false, 0, TN__CONTAINER_SEQUENCE);
+  tn__exe_emit(callee, TN__OP_RETURN, NULL, 0);
+  tn__exe_emit_call(s.f, 1, &s.list, 1, NULL, 0);
+  expect_refused(&s,
+                 "the executable is damaged: function \"main\", code word 0, CALL: the argument for \"list\" differs "
+                 "in type or shape");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_sequence_grows_in_a_loop),
@@ -436,6 +487,7 @@ int main(void) {
       cmocka_unit_test(pieces_add_up),
       cmocka_unit_test(lists_are_no_tensors),
       cmocka_unit_test(lists_are_filled_before_they_are_read),
+      cmocka_unit_test(lists_of_any_rank_are_told_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,7 @@ static void write_page(tn__strbuf *out) {
       "has. "
       "The version is the newest one. Branches and loops run or are\nresolved, whatever is known; sequences and "
       "optional "
-      "values hold tensors of one type and number of dimensions, strings among "
+      "values hold tensors of one type, strings among "
       "them. Types of 8 bits and less that are not integers are not supported. Written by `unit_onnx_table --write` "
       "from the table\nand from "
       "`tools/onnx_network_operators.txt`; do not edit. [howto-onnx-operator.md](howto-onnx-operator.md) tells how to "

@@ -74,7 +74,8 @@ class Value:
     arrays of strings. Bytes that are not UTF-8 come and go as Python's "surrogateescape" has them.
 
     `kind` is "tensor"; "sequence" for a list of arrays; or "optional" and "optional sequence" for an array and a list
-    that may be None. All arrays of a list have the element type and number of dimensions that are told here.
+    that may be None. All arrays of a list have the element type that is told here, and the number of dimensions, unless
+    `shape` is `(...,)`: then each has its own.
     `capacity`, where it is not None, is the buffer's size along each dimension in which the array may grow in it, None for
     the others: an array `buffer[:, :, :n]` is then used in place.
     """
@@ -111,7 +112,11 @@ class Model:
     def __repr__(self) -> str:
         def signature(values: tuple[Value, ...]) -> str:
             kinds = {"tensor": "", "sequence": "sequence of "}
-            return ", ".join(f"{v.name}: {kinds.get(v.kind, v.kind + ' ')}{v.dtype}{list(v.shape)}" for v in values)
+
+            def shape(v: Value) -> str:
+                return "[...]" if v.shape == (...,) else str(list(v.shape))
+
+            return ", ".join(f"{v.name}: {kinds.get(v.kind, v.kind + ' ')}{v.dtype}{shape(v)}" for v in values)
 
         return f"<tenon.Model ({signature(self.inputs)}) -> ({signature(self.outputs)})>"
 

@@ -248,6 +248,7 @@ static PyObject *describe_capacity(const tn_dim_info *dim) {
 }
 
 static PyObject *describe_dims(const tn_value_info *info, PyObject *(*describe)(const tn_dim_info *dim)) {
+  if (info->rank == TN_ANY_RANK) return Py_BuildValue("(O)", Py_Ellipsis);
   PyObject *dims = PyTuple_New(info->rank);
   for (int i = 0; dims != NULL && i < info->rank; i++) {
     PyObject *item = describe(&info->dims[i]);

@@ -43,6 +43,7 @@ tn__value *tn__onnx_body_input(tn__obody *b, const tn__value *like, const bool *
   tn__value *input = tn__graph_input(b->g, name, like->dtype, like->rank, dims);
   input->holds = like->holds;
   input->item_rank = like->item_rank;
+  input->likely_ranks = like->likely_ranks;
   for (int i = 0; i < like->rank; i++) {
     if (dims[i] != NULL) continue;
     if (varies != NULL && varies[i])

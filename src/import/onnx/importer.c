@@ -12,9 +12,8 @@ struct tn__importer {
   tn__ir *ir;
   tn__arena *arena;
   const tn__onnx_options *options;
-  bool *dim_used;       /* by option */
-  tn__map scalar_lists; /* inputs that are declared as lists of tensors without dimensions */
-  int node_count;       /* imported so far, functions expanded */
+  bool *dim_used; /* by option */
+  int node_count; /* imported so far, functions expanded */
 };
 
 /* What a name may stand for besides a value. */
@@ -158,8 +157,7 @@ static const Onnx__TypeProto__Tensor *tensor_type(tn__importer *im, const Onnx__
   return type->tensor_type;
 }
 
-/* A list without a declared number of dimensions may learn it from what is put in. Exporters write "no dimensions" for
- * "not known", too. */
+/* Exporters write "no dimensions" for "not known", too. */
 static void define_list(tn__oscope *scope, const char *name, tn_dtype dtype, const Onnx__TypeProto__Tensor *type,
                         tn__value_holds holds) {
   tn__importer *im = scope->importer;
@@ -169,22 +167,8 @@ static void define_list(tn__oscope *scope, const char *name, tn_dtype dtype, con
   if (tn__map_get(&scope->names, name) != NULL) tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "two inputs have this name");
   tn__value *value = tn__graph_input(im->g, name, dtype, 0, NULL);
   value->holds = holds;
-  value->item_rank = type->shape == NULL || type->shape->n_dim == 0 ? -1 : (int)type->shape->n_dim;
-  if (type->shape != NULL && type->shape->n_dim == 0) tn__map_set(&im->scalar_lists, name, value);
+  value->item_rank = type->shape == NULL || type->shape->n_dim == 0 ? TN__ANY_RANK : (int)type->shape->n_dim;
   define(scope, name, value, "input");
-}
-
-static void check_lists(const tn__importer *im) {
-  for (int i = 0; i < tn__graph_input_count(im->g); i++) {
-    tn__value *input = tn__graph_input_at(im->g, i);
-    if (input->holds == TN__HOLDS_TENSOR || input->item_rank >= 0) continue;
-    if (tn__map_has(&im->scalar_lists, input->name)) {
-      input->item_rank = 0; /* as declared */
-      continue;
-    }
-    tn__throwf(im->arena->escape, TN_UNSUPPORTED,
-               "input \"%s\": its tensors have no shape; the number of their dimensions must be known", input->name);
-  }
 }
 
 static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
@@ -241,16 +225,14 @@ static void check_bindings(const tn__importer *im) {
 static void define_list_output(tn__importer *im, const char *name, tn__value *value,
                                const Onnx__TypeProto__Tensor *type, tn__value_holds holds) {
   tn_dtype dtype = type == NULL ? TN_DTYPE_INVALID : tn__onnx_dtype(type->elem_type);
-  int rank = type == NULL || type->shape == NULL ? -1 : (int)type->shape->n_dim;
+  int rank = type == NULL || type->shape == NULL || type->shape->n_dim == 0 ? TN__ANY_RANK : (int)type->shape->n_dim;
   bool container = tn__onnx_is_sequence(value) || tn__onnx_is_list(value);
   if (container && holds == TN__HOLDS_TENSOR && type != NULL)
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared as a tensor, and its node makes a sequence", name);
   if (!container && holds != TN__HOLDS_OPTIONAL)
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared as a sequence, and its node makes a tensor", name);
   tn_dtype own = TN_DTYPE_INVALID;
-  if (!tn__onnx_list_type(value, &own, &rank) && rank < 0)
-    tn__graph_fail(im->g, TN_UNSUPPORTED,
-                   "\"%s\" is an empty sequence; the number of dimensions of its tensors must be declared", name);
+  tn__onnx_list_type(value, &own, &rank);
   if (own != TN_DTYPE_INVALID && dtype != TN_DTYPE_INVALID && own != dtype && !tn__onnx_is_absent(value))
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared with tensors of %s, and its node makes %s", name,
                    tn_dtype_name(dtype), tn_dtype_name(own));
@@ -258,6 +240,27 @@ static void define_list_output(tn__importer *im, const char *name, tn__value *va
   tn__onode node = {.importer = im, .g = im->g, .ir = im->ir, .arena = im->arena};
   value = tn__onnx_list(&node, value, dtype == TN_DTYPE_INVALID ? own : dtype, rank, holds);
   tn__graph_output(im->g, name, value);
+}
+
+int tn__onnx_info_rank(const Onnx__ValueInfoProto *info) {
+  const Onnx__TypeProto *type = info->type;
+  if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || type->tensor_type->shape == NULL)
+    return -1;
+  return (int)type->tensor_type->shape->n_dim;
+}
+
+static int declared_rank(Onnx__ValueInfoProto *const *infos, size_t count, const char *name) {
+  for (size_t i = 0; i < count; i++)
+    if (infos[i]->name != NULL && strcmp(infos[i]->name, name) == 0) return tn__onnx_info_rank(infos[i]);
+  return -1;
+}
+
+int tn__onnx_declared_rank(const tn__onode *n, int output) {
+  const Onnx__GraphProto *graph = n->scope->graph;
+  if (graph == NULL || output < 0 || (size_t)output >= n->proto->n_output) return -1;
+  const char *name = n->proto->output[output];
+  int rank = declared_rank(graph->value_info, graph->n_value_info, name);
+  return rank >= 0 ? rank : declared_rank(graph->output, graph->n_output, name);
 }
 
 static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *graph) {
@@ -414,6 +417,7 @@ void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value
     tn__on_fail(n, "its body \"%s\" takes %zu inputs, expected %d", text_of(body->name), body->n_input, input_count);
   if (body->n_output != (size_t)output_count)
     tn__on_fail(n, "its body \"%s\" makes %zu results, expected %d", text_of(body->name), body->n_output, output_count);
+  scope->graph = body;
   define_initializers(scope, body);
   tn__graph_set_origin(n->g, origin);
   for (int i = 0; i < input_count; i++)
@@ -503,18 +507,17 @@ static void import_body(tn__escape *escape, void *arg) {
   check_supported(im);
   const char *name = text_of(proto->graph->name);
   im->g = tn__graph_create(im->ir, name[0] == '\0' ? "main" : tn__arena_strdup(im->arena, name));
-  tn__map_init(&im->scalar_lists, im->arena);
   im->dim_used = TN__NEW_ARRAY(im->arena, im->options->dim_count, bool);
   tn__oscope *scope = TN__NEW(im->arena, tn__oscope);
   scope_init(scope, im, NULL);
   scope->imports = proto->opset_import;
   scope->import_count = proto->n_opset_import;
+  scope->graph = proto->graph;
   define_initializers(scope, proto->graph);
   for (size_t i = 0; i < proto->graph->n_input; i++) define_input(scope, proto->graph->input[i]);
   check_bindings(im);
   import_nodes(scope, proto->graph->node, proto->graph->n_node);
   define_outputs(scope, proto->graph);
-  check_lists(im);
   tn__graph_set_origin(im->g, NULL);
 }
 

@@ -106,6 +106,7 @@ struct tn__oscope {
   tn__map names;            /* -> tn__value *, or a marker */
   const tn__onode *caller;  /* of the function that this scope is in: its attributes are what ref_attr_name refers to */
   const Onnx__FunctionProto *function;
+  const Onnx__GraphProto *graph; /* whose nodes these are; NULL for functions */
   Onnx__OperatorSetIdProto *const *imports;
   size_t import_count;
   Onnx__NodeProto *const *nodes;
@@ -121,6 +122,9 @@ void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value
                            tn__value **outputs, int output_count);
 void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
                               const Onnx__OperatorSetIdProto *override_import);
+/* The number of dimensions that the model declares for an output of the node, -1 when it does not. */
+int tn__onnx_declared_rank(const tn__onode *n, int output);
+int tn__onnx_info_rank(const Onnx__ValueInfoProto *info); /* of a tensor; -1 when it is not told */
 /* A tensor as a constant of the graph. */
 tn__value *tn__onnx_constant(tn__onode *n, const tn__onnx_tensor *tensor);
 tn__onnx_model *tn__onode_model(const tn__onode *n);

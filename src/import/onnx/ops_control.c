@@ -26,33 +26,36 @@ static void import_branch(tn__onode *n, branch *b, const Onnx__GraphProto *graph
 
 static bool is_container(const tn__value *v) { return tn__onnx_is_sequence(v) || tn__onnx_is_list(v); }
 
-/* Sequences and optional values become lists of one type; tensors must have one already. */
+/* Sequences and optional values become lists of one type: of any ranks, when those of the branches differ. */
+static void match_lists(tn__onode *n, branch *a, branch *b, int k) {
+  tn__value **one = &a->results[k], **other = &b->results[k];
+  tn_dtype dtype = TN_DTYPE_INVALID, other_dtype = TN_DTYPE_INVALID;
+  int rank = TN__ANY_RANK, other_rank = TN__ANY_RANK, ranks;
+  tn__value_holds holds = tn__onnx_is_list(*one)     ? (*one)->holds
+                          : tn__onnx_is_list(*other) ? (*other)->holds
+                                                     : TN__HOLDS_SEQUENCE;
+  bool absent = tn__onnx_is_absent(*one) || tn__onnx_is_absent(*other);
+  if (absent && holds == TN__HOLDS_SEQUENCE)
+    holds = is_container(*one) && is_container(*other) ? TN__HOLDS_OPTIONAL_SEQUENCE : TN__HOLDS_OPTIONAL;
+  bool typed = tn__onnx_list_type(*one, &dtype, &rank),
+       other_typed = tn__onnx_list_type(*other, &other_dtype, &other_rank);
+  if (!typed && (other_typed || tn__onnx_is_absent(*one))) dtype = other_dtype, rank = other_rank;
+  if (!other_typed && (typed || tn__onnx_is_absent(*other))) other_dtype = dtype, other_rank = rank;
+  if (dtype != other_dtype)
+    tn__on_fail(n, "result %d is a sequence of %s in one branch, and of %s in the other", k, tn_dtype_name(dtype),
+                tn_dtype_name(other_dtype));
+  if (rank != other_rank) rank = TN__ANY_RANK;
+  ranks = tn__onnx_meet_ranks(tn__onnx_ranks(*one), tn__onnx_ranks(*other));
+  *one = tn__onnx_list(a->inside, *one, dtype, rank, holds);
+  *other = tn__onnx_list(b->inside, *other, dtype, rank, holds);
+  (*one)->likely_ranks = (*other)->likely_ranks = ranks;
+}
+
 static void match_results(tn__onode *n, branch *a, branch *b, int k) {
   tn__value **one = &a->results[k], **other = &b->results[k];
-  tn_dtype dtype = TN_DTYPE_INVALID;
-  int rank = -1;
   if (*one == NULL || *other == NULL) tn__on_fail(n, "a branch leaves result %d out", k);
   if (is_container(*one) || is_container(*other)) {
-    tn__value_holds holds = tn__onnx_is_list(*one)     ? (*one)->holds
-                            : tn__onnx_is_list(*other) ? (*other)->holds
-                                                       : TN__HOLDS_SEQUENCE;
-    bool absent = tn__onnx_is_absent(*one) || tn__onnx_is_absent(*other);
-    if (absent && holds == TN__HOLDS_SEQUENCE)
-      holds = is_container(*one) && is_container(*other) ? TN__HOLDS_OPTIONAL_SEQUENCE : TN__HOLDS_OPTIONAL;
-    if (!tn__onnx_list_type(*one, &dtype, &rank)) tn__onnx_list_type(*other, &dtype, &rank);
-    if (rank < 0)
-      tn__on_unsupported(n,
-                         "result %d is an empty sequence in both branches; the number of dimensions of its tensors "
-                         "must be known",
-                         k);
-    *one = tn__onnx_list(a->inside, *one, dtype, rank, holds);
-    *other = tn__onnx_list(b->inside, *other, dtype, rank, holds);
-    if ((*one)->dtype != (*other)->dtype || (*one)->item_rank != (*other)->item_rank)
-      tn__on_unsupported(n,
-                         "result %d is a sequence of %s with %d dimensions in one branch, and of %s with %d in the "
-                         "other",
-                         k, tn_dtype_name((*one)->dtype), (*one)->item_rank, tn_dtype_name((*other)->dtype),
-                         (*other)->item_rank);
+    match_lists(n, a, b, k);
     return;
   }
   if ((*one)->dtype != (*other)->dtype)
@@ -117,7 +120,10 @@ static void run_branches(tn__onode *n, const Onnx__GraphProto *then_body, const 
     select_branches(n, condition, then_body, else_body);
     return;
   }
-  for (int k = 0; k < n->output_count; k++) n->out[k] = node->outputs[k];
+  for (int k = 0; k < n->output_count; k++) {
+    n->out[k] = node->outputs[k];
+    n->out[k]->likely_ranks = a.results[k]->likely_ranks;
+  }
 }
 
 /* A condition that is known now chooses its branch, and the other is not imported. */

@@ -18,10 +18,8 @@ typedef struct attempt {
   bool *piece_lists;
 } attempt;
 
-/* A sequence whose tensors' number of dimensions nothing has told yet: the importer's, or an input of the model. */
-static bool still_unknown(const tn__value *state) {
-  return tn__onnx_is_sequence(state) || (tn__onnx_is_list(state) && state->item_rank < 0);
-}
+/* An empty sequence of the importer's, whose tensors' type nothing has told yet. */
+static bool still_unknown(const tn__value *state) { return tn__onnx_is_sequence(state); }
 
 static void declare_variables(attempt *a) {
   tn__obody *b = a->round.body;
@@ -31,24 +29,42 @@ static void declare_variables(attempt *a) {
   a->round.condition = tn__onnx_body_input(b, loop->condition, NULL);
   for (int k = 0; k < loop->state_count; k++) {
     tn__value *start = a->starts[k];
-    a->round.states[k] = tn__onnx_is_sequence(start) ? start
-                         : still_unknown(start)      ? tn__onnx_sequence_value(a->n, NULL, 0, start->dtype)
-                                                     : tn__onnx_body_input(b, start, a->varies[k]);
+    a->round.states[k] = still_unknown(start) ? start : tn__onnx_body_input(b, start, a->varies[k]);
   }
 }
 
 /* A sequence that starts empty has tensors after a round: their type is that of the first. */
 static bool learn_type(attempt *a, int k) {
   const tn__value *next = a->round.next[k];
-  tn_dtype dtype = next->dtype;
-  int rank = next->item_rank;
-  if (tn__onnx_is_sequence(next) && !tn__onnx_sequence_type(next, &dtype, &rank)) return false;
-  if (next->holds == TN__HOLDS_TENSOR && !tn__onnx_is_sequence(next))
+  tn_dtype dtype;
+  int rank;
+  if (!tn__onnx_is_sequence(next) && !tn__onnx_is_list(next))
     tn__on_fail(a->n, "loop variable %d is a sequence and becomes a tensor", k);
-  if (tn__onnx_is_list(a->starts[k]))
-    a->starts[k]->item_rank = rank;
-  else
-    a->starts[k] = tn__onnx_list(a->n, a->starts[k], dtype, rank, TN__HOLDS_SEQUENCE);
+  if (!tn__onnx_list_type(next, &dtype, &rank)) return false;
+  a->starts[k] = tn__onnx_list(a->n, a->starts[k], dtype, rank, TN__HOLDS_SEQUENCE);
+  a->starts[k]->likely_ranks = tn__onnx_ranks(next);
+  return true;
+}
+
+/* A list keeps its type in the next round, or is one of any rank from the start. What a round tells about ranks is
+ * known to the body from the start, too: it may take tensors out before it puts some in. */
+static bool list_settled(attempt *a, int k) {
+  const tn__value *state = a->round.states[k];
+  tn__value **next = &a->round.next[k], **start = &a->starts[k];
+  tn_dtype dtype;
+  int rank;
+  bool typed = tn__onnx_list_type(*next, &dtype, &rank) && !tn__onnx_is_absent(*next);
+  if (typed && dtype != state->dtype)
+    tn__on_fail(a->n, "loop variable %d holds tensors of %s and becomes one of %s", k, tn_dtype_name(state->dtype),
+                tn_dtype_name(dtype));
+  int ranks = tn__onnx_meet_ranks(tn__onnx_ranks(state), typed ? tn__onnx_ranks(*next) : 0);
+  bool widens = typed && rank != state->item_rank && state->item_rank != TN__ANY_RANK;
+  if (widens) *start = tn__onnx_list(a->n, *start, dtype, TN__ANY_RANK, state->holds);
+  if (widens || (state->item_rank == TN__ANY_RANK && ranks != state->likely_ranks)) {
+    (*start)->likely_ranks = ranks;
+    return false;
+  }
+  *next = tn__onnx_list(a->round.inside, *next, state->dtype, state->item_rank, state->holds);
   return true;
 }
 
@@ -66,10 +82,7 @@ static bool settled(attempt *a, int k) {
   tn__value *state = a->round.states[k], **next = &a->round.next[k];
   bool changed = false;
   if (still_unknown(state)) return !learn_type(a, k);
-  if (state->holds != TN__HOLDS_TENSOR) {
-    *next = tn__onnx_list(a->round.inside, *next, state->dtype, state->item_rank, state->holds);
-    return true;
-  }
+  if (state->holds != TN__HOLDS_TENSOR) return list_settled(a, k);
   if (tn__onnx_is_sequence(*next) || (*next)->holds != TN__HOLDS_TENSOR)
     tn__on_fail(a->n, "loop variable %d is a tensor and becomes a sequence", k);
   require_same_type(a, k);
@@ -195,8 +208,11 @@ void tn__onnx_run_loop(tn__onode *n, tn__oloop *loop, tn__value **lists, const t
   for (int i = 0; i < a.round.body->operands.count; i++) operands[count++] = a.round.body->operands.data[i];
   for (int p = 0; p < loop->piece_count; p++) operands[count++] = lists[p];
   tn__node *node = tn__g_while(n->g, make_condition(&a), a.round.body->g, operands, count);
-  for (int k = 0; k < loop->state_count; k++)
-    loop->states[k] = still_unknown(a.starts[k]) ? a.starts[k] : node->outputs[at++];
+  for (int k = 0; k < loop->state_count; k++) {
+    if (still_unknown(a.starts[k])) continue;
+    loop->states[k] = node->outputs[at++];
+    loop->states[k]->likely_ranks = a.starts[k]->likely_ranks;
+  }
   for (int p = 0; p < loop->piece_count; p++) {
     lists[p] = node->outputs[count - loop->piece_count + p];
     types[p] = a.round.pieces[p];

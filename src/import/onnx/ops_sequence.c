@@ -29,15 +29,33 @@ bool tn__onnx_is_sequence(const tn__value *value) { return value != NULL && valu
 bool tn__onnx_sequence_type(const tn__value *value, tn_dtype *dtype, int *rank) {
   const tn__onnx_sequence *s = value->data;
   *dtype = s->count > 0 ? s->items[0]->dtype : s->dtype;
-  if (s->count > 0) *rank = s->items[0]->rank;
+  int ranks = tn__onnx_ranks(value);
+  if (s->count > 0) *rank = ranks == TN__RANKS_DIFFER ? TN__ANY_RANK : ranks - 1;
   return s->count > 0;
+}
+
+int tn__onnx_meet_ranks(int a, int b) { return a == 0 ? b : b == 0 || a == b ? a : TN__RANKS_DIFFER; }
+
+int tn__onnx_ranks(const tn__value *value) {
+  int ranks = 0;
+  if (tn__onnx_is_list(value)) return value->item_rank == TN__ANY_RANK ? value->likely_ranks : 1 + value->item_rank;
+  if (!tn__onnx_is_sequence(value)) return 1 + value->rank;
+  const tn__onnx_sequence *s = value->data;
+  for (int i = 0; i < s->count; i++) ranks = tn__onnx_meet_ranks(ranks, 1 + s->items[i]->rank);
+  return ranks;
+}
+
+int tn__onnx_rank_of_item(const tn__onode *n, const tn__value *list, int output) {
+  if (list->item_rank != TN__ANY_RANK) return list->item_rank;
+  int declared = tn__onnx_declared_rank(n, output), ranks = list->likely_ranks;
+  return declared >= 0 ? declared : ranks > 0 ? ranks - 1 : -1;
 }
 
 bool tn__onnx_list_type(const tn__value *value, tn_dtype *dtype, int *rank) {
   if (tn__onnx_is_sequence(value)) return tn__onnx_sequence_type(value, dtype, rank);
   *dtype = value->dtype;
   *rank = tn__onnx_is_list(value) ? value->item_rank : value->rank;
-  return *rank >= 0;
+  return true;
 }
 
 tn__value *tn__onnx_sequence_inside(const tn__onode *n, tn__obody *body, const tn__value *value) {
@@ -49,32 +67,34 @@ tn__value *tn__onnx_sequence_inside(const tn__onode *n, tn__obody *body, const t
   return inside;
 }
 
-/* A tensor of another type or rank cannot be in the list. An input of the model that did not say its rank learns it. */
-static void require_item(const tn__onode *n, tn__value *list, const tn__value *item) {
-  if (list->item_rank < 0 && list->producer == NULL) list->item_rank = item->rank;
-  if (list->dtype != item->dtype || list->item_rank != item->rank)
-    tn__on_unsupported(n,
-                       "tensors of %s with %d dimensions and of %s with %d are in one sequence; all must have one "
-                       "type and number of dimensions",
-                       tn_dtype_name(list->dtype), list->item_rank, tn_dtype_name(item->dtype), item->rank);
+/* The list with a tensor more. One of another rank than the list's makes it a list of any ranks. */
+static tn__value *insert(const tn__onode *n, tn__value *list, tn__value *item, tn__value *position) {
+  if (list->dtype != item->dtype)
+    tn__on_fail(n, "tensors of %s and of %s are in one sequence; all must have one type", tn_dtype_name(list->dtype),
+                tn_dtype_name(item->dtype));
+  int ranks = tn__onnx_meet_ranks(tn__onnx_ranks(list), 1 + item->rank);
+  if (list->item_rank != item->rank) list = tn__g_sequence_as(n->g, list, list->holds, TN__ANY_RANK);
+  list = tn__g_sequence_insert(n->g, list, item, position);
+  list->likely_ranks = ranks;
+  return list;
+}
+
+static tn__value *list_as(const tn__onode *n, tn__value *list, tn__value_holds holds, int rank) {
+  int ranks = tn__onnx_ranks(list);
+  list = tn__g_sequence_as(n->g, list, holds, rank);
+  list->likely_ranks = ranks;
+  return list;
 }
 
 tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int rank, tn__value_holds holds) {
-  if (tn__onnx_is_list(value)) return tn__g_sequence_as(n->g, value, holds);
-  tn__value *list = NULL;
-  if (tn__onnx_is_sequence(value)) {
-    const tn__onnx_sequence *s = value->data;
-    if (s->absent) return tn__g_sequence_empty(n->g, dtype, rank, holds);
-    list = tn__g_sequence_empty(n->g, dtype, rank, TN__HOLDS_SEQUENCE);
-    for (int i = 0; i < s->count; i++) {
-      require_item(n, list, s->items[i]);
-      list = tn__g_sequence_insert(n->g, list, s->items[i], NULL);
-    }
-    return tn__g_sequence_as(n->g, list, holds);
-  }
-  list = tn__g_sequence_empty(n->g, dtype, rank, TN__HOLDS_OPTIONAL);
-  require_item(n, list, value);
-  return tn__g_sequence_as(n->g, tn__g_sequence_insert(n->g, list, value, NULL), holds);
+  if (tn__onnx_is_list(value)) return list_as(n, value, holds, rank);
+  bool sequence = tn__onnx_is_sequence(value);
+  const tn__onnx_sequence *s = sequence ? value->data : NULL;
+  if (sequence && s->absent) return tn__g_sequence_empty(n->g, dtype, rank, holds);
+  tn__value *list = tn__g_sequence_empty(n->g, dtype, rank, sequence ? TN__HOLDS_SEQUENCE : TN__HOLDS_OPTIONAL);
+  for (int i = 0; sequence && i < s->count; i++) list = insert(n, list, s->items[i], NULL);
+  if (!sequence) list = insert(n, list, value, NULL);
+  return list_as(n, list, holds, rank);
 }
 
 static const tn__onnx_sequence *sequence(const tn__onode *n, int input) {
@@ -92,16 +112,27 @@ static bool runs(const tn__onode *n, int at) {
   return tn__onnx_is_sequence(n->in[0]) && !tn__on_known_ints(n, at, &known, &count);
 }
 
-/* Operand 0 as a list of the machine. */
+/* Operand 0 as a list of the machine; `item` (may be NULL) tells the type of an empty one. */
 static tn__value *as_list(tn__onode *n, const tn__value *item) {
-  tn_dtype dtype = item == NULL ? TN_DTYPE_INVALID : item->dtype;
-  int rank = item == NULL ? -1 : item->rank;
-  if (item == NULL && !tn__onnx_list_type(n->in[0], &dtype, &rank)) {
-    if (tn__onnx_is_sequence(n->in[0])) tn__on_fail(n, "the sequence is empty");
-    tn__on_unsupported(n, "the number of dimensions of the sequence's tensors is not known");
+  tn_dtype dtype;
+  int rank;
+  if (!tn__onnx_list_type(n->in[0], &dtype, &rank)) {
+    if (item == NULL) tn__on_fail(n, "the sequence is empty");
+    dtype = item->dtype, rank = item->rank;
   }
   tn__value_holds holds = tn__onnx_is_list(n->in[0]) ? n->in[0]->holds : TN__HOLDS_SEQUENCE;
   return tn__onnx_list(n, n->in[0], dtype, rank, holds);
+}
+
+/* A tensor of the list, which becomes output 0. */
+static tn__value *take(tn__onode *n, tn__value *list, tn__value *position) {
+  int rank = tn__onnx_rank_of_item(n, list, 0);
+  if (rank < 0)
+    tn__on_unsupported(n,
+                       "the tensors of the sequence may differ in their number of dimensions, and the model does not "
+                       "declare that of output 0 (\"%s\")",
+                       n->proto->output[0]);
+  return tn__g_sequence_at(n->g, list, position, rank);
 }
 
 static void require_tensor(const tn__onode *n, int input) {
@@ -140,7 +171,7 @@ void tn__onnx_sequence_construct(tn__onode *n) {
 
 void tn__onnx_sequence_at(tn__onode *n) {
   if (runs(n, 1)) {
-    n->out[0] = tn__g_sequence_at(n->g, as_list(n, NULL), run_position(n, 1));
+    n->out[0] = take(n, as_list(n, NULL), run_position(n, 1));
     return;
   }
   const tn__onnx_sequence *s = sequence(n, 0);
@@ -156,8 +187,7 @@ void tn__onnx_sequence_insert(tn__onode *n) {
   enum { MOST_ITEMS = 1 << 16 };
   require_tensor(n, 1);
   if (runs(n, 2)) {
-    if (tn__onnx_is_list(n->in[0])) require_item(n, n->in[0], n->in[1]);
-    n->out[0] = tn__g_sequence_insert(n->g, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
+    n->out[0] = insert(n, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
     return;
   }
   const tn__onnx_sequence *s = sequence(n, 0);
@@ -170,7 +200,9 @@ void tn__onnx_sequence_insert(tn__onode *n) {
 
 void tn__onnx_sequence_erase(tn__onode *n) {
   if (runs(n, 1)) {
-    n->out[0] = tn__g_sequence_erase(n->g, as_list(n, NULL), run_position(n, 1));
+    tn__value *list = as_list(n, NULL);
+    n->out[0] = tn__g_sequence_erase(n->g, list, run_position(n, 1));
+    n->out[0]->likely_ranks = tn__onnx_ranks(list);
     return;
   }
   const tn__onnx_sequence *s = sequence(n, 0);
@@ -186,9 +218,16 @@ void tn__onnx_concat_from_sequence(tn__onode *n) {
   bool fresh = tn__on_int(n, "new_axis", 0) != 0;
   if (tn__on_attr(n, "axis") == NULL) tn__on_fail(n, "attribute \"axis\" is missing");
   if (runs(n, -1)) {
-    int item_rank = as_list(n, NULL)->item_rank;
-    int64_t at = tn__on_axis(n, tn__on_int(n, "axis", 0), item_rank + (fresh ? 1 : 0));
-    n->out[0] = tn__g_sequence_join(n->g, n->in[0], (int)at, fresh, NULL);
+    tn__value *list = as_list(n, NULL);
+    int declared = tn__onnx_declared_rank(n, 0), rank = list->item_rank;
+    if (rank == TN__ANY_RANK) rank = declared >= 0 ? declared - (fresh ? 1 : 0) : tn__onnx_ranks(list) - 1;
+    if (rank < 0)
+      tn__on_unsupported(n,
+                         "the tensors of the sequence may differ in their number of dimensions, and the model does not "
+                         "declare that of output 0 (\"%s\")",
+                         n->proto->output[0]);
+    int64_t at = tn__on_axis(n, tn__on_int(n, "axis", 0), rank + (fresh ? 1 : 0));
+    n->out[0] = tn__g_sequence_join(n->g, list_as(n, list, list->holds, rank), (int)at, fresh, NULL);
     return;
   }
   const tn__onnx_sequence *s = sequence(n, 0);
@@ -268,7 +307,15 @@ static void map_round(tn__oround *round, void *user) {
   tn__value **in = TN__NEW_ARRAY(n->arena, n->input_count, tn__value *);
   for (int k = 0; k < n->input_count; k++) {
     in[k] = tn__onnx_body_capture(round->body, n->in[k]);
-    if (tn__onnx_is_list(n->in[k])) in[k] = tn__g_sequence_at(round->body->g, in[k], round->index);
+    if (!tn__onnx_is_list(n->in[k])) continue;
+    int rank = tn__onnx_rank_of_item(n, n->in[k], -1);
+    if (rank < 0) rank = tn__onnx_info_rank(map->body->input[k]);
+    if (rank < 0)
+      tn__on_unsupported(n,
+                         "the tensors of input %d may differ in their number of dimensions, and the body does not "
+                         "declare that of \"%s\"",
+                         k, map->body->input[k]->name);
+    in[k] = tn__g_sequence_at(round->body->g, in[k], round->index, rank);
   }
   tn__onnx_inline_graph(round->inside, map->body, in, n->input_count, round->pieces, n->output_count);
 }
@@ -350,8 +397,8 @@ void tn__onnx_optional(tn__onode *n) {
 void tn__onnx_optional_get(tn__onode *n) {
   if (tn__onnx_is_absent(n->in[0])) tn__on_fail(n, "the optional value is absent");
   n->out[0] = !is_optional(n->in[0])                  ? n->in[0]
-              : n->in[0]->holds == TN__HOLDS_OPTIONAL ? tn__g_sequence_at(n->g, n->in[0], NULL)
-                                                      : tn__g_sequence_as(n->g, n->in[0], TN__HOLDS_SEQUENCE);
+              : n->in[0]->holds == TN__HOLDS_OPTIONAL ? take(n, n->in[0], NULL)
+                                                      : list_as(n, n->in[0], TN__HOLDS_SEQUENCE, n->in[0]->item_rank);
 }
 
 void tn__onnx_optional_has(tn__onode *n) {
