@@ -316,7 +316,7 @@ static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, c
     shape[d] = !whole && extent < o->shape[d] ? extent : o->shape[d];
     bytes *= (double)shape[d];
   }
-  if (!p->depthwise) bytes *= apart(o, shape);
+  if (!p->depthwise && place != TN__PLACE_BEFORE) bytes *= apart(o, shape);
   if (!whole && bytes > TN__STREAMED_BYTES) return false;
   int vector_bytes = (int)v[TN__TILE_LANES] * o->element;
   /* A copy has loads that wait for another cache, as strided rows don't come by themselves. */

@@ -225,7 +225,26 @@ static void networks_have_their_rule(void **state) {
       }
 }
 
+/* A picture of three channels with a margin, written as a whole, takes the room that it takes: rows are moved apart
+ * only where that is asked for. The two copies differ in nothing else than the room of their lines. */
+static void copy_pictures(tn__ir *ir, const void *arg) {
+  (void)arg;
+  static const shape first = {CONVOLUTION, {112, 3, 64, 7, 2}, false};
+  tn__target target = test_target("x86-64-v4");
+  tn__te *te = tn__te_create(ir, "product");
+  declare_convolution(te, &first, &target);
+  tn__schedule_options options = {.threads = 1};
+  tn__schedule_plan plan;
+  tn__schedule_choose(te, &target, &options, &plan);
+  double bytes = 229 * 229 * 3 * sizeof(float); /* there, and back, and fetched before it is written */
+  assert_true(plan.cost.overhead > bytes / target.core.memory_bytes);
+  assert_true(plan.cost.overhead < 4 * bytes / target.core.memory_bytes);
+}
+
+static void whole_copies_are_as_large_as_they_are(void **state) { check_ok(in_context(copy_pictures, NULL)); }
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(networks_have_their_rule)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(networks_have_their_rule),
+                                     cmocka_unit_test(whole_copies_are_as_large_as_they_are)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
