@@ -38,14 +38,88 @@ class Branches(unittest.TestCase):
             np.testing.assert_allclose(model(x, np.asarray(True)), x @ w, rtol=1e-5, atol=1e-5)
             np.testing.assert_array_equal(model(x, np.asarray(False)), np.concatenate([x, x, x], axis=1))
 
-    def test_ranks_that_differ_are_refused(self):
+
+
+class Forks(unittest.TestCase):
+    """Results whose number of dimensions only a run tells."""
+
+    INPUTS = [info("x", FLOAT, ["n"]), info("flag", BOOL, [])]
+    X, YES, NO = np.float32([1, 2, 3]), np.asarray(True), np.asarray(False)
+
+    def choice(self):
         then = graph([node("Identity", ["x"], ["a"])], [], [info("a", FLOAT, None)])
         other = graph([node("ReduceSum", ["x"], ["b"], keepdims=0)], [], [info("b", FLOAT, None)])
-        with self.assertRaises(tenon.Error) as caught:
-            compiled([node("If", ["flag"], ["y"], name="choice", then_branch=then, else_branch=other)],
-                     [info("x", FLOAT, ["n"]), info("flag", BOOL, [])], [info("y", FLOAT, None)])
-        self.assertIn('node "choice" (If, opset 20): result 0 has 1 dimensions in one branch and 0 in the other',
-                      str(caught.exception))
+        return node("If", ["flag"], ["y"], name="choice", then_branch=then, else_branch=other)
+
+    def test_what_follows_suits_both(self):
+        model = compiled([self.choice(), node("Add", ["y", "x"], ["z"]), node("ReduceSum", ["z"], ["w"], keepdims=0),
+                          node("Shape", ["y"], ["s"]), node("Size", ["s"], ["rank"])],
+                         self.INPUTS, [info("w", FLOAT, []), info("z", FLOAT, ["n"]), info("rank", INT64, [])])
+        for flag, want in ((self.YES, [2, 4, 6]), (self.NO, [7, 8, 9])):
+            w, z, rank = model(self.X, flag)
+            np.testing.assert_array_equal(z, np.float32(want))
+            self.assertEqual((float(w), int(rank)), (sum(want), int(bool(flag))))
+
+    def test_what_follows_suits_one(self):
+        model = compiled([self.choice(), node("Transpose", ["y"], ["z"], perm=[0], name="turn")], self.INPUTS,
+                         [info("z", FLOAT, None)])
+        np.testing.assert_array_equal(model(self.X, self.YES), self.X)
+        with self.assertRaisesRegex(tenon.Error, 'node "choice" \\(If, opset 20\\): result 0 has 0 dimensions \\(the branch "else"\\), '
+                                                 'and what follows does not suit that: node "turn" \\(Transpose, opset 20\\): perm has 1'):
+            model(self.X, self.NO)
+
+    def test_a_declared_output_decides(self):
+        model = compiled([self.choice()], self.INPUTS, [info("y", FLOAT, [])])
+        self.assertEqual(float(model(self.X, self.NO)), 6)
+        with self.assertRaisesRegex(tenon.Error, 'output "y" would have 1 dimensions and is declared with 0'):
+            model(self.X, self.YES)
+
+    def test_what_is_refused(self):
+        with self.assertRaisesRegex(tenon.Error, 'result 0 has 1 dimensions \\(the branch "then"\\), or result 0 has 0 dimensions '
+                                                 '\\(the branch "else"\\), and "y" has 1 or 0 for it: results must have one number of '
+                                                 'dimensions, and the model may declare it'):
+            compiled([self.choice()], self.INPUTS, [info("y", FLOAT, None)])
+        with self.assertRaisesRegex(tenon.Error, 'and what follows suits neither: node "turn" .*perm has 3 entries, and the input 1 '
+                                                 'dimensions; node "turn" .*perm has 3 entries, and the input 0'):
+            compiled([self.choice(), node("Transpose", ["y"], ["z"], perm=[0, 1, 2], name="turn")], self.INPUTS,
+                     [info("z", FLOAT, None)])
+
+    def test_in_a_loop(self):
+        # The parity of the round decides the rank; both add up to the state.
+        then = graph([node("Identity", ["x"], ["a"])], [], [info("a", FLOAT, None)])
+        other = graph([node("ReduceSum", ["x"], ["b"], keepdims=0)], [], [info("b", FLOAT, None)])
+        body = [node("Mod", ["i", "two"], ["rest"]), node("Cast", ["rest"], ["odd"], to=BOOL),
+                node("If", ["odd"], ["part"], then_branch=then, else_branch=other), node("Add", ["s", "part"], ["s_out"]),
+                node("Identity", ["going"], ["going_out"]), node("Identity", ["s"], ["before"])]
+        model = compiled([loop_model(body, [("going_out", BOOL, []), ("s_out", FLOAT, ["n"]), ("before", FLOAT, ["n"])],
+                                     [("s", "x", FLOAT, ["n"])], ["last", "all"])],
+                         [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n"])],
+                         [info("last", FLOAT, ["n"]), info("all", FLOAT, [None, "n"])], [constant("two", np.int64(2))])
+        last, everything = model(np.asarray(5), self.YES, self.X)
+        np.testing.assert_array_equal(last, self.X * 3 + 18)
+        np.testing.assert_array_equal(everything[:3], [self.X, self.X + 6, self.X * 2 + 6])
+
+    def test_squeezes_of_open_sizes(self):
+        model = compiled([node("Squeeze", ["x"], ["y"]), node("Mul", ["y", "y"], ["yy"]), node("ReduceSum", ["yy"], ["z"], keepdims=0)],
+                         [info("x", FLOAT, ["n", "m", 1])], [info("z", FLOAT, [])])
+        for shape in ((2, 3, 1), (1, 3, 1), (2, 1, 1), (1, 1, 1)):
+            x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1
+            self.assertEqual(float(model(x)), float((x * x).sum()))
+        model = compiled([node("Squeeze", ["x"], ["y"])], [info("x", FLOAT, ["n", "m", 1])], [info("y", FLOAT, ["n", "m"])])
+        self.assertEqual(model(np.ones((2, 3, 1), np.float32)).shape, (2, 3))
+        with self.assertRaisesRegex(tenon.Error, "dimension 0 is 1, and what follows does not suit that"):
+            model(np.ones((1, 3, 1), np.float32))
+
+    def test_many_squeezes(self):
+        nodes, last = [], "x"
+        for i in range(12):
+            nodes += [node("Unsqueeze", [last, "zero"], [f"u{i}"]), node("Squeeze", [f"u{i}"], [f"s{i}"]), node("Relu", [f"s{i}"], [f"r{i}"])]
+            last = f"r{i}"
+        zero = [constant("zero", np.int64([0]))]
+        model = compiled(nodes, [info("x", FLOAT, ["n"])], [info(last, FLOAT, ["n"])], zero)
+        np.testing.assert_array_equal(model(self.X), self.X)
+        with self.assertRaisesRegex(tenon.Error, "is one operator too many whose result's number of dimensions only a run tells: 5 of them"):
+            compiled([*nodes, node("ReduceSum", [last], ["end"], keepdims=0)], [info("x", FLOAT, ["n"])], [info("end", FLOAT, [])], zero)
 
 
 def loop_model(nodes, body_outputs, states, outputs, **kwargs):

@@ -35,6 +35,29 @@ void tn__onnx_body_end(tn__onode *n, tn__obody *body);
 /* The node as an operator inside of the body sees it: the same attributes and messages, and the body's graph. */
 tn__onode *tn__onnx_inside(const tn__onode *n, const tn__obody *body);
 
+/* fork.c: an operator whose results' number of dimensions depends on data. What follows on it is imported for either
+ * case. When that goes for one case only, the other is a failed check at run time. When it goes for both, the rest of
+ * the scope becomes the two branches of an `if`. */
+typedef struct tn__ofork {
+  tn__value *condition; /* one bool, of the graph of the node */
+  /* Sets the outputs of `n`, the node or what bodies see of it, for the case; or gives what the fork in it gave. */
+  tn__value **(*make)(tn__onode *n, bool yes, void *user);
+  void *user;
+  const char *cases[2]; /* for messages: what is the case when it is false, and true: "dimension 2 is 1" */
+} tn__ofork;
+/* NULL: the outputs are set. Otherwise the results of the scope: for tn__onnx_end_scope, or the caller's own caller. */
+tn__value **tn__onnx_fork(tn__onode *n, const tn__ofork *fork);
+
+/* ops_control.c: a branch of an `if`, whose results are brought to one type with those of another. */
+typedef struct tn__obranch {
+  tn__obody *body;
+  tn__onode *inside;
+  tn__value **results;
+} tn__obranch;
+/* The `if` over both, after each captures what the other does. Results that are NULL are left out, also of the node's,
+ * which come in their order. */
+tn__node *tn__onnx_choose(tn__onode *n, tn__value *condition, tn__obranch *a, tn__obranch *b, int count);
+
 /* ops_sequence.c: a value as a list of the machine in the graph of `n`. A sequence of the importer is built; an empty
  * one, and a tensor that is to be optional, take the type that is given. */
 tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int rank, tn__value_holds holds);

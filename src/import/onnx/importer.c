@@ -14,6 +14,7 @@ struct tn__importer {
   const tn__onnx_options *options;
   bool *dim_used; /* by option */
   int node_count; /* imported so far, functions expanded */
+  tn__oforks forks;
 };
 
 /* What a name may stand for besides a value. */
@@ -22,6 +23,7 @@ static const char unmade[] = "unmade"; /* an optional result that the importer d
 
 static const char *text_of(const char *text) { return text == NULL ? "" : text; }
 tn__onnx_model *tn__onode_model(const tn__onode *n) { return n->importer->model; }
+tn__oforks *tn__onode_forks(const tn__onode *n) { return &n->importer->forks; }
 
 /* ---- names --------------------------------------------------------------------------------------------------------
  */
@@ -56,6 +58,10 @@ static tn__value *seen_from(const tn__onode *n, tn__obody *body, const tn__obody
   if (body == of) return value;
   value = seen_from(n, body->parent, of, value);
   return tn__onnx_is_sequence(value) ? tn__onnx_sequence_inside(n, body, value) : tn__onnx_body_capture(body, value);
+}
+
+tn__value *tn__onnx_see(const tn__onode *n, tn__value *value) {
+  return seen_from(n, n->importer->body, n->scope->body, value);
 }
 
 /* NULL for an operand that is absent. */
@@ -263,6 +269,12 @@ int tn__onnx_declared_rank(const tn__onode *n, int output) {
   return rank >= 0 ? rank : declared_rank(graph->output, graph->n_output, name);
 }
 
+/* Of the model's outputs only: what bodies declare is not held to anything. */
+int tn__onnx_result_rank(const tn__onode *n, int index) {
+  const Onnx__GraphProto *main = n->importer->model->proto->graph;
+  return n->scope->graph == main ? tn__onnx_info_rank(main->output[index]) : -1;
+}
+
 static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *graph) {
   tn__importer *im = scope->importer;
   if (graph->n_output == 0) tn__throwf(im->arena->escape, TN_INVALID_ARGUMENT, "the graph has no outputs");
@@ -405,6 +417,51 @@ static void import_nodes(tn__oscope *scope, Onnx__NodeProto *const *nodes, size_
   for (scope->position = 0; scope->position < count; scope->position++) import_node(scope, nodes[scope->position]);
 }
 
+/* ---- what follows on a node ---------------------------------------------------------------------------------------
+ */
+
+static void set_results(tn__oscope *scope, Onnx__ValueInfoProto *const *infos, size_t count) {
+  const char **names = TN__NEW_ARRAY(scope->importer->arena, count, const char *);
+  for (size_t i = 0; i < count; i++) names[i] = text_of(infos[i]->name);
+  scope->results = names, scope->result_count = (int)count;
+}
+
+/* Was the name there before the node? Scopes of what follows on a node are inside of the node's. */
+static bool is_defined(const tn__oscope *scope, const char *name) {
+  for (const tn__oscope *s = scope; s != NULL && s->results == scope->results; s = s->parent)
+    if (tn__map_has(&s->names, name)) return true;
+  return false;
+}
+
+tn__value **tn__onnx_import_rest(tn__onode *n, int most) {
+  const tn__oscope *outer = n->scope;
+  tn__oscope *scope = TN__NEW(n->arena, tn__oscope);
+  scope_init(scope, n->importer, outer);
+  for (int i = 0; i < n->output_count; i++)
+    if (n->proto->output[i][0] != '\0')
+      define(scope, n->proto->output[i], n->out[i] == NULL ? (const void *)unmade : n->out[i], "output");
+  size_t left = outer->node_count - outer->position - 1;
+  bool all = left <= (size_t)most;
+  import_nodes(scope, outer->nodes + outer->position + 1, all ? left : (size_t)most);
+  tn__value **results = TN__NEW_ARRAY(n->arena, outer->result_count, tn__value *);
+  for (int i = 0; i < outer->result_count && all; i++)
+    if (!is_defined(outer, outer->results[i])) results[i] = look_up(scope, outer->results[i], "result");
+  return results;
+}
+
+void tn__onnx_end_scope(tn__onode *n, tn__value *const *results) {
+  tn__oscope *scope = n->scope;
+  for (int i = 0; i < scope->result_count; i++) {
+    int own = 0;
+    while (own < n->output_count && strcmp(n->proto->output[own], scope->results[i]) != 0) own++;
+    if (own < n->output_count)
+      n->out[own] = results[i]; /* defined with the node */
+    else if (results[i] != NULL && !tn__map_has(&scope->names, scope->results[i]))
+      define(scope, scope->results[i], results[i], "result");
+  }
+  scope->position = scope->node_count;
+}
+
 /* ---- bodies -------------------------------------------------------------------------------------------------------
  */
 
@@ -418,6 +475,7 @@ void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value
   if (body->n_output != (size_t)output_count)
     tn__on_fail(n, "its body \"%s\" makes %zu results, expected %d", text_of(body->name), body->n_output, output_count);
   scope->graph = body;
+  set_results(scope, body->output, body->n_output);
   define_initializers(scope, body);
   tn__graph_set_origin(n->g, origin);
   for (int i = 0; i < input_count; i++)
@@ -473,6 +531,7 @@ void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
     scope->imports = function->opset_import;
     scope->import_count = function->n_opset_import;
   }
+  scope->results = (const char *const *)function->output, scope->result_count = n->output_count;
   for (size_t i = 0; i < function->n_input; i++) {
     tn__value *value = i < (size_t)n->input_count ? n->in[i] : NULL;
     define(scope, function->input[i], value == NULL ? (const void *)absent : value, "parameter");
@@ -513,6 +572,7 @@ static void import_body(tn__escape *escape, void *arg) {
   scope->imports = proto->opset_import;
   scope->import_count = proto->n_opset_import;
   scope->graph = proto->graph;
+  set_results(scope, proto->graph->output, proto->graph->n_output);
   define_initializers(scope, proto->graph);
   for (size_t i = 0; i < proto->graph->n_input; i++) define_input(scope, proto->graph->input[i]);
   check_bindings(im);

@@ -113,6 +113,9 @@ struct tn__oscope {
   size_t node_count, position;
   int depth;       /* of functions */
   tn__obody *body; /* whose graph the names are values of; NULL: the main graph */
+  /* What the nodes are for: names that are looked up when all are imported. */
+  const char *const *results;
+  int result_count;
 };
 
 /* ---- importer.c
@@ -122,6 +125,25 @@ void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value
                            tn__value **outputs, int output_count);
 void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
                               const Onnx__OperatorSetIdProto *override_import);
+/* Of the nodes behind `n`, at most `most`: imports them, after the outputs of `n` have got their values, for the graph
+ * that `n` builds into, and gives the results of the scope; NULL for those that were there before `n`. */
+tn__value **tn__onnx_import_rest(tn__onode *n, int most);
+/* The results are these, and no node behind `n` is to be imported. */
+void tn__onnx_end_scope(tn__onode *n, tn__value *const *results);
+/* The number of dimensions that the model declares for result `index` of the scope, -1 when it does not or may not mean
+ * it. */
+int tn__onnx_result_rank(const tn__onode *n, int index);
+/* A value of the graph around the node, seen from the one that is being imported. */
+tn__value *tn__onnx_see(const tn__onode *n, tn__value *value);
+/* Forks that are being imported (fork.c). */
+typedef struct tn__oforks {
+  int depth;
+  bool looks, stopped; /* it is only tried whether what comes next can be imported; and that came to an end */
+  bool too_many;
+} tn__oforks;
+tn__oforks *tn__onode_forks(const tn__onode *n);
+/* load.c: calls body(escape, arg), and returns what it throws. */
+TN_MUST_USE tn_status *tn__onnx_try(tn__onode *n, void (*body)(tn__escape *escape, void *arg), void *arg);
 /* The number of dimensions that the model declares for an output of the node, -1 when it does not. */
 int tn__onnx_declared_rank(const tn__onode *n, int output);
 int tn__onnx_info_rank(const Onnx__ValueInfoProto *info); /* of a tensor; -1 when it is not told */

@@ -7,15 +7,26 @@
 /* ---- errors with the file's name ----------------------------------------------------------------------------------
  */
 
-void tn__onnx_with_path(const char *path, tn__arena *arena, tn__arena *other,
-                        void (*body)(tn__escape *escape, void *arg), void *arg) {
+/* What two arenas (the second may be NULL) throw goes to the caller. */
+static tn_status *protect(tn__arena *arena, tn__arena *other, void (*body)(tn__escape *escape, void *arg), void *arg) {
   tn__escape inner, *outer = arena->escape, *outer_other = other == NULL ? NULL : other->escape;
   arena->escape = &inner;
   if (other != NULL) other->escape = &inner;
   tn_status *status = tn__protect(&inner, body, arg);
   if (other != NULL) other->escape = outer_other;
   arena->escape = outer;
-  if (status != NULL) tn__throw(outer, tn_status_prefix(status, "%s", path));
+  return status;
+}
+
+void tn__onnx_with_path(const char *path, tn__arena *arena, tn__arena *other,
+                        void (*body)(tn__escape *escape, void *arg), void *arg) {
+  tn_status *status = protect(arena, other, body, arg);
+  if (status != NULL) tn__throw(arena->escape, tn_status_prefix(status, "%s", path));
+}
+
+tn_status *tn__onnx_try(tn__onode *n, void (*body)(tn__escape *escape, void *arg), void *arg) {
+  tn__arena *other = tn__onode_model(n)->arena;
+  return protect(n->arena, n->arena == other ? NULL : other, body, arg);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------------------

@@ -7,14 +7,8 @@
 /* ---- If -------------------------------------------------------------------------------------------------------------
  */
 
-typedef struct branch {
-  tn__obody *body;
-  tn__onode *inside;
-  tn__value **results;
-} branch;
-
-static void import_branch(tn__onode *n, branch *b, const Onnx__GraphProto *graph, const char *name,
-                          const branch *other) {
+static void import_branch(tn__onode *n, tn__obranch *b, const Onnx__GraphProto *graph, const char *name,
+                          const tn__obranch *other) {
   b->body = tn__onnx_body_begin(n, name);
   b->inside = tn__onnx_inside(n, b->body);
   b->results = TN__NEW_ARRAY(n->arena, n->output_count, tn__value *);
@@ -27,7 +21,7 @@ static void import_branch(tn__onode *n, branch *b, const Onnx__GraphProto *graph
 static bool is_container(const tn__value *v) { return tn__onnx_is_sequence(v) || tn__onnx_is_list(v); }
 
 /* Sequences and optional values become lists of one type: of any ranks, when those of the branches differ. */
-static void match_lists(tn__onode *n, branch *a, branch *b, int k) {
+static void match_lists(tn__onode *n, tn__obranch *a, tn__obranch *b, int k) {
   tn__value **one = &a->results[k], **other = &b->results[k];
   tn_dtype dtype = TN_DTYPE_INVALID, other_dtype = TN_DTYPE_INVALID;
   int rank = TN__ANY_RANK, other_rank = TN__ANY_RANK, ranks;
@@ -51,7 +45,7 @@ static void match_lists(tn__onode *n, branch *a, branch *b, int k) {
   (*one)->likely_ranks = (*other)->likely_ranks = ranks;
 }
 
-static void match_results(tn__onode *n, branch *a, branch *b, int k) {
+static void match_results(tn__onode *n, tn__obranch *a, tn__obranch *b, int k) {
   tn__value **one = &a->results[k], **other = &b->results[k];
   if (*one == NULL || *other == NULL) tn__on_fail(n, "a branch leaves result %d out", k);
   if (is_container(*one) || is_container(*other)) {
@@ -61,9 +55,6 @@ static void match_results(tn__onode *n, branch *a, branch *b, int k) {
   if ((*one)->dtype != (*other)->dtype)
     tn__on_fail(n, "result %d is %s in one branch and %s in the other", k, tn_dtype_name((*one)->dtype),
                 tn_dtype_name((*other)->dtype));
-  if ((*one)->rank != (*other)->rank)
-    tn__on_unsupported(n, "result %d has %d dimensions in one branch and %d in the other", k, (*one)->rank,
-                       (*other)->rank);
 }
 
 /* Few element-wise nodes that cannot fail cost less than a branch: both are computed. */
@@ -101,29 +92,69 @@ static void select_branches(tn__onode *n, tn__value *condition, const Onnx__Grap
   for (int i = 0; i < count; i++) n->out[i] = tn__g_select(n->g, condition, a[i], b[i]);
 }
 
+tn__node *tn__onnx_choose(tn__onode *n, tn__value *condition, tn__obranch *a, tn__obranch *b, int count) {
+  for (int i = a->body->operands.count; i < b->body->operands.count; i++)
+    tn__onnx_body_capture(a->body, b->body->operands.data[i]);
+  for (int k = 0; k < count; k++) {
+    const char *name = tn__arena_printf(n->arena, "result%d", k);
+    if (a->results[k] == NULL) continue;
+    match_results(n, a, b, k);
+    tn__graph_output(a->body->g, name, a->results[k]);
+    tn__graph_output(b->body->g, name, b->results[k]);
+  }
+  tn__node *node = tn__g_if(n->g, condition, a->body->g, b->body->g, b->body->operands.data, b->body->operands.count);
+  for (int k = 0, at = 0; k < count; k++)
+    if (a->results[k] != NULL) node->outputs[at++]->likely_ranks = a->results[k]->likely_ranks;
+  return node;
+}
+
+typedef struct branches {
+  const Onnx__GraphProto *graphs[2]; /* else, then */
+} branches;
+
+static tn__value **inline_branch(tn__onode *n, bool yes, void *user) {
+  const branches *b = user;
+  tn__onnx_inline_graph(n, b->graphs[yes], NULL, 0, n->out, n->output_count);
+  return NULL;
+}
+
+/* The first result that is a tensor of one rank in one branch and of another in the other, or -1. */
+static int differs_in_rank(const tn__onode *n, const tn__obranch *a, const tn__obranch *b) {
+  for (int k = 0; k < n->output_count; k++)
+    if (!is_container(a->results[k]) && !is_container(b->results[k]) && a->results[k]->rank != b->results[k]->rank)
+      return k;
+  return -1;
+}
+
+static void fork_branches(tn__onode *n, tn__value *condition, branches *graphs, const tn__obranch *a,
+                          const tn__obranch *b, int k) {
+  tn__ofork fork = {.condition = condition, .make = inline_branch, .user = graphs};
+  const tn__obranch *sides[2] = {b, a};
+  for (int i = 0; i < 2; i++)
+    fork.cases[i] = tn__arena_printf(n->arena, "result %d has %d dimensions (the branch \"%s\")", k,
+                                     sides[i]->results[k]->rank, i == 1 ? "then" : "else");
+  tn__value **results = tn__onnx_fork(n, &fork);
+  if (results != NULL) tn__onnx_end_scope(n, results);
+}
+
 static void run_branches(tn__onode *n, const Onnx__GraphProto *then_body, const Onnx__GraphProto *else_body) {
-  branch a, b;
+  tn__obranch a, b;
+  branches graphs = {{else_body, then_body}};
   tn__value *condition = tn__on_reshape(n, n->in[0], 0, NULL);
   import_branch(n, &a, then_body, "then", NULL);
   import_branch(n, &b, else_body, "else", &a);
-  for (int i = a.body->operands.count; i < b.body->operands.count; i++)
-    tn__onnx_body_capture(a.body, b.body->operands.data[i]);
-  for (int k = 0; k < n->output_count; k++) {
-    const char *name = tn__arena_printf(n->arena, "result%d", k);
-    match_results(n, &a, &b, k);
-    tn__graph_output(a.body->g, name, a.results[k]);
-    tn__graph_output(b.body->g, name, b.results[k]);
+  int differs = differs_in_rank(n, &a, &b);
+  if (differs >= 0) {
+    fork_branches(n, condition, &graphs, &a, &b, differs);
+    return;
   }
-  tn__node *node = tn__g_if(n->g, condition, a.body->g, b.body->g, b.body->operands.data, b.body->operands.count);
+  tn__node *node = tn__onnx_choose(n, condition, &a, &b, n->output_count);
   if (is_cheap(a.body->g) && is_cheap(b.body->g) && sizes_agree(n->g, node)) {
     node->dead = true;
     select_branches(n, condition, then_body, else_body);
     return;
   }
-  for (int k = 0; k < n->output_count; k++) {
-    n->out[k] = node->outputs[k];
-    n->out[k]->likely_ranks = a.results[k]->likely_ranks;
-  }
+  for (int k = 0; k < n->output_count; k++) n->out[k] = node->outputs[k];
 }
 
 /* A condition that is known now chooses its branch, and the other is not imported. */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "import/onnx/ops.h"
+#include "import/onnx/body.h"
 
 /* ---- constants ----------------------------------------------------------------------------------------------------
  */
@@ -172,6 +172,47 @@ static bool axes_at_run(const tn__onode *n) {
   return n->version >= 13 && n->in[1] != NULL && !tn__on_known_ints(n, 1, &known, &count);
 }
 
+typedef struct ones {
+  int next; /* the dimension that is looked at; those before it are decided */
+  bool drop[TN__MAX_RANK];
+} ones;
+
+static tn__value **squeeze_from(tn__onode *n, const ones *before);
+
+static tn__value **squeeze_case(tn__onode *n, bool yes, void *user) {
+  ones o = *(const ones *)user;
+  o.drop[o.next++] = yes;
+  return squeeze_from(n, &o);
+}
+
+/* Whether a dimension of open size is 1 decides the number of dimensions of the result. */
+static tn__value **squeeze_from(tn__onode *n, const ones *before) {
+  ones o = *before;
+  int64_t axes[TN__MAX_RANK];
+  int count = 0;
+  tn__value *x = tn__onnx_see(n, n->in[0]);
+  for (; o.next < x->rank && tn__dim_const(x, o.next) >= 0; o.next++) o.drop[o.next] = tn__dim_const(x, o.next) == 1;
+  if (o.next == x->rank) {
+    for (int i = 0; i < x->rank; i++)
+      if (o.drop[i]) axes[count++] = i;
+    n->out[0] = tn__on_squeeze(n, x, axes, count);
+    return NULL;
+  }
+  tn__value *size = tn__g_from_elements(n->g, TN_I64, &x->dims[o.next], 1, 0);
+  tn__ofork fork = {.condition = tn__g_compare(n->g, TN__CMP_EQ, size, tn__g_scalar_i64(n->g, TN_I64, 1)),
+                    .make = squeeze_case,
+                    .user = &o};
+  for (int i = 0; i < 2; i++)
+    fork.cases[i] = tn__arena_printf(n->arena, "dimension %d is %s1", o.next, i == 1 ? "" : "not ");
+  return tn__onnx_fork(n, &fork);
+}
+
+static void squeeze_ones(tn__onode *n) {
+  ones o = {.next = 0};
+  tn__value **results = squeeze_from(n, &o);
+  if (results != NULL) tn__onnx_end_scope(n, results);
+}
+
 void tn__onnx_squeeze(tn__onode *n) {
   tn__value *x = n->in[0];
   int count;
@@ -185,21 +226,15 @@ void tn__onnx_squeeze(tn__onode *n) {
   }
   const int64_t *given =
       tn__on_ints_either(n, "axes", 13, 1, &count, "the number of dimensions of the result depends on it");
-  int64_t ones[TN__MAX_RANK];
-  const int64_t *axes = ones;
-  if (given != NULL) {
-    axes = tn__on_axes(n, given, count, x->rank);
-    for (int i = 0; i < count; i++)
-      if (tn__dim_const(x, (int)axes[i]) > 1 || tn__dim_const(x, (int)axes[i]) == 0)
-        tn__on_fail(n, "dimension %lld is %lld, and only dimensions of size 1 can be squeezed", (long long)axes[i],
-                    (long long)tn__dim_const(x, (int)axes[i]));
-  } else {
-    for (int i = 0; i < x->rank; i++) {
-      if (tn__dim_const(x, i) < 0)
-        tn__on_unsupported(n, "has no axes, and whether dimension %d is 1 is known only at run time", i);
-      if (tn__dim_const(x, i) == 1) ones[count++] = i;
-    }
+  if (given == NULL) {
+    squeeze_ones(n);
+    return;
   }
+  const int64_t *axes = tn__on_axes(n, given, count, x->rank);
+  for (int i = 0; i < count; i++)
+    if (tn__dim_const(x, (int)axes[i]) > 1 || tn__dim_const(x, (int)axes[i]) == 0)
+      tn__on_fail(n, "dimension %lld is %lld, and only dimensions of size 1 can be squeezed", (long long)axes[i],
+                  (long long)tn__dim_const(x, (int)axes[i]));
   n->out[0] = tn__on_squeeze(n, x, axes, count);
 }
 

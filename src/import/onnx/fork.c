@@ -1,0 +1,125 @@
+/* Results whose number of dimensions only a run tells. Values of the graph have one each, so what follows on the
+ * operator is imported once for either case. */
+#include "import/onnx/body.h"
+
+/* Each fork whose cases both go on doubles what follows. */
+enum { MOST_FORKS = 5, LOOK_AHEAD = 128 };
+
+typedef struct attempt {
+  tn__onode *n;
+  const tn__ofork *fork;
+  bool yes;
+  int most; /* nodes */
+  tn__obranch branch;
+  const tn__obranch *other; /* what it captured is captured here first */
+} attempt;
+
+static bool is_tensor(const tn__value *v) { return !tn__onnx_is_sequence(v) && !tn__onnx_is_list(v); }
+
+/* A model's output has the number of dimensions that it is declared with. */
+static void require_declared(const tn__onode *n, tn__value *const *results) {
+  for (int k = 0; k < n->scope->result_count; k++) {
+    int declared = tn__onnx_result_rank(n, k);
+    if (results[k] == NULL || !is_tensor(results[k]) || declared < 0 || declared == results[k]->rank) continue;
+    tn__on_fail(n, "output \"%s\" would have %d dimensions and is declared with %d", n->scope->results[k],
+                results[k]->rank, declared);
+  }
+}
+
+static void run_attempt(tn__escape *escape, void *arg) {
+  attempt *a = arg;
+  tn__onode *inside = a->branch.inside;
+  inside->out = TN__NEW_ARRAY(inside->arena, inside->output_count + TN__ONODE_MIN_INPUTS, tn__value *);
+  for (int i = 0; a->other != NULL && i < a->other->body->operands.count; i++)
+    tn__onnx_body_capture(a->branch.body, a->other->body->operands.data[i]);
+  a->branch.results = a->fork->make(inside, a->yes, a->fork->user);
+  if (a->branch.results == NULL) a->branch.results = tn__onnx_import_rest(inside, a->most);
+  require_declared(inside, a->branch.results);
+}
+
+/* NULL when the case can be imported, else why not. What has nothing to do with the case is thrown. */
+static const char *attempt_case(attempt *a) {
+  tn__onode *n = a->n;
+  tn__oforks *forks = tn__onode_forks(n);
+  forks->stopped = false;
+  a->branch.body = tn__onnx_body_begin(n, a->yes ? "then" : "else");
+  a->branch.inside = tn__onnx_inside(n, a->branch.body);
+  tn_status *status = tn__onnx_try(n, run_attempt, a);
+  tn__onnx_body_end(n, a->branch.body);
+  if (status == NULL) return NULL;
+  tn_status_code code = tn_status_code_of(status);
+  bool of_case = (code == TN_INVALID_ARGUMENT || code == TN_UNSUPPORTED) && !forks->too_many;
+  if (!of_case) tn__throw(n->arena->escape, status);
+  const char *why_not = forks->stopped ? NULL : tn__arena_strdup(n->arena, tn_status_message(status));
+  tn_status_free(status);
+  return why_not;
+}
+
+/* Which cases can be imported, as far as `most` nodes show? */
+static void attempt_both(tn__onode *n, const tn__ofork *fork, int most, attempt *cases, const char **why_not) {
+  tn__oforks *forks = tn__onode_forks(n);
+  bool looks = forks->looks;
+  forks->looks = most == LOOK_AHEAD;
+  for (int i = 1; i >= 0; i--) {
+    cases[i] = (attempt){.n = n, .fork = fork, .yes = i == 1, .most = most};
+    if (i == 0 && why_not[1] == NULL) cases[i].other = &cases[1].branch;
+    why_not[i] = attempt_case(&cases[i]);
+  }
+  forks->looks = looks;
+}
+
+/* The one case that what follows suits goes on in this graph, and a run makes sure of it. */
+static tn__value **go_on(tn__onode *n, const tn__ofork *fork, bool yes, const char *why_not) {
+  int count;
+  const tn__expr *condition = tn__graph_elements(n->g, fork->condition, &count)[0];
+  tn__graph_assume(n->g, tn__eq(n->ir, condition, tn__on_index(n, yes)), "%s, and what follows does not suit that: %s",
+                   fork->cases[!yes], why_not);
+  return fork->make(n, yes, fork->user);
+}
+
+static _Noreturn void fail_too_many(tn__onode *n) {
+  tn__onode_forks(n)->too_many = true;
+  tn__on_unsupported(n,
+                     "is one operator too many whose result's number of dimensions only a run tells: %d of them may "
+                     "follow each other",
+                     MOST_FORKS);
+}
+
+static tn__value **choose(tn__onode *n, const tn__ofork *fork, tn__obranch *a, tn__obranch *b) {
+  int count = n->scope->result_count;
+  for (int k = 0; k < count; k++) {
+    const tn__value *one = a->results[k], *other = b->results[k];
+    if (one == NULL || !is_tensor(one) || !is_tensor(other) || one->rank == other->rank) continue;
+    tn__on_unsupported(n,
+                       "%s, or %s, and \"%s\" has %d or %d for it: results must have one number of dimensions, and the "
+                       "model may declare it",
+                       fork->cases[1], fork->cases[0], n->scope->results[k], one->rank, other->rank);
+  }
+  tn__node *node = tn__onnx_choose(n, fork->condition, a, b, count);
+  tn__value **results = TN__NEW_ARRAY(n->arena, count, tn__value *);
+  for (int k = 0, at = 0; k < count; k++)
+    if (a->results[k] != NULL) results[k] = node->outputs[at++];
+  return results;
+}
+
+tn__value **tn__onnx_fork(tn__onode *n, const tn__ofork *fork) {
+  tn__oforks *forks = tn__onode_forks(n);
+  attempt cases[2];
+  const char *why_not[2] = {NULL, NULL};
+  if (forks->looks) { /* to attempt_case(), for which this is the end of what it looks at */
+    forks->stopped = true;
+    tn__on_unsupported(n, "%s, or %s", fork->cases[1], fork->cases[0]);
+  }
+  attempt_both(n, fork, LOOK_AHEAD, cases, why_not);
+  if (why_not[0] == NULL && why_not[1] == NULL) {
+    if (forks->depth == MOST_FORKS) fail_too_many(n);
+    forks->depth++;
+    attempt_both(n, fork, INT32_MAX, cases, why_not);
+    forks->depth--;
+  }
+  if (why_not[0] != NULL && why_not[1] != NULL)
+    tn__on_unsupported(n, "%s, or %s, and what follows suits neither: %s; %s", fork->cases[1], fork->cases[0],
+                       why_not[1], why_not[0]);
+  if (why_not[0] != NULL || why_not[1] != NULL) return go_on(n, fork, why_not[1] == NULL, why_not[why_not[0] == NULL]);
+  return choose(n, fork, &cases[1].branch, &cases[0].branch);
+}
