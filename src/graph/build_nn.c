@@ -7,12 +7,28 @@
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */
 
+/* Channels from the second dimension to the last, or back. */
+static tn__value *move_channels(tn__graph *g, tn__value *a, bool to_last) {
+  int64_t permutation[TN__MAX_RANK] = {0};
+  for (int d = 1; d < a->rank; d++)
+    permutation[d] = to_last ? d + 1 < a->rank ? d + 1 : 1 : d == 1 ? a->rank - 1 : d - 1;
+  return tn__g_transpose(g, a, permutation);
+}
+
+/* Places that are computed are computed once for all channels of an image, in vectors where there are some. */
+static bool samples_channels_last(const tn__value *a) {
+  enum { FEW = 8 };
+  return a->rank > 2 && tn__dim_const(a, 1) >= FEW;
+}
+
 tn__value *tn__g_grid_sample(tn__graph *g, tn__value *a, tn__value *grid, const char *mode, const char *padding,
                              bool align_corners) {
-  tn__value *inputs[2] = {a, grid};
+  bool last = samples_channels_last(a);
+  tn__value *inputs[2] = {last ? move_channels(g, a, true) : a, grid};
   const tn__attr attrs[] = {tn__attr_string(g, "mode", mode), tn__attr_string(g, "padding", padding),
-                            tn__attr_int(g, "align_corners", align_corners)};
-  return tn__g_node(g, "grid_sample", inputs, 2, attrs, 3)->outputs[0];
+                            tn__attr_int(g, "align_corners", align_corners), tn__attr_int(g, "channels_last", last)};
+  tn__value *y = tn__g_node(g, "grid_sample", inputs, 2, attrs, 4)->outputs[0];
+  return last ? move_channels(g, y, false) : y;
 }
 
 tn__value *tn__g_col2im(tn__graph *g, tn__value *a, int spatial, const tn__expr *const *image, const int64_t *block,
@@ -25,12 +41,14 @@ tn__value *tn__g_col2im(tn__graph *g, tn__value *a, int spatial, const tn__expr 
 }
 
 tn__value *tn__g_roi_align(tn__graph *g, tn__value *a, tn__value *rois, tn__value *batches, const tn__roi_spec *spec) {
-  tn__value *inputs[3] = {a, rois, batches};
+  bool last = samples_channels_last(a);
+  tn__value *inputs[3] = {last ? move_channels(g, a, true) : a, rois, batches};
   const tn__attr attrs[] = {
-      tn__attr_string(g, "mode", spec->max ? "max" : "avg"), tn__attr_ints(g, "size", spec->size, 2),
+      tn__attr_string(g, "mode", spec->max ? "max" : "avg"),   tn__attr_ints(g, "size", spec->size, 2),
       tn__attr_int(g, "sampling_ratio", spec->sampling_ratio), tn__attr_int(g, "half_pixel", spec->half_pixel),
-      tn__attr_float(g, "spatial_scale", spec->spatial_scale)};
-  return tn__g_node(g, "roi_align", inputs, 3, attrs, 5)->outputs[0];
+      tn__attr_float(g, "spatial_scale", spec->spatial_scale), tn__attr_int(g, "channels_last", last)};
+  tn__value *y = tn__g_node(g, "roi_align", inputs, 3, attrs, 6)->outputs[0];
+  return last ? move_channels(g, y, false) : y;
 }
 
 /* A scalar of any one-element tensor. */

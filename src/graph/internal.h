@@ -111,6 +111,11 @@ typedef struct tn__nest {
 } tn__nest;
 tn__nest tn__nest_create(tn__ir *ir, const char *prefix, int count, const tn__expr *const *extents);
 const tn__stmt *tn__nest_loops(tn__ir *ir, const tn__nest *nest, const tn__stmt *body);
+/* The statement that `body` makes of every index, whose order must not matter: serial loops around the widest run of
+ * elements that lie side by side in tensors of the `shape`, which goes in vectors. */
+typedef const tn__stmt *tn__nest_body(tn__ir *ir, const tn__expr *const *index, const void *user);
+const tn__stmt *tn__nest_vectors(tn__ir *ir, const char *prefix, int count, const tn__expr *const *extents,
+                                 const tn__expr *const *shape, tn__nest_body *body, const void *user);
 /* Where an index in [-size, size) counts from the start; a statement that fails when it is outside. */
 const tn__expr *tn__wrap_index(tn__ir *ir, const tn__expr *index, const tn__expr *size);
 const tn__stmt *tn__check_index(tn__ir *ir, const tn__expr *index, const tn__expr *size);

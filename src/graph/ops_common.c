@@ -207,6 +207,46 @@ const tn__stmt *tn__nest_loops(tn__ir *ir, const tn__nest *nest, const tn__stmt 
   return body;
 }
 
+/* `lanes` elements of the run from `first` on. */
+static const tn__stmt *vector_of(tn__ir *ir, const char *prefix, tn__nest *nest, int outer,
+                                 const tn__expr *const *extents, const tn__expr *first, int64_t lanes,
+                                 tn__nest_body *body, const void *user) {
+  const tn__var *lane = tn__var_create(ir, tn__arena_printf(tn__ir_arena(ir), "%s.lane", prefix), TN_I64,
+                                       tn__index(ir, 0), tn__index(ir, lanes));
+  const tn__expr *place = tn__add(ir, first, lane->self);
+  for (int d = nest->count - 1; d > outer; d--) {
+    nest->index[d] = tn__mod(ir, place, extents[d]);
+    place = tn__div(ir, place, extents[d]);
+  }
+  nest->index[outer] = place;
+  return tn__for(ir, lane, TN__LOOP_VECTORIZED, body(ir, nest->index, user));
+}
+
+const tn__stmt *tn__nest_vectors(tn__ir *ir, const char *prefix, int count, const tn__expr *const *extents,
+                                 const tn__expr *const *shape, tn__nest_body *body, const void *user) {
+  enum { LANES = 32 };
+  tn__nest nest = tn__nest_create(ir, prefix, count, extents);
+  int outer = count;
+  int64_t run = 1, extent;
+  while (outer > 0 && tn__as_int(extents[outer - 1], &extent) && extent > 0 && run < INT32_MAX / extent &&
+         (outer == count || extents[outer] == shape[outer]))
+    run *= extent, outer--;
+  if (run < 4) return tn__nest_loops(ir, &nest, body(ir, nest.index, user));
+  const tn__var *chunk = tn__var_create(ir, tn__arena_printf(tn__ir_arena(ir), "%s.chunk", prefix), TN_I64,
+                                        tn__index(ir, 0), tn__index(ir, run / LANES));
+  const tn__stmt *items[2];
+  int item_count = 0;
+  if (run >= LANES)
+    items[item_count++] =
+        tn__for(ir, chunk, TN__LOOP_SERIAL,
+                vector_of(ir, prefix, &nest, outer, extents, tn__mul_i(ir, chunk->self, LANES), LANES, body, user));
+  if (run % LANES != 0)
+    items[item_count++] =
+        vector_of(ir, prefix, &nest, outer, extents, tn__index(ir, run / LANES * LANES), run % LANES, body, user);
+  nest.count = outer;
+  return tn__nest_loops(ir, &nest, tn__seq(ir, items, item_count));
+}
+
 const tn__expr *tn__wrap_index(tn__ir *ir, const tn__expr *index, const tn__expr *size) {
   return tn__select(ir, tn__lt(ir, index, tn__index(ir, 0)), tn__add(ir, index, size), index);
 }

@@ -212,10 +212,19 @@ static const tn__expr *updated(tn__ir *ir, const tn__node *node, const tn__expr 
   return update;
 }
 
+typedef struct copying {
+  const tn__buffer *from, *to;
+} copying;
+
+static const tn__stmt *copy_element(tn__ir *ir, const tn__expr *const *index, const void *user) {
+  const copying *c = user;
+  return tn__store(ir, c->to, index, tn__load(ir, c->from, index));
+}
+
 static const tn__stmt *copy_stmt(tn__ir *ir, const tn__buffer *from, const tn__buffer *to,
                                  const tn__expr *const *extents) {
-  tn__nest nest = tn__nest_create(ir, "c", from->rank, extents);
-  return tn__nest_loops(ir, &nest, tn__store(ir, to, nest.index, tn__load(ir, from, nest.index)));
+  const copying c = {from, to};
+  return tn__nest_vectors(ir, "c", from->rank, extents, from->shape, copy_element, &c);
 }
 
 static void write_stage(tn__lower_context *lower, const tn__node *node, const char *name,
@@ -274,6 +283,24 @@ static void infer_scatter_nd(tn__graph *graph, tn__node *node) {
   tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
 }
 
+/* A slice of the updates: where it comes from and goes to. */
+typedef struct slices {
+  const tn__node *node;
+  const tn__buffer *updates, *result;
+  const tn__expr *const *from, *const *at; /* the leading indices */
+  int lead, tuple;
+} slices;
+
+static const tn__stmt *update_element(tn__ir *ir, const tn__expr *const *index, const void *user) {
+  const slices *s = user;
+  const tn__expr *from[TN__MAX_RANK], *at[TN__MAX_RANK];
+  memcpy(from, s->from, (size_t)s->lead * sizeof(*from));
+  memcpy(at, s->at, (size_t)s->tuple * sizeof(*at));
+  for (int i = 0; i < s->updates->rank - s->lead; i++) from[s->lead + i] = at[s->tuple + i] = index[i];
+  const tn__expr *value = updated(ir, s->node, tn__load(ir, s->result, at), tn__load(ir, s->updates, from));
+  return tn__store(ir, s->result, at, value);
+}
+
 static void declare_scatter_nd(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                                const tn__buffer **outputs) {
   tn__ir *ir = tn__lower_ir(lower);
@@ -282,18 +309,16 @@ static void declare_scatter_nd(tn__lower_context *lower, const tn__node *node, c
   const char *name = tn__lower_name(lower, "scatter_nd");
   const tn__buffer *result = tn__te_extern_tensor(tn__lower_te(lower), name, a->dtype, a->rank, a->shape);
   tn__nest rows = tn__nest_create(ir, "j", lead, updates->shape);
-  tn__nest slice = tn__nest_create(ir, "s", updates->rank - lead, updates->shape + lead);
   const tn__var *vars[TN__MAX_RANK];
-  const tn__expr *at[TN__MAX_RANK], *from[TN__MAX_RANK], *component[TN__MAX_RANK];
+  const tn__expr *at[TN__MAX_RANK], *component[TN__MAX_RANK];
   for (int k = 0; k < tuple; k++) {
     vars[k] = tn__let_var(ir, "index");
     at[k] = tn__wrap_index(ir, vars[k]->self, a->shape[k]);
   }
-  for (int i = 0; i < slice.count; i++) at[tuple + i] = slice.index[i];
-  for (int i = 0; i < lead; i++) from[i] = component[i] = rows.index[i];
-  for (int i = 0; i < slice.count; i++) from[lead + i] = slice.index[i];
-  const tn__expr *value = updated(ir, node, tn__load(ir, result, at), tn__load(ir, updates, from));
-  const tn__stmt *body = tn__nest_loops(ir, &slice, tn__store(ir, result, at, value));
+  for (int i = 0; i < lead; i++) component[i] = rows.index[i];
+  const slices s = {node, updates, result, rows.index, at, lead, tuple};
+  const tn__stmt *body =
+      tn__nest_vectors(ir, "s", updates->rank - lead, updates->shape + lead, a->shape + tuple, update_element, &s);
   for (int k = tuple - 1; k >= 0; k--) {
     component[lead] = tn__index(ir, k);
     body = tn__seq2(ir, tn__check_index(ir, vars[k]->self, a->shape[k]), body);

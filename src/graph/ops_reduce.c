@@ -160,13 +160,16 @@ static void declare_argreduce(tn__lower_context *lower, const tn__node *node, co
   tn__te_axes axes, reduce;
   const tn__expr *index[TN__MAX_RANK];
   reduce_axes(lower, node, inputs[0], &axes, &reduce, index);
-  tn_dtype dtype = node->outputs[0]->dtype;
+  /* As many narrow indices go into a vector as values. */
+  int64_t extent;
+  bool narrow = tn__as_int(reduce.var[0]->extent, &extent) && extent <= INT32_MAX;
+  tn_dtype dtype = narrow ? TN_I32 : node->outputs[0]->dtype;
   const tn__te_combiner *combiner = tn__te_arg_combiner(
       te, inputs[0]->dtype, dtype, tn__node_int(node, "greatest", 1) != 0, tn__node_int(node, "last", 0) != 0);
   const tn__expr *terms[2] = {tn__load(ir, inputs[0], index), tn__cast(ir, dtype, reduce.index[0])};
   const tn__buffer *results[2];
   tn__te_reduce_with(te, tn__lower_name(lower, "argreduce"), &axes, &reduce, combiner, terms, results);
-  outputs[0] = results[1];
+  outputs[0] = tn__lower_convert(lower, results[1], node->outputs[0]->dtype);
 }
 
 /* ---- windows ----------------------------------------------------------------------------------------------------- */

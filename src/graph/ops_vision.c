@@ -17,6 +17,12 @@ static void require_one_of(const tn__graph *graph, const tn__node *node, const c
   tn__node_fail(graph, node, "%s \"%s\" is unknown", name, tn__node_string(node, name, ""));
 }
 
+/* Where channels and the first spatial dimension of an image stand. */
+static int channel_dim(const tn__node *node, int rank) {
+  return tn__node_int(node, "channels_last", 0) != 0 ? rank - 1 : 1;
+}
+static int spatial_dim(const tn__node *node) { return tn__node_int(node, "channels_last", 0) != 0 ? 1 : 2; }
+
 static void infer_grid_sample(tn__graph *graph, tn__node *node) {
   static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border",
                                                                                           "reflection"};
@@ -33,8 +39,9 @@ static void infer_grid_sample(tn__graph *graph, tn__node *node) {
                   a->rank - 2);
   const tn__expr *dims[TN__MAX_RANK];
   dims[0] = tn__same_dim(graph, node, a->dims[0], grid->dims[0], "operand 1", 0);
-  dims[1] = a->dims[1];
-  for (int i = 2; i < a->rank; i++) dims[i] = grid->dims[i - 1];
+  int channel = channel_dim(node, a->rank), first = spatial_dim(node);
+  dims[channel] = a->dims[channel];
+  for (int i = 0; i < a->rank - 2; i++) dims[first + i] = grid->dims[1 + i];
   tn__set_output(graph, node, 0, a->dtype, a->rank, dims, NULL);
 }
 
@@ -105,7 +112,7 @@ static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, 
   tn__ir *ir = tn__lower_ir(lower);
   tn__te *te = tn__lower_te(lower);
   const tn__buffer *a = inputs[0], *grid = inputs[1];
-  int spatial = a->rank - 2;
+  int spatial = a->rank - 2, channel = channel_dim(node, a->rank), first = spatial_dim(node);
   int64_t taps = attr_is(node, "mode", "nearest") ? 1 : attr_is(node, "mode", "linear") ? 2 : 4;
   sampler s = {.ir = ir,
                .node = node,
@@ -119,7 +126,7 @@ static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, 
   memcpy(at, places.index, sizeof(at));
   for (int d = spatial - 1; d >= 0; d--) {
     at[grid->rank - 1] = tn__index(ir, spatial - 1 - d);
-    const tn__expr *own = coordinate(&s, tn__load(ir, grid, at), a->shape[2 + d]);
+    const tn__expr *own = coordinate(&s, tn__load(ir, grid, at), a->shape[first + d]);
     value =
         value == NULL ? own : tn__select(ir, tn__eq(ir, places.index[grid->rank - 1], tn__index(ir, d)), own, value);
   }
@@ -129,14 +136,14 @@ static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, 
   for (int d = 0; d < spatial; d++) extents[d] = tn__index(ir, taps);
   tn__te_axes reduce = tn__te_axes_create(te, "k", spatial, extents);
   index[0] = at[0] = axes.index[0];
-  index[1] = axes.index[1];
-  for (int d = 0; d < spatial; d++) at[1 + d] = axes.index[2 + d];
+  index[channel] = axes.index[channel];
+  for (int d = 0; d < spatial; d++) at[1 + d] = axes.index[first + d];
   for (int d = 0; d < spatial; d++) {
     at[grid->rank - 1] = tn__index(ir, d);
     const tn__expr *x = tn__load(ir, place, at), *base = taps == 1 ? x : tn__call1(ir, TN__CALL_FLOOR, x);
     const tn__expr *step = tn__cast(ir, TN_F32, tn__add_i(ir, reduce.index[d], taps == 4 ? -1 : 0));
     weight = tn__mul(ir, weight, tap_weight(&s, reduce.index[d], tn__sub(ir, x, base)));
-    index[2 + d] = tap_index(&s, tn__add(ir, base, step), a->shape[2 + d], &valid);
+    index[first + d] = tap_index(&s, tn__add(ir, base, step), a->shape[first + d], &valid);
   }
   tn_dtype wide = tn__accumulator_of(a->dtype);
   const tn__expr *pixel = tn__mul(ir, tn__cast(ir, wide, weight), tn__cast(ir, wide, tn__load(ir, a, index)));
@@ -385,19 +392,30 @@ static void infer_roi_align(tn__graph *graph, tn__node *node) {
     tn__node_fail(graph, node, "regions must have 4 coordinates, but are %s", tn__value_type_text(graph, rois));
   const int64_t *size = tn__require_ints(graph, node, "size", 2);
   if (size[0] < 1 || size[1] < 1) tn__node_fail(graph, node, "the attribute size must be positive");
-  const tn__expr *dims[4] = {tn__same_dim(graph, node, rois->dims[0], node->inputs[2]->dims[0], "operand 2", 0),
-                             a->dims[1], tn__index(graph->ir, size[0]), tn__index(graph->ir, size[1])};
+  const tn__expr *dims[4] = {tn__same_dim(graph, node, rois->dims[0], node->inputs[2]->dims[0], "operand 2", 0), NULL,
+                             NULL, NULL};
+  int channel = channel_dim(node, 4), first = spatial_dim(node);
+  dims[channel] = a->dims[channel];
+  for (int d = 0; d < 2; d++) dims[first + d] = tn__index(graph->ir, size[d]);
   tn__set_output(graph, node, 0, a->dtype, 4, dims, NULL);
 }
 
-typedef struct roi { /* along y and x */
+/* Pairs are along y and x. */
+typedef struct roi {
+  const tn__node *node;
+  const tn__buffer *a, *result, *sums; /* sums: of one bin, by channel */
   tn_dtype wide;
+  int channel, spatial; /* dimensions of the image and of the result */
+  bool max;
+  const tn__expr *batch, *which; /* of the image, of the region */
   const tn__var *start[2], *bin[2], *samples[2];
+  const tn__var *low[2], *high[2], *behind[2]; /* of a sample: rows and columns beside it, how far behind the first */
+  tn__nest cells, taps;
 } roi;
 
 /* Lets of one region around `body`: where it starts, how large a bin is, how many samples a bin takes. */
-static const tn__stmt *with_roi(tn__ir *ir, const tn__node *node, const tn__buffer *rois, const tn__expr *which,
-                                const roi *r, const tn__stmt *body) {
+static const tn__stmt *with_roi(tn__ir *ir, const tn__buffer *rois, const roi *r, const tn__stmt *body) {
+  const tn__node *node = r->node;
   bool half_pixel = tn__node_int(node, "half_pixel", 1) != 0;
   int64_t ratio = tn__node_int(node, "sampling_ratio", 0);
   const tn__expr *scale = tn__float(ir, r->wide, tn__node_float(node, "spatial_scale", 1));
@@ -405,7 +423,7 @@ static const tn__stmt *with_roi(tn__ir *ir, const tn__node *node, const tn__buff
   for (int d = 1; d >= 0; d--) {
     const tn__expr *ends[2]; /* coordinates are x, y, x, y */
     for (int e = 0; e < 2; e++) {
-      const tn__expr *value = tn__load(ir, rois, (const tn__expr *[]){which, tn__index(ir, 2 * e + 1 - d)});
+      const tn__expr *value = tn__load(ir, rois, (const tn__expr *[]){r->which, tn__index(ir, 2 * e + 1 - d)});
       ends[e] = tn__sub(ir, tn__mul(ir, tn__cast(ir, r->wide, value), scale), offset);
     }
     const tn__expr *length = tn__sub(ir, ends[1], ends[0]);
@@ -421,36 +439,79 @@ static const tn__stmt *with_roi(tn__ir *ir, const tn__node *node, const tn__buff
   return body;
 }
 
-/* What sample (iy, ix) of bin (py, px) adds: bilinear, the sum of the four weighted neighbours, or for max the greatest
- * of them. */
-static const tn__expr *roi_sample(tn__ir *ir, const tn__buffer *a, const roi *r, const tn__expr *batch,
-                                  const tn__expr *channel, const tn__expr *const *bin, const tn__expr *const *sample,
-                                  bool max) {
-  const tn__expr *zero = tn__float(ir, r->wide, 0), *one = tn__float(ir, r->wide, 1), *inside = tn__bool(ir, true);
-  const tn__expr *index[2][2], *weight[2][2];
-  for (int d = 0; d < 2; d++) {
-    const tn__expr *size = tn__cast(ir, r->wide, a->shape[2 + d]), *last = tn__add_i(ir, a->shape[2 + d], -1);
-    const tn__expr *step = tn__add(ir, tn__cast(ir, r->wide, sample[d]), tn__float(ir, r->wide, 0.5));
-    step = tn__div(ir, tn__mul(ir, step, r->bin[d]->self), tn__cast(ir, r->wide, r->samples[d]->self));
-    const tn__expr *x =
-        tn__add(ir, tn__add(ir, r->start[d]->self, tn__mul(ir, tn__cast(ir, r->wide, bin[d]), r->bin[d]->self)), step);
-    inside = tn__and(ir, inside, tn__and(ir, tn__le(ir, tn__float(ir, r->wide, -1), x), tn__le(ir, x, size)));
-    x = tn__max(ir, x, zero);
-    const tn__expr *low = tn__min(ir, tn__cast(ir, TN_I64, x), last);
-    const tn__expr *at_end = tn__le(ir, last, low);
-    index[d][0] = low;
-    index[d][1] = tn__select(ir, at_end, low, tn__add_i(ir, low, 1));
-    weight[d][1] = tn__select(ir, at_end, zero, tn__sub(ir, x, tn__cast(ir, r->wide, low)));
-    weight[d][0] = tn__sub(ir, one, weight[d][1]);
-  }
-  const tn__expr *result = NULL;
+/* Where a sample lies along y (d 0) or x: lets around `body`, which runs only when that is inside of the image. */
+static const tn__stmt *with_place(const roi *r, tn__ir *ir, int d, const tn__stmt *body, const tn__stmt *outside) {
+  const tn__expr *zero = tn__float(ir, r->wide, 0), *length = r->a->shape[r->spatial + d];
+  const tn__expr *last = tn__add_i(ir, length, -1), *bin = r->bin[d]->self;
+  const tn__expr *step = tn__add(ir, tn__cast(ir, r->wide, r->taps.index[d]), tn__float(ir, r->wide, 0.5));
+  step = tn__div(ir, tn__mul(ir, step, bin), tn__cast(ir, r->wide, r->samples[d]->self));
+  const tn__expr *corner = tn__mul(ir, tn__cast(ir, r->wide, r->cells.index[d]), bin);
+  const tn__var *at = tn__var_create(ir, "at", r->wide, NULL, NULL);
+  const tn__expr *x = tn__max(ir, at->self, zero), *low = r->low[d]->self;
+  const tn__expr *at_end = tn__le(ir, last, low);
+  body = tn__let(ir, r->behind[d], tn__select(ir, at_end, zero, tn__sub(ir, x, tn__cast(ir, r->wide, low))), body);
+  body = tn__let(ir, r->high[d], tn__select(ir, at_end, low, tn__add_i(ir, low, 1)), body);
+  body = tn__let(ir, r->low[d], tn__min(ir, tn__cast(ir, TN_I64, x), last), body);
+  const tn__expr *inside = tn__and(ir, tn__le(ir, tn__float(ir, r->wide, -1), at->self),
+                                   tn__le(ir, at->self, tn__cast(ir, r->wide, length)));
+  body = tn__if(ir, inside, body, outside);
+  return tn__let(ir, at, tn__add(ir, tn__add(ir, r->start[d]->self, corner), step), body);
+}
+
+static const tn__expr *is_first_sample(const roi *r, tn__ir *ir) {
+  const tn__expr *zero = tn__index(ir, 0);
+  return tn__and(ir, tn__eq(ir, r->taps.index[0], zero), tn__eq(ir, r->taps.index[1], zero));
+}
+
+/* Takes what a sample has of one channel up: the sum of its four weighted neighbours, or for max the greatest. */
+static const tn__stmt *take_up(tn__ir *ir, const tn__expr *const *channel, const void *user) {
+  const roi *r = user;
+  const tn__expr *one = tn__float(ir, r->wide, 1), *own = NULL, *at[4] = {r->batch};
+  at[r->channel] = channel[0];
   for (int k = 0; k < 4; k++) {
-    const tn__expr *at[4] = {batch, channel, index[0][k / 2], index[1][k % 2]};
-    const tn__expr *own =
-        tn__mul(ir, tn__mul(ir, weight[0][k / 2], weight[1][k % 2]), tn__cast(ir, r->wide, tn__load(ir, a, at)));
-    result = result == NULL ? own : max ? tn__max(ir, result, own) : tn__add(ir, result, own);
+    const tn__expr *weight[2];
+    for (int d = 0; d < 2; d++) {
+      bool high = d == 0 ? k / 2 == 1 : k % 2 == 1;
+      at[r->spatial + d] = high ? r->high[d]->self : r->low[d]->self;
+      weight[d] = high ? r->behind[d]->self : tn__sub(ir, one, r->behind[d]->self);
+    }
+    const tn__expr *pixel = tn__cast(ir, r->wide, tn__load(ir, r->a, at));
+    pixel = tn__mul(ir, tn__mul(ir, weight[0], weight[1]), pixel);
+    own = own == NULL ? pixel : r->max ? tn__max(ir, own, pixel) : tn__add(ir, own, pixel);
   }
-  return tn__select(ir, inside, result, zero);
+  const tn__expr *so_far = tn__load(ir, r->sums, channel);
+  const tn__expr *value =
+      r->max ? tn__select(ir, is_first_sample(r, ir), own, tn__max(ir, so_far, own)) : tn__add(ir, so_far, own);
+  return tn__store(ir, r->sums, channel, value);
+}
+
+/* A sample outside of the image counts as zero. */
+static const tn__stmt *take_zero_up(tn__ir *ir, const tn__expr *const *channel, const void *user) {
+  const roi *r = user;
+  const tn__expr *so_far = tn__load(ir, r->sums, channel), *zero = tn__float(ir, r->wide, 0);
+  const tn__expr *value = tn__select(ir, is_first_sample(r, ir), zero, tn__max(ir, so_far, zero));
+  return tn__store(ir, r->sums, channel, value);
+}
+
+static const tn__stmt *clear_sum(tn__ir *ir, const tn__expr *const *channel, const void *user) {
+  const roi *r = user;
+  return tn__store(ir, r->sums, channel, tn__float(ir, r->wide, 0));
+}
+
+static const tn__stmt *finish_cell(tn__ir *ir, const tn__expr *const *channel, const void *user) {
+  const roi *r = user;
+  const tn__expr *count = tn__mul(ir, r->samples[0]->self, r->samples[1]->self), *at[4] = {r->which};
+  at[r->channel] = channel[0];
+  for (int d = 0; d < 2; d++) at[r->spatial + d] = r->cells.index[d];
+  const tn__expr *value = tn__load(ir, r->sums, channel);
+  if (!r->max) value = tn__div(ir, value, tn__cast(ir, r->wide, tn__max(ir, count, tn__index(ir, 1))));
+  return tn__store(ir, r->result, at, tn__cast(ir, r->a->dtype, value));
+}
+
+/* Channels are innermost everywhere, so that places and weights are computed once for all. */
+static const tn__stmt *over_channels(const roi *r, tn__ir *ir, tn__nest_body *body) {
+  const tn__expr *const *count = &r->a->shape[r->channel];
+  return tn__nest_vectors(ir, "c", 1, count, count, body, r);
 }
 
 static void declare_roi_align(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -458,42 +519,42 @@ static void declare_roi_align(tn__lower_context *lower, const tn__node *node, co
   tn__ir *ir = tn__lower_ir(lower);
   tn__te *te = tn__lower_te(lower);
   const tn__buffer *a = inputs[0], *rois = inputs[1], *batches = inputs[2];
-  bool max = attr_is(node, "mode", "max");
-  roi r = {.wide = tn__accumulator_of(a->dtype)};
-  const tn__expr *dims[4], *slots = tn__index(ir, 1), *slot = tn__index(ir, 0);
+  const tn__var *batch = tn__let_var(ir, "batch");
+  const char *name = tn__lower_name(lower, "roi_align");
+  const tn__expr *dims[4], *counts[2];
   tn__lower_dims(lower, node->outputs[0], dims);
+  roi r = {.node = node,
+           .a = a,
+           .wide = tn__accumulator_of(a->dtype),
+           .channel = channel_dim(node, 4),
+           .spatial = spatial_dim(node),
+           .max = attr_is(node, "mode", "max"),
+           .batch = tn__wrap_index(ir, batch->self, a->shape[0])};
   for (int d = 0; d < 2; d++) {
     r.start[d] = tn__var_create(ir, "start", r.wide, NULL, NULL);
     r.bin[d] = tn__var_create(ir, "bin", r.wide, NULL, NULL);
+    r.behind[d] = tn__var_create(ir, "behind", r.wide, NULL, NULL);
     r.samples[d] = tn__let_var(ir, "samples");
+    r.low[d] = tn__let_var(ir, "low");
+    r.high[d] = tn__let_var(ir, "high");
+    counts[d] = r.samples[d]->self;
   }
-  const char *name = tn__lower_name(lower, "roi_align");
-  const tn__buffer *result = tn__te_extern_tensor(te, name, a->dtype, 4, dims);
-  const tn__buffer *sum = tn__buffer_create(ir, "sum", r.wide, TN__SCOPE_STACK, 1, &slots);
-  tn__nest which = tn__nest_create(ir, "r", 1, dims), cells = tn__nest_create(ir, "j", 3, dims + 1);
-  const tn__expr *counts[2] = {r.samples[0]->self, r.samples[1]->self};
-  tn__nest samples = tn__nest_create(ir, "s", 2, counts);
-  const tn__var *batch = tn__let_var(ir, "batch");
-  const tn__expr *in_batch = tn__wrap_index(ir, batch->self, a->shape[0]);
-  const tn__expr *own = roi_sample(ir, a, &r, in_batch, cells.index[0], cells.index + 1, samples.index, max);
-  const tn__expr *so_far = tn__load(ir, sum, &slot), *zero = tn__float(ir, r.wide, 0);
-  const tn__expr *combined = tn__add(ir, so_far, own);
-  if (max) {
-    const tn__expr *is_first =
-        tn__and(ir, tn__eq(ir, samples.index[0], tn__index(ir, 0)), tn__eq(ir, samples.index[1], tn__index(ir, 0)));
-    combined = tn__select(ir, is_first, own, tn__max(ir, so_far, own));
-  }
-  const tn__expr *count = tn__max(ir, tn__mul(ir, counts[0], counts[1]), tn__index(ir, 1));
-  const tn__expr *value = max ? so_far : tn__div(ir, so_far, tn__cast(ir, r.wide, count));
-  const tn__expr *at[4] = {which.index[0], cells.index[0], cells.index[1], cells.index[2]};
-  const tn__stmt *cell[] = {tn__store(ir, sum, &slot, zero),
-                            tn__nest_loops(ir, &samples, tn__store(ir, sum, &slot, combined)),
-                            tn__store(ir, result, at, tn__cast(ir, a->dtype, value))};
-  const tn__stmt *body = with_roi(ir, node, rois, which.index[0], &r, tn__nest_loops(ir, &cells, tn__seq(ir, cell, 3)));
+  r.result = tn__te_extern_tensor(te, name, a->dtype, 4, dims);
+  r.sums = tn__buffer_create(ir, "sums", r.wide, TN__SCOPE_WORKSPACE, 1, &a->shape[r.channel]);
+  tn__nest which = tn__nest_create(ir, "r", 1, dims);
+  r.which = which.index[0];
+  r.cells = tn__nest_create(ir, "j", 2, dims + r.spatial);
+  r.taps = tn__nest_create(ir, "s", 2, counts);
+  const tn__stmt *outside = r.max ? over_channels(&r, ir, take_zero_up) : NULL;
+  const tn__stmt *sample = with_place(&r, ir, 1, over_channels(&r, ir, take_up), outside);
+  sample = with_place(&r, ir, 0, sample, outside);
+  const tn__stmt *cell[] = {over_channels(&r, ir, clear_sum), tn__nest_loops(ir, &r.taps, sample),
+                            over_channels(&r, ir, finish_cell)};
+  const tn__stmt *body = with_roi(ir, rois, &r, tn__nest_loops(ir, &r.cells, tn__seq(ir, cell, 3)));
   body = tn__seq2(ir, tn__check_index(ir, batch->self, a->shape[0]), body);
   body = tn__let(ir, batch, tn__cast(ir, TN_I64, tn__load(ir, batches, which.index)), body);
-  tn__te_extern(te, name, inputs, 3, &result, 1, tn__alloc_stmt(ir, sum, tn__nest_loops(ir, &which, body)));
-  outputs[0] = result;
+  tn__te_extern(te, name, inputs, 3, &r.result, 1, tn__alloc_stmt(ir, r.sums, tn__nest_loops(ir, &which, body)));
+  outputs[0] = r.result;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */

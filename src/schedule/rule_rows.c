@@ -74,7 +74,19 @@ typedef struct strides {
   const tn__block *block;
   const tn__var *across, *along; /* last spatial axis and last reduce axis */
   int across_hits, along_only;
+  bool strided; /* neighbouring results are a few elements apart, in windows shorter than a vector */
 } strides;
+
+/* Loads of up to so many elements apart are whole vectors and shuffles. */
+#define MOST_APART 4
+/* Vectors of results that are pairs, as of argreduce: their values and indices are kept in registers. */
+#define MOST_OF_TUPLES 4
+/* Tensors that a combiner makes at once. */
+#define MOST_RESULTS 4
+/* Terms of a window that are written out. */
+#define MOST_TERMS 32
+/* Terms in a row that are not worth a vector. */
+#define SHORT_ROW 8
 
 static void count_strides(const tn__expr *e, void *user) {
   strides *c = user;
@@ -84,13 +96,16 @@ static void count_strides(const tn__expr *e, void *user) {
   const tn__expr *flat = tn__index(c->s->ir, 0);
   for (int d = 0; d < e->arg_count; d++)
     flat = tn__add(c->s->ir, tn__mul(c->s->ir, flat, e->value.buffer->shape[d]), e->args[d]);
-  int64_t across = 0, along = 0;
+  int64_t across = 0, along = 0, terms;
   if (c->across != NULL && tn__expr_uses_var(flat, c->across) && !tn__stride_in(c->s->ir, flat, c->across, &across))
-    across = 2;
+    across = INT64_MAX;
   if (c->along != NULL && tn__expr_uses_var(flat, c->along) && !tn__stride_in(c->s->ir, flat, c->along, &along))
-    along = 2;
-  c->across_hits += across == 1;
-  c->along_only += along == 1 && across != 0 && across != 1; /* vectors across it would gather */
+    along = INT64_MAX;
+  bool strided = across > 1 && across <= MOST_APART && c->along != NULL && tn__as_int(c->along->extent, &terms) &&
+                 terms < SHORT_ROW;
+  c->strided = c->strided || strided;
+  c->across_hits += across == 1 || strided;
+  c->along_only += along == 1 && across != 0 && across != 1 && !strided; /* vectors across it would gather */
 }
 
 static void count_strides_in(const tn__expr *e, void *user) {
@@ -98,8 +113,8 @@ static void count_strides_in(const tn__expr *e, void *user) {
   tn__te_visit(c->s->ir, e, count_strides, c);
 }
 
-/* Are neighbouring results contiguous in what is read, rather than successive terms? */
-static bool runs_across(const tn__schedule *s, const tn__snode *block) {
+/* Are neighbouring results contiguous in what is read, or nearly so, rather than successive terms? */
+static strides strides_of(const tn__schedule *s, const tn__snode *block) {
   strides c = {.s = s, .block = &block->block};
   for (int i = 0; i < block->block.axis_count; i++) {
     const tn__block_axis *axis = &block->block.axes[i];
@@ -108,22 +123,37 @@ static bool runs_across(const tn__schedule *s, const tn__snode *block) {
     if (axis->kind == TN__AXIS_REDUCE) c.along = axis->var;
   }
   tn__stmt_walk_exprs(block->block.body, count_strides_in, &c);
+  return c;
+}
+
+static bool runs_across(const tn__schedule *s, const tn__snode *block) {
+  strides c = strides_of(s, block);
   return c.across_hits > 0 && c.along_only == 0;
 }
 
-/* Is `name` the output and does it read the tensor of the reduction element by element? */
+/* Does something besides the block read the tensor? */
+static bool has_readers(const tn__schedule *s, const tn__snode *block, const tn__buffer *buffer) {
+  tn__snodes readers = {0};
+  tn__sched_readers(tn__sched_mutable(s), buffer, &readers);
+  return readers.count > 1 || (readers.count == 1 && readers.data[0] != block);
+}
+
+/* The one map that reads the results, each element of one tensor where it is made; NULL when there is none. */
 static const char *epilogue_of(const tn__schedule *s, const tn__snode *block) {
   tn__snodes readers = {0};
-  tn__schedule *mutable_s = tn__sched_mutable(s);
-  const tn__buffer *buffer = block->block.writes[0].buffer;
-  tn__sched_readers(mutable_s, buffer, &readers);
   const tn__snode *reader = NULL;
-  for (int i = 0; i < readers.count; i++) {
-    if (readers.data[i] == block) continue;
-    if (reader != NULL) return NULL;
-    reader = readers.data[i];
+  const tn__buffer *buffer = NULL;
+  for (int w = 0; w < block->block.write_count; w++) {
+    tn__sched_readers(tn__sched_mutable(s), block->block.writes[w].buffer, &readers);
+    for (int i = 0; i < readers.count; i++) {
+      if (readers.data[i] == block) continue;
+      if (reader != NULL || tn__sched_is_output(s, block->block.writes[w].buffer)) return NULL;
+      reader = readers.data[i];
+      buffer = block->block.writes[w].buffer;
+    }
+    readers.count = 0;
   }
-  if (reader == NULL || reader->combiner != NULL || block->block.write_count != 1) return NULL;
+  if (reader == NULL || reader->combiner != NULL) return NULL;
   int sources = 0;
   for (int r = 0; r < reader->block.read_count; r++) {
     const tn__region *region = &reader->block.reads[r];
@@ -151,6 +181,75 @@ static void prefetch_rows(tn__schedule *s, const char *name, const char *loop) {
   }
 }
 
+/* Bytes that a map takes in the second cache, and how often it may compute an element anew there instead of leaving all
+ * of them to memory. */
+#define MOST_NEAR (56 << 10)
+#define MOST_ANEW 3
+
+/* The outermost of `count` loops around the block whose iterations read little of what a map makes; -1: none does, or
+ * most of it more often than memory costs. */
+static int loop_for_map(tn__schedule *s, const tn__snode *block, const tn__region *region, tn__snode *const *path,
+                        int depth, int count) {
+  const tn__expr *min[TN__MAX_RANK], *size[TN__MAX_RANK];
+  double turns = 1, all = (double)tn_dtype_size(region->buffer->dtype);
+  int64_t extent;
+  for (int d = 0; d < region->buffer->rank; d++) {
+    if (!tn__as_int(region->buffer->shape[d], &extent)) return -1;
+    all *= (double)extent;
+  }
+  for (int at = 0; at < count && tn__as_int(path[at]->var->extent, &extent); at++) {
+    double bytes = (double)tn_dtype_size(region->buffer->dtype);
+    turns *= (double)extent;
+    tn__sched_hull(s, block, region, path + at + 1, depth - at - 1, min, size);
+    for (int d = 0; d < region->buffer->rank; d++) {
+      if (size[d] == NULL || !tn__as_int(size[d], &extent)) return -1;
+      bytes *= (double)extent;
+    }
+    if (bytes > MOST_NEAR) continue;
+    return bytes * turns <= MOST_ANEW * all ? at : -1;
+  }
+  return -1;
+}
+
+/* Computes maps that only this block reads, the padding of its windows say, a part at a time: in a loop around it, of
+ * the `count` outermost ones. */
+static void compute_maps_near(tn__schedule *s, const char *name, int count, const tn__schedule_options *options) {
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  int depth = tn__sched_path(s, s->root, block, path);
+  for (int r = 0; r < block->block.read_count; r++) {
+    const tn__region *region = &block->block.reads[r];
+    tn__snodes writers = {0}, readers = {0};
+    tn__sched_writers(s, region->buffer, &writers);
+    tn__sched_readers(s, region->buffer, &readers);
+    if (writers.count != 1 || readers.count != 1 || writers.data[0] == block || writers.data[0]->combiner != NULL ||
+        writers.data[0]->block.body->kind != TN__STMT_STORE || tn__sched_is_output(s, region->buffer))
+      continue;
+    int at = loop_for_map(s, block, region, path, depth, count);
+    if (at < 0) continue;
+    const char *map = writers.data[0]->name;
+    tn__compute_at(s, map, path[at]->name);
+    tn__set_scope(s, map, 0, TN__SCOPE_STACK);
+    tn__rule_vectorize_map(s, map, at + 1, options);
+  }
+}
+
+/* Keeps results in registers until they are complete. Returns how many blocks write them where they go, by name. */
+static int keep_results(tn__schedule *s, const char *name, const char *epilogue, const char **writers) {
+  const tn__snode *block = tn__sched_find(s, name, true);
+  int count = 0;
+  if (epilogue != NULL) writers[count++] = epilogue;
+  for (int w = 0; w < block->block.write_count; w++) {
+    const tn__buffer *buffer = block->block.writes[w].buffer;
+    if (!tn__sched_is_output(s, buffer) && (epilogue != NULL || !has_readers(s, block, buffer))) {
+      tn__set_scope(s, name, w, TN__SCOPE_REGISTER);
+      continue;
+    }
+    writers[count++] = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", name));
+    tn__cache_write(s, name, w, TN__SCOPE_REGISTER);
+  }
+  return count;
+}
+
 /* True when the only map that reads the results has become part of the nest. */
 static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
                           bool prefetches) {
@@ -166,19 +265,16 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
     }
   }
   if (spatial_count == 0) return false;
-  const char *vector = spatial[spatial_count - 1], *consumer = epilogue_of(s, block);
+  const char *vector = spatial[spatial_count - 1], *epilogue = epilogue_of(s, block), *writers[MOST_RESULTS + 1];
   int64_t extent = tn__loop_extent(s, vector);
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
   while (extent >= 0 && lanes > extent) lanes /= 2;
+  /* A vector of elements that are apart is gathered where it has a mask. */
+  while (lanes > 4 && extent % lanes != 0 && strides_of(s, block).strided) lanes /= 2;
   while (vectors > 1 && (extent < 0 || extent % (vectors * lanes) != 0)) vectors /= 2;
-  if (block->block.write_count != 1 || lanes < 2) return false;
-  bool finishes = consumer != NULL;
-  if (finishes) {
-    tn__set_scope(s, name, 0, TN__SCOPE_REGISTER);
-  } else {
-    tn__cache_write(s, name, 0, TN__SCOPE_REGISTER);
-    consumer = tn__arena_printf(s->arena, "%s.write", name);
-  }
+  if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
+  if (lanes < 2) return false;
+  int writer_count = keep_results(s, name, epilogue, writers);
   tn__split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
   tn__sched_path(s, s->root, block, path); /* other nests may have taken the names that the parts would have */
   for (int i = 0; i < spatial_count - 1; i++) order[n++] = spatial[i];
@@ -187,21 +283,31 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   order[n++] = path[at + 1]->name;
   order[n++] = path[at + 2]->name;
   tn__reorder(s, order, n);
+  int64_t terms = 1;
+  for (int i = reduce_count - 1; i >= 0; i--) {
+    int64_t own = tn__loop_extent(s, reduce[i]);
+    if (own < 0 || terms * own * vectors > MOST_TERMS) break;
+    terms *= own;
+    tn__unroll(s, reduce[i]);
+  }
   tn__unroll(s, order[n - 2]);
   tn__vectorize(s, order[n - 1]);
-  tn__reverse_compute_at(s, consumer, tile);
+  for (int i = 0; i < writer_count; i++) tn__reverse_compute_at(s, writers[i], tile);
   TN__INVARIANT(reduce_count > 0); /* the rule is for reductions over rows */
   tn__decompose_reduction(s, name, reduce[0]);
   if (prefetches) prefetch_rows(s, name, reduce[reduce_count - 1]);
   const char *outermost = order[0];
   int64_t tasks = tn__loop_extent(s, outermost);
+  int fused = 0;
   for (int i = 1; i < spatial_count - 1 && tasks >= 0 && tasks < 4 * options->threads; i++) {
     tn__fuse(s, outermost, order[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
     tasks = tn__loop_extent(s, outermost);
+    fused++;
   }
+  compute_maps_near(s, name, spatial_count - 1 - fused, options);
   if (options->threads > 1 && tn__rule_is_large(s->te)) tn__parallel(s, outermost);
-  return finishes;
+  return epilogue != NULL;
 }
 
 bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors) {

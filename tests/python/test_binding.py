@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package: what goes in, what comes out, and the words of what goes wrong."""
 
+import concurrent.futures
 import os
 import sys
 import tempfile
@@ -91,6 +92,25 @@ class Running(unittest.TestCase):
         for rows in (0, 1, 255, 256, 257):
             y = x.reshape(-1, 4)[:rows]
             np.testing.assert_array_equal(open_size(y, y), 2 * y)
+
+    def test_memory_of_results_is_taken_again_when_nothing_shows_it(self):
+        for size in ([5, 4096], [None, 4096]):
+            model = compiled(model_of([helper.make_node("Neg", ["x"], ["y"])], [("x", TensorProto.FLOAT, size)],
+                                      [("y", TensorProto.FLOAT, size)]))
+            x = np.arange(5 * 4096, dtype=np.float32).reshape(5, 4096)
+            result = model(x)
+            place, part = result.ctypes.data, result[2:, ::3]
+            del result
+            other = model(2 * x)
+            self.assertNotEqual(other.ctypes.data, place)
+            np.testing.assert_array_equal(part, -x[2:, ::3])
+            np.testing.assert_array_equal(other, -2 * x)
+            place = other.ctypes.data
+            del other
+            self.assertEqual(model(x).ctypes.data, place)
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                for factor, own in enumerate(pool.map(lambda factor: model(factor * x), range(64))):
+                    np.testing.assert_array_equal(own, -factor * x)
 
     def test_several_outputs_are_a_tuple(self):
         model = compiled(two_outputs_model())

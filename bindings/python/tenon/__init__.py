@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ class Model:
         self._strings = _STRING in self._output_codes
         self._bound_strings: dict[int, np.ndarray] = {}  # arrays that invoke() fills
         fixed = self._plain and not self._strings and all(isinstance(size, int) for value in self.outputs for size in value.shape)
+        self._memory: dict[int, np.ndarray] = {}  # of the last results, by output
         self._shapes: list[Any] | None = [value.shape for value in self.outputs] if fixed else None
 
     def __repr__(self) -> str:
@@ -227,13 +229,32 @@ class Model:
             with self._lock:
                 self._core.invoke(arguments, [(None, 0)] * len(self.outputs))
                 return [self._copy_output(i) for i in range(len(self.outputs))]
-        results = [_empty(shape, code) for shape, code in zip(known, self._output_codes)]
+        results = [self._result(index, shape, code) for index, (shape, code) in enumerate(zip(known, self._output_codes))]
         # The buffer protocol cannot name bfloat16.
         outputs = [(array.view(np.uint16) if code == _BFLOAT16 else array, code)
                    for array, code in zip(results, self._output_codes)]
         with self._lock:
             self._core.invoke(arguments, outputs)
         return results
+
+    def _result(self, index: int, shape: tuple[int, ...], code: int) -> np.ndarray:
+        """Where an output goes; aligned, unless it is small. Memory that no array shows any more is taken again: pages
+        that are new to the process cost more time than many a kernel."""
+        dtype = _numpy_dtype(code)
+        count = 1
+        for size in shape:
+            count *= size
+        size = count * dtype.itemsize
+        if size <= _COPIED:
+            return np.empty(shape, dtype)
+        # Taken out while it is looked at, because runs of other threads look as well.
+        memory = self._memory.pop(index, None)
+        if memory is None or memory.size != size + ALIGNMENT or sys.getrefcount(memory) > _UNSHOWN:
+            memory = np.empty(size + ALIGNMENT, np.uint8)
+        start = -_tenon.address(memory) % ALIGNMENT
+        result = memory[start : start + size].view(dtype).reshape(shape)
+        self._memory[index] = memory
+        return result
 
     def _run_lists(self, given: list[Any]) -> list[Any]:
         """For models that have sequences or optional values among their inputs or outputs."""
@@ -274,25 +295,20 @@ class Model:
         return array
 
 
+def _holders_of_unshown() -> int:
+    """What sys.getrefcount says of memory that no array shows, in one variable; versions of Python count differently."""
+    memory = {0: np.empty(1, np.uint8)}.pop(0)
+    return sys.getrefcount(memory)
+
+
+_UNSHOWN = _holders_of_unshown()
+
+
 def _index(values: tuple[Value, ...], what: str, name: str) -> int:
     names = [value.name for value in values]
     if name not in names:
         raise TypeError(f"the model has no {what} {name!r}; it has {names}")
     return names.index(name)
-
-
-def _empty(shape: tuple[int, ...], code: int) -> np.ndarray:
-    """Where a result goes; aligned, unless it is small."""
-    dtype = _numpy_dtype(code)
-    count = 1
-    for size in shape:
-        count *= size
-    size = count * dtype.itemsize
-    if size <= _COPIED:
-        return np.empty(shape, dtype)
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -_tenon.address(memory) % ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _as_memory(name: str, value: Any) -> np.ndarray:

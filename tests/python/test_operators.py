@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Single operators of the sizes at which they are computed in vectors and parts, which ONNX's suite is too small for,
+against NumPy and against themselves element by element."""
+
+import itertools
+import sys
+import unittest
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from onnx import helper
+
+import tenon
+
+
+def run(operator, *operands, opset=20, **attributes):
+    names = [f"x{i}" for i in range(len(operands))]
+    inputs = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+              for name, value in zip(names, operands)]
+    graph = helper.make_graph([helper.make_node(operator, names, ["y"], **attributes)], "g", inputs,
+                              [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    return tenon.compile(model.SerializeToString(), threads=1, cache=False)(*operands)
+
+
+class Operators(unittest.TestCase):
+    def setUp(self):
+        self.random = np.random.default_rng(5)
+
+    def floats(self, *shape):
+        return self.random.normal(size=shape).astype(np.float32)
+
+    def test_windows_of_plain_images(self):
+        for size, window, stride, pad, dilation in (((28, 28), 3, 1, 1, 1), ((37, 50), 3, 2, 1, 1), ((24, 40), 2, 2, 0, 1),
+                                                    ((33, 47), 5, 3, 2, 1), ((20, 70), 3, 4, 1, 2), ((130, 131), 3, 1, 1, 1)):
+            x = self.floats(2, 3, *size)
+            x[1, 2, 4, 5] = np.nan
+            attributes = dict(kernel_shape=[window] * 2, strides=[stride] * 2, pads=[pad] * 4)
+            reach = dilation * (window - 1) + 1
+            for operator, fill in (("MaxPool", -np.inf), ("AveragePool", 0)):
+                padded = np.pad(x, [(0, 0), (0, 0), (pad, pad), (pad, pad)], constant_values=fill)
+                views = sliding_window_view(padded, (reach, reach), axis=(2, 3))
+                views = views[:, :, ::stride, ::stride, ::dilation, ::dilation]
+                expected = views.max(axis=(4, 5)) if operator == "MaxPool" else views.mean(axis=(4, 5))
+                more = dict(count_include_pad=1) if operator == "AveragePool" else {}
+                with self.subTest(operator, size=size, window=window, stride=stride):
+                    got = run(operator, x, dilations=[dilation] * 2, **attributes, **more)
+                    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+    def test_places_of_the_greatest(self):
+        for shape, axis in itertools.product(((3, 21, 5, 37), (7, 200), (1, 5, 64)), (0, 1, -1)):
+            x = self.random.integers(-9, 9, shape).astype(np.float32)  # with equals
+            x.flat[23] = np.nan
+            for last in (0, 1):
+                with self.subTest(shape=shape, axis=axis, last=last):
+                    turned = np.flip(x, axis) if last else x
+                    greatest, least = np.argmax(turned, axis), np.argmin(turned, axis)
+                    if last:
+                        greatest, least = x.shape[axis] - 1 - greatest, x.shape[axis] - 1 - least
+                    for operator, expected in (("ArgMax", greatest), ("ArgMin", least)):
+                        got = run(operator, x, axis=axis, keepdims=0, select_last_index=last)
+                        self.assertEqual(got.dtype, np.int64)
+                        np.testing.assert_array_equal(got, expected)
+
+    def test_scattered_slices(self):
+        for shape, count, tuples in (((50, 70), 20, 1), ((9, 5, 3), 6, 1), ((9, 8, 100), 30, 2), ((11, 12), 9, 2)):
+            x = self.floats(*shape)
+            places = self.random.permutation(int(np.prod(shape[:tuples])))[:count]
+            indices = np.stack(np.unravel_index(places, shape[:tuples]), axis=-1).astype(np.int64)
+            updates, expected, summed = self.floats(count, *shape[tuples:]), x.copy(), x.copy()
+            expected[tuple(indices.T)] = updates
+            summed[tuple(indices.T)] += updates
+            with self.subTest(shape=shape, tuples=tuples):
+                np.testing.assert_array_equal(run("ScatterND", x, indices, updates), expected)
+                np.testing.assert_array_equal(run("ScatterND", x, indices - np.array(shape[:tuples]), updates), expected)
+                np.testing.assert_array_equal(run("ScatterND", x, indices, updates, reduction="add"), summed)
+
+    def check_channels(self, sample, x):
+        """All channels together, which are then in vectors, give what each gives alone."""
+        together = sample(x)
+        for channel in range(x.shape[1]):
+            np.testing.assert_allclose(together[:, channel:channel + 1], sample(x[:, channel:channel + 1]), rtol=1e-5,
+                                       atol=1e-5)
+
+    def test_channels_of_sampled_images(self):
+        x = self.floats(2, 19, 11, 9)
+        grid = self.random.uniform(-1.3, 1.3, (2, 6, 10, 2)).astype(np.float32)
+        for mode, padding in itertools.product(("linear", "nearest", "cubic"), ("zeros", "border", "reflection")):
+            with self.subTest(mode=mode, padding=padding):
+                self.check_channels(lambda a: run("GridSample", a, grid, mode=mode, padding_mode=padding), x)
+        lines, points = self.floats(1, 12, 40), self.random.uniform(-1.1, 1.1, (1, 33, 1)).astype(np.float32)
+        self.check_channels(lambda a: run("GridSample", a, points, opset=20), lines)
+
+    def test_channels_of_aligned_regions(self):
+        x = self.floats(2, 37, 12, 14)
+        corners = np.sort(self.random.uniform(-6, 18, (9, 2, 2)), axis=1).reshape(9, 4).astype(np.float32)
+        batches = self.random.integers(0, 2, 9)
+        for mode, ratio in itertools.product(("avg", "max"), (0, 2)):
+            with self.subTest(mode=mode, ratio=ratio):
+                self.check_channels(lambda a: run("RoiAlign", a, corners, batches, mode=mode, sampling_ratio=ratio,
+                                                  output_height=3, output_width=4, spatial_scale=0.9), x)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
