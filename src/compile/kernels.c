@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "compile/moves.h"
 #include "ir/passes.h"
 
 double tn__now(void) {
@@ -404,6 +405,9 @@ static void share_results(tn__unit *units, int count) {
     const tn__unit *from = &units[units[i].same_as];
     if (from == &units[i]) continue;
     units[i].object = from->object;
+    units[i].native = from->native;
+    units[i].native_scalars = from->native_scalars;
+    units[i].native_scalar_count = from->native_scalar_count;
     units[i].trace = from->trace;
     units[i].workspace_bytes = from->workspace_bytes;
     units[i].workspace_expr = from->workspace_expr;
@@ -411,10 +415,24 @@ static void share_results(tn__unit *units, int count) {
   }
 }
 
+/* Moving constants needs no code. */
+static bool is_move(tn__driver *driver, tn__unit *u) {
+  if (!driver->runs_once) return false;
+  int count;
+  const int64_t *scalars = tn__move_scalars(u->te, &count);
+  if (scalars) {
+    u->native = tn__move_run;
+    u->native_scalars = tn__arena_copy(driver->arena, scalars, sizeof *scalars * (size_t)count);
+    u->native_scalar_count = count;
+    release_unit_arena(u);
+  }
+  return scalars != NULL;
+}
+
 void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
   int *order = TN__NEW_ARRAY(driver->arena, count, int), todo = 0;
   for (int i = 0; i < count; i++) {
-    if (units[i].same_as != i) continue;
+    if (units[i].same_as != i || is_move(driver, &units[i])) continue;
     load_cached(driver, &units[i]);
     if (units[i].from_cache) {
       finish_unit(driver, &units[i]);

@@ -10,6 +10,7 @@
 #include "graph/passes/passes.h"
 #include "schedule/sketch.h"
 #include "tenon/compile.h"
+#include "tenon/kernel_abi.h"
 
 /* One kernel of the model: the declaration of a group, then everything that is made from it. Units with equal
  * declarations share code. */
@@ -28,6 +29,9 @@ typedef struct tn__unit {
   int same_as;         /* index of the earlier unit with the same key, or its own */
   double flops, bytes; /* of one call; -1 when symbolic */
   /* Made by tn__units_build: */
+  tn_kernel native; /* a function of this library, which takes `native_scalars`; NULL: there is code of its own */
+  const int64_t *native_scalars;
+  int native_scalar_count;
   tn__code object; /* empty when the kernel is in an earlier unit's */
   const char *trace;
   int64_t workspace_bytes;

@@ -1,5 +1,6 @@
 /* What depends on constants only is computed once, when the model is compiled: small nodes by the interpreter while the
- * graph is simplified, whole groups (weights being packed, mostly) natively at the end. */
+ * graph is simplified, whole groups (weights being packed, mostly) natively at the end: by code of their own, or as
+ * moves (moves.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,14 +113,14 @@ static void *constant_memory(tn__driver *driver, const tn__value *v, tn__slab *s
   return memory + (TN_KERNEL_ALIGNMENT - (uintptr_t)memory % TN_KERNEL_ALIGNMENT) % TN_KERNEL_ALIGNMENT;
 }
 
-static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__pieces *pieces,
-                          const void *const *constants, tn__value *const *values, int count, tn__slab *slab) {
+static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__pieces *pieces, const tn__apart *apart,
+                          tn__value *const *values, int count, tn__slab *slab) {
   tn__escape *escape = driver->arena->escape;
   tn__bytes executable = tn__exe_join(scratch, pieces);
   runner *r = TN__NEW(scratch, runner);
   tn__arena_defer(scratch, release_runner, r);
   tn__check(escape,
-            tn__executable_load_apart(executable.data, executable.size, constants, scratch->allocator, &r->executable));
+            tn__executable_load_apart(executable.data, executable.size, apart, scratch->allocator, &r->executable));
   tn_session_options session = {.size = sizeof session, .allocator = scratch->allocator, .threads = driver->threads};
   tn__check(escape, tn_session_create(r->executable, &session, &r->session));
   for (int i = 0; i < count; i++) {
@@ -235,7 +236,7 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
       .functions = &function, .function_count = 1, .units = units, .unit_count = kernels, .constants_apart = true};
   tn__program_stats stats;
   tn__pieces executable = tn__program_build(&host, &program, NULL, NULL, 0, &stats);
-  run_constants(driver, scratch, &executable, stats.constants, values, count,
+  run_constants(driver, scratch, &executable, &stats.apart, values, count,
                 make_slab(driver, values, count, given, groups->count));
   for (int i = 0; i < host.times.count; i++)
     tn__driver_time(driver, host.times.data[i].name, host.times.data[i].seconds);

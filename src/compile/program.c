@@ -550,15 +550,18 @@ static void prepare_in_place(tn__builder *b, const tn__value *v, int reg) {
 
 static void emit_kernel(tn__builder *b, const tn__step *s) {
   const tn__unit *u = s->unit;
-  int *reads = TN__NEW_ARRAY(b->arena, u->input_count, int), *scalars = TN__NEW_ARRAY(b->arena, u->scalar_count, int);
+  int *reads = TN__NEW_ARRAY(b->arena, u->input_count, int);
+  int scalar_count = u->scalar_count + u->native_scalar_count; /* it has one kind of them or the other */
+  int *scalars = TN__NEW_ARRAY(b->arena, scalar_count, int);
   int *writes = TN__NEW_ARRAY(b->arena, u->output_count + 1, int), write_count = 0; /* the last may be the workspace */
+  for (int i = 0; i < u->native_scalar_count; i++) scalars[i] = tn__exe_emit_const(b->func, u->native_scalars[i]);
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = tn__scalars_register(&b->scalars, u->scalars[i]->self);
   for (int i = 0; i < u->input_count; i++) reads[i] = tn__register_of(b, u->inputs[i]);
   for (int i = 0; i < u->output_count; i++) writes[write_count++] = tn__destination_of(b, u->outputs[i], true);
   for (int i = 0; i < u->output_count; i++) prepare_in_place(b, u->outputs[i], writes[i]);
   if (u->workspace_bytes > 0 || u->workspace_expr) writes[write_count++] = workspace_register(b, s);
   tn__exe_emit_kernel(b->func, b->kernel_index[u - b->program->units], reads, u->input_count, writes, write_count,
-                      scalars, u->scalar_count);
+                      scalars, scalar_count);
 }
 
 static void emit_step(tn__builder *b, const tn__step *s) {
@@ -696,18 +699,22 @@ static void add_kernels(tn__builder *b) {
     kernel[i] = found;
   }
   tn__image image = {0};
-  if (object_count > 0) image = tn__link_image(b->arena, objects, with_code);
+  if (with_code > 0) image = tn__link_image(b->arena, objects, with_code);
   tn__exe_image(b->exe, image.data, image.size);
+  tn_kernel *natives = TN__NEW_ARRAY(b->arena, object_count, tn_kernel);
+  static const tn__image_symbol none;
   for (int i = 0; i < object_count; i++) {
     const tn__unit *u = first[i];
-    const tn__image_symbol *symbol = NULL;
+    const tn__image_symbol *symbol = u->native ? &none : NULL;
+    natives[i] = u->native;
     for (int j = 0; j < image.symbol_count; j++)
       if (strcmp(image.symbols[j].name, u->name) == 0) symbol = &image.symbols[j];
     if (!symbol) tn__throwf(b->arena->escape, TN_INTERNAL, "the image lacks kernel \"%s\"", u->name);
     bool workspace = u->workspace_bytes > 0 || u->workspace_expr;
     tn__exe_kernel(b->exe, u->name, symbol->offset, symbol->size, u->input_count + u->output_count + workspace,
-                   u->scalar_count, u->flops, u->bytes);
+                   u->scalar_count + u->native_scalar_count, u->flops, u->bytes);
   }
+  b->stats.apart.kernels = natives;
   b->kernel_index = kernel;
 }
 
@@ -736,7 +743,7 @@ tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, con
   add_kernels(&b);
   for (int i = 0; i < program->function_count; i++) build_function(&b, &program->functions[i], b.funcs[i]);
   for (int i = 0; i < text_count; i++) tn__exe_text(b.exe, text_names[i], texts[i], strlen(texts[i]));
-  b.stats.constants = program->constants_apart ? tn__exe_leave_constants(b.exe) : NULL;
+  if (program->constants_apart) b.stats.apart.constants = tn__exe_leave_constants(b.exe);
   if (stats) *stats = b.stats;
   return tn__exe_pieces(b.exe);
 }

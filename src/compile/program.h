@@ -5,6 +5,7 @@
 #include "compile/exe_writer.h"
 #include "compile/kernels.h"
 #include "import/onnx/onnx.h"
+#include "runtime/apart.h"
 
 /* One function of the executable: the model's graph, or the body of a control operator. */
 typedef struct tn__program_function {
@@ -50,7 +51,7 @@ typedef struct tn__program_stats { /* of all functions together: bodies have are
   int64_t arena_bytes;             /* static part of the plan */
   int64_t unplanned_bytes;         /* what the same values would take without sharing memory */
   int in_place;                    /* results written over a dying operand */
-  const void *const *constants;    /* of a program with its constants apart: by index, at any address */
+  tn__apart apart;                 /* of a program with its constants apart: these, at any address, and kernels */
 } tn__program_stats;
 
 /* Is loop variable `k` of a while the same in every round, because its body hands it on? Such a variable is an input of

@@ -2,11 +2,17 @@
 #ifndef TENON_RUNTIME_APART_H
 #define TENON_RUNTIME_APART_H
 
+#include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
 
-/* Loads one whose constants are in no file but at these addresses, by index. `data` is
- * aligned to 64; it and the constants stay until it is released. */
-TN_MUST_USE tn_status *tn__executable_load_apart(const void *data, size_t size, const void *const *constants,
+/* What is in no file but in this process, by index. */
+typedef struct tn__apart {
+  const void *const *constants; /* their addresses */
+  const tn_kernel *kernels;     /* NULL: it is in the image, as are all when there is no list */
+} tn__apart;
+
+/* `data` is aligned to 64; it and what is apart stay until the executable is released. */
+TN_MUST_USE tn_status *tn__executable_load_apart(const void *data, size_t size, const tn__apart *apart,
                                                  const tn_allocator *allocator, tn_executable **out);
 
 #endif

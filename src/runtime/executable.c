@@ -82,7 +82,7 @@ static tn_status *load(tn_executable *exe, const char *path, const tn_load_optio
   TN_RETURN_IF_ERROR(tn__load_functions(exe));
   if (exe->verify_only) return NULL;
   if (options->perf_map) tn__debug_write_perf_map(exe);
-  exe->jit = tn__debug_register(exe);
+  if (exe->apart == NULL) exe->jit = tn__debug_register(exe);
   tn__log(&exe->log, TN_LOG_DEBUG, "loaded an executable for %s: %u kernels, %zu bytes", exe->target_name,
           exe->kernel_count, exe->file_size);
   return NULL;
@@ -121,11 +121,11 @@ tn_status *tn_executable_verify(const char *path, const tn_load_options *options
 }
 
 static tn_status *open_memory(const void *data, size_t size, const tn_load_options *options, bool verify_only,
-                              const void *const *constants, tn_executable **out) {
+                              const tn__apart *apart, tn_executable **out) {
   tn_executable *exe;
   TN_RETURN_IF_ERROR(create(options, &exe));
   exe->verify_only = verify_only;
-  exe->constant_places = constants;
+  exe->apart = apart;
   tn_status *status = NULL;
   bool borrow = options->borrow_data && (uintptr_t)data % TN__FILE_ALIGN == 0;
   if (!borrow) status = copy_to_mapping(data, size, "an executable", &exe->copy);
@@ -148,11 +148,11 @@ tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_loa
   return open_memory(data, size, &all, false, NULL, out);
 }
 
-tn_status *tn__executable_load_apart(const void *data, size_t size, const void *const *constants,
+tn_status *tn__executable_load_apart(const void *data, size_t size, const tn__apart *apart,
                                      const tn_allocator *allocator, tn_executable **out) {
   *out = NULL;
   tn_load_options all = {.size = sizeof(all), .allocator = allocator, .borrow_data = true};
-  return open_memory(data, size, &all, false, constants, out);
+  return open_memory(data, size, &all, false, apart, out);
 }
 
 tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable **out) {

@@ -129,8 +129,8 @@ struct tn_executable {
   const uint8_t *constant_data; /* of the section, or of a file of their own */
   uint64_t constant_bytes;
   tn__file_map constants_map;
-  const void *const *constant_places; /* by index, when they are in no file */
-  bool verify_only;                   /* nothing is made executable, and any machine will do */
+  const struct tn__apart *apart; /* constants and kernels that are in no file; NULL: all are in one */
+  bool verify_only;              /* nothing is made executable, and any machine will do */
   const char *strings;
   size_t strings_size;
   const uint8_t *string_data; /* of constants that are strings; NULL: there are none */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/hash.h"
+#include "runtime/apart.h"
 #include "runtime/executable.h"
 #include "runtime/signature.h"
 #include "runtime/strings.h"
@@ -344,14 +345,16 @@ static tn_status *load_kernels(tn_executable *exe) {
     const tn__kernel_record *record = (const void *)(records + (size_t)i * header.record_size);
     tn__kernel_entry *kernel = &exe->kernels[i];
     TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a kernel", &kernel->name));
-    if (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset)
+    tn_kernel apart = exe->apart == NULL || exe->apart->kernels == NULL ? NULL : exe->apart->kernels[i];
+    if (apart == NULL &&
+        (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset))
       return tn__corrupt("kernel \"%s\" is at %llu with %llu bytes in an image of %zu", kernel->name,
                          (unsigned long long)record->offset, (unsigned long long)record->size, exe->image_size);
     if (record->device >= exe->device_count)
       return tn__corrupt("kernel \"%s\" is for device %u of %u", kernel->name, record->device, exe->device_count);
     /* ISO C has no conversion from data to function pointers; POSIX has. */
     const uint8_t *entry = exe->image + record->offset;
-    memcpy(&kernel->call, &entry, sizeof(kernel->call));
+    memcpy(&kernel->call, apart == NULL ? (const void *)&entry : (const void *)&apart, sizeof(kernel->call));
     kernel->buffer_count = record->buffer_count, kernel->scalar_count = record->scalar_count;
     kernel->size = record->size, kernel->flops = record->flops, kernel->bytes = record->bytes;
   }
@@ -419,7 +422,7 @@ static tn_status *load_constants(tn_executable *exe) {
   exe->constant_count = header.count;
   for (uint32_t i = 0; i < header.count; i++) {
     const void *record = records + (size_t)i * header.record_size;
-    const void *place = exe->constant_places == NULL ? NULL : exe->constant_places[i];
+    const void *place = exe->apart == NULL ? NULL : exe->apart->constants[i];
     TN_RETURN_IF_ERROR(load_constant(exe, record, place, &exe->constants[i]));
     TN_RETURN_IF_ERROR(check_references(exe, &exe->constants[i]));
   }

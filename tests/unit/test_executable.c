@@ -216,7 +216,7 @@ static void constants_may_lie_apart(void **state) {
   tn_executable *exe;
   tn_session *session;
   DLTensor out;
-  check_ok(tn__executable_load_apart(file.data, file.size, places, NULL, &exe));
+  check_ok(tn__executable_load_apart(file.data, file.size, &(tn__apart){.constants = places}, NULL, &exe));
   check_ok(tn_session_create(exe, NULL, &session));
   check_ok(tn_session_invoke(session, NULL));
   check_ok(tn_session_get_output(session, NULL, 0, &out));
