@@ -150,11 +150,9 @@ void tn__set_scope(tn__schedule *s, const char *name, int index, tn__scope scope
   const tn__buffer *buffer =
       region_at(s, "set_scope", name, block->block.writes, block->block.write_count, index)->buffer;
   if (tn__sched_is_output(s, buffer)) tn__sched_refuse(s, "set_scope of \"%s\": %s is an output", name, buffer->name);
-  tn__snodes all = {0};
-  tn__sched_blocks(s, s->root, &all);
-  for (int i = 0; i < all.count; i++)
-    if (tn__sched_reads(all.data[i], buffer) || tn__sched_writes(all.data[i], buffer))
-      check_plain(s, "set_scope", all.data[i]);
+  tn__snodes users = {0};
+  tn__sched_users(s, buffer, &users);
+  for (int i = 0; i < users.count; i++) check_plain(s, "set_scope", users.data[i]);
   const tn__buffer *moved = tn__buffer_create(s->ir, buffer->name, buffer->dtype, scope, buffer->rank, buffer->shape);
   tn__sched_replace_buffer(s, buffer, moved, NULL, NULL);
   record(s, "set_scope", name, index, scope);

@@ -1,6 +1,7 @@
 /* From the tree back to a function: decides where intermediate tensors are allocated and how small they may be there.
  */
-#include "base/invariant.h"
+#include <stdlib.h>
+
 #include "schedule/internal.h"
 
 typedef struct placement {
@@ -9,7 +10,8 @@ typedef struct placement {
   const tn__expr **min;              /* what is subtracted from indices; NULL: nothing */
   const tn__expr *run[TN__MAX_RANK]; /* leading indices: which iteration of the loops that threads share */
   int run_count;
-  int over; /* the placement whose room this one takes, -1: it has its own */
+  int over;   /* the placement whose room this one takes, -1: it has its own */
+  int before; /* the one before it at the same node, counted from 1; 0: there is none */
 } placement;
 
 typedef TN__VEC(placement) placements;
@@ -168,11 +170,46 @@ static void shift_indices(tn__ir *ir, const tn__expr *const *indices, const tn__
     own[d] = p->min == NULL ? indices[d] : tn__sub(ir, indices[d], p->min[d]);
 }
 
+typedef struct numbered {
+  uint32_t id; /* of the buffer */
+  int place;
+} numbered;
+
 typedef struct builder {
   tn__schedule *s;
   const tn__buffer **from; /* the intermediate tensors that `places` are for */
+  numbered *by_id;         /* the same in the order of their numbers */
   placements places;
 } builder;
+
+static int compare_ids(const void *a, const void *b) {
+  const numbered *x = a, *y = b;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The placement of the buffer; -1: it is no intermediate tensor. */
+static int place_of(const builder *b, const tn__buffer *buffer) {
+  const numbered key = {.id = buffer->id}, *found = NULL;
+  if (b->places.count > 0) found = bsearch(&key, b->by_id, (size_t)b->places.count, sizeof(numbered), compare_ids);
+  return found == NULL ? -1 : found->place;
+}
+
+static int compare_places(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+/* The placements of what the block uses, in order, each once. */
+static int places_of(const builder *b, const tn__snode *node, int *out) {
+  const tn__block *block = &node->block;
+  int count = 0, kept = 0;
+  for (int r = 0; r < block->read_count + block->write_count; r++) {
+    bool is_read = r < block->read_count;
+    int place = place_of(b, (is_read ? &block->reads[r] : &block->writes[r - block->read_count])->buffer);
+    if (place >= 0) out[count++] = place;
+  }
+  qsort(out, (size_t)count, sizeof(int), compare_places);
+  for (int i = 0; i < count; i++)
+    if (i == 0 || out[i] != out[i - 1]) out[kept++] = out[i];
+  return kept;
+}
 
 static const tn__stmt *build(builder *b, const tn__snode *node);
 
@@ -180,14 +217,14 @@ static const tn__stmt *build_block(builder *b, const tn__snode *node) {
   tn__ir *ir = b->s->ir;
   tn__block block = node->block;
   bool changed = false;
-  for (int i = 0; i < b->places.count; i++) {
-    if (b->places.data[i].buffer == b->from[i]) continue;
-    TN__INVARIANT(b->from != NULL); /* as long as the places */
-    if (!tn__sched_reads(node, b->from[i]) && !tn__sched_writes(node, b->from[i])) continue;
-    placement *p = &b->places.data[i];
-    block.body = tn__stmt_replace_buffer(ir, block.body, b->from[i], p->buffer, shift_indices, p);
-    if (block.init != NULL)
-      block.init = tn__stmt_replace_buffer(ir, block.init, b->from[i], p->buffer, shift_indices, p);
+  int *used = TN__NEW_ARRAY(b->s->arena, block.read_count + block.write_count, int);
+  int count = places_of(b, node, used);
+  for (int i = 0; i < count; i++) {
+    const tn__buffer *from = b->from[used[i]];
+    placement *p = &b->places.data[used[i]];
+    if (p->buffer == from) continue;
+    block.body = tn__stmt_replace_buffer(ir, block.body, from, p->buffer, shift_indices, p);
+    if (block.init != NULL) block.init = tn__stmt_replace_buffer(ir, block.init, from, p->buffer, shift_indices, p);
     changed = true;
   }
   if (changed) tn__te_block_regions(ir, &block);
@@ -202,9 +239,9 @@ static const tn__stmt *build_children(builder *b, const tn__snode *node) {
   for (int i = 0; i < node->children.count; i++) items[i] = build(b, node->children.data[i]);
   const tn__stmt *body = tn__seq(ir, items, node->children.count);
   for (int shared = 0; shared < 2; shared++) /* what threads share goes around what they do not */
-    for (int i = b->places.count - 1; i >= 0; i--) {
-      const placement *p = &b->places.data[i];
-      if (p->at == node && p->over < 0 && (p->buffer->scope == TN__SCOPE_WORKSPACE) == (shared == 1))
+    for (int i = node->placed; i > 0; i = b->places.data[i - 1].before) {
+      const placement *p = &b->places.data[i - 1];
+      if (p->over < 0 && (p->buffer->scope == TN__SCOPE_WORKSPACE) == (shared == 1))
         body = tn__alloc_stmt(ir, p->buffer, body);
     }
   return body;
@@ -212,9 +249,8 @@ static const tn__stmt *build_children(builder *b, const tn__snode *node) {
 
 /* The buffer as the function has it. */
 static const tn__buffer *placed(const builder *b, const tn__buffer *buffer) {
-  for (int i = 0; i < b->places.count; i++)
-    if (b->from[i] == buffer) return b->places.data[i].buffer;
-  return buffer;
+  int place = place_of(b, buffer);
+  return place < 0 ? buffer : b->places.data[place].buffer;
 }
 
 bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__sched_prefetch *p,
@@ -314,11 +350,7 @@ static bool have_same_room(const placement *a, const placement *b) {
 static void share_room(builder *b) {
   tn__schedule *s = b->s;
   for (int o = 0; o < s->overs.count; o++) {
-    int from = -1, to = -1;
-    for (int i = 0; i < b->places.count; i++) {
-      if (b->from[i] == s->overs.data[o].buffer) from = i;
-      if (b->from[i] == s->overs.data[o].over) to = i;
-    }
+    int from = place_of(b, s->overs.data[o].buffer), to = place_of(b, s->overs.data[o].over);
     if (from >= 0 && to >= 0 && have_same_room(&b->places.data[from], &b->places.data[to]) &&
         tn__sched_cannot_store_over(s, b->from[from], b->from[to]) == NULL)
       b->places.data[from].over = to;
@@ -330,30 +362,47 @@ static void share_room(builder *b) {
   }
 }
 
-const tn__func *tn__sched_finish(tn__schedule *s) {
-  builder b = {.s = s};
+static void forget_places(tn__snode *node) {
+  node->placed = 0;
+  for (int i = 0; i < node->children.count; i++) forget_places(node->children.data[i]);
+}
+
+/* Decides for every intermediate tensor that is used where it is allocated. */
+static void place_all(builder *b) {
+  tn__schedule *s = b->s;
   TN__VEC(const tn__buffer *) from = {0};
   for (int i = 0; i < s->buffers.count; i++) {
     const tn__buffer *buffer = s->buffers.data[i];
-    tn__snodes all = {0}, users = {0};
-    tn__sched_blocks(s, s->root, &all);
-    for (int j = 0; j < all.count; j++)
-      if (tn__sched_reads(all.data[j], buffer) || tn__sched_writes(all.data[j], buffer))
-        tn__vec_push(s->arena, &users, all.data[j]);
+    tn__snodes users = {0};
+    tn__sched_users(s, buffer, &users);
     if (users.count == 0) continue;
     if (buffer->scope == TN__SCOPE_WORKSPACE) {
       const tn__snode *folded = tn__sched_folded_in(s, buffer);
       check_shared(s, buffer, &users, folded);
       if (folded != NULL)
-        place_folded(s, buffer, &users, folded, &b.places);
+        place_folded(s, buffer, &users, folded, &b->places);
       else
-        place_shared(s, buffer, &b.places);
+        place_shared(s, buffer, &b->places);
     } else {
-      place_private(s, buffer, &users, &b.places);
+      place_private(s, buffer, &users, &b->places);
     }
     tn__vec_push(s->arena, &from, buffer);
   }
-  b.from = from.data;
+  b->from = from.data;
+  b->by_id = TN__NEW_ARRAY(s->arena, from.count, numbered);
+  for (int i = 0; i < from.count; i++) b->by_id[i] = (numbered){from.data[i]->id, i};
+  if (from.count > 0) qsort(b->by_id, (size_t)from.count, sizeof(numbered), compare_ids);
+  forget_places(s->root);
+  for (int i = 0; i < b->places.count; i++) {
+    placement *p = &b->places.data[i];
+    p->before = p->at->placed;
+    p->at->placed = i + 1;
+  }
+}
+
+const tn__func *tn__sched_finish(tn__schedule *s) {
+  builder b = {.s = s};
+  place_all(&b);
   share_room(&b);
   const tn__stmt *body = build(&b, s->root);
   const tn__te *te = s->te;

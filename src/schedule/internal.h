@@ -44,6 +44,7 @@ struct tn__snode {
   const tn__buffer *streams;     /* blocks: the output that the block's stores stream to, or NULL */
   TN__VEC(tn__snode *) children; /* loops and the root */
   tn__block block;
+  int placed; /* finish.c: the last of the tensors that are allocated around the children, counted from 1 */
 };
 
 /* Dimension `dim` of the buffer has a stride of `offset` modulo `factor` elements. */
@@ -89,10 +90,12 @@ struct tn__schedule {
   TN__VEC(tn__sched_fold) folds;
   TN__VEC(tn__sched_over) overs;
   TN__VEC(tn__sched_constant) constants;
-  const tn__func *func; /* NULL after a change */
-  tn__map names;        /* to the last tn__sched_named of each */
-  int64_t visited;      /* nodes that searches by name have looked at, for tests of how that grows */
-  bool scans;           /* does any block have a scan axis? */
+  const tn__func *func;     /* NULL after a change */
+  tn__map names;            /* to the last tn__sched_named of each */
+  tn__map readers, writers; /* tn__snodes by the tensors' names: see users.c */
+  int64_t visited;          /* nodes that searches by name or tensor have looked at, for tests of how that grows */
+  bool scans;               /* does any block have a scan axis? */
+  bool size_known, large;   /* what tn__rule_is_large says of the declaration, once it was asked */
 };
 
 /* ---- tree.c ------------------------------------------------------------------------------------------------------ */
@@ -130,9 +133,6 @@ int tn__sched_path(const tn__schedule *s, const tn__snode *top, const tn__snode 
 void tn__sched_each_block(tn__snode *node, void (*fn)(tn__snode *block, void *user), void *user);
 typedef TN__VEC(tn__snode *) tn__snodes;
 void tn__sched_blocks(tn__schedule *s, tn__snode *node, tn__snodes *out);
-/* Blocks that write / read the buffer, in order. */
-void tn__sched_writers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
-void tn__sched_readers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
 bool tn__sched_writes(const tn__snode *block, const tn__buffer *buffer);
 bool tn__sched_reads(const tn__snode *block, const tn__buffer *buffer);
 bool tn__sched_is_output(const tn__schedule *s, const tn__buffer *buffer);
@@ -169,6 +169,14 @@ void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn_
                               void *user);
 /* The intermediate tensor, input or output of this name; throws when there is none. */
 const tn__buffer *tn__sched_tensor(const tn__schedule *s, const char *step, const char *name);
+
+/* ---- users.c ----------------------------------------------------------------------------------------------------- */
+/* Enters a block that is new (`before` is NULL), or has another body than `before`, under the tensors that it uses. */
+void tn__sched_enter(tn__schedule *s, tn__snode *block, const tn__block *before);
+/* Blocks that write, read or do either with the buffer, in order, behind what `out` has. */
+void tn__sched_writers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
+void tn__sched_readers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
+void tn__sched_users(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
 
 /* ---- kinds.c ----------------------------------------------------------------------------------------------------- */
 /* Throws unless the loop's iterations don't depend on each other: no reduction or scan along it, and no element written

@@ -40,12 +40,10 @@ static bool is_private(tn__schedule *s, const tn__snode *loop, const tn__buffer 
   const tn__snode *folded_in = buffer->scope == TN__SCOPE_WORKSPACE ? tn__sched_folded_in(s, buffer) : NULL;
   if (folded_in != NULL) return tn__sched_is_under(folded_in, loop);
   if (buffer->scope != TN__SCOPE_STACK && buffer->scope != TN__SCOPE_REGISTER) return false;
-  tn__snodes all = {0};
-  tn__sched_blocks(s, s->root, &all);
-  for (int i = 0; i < all.count; i++)
-    if ((tn__sched_reads(all.data[i], buffer) || tn__sched_writes(all.data[i], buffer)) &&
-        !tn__sched_is_under(all.data[i], loop))
-      return false;
+  tn__snodes users = {0};
+  tn__sched_users(s, buffer, &users);
+  for (int i = 0; i < users.count; i++)
+    if (!tn__sched_is_under(users.data[i], loop)) return false;
   return true;
 }
 

@@ -32,11 +32,10 @@ bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank,
 
 /* Throws when a block that uses the tensor cannot follow it into another layout. */
 static void check_users(tn__schedule *s, const char *step, const tn__buffer *buffer) {
-  tn__snodes all = {0};
-  tn__sched_blocks(s, s->root, &all);
-  for (int i = 0; i < all.count; i++) {
-    const tn__snode *block = all.data[i];
-    if (!tn__sched_reads(block, buffer) && !tn__sched_writes(block, buffer)) continue;
+  tn__snodes users = {0};
+  tn__sched_users(s, buffer, &users);
+  for (int i = 0; i < users.count; i++) {
+    const tn__snode *block = users.data[i];
     tn__sched_check_not_frozen(s, step, block);
     if (block->block.axis_count == 0 && block->block.body->kind != TN__STMT_STORE)
       tn__sched_refuse(s, "%s of \"%s\": the imperative block \"%s\" uses it", step, buffer->name, block->name);

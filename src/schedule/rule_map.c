@@ -104,7 +104,7 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
   accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
   collect(&a, block->block.body);
   count = tn__rule_fuse(s, block, path);
-  bool parallel = options->threads > 1 && tn__rule_is_large(s->te);
+  bool parallel = tn__rule_shares(s, options);
   int64_t lanes = options->vector_bytes / a.widest, extent = tn__loop_extent(s, path[count - 1]->name);
   const char *inner = path[count - 1]->name;
   if (parallel && count == 1 && extent > 0) { /* one long loop: pieces for the threads, vectors inside */

@@ -306,7 +306,7 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
     fused++;
   }
   compute_maps_near(s, name, spatial_count - 1 - fused, options);
-  if (options->threads > 1 && tn__rule_is_large(s->te)) tn__parallel(s, outermost);
+  if (tn__rule_shares(s, options)) tn__parallel(s, outermost);
   return epilogue != NULL;
 }
 
@@ -328,7 +328,7 @@ static bool reduce_whole_rows(tn__schedule *s, const char *name, const tn__sched
   if (reductions != 1 || vector == NULL || block->block.write_count != 1) return false;
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
   int64_t extent = tn__loop_extent(s, vector), pieces = 1;
-  bool parallel = options->threads > 1 && tn__rule_is_large(s->te);
+  bool parallel = tn__rule_shares(s, options);
   if (lanes < 2 || extent < 0 || extent % lanes != 0) return false;
   if (parallel && extent % (options->threads * lanes) == 0) pieces = options->threads;
   for (int i = 0; i < count; i++)
@@ -430,7 +430,7 @@ static void schedule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__
 static void parallel_outermost(tn__schedule *s, const char *name, const tn__schedule_options *options) {
   tn__snode *path[TN__MAX_LOOPS], *block = tn__sched_find(s, name, true);
   int count = tn__sched_path(s, s->root, block, path);
-  if (count == 0 || options->threads == 1 || !tn__rule_is_large(s->te)) return;
+  if (count == 0 || !tn__rule_shares(s, options)) return;
   if (path[0]->kind != TN__LOOP_SERIAL || tn__is_int_value(path[0]->var->extent, 1)) return;
   if (tn__sched_drives(path[0], block, TN__AXIS_REDUCE) || tn__sched_drives(path[0], block, TN__AXIS_SCAN)) return;
   tn__snodes blocks = {0};
@@ -665,6 +665,26 @@ static void refuse_across(const tn__schedule *s) {
   }
 }
 
+/* A row needs nothing but the same row of what other stages make: anything else would be computed again for each row,
+ * as all of a vector for each row of a matrix that it is multiplied with. */
+static void refuse_repeated(tn__schedule *s, int rows) {
+  for (int i = 0; i < s->buffers.count; i++) {
+    const tn__buffer *buffer = s->buffers.data[i];
+    tn__snodes readers = {0};
+    tn__sched_readers(s, buffer, &readers);
+    for (int r = 0; r < readers.count; r++) {
+      const tn__block *block = &readers.data[r]->block;
+      if (tn__sched_writes(readers.data[r], buffer)) continue; /* its own sums so far */
+      bool same = buffer->rank >= rows && block->axis_count >= rows;
+      for (int k = 0; k < block->read_count && same; k++)
+        for (int d = 0; d < rows && block->reads[k].buffer == buffer && same; d++)
+          same = tn__is_int_value(buffer->shape[d], 1) ||
+                 (block->reads[k].min[d] == block->axes[d].var->self && tn__is_int_value(block->reads[k].extent[d], 1));
+      if (!same) tn__sched_refuse(s, "rows: \"%s\" reads other rows of %s than its own", block->name, buffer->name);
+    }
+  }
+}
+
 /* A handful of rows would leave threads without work, and what reduces them to a number each may be cut into parts. */
 static void refuse_few(const tn__schedule *s) {
   const tn__te_stage *stage = stage_to_cut(s->te);
@@ -707,7 +727,7 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
     tn__fuse(s, outermost, loops[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, loops[i]);
   }
-  if (options->threads > 1 && tn__rule_is_large(te)) tn__parallel(s, outermost);
+  if (tn__rule_shares(s, options)) tn__parallel(s, outermost);
 }
 
 /* Do `count` rows divide all of them, is there anything else to do than one reduction, and does what is private to them
@@ -740,6 +760,7 @@ static void open_rows(tn__sketch *k, tn__schedule *scratch) {
   tn__sketch_open(k, "rows", rows, 2);
   dissolve_maps(scratch);
   refuse_across(scratch);
+  refuse_repeated(scratch, row_axes(k->te));
   refuse_few(scratch);
 }
 

@@ -217,7 +217,7 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   count = tn__loops_of(s, steps[0]->name, loops, TN__MAX_LOOPS);
   bool unused[TN__MAX_RANK];
   arrange(s, first, &own, loops + count - first->block.axis_count, lanes, vectors, false, ignored, unused);
-  if (k->options.threads > 1 && tn__rule_is_large(s->te)) share_out(s, tiles, partial, tile_count, k->options.threads);
+  if (tn__rule_shares(s, &k->options)) share_out(s, tiles, partial, tile_count, k->options.threads);
 }
 
 /* ---- cost ----------------------------------------------------------------------------------------------------------

@@ -366,7 +366,7 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   tn__reorder(s, order, n + 2);
   tn__transpose(s, block, row_tile, lane_tile);
   if (v[STREAM]) tn__rule_stream(s, block);
-  if (k->options.threads > 1 && tn__rule_is_large(s->te) && shared > 0) share_out(s, order, shared, k->options.threads);
+  if (tn__rule_shares(s, &k->options) && shared > 0) share_out(s, order, shared, k->options.threads);
 }
 
 void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options) {
@@ -395,7 +395,7 @@ void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn_
   order[n + 1] = sides[1];
   tn__reorder(s, order, n + 2);
   tn__transpose(s, block, sides[0], sides[1]);
-  if (options->threads > 1 && tn__rule_is_large(s->te) && n > 0) share_out(s, order, n, options->threads);
+  if (tn__rule_shares(s, options) && n > 0) share_out(s, order, n, options->threads);
 }
 
 const tn__rule tn__rule_transpose = {"transposition", matches, open_transpose, features, apply};

@@ -75,6 +75,13 @@ bool tn__rule_is_large(const tn__te *te) {
   return work > 400e3; /* at some 20 operations a nanosecond */
 }
 
+bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options) {
+  if (options->threads <= 1) return false;
+  if (!s->size_known) s->large = tn__rule_is_large(s->te);
+  s->size_known = true;
+  return s->large;
+}
+
 int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
   int count = 0;
   for (int64_t d = 1; d <= n && d <= most && count < capacity; d++)

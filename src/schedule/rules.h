@@ -72,6 +72,8 @@ int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity);
 int64_t tn__loop_extent(const tn__schedule *s, const char *loop);
 /* Is the work of the declaration worth waking other threads (some 20 microseconds)? Open dimensions count as large. */
 bool tn__rule_is_large(const tn__te *te);
+/* Are there threads, and is the work worth waking them? */
+bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options);
 /* Operations that one element of a value costs, transcendental functions weighted by what they take. */
 int64_t tn__rule_cost(tn__ir *ir, const tn__expr *value);
 

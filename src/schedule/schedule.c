@@ -45,6 +45,8 @@ tn__schedule *tn__schedule_of(const tn__te *te, const tn__target *target) {
   s->root = TN__NEW(s->arena, tn__snode);
   s->root->name = "";
   tn__map_init(&s->names, s->arena);
+  tn__map_init(&s->readers, s->arena);
+  tn__map_init(&s->writers, s->arena);
   import_stmt(s, s->root, tn__te_lower(te)->body);
   return s;
 }

@@ -136,22 +136,6 @@ bool tn__sched_reads(const tn__snode *block, const tn__buffer *buffer) {
   return false;
 }
 
-static void filter(tn__schedule *s, const tn__buffer *buffer, bool (*accept)(const tn__snode *, const tn__buffer *),
-                   tn__snodes *out) {
-  tn__snodes all = {0};
-  tn__sched_blocks(s, s->root, &all);
-  for (int i = 0; i < all.count; i++)
-    if (accept(all.data[i], buffer)) tn__vec_push(s->arena, out, all.data[i]);
-}
-
-void tn__sched_writers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out) {
-  filter(s, buffer, tn__sched_writes, out);
-}
-
-void tn__sched_readers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out) {
-  filter(s, buffer, tn__sched_reads, out);
-}
-
 bool tn__sched_is_output(const tn__schedule *s, const tn__buffer *buffer) {
   for (int i = 0; i < tn__te_output_count(s->te); i++)
     if (tn__te_output_at(s->te, i) == buffer) return true;
@@ -189,6 +173,7 @@ tn__snode *tn__sched_new_block(tn__schedule *s, const tn__block *block) {
   node->exact = true;
   tn__sched_name(s, node, block->name);
   node->block = *block;
+  tn__sched_enter(s, node, NULL);
   return node;
 }
 
@@ -243,9 +228,11 @@ void tn__sched_substitute(tn__schedule *s, tn__snode *node, const tn__var *const
 }
 
 void tn__sched_set_body(tn__schedule *s, tn__snode *block, const tn__stmt *init, const tn__stmt *body) {
+  const tn__block before = block->block;
   block->block.init = init;
   block->block.body = body;
   tn__te_block_regions(s->ir, &block->block);
+  tn__sched_enter(s, block, &before);
 }
 
 const tn__buffer *tn__sched_add_buffer(tn__schedule *s, const char *name, tn_dtype dtype, tn__scope scope, int rank,
@@ -263,7 +250,7 @@ void tn__sched_redirect(tn__schedule *s, tn__snode *block, const tn__buffer *fro
 
 void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn__buffer *to, tn__index_map map,
                               void *user) {
-  tn__snodes all = {0};
+  tn__snodes users = {0};
   for (int i = 0; i < s->buffers.count; i++)
     if (s->buffers.data[i] == from) s->buffers.data[i] = to;
   for (int i = 0; i < s->aligns.count; i++)
@@ -274,13 +261,12 @@ void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn_
     if (s->overs.data[i].buffer == from) s->overs.data[i].buffer = to;
     if (s->overs.data[i].over == from) s->overs.data[i].over = to;
   }
-  tn__sched_blocks(s, s->root, &all);
-  for (int i = 0; i < all.count; i++) {
-    tn__snode *block = all.data[i];
+  tn__sched_users(s, from, &users);
+  for (int i = 0; i < users.count; i++) {
+    tn__snode *block = users.data[i];
     for (tn__snode *n = block->parent; n->var != NULL; n = n->parent)
       for (int p = 0; p < n->prefetches.count; p++)
         if (n->prefetches.data[p].buffer == from) n->prefetches.data[p].buffer = to;
-    if (!tn__sched_reads(block, from) && !tn__sched_writes(block, from)) continue;
     const tn__stmt *init = block->block.init;
     if (init != NULL) init = tn__stmt_replace_buffer(s->ir, init, from, to, map, user);
     tn__sched_set_body(s, block, init, tn__stmt_replace_buffer(s->ir, block->block.body, from, to, map, user));

@@ -54,6 +54,22 @@ static inline tn__te *product(tn__ir *ir) { return product_of(ir, 7, 9, 5); }
 static inline tn__te *open_product(tn__ir *ir) { return product_of(ir, 0, 6, 4); }
 static inline tn__te *wide_product(tn__ir *ir) { return product_of(ir, 21, 64, 11); }
 
+/* A matrix times itself times ... times a vector of row sums, `stages` sums in turn: each needs all of the one before.
+ */
+static inline tn__te *chain_of(tn__ir *ir, int stages, int64_t side) {
+  tn__te *te = tn__te_create(ir, "chain");
+  const tn__buffer *x = input(te, "X", 2, side, side, 0), *sum = NULL;
+  for (int i = 0; i < stages; i++) {
+    tn__te_axes rows = axes_of(te, "i", 1, &side), k = axes_of(te, "k", 1, &side);
+    const tn__expr *term = at(ir, x, 2, rows.index[0], k.index[0], NULL);
+    if (sum != NULL) term = tn__mul(ir, term, at(ir, sum, 1, k.index[0], NULL, NULL));
+    sum = tn__te_reduce(te, tn__arena_printf(tn__ir_arena(ir), "S%d", i), &rows, &k, TN__TE_SUM, term);
+  }
+  tn__te_output(te, sum);
+  return te;
+}
+static inline tn__te *chain(tn__ir *ir) { return chain_of(ir, 3, 19); }
+
 /* Two maps, the second reads a neighbourhood of the first. */
 static inline tn__te *stencil(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "stencil");
@@ -441,9 +457,8 @@ static const declaration declarations[] = {product,        open_product,   stenc
                                            grouped,        bf16_dots,      int8_dots,
                                            filtered_tiles, depthwise,      strided_depthwise,
                                            turned_map,     wide_depthwise, rectified_depthwise,
-                                           attention,      wide_attention,
-
-                                           repeated_sums};
+                                           attention,      wide_attention, repeated_sums,
+                                           chain};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

@@ -491,12 +491,36 @@ static void find_among(tn__ir *ir, const void *arg) {
 
 static void finds_among_many_stages(void **state) { check_ok(in_context(find_among, NULL)); }
 
+/* So do those by tensor: the default schedule of many reductions takes as much for each as that of few. */
+static void visit_users(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  for (int threads = 1; threads <= 2; threads++) {
+    tn__schedule_options options = {.threads = threads};
+    int64_t visited[2];
+    for (int i = 0; i < 2; i++) {
+      int stages = i == 0 ? 50 : 400;
+      const tn__schedule *s =
+          tn__schedule_default(chain_of(tn__ir_create(tn__ir_arena(ir)), stages, 64), &target, &options);
+      assert_true(s->steps.count >= 10 * stages);
+      visited[i] = s->visited / stages;
+    }
+    assert_in_range(visited[1], 1, visited[0] * 3 / 2);
+  }
+}
+
+static void users_are_found_among_many_stages(void **state) { check_ok(in_context(visit_users, NULL)); }
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(legal),          cmocka_unit_test(illegal),
-      cmocka_unit_test(defaults),       cmocka_unit_test(chooses),
-      cmocka_unit_test(widths),         cmocka_unit_test(replays),
-      cmocka_unit_test(refuses_traces), cmocka_unit_test(finds_among_many_stages),
+      cmocka_unit_test(legal),
+      cmocka_unit_test(illegal),
+      cmocka_unit_test(defaults),
+      cmocka_unit_test(chooses),
+      cmocka_unit_test(widths),
+      cmocka_unit_test(replays),
+      cmocka_unit_test(refuses_traces),
+      cmocka_unit_test(finds_among_many_stages),
+      cmocka_unit_test(users_are_found_among_many_stages),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

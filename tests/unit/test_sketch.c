@@ -29,6 +29,7 @@ static const struct {
     {rows, "simple reduction"},
     {convolution, "complex reduction"},
     {running, "stages"},
+    {chain, "stages"}, /* in rows, each sum would be taken again for every row of the next */
     {pool, "stages"},
     {column_sums, "stages"},
     {repeated_sums, "stages"},

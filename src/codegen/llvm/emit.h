@@ -195,8 +195,6 @@ void tn__cg_long(tn__cg *cg, const tn__stmt *s);
 void tn__cg_func(tn__cg *cg, tn__ir *ir, const tn__func *func);
 void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func,
                   const tn__c_entry *entry); /* entry.c; after its kernel */
-/* Byte offset of a workspace buffer in the function's workspace. */
-const tn__expr *tn__cg_workspace_offset(tn__ir *ir, const tn__func *func, const tn__buffer *buffer);
 
 /* ---- math.c: intrinsics
  * ------------------------------------------------------------------------------------------------------ */

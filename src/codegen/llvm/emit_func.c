@@ -8,8 +8,7 @@
 
 typedef struct layout {
   tn__ir *ir;
-  const tn__buffer *wanted; /* NULL: the total */
-  const tn__expr *offset, *found;
+  const tn__expr *offset; /* where the next buffer goes; behind the last the total */
 } layout;
 
 static const tn__expr *bytes_of(tn__ir *ir, const tn__buffer *buffer) {
@@ -18,25 +17,33 @@ static const tn__expr *bytes_of(tn__ir *ir, const tn__buffer *buffer) {
   return bytes;
 }
 
-static bool place(const tn__stmt *s, void *user) {
-  layout *l = user;
-  if (s->kind != TN__STMT_ALLOC || s->as.alloc.buffer->scope != TN__SCOPE_WORKSPACE) return true;
-  if (s->as.alloc.buffer == l->wanted) l->found = l->offset;
-  const tn__expr *units =
-      tn__ceildiv(l->ir, bytes_of(l->ir, s->as.alloc.buffer), tn__index(l->ir, TN_KERNEL_ALIGNMENT));
-  l->offset = tn__add(l->ir, l->offset, tn__mul_i(l->ir, units, TN_KERNEL_ALIGNMENT));
+static bool is_in_workspace(const tn__stmt *s) {
+  return s->kind == TN__STMT_ALLOC && s->as.alloc.buffer->scope == TN__SCOPE_WORKSPACE;
+}
+
+/* Gives the buffer its place, and tells it. */
+static const tn__expr *place(layout *l, const tn__buffer *buffer) {
+  const tn__expr *units = tn__ceildiv(l->ir, bytes_of(l->ir, buffer), tn__index(l->ir, TN_KERNEL_ALIGNMENT));
+  const tn__expr *offset = l->offset;
+  l->offset = tn__add(l->ir, offset, tn__mul_i(l->ir, units, TN_KERNEL_ALIGNMENT));
+  return offset;
+}
+
+static bool place_stmt(const tn__stmt *s, void *user) {
+  if (is_in_workspace(s)) place(user, s->as.alloc.buffer);
   return true;
 }
 
-const tn__expr *tn__cg_workspace_offset(tn__ir *ir, const tn__func *func, const tn__buffer *buffer) {
-  layout l = {.ir = ir, .wanted = buffer, .offset = tn__index(ir, 0)};
-  tn__stmt_walk(func->body, place, &l);
-  return buffer == NULL ? l.offset : l.found;
+/* Bytes that all buffers in the workspace take. */
+static const tn__expr *workspace_bytes(tn__ir *ir, const tn__func *func) {
+  layout l = {.ir = ir, .offset = tn__index(ir, 0)};
+  tn__stmt_walk(func->body, place_stmt, &l);
+  return l.offset;
 }
 
 tn__kernel_info tn__kernel_workspace(tn__ir *ir, const tn__func *func) {
   tn__kernel_info info = {0};
-  const tn__expr *total = tn__cg_workspace_offset(ir, func, NULL);
+  const tn__expr *total = workspace_bytes(ir, func);
   if (!tn__as_int(total, &info.workspace_bytes)) info.workspace_expr = total;
   return info;
 }
@@ -94,14 +101,15 @@ typedef struct workspace_walk {
   tn__cg *cg;
   storages *all;
   LLVMValueRef base;
+  layout places;
 } workspace_walk;
 
 static bool bind_workspace(const tn__stmt *s, void *user) {
   workspace_walk *walk = user;
   tn__cg *cg = walk->cg;
-  if (s->kind != TN__STMT_ALLOC || s->as.alloc.buffer->scope != TN__SCOPE_WORKSPACE) return true;
+  if (!is_in_workspace(s)) return true;
   tn__cg_storage *storage = TN__NEW(cg->arena, tn__cg_storage);
-  LLVMValueRef offset = tn__cg_scalar(cg, tn__cg_workspace_offset(cg->ir, cg->func, s->as.alloc.buffer));
+  LLVMValueRef offset = tn__cg_scalar(cg, place(&walk->places, s->as.alloc.buffer));
   *storage = (tn__cg_storage){.buffer = s->as.alloc.buffer, .alignment = TN_KERNEL_ALIGNMENT};
   storage->base = LLVMBuildGEP2(cg->builder, cg->i8, walk->base, &offset, 1, "");
   tn__vec_push(cg->arena, walk->all, storage);
@@ -134,8 +142,9 @@ static void bind_params(tn__cg *cg, LLVMValueRef function) {
     tn__vec_push(cg->arena, &all, storage);
     tn__cg_bind_storage(cg, storage);
   }
-  if (!tn__is_int_value(tn__cg_workspace_offset(cg->ir, func, NULL), 0)) {
+  if (!tn__is_int_value(workspace_bytes(cg->ir, func), 0)) {
     workspace_walk walk = {.cg = cg, .all = &all, .base = buffer_pointer(cg, buffers, count)};
+    walk.places = (layout){.ir = cg->ir, .offset = tn__index(cg->ir, 0)};
     tn__stmt_walk(func->body, bind_workspace, &walk);
   }
   set_scopes(cg, &all);
