@@ -149,6 +149,7 @@ void tn__compilation_grow(tn__compilation *c, tn__graph *graph) {
   for (int i = 0; o->capacity_count > 0 && i < tn__graph_output_count(graph); i++) {
     int alias, number = aliased_input(o, graph, i, &alias);
     tn__value *input = number < 0 ? NULL : tn__graph_input_at(graph, number);
+    if (number >= 0 && tn__graph_growing_axis(graph, i, input) < 0) tn__graph_join_stack(graph, i, input);
     int axis = number < 0 ? -1 : tn__graph_growing_axis(graph, i, input);
     if (axis < 0) continue;
     const char *name = input->dims[axis]->value.var->name;
@@ -163,12 +164,13 @@ void tn__compilation_grow(tn__compilation *c, tn__graph *graph) {
   }
 }
 
-static void check_types(tn__compilation *c, const tn__graph *graph, int output, int input) {
-  const tn__value *o = tn__graph_output_at(graph, output), *i = tn__graph_input_at(graph, input);
+static void check_types(tn__compilation *c, tn__graph *graph, int output, int input) {
+  tn__value *o = tn__graph_output_at(graph, output), *i = tn__graph_input_at(graph, input);
   bool tensors = o->holds == TN__HOLDS_TENSOR && i->holds == TN__HOLDS_TENSOR;
   bool same = tensors && o->dtype == i->dtype && o->rank == i->rank;
   for (int d = 0; same && d < o->rank; d++) same = o->dims[d] == i->dims[d];
   if (same) return;
+  if (tensors) tn__graph_join_stack(graph, output, i); /* for the message */
   int axis = tensors ? tn__graph_growing_axis(graph, output, i) : -1;
   if (axis >= 0)
     tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT,

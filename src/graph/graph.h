@@ -253,9 +253,14 @@ bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capa
  * not depend on it: makes it a write of that position (mask.c). False when it is nothing of the kind, or not provably.
  * Nodes that nobody reads any more are left. */
 bool tn__graph_write_by_mask(tn__graph *graph, int output, tn__value *input);
+/* Output `output` is a stack of tensors, each of which is the one of input `input`, such a stack as well, with others
+ * behind it: makes it one concatenation of the input and the stack of the others (grow_stack.c). False when it is nothing
+ * of the kind. */
+bool tn__graph_join_stack(tn__graph *graph, int output, tn__value *input);
 /* The dimension along which it could grow; -1: none. */
 int tn__graph_growing_axis(const tn__graph *graph, int output, const tn__value *input);
-/* Is the node nothing but the valid elements of a buffer that grows? */
+/* Is the node nothing but valid elements of a buffer that grows: all of them, or those at some places of other
+ * dimensions? */
 bool tn__is_valid_part(const tn__node *node);
 
 /* ---- lowering ---------------------------------------------------------------------------------------------------- */

@@ -43,6 +43,24 @@ static void open_input(tn__graph *graph, tn__value *input, int axis, int64_t cap
     if (graph->symbols.data[i]->value == part) graph->symbols.data[i]->value = input;
 }
 
+/* A part of the valid part is a part of the buffer. */
+static void read_buffer(tn__graph *graph, tn__value *part) {
+  const tn__node *valid = part->producer;
+  const tn__attr *own_starts = tn__node_attr(valid, "starts");
+  for (int i = 0, count = graph->nodes.count; i < count; i++) {
+    const tn__node *node = graph->nodes.data[i];
+    if (node->dead || strcmp(node->op->name, "slice") != 0 || node->inputs[0] != part) continue;
+    const tn__attr *starts = tn__node_attr(node, "starts"), *limits = tn__node_attr(node, "limits");
+    const tn__expr *from[TN__MAX_RANK], *to[TN__MAX_RANK];
+    for (int d = 0; d < part->rank; d++) {
+      from[d] = tn__add(graph->ir, own_starts->exprs[d], starts->exprs[d]);
+      to[d] = tn__add(graph->ir, own_starts->exprs[d], limits->exprs[d]);
+    }
+    tn__value *direct = tn__g_slice(graph, valid->inputs[0], from, to, tn__node_attr(node, "strides")->ints);
+    tn__graph_replace_uses(graph, node->outputs[0], direct);
+  }
+}
+
 bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capacity) {
   int axis = tn__graph_growing_axis(graph, output, input);
   if (axis < 0) return false;
@@ -55,7 +73,9 @@ bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capa
   tn__value *fresh = node->input_count == 2 ? node->inputs[1]
                                             : tn__g_concatenate(graph, node->inputs + 1, node->input_count - 1, axis);
   tn__value *buffer = tn__g_append(graph, input, fresh, axis, past);
-  tn__graph_replace_uses(graph, present, valid_part(graph, buffer, axis, total));
+  tn__value *valid = valid_part(graph, buffer, axis, total);
+  tn__graph_replace_uses(graph, present, valid);
+  read_buffer(graph, valid);
   graph->outputs.data[output].value = buffer;
   graph->outputs.data[output].extent = (tn__extent){total, axis};
   graph->origin = before;
@@ -70,6 +90,6 @@ bool tn__is_valid_part(const tn__node *node) {
   if (!grown && buffer->extent.valid == NULL) return false;
   const tn__attr *starts = tn__node_attr(node, "starts"), *strides = tn__node_attr(node, "strides");
   for (int i = 0; i < buffer->rank; i++)
-    if (!tn__is_int_value(starts->exprs[i], 0) || strides->ints[i] != 1) return false;
+    if (!tn__is_int(starts->exprs[i]) || strides->ints[i] != 1) return false;
   return true;
 }

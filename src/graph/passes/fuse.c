@@ -58,10 +58,6 @@ typedef struct fuser {
 
 static bool named(const tn__node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 
-static bool is_cheap(const tn__node *n) {
-  return named(n, "broadcast_in_dim") || named(n, "iota") || named(n, "from_elements") || tn__is_valid_part(n);
-}
-
 /* Shapes without their dimensions of one. */
 static bool same_space(const tn__value *a, const tn__value *b) {
   int i = 0, j = 0;
@@ -71,6 +67,17 @@ static bool same_space(const tn__value *a, const tn__value *b) {
     if (i == a->rank || j == b->rank) return i == a->rank && j == b->rank;
     if (a->dims[i++] != b->dims[j++]) return false;
   }
+}
+
+/* One tensor of a stack of buffers that grow. */
+static bool is_member(const tn__node *n) {
+  const tn__node *part = named(n, "reshape") ? n->inputs[0]->producer : NULL;
+  return part && tn__is_valid_part(part) && same_space(n->inputs[0], n->outputs[0]);
+}
+
+static bool is_cheap(const tn__node *n) {
+  return named(n, "broadcast_in_dim") || named(n, "iota") || named(n, "from_elements") || tn__is_valid_part(n) ||
+         is_member(n);
 }
 
 static bool same_shape(const tn__value *a, const tn__value *b) {
