@@ -77,10 +77,33 @@ def read_outputs(path):
         return [file[key] for key in file]
 
 
+def least_of(explained):
+    """The least time in ms that the kernels of a model need by what `tenon explain` says of it: the roofline of each,
+    as often as it runs. None when sizes are open, so that nobody knows."""
+    kernels = [kernel for kernel in explained["kernels"] if kernel["calls"]]
+    if not kernels or any(kernel["roofline_share"] is None for kernel in kernels):
+        return None
+    return 1e3 * sum(kernel["calls"] * kernel["roofline_share"] * kernel["measured_seconds"] for kernel in kernels)
+
+
+def measure_limits(name, threads, options):
+    """What `tenon explain` measures: the machine's limits, and the least time in ms that the model needs by them."""
+    model, state = str(options.folder / f"{name}.onnx"), STATE.get(name, [])
+    if "--capacity" in state:  # its sizes are open
+        return {"machine": None, "least_ms": None}
+    result = subprocess.run([options.cli, "explain", model, "--threads", str(threads), "--repeat", "3", "--json",
+                             "--no-cache", *state], text=True, capture_output=True)
+    if result.returncode:
+        raise BenchError(f"tenon explain: {result.stderr.strip()}")
+    explained = json.loads(result.stdout)
+    return {"machine": explained["machine"], "least_ms": least_of(explained)}
+
+
 def measure_latency(name, threads, options):
     """Returns the row of the latency table for a model at a number of threads."""
     servers, outputs = {}, {}
     model, inputs = options.folder / f"{name}.onnx", options.folder / f"{name}.npz"
+    limits = None if options.check else measure_limits(name, threads, options)
     try:
         with tempfile.TemporaryDirectory() as scratch:
             executable, file = f"{scratch}/{name}.tnx", f"{scratch}/outputs.npz"
@@ -106,6 +129,8 @@ def measure_latency(name, threads, options):
     for ratios, figure in (("ratios", "median_ms"), ("min_ratios", "min_ms")):
         row[ratios] = {peer: row["tenon"][figure] / row[peer][figure] for peer in options.peers}
     row["ratio"] = max(row["ratios"].values())
+    row["limits"] = limits["machine"]
+    row["roofline"] = limits["least_ms"] and limits["least_ms"] / row["tenon"]["median_ms"]
     return row
 
 
@@ -215,10 +240,11 @@ def latency_header(options):
     names = [PEERS[peer] for peer in options.peers]
     print(f"\nlatency in ms, medians of {math.ceil(options.runs / RUNS_PER_TURN) * RUNS_PER_TURN}, "
           f"{'wall time' if options.clock == 'wall' else 'CPU time of the process'}, interleaved; Tenon's time / the "
-          "peer's, of medians and of the fastest runs; peak memory while running, less what the process had before it "
-          "loaded the model; difference of the answers\n"
-          f"{'model':<18} {'thr':>3} {'Tenon':>9} {columns(names, '>9')} {columns(names, '>16')} {'Tenon MB':>9} "
-          f"{columns(names, '>9')} {'diff.':>8}")
+          "peer's, of medians and of the fastest runs; the share of the roofline, which is the least time that the "
+          "kernels need by the limits of this machine as measured beside it; peak memory while running, less what the "
+          "process had before it loaded the model; difference of the answers\n"
+          f"{'model':<18} {'thr':>3} {'Tenon':>9} {columns(names, '>9')} {columns(names, '>16')} {'roofline':>8} "
+          f"{'Tenon MB':>9} {columns(names, '>9')} {'diff.':>8}")
 
 
 def print_latency(row, options):
@@ -227,8 +253,9 @@ def print_latency(row, options):
         return
     ratios = " ".join(f"{row['ratios'][peer]:>9.2f} ({row['min_ratios'][peer]:.2f})" for peer in options.peers)
     peers = [row[peer] for peer in options.peers]
+    roofline = "-" if row["roofline"] is None else f"{row['roofline']:.0%}"
     print(f"{row['model']:<18} {row['threads']:>3} {row['tenon']['median_ms']:>9.3f} "
-          f"{columns((peer['median_ms'] for peer in peers), '>9.3f')} {ratios} {row['tenon']['peak_mb']:>9.0f} "
+          f"{columns((peer['median_ms'] for peer in peers), '>9.3f')} {ratios} {roofline:>8} {row['tenon']['peak_mb']:>9.0f} "
           f"{columns((peer['peak_mb'] for peer in peers), '>9.0f')} {row['difference']:>8.1e}", flush=True)
 
 
@@ -248,6 +275,17 @@ def print_start(row, options):
           f"{columns(row['peers_s'].values(), '>8.3f')} {row['compile_peak_mb']:>10.0f} "
           f"{row['warm_peak_mb']:>8.0f} {row['executable_mb']:>8.1f} {row['executable_start_ms']:>8.1f} "
           f"{columns(row['peers_start_ms'].values(), '>11.1f')}", flush=True)
+
+
+def print_limits(rows):
+    """What the machine's limits were, row by row: they move with what else it does."""
+    for row in rows:
+        machine = row.get("limits")
+        if machine:
+            bandwidths = ", ".join(f"{level} {machine[f'{level.lower()}_bytes_per_second'] / 1e9:.0f}"
+                                   for level in ("L2", "L3", "memory"))
+            print(f"limits beside {row['model']}, {row['threads']} threads: one core {machine['flops_per_second'] / 1e9:.0f} "
+                  f"GFLOP/s, reads GB/s: {bandwidths}")
 
 
 def summarize(rows, options):
@@ -328,6 +366,7 @@ def main(arguments):
     print(f"{', '.join(f'{name} {version}' for name, version in versions.items())}\n"
           f"{measure.describe_machine(report['machine'])}")
     report["latency"], complaints = table(latency_header, measure_latency, print_latency, options)
+    print_limits(report["latency"])
     if not (options.no_start or options.check):
         report["start"], failed = table(start_header, measure_start, print_start, options)
         complaints += failed

@@ -129,8 +129,8 @@ static void print_text(const explain *e, const row *rows, int count) {
          m->l2_bytes_per_second * 1e-9, m->l3_bytes_per_second * 1e-9, m->memory_bytes_per_second * 1e-9);
   double total = 0;
   for (int i = 0; i < count; i++) total += rows[i].seconds * rows[i].calls;
-  printf("\n%6s %5s %12s %12s %8s %9s %9s %9s  %-10s kernel\n", "share", "calls", "predicted us", "measured us",
-         "GFLOP/s", "MB", "FLOP/byte", "roofline", "bound by");
+  printf("\n%6s %5s %12s %12s %10s %8s %9s %9s %9s  %-10s kernel\n", "share", "calls", "predicted us", "measured us",
+         "MFLOP", "GFLOP/s", "MB", "FLOP/byte", "roofline", "bound by");
   for (int i = 0; i < count; i++) {
     const row *r = &rows[i];
     const tn_kernel_plan *p = r->plan;
@@ -142,6 +142,7 @@ static void print_text(const explain *e, const row *rows, int count) {
     }
     print_number(p->seconds * 1e6, true, 12, 2);
     print_number(r->seconds * 1e6, ran, 12, 2);
+    print_number(p->flops * 1e-6, p->flops >= 0, 10, 3);
     print_number(p->flops / r->seconds * 1e-9, ran && p->flops >= 0, 8, 1);
     print_number(p->bytes * 1e-6, p->bytes >= 0, 9, 3);
     print_number(p->flops / p->bytes, sized && p->bytes > 0, 9, 2);

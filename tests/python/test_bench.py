@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import bench_kernels  # noqa: E402
 import bench_lengths  # noqa: E402
+import bench_models  # noqa: E402
 import bench_operators  # noqa: E402
 import kernel_cases  # noqa: E402
 import measure  # noqa: E402
@@ -159,6 +160,15 @@ class CasesTest(unittest.TestCase):
                     elements = sum(map(math.prod, [*case.inputs.values(), case.output]))
                     self.assertEqual(case.bytes, 4 * elements)
                     self.assertEqual(case.stream == "read", math.prod(case.output) < elements / 10)
+
+    def test_models_are_held_to_the_roofline_of_their_kernels(self):
+        def kernel(calls, seconds, share):
+            return {"calls": calls, "measured_seconds": seconds, "roofline_share": share}
+
+        kernels = [kernel(2, 0.003, 0.5), kernel(1, 0.001, 0.25), kernel(0, None, None)]
+        self.assertAlmostEqual(bench_models.least_of({"kernels": kernels}), 3.25)
+        self.assertIsNone(bench_models.least_of({"kernels": [kernel(1, 0.001, None)]}))
+        self.assertIsNone(bench_models.least_of({"kernels": []}))
 
     def test_turns_are_held_to_the_limits_beside_them(self):
         case = kernel_cases.Case("", "", [], {}, {}, (), instructions=10.0, bytes=1000)

@@ -153,6 +153,116 @@ static void steps_apply_or_leave_no_trace(void **state) {
   tn_te_release(te);
 }
 
+/* Every primitive through one call, on the declaration's own loops: the trace has the steps, and replays to itself. */
+static const char primed[] =
+    "kernel primed(A: f32[32, 16], B: f32[16, 48], b: f32[48]) -> D: f32[32, 48], T: f32[48, 32] {\n"
+    "  C[i, j] = sum(k: 16) A[i, k] * B[k, j]\n"
+    "  E[i, j] = C[i, j] + b[j]\n"
+    "  D[i, j] = max(E[i, j], 0)\n"
+    "  T[j, i] = D[i, j]\n"
+    "}\n"
+    "kernel dots(A: bf16[3, 8], B: bf16[8, 32]) -> D: f32[3, 32] {\n"
+    "  C[i, j] = sum(k: 4, p: 2) f32(A[i, 2*k + p]) * f32(B[2*k + p, j])\n"
+    "  D[i, j] = C[i, j] * 0.5\n"
+    "}\n";
+
+static const struct {
+  const char *kernel, *steps[12];
+} primitives[] = {
+    {"primed", {"split \"C.j\" 0 16", "pragma \"C.j.0\" \"whole\" 1", "unroll \"C.j.1\""}},
+    {"primed", {"fuse \"E.i\" \"E.j\"", "parallel \"E.i+E.j\""}},
+    {"primed", {"reorder \"C.j\" \"C.i\"", "prefetch_ahead \"C\" \"C.k\" \"C.j\" 2 1", "prefetch \"C\" \"C.i\" 1 4"}},
+    {"primed", {"tile \"C.i\" \"C.j\" 4 8", "bind \"C.i.0\" \"block.x\"", "bind \"C.j.0\" \"thread.x\""}},
+    {"primed", {"compute_at \"E\" \"D.i\"", "fold_storage \"E\" \"D.i\" 0"}},
+    {"primed", {"compute_at \"E\" \"D.i\"", "set_scope \"E\" 0 2", "compute_root \"E\""}},
+    {"primed", {"reverse_compute_at \"E\" \"C.i\"", "decompose_reduction \"C\" \"C.k\""}},
+    {"primed", {"inline \"E\""}},
+    {"primed", {"reverse_inline \"D\""}},
+    {"primed", {"cache_write \"C\" 0 1", "cache_read \"C\" 1 1", "cache_read_in_order \"C\" 2 1 1 0"}},
+    {"primed", {"split \"C.k\" 0 4", "rfactor \"C.k.1\""}},
+    {"primed", {"split \"C.k\" 0 4", "rfactor_at \"C.k.0\" \"C.k.0\""}},
+    {"primed", {"storage_align \"C\" 0 0 16 4"}},
+    {"primed", {"store_over \"E\" 0"}},
+    {"primed",
+     {"split \"T.j\" 0 16", "split \"T.i\" 0 16", "reorder \"T.j.0\" \"T.i.0\" \"T.j.1\" \"T.i.1\"",
+      "transpose \"T\" \"T.j.1\" \"T.i.1\"", "stream \"T\" 0"}},
+    {"dots",
+     {"declare_constant \"B\"", "transform_layout \"B\" 0 2 0 1 1 0 0 1 2", "split \"C.j\" 0 16",
+      "reorder \"C.j.0\" \"C.i\" \"C.k\" \"C.j.1\" \"C.p\"", "set_scope \"C\" 0 2", "reverse_compute_at \"D\" \"C.i\"",
+      "decompose_reduction \"C\" \"C.k\"", "tensorize \"C.j.1\" \"x86.avx512bf16.dpbf16ps\"",
+      "vectorize \"C.init.j.1\"", "parallel \"C.j.0\""}},
+};
+
+static void every_primitive_is_a_step(void **state) {
+  static const char *const names[] = {"split",
+                                      "fuse",
+                                      "reorder",
+                                      "parallel",
+                                      "vectorize",
+                                      "unroll",
+                                      "compute_at",
+                                      "reverse_compute_at",
+                                      "inline",
+                                      "reverse_inline",
+                                      "cache_write",
+                                      "cache_read",
+                                      "cache_read_in_order",
+                                      "set_scope",
+                                      "rfactor",
+                                      "rfactor_at",
+                                      "decompose_reduction",
+                                      "tile",
+                                      "compute_root",
+                                      "bind",
+                                      "pragma",
+                                      "prefetch",
+                                      "stream",
+                                      "prefetch_ahead",
+                                      "storage_align",
+                                      "fold_storage",
+                                      "store_over",
+                                      "declare_constant",
+                                      "transform_layout",
+                                      "tensorize",
+                                      "transpose"};
+  enum { NAMES = sizeof(names) / sizeof(names[0]) };
+  static const char target[] = "x86-64-v4+avx512bf16";
+  tn_schedule_options options = {.size = sizeof options, .plain = true};
+  bool seen[NAMES] = {false};
+  for (size_t i = 0; i < sizeof(primitives) / sizeof(primitives[0]); i++) {
+    tn_te *te;
+    tn_schedule *schedule, *again;
+    char *trace, *second, *object;
+    size_t size;
+    check_ok(tn_te_parse("t.te", primed, strlen(primed), primitives[i].kernel, NULL, 0, NULL, &te));
+    check_ok(tn_schedule_create(te, target, &options, &schedule));
+    for (const char *const *step = primitives[i].steps; *step != NULL; step++) {
+      check_ok(tn_schedule_apply(schedule, *step));
+      for (int n = 0; n < NAMES; n++)
+        seen[n] |= strncmp(*step, names[n], strlen(names[n])) == 0 && (*step)[strlen(names[n])] == ' ';
+    }
+    check_ok(tn_schedule_trace(schedule, &trace));
+    const char *at = trace;
+    for (const char *const *step = primitives[i].steps; *step != NULL; step++) {
+      at = strstr(at, *step);
+      if (at == NULL) fail_msg("%s is not in\n%s", *step, trace);
+    }
+    check_ok(tn_schedule_replay(te, target, trace, NULL, &again));
+    check_ok(tn_schedule_trace(again, &second));
+    assert_string_equal(trace, second);
+    check_ok(tn_te_emit(&again, 1, NULL, "obj", &object, &size));
+    assert_true(size > 0);
+    free(object);
+    free(trace);
+    free(second);
+    tn_schedule_release(again);
+    tn_schedule_release(schedule);
+    tn_te_release(te);
+  }
+  for (int n = 0; n < NAMES; n++)
+    if (!seen[n]) fail_msg("no schedule has a step %s", names[n]);
+}
+
 static void options_out_of_range(void **state) {
   static const struct {
     tn_schedule_options options;
@@ -399,12 +509,17 @@ static void lists_every_kernel(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(builds_declarations),   cmocka_unit_test(builds_combiners_and_scans),
-      cmocka_unit_test(first_refusal_is_told), cmocka_unit_test(steps_apply_or_leave_no_trace),
-      cmocka_unit_test(options_out_of_range),  cmocka_unit_test(builds_an_object_and_a_header),
-      cmocka_unit_test(runs_in_this_process),  cmocka_unit_test(indices_from_data_stay_inside),
-      cmocka_unit_test(constants_are_packed),  cmocka_unit_test(long_kernels_are_made_in_parts),
-      cmocka_unit_test(lists_every_kernel)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(builds_declarations),
+                                     cmocka_unit_test(builds_combiners_and_scans),
+                                     cmocka_unit_test(first_refusal_is_told),
+                                     cmocka_unit_test(steps_apply_or_leave_no_trace),
+                                     cmocka_unit_test(every_primitive_is_a_step),
+                                     cmocka_unit_test(options_out_of_range),
+                                     cmocka_unit_test(builds_an_object_and_a_header),
+                                     cmocka_unit_test(runs_in_this_process),
+                                     cmocka_unit_test(indices_from_data_stay_inside),
+                                     cmocka_unit_test(constants_are_packed),
+                                     cmocka_unit_test(long_kernels_are_made_in_parts),
+                                     cmocka_unit_test(lists_every_kernel)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
