@@ -211,6 +211,13 @@ static int loop_for_map(tn__schedule *s, const tn__snode *block, const tn__regio
   return -1;
 }
 
+/* A map that stands by itself, and not behind what it reads, as a copy out of registers does. */
+static bool is_lone_map(tn__schedule *s, tn__snode *block) {
+  tn__snodes nest = {0};
+  tn__sched_blocks(s, tn__sched_root_nest(s, block), &nest);
+  return nest.count == 1 && block->combiner == NULL && block->block.body->kind == TN__STMT_STORE;
+}
+
 /* Computes maps that only this block reads, the padding of its windows say, a part at a time: in a loop around it, of
  * the `count` outermost ones. */
 static void compute_maps_near(tn__schedule *s, const char *name, int count, const tn__schedule_options *options) {
@@ -221,8 +228,8 @@ static void compute_maps_near(tn__schedule *s, const char *name, int count, cons
     tn__snodes writers = {0}, readers = {0};
     tn__sched_writers(s, region->buffer, &writers);
     tn__sched_readers(s, region->buffer, &readers);
-    if (writers.count != 1 || readers.count != 1 || writers.data[0] == block || writers.data[0]->combiner != NULL ||
-        writers.data[0]->block.body->kind != TN__STMT_STORE || tn__sched_is_output(s, region->buffer))
+    if (writers.count != 1 || readers.count != 1 || !is_lone_map(s, writers.data[0]) ||
+        tn__sched_is_output(s, region->buffer))
       continue;
     int at = loop_for_map(s, block, region, path, depth, count);
     if (at < 0) continue;

@@ -53,6 +53,34 @@ static void rules_classify(void **state) {
   for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) check_ok(in_context(classify, &i));
 }
 
+/* A product of products: too large to be private, so that each is computed by itself and none as declared. */
+static tn__te *two_products(tn__ir *ir) {
+  static const int64_t sides[] = {256, 256};
+  tn__te *te = tn__te_create(ir, "twice");
+  const tn__buffer *left = input(te, "A", 2, 256, 256, 0);
+  for (int i = 0; i < 2; i++) {
+    const tn__buffer *right = input(te, i == 0 ? "B" : "C", 2, 256, 256, 0);
+    tn__te_axes x = axes_of(te, "i", 2, sides), k = axes_of(te, "k", 1, sides);
+    left = tn__te_reduce(
+        te, i == 0 ? "T" : "D", &x, &k, TN__TE_SUM,
+        tn__mul(ir, at(ir, left, 2, x.index[0], k.index[0], NULL), at(ir, right, 2, k.index[0], x.index[1], NULL)));
+  }
+  tn__te_output(te, left);
+  return te;
+}
+
+static void schedule_two(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_plan plan;
+  const char *trace = trace_of(ir, tn__schedule_choose(two_products(ir), &target, NULL, &plan));
+  assert_non_null(plan.sketch);
+  assert_int_equal(plan.refused, 0);
+  assert_non_null(strstr(trace, "vectorize \"T."));
+  assert_non_null(strstr(trace, "vectorize \"D."));
+}
+
+static void products_of_products_are_scheduled(void **state) { check_ok(in_context(schedule_two, NULL)); }
+
 /* ---- points -------------------------------------------------------------------------------------------------------
  */
 
@@ -528,6 +556,7 @@ static void footprints_are_exact(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_classify),
+      cmocka_unit_test(products_of_products_are_scheduled),
       cmocka_unit_test(empty_vectors_are_dropped),
       cmocka_unit_test(every_point_computes_the_same),
       cmocka_unit_test(templates_are_reused),
