@@ -13,23 +13,32 @@ typedef struct tree { /* up to BATCH pieces */
   tn__digest digests[BATCH];
 } tree;
 
+/* A pair of pieces at a time; the last may be alone, or shorter. */
 static void *hash_pieces(void *user) {
   tree *t = user;
   for (;;) {
-    int i = atomic_fetch_add(&t->next, 1);
+    int i = atomic_fetch_add(&t->next, 2);
     if (i >= t->count) return NULL;
     size_t from = (size_t)i * PIECE, left = t->size - from;
-    tn__sha256 hasher;
-    tn__sha256_init(&hasher);
-    tn__sha256_update(&hasher, t->data + from, left < PIECE ? left : PIECE);
-    t->digests[i] = tn__sha256_final(&hasher);
+    if (left >= 2 * (size_t)PIECE) {
+      tn__sha256_two((const void *const[2]){t->data + from, t->data + from + PIECE}, PIECE, &t->digests[i]);
+      continue;
+    }
+    for (; i < t->count && left > 0; i++) {
+      size_t size = left < PIECE ? left : PIECE;
+      tn__sha256 hasher;
+      tn__sha256_init(&hasher);
+      tn__sha256_update(&hasher, t->data + (size_t)i * PIECE, size);
+      t->digests[i] = tn__sha256_final(&hasher);
+      left -= size;
+    }
   }
 }
 
 static void hash_batch(tree *t, int threads) {
   pthread_t ids[MOST_THREADS];
   int started = 0;
-  if (threads > t->count) threads = t->count;
+  if (threads > (t->count + 1) / 2) threads = (t->count + 1) / 2;
   while (started < threads - 1 && pthread_create(&ids[started], NULL, hash_pieces, t) == 0) started++;
   hash_pieces(t); /* alone, when no other thread could be had */
   for (int i = 0; i < started; i++) pthread_join(ids[i], NULL);

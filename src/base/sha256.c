@@ -51,37 +51,71 @@ static void compress_portable(uint32_t state[8], const uint8_t *blocks, size_t c
 #if defined(__x86_64__)
 
 /* The instructions take the state as (a, b, e, f) and (c, d, g, h), each highest word first, and do two rounds at once;
- * four of them and two message instructions make sixteen rounds' worth of schedule. Intel, "SHA Extensions", 2013. */
-__attribute__((target("sha,sse4.1,ssse3"))) static void compress_sha_ni(uint32_t state[8], const uint8_t *blocks,
-                                                                        size_t count) {
-  const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+ * four of them and two message instructions make sixteen rounds' worth of schedule. Intel, "SHA Extensions", 2013.
+ * Each waits for the one before it, and half of the time nothing else is there to do: two streams at once take hardly
+ * longer than one. */
+typedef struct stream {
+  __m128i abef, cdgh, abef_before, cdgh_before;
+  __m128i w[4]; /* the last sixteen words of the schedule, as a ring */
+} stream;
+
+__attribute__((target("sha,sse4.1,ssse3"), always_inline)) static inline void unpack_state(stream *s,
+                                                                                           const uint32_t *state) {
   __m128i low = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)&state[0]), 0xb1);
   __m128i high = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(const void *)&state[4]), 0x1b);
-  __m128i abef = _mm_alignr_epi8(low, high, 8), cdgh = _mm_blend_epi16(high, low, 0xf0);
-  for (; count > 0; count--, blocks += BLOCK) {
-    const __m128i abef_before = abef, cdgh_before = cdgh;
-    __m128i w[4]; /* the last sixteen words of the schedule, as a ring */
-    for (int i = 0; i < 16; i++) {
-      __m128i *now = &w[i % 4];
-      if (i < 4) {
-        *now = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)blocks + i), swap);
-      } else {
-        __m128i before = w[(i + 3) % 4];
-        __m128i t =
-            _mm_add_epi32(_mm_sha256msg1_epu32(*now, w[(i + 1) % 4]), _mm_alignr_epi8(before, w[(i + 2) % 4], 4));
-        *now = _mm_sha256msg2_epu32(t, before);
-      }
-      __m128i wk = _mm_add_epi32(*now, _mm_loadu_si128((const __m128i *)(const void *)&round_constants[4 * i]));
-      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);
-      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));
-    }
-    abef = _mm_add_epi32(abef, abef_before);
-    cdgh = _mm_add_epi32(cdgh, cdgh_before);
-  }
-  low = _mm_shuffle_epi32(abef, 0x1b);
-  high = _mm_shuffle_epi32(cdgh, 0xb1);
+  s->abef = _mm_alignr_epi8(low, high, 8), s->cdgh = _mm_blend_epi16(high, low, 0xf0);
+}
+
+__attribute__((target("sha,sse4.1,ssse3"), always_inline)) static inline void pack_state(const stream *s,
+                                                                                         uint32_t *state) {
+  __m128i low = _mm_shuffle_epi32(s->abef, 0x1b), high = _mm_shuffle_epi32(s->cdgh, 0xb1);
   _mm_storeu_si128((__m128i *)(void *)&state[0], _mm_blend_epi16(low, high, 0xf0));
   _mm_storeu_si128((__m128i *)(void *)&state[4], _mm_alignr_epi8(high, low, 8));
+}
+
+__attribute__((target("sha,sse4.1,ssse3"), always_inline)) static inline void do_four_rounds(stream *s, int i,
+                                                                                             const uint8_t *block) {
+  const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  __m128i *now = &s->w[i % 4];
+  if (i < 4) {
+    *now = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)block + i), swap);
+  } else {
+    __m128i before = s->w[(i + 3) % 4];
+    __m128i t =
+        _mm_add_epi32(_mm_sha256msg1_epu32(*now, s->w[(i + 1) % 4]), _mm_alignr_epi8(before, s->w[(i + 2) % 4], 4));
+    *now = _mm_sha256msg2_epu32(t, before);
+  }
+  __m128i wk = _mm_add_epi32(*now, _mm_loadu_si128((const __m128i *)(const void *)&round_constants[4 * i]));
+  s->cdgh = _mm_sha256rnds2_epu32(s->cdgh, s->abef, wk);
+  s->abef = _mm_sha256rnds2_epu32(s->abef, s->cdgh, _mm_shuffle_epi32(wk, 0x0e));
+}
+
+__attribute__((target("sha,sse4.1,ssse3"), always_inline)) static inline void compress_streams(
+    uint32_t *const *states, const uint8_t *const *blocks, int streams, size_t count) {
+  stream s[2];
+  for (int k = 0; k < streams; k++) unpack_state(&s[k], states[k]);
+  for (size_t at = 0; at < count * BLOCK; at += BLOCK) {
+    for (int k = 0; k < streams; k++) s[k].abef_before = s[k].abef, s[k].cdgh_before = s[k].cdgh;
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+      for (int k = 0; k < streams; k++) do_four_rounds(&s[k], i, blocks[k] + at);
+    for (int k = 0; k < streams; k++) {
+      s[k].abef = _mm_add_epi32(s[k].abef, s[k].abef_before);
+      s[k].cdgh = _mm_add_epi32(s[k].cdgh, s[k].cdgh_before);
+    }
+  }
+  for (int k = 0; k < streams; k++) pack_state(&s[k], states[k]);
+}
+
+__attribute__((target("sha,sse4.1,ssse3"))) static void compress_sha_ni(uint32_t state[8], const uint8_t *blocks,
+                                                                        size_t count) {
+  compress_streams(&state, &blocks, 1, count);
+}
+
+__attribute__((target("sha,sse4.1,ssse3"))) static void compress_two_sha_ni(uint32_t *const *states,
+                                                                            const uint8_t *const *blocks,
+                                                                            size_t count) {
+  compress_streams(states, blocks, 2, count);
 }
 
 static bool has_sha_ni(void) {
@@ -104,6 +138,16 @@ static void compress_blocks(uint32_t state[8], const uint8_t *blocks, size_t cou
   compress_portable(state, blocks, count);
 }
 
+static void compress_two(uint32_t *const *states, const uint8_t *const *blocks, size_t count) {
+#if defined(__x86_64__)
+  if (count > 0 && has_sha_ni()) {
+    compress_two_sha_ni(states, blocks, count);
+    return;
+  }
+#endif
+  for (int k = 0; k < 2; k++) compress_blocks(states[k], blocks[k], count);
+}
+
 void tn__sha256_init(tn__sha256 *hasher) {
   *hasher = (tn__sha256){
       .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
@@ -122,6 +166,19 @@ void tn__sha256_update(tn__sha256 *hasher, const void *data, size_t size) {
   }
   compress_blocks(hasher->state, p, size / BLOCK);
   if (size % BLOCK > 0) memcpy(hasher->pending, p + size / BLOCK * BLOCK, size % BLOCK);
+}
+
+void tn__sha256_two(const void *const *data, size_t size, tn__digest *out) {
+  tn__sha256 hashers[2];
+  const uint8_t *blocks[2] = {data[0], data[1]};
+  size_t whole = size / BLOCK * BLOCK;
+  for (int k = 0; k < 2; k++) tn__sha256_init(&hashers[k]);
+  compress_two((uint32_t *const[2]){hashers[0].state, hashers[1].state}, blocks, whole / BLOCK);
+  for (int k = 0; k < 2; k++) {
+    hashers[k].length = whole;
+    tn__sha256_update(&hashers[k], blocks[k] + whole, size - whole);
+    out[k] = tn__sha256_final(&hashers[k]);
+  }
 }
 
 void tn__sha256_update_u64(tn__sha256 *hasher, uint64_t value) {

@@ -63,6 +63,50 @@ static void sha256_does_not_depend_on_the_pieces(void **state) {
   }
 }
 
+static tn__digest sha256_of(const void *data, size_t size) {
+  tn__sha256 hasher;
+  tn__sha256_init(&hasher);
+  tn__sha256_update(&hasher, data, size);
+  return tn__sha256_final(&hasher);
+}
+
+static void two_at_once_have_the_digests_that_they_have_alone(void **state) {
+  uint8_t data[2][700];
+  for (int i = 0; i < 1400; i++) data[i / 700][i % 700] = (uint8_t)(tn__hash_mix(5, (uint64_t)i) >> 9);
+  for (size_t size = 0; size <= 700; size += 50) {
+    tn__digest digests[2];
+    tn__sha256_two((const void *const[2]){data[0], data[1]}, size, digests);
+    for (int k = 0; k < 2; k++) {
+      tn__digest expected = sha256_of(data[k], size);
+      assert_memory_equal(digests[k].bytes, expected.bytes, 32);
+    }
+  }
+}
+
+/* SHA-256 of the size and of the digests of pieces of 4 MB: an odd number of them, and a shorter one. */
+static void a_tree_is_made_of_pieces(void **state) {
+  enum { PIECE = 4 << 20, MOST = 3 * PIECE + 100 };
+  uint8_t *data = malloc(MOST);
+  assert_non_null(data);
+  for (int i = 0; i < MOST; i++) data[i] = (uint8_t)((unsigned)i * 2654435761u >> 19);
+  static const size_t sizes[] = {0, 5, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 64, 3 * PIECE, MOST};
+  for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    tn__sha256 all;
+    tn__sha256_init(&all);
+    tn__sha256_update_u64(&all, sizes[i]);
+    for (size_t at = 0; at < sizes[i]; at += PIECE) {
+      tn__digest piece = sha256_of(data + at, sizes[i] - at < PIECE ? sizes[i] - at : PIECE);
+      tn__sha256_update(&all, piece.bytes, sizeof(piece.bytes));
+    }
+    tn__digest expected = tn__sha256_final(&all);
+    for (int threads = 1; threads <= 3; threads++) {
+      tn__digest digest = tn__sha256_tree(data, sizes[i], threads);
+      assert_memory_equal(digest.bytes, expected.bytes, 32);
+    }
+  }
+  free(data);
+}
+
 /* Long inputs take the processor's SHA instructions where it has them, short ones never do. */
 static void sha256_is_the_same_in_bulk_and_in_blocks(void **state) {
   enum { SIZE = 64 * 100 + 5 };
@@ -195,6 +239,8 @@ int main(void) {
       cmocka_unit_test(sha256_of_a_million_bytes),
       cmocka_unit_test(sha256_does_not_depend_on_the_pieces),
       cmocka_unit_test(sha256_is_the_same_in_bulk_and_in_blocks),
+      cmocka_unit_test(two_at_once_have_the_digests_that_they_have_alone),
+      cmocka_unit_test(a_tree_is_made_of_pieces),
       cmocka_unit_test(strings_keep_their_borders),
       cmocka_unit_test(numbers_are_little_endian),
       cmocka_unit_test(mix_avalanches),
