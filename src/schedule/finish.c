@@ -277,23 +277,26 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
   return true;
 }
 
-/* One prefetch for every line of the rows that will be read, up to a few of each. */
+/* One prefetch for every line of the rows that will be read, up to a few of each. Rows lie along the innermost other
+ * dimension of which there are several. */
 static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_prefetch *p, stmts *out) {
-  enum { LINE_BYTES = 64, MOST_LINES = 16, MOST_ROWS = 8 };
+  enum { LINE_BYTES = 64, MOST_LINES = 16, MOST_ROWS = 16, MOST_PLACES = 128 };
   tn__ir *ir = b->s->ir;
   const tn__expr *first[TN__MAX_RANK], *extent[TN__MAX_RANK], *indices[TN__MAX_RANK];
   const tn__buffer *buffer = placed(b, p->buffer);
-  int last = buffer->rank - 1;
+  int last = buffer->rank - 1, down = last - 1;
   if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE) return;
   if (tn__sched_folded_in(b->s, p->buffer) != NULL) return;
   if (!tn__sched_prefetch_start(b->s, loop, p, first, extent)) return;
   int64_t per_line = LINE_BYTES / (int64_t)tn_dtype_size(buffer->dtype), lines = 1, rows = 1, size;
   if (last >= 0 && extent[last] != NULL && tn__as_int(extent[last], &size)) lines = (size + per_line - 1) / per_line;
-  if (last > 0 && extent[last - 1] != NULL && tn__as_int(extent[last - 1], &size)) rows = size;
+  if (lines > MOST_LINES) lines = MOST_LINES;
+  while (down > 0 && extent[down] != NULL && tn__is_int_value(extent[down], 1)) down--;
+  if (down >= 0 && extent[down] != NULL && tn__as_int(extent[down], &size)) rows = size;
   for (int d = 0; d <= last; d++) indices[d] = first[d];
   for (int64_t r = 0; r < rows && r < MOST_ROWS; r++)
-    for (int64_t l = 0; l < lines && l < MOST_LINES; l++) {
-      if (last > 0) indices[last - 1] = tn__add_i(ir, first[last - 1], r);
+    for (int64_t l = 0; l < lines && r * lines < MOST_PLACES; l++) {
+      if (down >= 0) indices[down] = tn__add_i(ir, first[down], r);
       if (last >= 0) indices[last] = tn__add_i(ir, first[last], l * per_line);
       tn__vec_push(b->s->arena, out, tn__prefetch_stmt(ir, buffer, indices));
     }

@@ -8,11 +8,16 @@
  *       rows of the output, vectors along what is contiguous here
  *
  * A block is as many row tiles as pass by while the columns stand still: with many the input is read along its rows and
- * the output is written in pieces of a vector, one below the other; with few it is the other way round. */
+ * the output is written in pieces of a vector, one below the other; with few it is the other way round.
+ *
+ * From memory the input goes in strips instead, so many column tiles below each other while the rows' tile stands
+ * still. Each tile fetches the lines of the tile that stands two row tiles further, so that neither the lengths of runs
+ * nor pages keep anybody waiting, and the output is written in runs of a whole strip. */
 #include <math.h>
 
 #include "schedule/rules.h"
 
+#define LINE_BYTES 64
 #define SHARED 0.5      /* of a cache by the lines of one side */
 #define FAR_FILLED 0.75 /* of the last cache, before memory is what matters */
 
@@ -96,7 +101,10 @@ static bool matches(const tn__te *te) {
  */
 
 /* Their places in a sketch's values. */
-enum { ROWS, LANES, BLOCK, STREAM };
+enum { ROWS, LANES, BLOCK, STREAM, STRIP };
+
+/* Column tiles that pass by between fetching lines and using them. */
+#define TILES_AHEAD 2
 
 typedef struct transposition {
   tn__nest nest; /* over the loops, not the block's axes */
@@ -149,9 +157,12 @@ static int64_t block_of(int64_t wanted, int64_t row_tiles) {
   return wanted;
 }
 
+static bool is_far(const tn__sketch *k, const transposition *d) {
+  return d->bytes > FAR_FILLED * (double)k->target->l3_bytes;
+}
+
 static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
-  enum { LINE_BYTES = 64 };
-  static const int64_t blocks[] = {0, 1, 2, 4, 8, 16, 32, 64};
+  static const int64_t blocks[] = {0, 1, 2, 4, 8, 16, 32, 64}, strips[] = {0, 32};
   turned t;
   transposition *d = TN__NEW(scratch->arena, transposition);
   find_turned(scratch, &t);
@@ -184,6 +195,7 @@ static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
   tn__sketch_open(k, "lanes", choices, n);
   tn__sketch_open(k, "block", blocks, sizeof(blocks) / sizeof(blocks[0]));
   tn__open_stream(k);
+  tn__sketch_open(k, "strip", strips, is_far(k, d) ? sizeof(strips) / sizeof(strips[0]) : 1);
 }
 
 /* ---- cost ---------------------------------------------------------------------------------------------------------
@@ -210,15 +222,15 @@ static double held(int64_t count, int64_t bytes_each, int64_t stride) {
 /* Cycles for a line of which a piece is used: when `whole` it is not used again; otherwise it may be gone by then, as
  * `live` lines, `stride` bytes apart, are used in between. Where these lie on more pages than the translation buffers
  * hold, each costs something in any case, stores more than loads, which overlap. */
-static double late_cycles(const tn__sketch *k, int64_t stride, double live, bool whole, bool store) {
-  enum { LINE_BYTES = 64, PAGE_BYTES = 4096, PAGES = 2048, STREAMS = 8 };
+static double late_cycles(const tn__sketch *k, int64_t stride, double live, bool whole, bool store, bool fetched) {
+  enum { PAGE_BYTES = 4096, PAGES = 2048, STREAMS = 8 };
   const tn__core *core = &k->target->core;
   int64_t lines = k->target->l1_bytes / LINE_BYTES, far_lines = k->options.cache_bytes / LINE_BYTES;
   double pages = live * (double)(stride < PAGE_BYTES ? stride : PAGE_BYTES) / PAGE_BYTES, cycles = whole ? 0 : 0.5;
   if (store && pages > STREAMS) cycles += 1.2; /* too many for the prefetchers to follow */
   if (pages > held(PAGES, PAGE_BYTES, stride)) cycles += store ? 9 : 4;
   if (live <= held(lines, LINE_BYTES, stride)) return cycles;
-  if (whole) return store ? cycles : cycles + 1.5; /* what is fetched ahead may be gone, too */
+  if (whole) return store || fetched ? cycles : cycles + 1.5; /* what the hardware fetches ahead may be gone, too */
   int bytes = live <= held(far_lines, LINE_BYTES, stride) ? core->l2_bytes : core->l3_bytes;
   return cycles + (double)LINE_BYTES / bytes;
 }
@@ -226,7 +238,7 @@ static double late_cycles(const tn__sketch *k, int64_t stride, double live, bool
 /* One access of a tile. */
 static void add_operations(const tn__sketch *k, const tn__nest_access *a, const int64_t *v, int64_t block,
                            tn__operations *ops, tn__sketch_features *f, double *late) {
-  enum { LINE_BYTES = 64, RUN_BYTES = 512 };
+  enum { RUN_BYTES = 512 };
   const transposition *d = k->data;
   const tn__nest *nest = &d->nest;
   int64_t rows = v[ROWS], lanes = v[LANES], along_rows = a->along[d->rows].stride,
@@ -237,7 +249,8 @@ static void add_operations(const tn__sketch *k, const tn__nest_access *a, const 
     bool whole = width >= LINE_BYTES && crossing == 0;
     *(a->store ? &ops->stores : &ops->loads) += (double)rows * (1 + crossing);
     if (along_rows != 0)
-      *late += (double)rows * late_cycles(k, along_rows, (double)(block * rows) * (1 + crossing), whole, a->store);
+      *late +=
+          (double)rows * late_cycles(k, along_rows, (double)(block * rows) * (1 + crossing), whole, a->store, false);
     return;
   }
   if (along_rows != a->element) {
@@ -251,17 +264,20 @@ static void add_operations(const tn__sketch *k, const tn__nest_access *a, const 
   f->registers += (int)(rows < lanes ? rows + 2 : lanes + 2);
   /* The rest of a line is read by the next tiles of the block, or after the lanes have moved on to their end. */
   bool whole = length >= LINE_BYTES && crossing == 0, soon = length * block > LINE_BYTES;
-  double live = (double)(soon ? lanes : nest->extent[d->lanes]) * (1 + crossing);
-  *late += (double)lanes * late_cycles(k, along_lanes, live, whole || length * block == LINE_BYTES, false);
+  bool strip = v[STRIP] > 0;
+  double live = (double)(soon ? lanes : strip ? v[STRIP] * lanes : nest->extent[d->lanes]) * (1 + crossing);
+  *late += (double)lanes * late_cycles(k, along_lanes, live, whole || length * block == LINE_BYTES, false, strip);
   /* Prefetchers don't see a short run before its end. */
-  bool far = d->bytes > FAR_FILLED * (double)k->target->l3_bytes, near = d->bytes < (double)k->options.cache_bytes;
-  if (!near && length * block < RUN_BYTES) *late += (double)lanes / (double)block * (far ? 45 : 1.3);
+  bool far = is_far(k, d), near = d->bytes < (double)k->options.cache_bytes;
+  if (strip)
+    ops->loads += (double)lanes; /* fetches */
+  else if (far || (!near && length * block < RUN_BYTES))
+    *late += (double)lanes / (double)block * (far ? 45 : 1.3);
 }
 
 /* Are the rows of the output whole lines, one vector or several each? Others would be written past the caches in pieces
  * of a line with other lines in between, which takes longer than to fetch them. */
 static bool writes_lines(const transposition *d, int64_t width) {
-  enum { LINE_BYTES = 64 };
   bool whole = width % LINE_BYTES == 0;
   for (int i = 0; i < d->nest.access_count; i++)
     for (int x = 0; x < d->nest.axis_count && d->nest.access[i].store; x++)
@@ -280,18 +296,25 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   f->streams = v[STREAM] != 0;
   f->stored_bytes = d->stored;
   if (f->streams && !writes_lines(d, width)) return NULL;
+  int64_t strip = v[STRIP];
+  if (strip > 0 && (block != 1 || nest->open[d->lanes] || strip >= lane_tiles)) return NULL;
+  if (strip > 0 && rows * d->element < LINE_BYTES) return NULL; /* pieces of a line would be fetched twice */
   for (int i = 0; i < nest->axis_count; i++) {
     if (i == d->rows || i == d->lanes) continue;
     f->loops[f->loop_count++] = (tn__nest_loop){i, nest->extent[i], 1};
     others *= nest->extent[i];
   }
-  int64_t outer = ceiling(row_tiles, block);
+  int64_t outer = ceiling(row_tiles, block), strips = strip > 0 ? ceiling(lane_tiles, strip) : 1;
+  if (strip > 0) f->loops[f->loop_count++] = (tn__nest_loop){d->lanes, strips, strip * lanes};
   f->loops[f->loop_count++] = (tn__nest_loop){d->rows, outer, block * rows};
-  f->loops[f->loop_count++] = (tn__nest_loop){d->lanes, lane_tiles, lanes};
+  f->loops[f->loop_count++] = (tn__nest_loop){d->lanes, strip > 0 ? strip : lane_tiles, lanes};
   f->loops[f->loop_count++] = (tn__nest_loop){d->rows, block, rows};
   f->loops[f->loop_count++] = (tn__nest_loop){d->lanes, lanes, 1};
   f->loops[f->loop_count++] = (tn__nest_loop){d->rows, rows, 1};
-  int64_t pieces = others >= 4 * k->options.threads ? others : others * (outer > 1 ? outer : lane_tiles);
+  int64_t pieces = others >= 4 * k->options.threads ? others
+                                                    : others * (strip > 0   ? strips
+                                                                : outer > 1 ? outer
+                                                                            : lane_tiles);
   f->chunks = d->large ? pieces : 1;
   tn__operations ops = {.vector_bytes = width / parts, .fma = (double)rows * d->cost};
   double late = 0;
@@ -333,6 +356,22 @@ static void share_out(tn__schedule *s, const char *const *loops, int count, int 
   tn__parallel(s, outermost);
 }
 
+/* Whatever is read along the rows in an iteration of the loop, ahead of its use. */
+static void fetch_ahead(tn__schedule *s, const char *loop, const char *ahead) {
+  tn__snodes tiles = {0};
+  tn__snode *at = tn__sched_find(s, loop, false), *outer = tn__sched_find(s, ahead, false);
+  tn__sched_blocks(s, at, &tiles);
+  for (int i = 0; i < tiles.count; i++) {
+    const tn__snode *tile = tiles.data[i];
+    for (int r = 0; r < tile->block.read_count && tile->parent->transposes; r++) {
+      tn__sched_prefetch p = {
+          .block = tile, .buffer = tile->block.reads[r].buffer, .ahead = outer, .distance = TILES_AHEAD};
+      if (tn__sched_is_param(s, p.buffer) && tn__sched_prefetch_start(s, at, &p, NULL, NULL))
+        tn__prefetch_ahead(s, tile->name, r, loop, ahead, TILES_AHEAD);
+    }
+  }
+}
+
 static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   turned t;
   const char *order[TN__MAX_LOOPS];
@@ -352,19 +391,24 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     tn__split(s, rows, blocks && inner ? three : two, blocks && inner ? 3 : 2);
     row_tile = part(s, rows, blocks && inner ? 2 : 1);
   }
-  if (lane_extent != v[LANES]) {
+  if (v[STRIP] > 0) {
+    tn__split(s, lanes, (const int64_t[]){0, v[STRIP], v[LANES]}, 3);
+    lane_tile = part(s, lanes, 2);
+    order[n++] = part(s, lanes, 0);
+  } else if (lane_extent != v[LANES]) {
     tn__split(s, lanes, (const int64_t[]){0, v[LANES]}, 2);
     lane_tile = part(s, lanes, 1);
   }
   if (blocks) order[n++] = part(s, rows, 0);
-  if (lane_tile != lanes) order[n++] = part(s, lanes, 0);
-  int shared = n;
+  if (lane_tile != lanes) order[n++] = part(s, lanes, v[STRIP] > 0 ? 1 : 0);
+  int shared = v[STRIP] > 0 ? n - 2 : n;
   if (inner) order[n++] = part(s, rows, blocks ? 1 : 0);
   if (shared == 0) shared = n;
   order[n] = row_tile;
   order[n + 1] = lane_tile;
   tn__reorder(s, order, n + 2);
   tn__transpose(s, block, row_tile, lane_tile);
+  if (v[STRIP] > 0) fetch_ahead(s, order[n - 1], order[n - 2]);
   if (v[STREAM]) tn__rule_stream(s, block);
   if (tn__rule_shares(s, &k->options) && shared > 0) share_out(s, order, shared, k->options.threads);
 }

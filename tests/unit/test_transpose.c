@@ -1,5 +1,7 @@
 /* The transpose primitive: what it does to the loop IR, that the code has shuffles instead of gathers, and that every
  * element type and odd size comes out right on every vector width. */
+#include <math.h>
+
 #include "schedule/rules.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"
@@ -257,6 +259,45 @@ static void defaults(void **state) {
   }
 }
 
+/* ---- strips ------------------------------------------------------------------------------------------------------
+ */
+
+/* Past the last cache the tensors go in strips of 32 tiles, whose lines are fetched two tiles ahead; 533 rows are a
+ * strip, a part of one and 5 rows. */
+static void check_strips(tn__ir *ir, const void *arg) {
+  const turning *t = arg;
+  tn__target target = test_target("x86-64-v4");
+  target.l3_bytes = 64 << 10;
+  tn__te *te = turned(ir, t);
+  tn__schedule_plan plan;
+  tn__schedule *s = tn__schedule_choose(te, &target, NULL, &plan);
+  assert_string_equal(tn__sketch_name(plan.sketch), "transposition");
+  int64_t values[TN__MAX_DECISIONS], points = tn__sketch_points(plan.sketch);
+  int strips = 0;
+  for (int64_t p = 0; p < points; p++) {
+    tn__strbuf text;
+    tn__strbuf_init(&text, NULL);
+    tn__sketch_at(plan.sketch, p, values);
+    tn__sketch_print(plan.sketch, values, &text);
+    bool strip = strstr(tn__strbuf_text(&text), "strip 32") != NULL;
+    tn__strbuf_release(&text);
+    if (!strip || !isfinite(tn__sketch_cost(plan.sketch, values, NULL)) || strips++ % 3 != 0) continue;
+    s = tn__sketch_apply(plan.sketch, values);
+    assert_int_equal(count_of(schedule_text(s, true), "prefetch A"), values[1]); /* a line for each lane */
+    check_same(s);
+  }
+  assert_in_range(strips, 2, points / 2);
+  target.l3_bytes = 1 << 30;
+  tn__schedule_choose(te, &target, NULL, &plan);
+  assert_true(tn__sketch_points(plan.sketch) == points / 2);
+}
+
+static void strips(void **state) {
+  const turning plain = {PLAIN, TN_F32, TN_F32, 48, 533, false}, biased = {BIASED, TN_F32, TN_F32, 64, 1024, false};
+  check_ok(in_context(check_strips, &plain));
+  check_ok(in_context(check_strips, &biased));
+}
+
 /* What is contiguous along the same axis on both sides, or turned by shuffles anyway, is none. */
 static void check_not(tn__ir *ir, const void *arg) {
   const tn__target target = test_target("x86-64-v4");
@@ -333,8 +374,8 @@ int main(void) {
 #ifdef TN_TEST_RUNNER
       cmocka_unit_test(runs_aarch64),
 #endif
-      cmocka_unit_test(defaults),     cmocka_unit_test(others),      cmocka_unit_test(sides),
-      cmocka_unit_test(code),         cmocka_unit_test(refusals),
+      cmocka_unit_test(defaults),     cmocka_unit_test(strips),      cmocka_unit_test(others),
+      cmocka_unit_test(sides),        cmocka_unit_test(code),        cmocka_unit_test(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
