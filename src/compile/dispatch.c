@@ -4,8 +4,13 @@
 
 #include "compile/builder.h"
 
+typedef struct late_size { /* of an output: only running a case tells it */
+  int scalar, reg, axis;
+} late_size;
+
 typedef struct arguments {
   int *inputs, *outputs;
+  TN__VEC(late_size) late;
 } arguments;
 
 static int function_named(const tn__builder *b, const char *name) {
@@ -17,6 +22,11 @@ static int function_named(const tn__builder *b, const char *name) {
 static void emit_choice(tn__builder *b, const char *name, const arguments *a) {
   const tn__program_function *f = b->function;
   tn__exe_emit_call(b->func, function_named(b, name), a->inputs, f->input_count, a->outputs, f->output_count);
+  for (int i = 0; i < a->late.count; i++) {
+    const late_size *size = &a->late.data[i];
+    uint32_t words[] = {(uint32_t)size->scalar, (uint32_t)size->reg, (uint32_t)size->axis};
+    tn__exe_emit(b->func, TN__OP_SCALAR_SHAPE, words, 3);
+  }
   tn__exe_emit(b->func, TN__OP_RETURN, NULL, 0);
 }
 
@@ -31,42 +41,47 @@ static int emit_condition(tn__builder *b, const tn__dispatch_case *c) {
   return all;
 }
 
-static void require_tensor(tn__builder *b, const tn__value *v, const char *what, const char *name) {
-  if (v->holds != TN__HOLDS_TENSOR)
-    tn__throwf(b->arena->escape, TN_UNSUPPORTED,
-               "%s \"%s\" is no tensor: the model cannot be compiled for special sizes", what, name);
+static void declare_list(tn__builder *b, arguments *a, int output) {
+  static const tn__operand no_dims[TN_MAX_RANK];
+  const tn__value *v = b->function->outputs[output];
+  tn__exe_output(b->func, b->function->output_names[output], v->dtype, v->item_rank, no_dims);
+  tn__exe_holds(b->func, true, output, (tn__container)v->holds);
+  a->outputs[output] = tn__builder_register(b, v, TN__STORAGE_OUTPUT, output, tn__operand_const(0));
 }
 
-static void declare_outputs(tn__builder *b, arguments *a) {
+static void declare_tensor(tn__builder *b, arguments *a, int output) {
   const tn__program_function *f = b->function;
-  for (int i = 0; i < f->output_count; i++) {
-    const tn__value *v = f->outputs[i];
-    require_tensor(b, v, "output", f->output_names[i]);
-    tn__operand dims[TN_MAX_RANK];
-    for (int d = 0; d < v->rank; d++) {
-      if (!tn__builder_knows(b, v->dims[d]))
-        tn__throwf(
-            b->arena->escape, TN_UNSUPPORTED,
-            "output \"%s\" has a size that only running the model tells: it cannot be compiled for special sizes",
-            f->output_names[i]);
+  const tn__value *v = f->outputs[output];
+  tn__operand dims[TN_MAX_RANK];
+  int first_late = a->late.count;
+  for (int d = 0; d < v->rank; d++) {
+    if (tn__builder_knows(b, v->dims[d])) {
       dims[d] = tn__scalars_operand(&b->scalars, v->dims[d]);
+      continue;
     }
-    tn__exe_output(b->func, f->output_names[i], v->dtype, v->rank, dims);
-    tn__declare_output_extent(b, i);
-    if (f->aliases && f->aliases[i] >= 0) tn__exe_alias(b->func, i, f->aliases[i]);
-    a->outputs[i] = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
+    late_size size = {tn__exe_scalar(b->func), -1, d};
+    dims[d] = (tn__operand){.symbolic = 1, .value = size.scalar};
+    tn__vec_push(b->arena, &a->late, size);
   }
+  tn__exe_output(b->func, f->output_names[output], v->dtype, v->rank, dims);
+  tn__declare_output_extent(b, output);
+  if (f->aliases && f->aliases[output] >= 0) tn__exe_alias(b->func, output, f->aliases[output]);
+  int reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, output, tn__operand_const(0));
+  for (int i = first_late; i < a->late.count; i++) a->late.data[i].reg = reg;
+  a->outputs[output] = reg;
 }
 
 void tn__emit_dispatch(tn__builder *b) {
   const tn__program_function *f = b->function;
   const tn__dispatch *d = f->dispatch;
-  arguments a = {TN__NEW_ARRAY(b->arena, f->input_count, int), TN__NEW_ARRAY(b->arena, f->output_count, int)};
-  for (int i = 0; i < f->input_count; i++) {
-    require_tensor(b, f->inputs[i], "input", f->input_names[i]);
-    a.inputs[i] = tn__place_of(b, f->inputs[i])->reg;
-  }
-  declare_outputs(b, &a);
+  arguments a = {.inputs = TN__NEW_ARRAY(b->arena, f->input_count, int),
+                 .outputs = TN__NEW_ARRAY(b->arena, f->output_count, int)};
+  for (int i = 0; i < f->input_count; i++) a.inputs[i] = tn__place_of(b, f->inputs[i])->reg;
+  for (int i = 0; i < f->output_count; i++)
+    if (f->outputs[i]->holds == TN__HOLDS_TENSOR)
+      declare_tensor(b, &a, i);
+    else
+      declare_list(b, &a, i);
   int *conditions = TN__NEW_ARRAY(b->arena, d->case_count, int);
   for (int i = 0; i < d->case_count; i++) conditions[i] = emit_condition(b, &d->cases[i]);
   for (int i = 0; i < d->case_count; i++) {

@@ -226,6 +226,67 @@ class Loops(unittest.TestCase):
                 np.testing.assert_array_equal(everything, want.reshape(n, 2))
 
 
+class BoundOutputs(unittest.TestCase):
+    """A caller's buffer is where the value comes to, wherever it comes from."""
+
+    def model(self, **options):
+        then = graph([node("Neg", ["x"], ["a"])], [], [info("a", FLOAT, None)])
+        other = graph([node("Identity", ["x"], ["b"])], [], [info("b", FLOAT, None)])
+        body = [node("Identity", ["going"], ["going_out"]), node("Add", ["s", "x"], ["s_out"]), node("Identity", ["s"], ["before"])]
+        nodes = [node("Relu", ["x"], ["kernel"]), node("Flatten", ["kernel"], ["view"], axis=0),
+                 node("Flatten", ["x"], ["view_of_input"], axis=0), node("Identity", ["x"], ["input"]),
+                 node("Identity", ["x"], ["input_again"]), node("Identity", ["c"], ["constant"]),
+                 node("If", ["flag"], ["branch"], then_branch=then, else_branch=other),
+                 loop_model(body, [("going_out", BOOL, []), ("s_out", FLOAT, ["n", 2]), ("before", FLOAT, ["n", 2])],
+                            [("s", "x", FLOAT, ["n", 2])], ["loop", "rounds"]),
+                 node("NonZero", ["x"], ["counted"])]
+        shapes = {"kernel": ["n", 2], "view": [1, None], "view_of_input": [1, None], "input": ["n", 2], "input_again": ["n", 2],
+                  "constant": [3], "branch": ["n", 2], "loop": ["n", 2], "rounds": [None, "n", 2], "counted": [2, None]}
+        return compiled(nodes, [info("x", FLOAT, ["n", 2]), info("flag", BOOL, []), info("m", INT64, []), info("go", BOOL, [])],
+                        [info(name, INT64 if name == "counted" else FLOAT, shape) for name, shape in shapes.items()],
+                        [constant("c", np.float32([1, 2, 3]))], **options)
+
+    def expected(self, x, flag, rounds):
+        return {"kernel": np.maximum(x, 0), "view": np.maximum(x, 0).reshape(1, -1), "view_of_input": x.reshape(1, -1),
+                "input": x, "input_again": x, "constant": np.float32([1, 2, 3]), "branch": -x if flag else x,
+                "loop": x * (rounds + 1), "rounds": np.stack([x * (i + 1) for i in range(rounds)]),
+                "counted": np.stack(np.nonzero(x))}
+
+    def test_from_everywhere(self):
+        # The second model calls functions: one for n = 2, one for the others.
+        for options in ({}, {"dims": {"n": [2, 5]}}):
+            model = self.model(**options)
+            for n, flag, rounds in ((2, True, 3), (3, False, 2), (2, False, 1)):
+                x = np.arange(-n, n, dtype=np.float32).reshape(n, 2)
+                want = self.expected(x, flag, rounds)
+                feeds = {"x": x, "flag": np.asarray(flag), "m": np.asarray(rounds), "go": np.asarray(True)}
+                # Each alone, and all at once.
+                for names in (*([name] for name in want), list(want)):
+                    bound = {name: np.full(want[name].shape, 77, want[name].dtype) for name in names if want[name].size > 0}
+                    model.set_inputs(feeds)
+                    model.set_outputs(bound)
+                    model.invoke()
+                    for name, buffer in bound.items():
+                        np.testing.assert_array_equal(buffer, want[name], err_msg=name)
+                    for name, value in want.items():
+                        np.testing.assert_array_equal(model.output(name), value, err_msg=name)
+                    model.set_outputs({name: None for name in bound})
+
+    def test_special_sizes_of_a_model_with_sequences(self):
+        model = compiled([node("SequenceInsert", ["s", "x"], ["longer"]), node("NonZero", ["x"], ["where"]),
+                          node("Compress", ["x", "keep"], ["kept"], axis=0)],
+                         [sequence_info("s"), info("x", FLOAT, ["n"]), info("keep", BOOL, ["n"])],
+                         [sequence_info("longer"), info("where", INT64, [1, None]), info("kept", FLOAT, [None])],
+                         dims={"n": [2, 4]})
+        for n in (2, 3, 4, 2):
+            x, given = np.arange(n, dtype=np.float32), [np.float32([9]), np.float32([])]
+            longer, where, kept = model(given, x, x > 1)
+            for got, want in zip(longer, [*given, x], strict=True):
+                np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(where, np.stack(np.nonzero(x)))
+            np.testing.assert_array_equal(kept, x[x > 1])
+
+
 def sequence_info(name, kind=FLOAT, shape=("k",)):
     return helper.make_tensor_sequence_value_info(name, kind, list(shape))
 

@@ -259,6 +259,15 @@ class EmitC(unittest.TestCase):
             self.assertEqual(printed[0], "0", printed)
             np.testing.assert_allclose(np.frombuffer(got, np.float32).reshape(want.shape), want, rtol=1e-5, atol=1e-6)
 
+    def test_special_sizes_and_a_result_of_unknown_size(self):
+        model = model_of([node("Relu", ["x"], ["p"]), node("NonZero", ["p"], ["y"])],
+                         [info("x", FLOAT, ["n", 3])], [info("y", INT64, [2, None])])
+        program = Program(self, model, sizes=("n",), late=True, planned=False, options=("--dim", "n=2,5"))
+        for n in (2, 3, 5):
+            program.check(self.floats(n, 3), sizes=(n,))
+        kind, said = program.fails(np.ones((2, 3), np.float32), sizes=(2,), capacities=[2 * 6 * 8 - 1])
+        self.assertEqual((kind, said[0], said[-1]), (7, "an output does not fit its capacity", "dims 2 6"))
+
     def test_sizes_that_are_values(self):
         model = model_of([node("Reshape", ["x", "shape"], ["a"]), node("Softmax", ["a"], ["b"], axis=1),
                           node("Transpose", ["b"], ["c"], perm=[1, 0]), node("Softmax", ["c"], ["y"], axis=1)],
