@@ -1,4 +1,5 @@
 /* Operators of image models that sample at computed places, and the suppression of overlapping boxes. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/internal.h"
@@ -276,14 +277,95 @@ static const tn__expr *overlap(tn__ir *ir, const box *a, const box *b, const tn_
 }
 
 enum { NMS_AT, NMS_KEEP, NMS_COUNT, NMS_CURSORS };
+/* A candidate meets so many kept boxes before it looks whether one of them suppresses it; they lie side by side. */
+enum { NMS_LANES = 16, NMS_BLOCK = 128, BOX_NUMBERS = 5 };
 
 typedef struct suppression {
   tn__ir *ir;
   const tn__buffer *boxes, *scores, *order, *most, *threshold, *least; /* the last three are scalars, and may be NULL */
   const tn__buffer *selected, *counts, *total;
-  const tn__buffer *cursors; /* of one class */
+  const tn__buffer
+      *kept; /* by class and number of `box_numbers`: of the boxes kept so far, and then boxes of nothing */
+  const tn__buffer *cursors, *hits; /* of one class; of one block, by lane */
   bool centers;
 } suppression;
+
+/* The numbers that make a box. */
+static void box_numbers(box *b, const tn__expr ***numbers) {
+  numbers[0] = &b->low[0], numbers[1] = &b->low[1], numbers[2] = &b->high[0], numbers[3] = &b->high[1];
+  numbers[4] = &b->area;
+}
+
+/* Stores number `slot` of the kept boxes of a class. */
+static const tn__stmt *store_kept(const suppression *s, const tn__expr *which, box *b, const tn__expr *slot) {
+  const tn__expr **numbers[BOX_NUMBERS];
+  const tn__stmt *all[BOX_NUMBERS];
+  box_numbers(b, numbers);
+  for (int i = 0; i < BOX_NUMBERS; i++) {
+    const tn__expr *at[3] = {which, tn__index(s->ir, i), slot};
+    all[i] = tn__store(s->ir, s->kept, at, *numbers[i]);
+  }
+  return tn__seq(s->ir, all, BOX_NUMBERS);
+}
+
+static const tn__stmt *over_lanes(tn__ir *ir, const tn__var *lane, const tn__stmt *body) {
+  return tn__for(ir, lane, TN__LOOP_VECTORIZED, body);
+}
+
+static const tn__var *lane_of(tn__ir *ir, int64_t lanes) {
+  return tn__var_create(ir, "lane", TN_I64, tn__index(ir, 0), tn__index(ir, lanes));
+}
+
+/* Boxes of nothing from a block's first slot on: they meet no other, wherever that is. */
+static const tn__stmt *clear_block(const suppression *s, const tn__expr *which, const tn__expr *first) {
+  tn__ir *ir = s->ir;
+  const tn__var *lane = lane_of(ir, NMS_BLOCK);
+  const tn__expr *least = tn__constant(ir, s->boxes->dtype, -INFINITY),
+                 *most = tn__constant(ir, s->boxes->dtype, INFINITY);
+  box nothing = {.low = {most, most}, .high = {least, least}, .area = tn__constant(ir, s->boxes->dtype, 0)};
+  return over_lanes(ir, lane, store_kept(s, which, &nothing, tn__add(ir, first, lane->self)));
+}
+
+/* The candidate against the block of kept boxes at the cursor, which moves on; clears NMS_KEEP when one suppresses it.
+ */
+static const tn__stmt *compare_block(const suppression *s, const tn__expr *which, const box *candidate,
+                                     const tn__expr *const *slot, const tn__expr *threshold) {
+  tn__ir *ir = s->ir;
+  enum { STEPS = NMS_BLOCK / NMS_LANES };
+  const tn__stmt *all[STEPS + 8];
+  int count = 0;
+  const tn__expr *at = tn__load(ir, s->cursors, &slot[NMS_AT]), *zero = tn__constant(ir, TN_I32, 0);
+  for (int step = 0; step < STEPS; step++) {
+    const tn__var *lane = lane_of(ir, NMS_LANES);
+    const tn__expr **numbers[BOX_NUMBERS], *place = tn__add_i(ir, tn__add(ir, at, lane->self), step * NMS_LANES);
+    box other;
+    box_numbers(&other, numbers);
+    for (int i = 0; i < BOX_NUMBERS; i++)
+      *numbers[i] = tn__load(ir, s->kept, (const tn__expr *[]){which, tn__index(ir, i), place});
+    const tn__expr *before = step == 0 ? zero : tn__load(ir, s->hits, &lane->self);
+    const tn__expr *hit =
+        tn__select(ir, overlap(ir, candidate, &other, threshold), tn__constant(ir, TN_I32, 1), before);
+    all[count++] = over_lanes(ir, lane, tn__store(ir, s->hits, &lane->self, hit));
+  }
+  for (int half = NMS_LANES / 2; half > 0; half /= 2) {
+    const tn__var *lane = lane_of(ir, half);
+    const tn__expr *upper = tn__add_i(ir, lane->self, half);
+    const tn__expr *either = tn__max(ir, tn__load(ir, s->hits, &lane->self), tn__load(ir, s->hits, &upper));
+    all[count++] = over_lanes(ir, lane, tn__store(ir, s->hits, &lane->self, either));
+  }
+  const tn__expr *first = tn__index(ir, 0), *any = tn__lt(ir, zero, tn__load(ir, s->hits, &first));
+  all[count++] = tn__if(ir, any, tn__store(ir, s->cursors, &slot[NMS_KEEP], first), NULL);
+  all[count++] = tn__store(ir, s->cursors, &slot[NMS_AT], tn__add_i(ir, at, NMS_BLOCK));
+  return tn__seq(ir, all, count);
+}
+
+/* Lets around what `body` made of a box whose numbers are variables. */
+static const tn__stmt *with_box(tn__ir *ir, box *b, const tn__var *const *vars, const tn__stmt *body) {
+  const tn__expr **numbers[BOX_NUMBERS];
+  box_numbers(b, numbers);
+  for (int i = BOX_NUMBERS - 1; i >= 0; i--) body = tn__let(ir, vars[i], *numbers[i], body);
+  return body;
+}
 
 /* What is chosen of class number `which`, all batches counted through, into rows of its own of `selected`: takes its
  * boxes in the order of their scores, and keeps one when no kept one overlaps it too much. */
@@ -297,16 +379,16 @@ static const tn__stmt *suppress_class(const suppression *s, const tn__expr *whic
   const tn__expr *batch = tn__div(ir, which, s->scores->shape[1]), *class = tn__mod(ir, which, s->scores->shape[1]);
   const tn__expr *begin = tn__mul(ir, which, s->scores->shape[2]);
   tn__nest ranked = tn__nest_create(ir, "r", 1, &s->scores->shape[2]);
-  const tn__var *box_var = tn__let_var(ir, "box");
-  const tn__expr *kept_at[2] = {tn__add(ir, begin, cursor[NMS_AT]), tn__index(ir, 2)};
-  box candidate = box_of(ir, s->boxes, batch, box_var->self, s->centers);
-  box other = box_of(ir, s->boxes, batch, tn__load(ir, s->selected, kept_at), s->centers);
+  const tn__var *box_var = tn__let_var(ir, "box"), *vars[BOX_NUMBERS];
+  box own = box_of(ir, s->boxes, batch, box_var->self, s->centers), candidate;
+  const tn__expr **numbers[BOX_NUMBERS];
+  box_numbers(&candidate, numbers);
+  for (int i = 0; i < BOX_NUMBERS; i++) {
+    vars[i] = tn__var_create(ir, "corner", s->boxes->dtype, NULL, NULL);
+    *numbers[i] = vars[i]->self;
+  }
   const tn__expr *threshold = s->threshold == NULL ? tn__constant(ir, s->boxes->dtype, 0)
                                                    : tn__cast(ir, s->boxes->dtype, tn__load(ir, s->threshold, NULL));
-  const tn__stmt *drop =
-      tn__if(ir, overlap(ir, &candidate, &other, threshold), tn__store(ir, s->cursors, &slot[NMS_KEEP], zero), NULL);
-  const tn__stmt *compare =
-      tn__seq2(ir, drop, tn__store(ir, s->cursors, &slot[NMS_AT], tn__add_i(ir, cursor[NMS_AT], 1)));
   const tn__expr *more = tn__and(ir, tn__lt(ir, cursor[NMS_AT], cursor[NMS_COUNT]), tn__eq(ir, cursor[NMS_KEEP], one));
   const tn__expr *triple[3] = {batch, class, box_var->self};
   const tn__stmt *keep = tn__store(ir, s->cursors, &slot[NMS_COUNT], tn__add_i(ir, cursor[NMS_COUNT], 1));
@@ -314,18 +396,22 @@ static const tn__stmt *suppress_class(const suppression *s, const tn__expr *whic
     const tn__expr *row[2] = {tn__add(ir, begin, cursor[NMS_COUNT]), tn__index(ir, i)};
     keep = tn__seq2(ir, tn__store(ir, s->selected, row, triple[i]), keep);
   }
+  keep = tn__seq2(ir, store_kept(s, which, &candidate, cursor[NMS_COUNT]), keep);
+  const tn__expr *opens = tn__eq(ir, tn__mod_i(ir, cursor[NMS_COUNT], NMS_BLOCK), zero);
+  keep = tn__seq2(ir, tn__if(ir, opens, clear_block(s, which, cursor[NMS_COUNT]), NULL), keep);
   const tn__stmt *consider[] = {tn__store(ir, s->cursors, &slot[NMS_AT], zero),
-                                tn__store(ir, s->cursors, &slot[NMS_KEEP], one), tn__while(ir, more, compare),
+                                tn__store(ir, s->cursors, &slot[NMS_KEEP], one),
+                                tn__while(ir, more, compare_block(s, which, &candidate, slot, threshold)),
                                 tn__if(ir, tn__eq(ir, cursor[NMS_KEEP], one), keep, NULL)};
   const tn__expr *room = tn__lt(ir, cursor[NMS_COUNT], s->most == NULL ? zero : tn__load(ir, s->most, NULL));
   const tn__expr *score = tn__load(ir, s->scores, (const tn__expr *[]){batch, class, box_var->self});
   if (s->least != NULL)
     room = tn__and(ir, room, tn__lt(ir, tn__cast(ir, s->scores->dtype, tn__load(ir, s->least, NULL)), score));
-  const tn__stmt *body = tn__if(ir, room, tn__seq(ir, consider, 4), NULL);
+  const tn__stmt *body = tn__if(ir, room, with_box(ir, &own, vars, tn__seq(ir, consider, 4)), NULL);
   body = tn__let(ir, box_var, tn__load(ir, s->order, (const tn__expr *[]){batch, class, ranked.index[0]}), body);
   const tn__stmt *all[] = {tn__store(ir, s->cursors, &slot[NMS_COUNT], zero), tn__nest_loops(ir, &ranked, body),
                            tn__store(ir, s->counts, &which, cursor[NMS_COUNT])};
-  return tn__alloc_stmt(ir, s->cursors, tn__seq(ir, all, 3));
+  return tn__alloc_stmt(ir, s->cursors, tn__alloc_stmt(ir, s->hits, tn__seq(ir, all, 3)));
 }
 
 /* Moves what the classes chose together, in their order, and clears the rest. */
@@ -358,12 +444,15 @@ static void declare_nms(tn__lower_context *lower, const tn__node *node, const tn
   s.centers = tn__node_int(node, "center_point_box", 0) != 0;
   const tn__expr *classes = tn__mul(ir, s.scores->shape[0], s.scores->shape[1]);
   const tn__expr *dims[2] = {tn__dim_product(ir, s.scores->shape, 3), tn__index(ir, 3)};
-  const tn__expr *cursors = tn__index(ir, NMS_CURSORS);
+  const tn__expr *cursors = tn__index(ir, NMS_CURSORS), *lanes = tn__index(ir, NMS_LANES);
   const char *name = tn__lower_name(lower, "non_max_suppression");
   s.selected = tn__te_extern_tensor(te, name, TN_I64, 2, dims);
   s.total = tn__te_extern_tensor(te, tn__lower_name(lower, "count"), TN_I64, 0, NULL);
   s.counts = tn__buffer_create(ir, "counts", TN_I64, TN__SCOPE_WORKSPACE, 1, &classes);
   s.cursors = tn__buffer_create(ir, "cursors", TN_I64, TN__SCOPE_STACK, 1, &cursors);
+  s.hits = tn__buffer_create(ir, "hits", TN_I32, TN__SCOPE_STACK, 1, &lanes);
+  const tn__expr *rooms[3] = {classes, tn__index(ir, BOX_NUMBERS), tn__add_i(ir, s.scores->shape[2], NMS_BLOCK)};
+  s.kept = tn__buffer_create(ir, "kept", s.boxes->dtype, TN__SCOPE_WORKSPACE, 3, rooms);
   tn__nest nest = tn__nest_create(ir, "j", 1, &classes);
   const tn__stmt *suppress = tn__for(ir, nest.var[0], TN__LOOP_PARALLEL, suppress_class(&s, nest.index[0]));
   const tn__stmt *all = tn__seq2(ir, suppress, gather_classes(&s, classes));
@@ -371,7 +460,7 @@ static void declare_nms(tn__lower_context *lower, const tn__node *node, const tn
   int read_count = 0;
   for (int i = 0; i < node->input_count; i++)
     if (inputs[i] != NULL) reads[read_count++] = inputs[i];
-  tn__te_extern(te, name, reads, read_count, writes, 2, tn__alloc_stmt(ir, s.counts, all));
+  tn__te_extern(te, name, reads, read_count, writes, 2, tn__alloc_stmt(ir, s.counts, tn__alloc_stmt(ir, s.kept, all)));
   outputs[0] = s.selected;
   outputs[1] = s.total;
 }

@@ -101,6 +101,37 @@ class Operators(unittest.TestCase):
                 self.check_channels(lambda a: run("RoiAlign", a, corners, batches, mode=mode, sampling_ratio=ratio,
                                                   output_height=3, output_width=4, spatial_scale=0.9), x)
 
+    def kept_boxes(self, corners, scores, most, overlap, least):
+        """Triples as NonMaxSuppression gives them, one candidate after the other."""
+        chosen = []
+        for batch, kind in np.ndindex(scores.shape[:2]):
+            low, high = np.minimum(corners[batch, :, :2], corners[batch, :, 2:]), np.maximum(corners[batch, :, :2], corners[batch, :, 2:])
+            area, kept = (high - low).prod(axis=1), []
+            for box in np.argsort(-scores[batch, kind], kind="stable"):
+                if len(kept) == most or scores[batch, kind, box] <= least:
+                    break
+                common = np.minimum(high[box], high[kept]) - np.maximum(low[box], low[kept])
+                inter = np.maximum(common, 0).prod(axis=1)
+                if not (inter > overlap * (area[box] + area[kept] - inter)).any():
+                    kept.append(box)
+            chosen += [(batch, kind, box) for box in kept]
+        return np.array(chosen, np.int64)
+
+    def test_boxes_among_many(self):
+        corners = self.random.uniform(0, 40, (2, 700, 4)).astype(np.float32)
+        corners[:, :, 2:] = corners[:, :, :2] + self.random.uniform(-3, 3, (2, 700, 2)).astype(np.float32)
+        scores = self.random.permutation(2 * 3 * 700).reshape(2, 3, 700).astype(np.float32)
+        centers = np.concatenate([(corners[..., 1::-1] + corners[..., :1:-1]) / 2,
+                                  np.abs(corners[..., :1:-1] - corners[..., 1::-1])], axis=-1)
+        for most, overlap, least in ((700, 0.2, 400.5), (5, 0.4, 0), (300, 0, 100)):
+            expected = self.kept_boxes(corners, scores, most, np.float32(overlap), least)
+            limits = [np.array([value], dtype) for value, dtype in ((most, np.int64), (overlap, np.float32), (least, np.float32))]
+            for boxes, center in ((corners, 0), (centers, 1)):
+                with self.subTest(most=most, center=center):
+                    got = run("NonMaxSuppression", boxes, scores, *limits, center_point_box=center)
+                    np.testing.assert_array_equal(got, expected)
+        self.assertGreater(len(self.kept_boxes(corners, scores, 700, np.float32(0.2), 0)), 6 * 130)  # several blocks each
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())
