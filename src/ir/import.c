@@ -10,6 +10,7 @@ struct tn__importer {
   TN__VEC(const tn__var *) new_vars;
   TN__VEC(const tn__buffer *) old_buffers;
   TN__VEC(const tn__buffer *) new_buffers;
+  TN__VEC(const tn__buffer *) params;
   /* By the number of the old node: its copy, if made since the last binding (`round`). */
   const tn__expr **copies;
   uint32_t *rounds;
@@ -81,8 +82,13 @@ const tn__var *tn__import_var(tn__importer *m, const tn__var *var) {
   return fresh;
 }
 
+void tn__import_as_param(tn__importer *m, const tn__buffer *buffer) { tn__vec_push(m->ir->arena, &m->params, buffer); }
+
 const tn__buffer *tn__import_buffer(tn__importer *m, const tn__buffer *buffer) {
-  const tn__buffer *fresh = tn__buffer_create(m->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank,
+  tn__scope scope = buffer->scope;
+  for (int i = 0; i < m->params.count; i++)
+    if (m->params.data[i] == buffer) scope = TN__SCOPE_PARAM;
+  const tn__buffer *fresh = tn__buffer_create(m->ir, buffer->name, buffer->dtype, scope, buffer->rank,
                                               import_exprs(m, buffer->shape, buffer->rank));
   tn__vec_push(m->ir->arena, &m->old_buffers, buffer);
   tn__vec_push(m->ir->arena, &m->new_buffers, fresh);

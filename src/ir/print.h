@@ -21,6 +21,7 @@ typedef struct tn__importer tn__importer;
 tn__importer *tn__importer_create(tn__ir *ir);
 const tn__var *tn__import_var(tn__importer *m, const tn__var *var);
 const tn__buffer *tn__import_buffer(tn__importer *m, const tn__buffer *buffer);
+void tn__import_as_param(tn__importer *m, const tn__buffer *buffer); /* the copy of this one will be a parameter */
 const tn__buffer *tn__imported_buffer(tn__importer *m, const tn__buffer *buffer); /* that of one bound before */
 const tn__expr *tn__import_expr(tn__importer *m, const tn__expr *e);
 const tn__stmt *tn__import_stmt(tn__importer *m, const tn__stmt *s);

@@ -4,7 +4,7 @@
 
 static const tn__rule *const rules[] = {&tn__rule_attention, &tn__rule_contraction, &tn__rule_transform,
                                         &tn__rule_transpose, &tn__rule_map,         &tn__rule_rows,
-                                        &tn__rule_stages};
+                                        &tn__rule_sequence,  &tn__rule_stages};
 
 int tn__rule_count(void) { return sizeof(rules) / sizeof(rules[0]); }
 const tn__rule *tn__rule_at(int index) { return rules[index]; }

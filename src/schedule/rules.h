@@ -21,7 +21,7 @@ typedef struct tn__rule {
 } tn__rule;
 
 extern const tn__rule tn__rule_attention, tn__rule_contraction, tn__rule_transform, tn__rule_transpose, tn__rule_map,
-    tn__rule_rows, tn__rule_stages;
+    tn__rule_rows, tn__rule_sequence, tn__rule_stages;
 int tn__rule_count(void);
 const tn__rule *tn__rule_at(int index);
 

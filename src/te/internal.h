@@ -3,6 +3,7 @@
 #define TENON_TE_INTERNAL_H
 
 #include "base/map.h"
+#include "ir/print.h"
 #include "te/te.h"
 
 struct tn__te {
@@ -17,6 +18,9 @@ struct tn__te {
   TN__VEC(const tn__buffer *) scan_tensors; /* declared, not yet defined */
   tn__map names;                            /* of tensors, dimensions and stages: who uses which */
 };
+
+/* Adds a copy of the stage; what it reads was imported before. */
+void tn__te_copy_stage(tn__importer *m, tn__te *te, const tn__te_stage *stage);
 
 #define TN__TE_MOST (INT64_C(1) << 61) /* sums of a few numbers of this size do not wrap around */
 /* A bound of |e|, for dimensions of at most 2^48 and axes over such extents. */

@@ -47,20 +47,21 @@ static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_
   return s;
 }
 
+void tn__te_copy_stage(tn__importer *m, tn__te *te, const tn__te_stage *stage) {
+  tn__te_stage *copy = copy_stage(m, te->arena, stage);
+  const tn__buffer **reads = TN__NEW_ARRAY(te->arena, stage->extern_read_count, const tn__buffer *);
+  for (int r = 0; r < stage->extern_read_count; r++) reads[r] = tn__imported_buffer(m, stage->extern_reads[r]);
+  copy->extern_reads = reads;
+  tn__vec_push(te->arena, &te->stages, copy);
+}
+
 tn__te *tn__te_copy(const tn__te *from, tn__ir *ir) {
   tn__te *te = tn__te_create(ir, from->name);
   tn__importer *m = tn__importer_create(ir);
   for (int i = 0; i < from->dims.count; i++) tn__vec_push(te->arena, &te->dims, tn__import_var(m, from->dims.data[i]));
   for (int i = 0; i < from->inputs.count; i++)
     tn__vec_push(te->arena, &te->inputs, tn__import_buffer(m, from->inputs.data[i]));
-  for (int i = 0; i < from->stages.count; i++) {
-    const tn__te_stage *stage = from->stages.data[i];
-    tn__te_stage *copy = copy_stage(m, te->arena, stage);
-    const tn__buffer **reads = TN__NEW_ARRAY(te->arena, stage->extern_read_count, const tn__buffer *);
-    for (int r = 0; r < stage->extern_read_count; r++) reads[r] = tn__imported_buffer(m, stage->extern_reads[r]);
-    copy->extern_reads = reads;
-    tn__vec_push(te->arena, &te->stages, copy);
-  }
+  for (int i = 0; i < from->stages.count; i++) tn__te_copy_stage(m, te, from->stages.data[i]);
   for (int i = 0; i < from->outputs.count; i++)
     tn__vec_push(te->arena, &te->outputs, tn__imported_buffer(m, from->outputs.data[i]));
   return te;

@@ -124,6 +124,12 @@ void tn__te_secure(tn__te *te, const char *source);
 bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);
+/* A copy of `count` stages from number `first` on as a declaration: what they read of other stages is an input, and
+ * what other stages or the caller need of them is an output. Names are those of `te`. */
+tn__te *tn__te_part(const tn__te *te, int first, int count, tn__ir *ir);
+/* Calls `fn` with every tensor that the stage reads, as often as it is read. */
+void tn__te_reads(const tn__te *te, const tn__te_stage *stage, void (*fn)(const tn__buffer *tensor, void *user),
+                  void *user);
 /* What the open dimensions must satisfy besides their least values: bool expressions over them, in the declaration's
  * context. Every computed extent is positive, no tensor is larger than memory, no access that stands under no condition
  * is outside of its tensor. Returns how many. */

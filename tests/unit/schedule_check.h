@@ -70,6 +70,30 @@ static inline tn__te *chain_of(tn__ir *ir, int stages, int64_t side) {
 }
 static inline tn__te *chain(tn__ir *ir) { return chain_of(ir, 3, 19); }
 
+/* Two layers and a softmax: an operand that is computed, a product with an epilogue, another one, a chain of rows. */
+static inline tn__te *network(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "network");
+  const tn__buffer *x = input(te, "X", 2, 9, 12, 0), *w = input(te, "W", 2, 12, 21, 0),
+                   *v = input(te, "V", 2, 21, 10, 0);
+  tn__te_axes a = axes_of(te, "i", 2, (int64_t[]){9, 12}), h = axes_of(te, "i", 2, (int64_t[]){9, 21}),
+              y = axes_of(te, "i", 2, (int64_t[]){9, 10}), r = axes_of(te, "i", 1, (int64_t[]){9}),
+              k = axes_of(te, "k", 1, (int64_t[]){12}), l = axes_of(te, "k", 1, (int64_t[]){21}),
+              m = axes_of(te, "k", 1, (int64_t[]){10});
+  const tn__expr *element = tn__load(ir, x, a.index), *zero = tn__constant(ir, TN_F32, 0);
+  const tn__buffer *s = tn__te_compute(te, "S", &a, tn__mul(ir, element, element));
+  const tn__buffer *p = tn__te_reduce(
+      te, "P", &h, &k, TN__TE_SUM,
+      tn__mul(ir, at(ir, s, 2, h.index[0], k.index[0], NULL), at(ir, w, 2, k.index[0], h.index[1], NULL)));
+  const tn__buffer *q = tn__te_compute(te, "Q", &h, tn__max(ir, tn__load(ir, p, h.index), zero));
+  const tn__buffer *o = tn__te_reduce(
+      te, "O", &y, &l, TN__TE_SUM,
+      tn__mul(ir, at(ir, q, 2, y.index[0], l.index[0], NULL), at(ir, v, 2, l.index[0], y.index[1], NULL)));
+  const tn__buffer *top = tn__te_reduce(te, "top", &r, &m, TN__TE_MAX, at(ir, o, 2, r.index[0], m.index[0], NULL));
+  tn__te_output(
+      te, tn__te_compute(te, "Y", &y, tn__sub(ir, tn__load(ir, o, y.index), at(ir, top, 1, y.index[0], NULL, NULL))));
+  return te;
+}
+
 /* Two maps, the second reads a neighbourhood of the first. */
 static inline tn__te *stencil(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "stencil");
@@ -458,7 +482,7 @@ static const declaration declarations[] = {product,        open_product,   stenc
                                            filtered_tiles, depthwise,      strided_depthwise,
                                            turned_map,     wide_depthwise, rectified_depthwise,
                                            attention,      wide_attention, repeated_sums,
-                                           chain};
+                                           chain,          network};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

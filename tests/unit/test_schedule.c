@@ -498,7 +498,7 @@ static void visit_users(tn__ir *ir, const void *arg) {
     tn__schedule_options options = {.threads = threads};
     int64_t visited[2];
     for (int i = 0; i < 2; i++) {
-      int stages = i == 0 ? 50 : 400;
+      int stages = i == 0 ? 100 : 400;
       const tn__schedule *s =
           tn__schedule_default(chain_of(tn__ir_create(tn__ir_arena(ir)), stages, 64), &target, &options);
       assert_true(s->steps.count >= 10 * stages);

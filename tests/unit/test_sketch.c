@@ -29,7 +29,8 @@ static const struct {
     {rows, "simple reduction"},
     {convolution, "complex reduction"},
     {running, "stages"},
-    {chain, "stages"}, /* in rows, each sum would be taken again for every row of the next */
+    {chain, "sequence"}, /* in rows, each sum would be taken again for every row of the next */
+    {network, "sequence"},
     {pool, "stages"},
     {column_sums, "stages"},
     {repeated_sums, "stages"},
@@ -53,7 +54,7 @@ static void rules_classify(void **state) {
   for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) check_ok(in_context(classify, &i));
 }
 
-/* A product of products: too large to be private, so that each is computed by itself and none as declared. */
+/* A product of products: too large to be private. */
 static tn__te *two_products(tn__ir *ir) {
   static const int64_t sides[] = {256, 256};
   tn__te *te = tn__te_create(ir, "twice");
@@ -75,9 +76,43 @@ static void schedule_two(tn__ir *ir, const void *arg) {
   const char *trace = trace_of(ir, tn__schedule_choose(two_products(ir), &target, NULL, &plan));
   assert_non_null(plan.sketch);
   assert_int_equal(plan.refused, 0);
+  assert_string_equal(tn__sketch_name(plan.sketch), "sequence");
   assert_non_null(strstr(trace, "vectorize \"T."));
   assert_non_null(strstr(trace, "vectorize \"D."));
+  /* The rule behind it takes each by itself, too. */
+  const tn__sketch *k = tn__sketch_next(plan.sketch);
+  int64_t values[TN__MAX_DECISIONS];
+  tn__sketch_choose(k, values, NULL);
+  assert_non_null(strstr(trace_of(ir, tn__sketch_apply(k, values)), "vectorize \"T."));
 }
+
+/* Every part has the steps that the rules choose for it alone: tiles in registers with their epilogue, rows. */
+static void schedule_network(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 1, .results_read = true};
+  tn__te *te = network(ir);
+  tn__schedule_plan plan, alone;
+  const char *trace = trace_of(ir, tn__schedule_choose(te, &target, &options, &plan)), *from = strchr(trace, '\n') + 1;
+  static const struct {
+    int first, count;
+    const char *rule;
+  } parts[] = {{0, 3, "complex reduction"}, {3, 1, "complex reduction"}, {4, 2, "simple reduction"}};
+  double cycles = 0;
+  for (int i = 0; i < 3; i++) {
+    const tn__te *part = tn__te_part(te, parts[i].first, parts[i].count, tn__ir_create(tn__ir_arena(ir)));
+    const char *own = trace_of(ir, tn__schedule_choose(part, &target, &options, &alone));
+    const char *steps = strchr(own, '\n') + 1;
+    size_t length = strlen(steps) - strlen("end\n");
+    assert_string_equal(tn__sketch_name(alone.sketch), parts[i].rule);
+    assert_true(strncmp(from, steps, length) == 0);
+    from += length;
+    cycles += alone.cost.cycles;
+  }
+  assert_string_equal(from, "end\n");
+  assert_true(plan.cost.cycles > 0.99 * cycles && plan.cost.cycles < 1.01 * cycles);
+}
+
+static void parts_are_scheduled_as_alone(void **state) { check_ok(in_context(schedule_network, NULL)); }
 
 static void products_of_products_are_scheduled(void **state) { check_ok(in_context(schedule_two, NULL)); }
 
@@ -235,6 +270,7 @@ static void options_have_ranges(void **state) {
   assert_int_equal(filled.registers, 16);
   assert_int_equal(filled.cache_bytes, target.l2_bytes);
   assert_int_equal(filled.search_space, 2000);
+  assert_int_equal(filled.shared_memory, 0); /* no CPU has it */
   check_fails(tn__schedule_options_fill(&(tn__schedule_options){.threads = -1}, &target, &filled), TN_INVALID_ARGUMENT,
               "schedule option threads is -1; it must be between 1 and 1024, or 0 for what the target has");
   check_fails(tn__schedule_options_fill(&(tn__schedule_options){.vector_bytes = 64}, &target, &filled),
@@ -255,6 +291,28 @@ static void options_have_ranges(void **state) {
               TN_INVALID_ARGUMENT,
               "schedule option shared_memory is -5; it must be between 1 and 1073741824, or 0 for what the target has");
 }
+
+/* Narrower vectors, smaller caches and more threads are seen in what is chosen. */
+static void choose_otherwise(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__te *te = product_of(ir, 384, 640, 512);
+  tn__schedule_plan usual, narrow, small, few;
+  tn__schedule_options one = {.threads = 1}, halves = {.threads = 1, .vector_bytes = 32},
+                       cache = {.threads = 1, .cache_bytes = 8192}, space = {.threads = 1, .search_space = 100};
+  const char *trace = trace_of(ir, tn__schedule_choose(te, &target, &one, &usual));
+  assert_null(strstr(trace, "parallel"));
+  tn__schedule_choose(te, &target, &halves, &narrow);
+  assert_int_equal(usual.values[0], 16); /* lanes */
+  assert_int_equal(narrow.values[0], 8);
+  assert_true(narrow.cost.cycles > usual.cost.cycles);
+  tn__schedule_choose(te, &target, &cache, &small);
+  assert_true(small.cost.bytes[1] > usual.cost.bytes[1]);
+  tn__schedule_choose(te, &target, &space, &few);
+  assert_int_equal(few.weighed, 100);
+  assert_non_null(strstr(trace_of(ir, tn__schedule_default(te, &target, NULL)), "parallel")); /* two cores */
+}
+
+static void options_change_choices(void **state) { check_ok(in_context(choose_otherwise, NULL)); }
 
 /* Fewer registers never make the best choice cheaper, and the choice keeps to them. */
 static void keep_to_registers(tn__ir *ir, const void *arg) {
@@ -557,6 +615,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_classify),
       cmocka_unit_test(products_of_products_are_scheduled),
+      cmocka_unit_test(parts_are_scheduled_as_alone),
+      cmocka_unit_test(options_change_choices),
       cmocka_unit_test(empty_vectors_are_dropped),
       cmocka_unit_test(every_point_computes_the_same),
       cmocka_unit_test(templates_are_reused),

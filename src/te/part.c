@@ -1,0 +1,83 @@
+/* Some of a declaration's stages as a declaration of their own. */
+#include "ir/print.h"
+#include "te/internal.h"
+
+typedef struct reading {
+  void (*fn)(const tn__buffer *tensor, void *user);
+  void *user;
+} reading;
+
+static void read_expr(const tn__expr *e, void *user) {
+  const reading *r = user;
+  if (e->kind == TN__EXPR_LOAD) r->fn(e->value.buffer, r->user);
+}
+
+void tn__te_reads(const tn__te *te, const tn__te_stage *stage, void (*fn)(const tn__buffer *tensor, void *user),
+                  void *user) {
+  reading r = {fn, user};
+  for (int t = 0; t < stage->tensor_count && stage->kind != TN__TE_EXTERN; t++) {
+    if (stage->first[t] != NULL) tn__te_visit(te->ir, stage->first[t], read_expr, &r);
+    if (stage->values[t] != NULL) tn__te_visit(te->ir, stage->values[t], read_expr, &r);
+  }
+  for (int i = 0; i < stage->extern_read_count; i++) fn(stage->extern_reads[i], user);
+}
+
+typedef struct part {
+  const tn__te *te;
+  int first, end;
+  bool inside;                        /* is the stage that reads one of the part? */
+  TN__VEC(const tn__buffer *) inputs; /* in order of their use */
+  TN__VEC(const tn__buffer *) wanted; /* of the part, by other stages */
+} part;
+
+static bool defines(const part *p, const tn__buffer *tensor) {
+  for (int s = p->first; s < p->end; s++)
+    for (int t = 0; t < p->te->stages.data[s]->tensor_count; t++)
+      if (p->te->stages.data[s]->tensors[t] == tensor) return true;
+  return false;
+}
+
+static void note_read(const tn__buffer *tensor, void *user) {
+  part *p = user;
+  if (p->inside == defines(p, tensor)) return;
+  if (p->inside) {
+    for (int i = 0; i < p->inputs.count; i++)
+      if (p->inputs.data[i] == tensor) return;
+    tn__vec_push(p->te->arena, &p->inputs, tensor);
+  } else {
+    tn__vec_push(p->te->arena, &p->wanted, tensor);
+  }
+}
+
+static bool is_wanted(const part *p, const tn__buffer *tensor) {
+  for (int i = 0; i < p->wanted.count; i++)
+    if (p->wanted.data[i] == tensor) return true;
+  for (int i = 0; i < p->te->outputs.count; i++)
+    if (p->te->outputs.data[i] == tensor) return true;
+  return false;
+}
+
+tn__te *tn__te_part(const tn__te *te, int first, int count, tn__ir *ir) {
+  part p = {.te = te, .first = first, .end = first + count};
+  tn__te *out = tn__te_create(ir, te->name);
+  tn__importer *m = tn__importer_create(ir);
+  for (int s = 0; s < te->stages.count; s++) {
+    p.inside = s >= p.first && s < p.end;
+    tn__te_reads(te, te->stages.data[s], note_read, &p);
+  }
+  for (int i = 0; i < te->dims.count; i++) tn__vec_push(out->arena, &out->dims, tn__import_var(m, te->dims.data[i]));
+  for (int i = 0; i < p.inputs.count; i++) {
+    tn__import_as_param(m, p.inputs.data[i]);
+    tn__vec_push(out->arena, &out->inputs, tn__import_buffer(m, p.inputs.data[i]));
+  }
+  for (int s = p.first; s < p.end; s++)
+    for (int t = 0; t < te->stages.data[s]->tensor_count; t++)
+      if (is_wanted(&p, te->stages.data[s]->tensors[t])) tn__import_as_param(m, te->stages.data[s]->tensors[t]);
+  for (int s = p.first; s < p.end; s++) tn__te_copy_stage(m, out, te->stages.data[s]);
+  for (int s = p.first; s < p.end; s++)
+    for (int t = 0; t < te->stages.data[s]->tensor_count; t++) {
+      const tn__buffer *tensor = te->stages.data[s]->tensors[t];
+      if (is_wanted(&p, tensor)) tn__vec_push(out->arena, &out->outputs, tn__imported_buffer(m, tensor));
+    }
+  return out;
+}
