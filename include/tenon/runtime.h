@@ -264,7 +264,8 @@ TN_API TN_MUST_USE tn_status *tn_session_set_input_list(tn_session *session, con
  * tensors lie there one after another, each at a multiple of 64 bytes, in places that tn_session_get_output_item()
  * tells. `memory` is aligned to 64 bytes, and the caller's as that of a bound tensor is. A sequence that does not fit
  * `size` bytes stays in the session's memory, and the invoke fails with TN_OUT_OF_RANGE, telling the size, after
- * everything ran. Without memory bound, and when they hold strings, sequences are the session's. */
+ * everything ran. Of strings these are arrays of tn_string, and behind the last one all bytes, so that nothing refers
+ * to the session. Without memory bound sequences are the session's. */
 TN_API TN_MUST_USE tn_status *tn_session_set_output_list(tn_session *session, const char *function, int index,
                                                          void *memory, size_t size);
 /* The number of tensors of a result that is a sequence or optional, -1 for an optional without value; */

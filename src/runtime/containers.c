@@ -95,8 +95,6 @@ tn_status *tn_session_set_output_list(tn_session *session, const char *function,
   const tn__function *f;
   const tn_value_info *info;
   TN_RETURN_IF_ERROR(find_list(session, function, index, true, &f, &info));
-  if (info->dtype == TN_STRING)
-    return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\": sequences of strings are the session's", info->name);
   if (!tn__is_aligned(memory))
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "output \"%s\": the memory is aligned to %u bytes; that of a sequence must be to %d",
@@ -140,8 +138,7 @@ tn_status *tn_session_get_output_count(tn_session *session, const char *function
 
 /* All strings of the list are shown at once, in the places of their references, so that one item's stay when another is
  * asked for. */
-static tn_status *show_item(tn_session *session, tn__function_state *state, const tn__list *list, int index,
-                            const char **data) {
+static tn_status *show_all(tn_session *session, tn__function_state *state, const tn__list *list, int index) {
   tn__shown_strings *shown = &state->shown[index];
   const char *start = list->elements.data;
   for (int64_t i = 0; i < list->count && !shown->ready; i++) {
@@ -154,7 +151,68 @@ static tn_status *show_item(tn_session *session, tn__function_state *state, cons
         (tn_string *)shown->strings.data + (references - start) / (ptrdiff_t)sizeof(uint64_t)));
   }
   shown->ready = true;
-  *data = (const char *)((const tn_string *)shown->strings.data + (*data - start) / (ptrdiff_t)sizeof(uint64_t));
+  return NULL;
+}
+
+static const tn_string *shown_item(const tn__function_state *state, const tn__list *list, int index, int64_t item) {
+  ptrdiff_t at = (const char *)tn__list_data(list, item) - (const char *)list->elements.data;
+  return (const tn_string *)state->shown[index].strings.data + at / (ptrdiff_t)sizeof(uint64_t);
+}
+
+/* The bytes of a tensor's array of strings in bound memory; and where it begins there. */
+static int64_t array_bytes(const tn__list *list, int64_t item) {
+  int64_t count = tn_element_count(tn__list_rank(list, item), tn__list_dims(list, item));
+  return (count * (int64_t)sizeof(tn_string) + TN_KERNEL_ALIGNMENT - 1) & -(int64_t)TN_KERNEL_ALIGNMENT;
+}
+
+static int64_t array_offset(const tn__list *list, int64_t item) {
+  int64_t offset = 0;
+  for (int64_t i = 0; i < item; i++) offset += array_bytes(list, i);
+  return offset;
+}
+
+static int64_t bytes_of_all(const tn__function_state *state, const tn__list *list, int index) {
+  int64_t needed = array_offset(list, list->count);
+  for (int64_t i = 0; i < list->count; i++) {
+    uint64_t own;
+    int64_t count = tn_element_count(tn__list_rank(list, i), tn__list_dims(list, i));
+    if (!tn__strings_total(shown_item(state, list, index, i), count, &own) || own > INT64_MAX ||
+        tn__add_overflow_i64(needed, (int64_t)own, &needed))
+      return INT64_MAX;
+  }
+  return needed;
+}
+
+tn_status *tn__settle_strings(tn_session *session, tn__function_state *state, int index, const tn__list *list,
+                              bool *fits, int64_t *needed) {
+  const tn__bound *slot = &state->outputs[index];
+  TN_RETURN_IF_ERROR(show_all(session, state, list, index));
+  *needed = bytes_of_all(state, list, index);
+  *fits = *needed <= slot->shape[0];
+  if (!*fits) return NULL;
+  char *memory = tn__data_of(&slot->tensor), *array = memory, *bytes = memory + array_offset(list, list->count);
+  for (int64_t i = 0; i < list->count; i++) {
+    const tn_string *strings = shown_item(state, list, index, i);
+    int64_t count = tn_element_count(tn__list_rank(list, i), tn__list_dims(list, i));
+    uint64_t own;
+    DLTensor to = {
+        .data = array, .device = {kDLCPU, 0}, .ndim = 1, .dtype = tn_dtype_to_dl(TN_STRING), .shape = &count};
+    tn__strings_give_out(strings, count, &to, bytes);
+    if (tn__strings_total(strings, count, &own)) bytes += own;
+    array += array_bytes(list, i);
+  }
+  state->shown[index].given = memory;
+  return NULL;
+}
+
+static tn_status *show_item(tn_session *session, tn__function_state *state, const tn__list *list, int index,
+                            int64_t item, const char **data) {
+  if (state->shown[index].given != NULL) {
+    *data = state->shown[index].given + array_offset(list, item);
+    return NULL;
+  }
+  TN_RETURN_IF_ERROR(show_all(session, state, list, index));
+  *data = (const char *)shown_item(state, list, index, item);
   return NULL;
 }
 
@@ -168,7 +226,7 @@ tn_status *tn_session_get_output_item(tn_session *session, const char *function,
     return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" has %lld tensors; there is no number %d", info->name,
                             (long long)list->count, item);
   const char *data = tn__list_data(list, item);
-  if (info->dtype == TN_STRING) TN_RETURN_IF_ERROR(show_item(session, state, list, index, &data));
+  if (info->dtype == TN_STRING) TN_RETURN_IF_ERROR(show_item(session, state, list, index, item, &data));
   *out = (DLTensor){.data = (void *)(uintptr_t)data,
                     .device = {kDLCPU, 0},
                     .ndim = tn__list_rank(list, item),

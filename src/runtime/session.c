@@ -269,8 +269,9 @@ static void lend_memory(tn_session *session, const tn__function *f, tn__function
   for (uint32_t i = 0; i < f->output_count; i++) {
     const tn__bound *slot = &state->outputs[i];
     if (!is_list(&f->outputs[i])) continue;
-    tn__list_lend(session->allocator, &state->output_lists[i], slot->set ? tn__data_of(&slot->tensor) : NULL,
-                  slot->set ? (size_t)slot->shape[0] : 0);
+    bool lends = slot->set && f->outputs[i].info.dtype != TN_STRING; /* those are put there in the end */
+    tn__list_lend(session->allocator, &state->output_lists[i], lends ? tn__data_of(&slot->tensor) : NULL,
+                  lends ? (size_t)slot->shape[0] : 0);
   }
 }
 
@@ -375,22 +376,30 @@ static tn_status *first_of(tn_status *a, tn_status *b) {
   return a;
 }
 
-/* Sequences that outgrew their memory on the way go back to it if they fit in the end. */
-static tn_status *settle_list(const tn__function_value *output, tn__list *list) {
+/* Sequences that outgrew their memory on the way go back to it if they fit in the end; those of strings go there now.
+ */
+static tn_status *settle_list(tn_session *session, tn__function_state *state, const tn__function_value *output,
+                              int index) {
+  tn__list *list = &state->output_lists[index];
   int64_t needed;
-  if (tn__list_settle(list, tn__dtype_stored(output->info.dtype), &needed)) return NULL;
+  bool fits;
+  if (output->info.dtype == TN_STRING)
+    TN_RETURN_IF_ERROR(tn__settle_strings(session, state, index, list, &fits, &needed));
+  else
+    fits = tn__list_settle(list, tn__dtype_stored(output->info.dtype), &needed);
+  if (fits) return NULL;
   return tn_status_create(TN_OUT_OF_RANGE,
                           "output \"%s\": its %lld tensors need %lld bytes, each at a multiple of %d, and the bound "
                           "memory has %llu; tn_session_get_output_item() has them",
                           output->info.name, (long long)list->count, (long long)needed, TN_KERNEL_ALIGNMENT,
-                          (unsigned long long)list->lent.capacity);
+                          (unsigned long long)state->outputs[index].shape[0]);
 }
 
-static tn_status *settle_lists(const tn__function *f, const tn__function_state *state) {
+static tn_status *settle_lists(tn_session *session, const tn__function *f, tn__function_state *state) {
   tn_status *status = NULL;
   for (uint32_t i = 0; i < f->output_count; i++)
     if (is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
-      status = first_of(status, settle_list(&f->outputs[i], &state->output_lists[i]));
+      status = first_of(status, settle_list(session, state, &f->outputs[i], (int)i));
   return status;
 }
 
@@ -452,7 +461,7 @@ static tn_status *grow_spare(tn_session *session, tn__function_state *state) {
 static tn_status *run(tn_session *session, const tn__function *f, bool settled, tn__bound *inputs, tn__bound *outputs) {
   tn__function_state *state = &session->functions[f->index];
   tn__strings_clear(&state->strings);
-  for (uint32_t i = 0; i < f->output_count; i++) state->shown[i].ready = false;
+  for (uint32_t i = 0; i < f->output_count; i++) state->shown[i].ready = false, state->shown[i].given = NULL;
   lend_memory(session, f, state);
   if (settled) {
     TN_RETURN_IF_ERROR(refresh_copies(session, f, state));
@@ -485,7 +494,7 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
   state->settled =
       outputs == state->outputs && all_persistent(inputs, f->input_count) && all_persistent(outputs, f->output_count);
   /* Each of them is done, whatever the others say: what fits is complete. */
-  status = first_of(copy_back(session, f, state, outputs), settle_lists(f, state));
+  status = first_of(copy_back(session, f, state, outputs), settle_lists(session, f, state));
   return first_of(status, check_capacity(f, state, outputs));
 }
 

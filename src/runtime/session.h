@@ -21,6 +21,7 @@ typedef struct tn__view {
 typedef struct tn__shown_strings { /* a result as callers see it, made when it is asked for */
   tn__block strings;
   bool ready;
+  const char *given; /* of a sequence: the caller's memory, when it is there; else NULL */
 } tn__shown_strings;
 
 typedef struct tn__function_state {
@@ -73,6 +74,11 @@ void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, t
 bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor);
 /* Does it lie as kernels want it, wherever? */
 bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor);
+
+/* Puts a sequence of strings into the memory that is bound for it (containers.c); false: it has no room, by the bytes
+ * needed, which are INT64_MAX when they cannot be counted. */
+TN_MUST_USE tn_status *tn__settle_strings(tn_session *session, tn__function_state *state, int index,
+                                          const tn__list *list, bool *fits, int64_t *needed);
 
 /* Tells a profile how long an invoke took. */
 void tn__profile_invoke(tn_profile *profile, uint64_t start, uint64_t end);

@@ -61,8 +61,12 @@ def bytes_of(result):
 
 def memory_for(value, result):
     """An array to bind for an output of that result, filled with what the result is not; None: it cannot be bound."""
-    if value.dtype == "string":
-        return np.full(result.shape, "unwritten", object) if value.kind == "tensor" else None
+    if value.dtype == "string" and value.kind == "tensor":
+        return np.full(result.shape, "unwritten", object)
+    if value.dtype == "string":  # arrays of a pointer and a length, and all bytes
+        items = tensors_of(result)
+        return np.full(64 + sum(-(-array.size * 16 // 64) * 64 + sum(len(text.encode()) for text in array.flat)
+                                for array in items), 0x5a, np.uint8)
     if value.kind == "tensor":
         return np.full(result.nbytes, 0x5a, np.uint8).view(result.dtype).reshape(result.shape)
     return np.full(64 + sum(-(-array.nbytes // 64) * 64 for array in tensors_of(result)), 0x5a, np.uint8)

@@ -395,6 +395,24 @@ class Sequences(unittest.TestCase):
         self.assertEqual([item.shape for item in y], [(), (3,)])
         self.assertEqual(float(y[0]), 6)
 
+    def test_a_sequence_of_strings_in_bound_memory(self):
+        strings = sequence_info("s", TensorProto.STRING)
+        model = compiled([node("SequenceInsert", ["s", "x"], ["longer"])], [strings, info("x", TensorProto.STRING, ["k"])],
+                         [sequence_info("longer", TensorProto.STRING)])
+        items, x = [np.array(["a", "bc"], object), np.array([], object)], np.array(["zwölf"], object)
+        memory = np.zeros(2 * 64 + 9 + 60, np.uint8)
+        model.set_inputs(s=items, x=x)
+        model.set_outputs(longer=memory)
+        for _ in range(2):
+            model.invoke()
+            self.assertEqual([item.tolist() for item in model.output("longer")], [["a", "bc"], [], ["zwölf"]])
+            start = -memory.ctypes.data % 64
+            self.assertEqual(memory[start + 128:start + 137].tobytes(), "abczwölf".encode())
+        model.set_outputs(longer=memory[:128])
+        with self.assertRaisesRegex(tenon.Error, 'output "longer": its 3 tensors need 137 bytes'):
+            model.invoke()
+        self.assertEqual([item.tolist() for item in model.output("longer")], [["a", "bc"], [], ["zwölf"]])
+
     def test_a_sequence_of_strings_of_many_ranks_in_a_loop(self):
         # Starts with tensors of one rank and gets those of another in the first round.
         body = graph([node("Identity", ["going"], ["going_out"]), node("SequenceAt", ["q", "i"], ["one"]),

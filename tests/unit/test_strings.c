@@ -297,6 +297,30 @@ static void sequences_hold_strings(void **state) {
     assert_int_equal(got.shape[0], 4);
     check_is(&got, 2, "defghijkl");
   }
+  /* Three arrays of 64 bytes and an empty one, 13 bytes; then what is there is the caller's alone. */
+  _Alignas(64) char memory[3 * 64 + 13];
+  check_ok(tn_session_set_output_list(session, NULL, 0, memory, sizeof(memory) - 1));
+  check_fails(tn_session_invoke(session, NULL), TN_OUT_OF_RANGE,
+              "output \"longer\": its 4 tensors need 205 bytes, each at a multiple of 64, and the bound memory has 204; "
+              "tn_session_get_output_item() has them");
+  check_ok(tn_session_get_output_item(session, NULL, 0, 3, &got));
+  check_is(&got, 0, "m");
+  assert_false((char *)got.data >= memory && (char *)got.data < memory + sizeof(memory));
+  check_ok(tn_session_set_output_list(session, NULL, 0, memory, sizeof(memory)));
+  for (int run = 0; run < 2; run++) {
+    memset(memory, 0xee, sizeof(memory));
+    check_ok(tn_session_invoke(session, NULL));
+    check_ok(tn_session_get_output_item(session, NULL, 0, 3, &got));
+    assert_ptr_equal(got.data, memory + 128);
+    check_is(&got, 0, "m");
+    const tn_string *whole = (const tn_string *)(const void *)memory;
+    assert_ptr_equal(whole[0].data, memory + 3 * 64);
+    assert_memory_equal(memory + 3 * 64, "abcdefghijklm", 13);
+  }
+  check_ok(tn_session_set_output_list(session, NULL, 0, NULL, 0));
+  check_ok(tn_session_invoke(session, NULL));
+  check_ok(tn_session_get_output_item(session, NULL, 0, 0, &got));
+  check_is(&got, 1, "bc");
   second[0] = (tn_string){NULL, 1};
   check_fails(tn_session_set_input_list(session, NULL, 0, &items[2], 1), TN_INVALID_ARGUMENT,
               "input \"list\": tensor 0: its strings: string 0 has 1 bytes and no data");

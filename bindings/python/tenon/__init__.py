@@ -177,8 +177,8 @@ class Model:
             if output and value is not None and not hasattr(value, "__dlpack__"):
                 raise TypeError(f"output {name!r} is a {type(value).__name__}, not an array that can be written")
             plain = values[index].kind == "tensor"
-            if output and codes[index] == _STRING:
-                if value is not None and (not plain or value.dtype != object or not value.flags.c_contiguous):
+            if output and codes[index] == _STRING and plain:
+                if value is not None and (value.dtype != object or not value.flags.c_contiguous):
                     raise TypeError(f"output {name!r}: strings of a tensor go into a dense array of objects, no other")
                 strings.append((index, value))
                 pairs.append((index, (None, 0) if value is None else (([b""] * value.size, value.shape), _STRING)))
