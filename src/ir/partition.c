@@ -10,11 +10,14 @@
 #include "ir/linear.h"
 #include "ir/passes.h"
 
-enum { MAX_STATEMENTS = 6000 };
+/* Of one nest, and of all together. */
+enum { MAX_STATEMENTS = 6000, MAX_OF_ALL = 4 * MAX_STATEMENTS };
 
 typedef struct partitioning {
   tn__ir *ir;
-  int64_t statements; /* of the function as it grows, unrolled loops counted as often as they will be expanded */
+  int64_t statements; /* of the nest as it grows, unrolled loops counted as often as they will be expanded */
+  int64_t all;        /* of the function */
+  bool in_nest;
 } partitioning;
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -163,9 +166,10 @@ static const tn__stmt *replace(partitioning *p, const tn__stmt *s, const tn__exp
 }
 
 static bool may_copy(partitioning *p, const tn__stmt *body) {
-  int64_t grown = tn__bound_add(p->statements, tn__stmt_weight(body));
-  if (grown > MAX_STATEMENTS) return false;
+  int64_t more = tn__stmt_weight(body), grown = tn__bound_add(p->statements, more), all = tn__bound_add(p->all, more);
+  if (grown > MAX_STATEMENTS || all > MAX_OF_ALL) return false;
   p->statements = grown;
+  p->all = all;
   return true;
 }
 
@@ -271,10 +275,19 @@ static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool m
   return body == s->as.loop.body ? s : tn__for_like(p->ir, s, var, body);
 }
 
+/* Nests that stand one behind the other don't take each other's room. */
+static const tn__stmt *partition_nest(partitioning *p, const tn__stmt *s) {
+  p->statements = tn__stmt_weight(s);
+  p->in_nest = true;
+  s = partition_loop(p, s, true);
+  p->in_nest = false;
+  return s;
+}
+
 static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
   tn__ir *ir = p->ir;
   switch (s->kind) {
-    case TN__STMT_FOR: return partition_loop(p, s, true);
+    case TN__STMT_FOR: return p->in_nest ? partition_loop(p, s, true) : partition_nest(p, s);
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
       for (int i = 0; i < s->as.seq.count; i++) items[i] = partition(p, s->as.seq.items[i]);
@@ -298,6 +311,6 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
 }
 
 tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func) {
-  partitioning p = {.ir = ir, .statements = tn__stmt_weight(func->body)};
+  partitioning p = {.ir = ir, .all = tn__stmt_weight(func->body)};
   return tn__func_with_body(ir, func, partition(&p, func->body));
 }

@@ -53,6 +53,28 @@ static bool serves(const partition *p, int stage, int reader) {
   return tn__te_stage_at(p->te, stage)->kind == TN__TE_COMPUTE && p->wanted[stage] == 1 && p->reader[stage] == reader;
 }
 
+typedef struct alike {
+  const tn__te_stage *stage;
+  const tn__buffer *tensor;
+  bool same;
+} alike;
+
+static void check_place(const tn__expr *e, void *user) {
+  alike *a = user;
+  if (e->kind != TN__EXPR_LOAD || e->value.buffer != a->tensor) return;
+  for (int d = 0; d < e->arg_count; d++) a->same &= e->args[d] == a->stage->axes.var[d]->self;
+}
+
+/* Does the map, and it alone, read the stage before it, and make one element of each element of that? */
+static bool is_epilogue(const partition *p, int stage) {
+  const tn__te_stage *map = tn__te_stage_at(p->te, stage), *from = tn__te_stage_at(p->te, stage - 1);
+  alike a = {.stage = map, .tensor = from->tensors[0], .same = map->axes.count == from->axes.count};
+  if (p->wanted[stage - 1] != 1 || p->reader[stage - 1] != stage) return false;
+  for (int i = 0; i < map->axes.count && a.same; i++) a.same = map->axes.var[i]->extent == from->axes.var[i]->extent;
+  if (a.same) tn__te_visit(tn__te_ir(p->te), map->values[0], check_place, &a);
+  return a.same;
+}
+
 static bool add_part(partition *p, int first, bool sums) {
   if (p->count == MOST_PARTS) return false;
   p->parts[p->count++] = (part){.first = first, .count = 1, .sums_products = sums};
@@ -64,8 +86,7 @@ static bool add_stage(partition *p, int stage) {
   part *last = p->count > 0 ? &p->parts[p->count - 1] : NULL;
   bool sums = sums_products(tn__te_stage_at(p->te, stage));
   bool is_map = tn__te_stage_at(p->te, stage)->kind == TN__TE_COMPUTE;
-  bool follows =
-      last != NULL && (!last->sums_products || (is_map && p->wanted[stage - 1] == 1 && p->reader[stage - 1] == stage));
+  bool follows = last != NULL && (!last->sums_products || (is_map && is_epilogue(p, stage)));
   if (!sums && follows) {
     last->count++;
     return true;

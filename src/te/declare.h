@@ -31,6 +31,7 @@ typedef struct tn__declaring {
   const char *const *output_names;  /* of the kernel's outputs, as its caller calls them; NULL: their own */
   const char *statement;            /* the full name of the tensor being defined */
   int guards;                       /* conditions around the expression at hand */
+  int reductions;                   /* around the expression at hand, whose terms it belongs to */
   int64_t steps;
   /* Within a scan: values are checked for positions of `scan_axis` as `scan_position` has them, and its own tensors may
    * be read at earlier ones. */

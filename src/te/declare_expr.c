@@ -270,6 +270,44 @@ static const tn__expr *select(tn__declaring *d, const tn__syn *s, tn_dtype want)
   return tn__select(d->ir, condition, sides[0], sides[1]);
 }
 
+static const tn__expr *padded_at(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices,
+                                 const tn__expr *value) {
+  const tn__expr *inside = tn__bool(ir, true);
+  for (int i = 0; i < buffer->rank; i++) {
+    inside = tn__and(ir, inside, tn__le(ir, tn__index(ir, 0), indices[i]));
+    inside = tn__and(ir, inside, tn__lt(ir, indices[i], buffer->shape[i]));
+  }
+  return tn__select(ir, inside, tn__load(ir, buffer, indices), value);
+}
+
+/* In the terms of a reduction: all of the padded tensor, as one of its own, so that the terms are as simple as without
+ * padding. Where the indices go is needed for that, with a margin that is known; NULL when it is not. */
+static const tn__expr *padded_before(tn__declaring *d, const tn__buffer *buffer, const tn__expr *const *indices,
+                                     const tn__expr *value) {
+  enum { MOST_MARGIN = 64 };
+  tn__ir *ir = d->ir;
+  const tn__expr *extents[TN__MAX_RANK], *places[TN__MAX_RANK], *at[TN__MAX_RANK], *low[TN__MAX_RANK], *high;
+  bool margins = false;
+  if (d->reductions == 0 || d->statement == NULL || (value->kind != TN__EXPR_INT && value->kind != TN__EXPR_FLOAT))
+    return NULL;
+  for (int i = 0; i < d->scan_count; i++)
+    if (d->scan_tensors[i] == buffer) return NULL;
+  for (int i = 0; i < buffer->rank; i++) {
+    int64_t before, after;
+    if (!tn__bounds_over(ir, indices[i], d->axes.data, d->axes.count, &low[i], &high)) return NULL;
+    extents[i] = tn__add_i(ir, tn__sub(ir, high, low[i]), 1);
+    at[i] = tn__sub(ir, indices[i], low[i]);
+    if (!tn__as_int(low[i], &before) || !tn__as_int(tn__sub(ir, extents[i], buffer->shape[i]), &after)) return NULL;
+    if (before < -MOST_MARGIN || after > 2 * MOST_MARGIN) return NULL;
+    margins |= before < 0 || after + before > 0;
+  }
+  if (!margins) return NULL;
+  tn__te_axes axes = tn__te_axes_create(d->te, "p", buffer->rank, extents);
+  for (int i = 0; i < buffer->rank; i++) places[i] = tn__add(ir, axes.index[i], low[i]);
+  const char *name = tn__arena_printf(d->arena, "%s.pad", d->statement);
+  return tn__load(ir, tn__te_compute(d->te, name, &axes, padded_at(ir, buffer, places, value)), at);
+}
+
 /* pad(X[...], value): the element where there is one, the value elsewhere. */
 static const tn__expr *pad(tn__declaring *d, const tn__syn *s) {
   expect_args(d, s, 2);
@@ -277,17 +315,14 @@ static const tn__expr *pad(tn__declaring *d, const tn__syn *s) {
   if (at->kind != TN__SYN_ACCESS)
     tn__te_fail(d, &at->at, "pad takes an element of a tensor and what stands for those outside of it");
   const tn__buffer *buffer = tensor(d, at);
-  const tn__expr *indices[TN__MAX_RANK], *inside = tn__bool(d->ir, true);
-  for (int i = 0; i < at->arg_count; i++) {
-    indices[i] = tn__te_index(d, at->args[i], "an index");
-    inside = tn__and(d->ir, inside, tn__le(d->ir, tn__index(d->ir, 0), indices[i]));
-    inside = tn__and(d->ir, inside, tn__lt(d->ir, indices[i], buffer->shape[i]));
-  }
+  const tn__expr *indices[TN__MAX_RANK];
+  for (int i = 0; i < at->arg_count; i++) indices[i] = tn__te_index(d, at->args[i], "an index");
   d->guards++;
   const tn__expr *value = tn__te_value(d, s->args[1], buffer->dtype);
   d->guards--;
   tn__te_expect_dtype(d, &s->args[1]->at, value, buffer->dtype, buffer->name);
-  return tn__select(d->ir, inside, tn__load(d->ir, buffer, indices), value);
+  const tn__expr *before = padded_before(d, buffer, indices, value);
+  return before != NULL ? before : padded_at(d->ir, buffer, indices, value);
 }
 
 static const tn__expr *clamp(tn__declaring *d, const tn__syn *s, tn_dtype want) {

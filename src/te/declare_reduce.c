@@ -125,12 +125,14 @@ tn__te_reduction tn__te_reduction_of(tn__declaring *d, const tn__syn *s, const t
   tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args[0], "the reduction", &r.axes);
   tn__te_bind_axes(d, s->axes, &r.axes);
   const simple_row *row = find_simple(&s->at);
+  d->reductions++;
   if (row != NULL)
     simple_reduction(d, s, row, wants[0], &r);
   else if (tn__syn_is_reducer(&s->at))
     arg_reduction(d, s, wants, count, &r);
   else
     user_reduction(d, s, &r);
+  d->reductions--;
   d->names.count = names;
   d->axes.count = axes;
   return r;

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "ir/context.h"
 #include "schedule/internal.h"
 #include "unit/schedule_check.h"
 
@@ -115,6 +116,41 @@ static void schedule_network(tn__ir *ir, const void *arg) {
 static void parts_are_scheduled_as_alone(void **state) { check_ok(in_context(schedule_network, NULL)); }
 
 static void products_of_products_are_scheduled(void **state) { check_ok(in_context(schedule_two, NULL)); }
+
+/* `count` convolutions of 3x3 over plain images, one behind the other. */
+static tn__te *convolutions(tn__ir *ir, int count) {
+  tn__te *te = tn__te_create(ir, "convolutions");
+  int64_t side = 60;
+  const tn__buffer *image = input(te, "X", 3, 64, side, side);
+  for (int i = 0; i < count; i++) {
+    side -= 2;
+    tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){64, side, side}), k = axes_of(te, "k", 3, (int64_t[]){64, 3, 3});
+    const tn__expr *shape[] = {tn__index(ir, 64), tn__index(ir, 64), tn__index(ir, 3), tn__index(ir, 3)};
+    const tn__buffer *f = tn__te_input(te, tn__arena_printf(tn__ir_arena(ir), "F%d", i), TN_F32, 4, shape);
+    const tn__expr *weight[] = {x.index[0], k.index[0], k.index[1], k.index[2]};
+    const tn__expr *pixel =
+        at(ir, image, 3, k.index[0], tn__add(ir, x.index[1], k.index[1]), tn__add(ir, x.index[2], k.index[2]));
+    image = tn__te_reduce(te, tn__arena_printf(tn__ir_arena(ir), "Y%d", i), &x, &k, TN__TE_SUM,
+                          tn__mul(ir, pixel, tn__load(ir, f, weight)));
+  }
+  tn__te_output(te, image);
+  return te;
+}
+
+static int statements_of(tn__ir *ir, int count) {
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 1};
+  const tn__schedule *s = tn__schedule_default(convolutions(ir, count), &target, &options);
+  return (int)tn__stmt_weight(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL)->body);
+}
+
+/* Nests that follow each other are all cut into interiors and tails: none takes the room of the next. */
+static void cut_each(tn__ir *ir, const void *arg) {
+  int one = statements_of(ir, 1), two = statements_of(ir, 2);
+  assert_in_range(two, 2 * one * 9 / 10, 2 * one * 11 / 10);
+}
+
+static void nests_are_cut_apart(void **state) { check_ok(in_context(cut_each, NULL)); }
 
 /* ---- points -------------------------------------------------------------------------------------------------------
  */
@@ -616,6 +652,7 @@ int main(void) {
       cmocka_unit_test(rules_classify),
       cmocka_unit_test(products_of_products_are_scheduled),
       cmocka_unit_test(parts_are_scheduled_as_alone),
+      cmocka_unit_test(nests_are_cut_apart),
       cmocka_unit_test(options_change_choices),
       cmocka_unit_test(empty_vectors_are_dropped),
       cmocka_unit_test(every_point_computes_the_same),

@@ -45,6 +45,30 @@ static void pads_and_clamps(void **state) {
       "}\n");
 }
 
+/* What pads the terms of a reduction is a tensor of its own, where its margin is known. */
+static void pads_before_reducing(void **state) {
+  prints_as(
+      "kernel conv(X: f32[C, 2*H, 30], F: f32[O, C, 3, 3]) -> Y: f32[O, H, 30] {\n"
+      "  Y[o, y: H, x: 30] = sum(c, r: 3, s: 3) pad(X[c, 2*y + r - 1, x + s - 1], 0) * F[o, c, r, s]\n"
+      "}\n",
+      "kernel conv[C, H, O](X: f32[C, H*2, 30], F: f32[O, C, 3, 3]) -> Y: f32[O, H, 30] {\n"
+      "  Y.pad: f32[p0: C, p1: H*2 + 1, p2: 32] = select(0 < p1 && 0 < p2 && p2 < 31, X[p0, p1 - 1, p2 - 1], 0.0f32)\n"
+      "  Y: f32[o: O, y: H, x: 30] = sum(c: C, r: 3, s: 3) Y.pad[c, y*2 + r, x + s]*F[o, c, r, s]\n"
+      "}\n");
+  /* A margin that depends on a dimension, a value that is no number, indices from data: in place. */
+  prints_as(
+      "kernel near(X: f32[N], e: f32, I: i64[N]) -> (A: f32[N], B: f32[N], C: f32[N]) {\n"
+      "  A[i] = sum(k: N) pad(X[i + k], 0)\n"
+      "  B[i] = sum(k: 3) pad(X[i + k - 1], e)\n"
+      "  C[i: N] = sum(k: 3) pad(X[I[i] + k], 0)\n"
+      "}\n",
+      "kernel near[N](X: f32[N], e: f32[], I: i64[N]) -> (A: f32[N], B: f32[N], C: f32[N]) {\n"
+      "  A: f32[i: N] = sum(k: N) select(i + k < N, X[i + k], 0.0f32)\n"
+      "  B: f32[i: N] = sum(k: 3) select(0 < i + k && i + k < N + 1, X[i + k - 1], e[])\n"
+      "  C: f32[i: N] = sum(k: 3) select(0 <= k + I[i] && k + I[i] < N, X[k + I[i]], 0.0f32)\n"
+      "}\n");
+}
+
 /* What nothing shows to be inside is moved to the nearest element. */
 static void indices_stay_inside(void **state) {
   prints_as(
@@ -422,6 +446,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(says_everything),
       cmocka_unit_test(pads_and_clamps),
+      cmocka_unit_test(pads_before_reducing),
       cmocka_unit_test(indices_stay_inside),
       cmocka_unit_test(empty_tensors_read_back),
       cmocka_unit_test(reduces),
