@@ -200,7 +200,7 @@ typedef struct build_queue {
   int failed_job; /* the first in order, so that the message does not depend on timing */
 } build_queue;
 
-/* An object costs more than a small kernel in it; there are few enough in one to keep the threads busy. */
+/* An object costs more than a small kernel in it. */
 enum { LARGEST_BATCH = 6 };
 
 typedef struct thread_state {
@@ -292,7 +292,11 @@ static void build_object(tn__escape *escape, void *arg) {
   job->times.codegen = tn__now() - start;
 }
 
-static int batch_size(const build_queue *queue) { return queue->driver->runs_once ? LARGEST_BATCH : 1; }
+static int batch_size(const build_queue *queue) {
+  if (!queue->driver->runs_once) return 1;
+  int share = (queue->count + queue->driver->threads - 1) / queue->driver->threads;
+  return share < LARGEST_BATCH ? share : LARGEST_BATCH;
+}
 
 static void run_job(build_queue *queue, thread_state *thread, int index) {
   build_job job = {.queue = queue, .thread = thread};

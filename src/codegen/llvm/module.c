@@ -1,8 +1,11 @@
 /* From functions to one module to an object, assembly or LLVM text. */
+#include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -48,6 +51,20 @@ __attribute__((constructor)) static void initialize_targets(void) {
   LLVMInitializeAArch64AsmPrinter();
 }
 
+/* Loop strength reduction takes a sixth of LLVM's time and changes nothing that a clock shows: addresses are added up
+ * as loops want them (emit_memory.c). There is only an option of the command line for that, one for all of a process,
+ * so it stays on where this LLVM may be somebody else's, too: in a library of its own. */
+static void turn_off_strength_reduction(void) {
+  static const char *const options[] = {"tenon", "-disable-lsr"};
+  Dl_info here, there;
+  if (dladdr((const void *)(uintptr_t)&initialize_targets, &here) != 0 &&
+      dladdr((const void *)(uintptr_t)&LLVMParseCommandLineOptions, &there) != 0 && here.dli_fbase == there.dli_fbase)
+    LLVMParseCommandLineOptions(2, options, NULL);
+}
+
+/* LLVM's options belong to the process, and are there only when its own constructors have run. */
+static pthread_once_t llvm_options_once = PTHREAD_ONCE_INIT;
+
 struct tn__codegen_machine {
   LLVMTargetMachineRef machine;
   char triple[64];
@@ -59,6 +76,7 @@ static void dispose_machine(void *object) {
 }
 
 tn__codegen_machine *tn__codegen_machine_create(tn__arena *arena, const tn__target *target) {
+  pthread_once(&llvm_options_once, turn_off_strength_reduction);
   tn__codegen_machine *m = TN__NEW(arena, tn__codegen_machine);
   tn__arena_defer(arena, dispose_machine, m);
   char cpu[32], features[1024], *message = NULL;
