@@ -1,7 +1,6 @@
 #include "compile/slab.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/alloc.h"
 
@@ -16,15 +15,6 @@ static void release(void *slab) {
   tn__free(s->allocator, s->memory, s->size, ALIGN);
 }
 
-/* The system makes 512 small pages with as many faults where one large one does, and takes four times as long. Those of
- * the head stay small: most of it is never touched. */
-static void ask_for_large_pages(const tn__slab *slab) {
-  enum { LARGE_PAGE = 2 << 20 };
-  uintptr_t from = ((uintptr_t)slab->constants + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
-  uintptr_t to = ((uintptr_t)slab->memory + slab->size) / LARGE_PAGE * LARGE_PAGE;
-  if (from < to) (void)madvise(slab->memory + (from - (uintptr_t)slab->memory), to - from, MADV_HUGEPAGE);
-}
-
 tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others, int kernels) {
   tn__slab *slab = TN__NEW(arena, tn__slab);
   slab->allocator = arena->allocator;
@@ -35,7 +25,6 @@ tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others, int
   if (slab->memory == NULL)
     tn__throwf(arena->escape, TN_OUT_OF_MEMORY, "out of memory: %zu bytes for constants", slab->size);
   slab->constants = slab->memory + slab->head;
-  if (slab->allocator == NULL) ask_for_large_pages(slab);
   return slab;
 }
 
