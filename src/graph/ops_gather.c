@@ -21,6 +21,19 @@ static bool known_inside(const tn__graph *graph, const tn__node *node, const tn_
   return true;
 }
 
+typedef struct checking {
+  const tn__buffer *indices, *checked;
+  const tn__expr *size;
+} checking;
+
+static const tn__stmt *check_element(tn__ir *ir, const tn__expr *const *at, const void *user) {
+  const checking *c = user;
+  const tn__var *var = tn__let_var(ir, "index");
+  const tn__stmt *store = tn__store(ir, c->checked, at, tn__wrap_index(ir, var->self, c->size));
+  const tn__stmt *both = tn__seq2(ir, tn__check_index(ir, var->self, c->size), store);
+  return tn__let(ir, var, tn__cast(ir, TN_I64, tn__load(ir, c->indices, at)), both);
+}
+
 /* The indices as i64 from the start of their dimension. `sizes`: one for all of them, or (components > 0) one for each
  * position in the last dimension. `trusted`: they are known to be inside. */
 static const tn__buffer *checked_indices(tn__lower_context *lower, const tn__buffer *indices,
@@ -34,18 +47,22 @@ static const tn__buffer *checked_indices(tn__lower_context *lower, const tn__buf
     return tn__te_compute(te, name, &axes, tn__wrap_index(ir, index, sizes[0]));
   }
   const tn__buffer *checked = tn__te_extern_tensor(te, name, TN_I64, indices->rank, indices->shape);
-  tn__nest nest = tn__nest_create(ir, "j", indices->rank - (components > 0 ? 1 : 0), indices->shape);
   const tn__stmt *body = tn__seq(ir, NULL, 0);
-  for (int c = 0; c < (components > 0 ? components : 1); c++) {
-    const tn__expr *at[TN__MAX_RANK];
-    memcpy(at, nest.index, sizeof(at));
-    if (components > 0) at[nest.count] = tn__index(ir, c);
-    const tn__var *var = tn__let_var(ir, "index");
-    const tn__stmt *store = tn__store(ir, checked, at, tn__wrap_index(ir, var->self, sizes[c]));
-    const tn__stmt *one = tn__seq2(ir, tn__check_index(ir, var->self, sizes[c]), store);
-    body = tn__seq2(ir, body, tn__let(ir, var, tn__cast(ir, TN_I64, tn__load(ir, indices, at)), one));
+  if (components == 0) {
+    const checking c = {indices, checked, sizes[0]};
+    body = tn__nest_vectors(ir, "j", indices->rank, indices->shape, indices->shape, check_element, &c);
+  } else {
+    tn__nest nest = tn__nest_create(ir, "j", indices->rank - 1, indices->shape);
+    for (int i = 0; i < components; i++) {
+      const checking c = {indices, checked, sizes[i]};
+      const tn__expr *at[TN__MAX_RANK];
+      memcpy(at, nest.index, sizeof(at));
+      at[nest.count] = tn__index(ir, i);
+      body = tn__seq2(ir, body, check_element(ir, at, &c));
+    }
+    body = tn__nest_loops(ir, &nest, body);
   }
-  tn__te_extern(te, name, &indices, 1, &checked, 1, tn__nest_loops(ir, &nest, body));
+  tn__te_extern(te, name, &indices, 1, &checked, 1, body);
   return checked;
 }
 
