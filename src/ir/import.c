@@ -159,7 +159,8 @@ static const tn__stmt *import_kind(tn__importer *m, const tn__stmt *s) {
     case TN__STMT_FAIL: return tn__fail(m->ir, s->as.fail.code);
     case TN__STMT_PREFETCH: {
       const tn__buffer *buffer = s->as.prefetch.buffer;
-      return tn__prefetch_stmt(m->ir, buffer_of(m, buffer), import_exprs(m, s->as.prefetch.indices, buffer->rank));
+      return tn__prefetch_stmt(m->ir, buffer_of(m, buffer), import_exprs(m, s->as.prefetch.indices, buffer->rank),
+                               s->as.prefetch.far);
     }
     case TN__STMT_TENSOR: {
       int count = tn__tensor_operand_count(s->as.tensor.op);

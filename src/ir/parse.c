@@ -236,9 +236,9 @@ static tn__access parse_access(tn__parser *p) {
   return (tn__access){.buffer = buffer, .indices = tn__parse_indices(p, buffer, &at)};
 }
 
-static const tn__stmt *parse_prefetch(tn__parser *p) {
+static const tn__stmt *parse_prefetch(tn__parser *p, bool far) {
   tn__access a = parse_access(p);
-  return tn__prefetch_stmt(p->ir, a.buffer, a.indices);
+  return tn__prefetch_stmt(p->ir, a.buffer, a.indices, far);
 }
 
 static const tn__stmt *parse_tensor(tn__parser *p) {
@@ -288,7 +288,8 @@ static const tn__stmt *parse_stmt(tn__parser *p) {
   if (tn__lexer_take(&p->lex, "let")) return parse_let(p);
   if (tn__lexer_take(&p->lex, "alloc")) return parse_alloc(p);
   if (tn__lexer_take(&p->lex, "fail")) return parse_fail(p);
-  if (tn__lexer_take(&p->lex, "prefetch")) return parse_prefetch(p);
+  if (tn__lexer_take(&p->lex, "prefetch")) return parse_prefetch(p, false);
+  if (tn__lexer_take(&p->lex, "prefetch_far")) return parse_prefetch(p, true);
   if (tn__lexer_take(&p->lex, "tensor")) return parse_tensor(p);
   if (tn__lexer_take(&p->lex, "block")) return parse_block(p);
   if (tn__lexer_take(&p->lex, "while")) {

@@ -118,10 +118,10 @@ const tn__stmt *tn__fail(tn__ir *ir, int code) {
   return make(ir, (tn__stmt){.kind = TN__STMT_FAIL, .as.fail = {.code = code}});
 }
 
-const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices) {
+const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, bool far) {
   check_indices(ir, "prefetch of", buffer, indices);
-  return make(ir, (tn__stmt){.kind = TN__STMT_PREFETCH,
-                             .as.prefetch = {.buffer = buffer, .indices = copy_exprs(ir, indices, buffer->rank)}});
+  return make(
+      ir, (tn__stmt){.kind = TN__STMT_PREFETCH, .as.prefetch = {buffer, copy_exprs(ir, indices, buffer->rank), far}});
 }
 
 const tn__stmt *tn__tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body) {

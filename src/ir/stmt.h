@@ -123,6 +123,7 @@ struct tn__stmt {
     struct {
       const tn__buffer *buffer;
       const tn__expr *const *indices;
+      bool far; /* into the second cache, not the first */
     } prefetch;
     struct {
       tn__tensor_op op;
@@ -162,7 +163,7 @@ const tn__stmt *tn__let(tn__ir *ir, const tn__var *var, const tn__expr *value, c
 const tn__stmt *tn__alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__stmt *body);
 const tn__stmt *tn__while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body);
 const tn__stmt *tn__fail(tn__ir *ir, int code);
-const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices);
+const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, bool far);
 /* tn__tensor_operand_count(op) operands of the types that the row says. */
 const tn__stmt *tn__tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body);
 const tn__stmt *tn__block_stmt(tn__ir *ir, const tn__block *block); /* copies the struct, not its arrays */

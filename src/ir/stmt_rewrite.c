@@ -234,7 +234,7 @@ static const tn__stmt *rewrite_children(rewriting *r, const tn__stmt *s) {
       const tn__buffer *buffer = s->as.prefetch.buffer;
       const tn__expr *const *indices = rewrite_access(r, &buffer, s->as.prefetch.indices);
       if (buffer == s->as.prefetch.buffer && indices == s->as.prefetch.indices) return s;
-      return tn__prefetch_stmt(r->ir, buffer, indices);
+      return tn__prefetch_stmt(r->ir, buffer, indices, s->as.prefetch.far);
     }
     case TN__STMT_TENSOR: return rewrite_tensor(r, s);
     case TN__STMT_BLOCK: return rewrite_block(r, s);

@@ -53,10 +53,10 @@ static const char *const pragmas[TN__PRAGMA_COUNT] = {
 static const int32_t most_of_pragma[TN__PRAGMA_COUNT] = {[TN__PRAGMA_UNROLL_LIMIT] = 65536, [TN__PRAGMA_WHOLE] = 1};
 static const char *const axis_kinds[] = {"spatial", "reduce", "scan"};
 static const char *const scopes[] = {"param", "workspace", "stack", "register"};
-static const char *const words[] = {"func",   "if",      "else",     "let",    "alloc", "while", "fail",    "block",
-                                    "axis",   "reads",   "writes",   "where",  "init",  "in",    "min",     "max",
-                                    "select", "bitcast", "true",     "false",  "inf",   "nan",   "spatial", "reduce",
-                                    "scan",   "pragma",  "prefetch", "tensor", "stream"};
+static const char *const words[] = {
+    "func",   "if",    "else",    "let",    "alloc", "while",  "fail",     "block",        "axis",   "reads",
+    "writes", "where", "init",    "in",     "min",   "max",    "select",   "bitcast",      "true",   "false",
+    "inf",    "nan",   "spatial", "reduce", "scan",  "pragma", "prefetch", "prefetch_far", "tensor", "stream"};
 
 const char *tn__loop_pragma_name(tn__loop_pragma pragma) { return pragmas[pragma]; }
 

@@ -278,9 +278,10 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
 }
 
 /* One prefetch for every line of the rows that will be read, up to a few of each. Rows lie along the innermost other
- * dimension of which there are several. */
+ * dimension of which there are several. More rows than the first cache may have room for in a set go to the second one:
+ * a power of two apart, they would drive each other out before they are used. */
 static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_prefetch *p, stmts *out) {
-  enum { LINE_BYTES = 64, MOST_LINES = 16, MOST_ROWS = 16, MOST_PLACES = 128 };
+  enum { LINE_BYTES = 64, MOST_LINES = 16, MOST_ROWS = 16, MOST_PLACES = 128, WAYS = 8 };
   tn__ir *ir = b->s->ir;
   const tn__expr *first[TN__MAX_RANK], *extent[TN__MAX_RANK], *indices[TN__MAX_RANK];
   const tn__buffer *buffer = placed(b, p->buffer);
@@ -298,7 +299,7 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
     for (int64_t l = 0; l < lines && r * lines < MOST_PLACES; l++) {
       if (down >= 0) indices[down] = tn__add_i(ir, first[down], r);
       if (last >= 0) indices[last] = tn__add_i(ir, first[last], l * per_line);
-      tn__vec_push(b->s->arena, out, tn__prefetch_stmt(ir, buffer, indices));
+      tn__vec_push(b->s->arena, out, tn__prefetch_stmt(ir, buffer, indices, rows > WAYS));
     }
 }
 

@@ -10,10 +10,10 @@
 #include "schedule/rules.h"
 
 /* Places in a sketch's values: how many vectors of results, or of partial results, at a time; of the rule "rows",
- * whether the output goes past the caches, and how many rows are computed together; of the rule "stages", whether rows
- * are fetched ahead, how many whole rows are added up at a time (0: columns are), and into how many parts the longest
- * reduction is cut, each with results of its own. */
-enum { VECTORS, STREAM, TOGETHER, PREFETCH = STREAM, WHOLE = TOGETHER, PARTS };
+ * whether the output goes past the caches, how many rows are computed together, and whether the next row is fetched
+ * while this one is computed; of the rule "stages", whether rows are fetched ahead, how many whole rows are added up at
+ * a time (0: columns are), and into how many parts the longest reduction is cut, each with results of its own. */
+enum { VECTORS, STREAM, TOGETHER, PREFETCH = STREAM, WHOLE = TOGETHER, PARTS, AHEAD = PARTS };
 
 static void open_reduction(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t vectors[] = {1, 2, 4, 8, 16};
@@ -700,6 +700,44 @@ static void refuse_few(const tn__schedule *s) {
     tn__sched_refuse(s, "rows: there are few of \"%s\", and each is long", stage->name);
 }
 
+/* Which of the tensors that a block reads under `loop` comes row by row, so that the next iteration of `outer` can be
+ * fetched; -1: none. */
+static int read_by_rows(tn__schedule *s, const tn__snode *block, const tn__snode *loop, const tn__snode *outer) {
+  for (int r = 0; r < block->block.read_count; r++) {
+    const tn__expr *first[TN__MAX_RANK], *extent[TN__MAX_RANK];
+    tn__sched_prefetch p = {.block = block, .buffer = block->block.reads[r].buffer, .ahead = outer, .distance = 1};
+    if (!tn__sched_is_param(s, p.buffer) || !tn__sched_prefetch_start(s, loop, &p, first, extent)) continue;
+    for (int d = 0; d < p.buffer->rank; d++)
+      if (tn__expr_uses_var(first[d], outer->var)) return r;
+  }
+  return -1;
+}
+
+/* The innermost loop around a block, below `outer`, that is no vector and not unrolled. */
+static const tn__snode *turns_of(const tn__snode *block, const tn__snode *outer) {
+  for (const tn__snode *loop = block->parent; loop != outer; loop = loop->parent)
+    if (loop->kind == TN__LOOP_SERIAL) return loop;
+  return NULL;
+}
+
+/* Fetches the next row while this one is computed: where most is to be done, and not where results are stored. */
+static void fetch_next_row(tn__schedule *s, const char *row, const char *anchor) {
+  tn__snode *outer = tn__sched_find(s, row, false);
+  const tn__snode *heaviest = NULL;
+  int64_t most = 0;
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, outer, &blocks);
+  for (int i = 0; i < blocks.count; i++) {
+    const tn__snode *block = blocks.data[i], *loop = turns_of(block, outer);
+    if (strcmp(block->name, anchor) == 0 || block->block.body->kind != TN__STMT_STORE || loop == NULL) continue;
+    int64_t cost = tn__rule_cost(s->ir, block->block.body->as.store.value);
+    if (cost > most && read_by_rows(s, block, loop, outer) >= 0) heaviest = block, most = cost;
+  }
+  if (heaviest == NULL) return;
+  const tn__snode *loop = turns_of(heaviest, outer);
+  tn__prefetch_ahead(s, heaviest->name, read_by_rows(s, heaviest, loop, outer), loop->name, row, 1);
+}
+
 static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   const tn__schedule_options *options = &k->options;
   const tn__te *te = s->te;
@@ -733,7 +771,9 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
     if (tn__sched_find(s, outermost, false)->children.count != 1) break;
     tn__fuse(s, outermost, loops[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, loops[i]);
+    if (i == rows - 1) row = outermost;
   }
+  if (values[AHEAD]) fetch_next_row(s, row, anchor);
   if (tn__rule_shares(s, options)) tn__parallel(s, outermost);
 }
 
@@ -756,15 +796,18 @@ static bool fits_together(const tn__te *te, int64_t count) {
 
 static const tn__nest *row_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
   f->streams = v[STREAM] != 0;
-  if (!fits_together(k->te, v[TOGETHER])) return NULL;
-  return tn__plain_features(k, k->options.vector_bytes, v[VECTORS], v[TOGETHER], f);
+  bool alone = tn__te_stage_of(k->te, tn__te_output_at(k->te, 0))->kind == TN__TE_REDUCE; /* the hardware follows it */
+  if (!fits_together(k->te, v[TOGETHER]) || (v[AHEAD] != 0 && (alone || v[TOGETHER] > 1))) return NULL;
+  const tn__nest *nest = tn__plain_features(k, k->options.vector_bytes, v[VECTORS], v[TOGETHER], f);
+  return nest != NULL && tn__plain_next_row(k, v[AHEAD] != 0, f) ? nest : NULL;
 }
 
 static void open_rows(tn__sketch *k, tn__schedule *scratch) {
-  static const int64_t rows[] = {1, 2};
+  static const int64_t rows[] = {1, 2}, ahead[] = {0, 1};
   open_reduction(k, scratch);
   tn__open_stream(k);
   tn__sketch_open(k, "rows", rows, 2);
+  tn__sketch_open(k, "ahead", ahead, 2);
   dissolve_maps(scratch);
   refuse_across(scratch);
   refuse_repeated(scratch, row_axes(k->te));

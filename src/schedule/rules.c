@@ -99,6 +99,8 @@ void tn__rule_stream(tn__schedule *s, const char *block) {
   if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL) tn__stream(s, block, 0);
 }
 
+#define NEAR 0.75        /* of the second cache by all tensors, whose rows then come by themselves */
+#define LAST 0.5         /* of the third cache, which is shared */
 #define MOST_UNROLLED 80 /* operations in one turn of a map's loop */
 
 /* ---- features of a plain nest ---------------------------------------------------------------------------------------
@@ -223,8 +225,8 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   bool along = p->reduces && p->vector >= p->spatial, open = p->nest.open[p->vector];
   if (vectors > 1 && p->run < vectors * lanes) return NULL;
   if (vectors > 8 && along) return NULL; /* eight chains hide what latency there is */
-  /* From memory rows come while the one before is computed, and two at a time come late. The last cache is shared. */
-  if (rows > 1 && p->touched > 0.4 * (double)k->target->l3_bytes) return NULL;
+  /* From far rows come while the one before is computed, and two at a time come late. */
+  if (rows > 1 && p->touched > NEAR * (double)k->options.cache_bytes) return NULL;
   /* Long code is only longer: there are enough operations that don't wait for each other. */
   if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > MOST_UNROLLED) return NULL;
   if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
@@ -265,6 +267,17 @@ int64_t tn__plain_pieces(const tn__sketch *k, int64_t vectors) {
     pieces = pieces > INT32_MAX / extent ? INT32_MAX : pieces * extent;
   }
   return pieces;
+}
+
+bool tn__plain_next_row(const tn__sketch *k, bool ahead, tn__sketch_features *f) {
+  /* Cycles that a line of a row from the third cache keeps a core waiting which nothing fetched. */
+  enum { WAIT = 2 };
+  const plain *p = k->data;
+  bool far = p->touched > NEAR * (double)k->options.cache_bytes && p->touched <= LAST * (double)k->target->l3_bytes;
+  if (!far) return !ahead;
+  double lines = (p->touched - p->stored) / 64;
+  f->extra_cycles += ahead ? lines / k->target->core.load_ports : lines * WAIT;
+  return true;
 }
 
 bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f) {

@@ -56,6 +56,7 @@ static void test_every_statement_round_trips(void **state) {
                    "func hints(A: bf16[4, 2], B: bf16[64, 2]) -> (C: f32[4, 16]) {\n"
                    "  for i in [0, +4) pragma unroll_limit 8 pragma whole 1 {\n"
                    "    prefetch A[i + 2, 0]\n"
+                   "    prefetch_far A[i + 3, 0]\n"
                    "    stream C[i, 0] = 0.0f32\n"
                    "    tensor \"x86.avx512bf16.dpbf16ps\" (C[i, 0], A[i, 0], B[i*16, 0]) {\n"
                    "      for j in [0, +16) {\n"

@@ -379,7 +379,7 @@ static void emits(kernel_test *t, void *user) {
   tn__parallel(s, "C.i0");
   const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
   tn__code code = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_ASSEMBLY);
-  assert_non_null(strstr(tn__arena_strndup(&t->arena, code.data, code.size), "prefetcht1"));
+  assert_non_null(strstr(tn__arena_strndup(&t->arena, code.data, code.size), "prefetcht0"));
 }
 static void code(void **state) { kernel_with(target_name, emits, NULL); }
 

@@ -557,6 +557,15 @@ static void stream_facts(tn__ir *ir, const void *arg) {
 }
 static void outputs_stream_when_large(void **state) { check_ok(in_context(stream_facts, NULL)); }
 
+/* The next row is fetched where rows come from the third cache and there is more to do than one reduction. */
+static void next_row_facts(tn__ir *ir, const void *arg) {
+  assert_non_null(strstr(trace_of_map(ir, 1024, false, true), "prefetch_ahead \"sum.rf\" \"sum.k0.0\" \"out.i0\" 1 1"));
+  assert_null(strstr(trace_of_map(ir, 1024, false, false), "prefetch"));
+  assert_null(strstr(trace_of_map(ir, 32, false, true), "prefetch"));
+  assert_null(strstr(trace_of_map(ir, 16384, false, true), "prefetch"));
+}
+static void next_rows_are_fetched(void **state) { check_ok(in_context(next_row_facts, NULL)); }
+
 static tn__te *sums_of_columns(tn__ir *ir, int64_t rows, int64_t columns) {
   tn__te *te = tn__te_create(ir, "columns");
   const tn__buffer *a = input(te, "A", 2, rows, columns, 0);
@@ -664,6 +673,7 @@ int main(void) {
       cmocka_unit_test(cost_obeys_facts),
       cmocka_unit_test(open_dimensions_have_costs),
       cmocka_unit_test(outputs_stream_when_large),
+      cmocka_unit_test(next_rows_are_fetched),
       cmocka_unit_test(large_columns_take_whole_rows),
       cmocka_unit_test(whole_rows_are_added_up),
       cmocka_unit_test(rows_add_up_by_halves),

@@ -4,9 +4,8 @@
 void tn__cg_prefetch(tn__cg *cg, const tn__stmt *s) {
   if (tn__cg_storage_of(cg, s->as.prefetch.buffer)->slots != NULL) return; /* it became values */
   LLVMValueRef pointer = tn__cg_address(cg, s->as.prefetch.buffer, s->as.prefetch.indices);
-  /* For reading, into the second cache: rows that are far ahead and a power of two apart would drive each other out of
-   * the first. */
-  LLVMValueRef args[] = {pointer, LLVMConstInt(cg->i32, 0, 0), LLVMConstInt(cg->i32, 2, 0),
+  /* For reading, into all levels or all but the nearest, data. */
+  LLVMValueRef args[] = {pointer, LLVMConstInt(cg->i32, 0, 0), LLVMConstInt(cg->i32, s->as.prefetch.far ? 2 : 3, 0),
                          LLVMConstInt(cg->i32, 1, 0)};
   tn__cg_intrinsic(cg, "llvm.prefetch", &cg->ptr, 1, args, 4);
 }
