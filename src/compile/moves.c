@@ -23,18 +23,16 @@ typedef struct reading {
 
 /* ---- the element as an expression of inputs ---------------------------------------------------------------------- */
 
-static const tn__expr *inlined(reading *r, const tn__expr *e);
-
-/* Loads of other stages become what these compute. */
-static const tn__expr *inline_load(tn__ir *ir, const tn__expr *e, void *user) {
-  reading *r = user;
-  if (e->kind != TN__EXPR_LOAD) return NULL;
-  const tn__te_stage *stage = tn__te_stage_of(r->te, e->value.buffer);
-  if (stage == NULL || stage->kind != TN__TE_COMPUTE || stage->tensor_count != 1) return NULL;
-  return inlined(r, tn__substitute(ir, stage->values[0], stage->axes.var, e->args, stage->axes.count));
+/* A load of another stage is what that computes. Only as far as a move goes: expressions of stages that each read one
+ * before it twice double with every stage when they are written out. */
+static const tn__expr *resolved(reading *r, const tn__expr *e) {
+  while (e->kind == TN__EXPR_LOAD) {
+    const tn__te_stage *stage = tn__te_stage_of(r->te, e->value.buffer);
+    if (stage == NULL || stage->kind != TN__TE_COMPUTE || stage->tensor_count != 1) break;
+    e = tn__substitute(r->ir, stage->values[0], stage->axes.var, e->args, stage->axes.count);
+  }
+  return e;
 }
-
-static const tn__expr *inlined(reading *r, const tn__expr *e) { return tn__expr_rewrite(r->ir, e, inline_load, r); }
 
 static int axis_of(const reading *r, const tn__expr *e) {
   for (int i = 0; i < r->axes->count; i++)
@@ -67,6 +65,7 @@ static bool read_fill(reading *r, const tn__expr *e) {
 }
 
 static bool read_factor(reading *r, const tn__expr *e) {
+  e = resolved(r, e);
   if (e->kind != TN__EXPR_LOAD || tn__te_stage_of(r->te, e->value.buffer) != NULL || r->operand_count == 2)
     return false;
   r->operands[r->operand_count++] = (operand){e->value.buffer, e->args};
@@ -79,7 +78,7 @@ static bool read_value(reading *r, const tn__expr *e) {
     int64_t fill = r->move->fill;
     if (!read_limit(r, e->args[0]) || !read_fill(r, e->args[2]) || (padded && fill != r->move->fill)) return false;
     padded = true;
-    e = e->args[1];
+    e = resolved(r, e->args[1]);
   }
   r->move->padded = padded;
   if (e->kind != TN__EXPR_MUL || e->dtype != TN_F32) return read_factor(r, e);
@@ -143,7 +142,8 @@ static int64_t input_number(const tn__te *te, const tn__buffer *buffer) {
 
 /* The operand that has fewer elements is the scale. */
 static bool read_operands(reading *r) {
-  int64_t strides[2][TN__MAX_RANK] = {0}, offsets[2] = {0}, sizes[2] = {0}, to[TN__MAX_RANK] = {0}, ignored[TN__MAX_RANK];
+  int64_t strides[2][TN__MAX_RANK] = {0}, offsets[2] = {0}, sizes[2] = {0}, to[TN__MAX_RANK] = {0},
+          ignored[TN__MAX_RANK];
   tn__move *m = r->move;
   for (int i = 0; i < r->operand_count; i++)
     if (!strides_of(r, &r->operands[i], strides[i], &offsets[i]) ||
@@ -175,7 +175,7 @@ const int64_t *tn__move_scalars(const tn__te *te, int *count) {
   if (m->element != 1 && m->element != 2 && m->element != 4 && m->element != 8) return NULL;
   for (int i = 0; i < stage->axes.count; i++)
     if (!tn__as_int(output->shape[i], &r.extents[i])) return NULL;
-  if (!read_value(&r, inlined(&r, stage->values[0])) || !read_operands(&r)) return NULL;
+  if (!read_value(&r, resolved(&r, stage->values[0])) || !read_operands(&r)) return NULL;
   *count = (int)((offsetof(tn__move, axes) + sizeof(m->axes[0]) * (size_t)m->rank) / sizeof(int64_t));
   return (const int64_t *)m;
 }

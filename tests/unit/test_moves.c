@@ -127,8 +127,27 @@ static void anything_else_is_none(void **state) {
   }
 }
 
+/* Written out, the element would be 2^60 factors. */
+static void long_chains_are_read_as_far_as_a_move_goes(void **state) {
+  char text[6000], *at = text, *end = text + sizeof(text);
+  at += snprintf(at, (size_t)(end - at), "kernel k(A: f32[60]) -> C: f32[60] {\n");
+  for (int i = 0; i < 60; i++) {
+    char from[8] = "A";
+    if (i > 0) snprintf(from, sizeof(from), "v%d", i - 1);
+    at += snprintf(at, (size_t)(end - at), "  v%d: f32[i: 60] = %s[i] * %s[i]\n", i, from, from);
+  }
+  snprintf(at, (size_t)(end - at), "  C[i] = v59[i] * A[i]\n}");
+  te_text_job j = {.text = text, .then = refuse};
+  check_ok(te_text_run(&j));
+  moves(
+      "kernel k(A: f32[40, 70], s: f32[40]) -> C: f32[70, 64] {\n  b: f32[i: 40, j: 70] = s[i]\n"
+      "  p: f32[i: 40, j: 70] = A[i, j] * b[i, j]\n  q: f32[i: 70, j: 40] = p[j, i]\n"
+      "  C[i, j] = select(j < 40, q[i, j], 0.0)\n}");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_permutation_is_one),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(long_chains_are_read_as_far_as_a_move_goes),
+                                     cmocka_unit_test(a_permutation_is_one),
                                      cmocka_unit_test(elements_may_have_any_size),
                                      cmocka_unit_test(rows_that_stay_rows_are_copied),
                                      cmocka_unit_test(parts_are_moved),
