@@ -75,6 +75,8 @@ static void find_turned(tn__schedule *s, turned *t) {
     if (!is_output(te, tn__te_stage_at(te, i))) tn__inline(s, tn__te_stage_at(te, i)->name);
   t->block = tn__sched_block(s, "transpose", tn__te_stage_of(te, tn__te_output_at(te, 0))->name);
   t->count = tn__rule_fuse(s, t->block, t->path);
+  for (int i = 0; i < t->count; i++)
+    if (tn__is_int_value(t->path[i]->var->extent, 0)) tn__sched_refuse(s, "transpose: there is nothing to move");
   const tn__stmt *body = t->block->block.body;
   const tn__expr *flat = flat_of(s, t->block, body->as.store.buffer, body->as.store.indices);
   int64_t stride;

@@ -118,7 +118,23 @@ static void blocked_attention(tn__ir *ir, const void *arg) {
   assert_non_null(strstr(trace, "\nreverse_compute_at \"masked\" \"scores.i2.0\"\n"));
 }
 
+/* Where there is nothing to move, no tile divides anything. */
+static void empty_transposition(tn__ir *ir, const void *arg) {
+  const int64_t *sizes = arg;
+  tn__target target = test_target("x86-64-v4");
+  tn__te *te = tn__te_create(ir, "turn");
+  const tn__buffer *a = input(te, "A", 3, sizes[0], sizes[1], sizes[2]);
+  tn__te_axes x = axes_of(te, "i", 3, (const int64_t[]){sizes[0], sizes[2], sizes[1]});
+  tn__te_output(te, tn__te_compute(te, "C", &x, at(ir, a, 3, x.index[0], x.index[2], x.index[1])));
+  for (int threads = 1; threads <= 2; threads++) {
+    tn__schedule_options options = {.threads = threads};
+    check_same(tn__schedule_default(te, &target, &options));
+  }
+}
+
 static void chooses(void **state) {
+  static const int64_t empty[][3] = {{4, 0, 8}, {4, 8, 0}, {0, 8, 16}};
+  for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++) check_ok(in_context(empty_transposition, empty[i]));
   check_ok(in_context(blocked_attention, NULL));
   check_ok(in_context(product_tile, NULL));
   static const depthwise_shape padded[] = {{112, 112, 32, 3, 1, 1, false}, {112, 112, 96, 3, 2, 1, false},
