@@ -305,8 +305,39 @@ static void compile_store(compiler *c, const tn__stmt *s) {
   memory_changes(c);
 }
 
+static void compile_if(compiler *c, const tn__expr *condition, const tn__stmt *then_body, const tn__stmt *else_body);
+
+/* Is the variable for terms of the block's sums alone? */
+static bool counts_terms(const tn__block *block, const tn__var *var) {
+  bool found = false;
+  for (int i = 0; i < block->axis_count; i++) {
+    if (!tn__expr_uses_var(block->axes[i].binding, var)) continue;
+    if (block->axes[i].kind != TN__AXIS_REDUCE) return false;
+    found = true;
+  }
+  return found;
+}
+
+/* A block starts its sums with their first term. Sums without terms are started by the loop that has no iterations. */
+static void compile_empty_sums(compiler *c, const tn__stmt *loop) {
+  int64_t extent;
+  const tn__stmt *inner = loop;
+  if (tn__as_int(loop->as.loop.var->extent, &extent) && extent > 0) return;
+  while (inner->kind == TN__STMT_FOR) inner = inner->as.loop.body;
+  const tn__block *block = inner->kind == TN__STMT_BLOCK ? inner->as.block : NULL;
+  if (block == NULL || block->init == NULL || !tn__is_true(block->predicate)) return;
+  for (const tn__stmt *s = loop; s != inner; s = s->as.loop.body)
+    if (!counts_terms(block, s->as.loop.var)) return;
+  const tn__var **axes = TN__NEW_ARRAY(c->arena, block->axis_count, const tn__var *);
+  const tn__expr **bindings = TN__NEW_ARRAY(c->arena, block->axis_count, const tn__expr *);
+  for (int i = 0; i < block->axis_count; i++) axes[i] = block->axes[i].var, bindings[i] = block->axes[i].binding;
+  compile_if(c, tn__le(c->ir, loop->as.loop.var->extent, tn__index(c->ir, 0)),
+             tn__stmt_substitute(c->ir, block->init, axes, bindings, block->axis_count), NULL);
+}
+
 static void compile_for(compiler *c, const tn__stmt *s) {
   const tn__var *var = s->as.loop.var;
+  compile_empty_sums(c, s);
   int32_t min = compile(c, var->min, false), extent = compile(c, var->extent, false);
   int32_t reg = new_register(c), end = new_register(c);
   int bound = c->bindings.count;

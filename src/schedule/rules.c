@@ -287,7 +287,7 @@ bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int6
   double points = 1;
   int far = 0;
   for (int a = 0; a < p->nest.axis_count; a++) points *= (double)p->nest.extent[a];
-  for (int i = 0; i < p->nest.access_count; i++)
+  for (int i = 0; i < p->nest.access_count && p->nest.axis_count > 0; i++)
     far += !p->nest.access[i].store && p->nest.access[i].along[p->nest.axis_count - 1].stride >= PAGE_BYTES;
   if (!p->reduces || p->vector >= p->spatial || p->touched <= (double)k->target->l3_bytes / 4) far = 0;
   if (far == 0) return vectors <= 8 && !prefetches && whole == 0;

@@ -132,7 +132,31 @@ static void empty_transposition(tn__ir *ir, const void *arg) {
   }
 }
 
+/* What is reduced over nothing is what the reduction starts from, in the interpreter, too. */
+static void empty_reductions(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  for (int rank = 0; rank < 2; rank++) {
+    tn__te *te = tn__te_create(ir, "nothing");
+    const tn__buffer *a = input(te, "A", 2, 3, 0, 0);
+    tn__te_axes x = axes_of(te, "i", rank, (const int64_t[]){3}), y = axes_of(te, "j", rank, (const int64_t[]){3});
+    tn__te_axes r = axes_of(te, "k", 2, (const int64_t[]){2, 0});
+    const tn__expr *row = rank == 0 ? tn__index(ir, 0) : x.index[0];
+    const tn__buffer *product = tn__te_reduce(te, "P", &x, &r, TN__TE_PROD, at(ir, a, 2, row, r.index[1], NULL));
+    const tn__expr *value = tn__load(ir, product, y.index);
+    tn__te_output(te, tn__te_compute(te, "C", &y, tn__sub(ir, value, tn__constant(ir, TN_F32, 3))));
+    float results[3] = {7, 7, 7}, none = 0;
+    void *buffers[] = {&none, results};
+    check_ok(tn__interpret(ir, tn__te_lower(te), buffers, NULL, &(tn__interpret_options){0}));
+    for (int i = 0; i < (rank == 0 ? 1 : 3); i++) assert_true(results[i] == -2);
+    for (int threads = 1; threads <= 2; threads++) {
+      tn__schedule_options options = {.threads = threads};
+      check_same(tn__schedule_default(te, &target, &options));
+    }
+  }
+}
+
 static void chooses(void **state) {
+  check_ok(in_context(empty_reductions, NULL));
   static const int64_t empty[][3] = {{4, 0, 8}, {4, 8, 0}, {0, 8, 16}};
   for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++) check_ok(in_context(empty_transposition, empty[i]));
   check_ok(in_context(blocked_attention, NULL));
