@@ -1,5 +1,6 @@
-/* Executables that earlier versions wrote, tests/fixtures/NAME-MAJOR.MINOR.tnx, open and run today. All of them were
- * compiled from examples/embed/model.onnx for x86-64-v2; elsewhere the refusal must name both machines. */
+/* Executables that earlier versions wrote, tests/fixtures/NAME-MAJOR.MINOR.tnx, open and run today. They were compiled
+ * for x86-64-v2, "embed" from examples/embed/model.onnx and "flow" from what tests/fixtures/make_flow.py writes;
+ * elsewhere the refusal must name both machines. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "unit/trampoline.h"
 
 /* y = relu(x * [[1, -1], [2, -2], [3, -3]]) */
-static void run(const tn_executable *exe) {
+static void run_embed(const tn_executable *exe) {
   static _Alignas(64) float x[] = {1, 1, 1, 1, 0, -1, 0, 0, 0}, y[6];
   int64_t x_shape[2] = {3, 3}, y_shape[2] = {3, 2};
   DLTensor input = test_tensor(TN_F32, 2, x_shape, x), output = test_tensor(TN_F32, 2, y_shape, y);
@@ -17,6 +18,32 @@ static void run(const tn_executable *exe) {
   for (int i = 0; i < 6; i++) y[i] = -1;
   check_ok(tn_session_invoke_with_outputs(session, NULL, &input, 1, &output, 1));
   assert_memory_equal(y, ((float[]){6, 0, 0, 2, 0, 0}), sizeof(y));
+  tn_session_release(session);
+}
+
+/* rows: x, 2 x, 3 x; last: the last of them, twice */
+static void run_flow(const tn_executable *exe) {
+  static _Alignas(64) float x[] = {1, -2};
+  static _Alignas(64) int64_t rounds = 3;
+  static _Alignas(64) uint8_t flag = 1;
+  int64_t shape[1] = {2};
+  DLTensor inputs[] = {test_tensor(TN_F32, 1, shape, x), test_tensor(TN_I64, 0, NULL, &rounds),
+                       test_tensor(TN_BOOL, 0, NULL, &flag)};
+  tn_session *session;
+  int count;
+  DLTensor row, last;
+  check_ok(tn_session_create(exe, NULL, &session));
+  check_ok(tn_session_invoke_stateful(session, NULL, inputs, 3));
+  check_ok(tn_session_get_output_count(session, NULL, 0, &count));
+  assert_int_equal(count, 3);
+  for (int i = 0; i < count; i++) {
+    check_ok(tn_session_get_output_item(session, NULL, 0, i, &row));
+    assert_int_equal(row.shape[0], 2);
+    assert_memory_equal(row.data, ((float[]){(float)(i + 1), (float)(-2 * (i + 1))}), 2 * sizeof(float));
+  }
+  check_ok(tn_session_get_output(session, NULL, 1, &last));
+  assert_int_equal(last.shape[0], 4);
+  assert_memory_equal(last.data, ((float[]){3, -6, 3, -6}), 4 * sizeof(float));
   tn_session_release(session);
 }
 
@@ -33,7 +60,7 @@ static void fixtures_open_and_run(void **state) {
       tn_status *status = tn_executable_load(path, &options, &exe);
       if (tn__host_arch() == TN__ARCH_X86_64) {
         check_ok(status);
-        run(exe);
+        (strncmp(entries[i]->d_name, "flow", 4) == 0 ? run_flow : run_embed)(exe);
       } else {
         assert_int_equal(tn_status_code_of(status), TN_FAILED_PRECONDITION);
         assert_non_null(strstr(tn_status_message(status), "was compiled for x86-64-v2"));
@@ -45,7 +72,7 @@ static void fixtures_open_and_run(void **state) {
     free(entries[i]);
   }
   free(entries);
-  assert_true(opened >= 2);
+  assert_true(opened >= 4);
 }
 
 int main(void) {
