@@ -254,8 +254,8 @@ bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capa
  * Nodes that nobody reads any more are left. */
 bool tn__graph_write_by_mask(tn__graph *graph, int output, tn__value *input);
 /* Output `output` is a stack of tensors, each of which is the one of input `input`, such a stack as well, with others
- * behind it: makes it one concatenation of the input and the stack of the others (grow_stack.c). False when it is nothing
- * of the kind. */
+ * behind it: makes it one concatenation of the input and the stack of the others (grow_stack.c). False when it is
+ * nothing of the kind. */
 bool tn__graph_join_stack(tn__graph *graph, int output, tn__value *input);
 /* The dimension along which it could grow; -1: none. */
 int tn__graph_growing_axis(const tn__graph *graph, int output, const tn__value *input);

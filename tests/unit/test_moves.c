@@ -35,7 +35,11 @@ static void check_move(tn__te *te, void *user) {
   assert_true(count <= (int)(sizeof(tn__move) / sizeof(int64_t)));
   int64_t bytes = bytes_of(tn__te_output_at(te, 0));
   void *moved[3], *expected[3];
-  for (int i = 0; i < inputs; i++) moved[i] = expected[i] = operand_of(arena, tn__te_input_at(te, i), (uint64_t)i + 7);
+  for (int i = 0; i < inputs; i++) {
+    size_t size = (size_t)bytes_of(tn__te_input_at(te, i));
+    moved[i] = operand_of(arena, tn__te_input_at(te, i), (uint64_t)i + 7);
+    expected[i] = memcpy(tn__arena_alloc(arena, size), moved[i], size); /* the interpreter wants aligned elements */
+  }
   moved[inputs] = tn__arena_alloc(arena, (size_t)bytes + 1), expected[inputs] = tn__arena_alloc(arena, (size_t)bytes);
   memset(moved[inputs], 0x5a, (size_t)bytes + 1);
   assert_int_equal(kernel_run(tn__move_run, moved, scalars), TN_KERNEL_OK);

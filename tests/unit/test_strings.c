@@ -300,9 +300,10 @@ static void sequences_hold_strings(void **state) {
   /* Three arrays of 64 bytes and an empty one, 13 bytes; then what is there is the caller's alone. */
   _Alignas(64) char memory[3 * 64 + 13];
   check_ok(tn_session_set_output_list(session, NULL, 0, memory, sizeof(memory) - 1));
-  check_fails(tn_session_invoke(session, NULL), TN_OUT_OF_RANGE,
-              "output \"longer\": its 4 tensors need 205 bytes, each at a multiple of 64, and the bound memory has 204; "
-              "tn_session_get_output_item() has them");
+  check_fails(
+      tn_session_invoke(session, NULL), TN_OUT_OF_RANGE,
+      "output \"longer\": its 4 tensors need 205 bytes, each at a multiple of 64, and the bound memory has 204; "
+      "tn_session_get_output_item() has them");
   check_ok(tn_session_get_output_item(session, NULL, 0, 3, &got));
   check_is(&got, 0, "m");
   assert_false((char *)got.data >= memory && (char *)got.data < memory + sizeof(memory));
