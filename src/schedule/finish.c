@@ -2,6 +2,7 @@
  */
 #include <stdlib.h>
 
+#include "base/invariant.h"
 #include "schedule/internal.h"
 
 typedef struct placement {
@@ -220,6 +221,7 @@ static const tn__stmt *build_block(builder *b, const tn__snode *node) {
   int *used = TN__NEW_ARRAY(b->s->arena, block.read_count + block.write_count, int);
   int count = places_of(b, node, used);
   for (int i = 0; i < count; i++) {
+    TN__INVARIANT(b->from != NULL); /* there are as many as places */
     const tn__buffer *from = b->from[used[i]];
     placement *p = &b->places.data[used[i]];
     if (p->buffer == from) continue;

@@ -1,6 +1,7 @@
 /* Which blocks use a tensor. Schedules of thousands of stages ask that at every step, so blocks are entered under the
  * names of their tensors when they get a body, and are never taken out: whoever asks looks whether an entry is still in
  * the tree and still uses the tensor. */
+#include "base/invariant.h"
 #include "schedule/internal.h"
 
 /* Longer lists are of tensors that a good part of the blocks use: the tree is walked then. */
@@ -45,6 +46,7 @@ static bool stands_before(tn__schedule *s, const tn__snode *a, const tn__snode *
   for (; a_depth > b_depth; a_depth--) a = a->parent;
   for (; b_depth > a_depth; b_depth--) b = b->parent;
   for (; a->parent != b->parent; b = b->parent) a = a->parent;
+  TN__INVARIANT(a->parent != NULL); /* the root is no block, and stands beside none */
   for (int i = 0;; i++) {
     s->visited++;
     if (a->parent->children.data[i] == a) return true;
