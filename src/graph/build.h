@@ -198,8 +198,9 @@ tn__value *tn__g_resize(tn__graph *g, tn__value *a, const tn__resize_spec *spec)
 tn__value *tn__g_grid_sample(tn__graph *g, tn__value *a, tn__value *grid, const char *mode, const char *padding,
                              bool align_corners);
 /* a [N, C * product of block, columns] -> [N, C, image...]: ONNX Col2Im. */
-tn__value *tn__g_col2im(tn__graph *g, tn__value *a, int spatial, const tn__expr *const *image, const int64_t *block,
-                        const int64_t *strides, const int64_t *dilations, const int64_t *low, const int64_t *high);
+tn__value *tn__g_col2im(tn__graph *g, tn__value *a, int spatial, const tn__expr *const *image,
+                        const tn__expr *const *block, const int64_t *strides, const int64_t *dilations,
+                        const int64_t *low, const int64_t *high);
 typedef struct tn__roi_spec {
   int64_t size[2];        /* of the result: height, width */
   int64_t sampling_ratio; /* 0: by the size of the region */

@@ -31,10 +31,11 @@ tn__value *tn__g_grid_sample(tn__graph *g, tn__value *a, tn__value *grid, const 
   return last ? move_channels(g, y, false) : y;
 }
 
-tn__value *tn__g_col2im(tn__graph *g, tn__value *a, int spatial, const tn__expr *const *image, const int64_t *block,
-                        const int64_t *strides, const int64_t *dilations, const int64_t *low, const int64_t *high) {
+tn__value *tn__g_col2im(tn__graph *g, tn__value *a, int spatial, const tn__expr *const *image,
+                        const tn__expr *const *block, const int64_t *strides, const int64_t *dilations,
+                        const int64_t *low, const int64_t *high) {
   const tn__attr attrs[] = {
-      tn__attr_exprs(g, "image", image, spatial),    tn__attr_ints(g, "block", block, spatial),
+      tn__attr_exprs(g, "image", image, spatial),    tn__attr_exprs(g, "block", block, spatial),
       tn__attr_ints(g, "strides", strides, spatial), tn__attr_ints(g, "dilations", dilations, spatial),
       tn__attr_ints(g, "low", low, spatial),         tn__attr_ints(g, "high", high, spatial)};
   return tn__g_node(g, "col2im", &a, 1, attrs, 6)->outputs[0];

@@ -41,8 +41,6 @@ _Noreturn void tn__node_fail(const tn__graph *graph, const tn__node *node, const
 /* "f32[2, n, 3]", in the arena. */
 const char *tn__value_type_text(const tn__graph *graph, const tn__value *value);
 const char *tn__expr_text(const tn__graph *graph, const tn__expr *e);
-/* For the text of tn__graph_assume only: a size that the run will show as a number, with its name when it has one. */
-const char *tn__size_text(tn__graph *graph, const tn__expr *e);
 void tn__require_rank(const tn__graph *graph, const tn__node *node, int input, int rank);
 void tn__require_dtype(const tn__graph *graph, const tn__node *node, int input, tn_dtype dtype);
 void tn__require_same_dtype(const tn__graph *graph, const tn__node *node, int first, int second);

@@ -155,11 +155,13 @@ static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, 
 
 /* ---- col2im ------------------------------------------------------------------------------------------------------ */
 
-/* How many blocks lie along each image dimension. */
-static const tn__expr *blocks_along(tn__ir *ir, const tn__node *node, const tn__expr *image, int d) {
-  int64_t reach = (tn__node_attr(node, "block")->ints[d] - 1) * tn__node_attr(node, "dilations")->ints[d] + 1;
+/* How many blocks of a size lie along an image dimension. */
+static const tn__expr *blocks_along(tn__ir *ir, const tn__node *node, const tn__expr *image, const tn__expr *block,
+                                    int d) {
+  const tn__expr *reach = tn__mul_i(ir, tn__add_i(ir, block, -1), tn__node_attr(node, "dilations")->ints[d]);
   int64_t pads = tn__node_attr(node, "low")->ints[d] + tn__node_attr(node, "high")->ints[d];
-  return tn__add_i(ir, tn__div_i(ir, tn__add_i(ir, image, pads - reach), tn__node_attr(node, "strides")->ints[d]), 1);
+  const tn__expr *room = tn__sub(ir, tn__add_i(ir, image, pads - 1), reach);
+  return tn__add_i(ir, tn__div_i(ir, room, tn__node_attr(node, "strides")->ints[d]), 1);
 }
 
 static void infer_col2im(tn__graph *graph, tn__node *node) {
@@ -169,23 +171,26 @@ static void infer_col2im(tn__graph *graph, tn__node *node) {
   const tn__attr *image = tn__node_attr(node, "image");
   if (image == NULL || image->kind != TN__ATTR_EXPRS || image->count > 6)
     tn__node_fail(graph, node, "needs the attribute image");
-  static const char *const names[] = {"block", "strides", "dilations", "low", "high"};
-  for (int i = 0; i < 5; i++) tn__require_ints(graph, node, names[i], image->count);
-  int64_t block = 1;
-  const tn__expr *dims[TN__MAX_RANK], *columns = tn__index(ir, 1);
+  const tn__expr *const *block = tn__require_exprs(graph, node, "block", image->count);
+  static const char *const names[] = {"strides", "dilations", "low", "high"};
+  for (int i = 0; i < 4; i++) tn__require_ints(graph, node, names[i], image->count);
+  const tn__expr *dims[TN__MAX_RANK], *columns = tn__index(ir, 1), *rows = columns, *zero = tn__index(ir, 0);
   for (int d = 0; d < image->count; d++) {
-    if (tn__node_attr(node, "block")->ints[d] < 1 || tn__node_attr(node, "strides")->ints[d] < 1)
-      tn__node_fail(graph, node, "block and strides must be positive");
-    block *= tn__node_attr(node, "block")->ints[d];
-    columns = tn__mul(ir, columns, blocks_along(ir, node, image->exprs[d], d));
-    dims[2 + d] = image->exprs[d];
+    if (tn__node_attr(node, "strides")->ints[d] < 1) tn__node_fail(graph, node, "strides must be positive");
+    tn__graph_assume(graph, tn__lt(ir, zero, block[d]), "%s: block has %s elements along dimension %d, expected some",
+                     node->op->name, tn__size_text(graph, block[d]), d);
+    tn__graph_assume(graph, tn__le(ir, zero, image->exprs[d]), "%s: image has %s elements along dimension %d",
+                     node->op->name, tn__size_text(graph, image->exprs[d]), d);
+    rows = tn__mul(ir, rows, block[d]);
+    columns = tn__mul(ir, columns, blocks_along(ir, node, image->exprs[d], block[d], d));
+    dims[2 + d] = tn__not_negative(ir, image->exprs[d]);
   }
   tn__same_dim(graph, node, columns, a->dims[2], "operand 0", 2);
   dims[0] = a->dims[0];
-  dims[1] = tn__div_i(ir, a->dims[1], block);
-  tn__graph_assume(graph, tn__eq(ir, tn__mul_i(ir, dims[1], block), a->dims[1]),
-                   "%s: dimension 1 of %s must be a multiple of %lld", node->op->name, tn__value_type_text(graph, a),
-                   (long long)block);
+  dims[1] = tn__div(ir, a->dims[1], tn__is_int(rows) ? rows : tn__max(ir, rows, tn__index(ir, 1)));
+  tn__graph_assume(graph, tn__eq(ir, tn__mul(ir, dims[1], rows), a->dims[1]),
+                   "%s: dimension 1 of %s must be a multiple of %s", node->op->name, tn__value_type_text(graph, a),
+                   tn__size_text(graph, rows));
   tn__set_output(graph, node, 0, a->dtype, 2 + image->count, dims, NULL);
 }
 
@@ -195,23 +200,22 @@ static void declare_col2im(tn__lower_context *lower, const tn__node *node, const
   tn__ir *ir = tn__lower_ir(lower);
   tn__te *te = tn__lower_te(lower);
   int spatial = node->outputs[0]->rank - 2;
-  const int64_t *block = tn__node_attr(node, "block")->ints;
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
-  const tn__expr *extents[TN__MAX_RANK], *valid = tn__bool(ir, true);
-  for (int d = 0; d < spatial; d++) extents[d] = tn__index(ir, block[d]);
-  tn__te_axes reduce = tn__te_axes_create(te, "k", spatial, extents);
+  const tn__expr *block[TN__MAX_RANK], *valid = tn__bool(ir, true);
+  tn__lower_exprs(lower, tn__node_attr(node, "block")->exprs, spatial, block);
+  tn__te_axes reduce = tn__te_axes_create(te, "k", spatial, block);
   const tn__expr *row = axes.index[1], *column = tn__index(ir, 0);
   for (int d = 0; d < spatial; d++) {
     int64_t stride = tn__node_attr(node, "strides")->ints[d];
     const tn__expr *image = tn__lower_expr(lower, node->outputs[0]->dims[2 + d]),
-                   *count = blocks_along(ir, node, image, d);
+                   *count = blocks_along(ir, node, image, block[d], d);
     const tn__expr *offset = tn__mul_i(ir, reduce.index[d], tn__node_attr(node, "dilations")->ints[d]);
     const tn__expr *t = tn__sub(ir, tn__add_i(ir, axes.index[2 + d], tn__node_attr(node, "low")->ints[d]), offset);
     const tn__expr *which = tn__div_i(ir, t, stride);
     valid = tn__and(ir, valid, tn__le(ir, tn__index(ir, 0), t));
     valid = tn__and(ir, valid, tn__eq(ir, tn__mod_i(ir, t, stride), tn__index(ir, 0)));
     valid = tn__and(ir, valid, tn__lt(ir, which, count));
-    row = tn__add(ir, tn__mul_i(ir, row, block[d]), reduce.index[d]);
+    row = tn__add(ir, tn__mul(ir, row, block[d]), reduce.index[d]);
     column = tn__add(ir, tn__mul(ir, column, count), which);
   }
   tn_dtype wide = tn__accumulator_of(inputs[0]->dtype);

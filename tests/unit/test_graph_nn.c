@@ -332,7 +332,8 @@ static void aligns_regions(void **state) {
 static void adds_columns_up(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *a = input_of(g, "a", TN_F32, 3, (int64_t[]){1, 4, 2});
-  const int64_t block[] = {2, 2}, strides[] = {2, 1}, ones[] = {1, 1}, none[] = {0, 0};
+  const tn__expr *const block[] = {ix(g, 2), ix(g, 2)};
+  const int64_t strides[] = {2, 1}, ones[] = {1, 1}, none[] = {0, 0};
   const tensor in[] = {{(float[]){1, 2, 3, 4, 5, 6, 7, 8}, {1, 4, 2}}};
   tn__value *y = tn__g_col2im(g, a, 2, (const tn__expr *[]){ix(g, 3), ix(g, 3)}, block, strides, ones, none, none);
   check_type(y, "f32[1, 1, 3, 3]");

@@ -4,14 +4,56 @@
 void tn__onnx_axis_flags(tn__onode *n, int input, int rank, const tn__expr **flags, int *count) {
   tn__ir *ir = n->ir;
   const tn__expr *const *axes = tn__on_elements(n, input, count);
+  const tn__expr *meant = tn__index(ir, 0);
   for (int i = 0; i < rank; i++) {
     flags[i] = tn__bool(ir, false);
     for (int k = 0; k < *count; k++)
       flags[i] =
           tn__or(ir, flags[i],
                  tn__or(ir, tn__eq(ir, axes[k], tn__index(ir, i)), tn__eq(ir, axes[k], tn__index(ir, i - rank))));
+    meant = tn__add(ir, meant, tn__select(ir, flags[i], tn__index(ir, 1), tn__index(ir, 0)));
   }
+  tn__graph_assume(n->g, tn__eq(ir, meant, tn__index(ir, *count)),
+                   "input %d must name %d different dimension%s of a tensor with %d, and names %s", input, *count,
+                   *count == 1 ? "" : "s", rank, tn__size_text(n->g, meant));
 }
+
+/* ---- one axis -------------------------------------------------------------------------------------------------------
+ */
+
+const tn__expr *tn__onnx_axis_at_run(tn__onode *n, int input, int rank, int allowed) {
+  tn__ir *ir = n->ir;
+  int count;
+  const tn__expr *const *given = tn__on_elements(n, input, &count), *zero = tn__index(ir, 0);
+  if (count != 1) tn__on_fail(n, "input %d (axis) has %d elements, expected 1", input, count);
+  const tn__expr *axis = tn__select(ir, tn__lt(ir, given[0], zero), tn__add_i(ir, given[0], rank), given[0]);
+  tn__graph_assume(n->g, tn__and(ir, tn__le(ir, zero, axis), tn__lt(ir, axis, tn__index(ir, allowed))),
+                   "input %d (axis) is %s, and must be in [%d, %d) or [0, %d)", input, tn__size_text(n->g, given[0]),
+                   -rank, allowed - rank, allowed);
+  return axis;
+}
+
+tn__value *tn__onnx_along(tn__onode *n, tn__value *x, const tn__expr *axis) {
+  tn__ir *ir = n->ir;
+  const tn__expr *one = tn__index(ir, 1), *dims[3] = {one, one, one};
+  for (int i = 0; i < x->rank; i++) {
+    const tn__expr *here = tn__index(ir, i);
+    dims[0] = tn__mul(ir, dims[0], tn__select(ir, tn__lt(ir, here, axis), x->dims[i], one));
+    dims[1] = tn__select(ir, tn__eq(ir, here, axis), x->dims[i], dims[1]);
+    dims[2] = tn__mul(ir, dims[2], tn__select(ir, tn__lt(ir, axis, here), x->dims[i], one));
+  }
+  return tn__on_reshape(n, x, 3, dims);
+}
+
+tn__value *tn__onnx_from_along(tn__onode *n, tn__value *y, const tn__value *x, const tn__expr *axis) {
+  const tn__expr **dims = tn__on_dims(n, x);
+  for (int i = 0; i < x->rank; i++)
+    dims[i] = tn__select(n->ir, tn__eq(n->ir, tn__index(n->ir, i), axis), y->dims[1], dims[i]);
+  return tn__on_reshape(n, y, x->rank, dims);
+}
+
+/* ---- several --------------------------------------------------------------------------------------------------------
+ */
 
 /* Dimension j of the result is the one that has j unflagged dimensions before it. */
 void tn__onnx_kept_dims(tn__onode *n, const tn__expr *const *dims, const tn__expr *const *flags, int rank, int kept,

@@ -24,7 +24,14 @@ tn__value *tn__onnx_saturate(tn__onode *n, tn__value *rounded, tn__value *zero, 
 /* The first lengths[b] (i64) steps of each batch backwards, the rest as they are. */
 tn__value *tn__onnx_reverse_steps(tn__onode *n, tn__value *x, tn__value *lengths, int time, int batch);
 
-/* axes.c: axes of operand `input` that only a run shows. flags[i] (bool): is dimension i among them? */
+/* axes.c: axes of operand `input` that only a run shows, and that it checks. */
+/* The one axis of `rank` dimensions, from 0; only the first `allowed` may be meant. */
+const tn__expr *tn__onnx_axis_at_run(tn__onode *n, int input, int rank, int allowed);
+/* x as [elements before the axis, along it, behind it], so that what goes along an axis goes along dimension 1; and
+ * back into the shape of x, but for the axis, which has the length of dimension 1 of y. */
+tn__value *tn__onnx_along(tn__onode *n, tn__value *x, const tn__expr *axis);
+tn__value *tn__onnx_from_along(tn__onode *n, tn__value *y, const tn__value *x, const tn__expr *axis);
+/* Several: flags[i] (bool): is dimension i among them? */
 void tn__onnx_axis_flags(tn__onode *n, int input, int rank, const tn__expr **flags, int *count);
 void tn__onnx_kept_dims(tn__onode *n, const tn__expr *const *dims, const tn__expr *const *flags, int rank, int kept,
                         const tn__expr **out);

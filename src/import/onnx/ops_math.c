@@ -282,14 +282,7 @@ void tn__onnx_cumulative(tn__onode *n) {
     n->out[0] = tn__g_cumulative(n->g, kind, x, (int)tn__on_axis(n, axis[0], x->rank), exclusive, reverse);
     return;
   }
-  /* An axis that is data: all of the few candidates are declared, and the run chooses. */
-  tn__value *chosen = tn__g_convert(n->g, tn__on_reshape(n, n->in[1], 0, NULL), TN_I64), *result = NULL;
-  tn__value *rank = tn__g_scalar_i64(n->g, TN_I64, x->rank), *zero = tn__g_scalar_i64(n->g, TN_I64, 0);
-  chosen = tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_LT, chosen, zero), tn__on_add(n, chosen, rank), chosen);
-  for (int i = x->rank - 1; i >= 0; i--) {
-    tn__value *along = tn__g_cumulative(n->g, kind, x, i, exclusive, reverse);
-    tn__value *here = tn__g_compare(n->g, TN__CMP_EQ, chosen, tn__g_scalar_i64(n->g, TN_I64, i));
-    result = result == NULL ? along : tn__g_select(n->g, here, along, result);
-  }
-  n->out[0] = result == NULL ? x : result;
+  const tn__expr *at_run = tn__onnx_axis_at_run(n, 1, x->rank, x->rank);
+  tn__value *y = tn__g_cumulative(n->g, kind, tn__onnx_along(n, x, at_run), 1, exclusive, reverse);
+  n->out[0] = tn__onnx_from_along(n, y, x, at_run);
 }

@@ -80,6 +80,21 @@ void tn__onnx_auto_pad(tn__onode *n, const char *mode, const tn__expr *size, int
   *high = upper ? rest : half;
 }
 
+/* How a window moves: attributes with which sizes can be computed. */
+static void check_steps(const tn__onode *n, int spatial, const int64_t *strides, const int64_t *dilations,
+                        const int64_t *pads) {
+  const int64_t most = INT32_MAX;
+  for (int i = 0; i < spatial; i++) {
+    if (strides[i] < 1 || strides[i] > most)
+      tn__on_fail(n, "the stride is %lld in dimension %d", (long long)strides[i], i);
+    if (dilations[i] < 1 || dilations[i] > most)
+      tn__on_fail(n, "the dilation is %lld in dimension %d", (long long)dilations[i], i);
+    for (int side = 0; side < 2; side++)
+      if (pads[side * spatial + i] < -most || pads[side * spatial + i] > most)
+        tn__on_fail(n, "the padding is %lld in dimension %d", (long long)pads[side * spatial + i], i);
+  }
+}
+
 void tn__onnx_window_read(tn__onode *n, int spatial, const int64_t *window, tn__onnx_window *out) {
   if (spatial < 1 || spatial > TN__ONNX_MAX_SPATIAL)
     tn__on_unsupported(n, "has %d spatial dimensions; 1 to %d are supported", spatial, TN__ONNX_MAX_SPATIAL);
@@ -88,17 +103,10 @@ void tn__onnx_window_read(tn__onode *n, int spatial, const int64_t *window, tn__
   const int64_t *pads = tn__on_ints_n(n, "pads", 2 * spatial, 0);
   const char *mode = tn__on_string(n, "auto_pad", "NOTSET");
   *out = (tn__onnx_window){.spatial = spatial};
+  check_steps(n, spatial, strides, dilations, pads);
   for (int i = 0; i < spatial; i++) {
-    const int64_t most = INT32_MAX;
-    if (window[i] < 1 || window[i] > most)
+    if (window[i] < 1 || window[i] > INT32_MAX)
       tn__on_fail(n, "the window has size %lld in dimension %d", (long long)window[i], i);
-    if (strides[i] < 1 || strides[i] > most)
-      tn__on_fail(n, "the stride is %lld in dimension %d", (long long)strides[i], i);
-    if (dilations[i] < 1 || dilations[i] > most)
-      tn__on_fail(n, "the dilation is %lld in dimension %d", (long long)dilations[i], i);
-    for (int side = 0; side < 2; side++)
-      if (pads[side * spatial + i] < -most || pads[side * spatial + i] > most)
-        tn__on_fail(n, "the padding is %lld in dimension %d", (long long)pads[side * spatial + i], i);
     out->window[i] = window[i];
     out->strides[i] = strides[i];
     out->dilations[i] = dilations[i];
@@ -324,11 +332,12 @@ void tn__onnx_col2im(tn__onode *n) {
   int spatial, blocks;
   tn__on_require_rank(n, 0, 3);
   const tn__expr *const *image = tn__on_elements(n, 1, &spatial);
-  const int64_t *block = tn__on_ints_operand(n, 2, &blocks, "the number of channels depends on it");
+  const tn__expr *const *block = tn__on_elements(n, 2, &blocks);
   if (spatial != blocks || spatial < 1 || spatial > TN__ONNX_MAX_SPATIAL)
     tn__on_fail(n, "image_shape has %d entries and block_shape %d", spatial, blocks);
   const int64_t *strides = tn__on_ints_n(n, "strides", spatial, 1),
                 *dilations = tn__on_ints_n(n, "dilations", spatial, 1);
   const int64_t *pads = tn__on_ints_n(n, "pads", 2 * spatial, 0);
+  check_steps(n, spatial, strides, dilations, pads);
   n->out[0] = tn__g_col2im(n->g, n->in[0], spatial, image, block, strides, dilations, pads, pads + spatial);
 }

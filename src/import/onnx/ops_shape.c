@@ -463,7 +463,6 @@ static const tn__expr *entry_at_run(tn__onode *n, const tn__expr *const *axes, c
   tn__ir *ir = n->ir;
   const tn__expr *entry = tn__index(ir, otherwise);
   for (int k = 0; k < count; k++) {
-    if (tn__is_int(axes[k])) tn__on_axis(n, axes[k]->value.i, rank);
     const tn__expr *here =
         tn__or(ir, tn__eq(ir, axes[k], tn__index(ir, axis)), tn__eq(ir, axes[k], tn__index(ir, axis - rank)));
     entry = tn__select(ir, here, values == NULL ? tn__index(ir, otherwise) : values[k], entry);
@@ -490,6 +489,8 @@ static void read_slice(tn__onode *n, const tn__value *x, slice_entries *e) {
   bool all_known = true;
   for (int i = 0; i < count && axes != NULL; i++) all_known = tn__as_int(axes[i], &known[i]) && all_known;
   if (!all_known) {
+    const tn__expr *flags[TN__MAX_RANK];
+    tn__onnx_axis_flags(n, 3, x->rank, flags, &count);
     for (int i = 0; i < x->rank; i++) {
       e->start[i] = entry_at_run(n, axes, starts, count, i, x->rank, 0);
       e->end[i] = entry_at_run(n, axes, ends, count, i, x->rank, (int64_t)1 << 40);
@@ -574,6 +575,8 @@ void tn__onnx_pad(tn__onode *n) {
   }
   const tn__expr *const *axes = n->version >= 18 && n->in[3] != NULL ? tn__on_elements(n, 3, &axes_count) : NULL;
   if (count != 2 * axes_count) tn__on_fail(n, "has %d pads for %d dimensions", count, axes_count);
+  const tn__expr *flags[TN__MAX_RANK];
+  if (axes != NULL) tn__onnx_axis_flags(n, 3, x->rank, flags, &axes_count);
   for (int i = 0; i < TN__MAX_RANK; i++) low[i] = high[i] = tn__on_index(n, 0);
   for (int i = 0; i < x->rank; i++) {
     low[i] = axes == NULL ? pads[i] : entry_at_run(n, axes, pads, axes_count, i, x->rank, 0);

@@ -32,51 +32,36 @@ static tn__complex transform(tn__onode *n, tn__complex x, int axis, const tn__ex
   return y;
 }
 
-/* An axis that only a run shows: every candidate is transformed, the right one is chosen, and cut where it is
- * one-sided. */
-static tn__value *transform_at_run(tn__onode *n, tn__complex x, bool inverse, bool onesided) {
-  tn__ir *ir = n->ir;
-  int rank = x.re->rank, count;
-  const tn__expr *const *axis = tn__on_elements(n, 2, &count);
-  if (n->in[1] != NULL || (inverse && onesided))
-    tn__on_unsupported(n, "its axis is known only at run time, and the transform changes the length");
-  tn__value *result = NULL, *chosen = tn__on_reshape(n, tn__g_convert(n->g, n->in[2], TN_I64), 0, NULL);
-  for (int i = 0; i < rank; i++) {
-    tn__value *y = join_complex(n, transform(n, x, i, x.re->dims[i], inverse, false));
-    tn__value *here = tn__g_compare(n->g, TN__CMP_EQ, chosen, tn__g_scalar_i64(n->g, TN_I64, i));
-    tn__value *from_end = tn__g_compare(n->g, TN__CMP_EQ, chosen, tn__g_scalar_i64(n->g, TN_I64, i - rank - 1));
-    result = result == NULL ? y : tn__g_select(n->g, tn__g_binary(n->g, "or", here, from_end), y, result);
-  }
-  for (int i = 0; onesided && i < rank; i++) {
-    const tn__expr *here =
-        tn__or(ir, tn__eq(ir, axis[0], tn__index(ir, i)), tn__eq(ir, axis[0], tn__index(ir, i - rank - 1)));
-    const tn__expr *half = tn__add_i(ir, tn__div_i(ir, x.re->dims[i], 2), 1);
-    result = tn__on_slice_axis(n, result, i, tn__index(ir, 0), tn__select(ir, here, half, x.re->dims[i]));
-  }
-  return result;
+static tn__value *part_along(tn__onode *n, tn__value *part, const tn__expr *axis) {
+  return part == NULL ? NULL : tn__onnx_along(n, part, axis);
 }
 
 void tn__onnx_dft(tn__onode *n) {
   tn__on_require_min_rank(n, 0, 2);
-  tn__complex x = split_complex(n, n->in[0]);
-  int rank = n->in[0]->rank, count;
+  const tn__complex x = split_complex(n, n->in[0]);
+  tn__complex y = x;
+  int rank = n->in[0]->rank, count = 1;
   bool inverse = tn__on_int(n, "inverse", 0) != 0, onesided = tn__on_int(n, "onesided", 0) != 0;
-  int64_t axis = n->version < 20 ? tn__on_int(n, "axis", 1) : -2;
-  const int64_t *given;
-  if (n->version >= 20 && n->in[2] != NULL) {
-    if (!tn__on_known_ints(n, 2, &given, &count)) {
-      n->out[0] = transform_at_run(n, x, inverse, onesided);
-      return;
-    }
+  const int64_t given = n->version < 20 ? tn__on_int(n, "axis", 1) : -2, *known = &given;
+  const tn__expr *at_run = NULL;
+  int64_t axis = 1;
+  if (n->version >= 20 && n->in[2] != NULL && !tn__on_known_ints(n, 2, &known, &count)) {
+    at_run = tn__onnx_axis_at_run(n, 2, rank, rank - 1);
+    y = (tn__complex){tn__onnx_along(n, x.re, at_run), part_along(n, x.im, at_run)};
+  } else {
     if (count != 1) tn__on_fail(n, "input 2 (axis) has %d elements, expected 1", count);
-    axis = given[0];
+    axis = tn__on_axis(n, known[0], rank);
+    if (axis == rank - 1) tn__on_fail(n, "axis %lld is the dimension of the complex parts", (long long)axis);
   }
-  axis = tn__on_axis(n, axis, rank);
-  if (axis == rank - 1) tn__on_fail(n, "axis %lld is the dimension of the complex parts", (long long)axis);
-  const tn__expr *size = x.re->dims[axis];
+  const tn__expr *size = y.re->dims[axis];
   if (inverse && onesided) size = tn__mul_i(n->ir, tn__add_i(n->ir, size, -1), 2);
   if (n->in[1] != NULL) size = tn__on_elements(n, 1, &count)[0];
-  n->out[0] = join_complex(n, transform(n, x, (int)axis, size, inverse, onesided));
+  y = transform(n, y, (int)axis, size, inverse, onesided);
+  if (at_run != NULL) {
+    y.re = tn__onnx_from_along(n, y.re, x.re, at_run);
+    if (y.im != NULL) y.im = tn__onnx_from_along(n, y.im, x.re, at_run);
+  }
+  n->out[0] = join_complex(n, y);
 }
 
 /* Frames of the signal, times the window, transformed: [batch, frames, bins, 2]. */

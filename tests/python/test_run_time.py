@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Operands that most models give as constants, axes and sizes, known only when the model runs."""
+
+import itertools
+import sys
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper
+
+import tenon
+from product import graph, info, node
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def compiled(nodes, inputs, outputs, opset=22):
+    model = helper.make_model(graph(nodes, inputs, outputs, []), opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    return tenon.compile(model, cache=False, threads=1)
+
+
+def ints(*values):
+    return np.asarray(values, np.int64)
+
+
+def image_of(x, image, block, strides, dilations, pads):
+    """What Col2Im adds up, element by element."""
+    count = [(image[d] + pads[d] + pads[2 + d] - dilations[d] * (block[d] - 1) - 1) // strides[d] + 1 for d in range(2)]
+    columns = x.reshape(x.shape[0], -1, *block, *count)
+    y = np.zeros((*columns.shape[:2], image[0] + pads[0] + pads[2], image[1] + pads[1] + pads[3]), x.dtype)
+    for i, j, p, q in itertools.product(*map(range, (*block, *count))):
+        y[:, :, p * strides[0] + i * dilations[0], q * strides[1] + j * dilations[1]] += columns[:, :, i, j, p, q]
+    return y[:, :, pads[0]:pads[0] + image[0], pads[1]:pads[1] + image[1]]
+
+
+class Axes(unittest.TestCase):
+    X = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
+
+    def test_running_sums(self):
+        for shape in ((2, 3, 4), ("a", "b", "c")):
+            model = compiled([node("CumSum", ["x", "axis"], ["y"], name="sums", exclusive=1, reverse=1)],
+                             [info("x", FLOAT, shape), info("axis", INT64, [])], [info("y", FLOAT, shape)])
+            for axis in range(-3, 3):
+                flipped = np.flip(self.X, axis)
+                want = np.flip(np.cumsum(flipped, axis) - flipped, axis)
+                np.testing.assert_allclose(model(self.X, np.asarray(axis)), want, rtol=1e-5, atol=1e-6)
+            for axis in (-4, 3):
+                with self.assertRaisesRegex(tenon.Error, rf'node "sums" \(CumSum, opset 22\): input 1 \(axis\) is axis_e0 = {axis}, and must '
+                                                         r'be in \[-3, 0\) or \[0, 3\)'):
+                    model(self.X, np.asarray(axis))
+
+    def test_fourier_transforms(self):
+        signal = np.random.default_rng(2).normal(size=(5, 4, 6, 2)).astype(np.float32)
+        numbers = signal[..., 0] + 1j * signal[..., 1]
+        parts = lambda y: np.stack([y.real, y.imag], -1)  # noqa: E731
+        cases = {  # inverse and one-sided: of the input, what NumPy has for it
+            (0, 0): (signal, lambda n, axis: parts(np.fft.fft(numbers, n, axis))),
+            (1, 0): (signal, lambda n, axis: parts(np.fft.ifft(numbers, n, axis))),
+            (0, 1): (signal[..., :1], lambda n, axis: parts(np.fft.rfft(signal[..., 0], n, axis))),
+            (1, 1): (signal, lambda n, axis: np.fft.irfft(numbers, n, axis)[..., None])}
+        for (inverse, onesided), (x, expected) in cases.items():
+            for length in (False, True):
+                model = compiled([node("DFT", ["x", "n" if length else "", "axis"], ["y"], inverse=inverse, onesided=onesided)],
+                                 [info("x", FLOAT, x.shape), *([info("n", INT64, [])] if length else []), info("axis", INT64, [])],
+                                 [info("y", FLOAT, [None] * 4)])
+                for n in (7, 3, 4) if length else (None,):
+                    sizes = [np.asarray(n)] if length else []
+                    for axis in (0, 1, 2, -2, -3, -4):
+                        y = model(x, *sizes, np.asarray(axis))
+                        np.testing.assert_allclose(y, expected(n, axis % 4), rtol=1e-4, atol=1e-5)
+        for axis in (3, -1, -5):
+            with self.assertRaisesRegex(tenon.Error, rf"input 2 \(axis\) is axis_e0 = {axis}, and must be in \[-4, -1\) or \[0, 3\)"):
+                model(x, np.asarray(4), np.asarray(axis))
+
+    def test_several(self):
+        x, axes, y = info("x", FLOAT, ["a", "b", "c"]), info("axes", INT64, [2]), info("y", FLOAT, None)
+        models = {
+            "ReduceSum": compiled([node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)], [x, axes], [y]),
+            "Slice": compiled([node("Slice", ["x", "from", "to", "axes"], ["y"])],
+                              [x, axes, info("from", INT64, [2]), info("to", INT64, [2])], [y]),
+            "Pad": compiled([node("Pad", ["x", "pads", "", "axes"], ["y"])], [x, axes, info("pads", INT64, [4])], [y]),
+            "Unsqueeze": compiled([node("Unsqueeze", ["x", "axes"], ["y"])], [x, axes], [y]),
+            "Squeeze": compiled([node("Squeeze", ["x", "axes"], ["y"])], [x, axes], [y])}
+
+        def sliced(a, b):
+            index = [slice(None)] * 3
+            index[a], index[b] = slice(1, 2), slice(0, -1)
+            return self.X[tuple(index)]
+
+        def padded(a, b):
+            pads = np.zeros((3, 2), int)
+            pads[a], pads[b] = (1, 3), (2, 4)
+            return np.pad(self.X, pads)
+
+        for a, b in ((0, 1), (2, 0), (-1, 1), (-2, -3)):
+            np.testing.assert_allclose(models["ReduceSum"](self.X, ints(a, b)), self.X.sum((a, b)), rtol=1e-5)
+            np.testing.assert_array_equal(models["Slice"](self.X, ints(a, b), ints(1, 0), ints(2, -1)), sliced(a, b))
+            np.testing.assert_array_equal(models["Pad"](self.X, ints(a, b), ints(1, 2, 3, 4)), padded(a, b))
+            wide = models["Unsqueeze"](self.X, ints(a, b))
+            np.testing.assert_array_equal(wide, np.expand_dims(self.X, (a, b)))
+        np.testing.assert_array_equal(models["Squeeze"](np.ones((1, 3, 1), np.float32), ints(2, 0)), np.ones(3))
+        extra = {"Slice": [ints(0, 0), ints(1, 1)], "Pad": [ints(0, 0, 0, 0)]}
+        for name, model in models.items():
+            rank = 5 if name == "Unsqueeze" else 3
+            place = 3 if name in extra else 1
+            for wrong, named in (((0, rank), 1), ((1, 1), 1), ((1, 1 - rank), 1), ((-rank - 1, rank), 0)):
+                with self.assertRaisesRegex(tenon.Error, rf"{name}, opset 22\): input {place} must name 2 different dimensions of a tensor "
+                                                         rf"with {rank}, and names {named}"):
+                    model(self.X, ints(*wrong), *extra.get(name, []))
+
+
+class Sizes(unittest.TestCase):
+    def test_images_of_columns(self):
+        rng = np.random.default_rng(3)
+        for strides, dilations, pads in (([1, 1], [1, 1], [0] * 4), ([2, 1], [1, 2], [1, 0, 2, 1])):
+            model = compiled([node("Col2Im", ["x", "image", "block"], ["y"], name="image", strides=strides, dilations=dilations, pads=pads)],
+                             [info("x", FLOAT, [2, "rows", "columns"]), info("image", INT64, [2]), info("block", INT64, [2])],
+                             [info("y", FLOAT, [2, None, None, None])])
+            for image, block, channels in (((5, 6), (2, 2), 3), ((9, 7), (3, 1), 1), ((8, 8), (1, 3), 2)):
+                count = [(image[d] + pads[d] + pads[2 + d] - dilations[d] * (block[d] - 1) - 1) // strides[d] + 1 for d in range(2)]
+                x = rng.normal(size=(2, channels * block[0] * block[1], count[0] * count[1])).astype(np.float32)
+                np.testing.assert_allclose(model(x, ints(*image), ints(*block)), image_of(x, image, block, strides, dilations, pads),
+                                           rtol=1e-5, atol=1e-6)
+        for image, block, columns, words in (
+                ((5, 6), (3, 2), 15, r"dimension 1 of f32\[2, rows, columns\] must be a multiple of 6"),
+                ((5, 5), (2, 2), 20, "dimension 2 of operand 0 is columns = 20 and must be equal to 16"),
+                ((5, 6), (0, 2), 30, "block has block_e0 = 0 elements along dimension 0, expected some"),
+                ((-1, 6), (2, 2), 20, "image has image_e0 = -1 elements along dimension 0")):
+            model = compiled([node("Col2Im", ["x", "image", "block"], ["y"], name="image")],
+                             [info("x", FLOAT, [2, "rows", "columns"]), info("image", INT64, [2]), info("block", INT64, [2])],
+                             [info("y", FLOAT, [2, None, None, None])])
+            with self.assertRaisesRegex(tenon.Error, rf'node "image" \(Col2Im, opset 22\): col2im: {words}'):
+                model(np.ones((2, 8, columns), np.float32), ints(*image), ints(*block))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
