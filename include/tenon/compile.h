@@ -76,6 +76,11 @@ typedef struct tn_compile_options {
   /* The most that dimensions of inputs, and of the outputs that alias these and grow, will ever be. */
   const tn_dim_setting *capacities;
   int capacity_count;
+  /* What the executable keeps for people and tools, besides what it needs to run: a list with commas of "schedules"
+   * (the trace of each kernel's schedule), "graph" (the model after the passes), "declarations" (what each kernel
+   * computes) and "loops" (its loop nest as the code generator got it), or "all", or "none"; NULL: "schedules".
+   * tn_executable_text reads them. */
+  const char *texts;
 } tn_compile_options;
 
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */

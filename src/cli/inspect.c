@@ -5,12 +5,14 @@
 
 #include "cli/cli.h"
 
-static const cli_option options[] = {CLI_COMPILE_OPTIONS,
-                                     CLI_LOAD_OPTIONS,
-                                     {"--text", NULL, "for executables: the bytecode and schedules too"},
-                                     {"--schedules", NULL, "the trace of every kernel's schedule, and nothing else"},
-                                     {"--json", NULL, "print everything as JSON"},
-                                     {0}};
+static const cli_option options[] = {
+    CLI_COMPILE_OPTIONS,
+    CLI_LOAD_OPTIONS,
+    {"--text", NULL, "for executables: the bytecode and schedules too"},
+    {"--schedules", NULL, "the trace of every kernel's schedule, and nothing else"},
+    {"--kernel", "NAME", "what the kernels are made of whose names begin with NAME, as far as the file keeps it"},
+    {"--json", NULL, "print everything as JSON"},
+    {0}};
 
 /* Walks JSON that this program's own library wrote, and prints it as an indented outline: objects in arrays take one
  * line each. */
@@ -111,16 +113,85 @@ static int print_schedules(const cli_args *args, cli_compile *setup) {
   return cli_report(status);
 }
 
+/* The kernel's part of a text: between the line that names it, a comment, and the next kernel's. */
+static const char *kernel_part(const char *text, size_t size, const char *kernel, size_t *length) {
+  const char *end = text + size, *part = NULL;
+  for (const char *line = text, *next; line < end; line = next) {
+    const char *stop = memchr(line, '\n', (size_t)(end - line));
+    next = stop ? stop + 1 : end;
+    size_t mark = *line == '#' ? 2 : end - line > 3 && memcmp(line, "// ", 3) == 0 ? 3 : 0, name = strlen(kernel);
+    if (mark == 0) continue;
+    if (part) {
+      end = line;
+      break;
+    }
+    if ((size_t)(next - line) == mark + name + 1 && memcmp(line + mark, kernel, name) == 0) part = next;
+  }
+  if (!part) return NULL;
+  *length = (size_t)(end - part);
+  while (*length > 0 && part[*length - 1] == '\n') --*length;
+  return part;
+}
+
+static void print_kernel(const tn_executable *exe, const tn_kernel_summary *kernel) {
+  static const struct {
+    const char *title, *text;
+  } parts[] = {{"declaration", "declarations"}, {"schedule", "schedules"}, {"loop nest", "loops"}};
+  printf("# %s: %llu bytes of code", kernel->name, (unsigned long long)kernel->code_bytes);
+  if (kernel->flops >= 0) printf(", %.0f operations", kernel->flops);
+  if (kernel->bytes >= 0) printf(" and %.0f bytes of operands and results a call", kernel->bytes);
+  printf("\n");
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    size_t size, length = 0;
+    const char *text = tn_executable_text(exe, parts[i].text, &size);
+    const char *part = text ? kernel_part(text, size, kernel->name, &length) : NULL;
+    printf("\n# %s", parts[i].title);
+    if (part)
+      printf("\n%.*s\n", (int)length, part);
+    else
+      printf(" left out of the file; `tenon compile --texts %s` keeps it\n", parts[i].text);
+  }
+}
+
+static int print_kernels(const cli_args *args, cli_compile *setup, const char *name) {
+  tn_executable *exe;
+  tn_module *module;
+  setup->options.texts = "all";
+  tn_status *status = cli_open(args, setup, args->file, &exe, &module);
+  tn_executable_summary summary = {0};
+  if (!status) tn_executable_summarize(exe, &summary);
+  int found = 0;
+  for (int i = 0; i < summary.kernel_count; i++) {
+    tn_kernel_summary kernel;
+    tn_executable_kernel(exe, i, &kernel);
+    if (strncmp(kernel.name, name, strlen(name)) != 0) continue;
+    if (found++) printf("\n");
+    print_kernel(exe, &kernel);
+  }
+  if (!status && found == 0)
+    status =
+        tn_status_create(TN_NOT_FOUND, "%s has no kernel whose name begins with \"%s\"; `tenon inspect` lists its %d",
+                         args->file, name, summary.kernel_count);
+  tn_executable_release(exe);
+  tn_module_release(module);
+  return cli_report(status);
+}
+
 /* Options that would be silently without effect. */
 static bool wrong_options(const cli_args *args) {
   static const char *const compiling[] = {"--dim", "--threads", NULL}, *const others[] = {"--text", "--json", NULL};
   static const char *const loading[] = {"--key", "--constants", NULL}, *const json[] = {"--json", NULL};
+  static const char *const except_kernels[] = {"--text", "--schedules", "--json", NULL};
   if (cli_is_executable(args->file)) {
     if (cli_refuse(args, compiling, "is for compiling, and %s is compiled already", args->file)) return true;
-    bool loads = cli_flag(args, "--text") || cli_flag(args, "--schedules");
-    if (!loads && cli_refuse(args, loading, "needs --verify-only, --text or --schedules: nothing is loaded otherwise"))
+    bool loads = cli_flag(args, "--text") || cli_flag(args, "--schedules") || cli_flag(args, "--kernel");
+    if (!loads &&
+        cli_refuse(args, loading, "needs --verify-only, --text, --schedules or --kernel: nothing is loaded otherwise"))
       return true;
   }
+  if (cli_flag(args, "--kernel") &&
+      cli_refuse(args, except_kernels, "does not go with --kernel, which prints nothing else"))
+    return true;
   if (cli_flag(args, "--text") && cli_refuse(args, json, "does not go with --text, which is no JSON")) return true;
   return cli_flag(args, "--schedules") &&
          cli_refuse(args, others, "does not go with --schedules, which prints nothing else");
@@ -132,6 +203,7 @@ static int run(const cli_args *args) {
   if (cli_flag(args, "--verify-only")) return cli_verify(args, &setup);
   if (cli_wrong_file(args, args->file) || wrong_options(args)) return EXIT_MISUSED;
   if (cli_flag(args, "--schedules")) return print_schedules(args, &setup);
+  if (cli_flag(args, "--kernel")) return print_kernels(args, &setup, cli_value(args, "--kernel"));
   char *json;
   tn_status *status = tn_inspect(args->file, &setup.options, &json);
   if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);

@@ -43,6 +43,7 @@ static tn__digest executable_key(const tn__driver *driver, const compile_call *c
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
   tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
   tn__sha256_update_u64(&h, o->direct_convolutions);
+  tn__sha256_update_u64(&h, driver->texts);
   hash_dims(&h, o->dims, o->dim_count);
   hash_dims(&h, o->special_dims, o->special_dim_count);
   hash_dims(&h, o->capacities, o->capacity_count);

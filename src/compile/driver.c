@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compile/texts.h"
 #include "ir/passes.h"
 
 tn_compile_options tn__options_of(const tn_compile_options *options) {
@@ -60,6 +61,7 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   driver->schedule.vector_bytes = driver->target.vector_bytes;
   driver->schedule.templates = tn__templates_create(arena);
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__default_thread_count();
+  tn__check(arena->escape, tn__texts_parse(options->texts, &driver->texts));
   check_pass(driver, options->print_after);
   if (options->print_after) driver->threads = 1; /* texts of one kernel stay together, in the order of the model */
   if (!options->no_cache && !options->print_after) {
@@ -283,18 +285,6 @@ void tn__compilation_prepare(tn__compilation *c) {
  * ---------------------------------------------------------------------------------------------------------------------
  */
 
-static const char *all_traces(tn__compilation *c) {
-  tn__strbuf text;
-  tn__strbuf_init(&text, c->driver.arena->allocator);
-  for (int i = 0; i < c->unit_count; i++) {
-    if (c->units[i].same_as != i) continue;
-    tn__strbuf_printf(&text, "# %s\n%s\n", c->units[i].name, c->units[i].trace);
-  }
-  const char *kept = tn__arena_strdup(c->driver.arena, tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-  return kept;
-}
-
 void tn__compilation_back(tn__compilation *c) {
   tn__driver *driver = &c->driver;
   report_progress(driver, "compile", 0, c->unit_count);
@@ -305,7 +295,8 @@ void tn__compilation_back(tn__compilation *c) {
                              .function_count = c->functions.count,
                              .units = c->units,
                              .unit_count = c->unit_count};
-  const char *name = "schedules", *text = all_traces(c);
-  c->executable = tn__program_build(driver, &c->program, &name, &text, 1, &c->stats);
+  const char *names[TN__TEXT_KINDS], *texts[TN__TEXT_KINDS];
+  int text_count = tn__texts_gather(c, names, texts);
+  c->executable = tn__program_build(driver, &c->program, names, texts, text_count, &c->stats);
   tn__driver_time(driver, "program", tn__now() - start);
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "compile/moves.h"
+#include "compile/texts.h"
 #include "ir/passes.h"
 
 double tn__now(void) {
@@ -146,6 +147,7 @@ static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   u->scalars = TN__NEW_ARRAY(arena, u->scalar_count, const tn__var *);
   for (int i = 0; i < u->scalar_count; i++) u->scalars[i] = tn__lower_symbol_at(lower, i);
   tn__check(arena->escape, tn__te_verify(u->te));
+  tn__te_trust(u->te); /* what gathers checks its indices in a stage of its own */
   u->flops = constant_or_unknown(tn__te_flops(u->te));
   u->bytes = unit_bytes(u);
   u->results_read = results_read(driver, u->group, uses);
@@ -219,15 +221,19 @@ typedef struct build_job { /* of one object */
   tn__strbuf traces;
 } build_job;
 
+static const tn__func *named_func(tn__unit *u, const tn__schedule *schedule) {
+  tn__func *named = TN__NEW(&u->arena, tn__func);
+  *named = *tn__schedule_func(schedule);
+  named->name = u->name;
+  return named;
+}
+
 static const tn__func *scheduled_func(tn__driver *driver, tn__unit *u, const tn__schedule **schedule,
                                       tn__schedule_plan *plan) {
   tn__schedule_options options = driver->schedule;
   options.results_read = u->results_read;
   *schedule = tn__schedule_choose(u->te, &driver->target, &options, plan);
-  tn__func *named = TN__NEW(&u->arena, tn__func);
-  *named = *tn__schedule_func(*schedule);
-  named->name = u->name;
-  return named;
+  return named_func(u, *schedule);
 }
 
 typedef struct pass_printer {
@@ -266,6 +272,7 @@ static void lower_unit(build_job *job, int index) {
   u->workspace_dims = func->scalars ? (const tn__var **)tn__arena_copy(&u->arena, func->scalars,
                                                                        sizeof(tn__var *) * (size_t)func->scalar_count)
                                     : NULL;
+  if (driver->texts & TN__TEXT_LOOPS) u->loops = tn__text_of_loops(&u->arena, func);
   job->funcs[index] = func;
   job->times.schedule += scheduled - start;
   job->times.lower += tn__now() - scheduled;
@@ -391,9 +398,24 @@ static void store_cached(tn__driver *driver, const tn__unit *u) {
                 &(tn__pieces){pieces, 3, sizeof head + head.trace_size + head.object_size});
 }
 
+/* The loops of a kernel whose code the cache had: its trace makes the same of its declaration again. */
+static const char *loops_again(tn__driver *driver, tn__unit *u) {
+  tn__schedule *schedule;
+  tn__check(driver->arena->escape, tn_status_prefix(tn__trace_replay(u->te, &driver->target, u->trace, &schedule),
+                                                    "kernel \"%s\" of the cache", u->name));
+  return tn__text_of_loops(driver->arena, tn__lower_for_codegen(tn__te_ir(u->te), named_func(u, schedule), NULL));
+}
+
+static void keep_texts(tn__driver *driver, tn__unit *u) {
+  if (driver->texts & TN__TEXT_DECLARATIONS) u->declaration = tn__text_of_declaration(driver->arena, u->te, u->name);
+  if (driver->texts & TN__TEXT_LOOPS)
+    u->loops = u->from_cache ? loops_again(driver, u) : tn__arena_strdup(driver->arena, u->loops);
+}
+
 /* Results move to the driver's arena; the unit's own is released unless a symbolic workspace still refers to it. */
 static void finish_unit(tn__driver *driver, tn__unit *u) {
   u->arena.escape = driver->arena->escape;
+  keep_texts(driver, u);
   if (u->from_cache) {
     release_unit_arena(u);
     return;

@@ -34,6 +34,7 @@ typedef struct tn__unit {
   int native_scalar_count;
   tn__code object; /* empty when the kernel is in an earlier unit's */
   const char *trace;
+  const char *declaration, *loops; /* as text, when the executable keeps it (texts.h); else NULL */
   int64_t workspace_bytes;
   const tn__expr *workspace_expr; /* in `workspace_ir`, over workspace_dims; NULL when constant */
   const tn__var **workspace_dims;
@@ -50,6 +51,7 @@ typedef struct tn__driver {
   int threads;                        /* compile threads */
   tn__cache *cache;                   /* NULL: off */
   tn__slab *slab;                     /* of the executable's constants; NULL: none yet */
+  unsigned texts;                     /* that the executable keeps: TN__TEXT_... */
   bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
   const struct tn__onnx_model *model; /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time) times;

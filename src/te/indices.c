@@ -68,6 +68,7 @@ typedef struct securing {
   const tn__var *scan_axis; /* within a scan: positions of this axis are `scan_position` */
   const tn__expr *scan_position;
   context *root, *doubt; /* under no condition; under too many of them */
+  bool moved;            /* an index was */
   table inside;          /* expressions all of whose accesses are shown to be inside, without any condition */
   int contexts, steps;
 } securing;
@@ -207,7 +208,7 @@ static void judge(const securing *c, const context *k, const tn__buffer *buffer,
   if (!*high) *high = follows(c, k->facts, tn__add_i(ir, tn__sub(ir, size, here), -1), tn__lt(ir, here, size));
 }
 
-static const tn__expr *secured_index(const securing *c, const context *k, const tn__buffer *buffer, int dim,
+static const tn__expr *secured_index(securing *c, const context *k, const tn__buffer *buffer, int dim,
                                      const tn__expr *index) {
   tn__ir *ir = c->ir;
   bool low, high;
@@ -224,6 +225,7 @@ static const tn__expr *secured_index(const securing *c, const context *k, const 
   if (low && high) return index;
   if (tn__interval_of(ir, buffer->shape[dim]).min < 1)
     refuse(c, buffer, dim, "is not shown to be inside of the tensor, which may have no elements there to take instead");
+  c->moved = true;
   if (!low) index = tn__max(ir, index, tn__index(ir, 0));
   return high ? index : tn__min(ir, index, tn__add_i(ir, buffer->shape[dim], -1));
 }
@@ -305,7 +307,8 @@ static void secure_values(securing *c, const tn__expr **values, const tn__expr *
   c->axes.count = count;
 }
 
-void tn__te_secure(tn__te *te, const char *source) {
+/* True when an index was moved. */
+static bool secure(tn__te *te, const char *source) {
   securing c = {.te = te, .ir = te->ir, .source = source};
   for (int s = 0; s < te->stages.count; s++) {
     tn__te_stage *stage = te->stages.data[s];
@@ -322,4 +325,30 @@ void tn__te_secure(tn__te *te, const char *source) {
     secure_values(&c, stage->first, tn__index(c.ir, 0), tn__min(c.ir, extent, depth));
     secure_values(&c, stage->values, depth, tn__sub(c.ir, extent, depth));
   }
+  return c.moved;
+}
+
+void tn__te_secure(tn__te *te, const char *source) { secure(te, source); }
+
+typedef struct trial {
+  const tn__te *te;
+  tn__arena arena; /* of the copy */
+  bool moved;
+} trial;
+
+static void try_securing(tn__escape *escape, void *user) {
+  trial *t = user;
+  t->arena.escape = escape;
+  t->moved = secure(tn__te_copy(t->te, tn__ir_create(&t->arena)), NULL);
+}
+
+void tn__te_trust(tn__te *te) {
+  trial t = {.te = te};
+  tn__escape escape;
+  tn__arena_init(&t.arena, te->arena->allocator, &escape);
+  tn_status *refused = tn__protect(&escape, try_securing, &t);
+  tn__arena_release(&t.arena);
+  te->unchecked = t.moved || refused != NULL;
+  if (tn_status_code_of(refused) == TN_OUT_OF_MEMORY) tn__throw(te->arena->escape, refused);
+  tn_status_free(refused);
 }

@@ -10,6 +10,7 @@ struct tn__te {
   tn__ir *ir;
   tn__arena *arena;
   const char *name;
+  bool unchecked; /* indices stay as they are: whoever declared it vouches for them */
   TN__VEC(const tn__var *) dims;
   TN__VEC(const tn__buffer *) inputs;
   TN__VEC(const tn__buffer *) outputs;

@@ -310,8 +310,10 @@ static void parse_item(tn__syn_parser *p, tn__te_source *source) {
     check_new(p, source, &f.name);
     tn__vec_push(p->arena, &source->functions, f);
   } else {
-    tn__lexer_expect(&p->lex, "kernel", "or const, function, combiner");
+    bool unchecked = tn__lexer_take(&p->lex, "unchecked");
+    tn__lexer_expect(&p->lex, "kernel", unchecked ? "behind unchecked" : "or const, function, combiner");
     tn__syn_kernel k = parse_kernel(p, source);
+    k.unchecked = unchecked;
     check_new(p, source, &k.name);
     tn__vec_push(p->arena, &source->kernels, k);
   }

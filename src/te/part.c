@@ -60,6 +60,7 @@ static bool is_wanted(const part *p, const tn__buffer *tensor) {
 tn__te *tn__te_part(const tn__te *te, int first, int count, tn__ir *ir) {
   part p = {.te = te, .first = first, .end = first + count};
   tn__te *out = tn__te_create(ir, te->name);
+  out->unchecked = te->unchecked;
   tn__importer *m = tn__importer_create(ir);
   for (int s = 0; s < te->stages.count; s++) {
     p.inside = s >= p.first && s < p.end;

@@ -57,6 +57,7 @@ void tn__te_copy_stage(tn__importer *m, tn__te *te, const tn__te_stage *stage) {
 
 tn__te *tn__te_copy(const tn__te *from, tn__ir *ir) {
   tn__te *te = tn__te_create(ir, from->name);
+  te->unchecked = from->unchecked;
   tn__importer *m = tn__importer_create(ir);
   for (int i = 0; i < from->dims.count; i++) tn__vec_push(te->arena, &te->dims, tn__import_var(m, from->dims.data[i]));
   for (int i = 0; i < from->inputs.count; i++)
@@ -281,6 +282,7 @@ static bool has_empty_extents(const tn__te *te) {
 static void print_kernel(printing *g) {
   const tn__te *te = g->te;
   int mark = tn__printer_mark(g->p);
+  if (te->unchecked) tn__strbuf_append(g->out, "unchecked ");
   tn__strbuf_printf(g->out, "kernel %s", tn__printer_bind(g->p, te, te->name));
   tn__printer_reset(g->p, mark);
   bind_all(g);

@@ -85,6 +85,7 @@ typedef struct tn__syn_kernel {
   TN__VEC(tn__syn_dim) dims; /* listed, then those that shapes introduce */
   bool lists_dims;
   bool allows_empty; /* extents may be the number 0 */
+  bool unchecked;    /* indices stay as they are */
   TN__VEC(tn__syn_param) inputs;
   TN__VEC(tn__syn_param) outputs;
   TN__VEC(tn__syn_combiner) combiners;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/text.h"
 #include "te/internal.h"
 
 static _Noreturn void fail(const tn__te *te, const char *stage, const char *what) {
@@ -22,8 +23,10 @@ tn__te *tn__te_create(tn__ir *ir, const char *name) {
 tn__ir *tn__te_ir(const tn__te *te) { return te->ir; }
 const char *tn__te_name(const tn__te *te) { return te->name; }
 
-/* Text forms and schedules speak of tensors by name, so a name that is taken gets a number. */
+/* Text forms and schedules speak of tensors by name, so a name that is taken gets a number, and a word of the language
+ * what the text gives it. */
 static const char *unique_name(tn__te *te, const char *name) {
+  if (tn__text_is_reserved(name, strlen(name))) name = tn__arena_printf(te->arena, "%s_", name);
   const char *result = tn__arena_strdup(te->arena, name);
   for (int i = 1; tn__map_has(&te->names, result); i++) result = tn__arena_printf(te->arena, "%s_%d", name, i);
   tn__map_set(&te->names, result, te);

@@ -120,6 +120,9 @@ TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
  * those under conditions that say too little. What depends on dimensions alone is left to tn__te_conditions. Throws
  * where there is no nearest element; messages begin with `source` unless it is NULL. */
 void tn__te_secure(tn__te *te, const char *source);
+/* The opposite: every index stays as it is, and whoever made the declaration vouches that it is inside. The text says
+ * so ("unchecked kernel") where reading it would move one. */
+void tn__te_trust(tn__te *te);
 /* Is there a number in this index or extent that is larger than any tensor (2^48)? Sums of its products may wrap. */
 bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e);
 /* A copy in another context, made in the order of the text. */

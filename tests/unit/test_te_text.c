@@ -100,6 +100,20 @@ static void indices_stay_inside(void **state) {
       "}\n");
 }
 
+/* Who writes "unchecked" vouches for them; where nothing would be moved the word is dropped. */
+static void unchecked_indices_stay_as_they_are(void **state) {
+  prints_as("unchecked kernel f(T: f32[N], I: i64[M]) -> B: f32[M] { B[i] = T[I[i]] }",
+            "unchecked kernel f[N, M](T: f32[N], I: i64[M]) -> B: f32[M] {\n  B: f32[i: M] = T[I[i]]\n}\n");
+  prints_as("unchecked kernel f[N >= 0, M](T: f32[N], I: i64[M]) -> B: f32[M] { B[i] = T[I[i]] }",
+            "unchecked kernel f[N >= 0, M](T: f32[N], I: i64[M]) -> B: f32[M] {\n  B: f32[i: M] = T[I[i]]\n}\n");
+  prints_as("unchecked kernel f(T: f32[N]) -> B: f32[N] { B[i] = T[i] }",
+            "kernel f[N](T: f32[N]) -> B: f32[N] {\n  B: f32[i: N] = T[i]\n}\n");
+  prints_as(
+      "unchecked kernel g(T: f32[N], I: i64[M]) -> B: f32[M] { B[i] = T[I[i]] }\n"
+      "kernel f(T: f32[N], I: i64[M]) -> C: f32[M] { C = g(T, I) }\n",
+      "kernel f[N, M](T: f32[N], I: i64[M]) -> C: f32[M] {\n  C: f32[i: M] = T[min(N - 1, max(0, I[i]))]\n}\n");
+}
+
 static void empty_tensors_read_back(void **state) {
   prints_as(
       "kernel f[>= 0, M](A: f32[0, M], X: f32[M]) -> (B: f32[M], C: f32[0]) {\n"
@@ -259,6 +273,7 @@ static const struct {
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[0] then select(t % 2 == 0, B[t - 2], 0) + B[t - 1] }",
      " te f: stage B: index 0 of B is not shown to be inside of the tensor under the condition around it; let the scan "
      "start with more positions, as in scan(AXIS, 2)"},
+    {"unchecked function f(x) = x", "1:11: expected 'kernel' behind unchecked, not 'function'"},
     {"\xff\xfek", " the text is in UTF-16; save it as UTF-8"},
     {"kernel f(A: f32[M, 4]) -> B: f32[M] { B[i] = A[i] }", "1:46: A has 2 dimensions, not 1"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A }", "1:43: A has 1 dimension: write which element"},
@@ -448,6 +463,7 @@ int main(void) {
       cmocka_unit_test(pads_and_clamps),
       cmocka_unit_test(pads_before_reducing),
       cmocka_unit_test(indices_stay_inside),
+      cmocka_unit_test(unchecked_indices_stay_as_they_are),
       cmocka_unit_test(empty_tensors_read_back),
       cmocka_unit_test(reduces),
       cmocka_unit_test(scans),

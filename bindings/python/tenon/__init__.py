@@ -27,7 +27,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -208,6 +208,11 @@ class Model:
         else:
             raise ValueError("the executable was loaded from bytes, which the caller has")
 
+    def text(self, name: str) -> str | None:
+        """A text that the executable keeps for people, as compile() was told: "schedules", "graph", "declarations" or
+        "loops". None when it was left out."""
+        return self._core.text(name)
+
     def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
         try:
             given = [inputs[name] for name in self._input_names]
@@ -369,6 +374,7 @@ def compile(
     direct_convolutions: bool = False,
     aliases: Mapping[str, str] | None = None,
     capacities: Mapping[str, int] | None = None,
+    texts: str | Iterable[str] | None = None,
 ) -> Model:
     """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto.
 
@@ -378,6 +384,8 @@ def compile(
     `aliases` maps outputs to inputs whose arrays they may be bound to, to be updated in place: {"present.*": "past.*"}.
     `capacities` says the most that dimensions will be along which such outputs grow: {"past": 1024}; arrays that lie in
     buffers of that size, `buffer[:, :, :past]`, are then used in place, and only what is new is written.
+    `texts` says what is kept for Model.text() and `tenon inspect`: "schedules" (None), "graph", "declarations", "loops",
+    several of them, "all" or "none".
     """
     path, data = "model", None  # what messages call it, when it has no path
     if isinstance(model, (str, os.PathLike)):
@@ -391,7 +399,8 @@ def compile(
     directory = None if cache_directory is None else os.fspath(cache_directory)
     settings = [(name, size, not isinstance(sizes, int)) for name, sizes in (dims or {}).items()
                 for size in ([sizes] if isinstance(sizes, int) else sizes)]
-    options = (threads or 0, compile_threads or 0, cache, directory, direct_convolutions)
+    kept = texts if texts is None or isinstance(texts, str) else ",".join(texts)
+    options = (threads or 0, compile_threads or 0, cache, directory, direct_convolutions, kept)
     rooms = [(name, size, False) for name, size in (capacities or {}).items()]
     core = _tenon.compile(path, data, target, settings, list((aliases or {}).items()), rooms, *options)
     return Model(core, None)

@@ -65,7 +65,7 @@ static tn_status *open_session(model_object *model, int threads) {
 }
 
 typedef struct compile_arguments {
-  const char *path, *target, *cache_directory;
+  const char *path, *target, *cache_directory, *texts;
   const char *data;
   Py_ssize_t size;
   int threads, compile_threads, cache, direct_convolutions;
@@ -99,7 +99,8 @@ static tn_status *compile_and_open(model_object *model, const compile_arguments 
                                 .compile_threads = a->compile_threads,
                                 .no_cache = !a->cache,
                                 .cache_directory = a->cache_directory,
-                                .direct_convolutions = a->direct_convolutions};
+                                .direct_convolutions = a->direct_convolutions,
+                                .texts = a->texts};
   tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &options, &model->module);
   if (status != NULL) return status;
   /* The executable uses the module's bytes in place; the model keeps both. */
@@ -152,9 +153,9 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   compile_arguments a = {0};
   PyObject *dims, *aliases, *capacities;
   int none;
-  if (!PyArg_ParseTuple(args, "zz#zO!O!O!iipzp:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
+  if (!PyArg_ParseTuple(args, "zz#zO!O!O!iipzpz:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
                         &PyList_Type, &aliases, &PyList_Type, &capacities, &a.threads, &a.compile_threads, &a.cache,
-                        &a.cache_directory, &a.direct_convolutions))
+                        &a.cache_directory, &a.direct_convolutions, &a.texts))
     return NULL;
   a.dims = read_dims(dims, &a.dim_count, &a.special_count);
   if (a.dims != NULL) a.aliases = read_aliases(aliases, &a.alias_count);
@@ -293,6 +294,14 @@ static PyObject *model_save(PyObject *self, PyObject *args) {
   tn_status *status;
   Py_BEGIN_ALLOW_THREADS status = tn_module_save(model->module, path);
   Py_END_ALLOW_THREADS return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+}
+
+static PyObject *model_text(PyObject *self, PyObject *args) {
+  const char *name;
+  size_t size;
+  if (!PyArg_ParseTuple(args, "s:text", &name)) return NULL;
+  const char *text = tn_executable_text(((model_object *)self)->executable, name, &size);
+  return text == NULL ? Py_NewRef(Py_None) : PyUnicode_FromStringAndSize(text, (Py_ssize_t)size);
 }
 
 static PyObject *model_is_compiled(PyObject *self, PyObject *unused) {
@@ -738,6 +747,7 @@ static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
 static PyMethodDef model_methods[] = {
     {"signature", model_signature, METH_NOARGS, NULL},
     {"save", model_save, METH_VARARGS, NULL},
+    {"text", model_text, METH_VARARGS, NULL},
     {"is_compiled", model_is_compiled, METH_NOARGS, NULL},
     {"invoke", model_invoke, METH_VARARGS, NULL},
     {"set_list", model_set_list, METH_VARARGS, NULL},

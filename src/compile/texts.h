@@ -1,0 +1,24 @@
+/* The texts that an executable keeps for people and tools (sections of kind 64, docs/executable-format.md). Nothing at
+ * run time needs them. */
+#ifndef TENON_COMPILE_TEXTS_H
+#define TENON_COMPILE_TEXTS_H
+
+#include "compile/driver.h"
+
+enum {
+  TN__TEXT_SCHEDULES = 1,    /* the trace of each kernel's schedule */
+  TN__TEXT_GRAPH = 2,        /* the model's functions as they were fused */
+  TN__TEXT_DECLARATIONS = 4, /* what each kernel computes, in the language of declarations */
+  TN__TEXT_LOOPS = 8,        /* each kernel's loop nest as the code generator got it */
+  TN__TEXT_KINDS = 4
+};
+
+/* "declarations,loops", "all", "none"; NULL: the schedules alone. What it does not know is TN_INVALID_ARGUMENT. */
+TN_MUST_USE tn_status *tn__texts_parse(const char *list, unsigned *out);
+/* Parts of one kernel, in the arena. */
+const char *tn__text_of_declaration(tn__arena *arena, const tn__te *te, const char *name);
+const char *tn__text_of_loops(tn__arena *arena, const tn__func *func);
+/* Those that the compilation keeps; returns how many. Units must have been built. */
+int tn__texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]);
+
+#endif
