@@ -466,6 +466,22 @@ class Sequences(unittest.TestCase):
         self.assertTrue(bool(there))
         np.testing.assert_array_equal(same, x)
 
+    def test_optional_values_that_a_branch_makes(self):
+        tensor = helper.make_tensor_type_proto(FLOAT, ["k"])
+        kind = helper.make_optional_type_proto(tensor)
+        branches = {"then_branch": graph([node("Optional", ["x"], ["a"])], [], [helper.make_value_info("a", kind)]),
+                    "else_branch": graph([node("Optional", [], ["b"], type=tensor)], [], [helper.make_value_info("b", kind)])}
+        model = compiled([node("If", ["flag"], ["o"], **branches), node("OptionalHasElement", ["o"], ["there"])],
+                         [info("x", FLOAT, ["k"]), info("flag", BOOL, [])],
+                         [info("there", BOOL, []), helper.make_value_info("o", kind)])
+        x = np.asarray([1, 2], np.float32)
+        there, made = model(x, np.asarray(True))
+        self.assertTrue(bool(there))
+        np.testing.assert_array_equal(made, x)
+        there, made = model(x, np.asarray(False))
+        self.assertFalse(bool(there))
+        self.assertIsNone(made)
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())

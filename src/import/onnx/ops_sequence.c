@@ -91,7 +91,7 @@ tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int ran
   bool sequence = tn__onnx_is_sequence(value);
   const tn__onnx_sequence *s = sequence ? value->data : NULL;
   if (sequence && s->absent) return tn__g_sequence_empty(n->g, dtype, rank, holds);
-  tn__value *list = tn__g_sequence_empty(n->g, dtype, rank, sequence ? TN__HOLDS_SEQUENCE : TN__HOLDS_OPTIONAL);
+  tn__value *list = tn__g_sequence_empty(n->g, dtype, rank, TN__HOLDS_SEQUENCE);
   for (int i = 0; sequence && i < s->count; i++) list = insert(n, list, s->items[i], NULL);
   if (!sequence) list = insert(n, list, value, NULL);
   return list_as(n, list, holds, rank);
