@@ -17,7 +17,8 @@ typedef enum tn__c_memory {
   TN__C_ELSEWHERE, /* input, output, constant, arena or view */
   TN__C_SLOT,      /* DYNAMIC of a size known at entry: a fixed place behind the arena */
   TN__C_SCRATCH,   /* the same, and one kernel alone uses it: all of them share one place */
-  TN__C_LATE       /* DYNAMIC or OUTPUT whose size is found on the way */
+  TN__C_LATE,      /* DYNAMIC or OUTPUT whose size is found on the way */
+  TN__C_LIST       /* DYNAMIC that holds a list, which grows on the way */
 } tn__c_memory;
 
 typedef struct tn__c_function {
@@ -34,8 +35,8 @@ typedef struct tn__c_function {
   uint8_t *tainted;     /* per scalar: of those, from values of inputs */
   const tn__instruction **made_by; /* per scalar: the one instruction that assigns it, or NULL */
   tn__c_memory *memory;            /* per register */
-  uint32_t *place;                 /* per register: which slot (SLOT) or tensor (LATE DYNAMIC) */
-  uint32_t slot_count, late_count;
+  uint32_t *place;                 /* per register: which slot (SLOT), tensor (LATE DYNAMIC) or list (LIST) */
+  uint32_t slot_count, late_count, list_count;
   uint8_t state; /* of the walk through calls */
 } tn__c_function;
 
@@ -47,13 +48,24 @@ typedef struct tn__c_emitter {
   tn__region *region;
   tn__c_function *functions;
   int max_rank;
+  bool lists;          /* some function holds one */
   const char **places; /* what may fail where, for tn_NAME_place(); [0] is of nowhere */
   uint32_t place_count, place_capacity;
   tn__strbuf asserts; /* cases of tn_NAME_message() */
 } tn__c_emitter;
 
+/* Writes one function's code. */
+typedef struct tn__c_writer {
+  tn__c_emitter *e;
+  const tn__c_function *c;
+  const tn__function *f;
+  tn__strbuf *out;
+  bool space; /* the function that sizes the workspace is written, not the one that runs */
+} tn__c_writer;
+
 /* What a status says: kind + TN__C_KINDS * place. The first are tn_kernel_result. */
 enum { TN__C_CHECK = 5, TN__C_SIZE = 6, TN__C_OUTPUT = 7, TN__C_WORKSPACE = 8, TN__C_KINDS = 16 };
+static inline int tn__c_status(int kind, uint32_t place) { return kind + TN__C_KINDS * (int)place; }
 
 /* ---- emit_c_plan.c ---------------------------------------------------------------------------------------------- */
 
@@ -61,6 +73,9 @@ enum { TN__C_CHECK = 5, TN__C_SIZE = 6, TN__C_OUTPUT = 7, TN__C_WORKSPACE = 8, T
 TN_MUST_USE tn_status *tn__c_plan(tn__c_emitter *e);
 static inline const tn__register *tn__c_root(const tn__function *f, uint32_t number) {
   return &f->registers[f->registers[number].root];
+}
+static inline bool tn__c_is_list(const tn__function *f, uint32_t number) {
+  return f->registers[number].container != TN__CONTAINER_TENSOR;
 }
 bool tn__c_is_late(const tn__c_function *c, uint32_t number);       /* of a root */
 bool tn__c_knows(const tn__c_function *c, const tn__register *r);   /* all its dimensions, at entry */
@@ -80,9 +95,27 @@ void tn__c_write_string(tn__strbuf *out, const char *text); /* as a literal */
 void tn__c_write_dim_text(const tn__c_function *c, tn__strbuf *out, const tn__operand *dim);
 void tn__c_write_declarations(tn__c_emitter *e);
 TN_MUST_USE tn_status *tn__c_write_functions(tn__c_emitter *e);
+void tn__c_write_dim(const tn__c_writer *w, uint32_t number, int d);
+/* Of the first element of a tensor's register, or of a list. */
+void tn__c_write_address(const tn__c_writer *w, uint32_t number);
+/* Sets a variable to the bytes of a register; negative when its shape is impossible. */
+void tn__c_write_bytes(const tn__c_writer *w, uint32_t number, const char *into);
+void tn__c_write_failure(const tn__c_writer *w, const char *condition, int kind, uint32_t place);
+/* A view of what is sized on the way has its size. Others were looked at when the function was entered. */
+void tn__c_write_view_check(const tn__c_writer *w, uint32_t number, uint32_t place);
+/* Memory for a late tensor or output whose dimensions were set: the caller's, or the workspace's. */
+void tn__c_write_fit(const tn__c_writer *w, uint32_t number, uint32_t place);
+
+/* ---- emit_c_lists.c --------------------------------------------------------------------------------------------- */
+
+void tn__c_write_list_support(const tn__c_emitter *e);
+/* A builtin over lists, or a COPY or MOVE of one. */
+void tn__c_write_list_instruction(const tn__c_writer *w, const tn__instruction *in, uint32_t place);
 
 /* ---- emit_c_header.c -------------------------------------------------------------------------------------------- */
 
 TN_MUST_USE tn_status *tn__c_write_header(tn__c_emitter *e);
+/* `@` stands for the model's name, `^` for the same in capitals. */
+void tn__c_append_text(const tn__c_emitter *e, const char *text);
 
 #endif

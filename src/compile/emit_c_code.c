@@ -6,13 +6,7 @@
 #include "base/alloc.h"
 #include "compile/emit_c.h"
 
-typedef struct writer {
-  tn__c_emitter *e;
-  const tn__c_function *c;
-  const tn__function *f;
-  tn__strbuf *out;
-  bool space; /* the function that sizes the workspace is written, not the one that runs */
-} writer;
+typedef tn__c_writer writer;
 
 /* ---- places of failures ----------------------------------------------------------------------------------------- */
 
@@ -52,8 +46,6 @@ static tn_status *place_of(const writer *w, const tn__instruction *in, uint32_t 
   return status;
 }
 
-static int status_of(int kind, uint32_t place) { return kind + TN__C_KINDS * (int)place; }
-
 /* ---- operands --------------------------------------------------------------------------------------------------- */
 
 void tn__c_write_number(tn__strbuf *out, int64_t value) {
@@ -70,7 +62,7 @@ static void write_operand(const writer *w, const tn__operand *o) {
     tn__c_write_number(w->out, o->value);
 }
 
-static void write_dim(const writer *w, uint32_t number, int d) {
+void tn__c_write_dim(const writer *w, uint32_t number, int d) {
   const tn__register *r = &w->f->registers[number];
   if (!r->dims[d].symbolic || !tn__c_is_late(w->c, number))
     write_operand(w, &r->dims[d]);
@@ -80,10 +72,18 @@ static void write_dim(const writer *w, uint32_t number, int d) {
     tn__strbuf_printf(w->out, "t[%u].dims[%d]", w->c->place[number], d);
 }
 
-static void write_address(const writer *w, uint32_t number) {
+void tn__c_write_address(const writer *w, uint32_t number) {
   uint32_t root = w->f->registers[number].root;
   const tn__register *r = &w->f->registers[root];
   const tn__c_function *c = w->c;
+  if (tn__c_is_list(w->f, number)) {
+    const char *from = r->storage == TN__STORAGE_INPUT ? "in" : "out";
+    if (c->memory[root] == TN__C_LIST)
+      tn__strbuf_printf(w->out, "&l[%u]", c->place[root]);
+    else
+      tn__strbuf_printf(w->out, "(tni_%s_list *)%s[%u].data", w->e->name, from, r->index);
+    return;
+  }
   switch (r->storage) {
     case TN__STORAGE_INPUT: tn__strbuf_printf(w->out, "in[%u].data", r->index); return;
     case TN__STORAGE_OUTPUT: tn__strbuf_printf(w->out, "out[%u].data", r->index); return;
@@ -104,8 +104,7 @@ static void write_address(const writer *w, uint32_t number) {
   }
 }
 
-/* Sets `b` to the bytes of a register; negative when its shape is impossible. */
-static void write_bytes(const writer *w, uint32_t number, const char *into) {
+void tn__c_write_bytes(const writer *w, uint32_t number, const char *into) {
   const tn__register *r = &w->f->registers[number];
   if (r->static_bytes >= 0) {
     tn__strbuf_printf(w->out, "  %s = ", into);
@@ -116,24 +115,23 @@ static void write_bytes(const writer *w, uint32_t number, const char *into) {
   tn__strbuf_append(w->out, "  {\n    const int64_t d[] = {");
   for (int d = 0; d < r->rank; d++) {
     if (d > 0) tn__strbuf_append(w->out, ", ");
-    write_dim(w, number, d);
+    tn__c_write_dim(w, number, d);
   }
   tn__strbuf_printf(w->out, "};\n    %s = tni_%s_bytes(d, %d, %zu);\n  }\n", into, w->e->name, r->rank,
                     tn_dtype_size(r->dtype));
 }
 
-static void write_failure(const writer *w, const char *condition, int kind, uint32_t place) {
-  tn__strbuf_printf(w->out, "  if (%s) return %d;\n", condition, status_of(kind, place));
+void tn__c_write_failure(const writer *w, const char *condition, int kind, uint32_t place) {
+  tn__strbuf_printf(w->out, "  if (%s) return %d;\n", condition, tn__c_status(kind, place));
 }
 
-/* A view of what is sized on the way has its size. Others were looked at when the function was entered. */
-static void write_view_check(const writer *w, uint32_t number, uint32_t place) {
+void tn__c_write_view_check(const writer *w, uint32_t number, uint32_t place) {
   const tn__register *r = &w->f->registers[number];
   if (r->root == number || tn__c_same_size(r, &w->f->registers[r->root])) return;
   if (tn__c_knows(w->c, r) && !tn__c_is_late(w->c, r->root)) return;
-  write_bytes(w, number, "b");
-  write_bytes(w, r->root, "x");
-  write_failure(w, "b < 0 || b != x", TN__C_SIZE, place);
+  tn__c_write_bytes(w, number, "b");
+  tn__c_write_bytes(w, r->root, "x");
+  tn__c_write_failure(w, "b < 0 || b != x", TN__C_SIZE, place);
 }
 
 /* ---- scalars ---------------------------------------------------------------------------------------------------- */
@@ -151,7 +149,7 @@ static void write_scalar_op(const writer *w, const tn__instruction *in, uint32_t
     default: break;
   }
   if (in->d == TN__SCALAR_FLOORDIV || in->d == TN__SCALAR_FLOORMOD)
-    tn__strbuf_printf(w->out, "  if (s[%u] == 0) return %d;\n", in->c, status_of(TN_KERNEL_DIVISION_BY_ZERO, place));
+    tn__strbuf_printf(w->out, "  if (s[%u] == 0) return %d;\n", in->c, tn__c_status(TN_KERNEL_DIVISION_BY_ZERO, place));
   if (called)
     tn__strbuf_printf(w->out, "  s[%u] = tni_%s_%s(s[%u], s[%u]);\n", in->a, w->e->name, called, in->b, in->c);
   else
@@ -162,17 +160,17 @@ static void write_load(const writer *w, const tn__instruction *in, uint32_t plac
   const tn__register *r = &w->f->registers[in->b];
   size_t element = tn_dtype_size(r->dtype);
   char condition[64];
-  write_view_check(w, in->b, place);
+  tn__c_write_view_check(w, in->b, place);
   if (r->static_bytes < 0) {
-    write_bytes(w, in->b, "b");
+    tn__c_write_bytes(w, in->b, "b");
     snprintf(condition, sizeof condition, "b / %zu <= %u", element, in->c);
-    write_failure(w, condition, TN_KERNEL_INDEX_OUT_OF_RANGE, place);
+    tn__c_write_failure(w, condition, TN_KERNEL_INDEX_OUT_OF_RANGE, place);
   } else if ((uint64_t)r->static_bytes / element <= in->c) {
-    write_failure(w, "1", TN_KERNEL_INDEX_OUT_OF_RANGE, place);
+    tn__c_write_failure(w, "1", TN_KERNEL_INDEX_OUT_OF_RANGE, place);
     return;
   }
   tn__strbuf_printf(w->out, "  s[%u] = tni_%s_load_%s(", in->a, w->e->name, tn_dtype_name(r->dtype));
-  write_address(w, in->b);
+  tn__c_write_address(w, in->b);
   tn__strbuf_printf(w->out, ", %u);\n", in->c);
 }
 
@@ -243,7 +241,7 @@ static tn_status *add_message(const writer *w, const tn__instruction *in, uint32
   if (status == NULL) status = tn__strbuf_status(&what);
   if (status == NULL) status = add_place(w->e, tn__strbuf_text(&what), place);
   if (status == NULL) {
-    tn__strbuf_printf(&w->e->asserts, "    case %d: return ", status_of(TN__C_CHECK, *place));
+    tn__strbuf_printf(&w->e->asserts, "    case %d: return ", tn__c_status(TN__C_CHECK, *place));
     tn__c_write_string(&w->e->asserts, tn__strbuf_text(&text));
     tn__strbuf_append(&w->e->asserts, ";\n");
   }
@@ -255,7 +253,7 @@ static tn_status *add_message(const writer *w, const tn__instruction *in, uint32
 static tn_status *write_assert(const writer *w, const tn__instruction *in) {
   uint32_t place;
   TN_RETURN_IF_ERROR(add_message(w, in, &place));
-  tn__strbuf_printf(w->out, "  if (s[%u] == 0) return %d;\n", in->a, status_of(TN__C_CHECK, place));
+  tn__strbuf_printf(w->out, "  if (s[%u] == 0) return %d;\n", in->a, tn__c_status(TN__C_CHECK, place));
   return NULL;
 }
 
@@ -272,9 +270,9 @@ static void write_scalar(const writer *w, const tn__instruction *in, uint32_t pl
       tn__strbuf_printf(w->out, "  s[%u] = s[%u] != 0 ? s[%u] : s[%u];\n", in->a, in->b, in->c, in->d);
       return;
     default: /* SCALAR_SHAPE */
-      write_view_check(w, in->b, place);
+      tn__c_write_view_check(w, in->b, place);
       tn__strbuf_printf(w->out, "  s[%u] = ", in->a);
-      write_dim(w, in->b, (int)in->c);
+      tn__c_write_dim(w, in->b, (int)in->c);
       tn__strbuf_append(w->out, ";\n");
   }
 }
@@ -285,7 +283,7 @@ static void write_scalar(const writer *w, const tn__instruction *in, uint32_t pl
 static void write_binding(const writer *w, uint32_t place) {
   for (uint32_t i = 0; i < w->f->input_count; i++) {
     const tn__function_value *input = &w->f->inputs[i];
-    for (int d = 0; d < input->info.rank; d++) {
+    for (int d = 0; d < input->info.rank && input->info.kind == TN_VALUE_TENSOR; d++) {
       const tn__operand *dim = tn__value_dim(w->f, input, d);
       bool binds = dim->symbolic && input->binds[d];
       if (!binds && !w->c->called) continue;
@@ -295,7 +293,7 @@ static void write_binding(const writer *w, uint32_t place) {
       if (!binds) write_operand(w, dim);
       if (d == input->grows)
         tn__strbuf_printf(w->out, " || in[%u].dims[%d] > %lld", i, d, (long long)input->info.dims[d].capacity);
-      tn__strbuf_printf(w->out, ") return %d;\n", status_of(TN__C_SIZE, place));
+      tn__strbuf_printf(w->out, ") return %d;\n", tn__c_status(TN__C_SIZE, place));
     }
   }
 }
@@ -308,7 +306,7 @@ static void write_extents(const writer *w, uint32_t place) {
     tn__strbuf_append(w->out, "  b = ");
     write_operand(w, &output->valid);
     tn__strbuf_printf(w->out, ";\n  if (b < 0 || b > %lld) return %d;\n",
-                      (long long)output->info.dims[output->grows].capacity, status_of(TN__C_SIZE, place));
+                      (long long)output->info.dims[output->grows].capacity, tn__c_status(TN__C_SIZE, place));
   }
 }
 
@@ -336,18 +334,18 @@ static void write_shape_checks(const writer *w, uint32_t place) {
     if (!early || r->storage == TN__STORAGE_DYNAMIC) continue;
     if (r->storage == TN__STORAGE_VIEW) {
       if (tn__c_same_size(r, root) || !tn__c_knows(w->c, root)) continue;
-      write_bytes(w, i, "b");
-      write_bytes(w, r->root, "x");
-      write_failure(w, "b < 0 || b != x", TN__C_SIZE, place);
+      tn__c_write_bytes(w, i, "b");
+      tn__c_write_bytes(w, r->root, "x");
+      tn__c_write_failure(w, "b < 0 || b != x", TN__C_SIZE, place);
     } else if (r->storage == TN__STORAGE_ARENA && (open || r->offset.symbolic || f->arena.symbolic)) {
-      write_bytes(w, i, "b");
+      tn__c_write_bytes(w, i, "b");
       tn__strbuf_append(w->out, "  x = ");
       write_operand(w, &r->offset);
       tn__strbuf_append(w->out, ";\n");
-      write_failure(w, "b < 0 || x < 0 || b > arena || x > arena - b", TN__C_SIZE, place);
+      tn__c_write_failure(w, "b < 0 || x < 0 || b > arena || x > arena - b", TN__C_SIZE, place);
     } else if (open) {
-      write_bytes(w, i, "b");
-      write_failure(w, "b < 0", TN__C_SIZE, place);
+      tn__c_write_bytes(w, i, "b");
+      tn__c_write_failure(w, "b < 0", TN__C_SIZE, place);
     }
   }
 }
@@ -361,7 +359,7 @@ static void write_frame(const writer *w, uint32_t place) {
   tn__strbuf_printf(w->out, ";\n  size = tni_%s_add_bytes(0, arena);\n", w->e->name);
   for (uint32_t i = 0; i < f->register_count; i++) {
     if (c->memory[i] != TN__C_SLOT) continue;
-    write_bytes(w, i, "b");
+    tn__c_write_bytes(w, i, "b");
     tn__strbuf_printf(w->out, "  o[%u] = size;\n  size = tni_%s_add_bytes(size, b);\n", c->place[i], w->e->name);
   }
   bool scratch = false;
@@ -369,12 +367,12 @@ static void write_frame(const writer *w, uint32_t place) {
     if (c->memory[i] != TN__C_SCRATCH) continue;
     tn__strbuf_append(w->out, scratch ? "" : "  x = 0;\n");
     scratch = true;
-    write_bytes(w, i, "b");
+    tn__c_write_bytes(w, i, "b");
     tn__strbuf_append(w->out, "  x = b < 0 || x < 0 ? -1 : b > x ? b : x;\n");
   }
   if (scratch)
     tn__strbuf_printf(w->out, "  o[%u] = size;\n  size = tni_%s_add_bytes(size, x);\n", c->slot_count, w->e->name);
-  write_failure(w, "size < 0", TN__C_SIZE, place);
+  tn__c_write_failure(w, "size < 0", TN__C_SIZE, place);
 }
 
 static void write_locals(const writer *w) {
@@ -387,37 +385,54 @@ static void write_locals(const writer *w) {
   }
   tn__strbuf_printf(w->out, "  char *frame;\n  void *p[%u];\n", c->slot_count + 1);
   if (c->late_count > 0) tn__strbuf_printf(w->out, "  tni_%s_tensor t[%u];\n", w->e->name, c->late_count);
+  if (c->list_count > 0) tn__strbuf_printf(w->out, "  tni_%s_list l[%u];\n", w->e->name, c->list_count);
   tn__strbuf_append(w->out, "  (void)in, (void)out, (void)s, (void)o, (void)b, (void)x, (void)frame, (void)p;\n");
 }
 
 static void write_taking(const writer *w, uint32_t place) {
   const tn__c_function *c = w->c;
   tn__strbuf_printf(w->out,
-                    "  if (size > c->left) return %d;\n"
-                    "  frame = c->low, c->low += size, c->left -= size;\n",
-                    status_of(TN__C_WORKSPACE, place));
+                    "  frame = c->low;\n"
+                    "  x = tni_%s_claim(c, size);\n"
+                    "  if (x != 0) return (int32_t)x + %d;\n",
+                    w->e->name, tn__c_status(0, place));
   bool scratch = false;
   for (uint32_t i = 0; i < w->f->register_count; i++) scratch = scratch || c->memory[i] == TN__C_SCRATCH;
   for (uint32_t i = 0; i < c->slot_count + scratch; i++) tn__strbuf_printf(w->out, "  p[%u] = frame + o[%u];\n", i, i);
   for (uint32_t i = 0; i < c->late_count; i++)
     tn__strbuf_printf(w->out, "  t[%u].data = 0, t[%u].capacity = 0, t[%u].grows = 1;\n", i, i, i);
+  if (c->list_count > 0) tn__strbuf_append(w->out, "  memset(l, 0, sizeof l);\n");
 }
 
-/* The shape of an output is known, and its memory looked for: the caller's, or the workspace's. */
+static const char *late_tensor(const writer *w, uint32_t number, uint32_t *index) {
+  const tn__register *r = &w->f->registers[number];
+  bool output = r->storage == TN__STORAGE_OUTPUT;
+  *index = output ? r->index : w->c->place[number];
+  return output ? "out" : "t";
+}
+
+void tn__c_write_fit(const writer *w, uint32_t number, uint32_t place) {
+  const tn__register *r = &w->f->registers[number];
+  uint32_t index;
+  const char *what = late_tensor(w, number, &index);
+  tn__strbuf_printf(w->out,
+                    "  x = tni_%s_fit(c, &%s[%u], %d, %zu);\n"
+                    "  if (x != 0) return (int32_t)x + %d;\n",
+                    w->e->name, what, index, r->rank, tn_dtype_size(r->dtype), tn__c_status(0, place));
+}
+
+/* The shape of an output is known, and its memory looked for. */
 static void write_placing(const writer *w, uint32_t number, uint32_t place) {
   const tn__register *r = &w->f->registers[number];
-  const char *what = r->storage == TN__STORAGE_OUTPUT ? "out" : "t";
-  uint32_t index = r->storage == TN__STORAGE_OUTPUT ? r->index : w->c->place[number];
+  uint32_t index;
+  const char *what = late_tensor(w, number, &index);
   for (int d = 0; d < r->rank; d++) {
     tn__strbuf_printf(w->out, "  %s[%u].dims[%d] = ", what, index, d);
     write_operand(w, &r->dims[d]);
     tn__strbuf_append(w->out, ";\n");
   }
-  if (!w->c->called && !tn__c_is_late(w->c, number)) return; /* the caller's, and large enough */
-  tn__strbuf_printf(w->out,
-                    "  x = tni_%s_fit(c, &%s[%u], %d, %zu);\n"
-                    "  if (x != 0) return (int32_t)x + %d;\n",
-                    w->e->name, what, index, r->rank, tn_dtype_size(r->dtype), status_of(0, place));
+  if (w->c->called || tn__c_is_late(w->c, number)) /* otherwise it is the caller's, and large enough */
+    tn__c_write_fit(w, number, place);
 }
 
 /* ---- instructions ----------------------------------------------------------------------------------------------- */
@@ -427,7 +442,7 @@ static void write_kernel(const writer *w, const tn__instruction *in, uint32_t pl
   tn__strbuf_append(w->out, "  {\n    void *buffers[] = {");
   for (uint32_t i = 0; i < buffers; i++) {
     if (i > 0) tn__strbuf_append(w->out, ", ");
-    write_address(w, in->operands[i]);
+    tn__c_write_address(w, in->operands[i]);
   }
   tn__strbuf_append(w->out, "};\n");
   if (in->scalar_count > 0) {
@@ -440,7 +455,7 @@ static void write_kernel(const writer *w, const tn__instruction *in, uint32_t pl
                     "    const int32_t result = tni_%s_kernel_%u(&c->env, buffers, %s); /* %s */\n"
                     "    if (result != 0) return result + %d;\n  }\n",
                     w->e->name, in->callee, in->scalar_count > 0 ? "scalars" : "0", w->e->exe->kernels[in->callee].name,
-                    status_of(0, place));
+                    tn__c_status(0, place));
 }
 
 /* Rows times this are bytes. */
@@ -472,19 +487,19 @@ static void write_rows(const writer *w, const tn__function_value *output, const 
 
 static void write_copy(const writer *w, const tn__instruction *in, uint32_t place) {
   const tn__register *to = &w->f->registers[in->a], *from = &w->f->registers[in->b];
-  write_view_check(w, in->a, place);
-  write_view_check(w, in->b, place);
-  write_bytes(w, in->a, "b");
+  tn__c_write_view_check(w, in->a, place);
+  tn__c_write_view_check(w, in->b, place);
+  tn__c_write_bytes(w, in->a, "b");
   bool late = tn__c_is_late(w->c, to->root) || tn__c_is_late(w->c, from->root);
   if (late || !tn__c_same_size(to, from)) {
-    write_bytes(w, in->b, "x");
-    write_failure(w, "b != x", TN__C_SIZE, place);
+    tn__c_write_bytes(w, in->b, "x");
+    tn__c_write_failure(w, "b != x", TN__C_SIZE, place);
   }
   bool grows = to->storage == TN__STORAGE_OUTPUT && w->f->outputs[to->index].grows >= 0;
   tn__strbuf_printf(w->out, grows ? "  tni_%s_copy_rows(" : "  tni_%s_copy(", w->e->name);
-  write_address(w, in->a);
+  tn__c_write_address(w, in->a);
   tn__strbuf_append(w->out, ", ");
-  write_address(w, in->b);
+  tn__c_write_address(w, in->b);
   tn__strbuf_append(w->out, ", b");
   if (grows) write_rows(w, &w->f->outputs[to->index], from);
   tn__strbuf_append(w->out, ");\n");
@@ -498,7 +513,7 @@ static void write_constant_dims(const writer *w, uint32_t number, const char *of
     if (r->dims[d].symbolic || (made && !made->dims[d].symbolic)) continue;
     char condition[96];
     snprintf(condition, sizeof condition, "%s[%u].dims[%d] != %lld", of, index, d, (long long)r->dims[d].value);
-    write_failure(w, condition, TN__C_SIZE, place);
+    tn__c_write_failure(w, condition, TN__C_SIZE, place);
   }
 }
 
@@ -527,17 +542,17 @@ static void write_argument(const writer *w, const tn__instruction *in, uint32_t 
   const tn__register *r = &w->f->registers[number];
   int grows = w->e->exe->functions[in->callee].inputs[index].grows; /* then the register is an input that grows, too */
   if (!w->space) {
-    write_view_check(w, number, place);
+    tn__c_write_view_check(w, number, place);
     tn__strbuf_printf(w->out, "    a[%u].data = ", index);
-    write_address(w, number);
+    tn__c_write_address(w, number);
     tn__strbuf_append(w->out, ";\n");
   }
-  for (int d = 0; d < r->rank; d++) {
+  for (int d = 0; d < r->rank && !tn__c_is_list(w->f, number); d++) {
     tn__strbuf_printf(w->out, "    a[%u].dims[%d] = ", index, d);
     if (d == grows)
       tn__strbuf_printf(w->out, "in[%u].dims[%d]", r->index, d);
     else
-      write_dim(w, number, d);
+      tn__c_write_dim(w, number, d);
     tn__strbuf_append(w->out, ";\n");
   }
 }
@@ -546,7 +561,11 @@ static void write_argument(const writer *w, const tn__instruction *in, uint32_t 
 static void write_destination(const writer *w, const tn__instruction *in, uint32_t index, uint32_t place) {
   uint32_t number = in->operands[in->read_count + index];
   const tn__register *r = &w->f->registers[number];
-  if (tn__c_is_late(w->c, number) && r->storage == TN__STORAGE_OUTPUT) {
+  if (tn__c_is_list(w->f, number)) {
+    tn__strbuf_printf(w->out, "    r[%u].data = ", index);
+    tn__c_write_address(w, number);
+    tn__strbuf_append(w->out, ";\n");
+  } else if (tn__c_is_late(w->c, number) && r->storage == TN__STORAGE_OUTPUT) {
     tn__strbuf_printf(w->out, "    r[%u] = out[%u];\n", index, r->index);
   } else if (tn__c_is_late(w->c, number) && !is_read(w, in, number)) {
     tn__strbuf_printf(w->out, "    r[%u] = t[%u];\n", index, w->c->place[number]);
@@ -555,10 +574,10 @@ static void write_destination(const writer *w, const tn__instruction *in, uint32
   } else {
     char capacity[32];
     snprintf(capacity, sizeof capacity, "r[%u].capacity", index);
-    write_view_check(w, number, place);
-    write_bytes(w, number, capacity);
+    tn__c_write_view_check(w, number, place);
+    tn__c_write_bytes(w, number, capacity);
     tn__strbuf_printf(w->out, "    r[%u].grows = 0, r[%u].data = ", index, index);
-    write_address(w, number);
+    tn__c_write_address(w, number);
     tn__strbuf_append(w->out, ";\n");
   }
 }
@@ -582,6 +601,7 @@ static void write_result_checks(const writer *w, const tn__instruction *in, uint
   const tn__register *r = &w->f->registers[number];
   const tn__function *callee = w->e->functions[in->callee].f;
   const tn__register *made = &callee->registers[callee->outputs[index].reg];
+  if (tn__c_is_list(w->f, number)) return;
   if (tn__c_is_late(w->c, number)) {
     write_constant_dims(w, number, "r", index, made, place);
     return;
@@ -589,8 +609,8 @@ static void write_result_checks(const writer *w, const tn__instruction *in, uint
   for (int d = 0; d < r->rank; d++) {
     if (!r->dims[d].symbolic && !made->dims[d].symbolic) continue;
     tn__strbuf_printf(w->out, "    if (r[%u].dims[%d] != ", index, d);
-    write_dim(w, number, d);
-    tn__strbuf_printf(w->out, ") return %d;\n", status_of(TN__C_SIZE, place));
+    tn__c_write_dim(w, number, d);
+    tn__strbuf_printf(w->out, ") return %d;\n", tn__c_status(TN__C_SIZE, place));
   }
 }
 
@@ -611,12 +631,23 @@ static void write_call(const writer *w, const tn__instruction *in, uint32_t plac
 static void write_return(const writer *w) {
   for (uint32_t i = 0; i < w->c->late_count; i++)
     tn__strbuf_printf(w->out, "  tni_%s_give(c, &t[%u]);\n", w->e->name, i);
+  for (uint32_t i = 0; i < w->c->list_count; i++)
+    tn__strbuf_printf(w->out, "  tni_%s_list_release(c, &l[%u]);\n", w->e->name, i);
   tn__strbuf_append(w->out, "  c->low -= size, c->left += size;\n  return 0;\n");
+}
+
+static bool is_over_lists(const writer *w, const tn__instruction *in) {
+  if (in->op == TN__OP_BUILTIN) return in->callee != TN__BUILTIN_FILL_ZERO;
+  return (in->op == TN__OP_COPY || in->op == TN__OP_MOVE) && tn__c_is_list(w->f, in->a);
 }
 
 static tn_status *write_instruction(const writer *w, const tn__instruction *in) {
   uint32_t place;
   TN_RETURN_IF_ERROR(place_of(w, in, &place));
+  if (is_over_lists(w, in)) {
+    tn__c_write_list_instruction(w, in, place);
+    return NULL;
+  }
   switch ((tn__opcode)in->op) {
     case TN__OP_RETURN: write_return(w); break;
     case TN__OP_ASSERT: return write_assert(w, in);
@@ -630,10 +661,10 @@ static tn_status *write_instruction(const writer *w, const tn__instruction *in) 
     case TN__OP_CALL: write_call(w, in, place); break;
     case TN__OP_MOVE: write_move(w, in, place); break;
     case TN__OP_BUILTIN: /* FILL_ZERO */
-      write_view_check(w, in->operands[0], place);
-      write_bytes(w, in->operands[0], "b");
+      tn__c_write_view_check(w, in->operands[0], place);
+      tn__c_write_bytes(w, in->operands[0], "b");
       tn__strbuf_append(w->out, "  if (b > 0) memset(");
-      write_address(w, in->operands[0]);
+      tn__c_write_address(w, in->operands[0]);
       tn__strbuf_append(w->out, ", 0, (size_t)b);\n");
       break;
     default: write_scalar(w, in, place);
@@ -677,7 +708,8 @@ static tn_status *write_run(const writer *w) {
   write_shape_checks(w, place);
   write_taking(w, place);
   for (uint32_t i = 0; (w->c->called || w->c->late_outputs) && i < f->output_count; i++)
-    if (!tn__c_is_late(w->c, f->outputs[i].reg)) write_placing(w, f->outputs[i].reg, place);
+    if (!tn__c_is_late(w->c, f->outputs[i].reg) && !tn__c_is_list(f, f->outputs[i].reg))
+      write_placing(w, f->outputs[i].reg, place);
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     if (target[i]) tn__strbuf_printf(w->out, "L%u:;\n", i);
     if (!tn__c_is_done_at_entry(w->c, &f->instructions[i]))
@@ -724,7 +756,7 @@ static tn_status *write_space(const writer *w) {
     for (uint32_t i = 0; i < f->instruction_count; i++)
       if (f->instructions[i].op == TN__OP_CALL) write_callee_space(w, &f->instructions[i]);
     tn__strbuf_printf(w->out, "  *space = tni_%s_add_bytes(size, x);\n", w->e->name);
-    write_failure(w, "*space < 0", TN__C_SIZE, place);
+    tn__c_write_failure(w, "*space < 0", TN__C_SIZE, place);
   } else {
     tn__strbuf_append(w->out, "  (void)arena, (void)size, (void)space;\n");
   }
@@ -732,7 +764,7 @@ static tn_status *write_space(const writer *w) {
   for (uint32_t i = 0; !c->called && i < f->output_count; i++) {
     uint32_t number = f->outputs[i].reg;
     const tn__register *r = &f->registers[number];
-    for (int d = 0; d < r->rank; d++) {
+    for (int d = 0; d < r->rank && !tn__c_is_list(f, number); d++) {
       const tn__operand *dim = tn__value_dim(f, &f->outputs[i], d);
       tn__strbuf_printf(w->out, "  dims[%u][%d] = ", i, d);
       if (!dim->symbolic || c->known[dim->value])
@@ -742,8 +774,8 @@ static tn_status *write_space(const writer *w) {
       tn__strbuf_append(w->out, ";\n");
     }
     if (tn__c_is_late(c, number) || r->static_bytes >= 0) continue;
-    write_bytes(w, number, "b");
-    write_failure(w, "b < 0", TN__C_SIZE, place);
+    tn__c_write_bytes(w, number, "b");
+    tn__c_write_failure(w, "b < 0", TN__C_SIZE, place);
   }
   tn__strbuf_append(w->out, "  return 0;\n}\n");
   return NULL;

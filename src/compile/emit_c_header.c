@@ -5,17 +5,11 @@
 #include "base/alloc.h"
 #include "compile/emit_c.h"
 
-typedef struct writer {
-  tn__c_emitter *e;
-  const tn__c_function *c;
-  const tn__function *f;
-  tn__strbuf *out;
-} writer;
+typedef tn__c_writer writer;
 
 /* ---- what every program needs ----------------------------------------------------------------------------------- */
 
-/* `@` stands for the model's name, `^` for the same in capitals. */
-static void append_text(const tn__c_emitter *e, const char *text) {
+void tn__c_append_text(const tn__c_emitter *e, const char *text) {
   for (; *text; text++) {
     if (*text == '@')
       tn__strbuf_append(e->out, e->name);
@@ -92,6 +86,8 @@ static const char support[] =
     "  char *low, *end;\n"
     "  int64_t left; /* from low to the first block */\n"
     "  tni_@_block *blocks;\n"
+    "  int64_t total, least; /* what was given; what was left when the least was */\n"
+    "  int64_t needed;       /* of a workspace, to get past the step that failed for want of it */\n"
     "} tni_@_context;\n\n";
 
 static const char arithmetic[] =
@@ -138,30 +134,50 @@ static const char memory[] =
     "  for (at = 0; row > 0 && used > 0 && at + row <= bytes && to != from; at += row)\n"
     "    memmove((char *)to + at, (const char *)from + at, (size_t)used);\n"
     "}\n"
-    "static inline void tni_@_give(tni_@_context *c, tni_@_tensor *t) {\n"
+    "static inline int32_t tni_@_lack(tni_@_context *c, int64_t bytes) {\n"
+    "  c->needed = bytes < 0 ? INT64_MAX : c->total - c->left + bytes;\n"
+    "  return TN_^_WORKSPACE_TOO_SMALL;\n"
+    "}\n"
+    "static inline void tni_@_leave(tni_@_context *c, int64_t bytes) {\n"
+    "  c->left = bytes;\n"
+    "  if (bytes < c->least) c->least = bytes;\n"
+    "}\n"
+    "/* At the start of what is free. */\n"
+    "static inline int32_t tni_@_claim(tni_@_context *c, int64_t size) {\n"
+    "  if (size > c->left) return tni_@_lack(c, size);\n"
+    "  c->low += size;\n"
+    "  tni_@_leave(c, c->left - size);\n"
+    "  return 0;\n"
+    "}\n"
+    "static inline void tni_@_drop(tni_@_context *c, void *data) {\n"
     "  tni_@_block **link = &c->blocks;\n"
-    "  if (!t->grows || !t->data) return;\n"
-    "  while ((char *)*link + 64 != (char *)t->data) link = &(*link)->next;\n"
+    "  if (!data) return;\n"
+    "  while ((char *)*link + 64 != (char *)data) link = &(*link)->next;\n"
     "  *link = (*link)->next;\n"
     "  if (!*link) c->left = (link == &c->blocks ? c->end : (char *)link) - c->low;\n"
-    "  t->data = 0, t->capacity = 0;\n"
     "}\n"
-    "static inline int32_t tni_@_take(tni_@_context *c, tni_@_tensor *t, int64_t bytes) {\n"
+    "/* The first place from the end where a block of the bytes fits, between `floor` and `ceiling`. */\n"
+    "static inline int32_t tni_@_take(tni_@_context *c, void **data, int64_t *capacity, int64_t bytes) {\n"
     "  const int64_t want = tni_@_add_bytes(64, bytes < 1 ? 1 : bytes);\n"
     "  tni_@_block **link = &c->blocks, *block;\n"
     "  char *ceiling = c->end;\n"
     "  for (;; link = &(*link)->next) {\n"
     "    const char *floor = *link ? (char *)*link + 64 + (*link)->bytes : c->low;\n"
     "    if (want >= 0 && ceiling - floor >= want) break;\n"
-    "    if (!*link) return TN_^_WORKSPACE_TOO_SMALL;\n"
+    "    if (!*link) return tni_@_lack(c, want);\n"
     "    ceiling = (char *)*link;\n"
     "  }\n"
     "  block = (tni_@_block *)(void *)(ceiling - want);\n"
     "  block->next = *link, block->bytes = want - 64;\n"
     "  *link = block;\n"
-    "  if (!block->next) c->left = (char *)block - c->low;\n"
-    "  t->data = (char *)block + 64, t->capacity = block->bytes;\n"
+    "  if (!block->next) tni_@_leave(c, (char *)block - c->low);\n"
+    "  *data = (char *)block + 64, *capacity = block->bytes;\n"
     "  return 0;\n"
+    "}\n"
+    "static inline void tni_@_give(tni_@_context *c, tni_@_tensor *t) {\n"
+    "  if (!t->grows) return;\n"
+    "  tni_@_drop(c, t->data);\n"
+    "  t->data = 0, t->capacity = 0;\n"
     "}\n"
     "static inline int32_t tni_@_fit(tni_@_context *c, tni_@_tensor *t, int rank, int64_t element) {\n"
     "  const int64_t bytes = tni_@_bytes(t->dims, rank, element);\n"
@@ -169,15 +185,19 @@ static const char memory[] =
     "  if (bytes <= t->capacity && (t->data || !t->grows)) return 0;\n"
     "  if (!t->grows) return TN_^_OUTPUT_TOO_SMALL;\n"
     "  tni_@_give(c, t);\n"
-    "  return tni_@_take(c, t, bytes);\n"
+    "  return tni_@_take(c, &t->data, &t->capacity, bytes);\n"
     "}\n"
     "/* `bytes` negative: as many as were asked for. */\n"
     "static inline void tni_@_enter(tni_@_context *c, void *workspace, int64_t bytes) {\n"
     "  const tni_@_env env = {1, sizeof(tni_@_env), tni_@_serial, 1, 0, 0};\n"
     "  c->env = env;\n"
     "  c->low = (char *)workspace, c->blocks = 0;\n"
-    "  c->left = bytes < 0 ? INT64_MAX : bytes / 64 * 64;\n"
+    "  c->left = c->total = c->least = bytes < 0 ? INT64_MAX : bytes / 64 * 64;\n"
     "  c->end = bytes < 0 ? c->low : c->low + c->left;\n"
+    "  c->needed = 0;\n"
+    "}\n"
+    "static inline int64_t tni_@_used(const tni_@_context *c, int32_t status) {\n"
+    "  return status % 16 == TN_^_WORKSPACE_TOO_SMALL ? c->needed : c->total - c->least;\n"
     "}\n";
 
 static void write_load(const tn__c_emitter *e, const char *dtype, const char *type) {
@@ -194,11 +214,12 @@ static void write_support(const tn__c_emitter *e) {
   static const char *const types[][2] = {{"bool", "uint8_t"}, {"i8", "int8_t"},    {"i16", "int16_t"},
                                          {"i32", "int32_t"},  {"i64", "int64_t"},  {"u8", "uint8_t"},
                                          {"u16", "uint16_t"}, {"u32", "uint32_t"}, {"u64", "uint64_t"}};
-  append_text(e, support);
-  append_text(e, arithmetic);
+  tn__c_append_text(e, support);
+  tn__c_append_text(e, arithmetic);
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) write_load(e, types[i][0], types[i][1]);
-  append_text(e, memory);
-  append_text(e, "\nextern const unsigned char tni_@_constants[];\n");
+  tn__c_append_text(e, memory);
+  if (e->lists) tn__c_write_list_support(e);
+  tn__c_append_text(e, "\nextern const unsigned char tni_@_constants[];\n");
   for (uint32_t i = 0; i < e->exe->kernel_count; i++)
     tn__strbuf_printf(
         e->out, "int32_t tni_%s_kernel_%u(const tni_%s_env *env, void *const *buffers, const int64_t *scalars);\n",
@@ -247,10 +268,14 @@ static void describe_memory(const writer *w) {
     append_function(w, false);
     tn__strbuf_append(w->out, "_workspace_size() bytes; that is negative, -status, where the sizes are impossible");
   } else {
-    tn__strbuf_append(w->out, "workspace_bytes; how many are needed depends on values: too few make a status");
+    tn__c_append_text(
+        w->e,
+        "workspace_bytes; how many are needed depends on values: too few make a status. *workspace_used,\n"
+        " *     unless it is NULL, gets the bytes that were used, so many do for the same call again, or, after\n"
+        " *     TN_^_WORKSPACE_TOO_SMALL, at least how many are needed");
   }
   if (c->late_outputs)
-    append_text(
+    tn__c_append_text(
         w->e,
         "\n *   dims: room for TN_^_MAX_RANK of each output; gets their dimensions, also those of an output that"
         "\n *     does not fit its capacity; -1 where nothing is known");
@@ -285,7 +310,7 @@ static void write_head(const writer *w, which what) {
   if (what == OUTPUT_DIMS || (what == RUN && w->c->late_outputs))
     tn__strbuf_printf(w->out, "%sint64_t (*dims)[TN_%s_MAX_RANK]", first ? "" : ", ", w->e->upper);
   if (what == RUN) tn__strbuf_append(w->out, ", void *workspace");
-  if (what == RUN && !w->c->planned) tn__strbuf_append(w->out, ", int64_t workspace_bytes");
+  if (what == RUN && !w->c->planned) tn__strbuf_append(w->out, ", int64_t workspace_bytes, int64_t *workspace_used");
   if (what == WORKSPACE_SIZE && first) tn__strbuf_append(w->out, "void");
   tn__strbuf_append(w->out, ")");
 }
@@ -358,6 +383,8 @@ static void write_run(const writer *w) {
   for (uint32_t i = 0; w->c->late_outputs && i < f->output_count; i++)
     for (int d = 0; d < f->registers[f->outputs[i].reg].rank; d++)
       tn__strbuf_printf(w->out, "  dims[%u][%d] = out[%u].dims[%d];\n", i, d, i, d);
+  if (!w->c->planned)
+    tn__strbuf_printf(w->out, "  if (workspace_used) *workspace_used = tni_%s_used(&c, status);\n", n);
   tn__strbuf_append(w->out, "  return status;\n}\n");
 }
 
@@ -391,14 +418,15 @@ static const char kind_messages[] =
     "}\n";
 
 static void write_messages(const tn__c_emitter *e) {
-  append_text(e, "\nstatic inline const char *tn_@_message(int32_t status) {\n");
+  tn__c_append_text(e, "\nstatic inline const char *tn_@_message(int32_t status) {\n");
   if (e->asserts.length > 0) {
     tn__strbuf_append(e->out, "  switch (status) {\n");
     tn__strbuf_append(e->out, tn__strbuf_text(&e->asserts));
     tn__strbuf_append(e->out, "    default: break;\n  }\n");
   }
-  append_text(e, kind_messages);
-  append_text(e, "\nstatic inline const char *tn_@_place(int32_t status) {\n  static const char *const places[] = {\n");
+  tn__c_append_text(e, kind_messages);
+  tn__c_append_text(
+      e, "\nstatic inline const char *tn_@_place(int32_t status) {\n  static const char *const places[] = {\n");
   for (uint32_t i = 0; i < e->place_count; i++) {
     tn__strbuf_append(e->out, "      ");
     tn__c_write_string(e->out, e->places[i]);
@@ -412,7 +440,7 @@ static void write_messages(const tn__c_emitter *e) {
 
 static void write_public(tn__c_emitter *e, void (*write)(const writer *w)) {
   for (uint32_t i = 0; i < e->exe->function_count; i++) {
-    writer w = {e, &e->functions[i], e->functions[i].f, e->out};
+    writer w = {.e = e, .c = &e->functions[i], .f = e->functions[i].f, .out = e->out};
     if (!w.c->called) write(&w);
   }
 }
@@ -421,13 +449,13 @@ tn_status *tn__c_write_header(tn__c_emitter *e) {
   tn__strbuf *out = e->out;
   tn__strbuf_printf(out, "/* %s, compiled for %s by %s. Link the object of the same name.\n", e->name,
                     e->exe->target_name, e->exe->producer);
-  append_text(e, introduction);
-  append_text(e,
-              "#ifndef TN_^_H\n#define TN_^_H\n\n#include <stdint.h>\n#include <string.h>\n\n"
-              "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-  append_text(e, kinds);
+  tn__c_append_text(e, introduction);
+  tn__c_append_text(e,
+                    "#ifndef TN_^_H\n#define TN_^_H\n\n#include <stdint.h>\n#include <string.h>\n\n"
+                    "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+  tn__c_append_text(e, kinds);
   tn__strbuf_printf(out, "%d", e->max_rank);
-  append_text(e, after_rank);
+  tn__c_append_text(e, after_rank);
   write_public(e, write_interface);
   write_support(e);
   tn__strbuf_append(out, "\n");

@@ -17,10 +17,6 @@ static tn_status *refuse(const tn__c_emitter *e, const tn__function *f, const tn
 
 /* ---- what is refused -------------------------------------------------------------------------------------------- */
 
-static bool holds_list(const tn__function *f, uint32_t number) {
-  return f->registers[number].container != TN__CONTAINER_TENSOR;
-}
-
 static tn_status *check_values(const tn__c_emitter *e, const tn__function *f, const tn__function_value *values,
                                uint32_t count, const char *what) {
   for (uint32_t i = 0; i < count; i++)
@@ -40,22 +36,11 @@ static tn_status *check_strings(const tn__c_emitter *e, const tn__function *f) {
   return NULL;
 }
 
-static tn_status *check_lists(const tn__c_emitter *e, const tn__function *f) {
-  TN_RETURN_IF_ERROR(check_strings(e, f));
-  TN_RETURN_IF_ERROR(check_values(e, f, f->inputs, f->input_count, "input"));
-  TN_RETURN_IF_ERROR(check_values(e, f, f->outputs, f->output_count, "output"));
+static tn_status *check_tables(const tn__c_emitter *e, const tn__function *f) {
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
     if (in->op == TN__OP_BUILTIN && in->callee >= TN__BUILTIN_STRING_CONCAT)
       return refuse(e, f, in, "it looks something up in a table, which only the runtime does");
-    bool list = in->op == TN__OP_BUILTIN && in->callee != TN__BUILTIN_FILL_ZERO;
-    for (uint32_t k = 0; in->op == TN__OP_CALL && k < in->read_count + in->write_count; k++)
-      list = list || holds_list(f, in->operands[k]);
-    if (in->op == TN__OP_COPY || in->op == TN__OP_MOVE) list = holds_list(f, in->a);
-    if (list)
-      return refuse(e, f, in,
-                    "it keeps a list of tensors (a sequence, an optional value, or what a loop collects from "
-                    "its rounds), which grows in memory that only the runtime allocates");
   }
   return NULL;
 }
@@ -192,13 +177,14 @@ static bool follow_moves(tn__c_function *c) {
   bool change = false;
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (in->op == TN__OP_MOVE) {
+    if (in->op == TN__OP_MOVE && !tn__c_is_list(f, in->a)) {
       bool late = c->memory[in->a] == TN__C_LATE || c->memory[in->b] == TN__C_LATE ||
                   !tn__c_same_size(&f->registers[in->a], &f->registers[in->b]);
       if (late) change = (int)make_late(c, in->a) | (int)make_late(c, in->b) | (int)change;
     }
     for (uint32_t w = 0; in->op == TN__OP_CALL && w < in->write_count; w++) {
       uint32_t number = in->operands[in->read_count + w];
+      if (tn__c_is_list(f, number)) continue;
       for (uint32_t r = 0; r < in->read_count && f->registers[number].storage == TN__STORAGE_DYNAMIC; r++)
         if (f->registers[in->operands[r]].root == number) change = make_late(c, number) || change;
     }
@@ -214,6 +200,10 @@ static void find_memory(tn__c_function *c) {
     for (uint32_t i = 0; i < f->register_count; i++) {
       const tn__register *r = &f->registers[i];
       bool own = r->storage == TN__STORAGE_DYNAMIC || r->storage == TN__STORAGE_OUTPUT;
+      if (tn__c_is_list(f, i)) {
+        c->memory[i] = r->storage == TN__STORAGE_DYNAMIC ? TN__C_LIST : TN__C_ELSEWHERE;
+        continue;
+      }
       if (own && !tn__c_knows(c, r)) change = make_late(c, i) || change;
       if (r->storage == TN__STORAGE_DYNAMIC && c->memory[i] != TN__C_LATE) c->memory[i] = TN__C_SLOT;
     }
@@ -285,7 +275,7 @@ static void finish_plan(tn__c_emitter *e, tn__c_function *c) {
   c->by_value = is_tainted(c, &f->arena);
   for (uint32_t i = 0; i < f->register_count; i++) {
     const tn__register *r = &f->registers[i];
-    if (tn__c_is_late(c, i) && r->storage == TN__STORAGE_DYNAMIC) c->planned = false;
+    if ((tn__c_is_late(c, i) && r->storage == TN__STORAGE_DYNAMIC) || tn__c_is_list(f, i)) c->planned = false;
     if (tn__c_is_late(c, i) && r->storage == TN__STORAGE_OUTPUT) c->late_outputs = true;
     if (c->memory[i] == TN__C_SLOT || c->memory[i] == TN__C_SCRATCH || r->storage == TN__STORAGE_OUTPUT)
       c->by_value = c->by_value || is_size_tainted(c, r);
@@ -323,7 +313,8 @@ static tn_status *plan_function(tn__c_emitter *e, tn__c_function *c) {
   if (c->state == DONE) return NULL;
   if (c->state == OPEN) return refuse(e, f, NULL, "it calls itself, so that the memory it needs has no bound");
   c->state = OPEN;
-  TN_RETURN_IF_ERROR(check_lists(e, f));
+  TN_RETURN_IF_ERROR(check_strings(e, f));
+  TN_RETURN_IF_ERROR(check_tables(e, f));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     if (f->instructions[i].op != TN__OP_CALL) continue;
     tn__c_function *callee = &e->functions[f->instructions[i].callee];
@@ -338,6 +329,8 @@ static tn_status *plan_function(tn__c_emitter *e, tn__c_function *c) {
   for (uint32_t i = 0; i < f->register_count; i++) {
     if (c->memory[i] == TN__C_SLOT) c->place[i] = c->slot_count++;
     if (tn__c_is_late(c, i) && f->registers[i].storage == TN__STORAGE_DYNAMIC) c->place[i] = c->late_count++;
+    if (c->memory[i] == TN__C_LIST) c->place[i] = c->list_count++;
+    e->lists = e->lists || tn__c_is_list(f, i);
     if (f->registers[i].rank > e->max_rank) e->max_rank = f->registers[i].rank;
   }
   finish_plan(e, c);
@@ -355,11 +348,10 @@ static bool ends_in(const char *name, const char *end) {
 /* May a parameter not be called so? What the public functions name themselves, keywords, and what headers define: types
  * end in _t, limits in _MAX, _MIN and _WIDTH, and this header's own names begin with tn. */
 static bool is_taken(const char *name) {
-  static const char *const names[] = {
-      "inputs", "outputs", "workspace", "workspace_bytes", "capacities", "dims",  "c",
-      "in",     "out",     "space",     "status",          "NULL",       "EOF",   "I",
-      "errno",  "stdin",   "stdout",    "stderr",          "assert",     "linux", "unix",
-      "bytes"};
+  static const char *const names[] = {"inputs", "outputs", "workspace", "workspace_bytes", "capacities",    "dims",
+                                      "c",      "in",      "out",       "space",           "status",        "NULL",
+                                      "EOF",    "I",       "errno",     "stdin",           "stdout",        "stderr",
+                                      "assert", "linux",   "unix",      "bytes",           "workspace_used"};
   static const char *const starts[] = {"tn_", "tni_", "TN_"}, *const ends[] = {"_t", "_MAX", "_MIN", "_WIDTH"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (strcmp(names[i], name) == 0) return true;
@@ -446,6 +438,12 @@ tn_status *tn__c_plan(tn__c_emitter *e) {
   for (uint32_t i = 0; i < exe->function_count; i++) {
     TN_RETURN_IF_ERROR(plan_function(e, &e->functions[i]));
     TN_RETURN_IF_ERROR(name_function(e, &e->functions[i]));
+  }
+  for (uint32_t i = 0; i < exe->function_count; i++) {
+    const tn__function *f = &exe->functions[i];
+    if (e->functions[i].called) continue;
+    TN_RETURN_IF_ERROR(check_values(e, f, f->inputs, f->input_count, "input"));
+    TN_RETURN_IF_ERROR(check_values(e, f, f->outputs, f->output_count, "output"));
   }
   return NULL;
 }

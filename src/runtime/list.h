@@ -21,16 +21,11 @@ struct tn__list {
   tn__block spare; /* where elements were that did not fit `lent`, for the next time */
 };
 
-#define TN__LIST_END INT64_MAX /* as a position: behind the last, or the last one where there must be one */
+#include "runtime/list_work.h"
 
 void tn__list_release(const tn_allocator *allocator, tn__list *list);
-void tn__list_clear(tn__list *list, bool absent);
 /* Makes `to` equal to `from`, which may be `to` itself. */
 TN_MUST_USE tn_status *tn__list_copy(const tn_allocator *allocator, tn__list *to, const tn__list *from, size_t element);
-/* A tensor's rank, dimensions and elements; valid until the list changes. */
-int tn__list_rank(const tn__list *list, int64_t at);
-const int64_t *tn__list_dims(const tn__list *list, int64_t at);
-void *tn__list_data(const tn__list *list, int64_t at);
 /* Makes room for a dense tensor of the dimensions at position `at` (0 to count) and tells where its elements go. */
 TN_MUST_USE tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, size_t element, int64_t at, int rank,
                                     const int64_t *dims, void **data);

@@ -1,0 +1,360 @@
+/* Lists in emitted C. What is done with them is the runtime's own text (runtime/list_work.h); here is where their
+ * memory comes from, which is the workspace, and the instructions. */
+#include <stdio.h>
+
+#include "compile/emit_c.h"
+#include "list_text.inc.h"
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+static const char list_type[] =
+    "\n/* Lists of tensors: sequences, optional values, and what loops collect. A list has a block of the workspace "
+    "for "
+    "its\n"
+    " * tensors' elements and one for their records; both double when they are full, where they are when there is room "
+    "around\n"
+    " * them, and grow by what is needed alone when there is no room to double. */\n"
+    "typedef struct tni_@_list {\n"
+    "  int absent; /* an optional without value; then it is empty, too */\n"
+    "  int64_t count, capacity;\n"
+    "  int64_t *items; /* per tensor, `stride` numbers */\n"
+    "  int64_t stride;\n"
+    "  struct {\n"
+    "    void *data;\n"
+    "    int64_t capacity;\n"
+    "  } elements;\n"
+    "  int64_t used; /* bytes of `elements`, those of tensors that were taken out included */\n"
+    "} tni_@_list;\n\n";
+
+static const char list_memory[] =
+    "\nstatic inline int32_t tni_@_list_status(int problem) {\n"
+    "  switch (problem) {\n"
+    "    case 0: return 0;\n"
+    "    case TNI_^_LIST_NO_POSITION: return TN_^_INDEX_OUT_OF_RANGE;\n"
+    "    case TNI_^_LIST_DIFFERS: case TNI_^_LIST_TOO_LONG: return TN_^_BAD_SIZE;\n"
+    "    default: return TN_^_BAD_VALUE;\n"
+    "  }\n"
+    "}\n"
+    "static inline void tni_@_list_release(tni_@_context *c, tni_@_list *list) {\n"
+    "  tni_@_drop(c, list->items);\n"
+    "  tni_@_drop(c, list->elements.data);\n"
+    "}\n"
+    "/* Makes a block larger without another one, if it can: `kept` bytes stay, and the rest of it is what it may have "
+    "had. */\n"
+    "static inline int tni_@_widen(tni_@_context *c, void **data, int64_t *capacity, int64_t bytes, int64_t kept) {\n"
+    "  const int64_t want = tni_@_add_bytes(64, bytes);\n"
+    "  tni_@_block **link = &c->blocks, *next;\n"
+    "  char *ceiling = c->end, *floor;\n"
+    "  if (want < 0 || !*data) return 0;\n"
+    "  while ((char *)*link + 64 != (char *)*data) ceiling = (char *)*link, link = &(*link)->next;\n"
+    "  next = (*link)->next;\n"
+    "  floor = next ? (char *)next + 64 + next->bytes : c->low;\n"
+    "  if (ceiling - floor < want) return 0;\n"
+    "  *link = (tni_@_block *)(void *)(ceiling - want);\n"
+    "  if (kept > 0) memmove((char *)*link + 64, *data, (size_t)kept);\n"
+    "  (*link)->next = next, (*link)->bytes = want - 64;\n"
+    "  if (!next) tni_@_leave(c, (char *)*link - c->low);\n"
+    "  *data = (char *)*link + 64, *capacity = want - 64;\n"
+    "  return 1;\n"
+    "}\n"
+    "/* Records of `rank` dimensions for `count` tensors. */\n"
+    "static inline int32_t tni_@_list_records(tni_@_context *c, tni_@_list *list, int rank, int64_t count) {\n"
+    "  const int64_t least = TNI_^_LIST_DIMS + rank, stride = least > list->stride ? least : list->stride;\n"
+    "  int64_t capacity = tni_@_max(list->capacity, tni_@_max(count, 4)), bytes = 0;\n"
+    "  void *records = 0, *old = list->items;\n"
+    "  int32_t status;\n"
+    "  if (count <= list->capacity && stride == list->stride) return 0;\n"
+    "  if (count > list->capacity) capacity = tni_@_max(capacity, 2 * list->capacity);\n"
+    "  status = tni_@_take(c, &records, &bytes, capacity * stride * 8);\n"
+    "  if (status != 0) status = tni_@_take(c, &records, &bytes, count * stride * 8);\n"
+    "  if (status != 0) return status;\n"
+    "  tni_@_list_gather_records(list, (int64_t *)records, stride);\n"
+    "  list->capacity = bytes / (stride * 8);\n"
+    "  tni_@_drop(c, old);\n"
+    "  return 0;\n"
+    "}\n"
+    "static inline int32_t tni_@_list_replace(tni_@_context *c, tni_@_list *list, int64_t element, int64_t bytes) {\n"
+    "  void *data = 0, *old = list->elements.data;\n"
+    "  int64_t capacity = 0;\n"
+    "  const int32_t status = tni_@_take(c, &data, &capacity, bytes);\n"
+    "  if (status != 0) return status;\n"
+    "  tni_@_list_gather(list, element, data);\n"
+    "  list->elements.capacity = capacity;\n"
+    "  tni_@_drop(c, old);\n"
+    "  return 0;\n"
+    "}\n"
+    "/* Room for `count` tensors and `bytes` more of elements; `times` of what is needed is asked for. */\n"
+    "static inline int32_t tni_@_list_room(tni_@_context *c, tni_@_list *list, int64_t element, int rank, int64_t "
+    "count,\n"
+    "    int64_t bytes, int times) {\n"
+    "  const int32_t status = tni_@_list_records(c, list, rank, count);\n"
+    "  int64_t alive;\n"
+    "  if (status != 0) return status;\n"
+    "  if (list->count == 0) list->used = 0;\n"
+    "  if (list->elements.data && bytes <= list->elements.capacity - list->used) return 0;\n"
+    "  alive = tni_@_list_alive(list, element);\n"
+    "  if (bytes > INT64_MAX / 4 - alive) return tni_@_lack(c, -1);\n"
+    "  if (alive == list->used && tni_@_widen(c, &list->elements.data, &list->elements.capacity, (alive + bytes) * "
+    "times, alive))\n"
+    "    return 0;\n"
+    "  if (tni_@_list_replace(c, list, element, (alive + bytes) * times) == 0) return 0;\n"
+    "  if (tni_@_widen(c, &list->elements.data, &list->elements.capacity, list->used + bytes, list->used)) return 0;\n"
+    "  return tni_@_list_replace(c, list, element, alive + bytes);\n"
+    "}\n";
+
+/* ---- what instructions call ------------------------------------------------------------------------------------- */
+
+static const char list_builtins[] =
+    "static inline int32_t tni_@_list_copy(tni_@_context *c, tni_@_list *to, const tni_@_list *from, int64_t element) "
+    "{\n"
+    "  int32_t status;\n"
+    "  if (to == from) return 0;\n"
+    "  tni_@_list_clear(to, from->absent);\n"
+    "  if (from->count == 0) return 0;\n"
+    "  status = tni_@_list_room(c, to, element, (int)from->stride - TNI_^_LIST_DIMS, from->count,\n"
+    "      tni_@_list_alive(from, element), 1);\n"
+    "  if (status == 0) tni_@_list_put_all(to, from, element);\n"
+    "  return status;\n"
+    "}\n"
+    "/* Has every tensor the rank? */\n"
+    "static inline int32_t tni_@_list_require(const tni_@_list *list, int rank) {\n"
+    "  int64_t i;\n"
+    "  for (i = 0; i < list->count; i++)\n"
+    "    if (tni_@_list_rank(list, i) != rank) return TN_^_BAD_SIZE;\n"
+    "  return 0;\n"
+    "}\n"
+    "static inline int32_t tni_@_list_insert(tni_@_context *c, tni_@_list *to, const tni_@_list *from, int64_t "
+    "element,\n"
+    "    int64_t position, const int64_t *dims, int rank, const void *data) {\n"
+    "  const int64_t bytes = tni_@_list_tensor_bytes(dims, rank, element);\n"
+    "  int64_t at = 0;\n"
+    "  int32_t status = tni_@_list_copy(c, to, from, element);\n"
+    "  if (status == 0) status = tni_@_list_status(tni_@_list_find(to, position, 1, &at));\n"
+    "  if (status == 0) status = tni_@_list_room(c, to, element, rank, to->count + 1, tni_@_list_padded(bytes), 2);\n"
+    "  if (status == 0) tni_@_copy(tni_@_list_put(to, at, rank, dims, element), data, bytes);\n"
+    "  return status;\n"
+    "}\n"
+    "static inline int32_t tni_@_list_erase(tni_@_context *c, tni_@_list *to, const tni_@_list *from, int64_t "
+    "element,\n"
+    "    int64_t position) {\n"
+    "  int64_t at = 0;\n"
+    "  int32_t status = tni_@_list_copy(c, to, from, element);\n"
+    "  if (status == 0) status = tni_@_list_status(tni_@_list_find(to, position, 0, &at));\n"
+    "  if (status == 0) tni_@_list_take_out(to, at);\n"
+    "  return status;\n"
+    "}\n"
+    "/* A tensor of the rank. */\n"
+    "static inline int32_t tni_@_list_look(const tni_@_list *list, int64_t position, int rank, int64_t *at) {\n"
+    "  const int32_t status = tni_@_list_status(tni_@_list_find(list, position, 0, at));\n"
+    "  return status == 0 && tni_@_list_rank(list, *at) != rank ? (int32_t)TN_^_BAD_SIZE : status;\n"
+    "}\n"
+    "/* `own`: room for a shape. */\n"
+    "static inline int32_t tni_@_list_split(tni_@_context *c, tni_@_list *list, int64_t element, int piece_rank,\n"
+    "    const int64_t *dims, int rank, int64_t axis, const void *sizes, int64_t count, const void *data, int64_t "
+    "*own) {\n"
+    "  const int64_t *lengths = (const int64_t *)sizes;\n"
+    "  int64_t at, start;\n"
+    "  int32_t status = tni_@_list_status(\n"
+    "      tni_@_list_check_pieces(dims, rank, axis, piece_rank, lengths, count, &at, &start));\n"
+    "  tni_@_list_clear(list, 0);\n"
+    "  if (status == 0)\n"
+    "    status = tni_@_list_room(c, list, element, piece_rank, count,\n"
+    "        tni_@_list_piece_bytes(dims, rank, (int)axis, lengths, count, element), 1);\n"
+    "  if (status == 0)\n"
+    "    tni_@_list_put_pieces(list, dims, rank, (int)axis, piece_rank, lengths, count, element, data, own);\n"
+    "  return status;\n"
+    "}\n";
+
+void tn__c_write_list_support(const tn__c_emitter *e) {
+  tn__c_append_text(e, list_type);
+  tn__c_append_text(e, list_text);
+  tn__c_append_text(e, list_memory);
+  tn__c_append_text(e, list_builtins);
+}
+
+/* ---- instructions ----------------------------------------------------------------------------------------------- */
+
+static size_t element_size(const tn__c_writer *w, uint32_t number) {
+  return tn_dtype_size(w->f->registers[number].dtype);
+}
+
+/* Begins a call that gives x a status; its other arguments follow. */
+static void begin(const tn__c_writer *w, const char *function, bool takes_memory) {
+  tn__strbuf_printf(w->out, "    x = tni_%s_list_%s(%s", w->e->name, function, takes_memory ? "c, " : "");
+}
+
+static void end(const tn__c_writer *w, uint32_t place) {
+  tn__strbuf_printf(w->out, ");\n    if (x != 0) return (int32_t)x + %d;\n", tn__c_status(0, place));
+}
+
+static void comma(const tn__c_writer *w) { tn__strbuf_append(w->out, ", "); }
+
+/* Two lists, from the second to the first, and the size of an element. */
+static void write_lists(const tn__c_writer *w, uint32_t to, uint32_t from) {
+  tn__c_write_address(w, to);
+  comma(w);
+  tn__c_write_address(w, from);
+  tn__strbuf_printf(w->out, ", %zu", element_size(w, to));
+}
+
+/* Declares `d`, the dimensions of a tensor. */
+static void write_dims(const tn__c_writer *w, uint32_t number) {
+  tn__strbuf_append(w->out, "    const int64_t d[] = {");
+  for (int i = 0; i < w->f->registers[number].rank; i++) {
+    tn__c_write_dim(w, number, i);
+    comma(w);
+  }
+  tn__strbuf_append(w->out, "0};\n");
+}
+
+/* A result gets the dimensions in `d`, or must have them. */
+static void write_result(const tn__c_writer *w, uint32_t number, uint32_t place) {
+  const tn__register *r = &w->f->registers[number];
+  bool late = tn__c_is_late(w->c, number), output = r->storage == TN__STORAGE_OUTPUT;
+  for (int i = 0; i < r->rank; i++) {
+    if (late && r->dims[i].symbolic) continue;
+    tn__strbuf_printf(w->out, "    if (d[%d] != ", i);
+    tn__c_write_dim(w, number, i);
+    tn__strbuf_printf(w->out, ") return %d;\n", tn__c_status(TN__C_SIZE, place));
+  }
+  if (!late) return;
+  for (int i = 0; i < r->rank; i++)
+    tn__strbuf_printf(w->out, "    %s[%u].dims[%d] = d[%d];\n", output ? "out" : "t",
+                      output ? r->index : w->c->place[number], i, i);
+  tn__c_write_fit(w, number, place);
+}
+
+static void write_insert(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
+  uint32_t tensor = in->operands[1];
+  write_dims(w, tensor);
+  begin(w, "insert", true);
+  write_lists(w, in->operands[2], in->operands[0]);
+  tn__strbuf_printf(w->out, ", s[%u], d, %d, ", in->operands[3], w->f->registers[tensor].rank);
+  tn__c_write_address(w, tensor);
+  end(w, place);
+}
+
+static void write_at(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
+  uint32_t list = in->operands[0], result = in->operands[1];
+  tn__strbuf_append(w->out, "    const int64_t *d;\n    int64_t at = 0;\n");
+  begin(w, "look", false);
+  tn__c_write_address(w, list);
+  tn__strbuf_printf(w->out, ", s[%u], %d, &at", in->operands[2], w->f->registers[result].rank);
+  end(w, place);
+  tn__strbuf_printf(w->out, "    d = tni_%s_list_dims(", w->e->name);
+  tn__c_write_address(w, list);
+  tn__strbuf_append(w->out, ", at);\n    (void)d;\n");
+  write_result(w, result, place);
+  tn__strbuf_printf(w->out, "    tni_%s_copy(", w->e->name);
+  tn__c_write_address(w, result);
+  tn__strbuf_printf(w->out, ", tni_%s_list_data(", w->e->name);
+  tn__c_write_address(w, list);
+  tn__strbuf_printf(w->out, ", at), tni_%s_list_bytes_at(", w->e->name);
+  tn__c_write_address(w, list);
+  tn__strbuf_printf(w->out, ", at, %zu));\n", element_size(w, list));
+}
+
+static void write_join(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
+  uint32_t list = in->operands[0], number = in->operands[1], axis = in->operands[2];
+  const tn__register *result = &w->f->registers[number];
+  int rank = w->f->registers[list].rank;
+  tn__strbuf_append(w->out, "    int64_t at = 0, d[] = {");
+  for (int i = 0; i < result->rank; i++)
+    tn__strbuf_printf(w->out, "INT64_C(%lld), ", (long long)(result->dims[i].symbolic ? 0 : result->dims[i].value));
+  tn__strbuf_append(w->out, "0};\n");
+  tn__strbuf_printf(w->out, "    x = tni_%s_list_status(tni_%s_list_joined_shape(", w->e->name, w->e->name);
+  tn__c_write_address(w, list);
+  tn__strbuf_printf(w->out, ", %d, s[%u], %d, d, &at)", rank, axis, result->rank);
+  end(w, place);
+  write_result(w, number, place);
+  tn__strbuf_printf(w->out, "    tni_%s_list_join(", w->e->name);
+  tn__c_write_address(w, list);
+  tn__strbuf_printf(w->out, ", %d, (int)s[%u], %d, d, %zu, ", rank, axis, result->rank, element_size(w, list));
+  tn__c_write_address(w, number);
+  tn__strbuf_append(w->out, ");\n");
+}
+
+static void write_split(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
+  uint32_t tensor = in->operands[0], sizes = in->operands[1], list = in->operands[2];
+  const tn__register *r = &w->f->registers[tensor];
+  tn__c_write_bytes(w, sizes, "b");
+  write_dims(w, tensor);
+  tn__strbuf_printf(w->out, "    int64_t own[%d];\n", r->rank + 1);
+  begin(w, "split", true);
+  tn__c_write_address(w, list);
+  tn__strbuf_printf(w->out, ", %zu, %d, d, %d, s[%u], ", element_size(w, list), w->f->registers[list].rank, r->rank,
+                    in->operands[3]);
+  tn__c_write_address(w, sizes);
+  tn__strbuf_append(w->out, ", b / 8, ");
+  tn__c_write_address(w, tensor);
+  tn__strbuf_append(w->out, ", own");
+  end(w, place);
+}
+
+/* The length, or whether there is a value, as the one element of a tensor. */
+static void write_answer(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
+  bool length = in->callee == TN__BUILTIN_LIST_LENGTH;
+  tn__strbuf_printf(w->out, "    const tni_%s_list *list = ", w->e->name);
+  tn__c_write_address(w, in->operands[0]);
+  tn__strbuf_printf(w->out, ";\n    const %s = %s;\n", length ? "int64_t answer" : "uint8_t answer",
+                    length ? "list->count" : "!list->absent");
+  if (length) tn__c_write_failure(w, "list->absent", TN_KERNEL_BAD_VALUE, place);
+  tn__strbuf_append(w->out, "    memcpy(");
+  tn__c_write_address(w, in->operands[1]);
+  tn__strbuf_append(w->out, ", &answer, sizeof answer);\n");
+}
+
+static void write_builtin(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
+  switch ((tn__builtin)in->callee) {
+    case TN__BUILTIN_LIST_CLEAR:
+      tn__strbuf_printf(w->out, "    tni_%s_list_clear(", w->e->name);
+      tn__c_write_address(w, in->operands[0]);
+      tn__strbuf_printf(w->out, ", s[%u] == 0);\n", in->operands[1]);
+      return;
+    case TN__BUILTIN_LIST_INSERT: write_insert(w, in, place); return;
+    case TN__BUILTIN_LIST_ERASE:
+      begin(w, "erase", true);
+      write_lists(w, in->operands[1], in->operands[0]);
+      tn__strbuf_printf(w->out, ", s[%u]", in->operands[2]);
+      end(w, place);
+      return;
+    case TN__BUILTIN_LIST_AT: write_at(w, in, place); return;
+    case TN__BUILTIN_LIST_JOIN: write_join(w, in, place); return;
+    case TN__BUILTIN_LIST_SPLIT: write_split(w, in, place); return;
+    default: write_answer(w, in, place);
+  }
+}
+
+static void write_copy(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
+  const tn__register *to = &w->f->registers[in->a], *from = &w->f->registers[in->b];
+  if (from->any_rank && !to->any_rank) {
+    begin(w, "require", false);
+    tn__c_write_address(w, in->b);
+    tn__strbuf_printf(w->out, ", %d", to->rank);
+    end(w, place);
+  }
+  begin(w, "copy", true);
+  write_lists(w, in->a, in->b);
+  end(w, place);
+}
+
+static void write_move(const tn__c_writer *w, const tn__instruction *in) {
+  tn__strbuf_printf(w->out, "    tni_%s_list *to = ", w->e->name);
+  tn__c_write_address(w, in->a);
+  tn__strbuf_append(w->out, ", *from = ");
+  tn__c_write_address(w, in->b);
+  tn__strbuf_append(w->out, ", kept = *to;\n    *to = *from, *from = kept;\n");
+}
+
+void tn__c_write_list_instruction(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
+  for (uint32_t i = 0; in->op == TN__OP_BUILTIN && i < in->read_count + in->write_count; i++)
+    if (!tn__c_is_list(w->f, in->operands[i])) tn__c_write_view_check(w, in->operands[i], place);
+  tn__strbuf_append(w->out, "  {\n");
+  if (in->op == TN__OP_COPY)
+    write_copy(w, in, place);
+  else if (in->op == TN__OP_MOVE)
+    write_move(w, in);
+  else
+    write_builtin(w, in, place);
+  tn__strbuf_append(w->out, "  }\n");
+}
