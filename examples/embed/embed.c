@@ -4,7 +4,6 @@
  *   tenon compile model.onnx -o model.tnx && ./embed model.tnx
  *
  * The model is that of make_model.py: y = relu(x * w) with w = [[1, -1], [2, -2], [3, -3]] and any number of rows. */
-#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/runtime.h>
@@ -30,9 +29,9 @@ int main(int argc, char **argv) {
   tn_session_options options = {.size = sizeof options, .threads = 1};
   check(tn_session_create(model, &options, &session));
 
-  /* Aligned to 64 bytes, both are used in place; anything else is copied. */
-  alignas(64) float x[ROWS][WIDTH] = {{1, 1, 1}, {1, 0, -1}};
-  alignas(64) float y[ROWS][OUTPUTS];
+  /* Dense and row-major, both are used in place. */
+  float x[ROWS][WIDTH] = {{1, 1, 1}, {1, 0, -1}};
+  float y[ROWS][OUTPUTS];
   int64_t x_shape[2] = {ROWS, WIDTH}, y_shape[2] = {ROWS, OUTPUTS};
   DLTensor input = {.data = x, .device = {kDLCPU, 0}, .ndim = 2, .dtype = tn_dtype_to_dl(TN_F32), .shape = x_shape};
   DLTensor output = {.data = y, .device = {kDLCPU, 0}, .ndim = 2, .dtype = tn_dtype_to_dl(TN_F32), .shape = y_shape};

@@ -1,8 +1,9 @@
 /* The contract between generated code and whoever calls it. Includes nothing but <stdint.h>; stands alone.
  *
  * A kernel is one C function. It reads and writes dense row-major buffers, allocates nothing, calls nothing but the
- * functions of its environment, keeps no state and may run in several threads at once on different buffers. Buffers are
- * aligned to TN_KERNEL_ALIGNMENT unless the kernel was compiled for less. */
+ * functions of its environment, keeps no state and may run in several threads at once on different buffers. Buffers of
+ * inputs and outputs need no more than the alignment of their element type, unless their executable is of a format
+ * before 1.5; a workspace is aligned to TN_KERNEL_ALIGNMENT. */
 #ifndef TENON_KERNEL_ABI_H
 #define TENON_KERNEL_ABI_H
 

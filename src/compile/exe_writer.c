@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/hash.h"
 #include "base/map.h"
 
@@ -461,6 +462,19 @@ static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage stor
   return (uint32_t)tn__exe_register(f, v->dtype, v->rank, v->dims, storage, index, tn__operand_const(0));
 }
 
+/* What kernels ask of the value's memory: no more than the alignment of the elements that it is seen with. */
+static uint32_t value_alignment(const tn__exe_func *f, uint32_t number) {
+  size_t most = 1;
+  for (int r = 0; r < f->registers.count; r++) {
+    uint32_t root = (uint32_t)r;
+    const tn__register_record *at = &f->registers.data[root];
+    for (; at->storage == TN__STORAGE_VIEW && at->index < root; at = &f->registers.data[root]) root = at->index;
+    size_t size = tn__dtype_stored((tn_dtype)f->registers.data[r].dtype);
+    if (root == number && size > most) most = size;
+  }
+  return (uint32_t)most;
+}
+
 static uint64_t put_values(tn__exe_func *f, byte_vec *out, const value *values, int count, tn__storage storage) {
   uint64_t at = put_aligned(f->exe->arena, out, NULL, 0);
   for (int i = 0; i < count; i++) {
@@ -469,6 +483,7 @@ static uint64_t put_values(tn__exe_func *f, byte_vec *out, const value *values, 
                                .alias = (uint32_t)values[i].alias,
                                .grows = (uint32_t)values[i].grows,
                                .valid = values[i].valid};
+    record.alignment = value_alignment(f, record.reg);
     put(f->exe->arena, out, &record, sizeof(record));
   }
   return at;

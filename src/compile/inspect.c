@@ -66,6 +66,8 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
     }
     if (v->rank != TN_ANY_RANK) tn__strbuf_append(json, "]");
     capacity_member(json, v);
+    if (v->kind == TN_VALUE_TENSOR && v->dtype != TN_STRING)
+      tn__strbuf_printf(json, ", \"alignment\": %d", v->alignment);
     tn__strbuf_append(json, "}");
   }
   tn__strbuf_append(json, "]");

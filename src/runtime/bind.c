@@ -35,7 +35,7 @@ bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor)
 bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor) {
   const char *data = tn__data_of(tensor);
   bool strings = value->info.dtype == TN_STRING; /* which are copied: the machine has its own form of them */
-  return data != NULL && !strings && tn__is_aligned(data) && tn__lies_in_buffer(value, tensor);
+  return data != NULL && !strings && tn__is_aligned(data, value->info.alignment) && tn__lies_in_buffer(value, tensor);
 }
 
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
@@ -116,9 +116,9 @@ static tn_status *check_in_place(const char *what, const tn__function_value *val
   if (value->grows < 0 && !tn__tensor_is_dense(tensor))
     return bad_strides(what, info, tensor, "to be used in place it must be dense and row-major");
   uintptr_t address = (uintptr_t)tn__data_of(tensor);
-  if (tn__is_aligned(tn__data_of(tensor))) return NULL;
+  if (tn__is_aligned(tn__data_of(tensor), info->alignment)) return NULL;
   return bad_tensor(what, info, "the tensor's data is aligned to %u bytes; to be used in place it must be to %d",
-                    (unsigned)(address & -address), TN_KERNEL_ALIGNMENT);
+                    (unsigned)(address & -address), info->alignment);
 }
 
 tn_status *tn__bind_check(const tn__function *f, int index, bool output, const DLTensor *tensor, tn_binding binding) {

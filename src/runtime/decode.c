@@ -194,17 +194,21 @@ static tn_status *decode_builtin(decoder *d, tn__instruction *in, const uint32_t
   return NULL;
 }
 
-/* One argument of a call: the callee's type, and constant dimensions that do not contradict. */
-static tn_status *check_argument(const decoder *d, const tn__instruction *in, const tn__register *mine,
+/* One argument of a call: the callee's type, constant dimensions that do not contradict, and no less alignment. */
+static tn_status *check_argument(const decoder *d, const tn__instruction *in, uint32_t number,
                                  const tn_value_info *theirs) {
+  const tn__register *mine = &d->f->registers[number];
+  const tn__function_value *given = tn__value_in(d->f, number);
   bool tensor = mine->container == TN__CONTAINER_TENSOR;
   int rank = mine->any_rank ? TN_ANY_RANK : mine->rank;
   bool same = mine->dtype == theirs->dtype && rank == theirs->rank && tensor == (theirs->kind == TN_VALUE_TENSOR);
   for (int i = 0; same && tensor && i < mine->rank; i++)
     same = mine->dims[i].symbolic || theirs->dims[i].size < 0 || theirs->dims[i].capacity > 0 ||
            mine->dims[i].value == theirs->dims[i].size;
-  if (same) return NULL;
-  return bad_code(d->f, in, "the argument for \"%s\" differs in type or shape", theirs->name);
+  if (!same) return bad_code(d->f, in, "the argument for \"%s\" differs in type or shape", theirs->name);
+  if (!tensor || given == NULL || given->info.alignment >= theirs->alignment) return NULL;
+  return bad_code(d->f, in, "the argument for \"%s\" is aligned to %d bytes, which must be %d", theirs->name,
+                  given->info.alignment, theirs->alignment);
 }
 
 static tn_status *decode_call(decoder *d, tn__instruction *in, const uint32_t *words) {
@@ -215,10 +219,9 @@ static tn_status *decode_call(decoder *d, tn__instruction *in, const uint32_t *w
   in->callee = words[0];
   in->operands = words + 3;
   for (uint32_t i = 0; i < in->read_count; i++)
-    TN_RETURN_IF_ERROR(check_argument(d, in, &d->f->registers[in->operands[i]], &callee->inputs[i].info));
+    TN_RETURN_IF_ERROR(check_argument(d, in, in->operands[i], &callee->inputs[i].info));
   for (uint32_t i = 0; i < in->write_count; i++)
-    TN_RETURN_IF_ERROR(
-        check_argument(d, in, &d->f->registers[in->operands[in->read_count + i]], &callee->outputs[i].info));
+    TN_RETURN_IF_ERROR(check_argument(d, in, in->operands[in->read_count + i], &callee->outputs[i].info));
   return NULL;
 }
 
@@ -226,12 +229,10 @@ static tn_status *decode_call(decoder *d, tn__instruction *in, const uint32_t *w
 
 /* The input or output that a register is (`whole`) or shares memory with, when it grows; else NULL. */
 static const tn__function_value *growing(const tn__function *f, uint32_t number, bool *whole) {
-  uint32_t root = f->registers[number].root;
-  const tn__register *r = &f->registers[root];
-  if (r->storage != TN__STORAGE_INPUT && r->storage != TN__STORAGE_OUTPUT) return NULL;
-  const tn__function_value *value = r->storage == TN__STORAGE_INPUT ? &f->inputs[r->index] : &f->outputs[r->index];
-  *whole = number == root;
-  return value->grows >= 0 ? value : NULL;
+  const tn__function_value *value = tn__value_in(f, number);
+  if (value == NULL || value->grows < 0) return NULL;
+  *whole = number == f->registers[number].root;
+  return value;
 }
 
 /* What grows is passed on only to what grows alike. */

@@ -101,6 +101,13 @@ typedef struct tn__function {
   const tn__origin_record *origins; /* in the file */
 } tn__function;
 
+/* The input or output that the register is or shares memory with; NULL: none. */
+static inline const tn__function_value *tn__value_in(const tn__function *f, uint32_t number) {
+  const tn__register *root = &f->registers[f->registers[number].root];
+  if (root->storage == TN__STORAGE_INPUT) return &f->inputs[root->index];
+  return root->storage == TN__STORAGE_OUTPUT ? &f->outputs[root->index] : NULL;
+}
+
 /* A dimension of an input or output as the caller sees it. */
 static inline const tn__operand *tn__value_dim(const tn__function *f, const tn__function_value *value, int dim) {
   return dim == value->grows ? &value->valid : &f->registers[value->reg].dims[dim];

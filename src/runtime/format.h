@@ -16,7 +16,7 @@
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 4
+#define TN__FILE_MINOR 5
 #define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
 #define TN__NO_STRING 0    /* the offset of the empty string */
@@ -176,9 +176,13 @@ typedef struct tn__value_record { /* an input or output; its type is its registe
   uint32_t grows;    /* 1 + the axis along which only the first `valid` elements count, the register's dimension there,
                         a constant, being the capacity; 0: none */
   tn__operand valid; /* inputs: binds the symbol like a dimension; outputs: known when the prologue is done */
+  /* since 1.5 */
+  uint32_t alignment; /* bytes that its memory must be aligned to, a power of two; before 1.5: TN_KERNEL_ALIGNMENT */
+  uint32_t reserved;
 } tn__value_record;
 #define TN__VALUE_RECORD_1_0 offsetof(tn__value_record, alias)
 #define TN__VALUE_RECORD_1_1 offsetof(tn__value_record, valid)
+#define TN__VALUE_RECORD_1_3 offsetof(tn__value_record, alignment)
 
 typedef struct tn__register_record {
   uint32_t dtype;

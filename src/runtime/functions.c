@@ -145,6 +145,10 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
     TN_RETURN_IF_ERROR(check_storage(exe, f, i, r));
     if (record_size >= sizeof(tn__register_record)) r->container = (tn__container)in->container;
     if (r->container != TN__CONTAINER_TENSOR) TN_RETURN_IF_ERROR(check_list_register(f, i, r));
+    const tn__function_value *value = tn__value_in(f, i);
+    if (value != NULL && (size_t)value->info.alignment < tn__dtype_stored(r->dtype))
+      return tn__corrupt("function \"%s\": register %u has elements of %zu bytes in \"%s\", which is aligned to %d",
+                         f->name, i, tn__dtype_stored(r->dtype), value->info.name, value->info.alignment);
     if (r->storage == TN__STORAGE_ARENA && (r->static_bytes < 0 || r->offset.symbolic)) f->symbolic_layout = true;
     if (r->static_bytes < 0) f->symbolic_layout = true;
   }
@@ -170,8 +174,13 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
                          record->reg, f->register_count);
     value->reg = record->reg;
     value->alias = record_size < TN__VALUE_RECORD_1_1 ? -1 : less_one(record->alias);
-    value->grows = record_size < sizeof(tn__value_record) ? -1 : less_one(record->grows);
+    value->grows = record_size < TN__VALUE_RECORD_1_3 ? -1 : less_one(record->grows);
     if (value->grows >= 0) value->valid = record->valid;
+    uint32_t alignment = record_size < sizeof(tn__value_record) ? TN_KERNEL_ALIGNMENT : record->alignment;
+    if (alignment == 0 || alignment > TN_KERNEL_ALIGNMENT || (alignment & (alignment - 1)) != 0)
+      return tn__corrupt("function \"%s\": %s \"%s\" is aligned to %u bytes", f->name, what, value->info.name,
+                         alignment);
+    value->info.alignment = (int)alignment;
   }
   return NULL;
 }

@@ -70,7 +70,8 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *fu
 /* Of a tensor of an input's or output's type: the buffer's dimensions and the strides of the tensor in it. Those of
  * values that do not grow are the tensor's own, dense. */
 void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, tn__view *out);
-/* Can kernels use the tensor's memory as it is: dense, or in its buffer when it grows, aligned, and not NULL? */
+/* Can kernels use the tensor's memory as it is: dense, or in its buffer when it grows, aligned as the value wants it,
+ * and not NULL? */
 bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor);
 /* Does it lie as kernels want it, wherever? */
 bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor);
@@ -83,6 +84,8 @@ TN_MUST_USE tn_status *tn__settle_strings(tn_session *session, tn__function_stat
 /* Tells a profile how long an invoke took. */
 void tn__profile_invoke(tn_profile *profile, uint64_t start, uint64_t end);
 
-static inline bool tn__is_aligned(const void *data) { return (uintptr_t)data % TN_KERNEL_ALIGNMENT == 0; }
+static inline bool tn__is_aligned(const void *data, int alignment) {
+  return (uintptr_t)data % (uintptr_t)alignment == 0;
+}
 
 #endif

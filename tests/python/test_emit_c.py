@@ -30,6 +30,9 @@ static void *memory(int64_t bytes) {
   return posix_memalign(&data, 64, (size_t)bytes + 64) == 0 ? data : 0;
 }
 
+/* Of a tensor: where its elements may lie, and nothing larger. */
+static void *elements(int64_t bytes) { return (char *)memory(bytes) + 8; }
+
 static void *load(const char *path) {
   FILE *file = fopen(path, "rb");
   long size;
@@ -38,7 +41,7 @@ static void *load(const char *path) {
   fseek(file, 0, SEEK_END);
   size = ftell(file);
   rewind(file);
-  data = memory(size);
+  data = elements(size);
   if (fread(data, 1, (size_t)size, file) != (size_t)size) exit(9);
   fclose(file);
   return data;
@@ -70,7 +73,7 @@ int main(int argc, char **argv) {
   }
   for (i = 0; i < OUTPUTS; i++) {
     capacities[i] = atoll(argv[3 + SIZES + i]);
-    outputs[i] = memory(capacities[i]);
+    outputs[i] = elements(capacities[i]);
   }
   SHARE
   ASK

@@ -64,12 +64,12 @@ static void in_place_means_no_copy(void **state) {
   open_main(&m);
   tn_session *s = m.session;
   DLTensor off = m.x, strided = m.x;
-  off.byte_offset = 8;
+  off.byte_offset = 2;
   int64_t strides[2] = {8, 1};
   strided.strides = strides;
   check_ok(tn_session_set_input(s, NULL, "x", &off, TN_BIND_NEXT));
   check_fails(tn_session_set_input(s, NULL, "x", &off, TN_BIND_NEXT_IN_PLACE), TN_INVALID_ARGUMENT,
-              "input \"x\": the tensor's data is aligned to 8 bytes; to be used in place it must be to 64");
+              "input \"x\": the tensor's data is aligned to 2 bytes; to be used in place it must be to 4");
   check_fails(tn_session_set_output(s, NULL, "z", &strided, TN_BIND_PERSISTENT_IN_PLACE), TN_INVALID_ARGUMENT,
               "output \"z\": the tensor of shape [3, 4] has strides [8, 1]: to be used in place it must be dense and "
               "row-major");
@@ -99,17 +99,20 @@ static void outputs_may_be_strided(void **state) {
 static void kept_bindings_follow_their_data(void **state) {
   fixture m;
   open_main(&m);
-  static _Alignas(64) float shifted[64], out[64], other[64];
-  memcpy(shifted + 1, ys, 12 * sizeof(float));
-  m.y.data = shifted + 1, m.z.data = out + 1;
+  static _Alignas(64) float y[64], out[64], other[64];
+  static _Alignas(64) char shifted[64], results[128];
+  memcpy(y, ys, 12 * sizeof(float));
+  m.y.data = shifted + 2, m.z.data = results + 1;
   check_ok(tn_session_set_input(m.session, NULL, "x", &m.x, TN_BIND_PERSISTENT));
   check_ok(tn_session_set_input(m.session, NULL, "y", &m.y, TN_BIND_PERSISTENT));
   check_ok(tn_session_set_output(m.session, NULL, "z", &m.z, TN_BIND_PERSISTENT));
   for (int round = 0; round < 4; round++) {
-    xs[0] = (float)round, shifted[1] = 10.0f * (float)round;
+    xs[0] = (float)round, y[0] = 10.0f * (float)round;
+    memcpy(shifted + 2, y, 12 * sizeof(float));
     check_ok(tn_session_invoke(m.session, NULL));
-    assert_true(out[1] == 22.0f * (float)round);
-    assert_true(out[2] == 202.0f);
+    memcpy(out, results + 1, 12 * sizeof(float));
+    assert_true(out[0] == 22.0f * (float)round);
+    assert_true(out[1] == 202.0f);
   }
   /* Other shapes and other memory between invokes on the kept ones. */
   m.shape[0] = 5;
@@ -117,9 +120,10 @@ static void kept_bindings_follow_their_data(void **state) {
   DLTensor wide[2] = {test_tensor(TN_F32, 2, m.shape, xs), test_tensor(TN_F32, 2, m.shape, ys)};
   check_ok(tn_session_invoke_with_outputs(m.session, NULL, wide, 2, &m.z, 1));
   assert_true(other[19] == 202.0f * 19);
-  out[2] = 0;
+  memset(results, 0, sizeof(results));
   check_ok(tn_session_invoke(m.session, NULL));
-  assert_true(out[2] == 202.0f);
+  memcpy(out, results + 1, 12 * sizeof(float));
+  assert_true(out[1] == 202.0f);
   check_ok(tn_session_invoke(m.session, NULL));
   m.shape[0] = 3;
   check_ok(tn_session_set_output(m.session, NULL, "z", &m.z, TN_BIND_PERSISTENT));
@@ -197,11 +201,11 @@ static void late_outputs_take_what_they_need(void **state) {
     assert_memory_equal(result.data, ((float[]){2, 0, 6, 8}), 16);
   }
   /* The same through a copy, because the buffer is not aligned. */
-  outputs[1].byte_offset = 4, pairs[0] = 3;
+  outputs[1].byte_offset = 2, pairs[0] = 3;
   check_ok(tn_session_set_outputs(session, NULL, NULL, outputs, 2, TN_BIND_PERSISTENT));
-  doubled[5] = -1;
+  memcpy((char *)doubled + 18, &(float){-1}, 4);
   for (int round = 0; round < 2; round++) check_ok(tn_session_invoke(session, NULL));
-  assert_memory_equal(doubled + 1, ((float[]){2, 0, 6, 8, -1}), 20);
+  assert_memory_equal((char *)doubled + 2, ((float[]){2, 0, 6, 8, -1}), 20);
   int64_t strides[2] = {4, 1};
   outputs[1].strides = strides;
   check_fails(

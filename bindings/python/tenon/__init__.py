@@ -39,7 +39,7 @@ from ._tenon import Error
 __all__ = ["Error", "Model", "Value", "__version__", "build_te", "compile", "load"]
 __version__: str = _tenon.version
 
-ALIGNMENT = 64  # what kernels want of a buffer's address
+ALIGNMENT = 64  # of results: what does not fit the caches is written fastest there, and lists want it
 # Bytes up to which results are copied into a plain array: that takes less time than making an aligned one.
 _COPIED = 4096
 
@@ -144,8 +144,8 @@ class Model:
 
     def set_inputs(self, inputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         """Binds arrays as inputs of every following invoke(), until others are bound, or None. They may change in
-        between, and are kept alive. Nothing is copied unless an array is strided or not aligned to 64 bytes. Sequences and
-        optional values are copied now."""
+        between, and are kept alive. Nothing is copied unless an array is strided, or lies where elements of its type do not
+        (`flags.aligned`). Sequences and optional values are copied now."""
         self._bind(False, self.inputs, self._input_codes, {**(inputs or {}), **more})
 
     def set_outputs(self, outputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:

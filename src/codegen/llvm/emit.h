@@ -73,8 +73,7 @@ typedef struct tn__cg {
   LLVMBuilderRef builder;
   LLVMTypeRef void_type, i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   LLVMTypeRef task_type; /* tn_kernel_task */
-  bool type_alignment;   /* of parameters: no more than their type's */
-  bool unaligned_inputs;
+  bool unaligned_inputs; /* parameters that are read need not even have their type's alignment */
   unsigned alias_scope_kind, noalias_kind, nontemporal_kind;
   /* the function being compiled */
   tn__ir *ir;

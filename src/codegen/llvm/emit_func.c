@@ -135,8 +135,7 @@ static void bind_params(tn__cg *cg, LLVMValueRef function) {
   }
   for (int i = 0; i < count; i++) {
     tn__cg_storage *storage = TN__NEW(cg->arena, tn__cg_storage);
-    *storage = (tn__cg_storage){.buffer = func->params[i], .alignment = TN_KERNEL_ALIGNMENT};
-    if (cg->type_alignment) storage->alignment = (int)tn_dtype_size(func->params[i]->dtype);
+    *storage = (tn__cg_storage){.buffer = func->params[i], .alignment = (int)tn_dtype_size(func->params[i]->dtype)};
     if (cg->unaligned_inputs && i < func->input_count) storage->alignment = 1;
     storage->base = buffer_pointer(cg, buffers, i);
     tn__vec_push(cg->arena, &all, storage);

@@ -111,11 +111,15 @@ static int64_t known_divisor(const tn__expr *e) {
   return a;
 }
 
-static unsigned alignment_of(const tn__cg_storage *storage, const tn__expr *linear) {
+/* What the place of element `linear` is aligned to where the buffer is to `align` bytes. */
+static unsigned alignment_within(const tn__cg_storage *storage, const tn__expr *linear, int64_t align) {
   int64_t size = (int64_t)tn_dtype_size(storage->buffer->dtype), divisor = known_divisor(linear);
-  int64_t align = storage->alignment;
   while (align > size && divisor % (align / size) != 0) align /= 2;
   return (unsigned)align;
+}
+
+static unsigned alignment_of(const tn__cg_storage *storage, const tn__expr *linear) {
+  return alignment_within(storage, linear, storage->alignment);
 }
 
 static LLVMValueRef annotate(const tn__cg *cg, const tn__cg_storage *storage, LLVMValueRef access) {
@@ -313,6 +317,7 @@ typedef struct one_store {
   const tn__cg_storage *storage;
   LLVMValueRef value, pointer;
   unsigned align;
+  unsigned align_in_buffer; /* what it would be in a buffer that lies on a multiple of TN_KERNEL_ALIGNMENT */
   bool streams;
 } one_store;
 
@@ -329,34 +334,42 @@ static LLVMValueRef plain_store(tn__cg *cg, const one_store *s, unsigned align) 
   return annotate(cg, s->storage, store);
 }
 
+enum { LEAST_STREAMED = 16 };
+
+/* Is the store on a multiple of `*align` bytes, which becomes what it is on then? Where the place in the buffer tells
+ * enough, the buffer is asked, with the same answer for all of a loop; else (rows whose length is odd) the place. */
+static LLVMValueRef is_aligned(tn__cg *cg, const one_store *s, unsigned *align) {
+  bool buffer = s->align_in_buffer >= LEAST_STREAMED;
+  if (buffer && s->align_in_buffer < *align) *align = s->align_in_buffer;
+  LLVMValueRef number = LLVMBuildPtrToInt(cg->builder, buffer ? s->storage->base : s->pointer, cg->i64, "");
+  LLVMValueRef rest = LLVMBuildAnd(cg->builder, number, tn__cg_int(cg->i64, (int64_t)*align - 1), "");
+  return LLVMBuildICmp(cg->builder, LLVMIntEQ, rest, tn__cg_int(cg->i64, 0), "");
+}
+
 /* LLVM has instructions past the caches for vectors of 16 bytes and more that lie on a multiple of their size, and cuts
- * larger ones up as far as their alignment wants. Where not even 16 bytes are known, the pointer is asked: rows whose
- * length is odd, callers of plain C functions. */
+ * larger ones up as far as their alignment wants. Parameters need no more than their type's, so the machine asks. */
 static void stream_lanes(tn__cg *cg, const one_store *s) {
-  enum { LEAST = 16 };
   LLVMValueRef one = LLVMConstInt(cg->i32, 1, 0);
   LLVMTypeRef element = tn__cg_element(LLVMTypeOf(s->value));
   unsigned align = s->align;
   int64_t bytes = (int64_t)tn_dtype_size(s->storage->buffer->dtype) * tn__cg_lanes(LLVMTypeOf(s->value)),
-          wanted = LEAST;
-  if (bytes < LEAST || bytes % LEAST != 0 || element == cg->i1) {
+          wanted = LEAST_STREAMED;
+  if (bytes < LEAST_STREAMED || bytes % LEAST_STREAMED != 0 || element == cg->i1) {
     plain_store(cg, s, align);
     return;
   }
   while (wanted < cg->target->vector_bytes && bytes % (2 * wanted) == 0) wanted *= 2;
   LLVMBasicBlockRef join = NULL, before = LLVMGetInsertBlock(cg->builder);
-  if (align < LEAST) {
+  if (align < LEAST_STREAMED) {
+    unsigned streamed = (unsigned)wanted;
     LLVMBasicBlockRef aligned = tn__cg_block(cg, "aligned"), other = tn__cg_block(cg, "unaligned");
     join = tn__cg_block(cg, "stored");
-    LLVMValueRef number = LLVMBuildPtrToInt(cg->builder, s->pointer, cg->i64, "");
-    LLVMValueRef rest = LLVMBuildAnd(cg->builder, number, tn__cg_int(cg->i64, wanted - 1), "");
-    LLVMBuildCondBr(cg->builder, LLVMBuildICmp(cg->builder, LLVMIntEQ, rest, tn__cg_int(cg->i64, 0), ""), aligned,
-                    other);
+    LLVMBuildCondBr(cg->builder, is_aligned(cg, s, &streamed), aligned, other);
     tn__cg_at(cg, other);
     plain_store(cg, s, align);
     LLVMBuildBr(cg->builder, join);
     tn__cg_at(cg, aligned);
-    align = (unsigned)wanted;
+    align = streamed;
   }
   LLVMMetadataRef node = LLVMValueAsMetadata(one);
   LLVMSetMetadata(plain_store(cg, s, align), cg->nontemporal_kind,
@@ -390,7 +403,11 @@ void tn__cg_end_streams(tn__cg *cg) {
 static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value, bool streams) {
   const tn__cg_frame *frame = cg->frame;
   if (a->shape == CONTIGUOUS && frame->mask == NULL) {
-    one_store store = {a->storage, value, address(cg, a->storage, a->first), alignment_of(a->storage, a->first),
+    one_store store = {a->storage,
+                       value,
+                       address(cg, a->storage, a->first),
+                       alignment_of(a->storage, a->first),
+                       alignment_within(a->storage, a->first, TN_KERNEL_ALIGNMENT),
                        streams};
     if (frame->held != NULL)
       frame->held->stores[frame->held->count++] = store;
@@ -425,8 +442,10 @@ void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
     bool one = cg->frame->lanes == 1 || (a.shape == UNIFORM && value.lanes == 1 && cg->frame->mask == NULL);
     if (one) {
       unsigned align = alignment_of(storage, a.first);
-      one_store store = {storage, tn__cg_to_memory(cg, buffer->dtype, value.v), address(cg, storage, a.first), align,
-                         false};
+      one_store store = {.storage = storage,
+                         .value = tn__cg_to_memory(cg, buffer->dtype, value.v),
+                         .pointer = address(cg, storage, a.first),
+                         .align = align};
       store_held(cg);
       store_now(cg, &store);
     } else {

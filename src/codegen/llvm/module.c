@@ -203,7 +203,6 @@ static tn__code generate(tn__arena *arena, const contents *c, const tn__target *
   cg->target = target;
   tn__codegen_machine *machine = c->options.machine;
   set_up(cg, box, machine != NULL ? machine : tn__codegen_machine_create(arena, target));
-  cg->type_alignment = c->entries != NULL;
   cg->unaligned_inputs = c->options.unaligned_inputs;
   for (int i = 0; i < c->count; i++) tn__cg_func(cg, c->irs[i], c->funcs[i]);
   for (int i = 0; i < c->count && c->entries != NULL; i++) tn__cg_entry(cg, c->irs[i], c->funcs[i], &c->entries[i]);
