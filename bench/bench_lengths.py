@@ -17,9 +17,8 @@ import bench_models
 import measure
 from measure import BenchError
 
-# The model is MiniLM-L6; it has places for as many tokens.
-LONGEST = 512
-MODEL = "minilm-open"
+# By the number of tokens that it has places for: the model, and what to call it.
+MODELS = {512: ("minilm-open", "MiniLM-L6"), 2048: ("minilm-open-2048", "two layers of MiniLM-L6 with 2048 places")}
 RUNS_PER_TURN = bench_models.RUNS_PER_TURN
 
 
@@ -80,7 +79,9 @@ def print_row(row):
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="bench lengths", description=__doc__.split("\n\n")[0])
     parser.add_argument("lengths", nargs="*", type=int, metavar="LENGTH",
-                        help=f"numbers of tokens up to {LONGEST}; default: 32, evenly spaced by their logarithms")
+                        help="numbers of tokens; default: 32, evenly spaced by their logarithms")
+    parser.add_argument("--places", type=int, choices=sorted(MODELS), default=min(MODELS),
+                        help="the most tokens that the model takes: MiniLM-L6, or two of its layers with 2048 places (%(default)s)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1], metavar="N", help="(default: 1)")
     parser.add_argument("--runs", type=int, default=30, help="counted runs of each, at least 30 (%(default)s)")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
@@ -90,18 +91,19 @@ def parse_arguments(arguments):
     parser.add_argument("--folder", type=Path, default=bench_models.HERE.parent / "build" / "bench",
                         help="where models are made")
     options = parser.parse_args(arguments)
-    options.lengths = options.lengths or spread(32, LONGEST)
-    if options.runs < 30 or min(options.threads) < 1 or not all(1 <= length <= LONGEST for length in options.lengths):
-        parser.error(f"--runs must be at least 30, --threads at least 1, lengths from 1 to {LONGEST}")
+    options.lengths = options.lengths or spread(32, options.places)
+    if options.runs < 30 or min(options.threads) < 1 or not all(1 <= length <= options.places for length in options.lengths):
+        parser.error(f"--runs must be at least 30, --threads at least 1, lengths from 1 to {options.places}")
+    options.model, options.title = MODELS[options.places]
     return options
 
 
 def run_lengths(threads, options):
-    rows, model = [], options.folder / f"{MODEL}.onnx"
+    rows, model = [], options.folder / f"{options.model}.onnx"
     with tempfile.TemporaryDirectory() as scratch:
         servers = {}
         try:
-            start = (options.folder / f"{MODEL}.npz", f"{scratch}/start.npz")
+            start = (options.folder / f"{options.model}.npz", f"{scratch}/start.npz")
             servers["open"] = bench_models.start_server("tenon", executable(model, scratch, threads, options), threads, *start)
             servers["onnxruntime"] = bench_models.start_server("onnxruntime", model, threads, *start)
             for length in options.lengths:
@@ -119,9 +121,9 @@ def main(arguments):
     try:
         versions = bench_models.check_engines(["onnxruntime"])
         options.cli = bench_models.find_cli(options.cli)
-        bench_models.make_models(options.folder, [MODEL])
+        bench_models.make_models(options.folder, [options.model])
         print(f"{', '.join(f'{name} {version}' for name, version in versions.items())}\n"
-              f"{measure.describe_machine(measure.machine())}\n\nMiniLM-L6, ms, medians of "
+              f"{measure.describe_machine(measure.machine())}\n\n{options.title}, ms, medians of "
               f"{math.ceil(options.runs / RUNS_PER_TURN) * RUNS_PER_TURN}, interleaved; ratios of the open executable\n"
               f"{'tokens':>6} {'thr':>3} {'open':>9} {'exact':>9} {'ORT':>9} {'/ exact':>9} {'/ ORT':>9} {'diff.':>8}")
         for threads in options.threads:

@@ -121,6 +121,9 @@ BUILDERS = networks.BUILDERS | {
     "light-squeezenet-random": light("squeezenet", random=True),
     "gpt2-grow": networks.gpt2_grow,
     "minilm-open": lambda: networks.minilm(None),
+    # As wide as MiniLM, with two of its layers and four times the places.
+    "minilm-open-2048": lambda: networks.Encoder("minilm-open-2048", hidden=384, layers=2, heads=12, inner=1536,
+                                                 positions=2048).build(None),
     "minilm-trained": build_minilm,
 }
 
