@@ -374,8 +374,9 @@ tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const
                             tn__attr_int(g, "feature_groups", spec->feature_groups),
                             tn__attr_int(g, "flip", spec->flip),
                             tn__attr_int(g, "channels_last", spec->channels_last),
-                            tn__attr_string(g, "dtype", tn_dtype_name(dtype))};
-  return build(g, "convolution", inputs, 2, attrs, 9);
+                            tn__attr_string(g, "dtype", tn_dtype_name(dtype)),
+                            tn__attr_int(g, "pad_value", spec->pad_value)};
+  return build(g, "convolution", inputs, 2, attrs, spec->pad_value != 0 ? 10 : 9);
 }
 
 /* [K, N] with N last to panels [N / W, K, W], the last one padded with zeros; dimensions before `lead` stay in front.
@@ -446,6 +447,15 @@ tn__value *tn__g_with_packed_rhs(tn__graph *g, const tn__node *node, tn__value *
                               tn__attr_int(g, "rhs_contract", batch_count + 1)};
   int64_t columns = tn__dim_const(node->outputs[0], node->outputs[0]->rank - 1);
   return packed_node(g, node, packed, width, columns, changed, 2);
+}
+
+tn__value *tn__g_quads(tn__graph *g, tn__value *a) { return build(g, "quads", &a, 1, NULL, 0); }
+
+tn__value *tn__g_with_quads(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+  tn__attr *attrs = TN__NEW_ARRAY(g->arena, node->attr_count + 1, tn__attr);
+  for (int i = 0; i < node->attr_count; i++) attrs[i] = node->attrs[i];
+  attrs[node->attr_count] = tn__attr_int(g, "quads", 1);
+  return tn__node_create(g, node->op, inputs, 2, attrs, node->attr_count + 1, NULL, 0)->outputs[0];
 }
 
 tn__value *tn__g_cumulative(tn__graph *g, tn__reduce_kind kind, tn__value *a, int axis, bool exclusive, bool reverse) {

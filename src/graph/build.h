@@ -102,11 +102,27 @@ typedef struct tn__conv_spec {
   int64_t strides[6], lhs_dilation[6], rhs_dilation[6];
   const tn__expr *low[6], *high[6]; /* padding; negative crops */
   int64_t feature_groups;
+  int64_t pad_value;  /* what padding consists of, in integers */
   bool flip;          /* window reversal: for transposed convolution */
   bool channels_last; /* lhs [N, spatial..., C], rhs [spatial..., I, O], result [N, spatial..., O]; otherwise
                          lhs [N, C, spatial...], rhs [O, I, spatial...], result [N, O, spatial...] */
 } tn__conv_spec;
 tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const tn__conv_spec *spec, tn_dtype dtype);
+/* Sums of (a - a_zero) * (b - b_zero), as NumPy's matmul and as a channels-first convolution, of u8 or i8 into i32
+ * modulo 2^32 (build_bytes.c). Zero points are integers, or NULL for 0: a_zero broadcasts to a and b_zero to b, both
+ * with 1 along the reduction; x_zero has one element, w_zero and `bias` (i32, or NULL) broadcast to the result. The
+ * padding is x_zero. A convolution must be one that takes bytes: no groups but of four channels or a multiple, which
+ * then have w_zero 0. a and b have two dimensions or more. */
+tn__value *tn__g_matmul_bytes(tn__graph *g, tn__value *a, tn__value *a_zero, tn__value *b, tn__value *b_zero);
+tn__value *tn__g_convolution_bytes(tn__graph *g, tn__value *x, tn__value *x_zero, tn__value *w, tn__value *w_zero,
+                                   tn__value *bias, const tn__conv_spec *spec);
+bool tn__g_convolution_takes_bytes(const tn__value *x, const tn__value *w, const tn__value *w_zero,
+                                   const tn__conv_spec *spec);
+bool tn__g_is_byte(tn_dtype dtype); /* u8 or i8? */
+/* The last dimension, of four bytes, as one i32; and `node`, a product or convolution of bytes, with operands whose
+ * reductions (a convolution's channels) are in such quads. */
+tn__value *tn__g_quads(tn__graph *g, tn__value *a);
+tn__value *tn__g_with_quads(tn__graph *g, const tn__node *node, tn__value *const *inputs);
 /* Packing of a constant right operand into panels of `width` columns, by ordinary operators (to be folded): [batch...,
  * ceil(N / width), K, width] from a product's right operand with one free dimension and one contracting one, [ceil(O /
  * width), spatial..., I, width] from a channels-last convolution's weights. The second step makes the node that takes

@@ -14,9 +14,19 @@ static tn_dtype result_dtype(const tn__graph *graph, const tn__node *node) {
   return dtype;
 }
 
+/* Four bytes in each element of both operands? */
+static bool has_quads(const tn__node *node) { return tn__node_int(node, "quads", 0) != 0; }
+
+static void check_quads(const tn__graph *graph, const tn__node *node) {
+  if (!has_quads(node)) return;
+  for (int i = 0; i < 2; i++) tn__require_dtype(graph, node, i, TN_I32);
+  if (result_dtype(graph, node) != TN_I32) tn__node_fail(graph, node, "sums of quads are of type i32");
+}
+
 /* The type that products and sums are carried in: that of the result, at least f32 for floats. */
-static const tn__expr *product(tn__ir *ir, tn_dtype dtype, const tn__expr *a, const tn__expr *b) {
-  tn_dtype wide = tn__accumulator_of(dtype);
+static const tn__expr *product(tn__ir *ir, const tn__node *node, const tn__expr *a, const tn__expr *b) {
+  tn_dtype wide = tn__accumulator_of(node->outputs[0]->dtype);
+  if (has_quads(node)) return tn__call2(ir, TN__CALL_DOT4, a, b);
   return tn__mul(ir, tn__cast(ir, wide, a), tn__cast(ir, wide, b));
 }
 
@@ -74,6 +84,7 @@ static void infer_dot(tn__graph *graph, tn__node *node) {
   dot_shape s = dot_shape_of(graph, node);
   const tn__expr *dims[TN__MAX_RANK * 2];
   int rank = 0;
+  check_quads(graph, node);
   for (int i = 0; i < s.batch_count; i++)
     dims[rank++] =
         tn__same_dim(graph, node, lhs->dims[s.batch[0][i]], rhs->dims[s.batch[1][i]], "operand 1", (int)s.batch[1][i]);
@@ -116,8 +127,7 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
   } else {
     for (int i = 0; i < s.free_count[1]; i++) index[1][s.free[1][i]] = axes.index[next++];
   }
-  const tn__expr *term =
-      product(ir, result->dtype, tn__load(ir, inputs[0], index[0]), tn__load(ir, inputs[1], index[1]));
+  const tn__expr *term = product(ir, node, tn__load(ir, inputs[0], index[0]), tn__load(ir, inputs[1], index[1]));
   const char *name = tn__lower_name(lower, "dot_general");
   const tn__buffer *sum = s.contract_count == 0 ? tn__te_compute(te, name, &axes, term)
                                                 : tn__te_reduce(te, name, &axes, &reduce, TN__TE_SUM, term);
@@ -205,6 +215,7 @@ static void infer_convolution(tn__graph *graph, tn__node *node) {
   const tn__expr *const *high = tn__require_exprs(graph, node, "high", spatial);
   conv_shape s = conv_shape_of(node);
   const tn__expr *dims[TN__MAX_RANK];
+  check_quads(graph, node);
   dims[0] = lhs->dims[0];
   dims[s.channel] = conv_channels(graph, node, &s);
   for (int i = 0; i < spatial; i++) {
@@ -235,7 +246,11 @@ static const tn__buffer *pad_lhs(tn__lower_context *lower, const tn__node *node,
   tn__lower_exprs(lower, tn__node_attr(node, "low")->exprs, s->spatial, low + s->first_spatial);
   tn__lower_exprs(lower, tn__node_attr(node, "high")->exprs, s->spatial, high + s->first_spatial);
   for (int i = 0; i < s->spatial; i++) interior[s->first_spatial + i] = s->lhs_dilation[i] - 1;
-  return tn__lower_pad(lower, lhs, tn__constant(ir, lhs->dtype, 0), low, high, interior);
+  int64_t fill = tn__node_int(node, "pad_value", 0);
+  const tn__expr *constant = has_quads(node)
+                                 ? tn__int(ir, TN_I32, (int32_t)((uint32_t)(fill & 255) * UINT32_C(0x01010101)))
+                                 : tn__constant(ir, lhs->dtype, (double)fill);
+  return tn__lower_pad(lower, lhs, constant, low, high, interior);
 }
 
 static void declare_convolution(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -274,7 +289,7 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
         tn__add(ir, tn__mul_i(ir, axes.index[s.first_spatial + i], s.strides[i]), tn__mul_i(ir, k, s.rhs_dilation[i]));
     b[s.rhs_first_spatial + i] = s.flip ? tn__sub(ir, tn__add_i(ir, extents[i], -1), k) : k;
   }
-  const tn__expr *term = product(ir, result->dtype, tn__load(ir, lhs, a), tn__load(ir, rhs, b));
+  const tn__expr *term = product(ir, node, tn__load(ir, lhs, a), tn__load(ir, rhs, b));
   const tn__buffer *sum = tn__te_reduce(te, tn__lower_name(lower, "convolution"), &axes, &reduce, TN__TE_SUM, term);
   outputs[0] = s.packed > 0 && s.columns % s.packed != 0 ? take_columns(lower, sum, result)
                                                          : tn__lower_convert(lower, sum, result->dtype);
@@ -290,7 +305,8 @@ static const tn__op rows[] = {
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_dot,
      .declare = declare_dot,
-     .doc = "Sums of products over the contracting dimensions; result dimensions are batch, free of lhs, free of rhs."},
+     .doc = "Sums of products over the contracting dimensions; result dimensions are batch, free of lhs, free of rhs. "
+            "With `quads` each i32 holds four bytes, u8 on the left and i8 on the right, whose products are summed."},
     {.name = "convolution",
      .min_inputs = 2,
      .max_inputs = 2,
@@ -298,7 +314,8 @@ static const tn__op rows[] = {
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_convolution,
      .declare = declare_convolution,
-     .doc = "Strided, dilated, grouped convolution of any spatial rank, channels first or last."},
+     .doc = "Strided, dilated, grouped convolution of any spatial rank, channels first or last; padded with zeros, or "
+            "`pad_value` in integers. With `quads` as for dot_general, of channels."},
 };
 
 const tn__op_family tn__ops_contract = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -433,6 +433,31 @@ static void declare_from_elements(tn__lower_context *lower, const tn__node *node
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "from_elements"), &axes, value);
 }
 
+/* ---- quads ------------------------------------------------------------------------------------------------------- */
+
+static void infer_quads(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  if ((a->dtype != TN_U8 && a->dtype != TN_I8) || a->rank == 0 || tn__dim_const(a, a->rank - 1) != 4)
+    tn__node_fail(graph, node, "%s does not end in four bytes", tn__value_type_text(graph, a));
+  tn__set_output(graph, node, 0, TN_I32, a->rank - 1, a->dims, NULL);
+}
+
+static void declare_quads(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                          const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__expr *index[TN__MAX_RANK], *value = NULL;
+  int last = inputs[0]->rank - 1;
+  for (int i = 0; i < last; i++) index[i] = axes.index[i];
+  for (int i = 0; i < 4; i++) {
+    index[last] = tn__index(ir, i);
+    const tn__expr *byte = tn__cast(ir, TN_I32, tn__cast(ir, TN_U8, tn__load(ir, inputs[0], index)));
+    byte = tn__binary(ir, TN__EXPR_SHL, byte, tn__int(ir, TN_I32, 8 * (int64_t)i));
+    value = value == NULL ? byte : tn__binary(ir, TN__EXPR_OR, value, byte);
+  }
+  outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "quads"), &axes, value);
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(least, most, op_name, suffix, text) \
@@ -449,6 +474,7 @@ static const tn__op rows[] = {
     TN__ROW(1, 1, "broadcast_in_dim", broadcast,
             "Dimension i becomes dimension axes[i] of `shape`; dimensions of size 1 stretch."),
     TN__ROW(1, 1, "reshape", reshape, "The same elements in row-major order as another `shape`."),
+    TN__ROW(1, 1, "quads", quads, "Four bytes, the last dimension, as one i32; the first is the lowest."),
     TN__ROW(1, 1, "transpose", transpose, "Dimension i of the result is dimension permutation[i] of the operand."),
     TN__ROW(1, 1, "slice", slice, "Elements starts, starts + strides ... below limits in each dimension."),
     TN__ROW(2, 2, "pad", pad, "`low`, `high` and `interior` elements around and between; negative ones crop."),

@@ -142,6 +142,7 @@ static tn__interval interval_of_call(fixing *f, const tn__expr *e) {
     case TN__CALL_LIKELY: return interval(f, e->args[0]);
     case TN__CALL_POPCOUNT:
     case TN__CALL_CLZ: return (tn__interval){0, tn__dtype_bits(e->dtype)};
+    case TN__CALL_DOT4: return (tn__interval){4 * 255 * -128, 4 * 255 * 127};
     case TN__CALL_ABS: {
       tn__interval a = interval(f, e->args[0]);
       if (a.min >= 0) return a;

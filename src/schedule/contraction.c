@@ -21,9 +21,14 @@ static bool is_sum(const tn__te_stage *stage) {
          ((result->args[0] == l && result->args[1] == r) || (result->args[0] == r && result->args[1] == l));
 }
 
+/* a * b, or products of the bytes in both, added up. */
+static bool multiplies(const tn__expr *term) {
+  return term->kind == TN__EXPR_MUL || (term->kind == TN__EXPR_CALL && term->intrinsic == TN__CALL_DOT4);
+}
+
 static bool is_product(const tn__expr *term) {
   term = without_casts(term);
-  return term->kind == TN__EXPR_MUL && term->arg_count == 2 && without_casts(term->args[0])->kind == TN__EXPR_LOAD &&
+  return multiplies(term) && term->arg_count == 2 && without_casts(term->args[0])->kind == TN__EXPR_LOAD &&
          without_casts(term->args[1])->kind == TN__EXPR_LOAD;
 }
 
@@ -74,7 +79,7 @@ static void find_operands(const tn__contraction *c, const tn__expr *operands[2])
   const tn__expr *term = without_casts(c->sum->values[0]);
   operands[0] = operands[1] = NULL;
   if (term->kind == TN__EXPR_LOAD) operands[0] = term;
-  for (int o = 0; term->kind == TN__EXPR_MUL && o < 2; o++) {
+  for (int o = 0; multiplies(term) && o < 2; o++) {
     const tn__expr *operand = without_casts(term->args[o]);
     if (operand->kind == TN__EXPR_LOAD)
       operands[o] = operand;

@@ -40,6 +40,7 @@ static void add_cost(const tn__expr *e, void *user) {
         case TN__CALL_IS_INF:
         case TN__CALL_POPCOUNT:
         case TN__CALL_CLZ:
+        case TN__CALL_DOT4:
         case TN__CALL_LIKELY: *cost += 1; return;
         case TN__CALL_SQRT:
         case TN__CALL_RSQRT: *cost += 8; return;

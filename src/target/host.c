@@ -50,6 +50,7 @@ static const cpuid_row cpuid_rows[] = {
     {TN__X86_AVX512FP16, 7, 0, EDX, 23, XCR0_AVX512},
     {TN__X86_AMX_TILE, 7, 0, EDX, 24, XCR0_AMX},
     {TN__X86_AMX_INT8, 7, 0, EDX, 25, XCR0_AMX},
+    {TN__X86_AVXVNNI, 7, 1, EAX, 4, XCR0_AVX},
     {TN__X86_AVX512BF16, 7, 1, EAX, 5, XCR0_AVX512},
     {TN__X86_LZCNT, 0x80000001u, 0, ECX, 5, 0},
 };

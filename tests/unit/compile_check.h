@@ -11,11 +11,13 @@ typedef struct compile_case {
   const void *from;
   tn_executable *executable;
   int threads;
+  const char *target; /* NULL: this machine */
 } compile_case;
 
 static inline void compile_graph(tn__arena *arena, void *user) {
   compile_case *k = user;
-  tn_compile_options options = {.size = sizeof options, .no_cache = true, .run_threads = k->threads};
+  tn_compile_options options = {
+      .size = sizeof options, .no_cache = true, .run_threads = k->threads, .target = k->target};
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver_init(&c->driver, arena, &options);
   c->graph = tn__graph_create(tn__ir_create(arena), "test");

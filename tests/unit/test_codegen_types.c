@@ -57,6 +57,7 @@ static const op plain_ops[] = {
     {"is_inf", CALL, TN__CALL_IS_INF},
     {"popcount", CALL, TN__CALL_POPCOUNT},
     {"clz", CALL, TN__CALL_CLZ},
+    {"dot4", CALL, TN__CALL_DOT4},
 };
 enum { PLAIN_OPS = sizeof(plain_ops) / sizeof(plain_ops[0]), MAX_OPS = PLAIN_OPS + 2 * DTYPES };
 

@@ -93,6 +93,9 @@ static void test_integers_wrap_and_divide_down(void **state) {
       {"clz(x)", "u16", "1u16", "0u16", "u16", "15u16"},
       {"clz(x)", "i8", "0i8", "0i8", "i8", "8i8"},
       {"popcount(x)", "i8", "-1i8", "0i8", "i8", "8i8"},
+      {"dot4(x, y)", "i32", "-1i32", "-2139062144i32", "i32", "-130560i32"}, /* four times 255 by -128 */
+      {"dot4(x, y)", "i32", "-1i32", "2139062143i32", "i32", "129540i32"},   /* and by 127 */
+      {"dot4(x, y)", "i32", "67305985i32", "-1i32", "i32", "-10i32"},        /* 1, 2, 3, 4 by -1 */
   };
   CHECK_OPERATIONS(list);
 }

@@ -179,6 +179,7 @@ static void test_parser_errors(void **state) {
       {BODY("C[i] = A[i] && A[0]"), "test:3:17: && does not take f32"},
       {BODY("C[i] = select(i, A[i], A[0])"), "test:3:12: the condition of select is of type i64, not bool"},
       {BODY("C[i] = bitcast(f64, A[i])"), "test:3:12: bitcast from f32 to f64: their sizes differ"},
+      {BODY("C[i] = dot4(A[i], A[i])"), "test:3:12: dot4 does not take f32"},
       {BODY("C[i] = popcount(A[i])"), "test:3:12: popcount does not take f32"},
       {BODY("C[i] = select(0 < i < 3, A[i], A[0])"), "test:3:25: comparisons do not chain: use && between them"},
       {BODY("C[i] = $"), "test:3:12: '$' has no meaning here"},

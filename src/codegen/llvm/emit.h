@@ -177,9 +177,15 @@ void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__
  * row_count lanes. Those that nobody uses cost nothing. */
 void tn__cg_transpose(tn__cg *cg, const LLVMValueRef *rows, int row_count, int row_lanes, LLVMValueRef *columns);
 
-/* ---- emit_tensor.c ----------------------------------------------------------------------------------------------- */
+/* ---- emit_tensor.c, emit_dot4.c
+ * ----------------------------------------------------------------------------------------------- */
 void tn__cg_prefetch(tn__cg *cg, const tn__stmt *s);
 void tn__cg_tensor(tn__cg *cg, const tn__stmt *s); /* the instruction, or its loops where the target lacks it */
+
+/* acc + dot4(a, b) in that many lanes; `acc` (as many) may be NULL. */
+LLVMValueRef tn__cg_dot4(tn__cg *cg, LLVMValueRef acc, const tn__cg_value *a, const tn__cg_value *b, int lanes);
+/* Has the target all of these features of x86-64? */
+bool tn__cg_x86_has(const tn__cg *cg, tn__features features);
 
 /* ---- emit_stmt.c, emit_parallel.c, emit_func.c
  * ------------------------------------------------------------------------------ */

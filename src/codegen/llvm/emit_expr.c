@@ -188,6 +188,24 @@ static bool emit_lane_compare(tn__cg *cg, const tn__expr *e, tn__cg_value *out) 
 
 static bool is_product(const tn__expr *e) { return e->kind == TN__EXPR_MUL; }
 
+/* a + dot4(b, c): one instruction where there is one. */
+static bool emit_dot4_sum(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+  if (e->kind != TN__EXPR_ADD || e->dtype != TN_I32) return false;
+  int product = -1;
+  for (int i = 0; i < 2; i++)
+    if (e->args[i]->kind == TN__EXPR_CALL && e->args[i]->intrinsic == TN__CALL_DOT4) product = i;
+  if (product < 0) return false;
+  const tn__expr *const *operands = e->args[product]->args;
+  tn__cg_value a = tn__cg_expr(cg, operands[0]), b = tn__cg_expr(cg, operands[1]);
+  tn__cg_value sum = tn__cg_expr(cg, e->args[1 - product]);
+  int lanes = a.lanes > b.lanes ? a.lanes : b.lanes;
+  if (sum.lanes > lanes) lanes = sum.lanes;
+  *out = (tn__cg_value){.v = tn__cg_dot4(cg, tn__cg_widen(cg, sum, lanes), &a, &b, lanes),
+                        .lanes = lanes,
+                        .loads = a.loads || b.loads || sum.loads};
+  return true;
+}
+
 /* a * b + c in one rounding: decided by the shape of the expression alone, so that every lane, tail and copy of a loop
  * rounds alike. Not when both sides are products: x*x - m*m must stay antisymmetric. */
 static bool emit_contracted(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
@@ -284,7 +302,7 @@ static tn__cg_value emit(tn__cg *cg, const tn__expr *e) {
     case TN__EXPR_LOAD: return tn__cg_load(cg, e);
     case TN__EXPR_CALL: return emit_call(cg, e);
     default:
-      if (emit_lane_compare(cg, e, &out) || emit_contracted(cg, e, &out)) return out;
+      if (emit_lane_compare(cg, e, &out) || emit_contracted(cg, e, &out) || emit_dot4_sum(cg, e, &out)) return out;
       return emit_binary(cg, e);
   }
 }

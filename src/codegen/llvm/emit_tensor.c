@@ -29,7 +29,7 @@ static void emit_dot(tn__cg *cg, const tn__access *operands, const char *intrins
   tn__cg_storage_of(cg, c->buffer)->version = ++cg->frame->version;
 }
 
-static bool has(const tn__cg *cg, tn__features features) {
+bool tn__cg_x86_has(const tn__cg *cg, tn__features features) {
   return cg->target->arch == TN__ARCH_X86_64 && (cg->target->features & features) == features;
 }
 
@@ -37,12 +37,12 @@ void tn__cg_tensor(tn__cg *cg, const tn__stmt *s) {
   const tn__access *operands = s->as.tensor.operands;
   switch (s->as.tensor.op) {
     case TN__TENSOR_DPBF16PS:
-      if (!has(cg, TN__X86_AVX512BF16 | TN__X86_AVX512F)) break;
+      if (!tn__cg_x86_has(cg, TN__X86_AVX512BF16 | TN__X86_AVX512F)) break;
       emit_dot(cg, operands, "llvm.x86.avx512bf16.dpbf16ps.512", LLVMVectorType(cg->f32, 16),
                LLVMVectorType(LLVMBFloatTypeInContext(cg->context), 32));
       return;
     case TN__TENSOR_DPBUSD:
-      if (!has(cg, TN__X86_AVX512VNNI | TN__X86_AVX512F)) break;
+      if (!tn__cg_x86_has(cg, TN__X86_AVX512VNNI | TN__X86_AVX512F)) break;
       emit_dot(cg, operands, "llvm.x86.avx512.vpdpbusd.512", LLVMVectorType(cg->i32, 16), LLVMVectorType(cg->i32, 16));
       return;
     case TN__TENSOR_COUNT: break;

@@ -88,7 +88,7 @@ static bool same_shape(const tn__value *a, const tn__value *b) {
 }
 
 static bool is_view(const tn__node *n) {
-  if (named(n, "reshape")) return true;
+  if (named(n, "reshape") || named(n, "quads")) return true;
   return named(n, "bitcast_convert") && tn_dtype_size(n->inputs[0]->dtype) == tn_dtype_size(n->outputs[0]->dtype);
 }
 

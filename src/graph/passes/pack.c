@@ -91,8 +91,12 @@ static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optim
   if (lhs == NULL) return NULL;
   for (int i = 0; i < right.batch_count; i++) rhs_batch[i] = i;
   tn__value *matrices = rhs_as_matrices(graph, rhs, &right, rows, columns);
-  tn__value *plain = tn__g_dot_general(graph, lhs, matrices, lhs_batch, rhs_batch, right.batch_count, &lhs_contract,
-                                       &rhs_contract, 1, result->dtype);
+  tn__value *const inputs[2] = {lhs, matrices};
+  const tn__attr changed[] = {tn__attr_ints(graph, "lhs_batch", lhs_batch, right.batch_count),
+                              tn__attr_ints(graph, "rhs_batch", rhs_batch, right.batch_count),
+                              tn__attr_ints(graph, "lhs_contract", &lhs_contract, 1),
+                              tn__attr_ints(graph, "rhs_contract", &rhs_contract, 1)};
+  tn__value *plain = tn__node_again(graph, node, inputs, changed, 4);
   tn__value *packed = packed_splat(graph, matrices, right.batch_count, width);
   if (packed == NULL) packed = tn__g_pack_dot(graph, matrices, rhs_batch, right.batch_count, rhs_contract, width);
   tn__value *product = tn__g_with_packed_rhs(graph, plain->producer, packed, width);

@@ -20,6 +20,7 @@ static const pass pipeline[] = {
     {"rows", tn__pass_rows},
     {"simplify", tn__pass_simplify},
     {"winograd", tn__pass_winograd},
+    {"quads", tn__pass_quads}, /* behind all that moves channels, and before constants are packed */
     {"fold", tn__pass_fold},
     {"pack", tn__pass_pack},
     {"simplify", tn__pass_simplify},

@@ -45,8 +45,9 @@ const char *tn__graph_pass_name(int index);
  * and cancelled. phases: transposed convolutions become ones over the image as it is, with the columns of all phases of
  * the result. rows: products with several row dimensions and 1x1 convolutions become products of two matrices;
  * readers that go row by row follow. winograd: 3x3 convolutions of stride 1 by minimal filtering, where the driver says
- * so. pack: constant right operands of products and convolutions get the kernel's packed
- * order. attention: the sums of a softmax divide rows of results instead of rows of weights. */
+ * so. quads: products and convolutions of bytes sum them four at a time. pack: constant right operands of products and
+ * convolutions get the kernel's packed order. attention: the sums of a softmax divide rows of results instead of rows
+ * of weights. */
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
@@ -55,6 +56,7 @@ void tn__pass_layout(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_phases(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_rows(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_winograd(tn__graph *graph, const tn__optimize_options *options);
+void tn__pass_quads(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options);
 
@@ -65,7 +67,7 @@ typedef struct tn__group {
   int node_count;
   tn__value **outputs; /* values that others read, in order */
   int output_count;
-  bool view;     /* a lone reshape or same-width bitcast: no kernel, another view of its operand */
+  bool view;     /* a lone reshape, bitcast or quads: no kernel, another view of its operand */
   bool constant; /* depends on constants only: computed once by the driver when it compiles */
 } tn__group;
 typedef struct tn__groups {

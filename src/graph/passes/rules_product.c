@@ -56,13 +56,14 @@ static bool is_padding(tn__ir *ir, const tn__expr *amount, bool spatial) {
   return tn__is_int_value(amount, 0) || (spatial && tn__prove(ir, tn__le(ir, tn__index(ir, 0), amount)));
 }
 
-/* Zeros around the spatial dimensions are the convolution's own padding. */
+/* What a convolution pads with, zeros mostly, around the spatial dimensions is the convolution's own padding. */
 static tn__value *convolution_of_pad(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
   tn__ir *ir = tn__graph_ir(graph);
   const tn__node *pad = tn__producer_of(node->inputs[0], "pad");
   double fill;
-  if (pad == NULL || !tn__splat_number(pad->inputs[1], &fill) || fill != 0) return NULL;
+  if (pad == NULL || !tn__splat_number(pad->inputs[1], &fill) || fill != (double)tn__node_int(node, "pad_value", 0))
+    return NULL;
   int rank = node->inputs[0]->rank, first = tn__node_int(node, "channels_last", 0) != 0 ? 1 : 2;
   const tn__expr *const *low = tn__node_attr(pad, "low")->exprs, *const *high = tn__node_attr(pad, "high")->exprs;
   for (int i = 0; i < rank; i++) {
@@ -128,6 +129,7 @@ static tn__value *convolution_of_fewer_taps(tn__rewriter *rewriter, tn__node *no
   const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *starts[TN__MAX_RANK], *limits[TN__MAX_RANK];
   int64_t steps[TN__MAX_RANK];
   bool fewer = false;
+  if (tn__node_int(node, "pad_value", 0) != 0) return NULL; /* then padding meets no weight for nothing */
   if (tn__node_int(node, "packed", 0) > 0 || tn__node_int(node, "flip", 0) != 0 || !tn__is_precomputable(weights))
     return NULL;
   for (int i = 0; i < weights->rank; i++) starts[i] = tn__index(ir, 0), limits[i] = weights->dims[i], steps[i] = 1;

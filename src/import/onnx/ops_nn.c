@@ -43,21 +43,39 @@ void tn__onnx_gemm(tn__onode *n) {
   n->out[0] = tn__g_convert(n->g, y, dtype);
 }
 
+/* A zero point, per tensor or along an axis of a tensor of that rank, so that it broadcasts; NULL stays. */
+static tn__value *zero_at(const tn__onode *n, tn__value *zero, int axis, int rank) {
+  if (zero == NULL) return NULL;
+  if (zero->rank == 1 && tn__dim_const(zero, 0) == 1) return tn__on_reshape(n, zero, 0, NULL);
+  return zero->rank == 1 ? tn__on_at_axis(n, zero, axis, rank) : zero;
+}
+
 /* a - zero as i32, the zero point per tensor, or per row (axis of a). */
 static tn__value *without_zero(const tn__onode *n, tn__value *a, tn__value *zero, int axis) {
   a = tn__g_convert(n->g, a, TN_I32);
   if (zero == NULL) return a;
-  zero = tn__g_convert(n->g, zero, TN_I32);
-  if (zero->rank == 1 && tn__dim_const(zero, 0) == 1) zero = tn__on_reshape(n, zero, 0, NULL);
-  return tn__on_sub(n, a, zero->rank == 1 ? tn__on_at_axis(n, zero, axis, a->rank) : zero);
+  return tn__on_sub(n, a, tn__g_convert(n->g, zero_at(n, zero, axis, a->rank), TN_I32));
 }
 
-void tn__onnx_matmul_integer(tn__onode *n) {
-  int rows = n->in[0]->rank - 2;
-  tn__value *a = without_zero(n, n->in[0], n->in[2], rows < 0 ? 0 : rows),
-            *b = without_zero(n, n->in[1], n->in[3], n->in[1]->rank - 1);
-  n->out[0] = tn__g_matmul(n->g, a, b, TN_I32);
+/* May the zero point leave the sum over dimension `axis` of an operand of that rank? */
+static bool stands_still(const tn__value *zero, int axis, int rank) {
+  if (zero == NULL) return true;
+  int own = axis - (rank - zero->rank);
+  return zero->rank <= rank && (own < 0 || tn__dim_const(zero, own) == 1);
 }
+
+/* The sum of (a - a_zero) * (b - b_zero), zero points per tensor, per row of a, per column of b, or of their rank. */
+static tn__value *matmul_integer(const tn__onode *n, tn__value *a, tn__value *a_zero, tn__value *b, tn__value *b_zero) {
+  int rows = a->rank < 2 ? 0 : a->rank - 2, columns = b->rank - 1;
+  if (a->rank >= 2 && b->rank >= 2 && tn__g_is_byte(a->dtype) && tn__g_is_byte(b->dtype)) {
+    tn__value *left = zero_at(n, a_zero, rows, a->rank), *right = zero_at(n, b_zero, columns, b->rank);
+    if (stands_still(left, a->rank - 1, a->rank) && stands_still(right, b->rank - 2, b->rank))
+      return tn__g_matmul_bytes(n->g, a, left, b, right);
+  }
+  return tn__g_matmul(n->g, without_zero(n, a, a_zero, rows), without_zero(n, b, b_zero, columns), TN_I32);
+}
+
+void tn__onnx_matmul_integer(tn__onode *n) { n->out[0] = matmul_integer(n, n->in[0], n->in[2], n->in[1], n->in[3]); }
 
 /* ---- convolution --------------------------------------------------------------------------------------------------
  */
@@ -193,6 +211,20 @@ void tn__onnx_conv(tn__onode *n) {
   n->out[0] = tn__g_convert(n->g, add_bias(n, y, n->in[2]), x->dtype);
 }
 
+/* The convolution of x - x_zero with w - w_zero, which has one zero point or one for each filter, and a bias or NULL.
+ */
+static tn__value *convolution_integer(const tn__onode *n, tn__value *x, tn__value *x_zero, tn__value *w,
+                                      tn__value *w_zero, tn__value *bias, const tn__conv_spec *spec) {
+  bool scalar = x_zero == NULL || x_zero->rank == 0 || (x_zero->rank == 1 && tn__dim_const(x_zero, 0) == 1);
+  if (scalar && tn__g_convolution_takes_bytes(x, w, w_zero, spec)) {
+    if (bias != NULL) bias = tn__on_at_axis(n, tn__g_convert(n->g, bias, TN_I32), 1, x->rank);
+    return tn__g_convolution_bytes(n->g, x, zero_at(n, x_zero, 0, x->rank), w, zero_at(n, w_zero, 1, x->rank), bias,
+                                   spec);
+  }
+  x = without_zero(n, x, x_zero, 0), w = without_zero(n, w, w_zero, 0);
+  return add_bias(n, tn__g_convolution(n->g, x, w, spec, TN_I32), bias);
+}
+
 void tn__onnx_conv_integer(tn__onode *n) {
   int64_t window[TN__ONNX_MAX_SPATIAL], groups;
   tn__onnx_window win;
@@ -200,8 +232,7 @@ void tn__onnx_conv_integer(tn__onode *n) {
   conv_operands(n, n->in[0], 1, window, &groups);
   tn__onnx_window_read(n, n->in[0]->rank - 2, window, &win);
   conv_spec(&win, groups, &spec);
-  tn__value *x = without_zero(n, n->in[0], n->in[2], 0), *w = without_zero(n, n->in[1], n->in[3], 0);
-  n->out[0] = tn__g_convolution(n->g, x, w, &spec, TN_I32);
+  n->out[0] = convolution_integer(n, n->in[0], n->in[2], n->in[1], n->in[3], NULL, &spec);
 }
 
 /* Output padding and total padding of ConvTranspose: explicit, or from output_shape and auto_pad. */
@@ -306,10 +337,7 @@ static tn__value *requantize(tn__onode *n, tn__value *sum, tn__value *a_scale, t
 }
 
 void tn__onnx_qlinear_matmul(tn__onode *n) {
-  int rank = n->in[0]->rank;
-  tn__value *a = without_zero(n, n->in[0], n->in[2], rank < 2 ? 0 : rank - 2),
-            *b = without_zero(n, n->in[3], n->in[5], n->in[3]->rank - 1);
-  tn__value *sum = tn__g_matmul(n->g, a, b, TN_I32);
+  tn__value *sum = matmul_integer(n, n->in[0], n->in[2], n->in[3], n->in[5]);
   n->out[0] = requantize(n, sum, n->in[1], n->in[4], n->in[6], n->in[7], sum->rank - 1);
 }
 
@@ -320,8 +348,7 @@ void tn__onnx_qlinear_conv(tn__onode *n) {
   conv_operands(n, n->in[0], 3, window, &groups);
   tn__onnx_window_read(n, n->in[0]->rank - 2, window, &win);
   conv_spec(&win, groups, &spec);
-  tn__value *x = without_zero(n, n->in[0], n->in[2], 0), *w = without_zero(n, n->in[3], n->in[5], 0);
-  tn__value *sum = add_bias(n, tn__g_convolution(n->g, x, w, &spec, TN_I32), n->in[8]);
+  tn__value *sum = convolution_integer(n, n->in[0], n->in[2], n->in[3], n->in[5], n->in[8], &spec);
   n->out[0] = requantize(n, sum, n->in[1], n->in[4], n->in[6], n->in[7], 1);
 }
 
