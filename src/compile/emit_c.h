@@ -37,7 +37,8 @@ typedef struct tn__c_function {
   tn__c_memory *memory;            /* per register */
   uint32_t *place;                 /* per register: which slot (SLOT), tensor (LATE DYNAMIC) or list (LIST) */
   uint32_t slot_count, late_count, list_count;
-  uint8_t state; /* of the walk through calls */
+  uint32_t entry; /* its place, for failures before its first instruction */
+  uint8_t state;  /* of the walk through calls */
 } tn__c_function;
 
 typedef struct tn__c_emitter {
@@ -49,6 +50,7 @@ typedef struct tn__c_emitter {
   tn__c_function *functions;
   int max_rank;
   bool lists;          /* some function holds one */
+  bool list_values;    /* and gets one from its caller, or makes one for it */
   const char **places; /* what may fail where, for tn_NAME_place(); [0] is of nowhere */
   uint32_t place_count, place_capacity;
   tn__strbuf asserts; /* cases of tn_NAME_message() */
@@ -108,7 +110,14 @@ void tn__c_write_fit(const tn__c_writer *w, uint32_t number, uint32_t place);
 
 /* ---- emit_c_lists.c --------------------------------------------------------------------------------------------- */
 
+/* What callers give and get as lists: types, and a description of one. */
+void tn__c_write_list_types(const tn__c_emitter *e);
 void tn__c_write_list_support(const tn__c_emitter *e);
+/* In a public function: memory for lists that it gets and makes; copies of what it got, which may set `status`; and
+ * what it made, for its caller. */
+void tn__c_write_list_locals(const tn__c_writer *w);
+void tn__c_write_lists_in(const tn__c_writer *w);
+void tn__c_write_lists_out(const tn__c_writer *w);
 /* A builtin over lists, or a COPY or MOVE of one. */
 void tn__c_write_list_instruction(const tn__c_writer *w, const tn__instruction *in, uint32_t place);
 

@@ -692,6 +692,7 @@ static tn_status *write_run(const writer *w) {
   uint8_t *target;
   uint32_t place;
   TN_RETURN_IF_ERROR(place_of(w, NULL, &place));
+  w->e->functions[f->index].entry = place;
   TN_RETURN_IF_ERROR(tn__region_alloc(w->e->region, f->instruction_count, 1, &target));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];

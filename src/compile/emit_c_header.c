@@ -235,10 +235,19 @@ static void append_in_comment(tn__strbuf *out, const char *text) {
 
 static void describe_value(const writer *w, const char *what, uint32_t index, const tn__function_value *value) {
   const tn__register *r = &w->f->registers[value->reg];
-  tn__strbuf_printf(w->out, " *   %s[%u]: %s[", what, index, tn_dtype_name(r->dtype));
+  static const char *const containers[] = {[TN__CONTAINER_TENSOR] = "",
+                                           [TN__CONTAINER_SEQUENCE] = "sequence of ",
+                                           [TN__CONTAINER_OPTIONAL] = "optional ",
+                                           [TN__CONTAINER_OPTIONAL_SEQUENCE] = "optional sequence of "};
+  bool list = tn__c_is_list(w->f, value->reg);
+  tn__strbuf_printf(w->out, " *   %s[%u]: %s%s[%s", what, index, containers[r->container], tn_dtype_name(r->dtype),
+                    r->any_rank ? "..." : "");
   for (int d = 0; d < r->rank; d++) {
     if (d > 0) tn__strbuf_append(w->out, ", ");
-    tn__c_write_dim_text(w->c, w->out, tn__value_dim(w->f, value, d));
+    if (list)
+      tn__strbuf_char(w->out, '?');
+    else
+      tn__c_write_dim_text(w->c, w->out, tn__value_dim(w->f, value, d));
     if (d == value->grows) tn__strbuf_printf(w->out, " of %lld", (long long)value->info.dims[d].capacity);
   }
   tn__strbuf_append(w->out, "] ");
@@ -348,7 +357,8 @@ static void write_interface(const writer *w) {
 static void write_inputs(const writer *w, bool data) {
   const tn__function *f = w->f;
   for (uint32_t i = 0; i < f->input_count; i++) {
-    if (data) tn__strbuf_printf(w->out, "  in[%u].data = (void *)(uintptr_t)inputs[%u];\n", i, i);
+    if (data && !tn__c_is_list(f, f->inputs[i].reg))
+      tn__strbuf_printf(w->out, "  in[%u].data = (void *)(uintptr_t)inputs[%u];\n", i, i);
     for (int d = 0; d < f->inputs[i].info.rank; d++) {
       const tn__operand *dim = tn__value_dim(f, &f->inputs[i], d);
       if (!dim->symbolic || (!f->inputs[i].binds[d] && d != f->inputs[i].grows)) continue;
@@ -362,10 +372,10 @@ static void write_run(const writer *w) {
   const char *n = w->e->name;
   tn__strbuf_append(w->out, "\n");
   write_head(w, RUN);
-  tn__strbuf_printf(w->out,
-                    " {\n  tni_%s_context c;\n  tni_%s_tensor in[%u], out[%u];\n  int32_t status;\n"
-                    "  (void)inputs, (void)outputs;\n  tni_%s_enter(&c, workspace, ",
-                    n, n, f->input_count > 0 ? f->input_count : 1, f->output_count > 0 ? f->output_count : 1, n);
+  tn__strbuf_printf(w->out, " {\n  tni_%s_context c;\n  tni_%s_tensor in[%u], out[%u];\n  int32_t status;\n", n, n,
+                    f->input_count > 0 ? f->input_count : 1, f->output_count > 0 ? f->output_count : 1);
+  tn__c_write_list_locals(w);
+  tn__strbuf_printf(w->out, "  (void)inputs, (void)outputs;\n  tni_%s_enter(&c, workspace, ", n);
   if (w->c->planned)
     tn__strbuf_printf(w->out, "%lld", (long long)w->c->workspace);
   else
@@ -373,14 +383,16 @@ static void write_run(const writer *w) {
   tn__strbuf_append(w->out, ");\n");
   write_inputs(w, true);
   for (uint32_t i = 0; i < f->output_count; i++) {
-    tn__strbuf_printf(w->out, "  out[%u].data = outputs[%u];\n", i, i);
+    if (!tn__c_is_list(f, f->outputs[i].reg)) tn__strbuf_printf(w->out, "  out[%u].data = outputs[%u];\n", i, i);
     if (!w->c->late_outputs) continue;
     for (int d = 0; d < f->registers[f->outputs[i].reg].rank; d++)
       tn__strbuf_printf(w->out, "  out[%u].dims[%d] = -1;\n", i, d);
     if (tn__c_is_late(w->c, f->outputs[i].reg))
       tn__strbuf_printf(w->out, "  out[%u].capacity = capacities[%u], out[%u].grows = 0;\n", i, i, i);
   }
-  tn__strbuf_printf(w->out, "  status = tni_%s_run_%d(&c, in, out);\n", n, f->index);
+  tn__c_write_lists_in(w);
+  tn__strbuf_printf(w->out, "  if (status == 0) status = tni_%s_run_%d(&c, in, out);\n", n, f->index);
+  tn__c_write_lists_out(w);
   for (uint32_t i = 0; w->c->late_outputs && i < f->output_count; i++)
     for (int d = 0; d < f->registers[f->outputs[i].reg].rank; d++)
       tn__strbuf_printf(w->out, "  dims[%u][%d] = out[%u].dims[%d];\n", i, d, i, d);
@@ -457,6 +469,7 @@ tn_status *tn__c_write_header(tn__c_emitter *e) {
   tn__c_append_text(e, kinds);
   tn__strbuf_printf(out, "%d", e->max_rank);
   tn__c_append_text(e, after_rank);
+  if (e->list_values) tn__c_write_list_types(e);
   write_public(e, write_interface);
   write_support(e);
   tn__strbuf_append(out, "\n");

@@ -165,11 +165,140 @@ static const char list_builtins[] =
     "  return status;\n"
     "}\n";
 
+/* ---- what callers give and get ---------------------------------------------------------------------------------- */
+
+static const char list_values[] =
+    "/* Lists: sequences and optional values. Of inputs and outputs that are lists, inputs[i] and outputs[i] point to "
+    "a "
+    "tn_@_list.\n"
+    " * The tensors of an input may lie anywhere. For an output the caller gives `tensors` with room for `capacity` of "
+    "them, and\n"
+    " * `bytes` of memory at `data`; the function sets `count`, the tensors, which lie in that memory, each at a "
+    "multiple "
+    "of 64\n"
+    " * bytes, and `needed`, the bytes of it that they take, or, when they do not fit "
+    "(TN_^_OUTPUT_TOO_SMALL), would take.\n"
+    " * That is -1 when the function failed before it knew. */\n"
+    "typedef struct tn_@_tensor {\n"
+    "  void *data;\n"
+    "  int64_t rank, dims[TN_^_MAX_RANK];\n"
+    "} tn_@_tensor;\n"
+    "typedef struct tn_@_list {\n"
+    "  int64_t count; /* of tensors; -1: an optional value that is absent */\n"
+    "  tn_@_tensor *tensors;\n"
+    "  /* of outputs alone */\n"
+    "  int64_t capacity;\n"
+    "  void *data;\n"
+    "  int64_t bytes, needed;\n"
+    "} tn_@_list;\n\n";
+
+static const char list_boundary[] =
+    "/* `rank` negative: any. `least`: -1 when it may be absent. */\n"
+    "static inline int32_t tni_@_list_in(tni_@_context *c, tni_@_list *list, const void *from, int64_t element, int "
+    "rank,\n"
+    "    int least, int one) {\n"
+    "  const tn_@_list *given = (const tn_@_list *)from;\n"
+    "  int64_t total = 0, i;\n"
+    "  int widest = 0;\n"
+    "  int32_t status;\n"
+    "  if (given->count < least || (one && given->count != 1 && given->count != -1)) return TN_^_BAD_VALUE;\n"
+    "  tni_@_list_clear(list, given->count < 0);\n"
+    "  for (i = 0; i < given->count; i++) {\n"
+    "    const tn_@_tensor *t = &given->tensors[i];\n"
+    "    int64_t bytes;\n"
+    "    if (t->rank < 0 || t->rank > TN_^_MAX_RANK || (rank >= 0 && t->rank != rank)) return TN_^_BAD_SIZE;\n"
+    "    bytes = tni_@_bytes(t->dims, (int)t->rank, element);\n"
+    "    if (bytes < 0 || bytes > INT64_MAX / 4 || total > INT64_MAX / 4) return TN_^_BAD_SIZE;\n"
+    "    total += tni_@_list_padded(bytes);\n"
+    "    if (t->rank > widest) widest = (int)t->rank;\n"
+    "  }\n"
+    "  if (given->count <= 0) return 0;\n"
+    "  status = tni_@_list_room(c, list, element, widest, given->count, total, 1);\n"
+    "  for (i = 0; i < given->count && status == 0; i++) {\n"
+    "    const tn_@_tensor *t = &given->tensors[i];\n"
+    "    tni_@_copy(tni_@_list_put(list, i, (int)t->rank, t->dims, element), t->data,\n"
+    "        tni_@_list_tensor_bytes(t->dims, (int)t->rank, element));\n"
+    "  }\n"
+    "  return status;\n"
+    "}\n"
+    "static inline int32_t tni_@_list_out(tni_@_list *list, void *to, int64_t element) {\n"
+    "  tn_@_list *out = (tn_@_list *)to;\n"
+    "  int64_t i;\n"
+    "  int d;\n"
+    "  out->count = list->absent ? -1 : list->count;\n"
+    "  out->needed = tni_@_list_alive(list, element);\n"
+    "  if (list->count > out->capacity || out->needed > out->bytes) return TN_^_OUTPUT_TOO_SMALL;\n"
+    "  tni_@_list_gather(list, element, out->data);\n"
+    "  for (i = 0; i < list->count; i++) {\n"
+    "    tn_@_tensor *t = &out->tensors[i];\n"
+    "    t->data = tni_@_list_data(list, i);\n"
+    "    t->rank = tni_@_list_rank(list, i);\n"
+    "    for (d = 0; d < t->rank; d++) t->dims[d] = tni_@_list_dims(list, i)[d];\n"
+    "  }\n"
+    "  return 0;\n"
+    "}\n";
+
 void tn__c_write_list_support(const tn__c_emitter *e) {
   tn__c_append_text(e, list_type);
   tn__c_append_text(e, list_text);
   tn__c_append_text(e, list_memory);
   tn__c_append_text(e, list_builtins);
+  if (e->list_values) tn__c_append_text(e, list_boundary);
+}
+
+void tn__c_write_list_types(const tn__c_emitter *e) { tn__c_append_text(e, list_values); }
+
+static uint32_t count_lists(const tn__c_writer *w, const tn__function_value *values, uint32_t count) {
+  uint32_t lists = 0;
+  for (uint32_t i = 0; i < count; i++) lists += tn__c_is_list(w->f, values[i].reg);
+  return lists;
+}
+
+void tn__c_write_list_locals(const tn__c_writer *w) {
+  const tn__function *f = w->f;
+  uint32_t in = count_lists(w, f->inputs, f->input_count), out = count_lists(w, f->outputs, f->output_count);
+  if (in > 0) tn__strbuf_printf(w->out, "  tni_%s_list given[%u];\n", w->e->name, in);
+  if (out > 0) tn__strbuf_printf(w->out, "  tni_%s_list made[%u];\n", w->e->name, out);
+}
+
+/* Ends with `status` set, if only to 0. */
+void tn__c_write_lists_in(const tn__c_writer *w) {
+  const tn__function *f = w->f;
+  uint32_t in = 0, out = 0;
+  tn__strbuf_append(w->out, "  status = 0;\n");
+  if (count_lists(w, f->inputs, f->input_count) > 0) tn__strbuf_append(w->out, "  memset(given, 0, sizeof given);\n");
+  if (count_lists(w, f->outputs, f->output_count) > 0) tn__strbuf_append(w->out, "  memset(made, 0, sizeof made);\n");
+  for (uint32_t i = 0; i < f->output_count; i++) {
+    if (!tn__c_is_list(f, f->outputs[i].reg)) continue;
+    tn__strbuf_printf(w->out, "  out[%u].data = &made[%u];\n  ((tn_%s_list *)outputs[%u])->needed = -1;\n", i, out++,
+                      w->e->name, i);
+  }
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const tn__register *r = &f->registers[f->inputs[i].reg];
+    if (!tn__c_is_list(f, f->inputs[i].reg)) continue;
+    bool sequence = r->container == TN__CONTAINER_SEQUENCE, one = r->container == TN__CONTAINER_OPTIONAL;
+    tn__strbuf_printf(w->out,
+                      "  in[%u].data = &given[%u];\n"
+                      "  if (status == 0) status = tni_%s_list_in(&c, &given[%u], inputs[%u], %zu, %d, %d, %d);\n",
+                      i, in, w->e->name, in, i, tn_dtype_size(r->dtype), r->any_rank ? -1 : r->rank, sequence ? 0 : -1,
+                      one);
+    in++;
+  }
+  if (in > 0) tn__strbuf_printf(w->out, "  if (status != 0) status += %d;\n", tn__c_status(0, w->c->entry));
+}
+
+/* What each needs is told, also when another does not fit. */
+void tn__c_write_lists_out(const tn__c_writer *w) {
+  const tn__function *f = w->f;
+  if (count_lists(w, f->outputs, f->output_count) == 0) return;
+  tn__strbuf_append(w->out, "  if (status == 0) {\n");
+  for (uint32_t i = 0, out = 0; i < f->output_count; i++) {
+    const tn__register *r = &f->registers[f->outputs[i].reg];
+    if (!tn__c_is_list(f, f->outputs[i].reg)) continue;
+    tn__strbuf_printf(w->out, "    if (tni_%s_list_out(&made[%u], outputs[%u], %zu) != 0) status = %d;\n", w->e->name,
+                      out++, i, tn_dtype_size(r->dtype), tn__c_status(TN__C_OUTPUT, w->c->entry));
+  }
+  tn__strbuf_append(w->out, "  }\n");
 }
 
 /* ---- instructions ----------------------------------------------------------------------------------------------- */

@@ -17,18 +17,6 @@ static tn_status *refuse(const tn__c_emitter *e, const tn__function *f, const tn
 
 /* ---- what is refused -------------------------------------------------------------------------------------------- */
 
-static tn_status *check_values(const tn__c_emitter *e, const tn__function *f, const tn__function_value *values,
-                               uint32_t count, const char *what) {
-  for (uint32_t i = 0; i < count; i++)
-    if (values[i].info.kind != TN_VALUE_TENSOR) {
-      char why[512];
-      snprintf(why, sizeof why, "%s \"%s\" is a sequence or optional, for which there is no C type", what,
-               values[i].info.name);
-      return refuse(e, f, NULL, why);
-    }
-  return NULL;
-}
-
 static tn_status *check_strings(const tn__c_emitter *e, const tn__function *f) {
   for (uint32_t i = 0; i < f->register_count; i++)
     if (f->registers[i].dtype == TN_STRING)
@@ -348,10 +336,11 @@ static bool ends_in(const char *name, const char *end) {
 /* May a parameter not be called so? What the public functions name themselves, keywords, and what headers define: types
  * end in _t, limits in _MAX, _MIN and _WIDTH, and this header's own names begin with tn. */
 static bool is_taken(const char *name) {
-  static const char *const names[] = {"inputs", "outputs", "workspace", "workspace_bytes", "capacities",    "dims",
-                                      "c",      "in",      "out",       "space",           "status",        "NULL",
-                                      "EOF",    "I",       "errno",     "stdin",           "stdout",        "stderr",
-                                      "assert", "linux",   "unix",      "bytes",           "workspace_used"};
+  static const char *const names[] = {"inputs", "outputs", "workspace", "workspace_bytes", "capacities",     "dims",
+                                      "c",      "in",      "out",       "space",           "status",         "NULL",
+                                      "EOF",    "I",       "errno",     "stdin",           "stdout",         "stderr",
+                                      "assert", "linux",   "unix",      "bytes",           "workspace_used", "given",
+                                      "made"};
   static const char *const starts[] = {"tn_", "tni_", "TN_"}, *const ends[] = {"_t", "_MAX", "_MIN", "_WIDTH"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (strcmp(names[i], name) == 0) return true;
@@ -401,8 +390,10 @@ static bool is_extended(const char *name, const char *other, const char *end) {
 /* Would one of the names that a function of this name brings along be one of another function's? */
 static bool is_function_taken(const tn__c_emitter *e, const char *name, int before) {
   static const char *const ends[] = {"", "_workspace_size", "_output_dims"};
+  static const char *const own[] = {"message", "place", "list", "tensor"};
   for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-    if (is_extended(name, "message", ends[i]) || is_extended(name, "place", ends[i])) return true;
+    for (size_t k = 0; k < sizeof own / sizeof own[0]; k++)
+      if (is_extended(name, own[k], ends[i])) return true;
     for (int k = 0; k < before; k++)
       if (is_extended(name, e->functions[k].name, ends[i]) || is_extended(e->functions[k].name, name, ends[i]))
         return true;
@@ -430,6 +421,15 @@ static tn_status *name_function(tn__c_emitter *e, tn__c_function *c) {
   return NULL;
 }
 
+/* Lists that a caller sees; the tensors of one may have any rank. */
+static void find_list_values(tn__c_emitter *e, const tn__function *f) {
+  for (uint32_t i = 0; i < f->input_count + f->output_count; i++) {
+    uint32_t number = i < f->input_count ? f->inputs[i].reg : f->outputs[i - f->input_count].reg;
+    e->list_values = e->list_values || tn__c_is_list(f, number);
+    if (f->registers[number].any_rank) e->max_rank = TN_MAX_RANK;
+  }
+}
+
 tn_status *tn__c_plan(tn__c_emitter *e) {
   const tn_executable *exe = e->exe;
   e->max_rank = 1;
@@ -439,11 +439,7 @@ tn_status *tn__c_plan(tn__c_emitter *e) {
     TN_RETURN_IF_ERROR(plan_function(e, &e->functions[i]));
     TN_RETURN_IF_ERROR(name_function(e, &e->functions[i]));
   }
-  for (uint32_t i = 0; i < exe->function_count; i++) {
-    const tn__function *f = &exe->functions[i];
-    if (e->functions[i].called) continue;
-    TN_RETURN_IF_ERROR(check_values(e, f, f->inputs, f->input_count, "input"));
-    TN_RETURN_IF_ERROR(check_values(e, f, f->outputs, f->output_count, "output"));
-  }
+  for (uint32_t i = 0; i < exe->function_count; i++)
+    if (!e->functions[i].called) find_list_values(e, &exe->functions[i]);
   return NULL;
 }

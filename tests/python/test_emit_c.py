@@ -318,10 +318,10 @@ class EmitC(Emitted):
                          [info("y", FLOAT, ["n", 4])], [constant("w", w)])
         same = ("add", "copy", "env", "take", "bytes", "run_0", "space_0", "kernel_0", "load_i64", "constants", "context",
                 "enter")
-        changed = ("message", "place", "a", "a_output_dims", "Place_workspace_size", "b_workspace_size", "B")
+        changed = ("message", "place", "list", "Tensor", "a", "a_output_dims", "Place_workspace_size", "b_workspace_size", "B")
         names = (*same, *changed)
         program = Program(self, dict.fromkeys(names, model), sizes=("n",), function="run_0")
-        for name in (*same, "message_2", "place_2", "a", "a_output_dims_2", "Place_workspace_size_2", "b_workspace_size",
+        for name in (*same, "message_2", "place_2", "list_2", "Tensor_2", "a", "a_output_dims_2", "Place_workspace_size_2", "b_workspace_size",
                      "B_2"):
             self.assertIn(f"tn_m_{name}(int64_t n,", program.header)
         program.check(self.floats(3, 8), sizes=(3,))
@@ -458,12 +458,6 @@ class EmitC(Emitted):
                 self.assertEqual(kind, wanted)
 
     # ---- refused
-
-    def test_lists_at_the_boundary_are_refused(self):
-        sequence = helper.make_tensor_sequence_value_info("s", FLOAT, [2])
-        message = self.refused(model_of([node("SequenceLength", ["s"], ["n"])], [sequence], [info("n", INT64, [])]))
-        self.assertIn('function "main" cannot become a C function: input "s" is a sequence or optional, for which there '
-                      "is no C type", message)
 
     def test_strings_and_tables_are_refused(self):
         text = model_of([node("Identity", ["s"], ["t"])], [info("s", TensorProto.STRING, [2])],

@@ -5,8 +5,10 @@
 import unittest
 
 import numpy as np
+import tenon
 from onnx import TensorProto, helper
 
+from emit_c_batch import Batch
 from product import graph, info, node
 from test_emit_c import BOOL, FLOAT, INT64, Emitted, Program, constant, loop_of, model_of
 
@@ -191,6 +193,78 @@ class EmitLists(Emitted):
         kind, said = program.fails(x, np.asarray(False), capacities=[1, 12])
         self.assertEqual((kind, said[0]), (BAD_VALUE, "a value is not one that the operator allows"))
         self.assertIn('node "get"', said[1])
+
+    # ---- what callers give and get
+
+    def batch(self, **models):
+        batch = Batch(self.folder, models, self.flags)
+        batch.build()
+        return batch, {name: tenon.compile(model, cache=False, threads=1) for name, model in models.items()}
+
+    def check_calls(self, batch, runtime, name, calls, spare=0):
+        """The results of calls of a function are those of the runtime."""
+        wanted = [list(w) if isinstance(w := runtime[name](*inputs), tuple) else [w] for inputs in calls]
+        results = batch.call([(name, inputs, batch.rooms(name, want, spare), 1 << 16) for inputs, want in zip(calls, wanted)])
+        for want, result in zip(wanted, results):
+            batch.compare(self, name, want, result)
+
+    def edits(self):
+        return model_of([node("SequenceInsert", ["s", "x", "at"], ["more"]), node("SequenceAt", ["s", "at"], ["one"]),
+                         node("SequenceLength", ["more"], ["n"])],
+                        [of_type("s", helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [None]))),
+                         info("x", FLOAT, [3]), info("at", INT64, [])],
+                        [of_type("more", helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [None]))),
+                         info("one", FLOAT, [None]), info("n", INT64, [])])
+
+    def test_sequences_come_in_and_go_out(self):
+        batch, runtime = self.batch(main=self.edits())
+        self.assertIn("inputs[0]: sequence of f32[?] s\n", batch.header)
+        self.assertIn("outputs[0]: sequence of f32[?] more\n", batch.header)
+        sequence = [self.floats(2), self.floats(0), self.floats(5), self.floats(40)]
+        self.check_calls(batch, runtime, "main", [(sequence, self.floats(3), np.asarray(at)) for at in (0, 2, 3, -1, -4)])
+        self.check_calls(batch, runtime, "main", [([self.floats(1)], self.floats(3), np.asarray(0))], spare=3)
+
+    def test_what_is_wrong_with_lists(self):
+        batch, _ = self.batch(main=self.edits())
+        x, at = self.floats(3), np.asarray(0)
+        sequence = [self.floats(2), self.floats(5)]
+        room, one, n = (3, 3 * 64), 5 * 4, 8
+        calls = [([self.floats(2), self.floats(2, 2)], BAD_SIZE, room), ([self.floats(2), np.float32(1)], BAD_SIZE, room),
+                 (None, BAD_VALUE, room), ([], INDEX, room), (sequence, OUTPUT_TOO_SMALL, (2, 3 * 64)),
+                 (sequence, OUTPUT_TOO_SMALL, (3, 3 * 64 - 1)), (sequence, 0, room)]
+        results = batch.call([("main", (s, x, at), [r, one, n], 1 << 16) for s, _, r in calls])
+        self.assertEqual([kind for kind, *_ in results], [kind for _, kind, _ in calls])
+        self.assertEqual([outputs[0][:2] for *_, outputs in results[4:]], [(3, 3 * 64)] * 3)
+        self.assertEqual([outputs[0][1] for *_, outputs in results[:4]], [-1] * 4)  # needed: not known
+        used = results[-1][2]
+        (kind, _, again, _), (less, _, needed, _) = batch.call(
+            [("main", (sequence, x, at), [room, one, n], bytes_) for bytes_ in (used, 128)])
+        self.assertEqual((kind, again, less), (0, used, WORKSPACE_TOO_SMALL))
+        self.assertGreater(needed, 128)
+
+    def test_optional_values_come_in_and_go_out(self):
+        models = {}
+        for name, kind in (("maybe", helper.make_tensor_type_proto(FLOAT, [None])),
+                           ("sequence", helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [None])))):
+            kind = helper.make_optional_type_proto(kind)
+            models[name] = model_of([node("OptionalHasElement", ["o"], ["has"]), node("Identity", ["o"], ["same"])],
+                                    [of_type("o", kind)], [info("has", BOOL, []), of_type("same", kind)])
+        batch, runtime = self.batch(**models)
+        x = self.floats(4)
+        self.check_calls(batch, runtime, "maybe", [(x,), (None,)])
+        self.check_calls(batch, runtime, "sequence", [([x, self.floats(2)],), ([],), (None,)])
+        results = batch.call([("maybe", ([x, x],), [1, (2, 128)], 1 << 16), ("maybe", ([],), [1, (2, 128)], 1 << 16)])
+        self.assertEqual([kind for kind, *_ in results], [BAD_VALUE, BAD_VALUE])
+
+    def test_tensors_of_any_rank_come_in_and_go_out(self):
+        model = model_of([node("SequenceInsert", ["s", "x"], ["more"])], [of_type("s", SEQUENCE), info("x", FLOAT, [3])],
+                         [of_type("more", SEQUENCE)])
+        batch, runtime = self.batch(main=model)
+        self.assertIn("inputs[0]: sequence of f32[...] s\n", batch.header)
+        self.check_calls(batch, runtime, "main", [([self.floats(2, 3, 1), np.asarray(1, np.float32)], self.floats(3)),
+                                                  ([], self.floats(3)), ([self.floats(*[1] * 16)], self.floats(3))])
+        kind, *_ = batch.call([("main", ([self.floats(*[1] * 17)], self.floats(3)), [(9, 999)], 1 << 16)])[0]
+        self.assertEqual(kind, BAD_SIZE)
 
     # ---- the workspace
 
