@@ -150,7 +150,7 @@ static tn_status *write_files(const char *base, const tn_build_options *options_
   size_t size;
   tn_build_object(build, &size);
   if (status == NULL)
-    printf("%s.o, %s.h: %d kernel%s, %.1f KB\n", base, base, w->count, w->count == 1 ? "" : "s", (double)size / 1024);
+    printf("%s.o, %s.h: %d kernel%s, %.1f KB\n", base, base, w->count, tn__plural(w->count), (double)size / 1024);
   tn_build_release(build);
   return status;
 }

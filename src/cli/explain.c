@@ -123,7 +123,7 @@ static void print_number(double value, bool known, int width, int digits) {
 
 static void print_text(const explain *e, const row *rows, int count) {
   const tn_machine_limits *m = tn_explanation_limits(e->explanation);
-  printf("%s, %d thread%s\n", m->target, m->threads, m->threads == 1 ? "" : "s");
+  printf("%s, %d thread%s\n", m->target, m->threads, tn__plural(m->threads));
   printf("one core%s: %.2f GHz, %.1f GFLOP/s; reads GB/s: L2 %.1f, L3 %.1f, memory %.1f\n",
          m->measured ? ", measured" : " of this kind, usually", m->clock_hz * 1e-9, m->flops_per_second * 1e-9,
          m->l2_bytes_per_second * 1e-9, m->l3_bytes_per_second * 1e-9, m->memory_bytes_per_second * 1e-9);

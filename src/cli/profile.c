@@ -44,8 +44,8 @@ void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limit
   if (count > 0) memcpy(sorted, rows, (size_t)count * sizeof *sorted);
   qsort(sorted, (size_t)count, sizeof *sorted, slowest_first);
   printf("\none of %d thread%s%s: %.1f GFLOP/s; reads GB/s: L2 %.1f, L3 %.1f, memory %.1f\n", limits->threads,
-         limits->threads == 1 ? "" : "s", limits->measured ? ", measured" : ", usually",
-         limits->flops_per_second * 1e-9, limits->l2_bytes_per_second * 1e-9, limits->l3_bytes_per_second * 1e-9,
+         tn__plural(limits->threads), limits->measured ? ", measured" : ", usually", limits->flops_per_second * 1e-9,
+         limits->l2_bytes_per_second * 1e-9, limits->l3_bytes_per_second * 1e-9,
          limits->memory_bytes_per_second * 1e-9);
   printf("%7s %8s %12s %9s %9s %8s  %-10s kernel\n", "share", "calls", "us a call", "GFLOP/s", "GB/s", "roofline",
          "bound by");

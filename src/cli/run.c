@@ -294,7 +294,7 @@ static void compare_value(const cli_result *results, int had, const tn_value_inf
     if (results[0].note) {
       tn__strbuf_append(report, results[0].note);
     } else {
-      tn__strbuf_printf(report, "%d tensor%s", tensors, tensors == 1 ? "" : "s");
+      tn__strbuf_printf(report, "%d tensor%s", tensors, tn__plural(tensors));
     }
     tn__strbuf_printf(report, count < 0 ? ", and no value is wanted\n" : ", and %d %s wanted\n", count,
                       count == 1 ? "is" : "are");

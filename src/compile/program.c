@@ -240,6 +240,24 @@ static bool may_alias(tn__builder *b, int output, const tn__place *root) {
   return last < root->first || (last == root->first && reads_before_writing(b, &b->steps[last], input, root->value));
 }
 
+/* Does `e` hold nothing that is known only when the step, or one behind it, has run? */
+static bool known_before(tn__builder *b, const tn__expr *e, int step) {
+  for (int i = 0; e->kind == TN__EXPR_VAR && i < tn__graph_symbol_count(b->graph); i++) {
+    const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
+    if (symbol->var == e->value.var) return tn__root_of(b, symbol->value)->first < step;
+  }
+  for (int i = 0; e->kind != TN__EXPR_VAR && i < e->arg_count; i++)
+    if (!known_before(b, e->args[i], step)) return false;
+  return true;
+}
+
+/* A view of the root has its elements in another shape, which the caller's buffer must have when they are written. */
+static bool shape_comes_late(tn__builder *b, const tn__value *output, const tn__place *root) {
+  for (int d = 0; output != root->value && d < output->rank; d++)
+    if (!known_before(b, output->dims[d], root->first)) return true;
+  return false;
+}
+
 /* The caller's buffers take the roots they can: written by a step, and by shape the same amount of memory. What a node
  * makes in a size that only running it tells must be the output itself, in its shape. */
 static void place_outputs(tn__builder *b, bool *direct) {
@@ -249,7 +267,7 @@ static void place_outputs(tn__builder *b, bool *direct) {
     if (root->kind != TN__PLACE_NONE || root->first < 0) continue;
     const tn__node *node = b->steps[root->first].node;
     if (node && (tn__needs_own_memory(node) || (!root->early && root->value != p->outputs[i]))) continue;
-    if (!may_alias(b, i, root)) continue;
+    if (!may_alias(b, i, root) || shape_comes_late(b, p->outputs[i], root)) continue;
     root->kind = TN__PLACE_OUTPUT;
     root->index = i;
     direct[i] = true;

@@ -49,7 +49,7 @@ static void parse_args(tn__parser *p, const char *name, const tn__expr **args, i
     if (i > 0) tn__lexer_expect(&p->lex, ",", where);
     args[i] = parse_level(p, 0);
   }
-  snprintf(where, sizeof(where), "after the argument%s of %s", count == 1 ? "" : "s", name);
+  snprintf(where, sizeof(where), "after the argument%s of %s", tn__plural(count), name);
   tn__lexer_expect(&p->lex, ")", where);
 }
 
@@ -121,7 +121,7 @@ const tn__expr *const *tn__parse_indices(tn__parser *p, const tn__buffer *buffer
   }
   if (count != buffer->rank || !tn__lexer_is(&p->lex, "]"))
     tn__lexer_fail(&p->lex, at, "%s has %d dimension%s: that many indices are needed", buffer->name, buffer->rank,
-                   buffer->rank == 1 ? "" : "s");
+                   tn__plural(buffer->rank));
   tn__lexer_advance(&p->lex);
   return indices;
 }

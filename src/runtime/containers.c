@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/strbuf.h"
 #include "runtime/list.h"
 #include "runtime/session.h"
 
@@ -33,8 +34,8 @@ static tn_status *check_item(const tn_value_info *info, const DLTensor *tensor, 
                             info->name, item, (int)tensor->device.device_type);
   if (info->rank != TN_ANY_RANK && tensor->ndim != info->rank)
     return tn_status_create(TN_INVALID_ARGUMENT,
-                            "input \"%s\": tensor %d has %d dimensions and the executable wants %d", info->name, item,
-                            tensor->ndim, info->rank);
+                            "input \"%s\": tensor %d has %d dimension%s and the executable wants %d", info->name, item,
+                            tensor->ndim, tn__plural(tensor->ndim), info->rank);
   if (tensor->ndim < 0 || tensor->ndim > TN_MAX_RANK)
     return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": tensor %d has %d dimensions; it can have 0 to %d",
                             info->name, item, tensor->ndim, TN_MAX_RANK);

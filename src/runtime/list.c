@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/strbuf.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
 
@@ -102,8 +103,8 @@ tn_status *tn__list_copy(const tn_allocator *allocator, tn__list *to, const tn__
 tn_status *tn__list_require_rank(const tn__list *list, int64_t at, int rank) {
   int own = tn__list_rank(list, at);
   if (own == rank) return NULL;
-  return tn_status_create(TN_INVALID_ARGUMENT, "tensor %lld of a sequence has %d dimensions where %d are wanted",
-                          (long long)at, own, rank);
+  return tn_status_create(TN_INVALID_ARGUMENT, "tensor %lld of a sequence has %d dimension%s where %d %s wanted",
+                          (long long)at, own, tn__plural(own), rank, rank == 1 ? "is" : "are");
 }
 
 /* ---- builtins: operands ----------------------------------------------------------------------------------------- */

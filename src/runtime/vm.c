@@ -462,7 +462,9 @@ static tn_status *kernel_failed(const tn__vm *vm, const tn__instruction *in, int
   const char *name = vm->exe->kernels[in->callee].name;
   switch (result) {
     case TN_KERNEL_INDEX_OUT_OF_RANGE:
-      return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": index out of range", name);
+      return tn_status_create(
+          TN_OUT_OF_RANGE,
+          "kernel \"%s\": index out of range: its indices must be in [-n, n) where they pick from n elements", name);
     case TN_KERNEL_DIVISION_BY_ZERO:
       return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": integer division by zero", name);
     case TN_KERNEL_BAD_VALUE:

@@ -155,7 +155,7 @@ static void define_reduce(tn__declaring *d, const tn__syn_stmt *s, const target 
   tn__te_reduction r = tn__te_reduction_of(d, s->value, wants, s->target_count);
   if (!r.index_only && r.combiner->count != s->target_count)
     tn__te_fail(d, &s->value->at, "%s gives %d value%s, not %d", tn__te_text_of(d, &s->value->at), r.combiner->count,
-                r.combiner->count == 1 ? "" : "s", s->target_count);
+                tn__plural(r.combiner->count), s->target_count);
   for (int t = 0; t < s->target_count; t++) names[r.index_only ? 1 : t] = targets[t].name;
   if (r.index_only) names[0] = tn__arena_printf(d->arena, "%s.value", targets[0].name);
   const tn__buffer *made[4];
@@ -234,8 +234,8 @@ static void define_elements(tn__declaring *d, const tn__syn_stmt *s, target *tar
     const char *text = tn__te_text_of(d, &s->targets[t].name);
     int rank = targets[t].output->rank;
     if (rank != s->axis_count)
-      tn__te_fail(d, &s->targets[t].name, "%s has %d dimension%s: name %s for it, not %d", text, rank,
-                  rank == 1 ? "" : "s", rank == 1 ? "an axis" : "as many axes", s->axis_count);
+      tn__te_fail(d, &s->targets[t].name, "%s has %d dimension%s: name %s for it, not %d", text, rank, tn__plural(rank),
+                  rank == 1 ? "an axis" : "as many axes", s->axis_count);
     for (int i = 0; i < rank; i++) known[i] = targets[t].shape[i];
   }
   tn__te_axes axes;
@@ -324,7 +324,7 @@ static void bind_dims(tn__declaring *d, const tn__syn *call, const tn__syn_kerne
       tn__te_fail(d, at, "%s of %s is of type %s, not %s", text, called, tn_dtype_name(param->dtype),
                   tn_dtype_name(args[i]->dtype));
     if (args[i]->rank != param->rank)
-      tn__te_fail(d, at, "%s of %s has %d dimension%s, not %d", text, called, param->rank, param->rank == 1 ? "" : "s",
+      tn__te_fail(d, at, "%s of %s has %d dimension%s, not %d", text, called, param->rank, tn__plural(param->rank),
                   args[i]->rank);
     for (int r = 0; r < param->rank; r++)
       for (int v = 0; param->shape[r]->kind == TN__SYN_NAME && v < k->dims.count; v++)
@@ -395,10 +395,10 @@ static void call_kernel(tn__declaring *d, const tn__syn *call, const char *const
   const tn__syn_kernel *k = tn__te_find_kernel(d, &call->at);
   const char *text = tn__te_text_of(d, &call->at);
   if (k->outputs.count != count)
-    tn__te_fail(d, &call->at, "%s gives %d tensor%s, not %d", text, k->outputs.count, k->outputs.count == 1 ? "" : "s",
+    tn__te_fail(d, &call->at, "%s gives %d tensor%s, not %d", text, k->outputs.count, tn__plural(k->outputs.count),
                 count);
   if (k->inputs.count != call->arg_count)
-    tn__te_fail(d, &call->at, "%s takes %d tensor%s, not %d", text, k->inputs.count, k->inputs.count == 1 ? "" : "s",
+    tn__te_fail(d, &call->at, "%s takes %d tensor%s, not %d", text, k->inputs.count, tn__plural(k->inputs.count),
                 call->arg_count);
   const tn__expr **dims = TN__NEW_ARRAY(d->arena, k->dims.count, const tn__expr *);
   const tn__buffer **args = TN__NEW_ARRAY(d->arena, call->arg_count, const tn__buffer *);

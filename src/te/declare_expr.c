@@ -154,7 +154,7 @@ static const tn__expr *name(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   if (n->expr != NULL) return n->expr;
   if (n->buffer->rank > 0)
     tn__te_fail(d, &s->at, "%s has %d dimension%s: write which element", text, n->buffer->rank,
-                n->buffer->rank == 1 ? "" : "s");
+                tn__plural(n->buffer->rank));
   tn__te_check_access(d, s, n->buffer, NULL);
   return tn__load(d->ir, n->buffer, NULL);
 }
@@ -165,7 +165,7 @@ static const tn__buffer *tensor(tn__declaring *d, const tn__syn *s) {
   if (n == NULL) tn__te_fail(d, &s->at, "there is no tensor %s here", text);
   if (n->buffer == NULL) tn__te_fail(d, &s->at, "%s is no tensor: it has no elements", text);
   if (n->buffer->rank != s->arg_count)
-    tn__te_fail(d, &s->at, "%s has %d dimension%s, not %d", text, n->buffer->rank, n->buffer->rank == 1 ? "" : "s",
+    tn__te_fail(d, &s->at, "%s has %d dimension%s, not %d", text, n->buffer->rank, tn__plural(n->buffer->rank),
                 s->arg_count);
   return n->buffer;
 }
@@ -254,7 +254,7 @@ static const tn__expr *comparison(tn__declaring *d, const tn__syn *s) {
 
 static void expect_args(const tn__declaring *d, const tn__syn *s, int count) {
   if (s->arg_count != count)
-    tn__te_fail(d, &s->at, "%s takes %d argument%s, not %d", tn__te_text_of(d, &s->at), count, count == 1 ? "" : "s",
+    tn__te_fail(d, &s->at, "%s takes %d argument%s, not %d", tn__te_text_of(d, &s->at), count, tn__plural(count),
                 s->arg_count);
 }
 

@@ -31,7 +31,7 @@ static int values_of(const tn__syn *const *s, const tn__syn *const **out) {
 
 static void expect_values(const tn__declaring *d, const tn__syn *s, int count, int wanted, const char *what) {
   if (count != wanted)
-    tn__te_fail(d, &s->at, "%s has %d value%s; %d %s wanted here", what, count, count == 1 ? "" : "s", wanted,
+    tn__te_fail(d, &s->at, "%s has %d value%s; %d %s wanted here", what, count, tn__plural(count), wanted,
                 wanted == 1 ? "is" : "are");
 }
 

@@ -71,16 +71,16 @@ class Forks(unittest.TestCase):
     def test_a_declared_output_decides(self):
         model = compiled([self.choice()], self.INPUTS, [info("y", FLOAT, [])])
         self.assertEqual(float(model(self.X, self.NO)), 6)
-        with self.assertRaisesRegex(tenon.Error, 'output "y" would have 1 dimensions and is declared with 0'):
+        with self.assertRaisesRegex(tenon.Error, 'output "y" would have 1 dimension and is declared with 0'):
             model(self.X, self.YES)
 
     def test_what_is_refused(self):
-        with self.assertRaisesRegex(tenon.Error, 'result 0 has 1 dimensions \\(the branch "then"\\), or result 0 has 0 dimensions '
+        with self.assertRaisesRegex(tenon.Error, 'result 0 has 1 dimension \\(the branch "then"\\), or result 0 has 0 dimensions '
                                                  '\\(the branch "else"\\), and "y" has 1 or 0 for it: results must have one number of '
                                                  'dimensions, and the model may declare it'):
             compiled([self.choice()], self.INPUTS, [info("y", FLOAT, None)])
         with self.assertRaisesRegex(tenon.Error, 'and what follows suits neither: node "turn" .*perm has 3 entries, and the input 1 '
-                                                 'dimensions; node "turn" .*perm has 3 entries, and the input 0'):
+                                                 'dimension; node "turn" .*perm has 3 entries, and the input 0'):
             compiled([self.choice(), node("Transpose", ["y"], ["z"], perm=[0, 1, 2], name="turn")], self.INPUTS,
                      [info("z", FLOAT, None)])
 
@@ -109,6 +109,71 @@ class Forks(unittest.TestCase):
         self.assertEqual(model(np.ones((2, 3, 1), np.float32)).shape, (2, 3))
         with self.assertRaisesRegex(tenon.Error, "dimension 0 is 1, and what follows does not suit that"):
             model(np.ones((1, 3, 1), np.float32))
+
+    def test_out_of_a_function_and_a_known_branch(self):
+        # Whatever the branch that is known, or the function, makes of x has one rank or another; what follows on them suits both.
+        choice = self.choice()
+        known = graph([choice, node("Neg", ["y"], ["minus"])], [], [info("minus", FLOAT, None)])
+        behind = [node("Add", ["v", "x"], ["z"]), node("ReduceMax", ["z"], ["most"], keepdims=0)]
+        outputs = [info("z", FLOAT, ["n"]), info("most", FLOAT, [])]
+        branch = helper.make_model(graph([node("If", ["yes"], ["v"], then_branch=known, else_branch=known), *behind], self.INPUTS, outputs,
+                                         [constant("yes", np.asarray(True))]), opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        then = graph([node("Identity", ["a"], ["b"])], [], [info("b", FLOAT, None)])
+        other = graph([node("ReduceSum", ["a"], ["c"], keepdims=0)], [], [info("c", FLOAT, None)])
+        inner = helper.make_function("own", "Inner", ["a", "f"], ["d"], [node("If", ["f"], ["d"], then_branch=then, else_branch=other)],
+                                     [helper.make_opsetid("", 20)])
+        outer = helper.make_function("own", "Outer", ["p", "q"], ["p_same", "r", "unused"],
+                                     [node("Inner", ["p", "q"], ["s"], domain="own"), node("Neg", ["s"], ["r"]), node("Abs", ["s"], ["unused"]),
+                                      node("Identity", ["p"], ["p_same"])],
+                                     [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)])
+        called = helper.make_model(graph([node("Outer", ["x", "flag"], ["w", "v"], domain="own"), node("Sub", ["v", "w"], ["u"]),
+                                          node("Add", ["u", "w"], ["t"]), node("Add", ["t", "x"], ["z"]), behind[1]], self.INPUTS, outputs),
+                                   opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("own", 1)], functions=[inner, outer], ir_version=9)
+        for model in (branch, called):
+            model = tenon.compile(model, cache=False, threads=1)
+            for flag, want in ((self.YES, [0, 0, 0]), (self.NO, [-5, -4, -3])):
+                z, most = model(self.X, flag)
+                np.testing.assert_array_equal(z, np.float32(want))
+                self.assertEqual(float(most), max(want))
+
+    def test_out_of_a_known_branch_in_a_branch_that_is_not(self):
+        # Two forks, the second behind the first, and both go on to the end of the branch "then".
+        other = graph([node("Neg", ["x"], ["minus"])], [], [info("minus", FLOAT, None)])
+        second = node("If", ["again"], ["v"], then_branch=graph([node("Identity", ["k"], ["k1"])], [], [info("k1", FLOAT, None)]),
+                      else_branch=graph([node("ReduceMax", ["k"], ["k2"], keepdims=0)], [], [info("k2", FLOAT, None)]))
+        known = graph([self.choice()], [], [info("y", FLOAT, None)])
+        deeper = graph([second], [], [info("v", FLOAT, None)])
+        then = graph([node("If", ["yes"], ["k"], then_branch=known, else_branch=known),
+                      node("If", ["yes"], ["w"], then_branch=deeper, else_branch=deeper), node("Mul", ["w", "x"], ["wx"])],
+                     [], [info("wx", FLOAT, ["n"])])
+        model = compiled([node("If", ["outer"], ["z"], then_branch=then, else_branch=other), node("Relu", ["z"], ["r"])],
+                         [*self.INPUTS, info("again", BOOL, []), info("outer", BOOL, [])], [info("r", FLOAT, ["n"])],
+                         [constant("yes", np.asarray(True))])
+        for flag, again, want in ((1, 1, [1, 4, 9]), (1, 0, [3, 6, 9]), (0, 1, [6, 12, 18]), (0, 0, [6, 12, 18])):
+            np.testing.assert_array_equal(model(self.X, np.asarray(bool(flag)), np.asarray(bool(again)), self.YES), np.float32(want))
+            np.testing.assert_array_equal(model(self.X, np.asarray(bool(flag)), np.asarray(bool(again)), self.NO), np.zeros(3))
+
+    def test_squeezes_out_of_a_function(self):
+        # Both decisions of one operator, and a declared output that a function's end does not see.
+        squeeze = helper.make_function("own", "Bare", ["a"], ["b"], [node("Squeeze", ["a"], ["b"], name="bare")], [helper.make_opsetid("", 20)])
+        own = {"opset_imports": [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)], "functions": [squeeze], "ir_version": 9}
+        inputs = [info("x", FLOAT, ["n", "m"])]
+        model = helper.make_model(graph([node("Bare", ["x"], ["y"], domain="own"), node("Mul", ["y", "scale"], ["z"], name="scaled"),
+                                         node("ReduceSum", ["z"], ["sum"], keepdims=0)], [*inputs, info("scale", FLOAT, [3])],
+                                        [info("sum", FLOAT, None)]), **own)
+        model = tenon.compile(model, cache=False, threads=1)
+        scale = np.float32([1, 2, 3])
+        for shape in ((2, 3), (1, 3), (3, 1), (1, 1)):
+            x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1
+            self.assertEqual(float(model(x, scale)), float((np.squeeze(x) * scale).sum()))
+        with self.assertRaisesRegex(tenon.Error, r'^node "scaled" \(Mul, opset 20\): dimension 0 is n = 5 in one operand and 3 in another'):
+            model(np.ones((5, 1), np.float32), scale)
+        model = helper.make_model(graph([node("Bare", ["x"], ["y"], domain="own")], inputs, [info("y", FLOAT, ["n"])]), **own)
+        model = tenon.compile(model, cache=False, threads=1)
+        np.testing.assert_array_equal(model(np.float32([[1], [2]])), np.float32([1, 2]))
+        with self.assertRaisesRegex(tenon.Error, r'node "bare" \(Squeeze, opset 20\): dimension 1 is not 1, and what follows does not suit that: '
+                                                 'output "y" would have 2 dimensions and is declared with 1'):
+            model(np.ones((2, 2), np.float32))
 
     def test_many_squeezes(self):
         nodes, last = [], "x"
@@ -378,7 +443,7 @@ class Sequences(unittest.TestCase):
         # Declared ranks join, and a run holds them to it.
         model = compiled([node("ConcatFromSequence", ["s"], ["y"], axis=0)], [undeclared], [info("y", FLOAT, [None, 2])])
         np.testing.assert_array_equal(model([np.ones((1, 2), np.float32)] * 3), np.ones((3, 2)))
-        with self.assertRaisesRegex(tenon.Error, "tensor 1 of a sequence has 1 dimensions where 2 are wanted"):
+        with self.assertRaisesRegex(tenon.Error, "tensor 1 of a sequence has 1 dimension where 2 are wanted"):
             model([np.ones((1, 2), np.float32), np.ones(2, np.float32)])
 
     def test_branches_whose_sequences_differ_in_rank(self):
@@ -427,7 +492,7 @@ class Sequences(unittest.TestCase):
         first, word = np.array(["a", "bc"], object), np.array("zip", object)
         last = model(np.asarray(2), first, word)
         self.assertEqual([item.tolist() for item in last], [["a", "bc"]] * 3 + ["zip", ["a", "bc"], "zip"])
-        with self.assertRaisesRegex(tenon.Error, "tensor 3 of a sequence has 0 dimensions where 1 are wanted"):
+        with self.assertRaisesRegex(tenon.Error, "tensor 3 of a sequence has 0 dimensions where 1 is wanted"):
             model(np.asarray(4), first, word)
 
     def test_a_sequence_grown_in_a_loop(self):

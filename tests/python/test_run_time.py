@@ -133,6 +133,20 @@ class Sizes(unittest.TestCase):
             with self.assertRaisesRegex(tenon.Error, rf'node "image" \(Col2Im, opset 22\): col2im: {words}'):
                 model(np.ones((2, 8, columns), np.float32), ints(*image), ints(*block))
 
+    def test_a_shape_that_is_known_after_its_elements(self):
+        # The elements of y are made before the numbers that say its shape.
+        model = compiled([node("Relu", ["x"], ["r"]), node("Concat", ["a", "b"], ["shape"], axis=0), node("Reshape", ["r", "shape"], ["y"])],
+                         [info("x", FLOAT, ["n"]), info("a", INT64, [1]), info("b", INT64, [1])], [info("y", FLOAT, ["p", "q"])])
+        x = np.arange(-5, 7, dtype=np.float32)
+        for a, b in ((3, 4), (12, 1), (2, -1)):
+            want = np.maximum(x, 0).reshape(a, b)
+            np.testing.assert_array_equal(model(x, ints(a), ints(b)), want)
+            memory = np.full(want.shape, 9, np.float32)
+            model.set_inputs(x=x, a=ints(a), b=ints(b))
+            model.set_outputs(y=memory)
+            model.invoke()
+            np.testing.assert_array_equal(memory, want)
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())

@@ -108,7 +108,8 @@ static void failures_name_the_kernel(void **state) {
     const char *text;
   } expected[8] = {
       {TN_OK, NULL},
-      {TN_OUT_OF_RANGE, "kernel \"gather_3\": index out of range"},
+      {TN_OUT_OF_RANGE,
+       "kernel \"gather_3\": index out of range: its indices must be in [-n, n) where they pick from n elements"},
       {TN_OUT_OF_RANGE, "kernel \"gather_3\": integer division by zero"},
       {TN_OUT_OF_RANGE, "kernel \"gather_3\": a value that the operator does not allow"},
       {TN_CANCELLED, "kernel \"gather_3\": cancelled"},
@@ -158,11 +159,15 @@ static void failures_name_the_node(void **state) {
   const char *origin = "node \"pick\" (Gather, opset 13)";
   tn_executable *exe;
   tn_session *session = failing_session(origin, false, &exe);
-  check_failure(session, "node \"pick\" (Gather, opset 13): kernel \"gather_3\": index out of range");
+  check_failure(session,
+                "node \"pick\" (Gather, opset 13): kernel \"gather_3\": index out of range: its indices must be in "
+                "[-n, n) where they pick from n elements");
   tn_session_release(session);
   tn_executable_release(exe);
   session = failing_session(origin, true, &exe); /* which did not know of origins */
-  check_failure(session, "kernel \"gather_3\": index out of range");
+  check_failure(
+      session,
+      "kernel \"gather_3\": index out of range: its indices must be in [-n, n) where they pick from n elements");
   tn_session_release(session);
   tn_executable_release(exe);
 }

@@ -15,7 +15,7 @@ void tn__onnx_axis_flags(tn__onode *n, int input, int rank, const tn__expr **fla
   }
   tn__graph_assume(n->g, tn__eq(ir, meant, tn__index(ir, *count)),
                    "input %d must name %d different dimension%s of a tensor with %d, and names %s", input, *count,
-                   *count == 1 ? "" : "s", rank, tn__size_text(n->g, meant));
+                   tn__plural(*count), rank, tn__size_text(n->g, meant));
 }
 
 /* ---- one axis -------------------------------------------------------------------------------------------------------

@@ -41,12 +41,12 @@ tn__onode *tn__onnx_inside(const tn__onode *n, const tn__obody *body);
 typedef struct tn__ofork {
   tn__value *condition; /* one bool, of the graph of the node */
   /* Sets the outputs of `n`, the node or what bodies see of it, for the case; or gives what the fork in it gave. */
-  tn__value **(*make)(tn__onode *n, bool yes, void *user);
+  tn__orest (*make)(tn__onode *n, bool yes, void *user);
   void *user;
   const char *cases[2]; /* for messages: what is the case when it is false, and true: "dimension 2 is 1" */
 } tn__ofork;
-/* NULL: the outputs are set. Otherwise the results of the scope: for tn__onnx_end_scope, or the caller's own caller. */
-tn__value **tn__onnx_fork(tn__onode *n, const tn__ofork *fork);
+/* Without results: the outputs are set. Otherwise they are for tn__onnx_end_scope, or the caller's own caller. */
+tn__orest tn__onnx_fork(tn__onode *n, const tn__ofork *fork);
 
 /* ops_control.c: a branch of an `if`, whose results are brought to one type with those of another. */
 typedef struct tn__obranch {

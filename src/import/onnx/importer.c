@@ -94,6 +94,7 @@ static void scope_init(tn__oscope *scope, tn__importer *importer, const tn__osco
   scope->parent = parent;
   scope->position = 0;
   scope->body = importer->body;
+  scope->is_rest = scope->has_ended = false;
   tn__map_init(&scope->names, importer->arena);
 }
 
@@ -270,9 +271,9 @@ int tn__onnx_declared_rank(const tn__onode *n, int output) {
 }
 
 /* Of the model's outputs only: what bodies declare is not held to anything. */
-int tn__onnx_result_rank(const tn__onode *n, int index) {
+int tn__onnx_result_rank(const tn__onode *n, const tn__oscope *scope, int index) {
   const Onnx__GraphProto *main = n->importer->model->proto->graph;
-  return n->scope->graph == main ? tn__onnx_info_rank(main->output[index]) : -1;
+  return scope->graph == main ? tn__onnx_info_rank(main->output[index]) : -1;
 }
 
 static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *graph) {
@@ -296,8 +297,8 @@ static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *grap
     if (type != NULL && type->shape != NULL) {
       if (type->shape->n_dim != (size_t)value->rank)
         tn__graph_fail(im->g, TN_INVALID_ARGUMENT,
-                       "the tensor \"%s\" is declared with %zu dimensions, and its node makes %d", name,
-                       type->shape->n_dim, value->rank);
+                       "the tensor \"%s\" is declared with %zu dimension%s, and its node makes %d", name,
+                       type->shape->n_dim, tn__plural((int64_t)type->shape->n_dim), value->rank);
       for (int d = 0; d < value->rank; d++) {
         int64_t declared = type->shape->dim[d]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
                                ? type->shape->dim[d]->dim_value
@@ -433,31 +434,93 @@ static bool is_defined(const tn__oscope *scope, const char *name) {
   return false;
 }
 
-tn__value **tn__onnx_import_rest(tn__onode *n, int most) {
-  const tn__oscope *outer = n->scope;
+int tn__onnx_levels(const tn__onode *n) {
+  int levels = 0;
+  for (const tn__onode *out = n->scope->inlined; out != NULL; out = out->scope->inlined) levels++;
+  return levels;
+}
+
+const tn__oscope *tn__onnx_level(const tn__onode *n, int levels) {
+  const tn__oscope *scope = n->scope;
+  for (int i = 0; i < levels; i++) scope = scope->inlined->scope;
+  return scope;
+}
+
+/* A scope for what is imported behind the node, whatever graph that is for. */
+static tn__oscope *rest_scope(const tn__onode *n) {
   tn__oscope *scope = TN__NEW(n->arena, tn__oscope);
-  scope_init(scope, n->importer, outer);
+  scope_init(scope, n->importer, n->scope);
+  scope->is_rest = true;
+  return scope;
+}
+
+/* The nodes behind `n`, in its own scope or, when a fork among them goes further, out of it. */
+static tn__orest import_behind(tn__onode *n, int *most) {
+  const tn__oscope *outer = n->scope;
+  tn__oscope *scope = rest_scope(n);
+  tn__orest rest = {.levels = 0};
   for (int i = 0; i < n->output_count; i++)
     if (n->proto->output[i][0] != '\0')
       define(scope, n->proto->output[i], n->out[i] == NULL ? (const void *)unmade : n->out[i], "output");
   size_t left = outer->node_count - outer->position - 1;
-  bool all = left <= (size_t)most;
-  import_nodes(scope, outer->nodes + outer->position + 1, all ? left : (size_t)most);
-  tn__value **results = TN__NEW_ARRAY(n->arena, outer->result_count, tn__value *);
-  for (int i = 0; i < outer->result_count && all; i++)
-    if (!is_defined(outer, outer->results[i])) results[i] = look_up(scope, outer->results[i], "result");
-  return results;
+  bool all = left <= (size_t)*most;
+  import_nodes(scope, outer->nodes + outer->position + 1, all ? left : (size_t)*most);
+  *most -= all ? (int)left : *most;
+  if (!all || scope->has_ended) return all ? scope->ended : rest;
+  rest.results = TN__NEW_ARRAY(n->arena, outer->result_count, tn__value *);
+  for (int i = 0; i < outer->result_count; i++)
+    if (!is_defined(outer, outer->results[i])) rest.results[i] = look_up(scope, outer->results[i], "result");
+  return rest;
 }
 
-void tn__onnx_end_scope(tn__onode *n, tn__value *const *results) {
+/* The node that the scope of `n` was inlined for, as what is imported now sees it, with its outputs. */
+static tn__onode *inlined_here(const tn__onode *n, tn__value *const *results) {
+  const tn__oscope *scope = n->scope;
+  tn__onode *out = tn__arena_copy(n->arena, scope->inlined, sizeof(*out));
+  const tn__oscope *here = rest_scope(n);
+  out->g = n->g;
+  out->out = TN__NEW_ARRAY(n->arena, out->output_count + TN__ONODE_MIN_INPUTS, tn__value *);
+  for (int i = 0; i < scope->result_count; i++)
+    if (out->proto->output[i][0] != '\0')
+      out->out[i] = results[i] != NULL ? results[i] : look_up(here, scope->results[i], "result");
+  return out;
+}
+
+tn__orest tn__onnx_import_rest(tn__onode *n, int most, int levels, tn__orest first) {
+  tn__orest rest = first;
+  int at = 0; /* the level of n */
+  if (rest.results == NULL) rest = import_behind(n, &most);
+  while (rest.results != NULL && rest.levels < levels) {
+    while (at < rest.levels) { /* the results are those of a scope further out */
+      tn__onode *out = tn__arena_copy(n->arena, n->scope->inlined, sizeof(*out));
+      out->g = n->g;
+      n = out, at++;
+    }
+    n = inlined_here(n, rest.results), at++;
+    rest = import_behind(n, &most);
+    rest.levels += at;
+  }
+  return rest;
+}
+
+/* From scope to scope, as far as the scopes are those that the nodes of the graph are imported in. */
+void tn__onnx_end_scope(tn__onode *n, tn__orest rest) {
   tn__oscope *scope = n->scope;
+  for (; rest.levels > 0; rest.levels--) {
+    scope->position = scope->node_count;
+    scope->has_ended = true;
+    scope->ended = rest;
+    if (scope->is_rest) return;
+    n = scope->inlined;
+    scope = n->scope;
+  }
   for (int i = 0; i < scope->result_count; i++) {
     int own = 0;
     while (own < n->output_count && strcmp(n->proto->output[own], scope->results[i]) != 0) own++;
     if (own < n->output_count)
-      n->out[own] = results[i]; /* defined with the node */
-    else if (results[i] != NULL && !tn__map_has(&scope->names, scope->results[i]))
-      define(scope, scope->results[i], results[i], "result");
+      n->out[own] = rest.results[i]; /* defined with the node */
+    else if (rest.results[i] != NULL && !tn__map_has(&scope->names, scope->results[i]))
+      define(scope, scope->results[i], rest.results[i], "result");
   }
   scope->position = scope->node_count;
 }
@@ -465,8 +528,8 @@ void tn__onnx_end_scope(tn__onode *n, tn__value *const *results) {
 /* ---- bodies -------------------------------------------------------------------------------------------------------
  */
 
-void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value *const *inputs, int input_count,
-                           tn__value **outputs, int output_count) {
+static void inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value *const *inputs, int input_count,
+                         tn__value **outputs, int output_count, tn__onode *inlined) {
   const char *origin = tn__graph_origin(n->g);
   tn__oscope *scope = TN__NEW(n->arena, tn__oscope);
   scope_init(scope, n->importer, n->scope);
@@ -475,6 +538,7 @@ void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value
   if (body->n_output != (size_t)output_count)
     tn__on_fail(n, "its body \"%s\" makes %zu results, expected %d", text_of(body->name), body->n_output, output_count);
   scope->graph = body;
+  scope->inlined = inlined;
   set_results(scope, body->output, body->n_output);
   define_initializers(scope, body);
   tn__graph_set_origin(n->g, origin);
@@ -482,10 +546,19 @@ void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value
     define(scope, text_of(body->input[i]->name), inputs[i] == NULL ? (const void *)absent : inputs[i], "body input");
   import_nodes(scope, body->node, body->n_node);
   tn__graph_set_origin(n->g, origin);
-  for (int i = 0; i < output_count; i++) {
+  for (int i = 0; i < output_count && !scope->has_ended; i++) {
     outputs[i] = look_up(scope, text_of(body->output[i]->name), "result");
     if (outputs[i] == NULL) tn__on_fail(n, "its body \"%s\" leaves result %d out", text_of(body->name), i);
   }
+}
+
+void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value *const *inputs, int input_count,
+                           tn__value **outputs, int output_count) {
+  inline_graph(n, body, inputs, input_count, outputs, output_count, NULL);
+}
+
+void tn__onnx_inline_whole(tn__onode *n, const Onnx__GraphProto *body) {
+  inline_graph(n, body, NULL, 0, n->out, n->output_count, n);
 }
 
 tn__obody *tn__onnx_body_begin(tn__onode *n, const char *name) {
@@ -532,13 +605,14 @@ void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
     scope->import_count = function->n_opset_import;
   }
   scope->results = (const char *const *)function->output, scope->result_count = n->output_count;
+  scope->inlined = n;
   for (size_t i = 0; i < function->n_input; i++) {
     tn__value *value = i < (size_t)n->input_count ? n->in[i] : NULL;
     define(scope, function->input[i], value == NULL ? (const void *)absent : value, "parameter");
   }
   import_nodes(scope, function->node, function->n_node);
   tn__graph_set_origin(n->g, origin);
-  for (int i = 0; i < n->output_count; i++)
+  for (int i = 0; i < n->output_count && !scope->has_ended; i++)
     if (n->proto->output[i][0] != '\0') n->out[i] = look_up(scope, function->output[i], "result");
 }
 

@@ -100,6 +100,13 @@ struct tn__onode {
 };
 enum { TN__ONODE_MIN_INPUTS = 16, TN__ONNX_MAX_FUNCTION_DEPTH = 16 };
 
+/* What the nodes behind a node come to: the results of the scope that is `levels` out of the node's, through scopes
+ * that were inlined; NULL for those that were there before the node. */
+typedef struct tn__orest {
+  tn__value **results; /* NULL: nothing */
+  int levels;
+} tn__orest;
+
 struct tn__oscope {
   tn__importer *importer;
   const tn__oscope *parent; /* whose names are visible; NULL for the main graph and for functions */
@@ -116,6 +123,10 @@ struct tn__oscope {
   /* What the nodes are for: names that are looked up when all are imported. */
   const char *const *results;
   int result_count;
+  tn__onode *inlined; /* the node whose outputs the results become, in the same graph; NULL: not that simple */
+  bool is_rest;       /* these are the nodes behind a fork (fork.c) in a scope with these results */
+  bool has_ended;     /* by tn__onnx_end_scope: the results are not here, but further out, */
+  tn__orest ended;    /* or of a scope that is_rest, these */
 };
 
 /* ---- importer.c
@@ -123,16 +134,23 @@ struct tn__oscope {
 /* Inlines a body: a graph (of If, Loop or Scan; it sees the names around the node) or a function. */
 void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value *const *inputs, int input_count,
                            tn__value **outputs, int output_count);
+/* Inlines a body without inputs whose results are what the node makes. */
+void tn__onnx_inline_whole(tn__onode *n, const Onnx__GraphProto *body);
 void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
                               const Onnx__OperatorSetIdProto *override_import);
-/* Of the nodes behind `n`, at most `most`: imports them, after the outputs of `n` have got their values, for the graph
- * that `n` builds into, and gives the results of the scope; NULL for those that were there before `n`. */
-tn__value **tn__onnx_import_rest(tn__onode *n, int most);
+/* How far out `n` may go: how many scopes around it are inlined into the next one. */
+int tn__onnx_levels(const tn__onode *n);
+/* The scope that is `levels` out. */
+const tn__oscope *tn__onnx_level(const tn__onode *n, int levels);
+/* Imports what is behind `n`, at most `most` nodes, for the graph that `n` builds into, after the outputs of `n` have
+ * got their values, or after what `first` knows already when it has results. It goes on to the scope `levels` out; one
+ * further out is given when an operator on the way had to go there. Without results when nodes are left. */
+tn__orest tn__onnx_import_rest(tn__onode *n, int most, int levels, tn__orest first);
 /* The results are these, and no node behind `n` is to be imported. */
-void tn__onnx_end_scope(tn__onode *n, tn__value *const *results);
+void tn__onnx_end_scope(tn__onode *n, tn__orest rest);
 /* The number of dimensions that the model declares for result `index` of the scope, -1 when it does not or may not mean
  * it. */
-int tn__onnx_result_rank(const tn__onode *n, int index);
+int tn__onnx_result_rank(const tn__onode *n, const tn__oscope *scope, int index);
 /* A value of the graph around the node, seen from the one that is being imported. */
 tn__value *tn__onnx_see(const tn__onode *n, tn__value *value);
 /* Forks that are being imported (fork.c). */

@@ -256,17 +256,19 @@ const int64_t *tn__on_ints_either(tn__onode *n, const char *name, int64_t since,
 
 void tn__on_require_rank(const tn__onode *n, int input, int rank) {
   if (n->in[input]->rank != rank)
-    tn__on_fail(n, "%s has %d dimensions, expected %d", operand_text(n, input), n->in[input]->rank, rank);
+    tn__on_fail(n, "%s has %d dimension%s, expected %d", operand_text(n, input), n->in[input]->rank,
+                tn__plural(n->in[input]->rank), rank);
 }
 
 void tn__on_require_min_rank(const tn__onode *n, int input, int rank) {
   if (n->in[input]->rank < rank)
-    tn__on_fail(n, "%s has %d dimensions, expected at least %d", operand_text(n, input), n->in[input]->rank, rank);
+    tn__on_fail(n, "%s has %d dimension%s, expected at least %d", operand_text(n, input), n->in[input]->rank,
+                tn__plural(n->in[input]->rank), rank);
 }
 
 int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank) {
   if (axis < -rank || axis >= rank)
-    tn__on_fail(n, "axis %lld is outside of a tensor with %d dimensions", (long long)axis, rank);
+    tn__on_fail(n, "axis %lld is outside of a tensor with %d dimension%s", (long long)axis, rank, tn__plural(rank));
   return axis < 0 ? axis + rank : axis;
 }
 

@@ -112,10 +112,10 @@ typedef struct branches {
   const Onnx__GraphProto *graphs[2]; /* else, then */
 } branches;
 
-static tn__value **inline_branch(tn__onode *n, bool yes, void *user) {
+static tn__orest inline_branch(tn__onode *n, bool yes, void *user) {
   const branches *b = user;
   tn__onnx_inline_graph(n, b->graphs[yes], NULL, 0, n->out, n->output_count);
-  return NULL;
+  return (tn__orest){.results = NULL};
 }
 
 /* The first result that is a tensor of one rank in one branch and of another in the other, or -1. */
@@ -131,10 +131,11 @@ static void fork_branches(tn__onode *n, tn__value *condition, branches *graphs, 
   tn__ofork fork = {.condition = condition, .make = inline_branch, .user = graphs};
   const tn__obranch *sides[2] = {b, a};
   for (int i = 0; i < 2; i++)
-    fork.cases[i] = tn__arena_printf(n->arena, "result %d has %d dimensions (the branch \"%s\")", k,
-                                     sides[i]->results[k]->rank, i == 1 ? "then" : "else");
-  tn__value **results = tn__onnx_fork(n, &fork);
-  if (results != NULL) tn__onnx_end_scope(n, results);
+    fork.cases[i] =
+        tn__arena_printf(n->arena, "result %d has %d dimension%s (the branch \"%s\")", k, sides[i]->results[k]->rank,
+                         tn__plural(sides[i]->results[k]->rank), i == 1 ? "then" : "else");
+  tn__orest rest = tn__onnx_fork(n, &fork);
+  if (rest.results != NULL) tn__onnx_end_scope(n, rest);
 }
 
 static void run_branches(tn__onode *n, const Onnx__GraphProto *then_body, const Onnx__GraphProto *else_body) {
@@ -169,7 +170,7 @@ void tn__onnx_if(tn__onode *n) {
     return;
   }
   if (count != 1) tn__on_fail(n, "its condition has %d elements, expected 1", count);
-  tn__onnx_inline_graph(n, condition[0] != 0 ? then_body : else_body, NULL, 0, n->out, n->output_count);
+  tn__onnx_inline_whole(n, condition[0] != 0 ? then_body : else_body);
 }
 
 /* ---- loops ----------------------------------------------------------------------------------------------------------

@@ -74,7 +74,8 @@ static void require_same_type(const attempt *a, int k) {
     tn__on_fail(a->n, "loop variable %d is %s and becomes %s", k, tn_dtype_name(own->dtype),
                 tn_dtype_name(next->dtype));
   if (own->rank != next->rank)
-    tn__on_unsupported(a->n, "loop variable %d has %d dimensions and gets %d", k, own->rank, next->rank);
+    tn__on_unsupported(a->n, "loop variable %d has %d dimension%s and gets %d", k, own->rank, tn__plural(own->rank),
+                       next->rank);
 }
 
 /* Does the body leave state k as it was assumed to be? */

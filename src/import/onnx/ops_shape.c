@@ -177,16 +177,16 @@ typedef struct ones {
   bool drop[TN__MAX_RANK];
 } ones;
 
-static tn__value **squeeze_from(tn__onode *n, const ones *before);
+static tn__orest squeeze_from(tn__onode *n, const ones *before);
 
-static tn__value **squeeze_case(tn__onode *n, bool yes, void *user) {
+static tn__orest squeeze_case(tn__onode *n, bool yes, void *user) {
   ones o = *(const ones *)user;
   o.drop[o.next++] = yes;
   return squeeze_from(n, &o);
 }
 
 /* Whether a dimension of open size is 1 decides the number of dimensions of the result. */
-static tn__value **squeeze_from(tn__onode *n, const ones *before) {
+static tn__orest squeeze_from(tn__onode *n, const ones *before) {
   ones o = *before;
   int64_t axes[TN__MAX_RANK];
   int count = 0;
@@ -196,7 +196,7 @@ static tn__value **squeeze_from(tn__onode *n, const ones *before) {
     for (int i = 0; i < x->rank; i++)
       if (o.drop[i]) axes[count++] = i;
     n->out[0] = tn__on_squeeze(n, x, axes, count);
-    return NULL;
+    return (tn__orest){.results = NULL};
   }
   tn__value *size = tn__g_from_elements(n->g, TN_I64, &x->dims[o.next], 1, 0);
   tn__ofork fork = {.condition = tn__g_compare(n->g, TN__CMP_EQ, size, tn__g_scalar_i64(n->g, TN_I64, 1)),
@@ -209,8 +209,8 @@ static tn__value **squeeze_from(tn__onode *n, const ones *before) {
 
 static void squeeze_ones(tn__onode *n) {
   ones o = {.next = 0};
-  tn__value **results = squeeze_from(n, &o);
-  if (results != NULL) tn__onnx_end_scope(n, results);
+  tn__orest rest = squeeze_from(n, &o);
+  if (rest.results != NULL) tn__onnx_end_scope(n, rest);
 }
 
 void tn__onnx_squeeze(tn__onode *n) {
@@ -265,7 +265,8 @@ void tn__onnx_transpose(tn__onode *n) {
   const int64_t *given = tn__on_ints(n, "perm", &count);
   for (int i = 0; i < x->rank; i++) permutation[i] = x->rank - 1 - i;
   if (given != NULL && (count > 0 || x->rank == 0)) {
-    if (count != x->rank) tn__on_fail(n, "perm has %d entries, and the input %d dimensions", count, x->rank);
+    if (count != x->rank)
+      tn__on_fail(n, "perm has %d entries, and the input %d dimension%s", count, x->rank, tn__plural(x->rank));
     memcpy(permutation, tn__on_axes(n, given, count, x->rank), (size_t)count * sizeof(int64_t));
   }
   n->out[0] = tn__on_transpose(n, x, permutation);
@@ -299,7 +300,9 @@ void tn__onnx_tile(tn__onode *n) {
   tn__value *x = n->in[0];
   int count;
   const tn__expr *const *repeats = tn__on_elements(n, 1, &count);
-  if (count != x->rank) tn__on_fail(n, "input 1 (repeats) has %d elements, and input 0 %d dimensions", count, x->rank);
+  if (count != x->rank)
+    tn__on_fail(n, "input 1 (repeats) has %d elements, and input 0 %d dimension%s", count, x->rank,
+                tn__plural(x->rank));
   if (2 * x->rank > TN__MAX_RANK) tn__on_unsupported(n, "tiles more than %d dimensions", TN__MAX_RANK / 2);
   const tn__expr *wide[TN__MAX_RANK], *dims[TN__MAX_RANK];
   int64_t axes[TN__MAX_RANK];
@@ -322,7 +325,8 @@ void tn__onnx_concat(tn__onode *n) {
       tn__on_fail(n, "input %d is %s, and input 0 is %s", i, tn_dtype_name(n->in[i]->dtype),
                   tn_dtype_name(n->in[0]->dtype));
     if (n->in[i]->rank != n->in[0]->rank)
-      tn__on_fail(n, "input %d has %d dimensions, and input 0 has %d", i, n->in[i]->rank, n->in[0]->rank);
+      tn__on_fail(n, "input %d has %d dimension%s, and input 0 has %d", i, n->in[i]->rank, tn__plural(n->in[i]->rank),
+                  n->in[0]->rank);
   }
   if (n->version >= 4 && tn__on_attr(n, "axis") == NULL) tn__on_fail(n, "attribute \"axis\" is missing");
   int axis = (int)tn__on_axis(n, tn__on_int(n, "axis", 1), n->in[0]->rank);
