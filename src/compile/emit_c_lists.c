@@ -389,7 +389,8 @@ static void write_join(const tn__c_writer *w, const tn__instruction *in, uint32_
   int rank = w->f->registers[list].rank;
   tn__strbuf_append(w->out, "    int64_t at = 0, d[] = {");
   for (int i = 0; i < result->rank; i++)
-    tn__strbuf_printf(w->out, "INT64_C(%lld), ", (long long)(result->dims[i].symbolic ? 0 : result->dims[i].value));
+    tn__strbuf_printf(w->out, result->dims[i].symbolic ? "s[%lld], " : "INT64_C(%lld), ",
+                      (long long)result->dims[i].value);
   tn__strbuf_append(w->out, "0};\n");
   tn__strbuf_printf(w->out, "    x = tni_%s_list_status(tni_%s_list_joined_shape(", w->e->name, w->e->name);
   tn__c_write_address(w, list);

@@ -305,10 +305,14 @@ void tn__exe_patch(tn__exe_func *f, uint32_t instruction, int operand, uint32_t 
   f->code.data[at] = word;
 }
 
+void tn__exe_set_const(tn__exe_func *f, int scalar, int64_t v) {
+  uint32_t words[3] = {(uint32_t)scalar, (uint32_t)((uint64_t)v & 0xffffffffu), (uint32_t)((uint64_t)v >> 32)};
+  tn__exe_emit(f, TN__OP_SCALAR_CONST, words, 3);
+}
+
 int tn__exe_emit_const(tn__exe_func *f, int64_t v) {
   int d = tn__exe_scalar(f);
-  uint32_t words[3] = {(uint32_t)d, (uint32_t)((uint64_t)v & 0xffffffffu), (uint32_t)((uint64_t)v >> 32)};
-  tn__exe_emit(f, TN__OP_SCALAR_CONST, words, 3);
+  tn__exe_set_const(f, d, v);
   return d;
 }
 

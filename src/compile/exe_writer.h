@@ -68,6 +68,7 @@ void tn__exe_patch(tn__exe_func *f, uint32_t instruction, int operand,
                    uint32_t word); /* fills a jump's target in later */
 /* Conveniences over emit. */
 int tn__exe_emit_const(tn__exe_func *f, int64_t value); /* returns the scalar register */
+void tn__exe_set_const(tn__exe_func *f, int scalar, int64_t value);
 int tn__exe_emit_scalar_op(tn__exe_func *f, tn__scalar_op op, int a, int b);
 /* In the message, a scalar's number between two TN__SCALAR_MARK stands for its value. */
 void tn__exe_emit_assert(tn__exe_func *f, int scalar, const char *message);

@@ -33,10 +33,10 @@ tn__value *tn__g_sequence_length(tn__graph *g, tn__value *list) {
 }
 tn__value *tn__g_optional_has(tn__graph *g, tn__value *list) { return node(g, "optional_has", &list, 1, NULL, 0); }
 
-tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool stack, const int64_t *shape) {
+tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool stack, const tn__expr *const *shape) {
   int rank = list->item_rank + (stack ? 1 : 0);
   tn__attr attrs[3] = {tn__attr_int(g, "axis", axis), tn__attr_int(g, "stack", stack)};
-  if (shape != NULL) attrs[2] = tn__attr_ints(g, "shape", shape, rank);
+  if (shape != NULL) attrs[2] = tn__attr_exprs(g, "shape", shape, rank);
   return node(g, "sequence_join", &list, 1, attrs, shape == NULL ? 2 : 3);
 }
 

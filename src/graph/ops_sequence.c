@@ -41,8 +41,8 @@ static void set_unknown(tn__graph *graph, tn__node *node, tn_dtype dtype, int ra
   for (int i = 0; i < rank; i++) dims[i] = tn__index(graph->ir, 0);
   tn__value *result = tn__set_output(graph, node, 0, dtype, rank, dims, NULL);
   for (int i = 0; i < rank; i++) {
-    bool known = shape != NULL && i < shape->count && shape->ints[i] >= 0;
-    final[i] = known ? tn__index(graph->ir, shape->ints[i]) : tn__graph_dim_symbol(graph, result, i);
+    bool known = shape != NULL && i < shape->count && !tn__is_int_value(shape->exprs[i], -1);
+    final[i] = known ? shape->exprs[i] : tn__graph_dim_symbol(graph, result, i);
   }
   result->dims = final;
 }

@@ -157,13 +157,19 @@ static tn_status *shapes_differ(const int64_t *a, const int64_t *b, int rank, in
                           (long long)at, other);
 }
 
+/* Of the result of no tensors: as its register has it, where a size that nobody knows is 0. */
+static int64_t empty_dim(const tn__frame *frame, const tn__operand *dim) {
+  int64_t size = tn__operand_value(dim, frame->scalars);
+  return size < 0 ? 0 : size;
+}
+
 static tn_status *join(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   uint32_t number = in->operands[1];
   const tn__list *list = list_in(frame, in->operands[0]);
   const tn__register *result = register_at(frame, number);
   int rank = register_at(frame, in->operands[0])->rank;
   int64_t axis = frame->scalars[in->operands[2]], dims[TN_MAX_RANK] = {0}, at = 0;
-  for (int i = 0; i < result->rank; i++) dims[i] = result->dims[i].symbolic ? 0 : result->dims[i].value;
+  for (int i = 0; i < result->rank; i++) dims[i] = empty_dim(frame, &result->dims[i]);
   switch (tn__list_joined_shape(list, rank, axis, result->rank, dims, &at)) {
     case 0: break;
     case TN__LIST_ABSENT: return absent();

@@ -210,9 +210,30 @@ class Loops(unittest.TestCase):
             if m:
                 np.testing.assert_array_equal(everything, [2 * x * (i + 2) for i in range(m)])
             else:
-                self.assertEqual(everything.shape[0], 0)
+                self.assertEqual(everything.shape, (0, 3))
         last, everything = model(np.asarray(5), np.asarray(False), x)
         np.testing.assert_array_equal(last, x)
+
+    def test_sizes_of_what_no_rounds_made(self):
+        # Known outside: of a loop variable, of something captured, twice another; not known: what the body computes.
+        loop = loop_model([node("Identity", ["going"], ["going_out"]), node("Identity", ["s"], ["s_out"]),
+                           node("Concat", ["s", "s"], ["p"], axis=0), node("MatMul", ["rows", "s"], ["q"]),
+                           node("NonZero", ["s"], ["r"])],
+                          [("going_out", BOOL, []), ("s_out", FLOAT, ["n"]), ("p", FLOAT, None), ("q", FLOAT, None), ("r", INT64, None)],
+                          [("s", "x", FLOAT, ["n"])], ["last", "ps", "qs", "rs"])
+        model = compiled([loop, node("Shape", ["qs"], ["shape"])],
+                         [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n"]), info("rows", FLOAT, ["k", "n"])],
+                         [info("ps", FLOAT, [None] * 2), info("qs", FLOAT, [None] * 2), info("rs", INT64, [None] * 3), info("shape", INT64, [2])])
+        x, rows = np.float32([1, 0, 3]), np.ones((5, 3), np.float32)
+        for m in (0, 2, 0):
+            ps, qs, rs, shape = model(np.asarray(m), np.asarray(True), x, rows)
+            self.assertEqual((ps.shape, qs.shape, rs.shape), ((m, 6), (m, 5), (m, 1, 2) if m else (0, 1, 0)))
+            np.testing.assert_array_equal(shape, [m, 5])
+        scan = node("Scan", ["x"], ["all"], body=graph([node("Neg", ["row"], ["piece"])], [info("row", FLOAT, ["w"])], [info("piece", FLOAT, ["w"])]),
+                    num_scan_inputs=1, scan_output_axes=[1])
+        model = compiled([scan], [info("x", FLOAT, ["n", "w"])], [info("all", FLOAT, ["w", "n"])])
+        for n in (0, 3, 0):
+            self.assertEqual(model(np.ones((n, 4), np.float32)).shape, (4, n))
 
     def test_a_condition_that_is_data(self):
         loop = loop_model([node("Mul", ["s", "two"], ["s_out"]), node("ReduceSum", ["s_out"], ["sum"], keepdims=0),
@@ -376,6 +397,11 @@ class Sequences(unittest.TestCase):
         with self.assertRaises(tenon.Error) as caught:
             model(items, x, np.asarray(5))
         self.assertIn("position 5 is outside of a sequence of 3 tensors", str(caught.exception))
+
+    def test_a_stack_of_no_tensors(self):
+        model = compiled([node("ConcatFromSequence", ["s"], ["y"], axis=0, new_axis=1)], [sequence_info("s")], [info("y", FLOAT, [None] * 2)])
+        for items in ([np.ones(3, np.float32)] * 2, [], [np.ones(1, np.float32)], []):
+            self.assertEqual(model(items).shape, (len(items), len(items[0]) if items else 0))
 
     def test_many_strings_of_unknown_sizes(self):
         names = [f"x{i}" for i in range(6)]

@@ -102,6 +102,22 @@ static void keep_elements(tn__obody *b, const tn__value *outer, tn__value *inner
   inner->elements = elements;
 }
 
+const tn__expr *tn__onnx_body_outside(const tn__obody *b, const tn__expr *size) {
+  const tn__var **vars = TN__NEW_ARRAY(b->arena, b->sizes.count, const tn__var *);
+  const tn__expr **values = TN__NEW_ARRAY(b->arena, b->sizes.count, const tn__expr *);
+  for (int i = 0; i < b->sizes.count; i++) {
+    vars[i] = b->sizes.data[i].inner->value.var;
+    values[i] = b->sizes.data[i].outer;
+  }
+  for (int i = 0; i < tn__graph_symbol_count(b->g); i++) {
+    const tn__var *var = tn__graph_symbol_at(b->g, i)->var;
+    bool known = !tn__expr_uses_var(size, var);
+    for (int k = 0; k < b->sizes.count && !known; k++) known = vars[k] == var;
+    if (!known) return NULL;
+  }
+  return tn__substitute(tn__graph_ir(b->g), size, vars, values, b->sizes.count);
+}
+
 static bool constant_elements(const tn__value *v) {
   if (v->elements == NULL || v->rank > 1 || (v->rank == 1 && tn__dim_const(v, 0) < 0)) return false;
   for (int64_t i = 0; i < (v->rank == 1 ? tn__dim_const(v, 0) : 1); i++)

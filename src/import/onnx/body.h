@@ -28,6 +28,8 @@ tn__obody *tn__onnx_body_create(tn__onode *n, tn__obody *parent, const char *nam
 tn__value *tn__onnx_body_input(tn__obody *body, const tn__value *like, const bool *varies);
 /* A value of the graph right around the body, seen from inside. */
 tn__value *tn__onnx_body_capture(tn__obody *body, tn__value *value);
+/* A size of the body's graph as one of the graph around it; NULL when it is not known there. */
+const tn__expr *tn__onnx_body_outside(const tn__obody *body, const tn__expr *size);
 
 /* importer.c: what is imported between these two goes into the body's graph. */
 tn__obody *tn__onnx_body_begin(tn__onode *n, const char *name);
@@ -86,11 +88,12 @@ typedef struct tn__oloop {
   const bool *backwards; /* by piece: in front of the earlier ones; NULL: none */
   void (*round)(tn__oround *round, void *user);
   void *user;
+  const tn__obody *body; /* to be set: the graph of a round */
 } tn__oloop;
 /* Replaces the states by what they are at the end, and gives each piece's list of all rounds, with the piece of a round
  * (of the body's graph) for its type. */
 void tn__onnx_run_loop(tn__onode *n, tn__oloop *loop, tn__value **lists, const tn__value **types);
-/* The pieces of all rounds along a new axis. */
-tn__value *tn__onnx_stack_list(tn__onode *n, tn__value *list, const tn__value *type, int axis);
+/* The pieces of all rounds along a new axis; of no rounds, too, the result has the sizes that are known outside. */
+tn__value *tn__onnx_stack_list(tn__onode *n, const tn__oloop *loop, tn__value *list, const tn__value *type, int axis);
 
 #endif

@@ -253,8 +253,8 @@ static void run_loop(tn__onode *n, const loop_body *body) {
   }
   tn__onnx_run_loop(n, &loop, lists, types);
   for (int i = 0; i < n->output_count; i++)
-    n->out[i] =
-        i < body->states ? loop.states[i] : tn__onnx_stack_list(n, lists[i - body->states], types[i - body->states], 0);
+    n->out[i] = i < body->states ? loop.states[i]
+                                 : tn__onnx_stack_list(n, &loop, lists[i - body->states], types[i - body->states], 0);
 }
 
 /* Does the body hand its condition on, or give a constant? Then the number of rounds alone says when it ends. */
@@ -431,7 +431,7 @@ static void scan_once(tn__onode *n, const scan_spec *s, tn__value *const *values
   tn__onnx_run_loop(n, &loop, lists, types);
   for (int i = 0; i < s->outputs; i++)
     out[s->states + i] =
-        tn__onnx_stack_list(n, lists[i], types[i], (int)tn__on_axis(n, s->output_axes[i], types[i]->rank + 1));
+        tn__onnx_stack_list(n, &loop, lists[i], types[i], (int)tn__on_axis(n, s->output_axes[i], types[i]->rank + 1));
 }
 
 /* Opset 8: a batch in front of everything, scanned one by one. */

@@ -195,6 +195,7 @@ void tn__onnx_run_loop(tn__onode *n, tn__oloop *loop, tn__value **lists, const t
       a.starts[k] = tn__onnx_list(n, a.starts[k], dtype, rank, TN__HOLDS_SEQUENCE);
   }
   import_round(&a);
+  loop->body = a.round.body;
   tn__value **grown = TN__NEW_ARRAY(arena, loop->piece_count, tn__value *);
   collect_pieces(&a, lists, grown);
   put_outputs(&a, grown);
@@ -220,8 +221,11 @@ void tn__onnx_run_loop(tn__onode *n, tn__oloop *loop, tn__value **lists, const t
   }
 }
 
-tn__value *tn__onnx_stack_list(tn__onode *n, tn__value *list, const tn__value *type, int axis) {
-  int64_t shape[TN__MAX_RANK + 1];
-  for (int i = 0, d = 0; i <= type->rank && i < TN__MAX_RANK; i++) shape[i] = i == axis ? -1 : tn__dim_const(type, d++);
+tn__value *tn__onnx_stack_list(tn__onode *n, const tn__oloop *loop, tn__value *list, const tn__value *type, int axis) {
+  const tn__expr *shape[TN__MAX_RANK + 1], *open = tn__on_index(n, -1);
+  for (int i = 0, d = 0; i <= type->rank && i < TN__MAX_RANK; i++) {
+    const tn__expr *size = i == axis ? NULL : tn__onnx_body_outside(loop->body, type->dims[d++]);
+    shape[i] = size != NULL ? size : open;
+  }
   return tn__g_sequence_join(n->g, list, axis, true, shape);
 }
