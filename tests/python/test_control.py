@@ -278,6 +278,36 @@ class Loops(unittest.TestCase):
             want = sum((sum(x[j % 3] for j in range(i)) if i % 2 else -x[0]) for i in range(m))
             self.assertEqual(float(model(np.asarray(m), np.asarray(True), x)), float(want))
 
+    def test_sizes_that_a_loop_would_call_alike(self):
+        # The loop's variable and what it captures are both number 3 of their bodies, and neither has a fixed length.
+        inner = graph([node("Identity", ["on"], ["on_out"]), node("Concat", ["t", "top"], ["t_out"], axis=0)],
+                      [info("j", INT64, []), info("on", BOOL, []), info("t", FLOAT, [None, 2])],
+                      [info("on_out", BOOL, []), info("t_out", FLOAT, [None, 2])])
+        outer = graph([node("Identity", ["going"], ["going_out"]), node("Neg", ["top"], ["piece"]),
+                       node("Loop", ["m", "go", "x"], ["grown"], body=inner),
+                       node("ReduceSum", ["grown", "first"], ["sum"], keepdims=0)],
+                      [info("i", INT64, []), info("going", BOOL, [])],
+                      [info("going_out", BOOL, []), info("sum", FLOAT, [2]), info("piece", FLOAT, [None, 2])])
+        model = compiled([node("Slice", ["x", "first", "second"], ["top"]),
+                          node("Loop", ["m", "go"], ["sums", "pieces"], body=outer)],
+                         [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n", 2])],
+                         [info("sums", FLOAT, [None, 2]), info("pieces", FLOAT, [None, None, 2])],
+                         [constant("first", np.asarray([0])), constant("second", np.asarray([1]))])
+        x = np.arange(6, dtype=np.float32).reshape(3, 2)
+        for m in (1, 4):
+            sums, pieces = model(np.asarray(m), np.asarray(True), x)
+            np.testing.assert_array_equal(sums, np.broadcast_to(x.sum(axis=0) + m * x[0], (m, 2)))
+            np.testing.assert_array_equal(pieces, np.broadcast_to(-x[:1], (m, 1, 2)))
+        # A name of the model's own.
+        body = graph([node("Identity", ["going"], ["going_out"]), node("Concat", ["t", "w"], ["t_out"], axis=0)],
+                     [info("i", INT64, []), info("going", BOOL, []), info("t", FLOAT, [None, 2])],
+                     [info("going_out", BOOL, []), info("t_out", FLOAT, [None, 2])])
+        model = compiled([node("Loop", ["m", "go", "x"], ["y"], body=body)],
+                         [info("m", INT64, []), info("go", BOOL, []), info("x", FLOAT, ["n", 2]),
+                          info("w", FLOAT, ["arg3_d0", 2])], [info("y", FLOAT, [None, 2])])
+        np.testing.assert_array_equal(model(np.asarray(2), np.asarray(True), x, x[:1]),
+                                      np.concatenate([x, x[:1], x[:1]]))
+
     def test_more_rounds_than_are_written_out(self):
         loop = loop_model([node("Identity", ["going"], ["going_out"]), node("Add", ["s", "s"], ["twice"]),
                            node("Sub", ["twice", "s"], ["same"]), node("Add", ["same", "step"], ["s_out"])],

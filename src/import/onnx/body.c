@@ -21,18 +21,31 @@ static const tn__expr *inner_size(const tn__obody *b, const tn__expr *outer) {
   return NULL;
 }
 
+static bool has_symbol(const tn__obody *b, const char *name) {
+  for (int i = 0; i < tn__graph_symbol_count(b->g); i++)
+    if (strcmp(tn__graph_symbol_at(b->g, i)->var->name, name) == 0) return true;
+  return false;
+}
+
+/* What a new symbol of the body is called: as outside (NULL: it has no name there), or by its dimension. Symbols of one
+ * name would be one, and in loops inside of loops a name of outside may be that of a dimension here. */
+static const char *symbol_name(const tn__obody *b, const char *outside, const tn__value *input, int axis) {
+  if (outside != NULL && !has_symbol(b, outside)) return outside;
+  const char *name = tn__arena_printf(b->arena, "%s_d%d", input->name, axis);
+  while (has_symbol(b, name)) name = tn__arena_printf(b->arena, "%s_", name);
+  return name;
+}
+
 /* The symbol for a size of the outer graph, made at this dimension of an input when it is the first to have it. */
 static void set_size(tn__obody *b, tn__value *input, int axis, const tn__expr *outer) {
-  const char *name = NULL;
-  for (int i = 0; i < b->sizes.count && name == NULL; i++)
-    if (b->sizes.data[i].outer == outer) name = b->sizes.data[i].name;
-  bool fresh = name == NULL;
-  if (fresh && outer->kind == TN__EXPR_VAR) name = outer->value.var->name;
-  for (int i = 0; i < b->sizes.count && fresh && name != NULL; i++)
-    if (strcmp(b->sizes.data[i].name, name) == 0) name = NULL;
-  if (name == NULL) name = tn__arena_printf(b->arena, "%s_d%d", input->name, axis);
+  for (int i = 0; i < b->sizes.count; i++)
+    if (b->sizes.data[i].outer == outer) {
+      tn__graph_input_symbol(b->g, b->sizes.data[i].name, input, axis);
+      return;
+    }
+  const char *name = symbol_name(b, outer->kind == TN__EXPR_VAR ? outer->value.var->name : NULL, input, axis);
   tn__obody_size size = {outer, tn__graph_input_symbol(b->g, name, input, axis), name};
-  if (fresh) tn__vec_push(b->arena, &b->sizes, size);
+  tn__vec_push(b->arena, &b->sizes, size);
 }
 
 tn__value *tn__onnx_body_input(tn__obody *b, const tn__value *like, const bool *varies) {
@@ -47,7 +60,7 @@ tn__value *tn__onnx_body_input(tn__obody *b, const tn__value *like, const bool *
   for (int i = 0; i < like->rank; i++) {
     if (dims[i] != NULL) continue;
     if (varies != NULL && varies[i])
-      tn__graph_input_symbol(b->g, tn__arena_printf(b->arena, "%s_d%d", name, i), input, i);
+      tn__graph_input_symbol(b->g, symbol_name(b, NULL, input, i), input, i);
     else
       set_size(b, input, i, like->dims[i]);
   }
