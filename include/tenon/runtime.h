@@ -131,8 +131,9 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
   int rank;       /* or TN_ANY_RANK; never of one tensor */
   const tn_dim_info *dims;
   tn_value_kind kind;
-  int alignment; /* what a binding's data must be aligned to, in bytes, to be used in place: the size of an element; 64
-                    in files of a format before 1.5. Strings and lists are copied */
+  int alignment; /* what a binding's data must be aligned to, in bytes, to be used in place: the size of an element, or
+                    of four where kernels take bytes in fours; 64 in files of a format before 1.5. Strings and lists
+                    are copied */
 } tn_value_info;
 TN_API int tn_executable_function_count(const tn_executable *executable);
 TN_API const char *tn_executable_function_name(const tn_executable *executable, int index);
@@ -198,7 +199,7 @@ typedef enum tn_binding {
  * symbols, an output's shape, shared memory) when the next invoke begins, before anything is written. An error names
  * both sides, and nothing is bound then: what was bound before stays.
  *
- * Inputs whose data is not aligned to tn_value_info.alignment bytes, those of an element, or that are not dense and
+ * Inputs whose data is not aligned to tn_value_info.alignment bytes, or that are not dense and
  * row-major, are copied at each invoke. An output is written in place, through one copy when it is unaligned or
  * strided; no two of its elements may share memory. What is larger than the caches is written fastest to memory that is
  * aligned to 64 bytes. An output whose

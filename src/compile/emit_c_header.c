@@ -22,14 +22,16 @@ void tn__c_append_text(const tn__c_emitter *e, const char *text) {
 
 static const char introduction[] =
     " *\n"
-    " * Tensors are dense and row-major; their memory is the caller's and aligned as their element type wants it, and "
-    "so is\n"
-    " * the workspace, aligned to 64 bytes. inputs[i] and outputs[i] are in the order below; outputs overlap nothing "
-    "else,\n"
-    " * unless it says so there. A workspace holds nothing between calls. The functions keep no pointer and no state, "
-    "allocate\n"
-    " * nothing, run on the caller's thread, and may run in several threads at once on different outputs and "
-    "workspaces.\n"
+    " * Tensors are dense and row-major; their memory is the caller's and aligned as their element type wants it, or "
+    "as "
+    "it\n"
+    " * says below, and so is the workspace, aligned to 64 bytes. inputs[i] and outputs[i] are in the order below; "
+    "outputs\n"
+    " * overlap nothing else, unless it says so there. A workspace holds nothing between calls. The functions keep no "
+    "pointer\n"
+    " * and no state, allocate nothing, run on the caller's thread, and may run in several threads at once on "
+    "different\n"
+    " * outputs and workspaces.\n"
     " *\n"
     " * They return 0, or a status other than 0: then outputs and workspace hold nothing of use, inputs are as they "
     "were\n"
@@ -254,6 +256,8 @@ static void describe_value(const writer *w, const char *what, uint32_t index, co
   append_in_comment(w->out, value->info.name);
   if (r->storage == TN__STORAGE_OUTPUT && value->alias >= 0)
     tn__strbuf_printf(w->out, "; may have the memory of inputs[%d], and is then updated in place", value->alias);
+  if (!list && value->info.alignment > (int)tn_dtype_size(r->dtype))
+    tn__strbuf_printf(w->out, "; aligned to %d bytes", value->info.alignment);
   if (tn__c_is_late(w->c, value->reg))
     tn__strbuf_printf(w->out, "; of a size that values decide: at most capacities[%u] bytes", index);
   tn__strbuf_append(w->out, "\n");

@@ -24,6 +24,7 @@ typedef struct value {
   tn__container container;
   int grows; /* 1 + the axis, or 0 */
   tn__operand valid;
+  uint32_t reg, alignment; /* set when the functions are written */
 } value;
 
 typedef struct symbol {
@@ -466,34 +467,74 @@ static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage stor
   return (uint32_t)tn__exe_register(f, v->dtype, v->rank, v->dims, storage, index, tn__operand_const(0));
 }
 
-/* What kernels ask of the value's memory: no more than the alignment of the elements that it is seen with. */
-static uint32_t value_alignment(const tn__exe_func *f, uint32_t number) {
-  size_t most = 1;
-  for (int r = 0; r < f->registers.count; r++) {
-    uint32_t root = (uint32_t)r;
-    const tn__register_record *at = &f->registers.data[root];
-    for (; at->storage == TN__STORAGE_VIEW && at->index < root; at = &f->registers.data[root]) root = at->index;
-    size_t size = tn__dtype_stored((tn_dtype)f->registers.data[r].dtype);
-    if (root == number && size > most) most = size;
-  }
-  return (uint32_t)most;
+static void find_registers(tn__exe_func *f) {
+  for (int i = 0; i < f->inputs.count; i++)
+    f->inputs.data[i].reg = value_register(f, &f->inputs.data[i], TN__STORAGE_INPUT, i);
+  for (int i = 0; i < f->outputs.count; i++)
+    f->outputs.data[i].reg = value_register(f, &f->outputs.data[i], TN__STORAGE_OUTPUT, i);
 }
 
-static uint64_t put_values(tn__exe_func *f, byte_vec *out, const value *values, int count, tn__storage storage) {
+/* The register's memory is wanted on multiples of `alignment`: false when it is no input's or output's, or these ask
+ * for as much. What is out of range is left to the loader, which says where. */
+static bool ask_for_alignment(tn__exe_func *f, uint32_t number, uint32_t alignment) {
+  if (number >= (uint32_t)f->registers.count) return false;
+  const tn__register_record *at = &f->registers.data[number];
+  for (; at->storage == TN__STORAGE_VIEW && at->index < number; at = &f->registers.data[number]) number = at->index;
+  bool input = at->storage == TN__STORAGE_INPUT;
+  if (!input && at->storage != TN__STORAGE_OUTPUT) return false;
+  if (at->index >= (uint32_t)(input ? f->inputs.count : f->outputs.count)) return false;
+  value *v = input ? &f->inputs.data[at->index] : &f->outputs.data[at->index];
+  if (v->alignment >= alignment) return false;
+  v->alignment = alignment;
+  return true;
+}
+
+/* As the functions want it that the code calls. */
+static bool ask_for_calls(tn__exe_func *f) {
+  bool changed = false;
+  const uint32_t *code = f->code.data;
+  for (int at = 0; at < f->code.count; at += 2 + (int)code[at + 1]) {
+    if (code[at] != TN__OP_CALL || code[at + 2] >= (uint32_t)f->exe->functions.count) continue;
+    const tn__exe_func *callee = f->exe->functions.data[code[at + 2]];
+    const uint32_t *counts = code + at + 3, *operands = counts + 2;
+    for (int i = 0; i < callee->inputs.count && i < (int)counts[0]; i++)
+      changed |= ask_for_alignment(f, operands[i], callee->inputs.data[i].alignment);
+    for (int i = 0; i < callee->outputs.count && i < (int)counts[1]; i++)
+      changed |= ask_for_alignment(f, operands[(int)counts[0] + i], callee->outputs.data[i].alignment);
+  }
+  return changed;
+}
+
+/* What kernels ask of the memory of inputs and outputs: no more than the alignment of the elements that it is seen
+ * with, here and in functions that get it. */
+static void find_alignments(tn__exe *exe) {
+  for (int i = 0; i < exe->functions.count; i++) {
+    tn__exe_func *f = exe->functions.data[i];
+    find_registers(f);
+    for (int r = 0; r < f->registers.count; r++)
+      ask_for_alignment(f, (uint32_t)r, (uint32_t)tn__dtype_stored((tn_dtype)f->registers.data[r].dtype));
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < exe->functions.count; i++) changed |= ask_for_calls(exe->functions.data[i]);
+  }
+}
+
+static uint64_t put_values(const tn__exe_func *f, byte_vec *out, const value *values, int count) {
   uint64_t at = put_aligned(f->exe->arena, out, NULL, 0);
   for (int i = 0; i < count; i++) {
     tn__value_record record = {.name = string_offset(f->exe, values[i].name),
-                               .reg = value_register(f, &values[i], storage, i),
+                               .reg = values[i].reg,
                                .alias = (uint32_t)values[i].alias,
                                .grows = (uint32_t)values[i].grows,
-                               .valid = values[i].valid};
-    record.alignment = value_alignment(f, record.reg);
+                               .valid = values[i].valid,
+                               .alignment = values[i].alignment};
     put(f->exe->arena, out, &record, sizeof(record));
   }
   return at;
 }
 
-static tn__function_record put_function(tn__exe_func *f, byte_vec *out) {
+static tn__function_record put_function(const tn__exe_func *f, byte_vec *out) {
   tn__arena *arena = f->exe->arena;
   tn__function_record record = {.name = string_offset(f->exe, f->name),
                                 .scalar_count = (uint32_t)f->scalar_count,
@@ -502,8 +543,8 @@ static tn__function_record put_function(tn__exe_func *f, byte_vec *out) {
                                 .symbol_count = (uint32_t)f->symbols.count,
                                 .code_words = (uint32_t)f->code.count,
                                 .arena = f->arena};
-  record.inputs = put_values(f, out, f->inputs.data, f->inputs.count, TN__STORAGE_INPUT);
-  record.outputs = put_values(f, out, f->outputs.data, f->outputs.count, TN__STORAGE_OUTPUT);
+  record.inputs = put_values(f, out, f->inputs.data, f->inputs.count);
+  record.outputs = put_values(f, out, f->outputs.data, f->outputs.count);
   record.register_count = (uint32_t)f->registers.count;
   record.operand_count = (uint32_t)f->operands.count;
   record.registers =
@@ -522,6 +563,7 @@ static tn__function_record put_function(tn__exe_func *f, byte_vec *out) {
 
 static byte_vec functions_section(tn__exe *exe) {
   byte_vec out = {0};
+  find_alignments(exe);
   tn__functions_header header = {(uint32_t)exe->functions.count, sizeof(tn__function_record), sizeof(tn__value_record),
                                  sizeof(tn__register_record),    sizeof(tn__symbol_record),   0};
   put(exe->arena, &out, &header, sizeof(header));

@@ -308,6 +308,31 @@ class Loops(unittest.TestCase):
         np.testing.assert_array_equal(model(np.asarray(2), np.asarray(True), x, x[:1]),
                                       np.concatenate([x, x[:1], x[:1]]))
 
+    def test_bytes_that_are_read_in_fours_inside(self):
+        # Products take four bytes of x at once: in a body, in a branch, and in code for special sizes.
+        w = np.random.default_rng(3).integers(-128, 128, (8, 6)).astype(np.int8)
+        product = node("MatMulInteger", ["x", "w"], ["p"])
+        numbers = ("n", 6)
+        loop = loop_model([node("Identity", ["going"], ["going_out"]), product, node("Add", ["s", "p"], ["s_out"])],
+                          [("going_out", BOOL, []), ("s_out", TensorProto.INT32, numbers)],
+                          [("s", "zeros", TensorProto.INT32, numbers)], ["sum"])
+        then = graph([product], [], [info("p", TensorProto.INT32, numbers)])
+        other = graph([node("Identity", ["zeros"], ["z"])], [], [info("z", TensorProto.INT32, numbers)])
+        for dims in ({}, {"n": [1, 4]}):
+            model = compiled([loop, node("If", ["go"], ["one"], then_branch=then, else_branch=other)],
+                             [info("m", INT64, []), info("go", BOOL, []), info("x", TensorProto.UINT8, ["n", 8]),
+                              info("zeros", TensorProto.INT32, numbers)],
+                             [info("sum", TensorProto.INT32, numbers), info("one", TensorProto.INT32, numbers)],
+                             [constant("w", w)], dims=dims)
+            for n in (1, 3, 4):
+                x = np.random.default_rng(n).integers(0, 256, (n, 8)).astype(np.uint8)
+                for start in range(4):  # copied where four bytes do not lie
+                    memory = np.zeros(x.size + 4, np.uint8)[start:start + x.size].reshape(x.shape)
+                    memory[:] = x
+                    total, one = model(np.asarray(3), np.asarray(True), memory, np.zeros((n, 6), np.int32))
+                    np.testing.assert_array_equal(one, x.astype(np.int32) @ w)
+                    np.testing.assert_array_equal(total, 3 * one)
+
     def test_more_rounds_than_are_written_out(self):
         loop = loop_model([node("Identity", ["going"], ["going_out"]), node("Add", ["s", "s"], ["twice"]),
                            node("Sub", ["twice", "s"], ["same"]), node("Add", ["same", "step"], ["s_out"])],
