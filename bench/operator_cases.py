@@ -77,6 +77,10 @@ def bytes_of(rng, *shape):
     return rng.integers(0, 256, shape).astype(np.uint8)
 
 
+def signed_weights(rng, *shape):
+    return Constant(rng.integers(-127, 128, shape), np.int8)
+
+
 def resize(name, scale, **attributes):
     return Case(name, "Resize", lambda rng: [uniform(rng, IMAGE), None, Constant([1, 1, scale, scale], np.float32)],
                 attributes)
@@ -215,6 +219,9 @@ def product_cases():
                lambda rng: [uniform(rng, (256, 512)), uniform(rng, (256, 128)), uniform(rng, (128,))], dict(transA=1))
     yield Case("MatMulInteger", "MatMulInteger",
                lambda rng: [bytes_of(rng, 256, 256), Constant(bytes_of(rng, 256, 256))])
+    yield Case("QLinearMatMul 512x768x768", "QLinearMatMul", lambda rng: [
+        bytes_of(rng, 512, 768), Constant(0.02, np.float32), Constant(120, np.uint8), signed_weights(rng, 768, 768),
+        Constant(0.01, np.float32), Constant(0, np.int8), Constant(4, np.float32), Constant(128, np.uint8)], steps=1)
     yield Case("DFT", "DFT", floats(1, 512, 512, 1), dict(axis=1), opset=17)
     yield Case("Det", "Det", floats(1000, 6, 6))
 
@@ -233,10 +240,16 @@ def convolution_cases():
     yield convolution("Conv 3x3, dilated by 18", (1, 64, 33, 33), (64, 64, 3, 3), pads=[18] * 4, dilations=[18, 18])
     yield convolution("Conv 3x3, groups of 4", (1, 128, 28, 28), (128, 4, 3, 3), pads=[1] * 4, group=32)
     yield convolution("Conv 1x1, groups of 4", (1, 128, 28, 28), (128, 4, 1, 1), group=32)
-    yield Case("QLinearConv 3x3", "QLinearConv", lambda rng: [
-        bytes_of(rng, 1, 64, 28, 28), Constant(0.02, np.float32), Constant(128, np.uint8),
-        Constant(rng.integers(-100, 100, (64, 64, 3, 3)), np.int8), Constant(0.02, np.float32), Constant(0, np.int8),
-        Constant(0.5, np.float32), Constant(128, np.uint8)], dict(pads=[1] * 4), steps=1)
+    def quantised(name, image, window, **attributes):
+        return Case(name, "QLinearConv", lambda rng: [
+            bytes_of(rng, *image), Constant(0.02, np.float32), Constant(128, np.uint8), signed_weights(rng, *window),
+            Constant(0.02, np.float32), Constant(0, np.int8), Constant(0.5, np.float32), Constant(128, np.uint8)],
+            attributes, steps=1)
+
+    yield quantised("QLinearConv 3x3", (1, 64, 28, 28), (64, 64, 3, 3), pads=[1] * 4)
+    yield quantised("QLinearConv 1x1", (1, 256, 14, 14), (256, 256, 1, 1))
+    yield quantised("QLinearConv 7x7/2, picture", (1, 3, 224, 224), (64, 3, 7, 7), pads=[3] * 4, strides=[2, 2])
+    yield quantised("QLinearConv 3x3, depthwise", (1, 96, 56, 56), (96, 1, 3, 3), pads=[1] * 4, group=96)
 
 
 def recurrent_cases():

@@ -46,7 +46,7 @@ static bytes bytes_of(tn__graph *g, tn__value *value, tn__value *zero, bool as_u
   if ((value->dtype == TN_U8) != as_unsigned) {
     tn_dtype dtype = as_unsigned ? TN_U8 : TN_I8;
     shift = as_unsigned ? 128 : -128;
-    b.value = binary(g, "xor", tn__g_bitcast_convert(g, value, dtype), tn__g_scalar_i64(g, dtype, shift));
+    b.value = binary(g, "xor", tn__g_convert(g, value, dtype), tn__g_scalar_i64(g, dtype, shift)); /* it wraps */
   }
   if ((zero == NULL || all_are(zero, &known)) && known + shift == 0) return b;
   b.zero = zero == NULL || all_are(zero, &known) ? tn__g_scalar_i64(g, TN_I32, known + shift) : NULL;

@@ -153,22 +153,24 @@ static tn__value *convolution_of_fewer_taps(tn__rewriter *rewriter, tn__node *no
 /* ---- constants behind a product ----------------------------------------------------------------- */
 
 /* A product or convolution, and where its columns are: dimension `channel` of the result, `column` of the right
- * operand. */
+ * operand. Or one of integers, turned into floats and multiplied by constants: then these are what further constants
+ * go into. */
 typedef struct contraction {
   const tn__node *node;
   int channel, column;
+  const tn__node *scale; /* the multiplication, NULL: there is none, */
+  tn__value *sum, *own;  /* of the sums, in floats, with its constants */
 } contraction;
 
-static bool find_contraction(const tn__value *value, contraction *out) {
+static bool find_product(const tn__value *value, contraction *out) {
   const tn__node *node = value->producer;
   if (tn__is_op(node, "convolution")) {
     bool last = tn__node_int(node, "channels_last", 0) != 0;
-    *out = (contraction){node, last ? value->rank - 1 : 1, last ? value->rank - 1 : 0};
+    *out = (contraction){node, last ? value->rank - 1 : 1, last ? value->rank - 1 : 0, NULL, NULL, NULL};
   } else if (tn__is_op(node, "dot_general")) {
     const tn__attr *batch = tn__node_attr(node, "rhs_batch"), *contract = tn__node_attr(node, "rhs_contract");
     int columns = 0;
-    out->node = node;
-    out->channel = value->rank - 1;
+    *out = (contraction){.node = node, .channel = value->rank - 1};
     for (int i = 0; i < node->inputs[1]->rank; i++)
       if (!holds(batch, i) && !holds(contract, i)) {
         out->column = i;
@@ -181,8 +183,34 @@ static bool find_contraction(const tn__value *value, contraction *out) {
   return tn__node_int(node, "packed", 0) == 0;
 }
 
-/* May the right operand be computed anew with other columns? */
+static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis);
+
+/* convert(product of integers, and zero points' terms) * constants. */
+static bool find_scaled(tn__graph *graph, const tn__value *value, contraction *out) {
+  const tn__node *scale = tn__producer_of(value, "multiply");
+  for (int i = 0; scale != NULL && i < 2; i++) {
+    const tn__node *convert = tn__producer_of(scale->inputs[i], "convert");
+    if (convert == NULL || !tn__same_type(scale->inputs[i], value)) continue;
+    const tn__value *sum = convert->inputs[0];
+    while (sum->dtype == TN_I32 && (tn__producer_of(sum, "add") != NULL || tn__producer_of(sum, "subtract") != NULL))
+      sum = sum->producer->inputs[0];
+    if (sum->dtype != TN_I32 || !tn__same_shape(sum, value) || !find_product(sum, out)) continue;
+    if (channel_vector(graph, scale->inputs[1 - i], out->channel) == NULL) continue;
+    out->scale = scale;
+    out->sum = scale->inputs[i];
+    out->own = scale->inputs[1 - i];
+    return true;
+  }
+  return false;
+}
+
+static bool find_contraction(tn__graph *graph, const tn__value *value, contraction *out) {
+  return find_product(value, out) || find_scaled(graph, value, out);
+}
+
+/* May the right operand, or what multiplies the sums, be computed anew with other columns? */
 static bool can_scale(tn__rewriter *rewriter, const contraction *c) {
+  if (c->scale != NULL) return tn__uses_of(rewriter, c->scale->outputs[0]) == 1;
   const tn__value *result = c->node->outputs[0], *rhs = c->node->inputs[1];
   bool wide = result->dtype == TN_F32 || result->dtype == TN_F64;
   return wide && rhs->dtype == result->dtype && tn__uses_of(rewriter, result) == 1 && tn__is_precomputable(rhs);
@@ -214,6 +242,11 @@ static tn__value *spread(tn__graph *graph, tn__value *vector, const tn__value *l
 
 /* The contraction with its columns multiplied or divided. */
 static tn__value *scaled(tn__graph *graph, const contraction *c, const char *op, tn__value *vector) {
+  if (c->scale != NULL) {
+    tn__value *own = channel_vector(graph, c->own, c->channel);
+    return tn__g_binary(graph, "multiply", c->sum,
+                        spread(graph, tn__g_binary(graph, op, own, vector), c->sum, c->channel));
+  }
   tn__value *rhs = c->node->inputs[1];
   tn__value *inputs[2] = {c->node->inputs[0], tn__g_binary(graph, op, rhs, spread(graph, vector, rhs, c->column))};
   return tn__node_again(graph, c->node, inputs, NULL, 0);
@@ -224,7 +257,7 @@ static tn__value *find_bias(tn__rewriter *rewriter, const tn__value *value, cont
   const tn__node *add = tn__producer_of(value, "add");
   if (add == NULL || tn__uses_of(rewriter, value) != 1) return NULL;
   for (int i = 0; i < 2; i++) {
-    if (!find_contraction(add->inputs[i], c) || !tn__same_shape(value, add->inputs[i])) continue;
+    if (!find_contraction(rewriter->graph, add->inputs[i], c) || !tn__same_shape(value, add->inputs[i])) continue;
     tn__value *bias = channel_vector(rewriter->graph, add->inputs[1 - i], c->channel);
     if (bias != NULL) return bias;
   }
@@ -240,7 +273,7 @@ static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
     tn__value *y = node->inputs[i], *factor = node->inputs[1 - i], *result = node->outputs[0];
     contraction c;
     if (!tn__same_type(y, result)) continue;
-    if (find_contraction(y, &c)) {
+    if (find_contraction(graph, y, &c)) {
       tn__value *vector = can_scale(rewriter, &c) ? channel_vector(graph, factor, c.channel) : NULL;
       if (vector != NULL) return scaled(graph, &c, op, vector);
       continue;
@@ -258,10 +291,10 @@ static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
 /* The contraction itself, or one with a bias, whoever else reads them. */
 static bool is_behind_contraction(tn__graph *graph, const tn__value *value) {
   contraction c;
-  if (find_contraction(value, &c)) return true;
+  if (find_contraction(graph, value, &c)) return true;
   const tn__node *add = tn__producer_of(value, "add");
   for (int i = 0; add != NULL && i < 2; i++)
-    if (find_contraction(add->inputs[i], &c) && tn__same_shape(value, add->inputs[i]) &&
+    if (find_contraction(graph, add->inputs[i], &c) && tn__same_shape(value, add->inputs[i]) &&
         channel_vector(graph, add->inputs[1 - i], c.channel) != NULL)
       return true;
   return false;
@@ -282,6 +315,24 @@ static tn__value *divide_behind(tn__rewriter *rewriter, tn__node *node) {
   return tn__g_binary_s(graph, "multiply", y, inverse);
 }
 
+/* max(x, 0) / c is max(x / c, 0), to the last bit, for a number c above zero: then c goes into the product. */
+static tn__value *divide_positive_part(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
+  const tn__node *part = tn__producer_of(node->inputs[0], "maximum");
+  double number, zero;
+  if (part == NULL || tn__uses_of(rewriter, node->inputs[0]) != 1) return NULL;
+  if (!tn__splat_number(node->inputs[1], &number) || !(number > 0 && isfinite(number))) return NULL;
+  for (int i = 0; i < 2; i++) {
+    tn__value *x = part->inputs[i];
+    contraction c;
+    if (!tn__splat_number(part->inputs[1 - i], &zero) || zero != 0 || !tn__same_type(x, node->outputs[0])) continue;
+    if (tn__uses_of(rewriter, x) != 1) continue;
+    if ((!find_contraction(graph, x, &c) && find_bias(rewriter, x, &c) == NULL) || !can_scale(rewriter, &c)) continue;
+    return tn__g_binary(graph, "maximum", tn__g_binary(graph, "divide", x, node->inputs[1]), part->inputs[1 - i]);
+  }
+  return NULL;
+}
+
 /* (contraction + b) + v is contraction + (b + v). */
 static tn__value *bias_behind(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
@@ -294,7 +345,7 @@ static tn__value *bias_behind(tn__rewriter *rewriter, tn__node *node) {
     tn__value *vector = bias == NULL ? NULL : channel_vector(graph, node->inputs[1 - i], c.channel);
     if (vector == NULL) continue;
     tn__value *both = spread(graph, tn__g_binary(graph, "add", bias, vector), result, c.channel);
-    return tn__g_binary(graph, "add", c.node->outputs[0], both);
+    return tn__g_binary(graph, "add", (c.scale != NULL ? c.scale : c.node)->outputs[0], both);
   }
   return NULL;
 }
@@ -304,7 +355,7 @@ static tn__value *subtract_behind(tn__rewriter *rewriter, tn__node *node) {
   tn__value *y = node->inputs[0], *result = node->outputs[0];
   contraction c;
   if (!tn__same_type(y, result)) return NULL;
-  if (!find_contraction(y, &c) && find_bias(rewriter, y, &c) == NULL) return NULL;
+  if (!find_contraction(rewriter->graph, y, &c) && find_bias(rewriter, y, &c) == NULL) return NULL;
   tn__value *vector = channel_vector(rewriter->graph, node->inputs[1], c.channel);
   if (vector == NULL) return NULL;
   tn__value *negative = tn__g_unary(rewriter->graph, "negate", vector);
@@ -318,6 +369,7 @@ static const tn__rule rules[] = {
     {"product times constant columns", "multiply", scale_behind},
     {"product divided by constant columns", "divide", scale_behind},
     {"product divided by a number", "divide", divide_behind},
+    {"positive part of a product divided by a number", "divide", divide_positive_part},
     {"product plus two biases", "add", bias_behind},
     {"product minus constant columns", "subtract", subtract_behind},
 };

@@ -73,6 +73,13 @@ void tn__onnx_dequantize_linear(tn__onode *n) {
   if (zero != NULL) whole = tn__on_sub(n, whole, spread(n, tn__g_convert(g, zero, TN_I32), x));
   tn__value *scale = spread(n, tn__on_widen(n, n->in[1]), x);
   n->out[0] = tn__g_convert(g, tn__on_mul(n, tn__g_convert(g, whole, scale->dtype), scale), dtype);
+  tn__value *own = n->in[1];
+  if (!tn__g_is_byte(x->dtype) || dtype != TN_F32 || own->dtype != TN_F32 || own->rank > 1) return;
+  if (tn__on_int(n, "block_size", 0) != 0 || (zero != NULL && zero->rank > 1)) return;
+  bool one = own->rank == 0 || tn__dim_const(own, 0) == 1;
+  int axis = one ? 0 : (int)tn__on_axis(n, tn__on_int(n, "axis", 1), x->rank);
+  const tn__odequantized made = {n->out[0], x, own, zero, axis};
+  tn__onode_set_dequantized(n, &made);
 }
 
 /* To u8 over the range of x, which is widened to hold zero. */
