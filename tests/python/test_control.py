@@ -453,6 +453,19 @@ class Sequences(unittest.TestCase):
             model(items, x, np.asarray(5))
         self.assertIn("position 5 is outside of a sequence of 3 tensors", str(caught.exception))
 
+    def test_sequences_of_what_is_no_tensor_are_refused(self):
+        tensor = helper.make_tensor_type_proto(FLOAT, ["k"])
+        sequence, optional = helper.make_sequence_type_proto, helper.make_optional_type_proto
+        for kind, words in ((sequence(sequence(tensor)), "a sequence of sequences"), (optional(sequence(sequence(tensor))), "a sequence of sequences"),
+                            (sequence(optional(tensor)), "a sequence of optional values"),
+                            (optional(optional(tensor)), "a value that is optional twice over")):
+            with self.assertRaisesRegex(tenon.Error, f'input "s": is {words}; only tensors, sequences and optional values are supported'):
+                compiled([node("SequenceLength", ["s"], ["n"])], [helper.make_value_info("s", kind)], [info("n", INT64, [])])
+        for nodes in ([node("SequenceConstruct", ["x", "s"], ["y"], name="made")], [node("SequenceInsert", ["s", "s"], ["y"], name="made")]):
+            with self.assertRaisesRegex(tenon.Error, 'node "made" .*: input 1 is a sequence or an optional value; sequences of them are not supported, '
+                                                     'only of tensors: keep the tensors in one sequence, or in several beside each other'):
+                compiled([*nodes, node("SequenceLength", ["y"], ["n"])], [sequence_info("s"), info("x", FLOAT, ["k"])], [info("n", INT64, [])])
+
     def test_a_stack_of_no_tensors(self):
         model = compiled([node("ConcatFromSequence", ["s"], ["y"], axis=0, new_axis=1)], [sequence_info("s")], [info("y", FLOAT, [None] * 2)])
         for items in ([np.ones(3, np.float32)] * 2, [], [np.ones(1, np.float32)], []):

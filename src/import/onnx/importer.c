@@ -167,9 +167,10 @@ static const Onnx__TypeProto__Tensor *tensor_type(tn__importer *im, const Onnx__
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "has no type");
   if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
     tn__graph_fail(im->g, TN_UNSUPPORTED, "is a %s; only tensors, sequences and optional values are supported",
-                   type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE   ? "sequence of sequences"
-                   : type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "sequence of optional values"
-                                                                               : "map or sparse tensor");
+                   type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? "sequence of sequences"
+                   : type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE
+                       ? sequence ? "sequence of optional values" : "value that is optional twice over"
+                       : "map or sparse tensor");
   *holds = optional && sequence ? TN__HOLDS_OPTIONAL_SEQUENCE
            : optional           ? TN__HOLDS_OPTIONAL
            : sequence           ? TN__HOLDS_SEQUENCE

@@ -140,6 +140,15 @@ static void require_tensor(const tn__onode *n, int input) {
     tn__on_fail(n, "input %d is a sequence, expected a tensor", input);
 }
 
+static void require_item(const tn__onode *n, int input) {
+  if (tn__onnx_is_sequence(n->in[input]) || tn__onnx_is_list(n->in[input]))
+    tn__on_unsupported(
+        n,
+        "input %d is a sequence or an optional value; sequences of them are not supported, only of tensors: "
+        "keep the tensors in one sequence, or in several beside each other",
+        input);
+}
+
 /* A position that is data. */
 static tn__value *run_position(tn__onode *n, int input) {
   if (n->in[input] == NULL) return NULL;
@@ -163,7 +172,7 @@ static int position(tn__onode *n, int input, int length, int count) {
 void tn__onnx_sequence_construct(tn__onode *n) {
   for (int i = 0; i < n->input_count; i++) {
     if (n->in[i] == NULL) tn__on_fail(n, "input %d is missing", i);
-    require_tensor(n, i);
+    require_item(n, i);
   }
   tn_dtype dtype = n->input_count > 0 ? n->in[0]->dtype : tn__onnx_dtype((int32_t)tn__on_int(n, "dtype", 1));
   n->out[0] = tn__onnx_sequence_value(n, n->in, n->input_count, dtype);
@@ -185,7 +194,7 @@ void tn__onnx_sequence_length(tn__onode *n) {
 
 void tn__onnx_sequence_insert(tn__onode *n) {
   enum { MOST_ITEMS = 1 << 16 };
-  require_tensor(n, 1);
+  require_item(n, 1);
   if (runs(n, 2)) {
     n->out[0] = insert(n, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
     return;
