@@ -77,6 +77,7 @@ struct tn__value {
    * its own), `rank` is 0, and only operators of ops_sequence.c and bodies take it. */
   tn__value_holds holds;
   int item_rank;
+  int narrow;       /* an importer's note on integers of fewer bits than the type has: how many; 0: all */
   int likely_ranks; /* an importer's notes on a list of any rank (ops_sequence.c); 0: none */
   tn_dtype dtype;
   int rank;

@@ -57,6 +57,7 @@ tn__value *tn__onnx_body_input(tn__obody *b, const tn__value *like, const bool *
   input->holds = like->holds;
   input->item_rank = like->item_rank;
   input->likely_ranks = like->likely_ranks;
+  input->narrow = like->narrow;
   for (int i = 0; i < like->rank; i++) {
     if (dims[i] != NULL) continue;
     if (varies != NULL && varies[i])
@@ -153,6 +154,7 @@ tn__value *tn__onnx_body_capture(tn__obody *b, tn__value *v) {
     tn__vec_push(b->arena, &b->operands, v);
     tn__vec_push(b->arena, &b->inputs, capture.inner);
   }
+  capture.inner->narrow = v->narrow;
   tn__vec_push(b->arena, &b->captures, capture);
   if (v->data == NULL) keep_elements(b, v, capture.inner);
   return capture.inner;

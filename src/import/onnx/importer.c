@@ -115,8 +115,10 @@ static void scope_init(tn__oscope *scope, tn__importer *importer, const tn__osco
  */
 
 static tn__value *constant(tn__importer *im, const tn__onnx_tensor *t) {
-  return tn__constant_value(im->g, t->dtype, t->rank, tn__arena_copy(im->arena, t->shape, sizeof(t->shape)), t->data,
-                            false);
+  tn__value *value = tn__constant_value(im->g, t->dtype, t->rank, tn__arena_copy(im->arena, t->shape, sizeof(t->shape)),
+                                        t->data, false);
+  value->narrow = t->bits;
+  return value;
 }
 tn__value *tn__onnx_constant(tn__onode *n, const tn__onnx_tensor *tensor) { return constant(n->importer, tensor); }
 
@@ -301,6 +303,9 @@ static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *grap
     const Onnx__TypeProto__Tensor *type =
         graph->output[i]->type == NULL ? NULL : tensor_type(im, graph->output[i], &holds);
     if (value == NULL) tn__graph_fail(im->g, TN_UNSUPPORTED, "\"%s\" is an input that is absent", name);
+    if (value->narrow > 0)
+      tn__graph_fail(im->g, TN_UNSUPPORTED, "\"%s\" is %s, which is not supported outside of the model", name,
+                     tn__onnx_narrow_name(value));
     if (tn__onnx_is_sequence(value) || tn__onnx_is_list(value) || holds != TN__HOLDS_TENSOR) {
       define_list_output(im, name, value, type, holds);
       continue;
@@ -337,6 +342,29 @@ static int64_t imported_version(const tn__oscope *scope, const char *domain) {
   return 0;
 }
 
+/* Integers of 2 or 4 bits are bytes with a note that they are not more. They are taken by the operators that look at
+ * their values, as those of bytes, and passed on, with the note, by a few that do not. */
+static bool takes_narrow(const tn__onode *n, int input) {
+  static const char *const takers[] = {"Cast", "DequantizeLinear", "Shape", "Size"};
+  for (size_t i = 0; i < sizeof(takers) / sizeof(*takers); i++)
+    if (strcmp(n->name, takers[i]) == 0) return true;
+  return (strcmp(n->name, "CastLike") == 0 && input == 0) || (strcmp(n->name, "QuantizeLinear") == 0 && input == 2);
+}
+static bool passes_narrow(const tn__onode *n) {
+  static const char *const passers[] = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"};
+  for (size_t i = 0; i < sizeof(passers) / sizeof(*passers); i++)
+    if (strcmp(n->name, passers[i]) == 0) return n->in[0]->narrow > 0;
+  return false;
+}
+static void check_narrow(const tn__onode *n) {
+  for (int i = 0; i < n->input_count; i++)
+    if (n->in[i] != NULL && n->in[i]->narrow > 0 && !takes_narrow(n, i) && !(i == 0 && passes_narrow(n)))
+      tn__on_unsupported(n,
+                         "input %d is %s, which is supported for quantised weights only: constants that "
+                         "DequantizeLinear takes",
+                         i, tn__onnx_narrow_name(n->in[i]));
+}
+
 /* Operators that take or pass on what is not a tensor; of the others no function ever sees a sequence. */
 static bool takes_sequences(const tn__onnx_op *op) { return op->core != NULL && strcmp(op->core, "sequence") == 0; }
 
@@ -370,7 +398,9 @@ static void run_operator(tn__onode *n) {
       tn__on_fail(n, "%s is not in operator set %lld; it came with %d", n->name, (long long)n->version,
                   n->op->versions[0]);
     count_operands(n);
+    check_narrow(n);
     n->op->fn(n);
+    if (passes_narrow(n) && n->out[0] != NULL) n->out[0]->narrow = n->in[0]->narrow;
     return;
   }
   int64_t opset = 0;

@@ -49,6 +49,7 @@ int64_t tn__onnx_opset(const tn__onnx_model *model, const char *domain); /* 0 wh
 typedef struct tn__onnx_tensor {
   const char *name;
   tn_dtype dtype;
+  int bits; /* of integers narrower than 8 bits, which are given as 8 bits wide, of dtype; 0: of the dtype's own */
   int rank;
   int64_t shape[16];
   const void *data; /* at any address when it is part of a mapped file */

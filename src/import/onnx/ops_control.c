@@ -48,6 +48,9 @@ static void match_lists(tn__onode *n, tn__obranch *a, tn__obranch *b, int k) {
 static void match_results(tn__onode *n, tn__obranch *a, tn__obranch *b, int k) {
   tn__value **one = &a->results[k], **other = &b->results[k];
   if (*one == NULL || *other == NULL) tn__on_fail(n, "a branch leaves result %d out", k);
+  if ((*one)->narrow > 0 || (*other)->narrow > 0)
+    tn__on_unsupported(n, "result %d is %s in a branch that only a run chooses", k,
+                       tn__onnx_narrow_name((*one)->narrow > 0 ? *one : *other));
   if (is_container(*one) || is_container(*other)) {
     match_lists(n, a, b, k);
     return;

@@ -70,6 +70,7 @@ static bool list_settled(attempt *a, int k) {
 
 static void require_same_type(const attempt *a, int k) {
   const tn__value *own = a->starts[k], *next = a->round.next[k];
+  if (next->narrow > 0) tn__on_unsupported(a->n, "loop variable %d is %s", k, tn__onnx_narrow_name(next));
   if (own->dtype != next->dtype)
     tn__on_fail(a->n, "loop variable %d is %s and becomes %s", k, tn_dtype_name(own->dtype),
                 tn_dtype_name(next->dtype));
@@ -169,6 +170,8 @@ static void collect_pieces(attempt *a, tn__value **starts, tn__value **grown) {
     tn__value *piece = a->round.pieces[p];
     if (tn__onnx_is_sequence(piece) || piece->holds != TN__HOLDS_TENSOR)
       tn__on_fail(a->n, "its body makes a sequence where a tensor is collected");
+    if (piece->narrow > 0)
+      tn__on_unsupported(a->n, "its body makes %s where a tensor is collected", tn__onnx_narrow_name(piece));
     starts[p] = tn__g_sequence_empty(a->n->g, piece->dtype, piece->rank, TN__HOLDS_SEQUENCE);
     tn__value *list = tn__onnx_body_input(a->round.body, starts[p], NULL);
     bool front = a->loop->backwards != NULL && a->loop->backwards[p];

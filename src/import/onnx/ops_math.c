@@ -128,8 +128,14 @@ static tn_dtype to_attribute(const tn__onode *n) {
   return dtype;
 }
 
-void tn__onnx_cast(tn__onode *n) { n->out[0] = tn__g_convert(n->g, n->in[0], to_attribute(n)); }
-void tn__onnx_cast_like(tn__onode *n) { n->out[0] = tn__g_convert(n->g, n->in[0], n->in[1]->dtype); }
+/* A byte that is known to be narrower becomes another value, of which nothing is known. */
+static tn__value *cast(const tn__onode *n, tn__value *x, tn_dtype dtype) {
+  if (x->narrow > 0 && x->dtype == dtype) x = tn__g_convert(n->g, x, TN_I32);
+  return tn__g_convert(n->g, x, dtype);
+}
+
+void tn__onnx_cast(tn__onode *n) { n->out[0] = cast(n, n->in[0], to_attribute(n)); }
+void tn__onnx_cast_like(tn__onode *n) { n->out[0] = cast(n, n->in[0], n->in[1]->dtype); }
 
 void tn__onnx_bit_cast(tn__onode *n) {
   tn_dtype dtype = to_attribute(n);

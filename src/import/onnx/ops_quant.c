@@ -1,4 +1,4 @@
-/* Quantisation to 8 and 16 bit integers. */
+/* Quantisation to integers of up to 16 bits. */
 #include <string.h>
 
 #include "import/onnx/ops.h"
@@ -26,13 +26,12 @@ static tn__value *spread(tn__onode *n, tn__value *v, const tn__value *x) {
   return tn__on_slice_axis(n, repeated, axis, tn__on_index(n, 0), x->dims[axis]);
 }
 
-static void range_of(tn_dtype dtype, double *low, double *high) {
-  int bits = tn__dtype_bits(dtype);
+static void range_of(tn_dtype dtype, int bits, double *low, double *high) {
   *low = tn__dtype_is_signed(dtype) ? -(double)((int64_t)1 << (bits - 1)) : 0;
   *high = (double)((int64_t)1 << (bits - (tn__dtype_is_signed(dtype) ? 1 : 0))) - 1;
 }
 
-tn__value *tn__onnx_saturate(tn__onode *n, tn__value *rounded, tn__value *zero, tn_dtype dtype, int axis) {
+static tn__value *saturate(tn__onode *n, tn__value *rounded, tn__value *zero, tn_dtype dtype, int bits, int axis) {
   double low, high;
   if (!tn__dtype_is_int(dtype) || tn__dtype_bits(dtype) > 16)
     tn__on_unsupported(n, "quantises to %s, which is not supported", tn_dtype_name(dtype));
@@ -42,14 +41,19 @@ tn__value *tn__onnx_saturate(tn__onode *n, tn__value *rounded, tn__value *zero, 
     if (zero->rank == 1) zero = tn__on_at_axis(n, zero, axis, rounded->rank);
     rounded = tn__on_add(n, rounded, zero);
   }
-  range_of(dtype, &low, &high);
+  range_of(dtype, bits, &low, &high);
   return tn__g_convert(n->g, tn__g_clamp(n->g, rounded, low, high), dtype);
 }
 
-static tn_dtype output_dtype(const tn__onode *n, tn_dtype otherwise) {
+tn__value *tn__onnx_saturate(tn__onode *n, tn__value *rounded, tn__value *zero, tn_dtype dtype, int axis) {
+  return saturate(n, rounded, zero, dtype, tn__dtype_bits(dtype), axis);
+}
+
+static tn_dtype output_dtype(const tn__onode *n, tn_dtype otherwise, int *narrow) {
   int64_t type = tn__on_int(n, "output_dtype", 0);
   if (type == 0) return otherwise;
   tn_dtype dtype = tn__onnx_dtype((int32_t)type);
+  *narrow = tn__onnx_narrow((int32_t)type, &dtype);
   if (dtype == TN_DTYPE_INVALID)
     tn__on_unsupported(n, "attribute \"output_dtype\" is %s, which is not supported",
                        tn__onnx_dtype_name((int32_t)type));
@@ -59,17 +63,22 @@ static tn_dtype output_dtype(const tn__onode *n, tn_dtype otherwise) {
 void tn__onnx_quantize_linear(tn__onode *n) {
   tn__graph *g = n->g;
   tn__value *x = n->in[0], *zero = n->in[2];
-  tn_dtype dtype = zero != NULL ? zero->dtype : output_dtype(n, TN_U8);
+  int narrow = 0;
+  tn_dtype dtype = zero != NULL ? zero->dtype : output_dtype(n, TN_U8, &narrow);
+  if (zero != NULL) narrow = zero->narrow;
   tn__value *scale = spread(n, tn__g_convert(g, n->in[1], TN_F32), x);
   tn__value *rounded = tn__on_unary(n, "round_nearest_even", tn__on_div(n, tn__g_convert(g, x, TN_F32), scale));
   if (zero != NULL) rounded = tn__on_add(n, rounded, spread(n, tn__g_convert(g, zero, TN_F32), x));
-  n->out[0] = tn__onnx_saturate(n, rounded, NULL, dtype, 0);
+  n->out[0] = saturate(n, rounded, NULL, dtype, narrow > 0 ? narrow : tn__dtype_bits(dtype), 0);
+  n->out[0]->narrow = narrow;
 }
 
 void tn__onnx_dequantize_linear(tn__onode *n) {
   tn__graph *g = n->g;
   tn__value *x = n->in[0], *zero = n->in[2], *whole = tn__g_convert(g, x, TN_I32);
-  tn_dtype dtype = output_dtype(n, n->in[1]->dtype);
+  int narrow = 0;
+  tn_dtype dtype = output_dtype(n, n->in[1]->dtype, &narrow);
+  if (narrow > 0) tn__on_fail(n, "attribute \"output_dtype\" is no type of floats");
   if (zero != NULL) whole = tn__on_sub(n, whole, spread(n, tn__g_convert(g, zero, TN_I32), x));
   tn__value *scale = spread(n, tn__on_widen(n, n->in[1]), x);
   n->out[0] = tn__g_convert(g, tn__on_mul(n, tn__g_convert(g, whole, scale->dtype), scale), dtype);

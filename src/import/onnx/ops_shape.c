@@ -58,6 +58,7 @@ void tn__onnx_constant_of_shape(tn__onode *n) {
     if (a->t == NULL) tn__on_fail(n, "attribute \"value\" is not a tensor");
     tn__onnx_tensor_read(tn__onode_model(n), a->t, tn__graph_origin(n->g), &t);
     if (t.dtype == TN_STRING) tn__on_unsupported(n, "fills a tensor with strings");
+    if (t.bits > 0) tn__on_unsupported(n, "fills a tensor with integers of %d bits", t.bits);
     if (t.size != tn_dtype_size(t.dtype)) tn__on_fail(n, "attribute \"value\" is not one element");
   }
   if (t.dtype == TN_I64 || t.dtype == TN_U64) {

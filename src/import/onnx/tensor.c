@@ -53,6 +53,18 @@ const char *tn__onnx_dtype_name(int32_t data_type) {
   return data_type < 0 || data_type >= TYPE_COUNT ? "unknown" : types[data_type].name;
 }
 
+int tn__onnx_narrow(int32_t data_type, tn_dtype *dtype) {
+  const char *name = tn__onnx_dtype_name(data_type);
+  bool is_unsigned = name[0] == 'u';
+  int bits = strcmp(name + is_unsigned, "int4") == 0 ? 4 : strcmp(name + is_unsigned, "int2") == 0 ? 2 : 0;
+  if (bits > 0) *dtype = is_unsigned ? TN_U8 : TN_I8;
+  return bits;
+}
+const char *tn__onnx_narrow_name(const tn__value *value) {
+  bool is_signed = value->dtype == TN_I8;
+  return value->narrow == 4 ? is_signed ? "int4" : "uint4" : is_signed ? "int2" : "uint2";
+}
+
 typedef struct source { /* where a tensor's bytes are */
   const uint8_t *data;
   size_t size;
@@ -245,10 +257,34 @@ static void read_strings(tn__onnx_model *model, const Onnx__TensorProto *tensor,
   out->data = texts;
 }
 
+/* Integers of 2 or 4 bits lie in bytes from the lowest bits on, each byte an element of the typed field; here each gets
+ * a byte. */
+static void read_narrow(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what, int64_t count,
+                        tn__onnx_tensor *out) {
+  int bits = out->bits, in_byte = 8 / bits;
+  size_t packed = (size_t)count / (size_t)in_byte + ((size_t)count % (size_t)in_byte != 0);
+  bool raw = true;
+  source s = tensor->data_location == LOCATION_EXTERNAL ? external_source(model, tensor, what, packed)
+                                                        : raw_source(model, tensor, what, &raw);
+  size_t given = raw ? s.size : tensor->n_int32_data;
+  if (given != packed)
+    tn__throwf(model->arena->escape, TN_DATA_LOSS, "%s: has %zu bytes of data, its type %s%s needs %zu", what, given,
+               tn__onnx_dtype_name(tensor->data_type), shape_text(model->arena, tensor->dims, tensor->n_dims), packed);
+  uint8_t *data = tn__arena_alloc(model->arena, out->size + 1);
+  for (int64_t i = 0; i < count; i++) {
+    uint8_t byte = raw ? s.data[i / in_byte] : (uint8_t)tensor->int32_data[i / in_byte];
+    int value = byte >> (i % in_byte * bits) & ((1 << bits) - 1);
+    if (out->dtype == TN_I8 && value >> (bits - 1) != 0) value -= 1 << bits;
+    data[i] = (uint8_t)value;
+  }
+  out->data = data;
+}
+
 void tn__onnx_tensor_read(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what,
                           tn__onnx_tensor *out) {
   tn__escape *escape = model->arena->escape;
   tn_dtype dtype = tn__onnx_dtype(tensor->data_type);
+  int bits = tn__onnx_narrow(tensor->data_type, &dtype);
   if (dtype == TN_DTYPE_INVALID)
     tn__throwf(escape, TN_UNSUPPORTED, "%s: element type %s (%d) is not supported", what,
                tn__onnx_dtype_name(tensor->data_type), tensor->data_type);
@@ -256,9 +292,14 @@ void tn__onnx_tensor_read(tn__onnx_model *model, const Onnx__TensorProto *tensor
   int64_t count = check_shape(model, tensor->dims, tensor->n_dims, what, element);
   *out = (tn__onnx_tensor){.name = tensor->name == NULL ? "" : tensor->name,
                            .dtype = dtype,
+                           .bits = bits,
                            .rank = (int)tensor->n_dims,
                            .size = (size_t)count * element};
   if (tensor->n_dims > 0) memcpy(out->shape, tensor->dims, tensor->n_dims * sizeof(int64_t));
+  if (bits > 0) {
+    read_narrow(model, tensor, what, count, out);
+    return;
+  }
   if (dtype == TN_STRING) {
     read_strings(model, tensor, what, count, out);
     return;
@@ -295,6 +336,9 @@ void tn__onnx_sparse_read(tn__onnx_model *model, const Onnx__SparseTensorProto *
   tn__onnx_tensor values, indices;
   tn__onnx_tensor_read(model, sparse->values, what, &values);
   tn__onnx_tensor_read(model, sparse->indices, what, &indices);
+  if (values.bits > 0)
+    tn__throwf(escape, TN_UNSUPPORTED, "%s: sparse tensors of %s are not supported", what,
+               tn__onnx_dtype_name(sparse->values->data_type));
   size_t element = tn__dtype_stored(values.dtype), rank = sparse->n_dims;
   int64_t count = check_shape(model, sparse->dims, rank, what, element);
   if (count > MOST_BYTES / (int64_t)element)
