@@ -118,6 +118,12 @@ TN_API TN_MUST_USE tn_status *tn_module_emit_c(const tn_module *module, const ch
 /* Signs the module with HMAC-SHA-256: whoever loads it with the same key knows that only somebody who has the key can
  * have made it. What is done to a module later breaks the signature: split first, then sign. */
 TN_API TN_MUST_USE tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size);
+/* Writes the executable in the file `path` to `out_path`, which may be the same, without its texts but those that
+ * `texts` names (as tn_compile_options.texts; NULL: none). It is verified first, with its constants, as
+ * tn_executable_verify does with these options (NULL: the defaults). A signature covers the texts: what was signed is
+ * refused (TN_FAILED_PRECONDITION) unless options->key is its key, and is signed with that again. */
+TN_API TN_MUST_USE tn_status *tn_executable_strip(const char *path, const char *texts, const tn_load_options *options,
+                                                  const char *out_path);
 TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_load_options *options,
                                              tn_executable **out);
 

@@ -3,8 +3,8 @@
 
 #include "cli/cli.h"
 
-static const cli_command *const commands[] = {&cli_run_command, &cli_compile_command, &cli_build_command,
-                                              &cli_inspect_command, &cli_explain_command};
+static const cli_command *const commands[] = {&cli_run_command,     &cli_compile_command, &cli_build_command,
+                                              &cli_inspect_command, &cli_explain_command, &cli_strip_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static void usage(FILE *out) {

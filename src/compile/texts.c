@@ -22,6 +22,11 @@ static int find_word(const char *text, size_t length) {
   return -1;
 }
 
+unsigned tn__text_of_name(const char *name) {
+  int word = find_word(name, strlen(name));
+  return word >= 0 && word < TN__TEXT_KINDS ? words[word].texts : 0;
+}
+
 tn_status *tn__texts_parse(const char *list, unsigned *out) {
   *out = TN__TEXT_SCHEDULES;
   if (list == NULL) return NULL;

@@ -15,6 +15,7 @@ enum {
 
 /* "declarations,loops", "all", "none"; NULL: the schedules alone. What it does not know is TN_INVALID_ARGUMENT. */
 TN_MUST_USE tn_status *tn__texts_parse(const char *list, unsigned *out);
+unsigned tn__text_of_name(const char *name); /* TN__TEXT_..., or 0 */
 /* Parts of one kernel, in the arena. */
 const char *tn__text_of_declaration(tn__arena *arena, const tn__te *te, const char *name);
 const char *tn__text_of_loops(tn__arena *arena, const tn__func *func);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "runtime/apart.h"
+#include "runtime/bytes.h"
 #include "runtime/executable.h"
 
 /* ---- mapping ---------------------------------------------------------------------------------------------------- */
@@ -111,11 +112,18 @@ tn_status *tn_executable_load(const char *path, const tn_load_options *options, 
   return open_file(path, &all, false, out);
 }
 
-tn_status *tn_executable_verify(const char *path, const tn_load_options *options) {
+tn_status *tn__executable_open(const char *path, const tn_load_options *options, tn_executable **out) {
+  *out = NULL;
   tn_load_options all = read_options(options);
   all.verify_constants = true;
-  tn_executable *exe = NULL;
-  tn_status *status = open_file(path, &all, true, &exe);
+  return open_file(path, &all, true, out);
+}
+
+const void *tn__executable_bytes(const tn_executable *exe) { return exe->file; }
+
+tn_status *tn_executable_verify(const char *path, const tn_load_options *options) {
+  tn_executable *exe;
+  tn_status *status = tn__executable_open(path, options, &exe);
   tn_executable_release(exe);
   return status;
 }

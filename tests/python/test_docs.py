@@ -91,7 +91,7 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(self.check_page("README.md"), 6)
 
     def test_the_command_line(self):
-        self.assertEqual(self.check_page("docs/cli.md"), 6)
+        self.assertEqual(self.check_page("docs/cli.md"), 7)
 
 
 if __name__ == "__main__":

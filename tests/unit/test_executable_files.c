@@ -1,4 +1,4 @@
-/* Executables in two files, signed ones, ones that are only verified, and declared aliases. */
+/* Executables in two files, signed ones, ones that are only verified or stripped, and declared aliases. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ typedef struct files {
 } files;
 
 static void compile_embed(files *f) {
-  tn_compile_options options = {.size = sizeof(options), .no_cache = true, .run_threads = 1};
+  tn_compile_options options = {.size = sizeof(options), .no_cache = true, .run_threads = 1, .texts = "all"};
   check_ok(tn_compile(TN_TEST_ROOT "/examples/embed/model.onnx", NULL, 0, &options, &f->module));
   strcpy(f->folder, "/tmp/tenon-test-XXXXXX");
   assert_non_null(mkdtemp(f->folder));
@@ -135,6 +135,88 @@ static void keys_are_checked(void **state) {
   clean_up(&f);
 }
 
+/* Gives the text `name` the kind of a section that this version does not know, with hashes that are right. */
+static void hide_text(uint8_t *file, size_t size, const char *name) {
+  const tn__file_header *header = (const void *)file;
+  tn__file_section *sections = (void *)(file + header->header_size);
+  const char *strings = NULL;
+  for (uint32_t i = 0; i < header->section_count; i++)
+    if (sections[i].kind == TN__SECTION_STRINGS) strings = (const char *)file + sections[i].offset;
+  for (uint32_t i = 0; strings != NULL && i < header->section_count; i++)
+    if (sections[i].kind == TN__SECTION_TEXT && strcmp(strings + sections[i].name, name) == 0) sections[i].kind = 777;
+  rehash(file, size);
+}
+
+static void check_texts(const char *path, const char *kept, const char *gone) {
+  tn_executable *exe;
+  size_t size;
+  check_ok(tn_executable_load(path, NULL, &exe));
+  if (kept != NULL) assert_non_null(tn_executable_text(exe, kept, &size));
+  assert_null(tn_executable_text(exe, gone, &size));
+  tn_executable_release(exe);
+}
+
+static void texts_are_left_out(void **state) {
+  files f;
+  compile_embed(&f);
+  size_t size;
+  const void *data = tn_module_data(f.module, &size);
+  uint8_t *changed = malloc(size);
+  memcpy(changed, data, size);
+  hide_text(changed, size, "loops");
+  check_ok(tn__file_write_atomic(f.exe, &(tn__bytes){changed, size}, 1, 0644));
+  free(changed);
+  check_ok(tn_executable_strip(f.exe, "graph,schedules", NULL, f.exe));
+  check_texts(f.exe, "graph", "declarations");
+  check_texts(f.exe, "schedules", "declarations");
+  check_runs(f.exe, NULL);
+  check_ok(tn_executable_strip(f.exe, NULL, NULL, f.exe));
+  check_texts(f.exe, NULL, "graph");
+  check_texts(f.exe, NULL, "schedules");
+  check_runs(f.exe, NULL);
+  tn__file_map map;
+  bool hidden = false;
+  check_ok(tn__file_map_open(f.exe, &map));
+  assert_true(map.size < size);
+  const tn__file_header *header = (const void *)map.data;
+  const tn__file_section *sections = (const void *)(map.data + header->header_size);
+  for (uint32_t i = 0; i < header->section_count; i++) hidden |= sections[i].kind == 777 && sections[i].size > 0;
+  assert_true(hidden); /* what a later version knows is not this one's to leave out */
+  tn__file_map_close(&map);
+  check_fails(
+      tn_executable_strip(f.exe, "loop", NULL, f.exe), TN_INVALID_ARGUMENT,
+      "there is no text \"loop\" that an executable could keep: there are schedules, graph, declarations, loops, "
+      "all and none");
+  change_byte(f.exe, sizeof(tn__file_header) + 6);
+  check_fails(tn_executable_strip(f.exe, NULL, NULL, f.constants), TN_DATA_LOSS,
+              told("%s: the executable is damaged: its header or section table was changed after it was written (the "
+                   "hash differs)%s",
+                   f.exe, ""));
+  assert_int_not_equal(access(f.constants, F_OK), 0);
+  clean_up(&f);
+}
+
+static void what_is_stripped_is_signed_again(void **state) {
+  files f;
+  compile_embed(&f);
+  check_ok(tn_module_split(f.module, f.constants, NULL));
+  check_ok(tn_module_sign(f.module, "secret", 6));
+  check_ok(tn_module_save(f.module, f.exe));
+  tn_load_options with = {.size = sizeof(with), .key = "secret", .key_size = 6}, other = with;
+  other.key = "Secret";
+  check_fails(
+      tn_executable_strip(f.exe, NULL, NULL, f.exe), TN_FAILED_PRECONDITION,
+      told("%s: the executable is signed, and what is left of it must be signed again: give the key%s", f.exe, ""));
+  check_fails(tn_executable_strip(f.exe, NULL, &other, f.exe), TN_DATA_LOSS,
+              told("%s: the executable's signature does not belong to this key and these contents%s", f.exe, ""));
+  check_texts(f.exe, "loops", "nothing");
+  check_ok(tn_executable_strip(f.exe, NULL, &with, f.exe));
+  check_texts(f.exe, NULL, "loops");
+  check_ok(tn_executable_verify(f.exe, &with));
+  check_runs(f.exe, &with);
+  clean_up(&f);
+}
+
 static void other_machines_are_verified(void **state) {
   files f;
   compile_embed(&f);
@@ -249,9 +331,13 @@ static void wrong_aliases_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(constants_live_apart),        cmocka_unit_test(keys_are_checked),
-      cmocka_unit_test(other_machines_are_verified), cmocka_unit_test(aliased_outputs_update_in_place),
+      cmocka_unit_test(constants_live_apart),
+      cmocka_unit_test(keys_are_checked),
+      cmocka_unit_test(other_machines_are_verified),
+      cmocka_unit_test(aliased_outputs_update_in_place),
       cmocka_unit_test(wrong_aliases_are_refused),
+      cmocka_unit_test(texts_are_left_out),
+      cmocka_unit_test(what_is_stripped_is_signed_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

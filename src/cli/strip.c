@@ -1,0 +1,27 @@
+/* tenon strip: an executable without the texts that nothing at run time needs. */
+#include "cli/cli.h"
+
+static const cli_option options[] = {
+    {"--output", "FILE", "where the result goes (also -o; default: the executable's own place)"},
+    {"--texts", "LIST", "texts that stay: schedules, graph, declarations, loops (default: none)"},
+    {"--key", "FILE", "the key that the executable is signed with: the result is signed with it again"},
+    {"--constants", "FILE", "the executable's file of constants, when it is not beside it under its own name"},
+    {0}};
+
+static int run(const cli_args *args) {
+  static cli_compile setup;
+  setup = (cli_compile){.command = args->command};
+  if (!cli_is_executable(args->file)) return cli_misused("strip", "%s is no executable", args->file);
+  const char *output = cli_value(args, "--output"), *constants = cli_value(args, "--constants");
+  if (!output) output = args->file;
+  if (constants && cli_same_file(output, constants))
+    return cli_misused("strip", "the result would take the place of the constants in \"%s\"", constants);
+  tn_status *status = cli_read_key(args, &setup);
+  tn_load_options load = cli_load_options(args, &setup);
+  if (!status) status = tn_executable_strip(args->file, cli_value(args, "--texts"), &load, output);
+  tn__file_map_close(&setup.key);
+  return cli_report(status);
+}
+
+const cli_command cli_strip_command = {"strip", "MODEL.tnx [OPTIONS]",
+                                       "Leave out of an executable what only people and tools read", options, run};

@@ -1,0 +1,12 @@
+/* The bytes of an executable's file, for those that change it (compile/strip.c). */
+#ifndef TENON_RUNTIME_BYTES_H
+#define TENON_RUNTIME_BYTES_H
+
+#include "tenon/runtime.h"
+
+/* Opens a file to look at its bytes: all of it is verified, with the constants, and nothing can be run. */
+TN_MUST_USE tn_status *tn__executable_open(const char *path, const tn_load_options *options, tn_executable **out);
+/* They live as long as the executable. */
+const void *tn__executable_bytes(const tn_executable *executable);
+
+#endif
