@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "compile/driver.h"
+#include "unit/failing_allocator.h"
 
 typedef struct compile_case {
   void (*build)(tn__graph *g);
@@ -42,6 +43,29 @@ static inline tn_session *compile(compile_case *k) {
 static inline void finish(compile_case *k, tn_session *session) {
   tn_session_release(session);
   tn_executable_release(k->executable);
+}
+
+/* Runs in new sessions, in each with another allocation of the run refused, until none is left to refuse: `run` must
+ * fail cleanly, and `run_again` find the session as good as before. Returns how many were refused. */
+static inline int refuse_each_allocation(const tn_executable *exe, tn_status *(*run)(tn_session *session),
+                                         void (*run_again)(tn_session *session)) {
+  for (int refused = 0;; refused++) {
+    failing_allocator memory;
+    failing_allocator_init(&memory, -1);
+    tn_session_options options = {.size = sizeof options, .threads = 1, .allocator = &memory.allocator};
+    tn_session *session;
+    check_ok(tn_session_create(exe, &options, &session));
+    memory.fail_at = memory.calls + refused;
+    tn_status *status = run(session);
+    bool failed = status != NULL;
+    if (failed) assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
+    tn_status_free(status);
+    memory.fail_at = -1;
+    run_again(session);
+    tn_session_release(session);
+    assert_int_equal(memory.live_count, 0);
+    if (!failed) return refused;
+  }
 }
 
 static inline DLTensor f32(float *data, int rank, int64_t *shape) {

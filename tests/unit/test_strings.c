@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/regex.h"
 #include "compile_check.h"
 #include "import/onnx/regex_compile.h"
@@ -230,34 +231,25 @@ static void later_runs_allocate_nothing(void **state) {
   finish(&k, other);
 }
 
+static tn_status *run_two(tn_session *session) {
+  tn_string a[2] = {text("x,y"), text("m")}, b[2] = {text("1"), text("2")};
+  DLTensor got;
+  TN_RETURN_IF_ERROR(run_all(session, a, b, 2));
+  return tn_session_get_output(session, NULL, 2, &got);
+}
+
+static void check_two(tn_session *session) {
+  DLTensor got;
+  check_ok(run_two(session));
+  check_ok(tn_session_get_output(session, NULL, 0, &got));
+  check_is(&got, 0, "x,y1");
+}
+
 static void a_lack_of_memory_is_survived(void **state) {
   compile_case k = {.build = build_all, .threads = 1};
-  tn_session *other = compile(&k), *session;
-  int failures = 0;
-  for (int refused = 0;; refused++) {
-    failing_allocator memory;
-    failing_allocator_init(&memory, -1);
-    tn_session_options options = {.size = sizeof options, .threads = 1, .allocator = &memory.allocator};
-    check_ok(tn_session_create(k.executable, &options, &session));
-    tn_string a[2] = {text("x,y"), text("m")}, b[2] = {text("1"), text("2")};
-    DLTensor got;
-    memory.fail_at = memory.calls + refused;
-    tn_status *status = run_all(session, a, b, 2);
-    if (status == NULL) status = tn_session_get_output(session, NULL, 2, &got);
-    bool failed = status != NULL;
-    if (failed) assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
-    tn_status_free(status);
-    memory.fail_at = -1;
-    check_ok(run_all(session, a, b, 2));
-    check_ok(tn_session_get_output(session, NULL, 0, &got));
-    check_is(&got, 0, "x,y1");
-    tn_session_release(session);
-    assert_int_equal(memory.live_count, 0);
-    failures += failed;
-    if (!failed) break;
-  }
-  assert_true(failures > 5);
-  finish(&k, other);
+  tn_session *session = compile(&k);
+  assert_true(refuse_each_allocation(k.executable, run_two, check_two) > 5);
+  finish(&k, session);
 }
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
@@ -395,9 +387,7 @@ static void constants_are_checked(void **state) {
   check_is(&got, 0, "eins");
   check_is(&got, 1, "");
   check_is(&got, 2, "zwei, drei");
-  tn_session_release(session);
-  tn_executable_release(exe);
-  test_exe_release(&t);
+  test_exe_close(&t, exe, session);
 }
 
 /* Numbers seen as strings: whatever they are, nothing outside of the session is read. */
@@ -412,11 +402,8 @@ static void made_up_references_lead_nowhere(void **state) {
   int y = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_OUTPUT, 0, tn__operand_const(0));
   tn__exe_emit_builtin(f, TN__BUILTIN_STRING_CONCAT, (int[]){seen, seen}, 2, &y, 1, NULL, 0);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
-  tn__bytes bytes = test_exe_finish(&t);
   tn_executable *exe;
-  tn_session *session;
-  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
-  check_ok(tn_session_create(exe, NULL, &session));
+  tn_session *session = test_exe_open(&t, &exe);
   int64_t shape = 3, numbers[3] = {0, 0, 0};
   DLTensor in = {.data = numbers, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLInt, 64, 1}, .shape = &shape};
   static const int64_t tried[] = {8, 16, 4096, -1, -8, INT64_MIN, INT64_MIN + 8, INT64_MAX, INT64_MAX - 7};
@@ -428,9 +415,7 @@ static void made_up_references_lead_nowhere(void **state) {
     assert_non_null(strstr(tn_status_message(status), "is not a string of this function's"));
     tn_status_free(status);
   }
-  tn_session_release(session);
-  tn_executable_release(exe);
-  test_exe_release(&t);
+  test_exe_close(&t, exe, session);
 }
 
 /* Registers of the arena that overlap: each string that is made is read again, later, in place of one that was
@@ -451,11 +436,8 @@ static void overlapping_registers_lead_nowhere(void **state) {
   tn__exe_emit(f, TN__OP_COPY, (uint32_t[]){(uint32_t)x, (uint32_t)a}, 2);
   tn__exe_emit_builtin(f, TN__BUILTIN_STRING_CONCAT, (int[]){x, b}, 2, &y, 1, NULL, 0);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
-  tn__bytes bytes = test_exe_finish(&t);
   tn_executable *exe;
-  tn_session *session;
-  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
-  check_ok(tn_session_create(exe, NULL, &session));
+  tn_session *session = test_exe_open(&t, &exe);
   char long_text[LONG];
   memset(long_text, 'l', sizeof(long_text));
   tn_string first[COUNT], second[COUNT];
@@ -464,9 +446,7 @@ static void overlapping_registers_lead_nowhere(void **state) {
   DLTensor in[2] = {strings(first, 1, &count), strings(second, 1, &count)};
   check_fails(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0), TN_OUT_OF_RANGE,
               "the executable is wrong: a string changes while an instruction reads it");
-  tn_session_release(session);
-  tn_executable_release(exe);
-  test_exe_release(&t);
+  test_exe_close(&t, exe, session);
 }
 
 /* A builtin whose operand is a view of its own result, of which it makes another one. */
@@ -487,19 +467,14 @@ static void check_reads_what_it_makes(int builtin, int rank) {
   tn__exe_emit_builtin(f, builtin, (int[]){x, word}, 2, (int[]){made, counts}, writes, flags, 3 - rank);
   tn__exe_emit_builtin(f, builtin, (int[]){view, word}, 2, (int[]){made, counts}, writes, flags, 3 - rank);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
-  tn__bytes bytes = test_exe_finish(&t);
   tn_executable *exe;
-  tn_session *session;
-  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
-  check_ok(tn_session_create(exe, NULL, &session));
+  tn_session *session = test_exe_open(&t, &exe);
   tn_string given[3] = {text("a"), text("b"), text("c")}, given_word = text("-");
   int64_t dims[2] = {3, 1};
   DLTensor in[2] = {strings(given, 1, &dims[0]), strings(&given_word, 1, &dims[1])};
   check_fails(tn_session_invoke_with_outputs(session, NULL, in, 2, NULL, 0), TN_OUT_OF_RANGE,
               "the executable is wrong: a builtin on strings reads what it makes");
-  tn_session_release(session);
-  tn_executable_release(exe);
-  test_exe_release(&t);
+  test_exe_close(&t, exe, session);
 }
 
 static void builtins_read_nothing_that_they_make(void **state) {

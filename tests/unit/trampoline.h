@@ -7,6 +7,7 @@
 #include "compile/exe_writer.h"
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
+#include "unit/check.h"
 
 enum { TRAMPOLINE_SIZE = 16, TRAMPOLINE_MOST = 16 };
 
@@ -50,6 +51,21 @@ static inline tn__bytes test_exe_finish(test_exe *t) {
 }
 
 static inline void test_exe_release(test_exe *t) { tn__arena_release(&t->arena); }
+
+/* What was written, loaded and ready to run; test_exe_close() releases all of it. */
+static inline tn_session *test_exe_open(test_exe *t, tn_executable **exe) {
+  tn__bytes bytes = test_exe_finish(t);
+  tn_session *session;
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, exe));
+  check_ok(tn_session_create(*exe, NULL, &session));
+  return session;
+}
+
+static inline void test_exe_close(test_exe *t, tn_executable *exe, tn_session *session) {
+  tn_session_release(session);
+  tn_executable_release(exe);
+  test_exe_release(t);
+}
 
 /* A dense tensor on the CPU over the caller's memory; `shape` must outlive it. */
 static inline DLTensor test_tensor(tn_dtype dtype, int rank, int64_t *shape, void *data) {
