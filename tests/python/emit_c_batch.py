@@ -150,7 +150,7 @@ class Batch:
         if f"#define TN_M_{name.upper()}_WORKSPACE " in self.header:
             lines.append(f"  bytes = TN_M_{name.upper()}_WORKSPACE;")
         elif not given:
-            asked = re.search(rf"tn_m_{name}_workspace_size\(([^)]*)\)", self.header).group(1)
+            asked = re.search(rf"int64_t tn_m_{name}_workspace_size\(([^)]*)\);", self.header).group(1)
             lines.append(f"  bytes = tn_m_{name}_workspace_size("
                          f"{', '.join(arguments + (['inputs'] if 'inputs' in asked else []))});")
         lines.append("  workspace = memory(bytes < 0 ? 0 : bytes);")
