@@ -335,6 +335,17 @@ static void four_bytes_come_together(void **state) {
   check_ops(g, "pad", 2);   /* five channels become eight, in both */
 }
 
+static void a_row_by_a_fed_matrix_stays_as_it_is(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *a = input_of(g, "a", TN_U8, 2, (int64_t[]){1, 12}), *c = input_of(g, "c", TN_U8, 2, (int64_t[]){3, 12});
+  tn__value *b = input_of(g, "b", TN_I8, 2, (int64_t[]){12, 9});
+  tn__graph_output(g, "y", tn__g_matmul_bytes(g, a, NULL, b, NULL));
+  tn__graph_output(g, "z", tn__g_matmul_bytes(g, c, NULL, b, NULL));
+  pass_fn *const passes[] = {tn__pass_quads};
+  check_passes_sized(state, passes, 1, NULL, 0);
+  check_ops(g, "quads", 2);
+}
+
 /* relu(sum * scales + bias) / step + zero: two multiplications become one, and nothing is divided. */
 static void scales_of_sums_meet(void **state) {
   tn__graph *g = graph_of(state);
@@ -393,6 +404,7 @@ int main(void) {
       cmocka_unit_test(extreme_products_are_exact),
       cmocka_unit_test(convolutions_are_exact),
       TEST(four_bytes_come_together),
+      TEST(a_row_by_a_fed_matrix_stays_as_it_is),
       TEST(scales_of_sums_meet),
       TEST(other_divisions_stay),
       TEST(other_convolutions_stay_as_they_are),

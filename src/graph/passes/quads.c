@@ -34,6 +34,21 @@ static tn__value *in_quads(tn__graph *graph, tn__value *value, int axis) {
   return tn__g_quads(graph, tn__permuted(graph, tn__g_reshape(graph, value, rank + 1, dims), order));
 }
 
+/* A right operand that only the run knows is brought in order each time: that takes longer than a row or two. */
+static bool has_few_rows(const tn__node *node) {
+  const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
+  const tn__attr *batch = tn__node_attr(node, "lhs_batch"), *contract = tn__node_attr(node, "rhs_contract");
+  int64_t rows = 1;
+  if (tn__is_precomputable(rhs) || contract->ints[0] == rhs->rank - 1) return false;
+  for (int i = 0; i < lhs->rank; i++) {
+    bool taken = tn__node_attr(node, "lhs_contract")->ints[0] == i;
+    for (int j = 0; batch != NULL && j < batch->count; j++) taken = taken || batch->ints[j] == i;
+    if (!taken && tn__dim_const(lhs, i) < 0) return false;
+    if (!taken) rows *= tn__dim_const(lhs, i);
+  }
+  return rows <= 2;
+}
+
 static tn__value *product_of_quads(tn__graph *graph, const tn__node *node) {
   tn__value *inputs[2];
   for (int side = 0; side < 2; side++) {
@@ -43,6 +58,7 @@ static tn__value *product_of_quads(tn__graph *graph, const tn__node *node) {
     if (tn__dim_const(value, (int)contract->ints[0]) < 1) return NULL;
     inputs[side] = value;
   }
+  if (has_few_rows(node)) return NULL;
   for (int side = 0; side < 2; side++)
     inputs[side] =
         in_quads(graph, inputs[side], (int)tn__node_attr(node, side == 0 ? "lhs_contract" : "rhs_contract")->ints[0]);
