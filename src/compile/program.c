@@ -390,7 +390,8 @@ int tn__register_of(tn__builder *b, tn__value *v) {
   tn__place *root = tn__root_of(b, v);
   if (root != p) {
     int of = tn__register_of(b, root->value);
-    p->reg = tn__builder_register(b, v, TN__STORAGE_VIEW, of, tn__operand_const(0));
+    bool list = v->holds != TN__HOLDS_TENSOR; /* there is one way to look at it */
+    p->reg = list ? of : tn__builder_register(b, v, TN__STORAGE_VIEW, of, tn__operand_const(0));
     return p->reg;
   }
   switch (p->kind) {

@@ -603,6 +603,25 @@ class Sequences(unittest.TestCase):
         for m in (1, 40):
             np.testing.assert_array_equal(model(np.asarray(m), np.asarray(True), x), np.outer(np.arange(m), x))
 
+    def test_a_sequence_that_a_loop_leaves_as_it_is(self):
+        body = graph([node("Identity", ["on"], ["on_out"]), node("Identity", ["s"], ["s_out"]), node("Add", ["a", "a"], ["a_out"])],
+                     [info("i", INT64, []), info("on", BOOL, []), sequence_info("s"), info("a", FLOAT, [2])],
+                     [info("on_out", BOOL, []), sequence_info("s_out"), info("a_out", FLOAT, [2])])
+        first = np.asarray([1, 2], np.float32)
+        for given in (True, False):  # the model's own input, and one made inside
+            parts = [sequence_info("list")] if given else []
+            made = [] if given else [node("SequenceEmpty", [], ["none"]), node("SequenceInsert", ["none", "x"], ["list"])]
+            model = compiled(made + [node("Loop", ["m", "", "list", "x"], ["same", "twice"], body=body),
+                                     node("SequenceInsert", ["same", "twice"], ["more"]),
+                                     node("SequenceInsert", ["list", "x"], ["other"])],
+                             parts + [info("m", INT64, []), info("x", FLOAT, [2])],
+                             [sequence_info(name) for name in ("same", "more", "other")])
+            for m in (0, 3):
+                lists = ([first],) if given else ()
+                same, more, other = model(*lists, np.asarray(m), first)
+                self.assertEqual([[t.tolist() for t in s] for s in (same, more, other)],
+                                 [[[1, 2]], [[1, 2], [1 << m, 2 << m]], [[1, 2], [1, 2]]])
+
     def test_splits_of_run_time_lengths(self):
         model = compiled([node("SplitToSequence", ["x", "lengths"], ["s"], axis=1)],
                          [info("x", FLOAT, ["n", "m"]), info("lengths", INT64, ["p"])],
