@@ -324,15 +324,14 @@ static void place_memory(tn__builder *b) {
       tn__place *p = tn__root_of(b, s->outputs[i]);
       if (p->kind != TN__PLACE_NONE) continue;
       const tn__expr *bytes = bytes_of(b, p->value);
-      if (s->node && (tn__needs_own_memory(s->node) || p->value->holds != TN__HOLDS_TENSOR)) {
+      bool own = s->node && (tn__needs_own_memory(s->node) || p->value->holds != TN__HOLDS_TENSOR);
+      if (own || !p->early) { /* nothing is known early of a shape because it has no elements */
         p->kind = TN__PLACE_DYNAMIC;
       } else if (tn__is_int(bytes)) {
         place_static(b, p);
-      } else if (p->early) {
+      } else {
         p->kind = TN__PLACE_SLOT;
         p->index = take_slot(b, bytes, p->first, p->last);
-      } else {
-        p->kind = TN__PLACE_DYNAMIC;
       }
     }
     if (u && u->workspace_bytes > 0 && !u->workspace_expr) {

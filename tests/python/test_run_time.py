@@ -148,5 +148,18 @@ class Sizes(unittest.TestCase):
             np.testing.assert_array_equal(memory, want)
 
 
+class Sizes(unittest.TestCase):
+    def test_no_elements_of_a_size_that_is_found_on_the_way(self):
+        model = compiled([node("Constant", [], ["zero"], value_ints=[0]), node("Constant", [], ["axis"], value_int=1),
+                          node("NonZero", ["x"], ["places"]), node("Cast", ["places"], ["numbers"], to=FLOAT),
+                          node("Slice", ["numbers", "zero", "zero"], ["none"]), node("Softmax", ["none"], ["parts"], axis=0),
+                          node("CumSum", ["parts", "axis"], ["sums"]), node("ReduceSum", ["parts", "zero"], ["total"], keepdims=0)],
+                         [info("x", FLOAT, ["n"])],
+                         [info("sums", FLOAT, [None, None]), info("total", FLOAT, [None])])
+        sums, total = model(np.asarray([0, 1, 2], np.float32))
+        self.assertEqual(sums.shape, (0, 2))
+        np.testing.assert_array_equal(total, [0, 0])
+
+
 if __name__ == "__main__":
     sys.exit(unittest.main())
