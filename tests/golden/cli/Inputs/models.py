@@ -210,6 +210,11 @@ def data_set(folder, scale="1"):
             file.write(numpy_helper.from_array(tensor, name).SerializeToString())
 
 
+def of_strings(path):
+    texts = [value(name, [2], TensorProto.STRING) for name in ("a", "b", "ab")]
+    save(path, [helper.make_node("StringConcat", ["a", "b"], ["ab"])], texts[:2], texts[2:], opset=20)
+
+
 def of_lists(path):
     """Kernels over what a sequence, an optional tensor and an optional sequence hold."""
     sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [None, None]))
