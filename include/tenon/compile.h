@@ -81,6 +81,13 @@ typedef struct tn_compile_options {
    * computes) and "loops" (its loop nest as the code generator got it), or "all", or "none"; NULL: "schedules".
    * tn_executable_text reads them. */
   const char *texts;
+  /* Inputs whose memory may have any strides (transposed, sliced, reversed, broadcast views): such a tensor is then
+   * used where it lies, by generic kernels, which are compiled beside the ones for dense tensors; those run as ever
+   * when all are dense. Names may hold one '*'. Other inputs are copied when they are strided, or refused
+   * (TN_BIND_NEXT_IN_PLACE). An input that an output aliases cannot be among them, nor one whose elements are sizes;
+   * nor can tn_module_emit_c() make C of it. */
+  const char *const *strided;
+  int strided_count;
 } tn_compile_options;
 
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */

@@ -134,6 +134,7 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
   int alignment; /* what a binding's data must be aligned to, in bytes, to be used in place: the size of an element, or
                     of four where kernels take bytes in fours; 64 in files of a format before 1.5. Strings and lists
                     are copied */
+  bool strided;  /* an input that is used in place whatever its strides (tn_compile_options.strided) */
 } tn_value_info;
 TN_API int tn_executable_function_count(const tn_executable *executable);
 TN_API const char *tn_executable_function_name(const tn_executable *executable, int index);

@@ -64,16 +64,18 @@ bool cli_same_file(const char *a, const char *b); /* by name, or because both ex
  * -------------------------------------------------------------------------------------------- */
 
 /* The rows of options that every compiling command has. */
-#define CLI_COMPILE_OPTIONS                                                                                        \
-  {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},                \
-      {"--dim", "NAME=N[,N...]", "fix a symbolic dimension; or, with several sizes, compile for each and for any", \
-       true},                                                                                                      \
-      {"--alias", "OUT=IN", "let an output take the memory of an input; '*' stands for the same in both", true},   \
-      {"--capacity", "NAME=N", "the most a dimension will be along which outputs grow in inputs' memory", true},   \
-      {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},         \
-      {"--no-cache", NULL, "neither read nor write the compile cache"},                                            \
-      {"--direct-convolutions", NULL, "no Winograd: convolutions as the sums of products that they are"},          \
-      {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"},   \
+#define CLI_COMPILE_OPTIONS                                                                                            \
+  {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},                    \
+      {"--dim", "NAME=N[,N...]", "fix a symbolic dimension; or, with several sizes, compile for each and for any",     \
+       true},                                                                                                          \
+      {"--alias", "OUT=IN", "let an output take the memory of an input; '*' stands for the same in both", true},       \
+      {"--capacity", "NAME=N", "the most a dimension will be along which outputs grow in inputs' memory", true},       \
+      {"--strided", "NAME[,NAME...]", "inputs that are used where they lie whatever their strides; '*' as in --alias", \
+       true},                                                                                                          \
+      {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},             \
+      {"--no-cache", NULL, "neither read nor write the compile cache"},                                                \
+      {"--direct-convolutions", NULL, "no Winograd: convolutions as the sums of products that they are"},              \
+      {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"},       \
       {"--time-passes", NULL, "print where the compile time went on stderr"}
 
 typedef struct cli_compile {
@@ -86,6 +88,8 @@ typedef struct cli_compile {
   char alias_names[64][2][128];
   tn_dim_setting capacities[16];
   char capacity_names[16][128];
+  const char *strided[64];
+  char strided_names[64][128];
   tn_log_sink log;
 } cli_compile;
 /* False after saying what is wrong. `setup` must stay where it is while its options are in use. */

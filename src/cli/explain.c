@@ -282,7 +282,7 @@ static int run(const cli_args *args) {
   if (cli_flag(args, "--no-run") && cli_refuse(args, measuring, "is for measuring, which --no-run leaves out"))
     return EXIT_MISUSED;
   bool declarations = cli_is_declarations(args->file);
-  static const char *const of_models[] = {"--alias",       "--no-cache",    "--direct-convolutions",
+  static const char *const of_models[] = {"--alias",       "--strided",     "--no-cache", "--direct-convolutions",
                                           "--print-after", "--time-passes", NULL};
   static const char *const of_declarations[] = {"--kernel", NULL}, *const dims[] = {"--dim", NULL};
   if (declarations && cli_refuse(args, of_models, "is for models, and %s holds declarations", args->file))

@@ -151,6 +151,30 @@ static bool read_capacities(const cli_args *args, cli_compile *setup) {
   return true;
 }
 
+/* Each --strided, and each NAME of "NAME,NAME". */
+static bool read_strided(const cli_args *args, cli_compile *setup) {
+  int position = 0, count = 0, most = sizeof setup->strided / sizeof *setup->strided;
+  const char *text;
+  while ((text = cli_next(args, "--strided", &position)) != NULL) {
+    for (const char *at = text;; at++) {
+      size_t length = strcspn(at, ",");
+      if (length == 0 || length >= sizeof setup->strided_names[0] || count == most) {
+        cli_misused(args->command, "--strided takes NAME[,NAME...], at most %d names, not \"%s\"", most, text);
+        return false;
+      }
+      memcpy(setup->strided_names[count], at, length);
+      setup->strided_names[count][length] = 0;
+      setup->strided[count] = setup->strided_names[count];
+      count++;
+      at += length;
+      if (!*at) break;
+    }
+  }
+  setup->options.strided = setup->strided;
+  setup->options.strided_count = count;
+  return true;
+}
+
 static void print_times(void *user, const tn_phase_time *times, int count) {
   double total = 0;
   for (int i = 0; i < count; i++) total += times[i].seconds;
@@ -165,7 +189,7 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   *setup = (cli_compile){.command = args->command, .options.size = sizeof setup->options, .log.write = write_log};
   int64_t threads = 0;
   if (!cli_number(args, "--threads", 1, 1024, &threads) || !read_dims(args, setup) || !read_aliases(args, setup) ||
-      !read_capacities(args, setup))
+      !read_capacities(args, setup) || !read_strided(args, setup))
     return false;
   setup->options.target = cli_value(args, "--target");
   setup->options.run_threads = (int)threads;
@@ -197,7 +221,8 @@ bool cli_is_declarations(const char *path) { return ends_with(path, ".te"); }
 
 bool cli_wrong_file(const cli_args *args, const char *path) {
   static const char *const compiling[] = {"--target",   "--alias",       "--capacity",    "--direct-convolutions",
-                                          "--no-cache", "--print-after", "--time-passes", NULL};
+                                          "--no-cache", "--print-after", "--time-passes", "--strided",
+                                          NULL};
   static const char *const loading[] = {"--key", "--constants", NULL};
   if (cli_is_executable(path)) return cli_refuse(args, compiling, "is for compiling, and %s is compiled already", path);
   if (cli_is_declarations(path)) {

@@ -52,6 +52,8 @@ static tn__digest executable_key(const tn__driver *driver, const compile_call *c
     tn__sha256_update_string(&h, o->aliases[i].output);
     tn__sha256_update_string(&h, o->aliases[i].input);
   }
+  tn__sha256_update_u64(&h, (uint64_t)o->strided_count);
+  for (int i = 0; i < o->strided_count; i++) tn__sha256_update_string(&h, o->strided[i]);
   return tn__sha256_final(&h);
 }
 

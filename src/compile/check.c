@@ -238,8 +238,8 @@ static void check_body(tn__arena *arena, void *user) {
   k->c = TN__NEW(arena, tn__compilation);
   call->options.no_cache = true;
   /* No operand may be written over before it is looked at, and all of a value counts. */
-  call->options.alias_count = call->options.capacity_count = 0;
   call->options.alias_count = call->options.capacity_count = 0; /* kernels are checked, not who owns what */
+  call->options.strided_count = 0;
   tn__driver_init(&k->c->driver, arena, &call->options);
   tn__compilation_front(k->c, call->path, call->data, call->size);
   tn__compilation_back(k->c);

@@ -235,6 +235,8 @@ static void add_entries(tn__compilation *c) {
       add_function(c, e->name, e->graph, NULL);
     }
     c->functions.data[i].aliases = aliases;
+    c->functions.data[i].strided = e->strided;
+    c->functions.data[i].may_be_strided = e->may_be_strided;
   }
   for (int i = 0; i < driver->options->alias_count; i++)
     if (!used[i])
@@ -271,7 +273,7 @@ void tn__compilation_front(tn__compilation *c, const char *path, const void *dat
 
 void tn__compilation_prepare(tn__compilation *c) {
   if (c->entries.count == 0) {
-    tn__entry only = {.name = "main", .graph = c->graph};
+    tn__entry only = {.name = "main", .graph = c->graph, .strided = -1};
     tn__vec_push(c->driver.arena, &c->entries, only);
   }
   report_progress(&c->driver, "optimize", 0, 1);

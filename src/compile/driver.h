@@ -10,6 +10,8 @@ typedef struct tn__entry {
   const char *name;
   tn__graph *graph;
   const tn__dispatch *dispatch; /* NULL: compiled from the graph; else the graph only tells its signature */
+  int strided;                  /* the entry for inputs of any strides, or -1 */
+  const bool *may_be_strided;   /* by input; NULL: none */
 } tn__entry;
 
 /* A compilation as far as it has come. Everything is in the driver's arena. */
@@ -27,6 +29,7 @@ typedef struct tn__compilation {
   tn__program_stats stats;
   tn__pieces executable;
   bool *capacities_used; /* by capacity of the options, whether an output grows to it */
+  bool *strided_used;    /* by name in the options, whether an input has it */
 } tn__compilation;
 
 /* Reads options into the driver; `driver->arena` must be set. */

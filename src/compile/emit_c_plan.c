@@ -17,6 +17,17 @@ static tn_status *refuse(const tn__c_emitter *e, const tn__function *f, const tn
 
 /* ---- what is refused -------------------------------------------------------------------------------------------- */
 
+static tn_status *check_strides(const tn__c_emitter *e, const tn__function *f) {
+  char why[512];
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    if (!f->inputs[i].info.strided) continue;
+    snprintf(why, sizeof why, "input \"%s\" may have any strides (--strided), which only the runtime looks at",
+             f->inputs[i].info.name);
+    return refuse(e, f, NULL, why);
+  }
+  return NULL;
+}
+
 static tn_status *check_strings(const tn__c_emitter *e, const tn__function *f) {
   for (uint32_t i = 0; i < f->register_count; i++)
     if (f->registers[i].dtype == TN_STRING)
@@ -302,6 +313,7 @@ static tn_status *plan_function(tn__c_emitter *e, tn__c_function *c) {
   if (c->state == OPEN) return refuse(e, f, NULL, "it calls itself, so that the memory it needs has no bound");
   c->state = OPEN;
   TN_RETURN_IF_ERROR(check_strings(e, f));
+  TN_RETURN_IF_ERROR(check_strides(e, f));
   TN_RETURN_IF_ERROR(check_tables(e, f));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     if (f->instructions[i].op != TN__OP_CALL) continue;

@@ -7,10 +7,48 @@
 
 enum { MOST_COMBINATIONS = 64 };
 
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* Does `name` match the pattern, and what does its '*' stand for? */
+static bool matches(const char *pattern, const char *name, const char **star, size_t *length) {
+  const char *at = strchr(pattern, '*');
+  *star = "", *length = 0;
+  if (!at) return strcmp(pattern, name) == 0;
+  size_t before = (size_t)(at - pattern), after = strlen(at + 1), all = strlen(name);
+  if (all < before + after || strncmp(pattern, name, before) != 0 || strcmp(name + all - after, at + 1) != 0)
+    return false;
+  *star = name + before, *length = all - before - after;
+  return true;
+}
+
+static int find_input(const tn__graph *graph, const char *pattern, const char *star, size_t length) {
+  for (int i = 0; i < tn__graph_input_count(graph); i++) {
+    const char *mine;
+    size_t mine_length;
+    if (matches(pattern, tn__graph_input_at(graph, i)->name, &mine, &mine_length) && mine_length == length &&
+        strncmp(mine, star, length) == 0)
+      return i;
+  }
+  return -1;
+}
+
+/* The input that the output aliases by the options, or -1; the alias's number goes to `alias`. */
+static int aliased_input(const tn_compile_options *o, const tn__graph *graph, int output, int *alias) {
+  int input = -1;
+  for (int a = 0; a < o->alias_count && input < 0; a++) {
+    const char *star;
+    size_t length;
+    if (!matches(o->aliases[a].output, tn__graph_output_name(graph, output), &star, &length)) continue;
+    input = find_input(graph, o->aliases[a].input, star, length);
+    *alias = a;
+  }
+  return input;
+}
+
 /* ---- special sizes ---------------------------------------------------------------------------------------------- */
 
 static void add_entry(tn__compilation *c, const char *name, tn__graph *graph, const tn__dispatch *dispatch) {
-  tn__entry e = {name, graph, dispatch};
+  tn__entry e = {.name = name, .graph = graph, .dispatch = dispatch, .strided = -1};
   tn__vec_push(c->driver.arena, &c->entries, e);
   if (!c->graph) c->graph = graph;
 }
@@ -63,10 +101,9 @@ static const char *special_name(tn__arena *arena, const char *name, const tn__di
   return name;
 }
 
-void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used) {
+static void add_function(tn__compilation *c, const char *name, tn__graph *graph, tn__onnx_model *model, bool *used) {
   tn__arena *arena = c->driver.arena;
   const tn_compile_options *o = c->driver.options;
-  tn__graph *graph = tn__compilation_import(c, model, NULL, 0, used);
   const char **names = TN__NEW_ARRAY(arena, o->special_dim_count, const char *);
   int count = special_names(c, graph, names, used);
   if (count == 0) {
@@ -91,6 +128,70 @@ void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *m
   }
 }
 
+/* ---- inputs of any strides -------------------------------------------------------------------------------------- */
+
+static bool wants_strided(tn__compilation *c, const char *name) {
+  const tn_compile_options *o = c->driver.options;
+  bool wants = false;
+  for (int i = 0; i < o->strided_count; i++) {
+    const char *star;
+    size_t length;
+    if (!matches(o->strided[i], name, &star, &length)) continue;
+    wants = c->strided_used[i] = true;
+  }
+  return wants;
+}
+
+static void check_strided(tn__compilation *c, const tn__graph *graph, int input) {
+  const tn__value *v = tn__graph_input_at(graph, input);
+  tn__escape *escape = c->driver.arena->escape;
+  if (v->holds != TN__HOLDS_TENSOR)
+    tn__throwf(escape, TN_INVALID_ARGUMENT,
+               "input \"%s\" cannot have any strides: it is a sequence or optional, whose tensors are copied", v->name);
+  if (v->dtype == TN_STRING)
+    tn__throwf(escape, TN_INVALID_ARGUMENT, "input \"%s\" cannot have any strides: strings are copied", v->name);
+  for (int i = 0; i < tn__graph_output_count(graph); i++) {
+    int alias;
+    if (aliased_input(c->driver.options, graph, i, &alias) == input)
+      tn__throwf(escape, TN_INVALID_ARGUMENT,
+                 "input \"%s\" cannot have any strides: output \"%s\" is written in its memory, which must be dense",
+                 v->name, tn__graph_output_name(graph, i));
+  }
+}
+
+/* The same function once more, whose graph reads some of its inputs by strides. */
+static void add_strided(tn__compilation *c, int entry, tn__onnx_model *model) {
+  const tn_compile_options *o = c->driver.options;
+  tn__arena *arena = c->driver.arena;
+  tn__graph *graph = c->entries.data[entry].graph;
+  int count = tn__graph_input_count(graph), strided = 0;
+  bool *may = TN__NEW_ARRAY(arena, count, bool);
+  if (!c->strided_used) c->strided_used = TN__NEW_ARRAY(arena, o->strided_count, bool);
+  for (int i = 0; i < count; i++) {
+    may[i] = wants_strided(c, tn__graph_input_at(graph, i)->name);
+    if (may[i]) check_strided(c, graph, i);
+    strided += may[i];
+  }
+  if (strided == 0) return;
+  bool *ignored = TN__NEW_ARRAY(arena, o->dim_count, bool);
+  graph = tn__compilation_import(c, model, NULL, 0, ignored);
+  for (int i = 0; i < count; i++)
+    if (may[i] && !tn__graph_read_strided(graph, tn__graph_input_at(graph, i)))
+      tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
+                 "input \"%s\" cannot have any strides: its elements are sizes, which are read before kernels run",
+                 tn__graph_input_at(graph, i)->name);
+  c->entries.data[entry].strided = c->entries.count;
+  c->entries.data[entry].may_be_strided = may;
+  add_entry(c, tn__arena_printf(arena, "%s@strided", c->entries.data[entry].name), graph, NULL);
+}
+
+void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used) {
+  tn__graph *graph = tn__compilation_import(c, model, NULL, 0, used);
+  int entry = c->entries.count;
+  add_function(c, name, graph, model, used);
+  add_strided(c, entry, model);
+}
+
 void tn__compilation_check_dims(tn__compilation *c, const bool *used) {
   const tn_compile_options *o = c->driver.options;
   for (int i = 0; i < o->dim_count + o->special_dim_count; i++)
@@ -103,45 +204,13 @@ void tn__compilation_check_dims(tn__compilation *c, const bool *used) {
                  "no output aliases an input and grows along its dimension \"%s\": a capacity is for results that are "
                  "an input with new elements behind it (Concat)",
                  o->capacities[i].name);
+  for (int i = 0; i < o->strided_count; i++)
+    if (!c->strided_used[i])
+      tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT, "no input \"%s\" that could have any strides",
+                 o->strided[i]);
 }
 
 /* ---- aliases ---------------------------------------------------------------------------------------------------- */
-
-/* Does `name` match the pattern, and what does its '*' stand for? */
-static bool matches(const char *pattern, const char *name, const char **star, size_t *length) {
-  const char *at = strchr(pattern, '*');
-  *star = "", *length = 0;
-  if (!at) return strcmp(pattern, name) == 0;
-  size_t before = (size_t)(at - pattern), after = strlen(at + 1), all = strlen(name);
-  if (all < before + after || strncmp(pattern, name, before) != 0 || strcmp(name + all - after, at + 1) != 0)
-    return false;
-  *star = name + before, *length = all - before - after;
-  return true;
-}
-
-static int find_input(const tn__graph *graph, const char *pattern, const char *star, size_t length) {
-  for (int i = 0; i < tn__graph_input_count(graph); i++) {
-    const char *mine;
-    size_t mine_length;
-    if (matches(pattern, tn__graph_input_at(graph, i)->name, &mine, &mine_length) && mine_length == length &&
-        strncmp(mine, star, length) == 0)
-      return i;
-  }
-  return -1;
-}
-
-/* The input that the output aliases by the options, or -1; the alias's number goes to `alias`. */
-static int aliased_input(const tn_compile_options *o, const tn__graph *graph, int output, int *alias) {
-  int input = -1;
-  for (int a = 0; a < o->alias_count && input < 0; a++) {
-    const char *star;
-    size_t length;
-    if (!matches(o->aliases[a].output, tn__graph_output_name(graph, output), &star, &length)) continue;
-    input = find_input(graph, o->aliases[a].input, star, length);
-    *alias = a;
-  }
-  return input;
-}
 
 void tn__compilation_grow(tn__compilation *c, tn__graph *graph) {
   const tn_compile_options *o = c->driver.options;

@@ -25,6 +25,7 @@ typedef struct value {
   int grows; /* 1 + the axis, or 0 */
   tn__operand valid;
   uint32_t reg, alignment; /* set when the functions are written */
+  bool strided;
 } value;
 
 typedef struct symbol {
@@ -47,6 +48,7 @@ struct tn__exe_func {
   tn__exe *exe;
   const char *name;
   int index, scalar_count;
+  int strided; /* 1 + the function for inputs of any strides, or 0 */
   tn__operand arena;
   TN__VEC(value) inputs;
   TN__VEC(value) outputs;
@@ -247,6 +249,11 @@ int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, 
 }
 
 void tn__exe_alias(tn__exe_func *f, int output, int input) { f->outputs.data[output].alias = input + 1; }
+
+void tn__exe_strided(tn__exe_func *f, const tn__exe_func *other, int input) {
+  f->strided = other->index + 1;
+  f->inputs.data[input].strided = true;
+}
 
 void tn__exe_extent(tn__exe_func *f, bool output, int index, int axis, tn__operand valid) {
   value *v = output ? &f->outputs.data[index] : &f->inputs.data[index];
@@ -528,7 +535,8 @@ static uint64_t put_values(const tn__exe_func *f, byte_vec *out, const value *va
                                .alias = (uint32_t)values[i].alias,
                                .grows = (uint32_t)values[i].grows,
                                .valid = values[i].valid,
-                               .alignment = values[i].alignment};
+                               .alignment = values[i].alignment,
+                               .strided = values[i].strided};
     put(f->exe->arena, out, &record, sizeof(record));
   }
   return at;
@@ -542,7 +550,8 @@ static tn__function_record put_function(const tn__exe_func *f, byte_vec *out) {
                                 .output_count = (uint32_t)f->outputs.count,
                                 .symbol_count = (uint32_t)f->symbols.count,
                                 .code_words = (uint32_t)f->code.count,
-                                .arena = f->arena};
+                                .arena = f->arena,
+                                .strided = (uint32_t)f->strided};
   record.inputs = put_values(f, out, f->inputs.data, f->inputs.count);
   record.outputs = put_values(f, out, f->outputs.data, f->outputs.count);
   record.register_count = (uint32_t)f->registers.count;

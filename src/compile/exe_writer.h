@@ -46,6 +46,8 @@ int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, 
 /* The caller may bind the output to the input's buffer. The code must not read the input once it has written the
  * output; a kernel may do both when it reads each element before it writes it. */
 void tn__exe_alias(tn__exe_func *f, int output, int input);
+/* The input may have any strides: then `other` is called, which has two inputs more for each such one (format.h). */
+void tn__exe_strided(tn__exe_func *f, const tn__exe_func *other, int input);
 /* The input or output is a buffer of which the first `valid` elements along the axis count; its dimension there is a
  * constant. Of an input a constant or a symbol, of an output a constant or what is known when the prologue is done. */
 void tn__exe_extent(tn__exe_func *f, bool output, int index, int axis, tn__operand valid);

@@ -118,6 +118,7 @@ static void declare_inputs(tn__builder *b) {
     at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->rank, dims);
     at->reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__operand_const(0));
     declare_extent(b, v, at->index);
+    if (p->may_be_strided && p->may_be_strided[i]) tn__exe_strided(b->func, b->funcs[p->strided], at->index);
   }
 }
 

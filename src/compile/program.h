@@ -24,6 +24,8 @@ typedef struct tn__program_function {
   tn__value *const *updates;
   const tn__extent *extents;           /* of outputs; NULL: all are whole */
   const int *aliases;                  /* output -> input whose buffer it may take, or -1; NULL: none */
+  int strided;                         /* the function for inputs of any strides, or -1 */
+  const bool *may_be_strided;          /* by input; NULL: none */
   const struct tn__dispatch *dispatch; /* not NULL: it calls one of other functions, and has no groups */
 } tn__program_function;
 

@@ -200,6 +200,13 @@ tn__value *tn__g_transpose(tn__graph *g, tn__value *a, const int64_t *permutatio
   return build(g, "transpose", &a, 1, &attr, 1);
 }
 
+tn__value *tn__g_strided(tn__graph *g, tn__value *memory, int rank, const tn__expr *const *dims,
+                         const tn__expr *const *strides, const tn__expr *origin) {
+  const tn__attr attrs[] = {tn__attr_exprs(g, "shape", dims, rank), tn__attr_exprs(g, "strides", strides, rank),
+                            tn__attr_exprs(g, "origin", &origin, 1)};
+  return build(g, "strided", &memory, 1, attrs, 3);
+}
+
 tn__value *tn__g_slice(tn__graph *g, tn__value *a, const tn__expr *const *starts, const tn__expr *const *limits,
                        const int64_t *strides) {
   bool same = true;

@@ -48,6 +48,9 @@ tn__value *tn__g_broadcast_to(tn__graph *g, tn__value *a, int rank,
 void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, int *rank, const tn__expr **dims);
 tn__value *tn__g_reshape(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims);
 tn__value *tn__g_transpose(tn__graph *g, tn__value *a, const int64_t *permutation);
+/* The tensor that lies in a memory of one dimension, with strides in elements and its first one at `origin`. */
+tn__value *tn__g_strided(tn__graph *g, tn__value *memory, int rank, const tn__expr *const *dims,
+                         const tn__expr *const *strides, const tn__expr *origin);
 /* [start, limit) with step; starts in [0, dim], step > 0 (reverse first for negative steps). Expressions. */
 /* A buffer like `a` with its first `start` elements along `axis`, then those of `fresh`; the rest may be anything. */
 tn__value *tn__g_append(tn__graph *g, tn__value *a, tn__value *fresh, int axis, const tn__expr *start);

@@ -260,6 +260,10 @@ bool tn__graph_write_by_mask(tn__graph *graph, int output, tn__value *input);
  * behind it: makes it one concatenation of the input and the stack of the others (grow_stack.c). False when it is
  * nothing of the kind. */
 bool tn__graph_join_stack(tn__graph *graph, int output, tn__value *input);
+/* Readers of the input find it in memory of any strides: two inputs more, a memory of one dimension and an i64 tensor
+ * of the strides and of where in the memory the first element is. The input itself is left for its dimensions alone
+ * (strided.c). False, and nothing done, when its elements are sizes, which must be known before kernels run. */
+bool tn__graph_read_strided(tn__graph *graph, tn__value *input);
 /* The dimension along which it could grow; -1: none. */
 int tn__graph_growing_axis(const tn__graph *graph, int output, const tn__value *input);
 /* Is the node nothing but valid elements of a buffer that grows: all of them, or those at some places of other

@@ -207,6 +207,29 @@ static void declare_slice(tn__lower_context *lower, const tn__node *node, const 
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
 
+/* ---- strided ----------------------------------------------------------------------------------------------------- */
+
+static void infer_strided(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  const tn__attr *shape = tn__node_attr(node, "shape");
+  tn__require_rank(graph, node, 0, 1);
+  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
+  tn__require_exprs(graph, node, "strides", shape->count);
+  tn__require_exprs(graph, node, "origin", 1);
+  tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, NULL);
+}
+
+static void declare_strided(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                            const tn__buffer **outputs) {
+  tn__ir *ir = tn__lower_ir(lower);
+  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__expr *const *strides = tn__node_attr(node, "strides")->exprs;
+  const tn__expr *index = tn__lower_expr(lower, tn__node_attr(node, "origin")->exprs[0]);
+  for (int i = 0; i < axes.count; i++)
+    index = tn__add(ir, index, tn__mul(ir, axes.index[i], tn__lower_expr(lower, strides[i])));
+  declare_move(lower, node, inputs, &axes, &index, outputs);
+}
+
 /* ---- pad --------------------------------------------------------------------------------------------------------- */
 
 static void infer_pad(tn__graph *graph, tn__node *node) {
@@ -477,6 +500,10 @@ static const tn__op rows[] = {
     TN__ROW(1, 1, "quads", quads, "Four bytes, the last dimension, as one i32; the first is the lowest."),
     TN__ROW(1, 1, "transpose", transpose, "Dimension i of the result is dimension permutation[i] of the operand."),
     TN__ROW(1, 1, "slice", slice, "Elements starts, starts + strides ... below limits in each dimension."),
+    TN__ROW(
+        1, 1, "strided", strided,
+        "A tensor of `shape` in memory: element [i, j, ...] is element origin + i * strides[0] + j * strides[1] ... of "
+        "the operand."),
     TN__ROW(2, 2, "pad", pad, "`low`, `high` and `interior` elements around and between; negative ones crop."),
     TN__ROW(1, -1, "concatenate", concatenate, "The operands one after another along `axis`."),
     TN__ROW(1, 1, "reverse", reverse, "The order of the elements turned round along `axes`."),

@@ -35,7 +35,8 @@ bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor)
 bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor) {
   const char *data = tn__data_of(tensor);
   bool strings = value->info.dtype == TN_STRING; /* which are copied: the machine has its own form of them */
-  return data != NULL && !strings && tn__is_aligned(data, value->info.alignment) && tn__lies_in_buffer(value, tensor);
+  return data != NULL && !strings && tn__is_aligned(data, value->info.alignment) &&
+         (value->info.strided || tn__lies_in_buffer(value, tensor));
 }
 
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
@@ -113,7 +114,7 @@ static tn_status *check_in_place(const char *what, const tn__function_value *val
     return bad_tensor(what, info, "to be used in place its strides must be %s, those of the buffer that it grows in",
                       strides);
   }
-  if (value->grows < 0 && !tn__tensor_is_dense(tensor))
+  if (value->grows < 0 && !info->strided && !tn__tensor_is_dense(tensor))
     return bad_strides(what, info, tensor, "to be used in place it must be dense and row-major");
   uintptr_t address = (uintptr_t)tn__data_of(tensor);
   if (tn__is_aligned(tn__data_of(tensor), info->alignment)) return NULL;

@@ -120,7 +120,7 @@ static tn_status *find_result(tn_session *session, const char *function, int ind
     return tn_status_create(TN_FAILED_PRECONDITION,
                             "function \"%s\" has no results: no invoke of it succeeded yet, or the last one failed",
                             f->name);
-  *out = state->frame->data[f->outputs[index].reg];
+  *out = state->frame->data[state->frame->f->outputs[index].reg];
   return NULL;
 }
 

@@ -84,6 +84,8 @@ typedef struct tn__function {
   int index;
   uint32_t scalar_count, input_count, output_count, register_count, dim_count, list_count;
   uint32_t growing_inputs;
+  uint32_t strided_inputs;                    /* those that `strided` reads with any strides */
+  int strided;                                /* the function for inputs of any strides, or -1 */
   uint32_t instruction_count, prologue_count; /* the first instruction after the prologue */
   uint32_t widest_call;                       /* buffers of the widest KERNEL */
   uint32_t most_scalars;                      /* scalars of the KERNEL with the most */
@@ -193,6 +195,8 @@ TN_MUST_USE tn_status *tn__verify_flow(tn_executable *executable, const tn__func
 
 /* Of one element type, rank and dimensions, symbolic ones by name? */
 bool tn__same_registers(const tn__register *a, const tn__register *b);
+/* The function for inputs of any strides takes and gives what this one does. */
+TN_MUST_USE tn_status *tn__verify_strided(const tn_executable *executable, const tn__function *function);
 /* Inputs whose memory an output may take are not read when that has been written. */
 TN_MUST_USE tn_status *tn__verify_aliases(const tn_executable *executable, const tn__function *function);
 

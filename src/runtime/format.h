@@ -156,7 +156,11 @@ typedef struct tn__function_record {
   /* since 1.1 */
   uint64_t origins; /* tn__origin_record, by rising word */
   uint32_t origin_count;
-  uint32_t reserved;
+  /* since 1.5 (was reserved) */
+  uint32_t strided; /* 1 + the function that does the same for inputs of any strides; 0: none. Its inputs are these, and
+                       for each that is `strided`, in order, two more: the memory from its first to its last element, of
+                       one dimension that is bound, and i64[rank + 1], the strides in elements and the place of the
+                       tensor's first element in that memory. What these stand for is looked at for its dimensions. */
 } tn__function_record;
 #define TN__FUNCTION_RECORD_1_0 offsetof(tn__function_record, origins) /* the size of this record in 1.0 */
 
@@ -178,7 +182,7 @@ typedef struct tn__value_record { /* an input or output; its type is its registe
   tn__operand valid; /* inputs: binds the symbol like a dimension; outputs: known when the prologue is done */
   /* since 1.5 */
   uint32_t alignment; /* bytes that its memory must be aligned to, a power of two; before 1.5: TN_KERNEL_ALIGNMENT */
-  uint32_t reserved;
+  uint32_t strided;   /* inputs: 1 when its memory may have any strides; see tn__function_record.strided */
 } tn__value_record;
 #define TN__VALUE_RECORD_1_0 offsetof(tn__value_record, alias)
 #define TN__VALUE_RECORD_1_1 offsetof(tn__value_record, valid)

@@ -181,6 +181,7 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
       return tn__corrupt("function \"%s\": %s \"%s\" is aligned to %u bytes", f->name, what, value->info.name,
                          alignment);
     value->info.alignment = (int)alignment;
+    value->info.strided = record_size >= sizeof(tn__value_record) && record->strided != 0;
   }
   return NULL;
 }
@@ -212,6 +213,7 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     if (values[i].grows >= 0) TN_RETURN_IF_ERROR(check_growing(f, &values[i], r));
     f->symbolic_layout = f->symbolic_layout || (values[i].grows >= 0 && values[i].valid.symbolic);
     f->growing_inputs += values[i].grows >= 0 && storage == TN__STORAGE_INPUT;
+    f->strided_inputs += values[i].info.strided;
     for (int d = 0; d < r->rank; d++) {
       const tn__operand *dim = tn__value_dim(f, &values[i], d);
       bool symbolic = dim->symbolic;
@@ -297,6 +299,7 @@ static tn_status *load_function(tn_executable *exe, const tn__functions_header *
   TN_RETURN_IF_ERROR(check_function_tables(header, record, f, where->size));
   f->scalar_count = record->scalar_count, f->register_count = record->register_count;
   f->input_count = record->input_count, f->output_count = record->output_count;
+  f->strided = header->record_size < sizeof(*record) ? -1 : less_one(record->strided);
   f->arena = record->arena;
   f->code = (const void *)(section + record->code), f->code_words = record->code_words;
   TN_RETURN_IF_ERROR(check_operand(f, &f->arena, "the size of the arena"));
@@ -337,5 +340,6 @@ tn_status *tn__load_functions(tn_executable *exe) {
     TN_RETURN_IF_ERROR(tn__verify_flow(exe, &exe->functions[i]));
     TN_RETURN_IF_ERROR(tn__verify_aliases(exe, &exe->functions[i]));
   }
+  for (uint32_t i = 0; i < header->count; i++) TN_RETURN_IF_ERROR(tn__verify_strided(exe, &exe->functions[i]));
   return NULL;
 }

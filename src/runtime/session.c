@@ -27,10 +27,14 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
       {&state->given_strings, f->input_count, sizeof(tn__strings)},
       {&state->shown, f->output_count, sizeof(tn__shown_strings)},
   };
+  void *memory;
   for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-    void *memory;
     TN_RETURN_IF_ERROR(tn__alloc(session->allocator, wanted[i].count, wanted[i].size, 0, &memory));
     memcpy(wanted[i].array, &memory, sizeof(memory));
+  }
+  if (f->strided >= 0) {
+    TN_RETURN_IF_ERROR(tn__alloc(session->allocator, f->input_count, sizeof(*state->strides), 0, &memory));
+    state->strides = memory;
   }
   state->strings.constants = session->exe->string_data, state->strings.constant_bytes = session->exe->string_bytes;
   state->spare = state->strings;
@@ -59,6 +63,7 @@ static void release_function_state(tn_session *session, const tn__function *f, t
     tn__block_release(allocator, &state->input_copies[i]);
   for (uint32_t i = 0; i < f->output_count && state->output_copies != NULL; i++)
     tn__block_release(allocator, &state->output_copies[i]);
+  tn__free(allocator, state->strides, f->input_count * sizeof(*state->strides), 0);
   tn__free(allocator, state->rooms, f->output_count * sizeof(tn__view), 0);
   tn__free(allocator, state->results, f->output_count * sizeof(tn__view), 0);
   release_lists(allocator, f->input_count, state->input_lists);
@@ -153,6 +158,8 @@ static int64_t buffer_bytes(const tn__function_value *value, const DLTensor *ten
 
 /* From the first to the last byte of the elements that kernels touch. */
 static int64_t span(const tn__function_value *value, const DLTensor *tensor) {
+  if (value->info.strided && tn__is_in_place(value, tensor))
+    return tn__strided_memory_of(tensor).span * (int64_t)tn_dtype_size(value->info.dtype);
   if (value->grows < 0 || dense_bytes(tensor) == 0) return dense_bytes(tensor);
   tn__view view;
   int64_t last = 0;
@@ -198,9 +205,23 @@ static tn_status *copy_list(tn_session *session, const tn__function *f, tn__func
   return NULL;
 }
 
-/* Gives each input its memory: the caller's when kernels can read it, else a copy. */
-static tn_status *place_inputs(tn_session *session, const tn__function *f, tn__function_state *state,
-                               const tn__bound *inputs) {
+/* A tensor of any strides goes to the function for these, `g`, as memory and strides; what the others know as the
+ * tensor is only asked for its dimensions there. */
+static void place_input(const tn__function *f, const tn__function *g, tn__function_state *state, uint32_t index,
+                        const DLTensor *tensor, char *data, bool copied) {
+  if (g == f || !f->inputs[index].info.strided) {
+    tn__frame_set_input(state->frame, index, data, tensor->shape);
+    return;
+  }
+  DLTensor there = *tensor;
+  if (copied) there.data = data, there.byte_offset = 0, there.strides = NULL;
+  tn__frame_set_input(state->frame, index, tn__strided_memory_of(&there).data, there.shape);
+  tn__strided_place(state->frame, f, index, &there, state->strides[index]);
+}
+
+/* Gives each input its memory: the caller's when kernels can read it, else a copy. `g` is the function that runs. */
+static tn_status *place_inputs(tn_session *session, const tn__function *f, const tn__function *g,
+                               tn__function_state *state, const tn__bound *inputs) {
   for (uint32_t i = 0; i < f->input_count; i++) {
     const DLTensor *tensor = &inputs[i].tensor;
     bool list = is_list(&f->inputs[i]);
@@ -209,15 +230,16 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, tn__f
                               f->inputs[i].info.name, f->name);
     if (list) {
       TN_RETURN_IF_ERROR(copy_list(session, f, state, i));
-      state->frame->data[f->inputs[i].reg] = &state->input_lists[i];
+      state->frame->data[g->inputs[i].reg] = &state->input_lists[i];
       continue;
     }
     char *data = tn__data_of(tensor);
-    if (!tn__is_in_place(&f->inputs[i], tensor)) {
+    bool copied = !tn__is_in_place(&f->inputs[i], tensor);
+    if (copied) {
       TN_RETURN_IF_ERROR(copy_input(session, f, state, i, tensor));
       data = state->input_copies[i].data;
     }
-    tn__frame_set_input(state->frame, i, data, tensor->shape);
+    place_input(f, g, state, i, tensor, data, copied);
   }
   return NULL;
 }
@@ -247,7 +269,7 @@ static tn_status *check_overlap(const tn__function *f, const tn__function_state 
   int64_t bytes = span(&f->outputs[index], &slot->tensor);
   if (is_string(&slot->tensor)) return NULL; /* made beside its buffer */
   for (uint32_t i = 0; i < f->input_count; i++) {
-    const char *input = state->frame->data[f->inputs[i].reg];
+    const char *input = state->frame->data[state->frame->f->inputs[i].reg];
     if (is_list(&f->inputs[i]) || is_string(&inputs[i].tensor)) continue;
     if (!overlap(data, bytes, input, span(&f->inputs[i], &inputs[i].tensor))) continue;
     if (f->outputs[index].alias == (int)i && data == input) continue;
@@ -295,17 +317,17 @@ static tn_status *place_outputs(tn_session *session, const tn__function *f, tn__
     if (value->grows >= 0) tn__view_of_buffer(value, tensor->shape, &state->rooms[i]);
     frame->output_shapes[i] = value->grows < 0 ? tensor->shape : state->rooms[i].shape;
     frame->output_valid[i] = value->grows < 0 ? -1 : tensor->shape[value->grows];
-    frame->output_capacity[i] = f->registers[f->outputs[i].reg].early ? TN__EXACT_SHAPE : bytes;
+    frame->output_capacity[i] = frame->f->registers[frame->f->outputs[i].reg].early ? TN__EXACT_SHAPE : bytes;
     TN_RETURN_IF_ERROR(check_overlap(f, state, inputs, outputs, i));
   }
   return NULL;
 }
 
 /* The result as it came out, whatever shape was bound. */
-static DLTensor result_of(const tn__function *f, const tn__function_state *state, uint32_t index) {
-  const tn__function_value *output = &f->outputs[index];
+static DLTensor result_of(const tn__function_state *state, uint32_t index) {
   const tn__frame *frame = state->frame;
-  const tn__register *r = &f->registers[output->reg];
+  const tn__function_value *output = &frame->f->outputs[index];
+  const tn__register *r = &frame->f->registers[output->reg];
   DLTensor result = {.data = frame->data[output->reg],
                      .device = {kDLCPU, 0},
                      .ndim = r->rank,
@@ -334,7 +356,7 @@ tn_status *tn__session_show(tn_session *session, tn__function_state *state, int 
 /* The strings go where their bytes are wanted, one after another; the array's elements then tell where each is. */
 static tn_status *copy_strings_back(tn_session *session, const tn__function *f, tn__function_state *state,
                                     uint32_t index, const tn__bound *output) {
-  DLTensor result = result_of(f, state, index);
+  DLTensor result = result_of(state, index);
   int64_t count = tn_element_count(result.ndim, result.shape);
   const tn_string *strings;
   uint64_t total;
@@ -354,7 +376,7 @@ static tn_status *copy_back(tn_session *session, const tn__function *f, tn__func
   tn_status *first = NULL; /* the other outputs are complete whatever it is */
   for (uint32_t i = 0; i < f->output_count; i++) {
     if (is_list(&f->outputs[i]) || !outputs[i].set || tn__is_in_place(&f->outputs[i], &outputs[i].tensor)) continue;
-    DLTensor result = result_of(f, state, i);
+    DLTensor result = result_of(state, i);
     if (result.data != state->frame->output_data[i]) continue; /* it did not fit */
     if (is_string(&result)) {
       tn_status *status = copy_strings_back(session, f, state, i, &outputs[i]);
@@ -408,7 +430,7 @@ static tn_status *check_capacity(const tn__function *f, const tn__function_state
   const tn__frame *frame = state->frame;
   for (uint32_t i = 0; i < f->output_count; i++) {
     if (is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
-    DLTensor result = result_of(f, state, i);
+    DLTensor result = result_of(state, i);
     if (result.data == frame->output_data[i]) continue;
     char have[256], want[256];
     tn__format_shape(result.shape, result.ndim, want, sizeof(want));
@@ -457,6 +479,15 @@ static tn_status *grow_spare(tn_session *session, tn__function_state *state) {
   return tn__block_reserve(session->allocator, &state->spare.heap, (int64_t)state->strings.heap.capacity);
 }
 
+/* A frame of the function that is to run; another's is kept with its memory, in which results of the last invoke are.
+ */
+static tn_status *take_frame(tn_session *session, tn__function_state *state, const tn__function *g) {
+  if (state->frame != NULL && state->frame->f == g) return NULL;
+  tn__frame_give_back(&session->vm, state->frame);
+  state->frame = NULL;
+  return tn__frame_take(&session->vm, g, &state->frame);
+}
+
 /* Takes the inputs, runs, and leaves the results where the machine made them. */
 static tn_status *run(tn_session *session, const tn__function *f, bool settled, tn__bound *inputs, tn__bound *outputs) {
   tn__function_state *state = &session->functions[f->index];
@@ -466,8 +497,9 @@ static tn_status *run(tn_session *session, const tn__function *f, bool settled, 
   if (settled) {
     TN_RETURN_IF_ERROR(refresh_copies(session, f, state));
   } else {
-    if (state->frame == NULL) TN_RETURN_IF_ERROR(tn__frame_take(&session->vm, f, &state->frame));
-    TN_RETURN_IF_ERROR(place_inputs(session, f, state, inputs));
+    const tn__function *g = tn__strided_choice(session->exe, f, inputs);
+    TN_RETURN_IF_ERROR(take_frame(session, state, g));
+    TN_RETURN_IF_ERROR(place_inputs(session, f, g, state, inputs));
     TN_RETURN_IF_ERROR(place_outputs(session, f, state, inputs, outputs));
   }
   tn__pool_begin(session->vm.pool);
@@ -570,7 +602,7 @@ tn_status *tn_session_get_output(tn_session *session, const char *function, int 
                             "output \"%s\" is a sequence or optional: tn_session_get_output_count() and "
                             "tn_session_get_output_item() read it",
                             f->outputs[index].info.name);
-  *out = result_of(f, state, (uint32_t)index);
+  *out = result_of(state, (uint32_t)index);
   if (f->outputs[index].info.dtype != TN_STRING) return NULL;
   const tn_string *strings;
   tn_status *status =

@@ -28,8 +28,9 @@ typedef struct tn__function_state {
   tn__bound *inputs, *outputs;           /* by the set_ calls */
   tn__bound *call_inputs, *call_outputs; /* of invoke_with_outputs */
   tn__block *input_copies, *output_copies;
-  tn__view *rooms;   /* by output: of those that grow, the bound tensor's buffer */
-  tn__view *results; /* by output: of those that grow, the result */
+  int64_t (*strides)[TN_MAX_RANK + 1]; /* by input: of those that may have any, for the function that reads them */
+  tn__view *rooms;                     /* by output: of those that grow, the bound tensor's buffer */
+  tn__view *results;                   /* by output: of those that grow, the result */
   /* Of those that are sequences or optional; a bound output's slot in `outputs` holds its memory as bytes. */
   tn__list *input_lists, *output_lists;
   /* By input: of lists of strings, what the caller gave; `input_lists` has it copied into `strings` by each invoke. */
@@ -70,11 +71,26 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *fu
 /* Of a tensor of an input's or output's type: the buffer's dimensions and the strides of the tensor in it. Those of
  * values that do not grow are the tensor's own, dense. */
 void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, tn__view *out);
-/* Can kernels use the tensor's memory as it is: dense, or in its buffer when it grows, aligned as the value wants it,
- * and not NULL? */
+/* Can kernels use the tensor's memory as it is: dense, or in its buffer when it grows, or of any strides when the value
+ * may have them; aligned as the value wants it, and not NULL? */
 bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor);
 /* Does it lie as kernels want it, wherever? */
 bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor);
+
+/* ---- inputs of any strides (strided.c) ---- */
+
+/* The function to run for what is bound: the one for inputs of any strides when one of these is not dense. */
+const tn__function *tn__strided_choice(const tn_executable *executable, const tn__function *function,
+                                       const tn__bound *inputs);
+typedef struct tn__strided_memory {
+  char *data;
+  int64_t span, origin; /* in elements: from the first to the last in memory, and where in it the tensor begins */
+} tn__strided_memory;
+tn__strided_memory tn__strided_memory_of(const DLTensor *tensor);
+/* Gives the frame, of the function for `function`'s inputs of any strides, the memory and the strides of input
+ * `index`; the latter go to `numbers`, which the frame keeps. */
+void tn__strided_place(tn__frame *frame, const tn__function *function, uint32_t index, const DLTensor *tensor,
+                       int64_t *numbers);
 
 /* Puts a sequence of strings into the memory that is bound for it (containers.c); false: it has no room, by the bytes
  * needed, which are INT64_MAX when they cannot be counted. */

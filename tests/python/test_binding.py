@@ -265,6 +265,49 @@ class Running(unittest.TestCase):
         np.testing.assert_array_equal(result.astype(np.float32), -x.astype(np.float32))
 
 
+class Strides(unittest.TestCase):
+    """Views of inputs that are declared to have any strides."""
+
+    def setUp(self):
+        nodes = [helper.make_node("Relu", ["image"], ["kept"]), helper.make_node("Mul", ["kept", "scale"], ["y"])]
+        self.model = model_of(nodes, [("image", TensorProto.FLOAT, ["c", "h", "w"]), ("scale", TensorProto.FLOAT, ["w"])],
+                              [("y", TensorProto.FLOAT, ["c", "h", "w"])])
+        self.image = np.random.default_rng(3).normal(size=(9, 12, 15)).astype(np.float32)
+        self.scale = np.arange(40, dtype=np.float32)
+
+    def views(self):
+        x = self.image
+        return {"dense": x, "transposed": x.transpose(2, 0, 1), "every second": x[:, ::2], "backwards": x[..., ::-1],
+                "all backwards": x[::-2, ::-1, ::-3], "broadcast": np.broadcast_to(x[0, 0], (4, 3, 15)), "none": x[:, 3:3]}
+
+    def test_every_view_gives_what_its_copy_gives(self):
+        model, dense = compiled(self.model, strided=["im*"]), compiled(self.model)
+        self.assertEqual([value.strided for value in model.inputs], [True, False])
+        self.assertEqual([value.strided for value in dense.inputs], [False, False])
+        for name, view in self.views().items():
+            with self.subTest(view=name):
+                scale = self.scale[:view.shape[2]]
+                want = dense(np.ascontiguousarray(view), scale)
+                np.testing.assert_array_equal(model(view, scale), want, strict=True)
+                model.set_inputs(image=view, scale=scale)
+                model.invoke()
+                np.testing.assert_array_equal(model.output("y"), want, strict=True)
+
+    def test_bound_views_follow_their_memory(self):
+        model, hwc = compiled(self.model, strided=["image"]), self.image.copy()
+        model.set_inputs(image=hwc.transpose(2, 0, 1), scale=self.scale[:12])
+        for value in (2, 5):
+            hwc[1, 7, 4] = value
+            model.invoke()
+            self.assertEqual(model.output("y")[4, 1, 7], value * self.scale[7])
+
+    def test_names(self):
+        with self.assertRaisesRegex(tenon.Error, 'no input "mask" that could have any strides'):
+            compiled(self.model, strided=["mask"])
+        with self.assertRaisesRegex(TypeError, "strided is a list of names, not 'image'"):
+            compiled(self.model, strided="image")
+
+
 class Compiling(unittest.TestCase):
     def test_models_from_paths_bytes_and_protos(self):
         proto = add_model()

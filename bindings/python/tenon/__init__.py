@@ -79,6 +79,7 @@ class Value:
     `shape` is `(...,)`: then each has its own.
     `capacity`, where it is not None, is the buffer's size along each dimension in which the array may grow in it, None for
     the others: an array `buffer[:, :, :n]` is then used in place.
+    `strided` is whether any view of an array is used in place, which otherwise only dense ones are.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Value:
     shape: tuple[Union[int, str, None], ...]
     kind: str = "tensor"
     capacity: tuple[Union[int, None], ...] | None = None
+    strided: bool = False
 
 
 class Model:
@@ -99,7 +101,7 @@ class Model:
         self._input_codes = [value[1] for value in inputs]
         self._output_codes = [value[1] for value in outputs]
         self.inputs, self.outputs = (
-            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], room) for name, code, shape, kind, room in values)
+            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], *more) for name, code, shape, kind, *more in values)
             for values in (inputs, outputs))
         # What every run asks for.
         self._input_names = [value.name for value in self.inputs]
@@ -144,8 +146,8 @@ class Model:
 
     def set_inputs(self, inputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         """Binds arrays as inputs of every following invoke(), until others are bound, or None. They may change in
-        between, and are kept alive. Nothing is copied unless an array is strided, or lies where elements of its type do not
-        (`flags.aligned`). Sequences and optional values are copied now."""
+        between, and are kept alive. Nothing is copied unless an array is strided where the model was not compiled for it, or
+        lies where elements of its type do not (`flags.aligned`). Sequences and optional values are copied now."""
         self._bind(False, self.inputs, self._input_codes, {**(inputs or {}), **more})
 
     def set_outputs(self, outputs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
@@ -374,6 +376,7 @@ def compile(
     direct_convolutions: bool = False,
     aliases: Mapping[str, str] | None = None,
     capacities: Mapping[str, int] | None = None,
+    strided: Iterable[str] = (),
     texts: str | Iterable[str] | None = None,
 ) -> Model:
     """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto.
@@ -384,6 +387,8 @@ def compile(
     `aliases` maps outputs to inputs whose arrays they may be bound to, to be updated in place: {"present.*": "past.*"}.
     `capacities` says the most that dimensions will be along which such outputs grow: {"past": 1024}; arrays that lie in
     buffers of that size, `buffer[:, :, :past]`, are then used in place, and only what is new is written.
+    `strided` names inputs of which any view is used where it lies, `x.transpose(2, 0, 1)` or `x[:, ::-2]`, by code that is
+    compiled for it: ["image", "mask*"]. Other inputs are copied when they are not dense.
     `texts` says what is kept for Model.text() and `tenon inspect`: "schedules" (None), "graph", "declarations", "loops",
     several of them, "all" or "none".
     """
@@ -402,7 +407,9 @@ def compile(
     kept = texts if texts is None or isinstance(texts, str) else ",".join(texts)
     options = (threads or 0, compile_threads or 0, cache, directory, direct_convolutions, kept)
     rooms = [(name, size, False) for name, size in (capacities or {}).items()]
-    core = _tenon.compile(path, data, target, settings, list((aliases or {}).items()), rooms, *options)
+    if isinstance(strided, str):
+        raise TypeError(f"strided is a list of names, not {strided!r}")
+    core = _tenon.compile(path, data, target, settings, list((aliases or {}).items()), rooms, list(strided), *options)
     return Model(core, None)
 
 

@@ -75,6 +75,8 @@ typedef struct compile_arguments {
   int alias_count;
   tn_dim_setting *capacities;
   int capacity_count;
+  const char **strided;
+  int strided_count;
 } compile_arguments;
 
 /* What a call that made a model gives: the model, whose reference it takes, or the error. A NULL model has set one. */
@@ -100,7 +102,9 @@ static tn_status *compile_and_open(model_object *model, const compile_arguments 
                                 .no_cache = !a->cache,
                                 .cache_directory = a->cache_directory,
                                 .direct_convolutions = a->direct_convolutions,
-                                .texts = a->texts};
+                                .texts = a->texts,
+                                .strided = a->strided,
+                                .strided_count = a->strided_count};
   tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &options, &model->module);
   if (status != NULL) return status;
   /* The executable uses the module's bytes in place; the model keeps both. */
@@ -148,21 +152,44 @@ static tn_alias_setting *read_aliases(PyObject *aliases, int *count) {
   return settings;
 }
 
+/* ["name", ...], borrowed from the list in the same way. */
+static const char **read_names(PyObject *names, int *count) {
+  Py_ssize_t size = PyList_Size(names);
+  if (size < 0) return NULL;
+  const char **texts = PyMem_Malloc(((size_t)size + 1) * sizeof(*texts));
+  if (texts == NULL) return (const char **)PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < size; i++) {
+    texts[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(names, i), NULL);
+    if (texts[i] != NULL) continue;
+    PyMem_Free(texts);
+    return NULL;
+  }
+  *count = (int)size;
+  return texts;
+}
+
+static void free_arguments(compile_arguments *a) {
+  PyMem_Free(a->dims);
+  PyMem_Free(a->aliases);
+  PyMem_Free(a->capacities);
+  PyMem_Free(a->strided);
+}
+
 static PyObject *compile(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   compile_arguments a = {0};
-  PyObject *dims, *aliases, *capacities;
+  PyObject *dims, *aliases, *capacities, *strided;
   int none;
-  if (!PyArg_ParseTuple(args, "zz#zO!O!O!iipzpz:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
-                        &PyList_Type, &aliases, &PyList_Type, &capacities, &a.threads, &a.compile_threads, &a.cache,
-                        &a.cache_directory, &a.direct_convolutions, &a.texts))
+  if (!PyArg_ParseTuple(args, "zz#zO!O!O!O!iipzpz:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
+                        &PyList_Type, &aliases, &PyList_Type, &capacities, &PyList_Type, &strided, &a.threads,
+                        &a.compile_threads, &a.cache, &a.cache_directory, &a.direct_convolutions, &a.texts))
     return NULL;
   a.dims = read_dims(dims, &a.dim_count, &a.special_count);
   if (a.dims != NULL) a.aliases = read_aliases(aliases, &a.alias_count);
   if (a.aliases != NULL) a.capacities = read_dims(capacities, &a.capacity_count, &none);
-  if (a.capacities == NULL) {
-    PyMem_Free(a.dims);
-    PyMem_Free(a.aliases);
+  if (a.capacities != NULL) a.strided = read_names(strided, &a.strided_count);
+  if (a.strided == NULL) {
+    free_arguments(&a);
     return NULL;
   }
   model_object *model = new_model(state);
@@ -171,9 +198,7 @@ static PyObject *compile(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS status = compile_and_open(model, &a);
     Py_END_ALLOW_THREADS
   }
-  PyMem_Free(a.dims);
-  PyMem_Free(a.aliases);
-  PyMem_Free(a.capacities);
+  free_arguments(&a);
   return opened(state, model, status);
 }
 
@@ -264,13 +289,14 @@ static PyObject *describe_value(const tn_value_info *info) {
   PyObject *shape = describe_dims(info, describe_dim);
   PyObject *capacity = grows ? describe_dims(info, describe_capacity) : Py_NewRef(Py_None);
   if (shape != NULL && capacity != NULL)
-    return Py_BuildValue("(siNiN)", info->name, (int)info->dtype, shape, (int)info->kind, capacity);
+    return Py_BuildValue("(siNiNN)", info->name, (int)info->dtype, shape, (int)info->kind, capacity,
+                         PyBool_FromLong(info->strided));
   Py_XDECREF(shape);
   Py_XDECREF(capacity);
   return NULL;
 }
 
-/* ([(name, dtype code, shape, kind, capacity)] of inputs, the same of outputs) */
+/* ([(name, dtype code, shape, kind, capacity, strided)] of inputs, the same of outputs) */
 static PyObject *model_signature(PyObject *self, PyObject *unused) {
   const tn_executable *exe = ((model_object *)self)->executable;
   int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);

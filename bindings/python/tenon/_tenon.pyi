@@ -32,6 +32,7 @@ def compile(
     dims: list[tuple[str, int, bool]],
     aliases: list[tuple[str, str]],
     capacities: list[tuple[str, int, bool]],
+    strided: list[str],
     threads: int,
     compile_threads: int,
     cache: bool,

@@ -75,9 +75,12 @@ static bool is_member(const tn__node *n) {
   return part && tn__is_valid_part(part) && same_space(n->inputs[0], n->outputs[0]);
 }
 
+/* An input that is read by strides. It joins kernels as if it were a dense input: groups are the same with both. */
+static bool is_strided(const tn__node *n) { return named(n, "strided"); }
+
 static bool is_cheap(const tn__node *n) {
-  return named(n, "broadcast_in_dim") || named(n, "iota") || named(n, "from_elements") || tn__is_valid_part(n) ||
-         is_member(n);
+  return is_strided(n) || named(n, "broadcast_in_dim") || named(n, "iota") || named(n, "from_elements") ||
+         tn__is_valid_part(n) || is_member(n);
 }
 
 static bool same_shape(const tn__value *a, const tn__value *b) {
@@ -538,12 +541,18 @@ static void find_readers(fuser *f, int value_count) {
 /* ---- result
  * --------------------------------------------------------------------------------------------------------------- */
 
+/* Which cheap producers a kernel has copies of. Maps read inputs by strides where they are. Others find them in memory,
+ * in order, so that they are the kernels, with the decisions, that dense inputs have, and results are the same to the
+ * bit. */
+typedef enum inlining { INLINE_NOTHING, INLINE_CHEAP, INLINE_STRIDED } inlining;
+
 /* A kernel or a cheap node in memory is emitted when all that it depends on has been. */
 typedef enum task_kind { TASK_KERNEL, TASK_KERNEL_READY, TASK_STORED, TASK_STORED_READY, TASK_LOOK_THROUGH } task_kind;
 typedef struct task {
   task_kind kind;
-  int index;      /* of the kernel or node */
-  uint32_t owner; /* LOOK_THROUGH: number of the task that the copy is for */
+  int index;        /* of the kernel or node */
+  uint32_t owner;   /* LOOK_THROUGH: number of the task that the copy is for */
+  inlining inlined; /* LOOK_THROUGH: what that has copies of */
 } task;
 
 typedef struct emitter {
@@ -559,8 +568,13 @@ typedef struct emitter {
   TN__VEC(task) tasks;
 } emitter;
 
+static bool copies(const fuser *f, int producer, inlining inlined) {
+  if (f->kernel_of[producer] >= 0 || inlined == INLINE_NOTHING) return false;
+  return inlined == INLINE_STRIDED || !is_strided(tn__graph_node_at(f->graph, producer));
+}
+
 /* Appends the cheap producers of node `of` that the group does not have yet, operands first. */
-static void add_cheap(emitter *e, int of, uint32_t group, index_list *nodes) {
+static void add_cheap(emitter *e, int of, uint32_t group, inlining inlined, index_list *nodes) {
   fuser *f = e->f;
   f->stack.count = 0;
   pending p = {of, true}; /* outside: its operands come first */
@@ -580,7 +594,7 @@ static void add_cheap(emitter *e, int of, uint32_t group, index_list *nodes) {
     const tn__node *n = tn__graph_node_at(f->graph, p.node);
     for (int i = n->input_count - 1; i >= 0; i--) {
       pending operand = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, true};
-      if (operand.node >= 0 && f->kernel_of[operand.node] < 0) tn__vec_push(f->arena, &f->stack, operand);
+      if (operand.node >= 0 && copies(f, operand.node, inlined)) tn__vec_push(f->arena, &f->stack, operand);
     }
   }
 }
@@ -588,24 +602,25 @@ static void add_cheap(emitter *e, int of, uint32_t group, index_list *nodes) {
 /* Can this kernel hold copies of cheap producers? Views and what has no declaration need their operands in memory. */
 static bool inlines_cheap(const tn__node *n) { return n->op->lowering == TN__LOWER_DECLARE && !is_view(n); }
 
-static void push_task(emitter *e, task_kind kind, int index, uint32_t owner) {
-  task t = {kind, index, owner};
+static void push_task(emitter *e, task_kind kind, int index, uint32_t owner, inlining inlined) {
+  task t = {kind, index, owner, inlined};
   tn__vec_push(e->f->arena, &e->tasks, t);
 }
 
-static void push_producer(emitter *e, int p, bool inlined, uint32_t owner) {
+static void push_producer(emitter *e, int p, inlining inlined, uint32_t owner) {
   int k = e->f->kernel_of[p];
   if (k >= 0)
-    push_task(e, TASK_KERNEL, k, 0);
+    push_task(e, TASK_KERNEL, k, 0, INLINE_NOTHING);
   else
-    push_task(e, inlined ? TASK_LOOK_THROUGH : TASK_STORED, p, owner);
+    push_task(e, copies(e->f, p, inlined) ? TASK_LOOK_THROUGH : TASK_STORED, p, owner, inlined);
 }
 
 /* What must be emitted before `node`, the first operand on top. */
-static void push_producers(emitter *e, int node, bool inlined, uint32_t owner) {
+static void push_producers(emitter *e, int node, inlining inlined, uint32_t owner) {
   const fuser *f = e->f;
   const tn__node *n = tn__graph_node_at(f->graph, node);
-  for (int i = f->shape_deps[node].count - 1; i >= 0; i--) push_producer(e, f->shape_deps[node].data[i], false, owner);
+  for (int i = f->shape_deps[node].count - 1; i >= 0; i--)
+    push_producer(e, f->shape_deps[node].data[i], INLINE_NOTHING, owner);
   for (int i = n->input_count - 1; i >= 0; i--) {
     int p = n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1;
     if (p >= 0) push_producer(e, p, inlined, owner);
@@ -637,7 +652,7 @@ static void push_group(emitter *e, const index_list *nodes, int owner, bool view
 static void finish_stored(emitter *e, int node) {
   fuser *f = e->f;
   index_list nodes = {0};
-  add_cheap(e, node, ++e->last_group, &nodes);
+  add_cheap(e, node, ++e->last_group, INLINE_STRIDED, &nodes);
   tn__vec_push(f->arena, &nodes, node);
   e->wanted[tn__graph_node_at(f->graph, node)->outputs[0]->id] = true;
   push_group(e, &nodes, -1, false, f->constant[node]);
@@ -647,18 +662,19 @@ static const tn__node *head_of(const emitter *e, const kernel *k) {
   return tn__graph_node_at(e->f->graph, k->members.data[0]);
 }
 
-static bool kernel_inlines(const emitter *e, const kernel *k) {
-  return inlines_cheap(head_of(e, k)) || k->members.count > 1;
+static inlining inlining_of(const emitter *e, const kernel *k) {
+  if (!inlines_cheap(head_of(e, k)) && k->members.count == 1) return INLINE_NOTHING;
+  return k->kind == KERNEL_MAP ? INLINE_STRIDED : INLINE_CHEAP;
 }
 
 static void finish_kernel(emitter *e, int k) {
   fuser *f = e->f;
   const kernel *kern = &f->kernels.data[k];
-  bool inlined = kernel_inlines(e, kern);
+  inlining inlined = inlining_of(e, kern);
   index_list nodes = {0};
   uint32_t group = ++e->last_group;
   for (int i = 0; i < kern->members.count; i++) {
-    if (inlined) add_cheap(e, kern->members.data[i], group, &nodes);
+    add_cheap(e, kern->members.data[i], group, inlined, &nodes);
     tn__vec_push(f->arena, &nodes, kern->members.data[i]);
   }
   push_group(e, &nodes, k, kern->members.count == 1 && is_view(head_of(e, kern)), kern->constant);
@@ -670,22 +686,22 @@ static void do_task(emitter *e, const task *t) {
       if (e->emitted[t->index]) return;
       e->emitted[t->index] = true;
       const kernel *k = &e->f->kernels.data[t->index];
-      bool inlined = kernel_inlines(e, k);
+      inlining inlined = inlining_of(e, k);
       uint32_t number = ++e->last_task;
-      push_task(e, TASK_KERNEL_READY, t->index, 0);
+      push_task(e, TASK_KERNEL_READY, t->index, 0, INLINE_NOTHING);
       for (int i = k->members.count - 1; i >= 0; i--) push_producers(e, k->members.data[i], inlined, number);
       return;
     }
     case TASK_STORED:
       if (e->stored[t->index]) return;
       e->stored[t->index] = true;
-      push_task(e, TASK_STORED_READY, t->index, 0);
-      push_producers(e, t->index, true, ++e->last_task);
+      push_task(e, TASK_STORED_READY, t->index, 0, INLINE_NOTHING);
+      push_producers(e, t->index, INLINE_STRIDED, ++e->last_task);
       return;
     case TASK_LOOK_THROUGH:
       if (e->walked[t->index] == t->owner) return;
       e->walked[t->index] = t->owner;
-      push_producers(e, t->index, true, t->owner);
+      push_producers(e, t->index, t->inlined, t->owner);
       return;
     case TASK_KERNEL_READY: finish_kernel(e, t->index); return;
     case TASK_STORED_READY: finish_stored(e, t->index); return;
@@ -693,7 +709,7 @@ static void do_task(emitter *e, const task *t) {
 }
 
 static void emit(emitter *e, task_kind kind, int index) {
-  push_task(e, kind, index, 0);
+  push_task(e, kind, index, 0, INLINE_NOTHING);
   while (e->tasks.count > 0) {
     const task t = e->tasks.data[--e->tasks.count];
     do_task(e, &t);
