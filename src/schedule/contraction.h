@@ -17,7 +17,7 @@ typedef struct tn__contraction {
   int more_rows;                /* an axis outside of a short row axis whose rows join a tile; -1: none */
   int64_t group;         /* columns of one group when the left operand depends on column / group; 0: it does not */
   int64_t rows, columns; /* extents; -1 when symbolic */
-  int known_column, known_left; /* what a declaration of the same structure had; -1: nothing is known */
+  int known_column, known_left; /* what opening the sketch found; -1: it is being opened */
   bool known_depthwise;
   bool later[2];     /* the map that makes the left (right) operand is not computed before the tiles */
   int64_t panel;     /* width of a packed operand's panels, 0: not packed */
@@ -68,6 +68,7 @@ typedef struct tn__contraction_operand {
 typedef struct tn__contraction_space {
   tn__nest nest;
   int column, row, more_rows, spatial, reduce;
+  int left;                                  /* of the operands of the product, which is the left one */
   int deep;                                  /* the axis of the reduction that may be blocked; -1: none */
   int64_t columns, rows, more, group, panel; /* extents; open ones as the nest takes them */
   bool depthwise, has_right, large, any_open;

@@ -343,12 +343,11 @@ static void find_deep(tn__contraction_space *p) {
 
 static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   tn__contraction c = {.s = scratch, .te = k->te, .ir = scratch->ir, .options = &k->options, .known_column = -1};
-  if (k->has_facts) c.known_column = k->facts[0], c.known_left = k->facts[1] & 1, c.known_depthwise = k->facts[2] != 0;
   tn__te_stage seen;
   tn__contraction_prepare(&c, &seen);
-  k->facts[0] = c.column, k->facts[1] = c.known_left, k->facts[2] = c.depthwise;
   tn__contraction_space *p = TN__NEW(scratch->arena, tn__contraction_space);
   *p = (tn__contraction_space){.column = c.column,
+                               .left = c.known_left,
                                .row = c.row,
                                .more_rows = c.more_rows,
                                .spatial = seen.axes.count,
@@ -446,9 +445,9 @@ static void finish_blocks(tn__contraction *c, const tn__contraction_space *p, co
 
 static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   const tn__contraction_space *known = k->data;
-  tn__contraction c = {.s = s, .te = k->te, .ir = s->ir, .options = &k->options, .known_column = k->facts[0]};
-  c.known_left = k->facts[1] & 1;
-  c.known_depthwise = k->facts[2] != 0;
+  tn__contraction c = {.s = s, .te = k->te, .ir = s->ir, .options = &k->options, .known_column = known->column};
+  c.known_left = known->left;
+  c.known_depthwise = known->depthwise;
   c.later[0] = known->operand[0].is_map && (known->streams || v[TN__TILE_LEFT] != TN__PLACE_BEFORE);
   c.later[1] = known->operand[1].is_map && v[TN__TILE_RIGHT] != TN__PLACE_BEFORE;
   tn__te_stage seen;

@@ -141,7 +141,6 @@ static void schedule_part(tn__sketch *k, sequence *q, const part *p) {
   tn__schedule_options options = k->options;
   tn__schedule_plan plan = {0};
   options.results_read = true;
-  options.templates = NULL;
   const tn__schedule *s = tn__schedule_choose(te, k->target, &options, &plan);
   if (plan.sketch == NULL)
     tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "sequence: no rule fits \"%s\"",

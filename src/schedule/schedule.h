@@ -160,10 +160,8 @@ typedef struct tn__schedule_options {
   int64_t cache_bytes;   /* second-level cache that one thread may fill: 4 KiB to 1 GiB */
   int registers;         /* vector registers: 4 to the target's */
   int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */
-  struct tn__templates
-      *templates;    /* what was found out about declarations of the same structure (sketch.h); NULL: nothing */
-  bool results_read; /* other kernels read the outputs soon, so they are worth a place in the caches */
-  int search_space;  /* candidates that the cost function weighs for a kernel: 1 to 1,000,000; 0: 2,000 */
+  bool results_read;     /* other kernels read the outputs soon, so they are worth a place in the caches */
+  int search_space;      /* candidates that the cost function weighs for a kernel: 1 to 1,000,000; 0: 2,000 */
 } tn__schedule_options;
 
 /* Replaces the zeros by the target's; what is out of range is TN_INVALID_ARGUMENT. `options` may be NULL. */

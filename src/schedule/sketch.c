@@ -1,10 +1,8 @@
 #include "schedule/sketch.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "schedule/rules.h"
-#include "schedule/templates.h"
 
 /* ---- options ------------------------------------------------------------------------------------------------------
  */
@@ -60,15 +58,14 @@ static void open_rule(tn__escape *escape, void *arg) {
 }
 
 /* The sketch of one rule; NULL when it does not fit. */
-static tn__sketch *try_rule(const tn__te *te, const tn__target *target, const tn__schedule_options *options, int index,
-                            const tn__template *known) {
+static tn__sketch *try_rule(const tn__te *te, const tn__target *target, const tn__schedule_options *options,
+                            int index) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(te));
   tn__escape *outer = arena->escape;
   const tn__rule *rule = tn__rule_at(index);
   if (!rule->matches(te)) return NULL;
   tn__sketch *k = TN__NEW(arena, tn__sketch);
-  *k = (tn__sketch){.te = te, .target = target, .options = *options, .rule = rule, .has_facts = known != NULL};
-  if (known != NULL) memcpy(k->facts, known->facts, sizeof(k->facts));
+  *k = (tn__sketch){.te = te, .target = target, .options = *options, .rule = rule};
   opening o = {k};
   tn__escape escape;
   tn_status *status = tn__protect(&escape, open_rule, &o);
@@ -85,7 +82,7 @@ static tn__sketch *try_rule(const tn__te *te, const tn__target *target, const tn
 static tn__sketch *sketch_from(const tn__te *te, const tn__target *target, const tn__schedule_options *options,
                                int index) {
   for (; index < tn__rule_count(); index++) {
-    tn__sketch *k = try_rule(te, target, options, index, NULL);
+    tn__sketch *k = try_rule(te, target, options, index);
     if (k != NULL) return k;
   }
   return NULL;
@@ -100,19 +97,7 @@ static int place_of_rule(const tn__sketch *k) {
 tn__sketch *tn__sketch_create(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {
   tn__schedule_options filled = {0};
   tn__check(tn__ir_arena(tn__te_ir(te))->escape, tn__schedule_options_fill(options, target, &filled));
-  if (filled.templates == NULL) return sketch_from(te, target, &filled, 0);
-  tn__digest key = tn__structure_of(te);
-  tn__template known = {0};
-  if (tn__templates_find(filled.templates, &key, &known)) {
-    tn__sketch *k = try_rule(te, target, &filled, known.rule, &known);
-    if (k != NULL) return k;
-  }
-  tn__sketch *k = sketch_from(te, target, &filled, 0);
-  if (k == NULL) return NULL;
-  known.rule = place_of_rule(k);
-  memcpy(known.facts, k->facts, sizeof(known.facts));
-  tn__templates_add(filled.templates, &key, &known);
-  return k;
+  return sketch_from(te, target, &filled, 0);
 }
 
 tn__sketch *tn__sketch_next(const tn__sketch *k) {

@@ -36,8 +36,6 @@ typedef struct tn__sketch {
   int decision_count;
   tn__decision decisions[TN__MAX_DECISIONS];
   const void *data; /* the rule's own: what it found in the declaration */
-  int facts[4];     /* the same, as far as it follows from the structure alone; the rule's own numbers */
-  bool has_facts;   /* they are there when the rule opens the sketch */
 } tn__sketch;
 
 /* The sketch of the first rule that fits. NULL when none does, as for more than
@@ -57,14 +55,6 @@ tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values);
 int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown);
 /* "rows 14, vectors 2, ..." */
 void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *out);
-
-/* Templates: what rules found out about a declaration, kept by its structure, so that declarations that differ in
- * extents only don't start from nothing. Shared by the threads of one compilation through
- * tn__schedule_options.templates; never changes what is chosen, since a rule checks what it is told. Lives in the
- * arena. */
-typedef struct tn__templates tn__templates;
-tn__templates *tn__templates_create(tn__arena *arena);
-int64_t tn__templates_reused(tn__templates *templates); /* sketches that started from one */
 
 /* What tn__schedule_default does, and what it chose. */
 typedef struct tn__schedule_plan {

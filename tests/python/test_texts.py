@@ -39,6 +39,19 @@ def recurrent():
                                   opset_imports=[onnx.helper.make_opsetid("", 17)])
 
 
+def scores(*lengths):
+    """Attention's scores for so many keys, one after another: declarations of one structure."""
+    inputs, outputs, nodes = [], [], []
+    for n in lengths:
+        shapes = {f"q{n}": [2, 3, 4, 8], f"k{n}": [2, 3, n, 8], f"m{n}": [4, n]}
+        inputs += [info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+        nodes += [node("Transpose", [f"k{n}"], [f"t{n}"], perm=[0, 1, 3, 2]), node("MatMul", [f"q{n}", f"t{n}"], [f"s{n}"]),
+                  node("Add", [f"s{n}", f"m{n}"], [f"y{n}"])]
+        outputs.append(info(f"y{n}", TensorProto.FLOAT, [2, 3, 4, n]))
+    return onnx.helper.make_model(graph(nodes, inputs, outputs), ir_version=8,
+                                  opset_imports=[onnx.helper.make_opsetid("", 17)])
+
+
 def models():
     encoder = networks.Encoder("encoder", hidden=96, layers=1, heads=4, inner=384)
     yield "lenet5", networks.lenet5()[0], {}
@@ -85,6 +98,13 @@ class TextsTest(unittest.TestCase):
                 binding.compile(model, threads=1, cache_directory=cache, texts="all", **options).save(self.folder / "cached.tnx")
                 self.assertEqual((self.folder / "fresh.tnx").read_bytes(), (self.folder / "cached.tnx").read_bytes())
                 self.assertEqual(kernels, sum(path.name.startswith("obj-") for path in cache.iterdir()))
+
+    def test_a_schedule_does_not_depend_on_the_kernels_before(self):
+        both = parts(binding.compile(scores(6, 18), threads=1, cache=False).text("schedules"))
+        for length in (6, 18):
+            alone = parts(binding.compile(scores(length), threads=1, cache=False).text("schedules"))
+            self.assertTrue(any("dot_general" in name for name in alone))
+            self.assertEqual({name: both[name] for name in alone}, alone)
 
     def test_what_is_kept(self):
         model, _, _ = write_mlp(self.folder)

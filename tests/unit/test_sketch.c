@@ -198,34 +198,6 @@ static void every_point_computes_the_same(void **state) {
   if (refused * 3 > total) fail_msg("%d of %d were refused", refused, total);
 }
 
-/* ---- templates ----------------------------------------------------------------------------------------------------
- */
-
-static void reuse_templates(tn__ir *ir, const void *arg) {
-  static const int64_t sizes[][3] = {{21, 64, 11}, {197, 300, 64}, {7, 33, 5}};
-  tn__target target = test_target("x86-64-v4");
-  tn__templates *templates = tn__templates_create(tn__ir_arena(ir));
-  tn__schedule_options with = {.threads = 1, .templates = templates}, without = {.threads = 1};
-  for (int i = 0; i < 3; i++) {
-    tn__ir *own = tn__ir_create(tn__ir_arena(ir)), *other = tn__ir_create(tn__ir_arena(ir));
-    const char *a =
-        trace_of(own, tn__schedule_default(product_of(own, sizes[i][0], sizes[i][1], sizes[i][2]), &target, &with));
-    const char *b = trace_of(
-        other, tn__schedule_default(product_of(other, sizes[i][0], sizes[i][1], sizes[i][2]), &target, &without));
-    assert_string_equal(a, b); /* a template changes nothing but the time */
-    assert_int_equal(tn__templates_reused(templates), i);
-  }
-  /* Another structure is another template. */
-  tn__ir *own = tn__ir_create(tn__ir_arena(ir));
-  tn__schedule_default(transposed_product(own), &target, &with);
-  tn__schedule_default(pool(tn__ir_create(tn__ir_arena(ir))), &target, &with);
-  assert_int_equal(tn__templates_reused(templates), 2);
-  tn__schedule_default(pool(tn__ir_create(tn__ir_arena(ir))), &target, &with);
-  assert_int_equal(tn__templates_reused(templates), 3);
-}
-
-static void templates_are_reused(void **state) { check_ok(in_context(reuse_templates, NULL)); }
-
 /* ---- partial vectors ------------------------------------------------------------------------------------------------
  */
 
@@ -665,7 +637,6 @@ int main(void) {
       cmocka_unit_test(options_change_choices),
       cmocka_unit_test(empty_vectors_are_dropped),
       cmocka_unit_test(every_point_computes_the_same),
-      cmocka_unit_test(templates_are_reused),
       cmocka_unit_test(choices_are_deterministic),
       cmocka_unit_test(options_have_ranges),
       cmocka_unit_test(registers_limit_tiles),
