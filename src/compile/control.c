@@ -224,22 +224,25 @@ static void emit_loop(tn__builder *b, const tn__node *node) {
   read_sizes(b, node, l.now);
 }
 
-/* Until the result is there they are 0, which is what sizes are that an empty list does not tell. The prologue must not
- * take that for their value, and ends before a jump. */
-static void clear_sizes(tn__builder *b, const tn__node *node) {
+/* Until the result is there they are what they are when the list is empty, which does not tell them. The prologue must
+ * not take that for their value, and ends before a jump. */
+static void preset_sizes(tn__builder *b, const tn__node *node) {
   if (b->at == 0) {
     uint32_t jump = emit_jump(b, 0);
     tn__exe_patch(b->func, jump, 0, tn__exe_here(b->func));
   }
+  const tn__attr *empty = tn__node_attr(node, "empty");
   for (int i = 0; i < tn__graph_symbol_count(b->graph); i++) {
     const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
-    if (is_size_of(symbol, node)) tn__exe_set_const(b->func, tn__scalars_register(&b->scalars, symbol->var->self), 0);
+    if (!is_size_of(symbol, node)) continue;
+    tn__exe_set_const(b->func, tn__scalars_register(&b->scalars, symbol->var->self),
+                      empty == NULL ? 0 : empty->ints[symbol->index]);
   }
 }
 
 static void emit_list(tn__builder *b, const tn__node *node) {
   declare_sizes(b, node);
-  if (strcmp(node->op->name, "sequence_join") == 0) clear_sizes(b, node);
+  if (strcmp(node->op->name, "sequence_join") == 0) preset_sizes(b, node);
   if (!tn__emit_string_node(b, node)) tn__emit_list_node(b, node);
   int result = tn__register_of(b, node->outputs[0]);
   read_sizes(b, node, &result);

@@ -173,9 +173,10 @@ tn__value *tn__g_sequence_erase(tn__graph *g, tn__value *list, tn__value *positi
 tn__value *tn__g_sequence_at(tn__graph *g, tn__value *list, tn__value *position, int rank);
 tn__value *tn__g_sequence_length(tn__graph *g, tn__value *list); /* i64 */
 tn__value *tn__g_optional_has(tn__graph *g, tn__value *list);    /* bool */
-/* `shape`: dimensions of the result that are known, -1 for the others, which are 0 when the list is empty; NULL: none
- * is. The tensors must have them. */
-tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool stack, const tn__expr *const *shape);
+/* `shape`: dimensions of the result that are known, -1 for the others; NULL: none is. The tensors must have them.
+ * `empty`: what the others are when the list is empty; NULL: 0. */
+tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool stack, const tn__expr *const *shape,
+                               const int64_t *empty);
 tn__value *tn__g_sequence_split(tn__graph *g, tn__value *a, tn__value *lengths, int axis, bool keep);
 tn__value *tn__g_sequence_as(tn__graph *g, tn__value *list, tn__value_holds holds, int rank); /* or TN__ANY_RANK */
 

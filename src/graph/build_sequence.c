@@ -33,11 +33,13 @@ tn__value *tn__g_sequence_length(tn__graph *g, tn__value *list) {
 }
 tn__value *tn__g_optional_has(tn__graph *g, tn__value *list) { return node(g, "optional_has", &list, 1, NULL, 0); }
 
-tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool stack, const tn__expr *const *shape) {
-  int rank = list->item_rank + (stack ? 1 : 0);
-  tn__attr attrs[3] = {tn__attr_int(g, "axis", axis), tn__attr_int(g, "stack", stack)};
-  if (shape != NULL) attrs[2] = tn__attr_exprs(g, "shape", shape, rank);
-  return node(g, "sequence_join", &list, 1, attrs, shape == NULL ? 2 : 3);
+tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool stack, const tn__expr *const *shape,
+                               const int64_t *empty) {
+  int rank = list->item_rank + (stack ? 1 : 0), count = 2;
+  tn__attr attrs[4] = {tn__attr_int(g, "axis", axis), tn__attr_int(g, "stack", stack)};
+  if (shape != NULL) attrs[count++] = tn__attr_exprs(g, "shape", shape, rank);
+  if (empty != NULL) attrs[count++] = tn__attr_ints(g, "empty", empty, rank);
+  return node(g, "sequence_join", &list, 1, attrs, count);
 }
 
 tn__value *tn__g_sequence_split(tn__graph *g, tn__value *a, tn__value *lengths, int axis, bool keep) {

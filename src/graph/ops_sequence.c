@@ -97,6 +97,11 @@ static void infer_join(tn__graph *graph, tn__node *node) {
   int64_t axis = tn__node_int(node, "axis", 0);
   if (axis < 0 || axis >= rank)
     tn__node_fail(graph, node, "axis %lld is outside of a tensor with %d dimensions", (long long)axis, rank);
+  const tn__attr *empty = tn__node_attr(node, "empty");
+  if (empty != NULL) tn__require_ints(graph, node, "empty", rank);
+  for (int i = 0; empty != NULL && i < rank; i++)
+    if (empty->ints[i] < 0)
+      tn__node_fail(graph, node, "dimension %d would have %lld elements", i, (long long)empty->ints[i]);
   set_unknown(graph, node, list->dtype, rank, tn__node_attr(node, "shape"));
 }
 

@@ -235,6 +235,37 @@ class Loops(unittest.TestCase):
         for n in (0, 3, 0):
             self.assertEqual(model(np.ones((n, 4), np.float32)).shape, (4, n))
 
+    def test_sizes_that_the_body_declares(self):
+        # What is taken out of a sequence has sizes that only a run tells; the body says one number, and is not held to it.
+        given = [info("m", INT64, []), info("go", BOOL, []), sequence_info("s", FLOAT, ("p", "q"))]
+
+        def taken(declared):
+            return loop_model([node("Identity", ["going"], ["going_out"]), node("SequenceAt", ["s", "i"], ["piece"])],
+                              [("going_out", BOOL, []), ("piece", FLOAT, declared)], [], ["all"])
+
+        items = [np.full((3, 2), i, np.float32) for i in range(4)]
+        for declared, empty in ((["k", 2], (0, 0, 2)), ([3, 2], (0, 3, 2)), ([5, None], (0, 5, 0)), ([0, 7], (0, 0, 7)), ([2], (0, 0, 0)),
+                                ([2**40, 2], (0, 2**40, 2)), ([-1, 2], (0, 0, 2)), (None, (0, 0, 0))):
+            model = compiled([taken(declared), node("Shape", ["all"], ["shape"])], given,
+                             [info("all", FLOAT, [None] * 3), info("shape", INT64, [3])])
+            for m in (0, 3, 0):
+                everything, shape = model(np.asarray(m), np.asarray(True), items)
+                self.assertEqual(everything.shape, (m, 3, 2) if m else empty)
+                np.testing.assert_array_equal(shape, everything.shape)
+                np.testing.assert_array_equal(everything, np.asarray(items[:m]).reshape(everything.shape))
+
+        # Used with a tensor of these sizes, and along another axis.
+        model = compiled([taken(["k", 2]), node("ReduceSum", ["all", "first"], ["sum"], keepdims=0), node("Concat", ["sum", "x"], ["y"], axis=0)],
+                         [*given, info("x", FLOAT, ["n", 2])], [info("y", FLOAT, [None, None])], [constant("first", np.asarray([0], np.int64))])
+        for m in (0, 2):
+            self.assertEqual(model(np.asarray(m), np.asarray(True), items, items[0]).shape, (6 if m else 3, 2))
+        scan = node("Scan", ["x"], ["all"], body=graph([node("SequenceAt", ["s", "zero"], ["piece"])], [info("row", FLOAT, ["w"])],
+                                                       [info("piece", FLOAT, [6, None])]), num_scan_inputs=1, scan_output_axes=[1])
+        model = compiled([scan], [info("x", FLOAT, ["n", "w"]), given[2]], [info("all", FLOAT, [None] * 3)],
+                         [constant("zero", np.asarray(0))])
+        for n in (0, 5, 0):
+            self.assertEqual(model(np.ones((n, 4), np.float32), items).shape, (3, n, 2) if n else (6, 0, 0))
+
     def test_a_condition_that_is_data(self):
         loop = loop_model([node("Mul", ["s", "two"], ["s_out"]), node("ReduceSum", ["s_out"], ["sum"], keepdims=0),
                            node("Less", ["sum", "limit"], ["going_out"])],

@@ -48,7 +48,7 @@ static tn__value *grow(tn__graph *g) {
   tn__graph_output(body, "list_out", tn__g_sequence_insert(body, list, scaled, NULL));
   tn__value *start[] = {count, x, tn__g_sequence_empty(g, TN_F32, 1, TN__HOLDS_SEQUENCE)};
   tn__value *all = tn__g_while(g, condition, body, start, 3)->outputs[2];
-  tn__graph_output(g, "y", tn__g_sequence_join(g, all, 0, false, NULL));
+  tn__graph_output(g, "y", tn__g_sequence_join(g, all, 0, false, NULL, NULL));
   return all;
 }
 

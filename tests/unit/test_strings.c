@@ -261,7 +261,7 @@ static void build_list(tn__graph *g) {
   list->item_rank = 1;
   tn__value *longer = tn__g_sequence_insert(g, list, string_vector(g, "x"), NULL);
   tn__graph_output(g, "longer", longer);
-  tn__graph_output(g, "all", tn__g_sequence_join(g, longer, 0, false, NULL));
+  tn__graph_output(g, "all", tn__g_sequence_join(g, longer, 0, false, NULL, NULL));
 }
 
 static void sequences_hold_strings(void **state) {

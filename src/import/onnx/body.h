@@ -93,7 +93,9 @@ typedef struct tn__oloop {
 /* Replaces the states by what they are at the end, and gives each piece's list of all rounds, with the piece of a round
  * (of the body's graph) for its type. */
 void tn__onnx_run_loop(tn__onode *n, tn__oloop *loop, tn__value **lists, const tn__value **types);
-/* The pieces of all rounds along a new axis; of no rounds, too, the result has the sizes that are known outside. */
-tn__value *tn__onnx_stack_list(tn__onode *n, const tn__oloop *loop, tn__value *list, const tn__value *type, int axis);
+/* The pieces of all rounds along a new axis. Of no rounds, too, the result has the sizes that are known outside, and of
+ * the others those that `declared`, what the body says of a piece, has numbers for. */
+tn__value *tn__onnx_stack_list(tn__onode *n, const tn__oloop *loop, tn__value *list, const tn__value *type,
+                               const Onnx__ValueInfoProto *declared, int axis);
 
 #endif

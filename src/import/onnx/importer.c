@@ -272,6 +272,13 @@ int tn__onnx_info_rank(const Onnx__ValueInfoProto *info) {
   return (int)type->tensor_type->shape->n_dim;
 }
 
+int64_t tn__onnx_info_dim(const Onnx__ValueInfoProto *info, int axis) {
+  if (axis < 0 || axis >= tn__onnx_info_rank(info)) return -1;
+  const Onnx__TensorShapeProto__Dimension *dim = info->type->tensor_type->shape->dim[axis];
+  bool told = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0;
+  return told ? dim->dim_value : -1;
+}
+
 static int declared_rank(Onnx__ValueInfoProto *const *infos, size_t count, const char *name) {
   for (size_t i = 0; i < count; i++)
     if (infos[i]->name != NULL && strcmp(infos[i]->name, name) == 0) return tn__onnx_info_rank(infos[i]);
@@ -319,10 +326,7 @@ static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *grap
                        "the tensor \"%s\" is declared with %zu dimension%s, and its node makes %d", name,
                        type->shape->n_dim, tn__plural((int64_t)type->shape->n_dim), value->rank);
       for (int d = 0; d < value->rank; d++) {
-        int64_t declared = type->shape->dim[d]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
-                               ? type->shape->dim[d]->dim_value
-                               : -1;
-        int64_t made = tn__dim_const(value, d);
+        int64_t declared = tn__onnx_info_dim(graph->output[i], d), made = tn__dim_const(value, d);
         if (declared >= 0 && made >= 0 && declared != made)
           tn__graph_fail(im->g, TN_INVALID_ARGUMENT,
                          "dimension %d of the tensor \"%s\" is declared as %lld, and its node makes %lld", d, name,

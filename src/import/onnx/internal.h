@@ -176,7 +176,8 @@ tn__oforks *tn__onode_forks(const tn__onode *n);
 TN_MUST_USE tn_status *tn__onnx_try(tn__onode *n, void (*body)(tn__escape *escape, void *arg), void *arg);
 /* The number of dimensions that the model declares for an output of the node, -1 when it does not. */
 int tn__onnx_declared_rank(const tn__onode *n, int output);
-int tn__onnx_info_rank(const Onnx__ValueInfoProto *info); /* of a tensor; -1 when it is not told */
+int tn__onnx_info_rank(const Onnx__ValueInfoProto *info);              /* of a tensor; -1 when it is not told */
+int64_t tn__onnx_info_dim(const Onnx__ValueInfoProto *info, int axis); /* the number; -1 when there is none */
 /* A tensor as a constant of the graph. */
 tn__value *tn__onnx_constant(tn__onode *n, const tn__onnx_tensor *tensor);
 tn__onnx_model *tn__onode_model(const tn__onode *n);

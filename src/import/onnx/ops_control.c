@@ -255,9 +255,11 @@ static void run_loop(tn__onode *n, const loop_body *body) {
     if (loop.states[i] == NULL) tn__on_fail(n, "input %d is missing", i + 2);
   }
   tn__onnx_run_loop(n, &loop, lists, types);
-  for (int i = 0; i < n->output_count; i++)
-    n->out[i] = i < body->states ? loop.states[i]
-                                 : tn__onnx_stack_list(n, &loop, lists[i - body->states], types[i - body->states], 0);
+  for (int i = 0; i < n->output_count; i++) {
+    int piece = i - body->states;
+    const Onnx__ValueInfoProto *declared = body->graph->output[i + 1]; /* the first is the condition */
+    n->out[i] = piece < 0 ? loop.states[i] : tn__onnx_stack_list(n, &loop, lists[piece], types[piece], declared, 0);
+  }
 }
 
 /* Does the body hand its condition on, or give a constant? Then the number of rounds alone says when it ends. */
@@ -433,8 +435,8 @@ static void scan_once(tn__onode *n, const scan_spec *s, tn__value *const *values
                     .user = &all};
   tn__onnx_run_loop(n, &loop, lists, types);
   for (int i = 0; i < s->outputs; i++)
-    out[s->states + i] =
-        tn__onnx_stack_list(n, &loop, lists[i], types[i], (int)tn__on_axis(n, s->output_axes[i], types[i]->rank + 1));
+    out[s->states + i] = tn__onnx_stack_list(n, &loop, lists[i], types[i], s->body->output[s->states + i],
+                                             (int)tn__on_axis(n, s->output_axes[i], types[i]->rank + 1));
 }
 
 /* Opset 8: a batch in front of everything, scanned one by one. */

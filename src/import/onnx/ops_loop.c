@@ -224,11 +224,19 @@ void tn__onnx_run_loop(tn__onode *n, tn__oloop *loop, tn__value **lists, const t
   }
 }
 
-tn__value *tn__onnx_stack_list(tn__onode *n, const tn__oloop *loop, tn__value *list, const tn__value *type, int axis) {
+tn__value *tn__onnx_stack_list(tn__onode *n, const tn__oloop *loop, tn__value *list, const tn__value *type,
+                               const Onnx__ValueInfoProto *declared, int axis) {
   const tn__expr *shape[TN__MAX_RANK + 1], *open = tn__on_index(n, -1);
+  int64_t empty[TN__MAX_RANK + 1] = {0};
+  bool suits = tn__onnx_info_rank(declared) == type->rank;
   for (int i = 0, d = 0; i <= type->rank && i < TN__MAX_RANK; i++) {
-    const tn__expr *size = i == axis ? NULL : tn__onnx_body_outside(loop->body, type->dims[d++]);
-    shape[i] = size != NULL ? size : open;
+    shape[i] = open;
+    if (i == axis) continue;
+    const tn__expr *size = tn__onnx_body_outside(loop->body, type->dims[d]);
+    int64_t told = suits ? tn__onnx_info_dim(declared, d) : -1;
+    if (size != NULL) shape[i] = size;
+    if (told > 0) empty[i] = told;
+    d++;
   }
-  return tn__g_sequence_join(n->g, list, axis, true, shape);
+  return tn__g_sequence_join(n->g, list, axis, true, shape, empty);
 }

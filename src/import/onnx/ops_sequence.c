@@ -236,7 +236,7 @@ void tn__onnx_concat_from_sequence(tn__onode *n) {
                          "declare that of output 0 (\"%s\")",
                          n->proto->output[0]);
     int64_t at = tn__on_axis(n, tn__on_int(n, "axis", 0), rank + (fresh ? 1 : 0));
-    n->out[0] = tn__g_sequence_join(n->g, list_as(n, list, list->holds, rank), (int)at, fresh, NULL);
+    n->out[0] = tn__g_sequence_join(n->g, list_as(n, list, list->holds, rank), (int)at, fresh, NULL, NULL);
     return;
   }
   const tn__onnx_sequence *s = sequence(n, 0);
