@@ -155,13 +155,28 @@ static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, 
 
 /* ---- col2im ------------------------------------------------------------------------------------------------------ */
 
+/* How many elements of an image dimension a block reaches over, from its first to its last. */
+static const tn__expr *block_reach(tn__ir *ir, const tn__node *node, const tn__expr *block, int d) {
+  return tn__add_i(ir, tn__mul_i(ir, tn__add_i(ir, block, -1), tn__node_attr(node, "dilations")->ints[d]), 1);
+}
+
+static const tn__expr *padded_image(tn__ir *ir, const tn__node *node, const tn__expr *image, int d) {
+  return tn__add_i(ir, image, tn__node_attr(node, "low")->ints[d] + tn__node_attr(node, "high")->ints[d]);
+}
+
 /* How many blocks of a size lie along an image dimension. */
 static const tn__expr *blocks_along(tn__ir *ir, const tn__node *node, const tn__expr *image, const tn__expr *block,
                                     int d) {
-  const tn__expr *reach = tn__mul_i(ir, tn__add_i(ir, block, -1), tn__node_attr(node, "dilations")->ints[d]);
-  int64_t pads = tn__node_attr(node, "low")->ints[d] + tn__node_attr(node, "high")->ints[d];
-  const tn__expr *room = tn__sub(ir, tn__add_i(ir, image, pads - 1), reach);
+  const tn__expr *room = tn__sub(ir, padded_image(ir, node, image, d), block_reach(ir, node, block, d));
   return tn__add_i(ir, tn__div_i(ir, room, tn__node_attr(node, "strides")->ints[d]), 1);
+}
+
+/* Some block must lie along each dimension: the numbers of two that are too small may multiply to one that is right. */
+static void require_fit(tn__graph *graph, const tn__node *node, const tn__expr *image, const tn__expr *block, int d) {
+  const tn__expr *reach = block_reach(graph->ir, node, block, d), *padded = padded_image(graph->ir, node, image, d);
+  tn__graph_assume(graph, tn__le(graph->ir, reach, padded),
+                   "%s: a block over %s elements must fit into dimension %d of the image, which has %s with its pads",
+                   node->op->name, tn__size_text(graph, reach), d, tn__size_text(graph, padded));
 }
 
 static void infer_col2im(tn__graph *graph, tn__node *node) {
@@ -181,6 +196,7 @@ static void infer_col2im(tn__graph *graph, tn__node *node) {
                      node->op->name, tn__size_text(graph, block[d]), d);
     tn__graph_assume(graph, tn__le(ir, zero, image->exprs[d]), "%s: image has %s elements along dimension %d",
                      node->op->name, tn__size_text(graph, image->exprs[d]), d);
+    require_fit(graph, node, image->exprs[d], block[d], d);
     rows = tn__mul(ir, rows, block[d]);
     columns = tn__mul(ir, columns, blocks_along(ir, node, image->exprs[d], block[d], d));
     dims[2 + d] = tn__not_negative(ir, image->exprs[d]);

@@ -126,12 +126,20 @@ class Sizes(unittest.TestCase):
                 ((5, 6), (3, 2), 15, r"dimension 1 of f32\[2, rows, columns\] must be a multiple of 6"),
                 ((5, 5), (2, 2), 20, "dimension 2 of operand 0 is columns = 20 and must be equal to 16"),
                 ((5, 6), (0, 2), 30, "block has block_e0 = 0 elements along dimension 0, expected some"),
+                ((2, 2), (1, 4), 0, "a block over block_e1 = 4 elements must fit into dimension 1 of the image, which has image_e1 = 2 with its pads"),
+                ((2, 2), (10, 10), 49, "a block over block_e0 = 10 elements must fit into dimension 0 of the image, which has image_e0 = 2 with"),
                 ((-1, 6), (2, 2), 20, "image has image_e0 = -1 elements along dimension 0")):
             model = compiled([node("Col2Im", ["x", "image", "block"], ["y"], name="image")],
                              [info("x", FLOAT, [2, "rows", "columns"]), info("image", INT64, [2]), info("block", INT64, [2])],
                              [info("y", FLOAT, [2, None, None, None])])
             with self.assertRaisesRegex(tenon.Error, rf'node "image" \(Col2Im, opset 22\): col2im: {words}'):
                 model(np.ones((2, 8, columns), np.float32), ints(*image), ints(*block))
+        for image, pads, elements in (((2, 2), [0] * 4, 2), ((3, 6), [1, 0, 2, 0], 6)):  # known when it is compiled
+            with self.assertRaisesRegex(tenon.Error, r'node "image" \(Col2Im, opset 22\): col2im: a block over 10 elements must fit into '
+                                                     rf"dimension 0 of the image, which has {elements} with its pads"):
+                compiled([node("Constant", [], ["sizes"], value_ints=image), node("Constant", [], ["block"], value_ints=[10, 10]),
+                          node("Col2Im", ["x", "sizes", "block"], ["y"], name="image", pads=pads)],
+                         [info("x", FLOAT, [2, 100, None])], [info("y", FLOAT, [2, 1, None, None])])
 
     def test_a_shape_that_is_known_after_its_elements(self):
         # The elements of y are made before the numbers that say its shape.
@@ -147,8 +155,6 @@ class Sizes(unittest.TestCase):
             model.invoke()
             np.testing.assert_array_equal(memory, want)
 
-
-class Sizes(unittest.TestCase):
     def test_no_elements_of_a_size_that_is_found_on_the_way(self):
         model = compiled([node("Constant", [], ["zero"], value_ints=[0]), node("Constant", [], ["axis"], value_int=1),
                           node("NonZero", ["x"], ["places"]), node("Cast", ["places"], ["numbers"], to=FLOAT),
