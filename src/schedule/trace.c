@@ -228,6 +228,11 @@ static void check_head(tn__escape *escape, const char *line, const tn__te *te) {
                tn__te_name(te), digest);
 }
 
+static bool is_blank(const char *text) {
+  while (isspace((unsigned char)*text)) text++;
+  return *text == 0;
+}
+
 static void run_replay(tn__escape *escape, void *arg) {
   replay *r = arg;
   tn__arena *arena = tn__ir_arena(tn__te_ir(r->te));
@@ -241,12 +246,15 @@ static void run_replay(tn__escape *escape, void *arg) {
     char *line = tn__arena_strndup(arena, p, length);
     p = end == NULL ? p + length : end + 1;
     if (r->line > MAX_LINES) tn__throwf(escape, TN_INVALID_ARGUMENT, "more than %d lines", MAX_LINES);
-    if (ended) tn__throwf(escape, TN_INVALID_ARGUMENT, "text behind the end of the trace");
+    if (ended) {
+      if (!is_blank(line)) tn__throwf(escape, TN_INVALID_ARGUMENT, "text behind the end of the trace");
+      continue;
+    }
     if (r->line == 1) {
       check_head(escape, line, r->te);
       continue;
     }
-    ended = strcmp(line, "end") == 0;
+    ended = strncmp(line, "end", 3) == 0 && is_blank(line + 3); /* editors leave white space there */
     if (ended) continue;
     apply_line(r->result, line);
   }

@@ -476,6 +476,9 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
       {"", "trace:2: the trace breaks off: \"end\" is missing"},
       {"unroll \"D.i1\"\n", "trace:3: the trace breaks off: \"end\" is missing"},
       {"end\nunroll \"D.i1\"\n", "trace:3: text behind the end of the trace"},
+      {"end\n\n \nend\n", "trace:5: text behind the end of the trace"},
+      {"end of it\n", "trace:2: there is no step \"end\""},
+      {" end\n", "trace:2: there is no step \"\""},
       {"\n", "trace:2: there is no step \"\""},
       {"tile \"C.i0\" \"C.i1\" 2 2 2\n", "trace:2: tile takes as many sizes as loops, not 3 for 2"},
       {"transform_layout \"C\" 0 1 0 1\n", "trace:2: transform_layout takes three numbers for each part, not 4"},
@@ -491,6 +494,9 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
     check_fails(tn__trace_replay(te, &target, tn__arena_printf(tn__ir_arena(ir), "%s%s", head, cases[i][0]), &out),
                 TN_INVALID_ARGUMENT, cases[i][1]);
+  static const char *const ends[] = {"end", "end\n\n", "end \t\n", "end\r\n\r\n", "end\n  \n\t"};
+  for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+    check_ok(tn__trace_replay(te, &target, tn__arena_printf(tn__ir_arena(ir), "%s%s", head, ends[i]), &out));
   check_fails(tn__trace_replay(te, &target, "", &out), TN_INVALID_ARGUMENT, "trace:1: expected \"trace 1 DIGEST\"");
   check_fails(tn__trace_replay(te, &target, "trace x\n", &out), TN_INVALID_ARGUMENT,
               "trace:1: expected \"trace 1 DIGEST\"");
