@@ -138,7 +138,7 @@ TN_API TN_MUST_USE tn_status *tn_te_build(tn_schedule *const *schedules, int cou
                                           tn_build **out);
 TN_API const void *tn_build_object(const tn_build *build, size_t *size);
 TN_API const char *tn_build_header(const tn_build *build);
-/* BASE.o and BASE.h, each written atomically. */
+/* BASE.o and BASE.h, written atomically, both or neither. */
 TN_API TN_MUST_USE tn_status *tn_build_save(const tn_build *build, const char *base);
 TN_API void tn_build_release(tn_build *build);
 /* "te", "schedule", "tir", "llvm", "asm" or "obj" of the kernels, freed with free(). */

@@ -141,46 +141,100 @@ static int open_nameless(const char *path, unsigned mode) {
   return open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
 }
 
-/* While the file has a temporary name, signals wait: one that ends the process would leave it behind. Where files can
- * be without a name that is a moment, elsewhere as long as it takes to write it. */
-static tn_status *name_file(const char *path, const char *target, const tn__bytes *pieces, int count, unsigned mode,
-                            int nameless) {
-  char name[PATH_MAX];
-  int fd = nameless;
-  tn_status *status = make_temporary(target, mode, nameless, name, &fd);
-  if (status != NULL) return nameless < 0 ? status : close_after(path, nameless, status);
-  status = nameless < 0 ? write_and_close(path, fd, pieces, count) : close_after(path, nameless, NULL);
-  if (status == NULL && rename(name, target) != 0) status = system_error(path, "cannot write", errno);
-  if (status != NULL) unlink(name);
-  return status;
+/* A file that is to be replaced, step by step. */
+typedef struct replacement {
+  const tn__file_contents *contents;
+  bool in_place;         /* a device or a pipe, which was written already: to rename over /dev/null would destroy it */
+  char target[PATH_MAX]; /* through a symbolic link, the file it points to is replaced, not the link */
+  char name[PATH_MAX];   /* the temporary one; empty: none */
+  int nameless;          /* all of the contents; -1: none */
+} replacement;
+
+static tn_status *find_target(replacement *r) {
+  const char *path = r->contents->path;
+  struct stat info;
+  if (stat(path, &info) != 0) {
+    size_t length = strlen(path);
+    if (length >= sizeof(r->target)) return system_error(path, "cannot write", ENAMETOOLONG);
+    memcpy(r->target, path, length + 1);
+    return NULL;
+  }
+  if (S_ISDIR(info.st_mode)) return system_error(path, "cannot write", EISDIR);
+  r->in_place = !S_ISREG(info.st_mode);
+  if (!r->in_place && realpath(path, r->target) == NULL) return system_error(path, "cannot write", errno);
+  return NULL;
 }
 
-static tn_status *replace_file(const char *path, const char *target, const tn__bytes *pieces, int count,
-                               unsigned mode) {
-  int nameless = open_nameless(target, mode);
-  tn_status *status = nameless < 0 ? NULL : write_pieces(path, nameless, pieces, count);
-  if (status != NULL) return close_after(path, nameless, status);
+/* What needs room on the disk, as far as that leaves nothing behind. */
+static tn_status *write_nameless(replacement *r, unsigned mode) {
+  const tn__file_contents *c = r->contents;
+  if (r->in_place) {
+    int fd = open(c->path, O_WRONLY | O_CLOEXEC);
+    return fd < 0 ? system_error(c->path, "cannot write", errno) : write_and_close(c->path, fd, c->pieces, c->count);
+  }
+  r->nameless = open_nameless(r->target, mode);
+  return r->nameless < 0 ? NULL : write_pieces(c->path, r->nameless, c->pieces, c->count);
+}
+
+static tn_status *name_file(replacement *r, unsigned mode) {
+  const tn__file_contents *c = r->contents;
+  char name[PATH_MAX];
+  int fd = r->nameless;
+  if (r->in_place) return NULL;
+  tn_status *status = make_temporary(r->target, mode, fd, name, &fd);
+  if (status != NULL) return status;
+  memcpy(r->name, name, sizeof(name));
+  if (r->nameless < 0) return write_and_close(c->path, fd, c->pieces, c->count);
+  r->nameless = -1;
+  return close_after(c->path, fd, NULL);
+}
+
+static tn_status *rename_file(replacement *r) {
+  if (r->in_place) return NULL;
+  if (rename(r->name, r->target) != 0) return system_error(r->contents->path, "cannot write", errno);
+  r->name[0] = '\0';
+  return NULL;
+}
+
+/* While files have a temporary name, signals wait: one that ends the process would leave them behind. Where files can
+ * be without a name that is a moment, elsewhere as long as it takes to write them. */
+static tn_status *name_and_rename(replacement *files, int count, unsigned mode) {
   sigset_t all, old;
+  tn_status *status = NULL;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  status = name_file(path, target, pieces, count, mode, nameless);
+  for (int i = 0; i < count && status == NULL; i++) status = name_file(&files[i], mode);
+  for (int i = 0; i < count && status == NULL; i++) status = rename_file(&files[i]);
+  for (int i = 0; i < count; i++)
+    if (files[i].name[0] != '\0') unlink(files[i].name);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   return status;
 }
 
+static tn_status *replace_files(replacement *files, int count, unsigned mode) {
+  tn_status *status = NULL;
+  for (int i = 0; i < count && status == NULL; i++) status = find_target(&files[i]);
+  for (int i = 0; i < count && status == NULL; i++) status = write_nameless(&files[i], mode);
+  if (status == NULL) status = name_and_rename(files, count, mode);
+  for (int i = 0; i < count; i++)
+    if (files[i].nameless >= 0) status = close_after(files[i].contents->path, files[i].nameless, status);
+  return status;
+}
+
 tn_status *tn__file_write_atomic(const char *path, const tn__bytes *pieces, int count, unsigned mode) {
-  struct stat info;
-  if (stat(path, &info) != 0) return replace_file(path, path, pieces, count, mode);
-  if (S_ISDIR(info.st_mode)) return system_error(path, "cannot write", EISDIR);
-  if (!S_ISREG(info.st_mode)) {
-    /* A device or a pipe: to rename over /dev/null would destroy it. */
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return system_error(path, "cannot write", errno);
-    return write_and_close(path, fd, pieces, count);
-  }
-  char target[PATH_MAX]; /* through a symbolic link, the file it points to is replaced, not the link */
-  if (realpath(path, target) == NULL) return system_error(path, "cannot write", errno);
-  return replace_file(path, target, pieces, count, mode);
+  tn__file_contents contents = {path, pieces, count};
+  replacement file = {.contents = &contents, .nameless = -1};
+  return replace_files(&file, 1, mode);
+}
+
+tn_status *tn__file_write_pair(const tn__file_contents *first, const tn__file_contents *second, unsigned mode) {
+  replacement files[2] = {{.contents = first, .nameless = -1}, {.contents = second, .nameless = -1}};
+  return replace_files(files, 2, mode);
+}
+
+bool tn__same_file(const char *a, const char *b) {
+  struct stat x, y;
+  return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
 tn_status *tn__make_directories(const char *path) {

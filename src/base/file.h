@@ -29,6 +29,16 @@ void tn__pieces_join(const tn__pieces *pieces, void *out); /* `out`: pieces->siz
  * reader sees the old file or the whole new one, and a failure or a signal leaves neither a half-written file nor a
  * temporary one. `mode` such as 0644. */
 TN_MUST_USE tn_status *tn__file_write_atomic(const char *path, const tn__bytes *pieces, int count, unsigned mode);
+typedef struct tn__file_contents {
+  const char *path;
+  const tn__bytes *pieces;
+  int count;
+} tn__file_contents;
+/* The same for two files that belong together: both are written whole before either takes its place, the first first,
+ * so a full disk leaves both old files. Only a rename that fails between them would leave one of each. */
+TN_MUST_USE tn_status *tn__file_write_pair(const tn__file_contents *first, const tn__file_contents *second,
+                                           unsigned mode);
+bool tn__same_file(const char *a, const char *b); /* by name, or because both exist and are one */
 /* An error when the folder that `path` names a file in is not there. */
 TN_MUST_USE tn_status *tn__file_check_folder(const char *path);
 TN_MUST_USE tn_status *tn__make_directories(const char *path);

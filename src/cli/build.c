@@ -158,12 +158,12 @@ static tn_status *write_files(const char *base, const tn_build_options *options_
 /* What is written takes the place of what was there, so it must not be the declarations. */
 static int check_outputs(const cli_args *args, const char *stage, const char *path) {
   static const char *const endings[] = {".o", ".h"};
-  bool clash = stage != NULL && path != NULL && cli_same_file(path, args->file);
+  bool clash = stage != NULL && path != NULL && tn__same_file(path, args->file);
   for (int i = 0; i < 2 && stage == NULL; i++) {
     tn__strbuf name;
     tn__strbuf_init(&name, NULL);
     tn__strbuf_printf(&name, "%s%s", path, endings[i]);
-    clash |= cli_same_file(tn__strbuf_text(&name), args->file);
+    clash |= tn__same_file(tn__strbuf_text(&name), args->file);
     tn__strbuf_release(&name);
   }
   if (!clash) return EXIT_DONE;

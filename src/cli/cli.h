@@ -58,7 +58,6 @@ bool cli_word(const cli_args *args, const char *name, const char *const *words);
 int cli_misused(const char *command, const char *format, ...) TN_PRINTF(2, 3); /* returns EXIT_MISUSED */
 /* Prints "tenon: message", frees the status, returns EXIT_FAILED (EXIT_DONE for NULL). */
 int cli_report(tn_status *status);
-bool cli_same_file(const char *a, const char *b); /* by name, or because both exist and are one */
 
 /* ---- what several commands share
  * -------------------------------------------------------------------------------------------- */

@@ -96,11 +96,11 @@ static int read_functions(const cli_args *args, tn_model_function *functions, ch
 /* What is written takes the place of what was there, so it must be neither a model nor the other file. */
 static int check_outputs(const cli_args *args, const tn_model_function *functions, const char *path) {
   const char *constants = cli_value(args, "--constants");
-  if (constants && cli_same_file(path, constants))
+  if (constants && tn__same_file(path, constants))
     return cli_misused("compile", "the executable and its constants can't be one file: \"%s\"", path);
   for (int i = 0; i < args->file_count; i++) {
     const char *model = functions[i].path;
-    if (cli_same_file(path, model) || (constants && cli_same_file(constants, model)))
+    if (tn__same_file(path, model) || (constants && tn__same_file(constants, model)))
       return cli_misused("compile", "the result would take the place of the model \"%s\"", model);
   }
   return EXIT_DONE;

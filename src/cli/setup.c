@@ -301,8 +301,3 @@ const char *cli_dims_text(const tn_value_info *info, char *text, size_t size) {
   if (at < size) snprintf(text + at, size - at, "]");
   return text;
 }
-
-bool cli_same_file(const char *a, const char *b) {
-  struct stat x, y;
-  return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
-}

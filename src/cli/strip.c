@@ -14,7 +14,7 @@ static int run(const cli_args *args) {
   if (!cli_is_executable(args->file)) return cli_misused("strip", "%s is no executable", args->file);
   const char *output = cli_value(args, "--output"), *constants = cli_value(args, "--constants");
   if (!output) output = args->file;
-  if (constants && cli_same_file(output, constants))
+  if (constants && tn__same_file(output, constants))
     return cli_misused("strip", "the result would take the place of the constants in \"%s\"", constants);
   tn_status *status = cli_read_key(args, &setup);
   tn_load_options load = cli_load_options(args, &setup);

@@ -59,7 +59,8 @@ static void set_section(object *o, int index, const char *name, Elf64_Word type,
   tn__strbuf_append_n(&o->names, name, strlen(name) + 1);
 }
 
-static tn_status *write_sections(object *o, const tn__c_emitter *e, const char *path) {
+static tn_status *write_sections(object *o, const tn__c_emitter *e, const char *path,
+                                 const tn__file_contents *header_file) {
   static const char zeros[TN__FILE_PAGE];
   tn__strbuf_append_n(&o->names, "", 1);
   set_section(o, TEXT, ".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, e->exe->image_size, TN__FILE_PAGE);
@@ -99,10 +100,11 @@ static tn_status *write_sections(object *o, const tn__c_emitter *e, const char *
     if (o->sections[i].sh_size > 0) pieces[count++] = (tn__bytes){data[i], o->sections[i].sh_size};
     at += gap + o->sections[i].sh_size;
   }
-  return tn__file_write_atomic(path, pieces, count, 0644);
+  return tn__file_write_pair(&(tn__file_contents){path, pieces, count}, header_file, 0644);
 }
 
-static tn_status *write_object(const tn__c_emitter *e, const char *path) {
+/* The object, and the header with it: neither is of use beside an older one of the other. */
+static tn_status *write_files(const tn__c_emitter *e, const char *path, const tn__file_contents *header_file) {
   object o = {0};
   tn__strbuf_init(&o.symbols, NULL);
   tn__strbuf_init(&o.strings, NULL);
@@ -110,7 +112,7 @@ static tn_status *write_object(const tn__c_emitter *e, const char *path) {
   add_symbols(&o, e);
   tn_status *status = tn__strbuf_status(&o.symbols);
   if (status == NULL) status = tn__strbuf_status(&o.strings);
-  if (status == NULL) status = write_sections(&o, e, path);
+  if (status == NULL) status = write_sections(&o, e, path, header_file);
   tn__strbuf_release(&o.symbols);
   tn__strbuf_release(&o.strings);
   tn__strbuf_release(&o.names);
@@ -123,13 +125,11 @@ static bool is_identifier(const char *name) {
   return name[0] != '\0' && strlen(name) < 128;
 }
 
-static tn_status *write_header(tn__c_emitter *e, const char *path) {
+static tn_status *make_header(tn__c_emitter *e) {
   TN_RETURN_IF_ERROR(tn__c_plan(e));
   TN_RETURN_IF_ERROR(tn__c_write_header(e));
   TN_RETURN_IF_ERROR(tn__strbuf_status(&e->asserts));
-  TN_RETURN_IF_ERROR(tn__strbuf_status(e->out));
-  tn__bytes piece = {tn__strbuf_text(e->out), e->out->length};
-  return tn__file_write_atomic(path, &piece, 1, 0644);
+  return tn__strbuf_status(e->out);
 }
 
 static tn_status *emit(const tn_executable *exe, const char *name, const char *object_path, const char *header_path) {
@@ -141,8 +141,11 @@ static tn_status *emit(const tn_executable *exe, const char *name, const char *o
   tn__region_init(&region, NULL);
   tn__c_emitter e = {.exe = exe, .name = name, .upper = upper, .out = &text, .region = &region};
   tn__strbuf_init(&e.asserts, NULL);
-  tn_status *status = write_header(&e, header_path);
-  if (status == NULL) status = write_object(&e, object_path);
+  tn_status *status = make_header(&e);
+  if (status == NULL) {
+    tn__bytes header = {tn__strbuf_text(&text), text.length};
+    status = write_files(&e, object_path, &(tn__file_contents){header_path, &header, 1});
+  }
   tn__strbuf_release(&e.asserts);
   tn__strbuf_release(&text);
   tn__region_release(&region);

@@ -360,13 +360,14 @@ const char *tn_build_header(const tn_build *build) { return build->header; }
 tn_status *tn_build_save(const tn_build *build, const char *base) {
   size_t size = strlen(base) + 3;
   void *memory;
-  TN_RETURN_IF_ERROR(tn__alloc(NULL, size, 1, 0, &memory));
-  char *path = memory;
-  snprintf(path, size, "%s.o", base);
-  tn_status *status = tn__file_write_atomic(path, &(tn__bytes){build->object.data, build->object.size}, 1, 0644);
-  snprintf(path, size, "%s.h", base);
-  if (status == NULL) status = tn__file_write_atomic(path, &(tn__bytes){build->header, strlen(build->header)}, 1, 0644);
-  tn__free(NULL, memory, size, 0);
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, 2, size, 0, &memory));
+  char *object_path = memory, *header_path = object_path + size;
+  snprintf(object_path, size, "%s.o", base);
+  snprintf(header_path, size, "%s.h", base);
+  tn__bytes object = {build->object.data, build->object.size}, header = {build->header, strlen(build->header)};
+  tn_status *status = tn__file_write_pair(&(tn__file_contents){object_path, &object, 1},
+                                          &(tn__file_contents){header_path, &header, 1}, 0644);
+  tn__free(NULL, memory, 2 * size, 0);
   return status;
 }
 

@@ -5,6 +5,8 @@ for byte."""
 
 import os
 import re
+import resource
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -471,6 +473,30 @@ class EmitC(Emitted):
                                   ir_version=9)
         self.assertRegex(self.refused(table), r'node "codes" \(.*\): it looks something up in a table, which only the '
                          "runtime does")
+
+    def test_a_full_disk_leaves_what_was_there(self):
+        model, base = Path(self.folder) / "a.onnx", Path(self.folder) / "m"
+        onnx.save(self.two_products(), model)
+        command = ["compile", model, "--emit", "c", "-o", base, "--no-cache"]
+        cli(*command)
+        sizes = {name: (base.parent / name).stat().st_size for name in ("m.o", "m.h")}
+        self.assertGreater(sizes["m.o"], sizes["m.h"])  # so that there is room for the header alone
+
+        def limit():  # of each file, as a full disk is one of all
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (sizes["m.h"] + 64, sizes["m.h"] + 64))
+
+        for old in ({}, {"m.o": b"an object", "m.h": b"a header"}):
+            for name in sizes:
+                (base.parent / name).unlink(missing_ok=True)
+            for name, contents in old.items():
+                (base.parent / name).write_bytes(contents)
+            result = subprocess.run([required("TENON_CLI"), *command], capture_output=True, text=True, preexec_fn=limit,
+                                    restore_signals=False, check=False)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn("m.o: cannot write: File too large", result.stderr)
+            left = {path.name: path.read_bytes() for path in base.parent.iterdir() if path != model}
+            self.assertEqual(left, old)
 
     def test_names_that_are_no_identifiers_are_refused(self):
         path = Path(self.folder) / "a.onnx"

@@ -65,24 +65,56 @@ static void mode_is_kept(void **state) {
   umask(old);
 }
 
-static void a_full_disk_leaves_the_old_file(void **state) {
-  check_ok(tn__file_write_atomic("a", hello, 3, 0644));
-  char *large = calloc(1, 100000);
-  assert_non_null(large);
-  /* A file size limit stands in for the full disk. */
+/* A file size limit of 50,000 bytes stands in for the full disk. */
+static tn_status *write_on_full_disk(const tn__file_contents *first, const tn__file_contents *second) {
   struct rlimit old, low;
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
   low = old;
   low.rlim_cur = 50000;
   void (*old_handler)(int) = signal(SIGXFSZ, SIG_IGN);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-  tn_status *status = tn__file_write_atomic("a", &(tn__bytes){large, 100000}, 1, 0644);
+  tn_status *status = second == NULL ? tn__file_write_atomic(first->path, first->pieces, first->count, 0644)
+                                     : tn__file_write_pair(first, second, 0644);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
   signal(SIGXFSZ, old_handler);
+  return status;
+}
+
+static void a_full_disk_leaves_the_old_file(void **state) {
+  check_ok(tn__file_write_atomic("a", hello, 3, 0644));
+  char *large = calloc(1, 100000);
+  assert_non_null(large);
+  tn__bytes piece = {large, 100000};
+  tn_status *status = write_on_full_disk(&(tn__file_contents){"a", &piece, 1}, NULL);
   free(large);
   check_fails(status, TN_IO, "a: cannot write: File too large");
   expect_contents("a", "hello");
   assert_int_equal(files_here(), 1);
+}
+
+static void a_pair_is_written_or_neither(void **state) {
+  char *large = calloc(1, 100000);
+  assert_non_null(large);
+  tn__bytes piece = {large, 100000};
+  tn__file_contents small = {"a", hello, 3}, too_large = {"b", &piece, 1}, other = {"b", hello, 1};
+  check_fails(write_on_full_disk(&small, &too_large), TN_IO, "b: cannot write: File too large");
+  assert_int_equal(files_here(), 0);
+  check_ok(tn__file_write_pair(&other, &small, 0644));
+  expect_contents("a", "hello");
+  expect_contents("b", "hel");
+  small.count = 1;
+  check_fails(write_on_full_disk(&small, &too_large), TN_IO, "b: cannot write: File too large");
+  check_fails(write_on_full_disk(&too_large, &small), TN_IO, "b: cannot write: File too large");
+  expect_contents("a", "hello");
+  expect_contents("b", "hel");
+  assert_int_equal(mkdir("dir", 0777), 0);
+  tn__file_contents folder = {"dir", hello, 3}, nowhere = {"no/file", hello, 3};
+  check_fails(tn__file_write_pair(&small, &folder, 0644), TN_IO, "dir: cannot write: Is a directory");
+  check_fails(tn__file_write_pair(&small, &nowhere, 0644), TN_NOT_FOUND,
+              "no/file: cannot write: there is no folder no");
+  expect_contents("a", "hello");
+  assert_int_equal(files_here(), 3);
+  free(large);
 }
 
 /* The signal for files that are too large ends the child in the middle of its writing, as SIGINT would. */
@@ -157,10 +189,15 @@ static void makes_folders(void **state) {
 int main(void) {
 #define in_folder(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
   const struct CMUnitTest tests[] = {
-      in_folder(writes_pieces_and_reads_them_back), in_folder(mode_is_kept),
-      in_folder(a_full_disk_leaves_the_old_file),   in_folder(a_signal_leaves_nothing_behind),
-      in_folder(a_symbolic_link_stays_one),         in_folder(a_device_is_written_not_replaced),
-      in_folder(errors_name_path_and_reason),       in_folder(makes_folders),
+      in_folder(writes_pieces_and_reads_them_back),
+      in_folder(mode_is_kept),
+      in_folder(a_full_disk_leaves_the_old_file),
+      in_folder(a_pair_is_written_or_neither),
+      in_folder(a_signal_leaves_nothing_behind),
+      in_folder(a_symbolic_link_stays_one),
+      in_folder(a_device_is_written_not_replaced),
+      in_folder(errors_name_path_and_reason),
+      in_folder(makes_folders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
