@@ -249,8 +249,21 @@ tn_load_options cli_load_options(const cli_args *args, cli_compile *setup) {
   return load;
 }
 
+/* Everything else that was given would be without effect. */
+static bool only_verifies(const cli_args *args) {
+  static const char *const goes[] = {"--verify-only", "--key", "--constants"};
+  for (int i = 0; i < args->count; i++) {
+    const char *name = args->settings[i].option->name;
+    if (strcmp(name, goes[0]) == 0 || strcmp(name, goes[1]) == 0 || strcmp(name, goes[2]) == 0) continue;
+    cli_misused(args->command, "%s does not go with --verify-only, which checks the file and nothing else", name);
+    return false;
+  }
+  return true;
+}
+
 int cli_verify(const cli_args *args, cli_compile *setup) {
   if (!cli_is_executable(args->file)) return cli_misused(args->command, "--verify-only needs an executable");
+  if (!only_verifies(args)) return EXIT_MISUSED;
   tn_status *status = cli_read_key(args, setup);
   tn_load_options load = cli_load_options(args, setup);
   if (!status) status = tn_executable_verify(args->file, &load);
