@@ -119,7 +119,8 @@ TN_API TN_MUST_USE tn_status *tn_module_split(tn_module *module, const char *con
  * calls, which allocates nothing and needs of libc only memory functions; the header documents each. Open dimensions
  * become arguments, and functions tell the workspace's size and the outputs' dimensions for them. Refused
  * (TN_UNSUPPORTED) are strings, look-ups in tables (LabelEncoder, of integers too) and lists of tensors, also inside a
- * function: sequences, optional values, what a loop collects from its rounds. `name` is a part of C identifiers. */
+ * function: sequences, optional values, what a loop collects from its rounds. `name` is a part of C identifiers. Both
+ * files are written, or neither. */
 TN_API TN_MUST_USE tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,
                                                const char *header_path);
 /* Signs the module with HMAC-SHA-256: whoever loads it with the same key knows that only somebody who has the key can
@@ -128,7 +129,9 @@ TN_API TN_MUST_USE tn_status *tn_module_sign(tn_module *module, const void *key,
 /* Writes the executable in the file `path` to `out_path`, which may be the same, without its texts but those that
  * `texts` names (as tn_compile_options.texts; NULL: none). It is verified first, with its constants, as
  * tn_executable_verify does with these options (NULL: the defaults). A signature covers the texts: what was signed is
- * refused (TN_FAILED_PRECONDITION) unless options->key is its key, and is signed with that again. */
+ * refused (TN_FAILED_PRECONDITION) unless options->key is its key, and is signed with that again. A file of
+ * constants stays where it is: a result in another folder, which will look for it there, is a warning in options->log,
+ * and one in its place is refused (TN_INVALID_ARGUMENT). */
 TN_API TN_MUST_USE tn_status *tn_executable_strip(const char *path, const char *texts, const tn_load_options *options,
                                                   const char *out_path);
 TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_load_options *options,

@@ -10,7 +10,7 @@ static const cli_option options[] = {
 
 static int run(const cli_args *args) {
   static cli_compile setup;
-  setup = (cli_compile){.command = args->command};
+  if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
   if (!cli_is_executable(args->file)) return cli_misused("strip", "%s is no executable", args->file);
   const char *output = cli_value(args, "--output"), *constants = cli_value(args, "--constants");
   if (!output) output = args->file;

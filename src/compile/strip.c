@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "compile/texts.h"
 #include "runtime/bytes.h"
 #include "runtime/signature.h"
@@ -112,12 +113,44 @@ static void sign(stripped *s, tn__file_section *record, const strip_call *call) 
   memcpy(record->hash, hash.bytes, sizeof record->hash);
 }
 
+/* The file with the executable's constants, which was opened to verify them; NULL: they are inside. */
+static const char *constants_of(tn__arena *arena, const strip_call *call, tn_executable *exe) {
+  const char *file;
+  tn__check(arena->escape, tn__executable_constants_beside(exe, call->path, &file));
+  if (file != NULL && call->options->constants_path != NULL) file = call->options->constants_path;
+  if (file != NULL && tn__same_file(call->out_path, file))
+    tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "the result would take the place of the constants in \"%s\"", file);
+  return file;
+}
+
+/* Do both have the same size and hash of constants? */
+static bool same_constants(const char *file, const char *other) {
+  tn__file_map a = {0}, b = {0};
+  tn_status *first = tn__file_map_open(file, &a), *second = tn__file_map_open(other, &b);
+  size_t head = sizeof(tn__constants_header);
+  bool same = first == NULL && second == NULL && a.size >= head && b.size >= head && memcmp(a.data, b.data, head) == 0;
+  tn_status_free(first), tn_status_free(second);
+  tn__file_map_close(&a), tn__file_map_close(&b);
+  return same;
+}
+
+/* In another folder the result finds its constants only when they are brought there. */
+static void tell_of_constants(tn__arena *arena, const strip_call *call, tn_executable *exe, const char *constants) {
+  const char *wanted;
+  tn__check(arena->escape, tn__executable_constants_beside(exe, call->out_path, &wanted));
+  if (wanted == NULL || tn__same_file(wanted, constants) || same_constants(wanted, constants)) return;
+  tn__log(call->options->log, TN_LOG_WARNING,
+          "%s looks for its constants in %s: copy %s there, or name it when loading (--constants)", call->out_path,
+          wanted, constants);
+}
+
 static void strip_body(tn__arena *arena, void *user) {
   const strip_call *call = user;
   tn_executable *exe;
   tn__check(arena->escape, tn__executable_open(call->path, call->options, &exe));
   tn__arena_defer(arena, release_executable, exe);
   const void *file = tn__executable_bytes(exe);
+  const char *constants = constants_of(arena, call, exe);
   stripped s = {.arena = arena, .file = file, .old = file};
   uint32_t kept = 0;
   for (uint32_t i = 0; i < s.old->section_count; i++) kept += !leaves(&s, old_section(&s, i), call->texts);
@@ -133,6 +166,7 @@ static void strip_body(tn__arena *arena, void *user) {
   tn__digest hash = hash_of(s.header, head);
   memcpy(s.header->content_hash, hash.bytes, sizeof s.header->content_hash);
   tn__check(arena->escape, tn__file_write_atomic(call->out_path, s.pieces.data, s.pieces.count, 0644));
+  tell_of_constants(arena, call, exe, constants);
 }
 
 tn_status *tn_executable_strip(const char *path, const char *texts, const tn_load_options *options,

@@ -8,5 +8,8 @@
 TN_MUST_USE tn_status *tn__executable_open(const char *path, const tn_load_options *options, tn_executable **out);
 /* They live as long as the executable. */
 const void *tn__executable_bytes(const tn_executable *executable);
+/* Where an executable like this one in the file `path` looks for its constants: the file, in memory that lives as long
+ * as the executable; NULL when it has them inside. */
+TN_MUST_USE tn_status *tn__executable_constants_beside(tn_executable *executable, const char *path, const char **out);
 
 #endif

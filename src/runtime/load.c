@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "runtime/apart.h"
+#include "runtime/bytes.h"
 #include "runtime/executable.h"
 #include "runtime/signature.h"
 #include "runtime/strings.h"
@@ -210,6 +211,15 @@ static tn_status *constants_path(tn_executable *exe, const char *path, const tn_
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, 1, folder + link->name + 1, out));
   if (folder > 0) memcpy(*out, path, folder);
   memcpy(*out + folder, name, link->name);
+  return NULL;
+}
+
+tn_status *tn__executable_constants_beside(tn_executable *exe, const char *path, const char **out) {
+  const tn__file_section *where = exe->sections[TN__SECTION_LINK];
+  char *beside = NULL;
+  if (exe->sections[TN__SECTION_CONSTANTS] == NULL)
+    TN_RETURN_IF_ERROR(constants_path(exe, path, (const void *)(exe->file + where->offset), &beside));
+  *out = beside;
   return NULL;
 }
 
