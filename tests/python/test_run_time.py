@@ -155,6 +155,40 @@ class Sizes(unittest.TestCase):
             model.invoke()
             np.testing.assert_array_equal(memory, want)
 
+    def test_frames_of_signals(self):
+        # A step below 1 would read in front of the signal.
+        model = compiled([node("STFT", ["x", "step", "", "length"], ["y"], name="frames")],
+                         [info("x", FLOAT, [1, "n", 1]), info("step", INT64, []), info("length", INT64, [])], [info("y", FLOAT, [None] * 4)])
+        x = np.random.default_rng(5).normal(size=(1, 10, 1)).astype(np.float32)
+        for step, length, frames in ((2, 4, 4), (1, 10, 1), (3, 1, 4), (2, 11, 0), (2, 20, 0)):
+            y = model(x, np.asarray(step), np.asarray(length))
+            self.assertEqual(y.shape, (1, frames, length // 2 + 1, 2))
+            for i in range(frames):
+                want = np.fft.rfft(x[0, i * step:i * step + length, 0])
+                np.testing.assert_allclose(y[0, i, :, 0] + 1j * y[0, i, :, 1], want, rtol=1e-4, atol=1e-5)
+        for step, length, words in ((0, 4, "step is step_e0 = 0"), (-10**9, 4, "step is step_e0 = -1000000000"),
+                                    (2, 0, "length is length_e0 = 0"), (2, -3, "length is length_e0 = -3")):
+            with self.assertRaisesRegex(tenon.Error, rf'node "frames" \(STFT, opset 22\): the frame {words}, and must be at least 1'):
+                model(x, np.asarray(step), np.asarray(length))
+
+    def test_steps_of_slices(self):
+        model = compiled([node("Slice", ["x", "from", "to", "axes", "step"], ["y"], name="part")],
+                         [info("x", FLOAT, ["n"]), *(info(name, INT64, [1]) for name in ("from", "to", "axes", "step"))], [info("y", FLOAT, [None])])
+        x, least, most = np.arange(1, 11, dtype=np.float32), -2**63, 2**63 - 1
+        for start, end, step in itertools.product((least, -4, 2, most), (least, -9, 0, 7, most), (least, -2**62, -3, -1, 1, 4, most)):
+            # Python's own slices are what ONNX means, but for an end below all, which is written as such.
+            np.testing.assert_array_equal(model(x, ints(start), ints(end), ints(0), ints(step)), x[slice(start, end, step)])
+        with self.assertRaisesRegex(tenon.Error, r'node "part" \(Slice, opset 22\): a step is 0'):
+            model(x, ints(5), ints(1), ints(0), ints(0))
+
+    def test_operands_of_one_element(self):
+        x, one = info("x", FLOAT, [1, 8, 1]), info("f", FLOAT, [])
+        cases = {"DFT": (["x", "l"], 1), "STFT": (["x", "l", "", "l"], 1), "MelWeightMatrix": (["l", "l", "l", "f", "f"], 0)}
+        for count in (0, 2):
+            for op, (inputs, place) in cases.items():
+                with self.assertRaisesRegex(tenon.Error, rf'{op}, opset 22\): input {place} "l" has {count} elements, expected 1'):
+                    compiled([node(op, inputs, ["y"])], [x, info("l", INT64, [count]), one], [info("y", FLOAT, None)])
+
     def test_no_elements_of_a_size_that_is_found_on_the_way(self):
         model = compiled([node("Constant", [], ["zero"], value_ints=[0]), node("Constant", [], ["axis"], value_int=1),
                           node("NonZero", ["x"], ["places"]), node("Cast", ["places"], ["numbers"], to=FLOAT),

@@ -204,6 +204,7 @@ const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, in
  * ---------------------------------------------------------------------------------------------------------- */
 /* The contents of a small integer operand as expressions: constants, or symbols read at run time. */
 const tn__expr *const *tn__on_elements(tn__onode *n, int input, int *count);
+const tn__expr *tn__on_element(tn__onode *n, int input); /* of one that must have just one */
 /* Contents that are known now; false when absent or not. */
 bool tn__on_known_ints(const tn__onode *n, int input, const int64_t **out, int *count);
 bool tn__on_known_floats(const tn__onode *n, int input, const double **out, int *count);

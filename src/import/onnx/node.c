@@ -191,6 +191,13 @@ const tn__expr *const *tn__on_elements(tn__onode *n, int input, int *count) {
   return elements;
 }
 
+const tn__expr *tn__on_element(tn__onode *n, int input) {
+  int count;
+  const tn__expr *const *elements = tn__on_elements(n, input, &count);
+  if (count != 1) tn__on_fail(n, "%s has %d elements, expected 1", operand_text(n, input), count);
+  return elements[0];
+}
+
 static int64_t constant_count(const tn__value *v) {
   int64_t shape[TN__MAX_RANK], count = 1;
   if (!tn__shape_const(v, shape)) return -1;

@@ -255,8 +255,7 @@ void tn__onnx_concat_from_sequence(tn__onode *n) {
 /* The lengths of the pieces, when they are data or the length of the whole is. */
 static tn__value *piece_lengths(tn__onode *n, const tn__expr *total) {
   if (n->in[1] != NULL && n->in[1]->rank > 0) return tn__g_convert(n->g, n->in[1], TN_I64);
-  int count = 1;
-  const tn__expr *one = tn__on_index(n, 1), *size = n->in[1] == NULL ? one : tn__on_elements(n, 1, &count)[0];
+  const tn__expr *one = tn__on_index(n, 1), *size = n->in[1] == NULL ? one : tn__on_element(n, 1);
   tn__graph_assume(n->g, tn__le(n->ir, one, size), "the length of a piece must be at least 1");
   const tn__expr *pieces = tn__div(n->ir, tn__sub(n->ir, tn__add(n->ir, total, size), one), size);
   tn__value *start = tn__g_iota(n->g, TN_I64, 1, &pieces, 0), *whole = tn__g_from_elements(n->g, TN_I64, &total, 1, 0);

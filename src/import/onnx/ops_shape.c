@@ -409,10 +409,12 @@ static tn__value *slice_by_index(tn__onode *n, tn__value *x, int axis, const tn_
                                  const tn__expr *step) {
   tn__ir *ir = n->ir;
   const tn__expr *size = x->dims[axis], *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
+  const tn__expr *bounds[2] = {start, end}, *far = tn__index(ir, (int64_t)1 << 40), *near = tn__mul_i(ir, far, -1);
+  tn__graph_assume(n->g, tn__ne(ir, step, zero), "a step is 0");
+  step = clamp(ir, step, near, far); /* the positions are not checked, so nothing may wrap */
   const tn__expr *up = tn__lt(ir, zero, step);
-  const tn__expr *bounds[2] = {start, end}, *far = tn__index(ir, (int64_t)1 << 40);
   for (int i = 0; i < 2; i++) {
-    const tn__expr *at = clamp(ir, bounds[i], tn__index(ir, -((int64_t)1 << 40)), far);
+    const tn__expr *at = clamp(ir, bounds[i], near, far);
     at = tn__select(ir, tn__lt(ir, at, zero), tn__add(ir, at, size), at);
     bounds[i] =
         tn__select(ir, up, clamp(ir, at, zero, size), clamp(ir, at, tn__index(ir, -1), tn__add_i(ir, size, -1)));
@@ -688,10 +690,7 @@ void tn__onnx_range(tn__onode *n) {
     }
   } else {
     const tn__expr *e[3];
-    for (int i = 0; i < 3; i++) {
-      int count;
-      e[i] = tn__on_elements(n, i, &count)[0];
-    }
+    for (int i = 0; i < 3; i++) e[i] = tn__on_element(n, i);
     if (tn__is_int_value(e[2], 0)) tn__on_fail(n, "the step is 0");
     if (!tn__is_int(e[2])) tn__graph_assume(g, tn__ne(ir, e[2], tn__index(ir, 0)), "the step is 0");
     if (!tn__is_int(e[2]) || e[2]->value.i < 0) {

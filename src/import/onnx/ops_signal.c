@@ -55,7 +55,7 @@ void tn__onnx_dft(tn__onode *n) {
   }
   const tn__expr *size = y.re->dims[axis];
   if (inverse && onesided) size = tn__mul_i(n->ir, tn__add_i(n->ir, size, -1), 2);
-  if (n->in[1] != NULL) size = tn__on_elements(n, 1, &count)[0];
+  if (n->in[1] != NULL) size = tn__on_element(n, 1);
   y = transform(n, y, (int)axis, size, inverse, onesided);
   if (at_run != NULL) {
     y.re = tn__onnx_from_along(n, y.re, x.re, at_run);
@@ -68,19 +68,20 @@ void tn__onnx_dft(tn__onode *n) {
 void tn__onnx_stft(tn__onode *n) {
   tn__ir *ir = n->ir;
   tn__graph *g = n->g;
-  int count;
   tn__value *signal = n->in[0];
   if (signal->rank == 2) signal = tn__on_unsqueeze(n, signal, (const int64_t[]){2}, 1);
   if (signal->rank != 3) tn__on_fail(n, "input 0 (signal) has %d dimensions, expected 3", signal->rank);
   tn__complex x = split_complex(n, signal);
-  const tn__expr *step = tn__on_elements(n, 1, &count)[0];
-  const tn__expr *length = n->in[3] != NULL   ? tn__on_elements(n, 3, &count)[0]
-                           : n->in[2] != NULL ? n->in[2]->dims[0]
-                                              : NULL;
+  const tn__expr *step = tn__on_element(n, 1), *one = tn__index(ir, 1);
+  const tn__expr *length = n->in[3] != NULL ? tn__on_element(n, 3) : n->in[2] != NULL ? n->in[2]->dims[0] : NULL;
   if (length == NULL) tn__on_fail(n, "has neither a window nor a frame length");
-  if (tn__is_int(step) && step->value.i < 1) tn__on_fail(n, "the frame step is %lld", (long long)step->value.i);
+  tn__graph_assume(g, tn__le(ir, one, step), "the frame step is %s, and must be at least 1", tn__size_text(g, step));
+  tn__graph_assume(g, tn__le(ir, one, length), "the frame length is %s, and must be at least 1",
+                   tn__size_text(g, length));
+  /* The positions below are not checked: they are in the signal because a shorter one has no frames. */
   const tn__expr *span = tn__sub(ir, x.re->dims[1], length);
-  const tn__expr *frames = tn__add_i(ir, tn__div(ir, span, tn__max(ir, step, tn__index(ir, 1))), 1);
+  const tn__expr *frames = tn__add_i(ir, tn__div(ir, span, tn__max(ir, step, one)), 1);
+  frames = tn__max(ir, frames, tn__index(ir, 0));
   const tn__expr *dims[2] = {frames, length};
   tn__value *at = tn__on_mul(n, tn__g_iota(g, TN_I64, 2, dims, 0), tn__g_from_elements(g, TN_I64, &step, 1, 0));
   at = tn__on_add(n, at, tn__g_iota(g, TN_I64, 2, dims, 1));
@@ -116,8 +117,7 @@ static tn__value *mel_corners(tn__onode *n, const tn__expr *corners) {
 void tn__onnx_mel_weights(tn__onode *n) {
   tn__ir *ir = n->ir;
   tn__graph *g = n->g;
-  int count;
-  const tn__expr *columns = tn__on_elements(n, 0, &count)[0], *length = tn__on_elements(n, 1, &count)[0];
+  const tn__expr *columns = tn__on_element(n, 0), *length = tn__on_element(n, 1);
   const tn__expr *dims[2] = {tn__add_i(ir, tn__div_i(ir, length, 2), 1), columns};
   tn__value *corners = mel_corners(n, tn__add_i(ir, columns, 2)), *corner[3], *row = tn__g_iota(g, TN_F64, 2, dims, 0);
   for (int k = 0; k < 3; k++)
