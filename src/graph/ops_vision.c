@@ -174,7 +174,9 @@ static const tn__expr *blocks_along(tn__ir *ir, const tn__node *node, const tn__
 /* Some block must lie along each dimension: the numbers of two that are too small may multiply to one that is right. */
 static void require_fit(tn__graph *graph, const tn__node *node, const tn__expr *image, const tn__expr *block, int d) {
   const tn__expr *reach = block_reach(graph->ir, node, block, d), *padded = padded_image(graph->ir, node, image, d);
-  tn__graph_assume(graph, tn__le(graph->ir, reach, padded),
+  const tn__expr *most =
+      tn__div_i(graph->ir, tn__add_i(graph->ir, padded, -1), tn__node_attr(node, "dilations")->ints[d]);
+  tn__graph_assume(graph, tn__le(graph->ir, tn__add_i(graph->ir, block, -1), most), /* reach may wrap around */
                    "%s: a block over %s elements must fit into dimension %d of the image, which has %s with its pads",
                    node->op->name, tn__size_text(graph, reach), d, tn__size_text(graph, padded));
 }
@@ -189,21 +191,24 @@ static void infer_col2im(tn__graph *graph, tn__node *node) {
   const tn__expr *const *block = tn__require_exprs(graph, node, "block", image->count);
   static const char *const names[] = {"strides", "dilations", "low", "high"};
   for (int i = 0; i < 4; i++) tn__require_ints(graph, node, names[i], image->count);
-  const tn__expr *dims[TN__MAX_RANK], *columns = tn__index(ir, 1), *rows = columns, *zero = tn__index(ir, 0);
+  const tn__expr *dims[TN__MAX_RANK], *columns = tn__index(ir, 1), *rows = columns, *zero = tn__index(ir, 0),
+                                      *channels = a->dims[1];
   for (int d = 0; d < image->count; d++) {
-    if (tn__node_attr(node, "strides")->ints[d] < 1) tn__node_fail(graph, node, "strides must be positive");
+    if (tn__node_attr(node, "strides")->ints[d] < 1 || tn__node_attr(node, "dilations")->ints[d] < 1)
+      tn__node_fail(graph, node, "strides and dilations must be positive");
     tn__graph_assume(graph, tn__lt(ir, zero, block[d]), "%s: block has %s elements along dimension %d, expected some",
                      node->op->name, tn__size_text(graph, block[d]), d);
     tn__graph_assume(graph, tn__le(ir, zero, image->exprs[d]), "%s: image has %s elements along dimension %d",
                      node->op->name, tn__size_text(graph, image->exprs[d]), d);
     require_fit(graph, node, image->exprs[d], block[d], d);
     rows = tn__mul(ir, rows, block[d]);
+    channels = tn__div(ir, channels, tn__is_int(block[d]) ? block[d] : tn__max(ir, block[d], tn__index(ir, 1)));
     columns = tn__mul(ir, columns, blocks_along(ir, node, image->exprs[d], block[d], d));
     dims[2 + d] = tn__not_negative(ir, image->exprs[d]);
   }
   tn__same_dim(graph, node, columns, a->dims[2], "operand 0", 2);
   dims[0] = a->dims[0];
-  dims[1] = tn__div(ir, a->dims[1], tn__is_int(rows) ? rows : tn__max(ir, rows, tn__index(ir, 1)));
+  dims[1] = channels; /* none where the product of the blocks wraps around */
   tn__graph_assume(graph, tn__eq(ir, tn__mul(ir, dims[1], rows), a->dims[1]),
                    "%s: dimension 1 of %s must be a multiple of %s", node->op->name, tn__value_type_text(graph, a),
                    tn__size_text(graph, rows));

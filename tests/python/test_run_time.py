@@ -141,6 +141,19 @@ class Sizes(unittest.TestCase):
                           node("Col2Im", ["x", "sizes", "block"], ["y"], name="image", pads=pads)],
                          [info("x", FLOAT, [2, 100, None])], [info("y", FLOAT, [2, 1, None, None])])
 
+    def test_blocks_whose_sizes_wrap_around(self):
+        # 2^64 elements a block are 0 in 64 bits, and one that reaches over 2^64 - 2^33 + 1 has a reach below 0.
+        for image, block, pads, dilation, words in (
+                ((4, 4), (2**32, 2**32), 2**31 - 1, 1, "dimension 1 of .* must be a multiple of"),
+                ((2, 2), (2**33 + 1, 1), 0, 2**31 - 1, "a block over .* elements must fit into dimension 0")):
+            col2im, y = node("Col2Im", ["x", "image", "block"], ["y"], pads=[pads] * 4, dilations=[dilation, 1]), info("y", FLOAT, [None] * 4)
+            model = compiled([col2im], [info("x", FLOAT, [1, "rows", 9]), info("image", INT64, [2]), info("block", INT64, [2])], [y])
+            with self.assertRaisesRegex(tenon.Error, words):
+                model(np.ones((1, 1, 9), np.float32), ints(*image), ints(*block))
+            with self.assertRaisesRegex(tenon.Error, words):
+                compiled([node("Constant", [], ["image"], value_ints=image), node("Constant", [], ["block"], value_ints=block), col2im],
+                         [info("x", FLOAT, [1, 1, 9])], [y])
+
     def test_a_shape_that_is_known_after_its_elements(self):
         # The elements of y are made before the numbers that say its shape.
         model = compiled([node("Relu", ["x"], ["r"]), node("Concat", ["a", "b"], ["shape"], axis=0), node("Reshape", ["r", "shape"], ["y"])],
