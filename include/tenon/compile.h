@@ -117,10 +117,10 @@ TN_API TN_MUST_USE tn_status *tn_module_split(tn_module *module, const char *con
 /* For programs that want neither a file nor the runtime: an ELF object with the kernels and constants, and a header of
  * C99 and C++ with a function tn_NAME_FUNCTION(inputs, outputs, workspace) for each of the module's that no other
  * calls, which allocates nothing and needs of libc only memory functions; the header documents each. Open dimensions
- * become arguments, and functions tell the workspace's size and the outputs' dimensions for them. Refused
- * (TN_UNSUPPORTED) are strings, look-ups in tables (LabelEncoder, of integers too) and lists of tensors, also inside a
- * function: sequences, optional values, what a loop collects from its rounds. `name` is a part of C identifiers. Both
- * files are written, or neither. */
+ * become arguments, and functions tell the workspace's size and the outputs' dimensions for them, or how much of it was
+ * used where only running tells; sequences and optional values are structs. Refused (TN_UNSUPPORTED) are strings,
+ * look-ups in tables (LabelEncoder, of integers too), recursion, and inputs of any strides. `name` is a part of C
+ * identifiers. Both files are written, or neither. */
 TN_API TN_MUST_USE tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,
                                                const char *header_path);
 /* Signs the module with HMAC-SHA-256: whoever loads it with the same key knows that only somebody who has the key can
