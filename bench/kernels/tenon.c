@@ -46,7 +46,7 @@ static size_t describe(const tn_value_info *info, bound *out) {
     bench_fail("%s is no tensor of f32", info->name);
   }
   for (int i = 0; i < info->rank; i++) {
-    out->shape[i] = info->dims[i].size;
+    out->shape[i] = info->dims[i]->size;
   }
   out->tensor = (DLTensor){.device = {kDLCPU, 0},
                            .ndim = info->rank,
@@ -101,9 +101,8 @@ void engine_prepare(const bench_case *given, int threads, bench_work *work) {
   check(tn_session_create(state.executable, &session, &state.session));
   bind_inputs(given);
   bind_output(work);
-  tn_executable_summary summary;
-  tn_executable_summarize(state.executable, &summary);
-  snprintf(work->note, sizeof work->note, "%d kernels, compiled in %.1f ms", summary.kernel_count, compiled_ms);
+  snprintf(work->note, sizeof work->note, "%d kernels, compiled in %.1f ms",
+           tn_executable_summarize(state.executable)->kernel_count, compiled_ms);
 }
 
 void engine_run(void) { check(tn_session_invoke(state.session, NULL)); }

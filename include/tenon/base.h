@@ -8,7 +8,13 @@
  *  - Strings passed in are copied when they are kept; strings handed out live as long as the object they came from.
  *  - Nothing here is global. Two objects made from different contexts may be used from different threads at once; one
  *    object is used by one thread at a time unless its comment says otherwise.
- *  - A NULL `tn_allocator *` means malloc, realloc and free. */
+ *  - A NULL `tn_allocator *` means malloc, realloc and free.
+ *
+ * Structs, so that later versions can add to them:
+ *  - What the library tells is read where it lies, `const tn_X *`, and lives as long as its object unless the comment
+ *    says otherwise. Several come as an array of pointers, because later versions may append fields.
+ *  - A struct of the caller's that a function fills begins with `size`, as structs of options do:
+ *    `tn_machine_limits limits = {.size = sizeof limits};`. No more than that is written. A size of 0 is refused. */
 #ifndef TENON_BASE_H
 #define TENON_BASE_H
 

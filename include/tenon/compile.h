@@ -64,7 +64,7 @@ typedef struct tn_compile_options {
   const char *print_after;
   void *user; /* for progress, print and times */
   /* Called once at the end with where the time went; what tn_module_times tells, also of tn_inspect. May be NULL. */
-  void (*times)(void *user, const tn_phase_time *times, int count);
+  void (*times)(void *user, const tn_phase_time *const *times, int count);
   /* Sizes of symbolic dimensions to compile functions of their own for, next to the one for any size: the same name
    * may come several times, and several names make every combination. */
   const tn_dim_setting *special_dims;
@@ -138,7 +138,7 @@ TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_l
                                              tn_executable **out);
 
 /* Where the time went; a module that came from the cache has "open" and "cache" only. */
-TN_API int tn_module_times(const tn_module *module, const tn_phase_time **out);
+TN_API int tn_module_times(const tn_module *module, const tn_phase_time *const **out);
 TN_API bool tn_module_from_cache(const tn_module *module);
 
 /* A stage of the compilation as text or bytes: "graph", "te", "schedule", "tir", "llvm", "asm", "obj". Never cached.
@@ -170,7 +170,7 @@ TN_API TN_MUST_USE tn_status *tn_explain(const char *path, const void *data, siz
                                          const tn_compile_options *options, tn_explanation **out);
 TN_API void tn_explanation_release(tn_explanation *explanation);
 /* Both live as long as the explanation; kernels in the order of the model, each once. */
-TN_API int tn_explanation_kernels(const tn_explanation *explanation, const tn_kernel_plan **out);
+TN_API int tn_explanation_kernels(const tn_explanation *explanation, const tn_kernel_plan *const **out);
 /* Measured, or the target's usual numbers when that is another machine. */
 TN_API const tn_machine_limits *tn_explanation_limits(const tn_explanation *explanation);
 
@@ -184,6 +184,7 @@ typedef struct tn_check_options {
   const tn_check_list *lists; /* by input: what sequences and optional values hold; NULL: all are empty */
 } tn_check_options;
 typedef struct tn_check_result {
+  size_t size; /* sizeof(tn_check_result), set by the caller */
   bool agrees;
   int nodes_checked;
   char node[256]; /* the first that departs: its origin */

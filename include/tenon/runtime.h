@@ -72,10 +72,10 @@ typedef struct tn_thread_pool_options {
 TN_API TN_MUST_USE tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out);
 TN_API void tn_thread_pool_release(tn_thread_pool *pool); /* after its sessions */
 TN_API int tn_thread_pool_size(const tn_thread_pool *pool);
-/* Makes `*env` (<tenon/kernel_abi.h>) run parallel loops on the pool, for functions that `tenon build --parallel` made.
- * It may be used from one thread at a time, and not after the pool's release. */
+/* An environment (<tenon/kernel_abi.h>) that runs parallel loops on the pool, for functions that `tenon build
+ * --parallel` made. It is the pool's, and may be used from one thread at a time. */
 struct tn_kernel_env;
-TN_API void tn_thread_pool_env(tn_thread_pool *pool, struct tn_kernel_env *env);
+TN_API const struct tn_kernel_env *tn_thread_pool_env(const tn_thread_pool *pool);
 
 /* ---- executables ------------------------------------------------------------------------------------------------ */
 
@@ -129,7 +129,7 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
   const char *name;
   tn_dtype dtype; /* of a sequence: its tensors', and so is the rank; their dimensions may be anything */
   int rank;       /* or TN_ANY_RANK; never of one tensor */
-  const tn_dim_info *dims;
+  const tn_dim_info *const *dims; /* `rank` of them */
   tn_value_kind kind;
   int alignment; /* what a binding's data must be aligned to, in bytes, to be used in place: the size of an element, or
                     of four where kernels take bytes in fours; 64 in files of a format before 1.5. Strings and lists
@@ -163,8 +163,9 @@ typedef struct tn_executable_summary {
    * constants, the plans and those results, a tenth of them, and 4 MiB for the rest. -1 when a size is symbolic. */
   int64_t peak_bytes;
 } tn_executable_summary;
-TN_API void tn_executable_summarize(const tn_executable *executable, tn_executable_summary *out);
-TN_API void tn_executable_kernel(const tn_executable *executable, int index, tn_kernel_summary *out);
+/* Both live as long as the executable; NULL when there is no such kernel. */
+TN_API const tn_executable_summary *tn_executable_summarize(const tn_executable *executable);
+TN_API const tn_kernel_summary *tn_executable_kernel(const tn_executable *executable, int index);
 /* The bytecode as text, for people: free with free(). */
 TN_API TN_MUST_USE tn_status *tn_executable_disassemble(const tn_executable *executable, char **out);
 /* A named text section ("schedules", "graph" ...), or NULL; not NUL-terminated, `*size` bytes. */
@@ -304,15 +305,16 @@ typedef struct tn_profile_totals {
 } tn_profile_totals;
 TN_API TN_MUST_USE tn_status *tn_session_start_profile(tn_session *session, tn_profile **out);
 TN_API void tn_profile_release(tn_profile *profile); /* while its session lives */
-/* One row for each name, in the order in which they ran first; valid until the next invoke. */
-TN_API int tn_profile_kernels(const tn_profile *profile, const tn_profile_kernel **out);
-TN_API tn_profile_totals tn_profile_sum(const tn_profile *profile);
+/* One row for each name, in the order in which they ran first, and their sum; valid until the next invoke. */
+TN_API int tn_profile_kernels(const tn_profile *profile, const tn_profile_kernel *const **out);
+TN_API const tn_profile_totals *tn_profile_sum(const tn_profile *profile);
 /* Every call as JSON in the trace event format, which Perfetto and chrome://tracing show. Beyond a million calls the
  * rest is counted only. */
 TN_API TN_MUST_USE tn_status *tn_profile_write_trace(const tn_profile *profile, const char *path);
 
 /* What one core can do. Rates are of reading. */
 typedef struct tn_machine_limits {
+  size_t size; /* sizeof(tn_machine_limits), set by the caller */
   bool measured;
   char target[256];
   int threads;
@@ -326,8 +328,8 @@ typedef struct tn_machine_limits {
 TN_API TN_MUST_USE tn_status *tn_machine_measure(int threads, tn_machine_limits *out);
 /* The least seconds that work of so many operations on so many bytes needs: the roofline (Williams, Waterman and
  * Patterson, 2009) with one roof for each place that the data may come from, the nearest that holds all of it. Threads
- * multiply arithmetic and caches, not memory. Negative when an argument is; `bound` gets "arithmetic", "L2", "L3",
- * "memory" or "-", and lives forever. */
+ * multiply arithmetic and caches, not memory. Negative when an argument is, or when the limits have no size; `bound`
+ * gets "arithmetic", "L2", "L3", "memory" or "-", and lives forever. */
 TN_API double tn_machine_roofline(const tn_machine_limits *limits, double flops, double bytes, const char **bound);
 
 #ifdef __cplusplus

@@ -52,7 +52,7 @@ static int emit(const cli_args *args, const char *model, const cli_compile *setu
 static void describe(const cli_args *args, const char *path, tn_module *module) {
   size_t size;
   tn_module_data(module, &size);
-  const tn_phase_time *times;
+  const tn_phase_time *const *times;
   int count = tn_module_times(module, &times);
   if (cli_flag(args, "--json")) {
     tn__strbuf json;
@@ -63,8 +63,8 @@ static void describe(const cli_args *args, const char *path, tn_module *module) 
                       tn_module_from_cache(module) ? "true" : "false");
     for (int i = 0; i < count; i++) {
       tn__strbuf_append(&json, i ? ", " : "");
-      tn__strbuf_json_string(&json, times[i].name);
-      tn__strbuf_printf(&json, ": %.6f", times[i].seconds);
+      tn__strbuf_json_string(&json, times[i]->name);
+      tn__strbuf_printf(&json, ": %.6f", times[i]->seconds);
     }
     tn__strbuf_append(&json, "}}\n");
     fputs(tn__strbuf_text(&json), stdout);

@@ -214,12 +214,12 @@ static void print_json(const explain *e, const row *rows, int count) {
 }
 
 static tn_status *report(explain *e) {
-  const tn_kernel_plan *plans;
+  const tn_kernel_plan *const *plans;
   int count = tn_explanation_kernels(e->explanation, &plans);
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)count, sizeof(row), 0, &memory));
   row *rows = memory;
-  for (int i = 0; i < count; i++) rows[i] = row_of(e, &plans[i]);
+  for (int i = 0; i < count; i++) rows[i] = row_of(e, plans[i]);
   qsort(rows, (size_t)count, sizeof *rows, slowest_first);
   if (cli_flag(e->args, "--json")) {
     print_json(e, rows, count);

@@ -158,20 +158,18 @@ static int print_kernels(const cli_args *args, cli_compile *setup, const char *n
   tn_module *module;
   setup->options.texts = "all";
   tn_status *status = cli_open(args, setup, args->file, &exe, &module);
-  tn_executable_summary summary = {0};
-  if (!status) tn_executable_summarize(exe, &summary);
+  int count = status ? 0 : tn_executable_summarize(exe)->kernel_count;
   int found = 0;
-  for (int i = 0; i < summary.kernel_count; i++) {
-    tn_kernel_summary kernel;
-    tn_executable_kernel(exe, i, &kernel);
-    if (strncmp(kernel.name, name, strlen(name)) != 0) continue;
+  for (int i = 0; i < count; i++) {
+    const tn_kernel_summary *kernel = tn_executable_kernel(exe, i);
+    if (strncmp(kernel->name, name, strlen(name)) != 0) continue;
     if (found++) printf("\n");
-    print_kernel(exe, &kernel);
+    print_kernel(exe, kernel);
   }
   if (!status && found == 0)
     status =
         tn_status_create(TN_NOT_FOUND, "%s has no kernel whose name begins with \"%s\"; `tenon inspect` lists its %d",
-                         args->file, name, summary.kernel_count);
+                         args->file, name, count);
   tn_executable_release(exe);
   tn_module_release(module);
   return cli_report(status);

@@ -5,15 +5,15 @@
 #include "cli/cli.h"
 
 const tn_profile_kernel *cli_profile_find(const tn_profile *profile, const char *kernel) {
-  const tn_profile_kernel *rows;
+  const tn_profile_kernel *const *rows;
   int count = tn_profile_kernels(profile, &rows);
   for (int i = 0; i < count; i++)
-    if (strcmp(rows[i].name, kernel) == 0) return &rows[i];
+    if (strcmp(rows[i]->name, kernel) == 0) return rows[i];
   return NULL;
 }
 
 static int slowest_first(const void *a, const void *b) {
-  const tn_profile_kernel *x = a, *y = b;
+  const tn_profile_kernel *x = *(const tn_profile_kernel *const *)a, *y = *(const tn_profile_kernel *const *)b;
   return x->total_ns != y->total_ns ? (x->total_ns < y->total_ns ? 1 : -1) : strcmp(x->name, y->name);
 }
 
@@ -36,10 +36,10 @@ static void print_roofline(const tn_machine_limits *limits, const tn_profile_ker
 }
 
 void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limits) {
-  const tn_profile_kernel *rows;
+  const tn_profile_kernel *const *rows;
   int count = tn_profile_kernels(profile, &rows);
-  tn_profile_totals totals = tn_profile_sum(profile);
-  tn_profile_kernel *sorted = malloc((size_t)count * sizeof *sorted + 1);
+  const tn_profile_totals *totals = tn_profile_sum(profile);
+  const tn_profile_kernel **sorted = malloc((size_t)count * sizeof *sorted + 1);
   if (!sorted) return;
   if (count > 0) memcpy(sorted, rows, (size_t)count * sizeof *sorted);
   qsort(sorted, (size_t)count, sizeof *sorted, slowest_first);
@@ -50,8 +50,8 @@ void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limit
   printf("%7s %8s %12s %9s %9s %8s  %-10s kernel\n", "share", "calls", "us a call", "GFLOP/s", "GB/s", "roofline",
          "bound by");
   for (int i = 0; i < count; i++) {
-    const tn_profile_kernel *k = &sorted[i];
-    printf("%6.1f%% %8llu %12.2f", 100 * (double)k->total_ns / (double)totals.total_ns, (unsigned long long)k->calls,
+    const tn_profile_kernel *k = sorted[i];
+    printf("%6.1f%% %8llu %12.2f", 100 * (double)k->total_ns / (double)totals->total_ns, (unsigned long long)k->calls,
            (double)k->total_ns / 1e3 / (double)k->calls);
     print_rate(k->flops, k);
     print_rate(k->bytes, k);
@@ -59,8 +59,8 @@ void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limit
     printf(" %s\n", k->name);
   }
   free(sorted);
-  double rest = (double)totals.total_ns - (double)totals.attributed_ns;
+  double rest = (double)totals->total_ns - (double)totals->attributed_ns;
   printf("%6.1f%% %8llu %12.2f %9s %9s %8s  %-10s (outside of kernels, for each run)\n",
-         100 * rest / (double)totals.total_ns, (unsigned long long)totals.invokes, rest / 1e3 / (double)totals.invokes,
-         "-", "-", "-", "-");
+         100 * rest / (double)totals->total_ns, (unsigned long long)totals->invokes,
+         rest / 1e3 / (double)totals->invokes, "-", "-", "-", "-");
 }

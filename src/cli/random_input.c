@@ -34,13 +34,13 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
   int64_t shape[TN_MAX_RANK] = {CLI_LIST_TENSOR_SIZE};
   int rank = info->rank == TN_ANY_RANK ? 1 : info->rank;
   for (int i = 0; i < info->rank; i++) {
-    shape[i] = info->kind == TN_VALUE_TENSOR ? info->dims[i].size : CLI_LIST_TENSOR_SIZE;
-    for (int d = 0; shape[i] < 0 && info->dims[i].name && d < setup->options.dim_count; d++)
-      if (strcmp(setup->dims[d].name, info->dims[i].name) == 0) shape[i] = setup->dims[d].size;
+    shape[i] = info->kind == TN_VALUE_TENSOR ? info->dims[i]->size : CLI_LIST_TENSOR_SIZE;
+    for (int d = 0; shape[i] < 0 && info->dims[i]->name && d < setup->options.dim_count; d++)
+      if (strcmp(setup->dims[d].name, info->dims[i]->name) == 0) shape[i] = setup->dims[d].size;
     if (shape[i] < 0)
       return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\" has dimension \"%s\" of open size: give --dim %s=N%s",
-                              info->name, info->dims[i].name ? info->dims[i].name : "?",
-                              info->dims[i].name ? info->dims[i].name : "NAME",
+                              info->name, info->dims[i]->name ? info->dims[i]->name : "?",
+                              info->dims[i]->name ? info->dims[i]->name : "NAME",
                               strcmp(setup->command, "run") == 0 ? ", or the input with --input" : "");
   }
   if (info->dtype == TN_STRING) return random_strings(rank, shape, state, out);

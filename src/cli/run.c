@@ -182,7 +182,7 @@ static tn_status *check_dims(const run *r) {
     for (int i = 0; i < r->input_count; i++) {
       const tn_value_info *info = tn_executable_input(r->exe, r->function, i);
       for (int d = 0; d < info->rank; d++) {
-        if (!info->dims[d].name || strcmp(info->dims[d].name, dim->name) != 0) continue;
+        if (!info->dims[d]->name || strcmp(info->dims[d]->name, dim->name) != 0) continue;
         found = true;
         const DLTensor *given = r->inputs[i] ? tn_tensor_dl(r->inputs[i]) : NULL;
         if (given && given->ndim == info->rank && given->shape[d] != dim->size)
@@ -380,7 +380,7 @@ static tn_status *run_check(run *r, tn_check_result *result) {
 }
 
 static tn_status *check(run *r, bool *agree) {
-  tn_check_result result;
+  tn_check_result result = {.size = sizeof result};
   TN_RETURN_IF_ERROR(run_check(r, &result));
   *agree = result.agrees;
   if (cli_flag(r->args, "--json")) {
@@ -426,7 +426,7 @@ static tn_status *run_model(run *r, bool *agree) {
     } else {
       print_text(r, comparison, &latency);
       if (r->profile) {
-        tn_machine_limits limits;
+        tn_machine_limits limits = {.size = sizeof limits};
         status = tn_machine_measure(r->setup.options.run_threads, &limits);
         if (!status) cli_profile_print(r->profile, &limits);
       }

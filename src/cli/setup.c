@@ -175,13 +175,13 @@ static bool read_strided(const cli_args *args, cli_compile *setup) {
   return true;
 }
 
-static void print_times(void *user, const tn_phase_time *times, int count) {
+static void print_times(void *user, const tn_phase_time *const *times, int count) {
   double total = 0;
-  for (int i = 0; i < count; i++) total += times[i].seconds;
+  for (int i = 0; i < count; i++) total += times[i]->seconds;
   fprintf(stderr, "%-20s %10s %6s\n", "phase", "ms", "%");
   for (int i = 0; i < count; i++)
-    fprintf(stderr, "%-20s %10.2f %6.1f\n", times[i].name, times[i].seconds * 1e3,
-            total > 0 ? 100 * times[i].seconds / total : 0);
+    fprintf(stderr, "%-20s %10.2f %6.1f\n", times[i]->name, times[i]->seconds * 1e3,
+            total > 0 ? 100 * times[i]->seconds / total : 0);
   fprintf(stderr, "%-20s %10.2f (kernels' phases are summed over threads)\n", "sum", total * 1e3);
 }
 
@@ -302,7 +302,7 @@ const char *cli_dims_text(const tn_value_info *info, char *text, size_t size) {
   size_t at = 0;
   at += (size_t)snprintf(text, size, info->rank == TN_ANY_RANK ? "[..." : "[");
   for (int i = 0; i < info->rank && at < size; i++) {
-    const tn_dim_info *d = &info->dims[i];
+    const tn_dim_info *d = info->dims[i];
     const char *comma = i ? ", " : "";
     if (d->size >= 0) {
       at += (size_t)snprintf(text + at, size - at, "%s%lld", comma, (long long)d->size);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/filled.h"
 #include "compile/driver.h"
 
 typedef struct check_call {
@@ -261,7 +262,9 @@ static void check_body(tn__arena *arena, void *user) {
 
 tn_status *tn_check(const char *path, const void *data, size_t size, const tn_compile_options *options,
                     const DLTensor *inputs, int input_count, const tn_check_options *check, tn_check_result *out) {
-  *out = (tn_check_result){.agrees = true};
+  tn_check_result result = {.agrees = true};
+  TN_RETURN_IF_ERROR(tn__filled_check("tn_check_result", out, sizeof result));
+  tn__filled_write(out, &result, sizeof result);
   check_call call = {.path = path,
                      .data = data,
                      .size = size,
@@ -270,9 +273,11 @@ tn_status *tn_check(const char *path, const void *data, size_t size, const tn_co
                      .input_count = input_count,
                      .rtol = 1e-3,
                      .atol = 1e-5,
-                     .result = out};
+                     .result = &result};
   if (check && check->rtol > 0) call.rtol = check->rtol;
   if (check && check->atol > 0) call.atol = check->atol;
   if (check && check->size >= sizeof *check) call.lists = check->lists;
-  return tn__with_arena(call.options.allocator, check_body, &call);
+  TN_RETURN_IF_ERROR(tn__with_arena(call.options.allocator, check_body, &call));
+  tn__filled_write(out, &result, sizeof result);
+  return NULL;
 }

@@ -45,7 +45,7 @@ static void add_symbols(object *o, const tn__c_emitter *e) {
     snprintf(name, sizeof name, "tni_%s_kernel_%u", e->name, i);
     uintptr_t entry;
     memcpy(&entry, &e->exe->kernels[i].call, sizeof entry);
-    add_symbol(o, name, TEXT, STT_FUNC, entry - (uintptr_t)e->exe->image, e->exe->kernels[i].size);
+    add_symbol(o, name, TEXT, STT_FUNC, entry - (uintptr_t)e->exe->image, e->exe->kernels[i].about.code_bytes);
   }
 }
 

@@ -38,7 +38,8 @@ static tn_status *place_of(const writer *w, const tn__instruction *in, uint32_t 
   const char *origin = in ? tn__function_origin(w->e->exe, w->f, in->word) : NULL;
   bool kernel = in && in->op == TN__OP_KERNEL;
   if (origin) tn__strbuf_append(&text, origin);
-  if (kernel) tn__strbuf_printf(&text, "%skernel \"%s\"", origin ? ": " : "", w->e->exe->kernels[in->callee].name);
+  if (kernel)
+    tn__strbuf_printf(&text, "%skernel \"%s\"", origin ? ": " : "", w->e->exe->kernels[in->callee].about.name);
   if (!origin && !kernel) tn__strbuf_printf(&text, "function \"%s\"", w->f->name);
   tn_status *status = tn__strbuf_status(&text);
   if (status == NULL) status = add_place(w->e, tn__strbuf_text(&text), out);
@@ -292,7 +293,7 @@ static void write_binding(const writer *w, uint32_t place) {
       tn__strbuf_append(w->out, binds ? "< 0" : "!= ");
       if (!binds) write_operand(w, dim);
       if (d == input->grows)
-        tn__strbuf_printf(w->out, " || in[%u].dims[%d] > %lld", i, d, (long long)input->info.dims[d].capacity);
+        tn__strbuf_printf(w->out, " || in[%u].dims[%d] > %lld", i, d, (long long)input->info.dims[d]->capacity);
       tn__strbuf_printf(w->out, ") return %d;\n", tn__c_status(TN__C_SIZE, place));
     }
   }
@@ -306,7 +307,7 @@ static void write_extents(const writer *w, uint32_t place) {
     tn__strbuf_append(w->out, "  b = ");
     write_operand(w, &output->valid);
     tn__strbuf_printf(w->out, ";\n  if (b < 0 || b > %lld) return %d;\n",
-                      (long long)output->info.dims[output->grows].capacity, tn__c_status(TN__C_SIZE, place));
+                      (long long)output->info.dims[output->grows]->capacity, tn__c_status(TN__C_SIZE, place));
   }
 }
 
@@ -454,8 +455,8 @@ static void write_kernel(const writer *w, const tn__instruction *in, uint32_t pl
   tn__strbuf_printf(w->out,
                     "    const int32_t result = tni_%s_kernel_%u(&c->env, buffers, %s); /* %s */\n"
                     "    if (result != 0) return result + %d;\n  }\n",
-                    w->e->name, in->callee, in->scalar_count > 0 ? "scalars" : "0", w->e->exe->kernels[in->callee].name,
-                    tn__c_status(0, place));
+                    w->e->name, in->callee, in->scalar_count > 0 ? "scalars" : "0",
+                    w->e->exe->kernels[in->callee].about.name, tn__c_status(0, place));
 }
 
 /* Rows times this are bytes. */

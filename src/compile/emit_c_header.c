@@ -250,7 +250,7 @@ static void describe_value(const writer *w, const char *what, uint32_t index, co
       tn__strbuf_char(w->out, '?');
     else
       tn__c_write_dim_text(w->c, w->out, tn__value_dim(w->f, value, d));
-    if (d == value->grows) tn__strbuf_printf(w->out, " of %lld", (long long)value->info.dims[d].capacity);
+    if (d == value->grows) tn__strbuf_printf(w->out, " of %lld", (long long)value->info.dims[d]->capacity);
   }
   tn__strbuf_append(w->out, "] ");
   append_in_comment(w->out, value->info.name);

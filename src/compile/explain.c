@@ -9,7 +9,7 @@
 struct tn_explanation {
   const tn_allocator *allocator;
   tn__arena arena;
-  tn_kernel_plan *kernels;
+  tn_kernel_plan **kernels;
   int count;
   tn_machine_limits limits;
 };
@@ -31,7 +31,7 @@ static void explain_kernel(tn_explanation *e, const tn__te *te, const tn__target
                            const tn__schedule_options *options, const tn_kernel_plan *known) {
   tn__schedule_plan plan;
   tn__schedule_choose(te, target, options, &plan);
-  tn_kernel_plan *k = &e->kernels[e->count++];
+  tn_kernel_plan *k = e->kernels[e->count++] = TN__NEW(&e->arena, tn_kernel_plan);
   *k = *known;
   k->kernel = kept_text(e, known->kernel);
   k->weighed = plan.weighed;
@@ -63,7 +63,7 @@ static void explain_body(tn__arena *arena, void *user) {
   e->arena.escape = arena->escape;
   tn__check(arena->escape, tn__target_limits(&c->driver.target, c->driver.schedule.threads, &e->limits));
   tn__compilation_front(c, call->path, call->data, call->size);
-  e->kernels = TN__NEW_ARRAY(&e->arena, c->unit_count, tn_kernel_plan);
+  e->kernels = TN__NEW_ARRAY(&e->arena, c->unit_count, tn_kernel_plan *);
   for (int i = 0; i < c->unit_count; i++) {
     const tn__unit *u = &c->units[i];
     tn_kernel_plan known = {.kernel = u->name, .flops = u->flops, .bytes = u->bytes};
@@ -115,7 +115,7 @@ static void te_body(tn__arena *arena, void *user) {
   tn__schedule_options options = tn__te_schedule_options(arena->escape, &call->options, target);
   e->arena.escape = arena->escape;
   tn__check(arena->escape, tn__target_limits(target, options.threads, &e->limits));
-  e->kernels = TN__NEW_ARRAY(&e->arena, call->count, tn_kernel_plan);
+  e->kernels = TN__NEW_ARRAY(&e->arena, call->count, tn_kernel_plan *);
   for (int i = 0; i < call->count; i++) {
     const tn__te *te = tn__te_copy(call->tes[i]->te, tn__ir_create(arena));
     tn_kernel_plan known = {.kernel = tn__te_name(te)};
@@ -144,8 +144,8 @@ void tn_explanation_release(tn_explanation *e) {
   tn__free(e->allocator, e, sizeof *e, 0);
 }
 
-int tn_explanation_kernels(const tn_explanation *e, const tn_kernel_plan **out) {
-  *out = e->kernels;
+int tn_explanation_kernels(const tn_explanation *e, const tn_kernel_plan *const **out) {
+  *out = (const tn_kernel_plan *const *)e->kernels;
   return e->count;
 }
 

@@ -32,11 +32,11 @@ static void number_member(tn__strbuf *json, const char *name, double value) {
 
 static void capacity_member(tn__strbuf *json, const tn_value_info *v) {
   bool any = false;
-  for (int d = 0; d < v->rank; d++) any = any || v->dims[d].capacity > 0;
+  for (int d = 0; d < v->rank; d++) any = any || v->dims[d]->capacity > 0;
   for (int d = 0; any && d < v->rank; d++) {
     tn__strbuf_append(json, d ? ", " : ", \"capacity\": [");
-    if (v->dims[d].capacity > 0)
-      tn__strbuf_printf(json, "%lld", (long long)v->dims[d].capacity);
+    if (v->dims[d]->capacity > 0)
+      tn__strbuf_printf(json, "%lld", (long long)v->dims[d]->capacity);
     else
       tn__strbuf_append(json, "null");
   }
@@ -58,10 +58,10 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
     tn__strbuf_append(json, v->rank == TN_ANY_RANK ? ", \"shape\": null" : ", \"shape\": [");
     for (int d = 0; d < v->rank; d++) {
       if (d) tn__strbuf_append(json, ", ");
-      if (v->dims[d].size >= 0) {
-        tn__strbuf_printf(json, "%lld", (long long)v->dims[d].size);
+      if (v->dims[d]->size >= 0) {
+        tn__strbuf_printf(json, "%lld", (long long)v->dims[d]->size);
       } else {
-        tn__strbuf_json_string(json, v->dims[d].name ? v->dims[d].name : "?");
+        tn__strbuf_json_string(json, v->dims[d]->name ? v->dims[d]->name : "?");
       }
     }
     if (v->rank != TN_ANY_RANK) tn__strbuf_append(json, "]");
@@ -75,32 +75,30 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
 }
 
 static void executable_members(tn__strbuf *json, const tn_executable *exe) {
-  tn_executable_summary s;
-  tn_executable_summarize(exe, &s);
+  const tn_executable_summary *s = tn_executable_summarize(exe);
   signature(json, exe, true);
   tn__strbuf_append(json, ",\n");
   signature(json, exe, false);
   tn__strbuf_append(json, ",\n");
-  string_member(json, "target", s.target);
+  string_member(json, "target", s->target);
   tn__strbuf_append(json, ", ");
-  string_member(json, "producer", s.producer);
+  string_member(json, "producer", s->producer);
   tn__strbuf_printf(json, ",\n\"file_bytes\": %llu, \"code_bytes\": %llu, \"constants\": %d, \"constant_bytes\": %llu",
-                    (unsigned long long)s.file_bytes, (unsigned long long)s.code_bytes, s.constant_count,
-                    (unsigned long long)s.constant_bytes);
-  tn__strbuf_printf(json, ", \"workspace_bytes\": %lld, ", (long long)s.workspace_bytes);
-  number_member(json, "peak_bytes", (double)s.peak_bytes);
+                    (unsigned long long)s->file_bytes, (unsigned long long)s->code_bytes, s->constant_count,
+                    (unsigned long long)s->constant_bytes);
+  tn__strbuf_printf(json, ", \"workspace_bytes\": %lld, ", (long long)s->workspace_bytes);
+  number_member(json, "peak_bytes", (double)s->peak_bytes);
   tn__strbuf_append(json, ",\n\"kernels\": [");
-  for (int i = 0; i < s.kernel_count; i++) {
-    tn_kernel_summary k;
-    tn_executable_kernel(exe, i, &k);
+  for (int i = 0; i < s->kernel_count; i++) {
+    const tn_kernel_summary *k = tn_executable_kernel(exe, i);
     tn__strbuf_append(json, i ? ",\n {" : "\n {");
-    string_member(json, "name", k.name);
+    string_member(json, "name", k->name);
     tn__strbuf_append(json, ", ");
-    number_member(json, "code_bytes", (double)k.code_bytes);
+    number_member(json, "code_bytes", (double)k->code_bytes);
     tn__strbuf_append(json, ", ");
-    number_member(json, "flops", k.flops);
+    number_member(json, "flops", k->flops);
     tn__strbuf_append(json, ", ");
-    number_member(json, "bytes", k.bytes);
+    number_member(json, "bytes", k->bytes);
     tn__strbuf_append(json, "}");
   }
   tn__strbuf_append(json, "]");

@@ -17,17 +17,18 @@ double tn__now(void) {
 
 void tn__driver_time(tn__driver *driver, const char *phase, double seconds) {
   for (int i = 0; i < driver->times.count; i++) {
-    if (strcmp(driver->times.data[i].name, phase) != 0) continue;
-    driver->times.data[i].seconds += seconds;
+    if (strcmp(driver->times.data[i]->name, phase) != 0) continue;
+    driver->times.data[i]->seconds += seconds;
     return;
   }
-  tn_phase_time entry = {tn__arena_strdup(driver->arena, phase), seconds};
+  tn_phase_time *entry = TN__NEW(driver->arena, tn_phase_time);
+  *entry = (tn_phase_time){tn__arena_strdup(driver->arena, phase), seconds};
   tn__vec_push(driver->arena, &driver->times, entry);
 }
 
 void tn__driver_tell_times(const tn__driver *driver) {
   const tn_compile_options *o = driver->options;
-  if (o->times) o->times(o->user, driver->times.data, driver->times.count);
+  if (o->times) o->times(o->user, (const tn_phase_time *const *)driver->times.data, driver->times.count);
 }
 
 bool tn__driver_prints(const tn__driver *driver, const char *pass) {

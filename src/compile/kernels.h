@@ -54,7 +54,7 @@ typedef struct tn__driver {
   unsigned texts;                     /* that the executable keeps: TN__TEXT_... */
   bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
   const struct tn__onnx_model *model; /* that the graph came from; may be NULL */
-  TN__VEC(tn_phase_time) times;
+  TN__VEC(tn_phase_time *) times;
 } tn__driver;
 
 void tn__driver_time(tn__driver *driver, const char *phase, double seconds); /* adds to the phase's entry */

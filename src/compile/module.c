@@ -12,6 +12,7 @@ void tn_module_release(tn_module *module) {
   tn__free(a, module->memory, module->memory_size, 64);
   tn__file_map_close(&module->map);
   tn__free(a, module->times, sizeof(tn_phase_time) * (size_t)module->time_count, 0);
+  tn__free(a, module->time_list, sizeof(tn_phase_time *) * (size_t)module->time_count, 0);
   tn__free(a, module->names, module->names_size, 0);
   tn_allocator copy = module->allocator_copy;
   tn__free(a ? &copy : NULL, module, sizeof *module, 0);
@@ -31,8 +32,8 @@ tn_status *tn_module_load(const tn_module *module, const tn_load_options *option
   return tn_executable_load_memory(module->data, module->size, options, out);
 }
 
-int tn_module_times(const tn_module *module, const tn_phase_time **out) {
-  *out = module->times;
+int tn_module_times(const tn_module *module, const tn_phase_time *const **out) {
+  *out = module->time_list;
   return module->time_count;
 }
 
@@ -41,19 +42,22 @@ bool tn_module_from_cache(const tn_module *module) { return module->from_cache; 
 static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
   tn__driver_tell_times(driver);
   size_t bytes = 0;
-  for (int i = 0; i < driver->times.count; i++) bytes += strlen(driver->times.data[i].name) + 1;
-  void *times, *names;
+  for (int i = 0; i < driver->times.count; i++) bytes += strlen(driver->times.data[i]->name) + 1;
+  void *times, *list, *names;
   TN_RETURN_IF_ERROR(tn__alloc(m->allocator, (size_t)driver->times.count, sizeof(tn_phase_time), 0, &times));
   m->times = times;
   m->time_count = driver->times.count;
+  TN_RETURN_IF_ERROR(tn__alloc(m->allocator, (size_t)driver->times.count, sizeof(tn_phase_time *), 0, &list));
+  m->time_list = list;
   TN_RETURN_IF_ERROR(tn__alloc(m->allocator, bytes, 1, 0, &names));
   m->names = names;
   m->names_size = bytes;
   char *at = m->names;
   for (int i = 0; i < m->time_count; i++) {
-    size_t length = strlen(driver->times.data[i].name) + 1;
-    m->times[i] = (tn_phase_time){at, driver->times.data[i].seconds};
-    memcpy(at, driver->times.data[i].name, length);
+    size_t length = strlen(driver->times.data[i]->name) + 1;
+    m->times[i] = (tn_phase_time){at, driver->times.data[i]->seconds};
+    m->time_list[i] = &m->times[i];
+    memcpy(at, driver->times.data[i]->name, length);
     at += length;
   }
   return NULL;

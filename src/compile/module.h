@@ -14,7 +14,8 @@ struct tn_module {
   size_t memory_size;
   tn__file_map map; /* of the cache's entry */
   tn_phase_time *times;
-  char *names; /* of the phases, one after another */
+  const tn_phase_time **time_list; /* a pointer to each */
+  char *names;                     /* of the phases, one after another */
   size_t names_size;
   int time_count;
   bool from_cache;

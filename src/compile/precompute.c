@@ -240,6 +240,6 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
   run_constants(driver, scratch, &executable, &stats.apart, values, count,
                 make_slab(driver, values, count, given, groups->count));
   for (int i = 0; i < host.times.count; i++)
-    tn__driver_time(driver, host.times.data[i].name, host.times.data[i].seconds);
+    tn__driver_time(driver, host.times.data[i]->name, host.times.data[i]->seconds);
   tn__arena_release(scratch);
 }

@@ -11,14 +11,14 @@
 void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, tn__view *out) {
   int64_t step = 1;
   for (int i = value->info.rank - 1; i >= 0; i--) {
-    out->shape[i] = i == value->grows ? value->info.dims[i].capacity : shape[i];
+    out->shape[i] = i == value->grows ? value->info.dims[i]->capacity : shape[i];
     out->strides[i] = step;
     step = (int64_t)((uint64_t)step * (uint64_t)out->shape[i]); /* only an empty tensor's overflow, of no use */
   }
 }
 
 bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor) {
-  if (value->grows < 0 || tensor->shape[value->grows] == value->info.dims[value->grows].capacity)
+  if (value->grows < 0 || tensor->shape[value->grows] == value->info.dims[value->grows]->capacity)
     return tn__tensor_is_dense(tensor);
   if (tn_element_count(tensor->ndim, tensor->shape) == 0) return true;
   tn__view want;
@@ -71,7 +71,7 @@ static tn_status *check_shape(const char *what, const tn_value_info *info, const
   int64_t buffer[TN_MAX_RANK], bytes;
   if (tensor->ndim != info->rank) return wrong_shape(what, info, tensor);
   for (int i = 0; i < info->rank; i++) {
-    const tn_dim_info *dim = &info->dims[i];
+    const tn_dim_info *dim = info->dims[i];
     bool fits =
         (dim->size < 0 || dim->size == tensor->shape[i]) && (dim->capacity == 0 || tensor->shape[i] <= dim->capacity);
     if (!fits) return wrong_shape(what, info, tensor);

@@ -21,7 +21,8 @@ void tn__debug_write_perf_map(const tn_executable *exe) {
     const tn__kernel_entry *kernel = &exe->kernels[i];
     uintptr_t address;
     memcpy(&address, &kernel->call, sizeof(address));
-    fprintf(file, "%llx %llx %s\n", (unsigned long long)address, (unsigned long long)kernel->size, kernel->name);
+    fprintf(file, "%llx %llx %s\n", (unsigned long long)address, (unsigned long long)kernel->about.code_bytes,
+            kernel->about.name);
   }
   fclose(file);
 }
@@ -67,7 +68,7 @@ static const char section_names[] = "\0.text\0.symtab\0.strtab";
 
 static elf_layout lay_out(const tn_executable *exe) {
   elf_layout at = {.names = sizeof(Elf64_Ehdr), .names_size = sizeof(section_names)};
-  for (uint32_t i = 0; i < exe->kernel_count; i++) at.names_size += strlen(exe->kernels[i].name) + 1;
+  for (uint32_t i = 0; i < exe->kernel_count; i++) at.names_size += strlen(exe->kernels[i].about.name) + 1;
   at.symbols = (at.names + at.names_size + 7) / 8 * 8;
   at.sections = at.symbols + ((size_t)exe->kernel_count + 1) * sizeof(Elf64_Sym);
   at.total = at.sections + SECTION_COUNT * sizeof(Elf64_Shdr);
@@ -87,9 +88,9 @@ static void write_symbols(const tn_executable *exe, uint8_t *image, const elf_la
                                  .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
                                  .st_shndx = SECTION_TEXT,
                                  .st_value = address - (uintptr_t)exe->image,
-                                 .st_size = kernel->size};
-    memcpy(names + used, kernel->name, strlen(kernel->name) + 1);
-    used += strlen(kernel->name) + 1;
+                                 .st_size = kernel->about.code_bytes};
+    memcpy(names + used, kernel->about.name, strlen(kernel->about.name) + 1);
+    used += strlen(kernel->about.name) + 1;
   }
 }
 

@@ -141,7 +141,7 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in, const uint32_t 
   const tn__kernel_entry *kernel = &d->exe->kernels[words[0]];
   uint32_t buffers = in->read_count + in->write_count;
   if (buffers != kernel->buffer_count || in->scalar_count != kernel->scalar_count)
-    return bad_code(f, in, "kernel \"%s\" takes %u buffers and %u scalars, not %u and %u", kernel->name,
+    return bad_code(f, in, "kernel \"%s\" takes %u buffers and %u scalars, not %u and %u", kernel->about.name,
                     kernel->buffer_count, kernel->scalar_count, buffers, in->scalar_count);
   in->callee = words[0];
   in->kernel = kernel->call;
@@ -203,8 +203,8 @@ static tn_status *check_argument(const decoder *d, const tn__instruction *in, ui
   int rank = mine->any_rank ? TN_ANY_RANK : mine->rank;
   bool same = mine->dtype == theirs->dtype && rank == theirs->rank && tensor == (theirs->kind == TN_VALUE_TENSOR);
   for (int i = 0; same && tensor && i < mine->rank; i++)
-    same = mine->dims[i].symbolic || theirs->dims[i].size < 0 || theirs->dims[i].capacity > 0 ||
-           mine->dims[i].value == theirs->dims[i].size;
+    same = mine->dims[i].symbolic || theirs->dims[i]->size < 0 || theirs->dims[i]->capacity > 0 ||
+           mine->dims[i].value == theirs->dims[i]->size;
   if (!same) return bad_code(d->f, in, "the argument for \"%s\" differs in type or shape", theirs->name);
   if (!tensor || given == NULL || given->info.alignment >= theirs->alignment) return NULL;
   return bad_code(d->f, in, "the argument for \"%s\" is aligned to %d bytes, which must be %d", theirs->name,

@@ -45,7 +45,7 @@ static void put_word(tn__strbuf *out, const tn_executable *exe, char letter, con
     case 's':
     case 'd':
     case 'S': tn__strbuf_printf(out, "s%u", words[0]); break;
-    case 'k': tn__strbuf_printf(out, "\"%s\"", exe->kernels[words[0]].name); break;
+    case 'k': tn__strbuf_printf(out, "\"%s\"", exe->kernels[words[0]].about.name); break;
     case 'f': tn__strbuf_printf(out, "\"%s\"", exe->functions[words[0]].name); break;
     case 'b': tn__strbuf_append(out, tn__builtin_find(words[0])->name); break;
     case 'm': tn__strbuf_json_string(out, exe->strings + words[0]); break;

@@ -74,6 +74,35 @@ static tn_status *create(const tn_load_options *options, tn_executable **out) {
   return NULL;
 }
 
+static int64_t all_workspaces(const tn_executable *exe) {
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < exe->function_count; i++) sum += exe->functions[i].static_arena;
+  return sum;
+}
+
+static int64_t peak_bytes(const tn_executable *exe) {
+  enum { REST = 4 << 20 };
+  int64_t sum = (int64_t)exe->constant_bytes + all_workspaces(exe);
+  for (uint32_t i = 0; i < exe->function_count; i++) {
+    const tn__function *f = &exe->functions[i];
+    if (f->symbolic_layout) return -1;
+    for (uint32_t o = 0; o < f->output_count; o++) sum += f->registers[f->outputs[o].reg].static_bytes;
+  }
+  return sum + sum / 10 + REST;
+}
+
+static tn_executable_summary summarize(const tn_executable *exe) {
+  return (tn_executable_summary){.target = exe->target_name,
+                                 .producer = exe->producer,
+                                 .constant_bytes = exe->constant_bytes,
+                                 .code_bytes = exe->image_size,
+                                 .file_bytes = exe->file_size,
+                                 .workspace_bytes = all_workspaces(exe),
+                                 .peak_bytes = peak_bytes(exe),
+                                 .kernel_count = (int)exe->kernel_count,
+                                 .constant_count = (int)exe->constant_count};
+}
+
 /* The common half: `exe` holds the bytes; `in_place` says that they are a mapping of our own. */
 static tn_status *load(tn_executable *exe, const char *path, const tn_load_options *options, bool in_place) {
   TN_RETURN_IF_ERROR(tn__load_sections(exe, options));
@@ -81,6 +110,7 @@ static tn_status *load(tn_executable *exe, const char *path, const tn_load_optio
   TN_RETURN_IF_ERROR(map_image(exe, in_place && !options->perf_map)); /* perf asks its map for nameless memory alone */
   TN_RETURN_IF_ERROR(tn__load_tables(exe));
   TN_RETURN_IF_ERROR(tn__load_functions(exe));
+  exe->summary = summarize(exe);
   if (exe->verify_only) return NULL;
   if (options->perf_map) tn__debug_write_perf_map(exe);
   if (exe->apart == NULL) exe->jit = tn__debug_register(exe);
@@ -249,40 +279,10 @@ int tn_executable_output_index(const tn_executable *exe, const char *function, c
   return f == NULL ? -1 : find_value(f->outputs, f->output_count, name);
 }
 
-static int64_t all_workspaces(const tn_executable *exe) {
-  int64_t sum = 0;
-  for (uint32_t i = 0; i < exe->function_count; i++) sum += exe->functions[i].static_arena;
-  return sum;
-}
+const tn_executable_summary *tn_executable_summarize(const tn_executable *exe) { return &exe->summary; }
 
-static int64_t peak_bytes(const tn_executable *exe) {
-  enum { REST = 4 << 20 };
-  int64_t sum = (int64_t)exe->constant_bytes + all_workspaces(exe);
-  for (uint32_t i = 0; i < exe->function_count; i++) {
-    const tn__function *f = &exe->functions[i];
-    if (f->symbolic_layout) return -1;
-    for (uint32_t o = 0; o < f->output_count; o++) sum += f->registers[f->outputs[o].reg].static_bytes;
-  }
-  return sum + sum / 10 + REST;
-}
-
-void tn_executable_summarize(const tn_executable *exe, tn_executable_summary *out) {
-  *out = (tn_executable_summary){.target = exe->target_name,
-                                 .producer = exe->producer,
-                                 .constant_bytes = exe->constant_bytes,
-                                 .code_bytes = exe->image_size,
-                                 .file_bytes = exe->file_size,
-                                 .workspace_bytes = all_workspaces(exe),
-                                 .peak_bytes = peak_bytes(exe),
-                                 .kernel_count = (int)exe->kernel_count,
-                                 .constant_count = (int)exe->constant_count};
-}
-
-void tn_executable_kernel(const tn_executable *exe, int index, tn_kernel_summary *out) {
-  *out = (tn_kernel_summary){0};
-  if (index < 0 || (uint32_t)index >= exe->kernel_count) return;
-  const tn__kernel_entry *kernel = &exe->kernels[index];
-  *out = (tn_kernel_summary){kernel->name, kernel->size, kernel->flops, kernel->bytes};
+const tn_kernel_summary *tn_executable_kernel(const tn_executable *exe, int index) {
+  return index < 0 || (uint32_t)index >= exe->kernel_count ? NULL : &exe->kernels[index].about;
 }
 
 const char *tn_executable_text(const tn_executable *exe, const char *section, size_t *size) {

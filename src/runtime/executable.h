@@ -26,11 +26,9 @@ TN_MUST_USE tn_status *tn__region_alloc(tn__region *region, size_t count, size_t
 /* ---- decoded tables --------------------------------------------------------------------------------------------- */
 
 typedef struct tn__kernel_entry {
-  const char *name;
+  tn_kernel_summary about;
   tn_kernel call;
   uint32_t buffer_count, scalar_count;
-  uint64_t size;
-  double flops, bytes;
 } tn__kernel_entry;
 
 typedef struct tn__constant_entry {
@@ -153,6 +151,7 @@ struct tn_executable {
   tn__text_entry *texts;
   uint32_t kernel_count, constant_count, function_count, text_count, device_count;
   tn__jit_entry *jit; /* registration with GDB */
+  tn_executable_summary summary;
 };
 
 /* NULL and a status when there is no such function; a NULL name is the first. */

@@ -11,16 +11,16 @@ static void append(char *text, size_t size, const char *piece) {
     memcpy(text + (length + 4 > size ? size - 4 : length), "...", 4);
 }
 
-void tn__format_dims(const tn_dim_info *dims, int rank, char *text, size_t size) {
+void tn__format_dims(const tn_dim_info *const *dims, int rank, char *text, size_t size) {
   char number[32];
   text[0] = '\0';
   append(text, size, rank == TN_ANY_RANK ? "[..." : "[");
   for (int i = 0; i < rank; i++) {
     if (i > 0) append(text, size, ", ");
-    snprintf(number, sizeof(number), "%lld", (long long)dims[i].size);
-    append(text, size, dims[i].size >= 0 ? number : dims[i].name != NULL ? dims[i].name : "?");
-    if (dims[i].capacity == 0) continue;
-    snprintf(number, sizeof(number), "<=%lld", (long long)dims[i].capacity);
+    snprintf(number, sizeof(number), "%lld", (long long)dims[i]->size);
+    append(text, size, dims[i]->size >= 0 ? number : dims[i]->name != NULL ? dims[i]->name : "?");
+    if (dims[i]->capacity == 0) continue;
+    snprintf(number, sizeof(number), "<=%lld", (long long)dims[i]->capacity);
     append(text, size, number);
   }
   append(text, size, "]");

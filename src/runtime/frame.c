@@ -190,7 +190,7 @@ tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes,
     for (int d = 0; d < input->info.rank; d++) {
       const tn__operand *dim = tn__value_dim(f, input, d);
       int64_t s = dim->value;
-      if (d == input->grows && shape[d] > input->info.dims[d].capacity) return wrong_shape(&input->info, shape);
+      if (d == input->grows && shape[d] > input->info.dims[d]->capacity) return wrong_shape(&input->info, shape);
       if (!dim->symbolic) {
         if (shape[d] != s) return wrong_shape(&input->info, shape);
       } else if (input->binds[d]) {

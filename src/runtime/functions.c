@@ -208,7 +208,9 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
       return tn__corrupt("function \"%s\": \"%s\" is in register %u, which is not its own", f->name,
                          values[i].info.name, values[i].reg);
     tn_dim_info *dims;
+    const tn_dim_info **list;
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, sizeof(tn_dim_info), &dims));
+    TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, sizeof(*list), &list));
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, 1, &values[i].binds));
     if (values[i].grows >= 0) TN_RETURN_IF_ERROR(check_growing(f, &values[i], r));
     f->symbolic_layout = f->symbolic_layout || (values[i].grows >= 0 && values[i].valid.symbolic);
@@ -217,6 +219,7 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     for (int d = 0; d < r->rank; d++) {
       const tn__operand *dim = tn__value_dim(f, &values[i], d);
       bool symbolic = dim->symbolic;
+      list[d] = &dims[d];
       if (r->container != TN__CONTAINER_TENSOR) {
         dims[d] = (tn_dim_info){-1, NULL, 0};
         continue;
@@ -228,7 +231,7 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
       values[i].binds[d] = !f->signature_scalar[dim->value];
       f->signature_scalar[dim->value] = 1;
     }
-    values[i].info.dtype = r->dtype, values[i].info.dims = dims;
+    values[i].info.dtype = r->dtype, values[i].info.dims = list;
     values[i].info.rank = r->any_rank ? TN_ANY_RANK : r->rank;
     values[i].info.kind = (tn_value_kind)r->container;
   }

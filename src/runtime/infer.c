@@ -69,7 +69,7 @@ static tn_status *read_output(const inference *n, const tn__function_value *outp
                               "the shape of output \"%s\" depends on the values of inputs: it is known after an invoke",
                               output->info.name);
     shape[i] = tn__operand_value(dim, n->scalars);
-    if (i == output->grows && shape[i] > output->info.dims[i].capacity) return tn__beyond_capacity(output, shape[i]);
+    if (i == output->grows && shape[i] > output->info.dims[i]->capacity) return tn__beyond_capacity(output, shape[i]);
     if (shape[i] < 0)
       return tn_status_create(TN_OUT_OF_RANGE, "output \"%s\" gets the negative dimension %lld", output->info.name,
                               (long long)shape[i]);

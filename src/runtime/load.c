@@ -354,19 +354,20 @@ static tn_status *load_kernels(tn_executable *exe) {
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__kernel_record *record = (const void *)(records + (size_t)i * header.record_size);
     tn__kernel_entry *kernel = &exe->kernels[i];
-    TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a kernel", &kernel->name));
+    TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a kernel", &kernel->about.name));
     tn_kernel apart = exe->apart == NULL || exe->apart->kernels == NULL ? NULL : exe->apart->kernels[i];
     if (apart == NULL &&
         (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset))
-      return tn__corrupt("kernel \"%s\" is at %llu with %llu bytes in an image of %zu", kernel->name,
+      return tn__corrupt("kernel \"%s\" is at %llu with %llu bytes in an image of %zu", kernel->about.name,
                          (unsigned long long)record->offset, (unsigned long long)record->size, exe->image_size);
     if (record->device >= exe->device_count)
-      return tn__corrupt("kernel \"%s\" is for device %u of %u", kernel->name, record->device, exe->device_count);
+      return tn__corrupt("kernel \"%s\" is for device %u of %u", kernel->about.name, record->device, exe->device_count);
     /* ISO C has no conversion from data to function pointers; POSIX has. */
     const uint8_t *entry = exe->image + record->offset;
     memcpy(&kernel->call, apart == NULL ? (const void *)&entry : (const void *)&apart, sizeof(kernel->call));
     kernel->buffer_count = record->buffer_count, kernel->scalar_count = record->scalar_count;
-    kernel->size = record->size, kernel->flops = record->flops, kernel->bytes = record->bytes;
+    kernel->about.code_bytes = record->size;
+    kernel->about.flops = record->flops, kernel->about.bytes = record->bytes;
   }
   return NULL;
 }

@@ -51,6 +51,7 @@ struct tn_thread_pool {
   cpu_set_t processors; /* that the pool's maker might use; empty when there are more than a cpu_set_t holds */
   pthread_mutex_t turn; /* held for the length of one parallel loop */
   tn_kernel_env inline_env;
+  tn_kernel_env env; /* for callers of tn_thread_pool_env() */
   job job;
   _Alignas(CACHE_LINE) _Atomic uint32_t open; /* the ticket of the open loop, odd; even: none. What sleepers wait on */
   _Atomic uint32_t sleepers;
@@ -289,6 +290,7 @@ tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_threa
     tn_thread_pool_release(pool);
     return status;
   }
+  pool->env = tn__pool_env(pool);
   *out = pool;
   return NULL;
 }
@@ -327,4 +329,4 @@ tn_kernel_env tn__pool_env(tn_thread_pool *pool) {
       TN_KERNEL_ABI_VERSION, sizeof(tn_kernel_env), parallel ? run_parallel : run_inline, pool->threads, 0, pool};
 }
 
-void tn_thread_pool_env(tn_thread_pool *pool, struct tn_kernel_env *env) { *env = tn__pool_env(pool); }
+const tn_kernel_env *tn_thread_pool_env(const tn_thread_pool *pool) { return &pool->env; }

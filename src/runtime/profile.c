@@ -16,7 +16,7 @@ typedef struct event {
 
 struct tn_profile {
   tn_session *session;
-  tn_profile_kernel *rows;
+  tn_profile_kernel **rows; /* each of its own, so that they stay where they are */
   event *events;
   uint32_t row_count, row_capacity, event_count, event_capacity;
   uint64_t dropped; /* events without room */
@@ -48,22 +48,29 @@ static void add_event(tn_profile *p, uint32_t row, uint64_t start, uint64_t end)
 static tn_profile_kernel new_row(const tn_executable *exe, const char *name) {
   tn_profile_kernel row = {.name = name, .flops = -1, .bytes = -1, .least_ns = UINT64_MAX};
   for (uint32_t i = 0; i < exe->kernel_count; i++)
-    if (exe->kernels[i].name == name) row.flops = exe->kernels[i].flops, row.bytes = exe->kernels[i].bytes;
+    if (exe->kernels[i].about.name == name)
+      row.flops = exe->kernels[i].about.flops, row.bytes = exe->kernels[i].about.bytes;
   return row;
 }
 
 static void record(void *user, const char *name, uint64_t start, uint64_t end) {
   tn_profile *p = user;
   uint32_t i = 0;
-  while (i < p->row_count && p->rows[i].name != name && strcmp(p->rows[i].name, name) != 0) i++;
+  while (i < p->row_count && p->rows[i]->name != name && strcmp(p->rows[i]->name, name) != 0) i++;
   if (i == p->row_count) {
     if (i == p->row_capacity && !grow(p->session->allocator, &p->rows, &p->row_capacity, sizeof(*p->rows), 64)) {
       p->dropped++;
       return;
     }
-    p->rows[p->row_count++] = new_row(p->session->exe, name);
+    void *row = tn__realloc(p->session->allocator, NULL, 0, sizeof(tn_profile_kernel), 16);
+    if (row == NULL) {
+      p->dropped++;
+      return;
+    }
+    p->rows[p->row_count++] = row;
+    *p->rows[i] = new_row(p->session->exe, name);
   }
-  tn_profile_kernel *row = &p->rows[i];
+  tn_profile_kernel *row = p->rows[i];
   row->calls++;
   row->total_ns += end - start;
   if (end - start < row->least_ns) row->least_ns = end - start;
@@ -94,22 +101,23 @@ void tn_profile_release(tn_profile *p) {
   tn_session *session = p->session;
   session->profile = NULL;
   tn_session_set_profile(session, NULL, NULL);
+  for (uint32_t i = 0; i < p->row_count; i++) tn__free(session->allocator, p->rows[i], sizeof(tn_profile_kernel), 16);
   tn__free(session->allocator, p->rows, p->row_capacity * sizeof(*p->rows), 16);
   tn__free(session->allocator, p->events, p->event_capacity * sizeof(event), 16);
   tn__free(session->allocator, p, sizeof(*p), 0);
 }
 
-int tn_profile_kernels(const tn_profile *p, const tn_profile_kernel **out) {
-  *out = p->rows;
+int tn_profile_kernels(const tn_profile *p, const tn_profile_kernel *const **out) {
+  *out = (const tn_profile_kernel *const *)p->rows;
   return (int)p->row_count;
 }
 
-tn_profile_totals tn_profile_sum(const tn_profile *p) { return p->totals; }
+const tn_profile_totals *tn_profile_sum(const tn_profile *p) { return &p->totals; }
 
 /* ---- the trace -------------------------------------------------------------------------------------------------- */
 
 static void print_event(const tn_profile *p, const event *e, uint64_t origin, tn__strbuf *out) {
-  const tn_profile_kernel *row = e->row == NO_ROW ? NULL : &p->rows[e->row];
+  const tn_profile_kernel *row = e->row == NO_ROW ? NULL : p->rows[e->row];
   tn__strbuf_append(out, ",\n{\"name\": ");
   tn__strbuf_json_string(out, row == NULL ? "invoke" : row->name);
   tn__strbuf_printf(out, ", \"cat\": \"%s\", \"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"ts\": %.3f, \"dur\": %.3f",

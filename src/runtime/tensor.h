@@ -17,6 +17,6 @@ void tn__tensor_copy_dense(const DLTensor *tensor, void *out); /* row-major, wha
 void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);
 /* "[2, seq, 3]"; symbolic dimensions by name, or "?" when they have none; those with a capacity "past<=1024"; "[...]"
  * of TN_ANY_RANK. */
-void tn__format_dims(const tn_dim_info *dims, int rank, char *text, size_t size);
+void tn__format_dims(const tn_dim_info *const *dims, int rank, char *text, size_t size);
 
 #endif

@@ -95,14 +95,14 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
 tn_status *tn__beyond_capacity(const tn__function_value *output, int64_t valid) {
   return tn_status_create(
       TN_OUT_OF_RANGE, "output \"%s\" gets %lld elements along dimension %d, which has room for %lld",
-      output->info.name, (long long)valid, output->grows, (long long)output->info.dims[output->grows].capacity);
+      output->info.name, (long long)valid, output->grows, (long long)output->info.dims[output->grows]->capacity);
 }
 
 /* What counts of an output that grows. */
 static tn_status *check_valid(const tn__frame *frame, uint32_t index) {
   const tn__function_value *output = &frame->f->outputs[index];
   int64_t valid = tn__operand_value(&output->valid, frame->scalars), theirs = frame->output_valid[index];
-  if (valid < 0 || valid > output->info.dims[output->grows].capacity) return tn__beyond_capacity(output, valid);
+  if (valid < 0 || valid > output->info.dims[output->grows]->capacity) return tn__beyond_capacity(output, valid);
   if (frame->output_data[index] == NULL || theirs < 0 || theirs == valid) return NULL;
   return tn_status_create(
       TN_INVALID_ARGUMENT,
@@ -459,7 +459,7 @@ static tn_status *builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *i
 }
 
 static tn_status *kernel_failed(const tn__vm *vm, const tn__instruction *in, int32_t result) {
-  const char *name = vm->exe->kernels[in->callee].name;
+  const char *name = vm->exe->kernels[in->callee].about.name;
   switch (result) {
     case TN_KERNEL_INDEX_OUT_OF_RANGE:
       return tn_status_create(
@@ -481,7 +481,7 @@ static inline bool is_cancelled(const tn__vm *vm) {
 static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
   if (in->op != TN__OP_KERNEL) return tn_status_create(TN_CANCELLED, "the invoke was cancelled");
   return tn_status_create(TN_CANCELLED, "the invoke was cancelled before kernel \"%s\"",
-                          vm->exe->kernels[in->callee].name);
+                          vm->exe->kernels[in->callee].about.name);
 }
 
 static inline int32_t run_kernel(tn__vm *vm, const tn__frame *frame, const tn__instruction *in) {
@@ -504,7 +504,7 @@ uint64_t tn__vm_clock(void) {
 
 static const char *profile_name(const tn__vm *vm, const tn__instruction *in) {
   switch (in->op) {
-    case TN__OP_KERNEL: return vm->exe->kernels[in->callee].name;
+    case TN__OP_KERNEL: return vm->exe->kernels[in->callee].about.name;
     case TN__OP_BUILTIN: return tn__builtin_find(in->callee)->name;
     case TN__OP_COPY: return "copy";
     case TN__OP_ALLOC: return "alloc";

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/filled.h"
 #include "target/probe.h"
 #include "tenon/runtime.h"
 
@@ -34,8 +35,11 @@ static tn_status *measure_limits(tn_machine_limits *limits, const tn__target *ta
 
 tn_status *tn__target_limits(const tn__target *target, int threads, tn_machine_limits *out) {
   char missing[64];
-  *out = (tn_machine_limits){
-      .threads = threads, .l1_bytes = target->l1_bytes, .l2_bytes = target->l2_bytes, .l3_bytes = target->l3_bytes};
+  *out = (tn_machine_limits){.size = sizeof *out,
+                             .threads = threads,
+                             .l1_bytes = target->l1_bytes,
+                             .l2_bytes = target->l2_bytes,
+                             .l3_bytes = target->l3_bytes};
   memcpy(out->target, target->name, sizeof out->target);
   usual_limits(out, target);
   if (target->arch != tn__host_arch() ||
@@ -46,8 +50,12 @@ tn_status *tn__target_limits(const tn__target *target, int threads, tn_machine_l
 
 tn_status *tn_machine_measure(int threads, tn_machine_limits *out) {
   tn__target host;
+  tn_machine_limits limits;
+  TN_RETURN_IF_ERROR(tn__filled_check("tn_machine_limits", out, sizeof limits));
   TN_RETURN_IF_ERROR(tn__target_parse("native", &host));
-  return tn__target_limits(&host, threads > 0 ? threads : tn__default_thread_count(), out);
+  TN_RETURN_IF_ERROR(tn__target_limits(&host, threads > 0 ? threads : tn__default_thread_count(), &limits));
+  tn__filled_write(out, &limits, sizeof limits);
+  return NULL;
 }
 
 /* ---- roofline -----------------------------------------------------------------------------------------------------
@@ -55,7 +63,7 @@ tn_status *tn_machine_measure(int threads, tn_machine_limits *out) {
 
 double tn_machine_roofline(const tn_machine_limits *m, double flops, double bytes, const char **bound) {
   *bound = "-";
-  if (flops < 0 || bytes < 0) return -1;
+  if (flops < 0 || bytes < 0 || m->size == 0) return -1;
   double threads = m->threads, rate = m->memory_bytes_per_second;
   const char *place = "memory";
   if (bytes <= (double)m->l3_bytes) rate = m->l3_bytes_per_second * threads, place = "L3";

@@ -52,8 +52,8 @@ typedef struct argument {
 static bool make_argument(const tn_value_info *info, const tn_allocator *allocator, argument *a) {
   int64_t buffer[TN_MAX_RANK], step = 1, last = 0;
   for (int d = 0; d < info->rank; d++) {
-    a->shape[d] = info->dims[d].size < 0 ? SIDE : info->dims[d].size;
-    buffer[d] = info->dims[d].capacity > 0 ? info->dims[d].capacity : a->shape[d];
+    a->shape[d] = info->dims[d]->size < 0 ? SIDE : info->dims[d]->size;
+    buffer[d] = info->dims[d]->capacity > 0 ? info->dims[d]->capacity : a->shape[d];
   }
   int64_t all = tn_element_count(info->rank, buffer), count = tn_element_count(info->rank, a->shape);
   if (all < 0 || all > MOST_MEMORY || count < 0 || count > all) return false;

@@ -153,12 +153,10 @@ static float a[96 * 80], b[80 * 64], bias[64], c[2][96 * 64];
 int main(void) {
   tn_thread_pool *pool;
   tn_thread_pool_options options = {.size = sizeof options, .threads = 3};
-  tn_kernel_env env;
   for (int i = 0; i < 96 * 80; i++) a[i] = (float)(i % 7) - 3;
   for (int i = 0; i < 80 * 64; i++) b[i] = (float)(i % 5) - 2;
   if (tn_thread_pool_create(&options, &pool) != NULL) return 1;
-  tn_thread_pool_env(pool, &env);
-  int first = gemm_bias_relu(&env, a, b, bias, c[0]), second = gemm_bias_relu(NULL, a, b, bias, c[1]);
+  int first = gemm_bias_relu(tn_thread_pool_env(pool), a, b, bias, c[0]), second = gemm_bias_relu(NULL, a, b, bias, c[1]);
   for (int i = 0; i < 96; i++)
     for (int j = 0; j < 64; j++) {
       float sum = 0;

@@ -199,9 +199,9 @@ static void signatures_tell_the_capacity(void **state) {
   tn_compile_options options = growing();
   tn_executable *exe = compile_one(attention_model(), &options);
   const tn_value_info *past = tn_executable_input(exe, NULL, 1), *present = tn_executable_output(exe, NULL, 1);
-  assert_true(past->dims[2].size == -1 && past->dims[2].capacity == CAPACITY && past->dims[1].capacity == 0);
-  assert_string_equal(past->dims[2].name, "past_length");
-  assert_true(present->dims[2].size == -1 && present->dims[2].capacity == CAPACITY);
+  assert_true(past->dims[2]->size == -1 && past->dims[2]->capacity == CAPACITY && past->dims[1]->capacity == 0);
+  assert_string_equal(past->dims[2]->name, "past_length");
+  assert_true(present->dims[2]->size == -1 && present->dims[2]->capacity == CAPACITY);
   assert_int_equal(tn_executable_output_alias(exe, NULL, 1), 1);
   int64_t x[4] = {1, 2, 3, WIDTH}, rows_in[4] = {1, 2, 10, WIDTH}, shapes[2][TN_MAX_RANK];
   const int64_t *in[2] = {x, rows_in};

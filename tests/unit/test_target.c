@@ -200,7 +200,8 @@ static void threads_follow_affinity(void **state) {
 }
 
 static void rooflines(void **state) {
-  tn_machine_limits m = {.threads = 2,
+  tn_machine_limits m = {.size = sizeof m,
+                         .threads = 2,
                          .l2_bytes = 1000,
                          .l3_bytes = 10000,
                          .flops_per_second = 100,
@@ -221,7 +222,7 @@ static void rooflines(void **state) {
 }
 
 static void limits_of_machines(void **state) {
-  tn_machine_limits m;
+  tn_machine_limits m = {.size = sizeof m};
   check_ok(tn_machine_measure(3, &m));
   assert_int_equal(m.threads, 3);
   assert_true(m.measured && m.flops_per_second > m.clock_hz && m.memory_bytes_per_second > 0);

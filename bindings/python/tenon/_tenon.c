@@ -277,7 +277,7 @@ static PyObject *describe_dims(const tn_value_info *info, PyObject *(*describe)(
   if (info->rank == TN_ANY_RANK) return Py_BuildValue("(O)", Py_Ellipsis);
   PyObject *dims = PyTuple_New(info->rank);
   for (int i = 0; dims != NULL && i < info->rank; i++) {
-    PyObject *item = describe(&info->dims[i]);
+    PyObject *item = describe(info->dims[i]);
     if (item == NULL || PyTuple_SetItem(dims, i, item) != 0) Py_CLEAR(dims);
   }
   return dims;
@@ -285,7 +285,7 @@ static PyObject *describe_dims(const tn_value_info *info, PyObject *(*describe)(
 
 static PyObject *describe_value(const tn_value_info *info) {
   bool grows = false;
-  for (int i = 0; i < info->rank; i++) grows = grows || info->dims[i].capacity > 0;
+  for (int i = 0; i < info->rank; i++) grows = grows || info->dims[i]->capacity > 0;
   PyObject *shape = describe_dims(info, describe_dim);
   PyObject *capacity = grows ? describe_dims(info, describe_capacity) : Py_NewRef(Py_None);
   if (shape != NULL && capacity != NULL)
