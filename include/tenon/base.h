@@ -14,7 +14,12 @@
  *  - What the library tells is read where it lies, `const tn_X *`, and lives as long as its object unless the comment
  *    says otherwise. Several come as an array of pointers, because later versions may append fields.
  *  - A struct of the caller's that a function fills begins with `size`, as structs of options do:
- *    `tn_machine_limits limits = {.size = sizeof limits};`. No more than that is written. A size of 0 is refused. */
+ *    `tn_machine_limits limits = {.size = sizeof limits};`. No more than that is written. A size of 0 is refused.
+ *
+ * Options: NULL means the defaults. A struct of options begins with its size, `tn_load_options o = {.size = sizeof
+ * o};`, and fields that are zero have their defaults. Later versions only append fields: what a caller's older struct
+ * lacks has its default. A size of 0, fields set that the library is too old to know, and a list that is NULL but is
+ * said to have elements are refused with TN_INVALID_ARGUMENT. */
 #ifndef TENON_BASE_H
 #define TENON_BASE_H
 

@@ -42,8 +42,7 @@ typedef struct tn_alias_setting {
  */
 
 typedef struct tn_compile_options {
-  size_t size; /* sizeof(tn_compile_options); fields that a caller's older struct lacks take their defaults. All zero:
-                  the defaults */
+  size_t size;        /* sizeof(tn_compile_options); when nothing else is set: the defaults */
   const char *target; /* NULL or "native": this machine; "x86-64-v3", "aarch64", ... (docs/targets.md) */
   const tn_dim_setting *dims;
   int dim_count;

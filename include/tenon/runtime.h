@@ -9,7 +9,8 @@
  *   tn_session_get_output(session, "main", 0, &y_tensor);   // or bind your own buffer with tn_session_set_output
  *
  * Executables are immutable and may be shared by threads; each session is used by one thread at a time. The rules of
- * ownership stand at the top of <tenon/base.h>. Functions are named by their name; NULL means the executable's first.
+ * ownership, and of structs of options, stand at the top of <tenon/base.h>. Functions are named by their name; NULL
+ * means the executable's first.
  */
 #ifndef TENON_RUNTIME_H
 #define TENON_RUNTIME_H
@@ -92,7 +93,8 @@ typedef struct tn_load_options {
    * was compiled with. Whatever the place, the file must have the hash that the executable names. */
   const char *constants_path;
   /* When not NULL, the executable must carry the signature (HMAC-SHA-256) that tn_module_sign() made with this key over
-   * these contents; the constants are verified, too. */
+   * these contents; the constants are verified, too. Both or neither: a size without a key, or an empty key, is
+   * refused. */
   const void *key;
   size_t key_size;
 } tn_load_options;

@@ -122,7 +122,8 @@ tn_status *tn_compile_functions(const tn_model_function *functions, int count, c
                                 tn_module **out) {
   *out = NULL;
   TN_RETURN_IF_ERROR(check_names(functions, count));
-  compile_call call = {.functions = functions, .function_count = count, .options = tn__options_of(options)};
+  compile_call call = {.functions = functions, .function_count = count};
+  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
   TN_RETURN_IF_ERROR(tn__with_arena(call.options.allocator, compile_body, &call));
   *out = call.module;
   return NULL;
@@ -165,10 +166,10 @@ tn_status *tn_compile_emit(const char *path, const void *data, size_t size, cons
                             "there is no stage \"%s\": use graph, te, schedule, tir, llvm, asm or obj",
                             stage ? stage : "");
   tn__strbuf text;
-  tn__strbuf_init(&text, NULL);
   tn_model_function only = {"main", path, data, size};
-  compile_call call = {
-      .functions = &only, .function_count = 1, .options = tn__options_of(options), .stage = stage, .text = &text};
+  compile_call call = {.functions = &only, .function_count = 1, .stage = stage, .text = &text};
+  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  tn__strbuf_init(&text, NULL);
   tn_status *status = tn__with_arena(call.options.allocator, emit_body, &call);
   if (!status) {
     *out = malloc(text.length + 1);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/filled.h"
+#include "base/options.h"
 #include "compile/driver.h"
 
 typedef struct check_call {
@@ -265,18 +266,18 @@ tn_status *tn_check(const char *path, const void *data, size_t size, const tn_co
   tn_check_result result = {.agrees = true};
   TN_RETURN_IF_ERROR(tn__filled_check("tn_check_result", out, sizeof result));
   tn__filled_write(out, &result, sizeof result);
+  tn_check_options how;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_check_options, check, &how));
   check_call call = {.path = path,
                      .data = data,
                      .size = size,
-                     .options = tn__options_of(options),
                      .inputs = inputs,
                      .input_count = input_count,
-                     .rtol = 1e-3,
-                     .atol = 1e-5,
+                     .rtol = how.rtol > 0 ? how.rtol : 1e-3,
+                     .atol = how.atol > 0 ? how.atol : 1e-5,
+                     .lists = how.lists,
                      .result = &result};
-  if (check && check->rtol > 0) call.rtol = check->rtol;
-  if (check && check->atol > 0) call.atol = check->atol;
-  if (check && check->size >= sizeof *check) call.lists = check->lists;
+  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
   TN_RETURN_IF_ERROR(tn__with_arena(call.options.allocator, check_body, &call));
   tn__filled_write(out, &result, sizeof result);
   return NULL;

@@ -52,8 +52,8 @@ tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, con
 void tn__compilation_prepare(tn__compilation *c);
 /* Kernels and the executable. */
 void tn__compilation_back(tn__compilation *c);
-/* Options with every field that the caller's struct has; others zero. */
-tn_compile_options tn__options_of(const tn_compile_options *options);
+/* A caller's struct, NULL or of whatever version, as this version has it; its lists are there and name things. */
+TN_MUST_USE tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compile_options *out);
 
 /* Runs `body` with an arena of its own, released afterwards whatever happens; what it throws is the result. */
 tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "compile/driver.h"
 #include "compile/te_handle.h"
 #include "target/limits.h"
@@ -92,7 +93,8 @@ tn_status *tn_explain(const char *path, const void *data, size_t size, const tn_
                       tn_explanation **out) {
   *out = NULL;
   if (!path) return tn_status_create(TN_INVALID_ARGUMENT, "the model needs a path, if only for messages");
-  explain_call call = {.path = path, .data = data, .size = size, .options = tn__options_of(options)};
+  explain_call call = {.path = path, .data = data, .size = size};
+  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
   return explain(call.options.allocator, explain_body, &call, &call.result, out);
 }
 
@@ -129,8 +131,7 @@ tn_status *tn_te_explain(tn_te *const *tes, int count, const char *target, const
                          tn_explanation **out) {
   *out = NULL;
   te_call call = {.tes = tes, .count = count, .target = target};
-  if (options)
-    memcpy(&call.options, options, options->size < sizeof call.options ? options->size : sizeof call.options);
+  TN_RETURN_IF_ERROR(tn__schedule_options_read(options, &call.options));
   for (int i = 0; i < count; i++)
     if (!tes[i]->finished)
       return tn_status_create(TN_FAILED_PRECONDITION, "te %s: tn_te_finish() has not accepted the declaration",

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "compile/driver.h"
 
 typedef struct inspect_call {
@@ -210,8 +211,9 @@ static void inspect_body(tn__arena *arena, void *user) {
 tn_status *tn_inspect(const char *path, const tn_compile_options *options, char **json) {
   *json = NULL;
   tn__strbuf text;
+  inspect_call call = {.path = path, .json = &text};
+  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
   tn__strbuf_init(&text, NULL);
-  inspect_call call = {.path = path, .options = tn__options_of(options), .json = &text};
   tn_status *status = tn__with_arena(call.options.allocator, inspect_body, &call);
   if (!status) {
     *json = strdup(tn__strbuf_text(&text));

@@ -171,8 +171,8 @@ static void strip_body(tn__arena *arena, void *user) {
 
 tn_status *tn_executable_strip(const char *path, const char *texts, const tn_load_options *options,
                                const char *out_path) {
-  tn_load_options all = {.size = sizeof all};
-  if (options) memcpy(&all, options, options->size < sizeof all ? options->size : sizeof all);
+  tn_load_options all;
+  TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
   strip_call call = {.path = path, .out_path = out_path, .options = &all};
   TN_RETURN_IF_ERROR(tn__texts_parse(texts ? texts : "none", &call.texts));
   return tn__with_arena(all.allocator, strip_body, &call);

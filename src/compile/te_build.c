@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/options.h"
 #include "codegen/llvm/codegen.h"
 #include "compile/driver.h"
 #include "compile/te_handle.h"
@@ -62,14 +63,22 @@ static void schedule_body(void *user) {
     s->schedule = tn__schedule_default(s->te, &s->target, &options);
 }
 
+tn_status *tn__schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out) {
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_schedule_options, options, out));
+  TN_RETURN_IF_ERROR(tn__options_check_list("tn_schedule_options", "constants", out->constants, "constant_count",
+                                            out->constant_count));
+  for (int i = 0; i < out->constant_count; i++)
+    if (out->constants[i] == NULL)
+      return tn_status_create(TN_INVALID_ARGUMENT, "tn_schedule_options: constants[%d] has no name", i);
+  return NULL;
+}
+
 static tn_status *make_schedule(scheduling *c, const tn_schedule_options *options, tn_schedule **out) {
   *out = NULL;
   if (!c->te->finished)
     return tn_status_create(TN_FAILED_PRECONDITION, "te %s: tn_te_finish() has not accepted the declaration",
                             tn_te_name(c->te));
-  c->options = (tn_schedule_options){.size = sizeof(c->options)};
-  if (options != NULL)
-    memcpy(&c->options, options, options->size < sizeof(c->options) ? options->size : sizeof(c->options));
+  TN_RETURN_IF_ERROR(tn__schedule_options_read(options, &c->options));
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(c->options.allocator, 1, sizeof(tn_schedule), 0, &memory));
   tn_schedule *s = c->schedule = memory;
@@ -276,12 +285,6 @@ static void emit_body(tn__arena *arena, void *user) {
   }
 }
 
-static tn_build_options options_of(const tn_build_options *options) {
-  tn_build_options all = {.size = sizeof(all)};
-  if (options != NULL) memcpy(&all, options, options->size < sizeof(all) ? options->size : sizeof(all));
-  return all;
-}
-
 tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options, const char *stage,
                       char **out, size_t *out_size) {
   static const char *const stages[] = {"te", "schedule", "tir", "llvm", "asm", "obj"};
@@ -293,7 +296,8 @@ tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_o
     return tn_status_create(TN_INVALID_ARGUMENT, "there is no stage \"%s\": use te, schedule, tir, llvm, asm or obj",
                             stage == NULL ? "" : stage);
   tn__strbuf text;
-  building b = {.schedules = schedules, .count = count, .options = options_of(options), .stage = stage, .text = &text};
+  building b = {.schedules = schedules, .count = count, .stage = stage, .text = &text};
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_build_options, options, &b.options));
   tn__strbuf_init(&text, b.options.allocator);
   tn_status *status = tn__with_arena(b.options.allocator, emit_body, &b);
   if (status == NULL) return tn__text_out(&text, out, out_size);
@@ -332,8 +336,9 @@ static void build_body(tn__arena *arena, void *user) {
 }
 
 tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_options *options, tn_build **out) {
-  building b = {.schedules = schedules, .count = count, .options = options_of(options)};
+  building b = {.schedules = schedules, .count = count};
   *out = NULL;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_build_options, options, &b.options));
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(b.options.allocator, 1, sizeof(tn_build), 0, &memory));
   b.build = memory;

@@ -42,6 +42,8 @@ int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn_
 
 /* Operations and bytes of inputs and outputs of one call; -1 when open dimensions decide. */
 void tn__te_work(const tn__te *te, double *flops, double *bytes);
+/* A caller's struct, NULL or of whatever version, as this version has it. */
+TN_MUST_USE tn_status *tn__schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out);
 /* The options of a caller, checked and filled in for the target; throws what is out of range. */
 tn__schedule_options tn__te_schedule_options(tn__escape *escape, const tn_schedule_options *given,
                                              const tn__target *target);

@@ -4,6 +4,8 @@
 
 #include "tenon/runtime.h"
 
+/* A caller's struct, NULL or of whatever version, as this version has it; what it says of a key holds together. */
+TN_MUST_USE tn_status *tn__load_options_read(const tn_load_options *options, tn_load_options *out);
 /* Opens a file to look at its bytes: all of it is verified, with the constants, and nothing can be run. */
 TN_MUST_USE tn_status *tn__executable_open(const char *path, const tn_load_options *options, tn_executable **out);
 /* They live as long as the executable. */

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "runtime/apart.h"
 #include "runtime/bytes.h"
 #include "runtime/executable.h"
@@ -59,10 +60,18 @@ static tn_status *map_image(tn_executable *exe, bool in_place) {
 
 /* ---- loading ---------------------------------------------------------------------------------------------------- */
 
-static tn_load_options read_options(const tn_load_options *options) {
-  tn_load_options all = {0};
-  if (options != NULL) memcpy(&all, options, options->size < sizeof(all) ? options->size : sizeof(all));
-  return all;
+tn_status *tn__load_options_read(const tn_load_options *options, tn_load_options *out) {
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_load_options, options, out));
+  if (out->key == NULL && out->key_size != 0)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "tn_load_options: key is NULL and key_size is %zu, so nothing would be checked: give the "
+                            "key, or neither of them",
+                            out->key_size);
+  if (out->key != NULL && out->key_size == 0)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "tn_load_options: a key is given and key_size is 0, and an empty key is anybody's: set "
+                            "key_size, or leave key NULL to check no signature");
+  return NULL;
 }
 
 static tn_status *create(const tn_load_options *options, tn_executable **out) {
@@ -138,13 +147,15 @@ static tn_status *open_file(const char *path, const tn_load_options *options, bo
 
 tn_status *tn_executable_load(const char *path, const tn_load_options *options, tn_executable **out) {
   *out = NULL;
-  tn_load_options all = read_options(options);
+  tn_load_options all;
+  TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
   return open_file(path, &all, false, out);
 }
 
 tn_status *tn__executable_open(const char *path, const tn_load_options *options, tn_executable **out) {
   *out = NULL;
-  tn_load_options all = read_options(options);
+  tn_load_options all;
+  TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
   all.verify_constants = true;
   return open_file(path, &all, true, out);
 }
@@ -182,7 +193,8 @@ static tn_status *open_memory(const void *data, size_t size, const tn_load_optio
 tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
                                      tn_executable **out) {
   *out = NULL;
-  tn_load_options all = read_options(options);
+  tn_load_options all;
+  TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
   return open_memory(data, size, &all, false, NULL, out);
 }
 

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "runtime/pool.h"
 #include "target/target.h"
 
@@ -252,6 +253,8 @@ static tn_status *start_workers(tn_thread_pool *pool, bool pinned) {
 
 static tn_status *choose_processors(tn_thread_pool *pool, const tn_thread_pool_options *options) {
   CPU_ZERO(&pool->processors);
+  TN_RETURN_IF_ERROR(tn__options_check_list("tn_thread_pool_options", "processors", options->processors,
+                                            "processor_count", options->processor_count));
   for (int i = 0; i < options->processor_count; i++) {
     int number = options->processors[i];
     if (number < 0 || number >= CPU_SETSIZE)
@@ -264,8 +267,8 @@ static tn_status *choose_processors(tn_thread_pool *pool, const tn_thread_pool_o
 
 tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out) {
   *out = NULL;
-  tn_thread_pool_options all = {0};
-  if (options != NULL) memcpy(&all, options, options->size < sizeof(all) ? options->size : sizeof(all));
+  tn_thread_pool_options all;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_thread_pool_options, options, &all));
   if (all.threads < 0 || all.threads > MOST_THREADS)
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "a thread pool of %d threads: it should have 1 to %d, or 0 for the default", all.threads,

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/options.h"
 #include "runtime/session.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
@@ -99,8 +100,8 @@ static tn_status *set_up(tn_session *session, const tn_session_options *options)
 
 tn_status *tn_session_create(const tn_executable *exe, const tn_session_options *options, tn_session **out) {
   *out = NULL;
-  tn_session_options all = {0};
-  if (options != NULL) memcpy(&all, options, options->size < sizeof(all) ? options->size : sizeof(all));
+  tn_session_options all;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_session_options, options, &all));
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(all.allocator, 1, sizeof(tn_session), 0, &memory));
   tn_session *session = memory;
