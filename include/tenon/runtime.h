@@ -97,6 +97,9 @@ typedef struct tn_load_options {
    * refused. */
   const void *key;
   size_t key_size;
+  /* Nothing of it is to run here: it may be for another machine, no code is mapped, and what it holds can be told. A
+   * session on it is refused. */
+  bool inspect_only;
 } tn_load_options;
 /* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent,
  * (TN_FAILED_PRECONDITION) a CPU that lacks features the kernels use, naming them, and (TN_UNSUPPORTED) a newer major

@@ -90,6 +90,7 @@ typedef struct cli_compile {
   const char *strided[64];
   char strided_names[64][128];
   tn_log_sink log;
+  bool inspect_only; /* what is opened is not run, and may be for another machine */
 } cli_compile;
 /* False after saying what is wrong. `setup` must stay where it is while its options are in use. */
 bool cli_compile_setup(const cli_args *args, cli_compile *setup);

@@ -198,6 +198,7 @@ static bool wrong_options(const cli_args *args) {
 static int run(const cli_args *args) {
   static cli_compile setup;
   if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
+  setup.inspect_only = true;
   if (cli_flag(args, "--verify-only")) return cli_verify(args, &setup);
   if (cli_wrong_file(args, args->file) || wrong_options(args)) return EXIT_MISUSED;
   if (cli_flag(args, "--schedules")) return print_schedules(args, &setup);

@@ -245,6 +245,7 @@ tn_status *cli_read_key(const cli_args *args, cli_compile *setup) {
 tn_load_options cli_load_options(const cli_args *args, cli_compile *setup) {
   tn_load_options load = {.size = sizeof load, .log = &setup->log, .perf_map = getenv("TENON_PERF_MAP") != NULL};
   load.constants_path = cli_value(args, "--constants");
+  load.inspect_only = setup->inspect_only;
   if (setup->key.size > 0) load.key = setup->key.data, load.key_size = setup->key.size;
   return load;
 }

@@ -107,7 +107,7 @@ static void executable_members(tn__strbuf *json, const tn_executable *exe) {
 
 static void inspect_executable(tn__arena *arena, inspect_call *call, const void *data, size_t size) {
   tn_executable *exe;
-  tn_load_options load = {.size = sizeof load, .allocator = arena->allocator};
+  tn_load_options load = {.size = sizeof load, .allocator = arena->allocator, .inspect_only = true};
   if (data) {
     tn__check(arena->escape, tn_executable_load_memory(data, size, &load, &exe));
   } else {

@@ -149,7 +149,7 @@ tn_status *tn_executable_load(const char *path, const tn_load_options *options, 
   *out = NULL;
   tn_load_options all;
   TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
-  return open_file(path, &all, false, out);
+  return open_file(path, &all, all.inspect_only, out);
 }
 
 tn_status *tn__executable_open(const char *path, const tn_load_options *options, tn_executable **out) {
@@ -195,7 +195,7 @@ tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_loa
   *out = NULL;
   tn_load_options all;
   TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
-  return open_memory(data, size, &all, false, NULL, out);
+  return open_memory(data, size, &all, all.inspect_only, NULL, out);
 }
 
 tn_status *tn__executable_load_apart(const void *data, size_t size, const tn__apart *apart,

@@ -102,6 +102,11 @@ tn_status *tn_session_create(const tn_executable *exe, const tn_session_options 
   *out = NULL;
   tn_session_options all;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_session_options, options, &all));
+  if (exe->verify_only)
+    return tn_status_create(
+        TN_FAILED_PRECONDITION,
+        "the executable was loaded to be inspected only (tn_load_options.inspect_only), and none of "
+        "its code is there: load it without that to run it");
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(all.allocator, 1, sizeof(tn_session), 0, &memory));
   tn_session *session = memory;

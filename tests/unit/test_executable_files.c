@@ -230,6 +230,31 @@ static void other_machines_are_verified(void **state) {
   check_ok(tn_compile(TN_TEST_ROOT "/examples/embed/model.onnx", NULL, 0, &options, &f.module));
   check_ok(tn_module_save(f.module, f.exe));
   check_ok(tn_executable_verify(f.exe, NULL));
+  /* What it holds can be told, and nothing can be run. */
+  tn_load_options look = {.size = sizeof(look), .inspect_only = true};
+  tn_executable *exe;
+  tn_session *session;
+  char *text;
+  tn_status *here = tn_executable_load(f.exe, NULL, &exe);
+  assert_int_equal(tn_status_code_of(here), TN_FAILED_PRECONDITION);
+  tn_status_free(here);
+  for (int memory = 0; memory < 2; memory++) {
+    check_ok(memory ? tn_module_load(f.module, &look, &exe) : tn_executable_load(f.exe, &look, &exe));
+    assert_string_equal(tn_executable_input(exe, NULL, 0)->name, "x");
+    check_ok(tn_executable_disassemble(exe, &text));
+    free(text);
+    check_fails(
+        tn_session_create(exe, NULL, &session), TN_FAILED_PRECONDITION,
+        "the executable was loaded to be inspected only (tn_load_options.inspect_only), and none of its code is "
+        "there: load it without that to run it");
+    tn_executable_release(exe);
+  }
+  check_ok(tn_inspect(f.exe, NULL, &text));
+  assert_non_null(strstr(text, options.target));
+  free(text);
+  check_ok(tn_inspect(TN_TEST_ROOT "/examples/embed/model.onnx", &options, &text));
+  assert_non_null(strstr(text, options.target));
+  free(text);
   change_byte(f.exe, 300);
   tn_status *status = tn_executable_verify(f.exe, NULL);
   assert_int_equal(tn_status_code_of(status), TN_DATA_LOSS);
