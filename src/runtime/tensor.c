@@ -155,6 +155,18 @@ static void dense_strides(const DLTensor *tensor, int64_t *strides) {
   }
 }
 
+tn_status *tn__tensor_check_device(const DLTensor *tensor) {
+  DLDevice device = tensor->device;
+  if (device.device_type == kDLCPU && device.device_id == 0) return NULL;
+  if (device.device_type != kDLCPU)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "the tensor is on a device of type %d, and this runtime has the CPU only",
+                            (int)device.device_type);
+  return tn_status_create(TN_INVALID_ARGUMENT,
+                          "the tensor is on the CPU with device_id %d; there is one CPU, number 0: set device_id to 0",
+                          (int)device.device_id);
+}
+
 void tn_tensor_copy(const DLTensor *from, const DLTensor *to) {
   size_t size = tn_dtype_size(tn_dtype_of_dl(from->dtype));
   int64_t count = tn_element_count(from->ndim, from->shape);

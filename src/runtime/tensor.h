@@ -8,6 +8,10 @@ static inline char *tn__data_of(const DLTensor *tensor) {
   return tensor->data == NULL ? NULL : (char *)tensor->data + tensor->byte_offset;
 }
 
+/* Refuses a tensor that says it is anywhere but on the CPU, which is device 0 of its type: what its pointer means there
+ * is not known. The message begins "the tensor is on". */
+TN_MUST_USE tn_status *tn__tensor_check_device(const DLTensor *tensor);
+
 /* The shape and strides must have passed tn_element_count(). */
 bool tn__tensor_is_dense(
     const DLTensor *tensor); /* row-major without gaps; strides of dimensions of size 1 do not matter */

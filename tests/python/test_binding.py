@@ -3,6 +3,7 @@
 """The Python package: what goes in, what comes out, and the words of what goes wrong."""
 
 import concurrent.futures
+import ctypes
 import os
 import sys
 import tempfile
@@ -46,14 +47,19 @@ def compiled(model, **options):
 class Exporter:
     """Any library's tensor, as DLPack sees it."""
 
-    def __init__(self, array):
+    def __init__(self, array, device_id=0):
         self.array = array
         self.shape = array.shape
         self.exports = 0
+        self.device_id = device_id
 
     def __dlpack__(self, **options):
         self.exports += 1
-        return self.array.__dlpack__()
+        capsule = self.array.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 12).value = self.device_id  # DLTensor.device
+        return capsule
 
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
@@ -381,6 +387,11 @@ class Mistakes(unittest.TestCase):
                    np.ones((3, 4), np.float32), code="invalid argument")
         self.check(TypeError, 'Tenon has no tensors of 2 dimensions with elements of format ">f"', self.add,
                    self.x.astype(">f4"), self.x)
+
+    def test_devices_that_are_not_the_cpu(self):
+        words = "the tensor is on the CPU with device_id 3; there is one CPU, number 0: set device_id to 0"
+        self.check(tenon.Error, f'input "b": {words}', self.add, self.x, Exporter(self.x, device_id=3),
+                   code="invalid argument")
 
     def test_inputs_that_are_missing_or_too_many(self):
         self.check(TypeError, "the model's inputs are ['a', 'b']; missing: ['b']", self.add, self.x)

@@ -247,6 +247,14 @@ static void what_does_not_fit_a_sequence(void **state) {
   wrong.dtype.bits = 64;
   check_fails(tn_session_set_input_list(session, NULL, 0, &wrong, 1), TN_INVALID_ARGUMENT,
               "input \"list\": tensor 0 is f64 and the executable wants f32");
+  DLTensor elsewhere[2] = {in[1], in[1]};
+  elsewhere[1].device.device_id = 3;
+  check_fails(tn_session_set_input_list(session, NULL, 0, elsewhere, 2), TN_INVALID_ARGUMENT,
+              "input \"list\": tensor 1: the tensor is on the CPU with device_id 3; there is one CPU, number 0: set "
+              "device_id to 0");
+  elsewhere[1].device = (DLDevice){kDLCUDA, 0};
+  check_fails(tn_session_set_input_list(session, NULL, 0, elsewhere, 2), TN_INVALID_ARGUMENT,
+              "input \"list\": tensor 1: the tensor is on a device of type 2, and this runtime has the CPU only");
   check_fails(tn_session_set_input_list(session, NULL, 0, NULL, -1), TN_INVALID_ARGUMENT,
               "input \"list\" is a sequence, which cannot be absent or have -1 tensors");
   check_fails(tn_session_set_input_list(session, NULL, 1, NULL, 0), TN_INVALID_ARGUMENT,

@@ -286,6 +286,33 @@ static void strided_and_unaligned_tensors_work(void **state) {
   close_main(&m);
 }
 
+/* A pointer of another device means something else, whatever number the CPU's type comes with. */
+static void other_devices_are_refused(void **state) {
+  fixture m;
+  open_main(&m);
+  tn_session *s = m.session;
+  const char *const names[] = {"x", "y"}, *z = "z";
+  DLTensor x = m.x, z_there = m.z, inputs[2] = {m.x, m.y};
+  x.device.device_id = 3, z_there.device.device_id = -1, inputs[1].device.device_id = 3;
+#define ON_3 "the tensor is on the CPU with device_id 3; there is one CPU, number 0: set device_id to 0"
+#define ON_NONE "the tensor is on the CPU with device_id -1; there is one CPU, number 0: set device_id to 0"
+  check_fails(tn_session_set_input(s, NULL, "x", &x, TN_BIND_NEXT), TN_INVALID_ARGUMENT, "input \"x\": " ON_3);
+  check_fails(tn_session_set_input_at(s, NULL, 0, &x, TN_BIND_PERSISTENT), TN_INVALID_ARGUMENT, "input \"x\": " ON_3);
+  check_fails(tn_session_set_inputs(s, NULL, names, inputs, 2, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "input \"y\": " ON_3);
+  check_fails(tn_session_set_output(s, NULL, "z", &z_there, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "output \"z\": " ON_NONE);
+  check_fails(tn_session_set_outputs(s, NULL, &z, &z_there, 1, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "output \"z\": " ON_NONE);
+  check_fails(tn_session_invoke_with_outputs(s, NULL, inputs, 2, NULL, 0), TN_INVALID_ARGUMENT, "input \"y\": " ON_3);
+  check_fails(tn_session_invoke_stateful(s, NULL, inputs, 2), TN_INVALID_ARGUMENT, "input \"y\": " ON_3);
+  inputs[1] = m.y;
+  check_fails(tn_session_invoke_with_outputs(s, NULL, inputs, 2, &z_there, 1), TN_INVALID_ARGUMENT,
+              "output \"z\": " ON_NONE);
+  check_fails(tn_tensor_write_npy(&x, "/no/such.npy"), TN_INVALID_ARGUMENT, "/no/such.npy: " ON_3);
+  close_main(&m);
+}
+
 static void mismatches_name_both_sides(void **state) {
   fixture m;
   open_main(&m);
@@ -309,7 +336,7 @@ static void mismatches_name_both_sides(void **state) {
               "input \"x\": the tensor is of DLPack type 5 with 64 bits and 1 lanes and the executable wants f32");
   bad = m.x, bad.device.device_type = kDLCUDA;
   check_fails(tn_session_set_input(s, NULL, "x", &bad, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
-              "input \"x\": the tensor is on a device of type 2 and the executable runs on the CPU");
+              "input \"x\": the tensor is on a device of type 2, and this runtime has the CPU only");
   bad = m.x, bad.ndim = 1;
   check_fails(tn_session_set_input(s, NULL, "x", &bad, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
               "input \"x\": the tensor has shape [3] and the executable wants [n, 4]");
@@ -627,6 +654,7 @@ int main(void) {
       cmocka_unit_test(next_bindings_are_dropped),
       cmocka_unit_test(calls_with_outputs_leave_bindings),
       cmocka_unit_test(strided_and_unaligned_tensors_work),
+      cmocka_unit_test(other_devices_are_refused),
       cmocka_unit_test(mismatches_name_both_sides),
       cmocka_unit_test(mismatches_between_tensors_are_found),
       cmocka_unit_test(shapes_are_inferred),
