@@ -90,20 +90,22 @@ static tn_status *check_content_hash(const uint8_t *file, const tn__file_header 
   return tn__corrupt("its header or section table was changed after it was written (the hash differs)");
 }
 
-static tn_status *check_section(const uint8_t *file, size_t file_size, const tn__file_section *section,
-                                bool verify_constants) {
-  const char *name = section_name(section->kind);
+static tn_status *check_place(size_t file_size, const tn__file_section *section) {
   uint64_t align = section->kind == TN__SECTION_IMAGE || section->kind == TN__SECTION_CONSTANTS ? TN__FILE_PAGE : 8;
-  if (section->offset % align != 0 || section->offset > file_size || section->size > file_size - section->offset)
-    return tn__corrupt("its section of %s (%llu bytes at %llu) does not fit into %zu bytes", name,
-                       (unsigned long long)section->size, (unsigned long long)section->offset, file_size);
-  if (section->kind == TN__SECTION_CONSTANTS && !verify_constants) return NULL;
+  if (section->offset % align == 0 && section->offset <= file_size && section->size <= file_size - section->offset)
+    return NULL;
+  return tn__corrupt("its section of %s (%llu bytes at %llu) does not fit into %zu bytes", section_name(section->kind),
+                     (unsigned long long)section->size, (unsigned long long)section->offset, file_size);
+}
+
+static tn_status *check_hash(const uint8_t *file, const tn__file_section *section) {
   tn__sha256 hasher;
   tn__sha256_init(&hasher);
   tn__sha256_update(&hasher, file + section->offset, section->size);
   tn__digest digest = tn__sha256_final(&hasher);
   if (memcmp(digest.bytes, section->hash, sizeof(digest.bytes)) == 0) return NULL;
-  return tn__corrupt("its section of %s was changed after it was written (the hash differs)", name);
+  return tn__corrupt("its section of %s was changed after it was written (the hash differs)",
+                     section_name(section->kind));
 }
 
 /* No hash covers what lies between sections, so nothing may hide there. */
@@ -121,9 +123,10 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
     if (section->offset < end)
       return tn__corrupt("its section of %s at %llu begins before what precedes it has ended",
                          section_name(section->kind), (unsigned long long)section->offset);
-    TN_RETURN_IF_ERROR(check_padding(exe->file, end, section->offset < exe->file_size ? section->offset : end));
+    TN_RETURN_IF_ERROR(check_place(exe->file_size, section));
+    TN_RETURN_IF_ERROR(check_padding(exe->file, end, section->offset));
     end = section->offset + section->size;
-    TN_RETURN_IF_ERROR(check_section(exe->file, exe->file_size, section, verify_constants));
+    if (section->kind != TN__SECTION_CONSTANTS || verify_constants) TN_RETURN_IF_ERROR(check_hash(exe->file, section));
     if (section->kind == TN__SECTION_TEXT) exe->text_count++;
     if (section->kind == 0 || section->kind > TN__SECTION_LAST) continue;
     if (exe->sections[section->kind] != NULL)
@@ -138,7 +141,8 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
   return NULL;
 }
 
-/* What a key vouches for: the format, and kind, name, place and hash of every section but the signature. */
+/* What a key vouches for: the header, and the record of every section but the signature, with the section's kind, name,
+ * place and hash. */
 void tn__signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out) {
   tn__file_header header;
   memcpy(&header, file, sizeof(header));
@@ -146,12 +150,29 @@ void tn__signature(const uint8_t *file, const void *key, size_t key_size, tn__di
   tn__sha256 hasher;
   tn__hmac_begin(&hasher, key, key_size);
   tn__sha256_update(&hasher, &header, sizeof(header));
+  tn__sha256_update(&hasher, file + sizeof(header), header.header_size - sizeof(header));
   for (uint32_t i = 0; i < header.section_count; i++) {
     const tn__file_section *section =
         (const void *)(file + header.header_size + (size_t)i * header.section_record_size);
-    if (section->kind != TN__SECTION_SIGNATURE) tn__sha256_update(&hasher, section, sizeof(*section));
+    if (section->kind != TN__SECTION_SIGNATURE) tn__sha256_update(&hasher, section, header.section_record_size);
   }
   *out = tn__hmac_end(&hasher, key, key_size);
+}
+
+static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
+
+/* No key vouches for the signature's own record, so nothing in it may be chosen: it has no name, fields of later
+ * versions are zero, and it follows on the section before it as the writer places it. */
+static bool signature_is_in_place(const uint8_t *file, const tn__file_section *signature) {
+  const tn__file_header *header = (const void *)file;
+  const uint8_t *record = (const uint8_t *)signature, *first = file + header->header_size;
+  const tn__file_section *before = record == first ? NULL : (const void *)(record - header->section_record_size);
+  uint64_t end = header->header_size + (uint64_t)header->section_count * header->section_record_size;
+  if (before != NULL) end = before->offset + before->size;
+  if (before != NULL && before->kind == TN__SECTION_IMAGE) end = align_up(end, TN__FILE_PAGE);
+  for (size_t i = sizeof(*signature); i < header->section_record_size; i++)
+    if (record[i] != 0) return false;
+  return signature->name == TN__NO_STRING && signature->offset == align_up(end, TN__FILE_ALIGN);
 }
 
 static tn_status *check_signature(const tn_executable *exe, const tn_load_options *options) {
@@ -161,6 +182,8 @@ static tn_status *check_signature(const tn_executable *exe, const tn_load_option
   const uint8_t *signature = section == NULL ? none : exe->file + section->offset;
   if (section != NULL && section->size != TN__SIGNATURE_SIZE)
     return tn__corrupt("its signature has %llu bytes", (unsigned long long)section->size);
+  if (section != NULL && !signature_is_in_place(exe->file, section))
+    return tn__corrupt("its signature is named, or not where the section before it ends");
   if (memcmp(signature, none, sizeof(none)) == 0)
     return tn_status_create(TN_FAILED_PRECONDITION,
                             "the executable is not signed, and a key was given to check it with");

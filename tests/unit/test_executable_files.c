@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tenon/compile.h"
+#include "tenon/te.h"
 #include "unit/rehash.h"
 #include "unit/session_models.h"
 
@@ -12,14 +12,16 @@ typedef struct files {
   char folder[64], exe[128], constants[128];
 } files;
 
-static void compile_embed(files *f) {
-  tn_compile_options options = {.size = sizeof(options), .no_cache = true, .run_threads = 1, .texts = "all"};
+static void compile_embed_with(files *f, const char *texts) {
+  tn_compile_options options = {.size = sizeof(options), .no_cache = true, .run_threads = 1, .texts = texts};
   check_ok(tn_compile(TN_TEST_ROOT "/examples/embed/model.onnx", NULL, 0, &options, &f->module));
   strcpy(f->folder, "/tmp/tenon-test-XXXXXX");
   assert_non_null(mkdtemp(f->folder));
   snprintf(f->exe, sizeof(f->exe), "%s/model.tnx", f->folder);
   snprintf(f->constants, sizeof(f->constants), "%s/model.weights", f->folder);
 }
+
+static void compile_embed(files *f) { compile_embed_with(f, "all"); }
 
 static void clean_up(files *f) {
   tn_module_release(f->module);
@@ -133,6 +135,80 @@ static void keys_are_checked(void **state) {
   tn_executable_release(exe);
   free(forged);
   clean_up(&f);
+}
+
+/* ---- every byte -------------------------------------------------------------------------------------------------- */
+
+/* A kernel alone: its executable has no constants, and their empty section lies at the end, behind a gap. */
+static tn_module *module_without_constants(void) {
+  static const char text[] = "kernel twice(X: f32[4]) -> Y: f32[4] { Y[i] = X[i] * 2 }";
+  tn_te *te;
+  tn_schedule *schedule;
+  tn_module *module;
+  check_ok(tn_te_parse("twice.te", text, strlen(text), NULL, NULL, 0, NULL, &te));
+  check_ok(tn_schedule_create(te, NULL, NULL, &schedule));
+  check_ok(tn_te_module(&schedule, 1, NULL, &module));
+  tn_schedule_release(schedule);
+  tn_te_release(te);
+  return module;
+}
+
+static bool is_accepted(const uint8_t *file, size_t size, const tn_load_options *options) {
+  tn_executable *exe;
+  tn_status *status = tn_executable_load_memory(file, size, options, &exe);
+  bool accepted = status == NULL;
+  tn_executable_release(exe);
+  tn_status_free(status);
+  return accepted;
+}
+
+static bool lies_in_constants(const uint8_t *file, size_t at) {
+  const tn__file_header *header = (const void *)file;
+  const tn__file_section *sections = (const void *)(file + header->header_size);
+  for (uint32_t i = 0; i < header->section_count; i++)
+    if (sections[i].kind == TN__SECTION_CONSTANTS && at >= sections[i].offset)
+      return at - sections[i].offset < sections[i].size;
+  return false;
+}
+
+/* Each byte of the signed file is changed in turn, by accident, and where `forge` says so by somebody who makes the
+ * hashes right again. */
+static void change_every_byte(tn_module *module, bool forge) {
+  size_t size;
+  check_ok(tn_module_sign(module, "secret", 6));
+  const void *data = tn_module_data(module, &size);
+  uint8_t *file = aligned_alloc(64, (size + 63) / 64 * 64), *forged = aligned_alloc(64, (size + 63) / 64 * 64);
+  assert_non_null(file);
+  assert_non_null(forged);
+  const tn_load_options plain = {.size = sizeof(plain), .borrow_data = true};
+  tn_load_options keyed = plain;
+  keyed.key = "secret", keyed.key_size = 6;
+  memcpy(file, data, size);
+  assert_true(is_accepted(file, size, &keyed));
+  for (size_t i = 0; i < size; i++) {
+    file[i] ^= 0x11;
+    if (is_accepted(file, size, &keyed)) fail_msg("byte %zu of %zu, signed, was changed and not noticed", i, size);
+    /* Without a key there are the hashes; that of the constants is looked at on request only. */
+    if (!forge && is_accepted(file, size, &plain) != lies_in_constants(data, i))
+      fail_msg("byte %zu of %zu was changed and not noticed", i, size);
+    memcpy(forged, file, size);
+    if (forge) rehash(forged, size);
+    bool same = memcmp(forged, file, size) == 0 || memcmp(forged, data, size) == 0;
+    if (!same && is_accepted(forged, size, &keyed)) fail_msg("byte %zu of %zu was forged and not noticed", i, size);
+    file[i] ^= 0x11;
+  }
+  free(file);
+  free(forged);
+}
+
+static void no_byte_is_left_out(void **state) {
+  files f;
+  compile_embed_with(&f, "none");
+  change_every_byte(f.module, false);
+  clean_up(&f);
+  tn_module *module = module_without_constants();
+  change_every_byte(module, true);
+  tn_module_release(module);
 }
 
 /* Gives the text `name` the kind of a section that this version does not know, with hashes that are right. */
@@ -358,6 +434,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(constants_live_apart),
       cmocka_unit_test(keys_are_checked),
+      cmocka_unit_test(no_byte_is_left_out),
       cmocka_unit_test(other_machines_are_verified),
       cmocka_unit_test(aliased_outputs_update_in_place),
       cmocka_unit_test(wrong_aliases_are_refused),
