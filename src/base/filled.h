@@ -13,4 +13,7 @@ TN_MUST_USE tn_status *tn__filled_check(const char *type, const void *out, size_
 /* Copies `from`, of `known` bytes, but for its size, as far as `*out` reaches; zeros behind. */
 void tn__filled_write(void *out, const void *from, size_t known);
 
+/* The same of any struct that begins with its size: with one of 0 "no field of it" `lost`. */
+TN_MUST_USE tn_status *tn__sized_check(const char *type, const void *given, size_t known, const char *lost);
+
 #endif

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* A tail longer than this is no newer version's, but a size that was never set. */
-enum { LONGEST_TAIL = 4096 };
+#include "base/filled.h"
 
 static tn_status *check_tail(const char *type, const uint8_t *given, size_t size, size_t known) {
   for (size_t i = known; i < size; i++)
@@ -19,16 +18,9 @@ tn_status *tn__options_read(const char *type, const void *given, size_t known, v
   size_t size = known;
   memset(out, 0, known);
   if (given != NULL) {
+    tn_status *status = tn__sized_check(type, given, known, "counts");
     memcpy(&size, given, sizeof(size));
-    if (size == 0)
-      return tn_status_create(TN_INVALID_ARGUMENT,
-                              "%s: its size is 0, so no field of it counts: set .size = sizeof(%s)", type, type);
-    if (size % sizeof(size) != 0 || size > known + LONGEST_TAIL)
-      return tn_status_create(TN_INVALID_ARGUMENT,
-                              "%s: its size is %zu, which is that of no version of it (%zu here): set .size = "
-                              "sizeof(%s)",
-                              type, size, known, type);
-    tn_status *status = check_tail(type, given, size, known);
+    if (status == NULL) status = check_tail(type, given, size, known);
     if (status != NULL) return status;
     memcpy(out, given, size < known ? size : known);
   }

@@ -108,12 +108,12 @@ static tn_status *give_explain(const things *t, const void *options) {
 }
 
 static tn_status *give_checked(const things *t, const void *options) {
-  tn_check_result result;
+  tn_check_result result = {.size = sizeof(result)};
   return but_not_found(tn_check(no_model, NULL, 0, options, NULL, 0, NULL, &result));
 }
 
 static tn_status *give_check(const things *t, const void *options) {
-  tn_check_result result;
+  tn_check_result result = {.size = sizeof(result)};
   return but_not_found(tn_check(no_model, NULL, 0, NULL, NULL, 0, options, &result));
 }
 
