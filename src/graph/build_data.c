@@ -1,6 +1,7 @@
 /* Builders of operators that read, write or order by data. */
 #include "graph/build.h"
 #include "graph/internal.h"
+#include "graph/relations.h"
 
 tn__value *tn__g_take(tn__graph *g, tn__value *a, tn__value *indices, int axis) {
   tn__value *inputs[2] = {a, indices};
@@ -112,6 +113,9 @@ tn__value *tn__g_compress(tn__graph *g, tn__value *a, tn__value *condition, int 
     a = flat(g, a);
     axis = 0;
   }
+  const tn__expr *size = tn__dim_product(g->ir, condition->dims, condition->rank); /* no position is outside then */
+  tn__relate_sizes(g, "the length of the condition", size,
+                   "<=", tn__arena_printf(g->arena, "dimension %d of what is chosen from", axis), a->dims[axis]);
   return tn__g_take_trusted(g, a, tn__g_find_true(g, condition), axis);
 }
 

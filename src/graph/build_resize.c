@@ -166,6 +166,9 @@ static bool changes_nothing(const tn__value *a, const tn__resize_spec *spec, con
 
 static tn__value *resize_axis(tn__graph *g, tn__value *a, const tn__resize_spec *spec, const tn__resize_axis *axis) {
   if (changes_nothing(a, spec, axis)) return a;
+  const tn__expr *zero = tn__index(g->ir, 0), *in = a->dims[axis->axis];
+  tn__graph_assume(g, tn__or(g->ir, tn__lt(g->ir, zero, in), tn__eq(g->ir, axis->size, zero)),
+                   "resize: dimension %d has no elements to make %s of", axis->axis, tn__size_text(g, axis->size));
   resampling r = {.g = g, .spec = spec, .axis = axis, .in = a->dims[axis->axis]};
   r.in_f64 = tn__g_from_elements(g, TN_F64, &r.in, 1, 0);
   const tn__expr *size = axis->size;

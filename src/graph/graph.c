@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/internal.h"
+#include "graph/relations.h"
 
 /* ---- construction ------------------------------------------------------------------------------------------------ */
 
@@ -348,6 +349,24 @@ static bool has_strings(const tn__node *node) {
   return false;
 }
 
+static bool node_attribute(const void *user, const char *name, int64_t *value) {
+  const tn__attr *attr = tn__node_attr(user, name);
+  bool given = attr != NULL && attr->kind == TN__ATTR_INTS && attr->count == 1;
+  if (given) *value = attr->ints[0];
+  return given;
+}
+
+static void check_relations(tn__graph *graph, const tn__node *node) {
+  const tn__relating r = {.graph = graph,
+                          .name = node->op->name,
+                          .word = "operand",
+                          .operands = node->inputs,
+                          .count = node->input_count,
+                          .attribute = node_attribute,
+                          .user = node};
+  tn__relate(&r, node->op->operands);
+}
+
 /* Strings are moved like numbers, and that is all that operators can do with them, but those that are about them. */
 static void check_strings(const tn__graph *graph, const tn__node *node) {
   static const char *const able[] = {
@@ -377,6 +396,7 @@ tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *
   node->attrs = tn__arena_copy(graph->arena, attrs, (size_t)attr_count * sizeof(*attrs));
   node->graph_count = graph_count;
   if (graph_count > 0) node->graphs = tn__arena_copy(graph->arena, graphs, (size_t)graph_count * sizeof(*graphs));
+  check_relations(graph, node);
   check_strings(graph, node);
   for (int i = 0; i < input_count; i++)
     if (inputs[i] != NULL) tn__vec_push(graph->arena, &inputs[i]->readers, node);

@@ -142,9 +142,13 @@ typedef enum tn__op_class {                        /* how fusion sees it */
 struct tn__op {
   const char *name;           /* StableHLO's */
   int min_inputs, max_inputs; /* max -1: any number */
+  /* Their names and what their sizes are to each other (relations.h), which infer may then rely on. What depends on
+   * attributes is left to infer. */
+  const char *operands;
   tn__op_class op_class;
   tn__lowering lowering;
-  /* Sets dtype, rank, dims (and elements) of the outputs through tn__set_output; throws on inconsistent operands. */
+  /* Sets dtype, rank, dims (and elements) of the outputs through tn__set_output; throws on what is inconsistent beyond
+   * `operands`. */
   void (*infer)(tn__graph *graph, tn__node *node);
   /* Adds the stages of the node to `te`: `inputs[i]` are buffers of te's ir context (shapes already converted), absent
    * ones NULL; fills outputs. Symbols of dims: convert with tn__lower_expr. Does not mark outputs. */

@@ -143,6 +143,7 @@ static void infer_call(tn__graph *graph, tn__node *node) {
   {.name = op_name,                         \
    .min_inputs = 0,                         \
    .max_inputs = -1,                        \
+   .operands = "value...",                  \
    .op_class = TN__CLASS_OPAQUE,            \
    .lowering = how,                         \
    .infer = infer_##suffix,                 \

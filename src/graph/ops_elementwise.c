@@ -1,6 +1,5 @@
 /* Element-wise operators: one element of the result from the elements of the operands at the same place. Each is a
  * scalar function; inference, declaration and the propagation of known elements are written once. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -162,23 +161,12 @@ static const tn__expr *scalar_bitcast(tn__ir *ir, const tn__node *node, args_t x
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 
-/* The common shape of operands first..last. */
-static void common_shape(tn__graph *graph, const tn__node *node, const tn__expr **dims) {
-  const tn__value *first = node->inputs[0];
-  for (int i = 0; i < first->rank; i++) dims[i] = first->dims[i];
-  for (int k = 1; k < node->input_count; k++) {
-    const tn__value *other = node->inputs[k];
-    if (other->rank != first->rank)
-      tn__node_fail(graph, node, "operands must have the same shape, but are %s and %s",
-                    tn__value_type_text(graph, first), tn__value_type_text(graph, other));
-    for (int i = 0; i < first->rank; i++) {
-      if (tn__is_int(dims[i]) && tn__is_int(other->dims[i]) && dims[i] != other->dims[i])
-        tn__node_fail(graph, node, "operands must have the same shape, but are %s and %s",
-                      tn__value_type_text(graph, first), tn__value_type_text(graph, other));
-      char what[32];
-      snprintf(what, sizeof(what), "operand %d", k);
-      dims[i] = tn__same_dim(graph, node, dims[i], other->dims[i], what, i);
-    }
+/* The shape that all operands have: a dimension's number where one of them tells it. */
+static void common_shape(const tn__node *node, const tn__expr **dims) {
+  for (int i = 0; i < node->inputs[0]->rank; i++) {
+    dims[i] = node->inputs[0]->dims[i];
+    for (int k = 1; k < node->input_count; k++)
+      if (tn__is_int(node->inputs[k]->dims[i])) dims[i] = node->inputs[k]->dims[i];
   }
 }
 
@@ -275,7 +263,7 @@ static void infer_classes(tn__graph *graph, tn__node *node, int classes, tn_dtyp
   require_class(graph, node, 0, classes);
   for (int k = 1; k < node->input_count; k++) tn__require_same_dtype(graph, node, 0, k);
   const tn__expr *dims[TN__MAX_RANK];
-  common_shape(graph, node, dims);
+  common_shape(node, dims);
   int rank = node->inputs[0]->rank;
   tn_dtype dtype = result != TN_DTYPE_INVALID ? result : node->inputs[0]->dtype;
   tn__set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims, propagate));
@@ -315,7 +303,7 @@ static void infer_select(tn__graph *graph, tn__node *node) {
   tn__require_dtype(graph, node, 0, TN_BOOL);
   tn__require_same_dtype(graph, node, 1, 2);
   const tn__expr *dims[TN__MAX_RANK];
-  common_shape(graph, node, dims);
+  common_shape(node, dims);
   tn_dtype dtype = node->inputs[1]->dtype;
   int rank = node->inputs[0]->rank;
   tn__set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims, true));
@@ -370,15 +358,20 @@ static void declare(tn__lower_context *lower, const tn__node *node, const tn__bu
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(operands, op_name, infer_fn, scalar_fn, text) \
-  {.name = op_name,                                           \
-   .min_inputs = operands,                                    \
-   .max_inputs = operands,                                    \
-   .op_class = TN__CLASS_ELEMENTWISE,                         \
-   .lowering = TN__LOWER_DECLARE,                             \
-   .infer = infer_fn,                                         \
-   .declare = declare,                                        \
-   .scalar = scalar_fn,                                       \
+#define TN__OPERANDS_1 "x[*s]"
+#define TN__OPERANDS_2 "a[*s] b[*s]"
+#define TN__ROW(count, op_name, infer_fn, scalar_fn, text) \
+  TN__ROW_OF(count, TN__OPERANDS_##count, op_name, infer_fn, scalar_fn, text)
+#define TN__ROW_OF(count, names, op_name, infer_fn, scalar_fn, text) \
+  {.name = op_name,                                                  \
+   .min_inputs = count,                                              \
+   .max_inputs = count,                                              \
+   .operands = names,                                                \
+   .op_class = TN__CLASS_ELEMENTWISE,                                \
+   .lowering = TN__LOWER_DECLARE,                                    \
+   .infer = infer_fn,                                                \
+   .declare = declare,                                               \
+   .scalar = scalar_fn,                                              \
    .doc = text}
 
 static const tn__op rows[] = {
@@ -438,8 +431,10 @@ static const tn__op rows[] = {
     TN__ROW(2, "shift_right", infer_int, scalar_shift_right, "Arithmetic for signed types, logical for unsigned ones."),
     TN__ROW(2, "compare", infer_compare, scalar_compare,
             "a `direction` b: EQ, NE, LT, LE, GT or GE; false with NaN except NE."),
-    TN__ROW(3, "select", infer_select, scalar_select, "The second operand where the first is true, else the third."),
-    TN__ROW(3, "clamp", infer_number, scalar_clamp, "min(max(x, low), high) of (low, x, high)."),
+    TN__ROW_OF(3, "condition[*s] a[*s] b[*s]", "select", infer_select, scalar_select,
+               "The second operand where the first is true, else the third."),
+    TN__ROW_OF(3, "low[*s] x[*s] high[*s]", "clamp", infer_number, scalar_clamp,
+               "min(max(x, low), high) of (low, x, high)."),
 };
 
 const tn__op_family tn__ops_elementwise = {rows, sizeof(rows) / sizeof(rows[0])};

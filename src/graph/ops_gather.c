@@ -254,14 +254,12 @@ static void write_stage(tn__lower_context *lower, const tn__node *node, const ch
 }
 
 static void infer_scatter_elements(tn__graph *graph, tn__node *node) {
-  const tn__value *a = node->inputs[0], *indices = node->inputs[1], *updates = node->inputs[2];
+  const tn__value *a = node->inputs[0], *indices = node->inputs[1];
   tn__require_int(graph, node, 1);
   tn__require_same_dtype(graph, node, 0, 2);
   tn__require_rank(graph, node, 1, a->rank);
-  tn__require_rank(graph, node, 2, a->rank);
   require_reduction(graph, node);
   int axis = tn__require_axis(graph, node, "axis", a->rank);
-  for (int i = 0; i < a->rank; i++) tn__same_dim(graph, node, indices->dims[i], updates->dims[i], "operand 2", i);
   require_within(graph, node, indices, axis);
   known_inside(graph, node, indices, 0, 1, a->dims[axis]);
   tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
@@ -442,31 +440,32 @@ static void declare_write_at(tn__lower_context *lower, const tn__node *node, con
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(operands, op_name, class, suffix, text) \
-  {.name = op_name,                                     \
-   .min_inputs = operands,                              \
-   .max_inputs = operands,                              \
-   .op_class = class,                                   \
-   .lowering = TN__LOWER_DECLARE,                       \
-   .infer = infer_##suffix,                             \
-   .declare = declare_##suffix,                         \
+#define TN__ROW(count, op_name, names, class, suffix, text) \
+  {.name = op_name,                                         \
+   .min_inputs = count,                                     \
+   .max_inputs = count,                                     \
+   .operands = names,                                       \
+   .op_class = class,                                       \
+   .lowering = TN__LOWER_DECLARE,                           \
+   .infer = infer_##suffix,                                 \
+   .declare = declare_##suffix,                             \
    .doc = text}
 
 static const tn__op rows[] = {
-    TN__ROW(2, "take", TN__CLASS_INJECTIVE, take,
+    TN__ROW(2, "take", "x[*s] indices[*i]", TN__CLASS_INJECTIVE, take,
             "Slices along `axis` at integer indices; negative ones count from the end."),
-    TN__ROW(2, "take_along_axis", TN__CLASS_INJECTIVE, take_along,
+    TN__ROW(2, "take_along_axis", "x[*s] indices[*i]", TN__CLASS_INJECTIVE, take_along,
             "Elements at indices along `axis`, one for each position."),
-    TN__ROW(2, "gather_nd", TN__CLASS_INJECTIVE, gather_nd,
+    TN__ROW(2, "gather_nd", "x[*s] indices[*i,k]", TN__CLASS_INJECTIVE, gather_nd,
             "Slices at index tuples, after `batch_dims` common dimensions."),
-    TN__ROW(3, "scatter_elements", TN__CLASS_OPAQUE, scatter_elements,
+    TN__ROW(3, "scatter_elements", "x[*s] indices[*i] updates[*i]", TN__CLASS_OPAQUE, scatter_elements,
             "Operand 0 with elements along `axis` replaced by or combined with (`reduction`) the updates, in order."),
-    TN__ROW(3, "scatter_nd", TN__CLASS_OPAQUE, scatter_nd,
+    TN__ROW(3, "scatter_nd", "x[*s] indices[*i,k] updates[*u]", TN__CLASS_OPAQUE, scatter_nd,
             "Operand 0 with slices at index tuples replaced by or combined with (`reduction`) the updates, in order."),
-    TN__ROW(3, "write_at", TN__CLASS_OPAQUE, write_at,
+    TN__ROW(3, "write_at", "x[*s] fresh[*f] position[*p]", TN__CLASS_OPAQUE, write_at,
             "Operand 0 with its element along `axis` at the position in operand 2, if there is one, replaced by "
             "operand 1."),
-    TN__ROW(2, "append", TN__CLASS_OPAQUE, append,
+    TN__ROW(2, "append", "x[*s] fresh[*f]", TN__CLASS_OPAQUE, append,
             "The first `start` elements of operand 0 along `axis`, then operand 1; what lies behind may be anything."),
 };
 

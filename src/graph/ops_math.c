@@ -40,9 +40,6 @@ static void declare_random_bits(tn__lower_context *lower, const tn__node *node, 
 static void infer_determinant(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   tn__require_float(graph, node, 0);
-  if (a->rank < 2)
-    tn__node_fail(graph, node, "operand 0 must have at least 2 dimensions, but is %s", tn__value_type_text(graph, a));
-  tn__same_dim(graph, node, a->dims[a->rank - 2], a->dims[a->rank - 1], "operand 0", a->rank - 1);
   tn__set_output(graph, node, 0, a->dtype, a->rank - 2, a->dims, NULL);
 }
 
@@ -138,6 +135,7 @@ static const tn__op rows[] = {
     {.name = "random_bits",
      .min_inputs = 0,
      .max_inputs = 0,
+     .operands = "",
      .op_class = TN__CLASS_INJECTIVE,
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_random_bits,
@@ -146,6 +144,7 @@ static const tn__op rows[] = {
     {.name = "determinant",
      .min_inputs = 1,
      .max_inputs = 1,
+     .operands = "x[*b,n,n]",
      .op_class = TN__CLASS_OPAQUE,
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_determinant,

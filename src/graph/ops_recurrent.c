@@ -24,17 +24,13 @@ static void infer_recurrence(tn__graph *graph, tn__node *node) {
   if (gates == 0)
     tn__node_fail(graph, node, "kind \"%s\" is not one of lstm, gru, rnn", tn__node_string(node, "kind", ""));
   tn__require_float(graph, node, IN_X);
-  tn__require_rank(graph, node, IN_X, 3);
-  tn__require_rank(graph, node, IN_R, 2);
   int64_t hidden = tn__dim_const(r, 0);
   if (hidden < 1 || tn__dim_const(r, 1) != gates * hidden || tn__dim_const(x, 2) != gates * hidden)
     tn__node_fail(graph, node, "%s and %s are not the operands of %d gates", tn__value_type_text(graph, x),
                   tn__value_type_text(graph, r), gates);
-  static const int ranks[IN_COUNT] = {3, 2, 1, 2, 2, 1, 1};
   for (int i = 0; i < IN_COUNT; i++) {
     const tn__value *own = operand(node, i);
     if (own == NULL) continue;
-    tn__require_rank(graph, node, i, ranks[i]);
     if (i == IN_LENGTHS)
       tn__require_int(graph, node, i);
     else
@@ -411,6 +407,7 @@ static const tn__op rows[] = {
     {.name = "recurrence",
      .min_inputs = 2,
      .max_inputs = IN_COUNT,
+     .operands = "x[t,b,g] r[h,g] bias[g]? h0[b,h]? c0[b,h]? peepholes[3*h]? lengths[b]?",
      .op_class = TN__CLASS_OPAQUE,
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_recurrence,

@@ -340,6 +340,7 @@ static void declare_cumulative(tn__lower_context *lower, const tn__node *node, c
   {.name = op_name,                           \
    .min_inputs = 1,                           \
    .max_inputs = 1,                           \
+   .operands = "x[*s]",                       \
    .op_class = class,                         \
    .lowering = TN__LOWER_DECLARE,             \
    .infer = infer_##suffix,                   \

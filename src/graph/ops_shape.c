@@ -212,7 +212,6 @@ static void declare_slice(tn__lower_context *lower, const tn__node *node, const 
 static void infer_strided(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   const tn__attr *shape = tn__node_attr(node, "shape");
-  tn__require_rank(graph, node, 0, 1);
   if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
   tn__require_exprs(graph, node, "strides", shape->count);
   tn__require_exprs(graph, node, "origin", 1);
@@ -235,7 +234,6 @@ static void declare_strided(tn__lower_context *lower, const tn__node *node, cons
 static void infer_pad(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   tn__require_same_dtype(graph, node, 0, 1);
-  tn__require_rank(graph, node, 1, 0);
   const tn__expr *const *low = tn__require_exprs(graph, node, "low", a->rank);
   const tn__expr *const *high = tn__require_exprs(graph, node, "high", a->rank);
   const int64_t *interior = tn__require_ints(graph, node, "interior", a->rank);
@@ -460,8 +458,8 @@ static void declare_from_elements(tn__lower_context *lower, const tn__node *node
 
 static void infer_quads(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
-  if ((a->dtype != TN_U8 && a->dtype != TN_I8) || a->rank == 0 || tn__dim_const(a, a->rank - 1) != 4)
-    tn__node_fail(graph, node, "%s does not end in four bytes", tn__value_type_text(graph, a));
+  if (a->dtype != TN_U8 && a->dtype != TN_I8)
+    tn__node_fail(graph, node, "%s is not of bytes", tn__value_type_text(graph, a));
   tn__set_output(graph, node, 0, TN_I32, a->rank - 1, a->dims, NULL);
 }
 
@@ -483,32 +481,35 @@ static void declare_quads(tn__lower_context *lower, const tn__node *node, const 
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(least, most, op_name, suffix, text) \
-  {.name = op_name,                                 \
-   .min_inputs = least,                             \
-   .max_inputs = most,                              \
-   .op_class = TN__CLASS_INJECTIVE,                 \
-   .lowering = TN__LOWER_DECLARE,                   \
-   .infer = infer_##suffix,                         \
-   .declare = declare_##suffix,                     \
+#define TN__ROW(least, most, op_name, names, suffix, text) \
+  {.name = op_name,                                        \
+   .min_inputs = least,                                    \
+   .max_inputs = most,                                     \
+   .operands = names,                                      \
+   .op_class = TN__CLASS_INJECTIVE,                        \
+   .lowering = TN__LOWER_DECLARE,                          \
+   .infer = infer_##suffix,                                \
+   .declare = declare_##suffix,                            \
    .doc = text}
 
 static const tn__op rows[] = {
-    TN__ROW(1, 1, "broadcast_in_dim", broadcast,
+    TN__ROW(1, 1, "broadcast_in_dim", "x[*s]", broadcast,
             "Dimension i becomes dimension axes[i] of `shape`; dimensions of size 1 stretch."),
-    TN__ROW(1, 1, "reshape", reshape, "The same elements in row-major order as another `shape`."),
-    TN__ROW(1, 1, "quads", quads, "Four bytes, the last dimension, as one i32; the first is the lowest."),
-    TN__ROW(1, 1, "transpose", transpose, "Dimension i of the result is dimension permutation[i] of the operand."),
-    TN__ROW(1, 1, "slice", slice, "Elements starts, starts + strides ... below limits in each dimension."),
+    TN__ROW(1, 1, "reshape", "x[*s]", reshape, "The same elements in row-major order as another `shape`."),
+    TN__ROW(1, 1, "quads", "x[*s,4]", quads, "Four bytes, the last dimension, as one i32; the first is the lowest."),
+    TN__ROW(1, 1, "transpose", "x[*s]", transpose,
+            "Dimension i of the result is dimension permutation[i] of the operand."),
+    TN__ROW(1, 1, "slice", "x[*s]", slice, "Elements starts, starts + strides ... below limits in each dimension."),
     TN__ROW(
-        1, 1, "strided", strided,
+        1, 1, "strided", "memory[n]", strided,
         "A tensor of `shape` in memory: element [i, j, ...] is element origin + i * strides[0] + j * strides[1] ... of "
         "the operand."),
-    TN__ROW(2, 2, "pad", pad, "`low`, `high` and `interior` elements around and between; negative ones crop."),
-    TN__ROW(1, -1, "concatenate", concatenate, "The operands one after another along `axis`."),
-    TN__ROW(1, 1, "reverse", reverse, "The order of the elements turned round along `axes`."),
-    TN__ROW(0, 0, "iota", iota, "The index along `axis` as an element of `dtype`."),
-    TN__ROW(0, 0, "from_elements", from_elements, "A small tensor of dimension expressions: shapes as data."),
+    TN__ROW(2, 2, "pad", "x[*s] fill[]", pad,
+            "`low`, `high` and `interior` elements around and between; negative ones crop."),
+    TN__ROW(1, -1, "concatenate", "first other...", concatenate, "The operands one after another along `axis`."),
+    TN__ROW(1, 1, "reverse", "x[*s]", reverse, "The order of the elements turned round along `axes`."),
+    TN__ROW(0, 0, "iota", "", iota, "The index along `axis` as an element of `dtype`."),
+    TN__ROW(0, 0, "from_elements", "", from_elements, "A small tensor of dimension expressions: shapes as data."),
 };
 
 const tn__op_family tn__ops_shape = {rows, sizeof(rows) / sizeof(rows[0])};

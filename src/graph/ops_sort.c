@@ -332,7 +332,6 @@ static void declare_top_k(tn__lower_context *lower, const tn__node *node, const 
 /* ---- sort_rows --------------------------------------------------------------------------------------------------- */
 
 static void infer_sort_rows(tn__graph *graph, tn__node *node) {
-  tn__require_rank(graph, node, 0, 2);
   tn__set_output(graph, node, 0, TN_I64, 1, node->inputs[0]->dims, NULL);
 }
 
@@ -361,7 +360,6 @@ static void declare_sort_rows(tn__lower_context *lower, const tn__node *node, co
 
 static void infer_find_true(tn__graph *graph, tn__node *node) {
   tn__require_dtype(graph, node, 0, TN_BOOL);
-  tn__require_rank(graph, node, 0, 1);
   tn__set_output(graph, node, 0, TN_I64, 1, node->inputs[0]->dims, NULL);
   tn__set_output(graph, node, 1, TN_I64, 0, NULL, NULL);
 }
@@ -389,23 +387,25 @@ static void declare_find_true(tn__lower_context *lower, const tn__node *node, co
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(op_name, suffix, text) \
-  {.name = op_name,                    \
-   .min_inputs = 1,                    \
-   .max_inputs = 1,                    \
-   .op_class = TN__CLASS_OPAQUE,       \
-   .lowering = TN__LOWER_DECLARE,      \
-   .infer = infer_##suffix,            \
-   .declare = declare_##suffix,        \
+#define TN__ROW(op_name, names, suffix, text) \
+  {.name = op_name,                           \
+   .min_inputs = 1,                           \
+   .max_inputs = 1,                           \
+   .operands = names,                         \
+   .op_class = TN__CLASS_OPAQUE,              \
+   .lowering = TN__LOWER_DECLARE,             \
+   .infer = infer_##suffix,                   \
+   .declare = declare_##suffix,               \
    .doc = text}
 
 static const tn__op rows[] = {
-    TN__ROW("sort", sort,
+    TN__ROW("sort", "x[*s]", sort,
             "Stable sort along `axis`: the elements, and where each came from; NaN counts as the greatest."),
-    TN__ROW("top_k", top_k,
+    TN__ROW("top_k", "x[*s]", top_k,
             "The first `count` elements along `axis` of a stable sort, in order, and where each came from."),
-    TN__ROW("sort_rows", sort_rows, "The stable ascending order of a matrix's rows, compared column by column."),
-    TN__ROW("find_true", find_true,
+    TN__ROW("sort_rows", "rows[n,m]", sort_rows,
+            "The stable ascending order of a matrix's rows, compared column by column."),
+    TN__ROW("find_true", "mask[n]", find_true,
             "The positions of the true elements, in order, filled up with zeros; and how many there are."),
 };
 

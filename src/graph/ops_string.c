@@ -14,12 +14,6 @@ static const tn__value *require_tensor(const tn__graph *graph, const tn__node *n
   return value;
 }
 
-static void require_same_shape(tn__graph *graph, const tn__node *node) {
-  const tn__value *a = node->inputs[0], *b = node->inputs[1];
-  tn__require_rank(graph, node, 1, a->rank);
-  for (int i = 0; i < a->rank; i++) tn__same_dim(graph, node, a->dims[i], b->dims[i], "operand 1", i);
-}
-
 /* A result with one dimension that only running the node tells. */
 static void set_late(tn__graph *graph, tn__node *node, const tn__value *like, int rank, int late) {
   const tn__expr **dims = TN__NEW_ARRAY(graph->arena, rank, const tn__expr *);
@@ -34,21 +28,18 @@ static void set_late(tn__graph *graph, tn__node *node, const tn__value *like, in
 static void infer_concat(tn__graph *graph, tn__node *node) {
   const tn__value *a = require_tensor(graph, node, 0, TN_STRING);
   require_tensor(graph, node, 1, TN_STRING);
-  require_same_shape(graph, node);
   tn__set_output(graph, node, 0, TN_STRING, a->rank, a->dims, NULL);
 }
 
 static void infer_equal(tn__graph *graph, tn__node *node) {
   const tn__value *a = require_tensor(graph, node, 0, TN_STRING);
   require_tensor(graph, node, 1, TN_STRING);
-  require_same_shape(graph, node);
   tn__set_output(graph, node, 0, TN_BOOL, a->rank, a->dims, NULL);
 }
 
 static void infer_split(tn__graph *graph, tn__node *node) {
   const tn__value *x = require_tensor(graph, node, 0, TN_STRING);
   require_tensor(graph, node, 1, TN_STRING);
-  tn__require_rank(graph, node, 1, 0);
   set_late(graph, node, x, x->rank + 1, x->rank);
   tn__set_output(graph, node, 1, TN_I64, x->rank, x->dims, NULL);
 }
@@ -56,10 +47,6 @@ static void infer_split(tn__graph *graph, tn__node *node) {
 static void infer_normalize(tn__graph *graph, tn__node *node) {
   const tn__value *x = require_tensor(graph, node, 0, TN_STRING);
   require_tensor(graph, node, 1, TN_STRING);
-  tn__require_rank(graph, node, 1, 1);
-  if (x->rank != 1 && x->rank != 2)
-    tn__node_fail(graph, node, "takes strings of shape [C] or [1, C], not %s", tn__value_type_text(graph, x));
-  if (x->rank == 2) tn__same_dim(graph, node, tn__index(graph->ir, 1), x->dims[0], "operand 0", 0);
   set_late(graph, node, x, x->rank, x->rank - 1);
 }
 
@@ -87,7 +74,6 @@ static void infer_to(tn__graph *graph, tn__node *node) {
 static void infer_find(tn__graph *graph, tn__node *node) {
   const tn__value *x = require_tensor(graph, node, 0, TN_DTYPE_INVALID);
   require_tensor(graph, node, 1, x->dtype);
-  tn__require_rank(graph, node, 1, 1);
   tn__set_output(graph, node, 0, TN_I64, x->rank, x->dims, NULL);
 }
 
@@ -97,35 +83,36 @@ static void infer_grams(tn__graph *graph, tn__node *node) {
   require_tensor(graph, node, 1, x->dtype);
   require_tensor(graph, node, 2, TN_I64);
   require_tensor(graph, node, 3, TN_I64);
-  if (x->rank > 2) tn__node_fail(graph, node, "takes [C] or [N, C], not %s", tn__value_type_text(graph, x));
   int rank = x->rank == 2 ? 2 : 1;
   dims[rank - 1] = tn__index(graph->ir, tn__node_int(node, "width", 0));
   tn__set_output(graph, node, 0, TN_I64, rank, dims, NULL);
 }
 
-#define TN__ROW(op_name, count, suffix, text) \
-  {.name = op_name,                           \
-   .min_inputs = count,                       \
-   .max_inputs = count,                       \
-   .op_class = TN__CLASS_OPAQUE,              \
-   .lowering = TN__LOWER_BUILTIN,             \
-   .infer = infer_##suffix,                   \
+#define TN__ROW(op_name, count, names, suffix, text) \
+  {.name = op_name,                                  \
+   .min_inputs = count,                              \
+   .max_inputs = count,                              \
+   .operands = names,                                \
+   .op_class = TN__CLASS_OPAQUE,                     \
+   .lowering = TN__LOWER_BUILTIN,                    \
+   .infer = infer_##suffix,                          \
    .doc = text}
 
 static const tn__op rows[] = {
-    TN__ROW("string_concat", 2, concat, "Each string with that of operand 1 behind it."),
-    TN__ROW("string_equal", 2, equal, "Whether two strings have the same bytes."),
-    TN__ROW("string_split", 2, split,
+    TN__ROW("string_concat", 2, "a[*s] b[*s]", concat, "Each string with that of operand 1 behind it."),
+    TN__ROW("string_equal", 2, "a[*s] b[*s]", equal, "Whether two strings have the same bytes."),
+    TN__ROW("string_split", 2, "x[*s] delimiter[]", split,
             "The pieces between delimiters (operand 1; white space when it is empty), along a new last axis and padded "
             "with empty strings, and their number; `most` cuts, any number when negative."),
-    TN__ROW("string_normalize", 2, normalize,
+    TN__ROW("string_normalize", 2, "x[c]|[1,c] words[n]", normalize,
             "The strings without those of operand 1, in `case` 1 (lower) or 2 (upper); one empty string when none "
             "is left."),
-    TN__ROW("string_match", 2, match, "Whether the program of a regular expression (operand 1) matches all of it."),
-    TN__ROW("string_from", 1, from, "Numbers as text."),
-    TN__ROW("string_to", 1, to, "Text as numbers of type `dtype`; fails when it is none."),
-    TN__ROW("table_find", 2, find, "The position in operand 1, which is sorted, or its length."),
-    TN__ROW("table_grams", 4, grams,
+    TN__ROW("string_match", 2, "x[*s] program[n]", match,
+            "Whether the program of a regular expression (operand 1) matches all of it."),
+    TN__ROW("string_from", 1, "x[*s]", from, "Numbers as text."),
+    TN__ROW("string_to", 1, "x[*s]", to, "Text as numbers of type `dtype`; fails when it is none."),
+    TN__ROW("table_find", 2, "x[*s] keys[n]", find, "The position in operand 1, which is sorted, or its length."),
+    TN__ROW("table_grams", 4, "x[]|[_]|[_,_] pool[n] begins[m] columns[k]", grams,
             "How often each n-gram of a pool (operand 1, operand 2: where those of each length begin) occurs in a row, "
             "in the columns that operand 3 says."),
 };

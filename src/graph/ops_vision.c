@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/internal.h"
+#include "graph/relations.h"
 #include "tenon/kernel_abi.h"
 
 /* ---- grid_sample ------------------------------------------------------------------------------------------------- */
@@ -39,10 +40,15 @@ static void infer_grid_sample(tn__graph *graph, tn__node *node) {
     tn__node_fail(graph, node, "the last dimension of the grid %s must be %d", tn__value_type_text(graph, grid),
                   a->rank - 2);
   const tn__expr *dims[TN__MAX_RANK];
-  dims[0] = tn__same_dim(graph, node, a->dims[0], grid->dims[0], "operand 1", 0);
+  dims[0] = tn__is_int(grid->dims[0]) ? grid->dims[0] : a->dims[0];
   int channel = channel_dim(node, a->rank), first = spatial_dim(node);
   dims[channel] = a->dims[channel];
-  for (int i = 0; i < a->rank - 2; i++) dims[first + i] = grid->dims[1 + i];
+  for (int i = 0; i < a->rank - 2; i++) {
+    dims[first + i] = grid->dims[1 + i];
+    if (attr_is(node, "padding", "zeros")) continue; /* the others always take an element */
+    tn__relate_sizes(graph, tn__arena_printf(graph->arena, "grid_sample: dimension %d of operand 0 (x)", first + i),
+                     a->dims[first + i], ">=", "", tn__index(graph->ir, 1));
+  }
   tn__set_output(graph, node, 0, a->dtype, a->rank, dims, NULL);
 }
 
@@ -184,7 +190,6 @@ static void require_fit(tn__graph *graph, const tn__node *node, const tn__expr *
 static void infer_col2im(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   tn__ir *ir = graph->ir;
-  tn__require_rank(graph, node, 0, 3);
   const tn__attr *image = tn__node_attr(node, "image");
   if (image == NULL || image->kind != TN__ATTR_EXPRS || image->count > 6)
     tn__node_fail(graph, node, "needs the attribute image");
@@ -249,21 +254,11 @@ static void declare_col2im(tn__lower_context *lower, const tn__node *node, const
 /* ---- non_max_suppression ----------------------------------------------------------------------------------------- */
 
 static void infer_nms(tn__graph *graph, tn__node *node) {
-  const tn__value *boxes = node->inputs[0], *scores = node->inputs[1];
+  const tn__value *scores = node->inputs[1];
   tn__ir *ir = graph->ir;
-  tn__require_rank(graph, node, 0, 3);
-  tn__require_rank(graph, node, 1, 3);
-  tn__require_rank(graph, node, 2, 3);
   tn__require_same_dtype(graph, node, 0, 1);
   tn__require_dtype(graph, node, 2, TN_I64);
   tn__require_dtype(graph, node, 3, TN_I64);
-  for (int i = 3; i < 6; i++) {
-    const tn__value *own = node->inputs[i];
-    if (own != NULL && own->rank != 0)
-      tn__node_fail(graph, node, "operand %d must be a scalar, but is %s", i, tn__value_type_text(graph, own));
-  }
-  tn__same_dim(graph, node, boxes->dims[0], scores->dims[0], "operand 1", 0);
-  tn__same_dim(graph, node, boxes->dims[1], scores->dims[2], "operand 1", 2);
   const tn__expr *dims[2] = {tn__dim_product(ir, scores->dims, 3), tn__index(ir, 3)};
   tn__set_output(graph, node, 0, TN_I64, 2, dims, NULL);
   tn__set_output(graph, node, 1, TN_I64, 0, NULL, NULL);
@@ -494,20 +489,15 @@ static void declare_nms(tn__lower_context *lower, const tn__node *node, const tn
 
 static void infer_roi_align(tn__graph *graph, tn__node *node) {
   static const char *const modes[] = {"avg", "max"};
-  const tn__value *a = node->inputs[0], *rois = node->inputs[1];
+  const tn__value *a = node->inputs[0];
   tn__require_float(graph, node, 0);
   tn__require_same_dtype(graph, node, 0, 1);
-  tn__require_rank(graph, node, 0, 4);
-  tn__require_rank(graph, node, 1, 2);
-  tn__require_rank(graph, node, 2, 1);
   tn__require_int(graph, node, 2);
   require_one_of(graph, node, "mode", modes, 2);
-  if (tn__dim_const(rois, 1) != 4)
-    tn__node_fail(graph, node, "regions must have 4 coordinates, but are %s", tn__value_type_text(graph, rois));
   const int64_t *size = tn__require_ints(graph, node, "size", 2);
   if (size[0] < 1 || size[1] < 1) tn__node_fail(graph, node, "the attribute size must be positive");
-  const tn__expr *dims[4] = {tn__same_dim(graph, node, rois->dims[0], node->inputs[2]->dims[0], "operand 2", 0), NULL,
-                             NULL, NULL};
+  const tn__expr *count = node->inputs[2]->dims[0];
+  const tn__expr *dims[4] = {tn__is_int(count) ? count : node->inputs[1]->dims[0]};
   int channel = channel_dim(node, 4), first = spatial_dim(node);
   dims[channel] = a->dims[channel];
   for (int d = 0; d < 2; d++) dims[first + d] = tn__index(graph->ir, size[d]);
@@ -527,6 +517,9 @@ typedef struct roi {
   tn__nest cells, taps;
 } roi;
 
+/* More samples along a bin than any image has rows for: the region is nothing that was found in it. */
+enum { MOST_SAMPLES = 1 << 16 };
+
 /* Lets of one region around `body`: where it starts, how large a bin is, how many samples a bin takes. */
 static const tn__stmt *with_roi(tn__ir *ir, const tn__buffer *rois, const roi *r, const tn__stmt *body) {
   const tn__node *node = r->node;
@@ -534,6 +527,10 @@ static const tn__stmt *with_roi(tn__ir *ir, const tn__buffer *rois, const roi *r
   int64_t ratio = tn__node_int(node, "sampling_ratio", 0);
   const tn__expr *scale = tn__float(ir, r->wide, tn__node_float(node, "spatial_scale", 1));
   const tn__expr *offset = tn__float(ir, r->wide, half_pixel ? 0.5 : 0), *one = tn__float(ir, r->wide, 1);
+  for (int d = 0; d < 2 && ratio == 0; d++) {
+    const tn__expr *many = tn__lt(ir, tn__index(ir, MOST_SAMPLES), r->samples[d]->self);
+    body = tn__seq2(ir, tn__if(ir, many, tn__fail(ir, TN_KERNEL_BAD_VALUE), NULL), body);
+  }
   for (int d = 1; d >= 0; d--) {
     const tn__expr *ends[2]; /* coordinates are x, y, x, y */
     for (int e = 0; e < 2; e++) {
@@ -568,6 +565,7 @@ static const tn__stmt *with_place(const roi *r, tn__ir *ir, int d, const tn__stm
   body = tn__let(ir, r->low[d], tn__min(ir, tn__cast(ir, TN_I64, x), last), body);
   const tn__expr *inside = tn__and(ir, tn__le(ir, tn__float(ir, r->wide, -1), at->self),
                                    tn__le(ir, at->self, tn__cast(ir, r->wide, length)));
+  inside = tn__and(ir, tn__lt(ir, tn__index(ir, 0), length), inside);
   body = tn__if(ir, inside, body, outside);
   return tn__let(ir, at, tn__add(ir, tn__add(ir, r->start[d]->self, corner), step), body);
 }
@@ -673,24 +671,27 @@ static void declare_roi_align(tn__lower_context *lower, const tn__node *node, co
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(least, most, op_name, class, suffix, text) \
-  {.name = op_name,                                        \
-   .min_inputs = least,                                    \
-   .max_inputs = most,                                     \
-   .op_class = class,                                      \
-   .lowering = TN__LOWER_DECLARE,                          \
-   .infer = infer_##suffix,                                \
-   .declare = declare_##suffix,                            \
+#define TN__ROW(least, most, op_name, names, class, suffix, text) \
+  {.name = op_name,                                               \
+   .min_inputs = least,                                           \
+   .max_inputs = most,                                            \
+   .operands = names,                                             \
+   .op_class = class,                                             \
+   .lowering = TN__LOWER_DECLARE,                                 \
+   .infer = infer_##suffix,                                       \
+   .declare = declare_##suffix,                                   \
    .doc = text}
 
 static const tn__op rows[] = {
-    TN__ROW(2, 2, "grid_sample", TN__CLASS_REDUCTION, grid_sample,
+    TN__ROW(2, 2, "grid_sample", "x[n,_,*i] grid[n,*g,d]", TN__CLASS_REDUCTION, grid_sample,
             "Samples at the normalised coordinates of a grid: nearest, linear or cubic, in any spatial rank."),
-    TN__ROW(1, 1, "col2im", TN__CLASS_REDUCTION, col2im, "Adds the columns of sliding blocks up to an image."),
+    TN__ROW(1, 1, "col2im", "x[n,r,k]", TN__CLASS_REDUCTION, col2im,
+            "Adds the columns of sliding blocks up to an image."),
     TN__ROW(
-        4, 6, "non_max_suppression", TN__CLASS_OPAQUE, nms,
+        4, 6, "non_max_suppression", "boxes[n,k,4] scores[n,c,k] order[n,c,k] most[] overlap[]? score[]?",
+        TN__CLASS_OPAQUE, nms,
         "Boxes, scores and their order, maximum, overlap and score thresholds: the boxes that are kept, and how many."),
-    TN__ROW(3, 3, "roi_align", TN__CLASS_OPAQUE, roi_align,
+    TN__ROW(3, 3, "roi_align", "x[_,_,_,_] regions[r,4] batches[r]", TN__CLASS_OPAQUE, roi_align,
             "Regions of a feature map sampled bilinearly to a fixed size."),
 };
 

@@ -61,13 +61,8 @@ static const tn__expr *transformed_out(tn__ir *ir, int m, const tn__expr *index,
 
 /* ---- winograd_input ---------------------------------------------------------------------------------------------- */
 
-static void require_image(const tn__graph *graph, const tn__node *node, int rank) {
-  tn__require_rank(graph, node, 0, rank);
-  tn__require_float(graph, node, 0);
-}
-
 static void infer_input(tn__graph *graph, tn__node *node) {
-  require_image(graph, node, 4);
+  tn__require_float(graph, node, 0);
   const tn__value *image = node->inputs[0];
   int64_t tile = tn__node_int(node, "tile", 0);
   if (tile != 2 && tile != 4) tn__node_fail(graph, node, "tile %lld is neither 2 nor 4", (long long)tile);
@@ -120,10 +115,10 @@ static void declare_input(tn__lower_context *lower, const tn__node *node, const 
 /* ---- winograd_output --------------------------------------------------------------------------------------------- */
 
 static void infer_output(tn__graph *graph, tn__node *node) {
-  require_image(graph, node, 6);
+  tn__require_float(graph, node, 0);
   const tn__value *products = node->inputs[0];
   int64_t side = tn__dim_const(products, 0), tile = side - 2;
-  if ((side != 4 && side != 6) || tn__dim_const(products, 1) != side)
+  if (side != 4 && side != 6)
     tn__node_fail(graph, node, "operand 0 must have 4 by 4 or 6 by 6 positions, but is %s",
                   tn__value_type_text(graph, products));
   const int64_t *size = tn__require_ints(graph, node, "size", 2);
@@ -169,6 +164,7 @@ static const tn__op rows[] = {
     {.name = "winograd_input",
      .min_inputs = 1,
      .max_inputs = 1,
+     .operands = "image[n,h,w,c]",
      .op_class = TN__CLASS_OPAQUE,
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_input,
@@ -179,6 +175,7 @@ static const tn__op rows[] = {
     {.name = "winograd_output",
      .min_inputs = 1,
      .max_inputs = 1,
+     .operands = "products[s,s,n,_,_,c]",
      .op_class = TN__CLASS_CONTRACTION,
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_output,

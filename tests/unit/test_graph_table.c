@@ -1,7 +1,7 @@
 /* The table of core operators, and docs/operators.md, which "unit_graph_table --write" makes of it. */
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/relations.h"
 #include "unit/page.h"
 
 #define PAGE TN_TEST_ROOT "/docs/operators.md"
@@ -15,16 +15,26 @@ static void rows_are_whole(void **state) {
     assert_non_null(op->doc);
     assert_int_equal(op->lowering == TN__LOWER_DECLARE, op->declare != NULL);
     assert_int_equal(op->op_class == TN__CLASS_ELEMENTWISE, op->scalar != NULL);
+    int least, most;
+    if (op->operands == NULL || !tn__relations_parse(op->operands, &least, &most))
+      fail_msg("%s: these are no relations: %s", op->name, op->operands);
+    assert_int_equal(most, op->max_inputs);
+    if (least != op->min_inputs) fail_msg("%s: %d operands must be there, not %d", op->name, op->min_inputs, least);
   }
 }
 
+/* The relations, whose bars are no borders of the table. */
 static void write_operands(tn__strbuf *out, const tn__op *op) {
-  if (op->max_inputs < 0)
-    tn__strbuf_printf(out, "%d or more", op->min_inputs);
-  else if (op->max_inputs > op->min_inputs)
-    tn__strbuf_printf(out, "%d to %d", op->min_inputs, op->max_inputs);
-  else
-    tn__strbuf_printf(out, "%d", op->min_inputs);
+  if (op->operands[0] == '\0') {
+    tn__strbuf_append(out, "none");
+    return;
+  }
+  tn__strbuf_char(out, '`');
+  for (const char *c = op->operands; *c != '\0'; c++) {
+    if (*c == '|') tn__strbuf_char(out, '\\');
+    tn__strbuf_char(out, *c);
+  }
+  tn__strbuf_char(out, '`');
 }
 
 static void write_page(tn__strbuf *out) {
@@ -36,7 +46,7 @@ static void write_page(tn__strbuf *out) {
       "The %d operators that graphs are made of, with StableHLO's names and meaning wherever it has one. "
       "The class says how fusion sees\nan operator, the last column but one how it is executed. Written by "
       "`unit_graph_table --write` from the table; do not edit.\n[howto-operator.md](howto-operator.md) tells "
-      "how to add one.\n\n"
+      "how to add one, and how the shapes of operands are to be read.\n\n"
       "| operator | operands | class | execution | meaning |\n| --- | --- | --- | --- | --- |\n",
       tn__op_count());
   for (int i = 0; i < tn__op_count(); i++) {

@@ -403,6 +403,7 @@ static void run_operator(tn__onode *n) {
                   n->op->versions[0]);
     count_operands(n);
     check_narrow(n);
+    if (n->op->operands != NULL) tn__on_relate(n, n->op->operands);
     n->op->fn(n);
     if (passes_narrow(n) && n->out[0] != NULL) n->out[0]->narrow = n->in[0]->narrow;
     return;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "graph/build.h"
+#include "graph/relations.h"
 #include "import/onnx/onnx.h"
 #include "onnx.pb-c.h"
 
@@ -76,6 +77,9 @@ typedef struct tn__onnx_op {
   const char *why;  /* when not supported */
   int min_inputs, max_inputs, max_outputs; /* over all versions; -1: any number */
   uint8_t versions[12];                    /* that changed the operator, in order */
+  /* What the sizes of its inputs are to each other (graph/relations.h), where that would be lost in the core operators
+   * that it becomes, or NULL. What depends on attributes and versions stands in the function. */
+  const char *operands;
 } tn__onnx_op;
 
 extern const tn__onnx_op tn__onnx_ops[]; /* by domain, then name */
@@ -213,6 +217,12 @@ const int64_t *tn__on_ints_operand(tn__onode *n, int input, int *count, const ch
 /* The attribute `name` in versions before `since`, the operand from then on. NULL when neither is given. Known now. */
 const int64_t *tn__on_ints_either(tn__onode *n, const char *name, int64_t since, int input, int *count,
                                   const char *why);
+/* Inputs whose sizes are to each other as the text says (graph/relations.h). */
+void tn__on_relate(const tn__onode *n, const char *relations);
+/* Dimension `axis` of an input must be as large as dimension `other_axis` of another one. */
+void tn__on_require_same(const tn__onode *n, int input, int axis, int other, int other_axis);
+/* Or as another size, which messages call `what`. */
+void tn__on_require_size(const tn__onode *n, int input, int axis, const tn__expr *size, const char *what);
 void tn__on_require_rank(const tn__onode *n, int input, int rank);
 void tn__on_require_min_rank(const tn__onode *n, int input, int rank);
 int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank); /* into [0, rank) */

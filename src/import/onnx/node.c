@@ -261,6 +261,33 @@ const int64_t *tn__on_ints_either(tn__onode *n, const char *name, int64_t since,
   return n->in[input] == NULL ? NULL : tn__on_ints_operand(n, input, count, why);
 }
 
+static bool node_attribute(const void *user, const char *name, int64_t *value) {
+  if (tn__on_attr(user, name) == NULL) return false;
+  *value = tn__on_int(user, name, 0);
+  return true;
+}
+
+void tn__on_relate(const tn__onode *n, const char *relations) {
+  const tn__relating r = {.graph = n->g,
+                          .name = "",
+                          .word = "input",
+                          .operands = n->in,
+                          .count = n->input_count,
+                          .attribute = node_attribute,
+                          .user = n};
+  tn__relate(&r, relations);
+}
+
+void tn__on_require_size(const tn__onode *n, int input, int axis, const tn__expr *size, const char *what) {
+  const char *left = tn__arena_printf(n->arena, "dimension %d of %s", axis, operand_text(n, input));
+  tn__relate_sizes(n->g, left, n->in[input]->dims[axis], "==", what, size);
+}
+
+void tn__on_require_same(const tn__onode *n, int input, int axis, int other, int other_axis) {
+  const char *what = tn__arena_printf(n->arena, "dimension %d of %s", other_axis, operand_text(n, other));
+  tn__on_require_size(n, input, axis, n->in[other]->dims[other_axis], what);
+}
+
 void tn__on_require_rank(const tn__onode *n, int input, int rank) {
   if (n->in[input]->rank != rank)
     tn__on_fail(n, "%s has %d dimension%s, expected %d", operand_text(n, input), n->in[input]->rank,

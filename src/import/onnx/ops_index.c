@@ -51,6 +51,8 @@ void tn__onnx_tensor_scatter(tn__onode *n) {
   int rank = past->rank, axis = (int)tn__on_axis(n, tn__on_int(n, "axis", -2), rank);
   if (axis == 0) tn__on_fail(n, "axis 0 is the batch");
   tn__on_require_rank(n, 1, rank);
+  for (int i = 0; i < rank; i++)
+    if (i != axis) tn__on_require_same(n, 1, i, 0, i);
   const char *mode = tn__on_string(n, "mode", "linear");
   bool circular = strcmp(mode, "circular") == 0;
   if (!circular && strcmp(mode, "linear") != 0) tn__on_fail(n, "mode \"%s\" is neither linear nor circular", mode);
@@ -78,9 +80,6 @@ void tn__onnx_one_hot(tn__onode *n) {
     if (count != 1) tn__on_fail(n, "input 1 (depth) has %d elements, expected 1", count);
     depth = elements[0];
   }
-  tn__on_require_rank(n, 2, 1);
-  if (tn__dim_const(values, 0) >= 0 && tn__dim_const(values, 0) != 2)
-    tn__on_fail(n, "input 2 (values) must have two elements, off and on");
   tn__value *off = tn__on_reshape(n, tn__on_slice_axis(n, values, 0, tn__on_index(n, 0), tn__on_index(n, 1)), 0, NULL);
   tn__value *on = tn__on_reshape(n, tn__on_slice_axis(n, values, 0, tn__on_index(n, 1), tn__on_index(n, 2)), 0, NULL);
   n->out[0] = tn__g_one_hot(g, indices, depth, off, on, axis);
@@ -90,7 +89,6 @@ void tn__onnx_non_zero(tn__onode *n) { n->out[0] = tn__g_nonzero(n->g, n->in[0])
 
 void tn__onnx_compress(tn__onode *n) {
   int axis = tn__on_attr(n, "axis") == NULL ? -1 : (int)tn__on_axis(n, tn__on_int(n, "axis", 0), n->in[0]->rank);
-  tn__on_require_rank(n, 1, 1);
   n->out[0] = tn__g_compress(n->g, n->in[0], n->in[1], axis);
 }
 
@@ -131,6 +129,8 @@ void tn__onnx_reverse_sequence(tn__onode *n) {
   int time = (int)tn__on_axis(n, tn__on_int(n, "time_axis", 0), rank),
       batch = (int)tn__on_axis(n, tn__on_int(n, "batch_axis", 1), rank);
   if (time == batch) tn__on_fail(n, "time_axis and batch_axis are both %d", time);
+  tn__on_require_rank(n, 1, 1);
+  tn__on_require_same(n, 1, 0, 0, batch);
   n->out[0] = tn__onnx_reverse_steps(n, x, tn__g_convert(g, n->in[1], TN_I64), time, batch);
 }
 

@@ -34,19 +34,12 @@ static tn__value *loss_of(tn__onode *n, tn__value *x, tn__value *target, tn__val
   return tn__g_mean(n->g, loss, axes, loss->rank, false);
 }
 
-static void require_classes(tn__onode *n) {
-  tn__on_require_min_rank(n, 0, 2);
-  tn__on_require_rank(n, 1, n->in[0]->rank - 1);
-}
-
 void tn__onnx_nll_loss(tn__onode *n) {
-  require_classes(n);
   tn__value *x = tn__on_widen(n, n->in[0]);
   n->out[0] = tn__g_convert(n->g, loss_of(n, x, n->in[1], n->in[2]), n->in[0]->dtype);
 }
 
 void tn__onnx_softmax_loss(tn__onode *n) {
-  require_classes(n);
   tn__value *x = tn__g_softmax(n->g, tn__on_widen(n, n->in[0]), 1, true);
   n->out[0] = tn__g_convert(n->g, loss_of(n, x, n->in[1], n->in[2]), n->in[0]->dtype);
   if (n->output_count > 1) n->out[1] = tn__g_convert(n->g, x, n->in[0]->dtype);

@@ -264,13 +264,6 @@ void tn__onnx_conv(tn__onode *n) {
   conv_operands(n, x, 1, window, &groups);
   tn__onnx_window_read(n, x->rank - 2, window, &win);
   conv_spec(&win, groups, &spec);
-  if (n->in[2] != NULL) {
-    tn__on_require_rank(n, 2, 1);
-    int64_t filters = tn__dim_const(w, 0), biases = tn__dim_const(n->in[2], 0);
-    if (filters >= 0 && biases >= 0 && filters != biases)
-      tn__on_fail(n, "input 2 \"%s\" has %lld elements, expected %lld", n->proto->input[2], (long long)biases,
-                  (long long)filters);
-  }
   tn__value *y = dequantized_convolution(n, x, w, &spec);
   if (y == NULL) y = tn__g_convolution(n->g, x, w, &spec, accumulator(x->dtype));
   n->out[0] = tn__g_convert(n->g, add_bias(n, y, n->in[2]), x->dtype);
@@ -346,10 +339,7 @@ void tn__onnx_conv_transpose(tn__onode *n) {
   int spatial = x->rank - 2;
   if (spatial > TN__ONNX_MAX_SPATIAL)
     tn__on_unsupported(n, "has %d spatial dimensions; 1 to %d are supported", spatial, TN__ONNX_MAX_SPATIAL);
-  int64_t channels = tn__dim_const(x, 1), rows = tn__dim_const(w, 0);
-  if (channels >= 0 && rows >= 0 && channels != rows)
-    tn__on_fail(n, "input 1 \"%s\" has %lld channels, expected %lld", n->proto->input[1], (long long)rows,
-                (long long)channels);
+  int64_t channels = tn__dim_const(x, 1);
   if (groups < 1 || (channels >= 0 && channels % groups != 0))
     tn__on_fail(n, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
   for (int i = 0; i < spatial; i++) window[i] = tn__on_dim_known(n, 1, i + 2, "the size of the window");

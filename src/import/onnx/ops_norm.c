@@ -17,19 +17,7 @@ static tn__value *channel(const tn__onode *n, tn__value *v, const tn__value *x) 
   return tn__on_unsqueeze(n, v, (const int64_t[]){0}, 1);
 }
 
-static void check_channels(const tn__onode *n, int input) {
-  const tn__value *x = n->in[0], *v = n->in[input];
-  int64_t channels = tn__dim_const(x, x->rank > 1 ? 1 : 0), given = v->rank > 0 ? tn__dim_const(v, 0) : -1;
-  if (v->rank == 0)
-    tn__on_fail(n, "input %d \"%s\" is a scalar, expected one element per channel", input, n->proto->input[input]);
-  if (channels >= 0 && given >= 0 && channels != given)
-    tn__on_fail(n, "input %d \"%s\" has %lld elements, expected %lld", input, n->proto->input[input], (long long)given,
-                (long long)channels);
-}
-
 void tn__onnx_batch_norm(tn__onode *n) {
-  tn__on_require_min_rank(n, 0, 1);
-  for (int i = 1; i < 5; i++) check_channels(n, i);
   tn__graph *g = n->g;
   tn__value *x = tn__on_widen(n, n->in[0]);
   tn__value *scale = channel(n, n->in[1], x), *bias = channel(n, n->in[2], x), *mean = channel(n, n->in[3], x),
@@ -71,7 +59,6 @@ static tn__value *standardize(tn__onode *n, tn__value *x, const int64_t *axes, i
 
 void tn__onnx_instance_norm(tn__onode *n) {
   tn__on_require_min_rank(n, 0, 3);
-  for (int i = 1; i < 3; i++) check_channels(n, i);
   tn__value *x = tn__on_widen(n, n->in[0]), *mean, *inverse;
   int64_t axes[TN__MAX_RANK];
   for (int i = 2; i < x->rank; i++) axes[i - 2] = i;
@@ -130,6 +117,7 @@ void tn__onnx_group_norm(tn__onode *n) {
   for (int i = 0; i < 2; i++) {
     tn__value *v = tn__g_convert(n->g, n->in[1 + i], x->dtype);
     tn__on_require_rank(n, 1 + i, 1);
+    tn__on_require_size(n, 1 + i, 0, tn__index(ir, per_group ? groups : channels), "");
     const tn__expr *split[4] = {tn__index(ir, 1), dims[1], per_group ? tn__index(ir, 1) : dims[2], tn__index(ir, 1)};
     v = tn__on_reshape(n, v, 4, split);
     y = i == 0 ? tn__on_mul(n, y, v) : tn__on_add(n, y, v);

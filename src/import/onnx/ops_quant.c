@@ -3,12 +3,16 @@
 
 #include "import/onnx/ops.h"
 
-/* One value per tensor, per element of an axis, or per block of an axis, beside x. */
-static tn__value *spread(tn__onode *n, tn__value *v, const tn__value *x) {
+/* One value per tensor, per element of an axis, or per block of an axis, beside x, which is input 0. */
+static tn__value *spread(tn__onode *n, int input, tn_dtype dtype) {
+  tn__value *v = tn__g_convert(n->g, n->in[input], dtype), *x = n->in[0];
   if (v->rank == 0 || (v->rank == 1 && tn__dim_const(v, 0) == 1)) return tn__on_reshape(n, v, 0, NULL);
   int axis = (int)tn__on_axis(n, tn__on_int(n, "axis", 1), x->rank);
   int64_t block = tn__on_int(n, "block_size", 0);
-  if (v->rank == 1 && block == 0) return tn__on_at_axis(n, v, axis, x->rank);
+  if (v->rank == 1 && block == 0) {
+    tn__on_require_same(n, input, 0, 0, axis);
+    return tn__on_at_axis(n, v, axis, x->rank);
+  }
   if (v->rank != x->rank || block < 1)
     tn__on_fail(n, "the scale has %d dimensions, and the input %d", v->rank, x->rank);
   /* Every element `block` times, then as many as x has. */
@@ -16,6 +20,7 @@ static tn__value *spread(tn__onode *n, tn__value *v, const tn__value *x) {
   int64_t axes[TN__MAX_RANK];
   if (x->rank + 1 > TN__MAX_RANK) tn__on_unsupported(n, "has too many dimensions for blocks");
   for (int i = 0, to = 0; i < v->rank; i++) {
+    if (i != axis) tn__on_require_same(n, input, i, 0, i);
     axes[i] = to;
     wide[to++] = v->dims[i];
     if (i == axis) wide[to++] = tn__on_index(n, block);
@@ -66,9 +71,9 @@ void tn__onnx_quantize_linear(tn__onode *n) {
   int narrow = 0;
   tn_dtype dtype = zero != NULL ? zero->dtype : output_dtype(n, TN_U8, &narrow);
   if (zero != NULL) narrow = zero->narrow;
-  tn__value *scale = spread(n, tn__g_convert(g, n->in[1], TN_F32), x);
+  tn__value *scale = spread(n, 1, TN_F32);
   tn__value *rounded = tn__on_unary(n, "round_nearest_even", tn__on_div(n, tn__g_convert(g, x, TN_F32), scale));
-  if (zero != NULL) rounded = tn__on_add(n, rounded, spread(n, tn__g_convert(g, zero, TN_F32), x));
+  if (zero != NULL) rounded = tn__on_add(n, rounded, spread(n, 2, TN_F32));
   n->out[0] = saturate(n, rounded, NULL, dtype, narrow > 0 ? narrow : tn__dtype_bits(dtype), 0);
   n->out[0]->narrow = narrow;
 }
@@ -79,8 +84,8 @@ void tn__onnx_dequantize_linear(tn__onode *n) {
   int narrow = 0;
   tn_dtype dtype = output_dtype(n, n->in[1]->dtype, &narrow);
   if (narrow > 0) tn__on_fail(n, "attribute \"output_dtype\" is no type of floats");
-  if (zero != NULL) whole = tn__on_sub(n, whole, spread(n, tn__g_convert(g, zero, TN_I32), x));
-  tn__value *scale = spread(n, tn__on_widen(n, n->in[1]), x);
+  if (zero != NULL) whole = tn__on_sub(n, whole, spread(n, 2, TN_I32));
+  tn__value *scale = spread(n, 1, tn__on_widen(n, n->in[1])->dtype);
   n->out[0] = tn__g_convert(g, tn__on_mul(n, tn__g_convert(g, whole, scale->dtype), scale), dtype);
   tn__value *own = n->in[1];
   if (!tn__g_is_byte(x->dtype) || dtype != TN_F32 || own->dtype != TN_F32 || own->rank > 1) return;

@@ -206,9 +206,6 @@ void tn__onnx_grid_sample(tn__onode *n) {
 void tn__onnx_roi_align(tn__onode *n) {
   static const char *const modes[] = {"avg", "max", NULL};
   static const char *const transforms[] = {"half_pixel", "output_half_pixel", NULL};
-  tn__on_require_rank(n, 0, 4);
-  tn__on_require_rank(n, 1, 2);
-  tn__on_require_rank(n, 2, 1);
   tn__roi_spec spec = {.size = {tn__on_int(n, "output_height", 1), tn__on_int(n, "output_width", 1)},
                        .sampling_ratio = tn__on_int(n, "sampling_ratio", 0),
                        .spatial_scale = tn__on_float(n, "spatial_scale", 1)};
@@ -267,14 +264,11 @@ static tn__value *greatest_inside(tn__onode *n, tn__value *x, tn__value *inside,
 }
 
 void tn__onnx_max_roi_pool(tn__onode *n) {
-  tn__on_require_rank(n, 0, 4);
-  tn__on_require_rank(n, 1, 2);
   int count;
   const int64_t *pooled = tn__on_ints(n, "pooled_shape", &count);
   double scale = tn__on_float(n, "spatial_scale", 1);
   if (pooled == NULL || count != 2 || pooled[0] < 1 || pooled[1] < 1 || pooled[0] > 1 << 20 || pooled[1] > 1 << 20)
     tn__on_fail(n, "pooled_shape is not two sizes");
-  if (tn__dim_const(n->in[1], 1) != 5) tn__on_fail(n, "input 1 (rois) must have 5 columns");
   tn__value *x = n->in[0], *rois = tn__g_convert(n->g, n->in[1], TN_F32);
   tn__value *batch = tn__on_slice_axis(n, rois, 1, tn__on_index(n, 0), tn__on_index(n, 1));
   batch = tn__g_convert(n->g, tn__on_squeeze(n, batch, (const int64_t[]){1}, 1), TN_I64);

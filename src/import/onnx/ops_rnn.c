@@ -9,7 +9,6 @@ typedef struct recurrent {
   const char *kind;
   int gates, functions; /* of a direction */
   bool batch_first;
-  int64_t hidden;
   int directions;
   bool reverse; /* a single direction */
   const char *const *activations;
@@ -21,6 +20,16 @@ static bool is_one_of(const char *name, const char *const *list) {
   for (; *list != NULL; list++)
     if (strcmp(*list, name) == 0) return true;
   return false;
+}
+
+/* What the inputs' sizes are to each other, for so many gates and directions and either layout. */
+static void relate_operands(tn__onode *n, const recurrent *r) {
+  const char *x = r->batch_first ? "b,t" : "t,b", *state = r->batch_first ? "b,d" : "d,b";
+  const char *cells = r->gates == 4 ? tn__arena_printf(n->arena, " initial_c[%s,h]? P[d,3*h]?", state) : "";
+  tn__on_relate(n, tn__arena_printf(n->arena,
+                                    "X[%s,i] W[d,%d*h,i] R[d,%d*h,h] B[d,%d*h]? sequence_lens[b]? initial_h[%s,h]?%s : "
+                                    "d == %d, h == $hidden_size, h >= 1",
+                                    x, r->gates, r->gates, 2 * r->gates, state, cells, r->directions));
 }
 
 static void read_attributes(tn__onode *n, recurrent *r) {
@@ -37,14 +46,7 @@ static void read_attributes(tn__onode *n, recurrent *r) {
   if (!r->reverse && r->directions == 1 && strcmp(direction, "forward") != 0)
     tn__on_fail(n, "direction \"%s\" is none of forward, reverse and bidirectional", direction);
   r->batch_first = n->version >= 14 && tn__on_int(n, "layout", 0) != 0;
-  for (int i = 0; i < 3; i++) tn__on_require_rank(n, i, 3);
-  int64_t given = tn__dim_const(n->in[1], 0);
-  if (given >= 0 && given != r->directions)
-    tn__on_fail(n, "input 1 has weights of %lld directions, expected %d", (long long)given, r->directions);
-  r->hidden = tn__on_int(n, "hidden_size", tn__dim_const(n->in[2], 2));
-  if (r->hidden < 1 || (tn__dim_const(n->in[2], 2) >= 0 && tn__dim_const(n->in[2], 2) != r->hidden))
-    tn__on_fail(n, "hidden_size is %lld, and input 2 has %lld columns", (long long)r->hidden,
-                (long long)tn__dim_const(n->in[2], 2));
+  relate_operands(n, r);
   r->activations = tn__on_strings(n, "activations", &r->activation_count);
   r->alphas = tn__on_floats(n, "activation_alpha", &r->alpha_count);
   r->betas = tn__on_floats(n, "activation_beta", &r->beta_count);
@@ -89,7 +91,6 @@ static void choose_activations(tn__onode *n, const recurrent *r, int d, tn__recu
 static tn__value *direction_of(tn__onode *n, tn__value *x, int d, int axis) {
   const int64_t axes[1] = {axis};
   if (x == NULL) return NULL;
-  if (x->rank <= axis) tn__on_fail(n, "an operand with %d dimensions has no dimension for directions", x->rank);
   return tn__on_squeeze(n, tn__on_slice_axis(n, x, axis, tn__on_index(n, d), tn__on_index(n, d + 1)), axes, 1);
 }
 

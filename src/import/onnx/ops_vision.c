@@ -6,7 +6,6 @@
 void tn__onnx_det(tn__onode *n) { n->out[0] = tn__g_determinant(n->g, n->in[0]); }
 
 void tn__onnx_non_max_suppression(tn__onode *n) {
-  for (int i = 0; i < 2; i++) tn__on_require_rank(n, i, 3);
   tn__value *limit = n->in[2] != NULL ? n->in[2] : tn__g_scalar_i64(n->g, TN_I64, 0);
   n->out[0] = tn__g_non_max_suppression(n->g, n->in[0], n->in[1], limit, n->in[3], n->in[4],
                                         tn__on_int(n, "center_point_box", 0) != 0);
@@ -26,12 +25,12 @@ static tn__value *pixel_coordinates(tn__onode *n, tn_dtype dtype, const tn__expr
 void tn__onnx_affine_grid(tn__onode *n) {
   tn__graph *g = n->g;
   int count;
-  tn__on_require_rank(n, 0, 3);
   tn__value *theta = tn__on_widen(n, n->in[0]);
   const tn__expr *const *size = tn__on_elements(n, 1, &count);
   int spatial = count - 2;
   if (spatial != 2 && spatial != 3) tn__on_fail(n, "input 1 (size) has %d elements, expected 4 or 5", count);
   bool align_corners = tn__on_int(n, "align_corners", 0) != 0;
+  tn__on_require_size(n, 0, 0, size[0], "element 0 of input 1 (size)");
   const tn__expr *dims[5];
   for (int i = 0; i < spatial; i++) dims[i] = size[2 + i];
   tn__value *columns[4];
@@ -108,10 +107,13 @@ static void read_deform(tn__onode *n, deform *d) {
                 (long long)d->groups, (long long)d->offset_groups);
   for (int i = 0; i < 2; i++) d->kernel[i] = tn__on_dim_known(n, 1, i + 2, "the size of the window");
   tn__onnx_window_read(n, 2, d->kernel, &d->window);
-  int64_t expected = d->offset_groups * d->kernel[0] * d->kernel[1] * 2, given = tn__dim_const(n->in[2], 1);
-  if (given >= 0 && given != expected)
-    tn__on_fail(n, "input 2 (offset) has %lld channels, expected %lld", (long long)given, (long long)expected);
-  for (int i = 0; i < 2; i++) d->out[i] = n->in[2]->dims[2 + i];
+  for (int i = 0; i < 2; i++) {
+    const tn__expr *padded = tn__add(n->ir, n->in[0]->dims[2 + i], tn__add(n->ir, d->window.low[i], d->window.high[i]));
+    const tn__expr *rest = tn__add_i(n->ir, padded, -(d->window.window[i] - 1) * d->window.dilations[i] - 1);
+    d->out[i] = n->in[2]->dims[2 + i];
+    tn__on_require_size(n, 2, 2 + i, tn__add_i(n->ir, tn__div_i(n->ir, rest, d->window.strides[i]), 1),
+                        "how many windows there are");
+  }
 }
 
 /* Samples every tap's shifted position; the rest is a convolution whose window is the taps. */
