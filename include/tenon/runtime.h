@@ -209,9 +209,16 @@ typedef enum tn_binding {
  * Inputs whose data is not aligned to tn_value_info.alignment bytes, or that are not dense and
  * row-major, are copied at each invoke. An output is written in place, through one copy when it is unaligned or
  * strided; no two of its elements may share memory. What is larger than the caches is written fastest to memory that is
- * aligned to 64 bytes. An output whose
+ * aligned to 64 bytes. Strides and byte_offset may be anything that leads to no address beyond the last one or before
+ * the first. An output whose
  * size depends on the values of inputs is bound with capacity: the value takes as much of the buffer as it needs, dense
- * and row-major, and tn_session_get_output tells its shape. */
+ * and row-major, and tn_session_get_output tells its shape.
+ *
+ * Strided tensors that lie between each other's elements share no memory (the even and the odd columns of an array).
+ * Whether any byte is an element of both is found exactly, in a bounded number of steps: strides as slices, transposes
+ * and reversals of arrays have them take few; what is undecided then counts as shared. A tensor without elements shares
+ * nothing. The memory of a sequence (tn_session_set_output_list) and of the bytes of strings
+ * (tn_session_set_output_bytes) counts from its first to its last byte. */
 TN_API TN_MUST_USE tn_status *tn_session_set_input(tn_session *session, const char *function, const char *name,
                                                    const DLTensor *tensor, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_input_at(tn_session *session, const char *function, int index,
@@ -247,9 +254,16 @@ TN_API TN_MUST_USE tn_status *tn_session_set_outputs(tn_session *session, const 
  * sequence may have been), the other outputs are complete, and tn_session_get_output has every result.
  *
  * A bound output must share no memory with inputs or other outputs, except with the input that it is declared to alias,
- * and then all of it. The second and later invokes with shapes already seen allocate nothing. While everything is bound
- * persistently and nothing is bound anew, an invoke checks nothing again: it reads and writes where the last one did.
- */
+ * and then both begin at the same address. The second and later invokes with shapes already seen allocate nothing.
+ * While everything is bound persistently and nothing is bound anew, an invoke checks nothing again: it reads and writes
+ * where the last one did.
+ *
+ * Results that are in the session's own memory may be bound, as inputs of the next invoke above all. The session makes
+ * its results elsewhere then: it has two memories for an output, which take turns, from the first such invoke on. A
+ * result that is bound to an input stays as it is until that is bound anew or unbound. When results of two earlier
+ * invokes are bound, both memories of an output that is not bound itself are taken, and the invoke is refused. An input
+ * that the output is declared to alias is updated in place instead. Strings that a session made are inputs of the next
+ * invoke only: bound persistently they are refused. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke(tn_session *session, const char *function);
 /* Inputs and outputs by position, for this call only; what else is bound is neither used nor changed, except what
  * belongs to sequences (tn_session_set_input_list, tn_session_set_output_list) and strings. `output_count` may be 0,
@@ -261,7 +275,7 @@ TN_API TN_MUST_USE tn_status *tn_session_invoke_with_outputs(tn_session *session
 TN_API TN_MUST_USE tn_status *tn_session_invoke_stateful(tn_session *session, const char *function,
                                                          const DLTensor *inputs, int input_count);
 /* The result of the last invoke: a view of the bound buffer or of the session's own memory, valid until the next invoke
- * of this function or the session's release. */
+ * of this function or the session's release; bound to an input of the function, until that is bound anew or unbound. */
 TN_API TN_MUST_USE tn_status *tn_session_get_output(tn_session *session, const char *function, int index,
                                                     DLTensor *out);
 /* Ends the invoke that is running, in whatever thread, with TN_CANCELLED before its next kernel; when none runs, the

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "runtime/session.h"
 
 /* ---- buffers ---------------------------------------------------------------------------------------------------- */
@@ -15,6 +16,12 @@ void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, t
     out->strides[i] = step;
     step = (int64_t)((uint64_t)step * (uint64_t)out->shape[i]); /* only an empty tensor's overflow, of no use */
   }
+}
+
+int64_t tn__buffer_bytes(const tn__function_value *value, const DLTensor *tensor) {
+  tn__view view;
+  tn__view_of_buffer(value, tensor->shape, &view);
+  return tn_element_count(tensor->ndim, view.shape) * (int64_t)tn__dtype_stored(value->info.dtype);
 }
 
 bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor) {
@@ -93,14 +100,22 @@ static tn_status *bad_strides(const char *what, const tn_value_info *info, const
 
 /* Outputs are written: no two of their elements may share memory, and one that is sized by values lies where it lies.
  */
-static tn_status *check_output_strides(const tn_value_info *info, const DLTensor *tensor, bool late) {
+static tn_status *check_output_strides(const tn_value_info *info, const DLTensor *tensor, const tn__extent *memory,
+                                       bool late) {
   if (tn__tensor_is_dense(tensor)) return NULL;
   if (late)
     return bad_strides("output", info, tensor, "an output whose size depends on values must be dense and row-major");
-  for (int i = 0; i < info->rank; i++)
-    if (tensor->strides[i] == 0 && tensor->shape[i] > 1)
-      return bad_strides("output", info, tensor, "its elements share memory, so it cannot be written");
-  return NULL;
+  bool folds = tn__extent_folds(memory);
+  for (int i = 0; i < info->rank; i++) folds = folds || (tensor->strides[i] == 0 && tensor->shape[i] > 1);
+  return folds ? bad_strides("output", info, tensor, "its elements share memory, so it cannot be written") : NULL;
+}
+
+static tn_status *check_reach(const char *what, const tn_value_info *info, const DLTensor *tensor, tn__extent *memory) {
+  if (tn__extent_of(tensor, memory)) return NULL;
+  if (tensor->strides != NULL)
+    return bad_strides(what, info, tensor, "with its byte_offset they lead out of what an address can reach");
+  return bad_tensor(what, info, "the tensor's byte_offset %llu leads out of what an address can reach",
+                    (unsigned long long)tensor->byte_offset);
 }
 
 static tn_status *check_in_place(const char *what, const tn__function_value *value, const DLTensor *tensor) {
@@ -122,7 +137,8 @@ static tn_status *check_in_place(const char *what, const tn__function_value *val
                     (unsigned)(address & -address), info->alignment);
 }
 
-tn_status *tn__bind_check(const tn__function *f, int index, bool output, const DLTensor *tensor, tn_binding binding) {
+tn_status *tn__bind_check(const tn__function *f, int index, bool output, const DLTensor *tensor, tn_binding binding,
+                          tn__extent *memory) {
   const char *what = output ? "output" : "input";
   const tn__function_value *value = output ? &f->outputs[index] : &f->inputs[index];
   const tn_value_info *info = &value->info;
@@ -138,11 +154,12 @@ tn_status *tn__bind_check(const tn__function *f, int index, bool output, const D
   TN_RETURN_IF_ERROR(check_shape(what, info, tensor));
   if (tensor->data == NULL && tn_element_count(info->rank, tensor->shape) > 0)
     return bad_tensor(what, info, "the tensor has no data");
-  if (output) TN_RETURN_IF_ERROR(check_output_strides(info, tensor, !f->registers[f->outputs[index].reg].early));
+  TN_RETURN_IF_ERROR(check_reach(what, info, tensor, memory));
+  if (output) TN_RETURN_IF_ERROR(check_output_strides(info, tensor, memory, !f->registers[value->reg].early));
   return (binding & TN_BIND_NEXT_IN_PLACE) != 0 ? check_in_place(what, value, tensor) : NULL;
 }
 
-void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding) {
+void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding, const tn__extent *memory) {
   slot->set = tensor != NULL;
   if (tensor == NULL) return;
   slot->tensor = *tensor;
@@ -153,6 +170,7 @@ void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding) 
   slot->tensor.shape = slot->shape;
   slot->tensor.strides = tensor->strides == NULL ? NULL : slot->strides;
   slot->persistent = (binding & TN_BIND_PERSISTENT) != 0;
+  slot->memory = *memory;
   slot->bytes = NULL, slot->capacity = 0;
 }
 
@@ -206,8 +224,9 @@ static tn_status *no_such_number(const side *s, int index) {
 
 static tn_status *bind_at(const side *s, int index, const DLTensor *tensor, tn_binding binding) {
   if (index < 0 || (uint32_t)index >= s->count) return no_such_number(s, index);
-  if (tensor != NULL) TN_RETURN_IF_ERROR(tn__bind_check(s->f, index, s->output, tensor, binding));
-  tn__bind_keep(&s->slots[index], tensor, binding);
+  tn__extent memory;
+  if (tensor != NULL) TN_RETURN_IF_ERROR(tn__bind_check(s->f, index, s->output, tensor, binding, &memory));
+  tn__bind_keep(&s->slots[index], tensor, binding, &memory);
   s->state->settled = false;
   return NULL;
 }
@@ -260,6 +279,7 @@ tn_status *tn_session_set_output_bytes(tn_session *session, const char *function
     return tn_status_create(TN_FAILED_PRECONDITION,
                             "output \"%s\": its strings are bound before the memory for their bytes", info->name);
   s.slots[index].bytes = bytes, s.slots[index].capacity = bytes == NULL ? 0 : capacity;
+  s.state->settled = false;
   return NULL;
 }
 
@@ -293,13 +313,16 @@ static tn_status *bind_all(tn_session *session, const char *function, const char
     return tn__bind_wrong_count(s.f, s.what, s.count, count);
   /* Twice over all: nothing is bound unless everything can be. */
   int index;
+  tn__extent memory;
   for (int i = 0; i < count; i++) {
     TN_RETURN_IF_ERROR(position_of(&s, names, i, &index));
-    if (!unbinds(&s, &tensors[i])) TN_RETURN_IF_ERROR(tn__bind_check(s.f, index, output, &tensors[i], binding));
+    if (unbinds(&s, &tensors[i])) continue;
+    TN_RETURN_IF_ERROR(tn__bind_check(s.f, index, output, &tensors[i], binding, &memory));
   }
   for (int i = 0; i < count; i++) {
     TN_RETURN_IF_ERROR(position_of(&s, names, i, &index));
-    tn__bind_keep(&s.slots[index], unbinds(&s, &tensors[i]) ? NULL : &tensors[i], binding);
+    bool none = unbinds(&s, &tensors[i]) || !tn__extent_of(&tensors[i], &memory);
+    tn__bind_keep(&s.slots[index], none ? NULL : &tensors[i], binding, &memory);
   }
   s.state->settled = false;
   return NULL;

@@ -45,6 +45,12 @@ static tn_status *check_item(const tn_value_info *info, const DLTensor *tensor, 
   }
   if (tensor->data == NULL && count > 0)
     return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": tensor %d has no data", info->name, item);
+  tn__extent memory;
+  if (!tn__extent_of(tensor, &memory))
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "input \"%s\": tensor %d: its strides or its byte_offset lead out of what an address can "
+                            "reach",
+                            info->name, item);
   return NULL;
 }
 
@@ -97,13 +103,14 @@ tn_status *tn_session_set_output_list(tn_session *session, const char *function,
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "output \"%s\": the memory is aligned to %u bytes; that of a sequence must be to %d",
                             info->name, (unsigned)((uintptr_t)memory & -(uintptr_t)memory), TN_KERNEL_ALIGNMENT);
-  if (size > INT64_MAX)
+  if (size > INT64_MAX || size > UINTPTR_MAX - (uintptr_t)memory)
     return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\": memory of %llu bytes, which is no size", info->name,
                             (unsigned long long)size);
   tn__function_state *state = &session->functions[f->index];
   int64_t bytes = (int64_t)size;
   DLTensor tensor = {.data = memory, .device = {kDLCPU, 0}, .ndim = 1, .dtype = tn_dtype_to_dl(TN_U8), .shape = &bytes};
-  tn__bind_keep(&state->outputs[index], memory == NULL ? NULL : &tensor, TN_BIND_PERSISTENT);
+  tn__extent all = tn__extent_of_bytes(memory, size);
+  tn__bind_keep(&state->outputs[index], memory == NULL ? NULL : &tensor, TN_BIND_PERSISTENT, &all);
   state->settled = false;
   return NULL;
 }

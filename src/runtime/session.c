@@ -20,6 +20,7 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
       {&state->call_outputs, f->output_count, sizeof(tn__bound)},
       {&state->input_copies, f->input_count, sizeof(tn__block)},
       {&state->output_copies, f->output_count, sizeof(tn__block)},
+      {&state->spares, f->output_count, sizeof(tn__block)},
       {&state->rooms, f->output_count, sizeof(tn__view)},
       {&state->results, f->output_count, sizeof(tn__view)},
       {&state->input_lists, f->input_count, sizeof(tn__list)},
@@ -58,12 +59,16 @@ static void release_strings(const tn_allocator *allocator, const tn__function *f
   tn__strings_release(allocator, &state->spare);
 }
 
+static void release_blocks(const tn_allocator *allocator, uint32_t count, tn__block *blocks) {
+  for (uint32_t i = 0; i < count && blocks != NULL; i++) tn__block_release(allocator, &blocks[i]);
+  tn__free(allocator, blocks, count * sizeof(tn__block), 0);
+}
+
 static void release_function_state(tn_session *session, const tn__function *f, tn__function_state *state) {
   const tn_allocator *allocator = session->allocator;
-  for (uint32_t i = 0; i < f->input_count && state->input_copies != NULL; i++)
-    tn__block_release(allocator, &state->input_copies[i]);
-  for (uint32_t i = 0; i < f->output_count && state->output_copies != NULL; i++)
-    tn__block_release(allocator, &state->output_copies[i]);
+  release_blocks(allocator, f->input_count, state->input_copies);
+  release_blocks(allocator, f->output_count, state->output_copies);
+  release_blocks(allocator, f->output_count, state->spares);
   tn__free(allocator, state->strides, f->input_count * sizeof(*state->strides), 0);
   tn__free(allocator, state->rooms, f->output_count * sizeof(tn__view), 0);
   tn__free(allocator, state->results, f->output_count * sizeof(tn__view), 0);
@@ -75,8 +80,6 @@ static void release_function_state(tn_session *session, const tn__function *f, t
   tn__free(allocator, state->call_inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->outputs, f->output_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->call_outputs, f->output_count * sizeof(tn__bound), 0);
-  tn__free(allocator, state->input_copies, f->input_count * sizeof(tn__block), 0);
-  tn__free(allocator, state->output_copies, f->output_count * sizeof(tn__block), 0);
   tn__frame_give_back(&session->vm, state->frame);
 }
 
@@ -138,8 +141,6 @@ void tn_session_release(tn_session *session) {
 
 /* ---- an invoke -------------------------------------------------------------------------------------------------- */
 
-static bool is_list(const tn__function_value *value) { return value->info.kind != TN_VALUE_TENSOR; }
-
 static int64_t dense_bytes(const DLTensor *tensor) {
   return tn_element_count(tensor->ndim, tensor->shape) * (int64_t)tn_dtype_size(tn_dtype_of_dl(tensor->dtype));
 }
@@ -155,25 +156,6 @@ static DLTensor copy_of(const tn__function_value *value, const DLTensor *tensor,
   return copy;
 }
 
-/* Bytes of the memory that such a copy takes. */
-static int64_t buffer_bytes(const tn__function_value *value, const DLTensor *tensor) {
-  tn__view view;
-  tn__view_of_buffer(value, tensor->shape, &view);
-  return tn_element_count(tensor->ndim, view.shape) * (int64_t)tn__dtype_stored(value->info.dtype);
-}
-
-/* From the first to the last byte of the elements that kernels touch. */
-static int64_t span(const tn__function_value *value, const DLTensor *tensor) {
-  if (value->info.strided && tn__is_in_place(value, tensor))
-    return tn__strided_memory_of(tensor).span * (int64_t)tn_dtype_size(value->info.dtype);
-  if (value->grows < 0 || dense_bytes(tensor) == 0) return dense_bytes(tensor);
-  tn__view view;
-  int64_t last = 0;
-  tn__view_of_buffer(value, tensor->shape, &view);
-  for (int i = 0; i < tensor->ndim; i++) last += (tensor->shape[i] - 1) * view.strides[i];
-  return (last + 1) * (int64_t)tn_dtype_size(value->info.dtype);
-}
-
 static void refresh_input(const tn__function_value *value, const DLTensor *tensor, const tn__block *block) {
   tn__view view;
   DLTensor copy = copy_of(value, tensor, block, &view);
@@ -182,13 +164,20 @@ static void refresh_input(const tn__function_value *value, const DLTensor *tenso
 
 /* Copies an input that kernels cannot read where it is. */
 static tn_status *copy_input(tn_session *session, const tn__function *f, tn__function_state *state, uint32_t index,
-                             const DLTensor *tensor) {
+                             const tn__bound *slot) {
+  const DLTensor *tensor = &slot->tensor;
   tn__block *copy = &state->input_copies[index];
-  TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, copy, buffer_bytes(&f->inputs[index], tensor)));
+  TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, copy, tn__buffer_bytes(&f->inputs[index], tensor)));
   if (!is_string(tensor)) {
     refresh_input(&f->inputs[index], tensor, copy);
     return NULL;
   }
+  /* Those of the last invoke last through this one. */
+  if (tn__strings_hold(&state->strings, tensor) || (slot->persistent && tn__strings_hold(&state->spare, tensor)))
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "input \"%s\": its strings lie in memory of the session, which lasts for one invoke after "
+                            "the one that made them: bind them for the next one only, or a copy of them",
+                            f->inputs[index].info.name);
   return tn_status_prefix(tn__strings_take_in(session->allocator, &state->strings, "its strings", tensor, copy->data),
                           "input \"%s\"", f->inputs[index].info.name);
 }
@@ -230,7 +219,7 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
                                tn__function_state *state, const tn__bound *inputs) {
   for (uint32_t i = 0; i < f->input_count; i++) {
     const DLTensor *tensor = &inputs[i].tensor;
-    bool list = is_list(&f->inputs[i]);
+    bool list = tn__is_list(&f->inputs[i]);
     if (list ? !state->inputs[i].set : !inputs[i].set)
       return tn_status_create(TN_FAILED_PRECONDITION, "input \"%s\" of function \"%s\" is not bound",
                               f->inputs[i].info.name, f->name);
@@ -242,52 +231,10 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
     char *data = tn__data_of(tensor);
     bool copied = !tn__is_in_place(&f->inputs[i], tensor);
     if (copied) {
-      TN_RETURN_IF_ERROR(copy_input(session, f, state, i, tensor));
+      TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &inputs[i]));
       data = state->input_copies[i].data;
     }
     place_input(f, g, state, i, tensor, data, copied);
-  }
-  return NULL;
-}
-
-static bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes) {
-  return a_bytes > 0 && b_bytes > 0 && (uintptr_t)a < (uintptr_t)b + (uintptr_t)b_bytes &&
-         (uintptr_t)b < (uintptr_t)a + (uintptr_t)a_bytes;
-}
-
-/* What the caller bound for an output: a sequence's memory is bound for calls of every kind. */
-static const tn__bound *output_slot(const tn__function *f, const tn__function_state *state, const tn__bound *outputs,
-                                    uint32_t index) {
-  return is_list(&f->outputs[index]) ? &state->outputs[index] : &outputs[index];
-}
-
-/* Where a bound output is written. */
-static const char *output_memory(const tn__function *f, const tn__function_state *state, uint32_t index) {
-  if (!is_list(&f->outputs[index])) return state->frame->output_data[index];
-  return state->frame->output_data[index] == NULL ? NULL : state->output_lists[index].lent.data;
-}
-
-/* Kernels write an output while inputs and other outputs are still in use. */
-static tn_status *check_overlap(const tn__function *f, const tn__function_state *state, const tn__bound *inputs,
-                                const tn__bound *outputs, uint32_t index) {
-  const tn__bound *slot = output_slot(f, state, outputs, index);
-  const char *data = output_memory(f, state, index);
-  int64_t bytes = span(&f->outputs[index], &slot->tensor);
-  if (is_string(&slot->tensor)) return NULL; /* made beside its buffer */
-  for (uint32_t i = 0; i < f->input_count; i++) {
-    const char *input = state->frame->data[state->frame->f->inputs[i].reg];
-    if (is_list(&f->inputs[i]) || is_string(&inputs[i].tensor)) continue;
-    if (!overlap(data, bytes, input, span(&f->inputs[i], &inputs[i].tensor))) continue;
-    if (f->outputs[index].alias == (int)i && data == input) continue;
-    return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with input \"%s\"",
-                            f->outputs[index].info.name, f->inputs[i].info.name);
-  }
-  for (uint32_t i = 0; i < index; i++) {
-    const char *other = output_memory(f, state, i);
-    const DLTensor *theirs = &output_slot(f, state, outputs, i)->tensor;
-    if (other != NULL && !is_string(theirs) && overlap(data, bytes, other, span(&f->outputs[i], theirs)))
-      return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with output \"%s\"",
-                              f->outputs[index].info.name, f->outputs[i].info.name);
   }
   return NULL;
 }
@@ -296,24 +243,27 @@ static tn_status *check_overlap(const tn__function *f, const tn__function_state 
 static void lend_memory(tn_session *session, const tn__function *f, tn__function_state *state) {
   for (uint32_t i = 0; i < f->output_count; i++) {
     const tn__bound *slot = &state->outputs[i];
-    if (!is_list(&f->outputs[i])) continue;
+    if (!tn__is_list(&f->outputs[i])) continue;
     bool lends = slot->set && f->outputs[i].info.dtype != TN_STRING; /* those are put there in the end */
     tn__list_lend(session->allocator, &state->output_lists[i], lends ? tn__data_of(&slot->tensor) : NULL,
                   lends ? (size_t)slot->shape[0] : 0);
   }
 }
 
-static tn_status *place_outputs(tn_session *session, const tn__function *f, tn__function_state *state,
-                                const tn__bound *inputs, const tn__bound *outputs) {
+static tn_status *place_outputs(tn_session *session, const tn__bindings *bindings) {
+  const tn__function *f = bindings->f;
+  tn__function_state *state = bindings->state;
   tn__frame *frame = state->frame;
+  TN_RETURN_IF_ERROR(tn__check_sharing(bindings));
+  TN_RETURN_IF_ERROR(tn__make_way(bindings));
   for (uint32_t i = 0; i < f->output_count; i++) {
     frame->output_data[i] = NULL;
-    if (!output_slot(f, state, outputs, i)->set) continue;
-    const DLTensor *tensor = &output_slot(f, state, outputs, i)->tensor;
+    if (!tn__output_slot(bindings, i)->set) continue;
+    const DLTensor *tensor = &tn__output_slot(bindings, i)->tensor;
     const tn__function_value *value = &f->outputs[i];
-    int64_t bytes = is_list(value) ? dense_bytes(tensor) : buffer_bytes(value, tensor);
+    int64_t bytes = tn__is_list(value) ? dense_bytes(tensor) : tn__buffer_bytes(value, tensor);
     char *data = tn__data_of(tensor);
-    if (is_list(value)) {
+    if (tn__is_list(value)) {
       data = (char *)&state->output_lists[i];
     } else if (!tn__is_in_place(value, tensor)) {
       TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->output_copies[i], bytes));
@@ -324,7 +274,6 @@ static tn_status *place_outputs(tn_session *session, const tn__function *f, tn__
     frame->output_shapes[i] = value->grows < 0 ? tensor->shape : state->rooms[i].shape;
     frame->output_valid[i] = value->grows < 0 ? -1 : tensor->shape[value->grows];
     frame->output_capacity[i] = frame->f->registers[frame->f->outputs[i].reg].early ? TN__EXACT_SHAPE : bytes;
-    TN_RETURN_IF_ERROR(check_overlap(f, state, inputs, outputs, i));
   }
   return NULL;
 }
@@ -381,7 +330,7 @@ static tn_status *copy_back(tn_session *session, const tn__function *f, tn__func
                             const tn__bound *outputs) {
   tn_status *first = NULL; /* the other outputs are complete whatever it is */
   for (uint32_t i = 0; i < f->output_count; i++) {
-    if (is_list(&f->outputs[i]) || !outputs[i].set || tn__is_in_place(&f->outputs[i], &outputs[i].tensor)) continue;
+    if (tn__is_list(&f->outputs[i]) || !outputs[i].set || tn__is_in_place(&f->outputs[i], &outputs[i].tensor)) continue;
     DLTensor result = result_of(state, i);
     if (result.data != state->frame->output_data[i]) continue; /* it did not fit */
     if (is_string(&result)) {
@@ -426,7 +375,7 @@ static tn_status *settle_list(tn_session *session, tn__function_state *state, co
 static tn_status *settle_lists(tn_session *session, const tn__function *f, tn__function_state *state) {
   tn_status *status = NULL;
   for (uint32_t i = 0; i < f->output_count; i++)
-    if (is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
+    if (tn__is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
       status = first_of(status, settle_list(session, state, &f->outputs[i], (int)i));
   return status;
 }
@@ -435,7 +384,7 @@ static tn_status *settle_lists(tn_session *session, const tn__function *f, tn__f
 static tn_status *check_capacity(const tn__function *f, const tn__function_state *state, const tn__bound *outputs) {
   const tn__frame *frame = state->frame;
   for (uint32_t i = 0; i < f->output_count; i++) {
-    if (is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
+    if (tn__is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
     DLTensor result = result_of(state, i);
     if (result.data == frame->output_data[i]) continue;
     char have[256], want[256];
@@ -464,10 +413,10 @@ static bool all_persistent(const tn__bound *slots, uint32_t count) {
 /* Inputs may have been updated in place: those that kernels cannot read where they are are copied anew. */
 static tn_status *refresh_copies(tn_session *session, const tn__function *f, tn__function_state *state) {
   for (uint32_t i = 0; i < f->input_count; i++) {
-    bool tensor = !is_list(&f->inputs[i]);
+    bool tensor = !tn__is_list(&f->inputs[i]);
     if (!tensor) TN_RETURN_IF_ERROR(copy_list(session, f, state, i));
     if (tensor && !tn__is_in_place(&f->inputs[i], &state->inputs[i].tensor))
-      TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &state->inputs[i].tensor));
+      TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &state->inputs[i]));
   }
   return NULL;
 }
@@ -506,7 +455,7 @@ static tn_status *run(tn_session *session, const tn__function *f, bool settled, 
     const tn__function *g = tn__strided_choice(session->exe, f, inputs);
     TN_RETURN_IF_ERROR(take_frame(session, state, g));
     TN_RETURN_IF_ERROR(place_inputs(session, f, g, state, inputs));
-    TN_RETURN_IF_ERROR(place_outputs(session, f, state, inputs, outputs));
+    TN_RETURN_IF_ERROR(place_outputs(session, &(tn__bindings){f, state, inputs, outputs}));
   }
   tn__pool_begin(session->vm.pool);
   tn_status *status =
@@ -558,8 +507,9 @@ static tn_status *bind_for_call(const tn__function *f, int index, bool output, c
                                 tn__bound *slot) {
   const tn_value_info *info = output ? &f->outputs[index].info : &f->inputs[index].info;
   if (info->kind != TN_VALUE_TENSOR) return NULL;
-  if (tensor != NULL) TN_RETURN_IF_ERROR(tn__bind_check(f, index, output, tensor, TN_BIND_NEXT));
-  tn__bind_keep(slot, tensor, TN_BIND_NEXT);
+  tn__extent memory;
+  if (tensor != NULL) TN_RETURN_IF_ERROR(tn__bind_check(f, index, output, tensor, TN_BIND_NEXT, &memory));
+  tn__bind_keep(slot, tensor, TN_BIND_NEXT, &memory);
   return NULL;
 }
 

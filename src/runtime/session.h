@@ -2,6 +2,7 @@
 #ifndef TENON_RUNTIME_SESSION_H
 #define TENON_RUNTIME_SESSION_H
 
+#include "runtime/extent.h"
 #include "runtime/list.h"
 #include "runtime/strings.h"
 
@@ -9,7 +10,8 @@ typedef struct tn__bound {
   bool set, persistent;
   DLTensor tensor; /* its shape and strides point into this struct */
   int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
-  char *bytes; /* outputs of strings: where their bytes are wanted; NULL: in the session's memory */
+  tn__extent memory; /* where its elements lie */
+  char *bytes;       /* outputs of strings: where their bytes are wanted; NULL: in the session's memory */
   size_t capacity;
 } tn__bound;
 
@@ -28,6 +30,7 @@ typedef struct tn__function_state {
   tn__bound *inputs, *outputs;           /* by the set_ calls */
   tn__bound *call_inputs, *call_outputs; /* of invoke_with_outputs */
   tn__block *input_copies, *output_copies;
+  tn__block *spares; /* by output: a second memory for what is made in the session's own, when that is bound */
   int64_t (*strides)[TN_MAX_RANK + 1]; /* by input: of those that may have any, for the function that reads them */
   tn__view *rooms;                     /* by output: of those that grow, the bound tensor's buffer */
   tn__view *results;                   /* by output: of those that grow, the result */
@@ -56,11 +59,12 @@ struct tn_session {
   tn_profile *profile; /* that records, or NULL */
 };
 
-/* Checks a tensor against a function's input or output by itself; the rest is checked by the invoke. */
+/* Checks a tensor against a function's input or output by itself, and tells where it lies; the rest is checked by the
+ * invoke. */
 TN_MUST_USE tn_status *tn__bind_check(const tn__function *function, int index, bool output, const DLTensor *tensor,
-                                      tn_binding binding);
+                                      tn_binding binding, tn__extent *memory);
 /* Copies what the slot needs of the tensor, which was checked; NULL unbinds. */
-void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding);
+void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding, const tn__extent *memory);
 /* The references of an output that is a tensor of strings, as strings; valid until the next invoke. */
 TN_MUST_USE tn_status *tn__session_show(tn_session *session, tn__function_state *state, int index,
                                         const uint64_t *references, int64_t count, const tn_string **out);
@@ -71,11 +75,33 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *fu
 /* Of a tensor of an input's or output's type: the buffer's dimensions and the strides of the tensor in it. Those of
  * values that do not grow are the tensor's own, dense. */
 void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, tn__view *out);
+/* The bytes that the tensor's buffer has, or would have. */
+int64_t tn__buffer_bytes(const tn__function_value *value, const DLTensor *tensor);
 /* Can kernels use the tensor's memory as it is: dense, or in its buffer when it grows, or of any strides when the value
  * may have them; aligned as the value wants it, and not NULL? */
 bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor);
 /* Does it lie as kernels want it, wherever? */
 bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor);
+
+/* ---- memory that is bound, and memory that an invoke writes (sharing.c) ---- */
+
+/* The bound tensors of an invoke: of the set_ calls, or of the call itself. */
+typedef struct tn__bindings {
+  const tn__function *f;
+  tn__function_state *state;
+  const tn__bound *inputs, *outputs;
+} tn__bindings;
+
+static inline bool tn__is_list(const tn__function_value *value) { return value->info.kind != TN_VALUE_TENSOR; }
+/* What the caller bound for an output: a sequence's memory is bound for calls of every kind. */
+static inline const tn__bound *tn__output_slot(const tn__bindings *bindings, uint32_t index) {
+  return tn__is_list(&bindings->f->outputs[index]) ? &bindings->state->outputs[index] : &bindings->outputs[index];
+}
+/* Bound outputs share no memory with inputs or with each other, wherever the invoke itself would write them. */
+TN_MUST_USE tn_status *tn__check_sharing(const tn__bindings *bindings);
+/* Results of earlier invokes may be bound: what this one makes in the session's own memory goes elsewhere then, and
+ * every bound tensor keeps its memory. The frame is taken, and lists have the memory that is lent to them. */
+TN_MUST_USE tn_status *tn__make_way(const tn__bindings *bindings);
 
 /* ---- inputs of any strides (strided.c) ---- */
 

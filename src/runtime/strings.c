@@ -134,6 +134,16 @@ tn_status *tn__strings_take_in(const tn_allocator *allocator, tn__strings *s, co
   return NULL;
 }
 
+bool tn__strings_hold(const tn__strings *s, const DLTensor *tensor) {
+  int64_t count = s->heap.data == NULL ? 0 : tn_element_count(tensor->ndim, tensor->shape);
+  for (int64_t i = 0; i < count; i++) {
+    tn_string text;
+    memcpy(&text, element_at(tensor, i), sizeof(text));
+    if (text.length > 0 && (uintptr_t)text.data - (uintptr_t)s->heap.data < s->heap.capacity) return true;
+  }
+  return false;
+}
+
 tn_status *tn__strings_show(const tn__strings *s, const uint64_t *references, int64_t count, tn_string *out) {
   for (int64_t i = 0; i < count; i++) TN_RETURN_IF_ERROR(tn__string_at(s, references[i], &out[i]));
   return NULL;

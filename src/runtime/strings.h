@@ -49,6 +49,8 @@ bool tn__strings_are_sound(const uint8_t *data, uint64_t size);
  * length that no memory has, is refused, naming `what` ("input \"x\""). */
 TN_MUST_USE tn_status *tn__strings_take_in(const tn_allocator *allocator, tn__strings *strings, const char *what,
                                            const DLTensor *tensor, uint64_t *references);
+/* Does one of a tensor's strings lie in the heap? */
+bool tn__strings_hold(const tn__strings *strings, const DLTensor *tensor);
 /* `count` references as strings whose bytes are the heap's and the file's. */
 TN_MUST_USE tn_status *tn__strings_show(const tn__strings *strings, const uint64_t *references, int64_t count,
                                         tn_string *out);

@@ -109,11 +109,11 @@ void tn_tensor_release(tn_tensor *tensor) {
 
 bool tn__tensor_is_dense(const DLTensor *tensor) {
   if (tensor->strides == NULL) return true;
-  int64_t expected = 1;
+  uint64_t expected = 1; /* which wraps around for a tensor that a dimension further out makes empty */
   for (int i = tensor->ndim - 1; i >= 0; i--) {
     if (tensor->shape[i] == 0) return true;
-    if (tensor->shape[i] != 1 && tensor->strides[i] != expected) return false;
-    expected *= tensor->shape[i]; /* no overflow: a tensor whose size was checked */
+    if (tensor->shape[i] != 1 && tensor->strides[i] != (int64_t)expected) return false;
+    expected *= (uint64_t)tensor->shape[i];
   }
   return true;
 }

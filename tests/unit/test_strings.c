@@ -119,6 +119,31 @@ static void results_are_the_next_inputs(void **state) {
   finish(&k, session);
 }
 
+/* Bound to stay they would be read again when they are gone. */
+static void results_are_the_next_inputs_only(void **state) {
+  compile_case k = {.build = build_all, .threads = 1};
+  tn_session *session = compile(&k);
+  tn_string a[2] = {text("start"), text("-")}, b[2] = {text("+"), text("")};
+  int64_t two = 2;
+  DLTensor in[2] = {strings(a, 1, &two), strings(b, 1, &two)}, got, older;
+  const char *words =
+      "input \"a\": its strings lie in memory of the session, which lasts for one invoke after the one "
+      "that made them: bind them for the next one only, or a copy of them";
+  check_ok(tn_session_set_input(session, NULL, "b", &in[1], TN_BIND_PERSISTENT));
+  check_ok(run_all(session, a, b, 2));
+  check_ok(tn_session_get_output(session, NULL, 0, &older));
+  check_ok(tn_session_set_input(session, NULL, "a", &older, TN_BIND_PERSISTENT));
+  check_fails(tn_session_invoke(session, NULL), TN_INVALID_ARGUMENT, words);
+  check_ok(tn_session_set_input(session, NULL, "a", &older, TN_BIND_NEXT));
+  check_ok(tn_session_invoke(session, NULL));
+  check_ok(tn_session_get_output(session, NULL, 0, &got));
+  check_is(&got, 0, "start++");
+  check_is(&got, 1, "-");
+  check_ok(tn_session_set_input(session, NULL, "a", &older, TN_BIND_NEXT)); /* of the invoke before the last */
+  check_fails(tn_session_invoke(session, NULL), TN_INVALID_ARGUMENT, words);
+  finish(&k, session);
+}
+
 /* ---- bound outputs ----------------------------------------------------------------------------------------------- */
 
 static void outputs_fill_the_callers_memory(void **state) {
@@ -169,6 +194,40 @@ static void outputs_fill_the_callers_memory(void **state) {
               "has 96; tn_session_get_output() has the value");
   check_ok(tn_session_get_output(session, NULL, 2, &got));
   check_is(&got, 7, "4");
+  finish(&k, session);
+}
+
+static void outputs_of_strings_share_nothing(void **state) {
+  compile_case k = {.build = build_all, .threads = 1};
+  tn_session *session = compile(&k);
+  tn_string a[2] = {text("x"), text("y")}, b[2] = {text("1"), text("22")}, made[4], other[2];
+  int64_t two = 2, apart = 2;
+  DLTensor in[2] = {strings(a, 1, &two), strings(b, 1, &two)}, out = strings(made, 1, &two);
+  check_ok(tn_session_set_inputs(session, NULL, NULL, in, 2, TN_BIND_PERSISTENT));
+  check_ok(tn_session_set_output(session, NULL, "joined", &out, TN_BIND_PERSISTENT));
+  check_ok(tn_session_set_output(session, NULL, "passed", &out, TN_BIND_PERSISTENT));
+  check_fails(tn_session_invoke(session, NULL), TN_INVALID_ARGUMENT,
+              "output \"passed\" shares memory with output \"joined\"");
+  out.strides = &apart;
+  check_ok(tn_session_set_output(session, NULL, "joined", &out, TN_BIND_PERSISTENT));
+  out.data = made + 1; /* every second one each */
+  check_ok(tn_session_set_output(session, NULL, "passed", &out, TN_BIND_PERSISTENT));
+  check_ok(tn_session_invoke(session, NULL));
+  check_ok(tn_session_invoke(session, NULL)); /* as everything is kept: nothing is checked again, but what is new is */
+  check_ok(tn_session_set_output_bytes(session, NULL, 0, made, sizeof(made)));
+  check_fails(tn_session_invoke(session, NULL), TN_INVALID_ARGUMENT,
+              "output \"joined\" shares memory with the bytes of its strings");
+  check_ok(tn_session_set_output_bytes(session, NULL, 0, other, sizeof(other)));
+  check_ok(tn_session_set_output_bytes(session, NULL, 5, other, sizeof(other)));
+  check_fails(tn_session_invoke(session, NULL), TN_INVALID_ARGUMENT,
+              "output \"passed\" shares memory with output \"joined\"");
+  check_ok(tn_session_set_output_bytes(session, NULL, 5, (char *)a + sizeof(a) - 1, 1));
+  check_fails(tn_session_invoke(session, NULL), TN_INVALID_ARGUMENT,
+              "output \"passed\" shares memory with input \"a\"");
+  check_ok(tn_session_set_output_bytes(session, NULL, 5, NULL, 0));
+  check_ok(tn_session_invoke(session, NULL));
+  check_text(&(DLTensor){.data = made}, 0, "x1", 2);
+  check_text(&(DLTensor){.data = made}, 3, "22", 2);
   finish(&k, session);
 }
 
@@ -725,6 +784,8 @@ int main(void) {
       cmocka_unit_test(constants_are_checked),
       cmocka_unit_test(made_up_references_lead_nowhere),
       cmocka_unit_test(results_are_the_next_inputs),
+      cmocka_unit_test(results_are_the_next_inputs_only),
+      cmocka_unit_test(outputs_of_strings_share_nothing),
       cmocka_unit_test(overlapping_registers_lead_nowhere),
       cmocka_unit_test(builtins_read_nothing_that_they_make),
       cmocka_unit_test(builtins_want_strings),
