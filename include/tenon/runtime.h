@@ -8,7 +8,8 @@
  *   tn_session_invoke(session, "main");
  *   tn_session_get_output(session, "main", 0, &y_tensor);   // or bind your own buffer with tn_session_set_output
  *
- * Executables are immutable and may be shared by threads; each session is used by one thread at a time. The rules of
+ * Executables are immutable and may be shared by threads; each session is used by one thread at a time, and a function
+ * of one that is in use is refused with TN_FAILED_PRECONDITION. The rules of
  * ownership, and of structs of options, stand at the top of <tenon/base.h>. Functions are named by their name; NULL
  * means the executable's first.
  */
@@ -187,7 +188,7 @@ typedef struct tn_session_options {
 } tn_session_options;
 TN_API TN_MUST_USE tn_status *tn_session_create(const tn_executable *executable, const tn_session_options *options,
                                                 tn_session **out);
-TN_API void tn_session_release(tn_session *session);
+TN_API void tn_session_release(tn_session *session); /* when no function of it runs any more */
 
 typedef enum tn_binding {
   TN_BIND_NEXT = 0,       /* for the next invoke only: it drops the binding, whether it succeeds or not */
@@ -306,9 +307,11 @@ TN_API TN_MUST_USE tn_status *tn_function_infer_shapes(const tn_executable *exec
                                                        const int64_t *const *input_shapes,
                                                        int64_t (*output_shapes)[TN_MAX_RANK]);
 
-/* Called after each instruction that took time: for profiles. `kernel` is the kernel's or builtin's name. */
+/* Called after each instruction that took time: for profiles. `kernel` is the kernel's or builtin's name. The session
+ * is in use then, and but for tn_session_cancel() no function of it may be called. */
 typedef void (*tn_profile_callback)(void *user, const char *kernel, uint64_t start_ns, uint64_t end_ns);
-TN_API void tn_session_set_profile(tn_session *session, tn_profile_callback callback, void *user);
+/* Refused while a tn_profile records. A NULL callback ends the calls. */
+TN_API TN_MUST_USE tn_status *tn_session_set_profile(tn_session *session, tn_profile_callback callback, void *user);
 
 /* A profile: every invoke of the session from its start to its release is recorded, at the cost of two clock readings
  * per kernel. A session has one at a time, in the place of a callback of its own; releasing the session releases it. */
@@ -323,7 +326,7 @@ typedef struct tn_profile_totals {
   uint64_t attributed_ns;     /* of what the rows list; the rest is binding, dispatch and the clocks' own */
 } tn_profile_totals;
 TN_API TN_MUST_USE tn_status *tn_session_start_profile(tn_session *session, tn_profile **out);
-TN_API void tn_profile_release(tn_profile *profile); /* while its session lives */
+TN_API void tn_profile_release(tn_profile *profile); /* while its session lives, and between invokes */
 /* One row for each name, in the order in which they ran first, and their sum; valid until the next invoke. */
 TN_API int tn_profile_kernels(const tn_profile *profile, const tn_profile_kernel *const **out);
 TN_API const tn_profile_totals *tn_profile_sum(const tn_profile *profile);

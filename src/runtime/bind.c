@@ -249,26 +249,25 @@ static tn_status *bind_by_name(tn_session *session, const char *function, const 
 
 tn_status *tn_session_set_input(tn_session *session, const char *function, const char *name, const DLTensor *tensor,
                                 tn_binding binding) {
-  return bind_by_name(session, function, name, tensor, binding, false);
+  return TN__IN_SESSION(session, bind_by_name(session, function, name, tensor, binding, false));
 }
 
 tn_status *tn_session_set_input_at(tn_session *session, const char *function, int index, const DLTensor *tensor,
                                    tn_binding binding) {
-  return bind_by_position(session, function, index, tensor, binding, false);
+  return TN__IN_SESSION(session, bind_by_position(session, function, index, tensor, binding, false));
 }
 
 tn_status *tn_session_set_output(tn_session *session, const char *function, const char *name, const DLTensor *tensor,
                                  tn_binding binding) {
-  return bind_by_name(session, function, name, tensor, binding, true);
+  return TN__IN_SESSION(session, bind_by_name(session, function, name, tensor, binding, true));
 }
 
 tn_status *tn_session_set_output_at(tn_session *session, const char *function, int index, const DLTensor *tensor,
                                     tn_binding binding) {
-  return bind_by_position(session, function, index, tensor, binding, true);
+  return TN__IN_SESSION(session, bind_by_position(session, function, index, tensor, binding, true));
 }
 
-tn_status *tn_session_set_output_bytes(tn_session *session, const char *function, int index, void *bytes,
-                                       size_t capacity) {
+static tn_status *bind_bytes(tn_session *session, const char *function, int index, void *bytes, size_t capacity) {
   side s;
   TN_RETURN_IF_ERROR(find_side(session, function, true, &s));
   if (index < 0 || (uint32_t)index >= s.count) return no_such_number(&s, index);
@@ -281,6 +280,11 @@ tn_status *tn_session_set_output_bytes(tn_session *session, const char *function
   s.slots[index].bytes = bytes, s.slots[index].capacity = bytes == NULL ? 0 : capacity;
   s.state->settled = false;
   return NULL;
+}
+
+tn_status *tn_session_set_output_bytes(tn_session *session, const char *function, int index, void *bytes,
+                                       size_t capacity) {
+  return TN__IN_SESSION(session, bind_bytes(session, function, index, bytes, capacity));
 }
 
 /* ---- several at once -------------------------------------------------------------------------------------------- */
@@ -330,10 +334,10 @@ static tn_status *bind_all(tn_session *session, const char *function, const char
 
 tn_status *tn_session_set_inputs(tn_session *session, const char *function, const char *const *names,
                                  const DLTensor *tensors, int count, tn_binding binding) {
-  return bind_all(session, function, names, tensors, count, binding, false);
+  return TN__IN_SESSION(session, bind_all(session, function, names, tensors, count, binding, false));
 }
 
 tn_status *tn_session_set_outputs(tn_session *session, const char *function, const char *const *names,
                                   const DLTensor *tensors, int count, tn_binding binding) {
-  return bind_all(session, function, names, tensors, count, binding, true);
+  return TN__IN_SESSION(session, bind_all(session, function, names, tensors, count, binding, true));
 }

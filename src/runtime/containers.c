@@ -65,8 +65,8 @@ static tn_status *check_count(const tn_value_info *info, int count) {
   return NULL;
 }
 
-tn_status *tn_session_set_input_list(tn_session *session, const char *function, int index, const DLTensor *tensors,
-                                     int count) {
+static tn_status *set_input_list(tn_session *session, const char *function, int index, const DLTensor *tensors,
+                                 int count) {
   const tn__function *f;
   const tn_value_info *info;
   TN_RETURN_IF_ERROR(find_list(session, function, index, false, &f, &info));
@@ -95,7 +95,12 @@ tn_status *tn_session_set_input_list(tn_session *session, const char *function, 
   return NULL;
 }
 
-tn_status *tn_session_set_output_list(tn_session *session, const char *function, int index, void *memory, size_t size) {
+tn_status *tn_session_set_input_list(tn_session *session, const char *function, int index, const DLTensor *tensors,
+                                     int count) {
+  return TN__IN_SESSION(session, set_input_list(session, function, index, tensors, count));
+}
+
+static tn_status *set_output_list(tn_session *session, const char *function, int index, void *memory, size_t size) {
   const tn__function *f;
   const tn_value_info *info;
   TN_RETURN_IF_ERROR(find_list(session, function, index, true, &f, &info));
@@ -115,6 +120,10 @@ tn_status *tn_session_set_output_list(tn_session *session, const char *function,
   return NULL;
 }
 
+tn_status *tn_session_set_output_list(tn_session *session, const char *function, int index, void *memory, size_t size) {
+  return TN__IN_SESSION(session, set_output_list(session, function, index, memory, size));
+}
+
 static tn_status *find_result(tn_session *session, const char *function, int index, tn__function_state **in,
                               const tn__list **out, const tn_value_info **info) {
   const tn__function *f;
@@ -128,8 +137,7 @@ static tn_status *find_result(tn_session *session, const char *function, int ind
   return NULL;
 }
 
-tn_status *tn_session_get_output_count(tn_session *session, const char *function, int index, int *count) {
-  *count = 0;
+static tn_status *get_output_count(tn_session *session, const char *function, int index, int *count) {
   const tn__list *list;
   const tn_value_info *info;
   tn__function_state *state;
@@ -139,6 +147,11 @@ tn_status *tn_session_get_output_count(tn_session *session, const char *function
                             info->name, (long long)list->count);
   *count = list->absent ? -1 : (int)list->count;
   return NULL;
+}
+
+tn_status *tn_session_get_output_count(tn_session *session, const char *function, int index, int *count) {
+  *count = 0;
+  return TN__IN_SESSION(session, get_output_count(session, function, index, count));
 }
 
 /* All strings of the list are shown at once, in the places of their references, so that one item's stay when another is
@@ -221,8 +234,7 @@ static tn_status *show_item(tn_session *session, tn__function_state *state, cons
   return NULL;
 }
 
-tn_status *tn_session_get_output_item(tn_session *session, const char *function, int index, int item, DLTensor *out) {
-  *out = (DLTensor){0};
+static tn_status *get_output_item(tn_session *session, const char *function, int index, int item, DLTensor *out) {
   const tn__list *list;
   const tn_value_info *info;
   tn__function_state *state;
@@ -238,4 +250,9 @@ tn_status *tn_session_get_output_item(tn_session *session, const char *function,
                     .dtype = tn_dtype_to_dl(info->dtype),
                     .shape = (int64_t *)(uintptr_t)tn__list_dims(list, item)};
   return NULL;
+}
+
+tn_status *tn_session_get_output_item(tn_session *session, const char *function, int index, int item, DLTensor *out) {
+  *out = (DLTensor){0};
+  return TN__IN_SESSION(session, get_output_item(session, function, index, item, out));
 }

@@ -84,23 +84,27 @@ void tn__profile_invoke(tn_profile *p, uint64_t start, uint64_t end) {
   add_event(p, NO_ROW, start, end);
 }
 
-tn_status *tn_session_start_profile(tn_session *session, tn_profile **out) {
-  *out = NULL;
+static tn_status *start_profile(tn_session *session, tn_profile **out) {
   if (session->profile != NULL)
     return tn_status_create(TN_FAILED_PRECONDITION, "the session has a profile already: release that one first");
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(session->allocator, 1, sizeof(tn_profile), 0, &memory));
   session->profile = *out = memory;
   (*out)->session = session;
-  tn_session_set_profile(session, record, *out);
+  tn__session_profile(session, record, *out);
   return NULL;
+}
+
+tn_status *tn_session_start_profile(tn_session *session, tn_profile **out) {
+  *out = NULL;
+  return TN__IN_SESSION(session, start_profile(session, out));
 }
 
 void tn_profile_release(tn_profile *p) {
   if (p == NULL) return;
   tn_session *session = p->session;
   session->profile = NULL;
-  tn_session_set_profile(session, NULL, NULL);
+  tn__session_profile(session, NULL, NULL);
   for (uint32_t i = 0; i < p->row_count; i++) tn__free(session->allocator, p->rows[i], sizeof(tn_profile_kernel), 16);
   tn__free(session->allocator, p->rows, p->row_capacity * sizeof(*p->rows), 16);
   tn__free(session->allocator, p->events, p->event_capacity * sizeof(event), 16);
@@ -128,7 +132,7 @@ static void print_event(const tn_profile *p, const event *e, uint64_t origin, tn
   tn__strbuf_append(out, "}");
 }
 
-tn_status *tn_profile_write_trace(const tn_profile *p, const char *path) {
+static tn_status *write_trace(const tn_profile *p, const char *path) {
   uint64_t origin = UINT64_MAX;
   for (uint32_t i = 0; i < p->event_count; i++)
     if (p->events[i].start < origin) origin = p->events[i].start;
@@ -144,4 +148,8 @@ tn_status *tn_profile_write_trace(const tn_profile *p, const char *path) {
   if (status == NULL) status = tn__file_write_atomic(path, &piece, 1, 0644);
   tn__strbuf_release(&text);
   return status;
+}
+
+tn_status *tn_profile_write_trace(const tn_profile *p, const char *path) {
+  return TN__IN_SESSION(p->session, write_trace(p, path));
 }

@@ -493,7 +493,7 @@ static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *
   return status;
 }
 
-tn_status *tn_session_invoke(tn_session *session, const char *function) {
+static tn_status *invoke_bound(tn_session *session, const char *function) {
   const tn__function *f;
   TN_RETURN_IF_ERROR(tn__executable_function(session->exe, function, &f));
   tn__function_state *state = &session->functions[f->index];
@@ -513,8 +513,8 @@ static tn_status *bind_for_call(const tn__function *f, int index, bool output, c
   return NULL;
 }
 
-tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *function, const DLTensor *inputs,
-                                          int input_count, const DLTensor *outputs, int output_count) {
+static tn_status *invoke_with(tn_session *session, const char *function, const DLTensor *inputs, int input_count,
+                              const DLTensor *outputs, int output_count) {
   const tn__function *f;
   TN_RETURN_IF_ERROR(tn__executable_function(session->exe, function, &f));
   if (input_count < 0 || (uint32_t)input_count != f->input_count || output_count < 0 ||
@@ -532,17 +532,15 @@ tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *funct
   return invoke(session, f, state->call_inputs, state->call_outputs);
 }
 
-tn_status *tn_session_invoke_stateful(tn_session *session, const char *function, const DLTensor *inputs,
-                                      int input_count) {
+static tn_status *invoke_stateful(tn_session *session, const char *function, const DLTensor *inputs, int input_count) {
   const tn__function *f;
   TN_RETURN_IF_ERROR(tn__executable_function(session->exe, function, &f));
   if (input_count < 0 || (uint32_t)input_count != f->input_count)
     return tn__bind_wrong_count(f, "input", f->input_count, input_count);
-  return tn_session_invoke_with_outputs(session, function, inputs, input_count, NULL, 0);
+  return invoke_with(session, function, inputs, input_count, NULL, 0);
 }
 
-tn_status *tn_session_get_output(tn_session *session, const char *function, int index, DLTensor *out) {
-  *out = (DLTensor){0};
+static tn_status *get_output(tn_session *session, const char *function, int index, DLTensor *out) {
   const tn__function *f;
   TN_RETURN_IF_ERROR(tn__executable_function(session->exe, function, &f));
   tn__function_state *state = &session->functions[f->index];
@@ -567,9 +565,49 @@ tn_status *tn_session_get_output(tn_session *session, const char *function, int 
   return status;
 }
 
+/* ---- the public functions ------------------------------------------------------------------------------------------
+ */
+
+tn_status *tn__session_in_use(void) {
+  return tn_status_create(TN_FAILED_PRECONDITION,
+                          "the session is in use: another thread, or the invoke that this is called back from, has not "
+                          "returned from it; use one session per thread, or take turns (tn_session_cancel() may be "
+                          "called at any time)");
+}
+
+tn_status *tn_session_invoke(tn_session *session, const char *function) {
+  return TN__IN_SESSION(session, invoke_bound(session, function));
+}
+
+tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *function, const DLTensor *inputs,
+                                          int input_count, const DLTensor *outputs, int output_count) {
+  return TN__IN_SESSION(session, invoke_with(session, function, inputs, input_count, outputs, output_count));
+}
+
+tn_status *tn_session_invoke_stateful(tn_session *session, const char *function, const DLTensor *inputs,
+                                      int input_count) {
+  return TN__IN_SESSION(session, invoke_stateful(session, function, inputs, input_count));
+}
+
+tn_status *tn_session_get_output(tn_session *session, const char *function, int index, DLTensor *out) {
+  *out = (DLTensor){0};
+  return TN__IN_SESSION(session, get_output(session, function, index, out));
+}
+
 void tn_session_cancel(tn_session *session) { atomic_store_explicit(&session->vm.cancel, true, memory_order_relaxed); }
 
-void tn_session_set_profile(tn_session *session, tn_profile_callback callback, void *user) {
+void tn__session_profile(tn_session *session, tn_profile_callback callback, void *user) {
   session->vm.profile = callback;
   session->vm.profile_user = user;
+}
+
+static tn_status *set_profile(tn_session *session, tn_profile_callback callback, void *user) {
+  if (session->profile != NULL)
+    return tn_status_create(TN_FAILED_PRECONDITION, "a profile records the session: release that one first");
+  tn__session_profile(session, callback, user);
+  return NULL;
+}
+
+tn_status *tn_session_set_profile(tn_session *session, tn_profile_callback callback, void *user) {
+  return TN__IN_SESSION(session, set_profile(session, callback, user));
 }

@@ -57,7 +57,23 @@ struct tn_session {
   tn__vm vm;
   tn__function_state *functions;
   tn_profile *profile; /* that records, or NULL */
+  atomic_bool busy;    /* a function of the session is running */
 };
+
+/* Around every public function of a session but those that any thread may call: refuses (TN_FAILED_PRECONDITION) when
+ * another one runs, in another thread or around the callback that this one is called from. */
+static inline bool tn__session_is_entered(tn_session *session) {
+  return !atomic_exchange_explicit(&session->busy, true, memory_order_acquire);
+}
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__session_in_use(void);
+/* Passes `status` on. */
+TN_MUST_USE static inline tn_status *tn__session_leave(tn_session *session, tn_status *status) {
+  atomic_store_explicit(&session->busy, false, memory_order_release);
+  return status;
+}
+/* `call` is made while the session is this caller's alone; its status, or that of a session in use. */
+#define TN__IN_SESSION(session, call) \
+  (tn__session_is_entered(session) ? tn__session_leave((session), (call)) : tn__session_in_use())
 
 /* Checks a tensor against a function's input or output by itself, and tells where it lies; the rest is checked by the
  * invoke. */
@@ -123,6 +139,8 @@ void tn__strided_place(tn__frame *frame, const tn__function *function, uint32_t 
 TN_MUST_USE tn_status *tn__settle_strings(tn_session *session, tn__function_state *state, int index,
                                           const tn__list *list, bool *fits, int64_t *needed);
 
+/* Sets the callback, whoever has one. */
+void tn__session_profile(tn_session *session, tn_profile_callback callback, void *user);
 /* Tells a profile how long an invoke took. */
 void tn__profile_invoke(tn_profile *profile, uint64_t start, uint64_t end);
 

@@ -397,7 +397,7 @@ static void special_sizes_have_their_own_code(void **state) {
   failing_allocator_init(&memory, -1);
   tn_session *session = open_session(exe, &memory.allocator);
   const char *kernel = NULL, *of_8 = NULL, *of_9 = NULL, *of_10 = NULL;
-  tn_session_set_profile(session, note, (void *)&kernel);
+  check_ok(tn_session_set_profile(session, note, (void *)&kernel));
   int calls = 0;
   for (int round = 0; round < 3; round++) {
     for (int64_t rows = 1; rows <= 40; rows++) {

@@ -629,7 +629,7 @@ static void profiles_name_what_ran(void **state) {
   test_exe_release(&t);
   tn_session *session = session_of(exe);
   profile p = {0};
-  tn_session_set_profile(session, note, &p);
+  check_ok(tn_session_set_profile(session, note, &p));
   int64_t n = 3, k = 1;
   DLTensor inputs[2] = {test_tensor(TN_F32, 1, &n, xs), test_tensor(TN_I64, 0, NULL, &k)};
   check_ok(tn_session_invoke_with_outputs(session, "power", inputs, 2, NULL, 0));
@@ -637,7 +637,7 @@ static void profiles_name_what_ran(void **state) {
   p = (profile){0};
   check_ok(tn_session_invoke_with_outputs(session, "apply", inputs, 2, NULL, 0));
   assert_string_equal(p.names, "alloc copy alloc double copy alloc copy alloc double copy copy ");
-  tn_session_set_profile(session, NULL, NULL);
+  check_ok(tn_session_set_profile(session, NULL, NULL));
   check_ok(tn_session_invoke_with_outputs(session, "power", inputs, 2, NULL, 0));
   tn_session_release(session);
   tn_executable_release(exe);
