@@ -492,10 +492,10 @@ class Sequences(unittest.TestCase):
                             (optional(optional(tensor)), "a value that is optional twice over")):
             with self.assertRaisesRegex(tenon.Error, f'input "s": is {words}; only tensors, sequences and optional values are supported'):
                 compiled([node("SequenceLength", ["s"], ["n"])], [helper.make_value_info("s", kind)], [info("n", INT64, [])])
-        for nodes in ([node("SequenceConstruct", ["x", "s"], ["y"], name="made")], [node("SequenceInsert", ["s", "s"], ["y"], name="made")]):
-            with self.assertRaisesRegex(tenon.Error, 'node "made" .*: input 1 is a sequence or an optional value; sequences of them are not supported, '
-                                                     'only of tensors: keep the tensors in one sequence, or in several beside each other'):
-                compiled([*nodes, node("SequenceLength", ["y"], ["n"])], [sequence_info("s"), info("x", FLOAT, ["k"])], [info("n", INT64, [])])
+        for made, operand in ((node("SequenceConstruct", ["x", "s"], ["y"], name="made"), "inputs of SequenceConstruct"),
+                              (node("SequenceInsert", ["s", "s"], ["y"], name="made"), "tensor of SequenceInsert")):
+            with self.assertRaisesRegex(tenon.Error, rf'node "made" .*: input 1 "s" \({operand}\) is a sequence, expected a tensor$'):
+                compiled([made, node("SequenceLength", ["y"], ["n"])], [sequence_info("s"), info("x", FLOAT, ["k"])], [info("n", INT64, [])])
 
     def test_a_stack_of_no_tensors(self):
         model = compiled([node("ConcatFromSequence", ["s"], ["y"], axis=0, new_axis=1)], [sequence_info("s")], [info("y", FLOAT, [None] * 2)])

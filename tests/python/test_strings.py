@@ -93,7 +93,7 @@ class Moving(unittest.TestCase):
         self.assertEqual(y.tolist(), ["x", "none", "é", "none"])
 
     def test_arithmetic_is_refused(self):
-        with self.assertRaisesRegex(tenon.Error, "add: strings are not supported as operands"):
+        with self.assertRaisesRegex(tenon.Error, r'input 0 "x" \(A of Add\) is string, expected f32, '):
             compiled([node("Add", ["x", "x"], ["y"])], [info("x", STRING, ["n"])], [info("y", STRING, ["n"])])
 
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "import/onnx/body.h"
+#include "import/onnx/schema.h"
 
 enum { MAX_NODES = 1 << 20 };
 
@@ -369,23 +370,6 @@ static void check_narrow(const tn__onode *n) {
                          i, tn__onnx_narrow_name(n->in[i]));
 }
 
-/* Operators that take or pass on what is not a tensor; of the others no function ever sees a sequence. */
-static bool takes_sequences(const tn__onnx_op *op) { return op->core != NULL && strcmp(op->core, "sequence") == 0; }
-
-static void count_operands(const tn__onode *n) {
-  const tn__onnx_op *op = n->op;
-  for (int i = 0; i < n->input_count && !takes_sequences(op); i++)
-    if (tn__onnx_is_sequence(n->in[i]) || tn__onnx_is_list(n->in[i]))
-      tn__on_fail(n, "input %d is a sequence; %s takes tensors", i, n->name);
-  if (op->max_inputs >= 0 && n->input_count > op->max_inputs)
-    tn__on_fail(n, "has %d inputs; %s takes at most %d", n->input_count, n->name, op->max_inputs);
-  if (op->max_outputs >= 0 && n->output_count > op->max_outputs)
-    tn__on_fail(n, "has %d outputs; %s makes at most %d", n->output_count, n->name, op->max_outputs);
-  for (int i = 0; i < op->min_inputs; i++)
-    if (i >= n->input_count || n->in[i] == NULL)
-      tn__on_fail(n, "input %d is missing; %s needs at least %d", i, n->name, op->min_inputs);
-}
-
 static void run_operator(tn__onode *n) {
   tn__onnx_model *model = n->importer->model;
   const Onnx__FunctionProto *function =
@@ -401,7 +385,7 @@ static void run_operator(tn__onode *n) {
     if (n->version < n->op->versions[0])
       tn__on_fail(n, "%s is not in operator set %lld; it came with %d", n->name, (long long)n->version,
                   n->op->versions[0]);
-    count_operands(n);
+    tn__onnx_schema_check(n);
     check_narrow(n);
     if (n->op->operands != NULL) tn__on_relate(n, n->op->operands);
     n->op->fn(n);
@@ -413,6 +397,7 @@ static void run_operator(tn__onode *n) {
   if (function == NULL)
     tn__on_unsupported(n, "the operator is not supported%s%s", n->op == NULL ? "" : ": ",
                        n->op == NULL ? "" : n->op->why);
+  tn__onnx_schema_check(n);
   Onnx__OperatorSetIdProto *import = TN__NEW(n->arena, Onnx__OperatorSetIdProto);
   *import = (Onnx__OperatorSetIdProto){.domain = tn__arena_strdup(n->arena, ""), .version = opset, .has_version = 1};
   tn__onnx_inline_function(n, function, import);

@@ -49,7 +49,9 @@ tn_dtype tn__onnx_dtype(int32_t data_type);
 /* The type that holds integers of 2 or 4 bits, and how many they have; 0: it is no such type. */
 int tn__onnx_narrow(int32_t data_type, tn_dtype *dtype);
 const char *tn__onnx_narrow_name(const tn__value *value); /* "int4" */
-const char *tn__onnx_dtype_name(int32_t data_type);       /* ONNX's own: "float16", "string"; never NULL */
+/* ONNX's number of the type, of integers of `narrow` bits when that is not 0. */
+int32_t tn__onnx_element(tn_dtype dtype, int narrow);
+const char *tn__onnx_dtype_name(int32_t data_type); /* ONNX's own: "float16", "string"; never NULL */
 /* Maps the file that `tensor` refers to, once per location; `what` names the tensor in messages. */
 const tn__file_map *tn__onnx_external(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what);
 /* Type, shape and data; data is in the model's memory, in a mapped file, or in the arena. */

@@ -56,7 +56,10 @@ static void read_operands(attention *a) {
     tn__on_fail(n, "Q, K and V must all have 3 dimensions or all 4");
   }
   a->past = tn__on_index(n, 0);
-  if (n->in[4] != NULL && n->in[5] != NULL) {
+  if ((n->in[4] == NULL) != (n->in[5] == NULL))
+    tn__on_fail(n, "input %d (%s) is missing; past keys and past values come together", n->in[4] == NULL ? 4 : 5,
+                n->in[4] == NULL ? "past_key" : "past_value");
+  if (n->in[4] != NULL) {
     a->past = n->in[4]->dims[2];
     a->k = tn__g_concatenate(n->g, (tn__value *[]){n->in[4], a->k}, 2, 2);
     a->v = tn__g_concatenate(n->g, (tn__value *[]){n->in[5], a->v}, 2, 2);

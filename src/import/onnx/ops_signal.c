@@ -44,6 +44,9 @@ void tn__onnx_dft(tn__onode *n) {
   bool inverse = tn__on_int(n, "inverse", 0) != 0, onesided = tn__on_int(n, "onesided", 0) != 0;
   const int64_t given = n->version < 20 ? tn__on_int(n, "axis", 1) : -2, *known = &given;
   const tn__expr *at_run = NULL;
+  if (onesided && inverse != (x.im != NULL))
+    tn__on_fail(n, "%s with onesided takes %s input", inverse ? "the inverse transform" : "the transform",
+                inverse ? "complex" : "real");
   int64_t axis = 1;
   if (n->version >= 20 && n->in[2] != NULL && !tn__on_known_ints(n, 2, &known, &count)) {
     at_run = tn__onnx_axis_at_run(n, 2, rank, rank - 1);

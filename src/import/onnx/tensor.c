@@ -53,6 +53,15 @@ const char *tn__onnx_dtype_name(int32_t data_type) {
   return data_type < 0 || data_type >= TYPE_COUNT ? "unknown" : types[data_type].name;
 }
 
+int32_t tn__onnx_element(tn_dtype dtype, int narrow) {
+  for (int32_t i = 0; i < TYPE_COUNT; i++) {
+    tn_dtype own = types[i].dtype;
+    int bits = tn__onnx_narrow(i, &own);
+    if (own == dtype && bits == narrow) return i;
+  }
+  return 0;
+}
+
 int tn__onnx_narrow(int32_t data_type, tn_dtype *dtype) {
   const char *name = tn__onnx_dtype_name(data_type);
   bool is_unsigned = name[0] == 'u';
