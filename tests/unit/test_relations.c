@@ -355,7 +355,7 @@ static void refuses_states_of_other_sizes(void **state) {
       {"LSTM", "hidden_size=3", "f:4,2,2;f:1,12,2;f:1,12,3;f:1,23", NULL,
        "dimension 1 of input 3 (B) is 23, but must be equal to 24, 8*h"},
       {"LSTM", "hidden_size=3", "f:4,2,2;f:1,12,2;f:1,12,3;f:24", NULL,
-       "input 3 (B) must have 2 dimensions, but is f32[24]"},
+       "input 3 \"in3\" (B of LSTM) has 1 dimension, expected 2"},
       {"LSTM", "hidden_size=3", "f:4,2,2;f:1,12,2;f:1,12,3;;;f:1,5,3", NULL,
        "dimension 1 of input 5 (initial_h) is 5, but must be equal to 2, dimension 1 of input 0 (X)"},
       {"LSTM", "hidden_size=3", "f:4,2,2;f:1,12,2;f:1,12,3;;;;f:1,2,4", NULL,
@@ -401,7 +401,7 @@ static void refuses_channels_of_other_sizes(void **state) {
        "dimension 2 of input 3 (past_state) is 4, but must be equal to 2, k-1"},
       {"DeformConv", "", "f:1,1,4,4;f:1,1,2,2;f:1,8,4,3", NULL,
        "dimension 2 of input 2 \"in2\" is 4, but must be equal to 3, how many windows there are"},
-      {"GridSample", "padding_mode=0", "f:2,1,3,3;f:1,2,2,2", NULL,
+      {"GridSample", "", "f:2,1,3,3;f:1,2,2,2", NULL,
        "dimension 0 of input 1 (grid) is 1, but must be equal to 2, dimension 0 of input 0 (X)"},
   };
   refuses_models(cases, sizeof(cases) / sizeof(*cases));
