@@ -5,6 +5,7 @@ With TENON_EXTENSION=FILE the wheel takes an extension that a build of Tenon mad
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,14 @@ class CMakeBuild(build_ext):
         return build / "python" / "tenon"
 
 
+def version():
+    """The version is the one of the public header."""
+    text = (ROOT / "include/tenon/base.h").read_text()
+    return ".".join(re.search(rf"#define TN_VERSION_{part} (\d+)", text).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+
+
 setup(
+    version=version(),
     packages=["tenon"],
     package_dir={"": "bindings/python"},
     package_data={"tenon": ["py.typed", "*.pyi"]},

@@ -109,4 +109,4 @@ void engine_run(void) { check(tn_session_invoke(state.session, NULL)); }
 
 void engine_finish_output(void) {}
 
-const char *engine_version(void) { return TENON_VERSION; }
+const char *engine_version(void) { return tn_version(); }

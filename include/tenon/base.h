@@ -132,7 +132,18 @@ TN_API size_t tn_dtype_size(tn_dtype dtype);      /* bytes per element; 0 for an
 TN_API const char *tn_dtype_name(tn_dtype dtype); /* "f32", "i64", "bool", ...; "invalid" */
 TN_API tn_dtype tn_dtype_parse(const char *name); /* the inverse; TN_DTYPE_INVALID when unknown */
 
-TN_API const char *tn_version(void); /* "0.1.0" */
+/* ---- version ---------------------------------------------------------------------------------------------------- */
+
+/* Of this header: the build takes the project's version from here. What carries no "Since" is there since 0.1. */
+#define TN_VERSION_MAJOR 0
+#define TN_VERSION_MINOR 2
+#define TN_VERSION_PATCH 0
+/* The three as one number that grows: 0.2.0 is 200. Since 0.2. */
+#define TN_VERSION (TN_VERSION_MAJOR * 10000 + TN_VERSION_MINOR * 100 + TN_VERSION_PATCH)
+
+TN_API const char *tn_version(void); /* of the library that runs: "0.2.0" */
+/* The same as a number, to be compared with TN_VERSION of the header that a program was compiled with. Since 0.2. */
+TN_API int tn_version_number(void);
 
 #ifdef __cplusplus
 }

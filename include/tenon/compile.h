@@ -1,4 +1,4 @@
-/* Compiling models to executables. Link libtenon (which contains the runtime too).
+/* Compiling models to executables. Link libtenon and, for what it makes is run with it, libtenon_runtime.
  *
  *   tn_module *module; tn_compile_options options = {.size = sizeof options};
  *   tn_compile("model.onnx", NULL, 0, &options, &module);

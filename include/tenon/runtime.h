@@ -161,7 +161,7 @@ typedef struct tn_kernel_summary {
 } tn_kernel_summary;
 typedef struct tn_executable_summary {
   const char *target;   /* "x86-64-v3+..." */
-  const char *producer; /* "tenon 0.1.0" */
+  const char *producer; /* "tenon 0.2.0" */
   uint64_t constant_bytes, code_bytes, file_bytes;
   int64_t workspace_bytes; /* of all functions' static plans; symbolic parts not counted */
   int kernel_count, constant_count;

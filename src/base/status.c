@@ -87,5 +87,3 @@ void tn_status_free(tn_status *status) {
   free(status->message);
   free(status);
 }
-
-const char *tn_version(void) { return TENON_VERSION; }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "runtime/executable.h"
 
 struct tn__cache {
   const char *directory;
@@ -198,7 +199,7 @@ void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const t
 
 typedef struct identity_search {
   tn__sha256 *hasher;
-  uintptr_t address; /* of a function in this library */
+  uintptr_t address; /* of a function in the library */
   bool found;
 } identity_search;
 
@@ -229,8 +230,15 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *user) {
   return here;
 }
 
-void tn__build_identity(tn__sha256 *hasher) {
-  identity_search search = {hasher, (uintptr_t)&tn__build_identity, false};
+static void hash_object(tn__sha256 *hasher, uintptr_t address) {
+  identity_search search = {hasher, address, false};
   dl_iterate_phdr(visit_object, &search);
+}
+
+/* The runtime computes constants and has tables of what code for the machine is like: it may be a library of its own.
+ */
+void tn__build_identity(tn__sha256 *hasher) {
+  hash_object(hasher, (uintptr_t)&tn__build_identity);
+  hash_object(hasher, (uintptr_t)&tn__region_init);
   tn__sha256_update_string(hasher, tn_version());
 }

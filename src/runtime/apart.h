@@ -2,6 +2,7 @@
 #ifndef TENON_RUNTIME_APART_H
 #define TENON_RUNTIME_APART_H
 
+#include "runtime/linked.h"
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
 
@@ -12,7 +13,7 @@ typedef struct tn__apart {
 } tn__apart;
 
 /* `data` is aligned to 64; it and what is apart stay until the executable is released. */
-TN_MUST_USE tn_status *tn__executable_load_apart(const void *data, size_t size, const tn__apart *apart,
-                                                 const tn_allocator *allocator, tn_executable **out);
+TN__LINKED TN_MUST_USE tn_status *tn__executable_load_apart(const void *data, size_t size, const tn__apart *apart,
+                                                            const tn_allocator *allocator, tn_executable **out);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "runtime/format.h"
+#include "runtime/linked.h"
 #include "runtime/tensor.h"
 #include "target/target.h"
 #include "tenon/kernel_abi.h"
@@ -18,10 +19,10 @@ typedef struct tn__region {
   tn_allocator copy;             /* so that the caller's struct may go */
   tn__region_block *blocks;
 } tn__region;
-void tn__region_init(tn__region *region, const tn_allocator *allocator); /* `region` must stay where it is */
-void tn__region_release(tn__region *region);
+TN__LINKED void tn__region_init(tn__region *region, const tn_allocator *allocator); /* `region` must stay where it is */
+TN__LINKED void tn__region_release(tn__region *region);
 /* Zeroed memory, aligned to 16, for `count` elements of `size` bytes; never NULL on success. */
-TN_MUST_USE tn_status *tn__region_alloc(tn__region *region, size_t count, size_t size, void *out);
+TN__LINKED TN_MUST_USE tn_status *tn__region_alloc(tn__region *region, size_t count, size_t size, void *out);
 
 /* ---- decoded tables --------------------------------------------------------------------------------------------- */
 
@@ -158,7 +159,8 @@ struct tn_executable {
 TN_MUST_USE tn_status *tn__executable_function(const tn_executable *executable, const char *name,
                                                const tn__function **out);
 /* What the instruction at this word was made of; NULL when the file does not say. */
-const char *tn__function_origin(const tn_executable *executable, const tn__function *function, uint32_t word);
+TN__LINKED const char *tn__function_origin(const tn_executable *executable, const tn__function *function,
+                                           uint32_t word);
 /* The status of an instruction that failed, with what it was made of before it. */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__at_origin(const tn_executable *executable, const tn__function *function,
                                                    const tn__instruction *in, tn_status *status);
@@ -167,7 +169,7 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__assert_failed(const tn_executable *exec
                                                        const tn__instruction *in, const int64_t *scalars,
                                                        const uint8_t *known);
 /* The tables of an executable for any machine; nothing in it can be run. `data` is aligned to 64 and stays. */
-TN_MUST_USE tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable **out);
+TN__LINKED TN_MUST_USE tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable **out);
 /* ---- steps of loading ------------------------------------------------------------------------------------------- */
 
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__corrupt(const char *format, ...) TN_PRINTF(1, 2);
@@ -200,9 +202,9 @@ TN_MUST_USE tn_status *tn__verify_strided(const tn_executable *executable, const
 TN_MUST_USE tn_status *tn__verify_aliases(const tn_executable *executable, const tn__function *function);
 
 /* The operand letters of an opcode ("dsso") and its name; NULL when there is no such opcode. */
-const char *tn__opcode_operands(uint32_t opcode);
+TN__LINKED const char *tn__opcode_operands(uint32_t opcode);
 const char *tn__opcode_name(uint32_t opcode);
-const char *tn__scalar_op_text(uint32_t op);
+TN__LINKED const char *tn__scalar_op_text(uint32_t op);
 typedef struct tn__builtin_row {
   const char *name;
   const char *reads, *writes; /* a letter each, see TN__BUILTINS */

@@ -40,7 +40,7 @@ typedef enum tn__section_kind {
   TN__SECTION_IMAGE = 5,          /* native code, mapped read+execute */
   TN__SECTION_CONSTANTS = 6,      /* data, mapped read-only; its hash is checked on request only */
   TN__SECTION_CONSTANT_TABLE = 7, /* tn__table_header, then tn__constant_record, then their dimensions */
-  TN__SECTION_PRODUCER = 8,       /* text: what made the file, "tenon 0.1.0" */
+  TN__SECTION_PRODUCER = 8,       /* text: what made the file, "tenon 0.2.0" */
   TN__SECTION_SIGNATURE = 9,      /* since 1.1, optional: HMAC-SHA-256 with somebody's key, or zeros: tn__sign() */
   TN__SECTION_LINK = 10,          /* since 1.1, instead of CONSTANTS: tn__link_record, then the other file's name */
   TN__SECTION_STRING_DATA = 11, /* since 1.3, optional: what constants of strings refer to (runtime/strings.h): records

@@ -2,8 +2,9 @@
 #define TENON_RUNTIME_SIGNATURE_H
 
 #include "base/hash.h"
+#include "runtime/linked.h"
 
 /* The HMAC-SHA-256 that a signature holds, of an executable whose header and section table are sound. */
-void tn__signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out);
+TN__LINKED void tn__signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out);
 
 #endif

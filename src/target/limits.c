@@ -1,15 +1,11 @@
-/* What a machine can do at the most, and what work needs there at the least. */
+/* What a machine can do at the most. */
 #include "target/limits.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/filled.h"
 #include "target/probe.h"
 #include "tenon/runtime.h"
-
-/* ---- limits -------------------------------------------------------------------------------------------------------
- */
 
 static void usual_limits(tn_machine_limits *limits, const tn__target *target) {
   const tn__core *core = &target->core;
@@ -46,29 +42,4 @@ tn_status *tn__target_limits(const tn__target *target, int threads, tn_machine_l
       tn__target_missing(target->arch, target->features, tn__host_features(), missing, sizeof missing))
     return NULL;
   return measure_limits(out, target);
-}
-
-tn_status *tn_machine_measure(int threads, tn_machine_limits *out) {
-  tn__target host;
-  tn_machine_limits limits;
-  TN_RETURN_IF_ERROR(tn__filled_check("tn_machine_limits", out, sizeof limits));
-  TN_RETURN_IF_ERROR(tn__target_parse("native", &host));
-  TN_RETURN_IF_ERROR(tn__target_limits(&host, threads > 0 ? threads : tn__default_thread_count(), &limits));
-  tn__filled_write(out, &limits, sizeof limits);
-  return NULL;
-}
-
-/* ---- roofline -----------------------------------------------------------------------------------------------------
- */
-
-double tn_machine_roofline(const tn_machine_limits *m, double flops, double bytes, const char **bound) {
-  *bound = "-";
-  if (flops < 0 || bytes < 0 || m->size == 0) return -1;
-  double threads = m->threads, rate = m->memory_bytes_per_second;
-  const char *place = "memory";
-  if (bytes <= (double)m->l3_bytes) rate = m->l3_bytes_per_second * threads, place = "L3";
-  if (bytes <= (double)m->l2_bytes * threads) rate = m->l2_bytes_per_second * threads, place = "L2";
-  double arithmetic = flops / (m->flops_per_second * threads), memory = bytes / rate;
-  *bound = arithmetic > memory ? "arithmetic" : place;
-  return arithmetic > memory ? arithmetic : memory;
 }

@@ -33,15 +33,50 @@ for part in $parts; do
   "$cc" -o "$work/pc-$part" "$source/consumer.c" $(pkg-config --cflags --libs "$module")
   expect_version "$work/pc-$part"
   soname=$(objdump -p "$libdir/$library.so" | awk '$1 == "SONAME" { print $2 }')
-  [ "$soname" = "$library.so.${version%%.*}" ] || fail "$library.so has the SONAME '$soname'"
+  [ "$soname" = "$library.so.${version%.*}" ] || fail "$library.so has the SONAME '$soname'" # 0.x: a minor version's own
+  [ "$(readlink "$libdir/$soname")" = "$library.so.$version" ] || fail "$soname does not lead to $library.so.$version"
 done
 # shellcheck disable=SC2046
 "$cc" -o "$work/pc-static" "$source/consumer.c" $(pkg-config --cflags tenon-runtime) "$libdir/libtenon_runtime.a" \
   $(pkg-config --libs-only-l --static tenon-runtime | sed 's/-ltenon_runtime//')
 expect_version "$work/pc-static"
 
-needed=$(objdump -p "$libdir/libtenon_runtime.so" | awk '$1 == "NEEDED" { print $2 }')
-for library in $needed; do
+# needed_by LIBRARY: what the loader brings along.
+needed_by() { objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }'; }
+
+# public_names LIBRARY: the API that it holds, local copies counted.
+public_names() { nm --defined-only "$1" | awk '$3 ~ /^tn_[^_]/ { sub(/@.*/, "", $3); print $3 }' | sort -u; }
+
+if [ "$parts" != runtime ]; then
+  # One copy of everything: the compiler's library brings the runtime's along, and holds none of it.
+  needed_by "$libdir/libtenon.so" | grep -qx "libtenon_runtime.so.${version%.*}" ||
+    fail "libtenon.so does not need libtenon_runtime.so"
+  for kind in so a; do
+    public_names "$libdir/libtenon.$kind" > "$work/compiler-names"
+    public_names "$libdir/libtenon_runtime.$kind" > "$work/runtime-names"
+    [ -s "$work/compiler-names" ] && [ -s "$work/runtime-names" ] || fail "libtenon.$kind or libtenon_runtime.$kind is empty"
+    twice=$(comm -12 "$work/compiler-names" "$work/runtime-names")
+    [ -z "$twice" ] || fail "both libraries (.$kind) define" "$twice"
+  done
+  # A program over both has each function from the one that has it, found without LD_LIBRARY_PATH through $ORIGIN.
+  # shellcheck disable=SC2046
+  "$cc" -o "$work/both" "$source/both.c" $(pkg-config --cflags --libs tenon) "-Wl,-rpath,$libdir"
+  (unset LD_LIBRARY_PATH && expect_version "$work/both") || failed=1
+  # shellcheck disable=SC2046
+  "$cc" -o "$work/both-static" "$source/both.c" $(pkg-config --cflags tenon) "$libdir/libtenon.a" "$libdir/libtenon_runtime.a" \
+    $(pkg-config --libs --static tenon | sed 's/-ltenon_runtime//; s/-ltenon//')
+  expect_version "$work/both-static"
+  if needed_by "$work/both-static" | grep libtenon; then fail "the program over static libraries needs shared ones"; fi
+  # Libraries of two builds do not mix: what libtenon.so asks for inside is the same version's.
+  objdump -p "$libdir/libtenon.so" | grep -q "TENON_PRIVATE_$version\$" || fail "libtenon.so takes any libtenon_runtime.so"
+fi
+
+doc=$prefix/share/doc/tenon
+for file in LICENSE README.md CHANGELOG.md docs/README.md docs/cli.md; do
+  [ -s "$doc/$file" ] || fail "$file is not installed"
+done
+
+for library in $(needed_by "$libdir/libtenon_runtime.so"); do
   case $library in
     libc.so.6 | libm.so.6 | ld-linux-*) ;;
     *) fail "libtenon_runtime.so needs $library; the runtime stands on libc alone" ;;
@@ -55,12 +90,14 @@ if [ "$(uname -m)" = x86_64 ] && ! nm -D "$libdir/libtenon_runtime.so" | grep -q
   [ "$size" -le 307200 ] || fail "libtenon_runtime.so has $size bytes, stripped; at most 307200 are allowed"
 fi
 
+cmake_parts="$parts runtime_static"
+[ "$parts" = runtime ] || cmake_parts="$cmake_parts compiler_static"
 cp "$source/consumer.c" "$work/cmake/consumer.c"
 cp "$source/consumer.cmake" "$work/cmake/CMakeLists.txt"
 cmake -S "$work/cmake" -B "$work/cmake/build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
-  -DTenon_PARTS="$(echo "$parts" runtime_static | tr ' ' ';')" > "$work/cmake.log"
+  -DTenon_PARTS="$(echo "$cmake_parts" | tr ' ' ';')" > "$work/cmake.log"
 cmake --build "$work/cmake/build" > "$work/cmake-build.log" || { cat "$work/cmake-build.log" >&2; exit 1; }
-for part in $parts runtime_static; do expect_version "$work/cmake/build/consumer_$part"; done
+for part in $cmake_parts; do expect_version "$work/cmake/build/consumer_$part"; done
 
 # Every public header stands alone, in strict C and in C++.
 for header in "$prefix"/include/tenon/*.h; do

@@ -1,6 +1,6 @@
 cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES C)
-find_package(Tenon 0.1 REQUIRED CONFIG)
+find_package(Tenon 0.2 REQUIRED CONFIG COMPONENTS ${Tenon_PARTS})
 foreach(part ${Tenon_PARTS})
   add_executable(consumer_${part} consumer.c)
   target_link_libraries(consumer_${part} PRIVATE Tenon::${part})

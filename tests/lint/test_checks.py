@@ -100,9 +100,20 @@ class SymbolsTest(unittest.TestCase):
                 "libbad.a: state.c.o: per_thread is global mutable state",
                 "libbad.a: state.c.o: tentative is global mutable state",
                 "libbad.a: state.c.o: zero is global mutable state",
-                "libbad.so: tentative is exported, but include/tenon does not declare it with TN_API",
-                "libbad.so: tn__inside is exported, but include/tenon does not declare it with TN_API",
+                "libbad.so: tentative is exported, but no header says so (include/tenon with TN_API, src/runtime with TN__LINKED)",
+                "libbad.so: tn__inside is exported, but no header says so (include/tenon with TN_API, src/runtime with TN__LINKED)",
+                "libbad.so: tn_declared has no version, not TENON_0.7",
+                "libbad.so: tn_forgotten is declared, but not exported",
             ])
+
+    def test_what_two_libraries_define_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("one", "two"):
+                source = Path(folder, f"{name}.c")
+                source.write_text(f"static int tn_both(void) {{ return 1; }}\nint tn_{name}(void) {{ return tn_both(); }}\n")
+                run("cc", "-shared", "-fPIC", "-o", Path(folder, f"lib{name}.so"), source)
+            libraries = [f"{folder}/libone.so", f"{folder}/libtwo.so"]
+            self.assertEqual(list(check_symbols.defined_twice(libraries)), ["libtwo.so: tn_both is in libone.so, too"])
 
 
 class ToolsTest(unittest.TestCase):
