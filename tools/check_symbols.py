@@ -53,13 +53,17 @@ def functions(files, mark):
     return names
 
 
+def version(include):
+    """The three numbers, as text."""
+    text = "".join(header.read_text() for header in sorted(include.glob("tenon/*.h")))
+    return [re.search(rf"#define TN_VERSION_{part} (\d+)", text).group(1) for part in ("MAJOR", "MINOR", "PATCH")]
+
+
 def wanted(root, name):
     """What the library exports: symbol -> version."""
     include = root / "include/tenon"
     headers = sorted(include.glob("*.h"))
-    text = "".join(header.read_text() for header in headers)
-    major, minor, patch = (re.search(rf"#define TN_VERSION_{part} (\d+)", text).group(1)
-                           for part in ("MAJOR", "MINOR", "PATCH"))
+    major, minor, patch = version(root / "include")
     stands_for = HEADERS.get(name.split(".")[0], [header.name for header in headers])
     symbols = dict.fromkeys(functions([include / header for header in stands_for], "TN_API"), f"TENON_{major}.{minor}")
     if "runtime.h" in stands_for:

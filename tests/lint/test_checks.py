@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every check of tools/ refuses what it is there to refuse: the files of tests/lint/fixtures are wrong on purpose."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -114,6 +115,34 @@ class SymbolsTest(unittest.TestCase):
                 run("cc", "-shared", "-fPIC", "-o", Path(folder, f"lib{name}.so"), source)
             libraries = [f"{folder}/libone.so", f"{folder}/libtwo.so"]
             self.assertEqual(list(check_symbols.defined_twice(libraries)), ["libtwo.so: tn_both is in libone.so, too"])
+
+
+class AbiTest(unittest.TestCase):
+    def changed(self, name, header, old, new):
+        """What is said of the interface when the header has `new` in the place of `old`."""
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(ROOT / "include", Path(folder, "include"))
+            path = Path(folder, "include/tenon", header)
+            self.assertIn(old, path.read_text())
+            path.write_text(path.read_text().replace(old, new, 1))
+            return run(sys.executable, ROOT / "tools/abi.py", "--include", Path(folder, "include"), name)
+
+    def test_what_changes_the_interface_is_named(self):
+        for name, header, old, new, said in (
+                ("libtenon_runtime", "runtime.h", "  double flops, bytes;", "  double bytes, flops;", "'double flops' offset changed"),
+                ("libtenon_runtime", "runtime.h", "TN_BIND_PERSISTENT = 1", "TN_BIND_PERSISTENT = 4", "TN_BIND_PERSISTENT"),
+                ("libtenon_runtime", "kernel_abi.h", "TN_KERNEL_CANCELLED = 4", "TN_KERNEL_CANCELLED = 9", "TN_KERNEL_CANCELLED"),
+                ("libtenon_runtime", "base.h", "TN_API size_t tn_dtype_size(tn_dtype dtype);", "", "Removed function"),
+                ("libtenon", "te.h", "double value);", "float value);", "type name changed from 'double' to 'float'"),
+                ("libtenon", "base.h", "VERSION_MINOR 2", "VERSION_MINOR 1002", "SONAME changed")):
+            status, output = self.changed(name, header, old, new)
+            self.assertEqual(status, 1, output)
+            self.assertIn(said, output)
+            self.assertIn("accept it with `./dev abi --update`", output)
+
+    def test_comments_change_nothing(self):
+        self.assertEqual(self.changed("libtenon", "te.h", "typedef struct tn_te tn_te;", "typedef struct tn_te tn_te; /* x */"),
+                         (0, ""))
 
 
 class ToolsTest(unittest.TestCase):
