@@ -428,7 +428,9 @@ static const tn__stmt *suppress_class(const suppression *s, const tn__expr *whic
   if (s->least != NULL)
     room = tn__and(ir, room, tn__lt(ir, tn__cast(ir, s->scores->dtype, tn__load(ir, s->least, NULL)), score));
   const tn__stmt *body = tn__if(ir, room, with_box(ir, &own, vars, tn__seq(ir, consider, 4)), NULL);
-  body = tn__let(ir, box_var, tn__load(ir, s->order, (const tn__expr *[]){batch, class, ranked.index[0]}), body);
+  const tn__expr *next = tn__load(ir, s->order, (const tn__expr *[]){batch, class, ranked.index[0]});
+  next = tn__max(ir, tn__min(ir, next, tn__add_i(ir, s->scores->shape[2], -1)), zero); /* whatever the operand holds */
+  body = tn__let(ir, box_var, next, body);
   const tn__stmt *all[] = {tn__store(ir, s->cursors, &slot[NMS_COUNT], zero), tn__nest_loops(ir, &ranked, body),
                            tn__store(ir, s->counts, &which, cursor[NMS_COUNT])};
   return tn__alloc_stmt(ir, s->cursors, tn__alloc_stmt(ir, s->hits, tn__seq(ir, all, 3)));
@@ -562,7 +564,7 @@ static const tn__stmt *with_place(const roi *r, tn__ir *ir, int d, const tn__stm
   const tn__expr *at_end = tn__le(ir, last, low);
   body = tn__let(ir, r->behind[d], tn__select(ir, at_end, zero, tn__sub(ir, x, tn__cast(ir, r->wide, low))), body);
   body = tn__let(ir, r->high[d], tn__select(ir, at_end, low, tn__add_i(ir, low, 1)), body);
-  body = tn__let(ir, r->low[d], tn__min(ir, tn__cast(ir, TN_I64, x), last), body);
+  body = tn__let(ir, r->low[d], tn__max(ir, tn__min(ir, tn__cast(ir, TN_I64, x), last), tn__index(ir, 0)), body);
   const tn__expr *inside = tn__and(ir, tn__le(ir, tn__float(ir, r->wide, -1), at->self),
                                    tn__le(ir, at->self, tn__cast(ir, r->wide, length)));
   inside = tn__and(ir, tn__lt(ir, tn__index(ir, 0), length), inside);
