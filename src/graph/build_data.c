@@ -138,6 +138,7 @@ static tn__value *inverse_permutation(tn__graph *g, tn__value *order) {
   return tn__g_scatter_elements(g, position, order, position, 0, "none");
 }
 
+/* All positions come from orders and counts of the tensor's own elements, so takes need no checks. */
 tn__unique tn__g_unique(tn__graph *g, tn__value *a, int axis, bool sorted) {
   tn__ir *ir = g->ir;
   if (axis < 0) {

@@ -60,7 +60,7 @@ static tn__value *coordinates(resampling *r) {
   return half;
 }
 
-/* Positions as i64 within the dimension. */
+/* Positions as i64 within the dimension, which has elements when there are positions (resize_axis), also of NaN. */
 static tn__value *clamped(const resampling *r, tn__value *position) {
   tn__graph *g = r->g;
   position = tn__g_binary(g, "maximum", tn__g_binary(g, "minimum", position, plus(g, r->in_f64, -1)), f64(g, 0));
@@ -139,6 +139,7 @@ static tn__value *many_taps(const resampling *r, tn__value *a, tn__value *x) {
   tn__value *taps = tn__g_convert(g, plus(g, times(g, start, -2), 2), TN_I64);
   if (r->axis->scale->data != NULL) {
     double s = fmin(tn__load_f64(TN_F64, r->axis->scale->data, 0), 1);
+    if (!(half / s < INT32_MAX)) tn__graph_fail(g, TN_UNSUPPORTED, "resize: the scale %g takes too many elements", s);
     taps = tn__g_scalar_i64(g, TN_I64, (int64_t)(2 - 2 * (floor(-half / s) + 1)));
   }
   const tn__expr *dims[TN__MAX_RANK] = {r->axis->size, tn__graph_elements(g, taps, &count)[0]}, *one = tn__index(ir, 1);

@@ -214,5 +214,54 @@ class Sizes(unittest.TestCase):
         np.testing.assert_array_equal(total, [0, 0])
 
 
+class Extremes(unittest.TestCase):
+    """Numbers from which no size or place can be made are refused; they neither wrap around to one nor read elsewhere."""
+
+    def check(self, op, inputs, values, text, **attributes):
+        names = [name for name, _, _ in inputs]
+        model = compiled([node(op, names, ["y"], name="n", **attributes)], [info(*given) for given in inputs if given[0]],
+                         [info("y", FLOAT if inputs[0][1] == FLOAT else INT64, None)], 24)
+        with self.assertRaisesRegex(tenon.Error, text):
+            model(*values)
+
+    def test_ranges(self):
+        for dtype, values, text in (
+                (INT64, (-2**63, 2**63 - 1, 1), r"the start is x_e0 = -9223372036854775808, and must be within 2\^61 of 0"),
+                (INT64, (10, 0, -2**63), r"the step is z_e0 = -9223372036854775808, and must be within 2\^61 of 0"),
+                (FLOAT, (np.nan, 5, 1), "gets the negative dimension -1"),
+                (FLOAT, (0, np.inf, 1), "does not fit into memory"),
+                (FLOAT, (0, 1, 0), "does not fit into memory")):
+            values = [np.asarray(v, np.int64 if dtype == INT64 else np.float32) for v in values]
+            self.check("Range", [(name, dtype, []) for name in "xwz"], values, text)
+
+    def test_sizes(self):
+        x = np.ones((2, 2), np.float32)
+        image, size = ("x", FLOAT, [2, 2]), lambda count: ("s", INT64, [count])
+        self.check("Pad", [image, size(4)], [x, ints(2**63 - 1, 0, 2**63 - 1, 0)],
+                   r"element 0 of the pads is s_e0 = 9223372036854775807, and must be within 2\^48 of 0")
+        self.check("Tile", [image, size(2)], [x, ints(2**62, 4)], r"element 0 of input 1 \(repeats\) is s_e0 = 4611686018427387904, and must be")
+        for scale in (np.nan, -1, 0):
+            self.check("Resize", [image, ("", 0, 0), ("s", FLOAT, [2])], [x, np.asarray([scale, 1], np.float32)], "gets the negative dimension -1")
+        self.check("Resize", [("x", FLOAT, ["n", 2]), ("", 0, 0), ("", 0, 0), size(2)], [x[:0], ints(4, 2)],
+                   "resize: dimension 0 has no elements to make s_e0 = 4 of")
+        with self.assertRaisesRegex(tenon.Error, r"input 1 \(depth\) is nan"):
+            compiled([node("Constant", [], ["depth"], value_float=np.nan), node("OneHot", ["x", "depth", "values"], ["y"])],
+                     [info("x", INT64, [2]), info("values", FLOAT, [2])], [info("y", FLOAT, None)])
+
+    def test_places(self):
+        x = np.ones((1, 1, 4, 4), np.float32)
+        image, rois = ("x", FLOAT, [1, 1, "h", 4]), [("r", FLOAT, ["n", 4]), ("b", INT64, ["n"])]
+        for region, batch, text in (((0, 0, np.inf, np.inf), 0, "a value that the operator does not allow"),
+                                    ((0, 0, 4, 4), 2**63 - 1, "index out of range"), ((0, 0, 4, 4), -2, "index out of range")):
+            self.check("RoiAlign", [image, *rois], [x, np.asarray([region], np.float32), ints(batch)], text)
+        model = compiled([node("RoiAlign", ["x", "r", "b"], ["y"])], [info(*given) for given in (image, *rois)], [info("y", FLOAT, None)])
+        for region, of in (((0, 0, np.nan, 4), x), ((0, 0, 4, 4), x[:, :, :0])):
+            np.testing.assert_array_equal(model(of, np.asarray([region], np.float32), ints(0)), np.zeros((1, 1, 1, 1)))
+        grid = ("g", FLOAT, [1, 2, 2, 2])
+        for padding in ("border", "reflection"):
+            self.check("GridSample", [image, grid], [x[:, :, :0], np.zeros((1, 2, 2, 2), np.float32)],
+                       r"grid_sample: dimension 2 of operand 0 \(x\) is h = 0, but must be at least 1", padding_mode=padding)
+
+
 if __name__ == "__main__":
     sys.exit(unittest.main())

@@ -111,7 +111,7 @@ tn__value *tn__onnx_groups_reduce(tn__onode *n, const tn__onnx_groups *groups, t
   return tn__g_scatter_elements(n->g, start, groups->index, tn__on_reshape(n, x, 1, &total), 0, reduction);
 }
 
-/* Each element's group's value, in the shape of x. */
+/* Each element's group's value, in the shape of x. Numbers of groups are counted, so no check of them is needed. */
 tn__value *tn__onnx_groups_spread(tn__onode *n, const tn__onnx_groups *groups, tn__value *combined,
                                   const tn__value *x) {
   return tn__on_reshape(n, tn__g_take_trusted(n->g, combined, groups->index, 0), x->rank, x->dims);

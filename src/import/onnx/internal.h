@@ -225,6 +225,9 @@ void tn__on_relate(const tn__onode *n, const char *relations);
 void tn__on_require_same(const tn__onode *n, int input, int axis, int other, int other_axis);
 /* Or as another size, which messages call `what`. */
 void tn__on_require_size(const tn__onode *n, int input, int axis, const tn__expr *size, const char *what);
+/* A number of which sizes are computed, which messages call `what`, must be within 2^bits of 0: sums and products of
+ * larger ones would wrap around to sizes that look right. */
+void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const char *what);
 void tn__on_require_rank(const tn__onode *n, int input, int rank);
 void tn__on_require_min_rank(const tn__onode *n, int input, int rank);
 int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank); /* into [0, rank) */

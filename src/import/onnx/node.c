@@ -261,6 +261,15 @@ const int64_t *tn__on_ints_either(tn__onode *n, const char *name, int64_t since,
   return n->in[input] == NULL ? NULL : tn__on_ints_operand(n, input, count, why);
 }
 
+void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const char *what) {
+  tn__ir *ir = n->ir;
+  const tn__expr *most = tn__index(ir, (int64_t)1 << bits), *least = tn__index(ir, -((int64_t)1 << bits));
+  const tn__expr *near = tn__and(ir, tn__le(ir, least, e), tn__le(ir, e, most));
+  if (tn__is_false(near)) tn__on_fail(n, "%s is %lld, and must be within 2^%d of 0", what, (long long)e->value.i, bits);
+  if (tn__is_int(e)) return;
+  tn__graph_assume(n->g, near, "%s is %s, and must be within 2^%d of 0", what, tn__size_text(n->g, e), bits);
+}
+
 static bool node_attribute(const void *user, const char *name, int64_t *value) {
   if (tn__on_attr(user, name) == NULL) return false;
   *value = tn__on_int(user, name, 0);

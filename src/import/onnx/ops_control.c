@@ -375,7 +375,7 @@ typedef struct scan_rounds {
   tn__value *const *values; /* states, then scanned inputs */
 } scan_rounds;
 
-/* Round i takes slice i of each scanned input, or from the end. */
+/* Round i takes slice i of each scanned input, or from the end; there are as many rounds as slices (scan_length). */
 static void scan_round(tn__oround *round, void *user) {
   const scan_rounds *rounds = user;
   const scan_spec *s = rounds->spec;

@@ -71,10 +71,12 @@ void tn__onnx_one_hot(tn__onode *n) {
   const tn__expr *depth;
   const double *known;
   if (tn__on_is_float(n->in[1])) {
-    if (tn__on_known_floats(n, 1, &known, &count) && count == 1)
+    if (tn__on_known_floats(n, 1, &known, &count) && count == 1) {
+      if (!(known[0] >= 0 && known[0] < 1e15)) tn__on_fail(n, "input 1 (depth) is %g", known[0]);
       depth = tn__on_index(n, (int64_t)known[0]);
-    else
+    } else {
       depth = tn__graph_count_symbol(g, tn__on_reshape(n, tn__g_convert(g, n->in[1], TN_I64), 0, NULL), NULL);
+    }
   } else {
     const tn__expr *const *elements = tn__on_elements(n, 1, &count);
     if (count != 1) tn__on_fail(n, "input 1 (depth) has %d elements, expected 1", count);

@@ -52,6 +52,8 @@ static void scales_at_run(tn__onode *n, target *t, tn__value *scales) {
   for (int i = 0; i < t->count; i++) {
     t->scales[i] = element_at(n, tn__g_convert(n->g, scales, TN_F64), i);
     tn__value *size = tn__on_unary(n, "floor", tn__on_mul(n, as_f64(n, n->in[0]->dims[t->axes[i]]), t->scales[i]));
+    tn__value *right = tn__g_compare(n->g, TN__CMP_GT, t->scales[i], tn__on_scalar(n, 0, size));
+    size = tn__g_select(n->g, right, size, tn__on_scalar(n, -1, size)); /* else a size that the run refuses */
     t->sizes[i] = tn__graph_count_symbol(n->g, tn__g_convert(n->g, size, TN_I64), NULL);
   }
 }
@@ -78,6 +80,8 @@ static void keep_aspect(tn__onode *n, target *t, bool not_larger) {
     t->scales[i] = isnan(known) ? common : tn__g_scalar(n->g, TN_F64, known);
     t->unchanged[i] = known == 1;
     if (!isnan(known)) {
+      if (known * (double)dim->value.i > 1e15)
+        tn__on_fail(n, "scale %g makes dimension %d too large", known, t->axes[i]);
       t->sizes[i] = tn__on_index(n, (int64_t)(known * (double)dim->value.i + 0.5));
       continue;
     }

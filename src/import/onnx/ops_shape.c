@@ -304,6 +304,8 @@ void tn__onnx_tile(tn__onode *n) {
   if (count != x->rank)
     tn__on_fail(n, "input 1 (repeats) has %d elements, and input 0 %d dimension%s", count, x->rank,
                 tn__plural(x->rank));
+  for (int i = 0; i < count; i++)
+    tn__on_require_near(n, repeats[i], 48, tn__arena_printf(n->arena, "element %d of input 1 (repeats)", i));
   if (2 * x->rank > TN__MAX_RANK) tn__on_unsupported(n, "tiles more than %d dimensions", TN__MAX_RANK / 2);
   const tn__expr *wide[TN__MAX_RANK], *dims[TN__MAX_RANK];
   int64_t axes[TN__MAX_RANK];
@@ -589,6 +591,8 @@ void tn__onnx_pad(tn__onode *n) {
     low[i] = axes == NULL ? pads[i] : entry_at_run(n, axes, pads, axes_count, i, x->rank, 0);
     high[i] = axes == NULL ? pads[axes_count + i] : entry_at_run(n, axes, pads + axes_count, axes_count, i, x->rank, 0);
   }
+  for (int i = 0; i < count; i++)
+    tn__on_require_near(n, pads[i], 48, tn__arena_printf(n->arena, "element %d of the pads", i));
   const char *mode = tn__on_string(n, "mode", "constant");
   if (strcmp(mode, "constant") == 0)
     n->out[0] = tn__g_pad(n->g, x, fill, low, high, NULL);
@@ -685,12 +689,19 @@ void tn__onnx_range(tn__onode *n) {
       size = tn__index(ir, steps > 0 ? (int64_t)steps : 0);
     } else {
       tn__value *steps = tn__on_unary(n, "ceil", tn__on_div(n, tn__on_sub(n, wide[1], wide[0]), wide[2]));
-      tn__value *number = tn__g_convert(g, tn__on_max(n, steps, tn__on_scalar(n, 0, steps)), TN_I64);
+      /* NaN becomes a size that the run refuses. */
+      tn__value *known = tn__on_max(n, steps, tn__on_scalar(n, 0, steps));
+      known = tn__g_select(g, tn__on_unary(n, "is_nan", steps), tn__on_scalar(n, -1, steps), known);
+      tn__value *number = tn__g_convert(g, known, TN_I64);
       size = tn__graph_count_symbol(g, number, NULL);
     }
   } else {
     const tn__expr *e[3];
-    for (int i = 0; i < 3; i++) e[i] = tn__on_element(n, i);
+    static const char *const names[] = {"the start", "the limit", "the step"};
+    for (int i = 0; i < 3; i++) {
+      e[i] = tn__on_element(n, i);
+      tn__on_require_near(n, e[i], 61, names[i]);
+    }
     if (tn__is_int_value(e[2], 0)) tn__on_fail(n, "the step is 0");
     if (!tn__is_int(e[2])) tn__graph_assume(g, tn__ne(ir, e[2], tn__index(ir, 0)), "the step is 0");
     if (!tn__is_int(e[2]) || e[2]->value.i < 0) {

@@ -216,6 +216,7 @@ void tn__onnx_label_encoder(tn__onode *n) {
   copy_element(&otherwise, 0, results, count);
   tn__value *inputs[] = {n->in[0], column_constant(n, keys.dtype, sorted, count)};
   tn__value *found = node(n, "table_find", inputs, 2, NULL, 0);
+  /* table_find gives positions of keys, or their number, where the default stands. */
   n->out[0] = tn__g_take_trusted(n->g, column_constant(n, values.dtype, results, count + 1), found, 0);
 }
 
