@@ -131,6 +131,13 @@ typedef enum tn_value_kind {
   TN_VALUE_OPTIONAL,         /* a tensor or nothing */
   TN_VALUE_OPTIONAL_SEQUENCE /* a sequence or nothing */
 } tn_value_kind;
+typedef enum tn_size_rule {                   /* what size is bound to an input or output */
+                            TN_SIZE_EXACT,    /* the shape that follows from the shapes of the inputs, and no other */
+                            TN_SIZE_CAPACITY, /* of an output whose size depends on the values of inputs: any that has
+                                                 room for it */
+                            TN_SIZE_MEMORY    /* of an output that is a sequence or optional: bytes
+                                                 (tn_session_set_output_list) */
+} tn_size_rule;
 typedef struct tn_value_info { /* of an input or output; lives as long as the executable */
   const char *name;
   tn_dtype dtype; /* of a sequence: its tensors', and so is the rank; their dimensions may be anything */
@@ -141,6 +148,7 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
                     of four where kernels take bytes in fours; 64 in files of a format before 1.5. Strings and lists
                     are copied */
   bool strided;  /* an input that is used in place whatever its strides (tn_compile_options.strided) */
+  tn_size_rule size_rule; /* inputs, and outputs that grow (tn_dim_info.capacity): TN_SIZE_EXACT */
 } tn_value_info;
 TN_API int tn_executable_function_count(const tn_executable *executable);
 TN_API const char *tn_executable_function_name(const tn_executable *executable, int index);
@@ -211,9 +219,12 @@ typedef enum tn_binding {
  * row-major, are copied at each invoke. An output is written in place, through one copy when it is unaligned or
  * strided; no two of its elements may share memory. What is larger than the caches is written fastest to memory that is
  * aligned to 64 bytes. Strides and byte_offset may be anything that leads to no address beyond the last one or before
- * the first. An output whose
- * size depends on the values of inputs is bound with capacity: the value takes as much of the buffer as it needs, dense
- * and row-major, and tn_session_get_output tells its shape.
+ * the first.
+ *
+ * An output whose size depends on the values of inputs (tn_value_info.size_rule) is bound with capacity, dense and
+ * row-major: the value takes as much of the buffer as it needs, dense and row-major, and tn_session_get_output tells
+ * its shape. Of the bound shape the constant dimensions must agree, the others say how much room there is. Where the
+ * size is known before anything runs, as Range's is, a tensor of other strides may be bound that has the value's shape.
  *
  * Strided tensors that lie between each other's elements share no memory (the even and the odd columns of an array).
  * Whether any byte is an element of both is found exactly, in a bounded number of steps: strides as slices, transposes
@@ -301,8 +312,9 @@ TN_API TN_MUST_USE tn_status *tn_session_get_output_count(tn_session *session, c
 /* and one of them: a view, valid as long as that of tn_session_get_output(). */
 TN_API TN_MUST_USE tn_status *tn_session_get_output_item(tn_session *session, const char *function, int index, int item,
                                                          DLTensor *out);
-/* Shapes of the outputs for given input shapes, without running; TN_FAILED_PRECONDITION when one depends on input
- * values. `output_shapes[i]` has room for TN_MAX_RANK. */
+/* Shapes of the outputs for given input shapes, without running. A dimension that depends on the values of inputs is
+ * -1, as are those of sequences and optional values; the others are what an invoke makes them. Input shapes of
+ * sequences and optional values are not looked at. `output_shapes[i]` has room for TN_MAX_RANK. */
 TN_API TN_MUST_USE tn_status *tn_function_infer_shapes(const tn_executable *executable, const char *function,
                                                        const int64_t *const *input_shapes,
                                                        int64_t (*output_shapes)[TN_MAX_RANK]);

@@ -49,6 +49,7 @@ typedef struct decoder {
   uint8_t *jump_target;   /* per instruction */
   uint8_t *assigned_late; /* per scalar: assigned behind the prologue */
   uint8_t *assigned_early;
+  uint8_t *from_values; /* per scalar: what the prologue leaves there depends on elements of inputs */
 } decoder;
 
 static tn_status *bad_code(const tn__function *f, const tn__instruction *in, const char *format, ...) TN_PRINTF(3, 4);
@@ -360,6 +361,18 @@ static bool belongs_to_prologue(const tn__function *f, const tn__instruction *in
   }
 }
 
+/* Does the scalar that an instruction of the prologue computes depend on elements of inputs? */
+static bool comes_of_values(const decoder *d, const tn__instruction *in) {
+  const uint8_t *of = d->from_values;
+  const tn__function *f = d->f;
+  switch (in->op) {
+    case TN__OP_SCALAR_LOAD: return f->registers[f->registers[in->b].root].storage == TN__STORAGE_INPUT;
+    case TN__OP_SCALAR_OP: return of[in->b] || of[in->c];
+    case TN__OP_SCALAR_SELECT: return of[in->b] || of[in->c] || of[in->d];
+    default: return false;
+  }
+}
+
 static void find_prologue(decoder *d) {
   tn__function *f = d->f;
   uint32_t i = 0;
@@ -367,8 +380,9 @@ static void find_prologue(decoder *d) {
   f->prologue_count = i;
   for (i = 0; i < f->prologue_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (in->op == TN__OP_SCALAR_LOAD && f->registers[f->registers[in->b].root].storage == TN__STORAGE_INPUT)
-      f->prologue_loads = true;
+    bool values = comes_of_values(d, in);
+    if (values && in->op == TN__OP_SCALAR_LOAD) f->prologue_loads = true;
+    if (in->op != TN__OP_ASSERT) d->from_values[in->a] = values;
   }
   for (i = 0; i < f->instruction_count; i++)
     if (tn__opcode_operands(f->instructions[i].op)[0] == 'd')
@@ -379,6 +393,14 @@ static bool early(const decoder *d, const tn__operand *operand) {
   if (!operand->symbolic) return true;
   int64_t s = operand->value;
   return d->f->signature_scalar[s] || (d->assigned_early[s] && !d->assigned_late[s]);
+}
+
+static tn_size_rule size_rule(const decoder *d, const tn__function_value *output) {
+  const tn__register *r = &d->f->registers[output->reg];
+  if (r->container != TN__CONTAINER_TENSOR) return TN_SIZE_MEMORY;
+  bool values = !r->early;
+  for (int i = 0; i < r->rank; i++) values = values || (r->dims[i].symbolic && d->from_values[r->dims[i].value]);
+  return values && output->grows < 0 ? TN_SIZE_CAPACITY : TN_SIZE_EXACT;
 }
 
 static tn_status *check_layout(const decoder *d) {
@@ -394,7 +416,8 @@ static tn_status *check_layout(const decoder *d) {
                          f->name, i);
   }
   for (uint32_t i = 0; i < f->output_count; i++) {
-    const tn__function_value *output = &f->outputs[i];
+    tn__function_value *output = &f->outputs[i];
+    output->info.size_rule = size_rule(d, output);
     if (output->grows >= 0 && !(f->registers[output->reg].early && early(d, &output->valid)))
       return tn__corrupt("function \"%s\": the shape of output \"%s\" is not found by its prologue", f->name,
                          output->info.name);
@@ -433,6 +456,7 @@ static tn_status *decode_all(decoder *d, tn__region *scratch) {
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->instruction_count, 1, &d->jump_target));
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->scalar_count, 1, &d->assigned_early));
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->scalar_count, 1, &d->assigned_late));
+  TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->scalar_count, 1, &d->from_values));
   TN_RETURN_IF_ERROR(tn__region_alloc(&d->exe->region, f->code_words, sizeof(uint32_t), &d->operands));
   TN_RETURN_IF_ERROR(
       tn__region_alloc(&d->exe->region, f->instruction_count, sizeof(tn__instruction), &f->instructions));

@@ -187,7 +187,7 @@ tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes,
   for (uint32_t i = 0; i < f->input_count; i++) {
     const tn__function_value *input = &f->inputs[i];
     const int64_t *shape = shapes[i];
-    for (int d = 0; d < input->info.rank; d++) {
+    for (int d = 0; d < input->info.rank && input->info.kind == TN_VALUE_TENSOR; d++) {
       const tn__operand *dim = tn__value_dim(f, input, d);
       int64_t s = dim->value;
       if (d == input->grows && shape[d] > input->info.dims[d]->capacity) return wrong_shape(&input->info, shape);

@@ -1,5 +1,5 @@
 /* Shapes of outputs without running: the prologue over the inputs' shapes, where what is loaded from an input is not
- * known. */
+ * known, nor what is computed of it. */
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "runtime/vm.h"
@@ -14,7 +14,8 @@ typedef struct inference {
 
 static int64_t dim_of(const inference *n, uint32_t number, uint32_t dim) {
   const tn__register *r = &n->f->registers[number];
-  bool whole = r->storage != TN__STORAGE_INPUT || n->f->inputs[r->index].grows == (int)dim;
+  bool given = r->storage == TN__STORAGE_INPUT && r->container == TN__CONTAINER_TENSOR; /* a list has no shape */
+  bool whole = !given || n->f->inputs[r->index].grows == (int)dim;
   return whole ? r->dims[dim].value : n->shapes[r->index][dim];
 }
 
@@ -64,10 +65,11 @@ static tn_status *read_output(const inference *n, const tn__function_value *outp
   const tn__register *r = &n->f->registers[output->reg];
   for (int i = 0; i < r->rank; i++) {
     const tn__operand *dim = tn__value_dim(n->f, output, i);
-    if (dim->symbolic && (!r->early || !n->known[dim->value]))
-      return tn_status_create(TN_FAILED_PRECONDITION,
-                              "the shape of output \"%s\" depends on the values of inputs: it is known after an invoke",
-                              output->info.name);
+    bool unknown = dim->symbolic && (!r->early || !n->known[dim->value]);
+    if (unknown || r->container != TN__CONTAINER_TENSOR) {
+      shape[i] = -1;
+      continue;
+    }
     shape[i] = tn__operand_value(dim, n->scalars);
     if (i == output->grows && shape[i] > output->info.dims[i]->capacity) return tn__beyond_capacity(output, shape[i]);
     if (shape[i] < 0)

@@ -273,7 +273,8 @@ static tn_status *place_outputs(tn_session *session, const tn__bindings *binding
     if (value->grows >= 0) tn__view_of_buffer(value, tensor->shape, &state->rooms[i]);
     frame->output_shapes[i] = value->grows < 0 ? tensor->shape : state->rooms[i].shape;
     frame->output_valid[i] = value->grows < 0 ? -1 : tensor->shape[value->grows];
-    frame->output_capacity[i] = frame->f->registers[frame->f->outputs[i].reg].early ? TN__EXACT_SHAPE : bytes;
+    bool has_room = value->info.size_rule == TN_SIZE_CAPACITY && tn__tensor_is_dense(tensor);
+    frame->output_capacity[i] = has_room ? bytes : TN__EXACT_SHAPE;
   }
   return NULL;
 }

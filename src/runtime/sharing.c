@@ -117,7 +117,7 @@ static tn_status *free_tensor(const tn__bindings *b, uint32_t output) {
   const tn__function_value *value = &b->f->outputs[output];
   const tn__bound *slot = &b->outputs[output];
   uint32_t number = frame->f->outputs[output].reg;
-  bool may_not_fit = !frame->f->registers[number].early;
+  bool may_not_fit = value->info.size_rule == TN_SIZE_CAPACITY;
   if (!slot->set || may_not_fit) TN_RETURN_IF_ERROR(free_block(b, output, &frame->blocks[number]));
   if (slot->set && !tn__is_in_place(value, &slot->tensor))
     TN_RETURN_IF_ERROR(free_block(b, output, &state->output_copies[output]));

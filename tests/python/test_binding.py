@@ -271,6 +271,86 @@ class Running(unittest.TestCase):
         np.testing.assert_array_equal(result.astype(np.float32), -x.astype(np.float32))
 
 
+class Memory(unittest.TestCase):
+    """What is bound twice, and results that are inputs again."""
+
+    def test_outputs_share_nothing(self):
+        model = compiled(two_outputs_model())
+        x, store = np.array([-1, 2, -3], np.float32), np.zeros(8, np.float32)
+        model.set_inputs(x=x)
+        for step in (1, 2, -1):  # strided ones are written through copies
+            view = store[::step][:3]
+            model.set_outputs(negative=view, absolute=view)
+            with self.assertRaisesRegex(tenon.Error, 'output "absolute" shares memory with output "negative"'):
+                model.invoke()
+        model.set_outputs(negative=store[:6:2], absolute=store[5::-2])
+        model.invoke()
+        np.testing.assert_array_equal(store, [1, 3, -2, 2, 3, 1, 0, 0])
+        model.set_inputs(x=store[1:4])
+        with self.assertRaisesRegex(tenon.Error, 'output "negative" shares memory with input "x"'):
+            model.invoke()
+        folded = np.lib.stride_tricks.as_strided(store, (3, 4), (4, 4), writeable=True)
+        add = compiled(add_model())
+        with self.assertRaisesRegex(tenon.Error, r"has strides \[1, 1\]: its elements share memory"):
+            add.set_outputs(sum=folded)
+
+    def test_products_are_fed_back(self):
+        model = compiled(model_of([helper.make_node("MatMul", ["x", "w"], ["y"])],
+                                  [("x", TensorProto.FLOAT, ["n", 70]), ("w", TensorProto.FLOAT, [70, 70])],
+                                  [("y", TensorProto.FLOAT, ["n", 70])]))
+        rng = np.random.default_rng(5)
+        x, w = (rng.normal(size=size).astype(np.float32) / 8 for size in ((90, 70), (70, 70)))
+        want, called, bound = x.astype(np.float64), x, x
+        model.set_inputs(w=w)
+        for _ in range(10):
+            want = want @ w
+            called = model(called, w)
+            model.set_inputs(x=bound)
+            model.invoke()
+            bound = model.output("y")
+            for result in (called, bound):
+                np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5 * abs(want).max())
+
+    def test_sizes_of_values_are_bound_with_room(self):
+        nodes = [helper.make_node("Range", ["zero", "end", "one"], ["places"]), helper.make_node("Neg", ["x"], ["minus"]),
+                 helper.make_node("Reshape", ["x", "shape"], ["shaped"])]
+        proto = model_of(nodes, [("x", TensorProto.FLOAT, ["n"]), ("end", TensorProto.INT64, []),
+                                 ("shape", TensorProto.INT64, [2])],
+                         [("places", TensorProto.INT64, ["m"]), ("minus", TensorProto.FLOAT, ["n"]),
+                          ("shaped", TensorProto.FLOAT, ["r", "c"])])
+        proto.graph.initializer.extend([numpy_helper.from_array(np.array(number), name)
+                                        for name, number in (("zero", 0), ("one", 1))])
+        model = compiled(proto)
+        self.assertEqual([value.size_rule for value in (*model.inputs, *model.outputs)],
+                         ["exact"] * 3 + ["capacity", "exact", "capacity"])
+        self.assertEqual(model.infer_shapes({"x": [12], "end": [], "shape": [2]}),
+                         {"places": (None,), "minus": (12,), "shaped": (None, None)})
+        with self.assertRaisesRegex(TypeError, r"the inputs that have shapes are \['end', 'shape', 'x'\], not \['x'\]"):
+            model.infer_shapes({"x": [12]})
+        with self.assertRaisesRegex(ValueError, "input 'x' has rank 1"):
+            model.infer_shapes({"x": [3, 4], "end": [], "shape": [2]})
+        with self.assertRaisesRegex(tenon.Error, r'input "shape": the tensor has shape \[3\] and the executable wants \[2\]'):
+            model.infer_shapes({"x": [12], "end": [], "shape": [3]})
+        x, places, shaped = np.arange(12, dtype=np.float32), np.full(9, -1), np.full((9, 2), -1, np.float32)
+        model.set_outputs(places=places, shaped=shaped)
+        for end, shape in ((3, [3, 4]), (9, [6, -1]), (0, [1, 12])):
+            want = x.reshape(shape)
+            result = model(x, end, shape)
+            for got, expected in zip(result, (np.arange(end), -x, want)):
+                np.testing.assert_array_equal(got, expected, strict=True)
+            places[:], shaped[:] = -1, -1
+            model.set_inputs(x=x, end=np.array(end), shape=np.array(shape))
+            model.invoke()
+            np.testing.assert_array_equal(model.output("places"), np.arange(end))
+            np.testing.assert_array_equal(places, [*range(end), *[-1] * (9 - end)])
+            np.testing.assert_array_equal(model.output("shaped"), want)
+            np.testing.assert_array_equal(shaped.reshape(-1), [*x, *[-1] * 6])
+        model.set_inputs(end=np.array(10))
+        with self.assertRaisesRegex(tenon.Error, r'output "places": the value has shape \[10\] and needs 80 bytes'):
+            model.invoke()
+        np.testing.assert_array_equal(model.output("places"), np.arange(10))
+
+
 class Strides(unittest.TestCase):
     """Views of inputs that are declared to have any strides."""
 

@@ -216,6 +216,115 @@ static void late_outputs_take_what_they_need(void **state) {
   tn_executable_release(exe);
 }
 
+/* range(x: f32[n], count: i64[]) -> (found: i64[count + n], twice: f32[n], pairs: f32[count, 2]): indices from 0 on;
+ * 2 x; pairs of a constant. The prologue reads `count`. */
+static int32_t range_kernel(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  int64_t *found = buffers[0];
+  for (int64_t i = 0; i < scalars[0]; i++) found[i] = i;
+  return TN_KERNEL_OK;
+}
+
+static int32_t pairs_kernel(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  float *pairs = buffers[0];
+  for (int64_t i = 0; i < 2 * scalars[0]; i++) pairs[i] = (float)i;
+  return TN_KERNEL_OK;
+}
+
+static tn__bytes build_range(test_exe *t) {
+  int range = test_exe_kernel(t, "range", range_kernel, 1, 1),
+      twice = test_exe_kernel(t, "double", double_kernel, 2, 1);
+  int pair = test_exe_kernel(t, "pairs", pairs_kernel, 1, 1);
+  tn__exe_func *f = tn__exe_function(t->exe, "range");
+  int n = tn__exe_symbol(f, "n"), count = tn__exe_scalar(f), total = tn__exe_scalar(f), one = tn__exe_scalar(f);
+  tn__operand in[1] = {SYM(n)}, out[1] = {SYM(total)}, pairs[2] = {SYM(count), DIM(2)};
+  tn__exe_input(f, "x", TN_F32, 1, in);
+  tn__exe_input(f, "count", TN_I64, 0, NULL);
+  tn__exe_output(f, "found", TN_I64, 1, out);
+  tn__exe_output(f, "twice", TN_F32, 1, in);
+  tn__exe_output(f, "pairs", TN_F32, 2, pairs);
+  int x = tn__exe_register(f, TN_F32, 1, in, TN__STORAGE_INPUT, 0, nowhere);
+  int given = tn__exe_register(f, TN_I64, 0, NULL, TN__STORAGE_INPUT, 1, nowhere);
+  int found = tn__exe_register(f, TN_I64, 1, out, TN__STORAGE_OUTPUT, 0, nowhere);
+  int doubled = tn__exe_register(f, TN_F32, 1, in, TN__STORAGE_OUTPUT, 1, nowhere);
+  int made = tn__exe_register(f, TN_F32, 2, pairs, TN__STORAGE_OUTPUT, 2, nowhere);
+  tn__exe_emit(f, TN__OP_SCALAR_LOAD, W((uint32_t)count, (uint32_t)given, 0), 3);
+  tn__exe_emit(f, TN__OP_SCALAR_CONST, W((uint32_t)one, 1, 0), 3);
+  tn__exe_emit(f, TN__OP_SCALAR_SELECT, W((uint32_t)total, (uint32_t)one, (uint32_t)count, (uint32_t)n), 4);
+  tn__exe_emit(f, TN__OP_SCALAR_OP, W((uint32_t)total, (uint32_t)total, (uint32_t)n, TN__SCALAR_ADD), 4);
+  tn__exe_emit_kernel(f, range, NULL, 0, &found, 1, &total, 1);
+  tn__exe_emit_kernel(f, twice, &x, 1, &doubled, 1, &n, 1);
+  tn__exe_emit_kernel(f, pair, NULL, 0, &made, 1, &count, 1);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  return test_exe_finish(t);
+}
+
+/* So do outputs whose size the prologue knows from values, before anything has run. */
+static void known_sizes_of_values_take_what_they_need(void **state) {
+  test_exe t;
+  test_exe_init(&t, NULL);
+  tn_executable *exe = loaded(build_range(&t));
+  test_exe_release(&t);
+  tn_session *session = session_of(exe);
+  fill();
+  static const tn_size_rule rules[3] = {TN_SIZE_CAPACITY, TN_SIZE_EXACT, TN_SIZE_CAPACITY};
+  for (int i = 0; i < 3; i++) assert_int_equal(tn_executable_output(exe, NULL, i)->size_rule, rules[i]);
+  for (int i = 0; i < 2; i++) assert_int_equal(tn_executable_input(exe, NULL, i)->size_rule, TN_SIZE_EXACT);
+  int64_t n[1] = {3}, shapes[3][TN_MAX_RANK], room[1] = {16}, rows[2] = {4, 2}, count = 2;
+  check_ok(tn_function_infer_shapes(exe, NULL, (const int64_t *const[]){n, NULL}, shapes));
+  assert_true(shapes[0][0] == -1 && shapes[1][0] == 3 && shapes[2][0] == -1 && shapes[2][1] == 2);
+  _Alignas(64) int64_t found[16];
+  _Alignas(64) float pairs[24];
+  DLTensor in[2] = {test_tensor(TN_F32, 1, n, xs), test_tensor(TN_I64, 0, NULL, &count)}, result;
+  DLTensor out[3] = {test_tensor(TN_I64, 1, room, found), test_tensor(TN_F32, 1, n, zs),
+                     test_tensor(TN_F32, 2, rows, pairs)};
+  check_ok(tn_session_set_inputs(session, NULL, NULL, in, 2, TN_BIND_PERSISTENT));
+  check_ok(tn_session_set_outputs(session, NULL, NULL, out, 3, TN_BIND_PERSISTENT));
+  for (int round = 0; round < 6; round++) {
+    count = 4 - round % 3;
+    memset(found, 0xff, sizeof(found)), memset(pairs, 0xff, sizeof(pairs));
+    check_ok(tn_session_invoke(session, NULL));
+    check_ok(tn_session_get_output(session, NULL, 0, &result));
+    assert_true(result.data == found && result.shape[0] == count + 3);
+    for (int i = 0; i < 16; i++) assert_int_equal(found[i], i < count + 3 ? i : -1);
+    check_ok(tn_session_get_output(session, NULL, 2, &result));
+    assert_true(result.data == pairs && result.shape[0] == count && result.shape[1] == 2);
+    for (int i = 0; i < 2 * count; i++) assert_true(pairs[i] == (float)i);
+    assert_memory_equal(pairs + 2 * count, (uint64_t[]){UINT64_MAX}, 8);
+  }
+  /* Too small, before anything has run: the others are there, and nothing is lost. Then it fits again. */
+  count = 5, found[0] = 7;
+  memset(pairs, 0, sizeof(pairs));
+  for (int round = 0; round < 2; round++) {
+    check_fails(tn_session_invoke(session, NULL), TN_OUT_OF_RANGE,
+                "output \"pairs\": the value has shape [5, 2] and needs 40 bytes, and the bound tensor of shape [4, 2] "
+                "has 32; tn_session_get_output() has the value");
+    assert_true(found[0] == 0 && found[7] == 7 && pairs[1] == 0);
+    check_ok(tn_session_get_output(session, NULL, 2, &result));
+    assert_true(result.data != pairs && result.shape[0] == 5 && ((float *)result.data)[9] == 9);
+  }
+  count = 1;
+  check_ok(tn_session_invoke(session, NULL));
+  assert_true(pairs[1] == 1);
+  /* Through a copy; of other strides with just the value's shape. */
+  int64_t strides[2] = {1, 6};
+  out[0].byte_offset = 1, room[0] = 12;
+  out[2].strides = strides;
+  check_ok(tn_session_set_outputs(session, NULL, NULL, out, 3, TN_BIND_PERSISTENT));
+  check_fails(tn_session_invoke(session, NULL), TN_INVALID_ARGUMENT,
+              "output \"pairs\": the bound tensor has shape [4, 2] and these inputs make [1, 2]");
+  count = 4;
+  memset(found, 0xff, sizeof(found));
+  check_ok(tn_session_invoke(session, NULL));
+  for (int i = 0; i < 8; i++) {
+    int64_t index;
+    memcpy(&index, (char *)found + 1 + 8 * i, 8);
+    assert_int_equal(index, i < 7 ? i : -1);
+    assert_true(pairs[i / 2 + i % 2 * 6] == (float)i);
+  }
+  tn_session_release(session);
+  tn_executable_release(exe);
+}
+
 /* ---- cancelling ------------------------------------------------------------------------------------------------- */
 
 static void a_cancelled_invoke_ends(void **state) {
@@ -277,8 +386,8 @@ int main(void) {
       cmocka_unit_test(several_are_bound_or_none),        cmocka_unit_test(results_stay_in_the_session),
       cmocka_unit_test(in_place_means_no_copy),           cmocka_unit_test(outputs_may_be_strided),
       cmocka_unit_test(kept_bindings_follow_their_data),  cmocka_unit_test(kept_bindings_allocate_nothing),
-      cmocka_unit_test(late_outputs_take_what_they_need), cmocka_unit_test(a_cancelled_invoke_ends),
-      cmocka_unit_test(another_thread_ends_a_loop),
+      cmocka_unit_test(late_outputs_take_what_they_need), cmocka_unit_test(known_sizes_of_values_take_what_they_need),
+      cmocka_unit_test(a_cancelled_invoke_ends),          cmocka_unit_test(another_thread_ends_a_loop),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,7 @@ _STRING = 0x0380
 _DTYPES = {code: np.dtype(name) for code, name in _NAMES.items() if code not in (_BFLOAT16, _STRING)}
 _DTYPES[_STRING] = np.dtype(object)
 _KINDS = ("tensor", "sequence", "optional", "optional sequence")  # in the order of tn_value_kind
+_SIZE_RULES = ("exact", "capacity", "memory")  # in the order of tn_size_rule
 
 
 def _numpy_dtype(code: int) -> np.dtype:
@@ -80,6 +81,9 @@ class Value:
     `capacity`, where it is not None, is the buffer's size along each dimension in which the array may grow in it, None for
     the others: an array `buffer[:, :, :n]` is then used in place.
     `strided` is whether any view of an array is used in place, which otherwise only dense ones are.
+    `size_rule` is what size an array has that is bound: "exact", the shape that follows from the shapes of the inputs;
+    "capacity", any that has room, for an output whose size depends on the values of inputs; "memory", bytes, for one that
+    is a list or optional.
     """
 
     name: str
@@ -88,6 +92,7 @@ class Value:
     kind: str = "tensor"
     capacity: tuple[Union[int, None], ...] | None = None
     strided: bool = False
+    size_rule: str = "exact"
 
 
 class Model:
@@ -101,7 +106,8 @@ class Model:
         self._input_codes = [value[1] for value in inputs]
         self._output_codes = [value[1] for value in outputs]
         self.inputs, self.outputs = (
-            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], *more) for name, code, shape, kind, *more in values)
+            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], capacity, strided, _SIZE_RULES[rule])
+                  for name, code, shape, kind, capacity, strided, rule in values)
             for values in (inputs, outputs))
         # What every run asks for.
         self._input_names = [value.name for value in self.inputs]
@@ -230,19 +236,36 @@ class Model:
             arguments.append(argument)
             shapes.append(shape)
         known = self._shapes
-        if known is None and not self._strings and None not in shapes:
-            known = self._core.infer_shapes(shapes)
         if known is None:
-            with self._lock:
-                self._core.invoke(arguments, [(None, 0)] * len(self.outputs))
-                return [self._copy_output(i) for i in range(len(self.outputs))]
-        results = [self._result(index, shape, code) for index, (shape, code) in enumerate(zip(known, self._output_codes))]
+            known = self._known_shapes(shapes)
+        # Those whose size only the run tells are the session's first.
+        results = [None if None in shape else self._result(index, shape, code)
+                   for index, (shape, code) in enumerate(zip(known, self._output_codes))]
         # The buffer protocol cannot name bfloat16.
-        outputs = [(array.view(np.uint16) if code == _BFLOAT16 else array, code)
+        outputs = [(None, 0) if array is None else (array.view(np.uint16) if code == _BFLOAT16 else array, code)
                    for array, code in zip(results, self._output_codes)]
         with self._lock:
             self._core.invoke(arguments, outputs)
-        return results
+            return [self._copy_output(index) if array is None else array for index, array in enumerate(results)]
+
+    def _known_shapes(self, shapes: list[Any]) -> list[Any]:
+        """Of the outputs, before a run; a dimension that is not known is None."""
+        unknown = [(None,)] * len(self.outputs)
+        if self._strings or None in shapes:
+            return unknown
+        try:
+            return self._core.infer_shapes(shapes)
+        except (Error, ValueError):  # the run says it in its own words
+            return unknown
+
+    def infer_shapes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[Any, ...]]:
+        """The shapes of the outputs for shapes of the inputs, by name, without a run. A dimension that depends on the values
+        of inputs is None, and so are those of lists and optional values, whose shapes as inputs are left out."""
+        tensors = {value.name for value in self.inputs if value.kind == "tensor"}
+        if shapes.keys() != tensors:
+            raise TypeError(f"the inputs that have shapes are {sorted(tensors)}, not {sorted(shapes)}")
+        found = self._core.infer_shapes([tuple(shapes.get(name, ())) for name in self._input_names])
+        return dict(zip(self._output_names, found))
 
     def _result(self, index: int, shape: tuple[int, ...], code: int) -> np.ndarray:
         """Where an output goes; aligned, unless it is small. Memory that no array shows any more is taken again: pages

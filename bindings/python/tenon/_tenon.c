@@ -289,14 +289,14 @@ static PyObject *describe_value(const tn_value_info *info) {
   PyObject *shape = describe_dims(info, describe_dim);
   PyObject *capacity = grows ? describe_dims(info, describe_capacity) : Py_NewRef(Py_None);
   if (shape != NULL && capacity != NULL)
-    return Py_BuildValue("(siNiNN)", info->name, (int)info->dtype, shape, (int)info->kind, capacity,
-                         PyBool_FromLong(info->strided));
+    return Py_BuildValue("(siNiNNi)", info->name, (int)info->dtype, shape, (int)info->kind, capacity,
+                         PyBool_FromLong(info->strided), (int)info->size_rule);
   Py_XDECREF(shape);
   Py_XDECREF(capacity);
   return NULL;
 }
 
-/* ([(name, dtype code, shape, kind, capacity, strided)] of inputs, the same of outputs) */
+/* ([(name, dtype code, shape, kind, capacity, strided, size rule)] of inputs, the same of outputs) */
 static PyObject *model_signature(PyObject *self, PyObject *unused) {
   const tn_executable *exe = ((model_object *)self)->executable;
   int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);
@@ -723,35 +723,46 @@ static bool read_shapes(PyObject *list, int count, const tn_executable *exe, sha
   for (int i = 0; i < count; i++) {
     PyObject *tuple = PyList_GetItem(list, i);
     const tn_value_info *info = tn_executable_input(exe, NULL, i);
-    /* A rank that differs is for the invoke to complain about, in its words. */
-    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != info->rank || !read_shape(tuple, s->inputs[i])) return false;
     s->of_inputs[i] = s->inputs[i];
+    if (info->kind != TN_VALUE_TENSOR) continue; /* whose shapes are not looked at */
+    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != info->rank) {
+      PyErr_Format(PyExc_ValueError, "input '%s' has rank %d", info->name, info->rank);
+      return false;
+    }
+    if (!read_shape(tuple, s->inputs[i])) return false;
   }
   return true;
 }
 
-static PyObject *inferred(const tn_executable *exe, int output_count, const shapes *s) {
-  tn_status *status = tn_function_infer_shapes(exe, NULL, s->of_inputs, s->outputs);
-  if (status != NULL) {
-    tn_status_free(status);
-    return Py_NewRef(Py_None);
+/* One that depends on the values of inputs is None. */
+static PyObject *inferred_shape(const tn_value_info *info, const int64_t *shape) {
+  if (info->kind != TN_VALUE_TENSOR) return describe_dims(info, describe_dim);
+  PyObject *tuple = PyTuple_New(info->rank);
+  for (int i = 0; tuple != NULL && i < info->rank; i++) {
+    PyObject *size = shape[i] < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(shape[i]);
+    if (size == NULL || PyTuple_SetItem(tuple, i, size) != 0) Py_CLEAR(tuple);
   }
+  return tuple;
+}
+
+static PyObject *inferred(PyObject *self, const tn_executable *exe, int output_count, const shapes *s) {
+  tn_status *status = tn_function_infer_shapes(exe, NULL, s->of_inputs, s->outputs);
+  if (status != NULL) return raise_status(state_of(self), status);
   PyObject *list = PyList_New(output_count);
   for (int i = 0; list != NULL && i < output_count; i++) {
-    PyObject *tuple = shape_tuple(s->outputs[i], tn_executable_output(exe, NULL, i)->rank);
+    PyObject *tuple = inferred_shape(tn_executable_output(exe, NULL, i), s->outputs[i]);
     if (tuple == NULL || PyList_SetItem(list, i, tuple) != 0) Py_CLEAR(list);
   }
   return list;
 }
 
-/* Shapes of the outputs for shapes of the inputs; None when they cannot be known before a run, or the inputs do not fit
- * (which the run then says). */
+/* Shapes of the outputs for shapes of the inputs, those of sequences and optional values as the signature has them. */
 static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
   const tn_executable *exe = ((model_object *)self)->executable;
   PyObject *list;
   if (!PyArg_ParseTuple(args, "O!:infer_shapes", &PyList_Type, &list)) return NULL;
   int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);
-  if (PyList_Size(list) != inputs) return Py_NewRef(Py_None);
+  if (PyList_Size(list) != inputs) return PyErr_Format(PyExc_ValueError, "the model has %d inputs", inputs);
   shapes s = {.of_inputs = PyMem_Calloc((size_t)inputs + 1, sizeof(*s.of_inputs)),
               .inputs = PyMem_Calloc((size_t)inputs + 1, sizeof(*s.inputs)),
               .outputs = PyMem_Calloc((size_t)outputs + 1, sizeof(*s.outputs))};
@@ -759,9 +770,7 @@ static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
   if (s.of_inputs == NULL || s.inputs == NULL || s.outputs == NULL)
     PyErr_NoMemory();
   else if (read_shapes(list, inputs, exe, &s))
-    result = inferred(exe, outputs, &s);
-  else if (!PyErr_Occurred())
-    result = Py_NewRef(Py_None);
+    result = inferred(self, exe, outputs, &s);
   PyMem_Free(s.of_inputs);
   PyMem_Free(s.inputs);
   PyMem_Free(s.outputs);
