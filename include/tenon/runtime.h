@@ -148,7 +148,7 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
                     of four where kernels take bytes in fours; 64 in files of a format before 1.5. Strings and lists
                     are copied */
   bool strided;  /* an input that is used in place whatever its strides (tn_compile_options.strided) */
-  tn_size_rule size_rule; /* inputs, and outputs that grow (tn_dim_info.capacity): TN_SIZE_EXACT */
+  tn_size_rule size_rule; /* inputs, and outputs that grow (tn_dim_info.capacity): TN_SIZE_EXACT. Since 0.2 */
 } tn_value_info;
 TN_API int tn_executable_function_count(const tn_executable *executable);
 TN_API const char *tn_executable_function_name(const tn_executable *executable, int index);

@@ -170,7 +170,7 @@ void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding, 
   slot->tensor.shape = slot->shape;
   slot->tensor.strides = tensor->strides == NULL ? NULL : slot->strides;
   slot->persistent = (binding & TN_BIND_PERSISTENT) != 0;
-  slot->memory = *memory;
+  tn__extent_copy(memory, &slot->memory);
   slot->bytes = NULL, slot->capacity = 0;
 }
 

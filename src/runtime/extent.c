@@ -7,6 +7,9 @@
  * asks the same of its arrays (numpy.shares_memory). */
 #include "runtime/extent.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "base/dtype.h"
 
 /* ---- extents ---------------------------------------------------------------------------------------------------- */
@@ -54,16 +57,21 @@ bool tn__extent_of(const DLTensor *tensor, tn__extent *out) {
   int64_t count = tn_element_count(tensor->ndim, tensor->shape);
   out->low = 0, out->bytes = 0, out->piece = 0, out->rank = 0; /* not all of it: this is done at every binding */
   if (count <= 0) return count == 0;
-  bool reached = tensor->strides == NULL ? !__builtin_mul_overflow((uint64_t)count, size, &above)
-                                         : read_dims(tensor, size, out, &below, &above);
+  bool dense = tn__tensor_is_dense(tensor); /* as most are */
+  bool reached =
+      dense ? !__builtin_mul_overflow((uint64_t)count, size, &above) : read_dims(tensor, size, out, &below, &above);
   if (!reached || !grow(&bytes, below) || !grow(&bytes, above) || bytes > INT64_MAX ||
       !grow(&first, tensor->byte_offset) || first < below || first - below > UINTPTR_MAX - bytes)
     return false;
   out->low = (uintptr_t)(first - below);
   out->bytes = bytes;
-  out->piece = tensor->strides == NULL ? above : size;
+  out->piece = dense ? above : size;
   join_dims(out);
   return true;
+}
+
+void tn__extent_copy(const tn__extent *from, tn__extent *to) {
+  memcpy(to, from, offsetof(tn__extent, dims) + (size_t)from->rank * sizeof(tn__extent_dim));
 }
 
 tn__extent tn__extent_of_bytes(const void *data, uint64_t size) {
