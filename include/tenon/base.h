@@ -10,7 +10,7 @@
  *    object is used by one thread at a time unless its comment says otherwise.
  *  - A NULL `tn_allocator *` means malloc, realloc and free.
  *
- * Structs, so that later versions can add to them:
+ * Structs, so that later versions can add to them (docs/abi.md):
  *  - What the library tells is read where it lies, `const tn_X *`, and lives as long as its object unless the comment
  *    says otherwise. Several come as an array of pointers, because later versions may append fields.
  *  - A struct of the caller's that a function fills begins with `size`, as structs of options do:
@@ -33,10 +33,11 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define TN_API __attribute__((visibility("default")))
-#define TN_MUST_USE __attribute__((warn_unused_result))
+#define TN_API __attribute__((visibility("default")))   /* before each public function */
+#define TN_MUST_USE __attribute__((warn_unused_result)) /* a result that must be looked at */
+/* A function like printf: which argument is the format, and which the first of those that it speaks of. */
 #define TN_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-#define TN_NEVER_NULL __attribute__((returns_nonnull))
+#define TN_NEVER_NULL __attribute__((returns_nonnull)) /* a result that is never NULL */
 #else
 #define TN_API
 #define TN_MUST_USE
@@ -46,8 +47,9 @@ extern "C" {
 
 /* ---- status ---------------------------------------------------------------------------------------------------- */
 
+/* What kind of failure it is. */
 typedef enum tn_status_code {
-  TN_OK = 0,
+  TN_OK = 0,              /* all is well; no status has it */
   TN_INVALID_ARGUMENT,    /* the caller asked for something that has no meaning (wrong name, shape, option, text) */
   TN_NOT_FOUND,           /* a file, name or entry that is not there */
   TN_UNSUPPORTED,         /* meaningful, but this version of Tenon does not do it */
@@ -60,7 +62,7 @@ typedef enum tn_status_code {
   TN_INTERNAL             /* a defect of Tenon: please report it */
 } tn_status_code;
 
-typedef struct tn_status tn_status;
+typedef struct tn_status tn_status; /* a failure: its kind and its text */
 
 /* Creates a status. When even that allocation fails, a static out-of-memory status is returned, so the result is never
  * NULL. `code` must not be TN_OK. */
@@ -85,34 +87,43 @@ TN_API void tn_status_free(tn_status *status); /* NULL is fine */
  * and returns NULL. `align` is a power of two. NULL from the first two means out of memory, and `p` stays valid then.
  * May be called from several threads at once. */
 typedef struct tn_allocator {
-  void *(*reallocate)(void *user, void *pointer, size_t old_size, size_t new_size, size_t align);
-  void *user;
+  void *(*reallocate)(void *user, void *pointer, size_t old_size, size_t new_size, size_t align); /* as said above */
+  void *user; /* what the function gets first */
 } tn_allocator;
 
 /* ---- logging ---------------------------------------------------------------------------------------------------- */
 
-typedef enum tn_log_level { TN_LOG_DEBUG, TN_LOG_INFO, TN_LOG_WARNING, TN_LOG_ERROR } tn_log_level;
+/* How much a line matters. */
+typedef enum tn_log_level {
+  TN_LOG_DEBUG,   /* for those who work on Tenon */
+  TN_LOG_INFO,    /* what was done */
+  TN_LOG_WARNING, /* it works, but not as one might think */
+  TN_LOG_ERROR    /* something failed that no status tells of */
+} tn_log_level;
 
 /* Tenon never prints by itself: it calls the sink it was given, from any thread, one whole line without newline at a
  * time. */
 typedef struct tn_log_sink {
-  void (*write)(void *user, tn_log_level level, const char *line);
-  void *user;
+  void (*write)(void *user, tn_log_level level, const char *line); /* the line lives for the call */
+  void *user;                                                      /* what the function gets first */
 } tn_log_sink;
 
 /* ---- element types ---------------------------------------------------------------------------------------------- */
 
 /* Codes and meaning are DLPack's (DLDataType with lanes = 1): kind in the high byte, bits in the low one. */
 typedef enum tn_dtype {
-  TN_DTYPE_INVALID = 0,
+  TN_DTYPE_INVALID = 0, /* no element type */
+  /* Signed integers, two's complement. */
   TN_I8 = 0x0008,
   TN_I16 = 0x0010,
   TN_I32 = 0x0020,
   TN_I64 = 0x0040,
+  /* Unsigned integers. */
   TN_U8 = 0x0108,
   TN_U16 = 0x0110,
   TN_U32 = 0x0120,
   TN_U64 = 0x0140,
+  /* Floating-point numbers: IEEE 754 of 16, 32 and 64 bits, and bfloat16. */
   TN_F16 = 0x0210,
   TN_F32 = 0x0220,
   TN_F64 = 0x0240,
@@ -124,8 +135,8 @@ typedef enum tn_dtype {
 /* An element of a tensor of TN_STRING: bytes, UTF-8 by convention, without a terminator; NUL is one like any other. The
  * data may be NULL when there are none. Whose the bytes are says the function that takes or gives the tensor. */
 typedef struct tn_string {
-  const char *data;
-  uint64_t length;
+  const char *data; /* need not end with a NUL */
+  uint64_t length;  /* in bytes */
 } tn_string;
 
 TN_API size_t tn_dtype_size(tn_dtype dtype);      /* bytes per element; 0 for an invalid type */

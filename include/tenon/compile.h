@@ -18,42 +18,46 @@
 extern "C" {
 #endif
 
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
 typedef struct tn_dim_setting { /* fixes a symbolic dimension of the model */
-  const char *name;
-  int64_t size;
+  const char *name;             /* as the model has it */
+  int64_t size;                 /* at least 0 */
 } tn_dim_setting;
 
-typedef struct tn_phase_time {
+typedef struct tn_phase_time { /* how long a phase of the compilation took */
   const char *name; /* "open", "import", "graph.fuse", "kernel.schedule", "kernel.codegen" ...; kernels' are summed over
                        threads */
-  double seconds;
+  double seconds;   /* by the clock */
 } tn_phase_time;
 
 /* Lets an output be bound to an input's buffer, which is then updated in place. Names may hold one '*', which stands
  * for the same text in both. Results that scatter into the input (ScatterElements, ScatterND, TensorScatter), or
  * choose by a mask of positions between new rows and it (Where), write only what they replace; element-wise ones write
- * over what they read; others are made elsewhere and copied when the input has been read for the last time. */
-typedef struct tn_alias_setting {
-  const char *output, *input;
-} tn_alias_setting;
-/* A result that is an input with new elements behind it along a dimension of the input (Concat of past and new keys or
+ * over what they read; others are made elsewhere and copied when the input has been read for the last time.
+ *
+ * A result that is an input with new elements behind it along a dimension of the input (Concat of past and new keys or
  * values) can alias that input when the dimension has a capacity (tn_compile_options.capacities): both are then buffers
  * of that size there, of which the first elements count, and a run writes the new ones alone. tn_value_info tells it.
  */
+typedef struct tn_alias_setting {
+  const char *output, *input; /* names */
+} tn_alias_setting;
 
+/* How a model is compiled. */
 typedef struct tn_compile_options {
-  size_t size;        /* sizeof(tn_compile_options); when nothing else is set: the defaults */
-  const char *target; /* NULL or "native": this machine; "x86-64-v3", "aarch64", ... (docs/targets.md) */
-  const tn_dim_setting *dims;
-  int dim_count;
+  size_t size;                /* sizeof(tn_compile_options); when nothing else is set: the defaults */
+  const char *target;         /* NULL or "native": this machine; "x86-64-v3", "aarch64", ... (docs/targets.md) */
+  const tn_dim_setting *dims; /* sizes of symbolic dimensions, which are fixed then */
+  int dim_count;              /* of them */
   int run_threads; /* threads that the schedules are balanced for; 0: the default of this machine (1 for other targets)
                     */
-  int compile_threads;         /* 0: as many as tn_thread_pool would use */
-  bool no_cache;               /* neither read nor write the compile cache */
-  const char *cache_directory; /* NULL: $TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon */
-  uint64_t cache_limit_bytes;  /* 0: 2 GiB; least recently used entries go first */
-  const tn_allocator *allocator;
-  const tn_log_sink *log;
+  int compile_threads;           /* 0: as many as tn_thread_pool would use */
+  bool no_cache;                 /* neither read nor write the compile cache */
+  const char *cache_directory;   /* NULL: $TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon */
+  uint64_t cache_limit_bytes;    /* 0: 2 GiB; least recently used entries go first */
+  const tn_allocator *allocator; /* NULL: malloc, realloc and free */
+  const tn_log_sink *log;        /* NULL: nothing is told */
   /* Progress: `done` of `total` steps of `phase` ("import", "compile" ...). Called from the compiling thread. May be
    * NULL. */
   void (*progress)(void *user, const char *phase, int done, int total);
@@ -68,8 +72,8 @@ typedef struct tn_compile_options {
    * may come several times, and several names make every combination. */
   const tn_dim_setting *special_dims;
   int special_dim_count;
-  const tn_alias_setting *aliases;
-  int alias_count;
+  const tn_alias_setting *aliases; /* outputs that may share an input's buffer */
+  int alias_count;                 /* of them */
   /* Every convolution as the sums of products that it is: no Winograd, whose errors are greater (docs/numerics.md). */
   bool direct_convolutions;
   /* The most that dimensions of inputs, and of the outputs that alias these and grow, will ever be. */
@@ -89,23 +93,26 @@ typedef struct tn_compile_options {
   int strided_count;
 } tn_compile_options;
 
+/* ---- models and modules ------------------------------------------------------------------------------------------ */
+
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */
 
 /* Compiles an ONNX model. `path` names it in messages and locates external data; `data`, when not NULL, is the model
  * itself and `path` need not exist. */
 TN_API TN_MUST_USE tn_status *tn_compile(const char *path, const void *data, size_t size,
                                          const tn_compile_options *options, tn_module **out);
-/* Compiles several models into one executable, a function for each, which share equal constants and kernels. What the
- * options name (dimensions, aliases) must be in at least one of them. The first function is the one that NULL names. */
+/* A model that becomes a function of an executable. */
 typedef struct tn_model_function {
   const char *name; /* of the function */
   const char *path; /* and `data`, `data_size`: as tn_compile takes them */
-  const void *data;
-  size_t data_size;
+  const void *data; /* NULL: the file */
+  size_t data_size; /* of `data` */
 } tn_model_function;
+/* Compiles several models into one executable, a function for each, which share equal constants and kernels. What the
+ * options name (dimensions, aliases) must be in at least one of them. The first function is the one that NULL names. */
 TN_API TN_MUST_USE tn_status *tn_compile_functions(const tn_model_function *functions, int count,
                                                    const tn_compile_options *options, tn_module **out);
-TN_API void tn_module_release(tn_module *module);
+TN_API void tn_module_release(tn_module *module);                         /* NULL is fine */
 TN_API const void *tn_module_data(const tn_module *module, size_t *size); /* lives as long as the module */
 /* Writes the executable atomically. */
 TN_API TN_MUST_USE tn_status *tn_module_save(const tn_module *module, const char *path);
@@ -133,12 +140,16 @@ TN_API TN_MUST_USE tn_status *tn_module_sign(tn_module *module, const void *key,
  * and one in its place is refused (TN_INVALID_ARGUMENT). */
 TN_API TN_MUST_USE tn_status *tn_executable_strip(const char *path, const char *texts, const tn_load_options *options,
                                                   const char *out_path);
+/* Loads the module to run it here at once. */
 TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_load_options *options,
                                              tn_executable **out);
 
 /* Where the time went; a module that came from the cache has "open" and "cache" only. */
 TN_API int tn_module_times(const tn_module *module, const tn_phase_time *const **out);
+/* Whether nothing was compiled, because the compile cache had it. */
 TN_API bool tn_module_from_cache(const tn_module *module);
+
+/* ---- looking into models ----------------------------------------------------------------------------------------- */
 
 /* A stage of the compilation as text or bytes: "graph", "te", "schedule", "tir", "llvm", "asm", "obj". Never cached.
  * `*out` (NUL-terminated, `*size` bytes without the NUL) is freed with free(). */
@@ -164,33 +175,38 @@ typedef struct tn_kernel_plan {
   int64_t weighed;     /* candidates */
 } tn_kernel_plan;
 
-typedef struct tn_explanation tn_explanation;
+typedef struct tn_explanation tn_explanation; /* of all kernels of a model, and of the machine */
+/* Explains a model's kernels; what options print, time or cache is left out. */
 TN_API TN_MUST_USE tn_status *tn_explain(const char *path, const void *data, size_t size,
                                          const tn_compile_options *options, tn_explanation **out);
-TN_API void tn_explanation_release(tn_explanation *explanation);
+TN_API void tn_explanation_release(tn_explanation *explanation); /* NULL is fine */
 /* Both live as long as the explanation; kernels in the order of the model, each once. */
 TN_API int tn_explanation_kernels(const tn_explanation *explanation, const tn_kernel_plan *const **out);
 /* Measured, or the target's usual numbers when that is another machine. */
 TN_API const tn_machine_limits *tn_explanation_limits(const tn_explanation *explanation);
 
-typedef struct tn_check_list {
-  const DLTensor *tensors;
-  int count; /* -1: an optional without value */
+/* ---- checking models --------------------------------------------------------------------------------------------- */
+
+typedef struct tn_check_list { /* what a sequence or optional value holds */
+  const DLTensor *tensors;     /* one after another */
+  int count;                   /* -1: an optional without value */
 } tn_check_list;
+/* How results are compared. */
 typedef struct tn_check_options {
   size_t size;                /* sizeof(tn_check_options) */
   double rtol, atol;          /* 0: 1e-3 and 1e-5 */
   const tn_check_list *lists; /* by input: what sequences and optional values hold; NULL: all are empty */
 } tn_check_options;
+/* How a check ended. */
 typedef struct tn_check_result {
-  size_t size; /* sizeof(tn_check_result), set by the caller */
-  bool agrees;
-  int nodes_checked;
-  char node[256]; /* the first that departs: its origin */
-  char value[128];
-  double difference, allowed;
-  int64_t index;      /* flat index of the worst element */
-  int bodies_skipped; /* branches and bodies of loops, whose kernels are not compared one by one */
+  size_t size;                /* sizeof(tn_check_result), set by the caller */
+  bool agrees;                /* every kernel does */
+  int nodes_checked;          /* kernels */
+  char node[256];             /* the first that departs: its origin */
+  char value[128];            /* its result that does */
+  double difference, allowed; /* at the worst element */
+  int64_t index;              /* flat index of the worst element */
+  int bodies_skipped;         /* branches and bodies of loops, whose kernels are not compared one by one */
 } tn_check_result;
 /* Compiles the model so that every fused group's results can be seen, runs it on `inputs` (by position; those that
  * `lists` is for are not looked at) and compares each with the loop interpreter's. Kernels inside of branches and loops
@@ -199,19 +215,20 @@ TN_API TN_MUST_USE tn_status *tn_check(const char *path, const void *data, size_
                                        const tn_compile_options *options, const DLTensor *inputs, int input_count,
                                        const tn_check_options *check, tn_check_result *out);
 
-/* Reads tensors from .npy, .npz (every member) or ONNX TensorProto .pb files. The names are those of the members or
- * protos, or "" . */
-typedef struct tn_named_tensor {
-  char *name;
-  tn_tensor *tensor;
+/* ---- tensors in files -------------------------------------------------------------------------------------------- */
+
+typedef struct tn_named_tensor { /* a tensor of a file */
+  char *name;                    /* of the archive's member or the proto, or "" */
+  tn_tensor *tensor;             /* owned by the list */
 } tn_named_tensor;
+/* Reads tensors from .npy, .npz (every member) or ONNX TensorProto .pb files. */
 TN_API TN_MUST_USE tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_named_tensor **out,
                                               int *count);
 /* Reads the tensors of an ONNX SequenceProto file, or of an OptionalProto; `*count` is -1 when that has no value. They
  * have no names. */
 TN_API TN_MUST_USE tn_status *tn_tensors_read_list(const char *path, bool optional, const tn_allocator *allocator,
                                                    tn_named_tensor **out, int *count);
-TN_API void tn_tensors_free(tn_named_tensor *tensors, int count);
+TN_API void tn_tensors_free(tn_named_tensor *tensors, int count); /* the list with its tensors */
 
 #ifdef __cplusplus
 }

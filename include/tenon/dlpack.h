@@ -7,59 +7,71 @@
 
 #include <stdint.h>
 
+/* The version of DLPack that a tensor follows. */
 typedef struct {
-  uint32_t major;
-  uint32_t minor;
+  uint32_t major; /* another one cannot be read */
+  uint32_t minor; /* a later one adds */
 } DLPackVersion;
 
-typedef enum { kDLCPU = 1, kDLCUDA = 2, kDLOpenCL = 4 } DLDeviceType;
+/* Where memory is. Tenon takes kDLCPU. */
+typedef enum {
+  kDLCPU = 1,   /* main memory */
+  kDLCUDA = 2,  /* a device of NVIDIA's */
+  kDLOpenCL = 4 /* a device of OpenCL's */
+} DLDeviceType;
 
+/* A device. */
 typedef struct {
-  DLDeviceType device_type;
-  int32_t device_id;
+  DLDeviceType device_type; /* its kind */
+  int32_t device_id;        /* which of its kind; 0 of kDLCPU */
 } DLDevice;
 
+/* Kinds of elements. */
 typedef enum {
-  kDLInt = 0U,
-  kDLUInt = 1U,
-  kDLFloat = 2U,
-  kDLOpaqueHandle = 3U,
-  kDLBfloat = 4U,
-  kDLComplex = 5U,
-  kDLBool = 6U
+  kDLInt = 0U,          /* signed integers */
+  kDLUInt = 1U,         /* unsigned integers */
+  kDLFloat = 2U,        /* IEEE 754 */
+  kDLOpaqueHandle = 3U, /* what only the two sides know; here tn_string */
+  kDLBfloat = 4U,       /* bfloat16 */
+  kDLComplex = 5U,      /* complex numbers; not in Tenon */
+  kDLBool = 6U          /* truth values */
 } DLDataTypeCode;
 
+/* An element type. */
 typedef struct {
-  uint8_t code;
-  uint8_t bits;
-  uint16_t lanes;
+  uint8_t code;   /* of DLDataTypeCode */
+  uint8_t bits;   /* of an element: 8, 16 ... */
+  uint16_t lanes; /* elements of a vector; 1 in Tenon */
 } DLDataType;
 
+/* A view of memory as a tensor. It owns nothing. */
 typedef struct {
-  void *data;
-  DLDevice device;
-  int32_t ndim;
-  DLDataType dtype;
-  int64_t *shape;
-  int64_t *strides; /* in elements; NULL: compact row-major */
-  uint64_t byte_offset;
+  void *data;           /* where the memory begins */
+  DLDevice device;      /* where it is */
+  int32_t ndim;         /* number of dimensions */
+  DLDataType dtype;     /* of its elements */
+  int64_t *shape;       /* `ndim` sizes */
+  int64_t *strides;     /* in elements; NULL: compact row-major */
+  uint64_t byte_offset; /* from `data` to the first element */
 } DLTensor;
 
+/* A tensor with an owner, as versions before 1.0 pass it. */
 typedef struct DLManagedTensor {
-  DLTensor dl_tensor;
-  void *manager_ctx;
-  void (*deleter)(struct DLManagedTensor *self);
+  DLTensor dl_tensor;                            /* the view */
+  void *manager_ctx;                             /* the owner's own */
+  void (*deleter)(struct DLManagedTensor *self); /* called when it is not needed any more; may be NULL */
 } DLManagedTensor;
 
-#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
-#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL) /* nobody may write to it */
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL) /* a copy was made to pass it */
 
+/* A tensor with an owner. */
 typedef struct DLManagedTensorVersioned {
-  DLPackVersion version;
-  void *manager_ctx;
-  void (*deleter)(struct DLManagedTensorVersioned *self);
-  uint64_t flags;
-  DLTensor dl_tensor;
+  DLPackVersion version;                                  /* which its other fields follow */
+  void *manager_ctx;                                      /* the owner's own */
+  void (*deleter)(struct DLManagedTensorVersioned *self); /* called when it is not needed any more; may be NULL */
+  uint64_t flags;                                         /* DLPACK_FLAG_... */
+  DLTensor dl_tensor;                                     /* the view */
 } DLManagedTensorVersioned;
 
 #endif

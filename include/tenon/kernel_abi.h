@@ -13,12 +13,14 @@
 extern "C" {
 #endif
 
-#define TN_KERNEL_ABI_VERSION 1u
-#define TN_KERNEL_ALIGNMENT 64
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+#define TN_KERNEL_ABI_VERSION 1u /* of this contract */
+#define TN_KERNEL_ALIGNMENT 64   /* of workspaces, in bytes */
 
 /* What a kernel returns. Anything else is a defect. */
 typedef enum tn_kernel_result {
-  TN_KERNEL_OK = 0,
+  TN_KERNEL_OK = 0,                 /* all was computed */
   TN_KERNEL_INDEX_OUT_OF_RANGE = 1, /* a data-dependent index (gather, scatter, one_hot ...) is outside of its axis */
   TN_KERNEL_DIVISION_BY_ZERO = 2,   /* integer division or remainder by zero */
   TN_KERNEL_BAD_VALUE = 3,          /* an operand's value is outside of what the operator allows */
@@ -28,11 +30,12 @@ typedef enum tn_kernel_result {
   TN_KERNEL_BAD_DIMENSION = 6 /* a dimension is outside of what the kernel allows */
 } tn_kernel_result;
 
-typedef struct tn_kernel_env tn_kernel_env;
+typedef struct tn_kernel_env tn_kernel_env; /* what a kernel may call: its caller's threads */
 
 /* The body of a parallel loop: runs iterations [begin, end) and returns a tn_kernel_result. */
 typedef int32_t (*tn_kernel_task)(const tn_kernel_env *env, void *closure, int64_t begin, int64_t end);
 
+/* What a kernel may call. NULL in its place: it runs on the calling thread alone. */
 struct tn_kernel_env {
   uint32_t version; /* TN_KERNEL_ABI_VERSION */
   uint32_t size;    /* sizeof(tn_kernel_env) of the caller; later versions only append */
@@ -41,8 +44,8 @@ struct tn_kernel_env {
    */
   int32_t (*parallel_for)(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count);
   int32_t thread_count; /* how many threads parallel_for uses at most; at least 1 */
-  int32_t reserved;
-  void *user; /* the caller's own */
+  int32_t reserved;     /* 0 */
+  void *user;           /* the caller's own */
 };
 
 /* `buffers`: inputs, then outputs, then one workspace when the kernel's descriptor asks for one. `scalars`: the values

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TN_MAX_RANK 16
+#define TN_MAX_RANK 16   /* the most dimensions of a tensor */
 #define TN_ANY_RANK (-1) /* of sequences and optional values whose tensors may differ in rank */
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
@@ -37,13 +37,13 @@ TN_API TN_MUST_USE tn_status *tn_tensor_create(tn_dtype dtype, int rank, const i
  * elements may be changed to point elsewhere; the bytes that it came with live as long as it does. */
 TN_API TN_MUST_USE tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_string *strings,
                                                        const tn_allocator *allocator, tn_tensor **out);
-TN_API DLTensor *tn_tensor_dl(tn_tensor *tensor);
-TN_API void tn_tensor_release(tn_tensor *tensor);
+TN_API DLTensor *tn_tensor_dl(tn_tensor *tensor); /* its view, which lives as long as it does */
+TN_API void tn_tensor_release(tn_tensor *tensor); /* with its memory; NULL is fine */
 /* Copies elements between tensors of one type and shape on the CPU, which it trusts the caller to give: whatever their
  * strides (NULL: dense and row-major). */
 TN_API void tn_tensor_copy(const DLTensor *from, const DLTensor *to);
-TN_API tn_dtype tn_dtype_of_dl(DLDataType type); /* TN_DTYPE_INVALID when Tenon has no such type, or lanes != 1 */
-TN_API DLDataType tn_dtype_to_dl(tn_dtype dtype);
+TN_API tn_dtype tn_dtype_of_dl(DLDataType type);  /* TN_DTYPE_INVALID when Tenon has no such type, or lanes != 1 */
+TN_API DLDataType tn_dtype_to_dl(tn_dtype dtype); /* with one lane */
 /* Elements of a shape; -1 on overflow or a negative dimension. */
 TN_API int64_t tn_element_count(int rank, const int64_t *shape);
 
@@ -60,34 +60,37 @@ TN_API TN_MUST_USE tn_status *tn_tensor_write_npy(const DLTensor *tensor, const 
 /* Workers that sleep unless a session runs on them. Sessions may share one; invokes on a shared pool take turns
  * parallel loop by parallel loop, so two sessions never use more threads than the pool has. */
 typedef struct tn_thread_pool tn_thread_pool;
+/* How a pool is made. */
 typedef struct tn_thread_pool_options {
   size_t size;           /* sizeof(tn_thread_pool_options) */
   int threads;           /* counting the invoking thread; 0: by affinity mask and cgroup quota */
   int spin_microseconds; /* how long workers spin between parallel loops of one invoke before they sleep; < 0: 0; 0: the
                             default, 50 */
-  const tn_allocator *allocator;
+  const tn_allocator *allocator; /* NULL: malloc, realloc and free */
   /* The processors that workers may run on; NULL: those of the creating thread. The invoking thread stays where its
    * owner put it. With `threads` 0 there is one for each. */
   const int *processors;
   int processor_count;
 } tn_thread_pool_options;
+/* Starts the workers. */
 TN_API TN_MUST_USE tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out);
-TN_API void tn_thread_pool_release(tn_thread_pool *pool); /* after its sessions */
-TN_API int tn_thread_pool_size(const tn_thread_pool *pool);
+TN_API void tn_thread_pool_release(tn_thread_pool *pool);   /* after its sessions */
+TN_API int tn_thread_pool_size(const tn_thread_pool *pool); /* its threads, with the invoking one */
+struct tn_kernel_env;
 /* An environment (<tenon/kernel_abi.h>) that runs parallel loops on the pool, for functions that `tenon build
  * --parallel` made. It is the pool's, and may be used from one thread at a time. */
-struct tn_kernel_env;
 TN_API const struct tn_kernel_env *tn_thread_pool_env(const tn_thread_pool *pool);
 
 /* ---- executables ------------------------------------------------------------------------------------------------ */
 
-typedef struct tn_executable tn_executable;
+typedef struct tn_executable tn_executable; /* a loaded executable */
+/* How an executable is loaded. */
 typedef struct tn_load_options {
-  size_t size; /* sizeof(tn_load_options) */
-  const tn_allocator *allocator;
-  const tn_log_sink *log;
-  bool verify_constants; /* check the content hash of the constants too (reads all of them) */
-  bool perf_map;         /* append the kernels to /tmp/perf-PID.map for perf */
+  size_t size;                   /* sizeof(tn_load_options) */
+  const tn_allocator *allocator; /* NULL: malloc, realloc and free */
+  const tn_log_sink *log;        /* NULL: nothing is told */
+  bool verify_constants;         /* check the content hash of the constants too (reads all of them) */
+  bool perf_map;                 /* append the kernels to /tmp/perf-PID.map for perf */
   bool borrow_data; /* load_memory: the bytes stay valid and unchanged until release; used in place when aligned to 64
                        (the code is copied) */
   /* Where the constants are when they have a file of their own; NULL: beside the executable, under the name that it
@@ -117,16 +120,17 @@ TN_API TN_MUST_USE tn_status *tn_executable_verify(const char *path, const tn_lo
 
 /* ---- what an executable holds ----------------------------------------------------------------------------------- */
 
-typedef struct tn_dim_info {
-  int64_t size;     /* -1 when it is symbolic */
-  const char *name; /* of the symbol; NULL when constant or when it depends on the values of inputs */
+typedef struct tn_dim_info { /* a dimension of an input or output */
+  int64_t size;              /* -1 when it is symbolic */
+  const char *name;          /* of the symbol; NULL when constant or when it depends on the values of inputs */
   /* Not 0: the tensor lies in a buffer that has so much along this dimension, of which the first elements count and the
    * rest is room to grow (docs/vm.md). A binding is used in place when its strides are the buffer's: they step over
    * `capacity` elements of this dimension. */
   int64_t capacity;
 } tn_dim_info;
+/* What an input or output is. */
 typedef enum tn_value_kind {
-  TN_VALUE_TENSOR,
+  TN_VALUE_TENSOR,           /* a tensor */
   TN_VALUE_SEQUENCE,         /* any number of tensors of one element type and rank */
   TN_VALUE_OPTIONAL,         /* a tensor or nothing */
   TN_VALUE_OPTIONAL_SEQUENCE /* a sequence or nothing */
@@ -139,19 +143,21 @@ typedef enum tn_size_rule {                   /* what size is bound to an input 
                                                  (tn_session_set_output_list) */
 } tn_size_rule;
 typedef struct tn_value_info { /* of an input or output; lives as long as the executable */
-  const char *name;
-  tn_dtype dtype; /* of a sequence: its tensors', and so is the rank; their dimensions may be anything */
-  int rank;       /* or TN_ANY_RANK; never of one tensor */
+  const char *name;            /* of the model's */
+  tn_dtype dtype;              /* of a sequence: its tensors', and so is the rank; their dimensions may be anything */
+  int rank;                    /* or TN_ANY_RANK; never of one tensor */
   const tn_dim_info *const *dims; /* `rank` of them */
-  tn_value_kind kind;
+  tn_value_kind kind;             /* a tensor, or what may hold several or none */
   int alignment; /* what a binding's data must be aligned to, in bytes, to be used in place: the size of an element, or
                     of four where kernels take bytes in fours; 64 in files of a format before 1.5. Strings and lists
                     are copied */
   bool strided;  /* an input that is used in place whatever its strides (tn_compile_options.strided) */
   tn_size_rule size_rule; /* inputs, and outputs that grow (tn_dim_info.capacity): TN_SIZE_EXACT. Since 0.2 */
 } tn_value_info;
+/* Functions by index, the first being the one that NULL names; NULL when there is no such index. */
 TN_API int tn_executable_function_count(const tn_executable *executable);
 TN_API const char *tn_executable_function_name(const tn_executable *executable, int index);
+/* Inputs and outputs by position: how many, -1 when there is no such function; and each, NULL when there is none. */
 TN_API int tn_executable_input_count(const tn_executable *executable, const char *function);
 TN_API int tn_executable_output_count(const tn_executable *executable, const char *function);
 TN_API const tn_value_info *tn_executable_input(const tn_executable *executable, const char *function, int index);
@@ -162,17 +168,17 @@ TN_API int tn_executable_output_alias(const tn_executable *executable, const cha
 TN_API int tn_executable_input_index(const tn_executable *executable, const char *function, const char *name);
 TN_API int tn_executable_output_index(const tn_executable *executable, const char *function, const char *name);
 
-typedef struct tn_kernel_summary {
-  const char *name;
-  uint64_t code_bytes;
-  double flops, bytes; /* of one call; negative when it depends on symbolic dimensions */
+typedef struct tn_kernel_summary { /* what is known of a kernel without running it */
+  const char *name;                /* as in profiles */
+  uint64_t code_bytes;             /* of machine code */
+  double flops, bytes;             /* of one call; negative when it depends on symbolic dimensions */
 } tn_kernel_summary;
-typedef struct tn_executable_summary {
-  const char *target;   /* "x86-64-v3+..." */
-  const char *producer; /* "tenon 0.2.0" */
-  uint64_t constant_bytes, code_bytes, file_bytes;
-  int64_t workspace_bytes; /* of all functions' static plans; symbolic parts not counted */
-  int kernel_count, constant_count;
+typedef struct tn_executable_summary {             /* what is known of an executable without running it */
+  const char *target;                              /* "x86-64-v3+..." */
+  const char *producer;                            /* "tenon 0.2.0" */
+  uint64_t constant_bytes, code_bytes, file_bytes; /* of constants, of machine code, of the whole file */
+  int64_t workspace_bytes;                         /* of all functions' static plans; symbolic parts not counted */
+  int kernel_count, constant_count;                /* how many there are */
   /* What an executable and one session on it take at the most, results that nobody bound a buffer for included:
    * constants, the plans and those results, a tenth of them, and 4 MiB for the rest. -1 when a size is symbolic. */
   int64_t peak_bytes;
@@ -187,17 +193,21 @@ TN_API const char *tn_executable_text(const tn_executable *executable, const cha
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
+/* Runs functions of an executable: it holds what is bound, the results and the working memory. */
 typedef struct tn_session tn_session;
+/* How a session is made. */
 typedef struct tn_session_options {
-  size_t size; /* sizeof(tn_session_options) */
-  const tn_allocator *allocator;
+  size_t size;                   /* sizeof(tn_session_options) */
+  const tn_allocator *allocator; /* NULL: malloc, realloc and free */
   tn_thread_pool *pool; /* shared with other sessions and outliving this one; NULL: the session makes its own */
   int threads;          /* for the session's own pool; 0: the default */
 } tn_session_options;
+/* A session on the executable, which must outlive it. */
 TN_API TN_MUST_USE tn_status *tn_session_create(const tn_executable *executable, const tn_session_options *options,
                                                 tn_session **out);
 TN_API void tn_session_release(tn_session *session); /* when no function of it runs any more */
 
+/* For how long a tensor is bound, and whether it may be copied. */
 typedef enum tn_binding {
   TN_BIND_NEXT = 0,       /* for the next invoke only: it drops the binding, whether it succeeds or not */
   TN_BIND_PERSISTENT = 1, /* every invoke, until bound anew or unbound */
@@ -319,6 +329,8 @@ TN_API TN_MUST_USE tn_status *tn_function_infer_shapes(const tn_executable *exec
                                                        const int64_t *const *input_shapes,
                                                        int64_t (*output_shapes)[TN_MAX_RANK]);
 
+/* ---- profiles ---------------------------------------------------------------------------------------------------- */
+
 /* Called after each instruction that took time: for profiles. `kernel` is the kernel's or builtin's name. The session
  * is in use then, and but for tn_session_cancel() no function of it may be called. */
 typedef void (*tn_profile_callback)(void *user, const char *kernel, uint64_t start_ns, uint64_t end_ns);
@@ -328,15 +340,16 @@ TN_API TN_MUST_USE tn_status *tn_session_set_profile(tn_session *session, tn_pro
 /* A profile: every invoke of the session from its start to its release is recorded, at the cost of two clock readings
  * per kernel. A session has one at a time, in the place of a callback of its own; releasing the session releases it. */
 typedef struct tn_profile tn_profile;
-typedef struct tn_profile_kernel { /* or builtin, copy, allocation */
-  const char *name;
-  uint64_t calls, total_ns, least_ns;
+typedef struct tn_profile_kernel {    /* or builtin, copy, allocation */
+  const char *name;                   /* of the kernel; "copy", "alloc" ... */
+  uint64_t calls, total_ns, least_ns; /* how often it ran; nanoseconds of all calls, and of the fastest */
   double flops, bytes; /* of one call; negative when it depends on symbolic dimensions, or is not known */
 } tn_profile_kernel;
-typedef struct tn_profile_totals {
-  uint64_t invokes, total_ns; /* of the invokes */
-  uint64_t attributed_ns;     /* of what the rows list; the rest is binding, dispatch and the clocks' own */
+typedef struct tn_profile_totals { /* of all that was recorded */
+  uint64_t invokes, total_ns;      /* of the invokes */
+  uint64_t attributed_ns;          /* of what the rows list; the rest is binding, dispatch and the clocks' own */
 } tn_profile_totals;
+/* Starts one. */
 TN_API TN_MUST_USE tn_status *tn_session_start_profile(tn_session *session, tn_profile **out);
 TN_API void tn_profile_release(tn_profile *profile); /* while its session lives, and between invokes */
 /* One row for each name, in the order in which they ran first, and their sum; valid until the next invoke. */
@@ -346,15 +359,17 @@ TN_API const tn_profile_totals *tn_profile_sum(const tn_profile *profile);
  * rest is counted only. */
 TN_API TN_MUST_USE tn_status *tn_profile_write_trace(const tn_profile *profile, const char *path);
 
+/* ---- the machine ------------------------------------------------------------------------------------------------- */
+
 /* What one core can do. Rates are of reading. */
 typedef struct tn_machine_limits {
-  size_t size; /* sizeof(tn_machine_limits), set by the caller */
-  bool measured;
-  char target[256];
-  int threads;
-  int64_t l1_bytes, l2_bytes, l3_bytes;
-  double clock_hz, flops_per_second; /* float32 */
-  double l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
+  size_t size;                          /* sizeof(tn_machine_limits), set by the caller */
+  bool measured;                        /* here, and not what is usual */
+  char target[256];                     /* "x86-64-v3+..." */
+  int threads;                          /* that share the work, for the roofline */
+  int64_t l1_bytes, l2_bytes, l3_bytes; /* sizes of the caches of data; the third is shared */
+  double clock_hz, flops_per_second;    /* float32 */
+  double l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second; /* read by one core */
 } tn_machine_limits;
 /* Measures this machine, on the calling thread and for some tenths of a second; `threads` (0: the default number) is
  * noted for the roofline. `measured` is false, and the rates are usual ones, where this library has no code that

@@ -29,9 +29,9 @@ TN_API TN_MUST_USE tn_status *tn_te_parse(const char *name, const char *text, si
  * is an array of `*count` declarations, released with tn_te_list_release. */
 TN_API TN_MUST_USE tn_status *tn_te_parse_all(const char *name, const char *text, size_t length, const char *kernel,
                                               const tn_dim_setting *dims, int dim_count, tn_te ***out, int *count);
-TN_API void tn_te_list_release(tn_te **list, int count);
-TN_API void tn_te_release(tn_te *te);
-TN_API const char *tn_te_name(const tn_te *te);
+TN_API void tn_te_list_release(tn_te **list, int count); /* all of them; NULL is fine */
+TN_API void tn_te_release(tn_te *te);                    /* NULL is fine */
+TN_API const char *tn_te_name(const tn_te *te);          /* of the kernel; lives as long as the declaration */
 /* The declaration as text, everything stated; freed with free(). */
 TN_API TN_MUST_USE tn_status *tn_te_print(const tn_te *te, char **out);
 
@@ -46,26 +46,31 @@ TN_API TN_MUST_USE tn_status *tn_te_print(const tn_te *te, char **out);
  *
  * Expressions and tensors belong to the declaration. What is refused makes the call return NULL, which every other call
  * takes and passes on; tn_te_finish() returns the first refusal. */
-typedef struct tn_te_expr tn_te_expr;
-typedef struct tn_te_tensor tn_te_tensor;
+typedef struct tn_te_expr tn_te_expr;     /* a scalar expression */
+typedef struct tn_te_tensor tn_te_tensor; /* an input, or what a stage computes */
 
+/* An empty declaration of the kernel `name`. */
 TN_API TN_MUST_USE tn_status *tn_te_create(const char *name, const tn_allocator *allocator, tn_te **out);
 /* Checks the whole; nothing may be added afterwards. A declaration from text is finished. */
 TN_API TN_MUST_USE tn_status *tn_te_finish(tn_te *te);
 
-TN_API tn_te_expr *tn_te_dim(tn_te *te, const char *name, int64_t least); /* an open dimension */
-TN_API tn_te_expr *tn_te_int(tn_te *te, tn_dtype dtype, int64_t value);   /* of any type */
-TN_API tn_te_expr *tn_te_float(tn_te *te, tn_dtype dtype, double value);
+TN_API tn_te_expr *tn_te_dim(tn_te *te, const char *name, int64_t least);       /* an open dimension */
+TN_API tn_te_expr *tn_te_int(tn_te *te, tn_dtype dtype, int64_t value);         /* of any type */
+TN_API tn_te_expr *tn_te_float(tn_te *te, tn_dtype dtype, double value);        /* of a floating type */
 TN_API tn_te_expr *tn_te_axis(tn_te *te, const char *name, tn_te_expr *extent); /* runs over [0, extent) */
 /* A value of a combiner, before and after: see tn_te_reduce_with. */
 TN_API tn_te_expr *tn_te_variable(tn_te *te, const char *name, tn_dtype dtype);
 /* An operation by the word or sign of the language: "+", "<=", "&&", "!", "-" (of one or two), "min", "select", "exp",
  * "fma" ... */
 TN_API tn_te_expr *tn_te_op(tn_te *te, const char *operation, int count, tn_te_expr *const *args);
+/* The value as another type. */
 TN_API tn_te_expr *tn_te_cast(tn_te *te, tn_dtype dtype, tn_te_expr *value);
+/* An element of a tensor, by as many indices as it has dimensions. */
 TN_API tn_te_expr *tn_te_read(tn_te *te, tn_te_tensor *tensor, int count, tn_te_expr *const *indices);
 
+/* The next input. */
 TN_API tn_te_tensor *tn_te_input(tn_te *te, const char *name, tn_dtype dtype, int rank, tn_te_expr *const *shape);
+/* A tensor with `value` at each place that the axes name. */
 TN_API tn_te_tensor *tn_te_compute(tn_te *te, const char *name, int axis_count, tn_te_expr *const *axes,
                                    tn_te_expr *value);
 /* `reduction`: "sum", "prod", "max", "min", "any" or "all" over `over`. */
@@ -74,10 +79,11 @@ TN_API tn_te_tensor *tn_te_reduce(tn_te *te, const char *name, const char *reduc
 /* A combiner of one's own, of 1 to 4 values: `results` in terms of the variables `before` (accumulated) and `after`
  * (new), `identities`, and the `terms` to combine. `out` gets `count` tensors, named `names`. */
 typedef struct tn_te_combiner {
-  int count;
-  tn_te_expr *before[4], *after[4], *results[4], *identities[4];
-  bool in_order; /* must not be reordered */
+  int count;                                                     /* of values: 1 to 4 */
+  tn_te_expr *before[4], *after[4], *results[4], *identities[4]; /* `count` of each */
+  bool in_order;                                                 /* must not be reordered */
 } tn_te_combiner;
+/* Reduces by the combiner. */
 TN_API void tn_te_reduce_with(tn_te *te, const char *const *names, const tn_te_combiner *combiner, int axis_count,
                               tn_te_expr *const *axes, int over_count, tn_te_expr *const *over,
                               tn_te_expr *const *terms, tn_te_tensor **out);
@@ -104,7 +110,7 @@ typedef struct tn_schedule_options { /* fields that are 0 take the target's */
   int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */
   int search_space;      /* candidates that the choice weighs: 1 to 1,000,000; 0: 2,000 */
   bool plain;            /* no choice: the declaration's own loops, an empty trace */
-  const tn_allocator *allocator;
+  const tn_allocator *allocator; /* NULL: malloc, realloc and free */
   /* Inputs that never change: packed once into the order in which the kernel reads, by a function of their own. The
    * kernel KERNEL then takes what KERNEL_pack_INPUT makes of INPUT. For right operands of sums of products, of constant
    * dimensions: others are refused. A trace of such a schedule replays with the same constants. */
@@ -120,15 +126,16 @@ TN_API TN_MUST_USE tn_status *tn_schedule_replay(const tn_te *te, const char *ta
 /* One more step, as traces have it: "split \"C.i\" 0 16". What is refused leaves the schedule as it was. */
 TN_API TN_MUST_USE tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step);
 TN_API TN_MUST_USE tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out); /* freed with free() */
-TN_API void tn_schedule_release(tn_schedule *schedule);
+TN_API void tn_schedule_release(tn_schedule *schedule);                                   /* NULL is fine */
 
 /* ---- code ------------------------------------------------------------------------------------------------------- */
 
+/* How kernels become an object and a header. */
 typedef struct tn_build_options {
   size_t size;       /* sizeof(tn_build_options) */
   bool parallel;     /* the functions take a kernel environment (<tenon/kernel_abi.h>) first, and run its threads */
   const char *guard; /* of the header, NULL: from the kernels' names */
-  const tn_allocator *allocator;
+  const tn_allocator *allocator; /* NULL: malloc, realloc and free */
 } tn_build_options;
 /* An object file and a C header with one function per kernel: open dimensions as int64_t, then inputs, then outputs.
  * A schedule whose inputs are packed beforehand (options.constants, or steps declare_constant and transform_layout) has
@@ -136,11 +143,11 @@ typedef struct tn_build_options {
 typedef struct tn_build tn_build;
 TN_API TN_MUST_USE tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_options *options,
                                           tn_build **out);
-TN_API const void *tn_build_object(const tn_build *build, size_t *size);
-TN_API const char *tn_build_header(const tn_build *build);
+TN_API const void *tn_build_object(const tn_build *build, size_t *size); /* an ELF file; lives as long as the build */
+TN_API const char *tn_build_header(const tn_build *build);               /* its text; lives as long as the build */
 /* BASE.o and BASE.h, written atomically, both or neither. */
 TN_API TN_MUST_USE tn_status *tn_build_save(const tn_build *build, const char *base);
-TN_API void tn_build_release(tn_build *build);
+TN_API void tn_build_release(tn_build *build); /* NULL is fine */
 /* "te", "schedule", "tir", "llvm", "asm" or "obj" of the kernels, freed with free(). */
 TN_API TN_MUST_USE tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options,
                                          const char *stage, char **out, size_t *out_size);

@@ -54,7 +54,7 @@ if [ "$parts" != runtime ]; then
   for kind in so a; do
     public_names "$libdir/libtenon.$kind" > "$work/compiler-names"
     public_names "$libdir/libtenon_runtime.$kind" > "$work/runtime-names"
-    [ -s "$work/compiler-names" ] && [ -s "$work/runtime-names" ] || fail "libtenon.$kind or libtenon_runtime.$kind is empty"
+    for names in compiler runtime; do [ -s "$work/$names-names" ] || fail "the $names's library (.$kind) is empty"; done
     twice=$(comm -12 "$work/compiler-names" "$work/runtime-names")
     [ -z "$twice" ] || fail "both libraries (.$kind) define" "$twice"
   done

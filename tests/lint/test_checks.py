@@ -145,6 +145,36 @@ class AbiTest(unittest.TestCase):
                          (0, ""))
 
 
+class ReferenceTest(unittest.TestCase):
+    def made(self, old, new):
+        """What making the reference says of base.h with `new` in the place of `old`, and its page about statuses."""
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(ROOT / "include", Path(folder, "include"))
+            path = Path(folder, "include/tenon/base.h")
+            self.assertIn(old, path.read_text())
+            path.write_text(path.read_text().replace(old, new, 1))
+            status, output = run(ROOT / "tools/reference/make.sh", Path(folder, "out"), Path(folder, "include"))
+            page = Path(folder, "out/html/group__base__status.html")
+            return status, output, page.read_text() if page.exists() else ""
+
+    def test_what_has_no_comment_is_named(self):
+        for old, new, said in (("TN_API void tn_status_free(", "\nTN_API void tn_bare(void);\nTN_API void tn_status_free(", "tn_bare"),
+                               ("  void *user;", "  int bare;\n  void *user;", "bare"),
+                               ("  TN_CANCELLED,", "  TN_BARE,\n  TN_CANCELLED,", "TN_BARE"),
+                               ("#define TN_VERSION_MAJOR", "#define TN_BARE 1\n\n#define TN_VERSION_MAJOR", "TN_VERSION_MAJOR")):
+            status, output, _ = self.made(old, new)
+            self.assertEqual(status, 1, output)
+            self.assertRegex(output, rf"{said}\b.* is not documented")
+
+    def test_comments_come_out_as_they_are_meant(self):
+        status, output, page = self.made("tn_status_free(tn_status *status); /* NULL is fine */",
+                                         "tn_status_free(tn_status *status); /* x * y < z, `a <b>`. Since 0.7. */")
+        self.assertEqual((status, output), (0, ""))
+        for part in ("x * y &lt; z", "a &lt;b&gt;", '<dl class="section since"><dt>Since</dt><dd>0.7 </dd>',
+                     "Creates a status.", "TN_INVALID_ARGUMENT"):
+            self.assertIn(part, page)
+
+
 class ToolsTest(unittest.TestCase):
     def test_format(self):
         status, output = run(ROOT / "tools/check_format.sh", FIXTURES / "format")
