@@ -210,6 +210,7 @@ static void add_input(void *user, int index, char type, const char *dims) {
   onnx_input(user, name,
              type == 'f'   ? ONNX_FLOAT
              : type == 'b' ? ONNX_BOOL
+             : type == 'u' ? ONNX_UINT8
              : type == 'n' ? ONNX_INT32
                            : ONNX_INT64,
              dims);
@@ -237,8 +238,19 @@ static pb model_of(const model_case *c) {
     assert_true(length < sizeof(name));
     memcpy(name, at, length);
     name[length] = '\0';
+    at += length + 1;
+    if (*at >= 'a' && *at <= 'z') { /* a text */
+      char text[32];
+      length = strcspn(at, ",");
+      assert_true(length < sizeof(text));
+      memcpy(text, at, length);
+      text[length] = '\0';
+      onnx_attr_text(&node, name, text);
+      at += length + (at[length] == ',');
+      continue;
+    }
     char *end;
-    long long values[4] = {strtoll(at + length + 1, &end, 10)};
+    long long values[4] = {strtoll(at, &end, 10)};
     int count = 1;
     while (*end == ' ' && count < 4) values[count++] = strtoll(end + 1, &end, 10);
     const int64_t ints[4] = {values[0], values[1], values[2], values[3]};
@@ -269,7 +281,7 @@ static void bind_input(void *user, int index, char type, const char *dims) {
   assert_true(bytes <= BYTES);
   snprintf(name, sizeof(name), "in%d", index);
   memset(inputs[index], type == 'b', BYTES);
-  tn_dtype dtype = type == 'f' ? TN_F32 : type == 'b' ? TN_BOOL : type == 'n' ? TN_I32 : TN_I64;
+  tn_dtype dtype = type == 'f' ? TN_F32 : type == 'b' ? TN_BOOL : type == 'u' ? TN_U8 : type == 'n' ? TN_I32 : TN_I64;
   const DLTensor bound = tensor_of(dtype, rank, sizes, inputs[index]);
   check_ok(tn_session_set_input(user, NULL, name, &bound, TN_BIND_NEXT));
 }
@@ -401,6 +413,16 @@ static void refuses_channels_of_other_sizes(void **state) {
        "dimension 2 of input 3 (past_state) is 4, but must be equal to 2, k-1"},
       {"DeformConv", "", "f:1,1,4,4;f:1,1,2,2;f:1,8,4,3", NULL,
        "dimension 2 of input 2 \"in2\" is 4, but must be equal to 3, how many windows there are"},
+      {"Conv", "kernel_shape=2 2", "f:1,1,4,4;f:1,1,k,2", "f:1,1,4,4;f:1,1,1,2",
+       "dimension 2 of input 1 \"in1\" is k = 1, but must be equal to 2, as kernel_shape says"},
+      {"MatMulInteger", "", "u:1,4;u:4,2;u:3", NULL,
+       "dimension 0 of input 2 (a_zero_point) is 3, but must be equal to 1, dimension 0 of input 0 (A)"},
+      {"Attention", "", "f:1,1,3,4;f:1,1,5,4;f:1,1,5,4;f:2,1,3,5", NULL,
+       "dimension 0 of what its operands make is 2, but must be equal to 1, as of the scores"},
+      {"RotaryEmbedding", "", "f:1,2,3,4;f:2,3,2;f:2,3,2", NULL,
+       "dimension 0 of what its operands make is 2, but must be equal to 1, as of input 0 (X)"},
+      {"Einsum", "equation=iij->ij", "f:3,n,2", "f:3,4,2",
+       "dimension 1 of input 0 is n = 4, but must be equal to 3, dimension 0, which has the same label"},
       {"GridSample", "", "f:2,1,3,3;f:1,2,2,2", NULL,
        "dimension 0 of input 1 (grid) is 1, but must be equal to 2, dimension 0 of input 0 (X)"},
   };

@@ -225,6 +225,8 @@ void tn__on_relate(const tn__onode *n, const char *relations);
 void tn__on_require_same(const tn__onode *n, int input, int axis, int other, int other_axis);
 /* Or as another size, which messages call `what`. */
 void tn__on_require_size(const tn__onode *n, int input, int axis, const tn__expr *size, const char *what);
+/* `y` must have the shape of `x`, which messages call `what`: an operand that was to fit has not stretched it. */
+void tn__on_require_shape(const tn__onode *n, const tn__value *y, const tn__value *x, const char *what);
 /* A number of which sizes are computed, which messages call `what`, must be within 2^bits of 0: sums and products of
  * larger ones would wrap around to sizes that look right. */
 void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const char *what);

@@ -261,6 +261,13 @@ const int64_t *tn__on_ints_either(tn__onode *n, const char *name, int64_t since,
   return n->in[input] == NULL ? NULL : tn__on_ints_operand(n, input, count, why);
 }
 
+void tn__on_require_shape(const tn__onode *n, const tn__value *y, const tn__value *x, const char *what) {
+  if (y->rank != x->rank) tn__on_fail(n, "its operands make %d dimensions of %s, which has %d", y->rank, what, x->rank);
+  for (int i = 0; i < x->rank; i++)
+    tn__relate_sizes(n->g, tn__arena_printf(n->arena, "dimension %d of what its operands make", i), y->dims[i],
+                     "==", tn__arena_printf(n->arena, "as of %s", what), x->dims[i]);
+}
+
 void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const char *what) {
   tn__ir *ir = n->ir;
   const tn__expr *most = tn__index(ir, (int64_t)1 << bits), *least = tn__index(ir, -((int64_t)1 << bits));

@@ -150,7 +150,11 @@ static tn__value *soft_cap(const attention *a, tn__value *scores) {
 static tn__value *add_bias(const attention *a, tn__value *scores) {
   tn__onode *n = a->n;
   tn__value *bias = mask_bias(a), *allowed = visible_keys(a);
-  if (bias != NULL) scores = tn__on_add(n, scores, bias);
+  if (bias != NULL) {
+    tn__value *sum = tn__on_add(n, scores, bias);
+    tn__on_require_shape(n, sum, scores, "the scores");
+    scores = sum;
+  }
   if (allowed != NULL) scores = tn__g_select(n->g, allowed, scores, tn__g_scalar(n->g, a->dtype, -INFINITY));
   return scores;
 }
@@ -252,5 +256,6 @@ void tn__onnx_rotary_embedding(tn__onode *n) {
     y = tn__g_concatenate(n->g, (tn__value *[]){real, imaginary}, 2, 3);
   }
   if (rotated != size) y = tn__g_concatenate(n->g, (tn__value *[]){y, rest}, 2, 3);
+  tn__on_require_shape(n, y, x, "input 0 (X)");
   n->out[0] = flat ? tn__on_reshape(n, y, 3, n->in[0]->dims) : tn__on_transpose(n, y, (const int64_t[]){0, 2, 1, 3});
 }

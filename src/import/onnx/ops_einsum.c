@@ -46,12 +46,14 @@ static int parse_labels(tn__onode *n, const char **text, int rank, int dots, int
 }
 
 /* Of dimensions that share a label only the diagonal counts. */
-static void take_diagonals(tn__onode *n, term *t) {
+static void take_diagonals(tn__onode *n, term *t, int input) {
   for (int i = 0; i < t->value->rank; i++) {
     for (int k = t->value->rank - 1; k > i; k--) {
       if (t->labels[k] != t->labels[i]) continue;
       tn__value *v = t->value;
       const int64_t axis = k;
+      tn__relate_sizes(n->g, tn__arena_printf(n->arena, "dimension %d of input %d", k, input), v->dims[k],
+                       "==", tn__arena_printf(n->arena, "dimension %d, which has the same label", i), v->dims[i]);
       tn__value *same = tn__g_compare(n->g, TN__CMP_EQ, tn__g_iota(n->g, TN_I64, v->rank, v->dims, i),
                                       tn__g_iota(n->g, TN_I64, v->rank, v->dims, k));
       v = tn__g_select(n->g, same, v, tn__on_scalar(n, 0, v));
@@ -165,7 +167,7 @@ void tn__onnx_einsum(tn__onode *n) {
       if (terms[i].labels[k] >= ELLIPSIS && terms[i].labels[k] - ELLIPSIS >= dots)
         dots = terms[i].labels[k] - ELLIPSIS + 1;
     }
-    take_diagonals(n, &terms[i]);
+    take_diagonals(n, &terms[i], i);
   }
   if (strncmp(p, "->", 2) == 0) {
     p += 2;

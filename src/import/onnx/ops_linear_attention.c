@@ -99,6 +99,7 @@ void tn__onnx_linear_attention(tn__onode *n) {
   int64_t shared = a.query_heads / a.heads;
   const tn__expr *state_dims[4] = {a.key->dims[0], a.key->dims[2], a.key->dims[3], a.value->dims[3]};
   tn__value *state = n->in[3] != NULL ? tn__on_widen(n, n->in[3]) : tn__g_full(g, a.key->dtype, 0, 4, state_dims);
+  const tn__value *first = state;
   tn__value **rows = TN__NEW_ARRAY(n->arena, a.steps, tn__value *);
   for (int64_t t = 0; t < a.steps; t++) {
     tn__value *key = vector_at(n, a.key, t, true), *value = vector_at(n, a.value, t, false);
@@ -116,6 +117,7 @@ void tn__onnx_linear_attention(tn__onode *n) {
     rows[t] = tn__on_reshape(n, tn__on_mul_s(n, tn__g_reduce(g, TN__REDUCE_SUM, product, &reduced, 1, false), a.scale),
                              3, packed);
   }
+  tn__on_require_shape(n, state, first, "the state");
   tn__value *y = a.steps == 1 ? rows[0] : tn__g_concatenate(g, rows, (int)a.steps, 1);
   n->out[0] = tn__g_convert(g, y, n->in[0]->dtype);
   n->out[1] = tn__g_convert(g, state, n->in[3] != NULL ? n->in[3]->dtype : n->in[0]->dtype);

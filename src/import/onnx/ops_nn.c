@@ -212,6 +212,8 @@ static void conv_operands(tn__onode *n, const tn__value *x, int weight_input, in
     if (window[i] < 0)
       tn__on_unsupported(n, "the size of the window (dimension %d of input %d \"%s\") must be a constant", i + 2,
                          weight_input, name);
+    if (shape != NULL && given > 0)
+      tn__on_require_size(n, weight_input, i + 2, tn__on_index(n, shape[i]), "as kernel_shape says");
     if (shape != NULL && given > 0 && shape[i] != window[i])
       tn__on_fail(n, "kernel_shape says %lld, and input %d \"%s\" has %lld in dimension %d", (long long)shape[i],
                   weight_input, name, (long long)window[i], i + 2);
@@ -374,7 +376,9 @@ static tn__value *requantize(tn__onode *n, tn__value *sum, tn__value *a_scale, t
   }
   tn__value *factor = tn__on_div(n, tn__on_mul(n, scales[0], scales[1]), scales[2]);
   tn__value *real = tn__on_mul(n, tn__g_convert(g, sum, TN_F32), factor);
-  return tn__onnx_saturate(n, tn__on_unary(n, "round_nearest_even", real), y_zero, y_zero->dtype, axis);
+  tn__value *y = tn__onnx_saturate(n, tn__on_unary(n, "round_nearest_even", real), y_zero, y_zero->dtype, axis);
+  tn__on_require_shape(n, y, sum, "the product");
+  return y;
 }
 
 void tn__onnx_qlinear_matmul(tn__onode *n) {
