@@ -135,12 +135,11 @@ typedef enum tn_value_kind {
   TN_VALUE_OPTIONAL,         /* a tensor or nothing */
   TN_VALUE_OPTIONAL_SEQUENCE /* a sequence or nothing */
 } tn_value_kind;
-typedef enum tn_size_rule {                   /* what size is bound to an input or output */
-                            TN_SIZE_EXACT,    /* the shape that follows from the shapes of the inputs, and no other */
-                            TN_SIZE_CAPACITY, /* of an output whose size depends on the values of inputs: any that has
-                                                 room for it */
-                            TN_SIZE_MEMORY    /* of an output that is a sequence or optional: bytes
-                                                 (tn_session_set_output_list) */
+/* What size is bound to an input or output. Since 0.2. */
+typedef enum tn_size_rule {
+  TN_SIZE_EXACT,    /* the shape that follows from the shapes of the inputs, and no other */
+  TN_SIZE_CAPACITY, /* of an output whose size depends on the values of inputs: any that has room for it */
+  TN_SIZE_MEMORY    /* of an output that is a sequence or optional: bytes (tn_session_set_output_list) */
 } tn_size_rule;
 typedef struct tn_value_info { /* of an input or output; lives as long as the executable */
   const char *name;            /* of the model's */

@@ -78,6 +78,43 @@ static tn__bytes build_product(test_exe *t) {
   return test_exe_finish(t);
 }
 
+/* b: the elements of a that are not zero, the last one first */
+static int32_t pick_kernel(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  const float *a = buffers[0];
+  float *b = buffers[1];
+  int64_t at = scalars[1];
+  for (int64_t i = 0; i < scalars[0]; i++)
+    if (a[i] != 0) b[--at] = a[i];
+  return TN_KERNEL_OK;
+}
+
+/* outer(x: f32[n]) -> y: f32[m], by a call of inner, which makes a result of a size that depends on values. */
+static tn__bytes build_picked(test_exe *t) {
+  int count = test_exe_kernel(t, "count", count_kernel, 2, 1), pick = test_exe_kernel(t, "pick", pick_kernel, 2, 2);
+  static const char *const names[2] = {"outer", "inner"};
+  for (int i = 0; i < 2; i++) {
+    tn__exe_func *f = tn__exe_function(t->exe, names[i]);
+    int n = tn__exe_symbol(f, "n"), m = tn__exe_scalar(f);
+    tn__exe_input(f, "x", TN_F32, 1, (tn__operand[]){SYM(n)});
+    tn__exe_output(f, "y", TN_F32, 1, (tn__operand[]){SYM(m)});
+    int x = tn__exe_register(f, TN_F32, 1, (tn__operand[]){SYM(n)}, TN__STORAGE_INPUT, 0, nowhere);
+    int y = tn__exe_register(f, TN_F32, 1, (tn__operand[]){SYM(m)}, TN__STORAGE_OUTPUT, 0, nowhere);
+    if (i == 0) {
+      tn__exe_emit_call(f, 1, &x, 1, &y, 1);
+      tn__exe_emit(f, TN__OP_SCALAR_SHAPE, W((uint32_t)m, (uint32_t)y, 0), 3);
+    } else {
+      int counted = tn__exe_register(f, TN_I64, 0, NULL, TN__STORAGE_ARENA, 0, nowhere);
+      tn__exe_arena(f, DIM(64));
+      tn__exe_emit_kernel(f, count, &x, 1, &counted, 1, &n, 1);
+      tn__exe_emit(f, TN__OP_SCALAR_LOAD, W((uint32_t)m, (uint32_t)counted, 0), 3);
+      tn__exe_emit(f, TN__OP_ALLOC, W((uint32_t)y), 1);
+      tn__exe_emit_kernel(f, pick, &x, 1, &y, 1, (int[]){n, m}, 2);
+    }
+    tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  }
+  return test_exe_finish(t);
+}
+
 typedef struct opened {
   tn_executable *exe;
   tn_session *session;
@@ -321,6 +358,30 @@ static void results_go_from_function_to_function(void **state) {
   close_model(&o);
 }
 
+/* Memory goes down to the function that is called, and comes up as its result; and what is bound may be too small. */
+static void results_of_calls_are_fed_back(void **state) {
+  for (int way = 0; way < 3; way++) {
+    opened o;
+    open_model(&o, build_picked);
+    const char *function = way == 0 ? "inner" : "outer";
+    int64_t n[1] = {8}, room[1] = {2};
+    float start[8] = {1, 0, 2, 3, 0, 4, 5, 6};
+    DLTensor x = test_tensor(TN_F32, 1, n, start), small = test_tensor(TN_F32, 1, room, zs);
+    int calls = 0;
+    for (int times = 1; times <= 10; times++) {
+      tn_status *status = tn_session_invoke_with_outputs(o.session, function, &x, 1, &small, way == 2);
+      assert_int_equal(tn_status_code_of(status), way == 2 ? TN_OUT_OF_RANGE : TN_OK);
+      tn_status_free(status);
+      check_ok(tn_session_get_output(o.session, function, 0, &x));
+      assert_int_equal(x.shape[0], 6);
+      for (int i = 0; i < 6; i++) assert_true(((float *)x.data)[i] == (float)(times % 2 == 0 ? i + 1 : 6 - i));
+      if (times == 4) calls = o.memory.calls;
+    }
+    assert_int_equal(o.memory.calls, calls);
+    close_model(&o);
+  }
+}
+
 /* Results that are bound as outputs: those made elsewhere do not come there, too. */
 static void results_may_be_bound_as_outputs(void **state) {
   opened o;
@@ -359,6 +420,7 @@ int main(void) {
       cmocka_unit_test(a_kept_result_stays),
       cmocka_unit_test(results_may_grow),
       cmocka_unit_test(results_go_from_function_to_function),
+      cmocka_unit_test(results_of_calls_are_fed_back),
       cmocka_unit_test(results_may_be_bound_as_outputs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
