@@ -276,7 +276,7 @@ static void operators_say_what_is_wrong(void **state) {
   } cases[] = {
       {odd_tile, "winograd_input: tile 3 is neither 2 nor 4"},
       {few_tiles, "winograd_input: 1 tiles of 4 with 1 in front do not hold spatial dimension 1 of f32[1, 9, 9, 4]"},
-      {flat_image, "winograd_input: operand 0 must have 4 dimensions, but is f32[6, 6, 1, 3, 3, 4]"},
+      {flat_image, "winograd_input: operand 0 (image) must have 4 dimensions, but is f32[6, 6, 1, 3, 3, 4]"},
       {odd_positions, "winograd_output: operand 0 must have 4 by 4 or 6 by 6 positions, but is f32[5, 5, 1, 3, 3, 4]"},
       {large_result, "winograd_output: the tiles of f32[6, 6, 1, 2, 3, 4] do not give 9 pixels in spatial dimension 0"},
   };
