@@ -145,7 +145,8 @@ TN_API tn_dtype tn_dtype_parse(const char *name); /* the inverse; TN_DTYPE_INVAL
 
 /* ---- version ---------------------------------------------------------------------------------------------------- */
 
-/* Of this header: the build takes the project's version from here. What carries no "Since" is there since 0.1. */
+/* Of this header: the build takes the project's version from here. Since 0.2.
+ * What carries no "Since" is there since 0.1. */
 #define TN_VERSION_MAJOR 0
 #define TN_VERSION_MINOR 2
 #define TN_VERSION_PATCH 0

@@ -102,7 +102,7 @@ typedef struct tn_load_options {
   const void *key;
   size_t key_size;
   /* Nothing of it is to run here: it may be for another machine, no code is mapped, and what it holds can be told. A
-   * session on it is refused. */
+   * session on it is refused. Since 0.2. */
   bool inspect_only;
 } tn_load_options;
 /* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent,
@@ -151,7 +151,7 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
                     of four where kernels take bytes in fours; 64 in files of a format before 1.5. Strings and lists
                     are copied */
   bool strided;  /* an input that is used in place whatever its strides (tn_compile_options.strided) */
-  tn_size_rule size_rule; /* inputs, and outputs that grow (tn_dim_info.capacity): TN_SIZE_EXACT. Since 0.2 */
+  tn_size_rule size_rule; /* inputs, and outputs that grow (tn_dim_info.capacity): TN_SIZE_EXACT. Since 0.2. */
 } tn_value_info;
 /* Functions by index, the first being the one that NULL names; NULL when there is no such index. */
 TN_API int tn_executable_function_count(const tn_executable *executable);

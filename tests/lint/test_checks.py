@@ -16,6 +16,7 @@ import check_links  # noqa: E402
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
 import check_symbols  # noqa: E402
+import check_version  # noqa: E402
 
 
 def run(*command):
@@ -115,6 +116,16 @@ class SymbolsTest(unittest.TestCase):
                 run("cc", "-shared", "-fPIC", "-o", Path(folder, f"lib{name}.so"), source)
             libraries = [f"{folder}/libone.so", f"{folder}/libtwo.so"]
             self.assertEqual(list(check_symbols.defined_twice(libraries)), ["libtwo.so: tn_both is in libone.so, too"])
+
+
+class VersionTest(unittest.TestCase):
+    def test_what_says_another_version_is_named(self):
+        self.assertEqual(list(check_version.check(FIXTURES / "version")), [
+            "README.md:1: it says 0.6.0, and the version is 0.7.1 (include/tenon/base.h)",
+            "examples/one/CMakeLists.txt:1: it says 0.6, and the version is 0.7.1 (include/tenon/base.h)",
+            "include/tenon/base.h:5: since 0.10, and the version is 0.7.1",
+            "CHANGELOG.md:3: the section on top is for 0.6.0, and the version is 0.7.1",
+        ])
 
 
 class AbiTest(unittest.TestCase):

@@ -44,7 +44,7 @@ def body(comment):
         was_empty = not line.strip()
     if code:
         out.append("@endcode")
-    return re.sub(r"\s*\bSince (\d+\.\d+)\.", r"\n@since \1\n", "\n".join(out).strip()).strip()
+    return re.sub(r"\s*\bSince (\d+\.\d+)\.?", r"\n@since \1\n", "\n".join(out).strip()).strip()
 
 
 def separate(declaration):
