@@ -24,7 +24,7 @@ typedef enum tn_kernel_result {
   TN_KERNEL_INDEX_OUT_OF_RANGE = 1, /* a data-dependent index (gather, scatter, one_hot ...) is outside of its axis */
   TN_KERNEL_DIVISION_BY_ZERO = 2,   /* integer division or remainder by zero */
   TN_KERNEL_BAD_VALUE = 3,          /* an operand's value is outside of what the operator allows */
-  TN_KERNEL_CANCELLED = 4,          /* the environment's parallel_for was told to stop */
+  TN_KERNEL_CANCELLED = 4,          /* the environment said to stop: its `cancel` */
   /* Of the plain C functions that `tenon build` makes around kernels, not of kernels: */
   TN_KERNEL_NO_MEMORY = 5,    /* no working memory */
   TN_KERNEL_BAD_DIMENSION = 6 /* a dimension is outside of what the kernel allows */
@@ -44,8 +44,12 @@ struct tn_kernel_env {
    */
   int32_t (*parallel_for)(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count);
   int32_t thread_count; /* how many threads parallel_for uses at most; at least 1 */
-  int32_t reserved;     /* 0 */
-  void *user;           /* the caller's own */
+  /* Anything but 0, from any thread and at any time (atomically): stop. Kernels look at it in long loops, at least once
+   * in some 10 ms of work that takes its usual time, and parallel_for does between pieces; what they return is
+   * TN_KERNEL_CANCELLED then, and what they have written may be anything. Kernels of executables of before this was
+   * here don't look. */
+  int32_t cancel;
+  void *user; /* the caller's own */
 };
 
 /* `buffers`: inputs, then outputs, then one workspace when the kernel's descriptor asks for one. `scalars`: the values

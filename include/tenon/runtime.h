@@ -299,8 +299,11 @@ TN_API TN_MUST_USE tn_status *tn_session_invoke_stateful(tn_session *session, co
  * of this function or the session's release; bound to an input of the function, until that is bound anew or unbound. */
 TN_API TN_MUST_USE tn_status *tn_session_get_output(tn_session *session, const char *function, int index,
                                                     DLTensor *out);
-/* Ends the invoke that is running, in whatever thread, with TN_CANCELLED before its next kernel; when none runs, the
- * next one. The one function that may be called while another thread uses the session. */
+/* Ends the invoke that is running, in whatever thread, with TN_CANCELLED; when none runs, the next one. The one
+ * function that may be called while another thread uses the session. Invokes look before each kernel, and kernels that
+ * run for long look between pieces of their parallel loops and in their loops, mostly within some 10 ms; those of
+ * executables of before this was here don't. Copies, and what is done with sequences and strings, come to their end
+ * first. Bound outputs may hold anything then. */
 TN_API void tn_session_cancel(tn_session *session);
 /* Sequences and optional values (tn_value_info.kind). The tensors are copied now, and kept for every invoke until they
  * are given anew; `count` is -1 for an optional without value. They are given with this function for

@@ -65,7 +65,7 @@ static const char support[] =
     "struct tni_@_env {\n"
     "  uint32_t version, size;\n"
     "  int32_t (*parallel_for)(const tni_@_env *env, tni_@_task task, void *closure, int64_t count);\n"
-    "  int32_t thread_count, reserved;\n"
+    "  int32_t thread_count, cancel;\n"
     "  void *user;\n"
     "};\n"
     "static inline int32_t tni_@_serial(const tni_@_env *env, tni_@_task task, void *closure, int64_t count) {\n"

@@ -116,7 +116,8 @@ static void widest(const tn_executable *exe, uint32_t *buffers, uint32_t *scalar
 }
 
 tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool) {
-  vm->exe = exe, vm->allocator = allocator, vm->pool = pool, vm->env = tn__pool_env(pool);
+  vm->exe = exe, vm->allocator = allocator, vm->pool = pool;
+  tn__pool_caller_init(&vm->caller, pool);
   uint32_t buffers, scalars;
   widest(exe, &buffers, &scalars);
   void *memory;

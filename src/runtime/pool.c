@@ -35,6 +35,7 @@ typedef struct worker {
 } worker;
 
 typedef struct job {
+  const tn_kernel_env *env, *inside; /* the caller's, and what pieces get */
   tn_kernel_task task;
   void *closure;
   int64_t count;
@@ -49,10 +50,10 @@ struct tn_thread_pool {
   int worker_count; /* that were started */
   int64_t spin_nanoseconds;
   worker *workers;
-  cpu_set_t processors; /* that the pool's maker might use; empty when there are more than a cpu_set_t holds */
-  pthread_mutex_t turn; /* held for the length of one parallel loop */
-  tn_kernel_env inline_env;
-  tn_kernel_env env; /* for callers of tn_thread_pool_env() */
+  cpu_set_t processors;   /* that the pool's maker might use; empty when there are more than a cpu_set_t holds */
+  pthread_mutex_t turn;   /* held for the length of one parallel loop */
+  tn__pool_caller anyone; /* for environments that are no caller's of their own */
+  tn_kernel_env env;      /* for callers of tn_thread_pool_env() */
   job job;
   _Alignas(CACHE_LINE) _Atomic uint32_t open; /* the ticket of the open loop, odd; even: none. What sleepers wait on */
   _Atomic uint32_t sleepers;
@@ -110,7 +111,7 @@ static void take_pieces(tn_thread_pool *pool) {
   job *j = &pool->job;
   int64_t begin, end;
   while (atomic_load_explicit(&j->result, memory_order_relaxed) == TN_KERNEL_OK && take_piece(pool, &begin, &end)) {
-    int32_t result = j->task(&pool->inline_env, j->closure, begin, end);
+    int32_t result = tn__is_cancelled(j->env) ? TN_KERNEL_CANCELLED : j->task(j->inside, j->closure, begin, end);
     int32_t none = TN_KERNEL_OK;
     if (result != TN_KERNEL_OK) atomic_compare_exchange_strong(&j->result, &none, result);
   }
@@ -202,10 +203,12 @@ static void close_loop(tn_thread_pool *pool) {
 }
 
 static int32_t run_parallel(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
-  tn_thread_pool *pool = env->user;
-  if (count <= 1) return run_inline(&pool->inline_env, task, closure, count);
+  const tn__pool_caller *caller = env->user;
+  tn_thread_pool *pool = caller->pool;
+  if (count <= 1) return run_inline(&caller->inside, task, closure, count);
   pthread_mutex_lock(&pool->turn);
   job *j = &pool->job;
+  j->env = env, j->inside = &caller->inside;
   j->task = task, j->closure = closure, j->count = count;
   atomic_store_explicit(&j->next, 0, memory_order_relaxed);
   atomic_store_explicit(&j->result, TN_KERNEL_OK, memory_order_relaxed);
@@ -285,7 +288,7 @@ tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_threa
   if (pool->threads > MOST_THREADS) pool->threads = MOST_THREADS;
   int spin = all.spin_microseconds == 0 ? DEFAULT_SPIN_MICROSECONDS : all.spin_microseconds;
   pool->spin_nanoseconds = spin < 0 ? 0 : (int64_t)spin * 1000;
-  pool->inline_env = (tn_kernel_env){TN_KERNEL_ABI_VERSION, sizeof(tn_kernel_env), run_inline, 1, 0, NULL};
+  tn__pool_caller_init(&pool->anyone, pool);
   pthread_mutex_init(&pool->turn, NULL);
   tn_status *status = choose_processors(pool, &all);
   if (status == NULL) status = start_workers(pool, all.processor_count > 0);
@@ -326,10 +329,16 @@ void tn__pool_end(tn_thread_pool *pool) {
   atomic_fetch_sub_explicit(&pool->invokes, 1, memory_order_relaxed);
 }
 
-tn_kernel_env tn__pool_env(tn_thread_pool *pool) {
+void tn__pool_caller_init(tn__pool_caller *caller, tn_thread_pool *pool) {
   bool parallel = pool->threads > 1;
-  return (tn_kernel_env){
-      TN_KERNEL_ABI_VERSION, sizeof(tn_kernel_env), parallel ? run_parallel : run_inline, pool->threads, 0, pool};
+  caller->pool = pool;
+  caller->inside = (tn_kernel_env){TN_KERNEL_ABI_VERSION, sizeof(tn_kernel_env), run_inline, 1, 0, NULL};
+  caller->env = caller->inside;
+  caller->env.parallel_for = parallel ? run_parallel : run_inline;
+  caller->env.thread_count = pool->threads;
+  caller->env.user = caller;
 }
+
+tn_kernel_env tn__pool_env(tn_thread_pool *pool) { return pool->anyone.env; }
 
 const tn_kernel_env *tn_thread_pool_env(const tn_thread_pool *pool) { return &pool->env; }

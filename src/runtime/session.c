@@ -462,7 +462,7 @@ static tn_status *run(tn_session *session, const tn__function *f, bool settled, 
   tn_status *status =
       settled ? tn__vm_run_again(&session->vm, state->frame) : tn__vm_run(&session->vm, state->frame, 0);
   tn__pool_end(session->vm.pool);
-  atomic_store_explicit(&session->vm.cancel, false, memory_order_relaxed);
+  tn__pool_cancel(&session->vm.caller, false);
   return status != NULL ? status : grow_spare(session, state);
 }
 
@@ -595,7 +595,7 @@ tn_status *tn_session_get_output(tn_session *session, const char *function, int 
   return TN__IN_SESSION(session, get_output(session, function, index, out));
 }
 
-void tn_session_cancel(tn_session *session) { atomic_store_explicit(&session->vm.cancel, true, memory_order_relaxed); }
+void tn_session_cancel(tn_session *session) { tn__pool_cancel(&session->vm.caller, true); }
 
 void tn__session_profile(tn_session *session, tn_profile_callback callback, void *user) {
   session->vm.profile = callback;

@@ -2,6 +2,8 @@
 #ifndef TENON_RUNTIME_SESSION_H
 #define TENON_RUNTIME_SESSION_H
 
+#include <stdatomic.h>
+
 #include "runtime/extent.h"
 #include "runtime/list.h"
 #include "runtime/strings.h"

@@ -469,13 +469,9 @@ static tn_status *kernel_failed(const tn__vm *vm, const tn__instruction *in, int
       return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": integer division by zero", name);
     case TN_KERNEL_BAD_VALUE:
       return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": a value that the operator does not allow", name);
-    case TN_KERNEL_CANCELLED: return tn_status_create(TN_CANCELLED, "kernel \"%s\": cancelled", name);
+    case TN_KERNEL_CANCELLED: return tn_status_create(TN_CANCELLED, "the invoke was cancelled in kernel \"%s\"", name);
     default: return tn_status_create(TN_INTERNAL, "kernel \"%s\": returned the unknown result %d", name, result);
   }
-}
-
-static inline bool is_cancelled(const tn__vm *vm) {
-  return __builtin_expect(atomic_load_explicit(&vm->cancel, memory_order_relaxed), 0);
 }
 
 static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
@@ -489,7 +485,7 @@ static inline int32_t run_kernel(tn__vm *vm, const tn__frame *frame, const tn__i
   uint32_t buffers = in->read_count + in->write_count;
   for (uint32_t i = 0; i < buffers; i++) vm->buffers[i] = frame->data[operands[i]];
   for (uint32_t i = 0; i < in->scalar_count; i++) vm->scalars[i] = frame->scalars[operands[buffers + i]];
-  return in->kernel(&vm->env, vm->buffers, vm->scalars);
+  return in->kernel(&vm->caller.env, vm->buffers, vm->scalars);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
@@ -555,14 +551,14 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
         break;
       case TN__OP_ALLOC: status = alloc_register(vm, frame, in->a); break;
       case TN__OP_KERNEL: {
-        if (is_cancelled(vm)) return cancelled(vm, in);
+        if (tn__is_cancelled(&vm->caller.env)) return cancelled(vm, in);
         int32_t result = run_kernel(vm, frame, in);
         if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = kernel_failed(vm, in, result);
         break;
       }
       case TN__OP_COPY: status = copy(vm, frame, in); break;
       case TN__OP_JUMP: /* loops come by here, also those without kernels */
-        if (is_cancelled(vm)) return cancelled(vm, in);
+        if (tn__is_cancelled(&vm->caller.env)) return cancelled(vm, in);
         at = in->callee;
         break;
       case TN__OP_JUMP_IF_ZERO:

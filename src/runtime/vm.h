@@ -2,8 +2,6 @@
 #ifndef TENON_RUNTIME_VM_H
 #define TENON_RUNTIME_VM_H
 
-#include <stdatomic.h>
-
 #include "runtime/executable.h"
 #include "runtime/pool.h"
 
@@ -46,15 +44,14 @@ typedef struct tn__vm {
   const tn_executable *exe;
   const tn_allocator *allocator;
   tn_thread_pool *pool;
-  tn_kernel_env env;
-  tn__frame **idle;     /* per function */
-  tn__strings *strings; /* of the invoke that runs */
-  tn__block scratch;    /* of the builtin that runs */
-  void **buffers;       /* room for the widest kernel call */
+  tn__pool_caller caller; /* whose environments kernels get; any thread may cancel */
+  tn__frame **idle;       /* per function */
+  tn__strings *strings;   /* of the invoke that runs */
+  tn__block scratch;      /* of the builtin that runs */
+  void **buffers;         /* room for the widest kernel call */
   int64_t *scalars;
   tn_profile_callback profile;
   void *profile_user;
-  _Atomic bool cancel; /* set by any thread; the next kernel is not started */
 } tn__vm;
 
 TN_MUST_USE tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator,

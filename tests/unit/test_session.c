@@ -112,7 +112,7 @@ static void failures_name_the_kernel(void **state) {
        "kernel \"gather_3\": index out of range: its indices must be in [-n, n) where they pick from n elements"},
       {TN_OUT_OF_RANGE, "kernel \"gather_3\": integer division by zero"},
       {TN_OUT_OF_RANGE, "kernel \"gather_3\": a value that the operator does not allow"},
-      {TN_CANCELLED, "kernel \"gather_3\": cancelled"},
+      {TN_CANCELLED, "the invoke was cancelled in kernel \"gather_3\""},
       {TN_INTERNAL, "kernel \"gather_3\": returned the unknown result 5"},
       {TN_INVALID_ARGUMENT, "node \"reshape\": six is one too many"},
       {TN_INTERNAL, "kernel \"gather_3\": returned the unknown result 7"},

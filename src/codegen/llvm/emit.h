@@ -57,6 +57,7 @@ typedef struct tn__cg_frame {
   const tn__var *lane;      /* the vectorised loop's variable, or NULL */
   int lanes;                /* its extent, or 1 */
   LLVMValueRef mask;        /* <lanes x i1>: which lanes are active; NULL: all */
+  bool watched;             /* loops that stand here may be long, and then look whether they are to stop */
   bool streams;             /* has stores past the caches, which a fence must follow */
   struct tn__cg_held *held; /* stores to make later, when the values of their neighbours are made; NULL: at once */
   /* Where the paths of a store met again, and the block before they parted: what was made there may be used here. */
@@ -186,6 +187,19 @@ void tn__cg_tensor(tn__cg *cg, const tn__stmt *s); /* the instruction, or its lo
 LLVMValueRef tn__cg_dot4(tn__cg *cg, LLVMValueRef acc, const tn__cg_value *a, const tn__cg_value *b, int lanes);
 /* Has the target all of these features of x86-64? */
 bool tn__cg_x86_has(const tn__cg *cg, tn__features features);
+
+/* ---- emit_loop.c ------------------------------------------------------------------------------------------------- */
+typedef struct tn__cg_range {
+  LLVMValueRef begin, end;
+  LLVMValueRef runs; /* is it not empty? NULL: it never is */
+} tn__cg_range;
+/* Runs the body of the loop `s`, which emits one round, for each index of the range; looks whether to stop where that
+ * may take long. The builder is behind the loop then. */
+void tn__cg_count(tn__cg *cg, const tn__stmt *s, tn__cg_range range,
+                  void (*body)(tn__cg *cg, const tn__stmt *s, LLVMValueRef index));
+/* At the start of a round of a loop with this body, whose number of rounds nobody knows: the same look, when it is
+ * little beside the round. */
+void tn__cg_look_each_round(tn__cg *cg, const tn__stmt *body);
 
 /* ---- emit_stmt.c, emit_parallel.c, emit_func.c
  * ------------------------------------------------------------------------------ */

@@ -72,30 +72,26 @@ static void open_closure(tn__cg *cg, const captures *c, LLVMTypeRef type) {
   }
 }
 
+static void emit_iteration(tn__cg *cg, const tn__stmt *s, LLVMValueRef index) {
+  const tn__var *var = s->as.loop.var;
+  LLVMValueRef min = tn__cg_scalar(cg, var->min);
+  bool from_zero = LLVMIsConstant(min) && LLVMIsNull(min);
+  if (!from_zero) index = LLVMBuildAdd(cg->builder, index, min, "");
+  cg->frame->depth = 1;
+  tn__cg_bind_value(cg, var, (tn__cg_value){.v = index, .lanes = 1});
+  tn__cg_stmt(cg, s->as.loop.body);
+}
+
 static LLVMValueRef emit_task(tn__cg *cg, const tn__stmt *s, const captures *c, LLVMTypeRef type) {
   LLVMBuilderRef at = cg->builder;
-  const tn__var *var = s->as.loop.var;
   char *name = tn__arena_printf(cg->arena, "%s.task%d", cg->func->name, cg->task_count++);
   tn__cg_frame *frame = tn__cg_frame_enter(cg, name, cg->task_type, LLVMInternalLinkage);
   frame->env = LLVMGetParam(frame->function, 0);
   open_closure(cg, c, type);
-  LLVMValueRef begin = LLVMGetParam(frame->function, 2), end = LLVMGetParam(frame->function, 3);
-  LLVMValueRef min = tn__cg_scalar(cg, var->min);
-  bool from_zero = LLVMIsConstant(min) && LLVMIsNull(min);
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(at), body = tn__cg_block(cg, "loop"), done = tn__cg_block(cg, "done");
-  LLVMBuildCondBr(at, LLVMBuildICmp(at, LLVMIntSLT, begin, end, ""), body, done);
-  tn__cg_at(cg, body);
-  LLVMValueRef phi = LLVMBuildPhi(at, cg->i64, "");
-  frame->depth = 1;
-  tn__cg_bind_value(cg, var, (tn__cg_value){.v = from_zero ? phi : LLVMBuildAdd(at, phi, min, ""), .lanes = 1});
-  tn__cg_stmt(cg, s->as.loop.body);
-  LLVMValueRef next = LLVMBuildAdd(at, phi, tn__cg_int(cg->i64, 1), "");
-  LLVMSetNSW(next, 1);
-  LLVMBuildCondBr(at, LLVMBuildICmp(at, LLVMIntSLT, next, end, ""), body, done);
-  LLVMValueRef incoming[] = {begin, next};
-  LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(at)};
-  LLVMAddIncoming(phi, incoming, from, 2);
-  tn__cg_at(cg, done);
+  (void)tn__cg_scalar(cg, s->as.loop.var->min); /* once, in front */
+  tn__cg_range range = {.begin = LLVMGetParam(frame->function, 2), .end = LLVMGetParam(frame->function, 3)};
+  range.runs = LLVMBuildICmp(at, LLVMIntSLT, range.begin, range.end, "");
+  tn__cg_count(cg, s, range, emit_iteration);
   tn__cg_end_streams(cg);
   LLVMBuildRet(at, LLVMConstInt(cg->i32, TN_KERNEL_OK, 0));
   LLVMValueRef function = frame->function;

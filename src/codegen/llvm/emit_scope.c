@@ -28,6 +28,7 @@ tn__cg_frame *tn__cg_frame_enter(tn__cg *cg, const char *name, LLVMTypeRef type,
   tn__cg_frame *frame = TN__NEW(cg->arena, tn__cg_frame);
   frame->outer = cg->frame;
   frame->lanes = 1;
+  frame->watched = frame->outer == NULL || frame->outer->watched;
   frame->function = LLVMAddFunction(cg->module, name, type);
   LLVMSetLinkage(frame->function, linkage);
   frame->entry = LLVMAppendBasicBlockInContext(cg->context, frame->function, "entry");

@@ -18,36 +18,26 @@ static void forget_stores_in(tn__cg *cg, const tn__stmt *body) { tn__stmt_walk(b
 /* ---- serial loops
  * ---------------------------------------------------------------------------------------------------------------- */
 
+static void emit_round(tn__cg *cg, const tn__stmt *s, LLVMValueRef index) {
+  forget_stores_in(cg, s->as.loop.body);
+  int scope = tn__cg_scope_enter(cg);
+  cg->frame->depth++;
+  tn__cg_bind_value(cg, s->as.loop.var, (tn__cg_value){.v = index, .lanes = 1});
+  tn__cg_stmt(cg, s->as.loop.body);
+  cg->frame->depth--;
+  tn__cg_scope_leave(cg, scope);
+}
+
 static void emit_serial(tn__cg *cg, const tn__stmt *s) {
   LLVMBuilderRef at = cg->builder;
   const tn__var *var = s->as.loop.var;
   LLVMTypeRef type = tn__cg_value_type(cg, var->dtype);
   LLVMValueRef min = tn__cg_scalar(cg, var->min), extent = tn__cg_scalar(cg, var->extent);
   LLVMValueRef end = LLVMIsConstant(min) && LLVMIsNull(min) ? extent : LLVMBuildAdd(at, min, extent, "");
-  LLVMBasicBlockRef body = tn__cg_block(cg, "loop"), done = tn__cg_block(cg, "done");
-  if (tn__interval_of(cg->ir, var->extent).min >= 1) {
-    LLVMBuildBr(at, body);
-  } else {
-    LLVMValueRef runs = LLVMBuildICmp(at, LLVMIntSGT, extent, tn__cg_int(type, 0), "");
-    LLVMBuildCondBr(at, runs, body, done);
-  }
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(at);
-  tn__cg_at(cg, body);
-  LLVMValueRef phi = LLVMBuildPhi(at, type, "");
-  forget_stores_in(cg, s->as.loop.body);
-  int scope = tn__cg_scope_enter(cg);
-  cg->frame->depth++;
-  tn__cg_bind_value(cg, var, (tn__cg_value){.v = phi, .lanes = 1});
-  tn__cg_stmt(cg, s->as.loop.body);
-  cg->frame->depth--;
-  tn__cg_scope_leave(cg, scope);
-  LLVMValueRef next = LLVMBuildAdd(at, phi, tn__cg_int(type, 1), "");
-  LLVMSetNSW(next, 1);
-  LLVMBuildCondBr(at, LLVMBuildICmp(at, LLVMIntSLT, next, end, ""), body, done);
-  LLVMValueRef incoming[] = {min, next};
-  LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(at)};
-  LLVMAddIncoming(phi, incoming, from, 2);
-  tn__cg_at(cg, done);
+  bool runs = tn__interval_of(cg->ir, var->extent).min >= 1;
+  tn__cg_range range = {.begin = min, .end = end};
+  if (!runs) range.runs = LLVMBuildICmp(at, LLVMIntSGT, extent, tn__cg_int(type, 0), "");
+  tn__cg_count(cg, s, range, emit_round);
 }
 
 /* ---- vectorised loops
@@ -155,6 +145,7 @@ static void emit_while(tn__cg *cg, const tn__stmt *s) {
   cg->frame->depth++;
   LLVMBuildCondBr(cg->builder, tn__cg_scalar(cg, s->as.repeat.condition), body, done);
   tn__cg_at(cg, body);
+  tn__cg_look_each_round(cg, s->as.repeat.body);
   tn__cg_stmt(cg, s->as.repeat.body);
   LLVMBuildBr(cg->builder, head);
   cg->frame->depth--;

@@ -35,7 +35,7 @@ static LLVMValueRef own_environment(tn__cg *cg) {
                  offset_pointer(cg, env, offsetof(tn_kernel_env, size)));
   LLVMBuildStore(cg->builder, serial_for(cg), offset_pointer(cg, env, offsetof(tn_kernel_env, parallel_for)));
   LLVMBuildStore(cg->builder, tn__cg_int(cg->i32, 1), offset_pointer(cg, env, offsetof(tn_kernel_env, thread_count)));
-  LLVMBuildStore(cg->builder, tn__cg_int(cg->i32, 0), offset_pointer(cg, env, offsetof(tn_kernel_env, reserved)));
+  LLVMBuildStore(cg->builder, tn__cg_int(cg->i32, 0), offset_pointer(cg, env, offsetof(tn_kernel_env, cancel)));
   LLVMBuildStore(cg->builder, LLVMConstNull(cg->ptr), offset_pointer(cg, env, offsetof(tn_kernel_env, user)));
   return env;
 }
