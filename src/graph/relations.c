@@ -334,9 +334,11 @@ static void bind_shape(relating *c, const shape *s) {
 
 static void check_group(relating *c, const shape *s, const group *g, int axis) {
   const tn__value *value = c->r->operands[s->index], *first = c->r->operands[g->operand];
-  for (int i = 0; i < g->count && g->operand != s->index; i++)
+  for (int i = 0; i < g->count && g->operand != s->index; i++) {
+    if (value->dims[axis + i] == first->dims[g->first + i]) continue; /* no words for what agrees, as nearly all does */
     require(c, dimension_text(c, s->index, axis + i), value->dims[axis + i],
             "==", dimension_text(c, g->operand, g->first + i), first->dims[g->first + i]);
+  }
 }
 
 static void check_shape(relating *c, const shape *s) {

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import tenon
 from product import graph, info, node
 
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+BOOL, FLOAT, INT64 = TensorProto.BOOL, TensorProto.FLOAT, TensorProto.INT64
 
 
 def compiled(nodes, inputs, outputs, opset=22):
@@ -247,6 +247,19 @@ class Extremes(unittest.TestCase):
         with self.assertRaisesRegex(tenon.Error, r"input 1 \(depth\) is nan"):
             compiled([node("Constant", [], ["depth"], value_float=np.nan), node("OneHot", ["x", "depth", "values"], ["y"])],
                      [info("x", INT64, [2]), info("values", FLOAT, [2])], [info("y", FLOAT, None)])
+
+    def test_bodies(self):
+        """Checks of what is in a body run with it: in each round of a loop."""
+        flags = [info(name, BOOL, []) for name in ("on", "go")]
+        body = graph([node("Compress", ["kept", "c"], ["rest"], axis=0), node("Identity", ["on"], ["go"])],
+                     [info("i", INT64, []), flags[0], info("kept", FLOAT, [None, 8])], [flags[1], info("rest", FLOAT, [None, 8])], [])
+        model = compiled([node("Loop", ["m", "", "x"], ["y"], body=body)],
+                         [info("x", FLOAT, ["n", 8]), info("c", BOOL, ["k"]), info("m", INT64, [])], [info("y", FLOAT, [None, 8])])
+        x, rounds = np.ones((4, 8), np.float32), np.asarray(2)
+        self.assertEqual(model(x, np.ones(4, bool), rounds).shape, (4, 8))
+        for condition, size in (([True] * 6, 4), ([True, True, True, False], 3)):
+            with self.assertRaisesRegex(tenon.Error, rf"the length of the condition is k = {len(condition)}, but must be at most \S+ = {size}"):
+                model(x, np.asarray(condition), rounds)
 
     def test_places(self):
         x = np.ones((1, 1, 4, 4), np.float32)
