@@ -74,11 +74,10 @@ typedef void tn__onnx_fn(tn__onode *n);
 
 typedef struct tn__onnx_op {
   const char *domain, *name;
-  tn__onnx_fn *fn;  /* NULL: not supported */
-  const char *core; /* for functions that serve several operators: the core operator, or a word for the function */
-  const char *why;  /* when not supported */
-  int min_inputs, max_inputs, max_outputs; /* over all versions; -1: any number */
-  uint8_t versions[12];                    /* that changed the operator, in order */
+  tn__onnx_fn *fn;      /* NULL: not supported */
+  const char *core;     /* for functions that serve several operators: the core operator, or a word for the function */
+  const char *why;      /* when not supported */
+  uint8_t versions[12]; /* that changed the operator, in order */
   /* What the sizes of its inputs are to each other (graph/relations.h), where that would be lost in the core operators
    * that it becomes, or NULL. What depends on attributes and versions stands in the function. */
   const char *operands;
@@ -104,7 +103,7 @@ struct tn__onode {
   const char *domain, *name; /* the operator's */
   int64_t version;           /* of the operator set that the node belongs to */
   int input_count, output_count;
-  tn__value **in;  /* at least TN__ONODE_MIN_INPUTS, NULL where absent; the first op->min_inputs of them are there */
+  tn__value **in;  /* at least TN__ONODE_MIN_INPUTS, NULL where absent; held to the operator's schema (schema.h) */
   tn__value **out; /* to be set; NULL where the operator does not make an optional output */
 };
 enum { TN__ONODE_MIN_INPUTS = 16, TN__ONNX_MAX_FUNCTION_DEPTH = 16 };
@@ -188,7 +187,8 @@ int64_t tn__onnx_info_dim(const Onnx__ValueInfoProto *info, int axis); /* the nu
 tn__value *tn__onnx_constant(tn__onode *n, const tn__onnx_tensor *tensor);
 tn__onnx_model *tn__onode_model(const tn__onode *n);
 
-/* ---- node.c: attributes, with references of functions resolved; a wrong type is an error
+/* ---- node.c: attributes, with references of functions resolved. The schema of the operator has the type that is asked
+ * for
  * ------------------------------------------ */
 _Noreturn void tn__on_fail(const tn__onode *n, const char *format, ...) TN_PRINTF(2, 3); /* TN_INVALID_ARGUMENT */
 _Noreturn void tn__on_unsupported(const tn__onode *n, const char *format, ...) TN_PRINTF(2, 3); /* TN_UNSUPPORTED */
@@ -230,8 +230,6 @@ void tn__on_require_shape(const tn__onode *n, const tn__value *y, const tn__valu
 /* A number of which sizes are computed, which messages call `what`, must be within 2^bits of 0: sums and products of
  * larger ones would wrap around to sizes that look right. */
 void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const char *what);
-void tn__on_require_rank(const tn__onode *n, int input, int rank);
-void tn__on_require_min_rank(const tn__onode *n, int input, int rank);
 int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank); /* into [0, rank) */
 /* Normalised, distinct, in the arena. */
 const int64_t *tn__on_axes(const tn__onode *n, const int64_t *axes, int count, int rank);

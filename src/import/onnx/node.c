@@ -5,18 +5,6 @@
 
 #include "import/onnx/internal.h"
 
-/* ONNX's AttributeProto.AttributeType */
-enum {
-  KIND_FLOAT = 1,
-  KIND_INT = 2,
-  KIND_STRING = 3,
-  KIND_TENSOR = 4,
-  KIND_GRAPH = 5,
-  KIND_FLOATS = 6,
-  KIND_INTS = 7,
-  KIND_STRINGS = 8
-};
-
 static _Noreturn void fail_as(const tn__onode *n, tn_status_code code, const char *format, va_list args) {
   tn_status *status = tn_status_create_v(code, format, args);
   const char *origin = tn__graph_origin(n->g);
@@ -61,33 +49,21 @@ const Onnx__AttributeProto *tn__on_attr(const tn__onode *n, const char *name) {
   return a;
 }
 
-static _Noreturn void wrong_type(const tn__onode *n, const char *name, const char *expected) {
-  tn__on_fail(n, "attribute \"%s\" is not %s", name, expected);
-}
-
-/* Old files leave `type` out (0). */
-static bool is_kind(const Onnx__AttributeProto *a, int kind, bool present) {
-  return a->type == kind || (a->type == 0 && present);
-}
-
 int64_t tn__on_int(const tn__onode *n, const char *name, int64_t otherwise) {
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   if (a == NULL) return otherwise;
-  if (!is_kind(a, KIND_INT, a->has_i)) wrong_type(n, name, "an integer");
   return a->i;
 }
 
 double tn__on_float(const tn__onode *n, const char *name, double otherwise) {
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   if (a == NULL) return otherwise;
-  if (!is_kind(a, KIND_FLOAT, a->has_f)) wrong_type(n, name, "a float");
   return a->f;
 }
 
 const char *tn__on_string(const tn__onode *n, const char *name, const char *otherwise) {
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   if (a == NULL) return otherwise;
-  if (!is_kind(a, KIND_STRING, a->has_s)) wrong_type(n, name, "a string");
   return tn__arena_strndup(n->arena, a->s.data == NULL ? "" : (const char *)a->s.data, a->s.len);
 }
 
@@ -96,7 +72,6 @@ const int64_t *tn__on_ints(const tn__onode *n, const char *name, int *count) {
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   *count = 0;
   if (a == NULL) return NULL;
-  if (!is_kind(a, KIND_INTS, a->n_ints > 0)) wrong_type(n, name, "a list of integers");
   if (a->n_ints > INT32_MAX) tn__on_fail(n, "attribute \"%s\" is too long", name);
   *count = (int)a->n_ints;
   return a->n_ints == 0 ? none : a->ints;
@@ -107,7 +82,6 @@ const float *tn__on_floats(const tn__onode *n, const char *name, int *count) {
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   *count = 0;
   if (a == NULL) return NULL;
-  if (!is_kind(a, KIND_FLOATS, a->n_floats > 0)) wrong_type(n, name, "a list of floats");
   if (a->n_floats > INT32_MAX) tn__on_fail(n, "attribute \"%s\" is too long", name);
   *count = (int)a->n_floats;
   return a->n_floats == 0 ? none : a->floats;
@@ -117,7 +91,6 @@ const char *const *tn__on_strings(const tn__onode *n, const char *name, int *cou
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   *count = 0;
   if (a == NULL) return NULL;
-  if (!is_kind(a, KIND_STRINGS, a->n_strings > 0)) wrong_type(n, name, "a list of strings");
   if (a->n_strings > INT32_MAX) tn__on_fail(n, "attribute \"%s\" is too long", name);
   const char **out = TN__NEW_ARRAY(n->arena, a->n_strings, const char *);
   for (size_t i = 0; i < a->n_strings; i++) {
@@ -131,7 +104,6 @@ const char *const *tn__on_strings(const tn__onode *n, const char *name, int *cou
 const tn__text *tn__on_text(const tn__onode *n, const char *name) {
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   if (a == NULL) return NULL;
-  if (!is_kind(a, KIND_STRING, a->has_s)) wrong_type(n, name, "a string");
   return tn__text_create(n->arena, a->s.data, a->s.len);
 }
 
@@ -139,7 +111,6 @@ const tn__text *const *tn__on_texts(const tn__onode *n, const char *name, int *c
   const Onnx__AttributeProto *a = tn__on_attr(n, name);
   *count = 0;
   if (a == NULL) return NULL;
-  if (!is_kind(a, KIND_STRINGS, a->n_strings > 0)) wrong_type(n, name, "a list of strings");
   if (a->n_strings >= INT32_MAX) tn__on_fail(n, "attribute \"%s\" is too long", name);
   const tn__text **out = TN__NEW_ARRAY(n->arena, a->n_strings + 1, const tn__text *);
   for (size_t i = 0; i < a->n_strings; i++) out[i] = tn__text_create(n->arena, a->strings[i].data, a->strings[i].len);
@@ -147,12 +118,7 @@ const tn__text *const *tn__on_texts(const tn__onode *n, const char *name, int *c
   return out;
 }
 
-const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name) {
-  const Onnx__AttributeProto *a = tn__on_attr(n, name);
-  if (a == NULL) tn__on_fail(n, "attribute \"%s\" is missing", name);
-  if (a->g == NULL) wrong_type(n, name, "a graph");
-  return a->g;
-}
+const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name) { return tn__on_attr(n, name)->g; }
 
 const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, int64_t otherwise) {
   int given;
@@ -302,18 +268,6 @@ void tn__on_require_size(const tn__onode *n, int input, int axis, const tn__expr
 void tn__on_require_same(const tn__onode *n, int input, int axis, int other, int other_axis) {
   const char *what = tn__arena_printf(n->arena, "dimension %d of %s", other_axis, operand_text(n, other));
   tn__on_require_size(n, input, axis, n->in[other]->dims[other_axis], what);
-}
-
-void tn__on_require_rank(const tn__onode *n, int input, int rank) {
-  if (n->in[input]->rank != rank)
-    tn__on_fail(n, "%s has %d dimension%s, expected %d", operand_text(n, input), n->in[input]->rank,
-                tn__plural(n->in[input]->rank), rank);
-}
-
-void tn__on_require_min_rank(const tn__onode *n, int input, int rank) {
-  if (n->in[input]->rank < rank)
-    tn__on_fail(n, "%s has %d dimension%s, expected at least %d", operand_text(n, input), n->in[input]->rank,
-                tn__plural(n->in[input]->rank), rank);
 }
 
 int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank) {

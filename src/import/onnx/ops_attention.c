@@ -18,7 +18,6 @@ static tn__value *split_heads(const attention *a, tn__value *x, const char *attr
   tn__onode *n = a->n;
   int64_t heads = tn__on_int(n, attribute, 0);
   if (heads < 1) tn__on_fail(n, "attribute \"%s\" must say the number of heads of 3-D operands", attribute);
-  if (x->rank != 3) tn__on_fail(n, "Q, K and V must all have 3 dimensions or all 4");
   const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__on_index(n, heads), tn__div_i(n->ir, x->dims[2], heads)};
   return tn__on_transpose(n, tn__on_reshape(n, x, 4, dims), (const int64_t[]){0, 2, 1, 3});
 }
@@ -47,13 +46,10 @@ static void read_operands(attention *a) {
   tn__onode *n = a->n;
   a->q = n->in[0], a->k = n->in[1], a->v = n->in[2];
   a->flat = a->q->rank == 3;
-  if (!a->flat && a->q->rank != 4) tn__on_fail(n, "Q has %d dimensions, expected 3 or 4", a->q->rank);
   if (a->flat) {
     a->q = split_heads(a, a->q, "q_num_heads");
     a->k = split_heads(a, a->k, "kv_num_heads");
     a->v = split_heads(a, a->v, "kv_num_heads");
-  } else if (a->k->rank != 4 || a->v->rank != 4) {
-    tn__on_fail(n, "Q, K and V must all have 3 dimensions or all 4");
   }
   a->past = tn__on_index(n, 0);
   if ((n->in[4] == NULL) != (n->in[5] == NULL))
@@ -124,7 +120,6 @@ static tn__value *mask_bias(const attention *a) {
   tn__onode *n = a->n;
   tn__value *mask = n->in[3];
   if (mask == NULL) return NULL;
-  if (mask->rank > 4 || mask->rank < 1) tn__on_fail(n, "the mask has %d dimensions, expected 1 to 4", mask->rank);
   if (mask->dtype == TN_BOOL) {
     tn__value *zero = tn__g_scalar(n->g, a->dtype, 0);
     mask = tn__g_select(n->g, mask, zero, tn__g_scalar(n->g, a->dtype, -INFINITY));
@@ -232,7 +227,6 @@ void tn__onnx_rotary_embedding(tn__onode *n) {
     const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__on_index(n, heads), tn__div_i(n->ir, x->dims[2], heads)};
     x = tn__on_reshape(n, x, 4, dims);
   } else {
-    tn__on_require_rank(n, 0, 4);
     x = tn__on_transpose(n, x, (const int64_t[]){0, 2, 1, 3});
   }
   int64_t size = tn__dim_const(x, 3), rotated = tn__on_int(n, "rotary_embedding_dim", 0);

@@ -166,8 +166,6 @@ void tn__onnx_if(tn__onode *n) {
   const int64_t *condition;
   int count;
   const Onnx__GraphProto *then_body = tn__on_graph(n, "then_branch"), *else_body = tn__on_graph(n, "else_branch");
-  if (is_container(n->in[0])) tn__on_fail(n, "its condition is a sequence");
-  if (n->in[0]->dtype != TN_BOOL) tn__on_fail(n, "its condition is %s, expected bool", tn_dtype_name(n->in[0]->dtype));
   if (!tn__on_known_ints(n, 0, &condition, &count)) {
     run_branches(n, then_body, else_body);
     return;
@@ -227,15 +225,10 @@ static void loop_round(tn__oround *round, void *user) {
 static tn__value *one_element(tn__onode *n, int input, const char *what, tn_dtype dtype) {
   tn__value *v = n->in[input];
   if (v == NULL) return NULL;
-  if (is_container(v)) tn__on_fail(n, "input %d (%s) is a sequence", input, what);
   int64_t shape[TN__MAX_RANK], count = 1;
   if (tn__shape_const(v, shape))
     for (int d = 0; d < v->rank; d++) count *= shape[d];
   if (count != 1) tn__on_fail(n, "input %d (%s) has %lld elements, expected 1", input, what, (long long)count);
-  if (dtype == TN_BOOL && v->dtype != TN_BOOL)
-    tn__on_fail(n, "input %d (%s) is %s, expected bool", input, what, tn_dtype_name(v->dtype));
-  if (dtype == TN_I64 && !tn__dtype_is_int(v->dtype))
-    tn__on_fail(n, "input %d (%s) is %s, expected an integer", input, what, tn_dtype_name(v->dtype));
   return tn__g_convert(n->g, tn__on_reshape(n, v, 0, NULL), dtype);
 }
 
@@ -284,9 +277,8 @@ static bool is_worth_unrolling(tn__onode *n, const Onnx__GraphProto *body, int64
   enum { MOST_ROUNDS = 32, MOST_NODES = 256 };
   const int64_t *trips, *condition;
   int count;
-  if (n->in[0] == NULL || is_container(n->in[0]) || !tn__on_known_ints(n, 0, &trips, &count) || count != 1)
-    return false;
-  if (n->in[1] != NULL && (is_container(n->in[1]) || !tn__on_known_ints(n, 1, &condition, &count))) return false;
+  if (n->in[0] == NULL || !tn__on_known_ints(n, 0, &trips, &count) || count != 1) return false;
+  if (n->in[1] != NULL && !tn__on_known_ints(n, 1, &condition, &count)) return false;
   *rounds = trips[0];
   return *rounds > 0 && *rounds <= MOST_ROUNDS && *rounds * (int64_t)body->n_node <= MOST_NODES && ends_by_count(body);
 }
@@ -327,8 +319,7 @@ void tn__onnx_loop(tn__onode *n) {
   if (body.results < body.states || n->output_count > body.results)
     tn__on_fail(n, "its body makes %d results for %d loop variables and %d outputs", body.results, body.states,
                 n->output_count);
-  bool starts = n->in[1] == NULL || is_container(n->in[1]) || n->in[1]->data == NULL ||
-                tn__load_i64(TN_BOOL, n->in[1]->data, 0) != 0;
+  bool starts = n->in[1] == NULL || n->in[1]->data == NULL || tn__load_i64(TN_BOOL, n->in[1]->data, 0) != 0;
   if (starts && is_worth_unrolling(n, body.graph, &rounds))
     unroll(n, &body, rounds);
   else

@@ -148,13 +148,11 @@ static tn__value *arrange(tn__onode *n, const term *t, const int *labels, int co
 }
 
 void tn__onnx_einsum(tn__onode *n) {
-  const char *equation = tn__on_string(n, "equation", NULL);
-  if (equation == NULL) tn__on_fail(n, "attribute \"equation\" is missing");
+  const char *equation = tn__on_string(n, "equation", "");
   term *terms = TN__NEW_ARRAY(n->arena, n->input_count, term);
   int uses[MAX_LABELS] = {0}, output[TN__MAX_RANK], output_count, dots = 0;
   const char *p = equation;
   for (int i = 0; i < n->input_count; i++) {
-    if (n->in[i] == NULL) tn__on_fail(n, "input %d is missing", i);
     int count = parse_labels(n, &p, n->in[i]->rank, -1, terms[i].labels);
     if (count != n->in[i]->rank)
       tn__on_fail(n, "equation \"%s\" gives input %d %d dimensions, and it has %d", equation, i, count, n->in[i]->rank);

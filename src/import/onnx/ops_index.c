@@ -5,8 +5,6 @@
 
 static tn__value *index_operand(const tn__onode *n, int input) {
   tn__value *v = n->in[input];
-  if (!tn__dtype_is_int(v->dtype))
-    tn__on_fail(n, "input %d (indices) is %s, expected integers", input, tn_dtype_name(v->dtype));
   return v->dtype == TN_I32 ? v : tn__g_convert(n->g, v, TN_I64);
 }
 
@@ -17,7 +15,6 @@ void tn__onnx_gather(tn__onode *n) {
 
 void tn__onnx_gather_elements(tn__onode *n) {
   int axis = (int)tn__on_axis(n, tn__on_int(n, "axis", 0), n->in[0]->rank);
-  tn__on_require_rank(n, 1, n->in[0]->rank);
   n->out[0] = tn__g_take_along_axis(n->g, n->in[0], index_operand(n, 1), axis);
 }
 
@@ -36,7 +33,6 @@ static const char *reduction_of(const tn__onode *n) {
 /* Scatter is ScatterElements' old name. */
 void tn__onnx_scatter_elements(tn__onode *n) {
   int axis = (int)tn__on_axis(n, tn__on_int(n, "axis", 0), n->in[0]->rank);
-  tn__on_require_rank(n, 1, n->in[0]->rank);
   n->out[0] = tn__g_scatter_elements(n->g, n->in[0], index_operand(n, 1), n->in[2], axis, reduction_of(n));
 }
 
@@ -50,7 +46,6 @@ void tn__onnx_tensor_scatter(tn__onode *n) {
   tn__value *past = n->in[0], *update = n->in[1];
   int rank = past->rank, axis = (int)tn__on_axis(n, tn__on_int(n, "axis", -2), rank);
   if (axis == 0) tn__on_fail(n, "axis 0 is the batch");
-  tn__on_require_rank(n, 1, rank);
   for (int i = 0; i < rank; i++)
     if (i != axis) tn__on_require_same(n, 1, i, 0, i);
   const char *mode = tn__on_string(n, "mode", "linear");
@@ -111,7 +106,6 @@ void tn__onnx_top_k(tn__onode *n) {
   if (n->version < 10) {
     k = tn__on_index(n, tn__on_int(n, "k", -1));
   } else {
-    if (n->in[1] == NULL) tn__on_fail(n, "input 1 (k) is missing");
     const tn__expr *const *elements = tn__on_elements(n, 1, &count);
     if (count != 1) tn__on_fail(n, "input 1 (k) has %d elements, expected 1", count);
     k = elements[0];
@@ -127,11 +121,9 @@ void tn__onnx_reverse_sequence(tn__onode *n) {
   tn__graph *g = n->g;
   tn__value *x = n->in[0];
   int rank = x->rank;
-  tn__on_require_min_rank(n, 0, 2);
   int time = (int)tn__on_axis(n, tn__on_int(n, "time_axis", 0), rank),
       batch = (int)tn__on_axis(n, tn__on_int(n, "batch_axis", 1), rank);
   if (time == batch) tn__on_fail(n, "time_axis and batch_axis are both %d", time);
-  tn__on_require_rank(n, 1, 1);
   tn__on_require_same(n, 1, 0, 0, batch);
   n->out[0] = tn__onnx_reverse_steps(n, x, tn__g_convert(g, n->in[1], TN_I64), time, batch);
 }

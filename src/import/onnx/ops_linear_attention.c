@@ -7,7 +7,6 @@
 void tn__onnx_causal_conv(tn__onode *n) {
   tn__ir *ir = n->ir;
   tn__graph *g = n->g;
-  for (int i = 0; i < 2; i++) tn__on_require_rank(n, i, 3);
   tn__value *x = tn__on_widen(n, n->in[0]), *w = tn__g_convert(g, n->in[1], x->dtype);
   int64_t taps = tn__on_dim_known(n, 1, 2, "the size of the window"),
           channels = tn__on_dim_known(n, 1, 0, "the number of channels");
@@ -44,7 +43,6 @@ typedef struct linear_attention {
 /* [B, T, heads * d] to [B, T, heads, d], widened; `head_input` names the operand. */
 static tn__value *split_heads(tn__onode *n, int input, int64_t heads) {
   tn__value *x = tn__on_widen(n, n->in[input]);
-  tn__on_require_rank(n, input, 3);
   int64_t size = tn__on_dim_known(n, input, 2, "the packed dimension");
   if (heads < 1 || size % heads != 0)
     tn__on_fail(n, "%lld elements of input %d do not divide into %lld heads", (long long)size, input, (long long)heads);

@@ -19,12 +19,6 @@ static tn__value *old_broadcast(tn__onode *n, tn__value *a, tn__value *b) {
   return tn__on_reshape(n, b, a->rank, dims);
 }
 
-static void require_same_type(const tn__onode *n, const tn__value *a, const tn__value *b) {
-  if (a->dtype != b->dtype)
-    tn__on_fail(n, "its inputs have different element types, %s and %s", tn_dtype_name(a->dtype),
-                tn_dtype_name(b->dtype));
-}
-
 void tn__onnx_unary(tn__onode *n) { n->out[0] = tn__on_unary(n, n->op->core, n->in[0]); }
 
 /* 16-bit floats through f32. */
@@ -33,7 +27,6 @@ void tn__onnx_unary_wide(tn__onode *n) {
 }
 
 void tn__onnx_binary(tn__onode *n) {
-  require_same_type(n, n->in[0], n->in[1]);
   n->out[0] = tn__g_binary(n->g, n->op->core, n->in[0], old_broadcast(n, n->in[0], n->in[1]));
 }
 
@@ -42,7 +35,6 @@ void tn__onnx_compare(tn__onode *n) {
     const char *name;
     tn__compare direction;
   } directions[] = {{"EQ", TN__CMP_EQ}, {"LT", TN__CMP_LT}, {"LE", TN__CMP_LE}, {"GT", TN__CMP_GT}, {"GE", TN__CMP_GE}};
-  require_same_type(n, n->in[0], n->in[1]);
   for (size_t i = 0; i < sizeof(directions) / sizeof(*directions); i++)
     if (strcmp(directions[i].name, n->op->core) == 0)
       n->out[0] = tn__g_compare(n->g, directions[i].direction, n->in[0], old_broadcast(n, n->in[0], n->in[1]));
@@ -53,8 +45,6 @@ void tn__onnx_variadic(tn__onode *n) {
   bool mean = strcmp(n->name, "Mean") == 0;
   tn__value *result = NULL;
   for (int i = 0; i < n->input_count; i++) {
-    if (n->in[i] == NULL) tn__on_fail(n, "input %d is missing", i);
-    require_same_type(n, n->in[0], n->in[i]);
     tn__value *x = mean ? tn__on_widen(n, n->in[i]) : n->in[i];
     result = result == NULL ? x : tn__g_binary(n->g, n->op->core, result, x);
   }
@@ -84,23 +74,18 @@ void tn__onnx_pow(tn__onode *n) {
 }
 
 void tn__onnx_mod(tn__onode *n) {
-  require_same_type(n, n->in[0], n->in[1]);
   bool fmod_like = tn__on_int(n, "fmod", 0) != 0;
   n->out[0] = tn__g_binary(n->g, fmod_like ? "remainder" : "floor_mod", n->in[0], n->in[1]);
 }
 
 void tn__onnx_bit_shift(tn__onode *n) {
-  require_same_type(n, n->in[0], n->in[1]);
   const char *direction = tn__on_string(n, "direction", "");
   bool left = strcmp(direction, "LEFT") == 0;
   if (!left && strcmp(direction, "RIGHT") != 0) tn__on_fail(n, "direction \"%s\" is neither LEFT nor RIGHT", direction);
   n->out[0] = tn__g_binary(n->g, left ? "shift_left" : "shift_right", n->in[0], n->in[1]);
 }
 
-void tn__onnx_where(tn__onode *n) {
-  require_same_type(n, n->in[1], n->in[2]);
-  n->out[0] = tn__g_select(n->g, n->in[0], n->in[1], n->in[2]);
-}
+void tn__onnx_where(tn__onode *n) { n->out[0] = tn__g_select(n->g, n->in[0], n->in[1], n->in[2]); }
 
 void tn__onnx_identity(tn__onode *n) { n->out[0] = n->in[0]; }
 

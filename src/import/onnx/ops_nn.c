@@ -12,10 +12,6 @@ static tn__value *dequantized_product(const tn__onode *n, const tn__value *a, co
 
 void tn__onnx_matmul(tn__onode *n) {
   tn__value *a = n->in[0], *b = n->in[1];
-  if (a->dtype != b->dtype)
-    tn__on_fail(n, "its inputs have different element types, %s and %s", tn_dtype_name(a->dtype),
-                tn_dtype_name(b->dtype));
-  if (a->rank == 0 || b->rank == 0) tn__on_fail(n, "takes tensors of at least one dimension");
   int64_t k = tn__dim_const(a, a->rank - 1), other = tn__dim_const(b, b->rank > 1 ? b->rank - 2 : 0);
   if (k >= 0 && other >= 0 && k != other)
     tn__on_fail(n, "the last dimension of input 0 is %lld, and input 1 has %lld rows", (long long)k, (long long)other);
@@ -26,10 +22,6 @@ void tn__onnx_matmul(tn__onode *n) {
 /* alpha * A' * B' + beta * C; before opset 7 C stretches only with broadcast=1. */
 void tn__onnx_gemm(tn__onode *n) {
   tn__value *a = n->in[0], *b = n->in[1], *c = n->in[2];
-  for (int i = 0; i < 2; i++) tn__on_require_rank(n, i, 2);
-  if (a->dtype != b->dtype)
-    tn__on_fail(n, "its inputs have different element types, %s and %s", tn_dtype_name(a->dtype),
-                tn_dtype_name(b->dtype));
   int64_t lhs_contract = tn__on_int(n, "transA", 0) != 0 ? 0 : 1,
           rhs_contract = tn__on_int(n, "transB", 0) != 0 ? 1 : 0;
   int64_t k = tn__dim_const(a, (int)lhs_contract), other = tn__dim_const(b, (int)rhs_contract);
@@ -187,8 +179,6 @@ static void conv_spec(const tn__onnx_window *w, int64_t groups, tn__conv_spec *s
 static void conv_operands(tn__onode *n, const tn__value *x, int weight_input, int64_t *window, int64_t *groups) {
   const tn__value *w = n->in[weight_input];
   const char *name = weight_input < (int)n->proto->n_input ? n->proto->input[weight_input] : "";
-  tn__on_require_min_rank(n, 0, 3);
-  tn__on_require_rank(n, weight_input, x->rank);
   int spatial = x->rank - 2, given;
   *groups = tn__on_int(n, "group", 1);
   if (*groups < 1) tn__on_fail(n, "group is %lld", (long long)*groups);
@@ -257,9 +247,6 @@ static tn__value *dequantized_convolution(const tn__onode *n, const tn__value *x
 
 void tn__onnx_conv(tn__onode *n) {
   tn__value *x = n->in[0], *w = n->in[1];
-  if (x->dtype != w->dtype)
-    tn__on_fail(n, "its inputs have different element types, %s and %s", tn_dtype_name(x->dtype),
-                tn_dtype_name(w->dtype));
   int64_t window[TN__ONNX_MAX_SPATIAL], groups;
   tn__onnx_window win;
   tn__conv_spec spec;
@@ -335,8 +322,6 @@ static tn__value *transposed_weights(tn__onode *n, tn__value *w, int64_t groups)
 void tn__onnx_conv_transpose(tn__onode *n) {
   tn__value *x = n->in[0], *w = n->in[1];
   tn__ir *ir = n->ir;
-  tn__on_require_min_rank(n, 0, 3);
-  tn__on_require_rank(n, 1, x->rank);
   int64_t window[TN__ONNX_MAX_SPATIAL], extra[TN__ONNX_MAX_SPATIAL] = {0}, groups = tn__on_int(n, "group", 1);
   int spatial = x->rank - 2;
   if (spatial > TN__ONNX_MAX_SPATIAL)
@@ -402,7 +387,6 @@ void tn__onnx_qlinear_conv(tn__onode *n) {
 
 void tn__onnx_col2im(tn__onode *n) {
   int spatial, blocks;
-  tn__on_require_rank(n, 0, 3);
   const tn__expr *const *image = tn__on_elements(n, 1, &spatial);
   const tn__expr *const *block = tn__on_elements(n, 2, &blocks);
   if (spatial != blocks || spatial < 1 || spatial > TN__ONNX_MAX_SPATIAL)

@@ -58,7 +58,6 @@ static tn__value *standardize(tn__onode *n, tn__value *x, const int64_t *axes, i
 }
 
 void tn__onnx_instance_norm(tn__onode *n) {
-  tn__on_require_min_rank(n, 0, 3);
   tn__value *x = tn__on_widen(n, n->in[0]), *mean, *inverse;
   int64_t axes[TN__MAX_RANK];
   for (int i = 2; i < x->rank; i++) axes[i - 2] = i;
@@ -103,7 +102,6 @@ void tn__onnx_rms_norm(tn__onode *n) {
 /* Per group of channels; scale and bias per group in opset 18, per channel since 21. */
 void tn__onnx_group_norm(tn__onode *n) {
   tn__ir *ir = n->ir;
-  tn__on_require_min_rank(n, 0, 2);
   tn__value *x = tn__on_widen(n, n->in[0]), *mean, *inverse;
   int64_t groups = tn__on_int(n, "num_groups", 0), channels = tn__on_dim_known(n, 0, 1, "the number of channels");
   if (groups < 1 || channels % groups != 0)
@@ -116,7 +114,6 @@ void tn__onnx_group_norm(tn__onode *n) {
   bool per_group = n->version < 21;
   for (int i = 0; i < 2; i++) {
     tn__value *v = tn__g_convert(n->g, n->in[1 + i], x->dtype);
-    tn__on_require_rank(n, 1 + i, 1);
     tn__on_require_size(n, 1 + i, 0, tn__index(ir, per_group ? groups : channels), "");
     const tn__expr *split[4] = {tn__index(ir, 1), dims[1], per_group ? tn__index(ir, 1) : dims[2], tn__index(ir, 1)};
     v = tn__on_reshape(n, v, 4, split);
@@ -151,7 +148,6 @@ void tn__onnx_mean_variance(tn__onode *n) {
 
 /* x / (bias + alpha / size * sum of squares over `size` channels around)^beta */
 void tn__onnx_lrn(tn__onode *n) {
-  tn__on_require_min_rank(n, 0, 2);
   tn__value *x = tn__on_widen(n, n->in[0]);
   int64_t size = tn__on_int(n, "size", 0), window[TN__MAX_RANK], ones[TN__MAX_RANK];
   if (size < 1 || size > INT32_MAX) tn__on_fail(n, "size is %lld", (long long)size);

@@ -26,10 +26,8 @@ static const tn__expr *ceil_padding(tn__onode *n, const tn__onnx_window *w, int 
 
 static void read_pool(tn__onode *n, pool *p) {
   tn__value *x = n->in[0];
-  tn__on_require_min_rank(n, 0, 3);
   int spatial = x->rank - 2, given;
   const int64_t *shape = tn__on_ints(n, "kernel_shape", &given);
-  if (shape == NULL) tn__on_fail(n, "attribute \"kernel_shape\" is missing");
   if (given != spatial) tn__on_fail(n, "kernel_shape has %d entries, expected %d", given, spatial);
   tn__onnx_window w;
   tn__onnx_window_read(n, spatial, shape, &w);
@@ -118,7 +116,6 @@ void tn__onnx_lp_pool(tn__onode *n) {
 }
 
 void tn__onnx_global_pool(tn__onode *n) {
-  tn__on_require_min_rank(n, 0, 2);
   tn__value *x = tn__on_widen(n, n->in[0]), *y;
   int64_t axes[TN__MAX_RANK];
   int count = x->rank - 2;
@@ -139,7 +136,6 @@ void tn__onnx_max_unpool(tn__onode *n) {
   tn__ir *ir = n->ir;
   tn__value *x = n->in[0];
   int count;
-  tn__on_require_min_rank(n, 0, 3);
   const int64_t *shape = tn__on_ints(n, "kernel_shape", &count);
   if (shape == NULL || count != x->rank - 2)
     tn__on_fail(n, "kernel_shape has %d entries, expected %d", count, x->rank - 2);

@@ -33,7 +33,6 @@ void tn__onnx_random(tn__onode *n) {
     dtype = dtype_of(n, n->in[0]->dtype);
   } else {
     const int64_t *sizes = tn__on_ints(n, "shape", &rank);
-    if (sizes == NULL) tn__on_fail(n, "attribute \"shape\" is missing");
     if (rank > TN__MAX_RANK)
       tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
     for (int i = 0; i < rank; i++) dims[i] = tn__on_index(n, sizes[i]);
@@ -53,7 +52,6 @@ void tn__onnx_bernoulli(tn__onode *n) {
 }
 
 void tn__onnx_multinomial(tn__onode *n) {
-  tn__on_require_rank(n, 0, 2);
   int64_t samples = tn__on_int(n, "sample_size", 1);
   if (samples < 1) tn__on_fail(n, "sample_size is %lld", (long long)samples);
   n->out[0] = tn__g_multinomial(n->g, n->in[0], tn__on_index(n, samples), dtype_of(n, TN_I32), seed_of(n));

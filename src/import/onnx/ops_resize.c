@@ -143,7 +143,6 @@ static void read_target(tn__onode *n, target *t) {
     if (given != t->count) tn__on_fail(n, "has %d scales for %d dimensions", given, t->count);
     scales_known(n, t, known);
   } else {
-    tn__on_require_rank(n, scales, 1);
     scales_at_run(n, t, n->in[scales]);
   }
 }
@@ -198,8 +197,6 @@ void tn__onnx_resize(tn__onode *n) {
 void tn__onnx_grid_sample(tn__onode *n) {
   static const char *const modes[] = {"linear", "nearest", "cubic", "bilinear", "bicubic", NULL};
   static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
-  tn__on_require_min_rank(n, 0, 3);
-  tn__on_require_rank(n, 1, n->in[0]->rank);
   const char *mode = checked(n, "mode", n->version < 20 ? "bilinear" : "linear", modes);
   if (strncmp(mode, "bi", 2) == 0) mode += 2;
   const char *padding = checked(n, "padding_mode", "zeros", paddings);

@@ -97,11 +97,7 @@ tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int ran
   return list_as(n, list, holds, rank);
 }
 
-static const tn__onnx_sequence *sequence(const tn__onode *n, int input) {
-  if (tn__onnx_is_absent(n->in[input])) tn__on_fail(n, "input %d is an optional value that is absent", input);
-  if (!tn__onnx_is_sequence(n->in[input])) tn__on_fail(n, "input %d is a tensor, expected a sequence", input);
-  return n->in[input]->data;
-}
+static const tn__onnx_sequence *sequence(const tn__onode *n, int input) { return n->in[input]->data; }
 
 /* Must the operator run, rather than be done now? `at` is the operand that holds a position, or -1. */
 static bool runs(const tn__onode *n, int at) {
@@ -135,24 +131,9 @@ static tn__value *take(tn__onode *n, tn__value *list, tn__value *position) {
   return tn__g_sequence_at(n->g, list, position, rank);
 }
 
-static void require_tensor(const tn__onode *n, int input) {
-  if (tn__onnx_is_sequence(n->in[input]) || tn__onnx_is_list(n->in[input]))
-    tn__on_fail(n, "input %d is a sequence, expected a tensor", input);
-}
-
-static void require_item(const tn__onode *n, int input) {
-  if (tn__onnx_is_sequence(n->in[input]) || tn__onnx_is_list(n->in[input]))
-    tn__on_unsupported(
-        n,
-        "input %d is a sequence or an optional value; sequences of them are not supported, only of tensors: "
-        "keep the tensors in one sequence, or in several beside each other",
-        input);
-}
-
 /* A position that is data. */
 static tn__value *run_position(tn__onode *n, int input) {
   if (n->in[input] == NULL) return NULL;
-  require_tensor(n, input);
   return tn__on_reshape(n, n->in[input], 0, NULL);
 }
 
@@ -160,7 +141,6 @@ static tn__value *run_position(tn__onode *n, int input) {
 static int position(tn__onode *n, int input, int length, int count) {
   const int64_t *known;
   int given;
-  require_tensor(n, input);
   known = tn__on_ints_operand(n, input, &given, "positions in sequences must be known");
   if (given != 1) tn__on_fail(n, "input %d (position) has %d elements, expected 1", input, given);
   int64_t at = known[0] < 0 ? known[0] + length : known[0];
@@ -170,10 +150,6 @@ static int position(tn__onode *n, int input, int length, int count) {
 }
 
 void tn__onnx_sequence_construct(tn__onode *n) {
-  for (int i = 0; i < n->input_count; i++) {
-    if (n->in[i] == NULL) tn__on_fail(n, "input %d is missing", i);
-    require_item(n, i);
-  }
   tn_dtype dtype = n->input_count > 0 ? n->in[0]->dtype : tn__onnx_dtype((int32_t)tn__on_int(n, "dtype", 1));
   n->out[0] = tn__onnx_sequence_value(n, n->in, n->input_count, dtype);
 }
@@ -194,7 +170,6 @@ void tn__onnx_sequence_length(tn__onode *n) {
 
 void tn__onnx_sequence_insert(tn__onode *n) {
   enum { MOST_ITEMS = 1 << 16 };
-  require_item(n, 1);
   if (runs(n, 2)) {
     n->out[0] = insert(n, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
     return;
@@ -225,7 +200,6 @@ void tn__onnx_sequence_erase(tn__onode *n) {
 
 void tn__onnx_concat_from_sequence(tn__onode *n) {
   bool fresh = tn__on_int(n, "new_axis", 0) != 0;
-  if (tn__on_attr(n, "axis") == NULL) tn__on_fail(n, "attribute \"axis\" is missing");
   if (runs(n, -1)) {
     tn__value *list = as_list(n, NULL);
     int declared = tn__onnx_declared_rank(n, 0), rank = list->item_rank;
@@ -275,8 +249,6 @@ void tn__onnx_split_to_sequence(tn__onode *n) {
   tn__value *x = n->in[0];
   const int64_t *sizes = NULL;
   int given = 0;
-  require_tensor(n, 0);
-  if (n->in[1] != NULL) require_tensor(n, 1);
   const int64_t axis = tn__on_axis(n, tn__on_int(n, "axis", 0), x->rank);
   bool single = n->in[1] == NULL, keep = !single || tn__on_int(n, "keepdims", 1) != 0;
   if (splits_late(n, (int)axis)) {

@@ -37,7 +37,6 @@ static tn__value *part_along(tn__onode *n, tn__value *part, const tn__expr *axis
 }
 
 void tn__onnx_dft(tn__onode *n) {
-  tn__on_require_min_rank(n, 0, 2);
   const tn__complex x = split_complex(n, n->in[0]);
   tn__complex y = x;
   int rank = n->in[0]->rank, count = 1;
@@ -73,7 +72,6 @@ void tn__onnx_stft(tn__onode *n) {
   tn__graph *g = n->g;
   tn__value *signal = n->in[0];
   if (signal->rank == 2) signal = tn__on_unsqueeze(n, signal, (const int64_t[]){2}, 1);
-  if (signal->rank != 3) tn__on_fail(n, "input 0 (signal) has %d dimensions, expected 3", signal->rank);
   tn__complex x = split_complex(n, signal);
   const tn__expr *step = tn__on_element(n, 1), *one = tn__index(ir, 1);
   const tn__expr *length = n->in[3] != NULL ? tn__on_element(n, 3) : n->in[2] != NULL ? n->in[2]->dims[0] : NULL;

@@ -11,21 +11,11 @@ static tn__value *node(tn__onode *n, const char *op, tn__value *const *inputs, i
   return tn__g_node(n->g, op, inputs, count, attrs, attr_count)->outputs[0];
 }
 
-static void require_strings(const tn__onode *n, int input) {
-  if (n->in[input]->dtype != TN_STRING)
-    tn__on_fail(n, "input %d is %s, expected strings", input, tn_dtype_name(n->in[input]->dtype));
-}
-
 /* ---- strings ----------------------------------------------------------------------------------------------------- */
 
-void tn__onnx_string_concat(tn__onode *n) {
-  require_strings(n, 0);
-  require_strings(n, 1);
-  n->out[0] = tn__g_binary(n->g, "string_concat", n->in[0], n->in[1]);
-}
+void tn__onnx_string_concat(tn__onode *n) { n->out[0] = tn__g_binary(n->g, "string_concat", n->in[0], n->in[1]); }
 
 void tn__onnx_string_split(tn__onode *n) {
-  require_strings(n, 0);
   const tn__text *delimiter = tn__on_text(n, "delimiter");
   tn__value *inputs[] = {n->in[0], tn__graph_strings(n->g, 0, NULL, &delimiter)};
   int64_t most = tn__on_attr(n, "maxsplit") == NULL ? -1 : tn__on_int(n, "maxsplit", 0);
@@ -36,7 +26,6 @@ void tn__onnx_string_split(tn__onode *n) {
 
 void tn__onnx_string_normalizer(tn__onode *n) {
   static const char *const actions[] = {"NONE", "LOWER", "UPPER"};
-  require_strings(n, 0);
   const char *action = tn__on_string(n, "case_change_action", "NONE");
   int64_t which = -1;
   for (int i = 0; i < 3; i++)
@@ -53,9 +42,7 @@ void tn__onnx_string_normalizer(tn__onode *n) {
 }
 
 void tn__onnx_regex_full_match(tn__onode *n) {
-  require_strings(n, 0);
   const tn__text *pattern = tn__on_text(n, "pattern");
-  if (tn__on_attr(n, "pattern") == NULL) tn__on_fail(n, "attribute \"pattern\" is missing");
   int count;
   const int64_t *program = tn__regex_compile(n->arena, tn__graph_origin(n->g), pattern == NULL ? "" : pattern->bytes,
                                              pattern == NULL ? 0 : (size_t)pattern->length, &count);
@@ -90,7 +77,6 @@ static column read_column(tn__onode *n, const char *prefix, const char *suffix, 
   }
   const Onnx__AttributeProto *given = tensor == NULL ? NULL : tn__on_attr(n, tensor);
   if (given == NULL) return c;
-  if (given->t == NULL) tn__on_fail(n, "attribute \"%s\" is not a tensor", tensor);
   tn__onnx_tensor t;
   tn__onnx_tensor_read(tn__onode_model(n), given->t, tn__graph_origin(n->g), &t);
   return (column){t.dtype, t.data, (int64_t)(t.size / tn__dtype_stored(t.dtype))};

@@ -95,10 +95,8 @@ static tn__value *group_of(tn__onode *n, tn__value *x, int64_t group, int64_t gr
 }
 
 static void read_deform(tn__onode *n, deform *d) {
-  for (int i = 0; i < 3; i++) {
-    if (n->in[i]->rank != 4)
-      tn__on_unsupported(n, "input %d has %d dimensions; only images (4) are supported", i, n->in[i]->rank);
-  }
+  if (n->in[0]->rank != 4)
+    tn__on_unsupported(n, "input 0 has %d dimensions; only images (4) are supported", n->in[0]->rank);
   d->groups = tn__on_int(n, "group", 1);
   d->offset_groups = tn__on_int(n, "offset_group", 1);
   int64_t channels = tn__on_dim_known(n, 0, 1, "the number of channels");

@@ -68,12 +68,6 @@ const tn__onnx_schema *tn__onnx_schema_find(const char *domain, const char *name
   return found != NULL && strcmp(found->domain, domain) == 0 && strcmp(found->name, name) == 0 ? found : NULL;
 }
 
-bool tn__onnx_schema_takes_sequences(const tn__onnx_schema *schema) {
-  for (int i = 0; i < schema->input_count; i++)
-    if (type_sets[schema->inputs[i].types].sequences != 0) return true;
-  return false;
-}
-
 static const schema_input *input_at(const tn__onnx_schema *s, int input) {
   return &s->inputs[input < s->input_count ? input : s->input_count - 1];
 }

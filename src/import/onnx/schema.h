@@ -24,7 +24,6 @@ typedef struct tn__onnx_schema tn__onnx_schema;
 
 /* The row that is in force in that version of the operator set; NULL: the operator is not in it. */
 const tn__onnx_schema *tn__onnx_schema_find(const char *domain, const char *name, int64_t version);
-bool tn__onnx_schema_takes_sequences(const tn__onnx_schema *schema);
 /* Throws what is wrong with the node; `n->in` and the counts are set, absent operands at the end not counted. */
 void tn__onnx_schema_check(const struct tn__onode *n);
 
