@@ -435,6 +435,7 @@ tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype 
 
 int64_t tn__dim_const(const tn__value *value, int axis) {
   int64_t size;
+  if (axis < 0 || axis >= value->rank) return -1;
   return tn__as_int(value->dims[axis], &size) ? size : -1;
 }
 

@@ -69,8 +69,12 @@ static void infer_reshape(tn__graph *graph, tn__node *node) {
   if (tn__is_false(equal))
     tn__node_fail(graph, node, "%s has %s elements, the new shape %s", tn__value_type_text(graph, a),
                   tn__expr_text(graph, have), tn__expr_text(graph, want));
-  tn__graph_assume(graph, equal, "%s: a tensor of %s elements can't take a shape of %s elements", node->op->name,
-                   tn__size_text(graph, have), tn__size_text(graph, want));
+  /* The shape and not its number of elements, which may be more than can be counted. */
+  const char *text = "";
+  for (int i = 0; i < shape->count && !tn__is_int(equal); i++)
+    text = tn__arena_printf(graph->arena, "%s%s%s", text, i > 0 ? ", " : "", tn__size_text(graph, shape->exprs[i]));
+  tn__graph_assume(graph, equal, "%s: a tensor of %s elements can't take the shape [%s]", node->op->name,
+                   tn__size_text(graph, have), text);
   bool known =
       a->elements != NULL && tn__element_count(shape->count, shape->exprs) == tn__element_count(a->rank, a->dims);
   tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, known ? a->elements : NULL);

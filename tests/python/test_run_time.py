@@ -154,6 +154,18 @@ class Sizes(unittest.TestCase):
                 compiled([node("Constant", [], ["image"], value_ints=image), node("Constant", [], ["block"], value_ints=block), col2im],
                          [info("x", FLOAT, [1, 1, 9])], [y])
 
+    def test_shapes_of_more_elements_than_can_be_counted(self):
+        model = compiled([node("Reshape", ["x", "shape"], ["y"], name="far")], [info("x", FLOAT, ["a", "b"]), info("shape", INT64, [3])],
+                         [info("y", FLOAT, [None] * 3)])
+        for shape in ((2**62, 2**62, -1), (2**62, 4, 1), (2**32, 2**32, 6)):  # products that 64 bits would wrap around
+            made = ", ".join(str(6 if size == -1 else size) for size in shape)
+            with self.assertRaisesRegex(tenon.Error, rf"of 6 elements can't take the shape \[{made}\]"):
+                model(np.zeros((2, 3), np.float32), ints(*shape))
+        with self.assertRaisesRegex(tenon.Error, "which does not fit into memory"):
+            model(np.zeros((2, 3), np.float32), ints(7, 7905747460161236407, 6))  # 6 elements to 64 bits
+        with self.assertRaisesRegex(tenon.Error, "which does not fit into memory"):
+            model(np.zeros((0, 3), np.float32), ints(2**32, 2**32, 1))  # none to 64 bits
+
     def test_a_shape_that_is_known_after_its_elements(self):
         # The elements of y are made before the numbers that say its shape.
         model = compiled([node("Relu", ["x"], ["r"]), node("Concat", ["a", "b"], ["shape"], axis=0), node("Reshape", ["r", "shape"], ["y"])],

@@ -310,13 +310,27 @@ static void refuses_wrong_shapes(void **state) {
   onnx_input(&graph, "x", 14, "2");
   expect_fail(finish(graph), TN_UNSUPPORTED, "m.onnx: input \"x\": element type complex64 (14) is not supported");
   graph = (pb){0};
-  onnx_input(&graph, "x", ONNX_FLOAT, "1,1,1,1,1,1,1,1,1,1,1,1,1");
-  expect_fail(finish(graph), TN_UNSUPPORTED,
-              "m.onnx: input \"x\": tensor \"x\" has 13 dimensions; at most 12 are supported");
+  onnx_input(&graph, "x", ONNX_FLOAT,
+             "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1");
+  expect_fail(finish(graph), TN_UNSUPPORTED, "m.onnx: input \"x\": has 40 dimensions; at most 12 are supported");
   graph = (pb){0};
   onnx_input(&graph, "x", ONNX_FLOAT, "4611686018427387904,16");
   expect_fail(finish(graph), TN_INVALID_ARGUMENT,
               "m.onnx: input \"x\": tensor \"x\" would have more bytes than can be addressed");
+  static const int64_t three[] = {3}, far[] = {(int64_t)1 << 62, (int64_t)1 << 62, -1},
+                       wraps[] = {7, 7905747460161236407, -1};
+  static const int64_t *const shapes[] = {far, wraps};
+  static const char *const texts[] = {"4611686018427387904, 4611686018427387904", "7, 7905747460161236407"};
+  for (int i = 0; i < 2; i++) {
+    char text[256];
+    graph = graph_xy();
+    onnx_raw(&graph, "s", ONNX_INT64, three, 1, shapes[i], 24);
+    onnx_node(&graph, "Reshape", "", "x,s", "y");
+    snprintf(text, sizeof(text),
+             "m.onnx: node #0 (Reshape, opset 17): dimensions of %s multiply to more elements than can be counted",
+             texts[i]);
+    expect_fail(finish_open(graph), TN_INVALID_ARGUMENT, text);
+  }
   graph = graph_xy();
   onnx_node(&graph, "Relu", "", "x", "y");
   onnx_output(&graph, "y", ONNX_FLOAT, "2,4");

@@ -212,9 +212,12 @@ static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
   }
   if (type->shape == NULL)
     tn__graph_fail(im->g, TN_UNSUPPORTED, "has no shape; the number of its dimensions must be known");
-  int rank = type->shape->n_dim > TN__MAX_RANK ? TN__MAX_RANK + 1 : (int)type->shape->n_dim;
-  const tn__expr *dims[TN__MAX_RANK + 1] = {NULL};
-  const char *names[TN__MAX_RANK + 1] = {NULL};
+  if (type->shape->n_dim > TN__MAX_RANK)
+    tn__graph_fail(im->g, TN_UNSUPPORTED, "has %zu dimensions; at most %d are supported", type->shape->n_dim,
+                   TN__MAX_RANK);
+  int rank = (int)type->shape->n_dim;
+  const tn__expr *dims[TN__MAX_RANK] = {NULL};
+  const char *names[TN__MAX_RANK] = {NULL};
   for (int i = 0; i < rank; i++) {
     const Onnx__TensorShapeProto__Dimension *dim = type->shape->dim[i];
     if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {

@@ -236,7 +236,9 @@ const int64_t *tn__on_axes(const tn__onode *n, const int64_t *axes, int count, i
 const tn__expr *tn__on_index(const tn__onode *n, int64_t value);
 /* Dimensions of a value in new memory with room for TN__MAX_RANK, to be changed. */
 const tn__expr **tn__on_dims(const tn__onode *n, const tn__value *value);
-const tn__expr *tn__on_product(const tn__onode *n, const tn__expr *const *dims, int count);
+/* Throws when sizes that are known multiply to more than an integer holds. */
+void tn__on_check_count(const tn__onode *n, const tn__expr *const *dims, int count);
+const tn__expr *tn__on_product(const tn__onode *n, const tn__expr *const *dims, int count); /* checked like that */
 int64_t tn__on_dim_known(const tn__onode *n, int input, int axis,
                          const char *what); /* a dimension that must be a constant */
 tn__value *tn__on_scalar(const tn__onode *n, double value, const tn__value *like);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "import/onnx/internal.h"
 
 static _Noreturn void fail_as(const tn__onode *n, tn_status_code code, const char *format, va_list args) {
@@ -300,7 +301,21 @@ const tn__expr **tn__on_dims(const tn__onode *n, const tn__value *value) {
   return dims;
 }
 
+void tn__on_check_count(const tn__onode *n, const tn__expr *const *dims, int count) {
+  int64_t known = 1, size;
+  bool over = false;
+  const char *text = "";
+  for (int i = 0; i < count; i++) {
+    if (!tn__as_int(dims[i], &size)) continue;
+    if (size == 0) return;
+    over = over || tn__mul_overflow_i64(known, size, &known);
+    text = tn__arena_printf(n->arena, "%s%s%lld", text, text[0] == '\0' ? "" : ", ", (long long)size);
+  }
+  if (over) tn__on_fail(n, "dimensions of %s multiply to more elements than can be counted", text);
+}
+
 const tn__expr *tn__on_product(const tn__onode *n, const tn__expr *const *dims, int count) {
+  tn__on_check_count(n, dims, count);
   const tn__expr *product = tn__index(n->ir, 1);
   for (int i = 0; i < count; i++) product = tn__mul(n->ir, product, dims[i]);
   return product;

@@ -51,7 +51,7 @@ typedef struct tn__onnx_tensor {
   tn_dtype dtype;
   int bits; /* of integers narrower than 8 bits, which are given as 8 bits wide, of dtype; 0: of the dtype's own */
   int rank;
-  int64_t shape[16];
+  int64_t shape[TN__MAX_RANK];
   const void *data; /* at any address when it is part of a mapped file */
   size_t size;
 } tn__onnx_tensor;

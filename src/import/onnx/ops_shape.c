@@ -90,10 +90,9 @@ void tn__onnx_size(tn__onode *n) {
 
 /* total / known where factors that occur in both cancel; the rest is divided. */
 static const tn__expr *inferred_dim(tn__onode *n, const tn__value *x, const tn__expr *const *dims, int rank, int at) {
-  const tn__expr *above[TN__MAX_RANK];
-  int count = x->rank;
+  const tn__expr *above[TN__MAX_RANK], *below[TN__MAX_RANK];
+  int count = x->rank, below_count = 0;
   for (int i = 0; i < count; i++) above[i] = x->dims[i];
-  const tn__expr *below = tn__on_index(n, 1);
   for (int i = 0; i < rank; i++) {
     int match = -1;
     for (int k = 0; i != at && !tn__is_int(dims[i]) && k < count; k++)
@@ -101,15 +100,15 @@ static const tn__expr *inferred_dim(tn__onode *n, const tn__value *x, const tn__
     if (match >= 0)
       above[match] = above[--count];
     else if (i != at)
-      below = tn__mul(n->ir, below, dims[i]);
+      below[below_count++] = dims[i];
   }
-  const tn__expr *total = tn__on_product(n, above, count);
-  if (tn__is_int_value(below, 0)) tn__on_fail(n, "dimension %d cannot be inferred beside a dimension of size 0", at);
-  if (tn__is_int(total) && tn__is_int(below) && total->value.i % below->value.i != 0)
+  const tn__expr *total = tn__on_product(n, above, count), *row = tn__on_product(n, below, below_count);
+  if (tn__is_int_value(row, 0)) tn__on_fail(n, "dimension %d cannot be inferred beside a dimension of size 0", at);
+  if (tn__is_int(total) && tn__is_int(row) && total->value.i % row->value.i != 0)
     tn__on_fail(n, "%lld elements do not divide into rows of %lld to infer dimension %d", (long long)total->value.i,
-                (long long)below->value.i, at);
+                (long long)row->value.i, at);
   if (tn__is_int_value(total, 0)) return total;
-  return tn__div(n->ir, total, below);
+  return tn__div(n->ir, total, row);
 }
 
 tn__value *tn__onnx_reshape_to(tn__onode *n, tn__value *x, const tn__expr *const *shape, int rank, bool zero_copies) {
@@ -142,6 +141,7 @@ tn__value *tn__onnx_reshape_to(tn__onode *n, tn__value *x, const tn__expr *const
       if (!tn__is_int(dims[i])) dims[i] = tn__select(ir, tn__eq(ir, dims[i], minus), rest, dims[i]);
   }
   if (infer >= 0) dims[infer] = inferred_dim(n, x, dims, rank, infer);
+  tn__on_check_count(n, dims, rank);
   return tn__on_reshape(n, x, rank, dims);
 }
 

@@ -178,9 +178,8 @@ static const char *shape_text(tn__arena *arena, const int64_t *dims, size_t rank
 /* Number of elements; throws when the shape makes no sense. */
 static int64_t check_shape(tn__onnx_model *model, const int64_t *dims, size_t rank, const char *what, size_t element) {
   tn__escape *escape = model->arena->escape;
-  enum { MOST = sizeof(((tn__onnx_tensor *)0)->shape) / sizeof(int64_t) };
-  if (rank > MOST)
-    tn__throwf(escape, TN_UNSUPPORTED, "%s: has %zu dimensions; at most %d are supported", what, rank, (int)MOST);
+  if (rank > TN__MAX_RANK)
+    tn__throwf(escape, TN_UNSUPPORTED, "%s: has %zu dimensions; at most %d are supported", what, rank, TN__MAX_RANK);
   int64_t count = 1, bytes;
   bool empty = false;
   for (size_t i = 0; i < rank; i++) {
