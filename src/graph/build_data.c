@@ -177,6 +177,7 @@ tn__value *tn__g_one_hot(tn__graph *g, tn__value *indices, const tn__expr *depth
   tn__ir *ir = g->ir;
   const tn__expr *dims[TN__MAX_RANK], *wide[TN__MAX_RANK];
   int rank = indices->rank + 1;
+  tn__graph_check_rank(g, "one_hot", rank);
   for (int i = 0, next = 0; i < rank; i++) {
     dims[i] = i == axis ? depth : indices->dims[next++];
     wide[i] = i == axis ? tn__index(ir, 1) : dims[i];

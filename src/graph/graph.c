@@ -183,6 +183,12 @@ const tn__text *tn__text_create(tn__arena *arena, const void *data, size_t lengt
   return text;
 }
 
+void tn__graph_check_rank(const tn__graph *graph, const char *what, int rank) {
+  if (rank > TN__MAX_RANK)
+    tn__graph_fail(graph, TN_UNSUPPORTED, "%s: makes a tensor with %d dimensions; at most %d are supported", what, rank,
+                   TN__MAX_RANK);
+}
+
 tn__value *tn__graph_strings(tn__graph *graph, int rank, const int64_t *shape, const tn__text *const *texts) {
   int64_t count = 1;
   for (int i = 0; i < rank; i++) count *= shape[i];

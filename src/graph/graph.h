@@ -205,6 +205,8 @@ void tn__graph_check_text(const tn__graph *graph, const tn__check_at_run *check,
 void tn__graph_set_origin(tn__graph *graph, const char *origin);
 const char *tn__graph_origin(const tn__graph *graph);
 _Noreturn void tn__graph_fail(const tn__graph *graph, tn_status_code code, const char *format, ...) TN_PRINTF(3, 4);
+/* Throws when `what` would make a tensor of more than TN__MAX_RANK dimensions: before they are put into an array. */
+void tn__graph_check_rank(const tn__graph *graph, const char *what, int rank);
 
 /* ---- nodes and values -------------------------------------------------------------------------------------------- */
 /* `data` is kept, not copied. */

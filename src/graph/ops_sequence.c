@@ -37,6 +37,7 @@ static void set_list(tn__graph *graph, tn__node *node, tn_dtype dtype, int rank,
 /* A tensor whose size only running the node tells. */
 static void set_unknown(tn__graph *graph, tn__node *node, tn_dtype dtype, int rank, const tn__attr *shape) {
   const tn__expr *dims[TN__MAX_RANK];
+  tn__graph_check_rank(graph, node->op->name, rank);
   const tn__expr **final = TN__NEW_ARRAY(graph->arena, rank, const tn__expr *);
   for (int i = 0; i < rank; i++) dims[i] = tn__index(graph->ir, 0);
   tn__value *result = tn__set_output(graph, node, 0, dtype, rank, dims, NULL);

@@ -5,12 +5,14 @@ Every model of the ONNX backend suite that has one node is changed in one thing 
 the element type of one operand, the number of operands or results, an operand that is left out, an attribute. What
 ONNX refuses (its checker, its strict shape inference, or the types of its schemas) and Tenon imports must stand in
 tests/onnx/lenient.txt with the reason why it helps; lines there that nothing needs are errors, too. No model may bring
-the importer down: the program that imports them is built with sanitizers in that build's run of this test.
+the importer down, also of those with several changes at once: the program that imports them is built with sanitizers in
+that build's run of this test.
 """
 
 import contextlib
 import io
 import os
+import random
 import re
 import struct
 import subprocess
@@ -29,6 +31,7 @@ LIST = Path(__file__).resolve().parents[1] / "onnx" / "lenient.txt"
 MOST_RANK = 5
 TYPES = ("FLOAT", "FLOAT16", "BFLOAT16", "INT32", "INT64", "UINT8", "BOOL", "STRING")
 OLDEST, NEWEST = 7, 28
+SEVERAL = 10000
 Option = onnx.defs.OpSchema.FormalParameterOption
 
 
@@ -169,6 +172,31 @@ def attribute_mutants(case):
     yield unknown
 
 
+def several(cases, count):
+    """Cases with some changes at a time, of the greatest numbers of dimensions and of sizes, too: whatever comes of it."""
+    chance = random.Random(1)
+    found = []
+    for _ in range(count):
+        case = chance.choice(cases)
+        for _ in range(chance.choice((2, 2, 3, 4))):
+            operands = tensors(case)
+            if not operands or chance.random() < 0.1:
+                case = chance.choice([*count_mutants(case), *attribute_mutants(case)])
+                continue
+            name = chance.choice(operands)[1]
+            changed = with_rank(case.types[name], chance.choice((0, 1, 2, 3, 4, 5, 6, 8, 9, 12)))
+            for dim in changed.tensor_type.shape.dim:
+                if chance.random() < 0.2:
+                    dim.dim_param = chance.choice("abc")
+                elif chance.random() < 0.1:
+                    dim.dim_value = chance.choice((0, 1, 2, 3, 7, 1 << 31, 1 << 62))
+            if chance.random() < 0.1:
+                changed.tensor_type.elem_type = onnx.TensorProto.DataType.Value(chance.choice(TYPES))
+            case = case.changed("several", {name: changed})
+        found.append(case)
+    return found
+
+
 def operand(case, at):
     inputs = case.schema().inputs
     return inputs[min(at, len(inputs) - 1)].name
@@ -292,6 +320,7 @@ def main():
             print(f"UNNEEDED  {LIST.name}:{number}: {pattern.pattern}")
     print(f"{len(cases)} models, {len(changed)} mutants: ONNX refuses {counts[False, False] + counts[False, True]}, of "
           f"which Tenon imports {counts[False, True]}; of the others Tenon refuses {counts[True, False]}")
+    tenon_says(program, several(cases, SEVERAL))
     if len(cases) < 800 or counts[False, False] < 10000:
         print("too few models or mutants")
         return 1

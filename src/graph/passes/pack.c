@@ -84,6 +84,7 @@ static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optim
   for (int i = 0; i < right.contract_count; i++) rows *= tn__dim_const(rhs, (int)right.contract[i]);
   for (int i = 0; i < right.free_count; i++) columns *= tn__dim_const(rhs, (int)right.free[i]);
   if (right.contract_count == 0 || right.free_count == 0 || rows <= 0) return NULL;
+  if (right.batch_count + 3 > TN__MAX_RANK) return NULL; /* panels have a dimension more than matrices */
   int width = width_for(options, rhs, columns);
   if (width <= 0) return NULL;
   int64_t lhs_batch[TN__MAX_RANK], rhs_batch[TN__MAX_RANK], lhs_contract, rhs_contract = right.batch_count;
