@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/build.h"
 #include "graph/internal.h"
 #include "graph/relations.h"
 
@@ -411,8 +412,35 @@ tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *
   return node;
 }
 
+static bool is_long(const tn__expr *e) { return tn__expr_size(e) > TN__MAX_EXPRESSION; }
+
+/* A symbol for a dimension that is too long: read from a scalar that is computed. Equal ones have the same symbol. */
+static const tn__expr *long_dim(tn__graph *graph, const tn__expr *size) {
+  tn__value *scalar = NULL;
+  for (int i = 0; i < graph->long_dims.count && scalar == NULL; i++)
+    if (graph->long_dims.data[i].size == size && !graph->long_dims.data[i].scalar->producer->dead)
+      scalar = graph->long_dims.data[i].scalar;
+  if (scalar == NULL) {
+    tn__long_dim entry = {size, scalar = tn__g_from_elements(graph, TN_I64, &size, 1, 0)};
+    tn__vec_push(graph->arena, &graph->long_dims, entry);
+  }
+  tn__interval range = tn__interval_of(graph->ir, size);
+  return tn__graph_count_symbol(graph, scalar, range.max == INT64_MAX ? NULL : tn__index(graph->ir, range.max));
+}
+
+static bool are_short(const tn__expr *const *exprs, int count) {
+  for (int i = 0; i < count; i++)
+    if (is_long(exprs[i])) return false;
+  return true;
+}
+
 tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype dtype, int rank,
                           const tn__expr *const *dims, const tn__expr *const *elements) {
+  const tn__expr *short_dims[TN__MAX_RANK];
+  if (rank <= TN__MAX_RANK && !are_short(dims, rank)) {
+    for (int i = 0; i < rank; i++) short_dims[i] = is_long(dims[i]) ? long_dim(graph, dims[i]) : dims[i];
+    dims = short_dims;
+  }
   if (index >= node->output_count) {
     tn__value **outputs = TN__NEW_ARRAY(graph->arena, index + 1, tn__value *);
     for (int i = 0; i < node->output_count; i++) outputs[i] = node->outputs[i];
@@ -434,7 +462,7 @@ tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype 
     value->dims = tn__arena_copy(graph->arena, dims, (size_t)rank * sizeof(*dims));
   }
   int count = tn__element_count(rank, dims);
-  if (elements != NULL && count >= 0)
+  if (elements != NULL && count >= 0 && are_short(elements, count))
     value->elements = tn__arena_copy(graph->arena, elements, (size_t)count * sizeof(*elements));
   return value;
 }

@@ -10,7 +10,8 @@
  * dimension of a graph input, or from an element of an integer tensor (a shape that is data). Small integer tensors
  * (at most TN__MAX_ELEMENTS) also carry their contents in row-major order as expressions when these are known
  * ("elements": of type i64 for integers and bools), so shape arithmetic written with tensors becomes dimension
- * arithmetic. Those of floating tensors are constants.
+ * arithmetic. Those of floating tensors are constants. Arithmetic that goes on and on would make expressions without
+ * end: beyond TN__MAX_EXPRESSION elements are not known any more, and dimensions become symbols that the run reads.
  *
  * Everything lives in the graph's arena. Node order is creation order; passes keep a topological order. Errors are
  * thrown on the arena's escape; the message starts with the node's origin. */
@@ -20,6 +21,7 @@
 #include "te/te.h"
 
 #define TN__MAX_ELEMENTS 64
+#define TN__MAX_EXPRESSION 1024 /* operations of a dimension or an element, those of shared parts counted each time */
 
 typedef struct tn__graph tn__graph;
 typedef struct tn__node tn__node;

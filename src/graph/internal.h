@@ -11,6 +11,12 @@ typedef struct tn__graph_result {
   tn__extent extent;
 } tn__graph_result;
 
+/* A dimension whose expression is too long, and the scalar that a run reads it from. */
+typedef struct tn__long_dim {
+  const tn__expr *size;
+  tn__value *scalar;
+} tn__long_dim;
+
 struct tn__graph {
   tn__ir *ir;
   tn__arena *arena;
@@ -22,6 +28,7 @@ struct tn__graph {
   TN__VEC(tn__check_at_run) checks;
   TN__VEC(const tn__expr *) sizes; /* that texts of checks refer to by number */
   TN__VEC(tn__value *) values;     /* by id */
+  TN__VEC(tn__long_dim) long_dims;
   tn__map value_names, dim_names;
   uint32_t next_node_id;
 };

@@ -205,6 +205,16 @@ int tn__expr_depth(const tn__expr *e); /* of the tree; leaves have 0 */
 /* Nodes of the tree, parts that are shared counted each time: how long its text is. UINT32_MAX: that or more. */
 uint32_t tn__expr_size(const tn__expr *e);
 
+/* Expressions that were met. They are graphs, and what is shared may be shared at every level: a walk that does not ask
+ * here whether it was at a part before takes as many steps as the tree has nodes. */
+typedef struct tn__expr_set {
+  tn__arena *arena;
+  const tn__expr **slots; /* open addressing by the structural hash */
+  size_t capacity, count;
+} tn__expr_set;
+bool tn__expr_set_add(tn__expr_set *set, const tn__expr *e); /* false: it was in it */
+bool tn__expr_set_has(const tn__expr_set *set, const tn__expr *e);
+
 /* ---- rewriting (memoised; rebuilt through the constructors, so the result is canonical) ----------------------------
  */
 /* Calls `fn` on every node after its arguments were rewritten: returns the replacement, or NULL to keep the (rebuilt)

@@ -29,7 +29,34 @@ static const tn__expr *replace_loads(tn__ir *ir, const tn__expr *e, void *user) 
   return tn__expr_uses_buffer(e, in->buffer) ? tn__expr_rewrite(ir, e, replace_load, user) : NULL;
 }
 
-void tn__inline(tn__schedule *s, const char *name) {
+/* ---- inline -------------------------------------------------------------------------------------------------------
+ */
+
+static void add_size(const tn__expr *e, void *user) {
+  uint64_t *size = user;
+  *size += tn__expr_size(e);
+}
+
+/* A consumer with the producer's value in it. */
+typedef struct inlined {
+  const tn__stmt *init, *body;
+} inlined;
+
+/* False when it gets too large by that: one that was so large before is none of ours. */
+static bool inline_into(tn__schedule *s, const tn__snode *reader, inlining *in, inlined *out) {
+  const tn__stmt *const before[2] = {reader->block.init, reader->block.body}, *after[2] = {NULL};
+  uint64_t size = 0, old = 0;
+  for (int i = 0; i < 2; i++) {
+    if (before[i] == NULL) continue;
+    after[i] = tn__stmt_rewrite(s->ir, before[i], NULL, replace_loads, in);
+    tn__stmt_walk_exprs(before[i], add_size, &old);
+    tn__stmt_walk_exprs(after[i], add_size, &size);
+  }
+  *out = (inlined){after[0], after[1]};
+  return size <= TN__MOST_INLINED || size <= old;
+}
+
+bool tn__inline_if_small(tn__schedule *s, const char *name) {
   tn__snode *block = tn__sched_block(s, "inline", name);
   int axis_of_dim[TN__MAX_RANK];
   check_map(s, "inline", block, axis_of_dim);
@@ -61,14 +88,18 @@ void tn__inline(tn__schedule *s, const char *name) {
     in.dims[in.count] = d;
     in.vars[in.count++] = block->block.axes[axis_of_dim[d]].var;
   }
-  for (int i = 0; i < readers.count; i++) {
-    tn__snode *reader = readers.data[i];
-    const tn__stmt *init = reader->block.init;
-    if (init != NULL) init = tn__stmt_rewrite(s->ir, init, NULL, replace_loads, &in);
-    tn__sched_set_body(s, reader, init, tn__stmt_rewrite(s->ir, reader->block.body, NULL, replace_loads, &in));
-  }
+  inlined *after = TN__NEW_ARRAY(s->arena, readers.count, inlined);
+  for (int i = 0; i < readers.count; i++)
+    if (!inline_into(s, readers.data[i], &in, &after[i])) return false;
+  for (int i = 0; i < readers.count; i++) tn__sched_set_body(s, readers.data[i], after[i].init, after[i].body);
   tn__sched_remove(block);
   tn__sched_record(s, "inline", &name, 1, NULL, 0);
+  return true;
+}
+
+void tn__inline(tn__schedule *s, const char *name) {
+  if (!tn__inline_if_small(s, name))
+    tn__sched_refuse(s, "inline of \"%s\": what reads it would have more than %d operations", name, TN__MOST_INLINED);
 }
 
 /* ---- reverse_inline -----------------------------------------------------------------------------------------------

@@ -179,15 +179,17 @@ static const tn__nest *map_features(const tn__sketch *k, const int64_t *v, tn__s
 static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   tn__schedule_options options = k->options;
   options.vector_bytes = (int)values[VECTOR_BYTES];
-  for (int i = 0; i < tn__te_stage_count(s->te); i++) {
+  int count = tn__te_stage_count(s->te);
+  bool *kept = TN__NEW_ARRAY(s->arena, count, bool);
+  for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
-    if (!is_output(s->te, stage->tensors[0])) tn__inline(s, stage->name);
+    kept[i] = is_output(s->te, stage->tensors[0]) || !tn__inline_if_small(s, stage->name);
   }
-  for (int i = 0; i < tn__te_stage_count(s->te); i++) {
+  for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
-    if (!is_output(s->te, stage->tensors[0])) continue;
+    if (!kept[i]) continue;
     schedule_nest(s, stage->name, &options, values[UNROLL]);
-    if (values[STREAM]) tn__rule_stream(s, stage->name);
+    if (values[STREAM] && is_output(s->te, stage->tensors[0])) tn__rule_stream(s, stage->name);
   }
 }
 

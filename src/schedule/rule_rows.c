@@ -62,7 +62,7 @@ static void dissolve_maps(tn__schedule *s) {
       if (reader != NULL) reads += volume(&reader->axes, &reader->reduce_axes);
     }
     /* Each read would cost `cost`; a tensor of its own costs about two for each element and one for each read. */
-    if (!imperative && reads * cost <= own * (cost + 2) + reads) tn__inline(s, stage->name);
+    if (!imperative && reads * cost <= own * (cost + 2) + reads) tn__inline_if_small(s, stage->name);
   }
 }
 

@@ -67,7 +67,12 @@ void tn__reverse_compute_at(tn__schedule *s, const char *block, const char *loop
 /* Gives a block that was moved a nest of its own again, over its whole domain: before the nest it was in, or behind it
  * when it reads what that nest makes. */
 void tn__compute_root(tn__schedule *s, const char *block);
-void tn__inline(tn__schedule *s, const char *block);         /* an element-wise producer into all of its consumers */
+/* An element-wise producer into all of its consumers. Refused where a consumer would get more than
+ * TN__MOST_INLINED operations by it, counted once for each use: a chain in which each stage reads the one before it
+ * twice doubles with every step. The second says so instead of refusing, and leaves the schedule as it is. */
+#define TN__MOST_INLINED 2048
+void tn__inline(tn__schedule *s, const char *block);
+bool tn__inline_if_small(tn__schedule *s, const char *block);
 void tn__reverse_inline(tn__schedule *s, const char *block); /* an element-wise consumer into its only producer */
 /* The block's output goes to a new buffer of `scope` first and a new block "<block>.write" copies it out. */
 void tn__cache_write(tn__schedule *s, const char *block, int write_index, tn__scope scope);

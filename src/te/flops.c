@@ -5,42 +5,17 @@
 typedef struct visit {
   void (*fn)(const tn__expr *e, void *user);
   void *user;
-  const tn__expr **seen; /* open addressing by the structural hash */
-  size_t capacity, count;
-  tn__arena *arena;
+  tn__expr_set seen;
 } visit;
 
-static bool seen_before(visit *v, const tn__expr *e) {
-  if (v->count * 2 >= v->capacity) {
-    size_t capacity = v->capacity == 0 ? 64 : v->capacity * 2;
-    const tn__expr **seen = TN__NEW_ARRAY(v->arena, capacity, const tn__expr *);
-    for (size_t i = 0; i < v->capacity; i++) {
-      if (v->seen[i] == NULL) continue;
-      size_t at = v->seen[i]->hash & (capacity - 1);
-      while (seen[at] != NULL) at = (at + 1) & (capacity - 1);
-      seen[at] = v->seen[i];
-    }
-    v->seen = seen;
-    v->capacity = capacity;
-  }
-  size_t at = e->hash & (v->capacity - 1);
-  while (v->seen[at] != NULL) {
-    if (v->seen[at] == e) return true;
-    at = (at + 1) & (v->capacity - 1);
-  }
-  v->seen[at] = e;
-  v->count++;
-  return false;
-}
-
 static void visit_expr(visit *v, const tn__expr *e) {
-  if (seen_before(v, e)) return;
+  if (!tn__expr_set_add(&v->seen, e)) return;
   for (int i = 0; i < e->arg_count; i++) visit_expr(v, e->args[i]);
   v->fn(e, v->user);
 }
 
 void tn__te_visit(tn__ir *ir, const tn__expr *e, void (*fn)(const tn__expr *e, void *user), void *user) {
-  visit v = {.fn = fn, .user = user, .arena = tn__ir_arena(ir)};
+  visit v = {.fn = fn, .user = user, .seen = {.arena = tn__ir_arena(ir)}};
   visit_expr(&v, e);
 }
 
@@ -66,18 +41,18 @@ static bool is_choice(const tn__expr *e) {
 }
 
 /* What `e` adds to what was seen before. Of a choice the greater side counts. */
-static int64_t count_flops(visit *v, const tn__expr *e) {
-  if (seen_before(v, e)) return 0;
+static int64_t count_flops(tn__expr_set *seen, const tn__expr *e) {
+  if (!tn__expr_set_add(seen, e)) return 0;
   int64_t flops = own_flops(e);
   if (!is_choice(e)) {
-    for (int i = 0; i < e->arg_count; i++) flops += count_flops(v, e->args[i]);
+    for (int i = 0; i < e->arg_count; i++) flops += count_flops(seen, e->args[i]);
     return flops;
   }
-  flops += count_flops(v, e->args[0]);
-  visit other = *v;
-  if (v->capacity > 0) other.seen = tn__arena_copy(v->arena, v->seen, v->capacity * sizeof(*v->seen));
-  int64_t left = count_flops(v, e->args[1]), right = count_flops(&other, e->args[2]);
-  if (right > left) *v = other;
+  flops += count_flops(seen, e->args[0]);
+  tn__expr_set other = *seen;
+  other.slots = tn__arena_copy(seen->arena, seen->slots, seen->capacity * sizeof(*seen->slots));
+  int64_t left = count_flops(seen, e->args[1]), right = count_flops(&other, e->args[2]);
+  if (right > left) *seen = other;
   return flops + (left > right ? left : right);
 }
 
@@ -95,7 +70,7 @@ const tn__expr *tn__te_flops(const tn__te *te) {
     if (stage->kind == TN__TE_EXTERN) continue;
     int64_t flops = 0;
     for (int t = 0; t < stage->tensor_count; t++) {
-      visit value = {.arena = tn__ir_arena(ir)}, result = {.arena = tn__ir_arena(ir)};
+      tn__expr_set value = {.arena = tn__ir_arena(ir)}, result = {.arena = tn__ir_arena(ir)};
       flops += count_flops(&value, stage->values[t]);
       if (stage->kind == TN__TE_REDUCE) flops += count_flops(&result, stage->combiner->result[t]);
     }
