@@ -1,11 +1,12 @@
 #include "base/arena.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-enum { ARENA_ALIGN = 16, FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20 };
+enum { ARENA_ALIGN = 16, FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20, BYTES_PER_STEP = 256 };
 
 struct tn__arena_block {
   tn__arena_block *next;
@@ -26,7 +27,27 @@ void tn__arena_init(tn__arena *arena, const tn_allocator *allocator, tn__escape 
   *arena = (tn__arena){.allocator = allocator, .escape = escape};
 }
 
+static uint64_t add_steps(tn__arena *arena) {
+  uint64_t fresh = arena->steps - arena->reported;
+  arena->reported = arena->steps;
+  return arena->work == NULL ? 0 : atomic_fetch_add_explicit(&arena->work->steps, fresh, memory_order_relaxed) + fresh;
+}
+
+void tn__arena_allow(tn__arena *arena, uint64_t steps) {
+  if (arena->work != NULL && atomic_load(&arena->work->most) != 0) atomic_fetch_add(&arena->work->most, steps);
+}
+
+void tn__arena_report(tn__arena *arena) {
+  uint64_t all = add_steps(arena), most = arena->work == NULL ? 0 : atomic_load(&arena->work->most);
+  if (most == 0 || all <= most) return;
+  tn__throwf(arena->escape, TN_UNSUPPORTED,
+             "compiling %s would take more than %llu steps of work, the most for that size: its sizes or values "
+             "depend on each other in too many ways",
+             arena->work->of == NULL ? "this" : arena->work->of, (unsigned long long)most);
+}
+
 void tn__arena_release(tn__arena *arena) {
+  add_steps(arena);
   /* The records live in the blocks, so every call comes before the first block goes. */
   for (tn__arena_deferred *d = arena->deferred; d != NULL; d = d->next) d->fn(d->object);
   arena->deferred = NULL;
@@ -75,6 +96,7 @@ void *tn__arena_alloc(tn__arena *arena, size_t size) {
   if (size > SIZE_MAX / 2) throw_no_memory(arena, size);
   if (size == 0) size = 1;
   size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+  tn__work_step(arena, 1 + rounded / BYTES_PER_STEP);
   tn__arena_block *block = arena->blocks;
   if (block == NULL || block->size - block->used < rounded) block = add_block(arena, rounded);
   void *pointer = (char *)block + block->used;

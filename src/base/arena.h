@@ -2,10 +2,21 @@
 #ifndef TENON_BASE_ARENA_H
 #define TENON_BASE_ARENA_H
 
+#include <stdint.h>
+
 #include "base/escape.h"
 
 typedef struct tn__arena_block tn__arena_block;
 typedef struct tn__arena_deferred tn__arena_deferred;
+
+/* How much work a compilation has been, and how much it may be. Work is counted in steps: an expression that is made or
+ * looked at, a node that a pass visits, an instruction for LLVM, some bytes of memory. The number depends on the input
+ * and the options alone, so tests hold it against the input's size, where seconds would tell nothing. Several arenas,
+ * of several threads, may report to one. */
+typedef struct tn__work {
+  _Atomic uint64_t steps, most; /* most 0: any number */
+  const char *of;               /* what is worked on, for the message: "a model of 120 bytes" */
+} tn__work;
 
 typedef struct tn__arena {
   const tn_allocator *allocator; /* NULL: malloc */
@@ -13,6 +24,8 @@ typedef struct tn__arena {
   tn__arena_block *blocks;
   tn__arena_deferred *deferred;
   size_t bytes; /* handed out so far, for statistics */
+  uint64_t steps, reported;
+  tn__work *work; /* what steps are reported to; NULL: they are only counted */
 } tn__arena;
 
 void tn__arena_init(tn__arena *arena, const tn_allocator *allocator, tn__escape *escape);
@@ -30,6 +43,16 @@ TN_NEVER_NULL void *tn__arena_copy(tn__arena *arena, const void *data, size_t si
 TN_NEVER_NULL char *tn__arena_strdup(tn__arena *arena, const char *text);
 TN_NEVER_NULL char *tn__arena_strndup(tn__arena *arena, const char *text, size_t length);
 TN_NEVER_NULL char *tn__arena_printf(tn__arena *arena, const char *format, ...) TN_PRINTF(2, 3);
+
+/* Allows so many steps more, for something that the input asks for without having the bytes for it. */
+void tn__arena_allow(tn__arena *arena, uint64_t steps);
+/* Adds to the steps; now and then they are reported, and TN_UNSUPPORTED is thrown when they are too many. */
+void tn__arena_report(tn__arena *arena);
+static inline void tn__work_step(tn__arena *arena, uint64_t count) {
+  enum { STEPS_APART = 1 << 14 };
+  arena->steps += count;
+  if (arena->steps - arena->reported >= STEPS_APART) tn__arena_report(arena);
+}
 
 #define TN__NEW(arena, type) ((type *)tn__arena_alloc((arena), sizeof(type)))
 #define TN__NEW_ARRAY(arena, count, type) ((type *)tn__arena_alloc_array((arena), (size_t)(count), sizeof(type)))

@@ -1,4 +1,5 @@
 /* tenon compile: a model to an executable, or any stage in between. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,8 +60,11 @@ static void describe(const cli_args *args, const char *path, tn_module *module) 
     tn__strbuf_init(&json, NULL);
     tn__strbuf_append(&json, "{\"output\": ");
     tn__strbuf_json_string(&json, path);
-    tn__strbuf_printf(&json, ", \"bytes\": %zu, \"from_cache\": %s, \"seconds\": {", size,
-                      tn_module_from_cache(module) ? "true" : "false");
+    uint64_t most, steps = tn_module_steps(module, &most);
+    tn__strbuf_printf(&json,
+                      ", \"bytes\": %zu, \"from_cache\": %s, \"steps\": %" PRIu64 ", \"most_steps\": %" PRIu64
+                      ", \"seconds\": {",
+                      size, tn_module_from_cache(module) ? "true" : "false", steps, most);
     for (int i = 0; i < count; i++) {
       tn__strbuf_append(&json, i ? ", " : "");
       tn__strbuf_json_string(&json, times[i]->name);

@@ -60,10 +60,13 @@ static tn__digest executable_key(const tn__driver *driver, const compile_call *c
 static tn__onnx_model **open_models(tn__driver *driver, const compile_call *call) {
   tn__onnx_model **models = TN__NEW_ARRAY(driver->arena, call->function_count, tn__onnx_model *);
   double start = tn__now();
+  uint64_t structure = 0;
   for (int i = 0; i < call->function_count; i++) {
     const tn_model_function *f = &call->functions[i];
     models[i] = tn__onnx_open(driver->arena, f->path, f->data, f->data_size);
+    structure += tn__onnx_structure(models[i]);
   }
+  tn__driver_limit_work(driver, structure);
   tn__driver_time(driver, "open", tn__now() - start);
   return models;
 }

@@ -73,6 +73,23 @@ static void check_pass(const tn__driver *driver, const char *name) {
              known);
 }
 
+/* The networks of the tests take up to some twenty thousand steps for each of their nodes, and a hundred for each byte
+ * of their structure; no operator takes more than a few hundred thousand. What compiles at all stays far below what is
+ * allowed (the importer adds a million for each node): the limit is there so that what nobody thought of ends with
+ * words instead of not ending. */
+#define STEPS_AT_LEAST UINT64_C(20000000)
+#define STEPS_PER_BYTE UINT64_C(2000)
+
+void tn__driver_limit_work(tn__driver *driver, uint64_t structure) {
+  tn__arena *arena = driver->arena;
+  tn__work *work = driver->work = TN__NEW(arena, tn__work);
+  work->of = tn__arena_printf(arena, "a model of %llu bytes, of which the numbers in tensors count little,",
+                              (unsigned long long)structure);
+  work->most =
+      structure > UINT64_MAX / 4 / STEPS_PER_BYTE ? UINT64_MAX / 2 : STEPS_AT_LEAST + STEPS_PER_BYTE * structure;
+  arena->work = work;
+}
+
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
   *driver = (tn__driver){.arena = arena, .options = options};
   tn__check(arena->escape, tn__target_parse(options->target, &driver->target));
@@ -135,6 +152,7 @@ static void optimize(tn__compilation *c, tn__graph *graph) {
 static tn__onnx_model *open_model(tn__compilation *c, const char *path, const void *data, size_t size) {
   double start = tn__now();
   tn__onnx_model *model = tn__onnx_open(c->driver.arena, path, data, size);
+  tn__driver_limit_work(&c->driver, tn__onnx_structure(model));
   tn__driver_time(&c->driver, "open", tn__now() - start);
   return model;
 }

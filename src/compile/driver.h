@@ -34,6 +34,8 @@ typedef struct tn__compilation {
 
 /* Reads options into the driver; `driver->arena` must be set. */
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
+/* How many steps of work this compilation may take, by the bytes of structure that its models have. */
+void tn__driver_limit_work(tn__driver *driver, uint64_t structure);
 /* All before code: open and import a model, then what tn__compilation_prepare does. */
 void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
 /* Imports a model and makes it a function, together with those for special sizes of its dimensions (entries.c). Flags

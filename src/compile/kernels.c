@@ -133,6 +133,7 @@ static bool results_read(const tn__driver *driver, const tn__group *group, const
 static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   tn__arena *arena = driver->arena;
   tn__arena_init(&u->arena, arena->allocator, arena->escape);
+  u->arena.work = driver->work;
   u->has_arena = true;
   tn__ir *ir = tn__ir_create(&u->arena);
   u->te = tn__te_create(ir, "kernel");
@@ -336,6 +337,7 @@ static void *worker(void *arg) {
   build_queue *queue = arg;
   thread_state state = {0};
   tn__arena_init(&state.arena, queue->driver->arena->allocator, NULL);
+  state.arena.work = queue->driver->work;
   for (;;) {
     pthread_mutex_lock(&queue->lock);
     tn__slab *slab = queue->unhashed;

@@ -55,6 +55,7 @@ typedef struct tn__driver {
   bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
   const struct tn__onnx_model *model; /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time *) times;
+  tn__work *work; /* of the whole compilation */
 } tn__driver;
 
 void tn__driver_time(tn__driver *driver, const char *phase, double seconds); /* adds to the phase's entry */

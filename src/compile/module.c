@@ -37,9 +37,19 @@ int tn_module_times(const tn_module *module, const tn_phase_time *const **out) {
   return module->time_count;
 }
 
+uint64_t tn_module_steps(const tn_module *module, uint64_t *most) {
+  if (most != NULL) *most = module->most_steps;
+  return module->steps;
+}
+
 bool tn_module_from_cache(const tn_module *module) { return module->from_cache; }
 
 static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
+  if (driver->work != NULL && !m->from_cache) {
+    tn__arena_report(driver->arena);
+    m->steps = driver->work->steps;
+    m->most_steps = driver->work->most;
+  }
   tn__driver_tell_times(driver);
   size_t bytes = 0;
   for (int i = 0; i < driver->times.count; i++) bytes += strlen(driver->times.data[i]->name) + 1;

@@ -19,6 +19,7 @@ struct tn_module {
   size_t names_size;
   int time_count;
   bool from_cache;
+  uint64_t steps, most_steps;
 };
 
 /* Of the pieces, or of the cache's entry, which it takes over; with the driver's times. */

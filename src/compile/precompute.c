@@ -204,6 +204,7 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
   /* What the computation itself needs, copies of weights above all, goes when it is done. */
   tn__arena *scratch = TN__NEW(arena, tn__arena);
   tn__arena_init(scratch, arena->allocator, arena->escape);
+  scratch->work = driver->work;
   tn__arena_defer(arena, release_scratch, scratch);
   tn__driver host = *driver; /* constants are computed here, whatever the model is compiled for */
   host.arena = scratch;

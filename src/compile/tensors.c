@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "compile/driver.h"
+#include "runtime/tensor.h"
 
 typedef struct tensor_list {
   tn_named_tensor *items;
@@ -86,22 +87,97 @@ static void read_zip64(zip_member *m, const uint8_t *extra, size_t length) {
   }
 }
 
-static tn_status *inflate_member(const zip_member *m, const uint8_t *data, uint8_t *out) {
-  z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .next_out = out};
-  if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for zlib");
-  uint64_t in_left = m->packed, out_left = m->size;
-  int result = Z_OK;
-  while (result == Z_OK) {
-    uInt in = in_left > (1u << 30) ? 1u << 30 : (uInt)in_left, room = out_left > (1u << 30) ? 1u << 30 : (uInt)out_left;
-    z.avail_in = in;
-    z.avail_out = room;
-    result = inflate(&z, Z_NO_FLUSH);
-    in_left -= in - z.avail_in;
-    out_left -= room - z.avail_out;
-    if (result == Z_OK && z.avail_in == in && z.avail_out == room) break; /* no progress: truncated or too long */
+/* Deflated members are unpacked piece by piece: first the header, then what its shape says, into the tensor. A few
+ * bytes of a file can stand for a thousand times as many, and nobody has looked at those yet. */
+enum { CHUNK = 1 << 16 };
+
+typedef struct unpacking {
+  z_stream z;
+  uint64_t in_left, out_left;
+  uLong crc;
+} unpacking;
+
+/* The next `size` bytes of the member. */
+static tn_status *unpack(unpacking *u, void *out, size_t size) {
+  const char *damaged = "a member's compressed data is damaged";
+  u->z.next_out = out;
+  u->out_left -= size;
+  for (size_t left = size; left > 0;) {
+    uInt in = u->in_left > (1u << 30) ? 1u << 30 : (uInt)u->in_left, room = left > (1u << 30) ? 1u << 30 : (uInt)left;
+    u->z.avail_in = in;
+    u->z.avail_out = room;
+    int result = inflate(&u->z, Z_NO_FLUSH);
+    u->in_left -= in - u->z.avail_in;
+    left -= room - u->z.avail_out;
+    bool stuck = u->z.avail_in == in && u->z.avail_out == room;
+    if ((result != Z_OK && result != Z_STREAM_END) || (left > 0 && (stuck || result == Z_STREAM_END)))
+      return bad_zip(damaged);
+    if (result == Z_STREAM_END && u->out_left > 0) return bad_zip(damaged);
   }
-  inflateEnd(&z);
-  return result == Z_STREAM_END && out_left == 0 ? NULL : bad_zip("a member's compressed data is damaged");
+  u->crc = crc32_z(u->crc, out, size);
+  return NULL;
+}
+
+/* The rest of it, which is thrown away: .npy files may have something behind their elements. */
+static tn_status *unpack_rest(unpacking *u, uint8_t *chunk, uint32_t crc) {
+  while (u->out_left > 0) TN_RETURN_IF_ERROR(unpack(u, chunk, u->out_left < CHUNK ? (size_t)u->out_left : CHUNK));
+  u->z.avail_in = u->in_left > (1u << 30) ? 1u << 30 : (uInt)u->in_left;
+  u->z.next_out = chunk;
+  u->z.avail_out = 1;
+  int result = inflate(&u->z, Z_FINISH); /* the mark of the end, if it was not read yet */
+  if ((result != Z_STREAM_END && result != Z_BUF_ERROR) || u->z.avail_out != 1)
+    return bad_zip("a member's compressed data is damaged");
+  return u->crc == crc ? NULL : bad_zip("a member's checksum is wrong");
+}
+
+/* What needs to be put in order, strings and Fortran's arrays, goes through a copy of as many bytes as the shape says.
+ */
+static tn_status *unpack_in_order(unpacking *u, const char *name, const tn__npy_info *info, uint8_t *chunk, size_t head,
+                                  uint32_t crc, const tn_allocator *allocator, tn_tensor **out) {
+  void *copy;
+  size_t size = info->body + info->bytes, have = head < size ? head : size;
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, size, 1, 64, &copy));
+  memcpy(copy, chunk, have);
+  tn_status *status = unpack(u, (char *)copy + have, size - have);
+  if (!status) status = unpack_rest(u, chunk, crc);
+  if (!status) status = tn_tensor_read_npy_memory(name, copy, size, allocator, out);
+  tn__free(allocator, copy, size, 64);
+  return status;
+}
+
+static tn_status *unpack_tensor(unpacking *u, const char *name, uint8_t *chunk, uint32_t crc,
+                                const tn_allocator *allocator, tn_tensor **out) {
+  size_t head = u->out_left < CHUNK ? (size_t)u->out_left : CHUNK;
+  uint64_t total = u->out_left;
+  tn__npy_info info;
+  TN_RETURN_IF_ERROR(unpack(u, chunk, head));
+  TN_RETURN_IF_ERROR(tn__npy_describe(name, chunk, head, total, &info));
+  if (!info.is_plain) return unpack_in_order(u, name, &info, chunk, head, crc, allocator, out);
+  TN_RETURN_IF_ERROR(tn_tensor_create(info.dtype, info.rank, info.shape, allocator, out));
+  size_t have = head - info.body < info.bytes ? head - info.body : info.bytes;
+  char *data = tn_tensor_dl(*out)->data;
+  if (have > 0) memcpy(data, chunk + info.body, have);
+  tn_status *status = have < info.bytes ? unpack(u, data + have, info.bytes - have) : NULL;
+  if (!status) status = unpack_rest(u, chunk, crc);
+  if (!status) return NULL;
+  tn_tensor_release(*out);
+  *out = NULL;
+  return status;
+}
+
+static tn_status *inflate_member(const zip_member *m, const char *name, const uint8_t *data,
+                                 const tn_allocator *allocator, tn_tensor **out) {
+  void *chunk;
+  unpacking u = {.z = {.next_in = (Bytef *)(uintptr_t)data}, .in_left = m->packed, .out_left = m->size};
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, CHUNK, 1, 64, &chunk));
+  tn_status *status =
+      inflateInit2(&u.z, -MAX_WBITS) == Z_OK ? NULL : tn_status_create(TN_OUT_OF_MEMORY, "out of memory for zlib");
+  if (!status) {
+    status = unpack_tensor(&u, name, chunk, m->crc, allocator, out);
+    inflateEnd(&u.z);
+  }
+  tn__free(allocator, chunk, CHUNK, 64);
+  return status;
 }
 
 static tn_status *read_member(const tn__file_map *map, const zip_member *m, const tn_allocator *allocator,
@@ -114,26 +190,18 @@ static tn_status *read_member(const tn__file_map *map, const zip_member *m, cons
   if (m->size > SIZE_MAX / 2 || (m->method == 8 && m->size / 1100 > m->packed))
     return bad_zip("a member's size is impossible");
   const uint8_t *data = map->data + start;
-  void *unpacked = NULL;
-  if (m->method == 8) {
-    TN_RETURN_IF_ERROR(tn__alloc(allocator, (size_t)m->size, 1, 64, &unpacked));
-    tn_status *status = inflate_member(m, data, unpacked);
-    if (status) {
-      tn__free(allocator, unpacked, (size_t)m->size, 64);
-      return status;
-    }
-    data = unpacked;
-  } else if (m->method != 0 || m->packed != m->size) {
-    return bad_zip("a member is neither stored nor deflated");
-  }
   char member[256];
   snprintf(member, sizeof member, "member \"%.*s\"", (int)(m->name_length < 200 ? m->name_length : 200), m->name);
   tn_tensor *tensor = NULL;
-  uLong crc = crc32_z(0, data, (size_t)m->size);
-  tn_status *status = crc == m->crc ? tn_tensor_read_npy_memory(member, data, (size_t)m->size, allocator, &tensor)
-                                    : bad_zip("a member's checksum is wrong");
-  tn__free(allocator, unpacked, (size_t)m->size, 64);
-  TN_RETURN_IF_ERROR(status);
+  if (m->method == 8) {
+    TN_RETURN_IF_ERROR(inflate_member(m, member, data, allocator, &tensor));
+  } else if (m->method != 0 || m->packed != m->size) {
+    return bad_zip("a member is neither stored nor deflated");
+  } else if (crc32_z(0, data, (size_t)m->size) != m->crc) {
+    return bad_zip("a member's checksum is wrong");
+  } else {
+    TN_RETURN_IF_ERROR(tn_tensor_read_npy_memory(member, data, (size_t)m->size, allocator, &tensor));
+  }
   size_t length = m->name_length;
   if (length > 4 && memcmp(m->name + length - 4, ".npy", 4) == 0) length -= 4;
   return append(list, m->name, length, tensor);

@@ -67,7 +67,8 @@ static const char *unique_name(tn__graph *graph, const char *name) {
   return unique;
 }
 
-/* Sizes whose product overflows would wrap silently in every address computation later. */
+/* Sizes whose product overflows would wrap silently in every address computation later, and in every estimate of what a
+ * loop costs: a dimension of 0 beside them makes no difference to that (nor does it to NumPy). */
 static void check_size(const tn__graph *graph, const char *name, tn_dtype dtype, int rank,
                        const tn__expr *const *dims) {
   if (rank > TN__MAX_RANK)
@@ -75,21 +76,15 @@ static void check_size(const tn__graph *graph, const char *name, tn_dtype dtype,
                    TN__MAX_RANK);
   int64_t bytes = (int64_t)tn__dtype_stored(dtype);
   if (bytes == 0) tn__graph_fail(graph, TN_INTERNAL, "tensor \"%s\" has no element type", name);
-  bool empty = false, huge = false;
   for (int i = 0; i < rank; i++) {
     int64_t size;
-    if (dims[i] == NULL || !tn__as_int(dims[i], &size)) continue;
+    if (dims[i] == NULL || !tn__as_int(dims[i], &size) || size == 0) continue;
     if (size < 0)
       tn__graph_fail(graph, TN_INVALID_ARGUMENT, "dimension %d of tensor \"%s\" is negative (%lld)", i, name,
                      (long long)size);
-    if (size == 0)
-      empty = true;
-    else if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > INT64_MAX / 4)
-      huge = true;
-    if (huge) bytes = 1;
+    if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > INT64_MAX / 4)
+      tn__graph_fail(graph, TN_INVALID_ARGUMENT, "tensor \"%s\" would have more bytes than can be addressed", name);
   }
-  if (huge && !empty)
-    tn__graph_fail(graph, TN_INVALID_ARGUMENT, "tensor \"%s\" would have more bytes than can be addressed", name);
 }
 
 static tn__value *value_create(tn__graph *graph, const char *name, tn_dtype dtype, int rank,

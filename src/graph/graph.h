@@ -182,6 +182,8 @@ int tn__graph_node_count(const tn__graph *graph);
 tn__node *tn__graph_node_at(const tn__graph *graph, int index);
 int tn__graph_symbol_count(const tn__graph *graph);
 const tn__symbol *tn__graph_symbol_at(const tn__graph *graph, int index);
+/* The symbol of a variable, by its id; NULL when the graph has none. */
+const tn__symbol *tn__graph_symbol_of(const tn__graph *graph, uint32_t var);
 
 /* A named symbolic dimension of an input: the same name gives the same symbol. Sets the input's dimension too. */
 const tn__expr *tn__graph_input_symbol(tn__graph *graph, const char *name, tn__value *input, int axis);

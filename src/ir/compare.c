@@ -132,6 +132,7 @@ static const tn__var *youngest(const tn__linear *l, uint32_t limit) {
 }
 
 static bool nonnegative(proof *p, const tn__linear *l, int depth) {
+  tn__work_step(tn__ir_arena(p->ir), (uint64_t)l->count);
   tn__interval range = tn__linear_interval(p->ir, l);
   if (range.min != INT64_MIN && range.min >= 0) return true;
   if (range.max < 0 || depth >= MAX_DEPTH || l->count > MAX_TERMS || --p->steps_left < 0) return false;

@@ -144,6 +144,7 @@ static void learn(tn__ir *ir, tn__node *node) {
 const tn__expr *tn__intern(tn__ir *ir, const tn__expr *proto) {
   tn__expr e = *proto;
   e.hash = hash_of(&e);
+  tn__work_step(ir->arena, 1);
   uint32_t at = probe(ir, &e);
   if (ir->slots[at] != NULL) return ir->slots[at];
   size_t args_size = (size_t)e.arg_count * sizeof(const tn__expr *);
@@ -258,6 +259,12 @@ int tn__expr_compare(const tn__expr *a, const tn__expr *b) {
 bool tn__expr_uses_var(const tn__expr *e, const tn__var *var) {
   const tn__node *node = tn__node_of(e);
   return (node->var_mask & tn__var_bit(var)) != 0 && has_id(node->vars, var->id);
+}
+
+const uint32_t *tn__expr_vars(const tn__expr *e, int *count) {
+  const tn__id_set *vars = tn__node_of(e)->vars;
+  *count = vars == NULL ? 0 : vars->count;
+  return vars == NULL ? NULL : vars->ids;
 }
 
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer) {

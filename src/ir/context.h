@@ -57,9 +57,7 @@ bool tn__is_orderly(tn__ir *ir, const tn__expr *e);
 
 _Noreturn void tn__defect(const tn__ir *ir, const char *format, ...) TN_PRINTF(2, 3);
 
-/* Saturating arithmetic on bounds, where INT64_MIN and INT64_MAX mean "unbounded", and floor division. */
-int64_t tn__bound_add(int64_t a, int64_t b);
-int64_t tn__bound_mul(int64_t a, int64_t b);
+/* Floor division. */
 int64_t tn__floordiv_i64(int64_t a, int64_t b); /* b != 0; INT64_MIN / -1 wraps around */
 int64_t tn__floormod_i64(int64_t a, int64_t b);
 static inline int64_t tn__wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }

@@ -199,6 +199,7 @@ bool tn__as_int(const tn__expr *e, int64_t *out);
 int tn__expr_compare(const tn__expr *a, const tn__expr *b);
 /* Does `e` read `var` (also through the indices of loads)? Read any of several? Load from `buffer`? */
 bool tn__expr_uses_var(const tn__expr *e, const tn__var *var);
+const uint32_t *tn__expr_vars(const tn__expr *e, int *count); /* ids of all that it reads, ascending */
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer);
 bool tn__expr_has_load(const tn__expr *e);
 int tn__expr_depth(const tn__expr *e); /* of the tree; leaves have 0 */
@@ -231,6 +232,9 @@ const tn__expr *tn__substitute(tn__ir *ir, const tn__expr *e, const tn__var *con
 typedef struct tn__interval {
   int64_t min, max; /* inclusive; INT64_MIN / INT64_MAX: unbounded on that side */
 } tn__interval;
+/* Saturating arithmetic on bounds and sizes; INT64_MIN and INT64_MAX mean "unbounded". */
+int64_t tn__bound_add(int64_t a, int64_t b);
+int64_t tn__bound_mul(int64_t a, int64_t b);
 /* Range of an integer or bool expression from the ranges of its variables (recursively through their bounds). */
 tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e);
 /* The same with some variables fixed to given intervals. */

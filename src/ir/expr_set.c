@@ -16,6 +16,7 @@ static void grow(tn__expr_set *set) {
 }
 
 bool tn__expr_set_add(tn__expr_set *set, const tn__expr *e) {
+  tn__work_step(set->arena, 1);
   if (set->count * 2 >= set->capacity) grow(set);
   size_t at = slot_of(set, e);
   if (set->slots[at] != NULL) return false;

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +169,11 @@ const tn__expr *tn__lexer_number(tn__lexer *lex, const tn__token *t, bool negati
     tn__lexer_fail(lex, t, "'%.*s' is no type for a number", (int)(t->length - length), t->text + length);
   if (tn__dtype_is_float(dtype)) {
     double value = strtod_l(digits, NULL, lex->locale);
-    return tn__float(lex->ir, dtype, negative ? -value : value);
+    const tn__expr *rounded = tn__float(lex->ir, dtype, negative ? -value : value);
+    if (isinf(rounded->value.f))
+      tn__lexer_fail(lex, t, "%s%s does not fit into %s; the infinite value is %sinf", negative ? "-" : "", digits,
+                     tn_dtype_name(dtype), negative ? "-" : "");
+    return rounded;
   }
   if (fraction) tn__lexer_fail(lex, t, "%s is no number of type %s", digits, tn_dtype_name(dtype));
   return integer(lex, t, digits, dtype, negative);

@@ -39,6 +39,7 @@ static int position(const tn__linear *l, const tn__expr *atom) {
 
 void tn__linear_add_term(tn__ir *ir, tn__linear *l, const tn__expr *atom, int64_t coefficient) {
   if (coefficient == 0) return;
+  tn__work_step(ir->arena, 1);
   int at = position(l, atom);
   if (at < l->count && l->terms[at].atom == atom) {
     int64_t sum = tn__wrap_add(l->terms[at].coefficient, coefficient);

@@ -29,6 +29,7 @@ typedef struct rewriting {
 
 static const tn__expr *memoised(rewriting *r, const tn__expr *e) {
   tn__node *node = tn__node_of(e);
+  tn__work_step(r->ir->arena, 1);
   if ((node->var_mask & r->var_mask) == 0 && r->fn == NULL) return e;
   if (node->memo_epoch == r->epoch) return node->memo;
   const tn__expr *result = r->visit(r, e);

@@ -225,20 +225,41 @@ static size_t element_size(const npy_header *header) {
   return header->dtype == TN_STRING ? header->unit * header->width : tn_dtype_size(header->dtype);
 }
 
+/* Reads the header, which stands in the first `size` of `total` bytes, and sees that what it tells of fits in them. */
+static tn_status *measure(const char *name, const void *data, size_t size, uint64_t total, npy_header *header,
+                          size_t *body, int64_t *bytes) {
+  TN_RETURN_IF_ERROR(read_header(name, data, size, header, body));
+  int64_t count = tn_element_count(header->rank, header->shape);
+  if (count >= 0 && !tn__mul_overflow_i64(count, (int64_t)element_size(header), bytes) &&
+      (uint64_t)*bytes <= total - *body)
+    return NULL;
+  char shape[256];
+  tn__format_shape(header->shape, header->rank, shape, sizeof(shape));
+  return tn_status_create(TN_DATA_LOSS, "%s: %s%s needs more than the %llu bytes that follow its header", name,
+                          tn_dtype_name(header->dtype), shape, (unsigned long long)(total - *body));
+}
+
+tn_status *tn__npy_describe(const char *name, const void *data, size_t size, uint64_t total, tn__npy_info *out) {
+  npy_header header = {0};
+  int64_t bytes;
+  *out = (tn__npy_info){0};
+  TN_RETURN_IF_ERROR(measure(name, data, size, total, &header, &out->body, &bytes));
+  out->bytes = (size_t)bytes;
+  out->is_plain = header.dtype != TN_STRING && !header.fortran;
+  out->dtype = header.dtype;
+  out->rank = header.rank;
+  memcpy(out->shape, header.shape, sizeof(out->shape));
+  return NULL;
+}
+
 tn_status *tn_tensor_read_npy_memory(const char *name, const void *data, size_t size, const tn_allocator *allocator,
                                      tn_tensor **out) {
   *out = NULL;
   npy_header header = {0};
   size_t body;
-  TN_RETURN_IF_ERROR(read_header(name, data, size, &header, &body));
-  int64_t count = tn_element_count(header.rank, header.shape), bytes;
-  if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element_size(&header), &bytes) ||
-      (uint64_t)bytes > size - body) {
-    char shape[256];
-    tn__format_shape(header.shape, header.rank, shape, sizeof(shape));
-    return tn_status_create(TN_DATA_LOSS, "%s: %s%s needs more than the %zu bytes that follow its header", name,
-                            tn_dtype_name(header.dtype), shape, size - body);
-  }
+  int64_t bytes;
+  TN_RETURN_IF_ERROR(measure(name, data, size, size, &header, &body, &bytes));
+  int64_t count = tn_element_count(header.rank, header.shape);
   /* Strings of no characters take nothing of the file: their number is bounded here. */
   if (header.dtype == TN_STRING && (uint64_t)count > size && header.width == 0)
     return tn_status_create(TN_DATA_LOSS, "%s: more empty strings than the file has bytes", name);

@@ -17,6 +17,18 @@ bool tn__tensor_is_dense(
     const DLTensor *tensor); /* row-major without gaps; strides of dimensions of size 1 do not matter */
 void tn__tensor_copy_dense(const DLTensor *tensor, void *out); /* row-major, whatever the strides */
 
+/* What the first bytes of a .npy file tell. */
+typedef struct tn__npy_info {
+  size_t body, bytes; /* where the elements begin, and what they take */
+  bool is_plain;      /* numbers in row-major order: the bytes are the tensor's */
+  tn_dtype dtype;
+  int rank;
+  int64_t shape[TN_MAX_RANK];
+} tn__npy_info;
+/* `data`: the first `size` bytes of a file of `total`, the header among them; `name` stands in messages. */
+TN_MUST_USE tn_status *tn__npy_describe(const char *name, const void *data, size_t size, uint64_t total,
+                                        tn__npy_info *out);
+
 /* "[2, 3]" into `text`, cut off with "..." when it does not fit. */
 void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);
 /* "[2, seq, 3]"; symbolic dimensions by name, or "?" when they have none; those with a capacity "past<=1024"; "[...]"

@@ -34,9 +34,10 @@ typedef struct extent {
 static void add_run(extent *runs, int *n, int64_t stride, int64_t count) {
   extent *last = &runs[*n - 1];
   if (count <= 1 || stride == 0) return;
-  int64_t span = last->stride * last->count;
+  int64_t span = tn__bound_mul(last->stride, last->count);
   if (stride <= span || (*n == 1 && stride < (int64_t)LINE)) {
-    last->count += ((count - 1) * stride + last->stride - 1) / last->stride;
+    int64_t steps = tn__bound_add(tn__bound_mul(count - 1, stride), last->stride - 1) / last->stride;
+    last->count = tn__bound_add(last->count, steps);
   } else {
     runs[(*n)++] = (extent){stride, count};
   }

@@ -175,6 +175,7 @@ static bool weigh(search *s, const int *places) {
   int64_t values[TN__MAX_DECISIONS];
   if (s->weighed >= s->most) return false;
   s->weighed++;
+  tn__work_step(tn__ir_arena(tn__te_ir(s->k->te)), 1);
   values_of(s->k, places, values);
   double cost = tn__sketch_cost(s->k, values, NULL);
   if (!(cost < s->best)) return false;

@@ -72,7 +72,7 @@ static void check_size(const tn__declaring *d, const tn__token *at, tn_dtype dty
   double bytes = (double)tn_dtype_size(dtype);
   for (int i = 0; i < rank; i++) {
     int64_t n;
-    if (tn__as_int(shape[i], &n)) bytes *= (double)n;
+    if (tn__as_int(shape[i], &n) && n != 0) bytes *= (double)n; /* estimates multiply the others all the same */
   }
   if (bytes > max_bytes) tn__te_fail(d, at, "%s has more elements than memory can hold", tn__te_text_of(d, at));
 }

@@ -105,6 +105,13 @@ static literal_facts facts_of(tn__declaring *d, const tn__syn *s) {
   return f;
 }
 
+static _Noreturn void fail_to_fit(const tn__declaring *d, const tn__syn *s, tn_dtype want) {
+  const char *sign = s->negative ? "-" : "";
+  tn__te_fail(d, &s->at, "%s%s does not fit into %s%s%s%s", sign, tn__te_text_of(d, &s->at), tn_dtype_name(want),
+              tn__dtype_is_float(want) ? "; the infinite value is " : "", tn__dtype_is_float(want) ? sign : "",
+              tn__dtype_is_float(want) ? "inf" : "");
+}
+
 static const tn__expr *number(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const tn__expr *v = tn__lexer_number(&d->lex, &s->at, s->negative);
   if (is_typed_number(&s->at) || want == TN_DTYPE_INVALID || v->dtype == want) return v;
@@ -112,11 +119,13 @@ static const tn__expr *number(tn__declaring *d, const tn__syn *s, tn_dtype want)
   if (want == TN_BOOL) tn__te_fail(d, &s->at, "%s where a bool is wanted; write true or false", text);
   if (v->dtype == TN_F64) {
     if (!tn__dtype_is_float(want)) tn__te_fail(d, &s->at, "%s is no number of type %s", text, tn_dtype_name(want));
-    return tn__float(d->ir, want, v->value.f);
+    const tn__expr *rounded = tn__float(d->ir, want, v->value.f);
+    if (isinf(rounded->value.f)) fail_to_fit(d, s, want);
+    return rounded;
   }
   const tn__expr *converted = tn__cast(d->ir, want, v);
-  if (!tn__dtype_is_float(want) && tn__cast(d->ir, TN_I64, converted) != v)
-    tn__te_fail(d, &s->at, "%s%s does not fit into %s", s->negative ? "-" : "", text, tn_dtype_name(want));
+  bool fits = tn__dtype_is_float(want) ? !isinf(converted->value.f) : tn__cast(d->ir, TN_I64, converted) == v;
+  if (!fits) fail_to_fit(d, s, want);
   return converted;
 }
 

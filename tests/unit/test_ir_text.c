@@ -174,6 +174,8 @@ static void test_parser_errors(void **state) {
       {BODY("C[i] = i"), "test:3:12: a value of type i64 into C, whose elements are f32"},
       {BODY("C[i] = 300i8"), "test:3:12: 300 does not fit into i8"},
       {BODY("C[i] = -1u8"), "test:3:13: -1 does not fit into u8"},
+      {BODY("C[i] = -1e39f32"), "test:3:13: -1e39 does not fit into f32; the infinite value is -inf"},
+      {BODY("C[i] = 70000.0f16"), "test:3:12: 70000.0 does not fit into f16; the infinite value is inf"},
       {BODY("C[i] = 1.5i32"), "test:3:12: 1.5 is no number of type i32"},
       {BODY("C[i] = 1x"), "test:3:12: 'x' is no type for a number"},
       {BODY("C[i] = A[i] && A[0]"), "test:3:17: && does not take f32"},

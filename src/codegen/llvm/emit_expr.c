@@ -114,8 +114,8 @@ static tn__cg_value branched(tn__cg *cg, LLVMValueRef condition, const tn__expr 
 enum { LARGE_PART = 256 };
 
 static int needed_args(const tn__expr *e) {
-  bool chooses = e->kind == TN__EXPR_SELECT ||
-                 (e->dtype == TN_BOOL && (e->kind == TN__EXPR_AND || e->kind == TN__EXPR_OR));
+  bool chooses =
+      e->kind == TN__EXPR_SELECT || (e->dtype == TN_BOOL && (e->kind == TN__EXPR_AND || e->kind == TN__EXPR_OR));
   return chooses ? 1 : e->arg_count;
 }
 

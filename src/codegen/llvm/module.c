@@ -158,6 +158,15 @@ static void check_module(tn__cg *cg, llvm_box *box) {
 #endif
 }
 
+/* What LLVM does with an instruction is a good deal more than what is done here to make it. */
+static void count_instructions(tn__cg *cg, LLVMModuleRef module) {
+  enum { STEPS_PER_INSTRUCTION = 16 };
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f != NULL; f = LLVMGetNextFunction(f))
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b != NULL; b = LLVMGetNextBasicBlock(b))
+      for (LLVMValueRef i = LLVMGetFirstInstruction(b); i != NULL; i = LLVMGetNextInstruction(i))
+        tn__work_step(cg->arena, STEPS_PER_INSTRUCTION);
+}
+
 /* The emitted code is what is meant already: slots become values, repeated index arithmetic and invariant loads move
  * out of loops. LLVM's own unrolling and vectorising would only undo the schedule. */
 static void run_passes(tn__cg *cg, llvm_box *box) {
@@ -208,6 +217,7 @@ static tn__code generate(tn__arena *arena, const contents *c, const tn__target *
   for (int i = 0; i < c->count && c->entries != NULL; i++) tn__cg_entry(cg, c->irs[i], c->funcs[i], &c->entries[i]);
   set_attributes(cg);
   check_module(cg, box);
+  count_instructions(cg, box->module);
   run_passes(cg, box);
   tn__code code = emit(cg, box, kind);
   dispose(box);

@@ -111,15 +111,12 @@ static bool same_axes(const tn__node *a, const tn__node *b) {
  * ---------------------------------------------------------------------------------- */
 
 static void add_shape_deps(fuser *f, const tn__expr *e, index_list *list) {
-  if (e->kind == TN__EXPR_INT) return;
-  if (e->kind != TN__EXPR_VAR) {
-    for (int i = 0; i < e->arg_count; i++) add_shape_deps(f, e->args[i], list);
-    return;
-  }
-  for (int s = 0; s < tn__graph_symbol_count(f->graph); s++) {
-    const tn__symbol *symbol = tn__graph_symbol_at(f->graph, s);
-    if (symbol->var != e->value.var) continue;
-    int p = f->node_of_value[symbol->value->id];
+  int count;
+  const uint32_t *vars = tn__expr_vars(e, &count);
+  tn__work_step(f->arena, (uint64_t)count);
+  for (int i = 0; i < count; i++) {
+    const tn__symbol *symbol = tn__graph_symbol_of(f->graph, vars[i]);
+    int p = symbol == NULL ? -1 : f->node_of_value[symbol->value->id];
     if (p >= 0) tn__vec_push(f->arena, list, p);
   }
 }
@@ -164,6 +161,7 @@ static void push_operands(fuser *f, int node, bool outside) {
 static bool search(fuser *f, const int *targets, int count, int lowest) {
   while (f->stack.count > 0) {
     const pending p = f->stack.data[--f->stack.count];
+    tn__work_step(f->arena, 1);
     int k = f->kernel_of[p.node];
     if (k < 0) { /* cheap or not placed yet */
       uint32_t *seen = &f->seen[p.outside][p.node];

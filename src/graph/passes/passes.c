@@ -41,6 +41,7 @@ static double seconds_now(void) {
 
 /* On the graph and on the bodies of its control operators. */
 static void run_everywhere(const pass *p, tn__graph *graph, const tn__optimize_options *options) {
+  tn__work_step(tn__graph_arena(graph), (uint64_t)tn__graph_node_count(graph));
   p->run(graph, options);
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
     const tn__node *node = tn__graph_node_at(graph, i);

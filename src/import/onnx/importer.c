@@ -4,7 +4,8 @@
 #include "import/onnx/body.h"
 #include "import/onnx/schema.h"
 
-enum { MAX_NODES = 1 << 20 };
+/* A node of a function is a node as often as the function is called. */
+enum { MAX_NODES = 1 << 20, STEPS_PER_NODE = 1000000 };
 
 struct tn__importer {
   tn__onnx_model *model;
@@ -434,6 +435,7 @@ static void import_node(tn__oscope *scope, const Onnx__NodeProto *proto) {
   tn__graph_set_origin(im->g, node_origin(scope, proto, n->version));
   if (++im->node_count > MAX_NODES)
     tn__on_unsupported(n, "the model has more than %d nodes when its functions are expanded", MAX_NODES);
+  tn__arena_allow(im->arena, STEPS_PER_NODE);
   n->in = TN__NEW_ARRAY(im->arena, n->input_count + TN__ONODE_MIN_INPUTS, tn__value *);
   n->out = TN__NEW_ARRAY(im->arena, n->output_count + TN__ONODE_MIN_INPUTS, tn__value *);
   for (int i = 0; i < n->input_count; i++)

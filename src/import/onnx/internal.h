@@ -39,6 +39,7 @@ struct tn__onnx_model {
   Onnx__ModelProto *proto;
   const tn__file_map *map; /* of the model's own file; NULL when the bytes are the caller's */
   tn__map externals;       /* location -> tn__file_map * */
+  uint64_t tensor_bytes;   /* of the file */
   tn__map functions;       /* tn__onnx_function_key() -> Onnx__FunctionProto *, the model's own */
 };
 const char *tn__onnx_function_key(tn__arena *arena, const char *domain, const char *name, const char *overload);

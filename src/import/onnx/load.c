@@ -67,8 +67,19 @@ static void take_functions(tn__onnx_model *model) {
 
 static void visit_graph(tn__onnx_model *model, const Onnx__GraphProto *graph);
 
+/* Integers are counted as the least that one takes. */
+static uint64_t tensor_bytes(const Onnx__TensorProto *t) {
+  uint64_t raw = t->has_raw_offset ? t->raw_size : t->raw_data.len;
+  uint64_t bytes =
+      raw + 4 * t->n_float_data + 8 * t->n_double_data + t->n_int32_data + t->n_int64_data + t->n_uint64_data;
+  for (size_t i = 0; i < t->n_string_data; i++) bytes += t->string_data[i].len;
+  return bytes;
+}
+
 static void visit_tensor(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *kind) {
-  if (tensor == NULL || tensor->data_location == 0) return;
+  if (tensor == NULL) return;
+  model->tensor_bytes += tensor_bytes(tensor);
+  if (tensor->data_location == 0) return;
   tn__onnx_external(model, tensor,
                     tn__arena_printf(model->arena, "%s \"%s\"", kind, tensor->name == NULL ? "" : tensor->name));
 }
@@ -152,6 +163,13 @@ tn__digest tn__onnx_digest(const tn__onnx_model *model, int threads) {
     add_bytes(&hasher, map->data, map->size, threads);
   }
   return tn__sha256_final(&hasher);
+}
+
+uint64_t tn__onnx_structure(const tn__onnx_model *model) {
+  uint64_t data = model->tensor_bytes < model->size ? model->tensor_bytes : model->size, structure = model->size - data;
+  for (int i = 0; i < model->externals.count; i++)
+    data += ((const tn__file_map *)model->externals.entries[i].value)->size;
+  return structure + data / 1000;
 }
 
 void tn__onnx_forget_pages(const tn__onnx_model *model) {

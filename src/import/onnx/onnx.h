@@ -28,6 +28,9 @@ typedef struct tn__onnx_model tn__onnx_model;
 tn__onnx_model *tn__onnx_open(tn__arena *arena, const char *path, const void *data, size_t size);
 /* SHA-256 over the model's bytes and all external data it refers to. */
 tn__digest tn__onnx_digest(const tn__onnx_model *model, int threads); /* the same for any number */
+/* Bytes of the model's structure: of its file without the numbers and strings of tensors, of which a thousandth counts,
+ * as it does of external data. */
+uint64_t tn__onnx_structure(const tn__onnx_model *model);
 /* Gives the pages of the model's files back to the system until they are read again: for when weights were copied. */
 void tn__onnx_forget_pages(const tn__onnx_model *model);
 /* Builds the graph. Constants point into the model's memory. All unsupported operators are named in one error
