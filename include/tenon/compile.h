@@ -149,7 +149,7 @@ TN_API int tn_module_times(const tn_module *module, const tn_phase_time *const *
 /* How much work the compilation was, in steps: expressions that were made and looked at, nodes that passes visited,
  * instructions, pieces of memory. The number does not depend on the machine's speed. `most` (may be NULL): how many it
  * may take, by the size of the model's structure; a compilation that would take more is refused. Both are 0 for a
- * module that came from the cache. Since 0.1. */
+ * module that came from the cache. Since 0.2. */
 TN_API uint64_t tn_module_steps(const tn_module *module, uint64_t *most);
 /* Whether nothing was compiled, because the compile cache had it. */
 TN_API bool tn_module_from_cache(const tn_module *module);

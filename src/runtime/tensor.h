@@ -1,6 +1,7 @@
 #ifndef TENON_RUNTIME_TENSOR_H
 #define TENON_RUNTIME_TENSOR_H
 
+#include "runtime/linked.h"
 #include "tenon/runtime.h"
 
 /* Where its elements begin; NULL when it has no data. */
@@ -26,8 +27,8 @@ typedef struct tn__npy_info {
   int64_t shape[TN_MAX_RANK];
 } tn__npy_info;
 /* `data`: the first `size` bytes of a file of `total`, the header among them; `name` stands in messages. */
-TN_MUST_USE tn_status *tn__npy_describe(const char *name, const void *data, size_t size, uint64_t total,
-                                        tn__npy_info *out);
+TN__LINKED TN_MUST_USE tn_status *tn__npy_describe(const char *name, const void *data, size_t size, uint64_t total,
+                                                   tn__npy_info *out);
 
 /* "[2, 3]" into `text`, cut off with "..." when it does not fit. */
 void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);

@@ -143,6 +143,33 @@ static void protect_returns_what_was_thrown(void **state) {
   assert_int_equal(which, 99);
 }
 
+static void take_small_pieces(tn__escape *escape, void *arg) {
+  tn__arena *arena = arg;
+  arena->escape = escape;
+  for (int i = 0; i < 100000; i++) tn__arena_alloc(arena, 16);
+}
+
+static void steps_end_at_what_is_allowed(void **state) {
+  tn__work all = {.of = "a model of 5 bytes"};
+  tn__arena arenas[2];
+  tn__escape escape;
+  for (int i = 0; i < 2; i++) {
+    tn__arena_init(&arenas[i], NULL, &escape);
+    arenas[i].work = &all;
+  }
+  assert_null(tn__protect(&escape, take_small_pieces, &arenas[0])); /* as many as it likes */
+  tn__arena_report(&arenas[0]);
+  assert_int_equal(all.steps, 100000);
+  all.most = 150000;
+  tn_status *status = tn__protect(&escape, take_small_pieces, &arenas[1]); /* of both together */
+  check_fails(status, TN_UNSUPPORTED,
+              "compiling a model of 5 bytes would take more than 150000 steps of work, the most for that size: its "
+              "sizes or values depend on each other in too many ways");
+  tn__arena_allow(&arenas[1], 100000);
+  assert_int_equal(all.most, 250000);
+  for (int i = 0; i < 2; i++) tn__arena_release(&arenas[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_are_zeroed_aligned_and_apart),
@@ -152,6 +179,7 @@ int main(void) {
       cmocka_unit_test(vectors_grow),
       cmocka_unit_test(deferred_calls_run_last_first_and_once),
       cmocka_unit_test(protect_returns_what_was_thrown),
+      cmocka_unit_test(steps_end_at_what_is_allowed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

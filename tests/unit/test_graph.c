@@ -50,6 +50,10 @@ static void too_large(tn__graph *g) {
   tn__g_full(g, TN_F32, 0, 3, (const tn__expr *[]){ix(g, INT64_C(1) << 31), ix(g, INT64_C(1) << 31), ix(g, 8)});
 }
 
+static void too_large_beside_nothing(tn__graph *g) {
+  tn__g_full(g, TN_F32, 0, 3, (const tn__expr *[]){ix(g, 0), ix(g, INT64_C(1) << 62), ix(g, 2)});
+}
+
 static void twice(tn__graph *g) {
   input_of(g, "a", TN_F32, 0, NULL);
   input_of(g, "a", TN_F32, 0, NULL);
@@ -70,6 +74,7 @@ static void says_what_is_wrong(void **state) {
       {take_wrong, "take: index -4 is outside of a dimension of 3"},
       {float_only, "sqrt: is not defined for type i32"},
       {too_large, "tensor \"c1\" would have more bytes than can be addressed"},
+      {too_large_beside_nothing, "tensor \"c1\" would have more bytes than can be addressed"},
       {twice, "there are two graph inputs named \"a\""},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -180,6 +185,44 @@ static void reads_symbols_from_data(void **state) {
   assert_ptr_equal(tn__graph_elements(g, shape, &count), elements);
   const tensor in[] = {{(int64_t[]){1, 3}, {2}}};
   CHECK_RESULT(state, in, full, 7, 7, 7);
+}
+
+/* Each element is made of three of the step before: written out, 3^n operations. */
+static void reads_what_is_long_from_data(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 4, (int64_t[]){-1, -2, -3, -4});
+  tn__value *sizes = tn__g_from_elements(g, TN_I64, x->dims, 4, 1);
+  int steps = 0, count;
+  for (; sizes->elements != NULL && steps < 100; steps++) {
+    tn__value *next = tn__g_take(g, sizes, tn__g_i64s(g, (int64_t[]){1, 2, 3, 0}, 4), 0);
+    tn__value *greatest = tn__g_binary(g, "maximum", sizes, next);
+    sizes = tn__g_binary(g, "add", greatest, next);
+  }
+  assert_in_range(steps, 3, 20);
+  int before = tn__graph_symbol_count(g);
+  const tn__expr *const *elements = tn__graph_elements(g, sizes, &count);
+  assert_int_equal(tn__graph_symbol_count(g), before + 4);
+  for (int i = 0; i < 4; i++) assert_int_equal(tn__expr_size(elements[i]), 1);
+}
+
+static const tn__expr *long_size(tn__graph *g, tn__value *x) {
+  tn__ir *ir = tn__graph_ir(g);
+  const tn__expr *size = x->dims[0];
+  for (int i = 0; i < 12; i++)
+    size = tn__max(ir, tn__div_i(ir, tn__add(ir, size, x->dims[1]), 3), tn__mod_i(ir, size, 97));
+  assert_true(tn__expr_size(size) > TN__MAX_EXPRESSION);
+  return size;
+}
+
+static void long_dimensions_are_symbols(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 2, (int64_t[]){-1, -2});
+  const tn__expr *size = long_size(g, x);
+  tn__value *a = tn__g_full(g, TN_F32, 1, 1, &size), *b = tn__g_full(g, TN_F32, 2, 1, &size);
+  assert_int_equal(a->dims[0]->kind, TN__EXPR_VAR);
+  assert_ptr_equal(a->dims[0], b->dims[0]); /* so that both can be added without a check */
+  check_type(tn__g_binary(g, "add", a, b), "f32[from_elements1_n]");
+  assert_int_equal(tn__graph_check_count(g), 0);
 }
 
 static void put_number(void *user, const tn__expr *size, tn__strbuf *out) { tn__strbuf_append(out, "7"); }
@@ -314,6 +357,8 @@ int main(void) {
       TEST(known_elements_survive_matrices),
       TEST(known_numbers_survive_floats),
       TEST(reads_symbols_from_data),
+      TEST(reads_what_is_long_from_data),
+      TEST(long_dimensions_are_symbols),
       TEST(checks_at_run_what_it_assumes),
       TEST(stretches_when_the_run_says_so),
       TEST(sweeps),

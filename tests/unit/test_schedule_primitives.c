@@ -670,6 +670,22 @@ static void tensorized_read(tn__schedule *s) {
   tn__cache_read(s, "C", 1, TN__SCOPE_WORKSPACE);
 }
 
+/* T11 reads T10 twice, which reads T9 twice ... */
+static tn__te *doublings(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "doublings");
+  const tn__buffer *t = input(te, "T", 1, 8, 0, 0);
+  for (int i = 0; i < 12; i++) {
+    tn__te_axes x = axes_of(te, "i", 1, (const int64_t[]){8});
+    const tn__expr *before = tn__load(ir, t, x.index);
+    t = tn__te_compute(te, tn__arena_printf(tn__ir_arena(ir), "T%d", i), &x, tn__mul(ir, before, before));
+  }
+  tn__te_output(te, t);
+  return te;
+}
+static void inline_too_much(tn__schedule *s) {
+  for (int i = 0; i < 11; i++) tn__inline(s, tn__te_stage_at(tn__schedule_te(s), i)->name);
+}
+
 typedef struct refusal {
   declaration make;
   void (*steps)(tn__schedule *s); /* all but the last are legal */
@@ -752,6 +768,7 @@ static const refusal refusals[] = {
      "rfactor_at of \"C.k0.1\": \"C\" reduces over \"C.k0.0\", which is around \"C.k0.1\", too"},
     {product, factor_at_ragged, "compute_root of \"C.rf\": not all of its partial results have as many terms"},
     {product, align_large, "C cannot be kept private: it would need more than 64 KiB where it is used"},
+    {doublings, inline_too_much, "inline of \"T8\": what reads it would have more than 2048 operations"},
     {bf16_dots, tensorize_unknown, "tensorize of \"C.i1\": there is no instruction \"x86.dot\""},
     {bf16_dots, tensorize_early,
      "tensorize of \"C.i1.1\" to x86.avx512bf16.dpbf16ps: its initialisation is still inside; use decompose_reduction"},
