@@ -222,8 +222,29 @@ static void kernels_never_need_their_own_results(void **state) {
 
 static void reshapes_are_views(void **state) { expect(build_view, "tanh ->1; view reshape ->1"); }
 
+/* Six tensors of 64 MiB that are made of four numbers each. */
+static void build_large_constants(tn__graph *g) {
+  static const float numbers[4] = {1, 2, 3, 4};
+  tn__ir *ir = tn__graph_ir(g);
+  const int64_t shape[] = {4}, last[] = {1};
+  const tn__expr *const dims[] = {tn__index(ir, 1 << 22), tn__index(ir, 4)};
+  for (int i = 0; i < 6; i++) {
+    tn__value *four = tn__constant_value(g, TN_F32, 1, shape, numbers, false);
+    tn__value *wide = tn__g_broadcast_in_dim(g, four, 2, dims, last);
+    tn__graph_output(g, (const char *const[]){"a", "b", "c", "d", "e", "f"}[i], tn__g_unary(g, "exponential", wide));
+  }
+}
+
+static void large_constants_are_computed_by_the_run(void **state) {
+  expect(build_large_constants,
+         "constant broadcast_in_dim+exponential ->1; constant broadcast_in_dim+exponential ->1; constant "
+         "broadcast_in_dim+exponential ->1; constant broadcast_in_dim+exponential ->1; broadcast_in_dim+exponential "
+         "->1; broadcast_in_dim+exponential ->1");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(maps_become_one_kernel),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(large_constants_are_computed_by_the_run),
+                                     cmocka_unit_test(maps_become_one_kernel),
                                      cmocka_unit_test(a_softmax_is_one_kernel),
                                      cmocka_unit_test(epilogues_join_their_product),
                                      cmocka_unit_test(a_product_that_others_read_stays_alone),

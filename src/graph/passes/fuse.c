@@ -768,6 +768,45 @@ static bool is_huge(const tn__value *v) {
   return false;
 }
 
+/* What the compiler may compute of constants, in bytes: weights are turned, packed and transformed, each of which makes
+ * another tensor of up to four times the size, and tables are made of few numbers. What is beyond that, a run computes.
+ * Broadcasts are no tensors unless somebody needs them as such, so they only have to fit. */
+#define CONSTANTS_AT_LEAST (INT64_C(256) << 20)
+#define CONSTANTS_PER_BYTE 16
+
+static int64_t bytes_of(const tn__value *v) {
+  int64_t bytes = (int64_t)tn__dtype_stored(v->dtype);
+  for (int i = 0; i < v->rank; i++) bytes = tn__bound_mul(bytes, tn__dim_const(v, i) < 0 ? 1 : tn__dim_const(v, i));
+  return bytes;
+}
+
+static int64_t constants_allowance(const fuser *f) {
+  int64_t given = 0;
+  for (int i = 0; i < f->node_count; i++) {
+    const tn__node *n = tn__graph_node_at(f->graph, i);
+    for (int j = 0; j < n->input_count; j++)
+      if (n->inputs[j] && n->inputs[j]->data && !n->inputs[j]->splat &&
+          f->readers[f->first_reader[n->inputs[j]->id]] == i)
+        given = tn__bound_add(given, bytes_of(n->inputs[j]));
+  }
+  return tn__bound_add(CONSTANTS_AT_LEAST, tn__bound_mul(CONSTANTS_PER_BYTE, given));
+}
+
+static bool is_output(const fuser *f, const tn__value *v) {
+  for (int o = 0; o < tn__graph_output_count(f->graph); o++)
+    if (tn__graph_output_at(f->graph, o) == v) return true;
+  return false;
+}
+
+static bool is_allowed(const fuser *f, const tn__node *n, int64_t *left) {
+  int64_t bytes = 0;
+  for (int o = 0; o < n->output_count; o++)
+    if (n->outputs[o]) bytes = tn__bound_add(bytes, bytes_of(n->outputs[o]));
+  if (bytes > *left) return false;
+  if (!is_cheap(n) || is_output(f, n->outputs[0])) *left -= bytes;
+  return true;
+}
+
 /* Does a node depend on constants only, and is its result worth keeping in memory? */
 static bool is_constant_node(const fuser *f, const tn__node *n) {
   if (n->input_count == 0 || n->op->lowering != TN__LOWER_DECLARE) return false;
@@ -805,9 +844,10 @@ static int plan(fuser *f, tn__graph *graph) {
   for (int i = 0; i < 2; i++) f->seen[i] = TN__NEW_ARRAY(f->arena, f->node_count, uint32_t);
   f->shape_deps = TN__NEW_ARRAY(f->arena, f->node_count, index_list);
   for (int i = 0; i < f->node_count; i++) find_shape_deps(f, i);
+  int64_t left = constants_allowance(f);
   for (int i = 0; i < f->node_count; i++) {
     const tn__node *n = tn__graph_node_at(graph, i);
-    f->constant[i] = is_constant_node(f, n);
+    f->constant[i] = is_constant_node(f, n) && is_allowed(f, n, &left);
     if (!is_cheap(n)) place(f, i, f->constant[i]);
   }
   for (int i = 0; i < f->kernels.count; i++) join_attention(f, i);
