@@ -96,7 +96,8 @@ void *tn__arena_alloc(tn__arena *arena, size_t size) {
   if (size > SIZE_MAX / 2) throw_no_memory(arena, size);
   if (size == 0) size = 1;
   size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
-  tn__work_step(arena, 1 + rounded / BYTES_PER_STEP);
+  /* Large pieces are numbers of tensors, which have budgets of their own. */
+  tn__work_step(arena, 1 + (rounded < LARGEST_BLOCK ? rounded : LARGEST_BLOCK) / BYTES_PER_STEP);
   tn__arena_block *block = arena->blocks;
   if (block == NULL || block->size - block->used < rounded) block = add_block(arena, rounded);
   void *pointer = (char *)block + block->used;
