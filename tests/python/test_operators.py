@@ -48,6 +48,11 @@ class Operators(unittest.TestCase):
                     got = run(operator, x, dilations=[dilation] * 2, **attributes, **more)
                     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
+    def test_unique_rows_of_no_elements(self):
+        for shape, axis, rows in (((0, 7), 0, (0, 7)), ((2, 0), 1, (2, 0)), ((3, 0), 0, (1, 0))):
+            with self.subTest(shape=shape, axis=axis):  # of a type that is sorted as another, in a workspace
+                self.assertEqual(run("Unique", np.zeros(shape, bool), axis=axis).shape, rows)
+
     def test_places_of_the_greatest(self):
         for shape, axis in itertools.product(((3, 21, 5, 37), (7, 200), (1, 5, 64)), (0, 1, -1)):
             x = self.random.integers(-9, 9, shape).astype(np.float32)  # with equals

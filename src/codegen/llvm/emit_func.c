@@ -141,11 +141,12 @@ static void bind_params(tn__cg *cg, LLVMValueRef function) {
     tn__vec_push(cg->arena, &all, storage);
     tn__cg_bind_storage(cg, storage);
   }
-  if (!tn__is_int_value(workspace_bytes(cg->ir, func), 0)) {
-    workspace_walk walk = {.cg = cg, .all = &all, .base = buffer_pointer(cg, buffers, count)};
-    walk.places = (layout){.ir = cg->ir, .offset = tn__index(cg->ir, 0)};
-    tn__stmt_walk(func->body, bind_workspace, &walk);
-  }
+  /* Buffers without elements need a place all the same, which nobody looks at. */
+  bool none = tn__is_int_value(workspace_bytes(cg->ir, func), 0);
+  workspace_walk walk = {.cg = cg, .all = &all};
+  walk.base = none ? LLVMConstNull(cg->ptr) : buffer_pointer(cg, buffers, count);
+  walk.places = (layout){.ir = cg->ir, .offset = tn__index(cg->ir, 0)};
+  tn__stmt_walk(func->body, bind_workspace, &walk);
   set_scopes(cg, &all);
 }
 
