@@ -53,6 +53,16 @@ class Operators(unittest.TestCase):
             with self.subTest(shape=shape, axis=axis):  # of a type that is sorted as another, in a workspace
                 self.assertEqual(run("Unique", np.zeros(shape, bool), axis=axis).shape, rows)
 
+    def test_ignored_places_add_nothing_to_a_loss(self):
+        x = self.floats(3, 5)
+        x[1] = -np.inf  # a place that is ignored may hold anything, its first class too
+        target = np.array([2, 7, 0])
+        weight = np.array([0.5, 1, 2, 1, 1], np.float32)
+        for weights in ([], [weight]):
+            loss = run("NegativeLogLikelihoodLoss", x, target, *weights, ignore_index=7, reduction="sum")
+            share = weight if weights else np.ones_like(weight)
+            np.testing.assert_allclose(loss, -x[0, 2] * share[2] - x[2, 0] * share[0], rtol=1e-6)
+
     def test_places_of_the_greatest(self):
         for shape, axis in itertools.product(((3, 21, 5, 37), (7, 200), (1, 5, 64)), (0, 1, -1)):
             x = self.random.integers(-9, 9, shape).astype(np.float32)  # with equals

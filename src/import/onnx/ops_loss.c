@@ -19,6 +19,8 @@ static tn__value *loss_of(tn__onode *n, tn__value *x, tn__value *target, tn__val
   tn__value *zero = tn__g_scalar(n->g, x->dtype, 0), *one = tn__g_scalar(n->g, x->dtype, 1);
   if (ignored != NULL) share = tn__g_select(n->g, ignored, zero, share != NULL ? share : one);
   tn__value *loss = tn__on_unary(n, "negate", picked);
+  if (ignored != NULL)
+    loss = tn__g_select(n->g, ignored, zero, loss); /* whatever stands there: infinity times 0 is NaN */
   if (share != NULL) loss = tn__on_mul(n, loss, share);
   const char *reduction = tn__on_string(n, "reduction", "mean");
   if (strcmp(reduction, "none") == 0) return loss;
