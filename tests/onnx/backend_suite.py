@@ -166,14 +166,14 @@ class Result:
     details: str = ""
 
 
-def load_tests():
+def load_tests(runner=Runner, backend=TenonBackend):
     """Returns {name: Test}; the names go without the runner's suffix for the device."""
     with warnings.catch_warnings():
         # The package computes its expected results as it is imported, some of them on purpose from infinities.
         warnings.simplefilter("ignore")
-        runner = Runner(TenonBackend, __name__)
+        cases = runner(backend, __name__).test_cases
     tests = {}
-    for class_name, case in runner.test_cases.items():
+    for class_name, case in cases.items():
         category = class_name.removeprefix("OnnxBackend").removesuffix("Test")
         kind = KINDS[category][0]
         for method in dir(case):
@@ -227,7 +227,7 @@ def run_test(test):
     return Result(False, seconds, reason_of(failure[0][1]), details)
 
 
-def work(tests, connection, inherited, log):
+def work(tests, run, connection, inherited, log):
     """The life of a worker: a name comes in, a result goes out."""
     for other in inherited:
         other.close()
@@ -239,7 +239,7 @@ def work(tests, connection, inherited, log):
         except EOFError:
             return
         os.ftruncate(log, 0)
-        connection.send(run_test(tests[name]))
+        connection.send(run(tests[name]))
 
 
 class Worker:
@@ -247,12 +247,12 @@ class Worker:
 
     context = multiprocessing.get_context("fork")
 
-    def __init__(self, tests, others):
+    def __init__(self, tests, run, others):
         self.log = tempfile.TemporaryFile()
         self.connection, theirs = self.context.Pipe()
         inherited = [self.connection, *(other.connection for other in others)]
-        self.process = self.context.Process(target=work, args=(tests, theirs, inherited, self.log.fileno()),
-                                            daemon=True)
+        self.process = self.context.Process(target=work, daemon=True,
+                                            args=(tests, run, theirs, inherited, self.log.fileno()))
         self.process.start()
         theirs.close()
         self.test = None
@@ -278,14 +278,14 @@ class Worker:
         self.log.close()
 
 
-def run_all(tests, names, jobs, timeout, report):
+def run_all(tests, names, jobs, timeout, report, run=run_test):
     """Runs the named tests in `jobs` processes and calls report(name, result) for each as it ends."""
     pending = list(reversed(names))
     workers = []
     try:
         while pending or any(worker.test for worker in workers):
             while len(workers) < jobs and pending:
-                workers.append(Worker(tests, workers))
+                workers.append(Worker(tests, run, workers))
             for worker in workers:
                 if worker.test is None and pending:
                     worker.start(pending.pop())
