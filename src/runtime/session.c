@@ -458,6 +458,10 @@ static tn_status *run(tn_session *session, const tn__function *f, bool settled, 
     TN_RETURN_IF_ERROR(place_inputs(session, f, g, state, inputs));
     TN_RETURN_IF_ERROR(place_outputs(session, &(tn__bindings){f, state, inputs, outputs}));
   }
+  if (tn__is_cancelled(&session->vm.caller.env)) { /* there may be no kernel that would notice */
+    tn__pool_cancel(&session->vm.caller, false);
+    return tn_status_create(TN_CANCELLED, "the invoke was cancelled before it began");
+  }
   tn__pool_begin(session->vm.pool);
   tn_status *status =
       settled ? tn__vm_run_again(&session->vm, state->frame) : tn__vm_run(&session->vm, state->frame, 0);

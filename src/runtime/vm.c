@@ -514,6 +514,7 @@ static tn_status *interpret_profiled(tn__vm *vm, tn__frame *frame, uint32_t at, 
   for (;;) {
     const tn__instruction *in = &code[at];
     if (in->op == TN__OP_RETURN) return NULL;
+    if (in->op == TN__OP_JUMP && tn__is_cancelled(&vm->caller.env)) return cancelled(vm, in);
     if (in->op == TN__OP_JUMP || (in->op == TN__OP_JUMP_IF_ZERO && frame->scalars[in->a] == 0)) {
       at = in->callee;
       continue;

@@ -334,7 +334,7 @@ static void a_cancelled_invoke_ends(void **state) {
   check_ok(tn_session_invoke_stateful(m.session, NULL, inputs, 2));
   tn_session_cancel(m.session);
   check_fails(tn_session_invoke_stateful(m.session, NULL, inputs, 2), TN_CANCELLED,
-              "the invoke was cancelled before kernel \"add_0\"");
+              "the invoke was cancelled before it began");
   check_fails(tn_session_get_output(m.session, NULL, 0, &result), TN_FAILED_PRECONDITION,
               "function \"main\" has no results: no invoke of it succeeded yet, or the last one failed");
   check_ok(tn_session_invoke_stateful(m.session, NULL, inputs, 2)); /* only that one */
@@ -381,6 +381,56 @@ static void another_thread_ends_a_loop(void **state) {
   tn_executable_release(exe);
 }
 
+static int calls;
+
+static void cancel_at_once(void *session, const char *kernel, uint64_t start, uint64_t end) {
+  if (calls++ == 0) tn_session_cancel(session);
+}
+
+/* copies(x: f32[4]) -> x, once or for ever: no kernel looks whether the invoke was cancelled. */
+static tn_executable *build_copies(bool for_ever) {
+  test_exe t;
+  test_exe_init(&t, NULL);
+  tn__exe_func *f = tn__exe_function(t.exe, "copies");
+  tn__operand dims[1] = {DIM(4)};
+  tn__exe_input(f, "x", TN_F32, 1, dims);
+  tn__exe_output(f, "y", TN_F32, 1, dims);
+  int x = tn__exe_register(f, TN_F32, 1, dims, TN__STORAGE_INPUT, 0, nowhere);
+  int y = tn__exe_register(f, TN_F32, 1, dims, TN__STORAGE_OUTPUT, 0, nowhere);
+  uint32_t head = tn__exe_here(f);
+  tn__exe_emit(f, TN__OP_COPY, W((uint32_t)y, (uint32_t)x), 2);
+  if (for_ever)
+    tn__exe_emit(f, TN__OP_JUMP, &head, 1);
+  else
+    tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn_executable *exe = loaded(test_exe_finish(&t));
+  test_exe_release(&t);
+  return exe;
+}
+
+static void what_has_no_kernels_ends(void **state) {
+  float data[4] = {1, 2, 3, 4};
+  int64_t shape[1] = {4};
+  DLTensor input = {.data = data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = tn_dtype_to_dl(TN_F32), .shape = shape};
+  tn_executable *exe = build_copies(true);
+  tn_session *session = session_of(exe);
+  calls = 0;
+  check_ok(tn_session_set_profile(session, cancel_at_once, session));
+  check_fails(tn_session_invoke_stateful(session, NULL, &input, 1), TN_CANCELLED, "the invoke was cancelled");
+  assert_int_equal(calls, 1);
+  tn_session_release(session);
+  tn_executable_release(exe);
+
+  exe = build_copies(false);
+  session = session_of(exe);
+  tn_session_cancel(session);
+  check_fails(tn_session_invoke_stateful(session, NULL, &input, 1), TN_CANCELLED,
+              "the invoke was cancelled before it began");
+  check_ok(tn_session_invoke_stateful(session, NULL, &input, 1)); /* only that one */
+  tn_session_release(session);
+  tn_executable_release(exe);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(several_are_bound_or_none),        cmocka_unit_test(results_stay_in_the_session),
@@ -388,6 +438,7 @@ int main(void) {
       cmocka_unit_test(kept_bindings_follow_their_data),  cmocka_unit_test(kept_bindings_allocate_nothing),
       cmocka_unit_test(late_outputs_take_what_they_need), cmocka_unit_test(known_sizes_of_values_take_what_they_need),
       cmocka_unit_test(a_cancelled_invoke_ends),          cmocka_unit_test(another_thread_ends_a_loop),
+      cmocka_unit_test(what_has_no_kernels_ends),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
