@@ -281,10 +281,11 @@ TN_API TN_MUST_USE tn_status *tn_session_set_outputs(tn_session *session, const 
  *
  * Results that are in the session's own memory may be bound, as inputs of the next invoke above all. The session makes
  * its results elsewhere then: it has two memories for an output, which take turns, from the first such invoke on. A
- * result that is bound to an input stays as it is until that is bound anew or unbound. When results of two earlier
- * invokes are bound, both memories of an output that is not bound itself are taken, and the invoke is refused. An input
- * that the output is declared to alias is updated in place instead. Strings that a session made are inputs of the next
- * invoke only: bound persistently they are refused. */
+ * result that is bound to an input of its own function stays as it is until that is bound anew or unbound; bound to
+ * another function's, until the one that made it is invoked again. When results of two earlier invokes are bound, both
+ * memories of an output that is not bound itself are taken, and the invoke is refused. An input that the output is
+ * declared to alias is updated in place instead. Strings that a session made are inputs of the next invoke only: bound
+ * persistently they are refused. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke(tn_session *session, const char *function);
 /* Inputs and outputs by position, for this call only; what else is bound is neither used nor changed, except what
  * belongs to sequences (tn_session_set_input_list, tn_session_set_output_list) and strings. `output_count` may be 0,
