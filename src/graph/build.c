@@ -244,6 +244,15 @@ tn__value *tn__g_pad(tn__graph *g, tn__value *a, tn__value *scalar, const tn__ex
 
 tn__value *tn__g_concatenate(tn__graph *g, tn__value *const *values, int count, int axis) {
   if (count == 1) return values[0];
+  if (count > TN__MOST_CONCATENATED) { /* of parts, so that no kernel is larger than that */
+    int parts = (count + TN__MOST_CONCATENATED - 1) / TN__MOST_CONCATENATED;
+    tn__value **part = TN__NEW_ARRAY(g->arena, parts, tn__value *);
+    for (int i = 0; i < parts; i++) {
+      int begin = i * TN__MOST_CONCATENATED, left = count - begin;
+      part[i] = tn__g_concatenate(g, values + begin, left < TN__MOST_CONCATENATED ? left : TN__MOST_CONCATENATED, axis);
+    }
+    return tn__g_concatenate(g, part, parts, axis);
+  }
   const tn__attr attr = tn__attr_int(g, "axis", axis);
   return build(g, "concatenate", values, count, &attr, 1);
 }

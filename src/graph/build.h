@@ -62,6 +62,9 @@ tn__value *tn__g_slice(tn__graph *g, tn__value *a, const tn__expr *const *starts
 tn__value *tn__g_pad(tn__graph *g, tn__value *a, tn__value *scalar, const tn__expr *const *low,
                      const tn__expr *const *high,
                      const int64_t *interior); /* interior may be NULL; negative low/high crop */
+/* One kernel puts so many together at the most; more are put together in parts, since what code generators do with a
+ * kernel takes longer than in proportion to its size. */
+enum { TN__MOST_CONCATENATED = 128 };
 tn__value *tn__g_concatenate(tn__graph *g, tn__value *const *values, int count, int axis);
 tn__value *tn__g_reverse(tn__graph *g, tn__value *a, const int64_t *axes, int count);
 tn__value *tn__g_iota(tn__graph *g, tn_dtype dtype, int rank, const tn__expr *const *dims, int axis);

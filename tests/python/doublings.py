@@ -31,6 +31,25 @@ def chain(n, step, inputs, shape, constants=()):
     return model(nodes, inputs, [value(f"t{n}", inputs[0].type.tensor_type.elem_type, shape)], constants)
 
 
+# ---- one node of many operands ---------------------------------------------------------------------------------------
+
+
+def concatenation(sizes):
+    names = [f"t{i}" for i in range(len(sizes))]
+    inputs = [value(name, FLOAT, (size, 2)) for name, size in zip(names, sizes)]
+    return model([node("Concat", names, ["y"], axis=0)], inputs, [value("y", FLOAT, ("m", 2))])
+
+
+@family
+def concatenation_of_many(n):
+    return concatenation([3] * (4 * n))
+
+
+@family
+def concatenation_of_open_sizes(n):
+    return concatenation([f"n{i}" for i in range(3 * n)])
+
+
 # ---- values ----------------------------------------------------------------------------------------------------------
 
 

@@ -205,7 +205,7 @@ static void each_input(const char *text, void (*use)(void *user, int index, char
 }
 
 static void add_input(void *user, int index, char type, const char *dims) {
-  char name[8];
+  char name[16];
   snprintf(name, sizeof(name), "in%d", index);
   onnx_input(user, name,
              type == 'f'   ? ONNX_FLOAT
@@ -222,7 +222,7 @@ static void name_input(void *user, int index, char type, const char *dims) {
   int commas = 0;
   for (const char *c = names; *c != '\0'; c++) commas += *c == ',';
   for (; commas < index; commas++) names[length++] = ','; /* absent ones have no name */
-  snprintf(names + length, 8, "in%d", index);
+  snprintf(names + length, 16, "in%d", index);
 }
 
 static pb model_of(const model_case *c) {

@@ -332,10 +332,12 @@ static tn__value *concatenate_concatenate(tn__rewriter *rewriter, tn__node *node
   int64_t axis = tn__node_int(node, "axis", 0);
   tn__arena *arena = tn__graph_arena(rewriter->graph);
   TN__VEC(tn__value *) parts = {0};
+  int room = TN__MOST_CONCATENATED - node->input_count;
   for (int i = 0; i < node->input_count; i++) {
     const tn__node *inner = tn__producer_of(node->inputs[i], "concatenate");
-    bool take_apart =
-        inner != NULL && tn__node_int(inner, "axis", 0) == axis && tn__uses_of(rewriter, node->inputs[i]) == 1;
+    bool take_apart = inner != NULL && tn__node_int(inner, "axis", 0) == axis &&
+                      tn__uses_of(rewriter, node->inputs[i]) == 1 && inner->input_count - 1 <= room;
+    if (take_apart) room -= inner->input_count - 1;
     for (int j = 0; take_apart && j < inner->input_count; j++) tn__vec_push(arena, &parts, inner->inputs[j]);
     if (!take_apart) tn__vec_push(arena, &parts, node->inputs[i]);
   }
