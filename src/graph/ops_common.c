@@ -253,7 +253,10 @@ const tn__expr *tn__wrap_index(tn__ir *ir, const tn__expr *index, const tn__expr
 
 const tn__stmt *tn__check_index(tn__ir *ir, const tn__expr *index, const tn__expr *size) {
   const tn__expr *below = tn__lt(ir, tn__add(ir, index, size), tn__index(ir, 0));
-  return tn__if(ir, tn__or(ir, below, tn__le(ir, size, index)), tn__fail(ir, TN_KERNEL_INDEX_OUT_OF_RANGE), NULL);
+  const tn__expr *outside = tn__or(ir, below, tn__le(ir, size, index));
+  /* What is added to the greatest index wraps. Sizes above 0 make it less than 0, which is refused; 0 does not. */
+  outside = tn__or(ir, outside, tn__lt(ir, size, tn__index(ir, 1)));
+  return tn__if(ir, outside, tn__fail(ir, TN_KERNEL_INDEX_OUT_OF_RANGE), NULL);
 }
 
 const tn__var *tn__let_var(tn__ir *ir, const char *name) { return tn__var_create(ir, name, TN_I64, NULL, NULL); }

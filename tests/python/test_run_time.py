@@ -225,6 +225,20 @@ class Sizes(unittest.TestCase):
         self.assertEqual(sums.shape, (0, 2))
         np.testing.assert_array_equal(total, [0, 0])
 
+    def test_the_greatest_index_of_no_elements(self):
+        """What is added to it wraps, and nothing lies where it leads."""
+        greatest, x = np.iinfo(np.int64).max, np.zeros((0, 4), np.float32)
+        for op, indices in (("Gather", (1,)), ("GatherElements", (1, 4)), ("GatherND", (1, 1)),
+                            ("ScatterElements", (1, 4)), ("ScatterND", (1, 1))):
+            inputs = [info("x", FLOAT, ["n", 4]), info("i", INT64, ["k", *indices[1:]])]
+            values = [x, np.full(indices, greatest)]
+            if op.startswith("Scatter"):
+                inputs.append(info("u", FLOAT, ["k", 4]))
+                values.append(np.ones((1, 4), np.float32))
+            model = compiled([node(op, [i.name for i in inputs], ["y"])], inputs, [info("y", FLOAT, None)])
+            with self.assertRaisesRegex(tenon.Error, "index out of range"):
+                model(*values)
+
 
 class Extremes(unittest.TestCase):
     """Numbers from which no size or place can be made are refused; they neither wrap around to one nor read elsewhere."""
