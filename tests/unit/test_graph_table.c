@@ -15,7 +15,7 @@ static void rows_are_whole(void **state) {
     assert_non_null(op->doc);
     assert_int_equal(op->lowering == TN__LOWER_DECLARE, op->declare != NULL);
     assert_int_equal(op->op_class == TN__CLASS_ELEMENTWISE, op->scalar != NULL);
-    int least, most;
+    int least = 0, most = 0;
     if (op->operands == NULL || !tn__relations_parse(op->operands, &least, &most))
       fail_msg("%s: these are no relations: %s", op->name, op->operands);
     assert_int_equal(most, op->max_inputs);

@@ -1,7 +1,5 @@
 /* The table of instructions in docs/vm.md is the one that the machine is made of. With the argument --write the page is
  * brought up to date. */
-#include <libgen.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,30 +48,23 @@ static char *expected_page(const char *path, tn__file_map *page) {
   return out.text;
 }
 
-static void page_path(char path[PATH_MAX]) {
-  char source[PATH_MAX] = __FILE__;
-  snprintf(path, PATH_MAX, "%s/../../docs/vm.md", dirname(source));
-}
+static const char page_path[] = TN_TEST_ROOT "/docs/vm.md";
 
 static void the_page_is_fresh(void **state) {
-  char path[PATH_MAX];
-  page_path(path);
   tn__file_map page;
-  char *expected = expected_page(path, &page);
+  char *expected = expected_page(page_path, &page);
   if (strlen(expected) != page.size || memcmp(expected, page.data, page.size) != 0)
-    fail_msg("%s is not up to date; run this test with the argument --write", path);
+    fail_msg("%s is not up to date; run this test with the argument --write", page_path);
   free(expected);
   tn__file_map_close(&page);
 }
 
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--write") == 0) {
-    char path[PATH_MAX];
-    page_path(path);
     tn__file_map page;
-    char *expected = expected_page(path, &page);
+    char *expected = expected_page(page_path, &page);
     tn__bytes piece = {expected, strlen(expected)};
-    check_ok(tn__file_write_atomic(path, &piece, 1, 0644));
+    check_ok(tn__file_write_atomic(page_path, &piece, 1, 0644));
     free(expected);
     tn__file_map_close(&page);
     return 0;
