@@ -87,6 +87,8 @@ static tn_status *make_schedule(scheduling *c, const tn_schedule_options *option
     s->allocator = &s->allocator_copy;
   }
   tn__arena_init(&s->arena, s->allocator, NULL);
+  s->declared = c->te->arena.steps;
+  tn__te_limit_work(&s->work, &s->arena, s->declared);
   tn_status *status = tn__in_arena(&s->arena, schedule_body, c);
   if (status != NULL)
     tn_schedule_release(s);
@@ -145,6 +147,7 @@ tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step) {
     status = tn__strbuf_status(&text);
   }
   scheduling c = {.schedule = schedule, .trace = tn__strbuf_text(&text)};
+  tn__te_limit_work(&schedule->work, &schedule->arena, schedule->declared);
   if (status == NULL) status = tn__in_arena(&schedule->arena, apply_body, &c);
   tn__strbuf_release(&text);
   return status;
@@ -167,8 +170,21 @@ typedef struct building {
   const char *stage;
   tn__strbuf *text; /* of a stage */
   tn__arena *arena;
+  tn__work work;
   tn_build *build;
 } building;
+
+/* Making code starts anew in the arenas of the schedules. */
+static void begin_work(building *b, tn__arena *arena) {
+  uint64_t declared = 0;
+  b->arena = arena;
+  for (int i = 0; i < b->count; i++) {
+    tn_schedule *s = b->schedules[i];
+    declared += s->declared;
+    tn__te_limit_work(&s->work, &s->arena, s->declared);
+  }
+  tn__te_limit_work(&b->work, arena, declared);
+}
 
 static void check_schedules(const building *b) {
   tn__escape *escape = b->arena->escape;
@@ -274,7 +290,7 @@ static void emit_texts(const building *b) {
 
 static void emit_body(tn__arena *arena, void *user) {
   building *b = user;
-  b->arena = arena;
+  begin_work(b, arena);
   check_schedules(b);
   bool llvm = strcmp(b->stage, "llvm") == 0, assembly = strcmp(b->stage, "asm") == 0;
   if (llvm || assembly || strcmp(b->stage, "obj") == 0) {
@@ -329,7 +345,7 @@ static void keep_results(void *user) {
 
 static void build_body(tn__arena *arena, void *user) {
   building *b = user;
-  b->arena = arena;
+  begin_work(b, arena);
   check_schedules(b);
   b->build->object = generate(b, TN__EMIT_OBJECT);
   tn__check(arena->escape, tn__in_arena(&b->build->arena, keep_results, b));

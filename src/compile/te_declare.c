@@ -40,6 +40,28 @@ tn_status *tn__text_out(tn__strbuf *text, char **out, size_t *size) {
   return status;
 }
 
+/* ---- work ----------------------------------------------------------------------------------------------------------
+ */
+
+/* LeNet takes a sixtieth of what it may, chains of 400 stages a hundredth to a fifteenth: the limits are there so that
+ * what nobody thought of ends with words instead of not ending. */
+#define STEPS_AT_LEAST UINT64_C(20000000)
+enum { STEPS_PER_BYTE = 2000, STEPS_PER_STEP = 200 };
+
+static void limit(tn__work *work, tn__arena *arena, const char *of, uint64_t each, uint64_t count) {
+  uint64_t most = count > (UINT64_MAX / 2 - STEPS_AT_LEAST) / each ? UINT64_MAX / 2 : STEPS_AT_LEAST + each * count;
+  *work = (tn__work){.most = most, .of = of};
+  arena->work = work;
+}
+
+void tn__te_limit_reading(tn__work *work, tn__arena *arena, size_t bytes) {
+  limit(work, arena, "this text", STEPS_PER_BYTE, bytes);
+}
+
+void tn__te_limit_work(tn__work *work, tn__arena *arena, uint64_t declared) {
+  limit(work, arena, "this declaration", STEPS_PER_STEP, declared);
+}
+
 /* ---- handles ----------------------------------------------------------------------------------------------------- */
 
 static tn_status *new_handle(const tn_allocator *allocator, tn_te **out) {
@@ -82,6 +104,7 @@ typedef struct parsing {
   int dim_count;
   const tn_allocator *allocator;
   tn__arena arena; /* of the source */
+  tn__work work;
   const tn__te_source *source;
   bool last; /* without a kernel's name: the last one, not all */
   tn_te **list;
@@ -102,9 +125,12 @@ static void declare_one(void *user) {
 
 static tn_status *declare_kernel(parsing *p, int index) {
   TN_RETURN_IF_ERROR(new_handle(p->allocator, &p->list[p->count]));
-  p->making = p->list[p->count++];
+  tn_te *te = p->making = p->list[p->count++];
   p->index = index;
-  return tn__in_arena(&p->making->arena, declare_one, p);
+  te->arena.work = &p->work;
+  tn_status *status = tn__in_arena(&te->arena, declare_one, p);
+  te->arena.work = NULL; /* which it outlives */
+  return status;
 }
 
 static void check_dims(const parsing *p, int first, int last) {
@@ -149,6 +175,7 @@ static void parse_all(void *user) {
 
 static tn_status *parse(parsing *p) {
   tn__arena_init(&p->arena, p->allocator, NULL);
+  tn__te_limit_reading(&p->work, &p->arena, p->length);
   tn_status *status = tn__in_arena(&p->arena, parse_all, p);
   tn__arena_release(&p->arena);
   return status;

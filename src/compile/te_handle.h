@@ -20,6 +20,8 @@ struct tn_schedule {
   tn_allocator allocator_copy;
   const tn_allocator *allocator;
   tn__arena arena;
+  tn__work work;
+  uint64_t declared; /* steps that making the declaration took, by which work on it is limited */
   tn__target target;
   tn__ir *ir;
   tn__te *te; /* its own */
@@ -39,6 +41,11 @@ typedef struct tn__te_item {
 } tn__te_item;
 /* Kernels in order, each with what packs its operands behind it. Throws on the arena's escape. */
 int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);
+
+/* Starts to count the work in an arena, and limits it: that of reading a text by its bytes, that of scheduling a
+ * declaration and of making code by the steps that making the declaration took. */
+void tn__te_limit_reading(tn__work *work, tn__arena *arena, size_t bytes);
+void tn__te_limit_work(tn__work *work, tn__arena *arena, uint64_t declared);
 
 /* Operations and bytes of inputs and outputs of one call; -1 when open dimensions decide. */
 void tn__te_work(const tn__te *te, double *flops, double *bytes);
