@@ -43,11 +43,9 @@ void tn__onnx_compare(tn__onode *n) {
 /* Sum, Max, Min, Mean: any number of operands. */
 void tn__onnx_variadic(tn__onode *n) {
   bool mean = strcmp(n->name, "Mean") == 0;
-  tn__value *result = NULL;
-  for (int i = 0; i < n->input_count; i++) {
-    tn__value *x = mean ? tn__on_widen(n, n->in[i]) : n->in[i];
-    result = result == NULL ? x : tn__g_binary(n->g, n->op->core, result, x);
-  }
+  tn__value *result = mean ? tn__on_widen(n, n->in[0]) : n->in[0];
+  for (int i = 1; i < n->input_count; i++)
+    result = tn__g_binary(n->g, n->op->core, result, mean ? tn__on_widen(n, n->in[i]) : n->in[i]);
   if (mean) result = tn__g_binary_s(n->g, "divide", result, n->input_count);
   n->out[0] = tn__g_convert(n->g, result, n->in[0]->dtype);
 }
