@@ -3,8 +3,9 @@
  * The programs that `./dev bench kernels` measures with: one program per library, so that no two libraries share a
  * process, all of them driven by bench/bench_kernels.py through lines on standard input and output.
  *
- *   case KEY=VALUE...   prepares a computation, runs it once and writes its result; answers {"ok": ...} or {"error":
- * ...} run N               times N samples; answers {"ns": [...], "cpu_ns": [...]}, both per run of the computation
+ *   case KEY=VALUE...   prepares a computation, runs it once and writes its result; answers {"ok": ...} or
+ *                       {"error": ...}
+ *   run N               times N samples; answers {"ns": [...], "cpu_ns": [...]}, both per run of the computation
  *
  * server.c holds main(); each library's file defines the functions below. */
 #ifndef TENON_BENCH_KERNELS_SERVER_H

@@ -10,8 +10,7 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSED = 2 };
 
-/* ---- arguments
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 typedef struct cli_option {
   const char *name;  /* "--threads" */
@@ -59,8 +58,7 @@ int cli_misused(const char *command, const char *format, ...) TN_PRINTF(2, 3); /
 /* Prints "tenon: message", frees the status, returns EXIT_FAILED (EXIT_DONE for NULL). */
 int cli_report(tn_status *status);
 
-/* ---- what several commands share
- * -------------------------------------------------------------------------------------------- */
+/* ---- what several commands share --------------------------------------------------------------------------------- */
 
 /* The rows of options that every compiling command has. */
 #define CLI_COMPILE_OPTIONS                                                                                            \

@@ -47,9 +47,7 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- inputs
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 /* Sequences get their tensors one after another, in the order in which they are given. */
 static tn_status *add_to_list(run *r, int index, tn_tensor **tensor) {
@@ -234,9 +232,7 @@ static tn_status *prepare_inputs(run *r) {
   return NULL;
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static tn_status *check_function(const run *r) {
   if (!r->function || tn_executable_input_count(r->exe, r->function) >= 0) return NULL;

@@ -44,9 +44,7 @@ static void print_element(const DLTensor *t, int64_t i) {
   }
 }
 
-/* ---- what came out
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- what came out ----------------------------------------------------------------------------------------------- */
 
 void cli_free_results(cli_result *results, int count) {
   for (int i = 0; results && i < count; i++) {
@@ -178,8 +176,7 @@ void cli_json_outputs(tn__strbuf *json, const cli_result *results, int count) {
   tn__strbuf_append(json, "]");
 }
 
-/* ---- latency
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- latency ----------------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -194,8 +191,7 @@ cli_latency cli_summarize_latency(double *seconds, int runs) {
   return (cli_latency){seconds[0], median, sum / runs, seconds[(runs * 9 - 1) / 10], seconds[runs - 1], runs};
 }
 
-/* ---- comparing: numpy.testing.assert_allclose(rtol=1e-3, atol=1e-7), as ONNX's own runner has it
- * --------------------------------- */
+/* ---- comparing: numpy.testing.assert_allclose(rtol=1e-3, atol=1e-7), as ONNX's own runner has it ----------------- */
 
 static bool same_shape(const DLTensor *a, const DLTensor *b) {
   if (a->ndim != b->ndim) return false;
@@ -242,9 +238,7 @@ bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size
   return false;
 }
 
-/* ---- files
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* One `_` for each character that is not plain: of those that UTF-8 writes in several bytes, the first one counts. */
 static void file_name(const cli_result *result, char *name, size_t size) {

@@ -16,9 +16,7 @@ typedef struct compile_call {
 
 static void close_map(void *map) { tn__file_map_close(map); }
 
-/* ---- compiling
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 /* Everything that the executable depends on. */
 static void hash_dims(tn__sha256 *h, const tn_dim_setting *dims, int count) {
@@ -138,9 +136,7 @@ tn_status *tn_compile(const char *path, const void *data, size_t size, const tn_
   return tn_compile_functions(&only, 1, options, out);
 }
 
-/* ---- stages
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
 
 static const char *const stages[] = {"graph", "te", "schedule", "tir", "llvm", "asm", "obj"};
 

@@ -92,16 +92,14 @@ void tn__declare_output_extent(tn__builder *b, int output);
 /* dispatch.c: all code of a function that calls one of others. */
 void tn__emit_dispatch(tn__builder *b);
 
-/* ---- control.c: nodes that the machine runs itself
- * --------------------------------------------------------------------- */
+/* ---- control.c: nodes that the machine runs itself --------------------------------------------------------------- */
 /* Must the result have memory of its own kind, whoever asks for it? The loop variables of a while move. */
 bool tn__needs_own_memory(const tn__node *node);
 /* Values that share memory with an operand of the node: the loop variables that a while keeps. */
 void tn__share_kept(tn__builder *b, const tn__node *node);
 void tn__emit_node(tn__builder *b, const tn__node *node);
 
-/* ---- lists.c: sequences and optional values
- * ------------------------------------------------------------------------------ */
+/* ---- lists.c: sequences and optional values ---------------------------------------------------------------------- */
 /* Is the list in a register of the function's own, or in a loop variable that it changes, and read for the last time?
  */
 bool tn__list_dies(tn__builder *b, tn__value *list);

@@ -22,8 +22,7 @@ struct tn__cache {
   bool wrote, warned;
 };
 
-/* ---- the folder
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
 
 static const char *default_directory(tn__arena *arena) {
   const char *own = getenv("TENON_CACHE_DIR");
@@ -114,8 +113,7 @@ tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limi
   return cache;
 }
 
-/* ---- entries: the contents, then their seal
- * ---------------------------------------------------------------------------------- */
+/* ---- entries: the contents, then their seal ---------------------------------------------------------------------- */
 
 /* Covers what the entry is for, too: a file that got another entry's name must not be taken for that entry. The
  * contents go in by a checksum: who can change the file may as well write a whole one. */
@@ -194,8 +192,7 @@ void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const t
   tn_status_free(status);
 }
 
-/* ---- identity of the build
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- identity of the build --------------------------------------------------------------------------------------- */
 
 typedef struct identity_search {
   tn__sha256 *hasher;

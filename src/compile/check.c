@@ -117,8 +117,7 @@ static void run_everything(checker *k) {
   }
 }
 
-/* ---- operands
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- operands ---------------------------------------------------------------------------------------------------- */
 
 static int64_t symbol_value(checker *k, const tn__var *var);
 
@@ -178,9 +177,7 @@ static void map_views(checker *k, int value_count) {
   }
 }
 
-/* ---- comparing
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 static bool compare_value(checker *k, const tn__unit *u, const tn__value *v, const void *want) {
   tn_check_result *r = k->call->result;

@@ -29,8 +29,7 @@ static int function_of(const tn__builder *b, const tn__graph *graph) {
   tn__throwf(b->arena->escape, TN_INTERNAL, "graph \"%s\" has no function", tn__graph_name(graph));
 }
 
-/* ---- sizes that only running the node tells
- * ------------------------------------------------------------------------------ */
+/* ---- sizes that only running the node tells ---------------------------------------------------------------------- */
 
 static bool is_size_of(const tn__symbol *symbol, const tn__node *node) {
   return symbol->source == TN__SYMBOL_INPUT_DIM && symbol->value->producer == node;
@@ -59,8 +58,7 @@ static void read_sizes(tn__builder *b, const tn__node *node, const int *register
   }
 }
 
-/* ---- jumps
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- jumps ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t emit_jump_if_zero(tn__builder *b, int scalar) {
   uint32_t words[] = {(uint32_t)scalar, 0};
@@ -93,8 +91,7 @@ static void emit_call(tn__builder *b, const tn__graph *body, const int *reads, i
   tn__exe_emit_call(b->func, function, reads, read_count, writes, write_count);
 }
 
-/* ---- if, call
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- if, call ---------------------------------------------------------------------------------------------------- */
 
 static void emit_branches(tn__builder *b, const tn__node *node) {
   int *operands = operand_registers(b, node), *writes = TN__NEW_ARRAY(b->arena, node->output_count, int);
@@ -116,8 +113,7 @@ static void emit_branches(tn__builder *b, const tn__node *node) {
   read_sizes(b, node, writes);
 }
 
-/* ---- while
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- while ------------------------------------------------------------------------------------------------------- */
 
 typedef struct loop {
   const tn__node *node;

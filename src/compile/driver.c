@@ -110,9 +110,7 @@ static void report_progress(const tn__driver *driver, const char *phase, int don
   if (driver->options->progress) driver->options->progress(driver->options->user, phase, done, total);
 }
 
-/* ---- graph
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- graph ------------------------------------------------------------------------------------------------------- */
 
 static void after_graph_pass(void *user, const char *pass, const tn__graph *graph, double seconds) {
   tn__driver *driver = user;
@@ -320,9 +318,7 @@ void tn__compilation_prepare(tn__compilation *c) {
   choose_groups(c);
 }
 
-/* ---- code
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- code -------------------------------------------------------------------------------------------------------- */
 
 void tn__compilation_back(tn__compilation *c) {
   tn__driver *driver = &c->driver;

@@ -28,8 +28,7 @@ static void number_member(tn__strbuf *json, const char *name, double value) {
   }
 }
 
-/* ---- executables
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- executables ------------------------------------------------------------------------------------------------- */
 
 static void capacity_member(tn__strbuf *json, const tn_value_info *v) {
   bool any = false;
@@ -117,9 +116,7 @@ static void inspect_executable(tn__arena *arena, inspect_call *call, const void 
   tn_executable_release(exe);
 }
 
-/* ---- models
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 /* True when all of the model's operators are supported. */
 static bool operator_members(tn__strbuf *json, tn__onnx_model *model) {

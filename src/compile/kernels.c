@@ -43,8 +43,7 @@ void tn__driver_print(const tn__driver *driver, const char *subject, const char 
   driver->options->print(driver->options->user, name, text);
 }
 
-/* ---- declaring
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- declaring --------------------------------------------------------------------------------------------------- */
 
 static bool tells_nothing(const char *op) {
   return strcmp(op, "broadcast_in_dim") == 0 || strcmp(op, "reshape") == 0 || strcmp(op, "constant") == 0;
@@ -184,8 +183,7 @@ tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, 
   return units;
 }
 
-/* ---- building
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------------------------------- */
 
 typedef struct build_times {
   double schedule, lower, codegen;
@@ -482,8 +480,7 @@ void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
   share_results(units, count);
 }
 
-/* ---- printing stages
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- printing stages --------------------------------------------------------------------------------------------- */
 
 static void emit_module(tn__driver *driver, tn__ir **irs, const tn__func **funcs, int count, tn__emit kind,
                         tn__strbuf *out) {

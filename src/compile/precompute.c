@@ -9,8 +9,7 @@
 #include "runtime/tensor.h"
 #include "tenon/kernel_abi.h"
 
-/* ---- small nodes
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- small nodes ------------------------------------------------------------------------------------------------- */
 
 typedef struct fold_task {
   tn__graph *graph;
@@ -65,8 +64,7 @@ static bool evaluate(void *user, tn__graph *graph, const tn__node *node, void *c
 
 tn__evaluator tn__fold_evaluator(tn__driver *driver) { return (tn__evaluator){evaluate, driver}; }
 
-/* ---- groups
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 typedef struct runner {
   tn_executable *executable;

@@ -9,8 +9,7 @@
 
 enum { MOST_BYTES_AHEAD = 64 << 20 }; /* of the arena for sizes that are still to come */
 
-/* ---- values and steps
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- values and steps -------------------------------------------------------------------------------------------- */
 
 tn__place *tn__place_of(tn__builder *b, tn__value *v) {
   tn__place *p = &b->places[v->id];
@@ -75,8 +74,7 @@ static void collect_steps(tn__builder *b) {
   }
 }
 
-/* ---- signature and symbols
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- signature and symbols --------------------------------------------------------------------------------------- */
 
 int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset) {
   if (v->holds != TN__HOLDS_TENSOR)
@@ -149,9 +147,7 @@ static const tn__expr *bytes_of(tn__builder *b, const tn__value *v) {
   return bytes;
 }
 
-/* ---- storage
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- storage ----------------------------------------------------------------------------------------------------- */
 
 /* Strings of a constant become references to those of the file. */
 static const void *string_references(tn__builder *b, const void *texts, int64_t count) {
@@ -419,8 +415,7 @@ static void load_given_elements(tn__builder *b) {
   }
 }
 
-/* ---- instructions
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- instructions ------------------------------------------------------------------------------------------------ */
 
 void tn__emit_word(tn__builder *b, tn__opcode op, int reg) {
   uint32_t word = (uint32_t)reg;
@@ -696,8 +691,7 @@ static void emit_code(tn__builder *b) {
   emit_outputs(b, direct);
 }
 
-/* ---- the executable
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the executable ---------------------------------------------------------------------------------------------- */
 
 /* Units of the bodies are in the same list, so equal kernels are stored once. */
 static void add_kernels(tn__builder *b) {

@@ -67,8 +67,7 @@ bool tn__while_tests_scalars(const tn__node *node);
 tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
                              const char *const *texts, int text_count, tn__program_stats *stats);
 
-/* ---- static memory planning (plan.c)
- * ---------------------------------------------------------------------------------- */
+/* ---- static memory planning (plan.c) ----------------------------------------------------------------------------- */
 /* One block of memory that lives from step `first` to step `last`, both included. */
 typedef struct tn__plan_item {
   int64_t bytes;

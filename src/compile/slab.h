@@ -17,8 +17,8 @@ typedef struct tn__slab {
 } tn__slab;
 
 /* For `constants` bytes of them, at most `others` bytes of other constants, and what `kernels` kernels usually put
- * before them in the file. Freed with the arena, unless somebody
- * takes the memory over (and sets `memory` to NULL). */
+ * before them in the file. Freed with the arena, unless somebody takes the memory over (and sets `memory` to
+ * NULL). */
 tn__slab *tn__slab_create(tn__arena *arena, size_t constants, size_t others, int kernels);
 /* The next `bytes` bytes, aligned to 64, with zeros in between, not zeroed; NULL when they were not reserved. */
 void *tn__slab_take(tn__slab *slab, size_t bytes);

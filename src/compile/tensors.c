@@ -47,8 +47,7 @@ static tn_status *append(tensor_list *list, const char *name, size_t length, tn_
   return NULL;
 }
 
-/* ---- zip (PKWARE's APPNOTE 6.3): the central directory, stored and deflated members, zip64 sizes
- * ------------------------------------ */
+/* ---- zip (PKWARE's APPNOTE 6.3): the central directory, stored and deflated members, zip64 sizes ----------------- */
 
 typedef struct zip_member {
   const char *name;
@@ -241,9 +240,7 @@ static tn_status *read_npz(const tn__file_map *map, const tn_allocator *allocato
   }
 }
 
-/* ---- TensorProto
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- TensorProto ------------------------------------------------------------------------------------------------- */
 
 typedef struct proto_call {
   const char *path;

@@ -167,8 +167,7 @@ tn__node *tn__g_if(tn__graph *g, tn__value *condition, tn__graph *then_body, tn_
 /* `condition` gives one bool from the state, `body` the next state; the results are the last state. */
 tn__node *tn__g_while(tn__graph *g, tn__graph *condition, tn__graph *body, tn__value *const *state, int count);
 
-/* ---- sequences and optional values (ops_sequence.c); a position NULL is the end
- * -------------------------------------- */
+/* ---- sequences and optional values (ops_sequence.c); a position NULL is the end ---------------------------------- */
 tn__value *tn__g_sequence_empty(tn__graph *g, tn_dtype dtype, int rank, tn__value_holds holds); /* optional: no value */
 tn__value *tn__g_sequence_insert(tn__graph *g, tn__value *list, tn__value *item, tn__value *position);
 tn__value *tn__g_sequence_erase(tn__graph *g, tn__value *list, tn__value *position);

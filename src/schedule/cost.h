@@ -5,12 +5,13 @@
  * of its decisions it then states *features*: the loops from the outermost to the innermost, and what the innermost
  * part executes. tn__cost_of() turns these into cycles:
  *
- *   work    for each phase (the tile's reduction, its epilogue, a tail ...): the busiest of arithmetic ports, load
- * ports, store ports, shuffle port, issue, and the latency of the longest chain; summed over phases, with loop
- * overhead; levels  for each cache the bytes that come into it, over what that level delivers. An access is fetched
- * again by every iteration of a loop whose body does not fit, unless it stands still there (the working sets of Low et
- * al., "Analytical modeling is enough for high-performance BLIS", 2016, for any nest); share   the part that the
- * slowest thread has, and what it costs to start the others.
+ *   work    for each phase (the tile's reduction, its epilogue, a tail ...) the busiest of arithmetic ports, load
+ *           ports, store ports, shuffle port, issue, and the latency of the longest chain; summed over phases, with the
+ *           overhead of loops
+ *   levels  for each cache the bytes that come into it, over what that level delivers. An access is fetched again by
+ *           every iteration of a loop whose body does not fit, unless it stands still there (the working sets of Low et
+ *           al., "Analytical modeling is enough for high-performance BLIS", 2016, for any nest)
+ *   share   the part that the slowest thread has, and what it costs to start the others
  *
  * The result is the largest of work and levels, plus a part of the others, as they overlap well but not wholly. */
 #ifndef TENON_SCHEDULE_COST_H

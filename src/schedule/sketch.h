@@ -2,10 +2,12 @@
  * open, tile sizes above all, each with the set it ranges over. The static cost function, or a tuner that measures,
  * chooses:
  *
- *   for (tn__sketch *k = tn__sketch_create(te, target, options); k != NULL; k = tn__sketch_next(k)) ...  the rules that
- * fit int64_t values[TN__MAX_DECISIONS]; tn__sketch_at(k, index, values)         any point of the space, 0 <= index <
- * tn__sketch_points(k) tn__sketch_cost(k, values, &breakdown)  predicted, from closed expressions; INFINITY for what
- * cannot work tn__sketch_apply(k, values)             the schedule; throws TN_INVALID_ARGUMENT when a primitive refuses
+ *   for (tn__sketch *k = tn__sketch_create(te, target, options); k != NULL; k = tn__sketch_next(k)) {
+ *     int64_t values[TN__MAX_DECISIONS];
+ *     tn__sketch_at(k, index, values);         // any point of the space, 0 <= index < tn__sketch_points(k)
+ *     tn__sketch_cost(k, values, &breakdown);  // predicted, from closed expressions; INFINITY for what cannot work
+ *     tn__sketch_apply(k, values);             // the schedule; throws TN_INVALID_ARGUMENT when a primitive refuses
+ *   }
  *
  * Everything is in the arena of the declaration's context and follows its rules for threads. */
 #ifndef TENON_SCHEDULE_SKETCH_H
@@ -38,17 +40,16 @@ typedef struct tn__sketch {
   const void *data; /* the rule's own: what it found in the declaration */
 } tn__sketch;
 
-/* The sketch of the first rule that fits. NULL when none does, as for more than
- * TN__NEST_AXES axes. Throws when an option is out of
- * range. */
+/* The sketch of the first rule that fits. NULL when none does, as for more than TN__NEST_AXES axes. Throws when an
+ * option is out of range. */
 tn__sketch *tn__sketch_create(const tn__te *te, const tn__target *target, const tn__schedule_options *options);
 /* The same for the rules behind that of `k`; NULL when there is none. */
 tn__sketch *tn__sketch_next(const tn__sketch *k);
 const char *tn__sketch_name(const tn__sketch *k);
 int64_t tn__sketch_points(const tn__sketch *k); /* the product of the sets' sizes, at most INT64_MAX */
 void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values);
-double tn__sketch_cost(const tn__sketch *k, const int64_t *values,
-                       tn__cost *breakdown); /* cycles; breakdown may be NULL */
+/* In cycles; breakdown may be NULL. */
+double tn__sketch_cost(const tn__sketch *k, const int64_t *values, tn__cost *breakdown);
 tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values);
 /* The cheapest of at most options.search_space candidates; the first in order among equals. Returns how many were
  * weighed. */

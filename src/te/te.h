@@ -1,11 +1,15 @@
 /* Compute declarations: what each element of each output is, and nothing about how it is computed.
  *
  * A declaration is a list of stages in topological order. A stage defines one or more tensors of one shape, element by
- * element: compute   value[axes]                                        P[i, j] = A[i, j] + 1 reduce    combiner over
- * reduce axes, starting from identity  C[i, j] = sum(k) A[i, k] * B[k, j] scan      one axis runs in order; an element
- * may read its own tensors at earlier positions of that axis extern    imperative loop IR that fills its tensors (sort,
- * data-dependent loops); schedules leave it alone Tensors are buffers of the ir context. Reading outside of a tensor is
- * an error of the declaration: guard with select(), which is lazy.
+ * element:
+ *
+ *   compute  a value over axes: P[i, j] = A[i, j] + 1
+ *   reduce   a combiner over reduce axes, starting from its identity: C[i, j] = sum(k) A[i, k] * B[k, j]
+ *   scan     one axis runs in order; an element may read its own tensors at earlier positions of that axis
+ *   extern   imperative loop IR that fills its tensors (sort, data-dependent loops); schedules leave it alone
+ *
+ * Tensors are buffers of the ir context. Reading outside of a tensor is an error of the declaration: guard with
+ * select(), which is lazy.
  *
  * Everything lives in the ir context's arena; errors are thrown there. The text form (.te) prints and parses the same
  * structure. */
@@ -41,8 +45,8 @@ typedef enum tn__te_reducer {
   TN__TE_PROD,
   TN__TE_MAX,
   TN__TE_MIN,
-  TN__TE_ANY /* or */,
-  TN__TE_ALL /* and */
+  TN__TE_ANY, /* or */
+  TN__TE_ALL  /* and */
 } tn__te_reducer;
 
 typedef struct tn__te_stage {
@@ -51,8 +55,8 @@ typedef struct tn__te_stage {
   int tensor_count;
   const tn__buffer *tensors[4];
   tn__te_axes axes, reduce_axes;
-  const tn__expr
-      *values[4]; /* compute: the elements; reduce: the terms; scan: the elements at positions >= scan_depth */
+  /* compute: the elements; reduce: the terms; scan: the elements at positions >= scan_depth */
+  const tn__expr *values[4];
   const tn__expr *first[4]; /* scan: the elements at positions < scan_depth of the scan axis */
   int scan_axis;
   int64_t scan_depth;

@@ -129,8 +129,7 @@ static void tile_assembly(kernel_test *t, void *user) {
   assert_true(occurrences(first, last, "\n") <= vectors + tile->mr + tile->nr / lanes);
 }
 
-/* ---- several at once
- * -------------------------------------------------------------------------------------------------- */
+/* ---- several at once --------------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, MAX_OBJECT = 65536 };
 typedef struct compilation {

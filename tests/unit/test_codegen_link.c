@@ -3,8 +3,7 @@
 
 #include "unit/kernel.h"
 
-/* ---- objects by hand: .text, .rodata, symbols, and relocations of .text
- * ---------------------------------------------------- */
+/* ---- objects by hand: .text, .rodata, symbols, and relocations of .text ------------------------------------------ */
 
 enum { NONE, TEXT, RODATA, RELA, SYMTAB, STRTAB, SECTIONS };
 
@@ -86,8 +85,7 @@ static int64_t word_at(const tn__image *image, size_t offset, size_t size) {
   return size == 4 ? narrow : wide;
 }
 
-/* ---- relocations
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- relocations ------------------------------------------------------------------------------------------------- */
 
 /* .text is at 0, .rodata at 64: "data" at 0x160. */
 static void x86_64(kernel_test *t, void *user) {
@@ -138,9 +136,7 @@ static void several(kernel_test *t, void *user) {
   assert_int_equal(word_at(&image, 8, 4), 64 + 32 - 4 - 8);
 }
 
-/* ---- refusals
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 typedef struct refusal {
   const char *want;

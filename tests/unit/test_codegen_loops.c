@@ -10,8 +10,7 @@
 
 typedef const tn__expr *ex;
 
-/* ---- building
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------------------------------- */
 
 enum { MAX_PARAMS = 8 };
 
@@ -63,8 +62,7 @@ static const tn__stmt *lanes(builder *b, const tn__var *v, const tn__stmt *s) {
   return tn__for(b->ir, v, TN__LOOP_VECTORIZED, s);
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct guarded {
   char *map, *data;
@@ -167,9 +165,7 @@ static void agree(kernel_test *t, builder *b, const tn__stmt *body, int32_t want
   for (int i = 0; i < count; i++) munmap(reference[i].map, reference[i].map_size);
 }
 
-/* ---- masks
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 /* if (v < n) y = x else y = -1, and inside of it another condition on data. */
 static void nested_masks(kernel_test *t, void *user) {
@@ -216,8 +212,7 @@ static void lazy_logic(kernel_test *t, void *user) {
   }
 }
 
-/* ---- access shapes
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- access shapes ----------------------------------------------------------------------------------------------- */
 
 typedef struct access_case {
   int width;
@@ -272,9 +267,7 @@ static void access_shapes(const char *target) {
     }
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* What was loaded before a store is not what is there after it: a running sum, and a swap through a let. */
 static void stores_are_seen(kernel_test *t, void *user) {
@@ -402,8 +395,7 @@ static void in_place(kernel_test *t, void *user) {
   kernel_free(data, 256);
 }
 
-/* ---- control flow and failure
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- control flow and failure ------------------------------------------------------------------------------------ */
 
 /* Binary search by a loop with a condition that loads. */
 static void while_loops(kernel_test *t, void *user) {
@@ -449,9 +441,7 @@ static void failures(kernel_test *t, void *user) {
   agree(t, &b, s, f->guarded ? TN_KERNEL_OK : f->division ? TN_KERNEL_DIVISION_BY_ZERO : TN_KERNEL_INDEX_OUT_OF_RANGE);
 }
 
-/* ---- random kernels
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- random kernels ---------------------------------------------------------------------------------------------- */
 
 typedef struct generator {
   builder b;
@@ -553,9 +543,7 @@ static void random_kernel(kernel_test *t, void *user) {
   agree(t, &g.b, s, 0);
 }
 
-/* ---- the tests
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
 
 /* This machine first; then what it can run or emulate. */
 static const char *const all_targets[] = {NULL, "x86-64", "x86-64-v3", "aarch64"};

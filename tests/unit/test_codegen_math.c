@@ -30,8 +30,7 @@ static const function_row functions[] = {
 };
 static const function_row functions2[] = {{"pow", TN__CALL_POW, NULL, NULL}, {"atan2", TN__CALL_ATAN2, NULL, NULL}};
 
-/* ---- the kernels
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the kernels ------------------------------------------------------------------------------------------------- */
 
 /* y[i] = f(x[i]) or f(x[i], z[i]) for a symbolic number of elements, so many lanes at a time. */
 static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype dtype, int arity, int lanes) {
@@ -50,8 +49,7 @@ static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype d
   return kernel_compile(t, tn__func_create(ir, "map", params, 2, params + 2, 1, scalars, 1, body));
 }
 
-/* ---- the arguments
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the arguments ----------------------------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state) { /* splitmix64 */
   uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
@@ -122,8 +120,7 @@ static const double specials[] = {0.0,
                                   -2.5};
 enum { SPECIALS = sizeof(specials) / sizeof(specials[0]) };
 
-/* ---- measuring
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 /* |got - want| in units of the last place that `want` has in the type; 0 for NaN and zeros that agree, infinity for
  * those that do not. */

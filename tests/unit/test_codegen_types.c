@@ -15,8 +15,7 @@ static const tn_dtype dtypes[] = {TN_BOOL, TN_I8,  TN_I16,  TN_I32, TN_I64, TN_U
                                   TN_U32,  TN_U64, TN_BF16, TN_F16, TN_F32, TN_F64};
 enum { DTYPES = sizeof(dtypes) / sizeof(dtypes[0]) };
 
-/* ---- operations
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 typedef enum op_class { BINARY, NOT, SELECT, CALL, CAST, BITCAST } op_class;
 
@@ -118,8 +117,7 @@ static tn__scalar evaluate(const op *o, tn_dtype dtype, const tn__scalar *args) 
   }
 }
 
-/* ---- operands
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- operands ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state) { /* splitmix64 */
   uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
@@ -193,8 +191,7 @@ static tn__scalar operand(tn_dtype dtype, uint64_t *state, int64_t index, int wh
   return s;
 }
 
-/* ---- one kernel for all operations of a type
- * ---------------------------------------------------------------------------------- */
+/* ---- one kernel for all operations of a type --------------------------------------------------------------------- */
 
 typedef struct job {
   tn_dtype dtype;
@@ -320,8 +317,7 @@ static void every_target_links(void **state) {
     }
 }
 
-/* ---- docs/dtypes.md
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- docs/dtypes.md ---------------------------------------------------------------------------------------------- */
 
 static void write_page(tn__strbuf *out) {
   op ops[MAX_OPS];

@@ -5,8 +5,7 @@
 #include "compile_check.h"
 #include "tenon/kernel_abi.h"
 
-/* ---- graphs
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 static tn__value *vector(tn__graph *g, const char *name, const char *symbol) {
   tn__value *x = tn__graph_input(g, name, TN_F32, 1, (const tn__expr *const[]){NULL});
@@ -24,8 +23,7 @@ static tn__value *twice_as_long(tn__graph *g, tn__value *x) {
   return tn__g_concatenate(g, (tn__value *const[]){x, x}, 2, 0);
 }
 
-/* ---- running: into the session's memory and into the caller's, twice each, with equal bytes
- * -------------------------------------- */
+/* ---- running: into the session's memory and into the caller's, twice each, with equal bytes ---------------------- */
 
 typedef struct given {
   const float *x;
@@ -70,9 +68,7 @@ static void expect(tn_session *session, const DLTensor *inputs, int input_count,
 
 static const float ramp[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
-/* ---- if
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- if ---------------------------------------------------------------------------------------------------------- */
 
 /* x + 1, or x twice over: the sizes differ. */
 static void build_if(tn__graph *g) {
@@ -121,9 +117,7 @@ static void branches_that_make_nothing(void **state) {
   finish(&k, session);
 }
 
-/* ---- while
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- while ------------------------------------------------------------------------------------------------------- */
 
 /* `number` times: y = y + x, where x is kept and the count goes down. */
 static void build_sum(tn__graph *g) {

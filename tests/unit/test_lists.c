@@ -12,8 +12,7 @@ static DLTensor number(const int64_t *value) {
   return (DLTensor){.data = (void *)(uintptr_t)value, .device = {kDLCPU, 0}, .ndim = 0, .dtype = {kDLInt, 64, 1}};
 }
 
-/* ---- sequences grown in a loop
- * --------------------------------------------------------------------------------------------- */
+/* ---- sequences grown in a loop ----------------------------------------------------------------------------------- */
 
 static tn__value *list_input(tn__graph *g, const char *name, tn__value_holds holds) {
   tn__value *list = tn__graph_input(g, name, TN_F32, 0, NULL);
@@ -80,8 +79,7 @@ static void a_sequence_grows_in_a_loop(void **state) {
   finish(&k, session);
 }
 
-/* ---- memory
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static tn_status *run_rounds(tn_session *session, int64_t rounds) {
   int64_t shape[1] = {2};
@@ -122,8 +120,7 @@ static void loops_survive_a_lack_of_memory(void **state) {
   finish(&k, session);
 }
 
-/* ---- at the boundary
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- at the boundary --------------------------------------------------------------------------------------------- */
 
 /* The list with x put in at `number` and its last tensor taken out; its length before; the tensor at `number`. */
 static void build_edited(tn__graph *g) {
@@ -361,8 +358,7 @@ static void optional_values_are_there_or_not(void **state) {
   finish(&k, session);
 }
 
-/* ---- splitting
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- splitting --------------------------------------------------------------------------------------------------- */
 
 static void build_split(tn__graph *g) {
   tn__ir *ir = tn__graph_ir(g);
@@ -391,8 +387,7 @@ static void pieces_add_up(void **state) {
   finish(&k, session);
 }
 
-/* ---- the verifier
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the verifier ------------------------------------------------------------------------------------------------ */
 
 typedef struct sample {
   test_exe t;

@@ -47,8 +47,7 @@ static tn_compile_options plain_options(const tn_allocator *allocator) {
                               .allocator = allocator};
 }
 
-/* ---- many runs
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- many runs --------------------------------------------------------------------------------------------------- */
 
 typedef struct loaded {
   failing_allocator memory;
@@ -163,8 +162,7 @@ static void a_thousand_runs_of_changing_shapes_allocate_nothing(void **state) { 
 
 static void a_thousand_runs_on_two_threads_allocate_nothing(void **state) { expect_constant_memory("rows", 1, 2); }
 
-/* ---- no memory
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- no memory --------------------------------------------------------------------------------------------------- */
 
 static int compile_with_refusal(const pb *model, int fail_at, bool *done) {
   failing_allocator memory;

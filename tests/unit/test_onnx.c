@@ -200,8 +200,7 @@ static void refuses_deep_nesting(void **state) {
   expect_fail(finish(graph), TN_UNSUPPORTED, "m.onnx: messages are nested more than 64 deep at byte 225");
 }
 
-/* ---- operator sets and operators
- * -------------------------------------------------------------------------------------- */
+/* ---- operator sets and operators --------------------------------------------------------------------------------- */
 
 static void refuses_unknown_operator_sets(void **state) {
   pb graph = graph_xy(), future = {0}, none = {0};
@@ -255,8 +254,7 @@ static void refuses_wrong_nodes(void **state) {
               "m.onnx: node \"s\" (Softmax, opset 17): axis 5 is outside of a tensor with 2 dimensions");
 }
 
-/* ---- names
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static void refuses_wrong_names(void **state) {
   pb graph = graph_xy();
@@ -299,8 +297,7 @@ static void refuses_wrong_names(void **state) {
   expect_fail(onnx_model(17, &graph), TN_INVALID_ARGUMENT, "m.onnx: the graph has no outputs");
 }
 
-/* ---- shapes and types
- * ------------------------------------------------------------------------------------------------- */
+/* ---- shapes and types -------------------------------------------------------------------------------------------- */
 
 static void refuses_wrong_shapes(void **state) {
   pb graph = {0};
@@ -393,8 +390,7 @@ static void refuses_wrong_initializers(void **state) {
               "m.onnx: initializer \"w\" is defined already; every name is defined once");
 }
 
-/* ---- functions and branches
- * ------------------------------------------------------------------------------------------- */
+/* ---- functions and branches -------------------------------------------------------------------------------------- */
 
 static pb function_begin(const char *name, const char *inputs, const char *outputs) {
   pb f = {0};
@@ -477,8 +473,7 @@ static void chooses_branches(void **state) {
   pb_free(&model);
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void survives_every_failing_allocation(void **state) {
   pb model = matmul_relu();

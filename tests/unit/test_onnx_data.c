@@ -58,8 +58,7 @@ static int leave_folder(void **state) {
   return rmdir("inside") != 0 || chdir("/") != 0 || rmdir(*state) != 0;
 }
 
-/* ---- tensors
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 static void expect_tensor(pb *tensor, tn_dtype dtype, double first, double last) {
   reading r;
@@ -132,8 +131,7 @@ static void names_the_file_of_a_wrong_tensor(void **state) {
   pb_free(&tensor);
 }
 
-/* ---- external data
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- external data ----------------------------------------------------------------------------------------------- */
 
 /* x + w with w of two floats in `location`. */
 static void write_model(const char *path, const char *location, const char *offset, const char *length) {
@@ -236,8 +234,7 @@ static void refuses_wrong_external_data(void **state) {
                  "inside/m.onnx: initializer \"w\": has 4 bytes of data, its type f32[2] needs 8");
 }
 
-/* ---- sparse
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- sparse ------------------------------------------------------------------------------------------------------ */
 
 static void write_sparse(int64_t index) {
   static const int64_t two[] = {2};

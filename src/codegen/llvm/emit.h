@@ -132,8 +132,7 @@ bool tn__cg_helper_begin(tn__cg *cg, const char *name, LLVMTypeRef type, bool in
                          LLVMBasicBlockRef *saved);
 void tn__cg_helper_end(tn__cg *cg, LLVMBasicBlockRef saved);
 
-/* ---- emit_expr.c, emit_arith.c, emit_cast.c
- * ---------------------------------------------------------------------------- */
+/* ---- emit_expr.c, emit_arith.c, emit_cast.c ---------------------------------------------------------------------- */
 tn__cg_value tn__cg_expr(tn__cg *cg, const tn__expr *e);
 LLVMValueRef tn__cg_scalar(tn__cg *cg, const tn__expr *e); /* must not depend on the lane */
 /* Must this expression not be evaluated where the IR does not ask for it? (loads that may fault, divisions that may
@@ -153,8 +152,7 @@ LLVMValueRef tn__cg_round_to(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 LLVMValueRef tn__cg_from_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 LLVMValueRef tn__cg_to_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 
-/* ---- emit_memory.c, emit_register.c, emit_transpose.c
- * -------------------------------------------------------------------------------------- */
+/* ---- emit_memory.c, emit_register.c, emit_transpose.c ------------------------------------------------------------ */
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e);
 void tn__cg_store(tn__cg *cg, const tn__stmt *s);
 /* How many of the `count` statements at `items` are stores of vectors to one buffer none of whose values needs
@@ -178,8 +176,7 @@ void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__
  * row_count lanes. Those that nobody uses cost nothing. */
 void tn__cg_transpose(tn__cg *cg, const LLVMValueRef *rows, int row_count, int row_lanes, LLVMValueRef *columns);
 
-/* ---- emit_tensor.c, emit_dot4.c
- * ----------------------------------------------------------------------------------------------- */
+/* ---- emit_tensor.c, emit_dot4.c ---------------------------------------------------------------------------------- */
 void tn__cg_prefetch(tn__cg *cg, const tn__stmt *s);
 void tn__cg_tensor(tn__cg *cg, const tn__stmt *s); /* the instruction, or its loops where the target lacks it */
 
@@ -201,8 +198,7 @@ void tn__cg_count(tn__cg *cg, const tn__stmt *s, tn__cg_range range,
  * little beside the round. */
 void tn__cg_look_each_round(tn__cg *cg, const tn__stmt *body);
 
-/* ---- emit_stmt.c, emit_parallel.c, emit_func.c
- * ------------------------------------------------------------------------------ */
+/* ---- emit_stmt.c, emit_parallel.c, emit_func.c ------------------------------------------------------------------- */
 void tn__cg_stmt(tn__cg *cg, const tn__stmt *s);
 /* Does this loop become lanes, inside of the vectorised loop over `lane_outside` (NULL: none)? How many? */
 bool tn__cg_vectorizes(const tn__stmt *s, const tn__var *lane_outside, int *lanes);
@@ -215,8 +211,7 @@ void tn__cg_func(tn__cg *cg, tn__ir *ir, const tn__func *func);
 void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func,
                   const tn__c_entry *entry); /* entry.c; after its kernel */
 
-/* ---- math.c: intrinsics
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- math.c: intrinsics ------------------------------------------------------------------------------------------ */
 LLVMValueRef tn__cg_call(tn__cg *cg, const tn__expr *e, const tn__cg_value *args, int lanes);
 LLVMValueRef tn__cg_fmod(tn__cg *cg, LLVMValueRef a, LLVMValueRef b);
 

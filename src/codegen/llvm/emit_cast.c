@@ -10,8 +10,7 @@ static LLVMValueRef as(tn__cg *cg, LLVMValueRef v, LLVMTypeRef element) {
   return LLVMBuildBitCast(cg->builder, v, type_as(v, element), "");
 }
 
-/* ---- bf16: the upper half of an f32
- * -------------------------------------------------------------------------------------- */
+/* ---- bf16: the upper half of an f32 ------------------------------------------------------------------------------ */
 
 /* Bits of an f32 (i32) rounded to even at bit 16, still as i32 with the lower half zero; a NaN becomes quiet. */
 static LLVMValueRef bf16_round_bits(tn__cg *cg, LLVMValueRef v) {
@@ -38,8 +37,7 @@ static LLVMValueRef bf16_store(tn__cg *cg, LLVMValueRef v) {
   return LLVMBuildTrunc(cg->builder, upper, type_as(v, cg->i16), "");
 }
 
-/* ---- f16
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- f16 --------------------------------------------------------------------------------------------------------- */
 
 /* f32 rounded to f16 precision and range, by float arithmetic alone: adding and subtracting a power of two rounds at
  * the wanted bit. */
@@ -142,8 +140,7 @@ LLVMValueRef tn__cg_to_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v) {
   }
 }
 
-/* ---- casts
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- casts ------------------------------------------------------------------------------------------------------- */
 
 /* f64 to f32 by rounding to odd: a second rounding to 11 or fewer bits then gives what one rounding would have given
  * (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008). */

@@ -19,8 +19,7 @@ static const tn__cg_binding *remembered(tn__cg *cg, const tn__expr *e) {
   return binding != NULL && is_current(cg, e, binding) ? binding : NULL;
 }
 
-/* ---- laziness
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- laziness ---------------------------------------------------------------------------------------------------- */
 
 static bool divisor_is_safe(tn__cg *cg, const tn__expr *divisor) {
   tn__interval range = tn__interval_of(cg->ir, divisor);
@@ -186,8 +185,7 @@ static tn__cg_value emit_logical(tn__cg *cg, const tn__expr *e) {
   return (tn__cg_value){.v = v, .lanes = lanes, .loads = a.loads || b.loads};
 }
 
-/* ---- comparisons of indices with the lane
- * --------------------------------------------------------------------------------- */
+/* ---- comparisons of indices with the lane ------------------------------------------------------------------------ */
 
 /* a OP b where b - a = base + step * lane: one comparison of i32 lanes with a clamped scalar, in place of i64 vectors.
  */
@@ -216,8 +214,7 @@ static bool emit_lane_compare(tn__cg *cg, const tn__expr *e, tn__cg_value *out) 
   return true;
 }
 
-/* ---- operations
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static bool is_product(const tn__expr *e) { return e->kind == TN__EXPR_MUL; }
 

@@ -9,8 +9,7 @@ const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__ex
   return linear;
 }
 
-/* ---- addresses
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 /* How deep the innermost variable of an expression stands: sums are added up from the outside in, so that LLVM's
  * loop-invariant code motion finds whole prefixes to hoist. */
@@ -128,8 +127,7 @@ static LLVMValueRef annotate(const tn__cg *cg, const tn__cg_storage *storage, LL
   return access;
 }
 
-/* ---- one vector's worth of accesses
- * ------------------------------------------------------------------------------------------- */
+/* ---- one vector's worth of accesses ------------------------------------------------------------------------------ */
 
 typedef enum access_shape { UNIFORM, CONTIGUOUS, STRIDED, GATHERED } access_shape;
 
@@ -456,9 +454,7 @@ void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
   if (cg->frame->held == NULL) storage->version = ++cg->frame->version;
 }
 
-/* ---- stores side by side
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- stores side by side ----------------------------------------------------------------------------------------- */
 
 /* The store that a vectorised loop consists of; NULL for anything else. */
 static const tn__stmt *lone_store(const tn__cg *cg, const tn__stmt *s) {

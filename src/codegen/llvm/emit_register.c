@@ -157,8 +157,7 @@ static span span_of(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *l
   return s;
 }
 
-/* ---- columns
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
 
 /* Columns of some slots, as they were in one version of them. */
 struct tn__cg_columns {
@@ -191,8 +190,7 @@ static LLVMValueRef column_of(tn__cg *cg, tn__cg_storage *storage, const span *s
   return made->column[s->first % storage->slot_lanes];
 }
 
-/* ---- accesses
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 tn__cg_value tn__cg_register_load(tn__cg *cg, tn__cg_storage *storage, const tn__expr *linear) {
   span s = span_of(cg, storage, linear);

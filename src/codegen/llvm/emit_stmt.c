@@ -1,8 +1,7 @@
 /* Statements: loops, branches, lets, allocations. */
 #include "codegen/llvm/emit.h"
 
-/* ---- what a loop's body stores to is unknown at its start
- * --------------------------------------------------------------------- */
+/* ---- what a loop's body stores to is unknown at its start -------------------------------------------------------- */
 
 static bool forget_stored(const tn__stmt *s, void *user) {
   tn__cg *cg = user;
@@ -15,8 +14,7 @@ static bool forget_stored(const tn__stmt *s, void *user) {
 
 static void forget_stores_in(tn__cg *cg, const tn__stmt *body) { tn__stmt_walk(body, forget_stored, cg); }
 
-/* ---- serial loops
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- serial loops ------------------------------------------------------------------------------------------------ */
 
 static void emit_round(tn__cg *cg, const tn__stmt *s, LLVMValueRef index) {
   forget_stores_in(cg, s->as.loop.body);
@@ -40,8 +38,7 @@ static void emit_serial(tn__cg *cg, const tn__stmt *s) {
   tn__cg_count(cg, s, range, emit_round);
 }
 
-/* ---- vectorised loops
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- vectorised loops -------------------------------------------------------------------------------------------- */
 
 typedef struct vector_check {
   const tn__var *lane;
@@ -102,9 +99,7 @@ static void emit_vectorized(tn__cg *cg, const tn__stmt *s) {
   tn__cg_scope_leave(cg, scope);
 }
 
-/* ---- branches
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- branches ---------------------------------------------------------------------------------------------------- */
 
 static void emit_scoped(tn__cg *cg, const tn__stmt *s) {
   int scope = tn__cg_scope_enter(cg);
@@ -159,8 +154,7 @@ static void emit_fail(tn__cg *cg, const tn__stmt *s) {
   tn__cg_return_if(cg, condition, code);
 }
 
-/* ---- lets and allocations
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- lets and allocations ---------------------------------------------------------------------------------------- */
 
 static void emit_let(tn__cg *cg, const tn__stmt *s) {
   const tn__var *var = s->as.let.var;

@@ -60,9 +60,7 @@ static const char *name_at(const linker *l, const object *o, const char *strings
   return strings + offset;
 }
 
-/* ---- reading
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static void read_symbols(const linker *l, object *o, const Elf64_Shdr *section) {
   if (o->symbols != NULL) refuse(l, o, "it has two symbol tables");
@@ -94,9 +92,7 @@ static void read_object(linker *l, object *o, const tn__code *code) {
   }
 }
 
-/* ---- placing
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- placing ----------------------------------------------------------------------------------------------------- */
 
 static bool is_code(const Elf64_Shdr *section) { return (section->sh_flags & SHF_EXECINSTR) != 0; }
 
@@ -136,9 +132,7 @@ static void copy_sections(linker *l) {
                l->objects[i].sections[k].sh_size);
 }
 
-/* ---- symbols
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
 static bool is_defined(const object *o, const Elf64_Sym *symbol) {
   return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx < o->section_count && o->placed[symbol->st_shndx] >= 0;
@@ -198,9 +192,7 @@ static uint64_t resolve(const linker *l, const object *o, uint64_t index) {
   return d->offset;
 }
 
-/* ---- relocations
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- relocations ------------------------------------------------------------------------------------------------- */
 
 typedef struct fixup {
   const linker *linker;

@@ -63,8 +63,7 @@ static inline tn__cg_v to_f32(tn__cg *cg, tn__cg_v v) {
   return LLVMBuildFPTrunc(cg->builder, v, tn__cg_like(LLVMTypeOf(v), cg->f32), "");
 }
 
-/* ---- math_basic.c
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- math_basic.c ------------------------------------------------------------------------------------------------ */
 tn__cg_v tn__cg_fma(tn__cg *cg, tn__cg_v a, tn__cg_v b, tn__cg_v c);    /* one rounding, always */
 tn__cg_v tn__cg_muladd(tn__cg *cg, tn__cg_v a, tn__cg_v b, tn__cg_v c); /* one rounding where that is an instruction */
 tn__cg_v tn__cg_polynomial(tn__cg *cg, tn__cg_v x, const double *c,
@@ -83,8 +82,7 @@ tn__cg_pair tn__cg_fast_two_sum(tn__cg *cg, tn__cg_v a, tn__cg_v b); /* |a| >= |
 tn__cg_pair tn__cg_exact_product(tn__cg *cg, tn__cg_v a, tn__cg_v b);
 tn__cg_pair tn__cg_pair_product(tn__cg *cg, tn__cg_pair a, tn__cg_pair b); /* to about 2^-100 */
 
-/* ---- families: f32 or f64
- * ------------------------------------------------------------------------------------------------- */
+/* ---- families: f32 or f64 ---------------------------------------------------------------------------------------- */
 tn__cg_v tn__cg_exp(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_half_exp(tn__cg *cg, tn__cg_v x); /* exp(x) / 2, finite where exp(x) is not yet */
 tn__cg_v tn__cg_expm1(tn__cg *cg, tn__cg_v x);

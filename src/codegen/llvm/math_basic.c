@@ -4,8 +4,7 @@
 
 #include "codegen/llvm/math.h"
 
-/* ---- fused multiply-add
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- fused multiply-add ------------------------------------------------------------------------------------------ */
 
 tn__cg_pair tn__cg_two_sum(tn__cg *cg, tn__cg_v a, tn__cg_v b) { /* Knuth's */
   tn__cg_v s = add(cg, a, b), t = sub(cg, s, a);
@@ -90,8 +89,7 @@ tn__cg_v tn__cg_polynomial(tn__cg *cg, tn__cg_v x, const double *c, int count) {
   return sum;
 }
 
-/* ---- rounding to integers
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- rounding to integers ---------------------------------------------------------------------------------------- */
 
 /* Without SSE4.1: adding 2^(precision-1) rounds to even at the units, and larger numbers are integers already. */
 static tn__cg_v round_by_adding(tn__cg *cg, tn__cg_v x) {
@@ -125,9 +123,7 @@ tn__cg_v tn__cg_trunc(tn__cg *cg, tn__cg_v x) {
   return copysign_of(cg, corrected(cg, size, size, LLVMRealOGT, -1), x);
 }
 
-/* ---- fmod
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- fmod -------------------------------------------------------------------------------------------------------- */
 
 /* One number taken apart: mantissa with its leading bit in place, exponent as if numbers below the normal ones had one,
  * too. */

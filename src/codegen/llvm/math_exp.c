@@ -6,9 +6,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* ---- exp
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- exp --------------------------------------------------------------------------------------------------------- */
 
 /* x limited to [low, high]; NaN passes (the comparisons put it second, where x86's min and max return it). */
 static tn__cg_v clamped(tn__cg *cg, tn__cg_v x, double low, double high) {
@@ -111,9 +109,7 @@ tn__cg_v tn__cg_one_minus_exp(tn__cg *cg, tn__cg_v x) {
   return tn__cg_muladd(cg, neg(cg, s), expm1_of(cg, &parts), sub(cg, real(x, 1), s));
 }
 
-/* ---- log
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- log --------------------------------------------------------------------------------------------------------- */
 
 typedef struct log_parts {
   tn__cg_v f; /* x = 2^exponent (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), exactly */
@@ -179,9 +175,7 @@ tn__cg_v tn__cg_log1p(tn__cg *cg, tn__cg_v x) {
   return select_of(cg, tiny, x, value);
 }
 
-/* ---- pow
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- pow --------------------------------------------------------------------------------------------------------- */
 
 /* log of a positive f64 to about 2^-68, as high + low. With s = f / (2 + f) in two pieces: log(1 + f) = 2 s + s^3 (2/3
  * + s^2 T(s^2)). */

@@ -6,8 +6,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* ---- reduction by multiples of pi/2
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- reduction by multiples of pi/2 ------------------------------------------------------------------------------ */
 
 /* x = count pi/2 + high + low, |high| <= pi/4. */
 typedef struct quarter_turns {
@@ -147,9 +146,7 @@ static quarter_turns reduce(tn__cg *cg, tn__cg_v x) {
   return (quarter_turns){out[0], out[1], out[2]};
 }
 
-/* ---- sin, cos, tan
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- sin, cos, tan ----------------------------------------------------------------------------------------------- */
 
 typedef struct sin_cos {
   tn__cg_v sin, cos, count;
@@ -210,9 +207,7 @@ tn__cg_v tn__cg_tan(tn__cg *cg, tn__cg_v x) {
   return select_of(cg, tiny, x, value);
 }
 
-/* ---- inverses, in f64
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- inverses, in f64 -------------------------------------------------------------------------------------------- */
 
 /* base + atan(u) with base = high + low, |u| <= tan(pi/8). */
 static tn__cg_v atan_from(tn__cg *cg, tn__cg_v u, tn__cg_v high, tn__cg_v low) {

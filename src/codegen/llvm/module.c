@@ -12,8 +12,7 @@
 
 #include "codegen/llvm/emit.h"
 
-/* ---- LLVM's own objects: owned by a box that the arena disposes of if a throw passes by
- * ------------------------------------------ */
+/* ---- LLVM's own objects: owned by a box that the arena disposes of if a throw passes by -------------------------- */
 
 typedef struct llvm_box {
   LLVMContextRef context;

@@ -53,8 +53,7 @@ typedef struct fuser {
   TN__VEC(pending) stack;
 } fuser;
 
-/* ---- facts about nodes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- facts about nodes ------------------------------------------------------------------------------------------- */
 
 static bool named(const tn__node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
 
@@ -107,8 +106,7 @@ static bool same_axes(const tn__node *a, const tn__node *b) {
   return memcmp(x->ints, y->ints, sizeof(int64_t) * (size_t)x->count) == 0;
 }
 
-/* ---- symbols that are read from memory
- * ---------------------------------------------------------------------------------- */
+/* ---- symbols that are read from memory --------------------------------------------------------------------------- */
 
 static void add_shape_deps(fuser *f, const tn__expr *e, index_list *list) {
   int count;
@@ -134,8 +132,7 @@ static void find_shape_deps(fuser *f, int node) {
       add_shape_deps(f, n->attrs[a].exprs[i], &f->shape_deps[node]);
 }
 
-/* ---- cycles
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- cycles ------------------------------------------------------------------------------------------------------ */
 
 static bool is_target(int k, const int *targets, int count) {
   for (int i = 0; i < count; i++)
@@ -198,8 +195,7 @@ static bool makes_cycle(fuser *f, int node, const int *targets, int count) {
   return search(f, targets, count, lowest);
 }
 
-/* ---- joining
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- joining ----------------------------------------------------------------------------------------------------- */
 
 /* Are all values of kernel k that `node` reads (through cheap nodes too) read by nobody else? */
 static bool only_reader(fuser *f, int k, const tn__node *node) {
@@ -536,8 +532,7 @@ static void find_readers(fuser *f, int value_count) {
   }
 }
 
-/* ---- result
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- result ------------------------------------------------------------------------------------------------------ */
 
 /* Which cheap producers a kernel has copies of. Maps read inputs by strides where they are. Others find them in memory,
  * in order, so that they are the kernels, with the decisions, that dense inputs have, and results are the same to the

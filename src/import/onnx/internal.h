@@ -13,8 +13,7 @@
 #include "import/onnx/onnx.h"
 #include "onnx.pb-c.h"
 
-/* ---- wire.c: the bytes before protobuf-c sees them
- * ----------------------------------------------------------------------- */
+/* ---- wire.c: the bytes before protobuf-c sees them --------------------------------------------------------------- */
 enum {
   TN__WIRE_MAX_DEPTH = 64,         /* messages inside of messages */
   TN__WIRE_MAX_GRAPHS = 16,        /* graphs inside of graphs */
@@ -29,8 +28,7 @@ ProtobufCMessage *tn__wire_decode(tn__arena *arena, const ProtobufCMessageDescri
 
 enum { TN__ONNX_OLDEST = 6, TN__ONNX_NEWEST = 28 }; /* operator sets */
 
-/* ---- load.c, tensor.c
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- load.c, tensor.c -------------------------------------------------------------------------------------------- */
 struct tn__onnx_model {
   tn__arena *arena;
   const char *path, *folder;
@@ -65,8 +63,7 @@ void tn__onnx_sparse_read(tn__onnx_model *model, const Onnx__SparseTensorProto *
 void tn__onnx_with_path(const char *path, tn__arena *arena, tn__arena *other,
                         void (*body)(tn__escape *escape, void *arg), void *arg);
 
-/* ---- the operators' side
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the operators' side ----------------------------------------------------------------------------------------- */
 typedef struct tn__importer tn__importer;
 typedef struct tn__oscope tn__oscope;
 typedef struct tn__onode tn__onode;
@@ -138,8 +135,7 @@ struct tn__oscope {
   tn__orest ended;    /* or of a scope that is_rest, these */
 };
 
-/* ---- importer.c
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- importer.c -------------------------------------------------------------------------------------------------- */
 /* Inlines a body: a graph (of If, Loop or Scan; it sees the names around the node) or a function. */
 void tn__onnx_inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value *const *inputs, int input_count,
                            tn__value **outputs, int output_count);
@@ -188,9 +184,8 @@ int64_t tn__onnx_info_dim(const Onnx__ValueInfoProto *info, int axis); /* the nu
 tn__value *tn__onnx_constant(tn__onode *n, const tn__onnx_tensor *tensor);
 tn__onnx_model *tn__onode_model(const tn__onode *n);
 
-/* ---- node.c: attributes, with references of functions resolved. The schema of the operator has the type that is asked
- * for
- * ------------------------------------------ */
+/* ---- node.c: attributes, with references of functions resolved --------------------------------------------------- */
+/* The schema of the operator has the type that is asked for. */
 _Noreturn void tn__on_fail(const tn__onode *n, const char *format, ...) TN_PRINTF(2, 3); /* TN_INVALID_ARGUMENT */
 _Noreturn void tn__on_unsupported(const tn__onode *n, const char *format, ...) TN_PRINTF(2, 3); /* TN_UNSUPPORTED */
 const Onnx__AttributeProto *tn__on_attr(const tn__onode *n, const char *name);                  /* NULL when absent */
@@ -207,8 +202,7 @@ const Onnx__GraphProto *tn__on_graph(const tn__onode *n, const char *name);     
 /* INTS attribute of exactly `count` entries, or all `otherwise`. */
 const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, int64_t otherwise);
 
-/* ---- node.c: operands
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- node.c: operands -------------------------------------------------------------------------------------------- */
 /* The contents of a small integer operand as expressions: constants, or symbols read at run time. */
 const tn__expr *const *tn__on_elements(tn__onode *n, int input, int *count);
 const tn__expr *tn__on_element(tn__onode *n, int input); /* of one that must have just one */

@@ -62,8 +62,7 @@ static void take_functions(tn__onnx_model *model) {
   }
 }
 
-/* ---- external data: found, mapped and checked when the model is opened, so that a digest covers it
- * ------------------- */
+/* ---- external data: found, mapped and checked when the model is opened, so that a digest covers it --------------- */
 
 static void visit_graph(tn__onnx_model *model, const Onnx__GraphProto *graph);
 

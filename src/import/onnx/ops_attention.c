@@ -192,8 +192,7 @@ void tn__onnx_attention(tn__onode *n) {
   n->out[0] = a.flat ? join_heads(&a, y) : y;
 }
 
-/* ---- rotary embeddings
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- rotary embeddings ------------------------------------------------------------------------------------------- */
 
 /* Every second element of the last axis, from `first` on. */
 static tn__value *every_second(tn__onode *n, tn__value *x, int first) {

@@ -30,8 +30,7 @@ void tn__onnx_causal_conv(tn__onode *n) {
                             n->in[0]->dtype);
 }
 
-/* ---- linear attention
- * -------------------------------------------------------------------------------------------------- */
+/* ---- linear attention -------------------------------------------------------------------------------------------- */
 
 typedef struct linear_attention {
   int64_t query_heads, heads, steps; /* of the input; of keys and values; positions */

@@ -314,8 +314,7 @@ void tn__onnx_tile(tn__onode *n) {
   n->out[0] = tn__on_reshape(n, tn__g_broadcast_in_dim(n->g, x, 2 * x->rank, wide, axes), x->rank, dims);
 }
 
-/* ---- concatenate and split
- * -------------------------------------------------------------------------------------------- */
+/* ---- concatenate and split --------------------------------------------------------------------------------------- */
 
 void tn__onnx_concat(tn__onode *n) {
   for (int i = 0; i < n->input_count; i++)
@@ -652,8 +651,7 @@ void tn__onnx_space_to_depth(tn__onode *n) {
                             4, dims);
 }
 
-/* ---- ranges and triangles
- * --------------------------------------------------------------------------------------------- */
+/* ---- ranges and triangles ---------------------------------------------------------------------------------------- */
 
 /* start + i * delta for i in [0, max(ceil((limit - start) / delta), 0)). */
 void tn__onnx_range(tn__onode *n) {

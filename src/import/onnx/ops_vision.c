@@ -52,8 +52,7 @@ void tn__onnx_affine_grid(tn__onode *n) {
   n->out[0] = tn__g_convert(g, tn__g_transpose(g, y, order), n->in[0]->dtype);
 }
 
-/* ---- deformable convolution
- * ------------------------------------------------------------------------------------------- */
+/* ---- deformable convolution -------------------------------------------------------------------------------------- */
 
 typedef struct deform {
   int64_t kernel[2], groups, offset_groups;
