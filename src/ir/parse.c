@@ -230,14 +230,14 @@ static const tn__stmt *parse_fail(tn__parser *p) {
   return tn__fail(p->ir, (int)parse_number(p, 1, INT32_MAX, "a result code, a number from 1 on"));
 }
 
-static tn__access parse_access(tn__parser *p) {
+static tn__access parse_access(tn__parser *p, bool writes) {
   tn__token at = p->lex.token;
-  const tn__buffer *buffer = tn__parse_buffer(p);
+  const tn__buffer *buffer = writes ? tn__parse_written(p) : tn__parse_buffer(p);
   return (tn__access){.buffer = buffer, .indices = tn__parse_indices(p, buffer, &at)};
 }
 
 static const tn__stmt *parse_prefetch(tn__parser *p, bool far) {
-  tn__access a = parse_access(p);
+  tn__access a = parse_access(p, false);
   return tn__prefetch_stmt(p->ir, a.buffer, a.indices, far);
 }
 
@@ -251,7 +251,7 @@ static const tn__stmt *parse_tensor(tn__parser *p) {
   for (int i = 0; i < count; i++) {
     tn__lexer_expect(&p->lex, i == 0 ? "(" : ",", "before an operand");
     tn__token at = p->lex.token;
-    operands[i] = parse_access(p);
+    operands[i] = parse_access(p, i == 0); /* the first is read and written */
     if (operands[i].buffer->dtype != tn__tensor_operand_dtype((tn__tensor_op)op, i))
       tn__lexer_fail(&p->lex, &at, "operand %d has elements of type %s, not %s", i,
                      tn_dtype_name(operands[i].buffer->dtype),
@@ -264,7 +264,7 @@ static const tn__stmt *parse_tensor(tn__parser *p) {
 static const tn__stmt *parse_store(tn__parser *p) {
   bool streams = tn__lexer_take(&p->lex, "stream");
   tn__token at = p->lex.token;
-  const tn__buffer *buffer = tn__parse_buffer(p);
+  const tn__buffer *buffer = tn__parse_written(p);
   const tn__expr *const *indices = tn__parse_indices(p, buffer, &at);
   tn__lexer_expect(&p->lex, "=", "after the indices of a store");
   at = p->lex.token;

@@ -4,11 +4,15 @@
 
 #include "ir/lex.h"
 
+typedef enum tn__parse_use { TN__PARSE_ANY, TN__PARSE_READ_ONLY, TN__PARSE_NOT_LISTED } tn__parse_use;
+
 typedef struct tn__parse_name {
   const char *text; /* in the source */
   size_t length;
-  const tn__var *var; /* one of the two */
+  const tn__var *var; /* one of the three */
   const tn__buffer *buffer;
+  const tn__expr *expr;
+  tn__parse_use use; /* of a buffer */
 } tn__parse_name;
 
 typedef struct tn__parser {
@@ -17,13 +21,17 @@ typedef struct tn__parser {
   tn__arena *arena;
   TN__VEC(tn__parse_name) names; /* what is visible, innermost last */
   int nesting;
+  /* What a name means that is not among `names`, or NULL when nothing is called so. May be NULL itself. */
+  const tn__expr *(*outside)(void *user, const tn__token *name);
+  void *user;
 } tn__parser;
 
 enum { TN__PARSE_MAX_NESTING = 200, TN__PARSE_MAX_DEPTH = 1000, TN__PARSE_MAX_RANK = 64, TN__PARSE_MAX_LIST = 4096 };
 
 void tn__parse_enter(tn__parser *p); /* one level deeper: throws when that is too deep */
 const tn__parse_name *tn__parse_find(const tn__parser *p, const tn__token *name);
-const tn__buffer *tn__parse_buffer(tn__parser *p); /* a name that must be a buffer's */
+const tn__buffer *tn__parse_buffer(tn__parser *p);  /* a name that must be a buffer's */
+const tn__buffer *tn__parse_written(tn__parser *p); /* and of one that may be written */
 const tn__expr *tn__parse_expr(tn__parser *p);
 const tn__expr *tn__parse_index(tn__parser *p, const char *what);     /* an i64 */
 const tn__expr *tn__parse_condition(tn__parser *p, const char *what); /* a bool */

@@ -21,14 +21,31 @@ const tn__parse_name *tn__parse_find(const tn__parser *p, const tn__token *name)
   return NULL;
 }
 
-const tn__buffer *tn__parse_buffer(tn__parser *p) {
+/* In an imperative stage: its head says what it reads and what it writes. */
+static void check_use(const tn__parser *p, const tn__parse_name *n, const tn__token *t, bool writes) {
+  if (n->use == TN__PARSE_READ_ONLY && writes)
+    tn__lexer_fail(&p->lex, t,
+                   "%.*s may only be read here: an imperative stage writes the tensors behind its '->' and what it "
+                   "allocates",
+                   (int)t->length, t->text);
+  if (n->use == TN__PARSE_NOT_LISTED)
+    tn__lexer_fail(&p->lex, t, "%.*s is not among the tensors in parentheses, which an imperative stage reads",
+                   (int)t->length, t->text);
+}
+
+static const tn__buffer *buffer_named(tn__parser *p, bool writes) {
   tn__token t = tn__lexer_name(&p->lex, "a buffer");
   const tn__parse_name *n = tn__parse_find(p, &t);
   if (n == NULL || n->buffer == NULL)
     tn__lexer_fail(&p->lex, &t, n == NULL ? "there is no buffer %.*s here" : "%.*s is a variable, not a buffer",
                    (int)t.length, t.text);
+  check_use(p, n, &t, writes);
   return n->buffer;
 }
+
+const tn__buffer *tn__parse_buffer(tn__parser *p) { return buffer_named(p, false); }
+
+const tn__buffer *tn__parse_written(tn__parser *p) { return buffer_named(p, true); }
 
 /* Canonical forms can be deeper than the text was nested: sums lean to the left. */
 static const tn__expr *bounded(tn__parser *p, const tn__token *at, const tn__expr *e) {
@@ -151,8 +168,14 @@ static const tn__expr *parse_word(tn__parser *p) {
   if (tn__lexer_take(&p->lex, "bitcast")) return parse_bitcast(p, &t);
   t = tn__lexer_name(&p->lex, "a variable or buffer");
   const tn__parse_name *n = tn__parse_find(p, &t);
-  if (n == NULL) tn__lexer_fail(&p->lex, &t, "nothing here is called %.*s", (int)t.length, t.text);
+  if (n == NULL) {
+    const tn__expr *e = p->outside != NULL ? p->outside(p->user, &t) : NULL;
+    if (e == NULL) tn__lexer_fail(&p->lex, &t, "nothing here is called %.*s", (int)t.length, t.text);
+    return e;
+  }
+  if (n->expr != NULL) return n->expr;
   if (n->var != NULL) return n->var->self;
+  check_use(p, n, &t, false);
   return tn__load(ir, n->buffer, tn__parse_indices(p, n->buffer, &t));
 }
 

@@ -271,9 +271,24 @@ static const tn__buffer *known_tensor(tn__declaring *d, const tn__token *name) {
   return n->buffer;
 }
 
+/* Names of the file's constants, which a body may read like everything else of the file. */
+static const tn__expr *constant_named(void *user, const tn__token *name) {
+  tn__syn s = {.kind = TN__SYN_NAME, .at = *name};
+  return tn__te_knows(user, name) ? tn__te_value(user, &s, TN_DTYPE_INVALID) : NULL;
+}
+
+static tn__parse_use use_of(const tn__buffer *buffer, const tn__syn_stmt *s, const tn__buffer *const *reads,
+                            const tn__buffer *const *writes) {
+  for (int t = 0; t < s->target_count; t++)
+    if (writes[t] == buffer) return TN__PARSE_ANY;
+  for (int i = 0; i < s->read_count; i++)
+    if (reads[i] == buffer) return TN__PARSE_READ_ONLY;
+  return TN__PARSE_NOT_LISTED;
+}
+
 static void define_extern(tn__declaring *d, const tn__syn_stmt *s) {
   const tn__buffer **reads = TN__NEW_ARRAY(d->arena, s->read_count, const tn__buffer *), *writes[4];
-  tn__parser p = {.lex = s->body, .ir = d->ir, .arena = d->arena};
+  tn__parser p = {.lex = s->body, .ir = d->ir, .arena = d->arena, .outside = constant_named, .user = d};
   p.lex.ir = d->ir;
   p.lex.locale = d->lex.locale;
   for (int i = 0; i < s->read_count; i++) reads[i] = known_tensor(d, &s->reads[i]);
@@ -287,14 +302,17 @@ static void define_extern(tn__declaring *d, const tn__syn_stmt *s) {
   }
   for (int i = d->visible_from; i < d->names.count; i++) {
     const tn__meaning *n = &d->names.data[i];
-    if (n->buffer == NULL && n->expr->kind != TN__EXPR_VAR) continue; /* a dimension with a value */
-    tn__parse_name visible = {.text = n->token.text, .length = n->token.length, .buffer = n->buffer};
-    if (n->buffer == NULL) visible.var = n->expr->value.var;
+    tn__parse_name visible = {.text = n->token.text, .length = n->token.length, .buffer = n->buffer, .expr = n->expr};
+    if (n->buffer != NULL) visible.use = use_of(n->buffer, s, reads, writes);
     tn__vec_push(d->arena, &p.names, visible);
   }
   const tn__stmt *body = tn__parse_items(&p, "at the end of an imperative stage");
   const char *name = full_name(d, &s->extern_name);
   tn__te_extern(d->te, name, reads, s->read_count, writes, s->target_count, body);
+  int unwritten = tn__te_unwritten(tn__te_stage_at(d->te, tn__te_stage_count(d->te) - 1));
+  if (unwritten >= 0)
+    tn__te_fail(d, &s->targets[unwritten].name, "no statement of %s writes %s", name,
+                tn__te_text_of(d, &s->targets[unwritten].name));
 }
 
 /* ---- calls of kernels -------------------------------------------------------------------------------------------- */

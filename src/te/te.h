@@ -119,6 +119,8 @@ const tn__var *tn__te_dim_at(const tn__te *te, int index);
 void tn__te_print(const tn__te *te, tn__strbuf *out);
 void tn__te_print_as(const tn__te *te, const char *name, tn__strbuf *out);
 /* Checks types, bounds that can be decided, unbound axes, cycles; the message names the stage. */
+/* Of an imperative stage: the first tensor with elements that no statement of its body writes, or -1. */
+int tn__te_unwritten(const tn__te_stage *stage);
 TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
 /* Moves every index that is not shown to be inside of its tensor to the nearest element: those that depend on data and
  * those under conditions that say too little. What depends on dimensions alone is left to tn__te_conditions. Throws

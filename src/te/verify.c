@@ -71,10 +71,38 @@ static void check_value(checker *c, const tn__expr *value, tn_dtype dtype, const
   tn__te_visit(c->te->ir, value, check_node, c);
 }
 
+typedef struct written {
+  const tn__te_stage *stage;
+  bool found[4];
+} written;
+
+static bool note_written(const tn__stmt *s, void *user) {
+  written *w = user;
+  const tn__buffer *buffer = s->kind == TN__STMT_STORE    ? s->as.store.buffer
+                             : s->kind == TN__STMT_TENSOR ? s->as.tensor.operands[0].buffer
+                                                          : NULL;
+  for (int t = 0; t < w->stage->tensor_count; t++) w->found[t] |= w->stage->tensors[t] == buffer;
+  return true;
+}
+
+int tn__te_unwritten(const tn__te_stage *stage) {
+  written w = {.stage = stage};
+  tn__stmt_walk(stage->body, note_written, &w);
+  for (int t = 0; t < stage->tensor_count; t++) {
+    bool empty = false;
+    for (int i = 0; i < stage->tensors[t]->rank; i++) empty |= tn__is_int_value(stage->tensors[t]->shape[i], 0);
+    if (!w.found[t] && !empty) return t;
+  }
+  return -1;
+}
+
 static void check_stage(checker *c) {
   const tn__te_stage *stage = c->stage;
   if (stage->kind == TN__TE_EXTERN) {
+    int unwritten = stage->body != NULL ? tn__te_unwritten(stage) : -1;
     if (stage->body == NULL) report(c, "has no body");
+    if (unwritten >= 0)
+      report(c, tn__arena_printf(c->te->arena, "no statement writes %s", stage->tensors[unwritten]->name));
     return;
   }
   for (int t = 0; t < stage->tensor_count; t++) {

@@ -233,6 +233,16 @@ static void externs(void **state) {
       "    for i in [0, +N) {\n      V[i] = A[i]\n    }\n    W[0] = N\n"
       "  }\n"
       "}\n");
+  /* Dimensions that have a value, here one of a kernel that is called, and constants of the file. */
+  prints_as(
+      "const LAST = 4\n"
+      "kernel x(A: f32[N]) -> V: f32[N] { extern fill(A) -> V: f32[N] { for i in [0, +N) { V[i] = A[LAST] } } }\n"
+      "kernel y(A: f32[8]) -> W: f32[8] { W = x(A) }\n",
+      "kernel y(A: f32[8]) -> W: f32[8] {\n"
+      "  extern W.fill(A) -> W: f32[8] {\n"
+      "    for i in [0, +8) {\n      W[i] = A[4]\n    }\n"
+      "  }\n"
+      "}\n");
 }
 
 /* Each with its place. Q0, Qm, Qh and Q1 are fixed to 0, -3, the greatest number and 1. */
@@ -395,6 +405,18 @@ static const struct {
     {"kernel f(A: f32[A0]) -> B: f32[A0] { B[i] = 1 < A[i] }",
      "1:47: a value of type bool for B, whose elements are f32; f32(...) converts"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[sum] = max(A[sum]) }", "1:45: max takes 2 arguments, not 1"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { extern g(A) -> B: f32[M] { for i in [0, +M) { A[i] = B[i] } } }",
+     "1:82: A may only be read here: an imperative stage writes the tensors behind its '->' and what it allocates"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { P[i] = A[i]  extern g(P) -> B: f32[M] { P[0] = A[0]  B[0] = 1.0f32 } }",
+     "1:76: P may only be read here: an imperative stage writes the tensors behind its '->' and what it allocates"},
+    {"kernel f(A: f32[M], C: f32[M]) -> B: f32[M] { extern g(A) -> B: f32[M] { B[0] = C[0] } }",
+     "1:81: C is not among the tensors in parentheses, which an imperative stage reads"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { extern g(A) -> B: f32[M], C: i64[2] { B[0] = A[0] } }",
+     "1:62: no statement of g writes C"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { extern g(A) -> B: f32[M] { let x: f32 = A[0] { } } }",
+     "1:51: no statement of g writes B"},
+    {"kernel f(A: f32[Q1]) -> B: f32[Q1] { extern g(A) -> B: f32[Q1] { B[0] = A[Q2] } }",
+     "1:75: nothing here is called Q2"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = pad(A, 0) }",
      "1:47: pad takes an element of a tensor and what stands for those outside of it"},
 };
@@ -462,6 +484,12 @@ static void fixes_dimensions(void **state) {
                    .user = &text};
   check_ok(te_text_run(&j));
   assert_string_equal(text, "kernel f[N](A: f32[4, N]) -> B: f32[8] {\n  B: f32[i: 8] = A[i/2, 0]\n}\n");
+  free(text);
+  j.text = "kernel f(A: f32[M]) -> B: f32[M] { extern g(A) -> B: f32[M] { for i in [0, +M) { B[i] = A[M - 1] } } }";
+  check_ok(te_text_run(&j));
+  assert_string_equal(text,
+                      "kernel f(A: f32[4]) -> B: f32[4] {\n"
+                      "  extern g(A) -> B: f32[4] {\n    for i in [0, +4) {\n      B[i] = A[3]\n    }\n  }\n}\n");
   free(text);
 }
 
