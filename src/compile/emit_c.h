@@ -5,6 +5,8 @@
  * its inputs' sizes (for public ones: and values): then its workspace can be sized beforehand. Others take memory from
  * the workspace as they go, and stop when it is used up.
  *
+ * The files call those that stand before them: plan, operands, lists, code, header, and emit_c.c calls plan and header.
+ *
  * Public names begin with tn_NAME_ and what only the header and the object know with tni_NAME_, so that functions may
  * be called as the helpers are. */
 #ifndef TENON_COMPILE_EMIT_C_H
@@ -83,20 +85,17 @@ bool tn__c_is_late(const tn__c_function *c, uint32_t number);       /* of a root
 bool tn__c_knows(const tn__c_function *c, const tn__register *r);   /* all its dimensions, at entry */
 bool tn__c_same_size(const tn__register *a, const tn__register *b); /* in bytes, whatever the scalars are */
 static inline bool tn__c_is_done_at_entry(const tn__c_function *c, const tn__instruction *in) {
-  bool scalar = in->op == TN__OP_SCALAR_CONST || in->op == TN__OP_SCALAR_OP || in->op == TN__OP_SCALAR_SHAPE ||
-                in->op == TN__OP_SCALAR_LOAD || in->op == TN__OP_SCALAR_SELECT;
   bool prologue = in < c->f->instructions + c->f->prologue_count;
-  return (scalar && c->known[in->a]) || (in->op == TN__OP_ASSERT && prologue);
+  return tn__assigns_scalar(in) ? c->known[in->a] : in->op == TN__OP_ASSERT && prologue;
 }
 
-/* ---- emit_c_code.c ---------------------------------------------------------------------------------------------- */
+/* ---- emit_c_operands.c ------------------------------------------------------------------------------------------ */
 
+/* `@` stands for the model's name, `^` for the same in capitals; two of one for itself. */
+void tn__c_append_text(const tn__c_emitter *e, const char *text);
 void tn__c_write_number(tn__strbuf *out, int64_t value);
 void tn__c_write_string(tn__strbuf *out, const char *text); /* as a literal */
-/* A dimension for people: a number, or how it follows from the sizes that the caller gives. */
-void tn__c_write_dim_text(const tn__c_function *c, tn__strbuf *out, const tn__operand *dim);
-void tn__c_write_declarations(tn__c_emitter *e);
-TN_MUST_USE tn_status *tn__c_write_functions(tn__c_emitter *e);
+void tn__c_write_operand(const tn__c_writer *w, const tn__operand *o);
 void tn__c_write_dim(const tn__c_writer *w, uint32_t number, int d);
 /* Of the first element of a tensor's register, or of a list. */
 void tn__c_write_address(const tn__c_writer *w, uint32_t number);
@@ -107,6 +106,8 @@ void tn__c_write_failure(const tn__c_writer *w, const char *condition, int kind,
 void tn__c_write_view_check(const tn__c_writer *w, uint32_t number, uint32_t place);
 /* Memory for a late tensor or output whose dimensions were set: the caller's, or the workspace's. */
 void tn__c_write_fit(const tn__c_writer *w, uint32_t number, uint32_t place);
+/* The array of tensors in which a late one is, and its place there. */
+const char *tn__c_late_tensor(const tn__c_writer *w, uint32_t number, uint32_t *index);
 
 /* ---- emit_c_lists.c --------------------------------------------------------------------------------------------- */
 
@@ -121,10 +122,13 @@ void tn__c_write_lists_out(const tn__c_writer *w);
 /* A builtin over lists, or a COPY or MOVE of one. */
 void tn__c_write_list_instruction(const tn__c_writer *w, const tn__instruction *in, uint32_t place);
 
+/* ---- emit_c_code.c ---------------------------------------------------------------------------------------------- */
+
+/* A dimension for people: a number, or how it follows from the sizes that the caller gives. */
+void tn__c_write_dim_text(const tn__c_function *c, tn__strbuf *out, const tn__operand *dim);
+void tn__c_write_declarations(tn__c_emitter *e);
+TN_MUST_USE tn_status *tn__c_write_functions(tn__c_emitter *e);
 /* ---- emit_c_header.c -------------------------------------------------------------------------------------------- */
 
 TN_MUST_USE tn_status *tn__c_write_header(tn__c_emitter *e);
-/* `@` stands for the model's name, `^` for the same in capitals. */
-void tn__c_append_text(const tn__c_emitter *e, const char *text);
-
 #endif

@@ -1,5 +1,6 @@
 /* The machine's code as C: scalars in `s`, memory of sizes known at entry in `frame`, what is found later in tensors
  * `t` of the workspace's other end. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,114 +48,14 @@ static tn_status *place_of(const writer *w, const tn__instruction *in, uint32_t 
   return status;
 }
 
-/* ---- operands --------------------------------------------------------------------------------------------------- */
-
-void tn__c_write_number(tn__strbuf *out, int64_t value) {
-  if (value > INT32_MAX || value < -INT32_MAX)
-    tn__strbuf_printf(out, value == INT64_MIN ? "INT64_MIN" : "INT64_C(%lld)", (long long)value);
-  else
-    tn__strbuf_printf(out, "%lld", (long long)value);
-}
-
-static void write_operand(const writer *w, const tn__operand *o) {
-  if (o->symbolic)
-    tn__strbuf_printf(w->out, "s[%lld]", (long long)o->value);
-  else
-    tn__c_write_number(w->out, o->value);
-}
-
-void tn__c_write_dim(const writer *w, uint32_t number, int d) {
-  const tn__register *r = &w->f->registers[number];
-  if (!r->dims[d].symbolic || !tn__c_is_late(w->c, number))
-    write_operand(w, &r->dims[d]);
-  else if (r->storage == TN__STORAGE_OUTPUT)
-    tn__strbuf_printf(w->out, "out[%u].dims[%d]", r->index, d);
-  else
-    tn__strbuf_printf(w->out, "t[%u].dims[%d]", w->c->place[number], d);
-}
-
-void tn__c_write_address(const writer *w, uint32_t number) {
-  uint32_t root = w->f->registers[number].root;
-  const tn__register *r = &w->f->registers[root];
-  const tn__c_function *c = w->c;
-  if (tn__c_is_list(w->f, number)) {
-    const char *from = r->storage == TN__STORAGE_INPUT ? "in" : "out";
-    if (c->memory[root] == TN__C_LIST)
-      tn__strbuf_printf(w->out, "&l[%u]", c->place[root]);
-    else
-      tn__strbuf_printf(w->out, "(tni_%s_list *)%s[%u].data", w->e->name, from, r->index);
-    return;
-  }
-  switch (r->storage) {
-    case TN__STORAGE_INPUT: tn__strbuf_printf(w->out, "in[%u].data", r->index); return;
-    case TN__STORAGE_OUTPUT: tn__strbuf_printf(w->out, "out[%u].data", r->index); return;
-    case TN__STORAGE_CONSTANT:
-      tn__strbuf_printf(
-          w->out, "(void *)(uintptr_t)(tni_%s_constants + %llu)", w->e->name,
-          (unsigned long long)((const uint8_t *)w->e->exe->constants[r->index].data - w->e->exe->constant_data));
-      return;
-    case TN__STORAGE_ARENA:
-      tn__strbuf_append(w->out, "frame + ");
-      write_operand(w, &r->offset);
-      return;
-    default:
-      if (c->memory[root] == TN__C_LATE)
-        tn__strbuf_printf(w->out, "t[%u].data", c->place[root]);
-      else
-        tn__strbuf_printf(w->out, "p[%u]", c->memory[root] == TN__C_SLOT ? c->place[root] : c->slot_count);
-  }
-}
-
-void tn__c_write_bytes(const writer *w, uint32_t number, const char *into) {
-  const tn__register *r = &w->f->registers[number];
-  if (r->static_bytes >= 0) {
-    tn__strbuf_printf(w->out, "  %s = ", into);
-    tn__c_write_number(w->out, r->static_bytes);
-    tn__strbuf_append(w->out, ";\n");
-    return;
-  }
-  tn__strbuf_append(w->out, "  {\n    const int64_t d[] = {");
-  for (int d = 0; d < r->rank; d++) {
-    if (d > 0) tn__strbuf_append(w->out, ", ");
-    tn__c_write_dim(w, number, d);
-  }
-  tn__strbuf_printf(w->out, "};\n    %s = tni_%s_bytes(d, %d, %zu);\n  }\n", into, w->e->name, r->rank,
-                    tn_dtype_size(r->dtype));
-}
-
-void tn__c_write_failure(const writer *w, const char *condition, int kind, uint32_t place) {
-  tn__strbuf_printf(w->out, "  if (%s) return %d;\n", condition, tn__c_status(kind, place));
-}
-
-void tn__c_write_view_check(const writer *w, uint32_t number, uint32_t place) {
-  const tn__register *r = &w->f->registers[number];
-  if (r->root == number || tn__c_same_size(r, &w->f->registers[r->root])) return;
-  if (tn__c_knows(w->c, r) && !tn__c_is_late(w->c, r->root)) return;
-  tn__c_write_bytes(w, number, "b");
-  tn__c_write_bytes(w, r->root, "x");
-  tn__c_write_failure(w, "b < 0 || b != x", TN__C_SIZE, place);
-}
-
 /* ---- scalars ---------------------------------------------------------------------------------------------------- */
 
+/* Each operator is a function of the header, which is the machine's. */
 static void write_scalar_op(const writer *w, const tn__instruction *in, uint32_t place) {
-  const char *called = NULL; /* a function of the header */
-  switch ((tn__scalar_op)in->d) {
-    case TN__SCALAR_ADD: called = "add"; break;
-    case TN__SCALAR_SUB: called = "sub"; break;
-    case TN__SCALAR_MUL: called = "mul"; break;
-    case TN__SCALAR_MIN: called = "min"; break;
-    case TN__SCALAR_MAX: called = "max"; break;
-    case TN__SCALAR_FLOORDIV: called = "floordiv"; break;
-    case TN__SCALAR_FLOORMOD: called = "floormod"; break;
-    default: break;
-  }
-  if (in->d == TN__SCALAR_FLOORDIV || in->d == TN__SCALAR_FLOORMOD)
+  const tn__scalar_op_row *row = tn__scalar_op_find(in->d);
+  if (row->divides)
     tn__strbuf_printf(w->out, "  if (s[%u] == 0) return %d;\n", in->c, tn__c_status(TN_KERNEL_DIVISION_BY_ZERO, place));
-  if (called)
-    tn__strbuf_printf(w->out, "  s[%u] = tni_%s_%s(s[%u], s[%u]);\n", in->a, w->e->name, called, in->b, in->c);
-  else
-    tn__strbuf_printf(w->out, "  s[%u] = s[%u] %s s[%u];\n", in->a, in->b, tn__scalar_op_text(in->d), in->c);
+  tn__strbuf_printf(w->out, "  s[%u] = tni_%s_%s(s[%u], s[%u]);\n", in->a, w->e->name, row->function, in->b, in->c);
 }
 
 static void write_load(const writer *w, const tn__instruction *in, uint32_t place) {
@@ -187,11 +88,11 @@ static void write_scalar_text(const tn__c_function *c, tn__strbuf *out, uint32_t
              (uint32_t)c->f->registers[in->b].dims[in->c].value != scalar && depth < 8) {
     write_scalar_text(c, out, (uint32_t)c->f->registers[in->b].dims[in->c].value, depth + 1);
   } else if (in && in->op == TN__OP_SCALAR_OP && depth < 8) {
-    bool call = in->d == TN__SCALAR_MIN || in->d == TN__SCALAR_MAX || in->d == TN__SCALAR_FLOORDIV ||
-                in->d == TN__SCALAR_FLOORMOD;
-    tn__strbuf_printf(out, "%s(", call ? tn__scalar_op_text(in->d) : "");
+    const char *operator= tn__scalar_op_find(in->d)->text;
+    bool call = isalpha((unsigned char)operator[0]) != 0;
+    tn__strbuf_printf(out, "%s(", call ? operator : "");
     write_scalar_text(c, out, in->b, depth + 1);
-    tn__strbuf_printf(out, call ? ", " : " %s ", tn__scalar_op_text(in->d));
+    tn__strbuf_printf(out, call ? ", " : " %s ", operator);
     write_scalar_text(c, out, in->c, depth + 1);
     tn__strbuf_char(out, ')');
   } else {
@@ -204,19 +105,6 @@ void tn__c_write_dim_text(const tn__c_function *c, tn__strbuf *out, const tn__op
     write_scalar_text(c, out, (uint32_t)dim->value, 0);
   else
     tn__strbuf_printf(out, "%lld", (long long)dim->value);
-}
-
-void tn__c_write_string(tn__strbuf *out, const char *text) {
-  tn__strbuf_char(out, '"');
-  for (const char *c = text; *c; c++) {
-    if (*c == '"' || *c == '\\' || *c == '?')
-      tn__strbuf_printf(out, "\\%c", *c);
-    else if ((unsigned char)*c < 32 || *c == 127)
-      tn__strbuf_printf(out, "\\%03o", (unsigned)*c);
-    else
-      tn__strbuf_char(out, *c);
-  }
-  tn__strbuf_char(out, '"');
 }
 
 static tn_status *add_message(const writer *w, const tn__instruction *in, uint32_t *place) {
@@ -268,7 +156,8 @@ static void write_scalar(const writer *w, const tn__instruction *in, uint32_t pl
     case TN__OP_SCALAR_OP: write_scalar_op(w, in, place); return;
     case TN__OP_SCALAR_LOAD: write_load(w, in, place); return;
     case TN__OP_SCALAR_SELECT:
-      tn__strbuf_printf(w->out, "  s[%u] = s[%u] != 0 ? s[%u] : s[%u];\n", in->a, in->b, in->c, in->d);
+      tn__strbuf_printf(w->out, "  s[%u] = tni_%s_select(s[%u], s[%u], s[%u]);\n", in->a, w->e->name, in->b, in->c,
+                        in->d);
       return;
     default: /* SCALAR_SHAPE */
       tn__c_write_view_check(w, in->b, place);
@@ -291,7 +180,7 @@ static void write_binding(const writer *w, uint32_t place) {
       if (binds) tn__strbuf_printf(w->out, "  s[%lld] = in[%u].dims[%d];\n", (long long)dim->value, i, d);
       tn__strbuf_printf(w->out, "  if (in[%u].dims[%d] ", i, d);
       tn__strbuf_append(w->out, binds ? "< 0" : "!= ");
-      if (!binds) write_operand(w, dim);
+      if (!binds) tn__c_write_operand(w, dim);
       if (d == input->grows)
         tn__strbuf_printf(w->out, " || in[%u].dims[%d] > %lld", i, d, (long long)input->info.dims[d]->capacity);
       tn__strbuf_printf(w->out, ") return %d;\n", tn__c_status(TN__C_SIZE, place));
@@ -305,7 +194,7 @@ static void write_extents(const writer *w, uint32_t place) {
     const tn__function_value *output = &w->f->outputs[i];
     if (output->grows < 0) continue;
     tn__strbuf_append(w->out, "  b = ");
-    write_operand(w, &output->valid);
+    tn__c_write_operand(w, &output->valid);
     tn__strbuf_printf(w->out, ";\n  if (b < 0 || b > %lld) return %d;\n",
                       (long long)output->info.dims[output->grows]->capacity, tn__c_status(TN__C_SIZE, place));
   }
@@ -341,7 +230,7 @@ static void write_shape_checks(const writer *w, uint32_t place) {
     } else if (r->storage == TN__STORAGE_ARENA && (open || r->offset.symbolic || f->arena.symbolic)) {
       tn__c_write_bytes(w, i, "b");
       tn__strbuf_append(w->out, "  x = ");
-      write_operand(w, &r->offset);
+      tn__c_write_operand(w, &r->offset);
       tn__strbuf_append(w->out, ";\n");
       tn__c_write_failure(w, "b < 0 || x < 0 || b > arena || x > arena - b", TN__C_SIZE, place);
     } else if (open) {
@@ -356,7 +245,7 @@ static void write_frame(const writer *w, uint32_t place) {
   const tn__function *f = w->f;
   const tn__c_function *c = w->c;
   tn__strbuf_append(w->out, "  arena = ");
-  write_operand(w, &f->arena);
+  tn__c_write_operand(w, &f->arena);
   tn__strbuf_printf(w->out, ";\n  size = tni_%s_add_bytes(0, arena);\n", w->e->name);
   for (uint32_t i = 0; i < f->register_count; i++) {
     if (c->memory[i] != TN__C_SLOT) continue;
@@ -405,31 +294,14 @@ static void write_taking(const writer *w, uint32_t place) {
   if (c->list_count > 0) tn__strbuf_append(w->out, "  memset(l, 0, sizeof l);\n");
 }
 
-static const char *late_tensor(const writer *w, uint32_t number, uint32_t *index) {
-  const tn__register *r = &w->f->registers[number];
-  bool output = r->storage == TN__STORAGE_OUTPUT;
-  *index = output ? r->index : w->c->place[number];
-  return output ? "out" : "t";
-}
-
-void tn__c_write_fit(const writer *w, uint32_t number, uint32_t place) {
-  const tn__register *r = &w->f->registers[number];
-  uint32_t index;
-  const char *what = late_tensor(w, number, &index);
-  tn__strbuf_printf(w->out,
-                    "  x = tni_%s_fit(c, &%s[%u], %d, %zu);\n"
-                    "  if (x != 0) return (int32_t)x + %d;\n",
-                    w->e->name, what, index, r->rank, tn_dtype_size(r->dtype), tn__c_status(0, place));
-}
-
 /* The shape of an output is known, and its memory looked for. */
 static void write_placing(const writer *w, uint32_t number, uint32_t place) {
   const tn__register *r = &w->f->registers[number];
   uint32_t index;
-  const char *what = late_tensor(w, number, &index);
+  const char *what = tn__c_late_tensor(w, number, &index);
   for (int d = 0; d < r->rank; d++) {
     tn__strbuf_printf(w->out, "  %s[%u].dims[%d] = ", what, index, d);
-    write_operand(w, &r->dims[d]);
+    tn__c_write_operand(w, &r->dims[d]);
     tn__strbuf_append(w->out, ";\n");
   }
   if (w->c->called || tn__c_is_late(w->c, number)) /* otherwise it is the caller's, and large enough */
@@ -474,14 +346,14 @@ static void write_rows(const writer *w, const tn__function_value *output, const 
   const tn__register *r = &w->f->registers[output->reg];
   bool both = from->storage == TN__STORAGE_INPUT && w->f->inputs[from->index].grows >= 0;
   tn__strbuf_append(w->out, ", ");
-  write_operand(w, &r->dims[output->grows]);
+  tn__c_write_operand(w, &r->dims[output->grows]);
   write_row_bytes(w, r, output->grows);
   if (both) {
     tn__strbuf_printf(w->out, ", tni_%s_min(", w->e->name);
-    write_operand(w, &w->f->inputs[from->index].valid);
+    tn__c_write_operand(w, &w->f->inputs[from->index].valid);
   }
   tn__strbuf_append(w->out, ", ");
-  write_operand(w, &output->valid);
+  tn__c_write_operand(w, &output->valid);
   if (both) tn__strbuf_append(w->out, ")");
   write_row_bytes(w, r, output->grows);
 }
@@ -637,8 +509,16 @@ static void write_return(const writer *w) {
   tn__strbuf_append(w->out, "  c->low -= size, c->left += size;\n  return 0;\n");
 }
 
+static void write_fill_zero(const writer *w, const tn__instruction *in, uint32_t place) {
+  tn__c_write_view_check(w, in->operands[0], place);
+  tn__c_write_bytes(w, in->operands[0], "b");
+  tn__strbuf_printf(w->out, "  tni_%s_fill_zero(", w->e->name);
+  tn__c_write_address(w, in->operands[0]);
+  tn__strbuf_append(w->out, ", b);\n");
+}
+
 static bool is_over_lists(const writer *w, const tn__instruction *in) {
-  if (in->op == TN__OP_BUILTIN) return in->callee != TN__BUILTIN_FILL_ZERO;
+  if (in->op == TN__OP_BUILTIN) return tn__builtin_find(in->callee)->about == TN__ABOUT_LISTS;
   return (in->op == TN__OP_COPY || in->op == TN__OP_MOVE) && tn__c_is_list(w->f, in->a);
 }
 
@@ -661,14 +541,8 @@ static tn_status *write_instruction(const writer *w, const tn__instruction *in) 
     case TN__OP_JUMP_IF_ZERO: tn__strbuf_printf(w->out, "  if (s[%u] == 0) goto L%u;\n", in->a, in->callee); break;
     case TN__OP_CALL: write_call(w, in, place); break;
     case TN__OP_MOVE: write_move(w, in, place); break;
-    case TN__OP_BUILTIN: /* FILL_ZERO */
-      tn__c_write_view_check(w, in->operands[0], place);
-      tn__c_write_bytes(w, in->operands[0], "b");
-      tn__strbuf_append(w->out, "  if (b > 0) memset(");
-      tn__c_write_address(w, in->operands[0]);
-      tn__strbuf_append(w->out, ", 0, (size_t)b);\n");
-      break;
-    default: write_scalar(w, in, place);
+    case TN__OP_BUILTIN: write_fill_zero(w, in, place); break;
+    default: write_scalar(w, in, place); /* tensors to scalars, and scalars */
   }
   return NULL;
 }
@@ -697,7 +571,7 @@ static tn_status *write_run(const writer *w) {
   TN_RETURN_IF_ERROR(tn__region_alloc(w->e->region, f->instruction_count, 1, &target));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (in->op == TN__OP_JUMP || in->op == TN__OP_JUMP_IF_ZERO) target[in->callee] = 1;
+    if (tn__jumps(in)) target[in->callee] = 1;
   }
   tn__strbuf_printf(w->out, "\n/* %s */\n", w->c->name);
   write_prototype(w);
@@ -770,7 +644,7 @@ static tn_status *write_space(const writer *w) {
       const tn__operand *dim = tn__value_dim(f, &f->outputs[i], d);
       tn__strbuf_printf(w->out, "  dims[%u][%d] = ", i, d);
       if (!dim->symbolic || c->known[dim->value])
-        write_operand(w, dim);
+        tn__c_write_operand(w, dim);
       else
         tn__strbuf_append(w->out, "-1");
       tn__strbuf_append(w->out, ";\n");

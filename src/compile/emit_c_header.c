@@ -4,21 +4,11 @@
 
 #include "base/alloc.h"
 #include "compile/emit_c.h"
+#include "work_text.inc.h"
 
 typedef tn__c_writer writer;
 
 /* ---- what every program needs ----------------------------------------------------------------------------------- */
-
-void tn__c_append_text(const tn__c_emitter *e, const char *text) {
-  for (; *text; text++) {
-    if (*text == '@')
-      tn__strbuf_append(e->out, e->name);
-    else if (*text == '^')
-      tn__strbuf_append(e->out, e->upper);
-    else
-      tn__strbuf_char(e->out, *text);
-  }
-}
 
 static const char introduction[] =
     " *\n"
@@ -93,50 +83,13 @@ static const char support[] =
     "  int64_t needed;       /* of a workspace, to get past the step that failed for want of it */\n"
     "} tni_@_context;\n\n";
 
-static const char arithmetic[] =
-    "static inline int64_t tni_@_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }\n"
-    "static inline int64_t tni_@_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }\n"
-    "static inline int64_t tni_@_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }\n"
-    "static inline int64_t tni_@_min(int64_t a, int64_t b) { return a < b ? a : b; }\n"
-    "static inline int64_t tni_@_max(int64_t a, int64_t b) { return a > b ? a : b; }\n"
-    "static inline int64_t tni_@_floordiv(int64_t a, int64_t b) {\n"
-    "  if (b == -1) return tni_@_sub(0, a);\n"
-    "  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));\n"
-    "}\n"
-    "static inline int64_t tni_@_floormod(int64_t a, int64_t b) {\n"
-    "  const int64_t rest = b == -1 ? 0 : a % b;\n"
-    "  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n"
-    "}\n"
-    "/* Negative when it is impossible. */\n"
-    "static inline int64_t tni_@_bytes(const int64_t *dims, int rank, int64_t element) {\n"
-    "  int64_t bytes = element;\n"
-    "  int empty = 0, overflow = 0, i;\n"
-    "  for (i = 0; i < rank; i++) {\n"
-    "    if (dims[i] < 0) return -1;\n"
-    "    if (dims[i] == 0)\n"
-    "      empty = 1;\n"
-    "    else if (bytes > INT64_MAX / dims[i])\n"
-    "      overflow = 1;\n"
-    "    else\n"
-    "      bytes *= dims[i];\n"
-    "  }\n"
-    "  return empty ? 0 : overflow ? -1 : bytes;\n"
-    "}\n"
+static const char sizes[] =
     "static inline int64_t tni_@_add_bytes(int64_t total, int64_t bytes) {\n"
     "  if (total < 0 || bytes < 0 || bytes > INT64_MAX / 2 || total > INT64_MAX / 2 - 64) return -1;\n"
     "  return total + (bytes + 63) / 64 * 64;\n"
     "}\n";
 
 static const char memory[] =
-    "static inline void tni_@_copy(void *to, const void *from, int64_t bytes) {\n"
-    "  if (bytes > 0 && to != from) memmove(to, from, (size_t)bytes);\n"
-    "}\n"
-    "/* `used` bytes of each of the rows. */\n"
-    "static inline void tni_@_copy_rows(void *to, const void *from, int64_t bytes, int64_t row, int64_t used) {\n"
-    "  int64_t at;\n"
-    "  for (at = 0; row > 0 && used > 0 && at + row <= bytes && to != from; at += row)\n"
-    "    memmove((char *)to + at, (const char *)from + at, (size_t)used);\n"
-    "}\n"
     "static inline int32_t tni_@_lack(tni_@_context *c, int64_t bytes) {\n"
     "  c->needed = bytes < 0 ? INT64_MAX : c->total - c->left + bytes;\n"
     "  return TN_^_WORKSPACE_TOO_SMALL;\n"
@@ -218,7 +171,8 @@ static void write_support(const tn__c_emitter *e) {
                                          {"i32", "int32_t"},  {"i64", "int64_t"},  {"u8", "uint8_t"},
                                          {"u16", "uint16_t"}, {"u32", "uint32_t"}, {"u64", "uint64_t"}};
   tn__c_append_text(e, support);
-  tn__c_append_text(e, arithmetic);
+  tn__c_append_text(e, work_text);
+  tn__c_append_text(e, sizes);
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) write_load(e, types[i][0], types[i][1]);
   tn__c_append_text(e, memory);
   if (e->lists) tn__c_write_list_support(e);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "compile/emit_c.h"
-#include "list_text.inc.h"
+#include "list_work_text.inc.h"
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
@@ -240,7 +240,7 @@ static const char list_boundary[] =
 
 void tn__c_write_list_support(const tn__c_emitter *e) {
   tn__c_append_text(e, list_type);
-  tn__c_append_text(e, list_text);
+  tn__c_append_text(e, list_work_text);
   tn__c_append_text(e, list_memory);
   tn__c_append_text(e, list_builtins);
   if (e->list_values) tn__c_append_text(e, list_boundary);

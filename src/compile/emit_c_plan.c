@@ -38,7 +38,7 @@ static tn_status *check_strings(const tn__c_emitter *e, const tn__function *f) {
 static tn_status *check_tables(const tn__c_emitter *e, const tn__function *f) {
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (in->op == TN__OP_BUILTIN && in->callee >= TN__BUILTIN_STRING_CONCAT)
+    if (in->op == TN__OP_BUILTIN && tn__builtin_find(in->callee)->about == TN__ABOUT_STRINGS)
       return refuse(e, f, in, "it looks something up in a table, which only the runtime does");
   }
   return NULL;
@@ -73,28 +73,27 @@ static bool is_positive(const tn__c_function *c, uint32_t scalar) {
 static bool runs_at_entry(const tn__c_function *c, const tn__instruction *in) {
   const tn__function *f = c->f;
   bool prologue = in < f->instructions + f->prologue_count;
-  switch ((tn__opcode)in->op) {
-    case TN__OP_SCALAR_CONST: return true;
-    case TN__OP_SCALAR_OP: {
-      bool divides = in->d == TN__SCALAR_FLOORDIV || in->d == TN__SCALAR_FLOORMOD;
-      return c->known[in->b] && c->known[in->c] && (prologue || !divides || is_positive(c, in->c));
-    }
-    case TN__OP_SCALAR_SELECT: return c->known[in->b] && c->known[in->c] && c->known[in->d];
-    case TN__OP_SCALAR_LOAD: return prologue;
-    case TN__OP_SCALAR_SHAPE:
-      return prologue || !f->registers[in->b].dims[in->c].symbolic || !tn__c_is_late(c, f->registers[in->b].root);
-    default: return false;
+  if (!prologue && in->op == TN__OP_SCALAR_OP && tn__scalar_op_find(in->d)->divides && !is_positive(c, in->c))
+    return false;
+  tn__code_uses uses = tn__code_uses_of(f->code + in->word);
+  for (tn__code_use use; tn__code_next(&uses, &use);) {
+    if (use.letter == 's' && !c->known[use.word]) return false;
+    if (use.letter == 'r' && !prologue) return false;
+    if (use.letter != 'q' || prologue) continue;
+    const tn__register *r = &f->registers[use.word];
+    if (r->dims[in->c].symbolic && tn__c_is_late(c, r->root)) return false;
   }
+  return true;
 }
 
 static bool is_made_of_values(const tn__c_function *c, const tn__instruction *in) {
-  switch ((tn__opcode)in->op) {
-    case TN__OP_SCALAR_OP: return c->tainted[in->b] || c->tainted[in->c];
-    case TN__OP_SCALAR_SELECT: return c->tainted[in->b] || c->tainted[in->c] || c->tainted[in->d];
-    case TN__OP_SCALAR_LOAD: return tn__c_root(c->f, in->b)->storage == TN__STORAGE_INPUT;
-    case TN__OP_SCALAR_SHAPE: return is_tainted(c, &c->f->registers[in->b].dims[in->c]);
-    default: return false;
+  tn__code_uses uses = tn__code_uses_of(c->f->code + in->word);
+  for (tn__code_use use; tn__code_next(&uses, &use);) {
+    if (use.letter == 's' && c->tainted[use.word]) return true;
+    if (use.letter == 'r' && tn__c_root(c->f, use.word)->storage == TN__STORAGE_INPUT) return true;
+    if (use.letter == 'q' && is_tainted(c, &c->f->registers[use.word].dims[in->c])) return true;
   }
+  return false;
 }
 
 /* A scalar that a dimension of a register stands for has its value before the register has memory, so a size that is
@@ -112,7 +111,7 @@ static tn_status *find_scalars(const tn__c_emitter *e, tn__c_function *c) {
   TN_RETURN_IF_ERROR(tn__region_alloc(e->region, f->scalar_count, 1, &several));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (tn__opcode_operands(in->op)[0] != 'd') continue;
+    if (!tn__assigns_scalar(in)) continue;
     several[in->a] = c->made_by[in->a] != NULL || f->signature_scalar[in->a];
     c->made_by[in->a] = in;
   }
@@ -127,7 +126,7 @@ static void follow_scalars(tn__c_function *c) {
   memcpy(c->known, f->signature_scalar, f->scalar_count);
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (tn__opcode_operands(in->op)[0] != 'd' || c->made_by[in->a] != in) continue;
+    if (!tn__assigns_scalar(in) || c->made_by[in->a] != in) continue;
     c->known[in->a] = runs_at_entry(c, in) && shape_is_known(c, in);
     c->tainted[in->a] = c->known[in->a] && is_made_of_values(c, in);
   }
@@ -218,15 +217,10 @@ static tn_status *find_scratch(const tn__c_emitter *e, tn__c_function *c) {
     if (f->registers[i].root != i) uses[f->registers[i].root] = 3; /* looked at in several ways: no workspace */
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    const char *letters = tn__opcode_operands(in->op);
-    if (in->op == TN__OP_KERNEL || in->op == TN__OP_CALL || in->op == TN__OP_BUILTIN) {
-      uint32_t count = in->read_count + in->write_count;
-      for (uint32_t k = 0; k < count; k++)
-        uses[in->operands[k]] += in->op == TN__OP_KERNEL && k == count - 1 && k >= in->read_count ? 1 : 3;
-    } else if (in->op != TN__OP_ALLOC) {
-      const uint32_t fields[] = {in->a, in->b, in->c, in->d};
-      for (int k = 0; k < 4 && letters[k] != '\0'; k++)
-        if (letters[k] == 'r' || letters[k] == 'w') uses[fields[k]] += 3;
+    tn__code_uses operands = tn__code_uses_of(f->code + in->word);
+    for (tn__code_use use; tn__code_next(&operands, &use);) {
+      bool last = in->op == TN__OP_KERNEL && use.letter == 'w' && use.index == use.count - 1;
+      if (strchr("rwqtn", use.letter) != NULL) uses[f->registers[use.word].root] += last ? 1 : 3;
     }
   }
   for (uint32_t i = 0; i < f->register_count; i++)

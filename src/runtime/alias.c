@@ -48,16 +48,12 @@ static bool callee_declares(const pair *p, const tn__instruction *in) {
 
 static void look_at(const pair *p, const tn__instruction *in, bool *reads, bool *writes) {
   *reads = *writes = false;
-  switch (in->op) {
-    case TN__OP_COPY:
-      if (is_output(p, in->a) && is_input(p, in->b)) return;
-      /* fall through */
-    case TN__OP_MOVE: *writes = is_output(p, in->a), *reads = is_input(p, in->b); return;
-    case TN__OP_SCALAR_LOAD: *reads = is_input(p, in->b); return;
-    default: break; /* the small ones have no groups */
+  if (in->op == TN__OP_COPY && is_output(p, in->a) && is_input(p, in->b)) return;
+  tn__code_uses uses = tn__code_uses_of(p->f->code + in->word);
+  for (tn__code_use use; tn__code_next(&uses, &use);) {
+    if (use.letter == 'r' || use.letter == 't') *reads = *reads || is_input(p, use.word);
+    if (use.letter == 'w' || use.letter == 'n') *writes = *writes || is_output(p, use.word);
   }
-  for (uint32_t n = 0; n < in->read_count; n++) *reads = *reads || is_input(p, in->operands[n]);
-  for (uint32_t n = 0; n < in->write_count; n++) *writes = *writes || is_output(p, in->operands[in->read_count + n]);
 }
 
 static void reach(pair *p, uint32_t instruction, bool written) {
@@ -75,8 +71,8 @@ static bool walk(pair *p) {
     if (reads && p->written[i]) return false;
     if (reads && writes && in->op != TN__OP_KERNEL && !(in->op == TN__OP_CALL && callee_declares(p, in))) return false;
     bool written = p->written[i] || writes;
-    if (in->op == TN__OP_JUMP || in->op == TN__OP_JUMP_IF_ZERO) reach(p, in->callee, written);
-    if (in->op != TN__OP_JUMP && in->op != TN__OP_RETURN) reach(p, i + 1, written);
+    if (tn__jumps(in)) reach(p, in->callee, written);
+    if ((tn__instruction_find(in->op)->traits & TN__ENDS) == 0) reach(p, i + 1, written);
   }
   return true;
 }

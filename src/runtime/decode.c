@@ -1,41 +1,10 @@
-/* Code: from words to instructions. Every operand is checked by its letter in TN__INSTRUCTIONS, then each instruction
- * by its meaning. */
+/* Code: from words to instructions. Every operand is checked by its letter in TN__INSTRUCTIONS and goes to the field that
+ * the letter has, then each instruction is checked by its meaning. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "runtime/executable.h"
-
-/* ---- the table -------------------------------------------------------------------------------------------------- */
-
-static const struct {
-  const char *name, *operands;
-} opcode_rows[TN__OP_COUNT] = {
-#define X(name, operands, text) {#name, operands},
-    TN__INSTRUCTIONS(X)
-#undef X
-};
-
-const char *tn__opcode_operands(uint32_t opcode) { return opcode < TN__OP_COUNT ? opcode_rows[opcode].operands : NULL; }
-const char *tn__opcode_name(uint32_t opcode) { return opcode < TN__OP_COUNT ? opcode_rows[opcode].name : NULL; }
-
-const char *tn__scalar_op_text(uint32_t op) {
-  static const char *const texts[] = {
-#define X(name, text) text,
-      TN__SCALAR_OPS(X)
-#undef X
-  };
-  return op < TN__SCALAR_OP_COUNT ? texts[op] : NULL;
-}
-
-const tn__builtin_row *tn__builtin_find(uint32_t builtin) {
-  static const tn__builtin_row rows[] = {
-#define X(name, text, reads, writes, scalars, doc) {text, reads, writes, scalars},
-      TN__BUILTINS(X)
-#undef X
-  };
-  return builtin < TN__BUILTIN_COUNT ? &rows[builtin] : NULL;
-}
 
 /* ---- operands by letter ----------------------------------------------------------------------------------------- */
 
@@ -59,36 +28,35 @@ static tn_status *bad_code(const tn__function *f, const tn__instruction *in, con
   tn_status *status = tn_status_create_v(TN_DATA_LOSS, format, args);
   va_end(args);
   return tn_status_prefix(status, "the executable is damaged: function \"%s\", code word %u, %s", f->name, in->word,
-                          tn__opcode_name(in->op));
+                          tn__instruction_find(in->op)->name);
 }
 
-static tn_status *check_container(const tn__function *f, const tn__instruction *in, uint32_t number) {
-  if (f->registers[number].container == TN__CONTAINER_TENSOR || in->op == TN__OP_COPY || in->op == TN__OP_MOVE ||
-      in->op == TN__OP_CALL || in->op == TN__OP_BUILTIN)
-    return NULL;
-  return bad_code(f, in, "register %u is a list, not a tensor", number);
-}
-
-static tn_status *check_letter(const decoder *d, const tn__instruction *in, char letter, uint32_t word) {
+static tn_status *check_register(const decoder *d, const tn__instruction *in, uint32_t number, bool written) {
   const tn__function *f = d->f;
+  if (number >= f->register_count) return bad_code(f, in, "register %u of %u", number, f->register_count);
+  if (f->registers[number].container != TN__CONTAINER_TENSOR &&
+      (tn__instruction_find(in->op)->traits & TN__ON_LISTS) == 0)
+    return bad_code(f, in, "register %u is a list, not a tensor", number);
+  if (!written || f->registers[number].writable) return NULL;
+  return bad_code(f, in, "register %u is written, which is an input or a constant", number);
+}
+
+static tn_status *check_use(const decoder *d, const tn__instruction *in, const tn__code_use *use) {
+  const tn__function *f = d->f;
+  uint32_t word = use->word;
   const char *unused;
-  switch (letter) {
+  switch (use->letter) {
     case 'w':
-    case 'W':
-      if (word < f->register_count) TN_RETURN_IF_ERROR(check_container(f, in, word));
-      if (word < f->register_count && !f->registers[word].writable)
-        return bad_code(f, in, "register %u is written, which is an input or a constant", word);
-      /* fall through */
+    case 'a':
+    case 'n': return check_register(d, in, word, true);
     case 'r':
-    case 'R':
-      if (word < f->register_count) return check_container(f, in, word);
-      return bad_code(f, in, "register %u of %u", word, f->register_count);
+    case 'q':
+    case 't': return check_register(d, in, word, false);
     case 'd':
       if (word < f->scalar_count && f->signature_scalar[word])
         return bad_code(f, in, "scalar %u is written, which is a dimension of an input", word);
       /* fall through */
     case 's':
-    case 'S':
       if (word < f->scalar_count) return NULL;
       return bad_code(f, in, "scalar %u of %u", word, f->scalar_count);
     case 'k':
@@ -105,50 +73,69 @@ static tn_status *check_letter(const decoder *d, const tn__instruction *in, char
       return bad_code(f, in, "builtin %u is not known", word);
     case 'm': return tn__check_string(d->exe, word, "a message", &unused);
     case 'o':
-      if (word < TN__SCALAR_OP_COUNT) return NULL;
+      if (tn__scalar_op_find(word) != NULL) return NULL;
       return bad_code(f, in, "scalar operator %u is not known", word);
     default: return NULL; /* i, l, h: any number */
   }
 }
 
-/* Checks the words of one instruction and counts its groups. */
-static tn_status *check_words(const decoder *d, tn__instruction *in, const uint32_t *words, uint32_t count) {
-  const char *letters = tn__opcode_operands(in->op);
-  uint64_t at = 0, groups[3] = {0, 0, 0};
-  for (const char *p = letters; *p != '\0'; p++) {
-    if (*p == '*') {
-      for (size_t g = 0; p[1 + g] != '\0'; g++) {
-        if (at >= count) return bad_code(d->f, in, "%u operands are too few", count);
-        groups[g] = words[at++];
-      }
-      for (size_t g = 0; p[1] != '\0'; p++, g++) {
-        if (groups[g] > count - at) return bad_code(d->f, in, "%u operands are too few", count);
-        for (uint64_t i = 0; i < groups[g]; i++) TN_RETURN_IF_ERROR(check_letter(d, in, p[1], words[at++]));
-      }
-      break;
-    }
-    if (at >= count) return bad_code(d->f, in, "%u operands are too few", count);
-    TN_RETURN_IF_ERROR(check_letter(d, in, *p, words[at++]));
+/* Has the instruction as many words as its letters and the counts of its groups say? */
+static tn_status *check_count(const decoder *d, tn__instruction *in, const uint32_t *words, uint32_t count) {
+  const char *letters = tn__instruction_find(in->op)->operands;
+  size_t single = strcspn(letters, "*"), groups = letters[single] == '*' ? strlen(letters + single + 1) : 0;
+  uint32_t *counts[] = {&in->read_count, &in->write_count, &in->scalar_count};
+  uint64_t want = single + groups;
+  for (size_t g = 0; g < groups && want <= count; g++) {
+    *counts[g] = words[single + g];
+    want += *counts[g];
   }
-  if (at != count) return bad_code(d->f, in, "%u operands are too many", count);
-  in->read_count = (uint32_t)groups[0], in->write_count = (uint32_t)groups[1], in->scalar_count = (uint32_t)groups[2];
+  if (want > count) return bad_code(d->f, in, "%u operands are too few", count);
+  if (want < count) return bad_code(d->f, in, "%u operands are too many", count);
+  in->operands = words + single + groups;
+  return NULL;
+}
+
+/* Checks the operands one by one and puts them where the instruction has them. */
+static tn_status *decode_operands(const decoder *d, tn__instruction *in) {
+  const uint32_t *code = d->f->code + in->word;
+  uint32_t *fields[] = {&in->a, &in->b, &in->c, &in->d}, at = 0;
+  TN_RETURN_IF_ERROR(check_count(d, in, code + 2, code[1]));
+  tn__code_uses uses = tn__code_uses_of(code);
+  for (tn__code_use use; tn__code_next(&uses, &use);) {
+    TN_RETURN_IF_ERROR(check_use(d, in, &use));
+    if (use.grouped) continue;
+    switch (use.letter) {
+      case 'k':
+      case 'f':
+      case 'b':
+      case 'm': in->callee = use.word; break;
+      case 'c':
+        in->callee = d->starts[use.word];
+        d->jump_target[in->callee] = 1;
+        break;
+      case 'l': in->immediate = use.word; break;
+      case 'h': in->immediate = (int64_t)((uint64_t)use.word << 32 | (uint64_t)in->immediate); break;
+      default: *fields[at++] = use.word;
+    }
+  }
   return NULL;
 }
 
 /* ---- meaning ---------------------------------------------------------------------------------------------------- */
 
-static tn_status *decode_kernel(decoder *d, tn__instruction *in, const uint32_t *words) {
+/* What it reads and writes is resolved to roots, whose memory it gets. */
+static tn_status *decode_kernel(decoder *d, tn__instruction *in) {
   tn__function *f = d->f;
-  const tn__kernel_entry *kernel = &d->exe->kernels[words[0]];
+  const tn__kernel_entry *kernel = &d->exe->kernels[in->callee];
   uint32_t buffers = in->read_count + in->write_count;
   if (buffers != kernel->buffer_count || in->scalar_count != kernel->scalar_count)
     return bad_code(f, in, "kernel \"%s\" takes %u buffers and %u scalars, not %u and %u", kernel->about.name,
                     kernel->buffer_count, kernel->scalar_count, buffers, in->scalar_count);
-  in->callee = words[0];
+  const uint32_t *words = in->operands;
   in->kernel = kernel->call;
   in->operands = d->operands;
-  for (uint32_t i = 0; i < buffers; i++) *d->operands++ = f->registers[words[4 + i]].root;
-  for (uint32_t i = 0; i < in->scalar_count; i++) *d->operands++ = words[4 + buffers + i];
+  for (uint32_t i = 0; i < buffers; i++) *d->operands++ = f->registers[words[i]].root;
+  for (uint32_t i = 0; i < in->scalar_count; i++) *d->operands++ = words[buffers + i];
   if (buffers > f->widest_call) f->widest_call = buffers;
   if (in->scalar_count > f->most_scalars) f->most_scalars = in->scalar_count;
   return NULL;
@@ -176,15 +163,13 @@ static bool fits_builtin(char letter, const tn__register *r, const tn__register 
   }
 }
 
-static tn_status *decode_builtin(decoder *d, tn__instruction *in, const uint32_t *words) {
-  const tn__builtin_row *row = tn__builtin_find(words[0]);
+static tn_status *check_builtin(const decoder *d, const tn__instruction *in) {
+  const tn__builtin_row *row = tn__builtin_find(in->callee);
   const tn__register *registers = d->f->registers, *list = NULL;
   uint32_t reads = (uint32_t)strlen(row->reads), writes = (uint32_t)strlen(row->writes);
   if (in->read_count != reads || in->write_count != writes || in->scalar_count != row->scalars)
     return bad_code(d->f, in, "builtin \"%s\" takes %u, %u and %u operands, not %u, %u and %u", row->name, reads,
                     writes, row->scalars, in->read_count, in->write_count, in->scalar_count);
-  in->callee = words[0];
-  in->operands = words + 4;
   for (uint32_t i = 0; i < reads + writes; i++)
     if (registers[in->operands[i]].container != TN__CONTAINER_TENSOR) list = &registers[in->operands[i]];
   for (uint32_t i = 0; i < reads + writes; i++) {
@@ -212,13 +197,11 @@ static tn_status *check_argument(const decoder *d, const tn__instruction *in, ui
                   given->info.alignment, theirs->alignment);
 }
 
-static tn_status *decode_call(decoder *d, tn__instruction *in, const uint32_t *words) {
-  const tn__function *callee = &d->exe->functions[words[0]];
+static tn_status *check_call(const decoder *d, const tn__instruction *in) {
+  const tn__function *callee = &d->exe->functions[in->callee];
   if (in->read_count != callee->input_count || in->write_count != callee->output_count)
     return bad_code(d->f, in, "function \"%s\" has %u inputs and %u outputs, not %u and %u", callee->name,
                     callee->input_count, callee->output_count, in->read_count, in->write_count);
-  in->callee = words[0];
-  in->operands = words + 3;
   for (uint32_t i = 0; i < in->read_count; i++)
     TN_RETURN_IF_ERROR(check_argument(d, in, in->operands[i], &callee->inputs[i].info));
   for (uint32_t i = 0; i < in->write_count; i++)
@@ -280,64 +263,47 @@ static tn_status *check_lists(const tn__function *f, const tn__instruction *in, 
   return bad_code(f, in, "registers %u and %u are not two lists of one type", in->a, in->b);
 }
 
-static tn_status *check_small(const decoder *d, const tn__instruction *in) {
-  const tn__function *f = d->f;
-  /* In some instructions these are scalars; then the registers are not looked at. */
-  const tn__register *a = &f->registers[in->a < f->register_count ? in->a : 0];
-  const tn__register *b = &f->registers[in->b < f->register_count ? in->b : 0];
-  switch (in->op) {
-    case TN__OP_SCALAR_SHAPE:
-      if (in->c >= (uint32_t)b->rank) return bad_code(f, in, "dimension %u of a tensor of rank %d", in->c, b->rank);
-      return NULL;
-    case TN__OP_SCALAR_LOAD:
-      if (!tn__dtype_is_int(b->dtype) && b->dtype != TN_BOOL)
-        return bad_code(f, in, "a scalar is loaded from a tensor of %s", tn_dtype_name(b->dtype));
-      return NULL;
-    case TN__OP_ALLOC:
-      if (a->storage == TN__STORAGE_DYNAMIC || a->storage == TN__STORAGE_OUTPUT) return NULL;
-      return bad_code(f, in, "register %u is neither DYNAMIC nor OUTPUT", in->a);
-    case TN__OP_COPY:
-      if (a->container != TN__CONTAINER_TENSOR || b->container != TN__CONTAINER_TENSOR) return check_lists(f, in, a, b);
-      if (a->dtype != b->dtype)
-        return bad_code(f, in, "from %s to %s", tn_dtype_name(b->dtype), tn_dtype_name(a->dtype));
-      if (a->static_bytes >= 0 && b->static_bytes >= 0 && a->static_bytes != b->static_bytes)
-        return bad_code(f, in, "from %lld to %lld bytes", (long long)b->static_bytes, (long long)a->static_bytes);
-      return NULL;
-    case TN__OP_MOVE:
-      if (a->container != TN__CONTAINER_TENSOR || b->container != TN__CONTAINER_TENSOR) return check_lists(f, in, a, b);
-      if (a->storage == TN__STORAGE_DYNAMIC && b->storage == TN__STORAGE_DYNAMIC && a->dtype == b->dtype &&
-          a->rank == b->rank && a != b)
-        return NULL;
-      return bad_code(f, in, "registers %u and %u are not two DYNAMIC ones of one type", in->a, in->b);
-    default: return NULL;
-  }
+static tn_status *check_copy(const tn__function *f, const tn__instruction *in, const tn__register *a,
+                             const tn__register *b) {
+  if (a->container != TN__CONTAINER_TENSOR || b->container != TN__CONTAINER_TENSOR) return check_lists(f, in, a, b);
+  if (a->dtype != b->dtype) return bad_code(f, in, "from %s to %s", tn_dtype_name(b->dtype), tn_dtype_name(a->dtype));
+  if (a->static_bytes >= 0 && b->static_bytes >= 0 && a->static_bytes != b->static_bytes)
+    return bad_code(f, in, "from %lld to %lld bytes", (long long)b->static_bytes, (long long)a->static_bytes);
+  return NULL;
 }
 
+static tn_status *check_move(const tn__function *f, const tn__instruction *in, const tn__register *a,
+                             const tn__register *b) {
+  if (a->container != TN__CONTAINER_TENSOR || b->container != TN__CONTAINER_TENSOR) return check_lists(f, in, a, b);
+  if (a->storage == TN__STORAGE_DYNAMIC && b->storage == TN__STORAGE_DYNAMIC && a->dtype == b->dtype &&
+      a->rank == b->rank && a != b)
+    return NULL;
+  return bad_code(f, in, "registers %u and %u are not two DYNAMIC ones of one type", in->a, in->b);
+}
+
+/* What an instruction asks of its operands beside their being there. */
 static tn_status *decode_instruction(decoder *d, tn__instruction *in) {
-  const uint32_t *words = d->f->code + in->word + 2;
-  TN_RETURN_IF_ERROR(check_words(d, in, words, words[-1]));
+  const tn__function *f = d->f;
+  const tn__register *registers = f->registers;
+  TN_RETURN_IF_ERROR(decode_operands(d, in));
   switch (in->op) {
-    case TN__OP_KERNEL: return decode_kernel(d, in, words);
-    case TN__OP_BUILTIN: return decode_builtin(d, in, words);
-    case TN__OP_CALL: return decode_call(d, in, words);
-    case TN__OP_SCALAR_CONST:
-      in->a = words[0];
-      in->immediate = (int64_t)((uint64_t)words[2] << 32 | words[1]);
-      return NULL;
-    case TN__OP_ASSERT: in->a = words[0], in->callee = words[1]; return NULL;
-    case TN__OP_JUMP: in->callee = d->starts[words[0]]; break;
-    case TN__OP_JUMP_IF_ZERO:
-      in->a = words[0];
-      in->callee = d->starts[words[1]];
-      break;
-    default: {
-      uint32_t *fields[4] = {&in->a, &in->b, &in->c, &in->d};
-      for (uint32_t i = 0; i < words[-1] && i < 4; i++) *fields[i] = words[i];
-      return check_small(d, in);
-    }
+    case TN__OP_KERNEL: return decode_kernel(d, in);
+    case TN__OP_BUILTIN: return check_builtin(d, in);
+    case TN__OP_CALL: return check_call(d, in);
+    case TN__OP_SCALAR_SHAPE:
+      if (in->c < (uint32_t)registers[in->b].rank) return NULL;
+      return bad_code(f, in, "dimension %u of a tensor of rank %d", in->c, registers[in->b].rank);
+    case TN__OP_SCALAR_LOAD:
+      if (tn__dtype_is_int(registers[in->b].dtype) || registers[in->b].dtype == TN_BOOL) return NULL;
+      return bad_code(f, in, "a scalar is loaded from a tensor of %s", tn_dtype_name(registers[in->b].dtype));
+    case TN__OP_ALLOC:
+      if (registers[in->a].storage == TN__STORAGE_DYNAMIC || registers[in->a].storage == TN__STORAGE_OUTPUT)
+        return NULL;
+      return bad_code(f, in, "register %u is neither DYNAMIC nor OUTPUT", in->a);
+    case TN__OP_COPY: return check_copy(f, in, &registers[in->a], &registers[in->b]);
+    case TN__OP_MOVE: return check_move(f, in, &registers[in->a], &registers[in->b]);
+    default: return NULL;
   }
-  d->jump_target[in->callee] = 1;
-  return NULL;
 }
 
 /* ---- the prologue ----------------------------------------------------------------------------------------------- */
@@ -350,27 +316,24 @@ static bool given(const tn__function *f, uint32_t number) {
 }
 
 static bool belongs_to_prologue(const tn__function *f, const tn__instruction *in) {
-  switch (in->op) {
-    case TN__OP_SCALAR_CONST:
-    case TN__OP_SCALAR_OP:
-    case TN__OP_SCALAR_SELECT:
-    case TN__OP_ASSERT: return true;
-    case TN__OP_SCALAR_SHAPE:
-    case TN__OP_SCALAR_LOAD: return given(f, in->b);
-    default: return false;
-  }
+  if ((tn__instruction_find(in->op)->traits & TN__AT_ENTRY) == 0) return false;
+  tn__code_uses uses = tn__code_uses_of(f->code + in->word);
+  for (tn__code_use use; tn__code_next(&uses, &use);)
+    if ((use.letter == 'r' || use.letter == 'q') && !given(f, use.word)) return false;
+  return true;
 }
 
-/* Does the scalar that an instruction of the prologue computes depend on elements of inputs? */
+/* Does what an instruction of the prologue computes depend on elements of inputs? */
 static bool comes_of_values(const decoder *d, const tn__instruction *in) {
-  const uint8_t *of = d->from_values;
   const tn__function *f = d->f;
-  switch (in->op) {
-    case TN__OP_SCALAR_LOAD: return f->registers[f->registers[in->b].root].storage == TN__STORAGE_INPUT;
-    case TN__OP_SCALAR_OP: return of[in->b] || of[in->c];
-    case TN__OP_SCALAR_SELECT: return of[in->b] || of[in->c] || of[in->d];
-    default: return false;
+  tn__code_uses uses = tn__code_uses_of(f->code + in->word);
+  for (tn__code_use use; tn__code_next(&uses, &use);) {
+    if (use.letter == 's' && d->from_values[use.word]) return true;
+    if (use.letter != 'r' || f->registers[f->registers[use.word].root].storage != TN__STORAGE_INPUT) continue;
+    d->f->prologue_loads = true;
+    return true;
   }
+  return false;
 }
 
 static void find_prologue(decoder *d) {
@@ -381,11 +344,10 @@ static void find_prologue(decoder *d) {
   for (i = 0; i < f->prologue_count; i++) {
     const tn__instruction *in = &f->instructions[i];
     bool values = comes_of_values(d, in);
-    if (values && in->op == TN__OP_SCALAR_LOAD) f->prologue_loads = true;
-    if (in->op != TN__OP_ASSERT) d->from_values[in->a] = values;
+    if (tn__assigns_scalar(in)) d->from_values[in->a] = values;
   }
   for (i = 0; i < f->instruction_count; i++)
-    if (tn__opcode_operands(f->instructions[i].op)[0] == 'd')
+    if (tn__assigns_scalar(&f->instructions[i]))
       (i < f->prologue_count ? d->assigned_early : d->assigned_late)[f->instructions[i].a] = 1;
 }
 
@@ -443,7 +405,7 @@ static tn_status *find_instructions(decoder *d) {
     d->starts[at] = count++;
     at += 2 + (uint64_t)f->code[at + 1];
   }
-  if (last != TN__OP_RETURN && last != TN__OP_JUMP)
+  if (last == TN__OP_COUNT || (tn__instruction_find(last)->traits & TN__ENDS) == 0)
     return tn__corrupt("function \"%s\": the code does not end with RETURN or JUMP", f->name);
   f->instruction_count = count;
   return NULL;

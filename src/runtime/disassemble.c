@@ -1,4 +1,4 @@
-/* The bytecode as text, by the operand letters of TN__INSTRUCTIONS. */
+/* The bytecode as text, by the operands of TN__INSTRUCTIONS. */
 #include <stdlib.h>
 
 #include "base/strbuf.h"
@@ -36,55 +36,43 @@ static void put_register(tn__strbuf *out, const tn_executable *exe, const tn__fu
   tn__strbuf_char(out, '\n');
 }
 
-static void put_word(tn__strbuf *out, const tn_executable *exe, char letter, const uint32_t *words) {
-  switch (letter) {
+static void put_use(tn__strbuf *out, const tn_executable *exe, const tn__instruction *in, const tn__code_use *use) {
+  switch (use->letter) {
     case 'r':
     case 'w':
-    case 'R':
-    case 'W': tn__strbuf_printf(out, "r%u", words[0]); break;
+    case 'q':
+    case 'a':
+    case 't':
+    case 'n': tn__strbuf_printf(out, "r%u", use->word); break;
     case 's':
-    case 'd':
-    case 'S': tn__strbuf_printf(out, "s%u", words[0]); break;
-    case 'k': tn__strbuf_printf(out, "\"%s\"", exe->kernels[words[0]].about.name); break;
-    case 'f': tn__strbuf_printf(out, "\"%s\"", exe->functions[words[0]].name); break;
-    case 'b': tn__strbuf_append(out, tn__builtin_find(words[0])->name); break;
-    case 'm': tn__strbuf_json_string(out, exe->strings + words[0]); break;
-    case 'o': tn__strbuf_append(out, tn__scalar_op_text(words[0])); break;
-    case 'l': tn__strbuf_printf(out, "%lld", (long long)((uint64_t)words[1] << 32 | words[0])); break;
-    case 'c': tn__strbuf_printf(out, "@%u", words[0]); break;
-    default: tn__strbuf_printf(out, "%u", words[0]); break;
+    case 'd': tn__strbuf_printf(out, "s%u", use->word); break;
+    case 'k': tn__strbuf_printf(out, "\"%s\"", exe->kernels[use->word].about.name); break;
+    case 'f': tn__strbuf_printf(out, "\"%s\"", exe->functions[use->word].name); break;
+    case 'b': tn__strbuf_append(out, tn__builtin_find(use->word)->name); break;
+    case 'm': tn__strbuf_json_string(out, exe->strings + use->word); break;
+    case 'o': tn__strbuf_append(out, tn__scalar_op_find(use->word)->text); break;
+    case 'l': tn__strbuf_printf(out, "%lld", (long long)in->immediate); break;
+    case 'c': tn__strbuf_printf(out, "@%u", use->word); break;
+    default: tn__strbuf_printf(out, "%u", use->word); break;
   }
 }
 
-static const char *group_name(char letter) { return letter == 'R' ? "reads" : letter == 'W' ? "writes" : "scalars"; }
+static const char *group_name(char letter) { return letter == 'r' ? "reads" : letter == 'w' ? "writes" : "scalars"; }
 
 static void put_instruction(tn__strbuf *out, const tn_executable *exe, const tn__function *f,
                             const tn__instruction *in) {
-  const uint32_t *words = f->code + in->word + 2;
-  const uint32_t counts[3] = {in->read_count, in->write_count, in->scalar_count};
-  tn__strbuf_printf(out, "  %5u  %s", in->word, tn__opcode_name(in->op));
+  tn__strbuf_printf(out, "  %5u  %s", in->word, tn__instruction_find(in->op)->name);
   const char *separator = " ";
-  for (const char *p = tn__opcode_operands(in->op); *p != '\0'; p++) {
-    if (*p == 'h') { /* was printed with l */
-      words++;
-      continue;
-    }
-    if (*p == '*') {
-      const char *groups = p + 1;
-      for (const char *g = groups; *g != '\0'; g++) words++;
-      for (int g = 0; groups[g] != '\0'; g++) {
-        if (counts[g] > 0) tn__strbuf_printf(out, " %s(", group_name(groups[g]));
-        for (uint32_t i = 0; i < counts[g]; i++) {
-          if (i > 0) tn__strbuf_append(out, ", ");
-          put_word(out, exe, groups[g], words++);
-        }
-        if (counts[g] > 0) tn__strbuf_char(out, ')');
-      }
-      break;
-    }
-    tn__strbuf_append(out, separator);
-    put_word(out, exe, *p, words++);
+  tn__code_uses uses = tn__code_uses_of(f->code + in->word);
+  for (tn__code_use use; tn__code_next(&uses, &use);) {
+    if (use.letter == 'h') continue; /* was printed with l */
+    if (use.grouped && use.index == 0)
+      tn__strbuf_printf(out, " %s(", group_name(use.letter));
+    else
+      tn__strbuf_append(out, separator);
+    put_use(out, exe, in, &use);
     separator = ", ";
+    if (use.grouped && use.index == use.count - 1) tn__strbuf_char(out, ')');
   }
   tn__strbuf_char(out, '\n');
 }

@@ -2,6 +2,8 @@
 #ifndef TENON_RUNTIME_EXECUTABLE_H
 #define TENON_RUNTIME_EXECUTABLE_H
 
+#include <string.h>
+
 #include "base/file.h"
 #include "runtime/format.h"
 #include "runtime/linked.h"
@@ -60,9 +62,9 @@ typedef struct tn__register {
 
 typedef struct tn__instruction {
   uint32_t op;         /* tn__opcode */
-  uint32_t callee;     /* KERNEL, CALL, BUILTIN: index. Jumps: index of the instruction to go on at. ASSERT: string */
-  uint32_t a, b, c, d; /* registers and scalars of the small instructions, in the order of the table */
-  int64_t immediate;
+  uint32_t callee;     /* k, f, b, m: as it stands. c: index of the instruction to go on at */
+  uint32_t a, b, c, d; /* other operands that are not in groups, in the order of the table */
+  int64_t immediate;   /* l, h */
   tn_kernel kernel;
   const uint32_t *operands; /* KERNEL: roots of reads and writes, then scalars. CALL, BUILTIN: registers */
   uint32_t read_count, write_count, scalar_count;
@@ -112,6 +114,16 @@ static inline const tn__function_value *tn__value_in(const tn__function *f, uint
 /* A dimension of an input or output as the caller sees it. */
 static inline const tn__operand *tn__value_dim(const tn__function *f, const tn__function_value *value, int dim) {
   return dim == value->grows ? &value->valid : &f->registers[value->reg].dims[dim];
+}
+
+/* Does the instruction assign a scalar? That is `a` then. */
+static inline bool tn__assigns_scalar(const tn__instruction *in) {
+  return tn__instruction_find(in->op)->operands[0] == 'd';
+}
+
+/* Does it jump? To the instruction `callee` then. */
+static inline bool tn__jumps(const tn__instruction *in) {
+  return strchr(tn__instruction_find(in->op)->operands, 'c') != NULL;
 }
 
 typedef struct tn__text_entry {
@@ -200,17 +212,6 @@ bool tn__same_registers(const tn__register *a, const tn__register *b);
 TN_MUST_USE tn_status *tn__verify_strided(const tn_executable *executable, const tn__function *function);
 /* Inputs whose memory an output may take are not read when that has been written. */
 TN_MUST_USE tn_status *tn__verify_aliases(const tn_executable *executable, const tn__function *function);
-
-/* The operand letters of an opcode ("dsso") and its name; NULL when there is no such opcode. */
-TN__LINKED const char *tn__opcode_operands(uint32_t opcode);
-const char *tn__opcode_name(uint32_t opcode);
-TN__LINKED const char *tn__scalar_op_text(uint32_t op);
-typedef struct tn__builtin_row {
-  const char *name;
-  const char *reads, *writes; /* a letter each, see TN__BUILTINS */
-  uint32_t scalars;
-} tn__builtin_row;
-const tn__builtin_row *tn__builtin_find(uint32_t builtin); /* NULL when unknown */
 
 /* ---- names for perf and GDB ------------------------------------------------------------------------------------- */
 

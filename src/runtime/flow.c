@@ -30,8 +30,8 @@ static void set(flow *w, uint32_t bit) { w->now[bit / WORD_BITS] |= (uint64_t)1 
 static void clear(flow *w, uint32_t bit) { w->now[bit / WORD_BITS] &= ~((uint64_t)1 << (bit % WORD_BITS)); }
 
 static tn_status *wrong(const flow *w, const tn__instruction *in, const char *what, uint32_t number, const char *why) {
-  return tn__corrupt("function \"%s\", code word %u, %s: %s %u %s", w->f->name, in->word, tn__opcode_name(in->op), what,
-                     number, why);
+  return tn__corrupt("function \"%s\", code word %u, %s: %s %u %s", w->f->name, in->word,
+                     tn__instruction_find(in->op)->name, what, number, why);
 }
 
 static tn_status *read_scalar(const flow *w, const tn__instruction *in, uint32_t scalar) {
@@ -95,80 +95,59 @@ static tn_status *leave(const flow *w, const tn__instruction *in) {
   return NULL;
 }
 
+/* Does the result number `write` of its group come with memory? */
 static bool brings_memory(const tn__instruction *in, uint32_t write) {
-  if (in->op == TN__OP_CALL) return true;
+  if (in->op != TN__OP_BUILTIN) return in->op == TN__OP_CALL;
   char letter = tn__builtin_find(in->callee)->writes[write];
   return letter == 'e' || letter == 'j' || letter == 'X';
 }
 
-static tn_status *step_call(flow *w, const tn__instruction *in) {
-  for (uint32_t i = 0; i < in->read_count; i++) TN_RETURN_IF_ERROR(read_register(w, in, in->operands[i]));
-  for (uint32_t i = 0; i < in->write_count; i++) {
-    uint32_t number = in->operands[in->read_count + i];
-    /* These destinations take over what the callee makes. */
-    const tn__register *r = &w->f->registers[number];
-    bool late = r->storage == TN__STORAGE_DYNAMIC || (r->storage == TN__STORAGE_OUTPUT && !r->early);
-    if (late && brings_memory(in, i)) set(w, memory_bit(w, number));
-    TN_RETURN_IF_ERROR(write_register(w, in, number));
+static tn_status *step_read(const flow *w, const tn__instruction *in, const tn__code_use *use) {
+  switch (use->letter) {
+    case 's': return read_scalar(w, in, use->word);
+    case 'q': return use_register(w, in, use->word);
+    case 'a': return read_dims(w, in, &w->f->registers[use->word]);
+    case 'r':
+    case 't': return read_register(w, in, use->word);
+    default: return NULL;
   }
-  return NULL;
 }
 
-/* The operands of KERNEL were resolved to roots; their registers stand in the code. */
-static tn_status *step_kernel(flow *w, const tn__instruction *in) {
-  const uint32_t *words = w->f->code + in->word + 6;
-  for (uint32_t i = 0; i < in->read_count; i++) TN_RETURN_IF_ERROR(read_register(w, in, words[i]));
-  words += in->read_count;
-  for (uint32_t i = 0; i < in->write_count; i++) TN_RETURN_IF_ERROR(write_register(w, in, words[i]));
-  words += in->write_count;
-  for (uint32_t i = 0; i < in->scalar_count; i++) TN_RETURN_IF_ERROR(read_scalar(w, in, words[i]));
-  return NULL;
+static tn_status *step_written(flow *w, const tn__instruction *in, const tn__code_use *use) {
+  const tn__register *r = &w->f->registers[use->word];
+  switch (use->letter) {
+    case 'd': set(w, use->word); return NULL;
+    case 'a':
+      set(w, memory_bit(w, use->word));
+      clear(w, written_bit(w, use->word));
+      return NULL;
+    case 't':
+      clear(w, memory_bit(w, use->word));
+      clear(w, written_bit(w, use->word));
+      return NULL;
+    case 'n':
+      set(w, memory_bit(w, use->word));
+      set(w, written_bit(w, use->word));
+      return NULL;
+    case 'w': {
+      bool late = r->storage == TN__STORAGE_DYNAMIC || (r->storage == TN__STORAGE_OUTPUT && !r->early);
+      if (late && use->grouped && brings_memory(in, use->index)) set(w, memory_bit(w, use->word));
+      return write_register(w, in, use->word);
+    }
+    case 'c': jump_to(w, in->callee); return NULL;
+    default: return NULL;
+  }
 }
 
+/* What it reads comes before what it writes. */
 static tn_status *step(flow *w, const tn__instruction *in) {
-  switch ((tn__opcode)in->op) {
-    case TN__OP_RETURN: w->reachable = false; return leave(w, in);
-    case TN__OP_SCALAR_CONST: break;
-    case TN__OP_SCALAR_OP:
-      TN_RETURN_IF_ERROR(read_scalar(w, in, in->b));
-      TN_RETURN_IF_ERROR(read_scalar(w, in, in->c));
-      break;
-    case TN__OP_SCALAR_SELECT:
-      TN_RETURN_IF_ERROR(read_scalar(w, in, in->b));
-      TN_RETURN_IF_ERROR(read_scalar(w, in, in->c));
-      TN_RETURN_IF_ERROR(read_scalar(w, in, in->d));
-      break;
-    case TN__OP_SCALAR_SHAPE: TN_RETURN_IF_ERROR(use_register(w, in, in->b)); break;
-    case TN__OP_SCALAR_LOAD: TN_RETURN_IF_ERROR(read_register(w, in, in->b)); break;
-    case TN__OP_ASSERT: return read_scalar(w, in, in->a);
-    case TN__OP_ALLOC:
-      TN_RETURN_IF_ERROR(read_dims(w, in, &w->f->registers[in->a]));
-      set(w, memory_bit(w, in->a));
-      clear(w, written_bit(w, in->a));
-      return NULL;
-    case TN__OP_KERNEL: return step_kernel(w, in);
-    case TN__OP_COPY: TN_RETURN_IF_ERROR(read_register(w, in, in->b)); return write_register(w, in, in->a);
-    case TN__OP_JUMP:
-      jump_to(w, in->callee);
-      w->reachable = false;
-      return NULL;
-    case TN__OP_JUMP_IF_ZERO:
-      TN_RETURN_IF_ERROR(read_scalar(w, in, in->a));
-      jump_to(w, in->callee);
-      return NULL;
-    case TN__OP_CALL:
-    case TN__OP_BUILTIN: return step_call(w, in);
-    case TN__OP_MOVE:
-      TN_RETURN_IF_ERROR(read_register(w, in, in->b));
-      clear(w, memory_bit(w, in->b));
-      clear(w, written_bit(w, in->b));
-      set(w, memory_bit(w, in->a));
-      set(w, written_bit(w, in->a));
-      return NULL;
-    case TN__OP_COUNT: break;
-  }
-  set(w, in->a); /* the instructions that assign a scalar */
-  return NULL;
+  const uint32_t *code = w->f->code + in->word;
+  tn__code_uses uses = tn__code_uses_of(code);
+  for (tn__code_use use; tn__code_next(&uses, &use);) TN_RETURN_IF_ERROR(step_read(w, in, &use));
+  uses = tn__code_uses_of(code);
+  for (tn__code_use use; tn__code_next(&uses, &use);) TN_RETURN_IF_ERROR(step_written(w, in, &use));
+  if ((tn__instruction_find(in->op)->traits & TN__ENDS) != 0) w->reachable = false;
+  return in->op == TN__OP_RETURN ? leave(w, in) : NULL;
 }
 
 static void enter(flow *w) {
@@ -204,8 +183,7 @@ static tn_status *verify(flow *w, tn__region *scratch) {
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->instruction_count, sizeof(uint32_t), &w->join));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    bool jump = in->op == TN__OP_JUMP || in->op == TN__OP_JUMP_IF_ZERO;
-    if (jump && w->join[in->callee] == 0) w->join[in->callee] = (uint32_t)++joins;
+    if (tn__jumps(in) && w->join[in->callee] == 0) w->join[in->callee] = (uint32_t)++joins;
   }
   if (joins * w->words * sizeof(uint64_t) > MOST_STATE_BYTES)
     return tn_status_create(TN_UNSUPPORTED, "function \"%s\" is too large to verify: %llu jump targets, %llu registers",

@@ -1,4 +1,4 @@
-/* The executable file (.tnx) and its bytecode. All integers little-endian; every offset and count is checked at load.
+/* The executable file (.tnx); its bytecode is in instructions.h. All integers little-endian; every offset and count is checked at load.
  * docs/executable-format.md and docs/vm.md say the same for people.
  *
  * File: tn__file_header, then section records of header.section_record_size bytes each, then the sections at offsets
@@ -13,6 +13,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "runtime/instructions.h"
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
@@ -207,110 +209,5 @@ typedef struct tn__symbol_record { /* a scalar register's name for people */
   uint32_t name;
   uint32_t scalar;
 } tn__symbol_record;
-
-/* ---- bytecode --------------------------------------------------------------------------------------------------- */
-
-#define TN__MAX_CALL_DEPTH 64 /* of functions that call each other */
-
-/* Instructions: a uint32 word opcode, a uint32 word with the number of operand words that follow, then the words.
- * Operand letters, one word each: r tensor register read, w tensor register written, s scalar read, d scalar written, k
- * kernel, f function, c code offset, b builtin, m string (message), i immediate, l and h low and high half of an i64, o
- * tn__scalar_op. A * stands for one count word for each capital that follows it; then come the groups, that many words
- * each: R tensor reads, W tensor writes, S scalar reads. This table makes decoder, verifier, disassembler and
- * docs/vm.md. */
-#define TN__INSTRUCTIONS(X)                                                                                        \
-  X(RETURN, "", "leaves the function")                                                                             \
-  X(SCALAR_CONST, "dlh", "d = constant")                                                                           \
-  X(SCALAR_OP, "dsso", "d = s op s; floor division; overflow wraps; division by zero fails")                       \
-  X(SCALAR_SHAPE, "dri", "d = dimension i of r")                                                                   \
-  X(SCALAR_LOAD, "dri", "d = element i (flat) of r, an integer or bool tensor; fails when there is none")          \
-  X(SCALAR_SELECT, "dsss", "d = s != 0 ? s : s")                                                                   \
-  X(ASSERT, "sm", "fails with message m when s == 0")                                                              \
-  X(ALLOC, "w", "storage for w, DYNAMIC or OUTPUT, whose dimensions are known now")                                \
-  X(KERNEL, "k*RWS", "runs kernel k on reads, writes and scalars; the last write may be a workspace")              \
-  X(COPY, "wr", "copies the elements of r to w, same dtype and element count")                                     \
-  X(JUMP, "c", "goes on at word c of the code")                                                                    \
-  X(JUMP_IF_ZERO, "sc", "goes on at word c when s == 0")                                                           \
-  X(CALL, "f*RW", "calls function f with reads as inputs and writes as outputs; a write without memory takes f's") \
-  X(BUILTIN, "b*RWS", "calls builtin b")                                                                           \
-  X(MOVE, "wr", "w, DYNAMIC, takes over r's memory and shape; r, DYNAMIC, is left empty")
-
-/* clang-format off */
-#define TN__SCALAR_OPS(X)                                                                                              \
-  X(ADD, "+") X(SUB, "-") X(MUL, "*") X(FLOORDIV, "floordiv") X(FLOORMOD, "floormod") X(MIN, "min") X(MAX, "max")      \
-  X(EQ, "==") X(NE, "!=") X(LT, "<") X(LE, "<=") X(AND, "&") X(OR, "|") X(XOR, "^")
-/* clang-format on */
-
-typedef enum tn__scalar_op {
-#define X(name, text) TN__SCALAR_##name,
-  TN__SCALAR_OPS(X)
-#undef X
-      TN__SCALAR_OP_COUNT
-} tn__scalar_op;
-
-typedef enum tn__opcode {
-#define X(name, operands, text) TN__OP_##name,
-  TN__INSTRUCTIONS(X)
-#undef X
-      TN__OP_COUNT
-} tn__opcode;
-
-/* In a message of ASSERT the number of a scalar register between two of these stands for its value (since 1.1). */
-#define TN__SCALAR_MARK '\1'
-
-/* Builtins: work that is not a kernel. name, reads, writes, scalars, what it does. Rows are only ever appended. Reads
- * and writes, one letter each: t any tensor, l a list, e a tensor of the list's type and rank (any, when the list has
- * any), j one of its type and its rank or one more (of a list that has one rank), n one i64, b one bool, z i64 of any
- * shape, B bools of any shape, x and X strings, y a tensor of the first read's type. A write e, j or X in a register
- * without memory brings it, as CALL does. Positions count from the end when they are negative; the largest number
- * stands for the end itself.
- */
-#define TN__BUILTINS(X)                                                                                                \
-  X(FILL_ZERO, "fill_zero", "", "t", 0, "sets every byte of the write to zero")                                        \
-  X(LIST_CLEAR, "list_clear", "", "l", 1, "empties the list; an optional without value when s == 0")                   \
-  X(LIST_INSERT, "list_insert", "le", "l", 1, "the list read, with the tensor at position s")                          \
-  X(LIST_ERASE, "list_erase", "l", "l", 1, "the list read, without the tensor at position s")                          \
-  X(LIST_AT, "list_at", "l", "e", 1, "the tensor at position s")                                                       \
-  X(LIST_LENGTH, "list_length", "l", "n", 0, "the number of tensors; fails when the list is absent")                   \
-  X(LIST_PRESENT, "list_present", "l", "b", 0, "whether an optional has a value")                                      \
-  X(LIST_JOIN, "list_join", "l", "j", 1,                                                                               \
-    "the tensors one after another along axis s; along a new one there when "                                          \
-    "the write has one dimension more")                                                                                \
-  X(LIST_SPLIT, "list_split", "jz", "l", 1,                                                                            \
-    "pieces along axis s as long as the second read says; without the "                                                \
-    "axis when the list's tensors have one dimension less")                                                            \
-  X(STRING_CONCAT, "string_concat", "xx", "x", 0, "each string of the first with that of the second behind it")        \
-  X(STRING_EQUAL, "string_equal", "xx", "B", 0, "whether the two have the same bytes")                                 \
-  X(STRING_SPLIT, "string_split", "xx", "Xz", 1,                                                                       \
-    "pieces between delimiters (the second read; an empty one: white space), s cuts at most when s >= 0, padded with " \
-    "empty strings, and the number of pieces")                                                                         \
-  X(STRING_NORMALIZE, "string_normalize", "xx", "X", 2,                                                                \
-    "the strings that are none of the second read (in the same case when the second s != 0), in lower (s == 1) or "    \
-    "upper (s == 2) case")                                                                                             \
-  X(STRING_MATCH, "string_match", "xz", "B", 0, "whether the program of a regular expression (regex.h) matches")       \
-  X(STRING_FROM, "string_from", "t", "x", 0, "numbers as text")                                                        \
-  X(STRING_TO, "string_to", "x", "t", 0, "text as numbers; fails when it is none")                                     \
-  X(TABLE_FIND, "table_find", "ty", "z", 0,                                                                            \
-    "the position in the second read, which is sorted (strings by bytes), or its length")                              \
-  X(TABLE_GRAMS, "table_grams", "tyzz", "z", 3,                                                                        \
-    "how often the n-grams of a pool (second read; where those of each length begin; the column of each) occur in "    \
-    "each "                                                                                                            \
-    "row; s: the shortest, the longest, the most skips")
-
-typedef enum tn__builtin {
-#define X(name, text, reads, writes, scalars, doc) TN__BUILTIN_##name,
-  TN__BUILTINS(X)
-#undef X
-      TN__BUILTIN_COUNT
-} tn__builtin;
-
-/* The prologue of a function is the longest run of instructions from its first word that consists of SCALAR_CONST,
- * SCALAR_OP, SCALAR_SHAPE (of inputs and constants), SCALAR_LOAD (of inputs and constants), SCALAR_SELECT and ASSERT,
- * and that no jump leads into. When it is done, the arena is laid out once for this call. Therefore:
- *  - scalars that the signature binds, and those that size or place an ARENA register or the arena, are assigned by the
- *    prologue or by the signature and nowhere else;
- *  - dimensions that are found later belong to DYNAMIC registers, to OUTPUT registers that are ALLOCated, and to their
- * VIEWs. tn_function_infer_shapes runs the prologue without the values of inputs: what a SCALAR_LOAD of an input taints
- * is not known. */
 
 #endif

@@ -32,33 +32,34 @@ static tn_status *load(inference *n, const tn__instruction *in) {
   return NULL;
 }
 
+/* Is what it computes known? Of a selection, what is chosen must be. */
+static bool is_known(const inference *n, const tn__instruction *in) {
+  if (in->op == TN__OP_SCALAR_SELECT) return n->known[in->b] && n->known[n->scalars[in->b] != 0 ? in->c : in->d];
+  tn__code_uses uses = tn__code_uses_of(n->f->code + in->word);
+  for (tn__code_use use; tn__code_next(&uses, &use);)
+    if (use.letter == 's' && !n->known[use.word]) return false;
+  return true;
+}
+
 static tn_status *step(inference *n, const tn__instruction *in) {
-  int64_t *s = n->scalars;
-  uint8_t *known = n->known;
+  bool known = is_known(n, in);
+  tn_status *status = NULL;
   switch (in->op) {
-    case TN__OP_SCALAR_CONST: s[in->a] = in->immediate, known[in->a] = 1; return NULL;
-    case TN__OP_SCALAR_SHAPE: s[in->a] = dim_of(n, in->b, in->c), known[in->a] = 1; return NULL;
-    case TN__OP_SCALAR_LOAD: return load(n, in);
+    case TN__OP_SCALAR_CONST:
     case TN__OP_SCALAR_OP:
-      if (known[in->b] && known[in->c]) {
-        tn_status *status = tn__scalar_compute(in->d, s[in->b], s[in->c], &s[in->a]);
-        if (status != NULL) return tn__at_origin(n->exe, n->f, in, status);
-        known[in->a] = 1;
-      } else {
-        known[in->a] = 0;
-      }
-      return NULL;
-    case TN__OP_SCALAR_SELECT: {
-      uint32_t chosen = s[in->b] != 0 ? in->c : in->d;
-      bool sure = known[in->b] && known[chosen];
-      s[in->a] = s[chosen], known[in->a] = sure;
-      return NULL;
-    }
+    case TN__OP_SCALAR_SELECT:
+      if (known) status = tn__run_scalar(in, n->scalars);
+      break;
+    case TN__OP_SCALAR_SHAPE: n->scalars[in->a] = dim_of(n, in->b, in->c); break;
+    case TN__OP_SCALAR_LOAD: return load(n, in);
     case TN__OP_ASSERT:
-      if (known[in->a] && s[in->a] == 0) return tn__assert_failed(n->exe, n->f, in, s, known);
+      if (known && n->scalars[in->a] == 0) return tn__assert_failed(n->exe, n->f, in, n->scalars, n->known);
       return NULL;
-    default: return NULL; /* nothing else is in a prologue */
+    default: known = false;
   }
+  if (status != NULL) return tn__at_origin(n->exe, n->f, in, status);
+  if (tn__assigns_scalar(in)) n->known[in->a] = known;
+  return NULL;
 }
 
 static tn_status *read_output(const inference *n, const tn__function_value *output, int64_t *shape) {

@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "runtime/list.h"
 #include "runtime/strings.h"
+#include "runtime/work.h"
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
@@ -16,25 +17,16 @@
 static tn_status *measure(const tn__frame *frame, uint32_t number, int64_t *bytes) {
   const tn__register *r = &frame->f->registers[number];
   const int64_t *dims = frame->dims + r->first_dim;
-  bool empty = false, overflow = false;
-  int64_t total = (int64_t)tn__dtype_stored(r->dtype);
-  for (int i = 0; i < r->rank; i++) {
+  *bytes = tn__work_bytes(dims, r->rank, (int64_t)tn__dtype_stored(r->dtype));
+  if (*bytes >= 0) return NULL;
+  for (int i = 0; i < r->rank; i++)
     if (dims[i] < 0)
       return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the negative dimension %lld",
                               (long long)dims[i]);
-    if (dims[i] == 0)
-      empty = true;
-    else
-      overflow = overflow || tn__mul_overflow_i64(total, dims[i], &total);
-  }
-  if (overflow && !empty) {
-    char shape[256];
-    tn__format_shape(dims, r->rank, shape, sizeof(shape));
-    return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the shape %s, which does not fit into memory",
-                            shape);
-  }
-  *bytes = empty ? 0 : total;
-  return NULL;
+  char shape[256];
+  tn__format_shape(dims, r->rank, shape, sizeof(shape));
+  return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the shape %s, which does not fit into memory",
+                          shape);
 }
 
 /* Dimensions of register `number` from the scalars as they are now, and its size in bytes. */
@@ -169,35 +161,26 @@ static tn_status *after_prologue(tn__vm *vm, tn__frame *frame) {
 
 /* ---- instructions ----------------------------------------------------------------------------------------------- */
 
-tn_status *tn__scalar_compute(uint32_t op, int64_t a, int64_t b, int64_t *out) {
-  uint64_t x = (uint64_t)a, y = (uint64_t)b;
+static tn_status *scalar_op(uint32_t op, int64_t a, int64_t b, int64_t *out) {
   switch ((tn__scalar_op)op) {
-    case TN__SCALAR_ADD: *out = (int64_t)(x + y); return NULL;
-    case TN__SCALAR_SUB: *out = (int64_t)(x - y); return NULL;
-    case TN__SCALAR_MUL: *out = (int64_t)(x * y); return NULL;
-    case TN__SCALAR_FLOORDIV:
-    case TN__SCALAR_FLOORMOD: {
-      if (b == 0)
-        return tn_status_create(TN_OUT_OF_RANGE, "the shape arithmetic of this model divides %lld by zero",
-                                (long long)a);
-      /* -1 apart, because INT64_MIN / -1 traps */
-      int64_t quotient = b == -1 ? (int64_t)(0 - x) : a / b, rest = b == -1 ? 0 : a % b;
-      bool down = rest != 0 && (rest < 0) != (b < 0);
-      *out = op == TN__SCALAR_FLOORDIV ? quotient - down : down ? rest + b : rest;
-      return NULL;
-    }
-    case TN__SCALAR_MIN: *out = a < b ? a : b; return NULL;
-    case TN__SCALAR_MAX: *out = a > b ? a : b; return NULL;
-    case TN__SCALAR_EQ: *out = a == b; return NULL;
-    case TN__SCALAR_NE: *out = a != b; return NULL;
-    case TN__SCALAR_LT: *out = a < b; return NULL;
-    case TN__SCALAR_LE: *out = a <= b; return NULL;
-    case TN__SCALAR_AND: *out = a & b; return NULL;
-    case TN__SCALAR_OR: *out = a | b; return NULL;
-    case TN__SCALAR_XOR: *out = a ^ b; return NULL;
-    case TN__SCALAR_OP_COUNT: break;
+#define X(name, text, function, divides) \
+  case TN__SCALAR_##name:                \
+    if ((divides) && b == 0) break;      \
+    *out = tn__work_##function(a, b);    \
+    return NULL;
+    TN__SCALAR_OPS(X)
+#undef X
+    case TN__SCALAR_OP_COUNT: return tn_status_create(TN_INTERNAL, "scalar operator %u", op);
   }
-  return tn_status_create(TN_INTERNAL, "scalar operator %u", op);
+  return tn_status_create(TN_OUT_OF_RANGE, "the shape arithmetic of this model divides %lld by zero", (long long)a);
+}
+
+tn_status *tn__run_scalar(const tn__instruction *in, int64_t *s) {
+  switch (in->op) {
+    case TN__OP_SCALAR_CONST: s[in->a] = in->immediate; return NULL;
+    case TN__OP_SCALAR_SELECT: s[in->a] = tn__work_select(s[in->b], s[in->c], s[in->d]); return NULL;
+    default: return scalar_op(in->d, s[in->b], s[in->c], &s[in->a]);
+  }
 }
 
 static tn_status *scalar_load(tn__frame *frame, const tn__instruction *in) {
@@ -252,11 +235,9 @@ static void copy_valid(const tn__frame *frame, const tn__register *r, const tn__
   int64_t valid = tn__operand_value(&output->valid, frame->scalars);
   if (source->storage == TN__STORAGE_INPUT && frame->input_shapes[source->index][axis] < valid)
     valid = frame->input_shapes[source->index][axis];
-  int64_t outer = 1, inner = (int64_t)tn__dtype_stored(r->dtype);
-  for (int i = 0; i < axis; i++) outer *= dims[i];
-  for (int i = axis + 1; i < r->rank; i++) inner *= dims[i];
-  for (int64_t i = 0; i < outer && valid * inner > 0; i++)
-    memmove(to + i * dims[axis] * inner, from + i * dims[axis] * inner, (size_t)(valid * inner));
+  int64_t row = (int64_t)tn__dtype_stored(r->dtype), bytes = element_count(frame, r) * row;
+  for (int i = axis + 1; i < r->rank; i++) row *= dims[i];
+  tn__work_copy_rows(to, from, bytes, dims[axis] * row, valid * row);
 }
 
 static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
@@ -279,11 +260,10 @@ static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   }
   const void *source = frame->data[from->root];
   void *destination = frame->data[to->root];
-  if (count == 0 || source == destination) return NULL;
   if (to->storage == TN__STORAGE_OUTPUT && frame->f->outputs[to->index].grows >= 0)
     copy_valid(frame, to, from, destination, source);
   else
-    memmove(destination, source, (size_t)count * tn__dtype_stored(to->dtype));
+    tn__work_copy(destination, source, count * (int64_t)tn__dtype_stored(to->dtype));
   return NULL;
 }
 
@@ -449,12 +429,12 @@ static tn_status *builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *i
       const tn__register *r = &frame->f->registers[in->operands[0]];
       const int64_t *dims;
       TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[0], &dims));
-      memset(frame->data[r->root], 0, (size_t)element_count(frame, r) * tn__dtype_stored(r->dtype));
+      tn__work_fill_zero(frame->data[r->root], element_count(frame, r) * (int64_t)tn__dtype_stored(r->dtype));
       return NULL;
     }
     default:
-      return in->callee < TN__BUILTIN_STRING_CONCAT ? tn__list_builtin(vm, frame, in)
-                                                    : tn__string_builtin(vm, frame, in);
+      return tn__builtin_find(in->callee)->about == TN__ABOUT_LISTS ? tn__list_builtin(vm, frame, in)
+                                                                    : tn__string_builtin(vm, frame, in);
   }
 }
 
@@ -537,8 +517,9 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
     const tn__instruction *in = &code[at++];
     switch ((tn__opcode)in->op) {
       case TN__OP_RETURN: return NULL;
-      case TN__OP_SCALAR_CONST: scalars[in->a] = in->immediate; break;
-      case TN__OP_SCALAR_OP: status = tn__scalar_compute(in->d, scalars[in->b], scalars[in->c], &scalars[in->a]); break;
+      case TN__OP_SCALAR_CONST:
+      case TN__OP_SCALAR_OP:
+      case TN__OP_SCALAR_SELECT: status = tn__run_scalar(in, scalars); break;
       case TN__OP_SCALAR_SHAPE: {
         const int64_t *dims;
         status = tn__current_dims(frame, in->b, &dims);
@@ -546,7 +527,6 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
         break;
       }
       case TN__OP_SCALAR_LOAD: status = scalar_load(frame, in); break;
-      case TN__OP_SCALAR_SELECT: scalars[in->a] = scalars[in->b] != 0 ? scalars[in->c] : scalars[in->d]; break;
       case TN__OP_ASSERT:
         if (scalars[in->a] == 0) return tn__assert_failed(vm->exe, frame->f, in, scalars, NULL);
         break;

@@ -1,0 +1,54 @@
+/* The rows of the tables in instructions.h, and the walk over an instruction's operands. */
+#include "runtime/instructions.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const tn__instruction_row *tn__instruction_find(uint32_t opcode) {
+  static const tn__instruction_row rows[] = {
+#define X(name, operands, traits, text) {#name, operands, traits},
+      TN__INSTRUCTIONS(X)
+#undef X
+  };
+  return opcode < TN__OP_COUNT ? &rows[opcode] : NULL;
+}
+
+const tn__scalar_op_row *tn__scalar_op_find(uint32_t op) {
+  static const tn__scalar_op_row rows[] = {
+#define X(name, text, function, divides) {text, #function, divides},
+      TN__SCALAR_OPS(X)
+#undef X
+  };
+  return op < TN__SCALAR_OP_COUNT ? &rows[op] : NULL;
+}
+
+const tn__builtin_row *tn__builtin_find(uint32_t builtin) {
+  static const tn__builtin_row rows[] = {
+#define X(name, about, text, reads, writes, scalars, doc) {text, about, reads, writes, scalars},
+      TN__BUILTINS(X)
+#undef X
+  };
+  return builtin < TN__BUILTIN_COUNT ? &rows[builtin] : NULL;
+}
+
+tn__code_uses tn__code_uses_of(const uint32_t *code) {
+  return (tn__code_uses){.letters = tn__instruction_find(code[0])->operands, .words = code + 2};
+}
+
+bool tn__code_next(tn__code_uses *u, tn__code_use *out) {
+  if (*u->letters == '*') {
+    u->letters++;
+    u->counts = u->words;
+    u->words += strlen(u->letters);
+  }
+  for (; u->counts != NULL && *u->letters != '\0' && u->index == *u->counts; u->letters++, u->counts++) u->index = 0;
+  if (*u->letters == '\0') return false;
+  *out = (tn__code_use){.letter = *u->letters, .word = *u->words++};
+  if (u->counts == NULL) {
+    u->letters++;
+    return true;
+  }
+  out->grouped = true, out->index = u->index++, out->count = *u->counts;
+  out->letter = (char)(out->letter - 'A' + 'a'); /* groups have capitals */
+  return true;
+}
