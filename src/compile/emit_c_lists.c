@@ -1,8 +1,9 @@
-/* Lists in emitted C. What is done with them is the runtime's own text (runtime/list_work.h); here is where their
+/* Lists in emitted C. What is done with them is the runtime's own text (runtime/list_work.h, list_steps.h); here is where their
  * memory comes from, which is the workspace, and the instructions. */
 #include <stdio.h>
 
 #include "compile/emit_c.h"
+#include "list_steps_text.inc.h"
 #include "list_work_text.inc.h"
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
@@ -24,14 +25,16 @@ static const char list_type[] =
     "    int64_t capacity;\n"
     "  } elements;\n"
     "  int64_t used; /* bytes of `elements`, those of tensors that were taken out included */\n"
-    "} tni_@_list;\n\n";
+    "} tni_@_list;\n"
+    "typedef tni_@_context tni_@_list_memory;\n\n";
 
 static const char list_memory[] =
     "\nstatic inline int32_t tni_@_list_status(int problem) {\n"
     "  switch (problem) {\n"
     "    case 0: return 0;\n"
     "    case TNI_^_LIST_NO_POSITION: return TN_^_INDEX_OUT_OF_RANGE;\n"
-    "    case TNI_^_LIST_DIFFERS: case TNI_^_LIST_TOO_LONG: return TN_^_BAD_SIZE;\n"
+    "    case TNI_^_LIST_NO_MEMORY: return TN_^_WORKSPACE_TOO_SMALL;\n"
+    "    case TNI_^_LIST_DIFFERS: case TNI_^_LIST_TOO_LONG: case TNI_^_LIST_OTHER_RANK: return TN_^_BAD_SIZE;\n"
     "    default: return TN_^_BAD_VALUE;\n"
     "  }\n"
     "}\n"
@@ -83,13 +86,9 @@ static const char list_memory[] =
     "  tni_@_drop(c, old);\n"
     "  return 0;\n"
     "}\n"
-    "/* Room for `count` tensors and `bytes` more of elements; `times` of what is needed is asked for. */\n"
-    "static inline int32_t tni_@_list_room(tni_@_context *c, tni_@_list *list, int64_t element, int rank, int64_t "
-    "count,\n"
-    "    int64_t bytes, int times) {\n"
-    "  const int32_t status = tni_@_list_records(c, list, rank, count);\n"
+    "static inline int32_t tni_@_list_elements(tni_@_context *c, tni_@_list *list, int64_t element, int64_t bytes,\n"
+    "    int times) {\n"
     "  int64_t alive;\n"
-    "  if (status != 0) return status;\n"
     "  if (list->count == 0) list->used = 0;\n"
     "  if (list->elements.data && bytes <= list->elements.capacity - list->used) return 0;\n"
     "  alive = tni_@_list_alive(list, element);\n"
@@ -100,70 +99,15 @@ static const char list_memory[] =
     "  if (tni_@_list_replace(c, list, element, (alive + bytes) * times) == 0) return 0;\n"
     "  if (tni_@_widen(c, &list->elements.data, &list->elements.capacity, list->used + bytes, list->used)) return 0;\n"
     "  return tni_@_list_replace(c, list, element, alive + bytes);\n"
-    "}\n";
-
-/* ---- what instructions call ------------------------------------------------------------------------------------- */
-
-static const char list_builtins[] =
-    "static inline int32_t tni_@_list_copy(tni_@_context *c, tni_@_list *to, const tni_@_list *from, int64_t element) "
-    "{\n"
-    "  int32_t status;\n"
-    "  if (to == from) return 0;\n"
-    "  tni_@_list_clear(to, from->absent);\n"
-    "  if (from->count == 0) return 0;\n"
-    "  status = tni_@_list_room(c, to, element, (int)from->stride - TNI_^_LIST_DIMS, from->count,\n"
-    "      tni_@_list_alive(from, element), 1);\n"
-    "  if (status == 0) tni_@_list_put_all(to, from, element);\n"
-    "  return status;\n"
     "}\n"
-    "/* Has every tensor the rank? */\n"
-    "static inline int32_t tni_@_list_require(const tni_@_list *list, int rank) {\n"
-    "  int64_t i;\n"
-    "  for (i = 0; i < list->count; i++)\n"
-    "    if (tni_@_list_rank(list, i) != rank) return TN_^_BAD_SIZE;\n"
-    "  return 0;\n"
-    "}\n"
-    "static inline int32_t tni_@_list_insert(tni_@_context *c, tni_@_list *to, const tni_@_list *from, int64_t "
-    "element,\n"
-    "    int64_t position, const int64_t *dims, int rank, const void *data) {\n"
-    "  const int64_t bytes = tni_@_list_tensor_bytes(dims, rank, element);\n"
-    "  int64_t at = 0;\n"
-    "  int32_t status = tni_@_list_copy(c, to, from, element);\n"
-    "  if (status == 0) status = tni_@_list_status(tni_@_list_find(to, position, 1, &at));\n"
-    "  if (status == 0) status = tni_@_list_room(c, to, element, rank, to->count + 1, tni_@_list_padded(bytes), 2);\n"
-    "  if (status == 0) tni_@_copy(tni_@_list_put(to, at, rank, dims, element), data, bytes);\n"
-    "  return status;\n"
-    "}\n"
-    "static inline int32_t tni_@_list_erase(tni_@_context *c, tni_@_list *to, const tni_@_list *from, int64_t "
-    "element,\n"
-    "    int64_t position) {\n"
-    "  int64_t at = 0;\n"
-    "  int32_t status = tni_@_list_copy(c, to, from, element);\n"
-    "  if (status == 0) status = tni_@_list_status(tni_@_list_find(to, position, 0, &at));\n"
-    "  if (status == 0) tni_@_list_take_out(to, at);\n"
-    "  return status;\n"
-    "}\n"
-    "/* A tensor of the rank. */\n"
-    "static inline int32_t tni_@_list_look(const tni_@_list *list, int64_t position, int rank, int64_t *at) {\n"
-    "  const int32_t status = tni_@_list_status(tni_@_list_find(list, position, 0, at));\n"
-    "  return status == 0 && tni_@_list_rank(list, *at) != rank ? (int32_t)TN_^_BAD_SIZE : status;\n"
-    "}\n"
-    "/* `own`: room for a shape. */\n"
-    "static inline int32_t tni_@_list_split(tni_@_context *c, tni_@_list *list, int64_t element, int piece_rank,\n"
-    "    const int64_t *dims, int rank, int64_t axis, const void *sizes, int64_t count, const void *data, int64_t "
-    "*own) {\n"
-    "  const int64_t *lengths = (const int64_t *)sizes;\n"
-    "  int64_t at, start;\n"
-    "  int32_t status = tni_@_list_status(\n"
-    "      tni_@_list_check_pieces(dims, rank, axis, piece_rank, lengths, count, &at, &start));\n"
-    "  tni_@_list_clear(list, 0);\n"
-    "  if (status == 0)\n"
-    "    status = tni_@_list_room(c, list, element, piece_rank, count,\n"
-    "        tni_@_list_piece_bytes(dims, rank, (int)axis, lengths, count, element), 1);\n"
-    "  if (status == 0)\n"
-    "    tni_@_list_put_pieces(list, dims, rank, (int)axis, piece_rank, lengths, count, element, data, own);\n"
-    "  return status;\n"
-    "}\n";
+    "/* Room for `count` tensors and `bytes` more of elements; `times` of what is needed is asked for. */\n"
+    "static inline int tni_@_list_room(tni_@_list_memory *c, tni_@_list *list, int64_t element, int rank, int64_t "
+    "count,\n"
+    "    int64_t bytes, int times) {\n"
+    "  int32_t status = tni_@_list_records(c, list, rank, count);\n"
+    "  if (status == 0) status = tni_@_list_elements(c, list, element, bytes, times);\n"
+    "  return status == 0 ? 0 : TNI_^_LIST_NO_MEMORY;\n"
+    "}\n\n";
 
 /* ---- what callers give and get ---------------------------------------------------------------------------------- */
 
@@ -213,7 +157,7 @@ static const char list_boundary[] =
     "    if (t->rank > widest) widest = (int)t->rank;\n"
     "  }\n"
     "  if (given->count <= 0) return 0;\n"
-    "  status = tni_@_list_room(c, list, element, widest, given->count, total, 1);\n"
+    "  status = tni_@_list_status(tni_@_list_room(c, list, element, widest, given->count, total, 1));\n"
     "  for (i = 0; i < given->count && status == 0; i++) {\n"
     "    const tn_@_tensor *t = &given->tensors[i];\n"
     "    tni_@_copy(tni_@_list_put(list, i, (int)t->rank, t->dims, element), t->data,\n"
@@ -242,7 +186,7 @@ void tn__c_write_list_support(const tn__c_emitter *e) {
   tn__c_append_text(e, list_type);
   tn__c_append_text(e, list_work_text);
   tn__c_append_text(e, list_memory);
-  tn__c_append_text(e, list_builtins);
+  tn__c_append_text(e, list_steps_text);
   if (e->list_values) tn__c_append_text(e, list_boundary);
 }
 
@@ -309,11 +253,12 @@ static size_t element_size(const tn__c_writer *w, uint32_t number) {
 
 /* Begins a call that gives x a status; its other arguments follow. */
 static void begin(const tn__c_writer *w, const char *function, bool takes_memory) {
-  tn__strbuf_printf(w->out, "    x = tni_%s_list_%s(%s", w->e->name, function, takes_memory ? "c, " : "");
+  tn__strbuf_printf(w->out, "    x = tni_%s_list_status(tni_%s_list_%s(%s", w->e->name, w->e->name, function,
+                    takes_memory ? "c, " : "");
 }
 
 static void end(const tn__c_writer *w, uint32_t place) {
-  tn__strbuf_printf(w->out, ");\n    if (x != 0) return (int32_t)x + %d;\n", tn__c_status(0, place));
+  tn__strbuf_printf(w->out, "));\n    if (x != 0) return (int32_t)x + %d;\n", tn__c_status(0, place));
 }
 
 static void comma(const tn__c_writer *w) { tn__strbuf_append(w->out, ", "); }
@@ -374,13 +319,11 @@ static void write_at(const tn__c_writer *w, const tn__instruction *in, uint32_t 
   tn__c_write_address(w, list);
   tn__strbuf_append(w->out, ", at);\n    (void)d;\n");
   write_result(w, result, place);
-  tn__strbuf_printf(w->out, "    tni_%s_copy(", w->e->name);
+  tn__strbuf_printf(w->out, "    tni_%s_list_read(", w->e->name);
+  tn__c_write_address(w, list);
+  tn__strbuf_printf(w->out, ", at, %zu, ", element_size(w, result));
   tn__c_write_address(w, result);
-  tn__strbuf_printf(w->out, ", tni_%s_list_data(", w->e->name);
-  tn__c_write_address(w, list);
-  tn__strbuf_printf(w->out, ", at), tni_%s_list_bytes_at(", w->e->name);
-  tn__c_write_address(w, list);
-  tn__strbuf_printf(w->out, ", at, %zu));\n", element_size(w, list));
+  tn__strbuf_append(w->out, ");\n");
 }
 
 static void write_join(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
@@ -392,9 +335,9 @@ static void write_join(const tn__c_writer *w, const tn__instruction *in, uint32_
     tn__strbuf_printf(w->out, result->dims[i].symbolic ? "s[%lld], " : "INT64_C(%lld), ",
                       (long long)result->dims[i].value);
   tn__strbuf_append(w->out, "0};\n");
-  tn__strbuf_printf(w->out, "    x = tni_%s_list_status(tni_%s_list_joined_shape(", w->e->name, w->e->name);
+  begin(w, "joined_shape", false);
   tn__c_write_address(w, list);
-  tn__strbuf_printf(w->out, ", %d, s[%u], %d, d, &at)", rank, axis, result->rank);
+  tn__strbuf_printf(w->out, ", %d, s[%u], %d, d, &at", rank, axis, result->rank);
   end(w, place);
   write_result(w, number, place);
   tn__strbuf_printf(w->out, "    tni_%s_list_join(", w->e->name);
@@ -409,29 +352,26 @@ static void write_split(const tn__c_writer *w, const tn__instruction *in, uint32
   const tn__register *r = &w->f->registers[tensor];
   tn__c_write_bytes(w, sizes, "b");
   write_dims(w, tensor);
-  tn__strbuf_printf(w->out, "    int64_t own[%d];\n", r->rank + 1);
+  tn__strbuf_printf(w->out, "    int64_t own[%d], at, start;\n", r->rank + 1);
   begin(w, "split", true);
   tn__c_write_address(w, list);
   tn__strbuf_printf(w->out, ", %zu, %d, d, %d, s[%u], ", element_size(w, list), w->f->registers[list].rank, r->rank,
                     in->operands[3]);
+  tn__strbuf_append(w->out, "(const int64_t *)(const void *)(");
   tn__c_write_address(w, sizes);
-  tn__strbuf_append(w->out, ", b / 8, ");
+  tn__strbuf_append(w->out, "), b / 8, ");
   tn__c_write_address(w, tensor);
-  tn__strbuf_append(w->out, ", own");
+  tn__strbuf_append(w->out, ", own, &at, &start");
   end(w, place);
 }
 
 /* The length, or whether there is a value, as the one element of a tensor. */
 static void write_answer(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
-  bool length = in->callee == TN__BUILTIN_LIST_LENGTH;
-  tn__strbuf_printf(w->out, "    const tni_%s_list *list = ", w->e->name);
+  begin(w, in->callee == TN__BUILTIN_LIST_LENGTH ? "length" : "present", false);
   tn__c_write_address(w, in->operands[0]);
-  tn__strbuf_printf(w->out, ";\n    const %s = %s;\n", length ? "int64_t answer" : "uint8_t answer",
-                    length ? "list->count" : "!list->absent");
-  if (length) tn__c_write_failure(w, "list->absent", TN_KERNEL_BAD_VALUE, place);
-  tn__strbuf_append(w->out, "    memcpy(");
+  comma(w);
   tn__c_write_address(w, in->operands[1]);
-  tn__strbuf_append(w->out, ", &answer, sizeof answer);\n");
+  end(w, place);
 }
 
 static void write_builtin(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
@@ -458,12 +398,13 @@ static void write_builtin(const tn__c_writer *w, const tn__instruction *in, uint
 static void write_copy(const tn__c_writer *w, const tn__instruction *in, uint32_t place) {
   const tn__register *to = &w->f->registers[in->a], *from = &w->f->registers[in->b];
   if (from->any_rank && !to->any_rank) {
+    tn__strbuf_append(w->out, "    int64_t at;\n");
     begin(w, "require", false);
     tn__c_write_address(w, in->b);
-    tn__strbuf_printf(w->out, ", %d", to->rank);
+    tn__strbuf_printf(w->out, ", %d, &at", to->rank);
     end(w, place);
   }
-  begin(w, "copy", true);
+  begin(w, "assign", true);
   write_lists(w, in->a, in->b);
   end(w, place);
 }

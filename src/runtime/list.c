@@ -6,6 +6,15 @@
 #include "base/dtype.h"
 #include "base/strbuf.h"
 
+/* Why there is no room is left in `status`. */
+typedef struct tn__list_memory {
+  const tn_allocator *allocator;
+  tn_status *status;
+} tn__list_memory;
+static inline int tn__list_room(tn__list_memory *memory, tn__list *list, int64_t element, int rank, int64_t count,
+                                int64_t bytes, int times);
+#include "runtime/list_steps.h"
+
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
 
 static size_t item_bytes(const tn__list *list) { return (size_t)list->stride * sizeof(int64_t); }
@@ -55,15 +64,13 @@ bool tn__list_settle(tn__list *list, size_t element, int64_t *needed) {
   return true;
 }
 
-/* Room for `bytes` more. `times` what is needed is asked for: 2 when tensors are added one by one, so that each is
- * copied but a few times, however many there will be. */
-static tn_status *reserve_elements(const tn_allocator *allocator, tn__list *list, size_t element, int64_t bytes,
+/* Room for `bytes` more. */
+static tn_status *reserve_elements(const tn_allocator *allocator, tn__list *list, int64_t element, int64_t bytes,
                                    int times) {
   int64_t want, room;
   if (list->count == 0) list->used = 0;
   if (list->elements.data != NULL && bytes <= (int64_t)list->elements.capacity - list->used) return NULL;
-  if (tn__add_overflow_i64(tn__list_alive(list, (int64_t)element), bytes, &want) ||
-      tn__mul_overflow_i64(want, times, &room))
+  if (tn__add_overflow_i64(tn__list_alive(list, element), bytes, &want) || tn__mul_overflow_i64(want, times, &room))
     room = INT64_MAX / 2;
   tn__block old = list->elements, fresh = {0};
   bool own = !is_lent(list);
@@ -73,38 +80,44 @@ static tn_status *reserve_elements(const tn_allocator *allocator, tn__list *list
     if (!own) list->spare = fresh;
     return status;
   }
-  tn__list_gather(list, (int64_t)element, fresh.data);
+  tn__list_gather(list, element, fresh.data);
   list->elements = fresh;
   if (own) tn__block_release(allocator, &old);
   return NULL;
 }
 
+static inline int tn__list_room(tn__list_memory *memory, tn__list *list, int64_t element, int rank, int64_t count,
+                                int64_t bytes, int times) {
+  if (bytes > INT64_MAX / 4)
+    memory->status =
+        tn_status_create(TN_OUT_OF_MEMORY, "out of memory: a sequence asked for %lld bytes", (long long)bytes);
+  if (memory->status == NULL) memory->status = grow_items(memory->allocator, list, rank, count);
+  if (memory->status == NULL) memory->status = reserve_elements(memory->allocator, list, element, bytes, times);
+  return memory->status == NULL ? 0 : TN__LIST_NO_MEMORY;
+}
+
 tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, size_t element, int64_t at, int rank,
                         const int64_t *dims, void **data) {
-  int64_t bytes = tn__list_tensor_bytes(dims, rank, (int64_t)element);
-  if (bytes > INT64_MAX / 4)
-    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: a sequence asked for %lld bytes", (long long)bytes);
-  TN_RETURN_IF_ERROR(grow_items(allocator, list, rank, list->count + 1));
-  TN_RETURN_IF_ERROR(reserve_elements(allocator, list, element, tn__list_padded(bytes), 2));
-  *data = tn__list_put(list, at, rank, dims, (int64_t)element);
-  return NULL;
+  tn__list_memory memory = {allocator, NULL};
+  tn__list_make_item(&memory, list, (int64_t)element, at, rank, dims, data);
+  return memory.status;
 }
 
 tn_status *tn__list_copy(const tn_allocator *allocator, tn__list *to, const tn__list *from, size_t element) {
-  if (to == from) return NULL;
-  tn__list_clear(to, from->absent);
-  if (from->count == 0) return NULL;
-  TN_RETURN_IF_ERROR(grow_items(allocator, to, (int)from->stride - TN__LIST_DIMS, from->count));
-  TN_RETURN_IF_ERROR(reserve_elements(allocator, to, element, tn__list_alive(from, (int64_t)element), 1));
-  tn__list_put_all(to, from, (int64_t)element);
-  return NULL;
+  tn__list_memory memory = {allocator, NULL};
+  tn__list_assign(&memory, to, from, (int64_t)element);
+  return memory.status;
 }
 
-tn_status *tn__list_require_rank(const tn__list *list, int64_t at, int rank) {
+static tn_status *other_rank(const tn__list *list, int64_t at, int rank) {
   int own = tn__list_rank(list, at);
-  if (own == rank) return NULL;
   return tn_status_create(TN_INVALID_ARGUMENT, "tensor %lld of a sequence has %d dimension%s where %d %s wanted",
                           (long long)at, own, tn__plural(own), rank, rank == 1 ? "is" : "are");
+}
+
+tn_status *tn__list_require_rank(const tn__list *list, int rank) {
+  int64_t at;
+  return tn__list_require(list, rank, &at) == 0 ? NULL : other_rank(list, at, rank);
 }
 
 /* ---- builtins: operands ----------------------------------------------------------------------------------------- */
@@ -116,30 +129,17 @@ static tn_status *absent(void) {
   return tn_status_create(TN_INVALID_ARGUMENT, "an optional value is needed, and it is absent");
 }
 
-static tn_status *find_position(const tn__list *list, int64_t position, bool behind, int64_t *out) {
-  int problem = tn__list_find(list, position, behind, out);
-  if (problem == 0) return NULL;
+/* A problem of finding a position, or of memory. */
+static tn_status *position_status(const tn__list_memory *memory, const tn__list *list, int64_t position, int problem) {
+  if (problem == 0 || problem == TN__LIST_NO_MEMORY) return memory->status;
   if (problem == TN__LIST_ABSENT) return absent();
   if (position == INT64_MAX) return tn_status_create(TN_OUT_OF_RANGE, "nothing can be taken from an empty sequence");
   return tn_status_create(TN_OUT_OF_RANGE, "position %lld is outside of a sequence of %lld tensors",
                           (long long)position, (long long)list->count);
 }
 
-static tn_status *add_tensor(tn__vm *vm, tn__frame *frame, tn__list *list, uint32_t tensor, int64_t at) {
-  const int64_t *dims;
-  void *data;
-  TN_RETURN_IF_ERROR(tn__current_dims(frame, tensor, &dims));
-  const tn__register *r = register_at(frame, tensor);
-  size_t element = tn__dtype_stored(r->dtype);
-  TN_RETURN_IF_ERROR(tn__list_add(vm->allocator, list, element, at, r->rank, dims, &data));
-  int64_t bytes = tn__list_tensor_bytes(dims, r->rank, (int64_t)element);
-  if (bytes > 0) memcpy(data, frame->data[r->root], (size_t)bytes);
-  return NULL;
-}
-
-static tn_status *copy_list(tn__vm *vm, tn__frame *frame, uint32_t to, uint32_t from) {
-  size_t element = tn__dtype_stored(register_at(frame, to)->dtype);
-  return tn__list_copy(vm->allocator, list_in(frame, to), list_in(frame, from), element);
+static int64_t element_of(const tn__frame *frame, uint32_t number) {
+  return (int64_t)tn__dtype_stored(register_at(frame, number)->dtype);
 }
 
 /* ---- builtins: joining and splitting ---------------------------------------------------------------------------- */
@@ -189,13 +189,15 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
   const tn__register *of = register_at(frame, in->operands[2]);
   tn__list *list = list_in(frame, in->operands[2]);
   int64_t axis = frame->scalars[in->operands[3]], own[TN_MAX_RANK] = {0}, start = 0, count = 1, at = 0;
-  int64_t element = (int64_t)tn__dtype_stored(tensor->dtype);
+  tn__list_memory memory = {vm->allocator, NULL};
   const int64_t *dims, *size_dims, *lengths = frame->data[sizes->root];
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[0], &dims));
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[1], &size_dims));
   for (int i = 0; i < sizes->rank; i++) count *= size_dims[i];
-  switch (tn__list_check_pieces(dims, tensor->rank, axis, of->rank, lengths, count, &at, &start)) {
-    case 0: break;
+  switch (tn__list_split(&memory, list, element_of(frame, in->operands[0]), of->rank, dims, tensor->rank, axis, lengths,
+                         count, frame->data[tensor->root], own, &at, &start)) {
+    case 0:
+    case TN__LIST_NO_MEMORY: return memory.status;
     case TN__LIST_BAD_AXIS: return bad_axis(axis, tensor->rank);
     case TN__LIST_BAD_PIECE:
       return tn_status_create(TN_INVALID_ARGUMENT, "piece %lld of a split has length %lld, and %lld of %lld are left",
@@ -205,47 +207,47 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
       return tn_status_create(TN_INVALID_ARGUMENT, "the pieces of a split have %lld elements together, not %lld",
                               (long long)start, (long long)dims[axis]);
   }
-  int64_t bytes = tn__list_piece_bytes(dims, tensor->rank, (int)axis, lengths, count, element);
-  tn__list_clear(list, false);
-  TN_RETURN_IF_ERROR(grow_items(vm->allocator, list, of->rank, count));
-  TN_RETURN_IF_ERROR(reserve_elements(vm->allocator, list, (size_t)element, bytes, 1));
-  tn__list_put_pieces(list, dims, tensor->rank, (int)axis, of->rank, lengths, count, element, frame->data[tensor->root],
-                      own);
-  return NULL;
 }
 
 /* ---- builtins: the others --------------------------------------------------------------------------------------- */
 
 static tn_status *insert(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
-  uint32_t number = in->operands[2];
-  tn__list *list = list_in(frame, number);
-  int64_t at;
-  TN_RETURN_IF_ERROR(copy_list(vm, frame, number, in->operands[0]));
-  TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[3]], true, &at));
-  return add_tensor(vm, frame, list, in->operands[1], at);
+  uint32_t number = in->operands[2], tensor = in->operands[1];
+  tn__list_memory memory = {vm->allocator, NULL};
+  int64_t position = frame->scalars[in->operands[3]];
+  const tn__register *r = register_at(frame, tensor);
+  const int64_t *dims;
+  TN_RETURN_IF_ERROR(tn__current_dims(frame, tensor, &dims));
+  int problem = tn__list_insert(&memory, list_in(frame, number), list_in(frame, in->operands[0]),
+                                element_of(frame, number), position, dims, r->rank, frame->data[r->root]);
+  return position_status(&memory, list_in(frame, number), position, problem);
 }
 
 static tn_status *take_out(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   uint32_t number = in->operands[1];
-  tn__list *list = list_in(frame, number);
-  int64_t at;
-  TN_RETURN_IF_ERROR(copy_list(vm, frame, number, in->operands[0]));
-  TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[2]], false, &at));
-  tn__list_take_out(list, at);
-  return NULL;
+  tn__list_memory memory = {vm->allocator, NULL};
+  int64_t position = frame->scalars[in->operands[2]];
+  int problem = tn__list_erase(&memory, list_in(frame, number), list_in(frame, in->operands[0]),
+                               element_of(frame, number), position);
+  return position_status(&memory, list_in(frame, number), position, problem);
 }
 
 static tn_status *read_one(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   const tn__list *list = list_in(frame, in->operands[0]);
   const tn__register *result = register_at(frame, in->operands[1]);
-  int64_t at;
-  TN_RETURN_IF_ERROR(find_position(list, frame->scalars[in->operands[2]], false, &at));
-  const int64_t *dims = tn__list_dims(list, at);
-  TN_RETURN_IF_ERROR(tn__list_require_rank(list, at, result->rank));
-  TN_RETURN_IF_ERROR(tn__make_result(vm, frame, in->operands[1], dims));
-  int64_t bytes = tn__list_bytes_at(list, at, (int64_t)tn__dtype_stored(result->dtype));
-  if (bytes > 0) memcpy(frame->data[result->root], tn__list_data(list, at), (size_t)bytes);
+  const tn__list_memory none = {NULL, NULL};
+  int64_t position = frame->scalars[in->operands[2]], at;
+  int problem = tn__list_look(list, position, result->rank, &at);
+  if (problem == TN__LIST_OTHER_RANK) return other_rank(list, at, result->rank);
+  if (problem != 0) return position_status(&none, list, position, problem);
+  TN_RETURN_IF_ERROR(tn__make_result(vm, frame, in->operands[1], tn__list_dims(list, at)));
+  tn__list_read(list, at, element_of(frame, in->operands[1]), frame->data[result->root]);
   return NULL;
+}
+
+/* The one element of the result of list_length and list_present. */
+static void *answer_in(const tn__frame *frame, const tn__instruction *in) {
+  return frame->data[register_at(frame, in->operands[1])->root];
 }
 
 tn_status *tn__list_builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
@@ -256,15 +258,9 @@ tn_status *tn__list_builtin(tn__vm *vm, tn__frame *frame, const tn__instruction 
     case TN__BUILTIN_LIST_INSERT: return insert(vm, frame, in);
     case TN__BUILTIN_LIST_ERASE: return take_out(vm, frame, in);
     case TN__BUILTIN_LIST_AT: return read_one(vm, frame, in);
-    case TN__BUILTIN_LIST_LENGTH: {
-      const tn__list *list = list_in(frame, in->operands[0]);
-      if (list->absent) return absent();
-      *(int64_t *)frame->data[register_at(frame, in->operands[1])->root] = list->count;
-      return NULL;
-    }
-    case TN__BUILTIN_LIST_PRESENT:
-      *(uint8_t *)frame->data[register_at(frame, in->operands[1])->root] = !list_in(frame, in->operands[0])->absent;
-      return NULL;
+    case TN__BUILTIN_LIST_LENGTH:
+      return tn__list_length(list_in(frame, in->operands[0]), answer_in(frame, in)) == 0 ? NULL : absent();
+    case TN__BUILTIN_LIST_PRESENT: tn__list_present(list_in(frame, in->operands[0]), answer_in(frame, in)); return NULL;
     case TN__BUILTIN_LIST_JOIN: return join(vm, frame, in);
     case TN__BUILTIN_LIST_SPLIT: return split(vm, frame, in);
     default: return tn_status_create(TN_INTERNAL, "builtin %u", in->callee);

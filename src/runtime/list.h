@@ -29,8 +29,8 @@ TN_MUST_USE tn_status *tn__list_copy(const tn_allocator *allocator, tn__list *to
 /* Makes room for a dense tensor of the dimensions at position `at` (0 to count) and tells where its elements go. */
 TN_MUST_USE tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, size_t element, int64_t at, int rank,
                                     const int64_t *dims, void **data);
-/* Fails unless the tensor has the rank. */
-TN_MUST_USE tn_status *tn__list_require_rank(const tn__list *list, int64_t at, int rank);
+/* Fails unless every tensor has the rank. */
+TN_MUST_USE tn_status *tn__list_require_rank(const tn__list *list, int rank);
 /* Elements go into the caller's memory from now on, as long as they fit; NULL takes it back. Empties the list. */
 void tn__list_lend(const tn_allocator *allocator, tn__list *list, void *memory, size_t size);
 /* Brings a list to the memory that was lent to it, if it is not there. False: it is too large, by the bytes it needs.

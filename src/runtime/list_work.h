@@ -20,8 +20,10 @@ enum {
   TN__LIST_DIFFERS,     /* the shapes of tensors that are joined */
   TN__LIST_TOO_LONG,    /* tensors joined overflow */
   TN__LIST_BAD_AXIS,
-  TN__LIST_BAD_PIECE, /* the length of a piece of a split */
-  TN__LIST_BAD_TOTAL  /* the pieces are not all of the axis */
+  TN__LIST_BAD_PIECE,  /* the length of a piece of a split */
+  TN__LIST_BAD_TOTAL,  /* the pieces are not all of the axis */
+  TN__LIST_OTHER_RANK, /* a tensor has another rank than is wanted */
+  TN__LIST_NO_MEMORY
 };
 
 static inline int64_t *tn__list_record(const tn__list *list, int64_t at) { return list->items + at * list->stride; }

@@ -245,8 +245,7 @@ static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   const int64_t *to_dims, *from_dims;
   if (to->container != TN__CONTAINER_TENSOR) {
     const tn__list *source = frame->data[in->b];
-    for (int64_t i = 0; from->any_rank && !to->any_rank && i < source->count; i++)
-      TN_RETURN_IF_ERROR(tn__list_require_rank(source, i, to->rank));
+    if (from->any_rank && !to->any_rank) TN_RETURN_IF_ERROR(tn__list_require_rank(source, to->rank));
     return tn__list_copy(vm->allocator, frame->data[in->a], source, tn__dtype_stored(to->dtype));
   }
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->a, &to_dims));
