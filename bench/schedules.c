@@ -14,11 +14,10 @@
 
 #include "codegen/llvm/codegen.h"
 #include "ir/passes.h"
-#include "schedule/sketch.h"
+#include "schedule/rules/choose.h"
 #include "tenon/kernel_abi.h"
 
-/* ---- random declarations ------------------------------------------------------------------------------------------
- */
+/* ---- random declarations ----------------------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state) { /* SplitMix64 (Steele, Lea and Flood, 2014) */
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
@@ -235,8 +234,7 @@ static tn__te *declare(tn__arena *arena, const shape *s, const tn__target *targe
   return b.te;
 }
 
-/* ---- measuring ----------------------------------------------------------------------------------------------------
- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static double now(void) {
   struct timespec t;
@@ -318,8 +316,7 @@ static void drop(kernel *k) {
   k->workspace = NULL;
 }
 
-/* ---- one declaration ----------------------------------------------------------------------------------------------
- */
+/* ---- one declaration --------------------------------------------------------------------------------------------- */
 
 typedef struct job {
   shape shape;

@@ -42,8 +42,8 @@ static struct {
 } state;
 
 /* ---- kernels --------------------------------------------------------------------------------------------------------
- * Twelve chains hide the latency of two multiply-adds a cycle with five cycles each. A unit of fma is 12 * 64 rounds.
- */
+ * Twelve chains hide the latency of two multiply-adds a cycle with five cycles each. A unit of fma is 12 * 64
+ * rounds. */
 
 #define FMA_CHAINS 12
 #define FMA_ROUNDS 64
@@ -236,8 +236,7 @@ static void copy_plain(part *mine, int64_t repeats) {
 
 static void fork_join(part *mine, int64_t repeats) { mine->sink += (float)repeats; }
 
-/* ---- threads --------------------------------------------------------------------------------------------------------
- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 /* Each thread on a CPU of its own: a woken thread may stay on the CPU of the one that woke it for longer than a call
  * takes, and the limit of two CPUs would be that of one. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the programs of the BLAS libraries share: cases of the kind "gemm", C[b] = A[b] B[b] for b < batch, row-major.
- */
+ * What the programs of the BLAS libraries share: cases of the kind "gemm", C[b] = A[b] B[b] for b < batch,
+ * row-major. */
 #ifndef TENON_BENCH_KERNELS_PRODUCT_H
 #define TENON_BENCH_KERNELS_PRODUCT_H
 

@@ -22,8 +22,7 @@ static void fill(float *out, size_t count, float scale, uint64_t *state) {
   }
 }
 
-/* ---- the same in plain loops --------------------------------------------------------------------------------------
- */
+/* ---- the same in plain loops ------------------------------------------------------------------------------------- */
 
 static void convolve(const double *x, int channels, int size, const float *f, const float *b, int filters, double *y) {
   int out = size - 4;

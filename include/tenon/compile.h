@@ -38,8 +38,8 @@ typedef struct tn_phase_time { /* how long a phase of the compilation took */
  *
  * A result that is an input with new elements behind it along a dimension of the input (Concat of past and new keys or
  * values) can alias that input when the dimension has a capacity (tn_compile_options.capacities): both are then buffers
- * of that size there, of which the first elements count, and a run writes the new ones alone. tn_value_info tells it.
- */
+ * of that size there, of which the first elements count, and a run writes the new ones alone. tn_value_info tells
+ * it. */
 typedef struct tn_alias_setting {
   const char *output, *input; /* names */
 } tn_alias_setting;
@@ -50,8 +50,7 @@ typedef struct tn_compile_options {
   const char *target;         /* NULL or "native": this machine; "x86-64-v3", "aarch64", ... (docs/targets.md) */
   const tn_dim_setting *dims; /* sizes of symbolic dimensions, which are fixed then */
   int dim_count;              /* of them */
-  int run_threads; /* threads that the schedules are balanced for; 0: the default of this machine (1 for other targets)
-                    */
+  int run_threads; /* threads that the schedules are balanced for; 0: this machine's default (1 for other targets) */
   int compile_threads;           /* 0: as many as tn_thread_pool would use */
   bool no_cache;                 /* neither read nor write the compile cache */
   const char *cache_directory;   /* NULL: $TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon */

@@ -40,8 +40,8 @@ struct tn_kernel_env {
   uint32_t version; /* TN_KERNEL_ABI_VERSION */
   uint32_t size;    /* sizeof(tn_kernel_env) of the caller; later versions only append */
   /* Runs `task` over [0, count) in pieces, on this thread and perhaps others, and returns when all are done: 0, or the
-   * result of a piece that failed. `closure` is passed through. Pieces are disjoint and cover everything exactly once.
-   */
+   * result of a piece that failed. `closure` is passed through. Pieces are disjoint and cover everything exactly
+   * once. */
   int32_t (*parallel_for)(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count);
   int32_t thread_count; /* how many threads parallel_for uses at most; at least 1 */
   /* Anything but 0, from any thread and at any time (atomically): stop. Kernels look at it in long loops, at least once

@@ -11,8 +11,8 @@
  * Executables are immutable and may be shared by threads; each session is used by one thread at a time, and a function
  * of one that is in use is refused with TN_FAILED_PRECONDITION. The rules of
  * ownership, and of structs of options, stand at the top of <tenon/base.h>. Functions are named by their name; NULL
- * means the executable's first.
- */
+ * means the executable's
+ * first. */
 #ifndef TENON_RUNTIME_H
 #define TENON_RUNTIME_H
 

@@ -1,5 +1,5 @@
-/* Checked allocation through a tn_allocator, for code that returns statuses (the runtime and the public API objects).
- */
+/* Checked allocation through a tn_allocator, for code that returns statuses (the runtime and the public API
+ * objects). */
 #ifndef TENON_BASE_ALLOC_H
 #define TENON_BASE_ALLOC_H
 

@@ -34,8 +34,8 @@ void tn__arena_release(tn__arena *arena);
 /* Calls `fn(object)` when the arena is released. */
 void tn__arena_defer(tn__arena *arena, void (*fn)(void *object), void *object);
 
-/* Memory of `size` bytes aligned to 16, zeroed. Never NULL: throws TN_OUT_OF_MEMORY. `size` 0 gives a unique pointer.
- */
+/* Memory of `size` bytes aligned to 16, zeroed. Never NULL: throws TN_OUT_OF_MEMORY. `size` 0 gives a unique
+ * pointer. */
 TN_NEVER_NULL void *tn__arena_alloc(tn__arena *arena, size_t size);
 /* The same for `count` elements, checked for overflow. */
 TN_NEVER_NULL void *tn__arena_alloc_array(tn__arena *arena, size_t count, size_t size);

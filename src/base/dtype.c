@@ -127,8 +127,8 @@ void tn__store_f64(tn_dtype dtype, void *data, int64_t index, double value) {
   }
 }
 
-/* An f64 that rounds to every narrower format as `value` itself would: bits that f64 cannot hold become one sticky bit.
- */
+/* An f64 that rounds to every narrower format as `value` itself would: bits that f64 cannot hold become one sticky
+ * bit. */
 static double f64_for_rounding(int64_t value) {
   uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
   if (magnitude >> 53 != 0) magnitude = (magnitude >> 11 | ((magnitude & 0x7ff) != 0)) << 11;

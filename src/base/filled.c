@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A struct that is longer than the known one by more than this is no newer version's, but one whose size was never set.
- */
+/* A struct that is longer than the known one by more than this is no newer version's, but one whose size was never
+ * set. */
 enum { LONGEST_TAIL = 4096 };
 
 static size_t size_of(const void *given) {

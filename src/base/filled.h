@@ -7,8 +7,8 @@
 #include "tenon/base.h"
 
 /* Refuses (TN_INVALID_ARGUMENT) a size of 0, with which nothing would be filled, and sizes that no version of the
- * struct can have; `known` is the size here, and `type` the struct's name. Asked before the work, so that none is lost.
- */
+ * struct can have; `known` is the size here, and `type` the struct's name. Asked before the work, so that none is
+ * lost. */
 TN_MUST_USE tn_status *tn__filled_check(const char *type, const void *out, size_t known);
 /* Copies `from`, of `known` bytes, but for its size, as far as `*out` reaches; zeros behind. */
 void tn__filled_write(void *out, const void *from, size_t known);

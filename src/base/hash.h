@@ -39,8 +39,8 @@ void tn__sha256_update_u64(tn__sha256 *hasher, uint64_t value);      /* little-e
 tn__digest tn__sha256_final(tn__sha256 *hasher);
 /* Of two runs of bytes of one length, in hardly more time than one where the processor has instructions for it. */
 void tn__sha256_two(const void *const *data, size_t size, tn__digest *out);
-/* A digest of many bytes by several threads: SHA-256 of the digests of pieces of 4 MB. The same for any number of them.
- */
+/* A digest of many bytes by several threads: SHA-256 of the digests of pieces of 4 MB. The same for any number of
+ * them. */
 tn__digest tn__sha256_tree(const void *data, size_t size, int threads);
 /* HMAC-SHA-256 (RFC 2104, FIPS 198-1): the inner hash is begun with a key, fed like any other, and ended with it. */
 void tn__hmac_begin(tn__sha256 *hasher, const void *key, size_t key_size);

@@ -103,8 +103,8 @@ void tn__strbuf_f64(tn__strbuf *buf, double value) {
     tn__strbuf_append(buf, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
     return;
   }
-  /* Any decimal of at most 15 digits survives the way through a normal f64, so "%.15g" finds it; a subnormal has fewer.
-   */
+  /* Any decimal of at most 15 digits survives the way through a normal f64, so "%.15g" finds it; a subnormal has
+   * fewer. */
   char text[64];
   int digits = fabs(value) < DBL_MIN ? 1 : 15;
   for (; digits <= 17; digits++) {

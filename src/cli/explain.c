@@ -40,8 +40,7 @@ typedef struct row {
   const char *limit; /* which of them that is */
 } row;
 
-/* ---- measuring ----------------------------------------------------------------------------------------------------
- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static void release_inputs(explain *e) {
   for (int i = 0; i < e->input_count; i++) tn_tensor_release(e->inputs[i]);
@@ -109,8 +108,7 @@ static int slowest_first(const void *a, const void *b) {
   return s != t ? (s < t ? 1 : -1) : strcmp(x->plan->kernel, y->plan->kernel);
 }
 
-/* ---- printing -----------------------------------------------------------------------------------------------------
- */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 /* A number of the given width, or a dash when it is not known. */
 static void print_number(double value, bool known, int width, int digits) {

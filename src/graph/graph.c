@@ -1,7 +1,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/build.h"
 #include "graph/internal.h"
 #include "graph/relations.h"
 
@@ -416,7 +415,10 @@ static const tn__expr *long_dim(tn__graph *graph, const tn__expr *size) {
     if (graph->long_dims.data[i].size == size && !graph->long_dims.data[i].scalar->producer->dead)
       scalar = graph->long_dims.data[i].scalar;
   if (scalar == NULL) {
-    tn__long_dim entry = {size, scalar = tn__g_from_elements(graph, TN_I64, &size, 1, 0)};
+    const tn__attr attrs[] = {tn__attr_string(graph, "dtype", tn_dtype_name(TN_I64)), tn__attr_int(graph, "rank", 0),
+                              tn__attr_exprs(graph, "elements", &size, 1)};
+    scalar = tn__node_create(graph, tn__op_find("from_elements"), NULL, 0, attrs, 3, NULL, 0)->outputs[0];
+    tn__long_dim entry = {size, scalar};
     tn__vec_push(graph->arena, &graph->long_dims, entry);
   }
   tn__interval range = tn__interval_of(graph->ir, size);

@@ -136,8 +136,8 @@ typedef enum tn__op_class {                        /* how fusion sees it */
                             TN__CLASS_INJECTIVE,   /* each output element reads at most one element of each operand:
                                                       transpose, reshape, slice, pad, gather ... */
                             TN__CLASS_REDUCTION,   /* reduce, argreduce, reduce_window, softmax-like */
-                            TN__CLASS_CONTRACTION, /* dot_general, convolution: element-wise consumers fuse as epilogues
-                                                    */
+                            TN__CLASS_CONTRACTION, /* dot_general, convolution: element-wise consumers fuse as
+                                                    * epilogues */
                             TN__CLASS_OPAQUE       /* alone in its kernel: sort, extern loops; or no kernel */
 } tn__op_class;
 
@@ -289,8 +289,8 @@ tn__ir *tn__lower_ir(tn__lower_context *lower);
 const tn__expr *tn__lower_expr(tn__lower_context *lower, const tn__expr *e);
 /* The graph symbols that te's dims stand for, in the order of tn__te_dim_at. */
 const tn__var *tn__lower_symbol_at(const tn__lower_context *lower, int index);
-/* The buffer of a value: an input of te (made on first use), a splat or small constant as a stage, or what bind() set.
- */
+/* The buffer of a value: an input of te (made on first use), a splat or small constant as a stage, or what bind()
+ * set. */
 const tn__buffer *tn__lower_value(tn__lower_context *lower, tn__value *value);
 void tn__lower_bind(tn__lower_context *lower, tn__value *value, const tn__buffer *buffer);
 /* Values that became te inputs, in order. */

@@ -236,8 +236,7 @@ static void require(const relating *c, const char *left, const tn__expr *a, cons
   tn__relate_sizes(c->r->graph, left, a, sign, right, b);
 }
 
-/* ---- shapes: met first, and then looked at when all names are known ------------------------------------------------
- */
+/* ---- shapes: met first, and then looked at when all names are known ---------------------------------------------- */
 
 static _Noreturn void fail_rank(const relating *c, int index, const char *expected) {
   tn__graph_fail(c->r->graph, TN_INVALID_ARGUMENT, "%s%s%s must have %s dimension%s, but is %s", c->r->name,

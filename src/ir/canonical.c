@@ -362,8 +362,8 @@ static bool split_symbolic(tn__ir *ir, const tn__expr *a, const tn__expr *n, spl
   return true;
 }
 
-/* a / n or a % n for a divisor that is no constant; it is not zero (a kernel that divides by zero has failed already).
- */
+/* a / n or a % n for a divisor that is no constant; it is not zero (a kernel that divides by zero has failed
+ * already). */
 static const tn__expr *divide_symbolic(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *n) {
   bool quotient = kind == TN__EXPR_DIV;
   if (tn__is_int_value(a, 0)) return a;

@@ -122,9 +122,9 @@ struct tn__var {
 typedef enum tn__scope {
   TN__SCOPE_PARAM,     /* the caller's buffer */
   TN__SCOPE_WORKSPACE, /* memory of the kernel's workspace, allocated once per kernel call, shared by its threads */
-  TN__SCOPE_STACK, /* small memory private to the thread and the ALLOC's dynamic extent; constant shape, at most 64 KiB
-                    */
-  TN__SCOPE_REGISTER /* the same, and every access must have constant indices once unrolled loops are expanded, apart
+  TN__SCOPE_STACK,     /* small memory private to the thread and the ALLOC's dynamic extent; constant shape, at most 64
+                    * KiB */
+  TN__SCOPE_REGISTER   /* the same, and every access must have constant indices once unrolled loops are expanded, apart
                         from a vectorised index in the last dimension, or, in loads, in another one: becomes SSA
                         values, and columns of them come from shuffles */
 } tn__scope;
@@ -156,8 +156,7 @@ tn__var *tn__var_create(tn__ir *ir, const char *name, tn_dtype dtype, const tn__
 tn__buffer *tn__buffer_create(tn__ir *ir, const char *name, tn_dtype dtype, tn__scope scope, int rank,
                               const tn__expr *const *shape);
 
-/* ---- operations; operands must agree in dtype (shifts too); a wrong dtype is a defect and throws TN_INTERNAL -------
- */
+/* ---- operations; operands must agree in dtype (shifts too); a wrong dtype is a defect and throws TN_INTERNAL ----- */
 const tn__expr *tn__binary(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b); /* ADD .. SHR */
 const tn__expr *tn__add(tn__ir *ir, const tn__expr *a, const tn__expr *b);
 const tn__expr *tn__sub(tn__ir *ir, const tn__expr *a, const tn__expr *b);
@@ -216,8 +215,7 @@ typedef struct tn__expr_set {
 bool tn__expr_set_add(tn__expr_set *set, const tn__expr *e); /* false: it was in it */
 bool tn__expr_set_has(const tn__expr_set *set, const tn__expr *e);
 
-/* ---- rewriting (memoised; rebuilt through the constructors, so the result is canonical) ----------------------------
- */
+/* ---- rewriting (memoised; rebuilt through the constructors, so the result is canonical) -------------------------- */
 /* Calls `fn` on every node after its arguments were rewritten: returns the replacement, or NULL to keep the (rebuilt)
  * node. */
 typedef const tn__expr *(*tn__expr_rewriter)(tn__ir *ir, const tn__expr *e, void *user);

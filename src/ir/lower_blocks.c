@@ -160,8 +160,7 @@ static const tn__stmt *guarded(lowering *l, const tn__expr *predicate, const tn_
   return tn__if(l->ir, tn__call1(l->ir, TN__CALL_LIKELY, predicate), body, NULL);
 }
 
-/* ---- partial vectors of products -----------------------------------------------------------------------------------
- */
+/* ---- partial vectors of products --------------------------------------------------------------------------------- */
 
 typedef struct tail {
   tn__ir *ir;
@@ -219,8 +218,8 @@ static bool stays_inside(tn__ir *ir, const tn__buffer *buffer, const tn__expr *c
 
 /* acc = acc + a * b with acc in registers: in a partial vector, lanes beyond the end may add up anything, as nobody
  * reads them. So a condition on lanes becomes one on the load of `b`, which is not there then, and the multiply-adds
- * have none: otherwise each of them would need a select and twice the registers. Returns what is left of the predicate.
- */
+ * have none: otherwise each of them would need a select and twice the registers. Returns what is left of the
+ * predicate. */
 static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const var_vec *reduce_vars,
                                   const tn__stmt **body) {
   const tn__stmt *s = *body;
@@ -254,8 +253,7 @@ static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const 
   return predicate;
 }
 
-/* ---- quotients ----------------------------------------------------------------------------------------------------
- */
+/* ---- quotients --------------------------------------------------------------------------------------------------- */
 
 /* What e / divisor is where the condition says x < n, with n <= divisor, 0 <= x and e == x + q * divisor; `*rest`: x.
  * NULL when it says nothing of that kind. */
@@ -288,8 +286,7 @@ static const tn__expr *fold_quotients(tn__ir *ir, const tn__expr *e, void *user)
   return tn__expr_rewrite(ir, e, fold_quotient, user);
 }
 
-/* ---- padding ------------------------------------------------------------------------------------------------------
- */
+/* ---- padding ----------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *likely_parts(tn__ir *ir, const tn__expr *condition) {
   if (condition->kind == TN__EXPR_AND)

@@ -183,12 +183,11 @@ int tn__tensor_find(const char *name); /* -1 when there is none of this name */
 int tn__tensor_operand_count(tn__tensor_op op);
 tn_dtype tn__tensor_operand_dtype(tn__tensor_op op, int operand);
 
-/* ---- walking and rewriting -----------------------------------------------------------------------------------------
- */
+/* ---- walking and rewriting --------------------------------------------------------------------------------------- */
 /* Pre-order over statements; return false from `enter` to skip the children. Expressions are not entered. */
 void tn__stmt_walk(const tn__stmt *s, bool (*enter)(const tn__stmt *s, void *user), void *user);
-/* Calls `fn` on every expression that stands in the statement (bounds, indices, values, conditions, bindings, regions).
- */
+/* Calls `fn` on every expression that stands in the statement (bounds, indices, values, conditions, bindings,
+ * regions). */
 void tn__stmt_walk_exprs(const tn__stmt *s, void (*fn)(const tn__expr *e, void *user), void *user);
 /* Rebuilds bottom-up. `on_stmt` gets a node whose children were rewritten and returns a replacement or NULL to keep it;
  * `on_expr` (may be NULL) rewrites each whole expression. Loop variables whose bounds change are replaced by new ones
@@ -205,8 +204,7 @@ typedef void (*tn__index_map)(tn__ir *ir, const tn__expr *const *indices, const 
 const tn__stmt *tn__stmt_replace_buffer(tn__ir *ir, const tn__stmt *s, const tn__buffer *from, const tn__buffer *to,
                                         tn__index_map map, void *user);
 
-/* ---- text (docs/ir.md); print then parse gives the same function, print again the same text -------------------------
- */
+/* ---- text (docs/ir.md); print then parse gives the same function, print again the same text ---------------------- */
 void tn__expr_print(const tn__expr *e, tn__strbuf *out);
 /* The beginning of it, for messages: what is shared is printed again and again, so the whole can be of any length. */
 void tn__expr_print_short(const tn__expr *e, tn__strbuf *out);
@@ -219,12 +217,11 @@ TN_MUST_USE tn_status *tn__func_parse(tn__ir *ir, const char *name, const char *
 /* ---- verifier ---------------------------------------------------------------------------------------------------- */
 /* Checks: types; every variable bound by an enclosing loop, let, axis or scalar; every buffer a parameter or allocated
  * around its use; no store to an input; vectorised and unrolled extents constant; no parallel inside parallel; register
- * buffers' shapes constant; block reads and writes cover their bodies' accesses; names unique. NULL when all is well.
- */
+ * buffers' shapes constant; block reads and writes cover their bodies' accesses; names unique. NULL when all is
+ * well. */
 TN_MUST_USE tn_status *tn__func_verify(tn__ir *ir, const tn__func *func);
 
-/* ---- interpreter: the oracle ---------------------------------------------------------------------------------------
- */
+/* ---- interpreter: the oracle ------------------------------------------------------------------------------------- */
 /* Runs a function (with or without blocks) on dense buffers: inputs, then outputs. Loops are flattened to a register
  * bytecode first. Values of f16, bf16 and f32 are held and rounded as their type says after each operation, except that
  * with `wide` accumulation in reduction blocks (f16, bf16, f32) is carried in f64 and rounded once. Index errors and

@@ -145,8 +145,8 @@ static const tn__region *rewrite_regions(rewriting *r, const tn__region *regions
     out[i].min = rewrite_exprs(r, regions[i].min, rank);
     out[i].extent = rewrite_exprs(r, regions[i].extent, rank);
     if (has_map) {
-      /* Both corners through the map; exact for maps that are monotone in each dimension, as layouts and offsets are.
-       */
+      /* Both corners through the map; exact for maps that are monotone in each dimension, as layouts and offsets
+       * are. */
       const tn__expr **last = TN__NEW_ARRAY(r->ir->arena, rank, const tn__expr *);
       for (int d = 0; d < rank; d++) last[d] = tn__add_i(r->ir, tn__add(r->ir, out[i].min[d], out[i].extent[d]), -1);
       out[i].min = mapped_indices(r, out[i].buffer, out[i].min);

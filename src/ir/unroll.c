@@ -67,8 +67,7 @@ static int join_all(tn__ir *ir, const tn__stmt **items, int count) {
   return n;
 }
 
-/* ---- the pass -----------------------------------------------------------------------------------------------------
- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static const tn__stmt *unroll(tn__ir *ir, const tn__stmt *s, void *user) {
   int64_t extent;

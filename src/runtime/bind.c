@@ -98,8 +98,8 @@ static tn_status *bad_strides(const char *what, const tn_value_info *info, const
   return bad_tensor(what, info, "the tensor of shape %s has strides %s: %s", shape, strides, why);
 }
 
-/* Outputs are written: no two of their elements may share memory, and one that is sized by values lies where it lies.
- */
+/* Outputs are written: no two of their elements may share memory, and one that is sized by values lies where it
+ * lies. */
 static tn_status *check_output_strides(const tn_value_info *info, const DLTensor *tensor, const tn__extent *memory,
                                        bool late) {
   if (tn__tensor_is_dense(tensor)) return NULL;

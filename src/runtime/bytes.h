@@ -1,4 +1,4 @@
-/* The bytes of an executable's file, for those that change it (compile/strip.c). */
+/* The bytes of an executable's file, for those that change it (inspect/strip.c). */
 #ifndef TENON_RUNTIME_BYTES_H
 #define TENON_RUNTIME_BYTES_H
 

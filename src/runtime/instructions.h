@@ -1,7 +1,7 @@
 /* The bytecode of an executable: the instructions, their operands, the scalar operators and the builtins, a row each.
  *
  * The rows make the decoder, the verifier's walk over operands, the disassembler, the plan of emitted C and the table in
- * docs/vm.md. What an instruction does is a case of the machine (vm.c) and one of emitted C (compile/emit_c_code.c);
+ * docs/vm.md. What an instruction does is a case of the machine (vm.c) and one of emitted C (emit_c/code.c);
  * the arithmetic that both do is in work.h and list_work.h, whose text emitted C brings along. So an instruction is a
  * row here and a case in each of the two. */
 #ifndef TENON_RUNTIME_INSTRUCTIONS_H

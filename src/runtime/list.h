@@ -33,8 +33,8 @@ TN_MUST_USE tn_status *tn__list_add(const tn_allocator *allocator, tn__list *lis
 TN_MUST_USE tn_status *tn__list_require_rank(const tn__list *list, int rank);
 /* Elements go into the caller's memory from now on, as long as they fit; NULL takes it back. Empties the list. */
 void tn__list_lend(const tn_allocator *allocator, tn__list *list, void *memory, size_t size);
-/* Brings a list to the memory that was lent to it, if it is not there. False: it is too large, by the bytes it needs.
- */
+/* Brings a list to the memory that was lent to it, if it is not there. False: it is too large, by the bytes it
+ * needs. */
 bool tn__list_settle(tn__list *list, size_t element, int64_t *needed);
 /* Runs a builtin whose name starts with "list_". */
 TN_MUST_USE tn_status *tn__list_builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *in);

@@ -2,7 +2,7 @@
  * memory that is there. It fails with a number; words and memory are those of whoever includes it, who has declared
  * tn__list before, with the members that list.h tells.
  *
- * src/compile/work_text.cmake puts what follows the include into each header that needs it, with names of its own, so
+ * src/emit_c/work_text.cmake puts what follows the include into each header that needs it, with names of its own, so
  * it is C99 and C++ at once. */
 #ifndef TENON_RUNTIME_LIST_WORK_H
 #define TENON_RUNTIME_LIST_WORK_H

@@ -299,8 +299,8 @@ static tn_status *check_writable(const DLTensor *tensor, const char *path, tn_dt
   return tn_status_prefix(tn__tensor_check_device(tensor), "%s", path);
 }
 
-/* The magic, version, length and dictionary, padded so that the elements start at a multiple of 64. Returns its size.
- */
+/* The magic, version, length and dictionary, padded so that the elements start at a multiple of 64. Returns its
+ * size. */
 static size_t write_header(const DLTensor *tensor, tn_dtype dtype, size_t width, char *out, size_t size) {
   char strings[32];
   const char *descr = strings;

@@ -354,8 +354,8 @@ static tn_status *first_of(tn_status *a, tn_status *b) {
   return a;
 }
 
-/* Sequences that outgrew their memory on the way go back to it if they fit in the end; those of strings go there now.
- */
+/* Sequences that outgrew their memory on the way go back to it if they fit in the end; those of strings go there
+ * now. */
 static tn_status *settle_list(tn_session *session, tn__function_state *state, const tn__function_value *output,
                               int index) {
   tn__list *list = &state->output_lists[index];
@@ -435,8 +435,8 @@ static tn_status *grow_spare(tn_session *session, tn__function_state *state) {
   return tn__block_reserve(session->allocator, &state->spare.heap, (int64_t)state->strings.heap.capacity);
 }
 
-/* A frame of the function that is to run; another's is kept with its memory, in which results of the last invoke are.
- */
+/* A frame of the function that is to run; another's is kept with its memory, in which results of the last invoke
+ * are. */
 static tn_status *take_frame(tn_session *session, tn__function_state *state, const tn__function *g) {
   if (state->frame != NULL && state->frame->f == g) return NULL;
   tn__frame_give_back(&session->vm, state->frame);
@@ -570,8 +570,7 @@ static tn_status *get_output(tn_session *session, const char *function, int inde
   return status;
 }
 
-/* ---- the public functions ------------------------------------------------------------------------------------------
- */
+/* ---- the public functions ---------------------------------------------------------------------------------------- */
 
 tn_status *tn__session_in_use(void) {
   return tn_status_create(TN_FAILED_PRECONDITION,

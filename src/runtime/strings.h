@@ -60,8 +60,7 @@ void tn__strings_give_out(const tn_string *strings, int64_t count, const DLTenso
 /* All bytes of `count` strings; false when they are more than a size_t counts. */
 bool tn__strings_total(const tn_string *strings, int64_t count, uint64_t *bytes);
 
-/* ---- builtins -----------------------------------------------------------------------------------------------------
- */
+/* ---- builtins ---------------------------------------------------------------------------------------------------- */
 
 typedef struct tn__operand_tensor { /* of a builtin */
   const tn__register *r;

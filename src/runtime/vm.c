@@ -138,8 +138,8 @@ static tn_status *lay_out(tn__vm *vm, tn__frame *frame) {
   return NULL;
 }
 
-/* What follows on the prologue, before anything is written: the layout unless it is the last call's, and the outputs.
- */
+/* What follows on the prologue, before anything is written: the layout unless it is the last call's, and the
+ * outputs. */
 static tn_status *after_prologue(tn__vm *vm, tn__frame *frame) {
   const tn__function *f = frame->f;
   bool same = frame->laid_out && (!f->symbolic_layout || memcmp(frame->laid_out_scalars, frame->scalars,

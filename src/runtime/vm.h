@@ -62,8 +62,8 @@ void tn__frame_give_back(tn__vm *vm, tn__frame *frame);
 TN_MUST_USE tn_status *tn__block_reserve(const tn_allocator *allocator, tn__block *block, int64_t bytes);
 void tn__block_release(const tn_allocator *allocator, tn__block *block);
 
-/* Gives input `index` memory and a shape of its rank. When all have theirs, tn__vm_run checks them against each other.
- */
+/* Gives input `index` memory and a shape of its rank. When all have theirs, tn__vm_run checks them against each
+ * other. */
 void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int64_t *shape);
 /* Checks the shapes of the inputs and gives the symbols in them their values; the other scalars become 0. */
 TN_MUST_USE tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes, int64_t *scalars);

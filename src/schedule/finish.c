@@ -1,5 +1,5 @@
-/* From the tree back to a function: decides where intermediate tensors are allocated and how small they may be there.
- */
+/* From the tree back to a function: decides where intermediate tensors are allocated and how small they may be
+ * there. */
 #include <stdlib.h>
 
 #include "base/invariant.h"

@@ -29,8 +29,7 @@ static const tn__expr *replace_loads(tn__ir *ir, const tn__expr *e, void *user) 
   return tn__expr_uses_buffer(e, in->buffer) ? tn__expr_rewrite(ir, e, replace_load, user) : NULL;
 }
 
-/* ---- inline -------------------------------------------------------------------------------------------------------
- */
+/* ---- inline ------------------------------------------------------------------------------------------------------ */
 
 static void add_size(const tn__expr *e, void *user) {
   uint64_t *size = user;
@@ -102,8 +101,7 @@ void tn__inline(tn__schedule *s, const char *name) {
     tn__sched_refuse(s, "inline of \"%s\": what reads it would have more than %d operations", name, TN__MOST_INLINED);
 }
 
-/* ---- reverse_inline -----------------------------------------------------------------------------------------------
- */
+/* ---- reverse_inline ---------------------------------------------------------------------------------------------- */
 
 void tn__reverse_inline(tn__schedule *s, const char *name) {
   tn__snode *block = tn__sched_block(s, "reverse_inline", name), *producer = NULL;

@@ -124,8 +124,7 @@ void tn__fuse(tn__schedule *s, const char *outer_name, const char *inner_name) {
   tn__sched_record(s, "fuse", names, 2, NULL, 0);
 }
 
-/* ---- reorder ------------------------------------------------------------------------------------------------------
- */
+/* ---- reorder ----------------------------------------------------------------------------------------------------- */
 
 typedef struct self_reads {
   tn__ir *ir;

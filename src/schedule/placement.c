@@ -221,8 +221,7 @@ void tn__compute_root(tn__schedule *s, const char *name) {
   tn__sched_record(s, "compute_root", &name, 1, NULL, 0);
 }
 
-/* ---- reverse_compute_at -------------------------------------------------------------------------------------------
- */
+/* ---- reverse_compute_at ------------------------------------------------------------------------------------------ */
 
 typedef struct reverse_move {
   tn__schedule *s;
@@ -294,8 +293,8 @@ static void check_reverse(reverse_move *m) {
                        region->buffer->name);
     source = region;
   }
-  /* The block is executed where the producer is, which must be everywhere: a guarded read may reach beyond the tensor.
-   */
+  /* The block is executed where the producer is, which must be everywhere: a guarded read may reach beyond the
+   * tensor. */
   for (int i = 0; i < block->block.axis_count; i++) {
     if (m->dim_of_axis[i] < 0) continue;
     const tn__expr *end = tn__add(s->ir, block->block.axes[i].var->extent, m->shift[i]);

@@ -1,11 +1,31 @@
 /* Operands that never change, packed beforehand: the declaration is rewritten to read panels of columns, [column /
- * width][the rest][column % width], which the rule of complex reductions knows, and another one says how to make them.
- */
+ * width][the rest][column % width], which the rule of complex reductions knows, and another one says how to make
+ * them. */
 #include <string.h>
 
 #include "base/invariant.h"
 #include "schedule/internal.h"
 #include "te/internal.h"
+
+bool tn__schedule_halves_are_as_fast(const tn__target *target) {
+  return target->core.fma_bytes <= target->core.fma_ports * target->vector_bytes / 2;
+}
+
+int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t columns) {
+  tn_dtype wide = dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype;
+  int lanes = target->vector_bytes / (int)tn_dtype_size(wide);
+  if (columns <= lanes / 2 && lanes >= 8 && tn__schedule_halves_are_as_fast(target)) return lanes / 2;
+  if (columns <= lanes) return lanes;
+  /* Two vectors, unless what pads the last panel would be a part of the work that other widths save. */
+  const int widths[] = {2 * lanes, 3 * lanes, lanes, 3 * lanes / 2, lanes / 2};
+  int count = lanes >= 8 && tn__schedule_halves_are_as_fast(target) ? 5 : 3, best = widths[0];
+  for (int i = 1; i < count; i++) {
+    int64_t padded = (columns + widths[i] - 1) / widths[i] * widths[i];
+    int64_t least = (columns + best - 1) / best * best;
+    if (padded * 25 < least * 24) best = widths[i];
+  }
+  return best;
+}
 
 typedef struct prepacking {
   tn__ir *ir;

@@ -40,8 +40,8 @@ void tn__unroll(tn__schedule *s, const char *loop);
  * blocks stand around threads, each axis once on a path, with one extent in a nest, and a block has at most 1024
  * threads. On a CPU the loop runs serially. */
 void tn__bind(tn__schedule *s, const char *loop, const char *axis);
-/* Asks the loop passes for something: "unroll_limit" statements, "whole" (tn__loop_pragma). Unknown keys are refused.
- */
+/* Asks the loop passes for something: "unroll_limit" statements, "whole" (tn__loop_pragma). Unknown keys are
+ * refused. */
 void tn__pragma(tn__schedule *s, const char *loop, const char *key, int64_t value);
 /* In each iteration of `loop`: fetches what the block will read there `distance` iterations later. A prefetch of a
  * tensor that becomes private, or that the block does not read any more in the end, is dropped. */
@@ -100,8 +100,8 @@ void tn__storage_align(tn__schedule *s, const char *block, int write_index, int 
  * under the loop; dropped when that is so no longer. Nobody prefetches it. */
 void tn__fold_storage(tn__schedule *s, const char *block, int write_index, const char *loop);
 /* What a map writes takes the place of the intermediate tensor that it reads as number `read_index`, element by
- * element, and that nobody reads behind it. Dropped when that is so no longer in the end, or the two have other room.
- */
+ * element, and that nobody reads behind it. Dropped when that is so no longer in the end, or the two have other
+ * room. */
 void tn__store_over(tn__schedule *s, const char *block, int read_index);
 
 /* Another order and blocking of a tensor's elements. Dimension i of the new tensor is index[part[i].dim] / divisor %
@@ -173,10 +173,8 @@ typedef struct tn__schedule_options {
 TN_MUST_USE tn_status *tn__schedule_options_fill(const tn__schedule_options *options, const tn__target *target,
                                                  tn__schedule_options *out);
 
-/* Chooses a rule by the class of the computation, fills in its decisions by the static cost function and applies it
- * (sketch.h has the parts): never fails on a valid declaration (falls back to the plain nest). Throws when an option is
- * out of range. */
-tn__schedule *tn__schedule_default(const tn__te *te, const tn__target *target, const tn__schedule_options *options);
+/* Do vectors of half the width multiply and add as many elements a cycle? */
+bool tn__schedule_halves_are_as_fast(const tn__target *target);
 /* The width in elements to which the driver packs a constant right operand's output channels: [n / width][k
  * ...][width]. */
 int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t columns);

@@ -273,8 +273,7 @@ void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn_
   }
 }
 
-/* ---- asking about blocks ------------------------------------------------------------------------------------------
- */
+/* ---- asking about blocks ----------------------------------------------------------------------------------------- */
 
 bool tn__sched_drives(const tn__snode *loop, const tn__snode *block, tn__axis_kind kind) {
   for (int i = 0; i < block->block.axis_count; i++)

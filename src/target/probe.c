@@ -33,8 +33,7 @@ double tn__probe_clock(void) {
   return best;
 }
 
-/* ---- arithmetic ---------------------------------------------------------------------------------------------------
- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 /* One turn: ten multiply-adds, none of which waits for another, which hides a latency of five cycles on two ports. In
  * assembly, so that a build without optimisation measures the same. Registers start at zero. */
@@ -110,8 +109,7 @@ double tn__probe_flops(const tn__target *target) {
   return best;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* The C library's search for a byte that is not there reads as fast as anything can, in any build of this file. */
 tn_status *tn__probe_read(int64_t bytes, double *out) {

@@ -77,8 +77,8 @@ typedef struct tn__target {
 
 /* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches; each
  * may be followed by "+feature" or "-feature" items ("x86-64-v3+avx512f"), read from left to right: adding brings what
- * the feature implies, taking away takes what implies it. Unknown names are TN_INVALID_ARGUMENT and list what is known.
- */
+ * the feature implies, taking away takes what implies it. Unknown names are TN_INVALID_ARGUMENT and list what is
+ * known. */
 TN_MUST_USE tn_status *tn__target_parse(const char *text, tn__target *out);
 /* Adds everything that code for the target depends on to a hash: the name, and what a name does not tell. */
 void tn__target_hash(const tn__target *target, tn__sha256 *hash);
@@ -94,8 +94,8 @@ const char *tn__arch_name(tn__arch arch); /* "x86-64", "aarch64" */
 /* What the CPU has and the operating system saves on a task switch; 0 on an unknown architecture. */
 tn__features tn__host_features(void);
 tn__arch tn__host_arch(void);
-/* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it is.
- */
+/* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it
+ * is. */
 void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3);
 /* Corrects the rates of a core of the host's features where the maker and family of this machine's CPU tell more. */
 void tn__host_core(tn__core *core);

@@ -33,8 +33,7 @@ static void add(collector *c, const tn__expr *condition) {
   tn__vec_push(c->te->arena, &c->list, condition);
 }
 
-/* ---- what may wrap around -----------------------------------------------------------------------------------------
- */
+/* ---- what may wrap around ---------------------------------------------------------------------------------------- */
 
 /* An upper bound of |e|, none of whose parts wraps around when the conditions that are added hold. Dimensions are at
  * least 0. */

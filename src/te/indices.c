@@ -7,8 +7,7 @@
 
 enum { MOST_CONTEXTS = 1 << 12, MOST_STEPS = 1 << 16, LARGEST_BITS = 48, DEEPEST = 20 };
 
-/* ---- what was rewritten, by address (looked up, never listed) -----------------------------------------------------
- */
+/* ---- what was rewritten, by address (looked up, never listed) ---------------------------------------------------- */
 
 typedef struct table {
   const tn__expr **keys, **values;
@@ -44,8 +43,7 @@ static void table_put(table *t, tn__arena *arena, const tn__expr *key, const tn_
   t->values[slot] = value;
 }
 
-/* ---- what holds where ----------------------------------------------------------------------------------------------
- */
+/* ---- what holds where -------------------------------------------------------------------------------------------- */
 
 /* What is known to be true where an expression is evaluated: comparisons around it. */
 typedef struct fact {
@@ -152,8 +150,7 @@ static bool is_empty(const tn__te_stage *stage) {
   return false;
 }
 
-/* ---- accesses ------------------------------------------------------------------------------------------------------
- */
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 static _Noreturn void refuse(const securing *c, const tn__buffer *buffer, int dim, const char *why) {
   tn__throwf(c->te->arena->escape, TN_INVALID_ARGUMENT, "%s%ste %s: stage %s: index %d of %s %s",
@@ -281,8 +278,7 @@ static const tn__expr *secured(securing *c, context *k, const tn__expr *e) {
   return result;
 }
 
-/* ---- stages --------------------------------------------------------------------------------------------------------
- */
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
 
 static void begin(securing *c) {
   c->inside = (table){0};

@@ -1,14 +1,13 @@
 /* Declarations as .te text (docs/te-language.md): everything is stated, nothing left to be found from use. A copy is
- * printed, made in the order of the text: sums come out in that order, so reading the text gives the same text again.
- */
+ * printed, made in the order of the text: sums come out in that order, so reading the text gives the same text
+ * again. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ir/print.h"
 #include "te/internal.h"
 
-/* ---- a copy in the order of the text ------------------------------------------------------------------------------
- */
+/* ---- a copy in the order of the text ----------------------------------------------------------------------------- */
 
 static tn__te_axes copy_axes(tn__importer *m, const tn__te_axes *axes) {
   tn__te_axes copy = {.count = axes->count};

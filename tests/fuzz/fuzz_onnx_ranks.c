@@ -49,8 +49,8 @@ static char *copy_text(tn__arena *arena, const char *text) {
   return memcpy(tn__arena_alloc(arena, size), text, size);
 }
 
-/* The array with room for one more element at `index`. Arrays are protobuf-c's: pointers or numbers, and their count.
- */
+/* The array with room for one more element at `index`. Arrays are protobuf-c's: pointers or numbers, and their
+ * count. */
 static void *make_room(tn__arena *arena, const void *array, size_t *count, size_t index, size_t size) {
   char *fresh = tn__arena_alloc(arena, (*count + 1) * size);
   if (index > 0) memcpy(fresh, array, index * size);
@@ -192,8 +192,8 @@ static uint64_t next_number(run *r) {
   return r->state;
 }
 
-/* Small numbers, as sizes, indices and conditions are; every eighth seed has some from the ends of what the type holds.
- */
+/* Small numbers, as sizes, indices and conditions are; every eighth seed has some from the ends of what the type
+ * holds. */
 static void fill_element(run *r, tn_dtype dtype, void *element) {
   uint64_t number = next_number(r);
   bool extreme = r->seed % 8 == 7 && number >> 60 == 0;

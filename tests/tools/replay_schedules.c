@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compile/driver.h"
+#include "driver/driver.h"
+#include "schedule/rules/choose.h"
 #include "unit/schedule_run.h"
 
 typedef struct job {

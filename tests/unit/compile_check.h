@@ -3,7 +3,7 @@
 #define TENON_TESTS_UNIT_COMPILE_CHECK_H
 
 #include "check.h"
-#include "compile/driver.h"
+#include "driver/driver.h"
 #include "unit/failing_allocator.h"
 
 typedef struct compile_case {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "unit/check.h"
 
 typedef struct graph_fixture {

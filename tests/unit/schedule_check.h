@@ -54,8 +54,8 @@ static inline tn__te *product(tn__ir *ir) { return product_of(ir, 7, 9, 5); }
 static inline tn__te *open_product(tn__ir *ir) { return product_of(ir, 0, 6, 4); }
 static inline tn__te *wide_product(tn__ir *ir) { return product_of(ir, 21, 64, 11); }
 
-/* A matrix times itself times ... times a vector of row sums, `stages` sums in turn: each needs all of the one before.
- */
+/* A matrix times itself times ... times a vector of row sums, `stages` sums in turn: each needs all of the one
+ * before. */
 static inline tn__te *chain_of(tn__ir *ir, int stages, int64_t side) {
   tn__te *te = tn__te_create(ir, "chain");
   const tn__buffer *x = input(te, "X", 2, side, side, 0), *sum = NULL;
@@ -341,8 +341,8 @@ static inline tn__te *dots_of(tn__ir *ir, tn_dtype left, tn_dtype right, tn_dtyp
 static inline tn__te *bf16_dots(tn__ir *ir) { return dots_of(ir, TN_BF16, TN_BF16, TN_F32, 3, 2); }
 static inline tn__te *int8_dots(tn__ir *ir) { return dots_of(ir, TN_U8, TN_I8, TN_I32, 3, 4); }
 
-/* Filters of 3 rows over 7 by minimal filtering, in two steps: tiles of 2 rows whose places are chosen among, and back.
- */
+/* Filters of 3 rows over 7 by minimal filtering, in two steps: tiles of 2 rows whose places are chosen among, and
+ * back. */
 static inline tn__te *filtered_tiles(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "tiles");
   const tn__buffer *a = input(te, "A", 2, 10, 18, 0), *b = input(te, "B", 1, 18, 0, 0);
@@ -509,8 +509,7 @@ static inline void check_words(tn_status *status, const char *words) {
   tn_status_free(status);
 }
 
-/* ---- frames -------------------------------------------------------------------------------------------------------
- */
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
 
 typedef struct frame {
   tn__arena arena;

@@ -42,8 +42,7 @@ static inline void oracle_target(tn__target *target) {
   target->cores = 2;
 }
 
-/* ---- running something that may throw ------------------------------------------------------------------------------
- */
+/* ---- running something that may throw ---------------------------------------------------------------------------- */
 
 typedef struct attempt {
   tn__schedule *s;
@@ -74,8 +73,7 @@ static inline tn_status *attempted(attempt *a, void (*body)(tn__escape *escape, 
   return status;
 }
 
-/* ---- drawing traces ------------------------------------------------------------------------------------------------
- */
+/* ---- drawing traces ---------------------------------------------------------------------------------------------- */
 
 /* What was proposed, and which primitive came before which in one trace. */
 typedef struct tally {
@@ -126,8 +124,7 @@ static inline tn__schedule *draw_steps(tn__ir *ir, tn__target *target, pair *p, 
   return s;
 }
 
-/* ---- shrinking -----------------------------------------------------------------------------------------------------
- */
+/* ---- shrinking --------------------------------------------------------------------------------------------------- */
 
 typedef struct trial {
   tn__arena arena;
@@ -240,8 +237,7 @@ static inline void print_pair(const pair *p, FILE *out) {
   for (int i = 0; i < p->count; i++) fprintf(out, "%s\n", p->steps[i]);
 }
 
-/* ---- one random pair -----------------------------------------------------------------------------------------------
- */
+/* ---- one random pair --------------------------------------------------------------------------------------------- */
 
 typedef struct oracle_job {
   tn__arena arena;

@@ -221,8 +221,7 @@ static inline bool can_stream(proposal *p, tn__snode *block) {
   return !is_frozen(block) && tn__sched_cannot_stream(p->s, block, block->block.writes[0].buffer) == NULL;
 }
 
-/* ---- one proposal for each primitive: false when there is nothing to propose ---------------------------------------
- */
+/* ---- one proposal for each primitive: false when there is nothing to propose ------------------------------------- */
 
 static inline bool say(proposal *p, const char *format, ...) TN_PRINTF(2, 3);
 static inline bool say(proposal *p, const char *format, ...) {

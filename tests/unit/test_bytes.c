@@ -1,6 +1,6 @@
 /* Sums of products of 8-bit integers: compiled kernels, for every instruction set that this machine has, against the
- * sums as they are written, element by element and exactly; and what the pass that brings four of them together does.
- */
+ * sums as they are written, element by element and exactly; and what the pass that brings four of them together
+ * does. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "compile/slab.h"
+#include "kernels/slab.h"
 #include "runtime/apart.h"
 #include "runtime/executable.h"
 #include "unit/check.h"

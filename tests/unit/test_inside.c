@@ -440,8 +440,7 @@ static void stays_inside(void **state) {
   check_reasons(reasons, false);
 }
 
-/* ---- declared stages ----------------------------------------------------------------------------------------------
- */
+/* ---- declared stages --------------------------------------------------------------------------------------------- */
 
 static const tn__expr *const *numbers(tn__graph *g, const char *name, int64_t count) {
   int found;

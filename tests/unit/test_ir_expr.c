@@ -1,5 +1,5 @@
-/* Canonical forms of scalar expressions: what must become equal, what the ranges decide, and what must be left alone.
- */
+/* Canonical forms of scalar expressions: what must become equal, what the ranges decide, and what must be left
+ * alone. */
 #include "unit/ir_check.h"
 
 static const tn__expr *loop_var(tn__ir *ir, const char *name, int64_t extent) {

@@ -185,8 +185,8 @@ static const tn__stmt *guarded(tn__ir *ir, const tn__expr *guard, const tn__stmt
   return guarded(ir, guard->args[0], guarded(ir, guard->args[1], body));
 }
 
-/* out[i, j] = out[i, j] * 3 + i * 7 + j * 5 + k, which tells every order and every missing or repeated instance apart.
- */
+/* out[i, j] = out[i, j] * 3 + i * 7 + j * 5 + k, which tells every order and every missing or repeated instance
+ * apart. */
 static tn__func *random_nest(nest *n, const tn__expr *const *sizes, const tn__var *const *scalars, int scalar_count,
                              const tn__buffer *out) {
   tn__ir *ir = n->ir;

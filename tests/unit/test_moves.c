@@ -1,6 +1,6 @@
 /* Kernels that move constants: which declarations are moves, and that moving gives what the interpreter gives, to the
  * bit, for operands at odd addresses and loops cut anywhere. */
-#include "compile/moves.h"
+#include "kernels/moves.h"
 
 #include "base/dtype.h"
 #include "unit/kernel.h"

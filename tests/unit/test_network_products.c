@@ -3,7 +3,7 @@
  * several times slower, and nobody would see it but by measuring. Each declaration is as the compiler makes it: images
  * with channels last, weights in panels, padding in front and an epilogue behind. */
 #include "ir/context.h"
-#include "schedule/sketch.h"
+#include "schedule/rules/choose.h"
 #include "unit/schedule_check.h"
 
 typedef enum kind { CONVOLUTION, DEPTHWISE, PRODUCT, BATCH } kind;

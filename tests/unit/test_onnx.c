@@ -122,8 +122,7 @@ static void binds_dimensions(void **state) {
   pb_free(&model);
 }
 
-/* ---- bytes that are no model ----------------------------------------------------------------------------------------
- */
+/* ---- bytes that are no model ------------------------------------------------------------------------------------- */
 
 static void refuses_truncated_files(void **state) {
   pb model = matmul_relu();

@@ -199,8 +199,8 @@ static void a_channel_shuffle_keeps_one_transpose(void **state) {
   check_ops(g, "transpose", 1);
 }
 
-/* What exporters write for rows of a cache: they are brought in front, written, and brought back. One is written twice.
- */
+/* What exporters write for rows of a cache: they are brought in front, written, and brought back. One is written
+ * twice. */
 static void scatters_go_before_transposes(void **state) {
   static const int64_t rows[] = {4, 0, 4}, front[] = {2, 0, 1, 3}, back[] = {1, 2, 0, 3};
   tn__graph *g = graph_of(state);

@@ -1,7 +1,7 @@
 /* The memory planner: items alive at once never overlap, and the plan is no larger than it has to be where that is
  * known. */
 #include "check.h"
-#include "compile/program.h"
+#include "program/program.h"
 
 static uint64_t next(uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;

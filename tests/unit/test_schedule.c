@@ -1,5 +1,6 @@
 /* Each primitive: legal uses give what the declaration says, illegal ones are refused in words. */
 #include "schedule/internal.h"
+#include "schedule/rules/choose.h"
 #include "unit/schedule_check.h"
 
 static tn__schedule *start(tn__ir *ir, declaration make) {
@@ -287,8 +288,7 @@ static void legal(void **state) {
   check_ok(in_context(shared_producer, NULL));
 }
 
-/* ---- refusals -----------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 typedef struct refusal {
   declaration make;
@@ -430,8 +430,7 @@ static void illegal(void **state) {
   }
 }
 
-/* ---- traces -------------------------------------------------------------------------------------------------------
- */
+/* ---- traces ------------------------------------------------------------------------------------------------------ */
 
 static void replay_all(tn__ir *ir, const void *arg) {
   const chosen *c = arg;
@@ -506,8 +505,7 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
 
 static void refuses_traces(void **state) { check_ok(in_context(refuse_traces, NULL)); }
 
-/* ---- many stages --------------------------------------------------------------------------------------------------
- */
+/* ---- many stages ------------------------------------------------------------------------------------------------- */
 
 /* Searches by name look at as many nodes however many stages there are. */
 static void find_among(tn__ir *ir, const void *arg) {

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "ir/context.h"
-#include "schedule/sketch.h"
+#include "schedule/rules/choose.h"
 #include "unit/schedule_check.h"
 
 typedef struct blocked {
@@ -110,8 +110,7 @@ static void blocks_compute_the_same(void **state) {
   if (shared < 10 || nested < 20 || copied < 10) fail_msg("%d shared, %d nested, %d copied", shared, nested, copied);
 }
 
-/* ---- what is chosen -----------------------------------------------------------------------------------------------
- */
+/* ---- what is chosen ---------------------------------------------------------------------------------------------- */
 
 typedef struct choice {
   blocked b;
@@ -168,8 +167,7 @@ static void blocks_are_chosen_where_they_pay(void **state) {
   for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) check_ok(in_context(choose_blocks, &choices[i]));
 }
 
-/* ---- parts of plain reductions ------------------------------------------------------------------------------------
- */
+/* ---- parts of plain reductions ----------------------------------------------------------------------------------- */
 
 typedef enum shape { WHOLE, ACROSS, ROWS, PLANES, PLACES } shape;
 

@@ -125,8 +125,8 @@ static void aligned(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
-/* Rows of one iteration, for each iteration that threads may share; the whole tensor again once a reader is elsewhere.
- */
+/* Rows of one iteration, for each iteration that threads may share; the whole tensor again once a reader is
+ * elsewhere. */
 static void folded(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, open_product);
   tn__compute_at(s, "C", "D.i0");

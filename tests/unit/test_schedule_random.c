@@ -14,8 +14,7 @@ static int pairs_wanted(void) {
   return wanted == NULL ? 2600 : atoi(wanted);
 }
 
-/* ---- the oracle ----------------------------------------------------------------------------------------------------
- */
+/* ---- the oracle -------------------------------------------------------------------------------------------------- */
 
 static void print_tally(const tally *t) {
   print_message("%-20s accepted refused, and how often it came before", "");
@@ -69,8 +68,7 @@ static void random_pairs(void **state) {
   assert_true(refused > 0);
 }
 
-/* ---- the same through compiled code --------------------------------------------------------------------------------
- */
+/* ---- the same through compiled code ------------------------------------------------------------------------------ */
 
 enum { WORKSPACE_BYTES = 4 << 20 }; /* more than any of these declarations wants */
 
@@ -111,8 +109,7 @@ static void compile_pairs(kernel_test *t, void *user) {
 
 static void compiled_pairs(void **state) { kernel_with(NULL, compile_pairs, NULL); }
 
-/* ---- shrinking -----------------------------------------------------------------------------------------------------
- */
+/* ---- shrinking --------------------------------------------------------------------------------------------------- */
 
 static bool has_step(const pair *p, const char *start) {
   for (int i = 0; i < p->count; i++)

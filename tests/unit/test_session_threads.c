@@ -101,8 +101,7 @@ static int call_all(tn_session *session) {
   return count;
 }
 
-/* ---- two threads --------------------------------------------------------------------------------------------------
- */
+/* ---- two threads ------------------------------------------------------------------------------------------------- */
 
 static void *invoke_in_thread(void *session) {
   DLTensor x = x_tensor();
@@ -171,8 +170,7 @@ static void a_crowd_is_sorted_out(void **state) {
   tn_executable_release(exe);
 }
 
-/* ---- callbacks -----------------------------------------------------------------------------------------------------
- */
+/* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
 static void call_back(void *user, const char *kernel, uint64_t start_ns, uint64_t end_ns) {
   assert_int_equal(call_all(user), 17);

@@ -1,6 +1,6 @@
 /* Sketches: which rule takes what, that every point of a space computes the same, facts that the cost function must
  * obey. */
-#include "schedule/sketch.h"
+#include "schedule/rules/choose.h"
 
 #include <math.h>
 
@@ -17,8 +17,7 @@ static const char *trace_of(tn__ir *ir, const tn__schedule *s) {
   return copy;
 }
 
-/* ---- rules --------------------------------------------------------------------------------------------------------
- */
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
   declaration make;
@@ -152,8 +151,7 @@ static void cut_each(tn__ir *ir, const void *arg) {
 
 static void nests_are_cut_apart(void **state) { check_ok(in_context(cut_each, NULL)); }
 
-/* ---- points -------------------------------------------------------------------------------------------------------
- */
+/* ---- points ------------------------------------------------------------------------------------------------------ */
 
 typedef struct drawn {
   declaration make;
@@ -198,8 +196,7 @@ static void every_point_computes_the_same(void **state) {
   if (refused * 3 > total) fail_msg("%d of %d were refused", refused, total);
 }
 
-/* ---- partial vectors ------------------------------------------------------------------------------------------------
- */
+/* ---- partial vectors --------------------------------------------------------------------------------------------- */
 
 /* In the last vector of a row of accumulators only the load has a condition: 26 columns are one vector and 10 lanes. */
 static void partial_vector(tn__ir *ir, const void *arg) {
@@ -246,8 +243,7 @@ static void empty_vectors_are_dropped(void **state) { check_ok(in_context(empty_
 
 static void partial_vectors_load_less(void **state) { check_ok(in_context(partial_vector, NULL)); }
 
-/* ---- determinism and limits ----------------------------------------------------------------------------------------
- */
+/* ---- determinism and limits -------------------------------------------------------------------------------------- */
 
 static void choose_twice(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
@@ -339,8 +335,7 @@ static void keep_to_registers(tn__ir *ir, const void *arg) {
 
 static void registers_limit_tiles(void **state) { check_ok(in_context(keep_to_registers, NULL)); }
 
-/* ---- places ---------------------------------------------------------------------------------------------------------
- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static const tn__decision *decision(const tn__sketch *k, const char *name) {
   for (int i = 0; i < k->decision_count; i++)
@@ -398,8 +393,7 @@ static void places(tn__ir *ir, const void *arg) {
 
 static void operands_are_placed_anywhere(void **state) { check_ok(in_context(places, NULL)); }
 
-/* ---- the cost function ---------------------------------------------------------------------------------------------
- */
+/* ---- the cost function ------------------------------------------------------------------------------------------- */
 
 static tn__sketch *sketch_of(tn__ir *ir, tn__te *te, int threads) {
   static tn__target target;
@@ -496,8 +490,7 @@ static void open_costs(tn__ir *ir, const void *arg) {
 }
 
 static void open_dimensions_have_costs(void **state) { check_ok(in_context(open_costs, NULL)); }
-/* ---- past the caches ----------------------------------------------------------------------------------------------
- */
+/* ---- past the caches --------------------------------------------------------------------------------------------- */
 
 static const char *trace_of_map(tn__ir *ir, int64_t rows, bool results_read, bool normalize) {
   tn__target target = test_target("x86-64-v4");

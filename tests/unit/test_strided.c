@@ -1,5 +1,5 @@
-/* Inputs of any strides (tn_compile_options.strided): used where they lie, with the results of dense ones to the bit.
- */
+/* Inputs of any strides (tn_compile_options.strided): used where they lie, with the results of dense ones to the
+ * bit. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* <tenon/te.h>: declarations built piece by piece and from text, schedules held in the hand, code run in this process.
- */
+/* <tenon/te.h>: declarations built piece by piece and from text, schedules held in the hand, code run in this
+ * process. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

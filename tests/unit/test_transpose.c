@@ -2,7 +2,8 @@
  * element type and odd size comes out right on every vector width. */
 #include <math.h>
 
-#include "schedule/rules.h"
+#include "schedule/rules/choose.h"
+#include "schedule/rules/rules.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"
 
@@ -233,8 +234,7 @@ static void check_code(kernel_test *k, void *user) {
 }
 static void code(void **state) { kernel_with(NULL, check_code, NULL); }
 
-/* ---- the default schedule ------------------------------------------------------------------------------------------
- */
+/* ---- the default schedule ---------------------------------------------------------------------------------------- */
 
 static void check_default(kernel_test *k, void *user) {
   const turning *t = user;
@@ -259,8 +259,7 @@ static void defaults(void **state) {
   }
 }
 
-/* ---- strips ------------------------------------------------------------------------------------------------------
- */
+/* ---- strips ------------------------------------------------------------------------------------------------------ */
 
 /* Past the last cache the tensors go in strips of 32 tiles, whose lines are fetched two tiles ahead; 533 rows are a
  * strip, a part of one and 5 rows. */

@@ -304,8 +304,8 @@ static void it_is_chosen_where_it_pays(void **state) {
     /* Few channels: the transforms cost more than the products save. One pixel: most of each tile is waste. */
     assert_int_equal(chosen(targets[t], 1, 1, 224, 3, 3), 0);
     assert_int_equal(chosen(targets[t], 1, 1, 1, 256, 256), 0);
-    /* The last stage of a network: 4 tiles don't pay for weights that are 4 times as large; with many images they do.
-     */
+    /* The last stage of a network: 4 tiles don't pay for weights that are 4 times as large; with many images they
+     * do. */
     assert_int_not_equal(chosen(targets[t], 1, 1, 7, 512, 512), 4);
     assert_int_equal(chosen(targets[t], 1, 64, 7, 512, 512), 4);
     /* Each thread reads its part of the weights: a second one does not make them dearer. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "compile/exe_writer.h"
+#include "program/exe_writer.h"
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
 #include "unit/check.h"

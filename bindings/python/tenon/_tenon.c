@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The C half of the Python package: models, and running them on buffers, over Tenon's public C API and CPython's stable
- * ABI (3.11). What a person types is in __init__.py. A model is used by one thread at a time; __init__.py holds a lock.
- */
+ * ABI (3.11). What a person types is in __init__.py. A model is used by one thread at a time; __init__.py holds a
+ * lock. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <string.h>

@@ -96,8 +96,7 @@ void tn__cg_bind_storage(tn__cg *cg, tn__cg_storage *storage);
 const tn__cg_binding *tn__cg_find(const tn__cg *cg, const void *key); /* NULL when unbound */
 tn__cg_storage *tn__cg_storage_of(tn__cg *cg, const tn__buffer *buffer);
 
-/* ---- emit_type.c: types, constants, lanes --------------------------------------------------------------------------
- */
+/* ---- emit_type.c: types, constants, lanes ------------------------------------------------------------------------ */
 LLVMTypeRef tn__cg_value_type(const tn__cg *cg, tn_dtype dtype);
 LLVMTypeRef tn__cg_memory_type(const tn__cg *cg, tn_dtype dtype);
 LLVMTypeRef tn__cg_lanes_type(LLVMTypeRef element, int lanes); /* the element itself for one lane */

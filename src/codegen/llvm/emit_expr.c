@@ -1,8 +1,7 @@
 /* Expressions: memoised evaluation, laziness, masks and comparisons with the lane. */
 #include "codegen/llvm/emit.h"
 
-/* ---- memo -----------------------------------------------------------------------------------------------------------
- */
+/* ---- memo -------------------------------------------------------------------------------------------------------- */
 
 static bool is_current(tn__cg *cg, const tn__expr *e, const tn__cg_binding *binding) {
   if (!binding->value.loads) return true;
@@ -187,8 +186,8 @@ static tn__cg_value emit_logical(tn__cg *cg, const tn__expr *e) {
 
 /* ---- comparisons of indices with the lane ------------------------------------------------------------------------ */
 
-/* a OP b where b - a = base + step * lane: one comparison of i32 lanes with a clamped scalar, in place of i64 vectors.
- */
+/* a OP b where b - a = base + step * lane: one comparison of i32 lanes with a clamped scalar, in place of i64
+ * vectors. */
 static bool emit_lane_compare(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   const tn__cg_frame *frame = cg->frame;
   if (frame->lane == NULL || frame->lanes == 1 || e->args[0]->dtype != TN_I64) return false;

@@ -20,8 +20,7 @@ enum {
   LANES = 8           /* of a vectorised loop that one operation does */
 };
 
-/* ---- how much work -------------------------------------------------------------------------------------------------
- */
+/* ---- how much work ----------------------------------------------------------------------------------------------- */
 
 typedef struct work {
   double usual, most; /* with USUAL rounds of loops of open extent; with any number: then `most` is infinite */
@@ -83,8 +82,7 @@ static work work_of(tn__ir *ir, const tn__stmt *s) {
   return sum(all, (work){own, own});
 }
 
-/* ---- where to look -------------------------------------------------------------------------------------------------
- */
+/* ---- where to look ----------------------------------------------------------------------------------------------- */
 
 /* Decides for a loop that stands where loops may be long: how many iterations there are between two looks, 0: it never
  * looks; and whether the loops in it may be long, too. */
@@ -127,8 +125,7 @@ void tn__cg_look_each_round(tn__cg *cg, const tn__stmt *body) {
   if (cg->frame->watched && cg->frame->lane == NULL && work_of(cg->ir, body).usual >= WORTH_A_LOOK) emit_look(cg);
 }
 
-/* ---- counting ------------------------------------------------------------------------------------------------------
- */
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
 
 /* Of a loop that runs in strips. */
 typedef struct strips {

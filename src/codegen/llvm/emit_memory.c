@@ -245,8 +245,8 @@ static LLVMValueRef guarded_uniform(tn__cg *cg, const access *a, LLVMTypeRef typ
   return phi;
 }
 
-/* Lanes whose offsets are all known, and close together (a quotient or remainder of the lane): one load and a shuffle.
- */
+/* Lanes whose offsets are all known, and close together (a quotient or remainder of the lane): one load and a
+ * shuffle. */
 static LLVMValueRef known_offsets(tn__cg *cg, const access *a, LLVMTypeRef type, place p) {
   enum { MAX_SHUFFLED = 64 };
   int lanes = cg->frame->lanes, indices[MAX_SHUFFLED];

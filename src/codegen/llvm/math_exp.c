@@ -101,8 +101,8 @@ tn__cg_v tn__cg_expm1(tn__cg *cg, tn__cg_v x) {
   return select_of(cg, tiny, x, add(cg, half, half));
 }
 
-/* (1 - s) - s expm1_r with s = 2^n: the first is exact, and 0 for the small x whose result is only as good as expm1_r.
- */
+/* (1 - s) - s expm1_r with s = 2^n: the first is exact, and 0 for the small x whose result is only as good as
+ * expm1_r. */
 tn__cg_v tn__cg_one_minus_exp(tn__cg *cg, tn__cg_v x) {
   exp_parts parts = reduce_exp(cg, x, NULL);
   tn__cg_v s = power_of_two(cg, parts.n);
@@ -205,8 +205,8 @@ static tn__cg_pair log_pair(tn__cg *cg, tn__cg_v x) {
 
 static tn__cg_v pow_magnitude_f64(tn__cg *cg, tn__cg_v size, tn__cg_v y) {
   tn__cg_pair l = log_pair(cg, size);
-  /* Beyond this the result is 0 or infinite for every size that is not 1; the limit keeps the exact product in range.
-   */
+  /* Beyond this the result is 0 or infinite for every size that is not 1; the limit keeps the exact product in
+   * range. */
   tn__cg_v limited = clamped(cg, y, -0x1p64, 0x1p64);
   tn__cg_pair p = tn__cg_exact_product(cg, l.high, limited);
   tn__cg_v tail = tn__cg_muladd(cg, l.low, limited, p.low);

@@ -2,8 +2,8 @@
  * multiplied as they are, and the result's rows by that number: (e * r) V = (e V) * r. A row of the result has as many
  * elements as a head has columns, a row of weights as many as there are keys; and a pass over the weights is saved (Dao
  * et al., "FlashAttention", 2022). Only where fusion will make one kernel of all of it: elsewhere softmax would have
- * two results.
- */
+ * two
+ * results. */
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 

@@ -469,7 +469,7 @@ static bool is_softmax_like(const fuser *f, const kernel *k, int rank) {
 }
 
 /* Products whose left operand is a softmax of another product's rows take both into their kernel: rows of scores then
- * never leave the caches (schedule/rule_attention.c). */
+ * never leave the caches (schedule/rules/attention.c). */
 static void join_attention(fuser *f, int index) {
   kernel *k = &f->kernels.data[index];
   const tn__node *product = k->kind == KERNEL_CONTRACTION && !k->dead && !k->constant ? product_in(f, index) : NULL;

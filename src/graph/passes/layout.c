@@ -4,8 +4,8 @@
  * In topological order, every channels-first convolution is made channels-last. What reads its result follows, as far
  * as its operator does not care which dimension comes last (a row in the table below): element-wise operators, pooling,
  * concatenation ... A value that has followed exists in the new order only; whoever needs the old one reads a
- * transpose, made once. Transposes remain where a network's images come in and where they leave the ones that follow.
- */
+ * transpose, made once. Transposes remain where a network's images come in and where they leave the ones that
+ * follow. */
 #include <string.h>
 
 #include "base/invariant.h"

@@ -1,6 +1,6 @@
 /* Constant right operands in the order that the kernels read: panels of W columns, [columns / W, rows, W]
- * (docs/passes.md). The packing is ordinary operators over constants; the driver computes them once, when it compiles.
- */
+ * (docs/passes.md). The packing is ordinary operators over constants; the driver computes them once, when it
+ * compiles. */
 #include "base/invariant.h"
 #include "graph/passes/rewrite.h"
 

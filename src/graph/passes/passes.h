@@ -3,7 +3,7 @@
 #ifndef TENON_GRAPH_PASSES_PASSES_H
 #define TENON_GRAPH_PASSES_PASSES_H
 
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "graph/graph.h"
 
 /* Computes the outputs of a node whose operands are all constants (dense or splat): fills `out[i]` (room for the

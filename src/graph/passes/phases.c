@@ -27,8 +27,7 @@ typedef struct phases {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-/* ---- which convolutions --------------------------------------------------------------------------------------------
- */
+/* ---- which convolutions ------------------------------------------------------------------------------------------ */
 
 static bool see_dimension(phases *p, int i) {
   const tn__node *node = p->node;
@@ -72,8 +71,7 @@ static bool fits(phases *p) {
   return count > 1;
 }
 
-/* ---- rewriting -----------------------------------------------------------------------------------------------------
- */
+/* ---- rewriting --------------------------------------------------------------------------------------------------- */
 
 /* Phases of one dimension that have windows of one length: [from, from + count). */
 typedef struct range {

@@ -212,7 +212,7 @@ static void drop_attempt(tn__rewriter *rewriter) {
 static bool apply_rules(tn__rewriter *rewriter, tn__node *node, const tn__rule_set *sets, int count) {
   for (int s = 0; s < count; s++)
     for (int r = 0; r < sets[s].count; r++) {
-      const tn__rule *rule = &sets[s].rules[r];
+      const tn__rewrite_rule *rule = &sets[s].rules[r];
       bool looks = rule->op == NULL ? node->op->op_class == TN__CLASS_ELEMENTWISE : tn__is_op(node, rule->op);
       if (!looks) continue;
       tn__value *value = rule->apply(rewriter, node);

@@ -34,8 +34,8 @@ tn__value *tn__permuted(tn__graph *graph, tn__value *value, const int64_t *permu
 /* transpose(result of `broadcast`, permutation) as a broadcast of its operand, whose dimensions change places when they
  * must. */
 tn__value *tn__permuted_broadcast(tn__graph *graph, const tn__node *broadcast, const int64_t *permutation);
-/* `node` again over other operands, with `changed` attributes in place of its own of the same names; the first result.
- */
+/* `node` again over other operands, with `changed` attributes in place of its own of the same names; the first
+ * result. */
 tn__value *tn__node_again(tn__graph *graph, const tn__node *node, tn__value *const *inputs, const tn__attr *changed,
                           int count);
 
@@ -47,16 +47,16 @@ typedef struct tn__rewriter {
   int counted;       /* nodes whose operands are in `uses` */
 } tn__rewriter;
 
-/* Returns the value that takes the place of the node's only result, or NULL. It must have the result's type and shape.
- */
+/* Returns the value that takes the place of the node's only result, or NULL. It must have the result's type and
+ * shape. */
 typedef tn__value *tn__rule_fn(tn__rewriter *rewriter, tn__node *node);
-typedef struct tn__rule {
+typedef struct tn__rewrite_rule {
   const char *name; /* for people who read the table */
   const char *op;   /* operator that the rule looks at; NULL: any element-wise one */
   tn__rule_fn *apply;
-} tn__rule;
+} tn__rewrite_rule;
 typedef struct tn__rule_set {
-  const tn__rule *rules;
+  const tn__rewrite_rule *rules;
   int count;
 } tn__rule_set;
 

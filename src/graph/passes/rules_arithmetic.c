@@ -178,7 +178,7 @@ static tn__value *broadcast_operands(tn__rewriter *rewriter, tn__node *node) {
                                 tn__node_attr(broadcast, "axes")->ints);
 }
 
-static const tn__rule rules[] = {
+static const tn__rewrite_rule rules[] = {
     {"x + 0", "add", add_nothing},
     {"x - 0", "subtract", subtract_nothing},
     {"x * 1", "multiply", times_one},

@@ -99,8 +99,8 @@ static bool meets_image(const window_axis *axis, int64_t tap) {
   return false;
 }
 
-/* Spatial dimension `i` of a convolution with plain windows; false when a size is not known, or no tap meets the image.
- */
+/* Spatial dimension `i` of a convolution with plain windows; false when a size is not known, or no tap meets the
+ * image. */
 static bool find_window(const tn__node *node, int i, window_axis *out) {
   bool last = tn__node_int(node, "channels_last", 0) != 0;
   const tn__expr *low = tn__node_attr(node, "low")->exprs[i], *high = tn__node_attr(node, "high")->exprs[i];
@@ -216,8 +216,8 @@ static bool can_scale(tn__rewriter *rewriter, const contraction *c) {
   return wide && rhs->dtype == result->dtype && tn__uses_of(rewriter, result) == 1 && tn__is_precomputable(rhs);
 }
 
-/* A value that depends on constants and on dimension `axis` only, as a vector (or as a scalar); NULL when it is none.
- */
+/* A value that depends on constants and on dimension `axis` only, as a vector (or as a scalar); NULL when it is
+ * none. */
 static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis) {
   const tn__expr *size = value->dims[axis];
   const void *element;
@@ -362,7 +362,7 @@ static tn__value *subtract_behind(tn__rewriter *rewriter, tn__node *node) {
   return tn__g_binary(rewriter->graph, "add", y, spread(rewriter->graph, negative, result, c.channel));
 }
 
-static const tn__rule rules[] = {
+static const tn__rewrite_rule rules[] = {
     {"product of transpose", "dot_general", product_of_transpose},
     {"convolution of pad", "convolution", convolution_of_pad},
     {"convolution of fewer taps", "convolution", convolution_of_fewer_taps},

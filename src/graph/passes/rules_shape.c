@@ -400,7 +400,7 @@ static tn__value *scatter_transpose(tn__rewriter *rewriter, tn__node *node) {
   return tn__permuted(graph, scattered, p);
 }
 
-static const tn__rule rules[] = {
+static const tn__rewrite_rule rules[] = {
     {"reshape to the same shape", "reshape", reshape_nothing},
     {"reshape of a constant", "reshape", reshape_constant},
     {"reshape of reshape", "reshape", reshape_reshape},

@@ -5,8 +5,7 @@
 
 enum { POSITIONS = 36, WINDOW = 9 };
 
-/* ---- which convolutions --------------------------------------------------------------------------------------------
- */
+/* ---- which convolutions ------------------------------------------------------------------------------------------ */
 
 /* Not negative and known. */
 static bool is_padding(const tn__attr *attr, int64_t *out) {
@@ -38,8 +37,7 @@ static bool fits(const tn__node *node) {
   return tn__is_precomputable(weights) && !tn__splat_element(weights, &element);
 }
 
-/* ---- weights -------------------------------------------------------------------------------------------------------
- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 /* The transform of both dimensions of a 3x3 window at once, [positions, 9]. */
 static tn__value *weight_transform(tn__graph *graph, int side) {
@@ -72,8 +70,7 @@ static tn__value *transformed_weights(tn__graph *graph, tn__value *weights, int 
   return tn__g_reshape(graph, transformed, 3, dims);
 }
 
-/* ---- the pass ------------------------------------------------------------------------------------------------------
- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static tn__value *in_tiles(tn__graph *graph, const tn__node *node, int64_t tile) {
   tn__ir *ir = tn__graph_ir(graph);

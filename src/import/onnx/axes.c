@@ -18,8 +18,7 @@ void tn__onnx_axis_flags(tn__onode *n, int input, int rank, const tn__expr **fla
                    tn__plural(*count), rank, tn__size_text(n->g, meant));
 }
 
-/* ---- one axis -------------------------------------------------------------------------------------------------------
- */
+/* ---- one axis ---------------------------------------------------------------------------------------------------- */
 
 const tn__expr *tn__onnx_axis_at_run(tn__onode *n, int input, int rank, int allowed) {
   tn__ir *ir = n->ir;
@@ -52,8 +51,7 @@ tn__value *tn__onnx_from_along(tn__onode *n, tn__value *y, const tn__value *x, c
   return tn__on_reshape(n, y, x->rank, dims);
 }
 
-/* ---- several --------------------------------------------------------------------------------------------------------
- */
+/* ---- several ----------------------------------------------------------------------------------------------------- */
 
 /* Dimension j of the result is the one that has j unflagged dimensions before it. */
 void tn__onnx_kept_dims(tn__onode *n, const tn__expr *const *dims, const tn__expr *const *flags, int rank, int kept,

@@ -1,6 +1,6 @@
 /* Bodies that are decided at run time: graphs of their own. What they use of the graph around them becomes an operand:
- * constants are constants inside, too; other values are inputs, whose sizes keep the relations that they have outside.
- */
+ * constants are constants inside, too; other values are inputs, whose sizes keep the relations that they have
+ * outside. */
 #include "import/onnx/body.h"
 
 #include <string.h>
@@ -12,8 +12,7 @@ tn__obody *tn__onnx_body_create(tn__onode *n, tn__obody *parent, const char *nam
   return b;
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *inner_size(const tn__obody *b, const tn__expr *outer) {
   for (int i = 0; i < b->sizes.count; i++)
@@ -68,8 +67,7 @@ tn__value *tn__onnx_body_input(tn__obody *b, const tn__value *like, const bool *
   return input;
 }
 
-/* ---- captured values ----------------------------------------------------------------------------------------------
- */
+/* ---- captured values --------------------------------------------------------------------------------------------- */
 
 static void find_symbol(tn__obody *b, const tn__expr *var);
 

@@ -64,8 +64,7 @@ tn__node *tn__onnx_choose(tn__onode *n, tn__value *condition, tn__obranch *a, tn
  * one, and a tensor that is to be optional, take the type that is given. */
 tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int rank, tn__value_holds holds);
 
-/* ---- ops_loop.c ---------------------------------------------------------------------------------------------------
- */
+/* ---- ops_loop.c -------------------------------------------------------------------------------------------------- */
 /* A round, seen from inside. */
 typedef struct tn__oround {
   tn__onode *inside; /* builds into the body */

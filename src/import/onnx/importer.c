@@ -40,8 +40,7 @@ const tn__odequantized *tn__onode_dequantized(const tn__onode *n, const tn__valu
   return d != NULL && d->value == value ? d : NULL;
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bool outputs_name(const Onnx__NodeProto *node, const char *name) {
   for (size_t i = 0; i < node->n_output; i++)
@@ -113,8 +112,7 @@ static void scope_init(tn__oscope *scope, tn__importer *importer, const tn__osco
   tn__map_init(&scope->names, importer->arena);
 }
 
-/* ---- constants ----------------------------------------------------------------------------------------------------
- */
+/* ---- constants --------------------------------------------------------------------------------------------------- */
 
 static tn__value *constant(tn__importer *im, const tn__onnx_tensor *t) {
   tn__value *value = tn__constant_value(im->g, t->dtype, t->rank, tn__arena_copy(im->arena, t->shape, sizeof(t->shape)),
@@ -142,8 +140,7 @@ static void define_initializers(tn__oscope *scope, const Onnx__GraphProto *graph
   }
 }
 
-/* ---- inputs and outputs of the model -------------------------------------------------------------------------------
- */
+/* ---- inputs and outputs of the model ----------------------------------------------------------------------------- */
 
 static const tn__expr *bound_dim(tn__importer *im, const char *name) {
   for (int i = 0; i < im->options->dim_count; i++)
@@ -342,8 +339,7 @@ static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *grap
   }
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static int64_t imported_version(const tn__oscope *scope, const char *domain) {
   for (size_t i = 0; i < scope->import_count; i++)
@@ -457,8 +453,7 @@ static void import_nodes(tn__oscope *scope, Onnx__NodeProto *const *nodes, size_
   for (scope->position = 0; scope->position < count; scope->position++) import_node(scope, nodes[scope->position]);
 }
 
-/* ---- what follows on a node ---------------------------------------------------------------------------------------
- */
+/* ---- what follows on a node -------------------------------------------------------------------------------------- */
 
 static void set_results(tn__oscope *scope, Onnx__ValueInfoProto *const *infos, size_t count) {
   const char **names = TN__NEW_ARRAY(scope->importer->arena, count, const char *);
@@ -564,8 +559,7 @@ void tn__onnx_end_scope(tn__onode *n, tn__orest rest) {
   scope->position = scope->node_count;
 }
 
-/* ---- bodies -------------------------------------------------------------------------------------------------------
- */
+/* ---- bodies ------------------------------------------------------------------------------------------------------ */
 
 static void inline_graph(tn__onode *n, const Onnx__GraphProto *body, tn__value *const *inputs, int input_count,
                          tn__value **outputs, int output_count, tn__onode *inlined) {
@@ -655,8 +649,7 @@ void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,
     if (n->proto->output[i][0] != '\0') n->out[i] = look_up(scope, function->output[i], "result");
 }
 
-/* ---- the model ----------------------------------------------------------------------------------------------------
- */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 static void check_supported(tn__importer *im) {
   const tn__onnx_op_use *uses;

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "graph/relations.h"
 #include "import/onnx/onnx.h"
 #include "onnx.pb-c.h"

@@ -4,8 +4,7 @@
 #include "base/file.h"
 #include "import/onnx/internal.h"
 
-/* ---- errors with the file's name ----------------------------------------------------------------------------------
- */
+/* ---- errors with the file's name --------------------------------------------------------------------------------- */
 
 /* What two arenas (the second may be NULL) throw goes to the caller. */
 static tn_status *protect(tn__arena *arena, tn__arena *other, void (*body)(tn__escape *escape, void *arg), void *arg) {
@@ -29,8 +28,7 @@ tn_status *tn__onnx_try(tn__onode *n, void (*body)(tn__escape *escape, void *arg
   return protect(n->arena, n->arena == other ? NULL : other, body, arg);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 const char *tn__onnx_domain(const char *domain) {
   return domain == NULL || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
@@ -184,8 +182,7 @@ int64_t tn__onnx_opset(const tn__onnx_model *model, const char *domain) {
   return 0;
 }
 
-/* ---- single tensors -----------------------------------------------------------------------------------------------
- */
+/* ---- single tensors ---------------------------------------------------------------------------------------------- */
 
 typedef struct read_request {
   tn__onnx_model *model;

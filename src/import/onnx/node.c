@@ -25,8 +25,7 @@ void tn__on_unsupported(const tn__onode *n, const char *format, ...) {
   fail_as(n, TN_UNSUPPORTED, format, args);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------------------
- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 static const Onnx__AttributeProto *find_in(Onnx__AttributeProto *const *list, size_t count, const char *name) {
   for (size_t i = 0; i < count; i++)
@@ -133,8 +132,7 @@ const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, in
   return filled;
 }
 
-/* ---- operands -----------------------------------------------------------------------------------------------------
- */
+/* ---- operands ---------------------------------------------------------------------------------------------------- */
 
 static const char *operand_text(const tn__onode *n, int input) {
   return input < (int)n->proto->n_input ? tn__arena_printf(n->arena, "input %d \"%s\"", input, n->proto->input[input])
@@ -290,8 +288,7 @@ const int64_t *tn__on_axes(const tn__onode *n, const int64_t *axes, int count, i
   return out;
 }
 
-/* ---- shapes -------------------------------------------------------------------------------------------------------
- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 const tn__expr *tn__on_index(const tn__onode *n, int64_t value) { return tn__index(n->ir, value); }
 

@@ -7,8 +7,7 @@
 
 #include "import/onnx/function_bodies.inc"
 
-/* ---- ONNX's function bodies ---------------------------------------------------------------------------------------
- */
+/* ---- ONNX's function bodies -------------------------------------------------------------------------------------- */
 
 /* The newest definition that is not newer than `version`, in the oldest operator set that it is written in from there
  * on. */
@@ -33,8 +32,7 @@ const Onnx__FunctionProto *tn__onnx_function_body(tn__onnx_model *model, const c
                                                       body->size);
 }
 
-/* ---- uses ---------------------------------------------------------------------------------------------------------
- */
+/* ---- uses -------------------------------------------------------------------------------------------------------- */
 
 typedef struct walk {
   tn__onnx_model *model;

@@ -4,8 +4,7 @@
 
 #include "import/onnx/body.h"
 
-/* ---- If -------------------------------------------------------------------------------------------------------------
- */
+/* ---- If ---------------------------------------------------------------------------------------------------------- */
 
 static void import_branch(tn__onode *n, tn__obranch *b, const Onnx__GraphProto *graph, const char *name,
                           const tn__obranch *other) {
@@ -174,8 +173,7 @@ void tn__onnx_if(tn__onode *n) {
   tn__onnx_inline_whole(n, condition[0] != 0 ? then_body : else_body);
 }
 
-/* ---- loops ----------------------------------------------------------------------------------------------------------
- */
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
 
 typedef struct pieces { /* of one result that every round adds to */
   TN__VEC(tn__value *) values;
@@ -271,8 +269,8 @@ static bool ends_by_count(const Onnx__GraphProto *body) {
   return strcmp(name, body->input[1]->name) == 0;
 }
 
-/* Few rounds of a small body are written out: what is constant in each can be folded, and kernels fuse across rounds.
- */
+/* Few rounds of a small body are written out: what is constant in each can be folded, and kernels fuse across
+ * rounds. */
 static bool is_worth_unrolling(tn__onode *n, const Onnx__GraphProto *body, int64_t *rounds) {
   enum { MOST_ROUNDS = 32, MOST_NODES = 256 };
   const int64_t *trips, *condition;

@@ -4,8 +4,7 @@
 
 #include "import/onnx/ops.h"
 
-/* ---- broadcasting before opset 7 ------------------------------------------------------------------------------------
- */
+/* ---- broadcasting before opset 7 --------------------------------------------------------------------------------- */
 
 /* Up to opset 6 the second operand stretches only with broadcast=1, and lies at dimension `axis` of the first. */
 static tn__value *old_broadcast(tn__onode *n, tn__value *a, tn__value *b) {
@@ -99,8 +98,7 @@ void tn__onnx_clip(tn__onode *n) {
   n->out[0] = x;
 }
 
-/* ---- conversions --------------------------------------------------------------------------------------------------
- */
+/* ---- conversions ------------------------------------------------------------------------------------------------- */
 
 static tn_dtype to_attribute(const tn__onode *n) {
   int64_t to = tn__on_int(n, "to", 0);
@@ -139,8 +137,7 @@ void tn__onnx_is_inf(tn__onode *n) {
     n->out[0] = tn__g_full(n->g, TN_BOOL, 0, x->rank, x->dims);
 }
 
-/* ---- activations --------------------------------------------------------------------------------------------------
- */
+/* ---- activations ------------------------------------------------------------------------------------------------- */
 
 static tn__value *positive(const tn__onode *n, tn__value *x) {
   return tn__g_compare(n->g, TN__CMP_GT, x, tn__on_scalar(n, 0, x));
@@ -257,8 +254,7 @@ void tn__onnx_prelu(tn__onode *n) {
   n->out[0] = tn__g_select(n->g, negative(n, x), tn__on_mul(n, x, slope), x);
 }
 
-/* ---- running sums and products --------------------------------------------------------------------------------------
- */
+/* ---- running sums and products ----------------------------------------------------------------------------------- */
 
 void tn__onnx_cumulative(tn__onode *n) {
   tn__reduce_kind kind = strcmp(n->name, "CumProd") == 0 ? TN__REDUCE_PROD : TN__REDUCE_SUM;

@@ -3,8 +3,7 @@
 
 #include "import/onnx/ops.h"
 
-/* ---- matrix products ----------------------------------------------------------------------------------------------
- */
+/* ---- matrix products --------------------------------------------------------------------------------------------- */
 
 /* The product of two dequantised matrices, the right one constant, as a sum of products of bytes; NULL when they are
  * none, or when a zero point or scale depends on what is summed. `transposed`: the right one is. */
@@ -105,8 +104,7 @@ static tn__value *dequantized_product(const tn__onode *n, const tn__value *a, co
 
 void tn__onnx_matmul_integer(tn__onode *n) { n->out[0] = matmul_integer(n, n->in[0], n->in[2], n->in[1], n->in[3]); }
 
-/* ---- convolution --------------------------------------------------------------------------------------------------
- */
+/* ---- convolution ------------------------------------------------------------------------------------------------- */
 
 /* Padding of one window dimension: auto_pad's rules over the input's, window's and stride's sizes. */
 void tn__onnx_auto_pad(tn__onode *n, const char *mode, const tn__expr *size, int64_t window, int64_t stride,
@@ -217,8 +215,8 @@ static tn__value *add_bias(const tn__onode *n, tn__value *y, tn__value *bias) {
 
 static tn_dtype accumulator(tn_dtype dtype) { return dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype; }
 
-/* The convolution of x - x_zero with w - w_zero, which has one zero point or one for each filter, and a bias or NULL.
- */
+/* The convolution of x - x_zero with w - w_zero, which has one zero point or one for each filter, and a bias or
+ * NULL. */
 static tn__value *convolution_integer(const tn__onode *n, tn__value *x, tn__value *x_zero, tn__value *w,
                                       tn__value *w_zero, tn__value *bias, const tn__conv_spec *spec) {
   bool scalar = x_zero == NULL || x_zero->rank == 0 || (x_zero->rank == 1 && tn__dim_const(x_zero, 0) == 1);
@@ -346,8 +344,7 @@ void tn__onnx_conv_transpose(tn__onode *n) {
   n->out[0] = tn__g_convert(n->g, add_bias(n, y, n->in[2]), x->dtype);
 }
 
-/* ---- quantised forms ------------------------------------------------------------------------------------------------
- */
+/* ---- quantised forms --------------------------------------------------------------------------------------------- */
 
 /* y = saturate(round(sum * (a_scale * b_scale / y_scale)) + y_zero) */
 static tn__value *requantize(tn__onode *n, tn__value *sum, tn__value *a_scale, tn__value *b_scale, tn__value *y_scale,
@@ -382,8 +379,7 @@ void tn__onnx_qlinear_conv(tn__onode *n) {
   n->out[0] = requantize(n, sum, n->in[1], n->in[4], n->in[6], n->in[7], 1);
 }
 
-/* ---- columns to image ----------------------------------------------------------------------------------------------
- */
+/* ---- columns to image -------------------------------------------------------------------------------------------- */
 
 void tn__onnx_col2im(tn__onode *n) {
   int spatial, blocks;

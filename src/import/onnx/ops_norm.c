@@ -165,8 +165,7 @@ void tn__onnx_lrn(tn__onode *n) {
   n->out[0] = tn__g_convert(n->g, tn__on_div(n, x, tn__g_binary_s(n->g, "power", base, beta)), n->in[0]->dtype);
 }
 
-/* ---- softmax ------------------------------------------------------------------------------------------------------
- */
+/* ---- softmax ----------------------------------------------------------------------------------------------------- */
 
 /* Before opset 13 the tensor is taken as a matrix whose rows are dimensions `axis` and after. */
 static tn__value *softmax_rows(tn__onode *n, tn__value *x, int *axis) {

@@ -72,8 +72,7 @@ static tn__value *reduce(tn__onode *n, reduction kind, tn__value *x, const int64
   return x;
 }
 
-/* ---- axes that only a run shows ------------------------------------------------------------------------------------
- */
+/* ---- axes that only a run shows ---------------------------------------------------------------------------------- */
 
 static tn__value *extreme(tn__onode *n, tn_dtype dtype, bool greatest) {
   if (tn__dtype_is_float(dtype)) return tn__g_scalar(n->g, dtype, greatest ? INFINITY : -INFINITY);

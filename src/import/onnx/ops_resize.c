@@ -191,8 +191,7 @@ void tn__onnx_resize(tn__onode *n) {
   n->out[0] = spec.count == 0 ? x : tn__g_resize(n->g, x, &spec);
 }
 
-/* ---- images ---------------------------------------------------------------------------------------------------------
- */
+/* ---- images ------------------------------------------------------------------------------------------------------ */
 
 void tn__onnx_grid_sample(tn__onode *n) {
   static const char *const modes[] = {"linear", "nearest", "cubic", "bilinear", "bicubic", NULL};

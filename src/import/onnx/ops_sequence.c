@@ -356,8 +356,7 @@ void tn__onnx_sequence_map(tn__onode *n) {
   for (int k = 0; k < outputs; k++) n->out[k] = tn__onnx_sequence_value(n, made[k], length, TN_F32);
 }
 
-/* ---- optional values ----------------------------------------------------------------------------------------------
- */
+/* ---- optional values --------------------------------------------------------------------------------------------- */
 
 static bool is_optional(const tn__value *v) { return tn__onnx_is_list(v) && v->holds != TN__HOLDS_SEQUENCE; }
 

@@ -4,8 +4,7 @@
 
 #include "import/onnx/body.h"
 
-/* ---- constants ----------------------------------------------------------------------------------------------------
- */
+/* ---- constants --------------------------------------------------------------------------------------------------- */
 
 void tn__onnx_constant_op(tn__onode *n) {
   const Onnx__AttributeProto *value = tn__on_attr(n, "value"), *sparse = tn__on_attr(n, "sparse_value");
@@ -67,8 +66,7 @@ void tn__onnx_constant_of_shape(tn__onode *n) {
   }
 }
 
-/* ---- shapes as data ------------------------------------------------------------------------------------------------
- */
+/* ---- shapes as data ---------------------------------------------------------------------------------------------- */
 
 void tn__onnx_shape(tn__onode *n) {
   tn__value *x = n->in[0];
@@ -85,8 +83,7 @@ void tn__onnx_size(tn__onode *n) {
   n->out[0] = tn__g_from_elements(n->g, TN_I64, &size, 1, 0);
 }
 
-/* ---- reshape ------------------------------------------------------------------------------------------------------
- */
+/* ---- reshape ----------------------------------------------------------------------------------------------------- */
 
 /* total / known where factors that occur in both cancel; the rest is divided. */
 static const tn__expr *inferred_dim(tn__onode *n, const tn__value *x, const tn__expr *const *dims, int rank, int at) {
@@ -364,8 +361,7 @@ void tn__onnx_split(tn__onode *n) {
   tn__graph_assume(n->g, tn__eq(n->ir, low, x->dims[axis]), "the parts must add up to dimension %d", axis);
 }
 
-/* ---- slice --------------------------------------------------------------------------------------------------------
- */
+/* ---- slice ------------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *clamp(tn__ir *ir, const tn__expr *e, const tn__expr *low, const tn__expr *high) {
   return tn__max(ir, low, tn__min(ir, e, high));
@@ -524,8 +520,7 @@ void tn__onnx_slice(tn__onode *n) {
   n->out[0] = tn__g_slice(n->g, x, s.starts, s.limits, s.strides);
 }
 
-/* ---- pad ----------------------------------------------------------------------------------------------------------
- */
+/* ---- pad --------------------------------------------------------------------------------------------------------- */
 
 /* Source positions of a padded dimension: an i64 vector of low + size + high indices. */
 static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *size, const tn__expr *low,
@@ -608,8 +603,7 @@ void tn__onnx_center_crop_pad(tn__onode *n) {
   n->out[0] = tn__g_pad(n->g, x, tn__on_scalar(n, 0, x), low, high, NULL);
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------------
- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 static int64_t block_size(tn__onode *n) {
   int64_t block = tn__on_int(n, "blocksize", 0);

@@ -45,8 +45,7 @@ struct tn__onnx_schema {
 static_assert(TN__MAX_RANK == 12, "the ranks of schemas.inc are those up to 12");
 enum { SCHEMA_COUNT = sizeof(schemas) / sizeof(*schemas), ANY_RANKS = (1 << (TN__MAX_RANK + 1)) - 1 };
 
-/* ---- the table ------------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* By domain and name, then by version. */
 static int order(const tn__onnx_schema *s, const char *domain, const char *name, int64_t version) {
@@ -72,8 +71,7 @@ static const schema_input *input_at(const tn__onnx_schema *s, int input) {
   return &s->inputs[input < s->input_count ? input : s->input_count - 1];
 }
 
-/* ---- counts ---------------------------------------------------------------------------------------------------------
- */
+/* ---- counts ------------------------------------------------------------------------------------------------------ */
 
 static void check_counts(const tn__onode *n, const tn__onnx_schema *s) {
   if (s->max_inputs >= 0 && n->input_count > s->max_inputs)
@@ -90,8 +88,7 @@ static void check_counts(const tn__onode *n, const tn__onnx_schema *s) {
   }
 }
 
-/* ---- types ----------------------------------------------------------------------------------------------------------
- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static const char *input_text(const tn__onode *n, const schema_input *in, int input) {
   return tn__arena_printf(n->arena, "input %d \"%s\" (%s of %s)", input, n->proto->input[input], in->name, n->name);
@@ -154,8 +151,7 @@ static void check_type(const tn__onode *n, const tn__onnx_schema *s, int input) 
   }
 }
 
-/* ---- ranks ----------------------------------------------------------------------------------------------------------
- */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 /* "2", "3 or 4", "1 to 4", "at least 2". */
 static const char *ranks_text(tn__arena *arena, unsigned ranks) {
@@ -182,8 +178,7 @@ static void check_rank(const tn__onode *n, const tn__onnx_schema *s, int input) 
   tn__on_fail(n, "%s has %d dimension%s, expected %s", input_text(n, in, input), rank, tn__plural(rank), expected);
 }
 
-/* ---- attributes -----------------------------------------------------------------------------------------------------
- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 typedef enum attribute_kind { /* ONNX's AttributeProto.AttributeType */
                               KIND_FLOAT = 1,

@@ -79,8 +79,7 @@ typedef struct source { /* where a tensor's bytes are */
   size_t size;
 } source;
 
-/* ---- external data ------------------------------------------------------------------------------------------------
- */
+/* ---- external data ----------------------------------------------------------------------------------------------- */
 
 static const char *external_entry(const Onnx__TensorProto *tensor, const char *key) {
   for (size_t i = 0; i < tensor->n_external_data; i++) {
@@ -165,8 +164,7 @@ static source external_source(tn__onnx_model *model, const Onnx__TensorProto *te
   return (source){map->data + offset, (size_t)size};
 }
 
-/* ---- shapes -------------------------------------------------------------------------------------------------------
- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 static const char *shape_text(tn__arena *arena, const int64_t *dims, size_t rank) {
   const char *text = "";
@@ -199,8 +197,7 @@ static int64_t check_shape(tn__onnx_model *model, const int64_t *dims, size_t ra
   return count;
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------------------
- */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 
 static source raw_source(tn__onnx_model *model, const Onnx__TensorProto *tensor, const char *what, bool *given) {
   *given = true;

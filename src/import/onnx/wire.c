@@ -36,8 +36,7 @@ static _Noreturn void corrupt(const checker *c, const char *format, ...) {
   tn__throw(c->arena->escape, tn_status_prefix(status, "truncated or corrupt at byte %zu", c->position));
 }
 
-/* ---- output -------------------------------------------------------------------------------------------------------
- */
+/* ---- output ------------------------------------------------------------------------------------------------------ */
 
 static uint8_t *reserve(checker *c, size_t size) {
   if (c->capacity - c->length < size) {
@@ -71,8 +70,7 @@ static void emit_fixed64(checker *c, uint32_t field, uint64_t value) {
   for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* ---- input --------------------------------------------------------------------------------------------------------
- */
+/* ---- input ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t read_varint(checker *c, size_t end, const char *what) {
   uint64_t value = 0;
@@ -230,8 +228,7 @@ static void check(checker *c, const ProtobufCMessageDescriptor *root, size_t siz
   }
 }
 
-/* ---- decoding -----------------------------------------------------------------------------------------------------
- */
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 /* The arena throws when memory is short: it leaves protobuf-c by a jump, which owns nothing but what it got here. */
 static void *decode_alloc(void *arena, size_t size) { return tn__arena_alloc(arena, size); }

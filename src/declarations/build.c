@@ -1,0 +1,401 @@
+/* Schedules and code of <tenon/te.h>. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/options.h"
+#include "codegen/llvm/codegen.h"
+#include "declarations/handle.h"
+#include "declarations/header.h"
+#include "driver/driver.h"
+#include "ir/passes.h"
+#include "schedule/rules/choose.h"
+
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+
+typedef struct scheduling {
+  const tn_te *te;
+  const char *target, *trace, *step;
+  tn_schedule_options options;
+  tn_schedule *schedule;
+} scheduling;
+
+tn__schedule_options tn__te_schedule_options(tn__escape *escape, const tn_schedule_options *given,
+                                             const tn__target *target) {
+  tn__schedule_options options = {.threads = given->threads,
+                                  .vector_bytes = given->vector_bytes,
+                                  .cache_bytes = given->cache_bytes,
+                                  .registers = given->registers,
+                                  .shared_memory = given->shared_memory,
+                                  .search_space = given->search_space};
+  tn__check(escape, tn__schedule_options_fill(&options, target, &options));
+  return options;
+}
+
+/* Each constant in turn, in a declaration that reads the ones before it packed. */
+static void pack_constants(tn_schedule *s, const tn_schedule_options *o) {
+  s->packings = TN__NEW_ARRAY(&s->arena, o->constant_count, tn__te *);
+  s->packing_inputs = TN__NEW_ARRAY(&s->arena, o->constant_count, int);
+  for (int i = 0; i < o->constant_count; i++) {
+    for (int k = 0; k < tn__te_input_count(s->te); k++)
+      if (strcmp(tn__te_input_at(s->te, k)->name, o->constants[i]) == 0) s->packing_inputs[i] = k;
+    s->te = tn__te_prepack(s->te, o->constants[i], &s->target, &s->packings[i]);
+    s->packing_count++;
+  }
+}
+
+static void schedule_body(void *user) {
+  scheduling *c = user;
+  tn_schedule *s = c->schedule;
+  tn__escape *escape = s->arena.escape;
+  const tn_schedule_options *o = &c->options;
+  tn__check(escape, tn__target_parse(c->target, &s->target));
+  tn__schedule_options options = tn__te_schedule_options(escape, o, &s->target);
+  s->ir = tn__ir_create(&s->arena);
+  s->te = tn__te_copy(c->te->te, s->ir);
+  pack_constants(s, o);
+  if (c->trace != NULL)
+    tn__check(escape, tn__trace_replay(s->te, &s->target, c->trace, &s->schedule));
+  else if (o->plain)
+    s->schedule = tn__schedule_of(s->te, &s->target);
+  else
+    s->schedule = tn__schedule_default(s->te, &s->target, &options);
+}
+
+tn_status *tn__schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out) {
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_schedule_options, options, out));
+  TN_RETURN_IF_ERROR(tn__options_check_list("tn_schedule_options", "constants", out->constants, "constant_count",
+                                            out->constant_count));
+  for (int i = 0; i < out->constant_count; i++)
+    if (out->constants[i] == NULL)
+      return tn_status_create(TN_INVALID_ARGUMENT, "tn_schedule_options: constants[%d] has no name", i);
+  return NULL;
+}
+
+static tn_status *make_schedule(scheduling *c, const tn_schedule_options *options, tn_schedule **out) {
+  *out = NULL;
+  if (!c->te->finished)
+    return tn_status_create(TN_FAILED_PRECONDITION, "te %s: tn_te_finish() has not accepted the declaration",
+                            tn_te_name(c->te));
+  TN_RETURN_IF_ERROR(tn__schedule_options_read(options, &c->options));
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(c->options.allocator, 1, sizeof(tn_schedule), 0, &memory));
+  tn_schedule *s = c->schedule = memory;
+  if (c->options.allocator != NULL) {
+    s->allocator_copy = *c->options.allocator;
+    s->allocator = &s->allocator_copy;
+  }
+  tn__arena_init(&s->arena, s->allocator, NULL);
+  s->declared = c->te->arena.steps;
+  tn__te_limit_work(&s->work, &s->arena, s->declared);
+  tn_status *status = tn__in_arena(&s->arena, schedule_body, c);
+  if (status != NULL)
+    tn_schedule_release(s);
+  else
+    *out = s;
+  return status;
+}
+
+tn_status *tn_schedule_create(const tn_te *te, const char *target, const tn_schedule_options *options,
+                              tn_schedule **out) {
+  scheduling c = {.te = te, .target = target};
+  return make_schedule(&c, options, out);
+}
+
+tn_status *tn_schedule_replay(const tn_te *te, const char *target, const char *trace,
+                              const tn_schedule_options *options, tn_schedule **out) {
+  scheduling c = {.te = te, .target = target, .trace = trace};
+  return make_schedule(&c, options, out);
+}
+
+void tn_schedule_release(tn_schedule *schedule) {
+  if (schedule == NULL) return;
+  tn__arena_release(&schedule->arena);
+  tn_allocator copy = schedule->allocator_copy;
+  tn__free(schedule->allocator != NULL ? &copy : NULL, schedule, sizeof *schedule, 0);
+}
+
+tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out) {
+  tn__strbuf text;
+  *out = NULL;
+  tn__strbuf_init(&text, schedule->allocator);
+  tn__trace_print(schedule->schedule, &text);
+  return tn__text_out(&text, out, NULL);
+}
+
+/* A step that is refused half-way must leave no trace, so the whole is done again on fresh loops. */
+static void apply_body(void *user) {
+  scheduling *c = user;
+  tn_schedule *s = c->schedule;
+  tn__schedule *changed;
+  tn__check(s->arena.escape, tn__trace_replay(s->te, &s->target, c->trace, &changed));
+  s->schedule = changed;
+}
+
+tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step) {
+  if (step == NULL || step[0] == 0 || strchr(step, '\n') != NULL)
+    return tn_status_create(TN_INVALID_ARGUMENT, "a step is one line, such as split \"C.i\" 0 16");
+  tn__strbuf text;
+  tn__strbuf_init(&text, schedule->allocator);
+  tn__trace_print(schedule->schedule, &text);
+  tn_status *status = tn__strbuf_status(&text);
+  if (status == NULL) {
+    static const char end[] = "end\n";
+    text.length -= sizeof(end) - 1; /* the trace's last line */
+    tn__strbuf_printf(&text, "%s\n%s", step, end);
+    status = tn__strbuf_status(&text);
+  }
+  scheduling c = {.schedule = schedule, .trace = tn__strbuf_text(&text)};
+  tn__te_limit_work(&schedule->work, &schedule->arena, schedule->declared);
+  if (status == NULL) status = tn__in_arena(&schedule->arena, apply_body, &c);
+  tn__strbuf_release(&text);
+  return status;
+}
+
+/* ---- code -------------------------------------------------------------------------------------------------------- */
+
+struct tn_build {
+  tn_allocator allocator_copy;
+  const tn_allocator *allocator;
+  tn__arena arena; /* holds the results and nothing else */
+  tn__code object;
+  const char *header;
+};
+
+typedef struct building {
+  tn_schedule *const *schedules;
+  int count;
+  tn_build_options options;
+  const char *stage;
+  tn__strbuf *text; /* of a stage */
+  tn__arena *arena;
+  tn__work work;
+  tn_build *build;
+} building;
+
+/* Making code starts anew in the arenas of the schedules. */
+static void begin_work(building *b, tn__arena *arena) {
+  uint64_t declared = 0;
+  b->arena = arena;
+  for (int i = 0; i < b->count; i++) {
+    tn_schedule *s = b->schedules[i];
+    declared += s->declared;
+    tn__te_limit_work(&s->work, &s->arena, s->declared);
+  }
+  tn__te_limit_work(&b->work, arena, declared);
+}
+
+static void check_schedules(const building *b) {
+  tn__escape *escape = b->arena->escape;
+  if (b->count < 1) tn__throwf(escape, TN_INVALID_ARGUMENT, "there is nothing to build");
+  for (int i = 0; i < b->count; i++) {
+    const tn_schedule *s = b->schedules[i];
+    if (strcmp(s->target.name, b->schedules[0]->target.name) != 0)
+      tn__throwf(escape, TN_INVALID_ARGUMENT, "%s is scheduled for %s and %s for %s: one object has one target",
+                 tn__te_name(b->schedules[0]->te), b->schedules[0]->target.name, tn__te_name(s->te), s->target.name);
+    for (int k = 0; k < i; k++)
+      if (strcmp(tn__te_name(s->te), tn__te_name(b->schedules[k]->te)) == 0)
+        tn__throwf(escape, TN_INVALID_ARGUMENT, "two kernels are called %s", tn__te_name(s->te));
+  }
+}
+
+static void add_item(tn__te_item *items, int *count, tn__te_item item) {
+  item.func = tn__lower_for_codegen(item.ir, item.func, NULL);
+  items[(*count)++] = item;
+}
+
+/* What packs is scheduled like any kernel, for one thread. */
+static void add_packing(const tn_schedule *s, tn__te *te, int input, tn__te_item *items, int *count, int kernel) {
+  tn__schedule_options options = {.threads = 1};
+  tn__check(tn__ir_arena(s->ir)->escape, tn__te_verify(te));
+  const tn__func *func = tn__schedule_func(tn__schedule_default(te, &s->target, &options));
+  add_item(items, count, (tn__te_item){.ir = s->ir, .te = te, .func = func, .kernel = kernel, .input = input});
+}
+
+/* Everything is made in the schedules' own arenas. */
+int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out) {
+  int most = count, made = 0;
+  for (int i = 0; i < count; i++) most += schedules[i]->packing_count + tn__te_input_count(schedules[i]->te);
+  tn__te_item *items = TN__NEW_ARRAY(arena, most, tn__te_item);
+  for (int i = 0; i < count; i++) {
+    const tn_schedule *s = schedules[i];
+    int kernel = made;
+    tn__ir_arena(s->ir)->escape = arena->escape;
+    add_item(items, &made,
+             (tn__te_item){.ir = s->ir, .te = s->te, .func = tn__schedule_func(s->schedule), .schedule = s});
+    for (int k = 0; k < s->packing_count; k++)
+      add_packing(s, s->packings[k], s->packing_inputs[k], items, &made, kernel);
+    for (int k = 0; k < tn__te_input_count(s->te); k++) {
+      tn__te *te = tn__schedule_packing(s->schedule, k);
+      if (te != NULL) add_packing(s, te, k, items, &made, kernel);
+    }
+  }
+  for (int i = 0; i < made; i++)
+    for (int k = 0; k < i; k++)
+      if (strcmp(tn__te_name(items[i].te), tn__te_name(items[k].te)) == 0)
+        tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "two kernels are called %s", tn__te_name(items[i].te));
+  *out = items;
+  return made;
+}
+
+typedef struct modules {
+  tn__te_item *items;
+  int count;
+  tn__ir **irs;
+  const tn__func **funcs;
+  tn__c_entry *entries;
+} modules;
+
+static modules lower_all(const building *b) {
+  modules m = {0};
+  m.count = tn__te_items(b->arena, b->schedules, b->count, &m.items);
+  m.irs = TN__NEW_ARRAY(b->arena, m.count, tn__ir *);
+  m.funcs = TN__NEW_ARRAY(b->arena, m.count, const tn__func *);
+  m.entries = TN__NEW_ARRAY(b->arena, m.count, tn__c_entry);
+  for (int i = 0; i < m.count; i++) {
+    const tn__te_item *item = &m.items[i];
+    m.irs[i] = item->ir;
+    m.funcs[i] = item->func;
+    m.entries[i] = (tn__c_entry){.name = tn__te_name(item->te), .takes_env = b->options.parallel};
+    m.entries[i].check_count = tn__te_conditions(item->te, &m.entries[i].checks);
+  }
+  return m;
+}
+
+static tn__code generate(const building *b, tn__emit kind) {
+  modules m = lower_all(b);
+  return tn__codegen_llvm_entries(b->arena, m.irs, m.funcs, m.entries, m.count, &b->schedules[0]->target, kind);
+}
+
+/* What packs operands is seen among declarations and loops; it has no choices that a trace could hold. */
+static void emit_texts(const building *b) {
+  modules m = lower_all(b);
+  bool traces = strcmp(b->stage, "schedule") == 0, any = false;
+  for (int i = 0; i < m.count; i++) {
+    const tn__te_item *item = &m.items[i];
+    if (traces && item->schedule == NULL) continue;
+    if (any) tn__strbuf_char(b->text, '\n');
+    any = true;
+    if (strcmp(b->stage, "te") == 0) {
+      tn__te_print(item->te, b->text);
+    } else if (traces) {
+      if (b->count > 1) tn__strbuf_printf(b->text, "# %s\n", tn__te_name(item->te));
+      tn__trace_print(item->schedule->schedule, b->text);
+    } else {
+      tn__func_print(item->func, b->text);
+    }
+  }
+}
+
+static void emit_body(tn__arena *arena, void *user) {
+  building *b = user;
+  begin_work(b, arena);
+  check_schedules(b);
+  bool llvm = strcmp(b->stage, "llvm") == 0, assembly = strcmp(b->stage, "asm") == 0;
+  if (llvm || assembly || strcmp(b->stage, "obj") == 0) {
+    tn__code code = generate(b, llvm ? TN__EMIT_LLVM : assembly ? TN__EMIT_ASSEMBLY : TN__EMIT_OBJECT);
+    tn__strbuf_append_n(b->text, code.data, code.size);
+  } else {
+    emit_texts(b);
+  }
+}
+
+tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options, const char *stage,
+                      char **out, size_t *out_size) {
+  static const char *const stages[] = {"te", "schedule", "tir", "llvm", "asm", "obj"};
+  bool known = false;
+  *out = NULL;
+  *out_size = 0;
+  for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) known |= stage != NULL && !strcmp(stages[i], stage);
+  if (!known)
+    return tn_status_create(TN_INVALID_ARGUMENT, "there is no stage \"%s\": use te, schedule, tir, llvm, asm or obj",
+                            stage == NULL ? "" : stage);
+  tn__strbuf text;
+  building b = {.schedules = schedules, .count = count, .stage = stage, .text = &text};
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_build_options, options, &b.options));
+  tn__strbuf_init(&text, b.options.allocator);
+  tn_status *status = tn__with_arena(b.options.allocator, emit_body, &b);
+  if (status == NULL) return tn__text_out(&text, out, out_size);
+  tn__strbuf_release(&text);
+  return status;
+}
+
+static void keep_results(void *user) {
+  building *b = user;
+  tn_build *build = b->build;
+  tn__strbuf header;
+  tn__strbuf_init(&header, build->allocator);
+  modules m = lower_all(b);
+  tn__kernel_info *infos = TN__NEW_ARRAY(b->arena, m.count, tn__kernel_info);
+  for (int i = 0; i < m.count; i++) {
+    const char *name = tn__te_name(m.items[i].te);
+    if (tn__te_is_taken_in_c(name))
+      tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT, "kernel %s: its C function can't have this name; use another",
+                 name);
+    infos[i] = tn__kernel_workspace(m.irs[i], m.funcs[i]);
+  }
+  tn__te_header(m.items, infos, m.count, b->options.parallel, b->options.guard, &header);
+  tn_status *status = tn__strbuf_status(&header);
+  if (status == NULL) build->header = tn__arena_strdup(&build->arena, tn__strbuf_text(&header));
+  tn__strbuf_release(&header);
+  tn__check(build->arena.escape, status);
+  build->object.data = tn__arena_copy(&build->arena, build->object.data, build->object.size);
+}
+
+static void build_body(tn__arena *arena, void *user) {
+  building *b = user;
+  begin_work(b, arena);
+  check_schedules(b);
+  b->build->object = generate(b, TN__EMIT_OBJECT);
+  tn__check(arena->escape, tn__in_arena(&b->build->arena, keep_results, b));
+}
+
+tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_options *options, tn_build **out) {
+  building b = {.schedules = schedules, .count = count};
+  *out = NULL;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_build_options, options, &b.options));
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(b.options.allocator, 1, sizeof(tn_build), 0, &memory));
+  b.build = memory;
+  if (b.options.allocator != NULL) {
+    b.build->allocator_copy = *b.options.allocator;
+    b.build->allocator = &b.build->allocator_copy;
+  }
+  tn__arena_init(&b.build->arena, b.build->allocator, NULL);
+  tn_status *status = tn__with_arena(b.options.allocator, build_body, &b);
+  if (status != NULL)
+    tn_build_release(b.build);
+  else
+    *out = b.build;
+  return status;
+}
+
+const void *tn_build_object(const tn_build *build, size_t *size) {
+  *size = build->object.size;
+  return build->object.data;
+}
+
+const char *tn_build_header(const tn_build *build) { return build->header; }
+
+tn_status *tn_build_save(const tn_build *build, const char *base) {
+  size_t size = strlen(base) + 3;
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, 2, size, 0, &memory));
+  char *object_path = memory, *header_path = object_path + size;
+  snprintf(object_path, size, "%s.o", base);
+  snprintf(header_path, size, "%s.h", base);
+  tn__bytes object = {build->object.data, build->object.size}, header = {build->header, strlen(build->header)};
+  tn_status *status = tn__file_write_pair(&(tn__file_contents){object_path, &object, 1},
+                                          &(tn__file_contents){header_path, &header, 1}, 0644);
+  tn__free(NULL, memory, 2 * size, 0);
+  return status;
+}
+
+void tn_build_release(tn_build *build) {
+  if (build == NULL) return;
+  tn__arena_release(&build->arena);
+  tn_allocator copy = build->allocator_copy;
+  tn__free(build->allocator != NULL ? &copy : NULL, build, sizeof *build, 0);
+}

@@ -1,0 +1,62 @@
+/* What stands behind the handles of <tenon/te.h>. */
+#ifndef TENON_DECLARATIONS_HANDLE_H
+#define TENON_DECLARATIONS_HANDLE_H
+
+#include "schedule/schedule.h"
+#include "te/text.h"
+#include "tenon/te.h"
+
+struct tn_te {
+  tn_allocator allocator_copy;
+  const tn_allocator *allocator;
+  tn__arena arena;
+  tn__ir *ir;
+  tn__te *te;
+  bool finished;
+  tn_status *refusal; /* the first, while it is being built */
+};
+
+struct tn_schedule {
+  tn_allocator allocator_copy;
+  const tn_allocator *allocator;
+  tn__arena arena;
+  tn__work work;
+  uint64_t declared; /* steps that making the declaration took, by which work on it is limited */
+  tn__target target;
+  tn__ir *ir;
+  tn__te *te; /* its own */
+  tn__schedule *schedule;
+  tn__te **packings; /* of constants: what packs them, for inputs packing_inputs[] of `te` */
+  int *packing_inputs;
+  int packing_count;
+};
+
+/* A function to be made: a kernel, or what packs an operand of one. */
+typedef struct tn__te_item {
+  tn__ir *ir;
+  const tn__te *te;
+  const tn__func *func; /* ready for the code generator; its parameters may be packed inputs of the declaration */
+  const tn_schedule *schedule; /* of a kernel; NULL: it packs input `input` of the kernel items[kernel] */
+  int kernel, input;
+} tn__te_item;
+/* Kernels in order, each with what packs its operands behind it. Throws on the arena's escape. */
+int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);
+
+/* Starts to count the work in an arena, and limits it: that of reading a text by its bytes, that of scheduling a
+ * declaration and of making code by the steps that making the declaration took. */
+void tn__te_limit_reading(tn__work *work, tn__arena *arena, size_t bytes);
+void tn__te_limit_work(tn__work *work, tn__arena *arena, uint64_t declared);
+
+/* Operations and bytes of inputs and outputs of one call; -1 when open dimensions decide. */
+void tn__te_work(const tn__te *te, double *flops, double *bytes);
+/* A caller's struct, NULL or of whatever version, as this version has it. */
+TN_MUST_USE tn_status *tn__schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out);
+/* The options of a caller, checked and filled in for the target; throws what is out of range. */
+tn__schedule_options tn__te_schedule_options(tn__escape *escape, const tn_schedule_options *given,
+                                             const tn__target *target);
+/* Runs `body` with the arena's escape set; what it throws is the result. */
+TN_MUST_USE tn_status *tn__in_arena(tn__arena *arena, void (*body)(void *user), void *user);
+/* Text that the caller frees with free(); takes what the buffer holds. */
+TN_MUST_USE tn_status *tn__text_out(tn__strbuf *text, char **out, size_t *size);
+
+#endif

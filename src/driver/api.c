@@ -1,0 +1,184 @@
+/* The public entry points of <tenon/compile.h> that make executables. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "driver/module.h"
+
+typedef struct compile_call {
+  const tn_model_function *functions;
+  int function_count;
+  tn_compile_options options;
+  tn_module *module; /* out of tn_compile */
+  const char *stage; /* of tn_compile_emit */
+  tn__strbuf *text;
+} compile_call;
+
+static void close_map(void *map) { tn__file_map_close(map); }
+
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
+
+/* Everything that the executable depends on. */
+static void hash_dims(tn__sha256 *h, const tn_dim_setting *dims, int count) {
+  tn__sha256_update_u64(h, (uint64_t)count);
+  for (int i = 0; i < count; i++) {
+    tn__sha256_update_string(h, dims[i].name);
+    tn__sha256_update_u64(h, (uint64_t)dims[i].size);
+  }
+}
+
+static tn__digest executable_key(const tn__driver *driver, const compile_call *call, tn__onnx_model *const *models) {
+  const tn_compile_options *o = driver->options;
+  tn__sha256 h;
+  tn__sha256_init(&h);
+  tn__build_identity(&h);
+  for (int i = 0; i < call->function_count; i++) {
+    tn__digest model_digest = tn__onnx_digest(models[i], driver->threads);
+    tn__sha256_update_string(&h, call->functions[i].name);
+    tn__sha256_update(&h, model_digest.bytes, sizeof model_digest.bytes);
+  }
+  tn__target_hash(&driver->target, &h);
+  tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
+  tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
+  tn__sha256_update_u64(&h, o->direct_convolutions);
+  tn__sha256_update_u64(&h, driver->texts);
+  hash_dims(&h, o->dims, o->dim_count);
+  hash_dims(&h, o->special_dims, o->special_dim_count);
+  hash_dims(&h, o->capacities, o->capacity_count);
+  tn__sha256_update_u64(&h, (uint64_t)o->alias_count);
+  for (int i = 0; i < o->alias_count; i++) {
+    tn__sha256_update_string(&h, o->aliases[i].output);
+    tn__sha256_update_string(&h, o->aliases[i].input);
+  }
+  tn__sha256_update_u64(&h, (uint64_t)o->strided_count);
+  for (int i = 0; i < o->strided_count; i++) tn__sha256_update_string(&h, o->strided[i]);
+  return tn__sha256_final(&h);
+}
+
+static tn__onnx_model **open_models(tn__driver *driver, const compile_call *call) {
+  tn__onnx_model **models = TN__NEW_ARRAY(driver->arena, call->function_count, tn__onnx_model *);
+  double start = tn__now();
+  uint64_t structure = 0;
+  for (int i = 0; i < call->function_count; i++) {
+    const tn_model_function *f = &call->functions[i];
+    models[i] = tn__onnx_open(driver->arena, f->path, f->data, f->data_size);
+    structure += tn__onnx_structure(models[i]);
+  }
+  tn__driver_limit_work(driver, structure);
+  tn__driver_time(driver, "open", tn__now() - start);
+  return models;
+}
+
+static void compile_models(tn__compilation *c, const compile_call *call, tn__onnx_model *const *models) {
+  const tn_compile_options *o = c->driver.options;
+  bool *used = TN__NEW_ARRAY(c->driver.arena, o->dim_count + o->special_dim_count, bool);
+  for (int i = 0; i < call->function_count; i++) tn__compilation_add(c, call->functions[i].name, models[i], used);
+  tn__compilation_check_dims(c, used);
+  tn__compilation_prepare(c);
+  tn__compilation_back(c);
+}
+
+static void compile_body(tn__arena *arena, void *user) {
+  compile_call *call = user;
+  tn__compilation *c = TN__NEW(arena, tn__compilation);
+  tn__driver *driver = &c->driver;
+  tn__driver_init(driver, arena, &call->options);
+  tn__onnx_model **models = open_models(driver, call);
+  bool cached = driver->cache != NULL;
+  tn__digest key = {0};
+  double start = tn__now();
+  if (cached) {
+    key = executable_key(driver, call, models);
+    for (int i = 0; i < call->function_count; i++) tn__onnx_forget_pages(models[i]);
+    tn__file_map *map = TN__NEW(arena, tn__file_map);
+    tn__bytes entry;
+    tn__arena_defer(arena, close_map, map);
+    if (tn__cache_map(driver->cache, "exe", &key, map, &entry)) {
+      tn__driver_time(driver, "cache", tn__now() - start);
+      tn__check(arena->escape, tn__module_create(driver, NULL, map, entry, &call->module));
+      return;
+    }
+  }
+  compile_models(c, call, models);
+  if (cached) tn__cache_put(driver->cache, arena, "exe", &key, &c->executable);
+  tn__check(arena->escape, tn__module_create(driver, &c->executable, NULL, (tn__bytes){0}, &call->module));
+}
+
+static tn_status *check_names(const tn_model_function *functions, int count) {
+  if (count < 1) return tn_status_create(TN_INVALID_ARGUMENT, "an executable has at least one function");
+  for (int i = 0; i < count; i++) {
+    if (!functions[i].path)
+      return tn_status_create(TN_INVALID_ARGUMENT, "the model needs a path, if only for messages");
+    if (!functions[i].name || !functions[i].name[0] || strchr(functions[i].name, '@'))
+      return tn_status_create(TN_INVALID_ARGUMENT, "\"%s\" cannot name a function: it is empty or has a '@'",
+                              functions[i].name ? functions[i].name : "");
+    for (int j = 0; j < i; j++)
+      if (strcmp(functions[i].name, functions[j].name) == 0)
+        return tn_status_create(TN_INVALID_ARGUMENT, "two functions are named \"%s\"", functions[i].name);
+  }
+  return NULL;
+}
+
+tn_status *tn_compile_functions(const tn_model_function *functions, int count, const tn_compile_options *options,
+                                tn_module **out) {
+  *out = NULL;
+  TN_RETURN_IF_ERROR(check_names(functions, count));
+  compile_call call = {.functions = functions, .function_count = count};
+  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  TN_RETURN_IF_ERROR(tn__with_arena(call.options.allocator, compile_body, &call));
+  *out = call.module;
+  return NULL;
+}
+
+tn_status *tn_compile(const char *path, const void *data, size_t size, const tn_compile_options *options,
+                      tn_module **out) {
+  tn_model_function only = {"main", path, data, size};
+  return tn_compile_functions(&only, 1, options, out);
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
+
+static const char *const stages[] = {"graph", "te", "schedule", "tir", "llvm", "asm", "obj"};
+
+static void emit_body(tn__arena *arena, void *user) {
+  compile_call *call = user;
+  tn__compilation *c = TN__NEW(arena, tn__compilation);
+  call->options.no_cache = true;
+  tn__driver_init(&c->driver, arena, &call->options);
+  tn__compilation_front(c, call->functions->path, call->functions->data, call->functions->data_size);
+  if (strcmp(call->stage, "graph") == 0) {
+    tn__graph_print(c->graph, call->text);
+  } else {
+    tn__units_emit(&c->driver, c->units, c->unit_count, call->stage, call->text);
+  }
+  tn__check(arena->escape, tn__strbuf_status(call->text));
+}
+
+tn_status *tn_compile_emit(const char *path, const void *data, size_t size, const tn_compile_options *options,
+                           const char *stage, char **out, size_t *out_size) {
+  *out = NULL;
+  *out_size = 0;
+  bool known = false;
+  for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) known |= stage && strcmp(stages[i], stage) == 0;
+  if (!known)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "there is no stage \"%s\": use graph, te, schedule, tir, llvm, asm or obj",
+                            stage ? stage : "");
+  tn__strbuf text;
+  tn_model_function only = {"main", path, data, size};
+  compile_call call = {.functions = &only, .function_count = 1, .stage = stage, .text = &text};
+  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  tn__strbuf_init(&text, NULL);
+  tn_status *status = tn__with_arena(call.options.allocator, emit_body, &call);
+  if (!status) {
+    *out = malloc(text.length + 1);
+    if (*out) {
+      memcpy(*out, tn__strbuf_text(&text), text.length + 1);
+      *out_size = text.length;
+    } else {
+      status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text", text.length);
+    }
+  }
+  tn__strbuf_release(&text);
+  return status;
+}

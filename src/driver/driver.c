@@ -1,0 +1,337 @@
+#include "driver/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "ir/passes.h"
+#include "kernels/texts.h"
+
+static tn_status *check_dims(const char *list, const tn_dim_setting *dims, const char *count_name, int count) {
+  TN_RETURN_IF_ERROR(tn__options_check_list("tn_compile_options", list, dims, count_name, count));
+  for (int i = 0; i < count; i++)
+    if (!dims[i].name) return tn_status_create(TN_INVALID_ARGUMENT, "tn_compile_options: %s[%d] has no name", list, i);
+  return NULL;
+}
+
+tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compile_options *out) {
+  static const char *const type = "tn_compile_options";
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_compile_options, options, out));
+  TN_RETURN_IF_ERROR(check_dims("dims", out->dims, "dim_count", out->dim_count));
+  TN_RETURN_IF_ERROR(check_dims("special_dims", out->special_dims, "special_dim_count", out->special_dim_count));
+  TN_RETURN_IF_ERROR(check_dims("capacities", out->capacities, "capacity_count", out->capacity_count));
+  TN_RETURN_IF_ERROR(tn__options_check_list(type, "aliases", out->aliases, "alias_count", out->alias_count));
+  TN_RETURN_IF_ERROR(tn__options_check_list(type, "strided", out->strided, "strided_count", out->strided_count));
+  for (int i = 0; i < out->alias_count; i++)
+    if (!out->aliases[i].output || !out->aliases[i].input)
+      return tn_status_create(TN_INVALID_ARGUMENT, "%s: aliases[%d] has no %s", type, i,
+                              out->aliases[i].output ? "input" : "output");
+  for (int i = 0; i < out->strided_count; i++)
+    if (!out->strided[i]) return tn_status_create(TN_INVALID_ARGUMENT, "%s: strided[%d] has no name", type, i);
+  return NULL;
+}
+
+typedef struct arena_call {
+  tn__arena *arena;
+  void (*body)(tn__arena *arena, void *user);
+  void *user;
+} arena_call;
+
+static void call_with_arena(tn__escape *escape, void *arg) {
+  arena_call *call = arg;
+  call->arena->escape = escape;
+  call->body(call->arena, call->user);
+}
+
+tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user) {
+  tn__arena arena;
+  tn__arena_init(&arena, allocator, NULL);
+  arena_call call = {&arena, body, user};
+  tn__escape escape;
+  tn_status *status = tn__protect(&escape, call_with_arena, &call);
+  tn__arena_release(&arena);
+  return status;
+}
+
+/* A pass that does not exist prints nothing, which looks like a pass that changes nothing. */
+static void check_pass(const tn__driver *driver, const char *name) {
+  tn__arena *arena = driver->arena;
+  const char *known = "", *pass;
+  if (name == NULL || strcmp(name, "all") == 0) return;
+  for (int i = 0; (pass = tn__graph_pass_name(i)) != NULL; i++) {
+    if (strcmp(pass, name) == 0) return;
+    bool again = false;
+    for (int k = 0; k < i; k++) again |= strcmp(pass, tn__graph_pass_name(k)) == 0;
+    if (!again) known = tn__arena_printf(arena, "%s%s, ", known, pass);
+  }
+  for (int i = 0; (pass = tn__pass_name(i)) != NULL; i++) {
+    if (strcmp(pass, name) == 0) return;
+    known = tn__arena_printf(arena, "%s%s, ", known, pass);
+  }
+  tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "there is no pass \"%s\" to print after; there are %sand all", name,
+             known);
+}
+
+/* The networks of the tests take up to some twenty thousand steps for each of their nodes, and a hundred for each byte
+ * of their structure; no operator takes more than a few hundred thousand. What compiles at all stays far below what is
+ * allowed (the importer adds a million for each node): the limit is there so that what nobody thought of ends with
+ * words instead of not ending. */
+#define STEPS_AT_LEAST UINT64_C(20000000)
+#define STEPS_PER_BYTE UINT64_C(2000)
+
+void tn__driver_limit_work(tn__driver *driver, uint64_t structure) {
+  tn__arena *arena = driver->arena;
+  tn__work *work = driver->work = TN__NEW(arena, tn__work);
+  work->of = tn__arena_printf(arena, "a model of %llu bytes, of which the numbers in tensors count little,",
+                              (unsigned long long)structure);
+  work->most =
+      structure > UINT64_MAX / 4 / STEPS_PER_BYTE ? UINT64_MAX / 2 : STEPS_AT_LEAST + STEPS_PER_BYTE * structure;
+  arena->work = work;
+}
+
+void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
+  *driver = (tn__driver){.arena = arena, .options = options};
+  tn__check(arena->escape, tn__target_parse(options->target, &driver->target));
+  bool native = !options->target || strcmp(options->target, "native") == 0;
+  driver->schedule.threads = options->run_threads > 0 ? options->run_threads : native ? tn__default_thread_count() : 1;
+  driver->schedule.vector_bytes = driver->target.vector_bytes;
+  driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__default_thread_count();
+  tn__check(arena->escape, tn__texts_parse(options->texts, &driver->texts));
+  check_pass(driver, options->print_after);
+  if (options->print_after) driver->threads = 1; /* texts of one kernel stay together, in the order of the model */
+  if (!options->no_cache && !options->print_after) {
+    uint64_t limit = options->cache_limit_bytes ? options->cache_limit_bytes : UINT64_C(2) << 30;
+    driver->cache = tn__cache_open(arena, options->cache_directory, limit, options->log);
+  }
+}
+
+static void report_progress(const tn__driver *driver, const char *phase, int done, int total) {
+  if (driver->options->progress) driver->options->progress(driver->options->user, phase, done, total);
+}
+
+/* ---- graph ------------------------------------------------------------------------------------------------------- */
+
+static void after_graph_pass(void *user, const char *pass, const tn__graph *graph, double seconds) {
+  tn__driver *driver = user;
+  char phase[64];
+  snprintf(phase, sizeof phase, "graph.%s", pass);
+  tn__driver_time(driver, phase, seconds);
+  if (!tn__driver_prints(driver, pass)) return;
+  tn__strbuf text;
+  tn__strbuf_init(&text, driver->arena->allocator);
+  tn__graph_print(graph, &text);
+  tn__driver_print(driver, "graph", pass, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+}
+
+static int pack_width(void *user, tn_dtype dtype, int64_t columns) {
+  const tn__driver *driver = user;
+  return tn__schedule_pack_width(&driver->target, dtype, columns);
+}
+
+static int winograd_tile(void *user, const tn__winograd_sizes *s) {
+  const tn__driver *driver = user;
+  return tn__schedule_winograd_tile(&driver->target, driver->schedule.threads, s->batch, s->height, s->width, s->in,
+                                    s->out);
+}
+
+static void optimize(tn__compilation *c, tn__graph *graph) {
+  tn__optimize_options options = {.evaluator = tn__fold_evaluator(&c->driver),
+                                  .pack_width = pack_width,
+                                  .pack_user = &c->driver,
+                                  .winograd_tile = c->driver.options->direct_convolutions ? NULL : winograd_tile,
+                                  .winograd_user = &c->driver,
+                                  .after = after_graph_pass,
+                                  .after_user = &c->driver};
+  tn__graph_optimize(graph, &options);
+}
+
+static tn__onnx_model *open_model(tn__compilation *c, const char *path, const void *data, size_t size) {
+  double start = tn__now();
+  tn__onnx_model *model = tn__onnx_open(c->driver.arena, path, data, size);
+  tn__driver_limit_work(&c->driver, tn__onnx_structure(model));
+  tn__driver_time(&c->driver, "open", tn__now() - start);
+  return model;
+}
+
+tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
+                                  int special_count, bool *used) {
+  tn__driver *driver = &c->driver;
+  const tn_compile_options *o = driver->options;
+  report_progress(driver, "import", 0, 1);
+  driver->model = model;
+  double start = tn__now();
+  tn__dim_binding *dims = TN__NEW_ARRAY(driver->arena, o->dim_count + special_count, tn__dim_binding);
+  for (int i = 0; i < o->dim_count; i++) dims[i] = (tn__dim_binding){o->dims[i].name, o->dims[i].size};
+  for (int i = 0; i < special_count; i++) dims[o->dim_count + i] = special[i];
+  tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count + special_count, .dims_used = used};
+  if (o->log) import.log = *o->log;
+  tn__graph *graph = tn__onnx_import(model, tn__ir_create(driver->arena), &import);
+  tn__driver_time(driver, "import", tn__now() - start);
+  tn__compilation_grow(c, graph);
+  return graph;
+}
+
+/* Inputs and outputs of a function. A while's body leaves out the loop variables that it keeps. */
+static void describe_signature(tn__driver *driver, tn__program_function *f, const tn__node *loop) {
+  tn__arena *arena = driver->arena;
+  tn__graph *g = f->graph;
+  f->input_count = tn__graph_input_count(g);
+  tn__value **inputs = TN__NEW_ARRAY(arena, f->input_count, tn__value *);
+  tn__value **outputs = TN__NEW_ARRAY(arena, tn__graph_output_count(g), tn__value *);
+  const char **input_names = TN__NEW_ARRAY(arena, f->input_count, const char *);
+  const char **output_names = TN__NEW_ARRAY(arena, tn__graph_output_count(g), const char *);
+  tn__extent *extents = TN__NEW_ARRAY(arena, tn__graph_output_count(g), tn__extent);
+  tn__value **updates = TN__NEW_ARRAY(arena, f->input_count, tn__value *);
+  if (loop) f->updates = updates;
+  for (int i = 0; i < f->input_count; i++) {
+    inputs[i] = tn__graph_input_at(g, i);
+    input_names[i] = inputs[i]->name;
+  }
+  for (int i = 0; i < tn__graph_output_count(g); i++) {
+    bool list = tn__graph_output_at(g, i)->holds != TN__HOLDS_TENSOR;
+    if (loop && list) updates[i] = tn__graph_output_at(g, i);
+    if (loop && (list || tn__while_keeps(loop, i))) continue;
+    outputs[f->output_count] = tn__graph_output_at(g, i);
+    extents[f->output_count] = tn__graph_output_extent(g, i);
+    output_names[f->output_count++] = tn__graph_output_name(g, i);
+  }
+  f->inputs = inputs;
+  f->input_names = input_names;
+  f->outputs = outputs;
+  f->output_names = output_names;
+  f->extents = extents;
+}
+
+static void fuse_function(tn__driver *driver, tn__program_function *f) {
+  double start = tn__now();
+  tn__groups *groups = TN__NEW(driver->arena, tn__groups);
+  *groups = tn__pass_fuse(f->graph);
+  tn__driver_time(driver, "graph.fuse", tn__now() - start);
+  start = tn__now();
+  tn__precompute_constants(driver, f->graph, groups);
+  tn__driver_time(driver, "constants", tn__now() - start);
+  f->groups = groups;
+}
+
+static void add_function(tn__compilation *c, const char *name, tn__graph *graph, const tn__node *loop) {
+  tn__program_function f = {.name = name, .graph = graph};
+  fuse_function(&c->driver, &f);
+  describe_signature(&c->driver, &f, loop);
+  tn__vec_push(c->driver.arena, &c->functions, f);
+}
+
+/* "main.while7.1": the body number 1 of node 7. */
+static void add_bodies(tn__compilation *c, int function) {
+  for (int i = 0; i < tn__graph_node_count(c->functions.data[function].graph); i++) {
+    const tn__node *n = tn__graph_node_at(c->functions.data[function].graph, i);
+    bool is_while = n->op->lowering == TN__LOWER_CONTROL && strcmp(n->op->name, "while") == 0;
+    for (int j = 0; j < n->graph_count; j++) {
+      bool loop = is_while && j == 1;
+      if (is_while && j == 0 && tn__while_tests_scalars(n)) continue;
+      const char *name =
+          tn__arena_printf(c->driver.arena, "%s.%s%u.%d", c->functions.data[function].name, n->op->name, n->id, j);
+      add_function(c, name, n->graphs[j], loop ? n : NULL);
+    }
+  }
+}
+
+/* Which groups of a function have kernels, appended to `with_kernels`; these get the next unit numbers. */
+static void number_units(tn__compilation *c, tn__program_function *f, const tn__group **with_kernels) {
+  int count = f->groups->count;
+  bool *runs = TN__NEW_ARRAY(c->driver.arena, count, bool);
+  int *unit_of = TN__NEW_ARRAY(c->driver.arena, count, int);
+  for (int i = 0; i < count; i++) {
+    const tn__group *g = &f->groups->groups[i];
+    runs[i] = !g->constant;
+    unit_of[i] = -1;
+    if (!runs[i] || g->view || g->nodes[0]->op->lowering != TN__LOWER_DECLARE) continue;
+    unit_of[i] = c->unit_count;
+    with_kernels[c->unit_count++] = g;
+  }
+  f->runs = runs;
+  f->unit_of = unit_of;
+}
+
+static void add_entries(tn__compilation *c) {
+  tn__driver *driver = &c->driver;
+  static const tn__groups none;
+  bool *used = TN__NEW_ARRAY(driver->arena, driver->options->alias_count, bool);
+  for (int i = 0; i < c->entries.count; i++) {
+    const tn__entry *e = &c->entries.data[i];
+    tn__vec_push(driver->arena, &driver->entries, e->graph);
+    const int *aliases = tn__compilation_aliases(c, e->graph, used);
+    if (e->dispatch) {
+      tn__program_function f = {.name = e->name, .graph = e->graph, .groups = &none, .dispatch = e->dispatch};
+      describe_signature(driver, &f, NULL);
+      tn__vec_push(driver->arena, &c->functions, f);
+    } else {
+      add_function(c, e->name, e->graph, NULL);
+    }
+    c->functions.data[i].aliases = aliases;
+    c->functions.data[i].strided = e->strided;
+    c->functions.data[i].may_be_strided = e->may_be_strided;
+  }
+  for (int i = 0; i < driver->options->alias_count; i++)
+    if (!used[i])
+      tn__throwf(driver->arena->escape, TN_INVALID_ARGUMENT, "no output \"%s\" with an input \"%s\" to alias",
+                 driver->options->aliases[i].output, driver->options->aliases[i].input);
+}
+
+static void choose_groups(tn__compilation *c) {
+  tn__driver *driver = &c->driver;
+  add_entries(c);
+  int groups = 0;
+  for (int i = 0; i < c->functions.count; i++) {
+    if (!c->functions.data[i].dispatch) add_bodies(c, i);
+    groups += c->functions.data[i].groups->count;
+  }
+  double start = tn__now();
+  const tn__group **with_kernels = TN__NEW_ARRAY(driver->arena, groups, const tn__group *);
+  for (int i = 0; i < c->functions.count; i++) {
+    number_units(c, &c->functions.data[i], with_kernels);
+    if (i == 0) c->main_unit_count = c->unit_count;
+  }
+  c->units = tn__units_declare(driver, with_kernels, c->unit_count);
+  tn__driver_time(driver, "kernel.declare", tn__now() - start);
+}
+
+void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size) {
+  const tn_compile_options *o = c->driver.options;
+  if (!c->model) c->model = open_model(c, path, data, size);
+  bool *used = TN__NEW_ARRAY(c->driver.arena, o->dim_count + o->special_dim_count, bool);
+  tn__compilation_add(c, "main", c->model, used);
+  tn__compilation_check_dims(c, used);
+  tn__compilation_prepare(c);
+}
+
+void tn__compilation_prepare(tn__compilation *c) {
+  if (c->entries.count == 0) {
+    tn__entry only = {.name = "main", .graph = c->graph, .strided = -1};
+    tn__vec_push(c->driver.arena, &c->entries, only);
+  }
+  report_progress(&c->driver, "optimize", 0, 1);
+  for (int i = 0; i < c->entries.count; i++)
+    if (!c->entries.data[i].dispatch) optimize(c, c->entries.data[i].graph);
+  report_progress(&c->driver, "constants", 0, 1);
+  choose_groups(c);
+}
+
+/* ---- code -------------------------------------------------------------------------------------------------------- */
+
+void tn__compilation_back(tn__compilation *c) {
+  tn__driver *driver = &c->driver;
+  report_progress(driver, "compile", 0, c->unit_count);
+  tn__units_build(driver, c->units, c->unit_count);
+  report_progress(driver, "compile", c->unit_count, c->unit_count);
+  double start = tn__now();
+  c->program = (tn__program){.functions = c->functions.data,
+                             .function_count = c->functions.count,
+                             .units = c->units,
+                             .unit_count = c->unit_count};
+  const char *names[TN__TEXT_KINDS], *texts[TN__TEXT_KINDS];
+  int text_count = tn__texts_gather(c, names, texts);
+  c->executable = tn__program_build(driver, &c->program, names, texts, text_count, &c->stats);
+  tn__driver_time(driver, "program", tn__now() - start);
+}

@@ -1,0 +1,72 @@
+/* The pipeline from a model to a compiled program, as functions that the public entry points put together. */
+#ifndef TENON_DRIVER_DRIVER_H
+#define TENON_DRIVER_DRIVER_H
+
+#include "import/onnx/onnx.h"
+#include "kernels/texts.h"
+#include "program/program.h"
+
+/* One function that the caller of the executable sees. */
+typedef struct tn__entry {
+  const char *name;
+  tn__graph *graph;
+  const tn__dispatch *dispatch; /* NULL: compiled from the graph; else the graph only tells its signature */
+  int strided;                  /* the entry for inputs of any strides, or -1 */
+  const bool *may_be_strided;   /* by input; NULL: none */
+} tn__entry;
+
+/* A compilation as far as it has come. Everything is in the driver's arena. */
+typedef struct tn__compilation {
+  tn__driver driver;
+  tn__onnx_model *model;
+  tn__graph *graph; /* the model's, or the first one's */
+  TN__VEC(tn__entry) entries;
+  TN__VEC(tn__program_function)
+  functions;       /* of the graph, then of the bodies of its control operators, outer ones first */
+  tn__unit *units; /* of all functions, in their order */
+  int unit_count;
+  int main_unit_count; /* those of the graph itself */
+  tn__program program;
+  tn__program_stats stats;
+  tn__pieces executable;
+  bool *capacities_used; /* by capacity of the options, whether an output grows to it */
+  bool *strided_used;    /* by name in the options, whether an input has it */
+} tn__compilation;
+
+/* Reads options into the driver; `driver->arena` must be set. */
+void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
+/* How many steps of work this compilation may take, by the bytes of structure that its models have. */
+void tn__driver_limit_work(tn__driver *driver, uint64_t structure);
+/* All before code: open and import a model, then what tn__compilation_prepare does. */
+void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
+/* Imports a model and makes it a function, together with those for special sizes of its dimensions (entries.c). Flags
+ * the dimensions of the options that it has: the fixed ones in `used`, the special ones behind them. */
+void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used);
+/* Throws when a dimension is in no model, or a capacity has nothing to grow. */
+void tn__compilation_check_dims(tn__compilation *c, const bool *used);
+/* What the options say about the aliases of a graph's outputs: the input of each or -1; NULL when there are none. Lets
+ * scatters into such inputs go without a copy. `used`: by alias, whether a graph has it. */
+const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *used);
+/* Gives outputs that alias an input and grow along one of its dimensions the capacity that the options say. */
+void tn__compilation_grow(tn__compilation *c, tn__graph *graph);
+tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
+                                  int special_count, bool *used);
+/* Optimises c->graph, fuses it, computes its constants and declares its kernels. */
+void tn__compilation_prepare(tn__compilation *c);
+/* Kernels and the executable. */
+void tn__compilation_back(tn__compilation *c);
+/* The texts that the compilation keeps (kernels/texts.h); returns how many. Units must have been built (texts.c). */
+int tn__texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]);
+/* A caller's struct, NULL or of whatever version, as this version has it; its lists are there and name things. */
+TN_MUST_USE tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compile_options *out);
+
+/* Runs `body` with an arena of its own, released afterwards whatever happens; what it throws is the result. */
+tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user);
+
+/* Computes the groups that depend on constants only, on this machine, and makes their outputs constants
+ * (precompute.c). */
+void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups);
+/* The evaluator for the fold pass: small nodes through the loop interpreter. */
+tn__evaluator tn__fold_evaluator(tn__driver *driver);
+
+#endif

@@ -1,0 +1,531 @@
+#include "graph/build/build.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "graph/internal.h"
+
+static const tn__op *op_of(tn__graph *g, const char *name) {
+  const tn__op *op = tn__op_find(name);
+  if (op == NULL) tn__graph_fail(g, TN_INTERNAL, "there is no operator \"%s\"", name);
+  return op;
+}
+
+tn__node *tn__g_node(tn__graph *g, const char *name, tn__value *const *inputs, int input_count, const tn__attr *attrs,
+                     int attr_count) {
+  return tn__node_create(g, op_of(g, name), inputs, input_count, attrs, attr_count, NULL, 0);
+}
+
+static tn__value *build(tn__graph *g, const char *name, tn__value *const *inputs, int input_count,
+                        const tn__attr *attrs, int attr_count) {
+  return tn__g_node(g, name, inputs, input_count, attrs, attr_count)->outputs[0];
+}
+
+/* ---- constants --------------------------------------------------------------------------------------------------- */
+
+tn__value *tn__g_scalar(tn__graph *g, tn_dtype dtype, double value) {
+  void *data = tn__arena_alloc(g->arena, 8);
+  tn__store_f64(dtype, data, 0, value);
+  return tn__constant_value(g, dtype, 0, NULL, data, true);
+}
+
+tn__value *tn__g_scalar_i64(tn__graph *g, tn_dtype dtype, int64_t value) {
+  void *data = tn__arena_alloc(g->arena, 8);
+  tn__store_i64(dtype, data, 0, value);
+  return tn__constant_value(g, dtype, 0, NULL, data, true);
+}
+
+tn__value *tn__g_i64s(tn__graph *g, const int64_t *values, int count) {
+  int64_t shape = count;
+  return tn__constant_value(g, TN_I64, 1, &shape, tn__arena_copy(g->arena, values, (size_t)count * sizeof(*values)),
+                            false);
+}
+
+tn__value *tn__g_full(tn__graph *g, tn_dtype dtype, double value, int rank, const tn__expr *const *dims) {
+  return tn__g_broadcast_to(g, tn__g_scalar(g, dtype, value), rank, dims);
+}
+
+tn__value *tn__g_from_elements(tn__graph *g, tn_dtype dtype, const tn__expr *const *elements, int count, int rank) {
+  bool constant = true;
+  for (int i = 0; i < count; i++) constant = constant && tn__is_int(elements[i]);
+  if (constant && (rank == 0 || rank == 1)) {
+    void *data = tn__arena_alloc_array(g->arena, (size_t)count, tn__dtype_stored(dtype));
+    for (int i = 0; i < count; i++) tn__store_i64(dtype, data, i, elements[i]->value.i);
+    int64_t shape = count;
+    return tn__constant_value(g, dtype, rank, &shape, data, rank == 0);
+  }
+  const tn__attr attrs[] = {tn__attr_string(g, "dtype", tn_dtype_name(dtype)), tn__attr_int(g, "rank", rank),
+                            tn__attr_exprs(g, "elements", elements, count)};
+  return build(g, "from_elements", NULL, 0, attrs, 3);
+}
+
+/* ---- element-wise ------------------------------------------------------------------------------------------------ */
+
+tn__value *tn__g_unary(tn__graph *g, const char *op, tn__value *a) { return build(g, op, &a, 1, NULL, 0); }
+
+/* Broadcasts the values in place. */
+static void broadcast_all(tn__graph *g, tn__value **values, int count) {
+  int rank;
+  const tn__expr *dims[TN__MAX_RANK];
+  tn__g_broadcast_shape(g, values, count, &rank, dims);
+  for (int k = 0; k < count; k++) {
+    bool same = values[k]->rank == rank;
+    /* Symbolic sizes that differ are assumed equal, so that only constant 1s stretch. */
+    for (int i = 0; same && i < rank; i++)
+      same = values[k]->dims[i] == dims[i] ||
+             (!tn__is_int_value(values[k]->dims[i], 1) && !tn__is_int(values[k]->dims[i])) ||
+             (tn__is_int(values[k]->dims[i]) && !tn__is_int_value(values[k]->dims[i], 1));
+    if (!same) values[k] = tn__g_broadcast_to(g, values[k], rank, dims);
+  }
+}
+
+tn__value *tn__g_binary(tn__graph *g, const char *op, tn__value *a, tn__value *b) {
+  tn__value *values[2] = {a, b};
+  broadcast_all(g, values, 2);
+  return build(g, op, values, 2, NULL, 0);
+}
+
+tn__value *tn__g_binary_s(tn__graph *g, const char *op, tn__value *a, double scalar) {
+  return tn__g_binary(g, op, a, tn__g_scalar(g, a->dtype, scalar));
+}
+
+tn__value *tn__g_compare(tn__graph *g, tn__compare direction, tn__value *a, tn__value *b) {
+  static const char *const names[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
+  tn__value *values[2] = {a, b};
+  broadcast_all(g, values, 2);
+  if (a->dtype == TN_STRING && b->dtype == TN_STRING && (direction == TN__CMP_EQ || direction == TN__CMP_NE)) {
+    tn__value *equal = build(g, "string_equal", values, 2, NULL, 0);
+    return direction == TN__CMP_EQ ? equal : tn__g_unary(g, "not", equal);
+  }
+  const tn__attr attr = tn__attr_string(g, "direction", names[direction]);
+  return build(g, "compare", values, 2, &attr, 1);
+}
+
+tn__value *tn__g_select(tn__graph *g, tn__value *condition, tn__value *a, tn__value *b) {
+  tn__value *values[3] = {condition, a, b};
+  broadcast_all(g, values, 3);
+  return build(g, "select", values, 3, NULL, 0);
+}
+
+tn__value *tn__g_convert(tn__graph *g, tn__value *a, tn_dtype dtype) {
+  if (a->dtype == dtype) return a;
+  const tn__attr attr = tn__attr_string(g, "dtype", tn_dtype_name(dtype));
+  if (dtype == TN_STRING) return build(g, "string_from", &a, 1, NULL, 0);
+  return build(g, a->dtype == TN_STRING ? "string_to" : "convert", &a, 1, &attr, 1);
+}
+
+tn__value *tn__g_bitcast_convert(tn__graph *g, tn__value *a, tn_dtype dtype) {
+  const tn__attr attr = tn__attr_string(g, "dtype", tn_dtype_name(dtype));
+  return build(g, "bitcast_convert", &a, 1, &attr, 1);
+}
+
+/* ---- shape ------------------------------------------------------------------------------------------------------- */
+
+/* A constant of one repeated element has it in any shape. */
+static tn__value *reshaped_splat(tn__graph *g, const tn__value *a, int rank, const tn__expr *const *dims) {
+  if (a->data == NULL || !a->splat || rank > TN__MAX_RANK) return NULL;
+  int64_t shape[TN__MAX_RANK];
+  for (int i = 0; i < rank; i++)
+    if (!tn__as_int(dims[i], &shape[i])) return NULL;
+  return tn__constant_value(g, a->dtype, rank, shape, a->data, true);
+}
+
+tn__value *tn__g_broadcast_in_dim(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims,
+                                  const int64_t *axes) {
+  tn__value *splat = reshaped_splat(g, a, rank, dims);
+  const tn__attr attrs[] = {tn__attr_exprs(g, "shape", dims, rank), tn__attr_ints(g, "axes", axes, a->rank)};
+  if (splat == NULL) return build(g, "broadcast_in_dim", &a, 1, attrs, 2);
+  for (int i = 0; i < a->rank; i++)
+    if (!tn__is_int_value(a->dims[i], 1) && a->dims[i] != dims[axes[i]])
+      return build(g, "broadcast_in_dim", &a, 1, attrs, 2);
+  return splat;
+}
+
+tn__value *tn__g_broadcast_to(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims) {
+  if (a->rank > rank)
+    tn__graph_fail(g, TN_INVALID_ARGUMENT, "%s can't be broadcast to %d dimensions", tn__value_type_text(g, a), rank);
+  bool same = a->rank == rank;
+  int64_t axes[TN__MAX_RANK];
+  for (int i = 0; i < a->rank; i++) {
+    axes[i] = rank - a->rank + i;
+    same = same && a->dims[i] == dims[axes[i]];
+  }
+  return same ? a : tn__g_broadcast_in_dim(g, a, rank, dims, axes);
+}
+
+void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, int *rank, const tn__expr **dims) {
+  *rank = 0;
+  for (int k = 0; k < count; k++)
+    if (values[k]->rank > *rank) *rank = values[k]->rank;
+  for (int i = 0; i < *rank; i++) {
+    const tn__expr *common = NULL;
+    for (int k = 0; k < count; k++) {
+      int axis = i - (*rank - values[k]->rank);
+      if (axis < 0) continue;
+      const tn__expr *dim = values[k]->dims[axis];
+      if (common == NULL || tn__is_int_value(common, 1)) {
+        common = dim;
+      } else if (dim != common && !tn__is_int_value(dim, 1)) {
+        if (tn__is_int(dim) && tn__is_int(common))
+          tn__graph_fail(g, TN_INVALID_ARGUMENT, "the shapes %s and %s can't be broadcast together",
+                         tn__value_type_text(g, values[0]), tn__value_type_text(g, values[k]));
+        tn__graph_assume(
+            g, tn__eq(g->ir, dim, common),
+            "dimension %d is %s in one operand and %s in another: they must agree, since only sizes that are 1 in "
+            "the model are stretched",
+            i, tn__size_text(g, common), tn__size_text(g, dim));
+        if (tn__is_int(dim)) common = dim;
+      }
+    }
+    dims[i] = common;
+  }
+}
+
+tn__value *tn__g_reshape(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims) {
+  bool same = a->rank == rank;
+  for (int i = 0; same && i < rank; i++) same = a->dims[i] == dims[i];
+  if (same) return a;
+  const tn__expr *have = tn__dim_product(g->ir, a->dims, a->rank), *want = tn__dim_product(g->ir, dims, rank);
+  tn__value *splat = have == want ? reshaped_splat(g, a, rank, dims) : NULL;
+  if (splat != NULL) return splat;
+  const tn__attr attr = tn__attr_exprs(g, "shape", dims, rank);
+  return build(g, "reshape", &a, 1, &attr, 1);
+}
+
+tn__value *tn__g_transpose(tn__graph *g, tn__value *a, const int64_t *permutation) {
+  bool same = true;
+  for (int i = 0; i < a->rank; i++) same = same && permutation[i] == i;
+  if (same) return a;
+  const tn__attr attr = tn__attr_ints(g, "permutation", permutation, a->rank);
+  return build(g, "transpose", &a, 1, &attr, 1);
+}
+
+tn__value *tn__g_strided(tn__graph *g, tn__value *memory, int rank, const tn__expr *const *dims,
+                         const tn__expr *const *strides, const tn__expr *origin) {
+  const tn__attr attrs[] = {tn__attr_exprs(g, "shape", dims, rank), tn__attr_exprs(g, "strides", strides, rank),
+                            tn__attr_exprs(g, "origin", &origin, 1)};
+  return build(g, "strided", &memory, 1, attrs, 3);
+}
+
+tn__value *tn__g_slice(tn__graph *g, tn__value *a, const tn__expr *const *starts, const tn__expr *const *limits,
+                       const int64_t *strides) {
+  bool same = true;
+  for (int i = 0; i < a->rank; i++)
+    same = same && tn__is_int_value(starts[i], 0) && limits[i] == a->dims[i] && strides[i] == 1;
+  if (same) return a;
+  const tn__attr attrs[] = {tn__attr_exprs(g, "starts", starts, a->rank), tn__attr_exprs(g, "limits", limits, a->rank),
+                            tn__attr_ints(g, "strides", strides, a->rank)};
+  return build(g, "slice", &a, 1, attrs, 3);
+}
+
+tn__value *tn__g_append(tn__graph *g, tn__value *a, tn__value *fresh, int axis, const tn__expr *start) {
+  const tn__attr attrs[] = {tn__attr_int(g, "axis", axis), tn__attr_exprs(g, "start", &start, 1)};
+  return build(g, "append", (tn__value *[]){a, fresh}, 2, attrs, 2);
+}
+
+tn__value *tn__g_write_at(tn__graph *g, tn__value *a, tn__value *fresh, tn__value *at, int axis) {
+  const tn__attr attr = tn__attr_int(g, "axis", axis);
+  return build(g, "write_at", (tn__value *[]){a, fresh, at}, 3, &attr, 1);
+}
+
+tn__value *tn__g_pad(tn__graph *g, tn__value *a, tn__value *scalar, const tn__expr *const *low,
+                     const tn__expr *const *high, const int64_t *interior) {
+  static const int64_t none[TN__MAX_RANK] = {0};
+  if (interior == NULL) interior = none;
+  bool same = true;
+  for (int i = 0; i < a->rank; i++)
+    same = same && tn__is_int_value(low[i], 0) && tn__is_int_value(high[i], 0) && interior[i] == 0;
+  if (same) return a;
+  tn__value *inputs[2] = {a, tn__g_reshape(g, scalar, 0, NULL)};
+  const tn__attr attrs[] = {tn__attr_exprs(g, "low", low, a->rank), tn__attr_exprs(g, "high", high, a->rank),
+                            tn__attr_ints(g, "interior", interior, a->rank)};
+  return build(g, "pad", inputs, 2, attrs, 3);
+}
+
+tn__value *tn__g_concatenate(tn__graph *g, tn__value *const *values, int count, int axis) {
+  if (count == 1) return values[0];
+  if (count > TN__MOST_CONCATENATED) { /* of parts, so that no kernel is larger than that */
+    int parts = (count + TN__MOST_CONCATENATED - 1) / TN__MOST_CONCATENATED;
+    tn__value **part = TN__NEW_ARRAY(g->arena, parts, tn__value *);
+    for (int i = 0; i < parts; i++) {
+      int begin = i * TN__MOST_CONCATENATED, left = count - begin;
+      part[i] = tn__g_concatenate(g, values + begin, left < TN__MOST_CONCATENATED ? left : TN__MOST_CONCATENATED, axis);
+    }
+    return tn__g_concatenate(g, part, parts, axis);
+  }
+  const tn__attr attr = tn__attr_int(g, "axis", axis);
+  return build(g, "concatenate", values, count, &attr, 1);
+}
+
+tn__value *tn__g_reverse(tn__graph *g, tn__value *a, const int64_t *axes, int count) {
+  if (count == 0) return a;
+  const tn__attr attr = tn__attr_ints(g, "axes", axes, count);
+  return build(g, "reverse", &a, 1, &attr, 1);
+}
+
+tn__value *tn__g_iota(tn__graph *g, tn_dtype dtype, int rank, const tn__expr *const *dims, int axis) {
+  const tn__attr attrs[] = {tn__attr_string(g, "dtype", tn_dtype_name(dtype)), tn__attr_exprs(g, "shape", dims, rank),
+                            tn__attr_int(g, "axis", axis)};
+  return build(g, "iota", NULL, 0, attrs, 3);
+}
+
+/* ---- reductions and contractions --------------------------------------------------------------------------------- */
+
+static const char *kind_name(tn__reduce_kind kind) {
+  static const char *const names[] = {"sum", "prod", "max", "min", "and", "or"};
+  return names[kind];
+}
+
+tn__value *tn__g_reduce(tn__graph *g, tn__reduce_kind kind, tn__value *a, const int64_t *axes, int count,
+                        bool keep_dims) {
+  if (count == 0) return a;
+  const tn__attr attrs[] = {tn__attr_string(g, "kind", kind_name(kind)), tn__attr_ints(g, "axes", axes, count),
+                            tn__attr_int(g, "keep_dims", keep_dims)};
+  return build(g, "reduce", &a, 1, attrs, 3);
+}
+
+tn__value *tn__g_argreduce(tn__graph *g, tn__value *a, int axis, bool greatest, bool last, bool keep_dims,
+                           tn_dtype dtype) {
+  const tn__attr attrs[] = {tn__attr_int(g, "axes", axis), tn__attr_int(g, "greatest", greatest),
+                            tn__attr_int(g, "last", last), tn__attr_int(g, "keep_dims", keep_dims),
+                            tn__attr_string(g, "dtype", tn_dtype_name(dtype))};
+  return build(g, "argreduce", &a, 1, attrs, 5);
+}
+
+tn__value *tn__g_reduce_window(tn__graph *g, tn__reduce_kind kind, tn__value *a, const int64_t *window,
+                               const int64_t *strides, const int64_t *dilations, const tn__expr *const *low,
+                               const tn__expr *const *high) {
+  const tn__attr attrs[] = {
+      tn__attr_string(g, "kind", kind_name(kind)),   tn__attr_ints(g, "window", window, a->rank),
+      tn__attr_ints(g, "strides", strides, a->rank), tn__attr_ints(g, "dilations", dilations, a->rank),
+      tn__attr_exprs(g, "low", low, a->rank),        tn__attr_exprs(g, "high", high, a->rank)};
+  return build(g, "reduce_window", &a, 1, attrs, 6);
+}
+
+tn__value *tn__g_argreduce_window(tn__graph *g, tn__value *a, const int64_t *window, const int64_t *strides,
+                                  const int64_t *dilations, const tn__expr *const *low, const tn__expr *const *high,
+                                  bool column_major, tn_dtype dtype) {
+  const tn__attr attrs[] = {
+      tn__attr_ints(g, "window", window, a->rank),       tn__attr_ints(g, "strides", strides, a->rank),
+      tn__attr_ints(g, "dilations", dilations, a->rank), tn__attr_exprs(g, "low", low, a->rank),
+      tn__attr_exprs(g, "high", high, a->rank),          tn__attr_int(g, "column_major", column_major),
+      tn__attr_string(g, "dtype", tn_dtype_name(dtype))};
+  return build(g, "argreduce_window", &a, 1, attrs, 7);
+}
+
+tn__value *tn__g_dot_general(tn__graph *g, tn__value *lhs, tn__value *rhs, const int64_t *lhs_batch,
+                             const int64_t *rhs_batch, int batch, const int64_t *lhs_contract,
+                             const int64_t *rhs_contract, int contract, tn_dtype dtype) {
+  tn__value *inputs[2] = {lhs, rhs};
+  const tn__attr attrs[] = {
+      tn__attr_ints(g, "lhs_batch", lhs_batch, batch), tn__attr_ints(g, "rhs_batch", rhs_batch, batch),
+      tn__attr_ints(g, "lhs_contract", lhs_contract, contract),
+      tn__attr_ints(g, "rhs_contract", rhs_contract, contract), tn__attr_string(g, "dtype", tn_dtype_name(dtype))};
+  return build(g, "dot_general", inputs, 2, attrs, 5);
+}
+
+/* Drops or keeps dimensions of a matmul operand: 1-D ones get a row or column. */
+static tn__value *with_dim(tn__graph *g, tn__value *a, int axis) {
+  const tn__expr *dims[TN__MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i <= a->rank; i++) {
+    if (i == axis) dims[rank++] = tn__index(g->ir, 1);
+    if (i < a->rank) dims[rank++] = a->dims[i];
+  }
+  return tn__g_reshape(g, a, rank, dims);
+}
+
+static tn__value *without_dim(tn__graph *g, tn__value *a, int axis) {
+  const tn__expr *dims[TN__MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i < a->rank; i++)
+    if (i != axis) dims[rank++] = a->dims[i];
+  return tn__g_reshape(g, a, rank, dims);
+}
+
+/* The batch dimensions of a matmul operand broadcast to `dims`. */
+static tn__value *broadcast_batch(tn__graph *g, tn__value *a, int batch, const tn__expr *const *dims) {
+  const tn__expr *all[TN__MAX_RANK];
+  for (int i = 0; i < batch; i++) all[i] = dims[i];
+  all[batch] = a->dims[a->rank - 2];
+  all[batch + 1] = a->dims[a->rank - 1];
+  return tn__g_broadcast_to(g, a, batch + 2, all);
+}
+
+tn__value *tn__g_matmul(tn__graph *g, tn__value *a, tn__value *b, tn_dtype dtype) {
+  if (a->rank == 0 || b->rank == 0)
+    tn__graph_fail(g, TN_INVALID_ARGUMENT, "matmul: operands must have at least one dimension");
+  if (a->rank == 1 || b->rank == 1) {
+    tn__value *wide_a = a->rank == 1 ? with_dim(g, a, 0) : a, *wide_b = b->rank == 1 ? with_dim(g, b, 1) : b;
+    tn__value *result = tn__g_matmul(g, wide_a, wide_b, dtype);
+    if (b->rank == 1) result = without_dim(g, result, result->rank - 1);
+    if (a->rank == 1) result = without_dim(g, result, b->rank == 1 ? result->rank - 1 : result->rank - 2);
+    return result;
+  }
+  int64_t axes[TN__MAX_RANK], a_contract = a->rank - 1, b_contract = b->rank - 2;
+  for (int i = 0; i < TN__MAX_RANK; i++) axes[i] = i;
+  /* One matrix on the right: the left operand's other dimensions are all rows. */
+  if (b->rank == 2) return tn__g_dot_general(g, a, b, NULL, NULL, 0, &a_contract, &b_contract, 1, dtype);
+  int rank;
+  const tn__expr *dims[TN__MAX_RANK];
+  tn__value batch_a = *a, batch_b = *b, *const batches[2] = {&batch_a, &batch_b};
+  batch_a.rank -= 2;
+  batch_b.rank -= 2;
+  tn__g_broadcast_shape(g, batches, 2, &rank, dims);
+  a = broadcast_batch(g, a, rank, dims);
+  b = broadcast_batch(g, b, rank, dims);
+  a_contract = rank + 1;
+  b_contract = rank;
+  return tn__g_dot_general(g, a, b, axes, axes, rank, &a_contract, &b_contract, 1, dtype);
+}
+
+tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const tn__conv_spec *spec, tn_dtype dtype) {
+  tn__value *inputs[2] = {lhs, rhs};
+  int n = spec->spatial;
+  const tn__attr attrs[] = {tn__attr_ints(g, "strides", spec->strides, n),
+                            tn__attr_ints(g, "lhs_dilation", spec->lhs_dilation, n),
+                            tn__attr_ints(g, "rhs_dilation", spec->rhs_dilation, n),
+                            tn__attr_exprs(g, "low", spec->low, n),
+                            tn__attr_exprs(g, "high", spec->high, n),
+                            tn__attr_int(g, "feature_groups", spec->feature_groups),
+                            tn__attr_int(g, "flip", spec->flip),
+                            tn__attr_int(g, "channels_last", spec->channels_last),
+                            tn__attr_string(g, "dtype", tn_dtype_name(dtype)),
+                            tn__attr_int(g, "pad_value", spec->pad_value)};
+  return build(g, "convolution", inputs, 2, attrs, spec->pad_value != 0 ? 10 : 9);
+}
+
+/* [K, N] with N last to panels [N / W, K, W], the last one padded with zeros; dimensions before `lead` stay in
+ * front. */
+static tn__value *pack_panels(tn__graph *g, tn__value *rhs, int lead, int64_t width) {
+  tn__ir *ir = g->ir;
+  int rank = rhs->rank;
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *dims[TN__MAX_RANK];
+  for (int i = 0; i < rank; i++) low[i] = high[i] = tn__index(ir, 0);
+  const tn__expr *panels = tn__ceildiv(ir, rhs->dims[rank - 1], tn__index(ir, width));
+  high[rank - 1] = tn__sub(ir, tn__mul_i(ir, panels, width), rhs->dims[rank - 1]);
+  tn__value *padded = tn__g_pad(g, rhs, tn__g_scalar(g, rhs->dtype, 0), low, high, NULL);
+  for (int i = 0; i < rank - 1; i++) dims[i] = rhs->dims[i];
+  dims[rank - 1] = panels;
+  dims[rank] = tn__index(ir, width);
+  tn__value *split = tn__g_reshape(g, padded, rank + 1, dims);
+  int64_t permutation[TN__MAX_RANK];
+  int next = 0;
+  for (int i = 0; i < lead; i++) permutation[next++] = i;
+  permutation[next++] = rank - 1;
+  for (int i = lead; i < rank - 1; i++) permutation[next++] = i;
+  permutation[next] = rank;
+  return tn__g_transpose(g, split, permutation);
+}
+
+tn__value *tn__g_pack_dot(tn__graph *g, tn__value *rhs, const int64_t *batch, int batch_count, int64_t contract,
+                          int64_t width) {
+  int64_t permutation[TN__MAX_RANK];
+  int next = 0;
+  for (int i = 0; i < batch_count; i++) permutation[next++] = batch[i];
+  permutation[next++] = contract;
+  for (int i = 0; i < rhs->rank; i++) {
+    bool taken = i == contract;
+    for (int j = 0; j < batch_count; j++) taken = taken || batch[j] == i;
+    if (!taken) permutation[next++] = i;
+  }
+  if (rhs->rank != batch_count + 2)
+    tn__graph_fail(g, TN_INTERNAL, "only a right operand with one free dimension can be packed, not %s",
+                   tn__value_type_text(g, rhs));
+  return pack_panels(g, tn__g_transpose(g, rhs, permutation), batch_count, width);
+}
+
+tn__value *tn__g_pack_convolution(tn__graph *g, tn__value *rhs, int64_t width) { return pack_panels(g, rhs, 0, width); }
+
+/* A node's attributes with those of packing in place of the old ones. */
+static tn__value *packed_node(tn__graph *g, const tn__node *node, tn__value *packed, int64_t width, int64_t columns,
+                              const tn__attr *changed, int changed_count) {
+  tn__attr *attrs = TN__NEW_ARRAY(g->arena, node->attr_count + 2, tn__attr);
+  for (int i = 0; i < node->attr_count; i++) {
+    attrs[i] = node->attrs[i];
+    for (int j = 0; j < changed_count; j++)
+      if (strcmp(attrs[i].name, changed[j].name) == 0) attrs[i] = changed[j];
+  }
+  attrs[node->attr_count] = tn__attr_int(g, "packed", width);
+  attrs[node->attr_count + 1] = tn__attr_int(g, "columns", columns);
+  tn__value *inputs[2] = {node->inputs[0], packed};
+  return tn__node_create(g, node->op, inputs, 2, attrs, node->attr_count + 2, NULL, 0)->outputs[0];
+}
+
+tn__value *tn__g_with_packed_rhs(tn__graph *g, const tn__node *node, tn__value *packed, int64_t width) {
+  const tn__value *rhs = node->inputs[1];
+  if (strcmp(node->op->name, "convolution") == 0)
+    return packed_node(g, node, packed, width, tn__dim_const(rhs, rhs->rank - 1), NULL, 0);
+  int batch_count = packed->rank - 3;
+  int64_t batch[TN__MAX_RANK];
+  for (int i = 0; i < batch_count; i++) batch[i] = i;
+  const tn__attr changed[] = {tn__attr_ints(g, "rhs_batch", batch, batch_count),
+                              tn__attr_int(g, "rhs_contract", batch_count + 1)};
+  int64_t columns = tn__dim_const(node->outputs[0], node->outputs[0]->rank - 1);
+  return packed_node(g, node, packed, width, columns, changed, 2);
+}
+
+tn__value *tn__g_quads(tn__graph *g, tn__value *a) { return build(g, "quads", &a, 1, NULL, 0); }
+
+tn__value *tn__g_with_quads(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+  tn__attr *attrs = TN__NEW_ARRAY(g->arena, node->attr_count + 1, tn__attr);
+  for (int i = 0; i < node->attr_count; i++) attrs[i] = node->attrs[i];
+  attrs[node->attr_count] = tn__attr_int(g, "quads", 1);
+  return tn__node_create(g, node->op, inputs, 2, attrs, node->attr_count + 1, NULL, 0)->outputs[0];
+}
+
+tn__value *tn__g_cumulative(tn__graph *g, tn__reduce_kind kind, tn__value *a, int axis, bool exclusive, bool reverse) {
+  const tn__attr attrs[] = {tn__attr_string(g, "kind", kind_name(kind)), tn__attr_int(g, "axis", axis),
+                            tn__attr_int(g, "exclusive", exclusive), tn__attr_int(g, "reverse", reverse)};
+  return build(g, "cumulative", &a, 1, attrs, 4);
+}
+
+/* ---- control ----------------------------------------------------------------------------------------------------- */
+
+tn__node *tn__g_if(tn__graph *g, tn__value *condition, tn__graph *then_body, tn__graph *else_body,
+                   tn__value *const *args, int count) {
+  tn__value **inputs = TN__NEW_ARRAY(g->arena, count + 1, tn__value *);
+  inputs[0] = condition;
+  for (int i = 0; i < count; i++) inputs[i + 1] = args[i];
+  tn__graph *bodies[2] = {then_body, else_body};
+  return tn__node_create(g, op_of(g, "if"), inputs, count + 1, NULL, 0, bodies, 2);
+}
+
+tn__node *tn__g_while(tn__graph *g, tn__graph *condition, tn__graph *body, tn__value *const *state, int count) {
+  tn__graph *bodies[2] = {condition, body};
+  return tn__node_create(g, op_of(g, "while"), state, count, NULL, 0, bodies, 2);
+}
+
+/* ---- common compositions ----------------------------------------------------------------------------------------- */
+
+tn__value *tn__g_softmax(tn__graph *g, tn__value *a, int axis, bool log) {
+  int64_t axes = axis;
+  tn__value *x = tn__g_convert(g, a, tn__accumulator_of(a->dtype));
+  tn__value *shifted = tn__g_binary(g, "subtract", x, tn__g_reduce(g, TN__REDUCE_MAX, x, &axes, 1, true));
+  tn__value *e = tn__g_unary(g, "exponential", shifted);
+  tn__value *sum = tn__g_reduce(g, TN__REDUCE_SUM, e, &axes, 1, true);
+  tn__value *result;
+  if (log) {
+    result = tn__g_binary(g, "subtract", shifted, tn__g_unary(g, "log", sum));
+  } else {
+    /* One division a row; the sum is 1 at the least. */
+    tn__value *one = tn__g_scalar(g, sum->dtype, 1);
+    result = tn__g_binary(g, "multiply", e, tn__g_binary(g, "divide", one, sum));
+  }
+  return tn__g_convert(g, result, a->dtype);
+}
+
+tn__value *tn__g_clamp(tn__graph *g, tn__value *a, double low, double high) {
+  if (low > -HUGE_VAL) a = tn__g_binary_s(g, "maximum", a, low);
+  if (high < HUGE_VAL) a = tn__g_binary_s(g, "minimum", a, high);
+  return a;
+}
+
+tn__value *tn__g_mean(tn__graph *g, tn__value *a, const int64_t *axes, int count, bool keep_dims) {
+  tn__value *x = tn__g_convert(g, a, tn__accumulator_of(a->dtype));
+  const tn__expr *size = tn__index(g->ir, 1);
+  for (int i = 0; i < count; i++) size = tn__mul(g->ir, size, a->dims[axes[i]]);
+  tn__value *sum = tn__g_reduce(g, TN__REDUCE_SUM, x, axes, count, keep_dims);
+  tn__value *divisor = tn__g_from_elements(g, x->dtype, &size, 1, 0);
+  return tn__g_convert(g, tn__g_binary(g, "divide", sum, divisor), a->dtype);
+}

@@ -1,0 +1,152 @@
+/* tn_explain: what each kernel's schedule is, what the cost function expects of it, and what the machine could do. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "declarations/handle.h"
+#include "driver/driver.h"
+#include "schedule/rules/choose.h"
+#include "target/limits.h"
+
+struct tn_explanation {
+  const tn_allocator *allocator;
+  tn__arena arena;
+  tn_kernel_plan **kernels;
+  int count;
+  tn_machine_limits limits;
+};
+
+typedef struct explain_call {
+  const char *path;
+  const void *data;
+  size_t size;
+  tn_compile_options options;
+  tn_explanation *result;
+} explain_call;
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static const char *kept_text(tn_explanation *e, const char *text) { return tn__arena_strdup(&e->arena, text); }
+
+static void explain_kernel(tn_explanation *e, const tn__te *te, const tn__target *target,
+                           const tn__schedule_options *options, const tn_kernel_plan *known) {
+  tn__schedule_plan plan;
+  tn__schedule_choose(te, target, options, &plan);
+  tn_kernel_plan *k = e->kernels[e->count++] = TN__NEW(&e->arena, tn_kernel_plan);
+  *k = *known;
+  k->kernel = kept_text(e, known->kernel);
+  k->weighed = plan.weighed;
+  k->rule = plan.sketch == NULL ? "plain nest" : tn__sketch_name(plan.sketch);
+  k->bound = tn__bound_name(plan.cost.bound);
+  k->decisions = "";
+  k->cycles = plan.cost.cycles;
+  k->seconds = plan.cost.cycles / e->limits.clock_hz;
+  k->work_cycles = plan.cost.work;
+  k->l2_cycles = plan.cost.level[0];
+  k->l3_cycles = plan.cost.level[1];
+  k->memory_cycles = plan.cost.level[2];
+  k->overhead_cycles = plan.cost.overhead;
+  k->tail = plan.cost.tail;
+  k->registers = plan.cost.registers;
+  if (plan.sketch == NULL) return;
+  tn__strbuf text;
+  tn__strbuf_init(&text, e->allocator);
+  tn__sketch_print(plan.sketch, plan.values, &text);
+  k->decisions = kept_text(e, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+}
+
+static void explain_body(tn__arena *arena, void *user) {
+  explain_call *call = user;
+  tn_explanation *e = call->result;
+  tn__compilation *c = TN__NEW(arena, tn__compilation);
+  tn__driver_init(&c->driver, arena, &call->options);
+  e->arena.escape = arena->escape;
+  tn__check(arena->escape, tn__target_limits(&c->driver.target, c->driver.schedule.threads, &e->limits));
+  tn__compilation_front(c, call->path, call->data, call->size);
+  e->kernels = TN__NEW_ARRAY(&e->arena, c->unit_count, tn_kernel_plan *);
+  for (int i = 0; i < c->unit_count; i++) {
+    const tn__unit *u = &c->units[i];
+    tn_kernel_plan known = {.kernel = u->name, .flops = u->flops, .bytes = u->bytes};
+    if (u->same_as == i) explain_kernel(e, u->te, &c->driver.target, &c->driver.schedule, &known);
+  }
+  e->arena.escape = NULL;
+}
+
+static tn_status *explain(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user,
+                          tn_explanation **result, tn_explanation **out) {
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, 1, sizeof(tn_explanation), 0, &memory));
+  tn_explanation *e = *result = memory;
+  *e = (tn_explanation){.allocator = allocator};
+  tn__arena_init(&e->arena, allocator, NULL);
+  tn_status *status = tn__with_arena(allocator, body, user);
+  if (status) {
+    tn_explanation_release(e);
+    return status;
+  }
+  *out = e;
+  return NULL;
+}
+
+tn_status *tn_explain(const char *path, const void *data, size_t size, const tn_compile_options *options,
+                      tn_explanation **out) {
+  *out = NULL;
+  if (!path) return tn_status_create(TN_INVALID_ARGUMENT, "the model needs a path, if only for messages");
+  explain_call call = {.path = path, .data = data, .size = size};
+  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  return explain(call.options.allocator, explain_body, &call, &call.result, out);
+}
+
+/* ---- declarations ------------------------------------------------------------------------------------------------ */
+
+typedef struct te_call {
+  tn_te *const *tes;
+  int count;
+  const char *target;
+  tn_schedule_options options;
+  tn_explanation *result;
+} te_call;
+
+static void te_body(tn__arena *arena, void *user) {
+  te_call *call = user;
+  tn_explanation *e = call->result;
+  tn__target *target = TN__NEW(arena, tn__target);
+  tn__check(arena->escape, tn__target_parse(call->target, target));
+  tn__schedule_options options = tn__te_schedule_options(arena->escape, &call->options, target);
+  e->arena.escape = arena->escape;
+  tn__check(arena->escape, tn__target_limits(target, options.threads, &e->limits));
+  e->kernels = TN__NEW_ARRAY(&e->arena, call->count, tn_kernel_plan *);
+  for (int i = 0; i < call->count; i++) {
+    const tn__te *te = tn__te_copy(call->tes[i]->te, tn__ir_create(arena));
+    tn_kernel_plan known = {.kernel = tn__te_name(te)};
+    tn__te_work(te, &known.flops, &known.bytes);
+    explain_kernel(e, te, target, &options, &known);
+  }
+  e->arena.escape = NULL;
+}
+
+tn_status *tn_te_explain(tn_te *const *tes, int count, const char *target, const tn_schedule_options *options,
+                         tn_explanation **out) {
+  *out = NULL;
+  te_call call = {.tes = tes, .count = count, .target = target};
+  TN_RETURN_IF_ERROR(tn__schedule_options_read(options, &call.options));
+  for (int i = 0; i < count; i++)
+    if (!tes[i]->finished)
+      return tn_status_create(TN_FAILED_PRECONDITION, "te %s: tn_te_finish() has not accepted the declaration",
+                              tn_te_name(tes[i]));
+  return explain(call.options.allocator, te_body, &call, &call.result, out);
+}
+
+void tn_explanation_release(tn_explanation *e) {
+  if (!e) return;
+  tn__arena_release(&e->arena);
+  tn__free(e->allocator, e, sizeof *e, 0);
+}
+
+int tn_explanation_kernels(const tn_explanation *e, const tn_kernel_plan *const **out) {
+  *out = (const tn_kernel_plan *const *)e->kernels;
+  return e->count;
+}
+
+const tn_machine_limits *tn_explanation_limits(const tn_explanation *e) { return &e->limits; }

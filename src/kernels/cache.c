@@ -1,0 +1,241 @@
+#include "kernels/cache.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "runtime/executable.h"
+
+struct tn__cache {
+  const char *directory;
+  uint64_t limit;
+  tn_log_sink log;
+  pthread_mutex_t lock; /* of wrote and warned */
+  bool wrote, warned;
+};
+
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
+
+static const char *default_directory(tn__arena *arena) {
+  const char *own = getenv("TENON_CACHE_DIR");
+  if (own && own[0]) return own;
+  const char *xdg = getenv("XDG_CACHE_HOME");
+  if (xdg && xdg[0] == '/') return tn__arena_printf(arena, "%s/tenon", xdg);
+  const char *home = getenv("HOME");
+  return home && home[0] ? tn__arena_printf(arena, "%s/.cache/tenon", home) : NULL;
+}
+
+typedef struct cache_file {
+  char name[80];
+  uint64_t size;
+  struct timespec used;
+} cache_file;
+
+static int older_first(const void *a, const void *b) {
+  const cache_file *x = a, *y = b;
+  if (x->used.tv_sec != y->used.tv_sec) return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+  if (x->used.tv_nsec != y->used.tv_nsec) return x->used.tv_nsec < y->used.tv_nsec ? -1 : 1;
+  return strcmp(x->name, y->name);
+}
+
+/* Entries of the cache, and their total size. Only names that the cache itself makes count. */
+static cache_file *list_files(DIR *folder, int place, int *count, uint64_t *total) {
+  cache_file *files = NULL;
+  int capacity = 0;
+  *count = 0;
+  *total = 0;
+  for (const struct dirent *e = readdir(folder); e; e = readdir(folder)) {
+    struct stat info;
+    bool ours = (strncmp(e->d_name, "exe-", 4) == 0 || strncmp(e->d_name, "obj-", 4) == 0) && strlen(e->d_name) < 80;
+    if (!ours || fstatat(place, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (*count == capacity) {
+      capacity = capacity ? capacity * 2 : 256;
+      cache_file *more = realloc(files, (size_t)capacity * sizeof *files);
+      if (!more) break;
+      files = more;
+    }
+    cache_file *f = &files[(*count)++];
+    memset(f, 0, sizeof *f);
+    memcpy(f->name, e->d_name, strlen(e->d_name) + 1);
+    f->size = (uint64_t)info.st_size;
+    f->used = info.st_mtim; /* a hit sets it */
+    *total += f->size;
+  }
+  return files;
+}
+
+static void evict(const tn__cache *cache) {
+  DIR *folder = opendir(cache->directory);
+  if (!folder) return;
+  int count = 0, place = dirfd(folder);
+  uint64_t total = 0;
+  cache_file *files = place < 0 ? NULL : list_files(folder, place, &count, &total);
+  if (total > cache->limit && files) {
+    qsort(files, (size_t)count, sizeof *files, older_first);
+    for (int i = 0; i < count && total > cache->limit; i++)
+      if (unlinkat(place, files[i].name, 0) == 0) total -= files[i].size;
+  }
+  free(files);
+  closedir(folder);
+}
+
+static void close_cache(void *user) {
+  tn__cache *cache = user;
+  if (cache->wrote) evict(cache);
+  pthread_mutex_destroy(&cache->lock);
+}
+
+tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log) {
+  if (!directory) directory = default_directory(arena);
+  if (!directory) return NULL;
+  tn_status *status = tn__make_directories(directory);
+  if (!status && access(directory, R_OK | W_OK | X_OK) != 0)
+    status = tn_status_create(TN_IO, "cannot write to \"%s\"", directory);
+  if (status) {
+    tn__log(log, TN_LOG_WARNING, "no compile cache: %s", tn_status_message(status));
+    tn_status_free(status);
+    return NULL;
+  }
+  tn__cache *cache = TN__NEW(arena, tn__cache);
+  cache->directory = tn__arena_strdup(arena, directory);
+  cache->limit = limit_bytes;
+  if (log) cache->log = *log;
+  pthread_mutex_init(&cache->lock, NULL);
+  tn__arena_defer(arena, close_cache, cache);
+  return cache;
+}
+
+/* ---- entries: the contents, then their seal ---------------------------------------------------------------------- */
+
+/* Covers what the entry is for, too: a file that got another entry's name must not be taken for that entry. The
+ * contents go in by a checksum: who can change the file may as well write a whole one. */
+static tn__digest seal(const char *kind, const tn__digest *key, const tn__pieces *contents) {
+  tn__sha256 h;
+  tn__sha256_init(&h);
+  tn__sha256_update_string(&h, kind);
+  tn__sha256_update(&h, key->bytes, sizeof key->bytes);
+  tn__checksum sum;
+  tn__checksum_init(&sum);
+  for (int i = 0; i < contents->count; i++) tn__checksum_update(&sum, contents->list[i].data, contents->list[i].size);
+  tn__sha256_update_u64(&h, contents->size);
+  tn__sha256_update_u64(&h, tn__checksum_final(&sum));
+  return tn__sha256_final(&h);
+}
+
+static void entry_path(const tn__cache *cache, const char *kind, const tn__digest *key, char *path, size_t size) {
+  char hex[65];
+  tn__digest_hex(key, hex);
+  snprintf(path, size, "%s/%s-%s", cache->directory, kind, hex);
+}
+
+/* The file system's own idea of now moves in steps of milliseconds, too coarse to tell what was used last. */
+static void mark_used(const char *path) {
+  struct timespec now[2];
+  clock_gettime(CLOCK_REALTIME, &now[0]);
+  now[1] = now[0];
+  utimensat(AT_FDCWD, path, now, 0);
+}
+
+bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn__file_map *map, tn__bytes *out) {
+  char path[4096];
+  entry_path(cache, kind, key, path, sizeof path);
+  tn_status *status = tn__file_map_open(path, map);
+  if (status) {
+    tn_status_free(status);
+    return false;
+  }
+  *out = (tn__bytes){map->data, map->size < sizeof(tn__digest) ? 0 : map->size - sizeof(tn__digest)};
+  tn__digest digest = seal(kind, key, &(tn__pieces){out, 1, out->size});
+  if (map->size < sizeof digest.bytes || memcmp(map->data + out->size, digest.bytes, sizeof digest.bytes) != 0) {
+    tn__log(&cache->log, TN_LOG_WARNING, "compile cache: \"%s\" is damaged and was ignored", path);
+    unlink(path);
+    tn__file_map_close(map);
+    return false;
+  }
+  mark_used(path);
+  return true;
+}
+
+static void close_map(void *map) { tn__file_map_close(map); }
+
+bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key, tn__bytes *out) {
+  tn__file_map *map = TN__NEW(arena, tn__file_map);
+  tn__arena_defer(arena, close_map, map);
+  return tn__cache_map(cache, kind, key, map, out);
+}
+
+void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key,
+                   const tn__pieces *contents) {
+  if (contents->size > cache->limit / 2) return; /* it would push out everything else */
+  tn__digest digest = seal(kind, key, contents);
+  tn__bytes *all = TN__NEW_ARRAY(arena, contents->count + 1, tn__bytes);
+  memcpy(all, contents->list, sizeof *all * (size_t)contents->count);
+  all[contents->count] = (tn__bytes){digest.bytes, sizeof digest.bytes};
+  char path[4096];
+  entry_path(cache, kind, key, path, sizeof path);
+  tn_status *status = tn__file_write_atomic(path, all, contents->count + 1, 0600);
+  if (!status) mark_used(path);
+  pthread_mutex_lock(&cache->lock);
+  cache->wrote = true;
+  bool warn = status && !cache->warned;
+  cache->warned = cache->warned || warn;
+  pthread_mutex_unlock(&cache->lock);
+  if (warn) tn__log(&cache->log, TN_LOG_WARNING, "compile cache: %s", tn_status_message(status));
+  tn_status_free(status);
+}
+
+/* ---- identity of the build --------------------------------------------------------------------------------------- */
+
+typedef struct identity_search {
+  tn__sha256 *hasher;
+  uintptr_t address; /* of a function in the library */
+  bool found;
+} identity_search;
+
+static void hash_build_note(identity_search *search, const struct dl_phdr_info *info, const ElfW(Phdr) * segment) {
+  const char *at = (const char *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr), *end = at + segment->p_memsz;
+  while (at + sizeof(ElfW(Nhdr)) <= end && !search->found) {
+    ElfW(Nhdr) note;
+    memcpy(&note, at, sizeof note);
+    const char *name = at + sizeof note, *data = name + (note.n_namesz + 3u) / 4u * 4u;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
+      tn__sha256_update(search->hasher, data, note.n_descsz);
+      search->found = true;
+    }
+    at = data + (note.n_descsz + 3u) / 4u * 4u;
+  }
+}
+
+static int visit_object(struct dl_phdr_info *info, size_t size, void *user) {
+  identity_search *search = user;
+  bool here = false;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *s = &info->dlpi_phdr[i];
+    uintptr_t start = (uintptr_t)(info->dlpi_addr + s->p_vaddr);
+    here |= s->p_type == PT_LOAD && search->address >= start && search->address < start + s->p_memsz;
+  }
+  for (int i = 0; here && i < info->dlpi_phnum; i++)
+    if (info->dlpi_phdr[i].p_type == PT_NOTE) hash_build_note(search, info, &info->dlpi_phdr[i]);
+  return here;
+}
+
+static void hash_object(tn__sha256 *hasher, uintptr_t address) {
+  identity_search search = {hasher, address, false};
+  dl_iterate_phdr(visit_object, &search);
+}
+
+/* The runtime computes constants and has tables of what code for the machine is like: it may be a library of its
+ * own. */
+void tn__build_identity(tn__sha256 *hasher) {
+  hash_object(hasher, (uintptr_t)&tn__build_identity);
+  hash_object(hasher, (uintptr_t)&tn__region_init);
+  tn__sha256_update_string(hasher, tn_version());
+}

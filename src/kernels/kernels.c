@@ -1,0 +1,528 @@
+#include "kernels/kernels.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "ir/passes.h"
+#include "kernels/moves.h"
+#include "kernels/texts.h"
+#include "schedule/rules/choose.h"
+
+double tn__now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void tn__driver_time(tn__driver *driver, const char *phase, double seconds) {
+  for (int i = 0; i < driver->times.count; i++) {
+    if (strcmp(driver->times.data[i]->name, phase) != 0) continue;
+    driver->times.data[i]->seconds += seconds;
+    return;
+  }
+  tn_phase_time *entry = TN__NEW(driver->arena, tn_phase_time);
+  *entry = (tn_phase_time){tn__arena_strdup(driver->arena, phase), seconds};
+  tn__vec_push(driver->arena, &driver->times, entry);
+}
+
+void tn__driver_tell_times(const tn__driver *driver) {
+  const tn_compile_options *o = driver->options;
+  if (o->times) o->times(o->user, (const tn_phase_time *const *)driver->times.data, driver->times.count);
+}
+
+bool tn__driver_prints(const tn__driver *driver, const char *pass) {
+  const tn_compile_options *o = driver->options;
+  return o->print && o->print_after && (strcmp(o->print_after, pass) == 0 || strcmp(o->print_after, "all") == 0);
+}
+
+void tn__driver_print(const tn__driver *driver, const char *subject, const char *pass, const char *text) {
+  if (!tn__driver_prints(driver, pass)) return;
+  char name[160];
+  snprintf(name, sizeof name, "%s.%s", subject, pass);
+  driver->options->print(driver->options->user, name, text);
+}
+
+/* ---- declaring --------------------------------------------------------------------------------------------------- */
+
+static bool tells_nothing(const char *op) {
+  return strcmp(op, "broadcast_in_dim") == 0 || strcmp(op, "reshape") == 0 || strcmp(op, "constant") == 0;
+}
+
+/* "convolution_add_maximum_3f9a01c2": what the group computes, for profiles, and the start of its key, for
+ * uniqueness. */
+static const char *unit_name(tn__arena *arena, const tn__group *group, const tn__digest *key) {
+  char name[96] = "";
+  size_t length = 0;
+  int left = 0;
+  for (int i = 0; i < group->node_count; i++) {
+    const char *op = group->nodes[i]->op->name;
+    if (tells_nothing(op) && group->node_count > 1) continue;
+    size_t more = strlen(op);
+    if (length + more + 1 > 56) {
+      left++;
+      continue;
+    }
+    length += (size_t)snprintf(name + length, sizeof name - length, "%s%s", length ? "_" : "", op);
+  }
+  if (left) snprintf(name + length, sizeof name - length, "_%dmore", left);
+  char hex[65];
+  tn__digest_hex(key, hex);
+  return tn__arena_printf(arena, "%s_%.8s", name[0] ? name : "kernel", hex);
+}
+
+static double constant_or_unknown(const tn__expr *e) {
+  int64_t v;
+  return tn__as_int(e, &v) ? (double)v : -1;
+}
+
+static double value_bytes(const tn__value *v) {
+  double bytes = (double)tn__dtype_stored(v->dtype);
+  for (int i = 0; i < v->rank; i++) {
+    int64_t d = tn__dim_const(v, i);
+    if (d < 0) return -1;
+    bytes *= (double)d;
+  }
+  return bytes;
+}
+
+static double unit_bytes(const tn__unit *u) {
+  double total = 0;
+  for (int i = 0; i < u->input_count + u->output_count; i++) {
+    double b = value_bytes(i < u->input_count ? u->inputs[i] : u->outputs[i - u->input_count]);
+    if (b < 0) return -1;
+    total += b;
+  }
+  return total;
+}
+
+static void unit_key(tn__driver *driver, tn__unit *u) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, driver->arena->allocator);
+  tn__te_print(u->te, &text);
+  tn_status *failed = tn__strbuf_status(&text);
+  tn__sha256 h;
+  tn__sha256_init(&h);
+  tn__build_identity(&h);
+  tn__target_hash(&driver->target, &h);
+  tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
+  tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
+  tn__sha256_update_u64(&h, u->results_read);
+  tn__sha256_update_string(&h, tn__strbuf_text(&text));
+  u->key = tn__sha256_final(&h);
+  tn__strbuf_release(&text);
+  tn__check(driver->arena->escape, failed);
+}
+
+/* Does anything but the caller of the model read what the group computes? */
+static bool results_read(const tn__driver *driver, const tn__group *group, const int *uses) {
+  const tn__graph *graph = group->graph;
+  bool is_entry = false;
+  int handed_out = 0, read = 0;
+  for (int i = 0; i < driver->entries.count; i++) is_entry |= driver->entries.data[i] == graph;
+  if (!is_entry) return true; /* what bodies compute goes on to the next round, or to nodes around them */
+  for (int i = 0; i < group->output_count; i++) {
+    read += uses[group->outputs[i]->id];
+    for (int o = 0; o < tn__graph_output_count(graph); o++)
+      handed_out += tn__graph_output_at(graph, o) == group->outputs[i];
+  }
+  return read > handed_out;
+}
+
+static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
+  tn__arena *arena = driver->arena;
+  tn__arena_init(&u->arena, arena->allocator, arena->escape);
+  u->arena.work = driver->work;
+  u->has_arena = true;
+  tn__ir *ir = tn__ir_create(&u->arena);
+  u->te = tn__te_create(ir, "kernel");
+  tn__lower_context *lower = tn__lower_create(u->group->graph, u->te);
+  for (int i = 0; i < u->group->node_count; i++) tn__lower_node(lower, u->group->nodes[i]);
+  u->output_count = u->group->output_count;
+  u->outputs = u->group->outputs;
+  for (int i = 0; i < u->output_count; i++) tn__te_output(u->te, tn__lower_value(lower, u->outputs[i]));
+  u->input_count = tn__lower_input_count(lower);
+  u->inputs = TN__NEW_ARRAY(arena, u->input_count, tn__value *);
+  for (int i = 0; i < u->input_count; i++) u->inputs[i] = tn__lower_input_at(lower, i);
+  u->scalar_count = tn__te_dim_count(u->te);
+  u->scalars = TN__NEW_ARRAY(arena, u->scalar_count, const tn__var *);
+  for (int i = 0; i < u->scalar_count; i++) u->scalars[i] = tn__lower_symbol_at(lower, i);
+  tn__check(arena->escape, tn__te_verify(u->te));
+  tn__te_trust(u->te); /* what gathers checks its indices in a stage of its own */
+  u->flops = constant_or_unknown(tn__te_flops(u->te));
+  u->bytes = unit_bytes(u);
+  u->results_read = results_read(driver, u->group, uses);
+  unit_key(driver, u);
+  u->name = unit_name(arena, u->group, &u->key);
+}
+
+static void release_unit_arena(void *unit) {
+  tn__unit *u = unit;
+  if (u->has_arena) tn__arena_release(&u->arena);
+  u->has_arena = false;
+}
+
+tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, int count) {
+  tn__unit *units = TN__NEW_ARRAY(driver->arena, count, tn__unit);
+  const int *uses = NULL;
+  for (int i = 0; i < count; i++) {
+    tn__unit *u = &units[i];
+    u->group = groups[i];
+    if (i == 0 || groups[i]->graph != groups[i - 1]->graph) uses = tn__graph_use_counts(groups[i]->graph, NULL);
+    tn__arena_defer(driver->arena, release_unit_arena, u);
+    declare_unit(driver, u, uses);
+    u->same_as = i;
+    for (int j = 0; j < i; j++) {
+      if (memcmp(&units[j].key, &u->key, sizeof u->key) != 0) continue;
+      u->same_as = j;
+      u->name = units[j].name;
+      release_unit_arena(u);
+      break;
+    }
+  }
+  return units;
+}
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+typedef struct build_times {
+  double schedule, lower, codegen;
+} build_times;
+
+typedef struct build_queue {
+  tn__driver *driver;
+  tn__unit *units;
+  const int *order; /* which units to build; never moved: their loop IR points at their arenas */
+  int count;
+  pthread_mutex_t lock;
+  tn__slab *unhashed; /* constants to hash beside the kernels; NULL: none, or somebody does it */
+  int next, done;
+  build_times times;
+  tn_status *failure;
+  int failed_job; /* the first in order, so that the message does not depend on timing */
+} build_queue;
+
+/* An object costs more than a small kernel in it. */
+enum { LARGEST_BATCH = 6 };
+
+typedef struct thread_state {
+  tn__arena arena;
+  tn__codegen_machine *machine; /* NULL: not made yet */
+} thread_state;
+
+typedef struct build_job { /* of one object */
+  thread_state *thread;
+  build_queue *queue;
+  tn__unit *units[LARGEST_BATCH];
+  const tn__func *funcs[LARGEST_BATCH];
+  int count;
+  const tn__unit *at; /* for messages */
+  build_times times;
+  tn__strbuf traces;
+} build_job;
+
+static const tn__func *named_func(tn__unit *u, const tn__schedule *schedule) {
+  tn__func *named = TN__NEW(&u->arena, tn__func);
+  *named = *tn__schedule_func(schedule);
+  named->name = u->name;
+  return named;
+}
+
+static const tn__func *scheduled_func(tn__driver *driver, tn__unit *u, const tn__schedule **schedule,
+                                      tn__schedule_plan *plan) {
+  tn__schedule_options options = driver->schedule;
+  options.results_read = u->results_read;
+  *schedule = tn__schedule_choose(u->te, &driver->target, &options, plan);
+  return named_func(u, *schedule);
+}
+
+typedef struct pass_printer {
+  tn__driver *driver;
+  const char *kernel;
+} pass_printer;
+
+static void print_pass(const char *pass, const tn__func *func, double seconds, void *user) {
+  const pass_printer *p = user;
+  if (!tn__driver_prints(p->driver, pass)) return;
+  tn__strbuf text;
+  tn__strbuf_init(&text, p->driver->arena->allocator);
+  tn__func_print(func, &text);
+  tn__driver_print(p->driver, p->kernel, pass, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+}
+
+static void lower_unit(build_job *job, int index) {
+  tn__unit *u = job->units[index];
+  tn__driver *driver = job->queue->driver;
+  tn__ir *ir = tn__te_ir(u->te);
+  double start = tn__now();
+  const tn__schedule *schedule;
+  tn__schedule_plan plan;
+  const tn__func *func = scheduled_func(driver, u, &schedule, &plan);
+  size_t before = job->traces.length;
+  tn__trace_print(schedule, &job->traces);
+  tn__check(u->arena.escape, tn__strbuf_status(&job->traces));
+  u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->traces) + before);
+  double scheduled = tn__now();
+  pass_printer printer = {driver, u->name};
+  func = tn__lower_for_codegen(ir, func, &(tn__pass_hooks){print_pass, &printer});
+  tn__kernel_info info = tn__kernel_workspace(ir, func);
+  u->workspace_bytes = info.workspace_bytes;
+  u->workspace_expr = info.workspace_expr;
+  u->workspace_dims = func->scalars ? (const tn__var **)tn__arena_copy(&u->arena, func->scalars,
+                                                                       sizeof(tn__var *) * (size_t)func->scalar_count)
+                                    : NULL;
+  if (driver->texts & TN__TEXT_LOOPS) u->loops = tn__text_of_loops(&u->arena, func);
+  job->funcs[index] = func;
+  job->times.schedule += scheduled - start;
+  job->times.lower += tn__now() - scheduled;
+}
+
+static void build_object(tn__escape *escape, void *arg) {
+  build_job *job = arg;
+  tn__driver *driver = job->queue->driver;
+  tn__ir *irs[LARGEST_BATCH];
+  for (int i = 0; i < job->count; i++) job->units[i]->arena.escape = escape;
+  for (int i = 0; i < job->count; i++) {
+    job->at = job->units[i];
+    lower_unit(job, i);
+    irs[i] = tn__te_ir(job->units[i]->te);
+  }
+  double start = tn__now();
+  tn__arena *arena = &job->units[0]->arena;
+  job->at = job->units[0];
+  job->thread->arena.escape = escape;
+  if (!job->thread->machine) job->thread->machine = tn__codegen_machine_create(&job->thread->arena, &driver->target);
+  tn__codegen_options options = {.machine = job->thread->machine, .unaligned_inputs = driver->runs_once};
+  job->units[0]->object =
+      tn__codegen_llvm_with(arena, &options, irs, job->funcs, job->count, &driver->target, TN__EMIT_OBJECT);
+  job->times.codegen = tn__now() - start;
+}
+
+static int batch_size(const build_queue *queue) {
+  if (!queue->driver->runs_once) return 1;
+  int share = (queue->count + queue->driver->threads - 1) / queue->driver->threads;
+  return share < LARGEST_BATCH ? share : LARGEST_BATCH;
+}
+
+static void run_job(build_queue *queue, thread_state *thread, int index) {
+  build_job job = {.queue = queue, .thread = thread};
+  int batch = batch_size(queue), first = index * batch;
+  while (job.count < batch && first + job.count < queue->count) {
+    job.units[job.count] = &queue->units[queue->order[first + job.count]];
+    job.count++;
+  }
+  tn__strbuf_init(&job.traces, queue->driver->arena->allocator);
+  tn__escape escape;
+  tn_status *status = tn__protect(&escape, build_object, &job);
+  tn__strbuf_release(&job.traces);
+  pthread_mutex_lock(&queue->lock);
+  queue->times.schedule += job.times.schedule;
+  queue->times.lower += job.times.lower;
+  queue->times.codegen += job.times.codegen;
+  queue->done++;
+  if (status && (!queue->failure || index < queue->failed_job)) {
+    tn_status_free(queue->failure);
+    queue->failure = tn_status_prefix(status, "kernel \"%s\"", job.at->name);
+    queue->failed_job = index;
+  } else {
+    tn_status_free(status);
+  }
+  pthread_mutex_unlock(&queue->lock);
+}
+
+static void *worker(void *arg) {
+  build_queue *queue = arg;
+  thread_state state = {0};
+  tn__arena_init(&state.arena, queue->driver->arena->allocator, NULL);
+  state.arena.work = queue->driver->work;
+  for (;;) {
+    pthread_mutex_lock(&queue->lock);
+    tn__slab *slab = queue->unhashed;
+    queue->unhashed = NULL;
+    int index = queue->failure || slab ? queue->count : queue->next++;
+    pthread_mutex_unlock(&queue->lock);
+    if (slab) {
+      tn__slab_hash(slab);
+      continue;
+    }
+    if (index >= queue->count || index * batch_size(queue) >= queue->count) break;
+    run_job(queue, &state, index);
+  }
+  tn__arena_release(&state.arena);
+  return NULL;
+}
+
+static void run_workers(build_queue *queue, int threads) {
+  pthread_t ids[64];
+  int started = 0;
+  if (threads > 64) threads = 64;
+  /* LLVM's recursion wants more stack than some systems give to threads. */
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 8u << 20);
+  while (started < threads - 1 && pthread_create(&ids[started], &attributes, worker, queue) == 0) started++;
+  pthread_attr_destroy(&attributes);
+  worker(queue); /* this thread works too, alone when no other could be had */
+  for (int i = 0; i < started; i++) pthread_join(ids[i], NULL);
+}
+
+/* A kernel's cache entry: these sizes, the trace, the object. Kernels with symbolic dimensions are not cached: their
+ * workspace is an expression. */
+typedef struct cached_kernel {
+  uint64_t trace_size, object_size;
+  int64_t workspace_bytes;
+} cached_kernel;
+
+static void load_cached(tn__driver *driver, tn__unit *u) {
+  tn__bytes entry;
+  if (!driver->cache || driver->runs_once || u->scalar_count > 0) return;
+  if (!tn__cache_get(driver->cache, driver->arena, "obj", &u->key, &entry)) return;
+  cached_kernel head;
+  if (entry.size < sizeof head) return;
+  memcpy(&head, entry.data, sizeof head);
+  if (head.trace_size > entry.size || head.object_size > entry.size ||
+      entry.size != sizeof head + head.trace_size + head.object_size)
+    return;
+  const char *data = (const char *)entry.data + sizeof head;
+  u->trace = tn__arena_strndup(driver->arena, data, head.trace_size);
+  u->object = (tn__code){data + head.trace_size, head.object_size};
+  u->workspace_bytes = head.workspace_bytes;
+  u->from_cache = true;
+}
+
+static void store_cached(tn__driver *driver, const tn__unit *u) {
+  if (!driver->cache || driver->runs_once || u->from_cache || u->scalar_count > 0) return;
+  cached_kernel head = {strlen(u->trace), u->object.size, u->workspace_bytes};
+  tn__bytes pieces[] = {{&head, sizeof head}, {u->trace, head.trace_size}, {u->object.data, u->object.size}};
+  tn__cache_put(driver->cache, driver->arena, "obj", &u->key,
+                &(tn__pieces){pieces, 3, sizeof head + head.trace_size + head.object_size});
+}
+
+/* The loops of a kernel whose code the cache had: its trace makes the same of its declaration again. */
+static const char *loops_again(tn__driver *driver, tn__unit *u) {
+  tn__schedule *schedule;
+  tn__check(driver->arena->escape, tn_status_prefix(tn__trace_replay(u->te, &driver->target, u->trace, &schedule),
+                                                    "kernel \"%s\" of the cache", u->name));
+  return tn__text_of_loops(driver->arena, tn__lower_for_codegen(tn__te_ir(u->te), named_func(u, schedule), NULL));
+}
+
+static void keep_texts(tn__driver *driver, tn__unit *u) {
+  if (driver->texts & TN__TEXT_DECLARATIONS) u->declaration = tn__text_of_declaration(driver->arena, u->te, u->name);
+  if (driver->texts & TN__TEXT_LOOPS)
+    u->loops = u->from_cache ? loops_again(driver, u) : tn__arena_strdup(driver->arena, u->loops);
+}
+
+/* Results move to the driver's arena; the unit's own is released unless a symbolic workspace still refers to it. */
+static void finish_unit(tn__driver *driver, tn__unit *u) {
+  u->arena.escape = driver->arena->escape;
+  keep_texts(driver, u);
+  if (u->from_cache) {
+    release_unit_arena(u);
+    return;
+  }
+  store_cached(driver, u);
+  if (u->object.size > 0) u->object.data = tn__arena_copy(driver->arena, u->object.data, u->object.size);
+  u->trace = tn__arena_strdup(driver->arena, u->trace);
+  if (!u->workspace_expr) release_unit_arena(u);
+}
+
+static void share_results(tn__unit *units, int count) {
+  for (int i = 0; i < count; i++) {
+    const tn__unit *from = &units[units[i].same_as];
+    if (from == &units[i]) continue;
+    units[i].object = from->object;
+    units[i].native = from->native;
+    units[i].native_scalars = from->native_scalars;
+    units[i].native_scalar_count = from->native_scalar_count;
+    units[i].trace = from->trace;
+    units[i].workspace_bytes = from->workspace_bytes;
+    units[i].workspace_expr = from->workspace_expr;
+    units[i].workspace_dims = from->workspace_dims;
+  }
+}
+
+/* Moving constants needs no code. */
+static bool is_move(tn__driver *driver, tn__unit *u) {
+  if (!driver->runs_once) return false;
+  int count;
+  const int64_t *scalars = tn__move_scalars(u->te, &count);
+  if (scalars) {
+    u->native = tn__move_run;
+    u->native_scalars = tn__arena_copy(driver->arena, scalars, sizeof *scalars * (size_t)count);
+    u->native_scalar_count = count;
+    release_unit_arena(u);
+  }
+  return scalars != NULL;
+}
+
+void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
+  int *order = TN__NEW_ARRAY(driver->arena, count, int), todo = 0;
+  for (int i = 0; i < count; i++) {
+    if (units[i].same_as != i || is_move(driver, &units[i])) continue;
+    load_cached(driver, &units[i]);
+    if (units[i].from_cache) {
+      finish_unit(driver, &units[i]);
+    } else {
+      order[todo++] = i;
+    }
+  }
+  build_queue queue = {
+      .driver = driver, .units = units, .order = order, .count = todo, .lock = PTHREAD_MUTEX_INITIALIZER};
+  if (!driver->runs_once && driver->slab && !driver->slab->hashed) queue.unhashed = driver->slab;
+  run_workers(&queue, driver->threads < todo ? driver->threads : todo);
+  for (int i = 0; i < todo; i++) units[order[i]].arena.escape = driver->arena->escape;
+  tn__check(driver->arena->escape, queue.failure);
+  tn__driver_time(driver, "kernel.schedule", queue.times.schedule);
+  tn__driver_time(driver, "kernel.lower", queue.times.lower);
+  tn__driver_time(driver, "kernel.codegen", queue.times.codegen);
+  for (int i = 0; i < todo; i++) finish_unit(driver, &units[order[i]]);
+  share_results(units, count);
+}
+
+/* ---- printing stages --------------------------------------------------------------------------------------------- */
+
+static void emit_module(tn__driver *driver, tn__ir **irs, const tn__func **funcs, int count, tn__emit kind,
+                        tn__strbuf *out) {
+  tn__code code = tn__codegen_llvm(driver->arena, irs, funcs, count, &driver->target, kind);
+  tn__strbuf_append_n(out, code.data, code.size);
+}
+
+void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *stage, tn__strbuf *out) {
+  tn__ir **irs = TN__NEW_ARRAY(driver->arena, count, tn__ir *);
+  const tn__func **funcs = TN__NEW_ARRAY(driver->arena, count, const tn__func *);
+  int lowered = 0;
+  for (int i = 0; i < count; i++) {
+    tn__unit *u = &units[i];
+    if (u->same_as != i) continue;
+    if (strcmp(stage, "te") == 0) {
+      tn__te_print_as(u->te, u->name, out);
+      tn__strbuf_append(out, "\n");
+      continue;
+    }
+    const tn__schedule *schedule;
+    tn__schedule_plan plan;
+    const tn__func *func = scheduled_func(driver, u, &schedule, &plan);
+    if (strcmp(stage, "schedule") == 0) {
+      tn__strbuf_printf(out, "# %s\n# ", u->name);
+      tn__schedule_plan_print(&plan, out);
+      tn__strbuf_append(out, "\n");
+      tn__trace_print(schedule, out);
+      tn__strbuf_append(out, "\n");
+      continue;
+    }
+    pass_printer printer = {driver, u->name};
+    func = tn__lower_for_codegen(tn__te_ir(u->te), func, &(tn__pass_hooks){print_pass, &printer});
+    if (strcmp(stage, "tir") == 0) {
+      tn__func_print(func, out);
+      tn__strbuf_append(out, "\n");
+      continue;
+    }
+    irs[lowered] = tn__te_ir(u->te);
+    funcs[lowered++] = func;
+  }
+  if (strcmp(stage, "llvm") == 0) emit_module(driver, irs, funcs, lowered, TN__EMIT_LLVM, out);
+  if (strcmp(stage, "asm") == 0) emit_module(driver, irs, funcs, lowered, TN__EMIT_ASSEMBLY, out);
+  if (strcmp(stage, "obj") == 0) emit_module(driver, irs, funcs, lowered, TN__EMIT_OBJECT, out);
+}

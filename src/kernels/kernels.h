@@ -1,0 +1,77 @@
+/* From fused groups of graph nodes to machine code: declare, schedule, lower, generate, in parallel and through the
+ * kernel cache. */
+#ifndef TENON_KERNELS_KERNELS_H
+#define TENON_KERNELS_KERNELS_H
+
+#include "base/hash.h"
+#include "codegen/llvm/codegen.h"
+#include "graph/passes/passes.h"
+#include "kernels/cache.h"
+#include "kernels/slab.h"
+#include "schedule/rules/choose.h"
+#include "tenon/compile.h"
+#include "tenon/kernel_abi.h"
+
+/* One kernel of the model: the declaration of a group, then everything that is made from it. Units with equal
+ * declarations share code. */
+typedef struct tn__unit {
+  const tn__group *group;
+  tn__arena arena; /* of the declaration and its loop IR; released when code has been made */
+  bool has_arena;
+  tn__te *te;
+  tn__value **inputs, **outputs; /* in the order of the kernel's buffers */
+  int input_count, output_count;
+  const tn__var **scalars; /* the graph's symbols, in the order of the kernel's scalars */
+  int scalar_count;
+  bool results_read;   /* by other kernels */
+  const char *name;    /* a C identifier: what it computes and the start of its key */
+  tn__digest key;      /* of declaration, target, options and build */
+  int same_as;         /* index of the earlier unit with the same key, or its own */
+  double flops, bytes; /* of one call; -1 when symbolic */
+  /* Made by tn__units_build: */
+  tn_kernel native; /* a function of this library, which takes `native_scalars`; NULL: there is code of its own */
+  const int64_t *native_scalars;
+  int native_scalar_count;
+  tn__code object; /* empty when the kernel is in an earlier unit's */
+  const char *trace;
+  const char *declaration, *loops; /* as text, when the executable keeps it (texts.h); else NULL */
+  int64_t workspace_bytes;
+  const tn__expr *workspace_expr; /* in `workspace_ir`, over workspace_dims; NULL when constant */
+  const tn__var **workspace_dims;
+  bool from_cache;
+} tn__unit;
+
+/* What the driver knows during one compilation. */
+typedef struct tn__driver {
+  tn__arena *arena;
+  const tn_compile_options *options;
+  tn__target target;
+  tn__schedule_options schedule;
+  TN__VEC(const tn__graph *) entries; /* what callers run: results that are handed out alone are not read soon */
+  int threads;                        /* compile threads */
+  tn__cache *cache;                   /* NULL: off */
+  tn__slab *slab;                     /* of the executable's constants; NULL: none yet */
+  unsigned texts;                     /* that the executable keeps: TN__TEXT_... */
+  bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
+  const struct tn__onnx_model *model; /* that the graph came from; may be NULL */
+  TN__VEC(tn_phase_time *) times;
+  tn__work *work; /* of the whole compilation */
+} tn__driver;
+
+void tn__driver_time(tn__driver *driver, const char *phase, double seconds); /* adds to the phase's entry */
+void tn__driver_tell_times(const tn__driver *driver);                        /* calls options->times */
+double tn__now(void);                                                        /* seconds of the monotonic clock */
+/* Calls the options' print callback when `pass` is what they want to see. */
+bool tn__driver_prints(const tn__driver *driver, const char *pass);
+void tn__driver_print(const tn__driver *driver, const char *subject, const char *pass, const char *text);
+
+/* Declares the kernels of the groups that need one (units[i].group in order; views have none). Serial: reads the
+ * graph. */
+tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, int count);
+/* Schedules and compiles each distinct unit; code and trace land in the driver's arena. Deterministic for any number of
+ * threads. */
+void tn__units_build(tn__driver *driver, tn__unit *units, int count);
+/* Text or bytes of one stage for all distinct units: "te", "schedule", "tir", "llvm", "asm", "obj". */
+void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *stage, tn__strbuf *out);
+
+#endif

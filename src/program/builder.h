@@ -1,0 +1,113 @@
+/* What program.c and control.c share: one function of the executable while it is being written. */
+#ifndef TENON_PROGRAM_BUILDER_H
+#define TENON_PROGRAM_BUILDER_H
+
+#include "program/program.h"
+#include "program/scalars.h"
+
+typedef enum tn__place_kind {
+  TN__PLACE_NONE,
+  TN__PLACE_INPUT,
+  TN__PLACE_OUTPUT,
+  TN__PLACE_CONSTANT,
+  TN__PLACE_STATIC,
+  TN__PLACE_SLOT,
+  TN__PLACE_DYNAMIC
+} tn__place_kind;
+
+typedef struct tn__place { /* per value id; the storage fields matter for roots only */
+  tn__value *value;
+  int root;        /* value id */
+  int first, last; /* steps at which the root's memory is in use; first -1: never written by a step */
+  tn__place_kind kind;
+  int index;     /* input, output or constant number; plan item or slot */
+  int reg;       /* -1 until made */
+  bool early;    /* its shape is known when the prologue has run */
+  bool readonly; /* a graph input or constant: never written over */
+} tn__place;
+
+typedef struct tn__slot { /* shared by values of symbolic size that are not alive together */
+  const tn__expr *bytes;
+  int busy_until;
+  int reg; /* scalar register of its offset */
+} tn__slot;
+
+typedef struct tn__step { /* a kernel, or a node that the machine runs itself */
+  const tn__group *group;
+  const tn__unit *unit; /* NULL for a node */
+  const tn__node *node; /* NULL for a kernel */
+  tn__value *const *inputs;
+  tn__value *const *outputs;
+  int input_count, output_count;
+  int workspace_item; /* plan item of a constant workspace, or -1 */
+} tn__step;
+
+typedef struct tn__growing {
+  const tn__var *var;
+  const tn__expr *full; /* its value when what it grows into is full */
+} tn__growing;
+
+typedef struct tn__builder {
+  tn__driver *driver;
+  tn__arena *arena;
+  tn__ir *ir;
+  const tn__program *program;
+  const tn__program_function *function;
+  tn__graph *graph; /* the function's */
+  tn__exe *exe;
+  tn__exe_func **funcs; /* by function of the program */
+  tn__exe_func *func;
+  tn__scalars scalars;
+  tn__place *places;
+  int value_count;
+  tn__step *steps;
+  int step_count;
+  int at; /* the step whose code is being written */
+  TN__VEC(tn__plan_item) items;
+  TN__VEC(tn__slot) slots;
+  tn__growing *growing; /* symbols of inputs that grow */
+  int growing_count;
+  const int *kernel_index; /* unit -> kernel in the executable */
+  bool *checked;           /* check of the graph -> emitted */
+  tn__program_stats stats;
+  int64_t static_bytes;
+} tn__builder;
+
+tn__place *tn__place_of(tn__builder *b, tn__value *v);
+tn__place *tn__root_of(tn__builder *b, tn__value *v);
+/* A new register of the value's type. */
+int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset);
+/* The register that the value lives in, made on first use. */
+int tn__register_of(tn__builder *b, tn__value *v);
+/* The same for a result about to be written: also the caller's buffer. What has no memory yet gets it when `allocate`;
+ * otherwise the instruction that writes the result brings it. */
+int tn__destination_of(tn__builder *b, tn__value *v, bool allocate);
+void tn__emit_word(tn__builder *b, tn__opcode op, int reg);
+/* Are all symbols of `e` in registers at this point of the code? */
+bool tn__builder_knows(tn__builder *b, const tn__expr *e);
+
+/* Says in the signature what counts of an output that grows. */
+void tn__declare_output_extent(tn__builder *b, int output);
+
+/* dispatch.c: all code of a function that calls one of others. */
+void tn__emit_dispatch(tn__builder *b);
+
+/* ---- control.c: nodes that the machine runs itself --------------------------------------------------------------- */
+/* Must the result have memory of its own kind, whoever asks for it? The loop variables of a while move. */
+bool tn__needs_own_memory(const tn__node *node);
+/* Values that share memory with an operand of the node: the loop variables that a while keeps. */
+void tn__share_kept(tn__builder *b, const tn__node *node);
+void tn__emit_node(tn__builder *b, const tn__node *node);
+
+/* ---- lists.c: sequences and optional values ---------------------------------------------------------------------- */
+/* Is the list in a register of the function's own, or in a loop variable that it changes, and read for the last
+ * time? */
+bool tn__list_dies(tn__builder *b, tn__value *list);
+bool tn__is_updated(const tn__builder *b, const tn__value *input);
+void tn__emit_list_node(tn__builder *b, const tn__node *node);
+void tn__emit_updates(tn__builder *b);
+
+/* strings.c: operators on strings and tables of them. False when the node is none. */
+bool tn__emit_string_node(tn__builder *b, const tn__node *node);
+
+#endif

@@ -1,0 +1,465 @@
+/* Closed expressions for what a choice of tiles of a contraction executes and touches. */
+#include "schedule/rules/contraction.h"
+
+/* Cycles for a row in a page that the first table does not have, and the share of fetching again what had no place in
+ * its set that is not hidden. */
+#define PAGE_MISS 1.0
+/* And for one in a page that the second table does not have either: 1024x16384x1024 waits that long with each row. */
+#define PAGE_WALK 25.0
+#define UNHIDDEN_SETS 0.2
+/* The share of what comes from beyond the second cache that is not hidden: of panels that are fetched while the one
+ * before is in use, of rows in pages of their own, whose latency adds to it, and of those while nothing else
+ * happens. */
+#define EXPOSED_AHEAD 0.05
+#define EXPOSED_PAGES 1.0
+#define EXPOSED_COPY 2.0
+#define PAGE_BYTES 4096
+/* Cycles that a line of sums takes to come from the third cache, or from the second one, when a tile goes on with
+ * them. */
+#define FAR_SUMS 60.0
+#define NEAR_SUMS 12.0
+
+static int64_t tiles(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+bool tn__contraction_shares_blocks(const tn__outer_loops *outer, const int64_t *v) {
+  return outer->depth >= 0 && v[TN__TILE_SHARED] > outer->depth;
+}
+
+int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, int axis) {
+  return axis == p->deep && v[TN__TILE_DEPTH] > 0 ? v[TN__TILE_DEPTH] : p->nest.extent[axis];
+}
+
+/* The loop over blocks of the reduction takes its place among the others. */
+static bool add_depth(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out) {
+  int at = (int)v[TN__TILE_DEPTH_AT];
+  if (v[TN__TILE_DEPTH] == 0) return at == 0;
+  if (at > out->count || p->deep < 0) return false;
+  int64_t extent = p->nest.extent[p->deep], steps = v[TN__TILE_DEPTH];
+  for (int i = out->count++; i > at; i--) out->loop[i] = out->loop[i - 1];
+  out->loop[at] = (tn__outer_loop){p->deep, tiles(extent, steps), steps, p->nest.open[p->deep] || extent % steps != 0};
+  out->column_tiles += out->column_tiles >= at;
+  out->block += out->block >= at;
+  out->depth = at;
+  return true;
+}
+
+bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out) {
+  *out = (tn__outer_loops){.block = -1, .depth = -1};
+  int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
+  const int64_t *extent = p->nest.extent;
+  if (p->group > 0)
+    out->loop[out->count++] = (tn__outer_loop){p->column, extent[p->column] / p->group, p->group, false};
+  for (int a = 0; a < p->spatial; a++) /* axes that choose another right operand */
+    if (a != p->column && a != p->row && a != p->more_rows && p->moves_right[a])
+      out->loop[out->count++] = (tn__outer_loop){a, extent[a], 1, false};
+  tn__outer_loop columns = {p->column, tiles(p->columns, width), width,
+                            p->nest.open[p->column] || p->columns % width != 0};
+  tn__outer_loop rows[TN__NEST_AXES];
+  int count = 0;
+  for (int a = 0; a < p->spatial; a++)
+    if (a != p->column && a != p->row && a != p->more_rows && !p->moves_right[a])
+      rows[count++] = (tn__outer_loop){a, extent[a], 1, false};
+  if (p->more_rows >= 0)
+    rows[count++] = (tn__outer_loop){p->more_rows, tiles(p->more, v[TN__TILE_MORE_ROWS]), v[TN__TILE_MORE_ROWS],
+                                     p->more % v[TN__TILE_MORE_ROWS] != 0};
+  if (p->row >= 0)
+    rows[count++] = (tn__outer_loop){p->row, tiles(p->rows, v[TN__TILE_ROWS]), v[TN__TILE_ROWS],
+                                     p->nest.open[p->row] || p->rows % v[TN__TILE_ROWS] != 0};
+  if (v[TN__TILE_COLUMNS_AT] > count || (v[TN__TILE_BLOCK] > 1 && v[TN__TILE_COLUMNS_AT] == count)) return false;
+  for (int i = 0; i <= count; i++) {
+    bool here = i == v[TN__TILE_COLUMNS_AT];
+    if (here && v[TN__TILE_BLOCK] > 1) { /* the next loop goes by in blocks, and the columns inside of a block */
+      const tn__outer_loop *next = &rows[i];
+      if (next->tail || next->trips % v[TN__TILE_BLOCK] != 0 || next->trips == v[TN__TILE_BLOCK]) return false;
+      out->loop[out->count++] =
+          (tn__outer_loop){next->axis, next->trips / v[TN__TILE_BLOCK], next->step * v[TN__TILE_BLOCK], false};
+    }
+    if (here) out->column_tiles = out->count, out->loop[out->count++] = columns;
+    if (i == count) break;
+    out->loop[out->count] = rows[i];
+    if (here && v[TN__TILE_BLOCK] > 1) out->loop[out->count].trips = v[TN__TILE_BLOCK], out->block = out->count;
+    out->count++;
+  }
+  if (!add_depth(p, v, out) || v[TN__TILE_SHARED] > out->count) return false;
+  /* Loops whose tiles may be partial are not fused with others, so that their tails can be cut off. */
+  for (int i = 0; i < v[TN__TILE_SHARED]; i++)
+    if (out->loop[i].tail && v[TN__TILE_SHARED] > 1) return false;
+  return true;
+}
+
+bool tn__contraction_is_tap(const tn__contraction_space *p, const int64_t *v, int axis) {
+  return p->taps[0][axis] || (v[TN__TILE_MORE_ROWS] > 1 && p->taps[1][axis]);
+}
+
+int tn__contraction_taps_from(const tn__contraction_space *p, const int64_t *v) {
+  int from = p->nest.axis_count, first = from;
+  if (!p->depthwise) return from;
+  for (int a = from - 1; a >= p->spatial; a--) {
+    if (tn__contraction_is_tap(p, v, a))
+      first = a;
+    else if (p->nest.extent[a] > 1)
+      break;
+  }
+  return first;
+}
+
+/* Borders that are cut off make copies of a tile: how many statements there will be. */
+static int64_t statements(const tn__contraction_space *p, const int64_t *v) {
+  int64_t taps = 1;
+  for (int a = p->spatial; a < p->nest.axis_count; a++)
+    if (tn__contraction_is_tap(p, v, a)) taps *= p->nest.extent[a];
+  int64_t tile = v[TN__TILE_ROWS] * v[TN__TILE_MORE_ROWS] * v[TN__TILE_VECTORS];
+  int64_t pieces = p->rows % v[TN__TILE_ROWS] != 0 ? p->pieces + p->pieces / 3 : p->pieces;
+  if (v[TN__TILE_BLOCK] > 1) pieces *= 2; /* both halves of a loop are cut */
+  return pieces * tile * (taps * v[TN__TILE_UNROLL] + 2);
+}
+
+/* Iterations of the reduction in one straight piece of code, and of the innermost loop around it. */
+static void straight_piece(const tn__contraction_space *p, const int64_t *v, double *straight, double *trips) {
+  *straight = (double)v[TN__TILE_UNROLL];
+  *trips = 1;
+  for (int a = p->nest.axis_count - 1; a >= p->spatial; a--) {
+    double extent = (double)tn__contraction_steps(p, v, a);
+    if (tn__contraction_is_tap(p, v, a)) {
+      *straight *= extent;
+    } else if (a == p->nest.axis_count - 1 || extent > 1) {
+      *trips = a == p->nest.axis_count - 1 ? extent / *straight : extent;
+      if (extent > 1) return;
+    }
+  }
+}
+
+/* Place of the loop whose iterations each compute their part of an operand: threads have private memory of their
+ * own. */
+static int place_of(const int64_t *v, int64_t loop) {
+  return loop < v[TN__TILE_SHARED] ? (int)v[TN__TILE_SHARED] - 1 : (int)loop;
+}
+
+/* The part of the left operand's loads that miss the first cache because rows that lie a round number of bytes apart
+ * share its sets, when each of `rows` x `more` rows is read for `span` bytes: of the lines in a set those beyond its
+ * ways, squared, since the cache's choice keeps some. */
+static double conflicts(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t rows,
+                        int64_t more, int64_t span) {
+  enum { SETS = 64, LINE = 64 };
+  uint16_t lines[SETS] = {0};
+  double ways = (double)k->target->l1_bytes / (SETS * LINE), missed = 0, all = 0;
+  int64_t row_stride = v[TN__TILE_LEFT] == TN__PLACE_APART ? p->row_stride + LINE : p->row_stride;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t m = 0; m < more; m++) {
+      int64_t start = r * row_stride + m * p->more_stride;
+      for (int64_t line = start / LINE; line * LINE < start + span; line++) lines[line % SETS]++;
+    }
+  for (int i = 0; i < SETS; i++) {
+    double beyond = ((double)lines[i] - ways) / ways;
+    all += lines[i];
+    if (beyond > 0) missed += (double)lines[i] * (beyond < 1 ? beyond * beyond : 1);
+  }
+  return missed / all;
+}
+
+/* Vectors of the left operand that a depthwise tile loads for all of its taps. */
+static double taps_loads(const tn__contraction_space *p, const int64_t *v, const int64_t tile[2]) {
+  double loads = (double)(tile[0] * tile[1]);
+  const tn__nest_access *left = NULL;
+  for (int i = 0; i < p->nest.access_count && left == NULL; i++)
+    if (!p->nest.access[i].store && p->nest.access[i].along[p->row].stride != 0) left = &p->nest.access[i];
+  for (int a = tn__contraction_taps_from(p, v); a < p->nest.axis_count && left != NULL; a++) {
+    int64_t taps = p->nest.extent[a], rows = p->taps[0][a] ? tile[0] : tile[1];
+    int64_t stride =
+        left->along[a].stride > 0 ? (p->taps[0][a] ? p->row_stride : p->more_stride) / left->along[a].stride : taps;
+    int64_t distinct = (rows - 1) * stride + taps;
+    loads *= (double)(distinct < rows * taps ? distinct : rows * taps) / (double)rows;
+  }
+  return loads;
+}
+
+/* Cycles of one step of the sum that the right operand takes beside those of its loads, when its rows lie so far apart
+ * that a panel of them uses few of the first cache's sets, or more pages than are remembered. */
+static double far_apart(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t span) {
+  enum { SETS = 64, LINE = 64, PAGES = 64, ALL_PAGES = 1024 };
+  int64_t stride = p->right_stride, lines = tiles(span, LINE), sets = SETS, steps = p->right_steps;
+  if (v[TN__TILE_DEPTH] > 0) steps = tiles(steps * v[TN__TILE_DEPTH], p->nest.extent[p->deep]);
+  if (v[TN__TILE_RIGHT] >= TN__PLACE_AT || stride < 2 * span) return 0;
+  for (int64_t at = stride / LINE; stride % LINE == 0 && sets > 1 && at % 2 == 0; at /= 2) sets /= 2;
+  sets = sets * lines < SETS ? sets * lines : SETS;
+  double cycles = 0, ways = (double)k->target->l1_bytes / (SETS * LINE);
+  if ((double)(steps * lines) > ways * (double)sets)
+    cycles += UNHIDDEN_SETS * (double)(lines * LINE) / k->target->core.l2_bytes;
+  int64_t pages = stride < PAGE_BYTES ? tiles(stride * steps, PAGE_BYTES) : steps; /* those between do not count */
+  if (pages > PAGES) cycles += PAGE_MISS;
+  if (pages >= ALL_PAGES) cycles += PAGE_WALK * (stride < PAGE_BYTES ? (double)stride / PAGE_BYTES : 1);
+  return cycles;
+}
+
+/* A load of one element into all lanes, beside a load of a vector. */
+#define BROADCAST 0.6
+
+/* A core that takes vectors in halves multiplies whole ones at its full rate, whatever is loaded beside. Of vectors
+ * half as wide it does one less for every five multiplications or loads into all lanes, or so. */
+#define HALF_BROADCAST 0.4
+
+static bool takes_halves(const tn__target *target, int vector_bytes) {
+  return vector_bytes < target->vector_bytes && tn__schedule_halves_are_as_fast(target);
+}
+
+/* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
+static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
+                       const int64_t tile[2], int64_t vectors, bool masked, double times) {
+  const tn__nest *nest = &p->nest;
+  int64_t rows = tile[0] * tile[1];
+  int vector_bytes = (int)(v[TN__TILE_LANES] * p->element);
+  double accumulators = (double)(rows * vectors), steps = 1, unroll, trips;
+  bool taps = tn__contraction_taps_from(p, v) < nest->axis_count;
+  for (int a = p->spatial; a < nest->axis_count; a++) steps *= (double)tn__contraction_steps(p, v, a);
+  straight_piece(p, v, &unroll, &trips);
+  tn__operations step = {.vector_bytes = vector_bytes, .fma = unroll * accumulators, .other = 3};
+  step.chain = unroll * k->target->core.fma_latency;
+  double left = 0, right = 0, out = 0;
+  for (int i = 0; i < nest->access_count; i++) {
+    double crossing = tn__nest_crossing(k->target, &nest->access[i], nest->axis_count, p->column, vector_bytes);
+    if (nest->access[i].store)
+      out = crossing;
+    else if (p->row >= 0 && nest->access[i].along[p->row].stride != 0)
+      left = crossing;
+    else
+      right = crossing;
+  }
+  if (v[TN__TILE_LEFT] == TN__PLACE_INLINE && !p->in_place) step.fma += unroll * (double)rows * p->operand[0].work;
+  if (p->has_right) step.loads = (1 + right) * unroll * (double)vectors;
+  /* What a missing line costs beside a load that finds it. */
+  double misses = 0;
+  if (!p->streams && v[TN__TILE_LEFT] < TN__PLACE_AT)
+    misses = conflicts(p, k, v, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
+             k->target->core.load_ports / k->target->core.l2_bytes;
+  if (v[TN__TILE_AHEAD] > 0) step.loads += 0.5 * (double)(unroll * tiles(vectors * vector_bytes, TN__LINE_BYTES));
+  if (p->depthwise) {
+    double loads = taps ? taps_loads(p, v, tile) * (double)vectors : unroll * accumulators;
+    step.loads += (1 + left + misses * vector_bytes / 64) * loads;
+  } else {
+    step.loads += (BROADCAST + misses) * unroll * (double)rows;
+    if (takes_halves(k->target, vector_bytes)) step.fma += HALF_BROADCAST * unroll * (double)rows;
+    if (p->left_element != p->element) step.other += 2 * unroll * (double)rows;
+  }
+  if (p->right_element != p->element) step.fma += unroll * (double)vectors;
+  if (masked) step.other += unroll * (double)vectors;
+  /* Long straight pieces give the compiler's scheduler room to take registers for loads that are not needed yet. */
+  if (unroll > 1 && unroll * accumulators > 48 && !taps) step.fma *= 1.05;
+  if (unroll > 1 && masked) step.fma *= 1.25;
+  tn__cost_phase(f, k->target, &step, times * steps / unroll);
+  if (p->has_right) f->work_cycles += times * steps * far_apart(p, k, v, vectors * vector_bytes);
+  tn__cost_loop(f, times * steps / (unroll * trips), trips);
+  tn__operations end = {.vector_bytes = vector_bytes, .other = 12};
+  bool blocked = v[TN__TILE_DEPTH] > 0, finishes = v[TN__TILE_EPILOGUE] == TN__EPILOGUE_TILE && !blocked;
+  end.fma = accumulators * (1 + (finishes ? p->epilogue : 0));
+  end.loads = finishes ? (1 + out) * accumulators * p->epilogue_loads : 0;
+  if (blocked) end.loads = (1 + out) * accumulators;
+  end.stores = (1 + out) * accumulators;
+  if (masked) end.other += 2 * accumulators;
+  end.chain = 2.0 * k->target->core.fma_latency;
+  tn__cost_phase(f, k->target, &end, times);
+  f->useful += 0;
+  f->spent += times * accumulators * (double)v[TN__TILE_LANES];
+}
+
+/* How many steps of each axis the tiles of one iteration of outer loop `at` cover; returns how often it is entered. */
+static double ranges_within(const tn__contraction_space *p, const int64_t *v, const tn__outer_loops *outer, int at,
+                            int64_t ranges[TN__NEST_AXES]) {
+  double times = 1;
+  for (int a = 0; a < p->nest.axis_count; a++) ranges[a] = a < p->spatial ? 1 : tn__contraction_steps(p, v, a);
+  ranges[p->column] = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
+  if (p->row >= 0) ranges[p->row] = v[TN__TILE_ROWS];
+  if (p->more_rows >= 0) ranges[p->more_rows] = v[TN__TILE_MORE_ROWS];
+  for (int i = 0; i < outer->count; i++) {
+    const tn__outer_loop *loop = &outer->loop[i];
+    if (i <= at)
+      times *= (double)loop->trips;
+    else
+      ranges[loop->axis] *= loop->trips;
+  }
+  return times;
+}
+
+/* Cycles for bytes that go out and come back. New memory is fetched before it is written, and what is half of the
+ * second cache does not stay there beside what it was made of. */
+static double there_and_back(const tn__sketch *k, double bytes) {
+  const tn__target *t = k->target;
+  if (bytes <= (double)t->l1_bytes) return 0;
+  if (2 * bytes <= (double)k->options.cache_bytes) return 2 * bytes / t->core.l2_bytes;
+  return 3 * bytes / t->core.memory_bytes;
+}
+
+/* How much more room an operand of this shape takes when its rows lie an odd number of lines apart: much, where what is
+ * widened for that are the three channels of a picture. */
+static double apart(const tn__contraction_operand *o, const int64_t *shape) {
+  int64_t line = TN__LINE_BYTES / o->element, inner = 1;
+  if (o->dim < 0 || line < 1) return 1;
+  for (int d = o->dim + 2; d < o->rank; d++) inner *= shape[d];
+  for (int64_t wide = shape[o->dim + 1]; wide < shape[o->dim + 1] + 2 * line; wide++)
+    if (wide * inner % (2 * line) == line) return (double)wide / (double)shape[o->dim + 1];
+  return 1;
+}
+
+/* What computing or copying an operand takes where `place` says. False when a part is too much to be kept near. */
+static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                          const tn__outer_loops *outer, int side, int64_t place, tn__sketch_features *f) {
+  const tn__contraction_operand *o = &p->operand[side];
+  int64_t ranges[TN__NEST_AXES];
+  double times = 1, bytes = o->element;
+  if (place == TN__PLACE_INLINE || (place == TN__PLACE_BEFORE && !o->is_map)) return true;
+  if (place >= TN__PLACE_AT + outer->count) return false;
+  bool whole = place < TN__PLACE_AT;
+  if (!whole) times = ranges_within(p, v, outer, place_of(v, place - TN__PLACE_AT), ranges);
+  int64_t shape[TN__MAX_RANK];
+  for (int d = 0; d < o->rank; d++) {
+    int64_t extent = 1;
+    for (int a = 0; !whole && a < p->nest.axis_count; a++) extent += o->step[d][a] * (ranges[a] - 1);
+    shape[d] = !whole && extent < o->shape[d] ? extent : o->shape[d];
+    bytes *= (double)shape[d];
+  }
+  if (!p->depthwise && place != TN__PLACE_BEFORE) bytes *= apart(o, shape);
+  if (!whole && bytes > TN__STREAMED_BYTES) return false;
+  int vector_bytes = (int)v[TN__TILE_LANES] * o->element;
+  /* A copy has loads that wait for another cache, as strided rows don't come by themselves. */
+  tn__operations ops = {.vector_bytes = vector_bytes, .fma = o->work, .loads = 1, .stores = 1, .other = 6};
+  tn__cost_phase(f, k->target, &ops, times * bytes / vector_bytes);
+  f->extra_cycles += times * there_and_back(k, bytes);
+  return true;
+}
+
+/* Sums that are complete only behind the last block of the reduction: they start in memory, are read there by the
+ * epilogue, and where threads share the blocks each of these has its own, which are added up in the end. */
+static bool blocks_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                         const tn__outer_loops *outer, tn__sketch_features *f) {
+  int64_t ranges[TN__NEST_AXES];
+  double times = 1, elements = 1, all = 1;
+  bool shared = tn__contraction_shares_blocks(outer, v);
+  if (outer->depth < 0) return true;
+  if (v[TN__TILE_EPILOGUE] != TN__EPILOGUE_TILE || (shared && p->any_open)) return false;
+  if (v[TN__TILE_DEPTH] % v[TN__TILE_UNROLL] != 0 && p->deep == p->nest.axis_count - 1) return false;
+  if (outer->depth > 0 && !shared) times = ranges_within(p, v, outer, place_of(v, outer->depth - 1), ranges);
+  for (int a = 0; a < p->spatial; a++) {
+    bool whole = outer->depth == 0 || shared || ranges[a] > p->nest.extent[a];
+    elements *= (double)(whole ? p->nest.extent[a] : ranges[a]);
+    all *= (double)p->nest.extent[a];
+  }
+  int vector_bytes = (int)v[TN__TILE_LANES] * p->element;
+  double vectors = times * elements / (double)v[TN__TILE_LANES], parts = (double)outer->loop[outer->depth].trips;
+  tn__operations ops = {.vector_bytes = vector_bytes, .stores = 1, .other = 2};
+  if (shared) {
+    if (all * parts * p->element > (double)k->target->l3_bytes / 4) return false; /* there are tiles enough to share */
+    ops = (tn__operations){.vector_bytes = vector_bytes, .fma = parts, .loads = parts, .stores = 1, .other = 4};
+    /* On one thread, behind a parallel loop that every block of the reduction is a piece of. */
+    f->extra_cycles += vectors * tn__operation_cycles(k->target, &ops) + there_and_back(k, all * parts * p->element);
+    return true;
+  }
+  tn__cost_phase(f, k->target, &ops, vectors);
+  /* The sums so far are waited for, behind each block. */
+  double bytes = elements * p->element;
+  double wait = 4 * bytes > (double)k->options.cache_bytes ? FAR_SUMS
+                : 2 * bytes > (double)k->target->l1_bytes  ? NEAR_SUMS
+                                                           : 0;
+  f->work_cycles += wait * all * parts * p->element / TN__LINE_BYTES;
+  if (!p->has_epilogue && p->epilogue == 0) return true;
+  ops = (tn__operations){.vector_bytes = vector_bytes, .fma = p->epilogue, .stores = 1, .other = 4};
+  ops.loads = 1 + p->epilogue_loads;
+  tn__cost_phase(f, k->target, &ops, vectors);
+  f->extra_cycles += times * there_and_back(k, elements * p->element);
+  return true;
+}
+
+/* Epilogues that don't take the sums from registers: they go through memory. */
+static bool epilogue_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                           const tn__outer_loops *outer, tn__sketch_features *f) {
+  int64_t ranges[TN__NEST_AXES];
+  double times = 1, elements = 1;
+  if (v[TN__TILE_EPILOGUE] == TN__EPILOGUE_TILE) return true;
+  if (v[TN__TILE_EPILOGUE] >= TN__EPILOGUE_AT + outer->count) return false;
+  bool whole = v[TN__TILE_EPILOGUE] == TN__EPILOGUE_AFTER;
+  if (!whole) times = ranges_within(p, v, outer, place_of(v, v[TN__TILE_EPILOGUE] - TN__EPILOGUE_AT), ranges);
+  for (int a = 0; a < p->spatial; a++)
+    elements *= (double)(whole || ranges[a] > p->nest.extent[a] ? p->nest.extent[a] : ranges[a]);
+  if (!whole && elements * p->element > TN__STREAMED_BYTES) return false;
+  int vector_bytes = (int)v[TN__TILE_LANES] * p->element;
+  tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->epilogue, .stores = 1, .other = 4};
+  ops.loads = 1 + p->epilogue_loads;
+  tn__cost_phase(f, k->target, &ops, times * elements / (double)v[TN__TILE_LANES]);
+  f->extra_cycles += times * there_and_back(k, elements * p->element);
+  return true;
+}
+
+const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  const tn__contraction_space *p = k->data;
+  tn__outer_loops outer;
+  int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS], rows = v[TN__TILE_ROWS] * v[TN__TILE_MORE_ROWS];
+  if (v[TN__TILE_LANES] < 1 || v[TN__TILE_VECTORS] < 1 || v[TN__TILE_ROWS] < 1 || v[TN__TILE_MORE_ROWS] < 1)
+    return NULL;
+  if (p->panel > 0 && (p->panel % v[TN__TILE_LANES] != 0 || (width % p->panel != 0 && p->panel % width != 0)))
+    return NULL;
+  if (v[TN__TILE_ROWS] > p->rows || v[TN__TILE_MORE_ROWS] > p->more ||
+      (v[TN__TILE_MORE_ROWS] > 1 && v[TN__TILE_ROWS] != p->rows))
+    return NULL;
+  if (v[TN__TILE_LANES] * (v[TN__TILE_VECTORS] - 1) >= p->columns) return NULL;
+  f->registers = (int)(rows * v[TN__TILE_VECTORS] + v[TN__TILE_VECTORS] + (v[TN__TILE_VECTORS] > 1));
+  if (tn__contraction_taps_from(p, v) < p->nest.axis_count) { /* weights of all taps, and what they read */
+    double taps, trips;
+    straight_piece(p, v, &taps, &trips);
+    f->registers = (int)(v[TN__TILE_VECTORS] * (rows + 2 * (int64_t)taps));
+  }
+  if (f->registers > k->options.registers || !tn__contraction_loops(p, v, &outer)) return NULL;
+  if (p->in_place) {
+    int64_t code = statements(p, v);
+    /* Much code takes time in the compiler and brings nothing: rows of 7 are as fast as rows of 23. Past some size
+     * loops would keep their conditions. */
+    if (code > 4000 || (code > 400 && rows * v[TN__TILE_VECTORS] > 8)) return NULL;
+    if (v[TN__TILE_UNROLL] > 1 && tn__contraction_is_tap(p, v, p->nest.axis_count - 1)) return NULL;
+    f->extra_cycles += 3 * (double)code; /* what is executed for the first time comes from a far cache */
+  }
+  double times = 1;
+  f->chunks = 1;
+  for (int i = 0; i < outer.count; i++) {
+    const tn__outer_loop *loop = &outer.loop[i];
+    f->loops[f->loop_count++] = (tn__nest_loop){loop->axis, loop->trips, loop->step};
+    if (i < v[TN__TILE_SHARED]) f->chunks *= loop->trips;
+    if (loop->axis == p->row || loop->axis == p->more_rows || i == outer.column_tiles) continue;
+    times *= (double)loop->trips;
+  }
+  if (v[TN__TILE_SHARED] > 0 && (f->chunks < 2 || k->options.threads == 1)) return NULL;
+  for (int a = p->spatial; a < p->nest.axis_count; a++)
+    f->loops[f->loop_count++] = (tn__nest_loop){a, tn__contraction_steps(p, v, a), 1};
+  if (p->more_rows >= 0) f->loops[f->loop_count++] = (tn__nest_loop){p->more_rows, v[TN__TILE_MORE_ROWS], 1};
+  if (p->row >= 0) f->loops[f->loop_count++] = (tn__nest_loop){p->row, v[TN__TILE_ROWS], 1};
+  f->loops[f->loop_count++] = (tn__nest_loop){p->column, width, 1};
+  /* Full tiles and the tails of each of the three tiled axes. */
+  for (int t = 0; t < 8; t++) {
+    bool row_tail = t & 1, more_tail = t & 2, column_tail = t & 4;
+    int64_t r = row_tail ? p->rows % v[TN__TILE_ROWS] : v[TN__TILE_ROWS],
+            m = more_tail ? p->more % v[TN__TILE_MORE_ROWS] : v[TN__TILE_MORE_ROWS];
+    int64_t lanes = column_tail ? p->columns % width : width;
+    if (r == 0 || m == 0 || lanes == 0) continue;
+    int64_t row_tiles = row_tail ? 1 : p->rows / v[TN__TILE_ROWS],
+            more_tiles = more_tail ? 1 : p->more / v[TN__TILE_MORE_ROWS];
+    int64_t column_tiles = column_tail ? 1 : p->columns / width;
+    double count = (double)row_tiles * (double)more_tiles * (double)column_tiles;
+    if (count > 0)
+      tile_phase(p, k, v, f, (const int64_t[]){r, m}, tiles(lanes, v[TN__TILE_LANES]), lanes % v[TN__TILE_LANES] != 0,
+                 times * count);
+  }
+  /* Rows a page or more apart don't come by themselves. */
+  bool scattered = p->panel == 0 && p->right_stride >= PAGE_BYTES && p->right_steps > 8;
+  /* Nor do a few channels of every pixel, one walk over the image for each column tile. */
+  scattered |= p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
+  f->exposed = v[TN__TILE_AHEAD] > 0   ? EXPOSED_AHEAD
+               : !scattered            ? 0
+               : v[TN__TILE_RIGHT] > 0 ? EXPOSED_COPY
+                                       : EXPOSED_PAGES;
+  /* What comes next is the panel of the next columns unless blocks of the reduction go by inside of these. */
+  bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && outer.loop[outer.column_tiles].trips > 1 &&
+                    outer.depth < outer.column_tiles && (p->panel == 0 || width <= p->panel);
+  if (v[TN__TILE_AHEAD] > 0 && !ahead_fits) return NULL;
+  int64_t left = p->streams ? TN__PLACE_AT + outer.column_tiles : v[TN__TILE_LEFT];
+  if (!operand_phase(p, k, v, &outer, 0, left, f) || !operand_phase(p, k, v, &outer, 1, v[TN__TILE_RIGHT], f) ||
+      !epilogue_phase(p, k, v, &outer, f) || !blocks_phase(p, k, v, &outer, f))
+    return NULL;
+  f->useful = times * (double)(p->rows * p->more * p->columns);
+  return &p->nest;
+}

@@ -1,0 +1,429 @@
+/* What a product or convolution is made of: operands, their roles and axes, the maps around the sum. */
+#include "schedule/rules/contraction.h"
+
+#include <string.h>
+
+#include "base/invariant.h"
+
+/* ---- recognising ------------------------------------------------------------------------------------------------- */
+
+static const tn__expr *without_casts(const tn__expr *e) {
+  while (e->kind == TN__EXPR_CAST) e = e->args[0];
+  return e;
+}
+
+static bool is_sum(const tn__te_stage *stage) {
+  if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->reduce_axes.count == 0) return false;
+  const tn__expr *result = stage->combiner->result[0];
+  const tn__expr *l = stage->combiner->lhs[0]->self, *r = stage->combiner->rhs[0]->self;
+  return result->kind == TN__EXPR_ADD && result->arg_count == 2 &&
+         ((result->args[0] == l && result->args[1] == r) || (result->args[0] == r && result->args[1] == l));
+}
+
+/* a * b, or products of the bytes in both, added up. */
+static bool multiplies(const tn__expr *term) {
+  return term->kind == TN__EXPR_MUL || (term->kind == TN__EXPR_CALL && term->intrinsic == TN__CALL_DOT4);
+}
+
+static bool is_product(const tn__expr *term) {
+  term = without_casts(term);
+  return multiplies(term) && term->arg_count == 2 && without_casts(term->args[0])->kind == TN__EXPR_LOAD &&
+         without_casts(term->args[1])->kind == TN__EXPR_LOAD;
+}
+
+bool tn__contraction_sums_products(const tn__te_stage *stage) { return is_sum(stage) && is_product(stage->values[0]); }
+
+const tn__te_stage *tn__contraction_find(const tn__te *te) {
+  const tn__te_stage *sum = NULL;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage->kind == TN__TE_COMPUTE) continue;
+    if (sum != NULL || !tn__contraction_sums_products(stage)) return NULL;
+    sum = stage;
+  }
+  return sum;
+}
+
+static const tn__expr *flat_index(tn__ir *ir, const tn__expr *load) {
+  const tn__expr *flat = tn__index(ir, 0);
+  TN__INVARIANT(load->kind == TN__EXPR_LOAD && load->value.buffer != NULL); /* operands are loads */
+  for (int i = 0; i < load->arg_count; i++)
+    flat = tn__add(ir, tn__mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
+  return flat;
+}
+
+/* The width W when the load is packed along the axis: [..., axis / W, ..., axis % W]; 0 when it is not. */
+static int64_t packed_width(tn__ir *ir, const tn__expr *load, const tn__var *axis) {
+  int64_t width;
+  const tn__expr *last = load->args[load->arg_count - 1];
+  if (load->arg_count < 2 || last->kind != TN__EXPR_MOD || last->args[0] != axis->self ||
+      !tn__as_int(last->args[1], &width))
+    return 0;
+  for (int d = 0; d < load->arg_count - 1; d++)
+    if (load->args[d] == tn__div_i(ir, axis->self, width)) return width;
+  return 0;
+}
+
+static bool is_contiguous(tn__ir *ir, const tn__expr *load, const tn__var *axis) {
+  int64_t stride;
+  return packed_width(ir, load, axis) > 0 || (tn__stride_in(ir, flat_index(ir, load), axis, &stride) && stride == 1);
+}
+
+static bool uses(const tn__expr *operand, const tn__var *var) {
+  return operand != NULL && tn__expr_uses_var(operand, var);
+}
+
+/* The operands of the product: loads, or NULL for a number (which may have been multiplied away). */
+static void find_operands(const tn__contraction *c, const tn__expr *operands[2]) {
+  const tn__expr *term = without_casts(c->sum->values[0]);
+  operands[0] = operands[1] = NULL;
+  if (term->kind == TN__EXPR_LOAD) operands[0] = term;
+  for (int o = 0; multiplies(term) && o < 2; o++) {
+    const tn__expr *operand = without_casts(term->args[o]);
+    if (operand->kind == TN__EXPR_LOAD)
+      operands[o] = operand;
+    else if (tn__expr_has_load(operand))
+      tn__sched_refuse(c->s, "contraction: an operand is computed in place");
+  }
+}
+
+/* Grouped convolutions: the width of the groups when `left` depends on nothing of the axis but axis / width; 0
+ * otherwise. */
+static int64_t group_width(const tn__contraction *c, const tn__expr *left, const tn__var *axis) {
+  int64_t extent, width = tn__divisor_of(c->ir, left, axis);
+  if (width < 4 || !tn__as_int(axis->extent, &extent) || extent % width != 0) return 0;
+  tn__ir *ir = c->ir;
+  const tn__expr *zero = tn__index(ir, 0);
+  const tn__var *group = tn__var_create(ir, "group", TN_I64, zero, tn__index(ir, extent / width));
+  const tn__var *within = tn__var_create(ir, "within", TN_I64, zero, tn__index(ir, width));
+  const tn__expr *split = tn__add(ir, tn__mul_i(ir, group->self, width), within->self);
+  return tn__expr_uses_var(tn__substitute(ir, left, &axis, &split, 1), within) ? 0 : width;
+}
+
+static int row_axis(const tn__contraction *c, int before) {
+  const tn__te_axes *axes = &c->sum->axes;
+  for (int a = before - 1; a >= 0; a--) {
+    bool moves_only_left = uses(c->left, axes->var[a]) && !uses(c->right, axes->var[a]);
+    if (a != c->column && moves_only_left && !tn__is_int_value(axes->var[a]->extent, 1)) return a;
+  }
+  return -1;
+}
+
+/* Takes `right` as the operand that is read in vectors along axis `a`; false when it is not contiguous there, or when
+ * the other operand moves too and `depthwise` does not allow that. */
+static bool try_column(tn__contraction *c, const tn__expr *left, const tn__expr *right, int a, bool depthwise) {
+  const tn__var *axis = c->sum->axes.var[a];
+  c->group = uses(left, axis) ? group_width(c, left, axis) : 0;
+  c->depthwise = depthwise;
+  if (depthwise && (left == NULL || right == NULL || c->group > 0 || !is_contiguous(c->ir, left, axis))) return false;
+  if (!depthwise && uses(left, axis) && c->group == 0) return false;
+  if (right != NULL && !is_contiguous(c->ir, right, axis)) return false;
+  c->column = a;
+  c->left = left;
+  c->right = right;
+  /* Of two operands that are both contiguous the one that stands still while rows go by is to be the right one. */
+  return !depthwise || row_axis(c, c->sum->axes.count) >= 0;
+}
+
+static bool find_column(tn__contraction *c) {
+  const tn__expr *operands[2];
+  find_operands(c, operands);
+  const tn__te_axes *axes = &c->sum->axes;
+  if (c->known_column >= 0 && c->known_column < axes->count && operands[c->known_left] != NULL &&
+      !tn__is_int_value(axes->var[c->known_column]->extent, 1) &&
+      try_column(c, operands[c->known_left], operands[1 - c->known_left], c->known_column, c->known_depthwise))
+    return true;
+  for (int depthwise = 0; depthwise < 2; depthwise++)
+    for (int a = axes->count - 1; a >= 0; a--)
+      for (int o = 0; o < 2; o++) {
+        if (operands[o] == NULL || tn__is_int_value(axes->var[a]->extent, 1)) continue;
+        if (!try_column(c, operands[o], operands[1 - o], a, depthwise)) continue;
+        c->known_left = o;
+        return true;
+      }
+  return false;
+}
+
+/* Finds the operands' roles and the axes; false when no spatial axis can carry vectors. */
+static bool find_roles(tn__contraction *c) {
+  const tn__te_axes *axes = &c->sum->axes;
+  c->column = -1;
+  if (!find_column(c)) return false;
+  c->row = row_axis(c, axes->count);
+  c->panel = c->right == NULL ? 0 : packed_width(c->ir, c->right, axes->var[c->column]);
+  if (!tn__as_int(axes->var[c->column]->extent, &c->columns)) c->columns = -1;
+  if (c->group > 0) c->columns = c->group;
+  if (c->group > 0 && c->panel > 0 && c->group % c->panel != 0) return false;
+  c->rows = 1;
+  if (c->row >= 0 && !tn__as_int(axes->var[c->row]->extent, &c->rows)) c->rows = -1;
+  int64_t extent;
+  c->more_rows = c->rows >= 2 && c->rows <= 14 ? row_axis(c, c->row) : -1;
+  if (c->more_rows >= 0 && !tn__as_int(axes->var[c->more_rows]->extent, &extent)) c->more_rows = -1;
+  return true;
+}
+
+/* ---- operands that have no contiguous axis ----------------------------------------------------------------------- */
+
+/* Copying an operand only pays when many rows of the other one meet it. */
+static bool has_rows(const tn__contraction *c, const tn__expr *left, const tn__expr *right) {
+  for (int a = 0; a < c->sum->axes.count; a++) {
+    const tn__var *axis = c->sum->axes.var[a];
+    int64_t extent;
+    if (!tn__expr_uses_var(left, axis) || tn__expr_uses_var(right, axis)) continue;
+    if (!tn__as_int(axis->extent, &extent) || extent >= 8) return true;
+  }
+  return false;
+}
+
+/* A product such as Q * K^T reads both operands along the reduction. The one whose column axis is last in the result is
+ * copied with that axis innermost, once, before the product. */
+static void transpose_operand(tn__contraction *c) {
+  const tn__te_axes *axes = &c->sum->axes;
+  const tn__expr *operands[2];
+  find_operands(c, operands);
+  for (int a = axes->count - 1; a >= 0; a--)
+    for (int o = 0; o < 2; o++) {
+      const tn__expr *right = operands[1 - o], *left = operands[o];
+      if (left == NULL || right == NULL) continue;
+      int order[TN__MAX_RANK], n = 0, last = -1;
+      if (tn__expr_uses_var(left, axes->var[a]) || tn__is_int_value(axes->var[a]->extent, 1)) continue;
+      if (!has_rows(c, left, right)) continue;
+      for (int d = 0; d < right->arg_count; d++)
+        if (right->args[d] == axes->var[a]->self) last = d;
+      if (last < 0) continue;
+      for (int d = 0; d < right->arg_count; d++) /* what moves with other spatial axes first, then the reduction */
+        if (d != last && !tn__expr_uses_var(right->args[d], c->sum->reduce_axes.var[0])) order[n++] = d;
+      for (int d = 0; d < right->arg_count; d++)
+        if (d != last && tn__expr_uses_var(right->args[d], c->sum->reduce_axes.var[0])) order[n++] = d;
+      order[n++] = last;
+      const tn__snode *block = tn__sched_find(c->s, c->sum->name, true);
+      for (int r = 0; r < block->block.read_count; r++) {
+        if (block->block.reads[r].buffer != right->value.buffer) continue;
+        const char *copy = tn__cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
+        int contiguous = 0;
+        for (int d = 0; d < n; d++)
+          if (order[d] == n - 1) contiguous = d;
+        tn__rule_turn(c->s, copy, contiguous, c->options);
+        /* The roles, in terms of the copy. */
+        const tn__expr *indices[TN__MAX_RANK];
+        for (int d = 0; d < n; d++) indices[d] = right->args[order[d]];
+        const tn__buffer *copied = tn__sched_find(c->s, copy, true)->block.writes[0].buffer;
+        c->right = tn__load(c->ir, copied, indices);
+        c->left = left;
+        c->column = a;
+        return;
+      }
+    }
+}
+
+/* ---- producers and epilogue -------------------------------------------------------------------------------------- */
+
+static bool reads_stage(const tn__te_stage *reader, const tn__te_stage *producer) {
+  for (int i = 0; i < reader->tensor_count; i++)
+    for (int j = 0; j < producer->tensor_count; j++)
+      if (tn__expr_uses_buffer(reader->values[i], producer->tensors[j])) return true;
+  return false;
+}
+
+/* Does the stage only rename elements (a transposition, a slice, a cast), so that the sum may as well read through
+ * it? */
+static bool only_renames(const tn__te_stage *stage) {
+  const tn__expr *value = without_casts(stage->values[0]);
+  if (!tn__expr_has_load(value)) return true;
+  if (value->kind != TN__EXPR_LOAD || value->dtype != stage->values[0]->dtype) return false;
+  for (int d = 0; d < value->arg_count; d++)
+    if (tn__expr_has_load(value->args[d])) return false;
+  return true;
+}
+
+/* Would reading through this stage leave a packed or contiguous operand as it is? */
+static bool keeps_layout(tn__contraction *c, const tn__te_stage *stage) {
+  const tn__expr *value = without_casts(stage->values[0]), *term = without_casts(c->sum->values[0]);
+  const tn__te_axes *axes = &c->sum->axes;
+  if (value->kind != TN__EXPR_LOAD) return true;
+  for (int o = 0; o < 2; o++) {
+    const tn__expr *load = without_casts(term->args[o]);
+    if (load->value.buffer != stage->tensors[0]) continue;
+    const tn__expr *through = tn__substitute(c->ir, value, stage->axes.var, load->args, stage->axes.count);
+    for (int a = 0; a < axes->count; a++)
+      if (is_contiguous(c->ir, load, axes->var[a]) &&
+          !tn__expr_uses_var(without_casts(term->args[1 - o]), axes->var[a]) &&
+          !is_contiguous(c->ir, through, axes->var[a]))
+        return false;
+    const tn__expr *flat = flat_index(c->ir, through), *coefficients[TN__MAX_RANK], *rest;
+    if (!tn__affine_in(c->ir, flat, c->sum->reduce_axes.var, c->sum->reduce_axes.count, coefficients, &rest))
+      return false;
+  }
+  return true;
+}
+
+/* Maps before the sum are computed into memory when they do more than rename, unless that is left for later; those
+ * after it become one epilogue. */
+static void place_maps(tn__contraction *c) {
+  const tn__buffer *output = tn__te_output_at(c->te, 0), *later[2] = {NULL, NULL};
+  for (int side = 0; side < 2; side++)
+    if (c->later[side])
+      later[side] = without_casts(without_casts(c->sum->values[0])->args[side == 0 ? c->known_left : 1 - c->known_left])
+                        ->value.buffer;
+  for (int i = 0; i < tn__te_stage_count(c->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(c->te, i);
+    const tn__buffer *made = stage->tensors[0];
+    if (stage == c->sum || made == output) continue;
+    bool waits = made == later[0] || made == later[1];
+    if (waits && stage->kind == TN__TE_COMPUTE && !only_renames(stage)) continue;
+    if (reads_stage(c->sum, stage) && !(only_renames(stage) && keeps_layout(c, stage)))
+      tn__rule_nest(c->s, stage->name, c->options);
+    else
+      tn__inline(c->s, stage->name);
+  }
+}
+
+const tn__te_stage *tn__contraction_map(const tn__contraction *c, int side) {
+  const tn__expr *operand = side == 0 ? c->left : c->right;
+  for (int i = 0; operand != NULL && i < tn__te_stage_count(c->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(c->te, i);
+    if (stage->kind == TN__TE_COMPUTE && stage->tensor_count == 1 && stage->tensors[0] == operand->value.buffer &&
+        tn__sched_find(c->s, stage->name, true) != NULL)
+      return stage;
+  }
+  return NULL;
+}
+
+bool tn__contraction_is_epilogue(const tn__snode *block, const tn__buffer *sum) {
+  unsigned used = 0;
+  for (int r = 0; r < block->block.read_count; r++) {
+    const tn__region *region = &block->block.reads[r];
+    if (region->buffer != sum) continue;
+    for (int d = 0; d < sum->rank; d++) {
+      int axis = -1;
+      for (int a = 0; a < block->block.axis_count; a++)
+        if (region->min[d] == block->block.axes[a].var->self && !tn__is_int(region->min[d])) axis = a;
+      if (axis < 0 && tn__is_int_value(sum->shape[d], 1)) continue;
+      if (axis < 0 || (used & (1u << axis)) || !tn__is_int_value(region->extent[d], 1)) return false;
+      used |= 1u << axis;
+    }
+  }
+  for (int a = 0; a < block->block.axis_count; a++)
+    if (!(used & (1u << a)) && !tn__is_int_value(block->block.axes[a].var->extent, 1)) return false;
+  return true;
+}
+
+void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
+  tn__schedule *s = c->s;
+  c->sum = tn__contraction_find(c->te);
+  place_maps(c);
+  /* Through renaming stages the operands may be others than declared. */
+  *seen = *c->sum;
+  const tn__block *block = &tn__sched_find(s, c->sum->name, true)->block;
+  const tn__expr *value = block->body->as.store.value;
+  const tn__expr *own = tn__load(c->ir, c->sum->tensors[0], c->sum->axes.index);
+  seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
+  c->sum = seen;
+  if (find_roles(c)) return;
+  transpose_operand(c);
+  block = &tn__sched_find(s, c->sum->name, true)->block;
+  value = block->body->as.store.value;
+  seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
+  if (!find_roles(c)) tn__sched_refuse(s, "contraction: no axis carries vectors");
+}
+
+/* A tensor, or a constant where the stage's position is outside of it. */
+static bool is_padding(const tn__expr *value) {
+  return value->kind == TN__EXPR_SELECT && !tn__expr_has_load(value->args[0]) &&
+         without_casts(value->args[1])->kind == TN__EXPR_LOAD && !tn__expr_has_load(value->args[2]);
+}
+
+/* Copies for the borders cost time in the compiler, so there must be something to win: a pass through memory takes some
+ * 0.6 cycles for an element. */
+static bool is_short(const tn__contraction *c, const tn__contraction_space *p) {
+  double sums = 1;
+  int64_t extent;
+  for (int a = 0; a < p->nest.axis_count; a++) sums *= (double)p->nest.extent[a];
+  for (int d = 0; d < c->left->arg_count; d++)
+    sums /= tn__as_int(c->left->value.buffer->shape[d], &extent) ? (double)extent : 1;
+  return sums * p->element < 10.0 * c->s->target->core.fma_bytes;
+}
+
+bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
+  const tn__te_stage *map = tn__contraction_map(c, 0);
+  if (map == NULL || c->row < 0 || !is_padding(map->values[0])) return false;
+  /* What it reads may have been inlined into it. */
+  const tn__stmt *body = tn__sched_find(c->s, map->name, true)->block.body;
+  if (body->kind != TN__STMT_STORE || !is_padding(body->as.store.value)) return false;
+  for (int a = 0; a < p->nest.axis_count; a++)
+    if (p->nest.open[a]) return false;
+  if (!p->depthwise && !is_short(c, p)) return false;
+  p->pieces = 1;
+  for (int d = 0; d < map->axes.count; d++) {
+    if (!tn__expr_uses_var(map->values[0]->args[0], map->axes.var[d])) continue;
+    const tn__expr *index = c->left->args[d];
+    if (uses(index, sum->axes.var[c->column])) return false; /* its conditions are masks */
+    p->pieces *= 3;
+    for (int i = 0; i < 2; i++) {
+      int rows = i == 0 ? c->row : c->more_rows;
+      if (rows < 0 || !uses(index, sum->axes.var[rows])) continue;
+      for (int a = p->spatial; a < p->nest.axis_count; a++)
+        p->taps[i][a] |= p->nest.extent[a] > 1 && uses(index, sum->reduce_axes.var[a - p->spatial]);
+    }
+  }
+  return true;
+}
+
+/* Shape and steps of an operand; false when they are no numbers. */
+static bool measure_operand(const tn__contraction *c, const tn__te_stage *sum, const tn__contraction_space *p,
+                            const tn__expr *load, tn__contraction_operand *o) {
+  for (int d = 0; d < o->rank; d++) {
+    if (!tn__as_int(load->value.buffer->shape[d], &o->shape[d])) return false;
+    for (int a = 0; a < p->nest.axis_count; a++) {
+      const tn__var *axis = a < p->spatial ? sum->axes.var[a] : sum->reduce_axes.var[a - p->spatial];
+      int64_t *step = &o->step[d][a];
+      if (p->nest.open[a] ||
+          (tn__expr_uses_var(load->args[d], axis) && (!tn__stride_in(c->ir, load->args[d], axis, step) || *step < 0)))
+        return false;
+    }
+  }
+  return true;
+}
+
+/* Depthwise: is the least part of a left operand that must be made small enough to be kept? */
+static bool may_stream(const tn__contraction_space *p) {
+  const tn__contraction_operand *o = &p->operand[0];
+  double least = o->element;
+  if (!p->depthwise || !o->is_map || !o->bounded) return false;
+  for (int d = 0; d < o->rank; d++) {
+    int64_t extent = 1;
+    for (int a = p->spatial; a < p->nest.axis_count; a++) extent += o->step[d][a] * (p->nest.extent[a] - 1);
+    least *= (double)extent;
+  }
+  return least * (double)(p->columns < 64 ? p->columns : 64) <= TN__STREAMED_BYTES;
+}
+
+void tn__contraction_see_operands(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
+  for (int side = 0; side < 2; side++) {
+    const tn__expr *load = side == 0 ? c->left : c->right, *other = side == 0 ? c->right : c->left;
+    tn__contraction_operand *o = &p->operand[side];
+    *o = (tn__contraction_operand){.dim = -1, .element = p->element};
+    if (load == NULL || (other != NULL && other->value.buffer == load->value.buffer)) continue;
+    const tn__te_stage *map = tn__contraction_map(c, side);
+    o->exists = true;
+    o->rank = load->arg_count;
+    o->element = (int)tn_dtype_size(load->value.buffer->dtype);
+    o->is_map = map != NULL;
+    o->pads = map != NULL && is_padding(map->values[0]);
+    if (map != NULL) {
+      const tn__expr *value = map->values[0];
+      /* Padding's conditions hold for whole vectors. */
+      o->work = (double)(value->kind == TN__EXPR_SELECT
+                             ? tn__rule_cost(c->ir, value->args[1]) + tn__rule_cost(c->ir, value->args[2])
+                             : tn__rule_cost(c->ir, value));
+    }
+    for (int d = 0; side == 0 && c->row >= 0 && d + 1 < o->rank; d++)
+      if (tn__expr_uses_var(load->args[d], sum->axes.var[c->row])) o->dim = d;
+    o->bounded = measure_operand(c, sum, p, load, o);
+  }
+  if (!p->operand[0].is_map) { /* a tensor that is both operands stays where it is */
+    p->in_place = false;
+    memset(p->taps, 0, sizeof(p->taps));
+  }
+  p->streams = !p->in_place && may_stream(p);
+}

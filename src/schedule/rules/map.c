@@ -1,0 +1,194 @@
+/* Fused element-wise work: broadcasts, transpositions, padding, gathers, concatenation by select. Every intermediate
+ * map goes into its readers; each remaining stage is one nest of contiguous vector loops. */
+#include "schedule/rules/rules.h"
+
+/* ---- one nest ---------------------------------------------------------------------------------------------------- */
+
+typedef struct accesses {
+  tn__ir *ir;
+  tn__arena *arena;
+  TN__VEC(const tn__expr *) flat; /* position of each access in memory */
+  int64_t widest;                 /* bytes of the widest element computed with or moved */
+  int64_t cost;
+} accesses;
+
+static void add_access(accesses *a, const tn__buffer *buffer, const tn__expr *const *indices) {
+  const tn__expr *flat = tn__index(a->ir, 0);
+  for (int d = 0; d < buffer->rank; d++) flat = tn__add(a->ir, tn__mul(a->ir, flat, buffer->shape[d]), indices[d]);
+  tn__vec_push(a->arena, &a->flat, flat);
+}
+
+static void see_node(const tn__expr *e, void *user) {
+  accesses *a = user;
+  if (e->kind == TN__EXPR_LOAD) add_access(a, e->value.buffer, e->args);
+  /* Index arithmetic is i64 whatever is computed: only values count. */
+  int64_t bytes = (int64_t)tn_dtype_size(e->dtype);
+  if (e->dtype != TN_I64 && bytes > a->widest) a->widest = bytes;
+}
+
+static void collect(accesses *a, const tn__stmt *body) {
+  if (body->kind != TN__STMT_STORE) return;
+  add_access(a, body->as.store.buffer, body->as.store.indices);
+  int64_t bytes = (int64_t)tn_dtype_size(body->as.store.buffer->dtype);
+  if (bytes > a->widest) a->widest = bytes;
+  tn__te_visit(a->ir, body->as.store.value, see_node, a);
+  a->cost += tn__rule_cost(a->ir, body->as.store.value);
+}
+
+/* Is walking the inner loop to its end and then one step of the outer the same as one long walk, for every access? */
+static bool is_contiguous(const tn__schedule *s, const accesses *a, const tn__snode *block, const tn__snode *outer,
+                          const tn__snode *inner) {
+  int64_t extent, outer_stride, inner_stride;
+  if (!tn__as_int(inner->var->extent, &extent)) return false;
+  for (int i = 0; i < a->flat.count; i++) {
+    const tn__expr *flat = tn__sched_substitute_axes(s->ir, &block->block, a->flat.data[i]);
+    bool moves = tn__expr_uses_var(flat, outer->var) || tn__expr_uses_var(flat, inner->var);
+    if (!moves) continue;
+    if (!tn__stride_in(s->ir, flat, outer->var, &outer_stride) ||
+        !tn__stride_in(s->ir, flat, inner->var, &inner_stride) || outer_stride != inner_stride * extent)
+      return false;
+  }
+  return true;
+}
+
+static const char *loop_named(const tn__schedule *s, const char *loop, int index) {
+  return tn__arena_printf(s->arena, "%s.%d", loop, index);
+}
+
+int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path) {
+  int count = tn__sched_path(s, s->root, block, path);
+  accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
+  collect(&a, block->block.body);
+  for (int i = count - 2; i >= 0; i--) {
+    if (!is_contiguous(s, &a, block, path[i], path[i + 1])) continue;
+    tn__fuse(s, path[i]->name, path[i + 1]->name);
+    count = tn__sched_path(s, s->root, block, path);
+  }
+  return count;
+}
+
+/* Splits off a vector, and several of them when the work on one is small (unroll 0), or `unroll` of them. */
+static void vectorize_innermost(tn__schedule *s, const char *loop, int64_t lanes, int64_t cost, int64_t unroll) {
+  int64_t extent = tn__loop_extent(s, loop);
+  if (unroll == 0) unroll = cost <= 8 ? 4 : cost <= 16 ? 2 : 1;
+  while (extent >= 0 && lanes > extent) lanes /= 2;
+  if (lanes < 2) return;
+  while (unroll > 1 && (extent < 0 || extent % (unroll * lanes) != 0)) unroll /= 2;
+  if (extent == lanes) {
+    tn__vectorize(s, loop);
+  } else if (unroll > 1) {
+    tn__split(s, loop, (const int64_t[]){0, unroll, lanes}, 3);
+    tn__unroll(s, loop_named(s, loop, 1));
+    tn__vectorize(s, loop_named(s, loop, 2));
+  } else {
+    tn__split(s, loop, (const int64_t[]){0, lanes}, 2);
+    tn__vectorize(s, loop_named(s, loop, 1));
+  }
+}
+
+/* A divisor of `extent` near `wanted` pieces; 0 when there is none worth having. */
+static int64_t pieces_of(int64_t extent, int64_t wanted) {
+  for (int64_t p = wanted; p <= 8 * wanted && p < extent; p++)
+    if (extent % p == 0) return p;
+  return 0;
+}
+
+static void schedule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options,
+                          int64_t unroll) {
+  tn__snode *block = tn__sched_block(s, "nest", block_name), *path[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path);
+  for (int i = 0; i < block->block.axis_count; i++)
+    if (block->block.axes[i].kind != TN__AXIS_SPATIAL) return;
+  if (count == 0) return;
+  accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
+  collect(&a, block->block.body);
+  count = tn__rule_fuse(s, block, path);
+  bool parallel = tn__rule_shares(s, options);
+  int64_t lanes = options->vector_bytes / a.widest, extent = tn__loop_extent(s, path[count - 1]->name);
+  const char *inner = path[count - 1]->name;
+  if (parallel && count == 1 && extent > 0) { /* one long loop: pieces for the threads, vectors inside */
+    int64_t pieces = extent % lanes == 0 ? pieces_of(extent / lanes, 4 * options->threads) : 0;
+    if (pieces > 0) {
+      tn__split(s, inner, (const int64_t[]){pieces, 0}, 2);
+      tn__parallel(s, loop_named(s, inner, 0));
+      vectorize_innermost(s, loop_named(s, inner, 1), lanes, a.cost, unroll);
+      return;
+    }
+    vectorize_innermost(s, inner, lanes, a.cost, unroll);
+    path[0] = NULL;
+    tn__sched_path(s, s->root, block, path);
+    if (path[0]->kind == TN__LOOP_SERIAL) tn__parallel(s, path[0]->name);
+    return;
+  }
+  /* Few iterations outside: share out two levels. */
+  while (parallel && count > 2 && tn__loop_extent(s, path[0]->name) >= 0 &&
+         tn__loop_extent(s, path[0]->name) < 4 * options->threads) {
+    tn__fuse(s, path[0]->name, path[1]->name);
+    count = tn__sched_path(s, s->root, block, path);
+  }
+  vectorize_innermost(s, path[count - 1]->name, lanes, a.cost, unroll);
+  tn__sched_path(s, s->root, block, path);
+  if (parallel && path[0]->kind == TN__LOOP_SERIAL && !tn__is_int_value(path[0]->var->extent, 1))
+    tn__parallel(s, path[0]->name);
+}
+
+void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options) {
+  schedule_nest(s, block_name, options, 0);
+}
+
+/* ---- the rule ---------------------------------------------------------------------------------------------------- */
+
+static bool matches(const tn__te *te) {
+  for (int i = 0; i < tn__te_stage_count(te); i++)
+    if (tn__te_stage_at(te, i)->kind != TN__TE_COMPUTE) return false;
+  return true;
+}
+
+static bool is_output(const tn__te *te, const tn__buffer *buffer) {
+  for (int i = 0; i < tn__te_output_count(te); i++)
+    if (tn__te_output_at(te, i) == buffer) return true;
+  return false;
+}
+
+/* Their places in a sketch's values. */
+enum { VECTOR_BYTES, UNROLL, STREAM };
+
+static void open_map(tn__sketch *k, tn__schedule *scratch) {
+  static const int64_t unrolls[] = {1, 2, 4, 8};
+  int64_t widths[4];
+  int n = 0;
+  tn__plain_open(k, scratch);
+  for (int64_t w = 16; w <= k->options.vector_bytes; w *= 2) widths[n++] = w;
+  tn__sketch_open(k, "vector bytes", widths, n);
+  tn__sketch_open(k, "unroll", unrolls, 4);
+  tn__open_stream(k);
+}
+
+static const tn__nest *map_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  /* A load waits for stores on their way to the same place of any page, and where tensors lie is not known here: one
+   * turn of so many waits, and several vectors in a turn wait together. */
+  enum { TURNS_PER_CYCLE_LOST = 2 };
+  f->streams = v[STREAM] != 0;
+  const tn__nest *nest = tn__plain_features(k, (int)v[VECTOR_BYTES], v[UNROLL], 1, f);
+  f->extra_cycles += f->iterations / TURNS_PER_CYCLE_LOST;
+  return nest;
+}
+
+static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
+  tn__schedule_options options = k->options;
+  options.vector_bytes = (int)values[VECTOR_BYTES];
+  int count = tn__te_stage_count(s->te);
+  bool *kept = TN__NEW_ARRAY(s->arena, count, bool);
+  for (int i = 0; i < count; i++) {
+    const tn__te_stage *stage = tn__te_stage_at(s->te, i);
+    kept[i] = is_output(s->te, stage->tensors[0]) || !tn__inline_if_small(s, stage->name);
+  }
+  for (int i = 0; i < count; i++) {
+    const tn__te_stage *stage = tn__te_stage_at(s->te, i);
+    if (!kept[i]) continue;
+    schedule_nest(s, stage->name, &options, values[UNROLL]);
+    if (values[STREAM] && is_output(s->te, stage->tensors[0])) tn__rule_stream(s, stage->name);
+  }
+}
+
+const tn__rule tn__rule_map = {"direct compute", matches, open_map, map_features, apply};

@@ -1,0 +1,296 @@
+#include "schedule/rules/rules.h"
+
+#include <math.h>
+
+/* ---- what rules share -------------------------------------------------------------------------------------------- */
+
+int64_t tn__loop_extent(const tn__schedule *s, const char *loop) {
+  int64_t extent;
+  return tn__as_int(tn__sched_loop(s, "loop_extent", loop)->var->extent, &extent) ? extent : -1;
+}
+
+static void add_cost(const tn__expr *e, void *user) {
+  int64_t *cost = user;
+  switch (e->kind) {
+    case TN__EXPR_INT:
+    case TN__EXPR_FLOAT:
+    case TN__EXPR_VAR:
+    case TN__EXPR_CAST:
+    case TN__EXPR_BITCAST: return;
+    case TN__EXPR_DIV:
+    case TN__EXPR_MOD: *cost += 4; return;
+    case TN__EXPR_CALL:
+      switch (e->intrinsic) {
+        case TN__CALL_ABS:
+        case TN__CALL_NEG:
+        case TN__CALL_FLOOR:
+        case TN__CALL_CEIL:
+        case TN__CALL_TRUNC:
+        case TN__CALL_ROUND_EVEN:
+        case TN__CALL_FMA:
+        case TN__CALL_IS_NAN:
+        case TN__CALL_IS_INF:
+        case TN__CALL_POPCOUNT:
+        case TN__CALL_CLZ:
+        case TN__CALL_DOT4:
+        case TN__CALL_LIKELY: *cost += 1; return;
+        case TN__CALL_SQRT:
+        case TN__CALL_RSQRT: *cost += 8; return;
+        default: *cost += 20; return;
+      }
+    default: *cost += 1; return;
+  }
+}
+
+int64_t tn__rule_cost(tn__ir *ir, const tn__expr *value) {
+  int64_t cost = 0;
+  tn__te_visit(ir, value, add_cost, &cost);
+  return cost;
+}
+
+bool tn__rule_is_large(const tn__te *te) {
+  tn__ir *ir = tn__te_ir(te);
+  double work = 0;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage->kind == TN__TE_EXTERN) continue;
+    double points = 1;
+    for (int a = 0; a < stage->axes.count + stage->reduce_axes.count; a++) {
+      const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
+      int64_t extent;
+      if (!tn__as_int(var->extent, &extent)) return true;
+      points *= (double)extent;
+    }
+    int64_t cost = 1;
+    for (int t = 0; t < stage->tensor_count; t++) cost += tn__rule_cost(ir, stage->values[t]);
+    work += points * (double)cost;
+  }
+  return work > 400e3; /* at some 20 operations a nanosecond */
+}
+
+bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options) {
+  if (options->threads <= 1) return false;
+  if (!s->size_known) s->large = tn__rule_is_large(s->te);
+  s->size_known = true;
+  return s->large;
+}
+
+int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
+  int count = 0;
+  for (int64_t d = 1; d <= n && d <= most && count < capacity; d++)
+    if (n % d == 0) out[count++] = d;
+  return count;
+}
+
+void tn__open_stream(tn__sketch *k) {
+  static const int64_t choices[] = {0, 1};
+  tn__sketch_open(k, "stream", choices, 2);
+}
+
+void tn__rule_stream(tn__schedule *s, const char *block) {
+  const tn__snode *node = tn__sched_find(s, block, true);
+  if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL) tn__stream(s, block, 0);
+}
+
+#define NEAR 0.75        /* of the second cache by all tensors, whose rows then come by themselves */
+#define LAST 0.5         /* of the third cache, which is shared */
+#define MOST_UNROLLED 80 /* operations in one turn of a map's loop */
+
+/* ---- features of a plain nest ------------------------------------------------------------------------------------ */
+
+typedef struct plain {
+  tn__nest nest;
+  double touched;               /* bytes of all inputs and outputs */
+  double stored, unseen;        /* bytes of all outputs, and of those that other stages write */
+  double cost, others;          /* operations of one point of this stage; of all other stages, as many for each point */
+  int element, vector, spatial; /* bytes of an element; the axis that vectors run along; axes before the reduction's */
+  int64_t run;                  /* steps that the axis and those around it make one long walk of */
+  bool reduces, large;
+} plain;
+
+static double points_of(const tn__te_stage *stage) {
+  double points = 1;
+  int64_t extent;
+  for (int a = 0; a < stage->axes.count; a++)
+    points *= tn__as_int(stage->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  for (int a = 0; a < stage->reduce_axes.count; a++)
+    points *= tn__as_int(stage->reduce_axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  return points;
+}
+
+/* The axis along which most accesses are contiguous, and how far that goes on over the axes outside of it. */
+static void find_vector(plain *p) {
+  const tn__nest *nest = &p->nest;
+  int most = 0;
+  for (int x = 0; x < nest->axis_count; x++) {
+    int contiguous = 0;
+    for (int i = 0; i < nest->access_count; i++)
+      contiguous += nest->access[i].along[x].stride == nest->access[i].element;
+    if (contiguous < most || nest->extent[x] == 1) continue;
+    most = contiguous;
+    p->vector = x;
+  }
+  p->run = nest->axis_count > 0 ? nest->extent[p->vector] : 1;
+  for (int x = p->vector - 1; x >= 0 && !p->reduces; x--) {
+    for (int i = 0; i < nest->access_count; i++) {
+      const tn__nest_access *a = &nest->access[i];
+      if (a->scattered || a->along[x].stride != a->along[p->vector].stride * p->run) return;
+    }
+    p->run *= nest->extent[x];
+  }
+}
+
+static double bytes_of(const tn__buffer *buffer) {
+  double bytes = (double)tn_dtype_size(buffer->dtype);
+  int64_t extent;
+  for (int d = 0; d < buffer->rank; d++)
+    bytes *= tn__as_int(buffer->shape[d], &extent) ? (double)extent : TN__OPEN_EXTENT;
+  return bytes;
+}
+
+void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
+  const tn__te_stage *heaviest = NULL;
+  plain *p = TN__NEW(scratch->arena, plain);
+  k->data = p;
+  p->large = tn__rule_is_large(k->te);
+  for (int i = 0; i < tn__te_stage_count(k->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(k->te, i);
+    if (stage->kind == TN__TE_EXTERN) continue;
+    for (int t = 0; t < stage->tensor_count; t++)
+      p->cost += points_of(stage) * (double)tn__rule_cost(scratch->ir, stage->values[t]);
+    bool later = heaviest == NULL || heaviest->kind != TN__TE_REDUCE || stage->kind == TN__TE_REDUCE;
+    if (heaviest == NULL || points_of(stage) > points_of(heaviest) ||
+        (points_of(stage) == points_of(heaviest) && later))
+      heaviest = stage;
+  }
+  if (heaviest == NULL) return;
+  tn__nest_of_block(scratch, heaviest->name, &p->nest);
+  double own = 0;
+  for (int t = 0; t < heaviest->tensor_count; t++) own += (double)tn__rule_cost(scratch->ir, heaviest->values[t]);
+  p->others = p->cost / points_of(heaviest) - own;
+  p->cost = heaviest->kind == TN__TE_REDUCE ? own + 1 : own;
+  p->element = (int)tn_dtype_size(heaviest->tensors[0]->dtype);
+  p->spatial = heaviest->axes.count;
+  for (int i = 0; i < tn__te_input_count(k->te); i++) p->touched += bytes_of(tn__te_input_at(k->te, i));
+  for (int i = 0; i < tn__te_output_count(k->te); i++) {
+    const tn__buffer *output = tn__te_output_at(k->te, i);
+    double bytes = bytes_of(output);
+    p->stored += bytes;
+    p->touched += bytes;
+    if (tn__te_stage_of(k->te, output) != heaviest) p->unseen += bytes;
+  }
+  p->reduces = heaviest->kind == TN__TE_REDUCE;
+  find_vector(p);
+}
+
+/* What one vector costs: loads that move with it, a store for a map. */
+static tn__operations plain_operations(const tn__target *target, const plain *p, int vector_bytes, double lanes) {
+  tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->cost > 0 ? p->cost : 0.1};
+  for (int i = 0; i < p->nest.access_count; i++) {
+    const tn__nest_access *a = &p->nest.access[i];
+    int64_t stride = a->along[p->vector].stride;
+    double crossing = tn__nest_crossing(target, a, p->nest.axis_count, p->vector, vector_bytes);
+    if (p->run > p->nest.extent[p->vector]) crossing = 0; /* one long walk stays as aligned as its start */
+    if (stride != a->element && (stride != 0 || a->scattered))
+      ops.gathers += lanes;
+    else if (stride != 0 && !a->store)
+      ops.loads += 1 + crossing;
+    else if (stride != 0 && !p->reduces)
+      ops.stores += 1 + crossing;
+  }
+  return ops;
+}
+
+const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, int64_t rows,
+                                   tn__sketch_features *f) {
+  const plain *p = k->data;
+  f->chunks = p->large ? 4 * k->options.threads : 1;
+  f->stored_bytes = p->stored;
+  f->unseen_bytes = p->unseen;
+  double points = 1;
+  for (int a = 0; a < p->nest.axis_count; a++) {
+    f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
+    points *= (double)p->nest.extent[a];
+  }
+  if (p->nest.axis_count == 0 || p->element == 0) return vectors == 1 ? &p->nest : NULL;
+  int64_t lanes = vector_bytes / p->element > 0 ? vector_bytes / p->element : 1;
+  bool along = p->reduces && p->vector >= p->spatial, open = p->nest.open[p->vector];
+  if (vectors > 1 && p->run < vectors * lanes) return NULL;
+  if (vectors > 8 && along) return NULL; /* eight chains hide what latency there is */
+  /* From far rows come while the one before is computed, and two at a time come late. */
+  if (rows > 1 && p->touched > NEAR * (double)k->options.cache_bytes) return NULL;
+  /* Long code is only longer: there are enough operations that don't wait for each other. */
+  if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > MOST_UNROLLED) return NULL;
+  if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
+  tn__operations ops = plain_operations(k->target, p, (int)(lanes * p->element), (double)lanes);
+  double walks = points / (double)p->run, steps = ceil((double)p->run / (double)(lanes * vectors));
+  double latency = p->reduces ? k->target->core.fma_latency : 0;
+  tn__operations step = {.vector_bytes = ops.vector_bytes,
+                         .fma = vectors * ops.fma,
+                         .loads = vectors * ops.loads,
+                         .stores = vectors * ops.stores,
+                         .gathers = vectors * ops.gathers,
+                         .other = 3,
+                         .chain = latency};
+  f->registers = p->reduces ? (int)vectors + 2 : 0;
+  tn__cost_phase(f, k->target, &step, walks * steps);
+  tn__cost_loop(f, walks, steps);
+  tn__operations rest = {.vector_bytes = ops.vector_bytes, .fma = p->others, .other = 2};
+  if (p->others > 0) tn__cost_phase(f, k->target, &rest, points / (double)lanes);
+  if (along) { /* vectors are added to one, and its lanes to one */
+    double halvings = log2((double)lanes) + log2((double)vectors), each = halvings * (double)rows;
+    tn__operations end = {.vector_bytes = ops.vector_bytes, .fma = each, .shuffles = each, .other = 8 * (double)rows};
+    end.chain = 2 * halvings * latency; /* of all rows at hand beside each other */
+    tn__cost_phase(f, k->target, &end, walks / (double)rows);
+  }
+  f->useful = points;
+  f->spent = walks * steps * (double)(lanes * vectors);
+  return &p->nest;
+}
+
+int64_t tn__plain_pieces(const tn__sketch *k, int64_t vectors) {
+  const plain *p = k->data;
+  if (p->spatial == 0) return 1;
+  if (p->vector >= p->spatial) return p->nest.extent[0];
+  int64_t lanes = k->options.vector_bytes / p->element, pieces = 1;
+  for (int a = 0; a < p->spatial; a++) {
+    int64_t extent = p->nest.extent[a];
+    if (a == p->spatial - 1 && lanes > 0) extent = (extent + lanes * vectors - 1) / (lanes * vectors);
+    pieces = pieces > INT32_MAX / extent ? INT32_MAX : pieces * extent;
+  }
+  return pieces;
+}
+
+bool tn__plain_next_row(const tn__sketch *k, bool ahead, tn__sketch_features *f) {
+  /* Cycles that a line of a row from the third cache keeps a core waiting which nothing fetched. */
+  enum { WAIT = 2 };
+  const plain *p = k->data;
+  bool far = p->touched > NEAR * (double)k->options.cache_bytes && p->touched <= LAST * (double)k->target->l3_bytes;
+  if (!far) return !ahead;
+  double lines = (p->touched - p->stored) / 64;
+  f->extra_cycles += ahead ? lines / k->target->core.load_ports : lines * WAIT;
+  return true;
+}
+
+bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f) {
+  /* Cycles until the first line of a page comes, less what a core finds to do in the meantime. */
+  enum { PAGE_BYTES = 4096, WAIT = 30 };
+  const plain *p = k->data;
+  double points = 1;
+  int far = 0;
+  for (int a = 0; a < p->nest.axis_count; a++) points *= (double)p->nest.extent[a];
+  for (int i = 0; i < p->nest.access_count && p->nest.axis_count > 0; i++)
+    far += !p->nest.access[i].store && p->nest.access[i].along[p->nest.axis_count - 1].stride >= PAGE_BYTES;
+  if (!p->reduces || p->vector >= p->spatial || p->touched <= (double)k->target->l3_bytes / 4) far = 0;
+  if (far == 0) return vectors <= 8 && !prefetches && whole == 0;
+  if (whole > 0) { /* a row of sums is read and written for so many rows */
+    int64_t row = p->nest.extent[p->vector], lanes = k->options.vector_bytes / p->element;
+    if (prefetches || vectors != 8 || row * p->element > k->target->l1_bytes / 2 || row % lanes != 0) return false;
+    tn__operations sums = {.vector_bytes = k->options.vector_bytes, .loads = 1, .stores = 1, .other = 3};
+    f->extra_cycles += points / (double)(lanes * whole) * tn__operation_cycles(k->target, &sums);
+    return p->nest.axis_count == 2;
+  }
+  double turns = points * p->element / (double)(vectors * k->options.vector_bytes), lines = points * p->element / 64;
+  f->extra_cycles += far * (prefetches ? turns * WAIT / 2 + lines / k->target->core.load_ports : turns * WAIT);
+  return true;
+}

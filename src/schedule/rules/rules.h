@@ -1,0 +1,65 @@
+/* The rules that make sketches. A rule is one file and one row of the table in choose.c: does it fit the declaration,
+ * which decisions stay open, what do they cost, how are they applied. The first that fits is used; the last fits
+ * everything. */
+#ifndef TENON_SCHEDULE_RULES_RULES_H
+#define TENON_SCHEDULE_RULES_RULES_H
+
+#include "schedule/internal.h"
+#include "schedule/sketch/sketch.h"
+
+extern const tn__rule tn__rule_attention, tn__rule_contraction, tn__rule_transform, tn__rule_transpose, tn__rule_map,
+    tn__rule_rows, tn__rule_sequence, tn__rule_stages;
+
+/* Schedules the plain nest around one element-wise block: fuses what is contiguous for all of its accesses, vectorises
+ * the innermost loop and runs the outermost in parallel when the declaration is large (map.c). */
+void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_options *options);
+
+/* Fuses neighbouring loops around the block that are one long walk for all of its accesses; gives the loops that are
+ * left, outermost first, and their number (map.c). */
+int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
+/* Schedules the plain nest around a block that copies a tensor with other dimensions innermost: in tiles that are
+ * transposed in registers. Loop number `contiguous` runs along what the source has contiguous (transpose.c). */
+void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options);
+
+/* Reduces along the last loop in `vectors` vectors of partial results, where its length allows (rows.c). */
+void tn__rule_reduce_along(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors);
+/* Reduces in `vectors` vectors of neighbouring results, where their number allows. True when the only map that reads
+ * the results has become part of the nest (rows.c). */
+bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors);
+/* Vectors along the last loop of a map that has more than `rows` loops. */
+void tn__rule_vectorize_map(tn__schedule *s, const char *block, int rows, const tn__schedule_options *options);
+
+/* ---- what rules share (rules.c) ---------------------------------------------------------------------------------- */
+/* For rules with few decisions: features of the stage with the most points, in vectors along what is contiguous
+ * there. */
+void tn__plain_open(tn__sketch *k, tn__schedule *scratch);
+/* `vectors` of `vector_bytes` at a time: of results, or, where the reduction runs along what is contiguous, of partial
+ * results of each of `rows` rows. NULL when they don't fit the extent. */
+const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, int64_t rows,
+                                   tn__sketch_features *f);
+/* Into how many pieces the results of a reduction fall that threads may share: along the outermost axis, or, where
+ * neighbouring ones are computed in vectors, altogether. */
+int64_t tn__plain_pieces(const tn__sketch *k, int64_t vectors);
+/* Adds what waiting for the next row costs where rows come from the third cache, or fetching it; false where fetching
+ * is of no use. */
+bool tn__plain_next_row(const tn__sketch *k, bool ahead, tn__sketch_features *f);
+/* What it costs that a reduction across long rows of a large tensor reads another page in each turn, fetched ahead or
+ * not, or to read so many `whole` rows at a time instead (0: none). False for what makes sense there only: prefetches,
+ * more than 8 vectors, whole rows of which the first cache holds the sums. */
+bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f);
+/* Adds the decision whether outputs go past the caches, 0 or 1; its value belongs into tn__sketch_features.streams. */
+void tn__open_stream(tn__sketch *k);
+/* Lets the block's stores stream where they can. */
+void tn__rule_stream(tn__schedule *s, const char *block);
+/* The divisors of `n` up to `most`, in rising order, at most `capacity`; returns how many. */
+int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity);
+/* Constant extent of a loop; -1 when symbolic. */
+int64_t tn__loop_extent(const tn__schedule *s, const char *loop);
+/* Is the work of the declaration worth waking other threads (some 20 microseconds)? Open dimensions count as large. */
+bool tn__rule_is_large(const tn__te *te);
+/* Are there threads, and is the work worth waking them? */
+bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options);
+/* Operations that one element of a value costs, transcendental functions weighted by what they take. */
+int64_t tn__rule_cost(tn__ir *ir, const tn__expr *value);
+
+#endif

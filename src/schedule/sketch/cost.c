@@ -1,0 +1,358 @@
+#include "schedule/sketch/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "schedule/internal.h"
+
+#define LINE 64.0
+/* Cycles: setting up a loop; leaving one that is too long for the branch predictor to count along; starting the other
+ * threads and waiting for the last; handing a thread one piece of work. */
+#define LOOP_ENTRY 6.0
+#define MISPREDICTED 14.0
+#define FORK 4000.0
+#define CHUNK 120.0
+/* The share of the smaller costs that the largest does not hide. */
+#define UNHIDDEN 0.15
+#define CROWDED 0.15
+#define FEWER 0.05
+/* A cache holds this share of its size of what a loop nest touches: lines of other data and uneven sets take the
+ * rest. */
+#define FILL 0.75
+/* And this one when it is the third, which a core shares with others. */
+#define SHARED_FILL 0.4
+
+/* ---- footprints -------------------------------------------------------------------------------------------------- */
+
+typedef struct extent {
+  int64_t stride, count;
+} extent;
+
+/* Adds `count` steps of `stride` bytes to a set of `*n` nested runs in order of stride: steps that overlap with the
+ * last run lengthen it, others start a new one. */
+static void add_run(extent *runs, int *n, int64_t stride, int64_t count) {
+  extent *last = &runs[*n - 1];
+  if (count <= 1 || stride == 0) return;
+  int64_t span = tn__bound_mul(last->stride, last->count);
+  if (stride <= span || (*n == 1 && stride < (int64_t)LINE)) {
+    int64_t steps = tn__bound_add(tn__bound_mul(count - 1, stride), last->stride - 1) / last->stride;
+    last->count = tn__bound_add(last->count, steps);
+  } else {
+    runs[(*n)++] = (extent){stride, count};
+  }
+}
+
+double tn__nest_footprint(const tn__nest_access *a, int axis_count, const int64_t *ranges) {
+  extent runs[2 * TN__NEST_AXES + 1] = {{1, a->element}};
+  int n = 1;
+  double elements = 1;
+  for (int i = 0; i < a->moving; i++) {
+    int axis = a->order[i];
+    const tn__nest_stride *s = &a->along[axis];
+    int64_t range = ranges[axis];
+    elements *= (double)range;
+    if (s->panel > 0) {
+      add_run(runs, &n, s->stride, range < s->panel ? range : s->panel);
+      continue;
+    }
+    add_run(runs, &n, s->stride, range);
+  }
+  for (int i = 0; i < a->moving; i++) {
+    int axis = a->order[i];
+    const tn__nest_stride *s = &a->along[axis];
+    if (s->panel > 0) add_run(runs, &n, s->far, (ranges[axis] + s->panel - 1) / s->panel);
+  }
+  if (a->scattered) return elements * LINE;
+  double lines = ceil((double)runs[0].count / LINE);
+  for (int i = 1; i < n; i++) lines *= (double)runs[i].count;
+  return lines * LINE;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+double tn__nest_crossing(const tn__target *target, const tn__nest_access *a, int axis_count, int axis, int64_t bytes) {
+  int64_t port = target->core.load_bytes / target->core.load_ports;
+  if (bytes > port && port > 0) bytes = port;
+  int64_t common = bytes;
+  for (int x = 0; x < axis_count; x++) {
+    if (x != axis) common = common_divisor(common, a->along[x].stride);
+    common = common_divisor(common, a->along[x].far);
+  }
+  return (double)(bytes - common) / LINE;
+}
+
+void tn__nest_finish(tn__nest *nest) {
+  for (int i = 0; i < nest->access_count; i++) {
+    tn__nest_access *a = &nest->access[i];
+    a->moving = 0;
+    for (int x = 0; x < nest->axis_count; x++) {
+      const tn__nest_stride *s = &a->along[x];
+      if (s->stride == 0 && s->far == 0) continue;
+      int at = a->moving++;
+      for (; at > 0 && a->along[a->order[at - 1]].stride > s->stride; at--) a->order[at] = a->order[at - 1];
+      a->order[at] = (uint8_t)x;
+    }
+  }
+}
+
+/* ---- from expressions -------------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+  tn__schedule *s;
+  const tn__block *block;
+  tn__nest *nest;
+} reading;
+
+/* The position at which `flat` lies when `var` has `value` and all other axes are 0; false when it is not a number. */
+static bool position(const reading *r, const tn__expr *flat, const tn__var *var, int64_t value, int64_t *out) {
+  const tn__expr *values[TN__NEST_AXES];
+  const tn__var *vars[TN__NEST_AXES];
+  int count = r->nest->axis_count;
+  for (int i = 0; i < count; i++) {
+    vars[i] = r->block->axes[i].var;
+    values[i] = tn__index(r->s->ir, vars[i] == var ? value : 0);
+  }
+  return tn__as_int(tn__substitute(r->s->ir, flat, vars, values, count), out);
+}
+
+static bool stride_of(const reading *r, const tn__expr *flat, const tn__var *var, tn__nest_stride *out) {
+  *out = (tn__nest_stride){0};
+  if (!tn__expr_uses_var(flat, var)) return true;
+  if (tn__stride_in(r->s->ir, flat, var, &out->stride)) return true;
+  int64_t at[4], divisor = tn__divisor_of(r->s->ir, flat, var);
+  if (divisor < 1) return false;
+  for (int i = 0; i < 4; i++) {
+    const int64_t places[] = {0, 1, divisor, 2 * divisor};
+    if (!position(r, flat, var, places[i], &at[i])) return false;
+  }
+  *out = (tn__nest_stride){at[1] - at[0], divisor, at[2] - at[0]};
+  return at[3] - at[2] == out->far;
+}
+
+/* Symbols of a flat index, which its strides may depend on. */
+typedef struct symbols {
+  const reading *r;
+  const tn__var *vars[TN__NEST_AXES];
+  const tn__expr *values[TN__NEST_AXES];
+  int count;
+} symbols;
+
+static void see_symbol(const tn__expr *e, void *user) {
+  symbols *found = user;
+  if (e->kind != TN__EXPR_VAR || found->count == TN__NEST_AXES) return;
+  for (int x = 0; x < found->r->nest->axis_count; x++)
+    if (found->r->block->axes[x].var == e->value.var) return;
+  for (int i = 0; i < found->count; i++)
+    if (found->vars[i] == e->value.var) return;
+  found->vars[found->count] = e->value.var;
+  found->values[found->count++] = tn__index(found->r->s->ir, TN__OPEN_EXTENT);
+}
+
+/* The index with every open dimension taken for TN__OPEN_EXTENT, as extents are. */
+static const tn__expr *with_extents(const reading *r, const tn__expr *flat) {
+  symbols found = {.r = r};
+  tn__te_visit(r->s->ir, flat, see_symbol, &found);
+  return tn__substitute(r->s->ir, flat, found.vars, found.values, found.count);
+}
+
+static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *const *indices, bool store) {
+  tn__nest *nest = r->nest;
+  tn__ir *ir = r->s->ir;
+  if (nest->access_count == TN__NEST_ACCESSES) return; /* what is left out is small change beside twelve others */
+  const tn__expr *flat = tn__index(ir, 0);
+  for (int d = 0; d < buffer->rank; d++) flat = tn__add(ir, tn__mul(ir, flat, buffer->shape[d]), indices[d]);
+  flat = with_extents(r, flat);
+  tn__nest_access *a = &nest->access[nest->access_count++];
+  *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
+  for (int x = 0; x < nest->axis_count; x++) {
+    tn__nest_stride *s = &a->along[x];
+    if (!stride_of(r, flat, r->block->axes[x].var, s)) {
+      a->scattered = true;
+      *s = (tn__nest_stride){.stride = 1};
+    }
+    s->stride = llabs(s->stride) * a->element;
+    s->far = llabs(s->far) * a->element;
+  }
+}
+
+static void see_load(const tn__expr *e, void *user) {
+  reading *r = user;
+  if (e->kind != TN__EXPR_LOAD) return;
+  for (int w = 0; w < r->block->write_count; w++) /* accumulated values are in registers, or stores are counted */
+    if (r->block->writes[w].buffer == e->value.buffer) return;
+  add_access(r, e->value.buffer, e->args, false);
+}
+
+static void see_value(const tn__expr *e, void *user) {
+  reading *r = user;
+  tn__te_visit(r->s->ir, e, see_load, user);
+}
+
+static bool see_store(const tn__stmt *stmt, void *user) {
+  reading *r = user;
+  if (stmt->kind == TN__STMT_STORE) add_access(r, stmt->as.store.buffer, stmt->as.store.indices, true);
+  return true;
+}
+
+void tn__nest_of_block(tn__schedule *s, const char *name, tn__nest *out) {
+  const tn__snode *block = tn__sched_block(s, "nest", name);
+  *out = (tn__nest){.axis_count = block->block.axis_count};
+  reading r = {s, &block->block, out};
+  if (out->axis_count > TN__NEST_AXES) tn__sched_refuse(s, "\"%s\" has more than %d axes", name, TN__NEST_AXES);
+  for (int x = 0; x < out->axis_count; x++) {
+    out->open[x] = !tn__as_int(block->block.axes[x].var->extent, &out->extent[x]);
+    if (out->open[x]) out->extent[x] = TN__OPEN_EXTENT;
+    if (out->extent[x] < 1) out->extent[x] = 1;
+  }
+  tn__stmt_walk_exprs(block->block.body, see_value, &r);
+  tn__stmt_walk(block->block.body, see_store, &r);
+  tn__nest_finish(out);
+}
+
+/* ---- instructions ------------------------------------------------------------------------------------------------ */
+
+static double greater(double a, double b) { return a > b ? a : b; }
+
+/* Instructions of `width` bytes a cycle over ports that together move `bytes`. */
+static double rate(int ports, int bytes, int width) {
+  double wide = (double)bytes / width;
+  return ports > 0 && wide > ports ? ports : wide;
+}
+
+double tn__operation_cycles(const tn__target *target, const tn__operations *o) {
+  const tn__core *core = &target->core;
+  int width = o->vector_bytes;
+  double arithmetic = o->fma / rate(core->fma_ports, core->fma_bytes, width);
+  double loads = o->loads / rate(core->load_ports, core->load_bytes, width) + o->gathers / core->load_ports;
+  double stores = o->stores / rate(1, core->store_bytes, width);
+  double shuffles = (o->shuffles + o->gathers) / rate(2, core->shuffle_bytes, width);
+  /* A load that one instruction uses is part of it. */
+  double issue = (o->fma + o->loads + o->stores + o->shuffles + 2 * o->gathers + o->other) / core->issue;
+  double largest = greater(greater(greater(arithmetic, loads), greater(stores, shuffles)), greater(issue, o->chain));
+  /* Ports that are all busy get into each other's way; of what is equal, fewer instructions are better. */
+  double others =
+      arithmetic + loads + stores + shuffles - greater(greater(arithmetic, loads), greater(stores, shuffles));
+  return largest + CROWDED * others + FEWER * issue;
+}
+
+void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__operations *ops, double times) {
+  f->work_cycles += times * tn__operation_cycles(target, ops);
+  f->fma += times * ops->fma;
+  f->loads += times * ops->loads;
+  f->stores += times * ops->stores;
+  f->shuffles += times * ops->shuffles;
+  f->gathers += times * ops->gathers;
+}
+
+void tn__cost_loop(tn__sketch_features *f, double entries, double trips) {
+  f->iterations += entries * trips;
+  f->work_cycles += entries * (LOOP_ENTRY + (trips > 24 ? MISPREDICTED : 0));
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* What comes into a cache of `size` bytes, and what the loops that fit it touch. Footprints of the parts inside of loop
+ * d stand at [d]; of the whole nest at [0]. */
+typedef struct footprints {
+  double of[TN__NEST_LOOPS + 1][TN__NEST_ACCESSES], total[TN__NEST_LOOPS + 1];
+} footprints;
+
+static void measure(const tn__nest *nest, const tn__sketch_features *f, footprints *p) {
+  int64_t range[TN__NEST_AXES];
+  for (int x = 0; x < TN__NEST_AXES; x++) range[x] = 1;
+  for (int d = f->loop_count; d >= 0; d--) {
+    int axis = -1;
+    if (d < f->loop_count) {
+      const tn__nest_loop *loop = &f->loops[d];
+      axis = loop->axis;
+      int64_t covered = (loop->trips - 1) * loop->step + range[axis];
+      range[axis] = covered > nest->extent[axis] ? nest->extent[axis] : covered;
+    }
+    p->total[d] = 0;
+    for (int a = 0; a < nest->access_count; a++) {
+      const tn__nest_access *access = &nest->access[a];
+      bool still = axis >= 0 && access->along[axis].stride == 0 && access->along[axis].far == 0;
+      p->of[d][a] = still ? p->of[d + 1][a] : tn__nest_footprint(access, nest->axis_count, range);
+      p->total[d] += p->of[d][a];
+    }
+  }
+}
+
+static double traffic(const tn__nest *nest, const tn__sketch_features *f, const footprints *p, double size,
+                      double *footprint) {
+  int fits = f->loop_count; /* the outermost loop nest that stays in the cache */
+  while (fits > 0 && p->total[fits - 1] <= size) fits--;
+  *footprint = p->total[fits];
+  double bytes = 0;
+  for (int a = 0; a < nest->access_count; a++) {
+    /* One loop further out the access finds what it left if it stands still there or its window overlaps. */
+    double own = fits > 0 ? p->of[fits - 1][a] : p->of[0][a];
+    for (int d = 0; d < fits - 1; d++) own *= (double)f->loops[d].trips;
+    if (nest->access[a].store && f->streams && f->unseen_bytes < f->stored_bytes) continue; /* an output */
+    bytes += nest->access[a].store ? 2 * own : own; /* lines are fetched before they are written, and go back */
+  }
+  return bytes + (f->streams ? 0 : 2 * f->unseen_bytes);
+}
+
+/* What stores past the caches cost at a level. Whoever reads the results next fetches them from memory, which counts
+ * where they would have stayed near: where everything fits, or where another kernel reads what fits alone. */
+static double streamed(const tn__target *target, const tn__schedule_options *options, const tn__sketch_features *f,
+                       double total, int level) {
+  double room = FILL * (double)target->l3_bytes;
+  bool stays = f->stored_bytes <= room && (options->results_read || total + f->unseen_bytes <= room);
+  return (level == 2 ? f->stored_bytes : 0) + (stays ? (level == 2 ? 1 : 2) * f->stored_bytes : 0);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+const char *tn__bound_name(tn__bound bound) {
+  static const char *const names[] = {"arithmetic", "L1", "L2", "L3", "memory"};
+  return names[bound];
+}
+
+double tn__cost_of(const tn__target *target, const tn__schedule_options *options, const tn__nest *nest,
+                   const tn__sketch_features *f, tn__cost *out) {
+  const tn__core *core = &target->core;
+  tn__cost unused = {0}, *c = out != NULL ? out : &unused;
+  *c = (tn__cost){.work = f->work_cycles, .registers = f->registers, .balance = 1};
+  if (f->registers > options->registers) {
+    c->cycles = c->seconds = INFINITY;
+    return INFINITY;
+  }
+  footprints p;
+  measure(nest, f, &p);
+  const double sizes[3] = {(double)target->l1_bytes, (double)options->cache_bytes, (double)target->l3_bytes};
+  const int rates[3] = {core->l2_bytes, core->l3_bytes, core->memory_bytes};
+  const double shown[4] = {UNHIDDEN, UNHIDDEN, f->exposed > 0 ? f->exposed : UNHIDDEN,
+                           f->exposed > 0 ? f->exposed : UNHIDDEN};
+  double largest = c->work, sum = UNHIDDEN * largest;
+  for (int l = 0; l < 3; l++) {
+    double room = (l == 2 ? SHARED_FILL : FILL) * sizes[l];
+    c->bytes[l] = traffic(nest, f, &p, room, &c->footprint[l]);
+    if (p.total[0] + f->unseen_bytes <= room) c->bytes[l] = 0; /* it was there before */
+    if (f->streams) c->bytes[l] += streamed(target, options, f, p.total[0], l);
+    c->level[l] = c->bytes[l] / rates[l];
+    sum += shown[l + 1] * c->level[l];
+    if (c->level[l] <= largest) continue;
+    largest = c->level[l];
+    c->bound = (tn__bound)(TN__BOUND_L2 + l);
+  }
+  double chunks = (double)f->chunks, threads = options->threads;
+  if (chunks > 1 && threads > 1) {
+    c->balance = ceil(chunks / threads) / chunks;
+    c->overhead = FORK + CHUNK * ceil(chunks / threads);
+  }
+  c->overhead += f->extra_cycles;
+  double one = largest + sum - shown[c->bound == TN__BOUND_WORK ? 0 : c->bound - TN__BOUND_L2 + 1] * largest;
+  c->cycles = one * c->balance + c->overhead;
+  c->seconds = c->cycles / (1e6 * core->megahertz);
+  c->tail = f->spent > 0 ? 1 - f->useful / f->spent : 0;
+  return c->cycles;
+}

@@ -1,0 +1,389 @@
+#include "schedule/sketch/sketch.h"
+
+#include <math.h>
+
+#include "schedule/internal.h"
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static tn_status *out_of_range(const char *name, int64_t value, int64_t low, int64_t high) {
+  return tn_status_create(TN_INVALID_ARGUMENT,
+                          "schedule option %s is %lld; it must be between %lld and %lld, or 0 for "
+                          "what the target has",
+                          name, (long long)value, (long long)low, (long long)high);
+}
+
+tn_status *tn__schedule_options_fill(const tn__schedule_options *options, const tn__target *target,
+                                     tn__schedule_options *out) {
+  tn__schedule_options o = options != NULL ? *options : (tn__schedule_options){0};
+  const struct {
+    const char *name;
+    int64_t value, low, high;
+  } ranges[] = {
+      {"threads", o.threads, 1, 1024},
+      {"vector_bytes", o.vector_bytes, 16, target->vector_bytes},
+      {"cache_bytes", o.cache_bytes, 4 << 10, 1 << 30},
+      {"registers", o.registers, 4, target->vector_registers},
+      {"shared_memory", o.shared_memory, 1, 1 << 30},
+      {"search_space", o.search_space, 1, 1000000},
+  };
+  for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+    if (ranges[i].value != 0 && (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high))
+      return out_of_range(ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high);
+  if (o.vector_bytes & (o.vector_bytes - 1))
+    return tn_status_create(TN_INVALID_ARGUMENT, "schedule option vector_bytes is %d; it must be a power of two",
+                            o.vector_bytes);
+  if (o.threads == 0) o.threads = target->cores;
+  if (o.vector_bytes == 0) o.vector_bytes = target->vector_bytes;
+  if (o.cache_bytes == 0) o.cache_bytes = target->l2_bytes;
+  if (o.registers == 0) o.registers = target->vector_registers;
+  if (o.search_space == 0) o.search_space = 2000;
+  *out = o;
+  return NULL;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+typedef struct opening {
+  tn__sketch *sketch;
+} opening;
+
+static void open_rule(tn__escape *escape, void *arg) {
+  opening *o = arg;
+  tn__sketch *k = o->sketch;
+  tn__ir_arena(tn__te_ir(k->te))->escape = escape;
+  k->rule->open(k, tn__schedule_of(k->te, k->target));
+}
+
+/* The sketch of one rule; NULL when it does not fit. */
+static tn__sketch *try_rule(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                            const tn__schedule_options *options, int index) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(te));
+  tn__escape *outer = arena->escape;
+  const tn__rule *rule = rules->rule[index];
+  if (!rule->matches(te)) return NULL;
+  tn__sketch *k = TN__NEW(arena, tn__sketch);
+  *k = (tn__sketch){.te = te, .target = target, .options = *options, .rules = rules, .rule = rule};
+  opening o = {k};
+  tn__escape escape;
+  tn_status *status = tn__protect(&escape, open_rule, &o);
+  arena->escape = outer;
+  if (status == NULL) return k;
+  /* A primitive refused what the rule wanted, which is no error of the declaration: the next rule may do. Anything
+   * else is. */
+  if (tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  tn_status_free(status);
+  return NULL;
+}
+
+/* The first rule from `index` on that fits. */
+static tn__sketch *sketch_from(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                               const tn__schedule_options *options, int index) {
+  for (; index < rules->count; index++) {
+    tn__sketch *k = try_rule(rules, te, target, options, index);
+    if (k != NULL) return k;
+  }
+  return NULL;
+}
+
+static int place_of_rule(const tn__sketch *k) {
+  int index = 0;
+  while (k->rules->rule[index] != k->rule) index++;
+  return index;
+}
+
+tn__sketch *tn__sketch_first(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                             const tn__schedule_options *options) {
+  tn__schedule_options filled = {0};
+  tn__check(tn__ir_arena(tn__te_ir(te))->escape, tn__schedule_options_fill(options, target, &filled));
+  return sketch_from(rules, te, target, &filled, 0);
+}
+
+tn__sketch *tn__sketch_next(const tn__sketch *k) {
+  return sketch_from(k->rules, k->te, k->target, &k->options, place_of_rule(k) + 1);
+}
+
+const char *tn__sketch_name(const tn__sketch *k) { return k->rule->name; }
+
+int tn__sketch_open(tn__sketch *k, const char *name, const int64_t *choices, int count) {
+  tn__decision *d = &k->decisions[k->decision_count];
+  *d = (tn__decision){.name = name};
+  for (int i = 0; i < count && d->count < TN__MAX_CHOICES; i++) d->choices[d->count++] = choices[i];
+  return k->decision_count++;
+}
+
+/* ---- points ------------------------------------------------------------------------------------------------------ */
+
+int64_t tn__sketch_points(const tn__sketch *k) {
+  int64_t points = 1;
+  for (int i = 0; i < k->decision_count; i++)
+    if (__builtin_mul_overflow(points, k->decisions[i].count, &points)) return INT64_MAX;
+  return points;
+}
+
+static void places_at(const tn__sketch *k, int64_t index, int *places) {
+  for (int i = k->decision_count - 1; i >= 0; i--) {
+    places[i] = (int)(index % k->decisions[i].count);
+    index /= k->decisions[i].count;
+  }
+}
+
+static void values_of(const tn__sketch *k, const int *places, int64_t *values) {
+  for (int i = 0; i < k->decision_count; i++) values[i] = k->decisions[i].choices[places[i]];
+}
+
+void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values) {
+  int places[TN__MAX_DECISIONS] = {0};
+  places_at(k, index, places);
+  values_of(k, places, values);
+}
+
+double tn__sketch_cost(const tn__sketch *k, const int64_t *values, tn__cost *breakdown) {
+  tn__sketch_features f = {0};
+  f.chunks = 1;
+  const tn__nest *nest = k->rule->features(k, values, &f);
+  if (nest != NULL) return tn__cost_of(k->target, &k->options, nest, &f, breakdown);
+  if (breakdown != NULL) *breakdown = (tn__cost){.cycles = INFINITY, .seconds = INFINITY};
+  return INFINITY;
+}
+
+tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values) {
+  tn__schedule *s = tn__schedule_of(k->te, k->target);
+  k->rule->apply(k, values, s);
+  tn__schedule_func(s);
+  return s;
+}
+
+void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *out) {
+  for (int i = 0; i < k->decision_count; i++)
+    tn__strbuf_printf(out, "%s%s %lld", i ? ", " : "", k->decisions[i].name, (long long)values[i]);
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct search {
+  const tn__sketch *k;
+  int64_t weighed, most;
+  double best;
+  int places[TN__MAX_DECISIONS];
+} search;
+
+static bool weigh(search *s, const int *places) {
+  int64_t values[TN__MAX_DECISIONS];
+  if (s->weighed >= s->most) return false;
+  s->weighed++;
+  tn__work_step(tn__ir_arena(tn__te_ir(s->k->te)), 1);
+  values_of(s->k, places, values);
+  double cost = tn__sketch_cost(s->k, values, NULL);
+  if (!(cost < s->best)) return false;
+  s->best = cost;
+  for (int i = 0; i < s->k->decision_count; i++) s->places[i] = places[i];
+  return true;
+}
+
+/* Weighs every choice of two decisions, from the best point on. */
+static bool weigh_pair(search *s, int a, int b) {
+  const tn__sketch *k = s->k;
+  int places[TN__MAX_DECISIONS] = {0};
+  bool better = false;
+  for (int i = 0; i < k->decision_count; i++) places[i] = s->places[i];
+  for (int v = 0; v < k->decisions[a].count * k->decisions[b].count; v++) {
+    places[a] = v / k->decisions[b].count;
+    places[b] = v % k->decisions[b].count;
+    better |= weigh(s, places);
+  }
+  return better;
+}
+
+/* From the best point on, one and then two decisions are moved at a time until nothing gets better. A reduction that is
+ * shared, or goes in blocks, is of use only together with something else, so its pairs come first. */
+static void descend(search *s) {
+  const tn__sketch *k = s->k;
+  bool better = true;
+  while (better && s->weighed < s->most) {
+    better = false;
+    for (int a = 0; a < k->decision_count; a++) {
+      int places[TN__MAX_DECISIONS] = {0};
+      for (int i = 0; i < k->decision_count; i++) places[i] = s->places[i];
+      for (int v = 0; v < k->decisions[a].count; v++) {
+        places[a] = v;
+        better |= weigh(s, places);
+      }
+    }
+    for (int first = 1; first >= 0; first--)
+      for (int a = 0; a < k->decision_count && !better; a++)
+        for (int b = a + 1; b < k->decision_count && !better; b++) {
+          bool shares = (k->decisions[a].shares && k->decisions[a].count > 1) ||
+                        (k->decisions[b].shares && k->decisions[b].count > 1);
+          if (shares == (first == 1)) better |= weigh_pair(s, a, b);
+        }
+  }
+}
+
+static double search_all(search *s) {
+  int64_t points = tn__sketch_points(s->k);
+  tn__sketch early = *s->k;
+  int places[TN__MAX_DECISIONS] = {0};
+  s->best = INFINITY;
+  s->weighed = 0;
+  s->most = s->k->options.search_space;
+  if (points <= s->most) {
+    for (int64_t i = 0; i < points; i++) {
+      places_at(s->k, i, places);
+      weigh(s, places);
+    }
+    return s->best;
+  }
+  /* Half of the allowance spread over the space by the golden ratio, which hits every decision's choices evenly; then
+   * downhill from the best. */
+  uint64_t position = 0;
+  for (int i = 0; i < early.decision_count; i++)
+    if (early.decisions[i].late) early.decisions[i].count = 1;
+  points = tn__sketch_points(&early);
+  int64_t samples = (s->most + 1) / 2;
+  for (int64_t i = 0; i < samples && i < points; i++) {
+    position += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t spread = (uint64_t)(((unsigned __int128)position * (uint64_t)points) >> 64);
+    places_at(&early, points <= samples ? i : (int64_t)spread, places);
+    weigh(s, places);
+  }
+  descend(s);
+  return s->best;
+}
+
+/* The cheapest for so many threads, of half as many candidates unless `all`; adds up what was weighed. */
+static search search_for(const tn__sketch *k, int threads, bool all, int64_t *weighed) {
+  tn__sketch for_threads = *k;
+  for_threads.options.threads = threads;
+  if (!all) for_threads.options.search_space = (k->options.search_space + 1) / 2;
+  search s = {.k = &for_threads};
+  search_all(&s);
+  *weighed += s.weighed;
+  s.k = k;
+  return s;
+}
+
+/* Leaves nothing but the choices at `places` to the decisions that order terms; to those that also share them, unless
+ * `sharing` stay open. */
+static void fix_orders(tn__sketch *k, const int *places, bool sharing) {
+  for (int i = 0; i < k->decision_count; i++)
+    if (k->decisions[i].orders && !(sharing && k->decisions[i].shares)) {
+      k->decisions[i].choices[0] = k->decisions[i].choices[places[i]];
+      k->decisions[i].count = 1;
+    }
+}
+
+/* Decides in which order terms are added up: as one thread likes it best, without cuts where they promise little, or as
+ * many threads do where they gain by it and it costs one next to nothing. The number of threads that there are has no
+ * say in it. Returns how many candidates were weighed. */
+static int64_t choose_orders(tn__sketch *k, bool shares) {
+  enum { MANY = 16 };
+  const double worth = 0.9, scales = 2, gain = 0.7, price = 1.01;
+  tn__sketch alone = *k, together = *k, whole = *k;
+  int64_t weighed = 0;
+  bool cuts = false;
+  search one = search_for(k, 1, false, &weighed);
+  for (int i = 0; i < k->decision_count; i++) {
+    cuts |= k->decisions[i].shares && one.places[i] > 0;
+    if (k->decisions[i].shares) whole.decisions[i].count = 1;
+  }
+  if (cuts) {
+    search uncut = search_for(&whole, 1, false, &weighed);
+    if (one.best > worth * uncut.best) one = uncut;
+  }
+  fix_orders(&alone, one.places, false);
+  fix_orders(&together, one.places, true);
+  double apart = shares ? search_for(&alone, MANY, false, &weighed).best : 0;
+  if (apart * MANY > scales * one.best) {
+    search many = search_for(&together, MANY, true, &weighed);
+    fix_orders(&together, many.places, false);
+    if (many.best < gain * apart && search_for(&together, 1, false, &weighed).best <= price * one.best) {
+      *k = together;
+      return weighed;
+    }
+  }
+  *k = alone;
+  return weighed;
+}
+
+int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown) {
+  tn__sketch fixed = *k;
+  int64_t weighed = 0;
+  bool orders = false, shares = false;
+  for (int i = 0; i < k->decision_count; i++) {
+    orders |= k->decisions[i].orders && k->decisions[i].count > 1;
+    shares |= k->decisions[i].shares && k->decisions[i].count > 1;
+  }
+  if (shares || (orders && k->options.threads > 1)) weighed = choose_orders(&fixed, shares);
+  search s = {.k = &fixed};
+  search_all(&s);
+  values_of(&fixed, s.places, values);
+  tn__sketch_cost(k, values, breakdown);
+  return weighed + s.weighed;
+}
+
+typedef struct attempt {
+  const tn__sketch *k;
+  tn__schedule_plan *plan;
+  tn__schedule *result;
+} attempt;
+
+static void try_sketch(tn__escape *escape, void *arg) {
+  attempt *a = arg;
+  tn__ir_arena(tn__te_ir(a->k->te))->escape = escape;
+  a->plan->sketch = a->k;
+  a->plan->weighed = tn__sketch_choose(a->k, a->plan->values, &a->plan->cost);
+  a->result = tn__sketch_apply(a->k, a->plan->values);
+}
+
+/* The sketch with the first choice of every late decision; NULL when it has none. */
+static const tn__sketch *without_late(const tn__sketch *k) {
+  tn__sketch *early = TN__NEW(tn__ir_arena(tn__te_ir(k->te)), tn__sketch);
+  bool any = false;
+  *early = *k;
+  for (int i = 0; i < early->decision_count; i++) {
+    if (!early->decisions[i].late || early->decisions[i].count == 1) continue;
+    early->decisions[i].count = 1;
+    any = true;
+  }
+  return any ? early : NULL;
+}
+
+/* The sketch's best schedule, or NULL when its steps are refused. */
+static tn__schedule *attempt_sketch(const tn__sketch *k, tn__schedule_plan *plan) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
+  tn__escape *outer = arena->escape, escape;
+  *plan = (tn__schedule_plan){.refused = plan->refused};
+  attempt a = {k, plan, NULL};
+  tn_status *status = tn__protect(&escape, try_sketch, &a);
+  arena->escape = outer;
+  if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  plan->refused += status != NULL;
+  tn_status_free(status);
+  return status == NULL ? a.result : NULL;
+}
+
+tn__schedule *tn__schedule_choose_among(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                                        const tn__schedule_options *options, tn__schedule_plan *plan) {
+  plan->refused = 0;
+  for (const tn__sketch *k = tn__sketch_first(rules, te, target, options); k != NULL; k = tn__sketch_next(k)) {
+    tn__schedule *s = attempt_sketch(k, plan);
+    /* Where operands are kept is estimated, and refused when it does not fit: another rule would be much worse. */
+    const tn__sketch *early = s == NULL ? without_late(k) : NULL;
+    if (early != NULL) s = attempt_sketch(early, plan);
+    if (s != NULL) return s;
+  }
+  *plan = (tn__schedule_plan){.refused = plan->refused};
+  return tn__schedule_of(te, target);
+}
+
+void tn__schedule_plan_print(const tn__schedule_plan *plan, tn__strbuf *out) {
+  if (plan->sketch == NULL) {
+    tn__strbuf_append(out, "plain nest");
+    return;
+  }
+  tn__strbuf_printf(out, "%s: ", tn__sketch_name(plan->sketch));
+  tn__sketch_print(plan->sketch, plan->values, out);
+  tn__strbuf_printf(out, "%s%.0f cycles, bound by %s", plan->sketch->decision_count > 0 ? "; " : "", plan->cost.cycles,
+                    tn__bound_name(plan->cost.bound));
+}

@@ -1,0 +1,99 @@
+/* Sketches: schedules with open decisions. A rule (rules.h) that fits a declaration leaves some numbers of its trace
+ * open, tile sizes above all, each with the set it ranges over. The static cost function, or a tuner that measures,
+ * chooses:
+ *
+ *   for (tn__sketch *k = tn__sketch_first(rules, te, target, options); k != NULL; k = tn__sketch_next(k)) {
+ *     int64_t values[TN__MAX_DECISIONS];
+ *     tn__sketch_at(k, index, values);         // any point of the space, 0 <= index < tn__sketch_points(k)
+ *     tn__sketch_cost(k, values, &breakdown);  // predicted, from closed expressions; INFINITY for what cannot work
+ *     tn__sketch_apply(k, values);             // the schedule; throws TN_INVALID_ARGUMENT when a primitive refuses
+ *   }
+ *
+ * Everything is in the arena of the declaration's context and follows its rules for threads. */
+#ifndef TENON_SCHEDULE_SKETCH_SKETCH_H
+#define TENON_SCHEDULE_SKETCH_SKETCH_H
+
+#include "schedule/sketch/cost.h"
+
+enum { TN__MAX_DECISIONS = 16, TN__MAX_CHOICES = 32 };
+
+typedef struct tn__decision {
+  const char *name; /* "rows", "vectors" */
+  int count;
+  int64_t choices[TN__MAX_CHOICES]; /* in rising order */
+  bool orders; /* it decides in which order terms are added up: chosen as if there were one thread, so that results do
+                  not depend on their number */
+  bool shares; /* orders, and lets threads share what is reduced: chosen as many of them like it best where that costs
+                  one thread next to nothing, whatever their number */
+  bool late;   /* a large space is sampled with its first choice; the others are tried on the way down from the best */
+} tn__decision;
+
+typedef struct tn__rule tn__rule;
+/* In the order in which they are asked. */
+typedef struct tn__rules {
+  const tn__rule *const *rule;
+  int count;
+} tn__rules;
+
+typedef struct tn__sketch {
+  const tn__te *te;
+  const tn__target *target;
+  tn__schedule_options options; /* filled in */
+  const tn__rules *rules;       /* that it is of */
+  const tn__rule *rule;
+  int decision_count;
+  tn__decision decisions[TN__MAX_DECISIONS];
+  const void *data; /* the rule's own: what it found in the declaration */
+} tn__sketch;
+
+/* How a class of declarations is scheduled. */
+struct tn__rule {
+  const char *name;
+  /* Cheap, by the stages alone. */
+  bool (*matches)(const tn__te *te);
+  /* Fills in data and decisions (tn__sketch_open). `scratch` is an unscheduled lowering that the rule may transform to
+   * see what it will have to do with; it throws TN_INVALID_ARGUMENT when the rule does not fit after all. */
+  void (*open)(tn__sketch *k, tn__schedule *scratch);
+  /* Closed expressions over the decisions: fills *f and returns the nest that it is about; NULL when these values don't
+   * go together. */
+  const tn__nest *(*features)(const tn__sketch *k, const int64_t *values, tn__sketch_features *f);
+  void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
+};
+
+/* The sketch of the first of the rules that fits. NULL when none does, as for more than TN__NEST_AXES axes. Throws when an
+ * option is out of range. */
+tn__sketch *tn__sketch_first(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                             const tn__schedule_options *options);
+/* The same for the rules behind that of `k`; NULL when there is none. */
+tn__sketch *tn__sketch_next(const tn__sketch *k);
+const char *tn__sketch_name(const tn__sketch *k);
+int64_t tn__sketch_points(const tn__sketch *k); /* the product of the sets' sizes, at most INT64_MAX */
+void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values);
+/* In cycles; breakdown may be NULL. */
+double tn__sketch_cost(const tn__sketch *k, const int64_t *values, tn__cost *breakdown);
+tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values);
+/* The cheapest of at most options.search_space candidates; the first in order among equals. Returns how many were
+ * weighed. */
+int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown);
+/* "rows 14, vectors 2, ..." */
+void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *out);
+
+/* For rules: adds a decision and returns its index; `choices` in rising order. */
+int tn__sketch_open(tn__sketch *k, const char *name, const int64_t *choices, int count);
+
+/* What was chosen. */
+typedef struct tn__schedule_plan {
+  const tn__sketch *sketch; /* NULL: the plain nest, nothing fitted */
+  int64_t values[TN__MAX_DECISIONS];
+  tn__cost cost;
+  int64_t weighed; /* candidates */
+  int refused;     /* choices, of this rule or of those before, whose steps a primitive refused */
+} tn__schedule_plan;
+/* The schedule of the first of the rules that fits and whose steps no primitive refuses, at the values that the cost
+ * function likes best; the plain nest when there is none. */
+tn__schedule *tn__schedule_choose_among(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                                        const tn__schedule_options *options, tn__schedule_plan *plan);
+/* "complex reduction: rows 14, vectors 2; 12345 cycles, bound by arithmetic" */
+void tn__schedule_plan_print(const tn__schedule_plan *plan, tn__strbuf *out);
+
+#endif
