@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "onnx_build.h"
 #include "tenon/te.h"
 #include "unit/rehash.h"
 #include "unit/session_models.h"
@@ -293,6 +294,28 @@ static void what_is_stripped_is_signed_again(void **state) {
   clean_up(&f);
 }
 
+/* Weights that are products of others are computed here, in vectors that this machine has. */
+static void constants_for_wider_machines_are_computed(void **state) {
+#if defined(__x86_64__)
+  enum { SIDE = 300 };
+  static float numbers[SIDE * SIDE];
+  pb graph = {0};
+  onnx_node(&graph, "MatMul", "weights", "a,b", "w");
+  onnx_node(&graph, "MatMul", "layer", "x,w", "y");
+  for (int i = 0; i < SIDE * SIDE; i++) numbers[i] = (float)(i % 7);
+  onnx_raw(&graph, "a", ONNX_FLOAT, (int64_t[]){SIDE, SIDE}, 2, numbers, sizeof numbers);
+  onnx_raw(&graph, "b", ONNX_FLOAT, (int64_t[]){SIDE, SIDE}, 2, numbers, sizeof numbers);
+  onnx_input(&graph, "x", ONNX_FLOAT, "2,300");
+  onnx_output(&graph, "y", ONNX_FLOAT, "2,300");
+  pb model = onnx_model(17, &graph);
+  tn_compile_options options = {.size = sizeof(options), .no_cache = true, .run_threads = 1, .target = "x86-64-v4"};
+  tn_module *module;
+  check_ok(tn_compile("model.onnx", model.data, model.size, &options, &module));
+  tn_module_release(module);
+  pb_free(&model);
+#endif
+}
+
 static void other_machines_are_verified(void **state) {
   files f;
   compile_embed(&f);
@@ -437,6 +460,7 @@ int main(void) {
       cmocka_unit_test(constants_live_apart),
       cmocka_unit_test(keys_are_checked),
       cmocka_unit_test(no_byte_is_left_out),
+      cmocka_unit_test(constants_for_wider_machines_are_computed),
       cmocka_unit_test(other_machines_are_verified),
       cmocka_unit_test(aliased_outputs_update_in_place),
       cmocka_unit_test(wrong_aliases_are_refused),
