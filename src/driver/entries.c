@@ -252,8 +252,8 @@ static void check_types(tn__compilation *c, tn__graph *graph, int output, int in
              tn__graph_output_name(graph, output), i->name);
 }
 
-static tn__node *reshape_of(const tn__value *value) {
-  return value->producer && strcmp(value->producer->op->name, "reshape") == 0 ? value->producer : NULL;
+static tn__node *view_of(const tn__value *value) {
+  return value->producer && tn__op_has(value->producer, TN__FACT_VIEW) ? value->producer : NULL;
 }
 
 /* How many read the contents of a value: a symbol for one of its dimensions does not. */
@@ -266,23 +266,16 @@ static int reads_of(const tn__graph *graph, const int *uses, const tn__value *va
   return count;
 }
 
-static bool writes_into_operand(const tn__node *node) {
-  static const char *const names[] = {"scatter_nd", "scatter_elements", "append", "write_at"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(node->op->name, names[i]) == 0) return true;
-  return false;
-}
-
-/* A scatter whose operand nobody else reads may find it in its result's memory, put there before. Both may be reshaped,
- * which changes no memory. */
+/* A scatter whose operand nobody else reads may find it in its result's memory, put there before. Both may be seen
+ * through views, which change no memory. */
 static void scatter_in_place(tn__compilation *c, tn__graph *graph, const tn__value *output, const tn__value *input) {
-  while (reshape_of(output)) output = reshape_of(output)->inputs[0];
+  while (view_of(output)) output = view_of(output)->inputs[0];
   tn__node *node = output->producer;
-  if (!node || !writes_into_operand(node)) return;
+  if (!node || !tn__op_has(node, TN__FACT_UPDATES)) return;
   int value_count;
   const int *uses = tn__graph_use_counts(graph, &value_count);
   const tn__value *operand = node->inputs[0];
-  while (uses[operand->id] == 1 && reshape_of(operand)) operand = reshape_of(operand)->inputs[0];
+  while (uses[operand->id] == 1 && view_of(operand)) operand = view_of(operand)->inputs[0];
   if (operand != input || reads_of(graph, uses, operand) != 1 || tn__node_attr(node, "in_place")) return;
   tn__attr *attrs = TN__NEW_ARRAY(c->driver.arena, node->attr_count + 1, tn__attr);
   for (int i = 0; i < node->attr_count; i++) attrs[i] = node->attrs[i];

@@ -321,6 +321,10 @@ tn__attr tn__attr_string(tn__graph *graph, const char *name, const char *value) 
   return (tn__attr){.name = name, .kind = TN__ATTR_STRING, .count = 1, .string = tn__arena_strdup(graph->arena, value)};
 }
 
+bool tn__is_op(const tn__node *node, const char *name) { return node != NULL && strcmp(node->op->name, name) == 0; }
+
+bool tn__op_has(const tn__node *node, tn__op_fact fact) { return (node->op->facts & fact) != 0; }
+
 const tn__attr *tn__node_attr(const tn__node *node, const char *name) {
   for (int i = 0; i < node->attr_count; i++)
     if (strcmp(node->attrs[i].name, name) == 0) return &node->attrs[i];
@@ -370,15 +374,8 @@ static void check_relations(tn__graph *graph, const tn__node *node) {
 
 /* Strings are moved like numbers, and that is all that operators can do with them, but those that are about them. */
 static void check_strings(const tn__graph *graph, const tn__node *node) {
-  static const char *const able[] = {
-      "transpose", "reshape",         "broadcast_in_dim", "concatenate", "slice", "reverse", "select", "take",
-      "gather_nd", "take_along_axis", "scatter_elements", "scatter_nd",  "if",    "while",   "call",   "composite"};
-  static const char *const families[] = {"string_", "table_", "sequence_", "optional_"};
-  bool fine = !has_strings(node);
-  for (size_t i = 0; i < sizeof(able) / sizeof(able[0]) && !fine; i++) fine = strcmp(node->op->name, able[i]) == 0;
-  for (size_t i = 0; i < sizeof(families) / sizeof(families[0]) && !fine; i++)
-    fine = strncmp(node->op->name, families[i], strlen(families[i])) == 0;
-  if (!fine || (has_strings(node) && strcmp(tn__node_string(node, "reduction", "none"), "none") != 0))
+  if (!has_strings(node)) return;
+  if (!tn__op_has(node, TN__FACT_STRINGS) || strcmp(tn__node_string(node, "reduction", "none"), "none") != 0)
     tn__graph_fail(graph, TN_UNSUPPORTED, "%s: strings are not supported as operands", node->op->name);
 }
 

@@ -141,6 +141,34 @@ typedef enum tn__op_class {                        /* how fusion sees it */
                             TN__CLASS_OPAQUE       /* alone in its kernel: sort, extern loops; or no kernel */
 } tn__op_class;
 
+/* What passes want to know about an operator: they ask for these and never for its name. */
+typedef enum tn__op_fact {
+  TN__FACT_CHEAP = 1 << 0,      /* costs nothing where it is read: each kernel that reads it makes it again */
+  TN__FACT_REPEATS = 1 << 1,    /* the result is operand 0 over again, along dimensions of size 1 or new ones */
+  TN__FACT_REARRANGES = 1 << 2, /* elements of the result are elements of operands, whichever: a tensor of equal
+                                 elements stays one when all operands have the same */
+  TN__FACT_VIEW = 1 << 3,       /* the result is the memory of operand 0, seen as another type or shape */
+  TN__FACT_REDUCES = 1 << 4,  /* operand 0 along `axes`, which stay as dimensions of 1 with `keep_dims` and go without;
+                                 each element is read once, and the results lie as the rest of the dimensions do */
+  TN__FACT_UPDATES = 1 << 5,  /* the result is operand 0 with some elements written over, and can be where that was */
+  TN__FACT_STRIDED = 1 << 6,  /* finds the elements of its result by strides in memory of any order */
+  TN__FACT_COMMUTES = 1 << 7, /* the two operands can change places */
+  TN__FACT_LINEAR = 1 << 8,   /* in operand 0: sums of results are the result of sums, but for rounding */
+  TN__FACT_PARTIAL = 1 << 9,  /* fails for some operands: may not be computed where its result is not asked for */
+  TN__FACT_STRINGS = 1 << 10, /* takes strings too, which it moves as it moves numbers, or is about them */
+  TN__FACT_LOOPS = 1 << 11,   /* runs its second body while its first one says so */
+  TN__FACT_LATE_SIZES = 1 << 12 /* a run may not tell the sizes of its result, which then are those of `empty` */
+} tn__op_fact;
+
+/* How a node goes along when the dimensions of its result change places. */
+typedef struct tn__op_moves {
+  /* Bit i: operand i has as many dimensions as the result (as it would have with `keep_dims`) and changes with it. 0: the
+   * node does not go along. */
+  unsigned operands;
+  const char *per_dim[6]; /* attributes with an entry for each dimension */
+  const char *axes;       /* attribute that lists dimensions, NULL: none */
+} tn__op_moves;
+
 struct tn__op {
   const char *name;           /* StableHLO's */
   int min_inputs, max_inputs; /* max -1: any number */
@@ -149,6 +177,14 @@ struct tn__op {
   const char *operands;
   tn__op_class op_class;
   tn__lowering lowering;
+  unsigned facts;     /* tn__op_fact */
+  tn__op_moves moves; /* of ELEMENTWISE operators all operands move */
+  /* CONTRACTION only: the dimensions of the result and of operand 1 that its columns run along; false when there is not
+   * one of each. */
+  bool (*columns)(const tn__node *node, int *result, int *operand);
+  /* What the result's elements are when those of operand 0 all are `element`: into `out`, false when that takes more
+   * than counting. NULL: not known. */
+  bool (*of_equal)(const tn__node *node, const void *element, void *out);
   /* Sets dtype, rank, dims (and elements) of the outputs through tn__set_output; throws on what is inconsistent beyond
    * `operands`. */
   void (*infer)(tn__graph *graph, tn__node *node);
@@ -238,6 +274,11 @@ const tn__attr *tn__node_attr(const tn__node *node, const char *name); /* NULL w
 int64_t tn__node_int(const tn__node *node, const char *name, int64_t otherwise);
 double tn__node_float(const tn__node *node, const char *name, double otherwise);
 const char *tn__node_string(const tn__node *node, const char *name, const char *otherwise);
+
+/* Is the node there, and an operator of that name? For rules that rewrite just this operator, and nothing else: what
+ * several operators have in common is a fact in their rows (tools/check_facts.py). */
+bool tn__is_op(const tn__node *node, const char *name);
+bool tn__op_has(const tn__node *node, tn__op_fact fact);
 
 /* Constant size of a dimension or whole shape; -1 / false when symbolic. */
 int64_t tn__dim_const(const tn__value *value, int axis);

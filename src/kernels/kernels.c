@@ -46,8 +46,8 @@ void tn__driver_print(const tn__driver *driver, const char *subject, const char 
 
 /* ---- declaring --------------------------------------------------------------------------------------------------- */
 
-static bool tells_nothing(const char *op) {
-  return strcmp(op, "broadcast_in_dim") == 0 || strcmp(op, "reshape") == 0 || strcmp(op, "constant") == 0;
+static bool tells_nothing(const tn__node *node) {
+  return tn__op_has(node, TN__FACT_REPEATS) || tn__op_has(node, TN__FACT_VIEW);
 }
 
 /* "convolution_add_maximum_3f9a01c2": what the group computes, for profiles, and the start of its key, for
@@ -58,7 +58,7 @@ static const char *unit_name(tn__arena *arena, const tn__group *group, const tn_
   int left = 0;
   for (int i = 0; i < group->node_count; i++) {
     const char *op = group->nodes[i]->op->name;
-    if (tells_nothing(op) && group->node_count > 1) continue;
+    if (tells_nothing(group->nodes[i]) && group->node_count > 1) continue;
     size_t more = strlen(op);
     if (length + more + 1 > 56) {
       left++;

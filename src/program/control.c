@@ -13,7 +13,7 @@ bool tn__while_keeps(const tn__node *node, int k) {
   return tn__graph_output_at(body, k) == tn__graph_input_at(body, k);
 }
 
-static bool is_while(const tn__node *node) { return strcmp(node->op->name, "while") == 0; }
+static bool is_while(const tn__node *node) { return tn__op_has(node, TN__FACT_LOOPS); }
 
 bool tn__needs_own_memory(const tn__node *node) { return is_while(node); }
 
@@ -238,7 +238,7 @@ static void preset_sizes(tn__builder *b, const tn__node *node) {
 
 static void emit_list(tn__builder *b, const tn__node *node) {
   declare_sizes(b, node);
-  if (strcmp(node->op->name, "sequence_join") == 0) preset_sizes(b, node);
+  if (tn__op_has(node, TN__FACT_LATE_SIZES)) preset_sizes(b, node);
   if (!tn__emit_string_node(b, node)) tn__emit_list_node(b, node);
   int result = tn__register_of(b, node->outputs[0]);
   read_sizes(b, node, &result);

@@ -1,10 +1,6 @@
 /* Sequences and optional values in the VM's code: builtins over list registers. A node whose operand nobody reads any
  * more takes its list over and changes it in place, so that a sequence grown in a loop is never copied. */
-#include <string.h>
-
 #include "program/builder.h"
-
-static bool named(const tn__node *node, const char *name) { return strcmp(node->op->name, name) == 0; }
 
 static void builtin(tn__builder *b, tn__builtin which, const int *reads, int read_count, int write, int scalar) {
   tn__exe_emit_builtin(b->func, which, reads, read_count, &write, 1, &scalar, scalar < 0 ? 0 : 1);
@@ -46,47 +42,75 @@ static int take_list(tn__builder *b, const tn__node *node) {
   return to;
 }
 
+/* ---- one function an operator -------------------------------------------------------------------------------------- */
+
+static void emit_empty(tn__builder *b, const tn__node *node) {
+  bool there = tn__node_int(node, "holds", TN__HOLDS_SEQUENCE) == TN__HOLDS_SEQUENCE;
+  builtin(b, TN__BUILTIN_LIST_CLEAR, NULL, 0, tn__destination_of(b, node->outputs[0], false),
+          tn__exe_emit_const(b->func, there));
+}
+
+static void emit_insert(tn__builder *b, const tn__node *node) {
+  int at = position(b, node, 2), item = tn__register_of(b, node->inputs[1]), list = take_list(b, node);
+  builtin(b, TN__BUILTIN_LIST_INSERT, (int[]){list, item}, 2, list, at);
+}
+
+static void emit_erase(tn__builder *b, const tn__node *node) {
+  int at = position(b, node, 1), list = take_list(b, node);
+  builtin(b, TN__BUILTIN_LIST_ERASE, &list, 1, list, at);
+}
+
+static void emit_as(tn__builder *b, const tn__node *node) {
+  int from = tn__register_of(b, node->inputs[0]);
+  /* Its length is asked for the sake of the failure when there is none. */
+  int length = tn__exe_register(b->func, TN_I64, 0, NULL, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+  bool needs_value = node->outputs[0]->holds == TN__HOLDS_SEQUENCE;
+  if (needs_value) tn__emit_word(b, TN__OP_ALLOC, length);
+  if (needs_value) builtin(b, TN__BUILTIN_LIST_LENGTH, &from, 1, length, -1);
+  take_list(b, node);
+}
+
+static void emit_at(tn__builder *b, const tn__node *node) {
+  int from = tn__register_of(b, node->inputs[0]), at = position(b, node, 1);
+  builtin(b, TN__BUILTIN_LIST_AT, &from, 1, tn__destination_of(b, node->outputs[0], false), at);
+}
+
+static void emit_join(tn__builder *b, const tn__node *node) {
+  int from = tn__register_of(b, node->inputs[0]), axis = tn__exe_emit_const(b->func, tn__node_int(node, "axis", 0));
+  builtin(b, TN__BUILTIN_LIST_JOIN, &from, 1, tn__destination_of(b, node->outputs[0], false), axis);
+}
+
+static void emit_split(tn__builder *b, const tn__node *node) {
+  int from = tn__register_of(b, node->inputs[0]), axis = tn__exe_emit_const(b->func, tn__node_int(node, "axis", 0));
+  const int reads[] = {from, tn__register_of(b, node->inputs[1])};
+  builtin(b, TN__BUILTIN_LIST_SPLIT, reads, 2, tn__destination_of(b, node->outputs[0], false), axis);
+}
+
+static void emit_length(tn__builder *b, const tn__node *node) {
+  int from = tn__register_of(b, node->inputs[0]);
+  builtin(b, TN__BUILTIN_LIST_LENGTH, &from, 1, tn__destination_of(b, node->outputs[0], true), -1);
+}
+
+static void emit_has(tn__builder *b, const tn__node *node) {
+  int from = tn__register_of(b, node->inputs[0]);
+  builtin(b, TN__BUILTIN_LIST_PRESENT, &from, 1, tn__destination_of(b, node->outputs[0], true), -1);
+}
+
 void tn__emit_list_node(tn__builder *b, const tn__node *node) {
-  tn__value *result = node->outputs[0];
-  if (named(node, "sequence_empty")) {
-    bool there = tn__node_int(node, "holds", TN__HOLDS_SEQUENCE) == TN__HOLDS_SEQUENCE;
-    builtin(b, TN__BUILTIN_LIST_CLEAR, NULL, 0, tn__destination_of(b, result, false),
-            tn__exe_emit_const(b->func, there));
-    return;
-  }
-  if (named(node, "sequence_insert") || named(node, "sequence_erase")) {
-    bool insert = named(node, "sequence_insert");
-    int at = position(b, node, insert ? 2 : 1);
-    int reads[2] = {-1, insert ? tn__register_of(b, node->inputs[1]) : -1};
-    int list = reads[0] = take_list(b, node);
-    builtin(b, insert ? TN__BUILTIN_LIST_INSERT : TN__BUILTIN_LIST_ERASE, reads, insert ? 2 : 1, list, at);
-    return;
-  }
-  int reads[2] = {tn__register_of(b, node->inputs[0]), -1};
-  if (named(node, "sequence_as")) {
-    /* Its length is asked for the sake of the failure when there is none. */
-    int length = tn__exe_register(b->func, TN_I64, 0, NULL, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
-    bool needs_value = result->holds == TN__HOLDS_SEQUENCE;
-    if (needs_value) tn__emit_word(b, TN__OP_ALLOC, length);
-    if (needs_value) builtin(b, TN__BUILTIN_LIST_LENGTH, reads, 1, length, -1);
-    take_list(b, node);
-  } else if (named(node, "sequence_at")) {
-    int at = position(b, node, 1);
-    builtin(b, TN__BUILTIN_LIST_AT, reads, 1, tn__destination_of(b, result, false), at);
-  } else if (named(node, "sequence_join")) {
-    int axis = tn__exe_emit_const(b->func, tn__node_int(node, "axis", 0));
-    builtin(b, TN__BUILTIN_LIST_JOIN, reads, 1, tn__destination_of(b, result, false), axis);
-  } else if (named(node, "sequence_split")) {
-    int axis = tn__exe_emit_const(b->func, tn__node_int(node, "axis", 0));
-    reads[1] = tn__register_of(b, node->inputs[1]);
-    builtin(b, TN__BUILTIN_LIST_SPLIT, reads, 2, tn__destination_of(b, result, false), axis);
-  } else if (named(node, "sequence_length")) {
-    builtin(b, TN__BUILTIN_LIST_LENGTH, reads, 1, tn__destination_of(b, result, true), -1);
-  } else if (named(node, "optional_has")) {
-    builtin(b, TN__BUILTIN_LIST_PRESENT, reads, 1, tn__destination_of(b, result, true), -1);
-  } else {
-    tn__throwf(b->arena->escape, TN_INTERNAL, "operator %s is for the machine, which does not have it", node->op->name);
-  }
+  static const struct {
+    const char *op;
+    void (*emit)(tn__builder *b, const tn__node *node);
+  } rows[] = {
+      {"sequence_empty", emit_empty}, {"sequence_insert", emit_insert}, {"sequence_erase", emit_erase},
+      {"sequence_as", emit_as},       {"sequence_at", emit_at},         {"sequence_join", emit_join},
+      {"sequence_split", emit_split}, {"sequence_length", emit_length}, {"optional_has", emit_has},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (tn__is_op(node, rows[i].op)) {
+      rows[i].emit(b, node);
+      return;
+    }
+  tn__throwf(b->arena->escape, TN_INTERNAL, "operator %s is for the machine, which does not have it", node->op->name);
 }
 
 /* The loop variables of a body that are lists are changed where they are: each gets what the next round begins with. */

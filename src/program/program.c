@@ -188,8 +188,7 @@ static bool feeds_a_contraction(const tn__group *g) {
     const tn__node *n = g->nodes[i];
     for (int j = 0; n->op->op_class == TN__CLASS_CONTRACTION && j < n->input_count; j++)
       for (int k = 0; k < i; k++)
-        if (g->nodes[k] == n->inputs[j]->producer && strcmp(g->nodes[k]->op->name, "broadcast_in_dim") != 0)
-          return true;
+        if (g->nodes[k] == n->inputs[j]->producer && !tn__op_has(g->nodes[k], TN__FACT_REPEATS)) return true;
   }
   return false;
 }
@@ -198,7 +197,7 @@ static bool is_map_only(const tn__group *g) {
   for (int i = 0; i < g->node_count; i++) {
     const tn__node *n = g->nodes[i];
     bool map = n->op->op_class == TN__CLASS_ELEMENTWISE || n->op->op_class == TN__CLASS_CONTRACTION ||
-               strcmp(n->op->name, "broadcast_in_dim") == 0;
+               tn__op_has(n, TN__FACT_REPEATS);
     if (!map) return false;
   }
   return g->output_count == 1 && !feeds_a_contraction(g);

@@ -1,6 +1,4 @@
 /* Operators on strings in the VM's code: one builtin each. */
-#include <string.h>
-
 #include "program/builder.h"
 
 enum { MOST_OPERANDS = 4, MOST_SCALARS = 3 };
@@ -24,7 +22,7 @@ static const struct {
 
 bool tn__emit_string_node(tn__builder *b, const tn__node *node) {
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-    if (strcmp(rows[i].op, node->op->name) != 0) continue;
+    if (!tn__is_op(node, rows[i].op)) continue;
     int reads[MOST_OPERANDS], writes[2], scalars[MOST_SCALARS], scalar_count = 0;
     for (int k = 0; k < node->input_count; k++) reads[k] = tn__register_of(b, node->inputs[k]);
     for (int k = 0; k < node->output_count; k++)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every check of tools/ refuses what it is there to refuse: the files of tests/lint/fixtures are wrong on purpose."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
 sys.path.insert(0, str(ROOT / "tools"))
 
+import check_facts  # noqa: E402
 import check_links  # noqa: E402
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
@@ -76,6 +78,26 @@ y(int a) { return a; }
 '''
         self.assertEqual(list(check_style.functions(text)),
                          [("make", True, 6, 7), ("tn_x", False, 8, 9), ("y", True, 10, 11)])
+
+
+class FactsTest(unittest.TestCase):
+    def test_every_question_for_a_name_is_named(self):
+        self.assertEqual(check_facts.check(FIXTURES / "facts"), [
+            "src/graph/passes/guess.c:5: compares compares an operator's name; ask a fact of its row, or tn__is_op in a "
+            "rule",
+            "src/graph/passes/guess.c:6: also_compares compares an operator's name; ask a fact of its row, or tn__is_op "
+            "in a rule",
+            "src/graph/passes/guess.c:8: asks asks for an operator by name, which only rules do; ask a fact of its row",
+            "src/graph/passes/guess.c:4: a list of operators, abs, select ...; what they have in common is a fact in "
+            "their rows",
+            "src/graph/passes/rules_one.c:5: is_either asks whether v->producer is one of abs, strided; what they have "
+            "in common is a fact in their rows",
+        ])
+
+    def test_every_row_is_found(self):
+        self.assertEqual(check_facts.rows(FIXTURES / "facts"), {"abs", "reduce", "select", "strided"})
+        page = (ROOT / "docs/operators.md").read_text()
+        self.assertEqual(check_facts.rows(ROOT), set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)))
 
 
 class LinksTest(unittest.TestCase):

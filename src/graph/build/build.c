@@ -454,7 +454,7 @@ static tn__value *packed_node(tn__graph *g, const tn__node *node, tn__value *pac
 
 tn__value *tn__g_with_packed_rhs(tn__graph *g, const tn__node *node, tn__value *packed, int64_t width) {
   const tn__value *rhs = node->inputs[1];
-  if (strcmp(node->op->name, "convolution") == 0)
+  if (tn__is_op(node, "convolution"))
     return packed_node(g, node, packed, width, tn__dim_const(rhs, rhs->rank - 1), NULL, 0);
   int batch_count = packed->rank - 3;
   int64_t batch[TN__MAX_RANK];

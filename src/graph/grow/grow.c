@@ -7,7 +7,7 @@
 
 static const tn__node *growth_of(const tn__graph *graph, int output, const tn__value *input) {
   const tn__node *node = graph->outputs.data[output].value->producer;
-  if (node == NULL || strcmp(node->op->name, "concatenate") != 0 || node->input_count < 2) return NULL;
+  if (!tn__is_op(node, "concatenate") || node->input_count < 2) return NULL;
   return node->inputs[0] == input ? node : NULL;
 }
 
@@ -49,7 +49,7 @@ static void read_buffer(tn__graph *graph, tn__value *part) {
   const tn__attr *own_starts = tn__node_attr(valid, "starts");
   for (int i = 0, count = graph->nodes.count; i < count; i++) {
     const tn__node *node = graph->nodes.data[i];
-    if (node->dead || strcmp(node->op->name, "slice") != 0 || node->inputs[0] != part) continue;
+    if (node->dead || !tn__is_op(node, "slice") || node->inputs[0] != part) continue;
     const tn__attr *starts = tn__node_attr(node, "starts"), *limits = tn__node_attr(node, "limits");
     const tn__expr *from[TN__MAX_RANK], *to[TN__MAX_RANK];
     for (int d = 0; d < part->rank; d++) {
@@ -84,9 +84,9 @@ bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capa
 }
 
 bool tn__is_valid_part(const tn__node *node) {
-  if (strcmp(node->op->name, "slice") != 0) return false;
+  if (!tn__is_op(node, "slice")) return false;
   const tn__value *buffer = node->inputs[0];
-  bool grown = buffer->producer != NULL && strcmp(buffer->producer->op->name, "append") == 0;
+  bool grown = tn__is_op(buffer->producer, "append");
   if (!grown && buffer->extent.valid == NULL) return false;
   const tn__attr *starts = tn__node_attr(node, "starts"), *strides = tn__node_attr(node, "strides");
   for (int i = 0; i < buffer->rank; i++)

@@ -12,7 +12,6 @@ typedef struct trace {
   int axis_of[TN__MAX_RANK];
 } trace;
 
-static bool is_op(const tn__node *node, const char *name) { return node != NULL && strcmp(node->op->name, name) == 0; }
 static bool is_unit(const tn__expr *dim) { return tn__is_int_value(dim, 1); }
 static bool is_integer(const tn__value *value) { return tn__dtype_is_int(value->dtype); }
 
@@ -55,9 +54,11 @@ static bool widens(const tn__node *node) {
 
 static void look_through(trace *t) {
   for (bool more = true; more;) {
-    tn__node *node = t->value->producer;
-    more = is_op(node, "broadcast_in_dim") ? through_broadcast(t) : is_op(node, "reshape") && through_reshape(t);
-    if (!more && is_op(node, "convert") && widens(node)) t->value = node->inputs[0], more = true;
+    const tn__node *node = t->value->producer;
+    if (node == NULL) return;
+    bool same = tn__op_has(node, TN__FACT_VIEW) && node->inputs[0]->dtype == t->value->dtype;
+    more = tn__op_has(node, TN__FACT_REPEATS) ? through_broadcast(t) : same && through_reshape(t);
+    if (!more && tn__is_op(node, "convert") && widens(node)) t->value = node->inputs[0], more = true;
   }
 }
 
@@ -65,7 +66,7 @@ static void look_through(trace *t) {
 static int axis_counted(const trace *t) {
   const tn__value *v = t->value;
   bool wide = is_integer(v) && tn_dtype_size(v->dtype) >= 4; /* narrow ones may wrap */
-  if (is_op(v->producer, "iota") && wide) return t->axis_of[tn__node_int(v->producer, "axis", 0)];
+  if (tn__is_op(v->producer, "iota") && wide) return t->axis_of[tn__node_int(v->producer, "axis", 0)];
   int axis = -1;
   int64_t size;
   for (int i = 0; i < v->rank; i++) {
@@ -105,7 +106,7 @@ static trace trace_of(tn__value *value) {
 static int find_position(tn__value *mask, trace *position) {
   trace t = trace_of(mask);
   const tn__node *compare = t.value->producer;
-  if (!is_op(compare, "compare") || strcmp(tn__node_string(compare, "direction", ""), "EQ") != 0) return -1;
+  if (!tn__is_op(compare, "compare") || strcmp(tn__node_string(compare, "direction", ""), "EQ") != 0) return -1;
   for (int side = 0; side < 2; side++) {
     trace index = t, other = t;
     index.value = compare->inputs[side], other.value = compare->inputs[1 - side];
@@ -121,7 +122,7 @@ static int find_position(tn__value *mask, trace *position) {
 bool tn__graph_write_by_mask(tn__graph *graph, int output, tn__value *input) {
   tn__value *result = graph->outputs.data[output].value;
   tn__node *node = result->producer;
-  if (!is_op(node, "select") || node->inputs[2] != input) return false;
+  if (!tn__is_op(node, "select") || node->inputs[2] != input) return false;
   trace position, fresh = trace_of(node->inputs[1]);
   int axis = find_position(node->inputs[0], &position);
   if (axis < 0 || runs_with(&fresh, axis)) return false;

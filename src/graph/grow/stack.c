@@ -14,9 +14,7 @@ typedef struct cache {
   int axis;                   /* of `whole` along which it grows */
 } cache;
 
-static bool is_op(const tn__value *v, const char *name) {
-  return v->producer != NULL && strcmp(v->producer->op->name, name) == 0;
-}
+static bool is_op(const tn__value *v, const char *name) { return tn__is_op(v->producer, name); }
 
 static const int64_t *permutation_of(const tn__value *v) {
   return is_op(v, "transpose") ? tn__node_attr(v->producer, "permutation")->ints : NULL;

@@ -135,6 +135,14 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
                                                          : tn__lower_convert(lower, sum, result->dtype);
 }
 
+/* The one dimension of the right operand that is neither, the last one of the result. */
+static bool dot_columns(const tn__node *node, int *result, int *operand) {
+  const dot_shape s = dot_shape_of(NULL, node);
+  *result = node->outputs[0]->rank - 1;
+  *operand = s.free[1][0];
+  return s.packed == 0 && s.free_count[1] == 1;
+}
+
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
 typedef struct conv_shape {
@@ -295,6 +303,13 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
                                                          : tn__lower_convert(lower, sum, result->dtype);
 }
 
+static bool convolution_columns(const tn__node *node, int *result, int *operand) {
+  const conv_shape s = conv_shape_of(node);
+  *result = s.channel;
+  *operand = s.rhs_out;
+  return s.packed == 0;
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static const tn__op rows[] = {
@@ -306,6 +321,7 @@ static const tn__op rows[] = {
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_dot,
      .declare = declare_dot,
+     .columns = dot_columns,
      .doc = "Sums of products over the contracting dimensions; result dimensions are batch, free of lhs, free of rhs. "
             "With `quads` each i32 holds four bytes, u8 on the left and i8 on the right, whose products are summed."},
     {.name = "convolution",
@@ -316,6 +332,7 @@ static const tn__op rows[] = {
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_convolution,
      .declare = declare_convolution,
+     .columns = convolution_columns,
      .doc = "Strided, dilated, grouped convolution of any spatial rank, channels first or last; padded with zeros, or "
             "`pad_value` in integers. With `quads` as for dot_general, of channels."},
 };

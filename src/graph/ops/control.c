@@ -139,24 +139,26 @@ static void infer_call(tn__graph *graph, tn__node *node) {
   for (int k = 0; k < node->graphs[0]->outputs.count; k++) set_result(graph, node, k, 0);
 }
 
-#define TN__ROW(op_name, how, suffix, text) \
-  {.name = op_name,                         \
-   .min_inputs = 0,                         \
-   .max_inputs = -1,                        \
-   .operands = "value...",                  \
-   .op_class = TN__CLASS_OPAQUE,            \
-   .lowering = how,                         \
-   .infer = infer_##suffix,                 \
-   .doc = text}
+#define TN__ROW(op_name, how, suffix, text, more) \
+  {.name = op_name,                               \
+   .min_inputs = 0,                               \
+   .max_inputs = -1,                              \
+   .operands = "value...",                        \
+   .op_class = TN__CLASS_OPAQUE,                  \
+   .lowering = how,                               \
+   .infer = infer_##suffix,                       \
+   .doc = text,                                   \
+   .facts = TN__FACT_STRINGS | (more)}
 
 static const tn__op rows[] = {
     TN__ROW("if", TN__LOWER_CONTROL, if,
-            "The results of the first body when operand 0 is true, else of the second; both take the other operands."),
+            "The results of the first body when operand 0 is true, else of the second; both take the other operands.",
+            0),
     TN__ROW("while", TN__LOWER_CONTROL, while,
-            "Gives the operands to the second body again and again while the first one says true."),
-    TN__ROW("call", TN__LOWER_CONTROL, call, "The results of the body."),
+            "Gives the operands to the second body again and again while the first one says true.", TN__FACT_LOOPS),
+    TN__ROW("call", TN__LOWER_CONTROL, call, "The results of the body.", 0),
     TN__ROW("composite", TN__LOWER_NONE, call,
-            "The same, kept whole for passes that know its `name`; inlined by the others."),
+            "The same, kept whole for passes that know its `name`; inlined by the others.", 0),
 };
 
 const tn__op_family tn__ops_control = {rows, sizeof(rows) / sizeof(rows[0])};

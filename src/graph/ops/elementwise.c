@@ -360,18 +360,20 @@ static void declare(tn__lower_context *lower, const tn__node *node, const tn__bu
 
 #define TN__OPERANDS_1 "x[*s]"
 #define TN__OPERANDS_2 "a[*s] b[*s]"
-#define TN__ROW(count, op_name, infer_fn, scalar_fn, text) \
-  TN__ROW_OF(count, TN__OPERANDS_##count, op_name, infer_fn, scalar_fn, text)
-#define TN__ROW_OF(count, names, op_name, infer_fn, scalar_fn, text) \
-  {.name = op_name,                                                  \
-   .min_inputs = count,                                              \
-   .max_inputs = count,                                              \
-   .operands = names,                                                \
-   .op_class = TN__CLASS_ELEMENTWISE,                                \
-   .lowering = TN__LOWER_DECLARE,                                    \
-   .infer = infer_fn,                                                \
-   .declare = declare,                                               \
-   .scalar = scalar_fn,                                              \
+#define TN__ROW(count, op_name, infer_fn, scalar_fn, text) TN__ROW_IS(count, op_name, 0, infer_fn, scalar_fn, text)
+#define TN__ROW_IS(count, op_name, what, infer_fn, scalar_fn, text) \
+  TN__ROW_OF(count, TN__OPERANDS_##count, op_name, what, infer_fn, scalar_fn, text)
+#define TN__ROW_OF(count, names, op_name, what, infer_fn, scalar_fn, text) \
+  {.name = op_name,                                                        \
+   .min_inputs = count,                                                    \
+   .max_inputs = count,                                                    \
+   .operands = names,                                                      \
+   .op_class = TN__CLASS_ELEMENTWISE,                                      \
+   .lowering = TN__LOWER_DECLARE,                                          \
+   .facts = what,                                                          \
+   .infer = infer_fn,                                                      \
+   .declare = declare,                                                     \
+   .scalar = scalar_fn,                                                    \
    .doc = text}
 
 static const tn__op rows[] = {
@@ -411,29 +413,32 @@ static const tn__op rows[] = {
     TN__ROW(1, "convert", infer_convert, scalar_convert,
             "The value in another type: to integers it truncates and saturates, between integers it wraps, to bool it "
             "is x != 0."),
-    TN__ROW(1, "bitcast_convert", infer_bitcast, scalar_bitcast, "The same bits as another type of the same size."),
-    TN__ROW(2, "add", infer_number, scalar_add, "a + b."),
+    TN__ROW_IS(1, "bitcast_convert", TN__FACT_VIEW, infer_bitcast, scalar_bitcast,
+               "The same bits as another type of the same size."),
+    TN__ROW_IS(2, "add", TN__FACT_COMMUTES, infer_number, scalar_add, "a + b."),
     TN__ROW(2, "subtract", infer_number, scalar_subtract, "a - b."),
-    TN__ROW(2, "multiply", infer_number, scalar_multiply, "a * b."),
-    TN__ROW(2, "divide", infer_number, scalar_divide,
-            "a / b; integers truncate towards zero and fail on a zero divisor."),
-    TN__ROW(2, "remainder", infer_number, scalar_remainder, "The remainder with the dividend's sign."),
-    TN__ROW(2, "floor_mod", infer_number, scalar_floor_mod, "The remainder with the divisor's sign."),
-    TN__ROW(2, "maximum", infer_number, scalar_maximum, "The greater one; NaN when either is."),
-    TN__ROW(2, "minimum", infer_number, scalar_minimum, "The smaller one; NaN when either is."),
+    TN__ROW_IS(2, "multiply", TN__FACT_COMMUTES | TN__FACT_LINEAR, infer_number, scalar_multiply, "a * b."),
+    TN__ROW_IS(2, "divide", TN__FACT_PARTIAL | TN__FACT_LINEAR, infer_number, scalar_divide,
+               "a / b; integers truncate towards zero and fail on a zero divisor."),
+    TN__ROW_IS(2, "remainder", TN__FACT_PARTIAL, infer_number, scalar_remainder,
+               "The remainder with the dividend's sign."),
+    TN__ROW_IS(2, "floor_mod", TN__FACT_PARTIAL, infer_number, scalar_floor_mod,
+               "The remainder with the divisor's sign."),
+    TN__ROW_IS(2, "maximum", TN__FACT_COMMUTES, infer_number, scalar_maximum, "The greater one; NaN when either is."),
+    TN__ROW_IS(2, "minimum", TN__FACT_COMMUTES, infer_number, scalar_minimum, "The smaller one; NaN when either is."),
     TN__ROW(2, "power", infer_power, scalar_power, "a to the power of b; integers through f64."),
     TN__ROW(2, "atan2", infer_float, scalar_atan2, "The angle of the point (b, a)."),
-    TN__ROW(2, "and", infer_bits, scalar_and, "Logical of bool, bitwise of integers."),
-    TN__ROW(2, "or", infer_bits, scalar_or, "Logical of bool, bitwise of integers."),
-    TN__ROW(2, "xor", infer_bits, scalar_xor, "Logical of bool, bitwise of integers."),
+    TN__ROW_IS(2, "and", TN__FACT_COMMUTES, infer_bits, scalar_and, "Logical of bool, bitwise of integers."),
+    TN__ROW_IS(2, "or", TN__FACT_COMMUTES, infer_bits, scalar_or, "Logical of bool, bitwise of integers."),
+    TN__ROW_IS(2, "xor", TN__FACT_COMMUTES, infer_bits, scalar_xor, "Logical of bool, bitwise of integers."),
     TN__ROW(2, "shift_left", infer_int, scalar_shift_left,
             "a times two to the power of b; 0 from the type's width on."),
     TN__ROW(2, "shift_right", infer_int, scalar_shift_right, "Arithmetic for signed types, logical for unsigned ones."),
     TN__ROW(2, "compare", infer_compare, scalar_compare,
             "a `direction` b: EQ, NE, LT, LE, GT or GE; false with NaN except NE."),
-    TN__ROW_OF(3, "condition[*s] a[*s] b[*s]", "select", infer_select, scalar_select,
+    TN__ROW_OF(3, "condition[*s] a[*s] b[*s]", "select", TN__FACT_STRINGS, infer_select, scalar_select,
                "The second operand where the first is true, else the third."),
-    TN__ROW_OF(3, "low[*s] x[*s] high[*s]", "clamp", infer_number, scalar_clamp,
+    TN__ROW_OF(3, "low[*s] x[*s] high[*s]", "clamp", 0, infer_number, scalar_clamp,
                "min(max(x, low), high) of (low, x, high)."),
 };
 

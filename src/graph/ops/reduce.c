@@ -336,27 +336,51 @@ static void declare_cumulative(tn__lower_context *lower, const tn__node *node, c
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(op_name, class, suffix, text) \
-  {.name = op_name,                           \
-   .min_inputs = 1,                           \
-   .max_inputs = 1,                           \
-   .operands = "x[*s]",                       \
-   .op_class = class,                         \
-   .lowering = TN__LOWER_DECLARE,             \
-   .infer = infer_##suffix,                   \
-   .declare = declare_##suffix,               \
-   .doc = text}
+/* The sum is rounded once, which no order of adding does better. */
+static bool reduce_equal(const tn__node *node, const void *element, void *out) {
+  const char *kind = tn__node_string(node, "kind", "");
+  tn_dtype dtype = node->outputs[0]->dtype;
+  int64_t terms = 1;
+  if (strcmp(kind, "prod") == 0) return false;
+  if (strcmp(kind, "sum") == 0) {
+    const tn__attr *axes = tn__node_attr(node, "axes");
+    for (int i = 0; axes != NULL && i < axes->count; i++) terms *= tn__dim_const(node->inputs[0], (int)axes->ints[i]);
+  }
+  if (strcmp(kind, "sum") != 0)
+    memcpy(out, element, tn__dtype_stored(dtype));
+  else if (tn__dtype_is_float(dtype))
+    tn__store_f64(dtype, out, 0, tn__load_f64(dtype, element, 0) * (double)terms);
+  else
+    tn__store_i64(dtype, out, 0, (int64_t)((uint64_t)tn__load_i64(dtype, element, 0) * (uint64_t)terms));
+  return true;
+}
+
+#define TN__ROW(op_name, class, suffix, text, ...) \
+  {.name = op_name,                                \
+   .min_inputs = 1,                                \
+   .max_inputs = 1,                                \
+   .operands = "x[*s]",                            \
+   .op_class = class,                              \
+   .lowering = TN__LOWER_DECLARE,                  \
+   .infer = infer_##suffix,                        \
+   .declare = declare_##suffix,                    \
+   .doc = text,                                    \
+   __VA_ARGS__}
 
 static const tn__op rows[] = {
     TN__ROW("reduce", TN__CLASS_REDUCTION, reduce,
-            "sum, prod, max, min, and, or (`kind`) over `axes`; 16-bit types are summed in f32."),
+            "sum, prod, max, min, and, or (`kind`) over `axes`; 16-bit types are summed in f32.",
+            .facts = TN__FACT_REDUCES, .moves = {.operands = 1, .axes = "axes"}, .of_equal = reduce_equal),
     TN__ROW("argreduce", TN__CLASS_REDUCTION, argreduce,
-            "The index of the `greatest` or smallest element along an axis."),
+            "The index of the `greatest` or smallest element along an axis.", .facts = TN__FACT_REDUCES,
+            .moves = {.operands = 1, .axes = "axes"}),
     TN__ROW("reduce_window", TN__CLASS_REDUCTION, reduce_window,
-            "A reduction over every window; padding holds its identity."),
+            "A reduction over every window; padding holds its identity.",
+            .moves = {.operands = 1, .per_dim = {"window", "strides", "dilations", "low", "high"}}),
     TN__ROW("argreduce_window", TN__CLASS_REDUCTION, argreduce_window,
-            "The flat position of the greatest element of every window."),
-    TN__ROW("cumulative", TN__CLASS_OPAQUE, cumulative, "The running reduction along `axis`."),
+            "The flat position of the greatest element of every window.", .facts = 0),
+    TN__ROW("cumulative", TN__CLASS_OPAQUE, cumulative, "The running reduction along `axis`.",
+            .moves = {.operands = 1, .axes = "axis"}),
 };
 
 const tn__op_family tn__ops_reduce = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -119,33 +119,35 @@ static void infer_as(tn__graph *graph, tn__node *node) {
            (tn__value_holds)tn__node_int(node, "holds", list->holds));
 }
 
-#define TN__ROW(op_name, low, high, names, suffix, text) \
-  {.name = op_name,                                      \
-   .min_inputs = low,                                    \
-   .max_inputs = high,                                   \
-   .operands = names,                                    \
-   .op_class = TN__CLASS_OPAQUE,                         \
-   .lowering = TN__LOWER_BUILTIN,                        \
-   .infer = infer_##suffix,                              \
+#define TN__ROW(op_name, low, high, names, suffix, text, more) \
+  {.name = op_name,                                            \
+   .min_inputs = low,                                          \
+   .max_inputs = high,                                         \
+   .operands = names,                                          \
+   .op_class = TN__CLASS_OPAQUE,                               \
+   .lowering = TN__LOWER_BUILTIN,                              \
+   .facts = TN__FACT_STRINGS | (more),                         \
+   .infer = infer_##suffix,                                    \
    .doc = text}
 
 static const tn__op rows[] = {
-    TN__ROW("sequence_empty", 0, 0, "", empty, "A sequence without tensors, or an optional without value."),
+    TN__ROW("sequence_empty", 0, 0, "", empty, "A sequence without tensors, or an optional without value.", 0),
     TN__ROW("sequence_insert", 2, 3, "list item position?", insert,
-            "The sequence with a tensor more, at a position or the end."),
+            "The sequence with a tensor more, at a position or the end.", 0),
     TN__ROW("sequence_erase", 1, 2, "list position?", erase,
-            "The sequence without the tensor at a position or the last one."),
+            "The sequence without the tensor at a position or the last one.", 0),
     TN__ROW("sequence_at", 1, 2, "list position?", at,
-            "The tensor at a position, or the last one; of `rank` dimensions, else it fails."),
-    TN__ROW("sequence_length", 1, 1, "list", length, "The number of tensors."),
+            "The tensor at a position, or the last one; of `rank` dimensions, else it fails.", 0),
+    TN__ROW("sequence_length", 1, 1, "list", length, "The number of tensors.", 0),
     TN__ROW("sequence_join", 1, 1, "list", join,
-            "All tensors one after another along `axis`; along a new one with `stack`."),
-    TN__ROW("sequence_split", 2, 2, "x lengths", split, "Pieces along `axis`, as long as operand 1 says."),
-    TN__ROW("optional_has", 1, 1, "list", has, "Whether the optional has a value."),
+            "All tensors one after another along `axis`; along a new one with `stack`.", TN__FACT_LATE_SIZES),
+    TN__ROW("sequence_split", 2, 2, "x lengths", split, "Pieces along `axis`, as long as operand 1 says.", 0),
+    TN__ROW("optional_has", 1, 1, "list", has, "Whether the optional has a value.", 0),
     TN__ROW(
         "sequence_as", 1, 1, "list", as,
         "The same tensors as a sequence or an optional, or as tensors of any or of one rank; fails when there is no "
-        "value, or one has another rank."),
+        "value, or one has another rank.",
+        0),
 };
 
 const tn__op_family tn__ops_sequence = {rows, sizeof(rows) / sizeof(rows[0])};

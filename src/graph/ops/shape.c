@@ -485,35 +485,48 @@ static void declare_quads(tn__lower_context *lower, const tn__node *node, const 
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(least, most, op_name, names, suffix, text) \
-  {.name = op_name,                                        \
-   .min_inputs = least,                                    \
-   .max_inputs = most,                                     \
-   .operands = names,                                      \
-   .op_class = TN__CLASS_INJECTIVE,                        \
-   .lowering = TN__LOWER_DECLARE,                          \
-   .infer = infer_##suffix,                                \
-   .declare = declare_##suffix,                            \
-   .doc = text}
+#define TN__ROW(least, most, op_name, names, suffix, text, ...) \
+  {.name = op_name,                                             \
+   .min_inputs = least,                                         \
+   .max_inputs = most,                                          \
+   .operands = names,                                           \
+   .op_class = TN__CLASS_INJECTIVE,                             \
+   .lowering = TN__LOWER_DECLARE,                               \
+   .infer = infer_##suffix,                                     \
+   .declare = declare_##suffix,                                 \
+   .doc = text,                                                 \
+   __VA_ARGS__}
 
 static const tn__op rows[] = {
     TN__ROW(1, 1, "broadcast_in_dim", "x[*s]", broadcast,
-            "Dimension i becomes dimension axes[i] of `shape`; dimensions of size 1 stretch."),
-    TN__ROW(1, 1, "reshape", "x[*s]", reshape, "The same elements in row-major order as another `shape`."),
-    TN__ROW(1, 1, "quads", "x[*s,4]", quads, "Four bytes, the last dimension, as one i32; the first is the lowest."),
+            "Dimension i becomes dimension axes[i] of `shape`; dimensions of size 1 stretch.",
+            .facts = TN__FACT_CHEAP | TN__FACT_REPEATS | TN__FACT_REARRANGES | TN__FACT_STRINGS,
+            .moves = {.operands = 1, .per_dim = {"shape"}}),
+    TN__ROW(1, 1, "reshape", "x[*s]", reshape, "The same elements in row-major order as another `shape`.",
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS | TN__FACT_VIEW),
+    TN__ROW(1, 1, "quads", "x[*s,4]", quads, "Four bytes, the last dimension, as one i32; the first is the lowest.",
+            .facts = TN__FACT_VIEW),
     TN__ROW(1, 1, "transpose", "x[*s]", transpose,
-            "Dimension i of the result is dimension permutation[i] of the operand."),
-    TN__ROW(1, 1, "slice", "x[*s]", slice, "Elements starts, starts + strides ... below limits in each dimension."),
+            "Dimension i of the result is dimension permutation[i] of the operand.",
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS),
+    TN__ROW(1, 1, "slice", "x[*s]", slice, "Elements starts, starts + strides ... below limits in each dimension.",
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS,
+            .moves = {.operands = 1, .per_dim = {"starts", "limits", "strides"}}),
     TN__ROW(
         1, 1, "strided", "memory[n]", strided,
         "A tensor of `shape` in memory: element [i, j, ...] is element origin + i * strides[0] + j * strides[1] ... of "
-        "the operand."),
+        "the operand.",
+        .facts = TN__FACT_CHEAP | TN__FACT_STRIDED),
     TN__ROW(2, 2, "pad", "x[*s] fill[]", pad,
-            "`low`, `high` and `interior` elements around and between; negative ones crop."),
-    TN__ROW(1, -1, "concatenate", "first other...", concatenate, "The operands one after another along `axis`."),
-    TN__ROW(1, 1, "reverse", "x[*s]", reverse, "The order of the elements turned round along `axes`."),
-    TN__ROW(0, 0, "iota", "", iota, "The index along `axis` as an element of `dtype`."),
-    TN__ROW(0, 0, "from_elements", "", from_elements, "A small tensor of dimension expressions: shapes as data."),
+            "`low`, `high` and `interior` elements around and between; negative ones crop.",
+            .facts = TN__FACT_REARRANGES, .moves = {.operands = 1, .per_dim = {"low", "high", "interior"}}),
+    TN__ROW(1, -1, "concatenate", "first other...", concatenate, "The operands one after another along `axis`.",
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = ~0u, .axes = "axis"}),
+    TN__ROW(1, 1, "reverse", "x[*s]", reverse, "The order of the elements turned round along `axes`.",
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = 1, .axes = "axes"}),
+    TN__ROW(0, 0, "iota", "", iota, "The index along `axis` as an element of `dtype`.", .facts = TN__FACT_CHEAP),
+    TN__ROW(0, 0, "from_elements", "", from_elements, "A small tensor of dimension expressions: shapes as data.",
+            .facts = TN__FACT_CHEAP),
 };
 
 const tn__op_family tn__ops_shape = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -95,6 +95,7 @@ static void infer_grams(tn__graph *graph, tn__node *node) {
    .operands = names,                                \
    .op_class = TN__CLASS_OPAQUE,                     \
    .lowering = TN__LOWER_BUILTIN,                    \
+   .facts = TN__FACT_STRINGS,                        \
    .infer = infer_##suffix,                          \
    .doc = text}
 

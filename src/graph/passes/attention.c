@@ -7,42 +7,38 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
-/* The number of each row, spread like the weights, that makes them of the other operand; `op` says how. */
-static const tn__node *find_scale(tn__rewriter *rewriter, const tn__value *weights, const char **op, int *scaled) {
-  static const char *const ops[] = {"multiply", "divide"};
-  if (tn__uses_of(rewriter, weights) != 1) return NULL;
-  for (int o = 0; o < 2; o++) {
-    const tn__node *node = tn__producer_of(weights, ops[o]);
-    for (int i = o; node != NULL && i < 2; i++) {
-      const tn__node *spread = tn__producer_of(node->inputs[i], "broadcast_in_dim");
-      if (spread == NULL || !tn__same_shape(node->inputs[1 - i], weights)) continue;
-      const tn__value *rows = spread->inputs[0];
-      const int64_t *axes = tn__node_attr(spread, "axes")->ints;
-      bool varies = false;
-      for (int d = 0; d < rows->rank; d++) varies |= axes[d] == weights->rank - 1 && !tn__is_unit(rows->dims[d]);
-      if (varies) continue;
-      *op = ops[o];
-      *scaled = 1 - i;
-      return node;
-    }
+/* The number of each row, spread like the weights, that makes them of the other operand. */
+static const tn__node *find_scale(tn__rewriter *rewriter, const tn__value *weights, int *scaled) {
+  const tn__node *node = weights->producer;
+  if (node == NULL || !tn__op_has(node, TN__FACT_LINEAR) || tn__uses_of(rewriter, weights) != 1) return NULL;
+  for (int i = tn__op_has(node, TN__FACT_COMMUTES) ? 0 : 1; i < 2; i++) {
+    const tn__node *spread = tn__producer_of(node->inputs[i], "broadcast_in_dim");
+    if (spread == NULL || !tn__same_shape(node->inputs[1 - i], weights)) continue;
+    const tn__value *rows = spread->inputs[0];
+    const int64_t *axes = tn__node_attr(spread, "axes")->ints;
+    bool varies = false;
+    for (int d = 0; d < rows->rank; d++) varies |= axes[d] == weights->rank - 1 && !tn__is_unit(rows->dims[d]);
+    if (varies) continue;
+    *scaled = 1 - i;
+    return node;
   }
   return NULL;
 }
 
 void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options) {
   tn__rewriter rewriter;
-  const char *op = NULL, *origin = tn__graph_origin(graph);
+  const char *origin = tn__graph_origin(graph);
   int count = 0, scaled = 0;
   bool any = false;
   tn__rewriter_init(&rewriter, graph, options);
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
     const tn__node *node = tn__graph_node_at(graph, i);
-    any |= tn__is_op(node, "dot_general") && find_scale(&rewriter, node->inputs[0], &op, &scaled) != NULL;
+    any |= tn__is_op(node, "dot_general") && find_scale(&rewriter, node->inputs[0], &scaled) != NULL;
   }
   tn__node **products = any ? tn__fuse_attentions(graph, &count) : NULL;
   for (int i = 0; i < count; i++) {
     tn__value *result = products[i]->outputs[0];
-    const tn__node *scale = find_scale(&rewriter, products[i]->inputs[0], &op, &scaled);
+    const tn__node *scale = find_scale(&rewriter, products[i]->inputs[0], &scaled);
     if (scale == NULL) continue;
     const tn__node *spread = tn__producer_of(scale->inputs[1 - scaled], "broadcast_in_dim");
     tn__graph_set_origin(graph, products[i]->origin);
@@ -50,7 +46,7 @@ void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options) {
     tn__value *unscaled = tn__node_again(graph, products[i], inputs, NULL, 0);
     tn__value *rows = tn__g_broadcast_in_dim(graph, spread->inputs[0], result->rank, result->dims,
                                              tn__node_attr(spread, "axes")->ints);
-    tn__put_in_place(&rewriter, result, tn__g_binary(graph, op, unscaled, rows));
+    tn__put_in_place(&rewriter, result, tn__g_binary(graph, scale->op->name, unscaled, rows));
   }
   tn__graph_set_origin(graph, origin);
   tn__graph_sweep(graph);

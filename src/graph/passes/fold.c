@@ -73,45 +73,27 @@ static const void *common_element(const tn__node *node) {
   return first;
 }
 
-static bool rearranges(const tn__node *node) {
-  static const char *const names[] = {"broadcast_in_dim", "reshape",     "transpose", "slice",
-                                      "reverse",          "concatenate", "pad"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (tn__is_op(node, names[i])) return true;
-  return false;
-}
-
 /* A splat whose shape is symbolic already is what it would become. */
 static bool is_broadcast_scalar(const tn__node *node) {
-  return tn__is_op(node, "broadcast_in_dim") && node->inputs[0]->rank == 0 && tn__element_total(node->outputs[0]) < 0;
+  return tn__op_has(node, TN__FACT_REPEATS) && node->inputs[0]->rank == 0 && tn__element_total(node->outputs[0]) < 0;
 }
 
-/* What a reduction over more equal elements than the evaluator would visit comes to. The sum is rounded once, which no
- * order of adding them does better. */
-static const void *reduced_splat(folder *f, const tn__node *node) {
+/* What comes of more equal elements than the evaluator would visit. */
+static const void *of_equal(folder *f, const tn__node *node) {
   const void *element;
   int64_t from = tn__element_total(node->inputs[0]), to = tn__element_total(node->outputs[0]);
   if (from <= MAX_OPERATIONS || to <= 0 || !tn__splat_element(node->inputs[0], &element)) return NULL;
-  const char *kind = tn__node_string(node, "kind", "");
-  if (strcmp(kind, "prod") == 0) return NULL;
-  if (strcmp(kind, "sum") != 0) return element;
-  tn_dtype dtype = node->outputs[0]->dtype;
-  int64_t terms = from / to;
-  void *sum = tn__arena_alloc(f->arena, 16);
-  if (tn__dtype_is_float(dtype))
-    tn__store_f64(dtype, sum, 0, tn__load_f64(dtype, element, 0) * (double)terms);
-  else
-    tn__store_i64(dtype, sum, 0, (int64_t)((uint64_t)tn__load_i64(dtype, element, 0) * (uint64_t)terms));
-  return sum;
+  void *out = tn__arena_alloc(f->arena, 16);
+  return node->op->of_equal(node, element, out) ? out : NULL;
 }
 
 static tn__value *from_splats(folder *f, const tn__node *node) {
   const void *element = NULL;
   if (node->output_count != 1 || is_broadcast_scalar(node)) return NULL;
-  if (rearranges(node))
+  if (tn__op_has(node, TN__FACT_REARRANGES))
     element = common_element(node);
-  else if (tn__is_op(node, "reduce"))
-    element = reduced_splat(f, node);
+  else if (node->op->of_equal != NULL)
+    element = of_equal(f, node);
   else if (node->op->op_class == TN__CLASS_ELEMENTWISE && f->options->evaluator.evaluate != NULL)
     element = evaluate_scalar(f, node);
   return element == NULL ? NULL : splat_like(f, node->outputs[0], element);
@@ -161,13 +143,13 @@ static bool small_enough(const tn__node *node) {
     inputs = total < 0 || inputs > INT64_MAX - total ? INT64_MAX : inputs + total;
     if (!node->inputs[i]->splat && total > MAX_OPERATIONS) return false; /* the evaluator may copy its operands */
   }
-  if (tn__is_op(node, "reduce") || tn__is_op(node, "argreduce")) return inputs <= MAX_OPERATIONS;
+  if (tn__op_has(node, TN__FACT_REDUCES)) return inputs <= MAX_OPERATIONS;
   return outputs == 0 || reads_per_element(node) <= MAX_OPERATIONS / outputs;
 }
 
 /* A broadcast of many elements from few is better left to its readers. */
 static bool grows(const tn__node *node) {
-  return tn__is_op(node, "broadcast_in_dim") &&
+  return tn__op_has(node, TN__FACT_REPEATS) &&
          tn__element_total(node->outputs[0]) != tn__element_total(node->inputs[0]);
 }
 

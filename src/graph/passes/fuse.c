@@ -55,8 +55,6 @@ typedef struct fuser {
 
 /* ---- facts about nodes ------------------------------------------------------------------------------------------- */
 
-static bool named(const tn__node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
-
 /* Shapes without their dimensions of one. */
 static bool same_space(const tn__value *a, const tn__value *b) {
   int i = 0, j = 0;
@@ -68,18 +66,22 @@ static bool same_space(const tn__value *a, const tn__value *b) {
   }
 }
 
+static bool is_view(const tn__node *n) { return tn__op_has(n, TN__FACT_VIEW); }
+
+static bool is_unit_reshape(const tn__node *n) {
+  return is_view(n) && n->inputs[0]->dtype == n->outputs[0]->dtype && same_space(n->inputs[0], n->outputs[0]);
+}
+
 /* One tensor of a stack of buffers that grow. */
 static bool is_member(const tn__node *n) {
-  const tn__node *part = named(n, "reshape") ? n->inputs[0]->producer : NULL;
-  return part && tn__is_valid_part(part) && same_space(n->inputs[0], n->outputs[0]);
+  return is_unit_reshape(n) && n->inputs[0]->producer && tn__is_valid_part(n->inputs[0]->producer);
 }
 
 /* An input that is read by strides. It joins kernels as if it were a dense input: groups are the same with both. */
-static bool is_strided(const tn__node *n) { return named(n, "strided"); }
+static bool is_strided(const tn__node *n) { return tn__op_has(n, TN__FACT_STRIDED); }
 
 static bool is_cheap(const tn__node *n) {
-  return is_strided(n) || named(n, "broadcast_in_dim") || named(n, "iota") || named(n, "from_elements") ||
-         tn__is_valid_part(n) || is_member(n);
+  return tn__op_has(n, TN__FACT_CHEAP) || tn__is_valid_part(n) || is_member(n);
 }
 
 static bool same_shape(const tn__value *a, const tn__value *b) {
@@ -89,16 +91,7 @@ static bool same_shape(const tn__value *a, const tn__value *b) {
   return true;
 }
 
-static bool is_view(const tn__node *n) {
-  if (named(n, "reshape") || named(n, "quads")) return true;
-  return named(n, "bitcast_convert") && tn_dtype_size(n->inputs[0]->dtype) == tn_dtype_size(n->outputs[0]->dtype);
-}
-
-static bool is_unit_reshape(const tn__node *n) {
-  return named(n, "reshape") && same_space(n->inputs[0], n->outputs[0]);
-}
-
-static bool is_row_reduction(const tn__node *n) { return named(n, "reduce") || named(n, "argreduce"); }
+static bool is_row_reduction(const tn__node *n) { return tn__op_has(n, TN__FACT_REDUCES); }
 
 static bool same_axes(const tn__node *a, const tn__node *b) {
   const tn__attr *x = tn__node_attr(a, "axes"), *y = tn__node_attr(b, "axes");
@@ -409,7 +402,7 @@ static const tn__node *product_in(const fuser *f, int index) {
   const kernel *k = &f->kernels.data[index];
   for (int i = 0; i < k->members.count; i++) {
     const tn__node *n = tn__graph_node_at(f->graph, k->members.data[i]);
-    if (named(n, "dot_general")) return n;
+    if (n->op->op_class == TN__CLASS_CONTRACTION) return n;
   }
   return NULL;
 }
@@ -446,10 +439,13 @@ static bool is_counting(const tn__attr *axes, int count) {
 
 /* A product over batches of f32 matrices that come from the run. */
 static bool is_score_product(const tn__node *n) {
+  const tn__attr *contract = tn__node_attr(n, "lhs_contract"), *batch = tn__node_attr(n, "lhs_batch");
   int rank = n->outputs[0]->rank;
-  if (tn__node_int(n, "packed", 0) > 0 || rank < 3 || n->outputs[0]->dtype != TN_F32) return false;
+  if (contract == NULL || batch == NULL || tn__node_int(n, "packed", 0) > 0 || rank < 3 ||
+      n->outputs[0]->dtype != TN_F32)
+    return false;
   if (n->inputs[0]->rank != rank || n->inputs[1]->rank != rank) return false;
-  if (tn__node_attr(n, "lhs_contract")->count != 1 || tn__node_attr(n, "lhs_batch")->count != rank - 2) return false;
+  if (contract->count != 1 || batch->count != rank - 2) return false;
   return n->inputs[0]->dtype == TN_F32 && n->inputs[1]->dtype == TN_F32;
 }
 
@@ -459,8 +455,8 @@ static bool is_softmax_like(const fuser *f, const kernel *k, int rank) {
   int reductions = 0;
   for (int i = 0; i < k->members.count; i++) {
     const tn__node *n = tn__graph_node_at(f->graph, k->members.data[i]);
-    if (named(n, "argreduce") || n->outputs[0]->dtype != TN_F32) return false;
-    if (!named(n, "reduce")) continue;
+    if (n->outputs[0]->dtype != TN_F32) return false;
+    if (!is_row_reduction(n)) continue;
     const tn__attr *axes = tn__node_attr(n, "axes");
     if (n->inputs[0]->rank != rank || axes->count != 1 || axes->ints[0] != rank - 1) return false;
     reductions++;

@@ -2,7 +2,7 @@
  * where vectors of channels lie side by side.
  *
  * In topological order, every channels-first convolution is made channels-last. What reads its result follows, as far
- * as its operator does not care which dimension comes last (a row in the table below): element-wise operators, pooling,
+ * as its operator does not care which dimension comes last (`moves` in its row): element-wise operators, pooling,
  * concatenation ... A value that has followed exists in the new order only; whoever needs the old one reads a
  * transpose, made once. Transposes remain where a network's images come in and where they leave the ones that
  * follow. */
@@ -96,151 +96,90 @@ static tn__attr moved_axes(layout *l, const tn__node *node, const char *name, in
 
 /* ---- who follows -------------------------------------------------------------------------------- */
 
-/* Returns the result in the new order (or, with *direct set, in the order it always had), NULL when the node can't
- * follow. */
-typedef tn__value *follow_fn(layout *l, const tn__node *node, bool *direct);
+/* What stands beside an operand that has moved, and costs nothing to read in another order. */
+static bool is_free_to_move(const tn__value *value) {
+  return tn__is_constant(value) || (value->producer != NULL && tn__op_has(value->producer, TN__FACT_REPEATS));
+}
 
-static tn__value *follow_elementwise(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  tn__value *inputs[4];
+/* More would have to be transposed than is saved? */
+static bool costs_more(layout *l, const tn__node *node) {
   int moved = 0, others = 0;
-  if (node->input_count > 4 || node->output_count != 1) return NULL;
   for (int i = 0; i < node->input_count; i++) {
     const versions *v = versions_of(l, node->inputs[i]);
-    bool cheap = tn__is_constant(node->inputs[i]) || tn__producer_of(node->inputs[i], "broadcast_in_dim") != NULL;
     moved += v->moved;
-    others += !cheap && v->last == NULL;
+    others += !is_free_to_move(node->inputs[i]) && v->last == NULL;
   }
-  if (moved < others) return NULL; /* more would have to be transposed than is saved */
+  return moved < others;
+}
+
+static tn__value *follow_elementwise(layout *l, const tn__node *node) {
+  tn__value *inputs[4];
+  if (node->input_count > 4 || node->output_count != 1 || costs_more(l, node)) return NULL;
   for (int i = 0; i < node->input_count; i++) inputs[i] = last_of(l, node->inputs[i]);
   return tn__node_again(l->graph, node, inputs, NULL, 0);
 }
 
-/* An operand of the same rank that is stretched: per-channel factors that a network computes. */
-static tn__value *follow_broadcast(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  int rank = node->outputs[0]->rank;
-  if (node->inputs[0]->rank != rank) return NULL;
-  tn__value *input = last_of(l, node->inputs[0]);
-  const tn__attr shape = permuted_attr(l, node, "shape", rank);
-  return tn__node_again(l->graph, node, &input, &shape, 1);
-}
-
-static tn__value *follow_concatenate(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  tn__value **inputs = TN__NEW_ARRAY(l->arena, node->input_count, tn__value *);
-  for (int i = 0; i < node->input_count; i++) inputs[i] = last_of(l, node->inputs[i]);
-  const tn__attr axis = moved_axes(l, node, "axis", node->outputs[0]->rank);
-  return tn__node_again(l->graph, node, inputs, &axis, 1);
-}
-
-static tn__value *follow_pad(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  int rank = node->outputs[0]->rank;
-  if (!has_moved(l, node->inputs[0])) return NULL;
-  tn__value *inputs[2] = {last_of(l, node->inputs[0]), node->inputs[1]};
-  const tn__attr attrs[] = {permuted_attr(l, node, "low", rank), permuted_attr(l, node, "high", rank),
-                            permuted_attr(l, node, "interior", rank)};
-  return tn__node_again(l->graph, node, inputs, attrs, 3);
-}
-
-static tn__value *follow_slice(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  int rank = node->outputs[0]->rank;
-  tn__value *input = last_of(l, node->inputs[0]);
-  const tn__attr attrs[] = {permuted_attr(l, node, "starts", rank), permuted_attr(l, node, "limits", rank),
-                            permuted_attr(l, node, "strides", rank)};
-  return tn__node_again(l->graph, node, &input, attrs, 3);
-}
-
-static tn__value *follow_window(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  int rank = node->outputs[0]->rank;
-  tn__value *input = last_of(l, node->inputs[0]);
-  const tn__attr attrs[] = {permuted_attr(l, node, "window", rank), permuted_attr(l, node, "strides", rank),
-                            permuted_attr(l, node, "dilations", rank), permuted_attr(l, node, "low", rank),
-                            permuted_attr(l, node, "high", rank)};
-  return tn__node_again(l->graph, node, &input, attrs, 5);
-}
-
-static tn__value *follow_reverse(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  tn__value *input = last_of(l, node->inputs[0]);
-  const tn__attr axes = moved_axes(l, node, "axes", node->outputs[0]->rank);
-  return tn__node_again(l->graph, node, &input, &axes, 1);
-}
-
-static tn__value *follow_axis(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  tn__value *input = last_of(l, node->inputs[0]);
-  const tn__attr axis = moved_axes(l, node, "axis", node->outputs[0]->rank);
-  return tn__node_again(l->graph, node, &input, &axis, 1);
-}
-
-/* Reductions that drop dimensions give what they gave before, if those that are left keep their order. */
-static tn__value *follow_reduce(layout *l, const tn__node *node, bool *direct) {
+/* A reduction that drops dimensions gives what it gave before, if those that are left keep their order. */
+static bool keeps_order(const tn__node *node, const tn__attr *axes) {
+  int64_t permutation[TN__MAX_RANK], last = -1;
   int rank = node->inputs[0]->rank;
-  const tn__attr *attr = tn__node_attr(node, "axes");
-  if (attr == NULL) return NULL;
-  if (tn__node_int(node, "keep_dims", 0) == 0) {
-    int64_t permutation[TN__MAX_RANK], last = -1;
-    channels_to_last(rank, permutation);
-    for (int i = 0; i < rank; i++) {
-      bool reduced = false;
-      for (int j = 0; j < attr->count; j++) reduced = reduced || attr->ints[j] == permutation[i];
-      if (reduced) continue;
-      if (permutation[i] < last) return NULL;
-      last = permutation[i];
-    }
-    *direct = true;
+  channels_to_last(rank, permutation);
+  for (int i = 0; i < rank; i++) {
+    bool reduced = false;
+    for (int j = 0; j < axes->count; j++) reduced = reduced || axes->ints[j] == permutation[i];
+    if (reduced) continue;
+    if (permutation[i] < last) return false;
+    last = permutation[i];
   }
-  tn__value *input = last_of(l, node->inputs[0]);
-  const tn__attr axes = moved_axes(l, node, "axes", rank);
-  return tn__node_again(l->graph, node, &input, &axes, 1);
+  return true;
 }
 
-/* With a list of indices: the result has the operand's rank. */
-static tn__value *follow_take(layout *l, const tn__node *node, bool *direct) {
-  (void)direct;
-  if (node->inputs[1]->rank != 1 || !has_moved(l, node->inputs[0])) return NULL;
-  tn__value *inputs[2] = {last_of(l, node->inputs[0]), node->inputs[1]};
-  const tn__attr axis = moved_axes(l, node, "axis", node->outputs[0]->rank);
-  return tn__node_again(l->graph, node, inputs, &axis, 1);
+static bool moves_along(const tn__node *node, int input) { return (node->op->moves.operands >> input & 1) != 0; }
+
+/* Can all operands that must be in the new order be, and is one of them already? */
+static bool operands_fit(layout *l, const tn__node *node, int rank) {
+  bool any = false;
+  for (int i = 0; i < node->input_count; i++) {
+    if (!moves_along(node, i)) continue;
+    if (node->inputs[i] == NULL || node->inputs[i]->rank != rank) return false;
+    any = any || has_moved(l, node->inputs[i]);
+  }
+  return any;
+}
+
+/* By the row of its operator. The result in the new order or, with *direct set, in the order it always had. */
+static tn__value *follow_by_row(layout *l, const tn__node *node, bool *direct) {
+  const tn__op_moves *moves = &node->op->moves;
+  const tn__attr *listed = moves->axes == NULL ? NULL : tn__node_attr(node, moves->axes);
+  bool drops = tn__op_has(node, TN__FACT_REDUCES) && tn__node_int(node, "keep_dims", 0) == 0;
+  int rank = drops ? node->inputs[0]->rank : node->outputs[0]->rank, count = 0;
+  tn__attr changed[sizeof moves->per_dim / sizeof *moves->per_dim + 1];
+  if ((moves->axes != NULL && listed == NULL) || !operands_fit(l, node, rank)) return NULL;
+  if (drops && !keeps_order(node, listed)) return NULL;
+  *direct = drops;
+  for (size_t i = 0; i < sizeof moves->per_dim / sizeof *moves->per_dim && moves->per_dim[i] != NULL; i++)
+    changed[count++] = permuted_attr(l, node, moves->per_dim[i], rank);
+  if (listed != NULL) changed[count++] = moved_axes(l, node, moves->axes, rank);
+  tn__value **inputs = TN__NEW_ARRAY(l->arena, node->input_count, tn__value *);
+  for (int i = 0; i < node->input_count; i++)
+    inputs[i] = moves_along(node, i) ? last_of(l, node->inputs[i]) : restored(l, node->inputs[i]);
+  return tn__node_again(l->graph, node, inputs, changed, count);
 }
 
 /* A transpose to the new order has nothing left to do. */
-static tn__value *follow_transpose(layout *l, const tn__node *node, bool *direct) {
+static tn__value *drop_transpose(layout *l, const tn__node *node) {
   int64_t permutation[TN__MAX_RANK];
   int rank = node->outputs[0]->rank;
   channels_to_last(rank, permutation);
-  if (memcmp(permutation, tn__node_attr(node, "permutation")->ints, (size_t)rank * sizeof *permutation) != 0)
-    return NULL;
-  *direct = true;
-  return last_of(l, node->inputs[0]);
+  bool same = memcmp(permutation, tn__node_attr(node, "permutation")->ints, (size_t)rank * sizeof *permutation) == 0;
+  return same ? last_of(l, node->inputs[0]) : NULL;
 }
 
-static const struct {
-  const char *op;
-  follow_fn *follow;
-} followers[] = {
-    {"broadcast_in_dim", follow_broadcast},
-    {"concatenate", follow_concatenate},
-    {"pad", follow_pad},
-    {"slice", follow_slice},
-    {"reduce_window", follow_window},
-    {"reverse", follow_reverse},
-    {"cumulative", follow_axis},
-    {"reduce", follow_reduce},
-    {"argreduce", follow_reduce},
-    {"take", follow_take},
-    {"transpose", follow_transpose},
-};
-
-static follow_fn *follower_of(const tn__node *node) {
-  if (node->op->op_class == TN__CLASS_ELEMENTWISE) return follow_elementwise;
-  for (size_t i = 0; i < sizeof followers / sizeof *followers; i++)
-    if (tn__is_op(node, followers[i].op)) return followers[i].follow;
-  return NULL;
+static tn__value *follow(layout *l, const tn__node *node, bool *direct) {
+  if (node->op->op_class == TN__CLASS_ELEMENTWISE) return follow_elementwise(l, node);
+  if (node->op->moves.operands != 0) return follow_by_row(l, node, direct);
+  *direct = tn__is_op(node, "transpose");
+  return *direct ? drop_transpose(l, node) : NULL;
 }
 
 /* ---- the walk ----------------------------------------------------------------------------------- */
@@ -273,8 +212,7 @@ static void visit(layout *l, tn__node *node) {
   if (is_channels_first(node)) {
     result = convolution_last(l, node);
   } else if (reads_moved) {
-    follow_fn *follow = follower_of(node);
-    if (follow != NULL) result = follow(l, node, &direct);
+    result = follow(l, node, &direct);
   }
   if (result == NULL) {
     for (int i = 0; reads_moved && i < node->input_count; i++)

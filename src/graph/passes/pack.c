@@ -126,6 +126,18 @@ static tn__value *pack_convolution(tn__graph *graph, tn__node *node, const tn__o
   return tn__g_with_packed_rhs(graph, node, packed, width);
 }
 
+typedef struct packing {
+  const char *op;
+  tn__value *(*pack)(tn__graph *graph, tn__node *node, const tn__optimize_options *options);
+} packing;
+
+static const packing *packing_of(const tn__node *node) {
+  static const packing rows[] = {{"dot_general", pack_product}, {"convolution", pack_convolution}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (tn__is_op(node, rows[i].op)) return &rows[i];
+  return NULL;
+}
+
 void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options) {
   tn__rewriter rewriter;
   tn__rewriter_init(&rewriter, graph, options);
@@ -133,13 +145,13 @@ void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options) {
   int count = tn__graph_node_count(graph);
   for (int i = 0; i < count; i++) {
     tn__node *node = tn__graph_node_at(graph, i);
-    bool product = tn__is_op(node, "dot_general");
-    if (node->dead || !(product || tn__is_op(node, "convolution")) || tn__node_int(node, "packed", 0) > 0) continue;
+    const packing *p = packing_of(node);
+    if (node->dead || p == NULL || tn__node_int(node, "packed", 0) > 0) continue;
     if (!tn__is_precomputable(node->inputs[1]) || tn__element_total(node->inputs[1]) <= 0) continue;
     /* A product that is constant itself is computed once: packing would cost more. */
     if (tn__is_precomputable(node->inputs[0])) continue;
     tn__graph_set_origin(graph, node->origin);
-    tn__value *packed = product ? pack_product(graph, node, options) : pack_convolution(graph, node, options);
+    tn__value *packed = p->pack(graph, node, options);
     if (packed != NULL) tn__put_in_place(&rewriter, node->outputs[0], packed);
   }
   tn__graph_set_origin(graph, origin);

@@ -82,6 +82,18 @@ static bool sums_bytes(const tn__node *node) {
          tn__node_int(node, "packed", 0) == 0;
 }
 
+typedef struct summing {
+  const char *op;
+  tn__value *(*of_quads)(tn__graph *graph, const tn__node *node);
+} summing;
+
+static const summing *summing_of(const tn__node *node) {
+  static const summing rows[] = {{"dot_general", product_of_quads}, {"convolution", convolution_of_quads}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (tn__is_op(node, rows[i].op)) return &rows[i];
+  return NULL;
+}
+
 void tn__pass_quads(tn__graph *graph, const tn__optimize_options *options) {
   tn__rewriter rewriter;
   tn__rewriter_init(&rewriter, graph, options);
@@ -89,10 +101,10 @@ void tn__pass_quads(tn__graph *graph, const tn__optimize_options *options) {
   int count = tn__graph_node_count(graph);
   for (int i = 0; i < count; i++) {
     tn__node *node = tn__graph_node_at(graph, i);
-    bool product = tn__is_op(node, "dot_general");
-    if (node->dead || !(product || tn__is_op(node, "convolution")) || !sums_bytes(node)) continue;
+    const summing *s = summing_of(node);
+    if (node->dead || s == NULL || !sums_bytes(node)) continue;
     tn__graph_set_origin(graph, node->origin);
-    tn__value *quads = product ? product_of_quads(graph, node) : convolution_of_quads(graph, node);
+    tn__value *quads = s->of_quads(graph, node);
     if (quads != NULL) tn__put_in_place(&rewriter, node->outputs[0], quads);
   }
   tn__graph_set_origin(graph, origin);

@@ -4,8 +4,6 @@
 
 /* ---- facts -------------------------------------------------------------------------------------- */
 
-bool tn__is_op(const tn__node *node, const char *name) { return node != NULL && strcmp(node->op->name, name) == 0; }
-
 tn__node *tn__producer_of(const tn__value *value, const char *name) {
   return value != NULL && tn__is_op(value->producer, name) ? value->producer : NULL;
 }
@@ -33,8 +31,7 @@ int64_t tn__element_total(const tn__value *value) {
 bool tn__splat_element(const tn__value *value, const void **element) {
   while (value->data == NULL) {
     const tn__node *node = value->producer;
-    if (!tn__is_op(node, "broadcast_in_dim") && !tn__is_op(node, "reshape") && !tn__is_op(node, "transpose"))
-      return false;
+    if (node == NULL || node->input_count != 1 || !tn__op_has(node, TN__FACT_REARRANGES)) return false;
     value = node->inputs[0];
   }
   if (!value->splat && tn__element_total(value) != 1) return false;

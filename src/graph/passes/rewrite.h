@@ -6,7 +6,6 @@
 
 /* ---- facts -------------------------------------------------------------------------------------- */
 static inline bool tn__is_constant(const tn__value *value) { return value->data != NULL; }
-bool tn__is_op(const tn__node *node, const char *name);
 /* The producer of a value when it is an operator of that name, else NULL. */
 tn__node *tn__producer_of(const tn__value *value, const char *name);
 bool tn__same_shape(const tn__value *a, const tn__value *b); /* the same dimensions, as expressions */

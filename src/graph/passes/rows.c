@@ -150,13 +150,19 @@ static tn__value *follow_broadcast(flattener *f, const tn__node *node) {
   return repeat_of(node) == REPEAT_ALONG_ROW ? flat_broadcast(f, node, dims) : NULL;
 }
 
+/* What becomes a product of two matrices, whether or not it reads one. */
+static const struct {
+  const char *op;
+  tn__value *(*flat)(flattener *f, const tn__node *node);
+} beginnings[] = {{"dot_general", flat_product}, {"convolution", flat_convolution}};
+
 static tn__value *flat_result(flattener *f, const tn__node *node, bool reads_moved) {
-  if (tn__is_op(node, "dot_general")) return flat_product(f, node);
-  if (tn__is_op(node, "convolution")) return flat_convolution(f, node);
+  for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+    if (tn__is_op(node, beginnings[i].op)) return beginnings[i].flat(f, node);
   if (!reads_moved) return NULL;
   if (node->op->op_class == TN__CLASS_ELEMENTWISE) return follow_elementwise(f, node);
-  if (tn__is_op(node, "reduce")) return follow_reduce(f, node);
-  if (tn__is_op(node, "broadcast_in_dim")) return follow_broadcast(f, node);
+  if (tn__op_has(node, TN__FACT_REDUCES)) return follow_reduce(f, node);
+  if (tn__op_has(node, TN__FACT_REPEATS)) return follow_broadcast(f, node);
   return NULL;
 }
 

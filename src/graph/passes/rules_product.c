@@ -164,23 +164,8 @@ typedef struct contraction {
 
 static bool find_product(const tn__value *value, contraction *out) {
   const tn__node *node = value->producer;
-  if (tn__is_op(node, "convolution")) {
-    bool last = tn__node_int(node, "channels_last", 0) != 0;
-    *out = (contraction){node, last ? value->rank - 1 : 1, last ? value->rank - 1 : 0, NULL, NULL, NULL};
-  } else if (tn__is_op(node, "dot_general")) {
-    const tn__attr *batch = tn__node_attr(node, "rhs_batch"), *contract = tn__node_attr(node, "rhs_contract");
-    int columns = 0;
-    *out = (contraction){.node = node, .channel = value->rank - 1};
-    for (int i = 0; i < node->inputs[1]->rank; i++)
-      if (!holds(batch, i) && !holds(contract, i)) {
-        out->column = i;
-        columns++;
-      }
-    if (columns != 1) return false;
-  } else {
-    return false;
-  }
-  return tn__node_int(node, "packed", 0) == 0;
+  *out = (contraction){.node = node};
+  return node != NULL && node->op->columns != NULL && node->op->columns(node, &out->channel, &out->column);
 }
 
 static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis);
@@ -268,7 +253,7 @@ static tn__value *find_bias(tn__rewriter *rewriter, const tn__value *value, cont
 static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
   const char *op = node->op->name;
-  bool commutes = tn__is_op(node, "multiply");
+  bool commutes = tn__op_has(node, TN__FACT_COMMUTES);
   for (int i = 0; i < (commutes ? 2 : 1); i++) {
     tn__value *y = node->inputs[i], *factor = node->inputs[1 - i], *result = node->outputs[0];
     contraction c;

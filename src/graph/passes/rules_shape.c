@@ -382,7 +382,7 @@ static tn__value *indices_before(tn__graph *graph, tn__value *indices, const int
 
 /* A scatter into a transposed tensor is the transposed scatter into the tensor. So a cache whose rows an exporter
  * writes between two transposes is written where it is. The order of updates to one element stays. */
-static tn__value *scatter_transpose(tn__rewriter *rewriter, tn__node *node) {
+static tn__value *scatter_before(tn__rewriter *rewriter, tn__node *node, bool tuples) {
   tn__graph *graph = rewriter->graph;
   const tn__node *inner = tn__producer_of(node->inputs[0], "transpose");
   if (inner == NULL || tn__uses_of(rewriter, node->inputs[0]) != 1) return NULL;
@@ -392,12 +392,19 @@ static tn__value *scatter_transpose(tn__rewriter *rewriter, tn__node *node) {
   if (updates->rank != inner->outputs[0]->rank) return NULL;
   tn__inverse(p, updates->rank, back);
   updates = tn__permuted(graph, updates, back);
-  indices =
-      tn__is_op(node, "scatter_nd") ? indices_before(graph, indices, p, updates) : tn__permuted(graph, indices, back);
+  indices = tuples ? indices_before(graph, indices, p, updates) : tn__permuted(graph, indices, back);
   if (indices == NULL) return NULL;
   tn__value *scattered = tn__g_scatter_elements(graph, inner->inputs[0], indices, updates, (int)p[axis],
                                                 tn__node_string(node, "reduction", "none"));
   return tn__permuted(graph, scattered, p);
+}
+
+static tn__value *scatter_nd_transpose(tn__rewriter *rewriter, tn__node *node) {
+  return scatter_before(rewriter, node, true);
+}
+
+static tn__value *scatter_elements_transpose(tn__rewriter *rewriter, tn__node *node) {
+  return scatter_before(rewriter, node, false);
 }
 
 static const tn__rewrite_rule rules[] = {
@@ -410,8 +417,8 @@ static const tn__rewrite_rule rules[] = {
     {"transpose of broadcast", "transpose", transpose_broadcast},
     {"transpose of iota", "transpose", transpose_iota},
     {"transpose of reshape of transpose", "transpose", transpose_reshape_transpose},
-    {"scatter_nd into a transpose", "scatter_nd", scatter_transpose},
-    {"scatter_elements into a transpose", "scatter_elements", scatter_transpose},
+    {"scatter_nd into a transpose", "scatter_nd", scatter_nd_transpose},
+    {"scatter_elements into a transpose", "scatter_elements", scatter_elements_transpose},
     {"broadcast of everything", "broadcast_in_dim", broadcast_nothing},
     {"broadcast of broadcast", "broadcast_in_dim", broadcast_broadcast},
     {"broadcast of dimensions of 1", "broadcast_in_dim", broadcast_units},

@@ -65,10 +65,8 @@ static bool is_cheap(const tn__graph *g) {
   if (tn__graph_node_count(g) > FEW) return false;
   for (int i = 0; i < tn__graph_node_count(g); i++) {
     const tn__node *node = tn__graph_node_at(g, i);
-    bool divides = strcmp(node->op->name, "divide") == 0 || strcmp(node->op->name, "remainder") == 0 ||
-                   strcmp(node->op->name, "floor_mod") == 0;
-    bool moves = strcmp(node->op->name, "reshape") == 0 || strcmp(node->op->name, "broadcast_in_dim") == 0;
-    if (divides || (node->op->op_class != TN__CLASS_ELEMENTWISE && !moves)) return false;
+    bool moves = tn__op_has(node, TN__FACT_VIEW) || tn__op_has(node, TN__FACT_REPEATS);
+    if (tn__op_has(node, TN__FACT_PARTIAL) || (node->op->op_class != TN__CLASS_ELEMENTWISE && !moves)) return false;
   }
   return tn__graph_check_count(g) == 0;
 }
