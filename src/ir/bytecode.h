@@ -58,6 +58,11 @@ typedef enum tn__op {
   TN__OP_LOOP,        /* a = b, dst = b + c; jumps when the range is empty */
   TN__OP_NEXT,        /* a + 1; jumps back while it is below b; c: instructions in the round */
   TN__OP_FAIL,        /* with code imm */
+  /* blocks and threads, whose accesses are watched for races */
+  TN__OP_FORK,   /* a loop over them begins: a = the strand that forks, dst = a number for the loop */
+  TN__OP_STRAND, /* an iteration of loop b, which a forked, begins; c is its variable, imm its kind */
+  TN__OP_JOIN,   /* all iterations are done; a goes on */
+  TN__OP_WATCH,  /* buffer a is about to be read, or written if imm, at the indices operands[b ...] */
   TN__OP_END
 } tn__op;
 
@@ -69,6 +74,7 @@ typedef struct tn__insn {
 typedef struct tn__code_buffer {
   const tn__buffer *buffer;
   bool wide; /* reductions accumulate into an f64 copy */
+  int forks; /* loops over blocks and threads around its allocation */
 } tn__code_buffer;
 
 typedef struct tn__code {

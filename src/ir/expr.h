@@ -123,10 +123,14 @@ typedef enum tn__scope {
   TN__SCOPE_PARAM,     /* the caller's buffer */
   TN__SCOPE_WORKSPACE, /* memory of the kernel's workspace, allocated once per kernel call, shared by its threads */
   TN__SCOPE_STACK,     /* small memory private to the thread and the ALLOC's dynamic extent; constant shape, at most 64
-                    * KiB */
-  TN__SCOPE_REGISTER   /* the same, and every access must have constant indices once unrolled loops are expanded, apart
-                        from a vectorised index in the last dimension, or, in loads, in another one: becomes SSA
-                        values, and columns of them come from shuffles */
+                        * KiB */
+  TN__SCOPE_REGISTER,  /* the same, and every access must have constant indices once unrolled loops are expanded, apart
+                          from a vectorised index in the last dimension, or, in loads, in another one: becomes SSA
+                          values, and columns of them come from shuffles */
+  TN__SCOPE_SHARED,    /* memory of a block that its threads share: allocated outside of the loops over threads and
+                          inside of those over blocks; constant shape */
+  TN__SCOPE_LOCAL, /* private to a thread: allocated inside of all loops over threads; constant shape, at most 64 KiB */
+  TN__SCOPE_COUNT
 } tn__scope;
 
 /* A dense row-major array. */

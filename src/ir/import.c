@@ -157,6 +157,7 @@ static const tn__stmt *import_kind(tn__importer *m, const tn__stmt *s) {
       return tn__while(m->ir, condition, tn__import_stmt(m, s->as.repeat.body));
     }
     case TN__STMT_FAIL: return tn__fail(m->ir, s->as.fail.code);
+    case TN__STMT_BARRIER: return tn__barrier(m->ir);
     case TN__STMT_PREFETCH: {
       const tn__buffer *buffer = s->as.prefetch.buffer;
       return tn__prefetch_stmt(m->ir, buffer_of(m, buffer), import_exprs(m, s->as.prefetch.indices, buffer->rank),

@@ -4,7 +4,23 @@
 
 #include "ir/bytecode.h"
 #include "ir/context.h"
+#include "ir/text.h"
 #include "tenon/kernel_abi.h"
+
+/* One iteration of a loop over blocks or threads, in the tree of what runs side by side. Strand 0 is what stands outside
+ * of all of them. */
+typedef struct strand {
+  int32_t parent; /* the strand that forked it */
+  int32_t loop;   /* a number for the run of the loop; two strands of one run have no order */
+  int32_t depth;
+  tn__loop_kind kind;
+  int64_t index;
+} strand;
+
+/* The last strands that touched an element; 0: none, or one outside of all loops over blocks and threads. */
+typedef struct touch {
+  int32_t writer, reader;
+} touch;
 
 typedef struct memory {
   void *data;
@@ -13,6 +29,7 @@ typedef struct memory {
   int64_t count; /* elements */
   int rank;
   size_t capacity, wide_capacity; /* bytes of own memory */
+  touch *touched;                 /* of each element; NULL: none is */
 } memory;
 
 typedef struct machine {
@@ -22,6 +39,9 @@ typedef struct machine {
   tn__scalar *registers;
   memory *memories;
   void *const *params;
+  TN__VEC(strand) strands; /* from 0 on */
+  int32_t running;         /* the strand that runs */
+  int32_t loops;           /* runs of loops over blocks and threads so far */
   int64_t operations_left; /* negative: no limit */
   tn_status *status;
 } machine;
@@ -39,6 +59,7 @@ static bool set_shape(machine *m, const tn__insn *insn) {
   const tn__buffer *buffer = buffer_of(m, insn->a);
   memory *mem = &m->memories[insn->a];
   mem->count = 1;
+  mem->touched = NULL;
   for (int i = 0; i < buffer->rank; i++) {
     int64_t dim = m->registers[m->code->operands[insn->b + i]].i;
     if (dim < 0 || __builtin_mul_overflow(mem->count, dim, &mem->count) || mem->count > INT64_MAX / 16)
@@ -88,10 +109,86 @@ static void write_back(const machine *m) {
   }
 }
 
+/* ---- races ------------------------------------------------------------------------------------------------------- */
+
+static void fork_loop(machine *m, const tn__insn *insn) {
+  if (m->strands.count == 0) tn__vec_push(m->arena, &m->strands, (strand){.kind = TN__LOOP_SERIAL});
+  m->registers[insn->a].i = m->running;
+  m->registers[insn->dst].i = ++m->loops;
+}
+
+static void begin_strand(machine *m, const tn__insn *insn) {
+  int32_t parent = (int32_t)m->registers[insn->a].i;
+  strand s = {.parent = parent,
+              .loop = (int32_t)m->registers[insn->b].i,
+              .depth = m->strands.data[parent].depth + 1,
+              .kind = (tn__loop_kind)insn->imm,
+              .index = m->registers[insn->c].i};
+  tn__vec_push(m->arena, &m->strands, s);
+  m->running = m->strands.count - 1;
+}
+
+/* Do the strands, or those that they came from, belong to one run of a loop? Then these are in *a and *b. */
+static bool are_side_by_side(const machine *m, int32_t *a, int32_t *b) {
+  const strand *all = m->strands.data;
+  while (all[*a].depth > all[*b].depth) *a = all[*a].parent;
+  while (all[*b].depth > all[*a].depth) *b = all[*b].parent;
+  while (all[*a].loop != all[*b].loop) *a = all[*a].parent, *b = all[*b].parent;
+  return *a != *b;
+}
+
+static void report_race(machine *m, const tn__insn *insn, int32_t before, bool wrote, int32_t now) {
+  const memory *mem = &m->memories[insn->a];
+  const strand *a = &m->strands.data[before], *b = &m->strands.data[now];
+  const char *kind = tn__loop_kind_name(a->kind), *place = "";
+  for (int i = 0; i < mem->rank; i++)
+    place = tn__arena_printf(m->arena, "%s%s%lld", place, i > 0 ? ", " : "",
+                             (long long)m->registers[m->code->operands[insn->b + i]].i);
+  fail(m, tn_status_create(TN_INTERNAL, "%s: %s %lld %s %s[%s], and %s %lld %s it, %s", m->func->name, kind,
+                           (long long)a->index, wrote ? "writes" : "reads", buffer_of(m, insn->a)->name, place, kind,
+                           (long long)b->index, insn->imm ? "writes" : "reads",
+                           tn__loop_is_thread(a->kind) ? "with no barrier between" : "and blocks have no order"));
+}
+
+static inline int64_t locate(machine *m, const tn__insn *insn);
+
+/* Watches for races as SP-bags do (Feng and Leiserson, 1997): strands run one after the other here, so an element needs
+ * its last writer and one reader. A reader side by side with the one before is not kept: whatever has no order with it
+ * has none with the other either. */
+static bool watch(machine *m, const tn__insn *insn) {
+  int64_t at = locate(m, insn);
+  if (at < 0) return false;
+  memory *mem = &m->memories[insn->a];
+  if (mem->touched == NULL) mem->touched = TN__NEW_ARRAY(m->arena, mem->count, touch);
+  touch *t = &mem->touched[at];
+  int32_t now = m->running, before = t->writer;
+  if (are_side_by_side(m, &before, &now)) {
+    report_race(m, insn, before, true, now);
+    return false;
+  }
+  now = m->running, before = t->reader;
+  bool no_order = are_side_by_side(m, &before, &now);
+  if (no_order && insn->imm) {
+    report_race(m, insn, before, false, now);
+    return false;
+  }
+  if (insn->imm)
+    t->writer = m->running;
+  else if (!no_order)
+    t->reader = m->running;
+  return true;
+}
+
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
+
+static bool stores(const tn__insn *insn) {
+  return insn->op == TN__OP_WATCH ? insn->imm != 0 : insn->op >= TN__OP_STORE;
+}
+
 static void report_index(machine *m, const tn__insn *insn, int dimension, int64_t index) {
   fail(m, tn_status_create(TN_OUT_OF_RANGE, "%s: %s of %s: index %d is %lld, outside of [0, %lld)", m->func->name,
-                           insn->op >= TN__OP_STORE ? "store" : "load", buffer_of(m, insn->a)->name, dimension,
-                           (long long)index, (long long)m->memories[insn->a].dims[dimension]));
+                           stores(insn) ? "store" : "load", buffer_of(m, insn->a)->name, dimension, (long long)index,
+                           (long long)m->memories[insn->a].dims[dimension]));
 }
 
 /* The place of an element, or -1 after an index outside of the buffer. */
@@ -166,6 +263,10 @@ static bool step_other(machine *m, const tn__insn *insn) {
     }
     case TN__OP_SHAPE: return bind_parameter(m, insn);
     case TN__OP_ALLOC: return allocate(m, insn);
+    case TN__OP_FORK: fork_loop(m, insn); return true;
+    case TN__OP_STRAND: begin_strand(m, insn); return true;
+    case TN__OP_JOIN: m->running = (int32_t)r[insn->a].i; return true;
+    case TN__OP_WATCH: return watch(m, insn);
     case TN__OP_FAIL: return fail(m, failure(m, insn->imm));
     default: return fail(m, tn_status_create(TN_INTERNAL, "the interpreter met operation %d", insn->op));
   }

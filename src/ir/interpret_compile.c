@@ -8,6 +8,7 @@
 
 #include "ir/bytecode.h"
 #include "ir/context.h"
+#include "ir/threads.h"
 
 typedef TN__VEC(tn__insn) insn_vec;
 
@@ -42,6 +43,7 @@ typedef struct compiler {
   uint8_t *safety;           /* by node number: 1 may be computed anywhere, 2 not */
   uint32_t known_capacity;
   uint64_t next_instance, generation;
+  int forks;                  /* loops over blocks and threads around the statement */
   const tn__block *reduction; /* whose body is compiled with wide accumulation */
 } compiler;
 
@@ -201,6 +203,12 @@ static int32_t push_indices(compiler *c, const tn__expr *const *indices, int ran
   return start;
 }
 
+/* An access that other blocks or threads may have a part in. */
+static void watch(compiler *c, int32_t place, int32_t indices, bool writes) {
+  if (c->buffers.data[place].forks < c->forks)
+    emit(c, (tn__insn){.op = TN__OP_WATCH, .a = place, .b = indices, .imm = writes});
+}
+
 static void compile_load(compiler *c, int32_t dst, const tn__expr *e, bool wide) {
   int32_t place = buffer_place(c, e->value.buffer);
   uint16_t op = e->dtype == TN_F32 ? TN__OP_LOAD_F32 : e->dtype == TN_I64 ? TN__OP_LOAD_I64 : TN__OP_LOAD;
@@ -210,6 +218,7 @@ static void compile_load(compiler *c, int32_t dst, const tn__expr *e, bool wide)
     if (wide) dtype = TN_F64;
   }
   int32_t start = push_indices(c, e->args, e->arg_count);
+  watch(c, place, start, false);
   emit(c, (tn__insn){.op = op, .dtype = (uint16_t)dtype, .dst = dst, .a = place, .b = start});
 }
 
@@ -301,6 +310,7 @@ static void compile_store(compiler *c, const tn__stmt *s) {
                 : buffer->dtype == TN_F32 ? TN__OP_STORE_F32
                 : buffer->dtype == TN_I64 ? TN__OP_STORE_I64
                                           : TN__OP_STORE;
+  watch(c, place, start, true);
   emit(c, (tn__insn){.op = op, .dtype = (uint16_t)buffer->dtype, .a = place, .b = start, .c = value});
   memory_changes(c);
 }
@@ -339,18 +349,28 @@ static void compile_for(compiler *c, const tn__stmt *s) {
   const tn__var *var = s->as.loop.var;
   compile_empty_sums(c, s);
   int32_t min = compile(c, var->min, false), extent = compile(c, var->extent, false);
-  int32_t reg = new_register(c), end = new_register(c);
+  int32_t reg = new_register(c), end = new_register(c), forker = 0, number = 0;
   int bound = c->bindings.count;
+  bool forks = tn__loop_is_bound(s->as.loop.kind);
   memory_changes(c);
+  if (forks) {
+    forker = new_register(c), number = new_register(c);
+    emit(c, (tn__insn){.op = TN__OP_FORK, .a = forker, .dst = number});
+  }
+  c->forks += forks;
   open_region(c);
   bind(c, var, reg);
+  if (forks)
+    emit(c, (tn__insn){.op = TN__OP_STRAND, .a = forker, .b = number, .c = reg, .imm = (int32_t)s->as.loop.kind});
   compile_stmt(c, s->as.loop.body);
   c->bindings.count = bound;
+  c->forks -= forks;
   insn_vec body = close_region(c);
   memory_changes(c);
   emit(c, (tn__insn){.op = TN__OP_LOOP, .dst = end, .a = reg, .b = min, .c = extent, .imm = body.count + 2});
   splice(c, body);
   emit(c, (tn__insn){.op = TN__OP_NEXT, .a = reg, .b = end, .c = body.count + 1, .imm = -body.count});
+  if (forks) emit(c, (tn__insn){.op = TN__OP_JOIN, .a = forker});
 }
 
 static insn_vec compile_branch(compiler *c, const tn__stmt *s) {
@@ -396,7 +416,7 @@ static void compile_shape(compiler *c, uint16_t op, const tn__buffer *buffer, in
 }
 
 static int32_t add_buffer(compiler *c, const tn__buffer *buffer, bool wide) {
-  tn__code_buffer b = {.buffer = buffer, .wide = wide};
+  tn__code_buffer b = {.buffer = buffer, .wide = wide, .forks = c->forks};
   tn__vec_push(c->arena, &c->buffers, b);
   binding scope = {.entity = buffer, .where = c->buffers.count - 1, .region = -1};
   tn__vec_push(c->arena, &c->bindings, scope);
@@ -486,7 +506,8 @@ static void compile_stmt(compiler *c, const tn__stmt *s) {
     case TN__STMT_ALLOC: compile_alloc(c, s); break;
     case TN__STMT_WHILE: compile_while(c, s); break;
     case TN__STMT_FAIL: emit(c, (tn__insn){.op = TN__OP_FAIL, .imm = s->as.fail.code}); break;
-    case TN__STMT_PREFETCH: break;
+    case TN__STMT_PREFETCH:
+    case TN__STMT_BARRIER: break; /* a barrier: split_at_barriers leaves none */
     case TN__STMT_TENSOR: compile_stmt(c, s->as.tensor.body); break;
     case TN__STMT_BLOCK: compile_block(c, s); break;
   }
@@ -494,6 +515,7 @@ static void compile_stmt(compiler *c, const tn__stmt *s) {
 
 tn__code tn__bytecode_compile(tn__ir *ir, tn__arena *arena, const tn__func *func, bool wide) {
   compiler c = {.ir = ir, .arena = arena, .wide = wide, .generation = 1};
+  func = tn__split_at_barriers(ir, func);
   open_region(&c);
   tn__vec_push(arena, &c.operands, 0); /* there is a list, even if nothing has an index */
   int32_t *scalars = TN__NEW_ARRAY(arena, func->scalar_count, int32_t);

@@ -364,6 +364,7 @@ static const tn__stmt *lower_children(lowering *l, const tn__stmt *s) {
       return tn__tensor_stmt(ir, s->as.tensor.op, s->as.tensor.operands, lower(l, s->as.tensor.body));
     case TN__STMT_STORE:
     case TN__STMT_PREFETCH:
+    case TN__STMT_BARRIER:
     case TN__STMT_FAIL: return s;
     case TN__STMT_BLOCK: break;
   }

@@ -220,7 +220,7 @@ static const tn__stmt *parse_alloc(tn__parser *p) {
   parse_buffer_head(p, head);
   tn__token t = p->lex.token;
   int scope = t.kind == TN__TOKEN_NAME ? tn__scope_find(t.text, t.length) : -1;
-  if (scope <= TN__SCOPE_PARAM) tn__lexer_fail(&p->lex, &t, "expected workspace, stack or register");
+  if (scope <= TN__SCOPE_PARAM) tn__lexer_fail(&p->lex, &t, "expected workspace, stack, register, shared or local");
   tn__lexer_advance(&p->lex);
   const tn__buffer *buffer = new_buffer(p, head, (tn__scope)scope);
   return tn__alloc_stmt(p->ir, buffer, parse_body(p, "after the buffer's scope"));
@@ -288,6 +288,7 @@ static const tn__stmt *parse_stmt(tn__parser *p) {
   if (tn__lexer_take(&p->lex, "let")) return parse_let(p);
   if (tn__lexer_take(&p->lex, "alloc")) return parse_alloc(p);
   if (tn__lexer_take(&p->lex, "fail")) return parse_fail(p);
+  if (tn__lexer_take(&p->lex, "barrier")) return tn__barrier(p->ir);
   if (tn__lexer_take(&p->lex, "prefetch")) return parse_prefetch(p, false);
   if (tn__lexer_take(&p->lex, "prefetch_far")) return parse_prefetch(p, true);
   if (tn__lexer_take(&p->lex, "tensor")) return parse_tensor(p);

@@ -303,6 +303,7 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
     case TN__STMT_WHILE: return tn__while(ir, s->as.repeat.condition, partition(p, s->as.repeat.body));
     case TN__STMT_STORE:
     case TN__STMT_FAIL:
+    case TN__STMT_BARRIER:
     case TN__STMT_PREFETCH:
     case TN__STMT_TENSOR: /* whole, or it is not that instruction */
     case TN__STMT_BLOCK: break;

@@ -11,10 +11,10 @@ typedef struct pass {
 } pass;
 
 static const pass passes[] = {
-    {"lower_blocks", tn__lower_blocks},       {"roll_epilogues", tn__roll_epilogues},
-    {"partition_loops", tn__partition_loops}, {"specialize_tails", tn__specialize_tails},
-    {"unroll_loops", tn__unroll_loops},       {"hoist_conditions", tn__hoist_conditions},
-    {"remove_dead", tn__remove_dead},
+    {"lower_blocks", tn__lower_blocks},         {"serialize_threads", tn__serialize_threads},
+    {"roll_epilogues", tn__roll_epilogues},     {"partition_loops", tn__partition_loops},
+    {"specialize_tails", tn__specialize_tails}, {"unroll_loops", tn__unroll_loops},
+    {"hoist_conditions", tn__hoist_conditions}, {"remove_dead", tn__remove_dead},
 };
 enum { PASS_COUNT = sizeof(passes) / sizeof(passes[0]) };
 

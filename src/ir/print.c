@@ -313,6 +313,7 @@ static void print_scoped(printer *p, const tn__stmt *s) {
       print_body(p, s->as.repeat.body);
       break;
     case TN__STMT_FAIL: tn__strbuf_printf(p->out, "fail %d", s->as.fail.code); break;
+    case TN__STMT_BARRIER: tn__strbuf_append(p->out, "barrier"); break;
     case TN__STMT_PREFETCH:
       tn__strbuf_append(p->out, s->as.prefetch.far ? "prefetch_far " : "prefetch ");
       print_access(p, s->as.prefetch.buffer, s->as.prefetch.indices);

@@ -27,7 +27,7 @@ static const tn__expr *see_load(tn__ir *ir, const tn__expr *e, void *user) {
 /* The store inside of loops that are expanded and conditions, and nothing else; NULL when there is more. */
 static const tn__stmt *only_store(const tn__stmt *s) {
   for (;;) {
-    if (s->kind == TN__STMT_FOR && s->as.loop.kind >= TN__LOOP_VECTORIZED)
+    if (s->kind == TN__STMT_FOR && (s->as.loop.kind == TN__LOOP_VECTORIZED || s->as.loop.kind == TN__LOOP_UNROLLED))
       s = s->as.loop.body;
     else if (s->kind == TN__STMT_IF && s->as.branch.else_body == NULL)
       s = s->as.branch.then_body;

@@ -137,6 +137,7 @@ static bool see_exactness(const tn__stmt *s, void *user) {
     case TN__STMT_LET: c->exact |= uses_row(c, s->as.let.value); break;
     case TN__STMT_WHILE:
     case TN__STMT_TENSOR:
+    case TN__STMT_BARRIER:
     case TN__STMT_FAIL: c->exact = true; break;
     default: break;
   }

@@ -118,6 +118,8 @@ const tn__stmt *tn__fail(tn__ir *ir, int code) {
   return make(ir, (tn__stmt){.kind = TN__STMT_FAIL, .as.fail = {.code = code}});
 }
 
+const tn__stmt *tn__barrier(tn__ir *ir) { return make(ir, (tn__stmt){.kind = TN__STMT_BARRIER}); }
+
 const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, bool far) {
   check_indices(ir, "prefetch of", buffer, indices);
   return make(
@@ -195,6 +197,7 @@ static const tn__stmt *const *children(const tn__stmt *s, child_list few, int *c
       break;
     case TN__STMT_STORE:
     case TN__STMT_PREFETCH:
+    case TN__STMT_BARRIER:
     case TN__STMT_FAIL: break;
   }
   return few;
@@ -261,6 +264,7 @@ static bool walk_own(const tn__stmt *s, void *user) {
         walk_list(w, s->as.tensor.operands[i].indices, s->as.tensor.operands[i].buffer->rank);
       break;
     case TN__STMT_SEQ:
+    case TN__STMT_BARRIER:
     case TN__STMT_FAIL: break;
   }
   return true;

@@ -21,6 +21,7 @@ typedef enum tn__stmt_kind {
   TN__STMT_FAIL,     /* the kernel returns this tn_kernel_result */
   TN__STMT_PREFETCH, /* a hint that the element will be read soon; no access, so it may lie outside of the buffer */
   TN__STMT_TENSOR,   /* one instruction on small tensors, and the loops that say what it does */
+  TN__STMT_BARRIER,  /* the threads of a block wait for each other here */
   TN__STMT_BLOCK
 } tn__stmt_kind;
 
@@ -29,8 +30,27 @@ typedef enum tn__loop_kind {
   TN__LOOP_PARALLEL,   /* iterations are independent and may run in any order in several threads; not inside another
                           parallel loop */
   TN__LOOP_VECTORIZED, /* constant extent; iterations are independent; becomes SIMD lanes; innermost loops only */
-  TN__LOOP_UNROLLED    /* constant extent; expanded by the unroll pass */
+  TN__LOOP_UNROLLED,   /* constant extent; expanded by the unroll pass */
+  /* Loops over the blocks of a GPU's launch and over the threads of a block: iterations are independent between
+     barriers, of which blocks have none; threads have a constant extent. What comes behind a loop sees all that it did.
+     See threads.h. */
+  TN__LOOP_BLOCK_X,
+  TN__LOOP_BLOCK_Y,
+  TN__LOOP_BLOCK_Z,
+  TN__LOOP_THREAD_X,
+  TN__LOOP_THREAD_Y,
+  TN__LOOP_THREAD_Z,
+  TN__LOOP_KIND_COUNT
 } tn__loop_kind;
+
+static inline bool tn__loop_is_block(tn__loop_kind kind) {
+  return kind >= TN__LOOP_BLOCK_X && kind <= TN__LOOP_BLOCK_Z;
+}
+static inline bool tn__loop_is_thread(tn__loop_kind kind) {
+  return kind >= TN__LOOP_THREAD_X && kind <= TN__LOOP_THREAD_Z;
+}
+/* Over blocks or over threads? */
+static inline bool tn__loop_is_bound(tn__loop_kind kind) { return tn__loop_is_block(kind) || tn__loop_is_thread(kind); }
 
 /* What a schedule asks of the passes for one loop: by key, 0 where it asks nothing. */
 typedef enum tn__loop_pragma {
@@ -164,6 +184,7 @@ const tn__stmt *tn__alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__s
 const tn__stmt *tn__while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body);
 const tn__stmt *tn__fail(tn__ir *ir, int code);
 const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, bool far);
+const tn__stmt *tn__barrier(tn__ir *ir);
 /* tn__tensor_operand_count(op) operands of the types that the row says. */
 const tn__stmt *tn__tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body);
 const tn__stmt *tn__block_stmt(tn__ir *ir, const tn__block *block); /* copies the struct, not its arrays */
@@ -216,9 +237,9 @@ TN_MUST_USE tn_status *tn__func_parse(tn__ir *ir, const char *name, const char *
 
 /* ---- verifier ---------------------------------------------------------------------------------------------------- */
 /* Checks: types; every variable bound by an enclosing loop, let, axis or scalar; every buffer a parameter or allocated
- * around its use; no store to an input; vectorised and unrolled extents constant; no parallel inside parallel; register
- * buffers' shapes constant; block reads and writes cover their bodies' accesses; names unique. NULL when all is
- * well. */
+ * around its use; no store to an input; vectorised and unrolled extents constant; no parallel inside parallel; blocks
+ * around threads, each axis once on a path; barriers where all threads come by; register buffers' shapes constant;
+ * block reads and writes cover their bodies' accesses; names unique. NULL when all is well. */
 TN_MUST_USE tn_status *tn__func_verify(tn__ir *ir, const tn__func *func);
 
 /* ---- interpreter: the oracle ------------------------------------------------------------------------------------- */
@@ -226,7 +247,8 @@ TN_MUST_USE tn_status *tn__func_verify(tn__ir *ir, const tn__func *func);
  * bytecode first. Values of f16, bf16 and f32 are held and rounded as their type says after each operation, except that
  * with `wide` accumulation in reduction blocks (f16, bf16, f32) is carried in f64 and rounded once. Index errors and
  * integer division by zero give the kernel's result as TN_OUT_OF_RANGE; so does any access outside of a buffer, always
- * checked. */
+ * checked. Two threads or blocks that touch an element of which one writes it, with nothing that orders them, end it
+ * with TN_INTERNAL. */
 typedef struct tn__interpret_options {
   bool wide;
   int64_t max_operations; /* 0: no limit; otherwise TN_CANCELLED when exceeded */

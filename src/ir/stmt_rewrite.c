@@ -238,6 +238,7 @@ static const tn__stmt *rewrite_children(rewriting *r, const tn__stmt *s) {
     }
     case TN__STMT_TENSOR: return rewrite_tensor(r, s);
     case TN__STMT_BLOCK: return rewrite_block(r, s);
+    case TN__STMT_BARRIER:
     case TN__STMT_FAIL: return s;
   }
   return s;

@@ -47,16 +47,17 @@ static int find(const char *const *names, int count, const char *name, size_t le
   return -1;
 }
 
-static const char *const loop_kinds[] = {"for", "parallel", "vectorized", "unrolled"};
+static const char *const loop_kinds[] = {"for",     "parallel", "vectorized", "unrolled", "block.x",
+                                         "block.y", "block.z",  "thread.x",   "thread.y", "thread.z"};
 static const char *const pragmas[TN__PRAGMA_COUNT] = {
     [TN__PRAGMA_UNROLL_LIMIT] = "unroll_limit", [TN__PRAGMA_WHOLE] = "whole"};
 static const int32_t most_of_pragma[TN__PRAGMA_COUNT] = {[TN__PRAGMA_UNROLL_LIMIT] = 65536, [TN__PRAGMA_WHOLE] = 1};
 static const char *const axis_kinds[] = {"spatial", "reduce", "scan"};
-static const char *const scopes[] = {"param", "workspace", "stack", "register"};
+static const char *const scopes[] = {"param", "workspace", "stack", "register", "shared", "local"};
 static const char *const words[] = {
-    "func",   "if",    "else",    "let",    "alloc", "while",  "fail",     "block",        "axis",   "reads",
-    "writes", "where", "init",    "in",     "min",   "max",    "select",   "bitcast",      "true",   "false",
-    "inf",    "nan",   "spatial", "reduce", "scan",  "pragma", "prefetch", "prefetch_far", "tensor", "stream"};
+    "func",    "if",     "else", "let",    "alloc",    "while",        "fail",    "block",  "axis",   "reads", "writes",
+    "where",   "init",   "in",   "min",    "max",      "select",       "bitcast", "true",   "false",  "inf",   "nan",
+    "spatial", "reduce", "scan", "pragma", "prefetch", "prefetch_far", "tensor",  "stream", "barrier"};
 
 const char *tn__loop_pragma_name(tn__loop_pragma pragma) { return pragmas[pragma]; }
 
@@ -69,9 +70,9 @@ int tn__loop_pragma_find(const char *name, size_t length, int32_t *most) {
 const char *tn__loop_kind_name(tn__loop_kind kind) { return loop_kinds[kind]; }
 const char *tn__axis_kind_name(tn__axis_kind kind) { return axis_kinds[kind]; }
 const char *tn__scope_name(tn__scope scope) { return scopes[scope]; }
-int tn__loop_kind_find(const char *name, size_t length) { return find(loop_kinds, 4, name, length); }
+int tn__loop_kind_find(const char *name, size_t length) { return find(loop_kinds, TN__LOOP_KIND_COUNT, name, length); }
 int tn__axis_kind_find(const char *name, size_t length) { return find(axis_kinds, 3, name, length); }
-int tn__scope_find(const char *name, size_t length) { return find(scopes, 4, name, length); }
+int tn__scope_find(const char *name, size_t length) { return find(scopes, TN__SCOPE_COUNT, name, length); }
 
 tn_dtype tn__dtype_find(const char *name, size_t length) {
   char text[8];

@@ -40,7 +40,7 @@ const char *tn__loop_pragma_name(tn__loop_pragma pragma);
 /* -1 when there is no such key; otherwise *most is its greatest value (the least is 0). */
 int tn__loop_pragma_find(const char *name, size_t length, int32_t *most);
 
-const char *tn__loop_kind_name(tn__loop_kind kind); /* for, parallel, vectorized, unrolled */
+const char *tn__loop_kind_name(tn__loop_kind kind); /* as in the text: for, parallel, ... */
 const char *tn__axis_kind_name(tn__axis_kind kind);
 const char *tn__scope_name(tn__scope scope);
 /* Index into the names above, -1 when it is none of them. */

@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "ir/context.h"
 #include "ir/stmt.h"
+#include "ir/text.h"
 
 enum { MAX_STACK_BYTES = 64 << 10 };
 
@@ -18,8 +19,14 @@ typedef struct verifier {
   uint32_t var_count, buffer_count;
   TN__VEC(const tn__block *) blocks; /* around the statement */
   tn__map block_names;
-  bool in_parallel, in_vectorized;
+  bool in_parallel, in_vectorized, in_tensor;
   const char *vectorized;
+  bool *var_varies;                 /* by id: differs from thread to thread */
+  bool *buffer_is_input;            /* by id */
+  TN__VEC(const tn__stmt *) bound;  /* loops over blocks and threads around the statement */
+  int threads;                      /* how many of them are over threads */
+  const char *diverges;             /* what may not bring all threads to the statement; NULL: nothing */
+  const tn__buffer *shared, *local; /* the innermost allocated around the statement */
 } verifier;
 
 _Noreturn static void broken(const verifier *v, const char *format, ...) TN_PRINTF(2, 3);
@@ -72,6 +79,14 @@ static void check_expr(verifier *v, const tn__expr *e, const char *what, const c
     broken(v, "%s %s reads the buffer %s, which is not allocated there", what, name, leaf->value.buffer->name);
   }
   if (v->blocks.count > 0) check_loads(v, e, v->ir->next_epoch++);
+}
+
+/* Has the expression one value for all threads of a block, whenever they ask? */
+static bool is_uniform(const verifier *v, const tn__expr *e) {
+  const tn__id_set *vars = tn__node_of(e)->vars, *buffers = tn__node_of(e)->buffers;
+  for (int i = 0; vars != NULL && i < vars->count; i++)
+    if (v->var_varies[vars->ids[i]]) return false;
+  return buffers == NULL || all_known(buffers, v->buffer_is_input, v->buffer_count);
 }
 
 static void check_exprs(verifier *v, const tn__expr *const *exprs, int count, const char *what, const char *name) {
@@ -150,24 +165,67 @@ static void check_block(verifier *v, const tn__block *b) {
 
 /* ---- statements -------------------------------------------------------------------------------------------------- */
 
+/* What the loops and allocations around a loop over blocks or threads must be. */
+static void check_bound(verifier *v, const tn__stmt *s) {
+  const char *name = s->as.loop.var->name, *axis = tn__loop_kind_name(s->as.loop.kind);
+  bool over_threads = tn__loop_is_thread(s->as.loop.kind);
+  if (v->in_parallel) broken(v, "loop %s over %s is inside of a parallel loop", name, axis);
+  for (int i = 0; i < v->bound.count; i++) {
+    const tn__stmt *outer = v->bound.data[i];
+    if (outer->as.loop.kind == s->as.loop.kind)
+      broken(v, "loop %s over %s is inside of loop %s over the same", name, axis, outer->as.loop.var->name);
+    if (!over_threads && tn__loop_is_thread(outer->as.loop.kind))
+      broken(v, "loop %s over %s is inside of loop %s over threads; blocks stand around threads", name, axis,
+             outer->as.loop.var->name);
+  }
+  if (over_threads && !tn__is_int(s->as.loop.var->extent))
+    broken(v, "loop %s over %s has no constant extent", name, axis);
+  if (!over_threads && v->shared != NULL)
+    broken(v, "loop %s over %s is inside of the allocation of %s, which one block has", name, axis, v->shared->name);
+  if (over_threads && v->local != NULL)
+    broken(v, "loop %s over %s is inside of the allocation of %s, which one thread has", name, axis, v->local->name);
+}
+
+/* Runs what stands inside of something that may not bring all threads to it. */
+static void check_diverging(verifier *v, const char *why, const tn__stmt *s) {
+  const char *outer = v->diverges;
+  if (why != NULL && v->threads > 0) v->diverges = why;
+  check_stmt(v, s);
+  v->diverges = outer;
+}
+
+static const char *diverges_if(const verifier *v, const tn__expr *e, const char *why) {
+  return is_uniform(v, e) ? NULL : why;
+}
+
 static void check_for(verifier *v, const tn__stmt *s) {
   const tn__var *var = s->as.loop.var;
   tn__loop_kind kind = s->as.loop.kind;
-  bool parallel = v->in_parallel, vectorized = v->in_vectorized;
+  bool parallel = v->in_parallel, vectorized = v->in_vectorized, over_threads = tn__loop_is_thread(kind);
   if (v->in_vectorized) broken(v, "loop %s is inside of the vectorized loop %s", var->name, v->vectorized);
+  if (kind == TN__LOOP_PARALLEL && v->bound.count > 0)
+    broken(v, "parallel loop %s is inside of loop %s over %s", var->name, v->bound.data[0]->as.loop.var->name,
+           tn__loop_kind_name(v->bound.data[0]->as.loop.kind));
+  if (tn__loop_is_bound(kind)) check_bound(v, s);
   if (kind == TN__LOOP_PARALLEL && v->in_parallel)
     broken(v, "parallel loop %s is inside of a parallel loop", var->name);
   if ((kind == TN__LOOP_VECTORIZED || kind == TN__LOOP_UNROLLED) && !tn__is_int(var->extent))
     broken(v, "%s loop %s has no constant extent", kind == TN__LOOP_VECTORIZED ? "vectorized" : "unrolled", var->name);
   bind_var(v, var, "loop");
+  bool uniform = is_uniform(v, var->min) && is_uniform(v, var->extent);
+  v->var_varies[var->id] = over_threads || (v->threads > 0 && !uniform);
+  if (tn__loop_is_bound(kind)) tn__vec_push(v->arena, &v->bound, s);
+  v->threads += over_threads;
   v->in_parallel |= kind == TN__LOOP_PARALLEL;
   if (kind == TN__LOOP_VECTORIZED) {
     v->in_vectorized = true;
     v->vectorized = var->name;
   }
-  check_stmt(v, s->as.loop.body);
+  check_diverging(v, uniform ? NULL : "a loop whose bounds depend on the thread", s->as.loop.body);
   v->in_parallel = parallel;
   v->in_vectorized = vectorized;
+  v->threads -= over_threads;
+  if (tn__loop_is_bound(kind)) v->bound.count--;
   v->var_bound[var->id] = false;
 }
 
@@ -197,7 +255,10 @@ static void check_tensor(verifier *v, const tn__stmt *s) {
     check_known(v, "a tensor operand in", operand->buffer);
     check_exprs(v, operand->indices, operand->buffer->rank, "an index of a tensor operand in", operand->buffer->name);
   }
+  bool in_tensor = v->in_tensor;
+  v->in_tensor = true;
   check_stmt(v, s->as.tensor.body);
+  v->in_tensor = in_tensor;
 }
 
 static void check_store(verifier *v, const tn__stmt *s) {
@@ -219,23 +280,41 @@ static void know_buffer(verifier *v, const tn__buffer *buffer, const char *what)
 }
 
 static void check_alloc(verifier *v, const tn__stmt *s) {
-  const tn__buffer *buffer = s->as.alloc.buffer;
+  const tn__buffer *buffer = s->as.alloc.buffer, *shared = v->shared, *local = v->local;
   know_buffer(v, buffer, "buffer");
-  if (buffer->scope == TN__SCOPE_STACK || buffer->scope == TN__SCOPE_REGISTER) {
+  if (buffer->scope == TN__SCOPE_SHARED && v->threads > 0)
+    broken(v, "%s, which threads share, is allocated inside of a loop over them", buffer->name);
+  if (buffer->scope == TN__SCOPE_LOCAL && v->threads == 0)
+    broken(v, "%s, which one thread has, is allocated outside of loops over threads", buffer->name);
+  if (buffer->scope == TN__SCOPE_SHARED) v->shared = buffer;
+  if (buffer->scope == TN__SCOPE_LOCAL) v->local = buffer;
+  if (buffer->scope != TN__SCOPE_WORKSPACE) {
     int64_t bytes = (int64_t)tn_dtype_size(buffer->dtype), dim;
     for (int i = 0; i < buffer->rank; i++) {
       if (!tn__as_int(buffer->shape[i], &dim))
         broken(v, "dimension %d of %s is not constant, as its scope wants it", i, buffer->name);
       bytes = dim < 0 ? INT64_MAX : tn__bound_mul(bytes, dim);
     }
-    if (bytes > MAX_STACK_BYTES)
+    if (bytes > MAX_STACK_BYTES && buffer->scope != TN__SCOPE_SHARED) /* a target says how much is shared */
       broken(v, "%s has %lld bytes; its scope allows %d", buffer->name, (long long)bytes, (int)MAX_STACK_BYTES);
   }
   v->buffer_inside[buffer->id] = true;
   check_stmt(v, s->as.alloc.body);
   v->buffer_inside[buffer->id] = false;
   v->buffer_known[buffer->id] = false;
+  v->shared = shared;
+  v->local = local;
 }
+
+static void check_barrier(const verifier *v) {
+  if (v->threads == 0) broken(v, "a barrier is outside of loops over threads");
+  if (v->blocks.count > 0) broken(v, "a barrier is inside of block \"%s\"", v->blocks.data[v->blocks.count - 1]->name);
+  if (v->in_tensor) broken(v, "a barrier is inside of an instruction");
+  if (v->in_vectorized) broken(v, "a barrier is inside of the vectorized loop %s", v->vectorized);
+  if (v->diverges != NULL) broken(v, "a barrier is inside of %s, so that not all may come by", v->diverges);
+}
+
+#define CONDITION "a condition that depends on the thread"
 
 static void check_stmt(verifier *v, const tn__stmt *s) {
   switch (s->kind) {
@@ -246,12 +325,14 @@ static void check_stmt(verifier *v, const tn__stmt *s) {
       break;
     case TN__STMT_IF:
       check_expr(v, s->as.branch.condition, "a", "condition");
-      check_stmt(v, s->as.branch.then_body);
-      if (s->as.branch.else_body != NULL) check_stmt(v, s->as.branch.else_body);
+      check_diverging(v, diverges_if(v, s->as.branch.condition, CONDITION), s->as.branch.then_body);
+      if (s->as.branch.else_body != NULL)
+        check_diverging(v, diverges_if(v, s->as.branch.condition, CONDITION), s->as.branch.else_body);
       break;
     case TN__STMT_LET:
       check_expr(v, s->as.let.value, "the value of", s->as.let.var->name);
       bind_var(v, s->as.let.var, "variable");
+      v->var_varies[s->as.let.var->id] = v->threads > 0 && !is_uniform(v, s->as.let.value);
       check_stmt(v, s->as.let.body);
       v->var_bound[s->as.let.var->id] = false;
       break;
@@ -259,12 +340,13 @@ static void check_stmt(verifier *v, const tn__stmt *s) {
     case TN__STMT_WHILE:
       if (v->in_vectorized) broken(v, "a while loop is inside of the vectorized loop %s", v->vectorized);
       check_expr(v, s->as.repeat.condition, "the condition of", "while");
-      check_stmt(v, s->as.repeat.body);
+      check_diverging(v, diverges_if(v, s->as.repeat.condition, CONDITION), s->as.repeat.body);
       break;
     case TN__STMT_FAIL:
       if (s->as.fail.code <= 0) broken(v, "fail with the code %d", s->as.fail.code);
       break;
     case TN__STMT_PREFETCH: check_prefetch(v, s); break;
+    case TN__STMT_BARRIER: check_barrier(v); break;
     case TN__STMT_TENSOR: check_tensor(v, s); break;
     case TN__STMT_BLOCK: check_block(v, s->as.block); break;
   }
@@ -286,6 +368,8 @@ static void check_func(verifier *v) {
     if (func->scalars[i]->dtype != TN_I64) broken(v, "the symbolic dimension %s is not i64", func->scalars[i]->name);
     bind_var(v, func->scalars[i], "symbolic dimension");
   }
+  for (int i = 0; i < func->input_count; i++)
+    if (func->params[i]->id < v->buffer_count) v->buffer_is_input[func->params[i]->id] = true;
   for (int i = 0; i < func->input_count + func->output_count; i++) know_buffer(v, func->params[i], "parameter");
   check_stmt(v, func->body);
 }
@@ -304,6 +388,8 @@ static void run(tn__escape *escape, void *user) {
   v.buffer_count = j->ir->next_buffer;
   v.var_bound = TN__NEW_ARRAY(v.arena, v.var_count, bool);
   v.buffer_known = TN__NEW_ARRAY(v.arena, v.buffer_count, bool);
+  v.var_varies = TN__NEW_ARRAY(v.arena, v.var_count, bool);
+  v.buffer_is_input = TN__NEW_ARRAY(v.arena, v.buffer_count, bool);
   v.buffer_inside = TN__NEW_ARRAY(v.arena, v.buffer_count, bool);
   tn__map_init(&v.block_names, v.arena);
   check_func(&v);

@@ -151,7 +151,7 @@ static void place_folded(tn__schedule *s, const tn__buffer *buffer, const tn__sn
   }
   pad(s, buffer, extent);
   for (const tn__snode *n = in; n->parent != NULL; n = n->parent) {
-    if (n->kind != TN__LOOP_PARALLEL && n->bound == NULL) continue;
+    if (n->kind != TN__LOOP_PARALLEL && !tn__loop_is_bound(n->kind)) continue;
     if (p.run_count + buffer->rank == TN__MAX_RANK)
       tn__sched_refuse(s, "%s cannot be folded in \"%s\": it would have more than %d dimensions", buffer->name,
                        in->name, TN__MAX_RANK);
@@ -333,7 +333,7 @@ static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__sn
     const tn__snode *block = users->data[i];
     if (!tn__sched_writes(block, buffer)) continue;
     for (const tn__snode *n = block->parent; n->parent != NULL && n != folded; n = n->parent)
-      if ((n->kind == TN__LOOP_PARALLEL || n->bound != NULL) && !tn__sched_disjoint(s, n, block))
+      if ((n->kind == TN__LOOP_PARALLEL || tn__loop_is_bound(n->kind)) && !tn__sched_disjoint(s, n, block))
         tn__sched_refuse(s, "%s is shared by the threads of loop \"%s\", whose iterations write the same elements",
                          buffer->name, n->name);
   }

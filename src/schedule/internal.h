@@ -37,7 +37,6 @@ struct tn__snode {
   const tn__var *var;              /* loops; NULL for the root */
   tn__loop_kind kind;
   tn__loop_pragmas pragmas;
-  const char *bound;                  /* loops: the axis of a GPU, or NULL */
   const tn__tensor_intrinsic *tensor; /* loops: the instruction that the nest from here on becomes, or NULL */
   bool transposes;                    /* loops: the nest from here on fills or reads a tile of tn__transpose */
   TN__VEC(tn__sched_prefetch) prefetches;
@@ -106,14 +105,12 @@ tn__schedule *tn__sched_mutable(const tn__schedule *s); /* for what is derived o
 tn__snode *tn__sched_find(const tn__schedule *s, const char *name, bool is_block); /* NULL when there is none */
 tn__snode *tn__sched_loop(const tn__schedule *s, const char *step, const char *name);
 tn__snode *tn__sched_block(const tn__schedule *s, const char *step, const char *name);
-/* Throws unless the loop is serial, not bound and not part of an instruction; when `whole`, because the loop is about
+/* Throws unless the loop is serial and not part of an instruction; when `whole`, because the loop is about
  * to disappear, also when something is attached to it. */
 void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__snode *loop, bool whole);
 /* Throws when the node belongs to loops that were tensorized or transposed. */
 void tn__sched_check_not_frozen(const tn__schedule *s, const char *step, const tn__snode *node);
 tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node); /* the child of the root around the node */
-bool tn__sched_is_block_axis(const char *gpu_axis);                     /* NULL is neither */
-bool tn__sched_is_thread_axis(const char *gpu_axis);
 /* A name for a new node that nothing has yet: `name`, or with primes of digits behind it. */
 const char *tn__sched_fresh_name(const tn__schedule *s, bool is_block, const char *name);
 void tn__sched_name(tn__schedule *s, tn__snode *node, const char *name); /* gives a node its name, or another */

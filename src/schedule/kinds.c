@@ -10,10 +10,9 @@
 typedef bool (*loop_test)(const tn__snode *loop, const void *what);
 
 static bool has_kind(const tn__snode *loop, const void *kind) { return loop->kind == *(const tn__loop_kind *)kind; }
-static bool is_bound(const tn__snode *loop, const void *unused) { return loop->bound != NULL; }
-static bool is_bound_to(const tn__snode *loop, const void *axis) { return loop->bound == axis; }
-static bool is_block_axis(const tn__snode *loop, const void *unused) { return tn__sched_is_block_axis(loop->bound); }
-static bool is_thread_axis(const tn__snode *loop, const void *unused) { return tn__sched_is_thread_axis(loop->bound); }
+static bool is_bound(const tn__snode *loop, const void *unused) { return tn__loop_is_bound(loop->kind); }
+static bool is_over_blocks(const tn__snode *loop, const void *unused) { return tn__loop_is_block(loop->kind); }
+static bool is_over_threads(const tn__snode *loop, const void *unused) { return tn__loop_is_thread(loop->kind); }
 
 /* A loop around the node, or inside of it, that the test accepts; NULL when there is none. */
 static const tn__snode *find_around(const tn__snode *node, loop_test test, const void *what) {
@@ -110,15 +109,11 @@ void tn__unroll(tn__schedule *s, const char *name) {
 
 /* ---- bind -------------------------------------------------------------------------------------------------------- */
 
-static const char *const gpu_axes[] = {"block.x", "block.y", "block.z", "thread.x", "thread.y", "thread.z"};
-
-bool tn__sched_is_block_axis(const char *axis) { return axis != NULL && axis[0] == 'b'; }
-bool tn__sched_is_thread_axis(const char *axis) { return axis != NULL && axis[0] == 't'; }
-
 /* A launch has one size: throws when another loop of the nest has the axis with another extent. */
-static void check_extents(tn__schedule *s, const tn__snode *node, const tn__snode *loop, const char *axis) {
-  if (node->bound == axis && node->var->extent != loop->var->extent)
-    tn__sched_refuse(s, "bind of \"%s\": \"%s\" is bound to %s with another extent", loop->name, node->name, axis);
+static void check_extents(tn__schedule *s, const tn__snode *node, const tn__snode *loop, tn__loop_kind axis) {
+  if (node->kind == axis && node->var->extent != loop->var->extent)
+    tn__sched_refuse(s, "bind of \"%s\": \"%s\" is bound to %s with another extent", loop->name, node->name,
+                     tn__loop_kind_name(axis));
   for (int i = 0; i < node->children.count; i++) check_extents(s, node->children.data[i], loop, axis);
 }
 
@@ -129,41 +124,39 @@ static int64_t thread_count(const tn__snode *node, const tn__snode *loop) {
     int64_t below = thread_count(node->children.data[i], loop);
     if (below > most) most = below;
   }
-  if (node == loop || tn__sched_is_thread_axis(node->bound)) tn__as_int(node->var->extent, &extent);
+  if (node == loop || (tn__loop_is_thread(node->kind))) tn__as_int(node->var->extent, &extent);
   return most * extent;
 }
 
 void tn__bind(tn__schedule *s, const char *name, const char *axis_name) {
   enum { MOST_THREADS = 1024 };
   tn__snode *loop = tn__sched_loop(s, "bind", name), *nest = loop;
-  const char *axis = NULL;
-  for (size_t i = 0; i < sizeof(gpu_axes) / sizeof(gpu_axes[0]); i++)
-    if (strcmp(gpu_axes[i], axis_name) == 0) axis = gpu_axes[i];
-  if (axis == NULL)
+  int found = tn__loop_kind_find(axis_name, strlen(axis_name));
+  if (found < 0 || !tn__loop_is_bound((tn__loop_kind)found))
     tn__sched_refuse(s, "bind of \"%s\": there is no axis \"%.20s\": use block.x, .y, .z or thread.x, .y, .z", name,
                      axis_name);
+  tn__loop_kind axis = (tn__loop_kind)found;
   tn__sched_check_free(s, "bind", loop, false);
   if (around(loop, TN__LOOP_PARALLEL) || inside(loop, TN__LOOP_PARALLEL))
     tn__sched_refuse(s, "bind of \"%s\": it would share a nest with a parallel loop", name);
-  const tn__snode *other = find_around(loop, is_bound_to, axis);
-  if (other == NULL) other = find_inside(loop, is_bound_to, axis);
+  const tn__snode *other = find_around(loop, has_kind, &axis);
+  if (other == NULL) other = find_inside(loop, has_kind, &axis);
   if (other != NULL)
-    tn__sched_refuse(s, "bind of \"%s\": \"%s\" on the same path is bound to %s already", name, other->name, axis);
-  other =
-      tn__sched_is_block_axis(axis) ? find_around(loop, is_thread_axis, NULL) : find_inside(loop, is_block_axis, NULL);
+    tn__sched_refuse(s, "bind of \"%s\": \"%s\" on the same path is bound to %s already", name, other->name, axis_name);
+  other = tn__loop_is_block(axis) ? find_around(loop, is_over_threads, NULL) : find_inside(loop, is_over_blocks, NULL);
   if (other != NULL)
     tn__sched_refuse(s, "bind of \"%s\": blocks stand around threads, and \"%s\" is bound to %s", name, other->name,
-                     other->bound);
+                     tn__loop_kind_name(other->kind));
   while (nest->parent != s->root) nest = nest->parent;
   check_extents(s, nest, loop, axis);
-  if (tn__sched_is_thread_axis(axis)) {
+  if (tn__loop_is_thread(axis)) {
     check_constant(s, "bind", loop, MOST_THREADS);
     if (thread_count(nest, loop) > MOST_THREADS)
       tn__sched_refuse(s, "bind of \"%s\": a block would have more than %d threads", name, MOST_THREADS);
   }
   tn__sched_check_independent(s, "bind", loop, true);
-  loop->bound = axis;
-  const char *names[] = {name, axis};
+  loop->kind = axis;
+  const char *names[] = {name, axis_name};
   tn__sched_record(s, "bind", names, 2, NULL, 0);
 }
 

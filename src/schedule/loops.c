@@ -1,6 +1,7 @@
 /* Primitives that change loops: split, fuse, reorder and the kinds. */
 #include <string.h>
 
+#include "ir/text.h"
 #include "schedule/internal.h"
 
 /* ---- split ------------------------------------------------------------------------------------------------------- */
@@ -237,9 +238,9 @@ static void check_kinds_in_order(tn__schedule *s, const new_order *o) {
     for (int k = 0; k < i; k++) {
       if (loop->kind == TN__LOOP_PARALLEL && o->result[k]->kind == TN__LOOP_UNROLLED)
         tn__sched_refuse(s, "reorder: the parallel loop \"%s\" cannot go into an unrolled one", loop->name);
-      if (tn__sched_is_block_axis(loop->bound) && tn__sched_is_thread_axis(o->result[k]->bound))
-        tn__sched_refuse(s, "reorder: \"%s\", bound to %s, cannot go into \"%s\", bound to %s", loop->name, loop->bound,
-                         o->result[k]->name, o->result[k]->bound);
+      if (tn__loop_is_block(loop->kind) && tn__loop_is_thread(o->result[k]->kind))
+        tn__sched_refuse(s, "reorder: \"%s\", bound to %s, cannot go into \"%s\", bound to %s", loop->name,
+                         tn__loop_kind_name(loop->kind), o->result[k]->name, tn__loop_kind_name(o->result[k]->kind));
     }
   }
 }

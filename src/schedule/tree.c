@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/text.h"
 #include "schedule/internal.h"
 
 void tn__sched_refuse(const tn__schedule *s, const char *format, ...) {
@@ -53,9 +54,10 @@ void tn__sched_check_not_frozen(const tn__schedule *s, const char *step, const t
 }
 
 void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__snode *loop, bool whole) {
+  if (tn__loop_is_bound(loop->kind))
+    tn__sched_refuse(s, "%s of \"%s\": the loop is bound to %s", step, loop->name, tn__loop_kind_name(loop->kind));
   if (loop->kind != TN__LOOP_SERIAL)
     tn__sched_refuse(s, "%s of \"%s\": the loop is not serial any more", step, loop->name);
-  if (loop->bound != NULL) tn__sched_refuse(s, "%s of \"%s\": the loop is bound to %s", step, loop->name, loop->bound);
   tn__sched_check_not_frozen(s, step, loop);
   for (int i = 0; i < TN__PRAGMA_COUNT && whole; i++)
     if (loop->pragmas.value[i] != 0)
@@ -355,7 +357,6 @@ int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char 
     bool own = strncmp(old, block->name, prefix) == 0 && old[prefix] == '.';
     const char *name = tn__arena_printf(s->arena, "%s.%s", new_block, own ? old + prefix + 1 : old);
     tn__snode *loop = tn__sched_new_loop(s, name, path[i]->var->extent, path[i]->kind);
-    loop->bound = path[i]->bound;
     vars[cloned] = path[i]->var;
     values[cloned++] = loop->var->self;
     if (*innermost == NULL)

@@ -49,9 +49,7 @@ static inline bool is_frozen(const tn__snode *node) {
   return false;
 }
 
-static inline bool is_free(proposal *p, tn__snode *loop) {
-  return loop->kind == TN__LOOP_SERIAL && loop->bound == NULL && !is_frozen(loop);
-}
+static inline bool is_free(proposal *p, tn__snode *loop) { return loop->kind == TN__LOOP_SERIAL && !is_frozen(loop); }
 
 static inline bool is_whole(proposal *p, tn__snode *loop) {
   bool asked = false;
@@ -74,10 +72,10 @@ static inline bool is_independent(proposal *p, tn__snode *loop) {
 
 static inline bool has_kind_near(const tn__snode *loop, tn__loop_kind kind, bool or_bound) {
   for (const tn__snode *n = loop->parent; n->var != NULL; n = n->parent)
-    if (n->kind == kind || (or_bound && n->bound != NULL)) return true;
+    if (n->kind == kind || (or_bound && tn__loop_is_bound(n->kind))) return true;
   for (int i = 0; i < loop->children.count; i++) {
     const tn__snode *child = loop->children.data[i];
-    if (!child->is_block && (child->kind == kind || (or_bound && child->bound != NULL))) return true;
+    if (!child->is_block && (child->kind == kind || (or_bound && tn__loop_is_bound(child->kind)))) return true;
   }
   return false;
 }

@@ -189,7 +189,7 @@ static void test_parser_errors(void **state) {
       {BODY("if A[i] { }"), "test:3:8: the condition of if must be of type bool, not f32"},
       {BODY("for i in [0, +3) { }"), "test:3:9: the name i is taken already"},
       {BODY("for j in [0, 3) { }"), "test:3:18: expected '+' before the extent, not '3'"},
-      {BODY("alloc T: f32[4] param { }"), "test:3:21: expected workspace, stack or register"},
+      {BODY("alloc T: f32[4] param { }"), "test:3:21: expected workspace, stack, register, shared or local"},
       {BODY("fail 0"), "test:3:10: expected a result code, a number from 1 on"},
       {BODY("block b { }"), "test:3:11: expected the block's name in quotes"},
       {BODY("block \"b { }"), "test:3:11: a string without an end"},

@@ -55,7 +55,10 @@ static void bound(tn__ir *ir, const void *arg) {
   tn__bind(s, "C.i0.1", "thread.y");
   tn__bind(s, "C.i1.1", "thread.x");
   tn__reverse_compute_at(s, "D", "C.i1.0");
-  assert_null(strstr(schedule_text(s, true), "parallel")); /* a CPU runs them one after the other */
+  const char *text = schedule_text(s, true);
+  assert_non_null(strstr(text, "block.y C.i0.0 in"));
+  assert_non_null(strstr(text, "thread.x C.i1.1 in"));
+  assert_null(strstr(text, "parallel"));
   check_all(s);
 }
 

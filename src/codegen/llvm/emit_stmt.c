@@ -206,6 +206,7 @@ void tn__cg_stmt(tn__cg *cg, const tn__stmt *s) {
     case TN__STMT_PREFETCH: tn__cg_prefetch(cg, s); return;
     case TN__STMT_TENSOR: tn__cg_tensor(cg, s); return;
     case TN__STMT_FOR: break;
+    case TN__STMT_BARRIER: tn__cg_fail(cg, "a barrier is left in the function; a CPU takes it serialized");
     default: tn__cg_fail(cg, "a block is left in the function; lower it first");
   }
   switch (s->as.loop.kind) {
@@ -213,6 +214,9 @@ void tn__cg_stmt(tn__cg *cg, const tn__stmt *s) {
     case TN__LOOP_VECTORIZED: emit_vectorized(cg, s); return;
     case TN__LOOP_UNROLLED:
       tn__cg_fail(cg, "loop %s is still marked unrolled; lower the function first", s->as.loop.var->name);
-    default: emit_serial(cg, s); return;
+    case TN__LOOP_SERIAL: emit_serial(cg, s); return;
+    default:
+      tn__cg_fail(cg, "loop %s runs over %s; a CPU takes it serialized", s->as.loop.var->name,
+                  tn__loop_is_block(s->as.loop.kind) ? "blocks" : "threads");
   }
 }
