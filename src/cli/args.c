@@ -22,18 +22,35 @@ int cli_report(tn_status *status) {
   return EXIT_FAILED;
 }
 
+static bool refuse(const cli_args *args, const char *name, const char *format, va_list list) {
+  char why[512];
+  if (!cli_flag(args, name)) return false;
+  vsnprintf(why, sizeof why, format, list);
+  cli_misused(args->command, "%s %s", name, why);
+  return true;
+}
+
 bool cli_refuse(const cli_args *args, const char *const *names, const char *format, ...) {
-  for (; *names; names++) {
-    if (!cli_flag(args, *names)) continue;
-    char why[512];
+  bool refused = false;
+  for (; *names && !refused; names++) {
     va_list list;
     va_start(list, format);
-    vsnprintf(why, sizeof why, format, list);
+    refused = refuse(args, *names, format, list);
     va_end(list);
-    cli_misused(args->command, "%s %s", *names, why);
-    return true;
   }
-  return false;
+  return refused;
+}
+
+bool cli_refuse_rows(const cli_args *args, unsigned flag, const char *format, ...) {
+  bool refused = false;
+  for (const tn__option_row *row = tn__option_rows; row->name && !refused; row++) {
+    if (!row->cli.name || (row->flags & flag)) continue;
+    va_list list;
+    va_start(list, format);
+    refused = refuse(args, row->cli.name, format, list);
+    va_end(list);
+  }
+  return refused;
 }
 
 bool cli_word(const cli_args *args, const char *name, const char *const *words) {
@@ -51,10 +68,47 @@ bool cli_word(const cli_args *args, const char *name, const char *const *words) 
   return found;
 }
 
+/* The option that a row of the table is on the command line of commands with `marker`; NULL: none. */
+static const cli_option *option_of(const tn__option_row *row, const char *marker) {
+  bool declared = strcmp(marker, "declared") == 0, module = strcmp(marker, "module") == 0;
+  if (!row->cli.name) return NULL;
+  if (declared) {
+    if (!(row->flags & TN__OPTION_DECLARED)) return NULL;
+    return row->declaration.name ? &row->declaration : &row->cli;
+  }
+  return module == ((row->flags & TN__OPTION_MODULE) != 0) ? &row->cli : NULL;
+}
+
+void cli_each_option(const cli_command *command, bool (*see)(void *user, const cli_option *option), void *user) {
+  for (const cli_option *o = command->options; o->name; o++) {
+    if (o->name[0] == '-') {
+      if (see(user, o)) return;
+      continue;
+    }
+    for (const tn__option_row *row = tn__option_rows; row->name; row++) {
+      const cli_option *option = option_of(row, o->name);
+      if (option && see(user, option)) return;
+    }
+  }
+}
+
+typedef struct looking {
+  const char *text;
+  size_t length;
+  const cli_option *found;
+} looking;
+
+static bool is_wanted(void *user, const cli_option *option) {
+  looking *l = user;
+  bool wanted = strlen(option->name) == l->length && strncmp(option->name, l->text, l->length) == 0;
+  if (wanted) l->found = option;
+  return wanted;
+}
+
 static const cli_option *find_option(const cli_command *command, const char *text, size_t length) {
-  for (const cli_option *o = command->options; o->name; o++)
-    if (strlen(o->name) == length && strncmp(o->name, text, length) == 0) return o;
-  return NULL;
+  looking l = {text, length, NULL};
+  cli_each_option(command, is_wanted, &l);
+  return l.found;
 }
 
 /* Does the text end like an optional value, "[FILE.json]"? */

@@ -13,11 +13,8 @@ static const cli_option options[] = {
     {"--kernel", "NAME", "build this kernel only, not all of the file"},
     {"--schedule", "FILE", "use the trace in this file instead of choosing; for one kernel"},
     {"--constant", "NAME", "an input that never changes: packed once, by KERNEL_pack_NAME; for one kernel", true},
-    {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},
-    {"--dim", "NAME=N,...", "fix dimensions; may be given several times", true},
     {"--parallel", NULL, "functions take a kernel environment first and use its threads"},
-    {"--threads", "N",
-     "threads to schedule for; more than 1 says --parallel (default: 1, with --parallel this machine's)"},
+    CLI_DECLARED_OPTIONS,
     {0}};
 
 static const char *const stages[] = {"te", "schedule", "tir", "llvm", "asm", "obj", NULL};
@@ -93,9 +90,8 @@ static tn_status *read_trace(const char *path, char **out) {
   return *out != NULL ? NULL : tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory", path);
 }
 
-static tn_status *schedule(const cli_args *args, int threads, work *w) {
+static tn_status *schedule(const cli_args *args, tn_schedule_options options_now, work *w) {
   const char *target = cli_value(args, "--target"), *trace_path = cli_value(args, "--schedule");
-  tn_schedule_options options_now = {.size = sizeof options_now, .threads = threads};
   const char *stage = cli_value(args, "--emit");
   options_now.plain = stage != NULL && strcmp(stage, "te") == 0; /* nothing is asked of the schedule */
   const char *constants[MAX_DIMS];
@@ -177,9 +173,9 @@ static bool is_model(const char *path) {
 
 static int run(const cli_args *args) {
   static built_dims dims;
-  int64_t threads = 0;
+  tn_schedule_options options_now = {.size = sizeof options_now};
   const char *stage = cli_value(args, "--emit"), *path = cli_value(args, "--output");
-  if (!read_dims(args, &dims) || !cli_number(args, "--threads", 1, 1024, &threads) || !cli_word(args, "--emit", stages))
+  if (!read_dims(args, &dims) || !cli_schedule_setup(args, &options_now) || !cli_word(args, "--emit", stages))
     return EXIT_MISUSED;
   if (is_model(args->file)) return cli_misused("build", "%s is a model: `tenon compile` takes it", args->file);
   if (path == NULL && stage == NULL) return cli_misused("build", "where to? -o BASE");
@@ -188,8 +184,8 @@ static int run(const cli_args *args) {
   if (check_outputs(args, stage, path) != EXIT_DONE) return EXIT_MISUSED;
   if (path != NULL && path[strlen(path) - 1] == '/')
     return cli_misused("build", "--output %s is a folder: name the files in it, as in %sNAME", path, path);
-  tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || threads > 1};
-  if (threads == 0 && !build.parallel) threads = 1;
+  tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || options_now.threads > 1};
+  if (options_now.threads == 0 && !build.parallel) options_now.threads = 1;
   tn__file_map text;
   tn_status *status = path != NULL ? tn__file_check_folder(path) : NULL; /* before the work, not after it */
   if (status == NULL) status = tn__file_map_open(args->file, &text);
@@ -198,7 +194,7 @@ static int run(const cli_args *args) {
   status = tn_te_parse_all(args->file, (const char *)text.data, text.size, cli_value(args, "--kernel"), dims.list,
                            dims.count, &w.tes, &w.count);
   tn__file_map_close(&text);
-  if (status == NULL) status = schedule(args, (int)threads, &w);
+  if (status == NULL) status = schedule(args, options_now, &w);
   if (status == NULL) status = stage != NULL ? write_stage(stage, path, &build, &w) : write_files(path, &build, &w);
   release(&w);
   return cli_report(status);

@@ -1,4 +1,4 @@
-/* The command line: habit over the public API, no logic of its own. One file a command, one row in main.c's table. */
+/* The command line: habit over the public API and the table of its options, no logic of its own. One file a command, one row in main.c's table. */
 #ifndef TENON_CLI_CLI_H
 #define TENON_CLI_CLI_H
 
@@ -6,18 +6,19 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "tenon/compile.h"
+#include "options/options.h"
+#include "tenon/te.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISUSED = 2 };
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-typedef struct cli_option {
-  const char *name;  /* "--threads" */
-  const char *value; /* what it takes, for help: "N"; NULL: a flag; "[FILE.json]": perhaps, when it ends like this */
-  const char *help;
-  bool repeats; /* may be given several times; of others the values must not differ */
-} cli_option;
+typedef tn__cli_option cli_option;
+
+/* Rows that stand for those of the table of options (options/options.h) that are on the command line. */
+#define CLI_COMPILE_OPTIONS {.name = "compile"}   /* of every command that compiles */
+#define CLI_MODULE_OPTIONS {.name = "module"}     /* of `tenon compile` alone */
+#define CLI_DECLARED_OPTIONS {.name = "declared"} /* of declarations */
 
 typedef struct cli_setting { /* one option as given */
   const cli_option *option;
@@ -60,36 +61,33 @@ int cli_report(tn_status *status);
 
 /* ---- what several commands share --------------------------------------------------------------------------------- */
 
-/* The rows of options that every compiling command has. */
-#define CLI_COMPILE_OPTIONS                                                                                            \
-  {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},                    \
-      {"--dim", "NAME=N[,N...]", "fix a symbolic dimension; or, with several sizes, compile for each and for any",     \
-       true},                                                                                                          \
-      {"--alias", "OUT=IN", "let an output take the memory of an input; '*' stands for the same in both", true},       \
-      {"--capacity", "NAME=N", "the most a dimension will be along which outputs grow in inputs' memory", true},       \
-      {"--strided", "NAME[,NAME...]", "inputs that are used where they lie whatever their strides; '*' as in --alias", \
-       true},                                                                                                          \
-      {"--threads", "N", "threads to run with, and to schedule for (default: what this process may use)"},             \
-      {"--no-cache", NULL, "neither read nor write the compile cache"},                                                \
-      {"--direct-convolutions", NULL, "no Winograd: convolutions as the sums of products that they are"},              \
-      {"--print-after", "PASS", "print the graph or loop nests after this pass (\"all\": every one) on stderr"},       \
-      {"--time-passes", NULL, "print where the compile time went on stderr"}
+enum { CLI_MOST_ROWS = 48, CLI_MOST_ITEMS = 64 };
+
+/* What an option of the table that is a list was given. */
+typedef struct cli_list {
+  union {
+    tn_dim_setting sizes[CLI_MOST_ITEMS];
+    tn_alias_setting pairs[CLI_MOST_ITEMS];
+    const char *names[CLI_MOST_ITEMS];
+  } of;
+  char text[CLI_MOST_ITEMS][2][128]; /* the names in it */
+} cli_list;
 
 typedef struct cli_compile {
   const char *command;
   tn_compile_options options;
-  tn__file_map key; /* the contents of --key FILE, or nothing */
-  tn_dim_setting dims[64], special[64];
-  char dim_names[64][128];
-  tn_alias_setting aliases[64];
-  char alias_names[64][2][128];
-  tn_dim_setting capacities[16];
-  char capacity_names[16][128];
-  const char *strided[64];
-  char strided_names[64][128];
+  tn__file_map key;               /* the contents of --key FILE, or nothing */
+  cli_list *lists[CLI_MOST_ROWS]; /* of options that were given, by row of the table; the process has them to its end */
   tn_log_sink log;
   bool inspect_only; /* what is opened is not run, and may be for another machine */
 } cli_compile;
+/* Calls `see` with each option of a command, those of the table among them, until it says that it has seen enough. */
+void cli_each_option(const cli_command *command, bool (*see)(void *user, const cli_option *option), void *user);
+/* The options of the table that the caller's kind of file does not have, of those that were given: true after saying
+ * why. `flag`: of rows that it has (TN__OPTION_RUNS ...). */
+bool cli_refuse_rows(const cli_args *args, unsigned flag, const char *format, ...) TN_PRINTF(3, 4);
+/* The fields of tn_schedule_options that the table has, as they were given. */
+bool cli_schedule_setup(const cli_args *args, tn_schedule_options *options);
 /* False after saying what is wrong. `setup` must stay where it is while its options are in use. */
 bool cli_compile_setup(const cli_args *args, cli_compile *setup);
 /* Loads an executable, or compiles an ONNX model and loads that. Reports times when asked to. */

@@ -14,7 +14,7 @@ static const cli_option options[] = {
      "write this stage instead: graph, te, schedule, tir, llvm, asm or obj; or c: FILE.o and FILE.h"},
     {"--constants", "FILE", "put the constants into a file of their own, which executables may share"},
     {"--key", "FILE", "sign the executable with the key in this file (HMAC-SHA-256)"},
-    {"--texts", "LIST", "what to keep for `tenon inspect`: schedules (default), graph, declarations, loops; all; none"},
+    CLI_MODULE_OPTIONS,
     CLI_COMPILE_OPTIONS,
     {"--json", NULL, "print the result as JSON"},
     {0}};
@@ -136,7 +136,6 @@ static int write_c(const char *path, tn_module *module) {
 static int run(const cli_args *args) {
   static cli_compile setup;
   if (!cli_compile_setup(args, &setup) || !cli_word(args, "--emit", stages)) return EXIT_MISUSED;
-  setup.options.texts = cli_value(args, "--texts");
   const char *stage = cli_value(args, "--emit"), *path = cli_value(args, "--output");
   bool standalone = stage && strcmp(stage, "c") == 0;
   if (wrong_options(args, standalone)) return EXIT_MISUSED;

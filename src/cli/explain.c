@@ -260,7 +260,8 @@ static tn_status *explain_declarations(explain *e) {
                                       e->setup.options.dims, e->setup.options.dim_count, &e->tes, &e->te_count);
   tn__file_map_close(&text);
   TN_RETURN_IF_ERROR(status);
-  tn_schedule_options schedule = {.size = sizeof schedule, .threads = e->setup.options.run_threads};
+  tn_schedule_options schedule = {.size = sizeof schedule};
+  cli_schedule_setup(e->args, &schedule); /* which was read before, and is right */
   TN_RETURN_IF_ERROR(tn_te_explain(e->tes, e->te_count, e->setup.options.target, &schedule, &e->explanation));
   if (!cli_flag(e->args, "--no-run")) {
     TN_RETURN_IF_ERROR(build_kernels(e, &schedule));
@@ -280,10 +281,9 @@ static int run(const cli_args *args) {
   if (cli_flag(args, "--no-run") && cli_refuse(args, measuring, "is for measuring, which --no-run leaves out"))
     return EXIT_MISUSED;
   bool declarations = cli_is_declarations(args->file);
-  static const char *const of_models[] = {"--alias",       "--strided",     "--no-cache", "--direct-convolutions",
-                                          "--print-after", "--time-passes", NULL};
   static const char *const of_declarations[] = {"--kernel", NULL}, *const dims[] = {"--dim", NULL};
-  if (declarations && cli_refuse(args, of_models, "is for models, and %s holds declarations", args->file))
+  if (declarations &&
+      cli_refuse_rows(args, TN__OPTION_DECLARED, "is for models, and %s holds declarations", args->file))
     return EXIT_MISUSED;
   if (!declarations && cli_refuse(args, of_declarations, "is for declarations, and %s is a model", args->file))
     return EXIT_MISUSED;

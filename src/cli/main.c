@@ -15,13 +15,17 @@ static void usage(FILE *out) {
           "Exit status: 0 done, 1 failed, 2 misused.\n");
 }
 
+static bool print_option(void *user, const cli_option *o) {
+  char left[48];
+  (void)user;
+  snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+  printf("  %-26s %s\n", left, o->help);
+  return false;
+}
+
 static void help(const cli_command *c) {
   printf("usage: tenon %s %s\n\n%s.\n\n", c->name, c->arguments, c->summary);
-  for (const cli_option *o = c->options; o->name; o++) {
-    char left[48];
-    snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-    printf("  %-26s %s\n", left, o->help);
-  }
+  cli_each_option(c, print_option, NULL);
 }
 
 static bool is_help(const char *text) { return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0; }

@@ -36,7 +36,7 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
   for (int i = 0; i < info->rank; i++) {
     shape[i] = info->kind == TN_VALUE_TENSOR ? info->dims[i]->size : CLI_LIST_TENSOR_SIZE;
     for (int d = 0; shape[i] < 0 && info->dims[i]->name && d < setup->options.dim_count; d++)
-      if (strcmp(setup->dims[d].name, info->dims[i]->name) == 0) shape[i] = setup->dims[d].size;
+      if (strcmp(setup->options.dims[d].name, info->dims[i]->name) == 0) shape[i] = setup->options.dims[d].size;
     if (shape[i] < 0)
       return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\" has dimension \"%s\" of open size: give --dim %s=N%s",
                               info->name, info->dims[i]->name ? info->dims[i]->name : "?",

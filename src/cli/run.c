@@ -175,7 +175,7 @@ static tn_status *read_data_set(run *r, const char *directory) {
  * another. */
 static tn_status *check_dims(const run *r) {
   for (int k = 0; k < r->setup.options.dim_count; k++) {
-    const tn_dim_setting *dim = &r->setup.dims[k];
+    const tn_dim_setting *dim = &r->setup.options.dims[k];
     bool found = !cli_is_executable(r->args->file); /* fixed when it was compiled, and checked there */
     for (int i = 0; i < r->input_count; i++) {
       const tn_value_info *info = tn_executable_input(r->exe, r->function, i);

@@ -38,18 +38,16 @@ static bool wrong_dim(const cli_args *args, const char *text) {
 /* Two sizes for one dimension are a slip, or special sizes, which are written with a comma. */
 static bool known_dim(const cli_args *args, const cli_compile *setup, const char *name) {
   const tn_compile_options *o = &setup->options;
-  const tn_dim_setting *other = NULL;
-  for (int i = 0; i < o->dim_count; i++)
-    if (strcmp(setup->dims[i].name, name) == 0) other = &setup->dims[i];
-  for (int i = 0; i < o->special_dim_count; i++)
-    if (strcmp(setup->special[i].name, name) == 0) other = &setup->special[i];
-  if (!other) return false;
+  bool known = false;
+  for (int i = 0; i < o->dim_count; i++) known |= strcmp(o->dims[i].name, name) == 0;
+  for (int i = 0; i < o->special_dim_count; i++) known |= strcmp(o->special_dims[i].name, name) == 0;
+  if (!known) return false;
   cli_misused(args->command, "--dim %s is given twice; for several sizes write --dim %s=N,N", name, name);
   return true;
 }
 
 /* The sizes of one --dim: one is fixed, several are special. */
-static bool read_sizes(const cli_args *args, cli_compile *setup, const char *text, const char *name,
+static bool read_sizes(const cli_args *args, cli_compile *setup, cli_list *list, const char *text, const char *name,
                        const char *sizes) {
   tn_compile_options *o = &setup->options;
   bool several = strchr(sizes, ',') != NULL;
@@ -58,50 +56,50 @@ static bool read_sizes(const cli_args *args, cli_compile *setup, const char *tex
     errno = 0;
     long long size = strtoll(sizes, &end, 10);
     if (end == sizes || (*end && *end != ',') || size < 0 || errno) return wrong_dim(args, text);
-    if (o->dim_count == 64 || o->special_dim_count == 64) {
+    if (o->dim_count == CLI_MOST_ITEMS || o->special_dim_count == CLI_MOST_ITEMS) {
       cli_misused(args->command, "more than 64 --dim");
       return false;
     }
     if (several)
-      setup->special[o->special_dim_count++] = (tn_dim_setting){name, size};
+      list[1].of.sizes[o->special_dim_count++] = (tn_dim_setting){name, size};
     else
-      setup->dims[o->dim_count++] = (tn_dim_setting){name, size};
+      list[0].of.sizes[o->dim_count++] = (tn_dim_setting){name, size};
     if (!*end) return true;
     sizes = end + 1;
   }
 }
 
 /* NAME=N[,N...] up to `end`, which is a part of `text`. */
-static bool read_dim(const cli_args *args, cli_compile *setup, const char *text, const char *at, const char *end,
-                     int *count) {
+static bool read_dim(const cli_args *args, cli_compile *setup, cli_list *list, const char *text, const char *at,
+                     const char *end, int *count) {
   const char *equals = memchr(at, '=', (size_t)(end - at));
   char sizes[1024];
   size_t length = equals ? (size_t)(equals - at) : 0, rest = equals ? (size_t)(end - equals) - 1 : 0;
-  if (length == 0 || length >= sizeof setup->dim_names[0] || rest >= sizeof sizes) return wrong_dim(args, text);
-  if (*count == 64) {
+  if (length == 0 || length >= sizeof list->text[0][0] || rest >= sizeof sizes) return wrong_dim(args, text);
+  if (*count == CLI_MOST_ITEMS) {
     cli_misused(args->command, "more than 64 --dim");
     return false;
   }
-  char *name = setup->dim_names[(*count)++];
+  char *name = list->text[(*count)++][0];
   memcpy(name, at, length);
   name[length] = 0;
   memcpy(sizes, equals + 1, rest);
   sizes[rest] = 0;
-  return !known_dim(args, setup, name) && read_sizes(args, setup, text, name, sizes);
+  return !known_dim(args, setup, name) && read_sizes(args, setup, list, text, name, sizes);
 }
 
-/* Each --dim, and each NAME=N of "NAME=N,NAME=N". */
-static bool read_dims(const cli_args *args, cli_compile *setup) {
+/* Each --dim, and each NAME=N of "NAME=N,NAME=N". The row behind it is that of the special sizes. */
+static bool read_dims(const cli_args *args, cli_compile *setup, const tn__option_row *row, cli_list *list) {
   int position = 0, count = 0;
-  setup->options.dims = setup->dims;
-  setup->options.special_dims = setup->special;
-  for (const char *text = cli_next(args, "--dim", &position); text; text = cli_next(args, "--dim", &position)) {
+  setup->options.dims = list[0].of.sizes;
+  setup->options.special_dims = list[1].of.sizes;
+  for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL;) {
     const char *at = text;
     for (;;) {
       const char *equals = strchr(at, '='), *next = equals ? strchr(equals + 1, '=') : NULL, *end = next;
       while (end && end > equals && *end != ',') end--; /* the comma in front of the next name */
       if (next && end == equals) return wrong_dim(args, text);
-      if (!read_dim(args, setup, text, at, end ? end : at + strlen(at), &count)) return false;
+      if (!read_dim(args, setup, list, text, at, end ? end : at + strlen(at), &count)) return false;
       if (!end) break;
       at = end + 1;
     }
@@ -109,69 +107,109 @@ static bool read_dims(const cli_args *args, cli_compile *setup) {
   return true;
 }
 
-static bool read_aliases(const cli_args *args, cli_compile *setup) {
+/* LEFT=RIGHT into list->text[i]; false when it is not that. */
+static bool read_sides(const char *text, cli_list *list, int i) {
+  const char *equals = strchr(text, '=');
+  size_t length = equals ? (size_t)(equals - text) : 0, size = sizeof list->text[0][0];
+  if (i == CLI_MOST_ITEMS || length == 0 || !equals[1] || length >= size || strlen(equals + 1) >= size) return false;
+  memcpy(list->text[i][0], text, length);
+  list->text[i][0][length] = 0;
+  memcpy(list->text[i][1], equals + 1, strlen(equals + 1) + 1);
+  return true;
+}
+
+/* The number of pairs, -1 after saying what is wrong. */
+static int read_pairs(const cli_args *args, const tn__option_row *row, cli_list *list) {
   int position = 0, count = 0;
-  for (const char *text = cli_next(args, "--alias", &position); text; text = cli_next(args, "--alias", &position)) {
-    const char *equals = strchr(text, '=');
-    size_t length = equals ? (size_t)(equals - text) : 0, size = sizeof setup->alias_names[0][0];
-    if (!equals || length == 0 || !equals[1] || length >= size || strlen(equals + 1) >= size || count == 64) {
-      cli_misused(args->command, "--alias takes OUTPUT=INPUT, at most 64 times, not \"%s\"", text);
-      return false;
+  for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL; count++) {
+    if (!read_sides(text, list, count)) {
+      cli_misused(args->command, "%s takes %s, at most %d times, not \"%s\"", row->cli.name, row->cli.value,
+                  CLI_MOST_ITEMS, text);
+      return -1;
     }
-    memcpy(setup->alias_names[count][0], text, length);
-    setup->alias_names[count][0][length] = 0;
-    memcpy(setup->alias_names[count][1], equals + 1, strlen(equals + 1) + 1);
-    setup->aliases[count] = (tn_alias_setting){setup->alias_names[count][0], setup->alias_names[count][1]};
-    count++;
+    list->of.pairs[count] = (tn_alias_setting){list->text[count][0], list->text[count][1]};
   }
-  setup->options.aliases = setup->aliases;
-  setup->options.alias_count = count;
-  return true;
+  return count;
 }
 
-static bool read_capacities(const cli_args *args, cli_compile *setup) {
-  int position = 0, count = 0, most = sizeof setup->capacities / sizeof *setup->capacities;
-  const char *text;
-  while ((text = cli_next(args, "--capacity", &position)) != NULL) {
-    const char *equals = strchr(text, '=');
-    size_t length = equals ? (size_t)(equals - text) : 0;
+static int read_named_sizes(const cli_args *args, const tn__option_row *row, cli_list *list) {
+  int position = 0, count = 0;
+  for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL; count++) {
     char *end = NULL;
-    long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
-    if (length == 0 || length >= sizeof setup->capacity_names[0] || *end || size < 1 || count == most) {
-      cli_misused(args->command, "--capacity takes NAME=N with N at least 1, at most %d times, not \"%s\"", most, text);
-      return false;
+    errno = 0;
+    long long size = read_sides(text, list, count) ? strtoll(list->text[count][1], &end, 10) : 0;
+    if (!end || end == list->text[count][1] || *end || errno || size < row->low || size > row->high) {
+      cli_misused(args->command, "%s takes %s with N at least %lld, at most %d times, not \"%s\"", row->cli.name,
+                  row->cli.value, (long long)row->low, CLI_MOST_ITEMS, text);
+      return -1;
     }
-    memcpy(setup->capacity_names[count], text, length);
-    setup->capacity_names[count][length] = 0;
-    setup->capacities[count] = (tn_dim_setting){setup->capacity_names[count], size};
-    count++;
+    list->of.sizes[count] = (tn_dim_setting){list->text[count][0], size};
   }
-  setup->options.capacities = setup->capacities;
-  setup->options.capacity_count = count;
-  return true;
+  return count;
 }
 
-/* Each --strided, and each NAME of "NAME,NAME". */
-static bool read_strided(const cli_args *args, cli_compile *setup) {
-  int position = 0, count = 0, most = sizeof setup->strided / sizeof *setup->strided;
-  const char *text;
-  while ((text = cli_next(args, "--strided", &position)) != NULL) {
+/* Each time that the option is given, and each NAME of "NAME,NAME". */
+static int read_names(const cli_args *args, const tn__option_row *row, cli_list *list) {
+  int position = 0, count = 0;
+  for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL;) {
     for (const char *at = text;; at++) {
       size_t length = strcspn(at, ",");
-      if (length == 0 || length >= sizeof setup->strided_names[0] || count == most) {
-        cli_misused(args->command, "--strided takes NAME[,NAME...], at most %d names, not \"%s\"", most, text);
-        return false;
+      if (length == 0 || length >= sizeof list->text[0][0] || count == CLI_MOST_ITEMS) {
+        cli_misused(args->command, "%s takes %s, at most %d names, not \"%s\"", row->cli.name, row->cli.value,
+                    CLI_MOST_ITEMS, text);
+        return -1;
       }
-      memcpy(setup->strided_names[count], at, length);
-      setup->strided_names[count][length] = 0;
-      setup->strided[count] = setup->strided_names[count];
+      memcpy(list->text[count][0], at, length);
+      list->text[count][0][length] = 0;
+      list->of.names[count] = list->text[count][0];
       count++;
       at += length;
       if (!*at) break;
     }
   }
-  setup->options.strided = setup->strided;
-  setup->options.strided_count = count;
+  return count;
+}
+
+/* Reads what was given for a row that is no list into the field at `out`. */
+static bool read_value(const cli_args *args, const tn__option_row *row, void *out) {
+  switch (row->kind) {
+    case TN__OPTION_FLAG: *(bool *)out = cli_flag(args, row->cli.name); return true;
+    case TN__OPTION_COUNT: {
+      int64_t number = 0; /* which is what is not given; nobody asks for none */
+      if (!cli_number(args, row->cli.name, row->low > 0 ? row->low : 1, row->high, &number)) return false;
+      *(int *)out = (int)number;
+      return true;
+    }
+    case TN__OPTION_TEXT:
+    case TN__OPTION_PATH:
+    case TN__OPTION_WORDS: *(const char **)out = cli_value(args, row->cli.name); return true;
+    default: return true; /* lists are read on their own, and what is the caller's is no value */
+  }
+}
+
+static bool read_row(const cli_args *args, cli_compile *setup, const tn__option_row *row) {
+  char *options = (char *)&setup->options;
+  int count;
+  if (!row->count_at) return read_value(args, row, options + row->at);
+  if (!cli_flag(args, row->cli.name)) return true;
+  cli_list *list = calloc(2, sizeof *list); /* of the special sizes, too */
+  if (!list) return cli_report(tn_status_create(TN_OUT_OF_MEMORY, "out of memory")) == EXIT_DONE;
+  setup->lists[row - tn__option_rows] = list;
+  switch (row->kind) {
+    case TN__OPTION_DIMS: return read_dims(args, setup, row, list);
+    case TN__OPTION_PAIRS: count = read_pairs(args, row, list); break;
+    case TN__OPTION_SIZES: count = read_named_sizes(args, row, list); break;
+    default: count = read_names(args, row, list);
+  }
+  if (count < 0) return false;
+  *(void **)(void *)(options + row->at) = &list->of;
+  *(int *)(void *)(options + row->count_at) = count;
+  return true;
+}
+
+bool cli_schedule_setup(const cli_args *args, tn_schedule_options *options) {
+  for (const tn__option_row *row = tn__option_rows; row->name; row++)
+    if (row->declared_at && row->cli.name && !read_value(args, row, (char *)options + row->declared_at)) return false;
   return true;
 }
 
@@ -187,16 +225,9 @@ static void print_times(void *user, const tn_phase_time *const *times, int count
 
 bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   *setup = (cli_compile){.command = args->command, .options.size = sizeof setup->options, .log.write = write_log};
-  int64_t threads = 0;
-  if (!cli_number(args, "--threads", 1, 1024, &threads) || !read_dims(args, setup) || !read_aliases(args, setup) ||
-      !read_capacities(args, setup) || !read_strided(args, setup))
-    return false;
-  setup->options.target = cli_value(args, "--target");
-  setup->options.run_threads = (int)threads;
-  setup->options.no_cache = cli_flag(args, "--no-cache");
-  setup->options.direct_convolutions = cli_flag(args, "--direct-convolutions");
+  for (const tn__option_row *row = tn__option_rows; row->name; row++)
+    if (row->cli.name && !read_row(args, setup, row)) return false;
   setup->options.log = &setup->log;
-  setup->options.print_after = cli_value(args, "--print-after");
   if (setup->options.print_after) setup->options.print = show_pass;
   if (cli_flag(args, "--time-passes")) setup->options.times = print_times;
   if (isatty(STDERR_FILENO) && !setup->options.print) setup->options.progress = show_progress;
@@ -220,11 +251,9 @@ static bool ends_with(const char *text, const char *end) {
 bool cli_is_declarations(const char *path) { return ends_with(path, ".te"); }
 
 bool cli_wrong_file(const cli_args *args, const char *path) {
-  static const char *const compiling[] = {"--target",   "--alias",       "--capacity",    "--direct-convolutions",
-                                          "--no-cache", "--print-after", "--time-passes", "--strided",
-                                          NULL};
   static const char *const loading[] = {"--key", "--constants", NULL};
-  if (cli_is_executable(path)) return cli_refuse(args, compiling, "is for compiling, and %s is compiled already", path);
+  if (cli_is_executable(path))
+    return cli_refuse_rows(args, TN__OPTION_RUNS, "is for compiling, and %s is compiled already", path);
   if (cli_is_declarations(path)) {
     cli_misused(args->command, "%s holds declarations: `tenon build` compiles them and `tenon explain` tells of them",
                 path);

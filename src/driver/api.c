@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "driver/module.h"
+#include "options/options.h"
 
 typedef struct compile_call {
   const tn_model_function *functions;
@@ -18,40 +19,21 @@ static void close_map(void *map) { tn__file_map_close(map); }
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
 
-/* Everything that the executable depends on. */
-static void hash_dims(tn__sha256 *h, const tn_dim_setting *dims, int count) {
-  tn__sha256_update_u64(h, (uint64_t)count);
-  for (int i = 0; i < count; i++) {
-    tn__sha256_update_string(h, dims[i].name);
-    tn__sha256_update_u64(h, (uint64_t)dims[i].size);
-  }
-}
-
-static tn__digest executable_key(const tn__driver *driver, const compile_call *call, tn__onnx_model *const *models) {
-  const tn_compile_options *o = driver->options;
+tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
+                              tn__onnx_model *const *models) {
+  tn_compile_options resolved = *driver->options;
   tn__sha256 h;
   tn__sha256_init(&h);
   tn__build_identity(&h);
-  for (int i = 0; i < call->function_count; i++) {
+  for (int i = 0; i < count; i++) {
     tn__digest model_digest = tn__onnx_digest(models[i], driver->threads);
-    tn__sha256_update_string(&h, call->functions[i].name);
+    tn__sha256_update_string(&h, functions[i].name);
     tn__sha256_update(&h, model_digest.bytes, sizeof model_digest.bytes);
   }
   tn__target_hash(&driver->target, &h);
-  tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
-  tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
-  tn__sha256_update_u64(&h, o->direct_convolutions);
-  tn__sha256_update_u64(&h, driver->texts);
-  hash_dims(&h, o->dims, o->dim_count);
-  hash_dims(&h, o->special_dims, o->special_dim_count);
-  hash_dims(&h, o->capacities, o->capacity_count);
-  tn__sha256_update_u64(&h, (uint64_t)o->alias_count);
-  for (int i = 0; i < o->alias_count; i++) {
-    tn__sha256_update_string(&h, o->aliases[i].output);
-    tn__sha256_update_string(&h, o->aliases[i].input);
-  }
-  tn__sha256_update_u64(&h, (uint64_t)o->strided_count);
-  for (int i = 0; i < o->strided_count; i++) tn__sha256_update_string(&h, o->strided[i]);
+  resolved.target = driver->target.name;
+  resolved.run_threads = driver->schedule.threads;
+  tn__options_hash(&resolved, &h);
   return tn__sha256_final(&h);
 }
 
@@ -88,7 +70,7 @@ static void compile_body(tn__arena *arena, void *user) {
   tn__digest key = {0};
   double start = tn__now();
   if (cached) {
-    key = executable_key(driver, call, models);
+    key = tn__executable_key(driver, call->functions, call->function_count, models);
     for (int i = 0; i < call->function_count; i++) tn__onnx_forget_pages(models[i]);
     tn__file_map *map = TN__NEW(arena, tn__file_map);
     tn__bytes entry;

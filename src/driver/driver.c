@@ -7,29 +7,11 @@
 #include "base/options.h"
 #include "ir/passes.h"
 #include "kernels/texts.h"
-
-static tn_status *check_dims(const char *list, const tn_dim_setting *dims, const char *count_name, int count) {
-  TN_RETURN_IF_ERROR(tn__options_check_list("tn_compile_options", list, dims, count_name, count));
-  for (int i = 0; i < count; i++)
-    if (!dims[i].name) return tn_status_create(TN_INVALID_ARGUMENT, "tn_compile_options: %s[%d] has no name", list, i);
-  return NULL;
-}
+#include "options/options.h"
 
 tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compile_options *out) {
-  static const char *const type = "tn_compile_options";
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_compile_options, options, out));
-  TN_RETURN_IF_ERROR(check_dims("dims", out->dims, "dim_count", out->dim_count));
-  TN_RETURN_IF_ERROR(check_dims("special_dims", out->special_dims, "special_dim_count", out->special_dim_count));
-  TN_RETURN_IF_ERROR(check_dims("capacities", out->capacities, "capacity_count", out->capacity_count));
-  TN_RETURN_IF_ERROR(tn__options_check_list(type, "aliases", out->aliases, "alias_count", out->alias_count));
-  TN_RETURN_IF_ERROR(tn__options_check_list(type, "strided", out->strided, "strided_count", out->strided_count));
-  for (int i = 0; i < out->alias_count; i++)
-    if (!out->aliases[i].output || !out->aliases[i].input)
-      return tn_status_create(TN_INVALID_ARGUMENT, "%s: aliases[%d] has no %s", type, i,
-                              out->aliases[i].output ? "input" : "output");
-  for (int i = 0; i < out->strided_count; i++)
-    if (!out->strided[i]) return tn_status_create(TN_INVALID_ARGUMENT, "%s: strided[%d] has no name", type, i);
-  return NULL;
+  return tn__options_check(out);
 }
 
 typedef struct arena_call {

@@ -37,6 +37,9 @@ typedef struct tn__compilation {
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
 /* How many steps of work this compilation may take, by the bytes of structure that its models have. */
 void tn__driver_limit_work(tn__driver *driver, uint64_t structure);
+/* Everything that the executable depends on: the models, the target, the options that change code, this build. */
+tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
+                              tn__onnx_model *const *models);
 /* All before code: open and import a model, then what tn__compilation_prepare does. */
 void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
 /* Imports a model and makes it a function, together with those for special sizes of its dimensions (entries.c). Flags

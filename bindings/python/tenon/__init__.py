@@ -387,20 +387,49 @@ def _as_list(value: Any, code: int, kind: str) -> list[tuple[Any, int]] | None:
     return [_as_argument(item, code)[0] for item in ([value] if kind == "optional" else value)]
 
 
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What keywords say, as the fields of the C API that they set; those that are None are left out."""
+    fields: dict[str, Any] = {}
+    for row in _tenon.options():
+        field, kind, value = row["name"], row["kind"], given.get(row["python"])
+        if value is None:
+            continue
+        if kind == "dims":
+            sizes = {name: [size] if isinstance(size, int) else size for name, size in value.items()}
+            fields[field] = [(name, size) for name, size in value.items() if isinstance(size, int)]
+            fields["special_dims"] = [(name, size) for name, several in sizes.items() if name not in dict(fields[field])
+                                      for size in several]
+        elif kind in ("sizes", "pairs"):
+            fields[field] = list(value.items())
+        elif kind == "names":
+            if isinstance(value, str):
+                raise TypeError(f"{row['python']} is a list of names, not {value!r}")
+            fields[field] = list(value)
+        elif kind == "words":
+            fields[field] = value if isinstance(value, str) else ",".join(value)
+        elif kind == "path":
+            fields[field] = os.fspath(value)
+        else:
+            fields[field] = not value if row["reversed"] else value
+    return fields
+
+
 def compile(
     model: Any,
+    # The table of options, by tools/options.py --update:
     target: str | None = None,
     threads: int | None = None,
     dims: Mapping[str, Union[int, Sequence[int]]] | None = None,
     cache: bool = True,
     *,
-    compile_threads: int | None = None,
-    cache_directory: str | os.PathLike[str] | None = None,
-    direct_convolutions: bool = False,
     aliases: Mapping[str, str] | None = None,
     capacities: Mapping[str, int] | None = None,
     strided: Iterable[str] = (),
+    compile_threads: int | None = None,
+    cache_directory: str | os.PathLike[str] | None = None,
+    direct_convolutions: bool = False,
     texts: str | Iterable[str] | None = None,
+    # The table's end.
 ) -> Model:
     """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto.
 
@@ -415,6 +444,7 @@ def compile(
     `texts` says what is kept for Model.text() and `tenon inspect`: "schedules" (None), "graph", "declarations", "loops",
     several of them, "all" or "none".
     """
+    fields = _fields(locals())
     path, data = "model", None  # what messages call it, when it has no path
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
@@ -424,24 +454,17 @@ def compile(
         data = model.SerializeToString()
     else:
         raise TypeError(f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}")
-    directory = None if cache_directory is None else os.fspath(cache_directory)
-    settings = [(name, size, not isinstance(sizes, int)) for name, sizes in (dims or {}).items()
-                for size in ([sizes] if isinstance(sizes, int) else sizes)]
-    kept = texts if texts is None or isinstance(texts, str) else ",".join(texts)
-    options = (threads or 0, compile_threads or 0, cache, directory, direct_convolutions, kept)
-    rooms = [(name, size, False) for name, size in (capacities or {}).items()]
-    if isinstance(strided, str):
-        raise TypeError(f"strided is a list of names, not {strided!r}")
-    core = _tenon.compile(path, data, target, settings, list((aliases or {}).items()), rooms, list(strided), *options)
-    return Model(core, None)
+    return Model(_tenon.compile(path, data, fields), None)
 
 
 def build_te(
     declarations: str | os.PathLike[str],
     kernel: str | None = None,
     dims: Mapping[str, int] | None = None,
+    # The table of options, by tools/options.py --update:
     target: str | None = None,
     threads: int | None = None,
+    # The table's end.
 ) -> Model:
     """Builds a kernel from declarations: a text, or the path (a pathlib.Path) of a .te file. The result is called with arrays
     for the kernel's inputs, in order or by name, and gives its outputs.
@@ -449,6 +472,7 @@ def build_te(
     `kernel` names one of several (None: the last), `dims` fixes dimensions, and the code is made for them; the others
     follow from the shapes of the inputs. `target` and `threads` as for compile().
     """
+    fields = _fields(locals())
     name, text = "te", declarations
     if isinstance(declarations, os.PathLike):
         name = os.fspath(declarations)
@@ -456,12 +480,10 @@ def build_te(
             text = file.read()
     elif not isinstance(declarations, str):
         raise TypeError(f"declarations are a text or a path, not {type(declarations).__name__}")
-    settings = []
     for dim, size in (dims or {}).items():
         if not isinstance(size, int):
             raise TypeError(f"the dimension {dim!r} has one size, not {size!r}")
-        settings.append((dim, size, False))
-    return Model(_tenon.build_te(name, text, kernel, target, settings, threads or 0), None)
+    return Model(_tenon.build_te(name, text, kernel, fields), None)
 
 
 def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None) -> Model:

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The C half of the Python package: models, and running them on buffers, over Tenon's public C API and CPython's stable
- * ABI (3.11). What a person types is in __init__.py. A model is used by one thread at a time; __init__.py holds a
- * lock. */
+/* The C half of the Python package: models, and running them on buffers, over Tenon's public C API, the table of its
+ * options and CPython's stable ABI (3.11). What a person types is in __init__.py. A model is used by one thread at a
+ * time; __init__.py holds a lock. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <limits.h>
 #include <string.h>
 
+#include "options/options.h"
 #include "tenon/compile.h"
 #include "tenon/runtime.h"
 #include "tenon/te.h"
@@ -64,19 +66,17 @@ static tn_status *open_session(model_object *model, int threads) {
   return tn_session_create(model->executable, &options, &model->session);
 }
 
+/* Options as a dictionary has them, by the names of their fields. What is allocated for them is `kept`. */
+typedef struct given_options {
+  tn_compile_options options;
+  void *kept[32];
+  int kept_count;
+} given_options;
+
 typedef struct compile_arguments {
-  const char *path, *target, *cache_directory, *texts;
-  const char *data;
+  const char *path, *data;
   Py_ssize_t size;
-  int threads, compile_threads, cache, direct_convolutions;
-  tn_dim_setting *dims; /* the fixed ones, then the special ones */
-  int dim_count, special_count;
-  tn_alias_setting *aliases;
-  int alias_count;
-  tn_dim_setting *capacities;
-  int capacity_count;
-  const char **strided;
-  int strided_count;
+  given_options given;
 } compile_arguments;
 
 /* What a call that made a model gives: the model, whose reference it takes, or the error. A NULL model has set one. */
@@ -87,160 +87,170 @@ static PyObject *opened(module_state *state, model_object *model, tn_status *sta
 }
 
 static tn_status *compile_and_open(model_object *model, const compile_arguments *a) {
-  tn_compile_options options = {.size = sizeof(options),
-                                .target = a->target,
-                                .dims = a->dims,
-                                .dim_count = a->dim_count,
-                                .special_dims = a->dims + a->dim_count,
-                                .special_dim_count = a->special_count,
-                                .aliases = a->aliases,
-                                .alias_count = a->alias_count,
-                                .capacities = a->capacities,
-                                .capacity_count = a->capacity_count,
-                                .run_threads = a->threads,
-                                .compile_threads = a->compile_threads,
-                                .no_cache = !a->cache,
-                                .cache_directory = a->cache_directory,
-                                .direct_convolutions = a->direct_convolutions,
-                                .texts = a->texts,
-                                .strided = a->strided,
-                                .strided_count = a->strided_count};
-  tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &options, &model->module);
+  tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &a->given.options, &model->module);
   if (status != NULL) return status;
   /* The executable uses the module's bytes in place; the model keeps both. */
   tn_load_options load = {.size = sizeof(load), .borrow_data = true};
   status = tn_module_load(model->module, &load, &model->executable);
-  return status != NULL ? status : open_session(model, a->threads);
+  return status != NULL ? status : open_session(model, a->given.options.run_threads);
 }
 
-/* [(name, size, special), ...] as settings: those that are fixed, then the special ones; the names are borrowed from
- * the list. NULL with an exception on failure. */
-static tn_dim_setting *read_dims(PyObject *dims, int *fixed, int *special) {
-  Py_ssize_t size = PyList_Size(dims);
-  *fixed = *special = 0;
-  if (size < 0) return NULL;
-  tn_dim_setting *settings = PyMem_Malloc(((size_t)size + 1) * sizeof(*settings));
-  if (settings == NULL) return (tn_dim_setting *)PyErr_NoMemory();
-  for (int wanted = 0; wanted < 2; wanted++)
-    for (Py_ssize_t i = 0; i < size; i++) {
-      const char *name;
-      long long dim;
-      int is_special;
-      if (!PyArg_ParseTuple(PyList_GetItem(dims, i), "sLp", &name, &dim, &is_special)) {
-        PyMem_Free(settings);
-        return NULL;
-      }
-      if (is_special != wanted) continue;
-      settings[*fixed + *special] = (tn_dim_setting){name, dim};
-      ++*(wanted ? special : fixed);
-    }
-  return settings;
+static size_t item_size(tn__option_kind kind) {
+  if (kind == TN__OPTION_PAIRS) return sizeof(tn_alias_setting);
+  return kind == TN__OPTION_NAMES ? sizeof(const char *) : sizeof(tn_dim_setting);
 }
 
-/* [(output, input), ...], borrowed from the list in the same way. */
-static tn_alias_setting *read_aliases(PyObject *aliases, int *count) {
-  Py_ssize_t size = PyList_Size(aliases);
-  if (size < 0) return NULL;
-  tn_alias_setting *settings = PyMem_Malloc(((size_t)size + 1) * sizeof(*settings));
-  if (settings == NULL) return (tn_alias_setting *)PyErr_NoMemory();
-  for (Py_ssize_t i = 0; i < size; i++)
-    if (!PyArg_ParseTuple(PyList_GetItem(aliases, i), "ss", &settings[i].output, &settings[i].input)) {
-      PyMem_Free(settings);
-      return NULL;
-    }
-  *count = (int)size;
-  return settings;
-}
-
-/* ["name", ...], borrowed from the list in the same way. */
-static const char **read_names(PyObject *names, int *count) {
-  Py_ssize_t size = PyList_Size(names);
-  if (size < 0) return NULL;
-  const char **texts = PyMem_Malloc(((size_t)size + 1) * sizeof(*texts));
-  if (texts == NULL) return (const char **)PyErr_NoMemory();
-  for (Py_ssize_t i = 0; i < size; i++) {
-    texts[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(names, i), NULL);
-    if (texts[i] != NULL) continue;
-    PyMem_Free(texts);
-    return NULL;
+/* One item of a list, whose texts are borrowed from it. */
+static bool read_item(tn__option_kind kind, PyObject *item, char *out) {
+  if (kind == TN__OPTION_PAIRS) {
+    tn_alias_setting *pair = (void *)out;
+    return PyArg_ParseTuple(item, "ss", &pair->output, &pair->input) != 0;
   }
-  *count = (int)size;
-  return texts;
+  if (kind == TN__OPTION_NAMES) {
+    *(const char **)(void *)out = PyUnicode_AsUTF8AndSize(item, NULL);
+    return *(const char **)(void *)out != NULL;
+  }
+  tn_dim_setting *dim = (void *)out;
+  long long size;
+  if (!PyArg_ParseTuple(item, "sL", &dim->name, &size)) return false;
+  dim->size = size;
+  return true;
 }
 
-static void free_arguments(compile_arguments *a) {
-  PyMem_Free(a->dims);
-  PyMem_Free(a->aliases);
-  PyMem_Free(a->capacities);
-  PyMem_Free(a->strided);
+static bool read_list(const tn__option_row *row, PyObject *list, given_options *out) {
+  Py_ssize_t count = PyList_Size(list);
+  if (count < 0) return false;
+  char *items = PyMem_Malloc(((size_t)count + 1) * item_size(row->kind));
+  if (items == NULL) {
+    PyErr_NoMemory();
+    return false;
+  }
+  out->kept[out->kept_count++] = items;
+  for (Py_ssize_t i = 0; i < count; i++)
+    if (!read_item(row->kind, PyList_GetItem(list, i), items + (size_t)i * item_size(row->kind))) return false;
+  char *options = (char *)&out->options;
+  *(void **)(void *)(options + row->at) = items;
+  *(int *)(void *)(options + row->count_at) = (int)count;
+  return true;
+}
+
+static bool read_option(const tn__option_row *row, PyObject *value, given_options *out) {
+  void *field = (char *)&out->options + row->at;
+  int truth;
+  long number;
+  switch (row->kind) {
+    case TN__OPTION_FLAG:
+      truth = PyObject_IsTrue(value);
+      *(bool *)field = truth > 0;
+      return truth >= 0;
+    case TN__OPTION_COUNT:
+      number = PyLong_AsLong(value);
+      if (number == -1 && PyErr_Occurred()) return false;
+      *(int *)field = number < INT_MIN ? INT_MIN : number > INT_MAX ? INT_MAX : (int)number;
+      return true;
+    case TN__OPTION_BYTES: *(uint64_t *)field = PyLong_AsUnsignedLongLong(value); return PyErr_Occurred() == NULL;
+    case TN__OPTION_TEXT:
+    case TN__OPTION_PATH:
+    case TN__OPTION_WORDS:
+      *(const char **)field = PyUnicode_AsUTF8AndSize(value, NULL);
+      return *(const char **)field != NULL;
+    case TN__OPTION_CALLER: PyErr_Format(PyExc_TypeError, "%s is no option of Python's", row->name); return false;
+    default: return read_list(row, value, out);
+  }
+}
+
+static void free_options(given_options *given) {
+  for (int i = 0; i < given->kept_count; i++) PyMem_Free(given->kept[i]);
+}
+
+/* {field: value}, which the caller keeps while the options are in use. False with an exception. */
+static bool read_options(PyObject *fields, given_options *out) {
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  *out = (given_options){.options.size = sizeof(out->options)};
+  while (PyDict_Next(fields, &position, &key, &value)) {
+    const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
+    const tn__option_row *row = name != NULL ? tn__option_find(name) : NULL;
+    if (row == NULL && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "there is no option %s", name);
+    if (row != NULL && read_option(row, value, out)) continue;
+    free_options(out);
+    return false;
+  }
+  return true;
+}
+
+/* The table of options, a dictionary for each row. */
+static PyObject *options(PyObject *self, PyObject *args) {
+  PyObject *rows = PyList_New(0);
+  for (const tn__option_row *row = tn__option_rows; rows != NULL && row->name != NULL; row++) {
+    const tn__cli_option *other = row->declaration.name != NULL ? &row->declaration : &row->cli;
+    PyObject *fields = Py_BuildValue(
+        "{s:s,s:s,s:O,s:O,s:O,s:z,s:i,s:s,s:s,s:z,s:z,s:z,s:L,s:L}", "name", row->name, "kind",
+        tn__option_kind_name(row->kind), "code", row->flags & TN__OPTION_CODE ? Py_True : Py_False, "declared",
+        row->flags & TN__OPTION_DECLARED ? Py_True : Py_False, "reversed",
+        row->flags & TN__OPTION_REVERSED ? Py_True : Py_False, "python", row->python, "position", row->position,
+        "usual", row->usual, "help", row->help, "cli", row->cli.name, "value", row->cli.value, "declaration_value",
+        other->value, "low", (long long)row->low, "high", (long long)row->high);
+    if (fields == NULL || PyList_Append(rows, fields) != 0) Py_CLEAR(rows);
+    Py_XDECREF(fields);
+  }
+  return rows;
 }
 
 static PyObject *compile(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   compile_arguments a = {0};
-  PyObject *dims, *aliases, *capacities, *strided;
-  int none;
-  if (!PyArg_ParseTuple(args, "zz#zO!O!O!O!iipzpz:compile", &a.path, &a.data, &a.size, &a.target, &PyList_Type, &dims,
-                        &PyList_Type, &aliases, &PyList_Type, &capacities, &PyList_Type, &strided, &a.threads,
-                        &a.compile_threads, &a.cache, &a.cache_directory, &a.direct_convolutions, &a.texts))
-    return NULL;
-  a.dims = read_dims(dims, &a.dim_count, &a.special_count);
-  if (a.dims != NULL) a.aliases = read_aliases(aliases, &a.alias_count);
-  if (a.aliases != NULL) a.capacities = read_dims(capacities, &a.capacity_count, &none);
-  if (a.capacities != NULL) a.strided = read_names(strided, &a.strided_count);
-  if (a.strided == NULL) {
-    free_arguments(&a);
-    return NULL;
-  }
+  PyObject *fields;
+  if (!PyArg_ParseTuple(args, "zz#O!:compile", &a.path, &a.data, &a.size, &PyDict_Type, &fields)) return NULL;
+  if (!read_options(fields, &a.given)) return NULL;
   model_object *model = new_model(state);
   tn_status *status = NULL;
   if (model != NULL) {
     Py_BEGIN_ALLOW_THREADS status = compile_and_open(model, &a);
     Py_END_ALLOW_THREADS
   }
-  free_arguments(&a);
+  free_options(&a.given);
   return opened(state, model, status);
 }
 
 typedef struct te_arguments {
-  const char *name, *text, *kernel, *target;
+  const char *name, *text, *kernel;
   Py_ssize_t size;
-  int threads;
-  tn_dim_setting *dims;
-  int dim_count;
+  given_options given;
 } te_arguments;
 
 static tn_status *build_and_open(model_object *model, const te_arguments *a) {
   tn_te *te = NULL;
   tn_schedule *schedule = NULL;
-  tn_schedule_options options = {.size = sizeof(options), .threads = a->threads};
+  const tn_compile_options *o = &a->given.options;
+  tn_schedule_options schedule_options = {.size = sizeof(schedule_options)};
   tn_load_options load = {.size = sizeof(load), .borrow_data = true};
-  tn_status *status = tn_te_parse(a->name, a->text, (size_t)a->size, a->kernel, a->dims, a->dim_count, NULL, &te);
-  if (status == NULL) status = tn_schedule_create(te, a->target, &options, &schedule);
+  for (const tn__option_row *row = tn__option_rows; row->name != NULL; row++)
+    if (row->declared_at > 0)
+      memcpy((char *)&schedule_options + row->declared_at, (const char *)o + row->at, row->bytes);
+  tn_status *status = tn_te_parse(a->name, a->text, (size_t)a->size, a->kernel, o->dims, o->dim_count, NULL, &te);
+  if (status == NULL) status = tn_schedule_create(te, o->target, &schedule_options, &schedule);
   if (status == NULL) status = tn_te_module(&schedule, 1, NULL, &model->module);
   tn_schedule_release(schedule);
   tn_te_release(te);
   if (status == NULL) status = tn_module_load(model->module, &load, &model->executable);
-  return status != NULL ? status : open_session(model, a->threads);
+  return status != NULL ? status : open_session(model, o->run_threads);
 }
 
 static PyObject *build_te(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   te_arguments a = {0};
-  PyObject *dims;
-  int special;
-  if (!PyArg_ParseTuple(args, "ss#zzO!i:build_te", &a.name, &a.text, &a.size, &a.kernel, &a.target, &PyList_Type, &dims,
-                        &a.threads))
+  PyObject *fields;
+  if (!PyArg_ParseTuple(args, "ss#zO!:build_te", &a.name, &a.text, &a.size, &a.kernel, &PyDict_Type, &fields))
     return NULL;
-  a.dims = read_dims(dims, &a.dim_count, &special);
-  if (a.dims == NULL) return NULL;
+  if (!read_options(fields, &a.given)) return NULL;
   model_object *model = new_model(state);
   tn_status *status = NULL;
   if (model != NULL) {
     Py_BEGIN_ALLOW_THREADS status = build_and_open(model, &a);
     Py_END_ALLOW_THREADS
   }
-  PyMem_Free(a.dims);
+  free_options(&a.given);
   return opened(state, model, status);
 }
 
@@ -820,11 +830,9 @@ static PyObject *address(PyObject *self, PyObject *object) {
 }
 
 static PyMethodDef module_methods[] = {
-    {"address", address, METH_O, NULL},
-    {"build_te", build_te, METH_VARARGS, NULL},
-    {"compile", compile, METH_VARARGS, NULL},
-    {"load", load, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"address", address, METH_O, NULL},       {"build_te", build_te, METH_VARARGS, NULL},
+    {"compile", compile, METH_VARARGS, NULL}, {"options", options, METH_NOARGS, NULL},
+    {"load", load, METH_VARARGS, NULL},       {NULL, NULL, 0, NULL},
 };
 
 static int module_exec(PyObject *module) {

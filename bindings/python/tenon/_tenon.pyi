@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, TypedDict
 
 version: str
 
@@ -25,23 +25,26 @@ class Model:
     def bind(self, output: bool, index: int, pair: tuple[Any, int]) -> None: ...
     def infer_shapes(self, shapes: list[Any]) -> list[tuple[Any, ...]]: ...
 
-def compile(
-    path: str | None,
-    data: bytes | None,
-    target: str | None,
-    dims: list[tuple[str, int, bool]],
-    aliases: list[tuple[str, str]],
-    capacities: list[tuple[str, int, bool]],
-    strided: list[str],
-    threads: int,
-    compile_threads: int,
-    cache: bool,
-    cache_directory: str | None,
-    direct_convolutions: bool,
-    texts: str | None,
-) -> Model: ...
+class Options(TypedDict, total=False):
+    # The table of options, by tools/options.py --update:
+    target: str
+    dims: list[tuple[str, int]]
+    special_dims: list[tuple[str, int]]
+    aliases: list[tuple[str, str]]
+    capacities: list[tuple[str, int]]
+    strided: list[str]
+    run_threads: int
+    compile_threads: int
+    no_cache: bool
+    cache_directory: str
+    cache_limit_bytes: int
+    direct_convolutions: bool
+    texts: str
+    print_after: str
+    # The table's end.
+
+def compile(path: str | None, data: bytes | None, options: Options) -> Model: ...
 def address(buffer: Any) -> int: ...
-def build_te(
-    name: str, text: str, kernel: str | None, target: str | None, dims: list[tuple[str, int, bool]], threads: int
-) -> Model: ...
+def build_te(name: str, text: str, kernel: str | None, options: Options) -> Model: ...
+def options() -> list[dict[str, Any]]: ...
 def load(path: str | None, data: bytes | None, threads: int) -> Model: ...
