@@ -156,10 +156,14 @@ def differences(before, after):
     """(what, number before, number after) for all that is not equal."""
     for name in sorted(before.keys() | after.keys()):
         for kind in ("kernels", "constants"):
-            old, new = (Counter(map(tuple, side.get(name, {}).get(kind, []))) for side in (before, after))
+            items = [list(map(tuple, side.get(name, {}).get(kind, []))) for side in (before, after)]
+            # A kernel's label is its name, which does not count; a constant's is its type and shape, which do.
+            told = slice(1, None) if kind == "kernels" else slice(None)
+            labels = {item[told]: item[0] for side in items for item in side}
+            old, new = (Counter(item[told] for item in side) for side in items)
             gone, come = old - new, new - old
-            for label in sorted({item[0] for item in (*gone, *come)}):
-                counts = [sum(n for item, n in side.items() if item[0] == label) for side in (gone, come)]
+            for label in sorted({labels[item] for item in (*gone, *come)}):
+                counts = [sum(n for item, n in side.items() if labels[item] == label) for side in (gone, come)]
                 yield f"{name} {kind[:-1]} {label}", *counts
 
 

@@ -116,18 +116,16 @@ struct tn__node {
   tn__value **inputs; /* an optional operand that is absent is NULL */
   tn__value **outputs;
   const tn__attr *attrs;
-  tn__graph **graphs; /* bodies of control operators and composites: their inputs are block arguments; they capture
-                         nothing else */
+  tn__graph **graphs; /* bodies of control operators: their inputs are block arguments; they capture nothing else */
   const char *origin; /* where it comes from, for messages: node "conv1" (Conv, opset 22) */
   uint32_t id;
   bool dead; /* set by passes; swept by tn__graph_sweep */
 };
 
 typedef enum tn__lowering {
-  TN__LOWER_DECLARE, /* a compute declaration (or an extern stage of loop IR): `declare` */
+  TN__LOWER_DECLARE, /* a compute declaration (or an extern stage of loop IR): `declare`, or a composite's body's */
   TN__LOWER_CONTROL, /* the VM: if, while, call */
-  TN__LOWER_BUILTIN, /* the runtime */
-  TN__LOWER_NONE     /* constant, composite: gone before lowering */
+  TN__LOWER_BUILTIN  /* the runtime */
 } tn__lowering;
 
 typedef enum tn__op_class {                        /* how fusion sees it */
@@ -135,7 +133,9 @@ typedef enum tn__op_class {                        /* how fusion sees it */
                                                       operand */
                             TN__CLASS_INJECTIVE,   /* each output element reads at most one element of each operand:
                                                       transpose, reshape, slice, pad, gather ... */
-                            TN__CLASS_REDUCTION,   /* reduce, argreduce, reduce_window, softmax-like */
+                            TN__CLASS_REDUCTION,   /* reduce, argreduce, reduce_window */
+                            TN__CLASS_ROWS,        /* like its operand, and each element depends on its row, all along
+                                                      the attribute `axes`: softmax, normalisations */
                             TN__CLASS_CONTRACTION, /* dot_general, convolution: element-wise consumers fuse as
                                                     * epilogues */
                             TN__CLASS_OPAQUE       /* alone in its kernel: sort, extern loops; or no kernel */
@@ -157,7 +157,8 @@ typedef enum tn__op_fact {
   TN__FACT_PARTIAL = 1 << 9,  /* fails for some operands: may not be computed where its result is not asked for */
   TN__FACT_STRINGS = 1 << 10, /* takes strings too, which it moves as it moves numbers, or is about them */
   TN__FACT_LOOPS = 1 << 11,   /* runs its second body while its first one says so */
-  TN__FACT_LATE_SIZES = 1 << 12 /* a run may not tell the sizes of its result, which then are those of `empty` */
+  TN__FACT_LATE_SIZES = 1 << 12, /* a run may not tell the sizes of its result, which then are those of `empty` */
+  TN__FACT_WEIGHTS = 1 << 13     /* softmax: each row becomes weights, which attention multiplies values by */
 } tn__op_fact;
 
 /* How a node goes along when the dimensions of its result change places. */
@@ -195,6 +196,9 @@ struct tn__op {
   /* ELEMENTWISE only: one element of the result from one of each operand, in any ir context; also how elements are
    * propagated. */
   const tn__expr *(*scalar)(tn__ir *ir, const tn__node *node, const tn__expr *const *args);
+  /* Composites (ops/composite.c), which have it in place of `declare` and `scalar`: builds the body over `inputs`,
+   * which are like the node's operands, and returns what the result is. `graph` need not be the node's. */
+  tn__value *(*expand)(tn__graph *graph, const tn__node *node, tn__value *const *inputs);
   const char *doc; /* one sentence */
 };
 
@@ -289,6 +293,9 @@ bool tn__shape_const(const tn__value *value, int64_t *shape);
 void tn__node_set_input(tn__graph *graph, tn__node *node, int index, tn__value *value);
 void tn__graph_replace_uses(tn__graph *graph, tn__value *from,
                             tn__value *to); /* in nodes, outputs and symbol sources */
+/* The nodes from number `first` on come right behind `node`: where a body takes the place of a composite, the order of
+ * nodes, which stages and so kernels have as well, is that of a model which spells it out. */
+void tn__graph_move_behind(tn__graph *graph, int first, const tn__node *node);
 /* Drops dead nodes, restores topological order (stable; a node comes after the producers of the tensors that its
  * dimensions' symbols are read from), replaces symbols whose tensor's contents became known, drops symbols and checks
  * without use. */

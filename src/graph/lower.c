@@ -81,6 +81,7 @@ static const tn__expr *lower_leaf(tn__lower_context *lower, const tn__expr *e) {
 }
 
 const tn__expr *tn__lower_expr(tn__lower_context *lower, const tn__expr *e) {
+  if (lower->graph->ir == lower->ir) return e; /* of a composite's body */
   if (lower->memo_size > 0) {
     const memo_entry *known = memo_slot(lower->memo, lower->memo_size, e);
     if (known->from != NULL) return known->to;
@@ -177,13 +178,58 @@ const tn__buffer *tn__lower_value(tn__lower_context *lower, tn__value *value) {
 int tn__lower_input_count(const tn__lower_context *lower) { return lower->inputs.count; }
 tn__value *tn__lower_input_at(const tn__lower_context *lower, int index) { return lower->inputs.data[index]; }
 
+/* The nodes of the body that the result depends on, in the order in which they were made. */
+static void lower_body(tn__lower_context *lower, const tn__graph *body, const tn__value *result) {
+  bool *needed = TN__NEW_ARRAY(lower->arena, body->values.count, bool);
+  needed[result->id] = true;
+  for (int i = body->nodes.count - 1; i >= 0; i--) {
+    const tn__node *node = body->nodes.data[i];
+    for (int j = 0; j < node->input_count; j++)
+      if (needed[node->outputs[0]->id] && node->inputs[j] != NULL) needed[node->inputs[j]->id] = true;
+  }
+  for (int i = 0; i < body->nodes.count; i++)
+    if (needed[body->nodes.data[i]->outputs[0]->id]) tn__lower_node(lower, body->nodes.data[i]);
+}
+
+/* Declares the body of a composite: a graph of its own, in the declaration's ir context, whose inputs are the operands'
+ * buffers. */
+static const tn__buffer *lower_composite(tn__lower_context *lower, const tn__node *node,
+                                         const tn__buffer *const *buffers) {
+  tn__lower_context outer = *lower;
+  tn__graph *body = tn__graph_create(lower->ir, node->op->name);
+  tn__value **inputs = TN__NEW_ARRAY(lower->arena, node->input_count, tn__value *);
+  for (int i = 0; i < node->input_count; i++) {
+    const tn__value *own = node->inputs[i];
+    const tn__expr *dims[TN__MAX_RANK];
+    if (own == NULL) continue;
+    tn__lower_dims(lower, own, dims);
+    inputs[i] = tn__graph_input(body, tn__arena_printf(lower->arena, "x%d", i), own->dtype, own->rank, dims);
+  }
+  tn__graph_set_origin(body, node->origin);
+  tn__value *result = node->op->expand(body, node, inputs);
+  lower->graph = body;
+  lower->buffers = NULL;
+  lower->buffer_count = 0;
+  for (int i = 0; i < node->input_count; i++)
+    if (inputs[i] != NULL) tn__lower_bind(lower, inputs[i], buffers[i]);
+  lower_body(lower, body, result);
+  const tn__buffer *buffer = tn__lower_value(lower, result);
+  lower->graph = outer.graph;
+  lower->buffers = outer.buffers;
+  lower->buffer_count = outer.buffer_count;
+  return buffer;
+}
+
 void tn__lower_node(tn__lower_context *lower, const tn__node *node) {
-  if (node->op->declare == NULL)
+  if (node->op->declare == NULL && node->op->expand == NULL)
     tn__graph_fail(lower->graph, TN_INTERNAL, "operator %s has no declaration", node->op->name);
   const tn__buffer **inputs = TN__NEW_ARRAY(lower->arena, node->input_count, const tn__buffer *);
   const tn__buffer **outputs = TN__NEW_ARRAY(lower->arena, node->output_count, const tn__buffer *);
   for (int i = 0; i < node->input_count; i++)
     if (node->inputs[i] != NULL) inputs[i] = tn__lower_value(lower, node->inputs[i]);
-  node->op->declare(lower, node, inputs, outputs);
+  if (node->op->expand != NULL)
+    outputs[0] = lower_composite(lower, node, inputs);
+  else
+    node->op->declare(lower, node, inputs, outputs);
   for (int i = 0; i < node->output_count; i++) tn__lower_bind(lower, node->outputs[i], outputs[i]);
 }

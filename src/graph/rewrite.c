@@ -25,6 +25,15 @@ void tn__graph_replace_uses(tn__graph *graph, tn__value *from, tn__value *to) {
   if (to->elements == NULL && to->rank == from->rank) to->elements = from->elements;
 }
 
+void tn__graph_move_behind(tn__graph *graph, int first, const tn__node *node) {
+  int at = 0, count = graph->nodes.count - first;
+  while (at < first && graph->nodes.data[at] != node) at++;
+  if (at >= first || count <= 0) return;
+  tn__node **moved = tn__arena_copy(graph->arena, graph->nodes.data + first, (size_t)count * sizeof(*moved));
+  memmove(graph->nodes.data + at + 1 + count, graph->nodes.data + at + 1, (size_t)(first - at - 1) * sizeof(*moved));
+  memcpy(graph->nodes.data + at + 1, moved, (size_t)count * sizeof(*moved));
+}
+
 int *tn__graph_use_counts(tn__graph *graph, int *value_count) {
   int *counts = TN__NEW_ARRAY(graph->arena, graph->values.count, int);
   for (int i = 0; i < graph->nodes.count; i++) {

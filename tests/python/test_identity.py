@@ -55,6 +55,13 @@ class IdentityTest(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertIn("0 differences are intended, 0 are not", text)
 
+    def test_a_kernel_of_another_name_is_equal(self):
+        before = {"kernels": [["reduce_exponential", "12ab", 64]], "constants": []}
+        after = {"kernels": [["softmax", "12ab", 64]], "constants": []}
+        status, text = compared(before, after)
+        self.assertEqual(status, 0)
+        self.assertIn("0 are not", text)
+
     def test_another_constant_differs_and_the_kernels_do_not(self):
         status, text = compared(self.digest(1), self.digest(2))
         self.assertEqual(status, 1)

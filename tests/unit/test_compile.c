@@ -73,7 +73,7 @@ static void a_symbolic_number_of_rows_needs_no_compiling(void **state) {
 static void build_softmax(tn__graph *g) {
   tn__ir *ir = tn__graph_ir(g);
   tn__value *x = tn__graph_input(g, "x", TN_F32, 2, (const tn__expr *const[]){tn__index(ir, 5), tn__index(ir, 33)});
-  tn__graph_output(g, "y", tn__g_softmax(g, tn__g_binary(g, "add", x, x), 1, false));
+  tn__graph_output(g, "y", tn__g_softmax(g, tn__g_binary(g, "add", x, x), 1, TN__SOFTMAX_PLAIN));
   tn__graph_output(g, "x again", x);
 }
 

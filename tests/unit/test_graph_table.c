@@ -13,8 +13,8 @@ static void rows_are_whole(void **state) {
     assert_ptr_equal(tn__op_find(op->name), op); /* no name stands twice */
     assert_non_null(op->infer);
     assert_non_null(op->doc);
-    assert_int_equal(op->lowering == TN__LOWER_DECLARE, op->declare != NULL);
-    assert_int_equal(op->op_class == TN__CLASS_ELEMENTWISE, op->scalar != NULL);
+    assert_int_equal(op->lowering == TN__LOWER_DECLARE, (op->declare != NULL) + (op->expand != NULL));
+    assert_int_equal(op->op_class == TN__CLASS_ELEMENTWISE && op->expand == NULL, op->scalar != NULL);
     int least = 0, most = 0;
     if (op->operands == NULL || !tn__relations_parse(op->operands, &least, &most))
       fail_msg("%s: these are no relations: %s", op->name, op->operands);
@@ -38,13 +38,15 @@ static void write_operands(tn__strbuf *out, const tn__op *op) {
 }
 
 static void write_page(tn__strbuf *out) {
-  static const char *const classes[] = {"element-wise", "injective", "reduction", "contraction", "opaque"};
-  static const char *const lowerings[] = {"declared", "VM", "runtime", "gone before lowering"};
+  static const char *const classes[] = {"element-wise", "injective", "reduction", "rows", "contraction", "opaque"};
+  static const char *const lowerings[] = {"declared", "VM", "runtime"};
   tn__strbuf_printf(
       out,
       "# Core operators\n\n"
       "The %d operators that graphs are made of, with StableHLO's names and meaning wherever it has one. "
-      "The class says how fusion sees\nan operator, the last column but one how it is executed. Written by "
+      "The class says how fusion sees\nan operator, the last column but one how it is executed: a composite as the "
+      "body of other operators that "
+      "its row tells. Written by "
       "`unit_graph_table --write` from the table; do not edit.\n[howto-operator.md](howto-operator.md) tells "
       "how to add one, and how the shapes of operands are to be read.\n\n"
       "| operator | operands | class | execution | meaning |\n| --- | --- | --- | --- | --- |\n",
@@ -53,7 +55,8 @@ static void write_page(tn__strbuf *out) {
     const tn__op *op = tn__op_at(i);
     tn__strbuf_printf(out, "| `%s` | ", op->name);
     write_operands(out, op);
-    tn__strbuf_printf(out, " | %s | %s | %s |\n", classes[op->op_class], lowerings[op->lowering], op->doc);
+    tn__strbuf_printf(out, " | %s | %s | %s |\n", classes[op->op_class],
+                      op->expand != NULL ? "composite" : lowerings[op->lowering], op->doc);
   }
 }
 

@@ -467,6 +467,14 @@ static void make_few(tn__graph *g) {
 static void make_reverse(tn__graph *g) { tn__g_reverse(g, open(g), (const int64_t[]){0, 2}, 2); }
 static void make_quads(tn__graph *g) { tn__g_quads(g, input_of(g, "x", TN_U8, 3, (const int64_t[]){-1, -2, 4})); }
 static void make_reduce(tn__graph *g) { tn__g_reduce(g, TN__REDUCE_SUM, open(g), (const int64_t[]){0, 2}, 2, false); }
+static void make_rows(tn__graph *g) {
+  static const int64_t axes[] = {0, 2};
+  tn__value *x = open(g);
+  tn__g_softmax(g, x, 1, TN__SOFTMAX_DIVIDE | TN__SOFTMAX_EMPTY);
+  tn__g_log_softmax(g, x, 0);
+  tn__g_layer_norm(g, x, axes, 2, 1e-5, TN__NORM_RSQRT);
+  tn__g_rms_norm(g, x, axes, 2, 1e-5, TN__NORM_DIVIDE);
+}
 static void make_argreduce(tn__graph *g) { tn__g_argreduce(g, open(g), 1, true, false, false, TN_I64); }
 static void make_windows(tn__graph *g) {
   static const int64_t window[3] = {1, 3, 2}, strides[3] = {1, 2, 1}, dilations[3] = {1, 1, 2};
@@ -537,6 +545,7 @@ static const struct {
     {"iota from_elements random_bits", make_iota},
     {"reduce", make_reduce},
     {"argreduce", make_argreduce},
+    {"softmax log_softmax layer_norm rms_norm", make_rows},
     {"reduce_window argreduce_window", make_windows},
     {"cumulative", make_cumulative},
     {"dot_general", make_dot},

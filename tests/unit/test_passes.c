@@ -135,7 +135,7 @@ static const char *left_of_second(void **state, int64_t rows, bool divides, bool
     tn__value *power = tn__g_unary(g, "exponential", tn__g_binary(g, "subtract", scores, top));
     weights = tn__g_binary(g, "divide", power, tn__g_reduce(g, TN__REDUCE_SUM, power, &last, 1, true));
   } else {
-    weights = tn__g_softmax(g, scores, 2, false);
+    weights = tn__g_softmax(g, scores, 2, TN__SOFTMAX_PLAIN);
   }
   if (shared) tn__graph_output(g, "weights", weights);
   tn__graph_output(g, "y", tn__g_dot_general(g, weights, v, &batch, &batch, 1, &last, &middle, 1, TN_F32));
@@ -156,10 +156,10 @@ static void rows_of_results_are_divided_by_sums(void **state) {
   assert_string_equal(left_of_second(state, 9, true, false), "exponential");
 }
 static void weights_that_others_read_are_divided(void **state) {
-  assert_string_equal(left_of_second(state, 9, false, true), "multiply");
+  assert_string_equal(left_of_second(state, 9, false, true), "softmax");
 }
 static void weights_of_one_row_are_divided(void **state) { /* no kernel of its own comes of it */
-  assert_string_equal(left_of_second(state, 1, false, false), "multiply");
+  assert_string_equal(left_of_second(state, 1, false, false), "softmax");
 }
 
 static void reshapes_and_transposes_cancel(void **state) {

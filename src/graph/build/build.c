@@ -498,23 +498,6 @@ tn__node *tn__g_while(tn__graph *g, tn__graph *condition, tn__graph *body, tn__v
 
 /* ---- common compositions ----------------------------------------------------------------------------------------- */
 
-tn__value *tn__g_softmax(tn__graph *g, tn__value *a, int axis, bool log) {
-  int64_t axes = axis;
-  tn__value *x = tn__g_convert(g, a, tn__accumulator_of(a->dtype));
-  tn__value *shifted = tn__g_binary(g, "subtract", x, tn__g_reduce(g, TN__REDUCE_MAX, x, &axes, 1, true));
-  tn__value *e = tn__g_unary(g, "exponential", shifted);
-  tn__value *sum = tn__g_reduce(g, TN__REDUCE_SUM, e, &axes, 1, true);
-  tn__value *result;
-  if (log) {
-    result = tn__g_binary(g, "subtract", shifted, tn__g_unary(g, "log", sum));
-  } else {
-    /* One division a row; the sum is 1 at the least. */
-    tn__value *one = tn__g_scalar(g, sum->dtype, 1);
-    result = tn__g_binary(g, "multiply", e, tn__g_binary(g, "divide", one, sum));
-  }
-  return tn__g_convert(g, result, a->dtype);
-}
-
 tn__value *tn__g_clamp(tn__graph *g, tn__value *a, double low, double high) {
   if (low > -HUGE_VAL) a = tn__g_binary_s(g, "maximum", a, low);
   if (high < HUGE_VAL) a = tn__g_binary_s(g, "minimum", a, high);
@@ -526,6 +509,8 @@ tn__value *tn__g_mean(tn__graph *g, tn__value *a, const int64_t *axes, int count
   const tn__expr *size = tn__index(g->ir, 1);
   for (int i = 0; i < count; i++) size = tn__mul(g->ir, size, a->dims[axes[i]]);
   tn__value *sum = tn__g_reduce(g, TN__REDUCE_SUM, x, axes, count, keep_dims);
-  tn__value *divisor = tn__g_from_elements(g, x->dtype, &size, 1, 0);
+  int64_t known;
+  tn__value *divisor = tn__as_int(size, &known) ? tn__g_scalar(g, x->dtype, (double)known)
+                                                : tn__g_from_elements(g, x->dtype, &size, 1, 0);
   return tn__g_convert(g, tn__g_binary(g, "divide", sum, divisor), a->dtype);
 }

@@ -181,8 +181,31 @@ tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool sta
 tn__value *tn__g_sequence_split(tn__graph *g, tn__value *a, tn__value *lengths, int axis, bool keep);
 tn__value *tn__g_sequence_as(tn__graph *g, tn__value *list, tn__value_holds holds, int rank); /* or TN__ANY_RANK */
 
+/* ---- composites (ops/composite.c), computed in f32 for 16-bit types ------------------------------------------------- */
+typedef enum tn__softmax_flags {
+  TN__SOFTMAX_PLAIN = 0,
+  TN__SOFTMAX_DIVIDE = 1, /* by the sum of the row; else times its reciprocal */
+  TN__SOFTMAX_EMPTY = 2   /* a row of negative infinities gives zeros; else NaN */
+} tn__softmax_flags;
+tn__value *tn__g_softmax(tn__graph *g, tn__value *a, int axis, int flags); /* several tn__softmax_flags */
+tn__value *tn__g_log_softmax(tn__graph *g, tn__value *a, int axis);
+#define TN__GELU_CUBE 0.044715
+tn__value *tn__g_gelu(tn__graph *g, tn__value *a, bool by_tanh);
+/* How elements are divided by the root of what stands for the variance, v: they differ in what is rounded. */
+typedef enum tn__norm_scale {
+  TN__NORM_RSQRT,     /* times rsqrt(v) */
+  TN__NORM_DIVIDE,    /* by sqrt(v) */
+  TN__NORM_RECIPROCAL /* times 1 / sqrt(v) */
+} tn__norm_scale;
+bool tn__norm_scale_parse(const char *text, tn__norm_scale *out); /* false: it is none */
+/* Over rows along `axes`: (a - mean) / sqrt(variance + epsilon), and a / sqrt(mean of squares + epsilon).
+ * Scales and biases are multiplications and additions behind. */
+tn__value *tn__g_layer_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
+                            tn__norm_scale scale);
+tn__value *tn__g_rms_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
+                          tn__norm_scale scale);
+
 /* ---- common compositions ----------------------------------------------------------------------------------------- */
-tn__value *tn__g_softmax(tn__graph *g, tn__value *a, int axis, bool log); /* computed in f32 for 16-bit types */
 tn__value *tn__g_clamp(tn__graph *g, tn__value *a, double low, double high);
 tn__value *tn__g_mean(tn__graph *g, tn__value *a, const int64_t *axes, int count, bool keep_dims);
 

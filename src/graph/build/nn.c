@@ -229,7 +229,7 @@ tn__value *tn__g_bernoulli(tn__graph *g, tn__value *probabilities, tn_dtype dtyp
 
 tn__value *tn__g_multinomial(tn__graph *g, tn__value *logits, const tn__expr *samples, tn_dtype dtype, int64_t seed) {
   tn__ir *ir = g->ir;
-  tn__value *p = tn__g_softmax(g, tn__g_convert(g, logits, tn__accumulator_of(logits->dtype)), 1, false);
+  tn__value *p = tn__g_softmax(g, tn__g_convert(g, logits, tn__accumulator_of(logits->dtype)), 1, TN__SOFTMAX_PLAIN);
   tn__value *below = tn__g_cumulative(g, TN__REDUCE_SUM, p, 1, false, false);
   const tn__expr *dims[3] = {p->dims[0], samples, p->dims[1]}, *row[3] = {p->dims[0], tn__index(ir, 1), p->dims[1]};
   const tn__expr *column[3] = {p->dims[0], samples, tn__index(ir, 1)};

@@ -157,8 +157,6 @@ static const tn__op rows[] = {
     TN__ROW("while", TN__LOWER_CONTROL, while,
             "Gives the operands to the second body again and again while the first one says true.", TN__FACT_LOOPS),
     TN__ROW("call", TN__LOWER_CONTROL, call, "The results of the body.", 0),
-    TN__ROW("composite", TN__LOWER_NONE, call,
-            "The same, kept whole for passes that know its `name`; inlined by the others.", 0),
 };
 
 const tn__op_family tn__ops_control = {rows, sizeof(rows) / sizeof(rows[0])};

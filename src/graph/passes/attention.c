@@ -25,6 +25,22 @@ static const tn__node *find_scale(tn__rewriter *rewriter, const tn__value *weigh
   return NULL;
 }
 
+static const tn__node *softmax_behind(const tn__node *product) {
+  const tn__node *node = product->inputs[0]->producer;
+  return node != NULL && tn__op_has(node, TN__FACT_WEIGHTS) ? node : NULL;
+}
+
+/* A softmax in parts, so that its scale can be found. */
+static void take_apart(tn__rewriter *rewriter, const tn__node *product) {
+  const tn__node *softmax = softmax_behind(product);
+  if (softmax == NULL || tn__uses_of(rewriter, product->inputs[0]) != 1) return;
+  tn__graph_set_origin(rewriter->graph, softmax->origin);
+  int first = tn__graph_node_count(rewriter->graph);
+  tn__value *weights = softmax->op->expand(rewriter->graph, softmax, softmax->inputs);
+  tn__put_in_place(rewriter, softmax->outputs[0], weights);
+  tn__graph_move_behind(rewriter->graph, first, softmax);
+}
+
 void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options) {
   tn__rewriter rewriter;
   const char *origin = tn__graph_origin(graph);
@@ -33,10 +49,11 @@ void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options) {
   tn__rewriter_init(&rewriter, graph, options);
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
     const tn__node *node = tn__graph_node_at(graph, i);
-    any |= tn__is_op(node, "dot_general") && find_scale(&rewriter, node->inputs[0], &scaled) != NULL;
+    any |= tn__is_op(node, "dot_general") && (softmax_behind(node) || find_scale(&rewriter, node->inputs[0], &scaled));
   }
   tn__node **products = any ? tn__fuse_attentions(graph, &count) : NULL;
   for (int i = 0; i < count; i++) {
+    take_apart(&rewriter, products[i]);
     tn__value *result = products[i]->outputs[0];
     const tn__node *scale = find_scale(&rewriter, products[i]->inputs[0], &scaled);
     if (scale == NULL) continue;

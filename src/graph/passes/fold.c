@@ -117,6 +117,7 @@ static int64_t reads_per_element(const tn__node *node) {
     case TN__CLASS_INJECTIVE: return 1;
     case TN__CLASS_CONTRACTION:
     case TN__CLASS_REDUCTION:
+    case TN__CLASS_ROWS:
       for (int i = 0; i < node->input_count; i++)
         if (node->inputs[i] != NULL && tn__element_total(node->inputs[i]) > reads)
           reads = tn__element_total(node->inputs[i]);
@@ -143,7 +144,8 @@ static bool small_enough(const tn__node *node) {
     inputs = total < 0 || inputs > INT64_MAX - total ? INT64_MAX : inputs + total;
     if (!node->inputs[i]->splat && total > MAX_OPERATIONS) return false; /* the evaluator may copy its operands */
   }
-  if (tn__op_has(node, TN__FACT_REDUCES)) return inputs <= MAX_OPERATIONS;
+  bool once = tn__op_has(node, TN__FACT_REDUCES) || node->op->op_class == TN__CLASS_ROWS;
+  if (once) return inputs <= MAX_OPERATIONS; /* or a few times each */
   return outputs == 0 || reads_per_element(node) <= MAX_OPERATIONS / outputs;
 }
 

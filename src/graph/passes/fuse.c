@@ -1,8 +1,8 @@
 /* Which nodes share a kernel. Greedy, in topological order: each node tries to join the kernels that produce its
  * operands.
  *
- * A kernel is one of four kinds. A MAP holds element-wise and injective nodes; a ROW holds reductions over the same
- * axes of the same space with the maps between and around them (softmax, normalisations); a CONTRACTION holds one
+ * A kernel is one of four kinds. A MAP holds element-wise and injective nodes; a ROW holds what is over the same rows
+ * (reductions, softmax, normalisations along the same axes of the same space) with the maps around; a CONTRACTION holds one
  * product or convolution with its element-wise epilogue, or two products and the softmax between (attention);
  * everything else runs ALONE. Joining never makes a cycle between kernels. Broadcasts, iotas and the like cost nothing
  * where they are read, so they have no kernel of their own but a copy in each that reads them. */
@@ -19,10 +19,11 @@ typedef enum kernel_kind { KERNEL_MAP, KERNEL_ROW, KERNEL_CONTRACTION, KERNEL_AL
 typedef struct kernel {
   kernel_kind kind;
   bool constant, dead;
-  int first;                 /* smallest node index: a cycle search need not look below */
-  TN__VEC(int) members;      /* node indices, ascending */
-  const tn__value *space;    /* ROW: an operand of the reductions; MAP, CONTRACTION: the value whose shape all share */
-  const tn__node *reduction; /* ROW: one of its reductions */
+  int first;            /* smallest node index: a cycle search need not look below */
+  TN__VEC(int) members; /* node indices, ascending */
+  const tn__value
+      *space;           /* ROW: an operand of the nodes over rows; MAP, CONTRACTION: the value whose shape all share */
+  const tn__node *rows; /* ROW: a node over these rows */
   uint32_t visited;
 } kernel;
 
@@ -91,7 +92,10 @@ static bool same_shape(const tn__value *a, const tn__value *b) {
   return true;
 }
 
-static bool is_row_reduction(const tn__node *n) { return tn__op_has(n, TN__FACT_REDUCES); }
+/* Does it look at whole rows, the elements along its axes? */
+static bool is_over_rows(const tn__node *n) {
+  return n->op->op_class == TN__CLASS_ROWS || tn__op_has(n, TN__FACT_REDUCES);
+}
 
 static bool same_axes(const tn__node *a, const tn__node *b) {
   const tn__attr *x = tn__node_attr(a, "axes"), *y = tn__node_attr(b, "axes");
@@ -204,9 +208,21 @@ static bool only_reader(fuser *f, int k, const tn__node *node) {
   return true;
 }
 
+/* One number for each row of a kernel? */
+static bool counts_rows(const kernel *k, const tn__value *v) {
+  const tn__attr *axes = tn__node_attr(k->rows, "axes");
+  const tn__expr *dims[TN__MAX_RANK];
+  tn__value rows = {.dims = dims};
+  for (int i = 0; i < k->space->rank; i++) {
+    bool along = false;
+    for (int a = 0; a < axes->count; a++) along |= axes->ints[a] == i;
+    if (!along) dims[rows.rank++] = k->space->dims[i];
+  }
+  return same_space(v, &rows);
+}
+
 static bool fits_row(const kernel *k, const tn__node *n) {
-  const tn__value *out = n->outputs[0];
-  return same_space(out, k->space) || same_space(out, k->reduction->outputs[0]);
+  return same_space(n->outputs[0], k->space) || counts_rows(k, n->outputs[0]);
 }
 
 /* Nodes of an epilogue in which a value is read more than once: GELU reads x twice. */
@@ -271,11 +287,11 @@ static bool can_join(fuser *f, int index, int node, const tn__node *n) {
     case KERNEL_MAP:
       if (class == TN__CLASS_ELEMENTWISE) return same_shape(n->outputs[0], k->space);
       if (class == TN__CLASS_INJECTIVE) return only_reader(f, index, n) && same_shape(n->inputs[0], k->space);
-      if (is_row_reduction(n)) return same_space(n->inputs[0], k->space);
+      if (is_over_rows(n)) return same_space(n->inputs[0], k->space);
       return false;
     case KERNEL_ROW:
       if (class == TN__CLASS_ELEMENTWISE) return fits_row(k, n);
-      return is_row_reduction(n) && same_space(n->inputs[0], k->space) && same_axes(n, k->reduction);
+      return is_over_rows(n) && same_space(n->inputs[0], k->space) && same_axes(n, k->rows);
     case KERNEL_CONTRACTION:
       if (f->claimed[node] == index) return true;
       return class == TN__CLASS_ELEMENTWISE && same_shape(n->outputs[0], k->space) && only_reader(f, index, n);
@@ -344,12 +360,12 @@ static int new_kernel(fuser *f, int node, const tn__node *n, bool constant) {
   tn__op_class class = n->op->op_class;
   k.kind = n->op->lowering != TN__LOWER_DECLARE ? KERNEL_ALONE
            : is_view(n)                         ? KERNEL_ALONE
-           : is_row_reduction(n)                ? KERNEL_ROW
+           : is_over_rows(n)                    ? KERNEL_ROW
            : class == TN__CLASS_CONTRACTION     ? KERNEL_CONTRACTION
            : (class == TN__CLASS_ELEMENTWISE || class == TN__CLASS_INJECTIVE) && n->output_count == 1 ? KERNEL_MAP
                                                                                                       : KERNEL_ALONE;
   k.space = k.kind == KERNEL_ROW ? n->inputs[0] : n->outputs[0];
-  k.reduction = k.kind == KERNEL_ROW ? n : NULL;
+  k.rows = k.kind == KERNEL_ROW ? n : NULL;
   add_member(f, &k, node);
   tn__vec_push(f->arena, &f->kernels, k);
   f->kernel_of[node] = f->kernels.count - 1;
@@ -360,10 +376,10 @@ static void join(fuser *f, int target, int node, const tn__node *n) {
   kernel *k = &f->kernels.data[target];
   add_member(f, k, node);
   f->kernel_of[node] = target;
-  if (is_row_reduction(n) && k->kind == KERNEL_MAP) {
+  if (is_over_rows(n) && k->kind == KERNEL_MAP) {
     k->kind = KERNEL_ROW;
     k->space = n->inputs[0];
-    k->reduction = n;
+    k->rows = n;
   }
   if (k->kind == KERNEL_MAP) k->space = n->outputs[0];
 }
@@ -456,10 +472,10 @@ static bool is_softmax_like(const fuser *f, const kernel *k, int rank) {
   for (int i = 0; i < k->members.count; i++) {
     const tn__node *n = tn__graph_node_at(f->graph, k->members.data[i]);
     if (n->outputs[0]->dtype != TN_F32) return false;
-    if (!is_row_reduction(n)) continue;
+    if (!is_over_rows(n)) continue;
     const tn__attr *axes = tn__node_attr(n, "axes");
     if (n->inputs[0]->rank != rank || axes->count != 1 || axes->ints[0] != rank - 1) return false;
-    reductions++;
+    reductions += tn__op_has(n, TN__FACT_WEIGHTS) ? 2 : 1;
   }
   return reductions == 2;
 }

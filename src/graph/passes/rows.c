@@ -144,6 +144,15 @@ static tn__value *follow_reduce(flattener *f, const tn__node *node) {
   return tn__node_again(f->graph, node, &input, &row, 1);
 }
 
+static tn__value *follow_rows(flattener *f, const tn__node *node) {
+  const tn__attr *axes = tn__node_attr(node, "axes");
+  TN__INVARIANT(node->inputs[0] != NULL); /* checked when nodes are made */
+  if (node->input_count != 1 || axes->count != 1 || axes->ints[0] != node->inputs[0]->rank - 1) return NULL;
+  tn__value *input = flat_of(f, node->inputs[0]);
+  const tn__attr row = tn__attr_int(f->graph, "axes", 1);
+  return tn__node_again(f->graph, node, &input, &row, 1);
+}
+
 static tn__value *follow_broadcast(flattener *f, const tn__node *node) {
   const tn__expr *dims[2];
   flat_dims(f->graph, node->outputs[0], dims);
@@ -161,6 +170,7 @@ static tn__value *flat_result(flattener *f, const tn__node *node, bool reads_mov
     if (tn__is_op(node, beginnings[i].op)) return beginnings[i].flat(f, node);
   if (!reads_moved) return NULL;
   if (node->op->op_class == TN__CLASS_ELEMENTWISE) return follow_elementwise(f, node);
+  if (node->op->op_class == TN__CLASS_ROWS) return follow_rows(f, node);
   if (tn__op_has(node, TN__FACT_REDUCES)) return follow_reduce(f, node);
   if (tn__op_has(node, TN__FACT_REPEATS)) return follow_broadcast(f, node);
   return NULL;

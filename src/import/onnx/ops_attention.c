@@ -159,14 +159,8 @@ static tn__value *probabilities(const attention *a, tn__value *scores) {
   tn__onode *n = a->n;
   if (n->in[3] == NULL && n->in[6] == NULL && tn__on_int(n, "is_causal", 0) == 0 &&
       tn__on_int(n, "left_window_size", -1) < 0 && tn__on_int(n, "right_window_size", -1) < 0)
-    return tn__g_softmax(n->g, scores, 3, false);
-  static const int64_t axis = 3;
-  tn__value *most = tn__g_reduce(n->g, TN__REDUCE_MAX, scores, &axis, 1, true);
-  tn__value *none = tn__g_compare(n->g, TN__CMP_EQ, most, tn__g_scalar(n->g, a->dtype, -INFINITY));
-  tn__value *zero = tn__g_scalar(n->g, a->dtype, 0);
-  tn__value *e = tn__on_unary(n, "exponential", tn__on_sub(n, scores, tn__g_select(n->g, none, zero, most)));
-  tn__value *sum = tn__g_reduce(n->g, TN__REDUCE_SUM, e, &axis, 1, true);
-  return tn__on_div(n, e, tn__g_select(n->g, none, tn__g_scalar(n->g, a->dtype, 1), sum));
+    return tn__g_softmax(n->g, scores, 3, TN__SOFTMAX_PLAIN);
+  return tn__g_softmax(n->g, scores, 3, TN__SOFTMAX_DIVIDE | TN__SOFTMAX_EMPTY);
 }
 
 void tn__onnx_attention(tn__onode *n) {

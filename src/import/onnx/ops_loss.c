@@ -42,7 +42,7 @@ void tn__onnx_nll_loss(tn__onode *n) {
 }
 
 void tn__onnx_softmax_loss(tn__onode *n) {
-  tn__value *x = tn__g_softmax(n->g, tn__on_widen(n, n->in[0]), 1, true);
+  tn__value *x = tn__g_log_softmax(n->g, tn__on_widen(n, n->in[0]), 1);
   n->out[0] = tn__g_convert(n->g, loss_of(n, x, n->in[1], n->in[2]), n->in[0]->dtype);
   if (n->output_count > 1) n->out[1] = tn__g_convert(n->g, x, n->in[0]->dtype);
 }

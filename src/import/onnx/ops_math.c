@@ -199,16 +199,10 @@ static tn__value *activation_swish(tn__onode *n, tn__value *x) {
 }
 static tn__value *activation_gelu(tn__onode *n, tn__value *x) {
   const char *approximate = tn__on_string(n, "approximate", "none");
-  tn__value *inner;
-  if (strcmp(approximate, "tanh") == 0) {
-    tn__value *cube = tn__on_mul(n, tn__on_mul(n, x, x), x);
-    inner = tn__on_unary(n, "tanh", tn__on_mul_s(n, tn__on_add(n, x, tn__on_mul_s(n, cube, 0.044715)), sqrt(2 / M_PI)));
-  } else if (strcmp(approximate, "none") == 0) {
-    inner = tn__on_unary(n, "erf", tn__on_mul_s(n, x, sqrt(0.5)));
-  } else {
+  bool by_tanh = strcmp(approximate, "tanh") == 0;
+  if (!by_tanh && strcmp(approximate, "none") != 0)
     tn__on_fail(n, "approximate \"%s\" is neither none nor tanh", approximate);
-  }
-  return tn__on_mul(n, tn__on_mul_s(n, x, 0.5), tn__on_add_s(n, inner, 1));
+  return tn__g_gelu(n->g, x, by_tanh);
 }
 static tn__value *activation_shrink(tn__onode *n, tn__value *x) {
   double bias = tn__on_float(n, "bias", 0), lambd = tn__on_float(n, "lambd", 0.5);

@@ -48,20 +48,11 @@ void tn__onnx_batch_norm(tn__onode *n) {
   n->out[0] = tn__g_convert(g, tn__on_add(n, tn__on_mul(n, x, factor), offset), n->in[0]->dtype);
 }
 
-/* (x - mean) / sqrt(var + epsilon) over `axes`; mean and inverse deviation where wanted. */
-static tn__value *standardize(tn__onode *n, tn__value *x, const int64_t *axes, int count, double epsilon,
-                              tn__value **mean, tn__value **inverse) {
-  *mean = tn__g_mean(n->g, x, axes, count, true);
-  tn__value *centered = tn__on_sub(n, x, *mean);
-  *inverse = inverse_deviation(n, tn__g_mean(n->g, square(n, centered), axes, count, true), epsilon);
-  return tn__on_mul(n, centered, *inverse);
-}
-
 void tn__onnx_instance_norm(tn__onode *n) {
-  tn__value *x = tn__on_widen(n, n->in[0]), *mean, *inverse;
+  tn__value *x = tn__on_widen(n, n->in[0]);
   int64_t axes[TN__MAX_RANK];
   for (int i = 2; i < x->rank; i++) axes[i - 2] = i;
-  tn__value *y = standardize(n, x, axes, x->rank - 2, tn__on_float(n, "epsilon", 1e-5f), &mean, &inverse);
+  tn__value *y = tn__g_layer_norm(n->g, x, axes, x->rank - 2, tn__on_float(n, "epsilon", 1e-5f), TN__NORM_RSQRT);
   y = tn__on_add(n, tn__on_mul(n, y, channel(n, n->in[1], x)), channel(n, n->in[2], x));
   n->out[0] = tn__g_convert(n->g, y, n->in[0]->dtype);
 }
@@ -73,36 +64,45 @@ static int trailing_axes(const tn__onode *n, int rank, int64_t *axes) {
   return (int)(rank - first);
 }
 
+/* The optional results, of which the mean and the inverse deviation of rows are made: without them, the rest is a
+ * composite, which has one result. */
+static tn__value *layer_norm_with_statistics(tn__onode *n, tn__value *x, const int64_t *axes, int count,
+                                             double epsilon) {
+  tn_dtype stash = tn__onnx_dtype((int32_t)tn__on_int(n, "stash_type", 1));
+  if (stash == TN_DTYPE_INVALID)
+    tn__on_unsupported(n, "stash_type %lld is not supported", (long long)tn__on_int(n, "stash_type", 1));
+  if (n->output_count < 2) return tn__g_layer_norm(n->g, x, axes, count, epsilon, TN__NORM_RSQRT);
+  tn__value *mean = tn__g_mean(n->g, x, axes, count, true), *centered = tn__on_sub(n, x, mean);
+  tn__value *inverse = inverse_deviation(n, tn__g_mean(n->g, square(n, centered), axes, count, true), epsilon);
+  n->out[1] = tn__g_convert(n->g, mean, stash);
+  n->out[2] = tn__g_convert(n->g, inverse, stash);
+  return tn__on_mul(n, centered, inverse);
+}
+
 void tn__onnx_layer_norm(tn__onode *n) {
-  tn__value *x = tn__on_widen(n, n->in[0]), *mean, *inverse;
+  tn__value *x = tn__on_widen(n, n->in[0]);
   int64_t axes[TN__MAX_RANK];
   int count = trailing_axes(n, x->rank, axes);
-  tn__value *y = standardize(n, x, axes, count, tn__on_float(n, "epsilon", 1e-5f), &mean, &inverse);
+  tn__value *y = layer_norm_with_statistics(n, x, axes, count, tn__on_float(n, "epsilon", 1e-5f));
   y = tn__on_mul(n, y, tn__g_broadcast_to(n->g, tn__g_convert(n->g, n->in[1], x->dtype), x->rank, x->dims));
   if (n->in[2] != NULL)
     y = tn__on_add(n, y, tn__g_broadcast_to(n->g, tn__g_convert(n->g, n->in[2], x->dtype), x->rank, x->dims));
   n->out[0] = tn__g_convert(n->g, y, n->in[0]->dtype);
-  tn_dtype stash = tn__onnx_dtype((int32_t)tn__on_int(n, "stash_type", 1));
-  if (stash == TN_DTYPE_INVALID)
-    tn__on_unsupported(n, "stash_type %lld is not supported", (long long)tn__on_int(n, "stash_type", 1));
-  n->out[1] = tn__g_convert(n->g, mean, stash);
-  n->out[2] = tn__g_convert(n->g, inverse, stash);
 }
 
 void tn__onnx_rms_norm(tn__onode *n) {
   tn__value *x = tn__on_widen(n, n->in[0]);
   int64_t axes[TN__MAX_RANK];
   int count = trailing_axes(n, x->rank, axes);
-  tn__value *inverse =
-      inverse_deviation(n, tn__g_mean(n->g, square(n, x), axes, count, true), tn__on_float(n, "epsilon", 1e-5f));
+  tn__value *y = tn__g_rms_norm(n->g, x, axes, count, tn__on_float(n, "epsilon", 1e-5f), TN__NORM_RSQRT);
   tn__value *scale = tn__g_broadcast_to(n->g, tn__g_convert(n->g, n->in[1], x->dtype), x->rank, x->dims);
-  n->out[0] = tn__g_convert(n->g, tn__on_mul(n, tn__on_mul(n, x, inverse), scale), n->in[1]->dtype);
+  n->out[0] = tn__g_convert(n->g, tn__on_mul(n, y, scale), n->in[1]->dtype);
 }
 
 /* Per group of channels; scale and bias per group in opset 18, per channel since 21. */
 void tn__onnx_group_norm(tn__onode *n) {
   tn__ir *ir = n->ir;
-  tn__value *x = tn__on_widen(n, n->in[0]), *mean, *inverse;
+  tn__value *x = tn__on_widen(n, n->in[0]);
   int64_t groups = tn__on_int(n, "num_groups", 0), channels = tn__on_dim_known(n, 0, 1, "the number of channels");
   if (groups < 1 || channels % groups != 0)
     tn__on_fail(n, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
@@ -110,7 +110,7 @@ void tn__onnx_group_norm(tn__onode *n) {
   const tn__expr *dims[4] = {x->dims[0], tn__index(ir, groups), tn__index(ir, channels / groups), rest};
   static const int64_t axes[2] = {2, 3};
   tn__value *y =
-      standardize(n, tn__on_reshape(n, x, 4, dims), axes, 2, tn__on_float(n, "epsilon", 1e-5f), &mean, &inverse);
+      tn__g_layer_norm(n->g, tn__on_reshape(n, x, 4, dims), axes, 2, tn__on_float(n, "epsilon", 1e-5f), TN__NORM_RSQRT);
   bool per_group = n->version < 21;
   for (int i = 0; i < 2; i++) {
     tn__value *v = tn__g_convert(n->g, n->in[1 + i], x->dtype);
@@ -180,8 +180,9 @@ static tn__value *softmax_rows(tn__onode *n, tn__value *x, int *axis) {
 void tn__onnx_softmax(tn__onode *n) {
   int axis;
   tn__value *x = softmax_rows(n, n->in[0], &axis);
-  n->out[0] = tn__on_reshape(n, tn__g_softmax(n->g, x, axis, strcmp(n->name, "LogSoftmax") == 0), n->in[0]->rank,
-                             n->in[0]->dims);
+  tn__value *y = strcmp(n->name, "LogSoftmax") == 0 ? tn__g_log_softmax(n->g, x, axis)
+                                                    : tn__g_softmax(n->g, x, axis, TN__SOFTMAX_PLAIN);
+  n->out[0] = tn__on_reshape(n, y, n->in[0]->rank, n->in[0]->dims);
 }
 
 /* One at the first greatest element, zero elsewhere. */

@@ -30,6 +30,27 @@ def softmaxes(path, *axes):
     save(path, nodes, [value("x", [2048, 1024])], [value("y", [2048, 1024])])
 
 
+def constant(name, number):
+    return numpy_helper.from_array(np.array(number, np.int64 if isinstance(number, list) else np.float32), name)
+
+
+def spelt(path):
+    """Softmax, layer normalisation and GELU in the operators that they are made of, one behind the other."""
+    nodes = [helper.make_node(*args, **attributes) for args, attributes in (
+        (("ReduceMax", ["x"], ["most"], "most"), {"axes": [-1]}), (("Sub", ["x", "most"], ["shifted"], "shifted"), {}),
+        (("Exp", ["shifted"], ["e"], "e"), {}), (("ReduceSum", ["e", "last"], ["sum"], "sum"), {}),
+        (("Div", ["e", "sum"], ["weights"], "weights"), {}), (("ReduceMean", ["weights"], ["mean"], "mean"), {"axes": [-1]}),
+        (("Sub", ["weights", "mean"], ["centered"], "centered"), {}), (("Pow", ["centered", "two"], ["squares"], "squares"), {}),
+        (("ReduceMean", ["squares"], ["variance"], "variance"), {"axes": [-1]}),
+        (("Add", ["variance", "epsilon"], ["above"], "above"), {}), (("Sqrt", ["above"], ["deviation"], "deviation"), {}),
+        (("Div", ["centered", "deviation"], ["norm"], "norm"), {}), (("Div", ["norm", "root"], ["argument"], "argument"), {}),
+        (("Erf", ["argument"], ["erf"], "erf"), {}), (("Add", ["erf", "one"], ["more"], "more"), {}),
+        (("Mul", ["norm", "more"], ["twice"], "twice"), {}), (("Mul", ["twice", "half"], ["y"], "gelu"), {}))]
+    save(path, nodes, [value("x", [4, 8])], [value("y", [4, 8])],
+         [constant("last", [-1]), constant("two", 2), constant("epsilon", 1e-5), constant("root", 2**0.5), constant("one", 1),
+          constant("half", 0.5)])
+
+
 def symbolic(path):
     mlp(path, "rows")
 

@@ -1,0 +1,308 @@
+/* Composites: each means its body, passes keep it whole, and what is spelt out in core operators becomes one again. */
+#include <math.h>
+
+#include "unit/pass_check.h"
+
+static const int64_t last = 1;
+
+static tn__value *matrix(tn__graph *g) { return input_of(g, "x", TN_F32, 2, (int64_t[]){6, 8}); }
+
+static tn__value *spelt(tn__graph *g, const char *op, tn__value *a, tn__value *b) { return tn__g_binary(g, op, a, b); }
+
+/* ---- bodies ------------------------------------------------------------------------------------------------------ */
+
+static void pass_expand_all(tn__graph *g, const tn__optimize_options *options) {
+  (void)options;
+  int count = tn__graph_node_count(g);
+  for (int i = 0; i < count; i++) {
+    tn__node *node = tn__graph_node_at(g, i);
+    if (node->op->expand == NULL) continue;
+    tn__graph_replace_uses(g, node->outputs[0], node->op->expand(g, node, node->inputs));
+    node->dead = true;
+  }
+  tn__graph_sweep(g);
+}
+
+static void every_composite_is_its_body(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){2, -1, 5}), *half = tn__g_convert(g, x, TN_F16);
+  const int64_t both[] = {0, 2}, third = 2;
+  tn__graph_output(g, "softmax", tn__g_softmax(g, x, 2, TN__SOFTMAX_PLAIN));
+  tn__graph_output(g, "divided", tn__g_softmax(g, x, 1, TN__SOFTMAX_DIVIDE));
+  tn__graph_output(g, "empty", tn__g_softmax(g, half, 2, TN__SOFTMAX_DIVIDE | TN__SOFTMAX_EMPTY));
+  tn__graph_output(g, "log", tn__g_log_softmax(g, half, 2));
+  tn__graph_output(g, "gelu", tn__g_gelu(g, x, false));
+  tn__graph_output(g, "tanh", tn__g_gelu(g, x, true));
+  tn__graph_output(g, "layer", tn__g_layer_norm(g, x, both, 2, 1e-5, TN__NORM_DIVIDE));
+  tn__graph_output(g, "rms", tn__g_rms_norm(g, half, &third, 1, 1e-5, TN__NORM_RECIPROCAL));
+  pass_fn *const passes[] = {pass_expand_all};
+  const int64_t sizes[] = {3, 3, 3};
+  check_passes_sized(state, passes, 1, sizes, 0);
+  for (int i = 0; i < tn__graph_node_count(g); i++) assert_null(tn__graph_node_at(g, i)->op->expand);
+}
+
+static void rows_of_negative_infinity_may_be_zeros(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 2, (int64_t[]){2, 2});
+  const tensor in[] = {{(float[]){-INFINITY, -INFINITY, 1, 1}, {2, 2}}};
+  CHECK_RESULT(state, in, tn__g_softmax(g, x, 1, TN__SOFTMAX_DIVIDE | TN__SOFTMAX_EMPTY), 0, 0, 0.5, 0.5);
+}
+
+/* x erf(x) would be twice as large on the way. */
+static void gelu_does_not_overflow(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 1, (int64_t[]){2});
+  const tensor in[] = {{(float[]){3e38F, -3e38F}, {2}}};
+  CHECK_RESULT(state, in, tn__g_gelu(g, x, false), 3e38F, 0);
+}
+
+static void make(tn__graph *g, const char *op, const tn__attr *attrs, int count) {
+  tn__value *x = tn__graph_input(g, "x", TN_F32, 1, (const tn__expr *[]){tn__index(tn__graph_ir(g), 4)});
+  tn__g_node(g, op, &x, 1, attrs, count);
+}
+
+static void axes_beyond(tn__graph *g) {
+  const tn__attr attrs[] = {tn__attr_int(g, "axes", 1)};
+  make(g, "softmax", attrs, 1);
+}
+static void axis_alone(tn__graph *g) {
+  const tn__attr attrs[] = {tn__attr_int(g, "axis", 0)};
+  make(g, "log_softmax", attrs, 1);
+}
+static void no_epsilon(tn__graph *g) {
+  const tn__attr attrs[] = {tn__attr_int(g, "axes", 0)};
+  make(g, "layer_norm", attrs, 1);
+}
+static void odd_scale(tn__graph *g) {
+  const tn__attr attrs[] = {tn__attr_int(g, "axes", 0), tn__attr_float(g, "epsilon", 1e-5),
+                            tn__attr_string(g, "scale", "twice")};
+  make(g, "rms_norm", attrs, 3);
+}
+static void odd_approximation(tn__graph *g) {
+  const tn__attr attrs[] = {tn__attr_string(g, "approximate", "sine")};
+  make(g, "gelu", attrs, 1);
+}
+
+static void attributes_are_checked(void **state) {
+  static const struct {
+    void (*body)(tn__graph *g);
+    const char *text;
+  } cases[] = {
+      {axes_beyond, "softmax: axes must be different ones of the 1 dimensions of the operand"},
+      {axis_alone, "log_softmax: has no attribute axes"},
+      {no_epsilon, "layer_norm: has no attribute epsilon"},
+      {odd_scale, "rms_norm: scale \"twice\" is not one of rsqrt, divide and reciprocal"},
+      {odd_approximation, "gelu: approximate \"sine\" is neither none nor tanh"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    graph_tear_down(state);
+    graph_set_up(state);
+    check_throws(state, cases[i].body, TN_INVALID_ARGUMENT, cases[i].text);
+  }
+}
+
+/* ---- raising ----------------------------------------------------------------------------------------------------- */
+
+static tn__value *exponentials(tn__graph *g, tn__value *x) {
+  return tn__g_unary(g, "exponential", spelt(g, "subtract", x, tn__g_reduce(g, TN__REDUCE_MAX, x, &last, 1, true)));
+}
+
+static tn__value *softmax_spelt(tn__graph *g, tn__value *x, bool divides) {
+  tn__value *e = exponentials(g, x), *sum = tn__g_reduce(g, TN__REDUCE_SUM, e, &last, 1, true);
+  if (divides) return spelt(g, "divide", e, sum);
+  return spelt(g, "multiply", spelt(g, "divide", tn__g_scalar(g, TN_F32, 1), sum), e);
+}
+
+static void softmax_is_raised(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = matrix(g);
+  tn__graph_output(g, "divided", softmax_spelt(g, x, true));
+  tn__graph_output(g, "multiplied", softmax_spelt(g, tn__g_unary(g, "negate", x), false));
+  CHECK_PASSES(state, 0, tn__pass_raise);
+  check_ops(g, "softmax", 2);
+  assert_int_equal(tn__graph_node_count(g), 3);
+  assert_non_null(strstr(text_of(g), "softmax(x) {axes=1, divide=1}"));
+}
+
+static void log_softmax_is_raised(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = matrix(g);
+  tn__value *shifted = spelt(g, "subtract", x, tn__g_reduce(g, TN__REDUCE_MAX, x, &last, 1, true));
+  tn__value *sum = tn__g_reduce(g, TN__REDUCE_SUM, tn__g_unary(g, "exponential", shifted), &last, 1, true);
+  tn__graph_output(g, "y", spelt(g, "subtract", shifted, tn__g_unary(g, "log", sum)));
+  CHECK_PASSES(state, 0, tn__pass_raise);
+  check_ops(g, "log_softmax", 1);
+  assert_int_equal(tn__graph_node_count(g), 1);
+}
+
+/* The sum is of other rows than the maximum, or of something else; or the exponentials are wanted themselves. */
+static void what_is_no_softmax_stays(void **state) {
+  tn__graph *g = graph_of(state);
+  const int64_t first = 0;
+  tn__value *x = matrix(g), *e = exponentials(g, x);
+  tn__graph_output(g, "a", spelt(g, "divide", e, tn__g_reduce(g, TN__REDUCE_SUM, e, &first, 1, true)));
+  tn__value *z = tn__g_unary(g, "negate", x), *f = exponentials(g, z);
+  tn__graph_output(g, "b", spelt(g, "divide", f, tn__g_reduce(g, TN__REDUCE_SUM, z, &last, 1, true)));
+  tn__value *read = exponentials(g, tn__g_unary(g, "abs", x));
+  tn__graph_output(g, "c", read);
+  tn__graph_output(g, "d", spelt(g, "divide", read, tn__g_reduce(g, TN__REDUCE_SUM, read, &last, 1, true)));
+  CHECK_PASSES(state, 0, tn__pass_raise);
+  check_ops(g, "softmax", 0);
+}
+
+/* PyTorch's: x * (erf(x / sqrt 2) + 1) * 0.5. */
+static tn__value *gelu_spelt(tn__graph *g, tn__value *x, double root) {
+  tn__value *phi = tn__g_unary(g, "erf", tn__g_binary_s(g, "divide", x, root));
+  return tn__g_binary_s(g, "multiply", spelt(g, "multiply", x, tn__g_binary_s(g, "add", phi, 1)), 0.5);
+}
+
+/* transformers': 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). */
+static tn__value *gelu_by_tanh(tn__graph *g, tn__value *x, double factor) {
+  tn__value *cube = tn__g_binary_s(g, "multiply", tn__g_binary_s(g, "power", x, 3), factor);
+  tn__value *inner = tn__g_binary_s(g, "multiply", spelt(g, "add", x, cube), sqrt(2 / M_PI));
+  return spelt(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5),
+               tn__g_binary_s(g, "add", tn__g_unary(g, "tanh", inner), 1));
+}
+
+static void gelu_is_raised(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = matrix(g);
+  tn__value *phi = tn__g_unary(g, "erf", tn__g_binary_s(g, "multiply", x, sqrt(0.5)));
+  tn__graph_output(g, "a", gelu_spelt(g, x, sqrt(2)));
+  tn__graph_output(g, "b", gelu_by_tanh(g, x, TN__GELU_CUBE));
+  tn__graph_output(g, "c",
+                   spelt(g, "multiply", tn__g_binary_s(g, "multiply", tn__g_binary_s(g, "add", phi, 1), 0.5), x));
+  CHECK_PASSES(state, 1e-6, tn__pass_simplify, tn__pass_raise, tn__pass_cse);
+  check_ops(g, "gelu", 2);
+  assert_int_equal(tn__graph_node_count(g), 2);
+}
+
+static void what_is_no_gelu_stays(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = matrix(g), *z = tn__g_unary(g, "negate", x);
+  tn__value *phi = tn__g_unary(g, "erf", tn__g_binary_s(g, "multiply", z, sqrt(0.5)));
+  tn__graph_output(g, "a", gelu_spelt(g, x, 1.5));
+  tn__graph_output(g, "b", gelu_by_tanh(g, x, 0.05));
+  tn__graph_output(g, "c",
+                   tn__g_binary_s(g, "multiply", spelt(g, "multiply", x, tn__g_binary_s(g, "add", phi, 1)), 0.5));
+  CHECK_PASSES(state, 1e-6, tn__pass_simplify, tn__pass_raise);
+  check_ops(g, "gelu", 0);
+}
+
+static tn__value *by_root(tn__graph *g, tn__value *x, tn__value *variance, tn__norm_scale how) {
+  tn__value *v = tn__g_binary_s(g, "add", variance, 1e-5);
+  if (how == TN__NORM_RSQRT) return spelt(g, "multiply", x, tn__g_unary(g, "rsqrt", v));
+  tn__value *root = tn__g_unary(g, "sqrt", v);
+  if (how == TN__NORM_DIVIDE) return spelt(g, "divide", x, root);
+  return spelt(g, "multiply", spelt(g, "divide", tn__g_scalar(g, TN_F32, 1), root), x);
+}
+
+static void normalisations_are_raised(void **state) {
+  static const char *const names[] = {"a", "b", "c"};
+  tn__graph *g = graph_of(state);
+  for (int i = 0; i < 3; i++) {
+    tn__value *x = input_of(g, names[i], TN_F32, 2, (int64_t[]){6, 8});
+    tn__value *centered = spelt(g, "subtract", x, tn__g_mean(g, x, &last, 1, true));
+    tn__value *variance = tn__g_mean(g, spelt(g, "multiply", centered, centered), &last, 1, true);
+    tn__graph_output(g, tn__arena_printf(tn__graph_arena(g), "layer%d", i),
+                     by_root(g, centered, variance, (tn__norm_scale)i));
+    variance = tn__g_mean(g, tn__g_binary_s(g, "power", x, 2), &last, 1, true);
+    tn__graph_output(g, tn__arena_printf(tn__graph_arena(g), "rms%d", i), by_root(g, x, variance, (tn__norm_scale)i));
+  }
+  CHECK_PASSES(state, 0, tn__pass_simplify, tn__pass_raise);
+  check_ops(g, "layer_norm", 3);
+  check_ops(g, "rms_norm", 3);
+  assert_int_equal(tn__graph_node_count(g), 6);
+  assert_non_null(strstr(text_of(g), "layer_norm(b) {axes=1, epsilon=9.999999747378752e-06, scale=\"divide\"}"));
+  assert_non_null(strstr(text_of(g), "rms_norm(c) {axes=1, epsilon=9.999999747378752e-06, scale=\"reciprocal\"}"));
+}
+
+/* The mean is wanted as well: what is left is by the root of the squares' mean. */
+static void a_mean_that_others_read_stays(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = matrix(g), *mean = tn__g_mean(g, x, &last, 1, true), *centered = spelt(g, "subtract", x, mean);
+  tn__value *variance = tn__g_mean(g, spelt(g, "multiply", centered, centered), &last, 1, true);
+  tn__graph_output(g, "mean", mean);
+  tn__graph_output(g, "y", by_root(g, centered, variance, TN__NORM_RSQRT));
+  CHECK_PASSES(state, 0, tn__pass_raise);
+  check_ops(g, "layer_norm", 0);
+  check_ops(g, "rms_norm", 1);
+}
+
+/* ---- whole through the passes ------------------------------------------------------------------------------------ */
+
+static tn__value *convolution(tn__graph *g, tn__value *x, int64_t out, int64_t in) {
+  tn__conv_spec spec = {
+      .spatial = 2, .strides = {1, 1}, .lhs_dilation = {1, 1}, .rhs_dilation = {1, 1}, .feature_groups = 1};
+  for (int i = 0; i < 2; i++) spec.low[i] = spec.high[i] = tn__index(tn__graph_ir(g), 1);
+  return tn__g_convolution(g, x, constant_of(g, TN_F32, 4, (int64_t[]){out, in, 3, 3}), &spec, TN_F32);
+}
+
+/* Channels go last, and a composite's axes with them. */
+static void composites_follow_the_layout(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 4, (int64_t[]){1, 3, 5, 6});
+  tn__value *y = tn__g_softmax(g, tn__g_gelu(g, convolution(g, x, 8, 3), false), 1, TN__SOFTMAX_PLAIN);
+  const int64_t spatial[] = {2, 3};
+  y = tn__g_layer_norm(g, y, spatial, 2, 1e-3, TN__NORM_RSQRT);
+  tn__graph_output(g, "y", convolution(g, y, 4, 8));
+  CHECK_PASSES(state, 1e-5, tn__pass_layout, tn__pass_fold, tn__pass_simplify);
+  check_ops(g, "transpose", 2);
+  assert_non_null(strstr(text_of(g), "{axes=3}"));
+  assert_non_null(strstr(text_of(g), "{axes=[1, 2], epsilon=0.001}"));
+}
+
+/* [batch, tokens, features]: the normalisation stays flat between two products. */
+static void composites_follow_the_rows(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = input_of(g, "x", TN_F32, 3, (int64_t[]){2, 3, 4});
+  const int64_t features = 2;
+  tn__value *y = tn__g_matmul(g, x, constant_of(g, TN_F32, 2, (int64_t[]){4, 8}), TN_F32);
+  y = tn__g_gelu(g, tn__g_layer_norm(g, y, &features, 1, 1e-3, TN__NORM_RSQRT), true);
+  tn__graph_output(g, "y", tn__g_matmul(g, y, constant_of(g, TN_F32, 2, (int64_t[]){8, 5}), TN_F32));
+  CHECK_PASSES(state, 1e-5, tn__pass_rows, tn__pass_simplify);
+  check_ops(g, "reshape", 2);
+  assert_non_null(strstr(text_of(g), "f32[6, 8] = layer_norm("));
+}
+
+static void composites_of_constants_are_folded(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *c = constant_of(g, TN_F32, 2, (int64_t[]){3, 4});
+  tn__graph_output(g, "rows", tn__g_softmax(g, c, 1, TN__SOFTMAX_PLAIN));
+  tn__graph_output(g, "splat", tn__g_gelu(g, splat_of(g, 0.5, 2, (int64_t[]){1024, 1024}), false));
+  CHECK_PASSES(state, 1e-6, tn__pass_fold);
+  assert_int_equal(tn__graph_node_count(g), 0);
+}
+
+static void equal_composites_are_one(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *x = matrix(g);
+  tn__graph_output(g, "a", tn__g_layer_norm(g, x, &last, 1, 1e-5, TN__NORM_RSQRT));
+  tn__graph_output(g, "b", tn__g_layer_norm(g, x, &last, 1, 1e-5, TN__NORM_RSQRT));
+  tn__graph_output(g, "c", tn__g_layer_norm(g, x, &last, 1, 1e-6, TN__NORM_RSQRT));
+  CHECK_PASSES(state, 0, tn__pass_cse);
+  check_ops(g, "layer_norm", 2);
+}
+
+#define GRAPH_TEST(name) cmocka_unit_test_setup_teardown(name, graph_set_up, graph_tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      GRAPH_TEST(every_composite_is_its_body),
+      GRAPH_TEST(rows_of_negative_infinity_may_be_zeros),
+      GRAPH_TEST(gelu_does_not_overflow),
+      GRAPH_TEST(attributes_are_checked),
+      GRAPH_TEST(softmax_is_raised),
+      GRAPH_TEST(log_softmax_is_raised),
+      GRAPH_TEST(what_is_no_softmax_stays),
+      GRAPH_TEST(gelu_is_raised),
+      GRAPH_TEST(what_is_no_gelu_stays),
+      GRAPH_TEST(normalisations_are_raised),
+      GRAPH_TEST(a_mean_that_others_read_stays),
+      GRAPH_TEST(composites_follow_the_layout),
+      GRAPH_TEST(composites_follow_the_rows),
+      GRAPH_TEST(composites_of_constants_are_folded),
+      GRAPH_TEST(equal_composites_are_one),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
