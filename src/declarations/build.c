@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/options.h"
-#include "codegen/llvm/codegen.h"
+#include "codegen/backend.h"
 #include "declarations/handle.h"
 #include "declarations/header.h"
 #include "driver/driver.h"
@@ -201,8 +201,8 @@ static void check_schedules(const building *b) {
   }
 }
 
-static void add_item(tn__te_item *items, int *count, tn__te_item item) {
-  item.func = tn__lower_for_codegen(item.ir, item.func, NULL);
+static void add_item(const tn_schedule *s, tn__te_item *items, int *count, tn__te_item item) {
+  item.func = tn__backend_of(tn__ir_arena(s->ir)->escape, &s->target)->lower(item.ir, item.func, NULL);
   items[(*count)++] = item;
 }
 
@@ -211,7 +211,7 @@ static void add_packing(const tn_schedule *s, tn__te *te, int input, tn__te_item
   tn__schedule_options options = {.threads = 1};
   tn__check(tn__ir_arena(s->ir)->escape, tn__te_verify(te));
   const tn__func *func = tn__schedule_func(tn__schedule_default(te, &s->target, &options));
-  add_item(items, count, (tn__te_item){.ir = s->ir, .te = te, .func = func, .kernel = kernel, .input = input});
+  add_item(s, items, count, (tn__te_item){.ir = s->ir, .te = te, .func = func, .kernel = kernel, .input = input});
 }
 
 /* Everything is made in the schedules' own arenas. */
@@ -223,7 +223,7 @@ int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn_
     const tn_schedule *s = schedules[i];
     int kernel = made;
     tn__ir_arena(s->ir)->escape = arena->escape;
-    add_item(items, &made,
+    add_item(s, items, &made,
              (tn__te_item){.ir = s->ir, .te = s->te, .func = tn__schedule_func(s->schedule), .schedule = s});
     for (int k = 0; k < s->packing_count; k++)
       add_packing(s, s->packings[k], s->packing_inputs[k], items, &made, kernel);
@@ -266,7 +266,10 @@ static modules lower_all(const building *b) {
 
 static tn__code generate(const building *b, tn__emit kind) {
   modules m = lower_all(b);
-  return tn__codegen_llvm_entries(b->arena, m.irs, m.funcs, m.entries, m.count, &b->schedules[0]->target, kind);
+  const tn__target *target = &b->schedules[0]->target;
+  tn__codegen_module module = {
+      .irs = m.irs, .funcs = m.funcs, .entries = m.entries, .count = m.count, .target = target};
+  return tn__backend_of(b->arena->escape, target)->compile(b->arena, &module, kind);
 }
 
 /* What packs operands is seen among declarations and loops; it has no choices that a trace could hold. */
@@ -328,13 +331,14 @@ static void keep_results(void *user) {
   tn__strbuf header;
   tn__strbuf_init(&header, build->allocator);
   modules m = lower_all(b);
+  const tn__backend *backend = tn__backend_of(b->arena->escape, &b->schedules[0]->target);
   tn__kernel_info *infos = TN__NEW_ARRAY(b->arena, m.count, tn__kernel_info);
   for (int i = 0; i < m.count; i++) {
     const char *name = tn__te_name(m.items[i].te);
     if (tn__te_is_taken_in_c(name))
       tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT, "kernel %s: its C function can't have this name; use another",
                  name);
-    infos[i] = tn__kernel_workspace(m.irs[i], m.funcs[i]);
+    infos[i] = backend->measure(m.irs[i], m.funcs[i]);
   }
   tn__te_header(m.items, infos, m.count, b->options.parallel, b->options.guard, &header);
   tn_status *status = tn__strbuf_status(&header);

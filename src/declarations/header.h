@@ -2,7 +2,7 @@
 #ifndef TENON_DECLARATIONS_HEADER_H
 #define TENON_DECLARATIONS_HEADER_H
 
-#include "codegen/llvm/codegen.h"
+#include "codegen/backend.h"
 #include "declarations/c_names.h"
 #include "declarations/handle.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "codegen/llvm/codegen.h"
+#include "codegen/backend.h"
 #include "declarations/handle.h"
 #include "driver/module.h"
 #include "ir/passes.h"
@@ -149,8 +149,10 @@ static void module_body(tn__arena *arena, void *user) {
     irs[i] = items[i].ir;
     funcs[i] = items[i].func;
   }
-  tn__code object = tn__codegen_llvm(arena, irs, funcs, count, target, TN__EMIT_OBJECT);
-  tn__image image = tn__link_image(arena, &object, 1);
+  const tn__backend *backend = tn__backend_of(arena->escape, target);
+  tn__codegen_module module = {.irs = irs, .funcs = funcs, .count = count, .target = target};
+  tn__code object = backend->compile(arena, &module, TN__EMIT_OBJECT);
+  tn__image image = backend->link(arena, &object, 1);
   tn__exe *exe = tn__exe_create(arena, target, tn__arena_printf(arena, "tenon %s", tn_version()));
   tn__exe_image(exe, image.data, image.size);
   tn__strbuf traces;
@@ -158,7 +160,7 @@ static void module_body(tn__arena *arena, void *user) {
   for (int i = 0; i < count; i++) {
     emitter e = {.arena = arena, .ir = irs[i], .te = items[i].te, .func_of_te = funcs[i]};
     const char *name = tn__te_name(e.te);
-    tn__kernel_info info = tn__kernel_workspace(e.ir, funcs[i]);
+    tn__kernel_info info = backend->measure(e.ir, funcs[i]);
     const tn__image_symbol *symbol = NULL;
     for (int k = 0; k < image.symbol_count; k++)
       if (strcmp(image.symbols[k].name, name) == 0) symbol = &image.symbols[k];

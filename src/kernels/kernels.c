@@ -266,8 +266,8 @@ static void lower_unit(build_job *job, int index) {
   u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->traces) + before);
   double scheduled = tn__now();
   pass_printer printer = {driver, u->name};
-  func = tn__lower_for_codegen(ir, func, &(tn__pass_hooks){print_pass, &printer});
-  tn__kernel_info info = tn__kernel_workspace(ir, func);
+  func = driver->backend->lower(ir, func, &(tn__pass_hooks){print_pass, &printer});
+  tn__kernel_info info = driver->backend->measure(ir, func);
   u->workspace_bytes = info.workspace_bytes;
   u->workspace_expr = info.workspace_expr;
   u->workspace_dims = func->scalars ? (const tn__var **)tn__arena_copy(&u->arena, func->scalars,
@@ -293,10 +293,14 @@ static void build_object(tn__escape *escape, void *arg) {
   tn__arena *arena = &job->units[0]->arena;
   job->at = job->units[0];
   job->thread->arena.escape = escape;
-  if (!job->thread->machine) job->thread->machine = tn__codegen_machine_create(&job->thread->arena, &driver->target);
-  tn__codegen_options options = {.machine = job->thread->machine, .unaligned_inputs = driver->runs_once};
-  job->units[0]->object =
-      tn__codegen_llvm_with(arena, &options, irs, job->funcs, job->count, &driver->target, TN__EMIT_OBJECT);
+  if (!job->thread->machine) job->thread->machine = driver->backend->prepare(&job->thread->arena, &driver->target);
+  tn__codegen_module module = {.irs = irs,
+                               .funcs = job->funcs,
+                               .count = job->count,
+                               .target = &driver->target,
+                               .machine = job->thread->machine,
+                               .unaligned_inputs = driver->runs_once};
+  job->units[0]->object = driver->backend->compile(arena, &module, TN__EMIT_OBJECT);
   job->times.codegen = tn__now() - start;
 }
 
@@ -405,7 +409,7 @@ static const char *loops_again(tn__driver *driver, tn__unit *u) {
   tn__schedule *schedule;
   tn__check(driver->arena->escape, tn_status_prefix(tn__trace_replay(u->te, &driver->target, u->trace, &schedule),
                                                     "kernel \"%s\" of the cache", u->name));
-  return tn__text_of_loops(driver->arena, tn__lower_for_codegen(tn__te_ir(u->te), named_func(u, schedule), NULL));
+  return tn__text_of_loops(driver->arena, driver->backend->lower(tn__te_ir(u->te), named_func(u, schedule), NULL));
 }
 
 static void keep_texts(tn__driver *driver, tn__unit *u) {
@@ -485,7 +489,8 @@ void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
 
 static void emit_module(tn__driver *driver, tn__ir **irs, const tn__func **funcs, int count, tn__emit kind,
                         tn__strbuf *out) {
-  tn__code code = tn__codegen_llvm(driver->arena, irs, funcs, count, &driver->target, kind);
+  tn__codegen_module module = {.irs = irs, .funcs = funcs, .count = count, .target = &driver->target};
+  tn__code code = driver->backend->compile(driver->arena, &module, kind);
   tn__strbuf_append_n(out, code.data, code.size);
 }
 
@@ -513,7 +518,7 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
       continue;
     }
     pass_printer printer = {driver, u->name};
-    func = tn__lower_for_codegen(tn__te_ir(u->te), func, &(tn__pass_hooks){print_pass, &printer});
+    func = driver->backend->lower(tn__te_ir(u->te), func, &(tn__pass_hooks){print_pass, &printer});
     if (strcmp(stage, "tir") == 0) {
       tn__func_print(func, out);
       tn__strbuf_append(out, "\n");

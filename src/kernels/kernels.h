@@ -4,7 +4,7 @@
 #define TENON_KERNELS_KERNELS_H
 
 #include "base/hash.h"
-#include "codegen/llvm/codegen.h"
+#include "codegen/backend.h"
 #include "graph/passes/passes.h"
 #include "kernels/cache.h"
 #include "kernels/slab.h"
@@ -46,6 +46,7 @@ typedef struct tn__driver {
   tn__arena *arena;
   const tn_compile_options *options;
   tn__target target;
+  const tn__backend *backend; /* of the target */
   tn__schedule_options schedule;
   TN__VEC(const tn__graph *) entries; /* what callers run: results that are handed out alone are not read soon */
   int threads;                        /* compile threads */

@@ -711,7 +711,7 @@ static void add_kernels(tn__builder *b) {
     kernel[i] = found;
   }
   tn__image image = {0};
-  if (with_code > 0) image = tn__link_image(b->arena, objects, with_code);
+  if (with_code > 0) image = b->driver->backend->link(b->arena, objects, with_code);
   tn__exe_image(b->exe, image.data, image.size);
   tn_kernel *natives = TN__NEW_ARRAY(b->arena, object_count, tn_kernel);
   static const tn__image_symbol none;

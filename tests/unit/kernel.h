@@ -25,11 +25,16 @@ static inline void kernel_unmap(kernel_test *t) {
   t->mapped = NULL;
 }
 
+static inline tn__code kernel_code(tn__arena *arena, tn__ir *ir, const tn__func *func, const tn__target *target,
+                                   tn__emit kind) {
+  return tn__codegen_llvm(arena, &(tn__codegen_module){.irs = &ir, .funcs = &func, .count = 1, .target = target}, kind);
+}
+
 /* Compiles and maps; the kernel lives until the next call or the end of the test. */
 static inline tn_kernel kernel_compile(kernel_test *t, const tn__func *func) {
   tn_status *bad = tn__func_verify(t->ir, func);
   if (bad != NULL) tn__throw(&t->escape, bad);
-  tn__code object = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_OBJECT);
+  tn__code object = kernel_code(&t->arena, t->ir, func, &t->target, TN__EMIT_OBJECT);
   tn__image image = tn__link_image(&t->arena, &object, 1);
   if (image.symbol_count != 1 || strcmp(image.symbols[0].name, func->name) != 0)
     tn__throwf(&t->escape, TN_INTERNAL, "the image of %s has %d symbols", func->name, image.symbol_count);

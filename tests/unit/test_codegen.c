@@ -118,7 +118,7 @@ static int occurrences(const char *text, const char *end, const char *word) {
 static void tile_assembly(kernel_test *t, void *user) {
   const tiling *tile = user;
   const tn__func *func = tiled_matmul(t->ir, tile);
-  const char *text = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_ASSEMBLY).data;
+  const char *text = kernel_code(&t->arena, t->ir, func, &t->target, TN__EMIT_ASSEMBLY).data;
   const char *first = strstr(text, "vfmadd"), *last = first;
   assert_non_null(first);
   while (strstr(last + 1, "vfmadd") != NULL) last = strstr(last + 1, "vfmadd");
@@ -142,7 +142,7 @@ static void compile_to_bytes(kernel_test *t, void *user) {
   compilation *c = user;
   tn__arena_alloc(&t->arena, (size_t)c->padding * 1000);
   const tn__func *func = tiled_matmul(t->ir, &(tiling){8, 32, 16, NULL});
-  tn__code object = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_OBJECT);
+  tn__code object = kernel_code(&t->arena, t->ir, func, &t->target, TN__EMIT_OBJECT);
   if (object.size > MAX_OBJECT) tn__throwf(&t->escape, TN_INTERNAL, "the object has %zu bytes", object.size);
   memcpy(c->object, object.data, object.size);
   c->size = object.size;

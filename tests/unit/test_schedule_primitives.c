@@ -368,7 +368,7 @@ static const char *assembly(kernel_test *t, declaration make, int64_t depth, con
   tensorize_dots(s, depth, instruction);
   const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
   check_ok(tn__target_parse(target, &other));
-  tn__code code = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &other, TN__EMIT_ASSEMBLY);
+  tn__code code = kernel_code(&t->arena, t->ir, func, &other, TN__EMIT_ASSEMBLY);
   return tn__arena_strndup(&t->arena, code.data, code.size);
 }
 
@@ -381,7 +381,7 @@ static void emits(kernel_test *t, void *user) {
   tn__prefetch(s, "C", 2, "C.k0", 4);
   tn__parallel(s, "C.i0");
   const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
-  tn__code code = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &t->target, TN__EMIT_ASSEMBLY);
+  tn__code code = kernel_code(&t->arena, t->ir, func, &t->target, TN__EMIT_ASSEMBLY);
   assert_non_null(strstr(tn__arena_strndup(&t->arena, code.data, code.size), "prefetcht0"));
 }
 static void code(void **state) { kernel_with(target_name, emits, NULL); }
@@ -399,7 +399,7 @@ static const char *streamed_assembly(kernel_test *t, int64_t columns, bool paral
   tn__target other;
   check_ok(tn__target_parse(target, &other));
   const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(streamed(t, columns, parallel)), NULL);
-  tn__code code = tn__codegen_llvm(&t->arena, &t->ir, &func, 1, &other, TN__EMIT_ASSEMBLY);
+  tn__code code = kernel_code(&t->arena, t->ir, func, &other, TN__EMIT_ASSEMBLY);
   return tn__arena_strndup(&t->arena, code.data, code.size);
 }
 

@@ -204,7 +204,7 @@ static const char *assembly_of(kernel_test *k, const turning *t, const char *tar
   check_ok(tn__target_parse(target_name, &target));
   const tn__func *func =
       tn__lower_for_codegen(k->ir, tn__schedule_func(scheduled(k->ir, t, &target, rows, lanes)), NULL);
-  tn__code code = tn__codegen_llvm(&k->arena, &k->ir, &func, 1, &target, TN__EMIT_ASSEMBLY);
+  tn__code code = kernel_code(&k->arena, k->ir, func, &target, TN__EMIT_ASSEMBLY);
   return tn__arena_strndup(&k->arena, code.data, code.size);
 }
 
@@ -245,7 +245,7 @@ static void check_default(kernel_test *k, void *user) {
     fail_msg("kind %d, %lld x %lld, is no transposition", (int)t->kind, (long long)t->high, (long long)t->wide);
   check_same(s);
   const tn__func *func = tn__lower_for_codegen(k->ir, tn__schedule_func(s), NULL);
-  tn__code code = tn__codegen_llvm(&k->arena, &k->ir, &func, 1, &k->target, TN__EMIT_ASSEMBLY);
+  tn__code code = kernel_code(&k->arena, k->ir, func, &k->target, TN__EMIT_ASSEMBLY);
   const char *text = tn__arena_strndup(&k->arena, code.data, code.size);
   assert_int_equal(count_of(text, "gather") + count_of(text, "scatter"), 0);
 }

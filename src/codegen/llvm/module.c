@@ -194,26 +194,16 @@ static tn__code emit(tn__cg *cg, llvm_box *box, tn__emit kind) {
   return (tn__code){.data = tn__arena_copy(cg->arena, start, size), .size = size};
 }
 
-/* What a module is made of. */
-typedef struct contents {
-  tn__ir *const *irs;
-  const tn__func *const *funcs;
-  const tn__c_entry *entries; /* NULL: none */
-  int count;
-  tn__codegen_options options;
-} contents;
-
-static tn__code generate(tn__arena *arena, const contents *c, const tn__target *target, tn__emit kind) {
+tn__code tn__codegen_llvm(tn__arena *arena, const tn__codegen_module *m, tn__emit kind) {
   llvm_box *box = TN__NEW(arena, llvm_box);
   tn__arena_defer(arena, dispose, box);
   tn__cg *cg = TN__NEW(arena, tn__cg);
   cg->arena = arena;
-  cg->target = target;
-  tn__codegen_machine *machine = c->options.machine;
-  set_up(cg, box, machine != NULL ? machine : tn__codegen_machine_create(arena, target));
-  cg->unaligned_inputs = c->options.unaligned_inputs;
-  for (int i = 0; i < c->count; i++) tn__cg_func(cg, c->irs[i], c->funcs[i]);
-  for (int i = 0; i < c->count && c->entries != NULL; i++) tn__cg_entry(cg, c->irs[i], c->funcs[i], &c->entries[i]);
+  cg->target = m->target;
+  set_up(cg, box, m->machine != NULL ? m->machine : tn__codegen_machine_create(arena, m->target));
+  cg->unaligned_inputs = m->unaligned_inputs;
+  for (int i = 0; i < m->count; i++) tn__cg_func(cg, m->irs[i], m->funcs[i]);
+  for (int i = 0; i < m->count && m->entries != NULL; i++) tn__cg_entry(cg, m->irs[i], m->funcs[i], &m->entries[i]);
   set_attributes(cg);
   check_module(cg, box);
   count_instructions(cg, box->module);
@@ -223,17 +213,18 @@ static tn__code generate(tn__arena *arena, const contents *c, const tn__target *
   return code;
 }
 
-tn__code tn__codegen_llvm(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs, int count,
-                          const tn__target *target, tn__emit kind) {
-  return generate(arena, &(contents){.irs = irs, .funcs = funcs, .count = count}, target, kind);
+/* ---- the row ----------------------------------------------------------------------------------------------------- */
+
+static bool takes(const tn__target *target) {
+  return target->arch == TN__ARCH_X86_64 || target->arch == TN__ARCH_AARCH64;
 }
 
-tn__code tn__codegen_llvm_with(tn__arena *arena, const tn__codegen_options *options, tn__ir *const *irs,
-                               const tn__func *const *funcs, int count, const tn__target *target, tn__emit kind) {
-  return generate(arena, &(contents){.irs = irs, .funcs = funcs, .count = count, .options = *options}, target, kind);
-}
-
-tn__code tn__codegen_llvm_entries(tn__arena *arena, tn__ir *const *irs, const tn__func *const *funcs,
-                                  const tn__c_entry *entries, int count, const tn__target *target, tn__emit kind) {
-  return generate(arena, &(contents){.irs = irs, .funcs = funcs, .entries = entries, .count = count}, target, kind);
-}
+const tn__backend tn__backend_llvm = {
+    .kind = "cpu",
+    .takes = takes,
+    .lower = tn__lower_for_codegen,
+    .measure = tn__kernel_workspace,
+    .prepare = tn__codegen_machine_create,
+    .compile = tn__codegen_llvm,
+    .link = tn__link_image,
+};
