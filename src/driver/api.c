@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "driver/module.h"
+#include "graph/text.h"
 #include "options/options.h"
 
 typedef struct compile_call {
@@ -127,10 +128,13 @@ static void emit_body(tn__arena *arena, void *user) {
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   call->options.no_cache = true;
   tn__driver_init(&c->driver, arena, &call->options);
-  tn__compilation_front(c, call->functions->path, call->functions->data, call->functions->data_size);
+  const tn_model_function *model = call->functions;
+  tn__compilation_open(c, model->path, model->data, model->data_size);
   if (strcmp(call->stage, "graph") == 0) {
-    tn__graph_print(c->graph, call->text);
+    tn__compilation_optimize(c);
+    tn__graph_write(c->graph, call->text);
   } else {
+    tn__compilation_prepare(c);
     tn__units_emit(&c->driver, c->units, c->unit_count, call->stage, call->text);
   }
   tn__check(arena->escape, tn__strbuf_status(call->text));

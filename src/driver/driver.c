@@ -280,16 +280,20 @@ static void choose_groups(tn__compilation *c) {
   tn__driver_time(driver, "kernel.declare", tn__now() - start);
 }
 
-void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size) {
+void tn__compilation_open(tn__compilation *c, const char *path, const void *data, size_t size) {
   const tn_compile_options *o = c->driver.options;
   if (!c->model) c->model = open_model(c, path, data, size);
   bool *used = TN__NEW_ARRAY(c->driver.arena, o->dim_count + o->special_dim_count, bool);
   tn__compilation_add(c, "main", c->model, used);
   tn__compilation_check_dims(c, used);
+}
+
+void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size) {
+  tn__compilation_open(c, path, data, size);
   tn__compilation_prepare(c);
 }
 
-void tn__compilation_prepare(tn__compilation *c) {
+void tn__compilation_optimize(tn__compilation *c) {
   if (c->entries.count == 0) {
     tn__entry only = {.name = "main", .graph = c->graph, .strided = -1};
     tn__vec_push(c->driver.arena, &c->entries, only);
@@ -297,6 +301,10 @@ void tn__compilation_prepare(tn__compilation *c) {
   report_progress(&c->driver, "optimize", 0, 1);
   for (int i = 0; i < c->entries.count; i++)
     if (!c->entries.data[i].dispatch) optimize(c, c->entries.data[i].graph);
+}
+
+void tn__compilation_prepare(tn__compilation *c) {
+  tn__compilation_optimize(c);
   report_progress(&c->driver, "constants", 0, 1);
   choose_groups(c);
 }

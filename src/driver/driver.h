@@ -40,7 +40,9 @@ void tn__driver_limit_work(tn__driver *driver, uint64_t structure);
 /* Everything that the executable depends on: the models, the target, the options that change code, this build. */
 tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
                               tn__onnx_model *const *models);
-/* All before code: open and import a model, then what tn__compilation_prepare does. */
+/* Opens and imports a model. */
+void tn__compilation_open(tn__compilation *c, const char *path, const void *data, size_t size);
+/* All before code: tn__compilation_open and tn__compilation_prepare. */
 void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
 /* Imports a model and makes it a function, together with those for special sizes of its dimensions (entries.c). Flags
  * the dimensions of the options that it has: the fixed ones in `used`, the special ones behind them. */
@@ -54,7 +56,9 @@ const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *u
 void tn__compilation_grow(tn__compilation *c, tn__graph *graph);
 tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
                                   int special_count, bool *used);
-/* Optimises c->graph, fuses it, computes its constants and declares its kernels. */
+/* Runs the passes over the graphs. */
+void tn__compilation_optimize(tn__compilation *c);
+/* The same, and then fuses the graphs, computes their constants and declares their kernels. */
 void tn__compilation_prepare(tn__compilation *c);
 /* Kernels and the executable. */
 void tn__compilation_back(tn__compilation *c);

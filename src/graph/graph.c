@@ -14,6 +14,7 @@ tn__graph *tn__graph_create(tn__ir *ir, const char *name) {
   graph->name = tn__arena_strdup(arena, name);
   tn__map_init(&graph->value_names, arena);
   tn__map_init(&graph->dim_names, arena);
+  tn__map_init(&graph->promised, arena);
   return graph;
 }
 
@@ -100,17 +101,23 @@ static tn__value *value_create(tn__graph *graph, const char *name, tn_dtype dtyp
   return value;
 }
 
+void tn__value_set_name(tn__graph *graph, tn__value *value, const char *name) {
+  if (strcmp(value->name, name) == 0) return;
+  tn__value *taken = tn__map_get(&graph->value_names, name);
+  if (taken != NULL && strcmp(taken->name, name) == 0) { /* else it had the name and gave it up */
+    taken->name = value->name;
+    tn__map_set(&graph->value_names, taken->name, taken);
+  }
+  value->name = tn__arena_strdup(graph->arena, name);
+  tn__map_set(&graph->value_names, value->name, value);
+}
+
 tn__value *tn__graph_input(tn__graph *graph, const char *name, tn_dtype dtype, int rank, const tn__expr *const *dims) {
   tn__value *taken = tn__map_get(&graph->value_names, name);
   if (taken != NULL && taken->producer == NULL && taken->data == NULL)
     tn__graph_fail(graph, TN_INVALID_ARGUMENT, "there are two graph inputs named \"%s\"", name);
   tn__value *value = value_create(graph, tn__arena_strdup(graph->arena, name), dtype, rank, dims);
-  if (taken != NULL) { /* constants and results have names of the graph's choice: they give way to the model's */
-    taken->name = value->name;
-    value->name = tn__arena_strdup(graph->arena, name);
-    tn__map_set(&graph->value_names, taken->name, taken);
-    tn__map_set(&graph->value_names, value->name, value);
-  }
+  tn__value_set_name(graph, value, name);
   tn__vec_push(graph->arena, &graph->inputs, value);
   return value;
 }
@@ -133,6 +140,13 @@ int tn__element_count(int rank, const tn__expr *const *dims) {
     if (count > TN__MAX_ELEMENTS) return -1;
   }
   return (int)count;
+}
+
+int64_t tn__constant_count(const tn__value *value) {
+  int64_t count = 1, size;
+  for (int i = 0; i < value->rank; i++)
+    if (tn__as_int(value->dims[i], &size)) count *= size;
+  return count;
 }
 
 bool tn__element_strides(const tn__value *a, int64_t *strides) {
@@ -216,9 +230,30 @@ tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const 
 
 /* ---- symbols ----------------------------------------------------------------------------------------------------- */
 
+static const char *promise_key(const tn__graph *graph, tn__symbol_source source, const char *value, int index) {
+  return tn__arena_printf(graph->arena, "%d %d %s", (int)source, index, value);
+}
+
+tn__symbol *tn__symbol_promise(tn__graph *graph, const tn__var *var, tn__symbol_source source, const char *value,
+                               int index) {
+  const char *key = promise_key(graph, source, value, index);
+  if (tn__map_has(&graph->promised, key)) return NULL;
+  tn__symbol *symbol = TN__NEW(graph->arena, tn__symbol);
+  *symbol = (tn__symbol){.var = var, .source = source, .index = index};
+  tn__vec_push(graph->arena, &graph->symbols, symbol);
+  tn__map_set(&graph->promised, key, symbol);
+  return symbol;
+}
+
 static tn__symbol *symbol_create(tn__graph *graph, const char *name, tn__symbol_source source, tn__value *value,
                                  int index, const tn__expr *min, const tn__expr *extent) {
-  tn__symbol *symbol = TN__NEW(graph->arena, tn__symbol);
+  tn__symbol *symbol = NULL;
+  if (graph->promised.count > 0) symbol = tn__map_get(&graph->promised, promise_key(graph, source, value->name, index));
+  if (symbol != NULL) {
+    symbol->value = value;
+    return symbol;
+  }
+  symbol = TN__NEW(graph->arena, tn__symbol);
   symbol->var = tn__var_create(graph->ir, name, TN_I64, min, extent);
   symbol->source = source;
   symbol->value = value;
@@ -381,12 +416,20 @@ static void check_strings(const tn__graph *graph, const tn__node *node) {
 
 tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
                           const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count) {
+  return tn__node_create_named(graph, op, inputs, input_count, attrs, attr_count, graphs, graph_count, NULL, 0);
+}
+
+tn__node *tn__node_create_named(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
+                                const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count,
+                                const char *const *names, int name_count) {
   if (input_count < op->min_inputs || (op->max_inputs >= 0 && input_count > op->max_inputs))
     tn__graph_fail(graph, TN_INVALID_ARGUMENT, "%s: takes %d to %d operands, not %d", op->name, op->min_inputs,
                    op->max_inputs, input_count);
   tn__node *node = TN__NEW(graph->arena, tn__node);
   node->op = op;
   node->origin = graph->origin;
+  node->names = names;
+  node->name_count = name_count;
   node->id = graph->next_node_id++;
   node->input_count = input_count;
   node->inputs = tn__arena_copy(graph->arena, inputs, (size_t)input_count * sizeof(*inputs));
@@ -405,6 +448,11 @@ tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *
 
 static bool is_long(const tn__expr *e) { return tn__expr_size(e) > TN__MAX_EXPRESSION; }
 
+void tn__graph_keep_long_dim(tn__graph *graph, const tn__expr *size, tn__value *scalar) {
+  tn__long_dim entry = {size, scalar};
+  if (is_long(size)) tn__vec_push(graph->arena, &graph->long_dims, entry);
+}
+
 /* A symbol for a dimension that is too long: read from a scalar that is computed. Equal ones have the same symbol. */
 static const tn__expr *long_dim(tn__graph *graph, const tn__expr *size) {
   tn__value *scalar = NULL;
@@ -415,8 +463,7 @@ static const tn__expr *long_dim(tn__graph *graph, const tn__expr *size) {
     const tn__attr attrs[] = {tn__attr_string(graph, "dtype", tn_dtype_name(TN_I64)), tn__attr_int(graph, "rank", 0),
                               tn__attr_exprs(graph, "elements", &size, 1)};
     scalar = tn__node_create(graph, tn__op_find("from_elements"), NULL, 0, attrs, 3, NULL, 0)->outputs[0];
-    tn__long_dim entry = {size, scalar};
-    tn__vec_push(graph->arena, &graph->long_dims, entry);
+    tn__graph_keep_long_dim(graph, size, scalar);
   }
   tn__interval range = tn__interval_of(graph->ir, size);
   return tn__graph_count_symbol(graph, scalar, range.max == INT64_MAX ? NULL : tn__index(graph->ir, range.max));
@@ -446,6 +493,7 @@ tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype 
     const char *name = index == 0 ? tn__arena_printf(graph->arena, "%s%u", node->op->name, node->id)
                                   : tn__arena_printf(graph->arena, "%s%u_%d", node->op->name, node->id, index);
     value = value_create(graph, name, dtype, rank, dims);
+    if (index < node->name_count) tn__value_set_name(graph, value, node->names[index]);
     value->producer = node;
     value->producer_index = index;
     node->outputs[index] = value;

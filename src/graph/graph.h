@@ -23,6 +23,11 @@
 #define TN__MAX_ELEMENTS 64
 #define TN__MAX_EXPRESSION 1024 /* operations of a dimension or an element, those of shared parts counted each time */
 
+typedef struct tn__dim_binding { /* fixes a symbolic dimension of the inputs: --dim NAME=N */
+  const char *name;
+  int64_t size;
+} tn__dim_binding;
+
 typedef struct tn__graph tn__graph;
 typedef struct tn__node tn__node;
 typedef struct tn__value tn__value;
@@ -118,6 +123,8 @@ struct tn__node {
   const tn__attr *attrs;
   tn__graph **graphs; /* bodies of control operators: their inputs are block arguments; they capture nothing else */
   const char *origin; /* where it comes from, for messages: node "conv1" (Conv, opset 22) */
+  const char *const *names; /* that a text gives its results, `name_count` of them; else they are named by operator */
+  int name_count;
   uint32_t id;
   bool dead; /* set by passes; swept by tn__graph_sweep */
 };
@@ -302,6 +309,7 @@ void tn__graph_move_behind(tn__graph *graph, int first, const tn__node *node);
 void tn__graph_sweep(tn__graph *graph);
 /* Number of node inputs, graph outputs and symbols that read each value, indexed by value id; in the arena. */
 int *tn__graph_use_counts(tn__graph *graph, int *value_count);
+/* The text form for people, which leaves out what large constants hold; graph/text.h has the one that reads back. */
 void tn__graph_print(const tn__graph *graph, tn__strbuf *out);
 TN_MUST_USE tn_status *tn__graph_verify(tn__graph *graph);
 

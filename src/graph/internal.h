@@ -30,8 +30,30 @@ struct tn__graph {
   TN__VEC(tn__value *) values;     /* by id */
   TN__VEC(tn__long_dim) long_dims;
   tn__map value_names, dim_names;
+  tn__map promised; /* symbols that a text declares, by what they are read from */
   uint32_t next_node_id;
 };
+
+/* ---- for the reader of the text form ----------------------------------------------------------------------------- */
+/* Constants and results have names of the graph's choice: one that has this name already gives way, and gets that of
+ * `value`. */
+void tn__value_set_name(tn__graph *graph, tn__value *value, const char *name);
+/* A symbol of a value that will be made under this name, and which whoever asks for it then gets. NULL when there is
+ * one already. */
+tn__symbol *tn__symbol_promise(tn__graph *graph, const tn__var *var, tn__symbol_source source, const char *value,
+                               int index);
+/* As tn__node_create; the results get these names, which are kept. */
+tn__node *tn__node_create_named(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
+                                const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count,
+                                const char *const *names, int name_count);
+/* `scalar` is what a run reads the size from, if it is too long for a dimension. */
+void tn__graph_keep_long_dim(tn__graph *graph, const tn__expr *size, tn__value *scalar);
+/* Drops symbols from number `first` on that nothing uses. */
+void tn__graph_drop_symbols(tn__graph *graph, int first);
+/* A size as it stands in the text of a check, without a name. */
+const char *tn__size_mark(tn__graph *graph, const tn__expr *e);
+/* How many elements a constant has. */
+int64_t tn__constant_count(const tn__value *value);
 
 /* ---- rows of the table: each family is one file ------------------------------------------------------------------ */
 typedef struct tn__op_family {

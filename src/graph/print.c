@@ -1,39 +1,91 @@
-/* The graph as text, for people: one line a node.
+/* The graph as text (docs/graph.md):
  *
  *   graph "main" {
  *     input x: f32[n, 3]
- *     dot_general4: f32[n, 5] = dot_general(x, c2) {lhs_contract=[1], rhs_contract=[0]}
+ *     const c2: f32[3, 1] = [1.0, 2.0, 3.0]
+ *     dot_general4: f32[n, 1] = dot_general(x, c2) {lhs_contract=[1], rhs_contract=[0]}
  *     output "y" = dot_general4
  *   } */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strbuf.h"
+#include "base/base64.h"
+#include "base/unicode.h"
 #include "graph/internal.h"
+#include "graph/text.h"
+#include "ir/print.h"
+#include "ir/text.h"
 
-static void print_dims(int rank, const tn__expr *const *dims, tn__strbuf *out) {
-  tn__strbuf_char(out, '[');
-  for (int i = 0; i < rank; i++) {
-    if (i > 0) tn__strbuf_append(out, ", ");
-    if (dims[i] == NULL)
-      tn__strbuf_char(out, '?');
+typedef struct printer {
+  const tn__graph *graph;
+  tn__strbuf *out;
+  tn__printer *exprs; /* with names for the graph's symbols; NULL: they have their own, and expressions are cut off */
+  bool in_full;       /* constants, whatever their size */
+  bool *printed;      /* constants, by value */
+  int indent;
+} printer;
+
+/* ---- names and strings ------------------------------------------------------------------------------------------- */
+
+static void print_bytes(const char *bytes, size_t length, tn__strbuf *out) {
+  const char *at = bytes, *end = bytes + length;
+  tn__strbuf_char(out, '"');
+  while (at < end) {
+    const char *next = at;
+    uint32_t code = tn__utf8_next(&next, end);
+    if (code == '"' || code == '\\')
+      tn__strbuf_printf(out, "\\%c", (int)code);
+    else if (code == '\n' || code == '\t')
+      tn__strbuf_append(out, code == '\n' ? "\\n" : "\\t");
+    else if (code == TN__NOT_UTF8 || code < 0x20 || code == 0x7f)
+      tn__strbuf_printf(out, "\\x%02x", (unsigned)(unsigned char)*at);
     else
-      tn__expr_print_short(dims[i], out);
+      tn__strbuf_append_n(out, at, (size_t)(next - at));
+    at = next;
   }
-  tn__strbuf_char(out, ']');
+  tn__strbuf_char(out, '"');
 }
 
-static void print_type(const tn__value *value, tn__strbuf *out) {
+static void print_string(const char *text, tn__strbuf *out) { print_bytes(text, strlen(text), out); }
+
+static bool is_name(const char *text) {
+  bool first = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || *text == '_';
+  if (!first || strcmp(text, "_") == 0) return false;
+  while (*text != '\0' && tn__text_is_name_char(*text)) text++;
+  return *text == '\0';
+}
+
+static void print_name(const char *name, tn__strbuf *out) {
+  if (is_name(name))
+    tn__strbuf_append(out, name);
+  else
+    print_string(name, out);
+}
+
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+static void print_expr(const printer *p, const tn__expr *e) {
+  if (p->exprs != NULL)
+    tn__printer_expr(p->exprs, e);
+  else
+    tn__expr_print_short(e, p->out);
+}
+
+static void print_type(const printer *p, const tn__value *value) {
   static const char *const holds[] = {"", "sequence ", "optional ", "optional sequence "};
-  tn__strbuf_append(out, holds[value->holds]);
-  if (value->holds != TN__HOLDS_TENSOR) {
-    tn__strbuf_append(out, tn_dtype_name(value->dtype));
-    for (int i = 0; i < value->item_rank; i++) tn__strbuf_append(out, i == 0 ? "[?" : ", ?");
-    tn__strbuf_append(out, value->item_rank == 0 ? "[]" : value->item_rank == TN__ANY_RANK ? "[...]" : "]");
-    return;
+  tn__strbuf_append(p->out, holds[value->holds]);
+  tn__strbuf_append(p->out, tn_dtype_name(value->dtype));
+  bool tensor = value->holds == TN__HOLDS_TENSOR, any = !tensor && value->item_rank == TN__ANY_RANK;
+  tn__strbuf_append(p->out, any ? "[*" : "[");
+  for (int i = 0; i < (tensor ? value->rank : value->item_rank); i++) {
+    if (i > 0) tn__strbuf_append(p->out, ", ");
+    if (!tensor || value->dims[i] == NULL)
+      tn__strbuf_char(p->out, '?');
+    else
+      print_expr(p, value->dims[i]);
   }
-  tn__strbuf_append(out, tn_dtype_name(value->dtype));
-  print_dims(value->rank, value->dims, out);
+  tn__strbuf_char(p->out, ']');
 }
 
 static const char *take_text(const tn__graph *graph, tn__strbuf *buf) {
@@ -50,7 +102,7 @@ static const char *take_text(const tn__graph *graph, tn__strbuf *buf) {
 const char *tn__value_type_text(const tn__graph *graph, const tn__value *value) {
   tn__strbuf buf;
   tn__strbuf_init(&buf, graph->arena->allocator);
-  print_type(value, &buf);
+  print_type(&(printer){.graph = graph, .out = &buf}, value);
   return take_text(graph, &buf);
 }
 
@@ -66,81 +118,160 @@ const char *tn__expr_text(const tn__graph *graph, const tn__expr *e) {
 /* A size in a text is its number in graph->sizes between two of these. */
 enum { SIZE_MARK = 1 };
 
+const char *tn__size_mark(tn__graph *graph, const tn__expr *e) {
+  tn__vec_push(graph->arena, &graph->sizes, e);
+  return tn__arena_printf(graph->arena, "%c%d%c", SIZE_MARK, graph->sizes.count - 1, SIZE_MARK);
+}
+
 const char *tn__size_text(tn__graph *graph, const tn__expr *e) {
   if (tn__is_int(e)) return tn__expr_text(graph, e);
-  tn__vec_push(graph->arena, &graph->sizes, e);
   const char *name = e->kind == TN__EXPR_VAR ? e->value.var->name : "";
-  return tn__arena_printf(graph->arena, "%s%s%c%d%c", name, name[0] == '\0' ? "" : " = ", SIZE_MARK,
-                          graph->sizes.count - 1, SIZE_MARK);
+  return tn__arena_printf(graph->arena, "%s%s%s", name, name[0] == '\0' ? "" : " = ", tn__size_mark(graph, e));
+}
+
+/* The size that stands at `*at`, which moves behind it; NULL when none does. */
+static const tn__expr *size_at(const tn__graph *graph, const char **at) {
+  char *end = NULL;
+  long index = **at == SIZE_MARK ? strtol(*at + 1, &end, 10) : -1;
+  if (index < 0 || index >= graph->sizes.count || *end != SIZE_MARK) return NULL;
+  *at = end + 1;
+  return graph->sizes.data[index];
 }
 
 void tn__graph_check_text(const tn__graph *graph, const tn__check_at_run *check,
                           void (*put)(void *user, const tn__expr *size, tn__strbuf *out), void *user, tn__strbuf *out) {
   for (const char *at = check->text; *at != '\0';) {
-    char *end = NULL;
-    long index = *at == SIZE_MARK ? strtol(at + 1, &end, 10) : -1;
-    if (index < 0 || index >= graph->sizes.count || *end != SIZE_MARK) {
+    const tn__expr *size = size_at(graph, &at);
+    if (size == NULL)
       tn__strbuf_char(out, *at++);
-      continue;
-    }
-    const tn__expr *size = graph->sizes.data[index];
-    if (put == NULL)
+    else if (put == NULL)
       tn__expr_print_short(size, out);
     else
       put(user, size, out);
-    at = end + 1;
   }
 }
 
-/* A string up to its first NUL, quoted; long ones are cut off. */
-static void print_string(const tn__text *text, tn__strbuf *out) {
-  enum { MOST = 40 };
-  char shown[MOST + 4] = "";
-  size_t length = text == NULL ? 0 : text->length < MOST ? (size_t)text->length : MOST;
-  if (length > 0) memcpy(shown, text->bytes, length);
-  if (length == MOST) memcpy(shown + MOST, "...", 4);
-  tn__strbuf_json_string(out, shown);
+static void print_origin(const char *origin, tn__strbuf *out) {
+  if (origin == NULL) return;
+  tn__strbuf_append(out, " from ");
+  print_string(origin, out);
 }
 
-/* A constant prints its contents when they are one element or a few. */
-static void print_constant(const tn__value *value, tn__strbuf *out) {
-  enum { FEW = 8 };
-  int count = value->splat ? 1 : value->rank > 1 ? -1 : tn__element_count(value->rank, value->dims);
-  tn__strbuf_append(out, value->splat ? "splat(" : "constant(");
-  if (count < 0 || count > FEW) {
-    tn__strbuf_append(out, "...");
-  } else {
-    for (int i = 0; i < count; i++) {
-      if (i > 0) tn__strbuf_append(out, ", ");
-      if (value->dtype == TN_STRING)
-        print_string(((const tn__text *const *)value->data)[i], out);
-      else if (tn__dtype_is_float(value->dtype))
-        tn__strbuf_f64(out, tn__load_f64(value->dtype, value->data, i));
-      else
-        tn__strbuf_printf(out, "%lld", (long long)tn__load_i64(value->dtype, value->data, i));
+/* check n == m, "dimension 1 is ", n, " and must be ", m */
+static void print_check(const printer *p, const tn__check_at_run *check) {
+  tn__strbuf_printf(p->out, "%*scheck ", p->indent, "");
+  print_expr(p, check->condition);
+  const char *at = check->text, *begin = at;
+  do {
+    const char *end = at;
+    const tn__expr *size = size_at(p->graph, &at);
+    if (size == NULL && *at != '\0') {
+      at++;
+      continue;
     }
+    if (end > begin || begin == check->text) {
+      tn__strbuf_append(p->out, ", ");
+      print_bytes(begin, (size_t)(end - begin), p->out);
+    }
+    begin = at;
+    if (size == NULL) break;
+    tn__strbuf_append(p->out, ", ");
+    print_expr(p, size);
+  } while (true);
+  print_origin(check->origin, p->out);
+  tn__strbuf_char(p->out, '\n');
+}
+
+/* ---- constants --------------------------------------------------------------------------------------------------- */
+
+static void print_element(const tn__value *value, int64_t i, tn__strbuf *out) {
+  if (value->dtype == TN_STRING) {
+    const tn__text *text = ((const tn__text *const *)value->data)[i];
+    print_bytes(text == NULL ? "" : text->bytes, text == NULL ? 0 : (size_t)text->length, out);
+  } else if (tn__dtype_is_float(value->dtype)) {
+    double number = tn__load_f64(value->dtype, value->data, i);
+    bool finite = number - number == 0;
+    tn__strbuf_f64(out, finite ? tn__float_shortest(value->dtype, number) : number);
+  } else if (value->dtype == TN_BOOL) {
+    tn__strbuf_append(out, tn__load_i64(TN_BOOL, value->data, i) ? "true" : "false");
+  } else if (value->dtype == TN_U64) {
+    tn__strbuf_printf(out, "%llu", (unsigned long long)tn__load_i64(TN_U64, value->data, i));
+  } else {
+    tn__strbuf_printf(out, "%lld", (long long)tn__load_i64(value->dtype, value->data, i));
   }
-  tn__strbuf_append(out, "): ");
-  print_type(value, out);
 }
 
-static void print_operand(const tn__value *value, tn__strbuf *out) {
-  if (value == NULL)
-    tn__strbuf_char(out, '_');
-  else if (value->data != NULL)
-    print_constant(value, out);
-  else
-    tn__strbuf_append(out, value->name);
+/* Does each element's text say all of its bits? That of a NaN may not. */
+static bool is_exact(const tn__value *value, int64_t count) {
+  size_t size = tn__dtype_stored(value->dtype);
+  char bits[16];
+  for (int64_t i = 0; i < count && value->dtype != TN_STRING; i++) {
+    if (tn__dtype_is_float(value->dtype)) {
+      double number = tn__load_f64(value->dtype, value->data, i);
+      tn__store_f64(value->dtype, bits, 0, number == number ? number : (double)NAN);
+    } else {
+      tn__store_i64(value->dtype, bits, 0, tn__load_i64(value->dtype, value->data, i));
+    }
+    if (memcmp(bits, (const char *)value->data + (size_t)i * size, size) != 0) return false;
+  }
+  return true;
 }
 
-static void print_attr(const tn__attr *attr, tn__strbuf *out) {
-  tn__strbuf_printf(out, "%s=", attr->name);
-  if (attr->kind == TN__ATTR_STRING) {
-    tn__strbuf_json_string(out, attr->string);
+static void print_data(const printer *p, const tn__value *value, int64_t count) {
+  enum { BYTES_A_LINE = 72 };
+  size_t size = (size_t)count * tn__dtype_stored(value->dtype);
+  tn__strbuf_append(p->out, "data");
+  for (size_t i = 0; i < size; i += BYTES_A_LINE) {
+    tn__strbuf_printf(p->out, size > BYTES_A_LINE ? "\n%*s\"" : " \"", p->indent + 2, "");
+    tn__base64_append(p->out, (const char *)value->data + i, size - i < BYTES_A_LINE ? size - i : BYTES_A_LINE);
+    tn__strbuf_char(p->out, '"');
+  }
+}
+
+static void print_contents(const printer *p, const tn__value *value) {
+  int64_t count = value->splat ? 1 : tn__constant_count(value);
+  if (count > TN__MOST_LISTED && !p->in_full) {
+    tn__strbuf_append(p->out, "elided");
     return;
   }
-  bool list = attr->count != 1;
-  if (list) tn__strbuf_char(out, '[');
+  if (value->dtype != TN_STRING && (count > TN__MOST_LISTED || !is_exact(value, count))) {
+    if (value->splat && value->rank > 0) tn__strbuf_append(p->out, "splat ");
+    print_data(p, value, count);
+    return;
+  }
+  if (!value->splat) tn__strbuf_char(p->out, '[');
+  for (int64_t i = 0; i < count; i++) {
+    if (i > 0) tn__strbuf_append(p->out, ", ");
+    print_element(value, i, p->out);
+  }
+  if (!value->splat) tn__strbuf_char(p->out, ']');
+}
+
+/* Before what reads it first. */
+static void print_constant(const printer *p, const tn__value *value) {
+  if (value == NULL || value->data == NULL || p->printed[value->id]) return;
+  p->printed[value->id] = true;
+  tn__strbuf_printf(p->out, "%*sconst ", p->indent, "");
+  print_name(value->name, p->out);
+  tn__strbuf_append(p->out, ": ");
+  print_type(p, value);
+  tn__strbuf_append(p->out, " = ");
+  print_contents(p, value);
+  tn__strbuf_char(p->out, '\n');
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
+
+static void print_attr(const printer *p, const tn__attr *attr) {
+  tn__strbuf *out = p->out;
+  print_name(attr->name, out);
+  tn__strbuf_char(out, '=');
+  if (attr->kind == TN__ATTR_STRING) {
+    print_string(attr->string, out);
+    return;
+  }
+  bool exprs = attr->kind == TN__ATTR_EXPRS, list = exprs || attr->count != 1;
+  if (list) tn__strbuf_char(out, exprs ? '(' : '[');
   for (int i = 0; i < attr->count; i++) {
     if (i > 0) tn__strbuf_append(out, ", ");
     if (attr->kind == TN__ATTR_INTS)
@@ -148,76 +279,156 @@ static void print_attr(const tn__attr *attr, tn__strbuf *out) {
     else if (attr->kind == TN__ATTR_FLOATS)
       tn__strbuf_f64(out, attr->floats[i]);
     else
-      tn__expr_print_short(attr->exprs[i], out);
+      print_expr(p, attr->exprs[i]);
   }
-  if (list) tn__strbuf_char(out, ']');
+  if (list) tn__strbuf_char(out, exprs ? ')' : ']');
 }
 
-static void print_extent(tn__extent extent, tn__strbuf *out) {
+static void print_extent(const printer *p, tn__extent extent) {
   if (extent.valid == NULL) return;
-  tn__strbuf_printf(out, " of which dimension %d counts to ", extent.axis);
-  tn__expr_print_short(extent.valid, out);
+  tn__strbuf_append(p->out, " valid ");
+  print_expr(p, extent.valid);
+  tn__strbuf_printf(p->out, " along %d", extent.axis);
 }
 
-static void print_graph(const tn__graph *graph, int indent, tn__strbuf *out);
+static void print_graph(const printer *outer, const tn__graph *graph, int indent);
 
-static void print_node(const tn__node *node, int indent, tn__strbuf *out) {
-  tn__strbuf_printf(out, "%*s", indent, "");
+/* The driver has computed it: its results are constants. */
+static bool is_computed(const tn__node *node) {
+  bool computed = node->output_count > 0;
+  for (int i = 0; i < node->output_count && computed; i++) computed = node->outputs[i]->data != NULL;
+  return computed;
+}
+
+static void print_node(const printer *p, const tn__node *node) {
+  tn__strbuf *out = p->out;
+  if (node->dead || is_computed(node)) return;
+  for (int i = 0; i < node->input_count; i++) print_constant(p, node->inputs[i]);
+  tn__strbuf_printf(out, "%*s", p->indent, "");
   for (int i = 0; i < node->output_count; i++) {
     if (i > 0) tn__strbuf_append(out, ", ");
-    tn__strbuf_printf(out, "%s: ", node->outputs[i]->name);
-    print_type(node->outputs[i], out);
+    print_name(node->outputs[i]->name, out);
+    tn__strbuf_append(out, ": ");
+    print_type(p, node->outputs[i]);
   }
-  tn__strbuf_printf(out, " = %s(", node->op->name);
+  tn__strbuf_printf(out, "%s= %s(", node->output_count > 0 ? " " : "", node->op->name);
   for (int i = 0; i < node->input_count; i++) {
     if (i > 0) tn__strbuf_append(out, ", ");
-    print_operand(node->inputs[i], out);
+    if (node->inputs[i] == NULL)
+      tn__strbuf_char(out, '_');
+    else
+      print_name(node->inputs[i]->name, out);
   }
   tn__strbuf_char(out, ')');
   if (node->attr_count > 0) {
     tn__strbuf_append(out, " {");
     for (int i = 0; i < node->attr_count; i++) {
       if (i > 0) tn__strbuf_append(out, ", ");
-      print_attr(&node->attrs[i], out);
+      print_attr(p, &node->attrs[i]);
     }
     tn__strbuf_char(out, '}');
   }
-  if (node->origin != NULL) tn__strbuf_printf(out, " // %s", node->origin);
+  print_origin(node->origin, out);
   tn__strbuf_char(out, '\n');
-  for (int i = 0; i < node->graph_count; i++) print_graph(node->graphs[i], indent + 2, out);
+  for (int i = 0; i < node->graph_count; i++) print_graph(p, node->graphs[i], p->indent + 2);
 }
 
-static void print_graph(const tn__graph *graph, int indent, tn__strbuf *out) {
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
+
+static bool has_usual_range(const tn__symbol *symbol) {
+  const tn__var *var = symbol->var;
+  bool dimension = symbol->source == TN__SYMBOL_INPUT_DIM;
+  return var->extent == NULL && (dimension ? var->min != NULL && tn__is_int_value(var->min, 0) : var->min == NULL);
+}
+
+static void print_symbol(const printer *p, const tn__symbol *symbol) {
+  const tn__var *var = symbol->var;
+  const char *name = tn__printer_bind(p->exprs, var, var->name);
+  tn__strbuf_printf(p->out, "%*ssymbol %s", p->indent, "", name);
+  if (strcmp(name, var->name) != 0) {
+    tn__strbuf_char(p->out, ' ');
+    print_string(var->name, p->out);
+  }
+  if (!has_usual_range(symbol)) tn__printer_range(p->exprs, var);
+  tn__strbuf_printf(p->out, " = %s %d of ", symbol->source == TN__SYMBOL_INPUT_DIM ? "dimension" : "element",
+                    symbol->index);
+  print_name(symbol->value->name, p->out);
+  tn__strbuf_char(p->out, '\n');
+}
+
+/* Are all symbols in it among the first `count`? */
+static bool uses_only(const tn__graph *graph, const tn__expr *e, int count) {
+  int vars;
+  const uint32_t *ids = tn__expr_vars(e, &vars);
+  for (int i = 0; i < vars; i++)
+    if (count == 0 || ids[i] > graph->symbols.data[count - 1]->var->id) return false;
+  return true;
+}
+
+/* How many symbols, from the first on, the inputs' types introduce by naming them, in this order; -1 when the types say
+ * more than that, and every symbol is written. */
+static int introduced_by_inputs(const printer *p) {
+  const tn__graph *graph = p->graph;
+  int count = 0, mark = tn__printer_mark(p->exprs);
+  bool plain = true;
+  for (int i = 0; i < graph->inputs.count && plain; i++) {
+    const tn__value *input = graph->inputs.data[i];
+    for (int j = 0; j < input->rank && plain; j++) {
+      const tn__symbol *next = count < graph->symbols.count ? graph->symbols.data[count] : NULL;
+      if (next != NULL && next->var->self == input->dims[j] && next->source == TN__SYMBOL_INPUT_DIM &&
+          next->value == input && next->index == j && has_usual_range(next) &&
+          strcmp(tn__printer_bind(p->exprs, next->var, next->var->name), next->var->name) == 0)
+        count++;
+      else
+        plain = uses_only(graph, input->dims[j], count);
+    }
+    plain = plain && (input->extent.valid == NULL || uses_only(graph, input->extent.valid, count));
+  }
+  tn__printer_reset(p->exprs, mark);
+  return plain ? count : -1;
+}
+
+static void print_input(const printer *p, const tn__value *input) {
+  tn__strbuf_printf(p->out, "%*sinput ", p->indent, "");
+  print_name(input->name, p->out);
+  tn__strbuf_append(p->out, ": ");
+  print_type(p, input);
+  print_extent(p, input->extent);
+  tn__strbuf_char(p->out, '\n');
+}
+
+static void print_output(const printer *p, const tn__graph_result *output) {
+  print_constant(p, output->value);
+  tn__strbuf_printf(p->out, "%*soutput ", p->indent, "");
+  print_string(output->name, p->out);
+  tn__strbuf_append(p->out, " = ");
+  print_name(output->value->name, p->out);
+  print_extent(p, output->extent);
+  tn__strbuf_char(p->out, '\n');
+}
+
+static void print_graph(const printer *outer, const tn__graph *graph, int indent) {
+  tn__strbuf *out = outer->out;
+  printer p = {.graph = graph, .out = out, .in_full = outer->in_full, .indent = indent + 2};
+  p.exprs = tn__printer_create(graph->arena, out);
+  p.printed = TN__NEW_ARRAY(graph->arena, graph->values.count, bool);
   tn__strbuf_printf(out, "%*sgraph ", indent, "");
-  tn__strbuf_json_string(out, graph->name);
+  print_string(graph->name, out);
   tn__strbuf_append(out, " {\n");
-  for (int i = 0; i < graph->inputs.count; i++) {
-    tn__strbuf_printf(out, "%*sinput %s: ", indent + 2, "", graph->inputs.data[i]->name);
-    print_type(graph->inputs.data[i], out);
-    print_extent(graph->inputs.data[i]->extent, out);
-    tn__strbuf_char(out, '\n');
-  }
-  for (int i = 0; i < graph->symbols.count; i++) {
-    const tn__symbol *symbol = graph->symbols.data[i];
-    tn__strbuf_printf(out, "%*ssymbol %s = %s %d of %s\n", indent + 2, "", symbol->var->name,
-                      symbol->source == TN__SYMBOL_INPUT_DIM ? "dimension" : "element", symbol->index,
-                      symbol->value->name);
-  }
-  for (int i = 0; i < graph->checks.count; i++) {
-    tn__strbuf_printf(out, "%*scheck ", indent + 2, "");
-    tn__expr_print_short(graph->checks.data[i].condition, out);
-    tn__strbuf_char(out, '\n');
-  }
-  for (int i = 0; i < graph->nodes.count; i++) print_node(graph->nodes.data[i], indent + 2, out);
-  for (int i = 0; i < graph->outputs.count; i++) {
-    tn__strbuf_printf(out, "%*soutput ", indent + 2, "");
-    tn__strbuf_json_string(out, graph->outputs.data[i].name);
-    tn__strbuf_append(out, " = ");
-    print_operand(graph->outputs.data[i].value, out);
-    print_extent(graph->outputs.data[i].extent, out);
-    tn__strbuf_char(out, '\n');
-  }
+  int introduced = introduced_by_inputs(&p);
+  for (int i = 0; i < graph->symbols.count && introduced < 0; i++) print_symbol(&p, graph->symbols.data[i]);
+  for (int i = 0; i < introduced; i++)
+    tn__printer_bind(p.exprs, graph->symbols.data[i]->var, graph->symbols.data[i]->var->name);
+  for (int i = 0; i < graph->inputs.count; i++) print_input(&p, graph->inputs.data[i]);
+  for (int i = introduced; i < graph->symbols.count && introduced >= 0; i++) print_symbol(&p, graph->symbols.data[i]);
+  for (int i = 0; i < graph->checks.count; i++) print_check(&p, &graph->checks.data[i]);
+  for (int i = 0; i < graph->nodes.count; i++) print_node(&p, graph->nodes.data[i]);
+  for (int i = 0; i < graph->outputs.count; i++) print_output(&p, &graph->outputs.data[i]);
   tn__strbuf_printf(out, "%*s}\n", indent, "");
 }
 
-void tn__graph_print(const tn__graph *graph, tn__strbuf *out) { print_graph(graph, 0, out); }
+void tn__graph_print(const tn__graph *graph, tn__strbuf *out) { print_graph(&(printer){.out = out}, graph, 0); }
+
+void tn__graph_write(const tn__graph *graph, tn__strbuf *out) {
+  print_graph(&(printer){.out = out, .in_full = true}, graph, 0);
+}

@@ -239,7 +239,7 @@ static void restore_order(tn__graph *graph) {
   for (int i = 0; i < o.placed.count; i++) tn__vec_push(graph->arena, &graph->nodes, o.placed.data[i]);
 }
 
-static void drop_symbols(tn__graph *graph) {
+void tn__graph_drop_symbols(tn__graph *graph, int first) {
   bool *used = TN__NEW_ARRAY(graph->arena, graph->symbols.count, bool);
   for (int i = 0; i < graph->nodes.count; i++) mark_node_symbols(graph, graph->nodes.data[i], used);
   for (int i = 0; i < graph->inputs.count; i++) {
@@ -259,7 +259,7 @@ static void drop_symbols(tn__graph *graph) {
   int kept = 0;
   for (int i = 0; i < graph->symbols.count; i++) {
     tn__symbol *symbol = graph->symbols.data[i];
-    if (used[i]) {
+    if (used[i] || i < first) {
       graph->symbols.data[kept++] = symbol;
     } else if (symbol->source == TN__SYMBOL_ELEMENT && symbol->value->elements != NULL) {
       symbol->value->elements = NULL; /* so that asking again makes new symbols */
@@ -274,7 +274,7 @@ void tn__graph_sweep(tn__graph *graph) {
   for (int i = 0; i < graph->nodes.count; i++)
     if (!graph->nodes.data[i]->dead) graph->nodes.data[live++] = graph->nodes.data[i];
   graph->nodes.count = live;
-  drop_symbols(graph);
+  tn__graph_drop_symbols(graph, 0);
   restore_order(graph);
 }
 

@@ -11,19 +11,52 @@
 
 enum { SHOWN = 40, MAX_NUMBER = 64 };
 
+/* The line of a token, or what fits of it, and a caret below the token. */
+static void show_line(const tn__lexer *lex, const tn__token *at, char *out, size_t size) {
+  enum { BEFORE = 70, BEHIND = 30 };
+  const char *line = at->text, *end = at->text;
+  while (line > lex->begin && line[-1] != '\n' && at->text - line < BEFORE) line--;
+  while (end < lex->end && *end != '\n' && end - at->text < BEHIND) end++;
+  size_t length = 0;
+  for (const char *c = line; c < end && length + 1 < size; c++) {
+    bool shown = isprint((unsigned char)*c) || (unsigned char)*c >= 0x80;
+    out[length++] = shown ? *c : *c == '\t' ? ' ' : '?';
+  }
+  if (length + 1 < size) out[length++] = '\n';
+  for (const char *c = line; c < at->text && length + 1 < size; c++) /* one for each character, whatever its bytes */
+    if (((unsigned char)*c & 0xc0) != 0x80) out[length++] = ' ';
+  if (length + 1 < size) out[length++] = '^';
+  out[length] = '\0';
+}
+
+tn_status *tn__lexer_place(const tn__lexer *lex, const tn__token *at, tn_status *status) {
+  status = tn_status_prefix(status, "%s:%d:%d", lex->name, at->line, at->column);
+  if (!lex->shows_lines) return status;
+  char shown[512];
+  show_line(lex, at, shown, sizeof(shown));
+  tn_status *whole = tn_status_create(tn_status_code_of(status), "%s\n%s", tn_status_message(status), shown);
+  tn_status_free(status);
+  return whole;
+}
+
 void tn__lexer_fail(const tn__lexer *lex, const tn__token *at, const char *format, ...) {
-  char place[512];
-  snprintf(place, sizeof(place), "%s:%d:%d", lex->name, at->line, at->column);
   va_list args;
   va_start(args, format);
   tn_status *status = tn_status_create_v(TN_INVALID_ARGUMENT, format, args);
   va_end(args);
-  tn__throw(tn__ir_arena(lex->ir)->escape, tn_status_prefix(status, "%s", place));
+  tn__throw(tn__ir_arena(lex->ir)->escape, tn__lexer_place(lex, at, status));
 }
 
 void tn__lexer_init(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale) {
-  *lex = (tn__lexer){
-      .ir = ir, .name = name, .at = text, .end = text + length, .line_start = text, .line = 1, .locale = locale};
+  *lex = (tn__lexer){.ir = ir,
+                     .name = name,
+                     .begin = text,
+                     .at = text,
+                     .end = text + length,
+                     .line_start = text,
+                     .line = 1,
+                     .shows_lines = lex->shows_lines,
+                     .locale = locale};
   tn__lexer_advance(lex);
 }
 

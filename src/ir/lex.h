@@ -24,12 +24,14 @@ typedef struct tn__token {
 typedef struct tn__lexer {
   tn__ir *ir;
   const char *name; /* of the file, for messages */
-  const char *at, *end, *line_start;
+  const char *begin, *at, *end, *line_start;
   int line;
-  locale_t locale; /* C: numbers are written with a point everywhere */
-  tn__token token; /* the next one, not yet taken */
+  bool shows_lines; /* errors end in the line and a caret below the place */
+  locale_t locale;  /* C: numbers are written with a point everywhere */
+  tn__token token;  /* the next one, not yet taken */
 } tn__lexer;
 
+/* Keeps shows_lines as it is. */
 void tn__lexer_init(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale);
 void tn__lexer_advance(tn__lexer *lex);
 /* Is the next token this sign or word? */
@@ -39,6 +41,8 @@ bool tn__lexer_take(tn__lexer *lex, const char *text); /* the same, and takes it
 void tn__lexer_expect(tn__lexer *lex, const char *text, const char *where);
 /* Takes a name that may be given to something; "expected a name for WHAT". */
 tn__token tn__lexer_name(tn__lexer *lex, const char *what);
+/* The status with "file:line:column: " in front, and with the line behind it when the lexer shows lines. */
+TN_MUST_USE tn_status *tn__lexer_place(const tn__lexer *lex, const tn__token *at, tn_status *status);
 /* Throws TN_INVALID_ARGUMENT "file:line:column: ...". */
 _Noreturn void tn__lexer_fail(const tn__lexer *lex, const tn__token *at, const char *format, ...) TN_PRINTF(3, 4);
 

@@ -47,6 +47,12 @@ static range parse_range(tn__parser *p, bool whole) {
   return r;
 }
 
+void tn__parse_range(tn__parser *p, const tn__expr **min, const tn__expr **extent) {
+  range r = parse_range(p, false);
+  *min = r.min;
+  *extent = r.extent;
+}
+
 static const tn__var *new_var(tn__parser *p, const tn__token *name, tn_dtype dtype, range r) {
   const tn__var *var = tn__var_create(p->ir, text_of(p, name), dtype, r.min, r.extent);
   declare(p, name, var, NULL);

@@ -35,6 +35,8 @@ const tn__buffer *tn__parse_written(tn__parser *p); /* and of one that may be wr
 const tn__expr *tn__parse_expr(tn__parser *p);
 const tn__expr *tn__parse_index(tn__parser *p, const char *what);     /* an i64 */
 const tn__expr *tn__parse_condition(tn__parser *p, const char *what); /* a bool */
+/* in [min, +extent), where ? is what is not known: NULL */
+void tn__parse_range(tn__parser *p, const tn__expr **min, const tn__expr **extent);
 /* Statements up to and with '}', which is missed `where`. */
 const tn__stmt *tn__parse_items(tn__parser *p, const char *where);
 /* [ index, index, ... ] for each dimension of `buffer`. */

@@ -71,8 +71,7 @@ static void print_int(printer *p, const tn__expr *e) {
     tn__strbuf_printf(p->out, "%lld%s", (long long)e->value.i, e->dtype == TN_I64 ? "" : tn_dtype_name(e->dtype));
 }
 
-/* The f64 of fewest digits that rounds to the value in its own type. */
-static double shortest(tn_dtype dtype, double value) {
+double tn__float_shortest(tn_dtype dtype, double value) {
   for (int digits = 1; digits <= 9 && dtype != TN_F64; digits++) {
     char text[64];
     snprintf(text, sizeof(text), "%.*g", digits, value);
@@ -85,7 +84,7 @@ static double shortest(tn_dtype dtype, double value) {
 static void print_float(printer *p, const tn__expr *e) {
   bool finite = e->value.f - e->value.f == 0;
   if (!finite && e->dtype != TN_F64) tn__strbuf_printf(p->out, "%s(", tn_dtype_name(e->dtype));
-  tn__strbuf_f64(p->out, finite ? shortest(e->dtype, e->value.f) : e->value.f);
+  tn__strbuf_f64(p->out, finite ? tn__float_shortest(e->dtype, e->value.f) : e->value.f);
   if (e->dtype != TN_F64) tn__strbuf_append(p->out, finite ? tn_dtype_name(e->dtype) : ")");
 }
 
@@ -432,6 +431,7 @@ const char *tn__printer_name(tn__printer *p, const void *entity, const char *wan
 int tn__printer_mark(const tn__printer *p) { return p->names.count; }
 void tn__printer_reset(tn__printer *p, int mark) { p->names.count = mark; }
 void tn__printer_expr(tn__printer *p, const tn__expr *e) { print_expr(p, e, 0); }
+void tn__printer_range(tn__printer *p, const tn__var *var) { print_range(p, var); }
 
 void tn__printer_stmt(tn__printer *p, const tn__stmt *s, int indent) {
   p->indent = indent;

@@ -14,7 +14,11 @@ const char *tn__printer_name(tn__printer *p, const void *entity, const char *wan
 int tn__printer_mark(const tn__printer *p);
 void tn__printer_reset(tn__printer *p, int mark); /* what was bound since the mark is forgotten */
 void tn__printer_expr(tn__printer *p, const tn__expr *e);
+void tn__printer_range(tn__printer *p, const tn__var *var);           /* " in [0, +n)" */
 void tn__printer_stmt(tn__printer *p, const tn__stmt *s, int indent); /* lines, indented so many levels */
+
+/* The f64 of fewest digits that rounds to the value in its own type. */
+double tn__float_shortest(tn_dtype dtype, double value);
 
 /* Copies into `ir` with everything made anew in the order of binding; what is copied must be bound or bind itself. */
 typedef struct tn__importer tn__importer;

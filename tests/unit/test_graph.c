@@ -282,7 +282,6 @@ static void sweeps(void **state) {
   check_printed(g,
                 "graph \"test\" {\n"
                 "  input x: f32[n1, 3]\n"
-                "  symbol n1 = dimension 0 of x\n"
                 "  sign3: f32[n1, 3] = sign(x)\n"
                 "  add2: f32[n1, 3] = add(sign3, x)\n"
                 "  output \"y\" = add2\n"
@@ -326,7 +325,8 @@ static void resolves_symbols(void **state) {
   check_printed(g,
                 "graph \"test\" {\n"
                 "  input x: i64[2]\n"
-                "  broadcast_in_dim1: f32[2, 5] = broadcast_in_dim(splat(1.0): f32[]) {shape=[2, 5], axes=[]}\n"
+                "  const c2: f32[] = 1.0\n"
+                "  broadcast_in_dim1: f32[2, 5] = broadcast_in_dim(c2) {shape=(2, 5), axes=[]}\n"
                 "  output \"y\" = broadcast_in_dim1\n"
                 "}\n");
 }

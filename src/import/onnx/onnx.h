@@ -5,11 +5,6 @@
 #include "base/hash.h"
 #include "graph/graph.h"
 
-typedef struct tn__dim_binding { /* fixes a symbolic dimension: --dim NAME=N */
-  const char *name;
-  int64_t size;
-} tn__dim_binding;
-
 typedef struct tn__onnx_options {
   const tn__dim_binding *dims;
   int dim_count;
