@@ -149,3 +149,25 @@ void *tn__vec_grow(tn__arena *arena, void *data, int count, int *capacity, size_
   *capacity = grown;
   return fresh;
 }
+
+typedef struct arena_call {
+  tn__arena *arena;
+  void (*body)(tn__arena *arena, void *user);
+  void *user;
+} arena_call;
+
+static void call_with_arena(tn__escape *escape, void *arg) {
+  arena_call *call = arg;
+  call->arena->escape = escape;
+  call->body(call->arena, call->user);
+}
+
+tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user) {
+  tn__arena arena;
+  tn__arena_init(&arena, allocator, NULL);
+  arena_call call = {&arena, body, user};
+  tn__escape escape;
+  tn_status *status = tn__protect(&escape, call_with_arena, &call);
+  tn__arena_release(&arena);
+  return status;
+}

@@ -57,6 +57,10 @@ static inline void tn__work_step(tn__arena *arena, uint64_t count) {
 #define TN__NEW(arena, type) ((type *)tn__arena_alloc((arena), sizeof(type)))
 #define TN__NEW_ARRAY(arena, count, type) ((type *)tn__arena_alloc_array((arena), (size_t)(count), sizeof(type)))
 
+/* Runs `body` with an arena of its own, released afterwards whatever happens; what it throws is the result. */
+TN_MUST_USE tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user),
+                                      void *user);
+
 /* A growing array in an arena. TN__VEC(T) declares the type; push copies the old elements when it grows (doubling), so
  * pointers into `data` do not survive a push. Zero-initialise. */
 #define TN__VEC(type) \

@@ -14,28 +14,6 @@ tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compil
   return tn__options_check(out);
 }
 
-typedef struct arena_call {
-  tn__arena *arena;
-  void (*body)(tn__arena *arena, void *user);
-  void *user;
-} arena_call;
-
-static void call_with_arena(tn__escape *escape, void *arg) {
-  arena_call *call = arg;
-  call->arena->escape = escape;
-  call->body(call->arena, call->user);
-}
-
-tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user) {
-  tn__arena arena;
-  tn__arena_init(&arena, allocator, NULL);
-  arena_call call = {&arena, body, user};
-  tn__escape escape;
-  tn_status *status = tn__protect(&escape, call_with_arena, &call);
-  tn__arena_release(&arena);
-  return status;
-}
-
 /* A pass that does not exist prints nothing, which looks like a pass that changes nothing. */
 static void check_pass(const tn__driver *driver, const char *name) {
   tn__arena *arena = driver->arena;
@@ -89,10 +67,6 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   }
 }
 
-static void report_progress(const tn__driver *driver, const char *phase, int done, int total) {
-  if (driver->options->progress) driver->options->progress(driver->options->user, phase, done, total);
-}
-
 /* ---- graph ------------------------------------------------------------------------------------------------------- */
 
 static void after_graph_pass(void *user, const char *pass, const tn__graph *graph, double seconds) {
@@ -136,24 +110,6 @@ static tn__onnx_model *open_model(tn__compilation *c, const char *path, const vo
   tn__driver_limit_work(&c->driver, tn__onnx_structure(model));
   tn__driver_time(&c->driver, "open", tn__now() - start);
   return model;
-}
-
-tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
-                                  int special_count, bool *used) {
-  tn__driver *driver = &c->driver;
-  const tn_compile_options *o = driver->options;
-  report_progress(driver, "import", 0, 1);
-  driver->model = model;
-  double start = tn__now();
-  tn__dim_binding *dims = TN__NEW_ARRAY(driver->arena, o->dim_count + special_count, tn__dim_binding);
-  for (int i = 0; i < o->dim_count; i++) dims[i] = (tn__dim_binding){o->dims[i].name, o->dims[i].size};
-  for (int i = 0; i < special_count; i++) dims[o->dim_count + i] = special[i];
-  tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count + special_count, .dims_used = used};
-  if (o->log) import.log = *o->log;
-  tn__graph *graph = tn__onnx_import(model, tn__ir_create(driver->arena), &import);
-  tn__driver_time(driver, "import", tn__now() - start);
-  tn__compilation_grow(c, graph);
-  return graph;
 }
 
 /* Inputs and outputs of a function. A while's body leaves out the loop variables that it keeps. */
@@ -298,14 +254,14 @@ void tn__compilation_optimize(tn__compilation *c) {
     tn__entry only = {.name = "main", .graph = c->graph, .strided = -1};
     tn__vec_push(c->driver.arena, &c->entries, only);
   }
-  report_progress(&c->driver, "optimize", 0, 1);
+  tn__driver_progress(&c->driver, "optimize", 0, 1);
   for (int i = 0; i < c->entries.count; i++)
     if (!c->entries.data[i].dispatch) optimize(c, c->entries.data[i].graph);
 }
 
 void tn__compilation_prepare(tn__compilation *c) {
   tn__compilation_optimize(c);
-  report_progress(&c->driver, "constants", 0, 1);
+  tn__driver_progress(&c->driver, "constants", 0, 1);
   choose_groups(c);
 }
 
@@ -313,9 +269,9 @@ void tn__compilation_prepare(tn__compilation *c) {
 
 void tn__compilation_back(tn__compilation *c) {
   tn__driver *driver = &c->driver;
-  report_progress(driver, "compile", 0, c->unit_count);
+  tn__driver_progress(driver, "compile", 0, c->unit_count);
   tn__units_build(driver, c->units, c->unit_count);
-  report_progress(driver, "compile", c->unit_count, c->unit_count);
+  tn__driver_progress(driver, "compile", c->unit_count, c->unit_count);
   double start = tn__now();
   c->program = (tn__program){.functions = c->functions.data,
                              .function_count = c->functions.count,

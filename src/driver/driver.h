@@ -54,8 +54,6 @@ void tn__compilation_check_dims(tn__compilation *c, const bool *used);
 const int *tn__compilation_aliases(tn__compilation *c, tn__graph *graph, bool *used);
 /* Gives outputs that alias an input and grow along one of its dimensions the capacity that the options say. */
 void tn__compilation_grow(tn__compilation *c, tn__graph *graph);
-tn__graph *tn__compilation_import(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
-                                  int special_count, bool *used);
 /* Runs the passes over the graphs. */
 void tn__compilation_optimize(tn__compilation *c);
 /* The same, and then fuses the graphs, computes their constants and declares their kernels. */
@@ -66,9 +64,6 @@ void tn__compilation_back(tn__compilation *c);
 int tn__texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]);
 /* A caller's struct, NULL or of whatever version, as this version has it; its lists are there and name things. */
 TN_MUST_USE tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compile_options *out);
-
-/* Runs `body` with an arena of its own, released afterwards whatever happens; what it throws is the result. */
-tn_status *tn__with_arena(const tn_allocator *allocator, void (*body)(tn__arena *arena, void *user), void *user);
 
 /* Computes the groups that depend on constants only, on this machine, and makes their outputs constants
  * (precompute.c). */

@@ -101,6 +101,24 @@ static const char *special_name(tn__arena *arena, const char *name, const tn__di
   return name;
 }
 
+static tn__graph *import_model(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
+                               int special_count, bool *used) {
+  tn__driver *driver = &c->driver;
+  const tn_compile_options *o = driver->options;
+  tn__driver_progress(driver, "import", 0, 1);
+  driver->model = model;
+  double start = tn__now();
+  tn__dim_binding *dims = TN__NEW_ARRAY(driver->arena, o->dim_count + special_count, tn__dim_binding);
+  for (int i = 0; i < o->dim_count; i++) dims[i] = (tn__dim_binding){o->dims[i].name, o->dims[i].size};
+  for (int i = 0; i < special_count; i++) dims[o->dim_count + i] = special[i];
+  tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count + special_count, .dims_used = used};
+  if (o->log) import.log = *o->log;
+  tn__graph *graph = tn__onnx_import(model, tn__ir_create(driver->arena), &import);
+  tn__driver_time(driver, "import", tn__now() - start);
+  tn__compilation_grow(c, graph);
+  return graph;
+}
+
 static void add_function(tn__compilation *c, const char *name, tn__graph *graph, tn__onnx_model *model, bool *used) {
   tn__arena *arena = c->driver.arena;
   const tn_compile_options *o = c->driver.options;
@@ -122,7 +140,7 @@ static void add_function(tn__compilation *c, const char *name, tn__graph *graph,
       tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "more than %d combinations of sizes to compile for",
                  MOST_COMBINATIONS);
     const char *special = special_name(arena, name, dims, count);
-    add_entry(c, special, tn__compilation_import(c, model, dims, count, ignored), NULL);
+    add_entry(c, special, import_model(c, model, dims, count, ignored), NULL);
     cases[dispatch->case_count++] =
         (tn__dispatch_case){special, tn__arena_copy(arena, dims, sizeof *dims * (size_t)count), count};
   }
@@ -174,7 +192,7 @@ static void add_strided(tn__compilation *c, int entry, tn__onnx_model *model) {
   }
   if (strided == 0) return;
   bool *ignored = TN__NEW_ARRAY(arena, o->dim_count, bool);
-  graph = tn__compilation_import(c, model, NULL, 0, ignored);
+  graph = import_model(c, model, NULL, 0, ignored);
   for (int i = 0; i < count; i++)
     if (may[i] && !tn__graph_read_strided(graph, tn__graph_input_at(graph, i)))
       tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
@@ -186,7 +204,7 @@ static void add_strided(tn__compilation *c, int entry, tn__onnx_model *model) {
 }
 
 void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used) {
-  tn__graph *graph = tn__compilation_import(c, model, NULL, 0, used);
+  tn__graph *graph = import_model(c, model, NULL, 0, used);
   int entry = c->entries.count;
   add_function(c, name, graph, model, used);
   add_strided(c, entry, model);

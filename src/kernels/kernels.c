@@ -16,6 +16,10 @@ double tn__now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+void tn__driver_progress(const tn__driver *driver, const char *phase, int done, int total) {
+  if (driver->options->progress) driver->options->progress(driver->options->user, phase, done, total);
+}
+
 void tn__driver_time(tn__driver *driver, const char *phase, double seconds) {
   for (int i = 0; i < driver->times.count; i++) {
     if (strcmp(driver->times.data[i]->name, phase) != 0) continue;

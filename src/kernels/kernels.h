@@ -59,6 +59,7 @@ typedef struct tn__driver {
   tn__work *work; /* of the whole compilation */
 } tn__driver;
 
+void tn__driver_progress(const tn__driver *driver, const char *phase, int done, int total);
 void tn__driver_time(tn__driver *driver, const char *phase, double seconds); /* adds to the phase's entry */
 void tn__driver_tell_times(const tn__driver *driver);                        /* calls options->times */
 double tn__now(void);                                                        /* seconds of the monotonic clock */

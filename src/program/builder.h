@@ -1,4 +1,5 @@
-/* What program.c and control.c share: one function of the executable while it is being written. */
+/* What the files of this room share: one function of the executable while it is being written. Each file calls those
+ * that stand before it: registers, dispatch, lists, strings, control, storage, program. */
 #ifndef TENON_PROGRAM_BUILDER_H
 #define TENON_PROGRAM_BUILDER_H
 
@@ -73,6 +74,7 @@ typedef struct tn__builder {
   int64_t static_bytes;
 } tn__builder;
 
+/* ---- registers.c ------------------------------------------------------------------------------------------------- */
 tn__place *tn__place_of(tn__builder *b, tn__value *v);
 tn__place *tn__root_of(tn__builder *b, tn__value *v);
 /* A new register of the value's type. */
@@ -89,15 +91,9 @@ bool tn__builder_knows(tn__builder *b, const tn__expr *e);
 /* Says in the signature what counts of an output that grows. */
 void tn__declare_output_extent(tn__builder *b, int output);
 
-/* dispatch.c: all code of a function that calls one of others. */
+/* ---- dispatch.c -------------------------------------------------------------------------------------------------- */
+/* All code of a function that calls one of others. */
 void tn__emit_dispatch(tn__builder *b);
-
-/* ---- control.c: nodes that the machine runs itself --------------------------------------------------------------- */
-/* Must the result have memory of its own kind, whoever asks for it? The loop variables of a while move. */
-bool tn__needs_own_memory(const tn__node *node);
-/* Values that share memory with an operand of the node: the loop variables that a while keeps. */
-void tn__share_kept(tn__builder *b, const tn__node *node);
-void tn__emit_node(tn__builder *b, const tn__node *node);
 
 /* ---- lists.c: sequences and optional values ---------------------------------------------------------------------- */
 /* Is the list in a register of the function's own, or in a loop variable that it changes, and read for the last
@@ -107,7 +103,26 @@ bool tn__is_updated(const tn__builder *b, const tn__value *input);
 void tn__emit_list_node(tn__builder *b, const tn__node *node);
 void tn__emit_updates(tn__builder *b);
 
-/* strings.c: operators on strings and tables of them. False when the node is none. */
+/* ---- strings.c --------------------------------------------------------------------------------------------------- */
+/* Operators on strings and tables of them. False when the node is none. */
 bool tn__emit_string_node(tn__builder *b, const tn__node *node);
+
+/* ---- control.c: nodes that the machine runs itself --------------------------------------------------------------- */
+/* Must the result have memory of its own kind, whoever asks for it? The loop variables of a while move. */
+bool tn__needs_own_memory(const tn__node *node);
+/* Values that share memory with an operand of the node: the loop variables that a while keeps. */
+void tn__share_kept(tn__builder *b, const tn__node *node);
+void tn__emit_node(tn__builder *b, const tn__node *node);
+
+/* ---- storage.c --------------------------------------------------------------------------------------------------- */
+enum { TN__MOST_BYTES_AHEAD = 64 << 20 }; /* of memory for sizes that are still to come */
+void tn__place_constants(tn__builder *b);
+/* The symbols of inputs that grow, and what they are when these are full. */
+void tn__find_full_sizes(tn__builder *b);
+/* Outputs whose values are written into the caller's buffer at once are flagged in `direct`. */
+void tn__place_outputs(tn__builder *b, bool *direct);
+/* Plans the arena and the slots behind it for everything that has no place yet. */
+void tn__place_memory(tn__builder *b);
+void tn__emit_arena(tn__builder *b);
 
 #endif
