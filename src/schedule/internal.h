@@ -99,8 +99,6 @@ struct tn__schedule {
 
 /* ---- tree.c ------------------------------------------------------------------------------------------------------ */
 _Noreturn void tn__sched_refuse(const tn__schedule *s, const char *format, ...) TN_PRINTF(2, 3);
-void tn__sched_record(tn__schedule *s, const char *step, const char *const *names, int name_count,
-                      const int64_t *numbers, int number_count);
 tn__schedule *tn__sched_mutable(const tn__schedule *s); /* for what is derived on demand and for scratch memory */
 tn__snode *tn__sched_find(const tn__schedule *s, const char *name, bool is_block); /* NULL when there is none */
 tn__snode *tn__sched_loop(const tn__schedule *s, const char *step, const char *name);
@@ -225,7 +223,12 @@ const tn__stmt *tn__sched_tensor_stmt(tn__schedule *s, const tn__tensor_intrinsi
 const tn__func *tn__sched_finish(tn__schedule *s);
 
 /* ---- trace.c ----------------------------------------------------------------------------------------------------- */
+enum { TN__TRACE_VERSION = 1 };
+void tn__sched_record(tn__schedule *s, const char *step, const char *const *names, int name_count,
+                      const int64_t *numbers, int number_count);
+/* What a trace calls its declaration. */
 void tn__sched_digest(const tn__te *te, char out[17]);
+bool tn__trace_is_of(const char *trace, const char digest[17]); /* by its first line; untrusted text */
 
 /* layout.c: indices and shape of a tensor in another layout, and the declaration that makes it, "KERNEL_pack_INPUT". */
 void tn__layout_map(tn__ir *ir, const tn__layout *layout, const tn__expr *const *indices, const tn__expr **out);
