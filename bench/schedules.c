@@ -326,7 +326,7 @@ typedef struct job {
   const char *rule;      /* whose sketch the values are for */
   uint64_t *random;      /* draws values when not NULL */
   int64_t drawn[TN__MAX_DECISIONS];
-  tn__schedule_plan plan;
+  tn__plan plan;
   double predicted;
   char text[256];
   kernel *kernel;
@@ -352,7 +352,9 @@ static void prepare(tn__escape *escape, void *arg) {
   tn__schedule_options options = {.threads = 1};
   const tn__schedule *schedule;
   if (j->rule == NULL) {
-    schedule = tn__schedule_choose(te, j->target, &options, &j->plan);
+    tn__plan_unit unit = tn__plan_unit_of(te, j->target, &options);
+    j->plan = *tn__plan_kernel(&unit, &tn__chooser_static);
+    schedule = j->plan.schedule;
     double start = now();
     tn__sketch_choose(j->plan.sketch, j->drawn, NULL);
     j->choosing = now() - start;

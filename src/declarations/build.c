@@ -11,7 +11,6 @@
 #include "declarations/header.h"
 #include "driver/driver.h"
 #include "ir/passes.h"
-#include "schedule/rules/choose.h"
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
 
@@ -22,46 +21,32 @@ typedef struct scheduling {
   tn_schedule *schedule;
 } scheduling;
 
-tn__schedule_options tn__te_schedule_options(tn__escape *escape, const tn_schedule_options *given,
-                                             const tn__target *target) {
+tn__plan_unit tn__te_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
+                               tn__ir *ir) {
   tn__schedule_options options = {.threads = given->threads,
                                   .vector_bytes = given->vector_bytes,
                                   .cache_bytes = given->cache_bytes,
                                   .registers = given->registers,
                                   .shared_memory = given->shared_memory,
                                   .search_space = given->search_space};
-  tn__check(escape, tn__schedule_options_fill(&options, target, &options));
-  return options;
+  tn__plan_unit unit = tn__plan_unit_of(tn__te_copy(te->te, ir), target, &options);
+  tn__plan_unit_pack(&unit, given->constants, given->constant_count);
+  return unit;
 }
 
-/* Each constant in turn, in a declaration that reads the ones before it packed. */
-static void pack_constants(tn_schedule *s, const tn_schedule_options *o) {
-  s->packings = TN__NEW_ARRAY(&s->arena, o->constant_count, tn__te *);
-  s->packing_inputs = TN__NEW_ARRAY(&s->arena, o->constant_count, int);
-  for (int i = 0; i < o->constant_count; i++) {
-    for (int k = 0; k < tn__te_input_count(s->te); k++)
-      if (strcmp(tn__te_input_at(s->te, k)->name, o->constants[i]) == 0) s->packing_inputs[i] = k;
-    s->te = tn__te_prepack(s->te, o->constants[i], &s->target, &s->packings[i]);
-    s->packing_count++;
-  }
+const tn__chooser *tn__te_chooser(const tn_schedule_options *given) {
+  return given->plain ? &tn__chooser_plain : &tn__chooser_static;
 }
 
 static void schedule_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
-  tn__escape *escape = s->arena.escape;
-  const tn_schedule_options *o = &c->options;
-  tn__check(escape, tn__target_parse(c->target, &s->target));
-  tn__schedule_options options = tn__te_schedule_options(escape, o, &s->target);
+  tn__check(s->arena.escape, tn__target_parse(c->target, &s->target));
   s->ir = tn__ir_create(&s->arena);
-  s->te = tn__te_copy(c->te->te, s->ir);
-  pack_constants(s, o);
-  if (c->trace != NULL)
-    tn__check(escape, tn__trace_replay(s->te, &s->target, c->trace, &s->schedule));
-  else if (o->plain)
-    s->schedule = tn__schedule_of(s->te, &s->target);
-  else
-    s->schedule = tn__schedule_default(s->te, &s->target, &options);
+  s->unit = tn__te_plan_unit(c->te, &s->target, &c->options, s->ir);
+  tn__chooser replayed = tn__chooser_recorded(&(tn__recorded){.traces = &c->trace, .count = 1});
+  const tn__chooser *chooser = c->trace != NULL ? &replayed : tn__te_chooser(&c->options);
+  s->schedule = tn__plan_kernel(&s->unit, chooser)->schedule;
 }
 
 tn_status *tn__schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out) {
@@ -130,7 +115,7 @@ static void apply_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
   tn__schedule *changed;
-  tn__check(s->arena.escape, tn__trace_replay(s->te, &s->target, c->trace, &changed));
+  tn__check(s->arena.escape, tn__trace_replay(s->unit.te, &s->target, c->trace, &changed));
   s->schedule = changed;
 }
 
@@ -194,10 +179,11 @@ static void check_schedules(const building *b) {
     const tn_schedule *s = b->schedules[i];
     if (strcmp(s->target.name, b->schedules[0]->target.name) != 0)
       tn__throwf(escape, TN_INVALID_ARGUMENT, "%s is scheduled for %s and %s for %s: one object has one target",
-                 tn__te_name(b->schedules[0]->te), b->schedules[0]->target.name, tn__te_name(s->te), s->target.name);
+                 tn__te_name(b->schedules[0]->unit.te), b->schedules[0]->target.name, tn__te_name(s->unit.te),
+                 s->target.name);
     for (int k = 0; k < i; k++)
-      if (strcmp(tn__te_name(s->te), tn__te_name(b->schedules[k]->te)) == 0)
-        tn__throwf(escape, TN_INVALID_ARGUMENT, "two kernels are called %s", tn__te_name(s->te));
+      if (strcmp(tn__te_name(s->unit.te), tn__te_name(b->schedules[k]->unit.te)) == 0)
+        tn__throwf(escape, TN_INVALID_ARGUMENT, "two kernels are called %s", tn__te_name(s->unit.te));
   }
 }
 
@@ -208,26 +194,26 @@ static void add_item(const tn_schedule *s, tn__te_item *items, int *count, tn__t
 
 /* What packs is scheduled like any kernel, for one thread. */
 static void add_packing(const tn_schedule *s, tn__te *te, int input, tn__te_item *items, int *count, int kernel) {
-  tn__schedule_options options = {.threads = 1};
   tn__check(tn__ir_arena(s->ir)->escape, tn__te_verify(te));
-  const tn__func *func = tn__schedule_func(tn__schedule_default(te, &s->target, &options));
+  tn__plan_unit unit = tn__plan_unit_of(te, &s->target, &(tn__schedule_options){.threads = 1});
+  const tn__func *func = tn__schedule_func(tn__plan_kernel(&unit, &tn__chooser_static)->schedule);
   add_item(s, items, count, (tn__te_item){.ir = s->ir, .te = te, .func = func, .kernel = kernel, .input = input});
 }
 
 /* Everything is made in the schedules' own arenas. */
 int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out) {
   int most = count, made = 0;
-  for (int i = 0; i < count; i++) most += schedules[i]->packing_count + tn__te_input_count(schedules[i]->te);
+  for (int i = 0; i < count; i++) most += schedules[i]->unit.packing_count + tn__te_input_count(schedules[i]->unit.te);
   tn__te_item *items = TN__NEW_ARRAY(arena, most, tn__te_item);
   for (int i = 0; i < count; i++) {
     const tn_schedule *s = schedules[i];
     int kernel = made;
     tn__ir_arena(s->ir)->escape = arena->escape;
     add_item(s, items, &made,
-             (tn__te_item){.ir = s->ir, .te = s->te, .func = tn__schedule_func(s->schedule), .schedule = s});
-    for (int k = 0; k < s->packing_count; k++)
-      add_packing(s, s->packings[k], s->packing_inputs[k], items, &made, kernel);
-    for (int k = 0; k < tn__te_input_count(s->te); k++) {
+             (tn__te_item){.ir = s->ir, .te = s->unit.te, .func = tn__schedule_func(s->schedule), .schedule = s});
+    for (int k = 0; k < s->unit.packing_count; k++)
+      add_packing(s, s->unit.packings[k], s->unit.packing_inputs[k], items, &made, kernel);
+    for (int k = 0; k < tn__te_input_count(s->unit.te); k++) {
       tn__te *te = tn__schedule_packing(s->schedule, k);
       if (te != NULL) add_packing(s, te, k, items, &made, kernel);
     }

@@ -2,7 +2,7 @@
 #ifndef TENON_DECLARATIONS_HANDLE_H
 #define TENON_DECLARATIONS_HANDLE_H
 
-#include "schedule/schedule.h"
+#include "schedule/rules/choose.h"
 #include "te/text.h"
 #include "tenon/te.h"
 
@@ -24,11 +24,8 @@ struct tn_schedule {
   uint64_t declared; /* steps that making the declaration took, by which work on it is limited */
   tn__target target;
   tn__ir *ir;
-  tn__te *te; /* its own */
+  tn__plan_unit unit; /* its declaration is the schedule's own */
   tn__schedule *schedule;
-  tn__te **packings; /* of constants: what packs them, for inputs packing_inputs[] of `te` */
-  int *packing_inputs;
-  int packing_count;
 };
 
 /* A function to be made: a kernel, or what packs an operand of one. */
@@ -51,9 +48,9 @@ void tn__te_limit_work(tn__work *work, tn__arena *arena, uint64_t declared);
 void tn__te_work(const tn__te *te, double *flops, double *bytes);
 /* A caller's struct, NULL or of whatever version, as this version has it. */
 TN_MUST_USE tn_status *tn__schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out);
-/* The options of a caller, checked and filled in for the target; throws what is out of range. */
-tn__schedule_options tn__te_schedule_options(tn__escape *escape, const tn_schedule_options *given,
-                                             const tn__target *target);
+/* A copy of the declaration in `ir`, with what its schedule depends on; throws what the options may not be. */
+tn__plan_unit tn__te_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given, tn__ir *ir);
+const tn__chooser *tn__te_chooser(const tn_schedule_options *given);
 /* Runs `body` with the arena's escape set; what it throws is the result. */
 TN_MUST_USE tn_status *tn__in_arena(tn__arena *arena, void (*body)(void *user), void *user);
 /* Text that the caller frees with free(); takes what the buffer holds. */

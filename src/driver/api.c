@@ -11,8 +11,9 @@ typedef struct compile_call {
   const tn_model_function *functions;
   int function_count;
   tn_compile_options options;
-  tn_module *module; /* out of tn_compile */
-  const char *stage; /* of tn_compile_emit */
+  const tn__chooser *chooser; /* of schedules, out of tn__compile_by */
+  tn_module *module;          /* out of tn_compile */
+  const char *stage;          /* of tn_compile_emit */
   tn__strbuf *text;
 } compile_call;
 
@@ -32,6 +33,7 @@ tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function 
     tn__sha256_update(&h, model_digest.bytes, sizeof model_digest.bytes);
   }
   tn__target_hash(&driver->target, &h);
+  tn__chooser_hash(driver->chooser, NULL, &h);
   resolved.target = driver->target.name;
   resolved.run_threads = driver->schedule.threads;
   tn__options_hash(&resolved, &h);
@@ -66,6 +68,7 @@ static void compile_body(tn__arena *arena, void *user) {
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver *driver = &c->driver;
   tn__driver_init(driver, arena, &call->options);
+  driver->chooser = call->chooser;
   tn__onnx_model **models = open_models(driver, call);
   bool cached = driver->cache != NULL;
   tn__digest key = {0};
@@ -102,15 +105,20 @@ static tn_status *check_names(const tn_model_function *functions, int count) {
   return NULL;
 }
 
-tn_status *tn_compile_functions(const tn_model_function *functions, int count, const tn_compile_options *options,
-                                tn_module **out) {
+tn_status *tn__compile_by(const tn__chooser *chooser, const tn_model_function *functions, int count,
+                          const tn_compile_options *options, tn_module **out) {
   *out = NULL;
   TN_RETURN_IF_ERROR(check_names(functions, count));
-  compile_call call = {.functions = functions, .function_count = count};
+  compile_call call = {.functions = functions, .function_count = count, .chooser = chooser};
   TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
   TN_RETURN_IF_ERROR(tn__with_arena(call.options.allocator, compile_body, &call));
   *out = call.module;
   return NULL;
+}
+
+tn_status *tn_compile_functions(const tn_model_function *functions, int count, const tn_compile_options *options,
+                                tn_module **out) {
+  return tn__compile_by(&tn__chooser_static, functions, count, options, out);
 }
 
 tn_status *tn_compile(const char *path, const void *data, size_t size, const tn_compile_options *options,

@@ -65,6 +65,10 @@ int tn__texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], cons
 /* A caller's struct, NULL or of whatever version, as this version has it; its lists are there and name things. */
 TN_MUST_USE tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compile_options *out);
 
+/* tn_compile_functions() with schedules as `chooser` wants them. What it consults is part of the caches' keys. */
+TN_MUST_USE tn_status *tn__compile_by(const tn__chooser *chooser, const tn_model_function *functions, int count,
+                                      const tn_compile_options *options, tn_module **out);
+
 /* Computes the groups that depend on constants only, on this machine, and makes their outputs constants
  * (precompute.c). */
 void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups);

@@ -5,7 +5,6 @@
 #include "base/options.h"
 #include "declarations/handle.h"
 #include "driver/driver.h"
-#include "schedule/rules/choose.h"
 #include "target/limits.h"
 
 struct tn_explanation {
@@ -28,32 +27,29 @@ typedef struct explain_call {
 
 static const char *kept_text(tn_explanation *e, const char *text) { return tn__arena_strdup(&e->arena, text); }
 
-static void explain_kernel(tn_explanation *e, const tn__te *te, const tn__target *target,
-                           const tn__schedule_options *options, const tn_kernel_plan *known) {
-  tn__schedule_plan plan;
-  tn__schedule_choose(te, target, options, &plan);
+static void explain_kernel(tn_explanation *e, const tn__plan_unit *unit, const tn__chooser *chooser,
+                           const tn_kernel_plan *known) {
+  const tn__plan *plan = tn__plan_kernel(unit, chooser);
   tn_kernel_plan *k = e->kernels[e->count++] = TN__NEW(&e->arena, tn_kernel_plan);
+  tn__strbuf decisions;
+  tn__strbuf_init(&decisions, e->allocator);
+  tn__plan_print_decisions(plan, &decisions);
   *k = *known;
   k->kernel = kept_text(e, known->kernel);
-  k->weighed = plan.weighed;
-  k->rule = plan.sketch == NULL ? "plain nest" : tn__sketch_name(plan.sketch);
-  k->bound = tn__bound_name(plan.cost.bound);
-  k->decisions = "";
-  k->cycles = plan.cost.cycles;
-  k->seconds = plan.cost.cycles / e->limits.clock_hz;
-  k->work_cycles = plan.cost.work;
-  k->l2_cycles = plan.cost.level[0];
-  k->l3_cycles = plan.cost.level[1];
-  k->memory_cycles = plan.cost.level[2];
-  k->overhead_cycles = plan.cost.overhead;
-  k->tail = plan.cost.tail;
-  k->registers = plan.cost.registers;
-  if (plan.sketch == NULL) return;
-  tn__strbuf text;
-  tn__strbuf_init(&text, e->allocator);
-  tn__sketch_print(plan.sketch, plan.values, &text);
-  k->decisions = kept_text(e, tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
+  k->weighed = plan->weighed;
+  k->rule = plan->rule;
+  k->decisions = kept_text(e, tn__strbuf_text(&decisions));
+  k->bound = tn__bound_name(plan->cost.bound);
+  k->cycles = plan->cost.cycles;
+  k->seconds = plan->cost.cycles / e->limits.clock_hz;
+  k->work_cycles = plan->cost.work;
+  k->l2_cycles = plan->cost.level[0];
+  k->l3_cycles = plan->cost.level[1];
+  k->memory_cycles = plan->cost.level[2];
+  k->overhead_cycles = plan->cost.overhead;
+  k->tail = plan->cost.tail;
+  k->registers = plan->cost.registers;
+  tn__strbuf_release(&decisions);
 }
 
 static void explain_body(tn__arena *arena, void *user) {
@@ -68,7 +64,7 @@ static void explain_body(tn__arena *arena, void *user) {
   for (int i = 0; i < c->unit_count; i++) {
     const tn__unit *u = &c->units[i];
     tn_kernel_plan known = {.kernel = u->name, .flops = u->flops, .bytes = u->bytes};
-    if (u->same_as == i) explain_kernel(e, u->te, &c->driver.target, &c->driver.schedule, &known);
+    if (u->same_as == i) explain_kernel(e, &u->choice, c->driver.chooser, &known);
   }
   e->arena.escape = NULL;
 }
@@ -113,15 +109,15 @@ static void te_body(tn__arena *arena, void *user) {
   tn_explanation *e = call->result;
   tn__target *target = TN__NEW(arena, tn__target);
   tn__check(arena->escape, tn__target_parse(call->target, target));
-  tn__schedule_options options = tn__te_schedule_options(arena->escape, &call->options, target);
+  int threads = call->options.threads > 0 ? call->options.threads : target->cores;
   e->arena.escape = arena->escape;
-  tn__check(arena->escape, tn__target_limits(target, options.threads, &e->limits));
+  tn__check(arena->escape, tn__target_limits(target, threads, &e->limits));
   e->kernels = TN__NEW_ARRAY(&e->arena, call->count, tn_kernel_plan *);
   for (int i = 0; i < call->count; i++) {
-    const tn__te *te = tn__te_copy(call->tes[i]->te, tn__ir_create(arena));
-    tn_kernel_plan known = {.kernel = tn__te_name(te)};
-    tn__te_work(te, &known.flops, &known.bytes);
-    explain_kernel(e, te, target, &options, &known);
+    tn__plan_unit unit = tn__te_plan_unit(call->tes[i], target, &call->options, tn__ir_create(arena));
+    tn_kernel_plan known = {.kernel = tn__te_name(unit.te)};
+    tn__te_work(unit.te, &known.flops, &known.bytes);
+    explain_kernel(e, &unit, tn__te_chooser(&call->options), &known);
   }
   e->arena.escape = NULL;
 }

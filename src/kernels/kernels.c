@@ -8,7 +8,6 @@
 #include "ir/passes.h"
 #include "kernels/moves.h"
 #include "kernels/texts.h"
-#include "schedule/rules/choose.h"
 
 double tn__now(void) {
   struct timespec t;
@@ -102,21 +101,11 @@ static double unit_bytes(const tn__unit *u) {
 }
 
 static void unit_key(tn__driver *driver, tn__unit *u) {
-  tn__strbuf text;
-  tn__strbuf_init(&text, driver->arena->allocator);
-  tn__te_print(u->te, &text);
-  tn_status *failed = tn__strbuf_status(&text);
   tn__sha256 h;
   tn__sha256_init(&h);
   tn__build_identity(&h);
-  tn__target_hash(&driver->target, &h);
-  tn__sha256_update_u64(&h, (uint64_t)driver->schedule.threads);
-  tn__sha256_update_u64(&h, (uint64_t)driver->schedule.vector_bytes);
-  tn__sha256_update_u64(&h, u->results_read);
-  tn__sha256_update_string(&h, tn__strbuf_text(&text));
+  tn__plan_hash(&u->choice, driver->chooser, &h);
   u->key = tn__sha256_final(&h);
-  tn__strbuf_release(&text);
-  tn__check(driver->arena->escape, failed);
 }
 
 /* Does anything but the caller of the model read what the group computes? */
@@ -156,7 +145,9 @@ static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   tn__te_trust(u->te); /* what gathers checks its indices in a stage of its own */
   u->flops = constant_or_unknown(tn__te_flops(u->te));
   u->bytes = unit_bytes(u);
-  u->results_read = results_read(driver, u->group, uses);
+  tn__schedule_options options = driver->schedule;
+  options.results_read = results_read(driver, u->group, uses);
+  u->choice = tn__plan_unit_of(u->te, &driver->target, &options);
   unit_key(driver, u);
   u->name = unit_name(arena, u->group, &u->key);
 }
@@ -233,14 +224,6 @@ static const tn__func *named_func(tn__unit *u, const tn__schedule *schedule) {
   return named;
 }
 
-static const tn__func *scheduled_func(tn__driver *driver, tn__unit *u, const tn__schedule **schedule,
-                                      tn__schedule_plan *plan) {
-  tn__schedule_options options = driver->schedule;
-  options.results_read = u->results_read;
-  *schedule = tn__schedule_choose(u->te, &driver->target, &options, plan);
-  return named_func(u, *schedule);
-}
-
 typedef struct pass_printer {
   tn__driver *driver;
   const char *kernel;
@@ -261,9 +244,8 @@ static void lower_unit(build_job *job, int index) {
   tn__driver *driver = job->queue->driver;
   tn__ir *ir = tn__te_ir(u->te);
   double start = tn__now();
-  const tn__schedule *schedule;
-  tn__schedule_plan plan;
-  const tn__func *func = scheduled_func(driver, u, &schedule, &plan);
+  const tn__schedule *schedule = tn__plan_kernel(&u->choice, driver->chooser)->schedule;
+  const tn__func *func = named_func(u, schedule);
   size_t before = job->traces.length;
   tn__trace_print(schedule, &job->traces);
   tn__check(u->arena.escape, tn__strbuf_status(&job->traces));
@@ -510,18 +492,17 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
       tn__strbuf_append(out, "\n");
       continue;
     }
-    const tn__schedule *schedule;
-    tn__schedule_plan plan;
-    const tn__func *func = scheduled_func(driver, u, &schedule, &plan);
+    const tn__plan *plan = tn__plan_kernel(&u->choice, driver->chooser);
     if (strcmp(stage, "schedule") == 0) {
       tn__strbuf_printf(out, "# %s\n# ", u->name);
-      tn__schedule_plan_print(&plan, out);
+      tn__plan_print(plan, out);
       tn__strbuf_append(out, "\n");
-      tn__trace_print(schedule, out);
+      tn__trace_print(plan->schedule, out);
       tn__strbuf_append(out, "\n");
       continue;
     }
     pass_printer printer = {driver, u->name};
+    const tn__func *func = named_func(u, plan->schedule);
     func = driver->backend->lower(tn__te_ir(u->te), func, &(tn__pass_hooks){print_pass, &printer});
     if (strcmp(stage, "tir") == 0) {
       tn__func_print(func, out);

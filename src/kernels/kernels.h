@@ -23,11 +23,11 @@ typedef struct tn__unit {
   int input_count, output_count;
   const tn__var **scalars; /* the graph's symbols, in the order of the kernel's scalars */
   int scalar_count;
-  bool results_read;   /* by other kernels */
-  const char *name;    /* a C identifier: what it computes and the start of its key */
-  tn__digest key;      /* of declaration, target, options and build */
-  int same_as;         /* index of the earlier unit with the same key, or its own */
-  double flops, bytes; /* of one call; -1 when symbolic */
+  tn__plan_unit choice; /* what the kernel's schedule depends on */
+  const char *name;     /* a C identifier: what it computes and the start of its key */
+  tn__digest key;       /* of declaration, target, options and build */
+  int same_as;          /* index of the earlier unit with the same key, or its own */
+  double flops, bytes;  /* of one call; -1 when symbolic */
   /* Made by tn__units_build: */
   tn_kernel native; /* a function of this library, which takes `native_scalars`; NULL: there is code of its own */
   const int64_t *native_scalars;
@@ -48,6 +48,7 @@ typedef struct tn__driver {
   tn__target target;
   const tn__backend *backend; /* of the target */
   tn__schedule_options schedule;
+  const tn__chooser *chooser;         /* of schedules */
   TN__VEC(const tn__graph *) entries; /* what callers run: results that are handed out alone are not read soon */
   int threads;                        /* compile threads */
   tn__cache *cache;                   /* NULL: off */

@@ -157,7 +157,7 @@ void tn__trace_step(tn__schedule *s, const char *line);
 TN_MUST_USE tn_status *tn__trace_replay(const tn__te *te, const tn__target *target, const char *text,
                                         tn__schedule **out);
 
-/* ---- rules ------------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 /* What a schedule may use. 0 everywhere: what the target has. */
 typedef struct tn__schedule_options {
   int threads;           /* 1 to 1,024; 0: the target's cores */

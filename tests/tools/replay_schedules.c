@@ -20,7 +20,7 @@ static void replay(tn__compilation *c, tn__unit *unit, job *j) {
   tn__driver *driver = &c->driver;
   tn__schedule *again;
   unit->arena.escape = driver->arena->escape;
-  const tn__schedule *s = tn__schedule_default(unit->te, &driver->target, &driver->schedule);
+  const tn__schedule *s = tn__plan_kernel(&unit->choice, driver->chooser)->schedule;
   const char *trace = schedule_text(s, false), *function = schedule_text(s, true);
   tn_status *status = tn__trace_replay(unit->te, &driver->target, trace, &again);
   if (status != NULL) tn__throw(driver->arena->escape, tn_status_prefix(status, "kernel %s", unit->name));

@@ -10,10 +10,24 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "ir/passes.h"
-#include "schedule/schedule.h"
+#include "schedule/rules/choose.h"
 #include "te/te.h"
 
 enum { OPEN_DIM = 5, MOST_BUFFERS = 16 }; /* the value that symbolic dimensions get */
+
+/* The static choice, and what it is like. */
+static inline tn__schedule *choose_schedule(const tn__te *te, const tn__target *target,
+                                            const tn__schedule_options *options, tn__plan *plan) {
+  tn__plan_unit unit = tn__plan_unit_of(te, target, options);
+  *plan = *tn__plan_kernel(&unit, &tn__chooser_static);
+  return plan->schedule;
+}
+
+static inline tn__schedule *default_schedule(const tn__te *te, const tn__target *target,
+                                             const tn__schedule_options *options) {
+  tn__plan plan;
+  return choose_schedule(te, target, options, &plan);
+}
 
 static inline int64_t element_count(const tn__buffer *buffer) {
   int64_t count = 1, size;

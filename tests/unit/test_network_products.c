@@ -205,8 +205,8 @@ static void choose(tn__ir *ir, const void *arg) {
   else
     declare_convolution(te, a->shape, &target);
   tn__schedule_options options = {.threads = a->threads};
-  tn__schedule_plan plan;
-  tn__schedule_choose(te, &target, &options, &plan);
+  tn__plan plan;
+  choose_schedule(te, &target, &options, &plan);
   const int64_t *n = a->shape->n;
   const char *rule = plan.sketch == NULL ? "plain nest" : tn__sketch_name(plan.sketch);
   if (plan.refused > 0 || strcmp(rule, "complex reduction") != 0)
@@ -234,8 +234,8 @@ static void copy_pictures(tn__ir *ir, const void *arg) {
   tn__te *te = tn__te_create(ir, "product");
   declare_convolution(te, &first, &target);
   tn__schedule_options options = {.threads = 1};
-  tn__schedule_plan plan;
-  tn__schedule_choose(te, &target, &options, &plan);
+  tn__plan plan;
+  choose_schedule(te, &target, &options, &plan);
   double bytes = 229 * 229 * 3 * sizeof(float); /* there, and back, and fetched before it is written */
   assert_true(plan.cost.overhead > bytes / target.core.memory_bytes);
   assert_true(plan.cost.overhead < 4 * bytes / target.core.memory_bytes);

@@ -22,7 +22,7 @@ static void default_of(tn__ir *ir, const void *arg) {
   tn__schedule_options options = {.threads = c->threads};
   tn__te *te = c->make(ir);
   check_ok(tn__te_verify(te));
-  check_same(tn__schedule_default(te, &target, &options));
+  check_same(default_schedule(te, &target, &options));
 }
 
 static void defaults(void **state) {
@@ -37,7 +37,7 @@ static void defaults(void **state) {
 /* The default schedule must not be the plain nest: it tiles the product with accumulators in registers. */
 static void product_tile(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
-  const char *trace = schedule_text(tn__schedule_default(wide_product(ir), &target, NULL), false);
+  const char *trace = schedule_text(default_schedule(wide_product(ir), &target, NULL), false);
   assert_string_equal(trace + 24,
                       "\n"
                       "set_scope \"C\" 0 3\n"
@@ -75,7 +75,7 @@ static void padding_in_place(tn__ir *ir, const void *arg) {
   const depthwise_shape *shape = arg;
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
-  const tn__schedule *s = tn__schedule_default(depthwise_of(ir, shape), &target, &options);
+  const tn__schedule *s = default_schedule(depthwise_of(ir, shape), &target, &options);
   assert_non_null(strstr(schedule_text(s, false), "\ninline \"pad\"\n"));
   assert_int_equal(count_in(ir, s, TN__EXPR_SELECT), 0);
 }
@@ -99,17 +99,17 @@ static void groups_in_partial_vectors(tn__ir *ir, const void *arg) {
 static void streamed_map(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   const depthwise_shape shapes[] = {{56, 56, 96, 3, 2, 1, true}, {9, 3000, 96, 3, 1, 1, true}};
-  const char *trace = schedule_text(tn__schedule_default(depthwise_of(ir, &shapes[0]), &target, NULL), false);
+  const char *trace = schedule_text(default_schedule(depthwise_of(ir, &shapes[0]), &target, NULL), false);
   assert_non_null(strstr(trace, "\ncompute_at \"pad\" \"C.i2.0\"\nset_scope \"pad\" 0 2\n"));
   assert_non_null(strstr(trace, "\nvectorize \"pad.p2.1\"\n"));
-  trace = schedule_text(tn__schedule_default(depthwise_of(ir, &shapes[1]), &target, NULL), false);
+  trace = schedule_text(default_schedule(depthwise_of(ir, &shapes[1]), &target, NULL), false);
   assert_non_null(strstr(trace, "\ncompute_at \"pad\""));
 }
 
 /* Attention is one nest over blocks of rows: nothing of the size of the scores is in the workspace. */
 static void blocked_attention(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
-  const char *trace = schedule_text(tn__schedule_default(attention(ir), &target, NULL), false);
+  const char *trace = schedule_text(default_schedule(attention(ir), &target, NULL), false);
   static const char *const stages[] = {"scores", "masked", "top", "power", "total", "weights"};
   for (int i = 0; i < 6; i++) {
     const char *name = stages[i], *at = strstr(trace, tn__arena_printf(tn__ir_arena(ir), "compute_at \"%s\"", name));
@@ -129,7 +129,7 @@ static void empty_transposition(tn__ir *ir, const void *arg) {
   tn__te_output(te, tn__te_compute(te, "C", &x, at(ir, a, 3, x.index[0], x.index[2], x.index[1])));
   for (int threads = 1; threads <= 2; threads++) {
     tn__schedule_options options = {.threads = threads};
-    check_same(tn__schedule_default(te, &target, &options));
+    check_same(default_schedule(te, &target, &options));
   }
 }
 
@@ -151,7 +151,7 @@ static void empty_reductions(tn__ir *ir, const void *arg) {
     for (int i = 0; i < (rank == 0 ? 1 : 3); i++) assert_true(results[i] == -2);
     for (int threads = 1; threads <= 2; threads++) {
       tn__schedule_options options = {.threads = threads};
-      check_same(tn__schedule_default(te, &target, &options));
+      check_same(default_schedule(te, &target, &options));
     }
   }
 }
@@ -437,7 +437,7 @@ static void replay_all(tn__ir *ir, const void *arg) {
   tn__target target = test_target(c->target);
   tn__schedule_options options = {.threads = c->threads};
   tn__te *te = c->make(ir);
-  const tn__schedule *s = tn__schedule_default(te, &target, &options);
+  const tn__schedule *s = default_schedule(te, &target, &options);
   const char *trace = schedule_text(s, false);
   tn__schedule *again;
   check_ok(tn__trace_replay(te, &target, trace, &again));
@@ -544,7 +544,7 @@ static void visit_users(tn__ir *ir, const void *arg) {
     for (int i = 0; i < 2; i++) {
       int stages = i == 0 ? 100 : 400;
       const tn__schedule *s =
-          tn__schedule_default(chain_of(tn__ir_create(tn__ir_arena(ir)), stages, 64), &target, &options);
+          default_schedule(chain_of(tn__ir_create(tn__ir_arena(ir)), stages, 64), &target, &options);
       assert_true(s->steps.count >= 10 * stages);
       visited[i] = s->visited / stages;
     }

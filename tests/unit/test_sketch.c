@@ -44,8 +44,8 @@ static const struct {
 static void classify(tn__ir *ir, const void *arg) {
   size_t i = *(const size_t *)arg;
   tn__target target = test_target("x86-64-v4");
-  tn__schedule_plan plan;
-  tn__schedule_choose(classes[i].make(ir), &target, NULL, &plan);
+  tn__plan plan;
+  choose_schedule(classes[i].make(ir), &target, NULL, &plan);
   assert_non_null(plan.sketch);
   assert_string_equal(tn__sketch_name(plan.sketch), classes[i].rule);
 }
@@ -72,8 +72,8 @@ static tn__te *two_products(tn__ir *ir) {
 
 static void schedule_two(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
-  tn__schedule_plan plan;
-  const char *trace = trace_of(ir, tn__schedule_choose(two_products(ir), &target, NULL, &plan));
+  tn__plan plan;
+  const char *trace = trace_of(ir, choose_schedule(two_products(ir), &target, NULL, &plan));
   assert_non_null(plan.sketch);
   assert_int_equal(plan.refused, 0);
   assert_string_equal(tn__sketch_name(plan.sketch), "sequence");
@@ -91,8 +91,8 @@ static void schedule_network(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1, .results_read = true};
   tn__te *te = network(ir);
-  tn__schedule_plan plan, alone;
-  const char *trace = trace_of(ir, tn__schedule_choose(te, &target, &options, &plan)), *from = strchr(trace, '\n') + 1;
+  tn__plan plan, alone;
+  const char *trace = trace_of(ir, choose_schedule(te, &target, &options, &plan)), *from = strchr(trace, '\n') + 1;
   static const struct {
     int first, count;
     const char *rule;
@@ -100,7 +100,7 @@ static void schedule_network(tn__ir *ir, const void *arg) {
   double cycles = 0;
   for (int i = 0; i < 3; i++) {
     const tn__te *part = tn__te_part(te, parts[i].first, parts[i].count, tn__ir_create(tn__ir_arena(ir)));
-    const char *own = trace_of(ir, tn__schedule_choose(part, &target, &options, &alone));
+    const char *own = trace_of(ir, choose_schedule(part, &target, &options, &alone));
     const char *steps = strchr(own, '\n') + 1;
     size_t length = strlen(steps) - strlen("end\n");
     assert_string_equal(tn__sketch_name(alone.sketch), parts[i].rule);
@@ -139,7 +139,7 @@ static tn__te *convolutions(tn__ir *ir, int count) {
 static int statements_of(tn__ir *ir, int count) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
-  const tn__schedule *s = tn__schedule_default(convolutions(ir, count), &target, &options);
+  const tn__schedule *s = default_schedule(convolutions(ir, count), &target, &options);
   return (int)tn__stmt_weight(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL)->body);
 }
 
@@ -202,7 +202,7 @@ static void every_point_computes_the_same(void **state) {
 static void partial_vector(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
-  const tn__schedule *s = tn__schedule_default(product_of(ir, 52, 26, 40), &target, &options);
+  const tn__schedule *s = default_schedule(product_of(ir, 52, 26, 40), &target, &options);
   check_same(s);
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
@@ -300,20 +300,20 @@ static void options_have_ranges(void **state) {
 static void choose_otherwise(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__te *te = product_of(ir, 384, 640, 512);
-  tn__schedule_plan usual, narrow, small, few;
+  tn__plan usual, narrow, small, few;
   tn__schedule_options one = {.threads = 1}, halves = {.threads = 1, .vector_bytes = 32},
                        cache = {.threads = 1, .cache_bytes = 8192}, space = {.threads = 1, .search_space = 100};
-  const char *trace = trace_of(ir, tn__schedule_choose(te, &target, &one, &usual));
+  const char *trace = trace_of(ir, choose_schedule(te, &target, &one, &usual));
   assert_null(strstr(trace, "parallel"));
-  tn__schedule_choose(te, &target, &halves, &narrow);
+  choose_schedule(te, &target, &halves, &narrow);
   assert_int_equal(usual.values[0], 16); /* lanes */
   assert_int_equal(narrow.values[0], 8);
   assert_true(narrow.cost.cycles > usual.cost.cycles);
-  tn__schedule_choose(te, &target, &cache, &small);
+  choose_schedule(te, &target, &cache, &small);
   assert_true(small.cost.bytes[1] > usual.cost.bytes[1]);
-  tn__schedule_choose(te, &target, &space, &few);
+  choose_schedule(te, &target, &space, &few);
   assert_int_equal(few.weighed, 100);
-  assert_non_null(strstr(trace_of(ir, tn__schedule_default(te, &target, NULL)), "parallel")); /* two cores */
+  assert_non_null(strstr(trace_of(ir, default_schedule(te, &target, NULL)), "parallel")); /* two cores */
 }
 
 static void options_change_choices(void **state) { check_ok(in_context(choose_otherwise, NULL)); }
@@ -325,8 +325,8 @@ static void keep_to_registers(tn__ir *ir, const void *arg) {
   double before = 0;
   for (int registers = 32; registers >= 4; registers /= 2) {
     tn__schedule_options options = {.threads = 1, .registers = registers, .search_space = 100000};
-    tn__schedule_plan plan;
-    tn__schedule_choose(te, &target, &options, &plan);
+    tn__plan plan;
+    choose_schedule(te, &target, &options, &plan);
     assert_true(plan.cost.registers <= registers);
     assert_true(plan.cost.cycles >= before);
     before = plan.cost.cycles;
@@ -481,10 +481,10 @@ static void cost_obeys_facts(void **state) { check_ok(in_context(cost_facts, NUL
 static void open_costs(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
-  tn__schedule_plan open, closed;
+  tn__plan open, closed;
   for (int64_t rows = 0; rows <= TN__OPEN_EXTENT; rows += TN__OPEN_EXTENT) {
-    tn__schedule_choose(product_of(ir, rows, 64, 0), &target, &options, &open);
-    tn__schedule_choose(product_of(ir, TN__OPEN_EXTENT, 64, TN__OPEN_EXTENT), &target, &options, &closed);
+    choose_schedule(product_of(ir, rows, 64, 0), &target, &options, &open);
+    choose_schedule(product_of(ir, TN__OPEN_EXTENT, 64, TN__OPEN_EXTENT), &target, &options, &closed);
     assert_true(open.cost.cycles >= closed.cost.cycles && open.cost.cycles < 1.2 * closed.cost.cycles);
   }
 }
@@ -506,7 +506,7 @@ static const char *trace_of_map(tn__ir *ir, int64_t rows, bool results_read, boo
   }
   tn__te_output(te, tn__te_compute(te, "out", &x, value));
   tn__schedule_options options = {.threads = 1, .results_read = results_read};
-  return trace_of(ir, tn__schedule_default(te, &target, &options));
+  return trace_of(ir, default_schedule(te, &target, &options));
 }
 
 /* Outputs go past the caches when they would not stay there: never where everything fits, nor where another kernel
@@ -546,7 +546,7 @@ static void page_facts(tn__ir *ir, const void *arg) {
   tn__schedule_options options = {.threads = 1};
   for (int64_t rows = 64; rows <= 4096; rows *= 64)
     for (int64_t columns = 1024; columns <= 8192; columns *= 8) {
-      const char *trace = trace_of(ir, tn__schedule_default(sums_of_columns(ir, rows, columns), &target, &options));
+      const char *trace = trace_of(ir, default_schedule(sums_of_columns(ir, rows, columns), &target, &options));
       bool far = rows == 4096, near_sums = columns == 1024;
       assert_int_equal(strstr(trace, "split \"sum.k0\" 0 8") != NULL, far && near_sums);
       assert_int_equal(strstr(trace, "prefetch \"sum\" \"sum.k0\"") != NULL, far && !near_sums);
@@ -583,7 +583,7 @@ static void halves(tn__ir *ir, const void *arg) {
     assert_non_null(strstr(at, "unroll"));
   tn__te *te = rows(ir);
   tn__target target = test_target("x86-64-v4");
-  const tn__func *func = tn__lower_for_codegen(ir, tn__schedule_func(tn__schedule_default(te, &target, NULL)), NULL);
+  const tn__func *func = tn__lower_for_codegen(ir, tn__schedule_func(default_schedule(te, &target, NULL)), NULL);
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
   tn__func_print(func, &text);

@@ -239,8 +239,8 @@ static void code(void **state) { kernel_with(NULL, check_code, NULL); }
 static void check_default(kernel_test *k, void *user) {
   const turning *t = user;
   const tn__te *te = turned(k->ir, t);
-  tn__schedule_plan plan;
-  tn__schedule *s = tn__schedule_choose(te, &k->target, NULL, &plan);
+  tn__plan plan;
+  tn__schedule *s = choose_schedule(te, &k->target, NULL, &plan);
   if (plan.sketch == NULL || strcmp(tn__sketch_name(plan.sketch), "transposition") != 0)
     fail_msg("kind %d, %lld x %lld, is no transposition", (int)t->kind, (long long)t->high, (long long)t->wide);
   check_same(s);
@@ -268,8 +268,8 @@ static void check_strips(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   target.l3_bytes = 64 << 10;
   tn__te *te = turned(ir, t);
-  tn__schedule_plan plan;
-  tn__schedule *s = tn__schedule_choose(te, &target, NULL, &plan);
+  tn__plan plan;
+  tn__schedule *s = choose_schedule(te, &target, NULL, &plan);
   assert_string_equal(tn__sketch_name(plan.sketch), "transposition");
   int64_t values[TN__MAX_DECISIONS], points = tn__sketch_points(plan.sketch);
   int strips = 0;
@@ -288,7 +288,7 @@ static void check_strips(tn__ir *ir, const void *arg) {
   }
   assert_in_range(strips, 2, points / 2);
   target.l3_bytes = 1 << 30;
-  tn__schedule_choose(te, &target, NULL, &plan);
+  choose_schedule(te, &target, NULL, &plan);
   assert_true(tn__sketch_points(plan.sketch) == points / 2);
 }
 
@@ -305,8 +305,8 @@ static void check_not(tn__ir *ir, const void *arg) {
   const tn__buffer *a = input(te, "A", 2, 100, 3, 0);
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){3, 100});
   tn__te_output(te, tn__te_compute(te, "C", &x, at(ir, a, 2, x.index[1], x.index[0], NULL)));
-  tn__schedule_plan plan;
-  check_same(tn__schedule_choose(te, &target, NULL, &plan));
+  tn__plan plan;
+  check_same(choose_schedule(te, &target, NULL, &plan));
   assert_string_equal(tn__sketch_name(plan.sketch), "direct compute");
 }
 static void others(void **state) { check_ok(in_context(check_not, NULL)); }

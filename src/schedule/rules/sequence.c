@@ -5,6 +5,7 @@
 
 #include "base/invariant.h"
 #include "schedule/rules/rules.h"
+#include "schedule/sketch/plan.h"
 
 enum { MOST_PARTS = 64 };
 
@@ -137,15 +138,17 @@ static void schedule_part(tn__sketch *k, sequence *q, const part *p) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
   tn__te *te = tn__te_part(k->te, p->first, p->count, tn__ir_create(arena));
   tn__schedule_options options = k->options;
-  tn__schedule_plan plan = {0};
   options.results_read = true;
-  const tn__schedule *s = tn__schedule_choose_among(k->rules, te, k->target, &options, &plan);
-  if (plan.sketch == NULL)
+  tn__plan_unit unit = tn__plan_unit_with(k->rules, te, k->target, &options);
+  unit.part = true;
+  const tn__plan *plan = tn__plan_kernel(&unit, k->chooser != NULL ? k->chooser : &tn__chooser_static);
+  const tn__schedule *s = plan->schedule;
+  if (plan->sketch == NULL && s->steps.count == 0)
     tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "sequence: no rule fits \"%s\"",
                tn__te_stage_at(k->te, p->first)->name);
   for (int i = 0; i < s->steps.count; i++) tn__vec_push(arena, &q->steps, s->steps.data[i]);
-  q->cycles += plan.cost.cycles;
-  if (plan.cost.registers > q->registers) q->registers = plan.cost.registers;
+  q->cycles += plan->cost.cycles;
+  if (plan->cost.registers > q->registers) q->registers = plan->cost.registers;
 }
 
 static void apply_steps(tn__schedule *s, const sequence *q) {

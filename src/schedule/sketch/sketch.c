@@ -57,13 +57,13 @@ static void open_rule(tn__escape *escape, void *arg) {
 
 /* The sketch of one rule; NULL when it does not fit. */
 static tn__sketch *try_rule(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                            const tn__schedule_options *options, int index) {
+                            const tn__schedule_options *options, const struct tn__chooser *chooser, int index) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(te));
   tn__escape *outer = arena->escape;
   const tn__rule *rule = rules->rule[index];
   if (!rule->matches(te)) return NULL;
   tn__sketch *k = TN__NEW(arena, tn__sketch);
-  *k = (tn__sketch){.te = te, .target = target, .options = *options, .rules = rules, .rule = rule};
+  *k = (tn__sketch){.te = te, .target = target, .options = *options, .rules = rules, .chooser = chooser, .rule = rule};
   opening o = {k};
   tn__escape escape;
   tn_status *status = tn__protect(&escape, open_rule, &o);
@@ -78,9 +78,9 @@ static tn__sketch *try_rule(const tn__rules *rules, const tn__te *te, const tn__
 
 /* The first rule from `index` on that fits. */
 static tn__sketch *sketch_from(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                               const tn__schedule_options *options, int index) {
+                               const tn__schedule_options *options, const struct tn__chooser *chooser, int index) {
   for (; index < rules->count; index++) {
-    tn__sketch *k = try_rule(rules, te, target, options, index);
+    tn__sketch *k = try_rule(rules, te, target, options, chooser, index);
     if (k != NULL) return k;
   }
   return NULL;
@@ -93,14 +93,14 @@ static int place_of_rule(const tn__sketch *k) {
 }
 
 tn__sketch *tn__sketch_first(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                             const tn__schedule_options *options) {
+                             const tn__schedule_options *options, const struct tn__chooser *chooser) {
   tn__schedule_options filled = {0};
   tn__check(tn__ir_arena(tn__te_ir(te))->escape, tn__schedule_options_fill(options, target, &filled));
-  return sketch_from(rules, te, target, &filled, 0);
+  return sketch_from(rules, te, target, &filled, chooser, 0);
 }
 
 tn__sketch *tn__sketch_next(const tn__sketch *k) {
-  return sketch_from(k->rules, k->te, k->target, &k->options, place_of_rule(k) + 1);
+  return sketch_from(k->rules, k->te, k->target, &k->options, k->chooser, place_of_rule(k) + 1);
 }
 
 const char *tn__sketch_name(const tn__sketch *k) { return k->rule->name; }
@@ -320,70 +320,4 @@ int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakd
   values_of(&fixed, s.places, values);
   tn__sketch_cost(k, values, breakdown);
   return weighed + s.weighed;
-}
-
-typedef struct attempt {
-  const tn__sketch *k;
-  tn__schedule_plan *plan;
-  tn__schedule *result;
-} attempt;
-
-static void try_sketch(tn__escape *escape, void *arg) {
-  attempt *a = arg;
-  tn__ir_arena(tn__te_ir(a->k->te))->escape = escape;
-  a->plan->sketch = a->k;
-  a->plan->weighed = tn__sketch_choose(a->k, a->plan->values, &a->plan->cost);
-  a->result = tn__sketch_apply(a->k, a->plan->values);
-}
-
-/* The sketch with the first choice of every late decision; NULL when it has none. */
-static const tn__sketch *without_late(const tn__sketch *k) {
-  tn__sketch *early = TN__NEW(tn__ir_arena(tn__te_ir(k->te)), tn__sketch);
-  bool any = false;
-  *early = *k;
-  for (int i = 0; i < early->decision_count; i++) {
-    if (!early->decisions[i].late || early->decisions[i].count == 1) continue;
-    early->decisions[i].count = 1;
-    any = true;
-  }
-  return any ? early : NULL;
-}
-
-/* The sketch's best schedule, or NULL when its steps are refused. */
-static tn__schedule *attempt_sketch(const tn__sketch *k, tn__schedule_plan *plan) {
-  tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
-  tn__escape *outer = arena->escape, escape;
-  *plan = (tn__schedule_plan){.refused = plan->refused};
-  attempt a = {k, plan, NULL};
-  tn_status *status = tn__protect(&escape, try_sketch, &a);
-  arena->escape = outer;
-  if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
-  plan->refused += status != NULL;
-  tn_status_free(status);
-  return status == NULL ? a.result : NULL;
-}
-
-tn__schedule *tn__schedule_choose_among(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                                        const tn__schedule_options *options, tn__schedule_plan *plan) {
-  plan->refused = 0;
-  for (const tn__sketch *k = tn__sketch_first(rules, te, target, options); k != NULL; k = tn__sketch_next(k)) {
-    tn__schedule *s = attempt_sketch(k, plan);
-    /* Where operands are kept is estimated, and refused when it does not fit: another rule would be much worse. */
-    const tn__sketch *early = s == NULL ? without_late(k) : NULL;
-    if (early != NULL) s = attempt_sketch(early, plan);
-    if (s != NULL) return s;
-  }
-  *plan = (tn__schedule_plan){.refused = plan->refused};
-  return tn__schedule_of(te, target);
-}
-
-void tn__schedule_plan_print(const tn__schedule_plan *plan, tn__strbuf *out) {
-  if (plan->sketch == NULL) {
-    tn__strbuf_append(out, "plain nest");
-    return;
-  }
-  tn__strbuf_printf(out, "%s: ", tn__sketch_name(plan->sketch));
-  tn__sketch_print(plan->sketch, plan->values, out);
-  tn__strbuf_printf(out, "%s%.0f cycles, bound by %s", plan->sketch->decision_count > 0 ? "; " : "", plan->cost.cycles,
-                    tn__bound_name(plan->cost.bound));
 }

@@ -2,7 +2,7 @@
  * open, tile sizes above all, each with the set it ranges over. The static cost function, or a tuner that measures,
  * chooses:
  *
- *   for (tn__sketch *k = tn__sketch_first(rules, te, target, options); k != NULL; k = tn__sketch_next(k)) {
+ *   for (tn__sketch *k = tn__sketch_first(rules, te, target, options, NULL); k != NULL; k = tn__sketch_next(k)) {
  *     int64_t values[TN__MAX_DECISIONS];
  *     tn__sketch_at(k, index, values);         // any point of the space, 0 <= index < tn__sketch_points(k)
  *     tn__sketch_cost(k, values, &breakdown);  // predicted, from closed expressions; INFINITY for what cannot work
@@ -35,11 +35,14 @@ typedef struct tn__rules {
   int count;
 } tn__rules;
 
+struct tn__chooser;
+
 typedef struct tn__sketch {
   const tn__te *te;
   const tn__target *target;
-  tn__schedule_options options; /* filled in */
-  const tn__rules *rules;       /* that it is of */
+  tn__schedule_options options;      /* filled in */
+  const tn__rules *rules;            /* that it is of */
+  const struct tn__chooser *chooser; /* for the parts of a sequence */
   const tn__rule *rule;
   int decision_count;
   tn__decision decisions[TN__MAX_DECISIONS];
@@ -60,10 +63,11 @@ struct tn__rule {
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
 };
 
-/* The sketch of the first of the rules that fits. NULL when none does, as for more than TN__NEST_AXES axes. Throws when an
- * option is out of range. */
+/* The sketch of the first of the rules that fits. NULL when none does, as for more than TN__NEST_AXES axes. A sequence's
+ * parts are scheduled as `chooser` wants them (plan.h); NULL: by the cost function. Throws when an option is out of
+ * range. */
 tn__sketch *tn__sketch_first(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                             const tn__schedule_options *options);
+                             const tn__schedule_options *options, const struct tn__chooser *chooser);
 /* The same for the rules behind that of `k`; NULL when there is none. */
 tn__sketch *tn__sketch_next(const tn__sketch *k);
 const char *tn__sketch_name(const tn__sketch *k);
@@ -80,20 +84,5 @@ void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *ou
 
 /* For rules: adds a decision and returns its index; `choices` in rising order. */
 int tn__sketch_open(tn__sketch *k, const char *name, const int64_t *choices, int count);
-
-/* What was chosen. */
-typedef struct tn__schedule_plan {
-  const tn__sketch *sketch; /* NULL: the plain nest, nothing fitted */
-  int64_t values[TN__MAX_DECISIONS];
-  tn__cost cost;
-  int64_t weighed; /* candidates */
-  int refused;     /* choices, of this rule or of those before, whose steps a primitive refused */
-} tn__schedule_plan;
-/* The schedule of the first of the rules that fits and whose steps no primitive refuses, at the values that the cost
- * function likes best; the plain nest when there is none. */
-tn__schedule *tn__schedule_choose_among(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                                        const tn__schedule_options *options, tn__schedule_plan *plan);
-/* "complex reduction: rows 14, vectors 2; 12345 cycles, bound by arithmetic" */
-void tn__schedule_plan_print(const tn__schedule_plan *plan, tn__strbuf *out);
 
 #endif

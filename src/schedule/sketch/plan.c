@@ -1,0 +1,222 @@
+#include "schedule/sketch/plan.h"
+
+#include <string.h>
+
+#include "base/invariant.h"
+#include "schedule/internal.h"
+
+static tn__arena *arena_of(const tn__plan_unit *unit) { return tn__ir_arena(tn__te_ir(unit->te)); }
+
+/* ---- units ------------------------------------------------------------------------------------------------------- */
+
+tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                                 const tn__schedule_options *options) {
+  tn__plan_unit unit = {.rules = rules, .te = te, .target = target};
+  tn__check(arena_of(&unit)->escape, tn__schedule_options_fill(options, target, &unit.options));
+  return unit;
+}
+
+void tn__plan_unit_pack(tn__plan_unit *unit, const char *const *constants, int count) {
+  tn__arena *arena = arena_of(unit);
+  unit->packings = TN__NEW_ARRAY(arena, count, tn__te *);
+  unit->packing_inputs = TN__NEW_ARRAY(arena, count, int);
+  for (int i = 0; i < count; i++) {
+    for (int k = 0; k < tn__te_input_count(unit->te); k++)
+      if (strcmp(tn__te_input_at(unit->te, k)->name, constants[i]) == 0) unit->packing_inputs[i] = k;
+    unit->te = tn__te_prepack(unit->te, constants[i], unit->target, &unit->packings[i]);
+    unit->packing_count++;
+  }
+}
+
+void tn__chooser_hash(const tn__chooser *chooser, const tn__plan_unit *unit, tn__sha256 *hash) {
+  tn__sha256_update_string(hash, chooser->name);
+  if (chooser->hash != NULL) chooser->hash(chooser, unit, hash);
+}
+
+void tn__plan_hash(const tn__plan_unit *unit, const tn__chooser *chooser, tn__sha256 *hash) {
+  const tn__schedule_options *o = &unit->options;
+  tn__strbuf text;
+  tn__strbuf_init(&text, arena_of(unit)->allocator);
+  tn__te_print(unit->te, &text);
+  tn_status *failed = tn__strbuf_status(&text);
+  tn__sha256_update_string(hash, tn__strbuf_text(&text));
+  tn__strbuf_release(&text);
+  tn__check(arena_of(unit)->escape, failed);
+  tn__target_hash(unit->target, hash);
+  tn__sha256_update_u64(hash, (uint64_t)o->threads);
+  tn__sha256_update_u64(hash, (uint64_t)o->vector_bytes);
+  tn__sha256_update_u64(hash, (uint64_t)o->cache_bytes);
+  tn__sha256_update_u64(hash, (uint64_t)o->registers);
+  tn__sha256_update_u64(hash, (uint64_t)o->shared_memory);
+  tn__sha256_update_u64(hash, o->results_read);
+  tn__sha256_update_u64(hash, (uint64_t)o->search_space);
+  tn__chooser_hash(chooser, unit, hash);
+}
+
+tn__sketch *tn__plan_sketch(const tn__plan_unit *unit, const tn__chooser *chooser) {
+  return tn__sketch_first(unit->rules, unit->te, unit->target, &unit->options, chooser);
+}
+
+/* ---- choosers ---------------------------------------------------------------------------------------------------- */
+
+/* The sketch with the first choice of every late decision; NULL when it has none. */
+static const tn__sketch *without_late(const tn__sketch *k) {
+  tn__sketch *early = TN__NEW(tn__ir_arena(tn__te_ir(k->te)), tn__sketch);
+  bool any = false;
+  *early = *k;
+  for (int i = 0; i < early->decision_count; i++) {
+    if (!early->decisions[i].late || early->decisions[i].count == 1) continue;
+    early->decisions[i].count = 1;
+    any = true;
+  }
+  return any ? early : NULL;
+}
+
+/* Where operands are kept is estimated, and refused when it does not fit: another rule would be much worse than the
+ * same one without. */
+static bool propose_cheapest(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
+                             tn__candidate *out) {
+  if (refused == NULL) {
+    out->sketch = tn__plan_sketch(unit, chooser);
+  } else if (refused->sketch != NULL) {
+    out->sketch = without_late(refused->sketch);
+    if (out->sketch == NULL) out->sketch = tn__sketch_next(refused->sketch);
+  }
+  if (out->sketch == NULL) return false;
+  out->weighed = tn__sketch_choose(out->sketch, out->values, NULL);
+  return true;
+}
+
+const tn__chooser tn__chooser_static = {.name = "static", .propose = propose_cheapest};
+
+static bool propose_nothing(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
+                            tn__candidate *out) {
+  return false;
+}
+
+const tn__chooser tn__chooser_plain = {.name = "plain", .propose = propose_nothing};
+
+/* The trace of the unit's declaration; NULL when there is none. */
+static const char *trace_of(const tn__recorded *r, const tn__plan_unit *unit) {
+  char digest[17];
+  if (unit->part) return NULL;
+  tn__sched_digest(unit->te, digest);
+  for (int i = 0; i < r->count; i++)
+    if (tn__trace_is_of(r->traces[i], digest)) return r->traces[i];
+  return NULL;
+}
+
+static bool propose_recorded(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
+                             tn__candidate *out) {
+  const tn__recorded *r = chooser->data;
+  const char *own = trace_of(r, unit);
+  out->required = r->otherwise == NULL;
+  if (own == NULL && out->required) own = r->traces[r->count - 1]; /* its head says what is wrong with it */
+  if (own != NULL && refused == NULL) {
+    out->trace = own;
+    return true;
+  }
+  bool was_own = own != NULL && refused->trace == own;
+  return r->otherwise->propose(r->otherwise, unit, was_own ? NULL : refused, out);
+}
+
+static void hash_recorded(const tn__chooser *chooser, const tn__plan_unit *unit, tn__sha256 *hash) {
+  const tn__recorded *r = chooser->data;
+  const char *trace = unit == NULL ? NULL : trace_of(r, unit);
+  for (int i = 0; i < r->count && unit == NULL; i++) tn__sha256_update_string(hash, r->traces[i]);
+  tn__sha256_update_string(hash, trace == NULL ? "" : trace);
+  if (r->otherwise != NULL) tn__chooser_hash(r->otherwise, unit, hash);
+}
+
+tn__chooser tn__chooser_recorded(const tn__recorded *recorded) {
+  TN__INVARIANT(recorded->count > 0 || recorded->otherwise != NULL);
+  return (tn__chooser){.name = "recorded", .propose = propose_recorded, .hash = hash_recorded, .data = recorded};
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+typedef struct attempt {
+  const tn__plan_unit *unit;
+  const tn__chooser *chooser;
+  const tn__candidate *candidate;
+  tn__schedule *result;
+} attempt;
+
+static void check_values(const attempt *a) {
+  const tn__sketch *k = a->candidate->sketch;
+  TN__INVARIANT(k->te == a->unit->te);
+  for (int i = 0; i < k->decision_count; i++) {
+    const tn__decision *d = &k->decisions[i];
+    int at = 0;
+    while (at < d->count && d->choices[at] != a->candidate->values[i]) at++;
+    if (at == d->count)
+      tn__throwf(arena_of(a->unit)->escape, TN_INVALID_ARGUMENT, "chooser \"%s\": %s %lld is no choice of \"%s\"",
+                 a->chooser->name, d->name, (long long)a->candidate->values[i], tn__sketch_name(k));
+  }
+}
+
+static void apply(tn__escape *escape, void *arg) {
+  attempt *a = arg;
+  const tn__candidate *c = a->candidate;
+  arena_of(a->unit)->escape = escape;
+  if (c->sketch != NULL) {
+    check_values(a);
+    a->result = tn__sketch_apply(c->sketch, c->values);
+  } else {
+    tn__check(escape, tn__trace_replay(a->unit->te, a->unit->target, c->trace, &a->result));
+    tn__schedule_func(a->result);
+  }
+}
+
+/* The candidate's schedule, or NULL when its steps are refused. */
+static tn__schedule *try_candidate(const tn__plan_unit *unit, const tn__chooser *chooser, const tn__candidate *c) {
+  tn__arena *arena = arena_of(unit);
+  tn__escape *outer = arena->escape, escape;
+  attempt a = {unit, chooser, c, NULL};
+  tn_status *status = tn__protect(&escape, apply, &a);
+  arena->escape = outer;
+  if (status == NULL) return a.result;
+  if (c->required || tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  tn_status_free(status);
+  return NULL;
+}
+
+tn__plan *tn__plan_kernel(const tn__plan_unit *unit, const tn__chooser *chooser) {
+  enum { MOST_REFUSED = 1000 };
+  tn__arena *arena = arena_of(unit);
+  tn__plan *plan = TN__NEW(arena, tn__plan);
+  tn__candidate candidates[2] = {{0}}, *refused = NULL;
+  for (;; plan->refused++) {
+    tn__candidate *c = &candidates[plan->refused % 2];
+    *c = (tn__candidate){0};
+    if (!chooser->propose(chooser, unit, refused, c) || (c->sketch == NULL && c->trace == NULL)) break;
+    if (plan->refused == MOST_REFUSED)
+      tn__throwf(arena->escape, TN_INTERNAL, "chooser \"%s\" has proposed %d schedules that cannot be", chooser->name,
+                 MOST_REFUSED);
+    plan->schedule = try_candidate(unit, chooser, c);
+    refused = c;
+    if (plan->schedule == NULL) continue;
+    plan->sketch = c->sketch;
+    plan->rule = c->sketch != NULL ? tn__sketch_name(c->sketch) : "recorded trace";
+    plan->weighed = c->weighed;
+    memcpy(plan->values, c->values, sizeof plan->values);
+    if (c->sketch != NULL) tn__sketch_cost(c->sketch, c->values, &plan->cost);
+    return plan;
+  }
+  plan->rule = "plain nest";
+  plan->schedule = tn__schedule_of(unit->te, unit->target);
+  return plan;
+}
+
+void tn__plan_print_decisions(const tn__plan *plan, tn__strbuf *out) {
+  if (plan->sketch != NULL) tn__sketch_print(plan->sketch, plan->values, out);
+}
+
+void tn__plan_print(const tn__plan *plan, tn__strbuf *out) {
+  tn__strbuf_append(out, plan->rule);
+  if (plan->sketch == NULL) return;
+  tn__strbuf_append(out, ": ");
+  tn__plan_print_decisions(plan, out);
+  tn__strbuf_printf(out, "%s%.0f cycles, bound by %s", plan->sketch->decision_count > 0 ? "; " : "", plan->cost.cycles,
+                    tn__bound_name(plan->cost.bound));
+}
