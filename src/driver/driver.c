@@ -56,7 +56,6 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   driver->backend = tn__backend_of(arena->escape, &driver->target);
   bool native = !options->target || strcmp(options->target, "native") == 0;
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads : native ? tn__default_thread_count() : 1;
-  driver->schedule.vector_bytes = driver->target.vector_bytes;
   driver->chooser = &tn__chooser_static;
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__default_thread_count();
   tn__check(arena->escape, tn__texts_parse(options->texts, &driver->texts));

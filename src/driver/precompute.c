@@ -210,7 +210,6 @@ void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__gr
   host.texts = 0;
   tn__check(arena->escape, tn__target_parse("native", &host.target));
   host.backend = tn__backend_of(arena->escape, &host.target);
-  host.schedule.vector_bytes = host.target.vector_bytes;
   tn__groups ordered = order_groups(driver, graph, groups);
   const tn__group **groups_to_run = TN__NEW_ARRAY(arena, ordered.count, const tn__group *);
   bool *runs = TN__NEW_ARRAY(arena, ordered.count, bool);

@@ -46,8 +46,8 @@ typedef struct tn__driver {
   tn__arena *arena;
   const tn_compile_options *options;
   tn__target target;
-  const tn__backend *backend; /* of the target */
-  tn__schedule_options schedule;
+  const tn__backend *backend;         /* of the target */
+  tn__schedule_options schedule;      /* 0: what the target has, which is another one where constants are computed */
   const tn__chooser *chooser;         /* of schedules */
   TN__VEC(const tn__graph *) entries; /* what callers run: results that are handed out alone are not read soon */
   int threads;                        /* compile threads */
