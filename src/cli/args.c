@@ -17,7 +17,9 @@ int cli_misused(const char *command, const char *format, ...) {
 
 int cli_report(tn_status *status) {
   if (!status) return EXIT_DONE;
-  fprintf(stderr, "tenon: %s\n", tn_status_message(status));
+  const char *message = tn_status_message(status), *error = strstr(message, ": error: ");
+  bool placed = error && !memchr(message, '\n', (size_t)(error - message)); /* as editors want it: FILE:LINE:COLUMN */
+  fprintf(stderr, "%s%s\n", placed ? "" : "tenon: ", message);
   tn_status_free(status);
   return EXIT_FAILED;
 }

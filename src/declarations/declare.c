@@ -132,6 +132,12 @@ static tn_status *declare_kernel(parsing *p, int index) {
   return status;
 }
 
+static _Noreturn void give_up(parsing *p, tn_te **list, int room, tn_status *status) {
+  for (int i = 0; i < p->count; i++) tn_te_release(list[i]);
+  tn__free(p->allocator, list, (size_t)room * sizeof(tn_te *), 0);
+  tn__throw(p->arena.escape, status);
+}
+
 static void check_dims(const parsing *p, int first, int last) {
   for (int i = 0; i < p->dim_count; i++) {
     bool known = false;
@@ -150,26 +156,33 @@ static void check_dims(const parsing *p, int first, int last) {
 static void parse_all(void *user) {
   parsing *p = user;
   tn__te_source *source;
-  tn__check(p->arena.escape, tn__te_parse(&p->arena, p->name, p->text, p->length, &source));
+  tn_status *errors = tn__te_parse(&p->arena, p->name, p->text, p->length, &source);
+  if (source == NULL || (errors != NULL && tn__te_kernel_count(source) == 0)) tn__check(p->arena.escape, errors);
+  bool understood = errors == NULL;
+  tn_status_free(errors); /* declaring tells them, and those that only it finds */
   p->source = source;
   int first = 0, last = tn__te_kernel_count(source) - 1;
   if (p->kernel != NULL) {
     first = last = tn__te_kernel_find(source, p->kernel);
-    if (first < 0) tn__throwf(p->arena.escape, TN_NOT_FOUND, "%s: there is no kernel called %s", p->name, p->kernel);
+    if (first < 0 && understood)
+      tn__throwf(p->arena.escape, TN_NOT_FOUND, "%s: there is no kernel called %s", p->name, p->kernel);
   } else if (p->last) {
     first = last;
   }
-  check_dims(p, first, last);
+  if (!understood) first = 0, last = tn__te_kernel_count(source) - 1; /* for all errors; nothing comes of it */
+  if (understood) check_dims(p, first, last);
   void *memory;
   tn__check(p->arena.escape, tn__alloc(p->allocator, (size_t)(last - first + 1), sizeof(tn_te *), 0, &memory));
   p->list = memory;
+  tn_status *refused = NULL;
   for (int k = first; k <= last; k++) {
     tn_status *status = declare_kernel(p, k);
     if (status == NULL) continue;
-    for (int i = 0; i < p->count; i++) tn_te_release(p->list[i]);
-    tn__free(p->allocator, memory, (size_t)(last - first + 1) * sizeof(tn_te *), 0);
-    tn__throw(p->arena.escape, status);
+    tn_status_free(refused);
+    refused = status;
+    if (!tn__te_has_errors(source) || tn_status_code_of(status) != TN_INVALID_ARGUMENT) break;
   }
+  if (refused != NULL) give_up(p, memory, last - first + 1, refused);
 }
 
 static tn_status *parse(parsing *p) {
@@ -320,7 +333,7 @@ tn_status *tn_te_create(const char *name, const tn_allocator *allocator, tn_te *
 static void finish(void *user) {
   building *b = user;
   tn__check(b->te->arena.escape, tn__te_verify(b->te->te));
-  tn__te_secure(b->te->te, NULL);
+  tn__te_secure(b->te->te, NULL, NULL);
 }
 
 tn_status *tn_te_finish(tn_te *te) {

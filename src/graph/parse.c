@@ -824,7 +824,6 @@ static void run(tn__escape *escape, void *user) {
   r->dim_used = TN__NEW_ARRAY(r->arena, r->options->dim_count, bool);
   r->parser.ir = r->ir;
   r->parser.arena = r->arena;
-  r->parser.lex.shows_lines = true;
   tn__lexer_init(&r->parser.lex, r->ir, j->name, j->text, j->length, j->locale);
   tn__graph *graph = read_graph(r, true);
   tn__token end = r->parser.lex.token;

@@ -11,52 +11,32 @@
 
 enum { SHOWN = 40, MAX_NUMBER = 64 };
 
-/* The line of a token, or what fits of it, and a caret below the token. */
-static void show_line(const tn__lexer *lex, const tn__token *at, char *out, size_t size) {
-  enum { BEFORE = 70, BEHIND = 30 };
-  const char *line = at->text, *end = at->text;
-  while (line > lex->begin && line[-1] != '\n' && at->text - line < BEFORE) line--;
-  while (end < lex->end && *end != '\n' && end - at->text < BEHIND) end++;
-  size_t length = 0;
-  for (const char *c = line; c < end && length + 1 < size; c++) {
-    bool shown = isprint((unsigned char)*c) || (unsigned char)*c >= 0x80;
-    out[length++] = shown ? *c : *c == '\t' ? ' ' : '?';
-  }
-  if (length + 1 < size) out[length++] = '\n';
-  for (const char *c = line; c < at->text && length + 1 < size; c++) /* one for each character, whatever its bytes */
-    if (((unsigned char)*c & 0xc0) != 0x80) out[length++] = ' ';
-  if (length + 1 < size) out[length++] = '^';
-  out[length] = '\0';
-}
-
 tn_status *tn__lexer_place(const tn__lexer *lex, const tn__token *at, tn_status *status) {
-  status = tn_status_prefix(status, "%s:%d:%d", lex->name, at->line, at->column);
-  if (!lex->shows_lines) return status;
-  char shown[512];
-  show_line(lex, at, shown, sizeof(shown));
-  tn_status *whole = tn_status_create(tn_status_code_of(status), "%s\n%s", tn_status_message(status), shown);
+  tn__place place = {at->text, at->line, at->column};
+  tn_status *whole = tn__error_status(lex->name, lex->text, lex->end, &place, status);
   tn_status_free(status);
   return whole;
 }
 
 void tn__lexer_fail(const tn__lexer *lex, const tn__token *at, const char *format, ...) {
+  tn__arena *arena = tn__ir_arena(lex->ir);
+  tn__place place = {at->text, at->line, at->column};
   va_list args;
   va_start(args, format);
   tn_status *status = tn_status_create_v(TN_INVALID_ARGUMENT, format, args);
   va_end(args);
-  tn__throw(tn__ir_arena(lex->ir)->escape, tn__lexer_place(lex, at, status));
+  if (lex->errors != NULL) tn__errors_throw(lex->errors, arena, &place, status);
+  tn__throw(arena->escape, tn__lexer_place(lex, at, status));
+}
+
+void tn__lexer_open(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale) {
+  *lex = (tn__lexer){
+      .ir = ir, .name = name, .text = text, .at = text, .end = text + length, .line_start = text, .line = 1};
+  lex->locale = locale;
 }
 
 void tn__lexer_init(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale) {
-  *lex = (tn__lexer){.ir = ir,
-                     .name = name,
-                     .begin = text,
-                     .at = text,
-                     .end = text + length,
-                     .line_start = text,
-                     .line = 1,
-                     .shows_lines = lex->shows_lines,
-                     .locale = locale};
+  tn__lexer_open(lex, ir, name, text, length, locale);
   tn__lexer_advance(lex);
 }
 
@@ -95,8 +75,9 @@ static const char *end_of_number(const tn__lexer *lex, const char *p) {
 static const char *end_of_string(const tn__lexer *lex, const char *p) {
   for (p++; p < lex->end && *p != '"' && *p != '\n'; p++)
     if (*p == '\\' && p + 1 < lex->end) p++;
-  if (p >= lex->end || *p != '"') tn__lexer_fail(lex, &lex->token, "a string without an end");
-  return p + 1;
+  bool ends = p < lex->end && *p == '"';
+  if (!ends && !lex->lenient) tn__lexer_fail(lex, &lex->token, "a string without an end");
+  return ends ? p + 1 : p < lex->end ? p : lex->end;
 }
 
 void tn__lexer_advance(tn__lexer *lex) {
@@ -123,7 +104,7 @@ void tn__lexer_advance(tn__lexer *lex) {
       p += 2;
     else if (op != NULL)
       p += strlen(op->text);
-    else if (strchr("()[]{},:=?!", *p) != NULL && *p != '\0')
+    else if ((strchr("()[]{},:=?!", *p) != NULL && *p != '\0') || lex->lenient)
       p++;
     else if (isprint((unsigned char)*p))
       tn__lexer_fail(lex, t, "'%c' has no meaning here", *p);
@@ -132,6 +113,12 @@ void tn__lexer_advance(tn__lexer *lex) {
   }
   t->length = (size_t)(p - t->text);
   lex->at = p;
+}
+
+bool tn__lexer_begins_line(const tn__lexer *lex) {
+  const char *p = lex->token.text;
+  while (p > lex->text && (p[-1] == ' ' || p[-1] == '\t' || p[-1] == '\r')) p--;
+  return p == lex->text || p[-1] == '\n';
 }
 
 bool tn__lexer_is(const tn__lexer *lex, const char *text) {

@@ -4,6 +4,7 @@
 
 #include <locale.h>
 
+#include "ir/errors.h"
 #include "ir/text.h"
 
 typedef enum tn__token_kind {
@@ -24,14 +25,16 @@ typedef struct tn__token {
 typedef struct tn__lexer {
   tn__ir *ir;
   const char *name; /* of the file, for messages */
-  const char *begin, *at, *end, *line_start;
+  const char *text, *at, *end, *line_start;
   int line;
-  bool shows_lines; /* errors end in the line and a caret below the place */
-  locale_t locale;  /* C: numbers are written with a point everywhere */
-  tn__token token;  /* the next one, not yet taken */
+  locale_t locale;    /* C: numbers are written with a point everywhere */
+  tn__token token;    /* the next one, not yet taken */
+  tn__errors *errors; /* of the text, or NULL: the first one is thrown */
+  bool lenient;       /* bytes that begin no token are tokens: they are passed over */
 } tn__lexer;
 
-/* Keeps shows_lines as it is. */
+/* Before the first token; tn__lexer_advance or tn__lexer_init reads it. */
+void tn__lexer_open(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale);
 void tn__lexer_init(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale);
 void tn__lexer_advance(tn__lexer *lex);
 /* Is the next token this sign or word? */
@@ -41,9 +44,11 @@ bool tn__lexer_take(tn__lexer *lex, const char *text); /* the same, and takes it
 void tn__lexer_expect(tn__lexer *lex, const char *text, const char *where);
 /* Takes a name that may be given to something; "expected a name for WHAT". */
 tn__token tn__lexer_name(tn__lexer *lex, const char *what);
-/* The status with "file:line:column: " in front, and with the line behind it when the lexer shows lines. */
+/* Is the next token the first one on its line? */
+bool tn__lexer_begins_line(const tn__lexer *lex);
+/* The status as an error at the token, with the line (ir/errors.h). Takes ownership of `status`. */
 TN_MUST_USE tn_status *tn__lexer_place(const tn__lexer *lex, const tn__token *at, tn_status *status);
-/* Throws TN_INVALID_ARGUMENT "file:line:column: ...". */
+/* Throws TN_INVALID_ARGUMENT "file:line:column: error: ..." with the line (ir/errors.h). */
 _Noreturn void tn__lexer_fail(const tn__lexer *lex, const tn__token *at, const char *format, ...) TN_PRINTF(3, 4);
 
 /* The value of a number token, `negative` or not: an i64 or f64 unless it says otherwise. */

@@ -12,11 +12,13 @@ static const double max_bytes = 4611686018427387904.0; /* 2^62: sums of sizes st
 /* ---- messages and names ------------------------------------------------------------------------------------------ */
 
 void tn__te_fail(const tn__declaring *d, const tn__token *at, const char *format, ...) {
+  tn__place place = {at->text, at->line, at->column};
   va_list args;
   va_start(args, format);
   tn_status *status = tn_status_create_v(TN_INVALID_ARGUMENT, format, args);
   va_end(args);
-  tn__throw(d->arena->escape, tn_status_prefix(status, "%s:%d:%d", d->source->name, at->line, at->column));
+  if (d->errors == NULL) tn__throw(d->arena->escape, tn_status_prefix(status, "%s", d->source->name));
+  tn__errors_throw(d->errors, d->arena, &place, status);
 }
 
 const char *tn__te_text_of(const tn__declaring *d, const tn__token *t) {
@@ -24,8 +26,12 @@ const char *tn__te_text_of(const tn__declaring *d, const tn__token *t) {
 }
 
 const tn__meaning *tn__te_lookup(const tn__declaring *d, const tn__token *name) {
-  for (int i = d->names.count - 1; i >= d->visible_from; i--)
-    if (tn__token_same(&d->names.data[i].token, name)) return &d->names.data[i];
+  for (int i = d->names.count - 1; i >= d->visible_from; i--) {
+    const tn__meaning *n = &d->names.data[i];
+    if (!tn__token_same(&n->token, name)) continue;
+    if (n->broken) tn__errors_follow(d->errors, d->arena);
+    return n;
+  }
   return NULL;
 }
 
@@ -44,6 +50,12 @@ const tn__syn_combiner *tn__te_find_combiner(const tn__declaring *d, const tn__t
     if (tn__token_same(&d->kernel->combiners.data[i].name, name)) return &d->kernel->combiners.data[i];
   for (int i = 0; i < d->source->combiners.count; i++)
     if (tn__token_same(&d->source->combiners.data[i].name, name)) return &d->source->combiners.data[i];
+  return NULL;
+}
+
+const tn__syn_function *tn__te_find_function(const tn__declaring *d, const tn__token *name) {
+  for (int i = 0; i < d->source->functions.count; i++)
+    if (tn__token_same(&d->source->functions.data[i].name, name)) return &d->source->functions.data[i];
   return NULL;
 }
 
@@ -267,7 +279,7 @@ static void define_elements(tn__declaring *d, const tn__syn_stmt *s, target *tar
 
 static const tn__buffer *known_tensor(tn__declaring *d, const tn__token *name) {
   const tn__meaning *n = tn__te_lookup(d, name);
-  if (n == NULL || n->buffer == NULL) tn__te_fail(d, name, "there is no tensor %s here", tn__te_text_of(d, name));
+  if (n == NULL || n->buffer == NULL) tn__te_unknown(d, name, TN__TE_TENSOR);
   return n->buffer;
 }
 
@@ -303,6 +315,7 @@ static void define_extern(tn__declaring *d, const tn__syn_stmt *s) {
   for (int i = d->visible_from; i < d->names.count; i++) {
     const tn__meaning *n = &d->names.data[i];
     tn__parse_name visible = {.text = n->token.text, .length = n->token.length, .buffer = n->buffer, .expr = n->expr};
+    if (n->broken) continue;
     if (n->buffer != NULL) visible.use = use_of(n->buffer, s, reads, writes);
     tn__vec_push(d->arena, &p.names, visible);
   }
@@ -412,6 +425,7 @@ static void call_kernel(tn__declaring *d, const tn__syn *call, const char *const
                         const tn__buffer **out) {
   const tn__syn_kernel *k = tn__te_find_kernel(d, &call->at);
   const char *text = tn__te_text_of(d, &call->at);
+  if (d->source->failed[k - d->source->kernels.data]) tn__errors_follow(d->errors, d->arena);
   if (k->outputs.count != count)
     tn__te_fail(d, &call->at, "%s gives %d tensor%s, not %d", text, k->outputs.count, tn__plural(k->outputs.count),
                 count);
@@ -445,6 +459,7 @@ static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
   if (tn__te_stage_count(d->te) >= MAX_STAGES)
     tn__te_fail(d, &s->at, "more than %d stages once calls are expanded", MAX_STAGES);
   tn__te_step(d, &s->at);
+  if (s->kind == TN__SYN_BROKEN) tn__errors_follow(d->errors, d->arena);
   if (s->kind == TN__SYN_EXTERN) {
     define_extern(d, s);
     return;
@@ -456,6 +471,7 @@ static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
       if (tn__token_same(&s->targets[t].name, &s->targets[u].name))
         tn__te_fail(d, &s->targets[t].name, "%s is defined twice", tn__te_text_of(d, &s->targets[t].name));
   }
+  tn__te_check_names(d, s);
   if (s->value->kind == TN__SYN_CALL && tn__te_find_kernel(d, &s->value->at) != NULL) {
     if (s->has_axes) tn__te_fail(d, &s->at, "a kernel gives whole tensors: no axes on the left of a call");
     call_kernel(d, s->value, names, s->target_count, out);
@@ -472,56 +488,145 @@ static void declare_stmts(tn__declaring *d) {
   for (int i = 0; i < d->kernel->stmts.count; i++) declare_stmt(d, &d->kernel->stmts.data[i]);
 }
 
-static void declare_dims(tn__declaring *d) {
-  const tn__syn_kernel *k = d->kernel;
-  for (int i = 0; i < k->dims.count; i++) {
-    const tn__syn_dim *dim = &k->dims.data[i];
-    const char *text = tn__te_text_of(d, &dim->name);
-    const tn__expr *value = NULL;
-    for (int v = 0; v < d->dim_count; v++) {
-      if (strcmp(d->dims[v].name, text) != 0) continue;
-      if (d->dims[v].value < dim->min)
-        tn__te_fail(d, &dim->name, "the dimension %s is %lld; it must be at least %lld", text,
-                    (long long)d->dims[v].value, (long long)dim->min);
-      if (d->dims[v].value > INT64_C(1) << 48)
-        tn__te_fail(d, &dim->name, "the dimension %s is %lld, more than memory can hold", text,
-                    (long long)d->dims[v].value);
-      value = tn__index(d->ir, d->dims[v].value);
-    }
-    if (value == NULL) value = tn__te_dim(d->te, text, dim->min)->self;
-    tn__te_bind(d, &dim->name, value, NULL);
+/* ---- going on after an error ------------------------------------------------------------------------------------- */
+
+typedef struct part {
+  tn__declaring *d;
+  void (*declare)(struct part *part);
+  int index; /* of the kernel's dimensions, inputs, statements or outputs */
+} part;
+
+static void declare_part(void *user) {
+  part *p = user;
+  p->declare(p);
+}
+
+static void bind_broken(tn__declaring *d, const tn__token *name) {
+  for (int i = d->visible_from; i < d->names.count; i++)
+    if (tn__token_same(&d->names.data[i].token, name)) return;
+  tn__meaning n = {.token = *name, .broken = true};
+  tn__vec_push(d->arena, &d->names, n);
+}
+
+/* What the indices of a statement that was looked at to its end, or to an error, are outside by. */
+static bool report_outside(tn__declaring *d) {
+  int count = d->outside_count;
+  d->outside_count = 0;
+  for (int i = 0; i < count; i++) {
+    const tn__outside *o = &d->outside[i];
+    tn__place place = {o->at.text, o->at.line, o->at.column};
+    tn__errors_add(d->errors, d->arena, &place, tn__te_outside_text(d, o));
   }
+  return count > 0;
+}
+
+/* False when the part had an error: the declaration is then as it was before, but for what is in the arena. */
+static bool attempt(tn__declaring *d, void (*declare)(part *p), int index) {
+  part p = {d, declare, index};
+  tn__declaring before = *d;
+  bool done = tn__errors_attempt(d->errors, d->arena, declare_part, &p);
+  if (!done) {
+    int64_t steps = d->steps;
+    int count = d->outside_count;
+    memcpy(before.outside, d->outside, sizeof(before.outside));
+    *d = before;
+    d->steps = steps;
+    d->outside_count = count;
+  }
+  done &= !report_outside(d);
+  d->failed |= !done;
+  return done;
+}
+
+static void declare_dim(part *p) {
+  tn__declaring *d = p->d;
+  const tn__syn_dim *dim = &d->kernel->dims.data[p->index];
+  const char *text = tn__te_text_of(d, &dim->name);
+  const tn__expr *value = NULL;
+  for (int v = 0; v < d->dim_count; v++) {
+    if (strcmp(d->dims[v].name, text) != 0) continue;
+    if (d->dims[v].value < dim->min)
+      tn__te_fail(d, &dim->name, "the dimension %s is %lld; it must be at least %lld", text,
+                  (long long)d->dims[v].value, (long long)dim->min);
+    if (d->dims[v].value > INT64_C(1) << 48)
+      tn__te_fail(d, &dim->name, "the dimension %s is %lld, more than memory can hold", text,
+                  (long long)d->dims[v].value);
+    value = tn__index(d->ir, d->dims[v].value);
+  }
+  if (value == NULL) value = tn__te_dim(d->te, text, dim->min)->self;
+  tn__te_bind(d, &dim->name, value, NULL);
+}
+
+static void declare_input(part *p) {
+  tn__declaring *d = p->d;
+  const tn__syn_param *param = &d->kernel->inputs.data[p->index];
+  const tn__expr *shape[TN__MAX_RANK];
+  shape_of(d, param, shape);
+  tn__te_bind(d, &param->name, NULL,
+              tn__te_input(d->te, tn__te_text_of(d, &param->name), param->dtype, param->rank, shape));
+}
+
+static void declare_one(part *p) { declare_stmt(p->d, &p->d->kernel->stmts.data[p->index]); }
+
+static void declare_output(part *p) {
+  tn__declaring *d = p->d;
+  const tn__syn_param *param = &d->kernel->outputs.data[p->index];
+  const tn__meaning *n = tn__te_lookup(d, &param->name);
+  const char *text = tn__te_text_of(d, &param->name);
+  if (n == NULL && d->failed) tn__errors_follow(d->errors, d->arena);
+  if (n == NULL) tn__te_fail(d, &param->name, "the output %s is never defined", text);
+  /* A call may hand its own parameter on. */
+  if (tn__te_stage_of(d->te, n->buffer) == NULL)
+    tn__te_fail(d, &param->name, "the output %s is an input; copy its elements", text);
+  for (int o = 0; o < tn__te_output_count(d->te); o++)
+    if (tn__te_output_at(d->te, o) == n->buffer)
+      tn__te_fail(d, &param->name, "the output %s is the same tensor as another; copy its elements", text);
+  tn__te_output(d->te, n->buffer);
+}
+
+/* Which statement of the kernel made a stage. */
+typedef struct origins {
+  tn__declaring *d;
+  TN__VEC(const tn__token *) places; /* by stage */
+} origins;
+
+static void note_origins(origins *o, const tn__token *at) {
+  while (o->places.count < tn__te_stage_count(o->d->te)) tn__vec_push(o->d->arena, &o->places, at);
+}
+
+/* Refuses what is found in a stage: at its statement. */
+static void refuse_stage(void *user, int stage, const char *message) {
+  const origins *o = user;
+  tn__te_fail(o->d, o->places.data[stage], "%s", message);
 }
 
 static void declare_kernel(tn__declaring *d) {
   const tn__syn_kernel *k = d->kernel;
-  declare_dims(d);
-  for (int i = 0; i < k->inputs.count; i++) {
-    const tn__syn_param *param = &k->inputs.data[i];
-    const tn__expr *shape[TN__MAX_RANK];
-    shape_of(d, param, shape);
-    tn__te_bind(d, &param->name, NULL,
-                tn__te_input(d->te, tn__te_text_of(d, &param->name), param->dtype, param->rank, shape));
+  origins o = {.d = d};
+  for (int i = 0; i < k->dims.count; i++)
+    if (!attempt(d, declare_dim, i)) bind_broken(d, &k->dims.data[i].name);
+  for (int i = 0; i < k->inputs.count; i++)
+    if (!attempt(d, declare_input, i)) bind_broken(d, &k->inputs.data[i].name);
+  for (int i = 0; i < k->stmts.count; i++) {
+    const tn__syn_stmt *s = &k->stmts.data[i];
+    bool done = attempt(d, declare_one, i);
+    for (int t = 0; !done && t < s->target_count; t++) bind_broken(d, &s->targets[t].name);
+    note_origins(&o, &s->at);
   }
-  declare_stmts(d);
-  for (int i = 0; i < k->outputs.count; i++) {
-    const tn__syn_param *param = &k->outputs.data[i];
-    const tn__meaning *n = tn__te_lookup(d, &param->name);
-    const char *text = tn__te_text_of(d, &param->name);
-    if (n == NULL) tn__te_fail(d, &param->name, "the output %s is never defined", text);
-    /* A call may hand its own parameter on. */
-    if (tn__te_stage_of(d->te, n->buffer) == NULL)
-      tn__te_fail(d, &param->name, "the output %s is an input; copy its elements", text);
-    for (int o = 0; o < tn__te_output_count(d->te); o++)
-      if (tn__te_output_at(d->te, o) == n->buffer)
-        tn__te_fail(d, &param->name, "the output %s is the same tensor as another; copy its elements", text);
-    tn__te_output(d->te, n->buffer);
-  }
+  for (int i = 0; i < k->outputs.count; i++) (void)attempt(d, declare_output, i);
+  if (d->failed) tn__errors_follow(d->errors, d->arena);
   if (k->unchecked)
     tn__te_trust(d->te);
   else
-    tn__te_secure(d->te, d->source->name);
-  tn__check(d->arena->escape, tn_status_prefix(tn__te_verify(d->te), "%s", d->source->name));
+    tn__te_secure(d->te, refuse_stage, &o);
+  int stage = -1;
+  tn_status *status = tn__te_verify_stages(d->te, &stage);
+  if (status == NULL) return;
+  if (stage < 0) tn__check(d->arena->escape, tn_status_prefix(status, "%s", d->source->name));
+  char message[512];
+  snprintf(message, sizeof(message), "%s", tn_status_message(status));
+  tn_status_free(status);
+  refuse_stage(&o, stage, message);
 }
 
 typedef struct job {
@@ -537,9 +642,10 @@ typedef struct job {
 static void run(tn__escape *escape, void *user) {
   job *j = user;
   tn__declaring d = {.source = j->source,
+                     .errors = j->source->errors,
                      .ir = j->ir,
                      .arena = tn__ir_arena(j->ir),
-                     .lex = {.ir = j->ir, .name = j->source->name, .locale = j->locale},
+                     .lex = {.ir = j->ir, .name = j->source->name, .locale = j->locale, .errors = j->source->errors},
                      .dims = j->dims,
                      .dim_count = j->dim_count,
                      .kernel = &j->source->kernels.data[j->kernel],
@@ -559,10 +665,12 @@ tn_status *tn__te_declare(const tn__te_source *source, int kernel, const tn__te_
   if (j.locale == (locale_t)0)
     return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", source->name);
   tn__arena *arena = tn__ir_arena(ir);
-  tn__escape escape, *outer = arena->escape;
-  tn_status *status = tn__protect(&escape, run, &j);
+  tn__escape escape, *outer = arena->escape, *outer_of_errors = source->arena->escape;
+  tn_status *status = tn__errors_status(source->errors, tn__protect(&escape, run, &j));
   arena->escape = outer;
+  source->arena->escape = outer_of_errors;
   freelocale(j.locale);
+  source->failed[kernel] = j.te == NULL;
   if (status == NULL) *out = j.te;
   return status;
 }

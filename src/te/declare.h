@@ -12,10 +12,21 @@ typedef struct tn__meaning {
   const tn__expr *expr;     /* an axis, a dimension, a value of a combiner or an argument of a function */
   const tn__buffer *buffer; /* a tensor */
   const tn__syn *syn;       /* a literal that a function was given: it takes the type of its neighbours there, too */
+  bool broken;              /* none: what it is called for had an error */
 } tn__meaning;
+
+/* An axis whose indices are outside of tensors: by how much at most, in one statement. */
+typedef struct tn__outside {
+  const tn__var *axis; /* NULL: no axis is to blame alone */
+  tn__token at;        /* of the worst index, and what is said of it */
+  const char *message;
+  const tn__expr *low, *high; /* how many positions too many, or NULL */
+} tn__outside;
 
 typedef struct tn__declaring {
   const tn__te_source *source;
+  tn__errors *errors; /* of the source; NULL for single operations: the first one is thrown */
+  bool failed;        /* this declaration had an error */
   tn__ir *ir;
   tn__arena *arena;
   tn__te *te;
@@ -39,10 +50,19 @@ typedef struct tn__declaring {
   const tn__expr *scan_position;
   int scan_dim, scan_count;
   const tn__buffer *scan_tensors[4];
+  tn__outside outside[8];
+  int outside_count;
 } tn__declaring;
 
 _Noreturn void tn__te_fail(const tn__declaring *d, const tn__token *at, const char *format, ...) TN_PRINTF(3, 4);
 const char *tn__te_text_of(const tn__declaring *d, const tn__token *t);
+
+/* ---- suggest.c --------------------------------------------------------------------------------------------------- */
+typedef enum tn__te_wanted { TN__TE_TENSOR, TN__TE_VALUE, TN__TE_REDUCTION, TN__TE_CALLED } tn__te_wanted;
+/* Refuses a name that nothing has: "there is no tensor Xs here; did you mean X?". */
+_Noreturn void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted wanted);
+/* Refuses names in the values of a statement that nothing has, before anything is concluded from them. */
+void tn__te_check_names(tn__declaring *d, const tn__syn_stmt *s);
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 const tn__meaning *tn__te_lookup(const tn__declaring *d, const tn__token *name);
@@ -50,6 +70,7 @@ bool tn__te_knows(const tn__declaring *d, const tn__token *name); /* is it visib
 /* Makes a name visible; refuses one that is. */
 void tn__te_bind(tn__declaring *d, const tn__token *name, const tn__expr *expr, const tn__buffer *buffer);
 const tn__syn_combiner *tn__te_find_combiner(const tn__declaring *d, const tn__token *name);
+const tn__syn_function *tn__te_find_function(const tn__declaring *d, const tn__token *name);
 const tn__syn_kernel *tn__te_find_kernel(const tn__declaring *d, const tn__token *name);
 /* One kernel or function deeper; refuses one that is being expanded already. */
 void tn__te_enter(tn__declaring *d, const tn__token *name, const tn__token *at);
@@ -84,7 +105,9 @@ const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want);
 void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, const tn__expr *const *known,
                       const tn__syn *value, const char *what, tn__te_axes *axes);
 void tn__te_bind_axes(tn__declaring *d, const tn__syn_axis *list, const tn__te_axes *axes);
-/* Refuses an access that is outside of its tensor for some position. */
+/* What is wrong with the axis, and what to write instead. */
+const char *tn__te_outside_text(const tn__declaring *d, const tn__outside *outside);
+/* Refuses an access that is outside of its tensor for some position: notes it in `d->outside`. */
 void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *buffer, const tn__expr *const *indices);
 
 #endif

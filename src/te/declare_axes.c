@@ -14,6 +14,73 @@ static const char *shown(const tn__declaring *d, const tn__expr *e) {
 
 static bool always(tn__ir *ir, const tn__expr *condition) { return tn__prove(ir, condition); }
 
+/* By how much `index` grows from one position of the axis to the next, or 0. */
+static int64_t step_of(tn__declaring *d, const tn__expr *index, const tn__var *axis) {
+  const tn__expr *next = tn__add_i(d->ir, axis->self, 1);
+  int64_t step;
+  bool known = tn__as_int(tn__sub(d->ir, tn__substitute(d->ir, index, &axis, &next, 1), index), &step);
+  return known && step > 0 ? step : 0;
+}
+
+/* `past` elements too far are so many positions of an axis that steps so. NULL: not known. */
+static const tn__expr *positions(tn__ir *ir, const tn__expr *past, int64_t step) {
+  int64_t n;
+  if (tn__as_int(past, &n)) return tn__index(ir, (n + step - 1) / step);
+  return step == 1 ? past : NULL;
+}
+
+static bool is_worse(tn__ir *ir, const tn__expr *now, const tn__expr *before) {
+  return before == NULL || always(ir, tn__lt(ir, before, now));
+}
+
+/* Notes an index that is `past` elements outside of its tensor, at the low end or the high one, for all of its
+ * statement: what to write depends on the worst one. */
+static void note_outside(tn__declaring *d, const tn__token *at, const tn__expr *index, bool low, const tn__expr *past,
+                         const char *message) {
+  tn__outside o = {.at = *at, .message = message};
+  for (int i = 0; i < d->axes.count && o.axis == NULL && d->scan_axis == NULL; i++) {
+    const tn__var *axis = d->axes.data[i];
+    int64_t step = axis->extent != NULL && tn__expr_uses_var(index, axis) ? step_of(d, index, axis) : 0;
+    const tn__expr *by = step > 0 ? positions(d->ir, past, step) : NULL;
+    if (by == NULL) continue;
+    o.axis = axis;
+    if (low)
+      o.low = by;
+    else
+      o.high = by;
+  }
+  if (d->errors == NULL) tn__te_fail(d, at, "%s", tn__te_outside_text(d, &o));
+  for (int i = 0; i < d->outside_count; i++) {
+    tn__outside *other = &d->outside[i];
+    if (other->axis != o.axis || o.axis == NULL) continue;
+    bool both = other->low != NULL && other->high != NULL;
+    if (low && is_worse(d->ir, o.low, other->low)) other->low = o.low;
+    if (!low && is_worse(d->ir, o.high, other->high)) {
+      other->high = o.high;
+      if (!both && other->low == NULL) other->at = o.at;
+      if (!both && other->low == NULL) other->message = o.message;
+    }
+    return;
+  }
+  if (d->outside_count < (int)(sizeof(d->outside) / sizeof(d->outside[0]))) d->outside[d->outside_count++] = o;
+}
+
+const char *tn__te_outside_text(const tn__declaring *d, const tn__outside *o) {
+  tn__ir *ir = d->ir;
+  const tn__expr *zero = tn__index(ir, 0), *low = o->low != NULL ? o->low : zero;
+  const tn__expr *high = o->high != NULL ? o->high : zero;
+  int64_t n;
+  const tn__expr *rest = o->axis != NULL ? tn__sub(ir, o->axis->extent, tn__add(ir, low, high)) : zero;
+  if (o->axis == NULL || (tn__as_int(rest, &n) && n < 1))
+    return tn__arena_printf(d->arena, "%s; pad(...) or select guards it", o->message);
+  const char *axis = o->axis->name;
+  const char *shift = o->low == NULL ? ""
+                                     : tn__arena_printf(d->arena, "write %s + %s for %s on the right and ", axis,
+                                                        shown(d, o->low), axis);
+  return tn__arena_printf(d->arena, "%s; %slet %s run up to %s instead of %s, or guard it by pad(...) or select",
+                          o->message, shift, axis, shown(d, rest), shown(d, o->axis->extent));
+}
+
 static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer *buffer, int dim,
                         const tn__expr *index) {
   tn__ir *ir = d->ir;
@@ -29,12 +96,13 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
                 buffer->name, shown(d, index), shown(d, size));
   if (d->guards > 0 || !tn__bounds_over(ir, index, d->axes.data, d->axes.count, &low, &high)) return;
   if (always(ir, tn__lt(ir, low, zero)))
-    tn__te_fail(d, at, "index %d of %s goes down to %s, which is outside of the tensor; pad(...) or select guards it",
-                dim, buffer->name, shown(d, low));
+    note_outside(d, at, index, true, tn__sub(ir, zero, low),
+                 tn__arena_printf(d->arena, "index %d of %s goes down to %s, which is outside of the tensor", dim,
+                                  buffer->name, shown(d, low)));
   if (always(ir, tn__le(ir, size, high)))
-    tn__te_fail(d, at,
-                "index %d of %s goes up to %s, and the tensor has %s elements there; pad(...) or select guards it", dim,
-                buffer->name, shown(d, high), shown(d, size));
+    note_outside(d, at, index, false, tn__add_i(ir, tn__sub(ir, high, size), 1),
+                 tn__arena_printf(d->arena, "index %d of %s goes up to %s, and the tensor has %s elements there", dim,
+                                  buffer->name, shown(d, high), shown(d, size)));
 }
 
 /* A scan reads its own tensors at positions that were computed before. */

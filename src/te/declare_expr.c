@@ -156,7 +156,7 @@ static const tn__expr *name(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const tn__meaning *n = tn__te_lookup(d, &s->at);
   if (n == NULL) {
     const tn__syn_const *c = find_const(d, &s->at);
-    if (c == NULL) tn__te_fail(d, &s->at, "nothing here is called %s", text);
+    if (c == NULL) tn__te_unknown(d, &s->at, TN__TE_VALUE);
     return const_value(d, c, want);
   }
   if (n->syn != NULL) return tn__te_value(d, n->syn, want);
@@ -171,7 +171,7 @@ static const tn__expr *name(tn__declaring *d, const tn__syn *s, tn_dtype want) {
 static const tn__buffer *tensor(tn__declaring *d, const tn__syn *s) {
   const tn__meaning *n = tn__te_lookup(d, &s->at);
   const char *text = tn__te_text_of(d, &s->at);
-  if (n == NULL) tn__te_fail(d, &s->at, "there is no tensor %s here", text);
+  if (n == NULL) tn__te_unknown(d, &s->at, TN__TE_TENSOR);
   if (n->buffer == NULL) tn__te_fail(d, &s->at, "%s is no tensor: it has no elements", text);
   if (n->buffer->rank != s->arg_count)
     tn__te_fail(d, &s->at, "%s has %d dimension%s, not %d", text, n->buffer->rank, tn__plural(n->buffer->rank),
@@ -397,9 +397,8 @@ static const tn__expr *function(tn__declaring *d, const tn__syn *s, const tn__sy
 }
 
 static const tn__expr *call(tn__declaring *d, const tn__syn *s, tn_dtype want) {
-  for (int i = 0; i < d->source->functions.count; i++)
-    if (tn__token_same(&d->source->functions.data[i].name, &s->at))
-      return function(d, s, &d->source->functions.data[i], want);
+  const tn__syn_function *f = tn__te_find_function(d, &s->at);
+  if (f != NULL) return function(d, s, f, want);
   if (tn__token_is(&s->at, "select")) return select(d, s, want);
   if (tn__token_is(&s->at, "pad")) return pad(d, s);
   if (tn__token_is(&s->at, "clamp")) return clamp(d, s, want);
@@ -409,7 +408,7 @@ static const tn__expr *call(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const char *text = tn__te_text_of(d, &s->at);
   if (tn__te_find_kernel(d, &s->at) != NULL)
     tn__te_fail(d, &s->at, "%s is a kernel and gives whole tensors: a call stands alone, as in Y = %s(X)", text, text);
-  tn__te_fail(d, &s->at, "there is no operation, function or kernel called %s", text);
+  tn__te_unknown(d, &s->at, TN__TE_CALLED);
 }
 
 static const tn__expr *cast(tn__declaring *d, const tn__syn *s) {

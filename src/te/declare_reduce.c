@@ -109,7 +109,7 @@ static const tn__te_combiner *user_combiner(tn__declaring *d, const tn__syn_comb
 
 static void user_reduction(tn__declaring *d, const tn__syn *s, tn__te_reduction *r) {
   const tn__syn_combiner *c = tn__te_find_combiner(d, &s->at);
-  if (c == NULL) tn__te_fail(d, &s->at, "there is no reduction or combiner called %s", tn__te_text_of(d, &s->at));
+  if (c == NULL) tn__te_unknown(d, &s->at, TN__TE_REDUCTION);
   const tn__syn *const *values;
   expect_values(d, s->args[0], values_of(&s->args[0], &values), c->count, "what is combined");
   r->combiner = user_combiner(d, c);

@@ -60,7 +60,9 @@ typedef struct context {
 typedef struct securing {
   const tn__te *te;
   tn__ir *ir;
-  const char *source; /* for messages, or NULL */
+  tn__te_refuse *refuse; /* or NULL */
+  void *user;
+  int index; /* of the stage */
   const tn__te_stage *stage;
   TN__VEC(const tn__var *) axes;
   const tn__var *scan_axis; /* within a scan: positions of this axis are `scan_position` */
@@ -152,10 +154,11 @@ static bool is_empty(const tn__te_stage *stage) {
 
 /* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
-static _Noreturn void refuse(const securing *c, const tn__buffer *buffer, int dim, const char *why) {
-  tn__throwf(c->te->arena->escape, TN_INVALID_ARGUMENT, "%s%ste %s: stage %s: index %d of %s %s",
-             c->source != NULL ? c->source : "", c->source != NULL ? ": " : "", c->te->name, c->stage->name, dim,
-             buffer->name, why);
+static _Noreturn void refuse_index(const securing *c, const tn__buffer *buffer, int dim, const char *why) {
+  tn__arena *arena = c->te->arena;
+  const char *what = tn__arena_printf(arena, "index %d of %s %s", dim, buffer->name, why);
+  if (c->refuse != NULL) c->refuse(c->user, c->index, what);
+  tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "te %s: stage %s: %s", c->te->name, c->stage->name, what);
 }
 
 static bool is_own(const securing *c, const tn__buffer *buffer) {
@@ -209,19 +212,21 @@ static const tn__expr *secured_index(securing *c, const context *k, const tn__bu
                                      const tn__expr *index) {
   tn__ir *ir = c->ir;
   bool low, high;
-  if (tn__te_is_too_large(ir, index)) refuse(c, buffer, dim, "has a number in it that is larger than any tensor");
+  if (tn__te_is_too_large(ir, index)) refuse_index(c, buffer, dim, "has a number in it that is larger than any tensor");
   if (is_empty(c->stage)) return index;
   judge(c, k, buffer, dim, index, &low, &high);
   if (c->scan_axis != NULL && is_own(c, buffer) && dim == c->stage->scan_axis) {
     if (!low)
-      refuse(c, buffer, dim,
-             "is not shown to be inside of the tensor under the condition around it; let the scan start with more "
-             "positions, as in scan(AXIS, 2)");
+      refuse_index(
+          c, buffer, dim,
+          "is not shown to be inside of the tensor under the condition around it; let the scan start with more "
+          "positions, as in scan(AXIS, 2)");
     return index; /* what is earlier is not above */
   }
   if (low && high) return index;
   if (tn__interval_of(ir, buffer->shape[dim]).min < 1)
-    refuse(c, buffer, dim, "is not shown to be inside of the tensor, which may have no elements there to take instead");
+    refuse_index(c, buffer, dim,
+                 "is not shown to be inside of the tensor, which may have no elements there to take instead");
   c->moved = true;
   if (!low) index = tn__max(ir, index, tn__index(ir, 0));
   return high ? index : tn__min(ir, index, tn__add_i(ir, buffer->shape[dim], -1));
@@ -304,10 +309,11 @@ static void secure_values(securing *c, const tn__expr **values, const tn__expr *
 }
 
 /* True when an index was moved. */
-static bool secure(tn__te *te, const char *source) {
-  securing c = {.te = te, .ir = te->ir, .source = source};
+static bool secure(tn__te *te, tn__te_refuse *refuse, void *user) {
+  securing c = {.te = te, .ir = te->ir, .refuse = refuse, .user = user};
   for (int s = 0; s < te->stages.count; s++) {
     tn__te_stage *stage = te->stages.data[s];
+    c.index = s;
     if (stage->kind == TN__TE_EXTERN) continue;
     c.stage = stage;
     c.axes.count = 0;
@@ -324,7 +330,7 @@ static bool secure(tn__te *te, const char *source) {
   return c.moved;
 }
 
-void tn__te_secure(tn__te *te, const char *source) { secure(te, source); }
+void tn__te_secure(tn__te *te, tn__te_refuse *refuse, void *user) { secure(te, refuse, user); }
 
 typedef struct trial {
   const tn__te *te;
@@ -335,7 +341,7 @@ typedef struct trial {
 static void try_securing(tn__escape *escape, void *user) {
   trial *t = user;
   t->arena.escape = escape;
-  t->moved = secure(tn__te_copy(t->te, tn__ir_create(&t->arena)), NULL);
+  t->moved = secure(tn__te_copy(t->te, tn__ir_create(&t->arena)), NULL, NULL);
 }
 
 void tn__te_trust(tn__te *te) {

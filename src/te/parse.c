@@ -97,16 +97,19 @@ static tn__syn_param parse_param(tn__syn_parser *p, const char *what) {
 /* Passes over the braces' contents; loop IR has strings, but none with braces that matter to the lexer. */
 static void skip_body(tn__syn_parser *p) {
   int open = 1;
+  p->lex.lenient = true; /* its errors are found when it is read */
   while (open > 0) {
     if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", "at the end of an imperative stage");
     open += tn__lexer_is(&p->lex, "{") - tn__lexer_is(&p->lex, "}");
+    p->lex.lenient = open > 0;
     tn__lexer_advance(&p->lex);
   }
 }
 
 /* "extern" name "(" reads ")" "->" params "{" loop IR "}" */
-static tn__syn_stmt parse_extern(tn__syn_parser *p, const tn__token *at) {
-  tn__syn_stmt s = {.kind = TN__SYN_EXTERN, .at = *at, .extern_name = tn__lexer_name(&p->lex, "an imperative stage")};
+static void parse_extern(tn__syn_parser *p, tn__syn_stmt *s) {
+  s->kind = TN__SYN_EXTERN;
+  s->extern_name = tn__lexer_name(&p->lex, "an imperative stage");
   TN__VEC(tn__token) reads = {0};
   tn__lexer_expect(&p->lex, "(", "before what an imperative stage reads");
   while (!tn__lexer_take(&p->lex, ")")) {
@@ -115,17 +118,17 @@ static tn__syn_stmt parse_extern(tn__syn_parser *p, const tn__token *at) {
     tn__token name = tn__lexer_name(&p->lex, "a tensor that is read");
     tn__vec_push(p->arena, &reads, name);
   }
-  s.reads = reads.data;
-  s.read_count = reads.count;
+  s->reads = reads.data;
+  s->read_count = reads.count;
   tn__lexer_expect(&p->lex, "->", "before what an imperative stage writes");
   do {
-    if (s.target_count == 4) tn__lexer_fail(&p->lex, &p->lex.token, "an imperative stage writes 1 to 4 tensors");
-    s.targets[s.target_count++] = parse_param(p, "a tensor that is written");
+    if (s->target_count == 4) tn__lexer_fail(&p->lex, &p->lex.token, "an imperative stage writes 1 to 4 tensors");
+    s->targets[s->target_count] = parse_param(p, "a tensor that is written");
+    s->target_count++;
   } while (tn__lexer_take(&p->lex, ","));
   tn__lexer_expect(&p->lex, "{", "before the body of an imperative stage");
-  s.body = p->lex;
+  s->body = p->lex;
   skip_body(p);
-  return s;
 }
 
 /* name [ ":" type ] [ "[" axes "]" ] */
@@ -133,12 +136,13 @@ static void parse_target(tn__syn_parser *p, tn__syn_stmt *s) {
   if (s->target_count == 4) tn__lexer_fail(&p->lex, &p->lex.token, "a statement defines at most 4 tensors");
   tn__syn_param *target = &s->targets[s->target_count];
   *target = (tn__syn_param){.name = tn__lexer_name(&p->lex, "a tensor"), .dtype = TN_DTYPE_INVALID};
+  bool first = s->target_count++ == 0;
   if (tn__lexer_take(&p->lex, ":")) target->dtype = tn__syn_dtype(p);
   const tn__syn_axis *axes = NULL;
   int count = 0;
   bool has_axes = tn__lexer_take(&p->lex, "[");
   if (has_axes) tn__syn_axes(p, "]", "the indices on the left", &axes, &count);
-  if (s->target_count++ == 0) {
+  if (first) {
     s->has_axes = has_axes;
     s->axes = axes;
     s->axis_count = count;
@@ -149,23 +153,14 @@ static void parse_target(tn__syn_parser *p, tn__syn_stmt *s) {
   if (!same) tn__lexer_fail(&p->lex, &target->name, "the tensors of one statement have the same axes");
 }
 
-static tn__syn_stmt parse_stmt(tn__syn_parser *p) {
-  tn__token at = p->lex.token;
-  tn__syn_stmt s = {.kind = TN__SYN_DEFINE, .at = at};
-  do parse_target(p, &s);
+static void parse_define(tn__syn_parser *p, tn__syn_stmt *s) {
+  do parse_target(p, s);
   while (tn__lexer_take(&p->lex, ","));
   tn__lexer_expect(&p->lex, "=", "after what a statement defines");
-  s.value = tn__lexer_is(&p->lex, "scan") ? tn__syn_scan(p) : tn__syn_expr(p);
-  return s;
+  s->value = tn__lexer_is(&p->lex, "scan") ? tn__syn_scan(p) : tn__syn_expr(p);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
-
-/* Is the next token this word, with another name behind it? Then it is no name itself. */
-static bool word_before_name(const tn__syn_parser *p, const char *word) {
-  tn__lexer ahead = p->lex;
-  return tn__lexer_take(&ahead, word) && ahead.token.kind == TN__TOKEN_NAME;
-}
 
 /* ">=" and the least value of a dimension. */
 static int64_t parse_least(tn__syn_parser *p) {
@@ -246,6 +241,83 @@ static void parse_params(tn__syn_parser *p, const tn__te_source *source, tn__syn
   if (several) tn__lexer_expect(&p->lex, ")", "after the kernel's outputs");
 }
 
+/* ---- going on after an error ------------------------------------------------------------------------------------- */
+
+/* To where the next statement begins, at the start of a line, or the kernel ends. */
+static void skip_stmt(tn__syn_parser *p, const tn__token *begin) {
+  int open = 0;
+  p->lex.lenient = true;
+  if (p->lex.token.text == begin->text) tn__lexer_advance(&p->lex);
+  while (p->lex.token.kind != TN__TOKEN_END && !tn__syn_item_comes(p)) {
+    if (open == 0 && tn__lexer_is(&p->lex, "}")) break;
+    bool word = tn__syn_word_comes(p, "extern") || tn__syn_word_comes(p, "combiner");
+    if (open == 0 && tn__lexer_begins_line(&p->lex) && (word || tn__syn_stmt_comes(p))) break;
+    open += tn__lexer_is(&p->lex, "{") - tn__lexer_is(&p->lex, "}");
+    tn__lexer_advance(&p->lex);
+  }
+  p->lex.lenient = false;
+  p->nesting = 0;
+}
+
+/* To where something else of the file begins; the name of what was not understood is known as such. */
+static void skip_item(tn__syn_parser *p, tn__te_source *source, const tn__lexer *begin) {
+  tn__lexer ahead = *begin;
+  bool moved = p->lex.token.text != begin->token.text;
+  ahead.lenient = p->lex.lenient = true;
+  while (tn__lexer_take(&ahead, "unchecked") || tn__lexer_take(&ahead, "kernel") || tn__lexer_take(&ahead, "const") ||
+         tn__lexer_take(&ahead, "function") || tn__lexer_take(&ahead, "combiner") || tn__lexer_take(&ahead, "in_order"))
+    continue;
+  if (ahead.token.kind == TN__TOKEN_NAME) tn__vec_push(p->arena, &source->broken, ahead.token);
+  while (p->lex.token.kind != TN__TOKEN_END && !(moved && tn__syn_item_comes(p))) {
+    moved = true;
+    tn__lexer_advance(&p->lex);
+  }
+  p->lex.lenient = false;
+  p->nesting = 0;
+}
+
+/* ---- kernels' statements ----------------------------------------------------------------------------------------- */
+
+typedef struct part { /* a statement or a combiner of a kernel */
+  tn__syn_parser *p;
+  tn__syn_kernel *kernel;
+  tn__syn_stmt stmt;
+} part;
+
+static void parse_part(void *user) {
+  part *t = user;
+  tn__syn_parser *p = t->p;
+  if (tn__syn_word_comes(p, "combiner")) {
+    tn__lexer_advance(&p->lex);
+    tn__syn_combiner c = parse_combiner(p);
+    tn__vec_push(p->arena, &t->kernel->combiners, c);
+    return;
+  }
+  if (tn__syn_word_comes(p, "extern")) {
+    tn__lexer_advance(&p->lex);
+    parse_extern(p, &t->stmt);
+  } else {
+    parse_define(p, &t->stmt);
+  }
+  tn__vec_push(p->arena, &t->kernel->stmts, t->stmt);
+}
+
+static void parse_stmts(tn__syn_parser *p, tn__syn_kernel *k) {
+  tn__lexer_expect(&p->lex, "{", "before the kernel's statements");
+  while (!tn__lexer_take(&p->lex, "}")) {
+    if (p->lex.token.kind == TN__TOKEN_END || tn__syn_item_comes(p))
+      tn__lexer_expect(&p->lex, "}", "at the end of the kernel");
+    tn__token at = p->lex.token;
+    if (k->stmts.count + k->combiners.count == MAX_STMTS)
+      tn__lexer_fail(&p->lex, &at, "more than %d statements in one kernel", MAX_STMTS);
+    part t = {.p = p, .kernel = k, .stmt = {.kind = TN__SYN_DEFINE, .at = at}};
+    if (tn__errors_attempt(p->lex.errors, p->arena, parse_part, &t)) continue;
+    t.stmt.kind = TN__SYN_BROKEN;
+    tn__vec_push(p->arena, &k->stmts, t.stmt);
+    skip_stmt(p, &at);
+  }
+}
+
 static tn__syn_kernel parse_kernel(tn__syn_parser *p, const tn__te_source *source) {
   tn__syn_kernel k = {.name = tn__lexer_name(&p->lex, "a kernel")};
   if (memchr(k.name.text, '.', k.name.length) != NULL)
@@ -259,27 +331,7 @@ static tn__syn_kernel parse_kernel(tn__syn_parser *p, const tn__te_source *sourc
         tn__lexer_fail(&p->lex, &param->name, "%.*s is a dimension and a parameter", (int)param->name.length,
                        param->name.text);
     }
-  tn__lexer_expect(&p->lex, "{", "before the kernel's statements");
-  while (!tn__lexer_take(&p->lex, "}")) {
-    if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", "at the end of the kernel");
-    tn__token at = p->lex.token;
-    if (k.stmts.count + k.combiners.count == MAX_STMTS)
-      tn__lexer_fail(&p->lex, &at, "more than %d statements in one kernel", MAX_STMTS);
-    if (word_before_name(p, "combiner")) {
-      tn__lexer_advance(&p->lex);
-      tn__syn_combiner c = parse_combiner(p);
-      tn__vec_push(p->arena, &k.combiners, c);
-      continue;
-    }
-    tn__syn_stmt s;
-    if (word_before_name(p, "extern")) {
-      tn__lexer_advance(&p->lex);
-      s = parse_extern(p, &at);
-    } else {
-      s = parse_stmt(p);
-    }
-    tn__vec_push(p->arena, &k.stmts, s);
-  }
+  parse_stmts(p, &k);
   return k;
 }
 
@@ -294,7 +346,15 @@ static void check_new(tn__syn_parser *p, const tn__te_source *source, const tn__
   if (taken) tn__lexer_fail(&p->lex, name, "the name %.*s is taken already", (int)name->length, name->text);
 }
 
-static void parse_item(tn__syn_parser *p, tn__te_source *source) {
+typedef struct item {
+  tn__syn_parser *p;
+  tn__te_source *source;
+} item;
+
+static void parse_item(void *user) {
+  const item *it = user;
+  tn__syn_parser *p = it->p;
+  tn__te_source *source = it->source;
   int items = source->consts.count + source->combiners.count + source->functions.count + source->kernels.count;
   if (items == MAX_ITEMS) tn__lexer_fail(&p->lex, &p->lex.token, "more than %d things in one file", MAX_ITEMS);
   if (tn__lexer_take(&p->lex, "const")) {
@@ -327,6 +387,8 @@ typedef struct job {
   tn__te_source *source;
 } job;
 
+static void first_token(void *user) { tn__lexer_advance(user); }
+
 static void run(tn__escape *escape, void *user) {
   job *j = user;
   j->arena->escape = escape;
@@ -340,10 +402,21 @@ static void run(tn__escape *escape, void *user) {
     if (strncmp(text, wide[i], 2) == 0)
       tn__throwf(j->arena->escape, TN_INVALID_ARGUMENT, "%s: the text is in UTF-16; save it as UTF-8", source->name);
   size_t skipped = strncmp(text, mark, 3) == 0 ? 3 : 0;
-  tn__lexer_init(&p.lex, tn__ir_create(j->arena), source->name, text + skipped, j->length - skipped, j->locale);
-  while (p.lex.token.kind != TN__TOKEN_END) parse_item(&p, source);
-  if (source->kernels.count == 0) tn__lexer_fail(&p.lex, &p.lex.token, "there is no kernel in this text");
+  source->errors = TN__NEW(j->arena, tn__errors);
+  *source->errors =
+      (tn__errors){.arena = j->arena, .name = source->name, .text = text + skipped, .end = text + j->length};
+  tn__lexer_open(&p.lex, tn__ir_create(j->arena), source->name, text + skipped, j->length - skipped, j->locale);
+  p.lex.errors = source->errors;
   j->source = source;
+  item it = {&p, source};
+  if (!tn__errors_attempt(source->errors, j->arena, first_token, &p.lex)) skip_item(&p, source, &p.lex);
+  while (p.lex.token.kind != TN__TOKEN_END) {
+    tn__lexer begin = p.lex;
+    if (!tn__errors_attempt(source->errors, j->arena, parse_item, &it)) skip_item(&p, source, &begin);
+  }
+  source->failed = TN__NEW_ARRAY(j->arena, source->kernels.count, bool);
+  if (source->kernels.count == 0 && source->errors->list.count == 0)
+    tn__lexer_fail(&p.lex, &p.lex.token, "there is no kernel in this text");
 }
 
 tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, size_t length, tn__te_source **out) {
@@ -358,9 +431,12 @@ tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, si
   tn_status *status = tn__protect(&escape, run, &j);
   arena->escape = outer;
   freelocale(j.locale);
-  if (status == NULL) *out = j.source;
-  return status;
+  if (j.source == NULL || (status != NULL && !j.source->errors->pending)) return status;
+  *out = j.source;
+  return tn__errors_status(j.source->errors, status);
 }
+
+bool tn__te_has_errors(const tn__te_source *source) { return source->errors->list.count > 0; }
 
 int tn__te_kernel_count(const tn__te_source *source) { return source->kernels.count; }
 

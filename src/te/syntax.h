@@ -58,7 +58,11 @@ typedef struct tn__syn_combiner {
   bool in_order;
 } tn__syn_combiner;
 
-typedef enum tn__syn_stmt_kind { TN__SYN_DEFINE, TN__SYN_EXTERN } tn__syn_stmt_kind;
+typedef enum tn__syn_stmt_kind {
+  TN__SYN_DEFINE,
+  TN__SYN_EXTERN,
+  TN__SYN_BROKEN /* not understood; has the targets that were read */
+} tn__syn_stmt_kind;
 
 typedef struct tn__syn_stmt {
   tn__syn_stmt_kind kind;
@@ -108,10 +112,13 @@ typedef struct tn__syn_function {
 struct tn__te_source {
   tn__arena *arena;
   const char *name;
+  tn__errors *errors;        /* found so far */
+  TN__VEC(tn__token) broken; /* names of constants, combiners, functions and kernels that were not understood */
   TN__VEC(tn__syn_const) consts;
   TN__VEC(tn__syn_combiner) combiners;
   TN__VEC(tn__syn_function) functions;
   TN__VEC(tn__syn_kernel) kernels;
+  bool *failed; /* by kernel: its declaration had an error, so calls of it are not looked at */
 };
 
 static inline bool tn__token_same(const tn__token *a, const tn__token *b) {
@@ -135,6 +142,14 @@ tn_dtype tn__syn_dtype(tn__syn_parser *p);
 const tn__syn *tn__syn_scan(tn__syn_parser *p);
 /* The named combiners that the language brings along. */
 bool tn__syn_is_reducer(const tn__token *name);
+/* The one at `index`, or NULL behind the last. */
+const char *tn__syn_reducer(int index);
+/* Is the next token this word, with another name behind it? Then it is no name itself. */
+bool tn__syn_word_comes(const tn__syn_parser *p, const char *word);
+/* Does a kernel, a function or a constant begin here? Only at the start of a line: the words may be names elsewhere. */
+bool tn__syn_item_comes(const tn__syn_parser *p);
+/* Does a statement begin here: names with axes, and "="? */
+bool tn__syn_stmt_comes(const tn__syn_parser *p);
 /* Shape of a tensor: [expr, ...]. */
 void tn__syn_shape(tn__syn_parser *p, tn__syn_param *param);
 

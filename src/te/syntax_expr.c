@@ -15,11 +15,16 @@ bool tn__token_is(const tn__token *t, const char *text) {
   return t->length == strlen(text) && memcmp(t->text, text, t->length) == 0;
 }
 
-bool tn__syn_is_reducer(const tn__token *name) {
+const char *tn__syn_reducer(int index) {
   static const char *const words[] = {"sum", "prod",   "max",         "min",    "any",
                                       "all", "argmax", "argmax_last", "argmin", "argmin_last"};
-  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-    if (tn__token_is(name, words[i])) return true;
+  return index < (int)(sizeof(words) / sizeof(words[0])) ? words[index] : NULL;
+}
+
+bool tn__syn_is_reducer(const tn__token *name) {
+  const char *word;
+  for (int i = 0; (word = tn__syn_reducer(i)) != NULL; i++)
+    if (tn__token_is(name, word)) return true;
   return false;
 }
 
@@ -106,20 +111,77 @@ static bool comes(const tn__syn_parser *p, const char *first, const char *sign) 
   return tn__lexer_is(&ahead, sign);
 }
 
-/* Behind a name: is "(k: ...) ..." a reduction? Of the words that are no other operation, "(k, l)" is one too. */
+/* Words of the expression language that are operations and never names of things. */
+static bool is_operation(const tn__token *t) {
+  static const char *const words[] = {"min", "max", "select"};
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    if (tn__token_is(t, words[i])) return true;
+  return tn__intrinsic_find(t->text, t->length) >= 0;
+}
+
+/* Behind "[": passes over everything up to and with its "]", if it is near. */
+static void skip_brackets(tn__lexer *lex) {
+  enum { NEAR = 256 };
+  for (int open = 1, i = 0; open > 0 && i < NEAR && lex->token.kind != TN__TOKEN_END; tn__lexer_advance(lex), i++) {
+    if (tn__lexer_is(lex, "{") || tn__lexer_is(lex, "}")) return;
+    open += tn__lexer_is(lex, "[") - tn__lexer_is(lex, "]");
+  }
+}
+
+bool tn__syn_stmt_comes(const tn__syn_parser *p) {
+  tn__lexer ahead = p->lex;
+  ahead.lenient = true;
+  for (int targets = 0; targets < 4; targets++) {
+    if (ahead.token.kind != TN__TOKEN_NAME) return false;
+    tn__lexer_advance(&ahead);
+    if (tn__lexer_take(&ahead, ":")) tn__lexer_advance(&ahead);
+    if (tn__lexer_take(&ahead, "[")) skip_brackets(&ahead);
+    if (!tn__lexer_take(&ahead, ",")) break;
+  }
+  return tn__lexer_is(&ahead, "=");
+}
+
+bool tn__syn_word_comes(const tn__syn_parser *p, const char *word) {
+  tn__lexer ahead = p->lex;
+  ahead.lenient = true;
+  return tn__lexer_take(&ahead, word) && ahead.token.kind == TN__TOKEN_NAME;
+}
+
+bool tn__syn_item_comes(const tn__syn_parser *p) {
+  static const char *const words[] = {"kernel", "unchecked", "function", "const"};
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    if (tn__syn_word_comes(p, words[i])) return tn__lexer_begins_line(&p->lex);
+  return false;
+}
+
+/* Behind "name(...)", where `ahead` is: is it followed by an expression, as only a reduction is? */
+static bool term_comes(const tn__syn_parser *p, const tn__lexer *ahead) {
+  tn__syn_parser there = *p;
+  there.lex = *ahead;
+  if (tn__lexer_begins_line(ahead)) return false; /* rather what comes next */
+  if (ahead->token.kind == TN__TOKEN_NUMBER || tn__lexer_is(ahead, "(") || tn__lexer_is(ahead, "!")) return true;
+  if (ahead->token.kind != TN__TOKEN_NAME || tn__lexer_is(ahead, "then") || tn__lexer_is(ahead, "from")) return false;
+  return !tn__syn_word_comes(&there, "extern") && !tn__syn_word_comes(&there, "combiner") &&
+         !tn__syn_stmt_comes(&there);
+}
+
+/* Behind a name: is "(k: ...) ..." a reduction? Of the words that are no other operation, "(k, l)" is one too, and so
+ * it is of others, whose name is then not known, where an expression follows. */
 static bool reduction_comes(const tn__syn_parser *p, const tn__token *name) {
   if (!tn__lexer_is(&p->lex, "(")) return false;
   if (comes(p, "(", ":")) return true;
   bool known = tn__syn_is_reducer(name);
   for (int i = 0; i < p->combiners.count; i++) known |= tn__token_same(&p->combiners.data[i], name);
-  if (!known) return false;
   tn__lexer ahead = p->lex;
+  ahead.lenient = true;
   tn__lexer_advance(&ahead);
   for (int names = 1;; names++) {
     if (ahead.token.kind != TN__TOKEN_NAME) return false;
     tn__lexer_advance(&ahead);
-    if (tn__lexer_is(&ahead, ":")) return true;
-    if (tn__lexer_take(&ahead, ")")) return names == 1 || !(tn__token_is(name, "max") || tn__token_is(name, "min"));
+    if (tn__lexer_is(&ahead, ":")) return known;
+    if (tn__lexer_take(&ahead, ")"))
+      return known ? names == 1 || !(tn__token_is(name, "max") || tn__token_is(name, "min"))
+                   : !is_operation(name) && term_comes(p, &ahead);
     if (!tn__lexer_take(&ahead, ",")) return false;
   }
 }
@@ -151,14 +213,6 @@ static const tn__syn *parse_cast(tn__syn_parser *p, const tn__token *at, bool bi
   s->dtype = dtype;
   s->bits = bits;
   return s;
-}
-
-/* Words of the expression language that are operations and never names of things. */
-static bool is_operation(const tn__token *t) {
-  static const char *const words[] = {"min", "max", "select"};
-  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-    if (tn__token_is(t, words[i])) return true;
-  return tn__intrinsic_find(t->text, t->length) >= 0;
 }
 
 static const tn__syn *parse_word(tn__syn_parser *p) {
@@ -241,7 +295,7 @@ static const tn__syn *parse_unary(tn__syn_parser *p) {
   } else if (t.kind == TN__TOKEN_NUMBER) {
     s = new_syn(p, TN__SYN_NUMBER, &t, NULL, 0);
     tn__lexer_advance(&p->lex);
-  } else if (t.kind == TN__TOKEN_NAME) {
+  } else if (t.kind == TN__TOKEN_NAME && !tn__syn_item_comes(p)) {
     s = parse_word(p);
   } else {
     tn__lexer_fail(&p->lex, &t, "expected an expression");

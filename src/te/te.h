@@ -122,10 +122,14 @@ void tn__te_print_as(const tn__te *te, const char *name, tn__strbuf *out);
 /* Of an imperative stage: the first tensor with elements that no statement of its body writes, or -1. */
 int tn__te_unwritten(const tn__te_stage *stage);
 TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
+/* The same; `*stage` becomes the one that is refused, if it is one. */
+TN_MUST_USE tn_status *tn__te_verify_stages(const tn__te *te, int *stage);
+/* Refuses a stage: throws. */
+typedef void tn__te_refuse(void *user, int stage, const char *message);
 /* Moves every index that is not shown to be inside of its tensor to the nearest element: those that depend on data and
- * those under conditions that say too little. What depends on dimensions alone is left to tn__te_conditions. Throws
- * where there is no nearest element; messages begin with `source` unless it is NULL. */
-void tn__te_secure(tn__te *te, const char *source);
+ * those under conditions that say too little. What depends on dimensions alone is left to tn__te_conditions.
+ * Where there is no nearest element it is refused: by `refuse`, or thrown. */
+void tn__te_secure(tn__te *te, tn__te_refuse *refuse, void *user);
 /* The opposite: every index stays as it is, and whoever made the declaration vouches that it is inside. The text says
  * so ("unchecked kernel") where reading it would move one. */
 void tn__te_trust(tn__te *te);

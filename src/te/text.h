@@ -1,6 +1,7 @@
 /* Reading .te text (docs/te-language.md): a file of constants, functions, combiners and kernels, each kernel of which
  * becomes a declaration once its dimensions are known or left open. Untrusted text: nesting, sizes and work are
- * bounded. Every error names its place: "gemm.te:3:14: ...". */
+ * bounded. An error names its place and shows the line, "gemm.te:3:14: error: ..." (ir/errors.h); all errors of a text come
+ * together, up to 20 of them. */
 #ifndef TENON_TE_TEXT_H
 #define TENON_TE_TEXT_H
 
@@ -13,9 +14,11 @@ typedef struct tn__te_dim_value { /* fixes a dimension of a kernel */
   int64_t value;
 } tn__te_dim_value;
 
-/* The source lives in `arena` and keeps nothing of `text`. */
+/* The source lives in `arena` and keeps nothing of `text`. It is there also when the text has errors: declaring its
+ * kernels, to no other end, then finds those of the parts that were understood. */
 TN_MUST_USE tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, size_t length,
                                     tn__te_source **out);
+bool tn__te_has_errors(const tn__te_source *source); /* did the reader find any, or a declaration since? */
 int tn__te_kernel_count(const tn__te_source *source);
 const char *tn__te_kernel_name(const tn__te_source *source, int index);
 int tn__te_kernel_find(const tn__te_source *source, const char *name); /* -1: there is none */
@@ -23,7 +26,8 @@ int tn__te_kernel_dim_count(const tn__te_source *source, int kernel);
 const char *tn__te_kernel_dim(const tn__te_source *source, int kernel, int index);
 
 /* The declaration of one kernel in `ir`, verified. Values for dimensions that the kernel does not have are passed over;
- * dimensions without a value stay open. */
+ * dimensions without a value stay open. When the text has errors, the status lists all that were found so far, and
+ * there is no declaration. */
 TN_MUST_USE tn_status *tn__te_declare(const tn__te_source *source, int kernel, const tn__te_dim_value *dims,
                                       int dim_count, tn__ir *ir, tn__te **out);
 

@@ -117,13 +117,20 @@ static void check_stage(checker *c) {
 }
 
 tn_status *tn__te_verify(const tn__te *te) {
+  int stage;
+  return tn__te_verify_stages(te, &stage);
+}
+
+tn_status *tn__te_verify_stages(const tn__te *te, int *stage) {
   checker c = {.te = te};
+  *stage = -1;
   for (int s = 0; s < te->stages.count; s++) {
     c.stage = te->stages.data[s];
     c.stage_index = s;
     check_stage(&c);
-    if (c.error != NULL)
-      return tn_status_create(TN_INVALID_ARGUMENT, "te %s: stage %s: %s", te->name, c.stage->name, c.error);
+    if (c.error == NULL) continue;
+    *stage = s;
+    return tn_status_create(TN_INVALID_ARGUMENT, "te %s: stage %s: %s", te->name, c.stage->name, c.error);
   }
   for (int i = 0; i < te->scan_tensors.count; i++)
     if (tn__te_stage_of(te, te->scan_tensors.data[i]) == NULL)

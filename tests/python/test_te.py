@@ -77,12 +77,22 @@ kernel f(X: f64[N], by: f64, I: i64[M], flip: bool) -> scaled: f64[N], picked: f
             two.save(Path(folder) / "two.tnx")
             np.testing.assert_array_equal(tenon.load(Path(folder) / "two.tnx")(x), x + 2)
             path.write_text("kernel one(X: f32[N]) -> Y: f32[N] { Y[i] = X[i + 1] }")
-            with self.assertRaisesRegex(tenon.Error, r"k\.te:1:49: index 0 of X goes up to N, and the tensor has N"):
+            with self.assertRaisesRegex(tenon.Error, r"k\.te:1:49: error: index 0 of X goes up to N, and the tensor has N"):
                 tenon.build_te(path)
 
     def test_refusals(self):
-        with self.assertRaisesRegex(tenon.Error, r"^te:1:8: expected"):
+        with self.assertRaisesRegex(tenon.Error, r"^te:1:8: error: expected"):
             tenon.build_te("kernel (")
+        with self.assertRaises(tenon.Error) as caught:
+            tenon.build_te("kernel f(A: f32[N]) -> B: f32[N] {\n  P[i] = expp(A[i])\n  B[i] = Q[i] + P[i]\n}\n"
+                           "kernel g(A: f32[N]) -> B: f32[N] { B[i] = A[i] + }")
+        self.assertEqual(str(caught.exception).split("\n"), [
+            "te:2:10: error: there is no operation, function or kernel called expp; did you mean exp?",
+            "    2 |   P[i] = expp(A[i])", "      |          ^",
+            "te:3:10: error: there is no tensor Q here", "    3 |   B[i] = Q[i] + P[i]", "      |          ^",
+            "te:5:50: error: expected an expression",
+            "    5 | kernel g(A: f32[N]) -> B: f32[N] { B[i] = A[i] + }",
+            "      |                                                  ^"])
         with self.assertRaisesRegex(tenon.Error, "^te: no kernel has a dimension Q$"):
             tenon.build_te(GEMM, dims={"Q": 3})
         with self.assertRaisesRegex(tenon.Error, "^te: there is no kernel called conv$"):

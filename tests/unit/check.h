@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 /* after the four above, as cmocka wants it */
 #include <cmocka.h>
 
@@ -36,5 +38,21 @@
     assert_int_equal(tn_status_code_of(check_status_), code);    \
     tn_status_free(check_status_);                               \
   } while (0)
+
+/* The status, which it frees, tells of one error of a text, `expected` being "FILE:LINE:COLUMN: " and the words, and
+ * marks its place. */
+static inline void check_placed_error(tn_status *status, const char *expected) {
+  char line[2048];
+  const char *message = tn_status_message(status), *words = strchr(expected, ' ');
+  size_t length = strcspn(message, "\n");
+  snprintf(line, sizeof(line), "%.*s error:%s", (int)(words - expected), expected, words);
+  assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+  char *first = strndup(message, length);
+  assert_string_equal(first, line);
+  free(first);
+  assert_null(strstr(message + length, ": error: "));
+  assert_int_equal(message[strlen(message) - 1], '^');
+  tn_status_free(status);
+}
 
 #endif

@@ -21,12 +21,16 @@ static void te_text_body(tn__escape *escape, void *user) {
   te_text_job *j = user;
   j->arena.escape = escape;
   tn__te_source *source;
-  tn__check(escape, tn__te_parse(&j->arena, "t.te", j->text, strlen(j->text), &source));
+  tn_status *status = tn__te_parse(&j->arena, "t.te", j->text, strlen(j->text), &source);
+  if (source == NULL || tn__te_kernel_count(source) == 0) tn__check(escape, status);
   for (int i = 0; i < tn__te_kernel_count(source); i++) {
     tn__te *te;
-    tn__check(escape, tn__te_declare(source, i, j->dims, j->dim_count, tn__ir_create(&j->arena), &te));
+    tn_status_free(status);
+    status = tn__te_declare(source, i, j->dims, j->dim_count, tn__ir_create(&j->arena), &te);
+    if (status != NULL) continue;
     if (i + 1 == tn__te_kernel_count(source) && j->then != NULL) j->then(te, j->user);
   }
+  tn__check(escape, status);
 }
 
 static inline tn_status *te_text_run(te_text_job *j) {

@@ -137,78 +137,78 @@ static void fixes_dimensions(void **state) {
 
 static void names_the_place(void **state) {
   check_refused(state, "graph \"g\" {\n  input x: f32[2]\n  y = negat(x)\n}",
-                "t.tng:3:7: there is no operator negat; docs/operators.md lists them\n"
-                "  y = negat(x)\n"
-                "      ^");
+                "t.tng:3:7: error: there is no operator negat; docs/operators.md lists them\n"
+                "    3 |   y = negat(x)\n"
+                "      |       ^");
   /* What the graph says of a node comes with the node's place. */
   check_refused(state, "graph \"g\" {\n  input \"\xc3\xa9\": f32[2]\n  y = add(\"\xc3\xa9\") from \"node 3\"\n}",
-                "t.tng:3:7: node 3: add: takes 2 to 2 operands, not 1\n"
-                "  y = add(\"\xc3\xa9\") from \"node 3\"\n"
-                "      ^");
+                "t.tng:3:7: error: node 3: add: takes 2 to 2 operands, not 1\n"
+                "    3 |   y = add(\"\xc3\xa9\") from \"node 3\"\n"
+                "      |       ^");
 }
 
 static void refuses(void **state) {
 #define REFUSED(lines, message) check_refused(state, GRAPH(lines), message)
   REFUSED("  const c: f32[100] = elided\n",
-          "t.tng:2:23: what c holds is left out of a text for people: `tenon compile --emit graph` writes all\n"
-          "  const c: f32[100] = elided\n"
-          "                      ^");
+          "t.tng:2:23: error: what c holds is left out of a text for people: `tenon compile --emit graph` writes all\n"
+          "    2 |   const c: f32[100] = elided\n"
+          "      |                       ^");
   REFUSED("  input x: f32[n, 3]\n  y: f32[n, 4] = abs(x)\n",
-          "t.tng:3:6: y is f32[n, 4] here, but abs makes f32[n, 3]\n"
-          "  y: f32[n, 4] = abs(x)\n"
-          "     ^");
+          "t.tng:3:6: error: y is f32[n, 4] here, but abs makes f32[n, 3]\n"
+          "    3 |   y: f32[n, 4] = abs(x)\n"
+          "      |      ^");
   REFUSED("  input x: f32[n, m]\n  y: f32[m, n] = abs(x)\n",
-          "t.tng:3:6: y is f32[m, n] here, but abs makes f32[n, m]\n"
-          "  y: f32[m, n] = abs(x)\n"
-          "     ^");
+          "t.tng:3:6: error: y is f32[m, n] here, but abs makes f32[n, m]\n"
+          "    3 |   y: f32[m, n] = abs(x)\n"
+          "      |      ^");
   REFUSED("  y = abs(x)\n",
-          "t.tng:2:11: nothing before this place is called x\n"
-          "  y = abs(x)\n"
-          "          ^");
+          "t.tng:2:11: error: nothing before this place is called x\n"
+          "    2 |   y = abs(x)\n"
+          "      |           ^");
   REFUSED("  const c: f32[3] = [1, 2]\n",
-          "t.tng:2:21: 2 elements for a constant of 3\n"
-          "  const c: f32[3] = [1, 2]\n"
-          "                    ^");
+          "t.tng:2:21: error: 2 elements for a constant of 3\n"
+          "    2 |   const c: f32[3] = [1, 2]\n"
+          "      |                     ^");
   REFUSED("  const c: u8[] = 256\n",
-          "t.tng:2:19: expected a number of type u8\n"
-          "  const c: u8[] = 256\n"
-          "                  ^");
+          "t.tng:2:19: error: expected a number of type u8\n"
+          "    2 |   const c: u8[] = 256\n"
+          "      |                   ^");
   REFUSED("  const c: f32[2] = data \"AAAA\"\n",
-          "t.tng:2:26: 3 bytes for a constant of 8\n"
-          "  const c: f32[2] = data \"AAAA\"\n"
-          "                         ^");
+          "t.tng:2:26: error: 3 bytes for a constant of 8\n"
+          "    2 |   const c: f32[2] = data \"AAAA\"\n"
+          "      |                          ^");
   REFUSED("  const c: f32[2] = data \"AAA\"\n",
-          "t.tng:2:26: this is not base64\n"
-          "  const c: f32[2] = data \"AAA\"\n"
-          "                         ^");
+          "t.tng:2:26: error: this is not base64\n"
+          "    2 |   const c: f32[2] = data \"AAA\"\n"
+          "      |                          ^");
   REFUSED("  input x: f32[2]\n  symbol s = element 0 of x\n",
-          "t.tng:3:10: x is of type f32: symbols are elements of integers\n"
-          "  symbol s = element 0 of x\n"
-          "         ^");
+          "t.tng:3:10: error: x is of type f32: symbols are elements of integers\n"
+          "    3 |   symbol s = element 0 of x\n"
+          "      |          ^");
   REFUSED("  input x: f32[2]\n  symbol s = dimension 0 of y\n  y = abs(x)\n",
-          "t.tng:4:3: y is made by abs, whose sizes are known before it runs: symbol s cannot be one of them\n"
-          "  y = abs(x)\n"
-          "  ^");
+          "t.tng:4:3: error: y is made by abs, whose sizes are known before it runs: symbol s cannot be one of them\n"
+          "    4 |   y = abs(x)\n"
+          "      |   ^");
   REFUSED("  symbol s = dimension 0 of y\n",
-          "t.tng:3:1: the graph ends, and nothing makes what symbol s is read from\n"
-          "}\n"
-          "^");
+          "t.tng:3:1: error: the graph ends, and nothing makes what symbol s is read from\n"
+          "    3 | }\n"
+          "      | ^");
   REFUSED("  input x: i64[1]\n  symbol s = element 0 of y\n  z = broadcast_in_dim(x) {shape=(s), axes=0}\n",
-          "t.tng:4:35: symbol s is read from what comes later\n"
-          "  z = broadcast_in_dim(x) {shape=(s), axes=0}\n"
-          "                                  ^");
+          "t.tng:4:35: error: symbol s is read from what comes later\n"
+          "    4 |   z = broadcast_in_dim(x) {shape=(s), axes=0}\n"
+          "      |                                   ^");
   REFUSED("  input x: f32[2]\n  a, b = abs(x)\n",
-          "t.tng:3:10: abs makes 1 result, and 2 are named\n"
-          "  a, b = abs(x)\n"
-          "         ^");
+          "t.tng:3:10: error: abs makes 1 result, and 2 are named\n"
+          "    3 |   a, b = abs(x)\n"
+          "      |          ^");
   REFUSED("  input x: f32[2]\n  x = abs(x)\n",
-          "t.tng:3:3: the name x is taken already\n"
-          "  x = abs(x)\n"
-          "  ^");
+          "t.tng:3:3: error: the name x is taken already\n"
+          "    3 |   x = abs(x)\n"
+          "      |   ^");
   REFUSED("  input x: f32[2]\n  check 1 == 2, \"one is \", 1\n",
-          "t.tng:3:9: one is 1\n"
-          "  check 1 == 2, \"one is \", 1\n"
-          "        ^");
+          "t.tng:3:9: error: one is 1\n"
+          "    3 |   check 1 == 2, \"one is \", 1\n"
+          "      |         ^");
 }
 
 static void weighs_its_structure(void **state) {

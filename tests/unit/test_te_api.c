@@ -103,7 +103,7 @@ static void first_refusal_is_told(void **state) {
                 "te f: tn_te_finish() has not accepted the declaration");
   }
   check_fails(tn_te_finish(te), TN_INVALID_ARGUMENT,
-              "te f: operation +:1:4: the operands of + are of type i64 and f32; i64(...) converts");
+              "te f: operation +: the operands of + are of type i64 and f32; i64(...) converts");
   tn_te_release(te);
   check_ok(tn_te_create("g", NULL, &te));
   (void)tn_te_dim(te, "N", 1);

@@ -250,6 +250,21 @@ static const struct {
   const char *text, *message; /* behind "t.te:" */
 } refused[] = {
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + C[i] }", "1:50: there is no tensor C here"},
+    {"kernel f(Weight: f32[M]) -> B: f32[M] { B[i] = Wieght[i] }",
+     "1:48: there is no tensor Wieght here; did you mean Weight?"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { P[j] = W[j]  B[i] = A[i] }", "1:43: there is no tensor W here"},
+    {"const SCALE = 2\nkernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] * scale }",
+     "2:50: nothing here is called scale; did you mean SCALE?"},
+    {"function gelu(x) = x\nkernel f(A: f32[M]) -> B: f32[M] { B[i] = glu(A[i]) }",
+     "2:43: there is no operation, function or kernel called glu; did you mean gelu?"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B = sort(A) }",
+     "1:40: there is no operation, function or kernel called sort; did you mean sqrt?"},
+    {"kernel f(A: f32[M, K]) -> B: f32[M] { B[i] = mean(k) A[i, k] / 2 }",
+     "1:46: there is no reduction or combiner called mean; the reductions are sum, prod, max, min, any, all, argmax "
+     "and "
+     "argmin"},
+    {"kernel f(A: f32[M, K]) -> B: f32[M] { B[i] = agrmax(k) A[i, k] }",
+     "1:46: there is no reduction or combiner called agrmax; did you mean argmax?"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + c }", "1:50: nothing here is called c"},
     {"kernel f(A: f32[M]) -> B: f64[M] { B[i] = A[i] }",
      "1:43: a value of type f32 for B, whose elements are f64; f64(...) converts"},
@@ -286,13 +301,12 @@ static const struct {
     {"kernel f(A: f32[M]) -> B: f32[N] { B[i] = A[select(i < 1, i - 1000000000000000, 0)] }",
      "1:45: an index has a number in it that is larger than any tensor: 2^48 at most"},
     {"kernel f[M, N >= 0](A: f32[N], I: i64[M]) -> B: f32[M] { B[i] = A[I[i]] }",
-     " te f: stage B: index 0 of A is not shown to be inside of the tensor, which may have no elements there to take "
+     "1:58: index 0 of A is not shown to be inside of the tensor, which may have no elements there to take "
      "instead"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[0] then select(t % 2 == 0, B[t - 2], 0) + B[t - 1] }",
-     " te f: stage B: index 0 of B is not shown to be inside of the tensor under the condition around it; let the scan "
+     "1:36: index 0 of B is not shown to be inside of the tensor under the condition around it; let the scan "
      "start with more positions, as in scan(AXIS, 2)"},
     {"unchecked function f(x) = x", "1:11: expected 'kernel' behind unchecked, not 'function'"},
-    {"\xff\xfek", " the text is in UTF-16; save it as UTF-8"},
     {"kernel f(A: f32[M, 4]) -> B: f32[M] { B[i] = A[i] }", "1:46: A has 2 dimensions, not 1"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A }", "1:43: A has 1 dimension: write which element"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[2*i] = A[i] }",
@@ -300,9 +314,27 @@ static const struct {
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i + 1] = A[i] }",
      "1:40: the indices on the left are names: an element is given for every position"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i + 1] }",
-     "1:47: index 0 of A goes up to M, and the tensor has M elements there; pad(...) or select guards it"},
+     "1:47: index 0 of A goes up to M, and the tensor has M elements there; let i run up to M - 1 instead of M, or "
+     "guard it by pad(...) or "
+     "select"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i - 1] }",
-     "1:47: index 0 of A goes down to -1, which is outside of the tensor; pad(...) or select guards it"},
+     "1:47: index 0 of A goes down to -1, which is outside of the tensor; write i + 1 for i on the right and let i run "
+     "up to M - 1 "
+     "instead of M, or guard it by pad(...) or select"},
+    {"kernel f(A: f32[W, H]) -> B: f32[W, H] { B[x, y] = (A[x, y] + A[x+1, y] + A[x+2, y]) / 3 }",
+     "1:78: index 0 of A goes up to W + 1, and the tensor has W elements there; let x run up to W - 2 instead of W, or "
+     "guard it by pad(...) or select"},
+    {"kernel f(A: f32[2*N]) -> B: f32[N] { B[i] = A[2*i + 3] }",
+     "1:51: index 0 of A goes up to N*2 + 1, and the tensor has N*2 elements there; let i run up to N - 1 instead of "
+     "N, "
+     "or guard it by pad(...) or select"},
+    {"kernel f[N, K >= 2](A: f32[N], w: f32[K]) -> B: f32[N] { B[i] = sum(k: K) A[i + k] * w[k] }",
+     "1:79: index 0 of A goes up to N + K - 2, and the tensor has N elements there; let i run up to N - K + 1 instead "
+     "of N, or guard it by pad(...) or select"},
+    {"kernel f(A: f32[2]) -> B: f32[2] { B[i] = A[i + 2*i] }",
+     "1:47: index 0 of A goes up to 3, and the tensor has 2 elements there; let i run up to 1 instead of 2, or guard "
+     "it "
+     "by pad(...) or select"},
     {"kernel f(A: f32[4]) -> B: f32[4] { B[i] = A[i*i] }",
      "1:46: index 0 of A goes up to 9, and the tensor has 4 elements there; pad(...) or select guards it"},
     {"kernel f(A: f32[4]) -> B: f32[4] { B[i] = select(i < 2, A[i + 4], 0) }",
@@ -388,7 +420,10 @@ static const struct {
     {"combiner c(a: f32, b: i32) = a from 0\n"
      "kernel f(A: f32[M]) -> B: f32 { B = c(i) A[i] }",
      "1:20: b is of type i32, its counterpart of f32"},
-    {"kernel f(A: f32[M]) -> B: f32 { B = best(i: M) A[i] }", "1:37: there is no reduction or combiner called best"},
+    {"kernel f(A: f32[M]) -> B: f32 { B = best(i: M) A[i] }",
+     "1:37: there is no reduction or combiner called best; the reductions are sum, prod, max, min, any, all, argmax "
+     "and "
+     "argmin"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = g(A[i]) }", "1:43: there is no operation, function or kernel called g"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i: N] = A[i] }", "1:41: nothing here is called N"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i: i] = A[i] }", "1:41: nothing here is called i"},
@@ -421,14 +456,78 @@ static const struct {
      "1:47: pad takes an element of a tensor and what stands for those outside of it"},
 };
 
+/* One error; `expected` is what stands behind "t.te:". */
+static void check_one_error(tn_status *status, const char *expected) {
+  char whole[1024];
+  snprintf(whole, sizeof(whole), "t.te:%s", expected);
+  check_placed_error(status, whole);
+}
+
 static void refuses(void **state) {
   static const tn__te_dim_value dims[] = {{"Q0", 0}, {"Qm", -3}, {"Qh", INT64_MAX}, {"Q1", 1}};
   for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
     te_text_job j = {.text = refused[i].text, .dims = dims, .dim_count = 4};
-    char expected[512];
-    snprintf(expected, sizeof(expected), "t.te:%s", refused[i].message);
-    check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, expected);
+    check_one_error(te_text_run(&j), refused[i].message);
   }
+  te_text_job wide = {.text = "\xff\xfek"};
+  check_fails(te_text_run(&wide), TN_INVALID_ARGUMENT, "t.te: the text is in UTF-16; save it as UTF-8");
+}
+
+/* All errors of a text, in its order, whoever finds them; what follows from another is not told. */
+static void refuses_all_together(void **state) {
+  te_text_job j = {.text =
+                       "kernel one(A: f32[N], Z: f32[0]) -> (B: f32[N], C: f32[N], D: f32[N], E: f32[N]) {\n"
+                       "  B = sort(A)\n"
+                       "  C[i] = mean(k) A[k] * 2\n"
+                       "\tD[i] = A[i] @ 3 // \xc3\xa4 \xff\n"
+                       "  E[i] = B[i] + C[i] + Z[i]\n"
+                       "  F[i] = A[i - 1] + A[i] + A[i + 2]\n"
+                       "}\n"
+                       "const EPS = 3 + \n"
+                       "const WIDE = 4\n"
+                       "kernel two(A: f32[N]) -> B: f32[N] { B[i] = A[i] + EPS }\n"
+                       "kernel three(A: f32[N]) -> B: f32[N] { B[i] = expp(a[i]) }\n"
+                       "kernel four(A: f32[N]) -> B: f32[N] { B = one(A, A) }\n"};
+  check_fails(
+      te_text_run(&j), TN_INVALID_ARGUMENT,
+      "t.te:1:30: error: dimension 0 of Z is 0; it must be at least 1\n"
+      "    1 | kernel one(A: f32[N], Z: f32[0]) -> (B: f32[N], C: f32[N], D: f32[N], E: f32[N]) {\n"
+      "      |                              ^\n"
+      "t.te:2:7: error: there is no operation, function or kernel called sort; did you mean sqrt?\n"
+      "    2 |   B = sort(A)\n"
+      "      |       ^\n"
+      "t.te:3:10: error: there is no reduction or combiner called mean; the reductions are sum, prod, max, min, "
+      "any, all, argmax and argmin\n"
+      "    3 |   C[i] = mean(k) A[k] * 2\n"
+      "      |          ^\n"
+      "t.te:4:14: error: '@' has no meaning here\n"
+      "    4 |  D[i] = A[i] @ 3 // \xc3\xa4 ?\n"
+      "      |              ^\n"
+      "t.te:6:14: error: index 0 of A goes down to -1, which is outside of the tensor; write i + 1 for i on the "
+      "right and let i run up to N - 3 instead of N, or guard it by pad(...) or select\n"
+      "    6 |   F[i] = A[i - 1] + A[i] + A[i + 2]\n"
+      "      |              ^\n"
+      "t.te:9:1: error: expected an expression\n"
+      "    9 | const WIDE = 4\n"
+      "      | ^\n"
+      "t.te:11:47: error: there is no operation, function or kernel called expp; did you mean exp?\n"
+      "   11 | kernel three(A: f32[N]) -> B: f32[N] { B[i] = expp(a[i]) }\n"
+      "      |                                               ^");
+}
+
+static void refuses_many(void **state) {
+  char text[4096], *at = text;
+  at += sprintf(at, "kernel f(A: f32[N]) -> B: f32[N] {\n");
+  for (int i = 0; i < 30; i++) at += sprintf(at, "  P%d[i] = Q%d[i]\n", i, i);
+  sprintf(at, "  B[i] = A[i]\n}\n");
+  te_text_job j = {.text = text};
+  tn_status *status = te_text_run(&j);
+  const char *message = tn_status_message(status);
+  int errors = 0;
+  for (const char *e = message; (e = strstr(e, ": error: ")) != NULL; e++) errors++;
+  assert_int_equal(errors, 20);
+  assert_string_equal(strrchr(message, '\n'), "\nt.te: more errors follow; these are 20");
+  tn_status_free(status);
 }
 
 static tn_status *run_repeated(const char *before, const char *repeated, int count, const char *after) {
@@ -445,31 +544,30 @@ static tn_status *run_repeated(const char *before, const char *repeated, int cou
 
 static void bounds_work(void **state) {
   const char *head = "kernel f(A: f32[M]) -> B: f32[M] { B[i] = ";
-  check_fails(run_repeated(head, "(", 100000, "A[i] }"), TN_INVALID_ARGUMENT,
-              "t.te:1:243: nested more than 200 levels deep");
-  check_fails(run_repeated(head, "A[i] + ", 100000, "A[i] }"), TN_INVALID_ARGUMENT,
-              "t.te:1:2841: an expression of more than 400 levels");
+  check_one_error(run_repeated(head, "(", 100000, "A[i] }"), "1:243: nested more than 200 levels deep");
+  check_one_error(run_repeated(head, "A[i] + ", 100000, "A[i] }"), "1:2841: an expression of more than 400 levels");
+  /* What follows an error is looked through for the next statement, near by. */
+  tn_status_free(run_repeated("kernel f(A: f32[M]) -> B: f32[M] { @ ", "X[\n", 1000000, "}"));
+  tn_status_free(run_repeated("kernel f(A: f32[M]) -> B: f32[M] { B[i] = ", "f(i) X[", 300000, "}"));
   /* Each function doubles the one before it; calls inside of calls make an expression deeper than any text. */
   char text[8192], *at = text;
   at += sprintf(at, "function g0(x) = x\n");
   for (int i = 1; i < 60; i++) at += sprintf(at, "function g%d(x) = g%d(x) + g%d(x * x)\n", i, i - 1, i - 1);
   sprintf(at, "kernel k(A: f32[M]) -> B: f32[M] { B[i] = g59(A[i]) }");
   te_text_job j = {.text = text};
-  check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, "t.te:30:19: calls nested more than 32 levels deep");
+  check_one_error(te_text_run(&j), "30:19: calls nested more than 32 levels deep");
   at = strstr(text, "g59(A");
   sprintf(at, "g25(A[i]) }");
-  check_fails(te_text_run(&j), TN_INVALID_ARGUMENT,
-              "t.te:9:24: an expression of more than 65536 operations once its functions are expanded");
+  check_one_error(te_text_run(&j), "9:24: an expression of more than 65536 operations once its functions are expanded");
   /* What a function's text has twice is shared, and would be printed each time. */
-  check_fails(run_repeated("function m(x) = min(x, 5 - x)\nkernel f(A: f32[M]) -> B: f32[M] { B[i] = A[", "m(", 40,
-                           "i))))))))))))))))))))))))))))))))))))))))] }"),
-              TN_INVALID_ARGUMENT,
-              "t.te:1:17: an expression of more than 65536 operations once its functions are expanded");
+  check_one_error(run_repeated("function m(x) = min(x, 5 - x)\nkernel f(A: f32[M]) -> B: f32[M] { B[i] = A[", "m(", 40,
+                               "i))))))))))))))))))))))))))))))))))))))))] }"),
+                  "1:17: an expression of more than 65536 operations once its functions are expanded");
   at = text;
   at += sprintf(at, "kernel k0(A: f32) -> B: f32 { B = A + 1 }\n");
   for (int i = 1; i < 20; i++)
     at += sprintf(at, "kernel k%d(A: f32) -> B: f32 { C = k%d(A) B = k%d(C) }\n", i, i - 1, i - 1);
-  check_fails(te_text_run(&j), TN_INVALID_ARGUMENT, "t.te:14:43: more than 4096 stages once calls are expanded");
+  check_one_error(te_text_run(&j), "14:43: more than 4096 stages once calls are expanded");
 }
 
 static void fix_dims(tn__te *te, void *user) { te_text_keep(te, user); }
@@ -507,6 +605,8 @@ int main(void) {
       cmocka_unit_test(expressions),
       cmocka_unit_test(externs),
       cmocka_unit_test(refuses),
+      cmocka_unit_test(refuses_all_together),
+      cmocka_unit_test(refuses_many),
       cmocka_unit_test(bounds_work),
       cmocka_unit_test(fixes_dimensions),
   };

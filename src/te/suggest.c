@@ -1,0 +1,153 @@
+/* Names that nothing has: said before anything is concluded from them, with the nearest name that there is. */
+#include <ctype.h>
+#include <string.h>
+
+#include "ir/scalar.h"
+#include "te/declare.h"
+
+enum { LONGEST = 32 };
+
+/* ---- the nearest name -------------------------------------------------------------------------------------------- */
+
+typedef struct nearest {
+  const tn__token *name;
+  int distance; /* of the best */
+  const char *best;
+  size_t length;
+} nearest;
+
+/* How many letters must be put in, left out, replaced, or swapped with their neighbours; case does not count. */
+static int distance(const char *a, int m, const char *b, int n) {
+  int rows[3][LONGEST + 1], *before = rows[0], *last = rows[1], *now = rows[2];
+  for (int j = 0; j <= n; j++) last[j] = j;
+  for (int i = 1; i <= m; i++) {
+    now[0] = i;
+    for (int j = 1; j <= n; j++) {
+      int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+      int least = last[j - 1] + (x != y);
+      if (last[j] + 1 < least) least = last[j] + 1;
+      if (now[j - 1] + 1 < least) least = now[j - 1] + 1;
+      bool swapped = i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]);
+      if (swapped && before[j - 2] + 1 < least) least = before[j - 2] + 1;
+      now[j] = least;
+    }
+    int *free_row = before;
+    before = last;
+    last = now;
+    now = free_row;
+  }
+  return last[n];
+}
+
+static void consider(nearest *n, const char *text, size_t length) {
+  int far = n->name->length < 3 ? 0 : (int)n->name->length / 3; /* beyond that another name is meant */
+  if (length > LONGEST || n->name->length > LONGEST) return;
+  int d = distance(n->name->text, (int)n->name->length, text, (int)length);
+  if (d > far || (n->best != NULL && d >= n->distance)) return;
+  n->distance = d;
+  n->best = text;
+  n->length = length;
+}
+
+static void consider_token(nearest *n, const tn__token *t) { consider(n, t->text, t->length); }
+static void consider_word(nearest *n, const char *word) { consider(n, word, strlen(word)); }
+
+static void consider_values(nearest *n, const tn__declaring *d, bool tensors_only) {
+  for (int i = d->visible_from; i < d->names.count; i++)
+    if (d->names.data[i].buffer != NULL || !tensors_only) consider_token(n, &d->names.data[i].token);
+  for (int i = 0; i < d->source->consts.count && !tensors_only; i++) consider_token(n, &d->source->consts.data[i].name);
+}
+
+static void consider_reductions(nearest *n, const tn__declaring *d) {
+  const char *word;
+  for (int i = 0; (word = tn__syn_reducer(i)) != NULL; i++) consider_word(n, word);
+  for (int i = 0; i < d->kernel->combiners.count; i++) consider_token(n, &d->kernel->combiners.data[i].name);
+  for (int i = 0; i < d->source->combiners.count; i++) consider_token(n, &d->source->combiners.data[i].name);
+}
+
+static void consider_called(nearest *n, const tn__declaring *d) {
+  static const char *const words[] = {"select", "pad", "clamp", "min", "max", "bitcast"};
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) consider_word(n, words[i]);
+  for (int i = 0; i < TN__CALL_COUNT; i++) consider_word(n, tn__intrinsic_of((tn__intrinsic)i)->name);
+  for (int i = 0; i < d->source->functions.count; i++) consider_token(n, &d->source->functions.data[i].name);
+  for (int i = 0; i < d->source->kernels.count; i++) consider_token(n, &d->source->kernels.data[i].name);
+}
+
+void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted wanted) {
+  const char *text = tn__te_text_of(d, name), *hint = "", *what;
+  nearest n = {.name = name};
+  for (int i = 0; i < d->source->broken.count; i++)
+    if (tn__token_same(&d->source->broken.data[i], name)) tn__errors_follow(d->errors, d->arena);
+  switch (wanted) {
+    case TN__TE_TENSOR:
+      what = tn__arena_printf(d->arena, "there is no tensor %s here", text);
+      consider_values(&n, d, true);
+      break;
+    case TN__TE_VALUE:
+      what = tn__arena_printf(d->arena, "nothing here is called %s", text);
+      consider_values(&n, d, false);
+      break;
+    case TN__TE_REDUCTION:
+      what = tn__arena_printf(d->arena, "there is no reduction or combiner called %s", text);
+      consider_reductions(&n, d);
+      hint = "; the reductions are sum, prod, max, min, any, all, argmax and argmin";
+      break;
+    default:
+      what = tn__arena_printf(d->arena, "there is no operation, function or kernel called %s", text);
+      consider_called(&n, d);
+  }
+  if (n.best != NULL) tn__te_fail(d, name, "%s; did you mean %.*s?", what, (int)n.length, n.best);
+  tn__te_fail(d, name, "%s%s", what, hint);
+}
+
+/* ---- names in the value of a statement --------------------------------------------------------------------------- */
+
+typedef struct scope { /* axes that are named around an expression */
+  const struct scope *outer;
+  const tn__syn_axis *axes;
+  int count;
+} scope;
+
+static bool is_axis(const scope *s, const tn__token *name) {
+  for (; s != NULL; s = s->outer)
+    for (int i = 0; i < s->count; i++)
+      if (tn__token_same(&s->axes[i].name, name)) return true;
+  return false;
+}
+
+static bool is_target(const tn__syn_stmt *s, const tn__token *name) {
+  for (int t = 0; t < s->target_count; t++)
+    if (tn__token_same(&s->targets[t].name, name)) return true;
+  return false;
+}
+
+static bool is_called(const tn__declaring *d, const tn__token *t) {
+  static const char *const words[] = {"select", "pad", "clamp", "min", "max"};
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    if (tn__token_is(t, words[i])) return true;
+  return tn__intrinsic_find(t->text, t->length) >= 0 || tn__te_find_function(d, t) != NULL ||
+         tn__te_find_kernel(d, t) != NULL;
+}
+
+static bool is_word(const tn__token *t) {
+  return tn__token_is(t, "true") || tn__token_is(t, "false") || tn__token_is(t, "inf") || tn__token_is(t, "nan");
+}
+
+static void check(tn__declaring *d, const tn__syn_stmt *stmt, const tn__syn *s, const scope *around) {
+  scope inner = {around, s->axes, s->axis_count};
+  bool own = stmt->value->kind == TN__SYN_SCAN && is_target(stmt, &s->at);
+  tn__te_step(d, &s->at);
+  if (s->kind == TN__SYN_CALL && !is_called(d, &s->at)) tn__te_unknown(d, &s->at, TN__TE_CALLED);
+  if (s->kind == TN__SYN_REDUCE && !tn__syn_is_reducer(&s->at) && tn__te_find_combiner(d, &s->at) == NULL)
+    tn__te_unknown(d, &s->at, TN__TE_REDUCTION);
+  if (s->kind == TN__SYN_NAME && !is_word(&s->at) && !is_axis(around, &s->at) && !own && !tn__te_knows(d, &s->at))
+    tn__te_unknown(d, &s->at, TN__TE_VALUE);
+  if (s->kind == TN__SYN_ACCESS && !own && !is_axis(around, &s->at) && tn__te_lookup(d, &s->at) == NULL)
+    tn__te_unknown(d, &s->at, TN__TE_TENSOR);
+  for (int i = 0; i < s->arg_count; i++) check(d, stmt, s->args[i], s->kind == TN__SYN_REDUCE ? &inner : around);
+}
+
+void tn__te_check_names(tn__declaring *d, const tn__syn_stmt *s) {
+  scope axes = {NULL, s->axes, s->axis_count};
+  check(d, s, s->value, &axes);
+}
