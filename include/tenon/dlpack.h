@@ -13,7 +13,7 @@ typedef struct {
   uint32_t minor; /* a later one adds */
 } DLPackVersion;
 
-/* Where memory is. Tenon takes kDLCPU. */
+/* Where memory is. Tenon takes kDLCPU; a device of zeros, as a struct has that nobody filled in, is read as that. */
 typedef enum {
   kDLCPU = 1,   /* main memory */
   kDLCUDA = 2,  /* a device of NVIDIA's */

@@ -152,6 +152,7 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
                     are copied */
   bool strided;  /* an input that is used in place whatever its strides (tn_compile_options.strided) */
   tn_size_rule size_rule; /* inputs, and outputs that grow (tn_dim_info.capacity): TN_SIZE_EXACT. Since 0.2. */
+  DLDevice device; /* where its memory is, and where a tensor must be that is bound; today kDLCPU, 0. Since 0.2. */
 } tn_value_info;
 /* Functions by index, the first being the one that NULL names; NULL when there is no such index. */
 TN_API int tn_executable_function_count(const tn_executable *executable);
@@ -220,7 +221,7 @@ typedef enum tn_binding {
  * the session released. Between invokes the caller may read and write it as it likes; during one nobody else may touch
  * a bound output or write to a bound input. A NULL tensor unbinds.
  *
- * Element type, device (the CPU, which has device_id 0), rank, constant dimensions and strides are checked here; what
+ * Element type, device (tn_value_info.device; zeros are read as the CPU, which is {kDLCPU, 0}), rank, constant dimensions and strides are checked here; what
  * depends on other tensors (equal symbols, an output's shape, shared memory) when the next invoke begins, before
  * anything is written. An error names both sides, and nothing is bound then: what was bound before stays.
  *

@@ -150,7 +150,7 @@ tn_status *tn__bind_check(const tn__function *f, int index, bool output, const D
   if (tn_dtype_of_dl(tensor->dtype) != info->dtype)
     return bad_tensor(what, info, "the tensor is %s and the executable wants %s", dl_type_name(tensor->dtype, have),
                       tn_dtype_name(info->dtype));
-  TN_RETURN_IF_ERROR(tn_status_prefix(tn__tensor_check_device(tensor), "%s \"%s\"", what, info->name));
+  TN_RETURN_IF_ERROR(tn_status_prefix(tn__tensor_check_device(tensor, info->device), "%s \"%s\"", what, info->name));
   TN_RETURN_IF_ERROR(check_shape(what, info, tensor));
   if (tensor->data == NULL && tn_element_count(info->rank, tensor->shape) > 0)
     return bad_tensor(what, info, "the tensor has no data");

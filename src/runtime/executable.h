@@ -54,6 +54,7 @@ typedef struct tn__register {
   uint32_t root;  /* the register whose memory this is: itself unless a VIEW */
   const tn__operand *dims;
   uint32_t first_dim;   /* of the frame's dimensions */
+  uint32_t device;      /* number in the executable's devices */
   tn__operand offset;   /* ARENA */
   int64_t static_bytes; /* -1 when a dimension is symbolic */
   bool early;           /* its dimensions are known when the prologue is done */
@@ -158,6 +159,7 @@ struct tn_executable {
   const uint8_t *image; /* executable */
   size_t image_size;
   const char *producer, *target_name;
+  DLDevice *devices;
   tn__kernel_entry *kernels;
   tn__constant_entry *constants;
   tn__function *functions;

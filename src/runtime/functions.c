@@ -137,6 +137,7 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
                         .any_rank = any_rank,
                         .storage = (tn__storage)in->storage,
                         .index = in->index,
+                        .device = in->device,
                         .dims = operands + in->first_dim,
                         .first_dim = (uint32_t)dims,
                         .offset = in->offset};
@@ -234,6 +235,7 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     values[i].info.dtype = r->dtype, values[i].info.dims = list;
     values[i].info.rank = r->any_rank ? TN_ANY_RANK : r->rank;
     values[i].info.kind = (tn_value_kind)r->container;
+    values[i].info.device = exe->devices[r->device];
   }
   return NULL;
 }

@@ -353,6 +353,7 @@ static tn_status *load_devices(tn_executable *exe) {
   TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_DEVICES, sizeof(tn__device_record), &header, &records));
   if (header.count == 0) return tn__corrupt("it names no device");
   exe->device_count = header.count;
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(DLDevice), &exe->devices));
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *device = (const void *)(records + (size_t)i * header.record_size);
     const char *target, *scope;
@@ -362,6 +363,10 @@ static tn_status *load_devices(tn_executable *exe) {
       return tn_status_create(
           TN_UNSUPPORTED, "the executable wants a device of type %d with memory \"%s\"; this runtime has the CPU only",
           device->device_type, scope);
+    if (device->device_id != 0)
+      return tn_status_create(TN_UNSUPPORTED, "the executable wants the CPU with number %d; there is one, number 0",
+                              device->device_id);
+    exe->devices[i] = (DLDevice){(DLDeviceType)device->device_type, device->device_id};
     if (!exe->verify_only) TN_RETURN_IF_ERROR(check_cpu(device, target));
     if (i == 0) exe->target_name = target;
   }

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -155,13 +156,31 @@ static void dense_strides(const DLTensor *tensor, int64_t *strides) {
   }
 }
 
-tn_status *tn__tensor_check_device(const DLTensor *tensor) {
-  DLDevice device = tensor->device;
-  if (device.device_type == kDLCPU && device.device_id == 0) return NULL;
-  if (device.device_type != kDLCPU)
-    return tn_status_create(TN_INVALID_ARGUMENT,
-                            "the tensor is on a device of type %d, and this runtime has the CPU only",
-                            (int)device.device_type);
+/* "cuda:1", or "device 1 of type 9" for types without a name here. */
+static const char *device_text(DLDevice device, char text[48]) {
+  static const struct {
+    DLDeviceType type;
+    const char *name;
+  } names[] = {{kDLCPU, "cpu"}, {kDLCUDA, "cuda"}, {kDLOpenCL, "opencl"}};
+  snprintf(text, 48, "device %d of type %d", (int)device.device_id, (int)device.device_type);
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (names[i].type == device.device_type) snprintf(text, 48, "%s:%d", names[i].name, (int)device.device_id);
+  return text;
+}
+
+DLDevice tn__tensor_device(const DLTensor *tensor) {
+  bool unsaid = (int)tensor->device.device_type == 0 && tensor->device.device_id == 0;
+  return unsaid ? (DLDevice){kDLCPU, 0} : tensor->device;
+}
+
+tn_status *tn__tensor_check_device(const DLTensor *tensor, DLDevice wanted) {
+  DLDevice device = tn__tensor_device(tensor);
+  if (device.device_type == wanted.device_type && device.device_id == wanted.device_id) return NULL;
+  if (device.device_type != kDLCPU || device.device_id == 0) {
+    char have[48], want[48];
+    return tn_status_create(TN_INVALID_ARGUMENT, "the tensor is on %s and must be on %s: copy it there first",
+                            device_text(device, have), device_text(wanted, want));
+  }
   return tn_status_create(TN_INVALID_ARGUMENT,
                           "the tensor is on the CPU with device_id %d; there is one CPU, number 0: set device_id to 0",
                           (int)device.device_id);

@@ -9,9 +9,11 @@ static inline char *tn__data_of(const DLTensor *tensor) {
   return tensor->data == NULL ? NULL : (char *)tensor->data + tensor->byte_offset;
 }
 
-/* Refuses a tensor that says it is anywhere but on the CPU, which is device 0 of its type: what its pointer means there
- * is not known. The message begins "the tensor is on". */
-TN_MUST_USE tn_status *tn__tensor_check_device(const DLTensor *tensor);
+/* Where the tensor says it is; zeros are read as the CPU. */
+DLDevice tn__tensor_device(const DLTensor *tensor);
+/* Refuses a tensor that is anywhere else than wanted: its pointer means something there only. The message begins "the
+ * tensor is on". */
+TN_MUST_USE tn_status *tn__tensor_check_device(const DLTensor *tensor, DLDevice wanted);
 
 /* The shape and strides must have passed tn_element_count(). */
 bool tn__tensor_is_dense(

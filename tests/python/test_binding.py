@@ -47,22 +47,23 @@ def compiled(model, **options):
 class Exporter:
     """Any library's tensor, as DLPack sees it."""
 
-    def __init__(self, array, device_id=0):
+    def __init__(self, array, device=(1, 0)):
         self.array = array
         self.shape = array.shape
         self.exports = 0
-        self.device_id = device_id
+        self.device = device
 
     def __dlpack__(self, **options):
         self.exports += 1
         capsule = self.array.__dlpack__()
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-        ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 12).value = self.device_id  # DLTensor.device
+        for place, number in zip((8, 12), self.device):  # DLTensor.device
+            ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + place).value = number
         return capsule
 
     def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
+        return self.device
 
 
 class Running(unittest.TestCase):
@@ -470,8 +471,14 @@ class Mistakes(unittest.TestCase):
 
     def test_devices_that_are_not_the_cpu(self):
         words = "the tensor is on the CPU with device_id 3; there is one CPU, number 0: set device_id to 0"
-        self.check(tenon.Error, f'input "b": {words}', self.add, self.x, Exporter(self.x, device_id=3),
+        self.check(tenon.Error, f'input "b": {words}', self.add, self.x, Exporter(self.x, device=(1, 3)),
                    code="invalid argument")
+        words = "the tensor is on cuda:0 and must be on cpu:0: copy it there first"
+        self.check(tenon.Error, f'input "b": {words}', self.add, self.x, Exporter(self.x, device=(2, 0)),
+                   code="invalid argument")
+        devices = [value.device for value in (*self.add.inputs, *self.add.outputs)]
+        self.assertEqual(devices, [self.add(self.x, self.x).__dlpack_device__()] * 3)
+        np.testing.assert_array_equal(self.add(self.x, Exporter(self.x, device=(0, 0))), self.x + self.x)
 
     def test_inputs_that_are_missing_or_too_many(self):
         self.check(TypeError, "the model's inputs are ['a', 'b']; missing: ['b']", self.add, self.x)

@@ -305,7 +305,7 @@ static void what_does_not_fit_a_sequence(void **state) {
               "device_id to 0");
   elsewhere[1].device = (DLDevice){kDLCUDA, 0};
   check_fails(tn_session_set_input_list(session, NULL, 0, elsewhere, 2), TN_INVALID_ARGUMENT,
-              "input \"list\": tensor 1: the tensor is on a device of type 2, and this runtime has the CPU only");
+              "input \"list\": tensor 1: the tensor is on cuda:0 and must be on cpu:0: copy it there first");
   check_fails(tn_session_set_input_list(session, NULL, 0, NULL, -1), TN_INVALID_ARGUMENT,
               "input \"list\" is a sequence, which cannot be absent or have -1 tensors");
   check_fails(tn_session_set_input_list(session, NULL, 1, NULL, 0), TN_INVALID_ARGUMENT,

@@ -334,9 +334,17 @@ static void mismatches_name_both_sides(void **state) {
   bad.dtype = (DLDataType){kDLComplex, 64, 1};
   check_fails(tn_session_set_input(s, NULL, "x", &bad, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
               "input \"x\": the tensor is of DLPack type 5 with 64 bits and 1 lanes and the executable wants f32");
+  bad = m.x, bad.device = (DLDevice){(DLDeviceType)9, 1};
+  check_fails(tn_session_set_input(s, NULL, "x", &bad, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "input \"x\": the tensor is on device 1 of type 9 and must be on cpu:0: copy it there first");
   bad = m.x, bad.device.device_type = kDLCUDA;
   check_fails(tn_session_set_input(s, NULL, "x", &bad, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
-              "input \"x\": the tensor is on a device of type 2, and this runtime has the CPU only");
+              "input \"x\": the tensor is on cuda:0 and must be on cpu:0: copy it there first");
+  DLTensor unsaid = m.x; /* of a struct that names no device */
+  unsaid.device = (DLDevice){0};
+  check_ok(tn_session_set_input(s, NULL, "x", &unsaid, TN_BIND_NEXT));
+  assert_int_equal(tn_executable_input(m.exe, NULL, 0)->device.device_type, kDLCPU);
+  assert_int_equal(tn_executable_output(m.exe, NULL, 0)->device.device_type, kDLCPU);
   bad = m.x, bad.ndim = 1;
   check_fails(tn_session_set_input(s, NULL, "x", &bad, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
               "input \"x\": the tensor has shape [3] and the executable wants [n, 4]");

@@ -84,6 +84,8 @@ class Value:
     `size_rule` is what size an array has that is bound: "exact", the shape that follows from the shapes of the inputs;
     "capacity", any that has room, for an output whose size depends on the values of inputs; "memory", bytes, for one that
     is a list or optional.
+    `device` is where its memory is, and where an array must be that is given: a type and a number, as the array's
+    `__dlpack_device__()` tells them; (1, 0) is the CPU, where the NumPy arrays are that calls return.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Value:
     capacity: tuple[Union[int, None], ...] | None = None
     strided: bool = False
     size_rule: str = "exact"
+    device: tuple[int, int] = (1, 0)
 
 
 class Model:
@@ -106,8 +109,8 @@ class Model:
         self._input_codes = [value[1] for value in inputs]
         self._output_codes = [value[1] for value in outputs]
         self.inputs, self.outputs = (
-            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], capacity, strided, _SIZE_RULES[rule])
-                  for name, code, shape, kind, capacity, strided, rule in values)
+            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], capacity, strided, _SIZE_RULES[rule], device)
+                  for name, code, shape, kind, capacity, strided, rule, device in values)
             for values in (inputs, outputs))
         # What every run asks for.
         self._input_names = [value.name for value in self.inputs]

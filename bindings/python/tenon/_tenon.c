@@ -299,14 +299,15 @@ static PyObject *describe_value(const tn_value_info *info) {
   PyObject *shape = describe_dims(info, describe_dim);
   PyObject *capacity = grows ? describe_dims(info, describe_capacity) : Py_NewRef(Py_None);
   if (shape != NULL && capacity != NULL)
-    return Py_BuildValue("(siNiNNi)", info->name, (int)info->dtype, shape, (int)info->kind, capacity,
-                         PyBool_FromLong(info->strided), (int)info->size_rule);
+    return Py_BuildValue("(siNiNNi(ii))", info->name, (int)info->dtype, shape, (int)info->kind, capacity,
+                         PyBool_FromLong(info->strided), (int)info->size_rule, (int)info->device.device_type,
+                         (int)info->device.device_id);
   Py_XDECREF(shape);
   Py_XDECREF(capacity);
   return NULL;
 }
 
-/* ([(name, dtype code, shape, kind, capacity, strided, size rule)] of inputs, the same of outputs) */
+/* ([(name, dtype code, shape, kind, capacity, strided, size rule, device)] of inputs, the same of outputs) */
 static PyObject *model_signature(PyObject *self, PyObject *unused) {
   const tn_executable *exe = ((model_object *)self)->executable;
   int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);

@@ -9,8 +9,8 @@ class Model:
     def signature(
         self,
     ) -> tuple[
-        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None, bool, int]],
-        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None, bool, int]],
+        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None, bool, int, tuple[int, int]]],
+        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None, bool, int, tuple[int, int]]],
     ]: ...
     def save(self, path: str) -> None: ...
     def text(self, name: str) -> str | None: ...
