@@ -162,7 +162,7 @@ static int run(const cli_args *args) {
 }
 
 const cli_command cli_compile_command = {"compile",
-                                         "[NAME=]MODEL.onnx... -o MODEL.tnx [OPTIONS]",
+                                         "[NAME=]MODEL.onnx|MODEL.tng... -o MODEL.tnx [OPTIONS]",
                                          "Compile a model, or several as functions, to one executable",
                                          options,
                                          run,

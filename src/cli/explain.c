@@ -302,6 +302,6 @@ static int run(const cli_args *args) {
   return cli_report(status);
 }
 
-const cli_command cli_explain_command = {"explain", "MODEL.onnx|KERNELS.te [OPTIONS]",
+const cli_command cli_explain_command = {"explain", "MODEL.onnx|MODEL.tng|KERNELS.te [OPTIONS]",
                                          "Tell how each kernel is scheduled, what that should cost and what it does",
                                          options, run};

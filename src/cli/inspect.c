@@ -217,5 +217,5 @@ static int run(const cli_args *args) {
   return cli_flag(args, "--text") ? print_texts(args, &setup) : EXIT_DONE;
 }
 
-const cli_command cli_inspect_command = {"inspect", "MODEL.onnx|MODEL.tnx [OPTIONS]",
+const cli_command cli_inspect_command = {"inspect", "MODEL.onnx|MODEL.tng|MODEL.tnx [OPTIONS]",
                                          "Tell what a model or executable is made of", options, run};

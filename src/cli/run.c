@@ -492,5 +492,5 @@ static int run_command(const cli_args *args) {
   return agree ? EXIT_DONE : EXIT_FAILED;
 }
 
-const cli_command cli_run_command = {"run", "MODEL.onnx|MODEL.tnx [OPTIONS]", "Run a model and say what comes out",
-                                     options, run_command};
+const cli_command cli_run_command = {"run", "MODEL.onnx|MODEL.tng|MODEL.tnx [OPTIONS]",
+                                     "Run a model and say what comes out", options, run_command};

@@ -22,13 +22,13 @@ static void close_map(void *map) { tn__file_map_close(map); }
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
-                              tn__onnx_model *const *models) {
+                              tn__model *const *models) {
   tn_compile_options resolved = *driver->options;
   tn__sha256 h;
   tn__sha256_init(&h);
   tn__build_identity(&h);
   for (int i = 0; i < count; i++) {
-    tn__digest model_digest = tn__onnx_digest(models[i], driver->threads);
+    tn__digest model_digest = tn__model_digest(models[i], driver->threads);
     tn__sha256_update_string(&h, functions[i].name);
     tn__sha256_update(&h, model_digest.bytes, sizeof model_digest.bytes);
   }
@@ -40,21 +40,21 @@ tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function 
   return tn__sha256_final(&h);
 }
 
-static tn__onnx_model **open_models(tn__driver *driver, const compile_call *call) {
-  tn__onnx_model **models = TN__NEW_ARRAY(driver->arena, call->function_count, tn__onnx_model *);
+static tn__model **open_models(tn__driver *driver, const compile_call *call) {
+  tn__model **models = TN__NEW_ARRAY(driver->arena, call->function_count, tn__model *);
   double start = tn__now();
   uint64_t structure = 0;
   for (int i = 0; i < call->function_count; i++) {
     const tn_model_function *f = &call->functions[i];
-    models[i] = tn__onnx_open(driver->arena, f->path, f->data, f->data_size);
-    structure += tn__onnx_structure(models[i]);
+    models[i] = tn__model_open(driver->arena, f->path, f->data, f->data_size);
+    structure += tn__model_structure(models[i]);
   }
   tn__driver_limit_work(driver, structure);
   tn__driver_time(driver, "open", tn__now() - start);
   return models;
 }
 
-static void compile_models(tn__compilation *c, const compile_call *call, tn__onnx_model *const *models) {
+static void compile_models(tn__compilation *c, const compile_call *call, tn__model *const *models) {
   const tn_compile_options *o = c->driver.options;
   bool *used = TN__NEW_ARRAY(c->driver.arena, o->dim_count + o->special_dim_count, bool);
   for (int i = 0; i < call->function_count; i++) tn__compilation_add(c, call->functions[i].name, models[i], used);
@@ -69,13 +69,13 @@ static void compile_body(tn__arena *arena, void *user) {
   tn__driver *driver = &c->driver;
   tn__driver_init(driver, arena, &call->options);
   driver->chooser = call->chooser;
-  tn__onnx_model **models = open_models(driver, call);
+  tn__model **models = open_models(driver, call);
   bool cached = driver->cache != NULL;
   tn__digest key = {0};
   double start = tn__now();
   if (cached) {
     key = tn__executable_key(driver, call->functions, call->function_count, models);
-    for (int i = 0; i < call->function_count; i++) tn__onnx_forget_pages(models[i]);
+    for (int i = 0; i < call->function_count; i++) tn__model_forget_pages(models[i]);
     tn__file_map *map = TN__NEW(arena, tn__file_map);
     tn__bytes entry;
     tn__arena_defer(arena, close_map, map);

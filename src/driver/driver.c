@@ -104,10 +104,10 @@ static void optimize(tn__compilation *c, tn__graph *graph) {
   tn__graph_optimize(graph, &options);
 }
 
-static tn__onnx_model *open_model(tn__compilation *c, const char *path, const void *data, size_t size) {
+static tn__model *open_model(tn__compilation *c, const char *path, const void *data, size_t size) {
   double start = tn__now();
-  tn__onnx_model *model = tn__onnx_open(c->driver.arena, path, data, size);
-  tn__driver_limit_work(&c->driver, tn__onnx_structure(model));
+  tn__model *model = tn__model_open(c->driver.arena, path, data, size);
+  tn__driver_limit_work(&c->driver, tn__model_structure(model));
   tn__driver_time(&c->driver, "open", tn__now() - start);
   return model;
 }

@@ -2,7 +2,7 @@
 #ifndef TENON_DRIVER_DRIVER_H
 #define TENON_DRIVER_DRIVER_H
 
-#include "import/onnx/onnx.h"
+#include "driver/model.h"
 #include "kernels/texts.h"
 #include "program/program.h"
 
@@ -18,7 +18,7 @@ typedef struct tn__entry {
 /* A compilation as far as it has come. Everything is in the driver's arena. */
 typedef struct tn__compilation {
   tn__driver driver;
-  tn__onnx_model *model;
+  tn__model *model;
   tn__graph *graph; /* the model's, or the first one's */
   TN__VEC(tn__entry) entries;
   TN__VEC(tn__program_function)
@@ -39,14 +39,14 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
 void tn__driver_limit_work(tn__driver *driver, uint64_t structure);
 /* Everything that the executable depends on: the models, the target, the options that change code, this build. */
 tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
-                              tn__onnx_model *const *models);
+                              tn__model *const *models);
 /* Opens and imports a model. */
 void tn__compilation_open(tn__compilation *c, const char *path, const void *data, size_t size);
 /* All before code: tn__compilation_open and tn__compilation_prepare. */
 void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
 /* Imports a model and makes it a function, together with those for special sizes of its dimensions (entries.c). Flags
  * the dimensions of the options that it has: the fixed ones in `used`, the special ones behind them. */
-void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used);
+void tn__compilation_add(tn__compilation *c, const char *name, tn__model *model, bool *used);
 /* Throws when a dimension is in no model, or a capacity has nothing to grow. */
 void tn__compilation_check_dims(tn__compilation *c, const bool *used);
 /* What the options say about the aliases of a graph's outputs: the input of each or -1; NULL when there are none. Lets

@@ -101,7 +101,7 @@ static const char *special_name(tn__arena *arena, const char *name, const tn__di
   return name;
 }
 
-static tn__graph *import_model(tn__compilation *c, tn__onnx_model *model, const tn__dim_binding *special,
+static tn__graph *import_model(tn__compilation *c, tn__model *model, const tn__dim_binding *special,
                                int special_count, bool *used) {
   tn__driver *driver = &c->driver;
   const tn_compile_options *o = driver->options;
@@ -113,13 +113,13 @@ static tn__graph *import_model(tn__compilation *c, tn__onnx_model *model, const 
   for (int i = 0; i < special_count; i++) dims[o->dim_count + i] = special[i];
   tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count + special_count, .dims_used = used};
   if (o->log) import.log = *o->log;
-  tn__graph *graph = tn__onnx_import(model, tn__ir_create(driver->arena), &import);
+  tn__graph *graph = tn__model_import(model, tn__ir_create(driver->arena), &import);
   tn__driver_time(driver, "import", tn__now() - start);
   tn__compilation_grow(c, graph);
   return graph;
 }
 
-static void add_function(tn__compilation *c, const char *name, tn__graph *graph, tn__onnx_model *model, bool *used) {
+static void add_function(tn__compilation *c, const char *name, tn__graph *graph, tn__model *model, bool *used) {
   tn__arena *arena = c->driver.arena;
   const tn_compile_options *o = c->driver.options;
   const char **names = TN__NEW_ARRAY(arena, o->special_dim_count, const char *);
@@ -178,7 +178,7 @@ static void check_strided(tn__compilation *c, const tn__graph *graph, int input)
 }
 
 /* The same function once more, whose graph reads some of its inputs by strides. */
-static void add_strided(tn__compilation *c, int entry, tn__onnx_model *model) {
+static void add_strided(tn__compilation *c, int entry, tn__model *model) {
   const tn_compile_options *o = c->driver.options;
   tn__arena *arena = c->driver.arena;
   tn__graph *graph = c->entries.data[entry].graph;
@@ -203,7 +203,7 @@ static void add_strided(tn__compilation *c, int entry, tn__onnx_model *model) {
   add_entry(c, tn__arena_printf(arena, "%s@strided", c->entries.data[entry].name), graph, NULL);
 }
 
-void tn__compilation_add(tn__compilation *c, const char *name, tn__onnx_model *model, bool *used) {
+void tn__compilation_add(tn__compilation *c, const char *name, tn__model *model, bool *used) {
   tn__graph *graph = import_model(c, model, NULL, 0, used);
   int entry = c->entries.count;
   add_function(c, name, graph, model, used);

@@ -135,7 +135,7 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
     values[i]->splat = false;
   }
   tn__check(escape, tn_session_invoke(r->session, NULL));
-  if (driver->model) tn__onnx_forget_pages(driver->model); /* most of them are not read again */
+  if (driver->model) tn__model_forget_pages(driver->model); /* most of them are not read again */
 }
 
 /* The first function's constants, which are most, are computed in place; NULL for the others. */

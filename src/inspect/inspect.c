@@ -169,13 +169,16 @@ static void cost_members(tn__strbuf *json, const tn__compilation *c) {
 static void inspect_model(tn__arena *arena, inspect_call *call) {
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver_init(&c->driver, arena, &call->options);
-  c->model = tn__onnx_open(arena, call->path, NULL, 0);
-  tn__strbuf_printf(call->json, "\"opset\": %lld,\n", (long long)tn__onnx_opset(c->model, ""));
-  bool supported = operator_members(call->json, c->model);
-  if (!supported) return;
+  c->model = tn__model_open(arena, call->path, NULL, 0);
+  string_member(call->json, "kind", c->model->onnx ? "onnx" : "graph");
+  tn__strbuf_append(call->json, ",\n");
+  if (c->model->onnx) {
+    tn__strbuf_printf(call->json, "\"opset\": %lld,\n", (long long)tn__onnx_opset(c->model->onnx, ""));
+    if (!operator_members(call->json, c->model->onnx)) return;
+    tn__strbuf_append(call->json, ",\n");
+  }
   tn__compilation_front(c, call->path, NULL, 0);
   tn__compilation_back(c);
-  tn__strbuf_append(call->json, ",\n");
   cost_members(call->json, c);
   tn__strbuf_append(call->json, ",\n");
   tn__bytes file = tn__exe_join(arena, &c->executable);
@@ -194,9 +197,9 @@ static void inspect_body(tn__arena *arena, void *user) {
   tn__strbuf_append(call->json, "{");
   string_member(call->json, "file", call->path);
   tn__strbuf_append(call->json, ", ");
-  string_member(call->json, "kind", executable ? "executable" : "onnx");
-  tn__strbuf_append(call->json, ",\n");
   if (executable) {
+    string_member(call->json, "kind", "executable");
+    tn__strbuf_append(call->json, ",\n");
     inspect_executable(arena, call, NULL, 0);
   } else {
     inspect_model(arena, call);

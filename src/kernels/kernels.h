@@ -55,7 +55,7 @@ typedef struct tn__driver {
   tn__slab *slab;                     /* of the executable's constants; NULL: none yet */
   unsigned texts;                     /* that the executable keeps: TN__TEXT_... */
   bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
-  const struct tn__onnx_model *model; /* that the graph came from; may be NULL */
+  const struct tn__model *model;      /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time *) times;
   tn__work *work; /* of the whole compilation */
 } tn__driver;

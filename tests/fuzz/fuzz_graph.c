@@ -23,8 +23,8 @@ static void check_text(tn__arena *arena, const tn__graph *graph) {
 static void run(tn__escape *escape, void *user) {
   fuzz_input *j = user;
   j->arena.escape = escape;
-  tn__work work = {.most = 1 << 26, .of = "a graph"};
-  j->arena.work = &work;
+  j->arena.work = TN__NEW(&j->arena, tn__work); /* lives until the arena goes */
+  *j->arena.work = (tn__work){.most = 1 << 26, .of = "a graph"};
   tn__graph *graph;
   tn__check(escape, tn__graph_read(tn__ir_create(&j->arena), "fuzz", (const char *)j->data, j->size, NULL, &graph));
   check_text(&j->arena, graph);

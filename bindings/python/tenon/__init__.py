@@ -434,7 +434,7 @@ def compile(
     texts: str | Iterable[str] | None = None,
     # The table's end.
 ) -> Model:
-    """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto.
+    """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto. A graph as text, `.tng`, is taken as well.
 
     `target` names the machine to compile for (None: this one; "x86-64-v3", ...), `threads` how many the model runs on
     (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, or, with several sizes, names those that get code of their own, `cache` uses the cache on disk.
