@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "codegen/llvm/codegen.h"
+#include "codegen/backend.h"
 #include "ir/passes.h"
 #include "schedule/rules/choose.h"
 #include "tenon/kernel_abi.h"
@@ -273,10 +273,12 @@ static void *new_buffer(size_t bytes) {
 
 static void compile(kernel *out, const tn__te *te, const tn__schedule *schedule, const tn__target *target) {
   tn__ir *ir = tn__te_ir(te);
-  const tn__func *func = tn__lower_for_codegen(ir, tn__schedule_func(schedule), NULL);
-  tn__kernel_info info = tn__kernel_workspace(ir, func);
-  tn__code object = tn__codegen_llvm(tn__ir_arena(ir), &ir, &func, 1, target, TN__EMIT_OBJECT);
-  tn__image image = tn__link_image(tn__ir_arena(ir), &object, 1);
+  const tn__backend *backend = tn__backend_of(tn__ir_arena(ir)->escape, target);
+  const tn__func *func = backend->lower(ir, tn__schedule_func(schedule), NULL);
+  tn__kernel_info info = backend->measure(ir, func);
+  tn__codegen_module module = {.irs = &ir, .funcs = &func, .count = 1, .target = target};
+  tn__code object = backend->compile(tn__ir_arena(ir), &module, TN__EMIT_OBJECT);
+  tn__image image = backend->link(tn__ir_arena(ir), &object, 1);
   out->size = (image.size + 4095) & ~(size_t)4095;
   out->mapped = mmap(NULL, out->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   memcpy(out->mapped, image.data, image.size);
