@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures Tenon beside its peers: `bench.py models [...]`, which is also the default, `bench.py kernels [...]`,
-`bench.py operators [...]` and `bench.py lengths [...]`."""
+`bench.py operators [...]` and `bench.py lengths [...]`; `bench.py --publish` makes docs/performance.md's tables of the results
+in bench/results."""
 
 import sys
 
@@ -8,12 +9,15 @@ import bench_kernels
 import bench_lengths
 import bench_models
 import bench_operators
+import publish
 
 
 def main():
     commands = {"models": bench_models.main, "kernels": bench_kernels.main, "operators": bench_operators.main,
                 "lengths": bench_lengths.main}
     name, *arguments = sys.argv[1:] or ["models"]
+    if name == "--publish":
+        return publish.main(arguments)
     if name in commands:
         return commands[name](arguments)
     return bench_models.main(sys.argv[1:])

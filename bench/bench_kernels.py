@@ -13,7 +13,6 @@ asks for), and, in the column "oneDNN nchw", with plain images in and out on bot
 """
 
 import argparse
-import json
 import math
 import os
 import re
@@ -335,7 +334,7 @@ def main(arguments):
     if report["rows"]:
         report["summary"] = summarize(report["rows"])
     if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        measure.write_report(options.json, report, options)
     for complaint in report["complaints"]:
         print(f"bench: {complaint}", file=sys.stderr)
     return 1 if report["complaints"] else 0

@@ -6,7 +6,6 @@ have processes of their own that take turns. A ratio is the time of the open exe
 """
 
 import argparse
-import json
 import math
 import statistics
 import sys
@@ -135,8 +134,7 @@ def main(arguments):
         ratios = [row["ratios"][name] for row in rows]
         print(f"beside {other}: {measure.geometric_mean(ratios):.2f} (geometric mean of {len(ratios)}; worst {max(ratios):.2f})")
     if options.json:
-        options.json.write_text(json.dumps({"machine": measure.machine(), "versions": versions, "rows": rows}, indent=1) + "\n",
-                                encoding="utf-8")
+        measure.write_report(options.json, {"machine": measure.machine(), "versions": versions, "rows": rows}, options)
     wrong = [row for row in rows if not row["difference"] <= bench_models.TOLERANCE]
     for row in wrong:
         print(f"bench: {row['length']} tokens: answers differ by {row['difference']:.1e} of the largest output", file=sys.stderr)

@@ -374,7 +374,7 @@ def main(arguments):
     complaints += summarize(report["latency"], options)
     report["complaints"] = complaints
     if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        measure.write_report(options.json, report, options)
     for complaint in complaints:
         print(f"bench: {complaint}", file=sys.stderr)
     return 1 if complaints else 0

@@ -6,7 +6,6 @@ outputs are NumPy arrays on both sides.
 """
 
 import argparse
-import json
 import math
 import re
 import statistics
@@ -142,8 +141,8 @@ def main(arguments):
     print()
     summarize(rows, complaints)
     if options.json:
-        options.json.write_text(json.dumps({"machine": facts, "versions": versions, "rows": rows,
-                                            "complaints": complaints}, indent=1) + "\n", encoding="utf-8")
+        measure.write_report(options.json, {"machine": facts, "versions": versions, "rows": rows, "complaints": complaints},
+                             options)
     for complaint in complaints:
         print(f"bench: {complaint}", file=sys.stderr)
     return 1 if complaints else 0

@@ -5,6 +5,7 @@ Each runtime or library has a process of its own. The processes take turns of a 
 machine does meets all of them, and only one of them runs at a time.
 """
 
+import datetime
 import json
 import math
 import os
@@ -104,6 +105,12 @@ def cpu_name():
 def machine():
     """The CPU's name, how many the process may use, and how busy they are: a load above 0.5 spoils every time."""
     return {"cpu": cpu_name(), "cpus": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 2)}
+
+
+def write_report(path, report, options):
+    """Writes what was measured, with the day, the clock and the number of runs, for --publish and for whoever asks later."""
+    facts = {"date": datetime.date.today().isoformat(), "clock": getattr(options, "clock", "wall"), "runs": options.runs}
+    path.write_text(json.dumps(facts | report, indent=1) + "\n", encoding="utf-8")
 
 
 def describe_machine(facts):

@@ -6,8 +6,10 @@ ctest sets TENON_BENCH_PROGRAMS, the folder of the programs bench_machine and be
 
 import contextlib
 import io
+import json
 import math
 import sys
+import tempfile
 import types
 import unittest
 from pathlib import Path
@@ -30,6 +32,7 @@ import kernel_cases  # noqa: E402
 import measure  # noqa: E402
 import networks  # noqa: E402
 import operator_cases  # noqa: E402
+import publish  # noqa: E402
 import serve  # noqa: E402
 
 # What torchvision and transformers give for sum(p.numel() for p in model.parameters()).
@@ -258,6 +261,37 @@ class MeasureTest(unittest.TestCase):
     def test_servers_that_end_say_how(self):
         with self.assertRaisesRegex(measure.BenchError, "^x: the process ended with status 3: oh$"):
             measure.Server("x", [sys.executable, "-c", "import sys; print('oh', file=sys.stderr); sys.exit(3)"])
+
+
+class PublishTest(unittest.TestCase):
+    """The tables of docs/performance.md are those of the results that are kept."""
+
+    HEAD = {"date": "2026-11-22", "clock": "wall", "runs": 30, "versions": {"tenon": "0.2.0", "onnxruntime": "1.31.1"},
+            "machine": {"cpu": "A CPU", "cpus": 2, "load": 0.1}}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.results = Path(folder.name)
+
+    def test_the_page(self):
+        page = publish.PAGE.read_text(encoding="utf-8")
+        self.assertEqual(page, publish.published(page, publish.RESULTS), "./dev bench --publish makes the page anew")
+
+    def test_a_result_becomes_a_table(self):
+        rows = [{"operator": "Add", "threads": 1, "ratio": 0.5}, {"operator": "Mul", "threads": 1, "ratio": 2.0}]
+        (self.results / "operators.json").write_text(json.dumps(self.HEAD | {"rows": rows}))
+        text = publish.table_of("operators", self.results)
+        self.assertIn("2026-11-22, Tenon 0.2.0, ONNX Runtime 1.31.1; A CPU, 2 CPUs; wall time, medians of 30.", text)
+        self.assertIn("1.00 times the ONNX Runtime's time (geometric mean of 2; worst 2.00)", text)
+        self.assertIn("| Mul | 1 | 2.00 |\n| Add | 1 | 0.50 |", text)
+
+    def test_what_is_no_result(self):
+        (self.results / "models.json").write_text(json.dumps(self.HEAD | {"latency": [{}]}))
+        with self.assertRaisesRegex(publish.PublishError, "models.json: this is no result of ./dev bench models"):
+            publish.table_of("models", self.results)
+        with self.assertRaisesRegex(publish.PublishError, "has no place for the table models"):
+            publish.published("nothing", self.results)
 
 
 if __name__ == "__main__":
