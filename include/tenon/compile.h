@@ -90,6 +90,12 @@ typedef struct tn_compile_options {
    * nor can tn_module_emit_c() make C of it. */
   const char *const *strided;
   int strided_count;
+  /* A machine file (docs/targets.md): what caches and cores do, from which schedules are chosen, instead of what was
+   * measured here or is usual for the target. The same file gives the same bytes. NULL: none. Since 0.2. */
+  const char *machine;
+  /* Schedules for this machine are chosen from the usual numbers of CPUs like it, and nothing is measured. Since
+   * 0.2. */
+  bool no_measure;
 } tn_compile_options;
 
 /* ---- models and modules ------------------------------------------------------------------------------------------ */

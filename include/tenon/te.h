@@ -116,6 +116,8 @@ typedef struct tn_schedule_options { /* fields that are 0 take the target's */
    * dimensions: others are refused. A trace of such a schedule replays with the same constants. */
   const char *const *constants;
   int constant_count;
+  const char *machine; /* a machine file, as tn_compile_options.machine; since 0.2 */
+  bool no_measure;     /* as tn_compile_options.no_measure; since 0.2 */
 } tn_schedule_options;
 /* An optimised schedule for `target` (NULL: this machine), chosen without measuring. */
 TN_API TN_MUST_USE tn_status *tn_schedule_create(const tn_te *te, const char *target,

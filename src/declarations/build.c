@@ -11,6 +11,7 @@
 #include "declarations/header.h"
 #include "driver/driver.h"
 #include "ir/passes.h"
+#include "kernels/machine.h"
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
 
@@ -38,10 +39,16 @@ const tn__chooser *tn__te_chooser(const tn_schedule_options *given) {
   return given->plain ? &tn__chooser_plain : &tn__chooser_static;
 }
 
+tn_status *tn__te_target(const char *target, const tn_schedule_options *given, tn__target *out) {
+  const tn_compile_options options = {
+      .size = sizeof options, .target = target, .machine = given->machine, .no_measure = given->no_measure};
+  return tn__machine_target(&options, out);
+}
+
 static void schedule_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
-  tn__check(s->arena.escape, tn__target_parse(c->target, &s->target));
+  tn__check(s->arena.escape, tn__te_target(c->target, &c->options, &s->target));
   s->ir = tn__ir_create(&s->arena);
   s->unit = tn__te_plan_unit(c->te, &s->target, &c->options, s->ir);
   tn__chooser replayed = tn__chooser_recorded(&(tn__recorded){.traces = &c->trace, .count = 1});

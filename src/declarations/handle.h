@@ -51,6 +51,8 @@ TN_MUST_USE tn_status *tn__schedule_options_read(const tn_schedule_options *opti
 /* A copy of the declaration in `ir`, with what its schedule depends on; throws what the options may not be. */
 tn__plan_unit tn__te_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given, tn__ir *ir);
 const tn__chooser *tn__te_chooser(const tn_schedule_options *given);
+/* What `target` and the options `machine` and `no_measure` say. */
+TN_MUST_USE tn_status *tn__te_target(const char *target, const tn_schedule_options *given, tn__target *out);
 /* Runs `body` with the arena's escape set; what it throws is the result. */
 TN_MUST_USE tn_status *tn__in_arena(tn__arena *arena, void (*body)(void *user), void *user);
 /* Text that the caller frees with free(); takes what the buffer holds. */

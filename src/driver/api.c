@@ -35,6 +35,7 @@ tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function 
   tn__target_hash(&driver->target, &h);
   tn__chooser_hash(driver->chooser, NULL, &h);
   resolved.target = driver->target.name;
+  resolved.machine = NULL; /* whose numbers the target has: a file may move */
   resolved.run_threads = driver->schedule.threads;
   tn__options_hash(&resolved, &h);
   return tn__sha256_final(&h);

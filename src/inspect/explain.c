@@ -108,7 +108,7 @@ static void te_body(tn__arena *arena, void *user) {
   te_call *call = user;
   tn_explanation *e = call->result;
   tn__target *target = TN__NEW(arena, tn__target);
-  tn__check(arena->escape, tn__target_parse(call->target, target));
+  tn__check(arena->escape, tn__te_target(call->target, &call->options, target));
   int threads = call->options.threads > 0 ? call->options.threads : target->cores;
   e->arena.escape = arena->escape;
   tn__check(arena->escape, tn__target_limits(target, threads, &e->limits));

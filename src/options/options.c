@@ -12,7 +12,7 @@
 
 const tn__option_row tn__option_rows[] = {
     {FIELD(target), .kind = TN__OPTION_TEXT, .flags = TN__OPTION_CODE | TN__OPTION_DECLARED, .usual = "this machine",
-     .help = "what to compile for (targets.md)",
+     .help = "what to compile for ([targets.md](targets.md))",
      .cli = {"--target", "TARGET", "compile for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},
      .python = "target", .position = 1},
     {LIST(dims, dim_count), .kind = TN__OPTION_DIMS, .flags = TN__OPTION_CODE | TN__OPTION_RUNS | TN__OPTION_DECLARED,
@@ -46,6 +46,17 @@ const tn__option_row tn__option_rows[] = {
                      "threads to schedule for; more than 1 says --parallel (default: 1, with --parallel this "
                      "machine's)"},
      .python = "threads", .position = 2},
+    {FIELD(machine), .kind = TN__OPTION_PATH, .flags = TN__OPTION_CODE | TN__OPTION_DECLARED, DECLARED(machine),
+     .usual = "what was measured here, or is usual for the target",
+     .help = "a machine file: what caches and cores do ([targets.md](targets.md))",
+     .cli = {"--machine", "FILE",
+             "choose schedules for the caches and cores in this file, as `tenon machine` prints it"},
+     .python = "machine"},
+    {FIELD(no_measure), .kind = TN__OPTION_FLAG, .flags = TN__OPTION_CODE | TN__OPTION_DECLARED | TN__OPTION_REVERSED,
+     DECLARED(no_measure), .usual = "this machine is measured once",
+     .help = "schedules for this machine are chosen from what is usual for CPUs like it",
+     .cli = {"--no-measure", NULL, "choose schedules from what is usual for CPUs like this one; nothing is measured"},
+     .python = "measure"},
     {FIELD(compile_threads), .kind = TN__OPTION_COUNT, .low = 0, .high = 1024, .usual = "what this process may use",
      .help = "threads to compile with", .python = "compile_threads"},
     {FIELD(no_cache), .kind = TN__OPTION_FLAG, .flags = TN__OPTION_REVERSED, .usual = "the cache is used",

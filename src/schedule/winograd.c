@@ -46,7 +46,8 @@ static double tiled_cycles(const machine *m, double tile, double batch, double h
 
 int tn__schedule_winograd_tile(const tn__target *target, int threads, int64_t batch, int64_t height, int64_t width,
                                int64_t in, int64_t out) {
-  const machine m = {target, threads > 0 ? threads : 1, target->vector_bytes / 4.0};
+  const tn__target table = tn__target_of_table(target); /* the tile decides what is added to what */
+  const machine m = {&table, threads > 0 ? threads : 1, target->vector_bytes / 4.0};
   double n = (double)batch, h = (double)height, w = (double)width, i = (double)in, o = (double)out;
   /* Each step up has to gain a tenth: tiles of 2x2 for their errors and 16/9 of the weights, those of 4x4 for 9/4 of
    * that again. */

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "target/machine_file.h"
+
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
 #define SSE42 (TN__X86_SSE3 | TN__X86_SSSE3 | TN__X86_SSE41 | TN__X86_SSE42)
@@ -196,7 +198,6 @@ static void set_native(tn__target *target) {
       target->features |= feature_rows[i].bit;
   const baseline *base = largest_baseline(target->arch, target->features);
   target->l1_bytes = base->l1_bytes, target->l2_bytes = base->l2_bytes, target->l3_bytes = base->l3_bytes;
-  tn__host_caches("", &target->l1_bytes, &target->l2_bytes, &target->l3_bytes);
   target->cores = tn__default_thread_count();
 }
 
@@ -220,20 +221,45 @@ tn_status *tn__target_parse(const char *text, tn__target *out) {
   tn_status *status = parse_items(text, items, &target);
   if (status != NULL) return status;
   set_name_and_vectors(&target);
-  if (starts_with_word(text, "native")) tn__host_core(&target.core);
+  target.row = tn__target_machine(&target);
+  if (starts_with_word(text, "native")) {
+    tn__host_caches("", &target.l1_bytes, &target.l2_bytes, &target.l3_bytes);
+    tn__host_core(&target.core);
+  }
   *out = target;
   return NULL;
 }
 
+tn__machine tn__target_machine(const tn__target *target) {
+  return (tn__machine){target->l1_bytes, target->l2_bytes, target->l3_bytes, target->core};
+}
+
+static void set_machine(tn__target *target, const tn__machine *machine) {
+  target->l1_bytes = machine->l1_bytes;
+  target->l2_bytes = machine->l2_bytes;
+  target->l3_bytes = machine->l3_bytes;
+  target->core = machine->core;
+}
+
+void tn__target_use(tn__target *target, const tn__machine *machine) {
+  set_machine(target, machine);
+  target->measured = true;
+}
+
+tn__target tn__target_of_table(const tn__target *target) {
+  tn__target table = *target;
+  set_machine(&table, &target->row);
+  return table;
+}
+
 void tn__target_hash(const tn__target *target, tn__sha256 *hash) {
-  const tn__core *core = &target->core;
-  const int64_t numbers[] = {target->vector_bytes, target->vector_registers, target->l1_bytes,  target->l2_bytes,
-                             target->l3_bytes,     core->fma_ports,          core->fma_bytes,   core->fma_latency,
-                             core->load_ports,     core->load_bytes,         core->store_bytes, core->shuffle_bytes,
-                             core->issue,          core->l2_bytes,           core->l3_bytes,    core->memory_bytes,
-                             core->megahertz};
+  tn__machine machine = tn__target_machine(target);
   tn__sha256_update_string(hash, target->name);
-  for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) tn__sha256_update_u64(hash, (uint64_t)numbers[i]);
+  tn__sha256_update_u64(hash, (uint64_t)target->vector_bytes);
+  tn__sha256_update_u64(hash, (uint64_t)target->vector_registers);
+  tn__machine_hash(&machine, hash);
+  tn__machine_hash(&target->row, hash);
+  tn__sha256_update_u64(hash, target->measured);
 }
 
 bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size) {

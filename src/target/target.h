@@ -60,6 +60,12 @@ typedef struct tn__core {
   int megahertz;                        /* a usual clock; turns cycles into seconds where nothing is measured */
 } tn__core;
 
+/* What the cost function knows of a machine: machine_file.h has a row for each number. */
+typedef struct tn__machine {
+  int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches of one core; l3 is the share of one core group */
+  tn__core core;
+} tn__machine;
+
 typedef struct tn__target {
   /* Canonical text: the largest baseline that the features hold, then the others that no listed one implies, in the
    * table's order: "x86-64-v3", "aarch64", "x86-64-v4+avx512bf16+avx512vnni". Reads back as the same arch, features and
@@ -73,6 +79,10 @@ typedef struct tn__target {
   int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches of one core; l3 is the share of one core group */
   int cores;
   tn__core core;
+  /* What the table has for a target like this. Whatever orders terms of floating point is decided by it, so that answers
+   * depend neither on measurements nor on machine files. */
+  tn__machine row;
+  bool measured; /* the caches and the core are those of a machine file or a measurement */
 } tn__target;
 
 /* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches; each
@@ -80,6 +90,11 @@ typedef struct tn__target {
  * the feature implies, taking away takes what implies it. Unknown names are TN_INVALID_ARGUMENT and list what is
  * known. */
 TN_MUST_USE tn_status *tn__target_parse(const char *text, tn__target *out);
+/* Caches and core of a target, and the other way round: then it counts as measured. */
+tn__machine tn__target_machine(const tn__target *target);
+void tn__target_use(tn__target *target, const tn__machine *machine);
+/* The target as the table has it. */
+tn__target tn__target_of_table(const tn__target *target);
 /* Adds everything that code for the target depends on to a hash: the name, and what a name does not tell. */
 void tn__target_hash(const tn__target *target, tn__sha256 *hash);
 /* Features of `needed` that `have` lacks, as "avx512f, avx512vl" into `text` (truncated with "..." if it does not fit);

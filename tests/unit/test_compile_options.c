@@ -10,7 +10,10 @@ static const char model[] = TN_TEST_ROOT "/examples/embed/model.onnx";
 
 /* Texts that are understood, by row. */
 static const char *text_for(const tn__option_row *row) {
-  static const char *const texts[][2] = {{"target", "x86-64-v2"}, {"texts", "graph"}, {"print_after", "cse"}};
+  static const char *const texts[][2] = {{"target", "x86-64-v2"},
+                                         {"texts", "graph"},
+                                         {"print_after", "cse"},
+                                         {"machine", TN_TEST_ROOT "/tests/machines/narrow.machine"}};
   for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
     if (strcmp(row->name, texts[i][0]) == 0) return texts[i][1];
   if (row->kind != TN__OPTION_PATH) fail_msg("%s: give this test a text for it", row->name);

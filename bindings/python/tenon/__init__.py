@@ -428,6 +428,8 @@ def compile(
     aliases: Mapping[str, str] | None = None,
     capacities: Mapping[str, int] | None = None,
     strided: Iterable[str] = (),
+    machine: str | os.PathLike[str] | None = None,
+    measure: bool = True,
     compile_threads: int | None = None,
     cache_directory: str | os.PathLike[str] | None = None,
     direct_convolutions: bool = False,
@@ -444,6 +446,8 @@ def compile(
     buffers of that size, `buffer[:, :, :past]`, are then used in place, and only what is new is written.
     `strided` names inputs of which any view is used where it lies, `x.transpose(2, 0, 1)` or `x[:, ::-2]`, by code that is
     compiled for it: ["image", "mask*"]. Other inputs are copied when they are not dense.
+    `machine` is a machine file (docs/targets.md), from whose caches and cores schedules are chosen; `measure=False` chooses them
+    from what is usual for this CPU instead of what was measured. Results are the same.
     `texts` says what is kept for Model.text() and `tenon inspect`: "schedules" (None), "graph", "declarations", "loops",
     several of them, "all" or "none".
     """
@@ -467,13 +471,16 @@ def build_te(
     # The table of options, by tools/options.py --update:
     target: str | None = None,
     threads: int | None = None,
+    *,
+    machine: str | os.PathLike[str] | None = None,
+    measure: bool = True,
     # The table's end.
 ) -> Model:
     """Builds a kernel from declarations: a text, or the path (a pathlib.Path) of a .te file. The result is called with arrays
     for the kernel's inputs, in order or by name, and gives its outputs.
 
     `kernel` names one of several (None: the last), `dims` fixes dimensions, and the code is made for them; the others
-    follow from the shapes of the inputs. `target` and `threads` as for compile().
+    follow from the shapes of the inputs. `target`, `threads`, `machine` and `measure` as for compile().
     """
     fields = _fields(locals())
     name, text = "te", declarations

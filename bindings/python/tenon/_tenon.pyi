@@ -34,6 +34,8 @@ class Options(TypedDict, total=False):
     capacities: list[tuple[str, int]]
     strided: list[str]
     run_threads: int
+    machine: str
+    no_measure: bool
     compile_threads: int
     no_cache: bool
     cache_directory: str

@@ -1,6 +1,7 @@
 #include "schedule/sketch/sketch.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "schedule/internal.h"
 
@@ -306,6 +307,30 @@ static int64_t choose_orders(tn__sketch *k, bool shares) {
   return weighed;
 }
 
+/* The same sketch for the target as the table has it. */
+static tn__sketch of_table(const tn__sketch *k) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
+  tn__target *target = TN__NEW(arena, tn__target);
+  *target = tn__target_of_table(k->target);
+  tn__schedule_options options = k->options;
+  if (options.cache_bytes == k->target->l2_bytes) options.cache_bytes = target->l2_bytes;
+  const tn__sketch *table = try_rule(k->rules, k->te, target, &options, k->chooser, place_of_rule(k));
+  return table != NULL ? *table : *k;
+}
+
+/* The order of terms as it is in the table's target; a measurement has no say in it. */
+static int64_t choose_orders_by_table(tn__sketch *k, bool shares) {
+  tn__sketch table = of_table(k);
+  int64_t weighed = choose_orders(&table, shares);
+  for (int i = 0; i < k->decision_count; i++)
+    for (int t = 0; t < table.decision_count; t++) {
+      if (!k->decisions[i].orders || strcmp(table.decisions[t].name, k->decisions[i].name) != 0) continue;
+      k->decisions[i].choices[0] = table.decisions[t].choices[0];
+      k->decisions[i].count = 1;
+    }
+  return weighed;
+}
+
 int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown) {
   tn__sketch fixed = *k;
   int64_t weighed = 0;
@@ -314,7 +339,10 @@ int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakd
     orders |= k->decisions[i].orders && k->decisions[i].count > 1;
     shares |= k->decisions[i].shares && k->decisions[i].count > 1;
   }
-  if (shares || (orders && k->options.threads > 1)) weighed = choose_orders(&fixed, shares);
+  if ((shares || orders) && k->target->measured)
+    weighed = choose_orders_by_table(&fixed, shares);
+  else if (shares || (orders && k->options.threads > 1))
+    weighed = choose_orders(&fixed, shares);
   search s = {.k = &fixed};
   search_all(&s);
   values_of(&fixed, s.places, values);

@@ -1,0 +1,243 @@
+/* Machine files: what is read, what is refused and in which words, and that answers don't depend on them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/module.h"
+#include "target/machine_file.h"
+#include "tenon/te.h"
+#include "unit/check.h"
+
+static const char narrow[] = TN_TEST_ROOT "/tests/machines/narrow.machine";
+static const char wide[] = TN_TEST_ROOT "/tests/machines/wide.machine";
+
+static tn__target table(const char *name) {
+  tn__target target;
+  check_ok(tn__target_parse(name, &target));
+  return target;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+static void prints_and_reads_back(void **state) {
+  static const char *const names[] = {"x86-64", "x86-64-v3", "x86-64-v4", "aarch64"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    tn__target target = table(names[i]);
+    tn__machine machine = tn__target_machine(&target), again;
+    for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
+      tn__machine_set(&machine, row,
+                      row->real ? row->low + (row->high - row->low) / 7 : tn__machine_get(&machine, row));
+    tn__strbuf text;
+    tn__strbuf_init(&text, NULL);
+    tn__machine_print(&machine, target.arch, &text);
+    memset(&again, 0, sizeof(again));
+    check_ok(tn__machine_read("m", tn__strbuf_text(&text), text.length, target.arch, &again));
+    for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
+      if (tn__machine_get(&machine, row) != tn__machine_get(&again, row)) fail_msg("%s does not come back", row->name);
+    tn__strbuf_release(&text);
+  }
+}
+
+/* Every number of the structure has a row, so that files, hashes and what is printed have it. */
+static void every_number_has_a_row(void **state) {
+  bool seen[sizeof(tn__machine)] = {false};
+  for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
+    for (size_t i = 0; i < row->bytes; i++) {
+      assert_false(seen[row->at + i]);
+      seen[row->at + i] = true;
+    }
+  for (size_t at = 0; at < sizeof(seen); at += sizeof(int))
+    if (!seen[at] && at + sizeof(int) < sizeof(seen) && seen[at + sizeof(int)] == false)
+      fail_msg("tn__machine has a number at %zu without a row", at);
+}
+
+static void what_is_left_out_is_the_tables(void **state) {
+  tn__target target = table("x86-64-v3");
+  tn__machine machine = target.row;
+  static const char text[] = "# mine\n\ntenon machine 1\nmegahertz 4100 # boost\r\n";
+  check_ok(tn__machine_read("m", text, strlen(text), target.arch, &machine));
+  assert_int_equal(machine.core.megahertz, 4100);
+  machine.core.megahertz = target.row.core.megahertz;
+  for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
+    assert_true(tn__machine_get(&machine, row) == tn__machine_get(&target.row, row));
+}
+
+static void bad_files_are_refused(void **state) {
+#define BEGIN "tenon machine 1\n"
+  static const char *const cases[][2] = {
+      {"", "m: this is no machine file: it is empty"},
+      {"# nothing\n", "m: this is no machine file: it is empty"},
+      {"tenon machine 2\n", "m:1: this is no machine file: one begins with \"tenon machine 1\""},
+      {"l1_bytes 32768\n", "m:1: this is no machine file: one begins with \"tenon machine 1\""},
+      {BEGIN "l1_bytes\n", "m:2: a line is a name and a number, as in \"l2_bytes 1048576\""},
+      {BEGIN "l1_bytes 32768 bytes\n", "m:2: a line is a name and a number, as in \"l2_bytes 1048576\""},
+      {BEGIN "\nl5_bytes 32768\n",
+       "m:3: a machine has no number \"l5_bytes\"; `tenon machine` prints those that there are"},
+      {BEGIN "issue 4\nissue 4\n", "m:3: issue is in line 2 already"},
+      {BEGIN "issue 0\n", "m:2: issue (1/cycle) is a number from 1 to 64, not \"0\""},
+      {BEGIN "issue 65\n", "m:2: issue (1/cycle) is a number from 1 to 64, not \"65\""},
+      {BEGIN "issue -4\n", "m:2: issue (1/cycle) is a number from 1 to 64, not \"-4\""},
+      {BEGIN "issue nan\n", "m:2: issue (1/cycle) is a number from 1 to 64, not \"nan\""},
+      {BEGIN "issue 0x4\n", "m:2: issue (1/cycle) is a number from 1 to 64, not \"0x4\""},
+      {BEGIN "issue 4e999\n", "m:2: issue (1/cycle) is a number from 1 to 64, not \"4e999\""},
+      {BEGIN "issue 4x\n", "m:2: issue (1/cycle) is a number from 1 to 64, not \"4x\""},
+      {BEGIN "issue 4.5\n", "m:2: issue (1/cycle) is a whole number, not \"4.5\""},
+      {BEGIN "arch aarch64\n", "m:2: the machine's arch is aarch64, and code is made for x86-64"},
+      {BEGIN "l1_bytes 1048576\nl2_bytes 65536\n",
+       "m: caches grow from level to level, not from l1_bytes 1048576 to l2_bytes 65536 to l3_bytes 8388608; what the "
+       "file leaves out is the target's"},
+      {BEGIN "load_bytes 4\nload_ports 8\n",
+       "m: each port does at least one byte a cycle: load_bytes and fma_bytes are of all ports together"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    tn__target target = table("x86-64-v3");
+    tn__machine machine = target.row;
+    check_fails(tn__machine_read("m", cases[i][0], strlen(cases[i][0]), target.arch, &machine), TN_INVALID_ARGUMENT,
+                cases[i][1]);
+    assert_memory_equal(&machine.core, &target.row.core, sizeof(machine.core)); /* as it was */
+  }
+  tn__machine machine = table("x86-64-v3").row;
+  char line[400];
+  memset(line, 'a', sizeof(line));
+  check_fails(tn__machine_read("m", line, sizeof(line), TN__ARCH_X86_64, &machine), TN_INVALID_ARGUMENT,
+              "m:1: this is no machine file: lines are text of at most 256 bytes");
+  check_fails(tn__machine_read("m", "\0\n", 2, TN__ARCH_X86_64, &machine), TN_INVALID_ARGUMENT,
+              "m:1: this is no machine file: lines are text of at most 256 bytes");
+}
+
+/* Any single byte of a file changed: it is read or refused with words, never more. */
+static void changed_files_are_read_or_refused(void **state) {
+  tn__target target = table("x86-64-v4");
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__machine_print(&target.row, target.arch, &text);
+  char *copy = malloc(text.length);
+  assert_non_null(copy);
+  for (size_t at = 0; at < text.length; at++)
+    for (int to = 0; to < 256; to += 5) {
+      tn__machine machine = target.row;
+      memcpy(copy, tn__strbuf_text(&text), text.length);
+      copy[at] = (char)to;
+      tn_status *status = tn__machine_read("m", copy, text.length, target.arch, &machine);
+      if (status) assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+      tn_status_free(status);
+    }
+  free(copy);
+  tn__strbuf_release(&text);
+}
+
+/* ---- what follows from it ---------------------------------------------------------------------------------------- */
+
+typedef struct answer {
+  char *trace;
+  size_t bytes;
+  void *data;
+} answer;
+
+static void fill(float *data, int64_t count, unsigned seed) {
+  for (int64_t i = 0; i < count; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    data[i] = (float)((double)(seed >> 8) / (1 << 24) - 0.5);
+  }
+}
+
+/* Compiles a kernel for a machine file and runs it. */
+static answer run(const char *text, const char *machine, int threads) {
+  tn_te *te;
+  tn_schedule *schedule;
+  tn_module *module;
+  tn_executable *exe;
+  tn_session *session;
+  answer a = {0};
+  tn_schedule_options options = {.size = sizeof(options), .machine = machine, .threads = threads};
+  tn_session_options one = {.size = sizeof(one), .threads = 1};
+  check_ok(tn_te_parse("k.te", text, strlen(text), NULL, NULL, 0, NULL, &te));
+  check_ok(tn_schedule_create(te, NULL, &options, &schedule));
+  check_ok(tn_schedule_trace(schedule, &a.trace));
+  check_ok(tn_te_module(&schedule, 1, NULL, &module));
+  check_ok(tn_module_load(module, NULL, &exe));
+  check_ok(tn_session_create(exe, &one, &session));
+  void *inputs[8] = {NULL};
+  int count = tn_executable_input_count(exe, NULL);
+  for (int i = 0; i < count; i++) {
+    const tn_value_info *info = tn_executable_input(exe, NULL, i);
+    int64_t shape[8], elements = 1;
+    for (int d = 0; d < info->rank; d++) elements *= shape[d] = info->dims[d]->size;
+    inputs[i] = malloc((size_t)elements * sizeof(float));
+    assert_non_null(inputs[i]);
+    fill(inputs[i], elements, 77u + (unsigned)i);
+    DLTensor x = {
+        .data = inputs[i], .device = {kDLCPU, 0}, .ndim = info->rank, .dtype = tn_dtype_to_dl(TN_F32), .shape = shape};
+    check_ok(tn_session_set_input_at(session, NULL, i, &x, TN_BIND_NEXT));
+  }
+  DLTensor out;
+  check_ok(tn_session_invoke(session, NULL));
+  check_ok(tn_session_get_output(session, NULL, 0, &out));
+  a.bytes = (size_t)tn_element_count(out.ndim, out.shape) * sizeof(float);
+  a.data = malloc(a.bytes);
+  assert_non_null(a.data);
+  memcpy(a.data, out.data, a.bytes);
+  for (int i = 0; i < count; i++) free(inputs[i]);
+  tn_session_release(session);
+  tn_executable_release(exe);
+  tn_module_release(module);
+  tn_schedule_release(schedule);
+  tn_te_release(te);
+  return a;
+}
+
+static void answers_do_not_depend_on_it(void **state) {
+  static const char *const kernels[] = {
+      "kernel dot(A: f32[4096], B: f32[4096]) -> C: f32 { C = sum(k: 4096) A[k] * B[k] }",
+      "kernel gemm(A: f32[96, 700], B: f32[700, 130]) -> C: f32[96, 130] {\n"
+      "  C[i, j] = sum(k: 700) A[i, k] * B[k, j]\n}",
+      "kernel deep(A: f32[8, 30000], B: f32[30000, 16]) -> C: f32[8, 16] {\n"
+      "  C[i, j] = sum(k: 30000) A[i, k] * B[k, j]\n}",
+      "kernel gemv(A: f32[300, 2000], x: f32[2000]) -> y: f32[300] { y[i] = sum(k: 2000) A[i, k] * x[k] }",
+      "kernel rows(A: f32[200, 777]) -> B: f32[200] { B[i] = sum(k: 777) A[i, k] }",
+      "kernel columns(A: f32[5000, 60]) -> B: f32[60] { B[j] = sum(i: 5000) A[i, j] }",
+      "kernel all(A: f32[300000]) -> B: f32 { B = sum(i: 300000) A[i] }",
+      "kernel softmax(X: f32[40, 333]) -> Y: f32[40, 333] {\n"
+      "  M[i] = max(j: 333) X[i, j]\n  E[i, j] = exp(X[i, j] - M[i])\n  S[i] = sum(j: 333) E[i, j]\n"
+      "  Y[i, j] = E[i, j] / S[i]\n}",
+      "kernel conv(X: f32[30, 30, 32], W: f32[3, 3, 32, 48]) -> Y: f32[28, 28, 48] {\n"
+      "  Y[y, x, o] = sum(r: 3, s: 3, c: 32) X[y + r, x + s, c] * W[r, s, c, o]\n}",
+  };
+  int different = 0;
+  for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
+    for (int threads = 1; threads <= 4; threads += 3) {
+      answer a = run(kernels[i], narrow, threads), b = run(kernels[i], wide, threads),
+             c = run(kernels[i], wide, threads);
+      different += strcmp(a.trace, b.trace) != 0;
+      assert_string_equal(b.trace, c.trace);
+      assert_int_equal(a.bytes, b.bytes);
+      if (memcmp(a.data, b.data, a.bytes) != 0)
+        fail_msg("%s, %d threads: answers differ\n%s\n%s", kernels[i], threads, a.trace, b.trace);
+      free(a.trace), free(b.trace), free(c.trace);
+      free(a.data), free(b.data), free(c.data);
+    }
+  if (different < 5) fail_msg("just %d schedules differ: the machines have no say", different);
+}
+
+static void schedules_name_the_file(void **state) {
+  tn_te *te;
+  tn_schedule *schedule;
+  static const char text[] = "kernel k(A: f32[4]) -> B: f32[4] { B[i] = A[i] }";
+  check_ok(tn_te_parse("k.te", text, strlen(text), NULL, NULL, 0, NULL, &te));
+  tn_schedule_options options = {.size = sizeof(options), .machine = TN_TEST_ROOT "/README.md"};
+  check_fails(tn_schedule_create(te, NULL, &options, &schedule), TN_INVALID_ARGUMENT,
+              TN_TEST_ROOT "/README.md:3: this is no machine file: one begins with \"tenon machine 1\"");
+  tn_te_release(te);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(prints_and_reads_back),
+      cmocka_unit_test(every_number_has_a_row),
+      cmocka_unit_test(what_is_left_out_is_the_tables),
+      cmocka_unit_test(bad_files_are_refused),
+      cmocka_unit_test(changed_files_are_read_or_refused),
+      cmocka_unit_test(answers_do_not_depend_on_it),
+      cmocka_unit_test(schedules_name_the_file),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
