@@ -59,7 +59,7 @@ static void ask(tn__arena *arena, void *user) {
   tn__driver driver;
   const tn_model_function function = {.name = "main", .path = model};
   tn__driver_init(&driver, arena, a->options);
-  tn__onnx_model *opened = tn__onnx_open(arena, model, NULL, 0);
+  tn__model *opened = tn__model_open(arena, model, NULL, 0);
   a->key = tn__executable_key(&driver, &function, 1, &opened);
 }
 
