@@ -143,7 +143,7 @@ struct tn__stmt {
     struct {
       const tn__buffer *buffer;
       const tn__expr *const *indices;
-      bool far; /* into the second cache, not the first */
+      bool far; /* into L2, not L1 */
     } prefetch;
     struct {
       tn__tensor_op op;

@@ -1,7 +1,7 @@
 /* Moves as they run.
  *
  * The innermost loops are two: along the result, whose elements lie side by side there, and along the operand. Between
- * them a block of both fits into the first cache, so that each line is read and written once; elements of 4 bytes are
+ * them a block of both fits into L1, so that each line is read and written once; elements of 4 bytes are
  * transposed 4x4 in registers. What is around is sorted by how far it moves the operand, the farthest outermost. */
 #include <stdbool.h>
 #include <string.h>

@@ -280,7 +280,7 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
 }
 
 /* One prefetch for every line of the rows that will be read, up to a few of each. Rows lie along the innermost other
- * dimension of which there are several. More rows than the first cache may have room for in a set go to the second one:
+ * dimension of which there are several. More rows than L1 may have room for in a set go to L2:
  * a power of two apart, they would drive each other out before they are used. */
 static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_prefetch *p, stmts *out) {
   enum { LINE_BYTES = 64, MOST_LINES = 16, MOST_ROWS = 16, MOST_PLACES = 128, WAYS = 8 };

@@ -228,7 +228,7 @@ void tn__prefetch_ahead(tn__schedule *s, const char *block, int read_index, cons
 
 /* ---- stream ------------------------------------------------------------------------------------------------------ */
 
-/* A vector store of less than this has no instruction that goes past the caches. */
+/* A vector store of less than this has no non-temporal instruction. */
 #define LEAST_STREAMED_BYTES 16
 
 typedef struct store_search {

@@ -56,7 +56,7 @@ void tn__prefetch_ahead(tn__schedule *s, const char *block, int read_index, cons
  * into registers, "<block>.rows<i>", and the block, unrolled along `rows`, takes vectors along `lanes` out of them: a
  * transposition by shuffles. Nothing may change these loops afterwards. */
 void tn__transpose(tn__schedule *s, const char *block, const char *rows, const char *lanes);
-/* The block's stores to an output go past the caches where the target can do that (tn__stmt: streams). For whole
+/* The block's stores to an output non-temporal where the target can do that (tn__stmt: streams). For whole
  * vectors, side by side, of an output that the kernel does not read; dropped when later steps make it anything else. */
 void tn__stream(tn__schedule *s, const char *block, int write_index);
 /* Moves the producer block under `loop` of its consumers, computing just the region needed there. */
@@ -162,7 +162,7 @@ TN_MUST_USE tn_status *tn__trace_replay(const tn__te *te, const tn__target *targ
 typedef struct tn__schedule_options {
   int threads;           /* 1 to 1,024; 0: the target's cores */
   int vector_bytes;      /* 16, 32 or 64, at most the target's */
-  int64_t cache_bytes;   /* second-level cache that one thread may fill: 4 KiB to 1 GiB */
+  int64_t cache_bytes;   /* L2 that one thread may fill: 4 KiB to 1 GiB */
   int registers;         /* vector registers: 4 to the target's */
   int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */
   bool results_read;     /* other kernels read the outputs soon, so they are worth a place in the caches */

@@ -52,7 +52,7 @@ typedef uint64_t tn__features;
 typedef struct tn__core {
   int fma_ports, fma_bytes,
       fma_latency;            /* fused multiply-adds, or a multiplication and an addition, and other arithmetic */
-  int load_ports, load_bytes; /* from the first-level cache */
+  int load_ports, load_bytes; /* from L1 */
   int store_bytes;
   int shuffle_bytes;
   int issue;                            /* instructions started a cycle */

@@ -465,7 +465,7 @@ static void cost_facts(tn__ir *ir, const void *arg) {
   /* Nothing takes less than its arithmetic at the ports' rate, and that bounds a product of this size. */
   assert_true(a.cycles >= 112.0 * 224 * 128 / 16 / 2);
   assert_int_equal(a.bound, TN__BOUND_WORK);
-  /* Rows of the right operand that lie a round number of lines apart meet in few sets of the first cache. */
+  /* Rows of the right operand that lie a round number of lines apart meet in few sets of L1. */
   tn__sketch *round = sketch_of(ir, product_of(ir, 112, 256, 128), 1);
   assert_true(cost_of(round, 2, 14, 0).work * 224 > a.work * 256 * 1.005);
   /* Threads share the work evenly or not, and cost something. */
@@ -522,7 +522,7 @@ static void stream_facts(tn__ir *ir, const void *arg) {
 }
 static void outputs_stream_when_large(void **state) { check_ok(in_context(stream_facts, NULL)); }
 
-/* The next row is fetched where rows come from the third cache and there is more to do than one reduction. */
+/* The next row is fetched where rows come from L3 and there is more to do than one reduction. */
 static void next_row_facts(tn__ir *ir, const void *arg) {
   assert_non_null(strstr(trace_of_map(ir, 1024, false, true), "prefetch_ahead \"sum.rf\" \"sum.k0.0\" \"out.i0\" 1 1"));
   assert_null(strstr(trace_of_map(ir, 1024, false, false), "prefetch"));
@@ -539,7 +539,7 @@ static tn__te *sums_of_columns(tn__ir *ir, int64_t rows, int64_t columns) {
   return te;
 }
 
-/* Sums over the rows of a large matrix step from page to page. They take whole rows where the first cache holds the
+/* Sums over the rows of a large matrix step from page to page. They take whole rows where L1 holds the
  * sums; else many columns at a time, and fetch ahead. */
 static void page_facts(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");

@@ -58,7 +58,7 @@ typedef struct tn__cg_frame {
   int lanes;                /* its extent, or 1 */
   LLVMValueRef mask;        /* <lanes x i1>: which lanes are active; NULL: all */
   bool watched;             /* loops that stand here may be long, and then look whether they are to stop */
-  bool streams;             /* has stores past the caches, which a fence must follow */
+  bool streams;             /* has non-temporal stores, which a fence must follow */
   struct tn__cg_held *held; /* stores to make later, when the values of their neighbours are made; NULL: at once */
   /* Where the paths of a store met again, and the block before they parted: what was made there may be used here. */
   LLVMBasicBlockRef join, parted;
@@ -159,7 +159,7 @@ void tn__cg_store(tn__cg *cg, const tn__stmt *s);
  * stores to the same place of whatever page, and finds none this way before the next turn of a loop. */
 int tn__cg_like_stores(tn__cg *cg, const tn__stmt *const *items, int count);
 void tn__cg_stores(tn__cg *cg, const tn__stmt *const *items, int count);
-/* Before the current function returns: orders its stores past the caches before whatever its caller does next. */
+/* Before the current function returns: orders its non-temporal stores before whatever its caller does next. */
 void tn__cg_end_streams(tn__cg *cg);
 /* The address of an element of a buffer in memory; must not depend on the lane. */
 LLVMValueRef tn__cg_address(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices);

@@ -344,7 +344,7 @@ static LLVMValueRef is_aligned(tn__cg *cg, const one_store *s, unsigned *align) 
   return LLVMBuildICmp(cg->builder, LLVMIntEQ, rest, tn__cg_int(cg->i64, 0), "");
 }
 
-/* LLVM has instructions past the caches for vectors of 16 bytes and more that lie on a multiple of their size, and cuts
+/* LLVM has non-temporal instructions for vectors of 16 bytes and more that lie on a multiple of their size, and cuts
  * larger ones up as far as their alignment wants. Parameters need no more than their type's, so the machine asks. */
 static void stream_lanes(tn__cg *cg, const one_store *s) {
   LLVMValueRef one = LLVMConstInt(cg->i32, 1, 0);

@@ -411,7 +411,7 @@ static void place(fuser *f, int node, bool constant) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Scores of more keys have no block of rows that the second cache holds; of fewer rows, nothing is reused. */
+/* Scores of more keys have no block of rows that L2 holds; of fewer rows, nothing is reused. */
 enum { MOST_KEYS = 16384, LEAST_ROWS = 8 };
 
 static const tn__node *product_in(const fuser *f, int index) {

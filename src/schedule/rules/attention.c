@@ -276,7 +276,7 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
     tn__operations step = {
         .vector_bytes = (int)(4 * score_lanes), .fma = p->softmax, .loads = 3, .stores = 2, .other = 6};
     tn__cost_phase(f, k->target, &step, times * bytes / (double)step.vector_bytes);
-    /* Scores and exponentials in one place, written and read, from the second cache where the first is too small. */
+    /* Scores and exponentials in one place, written and read, from L2 where the first is too small. */
     if (bytes > (double)k->target->l1_bytes) f->extra_cycles += times * 5 * bytes / k->target->core.l2_bytes;
   }
   f->useful = f->spent = (double)(p->others * p->rows * p->columns);

@@ -69,7 +69,7 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
     int n = 0;
     bool fixed = side == 0 && p->in_place;
     choices[n++] = fixed ? TN__PLACE_INLINE : TN__PLACE_BEFORE;
-    /* An even number of lines from row to row leaves sets of the first cache unused. */
+    /* An even number of lines from row to row leaves sets of L1 unused. */
     bool even = p->rows > 1 && p->row_stride > 0 && p->row_stride % (2 * TN__LINE_BYTES) == 0;
     if (side == 0 && left->exists && !p->depthwise && !fixed) {
       if (left->bounded && left->dim >= 0 && even) choices[n++] = TN__PLACE_APART;

@@ -7,14 +7,14 @@
 /* And for one in a page that the second table does not have either: 1024x16384x1024 waits that long with each row. */
 #define PAGE_WALK 25.0
 #define UNHIDDEN_SETS 0.2
-/* The share of what comes from beyond the second cache that is not hidden: of panels that are fetched while the one
+/* The share of what comes from beyond L2 that is not hidden: of panels that are fetched while the one
  * before is in use, of rows in pages of their own, whose latency adds to it, and of those while nothing else
  * happens. */
 #define EXPOSED_AHEAD 0.05
 #define EXPOSED_PAGES 1.0
 #define EXPOSED_COPY 2.0
 #define PAGE_BYTES 4096
-/* Cycles that a line of sums takes to come from the third cache, or from the second one, when a tile goes on with
+/* Cycles that a line of sums takes to come from L3, or from the second one, when a tile goes on with
  * them. */
 #define FAR_SUMS 60.0
 #define NEAR_SUMS 12.0
@@ -135,7 +135,7 @@ static int place_of(const int64_t *v, int64_t loop) {
   return loop < v[TN__TILE_SHARED] ? (int)v[TN__TILE_SHARED] - 1 : (int)loop;
 }
 
-/* The part of the left operand's loads that miss the first cache because rows that lie a round number of bytes apart
+/* The part of the left operand's loads that miss L1 because rows that lie a round number of bytes apart
  * share its sets, when each of `rows` x `more` rows is read for `span` bytes: of the lines in a set those beyond its
  * ways, squared, since the cache's choice keeps some. */
 static double conflicts(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t rows,
@@ -174,7 +174,7 @@ static double taps_loads(const tn__contraction_space *p, const int64_t *v, const
 }
 
 /* Cycles of one step of the sum that the right operand takes beside those of its loads, when its rows lie so far apart
- * that a panel of them uses few of the first cache's sets, or more pages than are remembered. */
+ * that a panel of them uses few of L1's sets, or more pages than are remembered. */
 static double far_apart(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t span) {
   enum { SETS = 64, LINE = 64, PAGES = 64, ALL_PAGES = 1024 };
   int64_t stride = p->right_stride, lines = tiles(span, LINE), sets = SETS, steps = p->right_steps;
@@ -280,7 +280,7 @@ static double ranges_within(const tn__contraction_space *p, const int64_t *v, co
 }
 
 /* Cycles for bytes that go out and come back. New memory is fetched before it is written, and what is half of the
- * second cache does not stay there beside what it was made of. */
+ * L2 does not stay there beside what it was made of. */
 static double there_and_back(const tn__sketch *k, double bytes) {
   const tn__target *t = k->target;
   if (bytes <= (double)t->l1_bytes) return 0;

@@ -10,7 +10,7 @@
 #include "schedule/rules/rules.h"
 
 /* Places in a sketch's values: how many vectors of results, or of partial results, at a time; of the rule "rows",
- * whether the output goes past the caches, how many rows are computed together, and whether the next row is fetched
+ * whether the output is stored non-temporally, how many rows are computed together, and whether the next row is fetched
  * while this one is computed; of the rule "stages", whether rows are fetched ahead, how many whole rows are added up at
  * a time (0: columns are), and into how many parts the longest reduction is cut, each with results of its own. */
 enum { VECTORS, STREAM, TOGETHER, PREFETCH = STREAM, WHOLE = TOGETHER, PARTS, AHEAD = PARTS };
@@ -179,7 +179,7 @@ static void prefetch_rows(tn__schedule *s, const char *name, const char *loop) {
   }
 }
 
-/* Bytes that a map takes in the second cache, and how often it may compute an element anew there instead of leaving all
+/* Bytes that a map takes in L2, and how often it may compute an element anew there instead of leaving all
  * of them to memory. */
 #define MOST_NEAR (56 << 10)
 #define MOST_ANEW 3
@@ -319,7 +319,7 @@ bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedu
   return reduce_across(s, block, options, vectors, false);
 }
 
-/* Whole rows are added to a row of sums, which stays in the first cache, `rows` at a time: each row is read from its
+/* Whole rows are added to a row of sums, which stays in L1, `rows` at a time: each row is read from its
  * start to its end. Returns false where that cannot be, with nothing done. */
 static bool reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t rows) {
   tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];

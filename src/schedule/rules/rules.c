@@ -92,8 +92,8 @@ void tn__rule_stream(tn__schedule *s, const char *block) {
   if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL) tn__stream(s, block, 0);
 }
 
-#define NEAR 0.75        /* of the second cache by all tensors, whose rows then come by themselves */
-#define LAST 0.5         /* of the third cache, which is shared */
+#define NEAR 0.75        /* of L2 by all tensors, whose rows then come by themselves */
+#define LAST 0.5         /* of L3, which is shared */
 #define MOST_UNROLLED 80 /* operations in one turn of a map's loop */
 
 /* ---- features of a plain nest ------------------------------------------------------------------------------------ */
@@ -262,7 +262,7 @@ int64_t tn__plain_pieces(const tn__sketch *k, int64_t vectors) {
 }
 
 bool tn__plain_next_row(const tn__sketch *k, bool ahead, tn__sketch_features *f) {
-  /* Cycles that a line of a row from the third cache keeps a core waiting which nothing fetched. */
+  /* Cycles that a line of a row from L3 keeps a core waiting which nothing fetched. */
   enum { WAIT = 2 };
   const plain *p = k->data;
   bool far = p->touched > NEAR * (double)k->options.cache_bytes && p->touched <= LAST * (double)k->target->l3_bytes;

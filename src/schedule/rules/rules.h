@@ -40,14 +40,14 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
 /* Into how many pieces the results of a reduction fall that threads may share: along the outermost axis, or, where
  * neighbouring ones are computed in vectors, altogether. */
 int64_t tn__plain_pieces(const tn__sketch *k, int64_t vectors);
-/* Adds what waiting for the next row costs where rows come from the third cache, or fetching it; false where fetching
+/* Adds what waiting for the next row costs where rows come from L3, or fetching it; false where fetching
  * is of no use. */
 bool tn__plain_next_row(const tn__sketch *k, bool ahead, tn__sketch_features *f);
 /* What it costs that a reduction across long rows of a large tensor reads another page in each turn, fetched ahead or
  * not, or to read so many `whole` rows at a time instead (0: none). False for what makes sense there only: prefetches,
- * more than 8 vectors, whole rows of which the first cache holds the sums. */
+ * more than 8 vectors, whole rows of which L1 holds the sums. */
 bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f);
-/* Adds the decision whether outputs go past the caches, 0 or 1; its value belongs into tn__sketch_features.streams. */
+/* Adds the decision whether outputs are stored non-temporally, 0 or 1; its value belongs into tn__sketch_features.streams. */
 void tn__open_stream(tn__sketch *k);
 /* Lets the block's stores stream where they can. */
 void tn__rule_stream(tn__schedule *s, const char *block);

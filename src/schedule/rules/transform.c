@@ -1,7 +1,7 @@
 /* Maps whose elements are computed in other ways at other places of a small tile, in two steps: Winograd's transforms,
  * rows first and then columns, and whatever else chooses among expressions by a position that it compares with
  * constants. The first step is computed along the second, a tile at a time for a few vectors, so that it stays in the
- * first cache. In both, the positions that an element is chosen by are unrolled around a vector: each becomes the one
+ * L1. In both, the positions that an element is chosen by are unrolled around a vector: each becomes the one
  * expression that it chooses, and what several of them share is computed once.
  *
  *   parallel over tiles:  for vectors:

@@ -219,7 +219,7 @@ static double held(int64_t count, int64_t bytes_each, int64_t stride) {
 }
 
 /* Cycles for a line of which a piece is used: when `whole` it is not used again; otherwise it may be gone by then, as
- * `live` lines, `stride` bytes apart, are used in between. Where these lie on more pages than the translation buffers
+ * `live` lines, `stride` bytes apart, are used in between. Where these lie on more pages than the TLBs
  * hold, each costs something in any case, stores more than loads, which overlap. */
 static double late_cycles(const tn__sketch *k, int64_t stride, double live, bool whole, bool store, bool fetched) {
   enum { PAGE_BYTES = 4096, PAGES = 2048, STREAMS = 8 };
@@ -274,7 +274,7 @@ static void add_operations(const tn__sketch *k, const tn__nest_access *a, const 
     *late += (double)lanes / (double)block * (far ? 45 : 1.3);
 }
 
-/* Are the rows of the output whole lines, one vector or several each? Others would be written past the caches in pieces
+/* Are the rows of the output whole lines, one vector or several each? Others would be written non-temporally in pieces
  * of a line with other lines in between, which takes longer than to fetch them. */
 static bool writes_lines(const transposition *d, int64_t width) {
   bool whole = width % LINE_BYTES == 0;

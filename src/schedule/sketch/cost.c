@@ -301,7 +301,7 @@ static double traffic(const tn__nest *nest, const tn__sketch_features *f, const 
   return bytes + (f->streams ? 0 : 2 * f->unseen_bytes);
 }
 
-/* What stores past the caches cost at a level. Whoever reads the results next fetches them from memory, which counts
+/* What non-temporal stores cost at a level. Whoever reads the results next fetches them from memory, which counts
  * where they would have stayed near: where everything fits, or where another kernel reads what fits alone. */
 static double streamed(const tn__target *target, const tn__schedule_options *options, const tn__sketch_features *f,
                        double total, int level) {

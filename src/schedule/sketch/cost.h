@@ -70,7 +70,7 @@ typedef struct tn__sketch_features {
   double extra_cycles;  /* of other passes over memory */
   double stored_bytes;  /* of all outputs */
   double unseen_bytes;  /* of outputs that the nest does not write */
-  bool streams;         /* outputs go past the caches */
+  bool streams;         /* outputs are stored non-temporally */
   double extra_bytes;
 } tn__sketch_features;
 
