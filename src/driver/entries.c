@@ -101,8 +101,8 @@ static const char *special_name(tn__arena *arena, const char *name, const tn__di
   return name;
 }
 
-static tn__graph *import_model(tn__compilation *c, tn__model *model, const tn__dim_binding *special,
-                               int special_count, bool *used) {
+static tn__graph *import_model(tn__compilation *c, tn__model *model, const tn__dim_binding *special, int special_count,
+                               bool *used) {
   tn__driver *driver = &c->driver;
   const tn_compile_options *o = driver->options;
   tn__driver_progress(driver, "import", 0, 1);

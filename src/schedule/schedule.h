@@ -56,7 +56,7 @@ void tn__prefetch_ahead(tn__schedule *s, const char *block, int read_index, cons
  * into registers, "<block>.rows<i>", and the block, unrolled along `rows`, takes vectors along `lanes` out of them: a
  * transposition by shuffles. Nothing may change these loops afterwards. */
 void tn__transpose(tn__schedule *s, const char *block, const char *rows, const char *lanes);
-/* The block's stores to an output non-temporal where the target can do that (tn__stmt: streams). For whole
+/* Makes the block's stores to an output non-temporal where the target can do that (tn__stmt: streams). For whole
  * vectors, side by side, of an output that the kernel does not read; dropped when later steps make it anything else. */
 void tn__stream(tn__schedule *s, const char *block, int write_index);
 /* Moves the producer block under `loop` of its consumers, computing just the region needed there. */
