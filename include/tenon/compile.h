@@ -102,8 +102,8 @@ typedef struct tn_compile_options {
 
 typedef struct tn_module tn_module; /* a compiled model: the bytes of an executable */
 
-/* Compiles an ONNX model, or a graph as text (docs/graph.md). `path` names it in messages and locates external data; `data`, when not NULL, is the model
- * itself and `path` need not exist. */
+/* Compiles an ONNX model, or a graph as text (docs/graph.md). `path` names it in messages and locates external data;
+ * `data`, when not NULL, is the model itself and `path` need not exist. */
 TN_API TN_MUST_USE tn_status *tn_compile(const char *path, const void *data, size_t size,
                                          const tn_compile_options *options, tn_module **out);
 /* A model that becomes a function of an executable. */

@@ -221,9 +221,10 @@ typedef enum tn_binding {
  * the session released. Between invokes the caller may read and write it as it likes; during one nobody else may touch
  * a bound output or write to a bound input. A NULL tensor unbinds.
  *
- * Element type, device (tn_value_info.device; zeros are read as the CPU, which is {kDLCPU, 0}), rank, constant dimensions and strides are checked here; what
- * depends on other tensors (equal symbols, an output's shape, shared memory) when the next invoke begins, before
- * anything is written. An error names both sides, and nothing is bound then: what was bound before stays.
+ * Element type, device (tn_value_info.device; zeros are read as the CPU, which is {kDLCPU, 0}), rank, constant
+ * dimensions and strides are checked here; what depends on other tensors (equal symbols, an output's shape, shared
+ * memory) when the next invoke begins, before anything is written. An error names both sides, and nothing is bound
+ * then: what was bound before stays.
  *
  * Inputs whose data is not aligned to tn_value_info.alignment bytes, or that are not dense and
  * row-major, are copied at each invoke. An output is written in place, through one copy when it is unaligned or

@@ -1,4 +1,5 @@
-/* The command line: habit over the public API and the table of its options, no logic of its own. One file a command, one row in main.c's table. */
+/* The command line: habit over the public API and the table of its options, no logic of its own. One file a command,
+ * one row in main.c's table. */
 #ifndef TENON_CLI_CLI_H
 #define TENON_CLI_CLI_H
 

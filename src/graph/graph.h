@@ -170,8 +170,8 @@ typedef enum tn__op_fact {
 
 /* How a node goes along when the dimensions of its result change places. */
 typedef struct tn__op_moves {
-  /* Bit i: operand i has as many dimensions as the result (as it would have with `keep_dims`) and changes with it. 0: the
-   * node does not go along. */
+  /* Bit i: operand i has as many dimensions as the result (as it would have with `keep_dims`) and changes with it. 0:
+   * the node does not go along. */
   unsigned operands;
   const char *per_dim[6]; /* attributes with an entry for each dimension */
   const char *axes;       /* attribute that lists dimensions, NULL: none */

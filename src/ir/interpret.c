@@ -7,8 +7,8 @@
 #include "ir/text.h"
 #include "tenon/kernel_abi.h"
 
-/* One iteration of a loop over blocks or threads, in the tree of what runs side by side. Strand 0 is what stands outside
- * of all of them. */
+/* One iteration of a loop over blocks or threads, in the tree of what runs side by side. Strand 0 is what stands
+ * outside of all of them. */
 typedef struct strand {
   int32_t parent; /* the strand that forked it */
   int32_t loop;   /* a number for the run of the loop; two strands of one run have no order */

@@ -13,9 +13,9 @@ typedef struct tn__pass_hooks {
 
 /* lower_blocks: substitutes bindings, turns predicates into if (likely(...)), drops the blocks. A reduction's init
  * moves in front of its outermost reduction loop, with the spatial loops that it needs; where that cannot be shown to
- * be right it stays in place under "every reduce axis is at its minimum". serialize_threads: for CPUs; loops over blocks
- * and threads become serial ones, split where a barrier stood, shared buffers go to the workspace and local ones to the
- * stack. roll_epilogues: a tile's epilogue with
+ * be right it stays in place under "every reduce axis is at its minimum". serialize_threads: for CPUs; loops over
+ * blocks and threads become serial ones, split where a barrier stood, shared buffers go to the workspace and local ones
+ * to the stack. roll_epilogues: a tile's epilogue with
  * functions such as erf in it becomes a loop over the rows. partition_loops: splits serial loops at the
  * points where their likely() conditions become always true (interior without conditions first, then the tail);
  * parallel loops, and serial ones over a fused index, choose between the two bodies inside, so that tails run in

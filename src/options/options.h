@@ -1,6 +1,6 @@
-/* The options of a compilation, one row each. The row makes the cache key, the check of what a caller gives, the command
- * line's options, Python's keywords and their stub, and the table in docs/options.md. Whoever adds an option adds a row
- * here and the code that uses it. */
+/* The options of a compilation, one row each. The row makes the cache key, the check of what a caller gives, the
+ * command line's options, Python's keywords and their stub, and the table in docs/options.md. Whoever adds an option
+ * adds a row here and the code that uses it. */
 #ifndef TENON_OPTIONS_OPTIONS_H
 #define TENON_OPTIONS_OPTIONS_H
 
@@ -14,7 +14,7 @@ typedef enum tn__option_kind {
   TN__OPTION_TEXT,  /* const char * */
   TN__OPTION_PATH,  /* const char *, of a file or folder */
   TN__OPTION_WORDS, /* const char *, words with commas between them */
-  TN__OPTION_DIMS, /* tn_dim_setting *, the first of two rows: sizes that are fixed, then sizes with code of their own */
+  TN__OPTION_DIMS,  /* tn_dim_setting *, the first of two rows: fixed sizes, then sizes with code of their own */
   TN__OPTION_SIZES, /* tn_dim_setting * */
   TN__OPTION_PAIRS, /* tn_alias_setting * */
   TN__OPTION_NAMES, /* const char *const * */

@@ -42,7 +42,7 @@ static int take_list(tn__builder *b, const tn__node *node) {
   return to;
 }
 
-/* ---- one function an operator -------------------------------------------------------------------------------------- */
+/* ---- one function an operator ------------------------------------------------------------------------------------ */
 
 static void emit_empty(tn__builder *b, const tn__node *node) {
   bool there = tn__node_int(node, "holds", TN__HOLDS_SEQUENCE) == TN__HOLDS_SEQUENCE;

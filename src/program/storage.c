@@ -1,5 +1,6 @@
 /* Where values are in memory. Every value gets a root: the value whose memory it shares through views. A root's storage
- * is decided once: the caller's buffer, a constant, a place in the arena, or memory allocated when its size is known. */
+ * is decided once: the caller's buffer, a constant, a place in the arena, or memory allocated when its size is
+ * known. */
 #include <string.h>
 
 #include "program/builder.h"

@@ -1,5 +1,5 @@
-/* Code: from words to instructions. Every operand is checked by its letter in TN__INSTRUCTIONS and goes to the field that
- * the letter has, then each instruction is checked by its meaning. */
+/* Code: from words to instructions. Every operand is checked by its letter in TN__INSTRUCTIONS and goes to the field
+ * that the letter has, then each instruction is checked by its meaning. */
 #include <string.h>
 
 #include "base/alloc.h"

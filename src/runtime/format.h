@@ -1,5 +1,5 @@
-/* The executable file (.tnx); its bytecode is in instructions.h. All integers little-endian; every offset and count is checked at load.
- * docs/executable-format.md and docs/vm.md say the same for people.
+/* The executable file (.tnx); its bytecode is in instructions.h. All integers little-endian; every offset and count is
+ * checked at load. docs/executable-format.md and docs/vm.md say the same for people.
  *
  * File: tn__file_header, then section records of header.section_record_size bytes each, then the sections at offsets
  * that are multiples of their alignment (64; native code and constants 4096, so that they can be mapped). Readers skip

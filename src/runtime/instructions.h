@@ -1,7 +1,7 @@
 /* The bytecode of an executable: the instructions, their operands, the scalar operators and the builtins, a row each.
  *
- * The rows make the decoder, the verifier's walk over operands, the disassembler, the plan of emitted C and the table in
- * docs/vm.md. What an instruction does is a case of the machine (vm.c) and one of emitted C (emit_c/code.c);
+ * The rows make the decoder, the verifier's walk over operands, the disassembler, the plan of emitted C and the table
+ * in docs/vm.md. What an instruction does is a case of the machine (vm.c) and one of emitted C (emit_c/code.c);
  * the arithmetic that both do is in work.h and list_work.h, whose text emitted C brings along. So an instruction is a
  * row here and a case in each of the two. */
 #ifndef TENON_RUNTIME_INSTRUCTIONS_H
@@ -103,12 +103,12 @@ typedef enum tn__about { /* what a builtin works on; STRINGS: on tables, too */
                          TN__ABOUT_STRINGS
 } tn__about;
 
-/* Builtins: work that is not a kernel. Name, what it is about, name in texts, reads, writes, scalars, what it does. Rows are only ever appended. Reads
- * and writes, one letter each: t any tensor, l a list, e a tensor of the list's type and rank (any, when the list has
- * any), j one of its type and its rank or one more (of a list that has one rank), n one i64, b one bool, z i64 of any
- * shape, B bools of any shape, x and X strings, y a tensor of the first read's type. A write e, j or X in a register
- * without memory brings it, as CALL does. Positions count from the end when they are negative; the largest number
- * stands for the end itself.
+/* Builtins: work that is not a kernel. Name, what it is about, name in texts, reads, writes, scalars, what it does.
+ * Rows are only ever appended. Reads and writes, one letter each: t any tensor, l a list, e a tensor of the list's type
+ * and rank (any, when the list has any), j one of its type and its rank or one more (of a list that has one rank), n
+ * one i64, b one bool, z i64 of any shape, B bools of any shape, x and X strings, y a tensor of the first read's type.
+ * A write e, j or X in a register without memory brings it, as CALL does. Positions count from the end when they are
+ * negative; the largest number stands for the end itself.
  */
 #define TN__BUILTINS(X)                                                                                                \
   X(FILL_ZERO, TN__ABOUT_TENSORS, "fill_zero", "", "t", 0, "sets every byte of the write to zero")                     \

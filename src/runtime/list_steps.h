@@ -1,5 +1,5 @@
-/* What the builtins of lists do, and copies of lists: once, for the machine and for emitted C, which has this text as it
- * has list_work.h's. Each gives 0 or a problem of list_work.h's enum, whose words are those of whoever includes it.
+/* What the builtins of lists do, and copies of lists: once, for the machine and for emitted C, which has this text as
+ * it has list_work.h's. Each gives 0 or a problem of list_work.h's enum, whose words are those of whoever includes it.
  *
  * Memory is theirs as well. They have declared tn__list_memory, and
  *
@@ -7,8 +7,8 @@
  *                                   int64_t bytes, int times);
  *
  * which makes room in the list for `count` tensors together, with records of `rank` dimensions, and for `bytes` more of
- * elements; `times` of what is needed is asked for: 2 where tensors are added one by one, so that each is copied but a few
- * times, however many there will be. It gives 0 or TN__LIST_NO_MEMORY. */
+ * elements; `times` of what is needed is asked for: 2 where tensors are added one by one, so that each is copied but a
+ * few times, however many there will be. It gives 0 or TN__LIST_NO_MEMORY. */
 #ifndef TENON_RUNTIME_LIST_STEPS_H
 #define TENON_RUNTIME_LIST_STEPS_H
 

@@ -1,6 +1,6 @@
-/* What instructions compute: scalars, sizes, copies. The machine and emitted C do this the same way, because emitted C has
- * this text: src/emit_c/work_text.cmake puts what follows the include into each header that it makes, with names of its
- * own, so it is C99 and C++ at once.
+/* What instructions compute: scalars, sizes, copies. The machine and emitted C do this the same way, because emitted C
+ * has this text: src/emit_c/work_text.cmake puts what follows the include into each header that it makes, with names of
+ * its own, so it is C99 and C++ at once.
  *
  * tn__work_NAME is the scalar operator NAME of TN__SCALAR_OPS. */
 #ifndef TENON_RUNTIME_WORK_H

@@ -79,8 +79,8 @@ typedef struct tn__target {
   int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches of one core; l3 is the share of one core group */
   int cores;
   tn__core core;
-  /* What the table has for a target like this. Whatever orders terms of floating point is decided by it, so that answers
-   * depend neither on measurements nor on machine files. */
+  /* What the table has for a target like this. Whatever orders terms of floating point is decided by it, so that
+   * answers depend neither on measurements nor on machine files. */
   tn__machine row;
   bool measured; /* the caches and the core are those of a machine file or a measurement */
 } tn__target;

@@ -1,7 +1,7 @@
 /* Reading .te text (docs/te-language.md): a file of constants, functions, combiners and kernels, each kernel of which
  * becomes a declaration once its dimensions are known or left open. Untrusted text: nesting, sizes and work are
- * bounded. An error names its place and shows the line, "gemm.te:3:14: error: ..." (ir/errors.h); all errors of a text come
- * together, up to 20 of them. */
+ * bounded. An error names its place and shows the line, "gemm.te:3:14: error: ..." (ir/errors.h); all errors of a text
+ * come together, up to 20 of them. */
 #ifndef TENON_TE_TEXT_H
 #define TENON_TE_TEXT_H
 

@@ -1,5 +1,5 @@
-/* The reader of graphs as text: any bytes give a graph that verifies, or an error. What is read is written, and that text
- * is stable. Operators infer types from whatever attributes and operands the text gives them. */
+/* The reader of graphs as text: any bytes give a graph that verifies, or an error. What is read is written, and that
+ * text is stable. Operators infer types from whatever attributes and operands the text gives them. */
 #include <string.h>
 
 #include "fuzz/fuzz.h"

@@ -1,4 +1,5 @@
-/* The table of options: it has every field, and what changes code changes the key of the cache, and nothing else does. */
+/* The table of options: it has every field, and what changes code changes the key of the cache, and nothing else does.
+ * */
 #include <stdlib.h>
 #include <string.h>
 

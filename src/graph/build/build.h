@@ -28,7 +28,7 @@ tn__value *tn__g_full(tn__graph *g, tn_dtype dtype, double value, int rank, cons
 /* The i64 tensor of expressions (rank 1, or 0 when rank is 0 and count 1): dimensions made data ("from_elements"). */
 tn__value *tn__g_from_elements(tn__graph *g, tn_dtype dtype, const tn__expr *const *elements, int count, int rank);
 
-/* ---- element-wise: any table row of class ELEMENTWISE by name; binary ones broadcast their operands NumPy's way --- */
+/* ---- element-wise: any table row of class ELEMENTWISE by name; binary ones broadcast their operands NumPy's way -- */
 tn__value *tn__g_unary(tn__graph *g, const char *op, tn__value *a);
 tn__value *tn__g_binary(tn__graph *g, const char *op, tn__value *a, tn__value *b);
 tn__value *tn__g_binary_s(tn__graph *g, const char *op, tn__value *a, double scalar); /* with a scalar of a's dtype */
@@ -181,7 +181,7 @@ tn__value *tn__g_sequence_join(tn__graph *g, tn__value *list, int axis, bool sta
 tn__value *tn__g_sequence_split(tn__graph *g, tn__value *a, tn__value *lengths, int axis, bool keep);
 tn__value *tn__g_sequence_as(tn__graph *g, tn__value *list, tn__value_holds holds, int rank); /* or TN__ANY_RANK */
 
-/* ---- composites (ops/composite.c), computed in f32 for 16-bit types ------------------------------------------------- */
+/* ---- composites (ops/composite.c), computed in f32 for 16-bit types ---------------------------------------------- */
 typedef enum tn__softmax_flags {
   TN__SOFTMAX_PLAIN = 0,
   TN__SOFTMAX_DIVIDE = 1, /* by the sum of the row; else times its reciprocal */

@@ -2,8 +2,8 @@
  * operands.
  *
  * A kernel is one of four kinds. A MAP holds element-wise and injective nodes; a ROW holds what is over the same rows
- * (reductions, softmax, normalisations along the same axes of the same space) with the maps around; a CONTRACTION holds one
- * product or convolution with its element-wise epilogue, or two products and the softmax between (attention);
+ * (reductions, softmax, normalisations along the same axes of the same space) with the maps around; a CONTRACTION holds
+ * one product or convolution with its element-wise epilogue, or two products and the softmax between (attention);
  * everything else runs ALONE. Joining never makes a cycle between kernels. Broadcasts, iotas and the like cost nothing
  * where they are read, so they have no kernel of their own but a copy in each that reads them. */
 #include <string.h>

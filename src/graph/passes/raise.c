@@ -1,8 +1,8 @@
 /* raise: composites that a model spells out in core operators are made one node again, once and here, so that no later
- * pass has to find them. A rule looks at the last node of a pattern. Where models spell a composite in several ways that
- * round differently, the composite's attributes say which (`divide`, `scale`): results are the same to the bit. Two
- * things are taken for equal that may differ in the last bits: where GELU is multiplied by a half, which is exact short
- * of denormals, and x / sqrt(2) and x * sqrt(1 / 2). */
+ * pass has to find them. A rule looks at the last node of a pattern. Where models spell a composite in several ways
+ * that round differently, the composite's attributes say which (`divide`, `scale`): results are the same to the bit.
+ * Two things are taken for equal that may differ in the last bits: where GELU is multiplied by a half, which is exact
+ * short of denormals, and x / sqrt(2) and x * sqrt(1 / 2). */
 #include <math.h>
 #include <string.h>
 

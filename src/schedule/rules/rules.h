@@ -47,7 +47,8 @@ bool tn__plain_next_row(const tn__sketch *k, bool ahead, tn__sketch_features *f)
  * not, or to read so many `whole` rows at a time instead (0: none). False for what makes sense there only: prefetches,
  * more than 8 vectors, whole rows of which L1 holds the sums. */
 bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f);
-/* Adds the decision whether outputs are stored non-temporally, 0 or 1; its value belongs into tn__sketch_features.streams. */
+/* Adds the decision whether outputs are stored non-temporally, 0 or 1; its value belongs into
+ * tn__sketch_features.streams. */
 void tn__open_stream(tn__sketch *k);
 /* Lets the block's stores stream where they can. */
 void tn__rule_stream(tn__schedule *s, const char *block);

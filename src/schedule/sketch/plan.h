@@ -63,7 +63,8 @@ struct tn__chooser {
   const void *data; /* the chooser's own */
 };
 
-/* The first sketch of the unit, whose parts, where it is a sequence, are chosen by `chooser`; NULL when no rule fits. */
+/* The first sketch of the unit, whose parts, where it is a sequence, are chosen by `chooser`; NULL when no rule fits.
+ * */
 tn__sketch *tn__plan_sketch(const tn__plan_unit *unit, const tn__chooser *chooser);
 
 /* The cheapest by the static cost function, of the first rule that fits. */

@@ -63,9 +63,9 @@ struct tn__rule {
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
 };
 
-/* The sketch of the first of the rules that fits. NULL when none does, as for more than TN__NEST_AXES axes. A sequence's
- * parts are scheduled as `chooser` wants them (plan.h); NULL: by the cost function. Throws when an option is out of
- * range. */
+/* The sketch of the first of the rules that fits. NULL when none does, as for more than TN__NEST_AXES axes. A
+ * sequence's parts are scheduled as `chooser` wants them (plan.h); NULL: by the cost function. Throws when an option is
+ * out of range. */
 tn__sketch *tn__sketch_first(const tn__rules *rules, const tn__te *te, const tn__target *target,
                              const tn__schedule_options *options, const struct tn__chooser *chooser);
 /* The same for the rules behind that of `k`; NULL when there is none. */
