@@ -166,8 +166,8 @@ static void add_function(tn__compilation *c, const char *name, tn__graph *graph,
 static void add_bodies(tn__compilation *c, int function) {
   for (int i = 0; i < tn__graph_node_count(c->functions.data[function].graph); i++) {
     const tn__node *n = tn__graph_node_at(c->functions.data[function].graph, i);
-    bool is_while = tn__op_has(n, TN__FACT_LOOPS);
-    for (int j = 0; j < n->graph_count; j++) {
+    bool is_while = tn__op_has(n, TN__FACT_LOOPS), calls = n->op->lowering == TN__LOWER_CONTROL;
+    for (int j = 0; calls && j < n->graph_count; j++) {
       bool loop = is_while && j == 1;
       if (is_while && j == 0 && tn__while_tests_scalars(n)) continue;
       const char *name =

@@ -509,6 +509,10 @@ tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype 
   return value;
 }
 
+const tn__graph *tn__composite_body(const tn__node *node) {
+  return tn__op_has(node, TN__FACT_BODY) ? node->graphs[0] : NULL;
+}
+
 int64_t tn__dim_const(const tn__value *value, int axis) {
   int64_t size;
   if (axis < 0 || axis >= value->rank) return -1;

@@ -165,7 +165,8 @@ typedef enum tn__op_fact {
   TN__FACT_STRINGS = 1 << 10, /* takes strings too, which it moves as it moves numbers, or is about them */
   TN__FACT_LOOPS = 1 << 11,   /* runs its second body while its first one says so */
   TN__FACT_LATE_SIZES = 1 << 12, /* a run may not tell the sizes of its result, which then are those of `empty` */
-  TN__FACT_WEIGHTS = 1 << 13     /* softmax: each row becomes weights, which attention multiplies values by */
+  TN__FACT_WEIGHTS = 1 << 13,    /* softmax: each row becomes weights, which attention multiplies values by */
+  TN__FACT_BODY = 1 << 14        /* a composite that carries its body along: a graph over the symbols of the node's */
 } tn__op_fact;
 
 /* How a node goes along when the dimensions of its result change places. */
@@ -291,6 +292,10 @@ const char *tn__node_string(const tn__node *node, const char *name, const char *
 bool tn__is_op(const tn__node *node, const char *name);
 bool tn__op_has(const tn__node *node, tn__op_fact fact);
 
+/* The body that a composite carries along, over the symbols of the node's graph; NULL: it has none, or `expand` makes
+ * it. */
+const tn__graph *tn__composite_body(const tn__node *node);
+
 /* Constant size of a dimension or whole shape; -1 / false when symbolic. */
 int64_t tn__dim_const(const tn__value *value, int axis);
 bool tn__shape_const(const tn__value *value, int64_t *shape);
@@ -303,6 +308,10 @@ void tn__graph_replace_uses(tn__graph *graph, tn__value *from,
 /* The nodes from number `first` on come right behind `node`: where a body takes the place of a composite, the order of
  * nodes, which stages and so kernels have as well, is that of a model which spells it out. */
 void tn__graph_move_behind(tn__graph *graph, int first, const tn__node *node);
+/* The nodes, in an order in which they can run, as the body of a composite `op`, which gives what the last one does:
+ * nothing else that they make may be read by others. Takes nothing out of the graph; the caller puts the composite in
+ * place. NULL: sizes in the body cannot be told there. */
+tn__node *tn__graph_outline(tn__graph *graph, const char *op, tn__node *const *nodes, int count);
 /* Drops dead nodes, restores topological order (stable; a node comes after the producers of the tensors that its
  * dimensions' symbols are read from), replaces symbols whose tensor's contents became known, drops symbols and checks
  * without use. */

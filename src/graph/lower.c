@@ -178,6 +178,12 @@ const tn__buffer *tn__lower_value(tn__lower_context *lower, tn__value *value) {
 int tn__lower_input_count(const tn__lower_context *lower) { return lower->inputs.count; }
 tn__value *tn__lower_input_at(const tn__lower_context *lower, int index) { return lower->inputs.data[index]; }
 
+static bool is_needed(const tn__node *node, const bool *needed) {
+  for (int i = 0; i < node->output_count; i++)
+    if (needed[node->outputs[i]->id]) return true;
+  return false;
+}
+
 /* The nodes of the body that the result depends on, in the order in which they were made. */
 static void lower_body(tn__lower_context *lower, const tn__graph *body, const tn__value *result) {
   bool *needed = TN__NEW_ARRAY(lower->arena, body->values.count, bool);
@@ -185,10 +191,10 @@ static void lower_body(tn__lower_context *lower, const tn__graph *body, const tn
   for (int i = body->nodes.count - 1; i >= 0; i--) {
     const tn__node *node = body->nodes.data[i];
     for (int j = 0; j < node->input_count; j++)
-      if (needed[node->outputs[0]->id] && node->inputs[j] != NULL) needed[node->inputs[j]->id] = true;
+      if (is_needed(node, needed) && node->inputs[j] != NULL) needed[node->inputs[j]->id] = true;
   }
   for (int i = 0; i < body->nodes.count; i++)
-    if (needed[body->nodes.data[i]->outputs[0]->id]) tn__lower_node(lower, body->nodes.data[i]);
+    if (is_needed(body->nodes.data[i], needed)) tn__lower_node(lower, body->nodes.data[i]);
 }
 
 /* Declares the body of a composite: a graph of its own, in the declaration's ir context, whose inputs are the operands'
@@ -196,17 +202,22 @@ static void lower_body(tn__lower_context *lower, const tn__graph *body, const tn
 static const tn__buffer *lower_composite(tn__lower_context *lower, const tn__node *node,
                                          const tn__buffer *const *buffers) {
   tn__lower_context outer = *lower;
-  tn__graph *body = tn__graph_create(lower->ir, node->op->name);
+  bool carried = tn__composite_body(node) != NULL;
+  tn__graph *body = carried ? node->graphs[0] : tn__graph_create(lower->ir, node->op->name);
   tn__value **inputs = TN__NEW_ARRAY(lower->arena, node->input_count, tn__value *);
   for (int i = 0; i < node->input_count; i++) {
     const tn__value *own = node->inputs[i];
     const tn__expr *dims[TN__MAX_RANK];
-    if (own == NULL) continue;
+    if (carried) inputs[i] = body->inputs.data[i];
+    if (carried || own == NULL) continue;
     tn__lower_dims(lower, own, dims);
     inputs[i] = tn__graph_input(body, tn__arena_printf(lower->arena, "x%d", i), own->dtype, own->rank, dims);
   }
-  tn__graph_set_origin(body, node->origin);
-  tn__value *result = node->op->expand(body, node, inputs);
+  tn__value *result = carried ? body->outputs.data[0].value : NULL;
+  if (!carried) {
+    tn__graph_set_origin(body, node->origin);
+    result = node->op->expand(body, node, inputs);
+  }
   lower->graph = body;
   lower->buffers = NULL;
   lower->buffer_count = 0;

@@ -682,7 +682,8 @@ static const tn__op *read_op(scope *s, tn__token *at) {
   return op;
 }
 
-static tn__graph *read_graph(reader *r, bool outermost);
+typedef enum graph_kind { GRAPH_OUTERMOST, GRAPH_BODY, GRAPH_CARRIED } graph_kind;
+static tn__graph *read_graph(reader *r, graph_kind kind);
 
 /* The results of a node have their names and, where they are written, their types. */
 static void define_results(scope *s, const tn__token *at, tn__node *node, const result_list *results) {
@@ -722,8 +723,9 @@ static void read_node(scope *s) {
   if (tn__lexer_take(lex, "{")) read_attrs(s, &attrs);
   const char *origin = read_origin(s);
   while (tn__lexer_is(lex, "graph")) {
-    if (op->lowering != TN__LOWER_CONTROL) FAIL(s, &lex->token, "%s has no bodies", op->name);
-    tn__graph *body = read_graph(s->r, false);
+    bool carries = (op->facts & TN__FACT_BODY) != 0;
+    if (op->lowering != TN__LOWER_CONTROL && !carries) FAIL(s, &lex->token, "%s has no bodies", op->name);
+    tn__graph *body = read_graph(s->r, carries ? GRAPH_CARRIED : GRAPH_BODY);
     tn__vec_push(arena, &graphs, body);
   }
   tn__graph_set_origin(s->graph, origin);
@@ -772,12 +774,12 @@ static void check_promises(scope *s, const tn__token *end) {
   }
 }
 
-static tn__graph *read_graph(reader *r, bool outermost) {
+static tn__graph *read_graph(reader *r, graph_kind kind) {
   tn__parser *p = &r->parser;
   scope *s = TN__NEW(r->arena, scope);
-  tn__parser outer = *p; /* a body sees no names from outside */
-  memset(&p->names, 0, sizeof p->names);
-  *s = (scope){.r = r, .outermost = outermost, .declared = -1};
+  tn__parser outer = *p; /* a body sees no names from outside, but a composite's the symbols */
+  if (kind != GRAPH_CARRIED) memset(&p->names, 0, sizeof p->names);
+  *s = (scope){.r = r, .outermost = kind == GRAPH_OUTERMOST, .declared = -1};
   tn__map_init(&s->values, r->arena);
   tn__map_init(&s->owners, r->arena);
   tn__parse_enter(p);
@@ -825,7 +827,7 @@ static void run(tn__escape *escape, void *user) {
   r->parser.ir = r->ir;
   r->parser.arena = r->arena;
   tn__lexer_init(&r->parser.lex, r->ir, j->name, j->text, j->length, j->locale);
-  tn__graph *graph = read_graph(r, true);
+  tn__graph *graph = read_graph(r, GRAPH_OUTERMOST);
   tn__token end = r->parser.lex.token;
   if (end.kind != TN__TOKEN_END) tn__lexer_fail(&r->parser.lex, &end, "text after the end of the graph");
   check_bindings(r);

@@ -291,7 +291,7 @@ static void print_extent(const printer *p, tn__extent extent) {
   tn__strbuf_printf(p->out, " along %d", extent.axis);
 }
 
-static void print_graph(const printer *outer, const tn__graph *graph, int indent);
+static void print_graph(const printer *outer, const tn__graph *graph, int indent, bool own_symbols);
 
 /* The driver has computed it: its results are constants. */
 static bool is_computed(const tn__node *node) {
@@ -330,7 +330,8 @@ static void print_node(const printer *p, const tn__node *node) {
   }
   print_origin(node->origin, out);
   tn__strbuf_char(out, '\n');
-  for (int i = 0; i < node->graph_count; i++) print_graph(p, node->graphs[i], p->indent + 2);
+  for (int i = 0; i < node->graph_count; i++)
+    print_graph(p, node->graphs[i], p->indent + 2, tn__composite_body(node) == NULL);
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
@@ -407,10 +408,10 @@ static void print_output(const printer *p, const tn__graph_result *output) {
   tn__strbuf_char(p->out, '\n');
 }
 
-static void print_graph(const printer *outer, const tn__graph *graph, int indent) {
+static void print_graph(const printer *outer, const tn__graph *graph, int indent, bool own_symbols) {
   tn__strbuf *out = outer->out;
   printer p = {.graph = graph, .out = out, .in_full = outer->in_full, .indent = indent + 2};
-  p.exprs = tn__printer_create(graph->arena, out);
+  p.exprs = own_symbols ? tn__printer_create(graph->arena, out) : outer->exprs;
   p.printed = TN__NEW_ARRAY(graph->arena, graph->values.count, bool);
   tn__strbuf_printf(out, "%*sgraph ", indent, "");
   print_string(graph->name, out);
@@ -427,8 +428,8 @@ static void print_graph(const printer *outer, const tn__graph *graph, int indent
   tn__strbuf_printf(out, "%*s}\n", indent, "");
 }
 
-void tn__graph_print(const tn__graph *graph, tn__strbuf *out) { print_graph(&(printer){.out = out}, graph, 0); }
+void tn__graph_print(const tn__graph *graph, tn__strbuf *out) { print_graph(&(printer){.out = out}, graph, 0, true); }
 
 void tn__graph_write(const tn__graph *graph, tn__strbuf *out) {
-  print_graph(&(printer){.out = out, .in_full = true}, graph, 0);
+  print_graph(&(printer){.out = out, .in_full = true}, graph, 0, true);
 }

@@ -185,6 +185,8 @@ static void mark_node_symbols(const tn__graph *graph, const tn__node *node, bool
       for (int j = 0; j < node->attrs[i].count; j++) mark_symbols(graph, node->attrs[i].exprs[j], used);
   for (int i = 0; i < node->output_count; i++)
     for (int j = 0; j < node->outputs[i]->rank; j++) mark_symbols(graph, node->outputs[i]->dims[j], used);
+  const tn__graph *body = tn__composite_body(node);
+  for (int i = 0; body != NULL && i < body->nodes.count; i++) mark_node_symbols(graph, body->nodes.data[i], used);
 }
 
 typedef struct order {

@@ -286,6 +286,29 @@ static void equal_composites_are_one(void **state) {
 
 #define GRAPH_TEST(name) cmocka_unit_test_setup_teardown(name, graph_set_up, graph_tear_down)
 
+/* A body that a node carries along can be put back, constants and all. */
+static void attention_is_its_body(void **state) {
+  tn__graph *g = graph_of(state);
+  const int64_t batch = 0, third = 2, second = 1;
+  tn__value *q = input_of(g, "q", TN_F32, 3, (int64_t[]){2, 9, 4}),
+            *k = input_of(g, "k", TN_F32, 3, (int64_t[]){2, -1, 4});
+  tn__value *v = tn__graph_input(g, "v", TN_F32, 3, (const tn__expr *[]){k->dims[0], k->dims[1], k->dims[2]});
+  tn__value *scores = tn__g_dot_general(g, q, k, &batch, &batch, 1, &third, &third, 1, TN_F32);
+  tn__value *mask = tn__graph_input(g, "mask", TN_F32, 1, &k->dims[1]);
+  scores = tn__g_binary_s(g, "multiply", scores, 0.5);
+  scores = spelt(g, "add", scores, tn__g_broadcast_in_dim(g, mask, 3, scores->dims, &third));
+  tn__value *weights = tn__g_softmax(g, scores, 2, TN__SOFTMAX_PLAIN);
+  tn__graph_output(g, "y", tn__g_dot_general(g, weights, v, &batch, &batch, 1, &third, &second, 1, TN_F32));
+  const int64_t sizes[] = {5, 5, 5};
+  pass_fn *const whole[] = {tn__pass_attention}, *const apart[] = {pass_expand_all};
+  check_passes_sized(state, whole, 1, sizes, 1e-6);
+  assert_int_equal(tn__graph_node_count(g), 1);
+  assert_non_null(strstr(text_of(g), "attention(q, k, mask, v)"));
+  check_passes_sized(state, apart, 1, sizes, 0);
+  check_ops(g, "attention", 0);
+  check_ops(g, "dot_general", 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       GRAPH_TEST(every_composite_is_its_body),
@@ -303,6 +326,7 @@ int main(void) {
       GRAPH_TEST(composites_follow_the_rows),
       GRAPH_TEST(composites_of_constants_are_folded),
       GRAPH_TEST(equal_composites_are_one),
+      GRAPH_TEST(attention_is_its_body),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

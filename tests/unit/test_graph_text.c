@@ -93,6 +93,41 @@ static void bodies_round_trip(void **state) {
                                 "  output \"y\" = if1\n"));
 }
 
+/* Their bodies are over the graph's symbols. */
+static void composites_round_trip(void **state) {
+  check_round_trip(state, GRAPH("  input q: f32[2, n, 8]\n"
+                                "  input v: f32[2, n, 8]\n"
+                                "  attention0: f32[2, n, 8] = attention(q, v)\n"
+                                "    graph \"attention\" {\n"
+                                "      input x0: f32[2, n, 8]\n"
+                                "      input x1: f32[2, n, 8]\n"
+                                "      dot_general0: f32[2, n, n] = dot_general(x0, x0) {lhs_batch=0, rhs_batch=0, "
+                                "lhs_contract=2, rhs_contract=2, dtype=\"f32\"}\n"
+                                "      softmax1: f32[2, n, n] = softmax(dot_general0) {axes=2}\n"
+                                "      dot_general2: f32[2, n, 8] = dot_general(softmax1, x1) {lhs_batch=0, "
+                                "rhs_batch=0, lhs_contract=2, rhs_contract=1, dtype=\"f32\"}\n"
+                                "      output \"y\" = dot_general2\n"
+                                "    }\n"
+                                "  output \"y\" = attention0\n"));
+}
+
+static void bodies_of_composites_fit(void **state) {
+  check_refused(state,
+                GRAPH("  input q: f32[2, n]\n"
+                      "  y = attention(q)\n"
+                      "    graph \"a\" { input x: f32[2, 4] z = abs(x) output \"z\" = z }\n"),
+                "t.tng:3:7: error: attention: operand 0 is f32[2, n], but the body takes f32[2, 4]\n"
+                "    3 |   y = attention(q)\n"
+                "      |       ^");
+  check_refused(state,
+                GRAPH("  input q: f32[2]\n"
+                      "  y = attention(q)\n"
+                      "    graph \"a\" { input x: f32[m] z = abs(x) output \"z\" = z }\n"),
+                "t.tng:3:7: error: attention: the body has symbols of its own\n"
+                "    3 |   y = attention(q)\n"
+                "      |       ^");
+}
+
 static void lists_round_trip(void **state) {
   check_round_trip(state, GRAPH("  input a: sequence f32[?, ?]\n"
                                 "  input b: optional string[]\n"
@@ -225,6 +260,8 @@ int main(void) {
       TEST(every_statement_round_trips),
       TEST(elements_are_exact),
       TEST(bodies_round_trip),
+      TEST(composites_round_trip),
+      TEST(bodies_of_composites_fit),
       TEST(lists_round_trip),
       TEST(fixes_dimensions),
       TEST(reads_what_people_write),

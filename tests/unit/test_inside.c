@@ -487,6 +487,17 @@ static void make_dot(tn__graph *g) {
   static const int64_t zero = 0, last = 2, first = 1;
   tn__g_dot_general(g, open(g), floats(g, "y", 3, other3), &zero, &zero, 1, &last, &first, 1, TN_F32);
 }
+static void make_attention(tn__graph *g) {
+  static const int64_t zero = 0, last = 2, first = 1;
+  tn__value *scores =
+      tn__g_dot_general(g, open(g), floats(g, "y", 3, other3), &zero, &zero, 1, &last, &first, 1, TN_F32);
+  tn__value *weights = tn__g_softmax(g, scores, 2, TN__SOFTMAX_PLAIN);
+  const tn__expr *dims[] = {scores->dims[0], scores->dims[2], tn__index(tn__graph_ir(g), 4)};
+  tn__value *values = tn__graph_input(g, "values", TN_F32, 3, dims);
+  tn__value *result = tn__g_dot_general(g, weights, values, &zero, &zero, 1, &last, &first, 1, TN_F32);
+  tn__node *nodes[] = {scores->producer, weights->producer, result->producer};
+  tn__graph_outline(g, "attention", nodes, 3);
+}
 static void make_convolution(tn__graph *g) {
   const tn__expr *const *low = numbers(g, "l", 2), *const *high = numbers(g, "h", 2);
   tn__conv_spec spec = {.spatial = 2, .strides = {1, 2}, .lhs_dilation = {1, 2}, .rhs_dilation = {2, 1}};
@@ -549,6 +560,7 @@ static const struct {
     {"reduce_window argreduce_window", make_windows},
     {"cumulative", make_cumulative},
     {"dot_general", make_dot},
+    {"attention", make_attention},
     {"convolution", make_convolution},
     {"winograd_input", make_winograd},
     {"winograd_output", make_winograd_output},

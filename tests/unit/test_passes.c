@@ -122,6 +122,19 @@ static void numbers_behind_products_multiply(void **state) {
 
 /* ---- attention ----------------------------------------------------------------------------------- */
 
+/* What makes the left operand of the second product, in the body of an attention or outside. */
+static const char *left_operand(const tn__graph *g) {
+  const char *left = NULL;
+  for (int i = 0; i < tn__graph_node_count(g); i++) {
+    const tn__node *node = tn__graph_node_at(g, i);
+    const tn__graph *body = tn__composite_body(node);
+    if (body != NULL) return left_operand(body);
+    bool second = strcmp(node->op->name, "dot_general") == 0 && node->inputs[0]->producer != NULL;
+    if (second) left = node->inputs[0]->producer->op->name;
+  }
+  return left;
+}
+
 /* softmax(a b) v, or its weights by a division; what makes the left operand of the second product afterwards. */
 static const char *left_of_second(void **state, int64_t rows, bool divides, bool shared) {
   tn__graph *g = graph_of(state);
@@ -139,14 +152,8 @@ static const char *left_of_second(void **state, int64_t rows, bool divides, bool
   }
   if (shared) tn__graph_output(g, "weights", weights);
   tn__graph_output(g, "y", tn__g_dot_general(g, weights, v, &batch, &batch, 1, &last, &middle, 1, TN_F32));
-  CHECK_PASSES(state, 1e-6, tn__pass_attention);
-  const char *left = NULL;
-  for (int i = 0; i < tn__graph_node_count(g); i++) {
-    const tn__node *node = tn__graph_node_at(g, i);
-    bool second = strcmp(node->op->name, "dot_general") == 0 && node->inputs[0]->producer != NULL;
-    if (second) left = node->inputs[0]->producer->op->name;
-  }
-  return left;
+  CHECK_PASSES(state, 1e-6, tn__pass_raise, tn__pass_attention);
+  return left_operand(g);
 }
 
 static void rows_of_results_are_divided(void **state) {

@@ -126,6 +126,86 @@ static tn__value *expand_rms_norm(tn__graph *g, const tn__node *node, tn__value 
   return tn__g_convert(g, result, inputs[0]->dtype);
 }
 
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+/* Copies `node` into `graph`, where `map` (by id) has the values that its operands are. */
+static void copy_node(tn__graph *graph, const tn__node *node, tn__value **map) {
+  tn__value **inputs = TN__NEW_ARRAY(graph->arena, node->input_count, tn__value *);
+  for (int i = 0; i < node->input_count; i++) {
+    tn__value *own = node->inputs[i];
+    int64_t shape[TN__MAX_RANK];
+    if (own != NULL && own->data != NULL && map[own->id] == NULL && tn__shape_const(own, shape))
+      map[own->id] = tn__constant_value(graph, own->dtype, own->rank, shape, own->data, own->splat);
+    inputs[i] = own == NULL ? NULL : map[own->id];
+  }
+  tn__graph_set_origin(graph, node->origin);
+  const tn__node *copy = tn__node_create(graph, node->op, inputs, node->input_count, node->attrs, node->attr_count,
+                                         node->graphs, node->graph_count);
+  for (int i = 0; i < node->output_count; i++) map[node->outputs[i]->id] = copy->outputs[i];
+}
+
+static tn__value *expand_carried(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+  const tn__graph *body = node->graphs[0];
+  const char *origin = g->origin;
+  tn__value **map = TN__NEW_ARRAY(g->arena, body->values.count, tn__value *);
+  for (int i = 0; i < node->input_count; i++) map[body->inputs.data[i]->id] = inputs[i];
+  for (int i = 0; i < body->nodes.count; i++) copy_node(g, body->nodes.data[i], map);
+  tn__graph_set_origin(g, origin);
+  return map[body->outputs.data[0].value->id];
+}
+
+static void infer_carried(tn__graph *graph, tn__node *node) {
+  if (node->graph_count != 1) tn__node_fail(graph, node, "has %d bodies, not 1", node->graph_count);
+  const tn__graph *body = node->graphs[0];
+  if (body->inputs.count != node->input_count || body->outputs.count != 1)
+    tn__node_fail(graph, node, "the body takes %d operands and has %d results, not %d and 1", body->inputs.count,
+                  body->outputs.count, node->input_count);
+  if (body->symbols.count > 0) tn__node_fail(graph, node, "the body has symbols of its own");
+  for (int i = 0; i < body->nodes.count; i++)
+    if (body->nodes.data[i]->op->lowering != TN__LOWER_DECLARE)
+      tn__node_fail(graph, node, "the body has a node of %s, which no kernel computes", body->nodes.data[i]->op->name);
+  for (int i = 0; i < node->input_count; i++) {
+    const tn__value *own = body->inputs.data[i], *given = node->inputs[i];
+    bool like = given->holds == TN__HOLDS_TENSOR && own->dtype == given->dtype && own->rank == given->rank;
+    for (int d = 0; like && d < own->rank; d++) like = own->dims[d] == given->dims[d];
+    if (!like)
+      tn__node_fail(graph, node, "operand %d is %s, but the body takes %s", i, tn__value_type_text(graph, given),
+                    tn__value_type_text(graph, own));
+  }
+  const tn__value *result = body->outputs.data[0].value;
+  tn__set_output(graph, node, 0, result->dtype, result->rank, result->dims, NULL);
+}
+
+/* One number, which kernels have in their code. */
+static bool is_number(const tn__value *v) {
+  bool one = v->data != NULL && v->dtype != TN_STRING;
+  for (int d = 0; one && !v->splat && d < v->rank; d++) one = tn__is_int_value(v->dims[d], 1);
+  return one;
+}
+
+tn__node *tn__graph_outline(tn__graph *graph, const char *op, tn__node *const *nodes, int count) {
+  tn__graph *body = tn__graph_create(graph->ir, op);
+  tn__value **map = TN__NEW_ARRAY(graph->arena, graph->values.count, tn__value *);
+  TN__VEC(tn__value *) operands = {0};
+  for (int i = 0; i < count; i++) {
+    for (int j = 0; j < nodes[i]->input_count; j++) {
+      tn__value *own = nodes[i]->inputs[j];
+      if (own == NULL || map[own->id] != NULL || is_number(own)) continue;
+      const char *name = tn__arena_printf(graph->arena, "x%d", operands.count);
+      map[own->id] = tn__graph_input(body, name, own->dtype, own->rank, own->dims);
+      tn__vec_push(graph->arena, &operands, own);
+    }
+    copy_node(body, nodes[i], map);
+  }
+  const tn__value *result = nodes[count - 1]->outputs[0], *own = map[result->id];
+  bool same = body->symbols.count == 0 && own->dtype == result->dtype && own->rank == result->rank;
+  for (int d = 0; same && d < own->rank; d++) same = own->dims[d] == result->dims[d];
+  if (!same) return NULL; /* sizes that only the graph's own symbols can tell */
+  tn__graph_output(body, "y", map[result->id]);
+  tn__graph_set_origin(graph, nodes[count - 1]->origin);
+  return tn__node_create(graph, tn__op_find(op), operands.data, operands.count, NULL, 0, &body, 1);
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(op_name, class, known, infer_fn, expand_fn, text)             \
@@ -155,6 +235,17 @@ static const tn__op rows[] = {
             "the root (divide) or times its reciprocal."),
     TN__ROW("rms_norm", TN__CLASS_ROWS, 0, infer_norm, expand_rms_norm,
             "x by the root of the mean of the squares of its row + `epsilon`, as `scale` says."),
+    {.name = "attention",
+     .min_inputs = 0,
+     .max_inputs = -1,
+     .operands = "value...",
+     .op_class = TN__CLASS_CONTRACTION,
+     .lowering = TN__LOWER_DECLARE,
+     .facts = TN__FACT_BODY,
+     .infer = infer_carried,
+     .expand = expand_carried,
+     .doc = "softmax(queries keys) values, as its body says: what may happen to scores and weights on the way is the "
+            "model's."},
 };
 
 const tn__op_family tn__ops_composite = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -1,9 +1,9 @@
-/* attention: weights of attention that are numbers times one number of their row, as those of a softmax are, are
- * multiplied as they are, and the result's rows by that number: (e * r) V = (e V) * r. A row of the result has as many
- * elements as a head has columns, a row of weights as many as there are keys; and a pass over the weights is saved (Dao
- * et al., "FlashAttention", 2022). Only where fusion will make one kernel of all of it: elsewhere softmax would have
- * two
- * results. */
+/* attention: what fusion would make one kernel of, from the product of queries and keys to that of weights and values,
+ * becomes one composite, whose body is these nodes; fusion then takes it as it is. In the body, weights that are
+ * numbers times one number of their row, as those of a softmax are, are multiplied as they are, and the result's rows by
+ * that number: (e * r) V = (e V) * r. A row of the result has as many elements as a head has columns, a row of weights
+ * as many as there are keys; and a pass over the weights is saved (Dao et al., "FlashAttention", 2022). Elsewhere
+ * softmax would have two results. */
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
@@ -41,29 +41,45 @@ static void take_apart(tn__rewriter *rewriter, const tn__node *product) {
   tn__graph_move_behind(rewriter->graph, first, softmax);
 }
 
+/* In the body of an attention: moves the number of each row of the weights behind the product that makes the result. */
+static void scale_rows(tn__graph *body, const tn__optimize_options *options) {
+  tn__rewriter rewriter;
+  int scaled = 0;
+  tn__rewriter_init(&rewriter, body, options);
+  tn__value *result = tn__graph_output_at(body, 0);
+  const tn__node *product = result->producer;
+  take_apart(&rewriter, product);
+  const tn__node *scale = find_scale(&rewriter, product->inputs[0], &scaled);
+  if (scale != NULL) {
+    const tn__node *spread = tn__producer_of(scale->inputs[1 - scaled], "broadcast_in_dim");
+    tn__graph_set_origin(body, product->origin);
+    tn__value *inputs[2] = {scale->inputs[scaled], product->inputs[1]};
+    tn__value *unscaled = tn__node_again(body, product, inputs, NULL, 0);
+    tn__value *rows = tn__g_broadcast_in_dim(body, spread->inputs[0], result->rank, result->dims,
+                                             tn__node_attr(spread, "axes")->ints);
+    tn__put_in_place(&rewriter, result, tn__g_binary(body, scale->op->name, unscaled, rows));
+  }
+  tn__graph_sweep(body);
+}
+
 void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options) {
   tn__rewriter rewriter;
   const char *origin = tn__graph_origin(graph);
-  int count = 0, scaled = 0;
   bool any = false;
+  for (int i = 0; i < tn__graph_node_count(graph); i++)
+    any |= tn__op_has(tn__graph_node_at(graph, i), TN__FACT_WEIGHTS);
+  if (!any) return;
+  tn__attentions found = tn__fuse_attentions(graph);
   tn__rewriter_init(&rewriter, graph, options);
-  for (int i = 0; i < tn__graph_node_count(graph); i++) {
-    const tn__node *node = tn__graph_node_at(graph, i);
-    any |= tn__is_op(node, "dot_general") && (softmax_behind(node) || find_scale(&rewriter, node->inputs[0], &scaled));
-  }
-  tn__node **products = any ? tn__fuse_attentions(graph, &count) : NULL;
-  for (int i = 0; i < count; i++) {
-    take_apart(&rewriter, products[i]);
-    tn__value *result = products[i]->outputs[0];
-    const tn__node *scale = find_scale(&rewriter, products[i]->inputs[0], &scaled);
-    if (scale == NULL) continue;
-    const tn__node *spread = tn__producer_of(scale->inputs[1 - scaled], "broadcast_in_dim");
-    tn__graph_set_origin(graph, products[i]->origin);
-    tn__value *inputs[2] = {scale->inputs[scaled], products[i]->inputs[1]};
-    tn__value *unscaled = tn__node_again(graph, products[i], inputs, NULL, 0);
-    tn__value *rows = tn__g_broadcast_in_dim(graph, spread->inputs[0], result->rank, result->dims,
-                                             tn__node_attr(spread, "axes")->ints);
-    tn__put_in_place(&rewriter, result, tn__g_binary(graph, scale->op->name, unscaled, rows));
+  for (int i = 0; i < found.count; i++) {
+    const tn__group *g = &found.items[i];
+    tn__node *product = g->nodes[g->node_count - 1];
+    int first = tn__graph_node_count(graph);
+    tn__node *whole = tn__graph_outline(graph, "attention", g->nodes, g->node_count);
+    if (whole == NULL) continue;
+    scale_rows(whole->graphs[0], options);
+    tn__put_in_place(&rewriter, product->outputs[0], whole->outputs[0]);
+    tn__graph_move_behind(graph, first, product);
   }
   tn__graph_set_origin(graph, origin);
   tn__graph_sweep(graph);

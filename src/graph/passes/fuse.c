@@ -116,8 +116,7 @@ static void add_shape_deps(fuser *f, const tn__expr *e, index_list *list) {
   }
 }
 
-static void find_shape_deps(fuser *f, int node) {
-  const tn__node *n = tn__graph_node_at(f->graph, node);
+static void add_node_deps(fuser *f, const tn__node *n, int node) {
   for (int o = 0; o < n->output_count; o++)
     for (int d = 0; n->outputs[o] && d < n->outputs[o]->rank; d++)
       add_shape_deps(f, n->outputs[o]->dims[d], &f->shape_deps[node]);
@@ -127,7 +126,12 @@ static void find_shape_deps(fuser *f, int node) {
   for (int a = 0; a < n->attr_count; a++)
     for (int i = 0; n->attrs[a].kind == TN__ATTR_EXPRS && i < n->attrs[a].count; i++)
       add_shape_deps(f, n->attrs[a].exprs[i], &f->shape_deps[node]);
+  const tn__graph *body = tn__composite_body(n);
+  for (int i = 0; body != NULL && i < tn__graph_node_count(body); i++)
+    add_node_deps(f, tn__graph_node_at(body, i), node);
 }
+
+static void find_shape_deps(fuser *f, int node) { add_node_deps(f, tn__graph_node_at(f->graph, node), node); }
 
 /* ---- cycles ------------------------------------------------------------------------------------------------------ */
 
@@ -467,17 +471,19 @@ static bool is_score_product(const tn__node *n) {
 
 static bool is_known(const tn__value *v, int dim) { return tn__dim_const(v, dim) >= 0; }
 
-static bool is_softmax_like(const fuser *f, const kernel *k, int rank) {
-  int reductions = 0;
+/* One softmax along the last dimension, with maps around it. */
+static bool is_softmax(const fuser *f, const kernel *k, int rank) {
+  bool found = false;
   for (int i = 0; i < k->members.count; i++) {
     const tn__node *n = tn__graph_node_at(f->graph, k->members.data[i]);
     if (n->outputs[0]->dtype != TN_F32) return false;
     if (!is_over_rows(n)) continue;
     const tn__attr *axes = tn__node_attr(n, "axes");
-    if (n->inputs[0]->rank != rank || axes->count != 1 || axes->ints[0] != rank - 1) return false;
-    reductions += tn__op_has(n, TN__FACT_WEIGHTS) ? 2 : 1;
+    if (found || !tn__op_has(n, TN__FACT_WEIGHTS) || n->inputs[0]->rank != rank || axes->ints[0] != rank - 1)
+      return false;
+    found = true;
   }
-  return reductions == 2;
+  return found;
 }
 
 /* Products whose left operand is a softmax of another product's rows take both into their kernel: rows of scores then
@@ -496,7 +502,7 @@ static void join_attention(fuser *f, int index) {
     if (batch->ints[i] == rank - 1) return;
   if (contract->ints[0] == rank - 1) return; /* values are read along their columns */
   const kernel *softmax = &f->kernels.data[rows];
-  if (!is_softmax_like(f, softmax, rank) || !same_shape(softmax->space, weights)) return;
+  if (!is_softmax(f, softmax, rank) || !same_shape(softmax->space, weights)) return;
   int producers[MAX_KERNEL_BUFFERS];
   for (int m = 0; m < softmax->members.count; m++) {
     int count = producers_of(f, softmax->members.data[m], producers, MAX_KERNEL_BUFFERS);
@@ -857,15 +863,62 @@ static int plan(fuser *f, tn__graph *graph) {
     f->constant[i] = is_constant_node(f, n) && is_allowed(f, n, &left);
     if (!is_cheap(n)) place(f, i, f->constant[i]);
   }
-  for (int i = 0; i < f->kernels.count; i++) join_attention(f, i);
   return value_count;
 }
 
-tn__node **tn__fuse_attentions(tn__graph *graph, int *count) {
+/* Of a list of nodes in topological order, those that the last result of `product` is made by. */
+static void keep_ancestors(const fuser *f, index_list *nodes, const tn__node *product) {
+  bool *needed = TN__NEW_ARRAY(f->arena, f->node_count, bool);
+  needed[f->node_of_value[product->outputs[0]->id]] = true;
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const tn__node *n = tn__graph_node_at(f->graph, nodes->data[i]);
+    for (int j = 0; needed[nodes->data[i]] && j < n->input_count; j++) {
+      int p = n->inputs[j] ? f->node_of_value[n->inputs[j]->id] : -1;
+      if (p >= 0) needed[p] = true;
+    }
+  }
+  int kept = 0;
+  for (int i = 0; i < nodes->count; i++)
+    if (needed[nodes->data[i]]) nodes->data[kept++] = nodes->data[i];
+  nodes->count = kept;
+}
+
+/* Is what the nodes make, but the last one and copies, read by them alone? */
+static bool is_closed(const fuser *f, const index_list *nodes) {
+  bool *inside = TN__NEW_ARRAY(f->arena, f->node_count, bool);
+  for (int i = 0; i < nodes->count; i++) inside[nodes->data[i]] = true;
+  for (int i = 0; i < nodes->count - 1; i++) {
+    if (f->kernel_of[nodes->data[i]] < 0) continue;
+    int id = tn__graph_node_at(f->graph, nodes->data[i])->outputs[0]->id, reads = 0;
+    for (int r = f->first_reader[id]; r < f->first_reader[id + 1]; r++, reads++)
+      if (!inside[f->readers[r]]) return false;
+    if (reads != f->uses[id]) return false;
+  }
+  return true;
+}
+
+tn__attentions tn__fuse_attentions(tn__graph *graph) {
   fuser f;
   plan(&f, graph);
-  *count = f.attentions.count;
-  return f.attentions.data;
+  for (int i = 0; i < f.kernels.count; i++) join_attention(&f, i);
+  emitter e = {.f = &f, .added = TN__NEW_ARRAY(f.arena, f.node_count, uint32_t)};
+  tn__attentions found = {.items = TN__NEW_ARRAY(f.arena, f.attentions.count, tn__group)};
+  for (int a = 0; a < f.attentions.count; a++) {
+    const tn__node *product = f.attentions.data[a];
+    const kernel *k = &f.kernels.data[f.kernel_of[f.node_of_value[product->outputs[0]->id]]];
+    index_list nodes = {0};
+    for (int i = 0; i < k->members.count; i++) {
+      add_cheap(&e, k->members.data[i], (uint32_t)a + 1, INLINE_CHEAP, &nodes);
+      tn__vec_push(f.arena, &nodes, k->members.data[i]);
+    }
+    keep_ancestors(&f, &nodes, product);
+    if (!is_closed(&f, &nodes)) continue;
+    tn__group *g = &found.items[found.count++];
+    *g = (tn__group){.graph = graph, .node_count = nodes.count};
+    g->nodes = TN__NEW_ARRAY(f.arena, nodes.count, tn__node *);
+    for (int i = 0; i < nodes.count; i++) g->nodes[i] = tn__graph_node_at(graph, nodes.data[i]);
+  }
+  return found;
 }
 
 tn__groups tn__pass_fuse(tn__graph *graph) {

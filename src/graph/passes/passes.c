@@ -34,7 +34,8 @@ static void run_everywhere(const pass *p, tn__graph *graph, const tn__optimize_o
   p->run(graph, options);
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
     const tn__node *node = tn__graph_node_at(graph, i);
-    for (int j = 0; j < node->graph_count; j++) run_everywhere(p, node->graphs[j], options);
+    bool runs = node->op->lowering == TN__LOWER_CONTROL; /* and is no body of a composite, which is finished */
+    for (int j = 0; runs && j < node->graph_count; j++) run_everywhere(p, node->graphs[j], options);
   }
 }
 

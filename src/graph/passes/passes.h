@@ -76,7 +76,12 @@ typedef struct tn__groups {
   int count;
 } tn__groups;
 tn__groups tn__pass_fuse(tn__graph *graph);
-/* The second products of attention that fusion would make one kernel with what they read; `*count` of them. */
-tn__node **tn__fuse_attentions(tn__graph *graph, int *count);
+/* Attention: what would be worth one kernel, from the product of queries and keys to that of weights and values, which
+ * is the last of `nodes`. Only the pass of that name asks; fusion itself takes the composite that it makes. */
+typedef struct tn__attentions {
+  tn__group *items; /* without outputs */
+  int count;
+} tn__attentions;
+tn__attentions tn__fuse_attentions(tn__graph *graph);
 
 #endif
