@@ -23,7 +23,7 @@ ROOMS = ("src/graph", "src/kernels", "src/program", "src/driver", "src/inspect",
 ROW = re.compile(r'(?:\.name = |TN__ROW\w*\(\s*(?:[-\w]+,\s*|"[^"\n]*\[[^"\n]*",\s*)*)"([a-z_0-9]+)"')
 NAME = r'"([a-z_0-9]+)"'
 # Where rules stand: a rule begins at one operator and may look at those around it.
-RULES = re.compile(r"^src/(graph/(build|grow)/\w+|graph/passes/(rules_\w+|attention|layout|pack|phases|quads|rewrite|rows|winograd)|"
+RULES = re.compile(r"^src/(graph/(build|grow)/\w+|graph/passes/(rules_\w+|attention|layout|pack|phases|quads|raise|rewrite|rows|winograd)|"
                    r"program/(lists|strings))\.c$")
 ASKS = re.compile(r"\b(?:tn__is_op|tn__producer_of)\s*\(")
 ASKED = re.compile(r"\btn__is_op\(([^,()]*(?:\([^()]*\)[^,()]*)*), " + NAME + r"\)")

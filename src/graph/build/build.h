@@ -193,9 +193,9 @@ tn__value *tn__g_log_softmax(tn__graph *g, tn__value *a, int axis);
 tn__value *tn__g_gelu(tn__graph *g, tn__value *a, bool by_tanh);
 /* How elements are divided by the root of what stands for the variance, v: they differ in what is rounded. */
 typedef enum tn__norm_scale {
-  TN__NORM_RSQRT,     /* times rsqrt(v) */
-  TN__NORM_DIVIDE,    /* by sqrt(v) */
-  TN__NORM_RECIPROCAL /* times 1 / sqrt(v) */
+  TN__NORM_RSQRT,      /* times rsqrt(v) */
+  TN__NORM_RECIPROCAL, /* times 1 / sqrt(v) */
+  TN__NORM_DIVIDE      /* by sqrt(v) */
 } tn__norm_scale;
 bool tn__norm_scale_parse(const char *text, tn__norm_scale *out); /* false: it is none */
 /* Over rows along `axes`: (a - mean) / sqrt(variance + epsilon), and a / sqrt(mean of squares + epsilon).

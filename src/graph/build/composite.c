@@ -22,7 +22,7 @@ tn__value *tn__g_gelu(tn__graph *g, tn__value *a, bool by_tanh) {
   return tn__g_node(g, "gelu", &a, 1, &tanh, by_tanh ? 1 : 0)->outputs[0];
 }
 
-static const char *const norm_scales[] = {"rsqrt", "divide", "reciprocal"};
+static const char *const norm_scales[] = {"rsqrt", "reciprocal", "divide"};
 
 bool tn__norm_scale_parse(const char *text, tn__norm_scale *out) {
   for (int i = 0; i < 3; i++) {

@@ -1,9 +1,9 @@
 /* attention: what fusion would make one kernel of, from the product of queries and keys to that of weights and values,
  * becomes one composite, whose body is these nodes; fusion then takes it as it is. In the body, weights that are
- * numbers times one number of their row, as those of a softmax are, are multiplied as they are, and the result's rows by
- * that number: (e * r) V = (e V) * r. A row of the result has as many elements as a head has columns, a row of weights
- * as many as there are keys; and a pass over the weights is saved (Dao et al., "FlashAttention", 2022). Elsewhere
- * softmax would have two results. */
+ * numbers times one number of their row, as those of a softmax are, are multiplied as they are, and the rows of the
+ * result by that number: (e * r) V = (e V) * r. A row of the result has as many elements as a head has columns, a row
+ * of weights as many as there are keys; and a pass over the weights is saved (Dao et al., "FlashAttention", 2022).
+ * Elsewhere softmax would have two results. */
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
