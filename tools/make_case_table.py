@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints src/base/case_table.inc: Unicode's simple case mappings as runs of code points that move by one distance."""
+"""Prints src/text/case_table.inc: Unicode's simple case mappings as runs of code points that move by one distance."""
 
 import unicodedata
 

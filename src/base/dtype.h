@@ -19,7 +19,7 @@ static inline bool tn__dtype_is_unsigned(tn_dtype t) { return (t >> 8) == 1; }
 static inline bool tn__dtype_is_int(tn_dtype t) { return tn__dtype_is_signed(t) || tn__dtype_is_unsigned(t); }
 
 /* Bytes of an element in the machine's memory, in a graph and in a file: of strings that is a reference to one
- * (runtime/strings.h), not the tn_string that callers see. 0 for an invalid type. */
+ * (runtime/values/strings.h), not the tn_string that callers see. 0 for an invalid type. */
 static inline size_t tn__dtype_stored(tn_dtype t) { return t == TN_STRING ? 8 : tn_dtype_size(t); }
 
 /* Element `index` of `data` as f64 or i64 (integers: exact; floats: truncated), and back (wrapped, rounded). */

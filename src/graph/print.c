@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "base/unicode.h"
+#include "base/utf8.h"
 #include "graph/internal.h"
 #include "graph/text.h"
 #include "ir/print.h"

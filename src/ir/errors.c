@@ -6,7 +6,7 @@
 
 #include "base/escape.h"
 #include "base/strbuf.h"
-#include "base/unicode.h"
+#include "base/utf8.h"
 
 enum { BEFORE = 60, SHOWN = 100 }; /* characters of a line: before the place, and altogether */
 

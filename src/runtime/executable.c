@@ -12,6 +12,7 @@
 #include "runtime/apart.h"
 #include "runtime/bytes.h"
 #include "runtime/executable.h"
+#include "runtime/values.h"
 
 /* ---- mapping ---------------------------------------------------------------------------------------------------- */
 
@@ -119,6 +120,7 @@ static tn_status *load(tn_executable *exe, const char *path, const tn_load_optio
   TN_RETURN_IF_ERROR(map_image(exe, in_place && !options->perf_map)); /* perf asks its map for nameless memory alone */
   TN_RETURN_IF_ERROR(tn__load_tables(exe));
   TN_RETURN_IF_ERROR(tn__load_functions(exe));
+  TN_RETURN_IF_ERROR(tn__values_find(exe));
   exe->summary = summarize(exe);
   if (exe->verify_only) return NULL;
   if (options->perf_map) tn__debug_write_perf_map(exe);

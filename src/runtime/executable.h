@@ -2,8 +2,6 @@
 #ifndef TENON_RUNTIME_EXECUTABLE_H
 #define TENON_RUNTIME_EXECUTABLE_H
 
-#include <string.h>
-
 #include "base/file.h"
 #include "runtime/format.h"
 #include "runtime/linked.h"
@@ -118,14 +116,9 @@ static inline const tn__operand *tn__value_dim(const tn__function *f, const tn__
 }
 
 /* Does the instruction assign a scalar? That is `a` then. */
-static inline bool tn__assigns_scalar(const tn__instruction *in) {
-  return tn__instruction_find(in->op)->operands[0] == 'd';
-}
-
+TN__LINKED bool tn__assigns_scalar(const tn__instruction *in);
 /* Does it jump? To the instruction `callee` then. */
-static inline bool tn__jumps(const tn__instruction *in) {
-  return strchr(tn__instruction_find(in->op)->operands, 'c') != NULL;
-}
+TN__LINKED bool tn__jumps(const tn__instruction *in);
 
 typedef struct tn__text_entry {
   const char *name;
@@ -134,6 +127,7 @@ typedef struct tn__text_entry {
 } tn__text_entry;
 
 typedef struct tn__jit_entry tn__jit_entry;
+typedef struct tn__values tn__values; /* values.h */
 
 struct tn_executable {
   tn__region region;
@@ -156,7 +150,8 @@ struct tn_executable {
   size_t strings_size;
   const uint8_t *string_data; /* of constants that are strings; NULL: there are none */
   uint64_t string_bytes;
-  const uint8_t *image; /* executable */
+  const tn__values *values; /* NULL: there are tensors of numbers alone */
+  const uint8_t *image;     /* executable */
   size_t image_size;
   const char *producer, *target_name;
   DLDevice *devices;

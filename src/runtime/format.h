@@ -45,7 +45,8 @@ typedef enum tn__section_kind {
   TN__SECTION_PRODUCER = 8,       /* text: what made the file, "tenon 0.2.0" */
   TN__SECTION_SIGNATURE = 9,      /* since 1.1, optional: HMAC-SHA-256 with somebody's key, or zeros: tn__sign() */
   TN__SECTION_LINK = 10,          /* since 1.1, instead of CONSTANTS: tn__link_record, then the other file's name */
-  TN__SECTION_STRING_DATA = 11, /* since 1.3, optional: what constants of strings refer to (runtime/strings.h): records
+  TN__SECTION_STRING_DATA =
+      11, /* since 1.3, optional: what constants of strings refer to (runtime/values/strings.h): records
                                    of a u64 length and as many bytes, padded with zeros to a multiple of 8 */
   TN__SECTION_LAST = TN__SECTION_STRING_DATA,
   TN__SECTION_TEXT = 64 /* optional named texts: schedules, graph, sources; any number of them */

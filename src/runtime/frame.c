@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "runtime/list.h"
+#include "runtime/values.h"
 
 /* ---- blocks ----------------------------------------------------------------------------------------------------- */
 
@@ -25,12 +25,14 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
 
 /* ---- frames ----------------------------------------------------------------------------------------------------- */
 
+static size_t list_size(const tn__vm *vm) { return vm->exe->values == NULL ? 0 : vm->exe->values->list_size; }
+
 /* A frame and its arrays are one allocation. */
-static size_t frame_size(const tn__function *f) {
+static size_t frame_size(const tn__vm *vm, const tn__function *f) {
   return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
          f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
          (f->output_count * 2 + f->input_count) * sizeof(void *) + 2 * f->output_count * sizeof(int64_t) +
-         f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) + f->list_count * sizeof(tn__list);
+         f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) + f->list_count * list_size(vm);
 }
 
 static void *carve(char **at, size_t count, size_t size) {
@@ -47,7 +49,7 @@ static void set_constants(tn__vm *vm, tn__frame *frame) {
       if (!r->dims[d].symbolic) frame->dims[r->first_dim + (uint32_t)d] = r->dims[d].value;
     /* Never written: the verifier saw to that. */
     if (r->container != TN__CONTAINER_TENSOR && r->storage != TN__STORAGE_INPUT)
-      frame->data[i] = &frame->lists[r->list];
+      frame->data[i] = tn__frame_list(vm, frame, r);
     if (r->storage == TN__STORAGE_CONSTANT) frame->data[i] = (void *)(uintptr_t)vm->exe->constants[r->index].data;
   }
 }
@@ -60,7 +62,7 @@ tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
     return NULL;
   }
   void *memory;
-  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, 1, frame_size(f), 0, &memory));
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, 1, frame_size(vm, f), 0, &memory));
   tn__frame *frame = memory;
   char *at = (char *)(frame + 1);
   frame->f = f;
@@ -68,7 +70,7 @@ tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
   frame->laid_out_scalars = carve(&at, f->scalar_count, sizeof(int64_t));
   frame->dims = carve(&at, f->dim_count, sizeof(int64_t));
   frame->data = carve(&at, f->register_count, sizeof(void *));
-  frame->lists = carve(&at, f->list_count, sizeof(tn__list));
+  frame->lists = carve(&at, f->list_count, list_size(vm));
   frame->blocks = carve(&at, f->register_count, sizeof(tn__block));
   frame->output_data = carve(&at, f->output_count, sizeof(void *));
   frame->output_shapes = carve(&at, f->output_count, sizeof(void *));
@@ -95,14 +97,10 @@ void tn__frame_give_back(tn__vm *vm, tn__frame *frame) {
 }
 
 static void free_frame(tn__vm *vm, tn__frame *frame) {
-  for (uint32_t i = 0; i < frame->f->register_count; i++) {
-    const tn__register *r = &frame->f->registers[i];
-    tn__block_release(vm->allocator, &frame->blocks[i]);
-    if (r->container != TN__CONTAINER_TENSOR && r->storage != TN__STORAGE_INPUT)
-      tn__list_release(vm->allocator, &frame->lists[r->list]);
-  }
+  for (uint32_t i = 0; i < frame->f->register_count; i++) tn__block_release(vm->allocator, &frame->blocks[i]);
+  if (vm->exe->values != NULL) vm->exe->values->release_lists(vm, frame);
   tn__block_release(vm->allocator, &frame->arena);
-  tn__free(vm->allocator, frame, frame_size(frame->f), 0);
+  tn__free(vm->allocator, frame, frame_size(vm, frame->f), 0);
 }
 
 /* ---- the machine ------------------------------------------------------------------------------------------------ */

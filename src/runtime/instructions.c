@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "runtime/executable.h"
+
 const tn__instruction_row *tn__instruction_find(uint32_t opcode) {
   static const tn__instruction_row rows[] = {
 #define X(name, operands, traits, text) {#name, operands, traits},
@@ -30,6 +32,10 @@ const tn__builtin_row *tn__builtin_find(uint32_t builtin) {
   };
   return builtin < TN__BUILTIN_COUNT ? &rows[builtin] : NULL;
 }
+
+bool tn__assigns_scalar(const tn__instruction *in) { return tn__instruction_find(in->op)->operands[0] == 'd'; }
+
+bool tn__jumps(const tn__instruction *in) { return strchr(tn__instruction_find(in->op)->operands, 'c') != NULL; }
 
 tn__code_uses tn__code_uses_of(const uint32_t *code) {
   return (tn__code_uses){.letters = tn__instruction_find(code[0])->operands, .words = code + 2};

@@ -160,24 +160,24 @@ typedef enum tn__builtin {
  * VIEWs. tn_function_infer_shapes runs the prologue without the values of inputs: what a SCALAR_LOAD of an input taints
  * is not known. */
 
-/* ---- the rows --------------------------------------------------------------------------------------------------- */
+/* ---- the rows, without pointers: a library has nothing to relocate in them --------------------------------------- */
 
 typedef struct tn__instruction_row {
-  const char *name, *operands;
+  char name[16], operands[8];
   unsigned traits;
 } tn__instruction_row;
 TN__LINKED const tn__instruction_row *tn__instruction_find(uint32_t opcode); /* NULL when unknown, as the others */
 
 typedef struct tn__scalar_op_row {
-  const char *text, *function;
+  char text[10], function[10];
   bool divides;
 } tn__scalar_op_row;
 TN__LINKED const tn__scalar_op_row *tn__scalar_op_find(uint32_t op);
 
 typedef struct tn__builtin_row {
-  const char *name;
+  char name[20];
   tn__about about;
-  const char *reads, *writes; /* a letter each, see TN__BUILTINS */
+  char reads[6], writes[4]; /* a letter each, see TN__BUILTINS */
   uint32_t scalars;
 } tn__builtin_row;
 TN__LINKED const tn__builtin_row *tn__builtin_find(uint32_t builtin);

@@ -12,7 +12,6 @@
 #include "runtime/bytes.h"
 #include "runtime/executable.h"
 #include "runtime/signature.h"
-#include "runtime/strings.h"
 
 _Static_assert(sizeof(tn__region) % 8 == 0 && sizeof(tn__file_header) == 64 && sizeof(tn__file_section) == 56,
                "the file format has no padding");
@@ -430,27 +429,10 @@ static tn_status *load_constant(tn_executable *exe, const tn__constant_record *r
   return NULL;
 }
 
-static tn_status *load_string_data(tn_executable *exe) {
+static void load_string_data(tn_executable *exe) {
   const tn__file_section *section = exe->sections[TN__SECTION_STRING_DATA];
-  if (section == NULL) return NULL;
+  if (section == NULL) return;
   exe->string_data = exe->file + section->offset, exe->string_bytes = section->size;
-  if (tn__strings_are_sound(exe->string_data, exe->string_bytes)) return NULL;
-  return tn__corrupt("its string data is not one string after another");
-}
-
-/* References of a constant lead to strings of the file, and nowhere else. */
-static tn_status *check_references(const tn_executable *exe, const tn__constant_entry *constant) {
-  tn__strings strings = {.constants = exe->string_data, .constant_bytes = exe->string_bytes};
-  for (uint64_t i = 0; constant->dtype == TN_STRING && i < constant->size / sizeof(uint64_t); i++) {
-    uint64_t reference = ((const uint64_t *)constant->data)[i];
-    tn_string unused;
-    tn_status *status = tn__string_at(&strings, reference, &unused);
-    if (status == NULL) continue;
-    tn_status_free(status);
-    return tn__corrupt("element %llu of constant \"%s\" is no string of its string data", (unsigned long long)i,
-                       constant->name);
-  }
-  return NULL;
 }
 
 static tn_status *load_constants(tn_executable *exe) {
@@ -463,7 +445,6 @@ static tn_status *load_constants(tn_executable *exe) {
     const void *record = records + (size_t)i * header.record_size;
     const void *place = exe->apart == NULL ? NULL : exe->apart->constants[i];
     TN_RETURN_IF_ERROR(load_constant(exe, record, place, &exe->constants[i]));
-    TN_RETURN_IF_ERROR(check_references(exe, &exe->constants[i]));
   }
   return NULL;
 }
@@ -481,6 +462,6 @@ tn_status *tn__load_sections(tn_executable *exe, const tn_load_options *options)
 
 tn_status *tn__load_tables(tn_executable *exe) {
   TN_RETURN_IF_ERROR(load_kernels(exe));
-  TN_RETURN_IF_ERROR(load_string_data(exe));
+  load_string_data(exe);
   return load_constants(exe);
 }

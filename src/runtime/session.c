@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/options.h"
-#include "runtime/session.h"
+#include "runtime/values.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
@@ -23,11 +23,6 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
       {&state->spares, f->output_count, sizeof(tn__block)},
       {&state->rooms, f->output_count, sizeof(tn__view)},
       {&state->results, f->output_count, sizeof(tn__view)},
-      {&state->input_lists, f->input_count, sizeof(tn__list)},
-      {&state->output_lists, f->output_count, sizeof(tn__list)},
-      {&state->given_lists, f->input_count, sizeof(tn__list)},
-      {&state->given_strings, f->input_count, sizeof(tn__strings)},
-      {&state->shown, f->output_count, sizeof(tn__shown_strings)},
   };
   void *memory;
   for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
@@ -38,25 +33,7 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
     TN_RETURN_IF_ERROR(tn__alloc(session->allocator, f->input_count, sizeof(*state->strides), 0, &memory));
     state->strides = memory;
   }
-  state->strings.constants = session->exe->string_data, state->strings.constant_bytes = session->exe->string_bytes;
-  state->spare = state->strings;
-  return NULL;
-}
-
-static void release_lists(const tn_allocator *allocator, uint32_t count, tn__list *lists) {
-  for (uint32_t i = 0; i < count && lists != NULL; i++) tn__list_release(allocator, &lists[i]);
-  tn__free(allocator, lists, count * sizeof(tn__list), 0);
-}
-
-static void release_strings(const tn_allocator *allocator, const tn__function *f, tn__function_state *state) {
-  for (uint32_t i = 0; i < f->input_count && state->given_strings != NULL; i++)
-    tn__strings_release(allocator, &state->given_strings[i]);
-  tn__free(allocator, state->given_strings, f->input_count * sizeof(tn__strings), 0);
-  for (uint32_t i = 0; i < f->output_count && state->shown != NULL; i++)
-    tn__block_release(allocator, &state->shown[i].strings);
-  tn__free(allocator, state->shown, f->output_count * sizeof(tn__shown_strings), 0);
-  tn__strings_release(allocator, &state->strings);
-  tn__strings_release(allocator, &state->spare);
+  return session->exe->values == NULL ? NULL : session->exe->values->create(session, f, state);
 }
 
 static void release_blocks(const tn_allocator *allocator, uint32_t count, tn__block *blocks) {
@@ -72,10 +49,7 @@ static void release_function_state(tn_session *session, const tn__function *f, t
   tn__free(allocator, state->strides, f->input_count * sizeof(*state->strides), 0);
   tn__free(allocator, state->rooms, f->output_count * sizeof(tn__view), 0);
   tn__free(allocator, state->results, f->output_count * sizeof(tn__view), 0);
-  release_lists(allocator, f->input_count, state->input_lists);
-  release_lists(allocator, f->input_count, state->given_lists);
-  release_lists(allocator, f->output_count, state->output_lists);
-  release_strings(allocator, f, state);
+  if (session->exe->values != NULL) session->exe->values->release(session, f, state);
   tn__free(allocator, state->inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->call_inputs, f->input_count * sizeof(tn__bound), 0);
   tn__free(allocator, state->outputs, f->output_count * sizeof(tn__bound), 0);
@@ -145,8 +119,6 @@ static int64_t dense_bytes(const DLTensor *tensor) {
   return tn_element_count(tensor->ndim, tensor->shape) * (int64_t)tn_dtype_size(tn_dtype_of_dl(tensor->dtype));
 }
 
-static bool is_string(const DLTensor *tensor) { return tn_dtype_of_dl(tensor->dtype) == TN_STRING; }
-
 /* The tensor that the session keeps for one that kernels cannot use where it is. */
 static DLTensor copy_of(const tn__function_value *value, const DLTensor *tensor, const tn__block *block,
                         tn__view *view) {
@@ -168,35 +140,9 @@ static tn_status *copy_input(tn_session *session, const tn__function *f, tn__fun
   const DLTensor *tensor = &slot->tensor;
   tn__block *copy = &state->input_copies[index];
   TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, copy, tn__buffer_bytes(&f->inputs[index], tensor)));
-  if (!is_string(tensor)) {
-    refresh_input(&f->inputs[index], tensor, copy);
-    return NULL;
-  }
-  /* Those of the last invoke last through this one. */
-  if (tn__strings_hold(&state->strings, tensor) || (slot->persistent && tn__strings_hold(&state->spare, tensor)))
-    return tn_status_create(TN_INVALID_ARGUMENT,
-                            "input \"%s\": its strings lie in memory of the session, which lasts for one invoke after "
-                            "the one that made them: bind them for the next one only, or a copy of them",
-                            f->inputs[index].info.name);
-  return tn_status_prefix(tn__strings_take_in(session->allocator, &state->strings, "its strings", tensor, copy->data),
-                          "input \"%s\"", f->inputs[index].info.name);
-}
-
-/* A list of strings as its caller gave it, with their bytes where the machine looks for them. */
-static tn_status *copy_list(tn_session *session, const tn__function *f, tn__function_state *state, uint32_t index) {
-  tn__list *list = &state->input_lists[index];
-  if (f->inputs[index].info.dtype != TN_STRING) return NULL;
-  TN_RETURN_IF_ERROR(tn__list_copy(session->allocator, list, &state->given_lists[index], sizeof(uint64_t)));
-  for (int64_t i = 0; i < list->count; i++) {
-    uint64_t *references = tn__list_data(list, i);
-    int64_t count = tn_element_count(tn__list_rank(list, i), tn__list_dims(list, i));
-    for (int64_t j = 0; j < count; j++) {
-      tn_string text;
-      TN_RETURN_IF_ERROR(tn__string_at(&state->given_strings[index], references[j], &text));
-      if (references[j] != 0)
-        TN_RETURN_IF_ERROR(tn__strings_add(session->allocator, &state->strings, text, &references[j]));
-    }
-  }
+  if (tn__is_of_strings(&f->inputs[index]))
+    return session->exe->values->place_strings(session, f, state, index, slot, copy->data);
+  refresh_input(&f->inputs[index], tensor, copy);
   return NULL;
 }
 
@@ -224,8 +170,7 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
       return tn_status_create(TN_FAILED_PRECONDITION, "input \"%s\" of function \"%s\" is not bound",
                               f->inputs[i].info.name, f->name);
     if (list) {
-      TN_RETURN_IF_ERROR(copy_list(session, f, state, i));
-      state->frame->data[g->inputs[i].reg] = &state->input_lists[i];
+      TN_RETURN_IF_ERROR(session->exe->values->place_list(session, f, state, i, g->inputs[i].reg));
       continue;
     }
     char *data = tn__data_of(tensor);
@@ -237,17 +182,6 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
     place_input(f, g, state, i, tensor, data, copied);
   }
   return NULL;
-}
-
-/* Sequences are made anew by every invoke, in the memory that is bound for them. */
-static void lend_memory(tn_session *session, const tn__function *f, tn__function_state *state) {
-  for (uint32_t i = 0; i < f->output_count; i++) {
-    const tn__bound *slot = &state->outputs[i];
-    if (!tn__is_list(&f->outputs[i])) continue;
-    bool lends = slot->set && f->outputs[i].info.dtype != TN_STRING; /* those are put there in the end */
-    tn__list_lend(session->allocator, &state->output_lists[i], lends ? tn__data_of(&slot->tensor) : NULL,
-                  lends ? (size_t)slot->shape[0] : 0);
-  }
 }
 
 static tn_status *place_outputs(tn_session *session, const tn__bindings *bindings) {
@@ -264,7 +198,7 @@ static tn_status *place_outputs(tn_session *session, const tn__bindings *binding
     int64_t bytes = tn__is_list(value) ? dense_bytes(tensor) : tn__buffer_bytes(value, tensor);
     char *data = tn__data_of(tensor);
     if (tn__is_list(value)) {
-      data = (char *)&state->output_lists[i];
+      data = session->exe->values->output_list(state, i);
     } else if (!tn__is_in_place(value, tensor)) {
       TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->output_copies[i], bytes));
       data = state->output_copies[i].data;
@@ -297,35 +231,6 @@ static DLTensor result_of(const tn__function_state *state, uint32_t index) {
   return result;
 }
 
-tn_status *tn__session_show(tn_session *session, tn__function_state *state, int index, const uint64_t *references,
-                            int64_t count, const tn_string **out) {
-  tn__shown_strings *shown = &state->shown[index];
-  if (!shown->ready) {
-    TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &shown->strings, count * (int64_t)sizeof(tn_string)));
-    TN_RETURN_IF_ERROR(tn__strings_show(&state->strings, references, count, shown->strings.data));
-    shown->ready = true;
-  }
-  *out = shown->strings.data;
-  return NULL;
-}
-
-/* The strings go where their bytes are wanted, one after another; the array's elements then tell where each is. */
-static tn_status *copy_strings_back(tn_session *session, const tn__function *f, tn__function_state *state,
-                                    uint32_t index, const tn__bound *output) {
-  DLTensor result = result_of(state, index);
-  int64_t count = tn_element_count(result.ndim, result.shape);
-  const tn_string *strings;
-  uint64_t total;
-  TN_RETURN_IF_ERROR(tn__session_show(session, state, (int)index, result.data, count, &strings));
-  if (!tn__strings_total(strings, count, &total) || (output->bytes != NULL && total > output->capacity))
-    return tn_status_create(TN_OUT_OF_RANGE,
-                            "output \"%s\": its strings have %llu bytes together, and the bound memory has %zu; "
-                            "tn_session_get_output() has the value",
-                            f->outputs[index].info.name, (unsigned long long)total, output->capacity);
-  tn__strings_give_out(strings, count, &output->tensor, output->bytes);
-  return NULL;
-}
-
 /* Results that were made beside their buffers go there. */
 static tn_status *copy_back(tn_session *session, const tn__function *f, tn__function_state *state,
                             const tn__bound *outputs) {
@@ -334,10 +239,8 @@ static tn_status *copy_back(tn_session *session, const tn__function *f, tn__func
     if (tn__is_list(&f->outputs[i]) || !outputs[i].set || tn__is_in_place(&f->outputs[i], &outputs[i].tensor)) continue;
     DLTensor result = result_of(state, i);
     if (result.data != state->frame->output_data[i]) continue; /* it did not fit */
-    if (is_string(&result)) {
-      tn_status *status = copy_strings_back(session, f, state, i, &outputs[i]);
-      if (first != NULL) tn_status_free(status);
-      if (first == NULL) first = status;
+    if (tn__is_of_strings(&f->outputs[i])) {
+      first = tn__first_of(first, session->exe->values->give_strings(session, state, i, &result, &outputs[i]));
     } else if (!tn__tensor_is_dense(&outputs[i].tensor) || f->outputs[i].grows >= 0) {
       tn_tensor_copy(&result, &outputs[i].tensor);
     } else if (dense_bytes(&result) > 0) {
@@ -345,40 +248,6 @@ static tn_status *copy_back(tn_session *session, const tn__function *f, tn__func
     }
   }
   return first;
-}
-
-/* Of two failures the first is told. */
-static tn_status *first_of(tn_status *a, tn_status *b) {
-  if (a == NULL) return b;
-  tn_status_free(b);
-  return a;
-}
-
-/* Sequences that outgrew their memory on the way go back to it if they fit in the end; those of strings go there
- * now. */
-static tn_status *settle_list(tn_session *session, tn__function_state *state, const tn__function_value *output,
-                              int index) {
-  tn__list *list = &state->output_lists[index];
-  int64_t needed;
-  bool fits;
-  if (output->info.dtype == TN_STRING)
-    TN_RETURN_IF_ERROR(tn__settle_strings(session, state, index, list, &fits, &needed));
-  else
-    fits = tn__list_settle(list, tn__dtype_stored(output->info.dtype), &needed);
-  if (fits) return NULL;
-  return tn_status_create(TN_OUT_OF_RANGE,
-                          "output \"%s\": its %lld tensors need %lld bytes, each at a multiple of %d, and the bound "
-                          "memory has %llu; tn_session_get_output_item() has them",
-                          output->info.name, (long long)list->count, (long long)needed, TN_KERNEL_ALIGNMENT,
-                          (unsigned long long)state->outputs[index].shape[0]);
-}
-
-static tn_status *settle_lists(tn_session *session, const tn__function *f, tn__function_state *state) {
-  tn_status *status = NULL;
-  for (uint32_t i = 0; i < f->output_count; i++)
-    if (tn__is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
-      status = first_of(status, settle_list(session, state, &f->outputs[i], (int)i));
-  return status;
 }
 
 /* A value of data-dependent size that its buffer has no room for was kept by the session instead. */
@@ -414,25 +283,12 @@ static bool all_persistent(const tn__bound *slots, uint32_t count) {
 /* Inputs may have been updated in place: those that kernels cannot read where they are are copied anew. */
 static tn_status *refresh_copies(tn_session *session, const tn__function *f, tn__function_state *state) {
   for (uint32_t i = 0; i < f->input_count; i++) {
-    bool tensor = !tn__is_list(&f->inputs[i]);
-    if (!tensor) TN_RETURN_IF_ERROR(copy_list(session, f, state, i));
-    if (tensor && !tn__is_in_place(&f->inputs[i], &state->inputs[i].tensor))
+    if (tn__is_list(&f->inputs[i]))
+      TN_RETURN_IF_ERROR(session->exe->values->place_list(session, f, state, i, state->frame->f->inputs[i].reg));
+    else if (!tn__is_in_place(&f->inputs[i], &state->inputs[i].tensor))
       TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &state->inputs[i]));
   }
   return NULL;
-}
-
-static void swap_strings(tn__function_state *state) {
-  tn__strings last = state->strings;
-  state->strings = state->spare;
-  state->spare = last;
-}
-
-/* The next invoke of the same sizes shall find as much memory as this one. */
-static tn_status *grow_spare(tn_session *session, tn__function_state *state) {
-  if (state->spare.heap.capacity >= state->strings.heap.capacity) return NULL;
-  tn__strings_clear(&state->spare);
-  return tn__block_reserve(session->allocator, &state->spare.heap, (int64_t)state->strings.heap.capacity);
 }
 
 /* A frame of the function that is to run; another's is kept with its memory, in which results of the last invoke
@@ -447,16 +303,13 @@ static tn_status *take_frame(tn_session *session, tn__function_state *state, con
 /* Takes the inputs, runs, and leaves the results where the machine made them. */
 static tn_status *run(tn_session *session, const tn__function *f, bool settled, tn__bound *inputs, tn__bound *outputs) {
   tn__function_state *state = &session->functions[f->index];
-  tn__strings_clear(&state->strings);
-  for (uint32_t i = 0; i < f->output_count; i++) state->shown[i].ready = false, state->shown[i].given = NULL;
-  lend_memory(session, f, state);
   if (settled) {
     TN_RETURN_IF_ERROR(refresh_copies(session, f, state));
   } else {
     const tn__function *g = tn__strided_choice(session->exe, f, inputs);
     TN_RETURN_IF_ERROR(take_frame(session, state, g));
     TN_RETURN_IF_ERROR(place_inputs(session, f, g, state, inputs));
-    TN_RETURN_IF_ERROR(place_outputs(session, &(tn__bindings){f, state, inputs, outputs}));
+    TN_RETURN_IF_ERROR(place_outputs(session, &(tn__bindings){f, state, inputs, outputs, session->exe->values}));
   }
   if (tn__is_cancelled(&session->vm.caller.env)) { /* there may be no kernel that would notice */
     tn__pool_cancel(&session->vm.caller, false);
@@ -467,7 +320,8 @@ static tn_status *run(tn_session *session, const tn__function *f, bool settled, 
       settled ? tn__vm_run_again(&session->vm, state->frame) : tn__vm_run(&session->vm, state->frame, 0);
   tn__pool_end(session->vm.pool);
   tn__pool_cancel(&session->vm.caller, false);
-  return status != NULL ? status : grow_spare(session, state);
+  if (status != NULL || session->exe->values == NULL) return status;
+  return session->exe->values->finish(session, state);
 }
 
 static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
@@ -475,19 +329,20 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
   bool settled = inputs == state->inputs && state->settled;
   state->settled = false;
   state->has_results = false;
-  session->vm.strings = &state->strings;
-  swap_strings(state);
+  const tn__values *values = session->exe->values;
+  if (values != NULL) values->begin(session, f, state);
   tn_status *status = run(session, f, settled, inputs, outputs);
   if (status != NULL) {
-    swap_strings(state); /* what the inputs point to stays for another try */
+    if (values != NULL) values->undo(state);
     return status;
   }
   state->has_results = true;
   state->settled =
       outputs == state->outputs && all_persistent(inputs, f->input_count) && all_persistent(outputs, f->output_count);
   /* Each of them is done, whatever the others say: what fits is complete. */
-  status = first_of(copy_back(session, f, state, outputs), settle_lists(session, f, state));
-  return first_of(status, check_capacity(f, state, outputs));
+  status = copy_back(session, f, state, outputs);
+  if (values != NULL) status = tn__first_of(status, values->give_lists(session, f, state));
+  return tn__first_of(status, check_capacity(f, state, outputs));
 }
 
 static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
@@ -562,12 +417,8 @@ static tn_status *get_output(tn_session *session, const char *function, int inde
                             "tn_session_get_output_item() read it",
                             f->outputs[index].info.name);
   *out = result_of(state, (uint32_t)index);
-  if (f->outputs[index].info.dtype != TN_STRING) return NULL;
-  const tn_string *strings;
-  tn_status *status =
-      tn__session_show(session, state, index, out->data, tn_element_count(out->ndim, out->shape), &strings);
-  out->data = status != NULL ? NULL : (void *)(uintptr_t)strings;
-  return status;
+  if (!tn__is_of_strings(&f->outputs[index])) return NULL;
+  return session->exe->values->show(session, state, index, out);
 }
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */

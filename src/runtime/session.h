@@ -5,8 +5,7 @@
 #include <stdatomic.h>
 
 #include "runtime/extent.h"
-#include "runtime/list.h"
-#include "runtime/strings.h"
+#include "runtime/vm.h"
 
 typedef struct tn__bound {
   bool set, persistent;
@@ -22,11 +21,7 @@ typedef struct tn__view {
   int64_t shape[TN_MAX_RANK], strides[TN_MAX_RANK];
 } tn__view;
 
-typedef struct tn__shown_strings { /* a result as callers see it, made when it is asked for */
-  tn__block strings;
-  bool ready;
-  const char *given; /* of a sequence: the caller's memory, when it is there; else NULL */
-} tn__shown_strings;
+typedef struct tn__value_state tn__value_state; /* values/state.h */
 
 typedef struct tn__function_state {
   tn__bound *inputs, *outputs;           /* by the set_ calls */
@@ -36,15 +31,8 @@ typedef struct tn__function_state {
   int64_t (*strides)[TN_MAX_RANK + 1]; /* by input: of those that may have any, for the function that reads them */
   tn__view *rooms;                     /* by output: of those that grow, the bound tensor's buffer */
   tn__view *results;                   /* by output: of those that grow, the result */
-  /* Of those that are sequences or optional; a bound output's slot in `outputs` holds its memory as bytes. */
-  tn__list *input_lists, *output_lists;
-  /* By input: of lists of strings, what the caller gave; `input_lists` has it copied into `strings` by each invoke. */
-  tn__list *given_lists;
-  tn__strings *given_strings;
-  tn__strings strings;      /* of the last invoke */
-  tn__strings spare;        /* of the one before: invokes take turns, as results may be the next one's inputs */
-  tn__shown_strings *shown; /* by output */
-  tn__frame *frame;         /* of the last invoke: it holds the results */
+  tn__value_state *values;             /* of an executable that has such */
+  tn__frame *frame;                    /* of the last invoke: it holds the results */
   bool has_results;
   /* The last invoke succeeded, everything is bound persistently, and no binding has changed since: everything in the
    * frame is as the next invoke needs it. */
@@ -83,9 +71,12 @@ TN_MUST_USE tn_status *tn__bind_check(const tn__function *function, int index, b
                                       tn_binding binding, tn__extent *memory);
 /* Copies what the slot needs of the tensor, which was checked; NULL unbinds. */
 void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding, const tn__extent *memory);
-/* The references of an output that is a tensor of strings, as strings; valid until the next invoke. */
-TN_MUST_USE tn_status *tn__session_show(tn_session *session, tn__function_state *state, int index,
-                                        const uint64_t *references, int64_t count, const tn_string **out);
+/* Of two failures the first is told. */
+static inline tn_status *tn__first_of(tn_status *a, tn_status *b) {
+  if (a == NULL) return b;
+  tn_status_free(b);
+  return a;
+}
 /* "function "f" takes 2 inputs, and the call gives 1" */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *function, const char *what,
                                                           uint32_t takes, int gives);
@@ -108,9 +99,11 @@ typedef struct tn__bindings {
   const tn__function *f;
   tn__function_state *state;
   const tn__bound *inputs, *outputs;
+  const tn__values *values; /* the executable's */
 } tn__bindings;
 
 static inline bool tn__is_list(const tn__function_value *value) { return value->info.kind != TN_VALUE_TENSOR; }
+static inline bool tn__is_of_strings(const tn__function_value *value) { return value->info.dtype == TN_STRING; }
 /* What the caller bound for an output: a sequence's memory is bound for calls of every kind. */
 static inline const tn__bound *tn__output_slot(const tn__bindings *bindings, uint32_t index) {
   return tn__is_list(&bindings->f->outputs[index]) ? &bindings->state->outputs[index] : &bindings->outputs[index];
@@ -120,6 +113,9 @@ TN_MUST_USE tn_status *tn__check_sharing(const tn__bindings *bindings);
 /* Results of earlier invokes may be bound: what this one makes in the session's own memory goes elsewhere then, and
  * every bound tensor keeps its memory. The frame is taken, and lists have the memory that is lent to them. */
 TN_MUST_USE tn_status *tn__make_way(const tn__bindings *bindings);
+
+/* Of an output: memory that this invoke will write or replace. Trades places with the spare one when it is bound. */
+TN_MUST_USE tn_status *tn__free_block(const tn__bindings *bindings, uint32_t output, tn__block *block);
 
 /* ---- inputs of any strides (strided.c) ---- */
 
@@ -135,11 +131,6 @@ tn__strided_memory tn__strided_memory_of(const DLTensor *tensor);
  * `index`; the latter go to `numbers`, which the frame keeps. */
 void tn__strided_place(tn__frame *frame, const tn__function *function, uint32_t index, const DLTensor *tensor,
                        int64_t *numbers);
-
-/* Puts a sequence of strings into the memory that is bound for it (containers.c); false: it has no room, by the bytes
- * needed, which are INT64_MAX when they cannot be counted. */
-TN_MUST_USE tn_status *tn__settle_strings(tn_session *session, tn__function_state *state, int index,
-                                          const tn__list *list, bool *fits, int64_t *needed);
 
 /* Sets the callback, whoever has one. */
 void tn__session_profile(tn_session *session, tn_profile_callback callback, void *user);

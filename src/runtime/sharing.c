@@ -6,7 +6,7 @@
  * output there are two memories that take turns, the second from the first such invoke on. Three at once, results of
  * invokes further back among them, are refused. */
 #include "base/alloc.h"
-#include "runtime/session.h"
+#include "runtime/values.h"
 
 /* ---- bound outputs ---------------------------------------------------------------------------------------------- */
 
@@ -89,8 +89,7 @@ static bool is_bound(const tn__bindings *b, uint32_t output, const tn__block *bl
   return false;
 }
 
-/* Memory that this invoke will write or replace. */
-static tn_status *free_block(const tn__bindings *b, uint32_t output, tn__block *block) {
+tn_status *tn__free_block(const tn__bindings *b, uint32_t output, tn__block *block) {
   tn__block *spare = &b->state->spares[output], kept = *block;
   if (!is_bound(b, output, block)) return NULL;
   if (is_bound(b, output, spare))
@@ -102,15 +101,6 @@ static tn_status *free_block(const tn__bindings *b, uint32_t output, tn__block *
   return NULL;
 }
 
-/* The last result goes: its list is made anew. */
-static tn_status *free_list(const tn__bindings *b, uint32_t output) {
-  const tn__frame *frame = b->state->frame;
-  const tn__register *r = &frame->f->registers[frame->f->outputs[output].reg];
-  tn__list *list = tn__output_slot(b, output)->set ? &b->state->output_lists[output] : &frame->lists[r->list];
-  tn__list_clear(list, false);
-  return free_block(b, output, list->lent.data != NULL ? &list->spare : &list->elements);
-}
-
 static tn_status *free_tensor(const tn__bindings *b, uint32_t output) {
   tn__function_state *state = b->state;
   const tn__frame *frame = state->frame;
@@ -118,15 +108,16 @@ static tn_status *free_tensor(const tn__bindings *b, uint32_t output) {
   const tn__bound *slot = &b->outputs[output];
   uint32_t number = frame->f->outputs[output].reg;
   bool may_not_fit = value->info.size_rule == TN_SIZE_CAPACITY;
-  if (!slot->set || may_not_fit) TN_RETURN_IF_ERROR(free_block(b, output, &frame->blocks[number]));
-  if (slot->set && !tn__is_in_place(value, &slot->tensor))
-    TN_RETURN_IF_ERROR(free_block(b, output, &state->output_copies[output]));
-  if (value->info.dtype != TN_STRING) return NULL;
-  return free_block(b, output, &state->shown[output].strings);
+  if (!slot->set || may_not_fit) TN_RETURN_IF_ERROR(tn__free_block(b, output, &frame->blocks[number]));
+  if (!slot->set || tn__is_in_place(value, &slot->tensor)) return NULL;
+  return tn__free_block(b, output, &state->output_copies[output]);
 }
 
 tn_status *tn__make_way(const tn__bindings *b) {
-  for (uint32_t i = 0; i < b->f->output_count; i++)
-    TN_RETURN_IF_ERROR(tn__is_list(&b->f->outputs[i]) ? free_list(b, i) : free_tensor(b, i));
+  for (uint32_t i = 0; i < b->f->output_count; i++) {
+    const tn__function_value *value = &b->f->outputs[i];
+    if (!tn__is_list(value)) TN_RETURN_IF_ERROR(free_tensor(b, i));
+    if (tn__is_list(value) || tn__is_of_strings(value)) TN_RETURN_IF_ERROR(b->values->make_way(b, i));
+  }
   return NULL;
 }

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "runtime/strings.h"
 #include "runtime/tensor.h"
 
 enum { ALIGNMENT = 64 };
@@ -75,6 +74,42 @@ tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, cons
   return NULL;
 }
 
+/* ---- tensors of tn_string --------------------------------------------------------------------------------------- */
+
+tn_string *tn__string_element(const DLTensor *tensor, int64_t position) {
+  char *data = (char *)tensor->data + tensor->byte_offset;
+  int64_t offset = position;
+  if (tensor->strides != NULL) {
+    offset = 0;
+    for (int i = tensor->ndim - 1; i >= 0; i--) {
+      offset += position % tensor->shape[i] * tensor->strides[i];
+      position /= tensor->shape[i];
+    }
+  }
+  return (tn_string *)(void *)(data + offset * (int64_t)sizeof(tn_string));
+}
+
+void tn__string_elements_put(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes) {
+  for (int64_t i = 0; i < count; i++) {
+    tn_string text = strings[i];
+    if (bytes != NULL) {
+      if (text.length > 0) memcpy(bytes, text.data, text.length);
+      text.data = bytes;
+      bytes += text.length;
+    }
+    memcpy(tn__string_element(tensor, i), &text, sizeof(text));
+  }
+}
+
+bool tn__string_elements_bytes(const tn_string *strings, int64_t count, uint64_t *bytes) {
+  *bytes = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (strings[i].length > SIZE_MAX - *bytes) return false;
+    *bytes += strings[i].length;
+  }
+  return true;
+}
+
 tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_string *strings,
                                     const tn_allocator *allocator, tn_tensor **out) {
   uint64_t bytes;
@@ -82,7 +117,7 @@ tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_str
   TN_RETURN_IF_ERROR(tn_tensor_create(TN_STRING, rank, shape, allocator, out));
   tn_tensor *tensor = *out;
   int64_t count = tn_element_count(rank, shape);
-  bool countable = tn__strings_total(strings, count, &bytes);
+  bool countable = tn__string_elements_bytes(strings, count, &bytes);
   tn_status *status = countable ? tn__alloc(allocator, 1, (size_t)bytes, 0, &text)
                                 : tn_status_create(TN_INVALID_ARGUMENT, "strings of more bytes than can be counted");
   if (status != NULL) {
@@ -91,7 +126,7 @@ tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_str
     return status;
   }
   tensor->text = text, tensor->text_bytes = (size_t)bytes;
-  tn__strings_give_out(strings, count, &tensor->dl, tensor->text);
+  tn__string_elements_put(strings, count, &tensor->dl, tensor->text);
   return NULL;
 }
 

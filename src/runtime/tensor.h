@@ -38,4 +38,14 @@ void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);
  * of TN_ANY_RANK. */
 void tn__format_dims(const tn_dim_info *const *dims, int rank, char *text, size_t size);
 
+/* ---- tensors of tn_string ---- */
+
+/* The element at a flat position of a tensor of any strides. */
+tn_string *tn__string_element(const DLTensor *tensor, int64_t position);
+/* Writes strings into the first elements of a tensor, of any strides: where they are, or, `bytes` not NULL, copied
+ * there one after another. */
+void tn__string_elements_put(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes);
+/* All bytes of `count` strings; false when they are more than a size_t counts. */
+bool tn__string_elements_bytes(const tn_string *strings, int64_t count, uint64_t *bytes);
+
 #endif

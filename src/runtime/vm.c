@@ -7,8 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "runtime/list.h"
-#include "runtime/strings.h"
+#include "runtime/values.h"
 #include "runtime/work.h"
 
 /* ---- shapes ----------------------------------------------------------------------------------------------------- */
@@ -149,7 +148,7 @@ static tn_status *after_prologue(tn__vm *vm, tn__frame *frame) {
     uint32_t number = f->outputs[i].reg;
     const tn__register *r = &f->registers[number];
     if (r->container != TN__CONTAINER_TENSOR)
-      frame->data[number] = frame->output_data[i] != NULL ? frame->output_data[i] : &frame->lists[r->list];
+      frame->data[number] = frame->output_data[i] != NULL ? frame->output_data[i] : tn__frame_list(vm, frame, r);
     if (r->container != TN__CONTAINER_TENSOR || !r->early) continue;
     int64_t bytes;
     TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
@@ -243,11 +242,7 @@ static void copy_valid(const tn__frame *frame, const tn__register *r, const tn__
 static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
   const int64_t *to_dims, *from_dims;
-  if (to->container != TN__CONTAINER_TENSOR) {
-    const tn__list *source = frame->data[in->b];
-    if (from->any_rank && !to->any_rank) TN_RETURN_IF_ERROR(tn__list_require_rank(source, to->rank));
-    return tn__list_copy(vm->allocator, frame->data[in->a], source, tn__dtype_stored(to->dtype));
-  }
+  if (to->container != TN__CONTAINER_TENSOR) return vm->exe->values->copy(vm, frame, in);
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->a, &to_dims));
   TN_RETURN_IF_ERROR(tn__current_dims(frame, in->b, &from_dims));
   int64_t count = element_count(frame, from);
@@ -313,18 +308,7 @@ static tn_status *take_over(tn__frame *frame, uint32_t to, tn__block *block, con
 }
 
 static tn_status *move(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
-  const tn__register *r = &frame->f->registers[in->a];
-  if (r->container != TN__CONTAINER_TENSOR) {
-    tn__list *to = frame->data[in->a], *from = frame->data[in->b], kept = *to;
-    if (to->lent.data != NULL || from->lent.data != NULL) { /* the caller's memory stays where it was lent */
-      TN_RETURN_IF_ERROR(tn__list_copy(vm->allocator, to, from, tn__dtype_stored(r->dtype)));
-      tn__list_clear(from, false);
-      return NULL;
-    }
-    *to = *from;
-    *from = kept;
-    return NULL;
-  }
+  if (frame->f->registers[in->a].container != TN__CONTAINER_TENSOR) return vm->exe->values->move(vm, frame, in);
   frame->used[in->b] = 0;
   return take_over(frame, in->a, &frame->blocks[in->b], frame->dims + frame->f->registers[in->b].first_dim);
 }
@@ -431,9 +415,7 @@ static tn_status *builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *i
       tn__work_fill_zero(frame->data[r->root], element_count(frame, r) * (int64_t)tn__dtype_stored(r->dtype));
       return NULL;
     }
-    default:
-      return tn__builtin_find(in->callee)->about == TN__ABOUT_LISTS ? tn__list_builtin(vm, frame, in)
-                                                                    : tn__string_builtin(vm, frame, in);
+    default: return vm->exe->values->run(vm, frame, in);
   }
 }
 

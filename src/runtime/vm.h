@@ -11,8 +11,7 @@ typedef struct tn__block {
   size_t capacity;
 } tn__block;
 
-typedef struct tn__list tn__list;       /* list.h */
-typedef struct tn__strings tn__strings; /* strings.h */
+typedef struct tn__strings tn__strings; /* values/strings.h */
 
 /* One activation of a function; kept and used again by later ones. */
 typedef struct tn__frame tn__frame;
@@ -25,7 +24,7 @@ struct tn__frame {
   tn__block *blocks; /* per register: memory of the frame's own for DYNAMIC and OUTPUT */
   uint32_t *used;    /* per register: `run` when its block holds a value of this run */
   uint32_t run;      /* counts the runs in this frame */
-  tn__list *lists;   /* of registers that hold lists; `data` points at them, or at the caller's */
+  void *lists;       /* of registers that hold lists; `data` points at them, or at the caller's */
   tn__block arena;
   int64_t *laid_out_scalars; /* for which the layout was made */
   bool laid_out;

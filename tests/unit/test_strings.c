@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/regex.h"
 #include "compile_check.h"
 #include "import/onnx/regex_compile.h"
+#include "text/regex.h"
 #include "unit/failing_allocator.h"
 #include "unit/rehash.h"
 #include "unit/trampoline.h"

@@ -1,4 +1,4 @@
-/* RE2's syntax (https://github.com/google/re2/wiki/Syntax) to the program of base/regex.h: a tree, then code, in which
+/* RE2's syntax (https://github.com/google/re2/wiki/Syntax) to the program of text/regex.h: a tree, then code, in which
  * counted repetitions are written out. What has no meaning without captures (greedy or not, names of groups) is read
  * and forgotten. Classes by Unicode property (\pL) and \C are not supported; back references and look-around are no
  * part of RE2. */
@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/regex.h"
-#include "base/unicode.h"
+#include "base/utf8.h"
+#include "text/regex.h"
+#include "text/unicode.h"
 
 enum { LAST_CODE = 0x10ffff, MOST_REPEATS = 1000, MOST_CODE = 1 << 16, MOST_DEPTH = 200 };
 

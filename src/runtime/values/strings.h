@@ -15,8 +15,8 @@
  *
  * (ONNX Runtime keeps a std::string per element, which each operator that moves elements must construct and destroy one
  * by one; TVM's Relax has string objects beside tensors, not in them.) */
-#ifndef TENON_RUNTIME_STRINGS_H
-#define TENON_RUNTIME_STRINGS_H
+#ifndef TENON_RUNTIME_VALUES_STRINGS_H
+#define TENON_RUNTIME_VALUES_STRINGS_H
 
 #include "runtime/vm.h"
 
@@ -40,8 +40,8 @@ TN_MUST_USE tn_status *tn__strings_append(tn__strings *strings, uint64_t length,
 /* The same with its contents, which must not lie in the heap, and making room. */
 TN_MUST_USE tn_status *tn__strings_add(const tn_allocator *allocator, tn__strings *strings, tn_string text,
                                        uint64_t *reference);
-/* Is `data`, `size` bytes, records without a gap from its start to its end? */
-bool tn__strings_are_sound(const uint8_t *data, uint64_t size);
+/* The file's string data are records without a gap from start to end, and its constants refer to those alone. */
+TN_MUST_USE tn_status *tn__strings_check(const tn_executable *executable);
 
 /* ---- at the boundary: tensors of tn_string ----------------------------------------------------------------------- */
 
@@ -54,12 +54,6 @@ bool tn__strings_hold(const tn__strings *strings, const DLTensor *tensor);
 /* `count` references as strings whose bytes are the heap's and the file's. */
 TN_MUST_USE tn_status *tn__strings_show(const tn__strings *strings, const uint64_t *references, int64_t count,
                                         tn_string *out);
-/* Writes strings into the first elements of a tensor, of any strides: where they are, or, `bytes` not NULL, copied
- * there one after another. */
-void tn__strings_give_out(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes);
-/* All bytes of `count` strings; false when they are more than a size_t counts. */
-bool tn__strings_total(const tn_string *strings, int64_t count, uint64_t *bytes);
-
 /* ---- builtins ---------------------------------------------------------------------------------------------------- */
 
 typedef struct tn__operand_tensor { /* of a builtin */

@@ -5,8 +5,8 @@
  * The compiler makes the program from RE2's syntax (src/import/onnx/regex_compile.c). It is an array of i64: the number
  * n of instructions, then n times three words (opcode, a, b), then ranges of code points, two words each, both ends
  * included. */
-#ifndef TENON_BASE_REGEX_H
-#define TENON_BASE_REGEX_H
+#ifndef TENON_TEXT_REGEX_H
+#define TENON_TEXT_REGEX_H
 
 #include <stdbool.h>
 #include <stddef.h>

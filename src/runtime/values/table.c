@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "runtime/strings.h"
+#include "runtime/values/strings.h"
 
 /* Elements of one type, of a tensor. */
 typedef struct column {

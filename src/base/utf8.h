@@ -1,6 +1,6 @@
-/* UTF-8 and simple case mapping (one code point to one code point, without regard to language or neighbours). */
-#ifndef TENON_BASE_UNICODE_H
-#define TENON_BASE_UNICODE_H
+/* UTF-8. */
+#ifndef TENON_BASE_UTF8_H
+#define TENON_BASE_UTF8_H
 
 #include <stdint.h>
 
@@ -11,7 +11,5 @@
 uint32_t tn__utf8_next(const char **at, const char *end);
 /* Writes a code point, at most 4 bytes; returns behind it. */
 char *tn__utf8_put(char *at, uint32_t code);
-uint32_t tn__to_lower(uint32_t code);
-uint32_t tn__to_upper(uint32_t code);
 
 #endif

@@ -9,10 +9,10 @@
  * which makes room in the list for `count` tensors together, with records of `rank` dimensions, and for `bytes` more of
  * elements; `times` of what is needed is asked for: 2 where tensors are added one by one, so that each is copied but a
  * few times, however many there will be. It gives 0 or TN__LIST_NO_MEMORY. */
-#ifndef TENON_RUNTIME_LIST_STEPS_H
-#define TENON_RUNTIME_LIST_STEPS_H
+#ifndef TENON_RUNTIME_VALUES_LIST_STEPS_H
+#define TENON_RUNTIME_VALUES_LIST_STEPS_H
 
-#include "runtime/list_work.h"
+#include "runtime/values/list_work.h"
 
 /* Makes `to` equal to `from`, which may be `to` itself. */
 static inline int tn__list_assign(tn__list_memory *memory, tn__list *to, const tn__list *from, int64_t element) {

@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/regex.h"
-#include "base/unicode.h"
-#include "runtime/strings.h"
+#include "base/utf8.h"
+#include "runtime/values/strings.h"
+#include "text/regex.h"
+#include "text/unicode.h"
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
 

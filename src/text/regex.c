@@ -1,8 +1,8 @@
-#include "base/regex.h"
+#include "text/regex.h"
 
 #include <string.h>
 
-#include "base/unicode.h"
+#include "base/utf8.h"
 
 enum { MOST_INSTRUCTIONS = 1 << 24 };
 #define AT_EDGE (UINT32_MAX - 1) /* in place of the code point before the first or behind the last one */

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "runtime/strings.h"
+#include "runtime/values/strings.h"
 
 enum { MOST_CHARACTERS = 40, MOST_DIGITS = 17 };
 

@@ -5,12 +5,12 @@
  * All tensors of a list have its element type; each has a rank and dimensions of its own. Most registers promise one
  * rank for all of them, which whoever fills the list keeps; `any_rank` ones do not. An optional tensor is a list of at
  * most one; an optional sequence is a list that may be absent. */
-#ifndef TENON_RUNTIME_LIST_H
-#define TENON_RUNTIME_LIST_H
+#ifndef TENON_RUNTIME_VALUES_LIST_H
+#define TENON_RUNTIME_VALUES_LIST_H
 
 #include "runtime/vm.h"
 
-struct tn__list {
+typedef struct tn__list {
   bool absent; /* an optional without value; then it is empty, too */
   int64_t count, capacity;
   int64_t *items; /* per tensor, `stride` numbers: its offset in `elements`, its rank, its dimensions */
@@ -19,9 +19,9 @@ struct tn__list {
   int64_t used;    /* bytes of `elements`, those of tensors that were taken out included */
   tn__block lent;  /* the caller's memory, where elements go while they fit; or no data */
   tn__block spare; /* where elements were that did not fit `lent`, for the next time */
-};
+} tn__list;
 
-#include "runtime/list_work.h"
+#include "runtime/values/list_work.h"
 
 void tn__list_release(const tn_allocator *allocator, tn__list *list);
 /* Makes `to` equal to `from`, which may be `to` itself. */
@@ -36,6 +36,11 @@ void tn__list_lend(const tn_allocator *allocator, tn__list *list, void *memory, 
 /* Brings a list to the memory that was lent to it, if it is not there. False: it is too large, by the bytes it
  * needs. */
 bool tn__list_settle(tn__list *list, size_t element, int64_t *needed);
+/* Releases the lists of a frame's own. */
+void tn__list_release_all(tn__vm *vm, tn__frame *frame);
+/* Run COPY and MOVE of lists. */
+TN_MUST_USE tn_status *tn__list_copy_instruction(tn__vm *vm, tn__frame *frame, const tn__instruction *in);
+TN_MUST_USE tn_status *tn__list_move_instruction(tn__vm *vm, tn__frame *frame, const tn__instruction *in);
 /* Runs a builtin whose name starts with "list_". */
 TN_MUST_USE tn_status *tn__list_builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *in);
 

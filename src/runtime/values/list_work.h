@@ -4,8 +4,8 @@
  *
  * src/emit_c/work_text.cmake puts what follows the include into each header that needs it, with names of its own, so
  * it is C99 and C++ at once. */
-#ifndef TENON_RUNTIME_LIST_WORK_H
-#define TENON_RUNTIME_LIST_WORK_H
+#ifndef TENON_RUNTIME_VALUES_LIST_WORK_H
+#define TENON_RUNTIME_VALUES_LIST_WORK_H
 
 #include <stdint.h>
 #include <string.h>

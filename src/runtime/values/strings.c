@@ -1,4 +1,4 @@
-#include "runtime/strings.h"
+#include "runtime/values/strings.h"
 
 #include <string.h>
 
@@ -76,7 +76,8 @@ tn_status *tn__strings_add(const tn_allocator *allocator, tn__strings *s, tn_str
   return NULL;
 }
 
-bool tn__strings_are_sound(const uint8_t *data, uint64_t size) {
+/* Is `data` records without a gap from its start to its end? */
+static bool are_sound(const uint8_t *data, uint64_t size) {
   uint64_t at = 0, length;
   while (at < size) {
     if (size - at < HEAD) return false;
@@ -87,27 +88,35 @@ bool tn__strings_are_sound(const uint8_t *data, uint64_t size) {
   return true;
 }
 
-/* ---- the boundary ------------------------------------------------------------------------------------------------ */
-
-/* The element at a flat position of a tensor of any strides. */
-static tn_string *element_at(const DLTensor *tensor, int64_t position) {
-  char *data = (char *)tensor->data + tensor->byte_offset;
-  int64_t offset = position;
-  if (tensor->strides != NULL) {
-    offset = 0;
-    for (int i = tensor->ndim - 1; i >= 0; i--) {
-      offset += position % tensor->shape[i] * tensor->strides[i];
-      position /= tensor->shape[i];
-    }
+/* References of a constant lead to strings of the file, and nowhere else. */
+static tn_status *check_references(const tn_executable *exe, const tn__constant_entry *constant) {
+  tn__strings strings = {.constants = exe->string_data, .constant_bytes = exe->string_bytes};
+  for (uint64_t i = 0; constant->dtype == TN_STRING && i < constant->size / sizeof(uint64_t); i++) {
+    uint64_t reference = ((const uint64_t *)constant->data)[i];
+    tn_string unused;
+    tn_status *status = tn__string_at(&strings, reference, &unused);
+    if (status == NULL) continue;
+    tn_status_free(status);
+    return tn__corrupt("element %llu of constant \"%s\" is no string of its string data", (unsigned long long)i,
+                       constant->name);
   }
-  return (tn_string *)(void *)(data + offset * (int64_t)sizeof(tn_string));
+  return NULL;
 }
+
+tn_status *tn__strings_check(const tn_executable *exe) {
+  if (!are_sound(exe->string_data, exe->string_bytes))
+    return tn__corrupt("its string data is not one string after another");
+  for (uint32_t i = 0; i < exe->constant_count; i++) TN_RETURN_IF_ERROR(check_references(exe, &exe->constants[i]));
+  return NULL;
+}
+
+/* ---- the boundary ------------------------------------------------------------------------------------------------ */
 
 static tn_status *check_strings(const char *what, const DLTensor *tensor, int64_t count, uint64_t *total) {
   *total = 0;
   for (int64_t i = 0; i < count; i++) {
     tn_string text;
-    memcpy(&text, element_at(tensor, i), sizeof(text));
+    memcpy(&text, tn__string_element(tensor, i), sizeof(text));
     if (text.data == NULL && text.length > 0)
       return tn_status_create(TN_INVALID_ARGUMENT, "%s: string %lld has %llu bytes and no data", what, (long long)i,
                               (unsigned long long)text.length);
@@ -127,7 +136,7 @@ tn_status *tn__strings_take_in(const tn_allocator *allocator, tn__strings *s, co
   TN_RETURN_IF_ERROR(tn__strings_reserve(allocator, s, (uint64_t)count, total));
   for (int64_t i = 0; i < count; i++) {
     tn_string text;
-    memcpy(&text, element_at(tensor, i), sizeof(text));
+    memcpy(&text, tn__string_element(tensor, i), sizeof(text));
     references[i] = 0;
     if (text.length > 0) TN_RETURN_IF_ERROR(tn__strings_add(allocator, s, text, &references[i]));
   }
@@ -138,7 +147,7 @@ bool tn__strings_hold(const tn__strings *s, const DLTensor *tensor) {
   int64_t count = s->heap.data == NULL ? 0 : tn_element_count(tensor->ndim, tensor->shape);
   for (int64_t i = 0; i < count; i++) {
     tn_string text;
-    memcpy(&text, element_at(tensor, i), sizeof(text));
+    memcpy(&text, tn__string_element(tensor, i), sizeof(text));
     if (text.length > 0 && (uintptr_t)text.data - (uintptr_t)s->heap.data < s->heap.capacity) return true;
   }
   return false;
@@ -147,25 +156,4 @@ bool tn__strings_hold(const tn__strings *s, const DLTensor *tensor) {
 tn_status *tn__strings_show(const tn__strings *s, const uint64_t *references, int64_t count, tn_string *out) {
   for (int64_t i = 0; i < count; i++) TN_RETURN_IF_ERROR(tn__string_at(s, references[i], &out[i]));
   return NULL;
-}
-
-void tn__strings_give_out(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes) {
-  for (int64_t i = 0; i < count; i++) {
-    tn_string text = strings[i];
-    if (bytes != NULL) {
-      if (text.length > 0) memcpy(bytes, text.data, text.length);
-      text.data = bytes;
-      bytes += text.length;
-    }
-    memcpy(element_at(tensor, i), &text, sizeof(text));
-  }
-}
-
-bool tn__strings_total(const tn_string *strings, int64_t count, uint64_t *bytes) {
-  *bytes = 0;
-  for (int64_t i = 0; i < count; i++) {
-    if (strings[i].length > SIZE_MAX - *bytes) return false;
-    *bytes += strings[i].length;
-  }
-  return true;
 }

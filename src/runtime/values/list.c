@@ -1,4 +1,4 @@
-#include "runtime/list.h"
+#include "runtime/values/list.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct tn__list_memory {
 } tn__list_memory;
 static inline int tn__list_room(tn__list_memory *memory, tn__list *list, int64_t element, int rank, int64_t count,
                                 int64_t bytes, int times);
-#include "runtime/list_steps.h"
+#include "runtime/values/list_steps.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
 
@@ -140,6 +140,32 @@ static tn_status *position_status(const tn__list_memory *memory, const tn__list 
 
 static int64_t element_of(const tn__frame *frame, uint32_t number) {
   return (int64_t)tn__dtype_stored(register_at(frame, number)->dtype);
+}
+
+/* ---- lists of frames, COPY and MOVE ------------------------------------------------------------------------------ */
+
+void tn__list_release_all(tn__vm *vm, tn__frame *frame) {
+  for (uint32_t i = 0; i < frame->f->list_count; i++) tn__list_release(vm->allocator, (tn__list *)frame->lists + i);
+}
+
+tn_status *tn__list_copy_instruction(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
+  const tn__list *source = frame->data[in->b];
+  if (from->any_rank && !to->any_rank) TN_RETURN_IF_ERROR(tn__list_require_rank(source, to->rank));
+  return tn__list_copy(vm->allocator, frame->data[in->a], source, tn__dtype_stored(to->dtype));
+}
+
+tn_status *tn__list_move_instruction(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
+  tn__list *to = frame->data[in->a], *from = frame->data[in->b], kept = *to;
+  if (to->lent.data != NULL || from->lent.data != NULL) { /* the caller's memory stays where it was lent */
+    size_t element = tn__dtype_stored(frame->f->registers[in->a].dtype);
+    TN_RETURN_IF_ERROR(tn__list_copy(vm->allocator, to, from, element));
+    tn__list_clear(from, false);
+    return NULL;
+  }
+  *to = *from;
+  *from = kept;
+  return NULL;
 }
 
 /* ---- builtins: joining and splitting ---------------------------------------------------------------------------- */
