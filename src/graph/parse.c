@@ -628,7 +628,7 @@ static tn__attr read_exprs(scope *s, const char *name) {
   while (!tn__lexer_is(lex, ")")) {
     if (exprs.count > 0) tn__lexer_expect(lex, ",", "between sizes");
     tn__token at = lex->token;
-    const tn__expr *e = tn__parse_expr(&s->r->parser);
+    const tn__expr *e = tn__parse_index(&s->r->parser, "a size");
     check_symbols(s, &at, e);
     tn__vec_push(s->r->arena, &exprs, e);
   }

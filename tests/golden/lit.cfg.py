@@ -2,7 +2,7 @@
 """How lit runs the golden tests. In a RUN line:
 
 %tenon      the program; its caches and settings are the test's own
-%tenon-opt  runs passes of the loop IR on a function in text form (tests/tools/tenon-opt.c)
+%tenon-opt  runs passes on a function of the loop IR, or on a graph, in text form (tests/tools/tenon-opt.c)
 %filecheck  FileCheck, which refuses an unused prefix and an empty input
 %python     a Python with numpy and onnx
 %s %S %t    lit's own: the test file, its folder, a temporary name

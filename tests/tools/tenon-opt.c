@@ -1,7 +1,10 @@
-/* tenon-opt: reads a function of the loop IR, runs passes on it, prints it or interprets it. For golden tests and for
- * looking.
+/* tenon-opt: reads a function of the loop IR, or a graph, runs passes on it, prints it or interprets it. For golden
+ * tests and for looking.
  *
  *   tenon-opt [--pass NAME]... [--lower] [--interpret [--wide]] [--dim NAME=N]... [FILE]
+ *   tenon-opt --graph [--graph-pass NAME]... [--check] [--winograd TILE] [--dim NAME=N]... [FILE]
+ *
+ * With --graph the text is a graph (tools/graph_opt.h); --graph-pass says so, too.
  *
  * --pass runs one pass of the pipeline, --lower all of them. --interpret fills the inputs with a fixed pattern (element
  * i of each is i * 7 % 13 - 6, as its type wraps it), runs the result and prints the outputs. Exit status: 0, 1 for a
@@ -12,13 +15,15 @@
 
 #include "ir/passes.h"
 #include "ir/scalar.h"
+#include "tools/graph_opt.h"
 
-enum { MAX_PASSES = 32, MAX_DIMS = 16, SHOWN = 64 };
+enum { MAX_PASSES = GRAPH_OPT_PASSES, MAX_DIMS = GRAPH_OPT_DIMS, SHOWN = 64 };
 
 typedef struct options {
   const char *passes[MAX_PASSES], *dims[MAX_DIMS], *file;
   int pass_count, dim_count;
-  bool lower, interpret, wide;
+  bool lower, interpret, wide, is_graph;
+  graph_opt graph;
 } options;
 
 typedef struct job {
@@ -109,6 +114,10 @@ static void run(tn__escape *escape, void *user) {
   tn__func *parsed;
   const char *name = j->options->file == NULL ? "stdin" : j->options->file;
   const char *slash = strrchr(name, '/');
+  if (j->options->is_graph) {
+    graph_opt_run(ir, slash == NULL ? name : slash + 1, j->text, j->length, &j->options->graph);
+    return;
+  }
   tn__check(escape, tn__func_parse(ir, slash == NULL ? name : slash + 1, j->text, j->length, &parsed));
   tn__check(escape, tn__func_verify(ir, parsed));
   const tn__func *func = run_passes(ir, parsed, j->options);
@@ -129,8 +138,16 @@ static bool read_options(int argc, char **argv, options *o) {
     bool more = i + 1 < argc;
     if (strcmp(argv[i], "--pass") == 0 && more && o->pass_count < MAX_PASSES)
       o->passes[o->pass_count++] = argv[++i];
+    else if (strcmp(argv[i], "--graph-pass") == 0 && more && o->graph.pass_count < MAX_PASSES)
+      o->graph.passes[o->graph.pass_count++] = argv[++i], o->is_graph = true;
+    else if (strcmp(argv[i], "--winograd") == 0 && more)
+      o->graph.winograd = atoi(argv[++i]);
     else if (strcmp(argv[i], "--dim") == 0 && more && o->dim_count < MAX_DIMS)
-      o->dims[o->dim_count++] = argv[++i];
+      o->graph.dims[o->dim_count] = o->dims[o->dim_count] = argv[i + 1], o->graph.dim_count = ++o->dim_count, i++;
+    else if (strcmp(argv[i], "--graph") == 0)
+      o->is_graph = true;
+    else if (strcmp(argv[i], "--check") == 0)
+      o->graph.check = true;
     else if (strcmp(argv[i], "--lower") == 0)
       o->lower = true;
     else if (strcmp(argv[i], "--interpret") == 0)
@@ -148,7 +165,9 @@ static bool read_options(int argc, char **argv, options *o) {
 int main(int argc, char **argv) {
   options o = {0};
   if (!read_options(argc, argv, &o)) {
-    fprintf(stderr, "usage: tenon-opt [--pass NAME]... [--lower] [--interpret [--wide]] [--dim NAME=N]... [FILE]\n");
+    fprintf(stderr,
+            "usage: tenon-opt [--pass NAME]... [--lower] [--interpret [--wide]] [--dim NAME=N]... [FILE]\n"
+            "       tenon-opt --graph [--graph-pass NAME]... [--check] [--winograd TILE] [--dim NAME=N]... [FILE]\n");
     return 2;
   }
   FILE *file = o.file == NULL ? stdin : fopen(o.file, "rb");

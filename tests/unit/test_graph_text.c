@@ -232,6 +232,10 @@ static void refuses(void **state) {
           "t.tng:4:35: error: symbol s is read from what comes later\n"
           "    4 |   z = broadcast_in_dim(x) {shape=(s), axes=0}\n"
           "      |                                   ^");
+  REFUSED("  input x: f32[2]\n  y = reshape(x) {shape=(1, 2 < 3)}\n",
+          "t.tng:3:29: error: a size must be of type i64, not bool\n"
+          "    3 |   y = reshape(x) {shape=(1, 2 < 3)}\n"
+          "      |                             ^");
   REFUSED("  input x: f32[2]\n  a, b = abs(x)\n",
           "t.tng:3:10: error: abs makes 1 result, and 2 are named\n"
           "    3 |   a, b = abs(x)\n"

@@ -1,5 +1,6 @@
 #include "graph/passes/passes.h"
 
+#include <string.h>
 #include <time.h>
 
 typedef struct pass {
@@ -56,4 +57,14 @@ void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options) {
     check(graph, pipeline[i].name);
     if (options->after != NULL) options->after(options->after_user, pipeline[i].name, graph, seconds);
   }
+}
+
+bool tn__graph_run_pass(tn__graph *graph, const char *name, const tn__optimize_options *options) {
+  for (int i = 0; i < PASS_COUNT; i++) {
+    if (strcmp(pipeline[i].name, name) != 0) continue;
+    run_everywhere(&pipeline[i], graph, options);
+    tn__check(tn__graph_arena(graph)->escape, tn__graph_verify(graph));
+    return true;
+  }
+  return false;
 }

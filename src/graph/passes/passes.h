@@ -33,6 +33,8 @@ typedef struct tn__optimize_options {
 } tn__optimize_options;
 
 void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options);
+/* One pass alone, with the verifier behind it; false when there is none of that name. */
+bool tn__graph_run_pass(tn__graph *graph, const char *name, const tn__optimize_options *options);
 /* The pipeline's passes by place, from 0, some of them more than once; NULL behind the last. */
 const char *tn__graph_pass_name(int index);
 
