@@ -57,8 +57,8 @@ typedef struct tn_compile_options {
   uint64_t cache_limit_bytes;    /* 0: 2 GiB; least recently used entries go first */
   const tn_allocator *allocator; /* NULL: malloc, realloc and free */
   const tn_log_sink *log;        /* NULL: nothing is told */
-  /* Progress: `done` of `total` steps of `phase` ("import", "compile" ...). Called from the compiling thread. May be
-   * NULL. */
+  /* Progress: `done` of `total` steps of `phase` ("import", "compile" ...). In the phase "compile" the steps are those
+   * kernels that the cache has not got, large ones counting more. Called from the compiling thread. May be NULL. */
   void (*progress)(void *user, const char *phase, int done, int total);
   /* Called after each pass of the graph ("graph.NAME") and of each kernel ("KERNEL.NAME") with its printed form, when
    * the pass's bare name is `print_after` ("all": every one). */

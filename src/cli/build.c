@@ -145,8 +145,9 @@ static tn_status *write_files(const char *base, const tn_build_options *options_
   status = tn_build_save(build, base);
   size_t size;
   tn_build_object(build, &size);
-  if (status == NULL)
-    printf("%s.o, %s.h: %d kernel%s, %.1f KB\n", base, base, w->count, tn__plural(w->count), (double)size / 1024);
+  char bytes[32];
+  cli_format_bytes((double)size, bytes, sizeof bytes);
+  if (status == NULL) printf("%s.o, %s.h: %d kernel%s, %s\n", base, base, w->count, tn__plural(w->count), bytes);
   tn_build_release(build);
   return status;
 }

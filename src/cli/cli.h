@@ -80,7 +80,8 @@ typedef struct cli_compile {
   tn__file_map key;               /* the contents of --key FILE, or nothing */
   cli_list *lists[CLI_MOST_ROWS]; /* of options that were given, by row of the table; the process has them to its end */
   tn_log_sink log;
-  bool inspect_only; /* what is opened is not run, and may be for another machine */
+  double phase_start; /* of the progress that is shown: seconds of a steady clock */
+  bool inspect_only;  /* what is opened is not run, and may be for another machine */
 } cli_compile;
 /* Calls `see` with each option of a command, those of the table among them, until it says that it has seen enough. */
 void cli_each_option(const cli_command *command, bool (*see)(void *user, const cli_option *option), void *user);
@@ -94,6 +95,8 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup);
 /* Loads an executable, or compiles an ONNX model and loads that. Reports times when asked to. */
 tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, tn_executable **executable,
                     tn_module **module);
+/* A size as people read it, as every command tells it: "338.0 MB", of 1000 KB each. */
+void cli_format_bytes(double bytes, char *out, size_t size);
 bool cli_is_executable(const char *path);
 bool cli_is_declarations(const char *path); /* by its name: FILE.te */
 /* Options that do nothing for an executable, those that do nothing for a model, and files that are neither: true after

@@ -39,7 +39,7 @@ static int emit(const cli_args *args, const char *model, const cli_compile *setu
   const char *path = cli_value(args, "--output");
   if (!path && strcmp(stage, "obj") == 0) return cli_misused("compile", "--emit obj is binary: say where with -o FILE");
   tn_status *status = tn_compile_emit(model, NULL, 0, &setup->options, stage, &text, &size);
-  if (setup->options.progress) setup->options.progress(NULL, "done", 1, 1);
+  if (setup->options.progress) setup->options.progress(setup->options.user, "done", 1, 1);
   if (status) return cli_report(status);
   if (path) {
     status = tn__file_write_atomic(path, &(tn__bytes){text, size}, 1, 0644);
@@ -75,7 +75,9 @@ static void describe(const cli_args *args, const char *path, tn_module *module) 
     tn__strbuf_release(&json);
     return;
   }
-  printf("%s: %.1f KB%s\n", path, (double)size / 1024, tn_module_from_cache(module) ? " (from the cache)" : "");
+  char bytes[32];
+  cli_format_bytes((double)size, bytes, sizeof bytes);
+  printf("%s: %s%s\n", path, bytes, tn_module_from_cache(module) ? " (from the cache)" : "");
 }
 
 /* "NAME=FILE", or a file alone, whose function is "main". */
@@ -151,7 +153,7 @@ static int run(const cli_args *args) {
   tn_status *status = tn__file_check_folder(path); /* before the work, not after it */
   if (status) return cli_report(status);
   status = tn_compile_functions(functions, args->file_count, &setup.options, &module);
-  if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
+  if (setup.options.progress) setup.options.progress(setup.options.user, "done", 1, 1);
   if (status) return cli_report(status);
   if (standalone) return write_c(path, module);
   status = split_and_sign(args, &setup, module);

@@ -205,7 +205,7 @@ static int run(const cli_args *args) {
   if (cli_flag(args, "--kernel")) return print_kernels(args, &setup, cli_value(args, "--kernel"));
   char *json;
   tn_status *status = tn_inspect(args->file, &setup.options, &json);
-  if (setup.options.progress) setup.options.progress(NULL, "done", 1, 1);
+  if (setup.options.progress) setup.options.progress(setup.options.user, "done", 1, 1);
   if (status) return cli_report(status);
   if (cli_flag(args, "--json")) {
     fputs(json, stdout);

@@ -1,8 +1,10 @@
 /* What the commands share: compile options, opening models, describing shapes. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -13,16 +15,33 @@ static void write_log(void *user, tn_log_level level, const char *line) {
   if (level >= TN_LOG_WARNING) fprintf(stderr, "tenon: %s\n", line);
 }
 
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* How far it is, and for how long it will go on, once there is something to tell that from. */
 static void show_progress(void *user, const char *phase, int done, int total) {
-  (void)user;
-  if (strcmp(phase, "done") == 0) {
-    fprintf(stderr, "\r\033[K");
-  } else if (total > 1) {
-    fprintf(stderr, "\r\033[K%s %d/%d", phase, done, total);
-  } else {
-    fprintf(stderr, "\r\033[K%s", phase);
-  }
+  cli_compile *setup = user;
+  double elapsed = now() - setup->phase_start;
+  fprintf(stderr, "\r\033[K");
+  if (done == 0) setup->phase_start = now();
+  if (strcmp(phase, "done") != 0) fprintf(stderr, "%s", phase);
+  if (strcmp(phase, "done") != 0 && total > 1) fprintf(stderr, " %.0f %%", 100.0 * done / total);
+  if (done > 0 && done < total && elapsed > 0.5)
+    fprintf(stderr, ", %.0f s left", ceil(elapsed / done * (total - done)));
   fflush(stderr);
+}
+
+void cli_format_bytes(double bytes, char *out, size_t size) {
+  static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 999.95 && unit < 4) {
+    bytes /= 1000;
+    unit++;
+  }
+  snprintf(out, size, "%.*f %s", unit > 0, bytes, units[unit]);
 }
 
 static void show_pass(void *user, const char *pass, const char *text) {
@@ -230,7 +249,10 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   setup->options.log = &setup->log;
   if (setup->options.print_after) setup->options.print = show_pass;
   if (cli_flag(args, "--time-passes")) setup->options.times = print_times;
-  if (isatty(STDERR_FILENO) && !setup->options.print) setup->options.progress = show_progress;
+  if (isatty(STDERR_FILENO) && !setup->options.print) {
+    setup->options.progress = show_progress;
+    setup->options.user = setup;
+  }
   return true;
 }
 
@@ -313,7 +335,7 @@ tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, 
     status = tn_executable_load(path, &load, executable);
   } else {
     status = tn_compile(path, NULL, 0, &setup->options, module);
-    if (setup->options.progress) setup->options.progress(NULL, "done", 1, 1);
+    if (setup->options.progress) setup->options.progress(setup->options.user, "done", 1, 1);
     load.borrow_data = true; /* the module outlives the executable */
     load.key = NULL;         /* what was just made here needs no signature */
     if (!status) status = tn_module_load(*module, &load, executable);

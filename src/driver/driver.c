@@ -270,9 +270,7 @@ void tn__compilation_prepare(tn__compilation *c) {
 
 void tn__compilation_back(tn__compilation *c) {
   tn__driver *driver = &c->driver;
-  tn__driver_progress(driver, "compile", 0, c->unit_count);
   tn__units_build(driver, c->units, c->unit_count);
-  tn__driver_progress(driver, "compile", c->unit_count, c->unit_count);
   double start = tn__now();
   c->program = (tn__program){.functions = c->functions.data,
                              .function_count = c->functions.count,

@@ -192,7 +192,8 @@ typedef struct build_queue {
   int count;
   pthread_mutex_t lock;
   tn__slab *unhashed; /* constants to hash beside the kernels; NULL: none, or somebody does it */
-  int next, done;
+  int next;
+  int done, total; /* weights of kernels, for the progress */
   build_times times;
   tn_status *failure;
   int failed_job; /* the first in order, so that the message does not depend on timing */
@@ -290,6 +291,9 @@ static void build_object(tn__escape *escape, void *arg) {
   job->times.codegen = tn__now() - start;
 }
 
+/* How long a kernel takes, roughly, in comparison with others. */
+static int weight_of(const tn__unit *u) { return 1 + tn__te_stage_count(u->te); }
+
 static int batch_size(const build_queue *queue) {
   if (!queue->driver->runs_once) return 1;
   int share = (queue->count + queue->driver->threads - 1) / queue->driver->threads;
@@ -311,7 +315,7 @@ static void run_job(build_queue *queue, thread_state *thread, int index) {
   queue->times.schedule += job.times.schedule;
   queue->times.lower += job.times.lower;
   queue->times.codegen += job.times.codegen;
-  queue->done++;
+  for (int i = 0; i < job.count; i++) queue->done += weight_of(job.units[i]);
   if (status && (!queue->failure || index < queue->failed_job)) {
     tn_status_free(queue->failure);
     queue->failure = tn_status_prefix(status, "kernel \"%s\"", job.at->name);
@@ -322,8 +326,8 @@ static void run_job(build_queue *queue, thread_state *thread, int index) {
   pthread_mutex_unlock(&queue->lock);
 }
 
-static void *worker(void *arg) {
-  build_queue *queue = arg;
+/* Works while there is work. The thread that called tells of the progress, of all threads, between its own kernels. */
+static void work(build_queue *queue, bool tells) {
   thread_state state = {0};
   tn__arena_init(&state.arena, queue->driver->arena->allocator, NULL);
   state.arena.work = queue->driver->work;
@@ -331,8 +335,9 @@ static void *worker(void *arg) {
     pthread_mutex_lock(&queue->lock);
     tn__slab *slab = queue->unhashed;
     queue->unhashed = NULL;
-    int index = queue->failure || slab ? queue->count : queue->next++;
+    int index = queue->failure || slab ? queue->count : queue->next++, done = queue->done;
     pthread_mutex_unlock(&queue->lock);
+    if (tells) tn__driver_progress(queue->driver, "compile", done, queue->total);
     if (slab) {
       tn__slab_hash(slab);
       continue;
@@ -341,6 +346,10 @@ static void *worker(void *arg) {
     run_job(queue, &state, index);
   }
   tn__arena_release(&state.arena);
+}
+
+static void *worker(void *arg) {
+  work(arg, false);
   return NULL;
 }
 
@@ -354,7 +363,7 @@ static void run_workers(build_queue *queue, int threads) {
   pthread_attr_setstacksize(&attributes, 8u << 20);
   while (started < threads - 1 && pthread_create(&ids[started], &attributes, worker, queue) == 0) started++;
   pthread_attr_destroy(&attributes);
-  worker(queue); /* this thread works too, alone when no other could be had */
+  work(queue, !queue->driver->runs_once); /* this thread works too, alone when no other could be had */
   for (int i = 0; i < started; i++) pthread_join(ids[i], NULL);
 }
 
@@ -460,8 +469,10 @@ void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
   }
   build_queue queue = {
       .driver = driver, .units = units, .order = order, .count = todo, .lock = PTHREAD_MUTEX_INITIALIZER};
+  for (int i = 0; i < todo; i++) queue.total += weight_of(&units[order[i]]);
   if (!driver->runs_once && driver->slab && !driver->slab->hashed) queue.unhashed = driver->slab;
   run_workers(&queue, driver->threads < todo ? driver->threads : todo);
+  if (!driver->runs_once) tn__driver_progress(driver, "compile", queue.done, queue.total);
   for (int i = 0; i < todo; i++) units[order[i]].arena.escape = driver->arena->escape;
   tn__check(driver->arena->escape, queue.failure);
   tn__driver_time(driver, "kernel.schedule", queue.times.schedule);

@@ -5,6 +5,8 @@ ctest sets TENON_CLI."""
 
 import json
 import os
+import pty
+import re
 import subprocess
 import tempfile
 import unittest
@@ -45,6 +47,27 @@ class CacheTest(unittest.TestCase):
         self.assertTrue(second["from_cache"])
         self.assertEqual(set(second["seconds"]), {"open", "cache"})
         self.assertEqual(self.bytes_of(), self.bytes_of("again.tnx"))
+
+    def test_progress_moves_on_a_terminal_only(self):
+        model = write_mlp(self.folder, sizes=range(10, 40))[0]  # a kernel for each layer
+        command = [required("TENON_CLI"), "compile", model, "-o", self.folder / "out.tnx"]
+        terminal, end = pty.openpty()
+        with subprocess.Popen([*map(str, command), "--no-cache"], stderr=end, stdout=subprocess.PIPE) as process:
+            os.close(end)
+            told = b""
+            try:
+                while piece := os.read(terminal, 4096):
+                    told += piece
+            except OSError:  # what reading gives once the other end is closed
+                pass
+            printed = process.stdout.read().decode()
+        os.close(terminal)
+        shares = [int(share) for share in re.findall(rb"compile (\d+) %", told)]
+        self.assertEqual(shares, sorted(shares))
+        self.assertTrue(any(0 < share < 100 for share in shares), told)
+        self.assertEqual((shares[0], shares[-1]), (0, 100))
+        self.assertRegex(printed, r"out\.tnx: \d+\.\d KB\n$")
+        self.assertEqual(run(*command, "--no-cache").stderr, "")
 
     def test_a_run_fills_the_cache_for_the_next(self):
         run_it = "run", self.model, "--input", self.input, "--output", self.folder / "y", "--time-passes"
