@@ -113,6 +113,24 @@ static const cli_option *find_option(const cli_command *command, const char *tex
   return l.found;
 }
 
+/* The file that the text is, or names as NAME=FILE, when it is the one at `output`. */
+static const char *same_as(const char *text, const char *output) {
+  const char *equals = strchr(text, '=');
+  if (tn__same_file(text, output)) return text;
+  return equals && tn__same_file(equals + 1, output) ? equals + 1 : NULL;
+}
+
+const char *cli_taken_place(const cli_args *args, const char *output) {
+  const char *taken = NULL;
+  for (int i = 0; i < args->file_count && !taken; i++) taken = same_as(args->files[i], output);
+  for (int i = 0; i < args->count && !taken; i++) {
+    const cli_option *option = args->settings[i].option;
+    if (option->value && strstr(option->value, "FILE") && !option->writes && args->settings[i].value)
+      taken = same_as(args->settings[i].value, output);
+  }
+  return taken;
+}
+
 /* Does the text end like an optional value, "[FILE.json]"? */
 static bool is_like(const char *text, const char *value) {
   const char *dot = strchr(value, '.');

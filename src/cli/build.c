@@ -152,19 +152,20 @@ static tn_status *write_files(const char *base, const tn_build_options *options_
   return status;
 }
 
-/* What is written takes the place of what was there, so it must not be the declarations. */
+/* What is written takes the place of what was there, so it must be nothing that is read. */
 static int check_outputs(const cli_args *args, const char *stage, const char *path) {
   static const char *const endings[] = {".o", ".h"};
-  bool clash = stage != NULL && path != NULL && tn__same_file(path, args->file);
-  for (int i = 0; i < 2 && stage == NULL; i++) {
+  const char *taken = stage != NULL && path != NULL ? cli_taken_place(args, path) : NULL;
+  for (int i = 0; i < 2 && stage == NULL && taken == NULL; i++) {
     tn__strbuf name;
     tn__strbuf_init(&name, NULL);
     tn__strbuf_printf(&name, "%s%s", path, endings[i]);
-    clash |= tn__same_file(tn__strbuf_text(&name), args->file);
+    taken = cli_taken_place(args, tn__strbuf_text(&name));
     tn__strbuf_release(&name);
   }
-  if (!clash) return EXIT_DONE;
-  return cli_misused("build", "the result would take the place of the declarations in \"%s\"", args->file);
+  if (taken == NULL) return EXIT_DONE;
+  const char *what = tn__same_file(taken, args->file) ? "the declarations in " : "";
+  return cli_misused("build", "the result would take the place of %s\"%s\"", what, taken);
 }
 
 static bool is_model(const char *path) {

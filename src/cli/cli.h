@@ -48,6 +48,9 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
 bool cli_flag(const cli_args *args, const char *name);
 const char *cli_value(const cli_args *args, const char *name);               /* the last one given, or NULL */
 const char *cli_next(const cli_args *args, const char *name, int *position); /* each in turn; *position starts at 0 */
+/* What the command reads, file or value of an option, and `output` would take the place of: the same file, by whatever
+ * name. NULL: nothing. */
+const char *cli_taken_place(const cli_args *args, const char *output);
 /* A whole number in [low, high]; false after saying what is wrong. Untouched when the option was not given. */
 bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t high, int64_t *out);
 
@@ -157,6 +160,6 @@ void cli_print_strings(const char *name, const DLTensor *t);
 void cli_json_strings(tn__strbuf *json, const DLTensor *t);
 bool cli_strings_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
 /* NAME.npy with characters outside of [A-Za-z0-9_.-] as '_'. */
-tn_status *cli_write_outputs(const cli_result *results, int count, const char *directory);
+tn_status *cli_write_outputs(const cli_args *args, const cli_result *results, int count, const char *directory);
 
 #endif

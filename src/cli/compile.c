@@ -9,10 +9,11 @@
 #include "cli/cli.h"
 
 static const cli_option options[] = {
-    {"--output", "FILE", "where the executable goes (also -o); with --emit: where the stage goes, default the screen"},
+    {"--output", "FILE", "where the executable goes (also -o); with --emit: where the stage goes, default the screen",
+     .writes = true},
     {"--emit", "STAGE",
      "write this stage instead: graph, te, schedule, tir, llvm, asm or obj; or c: FILE.o and FILE.h"},
-    {"--constants", "FILE", "put the constants into a file of their own, which executables may share"},
+    {"--constants", "FILE", "put the constants into a file of their own, which executables may share", .writes = true},
     {"--key", "FILE", "sign the executable with the key in this file (HMAC-SHA-256)"},
     CLI_MODULE_OPTIONS,
     CLI_COMPILE_OPTIONS,
@@ -99,6 +100,15 @@ static int read_functions(const cli_args *args, tn_model_function *functions, ch
   return EXIT_DONE;
 }
 
+/* The files that the path stands for. */
+static int check_output(const cli_args *args, const char *path, const char *ending) {
+  char name[4096];
+  if (snprintf(name, sizeof name, "%s%s", path, ending) >= (int)sizeof name) return EXIT_DONE; /* refused later */
+  const char *taken = cli_taken_place(args, name);
+  return taken ? cli_misused("compile", "the result would take the place of \"%s\", which it is made from", taken)
+               : EXIT_DONE;
+}
+
 /* What is written takes the place of what was there, so it must be neither a model nor the other file. */
 static int check_outputs(const cli_args *args, const tn_model_function *functions, const char *path) {
   const char *constants = cli_value(args, "--constants");
@@ -109,7 +119,11 @@ static int check_outputs(const cli_args *args, const tn_model_function *function
     if (tn__same_file(path, model) || (constants && tn__same_file(constants, model)))
       return cli_misused("compile", "the result would take the place of the model \"%s\"", model);
   }
-  return EXIT_DONE;
+  const char *stage = cli_value(args, "--emit");
+  bool standalone = stage && strcmp(stage, "c") == 0;
+  int misused = check_output(args, path, standalone ? ".o" : "");
+  if (!misused && standalone) misused = check_output(args, path, ".h");
+  return !misused && constants ? check_output(args, constants, "") : misused;
 }
 
 static tn_status *split_and_sign(const cli_args *args, cli_compile *setup, tn_module *module) {

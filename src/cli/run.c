@@ -16,7 +16,8 @@ static const cli_option options[] = {
     {"--compare", "DIR", "take inputs from an ONNX test_data_set folder and compare the outputs with its own"},
     {"--check", NULL, "compare every kernel with the interpreter and name the first that departs"},
     {"--repeat", "N", "run N times and print a table of latencies"},
-    {"--profile", "[FILE.json]", "print the time that each kernel took; with a file: a trace for Perfetto, too"},
+    {"--profile", "[FILE.json]", "print the time that each kernel took; with a file: a trace for Perfetto, too",
+     .writes = true},
     CLI_COMPILE_OPTIONS,
     CLI_LOAD_OPTIONS,
     {"--json", NULL, "print the result as JSON"},
@@ -429,7 +430,7 @@ static tn_status *run_model(run *r, bool *agree) {
     }
     const char *trace = cli_value(r->args, "--profile");
     if (trace && trace[0] && !status) status = tn_profile_write_trace(r->profile, trace);
-    if (directory && !status) status = cli_write_outputs(r->results, r->result_count, directory);
+    if (directory && !status) status = cli_write_outputs(r->args, r->results, r->result_count, directory);
   }
   tn__strbuf_release(&report);
   return status;
@@ -470,7 +471,11 @@ static tn_status *check_places(const cli_args *args) {
   struct stat info;
   if (directory && stat(directory, &info) == 0 && !S_ISDIR(info.st_mode))
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: it is no folder, which --output names", directory);
-  return trace && trace[0] ? tn__file_check_folder(trace) : NULL;
+  if (!trace || !trace[0]) return NULL;
+  const char *taken = cli_taken_place(args, trace);
+  if (taken)
+    return tn_status_create(TN_INVALID_ARGUMENT, "the trace would take the place of \"%s\", which is read", taken);
+  return tn__file_check_folder(trace);
 }
 
 static int run_command(const cli_args *args) {

@@ -278,7 +278,7 @@ static tn_status *check_file_names(const cli_result *results, int count) {
   return NULL;
 }
 
-tn_status *cli_write_outputs(const cli_result *results, int count, const char *directory) {
+tn_status *cli_write_outputs(const cli_args *args, const cli_result *results, int count, const char *directory) {
   tn_status *status = check_file_names(results, count);
   if (!status) status = tn__make_directories(directory);
   for (int i = 0; i < count && !status; i++) {
@@ -288,6 +288,10 @@ tn_status *cli_write_outputs(const cli_result *results, int count, const char *d
     if (snprintf(path, sizeof path, "%s/%s.npy", directory, name) >= (int)sizeof path)
       return tn_status_create(TN_INVALID_ARGUMENT, "the name of output %d makes a path that is too long",
                               results[i].output);
+    const char *taken = cli_taken_place(args, path);
+    if (taken)
+      return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" would take the place of \"%s\", which was read",
+                              results[i].name, taken);
     status = tn_tensor_write_npy(&results[i].tensor, path);
   }
   return status;

@@ -35,6 +35,7 @@ typedef struct tn__cli_option {
   const char *value; /* what it takes, for help: "N"; NULL: a flag; "[FILE.json]": perhaps, when it ends like this */
   const char *help;
   bool repeats; /* may be given several times; of others the values must not differ */
+  bool writes;  /* the value is a file that is written, not one that is read */
 } tn__cli_option;
 
 typedef struct tn__option_row {
