@@ -12,6 +12,10 @@ static int position(tn__builder *b, const tn__node *node, int input) {
   int scalar = tn__exe_scalar(b->func);
   uint32_t words[] = {(uint32_t)scalar, (uint32_t)tn__register_of(b, node->inputs[input]), 0};
   tn__exe_emit(b->func, TN__OP_SCALAR_LOAD, words, 3);
+  /* The number that stands for the end is no position that a model may give. */
+  int end = tn__exe_emit_const(b->func, INT64_MAX);
+  tn__exe_emit_assert(b->func, tn__exe_emit_scalar_op(b->func, TN__SCALAR_LT, scalar, end),
+                      "position 9223372036854775807 is outside of any sequence");
   return scalar;
 }
 

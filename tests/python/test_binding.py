@@ -328,6 +328,8 @@ class Memory(unittest.TestCase):
                          {"places": (None,), "minus": (12,), "shaped": (None, None)})
         with self.assertRaisesRegex(TypeError, r"the inputs that have shapes are \['end', 'shape', 'x'\], not \['x'\]"):
             model.infer_shapes({"x": [12]})
+        with self.assertRaisesRegex(TypeError, r"shapes come by the inputs' names, as in \{'end': \(2, 3\)\}, not in a list"):
+            model.infer_shapes([[12], [], [2]])
         with self.assertRaisesRegex(ValueError, "input 'x' has rank 1"):
             model.infer_shapes({"x": [3, 4], "end": [], "shape": [2]})
         with self.assertRaisesRegex(tenon.Error, r'input "shape": the tensor has shape \[3\] and the executable wants \[2\]'):
@@ -420,6 +422,23 @@ class Compiling(unittest.TestCase):
             for other in (loaded, tenon.load(Path(folder) / "again.tnx"), tenon.load(Path(path).read_bytes())):
                 np.testing.assert_array_equal(other(x, x), 2 * x)
             self.assertRaises(ValueError, tenon.load(Path(path).read_bytes()).save, path)
+
+    def test_constants_are_verified_when_asked_for(self):
+        weights = np.arange(1000, 1064, dtype=np.float32)
+        proto = model_of([helper.make_node("Add", ["x", "w"], ["y"])], [("x", TensorProto.FLOAT, [64])],
+                         [("y", TensorProto.FLOAT, [64])])
+        proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.tnx"
+            compiled(proto).save(path)
+            self.assertEqual(tenon.load(path, verify_constants=True)(np.zeros(64, np.float32))[0], 1000)
+            content = bytearray(path.read_bytes())
+            content[content.index(weights.tobytes()) + 5] ^= 1
+            path.write_bytes(content)
+            tenon.load(path)
+            for damaged in (path, bytes(content)):
+                with self.assertRaisesRegex(tenon.Error, "constants"):
+                    tenon.load(damaged, verify_constants=True)
 
     def test_the_cache_is_where_it_was_put(self):
         with tempfile.TemporaryDirectory() as folder:

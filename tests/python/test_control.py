@@ -541,6 +541,9 @@ class Sequences(unittest.TestCase):
         items = [np.float32(3), np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 1, 0, 4), np.float32),
                  np.arange(16, dtype=np.float32).reshape((2,) * 4)]
         x = np.float32([7, 8])
+        for at, gone in ((2**63 - 1, 0), (1, 2**63 - 1)):  # the end is no position of this number
+            with self.assertRaisesRegex(tenon.Error, "position 9223372036854775807 is outside of any sequence"):
+                model(items, x, np.asarray(at), np.asarray(gone))
         for _ in range(2):
             rest, one, n = model(items, x, np.asarray(1), np.asarray(-2))
             for got, want in zip(rest, [items[0], x, items[1], items[3]], strict=True):

@@ -265,6 +265,9 @@ class Model:
         """The shapes of the outputs for shapes of the inputs, by name, without a run. A dimension that depends on the values
         of inputs is None, and so are those of lists and optional values, whose shapes as inputs are left out."""
         tensors = {value.name for value in self.inputs if value.kind == "tensor"}
+        if not isinstance(shapes, Mapping):
+            raise TypeError(f"shapes come by the inputs' names, as in {{{min(tensors, default='x')!r}: (2, 3)}}, not in a "
+                            f"{type(shapes).__name__}")
         if shapes.keys() != tensors:
             raise TypeError(f"the inputs that have shapes are {sorted(tensors)}, not {sorted(shapes)}")
         found = self._core.infer_shapes([tuple(shapes.get(name, ())) for name in self._input_names])
@@ -496,9 +499,10 @@ def build_te(
     return Model(_tenon.build_te(name, text, kernel, fields), None)
 
 
-def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None) -> Model:
-    """Loads an executable (.tnx) from a path or from bytes. Native code in it is trusted like any program's."""
+def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None, *, verify_constants: bool = False) -> Model:
+    """Loads an executable (.tnx) from a path or from bytes. Native code in it is trusted like any program's.
+    `verify_constants`: checks the hash of the constants, too, which reads all of them; the rest is always checked."""
     if isinstance(executable, bytes):
-        return Model(_tenon.load(None, executable, threads or 0), None)
+        return Model(_tenon.load(None, executable, threads or 0, verify_constants), None)
     path = os.fspath(executable)
-    return Model(_tenon.load(path, None, threads or 0), path)
+    return Model(_tenon.load(path, None, threads or 0, verify_constants), path)

@@ -258,14 +258,15 @@ static PyObject *load(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   const char *path, *data;
   Py_ssize_t size;
-  int threads;
-  if (!PyArg_ParseTuple(args, "zz#i:load", &path, &data, &size, &threads)) return NULL;
+  int threads, verify;
+  if (!PyArg_ParseTuple(args, "zz#ip:load", &path, &data, &size, &threads, &verify)) return NULL;
+  tn_load_options options = {.size = sizeof(options), .verify_constants = verify};
   model_object *model = new_model(state);
   if (model == NULL) return NULL;
   tn_status *status;
   Py_BEGIN_ALLOW_THREADS if (data != NULL) status =
-      tn_executable_load_memory(data, (size_t)size, NULL, &model->executable);
-  else status = tn_executable_load(path, NULL, &model->executable);
+      tn_executable_load_memory(data, (size_t)size, &options, &model->executable);
+  else status = tn_executable_load(path, &options, &model->executable);
   if (status == NULL) status = open_session(model, threads);
   Py_END_ALLOW_THREADS if (status == NULL) return (PyObject *)model;
   Py_DECREF(model);
