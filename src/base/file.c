@@ -257,3 +257,20 @@ tn_status *tn__make_directories(const char *path) {
   }
   return NULL;
 }
+
+/* ---- mappings without a file ------------------------------------------------------------------------------------- */
+
+tn_status *tn__map_failed(const char *what, size_t size) {
+  char text[128];
+  const char *reason = strerror_r(errno, text, sizeof(text));
+  return tn_status_create(errno == ENOMEM ? TN_OUT_OF_MEMORY : TN_FAILED_PRECONDITION, "cannot map %zu bytes of %s: %s",
+                          size, what, reason);
+}
+
+tn_status *tn__map_copy(const void *data, size_t size, const char *what, void **out) {
+  void *copy = mmap(NULL, size == 0 ? 1 : size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return tn__map_failed(what, size);
+  if (size > 0) memcpy(copy, data, size);
+  *out = copy;
+  return NULL;
+}

@@ -38,6 +38,11 @@ typedef struct tn__file_contents {
  * so a full disk leaves both old files. Only a rename that fails between them would leave one of each. */
 TN_MUST_USE tn_status *tn__file_write_pair(const tn__file_contents *first, const tn__file_contents *second,
                                            unsigned mode);
+/* A copy of the bytes in pages of their own, private to the process; munmap() gives them back. `what` stands in the
+ * message. */
+TN_MUST_USE tn_status *tn__map_copy(const void *data, size_t size, const char *what, void **out);
+/* The status of a mapping of so many bytes that failed, by errno. */
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__map_failed(const char *what, size_t size);
 bool tn__same_file(const char *a, const char *b); /* by name, or because both exist and are one */
 /* An error when the folder that `path` names a file in is not there. */
 TN_MUST_USE tn_status *tn__file_check_folder(const char *path);

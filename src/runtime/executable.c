@@ -14,48 +14,18 @@
 #include "runtime/executable.h"
 #include "runtime/values.h"
 
-/* ---- mapping ---------------------------------------------------------------------------------------------------- */
+/* ---- code ------------------------------------------------------------------------------------------------------- */
 
-static tn_status *map_failed(const char *what, size_t size) {
-  char text[128];
-  const char *reason = strerror_r(errno, text, sizeof(text));
-  return tn_status_create(errno == ENOMEM ? TN_OUT_OF_MEMORY : TN_FAILED_PRECONDITION, "cannot map %zu bytes of %s: %s",
-                          size, what, reason);
-}
-
-static tn_status *copy_to_mapping(const void *data, size_t size, const char *what, void **out) {
-  void *copy = mmap(NULL, size == 0 ? 1 : size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (copy == MAP_FAILED) return map_failed(what, size);
-  if (size > 0) memcpy(copy, data, size);
-  *out = copy;
-  return NULL;
-}
-
-static void flush_code(const void *code, size_t size) {
-  char *begin = (char *)(uintptr_t)code;
-  __builtin___clear_cache(begin, begin + size); /* AArch64's instruction cache does not watch writes */
-}
-
-/* Makes the native code executable: where it is, when that is on a page of its own, else in a copy (larger pages, a
- * file system mounted noexec, memory that is the caller's). No page is ever writable and executable at once. */
-static tn_status *map_image(tn_executable *exe, bool in_place) {
+static tn_status *load_code(tn_executable *exe, bool in_place) {
   const tn__file_section *section = exe->sections[TN__SECTION_IMAGE];
-  const uint8_t *data = exe->file + section->offset;
+  exe->image = exe->file + section->offset;
   exe->image_size = section->size;
-  exe->image = data;
-  if (section->size == 0 || exe->verify_only) return NULL;
-  long page = sysconf(_SC_PAGESIZE);
-  bool own_pages = page > 0 && (uintptr_t)data % (uintptr_t)page == 0;
-  if (in_place && own_pages && mprotect((void *)(uintptr_t)data, section->size, PROT_READ | PROT_EXEC) == 0) {
-    flush_code(data, section->size);
-    return NULL;
-  }
-  TN_RETURN_IF_ERROR(copy_to_mapping(data, section->size, "native code", &exe->image_copy));
-  exe->image_copy_size = section->size;
-  exe->image = exe->image_copy;
-  if (mprotect(exe->image_copy, section->size, PROT_READ | PROT_EXEC) != 0)
-    return tn_status_prefix(map_failed("native code", section->size), "this process may not run code from memory");
-  flush_code(exe->image_copy, section->size);
+  if (exe->verify_only) return NULL;
+  tn__device device = {.driver = &tn__device_cpu, .allocator = exe->region.allocator};
+  TN_RETURN_IF_ERROR(device.driver->open(&device));
+  exe->device = device;
+  TN_RETURN_IF_ERROR(exe->device.driver->load_code(&exe->device, exe->image, exe->image_size, in_place, &exe->code));
+  exe->image = exe->code.base;
   return NULL;
 }
 
@@ -117,7 +87,7 @@ static tn_executable_summary summarize(const tn_executable *exe) {
 static tn_status *load(tn_executable *exe, const char *path, const tn_load_options *options, bool in_place) {
   TN_RETURN_IF_ERROR(tn__load_sections(exe, options));
   TN_RETURN_IF_ERROR(tn__find_constants(exe, path, options));
-  TN_RETURN_IF_ERROR(map_image(exe, in_place && !options->perf_map)); /* perf asks its map for nameless memory alone */
+  TN_RETURN_IF_ERROR(load_code(exe, in_place && !options->perf_map)); /* perf asks its map for nameless memory alone */
   TN_RETURN_IF_ERROR(tn__load_tables(exe));
   TN_RETURN_IF_ERROR(tn__load_functions(exe));
   TN_RETURN_IF_ERROR(tn__values_find(exe));
@@ -179,7 +149,7 @@ static tn_status *open_memory(const void *data, size_t size, const tn_load_optio
   exe->apart = apart;
   tn_status *status = NULL;
   bool borrow = options->borrow_data && (uintptr_t)data % TN__FILE_ALIGN == 0;
-  if (!borrow) status = copy_to_mapping(data, size, "an executable", &exe->copy);
+  if (!borrow) status = tn__map_copy(data, size, "an executable", &exe->copy);
   if (status == NULL) {
     exe->file = borrow ? data : exe->copy, exe->file_size = size;
     status = load(exe, NULL, options, !borrow);
@@ -216,7 +186,10 @@ tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable
 void tn_executable_release(tn_executable *exe) {
   if (exe == NULL) return;
   tn__debug_unregister(exe, exe->jit);
-  if (exe->image_copy != NULL) munmap(exe->image_copy, exe->image_copy_size);
+  if (exe->device.driver != NULL) {
+    exe->device.driver->unload_code(&exe->device, &exe->code);
+    exe->device.driver->close(&exe->device);
+  }
   if (exe->copy != NULL) munmap(exe->copy, exe->file_size == 0 ? 1 : exe->file_size);
   tn__file_map_close(&exe->map);
   tn__file_map_close(&exe->constants_map);

@@ -3,6 +3,7 @@
 #define TENON_RUNTIME_EXECUTABLE_H
 
 #include "base/file.h"
+#include "runtime/device.h"
 #include "runtime/format.h"
 #include "runtime/linked.h"
 #include "runtime/tensor.h"
@@ -29,6 +30,7 @@ TN__LINKED TN_MUST_USE tn_status *tn__region_alloc(tn__region *region, size_t co
 typedef struct tn__kernel_entry {
   tn_kernel_summary about;
   tn_kernel call;
+  uint64_t offset; /* in the code */
   uint32_t buffer_count, scalar_count;
 } tn__kernel_entry;
 
@@ -135,10 +137,10 @@ struct tn_executable {
   /* the file, and how it is held */
   const uint8_t *file;
   size_t file_size;
-  tn__file_map map; /* from a path */
-  void *copy;       /* from memory: an anonymous mapping of file_size bytes */
-  void *image_copy; /* when the image could not be made executable in place */
-  size_t image_copy_size;
+  tn__file_map map;  /* from a path */
+  void *copy;        /* from memory: an anonymous mapping of file_size bytes */
+  tn__device device; /* that the code is loaded on; without a driver when it is not */
+  tn__device_code code;
   /* sections, by tn__section_kind up to LAST; NULL for those that are not there */
   const tn__file_section *sections[TN__SECTION_LAST + 1];
   const uint8_t *constant_data; /* of the section, or of a file of their own */

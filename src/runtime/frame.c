@@ -23,6 +23,20 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
   *block = (tn__block){0};
 }
 
+tn_status *tn__device_reserve(tn__device *device, tn__block *block, int64_t bytes) {
+  if (block->data != NULL && (uint64_t)bytes <= block->capacity) return NULL;
+  if (bytes < TN_KERNEL_ALIGNMENT) bytes = TN_KERNEL_ALIGNMENT;
+  tn__device_release(device, block);
+  TN_RETURN_IF_ERROR(device->driver->allocate(device, (size_t)bytes, &block->data));
+  block->capacity = (size_t)bytes;
+  return NULL;
+}
+
+void tn__device_release(tn__device *device, tn__block *block) {
+  device->driver->free(device, block->data, block->capacity);
+  *block = (tn__block){0};
+}
+
 /* ---- frames ----------------------------------------------------------------------------------------------------- */
 
 static size_t list_size(const tn__vm *vm) { return vm->exe->values == NULL ? 0 : vm->exe->values->list_size; }
@@ -97,9 +111,9 @@ void tn__frame_give_back(tn__vm *vm, tn__frame *frame) {
 }
 
 static void free_frame(tn__vm *vm, tn__frame *frame) {
-  for (uint32_t i = 0; i < frame->f->register_count; i++) tn__block_release(vm->allocator, &frame->blocks[i]);
+  for (uint32_t i = 0; i < frame->f->register_count; i++) tn__device_release(&vm->device, &frame->blocks[i]);
   if (vm->exe->values != NULL) vm->exe->values->release_lists(vm, frame);
-  tn__block_release(vm->allocator, &frame->arena);
+  tn__device_release(&vm->device, &frame->arena);
   tn__free(vm->allocator, frame, frame_size(vm, frame->f), 0);
 }
 
@@ -115,6 +129,10 @@ static void widest(const tn_executable *exe, uint32_t *buffers, uint32_t *scalar
 
 tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool) {
   vm->exe = exe, vm->allocator = allocator, vm->pool = pool;
+  tn__device device = {.driver = exe->device.driver, .allocator = allocator, .id = exe->device.id};
+  TN_RETURN_IF_ERROR(device.driver->open(&device));
+  vm->device = device;
+  vm->runs_inline = device.driver->inline_host;
   tn__pool_caller_init(&vm->caller, pool);
   uint32_t buffers, scalars;
   widest(exe, &buffers, &scalars);
@@ -129,8 +147,8 @@ tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator 
 }
 
 void tn__vm_release(tn__vm *vm) {
-  if (vm->idle == NULL) return;
-  for (uint32_t i = 0; i < vm->exe->function_count; i++) {
+  if (vm->device.driver == NULL) return;
+  for (uint32_t i = 0; vm->idle != NULL && i < vm->exe->function_count; i++) {
     while (vm->idle[i] != NULL) {
       tn__frame *frame = vm->idle[i];
       vm->idle[i] = frame->next;
@@ -143,6 +161,7 @@ void tn__vm_release(tn__vm *vm) {
   tn__free(vm->allocator, vm->buffers, buffers * sizeof(void *), 0);
   tn__free(vm->allocator, vm->scalars, scalars * sizeof(int64_t), 0);
   tn__block_release(vm->allocator, &vm->scratch);
+  vm->device.driver->close(&vm->device);
   vm->idle = NULL;
 }
 

@@ -392,6 +392,7 @@ static tn_status *load_kernels(tn_executable *exe) {
     /* ISO C has no conversion from data to function pointers; POSIX has. */
     const uint8_t *entry = exe->image + record->offset;
     memcpy(&kernel->call, apart == NULL ? (const void *)&entry : (const void *)&apart, sizeof(kernel->call));
+    kernel->offset = record->offset;
     kernel->buffer_count = record->buffer_count, kernel->scalar_count = record->scalar_count;
     kernel->about.code_bytes = record->size;
     kernel->about.flops = record->flops, kernel->about.bytes = record->bytes;

@@ -66,7 +66,7 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
   int64_t capacity = frame->output_capacity[r->index];
   bool too_small = capacity != TN__EXACT_SHAPE && bytes > capacity; /* the session keeps the value, and says so */
   if (frame->output_data[r->index] == NULL || too_small) {
-    TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->blocks[number], bytes));
+    TN_RETURN_IF_ERROR(tn__device_reserve(&vm->device, &frame->blocks[number], bytes));
     frame->data[number] = frame->blocks[number].data;
     return NULL;
   }
@@ -101,14 +101,14 @@ static tn_status *check_valid(const tn__frame *frame, uint32_t index) {
       output->info.name, (long long)theirs, output->grows, (long long)valid);
 }
 
-static tn_status *place_in_arena(tn__frame *frame, uint32_t number, int64_t arena, int64_t bytes) {
+static tn_status *place_in_arena(const tn__vm *vm, tn__frame *frame, uint32_t number, int64_t arena, int64_t bytes) {
   const tn__register *r = &frame->f->registers[number];
   int64_t offset = tn__operand_value(&r->offset, frame->scalars);
   if (offset < 0 || offset % TN_KERNEL_ALIGNMENT != 0 || bytes > arena || offset > arena - bytes)
     return tn_status_create(TN_OUT_OF_RANGE,
                             "the executable's memory plan is wrong: %lld bytes at %lld of an arena of %lld",
                             (long long)bytes, (long long)offset, (long long)arena);
-  frame->data[number] = (char *)frame->arena.data + offset;
+  frame->data[number] = vm->device.driver->view(&vm->device, frame->arena.data, (size_t)offset);
   return NULL;
 }
 
@@ -120,13 +120,13 @@ static tn_status *lay_out(tn__vm *vm, tn__frame *frame) {
   if (arena < 0)
     return tn_status_create(TN_OUT_OF_RANGE, "the executable's memory plan is wrong: an arena of %lld bytes",
                             (long long)arena);
-  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->arena, arena));
+  TN_RETURN_IF_ERROR(tn__device_reserve(&vm->device, &frame->arena, arena));
   for (uint32_t i = 0; i < f->register_count; i++) {
     const tn__register *r = &f->registers[i];
     if (!r->early || r->storage == TN__STORAGE_CONSTANT || r->storage == TN__STORAGE_INPUT) continue;
     int64_t bytes;
     TN_RETURN_IF_ERROR(evaluate_dims(frame, i, &bytes));
-    if (r->storage == TN__STORAGE_ARENA) TN_RETURN_IF_ERROR(place_in_arena(frame, i, arena, bytes));
+    if (r->storage == TN__STORAGE_ARENA) TN_RETURN_IF_ERROR(place_in_arena(vm, frame, i, arena, bytes));
     const int64_t *ignored;
     const tn__register *root = &f->registers[r->root];
     if (r->storage == TN__STORAGE_VIEW && root->early && root->storage != TN__STORAGE_DYNAMIC)
@@ -219,7 +219,7 @@ static tn_status *alloc_register(tn__vm *vm, tn__frame *frame, uint32_t number) 
   TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
   if (r->storage == TN__STORAGE_OUTPUT) return place_output(vm, frame, number, bytes);
   find_block(frame, number, bytes);
-  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->blocks[number], bytes));
+  TN_RETURN_IF_ERROR(tn__device_reserve(&vm->device, &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
   frame->used[number] = frame->run;
   return NULL;
@@ -291,7 +291,7 @@ tn_status *tn__make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const 
   TN_RETURN_IF_ERROR(measure(frame, number, &bytes));
   if (late_output) return place_output(vm, frame, number, bytes);
   find_block(frame, number, bytes);
-  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &frame->blocks[number], bytes));
+  TN_RETURN_IF_ERROR(tn__device_reserve(&vm->device, &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
   frame->used[number] = frame->run;
   return NULL;
@@ -441,12 +441,28 @@ static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
                           vm->exe->kernels[in->callee].about.name);
 }
 
-static inline int32_t run_kernel(tn__vm *vm, const tn__frame *frame, const tn__instruction *in) {
+/* A device that is not the calling thread itself. */
+static tn_status *launch_kernel(tn__vm *vm, const tn__instruction *in, int32_t *result) {
+  const tn__device_driver *driver = vm->device.driver;
+  tn__launch launch = {.code = &vm->exe->code,
+                       .offset = vm->exe->kernels[in->callee].offset,
+                       .env = &vm->caller.env,
+                       .buffers = vm->buffers,
+                       .scalars = vm->scalars,
+                       .buffer_count = in->read_count + in->write_count,
+                       .scalar_count = in->scalar_count};
+  TN_RETURN_IF_ERROR(driver->launch(&vm->device, &launch));
+  return driver->wait(&vm->device, result);
+}
+
+static inline tn_status *run_kernel(tn__vm *vm, const tn__frame *frame, const tn__instruction *in, int32_t *result) {
   const uint32_t *operands = in->operands;
   uint32_t buffers = in->read_count + in->write_count;
   for (uint32_t i = 0; i < buffers; i++) vm->buffers[i] = frame->data[operands[i]];
   for (uint32_t i = 0; i < in->scalar_count; i++) vm->scalars[i] = frame->scalars[operands[buffers + i]];
-  return in->kernel(&vm->caller.env, vm->buffers, vm->scalars);
+  if (__builtin_expect(!vm->runs_inline, 0)) return launch_kernel(vm, in, result);
+  *result = in->kernel(&vm->caller.env, vm->buffers, vm->scalars);
+  return NULL;
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
@@ -514,7 +530,8 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       case TN__OP_ALLOC: status = alloc_register(vm, frame, in->a); break;
       case TN__OP_KERNEL: {
         if (tn__is_cancelled(&vm->caller.env)) return cancelled(vm, in);
-        int32_t result = run_kernel(vm, frame, in);
+        int32_t result = TN_KERNEL_OK;
+        status = run_kernel(vm, frame, in, &result);
         if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = kernel_failed(vm, in, result);
         break;
       }

@@ -42,6 +42,8 @@ struct tn__frame {
 typedef struct tn__vm {
   const tn_executable *exe;
   const tn_allocator *allocator;
+  tn__device device; /* where values are and kernels run */
+  bool runs_inline;  /* the device's inline_host, asked once: kernels are called as functions */
   tn_thread_pool *pool;
   tn__pool_caller caller; /* whose environments kernels get; any thread may cancel */
   tn__frame **idle;       /* per function */
@@ -60,6 +62,9 @@ TN_MUST_USE tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__fra
 void tn__frame_give_back(tn__vm *vm, tn__frame *frame);
 TN_MUST_USE tn_status *tn__block_reserve(const tn_allocator *allocator, tn__block *block, int64_t bytes);
 void tn__block_release(const tn_allocator *allocator, tn__block *block);
+/* The same with memory of the device, for values. */
+TN_MUST_USE tn_status *tn__device_reserve(tn__device *device, tn__block *block, int64_t bytes);
+void tn__device_release(tn__device *device, tn__block *block);
 
 /* Gives input `index` memory and a shape of its rank. When all have theirs, tn__vm_run checks them against each
  * other. */

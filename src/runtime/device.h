@@ -1,0 +1,89 @@
+/* Devices: one table of functions a kind, through which the runtime reaches memory, code and kernels. The CPU's is the
+ * first; a table has a folder of its own below src/runtime.
+ *
+ * Ownership. Who allocates frees, and who loads code unloads it, before the device is closed. Memory of a device is
+ * known by its address there: kernels get it, offsets may be added to it, and nobody but the table's functions reads or
+ * writes through it, unless the device is `inline_host`.
+ *
+ * Threads. A device that is open serves one caller at a time, as a session does; two that are open share nothing.
+ *
+ * Order. What is launched and copied takes place in the order of the calls; `launch` may return before the kernel is
+ * done, everything else returns when it is done itself, which is after all that was launched before it.
+ *
+ * Errors. Statuses, as everywhere. A kernel's own result (TN_KERNEL_...) is no error of the device: `wait` tells it. */
+#ifndef TENON_RUNTIME_DEVICE_H
+#define TENON_RUNTIME_DEVICE_H
+
+#include "tenon/dlpack.h"
+#include "tenon/kernel_abi.h"
+#include "tenon/runtime.h"
+
+typedef struct tn__device_driver tn__device_driver;
+
+/* An open device. `state` is its driver's. */
+typedef struct tn__device {
+  const tn__device_driver *driver;
+  const tn_allocator *allocator; /* for what the driver keeps in the host's memory; the CPU: all memory */
+  int32_t id;                    /* which of its kind */
+  void *state;
+} tn__device;
+
+/* Code that is loaded: `base` is where its first byte is, and kernels are at offsets from it. */
+typedef struct tn__device_code {
+  const void *base;
+  size_t size;
+  void *kept; /* the driver's, NULL: nothing to give back */
+} tn__device_code;
+
+typedef enum tn__copy_kind {
+  TN__COPY_IN,    /* from the host's memory to the device's */
+  TN__COPY_OUT,   /* from the device's to the host's */
+  TN__COPY_WITHIN /* from the device's to the device's */
+} tn__copy_kind;
+
+typedef struct tn__launch {
+  const tn__device_code *code;
+  uint64_t offset;          /* of the kernel in the code */
+  const tn_kernel_env *env; /* the host's; threads of the CPU, cancelling */
+  void *const *buffers;   /* the device's addresses; the array itself is the host's, and read before `launch` returns */
+  const int64_t *scalars; /* the same */
+  uint32_t buffer_count, scalar_count;
+} tn__launch;
+
+typedef struct tn__device_limits {
+  size_t alignment;     /* of what `allocate` gives, at least TN_KERNEL_ALIGNMENT */
+  size_t most_bytes;    /* of one allocation */
+  size_t memory_bytes;  /* that there are; 0: not known */
+  int threads_of_block; /* at the most; 1: kernels have no blocks of threads */
+  size_t shared_bytes;  /* that a block's threads share */
+} tn__device_limits;
+
+struct tn__device_driver {
+  const char *name; /* "cpu" */
+  DLDeviceType type;
+  /* Its addresses are the host's, and its kernels are functions that the calling thread may call: then whoever asked
+   * once may call and read directly, without `launch`, `wait` and `copy`. */
+  bool inline_host;
+  tn_status *(*open)(tn__device *device); /* with driver, allocator and id set */
+  void (*close)(tn__device *device);
+  void (*limits)(const tn__device *device, tn__device_limits *out);
+  /* At least one byte; never NULL on success. The contents are undefined. */
+  tn_status *(*allocate)(tn__device *device, size_t bytes, void **out);
+  void (*free)(tn__device *device, void *memory, size_t bytes); /* NULL is fine */
+  /* The address of a part of an allocation, for kernels and `copy`. */
+  void *(*view)(const tn__device *device, void *memory, size_t offset);
+  tn_status *(*copy)(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes);
+  /* `in_place`: the bytes are pages of the caller's own that stay until the code is unloaded, and may be made
+   * executable where they are. On failure there is nothing to unload. */
+  tn_status *(*load_code)(tn__device *device, const void *bytes, size_t size, bool in_place, tn__device_code *out);
+  void (*unload_code)(tn__device *device, tn__device_code *code); /* of zeros is fine */
+  tn_status *(*launch)(tn__device *device, const tn__launch *launch);
+  /* Until all is done that was launched. *result is that of the first kernel since the last `wait` that was not
+   * TN_KERNEL_OK, else TN_KERNEL_OK; what was launched behind it may not have run. */
+  tn_status *(*wait)(tn__device *device, int32_t *result);
+};
+
+/* The tables, each defined in its folder. */
+extern const tn__device_driver tn__device_cpu; /* runtime/cpu */
+
+#endif
