@@ -1,0 +1,407 @@
+/* Reductions and what stands around them. Two shapes of one reduction:
+ *  - along: the reduction runs over what is contiguous (softmax, layer normalisation, means). Vectors of partial
+ * results run along it (rfactor), and are combined at the end of the row, always in the same order.
+ *  - across: neighbouring results are contiguous (pooling over channels-last images, sums over outer axes, depthwise
+ * convolution). Vectors run across the results, with accumulators in registers. */
+#include "schedule/rules/reduce.h"
+
+#include <string.h>
+
+#include "base/invariant.h"
+
+void tn__reduce_open(tn__sketch *k, tn__schedule *scratch) {
+  static const int64_t vectors[] = {1, 2, 4, 8, 16};
+  tn__plain_open(k, scratch);
+  k->decisions[tn__sketch_open(k, "vectors", vectors, 5)].orders = true;
+}
+
+static bool is_output(const tn__schedule *s, const char *stage) {
+  return tn__sched_is_output(s, tn__sched_find(s, stage, true)->block.writes[0].buffer);
+}
+
+static const tn__te_stage *stage_named(const tn__te *te, const char *name) {
+  for (int i = 0; i < tn__te_stage_count(te); i++)
+    if (strcmp(tn__te_stage_at(te, i)->name, name) == 0) return tn__te_stage_at(te, i);
+  return NULL;
+}
+
+/* ---- which maps to dissolve -------------------------------------------------------------------------------------- */
+
+double tn__reduce_volume(const tn__te_axes *a, const tn__te_axes *b) {
+  double points = 1;
+  int64_t extent;
+  for (int i = 0; i < a->count; i++) points *= tn__as_int(a->var[i]->extent, &extent) ? (double)extent : 1000;
+  for (int i = 0; b != NULL && i < b->count; i++)
+    points *= tn__as_int(b->var[i]->extent, &extent) ? (double)extent : 1000;
+  return points;
+}
+
+/* Costs grow as maps are inlined into each other, so they are taken from the blocks. */
+void tn__reduce_dissolve_maps(tn__schedule *s) {
+  const tn__te *te = s->te;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage->kind != TN__TE_COMPUTE || is_output(s, stage->name)) continue;
+    const tn__snode *block = tn__sched_find(s, stage->name, true);
+    double cost = (double)tn__rule_cost(s->ir, block->block.body->as.store.value),
+           own = tn__reduce_volume(&stage->axes, NULL), reads = 0;
+    tn__snodes readers = {0};
+    bool imperative = false;
+    tn__sched_readers(s, stage->tensors[0], &readers);
+    for (int r = 0; r < readers.count; r++) {
+      const tn__te_stage *reader = stage_named(te, readers.data[r]->name);
+      imperative |= reader == NULL || reader->kind == TN__TE_EXTERN;
+      if (reader != NULL) reads += tn__reduce_volume(&reader->axes, &reader->reduce_axes);
+    }
+    /* Each read would cost `cost`; a tensor of its own costs about two for each element and one for each read. */
+    if (!imperative && reads * cost <= own * (cost + 2) + reads) tn__inline_if_small(s, stage->name);
+  }
+}
+
+/* ---- across ------------------------------------------------------------------------------------------------------ */
+
+typedef struct strides {
+  const tn__schedule *s;
+  const tn__block *block;
+  const tn__var *across, *along; /* last spatial axis and last reduce axis */
+  int across_hits, along_only;
+  bool strided; /* neighbouring results are a few elements apart, in windows shorter than a vector */
+} strides;
+
+/* Loads of up to so many elements apart are whole vectors and shuffles. */
+#define MOST_APART 4
+/* Vectors of results that are pairs, as of argreduce: their values and indices are kept in registers. */
+#define MOST_OF_TUPLES 4
+/* Tensors that a combiner makes at once. */
+#define MOST_RESULTS 4
+/* Terms of a window that are written out. */
+#define MOST_TERMS 32
+/* Terms in a row that are not worth a vector. */
+#define SHORT_ROW 8
+
+static void count_strides(const tn__expr *e, void *user) {
+  strides *c = user;
+  if (e->kind != TN__EXPR_LOAD) return;
+  for (int w = 0; w < c->block->write_count; w++)
+    if (c->block->writes[w].buffer == e->value.buffer) return;
+  const tn__expr *flat = tn__index(c->s->ir, 0);
+  for (int d = 0; d < e->arg_count; d++)
+    flat = tn__add(c->s->ir, tn__mul(c->s->ir, flat, e->value.buffer->shape[d]), e->args[d]);
+  int64_t across = 0, along = 0, terms;
+  if (c->across != NULL && tn__expr_uses_var(flat, c->across) && !tn__stride_in(c->s->ir, flat, c->across, &across))
+    across = INT64_MAX;
+  if (c->along != NULL && tn__expr_uses_var(flat, c->along) && !tn__stride_in(c->s->ir, flat, c->along, &along))
+    along = INT64_MAX;
+  bool strided = across > 1 && across <= MOST_APART && c->along != NULL && tn__as_int(c->along->extent, &terms) &&
+                 terms < SHORT_ROW;
+  c->strided = c->strided || strided;
+  c->across_hits += across == 1 || strided;
+  c->along_only += along == 1 && across != 0 && across != 1 && !strided; /* vectors across it would gather */
+}
+
+static void count_strides_in(const tn__expr *e, void *user) {
+  strides *c = user;
+  tn__te_visit(c->s->ir, e, count_strides, c);
+}
+
+/* Are neighbouring results contiguous in what is read, or nearly so, rather than successive terms? */
+static strides strides_of(const tn__schedule *s, const tn__snode *block) {
+  strides c = {.s = s, .block = &block->block};
+  for (int i = 0; i < block->block.axis_count; i++) {
+    const tn__block_axis *axis = &block->block.axes[i];
+    if (tn__is_int_value(axis->var->extent, 1)) continue;
+    if (axis->kind == TN__AXIS_SPATIAL) c.across = axis->var;
+    if (axis->kind == TN__AXIS_REDUCE) c.along = axis->var;
+  }
+  tn__stmt_walk_exprs(block->block.body, count_strides_in, &c);
+  return c;
+}
+
+bool tn__reduce_runs_across(const tn__schedule *s, const tn__snode *block) {
+  strides c = strides_of(s, block);
+  return c.across_hits > 0 && c.along_only == 0;
+}
+
+/* Does something besides the block read the tensor? */
+static bool has_readers(const tn__schedule *s, const tn__snode *block, const tn__buffer *buffer) {
+  tn__snodes readers = {0};
+  tn__sched_readers(tn__sched_mutable(s), buffer, &readers);
+  return readers.count > 1 || (readers.count == 1 && readers.data[0] != block);
+}
+
+/* The one map that reads the results, each element of one tensor where it is made; NULL when there is none. */
+static const char *epilogue_of(const tn__schedule *s, const tn__snode *block) {
+  tn__snodes readers = {0};
+  const tn__snode *reader = NULL;
+  const tn__buffer *buffer = NULL;
+  for (int w = 0; w < block->block.write_count; w++) {
+    tn__sched_readers(tn__sched_mutable(s), block->block.writes[w].buffer, &readers);
+    for (int i = 0; i < readers.count; i++) {
+      if (readers.data[i] == block) continue;
+      if (reader != NULL || tn__sched_is_output(s, block->block.writes[w].buffer)) return NULL;
+      reader = readers.data[i];
+      buffer = block->block.writes[w].buffer;
+    }
+    readers.count = 0;
+  }
+  if (reader == NULL || reader->combiner != NULL) return NULL;
+  int sources = 0;
+  for (int r = 0; r < reader->block.read_count; r++) {
+    const tn__region *region = &reader->block.reads[r];
+    sources += !tn__sched_is_param(s, region->buffer);
+    if (region->buffer != buffer) continue;
+    if (reader->block.axis_count != buffer->rank) return NULL;
+    for (int d = 0; d < buffer->rank; d++) {
+      const tn__var *axis = reader->block.axes[d].var;
+      if (axis->extent != buffer->shape[d]) return NULL; /* it repeats the sums along an axis of its own */
+      if (region->min[d] != axis->self && !tn__is_int_value(buffer->shape[d], 1)) return NULL;
+    }
+  }
+  return sources == 1 ? reader->name : NULL;
+}
+
+/* Each turn of `loop` reads another page: a few rows further down, while there is something else to do. */
+static void prefetch_rows(tn__schedule *s, const char *name, const char *loop) {
+  enum { ROWS_AHEAD = 4 };
+  tn__snode *block = tn__sched_find(s, name, true), *at = tn__sched_find(s, loop, false);
+  for (int r = 0; r < block->block.read_count; r++) {
+    tn__sched_prefetch p = {.block = block, .buffer = block->block.reads[r].buffer, .distance = ROWS_AHEAD};
+    if (tn__sched_is_param(s, p.buffer) && !tn__sched_writes(block, p.buffer) &&
+        tn__sched_prefetch_start(s, at, &p, NULL, NULL))
+      tn__prefetch(s, name, r, loop, ROWS_AHEAD);
+  }
+}
+
+/* Bytes that a map takes in L2, and how often it may compute an element anew there instead of leaving all
+ * of them to memory. */
+#define MOST_NEAR (56 << 10)
+#define MOST_ANEW 3
+
+/* The outermost of `count` loops around the block whose iterations read little of what a map makes; -1: none does, or
+ * most of it more often than memory costs. */
+static int loop_for_map(tn__schedule *s, const tn__snode *block, const tn__region *region, tn__snode *const *path,
+                        int depth, int count) {
+  const tn__expr *min[TN__MAX_RANK], *size[TN__MAX_RANK];
+  double turns = 1, all = (double)tn_dtype_size(region->buffer->dtype);
+  int64_t extent;
+  for (int d = 0; d < region->buffer->rank; d++) {
+    if (!tn__as_int(region->buffer->shape[d], &extent)) return -1;
+    all *= (double)extent;
+  }
+  for (int at = 0; at < count && tn__as_int(path[at]->var->extent, &extent); at++) {
+    double bytes = (double)tn_dtype_size(region->buffer->dtype);
+    turns *= (double)extent;
+    tn__sched_hull(s, block, region, path + at + 1, depth - at - 1, min, size);
+    for (int d = 0; d < region->buffer->rank; d++) {
+      if (size[d] == NULL || !tn__as_int(size[d], &extent)) return -1;
+      bytes *= (double)extent;
+    }
+    if (bytes > MOST_NEAR) continue;
+    return bytes * turns <= MOST_ANEW * all ? at : -1;
+  }
+  return -1;
+}
+
+/* A map that stands by itself, and not behind what it reads, as a copy out of registers does. */
+static bool is_lone_map(tn__schedule *s, tn__snode *block) {
+  tn__snodes nest = {0};
+  tn__sched_blocks(s, tn__sched_root_nest(s, block), &nest);
+  return nest.count == 1 && block->combiner == NULL && block->block.body->kind == TN__STMT_STORE;
+}
+
+/* Computes maps that only this block reads, the padding of its windows say, a part at a time: in a loop around it, of
+ * the `count` outermost ones. */
+static void compute_maps_near(tn__schedule *s, const char *name, int count, const tn__schedule_options *options) {
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  int depth = tn__sched_path(s, s->root, block, path);
+  for (int r = 0; r < block->block.read_count; r++) {
+    const tn__region *region = &block->block.reads[r];
+    tn__snodes writers = {0}, readers = {0};
+    tn__sched_writers(s, region->buffer, &writers);
+    tn__sched_readers(s, region->buffer, &readers);
+    if (writers.count != 1 || readers.count != 1 || !is_lone_map(s, writers.data[0]) ||
+        tn__sched_is_output(s, region->buffer))
+      continue;
+    int at = loop_for_map(s, block, region, path, depth, count);
+    if (at < 0) continue;
+    const char *map = writers.data[0]->name;
+    tn__compute_at(s, map, path[at]->name);
+    tn__set_scope(s, map, 0, TN__SCOPE_STACK);
+    tn__rule_vectorize_map(s, map, at + 1, options);
+  }
+}
+
+/* Keeps results in registers until they are complete. Returns how many blocks write them where they go, by name. */
+static int keep_results(tn__schedule *s, const char *name, const char *epilogue, const char **writers) {
+  const tn__snode *block = tn__sched_find(s, name, true);
+  int count = 0;
+  if (epilogue != NULL) writers[count++] = epilogue;
+  for (int w = 0; w < block->block.write_count; w++) {
+    const tn__buffer *buffer = block->block.writes[w].buffer;
+    if (!tn__sched_is_output(s, buffer) && (epilogue != NULL || !has_readers(s, block, buffer))) {
+      tn__set_scope(s, name, w, TN__SCOPE_REGISTER);
+      continue;
+    }
+    writers[count++] = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", name));
+    tn__cache_write(s, name, w, TN__SCOPE_REGISTER);
+  }
+  return count;
+}
+
+bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
+                       bool prefetches) {
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  const char *order[TN__MAX_LOOPS], *spatial[TN__MAX_LOOPS], *reduce[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path), n = 0, spatial_count = 0, reduce_count = 0, at = 0;
+  for (int i = 0; i < count; i++) {
+    if (tn__sched_drives(path[i], block, TN__AXIS_REDUCE)) {
+      reduce[reduce_count++] = path[i]->name;
+    } else {
+      spatial[spatial_count++] = path[i]->name;
+      at = i;
+    }
+  }
+  if (spatial_count == 0) return false;
+  const char *vector = spatial[spatial_count - 1], *epilogue = epilogue_of(s, block), *writers[MOST_RESULTS + 1];
+  int64_t extent = tn__loop_extent(s, vector);
+  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
+  while (extent >= 0 && lanes > extent) lanes /= 2;
+  /* A vector of elements that are apart is gathered where it has a mask. */
+  while (lanes > 4 && extent % lanes != 0 && strides_of(s, block).strided) lanes /= 2;
+  while (vectors > 1 && (extent < 0 || extent % (vectors * lanes) != 0)) vectors /= 2;
+  if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
+  if (lanes < 2) return false;
+  int writer_count = keep_results(s, name, epilogue, writers);
+  tn__split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
+  tn__sched_path(s, s->root, block, path); /* other nests may have taken the names that the parts would have */
+  for (int i = 0; i < spatial_count - 1; i++) order[n++] = spatial[i];
+  const char *tile = order[n++] = path[at]->name;
+  for (int i = 0; i < reduce_count; i++) order[n++] = reduce[i];
+  order[n++] = path[at + 1]->name;
+  order[n++] = path[at + 2]->name;
+  tn__reorder(s, order, n);
+  int64_t terms = 1;
+  for (int i = reduce_count - 1; i >= 0; i--) {
+    int64_t own = tn__loop_extent(s, reduce[i]);
+    if (own < 0 || terms * own * vectors > MOST_TERMS) break;
+    terms *= own;
+    tn__unroll(s, reduce[i]);
+  }
+  tn__unroll(s, order[n - 2]);
+  tn__vectorize(s, order[n - 1]);
+  for (int i = 0; i < writer_count; i++) tn__reverse_compute_at(s, writers[i], tile);
+  TN__INVARIANT(reduce_count > 0); /* the rule is for reductions over rows */
+  tn__decompose_reduction(s, name, reduce[0]);
+  if (prefetches) prefetch_rows(s, name, reduce[reduce_count - 1]);
+  const char *outermost = order[0];
+  int64_t tasks = tn__loop_extent(s, outermost);
+  int fused = 0;
+  for (int i = 1; i < spatial_count - 1 && tasks >= 0 && tasks < 4 * options->threads; i++) {
+    tn__fuse(s, outermost, order[i]);
+    outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
+    tasks = tn__loop_extent(s, outermost);
+    fused++;
+  }
+  compute_maps_near(s, name, spatial_count - 1 - fused, options);
+  if (tn__rule_shares(s, options)) tn__parallel(s, outermost);
+  return epilogue != NULL;
+}
+
+bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors) {
+  return tn__reduce_across(s, block, options, vectors, false);
+}
+
+bool tn__reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t rows) {
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  const char *order[TN__MAX_LOOPS], *vector = NULL, *reduce = NULL, *loops[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path), n = 0, reductions = 0;
+  for (int i = 0; i < count; i++) {
+    bool reduces = tn__sched_drives(path[i], block, TN__AXIS_REDUCE);
+    reductions += reduces;
+    *(reduces ? &reduce : &vector) = path[i]->name;
+  }
+  if (reductions != 1 || vector == NULL || block->block.write_count != 1) return false;
+  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
+  int64_t extent = tn__loop_extent(s, vector), pieces = 1;
+  bool parallel = tn__rule_shares(s, options);
+  if (lanes < 2 || extent < 0 || extent % lanes != 0) return false;
+  if (parallel && extent % (options->threads * lanes) == 0) pieces = options->threads;
+  for (int i = 0; i < count; i++)
+    if (path[i]->name != vector && path[i]->name != reduce) order[n++] = path[i]->name;
+  tn__split(s, vector, (const int64_t[]){pieces, 0, lanes}, 3);
+  tn__split(s, reduce, (const int64_t[]){0, rows}, 2);
+  order[n++] = tn__arena_printf(s->arena, "%s.0", vector);
+  const char *turns = order[n++] = tn__arena_printf(s->arena, "%s.0", reduce);
+  order[n++] = tn__arena_printf(s->arena, "%s.1", vector);
+  const char *together = order[n++] = tn__arena_printf(s->arena, "%s.1", reduce);
+  const char *last = order[n++] = tn__arena_printf(s->arena, "%s.2", vector);
+  tn__reorder(s, order, n);
+  tn__decompose_reduction(s, name, turns);
+  const char *init = tn__arena_printf(s->arena, "%s.init", name);
+  int inits = tn__loops_of(s, init, loops, TN__MAX_LOOPS);
+  tn__vectorize(s, loops[inits - 1]);
+  tn__unroll(s, together);
+  tn__vectorize(s, last);
+  if (parallel) tn__parallel(s, order[0]);
+  return true;
+}
+
+/* ---- along ------------------------------------------------------------------------------------------------------- */
+
+/* The innermost loop of a block, or the one `out` around it. */
+static const char *loop_from_last(const tn__schedule *s, const char *block, int out) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
+  return count <= out ? NULL : loops[count - 1 - out];
+}
+
+const char *tn__reduce_last_loop(const tn__schedule *s, const char *block) { return loop_from_last(s, block, 0); }
+
+void tn__reduce_vectorize_lanes(tn__schedule *s, const char *block, int64_t vectors, int64_t lanes) {
+  const char *loop = tn__reduce_last_loop(s, block);
+  if (vectors == 1) {
+    tn__vectorize(s, loop);
+    return;
+  }
+  tn__split(s, loop, (const int64_t[]){vectors, lanes}, 2);
+  tn__unroll(s, tn__arena_printf(s->arena, "%s.0", loop));
+  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
+}
+
+static void keep_on_stack(tn__schedule *s, const char *block) {
+  int count = tn__sched_find(s, block, true)->block.write_count;
+  for (int w = 0; w < count; w++) tn__set_scope(s, block, w, TN__SCOPE_STACK);
+}
+
+/* Turns lanes of `name` into vectors of partial results, a factor at a time. Returns the loop around a factor. */
+static const char *factor(tn__schedule *s, const char *name, int64_t vectors, int64_t lanes) {
+  const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
+  tn__split(s, tn__reduce_last_loop(s, name), (const int64_t[]){0, vectors * lanes}, 2);
+  const char *around = loop_from_last(s, name, 1);
+  tn__rfactor(s, tn__reduce_last_loop(s, name));
+  tn__reduce_vectorize_lanes(s, partial, vectors, lanes);
+  tn__reduce_vectorize_lanes(s, tn__arena_printf(s->arena, "%s.init", partial), vectors, lanes);
+  keep_on_stack(s, partial);
+  return around;
+}
+
+void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors) {
+  tn__snode *block = tn__sched_find(s, name, true);
+  const char *loop = tn__reduce_last_loop(s, name);
+  if (block->combiner == NULL || !block->combiner->reorderable || loop == NULL) return;
+  if (!tn__sched_drives(tn__sched_find(s, loop, false), block, TN__AXIS_REDUCE)) return;
+  int64_t widest = 1, extent = tn__loop_extent(s, loop);
+  for (int w = 0; w < block->block.write_count; w++) {
+    int64_t bytes = (int64_t)tn_dtype_size(block->block.writes[w].buffer->dtype);
+    if (bytes > widest) widest = bytes;
+  }
+  int64_t lanes = options->vector_bytes / widest;
+  while (extent >= 0 && lanes > 4 && lanes > extent) lanes /= 2;
+  if (lanes < 4 || (extent >= 0 && extent < lanes)) return;
+  while (vectors > 1 && (block->block.write_count != 1 || (extent >= 0 && extent < vectors * lanes))) vectors /= 2;
+  factor(s, name, vectors, lanes);
+  /* The vectors are added to one, its upper half to its lower one, and so on: all in registers. */
+  if (vectors > 1) tn__unroll(s, factor(s, name, 1, lanes));
+  for (int64_t half = lanes / 2; half > 1; half /= 2) tn__unroll(s, factor(s, name, 1, half));
+  tn__unroll(s, tn__reduce_last_loop(s, name));
+}

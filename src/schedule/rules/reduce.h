@@ -1,0 +1,30 @@
+/* What the rules "stages" and "rows" share of reductions (reduce.c, stages.c); rules.h has what others use, too. */
+#ifndef TENON_SCHEDULE_RULES_REDUCE_H
+#define TENON_SCHEDULE_RULES_REDUCE_H
+
+#include "schedule/rules/rules.h"
+
+#define TN__FEW_ROWS 8 /* leave threads without work */
+
+/* The nest of the declaration, and the decision of how many vectors are at hand: number 0. */
+void tn__reduce_open(tn__sketch *k, tn__schedule *scratch);
+/* Points of these axes, where open dimensions count as 1,000; `b` may be NULL. */
+double tn__reduce_volume(const tn__te_axes *a, const tn__te_axes *b);
+/* Inlines maps that cost little more when their readers compute them. */
+void tn__reduce_dissolve_maps(tn__schedule *s);
+bool tn__reduce_runs_across(const tn__schedule *s, const tn__snode *block);
+/* tn__rule_reduce_across(), fetching rows ahead if wanted. True when the only map that reads the results has become
+ * part of the nest. */
+bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
+                       bool prefetches);
+/* Whole rows are added to a row of sums, which stays in L1, `rows` at a time: each row is read from its start to its
+ * end. Returns false where that cannot be, with nothing done. */
+bool tn__reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t rows);
+/* Unrolls and vectorises the last loop of a block, whose extent is vectors * lanes. */
+void tn__reduce_vectorize_lanes(tn__schedule *s, const char *block, int64_t vectors, int64_t lanes);
+/* The innermost loop around a block. */
+const char *tn__reduce_last_loop(const tn__schedule *s, const char *block);
+/* The longest reduction, when it is long enough to be cut; NULL otherwise (stages.c). */
+const tn__te_stage *tn__reduce_stage_to_cut(const tn__te *te);
+
+#endif
