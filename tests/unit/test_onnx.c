@@ -221,9 +221,14 @@ static void lists_all_unknown_operators(void **state) {
   pb node = onnx_node_begin("FusedThing", "", "c", "y");
   pb_text(&node, 7, "com.example");
   pb_message(&graph, 1, &node);
-  expect_fail(finish(graph), TN_UNSUPPORTED,
-              "m.onnx: 3 operators are not supported: Frobnicate (unknown to ONNX's operator sets 6 to 28), "
-              "ImageDecoder (compressed images are not decoded), com.example:FusedThing (its domain is unknown)");
+  node = onnx_node_begin("FlexAttention", "", "c", "z");
+  pb_text(&node, 7, "ai.onnx.preview");
+  pb_message(&graph, 1, &node);
+  expect_fail(
+      finish(graph), TN_UNSUPPORTED,
+      "m.onnx: 4 operators are not supported: Frobnicate (unknown to ONNX's operator sets 6 to 28), "
+      "ImageDecoder (compressed images are not decoded), "
+      "ai.onnx.preview:FlexAttention (Tenon does not have it yet), com.example:FusedThing (its domain is unknown)");
 }
 
 static void refuses_wrong_nodes(void **state) {

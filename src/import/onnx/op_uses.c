@@ -47,15 +47,25 @@ static int64_t version_in(Onnx__OperatorSetIdProto *const *imports, size_t count
   return 0;
 }
 
+/* ONNX's own domains; others are of who made the model. */
+static bool is_known_domain(const char *domain) {
+  static const char *const domains[] = {"ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training",
+                                        "ai.onnx.training"};
+  for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++)
+    if (strcmp(domain, domains[i]) == 0) return true;
+  return false;
+}
+
 static tn__onnx_op_use describe(const char *domain, const char *name, int64_t version) {
   const tn__onnx_op *op = tn__onnx_op_find(domain, name);
   tn__onnx_op_use use = {.domain = domain, .name = name, .since_version = (int)version};
   bool has_body = domain[0] == '\0' && find_body(name, version) != NULL;
   use.supported = (op != NULL && op->fn != NULL) || has_body;
   if (!use.supported)
-    use.why = op != NULL          ? op->why
-              : domain[0] == '\0' ? "unknown to ONNX's operator sets 6 to 28"
-                                  : "its domain is unknown";
+    use.why = op != NULL                ? op->why
+              : domain[0] == '\0'       ? "unknown to ONNX's operator sets 6 to 28"
+              : is_known_domain(domain) ? "Tenon does not have it yet"
+                                        : "its domain is unknown";
   for (size_t i = 0; op != NULL && i < sizeof(op->versions) && op->versions[i] != 0; i++)
     if (op->versions[i] <= version) use.since_version = op->versions[i];
   return use;
