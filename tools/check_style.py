@@ -4,7 +4,7 @@
 
 usage: check_style.py [ROOT]
 
-- No file above 1,500 lines, no function above 120 lines ; C has 120 columns (which clang-format leaves to authors in comments).
+- No file above 1,500 lines, no function above 120 lines; C has 120 columns (which clang-format leaves to authors in comments).
 - Functions of the library that are not static start with tn_ (public) or tn__ (inside); a name in include/tenon is tn_.
 - Macros of headers start with TN or tn__, and the header has the guard of its path.
 - No marks of unfinished work.

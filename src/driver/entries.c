@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "graph/grow/grow.h"
 #include "graph/passes/passes.h"
 
 enum { MOST_COMBINATIONS = 64 };

@@ -308,10 +308,6 @@ void tn__graph_replace_uses(tn__graph *graph, tn__value *from,
 /* The nodes from number `first` on come right behind `node`: where a body takes the place of a composite, the order of
  * nodes, which stages and so kernels have as well, is that of a model which spells it out. */
 void tn__graph_move_behind(tn__graph *graph, int first, const tn__node *node);
-/* The nodes, in an order in which they can run, as the body of a composite `op`, which gives what the last one does:
- * nothing else that they make may be read by others. Takes nothing out of the graph; the caller puts the composite in
- * place. NULL: sizes in the body cannot be told there. */
-tn__node *tn__graph_outline(tn__graph *graph, const char *op, tn__node *const *nodes, int count);
 /* Drops dead nodes, restores topological order (stable; a node comes after the producers of the tensors that its
  * dimensions' symbols are read from), replaces symbols whose tensor's contents became known, drops symbols and checks
  * without use. */
@@ -321,29 +317,6 @@ int *tn__graph_use_counts(tn__graph *graph, int *value_count);
 /* The text form for people, which leaves out what large constants hold; graph/text.h has the one that reads back. */
 void tn__graph_print(const tn__graph *graph, tn__strbuf *out);
 TN_MUST_USE tn_status *tn__graph_verify(tn__graph *graph);
-
-/* Output `output` is to grow in the memory of input `input`: the former must be the latter with other tensors behind it
- * along one dimension, which is symbolic in the input. Both become buffers of `capacity` there: new elements are
- * written behind the valid ones, and readers take the valid ones where they lie (grow.c). A run checks that they fit.
- * False when the output is nothing of the kind. */
-bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capacity);
-/* Output `output` is select(mask, new, input), the mask true where the index along a dimension is a position that does
- * not depend on it: makes it a write of that position (mask.c). False when it is nothing of the kind, or not provably.
- * Nodes that nobody reads any more are left. */
-bool tn__graph_write_by_mask(tn__graph *graph, int output, tn__value *input);
-/* Output `output` is a stack of tensors, each of which is the one of input `input`, such a stack as well, with others
- * behind it: makes it one concatenation of the input and the stack of the others (grow_stack.c). False when it is
- * nothing of the kind. */
-bool tn__graph_join_stack(tn__graph *graph, int output, tn__value *input);
-/* Readers of the input find it in memory of any strides: two inputs more, a memory of one dimension and an i64 tensor
- * of the strides and of where in the memory the first element is. The input itself is left for its dimensions alone
- * (strided.c). False, and nothing done, when its elements are sizes, which must be known before kernels run. */
-bool tn__graph_read_strided(tn__graph *graph, tn__value *input);
-/* The dimension along which it could grow; -1: none. */
-int tn__graph_growing_axis(const tn__graph *graph, int output, const tn__value *input);
-/* Is the node nothing but valid elements of a buffer that grows: all of them, or those at some places of other
- * dimensions? */
-bool tn__is_valid_part(const tn__node *node);
 
 /* ---- lowering ---------------------------------------------------------------------------------------------------- */
 /* From the graph's ir context to a declaration's own: symbols become the declaration's dims. */

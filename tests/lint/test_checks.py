@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
 sys.path.insert(0, str(ROOT / "tools"))
 
+import check_calls  # noqa: E402
 import check_facts  # noqa: E402
 import check_links  # noqa: E402
 import check_rooms  # noqa: E402
@@ -79,6 +80,22 @@ y(int a) { return a; }
 '''
         self.assertEqual(list(check_style.functions(text)),
                          [("make", True, 6, 7), ("tn_x", False, 8, 9), ("y", True, 10, 11)])
+
+
+class CallsTest(unittest.TestCase):
+    CALLS = {"a/x.c": {"a/y.c": ["tn__y"], "b/z.c": ["tn__z"]}, "a/y.c": {"a/x.c": ["tn__x"]}, "b/z.c": {"a/x.c": ["tn__x"]},
+             "b/alone.c": {}}
+
+    def test_calls_against_an_edge_and_circles_are_named(self):
+        self.assertEqual(check_calls.check(self.CALLS, {"a": set(), "b": {"a"}}, {}, set()), [
+            "src/a/x.c: the room a may not call b, which has tn__z (src/CMakeLists.txt)",
+            "src/a: 2 files call each other in circles, 0 may (tools/call_circles.txt): x.c, y.c"])
+
+    def test_what_is_allowed_is_no_complaint_and_must_be_true(self):
+        rooms = {"a": set(), "b": {"a"}}
+        self.assertEqual(check_calls.check(self.CALLS, rooms, {"a": 2}, {"tn__z"}), [])
+        self.assertEqual(check_calls.check(self.CALLS, rooms, {"a": 2, "b": 1}, {"tn__z"}),
+                         ["tools/call_circles.txt: b has 0 files in circles now, not 1: say so"])
 
 
 class FactsTest(unittest.TestCase):

@@ -2,6 +2,7 @@
  * ones, with all dimensions open, is shown to be inside by the extents of the loops around it, by conditions, clamps
  * and what nodes have checked, whatever the data are. Those that need more than that stand in a list with their
  * reasons. */
+#include "graph/ops/composite.h"
 #include "te/te.h"
 #include "unit/graph_check.h"
 

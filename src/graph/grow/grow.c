@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/build/build.h"
+#include "graph/grow/grow.h"
 #include "graph/internal.h"
 
 static const tn__node *growth_of(const tn__graph *graph, int output, const tn__value *input) {

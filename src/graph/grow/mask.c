@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/build/build.h"
+#include "graph/grow/grow.h"
 #include "graph/internal.h"
 
 /* A value as a function of the indices of another one: dimension i runs with dimension axis_of[i] of that, or has the

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/build/build.h"
+#include "graph/grow/grow.h"
 #include "graph/internal.h"
 
 typedef struct cache {

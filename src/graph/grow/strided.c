@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/build/build.h"
+#include "graph/grow/grow.h"
 #include "graph/internal.h"
 
 static bool gives_sizes(const tn__graph *graph, const tn__value *input) {

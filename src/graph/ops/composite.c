@@ -9,6 +9,7 @@
 
 #include "graph/build/build.h"
 #include "graph/internal.h"
+#include "graph/ops/composite.h"
 
 static tn__value *binary(tn__graph *g, const char *op, tn__value *a, tn__value *b) { return tn__g_binary(g, op, a, b); }
 

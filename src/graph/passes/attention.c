@@ -4,6 +4,7 @@
  * result by that number: (e * r) V = (e V) * r. A row of the result has as many elements as a head has columns, a row
  * of weights as many as there are keys; and a pass over the weights is saved (Dao et al., "FlashAttention", 2022).
  * Elsewhere softmax would have two results. */
+#include "graph/ops/composite.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 

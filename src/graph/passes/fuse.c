@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "graph/grow/grow.h"
 #include "graph/passes/passes.h"
 
 typedef enum kernel_kind { KERNEL_MAP, KERNEL_ROW, KERNEL_CONTRACTION, KERNEL_ALONE } kernel_kind;
