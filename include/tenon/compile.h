@@ -170,6 +170,11 @@ TN_API TN_MUST_USE tn_status *tn_compile_emit(const char *path, const void *data
  * versions, unsupported ones with reasons, parameters, FLOPs and bytes, memory plan, kernels. Also for executables. */
 TN_API TN_MUST_USE tn_status *tn_inspect(const char *path, const tn_compile_options *options, char **json);
 
+/* The machine that schedules are chosen for with these options (`target`, `machine` and `no_measure`),
+ * as the text of a machine file, freed with free(): comments say where its numbers come from. `refresh` measures this
+ * machine again, whether or not that was done before. Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char **out);
+
 /* How the kernels of a model are scheduled, and what the static cost function expects of them. */
 typedef struct tn_kernel_plan {
   const char *kernel;     /* its name in profiles */

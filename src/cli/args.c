@@ -191,6 +191,9 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
     }
     if (option) {
       if (!parse_option(command, argc, argv, &i, out)) return false;
+    } else if (command->most_files == CLI_NO_FILES) {
+      cli_misused(command->name, "it takes no file, and \"%s\" is one", argv[i]);
+      return false;
     } else if (out->file_count > 0 && out->file_count >= command->most_files) {
       if (command->most_files == 0)
         cli_misused(command->name, "one file at a time: \"%s\" and \"%s\"", out->file, argv[i]);
@@ -205,7 +208,7 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
       out->files[out->file_count++] = argv[i];
     }
   }
-  if (!out->file) {
+  if (!out->file && command->most_files != CLI_NO_FILES) {
     cli_misused(command->name, "which file?");
     return false;
   }

@@ -26,7 +26,7 @@ typedef struct cli_setting { /* one option as given */
   const char *value;
 } cli_setting;
 
-enum { CLI_MOST_FILES = 64 };
+enum { CLI_MOST_FILES = 64, CLI_NO_FILES = -1 };
 
 typedef struct cli_args {
   const char *command, *file;        /* the first positional argument */
@@ -40,7 +40,7 @@ typedef struct cli_command {
   const char *name, *arguments, *summary;
   const cli_option *options; /* ends with a NULL name */
   int (*run)(const cli_args *args);
-  int most_files; /* that it takes; 0: one */
+  int most_files; /* that it takes; 0: one; CLI_NO_FILES: none */
 } cli_command;
 
 /* Parses; on misuse says so on stderr and returns false. "--name=value" and "--name value" are the same. */
@@ -127,7 +127,7 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
                             uint64_t *state, tn_tensor **out);
 
 extern const cli_command cli_run_command, cli_compile_command, cli_build_command, cli_inspect_command,
-    cli_explain_command, cli_strip_command;
+    cli_explain_command, cli_strip_command, cli_machine_command;
 
 /* profile.c */
 const tn_profile_kernel *cli_profile_find(const tn_profile *profile, const char *kernel); /* NULL: it did not run */

@@ -4,7 +4,8 @@
 #include "cli/cli.h"
 
 static const cli_command *const commands[] = {&cli_run_command,     &cli_compile_command, &cli_build_command,
-                                              &cli_inspect_command, &cli_explain_command, &cli_strip_command};
+                                              &cli_inspect_command, &cli_explain_command, &cli_strip_command,
+                                              &cli_machine_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static void usage(FILE *out) {

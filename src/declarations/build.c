@@ -42,7 +42,7 @@ const tn__chooser *tn__te_chooser(const tn_schedule_options *given) {
 tn_status *tn__te_target(const char *target, const tn_schedule_options *given, tn__target *out) {
   const tn_compile_options options = {
       .size = sizeof options, .target = target, .machine = given->machine, .no_measure = given->no_measure};
-  return tn__machine_target(&options, out);
+  return tn__machine_target(&options, out, NULL);
 }
 
 static void schedule_body(void *user) {

@@ -53,7 +53,7 @@ void tn__driver_limit_work(tn__driver *driver, uint64_t structure) {
 
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
   *driver = (tn__driver){.arena = arena, .options = options};
-  tn__check(arena->escape, tn__machine_target(options, &driver->target));
+  tn__check(arena->escape, tn__machine_target(options, &driver->target, NULL));
   driver->backend = tn__backend_of(arena->escape, &driver->target);
   bool native = !options->target || strcmp(options->target, "native") == 0;
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads : native ? tn__default_thread_count() : 1;

@@ -24,13 +24,31 @@ struct tn__cache {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-static const char *default_directory(tn__arena *arena) {
-  const char *own = getenv("TENON_CACHE_DIR");
-  if (own && own[0]) return own;
-  const char *xdg = getenv("XDG_CACHE_HOME");
-  if (xdg && xdg[0] == '/') return tn__arena_printf(arena, "%s/tenon", xdg);
-  const char *home = getenv("HOME");
-  return home && home[0] ? tn__arena_printf(arena, "%s/.cache/tenon", home) : NULL;
+/* False: there is none. */
+static bool directory_of(const char *directory, char *out, size_t size) {
+  const char *own = getenv("TENON_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int length = -1;
+  if (directory || (own && own[0]))
+    length = snprintf(out, size, "%s", directory ? directory : own);
+  else if (xdg && xdg[0] == '/')
+    length = snprintf(out, size, "%s/tenon", xdg);
+  else if (home && home[0])
+    length = snprintf(out, size, "%s/.cache/tenon", home);
+  return length >= 0 && (size_t)length < size;
+}
+
+static tn_status *make_writable(const char *directory) {
+  tn_status *status = tn__make_directories(directory);
+  if (!status && access(directory, R_OK | W_OK | X_OK) != 0)
+    status = tn_status_create(TN_IO, "cannot write to \"%s\"", directory);
+  return status;
+}
+
+bool tn__cache_folder(const char *directory, char *out, size_t size) {
+  if (!directory_of(directory, out, size)) return false;
+  tn_status *status = make_writable(out);
+  tn_status_free(status);
+  return status == NULL;
 }
 
 typedef struct cache_file {
@@ -94,18 +112,16 @@ static void close_cache(void *user) {
 }
 
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log) {
-  if (!directory) directory = default_directory(arena);
-  if (!directory) return NULL;
-  tn_status *status = tn__make_directories(directory);
-  if (!status && access(directory, R_OK | W_OK | X_OK) != 0)
-    status = tn_status_create(TN_IO, "cannot write to \"%s\"", directory);
+  char folder[4096];
+  if (!directory_of(directory, folder, sizeof folder)) return NULL;
+  tn_status *status = make_writable(folder);
   if (status) {
     tn__log(log, TN_LOG_WARNING, "no compile cache: %s", tn_status_message(status));
     tn_status_free(status);
     return NULL;
   }
   tn__cache *cache = TN__NEW(arena, tn__cache);
-  cache->directory = tn__arena_strdup(arena, directory);
+  cache->directory = tn__arena_strdup(arena, folder);
   cache->limit = limit_bytes;
   if (log) cache->log = *log;
   pthread_mutex_init(&cache->lock, NULL);

@@ -13,6 +13,9 @@
 
 typedef struct tn__cache tn__cache;
 
+/* Where the cache is: `directory`, or the default; made when it is not there. False when there is no place that can be
+ * written. */
+bool tn__cache_folder(const char *directory, char *out, size_t size);
 /* `directory` NULL: the default. NULL when there is no place for one (no home, not writable): logged, not an error. */
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log);
 /* False: not there. The contents are a map that is closed when `arena` is released. `kind`: "exe" or "obj". */

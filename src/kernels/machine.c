@@ -1,8 +1,19 @@
 #include "kernels/machine.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "base/file.h"
-#include "target/machine_file.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "kernels/cache.h"
+#include "machine/machine_file.h"
+#include "machine/measure.h"
 
 static tn_status *use_file(const char *path, tn__target *target) {
   tn__file_map map;
@@ -14,7 +25,118 @@ static tn_status *use_file(const char *path, tn__target *target) {
   return status;
 }
 
-tn_status *tn__machine_target(const tn_compile_options *options, tn__target *out) {
+/* "FOLDER/machine-HASH": of all that tells one machine from another. */
+static void path_of(const char *folder, const tn__target *target, char *path, size_t size) {
+  char name[64], hex[65];
+  tn__sha256 h;
+  tn__sha256_init(&h);
+  tn__host_name(name, sizeof name);
+  tn__sha256_update_string(&h, name);
+  tn__sha256_update_string(&h, target->name);
+  tn__sha256_update_u64(&h, (uint64_t)target->l1_bytes);
+  tn__sha256_update_u64(&h, (uint64_t)target->l2_bytes);
+  tn__sha256_update_u64(&h, (uint64_t)target->l3_bytes);
+  tn__sha256_update_u64(&h, (uint64_t)sysconf(_SC_NPROCESSORS_CONF));
+  tn__digest digest = tn__sha256_final(&h);
+  tn__digest_hex(&digest, hex);
+  snprintf(path, size, "%s/machine-%.16s", folder, hex);
+}
+
+static tn_status *measure_into(const char *path, tn__target *target) {
+  tn__strbuf text;
+  char name[64];
+  tn__machine machine = tn__target_machine(target);
+  TN_RETURN_IF_ERROR(tn__machine_measure(target, &machine));
+  tn__strbuf_init(&text, NULL);
+  tn__host_name(name, sizeof name);
+  tn__strbuf_printf(&text, "# %s, %s\n", name, target->name);
+  tn__machine_print(&machine, target->arch, &text);
+  tn_status *status = tn__strbuf_status(&text);
+  if (!status) status = tn__file_write_atomic(path, &(tn__bytes){tn__strbuf_text(&text), text.length}, 1, 0644);
+  tn__strbuf_release(&text);
+  return status;
+}
+
+/* One process measures, and those that come meanwhile wait for what it finds: two would disturb each other, and might
+ * find different numbers. */
+static tn_status *measure_alone(const char *folder, const char *path, tn__target *target, bool again) {
+  int place = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (place >= 0) flock(place, LOCK_EX);
+  tn_status *status = again ? measure_into(path, target) : NULL;
+  if (!status) status = use_file(path, target);
+  if (status && !again) { /* still not there, or damaged */
+    tn_status_free(status);
+    status = measure_into(path, target);
+    if (!status) status = use_file(path, target);
+  }
+  if (place >= 0) close(place);
+  return status;
+}
+
+/* Trouble is no error of the compilation: then there are the usual numbers. */
+static void use_measurement(const tn_compile_options *options, const char *folder, tn__target *target, char *from) {
+  char path[4096 + 32];
+  path_of(folder, target, path, sizeof path);
+  tn_status *status = use_file(path, target);
+  if (status) {
+    tn_status_free(status);
+    status = measure_alone(folder, path, target, false);
+  }
+  if (!status) {
+    snprintf(from, 512, "measured, and kept in %.400s", path);
+    return;
+  }
+  tn__log(options->log, TN_LOG_WARNING, "this machine's numbers are not kept: %s", tn_status_message(status));
+  snprintf(from, 512, "usual for such a CPU: %.400s", tn_status_message(status));
+  tn_status_free(status);
+}
+
+tn_status *tn__machine_target(const tn_compile_options *options, tn__target *out, char from[512]) {
+  char unused[512], folder[4096];
+  if (!from) from = unused;
   TN_RETURN_IF_ERROR(tn__target_parse(options->target, out));
-  return options->machine ? use_file(options->machine, out) : NULL;
+  snprintf(from, 512, "usual for the target");
+  if (options->machine) {
+    snprintf(from, 512, "of %.400s", options->machine);
+    return use_file(options->machine, out);
+  }
+  if (options->target && strcmp(options->target, "native") != 0) return NULL;
+  snprintf(from, 512, "usual for such a CPU; nothing is measured, as the options say");
+  if (options->no_measure) return NULL;
+  snprintf(from, 512, "usual for such a CPU; nothing is measured without a folder for the cache");
+  if (!tn__cache_folder(NULL, folder, sizeof folder)) return NULL;
+  use_measurement(options, folder, out, from);
+  return NULL;
+}
+
+/* ---- for people -------------------------------------------------------------------------------------------------- */
+
+tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char **out) {
+  tn_compile_options o = {.size = sizeof o};
+  tn__target target;
+  char from[512], folder[4096], path[4096 + 32];
+  *out = NULL;
+  TN_RETURN_IF_ERROR(tn__options_read("tn_compile_options", options, sizeof o, &o));
+  bool native = !o.target || strcmp(o.target, "native") == 0;
+  if (refresh && (!native || o.machine || o.no_measure))
+    return tn_status_create(TN_INVALID_ARGUMENT, "only this machine can be measured again");
+  if (refresh) {
+    TN_RETURN_IF_ERROR(tn__target_parse(NULL, &target));
+    if (!tn__cache_folder(NULL, folder, sizeof folder))
+      return tn_status_create(TN_FAILED_PRECONDITION,
+                              "there is no folder to keep a measurement in: set TENON_CACHE_DIR to one");
+    path_of(folder, &target, path, sizeof path);
+    TN_RETURN_IF_ERROR(measure_alone(folder, path, &target, true));
+  }
+  TN_RETURN_IF_ERROR(tn__machine_target(&o, &target, from));
+  tn__strbuf text;
+  tn__machine machine = tn__target_machine(&target);
+  tn__strbuf_init(&text, NULL);
+  tn__strbuf_printf(&text, "# %s\n# %s\n", target.name, from);
+  tn__machine_print(&machine, target.arch, &text);
+  tn_status *status = tn__strbuf_status(&text);
+  if (!status && !(*out = strdup(tn__strbuf_text(&text))))
+    status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text", text.length);
+  tn__strbuf_release(&text);
+  return status;
 }

@@ -6,8 +6,13 @@
 #include "target/target.h"
 #include "tenon/compile.h"
 
-/* TN_INVALID_ARGUMENT for an unknown target and for a bad file: what the options `target`, `machine`, `no_measure` and
- * those of the cache say. */
-TN_MUST_USE tn_status *tn__machine_target(const tn_compile_options *options, tn__target *out);
+/* TN_INVALID_ARGUMENT for an unknown target and for a bad file: what the options `target`, `machine` and `no_measure`
+ * say.
+ *
+ * This machine is measured when nobody did so before, and what was found is kept in the default folder of the
+ * cache, under the CPU's identity, whatever the options say about the cache: code is the same with it and without.
+ * Without such a folder nothing is measured. `from` (may be NULL) gets where the
+ * numbers come from, in words. */
+TN_MUST_USE tn_status *tn__machine_target(const tn_compile_options *options, tn__target *out, char from[512]);
 
 #endif

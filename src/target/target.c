@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "target/machine_file.h"
-
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
 #define SSE42 (TN__X86_SSE3 | TN__X86_SSSE3 | TN__X86_SSE41 | TN__X86_SSE42)
@@ -252,13 +250,16 @@ tn__target tn__target_of_table(const tn__target *target) {
   return table;
 }
 
+_Static_assert(sizeof(tn__machine) == 3 * sizeof(int64_t) + sizeof(tn__core) && sizeof(tn__core) == 12 * sizeof(int),
+               "machines are hashed as they lie in memory, so there must be no gaps");
+
 void tn__target_hash(const tn__target *target, tn__sha256 *hash) {
   tn__machine machine = tn__target_machine(target);
   tn__sha256_update_string(hash, target->name);
   tn__sha256_update_u64(hash, (uint64_t)target->vector_bytes);
   tn__sha256_update_u64(hash, (uint64_t)target->vector_registers);
-  tn__machine_hash(&machine, hash);
-  tn__machine_hash(&target->row, hash);
+  tn__sha256_update(hash, &machine, sizeof machine);
+  tn__sha256_update(hash, &target->row, sizeof target->row);
   tn__sha256_update_u64(hash, target->measured);
 }
 

@@ -29,7 +29,7 @@ class CacheTest(unittest.TestCase):
 
     def compile(self, model=None, *options, output="out.tnx", **environment):
         """Compiles, and returns what `--json` says and stderr."""
-        result = self.tenon("compile", model or self.model, "-o", self.folder / output, "--json", *options, **environment)
+        result = self.tenon("compile", "--no-measure", model or self.model, "-o", self.folder / output, "--json", *options, **environment)
         return json.loads(result.stdout), result.stderr
 
     def entries(self, kind=""):
@@ -50,7 +50,7 @@ class CacheTest(unittest.TestCase):
 
     def test_progress_moves_on_a_terminal_only(self):
         model = write_mlp(self.folder, sizes=range(10, 40))[0]  # a kernel for each layer
-        command = [required("TENON_CLI"), "compile", model, "-o", self.folder / "out.tnx"]
+        command = [required("TENON_CLI"), "compile", "--no-measure", model, "-o", self.folder / "out.tnx"]
         terminal, end = pty.openpty()
         with subprocess.Popen([*map(str, command), "--no-cache"], stderr=end, stdout=subprocess.PIPE) as process:
             os.close(end)
@@ -86,7 +86,7 @@ class CacheTest(unittest.TestCase):
         self.assertFalse(self.compile(other)[0]["from_cache"])
         shared_new = len(set(self.entries("obj-")) - set(before))
         alone = self.folder / "alone"
-        tenon("compile", other, "-o", self.folder / "alone.tnx", environment={"TENON_CACHE_DIR": str(alone)})
+        tenon("compile", "--no-measure", other, "-o", self.folder / "alone.tnx", environment={"TENON_CACHE_DIR": str(alone)})
         needed = sum(path.name.startswith("obj-") for path in alone.iterdir())
         self.assertGreater(shared_new, 0)
         self.assertLess(shared_new, needed)
@@ -133,7 +133,7 @@ class CacheTest(unittest.TestCase):
 
     def test_eight_processes_at_once(self):
         environment = os.environ | {"TENON_CACHE_DIR": str(self.cache)}
-        processes = [subprocess.Popen([required("TENON_CLI"), "compile", self.model, "-o", self.folder / f"{i}.tnx"],
+        processes = [subprocess.Popen([required("TENON_CLI"), "compile", "--no-measure", self.model, "-o", self.folder / f"{i}.tnx"],
                                       env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for i in range(8)]
         for process in processes:
             _, errors = process.communicate(timeout=300)

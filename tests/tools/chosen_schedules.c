@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "schedule/rules/choose.h"
-#include "target/machine_file.h"
+#include "machine/machine_file.h"
 #include "te/text.h"
 
 /* Machines of files, not this one, so that the choice is the same everywhere. */

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "driver/module.h"
-#include "target/machine_file.h"
+#include "kernels/machine.h"
+#include "machine/machine_file.h"
+#include "machine/measure.h"
 #include "tenon/te.h"
 #include "unit/check.h"
 
@@ -229,6 +231,87 @@ static void schedules_name_the_file(void **state) {
   tn_te_release(te);
 }
 
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+static void rounds_to_a_grid(void **state) {
+  for (double value = 0.2; value < 5000; value *= 1.037) {
+    double rounded = tn__machine_round(value, 1.15);
+    assert_true(rounded / value < 1.15 && value / rounded < 1.15);
+    assert_true(tn__machine_round(rounded * 1.01, 1.15) / rounded < 1.0001);
+    assert_true(rounded / tn__machine_round(rounded * 0.99, 1.15) < 1.0001);
+  }
+  assert_true(tn__machine_round(0.3, 1) == 1 && tn__machine_round(1.8, 1) == 2);
+}
+
+static void measures_what_can_be(void **state) {
+  tn__target target = table("native");
+  tn__machine machine = target.row;
+  check_ok(tn__machine_measure(&target, &machine));
+  assert_in_range(machine.core.megahertz, 300, 10000);
+  assert_in_range(machine.core.fma_ports, 1, 8);
+  assert_in_range(machine.core.fma_bytes, 8, 512);
+  assert_true(machine.core.memory_bytes <= machine.core.l3_bytes && machine.core.l3_bytes <= machine.core.l2_bytes);
+  for (const tn__machine_row *row = tn__machine_rows; row->name; row++) {
+    double value = tn__machine_get(&machine, row);
+    assert_true(value >= row->low && value <= row->high);
+    if (row->step == 0) assert_true(value == tn__machine_get(&target.row, row));
+  }
+}
+
+static void is_measured_once(void **state) {
+  char folder[] = "/tmp/tenon-machine-XXXXXX", from[512], command[600];
+  assert_non_null(mkdtemp(folder));
+  tn_compile_options options = {.size = sizeof(options)};
+  assert_int_equal(setenv("TENON_CACHE_DIR", folder, 1), 0);
+  tn__target first, second;
+  check_ok(tn__machine_target(&options, &first, from));
+  assert_true(first.measured);
+  char begin[600];
+  snprintf(begin, sizeof(begin), "measured, and kept in %s/machine-", folder);
+  assert_int_equal(strncmp(from, begin, strlen(begin)), 0);
+  const char *path = from + strlen("measured, and kept in ");
+  snprintf(command, sizeof(command), "sed -i 's/^megahertz .*/megahertz 777/' %s", path);
+  assert_int_equal(system(command), 0);
+  check_ok(tn__machine_target(&options, &second, NULL));
+  assert_int_equal(second.core.megahertz, 777); /* it was read, and nothing measured */
+  snprintf(command, sizeof(command), "echo damaged >%s", path);
+  assert_int_equal(system(command), 0);
+  check_ok(tn__machine_target(&options, &second, NULL));
+  assert_true(second.measured && second.core.megahertz != 777);
+  snprintf(command, sizeof(command), "sed -i 's/^megahertz .*/megahertz 777/' %s", path);
+  assert_int_equal(system(command), 0);
+  char *text;
+  check_ok(tn_machine_text(&options, true, &text));
+  assert_non_null(strstr(text, "measured, and kept in"));
+  assert_null(strstr(text, "megahertz                777"));
+  free(text);
+  snprintf(command, sizeof(command), "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+}
+
+static void is_not_measured_without_a_place(void **state) {
+  char from[512];
+  tn__target target, plain_native = table("native");
+  assert_int_equal(setenv("TENON_CACHE_DIR", "/proc/nowhere", 1), 0);
+  const struct {
+    tn_compile_options options;
+    const char *from;
+  } cases[] = {
+      {{0}, "usual for such a CPU; nothing is measured without a folder for the cache"},
+      {{.no_measure = true}, "usual for such a CPU; nothing is measured, as the options say"},
+      {{.target = "x86-64-v3"}, "usual for the target"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    check_ok(tn__machine_target(&cases[i].options, &target, from));
+    assert_string_equal(from, cases[i].from);
+    assert_false(target.measured);
+    if (!cases[i].options.target) assert_memory_equal(&target.core, &plain_native.core, sizeof(target.core));
+  }
+  char *text;
+  tn_compile_options cross = {.size = sizeof(cross), .target = "aarch64"};
+  check_fails(tn_machine_text(&cross, true, &text), TN_INVALID_ARGUMENT, "only this machine can be measured again");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(prints_and_reads_back),
@@ -238,6 +321,10 @@ int main(void) {
       cmocka_unit_test(changed_files_are_read_or_refused),
       cmocka_unit_test(answers_do_not_depend_on_it),
       cmocka_unit_test(schedules_name_the_file),
+      cmocka_unit_test(rounds_to_a_grid),
+      cmocka_unit_test(measures_what_can_be),
+      cmocka_unit_test(is_measured_once),
+      cmocka_unit_test(is_not_measured_without_a_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

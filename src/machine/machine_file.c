@@ -1,4 +1,4 @@
-#include "target/machine_file.h"
+#include "machine/machine_file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -44,15 +44,6 @@ void tn__machine_set(tn__machine *machine, const tn__machine_row *row, double va
     *(int *)(void *)at = (int)(value + 0.5);
   else
     *(int64_t *)(void *)at = (int64_t)(value + 0.5);
-}
-
-void tn__machine_hash(const tn__machine *machine, tn__sha256 *hash) {
-  for (const tn__machine_row *row = tn__machine_rows; row->name; row++) {
-    double value = tn__machine_get(machine, row);
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    tn__sha256_update_u64(hash, bits);
-  }
 }
 
 void tn__machine_print(const tn__machine *machine, tn__arch arch, tn__strbuf *out) {

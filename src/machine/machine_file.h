@@ -7,8 +7,8 @@
  *   fma_bytes 64
  *
  * The same file gives the same schedules everywhere, and so the same bytes. */
-#ifndef TENON_TARGET_MACHINE_FILE_H
-#define TENON_TARGET_MACHINE_FILE_H
+#ifndef TENON_MACHINE_MACHINE_FILE_H
+#define TENON_MACHINE_MACHINE_FILE_H
 
 #include "base/strbuf.h"
 #include "target/target.h"
@@ -32,6 +32,5 @@ TN_MUST_USE tn_status *tn__machine_read(const char *name, const char *text, size
                                         tn__machine *machine);
 /* All of it, with units and meanings; what reading it gives is the same machine. */
 void tn__machine_print(const tn__machine *machine, tn__arch arch, tn__strbuf *out);
-void tn__machine_hash(const tn__machine *machine, tn__sha256 *hash);
 
 #endif
