@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "schedule/rules/choose.h"
 #include "machine/machine_file.h"
+#include "schedule/rules/choose.h"
 #include "te/text.h"
 
 /* Machines of files, not this one, so that the choice is the same everywhere. */

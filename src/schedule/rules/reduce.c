@@ -209,6 +209,23 @@ static bool is_lone_map(tn__schedule *s, tn__snode *block) {
   return nest.count == 1 && block->combiner == NULL && block->block.body->kind == TN__STMT_STORE;
 }
 
+void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const tn__schedule_options *options) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__loops_of(s, name, loops, TN__MAX_LOOPS);
+  if (count <= rows) return;
+  const char *loop = loops[count - 1];
+  int64_t extent = tn__loop_extent(s, loop);
+  int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, name, true)->block.writes[0].buffer->dtype);
+  int64_t lanes = options->vector_bytes / (bytes < 4 ? 4 : bytes);
+  while (extent >= 0 && lanes > extent) lanes /= 2;
+  if (lanes < 2) return;
+  /* Short work is done for two vectors in one turn of the loop. */
+  int64_t vectors = tn__rule_cost(s->ir, tn__sched_find(s, name, true)->block.body->as.store.value) <= 16 ? 2 : 1;
+  if (extent < 0 || extent % (vectors * lanes) != 0) vectors = 1;
+  tn__split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
+  tn__reduce_vectorize_lanes(s, name, vectors, lanes);
+}
+
 /* Computes maps that only this block reads, the padding of its windows say, a part at a time: in a loop around it, of
  * the `count` outermost ones. */
 static void compute_maps_near(tn__schedule *s, const char *name, int count, const tn__schedule_options *options) {

@@ -26,7 +26,7 @@ void tn__rule_reduce_along(tn__schedule *s, const char *block, const tn__schedul
 /* Reduces in `vectors` vectors of neighbouring results, where their number allows. True when the only map that reads
  * the results has become part of the nest (reduce.c). */
 bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors);
-/* Vectors along the last loop of a map that has more than `rows` loops. */
+/* Vectors along the last loop of a map that has more than `rows` loops (reduce.c). */
 void tn__rule_vectorize_map(tn__schedule *s, const char *block, int rows, const tn__schedule_options *options);
 
 /* ---- what rules share (rules.c) ---------------------------------------------------------------------------------- */
