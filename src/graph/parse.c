@@ -695,7 +695,7 @@ static void define_results(scope *s, const tn__token *at, tn__node *node, const 
   for (int i = 0; i < node->output_count; i++)
     if (results->types.data[i].dtype != TN_DTYPE_INVALID) check_type(s, node->outputs[i], &results->types.data[i]);
   const tn__attr *elements = tn__node_attr(node, "elements");
-  if (node->op == tn__op_find("from_elements") && elements != NULL && elements->count == 1)
+  if (tn__is_op(node, "from_elements") && elements != NULL && elements->count == 1)
     tn__graph_keep_long_dim(s->graph, elements->exprs[0], node->outputs[0]);
 }
 
