@@ -83,9 +83,9 @@ static void after_graph_pass(void *user, const char *pass, const tn__graph *grap
   tn__strbuf_release(&text);
 }
 
-static int pack_width(void *user, tn_dtype dtype, int64_t columns) {
+static bool operand_layout(void *user, const tn__operand_use *operand, tn__layout *out) {
   const tn__driver *driver = user;
-  return tn__schedule_pack_width(&driver->target, dtype, columns);
+  return tn__schedule_operand_layout(&driver->target, operand, out);
 }
 
 static int winograd_tile(void *user, const tn__winograd_sizes *s) {
@@ -96,8 +96,8 @@ static int winograd_tile(void *user, const tn__winograd_sizes *s) {
 
 static void optimize(tn__compilation *c, tn__graph *graph) {
   tn__optimize_options options = {.evaluator = tn__fold_evaluator(&c->driver),
-                                  .pack_width = pack_width,
-                                  .pack_user = &c->driver,
+                                  .operand_layout = operand_layout,
+                                  .layout_user = &c->driver,
                                   .winograd_tile = c->driver.options->direct_convolutions ? NULL : winograd_tile,
                                   .winograd_user = &c->driver,
                                   .after = after_graph_pass,

@@ -8,7 +8,7 @@
 
 void tn__require_rank(const tn__graph *graph, const tn__node *node, int input, int rank) {
   const tn__value *value = node->inputs[input];
-  if (value->rank != rank)
+  if (tn__tensor_rank(value) != rank)
     tn__node_fail(graph, node, "operand %d must have %d dimensions, but is %s", input, rank,
                   tn__value_type_text(graph, value));
 }

@@ -183,6 +183,14 @@ int tn__constant_elements(const tn__value *value, int64_t *out) {
   return count;
 }
 
+tn__value *tn__constant_like(tn__graph *graph, const tn__value *like, const void *data, bool splat) {
+  int64_t shape[TN__MAX_RANK];
+  tn__shape_const(like, shape);
+  tn__value *constant = tn__constant_value(graph, like->dtype, like->rank, shape, data, splat);
+  constant->held = like->held;
+  return constant;
+}
+
 const tn__text *tn__text_create(tn__arena *arena, const void *data, size_t length) {
   _Static_assert(sizeof(const tn__text *) == 8, "a string's element is a pointer to it");
   if (length == 0) return NULL;
@@ -356,6 +364,30 @@ tn__attr tn__attr_string(tn__graph *graph, const char *name, const char *value) 
   return (tn__attr){.name = name, .kind = TN__ATTR_STRING, .count = 1, .string = tn__arena_strdup(graph->arena, value)};
 }
 
+int tn__tensor_rank(const tn__value *value) { return value->held != NULL ? value->held->rank : value->rank; }
+
+const tn__expr *const *tn__tensor_dims(const tn__value *value) {
+  return value->held != NULL ? value->held->dims : value->dims;
+}
+
+bool tn__value_is_held(const tn__graph *graph, const tn__value *value) {
+  const tn__held *held = value->held;
+  const tn__expr *shape[TN__MAX_RANK];
+  if (tn__layout_fault(graph->arena, &held->layout, held->rank) != NULL || held->layout.rank != value->rank)
+    return false;
+  tn__layout_shape(graph->ir, &held->layout, held->dims, shape);
+  for (int i = 0; i < value->rank; i++)
+    if (shape[i] != value->dims[i]) return false;
+  return true;
+}
+
+void tn__value_hold(tn__graph *graph, tn__value *value, const tn__layout *layout, int rank,
+                    const tn__expr *const *dims) {
+  tn__held *held = TN__NEW(graph->arena, tn__held);
+  *held = (tn__held){rank, tn__arena_copy(graph->arena, dims, (size_t)rank * sizeof(*dims)), *layout};
+  value->held = held;
+}
+
 bool tn__is_op(const tn__node *node, const char *name) { return node != NULL && strcmp(node->op->name, name) == 0; }
 
 bool tn__op_has(const tn__node *node, tn__op_fact fact) { return (node->op->facts & fact) != 0; }
@@ -414,6 +446,14 @@ static void check_strings(const tn__graph *graph, const tn__node *node) {
     tn__graph_fail(graph, TN_UNSUPPORTED, "%s: strings are not supported as operands", node->op->name);
 }
 
+/* A layout is for those who read it; to all others, the elements would be in a wrong order. */
+static void check_layouts(const tn__graph *graph, const tn__node *node) {
+  for (int i = 0; i < node->input_count; i++)
+    if (node->inputs[i] != NULL && node->inputs[i]->held != NULL && (i != 1 || !tn__op_has(node, TN__FACT_LAYOUTS)))
+      tn__graph_fail(graph, TN_INVALID_ARGUMENT, "%s: operand %d is %s, and layouts are not read", node->op->name, i,
+                     tn__value_type_text(graph, node->inputs[i]));
+}
+
 tn__node *tn__node_create(tn__graph *graph, const tn__op *op, tn__value *const *inputs, int input_count,
                           const tn__attr *attrs, int attr_count, tn__graph *const *graphs, int graph_count) {
   return tn__node_create_named(graph, op, inputs, input_count, attrs, attr_count, graphs, graph_count, NULL, 0);
@@ -437,6 +477,7 @@ tn__node *tn__node_create_named(tn__graph *graph, const tn__op *op, tn__value *c
   node->attrs = tn__arena_copy(graph->arena, attrs, (size_t)attr_count * sizeof(*attrs));
   node->graph_count = graph_count;
   if (graph_count > 0) node->graphs = tn__arena_copy(graph->arena, graphs, (size_t)graph_count * sizeof(*graphs));
+  check_layouts(graph, node);
   check_relations(graph, node);
   check_strings(graph, node);
   for (int i = 0; i < input_count; i++)

@@ -18,7 +18,7 @@
 #ifndef TENON_GRAPH_GRAPH_H
 #define TENON_GRAPH_GRAPH_H
 
-#include "te/te.h"
+#include "te/layout.h"
 
 #define TN__MAX_ELEMENTS 64
 #define TN__MAX_EXPRESSION 1024 /* operations of a dimension or an element, those of shared parts counted each time */
@@ -78,6 +78,13 @@ typedef enum tn__value_holds { /* in the order of tn_value_kind */
 
 #define TN__ANY_RANK (-1) /* becomes TN_ANY_RANK and TN__LIST_OF_ANY_RANK */
 
+/* The tensor that a value holds in another layout than row-major. */
+typedef struct tn__held {
+  int rank;
+  const tn__expr *const *dims;
+  tn__layout layout;
+} tn__held;
+
 struct tn__value {
   const char *name; /* unique in the graph */
   /* Of what is not one tensor: `dtype` and `item_rank` are those of all its tensors (TN__ANY_RANK: each has a rank of
@@ -89,6 +96,9 @@ struct tn__value {
   tn_dtype dtype;
   int rank;
   const tn__expr *const *dims;
+  /* NULL: the dimensions are the tensor's. Else they are those of what is stored, of a tensor in a layout, which only
+   * operators that have TN__FACT_LAYOUTS read (dot_general and convolution). */
+  const tn__held *held;
   tn__node *producer; /* NULL for graph inputs and constants */
   int producer_index;
   uint32_t id;
@@ -164,9 +174,10 @@ typedef enum tn__op_fact {
   TN__FACT_PARTIAL = 1 << 9,  /* fails for some operands: may not be computed where its result is not asked for */
   TN__FACT_STRINGS = 1 << 10, /* takes strings too, which it moves as it moves numbers, or is about them */
   TN__FACT_LOOPS = 1 << 11,   /* runs its second body while its first one says so */
-  TN__FACT_LATE_SIZES = 1 << 12, /* a run may not tell the sizes of its result, which then are those of `empty` */
-  TN__FACT_WEIGHTS = 1 << 13,    /* softmax: each row becomes weights, which attention multiplies values by */
-  TN__FACT_BODY = 1 << 14        /* a composite that carries its body along: a graph over the symbols of the node's */
+  TN__FACT_LAYOUTS = 1 << 12, /* reads operand 1 in whatever layout its value has */
+  TN__FACT_LATE_SIZES = 1 << 13, /* a run may not tell the sizes of its result, which then are those of `empty` */
+  TN__FACT_WEIGHTS = 1 << 14,    /* softmax: each row becomes weights, which attention multiplies values by */
+  TN__FACT_BODY = 1 << 15        /* a composite that carries its body along: a graph over the symbols of the node's */
 } tn__op_fact;
 
 /* How a node goes along when the dimensions of its result change places. */
@@ -264,6 +275,8 @@ void tn__graph_check_rank(const tn__graph *graph, const char *what, int rank);
 /* `data` is kept, not copied. */
 tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
                               bool splat);
+/* A constant of the type, shape and layout of `like`, whose dimensions are constant. */
+tn__value *tn__constant_like(tn__graph *graph, const tn__value *like, const void *data, bool splat);
 const tn__text *tn__text_create(tn__arena *arena, const void *data, size_t length); /* NULL: the empty string */
 /* A constant of strings; copies the pointers. */
 tn__value *tn__graph_strings(tn__graph *graph, int rank, const int64_t *shape, const tn__text *const *texts);
@@ -295,6 +308,15 @@ bool tn__op_has(const tn__node *node, tn__op_fact fact);
 /* The body that a composite carries along, over the symbols of the node's graph; NULL: it has none, or `expand` makes
  * it. */
 const tn__graph *tn__composite_body(const tn__node *node);
+
+/* Of the tensor that a value holds, whatever its layout. */
+int tn__tensor_rank(const tn__value *value);
+const tn__expr *const *tn__tensor_dims(const tn__value *value);
+/* Are the value's dimensions those that its tensor has in its layout? */
+bool tn__value_is_held(const tn__graph *graph, const tn__value *value);
+/* The value, just made, holds a tensor of these dimensions in the layout. */
+void tn__value_hold(tn__graph *graph, tn__value *value, const tn__layout *layout, int rank,
+                    const tn__expr *const *dims);
 
 /* Constant size of a dimension or whole shape; -1 / false when symbolic. */
 int64_t tn__dim_const(const tn__value *value, int axis);

@@ -45,6 +45,8 @@ typedef struct written_type {
   tn_dtype dtype;
   int rank, item_rank;
   const tn__expr *dims[TN__MAX_RANK];
+  tn__held held; /* rank -1: none */
+  const tn__expr *held_dims[TN__MAX_RANK];
 } written_type;
 
 #define FAIL(s, at, ...) tn__lexer_fail(&(s)->r->parser.lex, at, __VA_ARGS__)
@@ -313,7 +315,39 @@ static const tn__expr *read_dim(scope *s, const char *input, int axis) {
   return declare_symbol(s, &t, name, tn__index(s->r->ir, 0), NULL, TN__SYMBOL_INPUT_DIM, input, axis);
 }
 
-/* f32[n, 3], sequence f32[?, ?], optional sequence i64[*] */
+/* of [768, 768] in {1/16, 0, 1%16}, if it stands there */
+static void read_held(scope *s, written_type *type) {
+  tn__lexer *lex = lexer_of(s);
+  type->held.rank = -1;
+  if (type->holds != TN__HOLDS_TENSOR || !tn__lexer_take(lex, "of")) return;
+  type->held.rank = 0;
+  tn__lexer_expect(lex, "[", "before the dimensions of what is held");
+  while (!tn__lexer_take(lex, "]")) {
+    if (type->held.rank > 0) tn__lexer_expect(lex, ",", "between dimensions");
+    if (type->held.rank == TN__MAX_RANK) FAIL(s, &lex->token, "more than %d dimensions", TN__MAX_RANK);
+    type->held_dims[type->held.rank++] = read_dim(s, NULL, 0);
+  }
+  tn__lexer_expect(lex, "in", "before the layout");
+  tn__lexer_expect(lex, "{", "before the parts of the layout");
+  tn__layout *layout = &type->held.layout;
+  while (!tn__lexer_take(lex, "}")) {
+    if (layout->rank > 0) tn__lexer_expect(lex, ",", "between parts of the layout");
+    if (layout->rank == TN__MAX_RANK) FAIL(s, &lex->token, "more than %d parts", TN__MAX_RANK);
+    tn__layout_part *part = &layout->parts[layout->rank++];
+    *part = (tn__layout_part){.dim = take_index(s, "a dimension"), .divisor = 1};
+    if (tn__lexer_take(lex, "/")) part->divisor = take_int(s, "a divisor");
+    if (tn__lexer_take(lex, "%")) part->modulus = take_int(s, "a modulus");
+  }
+}
+
+static bool is_held(const tn__held *a, const tn__held *b) {
+  if (a == NULL || b->rank < 0) return a == NULL && b->rank < 0;
+  bool same = a->rank == b->rank && tn__layout_equal(&a->layout, &b->layout);
+  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+  return same;
+}
+
+/* f32[n, 3], sequence f32[?, ?], optional sequence i64[*], f32[48, 768, 16] of [768, 768] in {1/16, 0, 1%16} */
 static written_type read_type(scope *s, const char *input) {
   tn__lexer *lex = lexer_of(s);
   written_type type = {.at = lex->token};
@@ -343,12 +377,22 @@ static written_type read_type(scope *s, const char *input) {
   tn__lexer_expect(lex, "]", "after the dimensions");
   type.rank = tensor ? rank : 0;
   type.item_rank = tensor ? 0 : any ? TN__ANY_RANK : rank;
+  read_held(s, &type);
   return type;
 }
 
+static tn__held held_of(const written_type *type) {
+  return (tn__held){type->held.rank, type->held_dims, type->held.layout};
+}
+
 static const char *type_text(const scope *s, const written_type *type) {
-  tn__value like = {
-      .holds = type->holds, .item_rank = type->item_rank, .dtype = type->dtype, .rank = type->rank, .dims = type->dims};
+  const tn__held held = held_of(type);
+  tn__value like = {.holds = type->holds,
+                    .item_rank = type->item_rank,
+                    .dtype = type->dtype,
+                    .rank = type->rank,
+                    .dims = type->dims,
+                    .held = held.rank < 0 ? NULL : &held};
   return tn__value_type_text(s->graph, &like);
 }
 
@@ -369,6 +413,8 @@ static bool may_be(const scope *s, const tn__value *value, int axis, const tn__e
 static void check_type(scope *s, tn__value *value, const written_type *type) {
   bool same = value->holds == type->holds && value->dtype == type->dtype && value->rank == type->rank &&
               (value->holds == TN__HOLDS_TENSOR || value->item_rank == type->item_rank);
+  const tn__held held = held_of(type);
+  same = same && is_held(value->held, &held);
   bool alike = true;
   for (int i = 0; i < value->rank && same; i++) {
     if (value->dims[i] == type->dims[i]) continue;
@@ -403,6 +449,7 @@ static void read_input(scope *s) {
   const char *name = take_new_name(s, "the name of an input");
   tn__lexer_expect(lexer_of(s), ":", "after the name of the input");
   written_type type = read_type(s, name);
+  if (type.held.rank >= 0) FAIL(s, &type.at, "an input is stored in row-major order, and not in a layout");
   s->r->making = true;
   s->r->making_at = at;
   tn__value *input = tn__graph_input(s->graph, name, type.dtype, type.rank, type.dims);
@@ -419,6 +466,7 @@ static void read_output(scope *s) {
   const char *name = take_string(s, "the name of an output");
   tn__lexer_expect(lexer_of(s), "=", "after the name of the output");
   tn__value *value = take_value(s, "the value that is the output");
+  if (value->held != NULL) FAIL(s, &at, "a result is stored in row-major order, and not in a layout");
   s->r->making = true;
   s->r->making_at = at;
   tn__graph_output(s->graph, name, value);
@@ -581,6 +629,11 @@ static void read_constant(scope *s) {
   tn__value *value = tn__constant_value(s->graph, type.dtype, type.rank, shape, data, splat);
   tn__value_set_name(s->graph, value, name);
   s->r->making = false;
+  if (type.held.rank >= 0) {
+    tn__value_hold(s->graph, value, &type.held.layout, type.held.rank, type.held_dims);
+    if (!tn__value_is_held(s->graph, value))
+      FAIL(s, &type.at, "the sizes, the tensor and its layout do not belong together in %s", type_text(s, &type));
+  }
   define(s, &at, name, value);
 }
 

@@ -86,6 +86,15 @@ static void print_type(const printer *p, const tn__value *value) {
       print_expr(p, value->dims[i]);
   }
   tn__strbuf_char(p->out, ']');
+  if (value->held == NULL) return;
+  tn__strbuf_append(p->out, " of [");
+  for (int i = 0; i < value->held->rank; i++) {
+    if (i > 0) tn__strbuf_append(p->out, ", ");
+    print_expr(p, value->held->dims[i]);
+  }
+  tn__strbuf_append(p->out, "] in {");
+  tn__layout_print(&value->held->layout, p->out);
+  tn__strbuf_char(p->out, '}');
 }
 
 static const char *take_text(const tn__graph *graph, tn__strbuf *buf) {

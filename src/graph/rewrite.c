@@ -292,6 +292,9 @@ static tn_status *verify_value(const tn__graph *graph, const tn__value *value, c
   if (value->id >= (uint32_t)graph->values.count || graph->values.data[value->id] != value)
     return tn_status_create(TN_INTERNAL, "graph \"%s\": %s reads \"%s\", which belongs to another graph", graph->name,
                             reader, value->name);
+  if (value->held != NULL && !tn__value_is_held(graph, value))
+    return tn_status_create(TN_INTERNAL, "graph \"%s\": %s reads \"%s\", which is %s: these do not belong together",
+                            graph->name, reader, value->name, tn__value_type_text(graph, value));
   if (value->producer == NULL) {
     if (value->data != NULL || is_input(graph, value)) return NULL;
     return tn_status_create(TN_INTERNAL, "graph \"%s\": %s reads \"%s\", which nothing makes", graph->name, reader,
@@ -337,7 +340,11 @@ tn_status *tn__graph_verify(tn__graph *graph) {
                               node->id);
     placed[node->id] = true;
   }
-  for (int i = 0; i < graph->outputs.count; i++)
+  for (int i = 0; i < graph->outputs.count; i++) {
     TN_RETURN_IF_ERROR(verify_value(graph, graph->outputs.data[i].value, placed, "the result"));
+    if (graph->outputs.data[i].value->held != NULL)
+      return tn_status_create(TN_INTERNAL, "graph \"%s\": its result \"%s\" is %s: a result has no layout", graph->name,
+                              graph->outputs.data[i].name, tn__value_type_text(graph, graph->outputs.data[i].value));
+  }
   return NULL;
 }

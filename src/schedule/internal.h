@@ -231,9 +231,6 @@ void tn__sched_digest(const tn__te *te, char out[17]);
 bool tn__trace_is_of(const char *trace, const char digest[17]); /* by its first line; untrusted text */
 
 /* layout.c: indices and shape of a tensor in another layout, and the declaration that makes it, "KERNEL_pack_INPUT". */
-void tn__layout_map(tn__ir *ir, const tn__layout *layout, const tn__expr *const *indices, const tn__expr **out);
-void tn__layout_shape(tn__ir *ir, const tn__layout *layout, const tn__buffer *buffer, const tn__expr **shape);
-tn__te *tn__layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__buffer *to,
-                           const tn__layout *layout);
+tn__te *tn__layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__layout *layout);
 
 #endif

@@ -215,61 +215,8 @@ void tn__store_over(tn__schedule *s, const char *name, int index) {
 
 /* ---- transform_layout -------------------------------------------------------------------------------------------- */
 
-/* The part of `dim` that starts at `divisor`; -1 when there is none. */
-static int part_at(const tn__layout *layout, int dim, int64_t divisor) {
-  for (int i = 0; i < layout->rank; i++)
-    if (layout->parts[i].dim == dim && layout->parts[i].divisor == divisor) return i;
-  return -1;
-}
-
-static void check_layout(tn__schedule *s, const tn__buffer *buffer, const tn__layout *layout) {
-  const char *name = buffer->name;
-  int used = 0;
-  if (layout->rank < 1 || layout->rank > TN__MAX_RANK)
-    tn__sched_refuse(s, "transform_layout of \"%s\": a layout has 1 to %d parts", name, TN__MAX_RANK);
-  for (int i = 0; i < layout->rank; i++) {
-    const tn__layout_part *part = &layout->parts[i];
-    if (part->dim < 0 || part->dim >= buffer->rank)
-      tn__sched_refuse(s, "transform_layout of \"%s\": it has no dimension %d", name, part->dim);
-    if (part->divisor < 1 || part->divisor > 1 << 20 || part->modulus < 0 || part->modulus == 1 ||
-        part->modulus > 1 << 20)
-      tn__sched_refuse(s, "transform_layout of \"%s\": part %d has a divisor or modulus out of range", name, i);
-  }
-  for (int d = 0; d < buffer->rank; d++) { /* from the finest part up */
-    int64_t divisor = 1, modulus = 1;
-    while (modulus != 0) {
-      int part = part_at(layout, d, divisor);
-      if (part < 0 || used == layout->rank)
-        tn__sched_refuse(s, "transform_layout of \"%s\": the parts of dimension %d leave a gap or never end", name, d);
-      modulus = layout->parts[part].modulus;
-      divisor *= modulus;
-      used++;
-      if (divisor > 1 << 20)
-        tn__sched_refuse(s, "transform_layout of \"%s\": blocks of dimension %d are too large", name, d);
-    }
-  }
-  if (used != layout->rank) tn__sched_refuse(s, "transform_layout of \"%s\": its parts overlap", name);
-}
-
-static const tn__expr *part_of(tn__ir *ir, const tn__expr *e, const tn__layout_part *part) {
-  if (part->divisor != 1) e = tn__div_i(ir, e, part->divisor);
-  return part->modulus == 0 ? e : tn__mod_i(ir, e, part->modulus);
-}
-
-void tn__layout_map(tn__ir *ir, const tn__layout *layout, const tn__expr *const *indices, const tn__expr **out) {
-  for (int i = 0; i < layout->rank; i++) out[i] = part_of(ir, indices[layout->parts[i].dim], &layout->parts[i]);
-}
-
 static void map_layout(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
   tn__layout_map(ir, user, indices, out);
-}
-
-void tn__layout_shape(tn__ir *ir, const tn__layout *layout, const tn__buffer *buffer, const tn__expr **shape) {
-  for (int i = 0; i < layout->rank; i++) {
-    const tn__layout_part *part = &layout->parts[i];
-    shape[i] = part->modulus != 0 ? tn__index(ir, part->modulus)
-                                  : tn__ceildiv(ir, buffer->shape[part->dim], tn__index(ir, part->divisor));
-  }
 }
 
 /* Elements that only fill the last block have no producer that writes them, and copies of the tensor would ask for
@@ -324,13 +271,14 @@ void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *l
       tn__sched_refuse(s, "transform_layout of \"%s\": an input must be declared constant first", name);
     if (constant->packed != NULL) tn__sched_refuse(s, "transform_layout of \"%s\": it has been packed already", name);
   }
-  check_layout(s, buffer, layout);
+  const char *fault = tn__layout_fault(s->arena, layout, buffer->rank);
+  if (fault != NULL) tn__sched_refuse(s, "transform_layout of \"%s\": %s", name, fault);
   if (constant == NULL) check_divides(s, buffer, layout);
   check_users(s, "transform_layout", buffer);
   for (int i = 0; i < s->aligns.count; i++)
     if (s->aligns.data[i].buffer == buffer)
       tn__sched_refuse(s, "transform_layout of \"%s\": its storage is aligned; do that afterwards", name);
-  tn__layout_shape(s->ir, layout, buffer, shape);
+  tn__layout_shape(s->ir, layout, buffer->shape, shape);
   tn__layout copy = *layout;
   const char *new_name = constant == NULL ? name : tn__arena_printf(s->arena, "%s.packed", name);
   const tn__buffer *packed = tn__buffer_create(s->ir, new_name, buffer->dtype, buffer->scope, layout->rank, shape);
@@ -348,30 +296,19 @@ void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *l
   tn__sched_record(s, "transform_layout", &name, 1, numbers, 3 * layout->rank);
 }
 
-tn__te *tn__layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__buffer *to,
-                           const tn__layout *layout) {
+tn__te *tn__layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__layout *layout) {
   tn__arena *arena = tn__ir_arena(ir);
   char *name = tn__arena_printf(arena, "%s_pack_%s", kernel, from->name);
   for (char *c = name; *c != 0; c++)
     if (*c == '.') *c = '_';
   tn__te *te = tn__te_create(ir, name);
   const tn__buffer *input = tn__te_input(te, from->name, from->dtype, from->rank, from->shape);
-  tn__te_axes axes = tn__te_axes_create(te, "i", to->rank, to->shape);
-  const tn__expr *indices[TN__MAX_RANK], *inside = tn__bool(ir, true);
-  for (int d = 0; d < from->rank; d++) indices[d] = tn__index(ir, 0);
-  for (int i = 0; i < to->rank; i++) {
-    const tn__layout_part *part = &layout->parts[i];
-    indices[part->dim] = tn__add(ir, indices[part->dim], tn__mul_i(ir, axes.index[i], part->divisor));
-  }
-  for (int d = 0; d < from->rank; d++) inside = tn__and(ir, inside, tn__lt(ir, indices[d], from->shape[d]));
-  const tn__expr *value = tn__select(ir, inside, tn__load(ir, input, indices), tn__constant(ir, from->dtype, 0));
-  tn__te_output(te, tn__te_compute(te, "packed", &axes, value));
+  tn__te_output(te, tn__te_in_layout(te, "packed", input, layout));
   return te;
 }
 
 tn__te *tn__schedule_packing(const tn__schedule *s, int index) {
   const tn__sched_constant *constant = find_constant(tn__sched_mutable(s), index);
   if (constant == NULL || constant->packed == NULL) return NULL;
-  return tn__layout_packing(s->ir, tn__te_name(s->te), tn__te_input_at(s->te, index), constant->packed,
-                            &constant->layout);
+  return tn__layout_packing(s->ir, tn__te_name(s->te), tn__te_input_at(s->te, index), &constant->layout);
 }

@@ -97,13 +97,10 @@ static int column_dim(const tn__te *te, const tn__te_stage *stage, const tn__exp
   return dim;
 }
 
-static tn__layout panels(const tn__buffer *buffer, int dim, int64_t width) {
-  tn__layout layout = {.rank = 0};
-  layout.parts[layout.rank++] = (tn__layout_part){dim, width, 0};
-  for (int d = 0; d < buffer->rank; d++)
-    if (d != dim) layout.parts[layout.rank++] = (tn__layout_part){d, 1, 0};
-  layout.parts[layout.rank++] = (tn__layout_part){dim, 1, width};
-  return layout;
+bool tn__schedule_operand_layout(const tn__target *target, const tn__operand_use *operand, tn__layout *out) {
+  if (operand->rank >= TN__MAX_RANK) return false;
+  *out = tn__layout_panels(operand, tn__schedule_pack_width(target, operand->dtype, operand->columns));
+  return true;
 }
 
 static const tn__expr *read_packed(tn__ir *ir, const tn__expr *e, void *user) {
@@ -127,18 +124,22 @@ tn__te *tn__te_prepack(const tn__te *te, const char *input, const tn__target *ta
   const tn__te_stage *stage = reader_of(packed, from, &load);
   TN__INVARIANT(load != NULL);
   int dim = column_dim(packed, stage, load);
-  if (from->rank == TN__MAX_RANK) refuse(te, input, "it has too many dimensions for one more");
-  (void)tn__as_int(from->shape[dim], &size);
+  tn__operand_use operand = {.dtype = from->dtype, .rank = from->rank};
+  (void)tn__as_int(from->shape[dim], &operand.columns);
+  for (int d = 0, next = 0; d < from->rank; d++)
+    if (d != dim) operand.order[next++] = d;
+  operand.order[from->rank - 1] = dim;
   prepacking p = {.ir = te->ir, .from = from};
-  p.layout = panels(from, dim, tn__schedule_pack_width(target, from->dtype, size));
+  if (!tn__schedule_operand_layout(target, &operand, &p.layout))
+    refuse(te, input, "it has too many dimensions for one more");
   const tn__expr *shape[TN__MAX_RANK];
-  tn__layout_shape(te->ir, &p.layout, from, shape);
+  tn__layout_shape(te->ir, &p.layout, from->shape, shape);
   p.to = tn__buffer_create(te->ir, tn__arena_printf(te->arena, "%s.packed", input), from->dtype, from->scope,
                            p.layout.rank, shape);
   packed->inputs.data[index] = p.to;
   for (int s = 0; s < packed->stages.count; s++)
     if (packed->stages.data[s] == stage)
       packed->stages.data[s]->values[0] = tn__expr_rewrite(te->ir, stage->values[0], read_packed, &p);
-  *packing = tn__layout_packing(te->ir, tn__te_name(te), from, p.to, &p.layout);
+  *packing = tn__layout_packing(te->ir, tn__te_name(te), from, &p.layout);
   return packed;
 }

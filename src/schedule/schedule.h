@@ -11,7 +11,7 @@
 #define TENON_SCHEDULE_SCHEDULE_H
 
 #include "target/target.h"
-#include "te/te.h"
+#include "te/layout.h"
 
 typedef struct tn__schedule tn__schedule;
 
@@ -104,19 +104,6 @@ void tn__fold_storage(tn__schedule *s, const char *block, int write_index, const
  * room. */
 void tn__store_over(tn__schedule *s, const char *block, int read_index);
 
-/* Another order and blocking of a tensor's elements. Dimension i of the new tensor is index[part[i].dim] / divisor %
- * modulus of the old one; modulus 0 takes what is left. The parts of each dimension make it up without gaps: divisors
- * are products of the moduli of finer parts, and the coarsest part has modulus 0. */
-typedef struct tn__layout_part {
-  int dim;
-  int64_t divisor, modulus;
-} tn__layout_part;
-
-typedef struct tn__layout {
-  int rank;
-  tn__layout_part parts[TN__MAX_RANK];
-} tn__layout;
-
 /* The caller's promise that an input never changes, so that its layout may. */
 void tn__declare_constant(tn__schedule *s, const char *input);
 /* An intermediate tensor, which its blocks must divide, or an input that was declared constant, in another layout. The
@@ -178,6 +165,9 @@ bool tn__schedule_halves_are_as_fast(const tn__target *target);
 /* The width in elements to which the driver packs a constant right operand's output channels: [n / width][k
  * ...][width]. */
 int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t columns);
+/* The layout in which kernels read a right operand fastest, if it does not change: tn__te_prepack brings declarations
+ * into it, and the driver the constants of a graph. False: it has as many dimensions as there may be. */
+bool tn__schedule_operand_layout(const tn__target *target, const tn__operand_use *operand, tn__layout *out);
 /* The side of the tiles, 2 or 4, in which Winograd's algorithm is the faster way to a 3x3 convolution of stride 1 in
  * f32 with so many images, pixels of the result and channels; 0: the sums of products are (cost.h). */
 int tn__schedule_winograd_tile(const tn__target *target, int threads, int64_t batch, int64_t height, int64_t width,

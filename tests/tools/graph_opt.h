@@ -162,9 +162,11 @@ static inline bool graph_opt_evaluate(void *user, tn__graph *graph, const tn__no
   return true;
 }
 
-static inline int graph_opt_width(void *user, tn_dtype dtype, int64_t columns) {
+static inline bool graph_opt_layout(void *user, const tn__operand_use *operand, tn__layout *out) {
   (void)user;
-  return dtype == TN_F32 && columns >= 3 ? 8 : 0;
+  if (operand->dtype != TN_F32 || operand->columns < 3 || operand->rank >= TN__MAX_RANK) return false;
+  *out = tn__layout_panels(operand, 8);
+  return true;
 }
 
 static inline int graph_opt_tile(void *user, const tn__winograd_sizes *sizes) {
@@ -192,7 +194,7 @@ static inline void graph_opt_run(tn__ir *ir, const char *name, const char *text,
   const double *before = options->check ? graph_run_all(graph, options, &count) : NULL;
   graph_opt kept = *options;
   tn__optimize_options passes = {.evaluator = {graph_opt_evaluate, NULL},
-                                 .pack_width = graph_opt_width,
+                                 .operand_layout = graph_opt_layout,
                                  .winograd_tile = graph_opt_tile,
                                  .winograd_user = &kept};
   for (int i = 0; i < options->pass_count; i++)

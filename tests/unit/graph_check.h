@@ -70,15 +70,26 @@ static inline void check_throws(void **state, void (*body)(tn__graph *g), tn_sta
   check_fails(status, code, text);
 }
 
+static inline void append_dims(tn__strbuf *buf, int rank, const tn__expr *const *dims) {
+  for (int i = 0; i < rank; i++) {
+    tn__strbuf_append(buf, i == 0 ? "[" : ", ");
+    tn__expr_print(dims[i], buf);
+  }
+  tn__strbuf_append(buf, rank == 0 ? "[]" : "]");
+}
+
 static inline void check_type(const tn__value *value, const char *text) {
   tn__strbuf buf;
   tn__strbuf_init(&buf, NULL);
   tn__strbuf_append(&buf, tn_dtype_name(value->dtype));
-  for (int i = 0; i < value->rank; i++) {
-    tn__strbuf_append(&buf, i == 0 ? "[" : ", ");
-    tn__expr_print(value->dims[i], &buf);
+  append_dims(&buf, value->rank, value->dims);
+  if (value->held != NULL) {
+    tn__strbuf_append(&buf, " of ");
+    append_dims(&buf, value->held->rank, value->held->dims);
+    tn__strbuf_append(&buf, " in {");
+    tn__layout_print(&value->held->layout, &buf);
+    tn__strbuf_append(&buf, "}");
   }
-  tn__strbuf_append(&buf, value->rank == 0 ? "[]" : "]");
   assert_string_equal(tn__strbuf_text(&buf), text);
   tn__strbuf_release(&buf);
 }

@@ -26,13 +26,15 @@ static inline bool evaluate_by_interpreter(void *user, tn__graph *graph, const t
   return true;
 }
 
-static inline int pack_eight(void *user, tn_dtype dtype, int64_t columns) {
+static inline bool panels_of_eight(void *user, const tn__operand_use *operand, tn__layout *out) {
   (void)user;
-  return dtype == TN_F32 && columns >= 3 ? 8 : 0;
+  if (operand->dtype != TN_F32 || operand->columns < 3 || operand->rank >= TN__MAX_RANK) return false;
+  *out = tn__layout_panels(operand, 8);
+  return true;
 }
 
 static inline tn__optimize_options pass_options(void) {
-  return (tn__optimize_options){.evaluator = {evaluate_by_interpreter, NULL}, .pack_width = pack_eight};
+  return (tn__optimize_options){.evaluator = {evaluate_by_interpreter, NULL}, .operand_layout = panels_of_eight};
 }
 
 /* A constant of small numbers, different ones. */

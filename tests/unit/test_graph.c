@@ -59,6 +59,35 @@ static void twice(tn__graph *g) {
   input_of(g, "a", TN_F32, 0, NULL);
 }
 
+static void layout_of(tn__graph *g, tn__value **x, const tn__layout *layout) {
+  *x = tn__g_relayout(g, input_of(g, "w", TN_F32, 2, (int64_t[]){6, 5}), layout);
+}
+
+static const tn__layout panels = {.rank = 3, .parts = {{1, 4, 0}, {0, 1, 0}, {1, 1, 4}}};
+
+static void layout_overlaps(tn__graph *g) {
+  tn__value *x;
+  layout_of(g, &x, &(tn__layout){.rank = 3, .parts = {{1, 4, 0}, {0, 1, 0}, {1, 1, 5}}});
+}
+
+static void layout_of_other_rank(tn__graph *g) {
+  tn__value *x;
+  layout_of(g, &x, &(tn__layout){.rank = 3, .parts = {{0, 1, 0}, {1, 1, 0}, {2, 1, 0}}});
+}
+
+static void layout_not_read(tn__graph *g) {
+  tn__value *x;
+  layout_of(g, &x, &panels);
+  tn__g_unary(g, "negate", x);
+}
+
+static void layout_on_the_left(tn__graph *g) {
+  tn__value *x;
+  layout_of(g, &x, &panels);
+  const int64_t left = 1, right = 0;
+  tn__g_dot_general(g, x, input_of(g, "b", TN_F32, 2, (int64_t[]){5, 2}), NULL, NULL, 0, &left, &right, 1, TN_F32);
+}
+
 static void says_what_is_wrong(void **state) {
   static const struct {
     void (*body)(tn__graph *g);
@@ -75,6 +104,12 @@ static void says_what_is_wrong(void **state) {
       {float_only, "sqrt: is not defined for type i32"},
       {too_large, "tensor \"c1\" would have more bytes than can be addressed"},
       {too_large_beside_nothing, "tensor \"c1\" would have more bytes than can be addressed"},
+      {layout_overlaps,
+       "relayout: f32[6, 5] cannot have the layout: the parts of dimension 1 leave a gap or never end"},
+      {layout_of_other_rank, "relayout: f32[6, 5] cannot have the layout: it has no dimension 2"},
+      {layout_not_read, "negate: operand 0 is f32[2, 6, 4] of [6, 5] in {1/4, 0, 1%4}, and layouts are not read"},
+      {layout_on_the_left,
+       "dot_general: operand 0 is f32[2, 6, 4] of [6, 5] in {1/4, 0, 1%4}, and layouts are not read"},
       {twice, "there are two graph inputs named \"a\""},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -288,6 +323,35 @@ static void sweeps(void **state) {
                 "}\n");
 }
 
+static void keeps_layouts(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *w;
+  layout_of(g, &w, &panels);
+  const int64_t left = 1, right = 0;
+  tn__value *x = input_of(g, "x", TN_F32, 2, (int64_t[]){2, 6});
+  tn__graph_output(g, "y", tn__g_dot_general(g, x, w, NULL, NULL, 0, &left, &right, 1, TN_F32));
+  check_ok(tn__graph_verify(g));
+  check_printed(
+      g,
+      "graph \"test\" {\n"
+      "  input w: f32[6, 5]\n"
+      "  input x: f32[2, 6]\n"
+      "  relayout0: f32[2, 6, 4] of [6, 5] in {1/4, 0, 1%4} = relayout(w) {parts=[1, 4, 0, 0, 1, 0, 1, 1, 4]}\n"
+      "  dot_general1: f32[2, 5] = dot_general(x, relayout0) {lhs_batch=[], rhs_batch=[], lhs_contract=1, "
+      "rhs_contract=0, dtype=\"f32\"}\n"
+      "  output \"y\" = dot_general1\n"
+      "}\n");
+  tn__value_hold(g, w, &panels, 2, (const tn__expr *[]){ix(g, 6), ix(g, 9)});
+  check_fails(
+      tn__graph_verify(g), TN_INTERNAL,
+      "graph \"test\": dot_general reads \"relayout0\", which is f32[2, 6, 4] of [6, 9] in {1/4, 0, 1%4}: these do "
+      "not belong together");
+  tn__value_hold(g, w, &panels, 2, (const tn__expr *[]){ix(g, 6), ix(g, 5)});
+  tn__graph_output(g, "w", w);
+  check_fails(tn__graph_verify(g), TN_INTERNAL,
+              "graph \"test\": its result \"w\" is f32[2, 6, 4] of [6, 5] in {1/4, 0, 1%4}: a result has no layout");
+}
+
 /* Readers are known by value, so that what replaces one of many values does not look at all nodes. */
 static void knows_readers(void **state) {
   tn__graph *g = graph_of(state);
@@ -362,6 +426,7 @@ int main(void) {
       TEST(checks_at_run_what_it_assumes),
       TEST(stretches_when_the_run_says_so),
       TEST(sweeps),
+      TEST(keeps_layouts),
       TEST(knows_readers),
       TEST(resolves_symbols),
       TEST(infers_control),

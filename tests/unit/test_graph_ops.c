@@ -129,6 +129,14 @@ static void pools(void **state) {
   CHECK_RESULT(state, in, tn__g_argreduce_window(g, a, window, ones, ones, none, none, true, TN_I64), 4, 7, 5, 8);
 }
 
+/* The node that makes `result`, with another right operand. */
+static tn__value *right_in(tn__graph *g, const tn__value *result, tn__value *right) {
+  const tn__node *node = result->producer;
+  return tn__node_create(g, node->op, (tn__value *[]){node->inputs[0], right}, 2, node->attrs, node->attr_count, NULL,
+                         0)
+      ->outputs[0];
+}
+
 static void multiplies_matrices(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *a = input_of(g, "a", TN_F32, 3, (int64_t[]){-1, 2, 3}),
@@ -145,13 +153,18 @@ static void multiplies_matrices(void **state) {
   tn__value *c = tn__g_matmul(g, a, b, TN_F32);
   check_type(c, "f32[n1, 2, 5]");
   check_result(state, in, c, want, 20, 0);
-  tn__value *packed = tn__g_pack_dot(g, b, NULL, 0, 0, 4);
-  check_type(packed, "f32[2, 3, 4]");
-  tn__value *same = tn__g_with_packed_rhs(g, c->producer, packed, 4);
-  check_type(same, "f32[n1, 2, 5]");
-  check_result(state, in, same, want, 20, 0);
-  tn__value *whole = tn__g_with_packed_rhs(g, c->producer, tn__g_pack_dot(g, b, NULL, 0, 0, 5), 5);
-  check_result(state, in, whole, want, 20, 0);
+  const tn__operand_use use = {.dtype = TN_F32, .rank = 2, .order = {0, 1}, .columns = 5};
+  static const int64_t widths[] = {4, 5};
+  static const char *const types[] = {"f32[2, 3, 4] of [3, 5] in {1/4, 0, 1%4}",
+                                      "f32[1, 3, 5] of [3, 5] in {1/5, 0, 1%5}"};
+  for (int i = 0; i < 2; i++) {
+    tn__layout layout = tn__layout_panels(&use, widths[i]);
+    tn__value *packed = tn__g_relayout(g, b, &layout);
+    check_type(packed, types[i]);
+    tn__value *same = right_in(g, c, packed);
+    check_type(same, "f32[n1, 2, 5]");
+    check_result(state, in, same, want, 20, 0);
+  }
 }
 
 static void multiplies_batches_and_vectors(void **state) {
@@ -234,8 +247,9 @@ static void convolves_once(void **state, const conv_case *t) {
   const tensor in[] = {{x, {N, t->last ? H : C, t->last ? W : H, t->last ? C : W}}, {k, {0}}};
   check_result(state, in, y, want, (int64_t)N * O * oh * ow, 0);
   if (!t->last) return;
-  tn__value *packed = tn__g_with_packed_rhs(g, y->producer, tn__g_pack_convolution(g, b, 4), 4);
-  check_result(state, in, packed, want, (int64_t)N * O * oh * ow, 0);
+  const tn__operand_use use = {.dtype = TN_F32, .rank = 4, .order = {0, 1, 2, 3}, .columns = O};
+  tn__layout layout = tn__layout_panels(&use, 4);
+  check_result(state, in, right_in(g, y, tn__g_relayout(g, b, &layout)), want, (int64_t)N * O * oh * ow, 0);
 }
 
 static void convolves(void **state) {

@@ -52,6 +52,24 @@ static void every_statement_round_trips(void **state) {
                                 "  output \"z\" = \"x:0\"\n"));
 }
 
+static void layouts_round_trip(void **state) {
+  check_round_trip(
+      state,
+      GRAPH("  input x: f32[n, 2]\n"
+            "  input w: f32[2, 5]\n"
+            "  relayout2: f32[2, 2, 4] of [2, 5] in {1/4, 0, 1%4} = relayout(w) {parts=[1, 4, 0, 0, 1, 0, 1, 1, 4]}\n"
+            "  dot_general3: f32[n, 5] = dot_general(x, relayout2) {lhs_contract=1, rhs_contract=0, dtype=\"f32\"}\n"
+            "  output \"y\" = dot_general3\n"));
+  /* As the driver leaves them. */
+  check_round_trip(state,
+                   GRAPH("  input x: f32[n, 2]\n"
+                         "  const c1: f32[2, 2, 2] of [2, 3] in {1/2, 0, 1%2} = [1.0, 2.0, 4.0, 5.0, 3.0, 0.0, 6.0, "
+                         "0.0]\n"
+                         "  dot_general2: f32[n, 3] = dot_general(x, c1) {lhs_contract=1, rhs_contract=0, "
+                         "dtype=\"f32\"}\n"
+                         "  output \"y\" = dot_general2\n"));
+}
+
 static void elements_are_exact(void **state) {
   check_round_trip(state, GRAPH("  const a: f16[3] = [0.1, 65500.0, -0.0]\n"
                                 "  output \"a\" = a\n"
@@ -184,6 +202,26 @@ static void names_the_place(void **state) {
 
 static void refuses(void **state) {
 #define REFUSED(lines, message) check_refused(state, GRAPH(lines), message)
+  REFUSED("  const c: f32[2] of [3] in {0} = 1\n",
+          "t.tng:2:12: error: the sizes, the tensor and its layout do not belong together in f32[2] of [3] in {0}\n"
+          "    2 |   const c: f32[2] of [3] in {0} = 1\n"
+          "      |            ^");
+  REFUSED("  const c: f32[2] of [2] in {1} = 1\n",
+          "t.tng:2:12: error: the sizes, the tensor and its layout do not belong together in f32[2] of [2] in {1}\n"
+          "    2 |   const c: f32[2] of [2] in {1} = 1\n"
+          "      |            ^");
+  REFUSED("  input x: f32[2] of [2] in {0}\n",
+          "t.tng:2:12: error: an input is stored in row-major order, and not in a layout\n"
+          "    2 |   input x: f32[2] of [2] in {0}\n"
+          "      |            ^");
+  REFUSED("  const c: f32[2] of [2] in {0} = 1\n  output \"y\" = c\n",
+          "t.tng:3:10: error: a result is stored in row-major order, and not in a layout\n"
+          "    3 |   output \"y\" = c\n"
+          "      |          ^");
+  REFUSED("  input w: f32[2, 5]\n  r: f32[5, 2] = relayout(w) {parts=[1, 1, 0, 0, 1, 0]}\n",
+          "t.tng:3:6: error: r is f32[5, 2] here, but relayout makes f32[5, 2] of [2, 5] in {1, 0}\n"
+          "    3 |   r: f32[5, 2] = relayout(w) {parts=[1, 1, 0, 0, 1, 0]}\n"
+          "      |      ^");
   REFUSED("  const c: f32[100] = elided\n",
           "t.tng:2:23: error: what c holds is left out of a text for people: `tenon compile --emit graph` writes all\n"
           "    2 |   const c: f32[100] = elided\n"
@@ -262,6 +300,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, graph_set_up, graph_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(every_statement_round_trips),
+      TEST(layouts_round_trip),
       TEST(elements_are_exact),
       TEST(bodies_round_trip),
       TEST(composites_round_trip),

@@ -466,6 +466,13 @@ static void make_few(tn__graph *g) {
   tn__g_concatenate(g, (tn__value *[]){open(g), floats(g, "y", 3, other3), floats(g, "z", 3, fresh3)}, 3, 1);
 }
 static void make_reverse(tn__graph *g) { tn__g_reverse(g, open(g), (const int64_t[]){0, 2}, 2); }
+static void make_relayout(tn__graph *g) {
+  tn__layout panels = {.rank = 3, .parts = {{1, 4, 0}, {0, 1, 0}, {1, 1, 4}}};
+  tn__value *weights = tn__g_relayout(g, input_of(g, "w", TN_F32, 2, (const int64_t[]){-2, -3}), &panels);
+  const int64_t left = 1, right = 0;
+  tn__g_dot_general(g, input_of(g, "x", TN_F32, 2, (const int64_t[]){-1, -2}), weights, NULL, NULL, 0, &left, &right, 1,
+                    TN_F32);
+}
 static void make_quads(tn__graph *g) { tn__g_quads(g, input_of(g, "x", TN_U8, 3, (const int64_t[]){-1, -2, 4})); }
 static void make_reduce(tn__graph *g) { tn__g_reduce(g, TN__REDUCE_SUM, open(g), (const int64_t[]){0, 2}, 2, false); }
 static void make_rows(tn__graph *g) {
@@ -554,6 +561,7 @@ static const struct {
     {"concatenate", make_few},
     {"reverse", make_reverse},
     {"quads", make_quads},
+    {"relayout", make_relayout},
     {"iota from_elements random_bits", make_iota},
     {"reduce", make_reduce},
     {"argreduce", make_argreduce},

@@ -397,72 +397,15 @@ tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const
 
 /* [K, N] with N last to panels [N / W, K, W], the last one padded with zeros; dimensions before `lead` stay in
  * front. */
-static tn__value *pack_panels(tn__graph *g, tn__value *rhs, int lead, int64_t width) {
-  tn__ir *ir = g->ir;
-  int rank = rhs->rank;
-  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *dims[TN__MAX_RANK];
-  for (int i = 0; i < rank; i++) low[i] = high[i] = tn__index(ir, 0);
-  const tn__expr *panels = tn__ceildiv(ir, rhs->dims[rank - 1], tn__index(ir, width));
-  high[rank - 1] = tn__sub(ir, tn__mul_i(ir, panels, width), rhs->dims[rank - 1]);
-  tn__value *padded = tn__g_pad(g, rhs, tn__g_scalar(g, rhs->dtype, 0), low, high, NULL);
-  for (int i = 0; i < rank - 1; i++) dims[i] = rhs->dims[i];
-  dims[rank - 1] = panels;
-  dims[rank] = tn__index(ir, width);
-  tn__value *split = tn__g_reshape(g, padded, rank + 1, dims);
-  int64_t permutation[TN__MAX_RANK];
-  int next = 0;
-  for (int i = 0; i < lead; i++) permutation[next++] = i;
-  permutation[next++] = rank - 1;
-  for (int i = lead; i < rank - 1; i++) permutation[next++] = i;
-  permutation[next] = rank;
-  return tn__g_transpose(g, split, permutation);
-}
-
-tn__value *tn__g_pack_dot(tn__graph *g, tn__value *rhs, const int64_t *batch, int batch_count, int64_t contract,
-                          int64_t width) {
-  int64_t permutation[TN__MAX_RANK];
-  int next = 0;
-  for (int i = 0; i < batch_count; i++) permutation[next++] = batch[i];
-  permutation[next++] = contract;
-  for (int i = 0; i < rhs->rank; i++) {
-    bool taken = i == contract;
-    for (int j = 0; j < batch_count; j++) taken = taken || batch[j] == i;
-    if (!taken) permutation[next++] = i;
+tn__value *tn__g_relayout(tn__graph *g, tn__value *a, const tn__layout *layout) {
+  int64_t parts[3 * TN__MAX_RANK];
+  for (int i = 0; i < layout->rank; i++) {
+    parts[3 * i] = layout->parts[i].dim;
+    parts[3 * i + 1] = layout->parts[i].divisor;
+    parts[3 * i + 2] = layout->parts[i].modulus;
   }
-  if (rhs->rank != batch_count + 2)
-    tn__graph_fail(g, TN_INTERNAL, "only a right operand with one free dimension can be packed, not %s",
-                   tn__value_type_text(g, rhs));
-  return pack_panels(g, tn__g_transpose(g, rhs, permutation), batch_count, width);
-}
-
-tn__value *tn__g_pack_convolution(tn__graph *g, tn__value *rhs, int64_t width) { return pack_panels(g, rhs, 0, width); }
-
-/* A node's attributes with those of packing in place of the old ones. */
-static tn__value *packed_node(tn__graph *g, const tn__node *node, tn__value *packed, int64_t width, int64_t columns,
-                              const tn__attr *changed, int changed_count) {
-  tn__attr *attrs = TN__NEW_ARRAY(g->arena, node->attr_count + 2, tn__attr);
-  for (int i = 0; i < node->attr_count; i++) {
-    attrs[i] = node->attrs[i];
-    for (int j = 0; j < changed_count; j++)
-      if (strcmp(attrs[i].name, changed[j].name) == 0) attrs[i] = changed[j];
-  }
-  attrs[node->attr_count] = tn__attr_int(g, "packed", width);
-  attrs[node->attr_count + 1] = tn__attr_int(g, "columns", columns);
-  tn__value *inputs[2] = {node->inputs[0], packed};
-  return tn__node_create(g, node->op, inputs, 2, attrs, node->attr_count + 2, NULL, 0)->outputs[0];
-}
-
-tn__value *tn__g_with_packed_rhs(tn__graph *g, const tn__node *node, tn__value *packed, int64_t width) {
-  const tn__value *rhs = node->inputs[1];
-  if (tn__is_op(node, "convolution"))
-    return packed_node(g, node, packed, width, tn__dim_const(rhs, rhs->rank - 1), NULL, 0);
-  int batch_count = packed->rank - 3;
-  int64_t batch[TN__MAX_RANK];
-  for (int i = 0; i < batch_count; i++) batch[i] = i;
-  const tn__attr changed[] = {tn__attr_ints(g, "rhs_batch", batch, batch_count),
-                              tn__attr_int(g, "rhs_contract", batch_count + 1)};
-  int64_t columns = tn__dim_const(node->outputs[0], node->outputs[0]->rank - 1);
-  return packed_node(g, node, packed, width, columns, changed, 2);
+  const tn__attr attr = tn__attr_ints(g, "parts", parts, 3 * layout->rank);
+  return build(g, "relayout", &a, 1, &attr, 1);
 }
 
 tn__value *tn__g_quads(tn__graph *g, tn__value *a) { return build(g, "quads", &a, 1, NULL, 0); }

@@ -128,14 +128,8 @@ bool tn__g_is_byte(tn_dtype dtype); /* u8 or i8? */
  * reductions (a convolution's channels) are in such quads. */
 tn__value *tn__g_quads(tn__graph *g, tn__value *a);
 tn__value *tn__g_with_quads(tn__graph *g, const tn__node *node, tn__value *const *inputs);
-/* Packing of a constant right operand into panels of `width` columns, by ordinary operators (to be folded): [batch...,
- * ceil(N / width), K, width] from a product's right operand with one free dimension and one contracting one, [ceil(O /
- * width), spatial..., I, width] from a channels-last convolution's weights. The second step makes the node that takes
- * the packed operand in place of `node`. */
-tn__value *tn__g_pack_dot(tn__graph *g, tn__value *rhs, const int64_t *batch, int batch_count, int64_t contract,
-                          int64_t width);
-tn__value *tn__g_pack_convolution(tn__graph *g, tn__value *rhs, int64_t width);
-tn__value *tn__g_with_packed_rhs(tn__graph *g, const tn__node *node, tn__value *packed, int64_t width);
+/* The same tensor in a layout: a right operand of a product or convolution. */
+tn__value *tn__g_relayout(tn__graph *g, tn__value *a, const tn__layout *layout);
 /* Winograd's algorithm for 3x3 convolutions of stride 1 over channels-last images, tile 2 or 4 (ops_winograd.c): the
  * tiles of the image [N, H, W, C] with low[i] zeros in front, as [tile + 2, tile + 2, N, tiles[0], tiles[1], C]; and
  * the image [N, size[0], size[1], O] from products of such tiles. */

@@ -1,6 +1,4 @@
-/* dot_general and convolution. Both take a right operand that was packed at compile time (attributes `packed`, the
- * width W of a panel, and `columns`, how many output columns are real): tn__g_pack_dot and tn__g_pack_convolution make
- * it from ordinary operators. */
+/* dot_general and convolution. Both read the right operand in whatever layout its value has. */
 #include <string.h>
 
 #include "graph/internal.h"
@@ -30,6 +28,21 @@ static const tn__expr *product(tn__ir *ir, const tn__node *node, const tn__expr 
   return tn__mul(ir, tn__cast(ir, wide, a), tn__cast(ir, wide, b));
 }
 
+/* An element of the right operand, where its layout has it. */
+static const tn__expr *load_right(tn__ir *ir, const tn__node *node, const tn__buffer *buffer,
+                                  const tn__expr *const *index) {
+  const tn__held *held = node->inputs[1]->held;
+  const tn__expr *stored[TN__MAX_RANK];
+  if (held != NULL) tn__layout_map(ir, &held->layout, index, stored);
+  return tn__load(ir, buffer, held != NULL ? stored : index);
+}
+
+/* How many columns are computed, which run along dimension `column` of the right operand: all of its last block. */
+static const tn__expr *whole_columns(tn__ir *ir, const tn__node *node, int column, const tn__expr *size) {
+  const tn__held *held = node->inputs[1]->held;
+  return held != NULL ? tn__layout_whole(ir, &held->layout, column, size) : size;
+}
+
 /* Copies the real columns out of a result whose column dimension is rounded up to whole panels. */
 static const tn__buffer *take_columns(tn__lower_context *lower, const tn__buffer *padded, const tn__value *result) {
   tn__ir *ir = tn__lower_ir(lower);
@@ -45,12 +58,11 @@ typedef struct dot_shape {
   int batch_count, contract_count;
   int free_count[2];
   int free[2][TN__MAX_RANK]; /* dimensions that are neither */
-  int64_t packed, columns;
 } dot_shape;
 
 static void side_of(const tn__graph *graph, const tn__node *node, dot_shape *s, int side) {
   static const char *const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
-  const tn__value *value = node->inputs[side];
+  int rank = tn__tensor_rank(node->inputs[side]);
   const tn__attr *batch = tn__node_attr(node, names[side][0]), *contract = tn__node_attr(node, names[side][1]);
   int batches = batch == NULL ? 0 : batch->count, contracts = contract == NULL ? 0 : contract->count;
   if (graph != NULL && side == 1 && (batches != s->batch_count || contracts != s->contract_count))
@@ -62,46 +74,36 @@ static void side_of(const tn__graph *graph, const tn__node *node, dot_shape *s, 
   unsigned seen = 0;
   for (int i = 0; i < batches + contracts; i++) {
     int64_t axis = i < batches ? batch->ints[i] : contract->ints[i - batches];
-    if (graph != NULL && (axis < 0 || axis >= value->rank || (seen >> axis & 1) != 0))
+    if (graph != NULL && (axis < 0 || axis >= rank || (seen >> axis & 1) != 0))
       tn__node_fail(graph, node, "dimension %lld of operand %d is out of range or stands twice", (long long)axis, side);
     seen |= 1u << axis;
   }
   s->free_count[side] = 0;
-  for (int i = 0; i < value->rank; i++)
+  for (int i = 0; i < rank; i++)
     if ((seen >> i & 1) == 0) s->free[side][s->free_count[side]++] = i;
 }
 
-/* A packed right operand is [batch..., panels, K, W]; its attributes rhs_batch and rhs_contract speak of this shape. */
 static dot_shape dot_shape_of(const tn__graph *graph, const tn__node *node) {
-  dot_shape s = {.packed = tn__node_int(node, "packed", 0), .columns = tn__node_int(node, "columns", 0)};
+  dot_shape s = {0};
   side_of(graph, node, &s, 0);
   side_of(graph, node, &s, 1);
   return s;
 }
 
 static void infer_dot(tn__graph *graph, tn__node *node) {
-  const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
+  const tn__value *lhs = node->inputs[0];
+  const tn__expr *const *right = tn__tensor_dims(node->inputs[1]);
   dot_shape s = dot_shape_of(graph, node);
   const tn__expr *dims[TN__MAX_RANK * 2];
   int rank = 0;
   check_quads(graph, node);
   for (int i = 0; i < s.batch_count; i++)
     dims[rank++] =
-        tn__same_dim(graph, node, lhs->dims[s.batch[0][i]], rhs->dims[s.batch[1][i]], "operand 1", (int)s.batch[1][i]);
+        tn__same_dim(graph, node, lhs->dims[s.batch[0][i]], right[s.batch[1][i]], "operand 1", (int)s.batch[1][i]);
   for (int i = 0; i < s.contract_count; i++)
-    tn__same_dim(graph, node, lhs->dims[s.contract[0][i]], rhs->dims[s.contract[1][i]], "operand 1",
-                 (int)s.contract[1][i]);
+    tn__same_dim(graph, node, lhs->dims[s.contract[0][i]], right[s.contract[1][i]], "operand 1", (int)s.contract[1][i]);
   for (int i = 0; i < s.free_count[0]; i++) dims[rank++] = lhs->dims[s.free[0][i]];
-  if (s.packed > 0) {
-    bool fits = s.free_count[1] == 2 && tn__dim_const(rhs, s.free[1][1]) == s.packed && s.columns > 0 &&
-                tn__dim_const(rhs, s.free[1][0]) == (s.columns + s.packed - 1) / s.packed;
-    if (!fits)
-      tn__node_fail(graph, node, "%s does not hold %lld columns in panels of %lld", tn__value_type_text(graph, rhs),
-                    (long long)s.columns, (long long)s.packed);
-    dims[rank++] = tn__index(graph->ir, s.columns);
-  } else {
-    for (int i = 0; i < s.free_count[1]; i++) dims[rank++] = rhs->dims[s.free[1][i]];
-  }
+  for (int i = 0; i < s.free_count[1]; i++) dims[rank++] = right[s.free[1][i]];
   tn__set_output(graph, node, 0, result_dtype(graph, node), rank, dims, NULL);
 }
 
@@ -113,7 +115,10 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
   const tn__value *result = node->outputs[0];
   const tn__expr *dims[TN__MAX_RANK], *extents[TN__MAX_RANK], *index[2][TN__MAX_RANK];
   tn__lower_dims(lower, result, dims);
-  if (s.packed > 0) dims[result->rank - 1] = tn__index(ir, (s.columns + s.packed - 1) / s.packed * s.packed);
+  int last = result->rank - 1, columns = s.free_count[1] - 1;
+  const tn__expr *real = last < 0 ? NULL : dims[last];
+  if (columns >= 0) dims[last] = whole_columns(ir, node, s.free[1][columns], real);
+  bool padded = last >= 0 && dims[last] != real;
   for (int i = 0; i < s.contract_count; i++) extents[i] = inputs[0]->shape[s.contract[0][i]];
   tn__te_axes axes = tn__te_axes_create(te, "i", result->rank, dims);
   tn__te_axes reduce = tn__te_axes_create(te, "k", s.contract_count, extents);
@@ -121,18 +126,13 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
   for (int i = 0; i < s.batch_count; i++, next++) index[0][s.batch[0][i]] = index[1][s.batch[1][i]] = axes.index[next];
   for (int i = 0; i < s.contract_count; i++) index[0][s.contract[0][i]] = index[1][s.contract[1][i]] = reduce.index[i];
   for (int i = 0; i < s.free_count[0]; i++) index[0][s.free[0][i]] = axes.index[next++];
-  if (s.packed > 0) {
-    index[1][s.free[1][0]] = tn__div_i(ir, axes.index[next], s.packed);
-    index[1][s.free[1][1]] = tn__mod_i(ir, axes.index[next], s.packed);
-  } else {
-    for (int i = 0; i < s.free_count[1]; i++) index[1][s.free[1][i]] = axes.index[next++];
-  }
-  const tn__expr *term = product(ir, node, tn__load(ir, inputs[0], index[0]), tn__load(ir, inputs[1], index[1]));
+  for (int i = 0; i < s.free_count[1]; i++) index[1][s.free[1][i]] = axes.index[next++];
+  const tn__expr *term =
+      product(ir, node, tn__load(ir, inputs[0], index[0]), load_right(ir, node, inputs[1], index[1]));
   const char *name = tn__lower_name(lower, "dot_general");
   const tn__buffer *sum = s.contract_count == 0 ? tn__te_compute(te, name, &axes, term)
                                                 : tn__te_reduce(te, name, &axes, &reduce, TN__TE_SUM, term);
-  outputs[0] = s.packed > 0 && s.columns % s.packed != 0 ? take_columns(lower, sum, result)
-                                                         : tn__lower_convert(lower, sum, result->dtype);
+  outputs[0] = padded ? take_columns(lower, sum, result) : tn__lower_convert(lower, sum, result->dtype);
 }
 
 /* The one dimension of the right operand that is neither, the last one of the result. */
@@ -140,7 +140,7 @@ static bool dot_columns(const tn__node *node, int *result, int *operand) {
   const dot_shape s = dot_shape_of(NULL, node);
   *result = node->outputs[0]->rank - 1;
   *operand = s.free[1][0];
-  return s.packed == 0 && s.free_count[1] == 1;
+  return node->inputs[1]->held == NULL && s.free_count[1] == 1;
 }
 
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
@@ -148,11 +148,10 @@ static bool dot_columns(const tn__node *node, int *result, int *operand) {
 typedef struct conv_shape {
   int spatial;
   const int64_t *strides, *lhs_dilation, *rhs_dilation;
-  int64_t groups, packed, columns;
+  int64_t groups;
   bool flip, channels_last;
-  /* dimensions of lhs and result; of rhs (panels: the panel and the column within it, else both the output channel) */
-  int batch, channel, first_spatial;
-  int rhs_in, rhs_out, rhs_first_spatial, rhs_lane;
+  int batch, channel, first_spatial;      /* dimensions of lhs and result */
+  int rhs_in, rhs_out, rhs_first_spatial; /* of the tensor that rhs holds */
 } conv_shape;
 
 static conv_shape conv_shape_of(const tn__node *node) {
@@ -163,8 +162,6 @@ static conv_shape conv_shape_of(const tn__node *node) {
                   .lhs_dilation = tn__node_attr(node, "lhs_dilation")->ints,
                   .rhs_dilation = tn__node_attr(node, "rhs_dilation")->ints,
                   .groups = tn__node_int(node, "feature_groups", 1),
-                  .packed = tn__node_int(node, "packed", 0),
-                  .columns = tn__node_int(node, "columns", 0),
                   .flip = tn__node_int(node, "flip", 0) != 0,
                   .channels_last = last,
                   .channel = last ? spatial + 1 : 1,
@@ -172,34 +169,21 @@ static conv_shape conv_shape_of(const tn__node *node) {
   s.rhs_in = last ? spatial : 1;
   s.rhs_out = last ? spatial + 1 : 0;
   s.rhs_first_spatial = last ? 0 : 2;
-  if (s.packed > 0) { /* [panels, spatial..., I, W] */
-    s.rhs_out = 0;
-    s.rhs_first_spatial = 1;
-    s.rhs_in = spatial + 1;
-    s.rhs_lane = spatial + 2;
-  }
   return s;
 }
 
-/* The result's channels; checks groups and panels. */
+/* The result's channels; checks groups. */
 static const tn__expr *conv_channels(tn__graph *graph, const tn__node *node, const conv_shape *s) {
-  const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
+  const tn__value *lhs = node->inputs[0];
+  const tn__expr *const *weights = tn__tensor_dims(node->inputs[1]);
   tn__ir *ir = graph->ir;
   if (s->groups < 1) tn__node_fail(graph, node, "feature_groups %lld is not positive", (long long)s->groups);
-  const tn__expr *channels = rhs->dims[s->rhs_out];
-  if (s->packed > 0) {
-    bool fits = s->channels_last && tn__dim_const(rhs, s->rhs_lane) == s->packed && s->columns > 0 &&
-                tn__dim_const(rhs, 0) == (s->columns + s->packed - 1) / s->packed;
-    if (!fits)
-      tn__node_fail(graph, node, "%s does not hold %lld columns in panels of %lld", tn__value_type_text(graph, rhs),
-                    (long long)s->columns, (long long)s->packed);
-    channels = tn__index(ir, s->columns);
-  }
+  const tn__expr *channels = weights[s->rhs_out];
   int64_t out;
   if (s->groups > 1 && (!tn__as_int(channels, &out) || out % s->groups != 0))
     tn__node_fail(graph, node, "%s output channels do not divide into %lld groups", tn__expr_text(graph, channels),
                   (long long)s->groups);
-  const tn__expr *in = tn__mul_i(ir, rhs->dims[s->rhs_in], s->groups);
+  const tn__expr *in = tn__mul_i(ir, weights[s->rhs_in], s->groups);
   const tn__expr *equal = tn__eq(ir, lhs->dims[s->channel], in);
   if (tn__is_false(equal))
     tn__node_fail(graph, node, "operand 0 has %s channels, but the weights are for %s in %lld groups",
@@ -210,12 +194,12 @@ static const tn__expr *conv_channels(tn__graph *graph, const tn__node *node, con
 }
 
 static void infer_convolution(tn__graph *graph, tn__node *node) {
-  const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
+  const tn__value *lhs = node->inputs[0];
   tn__ir *ir = graph->ir;
   int spatial = lhs->rank - 2;
   if (spatial < 0 || spatial > 6)
     tn__node_fail(graph, node, "operand 0 must have 2 to 8 dimensions, but is %s", tn__value_type_text(graph, lhs));
-  tn__require_rank(graph, node, 1, lhs->rank + (tn__node_int(node, "packed", 0) > 0 ? 1 : 0));
+  tn__require_rank(graph, node, 1, lhs->rank);
   tn__require_ints(graph, node, "strides", spatial);
   tn__require_ints(graph, node, "lhs_dilation", spatial);
   tn__require_ints(graph, node, "rhs_dilation", spatial);
@@ -230,7 +214,7 @@ static void infer_convolution(tn__graph *graph, tn__node *node) {
     if (s.strides[i] < 1 || s.lhs_dilation[i] < 1 || s.rhs_dilation[i] < 1)
       tn__node_fail(graph, node, "stride and dilations of spatial dimension %d must be positive", i);
     const tn__expr *padded = tn__padded_dim(ir, lhs->dims[s.first_spatial + i], low[i], high[i], s.lhs_dilation[i] - 1);
-    const tn__expr *window = rhs->dims[s.rhs_first_spatial + i];
+    const tn__expr *window = tn__tensor_dims(node->inputs[1])[s.rhs_first_spatial + i];
     const tn__expr *reach = tn__add_i(ir, tn__mul_i(ir, tn__add_i(ir, window, -1), s.rhs_dilation[i]), 1);
     const tn__expr *fits = tn__le(ir, reach, padded);
     if (tn__is_false(fits))
@@ -267,13 +251,17 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
   tn__te *te = tn__lower_te(lower);
   conv_shape s = conv_shape_of(node);
   const tn__value *result = node->outputs[0];
-  const tn__buffer *lhs = pad_lhs(lower, node, &s, inputs[0]), *rhs = inputs[1];
+  const tn__buffer *lhs = pad_lhs(lower, node, &s, inputs[0]);
   const tn__expr *dims[TN__MAX_RANK], *extents[TN__MAX_RANK], *a[TN__MAX_RANK], *b[TN__MAX_RANK];
+  const tn__expr *weights[TN__MAX_RANK];
   tn__lower_dims(lower, result, dims);
-  int64_t channels = s.packed > 0 ? s.columns : tn__dim_const(result, s.channel);
-  if (s.packed > 0) dims[s.channel] = tn__index(ir, (s.columns + s.packed - 1) / s.packed * s.packed);
-  for (int i = 0; i < s.spatial; i++) extents[i] = rhs->shape[s.rhs_first_spatial + i];
-  extents[s.spatial] = rhs->shape[s.rhs_in];
+  tn__lower_exprs(lower, tn__tensor_dims(node->inputs[1]), tn__tensor_rank(node->inputs[1]), weights);
+  int64_t channels = tn__dim_const(result, s.channel);
+  const tn__expr *real = dims[s.channel];
+  dims[s.channel] = whole_columns(ir, node, s.rhs_out, real);
+  bool padded = dims[s.channel] != real;
+  for (int i = 0; i < s.spatial; i++) extents[i] = weights[s.rhs_first_spatial + i];
+  extents[s.spatial] = weights[s.rhs_in];
   tn__te_axes axes = tn__te_axes_create(te, "i", result->rank, dims);
   tn__te_axes reduce = tn__te_axes_create(te, "k", s.spatial + 1, extents);
   const tn__expr *column = axes.index[s.channel], *in = reduce.index[s.spatial];
@@ -283,31 +271,26 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
     a[s.channel] =
         tn__add(ir,
                 tn__mul(ir, tn__div_i(ir, tn__min(ir, column, tn__index(ir, channels - 1)), channels / s.groups),
-                        rhs->shape[s.rhs_in]),
+                        weights[s.rhs_in]),
                 in);
   b[s.rhs_in] = in;
   b[s.rhs_out] = column;
-  if (s.packed > 0) {
-    b[s.rhs_out] = tn__div_i(ir, column, s.packed);
-    b[s.rhs_lane] = tn__mod_i(ir, column, s.packed);
-  }
   for (int i = 0; i < s.spatial; i++) {
     const tn__expr *k = reduce.index[i];
     a[s.first_spatial + i] =
         tn__add(ir, tn__mul_i(ir, axes.index[s.first_spatial + i], s.strides[i]), tn__mul_i(ir, k, s.rhs_dilation[i]));
     b[s.rhs_first_spatial + i] = s.flip ? tn__sub(ir, tn__add_i(ir, extents[i], -1), k) : k;
   }
-  const tn__expr *term = product(ir, node, tn__load(ir, lhs, a), tn__load(ir, rhs, b));
+  const tn__expr *term = product(ir, node, tn__load(ir, lhs, a), load_right(ir, node, inputs[1], b));
   const tn__buffer *sum = tn__te_reduce(te, tn__lower_name(lower, "convolution"), &axes, &reduce, TN__TE_SUM, term);
-  outputs[0] = s.packed > 0 && s.columns % s.packed != 0 ? take_columns(lower, sum, result)
-                                                         : tn__lower_convert(lower, sum, result->dtype);
+  outputs[0] = padded ? take_columns(lower, sum, result) : tn__lower_convert(lower, sum, result->dtype);
 }
 
 static bool convolution_columns(const tn__node *node, int *result, int *operand) {
   const conv_shape s = conv_shape_of(node);
   *result = s.channel;
   *operand = s.rhs_out;
-  return s.packed == 0;
+  return node->inputs[1]->held == NULL;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -319,6 +302,7 @@ static const tn__op rows[] = {
      .operands = "lhs[*l] rhs[*r]",
      .op_class = TN__CLASS_CONTRACTION,
      .lowering = TN__LOWER_DECLARE,
+     .facts = TN__FACT_LAYOUTS,
      .infer = infer_dot,
      .declare = declare_dot,
      .columns = dot_columns,
@@ -330,6 +314,7 @@ static const tn__op rows[] = {
      .operands = "lhs[*l] rhs[*r]",
      .op_class = TN__CLASS_CONTRACTION,
      .lowering = TN__LOWER_DECLARE,
+     .facts = TN__FACT_LAYOUTS,
      .infer = infer_convolution,
      .declare = declare_convolution,
      .columns = convolution_columns,

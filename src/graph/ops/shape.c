@@ -483,6 +483,35 @@ static void declare_quads(tn__lower_context *lower, const tn__node *node, const 
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "quads"), &axes, value);
 }
 
+/* ---- relayout ---------------------------------------------------------------------------------------------------- */
+
+static tn__layout layout_of(const tn__attr *parts) {
+  tn__layout layout = {.rank = parts->count / 3};
+  for (int i = 0; i < layout.rank; i++)
+    layout.parts[i] = (tn__layout_part){(int)parts->ints[3 * i], parts->ints[3 * i + 1], parts->ints[3 * i + 2]};
+  return layout;
+}
+
+static void infer_relayout(tn__graph *graph, tn__node *node) {
+  const tn__value *a = node->inputs[0];
+  const tn__attr *parts = tn__node_attr(node, "parts");
+  if (parts == NULL || parts->kind != TN__ATTR_INTS || parts->count % 3 != 0 || parts->count > 3 * TN__MAX_RANK)
+    tn__node_fail(graph, node, "needs the attribute parts: a dimension, a divisor and a modulus for each of at most %d",
+                  TN__MAX_RANK);
+  tn__layout layout = layout_of(parts);
+  const char *fault = tn__layout_fault(graph->arena, &layout, a->rank);
+  const tn__expr *dims[TN__MAX_RANK];
+  if (fault != NULL) tn__node_fail(graph, node, "%s cannot have the layout: %s", tn__value_type_text(graph, a), fault);
+  tn__layout_shape(graph->ir, &layout, a->dims, dims);
+  tn__value_hold(graph, tn__set_output(graph, node, 0, a->dtype, layout.rank, dims, NULL), &layout, a->rank, a->dims);
+}
+
+static void declare_relayout(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
+                             const tn__buffer **outputs) {
+  const tn__layout *layout = &node->outputs[0]->held->layout;
+  outputs[0] = tn__te_in_layout(tn__lower_te(lower), tn__lower_name(lower, "relayout"), inputs[0], layout);
+}
+
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 #define TN__ROW(least, most, op_name, names, suffix, text, ...) \
@@ -524,6 +553,10 @@ static const tn__op rows[] = {
             .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = ~0u, .axes = "axis"}),
     TN__ROW(1, 1, "reverse", "x[*s]", reverse, "The order of the elements turned round along `axes`.",
             .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = 1, .axes = "axes"}),
+    TN__ROW(1, 1, "relayout", "x[*s]", relayout,
+            "The tensor in another layout: `parts` are triples of a dimension, a divisor and a modulus, one for each "
+            "dimension that is stored.",
+            .facts = TN__FACT_REARRANGES),
     TN__ROW(0, 0, "iota", "", iota, "The index along `axis` as an element of `dtype`.", .facts = TN__FACT_CHEAP),
     TN__ROW(0, 0, "from_elements", "", from_elements, "A small tensor of dimension expressions: shapes as data.",
             .facts = TN__FACT_CHEAP),

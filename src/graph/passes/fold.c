@@ -34,7 +34,7 @@ static tn__value *from_known_elements(folder *f, const tn__value *value) {
     else
       return NULL;
   }
-  return tn__constant_value(f->graph, value->dtype, value->rank, shape, data, false);
+  return tn__constant_like(f->graph, value, data, false);
 }
 
 /* ---- splats ------------------------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ static tn__value *from_known_elements(folder *f, const tn__value *value) {
 /* A tensor like `like` whose elements all are `element`. */
 static tn__value *splat_like(folder *f, const tn__value *like, const void *element) {
   int64_t shape[TN__MAX_RANK];
-  if (tn__shape_const(like, shape)) return tn__constant_value(f->graph, like->dtype, like->rank, shape, element, true);
+  if (tn__shape_const(like, shape)) return tn__constant_like(f->graph, like, element, true);
   tn__value *scalar = tn__constant_value(f->graph, like->dtype, 0, NULL, element, true);
   return tn__g_broadcast_in_dim(f->graph, scalar, like->rank, like->dims, NULL);
 }
@@ -173,10 +173,8 @@ static bool evaluate_node(folder *f, tn__node *node) {
   if (!f->options->evaluator.evaluate(f->options->evaluator.user, f->graph, node, out)) return false;
   for (int i = 0; i < node->output_count; i++) {
     tn__value *old = node->outputs[i];
-    int64_t shape[TN__MAX_RANK];
-    tn__shape_const(old, shape);
     bool splat = all_equal(out[i], tn__element_total(old), tn__dtype_stored(old->dtype));
-    tn__put_in_place(&f->rewriter, old, tn__constant_value(f->graph, old->dtype, old->rank, shape, out[i], splat));
+    tn__put_in_place(&f->rewriter, old, tn__constant_like(f->graph, old, out[i], splat));
   }
   return true;
 }
@@ -185,13 +183,10 @@ static bool evaluate_node(folder *f, tn__node *node) {
 static void recognise_splats(folder *f, tn__node *node) {
   for (int i = 0; i < node->input_count; i++) {
     tn__value *value = node->inputs[i];
-    int64_t shape[TN__MAX_RANK];
     if (value == NULL || !tn__is_constant(value) || value->splat || tn__element_total(value) > MAX_SPLAT_SEARCH)
       continue;
     if (!all_equal(value->data, tn__element_total(value), tn__dtype_stored(value->dtype))) continue;
-    tn__shape_const(value, shape);
-    tn__value *splat = tn__constant_value(f->graph, value->dtype, value->rank, shape, value->data, true);
-    tn__graph_replace_uses(f->graph, value, splat);
+    tn__graph_replace_uses(f->graph, value, tn__constant_like(f->graph, value, value->data, true));
   }
 }
 

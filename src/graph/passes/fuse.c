@@ -462,8 +462,7 @@ static bool is_counting(const tn__attr *axes, int count) {
 static bool is_score_product(const tn__node *n) {
   const tn__attr *contract = tn__node_attr(n, "lhs_contract"), *batch = tn__node_attr(n, "lhs_batch");
   int rank = n->outputs[0]->rank;
-  if (contract == NULL || batch == NULL || tn__node_int(n, "packed", 0) > 0 || rank < 3 ||
-      n->outputs[0]->dtype != TN_F32)
+  if (contract == NULL || batch == NULL || n->inputs[1]->held != NULL || rank < 3 || n->outputs[0]->dtype != TN_F32)
     return false;
   if (n->inputs[0]->rank != rank || n->inputs[1]->rank != rank) return false;
   if (contract->count != 1 || batch->count != rank - 2) return false;

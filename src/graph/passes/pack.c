@@ -1,23 +1,23 @@
-/* Constant right operands in the order that the kernels read: panels of W columns, [columns / W, rows, W]
- * (docs/passes.md). The packing is ordinary operators over constants; the driver computes them once, when it
- * compiles. */
+/* Constant right operands in the layout in which kernels want them, which the driver tells (docs/passes.md). It
+ * computes them once, when it compiles. */
 #include "base/invariant.h"
 #include "graph/passes/rewrite.h"
 
-static int width_for(const tn__optimize_options *options, const tn__value *rhs, int64_t columns) {
-  return options->pack_width == NULL || columns <= 0 ? 0 : options->pack_width(options->pack_user, rhs->dtype, columns);
+static bool layout_for(const tn__optimize_options *options, const tn__operand_use *operand, tn__layout *out) {
+  return options->operand_layout != NULL && operand->columns > 0 &&
+         options->operand_layout(options->layout_user, operand, out);
 }
 
-/* A splat is its own packing: what stands in the columns that pad the last panel is never written to a result. */
-static tn__value *packed_splat(tn__graph *graph, const tn__value *rhs, int lead, int64_t width) {
-  int64_t shape[TN__MAX_RANK], packed[TN__MAX_RANK];
-  if (!tn__is_constant(rhs) || !rhs->splat || !tn__shape_const(rhs, shape)) return NULL;
-  int next = 0;
-  for (int i = 0; i < lead; i++) packed[next++] = shape[i];
-  packed[next++] = (shape[rhs->rank - 1] + width - 1) / width;
-  for (int i = lead; i < rhs->rank - 1; i++) packed[next++] = shape[i];
-  packed[next++] = width;
-  return tn__constant_value(graph, rhs->dtype, next, packed, rhs->data, true);
+/* `node` with its right operand in the layout. Equal elements are in every layout: what stands in the columns that fill
+ * up the last panel is never written to a result. */
+static tn__value *with_right_in(tn__graph *graph, const tn__node *node, tn__value *rhs, const tn__layout *layout) {
+  tn__value *stored = tn__g_relayout(graph, rhs, layout);
+  if (rhs->splat) {
+    stored->producer->dead = true;
+    stored = tn__constant_like(graph, stored, rhs->data, true);
+  }
+  tn__value *const inputs[2] = {node->inputs[0], stored};
+  return tn__node_again(graph, node, inputs, NULL, 0);
 }
 
 /* ---- products ----------------------------------------------------------------------------------- */
@@ -77,6 +77,22 @@ static tn__value *lhs_with_one_contraction(tn__graph *graph, tn__value *lhs, con
   return o->contract_count == 1 ? lhs : tn__g_reshape(graph, lhs, rank, dims);
 }
 
+/* Several contracting or free dimensions of the right operand become one of each; NULL when that takes more than
+ * reshaping the left one. */
+static tn__node *as_matrices(tn__graph *graph, const tn__node *node, const operand *left, const operand *right,
+                             int64_t rows, int64_t columns) {
+  int64_t lhs_batch[TN__MAX_RANK], rhs_batch[TN__MAX_RANK], lhs_contract, rhs_contract = right->batch_count;
+  tn__value *lhs = lhs_with_one_contraction(graph, node->inputs[0], left, rows, lhs_batch, &lhs_contract);
+  if (lhs == NULL) return NULL;
+  for (int i = 0; i < right->batch_count; i++) rhs_batch[i] = i;
+  tn__value *const inputs[2] = {lhs, rhs_as_matrices(graph, node->inputs[1], right, rows, columns)};
+  const tn__attr changed[] = {tn__attr_ints(graph, "lhs_batch", lhs_batch, right->batch_count),
+                              tn__attr_ints(graph, "rhs_batch", rhs_batch, right->batch_count),
+                              tn__attr_ints(graph, "lhs_contract", &lhs_contract, 1),
+                              tn__attr_ints(graph, "rhs_contract", &rhs_contract, 1)};
+  return tn__node_again(graph, node, inputs, changed, 4)->producer;
+}
+
 static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optimize_options *options) {
   tn__value *rhs = node->inputs[1], *result = node->outputs[0];
   operand left = operand_of(node, 0), right = operand_of(node, 1);
@@ -84,24 +100,21 @@ static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optim
   for (int i = 0; i < right.contract_count; i++) rows *= tn__dim_const(rhs, (int)right.contract[i]);
   for (int i = 0; i < right.free_count; i++) columns *= tn__dim_const(rhs, (int)right.free[i]);
   if (right.contract_count == 0 || right.free_count == 0 || rows <= 0) return NULL;
-  if (right.batch_count + 3 > TN__MAX_RANK) return NULL; /* panels have a dimension more than matrices */
-  int width = width_for(options, rhs, columns);
-  if (width <= 0) return NULL;
-  int64_t lhs_batch[TN__MAX_RANK], rhs_batch[TN__MAX_RANK], lhs_contract, rhs_contract = right.batch_count;
-  tn__value *lhs = lhs_with_one_contraction(graph, node->inputs[0], &left, rows, lhs_batch, &lhs_contract);
-  if (lhs == NULL) return NULL;
-  for (int i = 0; i < right.batch_count; i++) rhs_batch[i] = i;
-  tn__value *matrices = rhs_as_matrices(graph, rhs, &right, rows, columns);
-  tn__value *const inputs[2] = {lhs, matrices};
-  const tn__attr changed[] = {tn__attr_ints(graph, "lhs_batch", lhs_batch, right.batch_count),
-                              tn__attr_ints(graph, "rhs_batch", rhs_batch, right.batch_count),
-                              tn__attr_ints(graph, "lhs_contract", &lhs_contract, 1),
-                              tn__attr_ints(graph, "rhs_contract", &rhs_contract, 1)};
-  tn__value *plain = tn__node_again(graph, node, inputs, changed, 4);
-  tn__value *packed = packed_splat(graph, matrices, right.batch_count, width);
-  if (packed == NULL) packed = tn__g_pack_dot(graph, matrices, rhs_batch, right.batch_count, rhs_contract, width);
-  tn__value *product = tn__g_with_packed_rhs(graph, plain->producer, packed, width);
-  plain->producer->dead = true;
+  bool matrices = right.contract_count == 1 && right.free_count == 1;
+  tn__operand_use use = {
+      .dtype = rhs->dtype, .rank = right.batch_count + 2, .lead = right.batch_count, .columns = columns};
+  for (int i = 0; i < use.rank; i++)
+    use.order[i] = !matrices                ? i
+                   : i < right.batch_count  ? (int)right.batch[i]
+                   : i == right.batch_count ? (int)right.contract[0]
+                                            : (int)right.free[0];
+  tn__layout layout;
+  if (!layout_for(options, &use, &layout)) return NULL;
+  if (matrices) return with_right_in(graph, node, rhs, &layout);
+  tn__node *plain = as_matrices(graph, node, &left, &right, rows, columns);
+  if (plain == NULL) return NULL;
+  tn__value *product = with_right_in(graph, plain, plain->inputs[1], &layout);
+  plain->dead = true;
   return tn__g_reshape(graph, product, result->rank, result->dims);
 }
 
@@ -109,21 +122,21 @@ static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optim
 
 /* With groups, a panel must not hold columns of two of them; with one input channel a group (depthwise) there is
  * nothing to gain. */
-static bool groups_allow(const tn__node *node, int64_t columns, int width) {
+static bool groups_allow(const tn__node *node, int64_t columns, const tn__layout *layout) {
   const tn__value *weights = node->inputs[1];
   int64_t groups = tn__node_int(node, "feature_groups", 1);
-  return groups == 1 || (columns / groups % width == 0 && !tn__is_unit(weights->dims[weights->rank - 2]));
+  return groups == 1 || (columns / groups % layout->parts[layout->rank - 1].modulus == 0 &&
+                         !tn__is_unit(weights->dims[weights->rank - 2]));
 }
 
 static tn__value *pack_convolution(tn__graph *graph, tn__node *node, const tn__optimize_options *options) {
   tn__value *weights = node->inputs[1];
-  int64_t columns = tn__dim_const(weights, weights->rank - 1);
-  if (tn__node_int(node, "channels_last", 0) == 0 || tn__element_total(weights) <= 0) return NULL;
-  int width = width_for(options, weights, columns);
-  if (width <= 0 || !groups_allow(node, columns, width)) return NULL;
-  tn__value *packed = packed_splat(graph, weights, 0, width);
-  if (packed == NULL) packed = tn__g_pack_convolution(graph, weights, width);
-  return tn__g_with_packed_rhs(graph, node, packed, width);
+  tn__operand_use use = {
+      .dtype = weights->dtype, .rank = weights->rank, .columns = tn__dim_const(weights, weights->rank - 1)};
+  tn__layout layout;
+  for (int i = 0; i < use.rank; i++) use.order[i] = i;
+  if (tn__node_int(node, "channels_last", 0) == 0 || !layout_for(options, &use, &layout)) return NULL;
+  return groups_allow(node, use.columns, &layout) ? with_right_in(graph, node, weights, &layout) : NULL;
 }
 
 typedef struct packing {
@@ -146,7 +159,7 @@ void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options) {
   for (int i = 0; i < count; i++) {
     tn__node *node = tn__graph_node_at(graph, i);
     const packing *p = packing_of(node);
-    if (node->dead || p == NULL || tn__node_int(node, "packed", 0) > 0) continue;
+    if (node->dead || p == NULL || node->inputs[1]->held != NULL) continue;
     if (!tn__is_precomputable(node->inputs[1]) || tn__element_total(node->inputs[1]) <= 0) continue;
     /* A product that is constant itself is computed once: packing would cost more. */
     if (tn__is_precomputable(node->inputs[0])) continue;

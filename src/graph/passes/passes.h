@@ -21,9 +21,9 @@ typedef struct tn__winograd_sizes {
 
 typedef struct tn__optimize_options {
   tn__evaluator evaluator;
-  /* Width in elements to which a constant right operand with `columns` columns is packed; 0: not. */
-  int (*pack_width)(void *user, tn_dtype dtype, int64_t columns);
-  void *pack_user;
+  /* The layout in which kernels want a constant right operand of a product or convolution; false: as it is. */
+  bool (*operand_layout)(void *user, const tn__operand_use *operand, tn__layout *out);
+  void *layout_user;
   /* The side of the tiles (2 or 4) in which Winograd's algorithm is to compute a 3x3 convolution of stride 1 with so
    * many pixels in its result; 0: as the sums of products that it is. NULL: always 0. */
   int (*winograd_tile)(void *user, const tn__winograd_sizes *sizes);
@@ -49,7 +49,7 @@ const char *tn__graph_pass_name(int index);
  * several row dimensions and 1x1 convolutions become products of two matrices; readers that go row by row follow.
  * winograd: 3x3 convolutions of stride 1 by minimal filtering, where the driver says so. quads: products and
  * convolutions of bytes sum them four at a time. pack: constant right operands of products and convolutions get the
- * kernel's packed order. attention: the sums of a softmax divide rows of results instead of rows of weights. */
+ * layout that the driver wants. attention: the sums of a softmax divide rows of results instead of rows of weights. */
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);

@@ -79,7 +79,7 @@ static tn__value *convolution_of_quads(tn__graph *graph, const tn__node *node) {
 
 static bool sums_bytes(const tn__node *node) {
   return node->outputs[0]->dtype == TN_I32 && node->inputs[0]->dtype == TN_U8 && node->inputs[1]->dtype == TN_I8 &&
-         tn__node_int(node, "packed", 0) == 0;
+         node->inputs[1]->held == NULL;
 }
 
 typedef struct summing {

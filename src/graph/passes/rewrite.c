@@ -15,7 +15,16 @@ bool tn__same_shape(const tn__value *a, const tn__value *b) {
   return true;
 }
 
-bool tn__same_type(const tn__value *a, const tn__value *b) { return a->dtype == b->dtype && tn__same_shape(a, b); }
+static bool same_layout(const tn__held *a, const tn__held *b) {
+  if (a == b || a == NULL || b == NULL) return a == b;
+  bool same = a->rank == b->rank && tn__layout_equal(&a->layout, &b->layout);
+  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+  return same;
+}
+
+bool tn__same_type(const tn__value *a, const tn__value *b) {
+  return a->dtype == b->dtype && tn__same_shape(a, b) && same_layout(a->held, b->held);
+}
 
 bool tn__is_unit(const tn__expr *dim) { return tn__is_int_value(dim, 1); }
 

@@ -9,7 +9,7 @@ static inline bool tn__is_constant(const tn__value *value) { return value->data 
 /* The producer of a value when it is an operator of that name, else NULL. */
 tn__node *tn__producer_of(const tn__value *value, const char *name);
 bool tn__same_shape(const tn__value *a, const tn__value *b); /* the same dimensions, as expressions */
-bool tn__same_type(const tn__value *a, const tn__value *b);  /* and the same element type */
+bool tn__same_type(const tn__value *a, const tn__value *b);  /* and the same element type and layout */
 bool tn__is_unit(const tn__expr *dim);                       /* the constant 1 */
 /* Number of elements, -1 when symbolic or beyond 2^62. */
 int64_t tn__element_total(const tn__value *value);

@@ -27,7 +27,7 @@ static tn__attr permuted_attr(tn__graph *graph, const tn__attr *attr, const char
  * dimensions keep their order. */
 static tn__value *product_of_transpose(tn__rewriter *rewriter, tn__node *node) {
   static const char *const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
-  if (tn__node_int(node, "packed", 0) > 0) return NULL;
+  if (node->inputs[1]->held != NULL) return NULL;
   for (int side = 0; side < 2; side++) {
     const tn__node *transpose = tn__producer_of(node->inputs[side], "transpose");
     if (transpose == NULL) continue;
@@ -130,8 +130,7 @@ static tn__value *convolution_of_fewer_taps(tn__rewriter *rewriter, tn__node *no
   int64_t steps[TN__MAX_RANK];
   bool fewer = false;
   if (tn__node_int(node, "pad_value", 0) != 0) return NULL; /* then padding meets no weight for nothing */
-  if (tn__node_int(node, "packed", 0) > 0 || tn__node_int(node, "flip", 0) != 0 || !tn__is_precomputable(weights))
-    return NULL;
+  if (weights->held != NULL || tn__node_int(node, "flip", 0) != 0 || !tn__is_precomputable(weights)) return NULL;
   for (int i = 0; i < weights->rank; i++) starts[i] = tn__index(ir, 0), limits[i] = weights->dims[i], steps[i] = 1;
   for (int i = 0; i < spatial; i++) {
     window_axis axis;

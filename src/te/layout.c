@@ -1,0 +1,109 @@
+#include "te/layout.h"
+
+tn__layout tn__layout_panels(const tn__operand_use *operand, int64_t width) {
+  tn__layout layout = {.rank = 0};
+  int column = operand->rank - 1;
+  for (int i = 0; i <= column; i++) {
+    if (i == operand->lead) layout.parts[layout.rank++] = (tn__layout_part){operand->order[column], width, 0};
+    layout.parts[layout.rank++] = (tn__layout_part){operand->order[i], 1, i == column ? width : 0};
+  }
+  return layout;
+}
+
+bool tn__layout_equal(const tn__layout *a, const tn__layout *b) {
+  if (a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++) {
+    const tn__layout_part *x = &a->parts[i], *y = &b->parts[i];
+    if (x->dim != y->dim || x->divisor != y->divisor || x->modulus != y->modulus) return false;
+  }
+  return true;
+}
+
+/* ---- what a layout must be --------------------------------------------------------------------------------------- */
+
+/* The part of `dim` that starts at `divisor`; -1 when there is none. */
+static int part_at(const tn__layout *layout, int dim, int64_t divisor) {
+  for (int i = 0; i < layout->rank; i++)
+    if (layout->parts[i].dim == dim && layout->parts[i].divisor == divisor) return i;
+  return -1;
+}
+
+const char *tn__layout_fault(tn__arena *arena, const tn__layout *layout, int rank) {
+  int used = 0;
+  if (layout->rank < 1 || layout->rank > TN__MAX_RANK)
+    return tn__arena_printf(arena, "a layout has 1 to %d parts", TN__MAX_RANK);
+  for (int i = 0; i < layout->rank; i++) {
+    const tn__layout_part *part = &layout->parts[i];
+    if (part->dim < 0 || part->dim >= rank) return tn__arena_printf(arena, "it has no dimension %d", part->dim);
+    if (part->divisor < 1 || part->divisor > 1 << 20 || part->modulus < 0 || part->modulus == 1 ||
+        part->modulus > 1 << 20)
+      return tn__arena_printf(arena, "part %d has a divisor or modulus out of range", i);
+  }
+  for (int d = 0; d < rank; d++) { /* from the finest part up */
+    int64_t divisor = 1, modulus = 1;
+    while (modulus != 0) {
+      int part = part_at(layout, d, divisor);
+      if (part < 0 || used == layout->rank)
+        return tn__arena_printf(arena, "the parts of dimension %d leave a gap or never end", d);
+      modulus = layout->parts[part].modulus;
+      divisor *= modulus;
+      used++;
+      if (divisor > 1 << 20) return tn__arena_printf(arena, "blocks of dimension %d are too large", d);
+    }
+  }
+  return used == layout->rank ? NULL : "its parts overlap";
+}
+
+/* ---- indices and sizes ------------------------------------------------------------------------------------------- */
+
+static const tn__expr *part_of(tn__ir *ir, const tn__expr *e, const tn__layout_part *part) {
+  if (part->divisor != 1) e = tn__div_i(ir, e, part->divisor);
+  return part->modulus == 0 ? e : tn__mod_i(ir, e, part->modulus);
+}
+
+void tn__layout_map(tn__ir *ir, const tn__layout *layout, const tn__expr *const *indices, const tn__expr **out) {
+  for (int i = 0; i < layout->rank; i++) out[i] = part_of(ir, indices[layout->parts[i].dim], &layout->parts[i]);
+}
+
+void tn__layout_shape(tn__ir *ir, const tn__layout *layout, const tn__expr *const *shape, const tn__expr **out) {
+  for (int i = 0; i < layout->rank; i++) {
+    const tn__layout_part *part = &layout->parts[i];
+    out[i] = part->modulus != 0 ? tn__index(ir, part->modulus)
+                                : tn__ceildiv(ir, shape[part->dim], tn__index(ir, part->divisor));
+  }
+}
+
+const tn__expr *tn__layout_whole(tn__ir *ir, const tn__layout *layout, int dim, const tn__expr *size) {
+  for (int i = 0; i < layout->rank; i++) {
+    const tn__layout_part *part = &layout->parts[i];
+    if (part->dim == dim && part->modulus == 0 && part->divisor > 1)
+      return tn__mul_i(ir, tn__ceildiv(ir, size, tn__index(ir, part->divisor)), part->divisor);
+  }
+  return size;
+}
+
+/* ---- storing ----------------------------------------------------------------------------------------------------- */
+
+const tn__buffer *tn__te_in_layout(tn__te *te, const char *name, const tn__buffer *tensor, const tn__layout *layout) {
+  tn__ir *ir = tn__te_ir(te);
+  const tn__expr *shape[TN__MAX_RANK], *indices[TN__MAX_RANK], *inside = tn__bool(ir, true);
+  tn__layout_shape(ir, layout, tensor->shape, shape);
+  tn__te_axes axes = tn__te_axes_create(te, "i", layout->rank, shape);
+  for (int d = 0; d < tensor->rank; d++) indices[d] = tn__index(ir, 0);
+  for (int i = 0; i < layout->rank; i++) {
+    const tn__layout_part *part = &layout->parts[i];
+    indices[part->dim] = tn__add(ir, indices[part->dim], tn__mul_i(ir, axes.index[i], part->divisor));
+  }
+  for (int d = 0; d < tensor->rank; d++) inside = tn__and(ir, inside, tn__lt(ir, indices[d], tensor->shape[d]));
+  const tn__expr *element = tn__load(ir, tensor, indices);
+  return tn__te_compute(te, name, &axes, tn__select(ir, inside, element, tn__constant(ir, tensor->dtype, 0)));
+}
+
+void tn__layout_print(const tn__layout *layout, tn__strbuf *out) {
+  for (int i = 0; i < layout->rank; i++) {
+    const tn__layout_part *part = &layout->parts[i];
+    tn__strbuf_printf(out, "%s%d", i > 0 ? ", " : "", part->dim);
+    if (part->divisor != 1) tn__strbuf_printf(out, "/%lld", (long long)part->divisor);
+    if (part->modulus != 0) tn__strbuf_printf(out, "%%%lld", (long long)part->modulus);
+  }
+}
