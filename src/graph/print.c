@@ -134,7 +134,9 @@ const char *tn__size_mark(tn__graph *graph, const tn__expr *e) {
 
 const char *tn__size_text(tn__graph *graph, const tn__expr *e) {
   if (tn__is_int(e)) return tn__expr_text(graph, e);
-  const char *name = e->kind == TN__EXPR_VAR ? e->value.var->name : "";
+  const tn__symbol *symbol = e->kind == TN__EXPR_VAR ? tn__graph_symbol_of(graph, e->value.var->id) : NULL;
+  bool named = e->kind == TN__EXPR_VAR && (symbol == NULL || symbol->source == TN__SYMBOL_INPUT_DIM);
+  const char *name = named ? e->value.var->name : ""; /* that of an operand's element says nothing to people */
   return tn__arena_printf(graph->arena, "%s%s%s", name, name[0] == '\0' ? "" : " = ", tn__size_mark(graph, e));
 }
 

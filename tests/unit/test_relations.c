@@ -153,7 +153,7 @@ static void checks_relations(void **state) {
        2,
        "op: k+1 is 3, but must be less than 3, dimension 0 of operand 1 (y)",
        NULL},
-      {"x[] : #x > 0", {{0}}, 1, NULL, "op: #x is in0_e0 = in0_e0, but must be greater than 0"},
+      {"x[] : #x > 0", {{0}}, 1, NULL, "op: #x is in0_e0, but must be greater than 0"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
     current = &cases[i];

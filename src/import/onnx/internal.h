@@ -225,6 +225,10 @@ void tn__on_require_shape(const tn__onode *n, const tn__value *y, const tn__valu
 /* A number of which sizes are computed, which messages call `what`, must be within 2^bits of 0: sums and products of
  * larger ones would wrap around to sizes that look right. */
 void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const char *what);
+/* A size or a count that an operand states, which messages call `what`, must not be negative. */
+void tn__on_require_count(const tn__onode *n, const tn__expr *e, const char *what);
+/* A size that only a run computes, of one element. The run fails with `text` when it is negative. */
+const tn__expr *tn__on_size_at_run(const tn__onode *n, tn__value *number, const char *text);
 int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank); /* into [0, rank) */
 /* Normalised, distinct, in the arena. */
 const int64_t *tn__on_axes(const tn__onode *n, const int64_t *axes, int count, int rank);

@@ -242,6 +242,18 @@ void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const 
   tn__graph_assume(n->g, near, "%s is %s, and must be within 2^%d of 0", what, tn__size_text(n->g, e), bits);
 }
 
+void tn__on_require_count(const tn__onode *n, const tn__expr *e, const char *what) {
+  tn__graph_assume(n->g, tn__le(n->ir, tn__index(n->ir, 0), e), "%s is %s, and must not be negative", what,
+                   tn__size_text(n->g, e));
+}
+
+const tn__expr *tn__on_size_at_run(const tn__onode *n, tn__value *number, const char *text) {
+  int count;
+  const tn__expr *size = tn__graph_elements(n->g, number, &count)[0], *zero = tn__index(n->ir, 0);
+  tn__graph_assume(n->g, tn__le(n->ir, zero, size), "%s", text);
+  return tn__max(n->ir, size, zero);
+}
+
 static bool node_attribute(const void *user, const char *name, int64_t *value) {
   if (tn__on_attr(user, name) == NULL) return false;
   *value = tn__on_int(user, name, 0);

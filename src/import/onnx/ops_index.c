@@ -70,13 +70,16 @@ void tn__onnx_one_hot(tn__onode *n) {
       if (!(known[0] >= 0 && known[0] < 1e15)) tn__on_fail(n, "input 1 (depth) is %g", known[0]);
       depth = tn__on_index(n, (int64_t)known[0]);
     } else {
-      depth = tn__graph_count_symbol(g, tn__on_reshape(n, tn__g_convert(g, n->in[1], TN_I64), 0, NULL), NULL);
+      tn__value *number = tn__on_reshape(n, tn__g_convert(g, n->in[1], TN_I64), 0, NULL);
+      depth = tn__graph_elements(g, number, &count)[0];
     }
   } else {
     const tn__expr *const *elements = tn__on_elements(n, 1, &count);
     if (count != 1) tn__on_fail(n, "input 1 (depth) has %d elements, expected 1", count);
     depth = elements[0];
   }
+  tn__on_require_count(n, depth, "input 1 (depth)");
+  depth = tn__max(n->ir, depth, tn__on_index(n, 0));
   tn__value *off = tn__on_reshape(n, tn__on_slice_axis(n, values, 0, tn__on_index(n, 0), tn__on_index(n, 1)), 0, NULL);
   tn__value *on = tn__on_reshape(n, tn__on_slice_axis(n, values, 0, tn__on_index(n, 1), tn__on_index(n, 2)), 0, NULL);
   n->out[0] = tn__g_one_hot(g, indices, depth, off, on, axis);

@@ -53,8 +53,9 @@ static void scales_at_run(tn__onode *n, target *t, tn__value *scales) {
     t->scales[i] = element_at(n, tn__g_convert(n->g, scales, TN_F64), i);
     tn__value *size = tn__on_unary(n, "floor", tn__on_mul(n, as_f64(n, n->in[0]->dims[t->axes[i]]), t->scales[i]));
     tn__value *right = tn__g_compare(n->g, TN__CMP_GT, t->scales[i], tn__on_scalar(n, 0, size));
-    size = tn__g_select(n->g, right, size, tn__on_scalar(n, -1, size)); /* else a size that the run refuses */
-    t->sizes[i] = tn__graph_count_symbol(n->g, tn__g_convert(n->g, size, TN_I64), NULL);
+    size = tn__g_select(n->g, right, size, tn__on_scalar(n, -1, size)); /* else a size that is refused */
+    const char *text = tn__arena_printf(n->arena, "the scale of dimension %d is not a positive number", t->axes[i]);
+    t->sizes[i] = tn__on_size_at_run(n, tn__g_convert(n->g, size, TN_I64), text);
   }
 }
 
@@ -94,8 +95,7 @@ static void sizes_given(tn__onode *n, target *t, const tn__expr *const *sizes, i
   if (count != t->count) tn__on_fail(n, "has %d sizes for %d dimensions", count, t->count);
   for (int i = 0; i < t->count; i++) {
     const tn__expr *dim = n->in[0]->dims[t->axes[i]];
-    if (tn__is_int(sizes[i]) && sizes[i]->value.i < 0)
-      tn__on_fail(n, "size %lld of dimension %d is negative", (long long)sizes[i]->value.i, t->axes[i]);
+    tn__on_require_count(n, sizes[i], tn__arena_printf(n->arena, "the size of dimension %d", t->axes[i]));
     t->sizes[i] = sizes[i];
     t->unchanged[i] = sizes[i] == dim;
     bool known = tn__is_int(sizes[i]) && tn__is_int(dim) && dim->value.i != 0;

@@ -47,11 +47,18 @@ static const tn__expr *const *shape_operand(tn__onode *n, int input, int *rank) 
   return dims;
 }
 
+/* But for the one that is inferred, if any. */
+static void require_sizes(tn__onode *n, const tn__expr *const *dims, int rank, int inferred) {
+  for (int i = 0; i < rank; i++)
+    if (i != inferred) tn__on_require_count(n, dims[i], tn__arena_printf(n->arena, "dimension %d of the new shape", i));
+}
+
 void tn__onnx_constant_of_shape(tn__onode *n) {
   int rank;
   const tn__expr *const *dims = shape_operand(n, 0, &rank);
   const Onnx__AttributeProto *a = tn__on_attr(n, "value");
   tn__onnx_tensor t = {.dtype = TN_F32, .data = NULL};
+  require_sizes(n, dims, rank, -1);
   if (a != NULL) {
     tn__onnx_tensor_read(tn__onode_model(n), a->t, tn__graph_origin(n->g), &t);
     if (t.dtype == TN_STRING) tn__on_unsupported(n, "fills a tensor with strings");
@@ -138,6 +145,7 @@ tn__value *tn__onnx_reshape_to(tn__onode *n, tn__value *x, const tn__expr *const
       if (!tn__is_int(dims[i])) dims[i] = tn__select(ir, tn__eq(ir, dims[i], minus), rest, dims[i]);
   }
   if (infer >= 0) dims[infer] = inferred_dim(n, x, dims, rank, infer);
+  require_sizes(n, dims, rank, infer);
   tn__on_check_count(n, dims, rank);
   return tn__on_reshape(n, x, rank, dims);
 }
@@ -271,10 +279,12 @@ void tn__onnx_expand(tn__onode *n) {
   int rank;
   const tn__expr *const *shape = shape_operand(n, 1, &rank);
   int out = rank > x->rank ? rank : x->rank;
-  const tn__expr *dims[TN__MAX_RANK], *one = tn__on_index(n, 1);
+  const tn__expr *dims[TN__MAX_RANK], *one = tn__on_index(n, 1), *zero = tn__on_index(n, 0);
+  require_sizes(n, shape, rank, -1);
   for (int i = 0; i < out; i++) {
     const tn__expr *a = i < out - x->rank ? one : x->dims[i - (out - x->rank)];
     const tn__expr *b = i < out - rank ? one : shape[i - (out - rank)];
+    const tn__expr *stays = tn__eq(n->ir, b, one), *fits = tn__or(n->ir, stays, tn__eq(n->ir, a, b));
     if (a == one || a == b)
       dims[i] = b;
     else if (b == one)
@@ -282,10 +292,15 @@ void tn__onnx_expand(tn__onode *n) {
     else if (tn__is_int(a) && tn__is_int(b))
       tn__on_fail(n, "dimension %d is %lld and cannot be expanded to %lld", i, (long long)a->value.i,
                   (long long)b->value.i);
-    else if (tn__is_int(a)) /* greater than 1: the run's number is 1 or equal to it */
+    else if (tn__is_int(a)) /* not 1: the run's number is 1 or equal to it */
       dims[i] = a;
-    else
-      dims[i] = tn__max(n->ir, a, b);
+    else if (tn__is_int(b))
+      dims[i] = b;
+    else /* the run's number is not negative */
+      dims[i] = tn__select(n->ir, stays, a, tn__max(n->ir, b, zero));
+    tn__graph_assume(n->g, tn__or(n->ir, fits, tn__eq(n->ir, a, one)),
+                     "dimension %d is %s and cannot be expanded to %s", i, tn__size_text(n->g, a),
+                     tn__size_text(n->g, b));
   }
   n->out[0] = tn__g_broadcast_to(n->g, x, out, dims);
 }
@@ -297,8 +312,11 @@ void tn__onnx_tile(tn__onode *n) {
   if (count != x->rank)
     tn__on_fail(n, "input 1 (repeats) has %d elements, and input 0 %d dimension%s", count, x->rank,
                 tn__plural(x->rank));
-  for (int i = 0; i < count; i++)
-    tn__on_require_near(n, repeats[i], 48, tn__arena_printf(n->arena, "element %d of input 1 (repeats)", i));
+  for (int i = 0; i < count; i++) {
+    const char *what = tn__arena_printf(n->arena, "element %d of input 1 (repeats)", i);
+    tn__on_require_near(n, repeats[i], 48, what);
+    tn__on_require_count(n, repeats[i], what);
+  }
   if (2 * x->rank > TN__MAX_RANK) tn__on_unsupported(n, "tiles more than %d dimensions", TN__MAX_RANK / 2);
   const tn__expr *wide[TN__MAX_RANK], *dims[TN__MAX_RANK];
   int64_t axes[TN__MAX_RANK];
@@ -666,15 +684,14 @@ void tn__onnx_range(tn__onode *n) {
       size = tn__index(ir, steps > 0 ? (int64_t)steps : 0);
     } else {
       tn__value *steps = tn__on_unary(n, "ceil", tn__on_div(n, tn__on_sub(n, wide[1], wide[0]), wide[2]));
-      /* NaN becomes a size that the run refuses. */
+      /* NaN becomes a size that is refused. */
       tn__value *known = tn__on_max(n, steps, tn__on_scalar(n, 0, steps));
       known = tn__g_select(g, tn__on_unary(n, "is_nan", steps), tn__on_scalar(n, -1, steps), known);
-      tn__value *number = tn__g_convert(g, known, TN_I64);
-      size = tn__graph_count_symbol(g, number, NULL);
+      size = tn__on_size_at_run(n, tn__g_convert(g, known, TN_I64), "the start, the limit or the step is not a number");
     }
   } else {
     const tn__expr *e[3];
-    static const char *const names[] = {"the start", "the limit", "the step"};
+    static const char *const names[] = {"input 0 (start)", "input 1 (limit)", "input 2 (delta)"};
     for (int i = 0; i < 3; i++) {
       e[i] = tn__on_element(n, i);
       tn__on_require_near(n, e[i], 61, names[i]);
