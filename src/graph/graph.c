@@ -270,6 +270,24 @@ static tn__symbol *symbol_create(tn__graph *graph, const char *name, tn__symbol_
   return symbol;
 }
 
+/* Symbols are in the order in which their variables were made. */
+int tn__symbol_index(const tn__graph *graph, uint32_t var) {
+  int low = 0, high = graph->symbols.count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (graph->symbols.data[middle]->var->id < var)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < graph->symbols.count && graph->symbols.data[low]->var->id == var ? low : -1;
+}
+
+const tn__symbol *tn__graph_symbol_of(const tn__graph *graph, uint32_t var) {
+  int index = tn__symbol_index(graph, var);
+  return index < 0 ? NULL : graph->symbols.data[index];
+}
+
 static void set_dim(tn__graph *graph, tn__value *value, int axis, const tn__expr *dim) {
   const tn__expr **dims = tn__arena_copy(graph->arena, value->dims, (size_t)value->rank * sizeof(*dims));
   dims[axis] = dim;

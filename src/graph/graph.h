@@ -256,7 +256,8 @@ const tn__expr *tn__graph_count_symbol(tn__graph *graph, tn__value *value, const
 const tn__expr *tn__graph_dim_symbol(tn__graph *graph, tn__value *value, int axis);
 /* Throws when the condition is false, does nothing when it is true, else keeps it as a check at run time. */
 void tn__graph_assume(tn__graph *graph, const tn__expr *condition, const char *format, ...) TN_PRINTF(3, 4);
-/* For the text of tn__graph_assume only: a size that the run will show as a number, with its name when it is a dimension's. */
+/* For the text of tn__graph_assume only: a size that the run will show as a number, with its name when it is a
+ * dimension's. */
 const char *tn__size_text(tn__graph *graph, const tn__expr *e);
 int tn__graph_check_count(const tn__graph *graph);
 const tn__check_at_run *tn__graph_check_at(const tn__graph *graph, int index);

@@ -48,6 +48,8 @@ tn__node *tn__node_create_named(tn__graph *graph, const tn__op *op, tn__value *c
                                 const char *const *names, int name_count);
 /* `scalar` is what a run reads the size from, if it is too long for a dimension. */
 void tn__graph_keep_long_dim(tn__graph *graph, const tn__expr *size, tn__value *scalar);
+/* The number of a variable's symbol; -1 when the graph has none. */
+int tn__symbol_index(const tn__graph *graph, uint32_t var);
 /* Drops symbols from number `first` on that nothing uses. */
 void tn__graph_drop_symbols(tn__graph *graph, int first);
 /* A size as it stands in the text of a check, without a name. */

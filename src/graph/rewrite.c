@@ -150,30 +150,12 @@ static bool resolve_symbols(tn__graph *graph) {
 
 /* ---- sweeping ---------------------------------------------------------------------------------------------------- */
 
-/* Symbols are in the order in which their variables were made. */
-static int symbol_index(const tn__graph *graph, uint32_t var) {
-  int low = 0, high = graph->symbols.count;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    if (graph->symbols.data[middle]->var->id < var)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < graph->symbols.count && graph->symbols.data[low]->var->id == var ? low : -1;
-}
-
-const tn__symbol *tn__graph_symbol_of(const tn__graph *graph, uint32_t var) {
-  int index = symbol_index(graph, var);
-  return index < 0 ? NULL : graph->symbols.data[index];
-}
-
 static void mark_symbols(const tn__graph *graph, const tn__expr *e, bool *used) {
   int count;
   const uint32_t *vars = tn__expr_vars(e, &count);
   tn__work_step(graph->arena, (uint64_t)count);
   for (int i = 0; i < count; i++) {
-    int index = symbol_index(graph, vars[i]);
+    int index = tn__symbol_index(graph, vars[i]);
     if (index >= 0) used[index] = true;
   }
 }
