@@ -318,6 +318,15 @@ static void overlap_parallel(tn__schedule *s) {
   tn__compute_at(s, "P", "R.i0");
   tn__parallel(s, "R.i0");
 }
+/* Rows that each iteration keeps for itself, until they get a place that all of them write to. */
+static void shared_parallel(tn__schedule *s) {
+  tn__inline(s, "Q");
+  tn__compute_at(s, "P", "R.i0");
+  tn__set_scope(s, "P", 0, TN__SCOPE_STACK);
+  tn__parallel(s, "R.i0");
+  tn__set_scope(s, "P", 0, TN__SCOPE_WORKSPACE);
+  tn__schedule_func(s);
+}
 static void inline_sum(tn__schedule *s) { tn__inline(s, "C"); }
 static void inline_output(tn__schedule *s) { tn__inline(s, "D"); }
 static void inline_in_nest(tn__schedule *s) {
@@ -386,6 +395,7 @@ static const refusal refusals[] = {
     {product, nested_parallel, "parallel of \"D.i1\": parallel loops do not nest"},
     {running, scan_parallel, "parallel of \"S.i0\": block \"S\" scans along the loop"},
     {stencil, overlap_parallel, "parallel of \"R.i0\": block \"P\" writes the same elements in several iterations"},
+    {stencil, shared_parallel, "P is shared by the threads of loop \"R.i0\", whose iterations write the same elements"},
     {product, inline_sum, "inline of \"C\": it is not element-wise"},
     {product, inline_output, "inline of \"D\": it writes the output D"},
     {stencil, inline_in_nest, "inline of \"Q\": it reads what \"P\" writes in the same nest"},
