@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/beside.h"
 #include "base/file.h"
 #include "cli/cli.h"
 
@@ -135,6 +136,18 @@ static tn_status *split_and_sign(const cli_args *args, cli_compile *setup, tn_mo
   return status;
 }
 
+/* In another folder the result finds its constants only when they are brought there. */
+static void tell_of_constants(const cli_args *args, const cli_compile *setup, const char *path) {
+  const char *constants = cli_value(args, "--constants"), *slash = strrchr(path, '/');
+  if (!constants) return;
+  const char *last = strrchr(constants, '/');
+  tn__strbuf wanted;
+  tn__strbuf_init(&wanted, NULL);
+  tn__strbuf_printf(&wanted, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, last ? last + 1 : constants);
+  tn__tell_of_constants(&setup->log, path, tn__strbuf_text(&wanted), constants);
+  tn__strbuf_release(&wanted);
+}
+
 /* An object and a header; the last part of the path names the C functions. */
 static int write_c(const char *path, tn_module *module) {
   char object[4096], header[4096];
@@ -173,6 +186,7 @@ static int run(const cli_args *args) {
   status = split_and_sign(args, &setup, module);
   if (!status) status = tn_module_save(module, path);
   if (!status) describe(args, path, module);
+  if (!status) tell_of_constants(args, &setup, path);
   tn_module_release(module);
   return cli_report(status);
 }

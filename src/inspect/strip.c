@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/beside.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "driver/driver.h"
 #include "kernels/texts.h"
 #include "runtime/bytes.h"
@@ -125,25 +125,11 @@ static const char *constants_of(tn__arena *arena, const strip_call *call, tn_exe
   return file;
 }
 
-/* Do both have the same size and hash of constants? */
-static bool same_constants(const char *file, const char *other) {
-  tn__file_map a = {0}, b = {0};
-  tn_status *first = tn__file_map_open(file, &a), *second = tn__file_map_open(other, &b);
-  size_t head = sizeof(tn__constants_header);
-  bool same = first == NULL && second == NULL && a.size >= head && b.size >= head && memcmp(a.data, b.data, head) == 0;
-  tn_status_free(first), tn_status_free(second);
-  tn__file_map_close(&a), tn__file_map_close(&b);
-  return same;
-}
-
 /* In another folder the result finds its constants only when they are brought there. */
 static void tell_of_constants(tn__arena *arena, const strip_call *call, tn_executable *exe, const char *constants) {
   const char *wanted;
   tn__check(arena->escape, tn__executable_constants_beside(exe, call->out_path, &wanted));
-  if (wanted == NULL || tn__same_file(wanted, constants) || same_constants(wanted, constants)) return;
-  tn__log(call->options->log, TN_LOG_WARNING,
-          "%s looks for its constants in %s: copy %s there, or name it when loading (--constants)", call->out_path,
-          wanted, constants);
+  if (wanted != NULL) tn__tell_of_constants(call->options->log, call->out_path, wanted, constants);
 }
 
 static void strip_body(tn__arena *arena, void *user) {
