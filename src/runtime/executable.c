@@ -21,9 +21,12 @@ static tn_status *load_code(tn_executable *exe, bool in_place) {
   exe->image = exe->file + section->offset;
   exe->image_size = section->size;
   if (exe->verify_only) return NULL;
-  tn__device device = {.driver = &tn__device_cpu, .allocator = exe->region.allocator};
-  TN_RETURN_IF_ERROR(device.driver->open(&device));
-  exe->device = device;
+  exe->device = (tn__device){.driver = &tn__device_cpu, .allocator = exe->region.allocator};
+  tn_status *status = exe->device.driver->open(&exe->device);
+  if (status != NULL) {
+    exe->device = (tn__device){0}; /* nothing to close */
+    return status;
+  }
   TN_RETURN_IF_ERROR(exe->device.driver->load_code(&exe->device, exe->image, exe->image_size, in_place, &exe->code));
   exe->image = exe->code.base;
   return NULL;

@@ -129,10 +129,13 @@ static void widest(const tn_executable *exe, uint32_t *buffers, uint32_t *scalar
 
 tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool) {
   vm->exe = exe, vm->allocator = allocator, vm->pool = pool;
-  tn__device device = {.driver = exe->device.driver, .allocator = allocator, .id = exe->device.id};
-  TN_RETURN_IF_ERROR(device.driver->open(&device));
-  vm->device = device;
-  vm->runs_inline = device.driver->inline_host;
+  vm->device = (tn__device){.driver = exe->device.driver, .allocator = allocator, .id = exe->device.id};
+  tn_status *status = vm->device.driver->open(&vm->device);
+  if (status != NULL) {
+    vm->device = (tn__device){0}; /* nothing to close */
+    return status;
+  }
+  vm->runs_inline = vm->device.driver->inline_host;
   tn__pool_caller_init(&vm->caller, pool);
   uint32_t buffers, scalars;
   widest(exe, &buffers, &scalars);

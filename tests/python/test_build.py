@@ -208,8 +208,10 @@ int main(void) {
 
         self.assertEqual(refused(source, "-o", base, "--dim", "Q=3"),
                          f"tenon: {source}: no kernel has a dimension Q\n")
+        line = GEMM.split("\n")[0]
         self.assertEqual(refused(source, "-o", base, "--dim", "M=0"),
-                         f"tenon: {source}:1:30: the dimension M is 0; it must be at least 1\n")
+                         f"{source}:1:30: error: the dimension M is 0; it must be at least 1\n"
+                         f"    1 | {line}\n      | {' ' * 29}^\n")
         self.assertEqual(refused(source, "-o", base, "--kernel", "conv"),
                          f"tenon: {source}: there is no kernel called conv\n")
         self.assertIn("--dim takes NAME=N or NAME=N,NAME=N, not \"M=x\"",
@@ -227,8 +229,10 @@ int main(void) {
         model = self.write("", "model.onnx")
         self.assertIn(f"tenon build: {model} is a model: `tenon compile` takes it", refused(model, "-o", base, status=2))
         bad = self.write("kernel f(A: f32[N]) -> B: f32[N] {\n  B[i] = A[i + 1]\n}\n", "bad.te")
-        self.assertEqual(refused(bad, "-o", base), f"tenon: {bad}:2:14: index 0 of A goes up to N, and the tensor has N "
-                                                   "elements there; pad(...) or select guards it\n")
+        self.assertEqual(refused(bad, "-o", base),
+                         f"{bad}:2:14: error: index 0 of A goes up to N, and the tensor has N elements there; let i run up to "
+                         "N - 1 instead of N, or guard it by pad(...) or select\n"
+                         "    2 |   B[i] = A[i + 1]\n      |              ^\n")
         self.assertIn("cannot open", refused(self.folder / "none.te", "-o", base))
         for name in ("int", "main", "memcpy"):
             taken = self.write(f"kernel {name}(A: f32[N]) -> B: f32[N] {{ B[i] = A[i] }}\n", "taken.te")
