@@ -323,6 +323,45 @@ class Extremes(unittest.TestCase):
             with self.assertRaisesRegex(tenon.Error, r'node "wide" \(Expand, opset 22\): dimension 0 of the new shape is -3, and must not be'):
                 compiled(constant([-3, 2]), inputs[:1], [info("y", FLOAT, None)])
 
+    def test_lengths_of_sequences(self):
+        """0 is one, as many as there are steps too; what is beyond that is refused, and it is not cut to them."""
+        weights = [("w", FLOAT, [1, 4, 2]), ("r", FLOAT, [1, 4, 1]), ("b", FLOAT, [1, 8])]
+        values = [np.ones((1, 4, 2), np.float32), np.ones((1, 4, 1), np.float32), np.zeros((1, 8), np.float32)]
+        models = {
+            "ReverseSequence": ([("x", FLOAT, ["t", "b"]), ("l", INT64, ["b"])], np.ones((3, 2), np.float32), [], np.int64, 1),
+            "LSTM": ([("x", FLOAT, ["t", "b", 2]), *weights, ("l", TensorProto.INT32, ["b"])], np.ones((3, 2, 2), np.float32), values, np.int32, 4)}
+        for op, (inputs, x, rest, dtype, place) in models.items():
+            attributes = {"hidden_size": 1} if op == "LSTM" else {}
+            nodes = [node(op, [name for name, _, _ in inputs], ["y"], name="n", **attributes)]
+            model = compiled(nodes, [info(*given) for given in inputs], [info("y", FLOAT, None)])
+            place = rf'node "n" \({op}, opset 22\): the %s of input {place} "l" is %d, '
+            for lengths in ([0, 3], [3, 1]):
+                model(x, *rest, np.asarray(lengths, dtype))
+            self.assertEqual(model(x[:, :0], *rest, np.zeros(0, dtype)).size, 0)
+            for lengths, words in (([-1, 3], place % ("least", -1) + "and must not be negative"),
+                                   ([2, 4], place % ("greatest", 4) + "but must be at most t = 3, the number of steps")):
+                with self.subTest(op, lengths=lengths), self.assertRaisesRegex(tenon.Error, words):
+                    model(x, *rest, np.asarray(lengths, dtype))
+            for lengths, words in (([-1, 3], "element 0 of input . \"l\" is -1, and must not be negative"),
+                                   ([2, 4], "element 1 of input . \"l\" is 4, but must be at most")):
+                fixed = [info(name, dt, [3 if d == "t" else 2 if d == "b" else d for d in dims]) for name, dt, dims in inputs if name != "l"]
+                data = helper.make_tensor("l", inputs[-1][1], [2], lengths)
+                with self.subTest(op, constant=lengths), self.assertRaisesRegex(tenon.Error, words):
+                    compiled([node("Constant", [], ["l"], value=data), *nodes], fixed, [info("y", FLOAT, None)])
+
+    def test_updates_that_are_longer_than_their_cache(self):
+        for mode in ("circular", "linear"):
+            self.check("TensorScatter", [("c", FLOAT, [1, 2, 3]), ("u", FLOAT, [1, "n", 3])],
+                       [np.zeros((1, 2, 3), np.float32), np.zeros((1, 3, 3), np.float32)],
+                       r'node "n" \(TensorScatter, opset 24\): dimension 1 of the update is n = 3, but must be at most 2, as of the cache', mode=mode)
+
+    def test_bits_of_truths(self):
+        for to in (TensorProto.UINT8, TensorProto.INT8, BOOL):
+            model = compiled([node("BitCast", ["x"], ["y"], to=to)], [info("x", BOOL, [2])], [info("y", to, [2])], 26)
+            np.testing.assert_array_equal(model(np.asarray([True, False])), [1, 0])
+        with self.assertRaisesRegex(tenon.Error, "bits of u8 may be those of no bool"):
+            compiled([node("BitCast", ["x"], ["y"], to=BOOL)], [info("x", TensorProto.UINT8, [2])], [info("y", BOOL, [2])], 26)
+
     def test_bodies(self):
         """Checks of what is in a body run with it: in each round of a loop."""
         flags = [info(name, BOOL, []) for name in ("on", "go")]

@@ -227,6 +227,8 @@ void tn__on_require_shape(const tn__onode *n, const tn__value *y, const tn__valu
 void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const char *what);
 /* A size or a count that an operand states, which messages call `what`, must not be negative. */
 void tn__on_require_count(const tn__onode *n, const tn__expr *e, const char *what);
+/* Each number of an input must be one of [0, most], which messages call `what`. */
+void tn__on_require_counts(tn__onode *n, int input, const tn__expr *most, const char *what);
 /* A size that only a run computes, of one element. The run fails with `text` when it is negative. */
 const tn__expr *tn__on_size_at_run(const tn__onode *n, tn__value *number, const char *text);
 int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank); /* into [0, rank) */

@@ -247,6 +247,27 @@ void tn__on_require_count(const tn__onode *n, const tn__expr *e, const char *wha
                    tn__size_text(n->g, e));
 }
 
+void tn__on_require_counts(tn__onode *n, int input, const tn__expr *most, const char *what) {
+  const int64_t *known;
+  int count;
+  if (tn__on_known_ints(n, input, &known, &count)) {
+    for (int i = 0; i < count; i++) {
+      const char *text = tn__arena_printf(n->arena, "element %d of %s", i, operand_text(n, input));
+      tn__on_require_count(n, tn__index(n->ir, known[i]), text);
+      tn__relate_sizes(n->g, text, tn__index(n->ir, known[i]), "<=", what, most);
+    }
+    return;
+  }
+  tn__value *numbers = tn__g_convert(n->g, n->in[input], TN_I64);
+  const char *least = tn__arena_printf(n->arena, "the least of %s", operand_text(n, input)),
+             *greatest = tn__arena_printf(n->arena, "the greatest of %s", operand_text(n, input));
+  const int64_t axis = 0;
+  tn__value *ends[2] = {tn__g_reduce(n->g, TN__REDUCE_MIN, numbers, &axis, 1, false),
+                        tn__g_reduce(n->g, TN__REDUCE_MAX, numbers, &axis, 1, false)};
+  tn__on_require_count(n, tn__graph_elements(n->g, ends[0], &count)[0], least);
+  tn__relate_sizes(n->g, greatest, tn__graph_elements(n->g, ends[1], &count)[0], "<=", what, most);
+}
+
 const tn__expr *tn__on_size_at_run(const tn__onode *n, tn__value *number, const char *text) {
   int count;
   const tn__expr *size = tn__graph_elements(n->g, number, &count)[0], *zero = tn__index(n->ir, 0);

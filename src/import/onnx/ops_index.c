@@ -48,6 +48,8 @@ void tn__onnx_tensor_scatter(tn__onode *n) {
   if (axis == 0) tn__on_fail(n, "axis 0 is the batch");
   for (int i = 0; i < rank; i++)
     if (i != axis) tn__on_require_same(n, 1, i, 0, i);
+  tn__relate_sizes(g, tn__arena_printf(n->arena, "dimension %d of the update", axis), update->dims[axis],
+                   "<=", "as of the cache", past->dims[axis]);
   const char *mode = tn__on_string(n, "mode", "linear");
   bool circular = strcmp(mode, "circular") == 0;
   if (!circular && strcmp(mode, "linear") != 0) tn__on_fail(n, "mode \"%s\" is neither linear nor circular", mode);
@@ -128,6 +130,7 @@ void tn__onnx_reverse_sequence(tn__onode *n) {
       batch = (int)tn__on_axis(n, tn__on_int(n, "batch_axis", 1), rank);
   if (time == batch) tn__on_fail(n, "time_axis and batch_axis are both %d", time);
   tn__on_require_same(n, 1, 0, 0, batch);
+  tn__on_require_counts(n, 1, x->dims[time], "the number of steps");
   n->out[0] = tn__onnx_reverse_steps(n, x, tn__g_convert(g, n->in[1], TN_I64), time, batch);
 }
 

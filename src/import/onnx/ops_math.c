@@ -122,8 +122,11 @@ void tn__onnx_bit_cast(tn__onode *n) {
   tn_dtype dtype = to_attribute(n);
   if (tn_dtype_size(dtype) != tn_dtype_size(n->in[0]->dtype))
     tn__on_fail(n, "%s and %s have different sizes", tn_dtype_name(n->in[0]->dtype), tn_dtype_name(dtype));
-  if (dtype == TN_BOOL || n->in[0]->dtype == TN_BOOL) tn__on_unsupported(n, "the bits of bool are not another type's");
-  n->out[0] = tn__g_bitcast_convert(n->g, n->in[0], dtype);
+  tn__value *x = n->in[0];
+  if (dtype == TN_BOOL && x->dtype != TN_BOOL)
+    tn__on_unsupported(n, "bits of %s may be those of no bool", tn_dtype_name(x->dtype));
+  if (x->dtype == TN_BOOL && dtype != TN_BOOL) x = tn__g_convert(n->g, x, TN_U8); /* the same bits: 0 or 1 */
+  n->out[0] = x->dtype == dtype ? x : tn__g_bitcast_convert(n->g, x, dtype);
 }
 
 void tn__onnx_is_inf(tn__onode *n) {

@@ -116,6 +116,7 @@ void tn__onnx_recurrent(tn__onode *n) {
   bool lstm = strcmp(r.kind, "lstm") == 0;
   int state_axis = r.batch_first ? 1 : 0; /* of directions in states */
   tn__value *x = r.batch_first ? swap_first(n, n->in[0]) : n->in[0], *y[2] = {NULL}, *h[2] = {NULL}, *c[2] = {NULL};
+  if (n->in[4] != NULL) tn__on_require_counts(n, 4, x->dims[0], "the number of steps");
   for (int d = 0; d < r.directions; d++) {
     tn__recurrent_spec spec = {.kind = r.kind,
                                .x = x,
