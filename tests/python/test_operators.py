@@ -48,6 +48,22 @@ class Operators(unittest.TestCase):
                     got = run(operator, x, dilations=[dilation] * 2, **attributes, **more)
                     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
+    def test_images_that_are_padded_more_on_some_sides(self):
+        """No two sides alike: neither the ends of a dimension, nor the dimensions."""
+        w = self.floats(4, 3, 3, 2)
+        for size in ((9, 8), (24, 40)):
+            x = self.floats(2, 3, *size)
+            for top, left, bottom, right in ((0, 1, 2, 3), (3, 2, 1, 0), (2, 1, 0, 0), (1, 0, 2, 1)):
+                attributes = dict(kernel_shape=[3, 2], pads=[top, left, bottom, right])
+                sides = [(0, 0), (0, 0), (top, bottom), (left, right)]
+                views = sliding_window_view(np.pad(x, sides), (3, 2), axis=(2, 3))
+                with self.subTest(size=size, sides=sides):
+                    np.testing.assert_allclose(run("Conv", x, w, **attributes), np.einsum("ncyxhw,ochw->noyx", views, w), rtol=1e-4, atol=1e-5)
+                    if max(top, left, bottom, right) > 2:  # a window of padding alone has no greatest element
+                        continue
+                    lowest = sliding_window_view(np.pad(x, sides, constant_values=-np.inf), (3, 2), axis=(2, 3))
+                    np.testing.assert_array_equal(run("MaxPool", x, **attributes), lowest.max(axis=(4, 5)))
+
     def test_unique_rows_of_no_elements(self):
         for shape, axis, rows in (((0, 7), 0, (0, 7)), ((2, 0), 1, (2, 0)), ((3, 0), 0, (1, 0))):
             with self.subTest(shape=shape, axis=axis):  # of a type that is sorted as another, in a workspace
