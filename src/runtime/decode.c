@@ -135,6 +135,9 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in) {
   in->kernel = kernel->call;
   in->operands = d->operands;
   for (uint32_t i = 0; i < buffers; i++) *d->operands++ = f->registers[words[i]].root;
+  in->may_make_nothing = true;
+  for (uint32_t i = in->read_count; i < buffers; i++)
+    if (f->registers[in->operands[i]].static_bytes > 0) in->may_make_nothing = false;
   for (uint32_t i = 0; i < in->scalar_count; i++) *d->operands++ = words[buffers + i];
   if (buffers > f->widest_call) f->widest_call = buffers;
   if (in->scalar_count > f->most_scalars) f->most_scalars = in->scalar_count;

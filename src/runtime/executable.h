@@ -69,7 +69,8 @@ typedef struct tn__instruction {
   tn_kernel kernel;
   const uint32_t *operands; /* KERNEL: roots of reads and writes, then scalars. CALL, BUILTIN: registers */
   uint32_t read_count, write_count, scalar_count;
-  uint32_t word; /* offset in the code, for messages and the disassembler */
+  bool may_make_nothing; /* KERNEL: no result is known to have elements */
+  uint32_t word;         /* offset in the code, for messages and the disassembler */
 } tn__instruction;
 
 typedef struct tn__function_value {

@@ -456,6 +456,25 @@ static tn_status *launch_kernel(tn__vm *vm, const tn__instruction *in, int32_t *
   return driver->wait(&vm->device, result);
 }
 
+/* Results without elements whose other dimensions are too many to be walked, as a kernel does in its outer loops. One
+ * with fewer runs, as it may find indices that are out of range. */
+static bool makes_nothing(const tn__frame *frame, const tn__instruction *in) {
+  bool far = false;
+  for (uint32_t i = in->read_count; i < in->read_count + in->write_count; i++) {
+    const tn__register *r = &frame->f->registers[in->operands[i]];
+    const int64_t *dims = frame->dims + r->first_dim;
+    int64_t walked = 1;
+    bool none = false;
+    for (int d = 0; d < r->rank; d++) {
+      none = none || dims[d] == 0;
+      if (dims[d] > 0 && __builtin_mul_overflow(walked, dims[d], &walked)) walked = INT64_MAX;
+    }
+    if (!none) return false;
+    far = far || walked > (int64_t)1 << 32;
+  }
+  return far;
+}
+
 static inline tn_status *run_kernel(tn__vm *vm, const tn__frame *frame, const tn__instruction *in, int32_t *result) {
   const uint32_t *operands = in->operands;
   uint32_t buffers = in->read_count + in->write_count;
@@ -531,6 +550,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       case TN__OP_ALLOC: status = alloc_register(vm, frame, in->a); break;
       case TN__OP_KERNEL: {
         if (tn__is_cancelled(&vm->caller.env)) return cancelled(vm, in);
+        if (in->may_make_nothing && makes_nothing(frame, in)) break;
         int32_t result = TN_KERNEL_OK;
         status = run_kernel(vm, frame, in, &result);
         if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = kernel_failed(vm, in, result);

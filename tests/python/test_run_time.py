@@ -362,6 +362,14 @@ class Extremes(unittest.TestCase):
         with self.assertRaisesRegex(tenon.Error, "bits of u8 may be those of no bool"):
             compiled([node("BitCast", ["x"], ["y"], to=BOOL)], [info("x", TensorProto.UINT8, [2])], [info("y", BOOL, [2])], 26)
 
+    def test_far_dimensions_beside_none(self):
+        """Nothing is walked that has no elements."""
+        model = compiled([node("ConstantOfShape", ["s"], ["y"])], [info("s", INT64, [3])], [info("y", FLOAT, [None] * 3)])
+        for shape in ((2**60, 0, 1), (2**40, 2**20, 0), (0, 2**60, 1)):
+            self.assertEqual(model(ints(*shape)).shape, shape)
+        model = compiled([node("Relu", ["x"], ["y"])], [info("x", FLOAT, ["n", "m"])], [info("y", FLOAT, ["n", "m"])])
+        self.assertEqual(model(np.zeros((2**60, 0), np.float32)).shape, (2**60, 0))
+
     def test_bodies(self):
         """Checks of what is in a body run with it: in each round of a loop."""
         flags = [info(name, BOOL, []) for name in ("on", "go")]
