@@ -13,19 +13,19 @@
 #define STEP 1.15
 
 const tn__machine_row tn__machine_rows[] = {
-    {"l1_bytes", "bytes", "first-level data cache", AT(l1_bytes), false, 4 * KB, 4 * KB *KB, 0},
-    {"l2_bytes", "bytes", "second-level cache of a core", AT(l2_bytes), false, 16 * KB, 1024 * KB *KB, 0},
-    {"l3_bytes", "bytes", "third-level cache of a group of cores", AT(l3_bytes), false, 64 * KB, 4096 * KB *KB, 0},
+    {"l1_bytes", "bytes", "L1 data cache", AT(l1_bytes), false, 4 * KB, 4 * KB *KB, 0},
+    {"l2_bytes", "bytes", "L2 cache of a core", AT(l2_bytes), false, 16 * KB, 1024 * KB *KB, 0},
+    {"l3_bytes", "bytes", "L3 cache of a group of cores", AT(l3_bytes), false, 64 * KB, 4096 * KB *KB, 0},
     {"fma_ports", "ports", "that multiply and add", AT(core.fma_ports), false, 1, 16, 1},
     {"fma_bytes", "bytes/cycle", "multiplied and added over all ports", AT(core.fma_bytes), false, 4, 1024, 1},
     {"fma_latency", "cycles", "from operands to result", AT(core.fma_latency), false, 1, 64, 1},
     {"load_ports", "ports", "that load", AT(core.load_ports), false, 1, 16, 1},
-    {"load_bytes", "bytes/cycle", "loaded from the first cache", AT(core.load_bytes), false, 4, 1024, 1},
-    {"store_bytes", "bytes/cycle", "stored to the first cache", AT(core.store_bytes), false, 4, 1024, 1},
+    {"load_bytes", "bytes/cycle", "loaded from L1", AT(core.load_bytes), false, 4, 1024, 1},
+    {"store_bytes", "bytes/cycle", "stored to L1", AT(core.store_bytes), false, 4, 1024, 1},
     {"shuffle_bytes", "bytes/cycle", "rearranged within vectors", AT(core.shuffle_bytes), false, 4, 1024, 0},
     {"issue", "1/cycle", "instructions started", AT(core.issue), false, 1, 64, 0},
-    {"l2_rate", "bytes/cycle", "read from the second cache", AT(core.l2_bytes), false, 1, 1024, STEP},
-    {"l3_rate", "bytes/cycle", "read from the third cache", AT(core.l3_bytes), false, 1, 1024, STEP},
+    {"l2_rate", "bytes/cycle", "read from L2", AT(core.l2_bytes), false, 1, 1024, STEP},
+    {"l3_rate", "bytes/cycle", "read from L3", AT(core.l3_bytes), false, 1, 1024, STEP},
     {"memory_rate", "bytes/cycle", "read from memory by one core", AT(core.memory_bytes), false, 1, 1024, STEP},
     {"megahertz", "MHz", "clock of a busy core", AT(core.megahertz), false, 1, 100000, STEP},
     {0}};
