@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmarks' generators and comparisons of answers. Nothing here is timed.
 
-ctest sets TENON_BENCH_PROGRAMS, the folder of the programs bench_machine and bench_tenon.
+ctest sets TENON_BENCH_PROGRAMS, the folder of the programs bench_machine and bench_tenon, beside which bench_numerics is.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import bench_kernels  # noqa: E402
 import bench_lengths  # noqa: E402
 import bench_models  # noqa: E402
+import bench_numerics  # noqa: E402
 import bench_operators  # noqa: E402
 import kernel_cases  # noqa: E402
 import measure  # noqa: E402
@@ -261,6 +263,38 @@ class MeasureTest(unittest.TestCase):
     def test_servers_that_end_say_how(self):
         with self.assertRaisesRegex(measure.BenchError, "^x: the process ended with status 3: oh$"):
             measure.Server("x", [sys.executable, "-c", "import sys; print('oh', file=sys.stderr); sys.exit(3)"])
+
+
+class NumericsTest(unittest.TestCase):
+    """A sparse sample of every function is within the bounds that docs/numerics.md states; a smaller bound is not."""
+
+    def run_bench(self, *arguments):
+        programs = Path(required("TENON_BENCH_PROGRAMS")).parent
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = bench_numerics.main(["--programs", str(programs), "--threads", "2", *arguments])
+        return code, out.getvalue().splitlines(), err.getvalue()
+
+    def test_every_function_of_the_page(self):
+        code, rows, errors = self.run_bench("--step", "40009")
+        self.assertEqual((code, errors), (0, ""))
+        self.assertEqual([row.split()[0] for row in rows[1:]],
+                         list(bench_numerics.read_bounds(bench_numerics.PAGE.read_text(encoding="utf-8"))))
+        self.assertTrue(all(int(row.split()[1]) >= 2**32 // 40009 for row in rows[1:]))
+
+    def test_a_bound_that_is_passed(self):
+        page = Path(self.enterContext(tempfile.TemporaryDirectory())) / "numerics.md"
+        page.write_text("| `erf` | 0.5 | 1.5 |\n| `sqrt` | 0.5 | 0.5 |\n")
+        with unittest.mock.patch.object(bench_numerics, "PAGE", page):
+            code, rows, errors = self.run_bench("--step", "40009")
+        self.assertEqual((code, errors), (1, "bench: beyond the bounds of docs/numerics.md: erf\n"))
+        self.assertTrue(rows[1].endswith("BEYOND THE BOUND") and not rows[2].endswith("BEYOND THE BOUND"))
+
+    def test_refusals(self):
+        for arguments, text in ((["gamma"], "states no bound for gamma"), (["--step", "0"], "--step must be from 1")):
+            with contextlib.redirect_stderr(io.StringIO()) as err, self.assertRaises(SystemExit):
+                bench_numerics.main(arguments)
+            self.assertIn(text, err.getvalue())
 
 
 class PublishTest(unittest.TestCase):

@@ -163,6 +163,7 @@ typedef struct sample {
   tn_dtype dtype;
   int64_t count;
   int arity;
+  float around; /* when not 0: the f32 numbers around this one */
 } sample;
 
 static long double reference(const sample *s, double x, double z) {
@@ -188,11 +189,23 @@ static void check_lanes(kernel_test *t, const sample *s, void *const *in, const 
   kernel_free(single, bytes);
 }
 
-static void measure(kernel_test *t, void *user) {
-  const sample *s = user;
+/* The f32 numbers next to each other around the sample's place. */
+static void fill_around(const sample *s, void *const *in) {
+  uint32_t middle;
+  memcpy(&middle, &s->around, sizeof(middle));
+  for (int64_t i = 0; i < s->count; i++) {
+    uint32_t bits = middle + (uint32_t)(i - s->count / 2);
+    memcpy((float *)in[0] + i, &bits, sizeof(bits));
+    ((float *)in[1])[i] = 0;
+  }
+}
+
+static void fill(const sample *s, void *const *in) {
+  if (s->around != 0) {
+    fill_around(s, in);
+    return;
+  }
   bool wide = s->dtype == TN_F64;
-  size_t bytes = (size_t)s->count * (wide ? 8 : 4);
-  void *in[2] = {kernel_alloc(bytes), kernel_alloc(bytes)}, *out = kernel_alloc(bytes);
   uint64_t state = 42;
   for (int64_t i = 0; i < s->count; i++)
     for (int k = 0; k < 2; k++) {
@@ -206,6 +219,14 @@ static void measure(kernel_test *t, void *user) {
       else
         ((float *)in[k])[i] = (float)x;
     }
+}
+
+static void measure(kernel_test *t, void *user) {
+  const sample *s = user;
+  bool wide = s->dtype == TN_F64;
+  size_t bytes = (size_t)s->count * (wide ? 8 : 4);
+  void *in[2] = {kernel_alloc(bytes), kernel_alloc(bytes)}, *out = kernel_alloc(bytes);
+  fill(s, in);
   tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, 16);
   assert_int_equal(kernel_run_anywhere(t, kernel, (void *[]){in[0], in[1], out}, 3, bytes, &s->count, 1), TN_KERNEL_OK);
   check_lanes(t, s, in, out, bytes);
@@ -234,17 +255,40 @@ static void measure(kernel_test *t, void *user) {
 
 static void measure_all(const char *target, tn_dtype dtype, int64_t count) {
   for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
-    kernel_with(target, measure, &(sample){&functions[i], dtype, count, 1});
+    kernel_with(target, measure, &(sample){.row = &functions[i], .dtype = dtype, .count = count, .arity = 1});
   for (size_t i = 0; i < sizeof(functions2) / sizeof(functions2[0]); i++)
-    kernel_with(target, measure, &(sample){&functions2[i], dtype, count, 2});
+    kernel_with(target, measure, &(sample){.row = &functions2[i], .dtype = dtype, .count = count, .arity = 2});
+}
+
+/* Where `./dev bench numerics` found the largest errors, with and without fused multiply-add. */
+static const struct {
+  const char *name;
+  float x;
+} worst_f32[] = {
+    {"erf", -0.223778367F},    {"erf", 0.111125767F},     {"tanh", 0.554013729F},     {"tanh", -0.551106989F},
+    {"expm1", 0.382271141F},   {"expm1", 0.389603347F},   {"rsqrt", 1.24021986e-32F}, {"rsqrt", 5.20185913e-26F},
+    {"exp", -5.85950947F},     {"exp", -5.85069275F},     {"log", 0.706698596F},      {"log", 0.705382526F},
+    {"sin", -2.47092439e+20F}, {"sin", -1.39692943e+10F}, {"cos", -2.11328143e+37F},  {"cos", -21116.7188F},
+};
+
+static void measure_worst(const char *target) {
+  for (size_t i = 0; i < sizeof(worst_f32) / sizeof(worst_f32[0]); i++) {
+    sample s = {.dtype = TN_F32, .count = 8191, .arity = 1, .around = worst_f32[i].x};
+    for (size_t k = 0; k < sizeof(functions) / sizeof(functions[0]); k++)
+      if (strcmp(functions[k].name, worst_f32[i].name) == 0) s.row = &functions[k];
+    assert_non_null(s.row);
+    kernel_with(target, measure, &s);
+  }
 }
 
 static void f32_native(void **state) { measure_all(NULL, TN_F32, 300007); }
+static void f32_worst(void **state) { measure_worst(NULL); }
 static void f64_native(void **state) { measure_all(NULL, TN_F64, 100003); }
 
 /* Without fused multiply-add and without instructions that round to integers. */
 static void baseline(void **state) {
   if (tn__host_arch() != TN__ARCH_X86_64) skip_because("code for baseline x86-64 does not run here");
+  measure_worst("x86-64");
   measure_all("x86-64", TN_F32, 30011);
   measure_all("x86-64", TN_F64, 30011);
 }
@@ -252,6 +296,7 @@ static void baseline(void **state) {
 #ifdef TN_TEST_RUNNER
 static void emulated_aarch64(void **state) {
   if (tn__host_arch() == TN__ARCH_AARCH64) skip_because("AArch64 needs no emulator here: it was measured natively");
+  measure_worst("aarch64");
   measure_all("aarch64", TN_F32, 30011);
   measure_all("aarch64", TN_F64, 30011);
 }
@@ -259,9 +304,8 @@ static void emulated_aarch64(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(f32_native),
-      cmocka_unit_test(f64_native),
-      cmocka_unit_test(baseline),
+      cmocka_unit_test(f32_native),       cmocka_unit_test(f32_worst),
+      cmocka_unit_test(f64_native),       cmocka_unit_test(baseline),
 #ifdef TN_TEST_RUNNER
       cmocka_unit_test(emulated_aarch64),
 #endif
