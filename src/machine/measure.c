@@ -6,24 +6,16 @@
 #include "base/alloc.h"
 #include "machine/machine_file.h"
 #include "machine/ports.h"
+#include "target/cpus.h"
 #include "target/probe.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-
-/* Family and model as Intel's and AMD's manuals put them together from their parts. */
 void tn__host_name(char *text, size_t size) {
-  uint32_t a = 0, b = 0, c = 0, d = 0, maker[3] = {0};
-  __get_cpuid(0, &a, &maker[0], &maker[2], &maker[1]);
-  __get_cpuid(1, &a, &b, &c, &d);
-  uint32_t family = a >> 8 & 15, model = a >> 4 & 15;
-  if (family == 6 || family == 15) model += (a >> 16 & 15) << 4;
-  if (family == 15) family += a >> 20 & 255;
-  snprintf(text, size, "%.12s %u.%u.%u", (const char *)maker, family, model, a & 15);
+  tn__cpu_id id = tn__host_cpu();
+  if (id.maker[0])
+    snprintf(text, size, "%s %d.%d.%d", id.maker, id.family, id.model, id.stepping);
+  else
+    snprintf(text, size, "%s", tn__arch_name(tn__host_arch()));
 }
-#else
-void tn__host_name(char *text, size_t size) { snprintf(text, size, "%s", tn__arch_name(tn__host_arch())); }
-#endif
 
 /* No logarithms: the runtime library, which this is in, does without libm. */
 double tn__machine_round(double value, double step) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/target.h"
+#include "target/cpus.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -102,26 +102,16 @@ static bool cpuid_caches(int64_t *l1, int64_t *l2, int64_t *l3) {
   return found;
 }
 
-/* Families by their own manuals: AMD's optimization guides for 17h to 1Ah. Zen 4 takes 512-bit instructions in two
- * halves; it and its forebears fetch 32 bytes a cycle from L2 and share a fast L3. */
-void tn__host_core(tn__core *core) {
+tn__cpu_id tn__host_cpu(void) {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(0, &a, &b, &c, &d) || b != 0x68747541u) return; /* "Auth", of AuthenticAMD */
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return;
-  uint32_t family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
-  core->l3_bytes = 14;
-  core->issue = 6;
-  if (family >= 0x1a) return;
-  core->fma_bytes = 64;
-  core->load_bytes = 64;
-  core->store_bytes = 32;
-  core->shuffle_bytes = 64;
-  core->l2_bytes = 26;
+  char maker[13] = "";
+  if (!__get_cpuid(0, &a, &b, &c, &d)) return (tn__cpu_id){0};
+  memcpy(maker, &b, 4), memcpy(maker + 4, &d, 4), memcpy(maker + 8, &c, 4);
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return (tn__cpu_id){0};
+  return tn__cpu_id_of_leaf(maker, a);
 }
 
 #elif defined(__aarch64__)
-
-void tn__host_core(tn__core *core) {} /* a usual core is what is known */
 
 /* Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h). */
 tn__features tn__host_features(void) {
@@ -151,6 +141,15 @@ static bool read_line(const char *path, char *line, int size) {
   fclose(file);
   return ok;
 }
+
+#if defined(__aarch64__)
+tn__cpu_id tn__host_cpu(void) {
+  char line[64];
+  if (!read_line("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", line, sizeof(line)))
+    return (tn__cpu_id){0};
+  return tn__cpu_id_of_midr(strtoull(line, NULL, 16));
+}
+#endif
 
 /* "48K", "2048K", "32M" */
 static int64_t parse_size(const char *text) {

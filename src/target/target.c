@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "target/cpus.h"
+
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
 #define SSE42 (TN__X86_SSE3 | TN__X86_SSSE3 | TN__X86_SSE41 | TN__X86_SSE42)
@@ -137,8 +140,9 @@ static void set_name_and_vectors(tn__target *target) {
 }
 
 static tn_status *unknown_target(const char *text) {
-  char known[256] = "native";
+  char known[512] = "native";
   for (int i = BASELINE_COUNT - 1; i >= 0; i--) append(known, sizeof(known), ", ", baselines[i].name);
+  for (const tn__cpu *cpu = tn__cpus; cpu->name[0]; cpu++) append(known, sizeof(known), ", ", cpu->name);
   return tn_status_create(TN_INVALID_ARGUMENT,
                           "unknown target \"%s\"; known are %s, each with +feature and -feature items", text, known);
 }
@@ -199,30 +203,49 @@ static void set_native(tn__target *target) {
   target->cores = tn__default_thread_count();
 }
 
+static const baseline *find_baseline(const char *text) {
+  for (int i = 0; i < BASELINE_COUNT; i++)
+    if (starts_with_word(text, baselines[i].name)) return &baselines[i];
+  return NULL;
+}
+
+static const tn__cpu *find_cpu(const char *text) {
+  const tn__cpu *best = NULL; /* the longest match: "skylake-avx512" is not "skylake" without "avx512" */
+  for (const tn__cpu *cpu = tn__cpus; cpu->name[0]; cpu++)
+    if (starts_with_word(text, cpu->name) && (best == NULL || strlen(cpu->name) > strlen(best->name))) best = cpu;
+  return best;
+}
+
+/* Features and caches of a baseline's text, as "x86-64-v4+avx512vnni". */
+static tn_status *parse_baseline(const char *text, tn__target *target) {
+  const baseline *base = find_baseline(text);
+  if (base == NULL) return unknown_target(text);
+  *target = (tn__target){.arch = base->arch, .features = base->features, .cores = TYPICAL_CORES};
+  target->l1_bytes = base->l1_bytes, target->l2_bytes = base->l2_bytes, target->l3_bytes = base->l3_bytes;
+  return parse_items(text, text + strlen(base->name), target);
+}
+
 tn_status *tn__target_parse(const char *text, tn__target *out) {
   *out = (tn__target){0};
   if (text == NULL) text = "native";
   tn__target target = {0};
-  const char *items = NULL;
-  if (starts_with_word(text, "native")) {
+  bool native = starts_with_word(text, "native");
+  const tn__cpu *cpu = find_cpu(text);
+  if (native) {
     set_native(&target);
-    items = text + strlen("native");
+    TN_RETURN_IF_ERROR(parse_items(text, text + strlen("native"), &target));
+  } else {
+    TN_RETURN_IF_ERROR(parse_baseline(cpu ? cpu->features : text, &target));
+    if (cpu != NULL) TN_RETURN_IF_ERROR(parse_items(text, text + strlen(cpu->name), &target));
   }
-  for (int i = 0; i < BASELINE_COUNT && items == NULL; i++) {
-    const baseline *base = &baselines[i];
-    if (!starts_with_word(text, base->name)) continue;
-    target = (tn__target){.arch = base->arch, .features = base->features, .cores = TYPICAL_CORES};
-    target.l1_bytes = base->l1_bytes, target.l2_bytes = base->l2_bytes, target.l3_bytes = base->l3_bytes;
-    items = text + strlen(base->name);
-  }
-  if (items == NULL) return unknown_target(text);
-  tn_status *status = parse_items(text, items, &target);
-  if (status != NULL) return status;
   set_name_and_vectors(&target);
+  if (cpu != NULL) tn__cpu_use(cpu, &target);
   target.row = tn__target_machine(&target);
-  if (starts_with_word(text, "native")) {
+  if (native) {
+    /* After the row, so that machines of the same features add in the same order. */
+    tn__cpu_id id = tn__host_cpu();
+    tn__cpu_use_id(&id, &target);
     tn__host_caches("", &target.l1_bytes, &target.l2_bytes, &target.l3_bytes);
-    tn__host_core(&target.core);
   }
   *out = target;
   return NULL;

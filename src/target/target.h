@@ -85,10 +85,10 @@ typedef struct tn__target {
   bool measured; /* the caches and the core are those of a machine file or a measurement */
 } tn__target;
 
-/* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches; each
- * may be followed by "+feature" or "-feature" items ("x86-64-v3+avx512f"), read from left to right: adding brings what
- * the feature implies, taking away takes what implies it. Unknown names are TN_INVALID_ARGUMENT and list what is
- * known. */
+/* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches.
+ * "haswell", "znver4", ...: CPUs as their rows of cpus.c have them. Each may be followed by "+feature" or "-feature"
+ * items ("x86-64-v3+avx512f"), read from left to right: adding brings what the feature implies, taking away takes what
+ * implies it. Unknown names are TN_INVALID_ARGUMENT and list what is known. */
 TN_MUST_USE tn_status *tn__target_parse(const char *text, tn__target *out);
 /* Caches and core of a target, and the other way round: then it counts as measured. */
 tn__machine tn__target_machine(const tn__target *target);
@@ -112,8 +112,6 @@ tn__arch tn__host_arch(void);
 /* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it
  * is. */
 void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3);
-/* Corrects the rates of a core of the host's features where the maker and family of this machine's CPU tell more. */
-void tn__host_core(tn__core *core);
 /* Threads to use by default: cores of the affinity mask, limited by the cgroup's CPU quota (v1 and v2), at least 1. */
 int tn__default_thread_count(void);
 /* The tightest CPU quota of this process's cgroup and its parents, in whole CPUs, rounded up; 0: no limit. `root` goes
