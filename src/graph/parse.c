@@ -549,7 +549,7 @@ static void take_element(scope *s, contents *c) {
     size_t length;
     const char *bytes = take_bytes(s, "a string", &length);
     const tn__text *text = tn__text_create(s->r->arena, bytes, length);
-    memcpy(&element, &text, sizeof text);
+    memcpy(&element, &text, sizeof(const tn__text *)); /* a string is a reference to its text */
   } else if (tn__dtype_is_float(c->dtype)) {
     tn__token at = lexer_of(s)->token;
     double value = take_double(s, "an element");

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "ir/bytecode.h"
 #include "ir/context.h"
 #include "ir/text.h"
@@ -119,6 +120,7 @@ static void fork_loop(machine *m, const tn__insn *insn) {
 
 static void begin_strand(machine *m, const tn__insn *insn) {
   int32_t parent = (int32_t)m->registers[insn->a].i;
+  TN__INVARIANT(m->strands.data != NULL); /* fork_loop came before */
   strand s = {.parent = parent,
               .loop = (int32_t)m->registers[insn->b].i,
               .depth = m->strands.data[parent].depth + 1,
@@ -131,6 +133,7 @@ static void begin_strand(machine *m, const tn__insn *insn) {
 /* Do the strands, or those that they came from, belong to one run of a loop? Then these are in *a and *b. */
 static bool are_side_by_side(const machine *m, int32_t *a, int32_t *b) {
   const strand *all = m->strands.data;
+  TN__INVARIANT(all != NULL); /* there are strands whose accesses are compared */
   while (all[*a].depth > all[*b].depth) *a = all[*a].parent;
   while (all[*b].depth > all[*a].depth) *b = all[*b].parent;
   while (all[*a].loop != all[*b].loop) *a = all[*a].parent, *b = all[*b].parent;

@@ -10,6 +10,7 @@
 #define LIST(field, count) FIELD(field), .count_name = #count, .count_at = offsetof(tn_compile_options, count)
 #define DECLARED(field) .declared_at = offsetof(tn_schedule_options, field)
 
+/* NOLINTBEGIN(bugprone-sizeof-expression): the size of a field is meant, whether it is a pointer or not */
 const tn__option_row tn__option_rows[] = {
     {FIELD(target), .kind = TN__OPTION_TEXT, .flags = TN__OPTION_CODE | TN__OPTION_DECLARED, .usual = "this machine",
      .help = "what to compile for ([targets.md](targets.md))",
@@ -88,6 +89,7 @@ const tn__option_row tn__option_rows[] = {
     {FIELD(log), .kind = TN__OPTION_CALLER, .usual = "nothing is told", .help = "gets warnings"},
     {FIELD(allocator), .kind = TN__OPTION_CALLER, .usual = "malloc, realloc and free", .help = "gives memory"},
     {0}};
+/* NOLINTEND(bugprone-sizeof-expression) */
 
 const tn__option_row *tn__option_find(const char *name) {
   for (const tn__option_row *row = tn__option_rows; row->name; row++)

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/invariant.h"
 #include "runtime/executable.h"
 
 /* ---- operands by letter ----------------------------------------------------------------------------------------- */
@@ -85,6 +86,7 @@ static tn_status *check_count(const decoder *d, tn__instruction *in, const uint3
   size_t single = strcspn(letters, "*"), groups = letters[single] == '*' ? strlen(letters + single + 1) : 0;
   uint32_t *counts[] = {&in->read_count, &in->write_count, &in->scalar_count};
   uint64_t want = single + groups;
+  TN__INVARIANT(groups <= sizeof(counts) / sizeof(counts[0])); /* by the rows of TN__INSTRUCTIONS */
   for (size_t g = 0; g < groups && want <= count; g++) {
     *counts[g] = words[single + g];
     want += *counts[g];

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "runtime/executable.h"
 
 const tn__instruction_row *tn__instruction_find(uint32_t opcode) {
@@ -33,15 +34,22 @@ const tn__builtin_row *tn__builtin_find(uint32_t builtin) {
   return builtin < TN__BUILTIN_COUNT ? &rows[builtin] : NULL;
 }
 
-bool tn__assigns_scalar(const tn__instruction *in) { return tn__instruction_find(in->op)->operands[0] == 'd'; }
+static const char *operands_of(uint32_t opcode) {
+  const tn__instruction_row *row = tn__instruction_find(opcode);
+  TN__INVARIANT(row != NULL && row->operands != NULL); /* the decoder let it pass */
+  return row->operands;
+}
 
-bool tn__jumps(const tn__instruction *in) { return strchr(tn__instruction_find(in->op)->operands, 'c') != NULL; }
+bool tn__assigns_scalar(const tn__instruction *in) { return operands_of(in->op)[0] == 'd'; }
+
+bool tn__jumps(const tn__instruction *in) { return strchr(operands_of(in->op), 'c') != NULL; }
 
 tn__code_uses tn__code_uses_of(const uint32_t *code) {
-  return (tn__code_uses){.letters = tn__instruction_find(code[0])->operands, .words = code + 2};
+  return (tn__code_uses){.letters = operands_of(code[0]), .words = code + 2};
 }
 
 bool tn__code_next(tn__code_uses *u, tn__code_use *out) {
+  TN__INVARIANT(u->words != NULL);
   if (*u->letters == '*') {
     u->letters++;
     u->counts = u->words;

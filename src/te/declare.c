@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/invariant.h"
 #include "ir/parse.h"
 #include "te/internal.h"
 
@@ -340,7 +341,7 @@ static const tn__buffer *argument(tn__declaring *d, const tn__syn *s, const char
   if (k->outputs.count != 1)
     tn__te_fail(d, &s->at, "%s gives %d tensors where one is wanted", tn__te_text_of(d, &s->at), k->outputs.count);
   const char *name = tn__arena_printf(d->arena, "%s.%s", base, tn__te_text_of(d, &s->at));
-  const tn__buffer *out;
+  const tn__buffer *out = NULL;
   call_kernel(d, s, &name, 1, &out);
   return out;
 }
@@ -597,6 +598,7 @@ static void note_origins(origins *o, const tn__token *at) {
 /* Refuses what is found in a stage: at its statement. */
 static void refuse_stage(void *user, int stage, const char *message) {
   const origins *o = user;
+  TN__INVARIANT(o->places.data != NULL); /* note_origins has the place of each stage */
   tn__te_fail(o->d, o->places.data[stage], "%s", message);
 }
 

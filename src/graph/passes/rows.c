@@ -58,6 +58,7 @@ static tn__value *flat_of(flattener *f, tn__value *value);
 static tn__value *flat_broadcast(flattener *f, const tn__node *broadcast, const tn__expr *const *dims) {
   static const int64_t both[2] = {0, 1};
   tn__value *source = broadcast->inputs[0];
+  TN__INVARIANT(source != NULL); /* as in repeat_of */
   if (repeat_of(broadcast) == REPEAT_ALONG_ROW)
     return tn__g_broadcast_in_dim(f->graph, flat_of(f, source), 2, dims, both);
   const tn__expr *size = source->rank > 0 ? source->dims[source->rank - 1] : NULL;

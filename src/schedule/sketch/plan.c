@@ -116,6 +116,7 @@ static bool propose_recorded(const tn__chooser *chooser, const tn__plan_unit *un
     out->trace = own;
     return true;
   }
+  TN__INVARIANT(r->otherwise != NULL); /* a required trace that is refused is an error: nobody asks for another */
   bool was_own = own != NULL && refused->trace == own;
   return r->otherwise->propose(r->otherwise, unit, was_own ? NULL : refused, out);
 }
