@@ -58,6 +58,19 @@ const char *tn__size_mark(tn__graph *graph, const tn__expr *e);
 int64_t tn__constant_count(const tn__value *value);
 
 /* ---- rows of the table: each family is one file ------------------------------------------------------------------ */
+/* A row whose functions are infer_SUFFIX and declare_SUFFIX; behind the text more fields may follow. */
+#define TN__DECLARED_ROW(least, most, op_name, names, class, suffix, text, ...) \
+  {.name = op_name,                                                             \
+   .min_inputs = least,                                                         \
+   .max_inputs = most,                                                          \
+   .operands = names,                                                           \
+   .op_class = class,                                                           \
+   .lowering = TN__LOWER_DECLARE,                                               \
+   .infer = infer_##suffix,                                                     \
+   .declare = declare_##suffix,                                                 \
+   .doc = text,                                                                 \
+   __VA_ARGS__}
+
 typedef struct tn__op_family {
   const tn__op *ops;
   int count;

@@ -438,17 +438,8 @@ static void declare_write_at(tn__lower_context *lower, const tn__node *node, con
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(count, op_name, names, class, suffix, text, ...) \
-  {.name = op_name,                                              \
-   .min_inputs = count,                                          \
-   .max_inputs = count,                                          \
-   .operands = names,                                            \
-   .op_class = class,                                            \
-   .lowering = TN__LOWER_DECLARE,                                \
-   .infer = infer_##suffix,                                      \
-   .declare = declare_##suffix,                                  \
-   .doc = text,                                                  \
-   __VA_ARGS__}
+#define TN__ROW(count, op_name, names, class, suffix, ...) \
+  TN__DECLARED_ROW(count, count, op_name, names, class, suffix, __VA_ARGS__)
 
 static const tn__op rows[] = {
     TN__ROW(2, "take", "x[*s] indices[*i]", TN__CLASS_INJECTIVE, take,

@@ -355,17 +355,7 @@ static bool reduce_equal(const tn__node *node, const void *element, void *out) {
   return true;
 }
 
-#define TN__ROW(op_name, class, suffix, text, ...) \
-  {.name = op_name,                                \
-   .min_inputs = 1,                                \
-   .max_inputs = 1,                                \
-   .operands = "x[*s]",                            \
-   .op_class = class,                              \
-   .lowering = TN__LOWER_DECLARE,                  \
-   .infer = infer_##suffix,                        \
-   .declare = declare_##suffix,                    \
-   .doc = text,                                    \
-   __VA_ARGS__}
+#define TN__ROW(op_name, class, suffix, ...) TN__DECLARED_ROW(1, 1, op_name, "x[*s]", class, suffix, __VA_ARGS__)
 
 static const tn__op rows[] = {
     TN__ROW("reduce", TN__CLASS_REDUCTION, reduce,

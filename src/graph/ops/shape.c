@@ -514,17 +514,8 @@ static void declare_relayout(tn__lower_context *lower, const tn__node *node, con
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(least, most, op_name, names, suffix, text, ...) \
-  {.name = op_name,                                             \
-   .min_inputs = least,                                         \
-   .max_inputs = most,                                          \
-   .operands = names,                                           \
-   .op_class = TN__CLASS_INJECTIVE,                             \
-   .lowering = TN__LOWER_DECLARE,                               \
-   .infer = infer_##suffix,                                     \
-   .declare = declare_##suffix,                                 \
-   .doc = text,                                                 \
-   __VA_ARGS__}
+#define TN__ROW(least, most, op_name, names, suffix, ...) \
+  TN__DECLARED_ROW(least, most, op_name, names, TN__CLASS_INJECTIVE, suffix, __VA_ARGS__)
 
 static const tn__op rows[] = {
     TN__ROW(1, 1, "broadcast_in_dim", "x[*s]", broadcast,

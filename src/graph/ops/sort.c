@@ -386,16 +386,8 @@ static void declare_find_true(tn__lower_context *lower, const tn__node *node, co
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(op_name, names, suffix, text) \
-  {.name = op_name,                           \
-   .min_inputs = 1,                           \
-   .max_inputs = 1,                           \
-   .operands = names,                         \
-   .op_class = TN__CLASS_OPAQUE,              \
-   .lowering = TN__LOWER_DECLARE,             \
-   .infer = infer_##suffix,                   \
-   .declare = declare_##suffix,               \
-   .doc = text}
+#define TN__ROW(op_name, names, suffix, ...) \
+  TN__DECLARED_ROW(1, 1, op_name, names, TN__CLASS_OPAQUE, suffix, __VA_ARGS__)
 
 static const tn__op rows[] = {
     TN__ROW("sort", "x[*s]", sort,
