@@ -868,23 +868,21 @@ typedef struct job {
   reader reader;
   const char *name, *text;
   size_t length;
-  locale_t locale;
   tn__graph *graph;
 } job;
 
-static void run(tn__escape *escape, void *user) {
+static void run(locale_t locale, void *user) {
   job *j = user;
   reader *r = &j->reader;
-  r->arena->escape = escape;
   r->dim_used = TN__NEW_ARRAY(r->arena, r->options->dim_count, bool);
   r->parser.ir = r->ir;
   r->parser.arena = r->arena;
-  tn__lexer_init(&r->parser.lex, r->ir, j->name, j->text, j->length, j->locale);
+  tn__lexer_init(&r->parser.lex, r->ir, j->name, j->text, j->length, locale);
   tn__graph *graph = read_graph(r, GRAPH_OUTERMOST);
   tn__token end = r->parser.lex.token;
   if (end.kind != TN__TOKEN_END) tn__lexer_fail(&r->parser.lex, &end, "text after the end of the graph");
   check_bindings(r);
-  tn__check(escape, tn__graph_verify(graph));
+  tn__check(r->arena->escape, tn__graph_verify(graph));
   j->graph = graph;
 }
 
@@ -897,12 +895,7 @@ tn_status *tn__graph_read(tn__ir *ir, const char *name, const char *text, size_t
            .name = name,
            .text = text,
            .length = length};
-  j.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (j.locale == (locale_t)0) return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", name);
-  tn__escape escape, *outer = arena->escape;
-  tn_status *status = tn__protect(&escape, run, &j);
-  arena->escape = outer;
-  freelocale(j.locale);
+  tn_status *status = tn__lexer_read(arena, name, run, &j);
   if (status == NULL)
     *out = j.graph;
   else if (j.reader.making)

@@ -29,6 +29,29 @@ void tn__lexer_fail(const tn__lexer *lex, const tn__token *at, const char *forma
   tn__throw(arena->escape, tn__lexer_place(lex, at, status));
 }
 
+typedef struct reading {
+  tn__arena *arena;
+  void (*body)(locale_t locale, void *user);
+  void *user;
+  locale_t locale;
+} reading;
+
+static void read_in(tn__escape *escape, void *arg) {
+  reading *r = arg;
+  r->arena->escape = escape;
+  r->body(r->locale, r->user);
+}
+
+tn_status *tn__lexer_read(tn__arena *arena, const char *name, void (*body)(locale_t locale, void *user), void *user) {
+  reading r = {arena, body, user, newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+  if (r.locale == (locale_t)0) return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", name);
+  tn__escape escape, *outer = arena->escape;
+  tn_status *status = tn__protect(&escape, read_in, &r);
+  arena->escape = outer;
+  freelocale(r.locale);
+  return status;
+}
+
 void tn__lexer_open(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale) {
   *lex = (tn__lexer){
       .ir = ir, .name = name, .text = text, .at = text, .end = text + length, .line_start = text, .line = 1};

@@ -33,6 +33,10 @@ typedef struct tn__lexer {
   bool lenient;       /* bytes that begin no token are tokens: they are passed over */
 } tn__lexer;
 
+/* Runs `body`, which reads the text called `name` with the C locale and throws into the arena; what it throws is the
+ * result. The arena's escape is what it was before. */
+TN_MUST_USE tn_status *tn__lexer_read(tn__arena *arena, const char *name, void (*body)(locale_t locale, void *user),
+                                      void *user);
 /* Before the first token; tn__lexer_advance or tn__lexer_init reads it. */
 void tn__lexer_open(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale);
 void tn__lexer_init(tn__lexer *lex, tn__ir *ir, const char *name, const char *text, size_t length, locale_t locale);

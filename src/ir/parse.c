@@ -379,14 +379,13 @@ typedef struct job {
   tn__ir *ir;
   const char *name, *text;
   size_t length;
-  locale_t locale;
   tn__func *func;
 } job;
 
-static void run(tn__escape *escape, void *user) {
+static void run(locale_t locale, void *user) {
   job *j = user;
   tn__parser p = {.ir = j->ir, .arena = j->ir->arena};
-  tn__lexer_init(&p.lex, j->ir, j->name, j->text, j->length, j->locale);
+  tn__lexer_init(&p.lex, j->ir, j->name, j->text, j->length, locale);
   j->func = parse_func(&p);
 }
 
@@ -396,13 +395,7 @@ tn_status *tn__func_parse(tn__ir *ir, const char *name, const char *text, size_t
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: %zu bytes of text; at most %d are allowed", name, length,
                             (int)MAX_TEXT);
   job j = {.ir = ir, .name = name, .text = text, .length = length};
-  j.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (j.locale == (locale_t)0) return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", name);
-  tn__escape escape, *outer = ir->arena->escape;
-  ir->arena->escape = &escape;
-  tn_status *status = tn__protect(&escape, run, &j);
-  ir->arena->escape = outer;
-  freelocale(j.locale);
+  tn_status *status = tn__lexer_read(ir->arena, name, run, &j);
   if (status == NULL) *out = j.func;
   return status;
 }

@@ -637,22 +637,20 @@ typedef struct job {
   const tn__te_dim_value *dims;
   int dim_count;
   tn__ir *ir;
-  locale_t locale;
   tn__te *te;
 } job;
 
-static void run(tn__escape *escape, void *user) {
+static void run(locale_t locale, void *user) {
   job *j = user;
   tn__declaring d = {.source = j->source,
                      .errors = j->source->errors,
                      .ir = j->ir,
                      .arena = tn__ir_arena(j->ir),
-                     .lex = {.ir = j->ir, .name = j->source->name, .locale = j->locale, .errors = j->source->errors},
+                     .lex = {.ir = j->ir, .name = j->source->name, .locale = locale, .errors = j->source->errors},
                      .dims = j->dims,
                      .dim_count = j->dim_count,
                      .kernel = &j->source->kernels.data[j->kernel],
                      .prefix = ""};
-  d.arena->escape = escape;
   d.te = tn__te_create(d.ir, tn__te_text_of(&d, &d.kernel->name));
   tn__vec_push(d.arena, &d.stack, &d.kernel->name);
   declare_kernel(&d);
@@ -663,15 +661,9 @@ tn_status *tn__te_declare(const tn__te_source *source, int kernel, const tn__te_
                           tn__ir *ir, tn__te **out) {
   *out = NULL;
   job j = {.source = source, .kernel = kernel, .dims = dims, .dim_count = dim_count, .ir = ir};
-  j.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (j.locale == (locale_t)0)
-    return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", source->name);
-  tn__arena *arena = tn__ir_arena(ir);
-  tn__escape escape, *outer = arena->escape, *outer_of_errors = source->arena->escape;
-  tn_status *status = tn__errors_status(source->errors, tn__protect(&escape, run, &j));
-  arena->escape = outer;
+  tn__escape *outer_of_errors = source->arena->escape; /* tn__errors_add lends it this arena's */
+  tn_status *status = tn__errors_status(source->errors, tn__lexer_read(tn__ir_arena(ir), source->name, run, &j));
   source->arena->escape = outer_of_errors;
-  freelocale(j.locale);
   source->failed[kernel] = j.te == NULL;
   if (status == NULL) *out = j.te;
   return status;

@@ -383,15 +383,13 @@ typedef struct job {
   tn__arena *arena;
   const char *name, *text;
   size_t length;
-  locale_t locale;
   tn__te_source *source;
 } job;
 
 static void first_token(void *user) { tn__lexer_advance(user); }
 
-static void run(tn__escape *escape, void *user) {
+static void run(locale_t locale, void *user) {
   job *j = user;
-  j->arena->escape = escape;
   tn__te_source *source = TN__NEW(j->arena, tn__te_source);
   source->arena = j->arena;
   source->name = tn__arena_strdup(j->arena, j->name);
@@ -405,7 +403,7 @@ static void run(tn__escape *escape, void *user) {
   source->errors = TN__NEW(j->arena, tn__errors);
   *source->errors =
       (tn__errors){.arena = j->arena, .name = source->name, .text = text + skipped, .end = text + j->length};
-  tn__lexer_open(&p.lex, tn__ir_create(j->arena), source->name, text + skipped, j->length - skipped, j->locale);
+  tn__lexer_open(&p.lex, tn__ir_create(j->arena), source->name, text + skipped, j->length - skipped, locale);
   p.lex.errors = source->errors;
   j->source = source;
   item it = {&p, source};
@@ -425,12 +423,7 @@ tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, si
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: %zu bytes of text; at most %d are allowed", name, length,
                             (int)MAX_TEXT);
   job j = {.arena = arena, .name = name, .text = text, .length = length};
-  j.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (j.locale == (locale_t)0) return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory for the C locale", name);
-  tn__escape escape, *outer = arena->escape;
-  tn_status *status = tn__protect(&escape, run, &j);
-  arena->escape = outer;
-  freelocale(j.locale);
+  tn_status *status = tn__lexer_read(arena, name, run, &j);
   if (j.source == NULL || (status != NULL && !j.source->errors->pending)) return status;
   *out = j.source;
   return tn__errors_status(j.source->errors, status);
