@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "cli/cli.h"
 
 static const cli_option options[] = {
@@ -41,12 +41,6 @@ typedef struct run {
   double *seconds;
   tn_profile *profile;
 } run;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
@@ -272,9 +266,9 @@ static tn_status *invoke(run *r) {
   if (r->repeat > 1) TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function)); /* warm: not counted */
   if (cli_flag(r->args, "--profile")) TN_RETURN_IF_ERROR(tn_session_start_profile(r->session, &r->profile));
   for (int64_t i = 0; i < r->repeat; i++) {
-    double began = now();
+    double began = tn__now();
     TN_RETURN_IF_ERROR(tn_session_invoke(r->session, r->function));
-    r->seconds[i] = now() - began;
+    r->seconds[i] = tn__now() - began;
   }
   return cli_results(r->exe, r->session, r->function, &r->results, &r->result_count);
 }

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "cli/cli.h"
 
 static void write_log(void *user, tn_log_level level, const char *line) {
@@ -15,18 +15,12 @@ static void write_log(void *user, tn_log_level level, const char *line) {
   if (level >= TN_LOG_WARNING) fprintf(stderr, "tenon: %s\n", line);
 }
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* How far it is, and for how long it will go on, once there is something to tell that from. */
 static void show_progress(void *user, const char *phase, int done, int total) {
   cli_compile *setup = user;
-  double elapsed = now() - setup->phase_start;
+  double elapsed = tn__now() - setup->phase_start;
   fprintf(stderr, "\r\033[K");
-  if (done == 0) setup->phase_start = now();
+  if (done == 0) setup->phase_start = tn__now();
   if (strcmp(phase, "done") != 0) fprintf(stderr, "%s", phase);
   if (strcmp(phase, "done") != 0 && total > 1) fprintf(stderr, " %.0f %%", 100.0 * done / total);
   if (done > 0 && done < total && elapsed > 0.5)

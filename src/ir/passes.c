@@ -1,8 +1,7 @@
 /* The pipeline from a scheduled function to code generators. */
 #include "ir/passes.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "ir/context.h"
 
 typedef struct pass {
@@ -18,16 +17,10 @@ static const pass passes[] = {
 };
 enum { PASS_COUNT = sizeof(passes) / sizeof(passes[0]) };
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static tn__func *run(tn__ir *ir, const pass *p, const tn__func *func, const tn__pass_hooks *hooks) {
-  double start = now();
+  double start = tn__now();
   tn__func *result = p->run(ir, func);
-  if (hooks != NULL && hooks->after != NULL) hooks->after(p->name, result, now() - start, hooks->user);
+  if (hooks != NULL && hooks->after != NULL) hooks->after(p->name, result, tn__now() - start, hooks->user);
 #ifndef NDEBUG
   tn__check(ir->arena->escape, tn_status_prefix(tn__func_verify(ir, result), "after %s", p->name));
 #endif

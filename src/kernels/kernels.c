@@ -3,17 +3,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "ir/passes.h"
 #include "kernels/moves.h"
 #include "kernels/texts.h"
-
-double tn__now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 void tn__driver_progress(const tn__driver *driver, const char *phase, int done, int total) {
   if (driver->options->progress) driver->options->progress(driver->options->user, phase, done, total);

@@ -3,6 +3,7 @@
 #ifndef TENON_KERNELS_KERNELS_H
 #define TENON_KERNELS_KERNELS_H
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "codegen/backend.h"
 #include "graph/passes/passes.h"
@@ -63,7 +64,6 @@ typedef struct tn__driver {
 void tn__driver_progress(const tn__driver *driver, const char *phase, int done, int total);
 void tn__driver_time(tn__driver *driver, const char *phase, double seconds); /* adds to the phase's entry */
 void tn__driver_tell_times(const tn__driver *driver);                        /* calls options->times */
-double tn__now(void);                                                        /* seconds of the monotonic clock */
 /* Calls the options' print callback when `pass` is what they want to see. */
 bool tn__driver_prints(const tn__driver *driver, const char *pass);
 void tn__driver_print(const tn__driver *driver, const char *subject, const char *pass, const char *text);

@@ -18,10 +18,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/options.h"
 #include "runtime/pool.h"
 #include "target/target.h"
@@ -70,12 +70,6 @@ static inline void relax(void) {
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
 #endif
-}
-
-static int64_t nanoseconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
@@ -146,13 +140,13 @@ static bool may_spin(const tn_thread_pool *pool, int64_t time, int64_t *idle_sin
 /* Spins for a while, then sleeps, until `open` is not `seen`. Returns its value. */
 static uint32_t await_change(worker *self, uint32_t seen) {
   tn_thread_pool *pool = self->pool;
-  int64_t start = nanoseconds(), idle_since = 0;
+  int64_t start = (int64_t)tn__clock(), idle_since = 0;
   for (uint32_t turn = 1;; turn++) {
     uint32_t now = atomic_load_explicit(&pool->open, memory_order_acquire);
     if (now != seen) return now;
     relax();
     if (turn % 32 != 0) continue;
-    int64_t time = nanoseconds();
+    int64_t time = (int64_t)tn__clock();
     if (time - start >= pool->spin_nanoseconds || !may_spin(pool, time, &idle_since)) break;
   }
   atomic_store(&self->processor, sched_getcpu());
@@ -318,14 +312,14 @@ int tn_thread_pool_size(const tn_thread_pool *pool) { return pool->threads; }
 
 void tn__pool_begin(tn_thread_pool *pool) {
   if (pool->worker_count > 0 && atomic_load_explicit(&pool->invokes, memory_order_relaxed) == 0) {
-    int64_t pause = nanoseconds() - atomic_load_explicit(&pool->ended, memory_order_relaxed);
+    int64_t pause = (int64_t)tn__clock() - atomic_load_explicit(&pool->ended, memory_order_relaxed);
     atomic_store_explicit(&pool->hurried, pause < hurry(pool), memory_order_relaxed);
   }
   atomic_fetch_add_explicit(&pool->invokes, 1, memory_order_relaxed);
 }
 
 void tn__pool_end(tn_thread_pool *pool) {
-  if (pool->worker_count > 0) atomic_store_explicit(&pool->ended, nanoseconds(), memory_order_relaxed);
+  if (pool->worker_count > 0) atomic_store_explicit(&pool->ended, (int64_t)tn__clock(), memory_order_relaxed);
   atomic_fetch_sub_explicit(&pool->invokes, 1, memory_order_relaxed);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/options.h"
 #include "runtime/values.h"
@@ -347,9 +348,9 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
 
 static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
   if (session->profile == NULL) return invoke_unmeasured(session, f, inputs, outputs);
-  uint64_t start = tn__vm_clock();
+  uint64_t start = tn__clock();
   tn_status *status = invoke_unmeasured(session, f, inputs, outputs);
-  tn__profile_invoke(session->profile, start, tn__vm_clock());
+  tn__profile_invoke(session->profile, start, tn__clock());
   return status;
 }
 

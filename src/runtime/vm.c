@@ -3,9 +3,9 @@
 #include "runtime/vm.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "runtime/values.h"
 #include "runtime/work.h"
@@ -489,12 +489,6 @@ static inline tn_status *run_kernel(tn__vm *vm, const tn__frame *frame, const tn
 
 static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t stop, int depth);
 
-uint64_t tn__vm_clock(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static const char *profile_name(const tn__vm *vm, const tn__instruction *in) {
   switch (in->op) {
     case TN__OP_KERNEL: return vm->exe->kernels[in->callee].about.name;
@@ -519,9 +513,9 @@ static tn_status *interpret_profiled(tn__vm *vm, tn__frame *frame, uint32_t at, 
     at++;
     if (in->op == TN__OP_JUMP_IF_ZERO) continue;
     const char *name = profile_name(vm, in);
-    uint64_t start = name == NULL ? 0 : tn__vm_clock();
+    uint64_t start = name == NULL ? 0 : tn__clock();
     TN_RETURN_IF_ERROR(interpret(vm, frame, at - 1, at, depth));
-    if (name != NULL) vm->profile(vm->profile_user, name, start, tn__vm_clock());
+    if (name != NULL) vm->profile(vm->profile_user, name, start, tn__clock());
   }
 }
 

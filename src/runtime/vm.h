@@ -84,7 +84,6 @@ TN_MUST_USE tn_status *tn__current_dims(tn__frame *frame, uint32_t number, const
  * must be the register's. */
 TN_MUST_USE tn_status *tn__make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims);
 
-uint64_t tn__vm_clock(void); /* nanoseconds, monotonic */
 /* SCALAR_CONST, SCALAR_OP, SCALAR_SELECT: what is made of scalars alone. */
 TN_MUST_USE tn_status *tn__run_scalar(const tn__instruction *in, int64_t *scalars);
 static inline int64_t tn__operand_value(const tn__operand *operand, const int64_t *scalars) {

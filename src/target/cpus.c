@@ -10,7 +10,7 @@
  * CPUs", of uops.info, and of the makers' guides: Intel's "64 and IA-32 Architectures Optimization Reference Manual",
  * AMD's "Software Optimization Guide" for the families 17h, 19h and 1Ah, Arm's for Neoverse N1 and V1; Apple's cores
  * are as Dougall Johnson's tables have them. The rates of caches and memory are what one core sustains, about half of
- * what makers state. The third cache is that which a usual model's group of cores shares.
+ * what makers state. L3 is that which a usual model's group of cores shares.
  *
  * A port that halves wide vectors, as Zen 4's do, counts with the bytes that it does in a cycle. The numbers of a core
  * are in tn__core's order: multiply-adds (ports, bytes, latency), loads (ports, bytes), bytes of stores, of shuffles,
@@ -51,7 +51,7 @@ const tn__cpu tn__cpus[] = {
      "aarch64+fullfp16+dotprod+bf16+i8mm",
      16,
      {64 * KB, 1 * MB, 32 * MB, {4, 64, 4, 3, 48, 32, 64, 8, 30, 10, 6, 2600}}},
-    /* its large cores: the second cache is a quarter of what four of them share, the third is the system's */
+    /* its large cores: L2 is a quarter of what four of them share, L3 the system's */
     {"apple-m1",
      "aarch64+fullfp16+dotprod",
      16,

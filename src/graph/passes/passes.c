@@ -1,7 +1,8 @@
 #include "graph/passes/passes.h"
 
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 typedef struct pass {
   const char *name;
@@ -22,12 +23,6 @@ static const pass pipeline[] = {
 enum { PASS_COUNT = sizeof pipeline / sizeof *pipeline };
 
 const char *tn__graph_pass_name(int index) { return index >= 0 && index < PASS_COUNT ? pipeline[index].name : NULL; }
-
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* On the graph and on the bodies of its control operators. */
 static void run_everywhere(const pass *p, tn__graph *graph, const tn__optimize_options *options) {
@@ -51,9 +46,9 @@ static void check(tn__graph *graph, const char *pass_name) {
 
 void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options) {
   for (int i = 0; i < PASS_COUNT; i++) {
-    double start = seconds_now();
+    double start = tn__now();
     run_everywhere(&pipeline[i], graph, options);
-    double seconds = seconds_now() - start;
+    double seconds = tn__now() - start;
     check(graph, pipeline[i].name);
     if (options->after != NULL) options->after(options->after_user, pipeline[i].name, graph, seconds);
   }
