@@ -1,6 +1,5 @@
 /* A model for programs that want neither a file nor the machine: an ELF object with the kernels and constants, and a
- * header with one C function for each function of the model. What the header says and does is emit_c_header.c's and
- * emit_c_code.c's.
+ * header with one C function for each function of the model. header.c writes the header, code.c what it calls.
  *
  * The native code of an executable is position-independent and imports nothing, so the object needs no relocations: two
  * sections and their symbols. */

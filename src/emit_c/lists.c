@@ -1,5 +1,5 @@
-/* Lists in emitted C. What is done with them is the runtime's own text (runtime/list_work.h, list_steps.h); here is
- * where their memory comes from, which is the workspace, and the instructions. */
+/* Lists in emitted C. What is done with them is the runtime's own text (runtime/values/list_work.h and list_steps.h);
+ * here is where their memory comes from, which is the workspace, and the instructions. */
 #include <stdio.h>
 
 #include "emit_c/emit_c.h"

@@ -1,7 +1,7 @@
 /* The graph: typed tensor operators with symbolic dimensions. Importers build it, passes rewrite it, the driver turns
  * groups of its nodes into declarations.
  *
- * Operators are about sixty, named and meant as in StableHLO wherever it has one; each is a row of the table in ops.c.
+ * Operators are about sixty, named and meant as in StableHLO wherever it has one; each is a row of table.c.
  * A node is created through tn__node_create (or a builder of build.h), which infers the types and shapes of its results
  * at once, so a graph is never untyped. Broadcasting is explicit (broadcast_in_dim); build.h has helpers that insert
  * it.

@@ -113,7 +113,7 @@ tn__cpu_id tn__host_cpu(void) {
 
 #elif defined(__aarch64__)
 
-/* Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h). */
+/* Bits of AT_HWCAP and AT_HWCAP2 (Linux, <asm/hwcap.h>). */
 tn__features tn__host_features(void) {
   unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
   const unsigned long half = (1ul << 9) | (1ul << 10); /* FPHP and ASIMDHP */

@@ -121,6 +121,8 @@ class FactsTest(unittest.TestCase):
 class LinksTest(unittest.TestCase):
     def test_what_points_to_nothing_is_named(self):
         self.assertEqual(check_links.check(FIXTURES / "links"), [
+            "src/base/near.c:1: there is no base/gone.c",
+            "src/base/near.c:1: there is no far.h",
             "docs/page.md:1: the link gone.md points to nothing",
             "docs/page.md:2: there is no docs/gone.md",
             "docs/page.md:2: there is no tests/unit/test_NAME.c",

@@ -114,7 +114,7 @@ typedef struct tn__conv_spec {
 } tn__conv_spec;
 tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const tn__conv_spec *spec, tn_dtype dtype);
 /* Sums of (a - a_zero) * (b - b_zero), as NumPy's matmul and as a channels-first convolution, of u8 or i8 into i32
- * modulo 2^32 (build_bytes.c). Zero points are integers, or NULL for 0: a_zero broadcasts to a and b_zero to b, both
+ * modulo 2^32 (bytes.c). Zero points are integers, or NULL for 0: a_zero broadcasts to a and b_zero to b, both
  * with 1 along the reduction; x_zero has one element, w_zero and `bias` (i32, or NULL) broadcast to the result. The
  * padding is x_zero. A convolution must be one that takes bytes: no groups but of four channels or a multiple, which
  * then have w_zero 0. a and b have two dimensions or more. */
@@ -130,7 +130,7 @@ tn__value *tn__g_quads(tn__graph *g, tn__value *a);
 tn__value *tn__g_with_quads(tn__graph *g, const tn__node *node, tn__value *const *inputs);
 /* The same tensor in a layout: a right operand of a product or convolution. */
 tn__value *tn__g_relayout(tn__graph *g, tn__value *a, const tn__layout *layout);
-/* Winograd's algorithm for 3x3 convolutions of stride 1 over channels-last images, tile 2 or 4 (ops_winograd.c): the
+/* Winograd's algorithm for 3x3 convolutions of stride 1 over channels-last images, tile 2 or 4 (ops/winograd.c): the
  * tiles of the image [N, H, W, C] with low[i] zeros in front, as [tile + 2, tile + 2, N, tiles[0], tiles[1], C]; and
  * the image [N, size[0], size[1], O] from products of such tiles. */
 tn__value *tn__g_winograd_input(tn__graph *g, tn__value *image, int64_t tile, const int64_t *low, const int64_t *tiles);
@@ -160,7 +160,7 @@ tn__node *tn__g_if(tn__graph *g, tn__value *condition, tn__graph *then_body, tn_
 /* `condition` gives one bool from the state, `body` the next state; the results are the last state. */
 tn__node *tn__g_while(tn__graph *g, tn__graph *condition, tn__graph *body, tn__value *const *state, int count);
 
-/* ---- sequences and optional values (ops_sequence.c); a position NULL is the end ---------------------------------- */
+/* ---- sequences and optional values (ops/sequence.c); a position NULL is the end ---------------------------------- */
 tn__value *tn__g_sequence_empty(tn__graph *g, tn_dtype dtype, int rank, tn__value_holds holds); /* optional: no value */
 tn__value *tn__g_sequence_insert(tn__graph *g, tn__value *list, tn__value *item, tn__value *position);
 tn__value *tn__g_sequence_erase(tn__graph *g, tn__value *list, tn__value *position);

@@ -1,5 +1,5 @@
 /* 3x3 convolutions of stride 1 by Winograd's algorithm, where the driver's cost function chooses it: the image in tiles
- * and transformed, a product with the transformed weights for each position in a tile, and back (ops_winograd.c). The
+ * and transformed, a product with the transformed weights for each position in a tile, and back (ops/winograd.c). The
  * weights are constants, so that the driver transforms them once, when it compiles. */
 #include "graph/passes/rewrite.h"
 
