@@ -42,7 +42,7 @@ static tn_session *open_session(int count) {
   int kernel = test_exe_kernel(&t, "nothing", nothing, 3, 1);
   tn__exe_func *f = tn__exe_function(t.exe, "main");
   int n = tn__exe_symbol(f, "n");
-  tn__operand dims[1] = {tn__operand_scalar(n)}, none = tn__operand_const(0);
+  tn__operand dims[1] = {tn__prog_operand_scalar(n)}, none = tn__prog_operand_const(0);
   tn__exe_input(f, "x", TN_F32, 1, dims);
   tn__exe_output(f, "y", TN_F32, 1, dims);
   int x = tn__exe_register(f, TN_F32, 1, dims, TN__STORAGE_INPUT, 0, none);

@@ -105,24 +105,24 @@ typedef struct builder {
 
 static tn__te_axes axes(builder *b, const char *prefix, int count, const int64_t *extents) {
   const tn__expr *list[6];
-  for (int i = 0; i < count; i++) list[i] = tn__index(b->ir, extents[i]);
+  for (int i = 0; i < count; i++) list[i] = tn__ir_index(b->ir, extents[i]);
   return tn__te_axes_create(b->te, prefix, count, list);
 }
 
 static const tn__buffer *input(builder *b, const char *name, int count, const int64_t *extents) {
   const tn__expr *list[6];
-  for (int i = 0; i < count; i++) list[i] = tn__index(b->ir, extents[i]);
+  for (int i = 0; i < count; i++) list[i] = tn__ir_index(b->ir, extents[i]);
   return tn__te_input(b->te, name, TN_F32, count, list);
 }
 
 #define LIST(...) ((const int64_t[]){__VA_ARGS__})
-#define AT(buffer, ...) tn__load(b->ir, buffer, (const tn__expr *[]){__VA_ARGS__})
+#define AT(buffer, ...) tn__ir_load(b->ir, buffer, (const tn__expr *[]){__VA_ARGS__})
 
 static void rectified(builder *b, const tn__buffer *sum, int rank, const int64_t *extents) {
   const tn__buffer *bias = input(b, "bias", 1, &extents[rank - 1]);
   tn__te_axes y = axes(b, "o", rank, extents);
-  const tn__expr *value = tn__add(b->ir, tn__load(b->ir, sum, y.index), AT(bias, y.index[rank - 1]));
-  tn__te_output(b->te, tn__te_compute(b->te, "out", &y, tn__max(b->ir, value, tn__constant(b->ir, TN_F32, 0))));
+  const tn__expr *value = tn__ir_add(b->ir, tn__ir_load(b->ir, sum, y.index), AT(bias, y.index[rank - 1]));
+  tn__te_output(b->te, tn__te_compute(b->te, "out", &y, tn__ir_max(b->ir, value, tn__ir_constant(b->ir, TN_F32, 0))));
 }
 
 static void declare_product(builder *b, const shape *s, const tn__target *target) {
@@ -133,7 +133,7 @@ static void declare_product(builder *b, const shape *s, const tn__target *target
     const tn__buffer *a = input(b, "A", 3, LIST(batch, m, k)), *c = input(b, "B", 3, LIST(batch, k, n));
     tn__te_axes x = axes(b, "i", 3, LIST(batch, m, n));
     const tn__expr *term =
-        tn__mul(ir, AT(a, x.index[0], x.index[1], r.index[0]), AT(c, x.index[0], r.index[0], x.index[2]));
+        tn__ir_mul(ir, AT(a, x.index[0], x.index[1], r.index[0]), AT(c, x.index[0], r.index[0], x.index[2]));
     tn__te_output(b->te, tn__te_reduce(b->te, "sum", &x, &r, TN__TE_SUM, term));
     return;
   }
@@ -142,12 +142,12 @@ static void declare_product(builder *b, const shape *s, const tn__target *target
   const tn__expr *right;
   if (s->kind == PACKED) {
     const tn__buffer *c = input(b, "B", 3, LIST((n + w - 1) / w, k, w));
-    right = AT(c, tn__div_i(ir, x.index[1], w), r.index[0], tn__mod_i(ir, x.index[1], w));
+    right = AT(c, tn__ir_div_i(ir, x.index[1], w), r.index[0], tn__ir_mod_i(ir, x.index[1], w));
   } else {
     const tn__buffer *c = input(b, "B", 2, LIST(k, n));
     right = AT(c, r.index[0], x.index[1]);
   }
-  const tn__expr *term = tn__mul(ir, AT(a, x.index[0], r.index[0]), right);
+  const tn__expr *term = tn__ir_mul(ir, AT(a, x.index[0], r.index[0]), right);
   rectified(b, tn__te_reduce(b->te, "sum", &x, &r, TN__TE_SUM, term), 2, LIST(m, n));
 }
 
@@ -162,21 +162,21 @@ static void declare_convolution(builder *b, const shape *s, const tn__target *ta
   const tn__buffer *x = input(b, "X", 3, LIST(rows, columns, all));
   tn__te_axes y = axes(b, "i", 3, LIST(h, w, out));
   tn__te_axes r = axes(b, "k", s->kind == DEPTHWISE ? 2 : 3, LIST(window, window, in));
-  const tn__expr *i = tn__add(ir, tn__mul_i(ir, y.index[0], stride), r.index[0]);
-  const tn__expr *j = tn__add(ir, tn__mul_i(ir, y.index[1], stride), r.index[1]), *c = y.index[2], *term;
+  const tn__expr *i = tn__ir_add(ir, tn__ir_mul_i(ir, y.index[0], stride), r.index[0]);
+  const tn__expr *j = tn__ir_add(ir, tn__ir_mul_i(ir, y.index[1], stride), r.index[1]), *c = y.index[2], *term;
   if (s->kind == DEPTHWISE) {
     const tn__buffer *f = input(b, "F", 3, LIST(window, window, out));
-    term = tn__mul(ir, AT(x, i, j, c), AT(f, r.index[0], r.index[1], c));
+    term = tn__ir_mul(ir, AT(x, i, j, c), AT(f, r.index[0], r.index[1], c));
   } else {
     bool fits = s->kind != GROUPED || in % panel == 0;
     const tn__buffer *f = fits ? input(b, "F", 5, LIST((out + panel - 1) / panel, window, window, in, panel))
                                : input(b, "F", 4, LIST(window, window, in, out));
     const tn__expr *channel =
-        s->kind == GROUPED ? tn__add(ir, tn__mul_i(ir, tn__div_i(ir, c, in), in), r.index[2]) : r.index[2];
+        s->kind == GROUPED ? tn__ir_add(ir, tn__ir_mul_i(ir, tn__ir_div_i(ir, c, in), in), r.index[2]) : r.index[2];
     const tn__expr *weight =
-        fits ? AT(f, tn__div_i(ir, c, panel), r.index[0], r.index[1], r.index[2], tn__mod_i(ir, c, panel))
+        fits ? AT(f, tn__ir_div_i(ir, c, panel), r.index[0], r.index[1], r.index[2], tn__ir_mod_i(ir, c, panel))
              : AT(f, r.index[0], r.index[1], r.index[2], c);
-    term = tn__mul(ir, AT(x, i, j, channel), weight);
+    term = tn__ir_mul(ir, AT(x, i, j, channel), weight);
   }
   rectified(b, tn__te_reduce(b->te, "sum", &y, &r, TN__TE_SUM, term), 3, LIST(h, w, out));
 }
@@ -199,13 +199,14 @@ static void declare_rows(builder *b, const shape *s) {
     case SOFTMAX: {
       const tn__buffer *top =
           tn__te_reduce(b->te, "top", &rows, &over_n, TN__TE_MAX, AT(a, rows.index[0], over_n.index[0]));
-      const tn__expr *e = tn__call1(ir, TN__CALL_EXP, tn__sub(ir, AT(a, x.index[0], x.index[1]), AT(top, x.index[0])));
+      const tn__expr *e =
+          tn__ir_call1(ir, TN__CALL_EXP, tn__ir_sub(ir, AT(a, x.index[0], x.index[1]), AT(top, x.index[0])));
       const tn__buffer *powers = tn__te_compute(b->te, "powers", &x, e);
       tn__te_axes again = axes(b, "s", 1, &m), k = axes(b, "t", 1, &n), y = axes(b, "o", 2, LIST(m, n));
       const tn__buffer *sum =
           tn__te_reduce(b->te, "sum", &again, &k, TN__TE_SUM, AT(powers, again.index[0], k.index[0]));
       tn__te_output(b->te, tn__te_compute(b->te, "out", &y,
-                                          tn__div(ir, AT(powers, y.index[0], y.index[1]), AT(sum, y.index[0]))));
+                                          tn__ir_div(ir, AT(powers, y.index[0], y.index[1]), AT(sum, y.index[0]))));
       break;
     }
     case TRANSPOSE: {
@@ -215,9 +216,9 @@ static void declare_rows(builder *b, const shape *s) {
     }
     default: {
       const tn__buffer *c = input(b, "B", 2, LIST(m, n)), *d = input(b, "C", 1, &n);
-      const tn__expr *v =
-          tn__add(ir, tn__mul(ir, AT(a, x.index[0], x.index[1]), AT(d, x.index[1])), AT(c, x.index[0], x.index[1]));
-      tn__te_output(b->te, tn__te_compute(b->te, "out", &x, tn__max(ir, v, tn__constant(ir, TN_F32, 0))));
+      const tn__expr *v = tn__ir_add(ir, tn__ir_mul(ir, AT(a, x.index[0], x.index[1]), AT(d, x.index[1])),
+                                     AT(c, x.index[0], x.index[1]));
+      tn__te_output(b->te, tn__te_compute(b->te, "out", &x, tn__ir_max(ir, v, tn__ir_constant(ir, TN_F32, 0))));
     }
   }
 }
@@ -258,7 +259,7 @@ static size_t buffer_bytes(const tn__buffer *b) {
   size_t bytes = tn_dtype_size(b->dtype);
   for (int d = 0; d < b->rank; d++) {
     int64_t n = 1;
-    tn__as_int(b->shape[d], &n);
+    tn__ir_as_int(b->shape[d], &n);
     bytes *= (size_t)n;
   }
   return bytes;
@@ -354,7 +355,7 @@ static void prepare(tn__escape *escape, void *arg) {
   tn__schedule_options options = {.threads = 1};
   const tn__schedule *schedule;
   if (j->rule == NULL) {
-    tn__plan_unit unit = tn__plan_unit_of(te, j->target, &options);
+    tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, &options);
     j->plan = *tn__plan_kernel(&unit, &tn__chooser_static);
     schedule = j->plan.schedule;
     double start = now();
@@ -365,7 +366,7 @@ static void prepare(tn__escape *escape, void *arg) {
     j->predicted = j->plan.cost.cycles;
     describe(j, j->plan.sketch, j->plan.values);
   } else {
-    const tn__sketch *k = tn__sketch_create(te, j->target, &options);
+    const tn__sketch *k = tn__rule_create_sketch(te, j->target, &options);
     while (strcmp(tn__sketch_name(k), j->rule) != 0) k = tn__sketch_next(k);
     if (j->random != NULL) {
       int64_t points = tn__sketch_points(k);

@@ -5,8 +5,8 @@ nobody asks for names instead.
 
 usage: check_facts.py [ROOT]
 
-- The name of an operator is compared in one place, tn__is_op. Elsewhere it is for messages.
-- Only files that hold rules, each of which rewrites one operator, ask tn__is_op or look a producer up by its name.
+- The name of an operator is compared in one place, tn__g_is_op. Elsewhere it is for messages.
+- Only files that hold rules, each of which rewrites one operator, ask tn__g_is_op or look a producer up by its name.
 - No list of names but in builders, and no function that asks one node for two of them.
 
 The names are those of the rows, src/graph/ops. What it reads is C as clang-format leaves it.
@@ -25,8 +25,8 @@ NAME = r'"([a-z_0-9]+)"'
 # Where rules stand: a rule begins at one operator and may look at those around it.
 RULES = re.compile(r"^src/(graph/(build|grow)/\w+|graph/parse|graph/passes/(rules_\w+|attention|layout|pack|phases|quads|raise|rewrite|rows|winograd)|"
                    r"program/(lists|strings))\.c$")
-ASKS = re.compile(r"\b(?:tn__is_op|tn__producer_of)\s*\(")
-ASKED = re.compile(r"\btn__is_op\(([^,()]*(?:\([^()]*\)[^,()]*)*), " + NAME + r"\)")
+ASKS = re.compile(r"\b(?:tn__g_is_op|tn__pass_producer_of)\s*\(")
+ASKED = re.compile(r"\btn__g_is_op\(([^,()]*(?:\([^()]*\)[^,()]*)*), " + NAME + r"\)")
 COMPARED = re.compile(r"->op [!=]= tn__op_find\(|->op->name\s*(?:\[\w+\]\s*)?[!=]=|\bstrn?cmp\s*\((?:[^();]|\([^();]*\))*->op->name\b")
 LIST = re.compile(r"\{\s*" + NAME + r"\s*,\s*" + NAME)
 
@@ -53,13 +53,13 @@ def check_file(relative, text, names):
     for name, _, first, last in functions(text):
         body = "\n".join(lines[first - 1:last])
         start = sum(len(each) + 1 for each in lines[:first - 1])
-        if name != "tn__is_op":
+        if name != "tn__g_is_op":
             for match in COMPARED.finditer(body):
                 yield (f"{relative}:{line(start + match.start())}: {name} compares an operator's name; "
-                       "ask a fact of its row, or tn__is_op in a rule")
+                       "ask a fact of its row, or tn__g_is_op in a rule")
         if not RULES.search(relative):
             for match in ASKS.finditer(body):
-                if not re.match(r"tn__(is_op|producer_of)$", name):
+                if not re.match(r"tn__(g_is_op|pass_producer_of)$", name):
                     yield (f"{relative}:{line(start + match.start())}: {name} asks for an operator by name, which only rules do; "
                            "ask a fact of its row")
         asked = {}

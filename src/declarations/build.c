@@ -22,41 +22,41 @@ typedef struct scheduling {
   tn_schedule *schedule;
 } scheduling;
 
-tn__plan_unit tn__te_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
-                               tn__ir *ir) {
+tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
+                                 tn__ir *ir) {
   tn__schedule_options options = {.threads = given->threads,
                                   .vector_bytes = given->vector_bytes,
                                   .cache_bytes = given->cache_bytes,
                                   .registers = given->registers,
                                   .shared_memory = given->shared_memory,
                                   .search_space = given->search_space};
-  tn__plan_unit unit = tn__plan_unit_of(tn__te_copy(te->te, ir), target, &options);
+  tn__plan_unit unit = tn__rule_plan_unit_of(tn__te_copy(te->te, ir), target, &options);
   tn__plan_unit_pack(&unit, given->constants, given->constant_count);
   return unit;
 }
 
-const tn__chooser *tn__te_chooser(const tn_schedule_options *given) {
+const tn__chooser *tn__decl_chooser(const tn_schedule_options *given) {
   return given->plain ? &tn__chooser_plain : &tn__chooser_static;
 }
 
-tn_status *tn__te_target(const char *target, const tn_schedule_options *given, tn__target *out) {
+tn_status *tn__decl_target(const char *target, const tn_schedule_options *given, tn__target *out) {
   const tn_compile_options options = {
       .size = sizeof options, .target = target, .machine = given->machine, .no_measure = given->no_measure};
-  return tn__machine_target(&options, out, NULL);
+  return tn__kernels_machine_target(&options, out, NULL);
 }
 
 static void schedule_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
-  tn__check(s->arena.escape, tn__te_target(c->target, &c->options, &s->target));
+  tn__check(s->arena.escape, tn__decl_target(c->target, &c->options, &s->target));
   s->ir = tn__ir_create(&s->arena);
-  s->unit = tn__te_plan_unit(c->te, &s->target, &c->options, s->ir);
+  s->unit = tn__decl_plan_unit(c->te, &s->target, &c->options, s->ir);
   tn__chooser replayed = tn__chooser_recorded(&(tn__recorded){.traces = &c->trace, .count = 1});
-  const tn__chooser *chooser = c->trace != NULL ? &replayed : tn__te_chooser(&c->options);
+  const tn__chooser *chooser = c->trace != NULL ? &replayed : tn__decl_chooser(&c->options);
   s->schedule = tn__plan_kernel(&s->unit, chooser)->schedule;
 }
 
-tn_status *tn__schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out) {
+tn_status *tn__decl_schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out) {
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_schedule_options, options, out));
   TN_RETURN_IF_ERROR(tn__options_check_list("tn_schedule_options", "constants", out->constants, "constant_count",
                                             out->constant_count));
@@ -71,7 +71,7 @@ static tn_status *make_schedule(scheduling *c, const tn_schedule_options *option
   if (!c->te->finished)
     return tn_status_create(TN_FAILED_PRECONDITION, "te %s: tn_te_finish() has not accepted the declaration",
                             tn_te_name(c->te));
-  TN_RETURN_IF_ERROR(tn__schedule_options_read(options, &c->options));
+  TN_RETURN_IF_ERROR(tn__decl_schedule_options_read(options, &c->options));
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(c->options.allocator, 1, sizeof(tn_schedule), 0, &memory));
   tn_schedule *s = c->schedule = memory;
@@ -81,8 +81,8 @@ static tn_status *make_schedule(scheduling *c, const tn_schedule_options *option
   }
   tn__arena_init(&s->arena, s->allocator, NULL);
   s->declared = c->te->arena.steps;
-  tn__te_limit_work(&s->work, &s->arena, s->declared);
-  tn_status *status = tn__in_arena(&s->arena, schedule_body, c);
+  tn__decl_limit_work(&s->work, &s->arena, s->declared);
+  tn_status *status = tn__decl_in_arena(&s->arena, schedule_body, c);
   if (status != NULL)
     tn_schedule_release(s);
   else
@@ -113,8 +113,8 @@ tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out) {
   tn__strbuf text;
   *out = NULL;
   tn__strbuf_init(&text, schedule->allocator);
-  tn__trace_print(schedule->schedule, &text);
-  return tn__text_out(&text, out, NULL);
+  tn__sched_trace_print(schedule->schedule, &text);
+  return tn__decl_text_out(&text, out, NULL);
 }
 
 /* A step that is refused half-way must leave no trace, so the whole is done again on fresh loops. */
@@ -122,7 +122,7 @@ static void apply_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
   tn__schedule *changed;
-  tn__check(s->arena.escape, tn__trace_replay(s->unit.te, &s->target, c->trace, &changed));
+  tn__check(s->arena.escape, tn__sched_trace_replay(s->unit.te, &s->target, c->trace, &changed));
   s->schedule = changed;
 }
 
@@ -131,7 +131,7 @@ tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step) {
     return tn_status_create(TN_INVALID_ARGUMENT, "a step is one line, such as split \"C.i\" 0 16");
   tn__strbuf text;
   tn__strbuf_init(&text, schedule->allocator);
-  tn__trace_print(schedule->schedule, &text);
+  tn__sched_trace_print(schedule->schedule, &text);
   tn_status *status = tn__strbuf_status(&text);
   if (status == NULL) {
     static const char end[] = "end\n";
@@ -140,8 +140,8 @@ tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step) {
     status = tn__strbuf_status(&text);
   }
   scheduling c = {.schedule = schedule, .trace = tn__strbuf_text(&text)};
-  tn__te_limit_work(&schedule->work, &schedule->arena, schedule->declared);
-  if (status == NULL) status = tn__in_arena(&schedule->arena, apply_body, &c);
+  tn__decl_limit_work(&schedule->work, &schedule->arena, schedule->declared);
+  if (status == NULL) status = tn__decl_in_arena(&schedule->arena, apply_body, &c);
   tn__strbuf_release(&text);
   return status;
 }
@@ -174,9 +174,9 @@ static void begin_work(building *b, tn__arena *arena) {
   for (int i = 0; i < b->count; i++) {
     tn_schedule *s = b->schedules[i];
     declared += s->declared;
-    tn__te_limit_work(&s->work, &s->arena, s->declared);
+    tn__decl_limit_work(&s->work, &s->arena, s->declared);
   }
-  tn__te_limit_work(&b->work, arena, declared);
+  tn__decl_limit_work(&b->work, arena, declared);
 }
 
 static void check_schedules(const building *b) {
@@ -202,13 +202,13 @@ static void add_item(const tn_schedule *s, tn__te_item *items, int *count, tn__t
 /* What packs is scheduled like any kernel, for one thread. */
 static void add_packing(const tn_schedule *s, tn__te *te, int input, tn__te_item *items, int *count, int kernel) {
   tn__check(tn__ir_arena(s->ir)->escape, tn__te_verify(te));
-  tn__plan_unit unit = tn__plan_unit_of(te, &s->target, &(tn__schedule_options){.threads = 1});
+  tn__plan_unit unit = tn__rule_plan_unit_of(te, &s->target, &(tn__schedule_options){.threads = 1});
   const tn__func *func = tn__schedule_func(tn__plan_kernel(&unit, &tn__chooser_static)->schedule);
   add_item(s, items, count, (tn__te_item){.ir = s->ir, .te = te, .func = func, .kernel = kernel, .input = input});
 }
 
 /* Everything is made in the schedules' own arenas. */
-int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out) {
+int tn__decl_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out) {
   int most = count, made = 0;
   for (int i = 0; i < count; i++) most += schedules[i]->unit.packing_count + tn__te_input_count(schedules[i]->unit.te);
   tn__te_item *items = TN__NEW_ARRAY(arena, most, tn__te_item);
@@ -243,7 +243,7 @@ typedef struct modules {
 
 static modules lower_all(const building *b) {
   modules m = {0};
-  m.count = tn__te_items(b->arena, b->schedules, b->count, &m.items);
+  m.count = tn__decl_items(b->arena, b->schedules, b->count, &m.items);
   m.irs = TN__NEW_ARRAY(b->arena, m.count, tn__ir *);
   m.funcs = TN__NEW_ARRAY(b->arena, m.count, const tn__func *);
   m.entries = TN__NEW_ARRAY(b->arena, m.count, tn__c_entry);
@@ -278,7 +278,7 @@ static void emit_texts(const building *b) {
       tn__te_print(item->te, b->text);
     } else if (traces) {
       if (b->count > 1) tn__strbuf_printf(b->text, "# %s\n", tn__te_name(item->te));
-      tn__trace_print(item->schedule->schedule, b->text);
+      tn__sched_trace_print(item->schedule->schedule, b->text);
     } else {
       tn__func_print(item->func, b->text);
     }
@@ -313,7 +313,7 @@ tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_o
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_build_options, options, &b.options));
   tn__strbuf_init(&text, b.options.allocator);
   tn_status *status = tn__with_arena(b.options.allocator, emit_body, &b);
-  if (status == NULL) return tn__text_out(&text, out, out_size);
+  if (status == NULL) return tn__decl_text_out(&text, out, out_size);
   tn__strbuf_release(&text);
   return status;
 }
@@ -328,12 +328,12 @@ static void keep_results(void *user) {
   tn__kernel_info *infos = TN__NEW_ARRAY(b->arena, m.count, tn__kernel_info);
   for (int i = 0; i < m.count; i++) {
     const char *name = tn__te_name(m.items[i].te);
-    if (tn__te_is_taken_in_c(name))
+    if (tn__decl_is_taken_in_c(name))
       tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT, "kernel %s: its C function can't have this name; use another",
                  name);
     infos[i] = backend->measure(m.irs[i], m.funcs[i]);
   }
-  tn__te_header(m.items, infos, m.count, b->options.parallel, b->options.guard, &header);
+  tn__decl_header(m.items, infos, m.count, b->options.parallel, b->options.guard, &header);
   tn_status *status = tn__strbuf_status(&header);
   if (status == NULL) build->header = tn__arena_strdup(&build->arena, tn__strbuf_text(&header));
   tn__strbuf_release(&header);
@@ -346,7 +346,7 @@ static void build_body(tn__arena *arena, void *user) {
   begin_work(b, arena);
   check_schedules(b);
   b->build->object = generate(b, TN__EMIT_OBJECT);
-  tn__check(arena->escape, tn__in_arena(&b->build->arena, keep_results, b));
+  tn__check(arena->escape, tn__decl_in_arena(&b->build->arena, keep_results, b));
 }
 
 tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_options *options, tn_build **out) {

@@ -5,6 +5,6 @@
 #include <stdbool.h>
 
 /* Words of C and C++, and functions that a program has already: no names for kernels that become C functions. */
-bool tn__te_is_taken_in_c(const char *name);
+bool tn__decl_is_taken_in_c(const char *name);
 
 #endif

@@ -19,7 +19,7 @@ static void run_in_arena(tn__escape *escape, void *arg) {
   call->body(call->user);
 }
 
-tn_status *tn__in_arena(tn__arena *arena, void (*body)(void *user), void *user) {
+tn_status *tn__decl_in_arena(tn__arena *arena, void (*body)(void *user), void *user) {
   arena_call call = {arena, body, user};
   tn__escape escape, *outer = arena->escape;
   tn_status *status = tn__protect(&escape, run_in_arena, &call);
@@ -27,7 +27,7 @@ tn_status *tn__in_arena(tn__arena *arena, void (*body)(void *user), void *user) 
   return status;
 }
 
-tn_status *tn__text_out(tn__strbuf *text, char **out, size_t *size) {
+tn_status *tn__decl_text_out(tn__strbuf *text, char **out, size_t *size) {
   tn_status *status = tn__strbuf_status(text);
   *out = status == NULL ? malloc(text->length + 1) : NULL;
   if (*out != NULL) {
@@ -53,11 +53,11 @@ static void limit(tn__work *work, tn__arena *arena, const char *of, uint64_t eac
   arena->work = work;
 }
 
-void tn__te_limit_reading(tn__work *work, tn__arena *arena, size_t bytes) {
+void tn__decl_limit_reading(tn__work *work, tn__arena *arena, size_t bytes) {
   limit(work, arena, "this text", STEPS_PER_BYTE, bytes);
 }
 
-void tn__te_limit_work(tn__work *work, tn__arena *arena, uint64_t declared) {
+void tn__decl_limit_work(tn__work *work, tn__arena *arena, uint64_t declared) {
   limit(work, arena, "this declaration", STEPS_PER_STEP, declared);
 }
 
@@ -91,7 +91,7 @@ tn_status *tn_te_print(const tn_te *te, char **out) {
   *out = NULL;
   tn__strbuf_init(&text, te->allocator);
   tn__te_print(te->te, &text);
-  return tn__text_out(&text, out, NULL);
+  return tn__decl_text_out(&text, out, NULL);
 }
 
 /* ---- from text --------------------------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static tn_status *declare_kernel(parsing *p, int index) {
   tn_te *te = p->making = p->list[p->count++];
   p->index = index;
   te->arena.work = &p->work;
-  tn_status *status = tn__in_arena(&te->arena, declare_one, p);
+  tn_status *status = tn__decl_in_arena(&te->arena, declare_one, p);
   te->arena.work = NULL; /* which it outlives */
   return status;
 }
@@ -187,8 +187,8 @@ static void parse_all(void *user) {
 
 static tn_status *parse(parsing *p) {
   tn__arena_init(&p->arena, p->allocator, NULL);
-  tn__te_limit_reading(&p->work, &p->arena, p->length);
-  tn_status *status = tn__in_arena(&p->arena, parse_all, p);
+  tn__decl_limit_reading(&p->work, &p->arena, p->length);
+  tn_status *status = tn__decl_in_arena(&p->arena, parse_all, p);
   tn__arena_release(&p->arena);
   return status;
 }
@@ -287,7 +287,7 @@ static bool build(building *b, void (*body)(void *user)) {
                                    tn__te_name(te->te), b->name);
     return false;
   }
-  te->refusal = tn__in_arena(&te->arena, body, b);
+  te->refusal = tn__decl_in_arena(&te->arena, body, b);
   return te->refusal == NULL;
 }
 
@@ -322,7 +322,7 @@ tn_status *tn_te_create(const char *name, const tn_allocator *allocator, tn_te *
   *out = NULL;
   building b = {.name = name == NULL ? "" : name};
   TN_RETURN_IF_ERROR(new_handle(allocator, &b.te));
-  tn_status *status = tn__in_arena(&b.te->arena, create, &b);
+  tn_status *status = tn__decl_in_arena(&b.te->arena, create, &b);
   if (status != NULL)
     tn_te_release(b.te);
   else
@@ -339,7 +339,7 @@ static void finish(void *user) {
 tn_status *tn_te_finish(tn_te *te) {
   if (te->finished) return NULL;
   building b = {.te = te, .name = "the whole"};
-  if (te->refusal == NULL) te->refusal = tn__in_arena(&te->arena, finish, &b);
+  if (te->refusal == NULL) te->refusal = tn__decl_in_arena(&te->arena, finish, &b);
   if (te->refusal != NULL)
     return tn_status_create(tn_status_code_of(te->refusal), "%s", tn_status_message(te->refusal));
   te->finished = true;
@@ -360,9 +360,9 @@ tn_te_expr *tn_te_dim(tn_te *te, const char *name, int64_t least) {
 
 static void make_int(void *user) {
   building *b = user;
-  const tn__expr *wide = tn__index(b->te->ir, b->number);
-  b->expr = tn__cast(b->te->ir, b->dtype, wide);
-  if (!tn__dtype_is_float(b->dtype) && tn__cast(b->te->ir, TN_I64, b->expr) != wide)
+  const tn__expr *wide = tn__ir_index(b->te->ir, b->number);
+  b->expr = tn__ir_cast(b->te->ir, b->dtype, wide);
+  if (!tn__dtype_is_float(b->dtype) && tn__ir_cast(b->te->ir, TN_I64, b->expr) != wide)
     refuse(b, "the number does not fit into its type");
 }
 
@@ -374,7 +374,7 @@ tn_te_expr *tn_te_int(tn_te *te, tn_dtype dtype, int64_t value) {
 static void make_float(void *user) {
   building *b = user;
   if (!tn__dtype_is_float(b->dtype)) refuse(b, "the type is no floating one");
-  b->expr = tn__float(b->te->ir, b->dtype, b->real);
+  b->expr = tn__ir_float(b->te->ir, b->dtype, b->real);
 }
 
 tn_te_expr *tn_te_float(tn_te *te, tn_dtype dtype, double value) {
@@ -388,9 +388,10 @@ static void make_axis(void *user) {
   int64_t n;
   check_name(b, b->name);
   if (extent->dtype != TN_I64) refuse(b, "an extent is of type i64");
-  if (tn__as_int(extent, &n) && n < 1) refuse(b, "an extent must be at least 1");
-  b->expr = tn__var_create(b->te->ir, tn__arena_strdup(&b->te->arena, b->name), TN_I64, tn__index(b->te->ir, 0), extent)
-                ->self;
+  if (tn__ir_as_int(extent, &n) && n < 1) refuse(b, "an extent must be at least 1");
+  b->expr =
+      tn__var_create(b->te->ir, tn__arena_strdup(&b->te->arena, b->name), TN_I64, tn__ir_index(b->te->ir, 0), extent)
+          ->self;
 }
 
 tn_te_expr *tn_te_axis(tn_te *te, const char *name, tn_te_expr *extent) {
@@ -424,7 +425,7 @@ tn_te_expr *tn_te_op(tn_te *te, const char *operation, int count, tn_te_expr *co
 
 static void make_cast(void *user) {
   building *b = user;
-  b->expr = tn__cast(b->te->ir, b->dtype, expr_in(b->value));
+  b->expr = tn__ir_cast(b->te->ir, b->dtype, expr_in(b->value));
 }
 
 tn_te_expr *tn_te_cast(tn_te *te, tn_dtype dtype, tn_te_expr *value) {
@@ -442,7 +443,7 @@ static void make_read(void *user) {
     indices[i] = expr_in(b->list[i]);
     if (indices[i]->dtype != TN_I64) refuse(b, "an index is of type i64");
   }
-  b->expr = tn__load(b->te->ir, buffer, indices);
+  b->expr = tn__ir_load(b->te->ir, buffer, indices);
 }
 
 tn_te_expr *tn_te_read(tn_te *te, tn_te_tensor *tensor, int count, tn_te_expr *const *indices) {
@@ -459,7 +460,7 @@ static void make_input(void *user) {
     int64_t n;
     shape[i] = expr_in(b->list[i]);
     if (shape[i]->dtype != TN_I64) refuse(b, "a dimension is of type i64");
-    if (tn__as_int(shape[i], &n) && n < 1) refuse(b, "a dimension must be at least 1");
+    if (tn__ir_as_int(shape[i], &n) && n < 1) refuse(b, "a dimension must be at least 1");
   }
   b->buffers[0] = tn__te_input(b->te->te, b->name, b->dtype, b->count, shape);
 }
@@ -503,7 +504,7 @@ static fresh_axes axes_of(const building *b) {
 }
 
 static const tn__expr *renamed(const building *b, const fresh_axes *all, const tn_te_expr *e) {
-  return tn__substitute(b->te->ir, expr_in(e), all->from, all->to, all->count);
+  return tn__ir_substitute(b->te->ir, expr_in(e), all->from, all->to, all->count);
 }
 
 static void make_compute(void *user) {

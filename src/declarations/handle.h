@@ -37,25 +37,26 @@ typedef struct tn__te_item {
   int kernel, input;
 } tn__te_item;
 /* Kernels in order, each with what packs its operands behind it. Throws on the arena's escape. */
-int tn__te_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);
+int tn__decl_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);
 
 /* Starts to count the work in an arena, and limits it: that of reading a text by its bytes, that of scheduling a
  * declaration and of making code by the steps that making the declaration took. */
-void tn__te_limit_reading(tn__work *work, tn__arena *arena, size_t bytes);
-void tn__te_limit_work(tn__work *work, tn__arena *arena, uint64_t declared);
+void tn__decl_limit_reading(tn__work *work, tn__arena *arena, size_t bytes);
+void tn__decl_limit_work(tn__work *work, tn__arena *arena, uint64_t declared);
 
 /* Operations and bytes of inputs and outputs of one call; -1 when open dimensions decide. */
-void tn__te_work(const tn__te *te, double *flops, double *bytes);
+void tn__decl_work(const tn__te *te, double *flops, double *bytes);
 /* A caller's struct, NULL or of whatever version, as this version has it. */
-TN_MUST_USE tn_status *tn__schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out);
+TN_MUST_USE tn_status *tn__decl_schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out);
 /* A copy of the declaration in `ir`, with what its schedule depends on; throws what the options may not be. */
-tn__plan_unit tn__te_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given, tn__ir *ir);
-const tn__chooser *tn__te_chooser(const tn_schedule_options *given);
+tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
+                                 tn__ir *ir);
+const tn__chooser *tn__decl_chooser(const tn_schedule_options *given);
 /* What `target` and the options `machine` and `no_measure` say. */
-TN_MUST_USE tn_status *tn__te_target(const char *target, const tn_schedule_options *given, tn__target *out);
+TN_MUST_USE tn_status *tn__decl_target(const char *target, const tn_schedule_options *given, tn__target *out);
 /* Runs `body` with the arena's escape set; what it throws is the result. */
-TN_MUST_USE tn_status *tn__in_arena(tn__arena *arena, void (*body)(void *user), void *user);
+TN_MUST_USE tn_status *tn__decl_in_arena(tn__arena *arena, void (*body)(void *user), void *user);
 /* Text that the caller frees with free(); takes what the buffer holds. */
-TN_MUST_USE tn_status *tn__text_out(tn__strbuf *text, char **out, size_t *size);
+TN_MUST_USE tn_status *tn__decl_text_out(tn__strbuf *text, char **out, size_t *size);
 
 #endif

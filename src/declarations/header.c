@@ -33,7 +33,7 @@ static bool is_keyword(const char *name) {
   return false;
 }
 
-bool tn__te_is_taken_in_c(const char *name) {
+bool tn__decl_is_taken_in_c(const char *name) {
   /* What the object file itself asks for, and what every program has. */
   static const char *const functions[] = {"main", "malloc", "free", "memcpy", "memmove", "memset"};
   for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
@@ -165,8 +165,8 @@ static void print_guard(header *h, const char *guard) {
   tn__strbuf_append(h->out, "_H");
 }
 
-void tn__te_header(const tn__te_item *items, const tn__kernel_info *infos, int count, bool parallel, const char *guard,
-                   tn__strbuf *out) {
+void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int count, bool parallel,
+                     const char *guard, tn__strbuf *out) {
   header h = {.out = out, .parallel = parallel, .items = items, .count = count};
   tn__strbuf_printf(out, "/* Made by tenon %s.\n *\n", tn_version());
   tn__strbuf_append(

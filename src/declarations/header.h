@@ -7,7 +7,7 @@
 #include "declarations/handle.h"
 
 /* `guard` NULL: made from the kernels' names. */
-void tn__te_header(const tn__te_item *items, const tn__kernel_info *infos, int count, bool parallel, const char *guard,
-                   tn__strbuf *out);
+void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int count, bool parallel,
+                     const char *guard, tn__strbuf *out);
 
 #endif

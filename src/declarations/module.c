@@ -26,7 +26,7 @@ typedef struct emitter {
 } emitter;
 
 static void check(emitter *e, const tn__expr *condition, const char *message) {
-  if (tn__is_true(condition)) return;
+  if (tn__ir_is_true(condition)) return;
   tn__exe_emit_assert(e->func, tn__scalars_register(&e->scalars, condition), message);
 }
 
@@ -54,20 +54,21 @@ static void declare_inputs(emitter *e, int *reads) {
     const tn__buffer *b = e->func_of_te->params[i];
     for (int d = 0; d < b->rank; d++) {
       const tn__expr *size = b->shape[d];
-      if (tn__is_int(size))
-        dims[i][d] = tn__operand_const(size->value.i);
+      if (tn__ir_is_int(size))
+        dims[i][d] = tn__prog_operand_const(size->value.i);
       else if (size->kind == TN__EXPR_VAR)
-        dims[i][d] = tn__operand_scalar(tn__scalars_register(&e->scalars, size));
+        dims[i][d] = tn__prog_operand_scalar(tn__scalars_register(&e->scalars, size));
       else
-        dims[i][d] = tn__operand_scalar(tn__exe_symbol(e->func, tn__arena_printf(e->arena, "%s.%d", b->name, d)));
+        dims[i][d] = tn__prog_operand_scalar(tn__exe_symbol(e->func, tn__arena_printf(e->arena, "%s.%d", b->name, d)));
     }
     int index = tn__exe_input(e->func, b->name, b->dtype, b->rank, dims[i]);
-    reads[i] = tn__exe_register(e->func, b->dtype, b->rank, dims[i], TN__STORAGE_INPUT, index, tn__operand_const(0));
+    reads[i] =
+        tn__exe_register(e->func, b->dtype, b->rank, dims[i], TN__STORAGE_INPUT, index, tn__prog_operand_const(0));
   }
   for (int i = 0; i < own; i++) {
     const tn__buffer *b = e->func_of_te->params[i];
     for (int d = 0; d < b->rank; d++) {
-      if (tn__is_int(b->shape[d]) || b->shape[d]->kind == TN__EXPR_VAR) continue;
+      if (tn__ir_is_int(b->shape[d]) || b->shape[d]->kind == TN__EXPR_VAR) continue;
       int size = tn__scalars_register(&e->scalars, b->shape[d]);
       tn__exe_emit_assert(
           e->func, tn__exe_emit_scalar_op(e->func, TN__SCALAR_EQ, size, (int)dims[i][d].value),
@@ -106,29 +107,29 @@ static void emit_function(emitter *e, int kernel, const tn__kernel_info *info) {
     for (int d = 0; d < b->rank; d++) shape[d] = tn__scalars_operand(&e->scalars, b->shape[d]);
     int index = tn__exe_output(e->func, b->name, b->dtype, b->rank, shape);
     writes[write_count++] =
-        tn__exe_register(e->func, b->dtype, b->rank, shape, TN__STORAGE_OUTPUT, index, tn__operand_const(0));
+        tn__exe_register(e->func, b->dtype, b->rank, shape, TN__STORAGE_OUTPUT, index, tn__prog_operand_const(0));
   }
   const tn__expr *bytes = info->workspace_expr;
-  if (bytes == NULL) bytes = tn__index(e->ir, info->workspace_bytes);
+  if (bytes == NULL) bytes = tn__ir_index(e->ir, info->workspace_bytes);
   tn__operand size = tn__scalars_operand(&e->scalars, bytes);
   for (int i = 0; i < dims; i++) scalars[i] = tn__scalars_register(&e->scalars, tn__te_dim_at(e->te, i)->self);
   tn__exe_arena(e->func, size);
-  if (!tn__is_int_value(bytes, 0))
-    writes[write_count++] = tn__exe_register(e->func, TN_U8, 1, &size, TN__STORAGE_ARENA, 0, tn__operand_const(0));
+  if (!tn__ir_is_int_value(bytes, 0))
+    writes[write_count++] = tn__exe_register(e->func, TN_U8, 1, &size, TN__STORAGE_ARENA, 0, tn__prog_operand_const(0));
   tn__exe_emit_kernel(e->func, kernel, reads, inputs, writes, write_count, scalars, dims);
   tn__exe_emit(e->func, TN__OP_RETURN, NULL, 0);
 }
 
-void tn__te_work(const tn__te *te, double *flops, double *bytes) {
+void tn__decl_work(const tn__te *te, double *flops, double *bytes) {
   int64_t n;
   int inputs = tn__te_input_count(te);
-  *flops = tn__as_int(tn__te_flops(te), &n) ? (double)n : -1;
+  *flops = tn__ir_as_int(tn__te_flops(te), &n) ? (double)n : -1;
   *bytes = 0;
   for (int i = 0; i < inputs + tn__te_output_count(te); i++) {
     const tn__buffer *b = i < inputs ? tn__te_input_at(te, i) : tn__te_output_at(te, i - inputs);
     double size = (double)tn_dtype_size(b->dtype);
     for (int d = 0; d < b->rank; d++) {
-      if (!tn__as_int(b->shape[d], &n)) {
+      if (!tn__ir_as_int(b->shape[d], &n)) {
         *bytes = -1;
         return;
       }
@@ -142,7 +143,7 @@ static void module_body(tn__arena *arena, void *user) {
   job *j = user;
   const tn__target *target = &j->schedules[0]->target;
   tn__te_item *items;
-  int count = tn__te_items(arena, j->schedules, j->count, &items);
+  int count = tn__decl_items(arena, j->schedules, j->count, &items);
   tn__ir **irs = TN__NEW_ARRAY(arena, count, tn__ir *);
   const tn__func **funcs = TN__NEW_ARRAY(arena, count, const tn__func *);
   for (int i = 0; i < count; i++) {
@@ -168,14 +169,14 @@ static void module_body(tn__arena *arena, void *user) {
     bool workspace = info.workspace_expr != NULL || info.workspace_bytes > 0;
     int buffers = tn__te_input_count(e.te) + tn__te_output_count(e.te) + workspace;
     double flops, bytes;
-    tn__te_work(e.te, &flops, &bytes);
+    tn__decl_work(e.te, &flops, &bytes);
     int kernel = tn__exe_kernel(exe, name, symbol->offset, symbol->size, buffers, tn__te_dim_count(e.te), flops, bytes);
     e.func = tn__exe_function(exe, name);
     tn__scalars_init(&e.scalars, arena, e.func);
     emit_function(&e, kernel, &info);
     if (items[i].schedule == NULL) continue;
     tn__strbuf_printf(&traces, "# %s\n", name);
-    tn__trace_print(items[i].schedule->schedule, &traces);
+    tn__sched_trace_print(items[i].schedule->schedule, &traces);
   }
   const char *text = tn__arena_strdup(arena, tn__strbuf_text(&traces));
   tn__strbuf_release(&traces);
@@ -183,7 +184,7 @@ static void module_body(tn__arena *arena, void *user) {
   tn_compile_options options = {.size = sizeof(options), .allocator = j->allocator};
   tn__driver driver = {.arena = arena, .options = &options};
   tn__pieces pieces = tn__exe_pieces(exe);
-  tn__check(arena->escape, tn__module_create(&driver, &pieces, NULL, (tn__bytes){0}, &j->module));
+  tn__check(arena->escape, tn__driver_module_create(&driver, &pieces, NULL, (tn__bytes){0}, &j->module));
 }
 
 tn_status *tn_te_module(tn_schedule *const *schedules, int count, const tn_allocator *allocator, tn_module **out) {

@@ -11,7 +11,7 @@ typedef struct compile_call {
   const tn_model_function *functions;
   int function_count;
   tn_compile_options options;
-  const tn__chooser *chooser; /* of schedules, out of tn__compile_by */
+  const tn__chooser *chooser; /* of schedules, out of tn__driver_compile_by */
   tn_module *module;          /* out of tn_compile */
   const char *stage;          /* of tn_compile_emit */
   tn__strbuf *text;
@@ -21,12 +21,12 @@ static void close_map(void *map) { tn__file_map_close(map); }
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
 
-tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
-                              tn__model *const *models) {
+tn__digest tn__driver_executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
+                                     tn__model *const *models) {
   tn_compile_options resolved = *driver->options;
   tn__sha256 h;
   tn__sha256_init(&h);
-  tn__build_identity(&h);
+  tn__kernels_build_identity(&h);
   for (int i = 0; i < count; i++) {
     tn__digest model_digest = tn__model_digest(models[i], driver->threads);
     tn__sha256_update_string(&h, functions[i].name);
@@ -75,20 +75,20 @@ static void compile_body(tn__arena *arena, void *user) {
   tn__digest key = {0};
   double start = tn__now();
   if (cached) {
-    key = tn__executable_key(driver, call->functions, call->function_count, models);
+    key = tn__driver_executable_key(driver, call->functions, call->function_count, models);
     for (int i = 0; i < call->function_count; i++) tn__model_forget_pages(models[i]);
     tn__file_map *map = TN__NEW(arena, tn__file_map);
     tn__bytes entry;
     tn__arena_defer(arena, close_map, map);
     if (tn__cache_map(driver->cache, "exe", &key, map, &entry)) {
       tn__driver_time(driver, "cache", tn__now() - start);
-      tn__check(arena->escape, tn__module_create(driver, NULL, map, entry, &call->module));
+      tn__check(arena->escape, tn__driver_module_create(driver, NULL, map, entry, &call->module));
       return;
     }
   }
   compile_models(c, call, models);
   if (cached) tn__cache_put(driver->cache, arena, "exe", &key, &c->executable);
-  tn__check(arena->escape, tn__module_create(driver, &c->executable, NULL, (tn__bytes){0}, &call->module));
+  tn__check(arena->escape, tn__driver_module_create(driver, &c->executable, NULL, (tn__bytes){0}, &call->module));
 }
 
 static tn_status *check_names(const tn_model_function *functions, int count) {
@@ -106,12 +106,12 @@ static tn_status *check_names(const tn_model_function *functions, int count) {
   return NULL;
 }
 
-tn_status *tn__compile_by(const tn__chooser *chooser, const tn_model_function *functions, int count,
-                          const tn_compile_options *options, tn_module **out) {
+tn_status *tn__driver_compile_by(const tn__chooser *chooser, const tn_model_function *functions, int count,
+                                 const tn_compile_options *options, tn_module **out) {
   *out = NULL;
   TN_RETURN_IF_ERROR(check_names(functions, count));
   compile_call call = {.functions = functions, .function_count = count, .chooser = chooser};
-  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
   TN_RETURN_IF_ERROR(tn__with_arena(call.options.allocator, compile_body, &call));
   *out = call.module;
   return NULL;
@@ -119,7 +119,7 @@ tn_status *tn__compile_by(const tn__chooser *chooser, const tn_model_function *f
 
 tn_status *tn_compile_functions(const tn_model_function *functions, int count, const tn_compile_options *options,
                                 tn_module **out) {
-  return tn__compile_by(&tn__chooser_static, functions, count, options, out);
+  return tn__driver_compile_by(&tn__chooser_static, functions, count, options, out);
 }
 
 tn_status *tn_compile(const char *path, const void *data, size_t size, const tn_compile_options *options,
@@ -162,7 +162,7 @@ tn_status *tn_compile_emit(const char *path, const void *data, size_t size, cons
   tn__strbuf text;
   tn_model_function only = {"main", path, data, size};
   compile_call call = {.functions = &only, .function_count = 1, .stage = stage, .text = &text};
-  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
   tn__strbuf_init(&text, NULL);
   tn_status *status = tn__with_arena(call.options.allocator, emit_body, &call);
   if (!status) {

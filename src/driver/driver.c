@@ -10,7 +10,7 @@
 #include "kernels/texts.h"
 #include "options/options.h"
 
-tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compile_options *out) {
+tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile_options *out) {
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_compile_options, options, out));
   return tn__options_check(out);
 }
@@ -26,7 +26,7 @@ static void check_pass(const tn__driver *driver, const char *name) {
     for (int k = 0; k < i; k++) again |= strcmp(pass, tn__graph_pass_name(k)) == 0;
     if (!again) known = tn__arena_printf(arena, "%s%s, ", known, pass);
   }
-  for (int i = 0; (pass = tn__pass_name(i)) != NULL; i++) {
+  for (int i = 0; (pass = tn__ir_pass_name(i)) != NULL; i++) {
     if (strcmp(pass, name) == 0) return;
     known = tn__arena_printf(arena, "%s%s, ", known, pass);
   }
@@ -53,13 +53,15 @@ void tn__driver_limit_work(tn__driver *driver, uint64_t structure) {
 
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
   *driver = (tn__driver){.arena = arena, .options = options};
-  tn__check(arena->escape, tn__machine_target(options, &driver->target, NULL));
+  tn__check(arena->escape, tn__kernels_machine_target(options, &driver->target, NULL));
   driver->backend = tn__backend_of(arena->escape, &driver->target);
   bool native = !options->target || strcmp(options->target, "native") == 0;
-  driver->schedule.threads = options->run_threads > 0 ? options->run_threads : native ? tn__default_thread_count() : 1;
+  driver->schedule.threads = options->run_threads > 0 ? options->run_threads
+                             : native                 ? tn__target_default_thread_count()
+                                                      : 1;
   driver->chooser = &tn__chooser_static;
-  driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__default_thread_count();
-  tn__check(arena->escape, tn__texts_parse(options->texts, &driver->texts));
+  driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__target_default_thread_count();
+  tn__check(arena->escape, tn__kernels_texts_parse(options->texts, &driver->texts));
   check_pass(driver, options->print_after);
   if (options->print_after) driver->threads = 1; /* texts of one kernel stay together, in the order of the model */
   if (!options->no_cache && !options->print_after) {
@@ -95,7 +97,7 @@ static int winograd_tile(void *user, const tn__winograd_sizes *s) {
 }
 
 static void optimize(tn__compilation *c, tn__graph *graph) {
-  tn__optimize_options options = {.evaluator = tn__fold_evaluator(&c->driver),
+  tn__optimize_options options = {.evaluator = tn__driver_fold_evaluator(&c->driver),
                                   .operand_layout = operand_layout,
                                   .layout_user = &c->driver,
                                   .winograd_tile = c->driver.options->direct_convolutions ? NULL : winograd_tile,
@@ -132,7 +134,7 @@ static void describe_signature(tn__driver *driver, tn__program_function *f, cons
   for (int i = 0; i < tn__graph_output_count(g); i++) {
     bool list = tn__graph_output_at(g, i)->holds != TN__HOLDS_TENSOR;
     if (loop && list) updates[i] = tn__graph_output_at(g, i);
-    if (loop && (list || tn__while_keeps(loop, i))) continue;
+    if (loop && (list || tn__prog_while_keeps(loop, i))) continue;
     outputs[f->output_count] = tn__graph_output_at(g, i);
     extents[f->output_count] = tn__graph_output_extent(g, i);
     output_names[f->output_count++] = tn__graph_output_name(g, i);
@@ -150,7 +152,7 @@ static void fuse_function(tn__driver *driver, tn__program_function *f) {
   *groups = tn__pass_fuse(f->graph);
   tn__driver_time(driver, "graph.fuse", tn__now() - start);
   start = tn__now();
-  tn__precompute_constants(driver, f->graph, groups);
+  tn__driver_precompute_constants(driver, f->graph, groups);
   tn__driver_time(driver, "constants", tn__now() - start);
   f->groups = groups;
 }
@@ -169,7 +171,7 @@ static void add_bodies(tn__compilation *c, int function) {
     bool is_while = tn__op_has(n, TN__FACT_LOOPS), calls = n->op->lowering == TN__LOWER_CONTROL;
     for (int j = 0; calls && j < n->graph_count; j++) {
       bool loop = is_while && j == 1;
-      if (is_while && j == 0 && tn__while_tests_scalars(n)) continue;
+      if (is_while && j == 0 && tn__prog_while_tests_scalars(n)) continue;
       const char *name =
           tn__arena_printf(c->driver.arena, "%s.%s%u.%d", c->functions.data[function].name, n->op->name, n->id, j);
       add_function(c, name, n->graphs[j], loop ? n : NULL);
@@ -277,7 +279,7 @@ void tn__compilation_back(tn__compilation *c) {
                              .units = c->units,
                              .unit_count = c->unit_count};
   const char *names[TN__TEXT_KINDS], *texts[TN__TEXT_KINDS];
-  int text_count = tn__texts_gather(c, names, texts);
+  int text_count = tn__driver_texts_gather(c, names, texts);
   c->executable = tn__program_build(driver, &c->program, names, texts, text_count, &c->stats);
   tn__driver_time(driver, "program", tn__now() - start);
 }

@@ -38,8 +38,8 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
 /* How many steps of work this compilation may take, by the bytes of structure that its models have. */
 void tn__driver_limit_work(tn__driver *driver, uint64_t structure);
 /* Everything that the executable depends on: the models, the target, the options that change code, this build. */
-tn__digest tn__executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
-                              tn__model *const *models);
+tn__digest tn__driver_executable_key(const tn__driver *driver, const tn_model_function *functions, int count,
+                                     tn__model *const *models);
 /* Opens and imports a model. */
 void tn__compilation_open(tn__compilation *c, const char *path, const void *data, size_t size);
 /* All before code: tn__compilation_open and tn__compilation_prepare. */
@@ -61,18 +61,18 @@ void tn__compilation_prepare(tn__compilation *c);
 /* Kernels and the executable. */
 void tn__compilation_back(tn__compilation *c);
 /* The texts that the compilation keeps (kernels/texts.h); returns how many. Units must have been built (texts.c). */
-int tn__texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]);
+int tn__driver_texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]);
 /* A caller's struct, NULL or of whatever version, as this version has it; its lists are there and name things. */
-TN_MUST_USE tn_status *tn__compile_options_read(const tn_compile_options *options, tn_compile_options *out);
+TN_MUST_USE tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile_options *out);
 
 /* tn_compile_functions() with schedules as `chooser` wants them. What it consults is part of the caches' keys. */
-TN_MUST_USE tn_status *tn__compile_by(const tn__chooser *chooser, const tn_model_function *functions, int count,
-                                      const tn_compile_options *options, tn_module **out);
+TN_MUST_USE tn_status *tn__driver_compile_by(const tn__chooser *chooser, const tn_model_function *functions, int count,
+                                             const tn_compile_options *options, tn_module **out);
 
 /* Computes the groups that depend on constants only, on this machine, and makes their outputs constants
  * (precompute.c). */
-void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups);
+void tn__driver_precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups);
 /* The evaluator for the fold pass: small nodes through the loop interpreter. */
-tn__evaluator tn__fold_evaluator(tn__driver *driver);
+tn__evaluator tn__driver_fold_evaluator(tn__driver *driver);
 
 #endif

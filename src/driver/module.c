@@ -97,8 +97,8 @@ static tn_status *join_executable(tn_module *m, const tn__pieces *executable, tn
   return NULL;
 }
 
-tn_status *tn__module_create(const tn__driver *driver, const tn__pieces *executable, tn__file_map *map, tn__bytes entry,
-                             tn_module **out) {
+tn_status *tn__driver_module_create(const tn__driver *driver, const tn__pieces *executable, tn__file_map *map,
+                                    tn__bytes entry, tn_module **out) {
   const tn_allocator *allocator = driver->options->allocator;
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(allocator, 1, sizeof(tn_module), 0, &memory));
@@ -195,7 +195,7 @@ tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size) {
     return tn_status_create(TN_INVALID_ARGUMENT, "a signature needs a key of at least one byte");
   TN_RETURN_IF_ERROR(own(module, module->size, module->size));
   tn__digest signature;
-  tn__signature(module->data, key, key_size, &signature);
+  tn__rt_signature(module->data, key, key_size, &signature);
   tn__file_section *section = own_section_at(module, at);
   memcpy(own_bytes(module) + section->offset, signature.bytes, sizeof(signature.bytes));
   hash_section(module, section);

@@ -23,7 +23,7 @@ struct tn_module {
 };
 
 /* Of the pieces, or of the cache's entry, which it takes over; with the driver's times. */
-TN_MUST_USE tn_status *tn__module_create(const tn__driver *driver, const tn__pieces *executable, tn__file_map *map,
-                                         tn__bytes entry, tn_module **out);
+TN_MUST_USE tn_status *tn__driver_module_create(const tn__driver *driver, const tn__pieces *executable,
+                                                tn__file_map *map, tn__bytes entry, tn_module **out);
 
 #endif

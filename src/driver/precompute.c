@@ -20,7 +20,7 @@ typedef struct fold_task {
 
 static int64_t count_of(const tn__value *v) {
   int64_t n = 1;
-  for (int i = 0; i < v->rank; i++) n *= tn__dim_const(v, i);
+  for (int i = 0; i < v->rank; i++) n *= tn__g_dim_const(v, i);
   return n;
 }
 
@@ -47,7 +47,7 @@ static void fold_node(tn__arena *arena, void *user) {
   for (int i = 0; i < inputs; i++) buffers[i] = dense_data(arena, tn__lower_input_at(lower, i));
   for (int i = 0; i < task->node->output_count; i++) buffers[inputs + i] = task->out[i];
   tn__interpret_options options = {.max_operations = 1 << 24};
-  tn__check(arena->escape, tn__interpret(ir, tn__te_lower(te), buffers, NULL, &options));
+  tn__check(arena->escape, tn__ir_interpret(ir, tn__te_lower(te), buffers, NULL, &options));
 }
 
 static bool evaluate(void *user, tn__graph *graph, const tn__node *node, void *const *out) {
@@ -62,7 +62,7 @@ static bool evaluate(void *user, tn__graph *graph, const tn__node *node, void *c
   return ok;
 }
 
-tn__evaluator tn__fold_evaluator(tn__driver *driver) { return (tn__evaluator){evaluate, driver}; }
+tn__evaluator tn__driver_fold_evaluator(tn__driver *driver) { return (tn__evaluator){evaluate, driver}; }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
@@ -123,7 +123,7 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
   tn__check(escape, tn_session_create(r->executable, &session, &r->session));
   for (int i = 0; i < count; i++) {
     int64_t shape[TN_MAX_RANK];
-    tn__shape_const(values[i], shape);
+    tn__g_shape_const(values[i], shape);
     void *data = constant_memory(driver, values[i], slab);
     DLTensor out = {.data = data,
                     .device = {kDLCPU, 0},
@@ -191,7 +191,7 @@ static tn__groups order_groups(tn__driver *driver, tn__graph *graph, const tn__g
   return ordered;
 }
 
-void tn__precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups) {
+void tn__driver_precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups) {
   tn__arena *arena = driver->arena;
   int outputs = 0, kernels = 0;
   for (int i = 0; i < groups->count; i++) outputs += groups->groups[i].output_count;

@@ -13,7 +13,7 @@ static const char *text_of_kernels(tn__compilation *c, unsigned kind) {
     const tn__unit *u = &c->units[i];
     if (u->same_as == i) tn__strbuf_printf(&text, "%s %s\n%s\n", comment, u->name, part_of(u, kind));
   }
-  return tn__text_kept(c->driver.arena, &text);
+  return tn__kernels_text_kept(c->driver.arena, &text);
 }
 
 /* Bodies of branches and loops are inside of the graphs that they belong to. */
@@ -27,15 +27,16 @@ static const char *text_of_graphs(tn__compilation *c) {
     tn__graph_print(e->graph, &text);
     tn__strbuf_append(&text, "\n");
   }
-  return tn__text_kept(c->driver.arena, &text);
+  return tn__kernels_text_kept(c->driver.arena, &text);
 }
 
-int tn__texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]) {
+int tn__driver_texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]) {
   int count = 0;
   for (int i = 0; i < TN__TEXT_KINDS; i++) {
-    if (!(c->driver.texts & tn__text_at(i))) continue;
-    names[count] = tn__text_name(i);
-    texts[count++] = tn__text_at(i) == TN__TEXT_GRAPH ? text_of_graphs(c) : text_of_kernels(c, tn__text_at(i));
+    if (!(c->driver.texts & tn__kernels_text_at(i))) continue;
+    names[count] = tn__kernels_text_name(i);
+    texts[count++] =
+        tn__kernels_text_at(i) == TN__TEXT_GRAPH ? text_of_graphs(c) : text_of_kernels(c, tn__kernels_text_at(i));
   }
   return count;
 }

@@ -78,7 +78,7 @@ static void check_size(const tn__graph *graph, const char *name, tn_dtype dtype,
   if (bytes == 0) tn__graph_fail(graph, TN_INTERNAL, "tensor \"%s\" has no element type", name);
   for (int i = 0; i < rank; i++) {
     int64_t size;
-    if (dims[i] == NULL || !tn__as_int(dims[i], &size) || size == 0) continue;
+    if (dims[i] == NULL || !tn__ir_as_int(dims[i], &size) || size == 0) continue;
     if (size < 0)
       tn__graph_fail(graph, TN_INVALID_ARGUMENT, "dimension %d of tensor \"%s\" is negative (%lld)", i, name,
                      (long long)size);
@@ -132,61 +132,61 @@ void tn__graph_output(tn__graph *graph, const char *name, tn__value *value) {
 
 /* ---- constants and elements -------------------------------------------------------------------------------------- */
 
-int tn__element_count(int rank, const tn__expr *const *dims) {
+int tn__g_element_count(int rank, const tn__expr *const *dims) {
   int64_t count = 1, size;
   for (int i = 0; i < rank; i++) {
-    if (dims[i] == NULL || !tn__as_int(dims[i], &size) || size < 0 || size > TN__MAX_ELEMENTS) return -1;
+    if (dims[i] == NULL || !tn__ir_as_int(dims[i], &size) || size < 0 || size > TN__MAX_ELEMENTS) return -1;
     count *= size;
     if (count > TN__MAX_ELEMENTS) return -1;
   }
   return (int)count;
 }
 
-int64_t tn__constant_count(const tn__value *value) {
+int64_t tn__g_constant_count(const tn__value *value) {
   int64_t count = 1, size;
   for (int i = 0; i < value->rank; i++)
-    if (tn__as_int(value->dims[i], &size)) count *= size;
+    if (tn__ir_as_int(value->dims[i], &size)) count *= size;
   return count;
 }
 
-bool tn__element_strides(const tn__value *a, int64_t *strides) {
+bool tn__g_element_strides(const tn__value *a, int64_t *strides) {
   int64_t stride = 1, size;
   for (int i = a->rank - 1; i >= 0; i--) {
     strides[i] = stride;
-    if (!tn__as_int(a->dims[i], &size) || __builtin_mul_overflow(stride, size, &stride)) return false;
+    if (!tn__ir_as_int(a->dims[i], &size) || __builtin_mul_overflow(stride, size, &stride)) return false;
   }
   return true;
 }
 
-const tn__expr *const *tn__moved_elements(tn__graph *graph, const tn__value *a, int rank, const tn__expr *const *dims,
-                                          int64_t offset, const int64_t *strides) {
-  int count = tn__element_count(rank, dims), own = tn__element_count(a->rank, a->dims);
+const tn__expr *const *tn__g_moved_elements(tn__graph *graph, const tn__value *a, int rank, const tn__expr *const *dims,
+                                            int64_t offset, const int64_t *strides) {
+  int count = tn__g_element_count(rank, dims), own = tn__g_element_count(a->rank, a->dims);
   if (a->elements == NULL || count < 0 || own < 0) return NULL;
   const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
   for (int p = 0; p < count; p++) {
     int64_t from = offset, rest = p, size = 1;
     for (int i = rank - 1; i >= 0; i--, rest /= size)
-      if (tn__as_int(dims[i], &size)) from += rest % size * strides[i];
+      if (tn__ir_as_int(dims[i], &size)) from += rest % size * strides[i];
     if (from < 0 || from >= own) return NULL; /* an error that the operator reports, or one of the run */
     elements[p] = a->elements[from];
   }
   return elements;
 }
 
-bool tn__carries_elements(tn_dtype dtype) { return dtype == TN_I64 || dtype == TN_I32 || dtype == TN_BOOL; }
+bool tn__g_carries_elements(tn_dtype dtype) { return dtype == TN_I64 || dtype == TN_I32 || dtype == TN_BOOL; }
 
-int tn__constant_elements(const tn__value *value, int64_t *out) {
-  int count = tn__element_count(value->rank, value->dims);
+int tn__g_constant_elements(const tn__value *value, int64_t *out) {
+  int count = tn__g_element_count(value->rank, value->dims);
   if (count < 0 || value->elements == NULL) return -1;
   for (int i = 0; i < count; i++)
-    if (!tn__as_int(value->elements[i], &out[i])) return -1;
+    if (!tn__ir_as_int(value->elements[i], &out[i])) return -1;
   return count;
 }
 
-tn__value *tn__constant_like(tn__graph *graph, const tn__value *like, const void *data, bool splat) {
+tn__value *tn__g_constant_like(tn__graph *graph, const tn__value *like, const void *data, bool splat) {
   int64_t shape[TN__MAX_RANK];
-  tn__shape_const(like, shape);
-  tn__value *constant = tn__constant_value(graph, like->dtype, like->rank, shape, data, splat);
+  tn__g_shape_const(like, shape);
+  tn__value *constant = tn__g_constant_value(graph, like->dtype, like->rank, shape, data, splat);
   constant->held = like->held;
   return constant;
 }
@@ -209,27 +209,27 @@ void tn__graph_check_rank(const tn__graph *graph, const char *what, int rank) {
 tn__value *tn__graph_strings(tn__graph *graph, int rank, const int64_t *shape, const tn__text *const *texts) {
   int64_t count = 1;
   for (int i = 0; i < rank; i++) count *= shape[i];
-  return tn__constant_value(graph, TN_STRING, rank, shape, tn__arena_copy(graph->arena, texts, (size_t)count * 8),
-                            false);
+  return tn__g_constant_value(graph, TN_STRING, rank, shape, tn__arena_copy(graph->arena, texts, (size_t)count * 8),
+                              false);
 }
 
-tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
-                              bool splat) {
+tn__value *tn__g_constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
+                                bool splat) {
   const tn__expr *dims[TN__MAX_RANK];
   if (rank > TN__MAX_RANK)
     tn__graph_fail(graph, TN_UNSUPPORTED, "a constant has %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
-  for (int i = 0; i < rank; i++) dims[i] = tn__index(graph->ir, shape[i]);
+  for (int i = 0; i < rank; i++) dims[i] = tn__ir_index(graph->ir, shape[i]);
   tn__value *value = value_create(graph, tn__arena_printf(graph->arena, "c%d", graph->values.count), dtype, rank, dims);
   static const int64_t nothing = 0; /* an empty constant is one too, and what tells is its data */
   value->data = data != NULL ? data : &nothing;
   value->splat = splat || rank == 0;
-  int count = dtype == TN_STRING ? -1 : tn__element_count(rank, dims);
+  int count = dtype == TN_STRING ? -1 : tn__g_element_count(rank, dims);
   if (count >= 0) {
     const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
     for (int i = 0; i < count; i++) {
       int64_t at = value->splat ? 0 : i;
-      elements[i] = tn__dtype_is_float(dtype) ? tn__float(graph->ir, dtype, tn__load_f64(dtype, data, at))
-                                              : tn__index(graph->ir, tn__load_i64(dtype, data, at));
+      elements[i] = tn__dtype_is_float(dtype) ? tn__ir_float(graph->ir, dtype, tn__load_f64(dtype, data, at))
+                                              : tn__ir_index(graph->ir, tn__load_i64(dtype, data, at));
     }
     value->elements = elements;
   }
@@ -298,7 +298,7 @@ const tn__expr *tn__graph_input_symbol(tn__graph *graph, const char *name, tn__v
   tn__symbol *symbol = tn__map_get(&graph->dim_names, name);
   if (symbol == NULL) {
     name = tn__arena_strdup(graph->arena, name);
-    symbol = symbol_create(graph, name, TN__SYMBOL_INPUT_DIM, input, axis, tn__index(graph->ir, 0), NULL);
+    symbol = symbol_create(graph, name, TN__SYMBOL_INPUT_DIM, input, axis, tn__ir_index(graph->ir, 0), NULL);
     tn__map_set(&graph->dim_names, name, symbol);
   }
   if (axis < 0 || axis >= input->rank)
@@ -309,12 +309,12 @@ const tn__expr *tn__graph_input_symbol(tn__graph *graph, const char *name, tn__v
 
 const tn__expr *tn__graph_dim_symbol(tn__graph *graph, tn__value *value, int axis) {
   const char *name = tn__arena_printf(graph->arena, "%s_d%d", value->name, axis);
-  const tn__expr *zero = tn__index(graph->ir, 0);
+  const tn__expr *zero = tn__ir_index(graph->ir, 0);
   return symbol_create(graph, name, TN__SYMBOL_INPUT_DIM, value, axis, zero, NULL)->var->self;
 }
 
 const tn__expr *const *tn__graph_elements(tn__graph *graph, tn__value *value, int *count) {
-  *count = tn__element_count(value->rank, value->dims);
+  *count = tn__g_element_count(value->rank, value->dims);
   if (*count < 0 || tn__dtype_is_float(value->dtype)) return NULL;
   if (value->elements == NULL) {
     const tn__expr **elements = TN__NEW_ARRAY(graph->arena, *count, const tn__expr *);
@@ -329,21 +329,21 @@ const tn__expr *const *tn__graph_elements(tn__graph *graph, tn__value *value, in
 
 const tn__expr *tn__graph_count_symbol(tn__graph *graph, tn__value *value, const tn__expr *limit) {
   if (value->elements != NULL) return value->elements[0];
-  if (tn__element_count(value->rank, value->dims) != 1)
+  if (tn__g_element_count(value->rank, value->dims) != 1)
     tn__graph_fail(graph, TN_INTERNAL, "%s is not one element", tn__value_type_text(graph, value));
-  const tn__expr *extent = limit == NULL ? NULL : tn__add_i(graph->ir, limit, 1);
+  const tn__expr *extent = limit == NULL ? NULL : tn__ir_add_i(graph->ir, limit, 1);
   const char *name = tn__arena_printf(graph->arena, "%s_n", value->name);
   const tn__expr **elements = TN__NEW_ARRAY(graph->arena, 1, const tn__expr *);
-  elements[0] = symbol_create(graph, name, TN__SYMBOL_ELEMENT, value, 0, tn__index(graph->ir, 0), extent)->var->self;
+  elements[0] = symbol_create(graph, name, TN__SYMBOL_ELEMENT, value, 0, tn__ir_index(graph->ir, 0), extent)->var->self;
   value->elements = elements;
   return elements[0];
 }
 
 void tn__graph_assume(tn__graph *graph, const tn__expr *condition, const char *format, ...) {
-  if (tn__is_true(condition) || tn__prove(graph->ir, condition)) return;
+  if (tn__ir_is_true(condition) || tn__ir_prove(graph->ir, condition)) return;
   va_list args;
   va_start(args, format);
-  if (tn__is_false(condition)) fail_at(graph, graph->origin, TN_INVALID_ARGUMENT, format, args);
+  if (tn__ir_is_false(condition)) fail_at(graph, graph->origin, TN_INVALID_ARGUMENT, format, args);
   char text[512];
   vsnprintf(text, sizeof(text), format, args);
   va_end(args);
@@ -382,9 +382,9 @@ tn__attr tn__attr_string(tn__graph *graph, const char *name, const char *value) 
   return (tn__attr){.name = name, .kind = TN__ATTR_STRING, .count = 1, .string = tn__arena_strdup(graph->arena, value)};
 }
 
-int tn__tensor_rank(const tn__value *value) { return value->held != NULL ? value->held->rank : value->rank; }
+int tn__g_tensor_rank(const tn__value *value) { return value->held != NULL ? value->held->rank : value->rank; }
 
-const tn__expr *const *tn__tensor_dims(const tn__value *value) {
+const tn__expr *const *tn__g_tensor_dims(const tn__value *value) {
   return value->held != NULL ? value->held->dims : value->dims;
 }
 
@@ -406,7 +406,7 @@ void tn__value_hold(tn__graph *graph, tn__value *value, const tn__layout *layout
   value->held = held;
 }
 
-bool tn__is_op(const tn__node *node, const char *name) { return node != NULL && strcmp(node->op->name, name) == 0; }
+bool tn__g_is_op(const tn__node *node, const char *name) { return node != NULL && strcmp(node->op->name, name) == 0; }
 
 bool tn__op_has(const tn__node *node, tn__op_fact fact) { return (node->op->facts & fact) != 0; }
 
@@ -525,7 +525,7 @@ static const tn__expr *long_dim(tn__graph *graph, const tn__expr *size) {
     tn__graph_keep_long_dim(graph, size, scalar);
   }
   tn__interval range = tn__interval_of(graph->ir, size);
-  return tn__graph_count_symbol(graph, scalar, range.max == INT64_MAX ? NULL : tn__index(graph->ir, range.max));
+  return tn__graph_count_symbol(graph, scalar, range.max == INT64_MAX ? NULL : tn__ir_index(graph->ir, range.max));
 }
 
 static bool are_short(const tn__expr *const *exprs, int count) {
@@ -534,8 +534,8 @@ static bool are_short(const tn__expr *const *exprs, int count) {
   return true;
 }
 
-tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype dtype, int rank,
-                          const tn__expr *const *dims, const tn__expr *const *elements) {
+tn__value *tn__g_set_output(tn__graph *graph, tn__node *node, int index, tn_dtype dtype, int rank,
+                            const tn__expr *const *dims, const tn__expr *const *elements) {
   const tn__expr *short_dims[TN__MAX_RANK];
   if (rank <= TN__MAX_RANK && !are_short(dims, rank)) {
     for (int i = 0; i < rank; i++) short_dims[i] = is_long(dims[i]) ? long_dim(graph, dims[i]) : dims[i];
@@ -562,7 +562,7 @@ tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype 
     value->rank = rank;
     value->dims = tn__arena_copy(graph->arena, dims, (size_t)rank * sizeof(*dims));
   }
-  int count = tn__element_count(rank, dims);
+  int count = tn__g_element_count(rank, dims);
   if (elements != NULL && count >= 0 && are_short(elements, count))
     value->elements = tn__arena_copy(graph->arena, elements, (size_t)count * sizeof(*elements));
   return value;
@@ -572,14 +572,14 @@ const tn__graph *tn__composite_body(const tn__node *node) {
   return tn__op_has(node, TN__FACT_BODY) ? node->graphs[0] : NULL;
 }
 
-int64_t tn__dim_const(const tn__value *value, int axis) {
+int64_t tn__g_dim_const(const tn__value *value, int axis) {
   int64_t size;
   if (axis < 0 || axis >= value->rank) return -1;
-  return tn__as_int(value->dims[axis], &size) ? size : -1;
+  return tn__ir_as_int(value->dims[axis], &size) ? size : -1;
 }
 
-bool tn__shape_const(const tn__value *value, int64_t *shape) {
+bool tn__g_shape_const(const tn__value *value, int64_t *shape) {
   for (int i = 0; i < value->rank; i++)
-    if (!tn__as_int(value->dims[i], &shape[i])) return false;
+    if (!tn__ir_as_int(value->dims[i], &shape[i])) return false;
   return true;
 }

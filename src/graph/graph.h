@@ -205,8 +205,8 @@ struct tn__op {
   /* What the result's elements are when those of operand 0 all are `element`: into `out`, false when that takes more
    * than counting. NULL: not known. */
   bool (*of_equal)(const tn__node *node, const void *element, void *out);
-  /* Sets dtype, rank, dims (and elements) of the outputs through tn__set_output; throws on what is inconsistent beyond
-   * `operands`. */
+  /* Sets dtype, rank, dims (and elements) of the outputs through tn__g_set_output; throws on what is inconsistent
+   * beyond `operands`. */
   void (*infer)(tn__graph *graph, tn__node *node);
   /* Adds the stages of the node to `te`: `inputs[i]` are buffers of te's ir context (shapes already converted), absent
    * ones NULL; fills outputs. Symbols of dims: convert with tn__lower_expr. Does not mark outputs. */
@@ -258,7 +258,7 @@ const tn__expr *tn__graph_dim_symbol(tn__graph *graph, tn__value *value, int axi
 void tn__graph_assume(tn__graph *graph, const tn__expr *condition, const char *format, ...) TN_PRINTF(3, 4);
 /* For the text of tn__graph_assume only: a size that the run will show as a number, with its name when it is a
  * dimension's. */
-const char *tn__size_text(tn__graph *graph, const tn__expr *e);
+const char *tn__g_size_text(tn__graph *graph, const tn__expr *e);
 int tn__graph_check_count(const tn__graph *graph);
 const tn__check_at_run *tn__graph_check_at(const tn__graph *graph, int index);
 /* The check's text with what `put` appends for each size in it that is an expression over symbols; NULL: its text. */
@@ -274,10 +274,10 @@ void tn__graph_check_rank(const tn__graph *graph, const char *what, int rank);
 
 /* ---- nodes and values -------------------------------------------------------------------------------------------- */
 /* `data` is kept, not copied. */
-tn__value *tn__constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
-                              bool splat);
+tn__value *tn__g_constant_value(tn__graph *graph, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
+                                bool splat);
 /* A constant of the type, shape and layout of `like`, whose dimensions are constant. */
-tn__value *tn__constant_like(tn__graph *graph, const tn__value *like, const void *data, bool splat);
+tn__value *tn__g_constant_like(tn__graph *graph, const tn__value *like, const void *data, bool splat);
 const tn__text *tn__text_create(tn__arena *arena, const void *data, size_t length); /* NULL: the empty string */
 /* A constant of strings; copies the pointers. */
 tn__value *tn__graph_strings(tn__graph *graph, int rank, const int64_t *shape, const tn__text *const *texts);
@@ -288,8 +288,8 @@ const tn__op *tn__op_find(const char *name); /* NULL when unknown */
 int tn__op_count(void);
 const tn__op *tn__op_at(int index);
 /* For infer functions. `elements` may be NULL. */
-tn__value *tn__set_output(tn__graph *graph, tn__node *node, int index, tn_dtype dtype, int rank,
-                          const tn__expr *const *dims, const tn__expr *const *elements);
+tn__value *tn__g_set_output(tn__graph *graph, tn__node *node, int index, tn_dtype dtype, int rank,
+                            const tn__expr *const *dims, const tn__expr *const *elements);
 
 tn__attr tn__attr_ints(tn__graph *graph, const char *name, const int64_t *values, int count);
 tn__attr tn__attr_int(tn__graph *graph, const char *name, int64_t value);
@@ -303,7 +303,7 @@ const char *tn__node_string(const tn__node *node, const char *name, const char *
 
 /* Is the node there, and an operator of that name? For rules that rewrite just this operator, and nothing else: what
  * several operators have in common is a fact in their rows (tools/check_facts.py). */
-bool tn__is_op(const tn__node *node, const char *name);
+bool tn__g_is_op(const tn__node *node, const char *name);
 bool tn__op_has(const tn__node *node, tn__op_fact fact);
 
 /* The body that a composite carries along, over the symbols of the node's graph; NULL: it has none, or `expand` makes
@@ -311,8 +311,8 @@ bool tn__op_has(const tn__node *node, tn__op_fact fact);
 const tn__graph *tn__composite_body(const tn__node *node);
 
 /* Of the tensor that a value holds, whatever its layout. */
-int tn__tensor_rank(const tn__value *value);
-const tn__expr *const *tn__tensor_dims(const tn__value *value);
+int tn__g_tensor_rank(const tn__value *value);
+const tn__expr *const *tn__g_tensor_dims(const tn__value *value);
 /* Are the value's dimensions those that its tensor has in its layout? */
 bool tn__value_is_held(const tn__graph *graph, const tn__value *value);
 /* The value, just made, holds a tensor of these dimensions in the layout. */
@@ -320,8 +320,8 @@ void tn__value_hold(tn__graph *graph, tn__value *value, const tn__layout *layout
                     const tn__expr *const *dims);
 
 /* Constant size of a dimension or whole shape; -1 / false when symbolic. */
-int64_t tn__dim_const(const tn__value *value, int axis);
-bool tn__shape_const(const tn__value *value, int64_t *shape);
+int64_t tn__g_dim_const(const tn__value *value, int axis);
+bool tn__g_shape_const(const tn__value *value, int64_t *shape);
 
 /* ---- rewriting, for passes --------------------------------------------------------------------------------------- */
 /* The only way to change an operand of a node. */

@@ -53,9 +53,9 @@ int tn__symbol_index(const tn__graph *graph, uint32_t var);
 /* Drops symbols from number `first` on that nothing uses. */
 void tn__graph_drop_symbols(tn__graph *graph, int first);
 /* A size as it stands in the text of a check, without a name. */
-const char *tn__size_mark(tn__graph *graph, const tn__expr *e);
+const char *tn__g_size_mark(tn__graph *graph, const tn__expr *e);
 /* How many elements a constant has. */
-int64_t tn__constant_count(const tn__value *value);
+int64_t tn__g_constant_count(const tn__value *value);
 
 /* ---- rows of the table: each family is one file ------------------------------------------------------------------ */
 /* A row whose functions are infer_SUFFIX and declare_SUFFIX; behind the text more fields may follow. */
@@ -84,40 +84,40 @@ extern const tn__op_family tn__ops_elementwise, tn__ops_shape, tn__ops_reduce, t
 _Noreturn void tn__node_fail(const tn__graph *graph, const tn__node *node, const char *format, ...) TN_PRINTF(3, 4);
 /* "f32[2, n, 3]", in the arena. */
 const char *tn__value_type_text(const tn__graph *graph, const tn__value *value);
-const char *tn__expr_text(const tn__graph *graph, const tn__expr *e);
-void tn__require_rank(const tn__graph *graph, const tn__node *node, int input, int rank);
-void tn__require_dtype(const tn__graph *graph, const tn__node *node, int input, tn_dtype dtype);
-void tn__require_same_dtype(const tn__graph *graph, const tn__node *node, int first, int second);
-void tn__require_int(const tn__graph *graph, const tn__node *node, int input);
-void tn__require_float(const tn__graph *graph, const tn__node *node, int input);
+const char *tn__g_expr_text(const tn__graph *graph, const tn__expr *e);
+void tn__g_require_rank(const tn__graph *graph, const tn__node *node, int input, int rank);
+void tn__g_require_dtype(const tn__graph *graph, const tn__node *node, int input, tn_dtype dtype);
+void tn__g_require_same_dtype(const tn__graph *graph, const tn__node *node, int first, int second);
+void tn__g_require_int(const tn__graph *graph, const tn__node *node, int input);
+void tn__g_require_float(const tn__graph *graph, const tn__node *node, int input);
 /* The axis attribute `name`, which must be in [0, rank of operand 0). */
-int tn__require_axis(const tn__graph *graph, const tn__node *node, const char *name, int rank);
+int tn__g_require_axis(const tn__graph *graph, const tn__node *node, const char *name, int rank);
 /* An INTS or EXPRS attribute of exactly `count` entries. */
-const int64_t *tn__require_ints(const tn__graph *graph, const tn__node *node, const char *name, int count);
-const tn__expr *const *tn__require_exprs(const tn__graph *graph, const tn__node *node, const char *name, int count);
+const int64_t *tn__g_require_ints(const tn__graph *graph, const tn__node *node, const char *name, int count);
+const tn__expr *const *tn__g_require_exprs(const tn__graph *graph, const tn__node *node, const char *name, int count);
 /* The type that the attribute dtype names. */
-tn_dtype tn__require_dtype_attr(const tn__graph *graph, const tn__node *node);
+tn_dtype tn__g_require_dtype_attr(const tn__graph *graph, const tn__node *node);
 /* The dimension that two equal ones have: throws when they cannot be equal, adds a check at run time when that is
  * unknown. `what` says which they are: "dimension 1 of operand 2". */
-const tn__expr *tn__same_dim(tn__graph *graph, const tn__node *node, const tn__expr *a, const tn__expr *b,
-                             const char *what, int axis);
+const tn__expr *tn__g_same_dim(tn__graph *graph, const tn__node *node, const tn__expr *a, const tn__expr *b,
+                               const char *what, int axis);
 /* max(a, 0), when it could be negative. */
-const tn__expr *tn__not_negative(tn__ir *ir, const tn__expr *a);
+const tn__expr *tn__g_not_negative(tn__ir *ir, const tn__expr *a);
 /* Exact quotient of two products of dimensions: common factors cancel. */
-const tn__expr *tn__dim_divide(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__dim_product(tn__ir *ir, const tn__expr *const *dims, int count);
+const tn__expr *tn__g_dim_divide(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__g_dim_product(tn__ir *ir, const tn__expr *const *dims, int count);
 /* Number of elements that `elements` of a tensor of this shape would have: -1 when symbolic or too many. */
-int tn__element_count(int rank, const tn__expr *const *dims);
+int tn__g_element_count(int rank, const tn__expr *const *dims);
 /* Do elements of this type follow i64 arithmetic (i32, i64) or hold only 0 and 1 (bool)? */
-bool tn__carries_elements(tn_dtype dtype);
+bool tn__g_carries_elements(tn_dtype dtype);
 /* Known elements of a result that moves those of `a`: the one at position p[0..rank) is a's at flat position
  * offset + sum(p[i] * strides[i]). NULL when they are not known. */
-const tn__expr *const *tn__moved_elements(tn__graph *graph, const tn__value *a, int rank, const tn__expr *const *dims,
-                                          int64_t offset, const int64_t *strides);
+const tn__expr *const *tn__g_moved_elements(tn__graph *graph, const tn__value *a, int rank, const tn__expr *const *dims,
+                                            int64_t offset, const int64_t *strides);
 /* Row-major strides of a value whose dimensions are constants; false when one is not. */
-bool tn__element_strides(const tn__value *a, int64_t *strides);
+bool tn__g_element_strides(const tn__value *a, int64_t *strides);
 /* Constant elements of a value: into out (TN__MAX_ELEMENTS), returns their number or -1. */
-int tn__constant_elements(const tn__value *value, int64_t *out);
+int tn__g_constant_elements(const tn__value *value, int64_t *out);
 
 /* ---- for declare ------------------------------------------------------------------------------------------------- */
 /* A stage name that is unique in the declaration: "add", "add_1" ... */
@@ -128,7 +128,7 @@ tn__te_axes tn__lower_axes(tn__lower_context *lower, const tn__value *value);
 /* Attribute expressions in te's context. */
 void tn__lower_exprs(tn__lower_context *lower, const tn__expr *const *exprs, int count, const tn__expr **out);
 /* f32 for the 16-bit floating types, else the type itself. */
-tn_dtype tn__accumulator_of(tn_dtype dtype);
+tn_dtype tn__g_accumulator_of(tn_dtype dtype);
 /* A compute stage that converts `buffer` to dtype; the buffer itself when it has it. */
 const tn__buffer *tn__lower_convert(tn__lower_context *lower, const tn__buffer *buffer, tn_dtype dtype);
 /* A compute stage that copies `buffer`. */
@@ -138,11 +138,11 @@ const tn__buffer *tn__lower_copy(tn__lower_context *lower, const tn__buffer *buf
 const tn__buffer *tn__lower_pad(tn__lower_context *lower, const tn__buffer *buffer, const tn__expr *fill,
                                 const tn__expr *const *low, const tn__expr *const *high, const int64_t *interior);
 /* dims of a padded or dilated dimension. */
-const tn__expr *tn__padded_dim(tn__ir *ir, const tn__expr *dim, const tn__expr *low, const tn__expr *high,
-                               int64_t interior);
+const tn__expr *tn__g_padded_dim(tn__ir *ir, const tn__expr *dim, const tn__expr *low, const tn__expr *high,
+                                 int64_t interior);
 /* (padded - dilated window) / stride + 1, at least 0. */
-const tn__expr *tn__window_dim(tn__ir *ir, const tn__expr *padded, const tn__expr *window, int64_t stride,
-                               int64_t dilation);
+const tn__expr *tn__g_window_dim(tn__ir *ir, const tn__expr *padded, const tn__expr *window, int64_t stride,
+                                 int64_t dilation);
 
 /* ---- for extern stages ------------------------------------------------------------------------------------------- */
 /* Loop variables over [0, extents[i]) and the nest of serial loops around `body`. */
@@ -159,9 +159,9 @@ typedef const tn__stmt *tn__nest_body(tn__ir *ir, const tn__expr *const *index, 
 const tn__stmt *tn__nest_vectors(tn__ir *ir, const char *prefix, int count, const tn__expr *const *extents,
                                  const tn__expr *const *shape, tn__nest_body *body, const void *user);
 /* Where an index in [-size, size) counts from the start; a statement that fails when it is outside. */
-const tn__expr *tn__wrap_index(tn__ir *ir, const tn__expr *index, const tn__expr *size);
-const tn__stmt *tn__check_index(tn__ir *ir, const tn__expr *index, const tn__expr *size);
-/* An i64 variable for tn__let. */
-const tn__var *tn__let_var(tn__ir *ir, const char *name);
+const tn__expr *tn__g_wrap_index(tn__ir *ir, const tn__expr *index, const tn__expr *size);
+const tn__stmt *tn__g_check_index(tn__ir *ir, const tn__expr *index, const tn__expr *size);
+/* An i64 variable for tn__ir_let. */
+const tn__var *tn__g_let_var(tn__ir *ir, const char *name);
 
 #endif

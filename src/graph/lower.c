@@ -62,7 +62,7 @@ static const tn__expr *lower_symbol(tn__lower_context *lower, const tn__var *var
   for (int i = 0; i < lower->symbols.count; i++)
     if (lower->symbols.data[i] == var) return lower->dims.data[i]->self;
   int64_t min = INT64_MIN;
-  if (var->min != NULL && !tn__as_int(var->min, &min)) min = INT64_MIN;
+  if (var->min != NULL && !tn__ir_as_int(var->min, &min)) min = INT64_MIN;
   /* By number, not by the model's name: kernels that differ in names of symbols alone are one. */
   const char *name = tn__arena_printf(lower->arena, "n%d", lower->symbols.count);
   const tn__var *dim = tn__te_dim(lower->te, tn__lower_name(lower, name), min);
@@ -73,8 +73,8 @@ static const tn__expr *lower_symbol(tn__lower_context *lower, const tn__var *var
 
 static const tn__expr *lower_leaf(tn__lower_context *lower, const tn__expr *e) {
   switch (e->kind) {
-    case TN__EXPR_INT: return tn__int(lower->ir, e->dtype, e->value.i);
-    case TN__EXPR_FLOAT: return tn__float(lower->ir, e->dtype, e->value.f);
+    case TN__EXPR_INT: return tn__ir_int(lower->ir, e->dtype, e->value.i);
+    case TN__EXPR_FLOAT: return tn__ir_float(lower->ir, e->dtype, e->value.f);
     case TN__EXPR_VAR: return lower_symbol(lower, e->value.var);
     default: return NULL;
   }
@@ -145,15 +145,15 @@ void tn__lower_bind(tn__lower_context *lower, tn__value *value, const tn__buffer
 static const tn__buffer *lower_splat(tn__lower_context *lower, const tn__value *value) {
   tn__ir *ir = lower->ir;
   const tn__expr *element = tn__dtype_is_float(value->dtype)
-                                ? tn__float(ir, value->dtype, tn__load_f64(value->dtype, value->data, 0))
-                                : tn__int(ir, value->dtype, tn__load_i64(value->dtype, value->data, 0));
+                                ? tn__ir_float(ir, value->dtype, tn__load_f64(value->dtype, value->data, 0))
+                                : tn__ir_int(ir, value->dtype, tn__load_i64(value->dtype, value->data, 0));
   tn__te_axes axes = tn__lower_axes(lower, value);
   return tn__te_compute(lower->te, tn__lower_name(lower, "splat"), &axes, element);
 }
 
 static bool is_one_element(const tn__value *value) {
   for (int i = 0; i < value->rank; i++)
-    if (!tn__is_int_value(value->dims[i], 1)) return false;
+    if (!tn__ir_is_int_value(value->dims[i], 1)) return false;
   return true;
 }
 

@@ -118,7 +118,7 @@ static int64_t take_int(scope *s, const char *what) {
   tn__token t = lex->token;
   const tn__expr *number = is_number(&t) ? tn__lexer_number(lex, &t, negative) : NULL;
   int64_t value;
-  if (number == NULL || number->dtype != TN_I64 || !tn__as_int(number, &value))
+  if (number == NULL || number->dtype != TN_I64 || !tn__ir_as_int(number, &value))
     FAIL(s, &at, "expected %s, a whole number", what);
   tn__lexer_advance(lex);
   return value;
@@ -187,7 +187,7 @@ static void check_source(scope *s, const tn__token *at, const tn__symbol *symbol
   if (dimension && symbol->index >= value->rank)
     FAIL(s, at, "%s has no dimension %d for symbol %s", value->name, symbol->index, symbol->var->name);
   if (dimension) return;
-  int count = tn__element_count(value->rank, value->dims);
+  int count = tn__g_element_count(value->rank, value->dims);
   if (!tn__dtype_is_int(value->dtype) && value->dtype != TN_BOOL)
     FAIL(s, at, "%s is of type %s: symbols are elements of integers", value->name, tn_dtype_name(value->dtype));
   if (symbol->index >= count)
@@ -197,7 +197,7 @@ static void check_source(scope *s, const tn__token *at, const tn__symbol *symbol
 
 /* The elements that are symbols are so from now on, when all others are known. */
 static void set_elements(scope *s, tn__value *value, const owner *o) {
-  int count = tn__element_count(value->rank, value->dims), known = 0;
+  int count = tn__g_element_count(value->rank, value->dims), known = 0;
   const tn__expr **elements = TN__NEW_ARRAY(s->r->arena, count < 0 ? 0 : count, const tn__expr *);
   for (int i = 0; i < count && value->elements != NULL; i++) elements[i] = value->elements[i];
   bool any = false;
@@ -233,7 +233,7 @@ static const tn__expr *bound_dim(scope *s, const char *name) {
   for (int i = 0; i < o->dim_count && s->outermost; i++) {
     if (strcmp(o->dims[i].name, name) != 0) continue;
     s->r->dim_used[i] = true;
-    return tn__index(s->r->ir, o->dims[i].size);
+    return tn__ir_index(s->r->ir, o->dims[i].size);
   }
   return NULL;
 }
@@ -267,16 +267,17 @@ static void read_symbol(scope *s) {
   tn__lexer *lex = lexer_of(s);
   if (s->declared >= 0) FAIL(s, &lex->token, "symbols stand before the nodes");
   tn__token t = tn__lexer_name(lex, "a symbol");
-  if (tn__parse_find(&s->r->parser, &t) != NULL) FAIL(s, &t, "the symbol %.*s is there already", (int)t.length, t.text);
+  if (tn__ir_parse_find(&s->r->parser, &t) != NULL)
+    FAIL(s, &t, "the symbol %.*s is there already", (int)t.length, t.text);
   const char *name = lex->token.kind == TN__TOKEN_STRING ? take_string(s, "the name of the symbol")
                                                          : tn__arena_strndup(s->r->arena, t.text, t.length);
   bool ranged = tn__lexer_is(lex, "in");
   const tn__expr *min = NULL, *extent = NULL;
-  if (ranged) tn__parse_range(&s->r->parser, &min, &extent);
+  if (ranged) tn__ir_parse_range(&s->r->parser, &min, &extent);
   tn__lexer_expect(lex, "=", "before what the symbol is read from");
   bool dimension = tn__lexer_take(lex, "dimension");
   if (!dimension) tn__lexer_expect(lex, "element", "or 'dimension', which the symbol is");
-  if (dimension && !ranged) min = tn__index(s->r->ir, 0);
+  if (dimension && !ranged) min = tn__ir_index(s->r->ir, 0);
   int index = take_index(s, "its number");
   tn__lexer_expect(lex, "of", "after the number");
   const char *value = take_name(s, "the value that the symbol is read from");
@@ -308,11 +309,11 @@ static bool is_lone_name(const scope *s) {
 /* `input`: the name of one, whose dimensions may introduce symbols; else NULL. */
 static const tn__expr *read_dim(scope *s, const char *input, int axis) {
   tn__token t = lexer_of(s)->token;
-  bool fresh = input != NULL && is_lone_name(s) && tn__parse_find(&s->r->parser, &t) == NULL;
-  if (!fresh) return tn__parse_index(&s->r->parser, "a dimension");
+  bool fresh = input != NULL && is_lone_name(s) && tn__ir_parse_find(&s->r->parser, &t) == NULL;
+  if (!fresh) return tn__ir_parse_index(&s->r->parser, "a dimension");
   t = tn__lexer_name(lexer_of(s), "a dimension");
   const char *name = tn__arena_strndup(s->r->arena, t.text, t.length);
-  return declare_symbol(s, &t, name, tn__index(s->r->ir, 0), NULL, TN__SYMBOL_INPUT_DIM, input, axis);
+  return declare_symbol(s, &t, name, tn__ir_index(s->r->ir, 0), NULL, TN__SYMBOL_INPUT_DIM, input, axis);
 }
 
 /* of [768, 768] in {1/16, 0, 1%16}, if it stands there */
@@ -359,7 +360,7 @@ static written_type read_type(scope *s, const char *input) {
   tn__token t = lex->token;
   type.dtype = t.kind != TN__TOKEN_NAME      ? TN_DTYPE_INVALID
                : tn__lexer_is(lex, "string") ? TN_STRING
-                                             : tn__dtype_find(t.text, t.length);
+                                             : tn__ir_dtype_find(t.text, t.length);
   if (type.dtype == TN_DTYPE_INVALID) FAIL(s, &t, "expected a type, such as f32[2, n]");
   tn__lexer_advance(lex);
   tn__lexer_expect(lex, "[", "before the dimensions");
@@ -402,11 +403,11 @@ static bool may_be(const scope *s, const tn__value *value, int axis, const tn__e
   const tn__symbol *symbol = dim->kind == TN__EXPR_VAR ? tn__graph_symbol_of(s->graph, dim->value.var->id) : NULL;
   if (symbol != NULL && symbol->source == TN__SYMBOL_INPUT_DIM && symbol->value == value && symbol->index == axis)
     return true;
-  const tn__expr *equal = tn__eq(ir, value->dims[axis], dim);
-  if (tn__is_true(equal)) return true;
+  const tn__expr *equal = tn__ir_eq(ir, value->dims[axis], dim);
+  if (tn__ir_is_true(equal)) return true;
   for (int i = 0; i < s->graph->checks.count; i++)
     if (s->graph->checks.data[i].condition == equal) return true;
-  return !tn__is_false(equal) && tn__prove(ir, equal);
+  return !tn__ir_is_false(equal) && tn__ir_prove(ir, equal);
 }
 
 /* What is inferred must be what is written, of whose ways to say the same the text's one stays. */
@@ -434,7 +435,7 @@ static tn__extent read_extent(scope *s, const tn__value *value) {
   tn__lexer *lex = lexer_of(s);
   tn__extent extent = {0};
   if (!tn__lexer_take(lex, "valid")) return extent;
-  extent.valid = tn__parse_index(&s->r->parser, "the number of valid elements");
+  extent.valid = tn__ir_parse_index(&s->r->parser, "the number of valid elements");
   tn__lexer_expect(lex, "along", "before the dimension that they are counted along");
   tn__token at = lex->token;
   extent.axis = take_index(s, "the dimension that they are counted along");
@@ -482,19 +483,19 @@ static const char *read_origin(scope *s) {
 static void read_check(scope *s) {
   tn__arena *arena = s->r->arena;
   tn__token at = lexer_of(s)->token;
-  tn__check_at_run check = {.condition = tn__parse_condition(&s->r->parser, "what is checked")};
+  tn__check_at_run check = {.condition = tn__ir_parse_condition(&s->r->parser, "what is checked")};
   tn__lexer_expect(lexer_of(s), ",", "before the text that says what is wrong");
   TN__VEC(char) text = {0};
   do {
     bool string = lexer_of(s)->token.kind == TN__TOKEN_STRING;
     const char *part = string ? take_string(s, "the text")
-                              : tn__size_mark(s->graph, tn__parse_index(&s->r->parser, "a size in the text"));
+                              : tn__g_size_mark(s->graph, tn__ir_parse_index(&s->r->parser, "a size in the text"));
     for (; *part != '\0'; part++) tn__vec_push(arena, &text, *part);
   } while (tn__lexer_take(lexer_of(s), ","));
   tn__vec_push(arena, &text, '\0');
   check.text = text.data;
   check.origin = read_origin(s);
-  if (tn__is_false(check.condition)) {
+  if (tn__ir_is_false(check.condition)) {
     tn__strbuf words;
     tn__strbuf_init(&words, arena->allocator);
     tn__graph_check_text(s->graph, &check, NULL, NULL, &words);
@@ -502,7 +503,7 @@ static void read_check(scope *s) {
     tn__strbuf_release(&words);
     FAIL(s, &at, "%s", kept);
   }
-  if (!tn__is_true(check.condition)) tn__vec_push(arena, &s->graph->checks, check);
+  if (!tn__ir_is_true(check.condition)) tn__vec_push(arena, &s->graph->checks, check);
 }
 
 /* ---- constants --------------------------------------------------------------------------------------------------- */
@@ -608,7 +609,7 @@ static void read_constant(scope *s) {
   int64_t shape[TN__MAX_RANK], count = 1;
   bool fits = type.holds == TN__HOLDS_TENSOR;
   for (int i = 0; i < type.rank && fits; i++)
-    fits = tn__as_int(type.dims[i], &shape[i]) && shape[i] >= 0 && !__builtin_mul_overflow(count, shape[i], &count);
+    fits = tn__ir_as_int(type.dims[i], &shape[i]) && shape[i] >= 0 && !__builtin_mul_overflow(count, shape[i], &count);
   if (!fits || count > INT64_MAX / 16)
     FAIL(s, &type.at, "a constant is a tensor whose sizes are numbers, not %s", type_text(s, &type));
   tn__lexer_expect(lex, "=", "before what the constant holds");
@@ -626,7 +627,7 @@ static void read_constant(scope *s) {
   }
   s->r->making = true;
   s->r->making_at = at;
-  tn__value *value = tn__constant_value(s->graph, type.dtype, type.rank, shape, data, splat);
+  tn__value *value = tn__g_constant_value(s->graph, type.dtype, type.rank, shape, data, splat);
   tn__value_set_name(s->graph, value, name);
   s->r->making = false;
   if (type.held.rank >= 0) {
@@ -681,7 +682,7 @@ static tn__attr read_exprs(scope *s, const char *name) {
   while (!tn__lexer_is(lex, ")")) {
     if (exprs.count > 0) tn__lexer_expect(lex, ",", "between sizes");
     tn__token at = lex->token;
-    const tn__expr *e = tn__parse_index(&s->r->parser, "a size");
+    const tn__expr *e = tn__ir_parse_index(&s->r->parser, "a size");
     check_symbols(s, &at, e);
     tn__vec_push(s->r->arena, &exprs, e);
   }
@@ -748,7 +749,7 @@ static void define_results(scope *s, const tn__token *at, tn__node *node, const 
   for (int i = 0; i < node->output_count; i++)
     if (results->types.data[i].dtype != TN_DTYPE_INVALID) check_type(s, node->outputs[i], &results->types.data[i]);
   const tn__attr *elements = tn__node_attr(node, "elements");
-  if (tn__is_op(node, "from_elements") && elements != NULL && elements->count == 1)
+  if (tn__g_is_op(node, "from_elements") && elements != NULL && elements->count == 1)
     tn__graph_keep_long_dim(s->graph, elements->exprs[0], node->outputs[0]);
 }
 
@@ -835,7 +836,7 @@ static tn__graph *read_graph(reader *r, graph_kind kind) {
   *s = (scope){.r = r, .outermost = kind == GRAPH_OUTERMOST, .declared = -1};
   tn__map_init(&s->values, r->arena);
   tn__map_init(&s->owners, r->arena);
-  tn__parse_enter(p);
+  tn__ir_parse_enter(p);
   tn__lexer_expect(&p->lex, "graph", "at the start");
   s->graph = tn__graph_create(r->ir, take_string(s, "the name of the graph"));
   tn__lexer_expect(&p->lex, "{", "after the name of the graph");

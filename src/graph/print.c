@@ -52,7 +52,7 @@ static void print_string(const char *text, tn__strbuf *out) { print_bytes(text, 
 static bool is_name(const char *text) {
   bool first = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || *text == '_';
   if (!first || strcmp(text, "_") == 0) return false;
-  while (*text != '\0' && tn__text_is_name_char(*text)) text++;
+  while (*text != '\0' && tn__ir_text_is_name_char(*text)) text++;
   return *text == '\0';
 }
 
@@ -115,7 +115,7 @@ const char *tn__value_type_text(const tn__graph *graph, const tn__value *value) 
   return take_text(graph, &buf);
 }
 
-const char *tn__expr_text(const tn__graph *graph, const tn__expr *e) {
+const char *tn__g_expr_text(const tn__graph *graph, const tn__expr *e) {
   tn__strbuf buf;
   tn__strbuf_init(&buf, graph->arena->allocator);
   tn__expr_print_short(e, &buf);
@@ -127,17 +127,17 @@ const char *tn__expr_text(const tn__graph *graph, const tn__expr *e) {
 /* A size in a text is its number in graph->sizes between two of these. */
 enum { SIZE_MARK = 1 };
 
-const char *tn__size_mark(tn__graph *graph, const tn__expr *e) {
+const char *tn__g_size_mark(tn__graph *graph, const tn__expr *e) {
   tn__vec_push(graph->arena, &graph->sizes, e);
   return tn__arena_printf(graph->arena, "%c%d%c", SIZE_MARK, graph->sizes.count - 1, SIZE_MARK);
 }
 
-const char *tn__size_text(tn__graph *graph, const tn__expr *e) {
-  if (tn__is_int(e)) return tn__expr_text(graph, e);
+const char *tn__g_size_text(tn__graph *graph, const tn__expr *e) {
+  if (tn__ir_is_int(e)) return tn__g_expr_text(graph, e);
   const tn__symbol *symbol = e->kind == TN__EXPR_VAR ? tn__graph_symbol_of(graph, e->value.var->id) : NULL;
   bool named = e->kind == TN__EXPR_VAR && (symbol == NULL || symbol->source == TN__SYMBOL_INPUT_DIM);
   const char *name = named ? e->value.var->name : ""; /* that of an operand's element says nothing to people */
-  return tn__arena_printf(graph->arena, "%s%s%s", name, name[0] == '\0' ? "" : " = ", tn__size_mark(graph, e));
+  return tn__arena_printf(graph->arena, "%s%s%s", name, name[0] == '\0' ? "" : " = ", tn__g_size_mark(graph, e));
 }
 
 /* The size that stands at `*at`, which moves behind it; NULL when none does. */
@@ -202,7 +202,7 @@ static void print_element(const tn__value *value, int64_t i, tn__strbuf *out) {
   } else if (tn__dtype_is_float(value->dtype)) {
     double number = tn__load_f64(value->dtype, value->data, i);
     bool finite = number - number == 0;
-    tn__strbuf_f64(out, finite ? tn__float_shortest(value->dtype, number) : number);
+    tn__strbuf_f64(out, finite ? tn__ir_shortest_float(value->dtype, number) : number);
   } else if (value->dtype == TN_BOOL) {
     tn__strbuf_append(out, tn__load_i64(TN_BOOL, value->data, i) ? "true" : "false");
   } else if (value->dtype == TN_U64) {
@@ -240,7 +240,7 @@ static void print_data(const printer *p, const tn__value *value, int64_t count) 
 }
 
 static void print_contents(const printer *p, const tn__value *value) {
-  int64_t count = value->splat ? 1 : tn__constant_count(value);
+  int64_t count = value->splat ? 1 : tn__g_constant_count(value);
   if (count > TN__MOST_LISTED && !p->in_full) {
     tn__strbuf_append(p->out, "elided");
     return;
@@ -350,7 +350,7 @@ static void print_node(const printer *p, const tn__node *node) {
 static bool has_usual_range(const tn__symbol *symbol) {
   const tn__var *var = symbol->var;
   bool dimension = symbol->source == TN__SYMBOL_INPUT_DIM;
-  return var->extent == NULL && (dimension ? var->min != NULL && tn__is_int_value(var->min, 0) : var->min == NULL);
+  return var->extent == NULL && (dimension ? var->min != NULL && tn__ir_is_int_value(var->min, 0) : var->min == NULL);
 }
 
 static void print_symbol(const printer *p, const tn__symbol *symbol) {

@@ -117,7 +117,7 @@ static const tn__expr *attribute(relating *c) {
     given = true;
     value = own;
   }
-  return given ? tn__index(ir_of(c), value) : NULL;
+  return given ? tn__ir_index(ir_of(c), value) : NULL;
 }
 
 /* The element of an operand that is one integer. */
@@ -148,7 +148,7 @@ static const tn__expr *take_factor(relating *c) {
   if (take(c, "#")) return element(c);
   if (is_digit(*c->at)) {
     int64_t number = take_number(c);
-    return c->r == NULL ? NULL : tn__index(ir_of(c), number);
+    return c->r == NULL ? NULL : tn__ir_index(ir_of(c), number);
   }
   word name = take_name(c);
   const size *known = find_size(c, name);
@@ -165,11 +165,11 @@ static const tn__expr *take_term(relating *c) {
     if (a == NULL || b == NULL)
       a = NULL;
     else if (sign == '*')
-      a = tn__mul(ir_of(c), a, b);
-    else if (!tn__as_int(b, &divisor) || divisor < 1)
+      a = tn__ir_mul(ir_of(c), a, b);
+    else if (!tn__ir_as_int(b, &divisor) || divisor < 1)
       a = NULL;
     else
-      a = sign == '/' ? tn__div(ir_of(c), a, b) : tn__mod(ir_of(c), a, b);
+      a = sign == '/' ? tn__ir_div(ir_of(c), a, b) : tn__ir_mod(ir_of(c), a, b);
   }
 }
 
@@ -182,7 +182,7 @@ static const tn__expr *take_sum(relating *c) {
     if (a == NULL || b == NULL)
       a = NULL;
     else
-      a = minus ? tn__sub(ir_of(c), a, b) : tn__add(ir_of(c), a, b);
+      a = minus ? tn__ir_sub(ir_of(c), a, b) : tn__ir_add(ir_of(c), a, b);
   }
 }
 
@@ -215,18 +215,18 @@ void tn__relate_sizes(tn__graph *graph, const char *left, const tn__expr *a, con
   tn__ir *ir = graph->ir;
   int which = 0;
   while (which < 4 && strcmp(signs[which], sign) != 0) which++;
-  const tn__expr *condition = which == 0   ? tn__eq(ir, a, b)
-                              : which == 1 ? tn__le(ir, a, b)
-                              : which == 2 ? tn__lt(ir, a, b)
-                              : which == 3 ? tn__le(ir, b, a)
-                                           : tn__lt(ir, b, a);
+  const tn__expr *condition = which == 0   ? tn__ir_eq(ir, a, b)
+                              : which == 1 ? tn__ir_le(ir, a, b)
+                              : which == 2 ? tn__ir_lt(ir, a, b)
+                              : which == 3 ? tn__ir_le(ir, b, a)
+                                           : tn__ir_lt(ir, b, a);
   const char *comma = right[0] == '\0' ? "" : ", ";
-  if (tn__is_false(condition))
-    tn__graph_fail(graph, TN_INVALID_ARGUMENT, "%s is %s, but must be %s %s%s%s", left, tn__expr_text(graph, a),
-                   words[which], tn__expr_text(graph, b), comma, right);
-  if (tn__is_true(condition)) return;
-  tn__graph_assume(graph, condition, "%s is %s, but must be %s %s%s%s", left, tn__size_text(graph, a), words[which],
-                   tn__size_text(graph, b), comma, right);
+  if (tn__ir_is_false(condition))
+    tn__graph_fail(graph, TN_INVALID_ARGUMENT, "%s is %s, but must be %s %s%s%s", left, tn__g_expr_text(graph, a),
+                   words[which], tn__g_expr_text(graph, b), comma, right);
+  if (tn__ir_is_true(condition)) return;
+  tn__graph_assume(graph, condition, "%s is %s, but must be %s %s%s%s", left, tn__g_size_text(graph, a), words[which],
+                   tn__g_size_text(graph, b), comma, right);
 }
 
 static void require(const relating *c, const char *left, const tn__expr *a, const char *sign, const char *right,
@@ -280,7 +280,7 @@ static written read_shape(relating *c, const tn__value *value, bool *fits) {
         (void)take_sum(c);
       w.fixed++;
     }
-    if (number >= 0 && !w.open && value != NULL && axis < value->rank && tn__dim_const(value, axis) != number)
+    if (number >= 0 && !w.open && value != NULL && axis < value->rank && tn__g_dim_const(value, axis) != number)
       *fits = false;
     if (take(c, "]")) break;
     expect(c, ",");

@@ -69,7 +69,7 @@ static const tn__expr *const *substitute_all(tn__graph *graph, const substitutio
                                              int count) {
   const tn__expr **fresh = NULL;
   for (int i = 0; i < count; i++) {
-    const tn__expr *e = tn__substitute(graph->ir, exprs[i], s->vars, s->values, s->count);
+    const tn__expr *e = tn__ir_substitute(graph->ir, exprs[i], s->vars, s->values, s->count);
     if (e == exprs[i]) continue;
     if (fresh == NULL) fresh = tn__arena_copy(graph->arena, exprs, (size_t)count * sizeof(*exprs));
     fresh[i] = e;
@@ -104,18 +104,18 @@ static _Noreturn void throw_check(const tn__graph *graph, const tn__check_at_run
 static void substitute_checks(tn__graph *graph, const substitution *s) {
   int kept = 0;
   for (int i = 0; i < graph->sizes.count; i++)
-    graph->sizes.data[i] = tn__substitute(graph->ir, graph->sizes.data[i], s->vars, s->values, s->count);
+    graph->sizes.data[i] = tn__ir_substitute(graph->ir, graph->sizes.data[i], s->vars, s->values, s->count);
   for (int i = 0; i < graph->checks.count; i++) {
     tn__check_at_run check = graph->checks.data[i];
-    check.condition = tn__substitute(graph->ir, check.condition, s->vars, s->values, s->count);
-    if (tn__is_false(check.condition)) throw_check(graph, &check);
-    if (!tn__is_true(check.condition)) graph->checks.data[kept++] = check;
+    check.condition = tn__ir_substitute(graph->ir, check.condition, s->vars, s->values, s->count);
+    if (tn__ir_is_false(check.condition)) throw_check(graph, &check);
+    if (!tn__ir_is_true(check.condition)) graph->checks.data[kept++] = check;
   }
   graph->checks.count = kept;
 }
 
 static void substitute_extent(tn__graph *graph, const substitution *s, tn__extent *extent) {
-  if (extent->valid != NULL) extent->valid = tn__substitute(graph->ir, extent->valid, s->vars, s->values, s->count);
+  if (extent->valid != NULL) extent->valid = tn__ir_substitute(graph->ir, extent->valid, s->vars, s->values, s->count);
 }
 
 /* One round; values may again read symbols that are known, so the caller repeats. */
@@ -138,7 +138,7 @@ static bool resolve_symbols(tn__graph *graph) {
   for (int i = 0; i < graph->values.count; i++) {
     tn__value *value = graph->values.data[i];
     value->dims = substitute_all(graph, &s, value->dims, value->rank);
-    int count = tn__element_count(value->rank, value->dims);
+    int count = tn__g_element_count(value->rank, value->dims);
     if (value->elements != NULL) value->elements = count < 0 ? NULL : substitute_all(graph, &s, value->elements, count);
     substitute_extent(graph, &s, &value->extent);
   }
@@ -237,7 +237,7 @@ void tn__graph_drop_symbols(tn__graph *graph, int first) {
   /* What is known of a flag, a loop's condition above all, is wanted as an expression, too. */
   for (int i = 0; i < graph->outputs.count; i++) {
     const tn__value *value = graph->outputs.data[i].value;
-    if (value->dtype == TN_BOOL && value->elements != NULL && tn__element_count(value->rank, value->dims) == 1)
+    if (value->dtype == TN_BOOL && value->elements != NULL && tn__g_element_count(value->rank, value->dims) == 1)
       mark_symbols(graph, value->elements[0], used);
   }
   int kept = 0;

@@ -122,13 +122,13 @@ static void run_everything(checker *k) {
 static int64_t symbol_value(checker *k, const tn__var *var);
 
 static const tn__expr *known_symbol(tn__ir *ir, const tn__expr *e, void *user) {
-  return e->kind == TN__EXPR_VAR ? tn__index(ir, symbol_value(user, e->value.var)) : NULL;
+  return e->kind == TN__EXPR_VAR ? tn__ir_index(ir, symbol_value(user, e->value.var)) : NULL;
 }
 
 static int64_t dim_value(checker *k, const tn__expr *e) {
   int64_t v;
-  if (tn__as_int(e, &v)) return v;
-  if (!tn__as_int(tn__expr_rewrite(tn__graph_ir(k->c->graph), e, known_symbol, k), &v))
+  if (tn__ir_as_int(e, &v)) return v;
+  if (!tn__ir_as_int(tn__expr_rewrite(tn__graph_ir(k->c->graph), e, known_symbol, k), &v))
     tn__throwf(k->arena->escape, TN_INTERNAL, "a dimension could not be computed");
   return v;
 }
@@ -222,7 +222,7 @@ static bool check_unit(checker *k, tn__unit *u, const tn__unit *declared) {
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = symbol_value(k, u->scalars[i]);
   tn__interpret_options options = {.wide = true};
   tn__check(arena->escape,
-            tn__interpret(tn__te_ir(declared->te), tn__te_lower(declared->te), buffers, scalars, &options));
+            tn__ir_interpret(tn__te_ir(declared->te), tn__te_lower(declared->te), buffers, scalars, &options));
   for (int i = 0; i < u->output_count; i++)
     if (!compare_value(k, u, u->outputs[i], buffers[u->input_count + i])) return false;
   k->call->result->nodes_checked++;
@@ -274,7 +274,7 @@ tn_status *tn_check(const char *path, const void *data, size_t size, const tn_co
                      .atol = how.atol > 0 ? how.atol : 1e-5,
                      .lists = how.lists,
                      .result = &result};
-  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
   TN_RETURN_IF_ERROR(tn__with_arena(call.options.allocator, check_body, &call));
   tn__filled_write(out, &result, sizeof result);
   return NULL;

@@ -90,7 +90,7 @@ tn_status *tn_explain(const char *path, const void *data, size_t size, const tn_
   *out = NULL;
   if (!path) return tn_status_create(TN_INVALID_ARGUMENT, "the model needs a path, if only for messages");
   explain_call call = {.path = path, .data = data, .size = size};
-  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
   return explain(call.options.allocator, explain_body, &call, &call.result, out);
 }
 
@@ -108,16 +108,16 @@ static void te_body(tn__arena *arena, void *user) {
   te_call *call = user;
   tn_explanation *e = call->result;
   tn__target *target = TN__NEW(arena, tn__target);
-  tn__check(arena->escape, tn__te_target(call->target, &call->options, target));
+  tn__check(arena->escape, tn__decl_target(call->target, &call->options, target));
   int threads = call->options.threads > 0 ? call->options.threads : target->cores;
   e->arena.escape = arena->escape;
   tn__check(arena->escape, tn__target_limits(target, threads, &e->limits));
   e->kernels = TN__NEW_ARRAY(&e->arena, call->count, tn_kernel_plan *);
   for (int i = 0; i < call->count; i++) {
-    tn__plan_unit unit = tn__te_plan_unit(call->tes[i], target, &call->options, tn__ir_create(arena));
+    tn__plan_unit unit = tn__decl_plan_unit(call->tes[i], target, &call->options, tn__ir_create(arena));
     tn_kernel_plan known = {.kernel = tn__te_name(unit.te)};
-    tn__te_work(unit.te, &known.flops, &known.bytes);
-    explain_kernel(e, &unit, tn__te_chooser(&call->options), &known);
+    tn__decl_work(unit.te, &known.flops, &known.bytes);
+    explain_kernel(e, &unit, tn__decl_chooser(&call->options), &known);
   }
   e->arena.escape = NULL;
 }
@@ -126,7 +126,7 @@ tn_status *tn_te_explain(tn_te *const *tes, int count, const char *target, const
                          tn_explanation **out) {
   *out = NULL;
   te_call call = {.tes = tes, .count = count, .target = target};
-  TN_RETURN_IF_ERROR(tn__schedule_options_read(options, &call.options));
+  TN_RETURN_IF_ERROR(tn__decl_schedule_options_read(options, &call.options));
   for (int i = 0; i < count; i++)
     if (!tes[i]->finished)
       return tn_status_create(TN_FAILED_PRECONDITION, "te %s: tn_te_finish() has not accepted the declaration",

@@ -153,7 +153,7 @@ static void cost_members(tn__strbuf *json, const tn__compilation *c) {
     for (int j = 0; j < u->input_count; j++) {
       if (!u->inputs[j]->data) continue;
       double n = 1;
-      for (int d = 0; d < u->inputs[j]->rank; d++) n *= (double)tn__dim_const(u->inputs[j], d);
+      for (int d = 0; d < u->inputs[j]->rank; d++) n *= (double)tn__g_dim_const(u->inputs[j], d);
       parameters += n;
     }
   }
@@ -212,7 +212,7 @@ tn_status *tn_inspect(const char *path, const tn_compile_options *options, char 
   *json = NULL;
   tn__strbuf text;
   inspect_call call = {.path = path, .json = &text};
-  TN_RETURN_IF_ERROR(tn__compile_options_read(options, &call.options));
+  TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
   tn__strbuf_init(&text, NULL);
   tn_status *status = tn__with_arena(call.options.allocator, inspect_body, &call);
   if (!status) {

@@ -45,7 +45,7 @@ static const char *name_of(const stripped *s, const tn__file_section *section) {
 
 /* Is it a text that nobody wants? Sections of other kinds stay, also those that only a later version knows. */
 static bool leaves(const stripped *s, const tn__file_section *section, unsigned texts) {
-  return section->kind == TN__SECTION_TEXT && (texts & tn__text_of_name(name_of(s, section))) == 0;
+  return section->kind == TN__SECTION_TEXT && (texts & tn__kernels_text_of_name(name_of(s, section))) == 0;
 }
 
 static void add_piece(stripped *s, const void *data, uint64_t size) {
@@ -108,7 +108,7 @@ static void sign(stripped *s, tn__file_section *record, const strip_call *call) 
                "%s: the executable is signed, and what is left of it must be signed again: give the key", call->path);
   if (options->key != NULL) {
     tn__digest signature;
-    tn__signature((const uint8_t *)s->header, options->key, options->key_size, &signature);
+    tn__rt_signature((const uint8_t *)s->header, options->key, options->key_size, &signature);
     memcpy(s->signature, signature.bytes, sizeof s->signature);
   }
   tn__digest hash = hash_of(s->signature, sizeof s->signature);
@@ -162,6 +162,6 @@ tn_status *tn_executable_strip(const char *path, const char *texts, const tn_loa
   tn_load_options all;
   TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
   strip_call call = {.path = path, .out_path = out_path, .options = &all};
-  TN_RETURN_IF_ERROR(tn__texts_parse(texts ? texts : "none", &call.texts));
+  TN_RETURN_IF_ERROR(tn__kernels_texts_parse(texts ? texts : "none", &call.texts));
   return tn__with_arena(all.allocator, strip_body, &call);
 }

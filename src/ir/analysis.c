@@ -5,7 +5,7 @@
 
 /* Of two bounds on the same side: unbounded when either is. A finite sum that overflows is unbounded in its own
  * direction. */
-int64_t tn__bound_add(int64_t a, int64_t b) {
+int64_t tn__ir_bound_add(int64_t a, int64_t b) {
   if (a == INT64_MIN || a == INT64_MAX) return a;
   if (b == INT64_MIN || b == INT64_MAX) return b;
   int64_t r;
@@ -13,7 +13,7 @@ int64_t tn__bound_add(int64_t a, int64_t b) {
   return r;
 }
 
-int64_t tn__bound_mul(int64_t a, int64_t b) {
+int64_t tn__ir_bound_mul(int64_t a, int64_t b) {
   if (a == 0 || b == 0) return 0;
   bool negative = (a < 0) != (b < 0);
   bool unbounded = a == INT64_MIN || a == INT64_MAX || b == INT64_MIN || b == INT64_MAX;
@@ -25,7 +25,7 @@ int64_t tn__bound_mul(int64_t a, int64_t b) {
 static int64_t bound_div(int64_t a, int64_t b) {
   if (b == INT64_MAX || b == INT64_MIN) return (a < 0) != (b < 0) && a != 0 ? -1 : 0;
   if (a == INT64_MAX || a == INT64_MIN) return (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
-  return tn__floordiv_i64(a, b);
+  return tn__ir_floordiv_i64(a, b);
 }
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -34,7 +34,7 @@ static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 static const tn__interval unbounded = {INT64_MIN, INT64_MAX};
 
 static tn__interval add(tn__interval a, tn__interval b) {
-  tn__interval r = {tn__bound_add(a.min, b.min), tn__bound_add(a.max, b.max)};
+  tn__interval r = {tn__ir_bound_add(a.min, b.min), tn__ir_bound_add(a.max, b.max)};
   /* An overflow in the other direction says nothing: exact arithmetic may not have it. */
   if (r.min == INT64_MAX) r.min = INT64_MAX - 1;
   if (r.max == INT64_MIN) r.max = INT64_MIN + 1;
@@ -42,7 +42,7 @@ static tn__interval add(tn__interval a, tn__interval b) {
 }
 
 static tn__interval negate(tn__interval a) {
-  return (tn__interval){tn__bound_mul(a.max, -1), tn__bound_mul(a.min, -1)};
+  return (tn__interval){tn__ir_bound_mul(a.max, -1), tn__ir_bound_mul(a.min, -1)};
 }
 
 static tn__interval hull(tn__interval a, tn__interval b) {
@@ -58,8 +58,8 @@ static tn__interval divide(tn__interval a, tn__interval b) {
   if (b.min > 0 || b.max < 0) return corners(a, b, bound_div);
   /* The divisor is not zero when the result exists: its magnitude is at least one. */
   if (b.min == 0 && b.max > 0) return corners(a, (tn__interval){1, b.max}, bound_div);
-  int64_t size = greater(tn__bound_mul(a.min, -1), a.max);
-  size = greater(size, tn__bound_mul(a.max, -1));
+  int64_t size = greater(tn__ir_bound_mul(a.min, -1), a.max);
+  size = greater(size, tn__ir_bound_mul(a.max, -1));
   size = greater(size, a.min);
   return size == INT64_MAX ? unbounded : (tn__interval){-size, size};
 }
@@ -75,7 +75,7 @@ static tn__interval modulo(tn__interval a, tn__interval b) {
                         b.max == INT64_MAX ? INT64_MAX : greater(b.max - 1, 0)};
 }
 
-tn__interval tn__dtype_interval(tn_dtype dtype) {
+tn__interval tn__ir_dtype_interval(tn_dtype dtype) {
   int bits = tn__dtype_bits(dtype);
   if (dtype == TN_BOOL) return (tn__interval){0, 1};
   if (dtype == TN_U64) return (tn__interval){0, INT64_MAX};
@@ -101,7 +101,7 @@ static tn__interval interval(fixing *f, const tn__expr *e);
 static tn__interval interval_of_var(fixing *f, const tn__var *var) {
   for (int i = 0; i < f->count; i++)
     if (f->vars[i] == var) return f->ranges[i];
-  tn__interval range = tn__dtype_interval(var->dtype);
+  tn__interval range = tn__ir_dtype_interval(var->dtype);
   if (var->min == NULL || f->depth >= MAX_RANGE_DEPTH) return range;
   f->depth++;
   tn__interval min = interval(f, var->min);
@@ -109,7 +109,7 @@ static tn__interval interval_of_var(fixing *f, const tn__var *var) {
   if (var->extent != NULL) {
     bool constant = var->min->kind == TN__EXPR_INT;
     tn__interval end =
-        constant ? add(min, interval(f, var->extent)) : interval(f, tn__add(f->ir, var->min, var->extent));
+        constant ? add(min, interval(f, var->extent)) : interval(f, tn__ir_add(f->ir, var->min, var->extent));
     range.max = lesser(range.max, end.max == INT64_MAX ? INT64_MAX : end.max - 1);
     range.max = greater(range.max, range.min); /* an empty range: nothing is evaluated, anything is true */
   }
@@ -122,7 +122,7 @@ static tn__interval interval_of_binary(fixing *f, const tn__expr *e) {
   switch (e->kind) {
     case TN__EXPR_ADD: return add(a, b);
     case TN__EXPR_SUB: return add(a, negate(b));
-    case TN__EXPR_MUL: return corners(a, b, tn__bound_mul);
+    case TN__EXPR_MUL: return corners(a, b, tn__ir_bound_mul);
     case TN__EXPR_DIV: return divide(a, b);
     case TN__EXPR_MOD: return modulo(a, b);
     case TN__EXPR_MIN: return (tn__interval){lesser(a.min, b.min), lesser(a.max, b.max)};
@@ -153,7 +153,7 @@ static tn__interval interval_of_call(fixing *f, const tn__expr *e) {
 }
 
 static tn__interval compute(fixing *f, const tn__expr *e) {
-  tn__interval whole = tn__dtype_interval(e->dtype), range;
+  tn__interval whole = tn__ir_dtype_interval(e->dtype), range;
   if (tn__dtype_is_float(e->dtype)) return whole;
   switch (e->kind) {
     case TN__EXPR_INT: return e->dtype == TN_U64 && e->value.i < 0 ? whole : (tn__interval){e->value.i, e->value.i};
@@ -251,26 +251,26 @@ static const tn__expr *extreme_over(tn__ir *ir, const tn__expr *e, const tn__var
     if (d == 0) continue;
     if (d == 2 || var->min == NULL) return NULL;
     if (d * sign > 0 && var->extent == NULL) return NULL;
-    const tn__expr *end = d * sign > 0 ? tn__add_i(ir, tn__add(ir, var->min, var->extent), -1) : var->min;
-    e = tn__substitute(ir, e, &var, &end, 1);
+    const tn__expr *end = d * sign > 0 ? tn__ir_add_i(ir, tn__ir_add(ir, var->min, var->extent), -1) : var->min;
+    e = tn__ir_substitute(ir, e, &var, &end, 1);
   }
   return e;
 }
 
-bool tn__bounds_over(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **min_out,
-                     const tn__expr **max_out) {
+bool tn__ir_bounds_over(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **min_out,
+                        const tn__expr **max_out) {
   if (e->dtype != TN_I64) return false;
   *min_out = extreme_over(ir, e, vars, count, -1);
   *max_out = extreme_over(ir, e, vars, count, 1);
   return *min_out != NULL && *max_out != NULL;
 }
 
-bool tn__prove(tn__ir *ir, const tn__expr *condition) {
+bool tn__ir_prove(tn__ir *ir, const tn__expr *condition) {
   switch (condition->kind) {
     case TN__EXPR_INT: return condition->value.i != 0;
-    case TN__EXPR_AND: return tn__prove(ir, condition->args[0]) && tn__prove(ir, condition->args[1]);
-    case TN__EXPR_OR: return tn__prove(ir, condition->args[0]) || tn__prove(ir, condition->args[1]);
-    case TN__EXPR_CALL: return condition->intrinsic == TN__CALL_LIKELY && tn__prove(ir, condition->args[0]);
+    case TN__EXPR_AND: return tn__ir_prove(ir, condition->args[0]) && tn__ir_prove(ir, condition->args[1]);
+    case TN__EXPR_OR: return tn__ir_prove(ir, condition->args[0]) || tn__ir_prove(ir, condition->args[1]);
+    case TN__EXPR_CALL: return condition->intrinsic == TN__CALL_LIKELY && tn__ir_prove(ir, condition->args[0]);
     default: return false; /* the constructors of comparisons have tried */
   }
 }
@@ -289,17 +289,17 @@ static bool uses_any(const tn__expr *e, const tn__var *const *vars, int count) {
   return false;
 }
 
-bool tn__affine_in(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **coefficients,
-                   const tn__expr **rest) {
+bool tn__ir_affine_in(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count,
+                      const tn__expr **coefficients, const tn__expr **rest) {
   if (e->dtype != TN_I64) return false;
   tn__linear l;
   tn__linear_init(&l);
   tn__linear_add(ir, &l, e, 1);
-  for (int i = 0; i < count; i++) coefficients[i] = tn__index(ir, 0);
-  *rest = tn__index(ir, l.constant);
+  for (int i = 0; i < count; i++) coefficients[i] = tn__ir_index(ir, 0);
+  *rest = tn__ir_index(ir, l.constant);
   for (int i = 0; i < l.count; i++) {
-    const tn__expr *factors[8], *cofactor = tn__index(ir, l.terms[i].coefficient);
-    int factor_count = tn__factors(l.terms[i].atom, factors, 8), which = -1;
+    const tn__expr *factors[8], *cofactor = tn__ir_index(ir, l.terms[i].coefficient);
+    int factor_count = tn__ir_factors(l.terms[i].atom, factors, 8), which = -1;
     if (factor_count > 8 && uses_any(l.terms[i].atom, vars, count)) return false;
     if (factor_count > 8) {
       factors[0] = l.terms[i].atom;
@@ -312,17 +312,17 @@ bool tn__affine_in(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, in
         continue;
       }
       if (uses_any(factors[j], vars, count)) return false;
-      cofactor = tn__mul(ir, cofactor, factors[j]);
+      cofactor = tn__ir_mul(ir, cofactor, factors[j]);
     }
     if (which < 0)
-      *rest = tn__add(ir, *rest, cofactor);
+      *rest = tn__ir_add(ir, *rest, cofactor);
     else
-      coefficients[which] = tn__add(ir, coefficients[which], cofactor);
+      coefficients[which] = tn__ir_add(ir, coefficients[which], cofactor);
   }
   return true;
 }
 
-bool tn__stride_in(tn__ir *ir, const tn__expr *e, const tn__var *var, int64_t *stride) {
+bool tn__ir_stride_in(tn__ir *ir, const tn__expr *e, const tn__var *var, int64_t *stride) {
   const tn__expr *coefficient, *rest;
-  return tn__affine_in(ir, e, &var, 1, &coefficient, &rest) && tn__as_int(coefficient, stride);
+  return tn__ir_affine_in(ir, e, &var, 1, &coefficient, &rest) && tn__ir_as_int(coefficient, stride);
 }

@@ -87,6 +87,6 @@ typedef struct tn__code {
 } tn__code;
 
 /* Throws TN_INVALID_ARGUMENT for a function that reads unbound variables or buffers. */
-tn__code tn__bytecode_compile(tn__ir *ir, tn__arena *arena, const tn__func *func, bool wide);
+tn__code tn__ir_bytecode_compile(tn__ir *ir, tn__arena *arena, const tn__func *func, bool wide);
 
 #endif

@@ -21,7 +21,7 @@ static bool nonnegative_with(proof *p, const tn__linear *l, const tn__expr *atom
   tn__linear next;
   tn__linear_init(&next);
   tn__linear_add_linear(p->ir, &next, l, 1);
-  tn__linear_add_term(p->ir, &next, atom, tn__wrap_mul(coefficient, -1));
+  tn__linear_add_term(p->ir, &next, atom, tn__ir_wrap_mul(coefficient, -1));
   tn__linear_add(p->ir, &next, value, scale);
   tn__linear_recombine(p->ir, &next);
   return nonnegative(p, &next, depth + 1);
@@ -33,7 +33,7 @@ static bool nonnegative_scaled(proof *p, const tn__linear *l, int64_t c, int dep
   tn__linear next;
   tn__linear_init(&next);
   tn__linear_add_linear(p->ir, &next, l, c);
-  next.constant = tn__wrap_add(next.constant, c - 1);
+  next.constant = tn__ir_wrap_add(next.constant, c - 1);
   return nonnegative(p, &next, depth + 1);
 }
 
@@ -55,15 +55,15 @@ static bool eliminate_atom(proof *p, const tn__linear *l, tn__term t, int depth)
     case TN__EXPR_DIV: {
       /* x - c + 1 <= c * (x / c) <= x */
       int64_t c;
-      if (!tn__as_int(args[1], &c) || c <= 0 || c > MAX_SCALE) return false;
+      if (!tn__ir_as_int(args[1], &c) || c <= 0 || c > MAX_SCALE) return false;
       if (k % c != 0) return nonnegative_scaled(p, l, c, depth);
-      const tn__expr *bound = k < 0 ? args[0] : tn__add_i(p->ir, args[0], 1 - c);
+      const tn__expr *bound = k < 0 ? args[0] : tn__ir_add_i(p->ir, args[0], 1 - c);
       return nonnegative_with(p, l, t.atom, k, bound, k / c, depth);
     }
     case TN__EXPR_MOD: {
       tn__interval divisor = tn__interval_of(p->ir, args[1]);
       if (k > 0 || divisor.min <= 0 || args[1]->kind == TN__EXPR_INT) return false;
-      return nonnegative_with(p, l, t.atom, k, tn__add_i(p->ir, args[1], -1), k, depth);
+      return nonnegative_with(p, l, t.atom, k, tn__ir_add_i(p->ir, args[1], -1), k, depth);
     }
     default: return false;
   }
@@ -77,17 +77,17 @@ static void cofactor_of(tn__ir *ir, const tn__linear *l, const tn__var *var, tn_
   others->constant = l->constant;
   for (int i = 0; i < l->count; i++) {
     const tn__expr *factors[8], *left = NULL;
-    int count = tn__factors(l->terms[i].atom, factors, 8), found = 0;
+    int count = tn__ir_factors(l->terms[i].atom, factors, 8), found = 0;
     for (int j = 0; j < count && count <= 8; j++) {
       if (factors[j] == var->self)
         found++;
       else
-        left = left == NULL ? factors[j] : tn__intern2(ir, TN__EXPR_MUL, TN_I64, left, factors[j]);
+        left = left == NULL ? factors[j] : tn__ir_intern2(ir, TN__EXPR_MUL, TN_I64, left, factors[j]);
     }
     if (found != 1)
       tn__linear_add_term(ir, others, l->terms[i].atom, l->terms[i].coefficient);
     else if (left == NULL)
-      cofactor->constant = tn__wrap_add(cofactor->constant, l->terms[i].coefficient);
+      cofactor->constant = tn__ir_wrap_add(cofactor->constant, l->terms[i].coefficient);
     else
       tn__linear_add_term(ir, cofactor, left, l->terms[i].coefficient);
   }
@@ -102,10 +102,10 @@ static bool eliminate_var(proof *p, const tn__linear *l, const tn__var *var, int
   if (sign.min >= 0 && var->min != NULL)
     end = var->min;
   else if (sign.max <= 0 && var->min != NULL && var->extent != NULL)
-    end = tn__add_i(p->ir, tn__add(p->ir, var->min, var->extent), -1);
+    end = tn__ir_add_i(p->ir, tn__ir_add(p->ir, var->min, var->extent), -1);
   else
     return false;
-  tn__linear_add(p->ir, &others, tn__mul(p->ir, tn__linear_build(p->ir, &cofactor), end), 1);
+  tn__linear_add(p->ir, &others, tn__ir_mul(p->ir, tn__linear_build(p->ir, &cofactor), end), 1);
   tn__linear_recombine(p->ir, &others);
   return nonnegative(p, &others, depth + 1);
 }
@@ -120,7 +120,7 @@ static const tn__var *youngest(const tn__linear *l, uint32_t limit) {
   const tn__var *best = NULL;
   for (int i = 0; i < l->count; i++) {
     const tn__expr *factors[8];
-    int count = tn__factors(l->terms[i].atom, factors, 8);
+    int count = tn__ir_factors(l->terms[i].atom, factors, 8);
     for (int j = 0; j < count && count <= 8; j++) {
       if (factors[j]->kind != TN__EXPR_VAR) continue;
       const tn__var *var = factors[j]->value.var;
@@ -157,8 +157,8 @@ static void difference(tn__ir *ir, const tn__expr *a, const tn__expr *b, tn__lin
   tn__linear_recombine(ir, out);
 }
 
-bool tn__proves_le(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
-  if (!tn__is_orderly(ir, a) || !tn__is_orderly(ir, b)) return a == b;
+bool tn__ir_proves_le(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
+  if (!tn__ir_is_orderly(ir, a) || !tn__ir_is_orderly(ir, b)) return a == b;
   tn__linear d;
   difference(ir, a, b, &d);
   return tn__linear_nonnegative(ir, &d);
@@ -167,8 +167,8 @@ bool tn__proves_le(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
 /* ---- comparisons ------------------------------------------------------------------------------------------------- */
 
 static void negate(tn__linear *l) {
-  for (int i = 0; i < l->count; i++) l->terms[i].coefficient = tn__wrap_mul(l->terms[i].coefficient, -1);
-  l->constant = tn__wrap_mul(l->constant, -1);
+  for (int i = 0; i < l->count; i++) l->terms[i].coefficient = tn__ir_wrap_mul(l->terms[i].coefficient, -1);
+  l->constant = tn__ir_wrap_mul(l->constant, -1);
 }
 
 /* Divides the coefficients by their common divisor; false when the constant is no multiple of it (then it is rounded up
@@ -189,7 +189,7 @@ static bool reduce(tn__linear *d, bool up) {
   bool divides = d->constant % g == 0;
   if (!divides && !up) return false;
   for (int i = 0; i < d->count; i++) d->terms[i].coefficient /= g;
-  d->constant = tn__wrap_mul(tn__floordiv_i64(tn__wrap_mul(d->constant, -1), g), -1);
+  d->constant = tn__ir_wrap_mul(tn__ir_floordiv_i64(tn__ir_wrap_mul(d->constant, -1), g), -1);
   return true;
 }
 
@@ -201,23 +201,23 @@ static const tn__expr *sided(tn__ir *ir, tn__expr_kind kind, const tn__linear *d
   for (int i = 0; i < d->count; i++) {
     tn__term t = d->terms[i];
     if (t.coefficient < 0)
-      tn__linear_add_term(ir, &left, t.atom, tn__wrap_mul(t.coefficient, -1));
+      tn__linear_add_term(ir, &left, t.atom, tn__ir_wrap_mul(t.coefficient, -1));
     else
       tn__linear_add_term(ir, &right, t.atom, t.coefficient);
   }
   if (left.count == 0)
-    left.constant = tn__wrap_mul(d->constant, -1);
+    left.constant = tn__ir_wrap_mul(d->constant, -1);
   else
     right.constant = d->constant;
   const tn__expr *a = tn__linear_build(ir, &left), *b = tn__linear_build(ir, &right);
-  return find_only ? tn__find2(ir, kind, TN_BOOL, a, b) : tn__intern2(ir, kind, TN_BOOL, a, b);
+  return find_only ? tn__ir_find2(ir, kind, TN_BOOL, a, b) : tn__ir_intern2(ir, kind, TN_BOOL, a, b);
 }
 
 static bool always_positive(tn__ir *ir, const tn__linear *d) {
   tn__linear less_one;
   tn__linear_init(&less_one);
   tn__linear_add_linear(ir, &less_one, d, 1);
-  less_one.constant = tn__wrap_add(d->constant, -1);
+  less_one.constant = tn__ir_wrap_add(d->constant, -1);
   return tn__linear_nonnegative(ir, &less_one);
 }
 
@@ -251,7 +251,7 @@ static int quotient_among(tn__ir *ir, const tn__linear *d) {
 static const tn__expr *compare_quotient(tn__ir *ir, const tn__linear *d) {
   int64_t c, bound;
   int at = quotient_among(ir, d);
-  if (at < 0 || !tn__as_int(d->terms[at].atom->args[1], &c) || c <= 0 || c > MAX_SCALE) return NULL;
+  if (at < 0 || !tn__ir_as_int(d->terms[at].atom->args[1], &c) || c <= 0 || c > MAX_SCALE) return NULL;
   if (d->constant == INT64_MIN || __builtin_mul_overflow(d->constant - 1, c, &bound) ||
       __builtin_mul_overflow(d->constant, c, &bound))
     return NULL;
@@ -262,9 +262,9 @@ static const tn__expr *compare_quotient(tn__ir *ir, const tn__linear *d) {
   tn__linear_add_linear(ir, &rest, d, 1);
   tn__linear_add_term(ir, &rest, d->terms[at].atom, below ? 1 : -1);
   tn__linear_add_linear(ir, &scaled, &rest, below ? c : -c);
-  if (!below) scaled.constant = tn__wrap_add(scaled.constant, c);
+  if (!below) scaled.constant = tn__ir_wrap_add(scaled.constant, c);
   const tn__expr *x = d->terms[at].atom->args[0], *limit = tn__linear_build(ir, &scaled);
-  return below ? tn__lt(ir, x, limit) : tn__le(ir, limit, x);
+  return below ? tn__ir_lt(ir, x, limit) : tn__ir_le(ir, limit, x);
 }
 
 /* Is 0 < d? */
@@ -274,15 +274,15 @@ static const tn__expr *compare_less(tn__ir *ir, tn__linear *d) {
   if (simple != NULL) return simple;
   const tn__expr *known = sided(ir, TN__EXPR_LT, d, true); /* made before: undecided then, undecided now */
   if (known != NULL) return known;
-  if (always_positive(ir, d)) return tn__bool(ir, true);
-  if (never_positive(ir, d)) return tn__bool(ir, false);
+  if (always_positive(ir, d)) return tn__ir_bool(ir, true);
+  if (never_positive(ir, d)) return tn__ir_bool(ir, false);
   return sided(ir, TN__EXPR_LT, d, false);
 }
 
 static const tn__expr *compare_equal(tn__ir *ir, tn__expr_kind kind, tn__linear *d) {
   bool equal = kind == TN__EXPR_EQ;
-  if (d->count == 0) return tn__bool(ir, (d->constant == 0) == equal);
-  if (!reduce(d, false)) return tn__bool(ir, !equal);
+  if (d->count == 0) return tn__ir_bool(ir, (d->constant == 0) == equal);
+  if (!reduce(d, false)) return tn__ir_bool(ir, !equal);
   if (d->terms[0].coefficient > 0) negate(d); /* one sign for a == b and b == a: the first term stands on the left */
   const tn__expr *known = sided(ir, kind, d, true);
   if (known != NULL) return known;
@@ -292,35 +292,35 @@ static const tn__expr *compare_equal(tn__ir *ir, tn__expr_kind kind, tn__linear 
     apart = always_positive(ir, d);
     negate(d);
   }
-  if (apart) return tn__bool(ir, !equal);
+  if (apart) return tn__ir_bool(ir, !equal);
   return sided(ir, kind, d, false);
 }
 
-const tn__expr *tn__canonical_compare(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b) {
-  if (a == b) return tn__bool(ir, kind == TN__EXPR_EQ || kind == TN__EXPR_LE);
-  if (!tn__is_orderly(ir, a) || !tn__is_orderly(ir, b)) {
+const tn__expr *tn__ir_canonical_compare(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b) {
+  if (a == b) return tn__ir_bool(ir, kind == TN__EXPR_EQ || kind == TN__EXPR_LE);
+  if (!tn__ir_is_orderly(ir, a) || !tn__ir_is_orderly(ir, b)) {
     bool symmetric = kind == TN__EXPR_EQ || kind == TN__EXPR_NE;
     bool swap = symmetric && b->kind != TN__EXPR_INT && (a->kind == TN__EXPR_INT || tn__expr_compare(a, b) > 0);
-    return tn__intern2(ir, kind, TN_BOOL, swap ? b : a, swap ? a : b);
+    return tn__ir_intern2(ir, kind, TN_BOOL, swap ? b : a, swap ? a : b);
   }
   tn__linear d;
   difference(ir, a, b, &d);
-  if (kind == TN__EXPR_LE) d.constant = tn__wrap_add(d.constant, 1);
+  if (kind == TN__EXPR_LE) d.constant = tn__ir_wrap_add(d.constant, 1);
   if (kind == TN__EXPR_LT || kind == TN__EXPR_LE) return compare_less(ir, &d);
   return compare_equal(ir, kind, &d);
 }
 
-const tn__expr *tn__canonical_extreme(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b) {
+const tn__expr *tn__ir_canonical_extreme(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b) {
   if (a == b) return a;
   if (tn__expr_compare(a, b) > 0) {
     const tn__expr *c = a;
     a = b;
     b = c;
   }
-  const tn__expr *known = tn__find2(ir, kind, TN_I64, a, b);
+  const tn__expr *known = tn__ir_find2(ir, kind, TN_I64, a, b);
   if (known != NULL) return known;
   bool minimum = kind == TN__EXPR_MIN;
-  if (tn__proves_le(ir, a, b)) return minimum ? a : b;
-  if (tn__proves_le(ir, b, a)) return minimum ? b : a;
-  return tn__intern2(ir, kind, TN_I64, a, b);
+  if (tn__ir_proves_le(ir, a, b)) return minimum ? a : b;
+  if (tn__ir_proves_le(ir, b, a)) return minimum ? b : a;
+  return tn__ir_intern2(ir, kind, TN_I64, a, b);
 }

@@ -18,7 +18,7 @@ tn__ir *tn__ir_create(tn__arena *arena) {
 
 tn__arena *tn__ir_arena(const tn__ir *ir) { return ir->arena; }
 
-void tn__defect(const tn__ir *ir, const char *format, ...) {
+void tn__ir_defect(const tn__ir *ir, const char *format, ...) {
   va_list args;
   va_start(args, format);
   tn_status *status = tn_status_create_v(TN_INTERNAL, format, args);
@@ -141,7 +141,7 @@ static void learn(tn__ir *ir, tn__node *node) {
     node->is_data = tn__dtype_is_float(e->args[0]->dtype) || e->args[0]->dtype == TN_U64;
 }
 
-const tn__expr *tn__intern(tn__ir *ir, const tn__expr *proto) {
+const tn__expr *tn__ir_intern(tn__ir *ir, const tn__expr *proto) {
   tn__expr e = *proto;
   e.hash = hash_of(&e);
   tn__work_step(ir->arena, 1);
@@ -160,16 +160,17 @@ const tn__expr *tn__intern(tn__ir *ir, const tn__expr *proto) {
   return &node->expr;
 }
 
-const tn__expr *tn__intern_op(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *const *args, int count) {
-  return tn__intern(ir, &(tn__expr){.kind = kind, .dtype = dtype, .arg_count = count, .args = args});
+const tn__expr *tn__ir_intern_op(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *const *args,
+                                 int count) {
+  return tn__ir_intern(ir, &(tn__expr){.kind = kind, .dtype = dtype, .arg_count = count, .args = args});
 }
 
-const tn__expr *tn__intern2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b) {
+const tn__expr *tn__ir_intern2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b) {
   const tn__expr *args[2] = {a, b};
-  return tn__intern_op(ir, kind, dtype, args, 2);
+  return tn__ir_intern_op(ir, kind, dtype, args, 2);
 }
 
-const tn__expr *tn__find2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b) {
+const tn__expr *tn__ir_find2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b) {
   const tn__expr *args[2] = {a, b};
   tn__expr e = {.kind = kind, .dtype = dtype, .arg_count = 2, .args = args};
   e.hash = hash_of(&e);
@@ -178,41 +179,41 @@ const tn__expr *tn__find2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const 
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */
 
-const tn__expr *tn__int(tn__ir *ir, tn_dtype dtype, int64_t value) {
-  if (tn__dtype_is_float(dtype)) tn__defect(ir, "an integer constant of type %s", tn_dtype_name(dtype));
-  return tn__intern(ir, &(tn__expr){.kind = TN__EXPR_INT, .dtype = dtype, .value.i = tn__scalar_wrap(dtype, value)});
+const tn__expr *tn__ir_int(tn__ir *ir, tn_dtype dtype, int64_t value) {
+  if (tn__dtype_is_float(dtype)) tn__ir_defect(ir, "an integer constant of type %s", tn_dtype_name(dtype));
+  return tn__ir_intern(ir, &(tn__expr){.kind = TN__EXPR_INT, .dtype = dtype, .value.i = tn__scalar_wrap(dtype, value)});
 }
 
-const tn__expr *tn__index(tn__ir *ir, int64_t value) { return tn__int(ir, TN_I64, value); }
-const tn__expr *tn__bool(tn__ir *ir, bool value) { return tn__int(ir, TN_BOOL, value); }
+const tn__expr *tn__ir_index(tn__ir *ir, int64_t value) { return tn__ir_int(ir, TN_I64, value); }
+const tn__expr *tn__ir_bool(tn__ir *ir, bool value) { return tn__ir_int(ir, TN_BOOL, value); }
 
-const tn__expr *tn__float(tn__ir *ir, tn_dtype dtype, double value) {
-  if (!tn__dtype_is_float(dtype)) tn__defect(ir, "a floating constant of type %s", tn_dtype_name(dtype));
+const tn__expr *tn__ir_float(tn__ir *ir, tn_dtype dtype, double value) {
+  if (!tn__dtype_is_float(dtype)) tn__ir_defect(ir, "a floating constant of type %s", tn_dtype_name(dtype));
   double rounded = tn__scalar_round(dtype, value);
   if (rounded != rounded) rounded = (double)__builtin_nanf(""); /* one NaN, so that equal constants are one node */
-  return tn__intern(ir, &(tn__expr){.kind = TN__EXPR_FLOAT, .dtype = dtype, .value.f = rounded});
+  return tn__ir_intern(ir, &(tn__expr){.kind = TN__EXPR_FLOAT, .dtype = dtype, .value.f = rounded});
 }
 
-const tn__expr *tn__constant(tn__ir *ir, tn_dtype dtype, double value) {
-  if (tn__dtype_is_float(dtype)) return tn__float(ir, dtype, value);
-  return tn__int(ir, dtype, tn__scalar_cast(dtype, TN_F64, (tn__scalar){.f = value}).i);
+const tn__expr *tn__ir_constant(tn__ir *ir, tn_dtype dtype, double value) {
+  if (tn__dtype_is_float(dtype)) return tn__ir_float(ir, dtype, value);
+  return tn__ir_int(ir, dtype, tn__scalar_cast(dtype, TN_F64, (tn__scalar){.f = value}).i);
 }
 
-const tn__expr *tn__lowest(tn__ir *ir, tn_dtype dtype) {
-  if (tn__dtype_is_float(dtype)) return tn__float(ir, dtype, -__builtin_inf());
-  return tn__int(ir, dtype, tn__dtype_interval(dtype).min);
+const tn__expr *tn__ir_lowest(tn__ir *ir, tn_dtype dtype) {
+  if (tn__dtype_is_float(dtype)) return tn__ir_float(ir, dtype, -__builtin_inf());
+  return tn__ir_int(ir, dtype, tn__ir_dtype_interval(dtype).min);
 }
 
-const tn__expr *tn__highest(tn__ir *ir, tn_dtype dtype) {
-  if (tn__dtype_is_float(dtype)) return tn__float(ir, dtype, __builtin_inf());
-  return tn__int(ir, dtype, dtype == TN_U64 ? -1 : tn__dtype_interval(dtype).max);
+const tn__expr *tn__ir_highest(tn__ir *ir, tn_dtype dtype) {
+  if (tn__dtype_is_float(dtype)) return tn__ir_float(ir, dtype, __builtin_inf());
+  return tn__ir_int(ir, dtype, dtype == TN_U64 ? -1 : tn__ir_dtype_interval(dtype).max);
 }
 
 tn__var *tn__var_create(tn__ir *ir, const char *name, tn_dtype dtype, const tn__expr *min, const tn__expr *extent) {
   tn__var *var = TN__NEW(ir->arena, tn__var);
   *var = (tn__var){
       .name = tn__arena_strdup(ir->arena, name), .dtype = dtype, .id = ir->next_var++, .min = min, .extent = extent};
-  var->self = tn__intern(ir, &(tn__expr){.kind = TN__EXPR_VAR, .dtype = dtype, .value.var = var});
+  var->self = tn__ir_intern(ir, &(tn__expr){.kind = TN__EXPR_VAR, .dtype = dtype, .value.var = var});
   return var;
 }
 
@@ -227,16 +228,16 @@ tn__buffer *tn__buffer_create(tn__ir *ir, const char *name, tn_dtype dtype, tn__
                          .shape = tn__arena_copy(ir->arena, shape, (size_t)rank * sizeof(*shape))};
   for (int i = 0; i < rank; i++)
     if (shape[i]->dtype != TN_I64)
-      tn__defect(ir, "buffer %s: dimension %d has type %s", name, i, tn_dtype_name(shape[i]->dtype));
+      tn__ir_defect(ir, "buffer %s: dimension %d has type %s", name, i, tn_dtype_name(shape[i]->dtype));
   return buffer;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-bool tn__is_true(const tn__expr *e) { return e->dtype == TN_BOOL && tn__is_int_value(e, 1); }
-bool tn__is_false(const tn__expr *e) { return e->dtype == TN_BOOL && tn__is_int_value(e, 0); }
+bool tn__ir_is_true(const tn__expr *e) { return e->dtype == TN_BOOL && tn__ir_is_int_value(e, 1); }
+bool tn__ir_is_false(const tn__expr *e) { return e->dtype == TN_BOOL && tn__ir_is_int_value(e, 0); }
 
-bool tn__as_int(const tn__expr *e, int64_t *out) {
+bool tn__ir_as_int(const tn__expr *e, int64_t *out) {
   if (e->kind != TN__EXPR_INT) return false;
   *out = e->value.i;
   return true;

@@ -46,30 +46,31 @@ static inline tn__node *tn__node_of(const tn__expr *e) {
 static inline uint64_t tn__var_bit(const tn__var *var) { return UINT64_C(1) << (var->id % 64); }
 
 /* The node of this kind, type, value and arguments: found or made. `args` is copied. Does not simplify. */
-const tn__expr *tn__intern(tn__ir *ir, const tn__expr *proto);
-const tn__expr *tn__intern_op(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *const *args, int count);
-const tn__expr *tn__intern2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_intern(tn__ir *ir, const tn__expr *proto);
+const tn__expr *tn__ir_intern_op(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *const *args,
+                                 int count);
+const tn__expr *tn__ir_intern2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b);
 /* The node if it exists already, otherwise NULL. */
-const tn__expr *tn__find2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_find2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b);
 
 /* May order relations of `e` be concluded from its parts? Not when it may wrap around. */
-bool tn__is_orderly(tn__ir *ir, const tn__expr *e);
+bool tn__ir_is_orderly(tn__ir *ir, const tn__expr *e);
 
-_Noreturn void tn__defect(const tn__ir *ir, const char *format, ...) TN_PRINTF(2, 3);
+_Noreturn void tn__ir_defect(const tn__ir *ir, const char *format, ...) TN_PRINTF(2, 3);
 
 /* Floor division. */
-int64_t tn__floordiv_i64(int64_t a, int64_t b); /* b != 0; INT64_MIN / -1 wraps around */
-int64_t tn__floormod_i64(int64_t a, int64_t b);
-static inline int64_t tn__wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static inline int64_t tn__wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+int64_t tn__ir_floordiv_i64(int64_t a, int64_t b); /* b != 0; INT64_MIN / -1 wraps around */
+int64_t tn__ir_floormod_i64(int64_t a, int64_t b);
+static inline int64_t tn__ir_wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static inline int64_t tn__ir_wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
-tn__interval tn__dtype_interval(tn_dtype dtype);
+tn__interval tn__ir_dtype_interval(tn_dtype dtype);
 
 /* Statements, those in unrolled loops counted as often as they will be expanded; saturates. */
 int64_t tn__stmt_weight(const tn__stmt *s);
 
 typedef TN__VEC(const tn__expr *) tn__expr_vec;
 /* The likely() conditions that stand in a statement, each once, in order of first sight. */
-tn__expr_vec tn__likely_in(tn__ir *ir, const tn__stmt *s);
+tn__expr_vec tn__ir_likely_in(tn__ir *ir, const tn__stmt *s);
 
 #endif

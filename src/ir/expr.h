@@ -147,57 +147,60 @@ tn__ir *tn__ir_create(tn__arena *arena); /* lives in the arena */
 tn__arena *tn__ir_arena(const tn__ir *ir);
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */
-const tn__expr *tn__int(tn__ir *ir, tn_dtype dtype, int64_t value);
-const tn__expr *tn__index(tn__ir *ir, int64_t value); /* i64 */
-const tn__expr *tn__bool(tn__ir *ir, bool value);
-const tn__expr *tn__float(tn__ir *ir, tn_dtype dtype, double value);
-const tn__expr *tn__constant(tn__ir *ir, tn_dtype dtype, double value); /* of any type; exact for small integers */
+const tn__expr *tn__ir_int(tn__ir *ir, tn_dtype dtype, int64_t value);
+const tn__expr *tn__ir_index(tn__ir *ir, int64_t value); /* i64 */
+const tn__expr *tn__ir_bool(tn__ir *ir, bool value);
+const tn__expr *tn__ir_float(tn__ir *ir, tn_dtype dtype, double value);
+const tn__expr *tn__ir_constant(tn__ir *ir, tn_dtype dtype, double value); /* of any type; exact for small integers */
 /* Extreme values: identities of min and max: -inf/+inf for floats, the smallest/largest for integers, false/true. */
-const tn__expr *tn__lowest(tn__ir *ir, tn_dtype dtype);
-const tn__expr *tn__highest(tn__ir *ir, tn_dtype dtype);
+const tn__expr *tn__ir_lowest(tn__ir *ir, tn_dtype dtype);
+const tn__expr *tn__ir_highest(tn__ir *ir, tn_dtype dtype);
 tn__var *tn__var_create(tn__ir *ir, const char *name, tn_dtype dtype, const tn__expr *min, const tn__expr *extent);
 /* shape is copied. */
 tn__buffer *tn__buffer_create(tn__ir *ir, const char *name, tn_dtype dtype, tn__scope scope, int rank,
                               const tn__expr *const *shape);
 
 /* ---- operations; operands must agree in dtype (shifts too); a wrong dtype is a defect and throws TN_INTERNAL ----- */
-const tn__expr *tn__binary(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b); /* ADD .. SHR */
-const tn__expr *tn__add(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__sub(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__mul(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__div(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__mod(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__min(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__max(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__eq(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__ne(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__lt(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__le(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__and(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__or(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__not(tn__ir *ir, const tn__expr *a);
-const tn__expr *tn__select(tn__ir *ir, const tn__expr *condition, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__cast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
-const tn__expr *tn__bitcast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
-const tn__expr *tn__load(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices); /* i64 indices */
-const tn__expr *tn__call(tn__ir *ir, tn__intrinsic intrinsic, tn_dtype dtype, const tn__expr *const *args, int count);
-const tn__expr *tn__call1(tn__ir *ir, tn__intrinsic intrinsic,
-                          const tn__expr *a); /* result dtype: a's (IS_NAN, IS_INF: bool) */
-const tn__expr *tn__call2(tn__ir *ir, tn__intrinsic intrinsic, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_binary(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b); /* ADD .. SHR */
+const tn__expr *tn__ir_add(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_sub(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_mul(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_div(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_mod(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_min(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_max(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_eq(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_ne(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_lt(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_le(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_and(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_or(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_not(tn__ir *ir, const tn__expr *a);
+const tn__expr *tn__ir_select(tn__ir *ir, const tn__expr *condition, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_cast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
+const tn__expr *tn__ir_bitcast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
+const tn__expr *tn__ir_load(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices); /* i64 indices */
+const tn__expr *tn__ir_call(tn__ir *ir, tn__intrinsic intrinsic, tn_dtype dtype, const tn__expr *const *args,
+                            int count);
+const tn__expr *tn__ir_call1(tn__ir *ir, tn__intrinsic intrinsic,
+                             const tn__expr *a); /* result dtype: a's (IS_NAN, IS_INF: bool) */
+const tn__expr *tn__ir_call2(tn__ir *ir, tn__intrinsic intrinsic, const tn__expr *a, const tn__expr *b);
 /* Index conveniences: a + c, a * c, a / c, a % c with a constant. */
-const tn__expr *tn__add_i(tn__ir *ir, const tn__expr *a, int64_t c);
-const tn__expr *tn__mul_i(tn__ir *ir, const tn__expr *a, int64_t c);
-const tn__expr *tn__div_i(tn__ir *ir, const tn__expr *a, int64_t c);
-const tn__expr *tn__mod_i(tn__ir *ir, const tn__expr *a, int64_t c);
-const tn__expr *tn__ceildiv(tn__ir *ir, const tn__expr *a, const tn__expr *b); /* (a + b - 1) / b */
+const tn__expr *tn__ir_add_i(tn__ir *ir, const tn__expr *a, int64_t c);
+const tn__expr *tn__ir_mul_i(tn__ir *ir, const tn__expr *a, int64_t c);
+const tn__expr *tn__ir_div_i(tn__ir *ir, const tn__expr *a, int64_t c);
+const tn__expr *tn__ir_mod_i(tn__ir *ir, const tn__expr *a, int64_t c);
+const tn__expr *tn__ir_ceildiv(tn__ir *ir, const tn__expr *a, const tn__expr *b); /* (a + b - 1) / b */
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
-static inline bool tn__is_int(const tn__expr *e) { return e->kind == TN__EXPR_INT; }
-static inline bool tn__is_int_value(const tn__expr *e, int64_t v) { return e->kind == TN__EXPR_INT && e->value.i == v; }
-bool tn__is_true(const tn__expr *e);
-bool tn__is_false(const tn__expr *e);
+static inline bool tn__ir_is_int(const tn__expr *e) { return e->kind == TN__EXPR_INT; }
+static inline bool tn__ir_is_int_value(const tn__expr *e, int64_t v) {
+  return e->kind == TN__EXPR_INT && e->value.i == v;
+}
+bool tn__ir_is_true(const tn__expr *e);
+bool tn__ir_is_false(const tn__expr *e);
 /* The constant value of an integer expression; false when it is not constant. */
-bool tn__as_int(const tn__expr *e, int64_t *out);
+bool tn__ir_as_int(const tn__expr *e, int64_t *out);
 /* -1, 0, 1 by structure: kind, dtype, values, variables by id, buffers by id, arguments. */
 int tn__expr_compare(const tn__expr *a, const tn__expr *b);
 /* Does `e` read `var` (also through the indices of loads)? Read any of several? Load from `buffer`? */
@@ -227,16 +230,16 @@ const tn__expr *tn__expr_rewrite(tn__ir *ir, const tn__expr *e, tn__expr_rewrite
 /* The same operation on other arguments; leaves are returned as they are. */
 const tn__expr *tn__expr_with_args(tn__ir *ir, const tn__expr *e, const tn__expr *const *args);
 /* Replaces variables at once (not one after another). */
-const tn__expr *tn__substitute(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, const tn__expr *const *values,
-                               int count);
+const tn__expr *tn__ir_substitute(tn__ir *ir, const tn__expr *e, const tn__var *const *vars,
+                                  const tn__expr *const *values, int count);
 
 /* ---- analysis ---------------------------------------------------------------------------------------------------- */
 typedef struct tn__interval {
   int64_t min, max; /* inclusive; INT64_MIN / INT64_MAX: unbounded on that side */
 } tn__interval;
 /* Saturating arithmetic on bounds and sizes; INT64_MIN and INT64_MAX mean "unbounded". */
-int64_t tn__bound_add(int64_t a, int64_t b);
-int64_t tn__bound_mul(int64_t a, int64_t b);
+int64_t tn__ir_bound_add(int64_t a, int64_t b);
+int64_t tn__ir_bound_mul(int64_t a, int64_t b);
 /* Range of an integer or bool expression from the ranges of its variables (recursively through their bounds). */
 tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e);
 /* The same with some variables fixed to given intervals. */
@@ -245,15 +248,15 @@ tn__interval tn__interval_with(tn__ir *ir, const tn__expr *e, const tn__var *con
 /* Largest and smallest value of `e` as expressions when the given variables run over their ranges (symbolic extents
  * allowed); e must be monotone in each (affine terms, floordiv by positive constants, min, max of such). False when
  * that can't be shown. */
-bool tn__bounds_over(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **min_out,
-                     const tn__expr **max_out);
+bool tn__ir_bounds_over(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **min_out,
+                        const tn__expr **max_out);
 /* Is this bool expression always true by the ranges of its variables? (false: unknown or not) */
-bool tn__prove(tn__ir *ir, const tn__expr *condition);
+bool tn__ir_prove(tn__ir *ir, const tn__expr *condition);
 /* Writes e as sum(coefficients[i] * vars[i]) + rest, rest free of vars; false when it is not affine in them.
  * Coefficients are integer constants or expressions free of vars (symbolic strides). */
-bool tn__affine_in(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **coefficients,
-                   const tn__expr **rest);
+bool tn__ir_affine_in(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count,
+                      const tn__expr **coefficients, const tn__expr **rest);
 /* d(e)/d(var) when e is affine in var with a constant coefficient; false otherwise. */
-bool tn__stride_in(tn__ir *ir, const tn__expr *e, const tn__var *var, int64_t *stride);
+bool tn__ir_stride_in(tn__ir *ir, const tn__expr *e, const tn__var *var, int64_t *stride);
 
 #endif

@@ -17,12 +17,12 @@ static const tn__stmt *merge(tn__ir *ir, const tn__stmt *s) {
                 !tn__expr_has_load(item->as.branch.condition) && last->as.branch.else_body == NULL &&
                 item->as.branch.else_body == NULL;
     if (same)
-      items[count - 1] = tn__if(ir, item->as.branch.condition,
-                                tn__seq2(ir, last->as.branch.then_body, item->as.branch.then_body), NULL);
+      items[count - 1] = tn__ir_if(ir, item->as.branch.condition,
+                                   tn__ir_seq2(ir, last->as.branch.then_body, item->as.branch.then_body), NULL);
     else
       items[count++] = item;
   }
-  return count == s->as.seq.count ? NULL : tn__seq(ir, items, count);
+  return count == s->as.seq.count ? NULL : tn__ir_seq(ir, items, count);
 }
 
 static const tn__stmt *hoist(tn__ir *ir, const tn__stmt *s, void *user) {
@@ -33,13 +33,13 @@ static const tn__stmt *hoist(tn__ir *ir, const tn__stmt *s, void *user) {
   const tn__expr *condition = branch->as.branch.condition;
   if (!is_invariant(condition, var)) return NULL;
   /* Both copies keep the variable: they are never inside of one another. */
-  const tn__stmt *then_loop = hoist(ir, tn__for_like(ir, s, var, branch->as.branch.then_body), user);
-  if (then_loop == NULL) then_loop = tn__for_like(ir, s, var, branch->as.branch.then_body);
+  const tn__stmt *then_loop = hoist(ir, tn__ir_for_like(ir, s, var, branch->as.branch.then_body), user);
+  if (then_loop == NULL) then_loop = tn__ir_for_like(ir, s, var, branch->as.branch.then_body);
   const tn__stmt *else_loop = NULL;
-  if (branch->as.branch.else_body != NULL) else_loop = tn__for_like(ir, s, var, branch->as.branch.else_body);
-  return tn__if(ir, condition, then_loop, else_loop);
+  if (branch->as.branch.else_body != NULL) else_loop = tn__ir_for_like(ir, s, var, branch->as.branch.else_body);
+  return tn__ir_if(ir, condition, then_loop, else_loop);
 }
 
-tn__func *tn__hoist_conditions(tn__ir *ir, const tn__func *func) {
+tn__func *tn__ir_hoist_conditions(tn__ir *ir, const tn__func *func) {
   return tn__func_with_body(ir, func, tn__stmt_rewrite(ir, func->body, hoist, NULL, NULL));
 }

@@ -150,7 +150,7 @@ static void report_race(machine *m, const tn__insn *insn, int32_t before, bool w
   fail(m, tn_status_create(TN_INTERNAL, "%s: %s %lld %s %s[%s], and %s %lld %s it, %s", m->func->name, kind,
                            (long long)a->index, wrote ? "writes" : "reads", buffer_of(m, insn->a)->name, place, kind,
                            (long long)b->index, insn->imm ? "writes" : "reads",
-                           tn__loop_is_thread(a->kind) ? "with no barrier between" : "and blocks have no order"));
+                           tn__ir_loop_is_thread(a->kind) ? "with no barrier between" : "and blocks have no order"));
 }
 
 static inline int64_t locate(machine *m, const tn__insn *insn);
@@ -242,7 +242,7 @@ static bool divide(machine *m, const tn__insn *insn) {
   tn__scalar *r = m->registers;
   int64_t a = r[insn->a].i, b = r[insn->b].i;
   if (b == 0) return fail(m, failure(m, TN_KERNEL_DIVISION_BY_ZERO));
-  r[insn->dst].i = insn->op == TN__OP_DIV_I64 ? tn__floordiv_i64(a, b) : tn__floormod_i64(a, b);
+  r[insn->dst].i = insn->op == TN__OP_DIV_I64 ? tn__ir_floordiv_i64(a, b) : tn__ir_floormod_i64(a, b);
   return true;
 }
 
@@ -310,9 +310,9 @@ static bool step_through(machine *m) {
   tn__scalar *r = m->registers;
   for (;;) {
     switch (p->op) {
-      BINARY_I(ADD_I64, tn__wrap_add(r[p->a].i, r[p->b].i))
+      BINARY_I(ADD_I64, tn__ir_wrap_add(r[p->a].i, r[p->b].i))
       BINARY_I(SUB_I64, (int64_t)((uint64_t)r[p->a].i - (uint64_t)r[p->b].i))
-      BINARY_I(MUL_I64, tn__wrap_mul(r[p->a].i, r[p->b].i))
+      BINARY_I(MUL_I64, tn__ir_wrap_mul(r[p->a].i, r[p->b].i))
       BINARY_I(MIN_I64, r[p->b].i < r[p->a].i ? r[p->b].i : r[p->a].i)
       BINARY_I(MAX_I64, r[p->b].i > r[p->a].i ? r[p->b].i : r[p->a].i)
       BINARY_I(EQ_I64, r[p->a].i == r[p->b].i)
@@ -359,7 +359,7 @@ static bool step_through(machine *m) {
       case TN__OP_JUMP_UNLESS: p += r[p->a].i != 0 ? 1 : p->imm; break;
       case TN__OP_LOOP:
         r[p->a].i = r[p->b].i;
-        r[p->dst].i = tn__wrap_add(r[p->b].i, r[p->c].i);
+        r[p->dst].i = tn__ir_wrap_add(r[p->b].i, r[p->c].i);
         p += r[p->c].i > 0 ? 1 : p->imm;
         break;
       case TN__OP_NEXT:
@@ -389,7 +389,7 @@ typedef struct job {
 static void run(tn__escape *escape, void *user) {
   job *j = user;
   j->arena.escape = escape;
-  tn__code code = tn__bytecode_compile(j->ir, &j->arena, j->func, j->options != NULL && j->options->wide);
+  tn__code code = tn__ir_bytecode_compile(j->ir, &j->arena, j->func, j->options != NULL && j->options->wide);
   machine m = {.code = &code, .func = j->func, .arena = &j->arena, .params = j->buffers};
   m.operations_left = j->options != NULL && j->options->max_operations > 0 ? j->options->max_operations : -1;
   m.registers = tn__arena_copy(&j->arena, code.initial, (size_t)code.register_count * sizeof(tn__scalar));
@@ -403,8 +403,8 @@ static void run(tn__escape *escape, void *user) {
   write_back(&m);
 }
 
-tn_status *tn__interpret(tn__ir *ir, const tn__func *func, void *const *buffers, const int64_t *scalars,
-                         const tn__interpret_options *options) {
+tn_status *tn__ir_interpret(tn__ir *ir, const tn__func *func, void *const *buffers, const int64_t *scalars,
+                            const tn__interpret_options *options) {
   job j = {.ir = ir, .func = func, .buffers = buffers, .scalars = scalars, .options = options};
   tn__escape escape, *outer = ir->arena->escape;
   tn__arena_init(&j.arena, ir->arena->allocator, &escape);

@@ -267,9 +267,9 @@ static void compile_lazy(compiler *c, int32_t dst, const tn__expr *e, bool wide)
   if (e->kind == TN__EXPR_SELECT)
     compile_choice(c, dst, condition, e->args[1], e->args[2], wide);
   else if (e->kind == TN__EXPR_AND)
-    compile_choice(c, dst, condition, e->args[1], tn__bool(c->ir, false), false);
+    compile_choice(c, dst, condition, e->args[1], tn__ir_bool(c->ir, false), false);
   else
-    compile_choice(c, dst, condition, tn__bool(c->ir, true), e->args[1], false);
+    compile_choice(c, dst, condition, tn__ir_bool(c->ir, true), e->args[1], false);
 }
 
 static int32_t compile(compiler *c, const tn__expr *e, bool wide) {
@@ -332,16 +332,16 @@ static bool counts_terms(const tn__block *block, const tn__var *var) {
 static void compile_empty_sums(compiler *c, const tn__stmt *loop) {
   int64_t extent;
   const tn__stmt *inner = loop;
-  if (tn__as_int(loop->as.loop.var->extent, &extent) && extent > 0) return;
+  if (tn__ir_as_int(loop->as.loop.var->extent, &extent) && extent > 0) return;
   while (inner->kind == TN__STMT_FOR) inner = inner->as.loop.body;
   const tn__block *block = inner->kind == TN__STMT_BLOCK ? inner->as.block : NULL;
-  if (block == NULL || block->init == NULL || !tn__is_true(block->predicate)) return;
+  if (block == NULL || block->init == NULL || !tn__ir_is_true(block->predicate)) return;
   for (const tn__stmt *s = loop; s != inner; s = s->as.loop.body)
     if (!counts_terms(block, s->as.loop.var)) return;
   const tn__var **axes = TN__NEW_ARRAY(c->arena, block->axis_count, const tn__var *);
   const tn__expr **bindings = TN__NEW_ARRAY(c->arena, block->axis_count, const tn__expr *);
   for (int i = 0; i < block->axis_count; i++) axes[i] = block->axes[i].var, bindings[i] = block->axes[i].binding;
-  compile_if(c, tn__le(c->ir, loop->as.loop.var->extent, tn__index(c->ir, 0)),
+  compile_if(c, tn__ir_le(c->ir, loop->as.loop.var->extent, tn__ir_index(c->ir, 0)),
              tn__stmt_substitute(c->ir, block->init, axes, bindings, block->axis_count), NULL);
 }
 
@@ -351,7 +351,7 @@ static void compile_for(compiler *c, const tn__stmt *s) {
   int32_t min = compile(c, var->min, false), extent = compile(c, var->extent, false);
   int32_t reg = new_register(c), end = new_register(c), forker = 0, number = 0;
   int bound = c->bindings.count;
-  bool forks = tn__loop_is_bound(s->as.loop.kind);
+  bool forks = tn__ir_loop_is_bound(s->as.loop.kind);
   memory_changes(c);
   if (forks) {
     forker = new_register(c), number = new_register(c);
@@ -470,19 +470,19 @@ static void compile_block(compiler *c, const tn__stmt *s) {
   const tn__block *block = s->as.block;
   const tn__var **axes = TN__NEW_ARRAY(c->arena, block->axis_count, const tn__var *);
   const tn__expr **bindings = TN__NEW_ARRAY(c->arena, block->axis_count, const tn__expr *);
-  const tn__expr *first = tn__bool(c->ir, true);
+  const tn__expr *first = tn__ir_bool(c->ir, true);
   bool reduces = false;
   for (int i = 0; i < block->axis_count; i++) {
     axes[i] = block->axes[i].var;
     bindings[i] = block->axes[i].binding;
     if (block->axes[i].kind != TN__AXIS_REDUCE) continue;
     reduces = true;
-    first = tn__and(c->ir, first, tn__eq(c->ir, bindings[i], axes[i]->min));
+    first = tn__ir_and(c->ir, first, tn__ir_eq(c->ir, bindings[i], axes[i]->min));
   }
   const tn__stmt *body = tn__stmt_substitute(c->ir, block->body, axes, bindings, block->axis_count);
-  if (!tn__is_true(block->predicate)) {
+  if (!tn__ir_is_true(block->predicate)) {
     tn__block inner = *block;
-    inner.predicate = tn__bool(c->ir, true);
+    inner.predicate = tn__ir_bool(c->ir, true);
     compile_if(c, block->predicate, tn__block_stmt(c->ir, &inner), NULL);
     return;
   }
@@ -513,9 +513,9 @@ static void compile_stmt(compiler *c, const tn__stmt *s) {
   }
 }
 
-tn__code tn__bytecode_compile(tn__ir *ir, tn__arena *arena, const tn__func *func, bool wide) {
+tn__code tn__ir_bytecode_compile(tn__ir *ir, tn__arena *arena, const tn__func *func, bool wide) {
   compiler c = {.ir = ir, .arena = arena, .wide = wide, .generation = 1};
-  func = tn__split_at_barriers(ir, func);
+  func = tn__ir_split_at_barriers(ir, func);
   open_region(&c);
   tn__vec_push(arena, &c.operands, 0); /* there is a list, even if nothing has an index */
   int32_t *scalars = TN__NEW_ARRAY(arena, func->scalar_count, int32_t);

@@ -91,7 +91,7 @@ static const char *end_of_number(const tn__lexer *lex, const char *p) {
     if (is_digit(lex, exponent))
       for (p = exponent; is_digit(lex, p);) p++;
   }
-  while (p < lex->end && tn__text_is_name_char(*p)) p++;
+  while (p < lex->end && tn__ir_text_is_name_char(*p)) p++;
   return p;
 }
 
@@ -112,7 +112,7 @@ void tn__lexer_advance(tn__lexer *lex) {
   const char *p = lex->at;
   if (isalpha((unsigned char)*p) || *p == '_') {
     t->kind = TN__TOKEN_NAME;
-    while (p < lex->end && tn__text_is_name_char(*p)) p++;
+    while (p < lex->end && tn__ir_text_is_name_char(*p)) p++;
   } else if (is_digit(lex, p)) {
     t->kind = TN__TOKEN_NUMBER;
     p = end_of_number(lex, p);
@@ -122,7 +122,7 @@ void tn__lexer_advance(tn__lexer *lex) {
   } else {
     t->kind = TN__TOKEN_SIGN;
     size_t left = (size_t)(lex->end - p);
-    const tn__operator_row *op = tn__operator_at(p, left);
+    const tn__operator_row *op = tn__ir_operator_at(p, left);
     if (left >= 2 && p[0] == '-' && p[1] == '>')
       p += 2;
     else if (op != NULL)
@@ -171,7 +171,7 @@ void tn__lexer_expect(tn__lexer *lex, const char *text, const char *where) {
 tn__token tn__lexer_name(tn__lexer *lex, const char *what) {
   tn__token t = lex->token;
   if (t.kind != TN__TOKEN_NAME) tn__lexer_fail(lex, &t, "expected a name for %s, not %s", what, shown(lex));
-  if (tn__text_is_reserved(t.text, t.length))
+  if (tn__ir_text_is_reserved(t.text, t.length))
     tn__lexer_fail(lex, &t, "'%.*s' is a word of the language and no name for %s", (int)t.length, t.text, what);
   if (t.length > 255) tn__lexer_fail(lex, &t, "a name of %zu characters; at most 255 are allowed", t.length);
   tn__lexer_advance(lex);
@@ -188,7 +188,7 @@ static const tn__expr *integer(tn__lexer *lex, const tn__token *t, const char *d
                                 : (UINT64_C(1) << bits) - 1;
   if (errno == ERANGE || magnitude > limit || (negative && !is_signed && magnitude != 0))
     tn__lexer_fail(lex, t, "%s%s does not fit into %s", negative ? "-" : "", digits, tn_dtype_name(dtype));
-  return tn__int(lex->ir, dtype, (int64_t)(negative ? 0 - (uint64_t)magnitude : (uint64_t)magnitude));
+  return tn__ir_int(lex->ir, dtype, (int64_t)(negative ? 0 - (uint64_t)magnitude : (uint64_t)magnitude));
 }
 
 const tn__expr *tn__lexer_number(tn__lexer *lex, const tn__token *t, bool negative) {
@@ -207,12 +207,12 @@ const tn__expr *tn__lexer_number(tn__lexer *lex, const tn__token *t, bool negati
   memcpy(digits, t->text, length);
   digits[length] = '\0';
   tn_dtype dtype = fraction ? TN_F64 : TN_I64;
-  if (length < t->length) dtype = tn__dtype_find(t->text + length, t->length - length);
+  if (length < t->length) dtype = tn__ir_dtype_find(t->text + length, t->length - length);
   if (dtype == TN_DTYPE_INVALID || dtype == TN_BOOL)
     tn__lexer_fail(lex, t, "'%.*s' is no type for a number", (int)(t->length - length), t->text + length);
   if (tn__dtype_is_float(dtype)) {
     double value = strtod_l(digits, NULL, lex->locale);
-    const tn__expr *rounded = tn__float(lex->ir, dtype, negative ? -value : value);
+    const tn__expr *rounded = tn__ir_float(lex->ir, dtype, negative ? -value : value);
     if (isinf(rounded->value.f))
       tn__lexer_fail(lex, t, "%s%s does not fit into %s; the infinite value is %sinf", negative ? "-" : "", digits,
                      tn_dtype_name(dtype), negative ? "-" : "");

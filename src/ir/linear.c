@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-int64_t tn__floordiv_i64(int64_t a, int64_t b) {
+int64_t tn__ir_floordiv_i64(int64_t a, int64_t b) {
   if (b == -1) return (int64_t)(0 - (uint64_t)a);
   int64_t q = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
-int64_t tn__floormod_i64(int64_t a, int64_t b) {
+int64_t tn__ir_floormod_i64(int64_t a, int64_t b) {
   if (b == -1) return 0;
   int64_t r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
@@ -42,7 +42,7 @@ void tn__linear_add_term(tn__ir *ir, tn__linear *l, const tn__expr *atom, int64_
   tn__work_step(ir->arena, 1);
   int at = position(l, atom);
   if (at < l->count && l->terms[at].atom == atom) {
-    int64_t sum = tn__wrap_add(l->terms[at].coefficient, coefficient);
+    int64_t sum = tn__ir_wrap_add(l->terms[at].coefficient, coefficient);
     l->terms[at].coefficient = sum;
     if (sum == 0) {
       l->count--;
@@ -68,17 +68,17 @@ void tn__linear_add(tn__ir *ir, tn__linear *l, const tn__expr *e, int64_t scale)
     e = e->args[0];
   }
   if (e->kind == TN__EXPR_INT)
-    l->constant = tn__wrap_add(l->constant, tn__wrap_mul(e->value.i, scale));
+    l->constant = tn__ir_wrap_add(l->constant, tn__ir_wrap_mul(e->value.i, scale));
   else if (e->kind == TN__EXPR_MUL && e->args[1]->kind == TN__EXPR_INT)
-    tn__linear_add_term(ir, l, e->args[0], tn__wrap_mul(e->args[1]->value.i, scale));
+    tn__linear_add_term(ir, l, e->args[0], tn__ir_wrap_mul(e->args[1]->value.i, scale));
   else
     tn__linear_add_term(ir, l, e, scale);
 }
 
 void tn__linear_add_linear(tn__ir *ir, tn__linear *l, const tn__linear *other, int64_t scale) {
   for (int i = 0; i < other->count; i++)
-    tn__linear_add_term(ir, l, other->terms[i].atom, tn__wrap_mul(other->terms[i].coefficient, scale));
-  l->constant = tn__wrap_add(l->constant, tn__wrap_mul(other->constant, scale));
+    tn__linear_add_term(ir, l, other->terms[i].atom, tn__ir_wrap_mul(other->terms[i].coefficient, scale));
+  l->constant = tn__ir_wrap_add(l->constant, tn__ir_wrap_mul(other->constant, scale));
 }
 
 int64_t tn__linear_coefficient(const tn__linear *l, const tn__expr *atom) {
@@ -89,14 +89,14 @@ int64_t tn__linear_coefficient(const tn__linear *l, const tn__expr *atom) {
 
 static const tn__expr *build_term(tn__ir *ir, tn__term term) {
   if (term.coefficient == 1) return term.atom;
-  return tn__intern2(ir, TN__EXPR_MUL, TN_I64, term.atom, tn__index(ir, term.coefficient));
+  return tn__ir_intern2(ir, TN__EXPR_MUL, TN_I64, term.atom, tn__ir_index(ir, term.coefficient));
 }
 
 const tn__expr *tn__linear_build(tn__ir *ir, const tn__linear *l) {
-  if (l->count == 0) return tn__index(ir, l->constant);
+  if (l->count == 0) return tn__ir_index(ir, l->constant);
   const tn__expr *sum = build_term(ir, l->terms[0]);
-  for (int i = 1; i < l->count; i++) sum = tn__intern2(ir, TN__EXPR_ADD, TN_I64, sum, build_term(ir, l->terms[i]));
-  if (l->constant != 0) sum = tn__intern2(ir, TN__EXPR_ADD, TN_I64, sum, tn__index(ir, l->constant));
+  for (int i = 1; i < l->count; i++) sum = tn__ir_intern2(ir, TN__EXPR_ADD, TN_I64, sum, build_term(ir, l->terms[i]));
+  if (l->constant != 0) sum = tn__ir_intern2(ir, TN__EXPR_ADD, TN_I64, sum, tn__ir_index(ir, l->constant));
   return sum;
 }
 
@@ -105,14 +105,14 @@ tn__interval tn__linear_interval(tn__ir *ir, const tn__linear *l) {
   for (int i = 0; i < l->count; i++) {
     tn__interval x = tn__interval_of(ir, l->terms[i].atom);
     int64_t c = l->terms[i].coefficient;
-    int64_t low = tn__bound_mul(c > 0 ? x.min : x.max, c), high = tn__bound_mul(c > 0 ? x.max : x.min, c);
-    sum.min = low == INT64_MIN || sum.min == INT64_MIN ? INT64_MIN : tn__bound_add(sum.min, low);
-    sum.max = high == INT64_MAX || sum.max == INT64_MAX ? INT64_MAX : tn__bound_add(sum.max, high);
+    int64_t low = tn__ir_bound_mul(c > 0 ? x.min : x.max, c), high = tn__ir_bound_mul(c > 0 ? x.max : x.min, c);
+    sum.min = low == INT64_MIN || sum.min == INT64_MIN ? INT64_MIN : tn__ir_bound_add(sum.min, low);
+    sum.max = high == INT64_MAX || sum.max == INT64_MAX ? INT64_MAX : tn__ir_bound_add(sum.max, high);
   }
   return sum;
 }
 
-int tn__factors(const tn__expr *product, const tn__expr **out, int capacity) {
+int tn__ir_factors(const tn__expr *product, const tn__expr **out, int capacity) {
   int count = 0;
   const tn__expr *e = product;
   for (; e->kind == TN__EXPR_MUL; e = e->args[0]) count++;

@@ -34,20 +34,20 @@ void tn__linear_recombine(tn__ir *ir, tn__linear *l);
 tn__interval tn__linear_interval(tn__ir *ir, const tn__linear *l);
 
 /* The factors of a product of atoms (an atom: itself). Returns how many there are; at most `capacity` are written. */
-int tn__factors(const tn__expr *product, const tn__expr **out, int capacity);
+int tn__ir_factors(const tn__expr *product, const tn__expr **out, int capacity);
 
 /* i64 arithmetic in canonical form. */
-const tn__expr *tn__canonical_add(tn__ir *ir, const tn__expr *a, const tn__expr *b, int64_t scale_b);
-const tn__expr *tn__canonical_mul(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__canonical_div(tn__ir *ir, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__canonical_mod(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_canonical_add(tn__ir *ir, const tn__expr *a, const tn__expr *b, int64_t scale_b);
+const tn__expr *tn__ir_canonical_mul(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_canonical_div(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_canonical_mod(tn__ir *ir, const tn__expr *a, const tn__expr *b);
 /* EQ, NE, LT, LE, MIN, MAX of i64. */
-const tn__expr *tn__canonical_compare(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b);
-const tn__expr *tn__canonical_extreme(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_canonical_compare(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b);
+const tn__expr *tn__ir_canonical_extreme(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b);
 
 /* Is the combination never negative, by the ranges of its variables (symbolic ones too)? */
 bool tn__linear_nonnegative(tn__ir *ir, const tn__linear *l);
 /* a <= b? */
-bool tn__proves_le(tn__ir *ir, const tn__expr *a, const tn__expr *b);
+bool tn__ir_proves_le(tn__ir *ir, const tn__expr *a, const tn__expr *b);
 
 #endif

@@ -88,7 +88,7 @@ static var_vec *reduction_vars(lowering *l, const tn__block *block, int *outermo
 static const tn__expr *at_minimum(lowering *l, const tn__expr *e, const var_vec *vars) {
   const tn__expr **mins = TN__NEW_ARRAY(l->ir->arena, vars->count, const tn__expr *);
   for (int i = 0; i < vars->count; i++) mins[i] = vars->data[i]->min;
-  return tn__substitute(l->ir, e, vars->data, mins, vars->count);
+  return tn__ir_substitute(l->ir, e, vars->data, mins, vars->count);
 }
 
 /* May the initialisation cross this part of the path? */
@@ -143,9 +143,9 @@ static const tn__stmt *leave_loop(lowering *l, const tn__stmt *s, const tn__stmt
     if (contains_var(p.reduce_vars, var))
       p.statement = tn__stmt_substitute(l->ir, p.statement, &var, &var->min, 1);
     else if (search.found)
-      p.statement = tn__for_like(l->ir, s, var, p.statement);
+      p.statement = tn__ir_for_like(l->ir, s, var, p.statement);
     if (p.target == s)
-      lowered = tn__seq2(l->ir, p.statement, lowered);
+      lowered = tn__ir_seq2(l->ir, p.statement, lowered);
     else
       l->pending.data[kept++] = p;
   }
@@ -157,7 +157,7 @@ static const tn__stmt *leave_loop(lowering *l, const tn__stmt *s, const tn__stmt
 
 static const tn__stmt *guarded(lowering *l, const tn__expr *predicate, const tn__stmt *body) {
   if (predicate->kind == TN__EXPR_AND) return guarded(l, predicate->args[0], guarded(l, predicate->args[1], body));
-  return tn__if(l->ir, tn__call1(l->ir, TN__CALL_LIKELY, predicate), body, NULL);
+  return tn__ir_if(l->ir, tn__ir_call1(l->ir, TN__CALL_LIKELY, predicate), body, NULL);
 }
 
 /* ---- partial vectors of products --------------------------------------------------------------------------------- */
@@ -185,14 +185,14 @@ static bool shares_variable(const tn__expr *e, const tn__expr *other) {
  * behind 48 columns in tiles of 32, are not computed at all. Numbers only, so that it is known where the loop's
  * tail is cut off and costs no branch. */
 static const tn__expr *first_lane(const tail *t, const tn__expr *predicate) {
-  const tn__expr *zero = tn__index(t->ir, 0), *anything = tn__bool(t->ir, true);
-  if (predicate->kind != TN__EXPR_LT || !tn__is_int(predicate->args[1])) return anything;
+  const tn__expr *zero = tn__ir_index(t->ir, 0), *anything = tn__ir_bool(t->ir, true);
+  if (predicate->kind != TN__EXPR_LT || !tn__ir_is_int(predicate->args[1])) return anything;
   for (int i = 0; i < t->lanes->count; i++) {
     int64_t stride;
     const tn__var *lane = t->lanes->data[i];
     if (!tn__expr_uses_var(predicate->args[0], lane)) continue;
-    if (!tn__stride_in(t->ir, predicate->args[0], lane, &stride) || stride < 0) return anything;
-    predicate = tn__substitute(t->ir, predicate, &lane, &zero, 1);
+    if (!tn__ir_stride_in(t->ir, predicate->args[0], lane, &stride) || stride < 0) return anything;
+    predicate = tn__ir_substitute(t->ir, predicate, &lane, &zero, 1);
   }
   return predicate;
 }
@@ -200,18 +200,18 @@ static const tn__expr *first_lane(const tail *t, const tn__expr *predicate) {
 /* Takes the conditions on lanes, which one operand does not depend on, out of the predicate. */
 static const tn__expr *without_lanes(tail *t, const tn__expr *predicate) {
   if (predicate->kind == TN__EXPR_AND)
-    return tn__and(t->ir, without_lanes(t, predicate->args[0]), without_lanes(t, predicate->args[1]));
+    return tn__ir_and(t->ir, without_lanes(t, predicate->args[0]), without_lanes(t, predicate->args[1]));
   if (!uses_any(predicate, t->lanes) || uses_any(predicate, t->reduce_vars) || shares_variable(predicate, t->stays))
     return predicate;
-  const tn__expr *likely = tn__call1(t->ir, TN__CALL_LIKELY, predicate);
-  t->condition = t->condition == NULL ? likely : tn__and(t->ir, t->condition, likely);
+  const tn__expr *likely = tn__ir_call1(t->ir, TN__CALL_LIKELY, predicate);
+  t->condition = t->condition == NULL ? likely : tn__ir_and(t->ir, t->condition, likely);
   return first_lane(t, predicate);
 }
 
 static bool stays_inside(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices) {
   for (int d = 0; d < buffer->rank; d++)
-    if (!tn__prove(ir, tn__binary(ir, TN__EXPR_LE, tn__index(ir, 0), indices[d])) ||
-        !tn__prove(ir, tn__binary(ir, TN__EXPR_LT, indices[d], buffer->shape[d])))
+    if (!tn__ir_prove(ir, tn__ir_binary(ir, TN__EXPR_LE, tn__ir_index(ir, 0), indices[d])) ||
+        !tn__ir_prove(ir, tn__ir_binary(ir, TN__EXPR_LT, indices[d], buffer->shape[d])))
       return false;
   return true;
 }
@@ -224,9 +224,9 @@ static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const 
                                   const tn__stmt **body) {
   const tn__stmt *s = *body;
   tn__ir *ir = l->ir;
-  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope != TN__SCOPE_REGISTER || tn__is_true(predicate))
+  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope != TN__SCOPE_REGISTER || tn__ir_is_true(predicate))
     return predicate;
-  const tn__expr *sum = s->as.store.value, *own = tn__load(ir, s->as.store.buffer, s->as.store.indices);
+  const tn__expr *sum = s->as.store.value, *own = tn__ir_load(ir, s->as.store.buffer, s->as.store.indices);
   if (sum->kind != TN__EXPR_ADD || (sum->args[0] != own && sum->args[1] != own)) return predicate;
   const tn__expr *term = sum->args[0] == own ? sum->args[1] : sum->args[0];
   bool quads = term->kind == TN__EXPR_CALL && term->intrinsic == TN__CALL_DOT4;
@@ -243,11 +243,11 @@ static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const 
     if (without_casts(t.moves)->kind != TN__EXPR_LOAD) continue;
     const tn__expr *rest = without_lanes(&t, predicate);
     if (t.condition == NULL) continue;
-    const tn__expr *guarded_load = tn__select(ir, t.condition, t.moves, tn__constant(ir, t.moves->dtype, 0));
+    const tn__expr *guarded_load = tn__ir_select(ir, t.condition, t.moves, tn__ir_constant(ir, t.moves->dtype, 0));
     const tn__expr *operands[2] = {o == 0 ? guarded_load : t.stays, o == 0 ? t.stays : guarded_load};
     const tn__expr *product =
-        quads ? tn__call(ir, TN__CALL_DOT4, term->dtype, operands, 2) : tn__mul(ir, operands[0], operands[1]);
-    *body = tn__store(ir, s->as.store.buffer, s->as.store.indices, tn__add(ir, own, product));
+        quads ? tn__ir_call(ir, TN__CALL_DOT4, term->dtype, operands, 2) : tn__ir_mul(ir, operands[0], operands[1]);
+    *body = tn__ir_store(ir, s->as.store.buffer, s->as.store.indices, tn__ir_add(ir, own, product));
     return rest;
   }
   return predicate;
@@ -265,16 +265,17 @@ static const tn__expr *known_quotient(tn__ir *ir, const tn__expr *condition, con
   }
   int64_t limit;
   if (condition->kind != TN__EXPR_LT || condition->args[0]->dtype != TN_I64 ||
-      !tn__as_int(condition->args[1], &limit) || limit > divisor || tn__interval_of(ir, condition->args[0]).min < 0)
+      !tn__ir_as_int(condition->args[1], &limit) || limit > divisor || tn__interval_of(ir, condition->args[0]).min < 0)
     return NULL;
   *rest = condition->args[0];
-  const tn__expr *difference = tn__sub(ir, e, *rest), *quotient = tn__div_i(ir, difference, divisor);
-  return tn__mul_i(ir, quotient, divisor) == difference ? quotient : NULL;
+  const tn__expr *difference = tn__ir_sub(ir, e, *rest), *quotient = tn__ir_div_i(ir, difference, divisor);
+  return tn__ir_mul_i(ir, quotient, divisor) == difference ? quotient : NULL;
 }
 
 static const tn__expr *fold_quotient(tn__ir *ir, const tn__expr *e, void *user) {
   int64_t divisor;
-  if ((e->kind != TN__EXPR_DIV && e->kind != TN__EXPR_MOD) || e->dtype != TN_I64 || !tn__as_int(e->args[1], &divisor))
+  if ((e->kind != TN__EXPR_DIV && e->kind != TN__EXPR_MOD) || e->dtype != TN_I64 ||
+      !tn__ir_as_int(e->args[1], &divisor))
     return NULL;
   const tn__expr *const *predicate = user;
   const tn__expr *rest, *quotient = divisor > 0 ? known_quotient(ir, *predicate, e->args[0], divisor, &rest) : NULL;
@@ -290,15 +291,15 @@ static const tn__expr *fold_quotients(tn__ir *ir, const tn__expr *e, void *user)
 
 static const tn__expr *likely_parts(tn__ir *ir, const tn__expr *condition) {
   if (condition->kind == TN__EXPR_AND)
-    return tn__and(ir, likely_parts(ir, condition->args[0]), likely_parts(ir, condition->args[1]));
-  return condition->kind == TN__EXPR_LT && !tn__expr_has_load(condition) ? tn__call1(ir, TN__CALL_LIKELY, condition)
+    return tn__ir_and(ir, likely_parts(ir, condition->args[0]), likely_parts(ir, condition->args[1]));
+  return condition->kind == TN__EXPR_LT && !tn__expr_has_load(condition) ? tn__ir_call1(ir, TN__CALL_LIKELY, condition)
                                                                          : condition;
 }
 
 static const tn__expr *mark_padding(tn__ir *ir, const tn__expr *e, void *user) {
   (void)user;
   bool pads = e->kind == TN__EXPR_SELECT && tn__expr_has_load(e->args[1]) && !tn__expr_has_load(e->args[2]);
-  return pads ? tn__select(ir, likely_parts(ir, e->args[0]), e->args[1], e->args[2]) : NULL;
+  return pads ? tn__ir_select(ir, likely_parts(ir, e->args[0]), e->args[1], e->args[2]) : NULL;
 }
 
 /* Sums in registers that read what is padded in place: the conditions of the padding are those of borders, which
@@ -307,8 +308,8 @@ static const tn__stmt *with_borders(lowering *l, const tn__stmt *body) {
   if (body->kind != TN__STMT_STORE || body->as.store.buffer->scope != TN__SCOPE_REGISTER ||
       !tn__expr_uses_buffer(body->as.store.value, body->as.store.buffer))
     return body;
-  return tn__store(l->ir, body->as.store.buffer, body->as.store.indices,
-                   tn__expr_rewrite(l->ir, body->as.store.value, mark_padding, NULL));
+  return tn__ir_store(l->ir, body->as.store.buffer, body->as.store.indices,
+                      tn__expr_rewrite(l->ir, body->as.store.value, mark_padding, NULL));
 }
 
 static const tn__stmt *lower(lowering *l, const tn__stmt *s);
@@ -317,16 +318,17 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
   const tn__block *block = s->as.block;
   const tn__var **axes = TN__NEW_ARRAY(l->ir->arena, block->axis_count, const tn__var *);
   const tn__expr **bindings = TN__NEW_ARRAY(l->ir->arena, block->axis_count, const tn__expr *);
-  const tn__expr *first = tn__bool(l->ir, true);
+  const tn__expr *first = tn__ir_bool(l->ir, true);
   for (int i = 0; i < block->axis_count; i++) {
     axes[i] = block->axes[i].var;
     bindings[i] = block->axes[i].binding;
-    if (block->axes[i].kind == TN__AXIS_REDUCE) first = tn__and(l->ir, first, tn__eq(l->ir, bindings[i], axes[i]->min));
+    if (block->axes[i].kind == TN__AXIS_REDUCE)
+      first = tn__ir_and(l->ir, first, tn__ir_eq(l->ir, bindings[i], axes[i]->min));
   }
   const tn__stmt *body = lower(l, tn__stmt_substitute(l->ir, block->body, axes, bindings, block->axis_count));
   /* Where a split guards the columns of a group, column / group is known to be the group. */
   const tn__expr *predicate = block->predicate;
-  if (!tn__is_true(predicate)) body = tn__stmt_rewrite(l->ir, body, NULL, fold_quotients, &predicate);
+  if (!tn__ir_is_true(predicate)) body = tn__stmt_rewrite(l->ir, body, NULL, fold_quotients, &predicate);
   body = with_borders(l, body);
   const tn__stmt *init = NULL;
   if (block->init != NULL) init = lower(l, tn__stmt_substitute(l->ir, block->init, axes, bindings, block->axis_count));
@@ -337,7 +339,7 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
         .target = l->path.data[outermost], .statement = guarded(l, block->predicate, init), .reduce_vars = vars};
     tn__vec_push(l->ir->arena, &l->pending, p);
   } else if (init != NULL) {
-    body = tn__seq2(l->ir, tn__if(l->ir, first, init, NULL), body);
+    body = tn__ir_seq2(l->ir, tn__ir_if(l->ir, first, init, NULL), body);
   }
   if (init == NULL) predicate = free_lanes(l, predicate, vars, &body);
   return guarded(l, predicate, body);
@@ -346,22 +348,22 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
 static const tn__stmt *lower_children(lowering *l, const tn__stmt *s) {
   tn__ir *ir = l->ir;
   switch (s->kind) {
-    case TN__STMT_FOR: return leave_loop(l, s, tn__for_like(ir, s, s->as.loop.var, lower(l, s->as.loop.body)));
+    case TN__STMT_FOR: return leave_loop(l, s, tn__ir_for_like(ir, s, s->as.loop.var, lower(l, s->as.loop.body)));
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
       for (int i = 0; i < s->as.seq.count; i++) items[i] = lower(l, s->as.seq.items[i]);
-      return tn__seq(ir, items, s->as.seq.count);
+      return tn__ir_seq(ir, items, s->as.seq.count);
     }
     case TN__STMT_IF: {
       const tn__stmt *then_body = lower(l, s->as.branch.then_body);
-      return tn__if(ir, s->as.branch.condition, then_body,
-                    s->as.branch.else_body == NULL ? NULL : lower(l, s->as.branch.else_body));
+      return tn__ir_if(ir, s->as.branch.condition, then_body,
+                       s->as.branch.else_body == NULL ? NULL : lower(l, s->as.branch.else_body));
     }
-    case TN__STMT_LET: return tn__let(ir, s->as.let.var, s->as.let.value, lower(l, s->as.let.body));
-    case TN__STMT_ALLOC: return tn__alloc_stmt(ir, s->as.alloc.buffer, lower(l, s->as.alloc.body));
-    case TN__STMT_WHILE: return tn__while(ir, s->as.repeat.condition, lower(l, s->as.repeat.body));
+    case TN__STMT_LET: return tn__ir_let(ir, s->as.let.var, s->as.let.value, lower(l, s->as.let.body));
+    case TN__STMT_ALLOC: return tn__ir_alloc_stmt(ir, s->as.alloc.buffer, lower(l, s->as.alloc.body));
+    case TN__STMT_WHILE: return tn__ir_while(ir, s->as.repeat.condition, lower(l, s->as.repeat.body));
     case TN__STMT_TENSOR:
-      return tn__tensor_stmt(ir, s->as.tensor.op, s->as.tensor.operands, lower(l, s->as.tensor.body));
+      return tn__ir_tensor_stmt(ir, s->as.tensor.op, s->as.tensor.operands, lower(l, s->as.tensor.body));
     case TN__STMT_STORE:
     case TN__STMT_PREFETCH:
     case TN__STMT_BARRIER:
@@ -379,7 +381,7 @@ static const tn__stmt *lower(lowering *l, const tn__stmt *s) {
   return result;
 }
 
-tn__func *tn__lower_blocks(tn__ir *ir, const tn__func *func) {
+tn__func *tn__ir_lower_blocks(tn__ir *ir, const tn__func *func) {
   lowering l = {.ir = ir};
   return tn__func_with_body(ir, func, lower(&l, func->body));
 }

@@ -19,7 +19,7 @@ static void declare(tn__parser *p, const tn__token *name, const tn__var *var, co
 
 static tn__token new_name(tn__parser *p, const char *what) {
   tn__token t = tn__lexer_name(&p->lex, what);
-  if (tn__parse_find(p, &t) != NULL)
+  if (tn__ir_parse_find(p, &t) != NULL)
     tn__lexer_fail(&p->lex, &t, "the name %.*s is taken already", (int)t.length, t.text);
   return t;
 }
@@ -37,17 +37,17 @@ static range parse_range(tn__parser *p, bool whole) {
   range r = {NULL, NULL};
   tn__lexer_expect(&p->lex, "in", "before the range");
   tn__lexer_expect(&p->lex, "[", "before the range");
-  if (whole || !tn__lexer_take(&p->lex, "?")) r.min = tn__parse_index(p, "the lower bound");
+  if (whole || !tn__lexer_take(&p->lex, "?")) r.min = tn__ir_parse_index(p, "the lower bound");
   tn__lexer_expect(&p->lex, ",", "after the lower bound");
   if (whole || !tn__lexer_take(&p->lex, "?")) {
     tn__lexer_expect(&p->lex, "+", "before the extent");
-    r.extent = tn__parse_index(p, "the extent");
+    r.extent = tn__ir_parse_index(p, "the extent");
   }
   tn__lexer_expect(&p->lex, ")", "after the range");
   return r;
 }
 
-void tn__parse_range(tn__parser *p, const tn__expr **min, const tn__expr **extent) {
+void tn__ir_parse_range(tn__parser *p, const tn__expr **min, const tn__expr **extent) {
   range r = parse_range(p, false);
   *min = r.min;
   *extent = r.extent;
@@ -61,7 +61,7 @@ static const tn__var *new_var(tn__parser *p, const tn__token *name, tn_dtype dty
 
 static tn_dtype parse_type(tn__parser *p) {
   tn__token t = p->lex.token;
-  tn_dtype dtype = t.kind == TN__TOKEN_NAME ? tn__dtype_find(t.text, t.length) : TN_DTYPE_INVALID;
+  tn_dtype dtype = t.kind == TN__TOKEN_NAME ? tn__ir_dtype_find(t.text, t.length) : TN_DTYPE_INVALID;
   if (dtype == TN_DTYPE_INVALID) tn__lexer_fail(&p->lex, &t, "expected a type");
   tn__lexer_advance(&p->lex);
   return dtype;
@@ -85,7 +85,7 @@ static void parse_buffer_head(tn__parser *p, buffer_head *h) {
     if (h->rank > 0) tn__lexer_expect(&p->lex, ",", "between dimensions");
     if (h->rank == TN__PARSE_MAX_RANK)
       tn__lexer_fail(&p->lex, &p->lex.token, "more than %d dimensions", TN__PARSE_MAX_RANK);
-    h->shape[h->rank++] = tn__parse_index(p, "a dimension");
+    h->shape[h->rank++] = tn__ir_parse_index(p, "a dimension");
   }
   tn__lexer_advance(&p->lex);
 }
@@ -115,7 +115,7 @@ static tn__block_axis parse_axis(tn__parser *p) {
   tn__lexer_advance(&p->lex);
   range r = parse_range(p, true);
   tn__lexer_expect(&p->lex, "=", "before the axis's binding");
-  const tn__expr *binding = tn__parse_index(p, "the binding of an axis");
+  const tn__expr *binding = tn__ir_parse_index(p, "the binding of an axis");
   return (tn__block_axis){.kind = (tn__axis_kind)which, .binding = binding, .var = new_var(p, &name, TN_I64, r)};
 }
 
@@ -123,16 +123,16 @@ static tn__block_axis parse_axis(tn__parser *p) {
 static void parse_regions(tn__parser *p, region_vec *regions) {
   do {
     check_count(p, regions->count);
-    const tn__buffer *buffer = tn__parse_buffer(p);
+    const tn__buffer *buffer = tn__ir_parse_buffer(p);
     const tn__expr **min = TN__NEW_ARRAY(p->arena, buffer->rank, const tn__expr *);
     const tn__expr **extent = TN__NEW_ARRAY(p->arena, buffer->rank, const tn__expr *);
     tn__lexer_expect(&p->lex, "[", "after a buffer's name");
     for (int i = 0; i < buffer->rank; i++) {
       if (i > 0) tn__lexer_expect(&p->lex, ",", "between the dimensions of a region");
-      min[i] = tn__parse_index(p, "the start of a region");
+      min[i] = tn__ir_parse_index(p, "the start of a region");
       tn__lexer_expect(&p->lex, ":", "after the start of a region");
       tn__lexer_expect(&p->lex, "+", "before the extent of a region");
-      extent[i] = tn__parse_index(p, "the extent of a region");
+      extent[i] = tn__ir_parse_index(p, "the extent of a region");
     }
     tn__lexer_expect(&p->lex, "]", "after the dimensions of a region");
     tn__region r = {.buffer = buffer, .min = min, .extent = extent};
@@ -143,10 +143,10 @@ static void parse_regions(tn__parser *p, region_vec *regions) {
 static const tn__stmt *parse_block(tn__parser *p) {
   tn__token name = p->lex.token;
   if (name.kind != TN__TOKEN_STRING) tn__lexer_fail(&p->lex, &name, "expected the block's name in quotes");
-  tn__block b = {.name = tn__lexer_string(&p->lex, &name), .predicate = tn__bool(p->ir, true)};
+  tn__block b = {.name = tn__lexer_string(&p->lex, &name), .predicate = tn__ir_bool(p->ir, true)};
   tn__lexer_advance(&p->lex);
   tn__lexer_expect(&p->lex, "{", "after the block's name");
-  if (tn__lexer_take(&p->lex, "where")) b.predicate = tn__parse_condition(p, "the predicate of a block");
+  if (tn__lexer_take(&p->lex, "where")) b.predicate = tn__ir_parse_condition(p, "the predicate of a block");
   axis_vec axes = {0};
   region_vec reads = {0}, writes = {0};
   while (tn__lexer_take(&p->lex, "axis")) {
@@ -157,7 +157,7 @@ static const tn__stmt *parse_block(tn__parser *p) {
   if (tn__lexer_take(&p->lex, "reads")) parse_regions(p, &reads);
   if (tn__lexer_take(&p->lex, "writes")) parse_regions(p, &writes);
   if (tn__lexer_take(&p->lex, "init")) b.init = parse_body(p, "after init");
-  b.body = tn__parse_items(p, "at the end of the block");
+  b.body = tn__ir_parse_items(p, "at the end of the block");
   b.axes = axes.data;
   b.axis_count = axes.count;
   b.reads = reads.data;
@@ -174,7 +174,7 @@ static int64_t parse_number(tn__parser *p, int64_t least, int64_t most, const ch
   tn__token t = p->lex.token;
   const tn__expr *number = t.kind == TN__TOKEN_NUMBER ? tn__lexer_number(&p->lex, &t, false) : NULL;
   int64_t value;
-  if (number == NULL || number->dtype != TN_I64 || !tn__as_int(number, &value) || value < least || value > most)
+  if (number == NULL || number->dtype != TN_I64 || !tn__ir_as_int(number, &value) || value < least || value > most)
     tn__lexer_fail(&p->lex, &t, "expected %s", what);
   tn__lexer_advance(&p->lex);
   return value;
@@ -195,14 +195,14 @@ static const tn__stmt *parse_loop(tn__parser *p, tn__loop_kind kind) {
   tn__loop_pragmas pragmas = {{0}};
   while (tn__lexer_take(&p->lex, "pragma")) parse_pragma(p, &pragmas);
   const tn__var *var = new_var(p, &name, TN_I64, r);
-  return tn__for_with(p->ir, var, kind, &pragmas, parse_body(p, "after the loop's range"));
+  return tn__ir_for_with(p->ir, var, kind, &pragmas, parse_body(p, "after the loop's range"));
 }
 
 static const tn__stmt *parse_if(tn__parser *p) {
-  const tn__expr *condition = tn__parse_condition(p, "the condition of if");
+  const tn__expr *condition = tn__ir_parse_condition(p, "the condition of if");
   const tn__stmt *then_body = parse_body(p, "after the condition of if"), *else_body = NULL;
   if (tn__lexer_take(&p->lex, "else")) else_body = parse_body(p, "after else");
-  return tn__if(p->ir, condition, then_body, else_body);
+  return tn__ir_if(p->ir, condition, then_body, else_body);
 }
 
 static const tn__stmt *parse_let(tn__parser *p) {
@@ -213,12 +213,12 @@ static const tn__stmt *parse_let(tn__parser *p) {
   if (tn__lexer_is(&p->lex, "in")) r = parse_range(p, false);
   tn__lexer_expect(&p->lex, "=", "before the variable's value");
   tn__token at = p->lex.token;
-  const tn__expr *value = tn__parse_expr(p);
+  const tn__expr *value = tn__ir_parse_expr(p);
   if (value->dtype != dtype)
     tn__lexer_fail(&p->lex, &at, "a value of type %s for a variable of type %s", tn_dtype_name(value->dtype),
                    tn_dtype_name(dtype));
   const tn__var *var = new_var(p, &name, dtype, r);
-  return tn__let(p->ir, var, value, parse_body(p, "after the variable's value"));
+  return tn__ir_let(p->ir, var, value, parse_body(p, "after the variable's value"));
 }
 
 static const tn__stmt *parse_alloc(tn__parser *p) {
@@ -229,56 +229,56 @@ static const tn__stmt *parse_alloc(tn__parser *p) {
   if (scope <= TN__SCOPE_PARAM) tn__lexer_fail(&p->lex, &t, "expected workspace, stack, register, shared or local");
   tn__lexer_advance(&p->lex);
   const tn__buffer *buffer = new_buffer(p, head, (tn__scope)scope);
-  return tn__alloc_stmt(p->ir, buffer, parse_body(p, "after the buffer's scope"));
+  return tn__ir_alloc_stmt(p->ir, buffer, parse_body(p, "after the buffer's scope"));
 }
 
 static const tn__stmt *parse_fail(tn__parser *p) {
-  return tn__fail(p->ir, (int)parse_number(p, 1, INT32_MAX, "a result code, a number from 1 on"));
+  return tn__ir_fail(p->ir, (int)parse_number(p, 1, INT32_MAX, "a result code, a number from 1 on"));
 }
 
 static tn__access parse_access(tn__parser *p, bool writes) {
   tn__token at = p->lex.token;
-  const tn__buffer *buffer = writes ? tn__parse_written(p) : tn__parse_buffer(p);
-  return (tn__access){.buffer = buffer, .indices = tn__parse_indices(p, buffer, &at)};
+  const tn__buffer *buffer = writes ? tn__ir_parse_written(p) : tn__ir_parse_buffer(p);
+  return (tn__access){.buffer = buffer, .indices = tn__ir_parse_indices(p, buffer, &at)};
 }
 
 static const tn__stmt *parse_prefetch(tn__parser *p, bool far) {
   tn__access a = parse_access(p, false);
-  return tn__prefetch_stmt(p->ir, a.buffer, a.indices, far);
+  return tn__ir_prefetch_stmt(p->ir, a.buffer, a.indices, far);
 }
 
 static const tn__stmt *parse_tensor(tn__parser *p) {
   tn__token name = p->lex.token;
-  int op = name.kind == TN__TOKEN_STRING ? tn__tensor_find(tn__lexer_string(&p->lex, &name)) : -1;
+  int op = name.kind == TN__TOKEN_STRING ? tn__ir_tensor_find(tn__lexer_string(&p->lex, &name)) : -1;
   if (op < 0) tn__lexer_fail(&p->lex, &name, "expected the name of an instruction in quotes");
   tn__lexer_advance(&p->lex);
-  int count = tn__tensor_operand_count((tn__tensor_op)op);
+  int count = tn__ir_tensor_operand_count((tn__tensor_op)op);
   tn__access *operands = TN__NEW_ARRAY(p->arena, count, tn__access);
   for (int i = 0; i < count; i++) {
     tn__lexer_expect(&p->lex, i == 0 ? "(" : ",", "before an operand");
     tn__token at = p->lex.token;
     operands[i] = parse_access(p, i == 0); /* the first is read and written */
-    if (operands[i].buffer->dtype != tn__tensor_operand_dtype((tn__tensor_op)op, i))
+    if (operands[i].buffer->dtype != tn__ir_tensor_operand_dtype((tn__tensor_op)op, i))
       tn__lexer_fail(&p->lex, &at, "operand %d has elements of type %s, not %s", i,
                      tn_dtype_name(operands[i].buffer->dtype),
-                     tn_dtype_name(tn__tensor_operand_dtype((tn__tensor_op)op, i)));
+                     tn_dtype_name(tn__ir_tensor_operand_dtype((tn__tensor_op)op, i)));
   }
   tn__lexer_expect(&p->lex, ")", "after the operands");
-  return tn__tensor_stmt(p->ir, (tn__tensor_op)op, operands, parse_body(p, "after the operands"));
+  return tn__ir_tensor_stmt(p->ir, (tn__tensor_op)op, operands, parse_body(p, "after the operands"));
 }
 
 static const tn__stmt *parse_store(tn__parser *p) {
   bool streams = tn__lexer_take(&p->lex, "stream");
   tn__token at = p->lex.token;
-  const tn__buffer *buffer = tn__parse_written(p);
-  const tn__expr *const *indices = tn__parse_indices(p, buffer, &at);
+  const tn__buffer *buffer = tn__ir_parse_written(p);
+  const tn__expr *const *indices = tn__ir_parse_indices(p, buffer, &at);
   tn__lexer_expect(&p->lex, "=", "after the indices of a store");
   at = p->lex.token;
-  const tn__expr *value = tn__parse_expr(p);
+  const tn__expr *value = tn__ir_parse_expr(p);
   if (value->dtype != buffer->dtype)
     tn__lexer_fail(&p->lex, &at, "a value of type %s into %s, whose elements are %s", tn_dtype_name(value->dtype),
                    buffer->name, tn_dtype_name(buffer->dtype));
-  const tn__stmt *store = tn__store(p->ir, buffer, indices, value);
+  const tn__stmt *store = tn__ir_store(p->ir, buffer, indices, value);
   return streams ? tn__stmt_stream(p->ir, store, buffer) : store;
 }
 
@@ -294,36 +294,36 @@ static const tn__stmt *parse_stmt(tn__parser *p) {
   if (tn__lexer_take(&p->lex, "let")) return parse_let(p);
   if (tn__lexer_take(&p->lex, "alloc")) return parse_alloc(p);
   if (tn__lexer_take(&p->lex, "fail")) return parse_fail(p);
-  if (tn__lexer_take(&p->lex, "barrier")) return tn__barrier(p->ir);
+  if (tn__lexer_take(&p->lex, "barrier")) return tn__ir_barrier(p->ir);
   if (tn__lexer_take(&p->lex, "prefetch")) return parse_prefetch(p, false);
   if (tn__lexer_take(&p->lex, "prefetch_far")) return parse_prefetch(p, true);
   if (tn__lexer_take(&p->lex, "tensor")) return parse_tensor(p);
   if (tn__lexer_take(&p->lex, "block")) return parse_block(p);
   if (tn__lexer_take(&p->lex, "while")) {
-    const tn__expr *condition = tn__parse_condition(p, "the condition of while");
-    return tn__while(p->ir, condition, parse_body(p, "after the condition of while"));
+    const tn__expr *condition = tn__ir_parse_condition(p, "the condition of while");
+    return tn__ir_while(p->ir, condition, parse_body(p, "after the condition of while"));
   }
   return parse_store(p);
 }
 
-const tn__stmt *tn__parse_items(tn__parser *p, const char *where) {
+const tn__stmt *tn__ir_parse_items(tn__parser *p, const char *where) {
   TN__VEC(const tn__stmt *) items = {0};
   while (!tn__lexer_is(&p->lex, "}")) {
     if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", where);
     int visible = p->names.count;
-    tn__parse_enter(p);
+    tn__ir_parse_enter(p);
     const tn__stmt *s = parse_stmt(p);
     p->nesting--;
     p->names.count = visible;
     tn__vec_push(p->arena, &items, s);
   }
   tn__lexer_advance(&p->lex);
-  return tn__seq(p->ir, items.data, items.count);
+  return tn__ir_seq(p->ir, items.data, items.count);
 }
 
 static const tn__stmt *parse_body(tn__parser *p, const char *where) {
   tn__lexer_expect(&p->lex, "{", where);
-  return tn__parse_items(p, "at the end of the body");
+  return tn__ir_parse_items(p, "at the end of the body");
 }
 
 /* ---- functions --------------------------------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static void parse_scalars(tn__parser *p, var_vec *scalars) {
   do {
     check_count(p, scalars->count);
     tn__token name = new_name(p, "a symbolic dimension");
-    range r = {tn__index(p->ir, 0), NULL};
+    range r = {tn__ir_index(p->ir, 0), NULL};
     if (tn__lexer_is(&p->lex, "in")) r = parse_range(p, false);
     tn__vec_push(p->arena, scalars, new_var(p, &name, TN_I64, r));
   } while (tn__lexer_take(&p->lex, ","));

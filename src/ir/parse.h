@@ -28,18 +28,18 @@ typedef struct tn__parser {
 
 enum { TN__PARSE_MAX_NESTING = 200, TN__PARSE_MAX_DEPTH = 1000, TN__PARSE_MAX_RANK = 64, TN__PARSE_MAX_LIST = 4096 };
 
-void tn__parse_enter(tn__parser *p); /* one level deeper: throws when that is too deep */
-const tn__parse_name *tn__parse_find(const tn__parser *p, const tn__token *name);
-const tn__buffer *tn__parse_buffer(tn__parser *p);  /* a name that must be a buffer's */
-const tn__buffer *tn__parse_written(tn__parser *p); /* and of one that may be written */
-const tn__expr *tn__parse_expr(tn__parser *p);
-const tn__expr *tn__parse_index(tn__parser *p, const char *what);     /* an i64 */
-const tn__expr *tn__parse_condition(tn__parser *p, const char *what); /* a bool */
+void tn__ir_parse_enter(tn__parser *p); /* one level deeper: throws when that is too deep */
+const tn__parse_name *tn__ir_parse_find(const tn__parser *p, const tn__token *name);
+const tn__buffer *tn__ir_parse_buffer(tn__parser *p);  /* a name that must be a buffer's */
+const tn__buffer *tn__ir_parse_written(tn__parser *p); /* and of one that may be written */
+const tn__expr *tn__ir_parse_expr(tn__parser *p);
+const tn__expr *tn__ir_parse_index(tn__parser *p, const char *what);     /* an i64 */
+const tn__expr *tn__ir_parse_condition(tn__parser *p, const char *what); /* a bool */
 /* in [min, +extent), where ? is what is not known: NULL */
-void tn__parse_range(tn__parser *p, const tn__expr **min, const tn__expr **extent);
+void tn__ir_parse_range(tn__parser *p, const tn__expr **min, const tn__expr **extent);
 /* Statements up to and with '}', which is missed `where`. */
-const tn__stmt *tn__parse_items(tn__parser *p, const char *where);
+const tn__stmt *tn__ir_parse_items(tn__parser *p, const char *where);
 /* [ index, index, ... ] for each dimension of `buffer`. */
-const tn__expr *const *tn__parse_indices(tn__parser *p, const tn__buffer *buffer, const tn__token *at);
+const tn__expr *const *tn__ir_parse_indices(tn__parser *p, const tn__buffer *buffer, const tn__token *at);
 
 #endif

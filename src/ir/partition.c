@@ -55,12 +55,12 @@ static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr
   for (int i = 0; i < c->lets.count; i++)
     if (tn__expr_uses_var(less, c->lets.data[i])) return NULL;
   const tn__var **inside = TN__NEW_ARRAY(p->ir->arena, c->loops.count, const tn__var *);
-  const tn__expr *slack = tn__sub(p->ir, less->args[1], less->args[0]), *low, *high;
+  const tn__expr *slack = tn__ir_sub(p->ir, less->args[1], less->args[0]), *low, *high;
   int count = 0;
   for (int i = 0; i < c->loops.count; i++)
     if (tn__expr_uses_var(slack, c->loops.data[i])) inside[count++] = c->loops.data[i];
   *exact = count == 0;
-  if (!tn__bounds_over(p->ir, slack, inside, count, &low, &high)) return NULL;
+  if (!tn__ir_bounds_over(p->ir, slack, inside, count, &low, &high)) return NULL;
   for (int i = 0; i < c->loops.count; i++)
     if (tn__expr_uses_var(low, c->loops.data[i])) return NULL;
   return low;
@@ -88,16 +88,17 @@ static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, conditi
   out->atom = moving.atom;
   out->from_below = moving.coefficient > 0;
   if (out->from_below)
-    out->limit = tn__ceildiv(ir, tn__sub(ir, tn__index(ir, 1), constant), tn__index(ir, moving.coefficient));
+    out->limit =
+        tn__ir_ceildiv(ir, tn__ir_sub(ir, tn__ir_index(ir, 1), constant), tn__ir_index(ir, moving.coefficient));
   else
-    out->limit = tn__ceildiv(ir, constant, tn__index(ir, -moving.coefficient));
+    out->limit = tn__ir_ceildiv(ir, constant, tn__ir_index(ir, -moving.coefficient));
   return true;
 }
 
 static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const tn__var *var) {
   census c = {.ir = p->ir};
   condition_vec found = {0};
-  tn__expr_vec likely = tn__likely_in(p->ir, body);
+  tn__expr_vec likely = tn__ir_likely_in(p->ir, body);
   if (likely.count == 0) return found;
   tn__stmt_walk(body, count_bindings, &c);
   for (int i = 0; i < likely.count; i++) {
@@ -120,7 +121,7 @@ typedef struct decision {
 /* Is `a` wherever it holds at least as narrow as `b`? Both compare the same atom. */
 static bool implies(tn__ir *ir, const condition *a, const condition *b) {
   if (a->from_below != b->from_below) return false;
-  return a->from_below ? tn__proves_le(ir, b->limit, a->limit) : tn__proves_le(ir, a->limit, b->limit);
+  return a->from_below ? tn__ir_proves_le(ir, b->limit, a->limit) : tn__ir_proves_le(ir, a->limit, b->limit);
 }
 
 /* The value of a likely() node where the chosen condition holds, or fails for its part. */
@@ -130,8 +131,8 @@ static const tn__expr *decide(tn__ir *ir, const tn__expr *e, void *user) {
   for (int i = 0; i < d->conditions->count; i++) {
     const condition *k = &d->conditions->data[i];
     if (k->likely != e || k->atom != d->chosen->atom) continue;
-    if (d->holds && implies(ir, d->chosen, k)) return tn__bool(ir, true);
-    if (!d->holds && k->exact && implies(ir, k, d->chosen)) return tn__bool(ir, false);
+    if (d->holds && implies(ir, d->chosen, k)) return tn__ir_bool(ir, true);
+    if (!d->holds && k->exact && implies(ir, k, d->chosen)) return tn__ir_bool(ir, false);
   }
   return NULL;
 }
@@ -166,7 +167,8 @@ static const tn__stmt *replace(partitioning *p, const tn__stmt *s, const tn__exp
 }
 
 static bool may_copy(partitioning *p, const tn__stmt *body) {
-  int64_t more = tn__stmt_weight(body), grown = tn__bound_add(p->statements, more), all = tn__bound_add(p->all, more);
+  int64_t more = tn__stmt_weight(body), grown = tn__ir_bound_add(p->statements, more),
+          all = tn__ir_bound_add(p->all, more);
   if (grown > MAX_STATEMENTS || all > MAX_OF_ALL) return false;
   p->statements = grown;
   p->all = all;
@@ -182,7 +184,7 @@ static const tn__stmt *piece(partitioning *p, const tn__stmt *loop, const tn__st
   const tn__var *var = loop->as.loop.var;
   const tn__var *fresh = tn__var_create(p->ir, var->name, TN_I64, min, extent);
   body = tn__stmt_substitute(p->ir, body, &var, &fresh->self, 1);
-  return partition_loop(p, tn__for_like(p->ir, loop, fresh, body), may_split);
+  return partition_loop(p, tn__ir_for_like(p->ir, loop, fresh, body), may_split);
 }
 
 /* What is left of a loop, where a condition fails in some of the loops inside: a few iterations become one piece each,
@@ -192,13 +194,13 @@ static const tn__stmt *border(partitioning *p, const tn__stmt *loop, const tn__s
   enum { MOST = 4 };
   const tn__stmt *pieces[MOST];
   int64_t count;
-  if (exact || !tn__as_int(extent, &count) || count < 2 || count > MOST)
+  if (exact || !tn__ir_as_int(extent, &count) || count < 2 || count > MOST)
     return piece(p, loop, body, min, extent, false);
   for (int64_t i = 1; i < count; i++)
     if (!may_copy(p, body)) return piece(p, loop, body, min, extent, false);
   for (int64_t i = 0; i < count; i++)
-    pieces[i] = piece(p, loop, body, tn__add_i(p->ir, min, i), tn__index(p->ir, 1), false);
-  return tn__seq(p->ir, pieces, (int)count);
+    pieces[i] = piece(p, loop, body, tn__ir_add_i(p->ir, min, i), tn__ir_index(p->ir, 1), false);
+  return tn__ir_seq(p->ir, pieces, (int)count);
 }
 
 /* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such
@@ -210,20 +212,21 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
   condition_vec conditions = conditions_in(p, body, var);
   for (int i = 0; i < conditions.count; i++) {
     const condition *k = &conditions.data[i];
-    const tn__expr *end = tn__add(p->ir, var->min, var->extent);
-    bool never_holds = k->from_below ? tn__proves_le(p->ir, end, k->limit) : tn__proves_le(p->ir, k->limit, var->min);
+    const tn__expr *end = tn__ir_add(p->ir, var->min, var->extent);
+    bool never_holds =
+        k->from_below ? tn__ir_proves_le(p->ir, end, k->limit) : tn__ir_proves_le(p->ir, k->limit, var->min);
     if (k->atom != var->self || never_holds) continue;
     if (!k->exact && !may_copy(p, body)) continue;
-    const tn__expr *limit = tn__max(p->ir, tn__min(p->ir, k->limit, end), var->min);
-    const tn__expr *below = tn__sub(p->ir, limit, var->min), *rest = tn__sub(p->ir, end, limit);
+    const tn__expr *limit = tn__ir_max(p->ir, tn__ir_min(p->ir, k->limit, end), var->min);
+    const tn__expr *below = tn__ir_sub(p->ir, limit, var->min), *rest = tn__ir_sub(p->ir, end, limit);
     const tn__stmt *interior = decided(p, body, &conditions, k, true), *other = decided(p, body, &conditions, k, false);
     /* The condition is still in the head or tail, where it must not be found again. */
     if (k->from_below) {
       other = border(p, loop, other, var->min, below, k->exact);
-      return tn__seq2(p->ir, other, piece(p, loop, interior, limit, rest, true));
+      return tn__ir_seq2(p->ir, other, piece(p, loop, interior, limit, rest, true));
     }
     interior = piece(p, loop, interior, var->min, below, true);
-    return tn__seq2(p->ir, interior, border(p, loop, other, limit, rest, k->exact));
+    return tn__ir_seq2(p->ir, interior, border(p, loop, other, limit, rest, k->exact));
   }
   return NULL;
 }
@@ -234,16 +237,16 @@ static const tn__stmt *choose(partitioning *p, const tn__stmt *loop, const tn__s
   for (int i = 0; i < conditions.count && depth < 3; i++) {
     const condition *k = &conditions.data[i];
     if (k->exact) continue; /* as cheap where it stands */
-    const tn__expr *holds = k->from_below ? tn__le(p->ir, k->limit, k->atom) : tn__lt(p->ir, k->atom, k->limit);
-    if (tn__is_false(holds) || (!tn__is_true(holds) && !may_copy(p, body))) continue;
+    const tn__expr *holds = k->from_below ? tn__ir_le(p->ir, k->limit, k->atom) : tn__ir_lt(p->ir, k->atom, k->limit);
+    if (tn__ir_is_false(holds) || (!tn__ir_is_true(holds) && !may_copy(p, body))) continue;
     const tn__stmt *interior = choose(p, loop, decided(p, body, &conditions, k, true), depth + 1);
-    if (tn__is_true(holds)) return interior;
+    if (tn__ir_is_true(holds)) return interior;
     const tn__stmt *tail = decided(p, body, &conditions, k, false);
     tn__interval range = tn__interval_of(p->ir, k->atom);
     int64_t limit;
-    if (tn__as_int(k->limit, &limit) && (k->from_below ? range.min == limit - 1 : range.max == limit))
-      tail = replace(p, tail, k->atom, tn__index(p->ir, k->from_below ? limit - 1 : limit));
-    return tn__if(p->ir, holds, interior, choose(p, loop, tail, depth + 1));
+    if (tn__ir_as_int(k->limit, &limit) && (k->from_below ? range.min == limit - 1 : range.max == limit))
+      tail = replace(p, tail, k->atom, tn__ir_index(p->ir, k->from_below ? limit - 1 : limit));
+    return tn__ir_if(p->ir, holds, interior, choose(p, loop, tail, depth + 1));
   }
   return body;
 }
@@ -262,8 +265,8 @@ static bool has_loop(const tn__stmt *s) {
 static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool may_split) {
   const tn__var *var = s->as.loop.var;
   const tn__stmt *body = s->as.loop.body;
-  if (tn__interval_of(p->ir, var->extent).max <= 0) return tn__seq(p->ir, NULL, 0);
-  if (tn__is_int_value(var->extent, 1)) return partition(p, tn__stmt_substitute(p->ir, body, &var, &var->min, 1));
+  if (tn__interval_of(p->ir, var->extent).max <= 0) return tn__ir_seq(p->ir, NULL, 0);
+  if (tn__ir_is_int_value(var->extent, 1)) return partition(p, tn__stmt_substitute(p->ir, body, &var, &var->min, 1));
   if (s->as.loop.kind == TN__LOOP_VECTORIZED) return s;
   may_split = may_split && s->as.loop.pragmas.value[TN__PRAGMA_WHOLE] == 0;
   if (s->as.loop.kind == TN__LOOP_SERIAL && may_split) {
@@ -272,7 +275,7 @@ static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool m
   }
   if (may_split && s->as.loop.kind != TN__LOOP_UNROLLED && has_loop(body)) body = choose(p, s, body, 0);
   body = partition(p, body);
-  return body == s->as.loop.body ? s : tn__for_like(p->ir, s, var, body);
+  return body == s->as.loop.body ? s : tn__ir_for_like(p->ir, s, var, body);
 }
 
 /* Nests that stand one behind the other don't take each other's room. */
@@ -291,16 +294,16 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
       for (int i = 0; i < s->as.seq.count; i++) items[i] = partition(p, s->as.seq.items[i]);
-      return tn__seq(ir, items, s->as.seq.count);
+      return tn__ir_seq(ir, items, s->as.seq.count);
     }
     case TN__STMT_IF: {
       const tn__stmt *then_body = partition(p, s->as.branch.then_body);
-      return tn__if(ir, s->as.branch.condition, then_body,
-                    s->as.branch.else_body == NULL ? NULL : partition(p, s->as.branch.else_body));
+      return tn__ir_if(ir, s->as.branch.condition, then_body,
+                       s->as.branch.else_body == NULL ? NULL : partition(p, s->as.branch.else_body));
     }
-    case TN__STMT_LET: return tn__let(ir, s->as.let.var, s->as.let.value, partition(p, s->as.let.body));
-    case TN__STMT_ALLOC: return tn__alloc_stmt(ir, s->as.alloc.buffer, partition(p, s->as.alloc.body));
-    case TN__STMT_WHILE: return tn__while(ir, s->as.repeat.condition, partition(p, s->as.repeat.body));
+    case TN__STMT_LET: return tn__ir_let(ir, s->as.let.var, s->as.let.value, partition(p, s->as.let.body));
+    case TN__STMT_ALLOC: return tn__ir_alloc_stmt(ir, s->as.alloc.buffer, partition(p, s->as.alloc.body));
+    case TN__STMT_WHILE: return tn__ir_while(ir, s->as.repeat.condition, partition(p, s->as.repeat.body));
     case TN__STMT_STORE:
     case TN__STMT_FAIL:
     case TN__STMT_BARRIER:
@@ -311,7 +314,7 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
   return s;
 }
 
-tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func) {
+tn__func *tn__ir_partition_loops(tn__ir *ir, const tn__func *func) {
   partitioning p = {.ir = ir, .all = tn__stmt_weight(func->body)};
   return tn__func_with_body(ir, func, partition(&p, func->body));
 }

@@ -10,10 +10,10 @@ typedef struct pass {
 } pass;
 
 static const pass passes[] = {
-    {"lower_blocks", tn__lower_blocks},         {"serialize_threads", tn__serialize_threads},
-    {"roll_epilogues", tn__roll_epilogues},     {"partition_loops", tn__partition_loops},
-    {"specialize_tails", tn__specialize_tails}, {"unroll_loops", tn__unroll_loops},
-    {"hoist_conditions", tn__hoist_conditions}, {"remove_dead", tn__remove_dead},
+    {"lower_blocks", tn__ir_lower_blocks},         {"serialize_threads", tn__ir_serialize_threads},
+    {"roll_epilogues", tn__ir_roll_epilogues},     {"partition_loops", tn__ir_partition_loops},
+    {"specialize_tails", tn__ir_specialize_tails}, {"unroll_loops", tn__ir_unroll_loops},
+    {"hoist_conditions", tn__ir_hoist_conditions}, {"remove_dead", tn__ir_remove_dead},
 };
 enum { PASS_COUNT = sizeof(passes) / sizeof(passes[0]) };
 
@@ -27,13 +27,13 @@ static tn__func *run(tn__ir *ir, const pass *p, const tn__func *func, const tn__
   return result;
 }
 
-const char *tn__pass_name(int index) { return index >= 0 && index < PASS_COUNT ? passes[index].name : NULL; }
+const char *tn__ir_pass_name(int index) { return index >= 0 && index < PASS_COUNT ? passes[index].name : NULL; }
 
-tn__func *tn__run_pass(tn__ir *ir, int index, const tn__func *func, const tn__pass_hooks *hooks) {
+tn__func *tn__ir_run_pass(tn__ir *ir, int index, const tn__func *func, const tn__pass_hooks *hooks) {
   return run(ir, &passes[index], func, hooks);
 }
 
-tn__func *tn__lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks) {
+tn__func *tn__ir_lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks) {
   tn__func *result = tn__func_with_body(ir, func, func->body);
   for (int i = 0; i < PASS_COUNT; i++) result = run(ir, &passes[i], result, hooks);
   return result;

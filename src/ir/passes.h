@@ -25,20 +25,20 @@ typedef struct tn__pass_hooks {
  * one place of a tensor in memory becomes one sum. hoist_conditions: moves loop-invariant
  * ifs out and merges neighbours under the same condition. remove_dead: drops stores to allocated buffers that nobody
  * reads, empty loops. */
-tn__func *tn__lower_blocks(tn__ir *ir, const tn__func *func);
-tn__func *tn__serialize_threads(tn__ir *ir, const tn__func *func);
-tn__func *tn__roll_epilogues(tn__ir *ir, const tn__func *func);
-tn__func *tn__partition_loops(tn__ir *ir, const tn__func *func);
-tn__func *tn__specialize_tails(tn__ir *ir, const tn__func *func);
-tn__func *tn__unroll_loops(tn__ir *ir, const tn__func *func);
-tn__func *tn__hoist_conditions(tn__ir *ir, const tn__func *func);
-tn__func *tn__remove_dead(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_lower_blocks(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_serialize_threads(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_roll_epilogues(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_partition_loops(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_specialize_tails(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_unroll_loops(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_hoist_conditions(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_remove_dead(tn__ir *ir, const tn__func *func);
 
 /* All of them in order. The result has no blocks, no unrolled loops, and is verified in debug builds. */
-tn__func *tn__lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks);
+tn__func *tn__ir_lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks);
 
 /* The pipeline's passes by place, from 0; the name is NULL behind the last. */
-const char *tn__pass_name(int index);
-tn__func *tn__run_pass(tn__ir *ir, int index, const tn__func *func, const tn__pass_hooks *hooks);
+const char *tn__ir_pass_name(int index);
+tn__func *tn__ir_run_pass(tn__ir *ir, int index, const tn__func *func, const tn__pass_hooks *hooks);
 
 #endif

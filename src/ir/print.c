@@ -38,9 +38,9 @@ static const char *clean(printer *p, const char *wanted) {
   char *name = tn__arena_alloc(p->arena, length + 3);
   size_t at = 0;
   if (length == 0 || isdigit((unsigned char)wanted[0])) name[at++] = '_';
-  for (size_t i = 0; i < length; i++) name[at++] = tn__text_is_name_char(wanted[i]) ? wanted[i] : '_';
+  for (size_t i = 0; i < length; i++) name[at++] = tn__ir_text_is_name_char(wanted[i]) ? wanted[i] : '_';
   if (name[0] == '.') name[0] = '_';
-  if (tn__text_is_reserved(name, at)) name[at] = '_';
+  if (tn__ir_text_is_reserved(name, at)) name[at] = '_';
   return name;
 }
 
@@ -71,7 +71,7 @@ static void print_int(printer *p, const tn__expr *e) {
     tn__strbuf_printf(p->out, "%lld%s", (long long)e->value.i, e->dtype == TN_I64 ? "" : tn_dtype_name(e->dtype));
 }
 
-double tn__float_shortest(tn_dtype dtype, double value) {
+double tn__ir_shortest_float(tn_dtype dtype, double value) {
   for (int digits = 1; digits <= 9 && dtype != TN_F64; digits++) {
     char text[64];
     snprintf(text, sizeof(text), "%.*g", digits, value);
@@ -84,7 +84,7 @@ double tn__float_shortest(tn_dtype dtype, double value) {
 static void print_float(printer *p, const tn__expr *e) {
   bool finite = e->value.f - e->value.f == 0;
   if (!finite && e->dtype != TN_F64) tn__strbuf_printf(p->out, "%s(", tn_dtype_name(e->dtype));
-  tn__strbuf_f64(p->out, finite ? tn__float_shortest(e->dtype, e->value.f) : e->value.f);
+  tn__strbuf_f64(p->out, finite ? tn__ir_shortest_float(e->dtype, e->value.f) : e->value.f);
   if (e->dtype != TN_F64) tn__strbuf_append(p->out, finite ? tn_dtype_name(e->dtype) : ")");
 }
 
@@ -98,8 +98,8 @@ static void print_list(printer *p, const tn__expr *const *exprs, int count) {
 /* The negated term when a sum shows it behind a minus sign. */
 static bool print_subtracted(printer *p, const tn__expr *e) {
   int64_t c;
-  bool constant = tn__as_int(e, &c);
-  if (!constant && (e->kind != TN__EXPR_MUL || !tn__as_int(e->args[1], &c))) return false;
+  bool constant = tn__ir_as_int(e, &c);
+  if (!constant && (e->kind != TN__EXPR_MUL || !tn__ir_as_int(e->args[1], &c))) return false;
   if (c >= 0 || c == INT64_MIN) return false;
   tn__strbuf_append(p->out, " - ");
   if (constant) {
@@ -115,7 +115,7 @@ static void print_binary(printer *p, const tn__expr *e, const tn__operator_row *
   bool parens = op->precedence < outer;
   bool product = op->precedence == TN__PRECEDENCE_PRODUCT;
   if (parens) tn__strbuf_char(p->out, '(');
-  if (e->dtype == TN_I64 && e->kind == TN__EXPR_MUL && tn__is_int_value(e->args[1], -1)) {
+  if (e->dtype == TN_I64 && e->kind == TN__EXPR_MUL && tn__ir_is_int_value(e->args[1], -1)) {
     tn__strbuf_char(p->out, '-');
     print_expr(p, e->args[0], TN__PRECEDENCE_UNARY);
   } else {
@@ -159,7 +159,7 @@ static void print_expr(printer *p, const tn__expr *e, int precedence) {
       tn__strbuf_char(p->out, ')');
       return;
     case TN__EXPR_CALL: print_call(p, tn__intrinsic_of(e->intrinsic)->name, e); return;
-    default: print_binary(p, e, tn__operator_of(e->kind, e->args[0]->dtype), precedence); return;
+    default: print_binary(p, e, tn__ir_operator_of(e->kind, e->args[0]->dtype), precedence); return;
   }
 }
 
@@ -219,7 +219,7 @@ static void print_block(printer *p, const tn__block *b) {
   tn__strbuf_json_string(p->out, b->name);
   tn__strbuf_append(p->out, " {\n");
   p->indent++;
-  if (!tn__is_true(b->predicate)) {
+  if (!tn__ir_is_true(b->predicate)) {
     line(p);
     tn__strbuf_append(p->out, "where ");
     print_expr(p, b->predicate, 0);
@@ -319,8 +319,8 @@ static void print_scoped(printer *p, const tn__stmt *s) {
       break;
     case TN__STMT_TENSOR:
       tn__strbuf_append(p->out, "tensor ");
-      tn__strbuf_json_string(p->out, tn__tensor_name(s->as.tensor.op));
-      for (int i = 0; i < tn__tensor_operand_count(s->as.tensor.op); i++) {
+      tn__strbuf_json_string(p->out, tn__ir_tensor_name(s->as.tensor.op));
+      for (int i = 0; i < tn__ir_tensor_operand_count(s->as.tensor.op); i++) {
         tn__strbuf_append(p->out, i == 0 ? " (" : ", ");
         print_access(p, s->as.tensor.operands[i].buffer, s->as.tensor.operands[i].indices);
       }
@@ -362,7 +362,7 @@ static void print_func(printer *p, const tn__func *func) {
     const tn__var *var = func->scalars[i];
     tn__strbuf_append(p->out, i == 0 ? "[" : ", ");
     tn__strbuf_append(p->out, bind(p, var, var->name));
-    if (var->extent != NULL || var->min == NULL || !tn__is_int_value(var->min, 0)) print_range(p, var);
+    if (var->extent != NULL || var->min == NULL || !tn__ir_is_int_value(var->min, 0)) print_range(p, var);
     if (i + 1 == func->scalar_count) tn__strbuf_char(p->out, ']');
   }
   print_params(p, func->params, func->input_count);

@@ -18,16 +18,16 @@ void tn__printer_range(tn__printer *p, const tn__var *var);           /* " in [0
 void tn__printer_stmt(tn__printer *p, const tn__stmt *s, int indent); /* lines, indented so many levels */
 
 /* The f64 of fewest digits that rounds to the value in its own type. */
-double tn__float_shortest(tn_dtype dtype, double value);
+double tn__ir_shortest_float(tn_dtype dtype, double value);
 
 /* Copies into `ir` with everything made anew in the order of binding; what is copied must be bound or bind itself. */
 typedef struct tn__importer tn__importer;
 tn__importer *tn__importer_create(tn__ir *ir);
-const tn__var *tn__import_var(tn__importer *m, const tn__var *var);
-const tn__buffer *tn__import_buffer(tn__importer *m, const tn__buffer *buffer);
-void tn__import_as_param(tn__importer *m, const tn__buffer *buffer); /* the copy of this one will be a parameter */
-const tn__buffer *tn__imported_buffer(tn__importer *m, const tn__buffer *buffer); /* that of one bound before */
-const tn__expr *tn__import_expr(tn__importer *m, const tn__expr *e);
-const tn__stmt *tn__import_stmt(tn__importer *m, const tn__stmt *s);
+const tn__var *tn__ir_import_var(tn__importer *m, const tn__var *var);
+const tn__buffer *tn__ir_import_buffer(tn__importer *m, const tn__buffer *buffer);
+void tn__ir_import_as_param(tn__importer *m, const tn__buffer *buffer); /* the copy of this one will be a parameter */
+const tn__buffer *tn__ir_imported_buffer(tn__importer *m, const tn__buffer *buffer); /* that of one bound before */
+const tn__expr *tn__ir_import_expr(tn__importer *m, const tn__expr *e);
+const tn__stmt *tn__ir_import_stmt(tn__importer *m, const tn__stmt *s);
 
 #endif

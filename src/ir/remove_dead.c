@@ -17,7 +17,7 @@ static bool is_empty(const tn__stmt *s) { return s->kind == TN__STMT_SEQ && s->a
 
 static const tn__stmt *remove(tn__ir *ir, const tn__stmt *s, void *user) {
   const liveness *l = user;
-  const tn__stmt *nothing = tn__seq(ir, NULL, 0);
+  const tn__stmt *nothing = tn__ir_seq(ir, NULL, 0);
   switch (s->kind) {
     case TN__STMT_FOR:
       return is_empty(s->as.loop.body) || tn__interval_of(ir, s->as.loop.var->extent).max <= 0 ? nothing : NULL;
@@ -29,9 +29,9 @@ static const tn__stmt *remove(tn__ir *ir, const tn__stmt *s, void *user) {
       const tn__stmt *then_body = s->as.branch.then_body, *else_body = s->as.branch.else_body;
       if (else_body != NULL && is_empty(else_body)) else_body = NULL;
       if (!is_empty(then_body)) {
-        return else_body == s->as.branch.else_body ? NULL : tn__if(ir, s->as.branch.condition, then_body, else_body);
+        return else_body == s->as.branch.else_body ? NULL : tn__ir_if(ir, s->as.branch.condition, then_body, else_body);
       }
-      return else_body == NULL ? nothing : tn__if(ir, tn__not(ir, s->as.branch.condition), else_body, NULL);
+      return else_body == NULL ? nothing : tn__ir_if(ir, tn__ir_not(ir, s->as.branch.condition), else_body, NULL);
     }
     case TN__STMT_LET:
       if (is_empty(s->as.let.body)) return nothing;
@@ -48,7 +48,7 @@ static const tn__stmt *remove(tn__ir *ir, const tn__stmt *s, void *user) {
   }
 }
 
-tn__func *tn__remove_dead(tn__ir *ir, const tn__func *func) {
+tn__func *tn__ir_remove_dead(tn__ir *ir, const tn__func *func) {
   const tn__stmt *body = func->body, *before;
   do { /* what a dead store read may be dead then */
     before = body;

@@ -5,13 +5,13 @@ const tn__expr *tn__expr_with_args(tn__ir *ir, const tn__expr *e, const tn__expr
     case TN__EXPR_INT:
     case TN__EXPR_FLOAT:
     case TN__EXPR_VAR: return e;
-    case TN__EXPR_NOT: return tn__not(ir, args[0]);
-    case TN__EXPR_SELECT: return tn__select(ir, args[0], args[1], args[2]);
-    case TN__EXPR_CAST: return tn__cast(ir, e->dtype, args[0]);
-    case TN__EXPR_BITCAST: return tn__bitcast(ir, e->dtype, args[0]);
-    case TN__EXPR_LOAD: return tn__load(ir, e->value.buffer, args);
-    case TN__EXPR_CALL: return tn__call(ir, e->intrinsic, e->dtype, args, e->arg_count);
-    default: return tn__binary(ir, e->kind, args[0], args[1]);
+    case TN__EXPR_NOT: return tn__ir_not(ir, args[0]);
+    case TN__EXPR_SELECT: return tn__ir_select(ir, args[0], args[1], args[2]);
+    case TN__EXPR_CAST: return tn__ir_cast(ir, e->dtype, args[0]);
+    case TN__EXPR_BITCAST: return tn__ir_bitcast(ir, e->dtype, args[0]);
+    case TN__EXPR_LOAD: return tn__ir_load(ir, e->value.buffer, args);
+    case TN__EXPR_CALL: return tn__ir_call(ir, e->intrinsic, e->dtype, args, e->arg_count);
+    default: return tn__ir_binary(ir, e->kind, args[0], args[1]);
   }
 }
 
@@ -67,15 +67,15 @@ const tn__expr *tn__expr_rewrite(tn__ir *ir, const tn__expr *e, tn__expr_rewrite
   return memoised(&r, e);
 }
 
-const tn__expr *tn__substitute(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, const tn__expr *const *values,
-                               int count) {
+const tn__expr *tn__ir_substitute(tn__ir *ir, const tn__expr *e, const tn__var *const *vars,
+                                  const tn__expr *const *values, int count) {
   rewriting r = {
       .ir = ir, .epoch = ir->next_epoch++, .visit = visit_substitution, .vars = vars, .values = values, .count = count};
   for (int i = 0; i < count; i++) {
     r.var_mask |= tn__var_bit(vars[i]);
     if (vars[i]->dtype != values[i]->dtype)
-      tn__defect(ir, "substitution of %s: a value of type %s for a variable of type %s", vars[i]->name,
-                 tn_dtype_name(values[i]->dtype), tn_dtype_name(vars[i]->dtype));
+      tn__ir_defect(ir, "substitution of %s: a value of type %s for a variable of type %s", vars[i]->name,
+                    tn_dtype_name(values[i]->dtype), tn_dtype_name(vars[i]->dtype));
   }
   return memoised(&r, e);
 }

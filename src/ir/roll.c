@@ -40,7 +40,7 @@ static const tn__stmt *exchange(tn__ir *ir, const tn__stmt *s, void *user) {
   return s->kind == TN__STMT_STORE ? user : NULL;
 }
 
-bool tn__roll(tn__ir *ir, const tn__stmt *alloc, tn__rolled *out) {
+bool tn__ir_roll(tn__ir *ir, const tn__stmt *alloc, tn__rolled *out) {
   const tn__buffer *from = alloc->as.alloc.buffer;
   const tn__stmt *body = alloc->as.alloc.body;
   int64_t extent;
@@ -49,7 +49,7 @@ bool tn__roll(tn__ir *ir, const tn__stmt *alloc, tn__rolled *out) {
   const tn__stmt *last = body->as.seq.items[count - 1];
   if (last->kind != TN__STMT_FOR || last->as.loop.kind != TN__LOOP_UNROLLED) return false;
   const tn__var *row = last->as.loop.var;
-  if (!tn__as_int(row->extent, &extent) || extent < 2 || !tn__is_int_value(row->min, 0)) return false;
+  if (!tn__ir_as_int(row->extent, &extent) || extent < 2 || !tn__ir_is_int_value(row->min, 0)) return false;
   const tn__stmt *store = only_store(last);
   if (store == NULL || store->as.store.buffer == from) return false;
   reading r = {.buffer = from};
@@ -60,13 +60,13 @@ bool tn__roll(tn__ir *ir, const tn__stmt *alloc, tn__rolled *out) {
   if (r.load == NULL || r.several || copies) return false;
   const tn__buffer *tile = tn__buffer_create(ir, tn__arena_printf(ir->arena, "%s.tile", from->name), from->dtype,
                                              TN__SCOPE_STACK, from->rank, from->shape);
-  const tn__stmt *copy = tn__store(ir, tile, r.load->args, r.load);
+  const tn__stmt *copy = tn__ir_store(ir, tile, r.load->args, r.load);
   const tn__stmt **items = TN__NEW_ARRAY(ir->arena, count, const tn__stmt *);
   for (int i = 0; i < count - 1; i++) items[i] = body->as.seq.items[i];
   /* The loops' variables stand for both: neither loop is inside of the other. */
   items[count - 1] = tn__stmt_rewrite(ir, last, exchange, NULL, (void *)(uintptr_t)copy);
   *out = (tn__rolled){.tile = tile,
-                      .core = tn__alloc_stmt(ir, from, tn__seq(ir, items, count)),
+                      .core = tn__ir_alloc_stmt(ir, from, tn__ir_seq(ir, items, count)),
                       .rows = tn__stmt_replace_buffer(ir, last, from, tile, NULL, NULL)};
   return true;
 }
@@ -82,13 +82,13 @@ static const tn__expr *see_function(tn__ir *ir, const tn__expr *e, void *user) {
 static const tn__stmt *roll(tn__ir *ir, const tn__stmt *s, void *user) {
   tn__rolled parts;
   bool has_function = false;
-  if (s->kind != TN__STMT_ALLOC || !tn__roll(ir, s, &parts)) return NULL;
+  if (s->kind != TN__STMT_ALLOC || !tn__ir_roll(ir, s, &parts)) return NULL;
   tn__expr_rewrite(ir, only_store(parts.rows)->as.store.value, see_function, &has_function);
   if (!has_function) return NULL;
-  const tn__stmt *rows = tn__for(ir, parts.rows->as.loop.var, TN__LOOP_SERIAL, parts.rows->as.loop.body);
-  return tn__alloc_stmt(ir, parts.tile, tn__seq2(ir, parts.core, rows));
+  const tn__stmt *rows = tn__ir_for(ir, parts.rows->as.loop.var, TN__LOOP_SERIAL, parts.rows->as.loop.body);
+  return tn__ir_alloc_stmt(ir, parts.tile, tn__ir_seq2(ir, parts.core, rows));
 }
 
-tn__func *tn__roll_epilogues(tn__ir *ir, const tn__func *func) {
+tn__func *tn__ir_roll_epilogues(tn__ir *ir, const tn__func *func) {
   return tn__func_with_body(ir, func, tn__stmt_rewrite(ir, func->body, roll, NULL, NULL));
 }

@@ -27,7 +27,7 @@ double tn__scalar_round(tn_dtype dtype, double value) {
   }
 }
 
-bool tn__binary_takes(tn__expr_kind kind, tn_dtype dtype) {
+bool tn__ir_binary_takes(tn__expr_kind kind, tn_dtype dtype) {
   if (kind < TN__EXPR_ADD || kind > TN__EXPR_SHR || kind == TN__EXPR_NOT || dtype == TN_DTYPE_INVALID) return false;
   if (tn__dtype_is_float(dtype)) return kind <= TN__EXPR_LE;
   if (dtype == TN_BOOL) return kind >= TN__EXPR_MIN && kind <= TN__EXPR_XOR;
@@ -69,16 +69,16 @@ bool tn__scalar_binary(tn__expr_kind kind, tn_dtype dtype, tn__scalar sa, tn__sc
   int64_t a = sa.i, b = sb.i, r = 0;
   bool is_signed = tn__dtype_is_signed(dtype);
   switch (kind) {
-    case TN__EXPR_ADD: r = tn__wrap_add(a, b); break;
+    case TN__EXPR_ADD: r = tn__ir_wrap_add(a, b); break;
     case TN__EXPR_SUB: r = (int64_t)((uint64_t)a - (uint64_t)b); break;
-    case TN__EXPR_MUL: r = tn__wrap_mul(a, b); break;
+    case TN__EXPR_MUL: r = tn__ir_wrap_mul(a, b); break;
     case TN__EXPR_DIV:
       if (b == 0) return false;
-      r = is_signed ? tn__floordiv_i64(a, b) : (int64_t)((uint64_t)a / (uint64_t)b);
+      r = is_signed ? tn__ir_floordiv_i64(a, b) : (int64_t)((uint64_t)a / (uint64_t)b);
       break;
     case TN__EXPR_MOD:
       if (b == 0) return false;
-      r = is_signed ? tn__floormod_i64(a, b) : (int64_t)((uint64_t)a % (uint64_t)b);
+      r = is_signed ? tn__ir_floormod_i64(a, b) : (int64_t)((uint64_t)a % (uint64_t)b);
       break;
     case TN__EXPR_MIN: r = less(dtype, b, a) ? b : a; break;
     case TN__EXPR_MAX: r = less(dtype, a, b) ? b : a; break;
@@ -111,7 +111,7 @@ static int64_t int_of_float(tn_dtype to, double value) {
     if (value <= 0) return 0;
     return value >= 0x1p64 ? -1 : (int64_t)(uint64_t)value;
   }
-  tn__interval range = tn__dtype_interval(to);
+  tn__interval range = tn__ir_dtype_interval(to);
   if (value <= (double)range.min) return range.min;
   if (value >= (double)range.max) return range.max;
   return (int64_t)value;

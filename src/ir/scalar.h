@@ -18,7 +18,7 @@ double tn__scalar_round(tn_dtype dtype, double value);
  * zero. */
 bool tn__scalar_binary(tn__expr_kind kind, tn_dtype dtype, tn__scalar a, tn__scalar b, tn__scalar *out);
 /* Has the operation a meaning on operands of this type? */
-bool tn__binary_takes(tn__expr_kind kind, tn_dtype dtype);
+bool tn__ir_binary_takes(tn__expr_kind kind, tn_dtype dtype);
 tn__scalar tn__scalar_not(tn_dtype dtype, tn__scalar a);
 tn__scalar tn__scalar_cast(tn_dtype to, tn_dtype from, tn__scalar a);
 tn__scalar tn__scalar_bitcast(tn_dtype to, tn_dtype from, tn__scalar a);

@@ -46,8 +46,8 @@ static bool see_binding(const tn__stmt *s, void *user) {
   if (s->kind != TN__STMT_FOR) return true;
   const tn__var *var = s->as.loop.var;
   tn__vec_push(f->ir->arena, &f->inside, var);
-  if (s->as.loop.kind == TN__LOOP_UNROLLED && tn__as_int(var->extent, &extent) && extent > 1 && extent <= MAX_ROWS &&
-      tn__is_int_value(var->min, 0))
+  if (s->as.loop.kind == TN__LOOP_UNROLLED && tn__ir_as_int(var->extent, &extent) && extent > 1 && extent <= MAX_ROWS &&
+      tn__ir_is_int_value(var->min, 0))
     tn__vec_push(f->ir->arena, &f->rows, var);
   return true;
 }
@@ -55,7 +55,7 @@ static bool see_binding(const tn__stmt *s, void *user) {
 static bool see_repetition(const tn__stmt *s, void *user) {
   search *f = user;
   if (s->kind != TN__STMT_FOR || s->as.loop.kind != TN__LOOP_SERIAL) return true;
-  tn__expr_vec likely = tn__likely_in(f->ir, s->as.loop.body);
+  tn__expr_vec likely = tn__ir_likely_in(f->ir, s->as.loop.body);
   for (int i = 0; i < likely.count; i++) tn__vec_push(f->ir->arena, &f->repeated, likely.data[i]);
   return false;
 }
@@ -67,7 +67,7 @@ static bool read_guard(search *f, const tn__expr *likely, guard *out) {
   for (int r = 0; r < f->rows.count; r++) {
     const tn__var *row = f->rows.data[r];
     if (!tn__expr_uses_var(less, row)) continue;
-    const tn__expr *rest = tn__add(f->ir, tn__sub(f->ir, less->args[1], less->args[0]), row->self);
+    const tn__expr *rest = tn__ir_add(f->ir, tn__ir_sub(f->ir, less->args[1], less->args[0]), row->self);
     for (int i = 0; i < f->inside.count; i++)
       if (tn__expr_uses_var(rest, f->inside.data[i])) return false;
     *out = (guard){likely, rest, row};
@@ -86,9 +86,9 @@ static guard_vec guards_in(tn__ir *ir, const tn__stmt *s) {
   tn__stmt_walk(s, see_binding, &f);
   const tn__expr *rest = NULL;
   for (int i = 0; i < f.repeated.count && rest == NULL; i++)
-    if (read_guard(&f, f.repeated.data[i], &g) && !tn__is_int(g.rest)) rest = g.rest;
+    if (read_guard(&f, f.repeated.data[i], &g) && !tn__ir_is_int(g.rest)) rest = g.rest;
   if (rest == NULL) return found;
-  tn__expr_vec likely = tn__likely_in(ir, s);
+  tn__expr_vec likely = tn__ir_likely_in(ir, s);
   for (int i = 0; i < likely.count; i++)
     if (read_guard(&f, likely.data[i], &g) && g.rest == rest) tn__vec_push(ir->arena, &found, g);
   return found;
@@ -147,7 +147,7 @@ static bool see_exactness(const tn__stmt *s, void *user) {
 static const tn__expr *decide(tn__ir *ir, const tn__expr *e, void *user) {
   const copying *c = user;
   for (int i = 0; i < c->guards->count; i++)
-    if (c->guards->data[i].likely == e) return tn__lt(ir, c->guards->data[i].row->self, tn__index(ir, c->most));
+    if (c->guards->data[i].likely == e) return tn__ir_lt(ir, c->guards->data[i].row->self, tn__ir_index(ir, c->most));
   return NULL;
 }
 
@@ -181,12 +181,13 @@ static const tn__stmt *exchange_rows(tn__ir *ir, const tn__stmt *s, void *user) 
   for (int i = 0; i < c->guards->count; i++) {
     const guard *g = &c->guards->data[i];
     if (!tn__expr_uses_var(value, g->row)) continue;
-    const tn__expr *sure = tn__lt(ir, g->row->self, tn__index(ir, c->least));
-    const tn__expr *there = tn__select(ir, sure, g->row->self, tn__min(ir, g->row->self, tn__add_i(ir, g->rest, -1)));
-    value = tn__substitute(ir, value, &g->row, &there, 1);
+    const tn__expr *sure = tn__ir_lt(ir, g->row->self, tn__ir_index(ir, c->least));
+    const tn__expr *there =
+        tn__ir_select(ir, sure, g->row->self, tn__ir_min(ir, g->row->self, tn__ir_add_i(ir, g->rest, -1)));
+    value = tn__ir_substitute(ir, value, &g->row, &there, 1);
   }
-  value = tn__substitute(ir, value, h.stand_ins.data, h.loads.data, h.loads.count);
-  return tn__store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
+  value = tn__ir_substitute(ir, value, h.stand_ins.data, h.loads.data, h.loads.count);
+  return tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
 }
 
 typedef struct storing {
@@ -210,12 +211,12 @@ static const tn__stmt *reroll(tn__ir *ir, const tn__stmt *s, void *user) {
   const tn__var *vars[] = {s->as.loop.var, body->as.loop.var};
   storing f = {.var = vars[1]};
   tn__stmt_walk(body->as.loop.body, see_store, &f);
-  if (f.moves || !tn__as_int(vars[0]->extent, &outer) || !tn__as_int(vars[1]->extent, &inner) ||
-      !tn__is_int_value(vars[0]->min, 0) || !tn__is_int_value(vars[1]->min, 0))
+  if (f.moves || !tn__ir_as_int(vars[0]->extent, &outer) || !tn__ir_as_int(vars[1]->extent, &inner) ||
+      !tn__ir_is_int_value(vars[0]->min, 0) || !tn__ir_is_int_value(vars[1]->min, 0))
     return NULL;
-  const tn__var *all = tn__var_create(ir, vars[0]->name, TN_I64, vars[0]->min, tn__index(ir, outer * inner));
-  const tn__expr *parts[] = {tn__div_i(ir, all->self, inner), tn__mod_i(ir, all->self, inner)};
-  return tn__for_like(ir, s, all, tn__stmt_substitute(ir, body->as.loop.body, vars, parts, 2));
+  const tn__var *all = tn__var_create(ir, vars[0]->name, TN_I64, vars[0]->min, tn__ir_index(ir, outer * inner));
+  const tn__expr *parts[] = {tn__ir_div_i(ir, all->self, inner), tn__ir_mod_i(ir, all->self, inner)};
+  return tn__ir_for_like(ir, s, all, tn__stmt_substitute(ir, body->as.loop.body, vars, parts, 2));
 }
 
 static const tn__stmt *copy_for(copying *c, const tn__stmt *s, int64_t least, int64_t most) {
@@ -230,8 +231,8 @@ static const tn__stmt *search_for(copying *c, const tn__stmt *s, int64_t low, in
   if (low == high) return copy_for(c, s, low, high);
   int64_t copies = (high - low + step) / step, above = high - (copies / 2) * step;
   if (low == 0) above = 0;
-  return tn__if(c->ir, tn__lt(c->ir, c->guards->data[0].rest, tn__index(c->ir, above + 1)),
-                search_for(c, s, low, above, step), search_for(c, s, above + 1, high, step));
+  return tn__ir_if(c->ir, tn__ir_lt(c->ir, c->guards->data[0].rest, tn__ir_index(c->ir, above + 1)),
+                   search_for(c, s, low, above, step), search_for(c, s, above + 1, high, step));
 }
 
 /* ---- what follows the sum ---------------------------------------------------------------------------------------- */
@@ -244,7 +245,7 @@ typedef struct holding {
 static const tn__expr *hold(tn__ir *ir, const tn__expr *e, void *user) {
   const holding *h = user;
   for (int i = 0; i < h->guards->count; i++)
-    if (h->guards->data[i].likely == e && h->guards->data[i].row == h->row) return tn__bool(ir, true);
+    if (h->guards->data[i].likely == e && h->guards->data[i].row == h->row) return tn__ir_bool(ir, true);
   return NULL;
 }
 
@@ -258,11 +259,11 @@ static const tn__stmt *rows_there(tn__ir *ir, const tn__rolled *parts, const gua
   bool open = false;
   for (int i = 0; i < guards->count; i++) open |= guards->data[i].row == row;
   if (!open) return NULL;
-  const tn__expr *count = tn__min(ir, guards->data[0].rest, row->extent);
+  const tn__expr *count = tn__ir_min(ir, guards->data[0].rest, row->extent);
   const tn__var *there = tn__var_create(ir, row->name, TN_I64, row->min, count);
   holding h = {guards, row};
   const tn__stmt *body = tn__stmt_rewrite(ir, parts->rows->as.loop.body, NULL, hold_in_expr, &h);
-  return tn__for(ir, there, TN__LOOP_SERIAL, tn__stmt_substitute(ir, body, &row, &there->self, 1));
+  return tn__ir_for(ir, there, TN__LOOP_SERIAL, tn__stmt_substitute(ir, body, &row, &there->self, 1));
 }
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
@@ -275,15 +276,15 @@ static const tn__stmt *copies_of(specializing *p, const tn__stmt *alloc) {
   const tn__expr *rest = guards.data[0].rest;
   int64_t high = 1, extent = 0;
   for (int i = 0; i < guards.count; i++)
-    if (tn__as_int(guards.data[i].row->extent, &extent) && extent > high) high = extent;
+    if (tn__ir_as_int(guards.data[i].row->extent, &extent) && extent > high) high = extent;
   /* From 0, no row, to `high`, all of them, for whatever lies beyond; mostly fewer are known to be possible. */
-  int64_t low = tn__proves_le(ir, tn__index(ir, 1), rest) ? 1 : 0;
-  if (tn__proves_le(ir, rest, tn__index(ir, high - 1))) high--;
-  int64_t grown = tn__bound_add(p->statements, tn__bound_mul(high - low, tn__stmt_weight(alloc)));
+  int64_t low = tn__ir_proves_le(ir, tn__ir_index(ir, 1), rest) ? 1 : 0;
+  if (tn__ir_proves_le(ir, rest, tn__ir_index(ir, high - 1))) high--;
+  int64_t grown = tn__ir_bound_add(p->statements, tn__ir_bound_mul(high - low, tn__stmt_weight(alloc)));
   if (grown > MAX_STATEMENTS) return NULL;
   p->statements = grown;
   tn__rolled parts;
-  const tn__stmt *rows = tn__roll(ir, alloc, &parts) ? rows_there(ir, &parts, &guards) : NULL;
+  const tn__stmt *rows = tn__ir_roll(ir, alloc, &parts) ? rows_there(ir, &parts, &guards) : NULL;
   if (rows != NULL) {
     alloc = parts.core;
     guards = guards_in(ir, alloc);
@@ -295,7 +296,7 @@ static const tn__stmt *copies_of(specializing *p, const tn__stmt *alloc) {
   tn__stmt_walk(alloc, see_exactness, &c);
   alloc = tn__stmt_rewrite(ir, alloc, reroll, NULL, NULL);
   const tn__stmt *copies = search_for(&c, alloc, low, high, c.exact ? 1 : 2);
-  return rows == NULL ? copies : tn__alloc_stmt(ir, parts.tile, tn__seq2(ir, copies, rows));
+  return rows == NULL ? copies : tn__ir_alloc_stmt(ir, parts.tile, tn__ir_seq2(ir, copies, rows));
 }
 
 static const tn__stmt *specialize(specializing *p, const tn__stmt *s) {
@@ -305,7 +306,7 @@ static const tn__stmt *specialize(specializing *p, const tn__stmt *s) {
     case TN__STMT_FOR: {
       if (s->as.loop.kind != TN__LOOP_SERIAL && s->as.loop.kind != TN__LOOP_PARALLEL) return s;
       const tn__stmt *body = specialize(p, s->as.loop.body);
-      return body == s->as.loop.body ? s : tn__for_like(ir, s, s->as.loop.var, body);
+      return body == s->as.loop.body ? s : tn__ir_for_like(ir, s, s->as.loop.var, body);
     }
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
@@ -313,24 +314,24 @@ static const tn__stmt *specialize(specializing *p, const tn__stmt *s) {
         items[i] = specialize(p, s->as.seq.items[i]);
         p->fresh = NULL;
       }
-      return tn__seq(ir, items, s->as.seq.count);
+      return tn__ir_seq(ir, items, s->as.seq.count);
     }
     case TN__STMT_IF: {
       const tn__stmt *otherwise = s->as.branch.else_body;
-      return tn__if(ir, s->as.branch.condition, specialize(p, s->as.branch.then_body),
-                    otherwise == NULL ? NULL : specialize(p, otherwise));
+      return tn__ir_if(ir, s->as.branch.condition, specialize(p, s->as.branch.then_body),
+                       otherwise == NULL ? NULL : specialize(p, otherwise));
     }
-    case TN__STMT_LET: return tn__let(ir, s->as.let.var, s->as.let.value, specialize(p, s->as.let.body));
+    case TN__STMT_LET: return tn__ir_let(ir, s->as.let.var, s->as.let.value, specialize(p, s->as.let.body));
     case TN__STMT_ALLOC: {
       const tn__stmt *copies = s->as.alloc.buffer->scope == TN__SCOPE_REGISTER ? copies_of(p, s) : NULL;
       if (s->as.alloc.buffer->scope == TN__SCOPE_STACK) p->fresh = s->as.alloc.buffer;
-      return copies != NULL ? copies : tn__alloc_stmt(ir, s->as.alloc.buffer, specialize(p, s->as.alloc.body));
+      return copies != NULL ? copies : tn__ir_alloc_stmt(ir, s->as.alloc.buffer, specialize(p, s->as.alloc.body));
     }
     default: return s;
   }
 }
 
-tn__func *tn__specialize_tails(tn__ir *ir, const tn__func *func) {
+tn__func *tn__ir_specialize_tails(tn__ir *ir, const tn__func *func) {
   specializing p = {.ir = ir, .statements = tn__stmt_weight(func->body)};
   return tn__func_with_body(ir, func, specialize(&p, func->body));
 }

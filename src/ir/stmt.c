@@ -12,34 +12,34 @@ static const tn__expr *const *copy_exprs(tn__ir *ir, const tn__expr *const *expr
   return tn__arena_copy(ir->arena, exprs, (size_t)count * sizeof(*exprs));
 }
 
-const tn__stmt *tn__for_with(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__loop_pragmas *pragmas,
-                             const tn__stmt *body) {
+const tn__stmt *tn__ir_for_with(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__loop_pragmas *pragmas,
+                                const tn__stmt *body) {
   if (var->dtype != TN_I64 || var->min == NULL || var->extent == NULL)
-    tn__defect(ir, "loop over %s: the variable must be an i64 with min and extent", var->name);
+    tn__ir_defect(ir, "loop over %s: the variable must be an i64 with min and extent", var->name);
   tn__stmt loop = {.kind = TN__STMT_FOR, .as.loop = {.var = var, .kind = kind, .body = body}};
   if (pragmas != NULL) loop.as.loop.pragmas = *pragmas;
   return make(ir, loop);
 }
 
-const tn__stmt *tn__for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__stmt *body) {
-  return tn__for_with(ir, var, kind, NULL, body);
+const tn__stmt *tn__ir_for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__stmt *body) {
+  return tn__ir_for_with(ir, var, kind, NULL, body);
 }
 
-const tn__stmt *tn__for_like(tn__ir *ir, const tn__stmt *like, const tn__var *var, const tn__stmt *body) {
-  return tn__for_with(ir, var, like->as.loop.kind, &like->as.loop.pragmas, body);
+const tn__stmt *tn__ir_for_like(tn__ir *ir, const tn__stmt *like, const tn__var *var, const tn__stmt *body) {
+  return tn__ir_for_with(ir, var, like->as.loop.kind, &like->as.loop.pragmas, body);
 }
 
 static void check_indices(tn__ir *ir, const char *what, const tn__buffer *buffer, const tn__expr *const *indices) {
   for (int i = 0; i < buffer->rank; i++)
     if (indices[i]->dtype != TN_I64)
-      tn__defect(ir, "%s %s: index %d has type %s", what, buffer->name, i, tn_dtype_name(indices[i]->dtype));
+      tn__ir_defect(ir, "%s %s: index %d has type %s", what, buffer->name, i, tn_dtype_name(indices[i]->dtype));
 }
 
 static const tn__stmt *make_store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices,
                                   const tn__expr *value, bool streams) {
   if (value->dtype != buffer->dtype)
-    tn__defect(ir, "store to %s: a value of type %s into elements of type %s", buffer->name,
-               tn_dtype_name(value->dtype), tn_dtype_name(buffer->dtype));
+    tn__ir_defect(ir, "store to %s: a value of type %s into elements of type %s", buffer->name,
+                  tn_dtype_name(value->dtype), tn_dtype_name(buffer->dtype));
   check_indices(ir, "store to", buffer, indices);
   return make(ir, (tn__stmt){.kind = TN__STMT_STORE,
                              .as.store = {.buffer = buffer,
@@ -48,12 +48,13 @@ static const tn__stmt *make_store(tn__ir *ir, const tn__buffer *buffer, const tn
                                           .streams = streams}});
 }
 
-const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value) {
+const tn__stmt *tn__ir_store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices,
+                             const tn__expr *value) {
   return make_store(ir, buffer, indices, value, false);
 }
 
-const tn__stmt *tn__store_like(tn__ir *ir, const tn__stmt *like, const tn__buffer *buffer,
-                               const tn__expr *const *indices, const tn__expr *value) {
+const tn__stmt *tn__ir_store_like(tn__ir *ir, const tn__stmt *like, const tn__buffer *buffer,
+                                  const tn__expr *const *indices, const tn__expr *value) {
   return make_store(ir, buffer, indices, value, like->as.store.streams);
 }
 
@@ -70,7 +71,7 @@ const tn__stmt *tn__stmt_stream(tn__ir *ir, const tn__stmt *s, const tn__buffer 
   return tn__stmt_rewrite(ir, s, stream_store, NULL, cast.out);
 }
 
-const tn__stmt *tn__seq(tn__ir *ir, const tn__stmt *const *items, int count) {
+const tn__stmt *tn__ir_seq(tn__ir *ir, const tn__stmt *const *items, int count) {
   int total = 0;
   for (int i = 0; i < count; i++) total += items[i]->kind == TN__STMT_SEQ ? items[i]->as.seq.count : 1;
   const tn__stmt **flat = TN__NEW_ARRAY(ir->arena, total, const tn__stmt *);
@@ -84,55 +85,56 @@ const tn__stmt *tn__seq(tn__ir *ir, const tn__stmt *const *items, int count) {
   return make(ir, (tn__stmt){.kind = TN__STMT_SEQ, .as.seq = {.items = flat, .count = total}});
 }
 
-const tn__stmt *tn__seq2(tn__ir *ir, const tn__stmt *a, const tn__stmt *b) {
+const tn__stmt *tn__ir_seq2(tn__ir *ir, const tn__stmt *a, const tn__stmt *b) {
   const tn__stmt *items[2] = {a, b};
-  return tn__seq(ir, items, 2);
+  return tn__ir_seq(ir, items, 2);
 }
 
-const tn__stmt *tn__if(tn__ir *ir, const tn__expr *condition, const tn__stmt *then_body, const tn__stmt *else_body) {
-  if (condition->dtype != TN_BOOL) tn__defect(ir, "if on a condition of type %s", tn_dtype_name(condition->dtype));
-  if (tn__is_true(condition)) return then_body;
-  if (tn__is_false(condition)) return else_body != NULL ? else_body : tn__seq(ir, NULL, 0);
+const tn__stmt *tn__ir_if(tn__ir *ir, const tn__expr *condition, const tn__stmt *then_body, const tn__stmt *else_body) {
+  if (condition->dtype != TN_BOOL) tn__ir_defect(ir, "if on a condition of type %s", tn_dtype_name(condition->dtype));
+  if (tn__ir_is_true(condition)) return then_body;
+  if (tn__ir_is_false(condition)) return else_body != NULL ? else_body : tn__ir_seq(ir, NULL, 0);
   return make(ir, (tn__stmt){.kind = TN__STMT_IF,
                              .as.branch = {.condition = condition, .then_body = then_body, .else_body = else_body}});
 }
 
-const tn__stmt *tn__let(tn__ir *ir, const tn__var *var, const tn__expr *value, const tn__stmt *body) {
+const tn__stmt *tn__ir_let(tn__ir *ir, const tn__var *var, const tn__expr *value, const tn__stmt *body) {
   if (var->dtype != value->dtype)
-    tn__defect(ir, "let %s: a value of type %s for a variable of type %s", var->name, tn_dtype_name(value->dtype),
-               tn_dtype_name(var->dtype));
+    tn__ir_defect(ir, "let %s: a value of type %s for a variable of type %s", var->name, tn_dtype_name(value->dtype),
+                  tn_dtype_name(var->dtype));
   return make(ir, (tn__stmt){.kind = TN__STMT_LET, .as.let = {.var = var, .value = value, .body = body}});
 }
 
-const tn__stmt *tn__alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__stmt *body) {
-  if (buffer->scope == TN__SCOPE_PARAM) tn__defect(ir, "allocation of the parameter %s", buffer->name);
+const tn__stmt *tn__ir_alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__stmt *body) {
+  if (buffer->scope == TN__SCOPE_PARAM) tn__ir_defect(ir, "allocation of the parameter %s", buffer->name);
   return make(ir, (tn__stmt){.kind = TN__STMT_ALLOC, .as.alloc = {.buffer = buffer, .body = body}});
 }
 
-const tn__stmt *tn__while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body) {
-  if (condition->dtype != TN_BOOL) tn__defect(ir, "while on a condition of type %s", tn_dtype_name(condition->dtype));
+const tn__stmt *tn__ir_while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body) {
+  if (condition->dtype != TN_BOOL)
+    tn__ir_defect(ir, "while on a condition of type %s", tn_dtype_name(condition->dtype));
   return make(ir, (tn__stmt){.kind = TN__STMT_WHILE, .as.repeat = {.condition = condition, .body = body}});
 }
 
-const tn__stmt *tn__fail(tn__ir *ir, int code) {
+const tn__stmt *tn__ir_fail(tn__ir *ir, int code) {
   return make(ir, (tn__stmt){.kind = TN__STMT_FAIL, .as.fail = {.code = code}});
 }
 
-const tn__stmt *tn__barrier(tn__ir *ir) { return make(ir, (tn__stmt){.kind = TN__STMT_BARRIER}); }
+const tn__stmt *tn__ir_barrier(tn__ir *ir) { return make(ir, (tn__stmt){.kind = TN__STMT_BARRIER}); }
 
-const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, bool far) {
+const tn__stmt *tn__ir_prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, bool far) {
   check_indices(ir, "prefetch of", buffer, indices);
   return make(
       ir, (tn__stmt){.kind = TN__STMT_PREFETCH, .as.prefetch = {buffer, copy_exprs(ir, indices, buffer->rank), far}});
 }
 
-const tn__stmt *tn__tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body) {
-  int count = tn__tensor_operand_count(op);
+const tn__stmt *tn__ir_tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body) {
+  int count = tn__ir_tensor_operand_count(op);
   for (int i = 0; i < count; i++) {
     check_indices(ir, "tensor operand", operands[i].buffer, operands[i].indices);
-    if (operands[i].buffer->dtype != tn__tensor_operand_dtype(op, i))
-      tn__defect(ir, "tensor %s: operand %d has elements of type %s", tn__tensor_name(op), i,
-                 tn_dtype_name(operands[i].buffer->dtype));
+    if (operands[i].buffer->dtype != tn__ir_tensor_operand_dtype(op, i))
+      tn__ir_defect(ir, "tensor %s: operand %d has elements of type %s", tn__ir_tensor_name(op), i,
+                    tn_dtype_name(operands[i].buffer->dtype));
   }
   const tn__access *copy = tn__arena_copy(ir->arena, operands, (size_t)count * sizeof(*operands));
   return make(ir, (tn__stmt){.kind = TN__STMT_TENSOR, .as.tensor = {.op = op, .operands = copy, .body = body}});
@@ -141,9 +143,9 @@ const tn__stmt *tn__tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *
 const tn__stmt *tn__block_stmt(tn__ir *ir, const tn__block *block) {
   for (int i = 0; i < block->axis_count; i++)
     if (block->axes[i].var->dtype != TN_I64 || block->axes[i].binding->dtype != TN_I64)
-      tn__defect(ir, "block %s: axis %d and its binding must be i64", block->name, i);
+      tn__ir_defect(ir, "block %s: axis %d and its binding must be i64", block->name, i);
   if (block->predicate == NULL || block->predicate->dtype != TN_BOOL)
-    tn__defect(ir, "block %s: the predicate must be a bool", block->name);
+    tn__ir_defect(ir, "block %s: the predicate must be a bool", block->name);
   return make(ir, (tn__stmt){.kind = TN__STMT_BLOCK, .as.block = tn__arena_copy(ir->arena, block, sizeof(*block))});
 }
 
@@ -154,7 +156,7 @@ tn__func *tn__func_create(tn__ir *ir, const char *name, const tn__buffer *const 
   for (int i = 0; i < input_count + output_count; i++) {
     params[i] = i < input_count ? inputs[i] : outputs[i - input_count];
     if (params[i]->scope != TN__SCOPE_PARAM)
-      tn__defect(ir, "function %s: parameter %s is not of parameter scope", name, params[i]->name);
+      tn__ir_defect(ir, "function %s: parameter %s is not of parameter scope", name, params[i]->name);
   }
   tn__func *func = TN__NEW(ir->arena, tn__func);
   *func = (tn__func){.name = tn__arena_strdup(ir->arena, name),
@@ -260,7 +262,7 @@ static bool walk_own(const tn__stmt *s, void *user) {
     case TN__STMT_BLOCK: walk_block(w, s->as.block); break;
     case TN__STMT_PREFETCH: walk_list(w, s->as.prefetch.indices, s->as.prefetch.buffer->rank); break;
     case TN__STMT_TENSOR:
-      for (int i = 0; i < tn__tensor_operand_count(s->as.tensor.op); i++)
+      for (int i = 0; i < tn__ir_tensor_operand_count(s->as.tensor.op); i++)
         walk_list(w, s->as.tensor.operands[i].indices, s->as.tensor.operands[i].buffer->rank);
       break;
     case TN__STMT_SEQ:
@@ -280,19 +282,19 @@ int64_t tn__stmt_weight(const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_FOR: {
       int64_t times = 1;
-      if (s->as.loop.kind != TN__LOOP_UNROLLED || !tn__as_int(s->as.loop.var->extent, &times)) times = 1;
-      return tn__bound_add(1, tn__bound_mul(times, tn__stmt_weight(s->as.loop.body)));
+      if (s->as.loop.kind != TN__LOOP_UNROLLED || !tn__ir_as_int(s->as.loop.var->extent, &times)) times = 1;
+      return tn__ir_bound_add(1, tn__ir_bound_mul(times, tn__stmt_weight(s->as.loop.body)));
     }
     case TN__STMT_SEQ:
-      for (int i = 0; i < s->as.seq.count; i++) total = tn__bound_add(total, tn__stmt_weight(s->as.seq.items[i]));
+      for (int i = 0; i < s->as.seq.count; i++) total = tn__ir_bound_add(total, tn__stmt_weight(s->as.seq.items[i]));
       return total;
     case TN__STMT_IF:
-      total = tn__bound_add(total, tn__stmt_weight(s->as.branch.then_body));
-      return s->as.branch.else_body == NULL ? total : tn__bound_add(total, tn__stmt_weight(s->as.branch.else_body));
+      total = tn__ir_bound_add(total, tn__stmt_weight(s->as.branch.then_body));
+      return s->as.branch.else_body == NULL ? total : tn__ir_bound_add(total, tn__stmt_weight(s->as.branch.else_body));
     case TN__STMT_LET: return tn__stmt_weight(s->as.let.body);
     case TN__STMT_ALLOC: return tn__stmt_weight(s->as.alloc.body);
-    case TN__STMT_WHILE: return tn__bound_add(1, tn__stmt_weight(s->as.repeat.body));
-    case TN__STMT_TENSOR: return tn__bound_add(1, tn__stmt_weight(s->as.tensor.body));
+    case TN__STMT_WHILE: return tn__ir_bound_add(1, tn__stmt_weight(s->as.repeat.body));
+    case TN__STMT_TENSOR: return tn__ir_bound_add(1, tn__stmt_weight(s->as.tensor.body));
     default: return total;
   }
 }
@@ -312,7 +314,7 @@ static void find_likely(const tn__expr *e, void *user) {
   for (int i = 0; i < e->arg_count; i++) find_likely(e->args[i], user);
 }
 
-tn__expr_vec tn__likely_in(tn__ir *ir, const tn__stmt *s) {
+tn__expr_vec tn__ir_likely_in(tn__ir *ir, const tn__stmt *s) {
   likely_search search = {.ir = ir, .epoch = ir->next_epoch++};
   tn__stmt_walk_exprs(s, find_likely, &search);
   return search.found;

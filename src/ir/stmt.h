@@ -43,14 +43,16 @@ typedef enum tn__loop_kind {
   TN__LOOP_KIND_COUNT
 } tn__loop_kind;
 
-static inline bool tn__loop_is_block(tn__loop_kind kind) {
+static inline bool tn__ir_loop_is_block(tn__loop_kind kind) {
   return kind >= TN__LOOP_BLOCK_X && kind <= TN__LOOP_BLOCK_Z;
 }
-static inline bool tn__loop_is_thread(tn__loop_kind kind) {
+static inline bool tn__ir_loop_is_thread(tn__loop_kind kind) {
   return kind >= TN__LOOP_THREAD_X && kind <= TN__LOOP_THREAD_Z;
 }
 /* Over blocks or over threads? */
-static inline bool tn__loop_is_bound(tn__loop_kind kind) { return tn__loop_is_block(kind) || tn__loop_is_thread(kind); }
+static inline bool tn__ir_loop_is_bound(tn__loop_kind kind) {
+  return tn__ir_loop_is_block(kind) || tn__ir_loop_is_thread(kind);
+}
 
 /* What a schedule asks of the passes for one loop: by key, 0 where it asks nothing. */
 typedef enum tn__loop_pragma {
@@ -164,29 +166,30 @@ typedef struct tn__func {
 } tn__func;
 
 /* ---- construction ------------------------------------------------------------------------------------------------ */
-const tn__stmt *tn__for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__stmt *body);
+const tn__stmt *tn__ir_for(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__stmt *body);
 /* A loop with the kind and pragmas of `like`. */
-const tn__stmt *tn__for_like(tn__ir *ir, const tn__stmt *like, const tn__var *var, const tn__stmt *body);
-const tn__stmt *tn__for_with(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__loop_pragmas *pragmas,
-                             const tn__stmt *body);
-const tn__stmt *tn__store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value);
+const tn__stmt *tn__ir_for_like(tn__ir *ir, const tn__stmt *like, const tn__var *var, const tn__stmt *body);
+const tn__stmt *tn__ir_for_with(tn__ir *ir, const tn__var *var, tn__loop_kind kind, const tn__loop_pragmas *pragmas,
+                                const tn__stmt *body);
+const tn__stmt *tn__ir_store(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices,
+                             const tn__expr *value);
 /* The same with the hints of `like`, a store too. */
-const tn__stmt *tn__store_like(tn__ir *ir, const tn__stmt *like, const tn__buffer *buffer,
-                               const tn__expr *const *indices, const tn__expr *value);
+const tn__stmt *tn__ir_store_like(tn__ir *ir, const tn__stmt *like, const tn__buffer *buffer,
+                                  const tn__expr *const *indices, const tn__expr *value);
 /* Every store to the buffer in `s` streams. */
 const tn__stmt *tn__stmt_stream(tn__ir *ir, const tn__stmt *s, const tn__buffer *buffer);
-const tn__stmt *tn__seq(tn__ir *ir, const tn__stmt *const *items, int count); /* flattens; one item is itself */
-const tn__stmt *tn__seq2(tn__ir *ir, const tn__stmt *a, const tn__stmt *b);
-const tn__stmt *tn__if(tn__ir *ir, const tn__expr *condition, const tn__stmt *then_body,
-                       const tn__stmt *else_body); /* folds constants */
-const tn__stmt *tn__let(tn__ir *ir, const tn__var *var, const tn__expr *value, const tn__stmt *body);
-const tn__stmt *tn__alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__stmt *body);
-const tn__stmt *tn__while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body);
-const tn__stmt *tn__fail(tn__ir *ir, int code);
-const tn__stmt *tn__prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, bool far);
-const tn__stmt *tn__barrier(tn__ir *ir);
-/* tn__tensor_operand_count(op) operands of the types that the row says. */
-const tn__stmt *tn__tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body);
+const tn__stmt *tn__ir_seq(tn__ir *ir, const tn__stmt *const *items, int count); /* flattens; one item is itself */
+const tn__stmt *tn__ir_seq2(tn__ir *ir, const tn__stmt *a, const tn__stmt *b);
+const tn__stmt *tn__ir_if(tn__ir *ir, const tn__expr *condition, const tn__stmt *then_body,
+                          const tn__stmt *else_body); /* folds constants */
+const tn__stmt *tn__ir_let(tn__ir *ir, const tn__var *var, const tn__expr *value, const tn__stmt *body);
+const tn__stmt *tn__ir_alloc_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__stmt *body);
+const tn__stmt *tn__ir_while(tn__ir *ir, const tn__expr *condition, const tn__stmt *body);
+const tn__stmt *tn__ir_fail(tn__ir *ir, int code);
+const tn__stmt *tn__ir_prefetch_stmt(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices, bool far);
+const tn__stmt *tn__ir_barrier(tn__ir *ir);
+/* tn__ir_tensor_operand_count(op) operands of the types that the row says. */
+const tn__stmt *tn__ir_tensor_stmt(tn__ir *ir, tn__tensor_op op, const tn__access *operands, const tn__stmt *body);
 const tn__stmt *tn__block_stmt(tn__ir *ir, const tn__block *block); /* copies the struct, not its arrays */
 tn__func *tn__func_create(tn__ir *ir, const char *name, const tn__buffer *const *inputs, int input_count,
                           const tn__buffer *const *outputs, int output_count, const tn__var *const *scalars,
@@ -199,10 +202,10 @@ tn__func *tn__func_with_body(tn__ir *ir, const tn__func *func, const tn__stmt *b
 tn__func *tn__func_import(tn__ir *ir, const tn__func *func);
 
 /* ---- instructions on small tensors ------------------------------------------------------------------------------- */
-const char *tn__tensor_name(tn__tensor_op op);
-int tn__tensor_find(const char *name); /* -1 when there is none of this name */
-int tn__tensor_operand_count(tn__tensor_op op);
-tn_dtype tn__tensor_operand_dtype(tn__tensor_op op, int operand);
+const char *tn__ir_tensor_name(tn__tensor_op op);
+int tn__ir_tensor_find(const char *name); /* -1 when there is none of this name */
+int tn__ir_tensor_operand_count(tn__tensor_op op);
+tn_dtype tn__ir_tensor_operand_dtype(tn__tensor_op op, int operand);
 
 /* ---- walking and rewriting --------------------------------------------------------------------------------------- */
 /* Pre-order over statements; return false from `enter` to skip the children. Expressions are not entered. */
@@ -253,7 +256,7 @@ typedef struct tn__interpret_options {
   bool wide;
   int64_t max_operations; /* 0: no limit; otherwise TN_CANCELLED when exceeded */
 } tn__interpret_options;
-TN_MUST_USE tn_status *tn__interpret(tn__ir *ir, const tn__func *func, void *const *buffers, const int64_t *scalars,
-                                     const tn__interpret_options *options);
+TN_MUST_USE tn_status *tn__ir_interpret(tn__ir *ir, const tn__func *func, void *const *buffers, const int64_t *scalars,
+                                        const tn__interpret_options *options);
 
 #endif

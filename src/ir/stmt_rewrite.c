@@ -41,11 +41,11 @@ static const tn__expr *replace_load(tn__ir *ir, const tn__expr *e, void *user) {
   bool has_map = false;
   const tn__buffer *to = mapped_buffer(r, e->value.buffer, &has_map);
   if (to == e->value.buffer) return NULL;
-  return tn__load(ir, to, has_map ? mapped_indices(r, to, e->args) : e->args);
+  return tn__ir_load(ir, to, has_map ? mapped_indices(r, to, e->args) : e->args);
 }
 
 static const tn__expr *rewrite_expr(rewriting *r, const tn__expr *e) {
-  if (r->vars.count > 0) e = tn__substitute(r->ir, e, r->vars.data, r->values.data, r->vars.count);
+  if (r->vars.count > 0) e = tn__ir_substitute(r->ir, e, r->vars.data, r->values.data, r->vars.count);
   if (r->from_buffers.count > 0 && tn__expr_has_load(e)) e = tn__expr_rewrite(r->ir, e, replace_load, r);
   const tn__expr *result = r->on_expr == NULL ? NULL : r->on_expr(r->ir, e, r->user);
   return result == NULL ? e : result;
@@ -104,7 +104,7 @@ static const tn__stmt *rewrite_store(rewriting *r, const tn__stmt *s) {
   const tn__buffer *buffer = s->as.store.buffer;
   const tn__expr *const *indices = rewrite_access(r, &buffer, s->as.store.indices);
   if (value == s->as.store.value && indices == s->as.store.indices && buffer == s->as.store.buffer) return s;
-  return tn__store_like(r->ir, s, buffer, indices, value);
+  return tn__ir_store_like(r->ir, s, buffer, indices, value);
 }
 
 static const tn__stmt *rewrite_seq(rewriting *r, const tn__stmt *s) {
@@ -116,7 +116,7 @@ static const tn__stmt *rewrite_seq(rewriting *r, const tn__stmt *s) {
     changed |= items[i] != s->as.seq.items[i];
   }
   if (!changed) return s;
-  const tn__stmt *seq = tn__seq(r->ir, items, count);
+  const tn__stmt *seq = tn__ir_seq(r->ir, items, count);
   r->folded = seq->kind != TN__STMT_SEQ;
   return seq;
 }
@@ -124,15 +124,15 @@ static const tn__stmt *rewrite_seq(rewriting *r, const tn__stmt *s) {
 static const tn__stmt *rewrite_if(rewriting *r, const tn__stmt *s) {
   const tn__expr *condition = rewrite_expr(r, s->as.branch.condition);
   if (condition->kind == TN__EXPR_INT) {
-    const tn__stmt *taken = tn__is_true(condition) ? s->as.branch.then_body : s->as.branch.else_body;
-    const tn__stmt *result = taken == NULL ? tn__seq(r->ir, NULL, 0) : rewrite(r, taken);
+    const tn__stmt *taken = tn__ir_is_true(condition) ? s->as.branch.then_body : s->as.branch.else_body;
+    const tn__stmt *result = taken == NULL ? tn__ir_seq(r->ir, NULL, 0) : rewrite(r, taken);
     r->folded = true;
     return result;
   }
   const tn__stmt *a = rewrite(r, s->as.branch.then_body);
   const tn__stmt *b = s->as.branch.else_body == NULL ? NULL : rewrite(r, s->as.branch.else_body);
   if (condition == s->as.branch.condition && a == s->as.branch.then_body && b == s->as.branch.else_body) return s;
-  return tn__if(r->ir, condition, a, b);
+  return tn__ir_if(r->ir, condition, a, b);
 }
 
 static const tn__region *rewrite_regions(rewriting *r, const tn__region *regions, int count) {
@@ -148,12 +148,13 @@ static const tn__region *rewrite_regions(rewriting *r, const tn__region *regions
       /* Both corners through the map; exact for maps that are monotone in each dimension, as layouts and offsets
        * are. */
       const tn__expr **last = TN__NEW_ARRAY(r->ir->arena, rank, const tn__expr *);
-      for (int d = 0; d < rank; d++) last[d] = tn__add_i(r->ir, tn__add(r->ir, out[i].min[d], out[i].extent[d]), -1);
+      for (int d = 0; d < rank; d++)
+        last[d] = tn__ir_add_i(r->ir, tn__ir_add(r->ir, out[i].min[d], out[i].extent[d]), -1);
       out[i].min = mapped_indices(r, out[i].buffer, out[i].min);
       const tn__expr *const *end = mapped_indices(r, out[i].buffer, last);
       const tn__expr **extent = TN__NEW_ARRAY(r->ir->arena, out[i].buffer->rank, const tn__expr *);
       for (int d = 0; d < out[i].buffer->rank; d++)
-        extent[d] = tn__add_i(r->ir, tn__sub(r->ir, end[d], out[i].min[d]), 1);
+        extent[d] = tn__ir_add_i(r->ir, tn__ir_sub(r->ir, end[d], out[i].min[d]), 1);
       out[i].extent = extent;
     }
     changed |= out[i].buffer != regions[i].buffer || out[i].min != regions[i].min || out[i].extent != regions[i].extent;
@@ -186,7 +187,7 @@ static const tn__stmt *rewrite_block(rewriting *r, const tn__stmt *s) {
 }
 
 static const tn__stmt *rewrite_tensor(rewriting *r, const tn__stmt *s) {
-  int count = tn__tensor_operand_count(s->as.tensor.op);
+  int count = tn__ir_tensor_operand_count(s->as.tensor.op);
   tn__access *operands =
       tn__arena_copy(r->ir->arena, s->as.tensor.operands, (size_t)count * sizeof(*s->as.tensor.operands));
   bool changed = false;
@@ -196,7 +197,7 @@ static const tn__stmt *rewrite_tensor(rewriting *r, const tn__stmt *s) {
     changed |= operands[i].buffer != old->buffer || operands[i].indices != old->indices;
   }
   const tn__stmt *body = rewrite(r, s->as.tensor.body);
-  return changed || body != s->as.tensor.body ? tn__tensor_stmt(r->ir, s->as.tensor.op, operands, body) : s;
+  return changed || body != s->as.tensor.body ? tn__ir_tensor_stmt(r->ir, s->as.tensor.op, operands, body) : s;
 }
 
 static const tn__stmt *rewrite_children(rewriting *r, const tn__stmt *s) {
@@ -205,7 +206,7 @@ static const tn__stmt *rewrite_children(rewriting *r, const tn__stmt *s) {
       const tn__var *var = rewrite_var(r, s->as.loop.var);
       const tn__stmt *body = rewrite(r, s->as.loop.body);
       if (var == s->as.loop.var && body == s->as.loop.body) return s;
-      return tn__for_like(r->ir, s, var, body);
+      return tn__ir_for_like(r->ir, s, var, body);
     }
     case TN__STMT_STORE: return rewrite_store(r, s);
     case TN__STMT_SEQ: return rewrite_seq(r, s);
@@ -215,26 +216,26 @@ static const tn__stmt *rewrite_children(rewriting *r, const tn__stmt *s) {
       const tn__var *var = rewrite_var(r, s->as.let.var);
       const tn__stmt *body = rewrite(r, s->as.let.body);
       if (value == s->as.let.value && var == s->as.let.var && body == s->as.let.body) return s;
-      return tn__let(r->ir, var, value, body);
+      return tn__ir_let(r->ir, var, value, body);
     }
     case TN__STMT_ALLOC: {
       const tn__buffer *buffer = rewrite_allocation(r, s->as.alloc.buffer);
       const tn__stmt *body = rewrite(r, s->as.alloc.body);
       if (buffer == s->as.alloc.buffer && body == s->as.alloc.body) return s;
       r->folded = buffer->scope == TN__SCOPE_PARAM;
-      return r->folded ? body : tn__alloc_stmt(r->ir, buffer, body);
+      return r->folded ? body : tn__ir_alloc_stmt(r->ir, buffer, body);
     }
     case TN__STMT_WHILE: {
       const tn__expr *condition = rewrite_expr(r, s->as.repeat.condition);
       const tn__stmt *body = rewrite(r, s->as.repeat.body);
       if (condition == s->as.repeat.condition && body == s->as.repeat.body) return s;
-      return tn__while(r->ir, condition, body);
+      return tn__ir_while(r->ir, condition, body);
     }
     case TN__STMT_PREFETCH: {
       const tn__buffer *buffer = s->as.prefetch.buffer;
       const tn__expr *const *indices = rewrite_access(r, &buffer, s->as.prefetch.indices);
       if (buffer == s->as.prefetch.buffer && indices == s->as.prefetch.indices) return s;
-      return tn__prefetch_stmt(r->ir, buffer, indices, s->as.prefetch.far);
+      return tn__ir_prefetch_stmt(r->ir, buffer, indices, s->as.prefetch.far);
     }
     case TN__STMT_TENSOR: return rewrite_tensor(r, s);
     case TN__STMT_BLOCK: return rewrite_block(r, s);
@@ -275,8 +276,8 @@ const tn__stmt *tn__stmt_substitute(tn__ir *ir, const tn__stmt *s, const tn__var
 const tn__stmt *tn__stmt_replace_buffer(tn__ir *ir, const tn__stmt *s, const tn__buffer *from, const tn__buffer *to,
                                         tn__index_map map, void *user) {
   if (from->dtype != to->dtype || (map == NULL && from->rank != to->rank))
-    tn__defect(ir, "buffer %s of type %s and rank %d cannot stand for %s of type %s and rank %d", to->name,
-               tn_dtype_name(to->dtype), to->rank, from->name, tn_dtype_name(from->dtype), from->rank);
+    tn__ir_defect(ir, "buffer %s of type %s and rank %d cannot stand for %s of type %s and rank %d", to->name,
+                  tn_dtype_name(to->dtype), to->rank, from->name, tn_dtype_name(from->dtype), from->rank);
   rewriting r = {.ir = ir, .map = map, .map_user = user};
   tn__vec_push(ir->arena, &r.from_buffers, from);
   tn__vec_push(ir->arena, &r.to_buffers, to);

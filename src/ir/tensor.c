@@ -17,11 +17,11 @@ static const tensor_row rows[TN__TENSOR_COUNT] = {
     [TN__TENSOR_DPBUSD] = {"x86.avx512vnni.dpbusd", 3, {TN_I32, TN_U8, TN_I8}},
 };
 
-const char *tn__tensor_name(tn__tensor_op op) { return rows[op].name; }
-int tn__tensor_operand_count(tn__tensor_op op) { return rows[op].operand_count; }
-tn_dtype tn__tensor_operand_dtype(tn__tensor_op op, int operand) { return rows[op].dtypes[operand]; }
+const char *tn__ir_tensor_name(tn__tensor_op op) { return rows[op].name; }
+int tn__ir_tensor_operand_count(tn__tensor_op op) { return rows[op].operand_count; }
+tn_dtype tn__ir_tensor_operand_dtype(tn__tensor_op op, int operand) { return rows[op].dtypes[operand]; }
 
-int tn__tensor_find(const char *name) {
+int tn__ir_tensor_find(const char *name) {
   for (int i = 0; i < TN__TENSOR_COUNT; i++)
     if (strcmp(rows[i].name, name) == 0) return i;
   return -1;

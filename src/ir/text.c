@@ -21,7 +21,7 @@ enum { OPERATOR_COUNT = sizeof(operators) / sizeof(operators[0]) };
 
 static bool is_logical(const tn__operator_row *op) { return op->precedence <= TN__PRECEDENCE_AND; }
 
-const tn__operator_row *tn__operator_of(tn__expr_kind kind, tn_dtype dtype) {
+const tn__operator_row *tn__ir_operator_of(tn__expr_kind kind, tn_dtype dtype) {
   for (int i = 0; i < OPERATOR_COUNT; i++) {
     const tn__operator_row *op = &operators[i];
     if (op->kind != kind || op->swapped) continue;
@@ -31,7 +31,7 @@ const tn__operator_row *tn__operator_of(tn__expr_kind kind, tn_dtype dtype) {
   return NULL;
 }
 
-const tn__operator_row *tn__operator_at(const char *text, size_t length) {
+const tn__operator_row *tn__ir_operator_at(const char *text, size_t length) {
   for (int i = 0; i < OPERATOR_COUNT; i++) {
     size_t size = strlen(operators[i].text);
     if (size <= length && memcmp(operators[i].text, text, size) == 0) return &operators[i];
@@ -39,7 +39,7 @@ const tn__operator_row *tn__operator_at(const char *text, size_t length) {
   return NULL;
 }
 
-bool tn__text_is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
+bool tn__ir_text_is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
 
 static int find(const char *const *names, int count, const char *name, size_t length) {
   for (int i = 0; i < count; i++)
@@ -74,7 +74,7 @@ int tn__loop_kind_find(const char *name, size_t length) { return find(loop_kinds
 int tn__axis_kind_find(const char *name, size_t length) { return find(axis_kinds, 3, name, length); }
 int tn__scope_find(const char *name, size_t length) { return find(scopes, TN__SCOPE_COUNT, name, length); }
 
-tn_dtype tn__dtype_find(const char *name, size_t length) {
+tn_dtype tn__ir_dtype_find(const char *name, size_t length) {
   char text[8];
   if (length == 0 || length >= sizeof(text)) return TN_DTYPE_INVALID;
   memcpy(text, name, length);
@@ -83,7 +83,7 @@ tn_dtype tn__dtype_find(const char *name, size_t length) {
   return dtype == TN_STRING ? TN_DTYPE_INVALID : dtype; /* kernels know no strings */
 }
 
-bool tn__text_is_reserved(const char *name, size_t length) {
+bool tn__ir_text_is_reserved(const char *name, size_t length) {
   return find(words, sizeof(words) / sizeof(words[0]), name, length) >= 0 || tn__loop_kind_find(name, length) >= 0 ||
-         tn__dtype_find(name, length) != TN_DTYPE_INVALID || tn__intrinsic_find(name, length) >= 0;
+         tn__ir_dtype_find(name, length) != TN_DTYPE_INVALID || tn__intrinsic_find(name, length) >= 0;
 }

@@ -26,13 +26,13 @@ typedef struct tn__operator_row {
 } tn__operator_row;
 
 /* How the operation is written on operands of this type (bool: && and ||). */
-const tn__operator_row *tn__operator_of(tn__expr_kind kind, tn_dtype dtype);
+const tn__operator_row *tn__ir_operator_of(tn__expr_kind kind, tn_dtype dtype);
 /* The longest operator that `text` starts with; NULL when there is none. */
-const tn__operator_row *tn__operator_at(const char *text, size_t length);
+const tn__operator_row *tn__ir_operator_at(const char *text, size_t length);
 
-bool tn__text_is_name_char(char c);
+bool tn__ir_text_is_name_char(char c);
 /* May a variable or buffer not have this name? */
-bool tn__text_is_reserved(const char *name, size_t length);
+bool tn__ir_text_is_reserved(const char *name, size_t length);
 
 /* Keys of pragmas, for messages. */
 #define TN__LOOP_PRAGMAS "unroll_limit or whole"
@@ -47,6 +47,6 @@ const char *tn__scope_name(tn__scope scope);
 int tn__loop_kind_find(const char *name, size_t length);
 int tn__axis_kind_find(const char *name, size_t length);
 int tn__scope_find(const char *name, size_t length);
-tn_dtype tn__dtype_find(const char *name, size_t length);
+tn_dtype tn__ir_dtype_find(const char *name, size_t length);
 
 #endif

@@ -51,8 +51,8 @@ static const tn__stmt *wrap(const splitting *p, const tn__stmt *s) {
   if (s->kind == TN__STMT_SEQ && s->as.seq.count == 0) return s;
   for (int i = p->around.count - 1; i >= 0; i--) {
     const tn__stmt *outer = p->around.data[i];
-    s = outer->kind == TN__STMT_FOR ? tn__for_like(p->ir, outer, outer->as.loop.var, s)
-                                    : tn__let(p->ir, outer->as.let.var, outer->as.let.value, s);
+    s = outer->kind == TN__STMT_FOR ? tn__ir_for_like(p->ir, outer, outer->as.loop.var, s)
+                                    : tn__ir_let(p->ir, outer->as.let.var, outer->as.let.value, s);
   }
   return s;
 }
@@ -72,7 +72,7 @@ static spread spread_over_threads(const splitting *p, const tn__buffer *inner) {
     const tn__stmt *s = p->around.data[i];
     if (s->kind != TN__STMT_FOR) continue;
     shape[out.depth] = s->as.loop.var->extent;
-    out.place[out.depth++] = tn__sub(p->ir, s->as.loop.var->self, s->as.loop.var->min);
+    out.place[out.depth++] = tn__ir_sub(p->ir, s->as.loop.var->self, s->as.loop.var->min);
   }
   for (int d = 0; d < inner->rank; d++) {
     if (!is_uniform(p, inner->shape[d])) refuse(p, "stands in an allocation whose shape depends on the thread");
@@ -99,10 +99,10 @@ static const tn__stmt *split_inside(splitting *p, const tn__stmt *outer, const t
 
 static const tn__stmt *split_alloc(splitting *p, const tn__stmt *s) {
   const tn__buffer *buffer = s->as.alloc.buffer;
-  if (p->around.count == 0) return tn__alloc_stmt(p->ir, buffer, split(p, s->as.alloc.body));
+  if (p->around.count == 0) return tn__ir_alloc_stmt(p->ir, buffer, split(p, s->as.alloc.body));
   spread own = spread_over_threads(p, buffer);
   const tn__stmt *body = tn__stmt_replace_buffer(p->ir, s->as.alloc.body, buffer, own.buffer, own_part, &own);
-  return tn__alloc_stmt(p->ir, own.buffer, split(p, body));
+  return tn__ir_alloc_stmt(p->ir, own.buffer, split(p, body));
 }
 
 static bool reads_what_changes(const splitting *p, const tn__expr *e) {
@@ -113,14 +113,14 @@ static bool reads_what_changes(const splitting *p, const tn__expr *e) {
 static const tn__stmt *split_let(splitting *p, const tn__stmt *s) {
   const tn__var *var = s->as.let.var;
   const tn__expr *value = s->as.let.value;
-  if (p->around.count == 0 || is_uniform(p, value)) return tn__let(p->ir, var, value, split(p, s->as.let.body));
+  if (p->around.count == 0 || is_uniform(p, value)) return tn__ir_let(p->ir, var, value, split(p, s->as.let.body));
   if (!reads_what_changes(p, value)) return split_inside(p, s, s->as.let.body);
   /* Memory may change behind the barrier: the value is computed once and kept. */
   const tn__buffer *one = tn__buffer_create(p->ir, var->name, var->dtype, TN__SCOPE_LOCAL, 0, NULL);
   spread own = spread_over_threads(p, one);
-  const tn__stmt *keep = wrap(p, tn__store(p->ir, own.buffer, own.place, value));
-  const tn__stmt *kept = tn__let(p->ir, var, tn__load(p->ir, own.buffer, own.place), s->as.let.body);
-  return tn__alloc_stmt(p->ir, own.buffer, tn__seq2(p->ir, keep, split_inside(p, kept, s->as.let.body)));
+  const tn__stmt *keep = wrap(p, tn__ir_store(p->ir, own.buffer, own.place, value));
+  const tn__stmt *kept = tn__ir_let(p->ir, var, tn__ir_load(p->ir, own.buffer, own.place), s->as.let.body);
+  return tn__ir_alloc_stmt(p->ir, own.buffer, tn__ir_seq2(p->ir, keep, split_inside(p, kept, s->as.let.body)));
 }
 
 static const tn__stmt *split_seq(splitting *p, const tn__stmt *s) {
@@ -130,26 +130,26 @@ static const tn__stmt *split_seq(splitting *p, const tn__stmt *s) {
   for (int i = 0; i < s->as.seq.count; i++) {
     int first = i;
     while (i < s->as.seq.count && !has_barrier(s->as.seq.items[i])) i++;
-    if (i > first) pieces[count++] = wrap(p, tn__seq(ir, s->as.seq.items + first, i - first));
+    if (i > first) pieces[count++] = wrap(p, tn__ir_seq(ir, s->as.seq.items + first, i - first));
     if (i < s->as.seq.count) pieces[count++] = split(p, s->as.seq.items[i]);
   }
-  return tn__seq(ir, pieces, count);
+  return tn__ir_seq(ir, pieces, count);
 }
 
 static const tn__stmt *split_for(splitting *p, const tn__stmt *s) {
   const tn__var *var = s->as.loop.var;
-  if (tn__loop_is_thread(s->as.loop.kind)) return split_inside(p, s, s->as.loop.body);
+  if (tn__ir_loop_is_thread(s->as.loop.kind)) return split_inside(p, s, s->as.loop.body);
   if (p->around.count > 0 && (!is_uniform(p, var->min) || !is_uniform(p, var->extent)))
     refuse(p, "stands in a loop whose bounds depend on the thread");
-  return tn__for_like(p->ir, s, var, split(p, s->as.loop.body));
+  return tn__ir_for_like(p->ir, s, var, split(p, s->as.loop.body));
 }
 
 static const tn__stmt *split_if(splitting *p, const tn__stmt *s) {
   if (p->around.count > 0 && !is_uniform(p, s->as.branch.condition))
     refuse(p, "stands under a condition that depends on the thread");
   const tn__stmt *else_body = s->as.branch.else_body;
-  return tn__if(p->ir, s->as.branch.condition, split(p, s->as.branch.then_body),
-                else_body == NULL ? NULL : split(p, else_body));
+  return tn__ir_if(p->ir, s->as.branch.condition, split(p, s->as.branch.then_body),
+                   else_body == NULL ? NULL : split(p, else_body));
 }
 
 static const tn__stmt *split(splitting *p, const tn__stmt *s) {
@@ -157,7 +157,7 @@ static const tn__stmt *split(splitting *p, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_BARRIER:
       if (p->around.count == 0) refuse(p, "stands outside of loops over threads");
-      return tn__seq(p->ir, NULL, 0);
+      return tn__ir_seq(p->ir, NULL, 0);
     case TN__STMT_FOR: return split_for(p, s);
     case TN__STMT_SEQ: return split_seq(p, s);
     case TN__STMT_IF: return split_if(p, s);
@@ -166,12 +166,12 @@ static const tn__stmt *split(splitting *p, const tn__stmt *s) {
     case TN__STMT_WHILE:
       if (p->around.count > 0 && !is_uniform(p, s->as.repeat.condition))
         refuse(p, "stands under a condition that depends on the thread");
-      return tn__while(p->ir, s->as.repeat.condition, split(p, s->as.repeat.body));
+      return tn__ir_while(p->ir, s->as.repeat.condition, split(p, s->as.repeat.body));
     default: refuse(p, "stands inside of a computation block or an instruction");
   }
 }
 
-const tn__func *tn__split_at_barriers(tn__ir *ir, const tn__func *func) {
+const tn__func *tn__ir_split_at_barriers(tn__ir *ir, const tn__func *func) {
   splitting p = {.ir = ir, .func = func};
   return has_barrier(func->body) ? tn__func_with_body(ir, func, split(&p, func->body)) : func;
 }
@@ -179,17 +179,17 @@ const tn__func *tn__split_at_barriers(tn__ir *ir, const tn__func *func) {
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static const tn__stmt *serialize(tn__ir *ir, const tn__stmt *s, void *user) {
-  if (s->kind == TN__STMT_FOR && tn__loop_is_bound(s->as.loop.kind))
-    return tn__for_with(ir, s->as.loop.var, TN__LOOP_SERIAL, &s->as.loop.pragmas, s->as.loop.body);
+  if (s->kind == TN__STMT_FOR && tn__ir_loop_is_bound(s->as.loop.kind))
+    return tn__ir_for_with(ir, s->as.loop.var, TN__LOOP_SERIAL, &s->as.loop.pragmas, s->as.loop.body);
   if (s->kind != TN__STMT_ALLOC) return NULL;
   const tn__buffer *old = s->as.alloc.buffer;
   if (old->scope != TN__SCOPE_SHARED && old->scope != TN__SCOPE_LOCAL) return NULL;
   tn__scope scope = old->scope == TN__SCOPE_SHARED ? TN__SCOPE_WORKSPACE : TN__SCOPE_STACK;
   const tn__buffer *buffer = tn__buffer_create(ir, old->name, old->dtype, scope, old->rank, old->shape);
-  return tn__alloc_stmt(ir, buffer, tn__stmt_replace_buffer(ir, s->as.alloc.body, old, buffer, NULL, NULL));
+  return tn__ir_alloc_stmt(ir, buffer, tn__stmt_replace_buffer(ir, s->as.alloc.body, old, buffer, NULL, NULL));
 }
 
-tn__func *tn__serialize_threads(tn__ir *ir, const tn__func *func) {
-  func = tn__split_at_barriers(ir, func);
+tn__func *tn__ir_serialize_threads(tn__ir *ir, const tn__func *func) {
+  func = tn__ir_split_at_barriers(ir, func);
   return tn__func_with_body(ir, func, tn__stmt_rewrite(ir, func->body, serialize, NULL, NULL));
 }

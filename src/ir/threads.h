@@ -15,6 +15,6 @@
 /* The same function without barriers: loops over threads end where one stood, and others begin. Loops and conditions
  * around a barrier go outside of them, values that threads keep over it into arrays. The function itself when it has no
  * barrier. Throws TN_INVALID_ARGUMENT for a barrier that the verifier refuses. */
-const tn__func *tn__split_at_barriers(tn__ir *ir, const tn__func *func);
+const tn__func *tn__ir_split_at_barriers(tn__ir *ir, const tn__func *func);
 
 #endif

@@ -47,8 +47,8 @@ static const tn__stmt *join(tn__ir *ir, const tn__stmt *first, const tn__stmt *s
   if (own < 0 || a->as.store.value->kind != sum->kind) return NULL;
   args[own] = a->as.store.value;
   args[1 - own] = sum->args[1 - own];
-  const tn__stmt *both = tn__store(ir, a->as.store.buffer, a->as.store.indices, tn__expr_with_args(ir, sum, args));
-  return loops ? tn__for_with(ir, first->as.loop.var, first->as.loop.kind, &first->as.loop.pragmas, both) : both;
+  const tn__stmt *both = tn__ir_store(ir, a->as.store.buffer, a->as.store.indices, tn__expr_with_args(ir, sum, args));
+  return loops ? tn__ir_for_with(ir, first->as.loop.var, first->as.loop.kind, &first->as.loop.pragmas, both) : both;
 }
 
 /* Joins neighbours; returns how many statements are left. */
@@ -75,17 +75,17 @@ static const tn__stmt *unroll(tn__ir *ir, const tn__stmt *s, void *user) {
   const tn__var *var = s->as.loop.var;
   int64_t most = s->as.loop.pragmas.value[TN__PRAGMA_UNROLL_LIMIT];
   if (most == 0 || most > MAX_STATEMENTS) most = MAX_STATEMENTS;
-  if (!tn__as_int(var->extent, &extent) || tn__bound_mul(extent, tn__stmt_weight(s->as.loop.body)) > most)
-    return tn__for(ir, var, TN__LOOP_SERIAL, s->as.loop.body); /* a wish, not a promise */
-  if (extent <= 0) return tn__seq(ir, NULL, 0);
+  if (!tn__ir_as_int(var->extent, &extent) || tn__ir_bound_mul(extent, tn__stmt_weight(s->as.loop.body)) > most)
+    return tn__ir_for(ir, var, TN__LOOP_SERIAL, s->as.loop.body); /* a wish, not a promise */
+  if (extent <= 0) return tn__ir_seq(ir, NULL, 0);
   const tn__stmt **items = TN__NEW_ARRAY(ir->arena, extent, const tn__stmt *);
   for (int64_t i = 0; i < extent; i++) {
-    const tn__expr *value = tn__add_i(ir, var->min, i);
+    const tn__expr *value = tn__ir_add_i(ir, var->min, i);
     items[i] = tn__stmt_substitute(ir, s->as.loop.body, &var, &value, 1);
   }
-  return tn__seq(ir, items, join_all(ir, items, (int)extent));
+  return tn__ir_seq(ir, items, join_all(ir, items, (int)extent));
 }
 
-tn__func *tn__unroll_loops(tn__ir *ir, const tn__func *func) {
+tn__func *tn__ir_unroll_loops(tn__ir *ir, const tn__func *func) {
   return tn__func_with_body(ir, func, tn__stmt_rewrite(ir, func->body, unroll, NULL, NULL));
 }

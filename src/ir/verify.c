@@ -98,8 +98,9 @@ static void check_exprs(verifier *v, const tn__expr *const *exprs, int count, co
 /* Is the access certainly outside of the region? What cannot be decided is taken to be inside. */
 static bool is_outside(verifier *v, const tn__region *r, const tn__expr *const *indices) {
   for (int i = 0; i < r->buffer->rank; i++) {
-    const tn__expr *end = tn__add(v->ir, r->min[i], r->extent[i]);
-    if (tn__is_false(tn__le(v->ir, r->min[i], indices[i])) || tn__is_false(tn__lt(v->ir, indices[i], end))) return true;
+    const tn__expr *end = tn__ir_add(v->ir, r->min[i], r->extent[i]);
+    if (tn__ir_is_false(tn__ir_le(v->ir, r->min[i], indices[i])) || tn__ir_is_false(tn__ir_lt(v->ir, indices[i], end)))
+      return true;
   }
   return false;
 }
@@ -168,17 +169,17 @@ static void check_block(verifier *v, const tn__block *b) {
 /* What the loops and allocations around a loop over blocks or threads must be. */
 static void check_bound(verifier *v, const tn__stmt *s) {
   const char *name = s->as.loop.var->name, *axis = tn__loop_kind_name(s->as.loop.kind);
-  bool over_threads = tn__loop_is_thread(s->as.loop.kind);
+  bool over_threads = tn__ir_loop_is_thread(s->as.loop.kind);
   if (v->in_parallel) broken(v, "loop %s over %s is inside of a parallel loop", name, axis);
   for (int i = 0; i < v->bound.count; i++) {
     const tn__stmt *outer = v->bound.data[i];
     if (outer->as.loop.kind == s->as.loop.kind)
       broken(v, "loop %s over %s is inside of loop %s over the same", name, axis, outer->as.loop.var->name);
-    if (!over_threads && tn__loop_is_thread(outer->as.loop.kind))
+    if (!over_threads && tn__ir_loop_is_thread(outer->as.loop.kind))
       broken(v, "loop %s over %s is inside of loop %s over threads; blocks stand around threads", name, axis,
              outer->as.loop.var->name);
   }
-  if (over_threads && !tn__is_int(s->as.loop.var->extent))
+  if (over_threads && !tn__ir_is_int(s->as.loop.var->extent))
     broken(v, "loop %s over %s has no constant extent", name, axis);
   if (!over_threads && v->shared != NULL)
     broken(v, "loop %s over %s is inside of the allocation of %s, which one block has", name, axis, v->shared->name);
@@ -201,20 +202,20 @@ static const char *diverges_if(const verifier *v, const tn__expr *e, const char 
 static void check_for(verifier *v, const tn__stmt *s) {
   const tn__var *var = s->as.loop.var;
   tn__loop_kind kind = s->as.loop.kind;
-  bool parallel = v->in_parallel, vectorized = v->in_vectorized, over_threads = tn__loop_is_thread(kind);
+  bool parallel = v->in_parallel, vectorized = v->in_vectorized, over_threads = tn__ir_loop_is_thread(kind);
   if (v->in_vectorized) broken(v, "loop %s is inside of the vectorized loop %s", var->name, v->vectorized);
   if (kind == TN__LOOP_PARALLEL && v->bound.count > 0)
     broken(v, "parallel loop %s is inside of loop %s over %s", var->name, v->bound.data[0]->as.loop.var->name,
            tn__loop_kind_name(v->bound.data[0]->as.loop.kind));
-  if (tn__loop_is_bound(kind)) check_bound(v, s);
+  if (tn__ir_loop_is_bound(kind)) check_bound(v, s);
   if (kind == TN__LOOP_PARALLEL && v->in_parallel)
     broken(v, "parallel loop %s is inside of a parallel loop", var->name);
-  if ((kind == TN__LOOP_VECTORIZED || kind == TN__LOOP_UNROLLED) && !tn__is_int(var->extent))
+  if ((kind == TN__LOOP_VECTORIZED || kind == TN__LOOP_UNROLLED) && !tn__ir_is_int(var->extent))
     broken(v, "%s loop %s has no constant extent", kind == TN__LOOP_VECTORIZED ? "vectorized" : "unrolled", var->name);
   bind_var(v, var, "loop");
   bool uniform = is_uniform(v, var->min) && is_uniform(v, var->extent);
   v->var_varies[var->id] = over_threads || (v->threads > 0 && !uniform);
-  if (tn__loop_is_bound(kind)) tn__vec_push(v->arena, &v->bound, s);
+  if (tn__ir_loop_is_bound(kind)) tn__vec_push(v->arena, &v->bound, s);
   v->threads += over_threads;
   v->in_parallel |= kind == TN__LOOP_PARALLEL;
   if (kind == TN__LOOP_VECTORIZED) {
@@ -225,7 +226,7 @@ static void check_for(verifier *v, const tn__stmt *s) {
   v->in_parallel = parallel;
   v->in_vectorized = vectorized;
   v->threads -= over_threads;
-  if (tn__loop_is_bound(kind)) v->bound.count--;
+  if (tn__ir_loop_is_bound(kind)) v->bound.count--;
   v->var_bound[var->id] = false;
 }
 
@@ -248,9 +249,9 @@ static void check_prefetch(verifier *v, const tn__stmt *s) {
 }
 
 static void check_tensor(verifier *v, const tn__stmt *s) {
-  const char *name = tn__tensor_name(s->as.tensor.op);
+  const char *name = tn__ir_tensor_name(s->as.tensor.op);
   if (v->in_vectorized) broken(v, "tensor \"%s\" is inside of the vectorized loop %s", name, v->vectorized);
-  for (int i = 0; i < tn__tensor_operand_count(s->as.tensor.op); i++) {
+  for (int i = 0; i < tn__ir_tensor_operand_count(s->as.tensor.op); i++) {
     const tn__access *operand = &s->as.tensor.operands[i];
     check_known(v, "a tensor operand in", operand->buffer);
     check_exprs(v, operand->indices, operand->buffer->rank, "an index of a tensor operand in", operand->buffer->name);
@@ -291,9 +292,9 @@ static void check_alloc(verifier *v, const tn__stmt *s) {
   if (buffer->scope != TN__SCOPE_WORKSPACE) {
     int64_t bytes = (int64_t)tn_dtype_size(buffer->dtype), dim;
     for (int i = 0; i < buffer->rank; i++) {
-      if (!tn__as_int(buffer->shape[i], &dim))
+      if (!tn__ir_as_int(buffer->shape[i], &dim))
         broken(v, "dimension %d of %s is not constant, as its scope wants it", i, buffer->name);
-      bytes = dim < 0 ? INT64_MAX : tn__bound_mul(bytes, dim);
+      bytes = dim < 0 ? INT64_MAX : tn__ir_bound_mul(bytes, dim);
     }
     if (bytes > MAX_STACK_BYTES && buffer->scope != TN__SCOPE_SHARED) /* a target says how much is shared */
       broken(v, "%s has %lld bytes; its scope allows %d", buffer->name, (long long)bytes, (int)MAX_STACK_BYTES);

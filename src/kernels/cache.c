@@ -250,8 +250,8 @@ static void hash_object(tn__sha256 *hasher, uintptr_t address) {
 
 /* The runtime computes constants and has tables of what code for the machine is like: it may be a library of its
  * own. */
-void tn__build_identity(tn__sha256 *hasher) {
-  hash_object(hasher, (uintptr_t)&tn__build_identity);
+void tn__kernels_build_identity(tn__sha256 *hasher) {
+  hash_object(hasher, (uintptr_t)&tn__kernels_build_identity);
   hash_object(hasher, (uintptr_t)&tn__region_init);
   tn__sha256_update_string(hasher, tn_version());
 }

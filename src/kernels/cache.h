@@ -26,6 +26,6 @@ bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn
 void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key,
                    const tn__pieces *contents);
 /* Identity of this build of Tenon (its linker's build id, else version): part of every key. */
-void tn__build_identity(tn__sha256 *hasher);
+void tn__kernels_build_identity(tn__sha256 *hasher);
 
 #endif

@@ -70,13 +70,13 @@ static const char *unit_name(tn__arena *arena, const tn__group *group, const tn_
 
 static double constant_or_unknown(const tn__expr *e) {
   int64_t v;
-  return tn__as_int(e, &v) ? (double)v : -1;
+  return tn__ir_as_int(e, &v) ? (double)v : -1;
 }
 
 static double value_bytes(const tn__value *v) {
   double bytes = (double)tn__dtype_stored(v->dtype);
   for (int i = 0; i < v->rank; i++) {
-    int64_t d = tn__dim_const(v, i);
+    int64_t d = tn__g_dim_const(v, i);
     if (d < 0) return -1;
     bytes *= (double)d;
   }
@@ -96,7 +96,7 @@ static double unit_bytes(const tn__unit *u) {
 static void unit_key(tn__driver *driver, tn__unit *u) {
   tn__sha256 h;
   tn__sha256_init(&h);
-  tn__build_identity(&h);
+  tn__kernels_build_identity(&h);
   tn__plan_hash(&u->choice, driver->chooser, &h);
   u->key = tn__sha256_final(&h);
 }
@@ -140,7 +140,7 @@ static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   u->bytes = unit_bytes(u);
   tn__schedule_options options = driver->schedule;
   options.results_read = results_read(driver, u->group, uses);
-  u->choice = tn__plan_unit_of(u->te, &driver->target, &options);
+  u->choice = tn__rule_plan_unit_of(u->te, &driver->target, &options);
   unit_key(driver, u);
   u->name = unit_name(arena, u->group, &u->key);
 }
@@ -241,7 +241,7 @@ static void lower_unit(build_job *job, int index) {
   const tn__schedule *schedule = tn__plan_kernel(&u->choice, driver->chooser)->schedule;
   const tn__func *func = named_func(u, schedule);
   size_t before = job->traces.length;
-  tn__trace_print(schedule, &job->traces);
+  tn__sched_trace_print(schedule, &job->traces);
   tn__check(u->arena.escape, tn__strbuf_status(&job->traces));
   u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->traces) + before);
   double scheduled = tn__now();
@@ -253,7 +253,7 @@ static void lower_unit(build_job *job, int index) {
   u->workspace_dims = func->scalars ? (const tn__var **)tn__arena_copy(&u->arena, func->scalars,
                                                                        sizeof(tn__var *) * (size_t)func->scalar_count)
                                     : NULL;
-  if (driver->texts & TN__TEXT_LOOPS) u->loops = tn__text_of_loops(&u->arena, func);
+  if (driver->texts & TN__TEXT_LOOPS) u->loops = tn__kernels_text_of_loops(&u->arena, func);
   job->funcs[index] = func;
   job->times.schedule += scheduled - start;
   job->times.lower += tn__now() - scheduled;
@@ -395,13 +395,15 @@ static void store_cached(tn__driver *driver, const tn__unit *u) {
 /* The loops of a kernel whose code the cache had: its trace makes the same of its declaration again. */
 static const char *loops_again(tn__driver *driver, tn__unit *u) {
   tn__schedule *schedule;
-  tn__check(driver->arena->escape, tn_status_prefix(tn__trace_replay(u->te, &driver->target, u->trace, &schedule),
+  tn__check(driver->arena->escape, tn_status_prefix(tn__sched_trace_replay(u->te, &driver->target, u->trace, &schedule),
                                                     "kernel \"%s\" of the cache", u->name));
-  return tn__text_of_loops(driver->arena, driver->backend->lower(tn__te_ir(u->te), named_func(u, schedule), NULL));
+  return tn__kernels_text_of_loops(driver->arena,
+                                   driver->backend->lower(tn__te_ir(u->te), named_func(u, schedule), NULL));
 }
 
 static void keep_texts(tn__driver *driver, tn__unit *u) {
-  if (driver->texts & TN__TEXT_DECLARATIONS) u->declaration = tn__text_of_declaration(driver->arena, u->te, u->name);
+  if (driver->texts & TN__TEXT_DECLARATIONS)
+    u->declaration = tn__kernels_text_of_declaration(driver->arena, u->te, u->name);
   if (driver->texts & TN__TEXT_LOOPS)
     u->loops = u->from_cache ? loops_again(driver, u) : tn__arena_strdup(driver->arena, u->loops);
 }
@@ -501,7 +503,7 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
       tn__strbuf_printf(out, "# %s\n# ", u->name);
       tn__plan_print(plan, out);
       tn__strbuf_append(out, "\n");
-      tn__trace_print(plan->schedule, out);
+      tn__sched_trace_print(plan->schedule, out);
       tn__strbuf_append(out, "\n");
       continue;
     }

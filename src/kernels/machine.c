@@ -30,7 +30,7 @@ static void path_of(const char *folder, const tn__target *target, char *path, si
   char name[64], hex[65];
   tn__sha256 h;
   tn__sha256_init(&h);
-  tn__host_name(name, sizeof name);
+  tn__machine_host_name(name, sizeof name);
   tn__sha256_update_string(&h, name);
   tn__sha256_update_string(&h, target->name);
   tn__sha256_update_u64(&h, (uint64_t)target->l1_bytes);
@@ -48,7 +48,7 @@ static tn_status *measure_into(const char *path, tn__target *target) {
   tn__machine machine = tn__target_machine(target);
   TN_RETURN_IF_ERROR(tn__machine_measure(target, &machine));
   tn__strbuf_init(&text, NULL);
-  tn__host_name(name, sizeof name);
+  tn__machine_host_name(name, sizeof name);
   tn__strbuf_printf(&text, "# %s, %s\n", name, target->name);
   tn__machine_print(&machine, target->arch, &text);
   tn_status *status = tn__strbuf_status(&text);
@@ -91,7 +91,7 @@ static void use_measurement(const tn_compile_options *options, const char *folde
   tn_status_free(status);
 }
 
-tn_status *tn__machine_target(const tn_compile_options *options, tn__target *out, char from[512]) {
+tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__target *out, char from[512]) {
   char unused[512], folder[4096];
   if (!from) from = unused;
   TN_RETURN_IF_ERROR(tn__target_parse(options->target, out));
@@ -128,7 +128,7 @@ tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char
     path_of(folder, &target, path, sizeof path);
     TN_RETURN_IF_ERROR(measure_alone(folder, path, &target, true));
   }
-  TN_RETURN_IF_ERROR(tn__machine_target(&o, &target, from));
+  TN_RETURN_IF_ERROR(tn__kernels_machine_target(&o, &target, from));
   tn__strbuf text;
   tn__machine machine = tn__target_machine(&target);
   tn__strbuf_init(&text, NULL);

@@ -13,6 +13,6 @@
  * cache, under the CPU's identity, whatever the options say about the cache: code is the same with it and without.
  * Without such a folder nothing is measured. `from` (may be NULL) gets where the
  * numbers come from, in words. */
-TN_MUST_USE tn_status *tn__machine_target(const tn_compile_options *options, tn__target *out, char from[512]);
+TN_MUST_USE tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__target *out, char from[512]);
 
 #endif

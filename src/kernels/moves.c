@@ -29,7 +29,7 @@ static const tn__expr *resolved(reading *r, const tn__expr *e) {
   while (e->kind == TN__EXPR_LOAD) {
     const tn__te_stage *stage = tn__te_stage_of(r->te, e->value.buffer);
     if (stage == NULL || stage->kind != TN__TE_COMPUTE || stage->tensor_count != 1) break;
-    e = tn__substitute(r->ir, stage->values[0], stage->axes.var, e->args, stage->axes.count);
+    e = tn__ir_substitute(r->ir, stage->values[0], stage->axes.var, e->args, stage->axes.count);
   }
   return e;
 }
@@ -45,7 +45,7 @@ static bool read_limit(reading *r, const tn__expr *condition) {
   if (condition->kind == TN__EXPR_AND) return read_limit(r, condition->args[0]) && read_limit(r, condition->args[1]);
   int64_t limit;
   int axis = condition->kind == TN__EXPR_LT ? axis_of(r, condition->args[0]) : -1;
-  if (axis < 0 || !tn__as_int(condition->args[1], &limit) || limit < 1) return false;
+  if (axis < 0 || !tn__ir_as_int(condition->args[1], &limit) || limit < 1) return false;
   if (limit < r->extents[axis]) r->extents[axis] = limit;
   return true;
 }
@@ -92,7 +92,7 @@ static bool row_major(const tn__buffer *buffer, int64_t *strides, int64_t *eleme
   for (int i = buffer->rank - 1; i >= 0; i--) {
     int64_t extent;
     strides[i] = *elements;
-    if (!tn__as_int(buffer->shape[i], &extent) || extent < 1) return false;
+    if (!tn__ir_as_int(buffer->shape[i], &extent) || extent < 1) return false;
     *elements *= extent;
   }
   return true;
@@ -106,11 +106,11 @@ static bool strides_of(reading *r, const operand *o, int64_t *out, int64_t *offs
   *offset = 0;
   for (int d = 0; d < o->buffer->rank; d++) {
     int64_t value;
-    if (!tn__affine_in(r->ir, o->indices[d], r->axes->var, r->axes->count, coefficients, &rest)) return false;
-    if (!tn__as_int(rest, &value)) return false;
+    if (!tn__ir_affine_in(r->ir, o->indices[d], r->axes->var, r->axes->count, coefficients, &rest)) return false;
+    if (!tn__ir_as_int(rest, &value)) return false;
     *offset += value * strides[d];
     for (int i = 0; i < r->axes->count; i++) {
-      if (!tn__as_int(coefficients[i], &value) || value < 0) return false;
+      if (!tn__ir_as_int(coefficients[i], &value) || value < 0) return false;
       out[i] += value * strides[d];
     }
   }
@@ -173,7 +173,7 @@ const int64_t *tn__move_scalars(const tn__te *te, int *count) {
   m->inputs = tn__te_input_count(te);
   if (m->element != 1 && m->element != 2 && m->element != 4 && m->element != 8) return NULL;
   for (int i = 0; i < stage->axes.count; i++)
-    if (!tn__as_int(output->shape[i], &r.extents[i])) return NULL;
+    if (!tn__ir_as_int(output->shape[i], &r.extents[i])) return NULL;
   if (!read_value(&r, resolved(&r, stage->values[0])) || !read_operands(&r)) return NULL;
   *count = (int)((offsetof(tn__move, axes) + sizeof(m->axes[0]) * (size_t)m->rank) / sizeof(int64_t));
   return (const int64_t *)m;

@@ -22,15 +22,15 @@ static int find_word(const char *text, size_t length) {
   return -1;
 }
 
-unsigned tn__text_of_name(const char *name) {
+unsigned tn__kernels_text_of_name(const char *name) {
   int word = find_word(name, strlen(name));
   return word >= 0 && word < TN__TEXT_KINDS ? words[word].texts : 0;
 }
 
-const char *tn__text_name(int kind) { return words[kind].name; }
-unsigned tn__text_at(int kind) { return words[kind].texts; }
+const char *tn__kernels_text_name(int kind) { return words[kind].name; }
+unsigned tn__kernels_text_at(int kind) { return words[kind].texts; }
 
-tn_status *tn__texts_parse(const char *list, unsigned *out) {
+tn_status *tn__kernels_texts_parse(const char *list, unsigned *out) {
   *out = TN__TEXT_SCHEDULES;
   if (list == NULL) return NULL;
   unsigned chosen = 0;
@@ -52,7 +52,7 @@ tn_status *tn__texts_parse(const char *list, unsigned *out) {
   return NULL;
 }
 
-const char *tn__text_kept(tn__arena *arena, tn__strbuf *text) {
+const char *tn__kernels_text_kept(tn__arena *arena, tn__strbuf *text) {
   tn_status *status = tn__strbuf_status(text);
   const char *copy = status ? NULL : tn__arena_strdup(arena, tn__strbuf_text(text));
   tn__strbuf_release(text);
@@ -60,16 +60,16 @@ const char *tn__text_kept(tn__arena *arena, tn__strbuf *text) {
   return copy;
 }
 
-const char *tn__text_of_declaration(tn__arena *arena, const tn__te *te, const char *name) {
+const char *tn__kernels_text_of_declaration(tn__arena *arena, const tn__te *te, const char *name) {
   tn__strbuf text;
   tn__strbuf_init(&text, arena->allocator);
   tn__te_print_as(te, name, &text);
-  return tn__text_kept(arena, &text);
+  return tn__kernels_text_kept(arena, &text);
 }
 
-const char *tn__text_of_loops(tn__arena *arena, const tn__func *func) {
+const char *tn__kernels_text_of_loops(tn__arena *arena, const tn__func *func) {
   tn__strbuf text;
   tn__strbuf_init(&text, arena->allocator);
   tn__func_print(func, &text);
-  return tn__text_kept(arena, &text);
+  return tn__kernels_text_kept(arena, &text);
 }

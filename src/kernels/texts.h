@@ -16,15 +16,15 @@ enum {
 };
 
 /* "declarations,loops", "all", "none"; NULL: the schedules alone. What it does not know is TN_INVALID_ARGUMENT. */
-TN_MUST_USE tn_status *tn__texts_parse(const char *list, unsigned *out);
-unsigned tn__text_of_name(const char *name); /* TN__TEXT_..., or 0 */
+TN_MUST_USE tn_status *tn__kernels_texts_parse(const char *list, unsigned *out);
+unsigned tn__kernels_text_of_name(const char *name); /* TN__TEXT_..., or 0 */
 /* The name and the TN__TEXT_... of a kind, in the order of the file. */
-const char *tn__text_name(int kind);
-unsigned tn__text_at(int kind);
+const char *tn__kernels_text_name(int kind);
+unsigned tn__kernels_text_at(int kind);
 /* The text in the arena; releases the buffer. Throws what went wrong with it. */
-const char *tn__text_kept(tn__arena *arena, tn__strbuf *text);
+const char *tn__kernels_text_kept(tn__arena *arena, tn__strbuf *text);
 /* Parts of one kernel, in the arena. */
-const char *tn__text_of_declaration(tn__arena *arena, const tn__te *te, const char *name);
-const char *tn__text_of_loops(tn__arena *arena, const tn__func *func);
+const char *tn__kernels_text_of_declaration(tn__arena *arena, const tn__te *te, const char *name);
+const char *tn__kernels_text_of_loops(tn__arena *arena, const tn__func *func);
 
 #endif

@@ -9,7 +9,7 @@
 #include "target/cpus.h"
 #include "target/probe.h"
 
-void tn__host_name(char *text, size_t size) {
+void tn__machine_host_name(char *text, size_t size) {
   tn__cpu_id id = tn__host_cpu();
   if (id.maker[0])
     snprintf(text, size, "%s %d.%d.%d", id.maker, id.family, id.model, id.stepping);

@@ -6,7 +6,7 @@
 
 /* Maker, family, model and stepping of the CPU, as its registers tell: "AuthenticAMD 25.17.1"; "aarch64" where there is
  * no more to know. */
-void tn__host_name(char *text, size_t size);
+void tn__machine_host_name(char *text, size_t size);
 /* Measures ports, widths, latency, the clock and the rates of caches and memory on the calling thread, in some tenths
  * of a second; `target` is this machine's. Each is the best of several, so that other work disturbs little, and rounded
  * to its row's step, so that two measurements mostly agree. What is not measured stays as it is. TN_OUT_OF_MEMORY. */

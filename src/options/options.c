@@ -91,7 +91,7 @@ const tn__option_row tn__option_rows[] = {
     {0}};
 /* NOLINTEND(bugprone-sizeof-expression) */
 
-const tn__option_row *tn__option_find(const char *name) {
+const tn__option_row *tn__options_find(const char *name) {
   for (const tn__option_row *row = tn__option_rows; row->name; row++)
     if (strcmp(row->name, name) == 0) return row;
   return NULL;

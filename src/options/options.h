@@ -58,7 +58,7 @@ typedef struct tn__option_row {
 /* All rows, in the order in which help and documentation tell them; ends with a NULL name. */
 extern const tn__option_row tn__option_rows[];
 /* The row of a field; NULL: there is none. */
-const tn__option_row *tn__option_find(const char *name);
+const tn__option_row *tn__options_find(const char *name);
 /* How a kind is called: "flag", "count" ... */
 const char *tn__option_kind_name(tn__option_kind kind);
 

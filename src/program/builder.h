@@ -76,53 +76,53 @@ typedef struct tn__builder {
 
 /* ---- registers.c ------------------------------------------------------------------------------------------------- */
 tn__place *tn__place_of(tn__builder *b, tn__value *v);
-tn__place *tn__root_of(tn__builder *b, tn__value *v);
+tn__place *tn__prog_root_of(tn__builder *b, tn__value *v);
 /* A new register of the value's type. */
 int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset);
 /* The register that the value lives in, made on first use. */
-int tn__register_of(tn__builder *b, tn__value *v);
+int tn__prog_register_of(tn__builder *b, tn__value *v);
 /* The same for a result about to be written: also the caller's buffer. What has no memory yet gets it when `allocate`;
  * otherwise the instruction that writes the result brings it. */
-int tn__destination_of(tn__builder *b, tn__value *v, bool allocate);
-void tn__emit_word(tn__builder *b, tn__opcode op, int reg);
+int tn__prog_destination_of(tn__builder *b, tn__value *v, bool allocate);
+void tn__prog_emit_word(tn__builder *b, tn__opcode op, int reg);
 /* Are all symbols of `e` in registers at this point of the code? */
 bool tn__builder_knows(tn__builder *b, const tn__expr *e);
 
 /* Says in the signature what counts of an output that grows. */
-void tn__declare_output_extent(tn__builder *b, int output);
+void tn__prog_declare_output_extent(tn__builder *b, int output);
 
 /* ---- dispatch.c -------------------------------------------------------------------------------------------------- */
 /* All code of a function that calls one of others. */
-void tn__emit_dispatch(tn__builder *b);
+void tn__prog_emit_dispatch(tn__builder *b);
 
 /* ---- lists.c: sequences and optional values ---------------------------------------------------------------------- */
 /* Is the list in a register of the function's own, or in a loop variable that it changes, and read for the last
  * time? */
-bool tn__list_dies(tn__builder *b, tn__value *list);
-bool tn__is_updated(const tn__builder *b, const tn__value *input);
-void tn__emit_list_node(tn__builder *b, const tn__node *node);
-void tn__emit_updates(tn__builder *b);
+bool tn__prog_list_dies(tn__builder *b, tn__value *list);
+bool tn__prog_is_updated(const tn__builder *b, const tn__value *input);
+void tn__prog_emit_list_node(tn__builder *b, const tn__node *node);
+void tn__prog_emit_updates(tn__builder *b);
 
 /* ---- strings.c --------------------------------------------------------------------------------------------------- */
 /* Operators on strings and tables of them. False when the node is none. */
-bool tn__emit_string_node(tn__builder *b, const tn__node *node);
+bool tn__prog_emit_string_node(tn__builder *b, const tn__node *node);
 
 /* ---- control.c: nodes that the machine runs itself --------------------------------------------------------------- */
 /* Must the result have memory of its own kind, whoever asks for it? The loop variables of a while move. */
-bool tn__needs_own_memory(const tn__node *node);
+bool tn__prog_needs_own_memory(const tn__node *node);
 /* Values that share memory with an operand of the node: the loop variables that a while keeps. */
-void tn__share_kept(tn__builder *b, const tn__node *node);
-void tn__emit_node(tn__builder *b, const tn__node *node);
+void tn__prog_share_kept(tn__builder *b, const tn__node *node);
+void tn__prog_emit_node(tn__builder *b, const tn__node *node);
 
 /* ---- storage.c --------------------------------------------------------------------------------------------------- */
 enum { TN__MOST_BYTES_AHEAD = 64 << 20 }; /* of memory for sizes that are still to come */
 void tn__place_constants(tn__builder *b);
 /* The symbols of inputs that grow, and what they are when these are full. */
-void tn__find_full_sizes(tn__builder *b);
+void tn__prog_find_full_sizes(tn__builder *b);
 /* Outputs whose values are written into the caller's buffer at once are flagged in `direct`. */
 void tn__place_outputs(tn__builder *b, bool *direct);
 /* Plans the arena and the slots behind it for everything that has no place yet. */
 void tn__place_memory(tn__builder *b);
-void tn__emit_arena(tn__builder *b);
+void tn__prog_emit_arena(tn__builder *b);
 
 #endif

@@ -8,19 +8,19 @@
 
 #include "program/builder.h"
 
-bool tn__while_keeps(const tn__node *node, int k) {
+bool tn__prog_while_keeps(const tn__node *node, int k) {
   const tn__graph *body = node->graphs[1];
   return tn__graph_output_at(body, k) == tn__graph_input_at(body, k);
 }
 
 static bool is_while(const tn__node *node) { return tn__op_has(node, TN__FACT_LOOPS); }
 
-bool tn__needs_own_memory(const tn__node *node) { return is_while(node); }
+bool tn__prog_needs_own_memory(const tn__node *node) { return is_while(node); }
 
-void tn__share_kept(tn__builder *b, const tn__node *node) {
+void tn__prog_share_kept(tn__builder *b, const tn__node *node) {
   for (int k = 0; is_while(node) && k < node->output_count; k++)
-    if (tn__while_keeps(node, k))
-      tn__place_of(b, node->outputs[k])->root = (int)tn__root_of(b, node->inputs[k])->value->id;
+    if (tn__prog_while_keeps(node, k))
+      tn__place_of(b, node->outputs[k])->root = (int)tn__prog_root_of(b, node->inputs[k])->value->id;
 }
 
 static int function_of(const tn__builder *b, const tn__graph *graph) {
@@ -81,7 +81,7 @@ static void emit_two(tn__builder *b, tn__opcode op, int to, int from) {
 
 static int *operand_registers(tn__builder *b, const tn__node *node) {
   int *registers = TN__NEW_ARRAY(b->arena, node->input_count, int);
-  for (int i = 0; i < node->input_count; i++) registers[i] = tn__register_of(b, node->inputs[i]);
+  for (int i = 0; i < node->input_count; i++) registers[i] = tn__prog_register_of(b, node->inputs[i]);
   return registers;
 }
 
@@ -99,7 +99,7 @@ static void emit_branches(tn__builder *b, const tn__node *node) {
   int first = chooses ? 1 : 0, count = node->input_count - first;
   int condition = chooses ? emit_load(b, operands[0], 0) : -1;
   declare_sizes(b, node);
-  for (int i = 0; i < node->output_count; i++) writes[i] = tn__destination_of(b, node->outputs[i], false);
+  for (int i = 0; i < node->output_count; i++) writes[i] = tn__prog_destination_of(b, node->outputs[i], false);
   if (!chooses) {
     emit_call(b, node->graphs[0], operands, count, writes, node->output_count);
   } else {
@@ -140,7 +140,7 @@ static bool is_over_inputs(const tn__graph *body, const tn__expr *e) {
   return true;
 }
 
-bool tn__while_tests_scalars(const tn__node *node) {
+bool tn__prog_while_tests_scalars(const tn__node *node) {
   const tn__graph *body = node->graphs[0];
   const tn__value *result = tn__graph_output_at(body, 0);
   return result->elements && tn__graph_check_count(body) == 0 && is_over_inputs(body, result->elements[0]);
@@ -167,15 +167,15 @@ static void load_symbols(tn__builder *b, const loop *l, const tn__graph *body, c
 static int emit_condition(tn__builder *b, const loop *l) {
   const tn__graph *body = l->node->graphs[0];
   const tn__value *result = tn__graph_output_at(body, 0);
-  if (tn__while_tests_scalars(l->node)) {
+  if (tn__prog_while_tests_scalars(l->node)) {
     const tn__expr *known = result->elements[0];
     tn__scalars scalars; /* of this round: not to be remembered as the function's */
     tn__scalars_init(&scalars, b->arena, b->func);
     load_symbols(b, l, body, known, &scalars);
     return tn__scalars_register(&scalars, known);
   }
-  tn__operand one = tn__operand_const(1);
-  int flag = tn__exe_register(b->func, TN_BOOL, result->rank, &one, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+  tn__operand one = tn__prog_operand_const(1);
+  int flag = tn__exe_register(b->func, TN_BOOL, result->rank, &one, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
   emit_call(b, body, l->now, l->node->input_count, &flag, 1);
   return emit_load(b, flag, 0);
 }
@@ -188,16 +188,16 @@ static void start_variables(tn__builder *b, loop *l) {
   for (int k = 0; k < node->input_count; k++) {
     tn__value *variable = node->outputs[k];
     l->next[k] = -1;
-    if (tn__while_keeps(node, k)) {
+    if (tn__prog_while_keeps(node, k)) {
       l->now[k] = operands[k];
       continue;
     }
-    l->now[k] = tn__destination_of(b, variable, true);
+    l->now[k] = tn__prog_destination_of(b, variable, true);
     if (variable->holds != TN__HOLDS_TENSOR) { /* the body changes it where it is */
-      emit_two(b, tn__list_dies(b, node->inputs[k]) ? TN__OP_MOVE : TN__OP_COPY, l->now[k], operands[k]);
+      emit_two(b, tn__prog_list_dies(b, node->inputs[k]) ? TN__OP_MOVE : TN__OP_COPY, l->now[k], operands[k]);
       continue;
     }
-    l->next[k] = tn__builder_register(b, variable, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+    l->next[k] = tn__builder_register(b, variable, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
     emit_two(b, TN__OP_COPY, l->now[k], operands[k]);
   }
 }
@@ -239,12 +239,12 @@ static void preset_sizes(tn__builder *b, const tn__node *node) {
 static void emit_list(tn__builder *b, const tn__node *node) {
   declare_sizes(b, node);
   if (tn__op_has(node, TN__FACT_LATE_SIZES)) preset_sizes(b, node);
-  if (!tn__emit_string_node(b, node)) tn__emit_list_node(b, node);
-  int result = tn__register_of(b, node->outputs[0]);
+  if (!tn__prog_emit_string_node(b, node)) tn__prog_emit_list_node(b, node);
+  int result = tn__prog_register_of(b, node->outputs[0]);
   read_sizes(b, node, &result);
 }
 
-void tn__emit_node(tn__builder *b, const tn__node *node) {
+void tn__prog_emit_node(tn__builder *b, const tn__node *node) {
   if (node->op->lowering != TN__LOWER_CONTROL)
     emit_list(b, node);
   else if (is_while(node))

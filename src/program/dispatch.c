@@ -46,7 +46,7 @@ static void declare_list(tn__builder *b, arguments *a, int output) {
   const tn__value *v = b->function->outputs[output];
   tn__exe_output(b->func, b->function->output_names[output], v->dtype, v->item_rank, no_dims);
   tn__exe_holds(b->func, true, output, (tn__container)v->holds);
-  a->outputs[output] = tn__builder_register(b, v, TN__STORAGE_OUTPUT, output, tn__operand_const(0));
+  a->outputs[output] = tn__builder_register(b, v, TN__STORAGE_OUTPUT, output, tn__prog_operand_const(0));
 }
 
 static void declare_tensor(tn__builder *b, arguments *a, int output) {
@@ -64,14 +64,14 @@ static void declare_tensor(tn__builder *b, arguments *a, int output) {
     tn__vec_push(b->arena, &a->late, size);
   }
   tn__exe_output(b->func, f->output_names[output], v->dtype, v->rank, dims);
-  tn__declare_output_extent(b, output);
+  tn__prog_declare_output_extent(b, output);
   if (f->aliases && f->aliases[output] >= 0) tn__exe_alias(b->func, output, f->aliases[output]);
-  int reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, output, tn__operand_const(0));
+  int reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, output, tn__prog_operand_const(0));
   for (int i = first_late; i < a->late.count; i++) a->late.data[i].reg = reg;
   a->outputs[output] = reg;
 }
 
-void tn__emit_dispatch(tn__builder *b) {
+void tn__prog_emit_dispatch(tn__builder *b) {
   const tn__program_function *f = b->function;
   const tn__dispatch *d = f->dispatch;
   arguments a = {.inputs = TN__NEW_ARRAY(b->arena, f->input_count, int),

@@ -263,7 +263,7 @@ void tn__exe_extent(tn__exe_func *f, bool output, int index, int axis, tn__opera
 static int add_register(tn__exe_func *f, tn__register_record *r, const tn__operand *dims) {
   r->first_dim = (uint32_t)f->operands.count;
   for (uint32_t i = 0; i < r->rank && r->rank != TN__LIST_OF_ANY_RANK; i++)
-    tn__vec_push(f->exe->arena, &f->operands, dims == NULL ? tn__operand_const(0) : dims[i]);
+    tn__vec_push(f->exe->arena, &f->operands, dims == NULL ? tn__prog_operand_const(0) : dims[i]);
   tn__vec_push(f->exe->arena, &f->registers, *r);
   return f->registers.count - 1;
 }
@@ -470,7 +470,7 @@ static uint32_t value_register(tn__exe_func *f, const value *v, tn__storage stor
   }
   if (v->container != TN__CONTAINER_TENSOR)
     return (uint32_t)tn__exe_list(f, v->dtype, v->rank, v->container, storage, index);
-  return (uint32_t)tn__exe_register(f, v->dtype, v->rank, v->dims, storage, index, tn__operand_const(0));
+  return (uint32_t)tn__exe_register(f, v->dtype, v->rank, v->dims, storage, index, tn__prog_operand_const(0));
 }
 
 static void find_registers(tn__exe_func *f) {

@@ -35,8 +35,8 @@ int tn__exe_scalar(tn__exe_func *f);
 int tn__exe_symbol(
     tn__exe_func *f,
     const char *name); /* a scalar register with a name for people; the same name gives the same register */
-static inline tn__operand tn__operand_const(int64_t v) { return (tn__operand){0, 0, v}; }
-static inline tn__operand tn__operand_scalar(int reg) { return (tn__operand){1, 0, reg}; }
+static inline tn__operand tn__prog_operand_const(int64_t v) { return (tn__operand){0, 0, v}; }
+static inline tn__operand tn__prog_operand_scalar(int reg) { return (tn__operand){1, 0, reg}; }
 /* Signature: returns the position. Dimensions of inputs are constants or symbols; of outputs constants or any scalar
  * register that is assigned by RETURN on every path. Each input or output has exactly one register of storage INPUT /
  * OUTPUT with the same type and dimensions; serialising makes those that nobody asked for (an output without one, never

@@ -9,7 +9,7 @@ static int by_size(const void *a, const void *b) {
   return x < y ? -1 : x > y; /* their order in the one array: still the caller's order, not an address of chance */
 }
 
-int64_t tn__plan_memory(tn__arena *arena, tn__plan_item *items, int count) {
+int64_t tn__prog_plan_memory(tn__arena *arena, tn__plan_item *items, int count) {
   tn__plan_item **order = TN__NEW_ARRAY(arena, count, tn__plan_item *);
   tn__plan_item **placed = TN__NEW_ARRAY(arena, count, tn__plan_item *); /* by offset */
   for (int i = 0; i < count; i++) {

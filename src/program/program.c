@@ -6,7 +6,7 @@
 /* ---- values and steps -------------------------------------------------------------------------------------------- */
 
 static void use_value(tn__builder *b, tn__value *v, int at) {
-  tn__place *root = tn__root_of(b, v);
+  tn__place *root = tn__prog_root_of(b, v);
   if (root->last < at) root->last = at;
 }
 
@@ -21,12 +21,12 @@ static void add_step(tn__builder *b, const tn__group *g, int unit) {
     const tn__node *n = s->node = g->nodes[0];
     s->inputs = n->inputs, s->input_count = n->input_count;
     s->outputs = n->outputs, s->output_count = n->output_count;
-    tn__share_kept(b, n);
+    tn__prog_share_kept(b, n);
   }
   for (int j = 0; j < s->input_count; j++)
     if (s->inputs[j] != NULL) use_value(b, s->inputs[j], b->step_count);
   for (int j = 0; j < s->output_count; j++) {
-    tn__place *out = tn__root_of(b, s->outputs[j]);
+    tn__place *out = tn__prog_root_of(b, s->outputs[j]);
     if (out->value == s->outputs[j]) out->first = b->step_count; /* else a loop variable that is its operand */
     use_value(b, s->outputs[j], b->step_count);
   }
@@ -41,7 +41,7 @@ static void collect_steps(tn__builder *b) {
     if (!p->runs[i]) continue;
     if (g->view) {
       tn__place *view = tn__place_of(b, g->nodes[0]->outputs[0]);
-      view->root = (int)tn__root_of(b, g->nodes[0]->inputs[0])->value->id;
+      view->root = (int)tn__prog_root_of(b, g->nodes[0]->inputs[0])->value->id;
       continue;
     }
     add_step(b, g, p->unit_of[i]);
@@ -84,11 +84,12 @@ static void declare_inputs(tn__builder *b) {
     if (v->holds != TN__HOLDS_TENSOR) {
       at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->item_rank, dims);
       tn__exe_holds(b->func, false, at->index, (tn__container)v->holds);
-      at->reg = tn__builder_register(b, v, TN__STORAGE_INPUT, at->index, tn__operand_const(0));
+      at->reg = tn__builder_register(b, v, TN__STORAGE_INPUT, at->index, tn__prog_operand_const(0));
       continue;
     }
     at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->rank, dims);
-    at->reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__operand_const(0));
+    at->reg =
+        tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__prog_operand_const(0));
     declare_extent(b, v, at->index);
     if (p->may_be_strided && p->may_be_strided[i]) tn__exe_strided(b->func, b->funcs[p->strided], at->index);
   }
@@ -113,9 +114,9 @@ static void load_given_elements(tn__builder *b) {
   for (int i = 0; i < tn__graph_symbol_count(b->graph); i++) {
     const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
     if (symbol->source != TN__SYMBOL_ELEMENT || !b->places[symbol->value->id].value) continue;
-    tn__place_kind kind = tn__root_of(b, symbol->value)->kind;
+    tn__place_kind kind = tn__prog_root_of(b, symbol->value)->kind;
     if (kind != TN__PLACE_INPUT && kind != TN__PLACE_CONSTANT) continue;
-    tn__register_of(b, symbol->value);
+    tn__prog_register_of(b, symbol->value);
     load_symbol(b, symbol);
   }
 }
@@ -128,8 +129,8 @@ static void load_elements(tn__builder *b, const tn__step *s) {
     const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
     if (symbol->source != TN__SYMBOL_ELEMENT) continue;
     for (int o = 0; o < s->output_count; o++)
-      if (tn__root_of(b, s->outputs[o]) == tn__root_of(b, symbol->value)) {
-        tn__register_of(b, symbol->value);
+      if (tn__prog_root_of(b, s->outputs[o]) == tn__prog_root_of(b, symbol->value)) {
+        tn__prog_register_of(b, symbol->value);
         load_symbol(b, symbol);
       }
   }
@@ -190,19 +191,19 @@ static tn__operand symbolic_workspace(tn__builder *b, const tn__unit *u) {
   int most = tn__exe_emit_const(b->func, TN__MOST_BYTES_AHEAD);
   int all = full.symbolic ? (int)full.value : tn__exe_emit_const(b->func, full.value);
   int ahead = tn__exe_emit_scalar_op(b->func, TN__SCALAR_MIN, all, most);
-  return tn__operand_scalar(tn__exe_emit_scalar_op(b->func, TN__SCALAR_MAX, (int)bytes.value, ahead));
+  return tn__prog_operand_scalar(tn__exe_emit_scalar_op(b->func, TN__SCALAR_MAX, (int)bytes.value, ahead));
 }
 
 static int workspace_register(tn__builder *b, const tn__step *s) {
   const tn__unit *u = s->unit;
   if (u->workspace_expr) {
     tn__operand bytes = symbolic_workspace(b, u);
-    int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
-    tn__emit_word(b, TN__OP_ALLOC, reg);
+    int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
+    tn__prog_emit_word(b, TN__OP_ALLOC, reg);
     return reg;
   }
-  tn__operand bytes = tn__operand_const(u->workspace_bytes);
-  tn__operand offset = tn__operand_const(b->items.data[s->workspace_item].offset);
+  tn__operand bytes = tn__prog_operand_const(u->workspace_bytes);
+  tn__operand offset = tn__prog_operand_const(b->items.data[s->workspace_item].offset);
   return tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_ARENA, 0, offset);
 }
 
@@ -232,7 +233,7 @@ static void emit_copy(tn__builder *b, int to, int from) {
 /* A scatter in place finds its operand in its result: nothing moves when the caller bound both to one buffer. */
 static void prepare_in_place(tn__builder *b, const tn__value *v, int reg) {
   if (v->producer && tn__node_int(v->producer, "in_place", 0))
-    emit_copy(b, reg, tn__register_of(b, v->producer->inputs[0]));
+    emit_copy(b, reg, tn__prog_register_of(b, v->producer->inputs[0]));
 }
 
 static void emit_kernel(tn__builder *b, const tn__step *s) {
@@ -243,8 +244,8 @@ static void emit_kernel(tn__builder *b, const tn__step *s) {
   int *writes = TN__NEW_ARRAY(b->arena, u->output_count + 1, int), write_count = 0; /* the last may be the workspace */
   for (int i = 0; i < u->native_scalar_count; i++) scalars[i] = tn__exe_emit_const(b->func, u->native_scalars[i]);
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = tn__scalars_register(&b->scalars, u->scalars[i]->self);
-  for (int i = 0; i < u->input_count; i++) reads[i] = tn__register_of(b, u->inputs[i]);
-  for (int i = 0; i < u->output_count; i++) writes[write_count++] = tn__destination_of(b, u->outputs[i], true);
+  for (int i = 0; i < u->input_count; i++) reads[i] = tn__prog_register_of(b, u->inputs[i]);
+  for (int i = 0; i < u->output_count; i++) writes[write_count++] = tn__prog_destination_of(b, u->outputs[i], true);
   for (int i = 0; i < u->output_count; i++) prepare_in_place(b, u->outputs[i], writes[i]);
   if (u->workspace_bytes > 0 || u->workspace_expr) writes[write_count++] = workspace_register(b, s);
   tn__exe_emit_kernel(b->func, b->kernel_index[u - b->program->units], reads, u->input_count, writes, write_count,
@@ -256,7 +257,7 @@ static void emit_step(tn__builder *b, const tn__step *s) {
   if (s->unit)
     emit_kernel(b, s);
   else
-    tn__emit_node(b, s->node);
+    tn__prog_emit_node(b, s->node);
   load_elements(b, s);
   tn__exe_origin(b->func, NULL);
   emit_checks(b);
@@ -268,14 +269,14 @@ static void emit_list_output(tn__builder *b, int index, bool direct) {
   tn__exe_output(b->func, b->function->output_names[index], v->dtype, v->item_rank, no_dims);
   tn__exe_holds(b->func, true, index, (tn__container)v->holds);
   if (direct) return;
-  int to = tn__builder_register(b, v, TN__STORAGE_OUTPUT, index, tn__operand_const(0));
-  uint32_t words[] = {(uint32_t)to, (uint32_t)tn__register_of(b, v)};
+  int to = tn__builder_register(b, v, TN__STORAGE_OUTPUT, index, tn__prog_operand_const(0));
+  uint32_t words[] = {(uint32_t)to, (uint32_t)tn__prog_register_of(b, v)};
   tn__exe_emit(b->func, TN__OP_COPY, words, 2);
 }
 
 /* The input that the output passes through, or -1. */
 static int passed_through(tn__builder *b, int output) {
-  const tn__place *root = tn__root_of(b, b->function->outputs[output]);
+  const tn__place *root = tn__prog_root_of(b, b->function->outputs[output]);
   return root->kind == TN__PLACE_INPUT ? root->index : -1;
 }
 
@@ -304,17 +305,17 @@ static void emit_outputs(tn__builder *b, const bool *direct) {
     tn__operand dims[TN_MAX_RANK];
     for (int d = 0; d < v->rank; d++) dims[d] = tn__scalars_operand(&b->scalars, v->dims[d]);
     tn__exe_output(b->func, p->output_names[i], v->dtype, v->rank, dims);
-    tn__declare_output_extent(b, i);
+    tn__prog_declare_output_extent(b, i);
     if (p->aliases && p->aliases[i] >= 0) tn__exe_alias(b->func, i, p->aliases[i]);
     if (direct[i]) continue;
-    registers[i] = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__operand_const(0));
-    if (!tn__place_of(b, v)->early) tn__emit_word(b, TN__OP_ALLOC, registers[i]);
+    registers[i] = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__prog_operand_const(0));
+    if (!tn__place_of(b, v)->early) tn__prog_emit_word(b, TN__OP_ALLOC, registers[i]);
   }
   for (int through = 1; through >= 0; through--)
     for (int i = 0; i < p->output_count; i++)
       if (!direct[i] && p->outputs[i]->holds == TN__HOLDS_TENSOR && (passed_through(b, i) >= 0) == (through == 1))
-        emit_copy(b, registers[i], tn__register_of(b, p->outputs[i]));
-  tn__emit_updates(b);
+        emit_copy(b, registers[i], tn__prog_register_of(b, p->outputs[i]));
+  tn__prog_emit_updates(b);
   tn__exe_emit(b->func, TN__OP_RETURN, NULL, 0);
 }
 
@@ -345,15 +346,15 @@ static void emit_code(tn__builder *b) {
   b->checked = TN__NEW_ARRAY(b->arena, tn__graph_check_count(b->graph), bool);
   emit_checks(b);
   if (p->dispatch) {
-    tn__emit_dispatch(b);
+    tn__prog_emit_dispatch(b);
     return;
   }
   find_early_shapes(b);
-  tn__find_full_sizes(b);
+  tn__prog_find_full_sizes(b);
   bool *direct = TN__NEW_ARRAY(b->arena, p->output_count, bool);
   tn__place_outputs(b, direct);
   tn__place_memory(b);
-  tn__emit_arena(b);
+  tn__prog_emit_arena(b);
   for (b->at = 0; b->at < b->step_count; b->at++) emit_step(b, &b->steps[b->at]);
   emit_outputs(b, direct);
 }

@@ -58,10 +58,10 @@ typedef struct tn__program_stats { /* of all functions together: bodies have are
 
 /* Is loop variable `k` of a while the same in every round, because its body hands it on? Such a variable is an input of
  * the bodies and nothing else. */
-bool tn__while_keeps(const tn__node *node, int k);
+bool tn__prog_while_keeps(const tn__node *node, int k);
 /* Is its condition integer arithmetic over the variables and their sizes? Then it has no function: it is computed where
  * the loop is. */
-bool tn__while_tests_scalars(const tn__node *node);
+bool tn__prog_while_tests_scalars(const tn__node *node);
 
 /* Serialises the executable. The pieces live in the driver's arena, or are constants' own bytes. */
 tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
@@ -77,6 +77,6 @@ typedef struct tn__plan_item {
 /* Places items so that those alive at once do not overlap: largest first, at the lowest offset that is free for its
  * whole life
  * ("greedy by size", Pisarchyk and Lee, 2020). Offsets are multiples of 64. Returns the bytes needed. */
-int64_t tn__plan_memory(tn__arena *arena, tn__plan_item *items, int count);
+int64_t tn__prog_plan_memory(tn__arena *arena, tn__plan_item *items, int count);
 
 #endif

@@ -7,7 +7,7 @@ tn__place *tn__place_of(tn__builder *b, tn__value *v) {
   return p;
 }
 
-tn__place *tn__root_of(tn__builder *b, tn__value *v) {
+tn__place *tn__prog_root_of(tn__builder *b, tn__value *v) {
   tn__place *p = tn__place_of(b, v);
   while (p->root != (int)p->value->id) p = &b->places[p->root];
   return p;
@@ -28,30 +28,32 @@ bool tn__builder_knows(tn__builder *b, const tn__expr *e) {
   return true;
 }
 
-int tn__register_of(tn__builder *b, tn__value *v) {
+int tn__prog_register_of(tn__builder *b, tn__value *v) {
   tn__place *p = tn__place_of(b, v);
   if (p->reg >= 0) return p->reg;
-  tn__place *root = tn__root_of(b, v);
+  tn__place *root = tn__prog_root_of(b, v);
   if (root != p) {
-    int of = tn__register_of(b, root->value);
+    int of = tn__prog_register_of(b, root->value);
     bool list = v->holds != TN__HOLDS_TENSOR; /* there is one way to look at it */
-    p->reg = list ? of : tn__builder_register(b, v, TN__STORAGE_VIEW, of, tn__operand_const(0));
+    p->reg = list ? of : tn__builder_register(b, v, TN__STORAGE_VIEW, of, tn__prog_operand_const(0));
     return p->reg;
   }
   switch (p->kind) {
     case TN__PLACE_STATIC:
-      p->reg = tn__builder_register(b, v, TN__STORAGE_ARENA, 0, tn__operand_const(b->items.data[p->index].offset));
+      p->reg = tn__builder_register(b, v, TN__STORAGE_ARENA, 0, tn__prog_operand_const(b->items.data[p->index].offset));
       break;
     case TN__PLACE_SLOT:
-      p->reg = tn__builder_register(b, v, TN__STORAGE_ARENA, 0, tn__operand_scalar(b->slots.data[p->index].reg));
+      p->reg = tn__builder_register(b, v, TN__STORAGE_ARENA, 0, tn__prog_operand_scalar(b->slots.data[p->index].reg));
       break;
-    case TN__PLACE_DYNAMIC: p->reg = tn__builder_register(b, v, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0)); break;
+    case TN__PLACE_DYNAMIC:
+      p->reg = tn__builder_register(b, v, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
+      break;
     default: tn__throwf(b->arena->escape, TN_INTERNAL, "value \"%s\" has no storage", v->name);
   }
   return p->reg;
 }
 
-void tn__emit_word(tn__builder *b, tn__opcode op, int reg) {
+void tn__prog_emit_word(tn__builder *b, tn__opcode op, int reg) {
   uint32_t word = (uint32_t)reg;
   tn__exe_emit(b->func, op, &word, 1);
 }
@@ -60,30 +62,32 @@ void tn__emit_word(tn__builder *b, tn__opcode op, int reg) {
 static int output_register(tn__builder *b, tn__place *root) {
   tn__value *out = b->function->outputs[root->index];
   if (out->holds != TN__HOLDS_TENSOR)
-    return root->reg = tn__builder_register(b, out, TN__STORAGE_OUTPUT, root->index, tn__operand_const(0));
+    return root->reg = tn__builder_register(b, out, TN__STORAGE_OUTPUT, root->index, tn__prog_operand_const(0));
   tn__operand dims[TN_MAX_RANK];
   for (int i = 0; i < out->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, out->dims[i]);
   int index = root->index;
   tn__place *at = tn__place_of(b, out);
-  at->reg = tn__exe_register(b->func, out->dtype, out->rank, dims, TN__STORAGE_OUTPUT, index, tn__operand_const(0));
-  if (at != root) root->reg = tn__builder_register(b, root->value, TN__STORAGE_VIEW, at->reg, tn__operand_const(0));
+  at->reg =
+      tn__exe_register(b->func, out->dtype, out->rank, dims, TN__STORAGE_OUTPUT, index, tn__prog_operand_const(0));
+  if (at != root)
+    root->reg = tn__builder_register(b, root->value, TN__STORAGE_VIEW, at->reg, tn__prog_operand_const(0));
   return at->reg;
 }
 
-int tn__destination_of(tn__builder *b, tn__value *v, bool allocate) {
-  tn__place *root = tn__root_of(b, v);
+int tn__prog_destination_of(tn__builder *b, tn__value *v, bool allocate) {
+  tn__place *root = tn__prog_root_of(b, v);
   bool tensor = v->holds == TN__HOLDS_TENSOR;
   if (root->reg < 0 && root->kind == TN__PLACE_OUTPUT) {
     int reg = output_register(b, root);
-    if (!root->early && allocate && tensor) tn__emit_word(b, TN__OP_ALLOC, reg);
+    if (!root->early && allocate && tensor) tn__prog_emit_word(b, TN__OP_ALLOC, reg);
   } else if (root->reg < 0 && root->kind == TN__PLACE_DYNAMIC) {
-    int reg = tn__register_of(b, root->value);
-    if (allocate && tensor) tn__emit_word(b, TN__OP_ALLOC, reg);
+    int reg = tn__prog_register_of(b, root->value);
+    if (allocate && tensor) tn__prog_emit_word(b, TN__OP_ALLOC, reg);
   }
-  return tn__register_of(b, v);
+  return tn__prog_register_of(b, v);
 }
 
-void tn__declare_output_extent(tn__builder *b, int output) {
+void tn__prog_declare_output_extent(tn__builder *b, int output) {
   tn__extent extent = b->function->extents ? b->function->extents[output] : (tn__extent){0};
   if (!extent.valid) return;
   tn__exe_extent(b->func, true, output, extent.axis, tn__scalars_operand(&b->scalars, extent.valid));

@@ -83,5 +83,6 @@ int tn__scalars_register(tn__scalars *s, const tn__expr *e) {
 }
 
 tn__operand tn__scalars_operand(tn__scalars *s, const tn__expr *e) {
-  return e->kind == TN__EXPR_INT ? tn__operand_const(e->value.i) : tn__operand_scalar(tn__scalars_register(s, e));
+  return e->kind == TN__EXPR_INT ? tn__prog_operand_const(e->value.i)
+                                 : tn__prog_operand_scalar(tn__scalars_register(s, e));
 }

@@ -6,8 +6,8 @@
 #include "program/builder.h"
 
 static const tn__expr *bytes_of(tn__builder *b, const tn__value *v) {
-  const tn__expr *bytes = tn__index(b->ir, (int64_t)tn__dtype_stored(v->dtype));
-  for (int i = 0; i < v->rank; i++) bytes = tn__mul(b->ir, bytes, v->dims[i]);
+  const tn__expr *bytes = tn__ir_index(b->ir, (int64_t)tn__dtype_stored(v->dtype));
+  for (int i = 0; i < v->rank; i++) bytes = tn__ir_mul(b->ir, bytes, v->dims[i]);
   return bytes;
 }
 
@@ -26,7 +26,7 @@ void tn__place_constants(tn__builder *b) {
     if (!p->value || !p->value->data || p->root != i) continue;
     const tn__value *v = p->value;
     int64_t shape[TN_MAX_RANK], count = 1;
-    tn__shape_const(v, shape);
+    tn__g_shape_const(v, shape);
     for (int d = 0; d < v->rank; d++) count *= shape[d];
     size_t element = tn__dtype_stored(v->dtype), size = (size_t)count * element;
     const void *data = v->data;
@@ -39,7 +39,7 @@ void tn__place_constants(tn__builder *b) {
     p->kind = TN__PLACE_CONSTANT;
     p->readonly = true;
     p->index = tn__exe_constant(b->exe, v->name, v->dtype, v->rank, shape, data, size);
-    p->reg = tn__builder_register(b, p->value, TN__STORAGE_CONSTANT, p->index, tn__operand_const(0));
+    p->reg = tn__builder_register(b, p->value, TN__STORAGE_CONSTANT, p->index, tn__prog_operand_const(0));
   }
 }
 
@@ -83,7 +83,7 @@ static bool reads_elementwise(const tn__unit *u, const tn__value *v) {
 static bool reads_before_writing(tn__builder *b, const tn__step *s, tn__value *v, const tn__value *out) {
   if (!s->unit) return false;
   if (out->producer && tn__node_int(out->producer, "in_place", 0) &&
-      tn__root_of(b, out->producer->inputs[0]) == tn__root_of(b, v))
+      tn__prog_root_of(b, out->producer->inputs[0]) == tn__prog_root_of(b, v))
     return true;
   return is_map_only(s->group) && s->outputs[0] == out && reads_elementwise(s->unit, v);
 }
@@ -94,7 +94,7 @@ static bool may_alias(tn__builder *b, int output, const tn__place *root) {
   const tn__program_function *p = b->function;
   if (!p->aliases || p->aliases[output] < 0) return true;
   tn__value *input = p->inputs[p->aliases[output]];
-  int last = tn__root_of(b, input)->last;
+  int last = tn__prog_root_of(b, input)->last;
   return last < root->first || (last == root->first && reads_before_writing(b, &b->steps[last], input, root->value));
 }
 
@@ -102,7 +102,7 @@ static bool may_alias(tn__builder *b, int output, const tn__place *root) {
 static bool known_before(tn__builder *b, const tn__expr *e, int step) {
   for (int i = 0; e->kind == TN__EXPR_VAR && i < tn__graph_symbol_count(b->graph); i++) {
     const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
-    if (symbol->var == e->value.var) return tn__root_of(b, symbol->value)->first < step;
+    if (symbol->var == e->value.var) return tn__prog_root_of(b, symbol->value)->first < step;
   }
   for (int i = 0; e->kind != TN__EXPR_VAR && i < e->arg_count; i++)
     if (!known_before(b, e->args[i], step)) return false;
@@ -121,10 +121,10 @@ static bool shape_comes_late(tn__builder *b, const tn__value *output, const tn__
 void tn__place_outputs(tn__builder *b, bool *direct) {
   const tn__program_function *p = b->function;
   for (int i = 0; i < p->output_count; i++) {
-    tn__place *root = tn__root_of(b, p->outputs[i]);
+    tn__place *root = tn__prog_root_of(b, p->outputs[i]);
     if (root->kind != TN__PLACE_NONE || root->first < 0) continue;
     const tn__node *node = b->steps[root->first].node;
-    if (node && (tn__needs_own_memory(node) || (!root->early && root->value != p->outputs[i]))) continue;
+    if (node && (tn__prog_needs_own_memory(node) || (!root->early && root->value != p->outputs[i]))) continue;
     if (!may_alias(b, i, root) || shape_comes_late(b, p->outputs[i], root)) continue;
     root->kind = TN__PLACE_OUTPUT;
     root->index = i;
@@ -134,7 +134,7 @@ void tn__place_outputs(tn__builder *b, bool *direct) {
 
 /* May the step write its result over `v`? */
 static bool can_overwrite(tn__builder *b, int at, const tn__unit *u, tn__value *v) {
-  tn__place *root = tn__root_of(b, v);
+  tn__place *root = tn__prog_root_of(b, v);
   if (root->readonly || root->kind != TN__PLACE_STATIC || root->last != at || root->value != v) return false;
   return reads_elementwise(u, v);
 }
@@ -143,16 +143,16 @@ static bool can_overwrite(tn__builder *b, int at, const tn__unit *u, tn__value *
 static void place_static(tn__builder *b, tn__place *p) {
   const tn__step *s = &b->steps[p->first];
   int64_t bytes = 0;
-  tn__as_int(bytes_of(b, p->value), &bytes);
+  tn__ir_as_int(bytes_of(b, p->value), &bytes);
   b->stats.unplanned_bytes += bytes;
   p->kind = TN__PLACE_STATIC;
   if (s->unit && is_map_only(s->group)) {
     for (int i = 0; i < s->unit->input_count; i++) {
       tn__value *v = s->unit->inputs[i];
       if (!can_overwrite(b, p->first, s->unit, v)) continue;
-      p->index = tn__root_of(b, v)->index;
+      p->index = tn__prog_root_of(b, v)->index;
       b->items.data[p->index].last = p->last;
-      tn__root_of(b, v)->kind = TN__PLACE_STATIC;
+      tn__prog_root_of(b, v)->kind = TN__PLACE_STATIC;
       b->stats.in_place++;
       return;
     }
@@ -179,13 +179,13 @@ void tn__place_memory(tn__builder *b) {
     const tn__step *s = &b->steps[at];
     const tn__unit *u = s->unit;
     for (int i = 0; i < s->output_count; i++) {
-      tn__place *p = tn__root_of(b, s->outputs[i]);
+      tn__place *p = tn__prog_root_of(b, s->outputs[i]);
       if (p->kind != TN__PLACE_NONE) continue;
       const tn__expr *bytes = bytes_of(b, p->value);
-      bool own = s->node && (tn__needs_own_memory(s->node) || p->value->holds != TN__HOLDS_TENSOR);
+      bool own = s->node && (tn__prog_needs_own_memory(s->node) || p->value->holds != TN__HOLDS_TENSOR);
       if (own || !p->early) { /* nothing is known early of a shape because it has no elements */
         p->kind = TN__PLACE_DYNAMIC;
-      } else if (tn__is_int(bytes)) {
+      } else if (tn__ir_is_int(bytes)) {
         place_static(b, p);
       } else {
         p->kind = TN__PLACE_SLOT;
@@ -201,7 +201,7 @@ void tn__place_memory(tn__builder *b) {
 }
 
 /* What the symbols of inputs that grow are when their outputs are full. */
-void tn__find_full_sizes(tn__builder *b) {
+void tn__prog_find_full_sizes(tn__builder *b) {
   const tn__program_function *f = b->function;
   b->growing = TN__NEW_ARRAY(b->arena, f->output_count, tn__growing);
   b->growing_count = 0;
@@ -209,12 +209,12 @@ void tn__find_full_sizes(tn__builder *b) {
     tn__extent out = f->extents[i];
     const tn__value *input = out.valid && f->aliases && f->aliases[i] >= 0 ? f->inputs[f->aliases[i]] : NULL;
     if (!input || !input->extent.valid || input->extent.valid->kind != TN__EXPR_VAR) continue;
-    const tn__expr *past = input->extent.valid, *fresh = tn__sub(b->ir, out.valid, past);
+    const tn__expr *past = input->extent.valid, *fresh = tn__ir_sub(b->ir, out.valid, past);
     bool known = false;
     for (int j = 0; j < b->growing_count; j++) known = known || b->growing[j].var == past->value.var;
     if (known) continue;
     b->growing[b->growing_count++] =
-        (tn__growing){past->value.var, tn__sub(b->ir, input->dims[input->extent.axis], fresh)};
+        (tn__growing){past->value.var, tn__ir_sub(b->ir, input->dims[input->extent.axis], fresh)};
   }
 }
 
@@ -223,19 +223,19 @@ void tn__find_full_sizes(tn__builder *b) {
 static const tn__expr *arena_at_capacity(tn__builder *b, const tn__expr *bytes) {
   const tn__expr *full = bytes;
   for (int i = 0; i < b->growing_count; i++)
-    full = tn__substitute(b->ir, full, &b->growing[i].var, &b->growing[i].full, 1);
-  return tn__max(b->ir, bytes, tn__min(b->ir, full, tn__index(b->ir, TN__MOST_BYTES_AHEAD)));
+    full = tn__ir_substitute(b->ir, full, &b->growing[i].var, &b->growing[i].full, 1);
+  return tn__ir_max(b->ir, bytes, tn__ir_min(b->ir, full, tn__ir_index(b->ir, TN__MOST_BYTES_AHEAD)));
 }
 
 /* Offsets of slots follow the static part, rounded up to 64 bytes each; computed by the prologue. */
-void tn__emit_arena(tn__builder *b) {
-  b->static_bytes = tn__plan_memory(b->arena, b->items.data, b->items.count);
+void tn__prog_emit_arena(tn__builder *b) {
+  b->static_bytes = tn__prog_plan_memory(b->arena, b->items.data, b->items.count);
   b->stats.arena_bytes += b->static_bytes;
-  const tn__expr *at = tn__index(b->ir, b->static_bytes);
+  const tn__expr *at = tn__ir_index(b->ir, b->static_bytes);
   for (int i = 0; i < b->slots.count; i++) {
     tn__slot *s = &b->slots.data[i];
     s->reg = tn__scalars_register(&b->scalars, at);
-    at = tn__add(b->ir, at, tn__mul_i(b->ir, tn__div_i(b->ir, tn__add_i(b->ir, s->bytes, 63), 64), 64));
+    at = tn__ir_add(b->ir, at, tn__ir_mul_i(b->ir, tn__ir_div_i(b->ir, tn__ir_add_i(b->ir, s->bytes, 63), 64), 64));
   }
   if (b->growing_count > 0) at = arena_at_capacity(b, at);
   tn__exe_arena(b->func, tn__scalars_operand(&b->scalars, at));

@@ -20,13 +20,13 @@ static const struct {
     {"table_grams", TN__BUILTIN_TABLE_GRAMS, {"shortest", "longest", "skips"}, false},
 };
 
-bool tn__emit_string_node(tn__builder *b, const tn__node *node) {
+bool tn__prog_emit_string_node(tn__builder *b, const tn__node *node) {
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-    if (!tn__is_op(node, rows[i].op)) continue;
+    if (!tn__g_is_op(node, rows[i].op)) continue;
     int reads[MOST_OPERANDS], writes[2], scalars[MOST_SCALARS], scalar_count = 0;
-    for (int k = 0; k < node->input_count; k++) reads[k] = tn__register_of(b, node->inputs[k]);
+    for (int k = 0; k < node->input_count; k++) reads[k] = tn__prog_register_of(b, node->inputs[k]);
     for (int k = 0; k < node->output_count; k++)
-      writes[k] = tn__destination_of(b, node->outputs[k], k > 0 || !rows[i].late);
+      writes[k] = tn__prog_destination_of(b, node->outputs[k], k > 0 || !rows[i].late);
     for (; scalar_count < MOST_SCALARS && rows[i].scalars[scalar_count]; scalar_count++)
       scalars[scalar_count] = tn__exe_emit_const(b->func, tn__node_int(node, rows[i].scalars[scalar_count], 0));
     tn__exe_emit_builtin(b->func, rows[i].builtin, reads, node->input_count, writes, node->output_count, scalars,

@@ -9,13 +9,13 @@
 static tn_status *wrong(const tn__function *f, uint32_t output, const char *why) {
   const tn__function_value *o = &f->outputs[output];
   if ((uint32_t)o->alias >= f->input_count)
-    return tn__corrupt("function \"%s\": output \"%s\" aliases input %d of %u", f->name, o->info.name, o->alias,
-                       f->input_count);
-  return tn__corrupt("function \"%s\": output \"%s\" aliases input \"%s\", %s", f->name, o->info.name,
-                     f->inputs[o->alias].info.name, why);
+    return tn__rt_corrupt("function \"%s\": output \"%s\" aliases input %d of %u", f->name, o->info.name, o->alias,
+                          f->input_count);
+  return tn__rt_corrupt("function \"%s\": output \"%s\" aliases input \"%s\", %s", f->name, o->info.name,
+                        f->inputs[o->alias].info.name, why);
 }
 
-bool tn__same_registers(const tn__register *a, const tn__register *b) {
+bool tn__rt_same_registers(const tn__register *a, const tn__register *b) {
   bool same = a->dtype == b->dtype && a->rank == b->rank;
   for (int i = 0; same && i < a->rank; i++)
     same = a->dims[i].symbolic == b->dims[i].symbolic && a->dims[i].value == b->dims[i].value;
@@ -50,7 +50,7 @@ static void look_at(const pair *p, const tn__instruction *in, bool *reads, bool 
   *reads = *writes = false;
   if (in->op == TN__OP_COPY && is_output(p, in->a) && is_input(p, in->b)) return;
   tn__code_uses uses = tn__code_uses_of(p->f->code + in->word);
-  for (tn__code_use use; tn__code_next(&uses, &use);) {
+  for (tn__code_use use; tn__rt_code_next(&uses, &use);) {
     if (use.letter == 'r' || use.letter == 't') *reads = *reads || is_input(p, use.word);
     if (use.letter == 'w' || use.letter == 'n') *writes = *writes || is_output(p, use.word);
   }
@@ -71,7 +71,7 @@ static bool walk(pair *p) {
     if (reads && p->written[i]) return false;
     if (reads && writes && in->op != TN__OP_KERNEL && !(in->op == TN__OP_CALL && callee_declares(p, in))) return false;
     bool written = p->written[i] || writes;
-    if (tn__jumps(in)) reach(p, in->callee, written);
+    if (tn__rt_jumps(in)) reach(p, in->callee, written);
     if ((tn__instruction_find(in->op)->traits & TN__ENDS) == 0) reach(p, i + 1, written);
   }
   return true;
@@ -91,7 +91,7 @@ static tn_status *check_output(const tn_executable *exe, const tn__function *f, 
   if (output->alias < 0) return NULL;
   if ((uint32_t)output->alias >= f->input_count) return wrong(f, index, "");
   uint32_t input_reg = f->inputs[output->alias].reg;
-  if (!tn__same_registers(&f->registers[output->reg], &f->registers[input_reg]))
+  if (!tn__rt_same_registers(&f->registers[output->reg], &f->registers[input_reg]))
     return wrong(f, index, "which has another type or shape");
   if (output->grows != f->inputs[output->alias].grows)
     return wrong(f, index, "which grows along another dimension, or not at all");

@@ -18,13 +18,13 @@ void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, t
   }
 }
 
-int64_t tn__buffer_bytes(const tn__function_value *value, const DLTensor *tensor) {
+int64_t tn__rt_buffer_bytes(const tn__function_value *value, const DLTensor *tensor) {
   tn__view view;
   tn__view_of_buffer(value, tensor->shape, &view);
   return tn_element_count(tensor->ndim, view.shape) * (int64_t)tn__dtype_stored(value->info.dtype);
 }
 
-bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor) {
+bool tn__rt_lies_in_buffer(const tn__function_value *value, const DLTensor *tensor) {
   if (value->grows < 0 || tensor->shape[value->grows] == value->info.dims[value->grows]->capacity)
     return tn__tensor_is_dense(tensor);
   if (tn_element_count(tensor->ndim, tensor->shape) == 0) return true;
@@ -39,11 +39,11 @@ bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor)
   return true;
 }
 
-bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor) {
-  const char *data = tn__data_of(tensor);
+bool tn__rt_is_in_place(const tn__function_value *value, const DLTensor *tensor) {
+  const char *data = tn__rt_data_of(tensor);
   bool strings = value->info.dtype == TN_STRING; /* which are copied: the machine has its own form of them */
-  return data != NULL && !strings && tn__is_aligned(data, value->info.alignment) &&
-         (value->info.strided || tn__lies_in_buffer(value, tensor));
+  return data != NULL && !strings && tn__rt_is_aligned(data, value->info.alignment) &&
+         (value->info.strided || tn__rt_lies_in_buffer(value, tensor));
 }
 
 /* ---- checks ----------------------------------------------------------------------------------------------------- */
@@ -66,9 +66,9 @@ static const char *dl_type_name(DLDataType type, char text[64]) {
 
 static tn_status *wrong_shape(const char *what, const tn_value_info *info, const DLTensor *tensor) {
   char have[256], want[256];
-  tn__format_dims(info->dims, info->rank, want, sizeof(want));
+  tn__rt_format_dims(info->dims, info->rank, want, sizeof(want));
   if (tensor->ndim >= 0 && tensor->ndim <= TN_MAX_RANK)
-    tn__format_shape(tensor->shape, tensor->ndim, have, sizeof(have));
+    tn__rt_format_shape(tensor->shape, tensor->ndim, have, sizeof(have));
   else
     snprintf(have, sizeof(have), "of %d dimensions", tensor->ndim);
   return bad_tensor(what, info, "the tensor has shape %s and the executable wants %s", have, want);
@@ -87,14 +87,14 @@ static tn_status *check_shape(const char *what, const tn_value_info *info, const
   int64_t count = tn_element_count(info->rank, buffer);
   if (count >= 0 && !tn__mul_overflow_i64(count, (int64_t)tn_dtype_size(info->dtype), &bytes)) return NULL;
   char have[256];
-  tn__format_shape(tensor->shape, info->rank, have, sizeof(have));
+  tn__rt_format_shape(tensor->shape, info->rank, have, sizeof(have));
   return bad_tensor(what, info, "the tensor's shape %s has a negative dimension or overflows", have);
 }
 
 static tn_status *bad_strides(const char *what, const tn_value_info *info, const DLTensor *tensor, const char *why) {
   char shape[256], strides[256];
-  tn__format_shape(tensor->shape, info->rank, shape, sizeof(shape));
-  tn__format_shape(tensor->strides, info->rank, strides, sizeof(strides));
+  tn__rt_format_shape(tensor->shape, info->rank, shape, sizeof(shape));
+  tn__rt_format_shape(tensor->strides, info->rank, strides, sizeof(strides));
   return bad_tensor(what, info, "the tensor of shape %s has strides %s: %s", shape, strides, why);
 }
 
@@ -121,18 +121,18 @@ static tn_status *check_reach(const char *what, const tn_value_info *info, const
 static tn_status *check_in_place(const char *what, const tn__function_value *value, const DLTensor *tensor) {
   const tn_value_info *info = &value->info;
   if (info->dtype == TN_STRING) return bad_tensor(what, info, "strings are copied, they cannot be used in place");
-  if (!tn__lies_in_buffer(value, tensor) && value->grows >= 0) {
+  if (!tn__rt_lies_in_buffer(value, tensor) && value->grows >= 0) {
     char strides[256];
     tn__view want;
     tn__view_of_buffer(value, tensor->shape, &want);
-    tn__format_shape(want.strides, info->rank, strides, sizeof(strides));
+    tn__rt_format_shape(want.strides, info->rank, strides, sizeof(strides));
     return bad_tensor(what, info, "to be used in place its strides must be %s, those of the buffer that it grows in",
                       strides);
   }
   if (value->grows < 0 && !info->strided && !tn__tensor_is_dense(tensor))
     return bad_strides(what, info, tensor, "to be used in place it must be dense and row-major");
-  uintptr_t address = (uintptr_t)tn__data_of(tensor);
-  if (tn__is_aligned(tn__data_of(tensor), info->alignment)) return NULL;
+  uintptr_t address = (uintptr_t)tn__rt_data_of(tensor);
+  if (tn__rt_is_aligned(tn__rt_data_of(tensor), info->alignment)) return NULL;
   return bad_tensor(what, info, "the tensor's data is aligned to %u bytes; to be used in place it must be to %d",
                     (unsigned)(address & -address), info->alignment);
 }

@@ -35,7 +35,7 @@ static tn_status *set_output_list(tn_session *session, const char *function, int
   const tn__function *f;
   const tn_value_info *info;
   TN_RETURN_IF_ERROR(find_list(session, function, index, true, &f, &info));
-  if (!tn__is_aligned(memory, TN_KERNEL_ALIGNMENT))
+  if (!tn__rt_is_aligned(memory, TN_KERNEL_ALIGNMENT))
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "output \"%s\": the memory is aligned to %u bytes; that of a sequence must be to %d",
                             info->name, (unsigned)((uintptr_t)memory & -(uintptr_t)memory), TN_KERNEL_ALIGNMENT);

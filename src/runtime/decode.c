@@ -72,7 +72,7 @@ static tn_status *check_use(const decoder *d, const tn__instruction *in, const t
     case 'b':
       if (tn__builtin_find(word) != NULL) return NULL;
       return bad_code(f, in, "builtin %u is not known", word);
-    case 'm': return tn__check_string(d->exe, word, "a message", &unused);
+    case 'm': return tn__rt_check_string(d->exe, word, "a message", &unused);
     case 'o':
       if (tn__scalar_op_find(word) != NULL) return NULL;
       return bad_code(f, in, "scalar operator %u is not known", word);
@@ -103,7 +103,7 @@ static tn_status *decode_operands(const decoder *d, tn__instruction *in) {
   uint32_t *fields[] = {&in->a, &in->b, &in->c, &in->d}, at = 0;
   TN_RETURN_IF_ERROR(check_count(d, in, code + 2, code[1]));
   tn__code_uses uses = tn__code_uses_of(code);
-  for (tn__code_use use; tn__code_next(&uses, &use);) {
+  for (tn__code_use use; tn__rt_code_next(&uses, &use);) {
     TN_RETURN_IF_ERROR(check_use(d, in, &use));
     if (use.grouped) continue;
     switch (use.letter) {
@@ -189,7 +189,7 @@ static tn_status *check_builtin(const decoder *d, const tn__instruction *in) {
 static tn_status *check_argument(const decoder *d, const tn__instruction *in, uint32_t number,
                                  const tn_value_info *theirs) {
   const tn__register *mine = &d->f->registers[number];
-  const tn__function_value *given = tn__value_in(d->f, number);
+  const tn__function_value *given = tn__rt_value_in(d->f, number);
   bool tensor = mine->container == TN__CONTAINER_TENSOR;
   int rank = mine->any_rank ? TN_ANY_RANK : mine->rank;
   bool same = mine->dtype == theirs->dtype && rank == theirs->rank && tensor == (theirs->kind == TN_VALUE_TENSOR);
@@ -218,7 +218,7 @@ static tn_status *check_call(const decoder *d, const tn__instruction *in) {
 
 /* The input or output that a register is (`whole`) or shares memory with, when it grows; else NULL. */
 static const tn__function_value *growing(const tn__function *f, uint32_t number, bool *whole) {
-  const tn__function_value *value = tn__value_in(f, number);
+  const tn__function_value *value = tn__rt_value_in(f, number);
   if (value == NULL || value->grows < 0) return NULL;
   *whole = number == f->registers[number].root;
   return value;
@@ -238,7 +238,7 @@ static bool copies_growing(const tn__function *f, const tn__instruction *in) {
   bool to_whole, from_whole;
   const tn__function_value *to = growing(f, in->a, &to_whole), *from = growing(f, in->b, &from_whole);
   if (to == NULL) return from == NULL;
-  return to_whole && tn__same_registers(&f->registers[in->a], &f->registers[in->b]) &&
+  return to_whole && tn__rt_same_registers(&f->registers[in->a], &f->registers[in->b]) &&
          (from == NULL || (from_whole && from->grows == to->grows));
 }
 
@@ -323,7 +323,7 @@ static bool given(const tn__function *f, uint32_t number) {
 static bool belongs_to_prologue(const tn__function *f, const tn__instruction *in) {
   if ((tn__instruction_find(in->op)->traits & TN__AT_ENTRY) == 0) return false;
   tn__code_uses uses = tn__code_uses_of(f->code + in->word);
-  for (tn__code_use use; tn__code_next(&uses, &use);)
+  for (tn__code_use use; tn__rt_code_next(&uses, &use);)
     if ((use.letter == 'r' || use.letter == 'q') && !given(f, use.word)) return false;
   return true;
 }
@@ -332,7 +332,7 @@ static bool belongs_to_prologue(const tn__function *f, const tn__instruction *in
 static bool comes_of_values(const decoder *d, const tn__instruction *in) {
   const tn__function *f = d->f;
   tn__code_uses uses = tn__code_uses_of(f->code + in->word);
-  for (tn__code_use use; tn__code_next(&uses, &use);) {
+  for (tn__code_use use; tn__rt_code_next(&uses, &use);) {
     if (use.letter == 's' && d->from_values[use.word]) return true;
     if (use.letter != 'r' || f->registers[f->registers[use.word].root].storage != TN__STORAGE_INPUT) continue;
     d->f->prologue_loads = true;
@@ -349,10 +349,10 @@ static void find_prologue(decoder *d) {
   for (i = 0; i < f->prologue_count; i++) {
     const tn__instruction *in = &f->instructions[i];
     bool values = comes_of_values(d, in);
-    if (tn__assigns_scalar(in)) d->from_values[in->a] = values;
+    if (tn__rt_assigns_scalar(in)) d->from_values[in->a] = values;
   }
   for (i = 0; i < f->instruction_count; i++)
-    if (tn__assigns_scalar(&f->instructions[i]))
+    if (tn__rt_assigns_scalar(&f->instructions[i]))
       (i < f->prologue_count ? d->assigned_early : d->assigned_late)[f->instructions[i].a] = 1;
 }
 
@@ -373,21 +373,21 @@ static tn_size_rule size_rule(const decoder *d, const tn__function_value *output
 static tn_status *check_layout(const decoder *d) {
   tn__function *f = d->f;
   if (!early(d, &f->arena))
-    return tn__corrupt("function \"%s\": the size of its arena is not found by its prologue", f->name);
+    return tn__rt_corrupt("function \"%s\": the size of its arena is not found by its prologue", f->name);
   for (uint32_t i = 0; i < f->register_count; i++) {
     tn__register *r = &f->registers[i];
     r->early = true;
     for (int n = 0; n < r->rank; n++) r->early = r->early && early(d, &r->dims[n]);
     if (r->storage == TN__STORAGE_ARENA && (!r->early || !early(d, &r->offset)))
-      return tn__corrupt("function \"%s\": the shape or place of arena register %u is not found by its prologue",
-                         f->name, i);
+      return tn__rt_corrupt("function \"%s\": the shape or place of arena register %u is not found by its prologue",
+                            f->name, i);
   }
   for (uint32_t i = 0; i < f->output_count; i++) {
     tn__function_value *output = &f->outputs[i];
     output->info.size_rule = size_rule(d, output);
     if (output->grows >= 0 && !(f->registers[output->reg].early && early(d, &output->valid)))
-      return tn__corrupt("function \"%s\": the shape of output \"%s\" is not found by its prologue", f->name,
-                         output->info.name);
+      return tn__rt_corrupt("function \"%s\": the shape of output \"%s\" is not found by its prologue", f->name,
+                            output->info.name);
   }
   return NULL;
 }
@@ -401,17 +401,17 @@ static tn_status *find_instructions(decoder *d) {
   memset(d->starts, 0xff, (size_t)f->code_words * sizeof(uint32_t));
   while (at < f->code_words) {
     if (f->code_words - at < 2 || f->code[at + 1] > f->code_words - at - 2)
-      return tn__corrupt("function \"%s\": the code ends inside of the instruction at word %llu", f->name,
-                         (unsigned long long)at);
+      return tn__rt_corrupt("function \"%s\": the code ends inside of the instruction at word %llu", f->name,
+                            (unsigned long long)at);
     if (f->code[at] >= TN__OP_COUNT)
-      return tn__corrupt("function \"%s\": word %llu of the code is the unknown opcode %u", f->name,
-                         (unsigned long long)at, f->code[at]);
+      return tn__rt_corrupt("function \"%s\": word %llu of the code is the unknown opcode %u", f->name,
+                            (unsigned long long)at, f->code[at]);
     last = f->code[at];
     d->starts[at] = count++;
     at += 2 + (uint64_t)f->code[at + 1];
   }
   if (last == TN__OP_COUNT || (tn__instruction_find(last)->traits & TN__ENDS) == 0)
-    return tn__corrupt("function \"%s\": the code does not end with RETURN or JUMP", f->name);
+    return tn__rt_corrupt("function \"%s\": the code does not end with RETURN or JUMP", f->name);
   f->instruction_count = count;
   return NULL;
 }
@@ -438,7 +438,7 @@ static tn_status *decode_all(decoder *d, tn__region *scratch) {
   return check_layout(d);
 }
 
-tn_status *tn__decode_code(tn_executable *exe, tn__function *f) {
+tn_status *tn__rt_decode_code(tn_executable *exe, tn__function *f) {
   tn__region scratch;
   tn__region_init(&scratch, exe->region.allocator);
   decoder d = {.exe = exe, .f = f};

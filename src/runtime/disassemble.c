@@ -64,7 +64,7 @@ static void put_instruction(tn__strbuf *out, const tn_executable *exe, const tn_
   tn__strbuf_printf(out, "  %5u  %s", in->word, tn__instruction_find(in->op)->name);
   const char *separator = " ";
   tn__code_uses uses = tn__code_uses_of(f->code + in->word);
-  for (tn__code_use use; tn__code_next(&uses, &use);) {
+  for (tn__code_use use; tn__rt_code_next(&uses, &use);) {
     if (use.letter == 'h') continue; /* was printed with l */
     if (use.grouped && use.index == 0)
       tn__strbuf_printf(out, " %s(", group_name(use.letter));
@@ -80,7 +80,7 @@ static void put_instruction(tn__strbuf *out, const tn_executable *exe, const tn_
 static void put_values(tn__strbuf *out, const tn__function_value *values, uint32_t count) {
   char dims[512];
   for (uint32_t i = 0; i < count; i++) {
-    tn__format_dims(values[i].info.dims, values[i].info.rank, dims, sizeof(dims));
+    tn__rt_format_dims(values[i].info.dims, values[i].info.rank, dims, sizeof(dims));
     tn__strbuf_printf(out, "%s%s: %s%s%s", i > 0 ? ", " : "", values[i].info.name, container_names[values[i].info.kind],
                       tn_dtype_name(values[i].info.dtype), dims);
   }

@@ -89,7 +89,7 @@ static tn_executable_summary summarize(const tn_executable *exe) {
 /* The common half: `exe` holds the bytes; `in_place` says that they are a mapping of our own. */
 static tn_status *load(tn_executable *exe, const char *path, const tn_load_options *options, bool in_place) {
   TN_RETURN_IF_ERROR(tn__load_sections(exe, options));
-  TN_RETURN_IF_ERROR(tn__find_constants(exe, path, options));
+  TN_RETURN_IF_ERROR(tn__rt_find_constants(exe, path, options));
   TN_RETURN_IF_ERROR(load_code(exe, in_place && !options->perf_map)); /* perf asks its map for nameless memory alone */
   TN_RETURN_IF_ERROR(tn__load_tables(exe));
   TN_RETURN_IF_ERROR(tn__load_functions(exe));

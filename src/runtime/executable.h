@@ -107,21 +107,21 @@ typedef struct tn__function {
 } tn__function;
 
 /* The input or output that the register is or shares memory with; NULL: none. */
-static inline const tn__function_value *tn__value_in(const tn__function *f, uint32_t number) {
+static inline const tn__function_value *tn__rt_value_in(const tn__function *f, uint32_t number) {
   const tn__register *root = &f->registers[f->registers[number].root];
   if (root->storage == TN__STORAGE_INPUT) return &f->inputs[root->index];
   return root->storage == TN__STORAGE_OUTPUT ? &f->outputs[root->index] : NULL;
 }
 
 /* A dimension of an input or output as the caller sees it. */
-static inline const tn__operand *tn__value_dim(const tn__function *f, const tn__function_value *value, int dim) {
+static inline const tn__operand *tn__rt_value_dim(const tn__function *f, const tn__function_value *value, int dim) {
   return dim == value->grows ? &value->valid : &f->registers[value->reg].dims[dim];
 }
 
 /* Does the instruction assign a scalar? That is `a` then. */
-TN__LINKED bool tn__assigns_scalar(const tn__instruction *in);
+TN__LINKED bool tn__rt_assigns_scalar(const tn__instruction *in);
 /* Does it jump? To the instruction `callee` then. */
-TN__LINKED bool tn__jumps(const tn__instruction *in);
+TN__LINKED bool tn__rt_jumps(const tn__instruction *in);
 
 typedef struct tn__text_entry {
   const char *name;
@@ -174,40 +174,41 @@ TN_MUST_USE tn_status *tn__executable_function(const tn_executable *executable, 
 TN__LINKED const char *tn__function_origin(const tn_executable *executable, const tn__function *function,
                                            uint32_t word);
 /* The status of an instruction that failed, with what it was made of before it. */
-TN_MUST_USE TN_NEVER_NULL tn_status *tn__at_origin(const tn_executable *executable, const tn__function *function,
-                                                   const tn__instruction *in, tn_status *status);
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__rt_at_origin(const tn_executable *executable, const tn__function *function,
+                                                      const tn__instruction *in, tn_status *status);
 /* The status of an ASSERT that failed. `known`: per scalar, whether it has its value; NULL: all have. */
-TN_MUST_USE TN_NEVER_NULL tn_status *tn__assert_failed(const tn_executable *executable, const tn__function *function,
-                                                       const tn__instruction *in, const int64_t *scalars,
-                                                       const uint8_t *known);
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__rt_assert_failed(const tn_executable *executable, const tn__function *function,
+                                                          const tn__instruction *in, const int64_t *scalars,
+                                                          const uint8_t *known);
 /* The tables of an executable for any machine; nothing in it can be run. `data` is aligned to 64 and stays. */
 TN__LINKED TN_MUST_USE tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable **out);
 /* ---- steps of loading ------------------------------------------------------------------------------------------- */
 
-TN_MUST_USE TN_NEVER_NULL tn_status *tn__corrupt(const char *format, ...) TN_PRINTF(1, 2);
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__rt_corrupt(const char *format, ...) TN_PRINTF(1, 2);
 /* A table of `count` records of `size` bytes at `offset` of a section of `section_size` bytes, with `known` bytes per
  * record understood here. */
-TN_MUST_USE tn_status *tn__check_table(const char *what, uint64_t section_size, uint64_t offset, uint64_t count,
-                                       uint64_t size, uint64_t known);
-TN_MUST_USE tn_status *tn__check_string(const tn_executable *executable, uint32_t offset, const char *what,
-                                        const char **out);
+TN_MUST_USE tn_status *tn__rt_check_table(const char *what, uint64_t section_size, uint64_t offset, uint64_t count,
+                                          uint64_t size, uint64_t known);
+TN_MUST_USE tn_status *tn__rt_check_string(const tn_executable *executable, uint32_t offset, const char *what,
+                                           const char **out);
 
 /* Header, hashes, signature, strings, texts; refuses a CPU that lacks features. Then the constants are found
  * (`path`: the executable's, or NULL), */
 TN_MUST_USE tn_status *tn__load_sections(tn_executable *executable, const tn_load_options *options);
-TN_MUST_USE tn_status *tn__find_constants(tn_executable *executable, const char *path, const tn_load_options *options);
+TN_MUST_USE tn_status *tn__rt_find_constants(tn_executable *executable, const char *path,
+                                             const tn_load_options *options);
 /* the image is mapped, */
 /* then the kernels and constants. */
 TN_MUST_USE tn_status *tn__load_tables(tn_executable *executable);
 /* Decodes and verifies all functions. */
 TN_MUST_USE tn_status *tn__load_functions(tn_executable *executable);
 /* Decodes and checks the code of one function whose registers are ready. */
-TN_MUST_USE tn_status *tn__decode_code(tn_executable *executable, tn__function *function);
+TN_MUST_USE tn_status *tn__rt_decode_code(tn_executable *executable, tn__function *function);
 /* Every read follows an assignment on every path; outputs are written by every RETURN. */
 TN_MUST_USE tn_status *tn__verify_flow(tn_executable *executable, const tn__function *function);
 
 /* Of one element type, rank and dimensions, symbolic ones by name? */
-bool tn__same_registers(const tn__register *a, const tn__register *b);
+bool tn__rt_same_registers(const tn__register *a, const tn__register *b);
 /* The function for inputs of any strides takes and gives what this one does. */
 TN_MUST_USE tn_status *tn__verify_strided(const tn_executable *executable, const tn__function *function);
 /* Inputs whose memory an output may take are not read when that has been written. */

@@ -140,7 +140,7 @@ static bool can_reach(sums *s, uint64_t target) {
   return search(s, s->count, target);
 }
 
-bool tn__extents_share(const tn__extent *a, const tn__extent *b) {
+bool tn__rt_extents_share(const tn__extent *a, const tn__extent *b) {
   if (a->bytes == 0 || b->bytes == 0) return false;
   uint64_t a_end = (uint64_t)a->low + a->bytes, b_end = (uint64_t)b->low + b->bytes;
   if (a->low >= b_end || b->low >= a_end) return false;

@@ -30,7 +30,7 @@ tn__extent tn__extent_of_bytes(const void *data, uint64_t size);
  * of an array, do not. Found exactly by a search of so many steps at the most; what is undecided then counts as shared.
  * Strides that come of slices, transposes and reversals of arrays take a few steps for each dimension. */
 enum { TN__EXTENT_STEPS = 1 << 14 };
-bool tn__extents_share(const tn__extent *a, const tn__extent *b);
+bool tn__rt_extents_share(const tn__extent *a, const tn__extent *b);
 /* Do two different elements have a byte in common? As exactly. Strides of 0 are not looked at. */
 bool tn__extent_folds(const tn__extent *a);
 

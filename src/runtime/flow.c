@@ -30,8 +30,8 @@ static void set(flow *w, uint32_t bit) { w->now[bit / WORD_BITS] |= (uint64_t)1 
 static void clear(flow *w, uint32_t bit) { w->now[bit / WORD_BITS] &= ~((uint64_t)1 << (bit % WORD_BITS)); }
 
 static tn_status *wrong(const flow *w, const tn__instruction *in, const char *what, uint32_t number, const char *why) {
-  return tn__corrupt("function \"%s\", code word %u, %s: %s %u %s", w->f->name, in->word,
-                     tn__instruction_find(in->op)->name, what, number, why);
+  return tn__rt_corrupt("function \"%s\", code word %u, %s: %s %u %s", w->f->name, in->word,
+                        tn__instruction_find(in->op)->name, what, number, why);
 }
 
 static tn_status *read_scalar(const flow *w, const tn__instruction *in, uint32_t scalar) {
@@ -88,8 +88,8 @@ static tn_status *leave(const flow *w, const tn__instruction *in) {
   for (uint32_t i = 0; i < w->f->output_count; i++) {
     const tn__function_value *output = &w->f->outputs[i];
     if (!has(w, written_bit(w, output->reg)))
-      return tn__corrupt("function \"%s\", code word %u, RETURN: output \"%s\" is not written on every path to here",
-                         w->f->name, in->word, output->info.name);
+      return tn__rt_corrupt("function \"%s\", code word %u, RETURN: output \"%s\" is not written on every path to here",
+                            w->f->name, in->word, output->info.name);
     TN_RETURN_IF_ERROR(read_dims(w, in, &w->f->registers[output->reg]));
   }
   return NULL;
@@ -143,9 +143,9 @@ static tn_status *step_written(flow *w, const tn__instruction *in, const tn__cod
 static tn_status *step(flow *w, const tn__instruction *in) {
   const uint32_t *code = w->f->code + in->word;
   tn__code_uses uses = tn__code_uses_of(code);
-  for (tn__code_use use; tn__code_next(&uses, &use);) TN_RETURN_IF_ERROR(step_read(w, in, &use));
+  for (tn__code_use use; tn__rt_code_next(&uses, &use);) TN_RETURN_IF_ERROR(step_read(w, in, &use));
   uses = tn__code_uses_of(code);
-  for (tn__code_use use; tn__code_next(&uses, &use);) TN_RETURN_IF_ERROR(step_written(w, in, &use));
+  for (tn__code_use use; tn__rt_code_next(&uses, &use);) TN_RETURN_IF_ERROR(step_written(w, in, &use));
   if ((tn__instruction_find(in->op)->traits & TN__ENDS) != 0) w->reachable = false;
   return in->op == TN__OP_RETURN ? leave(w, in) : NULL;
 }
@@ -178,12 +178,12 @@ static tn_status *walk(flow *w) {
 static tn_status *verify(flow *w, tn__region *scratch) {
   const tn__function *f = w->f;
   uint64_t bits = (uint64_t)f->scalar_count + 2 * (uint64_t)f->register_count, joins = 0;
-  if (bits > UINT32_MAX / 2) return tn__corrupt("function \"%s\" has too many registers", f->name);
+  if (bits > UINT32_MAX / 2) return tn__rt_corrupt("function \"%s\" has too many registers", f->name);
   w->words = (uint32_t)(bits / WORD_BITS + 1);
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->instruction_count, sizeof(uint32_t), &w->join));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (tn__jumps(in) && w->join[in->callee] == 0) w->join[in->callee] = (uint32_t)++joins;
+    if (tn__rt_jumps(in) && w->join[in->callee] == 0) w->join[in->callee] = (uint32_t)++joins;
   }
   if (joins * w->words * sizeof(uint64_t) > MOST_STATE_BYTES)
     return tn_status_create(TN_UNSUPPORTED, "function \"%s\" is too large to verify: %llu jump targets, %llu registers",

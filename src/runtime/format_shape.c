@@ -11,7 +11,7 @@ static void append(char *text, size_t size, const char *piece) {
     memcpy(text + (length + 4 > size ? size - 4 : length), "...", 4);
 }
 
-void tn__format_dims(const tn_dim_info *const *dims, int rank, char *text, size_t size) {
+void tn__rt_format_dims(const tn_dim_info *const *dims, int rank, char *text, size_t size) {
   char number[32];
   text[0] = '\0';
   append(text, size, rank == TN_ANY_RANK ? "[..." : "[");
@@ -26,7 +26,7 @@ void tn__format_dims(const tn_dim_info *const *dims, int rank, char *text, size_
   append(text, size, "]");
 }
 
-void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size) {
+void tn__rt_format_shape(const int64_t *shape, int rank, char *text, size_t size) {
   char number[32];
   text[0] = '\0';
   append(text, size, "[");

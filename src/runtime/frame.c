@@ -184,8 +184,8 @@ void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int
 
 static tn_status *wrong_shape(const tn_value_info *info, const int64_t *shape) {
   char mine[256], theirs[256];
-  tn__format_shape(shape, info->rank, theirs, sizeof(theirs));
-  tn__format_dims(info->dims, info->rank, mine, sizeof(mine));
+  tn__rt_format_shape(shape, info->rank, theirs, sizeof(theirs));
+  tn__rt_format_dims(info->dims, info->rank, mine, sizeof(mine));
   return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": the tensor has shape %s and the executable wants %s",
                           info->name, theirs, mine);
 }
@@ -209,7 +209,7 @@ tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes,
     const tn__function_value *input = &f->inputs[i];
     const int64_t *shape = shapes[i];
     for (int d = 0; d < input->info.rank && input->info.kind == TN_VALUE_TENSOR; d++) {
-      const tn__operand *dim = tn__value_dim(f, input, d);
+      const tn__operand *dim = tn__rt_value_dim(f, input, d);
       int64_t s = dim->value;
       if (d == input->grows && shape[d] > input->info.dims[d]->capacity) return wrong_shape(&input->info, shape);
       if (!dim->symbolic) {

@@ -13,10 +13,10 @@ enum { MOST_SCALARS = 1 << 24 };
 
 static tn_status *check_operand(const tn__function *f, const tn__operand *operand, const char *what) {
   if (operand->symbolic > 1 || (operand->symbolic && (operand->value < 0 || operand->value >= f->scalar_count)))
-    return tn__corrupt("function \"%s\": %s is scalar %lld of %u", f->name, what, (long long)operand->value,
-                       f->scalar_count);
+    return tn__rt_corrupt("function \"%s\": %s is scalar %lld of %u", f->name, what, (long long)operand->value,
+                          f->scalar_count);
   if (!operand->symbolic && operand->value < 0)
-    return tn__corrupt("function \"%s\": %s is %lld", f->name, what, (long long)operand->value);
+    return tn__rt_corrupt("function \"%s\": %s is %lld", f->name, what, (long long)operand->value);
   return NULL;
 }
 
@@ -33,7 +33,7 @@ static tn_status *measure(const tn__function *f, uint32_t number, tn__register *
     else
       overflow = overflow || tn__mul_overflow_i64(bytes, r->dims[i].value, &bytes);
   }
-  if (overflow && bytes != 0) return tn__corrupt("function \"%s\": register %u is too large", f->name, number);
+  if (overflow && bytes != 0) return tn__rt_corrupt("function \"%s\": register %u is too large", f->name, number);
   r->static_bytes = symbolic ? -1 : overflow ? 0 : bytes;
   return NULL;
 }
@@ -41,14 +41,14 @@ static tn_status *measure(const tn__function *f, uint32_t number, tn__register *
 static tn_status *check_constant_register(const tn_executable *exe, const tn__function *f, uint32_t number,
                                           const tn__register *r) {
   if (r->index >= exe->constant_count)
-    return tn__corrupt("function \"%s\": register %u holds constant %u of %u", f->name, number, r->index,
-                       exe->constant_count);
+    return tn__rt_corrupt("function \"%s\": register %u holds constant %u of %u", f->name, number, r->index,
+                          exe->constant_count);
   const tn__constant_entry *constant = &exe->constants[r->index];
   bool same = constant->dtype == r->dtype && constant->rank == r->rank;
   for (int i = 0; same && i < r->rank; i++) same = !r->dims[i].symbolic && r->dims[i].value == constant->dims[i];
   if (!same)
-    return tn__corrupt("function \"%s\": register %u and its constant \"%s\" differ in type or shape", f->name, number,
-                       constant->name);
+    return tn__rt_corrupt("function \"%s\": register %u and its constant \"%s\" differ in type or shape", f->name,
+                          number, constant->name);
   return NULL;
 }
 
@@ -56,29 +56,30 @@ static tn_status *check_arena_register(const tn__function *f, uint32_t number, c
   TN_RETURN_IF_ERROR(check_operand(f, &r->offset, "an offset"));
   int64_t end;
   if (!r->offset.symbolic && r->offset.value % TN_KERNEL_ALIGNMENT != 0)
-    return tn__corrupt("function \"%s\": register %u is at arena offset %lld, which is not aligned", f->name, number,
-                       (long long)r->offset.value);
+    return tn__rt_corrupt("function \"%s\": register %u is at arena offset %lld, which is not aligned", f->name, number,
+                          (long long)r->offset.value);
   if (r->offset.symbolic || f->arena.symbolic || r->static_bytes < 0) return NULL;
   if (tn__add_overflow_i64(r->offset.value, r->static_bytes, &end) || end > f->arena.value)
-    return tn__corrupt("function \"%s\": register %u (%lld bytes at %lld) does not fit into the arena of %lld", f->name,
-                       number, (long long)r->static_bytes, (long long)r->offset.value, (long long)f->arena.value);
+    return tn__rt_corrupt("function \"%s\": register %u (%lld bytes at %lld) does not fit into the arena of %lld",
+                          f->name, number, (long long)r->static_bytes, (long long)r->offset.value,
+                          (long long)f->arena.value);
   return NULL;
 }
 
 static tn_status *check_view_register(tn__function *f, uint32_t number, tn__register *r) {
   if (r->index >= number)
-    return tn__corrupt("function \"%s\": register %u is a view of register %u, which does not come before it", f->name,
-                       number, r->index);
+    return tn__rt_corrupt("function \"%s\": register %u is a view of register %u, which does not come before it",
+                          f->name, number, r->index);
   const tn__register *base = &f->registers[r->index];
   if (base->container != TN__CONTAINER_TENSOR)
-    return tn__corrupt("function \"%s\": register %u is a view of register %u, which holds a list", f->name, number,
-                       r->index);
+    return tn__rt_corrupt("function \"%s\": register %u is a view of register %u, which holds a list", f->name, number,
+                          r->index);
   r->root = base->root;
   r->writable = base->writable;
   const tn__register *root = &f->registers[r->root];
   if (r->static_bytes >= 0 && root->static_bytes >= 0 && r->static_bytes != root->static_bytes)
-    return tn__corrupt("function \"%s\": register %u is a view of %lld bytes of register %u, which has %lld", f->name,
-                       number, (long long)r->static_bytes, r->root, (long long)root->static_bytes);
+    return tn__rt_corrupt("function \"%s\": register %u is a view of %lld bytes of register %u, which has %lld",
+                          f->name, number, (long long)r->static_bytes, r->root, (long long)root->static_bytes);
   return NULL;
 }
 
@@ -86,8 +87,8 @@ static tn_status *check_list_register(tn__function *f, uint32_t number, tn__regi
   bool kind = r->storage == TN__STORAGE_INPUT || r->storage == TN__STORAGE_OUTPUT || r->storage == TN__STORAGE_DYNAMIC;
   for (int i = 0; i < r->rank; i++) kind = kind && !r->dims[i].symbolic && r->dims[i].value == 0;
   if (r->container > TN__CONTAINER_OPTIONAL_SEQUENCE || !kind)
-    return tn__corrupt("function \"%s\": register %u holds a list (%u) with storage %u, or with dimensions", f->name,
-                       number, (uint32_t)r->container, (uint32_t)r->storage);
+    return tn__rt_corrupt("function \"%s\": register %u holds a list (%u) with storage %u, or with dimensions", f->name,
+                          number, (uint32_t)r->container, (uint32_t)r->storage);
   r->writable = true; /* a function may change its caller's lists: the compiler says where */
   r->static_bytes = 0;
   if (r->storage != TN__STORAGE_INPUT) r->list = f->list_count++;
@@ -104,8 +105,8 @@ static tn_status *check_storage(const tn_executable *exe, tn__function *f, uint3
       uint32_t count = input ? f->input_count : f->output_count;
       const tn__function_value *values = input ? f->inputs : f->outputs;
       if (r->index >= count || values[r->index].reg != number)
-        return tn__corrupt("function \"%s\": register %u is not that of %s %u", f->name, number,
-                           input ? "input" : "output", r->index);
+        return tn__rt_corrupt("function \"%s\": register %u is not that of %s %u", f->name, number,
+                              input ? "input" : "output", r->index);
       return NULL;
     }
     case TN__STORAGE_CONSTANT: return check_constant_register(exe, f, number, r);
@@ -113,7 +114,8 @@ static tn_status *check_storage(const tn_executable *exe, tn__function *f, uint3
     case TN__STORAGE_DYNAMIC: return NULL;
     case TN__STORAGE_VIEW: return check_view_register(f, number, r);
   }
-  return tn__corrupt("function \"%s\": register %u has the unknown storage %u", f->name, number, (uint32_t)r->storage);
+  return tn__rt_corrupt("function \"%s\": register %u has the unknown storage %u", f->name, number,
+                        (uint32_t)r->storage);
 }
 
 static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__function_record *record,
@@ -128,10 +130,10 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
                     in->container != TN__CONTAINER_TENSOR;
     uint32_t rank = any_rank ? 0 : in->rank;
     if (tn__dtype_stored((tn_dtype)in->dtype) == 0 || rank > TN_MAX_RANK || in->device >= exe->device_count)
-      return tn__corrupt("function \"%s\": register %u has type %u, rank %u and device %u", f->name, i, in->dtype,
-                         in->rank, in->device);
+      return tn__rt_corrupt("function \"%s\": register %u has type %u, rank %u and device %u", f->name, i, in->dtype,
+                            in->rank, in->device);
     if (in->first_dim > record->operand_count || rank > record->operand_count - in->first_dim)
-      return tn__corrupt("function \"%s\": the dimensions of register %u are missing", f->name, i);
+      return tn__rt_corrupt("function \"%s\": the dimensions of register %u are missing", f->name, i);
     *r = (tn__register){.dtype = (tn_dtype)in->dtype,
                         .rank = (int)rank,
                         .any_rank = any_rank,
@@ -146,14 +148,14 @@ static tn_status *load_registers(tn_executable *exe, tn__function *f, const tn__
     TN_RETURN_IF_ERROR(check_storage(exe, f, i, r));
     if (record_size >= sizeof(tn__register_record)) r->container = (tn__container)in->container;
     if (r->container != TN__CONTAINER_TENSOR) TN_RETURN_IF_ERROR(check_list_register(f, i, r));
-    const tn__function_value *value = tn__value_in(f, i);
+    const tn__function_value *value = tn__rt_value_in(f, i);
     if (value != NULL && (size_t)value->info.alignment < tn__dtype_stored(r->dtype))
-      return tn__corrupt("function \"%s\": register %u has elements of %zu bytes in \"%s\", which is aligned to %d",
-                         f->name, i, tn__dtype_stored(r->dtype), value->info.name, value->info.alignment);
+      return tn__rt_corrupt("function \"%s\": register %u has elements of %zu bytes in \"%s\", which is aligned to %d",
+                            f->name, i, tn__dtype_stored(r->dtype), value->info.name, value->info.alignment);
     if (r->storage == TN__STORAGE_ARENA && (r->static_bytes < 0 || r->offset.symbolic)) f->symbolic_layout = true;
     if (r->static_bytes < 0) f->symbolic_layout = true;
   }
-  if (dims > UINT32_MAX) return tn__corrupt("function \"%s\" has too many dimensions", f->name);
+  if (dims > UINT32_MAX) return tn__rt_corrupt("function \"%s\" has too many dimensions", f->name);
   f->dim_count = (uint32_t)dims;
   return NULL;
 }
@@ -169,18 +171,18 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
   for (uint32_t i = 0; i < count; i++) {
     const tn__value_record *record = (const void *)(records + (size_t)i * record_size);
     tn__function_value *value = &(*out)[i];
-    TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "an input or output", &value->info.name));
+    TN_RETURN_IF_ERROR(tn__rt_check_string(exe, record->name, "an input or output", &value->info.name));
     if (record->reg >= f->register_count)
-      return tn__corrupt("function \"%s\": %s \"%s\" is register %u of %u", f->name, what, value->info.name,
-                         record->reg, f->register_count);
+      return tn__rt_corrupt("function \"%s\": %s \"%s\" is register %u of %u", f->name, what, value->info.name,
+                            record->reg, f->register_count);
     value->reg = record->reg;
     value->alias = record_size < TN__VALUE_RECORD_1_1 ? -1 : less_one(record->alias);
     value->grows = record_size < TN__VALUE_RECORD_1_3 ? -1 : less_one(record->grows);
     if (value->grows >= 0) value->valid = record->valid;
     uint32_t alignment = record_size < sizeof(tn__value_record) ? TN_KERNEL_ALIGNMENT : record->alignment;
     if (alignment == 0 || alignment > TN_KERNEL_ALIGNMENT || (alignment & (alignment - 1)) != 0)
-      return tn__corrupt("function \"%s\": %s \"%s\" is aligned to %u bytes", f->name, what, value->info.name,
-                         alignment);
+      return tn__rt_corrupt("function \"%s\": %s \"%s\" is aligned to %u bytes", f->name, what, value->info.name,
+                            alignment);
     value->info.alignment = (int)alignment;
     value->info.strided = record_size >= sizeof(tn__value_record) && record->strided != 0;
   }
@@ -191,12 +193,12 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
 static tn_status *check_growing(const tn__function *f, const tn__function_value *value, const tn__register *r) {
   int axis = value->grows;
   if (axis >= r->rank || r->container != TN__CONTAINER_TENSOR || r->dims[axis].symbolic)
-    return tn__corrupt("function \"%s\": \"%s\" grows along dimension %d, which is not a constant of it", f->name,
-                       value->info.name, axis);
+    return tn__rt_corrupt("function \"%s\": \"%s\" grows along dimension %d, which is not a constant of it", f->name,
+                          value->info.name, axis);
   TN_RETURN_IF_ERROR(check_operand(f, &value->valid, "what counts of a dimension"));
   if (!value->valid.symbolic && value->valid.value > r->dims[axis].value)
-    return tn__corrupt("function \"%s\": %lld elements of \"%s\" count, and it has %lld", f->name,
-                       (long long)value->valid.value, value->info.name, (long long)r->dims[axis].value);
+    return tn__rt_corrupt("function \"%s\": %lld elements of \"%s\" count, and it has %lld", f->name,
+                          (long long)value->valid.value, value->info.name, (long long)r->dims[axis].value);
   return NULL;
 }
 
@@ -206,8 +208,8 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
   for (uint32_t i = 0; i < count; i++) {
     const tn__register *r = &f->registers[values[i].reg];
     if (r->storage != storage || r->index != i)
-      return tn__corrupt("function \"%s\": \"%s\" is in register %u, which is not its own", f->name,
-                         values[i].info.name, values[i].reg);
+      return tn__rt_corrupt("function \"%s\": \"%s\" is in register %u, which is not its own", f->name,
+                            values[i].info.name, values[i].reg);
     tn_dim_info *dims;
     const tn_dim_info **list;
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, sizeof(tn_dim_info), &dims));
@@ -218,7 +220,7 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     f->growing_inputs += values[i].grows >= 0 && storage == TN__STORAGE_INPUT;
     f->strided_inputs += values[i].info.strided;
     for (int d = 0; d < r->rank; d++) {
-      const tn__operand *dim = tn__value_dim(f, &values[i], d);
+      const tn__operand *dim = tn__rt_value_dim(f, &values[i], d);
       bool symbolic = dim->symbolic;
       list[d] = &dims[d];
       if (r->container != TN__CONTAINER_TENSOR) {
@@ -247,10 +249,10 @@ static tn_status *load_symbols(tn_executable *exe, tn__function *f, const uint8_
   for (uint32_t i = 0; i < count; i++) {
     const tn__symbol_record *record = (const void *)(records + (size_t)i * record_size);
     const char *name;
-    TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a symbol", &name));
+    TN_RETURN_IF_ERROR(tn__rt_check_string(exe, record->name, "a symbol", &name));
     if (record->scalar >= f->scalar_count)
-      return tn__corrupt("function \"%s\": symbol \"%s\" is scalar %u of %u", f->name, name, record->scalar,
-                         f->scalar_count);
+      return tn__rt_corrupt("function \"%s\": symbol \"%s\" is scalar %u of %u", f->name, name, record->scalar,
+                            f->scalar_count);
     f->scalar_names[record->scalar] = name;
   }
   return NULL;
@@ -261,38 +263,39 @@ static tn_status *load_origins(tn_executable *exe, tn__function *f, const tn__fu
                                uint32_t record_size) {
   const tn__file_section *where = exe->sections[TN__SECTION_FUNCTIONS];
   if (record_size < sizeof(*record)) return NULL;
-  TN_RETURN_IF_ERROR(tn__check_table("origins", where->size, record->origins, record->origin_count,
-                                     sizeof(tn__origin_record), sizeof(tn__origin_record)));
+  TN_RETURN_IF_ERROR(tn__rt_check_table("origins", where->size, record->origins, record->origin_count,
+                                        sizeof(tn__origin_record), sizeof(tn__origin_record)));
   f->origins = (const void *)(exe->file + where->offset + record->origins);
   f->origin_count = record->origin_count;
   for (uint32_t i = 0; i < f->origin_count; i++) {
     const char *text;
-    TN_RETURN_IF_ERROR(tn__check_string(exe, f->origins[i].origin, "an origin", &text));
+    TN_RETURN_IF_ERROR(tn__rt_check_string(exe, f->origins[i].origin, "an origin", &text));
     if (i > 0 && f->origins[i].word <= f->origins[i - 1].word)
-      return tn__corrupt("function \"%s\": origin %u is of word %u and follows that of word %u", f->name, i,
-                         f->origins[i].word, f->origins[i - 1].word);
+      return tn__rt_corrupt("function \"%s\": origin %u is of word %u and follows that of word %u", f->name, i,
+                            f->origins[i].word, f->origins[i - 1].word);
   }
   return NULL;
 }
 
 static tn_status *check_function_tables(const tn__functions_header *header, const tn__function_record *record,
                                         const tn__function *f, uint64_t size) {
-  TN_RETURN_IF_ERROR(tn__check_table("inputs", size, record->inputs, record->input_count, header->value_record_size,
-                                     TN__VALUE_RECORD_1_0));
-  TN_RETURN_IF_ERROR(tn__check_table("outputs", size, record->outputs, record->output_count, header->value_record_size,
-                                     TN__VALUE_RECORD_1_0));
-  TN_RETURN_IF_ERROR(tn__check_table("registers", size, record->registers, record->register_count,
-                                     header->register_record_size, offsetof(tn__register_record, container)));
-  TN_RETURN_IF_ERROR(tn__check_table("operands", size, record->operands, record->operand_count, sizeof(tn__operand),
-                                     sizeof(tn__operand)));
-  TN_RETURN_IF_ERROR(tn__check_table("symbols", size, record->symbols, record->symbol_count, header->symbol_record_size,
-                                     sizeof(tn__symbol_record)));
-  TN_RETURN_IF_ERROR(tn__check_table("code", size, record->code, record->code_words, 4, 4));
+  TN_RETURN_IF_ERROR(tn__rt_check_table("inputs", size, record->inputs, record->input_count, header->value_record_size,
+                                        TN__VALUE_RECORD_1_0));
+  TN_RETURN_IF_ERROR(tn__rt_check_table("outputs", size, record->outputs, record->output_count,
+                                        header->value_record_size, TN__VALUE_RECORD_1_0));
+  TN_RETURN_IF_ERROR(tn__rt_check_table("registers", size, record->registers, record->register_count,
+                                        header->register_record_size, offsetof(tn__register_record, container)));
+  TN_RETURN_IF_ERROR(tn__rt_check_table("operands", size, record->operands, record->operand_count, sizeof(tn__operand),
+                                        sizeof(tn__operand)));
+  TN_RETURN_IF_ERROR(tn__rt_check_table("symbols", size, record->symbols, record->symbol_count,
+                                        header->symbol_record_size, sizeof(tn__symbol_record)));
+  TN_RETURN_IF_ERROR(tn__rt_check_table("code", size, record->code, record->code_words, 4, 4));
   /* The limit keeps a damaged count from asking for gigabytes. Each scalar is assigned somewhere: by an instruction or
    * an input. */
   if (record->scalar_count > MOST_SCALARS ||
       record->scalar_count > (uint64_t)record->code_words + record->operand_count + record->symbol_count)
-    return tn__corrupt("function \"%s\" has %u scalars, more than its code could use", f->name, record->scalar_count);
+    return tn__rt_corrupt("function \"%s\" has %u scalars, more than its code could use", f->name,
+                          record->scalar_count);
   return NULL;
 }
 
@@ -300,7 +303,7 @@ static tn_status *load_function(tn_executable *exe, const tn__functions_header *
                                 const tn__function_record *record, tn__function *f) {
   const tn__file_section *where = exe->sections[TN__SECTION_FUNCTIONS];
   const uint8_t *section = exe->file + where->offset;
-  TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a function", &f->name));
+  TN_RETURN_IF_ERROR(tn__rt_check_string(exe, record->name, "a function", &f->name));
   TN_RETURN_IF_ERROR(check_function_tables(header, record, f, where->size));
   f->scalar_count = record->scalar_count, f->register_count = record->register_count;
   f->input_count = record->input_count, f->output_count = record->output_count;
@@ -327,11 +330,11 @@ tn_status *tn__load_functions(tn_executable *exe) {
   const tn__file_section *where = exe->sections[TN__SECTION_FUNCTIONS];
   const uint8_t *section = exe->file + where->offset;
   if (where->size < sizeof(tn__functions_header))
-    return tn__corrupt("its section of functions has %llu bytes", (unsigned long long)where->size);
+    return tn__rt_corrupt("its section of functions has %llu bytes", (unsigned long long)where->size);
   const tn__functions_header *header = (const void *)section;
-  TN_RETURN_IF_ERROR(tn__check_table("functions", where->size, sizeof(*header), header->count, header->record_size,
-                                     TN__FUNCTION_RECORD_1_0));
-  if (header->count == 0) return tn__corrupt("it has no function");
+  TN_RETURN_IF_ERROR(tn__rt_check_table("functions", where->size, sizeof(*header), header->count, header->record_size,
+                                        TN__FUNCTION_RECORD_1_0));
+  if (header->count == 0) return tn__rt_corrupt("it has no function");
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header->count, sizeof(tn__function), &exe->functions));
   exe->function_count = header->count;
   for (uint32_t i = 0; i < header->count; i++) {
@@ -341,7 +344,7 @@ tn_status *tn__load_functions(tn_executable *exe) {
   }
   /* Calls are checked against the callee's signature, so every signature comes before any code. */
   for (uint32_t i = 0; i < header->count; i++) {
-    TN_RETURN_IF_ERROR(tn__decode_code(exe, &exe->functions[i]));
+    TN_RETURN_IF_ERROR(tn__rt_decode_code(exe, &exe->functions[i]));
     TN_RETURN_IF_ERROR(tn__verify_flow(exe, &exe->functions[i]));
     TN_RETURN_IF_ERROR(tn__verify_aliases(exe, &exe->functions[i]));
   }

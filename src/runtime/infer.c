@@ -36,7 +36,7 @@ static tn_status *load(inference *n, const tn__instruction *in) {
 static bool is_known(const inference *n, const tn__instruction *in) {
   if (in->op == TN__OP_SCALAR_SELECT) return n->known[in->b] && n->known[n->scalars[in->b] != 0 ? in->c : in->d];
   tn__code_uses uses = tn__code_uses_of(n->f->code + in->word);
-  for (tn__code_use use; tn__code_next(&uses, &use);)
+  for (tn__code_use use; tn__rt_code_next(&uses, &use);)
     if (use.letter == 's' && !n->known[use.word]) return false;
   return true;
 }
@@ -48,31 +48,32 @@ static tn_status *step(inference *n, const tn__instruction *in) {
     case TN__OP_SCALAR_CONST:
     case TN__OP_SCALAR_OP:
     case TN__OP_SCALAR_SELECT:
-      if (known) status = tn__run_scalar(in, n->scalars);
+      if (known) status = tn__rt_run_scalar(in, n->scalars);
       break;
     case TN__OP_SCALAR_SHAPE: n->scalars[in->a] = dim_of(n, in->b, in->c); break;
     case TN__OP_SCALAR_LOAD: return load(n, in);
     case TN__OP_ASSERT:
-      if (known && n->scalars[in->a] == 0) return tn__assert_failed(n->exe, n->f, in, n->scalars, n->known);
+      if (known && n->scalars[in->a] == 0) return tn__rt_assert_failed(n->exe, n->f, in, n->scalars, n->known);
       return NULL;
     default: known = false;
   }
-  if (status != NULL) return tn__at_origin(n->exe, n->f, in, status);
-  if (tn__assigns_scalar(in)) n->known[in->a] = known;
+  if (status != NULL) return tn__rt_at_origin(n->exe, n->f, in, status);
+  if (tn__rt_assigns_scalar(in)) n->known[in->a] = known;
   return NULL;
 }
 
 static tn_status *read_output(const inference *n, const tn__function_value *output, int64_t *shape) {
   const tn__register *r = &n->f->registers[output->reg];
   for (int i = 0; i < r->rank; i++) {
-    const tn__operand *dim = tn__value_dim(n->f, output, i);
+    const tn__operand *dim = tn__rt_value_dim(n->f, output, i);
     bool unknown = dim->symbolic && (!r->early || !n->known[dim->value]);
     if (unknown || r->container != TN__CONTAINER_TENSOR) {
       shape[i] = -1;
       continue;
     }
     shape[i] = tn__operand_value(dim, n->scalars);
-    if (i == output->grows && shape[i] > output->info.dims[i]->capacity) return tn__beyond_capacity(output, shape[i]);
+    if (i == output->grows && shape[i] > output->info.dims[i]->capacity)
+      return tn__rt_beyond_capacity(output, shape[i]);
     if (shape[i] < 0)
       return tn_status_create(TN_OUT_OF_RANGE, "output \"%s\" gets the negative dimension %lld", output->info.name,
                               (long long)shape[i]);

@@ -40,15 +40,15 @@ static const char *operands_of(uint32_t opcode) {
   return row->operands;
 }
 
-bool tn__assigns_scalar(const tn__instruction *in) { return operands_of(in->op)[0] == 'd'; }
+bool tn__rt_assigns_scalar(const tn__instruction *in) { return operands_of(in->op)[0] == 'd'; }
 
-bool tn__jumps(const tn__instruction *in) { return strchr(operands_of(in->op), 'c') != NULL; }
+bool tn__rt_jumps(const tn__instruction *in) { return strchr(operands_of(in->op), 'c') != NULL; }
 
 tn__code_uses tn__code_uses_of(const uint32_t *code) {
   return (tn__code_uses){.letters = operands_of(code[0]), .words = code + 2};
 }
 
-bool tn__code_next(tn__code_uses *u, tn__code_use *out) {
+bool tn__rt_code_next(tn__code_uses *u, tn__code_use *out) {
   TN__INVARIANT(u->words != NULL);
   if (*u->letters == '*') {
     u->letters++;

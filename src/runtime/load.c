@@ -22,7 +22,7 @@ static const char *section_name(uint32_t kind) {
   return kind <= TN__SECTION_LAST ? names[kind] : kind == TN__SECTION_TEXT ? "text" : "unknown";
 }
 
-tn_status *tn__corrupt(const char *format, ...) {
+tn_status *tn__rt_corrupt(const char *format, ...) {
   va_list args;
   va_start(args, format);
   tn_status *status = tn_status_create_v(TN_DATA_LOSS, format, args);
@@ -42,7 +42,7 @@ static tn_status *check_header(const uint8_t *file, size_t size, const tn__file_
     size_t known = size < 8 ? size : 8;
     if (size == 0 || memcmp(file, TN__FILE_MAGIC, known) != 0)
       return tn_status_create(TN_DATA_LOSS, "not a Tenon executable: it does not start with a .tnx header");
-    return tn__corrupt("it ends after %zu bytes, inside of its header", size);
+    return tn__rt_corrupt("it ends after %zu bytes, inside of its header", size);
   }
   if (memcmp(header->magic, TN__FILE_MAGIC, sizeof(header->magic)) != 0)
     return tn_status_create(TN_DATA_LOSS, "not a Tenon executable: it does not start with a .tnx header");
@@ -53,26 +53,26 @@ static tn_status *check_header(const uint8_t *file, size_t size, const tn__file_
         "or use the Tenon that goes with it",
         header->major, header->minor, tn_version(), TN__FILE_MAJOR);
   if (header->file_size > size)
-    return tn__corrupt("it is truncated: %zu of %llu bytes are there", size, (unsigned long long)header->file_size);
+    return tn__rt_corrupt("it is truncated: %zu of %llu bytes are there", size, (unsigned long long)header->file_size);
   if (header->file_size < size)
-    return tn__corrupt("%llu bytes follow after its end", (unsigned long long)(size - header->file_size));
+    return tn__rt_corrupt("%llu bytes follow after its end", (unsigned long long)(size - header->file_size));
   if (header->header_size < sizeof(*header) || header->header_size % 8 != 0 || header->header_size > size)
-    return tn__corrupt("its header says that it has %u bytes", header->header_size);
-  return tn__check_table("sections", size, header->header_size, header->section_count, header->section_record_size,
-                         sizeof(tn__file_section));
+    return tn__rt_corrupt("its header says that it has %u bytes", header->header_size);
+  return tn__rt_check_table("sections", size, header->header_size, header->section_count, header->section_record_size,
+                            sizeof(tn__file_section));
 }
 
-tn_status *tn__check_table(const char *what, uint64_t section_size, uint64_t offset, uint64_t count, uint64_t size,
-                           uint64_t known) {
+tn_status *tn__rt_check_table(const char *what, uint64_t section_size, uint64_t offset, uint64_t count, uint64_t size,
+                              uint64_t known) {
   if (size < known || size % 4 != 0 || (known % 8 == 0 && size % 8 != 0))
-    return tn__corrupt("the records of its %s have %llu bytes, which should be %llu", what, (unsigned long long)size,
-                       (unsigned long long)known);
+    return tn__rt_corrupt("the records of its %s have %llu bytes, which should be %llu", what, (unsigned long long)size,
+                          (unsigned long long)known);
   /* count and size are 32-bit in the file, so the product fits */
   if (offset % 8 != 0 || offset > section_size || count > UINT32_MAX || size > UINT32_MAX ||
       count * size > section_size - offset)
-    return tn__corrupt("its %s (%llu of %llu bytes at %llu) do not fit into %llu bytes", what,
-                       (unsigned long long)count, (unsigned long long)size, (unsigned long long)offset,
-                       (unsigned long long)section_size);
+    return tn__rt_corrupt("its %s (%llu of %llu bytes at %llu) do not fit into %llu bytes", what,
+                          (unsigned long long)count, (unsigned long long)size, (unsigned long long)offset,
+                          (unsigned long long)section_size);
   return NULL;
 }
 
@@ -86,15 +86,16 @@ static tn_status *check_content_hash(const uint8_t *file, const tn__file_header 
   tn__sha256_update(&hasher, file + header->header_size, (size_t)header->section_count * header->section_record_size);
   tn__digest digest = tn__sha256_final(&hasher);
   if (memcmp(digest.bytes, header->content_hash, sizeof(digest.bytes)) == 0) return NULL;
-  return tn__corrupt("its header or section table was changed after it was written (the hash differs)");
+  return tn__rt_corrupt("its header or section table was changed after it was written (the hash differs)");
 }
 
 static tn_status *check_place(size_t file_size, const tn__file_section *section) {
   uint64_t align = section->kind == TN__SECTION_IMAGE || section->kind == TN__SECTION_CONSTANTS ? TN__FILE_PAGE : 8;
   if (section->offset % align == 0 && section->offset <= file_size && section->size <= file_size - section->offset)
     return NULL;
-  return tn__corrupt("its section of %s (%llu bytes at %llu) does not fit into %zu bytes", section_name(section->kind),
-                     (unsigned long long)section->size, (unsigned long long)section->offset, file_size);
+  return tn__rt_corrupt("its section of %s (%llu bytes at %llu) does not fit into %zu bytes",
+                        section_name(section->kind), (unsigned long long)section->size,
+                        (unsigned long long)section->offset, file_size);
 }
 
 static tn_status *check_hash(const uint8_t *file, const tn__file_section *section) {
@@ -103,14 +104,15 @@ static tn_status *check_hash(const uint8_t *file, const tn__file_section *sectio
   tn__sha256_update(&hasher, file + section->offset, section->size);
   tn__digest digest = tn__sha256_final(&hasher);
   if (memcmp(digest.bytes, section->hash, sizeof(digest.bytes)) == 0) return NULL;
-  return tn__corrupt("its section of %s was changed after it was written (the hash differs)",
-                     section_name(section->kind));
+  return tn__rt_corrupt("its section of %s was changed after it was written (the hash differs)",
+                        section_name(section->kind));
 }
 
 /* No hash covers what lies between sections, so nothing may hide there. */
 static tn_status *check_padding(const uint8_t *file, uint64_t begin, uint64_t end) {
   for (uint64_t i = begin; i < end; i++)
-    if (file[i] != 0) return tn__corrupt("byte %llu lies between its sections and is not zero", (unsigned long long)i);
+    if (file[i] != 0)
+      return tn__rt_corrupt("byte %llu lies between its sections and is not zero", (unsigned long long)i);
   return NULL;
 }
 
@@ -120,8 +122,8 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
   for (uint32_t i = 0; i < header->section_count; i++) {
     const tn__file_section *section = (const void *)(table + (size_t)i * header->section_record_size);
     if (section->offset < end)
-      return tn__corrupt("its section of %s at %llu begins before what precedes it has ended",
-                         section_name(section->kind), (unsigned long long)section->offset);
+      return tn__rt_corrupt("its section of %s at %llu begins before what precedes it has ended",
+                            section_name(section->kind), (unsigned long long)section->offset);
     TN_RETURN_IF_ERROR(check_place(exe->file_size, section));
     TN_RETURN_IF_ERROR(check_padding(exe->file, end, section->offset));
     end = section->offset + section->size;
@@ -129,20 +131,20 @@ static tn_status *find_sections(tn_executable *exe, const tn__file_header *heade
     if (section->kind == TN__SECTION_TEXT) exe->text_count++;
     if (section->kind == 0 || section->kind > TN__SECTION_LAST) continue;
     if (exe->sections[section->kind] != NULL)
-      return tn__corrupt("it has two sections of %s", section_name(section->kind));
+      return tn__rt_corrupt("it has two sections of %s", section_name(section->kind));
     exe->sections[section->kind] = section;
   }
   TN_RETURN_IF_ERROR(check_padding(exe->file, end, exe->file_size));
   for (uint32_t kind = 1; kind <= TN__SECTION_PRODUCER; kind++) {
     bool elsewhere = kind == TN__SECTION_CONSTANTS && exe->sections[TN__SECTION_LINK] != NULL;
-    if (exe->sections[kind] == NULL && !elsewhere) return tn__corrupt("it has no section of %s", section_name(kind));
+    if (exe->sections[kind] == NULL && !elsewhere) return tn__rt_corrupt("it has no section of %s", section_name(kind));
   }
   return NULL;
 }
 
 /* What a key vouches for: the header, and the record of every section but the signature, with the section's kind, name,
  * place and hash. */
-void tn__signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out) {
+void tn__rt_signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out) {
   tn__file_header header;
   memcpy(&header, file, sizeof(header));
   memset(header.content_hash, 0, sizeof(header.content_hash));
@@ -180,14 +182,14 @@ static tn_status *check_signature(const tn_executable *exe, const tn_load_option
   const tn__file_section *section = exe->sections[TN__SECTION_SIGNATURE];
   const uint8_t *signature = section == NULL ? none : exe->file + section->offset;
   if (section != NULL && section->size != TN__SIGNATURE_SIZE)
-    return tn__corrupt("its signature has %llu bytes", (unsigned long long)section->size);
+    return tn__rt_corrupt("its signature has %llu bytes", (unsigned long long)section->size);
   if (section != NULL && !signature_is_in_place(exe->file, section))
-    return tn__corrupt("its signature is named, or not where the section before it ends");
+    return tn__rt_corrupt("its signature is named, or not where the section before it ends");
   if (memcmp(signature, none, sizeof(none)) == 0)
     return tn_status_create(TN_FAILED_PRECONDITION,
                             "the executable is not signed, and a key was given to check it with");
   tn__digest wanted;
-  tn__signature(exe->file, options->key, options->key_size, &wanted);
+  tn__rt_signature(exe->file, options->key, options->key_size, &wanted);
   if (tn__digest_equal(wanted.bytes, signature)) return NULL;
   return tn_status_create(TN_DATA_LOSS, "the executable's signature does not belong to this key and these contents");
 }
@@ -245,7 +247,7 @@ tn_status *tn__executable_constants_beside(tn_executable *exe, const char *path,
   return NULL;
 }
 
-tn_status *tn__find_constants(tn_executable *exe, const char *path, const tn_load_options *options) {
+tn_status *tn__rt_find_constants(tn_executable *exe, const char *path, const tn_load_options *options) {
   const tn__file_section *own = exe->sections[TN__SECTION_CONSTANTS], *where = exe->sections[TN__SECTION_LINK];
   if (own != NULL) {
     exe->constant_data = exe->file + own->offset, exe->constant_bytes = own->size;
@@ -253,7 +255,7 @@ tn_status *tn__find_constants(tn_executable *exe, const char *path, const tn_loa
   }
   const tn__link_record *link = (const void *)(exe->file + where->offset);
   if (where->size < sizeof(*link) || link->name > where->size - sizeof(*link))
-    return tn__corrupt("its link to a file of constants has %llu bytes", (unsigned long long)where->size);
+    return tn__rt_corrupt("its link to a file of constants has %llu bytes", (unsigned long long)where->size);
   const char *file = options->constants_path;
   char *beside = NULL;
   if (file == NULL) {
@@ -269,8 +271,9 @@ tn_status *tn__find_constants(tn_executable *exe, const char *path, const tn_loa
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
-tn_status *tn__check_string(const tn_executable *exe, uint32_t offset, const char *what, const char **out) {
-  if (offset >= exe->strings_size) return tn__corrupt("the text of %s is at %u, outside of its strings", what, offset);
+tn_status *tn__rt_check_string(const tn_executable *exe, uint32_t offset, const char *what, const char **out) {
+  if (offset >= exe->strings_size)
+    return tn__rt_corrupt("the text of %s is at %u, outside of its strings", what, offset);
   *out = exe->strings + offset;
   return NULL;
 }
@@ -284,10 +287,10 @@ static tn_status *open_table(const tn_executable *exe, uint32_t kind, size_t kno
                              const uint8_t **records) {
   uint64_t size = exe->sections[kind]->size;
   const char *name = section_name(kind);
-  if (size < sizeof(*header)) return tn__corrupt("its section of %s has %llu bytes", name, (unsigned long long)size);
+  if (size < sizeof(*header)) return tn__rt_corrupt("its section of %s has %llu bytes", name, (unsigned long long)size);
   memcpy(header, section_data(exe, kind), sizeof(*header));
   *records = section_data(exe, kind) + sizeof(*header);
-  return tn__check_table(name, size, sizeof(*header), header->count, header->record_size, known);
+  return tn__rt_check_table(name, size, sizeof(*header), header->count, header->record_size, known);
 }
 
 static tn_status *load_strings(tn_executable *exe) {
@@ -295,7 +298,7 @@ static tn_status *load_strings(tn_executable *exe) {
   exe->strings_size = exe->sections[TN__SECTION_STRINGS]->size;
   if (exe->strings_size == 0 || exe->strings_size > UINT32_MAX || exe->strings[0] != '\0' ||
       exe->strings[exe->strings_size - 1] != '\0')
-    return tn__corrupt("its strings do not begin and end with a zero byte");
+    return tn__rt_corrupt("its strings do not begin and end with a zero byte");
   uint64_t size = exe->sections[TN__SECTION_PRODUCER]->size;
   char *producer;
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, 1, size + 1, &producer));
@@ -312,7 +315,7 @@ static tn_status *load_texts(tn_executable *exe, const tn__file_header *header) 
     const tn__file_section *section = (const void *)(table + (size_t)i * header->section_record_size);
     if (section->kind != TN__SECTION_TEXT) continue;
     tn__text_entry *text = &exe->texts[n++];
-    TN_RETURN_IF_ERROR(tn__check_string(exe, section->name, "a text section", &text->name));
+    TN_RETURN_IF_ERROR(tn__rt_check_string(exe, section->name, "a text section", &text->name));
     text->data = (const char *)exe->file + section->offset;
     text->size = section->size;
   }
@@ -350,14 +353,14 @@ static tn_status *load_devices(tn_executable *exe) {
   tn__table_header header;
   const uint8_t *records;
   TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_DEVICES, sizeof(tn__device_record), &header, &records));
-  if (header.count == 0) return tn__corrupt("it names no device");
+  if (header.count == 0) return tn__rt_corrupt("it names no device");
   exe->device_count = header.count;
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(DLDevice), &exe->devices));
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *device = (const void *)(records + (size_t)i * header.record_size);
     const char *target, *scope;
-    TN_RETURN_IF_ERROR(tn__check_string(exe, device->target, "a device's target", &target));
-    TN_RETURN_IF_ERROR(tn__check_string(exe, device->memory_scope, "a device's memory scope", &scope));
+    TN_RETURN_IF_ERROR(tn__rt_check_string(exe, device->target, "a device's target", &target));
+    TN_RETURN_IF_ERROR(tn__rt_check_string(exe, device->memory_scope, "a device's memory scope", &scope));
     if (device->device_type != kDLCPU || scope[0] != '\0')
       return tn_status_create(
           TN_UNSUPPORTED, "the executable wants a device of type %d with memory \"%s\"; this runtime has the CPU only",
@@ -381,14 +384,15 @@ static tn_status *load_kernels(tn_executable *exe) {
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__kernel_record *record = (const void *)(records + (size_t)i * header.record_size);
     tn__kernel_entry *kernel = &exe->kernels[i];
-    TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a kernel", &kernel->about.name));
+    TN_RETURN_IF_ERROR(tn__rt_check_string(exe, record->name, "a kernel", &kernel->about.name));
     tn_kernel apart = exe->apart == NULL || exe->apart->kernels == NULL ? NULL : exe->apart->kernels[i];
     if (apart == NULL &&
         (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset))
-      return tn__corrupt("kernel \"%s\" is at %llu with %llu bytes in an image of %zu", kernel->about.name,
-                         (unsigned long long)record->offset, (unsigned long long)record->size, exe->image_size);
+      return tn__rt_corrupt("kernel \"%s\" is at %llu with %llu bytes in an image of %zu", kernel->about.name,
+                            (unsigned long long)record->offset, (unsigned long long)record->size, exe->image_size);
     if (record->device >= exe->device_count)
-      return tn__corrupt("kernel \"%s\" is for device %u of %u", kernel->about.name, record->device, exe->device_count);
+      return tn__rt_corrupt("kernel \"%s\" is for device %u of %u", kernel->about.name, record->device,
+                            exe->device_count);
     /* ISO C has no conversion from data to function pointers; POSIX has. */
     const uint8_t *entry = exe->image + record->offset;
     memcpy(&kernel->call, apart == NULL ? (const void *)&entry : (const void *)&apart, sizeof(kernel->call));
@@ -403,19 +407,19 @@ static tn_status *load_kernels(tn_executable *exe) {
 static tn_status *load_constant(tn_executable *exe, const tn__constant_record *record, const void *place,
                                 tn__constant_entry *constant) {
   const tn__file_section *table = exe->sections[TN__SECTION_CONSTANT_TABLE];
-  TN_RETURN_IF_ERROR(tn__check_string(exe, record->name, "a constant", &constant->name));
+  TN_RETURN_IF_ERROR(tn__rt_check_string(exe, record->name, "a constant", &constant->name));
   size_t element = tn__dtype_stored((tn_dtype)record->dtype);
   if (element == 0 || record->rank > TN_MAX_RANK || record->device >= exe->device_count)
-    return tn__corrupt("constant \"%s\" has type %u, rank %u and device %u", constant->name, record->dtype,
-                       record->rank, record->device);
-  TN_RETURN_IF_ERROR(tn__check_table("constant's dimensions", table->size, record->dims, record->rank, 8, 8));
+    return tn__rt_corrupt("constant \"%s\" has type %u, rank %u and device %u", constant->name, record->dtype,
+                          record->rank, record->device);
+  TN_RETURN_IF_ERROR(tn__rt_check_table("constant's dimensions", table->size, record->dims, record->rank, 8, 8));
   constant->dtype = (tn_dtype)record->dtype;
   constant->rank = (int)record->rank;
   constant->dims = (const int64_t *)(const void *)(exe->file + table->offset + record->dims);
   int64_t count = tn_element_count(constant->rank, constant->dims), bytes;
   if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element, &bytes) || (uint64_t)bytes != record->size)
-    return tn__corrupt("constant \"%s\" has %llu bytes, which its shape does not have", constant->name,
-                       (unsigned long long)record->size);
+    return tn__rt_corrupt("constant \"%s\" has %llu bytes, which its shape does not have", constant->name,
+                          (unsigned long long)record->size);
   constant->size = record->size;
   if (place != NULL) {
     constant->data = place;
@@ -423,9 +427,9 @@ static tn_status *load_constant(tn_executable *exe, const tn__constant_record *r
   }
   if (record->offset % TN__FILE_ALIGN != 0 || record->offset > exe->constant_bytes ||
       record->size > exe->constant_bytes - record->offset)
-    return tn__corrupt("constant \"%s\" (%llu bytes at %llu) does not fit into %llu bytes", constant->name,
-                       (unsigned long long)record->size, (unsigned long long)record->offset,
-                       (unsigned long long)exe->constant_bytes);
+    return tn__rt_corrupt("constant \"%s\" (%llu bytes at %llu) does not fit into %llu bytes", constant->name,
+                          (unsigned long long)record->size, (unsigned long long)record->offset,
+                          (unsigned long long)exe->constant_bytes);
   constant->data = exe->constant_data + record->offset;
   return NULL;
 }

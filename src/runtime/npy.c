@@ -234,7 +234,7 @@ static tn_status *measure(const char *name, const void *data, size_t size, uint6
       (uint64_t)*bytes <= total - *body)
     return NULL;
   char shape[256];
-  tn__format_shape(header->shape, header->rank, shape, sizeof(shape));
+  tn__rt_format_shape(header->shape, header->rank, shape, sizeof(shape));
   return tn_status_create(TN_DATA_LOSS, "%s: %s%s needs more than the %llu bytes that follow its header", name,
                           tn_dtype_name(header->dtype), shape, (unsigned long long)(total - *body));
 }

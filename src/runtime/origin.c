@@ -18,8 +18,8 @@ const char *tn__function_origin(const tn_executable *exe, const tn__function *f,
   return text == TN__NO_STRING ? NULL : exe->strings + text;
 }
 
-tn_status *tn__at_origin(const tn_executable *exe, const tn__function *f, const tn__instruction *in,
-                         tn_status *status) {
+tn_status *tn__rt_at_origin(const tn_executable *exe, const tn__function *f, const tn__instruction *in,
+                            tn_status *status) {
   const char *origin = tn__function_origin(exe, f, in->word);
   return origin == NULL ? status : tn_status_prefix(status, "%s", origin);
 }
@@ -32,8 +32,8 @@ static const char *read_mark(const char *text, unsigned long *scalar) {
   return *end == TN__SCALAR_MARK ? end + 1 : NULL;
 }
 
-tn_status *tn__assert_failed(const tn_executable *exe, const tn__function *f, const tn__instruction *in,
-                             const int64_t *scalars, const uint8_t *known) {
+tn_status *tn__rt_assert_failed(const tn_executable *exe, const tn__function *f, const tn__instruction *in,
+                                const int64_t *scalars, const uint8_t *known) {
   tn__strbuf text;
   tn__strbuf_init(&text, exe->region.allocator);
   for (const char *at = exe->strings + in->callee; *at != '\0';) {

@@ -105,7 +105,7 @@ static void take_pieces(tn_thread_pool *pool) {
   job *j = &pool->job;
   int64_t begin, end;
   while (atomic_load_explicit(&j->result, memory_order_relaxed) == TN_KERNEL_OK && take_piece(pool, &begin, &end)) {
-    int32_t result = tn__is_cancelled(j->env) ? TN_KERNEL_CANCELLED : j->task(j->inside, j->closure, begin, end);
+    int32_t result = tn__rt_is_cancelled(j->env) ? TN_KERNEL_CANCELLED : j->task(j->inside, j->closure, begin, end);
     int32_t none = TN_KERNEL_OK;
     if (result != TN_KERNEL_OK) atomic_compare_exchange_strong(&j->result, &none, result);
   }
@@ -277,7 +277,7 @@ tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_threa
     pool->copy = *all.allocator;
     pool->allocator = &pool->copy;
   }
-  int usual = all.processor_count > 0 ? all.processor_count : tn__default_thread_count();
+  int usual = all.processor_count > 0 ? all.processor_count : tn__target_default_thread_count();
   pool->threads = all.threads == 0 ? usual : all.threads;
   if (pool->threads > MOST_THREADS) pool->threads = MOST_THREADS;
   int spin = all.spin_microseconds == 0 ? DEFAULT_SPIN_MICROSECONDS : all.spin_microseconds;

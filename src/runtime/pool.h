@@ -20,7 +20,7 @@ typedef struct tn__pool_caller {
 } tn__pool_caller;
 void tn__pool_caller_init(tn__pool_caller *caller, tn_thread_pool *pool);
 
-static inline bool tn__is_cancelled(const tn_kernel_env *env) {
+static inline bool tn__rt_is_cancelled(const tn_kernel_env *env) {
   return __builtin_expect(__atomic_load_n(&env->cancel, __ATOMIC_RELAXED) != 0, 0);
 }
 

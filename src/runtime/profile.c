@@ -78,7 +78,7 @@ static void record(void *user, const char *name, uint64_t start, uint64_t end) {
   add_event(p, i, start, end);
 }
 
-void tn__profile_invoke(tn_profile *p, uint64_t start, uint64_t end) {
+void tn__rt_profile_invoke(tn_profile *p, uint64_t start, uint64_t end) {
   p->totals.invokes++;
   p->totals.total_ns += end - start;
   add_event(p, NO_ROW, start, end);

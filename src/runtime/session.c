@@ -140,8 +140,8 @@ static tn_status *copy_input(tn_session *session, const tn__function *f, tn__fun
                              const tn__bound *slot) {
   const DLTensor *tensor = &slot->tensor;
   tn__block *copy = &state->input_copies[index];
-  TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, copy, tn__buffer_bytes(&f->inputs[index], tensor)));
-  if (tn__is_of_strings(&f->inputs[index]))
+  TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, copy, tn__rt_buffer_bytes(&f->inputs[index], tensor)));
+  if (tn__rt_is_of_strings(&f->inputs[index]))
     return session->exe->values->place_strings(session, f, state, index, slot, copy->data);
   refresh_input(&f->inputs[index], tensor, copy);
   return NULL;
@@ -158,7 +158,7 @@ static void place_input(const tn__function *f, const tn__function *g, tn__functi
   DLTensor there = *tensor;
   if (copied) there.data = data, there.byte_offset = 0, there.strides = NULL;
   tn__frame_set_input(state->frame, index, tn__strided_memory_of(&there).data, there.shape);
-  tn__strided_place(state->frame, f, index, &there, state->strides[index]);
+  tn__rt_strided_place(state->frame, f, index, &there, state->strides[index]);
 }
 
 /* Gives each input its memory: the caller's when kernels can read it, else a copy. `g` is the function that runs. */
@@ -166,7 +166,7 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
                                tn__function_state *state, const tn__bound *inputs) {
   for (uint32_t i = 0; i < f->input_count; i++) {
     const DLTensor *tensor = &inputs[i].tensor;
-    bool list = tn__is_list(&f->inputs[i]);
+    bool list = tn__rt_is_list(&f->inputs[i]);
     if (list ? !state->inputs[i].set : !inputs[i].set)
       return tn_status_create(TN_FAILED_PRECONDITION, "input \"%s\" of function \"%s\" is not bound",
                               f->inputs[i].info.name, f->name);
@@ -174,8 +174,8 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
       TN_RETURN_IF_ERROR(session->exe->values->place_list(session, f, state, i, g->inputs[i].reg));
       continue;
     }
-    char *data = tn__data_of(tensor);
-    bool copied = !tn__is_in_place(&f->inputs[i], tensor);
+    char *data = tn__rt_data_of(tensor);
+    bool copied = !tn__rt_is_in_place(&f->inputs[i], tensor);
     if (copied) {
       TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &inputs[i]));
       data = state->input_copies[i].data;
@@ -189,18 +189,18 @@ static tn_status *place_outputs(tn_session *session, const tn__bindings *binding
   const tn__function *f = bindings->f;
   tn__function_state *state = bindings->state;
   tn__frame *frame = state->frame;
-  TN_RETURN_IF_ERROR(tn__check_sharing(bindings));
-  TN_RETURN_IF_ERROR(tn__make_way(bindings));
+  TN_RETURN_IF_ERROR(tn__rt_check_sharing(bindings));
+  TN_RETURN_IF_ERROR(tn__rt_make_way(bindings));
   for (uint32_t i = 0; i < f->output_count; i++) {
     frame->output_data[i] = NULL;
-    if (!tn__output_slot(bindings, i)->set) continue;
-    const DLTensor *tensor = &tn__output_slot(bindings, i)->tensor;
+    if (!tn__rt_output_slot(bindings, i)->set) continue;
+    const DLTensor *tensor = &tn__rt_output_slot(bindings, i)->tensor;
     const tn__function_value *value = &f->outputs[i];
-    int64_t bytes = tn__is_list(value) ? dense_bytes(tensor) : tn__buffer_bytes(value, tensor);
-    char *data = tn__data_of(tensor);
-    if (tn__is_list(value)) {
+    int64_t bytes = tn__rt_is_list(value) ? dense_bytes(tensor) : tn__rt_buffer_bytes(value, tensor);
+    char *data = tn__rt_data_of(tensor);
+    if (tn__rt_is_list(value)) {
       data = session->exe->values->output_list(state, i);
-    } else if (!tn__is_in_place(value, tensor)) {
+    } else if (!tn__rt_is_in_place(value, tensor)) {
       TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->output_copies[i], bytes));
       data = state->output_copies[i].data;
     }
@@ -237,15 +237,16 @@ static tn_status *copy_back(tn_session *session, const tn__function *f, tn__func
                             const tn__bound *outputs) {
   tn_status *first = NULL; /* the other outputs are complete whatever it is */
   for (uint32_t i = 0; i < f->output_count; i++) {
-    if (tn__is_list(&f->outputs[i]) || !outputs[i].set || tn__is_in_place(&f->outputs[i], &outputs[i].tensor)) continue;
+    if (tn__rt_is_list(&f->outputs[i]) || !outputs[i].set || tn__rt_is_in_place(&f->outputs[i], &outputs[i].tensor))
+      continue;
     DLTensor result = result_of(state, i);
     if (result.data != state->frame->output_data[i]) continue; /* it did not fit */
-    if (tn__is_of_strings(&f->outputs[i])) {
-      first = tn__first_of(first, session->exe->values->give_strings(session, state, i, &result, &outputs[i]));
+    if (tn__rt_is_of_strings(&f->outputs[i])) {
+      first = tn__rt_first_of(first, session->exe->values->give_strings(session, state, i, &result, &outputs[i]));
     } else if (!tn__tensor_is_dense(&outputs[i].tensor) || f->outputs[i].grows >= 0) {
       tn_tensor_copy(&result, &outputs[i].tensor);
     } else if (dense_bytes(&result) > 0) {
-      memcpy(tn__data_of(&outputs[i].tensor), result.data, (size_t)dense_bytes(&result));
+      memcpy(tn__rt_data_of(&outputs[i].tensor), result.data, (size_t)dense_bytes(&result));
     }
   }
   return first;
@@ -255,12 +256,12 @@ static tn_status *copy_back(tn_session *session, const tn__function *f, tn__func
 static tn_status *check_capacity(const tn__function *f, const tn__function_state *state, const tn__bound *outputs) {
   const tn__frame *frame = state->frame;
   for (uint32_t i = 0; i < f->output_count; i++) {
-    if (tn__is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
+    if (tn__rt_is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
     DLTensor result = result_of(state, i);
     if (result.data == frame->output_data[i]) continue;
     char have[256], want[256];
-    tn__format_shape(result.shape, result.ndim, want, sizeof(want));
-    tn__format_shape(outputs[i].shape, result.ndim, have, sizeof(have));
+    tn__rt_format_shape(result.shape, result.ndim, want, sizeof(want));
+    tn__rt_format_shape(outputs[i].shape, result.ndim, have, sizeof(have));
     return tn_status_create(TN_OUT_OF_RANGE,
                             "output \"%s\": the value has shape %s and needs %lld bytes, and the bound tensor of shape "
                             "%s has %lld; tn_session_get_output() has the value",
@@ -284,9 +285,9 @@ static bool all_persistent(const tn__bound *slots, uint32_t count) {
 /* Inputs may have been updated in place: those that kernels cannot read where they are are copied anew. */
 static tn_status *refresh_copies(tn_session *session, const tn__function *f, tn__function_state *state) {
   for (uint32_t i = 0; i < f->input_count; i++) {
-    if (tn__is_list(&f->inputs[i]))
+    if (tn__rt_is_list(&f->inputs[i]))
       TN_RETURN_IF_ERROR(session->exe->values->place_list(session, f, state, i, state->frame->f->inputs[i].reg));
-    else if (!tn__is_in_place(&f->inputs[i], &state->inputs[i].tensor))
+    else if (!tn__rt_is_in_place(&f->inputs[i], &state->inputs[i].tensor))
       TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &state->inputs[i]));
   }
   return NULL;
@@ -307,12 +308,12 @@ static tn_status *run(tn_session *session, const tn__function *f, bool settled, 
   if (settled) {
     TN_RETURN_IF_ERROR(refresh_copies(session, f, state));
   } else {
-    const tn__function *g = tn__strided_choice(session->exe, f, inputs);
+    const tn__function *g = tn__rt_strided_choice(session->exe, f, inputs);
     TN_RETURN_IF_ERROR(take_frame(session, state, g));
     TN_RETURN_IF_ERROR(place_inputs(session, f, g, state, inputs));
     TN_RETURN_IF_ERROR(place_outputs(session, &(tn__bindings){f, state, inputs, outputs, session->exe->values}));
   }
-  if (tn__is_cancelled(&session->vm.caller.env)) { /* there may be no kernel that would notice */
+  if (tn__rt_is_cancelled(&session->vm.caller.env)) { /* there may be no kernel that would notice */
     tn__pool_cancel(&session->vm.caller, false);
     return tn_status_create(TN_CANCELLED, "the invoke was cancelled before it began");
   }
@@ -342,15 +343,15 @@ static tn_status *invoke_unmeasured(tn_session *session, const tn__function *f, 
       outputs == state->outputs && all_persistent(inputs, f->input_count) && all_persistent(outputs, f->output_count);
   /* Each of them is done, whatever the others say: what fits is complete. */
   status = copy_back(session, f, state, outputs);
-  if (values != NULL) status = tn__first_of(status, values->give_lists(session, f, state));
-  return tn__first_of(status, check_capacity(f, state, outputs));
+  if (values != NULL) status = tn__rt_first_of(status, values->give_lists(session, f, state));
+  return tn__rt_first_of(status, check_capacity(f, state, outputs));
 }
 
 static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *inputs, tn__bound *outputs) {
   if (session->profile == NULL) return invoke_unmeasured(session, f, inputs, outputs);
   uint64_t start = tn__clock();
   tn_status *status = invoke_unmeasured(session, f, inputs, outputs);
-  tn__profile_invoke(session->profile, start, tn__clock());
+  tn__rt_profile_invoke(session->profile, start, tn__clock());
   return status;
 }
 
@@ -418,7 +419,7 @@ static tn_status *get_output(tn_session *session, const char *function, int inde
                             "tn_session_get_output_item() read it",
                             f->outputs[index].info.name);
   *out = result_of(state, (uint32_t)index);
-  if (!tn__is_of_strings(&f->outputs[index])) return NULL;
+  if (!tn__rt_is_of_strings(&f->outputs[index])) return NULL;
   return session->exe->values->show(session, state, index, out);
 }
 

@@ -72,7 +72,7 @@ TN_MUST_USE tn_status *tn__bind_check(const tn__function *function, int index, b
 /* Copies what the slot needs of the tensor, which was checked; NULL unbinds. */
 void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding, const tn__extent *memory);
 /* Of two failures the first is told. */
-static inline tn_status *tn__first_of(tn_status *a, tn_status *b) {
+static inline tn_status *tn__rt_first_of(tn_status *a, tn_status *b) {
   if (a == NULL) return b;
   tn_status_free(b);
   return a;
@@ -85,12 +85,12 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *fu
  * values that do not grow are the tensor's own, dense. */
 void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, tn__view *out);
 /* The bytes that the tensor's buffer has, or would have. */
-int64_t tn__buffer_bytes(const tn__function_value *value, const DLTensor *tensor);
+int64_t tn__rt_buffer_bytes(const tn__function_value *value, const DLTensor *tensor);
 /* Can kernels use the tensor's memory as it is: dense, or in its buffer when it grows, or of any strides when the value
  * may have them; aligned as the value wants it, and not NULL? */
-bool tn__is_in_place(const tn__function_value *value, const DLTensor *tensor);
+bool tn__rt_is_in_place(const tn__function_value *value, const DLTensor *tensor);
 /* Does it lie as kernels want it, wherever? */
-bool tn__lies_in_buffer(const tn__function_value *value, const DLTensor *tensor);
+bool tn__rt_lies_in_buffer(const tn__function_value *value, const DLTensor *tensor);
 
 /* ---- memory that is bound, and memory that an invoke writes (sharing.c) ---- */
 
@@ -102,26 +102,26 @@ typedef struct tn__bindings {
   const tn__values *values; /* the executable's */
 } tn__bindings;
 
-static inline bool tn__is_list(const tn__function_value *value) { return value->info.kind != TN_VALUE_TENSOR; }
-static inline bool tn__is_of_strings(const tn__function_value *value) { return value->info.dtype == TN_STRING; }
+static inline bool tn__rt_is_list(const tn__function_value *value) { return value->info.kind != TN_VALUE_TENSOR; }
+static inline bool tn__rt_is_of_strings(const tn__function_value *value) { return value->info.dtype == TN_STRING; }
 /* What the caller bound for an output: a sequence's memory is bound for calls of every kind. */
-static inline const tn__bound *tn__output_slot(const tn__bindings *bindings, uint32_t index) {
-  return tn__is_list(&bindings->f->outputs[index]) ? &bindings->state->outputs[index] : &bindings->outputs[index];
+static inline const tn__bound *tn__rt_output_slot(const tn__bindings *bindings, uint32_t index) {
+  return tn__rt_is_list(&bindings->f->outputs[index]) ? &bindings->state->outputs[index] : &bindings->outputs[index];
 }
 /* Bound outputs share no memory with inputs or with each other, wherever the invoke itself would write them. */
-TN_MUST_USE tn_status *tn__check_sharing(const tn__bindings *bindings);
+TN_MUST_USE tn_status *tn__rt_check_sharing(const tn__bindings *bindings);
 /* Results of earlier invokes may be bound: what this one makes in the session's own memory goes elsewhere then, and
  * every bound tensor keeps its memory. The frame is taken, and lists have the memory that is lent to them. */
-TN_MUST_USE tn_status *tn__make_way(const tn__bindings *bindings);
+TN_MUST_USE tn_status *tn__rt_make_way(const tn__bindings *bindings);
 
 /* Of an output: memory that this invoke will write or replace. Trades places with the spare one when it is bound. */
-TN_MUST_USE tn_status *tn__free_block(const tn__bindings *bindings, uint32_t output, tn__block *block);
+TN_MUST_USE tn_status *tn__rt_free_block(const tn__bindings *bindings, uint32_t output, tn__block *block);
 
 /* ---- inputs of any strides (strided.c) ---- */
 
 /* The function to run for what is bound: the one for inputs of any strides when one of these is not dense. */
-const tn__function *tn__strided_choice(const tn_executable *executable, const tn__function *function,
-                                       const tn__bound *inputs);
+const tn__function *tn__rt_strided_choice(const tn_executable *executable, const tn__function *function,
+                                          const tn__bound *inputs);
 typedef struct tn__strided_memory {
   char *data;
   int64_t span, origin; /* in elements: from the first to the last in memory, and where in it the tensor begins */
@@ -129,15 +129,15 @@ typedef struct tn__strided_memory {
 tn__strided_memory tn__strided_memory_of(const DLTensor *tensor);
 /* Gives the frame, of the function for `function`'s inputs of any strides, the memory and the strides of input
  * `index`; the latter go to `numbers`, which the frame keeps. */
-void tn__strided_place(tn__frame *frame, const tn__function *function, uint32_t index, const DLTensor *tensor,
-                       int64_t *numbers);
+void tn__rt_strided_place(tn__frame *frame, const tn__function *function, uint32_t index, const DLTensor *tensor,
+                          int64_t *numbers);
 
 /* Sets the callback, whoever has one. */
 void tn__session_profile(tn_session *session, tn_profile_callback callback, void *user);
 /* Tells a profile how long an invoke took. */
-void tn__profile_invoke(tn_profile *profile, uint64_t start, uint64_t end);
+void tn__rt_profile_invoke(tn_profile *profile, uint64_t start, uint64_t end);
 
-static inline bool tn__is_aligned(const void *data, int alignment) {
+static inline bool tn__rt_is_aligned(const void *data, int alignment) {
   return (uintptr_t)data % (uintptr_t)alignment == 0;
 }
 

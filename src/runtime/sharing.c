@@ -14,31 +14,31 @@
 static bool shares_bytes(const tn__bound *slot, const tn__bound *strings) {
   if (strings->bytes == NULL) return false;
   tn__extent bytes = tn__extent_of_bytes(strings->bytes, strings->capacity);
-  return tn__extents_share(&slot->memory, &bytes);
+  return tn__rt_extents_share(&slot->memory, &bytes);
 }
 
 static bool bound_share(const tn__bound *a, const tn__bound *b) {
-  if (tn__extents_share(&a->memory, &b->memory) || shares_bytes(a, b) || shares_bytes(b, a)) return true;
+  if (tn__rt_extents_share(&a->memory, &b->memory) || shares_bytes(a, b) || shares_bytes(b, a)) return true;
   if (a->bytes == NULL || b->bytes == NULL) return false;
   tn__extent mine = tn__extent_of_bytes(a->bytes, a->capacity), theirs = tn__extent_of_bytes(b->bytes, b->capacity);
-  return tn__extents_share(&mine, &theirs);
+  return tn__rt_extents_share(&mine, &theirs);
 }
 
 static tn_status *check_output(const tn__bindings *b, uint32_t index) {
   const tn__function *f = b->f;
-  const tn__bound *slot = tn__output_slot(b, index);
+  const tn__bound *slot = tn__rt_output_slot(b, index);
   const char *name = f->outputs[index].info.name;
   if (shares_bytes(slot, slot))
     return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with the bytes of its strings", name);
   for (uint32_t i = 0; i < f->input_count; i++) {
     const tn__bound *input = &b->inputs[i];
-    bool updated = f->outputs[index].alias == (int)i && tn__data_of(&slot->tensor) == tn__data_of(&input->tensor);
-    if (tn__is_list(&f->inputs[i]) || updated || !bound_share(slot, input)) continue;
+    bool updated = f->outputs[index].alias == (int)i && tn__rt_data_of(&slot->tensor) == tn__rt_data_of(&input->tensor);
+    if (tn__rt_is_list(&f->inputs[i]) || updated || !bound_share(slot, input)) continue;
     return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with input \"%s\"", name,
                             f->inputs[i].info.name);
   }
   for (uint32_t i = 0; i < index; i++) {
-    const tn__bound *other = tn__output_slot(b, i);
+    const tn__bound *other = tn__rt_output_slot(b, i);
     if (other->set && bound_share(slot, other))
       return tn_status_create(TN_INVALID_ARGUMENT, "output \"%s\" shares memory with output \"%s\"", name,
                               f->outputs[i].info.name);
@@ -46,9 +46,9 @@ static tn_status *check_output(const tn__bindings *b, uint32_t index) {
   return NULL;
 }
 
-tn_status *tn__check_sharing(const tn__bindings *b) {
+tn_status *tn__rt_check_sharing(const tn__bindings *b) {
   for (uint32_t i = 0; i < b->f->output_count; i++)
-    if (tn__output_slot(b, i)->set) TN_RETURN_IF_ERROR(check_output(b, i));
+    if (tn__rt_output_slot(b, i)->set) TN_RETURN_IF_ERROR(check_output(b, i));
   return NULL;
 }
 
@@ -70,9 +70,9 @@ static bool lies_in(const tn__bound *slot, const tn__block *block) {
 static bool is_updated(const tn__bindings *b, uint32_t output, uint32_t input, const tn__block *block) {
   const tn__function_value *value = &b->f->inputs[input];
   const DLTensor *tensor = &b->inputs[input].tensor;
-  if (b->f->outputs[output].alias != (int)input || tn__output_slot(b, output)->set) return false;
-  return tn__data_of(tensor) == block->data && tn__is_in_place(value, tensor) &&
-         tn__buffer_bytes(value, tensor) <= (int64_t)block->capacity;
+  if (b->f->outputs[output].alias != (int)input || tn__rt_output_slot(b, output)->set) return false;
+  return tn__rt_data_of(tensor) == block->data && tn__rt_is_in_place(value, tensor) &&
+         tn__rt_buffer_bytes(value, tensor) <= (int64_t)block->capacity;
 }
 
 /* Does something that is bound lie in the block, be it for a later invoke? */
@@ -89,7 +89,7 @@ static bool is_bound(const tn__bindings *b, uint32_t output, const tn__block *bl
   return false;
 }
 
-tn_status *tn__free_block(const tn__bindings *b, uint32_t output, tn__block *block) {
+tn_status *tn__rt_free_block(const tn__bindings *b, uint32_t output, tn__block *block) {
   tn__block *spare = &b->state->spares[output], kept = *block;
   if (!is_bound(b, output, block)) return NULL;
   if (is_bound(b, output, spare))
@@ -108,16 +108,16 @@ static tn_status *free_tensor(const tn__bindings *b, uint32_t output) {
   const tn__bound *slot = &b->outputs[output];
   uint32_t number = frame->f->outputs[output].reg;
   bool may_not_fit = value->info.size_rule == TN_SIZE_CAPACITY;
-  if (!slot->set || may_not_fit) TN_RETURN_IF_ERROR(tn__free_block(b, output, &frame->blocks[number]));
-  if (!slot->set || tn__is_in_place(value, &slot->tensor)) return NULL;
-  return tn__free_block(b, output, &state->output_copies[output]);
+  if (!slot->set || may_not_fit) TN_RETURN_IF_ERROR(tn__rt_free_block(b, output, &frame->blocks[number]));
+  if (!slot->set || tn__rt_is_in_place(value, &slot->tensor)) return NULL;
+  return tn__rt_free_block(b, output, &state->output_copies[output]);
 }
 
-tn_status *tn__make_way(const tn__bindings *b) {
+tn_status *tn__rt_make_way(const tn__bindings *b) {
   for (uint32_t i = 0; i < b->f->output_count; i++) {
     const tn__function_value *value = &b->f->outputs[i];
-    if (!tn__is_list(value)) TN_RETURN_IF_ERROR(free_tensor(b, i));
-    if (tn__is_list(value) || tn__is_of_strings(value)) TN_RETURN_IF_ERROR(b->values->make_way(b, i));
+    if (!tn__rt_is_list(value)) TN_RETURN_IF_ERROR(free_tensor(b, i));
+    if (tn__rt_is_list(value) || tn__rt_is_of_strings(value)) TN_RETURN_IF_ERROR(b->values->make_way(b, i));
   }
   return NULL;
 }

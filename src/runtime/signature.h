@@ -5,6 +5,6 @@
 #include "runtime/linked.h"
 
 /* The HMAC-SHA-256 that a signature holds, of an executable whose header and section table are sound. */
-TN__LINKED void tn__signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out);
+TN__LINKED void tn__rt_signature(const uint8_t *file, const void *key, size_t key_size, tn__digest *out);
 
 #endif

@@ -5,7 +5,7 @@
 /* ---- what loading checks ---------------------------------------------------------------------------------------- */
 
 static tn_status *wrong(const tn__function *f, const char *name, const char *why) {
-  return tn__corrupt("function \"%s\": \"%s\" may have any strides, and %s", f->name, name, why);
+  return tn__rt_corrupt("function \"%s\": \"%s\" may have any strides, and %s", f->name, name, why);
 }
 
 /* Do both functions take or give the same there, and does `theirs` ask for no more? */
@@ -52,8 +52,8 @@ static tn_status *check_input(const tn__function *f, uint32_t index, const tn__f
 tn_status *tn__verify_strided(const tn_executable *exe, const tn__function *f) {
   if (f->strided < 0 && f->strided_inputs == 0) return NULL;
   if (f->strided < 0 || (uint32_t)f->strided >= exe->function_count || f->strided == f->index)
-    return tn__corrupt("function \"%s\" has %u inputs of any strides, and function %d of %u for them", f->name,
-                       f->strided_inputs, f->strided, exe->function_count);
+    return tn__rt_corrupt("function \"%s\" has %u inputs of any strides, and function %d of %u for them", f->name,
+                          f->strided_inputs, f->strided, exe->function_count);
   const tn__function *g = &exe->functions[f->strided];
   bool fits = g->strided < 0 && g->output_count == f->output_count && f->strided_inputs > 0 &&
               g->input_count == (uint64_t)f->input_count + 2 * (uint64_t)f->strided_inputs;
@@ -61,8 +61,8 @@ tn_status *tn__verify_strided(const tn_executable *exe, const tn__function *f) {
   for (uint32_t i = 0; fits && i < f->output_count; i++)
     fits = is_like(f, &f->outputs[i], g, &g->outputs[i]) && !f->outputs[i].info.strided;
   if (!fits)
-    return tn__corrupt("function \"%s\": function \"%s\", for inputs of any strides, takes or gives something else",
-                       f->name, g->name);
+    return tn__rt_corrupt("function \"%s\": function \"%s\", for inputs of any strides, takes or gives something else",
+                          f->name, g->name);
   uint32_t extra = f->input_count;
   for (uint32_t i = 0; i < f->input_count; i++) {
     if (!f->inputs[i].info.strided) continue;
@@ -74,9 +74,9 @@ tn_status *tn__verify_strided(const tn_executable *exe, const tn__function *f) {
 
 /* ---- an invoke -------------------------------------------------------------------------------------------------- */
 
-const tn__function *tn__strided_choice(const tn_executable *exe, const tn__function *f, const tn__bound *inputs) {
+const tn__function *tn__rt_strided_choice(const tn_executable *exe, const tn__function *f, const tn__bound *inputs) {
   for (uint32_t i = 0; i < f->input_count && f->strided >= 0; i++)
-    if (f->inputs[i].info.strided && inputs[i].set && tn__is_in_place(&f->inputs[i], &inputs[i].tensor) &&
+    if (f->inputs[i].info.strided && inputs[i].set && tn__rt_is_in_place(&f->inputs[i], &inputs[i].tensor) &&
         !tn__tensor_is_dense(&inputs[i].tensor))
       return &exe->functions[f->strided];
   return f;
@@ -84,7 +84,7 @@ const tn__function *tn__strided_choice(const tn_executable *exe, const tn__funct
 
 /* In unsigned numbers, which wrap around: what does not fit is no tensor in memory. */
 tn__strided_memory tn__strided_memory_of(const DLTensor *tensor) {
-  tn__strided_memory memory = {.data = tn__data_of(tensor)};
+  tn__strided_memory memory = {.data = tn__rt_data_of(tensor)};
   if (tn_element_count(tensor->ndim, tensor->shape) == 0) return memory;
   uint64_t below = 0, above = 0, dense = 1;
   for (int i = tensor->ndim - 1; i >= 0; i--) {
@@ -99,8 +99,8 @@ tn__strided_memory tn__strided_memory_of(const DLTensor *tensor) {
   return memory;
 }
 
-void tn__strided_place(tn__frame *frame, const tn__function *f, uint32_t index, const DLTensor *tensor,
-                       int64_t *numbers) {
+void tn__rt_strided_place(tn__frame *frame, const tn__function *f, uint32_t index, const DLTensor *tensor,
+                          int64_t *numbers) {
   uint32_t extra = f->input_count;
   for (uint32_t i = 0; i < index; i++) extra += f->inputs[i].info.strided ? 2 : 0;
   tn__strided_memory memory = tn__strided_memory_of(tensor);

@@ -50,7 +50,7 @@ tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, cons
   int64_t count = tn_element_count(rank, shape), bytes;
   if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element, &bytes)) {
     char text[512];
-    tn__format_shape(shape, rank, text, sizeof(text));
+    tn__rt_format_shape(shape, rank, text, sizeof(text));
     return tn_status_create(TN_INVALID_ARGUMENT, "a tensor of shape %s: a dimension is negative or the size overflows",
                             text);
   }
@@ -76,7 +76,7 @@ tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, cons
 
 /* ---- tensors of tn_string --------------------------------------------------------------------------------------- */
 
-tn_string *tn__string_element(const DLTensor *tensor, int64_t position) {
+tn_string *tn__rt_string_element(const DLTensor *tensor, int64_t position) {
   char *data = (char *)tensor->data + tensor->byte_offset;
   int64_t offset = position;
   if (tensor->strides != NULL) {
@@ -89,7 +89,7 @@ tn_string *tn__string_element(const DLTensor *tensor, int64_t position) {
   return (tn_string *)(void *)(data + offset * (int64_t)sizeof(tn_string));
 }
 
-void tn__string_elements_put(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes) {
+void tn__rt_string_elements_put(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes) {
   for (int64_t i = 0; i < count; i++) {
     tn_string text = strings[i];
     if (bytes != NULL) {
@@ -97,11 +97,11 @@ void tn__string_elements_put(const tn_string *strings, int64_t count, const DLTe
       text.data = bytes;
       bytes += text.length;
     }
-    memcpy(tn__string_element(tensor, i), &text, sizeof(text));
+    memcpy(tn__rt_string_element(tensor, i), &text, sizeof(text));
   }
 }
 
-bool tn__string_elements_bytes(const tn_string *strings, int64_t count, uint64_t *bytes) {
+bool tn__rt_string_elements_bytes(const tn_string *strings, int64_t count, uint64_t *bytes) {
   *bytes = 0;
   for (int64_t i = 0; i < count; i++) {
     if (strings[i].length > SIZE_MAX - *bytes) return false;
@@ -117,7 +117,7 @@ tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_str
   TN_RETURN_IF_ERROR(tn_tensor_create(TN_STRING, rank, shape, allocator, out));
   tn_tensor *tensor = *out;
   int64_t count = tn_element_count(rank, shape);
-  bool countable = tn__string_elements_bytes(strings, count, &bytes);
+  bool countable = tn__rt_string_elements_bytes(strings, count, &bytes);
   tn_status *status = countable ? tn__alloc(allocator, 1, (size_t)bytes, 0, &text)
                                 : tn_status_create(TN_INVALID_ARGUMENT, "strings of more bytes than can be counted");
   if (status != NULL) {
@@ -126,7 +126,7 @@ tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_str
     return status;
   }
   tensor->text = text, tensor->text_bytes = (size_t)bytes;
-  tn__string_elements_put(strings, count, &tensor->dl, tensor->text);
+  tn__rt_string_elements_put(strings, count, &tensor->dl, tensor->text);
   return NULL;
 }
 
@@ -226,7 +226,7 @@ void tn_tensor_copy(const DLTensor *from, const DLTensor *to) {
   int64_t count = tn_element_count(from->ndim, from->shape);
   if (count <= 0) return;
   if (tn__tensor_is_dense(from) && tn__tensor_is_dense(to)) {
-    memcpy(tn__data_of(to), tn__data_of(from), (size_t)count * size);
+    memcpy(tn__rt_data_of(to), tn__rt_data_of(from), (size_t)count * size);
     return;
   }
   int64_t dense[TN_MAX_RANK], index[TN_MAX_RANK] = {0};
@@ -237,8 +237,8 @@ void tn_tensor_copy(const DLTensor *from, const DLTensor *to) {
   for (int64_t done = 0; done < count; done += inner) {
     int64_t from_offset = 0, to_offset = 0;
     for (int i = 0; i < last; i++) from_offset += index[i] * in[i], to_offset += index[i] * out[i];
-    copy_row(tn__data_of(to) + to_offset * (int64_t)size, out[last], tn__data_of(from) + from_offset * (int64_t)size,
-             in[last], size, inner);
+    copy_row(tn__rt_data_of(to) + to_offset * (int64_t)size, out[last],
+             tn__rt_data_of(from) + from_offset * (int64_t)size, in[last], size, inner);
     for (int i = last - 1; i >= 0 && ++index[i] == from->shape[i]; i--) index[i] = 0;
   }
 }

@@ -5,7 +5,7 @@
 #include "tenon/runtime.h"
 
 /* Where its elements begin; NULL when it has no data. */
-static inline char *tn__data_of(const DLTensor *tensor) {
+static inline char *tn__rt_data_of(const DLTensor *tensor) {
   return tensor->data == NULL ? NULL : (char *)tensor->data + tensor->byte_offset;
 }
 
@@ -33,19 +33,19 @@ TN__LINKED TN_MUST_USE tn_status *tn__npy_describe(const char *name, const void 
                                                    tn__npy_info *out);
 
 /* "[2, 3]" into `text`, cut off with "..." when it does not fit. */
-void tn__format_shape(const int64_t *shape, int rank, char *text, size_t size);
+void tn__rt_format_shape(const int64_t *shape, int rank, char *text, size_t size);
 /* "[2, seq, 3]"; symbolic dimensions by name, or "?" when they have none; those with a capacity "past<=1024"; "[...]"
  * of TN_ANY_RANK. */
-void tn__format_dims(const tn_dim_info *const *dims, int rank, char *text, size_t size);
+void tn__rt_format_dims(const tn_dim_info *const *dims, int rank, char *text, size_t size);
 
 /* ---- tensors of tn_string ---- */
 
 /* The element at a flat position of a tensor of any strides. */
-tn_string *tn__string_element(const DLTensor *tensor, int64_t position);
+tn_string *tn__rt_string_element(const DLTensor *tensor, int64_t position);
 /* Writes strings into the first elements of a tensor, of any strides: where they are, or, `bytes` not NULL, copied
  * there one after another. */
-void tn__string_elements_put(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes);
+void tn__rt_string_elements_put(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes);
 /* All bytes of `count` strings; false when they are more than a size_t counts. */
-bool tn__string_elements_bytes(const tn_string *strings, int64_t count, uint64_t *bytes);
+bool tn__rt_string_elements_bytes(const tn_string *strings, int64_t count, uint64_t *bytes);
 
 #endif

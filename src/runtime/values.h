@@ -38,7 +38,7 @@ struct tn__values {
                               uint32_t index, const tn__bound *slot, uint64_t *references);
   /* The list that an output for which memory is bound is made in. */
   void *(*output_list)(tn__function_state *state, uint32_t index);
-  /* Of an output that is a list or of strings: its part of tn__make_way(). */
+  /* Of an output that is a list or of strings: its part of tn__rt_make_way(). */
   tn_status *(*make_way)(const tn__bindings *bindings, uint32_t output);
   /* Writes a result of strings to what is bound for it; all results that are lists to the memory that is. */
   tn_status *(*give_strings)(tn_session *session, tn__function_state *state, uint32_t index, const DLTensor *result,

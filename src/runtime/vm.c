@@ -23,7 +23,7 @@ static tn_status *measure(const tn__frame *frame, uint32_t number, int64_t *byte
       return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the negative dimension %lld",
                               (long long)dims[i]);
   char shape[256];
-  tn__format_shape(dims, r->rank, shape, sizeof(shape));
+  tn__rt_format_shape(dims, r->rank, shape, sizeof(shape));
   return tn_status_create(TN_OUT_OF_RANGE, "a value of this model gets the shape %s, which does not fit into memory",
                           shape);
 }
@@ -43,7 +43,7 @@ static int64_t element_count(const tn__frame *frame, const tn__register *r) {
 }
 
 /* The dimensions of a register about to be looked at. Those of a late view are only worked out now. */
-tn_status *tn__current_dims(tn__frame *frame, uint32_t number, const int64_t **out) {
+tn_status *tn__rt_current_dims(tn__frame *frame, uint32_t number, const int64_t **out) {
   const tn__register *r = &frame->f->registers[number];
   *out = frame->dims + r->first_dim;
   const tn__register *root = &frame->f->registers[r->root];
@@ -53,8 +53,8 @@ tn_status *tn__current_dims(tn__frame *frame, uint32_t number, const int64_t **o
   int64_t root_bytes = element_count(frame, root) * (int64_t)tn__dtype_stored(root->dtype);
   if (bytes == root_bytes) return NULL;
   char mine[256], theirs[256];
-  tn__format_shape(*out, r->rank, mine, sizeof(mine));
-  tn__format_shape(frame->dims + root->first_dim, root->rank, theirs, sizeof(theirs));
+  tn__rt_format_shape(*out, r->rank, mine, sizeof(mine));
+  tn__rt_format_shape(frame->dims + root->first_dim, root->rank, theirs, sizeof(theirs));
   return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s cannot be seen with the shape %s", theirs, mine);
 }
 
@@ -73,8 +73,8 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
   for (int i = 0; i < r->rank && capacity == TN__EXACT_SHAPE; i++) {
     if (theirs[i] == dims[i]) continue;
     char want[256], have[256];
-    tn__format_shape(dims, r->rank, want, sizeof(want));
-    tn__format_shape(theirs, r->rank, have, sizeof(have));
+    tn__rt_format_shape(dims, r->rank, want, sizeof(want));
+    tn__rt_format_shape(theirs, r->rank, have, sizeof(have));
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "output \"%s\": the bound tensor has shape %s and these inputs make %s",
                             frame->f->outputs[r->index].info.name, have, want);
@@ -83,7 +83,7 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
   return NULL;
 }
 
-tn_status *tn__beyond_capacity(const tn__function_value *output, int64_t valid) {
+tn_status *tn__rt_beyond_capacity(const tn__function_value *output, int64_t valid) {
   return tn_status_create(
       TN_OUT_OF_RANGE, "output \"%s\" gets %lld elements along dimension %d, which has room for %lld",
       output->info.name, (long long)valid, output->grows, (long long)output->info.dims[output->grows]->capacity);
@@ -93,7 +93,7 @@ tn_status *tn__beyond_capacity(const tn__function_value *output, int64_t valid) 
 static tn_status *check_valid(const tn__frame *frame, uint32_t index) {
   const tn__function_value *output = &frame->f->outputs[index];
   int64_t valid = tn__operand_value(&output->valid, frame->scalars), theirs = frame->output_valid[index];
-  if (valid < 0 || valid > output->info.dims[output->grows]->capacity) return tn__beyond_capacity(output, valid);
+  if (valid < 0 || valid > output->info.dims[output->grows]->capacity) return tn__rt_beyond_capacity(output, valid);
   if (frame->output_data[index] == NULL || theirs < 0 || theirs == valid) return NULL;
   return tn_status_create(
       TN_INVALID_ARGUMENT,
@@ -130,7 +130,7 @@ static tn_status *lay_out(tn__vm *vm, tn__frame *frame) {
     const int64_t *ignored;
     const tn__register *root = &f->registers[r->root];
     if (r->storage == TN__STORAGE_VIEW && root->early && root->storage != TN__STORAGE_DYNAMIC)
-      TN_RETURN_IF_ERROR(tn__current_dims(frame, i, &ignored));
+      TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, i, &ignored));
   }
   if (f->scalar_count > 0) memcpy(frame->laid_out_scalars, frame->scalars, f->scalar_count * sizeof(int64_t));
   frame->laid_out = true;
@@ -174,7 +174,7 @@ static tn_status *scalar_op(uint32_t op, int64_t a, int64_t b, int64_t *out) {
   return tn_status_create(TN_OUT_OF_RANGE, "the shape arithmetic of this model divides %lld by zero", (long long)a);
 }
 
-tn_status *tn__run_scalar(const tn__instruction *in, int64_t *s) {
+tn_status *tn__rt_run_scalar(const tn__instruction *in, int64_t *s) {
   switch (in->op) {
     case TN__OP_SCALAR_CONST: s[in->a] = in->immediate; return NULL;
     case TN__OP_SCALAR_SELECT: s[in->a] = tn__work_select(s[in->b], s[in->c], s[in->d]); return NULL;
@@ -185,7 +185,7 @@ tn_status *tn__run_scalar(const tn__instruction *in, int64_t *s) {
 static tn_status *scalar_load(tn__frame *frame, const tn__instruction *in) {
   const tn__register *r = &frame->f->registers[in->b];
   const int64_t *dims;
-  TN_RETURN_IF_ERROR(tn__current_dims(frame, in->b, &dims));
+  TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, in->b, &dims));
   int64_t count = element_count(frame, r);
   if (in->c >= (uint64_t)count)
     return tn_status_create(TN_OUT_OF_RANGE, "element %u of a tensor of %lld elements is needed", in->c,
@@ -243,13 +243,13 @@ static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
   const int64_t *to_dims, *from_dims;
   if (to->container != TN__CONTAINER_TENSOR) return vm->exe->values->copy(vm, frame, in);
-  TN_RETURN_IF_ERROR(tn__current_dims(frame, in->a, &to_dims));
-  TN_RETURN_IF_ERROR(tn__current_dims(frame, in->b, &from_dims));
+  TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, in->a, &to_dims));
+  TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, in->b, &from_dims));
   int64_t count = element_count(frame, from);
   if (count != element_count(frame, to)) {
     char a[256], b[256];
-    tn__format_shape(from_dims, from->rank, a, sizeof(a));
-    tn__format_shape(to_dims, to->rank, b, sizeof(b));
+    tn__rt_format_shape(from_dims, from->rank, a, sizeof(a));
+    tn__rt_format_shape(to_dims, to->rank, b, sizeof(b));
     return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s does not fit where %s is wanted", a, b);
   }
   const void *source = frame->data[from->root];
@@ -266,23 +266,23 @@ static tn_status *check_moved(const tn__register *to, const int64_t *dims) {
   for (int i = 0; i < to->rank; i++) {
     if (to->dims[i].symbolic || to->dims[i].value == dims[i]) continue;
     char shape[256];
-    tn__format_shape(dims, to->rank, shape, sizeof(shape));
+    tn__rt_format_shape(dims, to->rank, shape, sizeof(shape));
     return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s has %lld where dimension %d is %lld", shape,
                             (long long)dims[i], i, (long long)to->dims[i].value);
   }
   return NULL;
 }
 
-tn_status *tn__make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims) {
+tn_status *tn__rt_make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims) {
   const tn__register *r = &frame->f->registers[number];
   bool late_output = r->storage == TN__STORAGE_OUTPUT && !r->early;
   if (r->storage != TN__STORAGE_DYNAMIC && !late_output) {
     const int64_t *own;
-    TN_RETURN_IF_ERROR(tn__current_dims(frame, number, &own));
+    TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, number, &own));
     if (r->rank == 0 || memcmp(own, dims, (size_t)r->rank * sizeof(int64_t)) == 0) return NULL;
     char a[256], b[256];
-    tn__format_shape(dims, r->rank, a, sizeof(a));
-    tn__format_shape(own, r->rank, b, sizeof(b));
+    tn__rt_format_shape(dims, r->rank, a, sizeof(a));
+    tn__rt_format_shape(own, r->rank, b, sizeof(b));
     return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s does not fit where %s is wanted", a, b);
   }
   int64_t bytes;
@@ -346,7 +346,7 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
       callee->data[callee->f->inputs[i].reg] = frame->data[number];
       continue;
     }
-    TN_RETURN_IF_ERROR(tn__current_dims(frame, number, &dims));
+    TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, number, &dims));
     if (callee->f->inputs[i].grows >= 0) dims = frame->input_shapes[frame->f->registers[number].index];
     tn__frame_set_input(callee, i, frame->data[frame->f->registers[number].root], dims);
   }
@@ -371,7 +371,7 @@ static tn_status *pass_arguments(tn__frame *frame, tn__frame *callee, const tn__
       if (!is_read(frame, in, number)) swap_blocks(&frame->blocks[number], &callee->blocks[callee->f->outputs[i].reg]);
       continue;
     }
-    TN_RETURN_IF_ERROR(tn__current_dims(frame, number, &callee->output_shapes[i]));
+    TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, number, &callee->output_shapes[i]));
     callee->output_data[i] = frame->data[r->root];
   }
   return NULL;
@@ -411,7 +411,7 @@ static tn_status *builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *i
     case TN__BUILTIN_FILL_ZERO: {
       const tn__register *r = &frame->f->registers[in->operands[0]];
       const int64_t *dims;
-      TN_RETURN_IF_ERROR(tn__current_dims(frame, in->operands[0], &dims));
+      TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, in->operands[0], &dims));
       tn__work_fill_zero(frame->data[r->root], element_count(frame, r) * (int64_t)tn__dtype_stored(r->dtype));
       return NULL;
     }
@@ -505,7 +505,7 @@ static tn_status *interpret_profiled(tn__vm *vm, tn__frame *frame, uint32_t at, 
   for (;;) {
     const tn__instruction *in = &code[at];
     if (in->op == TN__OP_RETURN) return NULL;
-    if (in->op == TN__OP_JUMP && tn__is_cancelled(&vm->caller.env)) return cancelled(vm, in);
+    if (in->op == TN__OP_JUMP && tn__rt_is_cancelled(&vm->caller.env)) return cancelled(vm, in);
     if (in->op == TN__OP_JUMP || (in->op == TN__OP_JUMP_IF_ZERO && frame->scalars[in->a] == 0)) {
       at = in->callee;
       continue;
@@ -530,20 +530,20 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       case TN__OP_RETURN: return NULL;
       case TN__OP_SCALAR_CONST:
       case TN__OP_SCALAR_OP:
-      case TN__OP_SCALAR_SELECT: status = tn__run_scalar(in, scalars); break;
+      case TN__OP_SCALAR_SELECT: status = tn__rt_run_scalar(in, scalars); break;
       case TN__OP_SCALAR_SHAPE: {
         const int64_t *dims;
-        status = tn__current_dims(frame, in->b, &dims);
+        status = tn__rt_current_dims(frame, in->b, &dims);
         if (status == NULL) scalars[in->a] = dims[in->c];
         break;
       }
       case TN__OP_SCALAR_LOAD: status = scalar_load(frame, in); break;
       case TN__OP_ASSERT:
-        if (scalars[in->a] == 0) return tn__assert_failed(vm->exe, frame->f, in, scalars, NULL);
+        if (scalars[in->a] == 0) return tn__rt_assert_failed(vm->exe, frame->f, in, scalars, NULL);
         break;
       case TN__OP_ALLOC: status = alloc_register(vm, frame, in->a); break;
       case TN__OP_KERNEL: {
-        if (tn__is_cancelled(&vm->caller.env)) return cancelled(vm, in);
+        if (tn__rt_is_cancelled(&vm->caller.env)) return cancelled(vm, in);
         if (in->may_make_nothing && makes_nothing(frame, in)) break;
         int32_t result = TN_KERNEL_OK;
         status = run_kernel(vm, frame, in, &result);
@@ -552,7 +552,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       }
       case TN__OP_COPY: status = copy(vm, frame, in); break;
       case TN__OP_JUMP: /* loops come by here, also those without kernels */
-        if (tn__is_cancelled(&vm->caller.env)) return cancelled(vm, in);
+        if (tn__rt_is_cancelled(&vm->caller.env)) return cancelled(vm, in);
         at = in->callee;
         break;
       case TN__OP_JUMP_IF_ZERO:
@@ -563,7 +563,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       case TN__OP_MOVE: status = move(vm, frame, in); break;
       case TN__OP_COUNT: break;
     }
-    if (__builtin_expect(status != NULL, 0)) return tn__at_origin(vm->exe, frame->f, in, status);
+    if (__builtin_expect(status != NULL, 0)) return tn__rt_at_origin(vm->exe, frame->f, in, status);
   }
   return NULL;
 }

@@ -72,20 +72,20 @@ void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int
 /* Checks the shapes of the inputs and gives the symbols in them their values; the other scalars become 0. */
 TN_MUST_USE tn_status *tn__bind_symbols(const tn__function *f, const int64_t *const *shapes, int64_t *scalars);
 /* The status of an output that would have more elements than its buffer has room for, or less than none. */
-TN_MUST_USE TN_NEVER_NULL tn_status *tn__beyond_capacity(const tn__function_value *output, int64_t valid);
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__rt_beyond_capacity(const tn__function_value *output, int64_t valid);
 /* Runs the frame's function, whose inputs are bound. */
 TN_MUST_USE tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth);
 /* Runs it once more with the same memory and shapes as its last run, which succeeded: nothing is checked again. */
 TN_MUST_USE tn_status *tn__vm_run_again(tn__vm *vm, tn__frame *frame);
 
 /* The dimensions of a register about to be looked at. */
-TN_MUST_USE tn_status *tn__current_dims(tn__frame *frame, uint32_t number, const int64_t **out);
+TN_MUST_USE tn_status *tn__rt_current_dims(tn__frame *frame, uint32_t number, const int64_t **out);
 /* Memory for a result of the given dimensions, which its register takes on when its storage lets it; otherwise they
  * must be the register's. */
-TN_MUST_USE tn_status *tn__make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims);
+TN_MUST_USE tn_status *tn__rt_make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims);
 
 /* SCALAR_CONST, SCALAR_OP, SCALAR_SELECT: what is made of scalars alone. */
-TN_MUST_USE tn_status *tn__run_scalar(const tn__instruction *in, int64_t *scalars);
+TN_MUST_USE tn_status *tn__rt_run_scalar(const tn__instruction *in, int64_t *scalars);
 static inline int64_t tn__operand_value(const tn__operand *operand, const int64_t *scalars) {
   return operand->symbolic ? scalars[operand->value] : operand->value;
 }

@@ -6,13 +6,13 @@
 static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to, const tn__buffer *from,
                         const int *order, int at) {
   tn__ir *ir = s->ir;
-  tn__block block = {.name = name, .axis_count = to->rank, .predicate = tn__bool(ir, true)};
+  tn__block block = {.name = name, .axis_count = to->rank, .predicate = tn__ir_bool(ir, true)};
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, to->rank, tn__block_axis);
   const tn__expr *indices[TN__MAX_RANK], *source[TN__MAX_RANK];
   tn__snode *outermost = NULL, *innermost = NULL;
   for (int d = 0; d < to->rank; d++) {
     const tn__var *axis =
-        tn__var_create(ir, tn__arena_printf(s->arena, "a%d", d), TN_I64, tn__index(ir, 0), to->shape[d]);
+        tn__var_create(ir, tn__arena_printf(s->arena, "a%d", d), TN_I64, tn__ir_index(ir, 0), to->shape[d]);
     tn__snode *loop =
         tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.a%d", name, d), to->shape[d], TN__LOOP_SERIAL);
     axes[d] = (tn__block_axis){.var = axis, .kind = TN__AXIS_SPATIAL, .binding = loop->var->self};
@@ -26,7 +26,7 @@ static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to,
   }
   block.axes = axes;
   tn__snode *node = tn__sched_new_block(s, &block);
-  tn__sched_set_body(s, node, NULL, tn__store(ir, to, indices, tn__load(ir, from, source)));
+  tn__sched_set_body(s, node, NULL, tn__ir_store(ir, to, indices, tn__ir_load(ir, from, source)));
   if (innermost == NULL)
     outermost = node;
   else
@@ -58,7 +58,7 @@ static void check_plain(const tn__schedule *s, const char *step, const tn__snode
     tn__sched_refuse(s, "%s of \"%s\": an imperative block keeps its tensors", step, block->name);
 }
 
-void tn__cache_write(tn__schedule *s, const char *name, int index, tn__scope scope) {
+void tn__sched_cache_write(tn__schedule *s, const char *name, int index, tn__scope scope) {
   tn__snode *block = tn__sched_block(s, "cache_write", name);
   check_scope(s, "cache_write", name, scope);
   check_plain(s, "cache_write", block);
@@ -128,15 +128,15 @@ static const char *cache_read(tn__schedule *s, const char *name, int index, tn__
   return copy;
 }
 
-void tn__cache_read(tn__schedule *s, const char *name, int index, tn__scope scope) {
+void tn__sched_cache_read(tn__schedule *s, const char *name, int index, tn__scope scope) {
   const tn__snode *block = tn__sched_block(s, "cache_read", name);
   int rank = region_at(s, "cache_read", name, block->block.reads, block->block.read_count, index)->buffer->rank;
   cache_read(s, name, index, scope, same_order, rank);
   record(s, "cache_read", name, index, scope);
 }
 
-const char *tn__cache_read_in_order(tn__schedule *s, const char *name, int index, tn__scope scope, const int *order,
-                                    int rank) {
+const char *tn__sched_cache_read_in_order(tn__schedule *s, const char *name, int index, tn__scope scope,
+                                          const int *order, int rank) {
   int64_t numbers[2 + TN__MAX_RANK] = {index, (int64_t)scope};
   const char *copy = cache_read(s, name, index, scope, order, rank);
   for (int d = 0; d < rank; d++) numbers[2 + d] = order[d];
@@ -144,7 +144,7 @@ const char *tn__cache_read_in_order(tn__schedule *s, const char *name, int index
   return copy;
 }
 
-void tn__set_scope(tn__schedule *s, const char *name, int index, tn__scope scope) {
+void tn__sched_set_scope(tn__schedule *s, const char *name, int index, tn__scope scope) {
   tn__snode *block = tn__sched_block(s, "set_scope", name);
   check_scope(s, "set_scope", name, scope);
   const tn__buffer *buffer =

@@ -67,7 +67,7 @@ static int64_t widest_vector(tn__schedule *s, const tn__buffer *buffer, const tn
   int64_t widest = 1, extent;
   for (int i = 0; i < users->count; i++)
     for (const tn__snode *n = users->data[i]->parent; n->parent != NULL; n = n->parent)
-      if (n->kind == TN__LOOP_VECTORIZED && tn__as_int(n->var->extent, &extent) && extent > widest &&
+      if (n->kind == TN__LOOP_VECTORIZED && tn__ir_as_int(n->var->extent, &extent) && extent > widest &&
           moves_along_rows(s, users->data[i], buffer, n))
         widest = extent;
   return widest;
@@ -76,7 +76,7 @@ static int64_t widest_vector(tn__schedule *s, const tn__buffer *buffer, const tn
 static void check_private_size(const tn__schedule *s, const tn__buffer *buffer, const tn__expr *const *shape) {
   int64_t bytes = (int64_t)tn_dtype_size(buffer->dtype), size;
   for (int d = 0; d < buffer->rank; d++) {
-    bytes = tn__as_int(shape[d], &size) && size <= 65536 ? bytes * size : INT64_MAX / 65536;
+    bytes = tn__ir_as_int(shape[d], &size) && size <= 65536 ? bytes * size : INT64_MAX / 65536;
     if (bytes > 65536)
       tn__sched_refuse(s, "%s cannot be kept private: it would need more than 64 KiB where it is used", buffer->name);
   }
@@ -105,18 +105,18 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
   access_hull(s, buffer, users, at, min, extent);
   for (int d = 0; d < buffer->rank; d++) {
     int64_t size, whole;
-    bool known = tn__as_int(buffer->shape[d], &whole);
-    if (extent[d] == NULL || !tn__as_int(extent[d], &size) || (known && size >= whole)) {
+    bool known = tn__ir_as_int(buffer->shape[d], &whole);
+    if (extent[d] == NULL || !tn__ir_as_int(extent[d], &size) || (known && size >= whole)) {
       if (!known)
         tn__sched_refuse(s, "%s cannot be kept private: dimension %d has no constant bound where it is used",
                          buffer->name, d);
       size = whole;
-      min[d] = tn__index(s->ir, 0);
+      min[d] = tn__ir_index(s->ir, 0);
     }
     /* Rows of registers are whole vectors, so that a partial tile's rows don't straddle them. */
     int64_t lanes = d == buffer->rank - 1 && buffer->scope == TN__SCOPE_REGISTER ? widest_vector(s, buffer, users) : 1;
     if (lanes > 1 && size > 1 && size < 65536) size = (size + lanes - 1) / lanes * lanes;
-    extent[d] = tn__index(s->ir, size);
+    extent[d] = tn__ir_index(s->ir, size);
   }
   pad(s, buffer, extent);
   check_private_size(s, buffer, extent);
@@ -144,14 +144,15 @@ static void place_folded(tn__schedule *s, const tn__buffer *buffer, const tn__sn
   access_hull(s, buffer, users, in, p.min, extent);
   for (int d = 0; d < buffer->rank; d++) {
     int64_t size, whole;
-    if (extent[d] != NULL && tn__as_int(extent[d], &size) && !(tn__as_int(buffer->shape[d], &whole) && size >= whole))
+    if (extent[d] != NULL && tn__ir_as_int(extent[d], &size) &&
+        !(tn__ir_as_int(buffer->shape[d], &whole) && size >= whole))
       continue;
     extent[d] = buffer->shape[d];
-    p.min[d] = tn__index(s->ir, 0);
+    p.min[d] = tn__ir_index(s->ir, 0);
   }
   pad(s, buffer, extent);
   for (const tn__snode *n = in; n->parent != NULL; n = n->parent) {
-    if (n->kind != TN__LOOP_PARALLEL && !tn__loop_is_bound(n->kind)) continue;
+    if (n->kind != TN__LOOP_PARALLEL && !tn__ir_loop_is_bound(n->kind)) continue;
     if (p.run_count + buffer->rank == TN__MAX_RANK)
       tn__sched_refuse(s, "%s cannot be folded in \"%s\": it would have more than %d dimensions", buffer->name,
                        in->name, TN__MAX_RANK);
@@ -168,7 +169,7 @@ static void shift_indices(tn__ir *ir, const tn__expr *const *indices, const tn__
   const tn__expr **own = out + p->run_count;
   for (int r = 0; r < p->run_count; r++) out[r] = p->run[r];
   for (int d = 0; d < p->buffer->rank - p->run_count; d++)
-    own[d] = p->min == NULL ? indices[d] : tn__sub(ir, indices[d], p->min[d]);
+    own[d] = p->min == NULL ? indices[d] : tn__ir_sub(ir, indices[d], p->min[d]);
 }
 
 typedef struct numbered {
@@ -239,12 +240,12 @@ static const tn__stmt *build_children(builder *b, const tn__snode *node) {
   tn__ir *ir = b->s->ir;
   const tn__stmt **items = TN__NEW_ARRAY(b->s->arena, node->children.count, const tn__stmt *);
   for (int i = 0; i < node->children.count; i++) items[i] = build(b, node->children.data[i]);
-  const tn__stmt *body = tn__seq(ir, items, node->children.count);
+  const tn__stmt *body = tn__ir_seq(ir, items, node->children.count);
   for (int shared = 0; shared < 2; shared++) /* what threads share goes around what they do not */
     for (int i = node->placed; i > 0; i = b->places.data[i - 1].before) {
       const placement *p = &b->places.data[i - 1];
       if (p->over < 0 && (p->buffer->scope == TN__SCOPE_WORKSPACE) == (shared == 1))
-        body = tn__alloc_stmt(ir, p->buffer, body);
+        body = tn__ir_alloc_stmt(ir, p->buffer, body);
     }
   return body;
 }
@@ -268,13 +269,13 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
   int count = tn__sched_path(s, loop, p->block, inner);
   const tn__snode *ahead = p->ahead == NULL ? loop : p->ahead;
   if (!tn__sched_is_under(loop, ahead)) return false;
-  const tn__expr *later = tn__add_i(s->ir, ahead->var->self, p->distance);
+  const tn__expr *later = tn__ir_add_i(s->ir, ahead->var->self, p->distance);
   tn__sched_hull(s, p->block, region, inner, count, first == NULL ? mins : first, extent == NULL ? extents : extent);
   for (int d = 0; d < p->buffer->rank; d++) {
     const tn__expr **min = first == NULL ? mins : first;
     for (int i = 0; i < count; i++)
       if (tn__expr_uses_var(min[d], inner[i]->var)) return false;
-    min[d] = tn__substitute(s->ir, min[d], &ahead->var, &later, 1);
+    min[d] = tn__ir_substitute(s->ir, min[d], &ahead->var, &later, 1);
   }
   return true;
 }
@@ -292,16 +293,16 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
   if (tn__sched_folded_in(b->s, p->buffer) != NULL) return;
   if (!tn__sched_prefetch_start(b->s, loop, p, first, extent)) return;
   int64_t per_line = LINE_BYTES / (int64_t)tn_dtype_size(buffer->dtype), lines = 1, rows = 1, size;
-  if (last >= 0 && extent[last] != NULL && tn__as_int(extent[last], &size)) lines = (size + per_line - 1) / per_line;
+  if (last >= 0 && extent[last] != NULL && tn__ir_as_int(extent[last], &size)) lines = (size + per_line - 1) / per_line;
   if (lines > MOST_LINES) lines = MOST_LINES;
-  while (down > 0 && extent[down] != NULL && tn__is_int_value(extent[down], 1)) down--;
-  if (down >= 0 && extent[down] != NULL && tn__as_int(extent[down], &size)) rows = size;
+  while (down > 0 && extent[down] != NULL && tn__ir_is_int_value(extent[down], 1)) down--;
+  if (down >= 0 && extent[down] != NULL && tn__ir_as_int(extent[down], &size)) rows = size;
   for (int d = 0; d <= last; d++) indices[d] = first[d];
   for (int64_t r = 0; r < rows && r < MOST_ROWS; r++)
     for (int64_t l = 0; l < lines && r * lines < MOST_PLACES; l++) {
-      if (down >= 0) indices[down] = tn__add_i(ir, first[down], r);
-      if (last >= 0) indices[last] = tn__add_i(ir, first[last], l * per_line);
-      tn__vec_push(b->s->arena, out, tn__prefetch_stmt(ir, buffer, indices, rows > WAYS));
+      if (down >= 0) indices[down] = tn__ir_add_i(ir, first[down], r);
+      if (last >= 0) indices[last] = tn__ir_add_i(ir, first[last], l * per_line);
+      tn__vec_push(b->s->arena, out, tn__ir_prefetch_stmt(ir, buffer, indices, rows > WAYS));
     }
 }
 
@@ -313,15 +314,15 @@ static const tn__stmt *build(builder *b, const tn__snode *node) {
     stmts items = {0};
     for (int i = 0; i < node->prefetches.count; i++) build_prefetch(b, node, &node->prefetches.data[i], &items);
     tn__vec_push(b->s->arena, &items, body);
-    body = tn__seq(b->s->ir, items.data, items.count);
+    body = tn__ir_seq(b->s->ir, items.data, items.count);
   }
-  body = tn__for_with(b->s->ir, node->var, node->kind, &node->pragmas, body);
+  body = tn__ir_for_with(b->s->ir, node->var, node->kind, &node->pragmas, body);
   if (node->tensor == NULL) return body;
   const char *why;
   const tn__stmt *tensor = tn__sched_tensor_stmt(b->s, node->tensor, body, &why);
   if (tensor == NULL)
     tn__sched_refuse(b->s, "\"%s\" cannot be the instruction %s in the end: %s", node->name,
-                     tn__tensor_name(node->tensor->op), why);
+                     tn__ir_tensor_name(node->tensor->op), why);
   return tensor;
 }
 
@@ -333,7 +334,7 @@ static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__sn
     const tn__snode *block = users->data[i];
     if (!tn__sched_writes(block, buffer)) continue;
     for (const tn__snode *n = block->parent; n->parent != NULL && n != folded; n = n->parent)
-      if ((n->kind == TN__LOOP_PARALLEL || tn__loop_is_bound(n->kind)) && !tn__sched_disjoint(s, n, block))
+      if ((n->kind == TN__LOOP_PARALLEL || tn__ir_loop_is_bound(n->kind)) && !tn__sched_disjoint(s, n, block))
         tn__sched_refuse(s, "%s is shared by the threads of loop \"%s\", whose iterations write the same elements",
                          buffer->name, n->name);
   }

@@ -21,7 +21,7 @@ static const tn__expr *replace_load(tn__ir *ir, const tn__expr *e, void *user) {
   if (e->kind != TN__EXPR_LOAD || e->value.buffer != in->buffer) return NULL;
   const tn__expr *values[TN__MAX_RANK];
   for (int i = 0; i < in->count; i++) values[i] = e->args[in->dims[i]];
-  return tn__substitute(ir, in->value, in->vars, values, in->count);
+  return tn__ir_substitute(ir, in->value, in->vars, values, in->count);
 }
 
 static const tn__expr *replace_loads(tn__ir *ir, const tn__expr *e, void *user) {
@@ -55,7 +55,7 @@ static bool inline_into(tn__schedule *s, const tn__snode *reader, inlining *in, 
   return size <= TN__MOST_INLINED || size <= old;
 }
 
-bool tn__inline_if_small(tn__schedule *s, const char *name) {
+bool tn__sched_inline_if_small(tn__schedule *s, const char *name) {
   tn__snode *block = tn__sched_block(s, "inline", name);
   int axis_of_dim[TN__MAX_RANK];
   check_map(s, "inline", block, axis_of_dim);
@@ -96,14 +96,14 @@ bool tn__inline_if_small(tn__schedule *s, const char *name) {
   return true;
 }
 
-void tn__inline(tn__schedule *s, const char *name) {
-  if (!tn__inline_if_small(s, name))
+void tn__sched_inline(tn__schedule *s, const char *name) {
+  if (!tn__sched_inline_if_small(s, name))
     tn__sched_refuse(s, "inline of \"%s\": what reads it would have more than %d operations", name, TN__MOST_INLINED);
 }
 
 /* ---- reverse_inline ---------------------------------------------------------------------------------------------- */
 
-void tn__reverse_inline(tn__schedule *s, const char *name) {
+void tn__sched_reverse_inline(tn__schedule *s, const char *name) {
   tn__snode *block = tn__sched_block(s, "reverse_inline", name), *producer = NULL;
   tn__ir *ir = s->ir;
   int own_axes[TN__MAX_RANK], axis_of_dim[TN__MAX_RANK];
@@ -136,17 +136,17 @@ void tn__reverse_inline(tn__schedule *s, const char *name) {
       values[matched++] = producer->block.axes[axis_of_dim[d]].var->self;
       found = true;
     }
-    if (!found || !tn__is_int_value(source->extent[d], 1))
+    if (!found || !tn__ir_is_int_value(source->extent[d], 1))
       tn__sched_refuse(s, "reverse_inline of \"%s\": it does not read all of %s element by element", name,
                        source->buffer->name);
   }
   for (int i = 0; i < block->block.axis_count; i++) {
-    bool found = tn__is_int_value(block->block.axes[i].var->extent, 1);
+    bool found = tn__ir_is_int_value(block->block.axes[i].var->extent, 1);
     for (int k = 0; k < matched; k++) found |= vars[k] == block->block.axes[i].var;
     if (!found) tn__sched_refuse(s, "reverse_inline of \"%s\": it has an axis that \"%s\" lacks", name, producer->name);
-    if (tn__is_int_value(block->block.axes[i].var->extent, 1)) {
+    if (tn__ir_is_int_value(block->block.axes[i].var->extent, 1)) {
       vars[matched] = block->block.axes[i].var;
-      values[matched++] = tn__index(ir, 0);
+      values[matched++] = tn__ir_index(ir, 0);
     }
   }
   /* The consumer's expressions in the producer's axes, then the producer's value for the load. */

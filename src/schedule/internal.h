@@ -38,7 +38,7 @@ struct tn__snode {
   tn__loop_kind kind;
   tn__loop_pragmas pragmas;
   const tn__tensor_intrinsic *tensor; /* loops: the instruction that the nest from here on becomes, or NULL */
-  bool transposes;                    /* loops: the nest from here on fills or reads a tile of tn__transpose */
+  bool transposes;                    /* loops: the nest from here on fills or reads a tile of tn__sched_transpose */
   TN__VEC(tn__sched_prefetch) prefetches;
   const tn__buffer *streams;     /* blocks: the output that the block's stores stream to, or NULL */
   TN__VEC(tn__snode *) children; /* loops and the root */
@@ -194,7 +194,7 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
                               const tn__expr **first, const tn__expr **extent);
 
 /* The constant by which `var` itself is divided, or of which the remainder is taken, somewhere in `e`; 0: nowhere. */
-int64_t tn__divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var);
+int64_t tn__sched_divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var);
 
 /* ---- kinds.c ----------------------------------------------------------------------------------------------------- */
 /* Why the block's stores to the buffer cannot stream; NULL when they can. */
@@ -228,9 +228,9 @@ void tn__sched_record(tn__schedule *s, const char *step, const char *const *name
                       const int64_t *numbers, int number_count);
 /* What a trace calls its declaration. */
 void tn__sched_digest(const tn__te *te, char out[17]);
-bool tn__trace_is_of(const char *trace, const char digest[17]); /* by its first line; untrusted text */
+bool tn__sched_trace_is_of(const char *trace, const char digest[17]); /* by its first line; untrusted text */
 
 /* layout.c: indices and shape of a tensor in another layout, and the declaration that makes it, "KERNEL_pack_INPUT". */
-tn__te *tn__layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__layout *layout);
+tn__te *tn__sched_layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__layout *layout);
 
 #endif

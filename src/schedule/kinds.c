@@ -10,9 +10,9 @@
 typedef bool (*loop_test)(const tn__snode *loop, const void *what);
 
 static bool has_kind(const tn__snode *loop, const void *kind) { return loop->kind == *(const tn__loop_kind *)kind; }
-static bool is_bound(const tn__snode *loop, const void *unused) { return tn__loop_is_bound(loop->kind); }
-static bool is_over_blocks(const tn__snode *loop, const void *unused) { return tn__loop_is_block(loop->kind); }
-static bool is_over_threads(const tn__snode *loop, const void *unused) { return tn__loop_is_thread(loop->kind); }
+static bool is_bound(const tn__snode *loop, const void *unused) { return tn__ir_loop_is_bound(loop->kind); }
+static bool is_over_blocks(const tn__snode *loop, const void *unused) { return tn__ir_loop_is_block(loop->kind); }
+static bool is_over_threads(const tn__snode *loop, const void *unused) { return tn__ir_loop_is_thread(loop->kind); }
 
 /* A loop around the node, or inside of it, that the test accepts; NULL when there is none. */
 static const tn__snode *find_around(const tn__snode *node, loop_test test, const void *what) {
@@ -65,7 +65,7 @@ void tn__sched_check_independent(tn__schedule *s, const char *step, tn__snode *l
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
-void tn__parallel(tn__schedule *s, const char *name) {
+void tn__sched_parallel(tn__schedule *s, const char *name) {
   tn__snode *loop = tn__sched_loop(s, "parallel", name);
   tn__sched_check_free(s, "parallel", loop, false);
   if (around(loop, TN__LOOP_PARALLEL) || inside(loop, TN__LOOP_PARALLEL))
@@ -81,12 +81,12 @@ void tn__parallel(tn__schedule *s, const char *name) {
 
 static void check_constant(tn__schedule *s, const char *step, const tn__snode *loop, int64_t most) {
   int64_t extent;
-  if (!tn__as_int(loop->var->extent, &extent) || extent > most)
+  if (!tn__ir_as_int(loop->var->extent, &extent) || extent > most)
     tn__sched_refuse(s, "%s of \"%s\": the extent must be a constant of at most %lld", step, loop->name,
                      (long long)most);
 }
 
-void tn__vectorize(tn__schedule *s, const char *name) {
+void tn__sched_vectorize(tn__schedule *s, const char *name) {
   tn__snode *loop = tn__sched_loop(s, "vectorize", name);
   tn__sched_check_free(s, "vectorize", loop, false);
   if (loop->prefetches.count > 0) tn__sched_refuse(s, "vectorize of \"%s\": the loop prefetches", name);
@@ -98,7 +98,7 @@ void tn__vectorize(tn__schedule *s, const char *name) {
   tn__sched_record(s, "vectorize", &name, 1, NULL, 0);
 }
 
-void tn__unroll(tn__schedule *s, const char *name) {
+void tn__sched_unroll(tn__schedule *s, const char *name) {
   tn__snode *loop = tn__sched_loop(s, "unroll", name);
   tn__sched_check_free(s, "unroll", loop, false);
   check_constant(s, "unroll", loop, 256);
@@ -124,15 +124,15 @@ static int64_t thread_count(const tn__snode *node, const tn__snode *loop) {
     int64_t below = thread_count(node->children.data[i], loop);
     if (below > most) most = below;
   }
-  if (node == loop || (tn__loop_is_thread(node->kind))) tn__as_int(node->var->extent, &extent);
+  if (node == loop || (tn__ir_loop_is_thread(node->kind))) tn__ir_as_int(node->var->extent, &extent);
   return most * extent;
 }
 
-void tn__bind(tn__schedule *s, const char *name, const char *axis_name) {
+void tn__sched_bind(tn__schedule *s, const char *name, const char *axis_name) {
   enum { MOST_THREADS = 1024 };
   tn__snode *loop = tn__sched_loop(s, "bind", name), *nest = loop;
   int found = tn__loop_kind_find(axis_name, strlen(axis_name));
-  if (found < 0 || !tn__loop_is_bound((tn__loop_kind)found))
+  if (found < 0 || !tn__ir_loop_is_bound((tn__loop_kind)found))
     tn__sched_refuse(s, "bind of \"%s\": there is no axis \"%.20s\": use block.x, .y, .z or thread.x, .y, .z", name,
                      axis_name);
   tn__loop_kind axis = (tn__loop_kind)found;
@@ -143,13 +143,14 @@ void tn__bind(tn__schedule *s, const char *name, const char *axis_name) {
   if (other == NULL) other = find_inside(loop, has_kind, &axis);
   if (other != NULL)
     tn__sched_refuse(s, "bind of \"%s\": \"%s\" on the same path is bound to %s already", name, other->name, axis_name);
-  other = tn__loop_is_block(axis) ? find_around(loop, is_over_threads, NULL) : find_inside(loop, is_over_blocks, NULL);
+  other =
+      tn__ir_loop_is_block(axis) ? find_around(loop, is_over_threads, NULL) : find_inside(loop, is_over_blocks, NULL);
   if (other != NULL)
     tn__sched_refuse(s, "bind of \"%s\": blocks stand around threads, and \"%s\" is bound to %s", name, other->name,
                      tn__loop_kind_name(other->kind));
   while (nest->parent != s->root) nest = nest->parent;
   check_extents(s, nest, loop, axis);
-  if (tn__loop_is_thread(axis)) {
+  if (tn__ir_loop_is_thread(axis)) {
     check_constant(s, "bind", loop, MOST_THREADS);
     if (thread_count(nest, loop) > MOST_THREADS)
       tn__sched_refuse(s, "bind of \"%s\": a block would have more than %d threads", name, MOST_THREADS);
@@ -162,7 +163,7 @@ void tn__bind(tn__schedule *s, const char *name, const char *axis_name) {
 
 /* ---- pragma ------------------------------------------------------------------------------------------------------ */
 
-void tn__pragma(tn__schedule *s, const char *name, const char *key, int64_t value) {
+void tn__sched_pragma(tn__schedule *s, const char *name, const char *key, int64_t value) {
   tn__snode *loop = tn__sched_loop(s, "pragma", name);
   int32_t most = 0;
   tn__sched_check_not_frozen(s, "pragma", loop);
@@ -211,15 +212,15 @@ static void add_prefetch(tn__schedule *s, const char *block_name, int read_index
   tn__vec_push(s->arena, &loop->prefetches, p);
 }
 
-void tn__prefetch(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance) {
+void tn__sched_prefetch_block(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance) {
   const char *names[] = {block, loop};
   const int64_t numbers[] = {read_index, distance};
   add_prefetch(s, block, read_index, loop, NULL, distance);
   tn__sched_record(s, "prefetch", names, 2, numbers, 2);
 }
 
-void tn__prefetch_ahead(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
-                        int64_t distance) {
+void tn__sched_prefetch_ahead(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
+                              int64_t distance) {
   const char *names[] = {block, loop, ahead};
   const int64_t numbers[] = {read_index, distance};
   add_prefetch(s, block, read_index, loop, ahead, distance);
@@ -257,19 +258,19 @@ const char *tn__sched_cannot_stream(tn__schedule *s, const tn__snode *block, con
     return "which is read or written elsewhere, too, so that it is needed near";
   tn__stmt_walk(block->block.body, find_store, &search);
   if (search.count != 1) return "which it stores to in several places";
-  if (loop->var == NULL || loop->kind != TN__LOOP_VECTORIZED || !tn__as_int(loop->var->extent, &lanes))
+  if (loop->var == NULL || loop->kind != TN__LOOP_VECTORIZED || !tn__ir_as_int(loop->var->extent, &lanes))
     return "and not in vectors";
   if (lanes * (int64_t)tn_dtype_size(buffer->dtype) % LEAST_STREAMED_BYTES != 0)
     return "in vectors that are no multiple of 16 bytes";
-  const tn__expr *flat = tn__index(s->ir, 0);
+  const tn__expr *flat = tn__ir_index(s->ir, 0);
   for (int d = 0; d < buffer->rank; d++)
-    flat = tn__add(s->ir, tn__mul(s->ir, flat, buffer->shape[d]), search.found->as.store.indices[d]);
+    flat = tn__ir_add(s->ir, tn__ir_mul(s->ir, flat, buffer->shape[d]), search.found->as.store.indices[d]);
   flat = tn__sched_substitute_axes(s->ir, &block->block, flat);
-  if (!tn__stride_in(s->ir, flat, loop->var, &stride) || stride != 1) return "in vectors whose lanes lie apart";
+  if (!tn__ir_stride_in(s->ir, flat, loop->var, &stride) || stride != 1) return "in vectors whose lanes lie apart";
   return NULL;
 }
 
-void tn__stream(tn__schedule *s, const char *name, int write_index) {
+void tn__sched_stream(tn__schedule *s, const char *name, int write_index) {
   tn__snode *block = tn__sched_block(s, "stream", name);
   if (write_index < 0 || write_index >= block->block.write_count)
     tn__sched_refuse(s, "stream of \"%s\": there is no tensor %d, it writes %d", name, write_index,

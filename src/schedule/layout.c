@@ -11,22 +11,22 @@ static int64_t positive_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
 bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank, const tn__expr **shape) {
   int64_t inner = 1, size, factor = align->factor;
   for (int d = align->dim + 2; d < rank; d++) {
-    if (!tn__as_int(shape[d], &size) || size < 1 || inner > INT32_MAX) return false;
+    if (!tn__ir_as_int(shape[d], &size) || size < 1 || inner > INT32_MAX) return false;
     inner *= size;
   }
   const tn__expr **padded = &shape[align->dim + 1];
-  if (tn__as_int(*padded, &size)) {
+  if (tn__ir_as_int(*padded, &size)) {
     for (int64_t more = 0; more < factor; more++)
       if (positive_mod((size + more) % factor * (inner % factor), factor) == align->offset) {
-        *padded = tn__index(ir, size + more);
+        *padded = tn__ir_index(ir, size + more);
         return true;
       }
     return false;
   }
   if (inner != 1) return false;
   /* The least number from the size on that is offset modulo factor. */
-  const tn__expr *above = tn__ceildiv(ir, tn__add_i(ir, *padded, -align->offset), tn__index(ir, factor));
-  *padded = tn__add_i(ir, tn__mul_i(ir, above, factor), align->offset);
+  const tn__expr *above = tn__ir_ceildiv(ir, tn__ir_add_i(ir, *padded, -align->offset), tn__ir_index(ir, factor));
+  *padded = tn__ir_add_i(ir, tn__ir_mul_i(ir, above, factor), align->offset);
   return true;
 }
 
@@ -42,7 +42,7 @@ static void check_users(tn__schedule *s, const char *step, const tn__buffer *buf
   }
 }
 
-void tn__storage_align(tn__schedule *s, const char *name, int index, int dim, int64_t factor, int64_t offset) {
+void tn__sched_storage_align(tn__schedule *s, const char *name, int index, int dim, int64_t factor, int64_t offset) {
   const tn__snode *block = tn__sched_block(s, "storage_align", name);
   if (index < 0 || index >= block->block.write_count)
     tn__sched_refuse(s, "storage_align of \"%s\": there is no tensor %d, it has %d", name, index,
@@ -104,7 +104,7 @@ const tn__snode *tn__sched_folded_in(tn__schedule *s, const tn__buffer *buffer) 
   return NULL;
 }
 
-void tn__fold_storage(tn__schedule *s, const char *name, int index, const char *loop_name) {
+void tn__sched_fold_storage(tn__schedule *s, const char *name, int index, const char *loop_name) {
   const tn__snode *block = tn__sched_block(s, "fold_storage", name), *by;
   const tn__snode *loop = tn__sched_loop(s, "fold_storage", loop_name);
   if (index < 0 || index >= block->block.write_count)
@@ -139,7 +139,7 @@ static tn__snode *child_of(const tn__snode *top, tn__snode *node) {
 
 static bool is_same_element(const tn__region *a, const tn__region *b) {
   for (int d = 0; d < a->buffer->rank; d++)
-    if (a->min[d] != b->min[d] || !tn__is_int_value(a->extent[d], 1) || !tn__is_int_value(b->extent[d], 1))
+    if (a->min[d] != b->min[d] || !tn__ir_is_int_value(a->extent[d], 1) || !tn__ir_is_int_value(b->extent[d], 1))
       return false;
   return true;
 }
@@ -195,7 +195,7 @@ const char *tn__sched_cannot_store_over(tn__schedule *s, const tn__buffer *buffe
   return NULL;
 }
 
-void tn__store_over(tn__schedule *s, const char *name, int index) {
+void tn__sched_store_over(tn__schedule *s, const char *name, int index) {
   const tn__snode *block = tn__sched_block(s, "store_over", name);
   if (index < 0 || index >= block->block.read_count)
     tn__sched_refuse(s, "store_over of \"%s\": there is no tensor %d, it reads %d", name, index,
@@ -225,8 +225,8 @@ static void map_layout(tn__ir *ir, const tn__expr *const *indices, const tn__exp
 static void check_divides(tn__schedule *s, const tn__buffer *buffer, const tn__layout *layout) {
   for (int i = 0; i < layout->rank; i++) {
     const tn__layout_part *part = &layout->parts[i];
-    const tn__expr *rest = tn__mod_i(s->ir, buffer->shape[part->dim], part->divisor);
-    if (part->modulus == 0 && !tn__is_int_value(rest, 0))
+    const tn__expr *rest = tn__ir_mod_i(s->ir, buffer->shape[part->dim], part->divisor);
+    if (part->modulus == 0 && !tn__ir_is_int_value(rest, 0))
       tn__sched_refuse(
           s, "transform_layout of \"%s\": blocks of %lld do not divide dimension %d of an intermediate tensor",
           buffer->name, (long long)part->divisor, part->dim);
@@ -245,21 +245,21 @@ static tn__sched_constant *find_constant(tn__schedule *s, int input) {
   return NULL;
 }
 
-void tn__declare_constant(tn__schedule *s, const char *name) {
+void tn__sched_declare_constant(tn__schedule *s, const char *name) {
   int64_t size;
   int input = find_input(s, name);
   if (input < 0) tn__sched_refuse(s, "declare_constant: there is no input \"%s\"", name);
   if (find_constant(s, input) != NULL) tn__sched_refuse(s, "declare_constant of \"%s\": it is declared already", name);
   const tn__buffer *buffer = tn__te_input_at(s->te, input);
   for (int d = 0; d < buffer->rank; d++)
-    if (!tn__as_int(buffer->shape[d], &size))
+    if (!tn__ir_as_int(buffer->shape[d], &size))
       tn__sched_refuse(s, "declare_constant of \"%s\": dimension %d is open", name, d);
   tn__sched_constant constant = {.input = input};
   tn__vec_push(s->arena, &s->constants, constant);
   tn__sched_record(s, "declare_constant", &name, 1, NULL, 0);
 }
 
-void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *layout) {
+void tn__sched_transform_layout(tn__schedule *s, const char *name, const tn__layout *layout) {
   const tn__buffer *buffer = tn__sched_tensor(s, "transform_layout", name);
   const tn__expr *shape[TN__MAX_RANK] = {NULL};
   tn__sched_constant *constant = NULL;
@@ -296,7 +296,7 @@ void tn__transform_layout(tn__schedule *s, const char *name, const tn__layout *l
   tn__sched_record(s, "transform_layout", &name, 1, numbers, 3 * layout->rank);
 }
 
-tn__te *tn__layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__layout *layout) {
+tn__te *tn__sched_layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *from, const tn__layout *layout) {
   tn__arena *arena = tn__ir_arena(ir);
   char *name = tn__arena_printf(arena, "%s_pack_%s", kernel, from->name);
   for (char *c = name; *c != 0; c++)
@@ -310,5 +310,5 @@ tn__te *tn__layout_packing(tn__ir *ir, const char *kernel, const tn__buffer *fro
 tn__te *tn__schedule_packing(const tn__schedule *s, int index) {
   const tn__sched_constant *constant = find_constant(tn__sched_mutable(s), index);
   if (constant == NULL || constant->packed == NULL) return NULL;
-  return tn__layout_packing(s->ir, tn__te_name(s->te), tn__te_input_at(s->te, index), &constant->layout);
+  return tn__sched_layout_packing(s->ir, tn__te_name(s->te), tn__te_input_at(s->te, index), &constant->layout);
 }

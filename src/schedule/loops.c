@@ -13,7 +13,7 @@ typedef struct guarding {
 
 static void guard(tn__snode *block, void *user) {
   const guarding *g = user;
-  block->block.predicate = tn__and(g->ir, block->block.predicate, g->condition);
+  block->block.predicate = tn__ir_and(g->ir, block->block.predicate, g->condition);
 }
 
 /* Throws when the factors do not split the loop. Gives the place of the factor that is 0 (-1: none) and the product of
@@ -35,7 +35,7 @@ static int64_t check_split(tn__schedule *s, const char *step, const tn__snode *l
     else
       product *= factors[i];
   }
-  if (*open < 0 && !tn__prove(s->ir, tn__le(s->ir, loop->var->extent, tn__index(s->ir, product))))
+  if (*open < 0 && !tn__ir_prove(s->ir, tn__ir_le(s->ir, loop->var->extent, tn__ir_index(s->ir, product))))
     tn__sched_refuse(s, "%s of \"%s\": the factors do not cover the loop's extent", step, name);
   return product;
 }
@@ -44,16 +44,17 @@ static int64_t check_split(tn__schedule *s, const char *step, const tn__snode *l
 static void apply_split(tn__schedule *s, tn__snode *loop, const int64_t *factors, int count, int open, int64_t product,
                         tn__snode **parts) {
   tn__ir *ir = s->ir;
-  const tn__expr *extent = loop->var->extent, *index = tn__index(ir, 0);
+  const tn__expr *extent = loop->var->extent, *index = tn__ir_index(ir, 0);
   for (int i = 0; i < count; i++) {
-    const tn__expr *size = i == open ? tn__ceildiv(ir, extent, tn__index(ir, product)) : tn__index(ir, factors[i]);
+    const tn__expr *size =
+        i == open ? tn__ir_ceildiv(ir, extent, tn__ir_index(ir, product)) : tn__ir_index(ir, factors[i]);
     parts[i] = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.%d", loop->name, i), size, TN__LOOP_SERIAL);
     if (i > 0) tn__sched_append(s, parts[i - 1], parts[i]);
-    index = tn__add(ir, tn__mul(ir, index, size), parts[i]->var->self);
+    index = tn__ir_add(ir, tn__ir_mul(ir, index, size), parts[i]->var->self);
   }
   tn__sched_substitute(s, loop, &loop->var, &index, 1);
-  guarding inside = {.ir = ir, .condition = tn__lt(ir, index, extent)};
-  if (!tn__prove(ir, inside.condition)) tn__sched_each_block(loop, guard, &inside);
+  guarding inside = {.ir = ir, .condition = tn__ir_lt(ir, index, extent)};
+  if (!tn__ir_prove(ir, inside.condition)) tn__sched_each_block(loop, guard, &inside);
   tn__snode *inner = parts[count - 1], *parent = loop->parent;
   inner->children = loop->children;
   for (int i = 0; i < inner->children.count; i++) inner->children.data[i]->parent = inner;
@@ -62,7 +63,7 @@ static void apply_split(tn__schedule *s, tn__snode *loop, const int64_t *factors
   loop->parent = NULL;
 }
 
-void tn__split(tn__schedule *s, const char *name, const int64_t *factors, int count) {
+void tn__sched_split(tn__schedule *s, const char *name, const int64_t *factors, int count) {
   tn__snode *loop = tn__sched_loop(s, "split", name), *parts[TN__MAX_FACTORS];
   int open;
   int64_t product = check_split(s, "split", loop, factors, count, &open);
@@ -70,9 +71,9 @@ void tn__split(tn__schedule *s, const char *name, const int64_t *factors, int co
   tn__sched_record(s, "split", &name, 1, factors, count);
 }
 
-void tn__split_parts(tn__schedule *s, const char *name, int64_t parts) {
+void tn__sched_split_parts(tn__schedule *s, const char *name, int64_t parts) {
   if (parts < 1) tn__sched_refuse(s, "split of \"%s\": into %lld parts", name, (long long)parts);
-  tn__split(s, name, (int64_t[]){parts, 0}, 2);
+  tn__sched_split(s, name, (int64_t[]){parts, 0}, 2);
 }
 
 /* ---- fuse -------------------------------------------------------------------------------------------------------- */
@@ -94,13 +95,13 @@ static bool can_fuse(tn__schedule *s, const tn__snode *outer, tn__snode *inner) 
            b = tn__sched_drives(inner, block, (tn__axis_kind)kind);
       if (a == b) continue;
       const tn__snode *other = a ? inner : outer;
-      if (drives_any(other, block) || (kind != TN__AXIS_SPATIAL && !tn__is_int_value(other->var->extent, 1)))
+      if (drives_any(other, block) || (kind != TN__AXIS_SPATIAL && !tn__ir_is_int_value(other->var->extent, 1)))
         return false;
     }
   return true;
 }
 
-void tn__fuse(tn__schedule *s, const char *outer_name, const char *inner_name) {
+void tn__sched_fuse(tn__schedule *s, const char *outer_name, const char *inner_name) {
   tn__snode *outer = tn__sched_loop(s, "fuse", outer_name), *inner = tn__sched_loop(s, "fuse", inner_name);
   tn__ir *ir = s->ir;
   if (inner->parent != outer || outer->children.count != 1)
@@ -111,9 +112,9 @@ void tn__fuse(tn__schedule *s, const char *outer_name, const char *inner_name) {
     tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": they drive axes of different kinds", outer_name, inner_name);
   const tn__expr *size = inner->var->extent;
   tn__snode *fused = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s+%s", outer->name, inner->name),
-                                        tn__mul(ir, outer->var->extent, size), TN__LOOP_SERIAL);
+                                        tn__ir_mul(ir, outer->var->extent, size), TN__LOOP_SERIAL);
   const tn__var *vars[] = {outer->var, inner->var};
-  const tn__expr *values[] = {tn__div(ir, fused->var->self, size), tn__mod(ir, fused->var->self, size)};
+  const tn__expr *values[] = {tn__ir_div(ir, fused->var->self, size), tn__ir_mod(ir, fused->var->self, size)};
   tn__sched_substitute(s, inner, vars, values, 2);
   fused->children = inner->children;
   for (int i = 0; i < fused->children.count; i++) fused->children.data[i]->parent = fused;
@@ -238,14 +239,14 @@ static void check_kinds_in_order(tn__schedule *s, const new_order *o) {
     for (int k = 0; k < i; k++) {
       if (loop->kind == TN__LOOP_PARALLEL && o->result[k]->kind == TN__LOOP_UNROLLED)
         tn__sched_refuse(s, "reorder: the parallel loop \"%s\" cannot go into an unrolled one", loop->name);
-      if (tn__loop_is_block(loop->kind) && tn__loop_is_thread(o->result[k]->kind))
+      if (tn__ir_loop_is_block(loop->kind) && tn__ir_loop_is_thread(o->result[k]->kind))
         tn__sched_refuse(s, "reorder: \"%s\", bound to %s, cannot go into \"%s\", bound to %s", loop->name,
                          tn__loop_kind_name(loop->kind), o->result[k]->name, tn__loop_kind_name(o->result[k]->kind));
     }
   }
 }
 
-void tn__reorder(tn__schedule *s, const char *const *names, int count) {
+void tn__sched_reorder(tn__schedule *s, const char *const *names, int count) {
   tn__snode *loops[TN__MAX_LOOPS];
   new_order o;
   if (count < 1 || count > TN__MAX_LOOPS) tn__sched_refuse(s, "reorder: takes 1 to %d loops", TN__MAX_LOOPS);
@@ -278,7 +279,7 @@ void tn__reorder(tn__schedule *s, const char *const *names, int count) {
 
 /* ---- tile -------------------------------------------------------------------------------------------------------- */
 
-void tn__tile(tn__schedule *s, const char *const *names, const int64_t *sizes, int count) {
+void tn__sched_tile(tn__schedule *s, const char *const *names, const int64_t *sizes, int count) {
   enum { MOST = TN__MAX_FACTORS };
   tn__snode *loops[MOST], *chain[2 * MOST], *result[2 * MOST];
   if (count < 2 || count > MOST) tn__sched_refuse(s, "tile: takes 2 to %d loops, not %d", MOST, count);

@@ -92,19 +92,19 @@ static const tn__expr *place_axis(move *m, const tn__block_axis *axis, int dim, 
                                   tn__snode **loop) {
   tn__schedule *s = m->s;
   tn__ir *ir = s->ir;
-  const tn__expr *whole = axis->var->extent, *min = tn__index(ir, 0), *extent = whole;
+  const tn__expr *whole = axis->var->extent, *min = tn__ir_index(ir, 0), *extent = whole;
   int64_t size, full;
-  if (dim >= 0 && m->extent[dim] != NULL && tn__as_int(m->extent[dim], &size) && size >= 1 &&
-      !(tn__as_int(whole, &full) && size >= full)) {
+  if (dim >= 0 && m->extent[dim] != NULL && tn__ir_as_int(m->extent[dim], &size) && size >= 1 &&
+      !(tn__ir_as_int(whole, &full) && size >= full)) {
     min = m->min[dim];
     extent = m->extent[dim];
   }
   const char *name = tn__arena_printf(s->arena, "%s.%s", m->block->name, axis->var->name);
   *loop = tn__sched_new_loop(s, name, extent, TN__LOOP_SERIAL);
-  const tn__expr *binding = tn__add(ir, min, (*loop)->var->self);
-  if (extent != whole || !tn__is_int_value(min, 0)) {
-    *predicate = tn__and(ir, *predicate, tn__le(ir, tn__index(ir, 0), binding));
-    *predicate = tn__and(ir, *predicate, tn__lt(ir, binding, whole));
+  const tn__expr *binding = tn__ir_add(ir, min, (*loop)->var->self);
+  if (extent != whole || !tn__ir_is_int_value(min, 0)) {
+    *predicate = tn__ir_and(ir, *predicate, tn__ir_le(ir, tn__ir_index(ir, 0), binding));
+    *predicate = tn__ir_and(ir, *predicate, tn__ir_lt(ir, binding, whole));
   }
   return binding;
 }
@@ -116,7 +116,7 @@ static bool places_everywhere_disjoint(move *m) {
   return true;
 }
 
-void tn__compute_at(tn__schedule *s, const char *block_name, const char *loop_name) {
+void tn__sched_compute_at(tn__schedule *s, const char *block_name, const char *loop_name) {
   move m = {.s = s};
   m.block = tn__sched_block(s, "compute_at", block_name);
   m.loop = tn__sched_loop(s, "compute_at", loop_name);
@@ -140,7 +140,7 @@ void tn__compute_at(tn__schedule *s, const char *block_name, const char *loop_na
 
   tn__sched_remove(block);
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count, tn__block_axis);
-  const tn__expr *predicate = tn__bool(s->ir, true);
+  const tn__expr *predicate = tn__ir_bool(s->ir, true);
   tn__snode *outermost = NULL, *innermost = NULL;
   for (int i = 0; i < block->block.axis_count; i++) {
     int dim = -1;
@@ -182,7 +182,7 @@ static tn__snode *neighbour(tn__schedule *s, tn__snode *nest, const tn__snode *b
   return NULL;
 }
 
-void tn__compute_root(tn__schedule *s, const char *name) {
+void tn__sched_compute_root(tn__schedule *s, const char *name) {
   tn__snode *block = tn__sched_block(s, "compute_root", name);
   tn__snode *nest = tn__sched_root_nest(s, block), *outermost = NULL, *innermost = NULL;
   if (block->block.axis_count == 0) tn__sched_refuse(s, "compute_root of \"%s\": it has no axes to loop over", name);
@@ -214,7 +214,7 @@ void tn__compute_root(tn__schedule *s, const char *name) {
     nest_loop(s, &outermost, &innermost, loop);
   }
   block->block.axes = axes;
-  block->block.predicate = tn__bool(s->ir, true);
+  block->block.predicate = tn__ir_bool(s->ir, true);
   block->exact = true;
   tn__sched_append(s, innermost, block);
   tn__sched_insert(s, s->root, at, outermost);
@@ -247,15 +247,15 @@ static void find_producer(reverse_move *m) {
 static bool match_region(reverse_move *m, const tn__region *region, bool first) {
   tn__ir *ir = m->s->ir;
   for (int d = 0; d < region->buffer->rank; d++) {
-    if (!tn__is_int_value(region->extent[d], 1)) return false;
+    if (!tn__ir_is_int_value(region->extent[d], 1)) return false;
     int found = -1;
     const tn__expr *shift = NULL;
     for (int i = 0; i < m->block->block.axis_count && found < 0; i++) {
-      shift = tn__sub(ir, region->min[d], m->block->block.axes[i].var->self);
-      if (tn__is_int(shift) && !tn__is_int(m->block->block.axes[i].var->self)) found = i;
+      shift = tn__ir_sub(ir, region->min[d], m->block->block.axes[i].var->self);
+      if (tn__ir_is_int(shift) && !tn__ir_is_int(m->block->block.axes[i].var->self)) found = i;
     }
     if (found < 0) {
-      if (!tn__is_int_value(region->buffer->shape[d], 1)) return false;
+      if (!tn__ir_is_int_value(region->buffer->shape[d], 1)) return false;
       continue;
     }
     if (first && m->dim_of_axis[found] >= 0) return false; /* a diagonal */
@@ -297,9 +297,9 @@ static void check_reverse(reverse_move *m) {
    * tensor. */
   for (int i = 0; i < block->block.axis_count; i++) {
     if (m->dim_of_axis[i] < 0) continue;
-    const tn__expr *end = tn__add(s->ir, block->block.axes[i].var->extent, m->shift[i]);
-    if (!tn__prove(s->ir, tn__le(s->ir, tn__index(s->ir, 0), m->shift[i])) ||
-        !tn__prove(s->ir, tn__le(s->ir, end, source->buffer->shape[m->dim_of_axis[i]])))
+    const tn__expr *end = tn__ir_add(s->ir, block->block.axes[i].var->extent, m->shift[i]);
+    if (!tn__ir_prove(s->ir, tn__ir_le(s->ir, tn__ir_index(s->ir, 0), m->shift[i])) ||
+        !tn__ir_prove(s->ir, tn__ir_le(s->ir, end, source->buffer->shape[m->dim_of_axis[i]])))
       tn__sched_refuse(s, "reverse_compute_at of \"%s\": its elements reach beyond those of %s", name,
                        source->buffer->name);
   }
@@ -336,7 +336,7 @@ static void check_other_producers(reverse_move *m, const int *axis_of_dim) {
   }
 }
 
-void tn__reverse_compute_at(tn__schedule *s, const char *block_name, const char *loop_name) {
+void tn__sched_reverse_compute_at(tn__schedule *s, const char *block_name, const char *loop_name) {
   reverse_move m = {.s = s};
   m.block = tn__sched_block(s, "reverse_compute_at", block_name);
   m.loop = tn__sched_loop(s, "reverse_compute_at", loop_name);
@@ -366,13 +366,13 @@ void tn__reverse_compute_at(tn__schedule *s, const char *block_name, const char 
       vectorized |= path[i]->kind == TN__LOOP_VECTORIZED;
   }
   for (int i = 0; i < block->block.axis_count; i++)
-    extra |= m.dim_of_axis[i] < 0 && !tn__is_int_value(block->block.axes[i].var->extent, 1);
+    extra |= m.dim_of_axis[i] < 0 && !tn__ir_is_int_value(block->block.axes[i].var->extent, 1);
   if (vectorized && extra)
     tn__sched_refuse(s, "reverse_compute_at of \"%s\": it has axes that \"%s\" lacks, inside of a vectorised loop",
                      block_name, m.producer->name);
   int cloned = tn__sched_clone_spatial(s, m.producer, block->name, path, count, vars, values, &outermost, &innermost);
   const tn__expr *predicate = tn__sched_conjuncts_without(ir, m.producer->block.predicate, reducing, reduce_count);
-  predicate = tn__substitute(ir, predicate, vars, values, cloned);
+  predicate = tn__ir_substitute(ir, predicate, vars, values, cloned);
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count, tn__block_axis);
   for (int i = 0; i < block->block.axis_count; i++) {
     axes[i] = block->block.axes[i];
@@ -389,13 +389,13 @@ void tn__reverse_compute_at(tn__schedule *s, const char *block_name, const char 
       axes[i].binding = loop->var->self;
       continue;
     }
-    const tn__expr *binding = axis_of_dim[d] < 0 ? tn__index(ir, 0) : m.producer->block.axes[axis_of_dim[d]].binding;
-    binding = tn__sub(ir, tn__substitute(ir, binding, vars, values, cloned), m.shift[i]);
+    const tn__expr *binding = axis_of_dim[d] < 0 ? tn__ir_index(ir, 0) : m.producer->block.axes[axis_of_dim[d]].binding;
+    binding = tn__ir_sub(ir, tn__ir_substitute(ir, binding, vars, values, cloned), m.shift[i]);
     axes[i].binding = binding;
     const tn__expr *written = m.producer->block.writes[0].buffer->shape[d];
-    if (tn__is_int_value(m.shift[i], 0) && extent == written) continue; /* the producer's predicate covers it */
-    predicate = tn__and(ir, predicate, tn__le(ir, tn__index(ir, 0), binding));
-    predicate = tn__and(ir, predicate, tn__lt(ir, binding, extent));
+    if (tn__ir_is_int_value(m.shift[i], 0) && extent == written) continue; /* the producer's predicate covers it */
+    predicate = tn__ir_and(ir, predicate, tn__ir_le(ir, tn__ir_index(ir, 0), binding));
+    predicate = tn__ir_and(ir, predicate, tn__ir_lt(ir, binding, extent));
   }
   tn__sched_remove(block);
   block->block.axes = axes;

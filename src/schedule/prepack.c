@@ -108,24 +108,24 @@ static const tn__expr *read_packed(tn__ir *ir, const tn__expr *e, void *user) {
   const tn__expr *indices[TN__MAX_RANK];
   if (e->kind != TN__EXPR_LOAD || e->value.buffer != p->from) return NULL;
   tn__layout_map(ir, &p->layout, e->args, indices);
-  return tn__load(ir, p->to, indices);
+  return tn__ir_load(ir, p->to, indices);
 }
 
-tn__te *tn__te_prepack(const tn__te *te, const char *input, const tn__target *target, tn__te **packing) {
+tn__te *tn__sched_te_prepack(const tn__te *te, const char *input, const tn__target *target, tn__te **packing) {
   tn__te *packed = tn__te_copy(te, te->ir);
   int index = find_input(packed, input);
   if (index < 0) refuse(te, input, "there is no such input");
   const tn__buffer *from = packed->inputs.data[index];
   int64_t size;
   for (int d = 0; d < from->rank; d++)
-    if (!tn__as_int(from->shape[d], &size))
+    if (!tn__ir_as_int(from->shape[d], &size))
       refuse(te, input, tn__arena_printf(te->arena, "dimension %d is open; fix it", d));
   const tn__expr *load = NULL;
   const tn__te_stage *stage = reader_of(packed, from, &load);
   TN__INVARIANT(load != NULL);
   int dim = column_dim(packed, stage, load);
   tn__operand_use operand = {.dtype = from->dtype, .rank = from->rank};
-  (void)tn__as_int(from->shape[dim], &operand.columns);
+  (void)tn__ir_as_int(from->shape[dim], &operand.columns);
   for (int d = 0, next = 0; d < from->rank; d++)
     if (d != dim) operand.order[next++] = d;
   operand.order[from->rank - 1] = dim;
@@ -140,6 +140,6 @@ tn__te *tn__te_prepack(const tn__te *te, const char *input, const tn__target *ta
   for (int s = 0; s < packed->stages.count; s++)
     if (packed->stages.data[s] == stage)
       packed->stages.data[s]->values[0] = tn__expr_rewrite(te->ir, stage->values[0], read_packed, &p);
-  *packing = tn__layout_packing(te->ir, tn__te_name(te), from, &p.layout);
+  *packing = tn__sched_layout_packing(te->ir, tn__te_name(te), from, &p.layout);
   return packed;
 }

@@ -58,7 +58,7 @@ static void split_off_init(tn__schedule *s, tn__snode *block, tn__snode *loop, c
   tn__sched_insert(s, loop->parent, tn__sched_index(loop), outermost);
 }
 
-void tn__decompose_reduction(tn__schedule *s, const char *block_name, const char *loop_name) {
+void tn__sched_decompose_reduction(tn__schedule *s, const char *block_name, const char *loop_name) {
   tn__snode *block = tn__sched_block(s, "decompose_reduction", block_name);
   tn__snode *loop = tn__sched_loop(s, "decompose_reduction", loop_name);
   if (block->block.init == NULL)
@@ -153,17 +153,17 @@ static const tn__stmt *combine(factoring *f, const tn__buffer *const *tensors, c
   with_lane[tensors[0]->rank] = lane;
   for (int t = 0; t < c->count; t++) {
     vars[t] = c->lhs[t];
-    values[t] = tn__load(ir, tensors[t], indices);
+    values[t] = tn__ir_load(ir, tensors[t], indices);
     vars[c->count + t] = c->rhs[t];
-    values[c->count + t] = tn__load(ir, partial[t], with_lane);
+    values[c->count + t] = tn__ir_load(ir, partial[t], with_lane);
   }
   for (int t = 0; t < c->count; t++) {
-    results[t] = tn__substitute(ir, c->result[t], vars, values, 2 * c->count);
+    results[t] = tn__ir_substitute(ir, c->result[t], vars, values, 2 * c->count);
     lets[t] = tn__var_create(ir, "combined", results[t]->dtype, NULL, NULL);
-    stores[t] = tn__store(ir, tensors[t], indices, c->count == 1 ? results[t] : lets[t]->self);
+    stores[t] = tn__ir_store(ir, tensors[t], indices, c->count == 1 ? results[t] : lets[t]->self);
   }
-  const tn__stmt *body = tn__seq(ir, stores, c->count);
-  for (int t = c->count - 1; t >= 0 && c->count > 1; t--) body = tn__let(ir, lets[t], results[t], body);
+  const tn__stmt *body = tn__ir_seq(ir, stores, c->count);
+  for (int t = c->count - 1; t >= 0 && c->count > 1; t--) body = tn__ir_let(ir, lets[t], results[t], body);
   return body;
 }
 
@@ -184,7 +184,7 @@ static void make_partial(factoring *f, const tn__buffer *const *tensors, const t
     tn__snode *loop = f->path[i];
     if (!tn__sched_drives(loop, f->block, TN__AXIS_REDUCE)) continue;
     const tn__var *axis =
-        tn__var_create(ir, loop == f->loop ? "lane" : "step", TN_I64, tn__index(ir, 0), loop->var->extent);
+        tn__var_create(ir, loop == f->loop ? "lane" : "step", TN_I64, tn__ir_index(ir, 0), loop->var->extent);
     if (loop == f->loop) f->lane = axis->self;
     axes[count++] = (tn__block_axis){
         .var = axis, .kind = loop == f->loop ? TN__AXIS_SPATIAL : TN__AXIS_REDUCE, .binding = loop->var->self};
@@ -194,7 +194,7 @@ static void make_partial(factoring *f, const tn__buffer *const *tensors, const t
   for (int i = 0; i < b->axis_count; i++) {
     if (b->axes[i].kind != TN__AXIS_REDUCE) continue;
     old_axes[old_count] = b->axes[i].var;
-    old_values[old_count++] = tn__substitute(ir, b->axes[i].binding, loops, in_axes, loop_count);
+    old_values[old_count++] = tn__ir_substitute(ir, b->axes[i].binding, loops, in_axes, loop_count);
   }
   const tn__stmt *init = b->init, *body = tn__stmt_substitute(ir, b->body, old_axes, old_values, old_count);
   for (int t = 0; t < tensor_count; t++) {
@@ -231,7 +231,7 @@ static void make_final(factoring *f, tn__snode *final, const char *name, const t
   tn__sched_set_body(f->s, final, init, body);
 }
 
-void tn__rfactor(tn__schedule *s, const char *name) {
+void tn__sched_rfactor(tn__schedule *s, const char *name) {
   factoring f = {.s = s, .loop = tn__sched_loop(s, "rfactor", name)};
   tn__ir *ir = s->ir;
   check_rfactor(&f, name);
@@ -248,7 +248,7 @@ void tn__rfactor(tn__schedule *s, const char *name) {
   split_off_init(s, block, f.top, f.loop);
 
   tn__snode *lanes = tn__sched_new_loop(s, lane_name, f.loop->var->extent, TN__LOOP_SERIAL);
-  const tn__var *lane = tn__var_create(ir, "lane", TN_I64, tn__index(ir, 0), f.loop->var->extent);
+  const tn__var *lane = tn__var_create(ir, "lane", TN_I64, tn__ir_index(ir, 0), f.loop->var->extent);
   make_final(&f, final, block_name, lane, lanes->var->self, init, combine(&f, tensors, indices, partial, lane->self));
   tn__snode *holder = final->parent;
   if (holder == NULL) {
@@ -296,12 +296,12 @@ static bool starts_with_term(tn__schedule *s, const tn__snode *block, const tn__
   for (const tn__snode *n = block->parent; n->var != NULL; n = n->parent)
     if (tn__sched_drives(n, block, TN__AXIS_REDUCE) && tn__expr_uses_var(predicate, n->var)) {
       vars[count] = n->var;
-      zeros[count++] = tn__index(s->ir, 0);
+      zeros[count++] = tn__ir_index(s->ir, 0);
     }
-  return count == 0 || tn__prove(s->ir, tn__substitute(s->ir, predicate, vars, zeros, count));
+  return count == 0 || tn__ir_prove(s->ir, tn__ir_substitute(s->ir, predicate, vars, zeros, count));
 }
 
-void tn__rfactor_at(tn__schedule *s, const char *name, const char *place_name) {
+void tn__sched_rfactor_at(tn__schedule *s, const char *name, const char *place_name) {
   factoring f = {.s = s, .loop = tn__sched_loop(s, "rfactor_at", name)};
   tn__snode *place = tn__sched_loop(s, "rfactor_at", place_name), *outermost, *inside[TN__MAX_LOOPS];
   check_rfactor_at(&f, name, place);
@@ -316,7 +316,7 @@ void tn__rfactor_at(tn__schedule *s, const char *name, const char *place_name) {
   tn__snode *final =
       derive_block(s, block, tn__arena_printf(s->arena, "%s.combine", block_name), inside, count, NULL, 1, &outermost);
   make_partial(&f, tensors, partial, tensor_count);
-  const tn__var *lane = tn__var_create(s->ir, "lane", TN_I64, tn__index(s->ir, 0), f.loop->var->extent);
+  const tn__var *lane = tn__var_create(s->ir, "lane", TN_I64, tn__ir_index(s->ir, 0), f.loop->var->extent);
   make_final(&f, final, block_name, lane, f.loop->var->self, init, combine(&f, tensors, indices, partial, lane->self));
   tn__sched_insert(s, place, tn__sched_index(nest) + 1, outermost);
   tn__snode *reducing[TN__MAX_LOOPS] = {f.loop};

@@ -8,10 +8,10 @@ typedef struct divisor {
 static void find_divisor(const tn__expr *e, void *user) {
   divisor *d = user;
   if ((e->kind == TN__EXPR_DIV || e->kind == TN__EXPR_MOD) && e->args[0] == d->var->self)
-    tn__as_int(e->args[1], &d->value);
+    tn__ir_as_int(e->args[1], &d->value);
 }
 
-int64_t tn__divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var) {
+int64_t tn__sched_divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var) {
   divisor d = {.var = var};
   tn__te_visit(ir, e, find_divisor, &d);
   return d.value;
@@ -21,14 +21,14 @@ int64_t tn__divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var) {
 static void hull_of(tn__schedule *s, const tn__expr *first, const tn__expr *size, const tn__var *const *vars, int count,
                     const tn__expr **min, const tn__expr **extent) {
   tn__ir *ir = s->ir;
-  const tn__expr *last = tn__add_i(ir, tn__add(ir, first, size), -1), *low, *unused, *high;
+  const tn__expr *last = tn__ir_add_i(ir, tn__ir_add(ir, first, size), -1), *low, *unused, *high;
   *min = first;
   *extent = NULL;
-  if (!tn__bounds_over(ir, first, vars, count, &low, &unused) ||
-      !tn__bounds_over(ir, last, vars, count, &unused, &high))
+  if (!tn__ir_bounds_over(ir, first, vars, count, &low, &unused) ||
+      !tn__ir_bounds_over(ir, last, vars, count, &unused, &high))
     return;
   *min = low;
-  *extent = tn__add_i(ir, tn__sub(ir, high, low), 1);
+  *extent = tn__ir_add_i(ir, tn__ir_sub(ir, high, low), 1);
 }
 
 void tn__sched_hull(tn__schedule *s, const tn__snode *block, const tn__region *region, tn__snode *const *inner,
@@ -48,13 +48,13 @@ void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__
     if (extent[d] == NULL) continue;
     int64_t offset, a, b;
     if (min[d] == other_min[d] && extent[d] == other_extent[d]) continue;
-    if (other_extent[d] == NULL || !tn__as_int(tn__sub(ir, other_min[d], min[d]), &offset) ||
-        !tn__as_int(extent[d], &a) || !tn__as_int(other_extent[d], &b)) {
+    if (other_extent[d] == NULL || !tn__ir_as_int(tn__ir_sub(ir, other_min[d], min[d]), &offset) ||
+        !tn__ir_as_int(extent[d], &a) || !tn__ir_as_int(other_extent[d], &b)) {
       extent[d] = NULL;
       continue;
     }
     int64_t begin = offset < 0 ? offset : 0, end = offset + b > a ? offset + b : a;
-    min[d] = tn__add_i(ir, min[d], begin);
-    extent[d] = tn__index(ir, end - begin);
+    min[d] = tn__ir_add_i(ir, min[d], begin);
+    extent[d] = tn__ir_index(ir, end - begin);
   }
 }

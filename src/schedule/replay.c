@@ -20,62 +20,69 @@ typedef struct step {
   void (*apply)(tn__schedule *s, const operands *o);
 } step;
 
-static void apply_split(tn__schedule *s, const operands *o) { tn__split(s, o->names[0], o->numbers, o->number_count); }
-static void apply_fuse(tn__schedule *s, const operands *o) { tn__fuse(s, o->names[0], o->names[1]); }
-static void apply_reorder(tn__schedule *s, const operands *o) { tn__reorder(s, o->names, o->name_count); }
-static void apply_parallel(tn__schedule *s, const operands *o) { tn__parallel(s, o->names[0]); }
-static void apply_vectorize(tn__schedule *s, const operands *o) { tn__vectorize(s, o->names[0]); }
-static void apply_unroll(tn__schedule *s, const operands *o) { tn__unroll(s, o->names[0]); }
-static void apply_compute_at(tn__schedule *s, const operands *o) { tn__compute_at(s, o->names[0], o->names[1]); }
-static void apply_reverse_compute_at(tn__schedule *s, const operands *o) {
-  tn__reverse_compute_at(s, o->names[0], o->names[1]);
+static void apply_split(tn__schedule *s, const operands *o) {
+  tn__sched_split(s, o->names[0], o->numbers, o->number_count);
 }
-static void apply_inline(tn__schedule *s, const operands *o) { tn__inline(s, o->names[0]); }
-static void apply_reverse_inline(tn__schedule *s, const operands *o) { tn__reverse_inline(s, o->names[0]); }
+static void apply_fuse(tn__schedule *s, const operands *o) { tn__sched_fuse(s, o->names[0], o->names[1]); }
+static void apply_reorder(tn__schedule *s, const operands *o) { tn__sched_reorder(s, o->names, o->name_count); }
+static void apply_parallel(tn__schedule *s, const operands *o) { tn__sched_parallel(s, o->names[0]); }
+static void apply_vectorize(tn__schedule *s, const operands *o) { tn__sched_vectorize(s, o->names[0]); }
+static void apply_unroll(tn__schedule *s, const operands *o) { tn__sched_unroll(s, o->names[0]); }
+static void apply_compute_at(tn__schedule *s, const operands *o) { tn__sched_compute_at(s, o->names[0], o->names[1]); }
+static void apply_reverse_compute_at(tn__schedule *s, const operands *o) {
+  tn__sched_reverse_compute_at(s, o->names[0], o->names[1]);
+}
+static void apply_inline(tn__schedule *s, const operands *o) { tn__sched_inline(s, o->names[0]); }
+static void apply_reverse_inline(tn__schedule *s, const operands *o) { tn__sched_reverse_inline(s, o->names[0]); }
 static void apply_cache_write(tn__schedule *s, const operands *o) {
-  tn__cache_write(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
+  tn__sched_cache_write(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
 }
 static void apply_cache_read(tn__schedule *s, const operands *o) {
-  tn__cache_read(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
+  tn__sched_cache_read(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
 }
 static void apply_cache_read_in_order(tn__schedule *s, const operands *o) {
   int order[TN__MAX_RANK];
   for (int i = 2; i < o->number_count; i++) order[i - 2] = (int)o->numbers[i];
-  tn__cache_read_in_order(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1], order, o->number_count - 2);
+  tn__sched_cache_read_in_order(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1], order,
+                                o->number_count - 2);
 }
 static void apply_set_scope(tn__schedule *s, const operands *o) {
-  tn__set_scope(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
+  tn__sched_set_scope(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
 }
-static void apply_rfactor(tn__schedule *s, const operands *o) { tn__rfactor(s, o->names[0]); }
-static void apply_rfactor_at(tn__schedule *s, const operands *o) { tn__rfactor_at(s, o->names[0], o->names[1]); }
+static void apply_rfactor(tn__schedule *s, const operands *o) { tn__sched_rfactor(s, o->names[0]); }
+static void apply_rfactor_at(tn__schedule *s, const operands *o) { tn__sched_rfactor_at(s, o->names[0], o->names[1]); }
 static void apply_decompose(tn__schedule *s, const operands *o) {
-  tn__decompose_reduction(s, o->names[0], o->names[1]);
+  tn__sched_decompose_reduction(s, o->names[0], o->names[1]);
 }
 
 static void apply_tile(tn__schedule *s, const operands *o) {
   if (o->name_count != o->number_count)
     tn__throwf(s->arena->escape, TN_INVALID_ARGUMENT, "tile takes as many sizes as loops, not %d for %d",
                o->number_count, o->name_count);
-  tn__tile(s, o->names, o->numbers, o->name_count);
+  tn__sched_tile(s, o->names, o->numbers, o->name_count);
 }
-static void apply_compute_root(tn__schedule *s, const operands *o) { tn__compute_root(s, o->names[0]); }
-static void apply_bind(tn__schedule *s, const operands *o) { tn__bind(s, o->names[0], o->names[1]); }
-static void apply_pragma(tn__schedule *s, const operands *o) { tn__pragma(s, o->names[0], o->names[1], o->numbers[0]); }
+static void apply_compute_root(tn__schedule *s, const operands *o) { tn__sched_compute_root(s, o->names[0]); }
+static void apply_bind(tn__schedule *s, const operands *o) { tn__sched_bind(s, o->names[0], o->names[1]); }
+static void apply_pragma(tn__schedule *s, const operands *o) {
+  tn__sched_pragma(s, o->names[0], o->names[1], o->numbers[0]);
+}
 static void apply_prefetch_ahead(tn__schedule *s, const operands *o) {
-  tn__prefetch_ahead(s, o->names[0], (int)o->numbers[0], o->names[1], o->names[2], o->numbers[1]);
+  tn__sched_prefetch_ahead(s, o->names[0], (int)o->numbers[0], o->names[1], o->names[2], o->numbers[1]);
 }
 static void apply_prefetch(tn__schedule *s, const operands *o) {
-  tn__prefetch(s, o->names[0], (int)o->numbers[0], o->names[1], o->numbers[1]);
+  tn__sched_prefetch_block(s, o->names[0], (int)o->numbers[0], o->names[1], o->numbers[1]);
 }
-static void apply_stream(tn__schedule *s, const operands *o) { tn__stream(s, o->names[0], (int)o->numbers[0]); }
+static void apply_stream(tn__schedule *s, const operands *o) { tn__sched_stream(s, o->names[0], (int)o->numbers[0]); }
 static void apply_storage_align(tn__schedule *s, const operands *o) {
-  tn__storage_align(s, o->names[0], (int)o->numbers[0], (int)o->numbers[1], o->numbers[2], o->numbers[3]);
+  tn__sched_storage_align(s, o->names[0], (int)o->numbers[0], (int)o->numbers[1], o->numbers[2], o->numbers[3]);
 }
 static void apply_fold_storage(tn__schedule *s, const operands *o) {
-  tn__fold_storage(s, o->names[0], (int)o->numbers[0], o->names[1]);
+  tn__sched_fold_storage(s, o->names[0], (int)o->numbers[0], o->names[1]);
 }
-static void apply_store_over(tn__schedule *s, const operands *o) { tn__store_over(s, o->names[0], (int)o->numbers[0]); }
-static void apply_declare_constant(tn__schedule *s, const operands *o) { tn__declare_constant(s, o->names[0]); }
+static void apply_store_over(tn__schedule *s, const operands *o) {
+  tn__sched_store_over(s, o->names[0], (int)o->numbers[0]);
+}
+static void apply_declare_constant(tn__schedule *s, const operands *o) { tn__sched_declare_constant(s, o->names[0]); }
 static void apply_transform_layout(tn__schedule *s, const operands *o) {
   tn__layout layout = {.rank = o->number_count / 3};
   if (o->number_count % 3 != 0)
@@ -83,12 +90,12 @@ static void apply_transform_layout(tn__schedule *s, const operands *o) {
                o->number_count);
   for (int i = 0; i < layout.rank; i++)
     layout.parts[i] = (tn__layout_part){(int)o->numbers[3 * i], o->numbers[3 * i + 1], o->numbers[3 * i + 2]};
-  tn__transform_layout(s, o->names[0], &layout);
+  tn__sched_transform_layout(s, o->names[0], &layout);
 }
-static void apply_tensorize(tn__schedule *s, const operands *o) { tn__tensorize(s, o->names[0], o->names[1]); }
+static void apply_tensorize(tn__schedule *s, const operands *o) { tn__sched_tensorize(s, o->names[0], o->names[1]); }
 
 static void apply_transpose(tn__schedule *s, const operands *o) {
-  tn__transpose(s, o->names[0], o->names[1], o->names[2]);
+  tn__sched_transpose(s, o->names[0], o->names[1], o->names[2]);
 }
 
 static const step steps[] = {
@@ -175,7 +182,7 @@ static void apply_line(tn__schedule *s, char *line) {
   found->apply(s, &o);
 }
 
-void tn__trace_step(tn__schedule *s, const char *line) { apply_line(s, tn__arena_strdup(s->arena, line)); }
+void tn__sched_trace_step(tn__schedule *s, const char *line) { apply_line(s, tn__arena_strdup(s->arena, line)); }
 
 /* trace VERSION DIGEST */
 static void check_head(tn__escape *escape, const char *line, const tn__te *te) {
@@ -227,7 +234,7 @@ static void run_replay(tn__escape *escape, void *arg) {
   if (!ended) tn__throwf(escape, TN_INVALID_ARGUMENT, "the trace breaks off: \"end\" is missing");
 }
 
-tn_status *tn__trace_replay(const tn__te *te, const tn__target *target, const char *text, tn__schedule **out) {
+tn_status *tn__sched_trace_replay(const tn__te *te, const tn__target *target, const char *text, tn__schedule **out) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(te));
   tn__escape *outer = arena->escape, escape;
   replay r = {.te = te, .target = target, .text = text};

@@ -66,7 +66,7 @@ const tn__func *tn__schedule_func(const tn__schedule *s) {
 
 const tn__te *tn__schedule_te(const tn__schedule *s) { return s->te; }
 
-int tn__loops_of(const tn__schedule *s, const char *block, const char **names, int capacity) {
+int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **names, int capacity) {
   tn__snode *path[TN__MAX_LOOPS];
   int count = tn__sched_path(s, s->root, tn__sched_block(s, "loops_of", block), path);
   for (int i = 0; i < count && i < capacity; i++) names[i] = path[i]->name;

@@ -23,92 +23,93 @@ const tn__te *tn__schedule_te(const tn__schedule *s);
 /* ---- primitives -------------------------------------------------------------------------------------------------- */
 /* Splits into factors.count loops, outermost first; at most one factor is 0, "whatever is left" (rounded up; a
  * predicate guards the rest unless it divides). Names of the new loops: "<loop>.0", ... */
-void tn__split(tn__schedule *s, const char *loop, const int64_t *factors, int count);
+void tn__sched_split(tn__schedule *s, const char *loop, const int64_t *factors, int count);
 /* Into `parts` loops' worth: the outer loop runs `parts` times. Recorded as the split that it is. */
-void tn__split_parts(tn__schedule *s, const char *loop, int64_t parts);
+void tn__sched_split_parts(tn__schedule *s, const char *loop, int64_t parts);
 /* Perfectly nested loops, outermost first, each split by its size; what counts tiles goes around what is inside of
  * them. Loops become "<a>.0" "<b>.0" ... "<a>.1" "<b>.1". */
-void tn__tile(tn__schedule *s, const char *const *loops, const int64_t *sizes, int count);
-void tn__fuse(tn__schedule *s, const char *outer,
-              const char *inner); /* perfectly nested neighbours -> "<outer>+<inner>" */
-void tn__reorder(tn__schedule *s, const char *const *loops,
-                 int count); /* these take each other's places in this order */
-void tn__parallel(tn__schedule *s, const char *loop);
-void tn__vectorize(tn__schedule *s, const char *loop);
-void tn__unroll(tn__schedule *s, const char *loop);
+void tn__sched_tile(tn__schedule *s, const char *const *loops, const int64_t *sizes, int count);
+void tn__sched_fuse(tn__schedule *s, const char *outer,
+                    const char *inner); /* perfectly nested neighbours -> "<outer>+<inner>" */
+void tn__sched_reorder(tn__schedule *s, const char *const *loops,
+                       int count); /* these take each other's places in this order */
+void tn__sched_parallel(tn__schedule *s, const char *loop);
+void tn__sched_vectorize(tn__schedule *s, const char *loop);
+void tn__sched_unroll(tn__schedule *s, const char *loop);
 /* Binds a loop to an axis of a GPU: "block.x", ".y", ".z", "thread.x", ".y", ".z". Iterations must be independent,
  * blocks stand around threads, each axis once on a path, with one extent in a nest, and a block has at most 1024
  * threads. On a CPU the loop runs serially. */
-void tn__bind(tn__schedule *s, const char *loop, const char *axis);
+void tn__sched_bind(tn__schedule *s, const char *loop, const char *axis);
 /* Asks the loop passes for something: "unroll_limit" statements, "whole" (tn__loop_pragma). Unknown keys are
  * refused. */
-void tn__pragma(tn__schedule *s, const char *loop, const char *key, int64_t value);
+void tn__sched_pragma(tn__schedule *s, const char *loop, const char *key, int64_t value);
 /* In each iteration of `loop`: fetches what the block will read there `distance` iterations later. A prefetch of a
  * tensor that becomes private, or that the block does not read any more in the end, is dropped. */
-void tn__prefetch(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance);
+void tn__sched_prefetch_block(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance);
 /* In each iteration of `loop`: fetches what the block will read in the same iteration of it, `distance` iterations of
  * the loop `ahead` around it later: the next panel of an operand while this one is in use. Dropped too when `ahead`
  * does not stand around `loop` any more in the end. */
-void tn__prefetch_ahead(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
-                        int64_t distance);
+void tn__sched_prefetch_ahead(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
+                              int64_t distance);
 /* `rows` around `lanes` are the element-wise block's two innermost loops, 2 to 64 steps each. What the block reads
  * contiguously along `rows`, but neither contiguously nor standing still along `lanes`, is read in vectors along `rows`
  * into registers, "<block>.rows<i>", and the block, unrolled along `rows`, takes vectors along `lanes` out of them: a
  * transposition by shuffles. Nothing may change these loops afterwards. */
-void tn__transpose(tn__schedule *s, const char *block, const char *rows, const char *lanes);
+void tn__sched_transpose(tn__schedule *s, const char *block, const char *rows, const char *lanes);
 /* Makes the block's stores to an output non-temporal where the target can do that (tn__stmt: streams). For whole
  * vectors, side by side, of an output that the kernel does not read; dropped when later steps make it anything else. */
-void tn__stream(tn__schedule *s, const char *block, int write_index);
+void tn__sched_stream(tn__schedule *s, const char *block, int write_index);
 /* Moves the producer block under `loop` of its consumers, computing just the region needed there. */
-void tn__compute_at(tn__schedule *s, const char *block, const char *loop);
+void tn__sched_compute_at(tn__schedule *s, const char *block, const char *loop);
 /* Moves a consumer (an epilogue) under `loop` of its producer, after it: all that the loop's body needs is complete
  * there. */
-void tn__reverse_compute_at(tn__schedule *s, const char *block, const char *loop);
+void tn__sched_reverse_compute_at(tn__schedule *s, const char *block, const char *loop);
 /* Gives a block that was moved a nest of its own again, over its whole domain: before the nest it was in, or behind it
  * when it reads what that nest makes. */
-void tn__compute_root(tn__schedule *s, const char *block);
+void tn__sched_compute_root(tn__schedule *s, const char *block);
 /* An element-wise producer into all of its consumers. Refused where a consumer would get more than
  * TN__MOST_INLINED operations by it, counted once for each use: a chain in which each stage reads the one before it
  * twice doubles with every step. The second says so instead of refusing, and leaves the schedule as it is. */
 #define TN__MOST_INLINED 2048
-void tn__inline(tn__schedule *s, const char *block);
-bool tn__inline_if_small(tn__schedule *s, const char *block);
-void tn__reverse_inline(tn__schedule *s, const char *block); /* an element-wise consumer into its only producer */
+void tn__sched_inline(tn__schedule *s, const char *block);
+bool tn__sched_inline_if_small(tn__schedule *s, const char *block);
+void tn__sched_reverse_inline(tn__schedule *s, const char *block); /* an element-wise consumer into its only producer */
 /* The block's output goes to a new buffer of `scope` first and a new block "<block>.write" copies it out. */
-void tn__cache_write(tn__schedule *s, const char *block, int write_index, tn__scope scope);
-void tn__cache_read(tn__schedule *s, const char *block, int read_index,
-                    tn__scope scope); /* new block "<block>.read<i>" */
+void tn__sched_cache_write(tn__schedule *s, const char *block, int write_index, tn__scope scope);
+void tn__sched_cache_read(tn__schedule *s, const char *block, int read_index,
+                          tn__scope scope); /* new block "<block>.read<i>" */
 /* The same with the copy's dimensions in another order: its dimension d is dimension order[d] of the tensor. Returns
  * the new block's name. */
-const char *tn__cache_read_in_order(tn__schedule *s, const char *block, int read_index, tn__scope scope,
-                                    const int *order, int rank);
+const char *tn__sched_cache_read_in_order(tn__schedule *s, const char *block, int read_index, tn__scope scope,
+                                          const int *order, int rank);
 /* Splits the reduction over `loop` of a reorderable combiner: block "<block>.rf" reduces per value of loop, `block`
  * combines. */
-void tn__rfactor(tn__schedule *s, const char *loop);
+void tn__sched_rfactor(tn__schedule *s, const char *loop);
 /* The same, with the combining done on the way: `place` is `loop` or inside of it, and in each of its iterations
  * "<block>.rf" reduces what is left, behind which `block` takes that up. A block of the reduction at a time, say, with
  * its partial sums in registers. The initialisation of "<block>.rf" is split off where lanes may have no terms. */
-void tn__rfactor_at(tn__schedule *s, const char *loop, const char *place);
+void tn__sched_rfactor_at(tn__schedule *s, const char *loop, const char *place);
 /* The reduction's initialisation becomes a block of its own, "<block>.init", just outside of `loop`. */
-void tn__decompose_reduction(tn__schedule *s, const char *block, const char *loop);
-void tn__set_scope(tn__schedule *s, const char *block, int write_index, tn__scope scope);
+void tn__sched_decompose_reduction(tn__schedule *s, const char *block, const char *loop);
+void tn__sched_set_scope(tn__schedule *s, const char *block, int write_index, tn__scope scope);
 /* Pads the block's intermediate tensor so that the stride of dimension `dim`, in elements, is `offset` modulo `factor`:
  * rows that do not fall into the same sets of a cache. */
-void tn__storage_align(tn__schedule *s, const char *block, int write_index, int dim, int64_t factor, int64_t offset);
+void tn__sched_storage_align(tn__schedule *s, const char *block, int write_index, int dim, int64_t factor,
+                             int64_t offset);
 /* The block's intermediate tensor, where it is in the workspace, gets room for what one iteration of `loop` makes, for
  * each iteration of a parallel loop around: the rows of a block of rows, however long they are. All that uses it is
  * under the loop; dropped when that is so no longer. Nobody prefetches it. */
-void tn__fold_storage(tn__schedule *s, const char *block, int write_index, const char *loop);
+void tn__sched_fold_storage(tn__schedule *s, const char *block, int write_index, const char *loop);
 /* What a map writes takes the place of the intermediate tensor that it reads as number `read_index`, element by
  * element, and that nobody reads behind it. Dropped when that is so no longer in the end, or the two have other
  * room. */
-void tn__store_over(tn__schedule *s, const char *block, int read_index);
+void tn__sched_store_over(tn__schedule *s, const char *block, int read_index);
 
 /* The caller's promise that an input never changes, so that its layout may. */
-void tn__declare_constant(tn__schedule *s, const char *input);
+void tn__sched_declare_constant(tn__schedule *s, const char *input);
 /* An intermediate tensor, which its blocks must divide, or an input that was declared constant, in another layout. The
  * kernel then takes the packed input as a parameter; tn__schedule_packing says how to make it. */
-void tn__transform_layout(tn__schedule *s, const char *tensor, const tn__layout *layout);
+void tn__sched_transform_layout(tn__schedule *s, const char *tensor, const tn__layout *layout);
 /* The declaration that packs input `index` of the declaration: the input in, the kernel's parameter out, zeros in what
  * pads the last block. NULL when the kernel takes the input as it is. */
 tn__te *tn__schedule_packing(const tn__schedule *s, int index);
@@ -116,7 +117,7 @@ tn__te *tn__schedule_packing(const tn__schedule *s, int index);
  * best: the input becomes `<input>.packed`, and `*packing` makes it, as above. The operand's dimensions are constant,
  * one sum of products reads it, and the last axis of the sum is one of its indices; anything else is thrown. Lives in
  * the declaration's context. */
-tn__te *tn__te_prepack(const tn__te *te, const char *input, const tn__target *target, tn__te **packing);
+tn__te *tn__sched_te_prepack(const tn__te *te, const char *input, const tn__target *target, tn__te **packing);
 
 /* An instruction that code generators know, declared by what it computes: a reduction whose loops a schedule may
  * replace. Inputs of the declaration are the operands behind the first, in order; its output is the first. */
@@ -130,19 +131,19 @@ typedef struct tn__tensor_intrinsic {
 /* Replaces the nest from `loop` on, constant loops around one reduction whose initialisation has been split off, by the
  * instruction of that name. The nest must have the structure of the instruction's declaration: the same expression of
  * operands with the same strides. The order of the reduction inside of it is the instruction's. */
-void tn__tensorize(tn__schedule *s, const char *loop, const char *intrinsic);
+void tn__sched_tensorize(tn__schedule *s, const char *loop, const char *intrinsic);
 const tn__tensor_intrinsic *tn__tensor_intrinsic_find(const char *name); /* NULL when there is none of this name */
 
 /* Loops around a block, outermost first, into names (at most `capacity`); returns how many there are. */
-int tn__loops_of(const tn__schedule *s, const char *block, const char **names, int capacity);
+int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **names, int capacity);
 
 /* ---- traces ------------------------------------------------------------------------------------------------------ */
-void tn__trace_print(const tn__schedule *s, tn__strbuf *out);
+void tn__sched_trace_print(const tn__schedule *s, tn__strbuf *out);
 /* Applies one step, written as a line of a trace; throws when it is refused. Untrusted text. */
-void tn__trace_step(tn__schedule *s, const char *line);
+void tn__sched_trace_step(tn__schedule *s, const char *line);
 /* Applies a printed trace to an unscheduled declaration. Untrusted text. Errors name the line: "trace:4: ...". */
-TN_MUST_USE tn_status *tn__trace_replay(const tn__te *te, const tn__target *target, const char *text,
-                                        tn__schedule **out);
+TN_MUST_USE tn_status *tn__sched_trace_replay(const tn__te *te, const tn__target *target, const char *text,
+                                              tn__schedule **out);
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 /* What a schedule may use. 0 everywhere: what the target has. */
@@ -165,8 +166,8 @@ bool tn__schedule_halves_are_as_fast(const tn__target *target);
 /* The width in elements to which the driver packs a constant right operand's output channels: [n / width][k
  * ...][width]. */
 int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t columns);
-/* The layout in which kernels read a right operand fastest, if it does not change: tn__te_prepack brings declarations
- * into it, and the driver the constants of a graph. False: it has as many dimensions as there may be. */
+/* The layout in which kernels read a right operand fastest, if it does not change: tn__sched_te_prepack brings
+ * declarations into it, and the driver the constants of a graph. False: it has as many dimensions as there may be. */
 bool tn__schedule_operand_layout(const tn__target *target, const tn__operand_use *operand, tn__layout *out);
 /* The side of the tiles, 2 or 4, in which Winograd's algorithm is the faster way to a 3x3 convolution of stride 1 in
  * f32 with so many images, pixels of the result and channels; 0: the sums of products are (cost.h). */

@@ -8,16 +8,16 @@
 /* c[i] += sum of widened a[p] * widened b[i, p]: what dot-product instructions compute. */
 static tn__te *declare_dot(tn__ir *ir, tn__tensor_op op, int64_t lanes, int64_t depth) {
   tn__te *te = tn__te_create(ir, "dot");
-  const tn__expr *i_extent = tn__index(ir, lanes), *p_extent = tn__index(ir, depth);
+  const tn__expr *i_extent = tn__ir_index(ir, lanes), *p_extent = tn__ir_index(ir, depth);
   const tn__expr *b_shape[] = {i_extent, p_extent};
-  const tn__buffer *a = tn__te_input(te, "a", tn__tensor_operand_dtype(op, 1), 1, &p_extent);
-  const tn__buffer *b = tn__te_input(te, "b", tn__tensor_operand_dtype(op, 2), 2, b_shape);
+  const tn__buffer *a = tn__te_input(te, "a", tn__ir_tensor_operand_dtype(op, 1), 1, &p_extent);
+  const tn__buffer *b = tn__te_input(te, "b", tn__ir_tensor_operand_dtype(op, 2), 2, b_shape);
   tn__te_axes i = tn__te_axes_create(te, "i", 1, &i_extent), p = tn__te_axes_create(te, "p", 1, &p_extent);
   const tn__expr *b_index[] = {i.index[0], p.index[0]};
-  tn_dtype wide = tn__tensor_operand_dtype(op, 0);
-  const tn__expr *left = tn__cast(ir, wide, tn__load(ir, a, p.index));
-  const tn__expr *right = tn__cast(ir, wide, tn__load(ir, b, b_index));
-  tn__te_output(te, tn__te_reduce(te, "c", &i, &p, TN__TE_SUM, tn__mul(ir, left, right)));
+  tn_dtype wide = tn__ir_tensor_operand_dtype(op, 0);
+  const tn__expr *left = tn__ir_cast(ir, wide, tn__ir_load(ir, a, p.index));
+  const tn__expr *right = tn__ir_cast(ir, wide, tn__ir_load(ir, b, b_index));
+  tn__te_output(te, tn__te_reduce(te, "c", &i, &p, TN__TE_SUM, tn__ir_mul(ir, left, right)));
   return te;
 }
 
@@ -30,7 +30,7 @@ static const tn__tensor_intrinsic intrinsics[] = {
 };
 
 const tn__tensor_intrinsic *tn__tensor_intrinsic_find(const char *name) {
-  int op = tn__tensor_find(name);
+  int op = tn__ir_tensor_find(name);
   for (size_t i = 0; i < sizeof(intrinsics) / sizeof(intrinsics[0]); i++)
     if ((int)intrinsics[i].op == op) return &intrinsics[i];
   return NULL;
@@ -55,12 +55,12 @@ static const char *open_nest(tn__ir *ir, const tn__stmt *s, bool has_init, nest 
   for (; s->kind == TN__STMT_FOR; s = s->as.loop.body) {
     if (out->count == MAX_NEST) return "there are too many loops";
     if (s->as.loop.kind != TN__LOOP_SERIAL) return "a loop is not serial any more";
-    if (!tn__as_int(s->as.loop.var->extent, &out->extents[out->count])) return "a loop has no constant extent";
+    if (!tn__ir_as_int(s->as.loop.var->extent, &out->extents[out->count])) return "a loop has no constant extent";
     out->loops[out->count++] = s->as.loop.var;
   }
   if (s->kind != TN__STMT_BLOCK) return "the loops hold more than one block";
   const tn__block *block = s->as.block;
-  if (!tn__is_true(block->predicate)) return "its block is guarded; use factors that divide";
+  if (!tn__ir_is_true(block->predicate)) return "its block is guarded; use factors that divide";
   if (!has_init && block->init != NULL) return "its initialisation is still inside; use decompose_reduction";
   if (block->body->kind != TN__STMT_STORE || block->axis_count > 3 * TN__MAX_RANK) return "its block is not one store";
   for (int i = 0; i < block->axis_count; i++) {
@@ -82,8 +82,8 @@ typedef struct matching {
 } matching;
 
 static const tn__expr *linear(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices) {
-  const tn__expr *sum = tn__index(ir, 0);
-  for (int d = 0; d < buffer->rank; d++) sum = tn__add(ir, tn__mul(ir, sum, buffer->shape[d]), indices[d]);
+  const tn__expr *sum = tn__ir_index(ir, 0);
+  for (int d = 0; d < buffer->rank; d++) sum = tn__ir_add(ir, tn__ir_mul(ir, sum, buffer->shape[d]), indices[d]);
   return sum;
 }
 
@@ -93,18 +93,18 @@ static bool match_access(matching *m, const tn__access *pattern, const tn__acces
   int which = 0;
   while (which < m->operand_count && m->pattern[which] != pattern->buffer) which++;
   if (which == m->operand_count || pattern->buffer->dtype != access->buffer->dtype) return false;
-  if (!tn__affine_in(m->ir, linear(m->ir, pattern->buffer, pattern->indices), m->pattern_loops, m->loop_count, want,
-                     &rest) ||
-      !tn__affine_in(m->ir, linear(m->ir, access->buffer, access->indices), m->loops, m->loop_count, have, &rest))
+  if (!tn__ir_affine_in(m->ir, linear(m->ir, pattern->buffer, pattern->indices), m->pattern_loops, m->loop_count, want,
+                        &rest) ||
+      !tn__ir_affine_in(m->ir, linear(m->ir, access->buffer, access->indices), m->loops, m->loop_count, have, &rest))
     return false;
   for (int i = 0; i < m->loop_count; i++) {
     if (want[i] != have[i]) return false;
-    zeros[i] = tn__index(m->ir, 0);
+    zeros[i] = tn__ir_index(m->ir, 0);
   }
   tn__access first = {.buffer = access->buffer};
   const tn__expr **indices = TN__NEW_ARRAY(tn__ir_arena(m->ir), access->buffer->rank, const tn__expr *);
   for (int d = 0; d < access->buffer->rank; d++)
-    indices[d] = tn__substitute(m->ir, access->indices[d], m->loops, zeros, m->loop_count);
+    indices[d] = tn__ir_substitute(m->ir, access->indices[d], m->loops, zeros, m->loop_count);
   first.indices = indices;
   tn__access *known = &m->operand[which];
   for (int d = 0; known->buffer != NULL && d < known->buffer->rank; d++)
@@ -177,12 +177,12 @@ const tn__stmt *tn__sched_tensor_stmt(tn__schedule *s, const tn__tensor_intrinsi
       return NULL;
     }
   *why = NULL;
-  return tn__tensor_stmt(s->ir, intrinsic->op, m.operand, stmt);
+  return tn__ir_tensor_stmt(s->ir, intrinsic->op, m.operand, stmt);
 }
 
 /* ---- the primitive ----------------------------------------------------------------------------------------------- */
 
-void tn__tensorize(tn__schedule *s, const char *name, const char *op_name) {
+void tn__sched_tensorize(tn__schedule *s, const char *name, const char *op_name) {
   tn__snode *loop = tn__sched_loop(s, "tensorize", name), *n = loop;
   const tn__tensor_intrinsic *intrinsic = tn__tensor_intrinsic_find(op_name);
   if (intrinsic == NULL) tn__sched_refuse(s, "tensorize of \"%s\": there is no instruction \"%.60s\"", name, op_name);
@@ -195,7 +195,8 @@ void tn__tensorize(tn__schedule *s, const char *name, const char *op_name) {
   if (n->combiner == NULL || !n->combiner->reorderable)
     tn__sched_refuse(s, "tensorize of \"%s\": block \"%s\" is no reduction that may be reordered", name, n->name);
   const tn__stmt *loops = tn__block_stmt(s->ir, &n->block);
-  for (const tn__snode *l = n->parent; l != loop->parent; l = l->parent) loops = tn__for(s->ir, l->var, l->kind, loops);
+  for (const tn__snode *l = n->parent; l != loop->parent; l = l->parent)
+    loops = tn__ir_for(s->ir, l->var, l->kind, loops);
   const char *why;
   if (tn__sched_tensor_stmt(s, intrinsic, loops, &why) == NULL)
     tn__sched_refuse(s, "tensorize of \"%s\" to %s: %s", name, op_name, why);

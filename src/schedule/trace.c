@@ -32,13 +32,13 @@ void tn__sched_digest(const tn__te *te, char out[17]) {
   out[16] = 0;
 }
 
-bool tn__trace_is_of(const char *trace, const char digest[17]) {
+bool tn__sched_trace_is_of(const char *trace, const char digest[17]) {
   int length = 0;
   if (sscanf(trace, "trace %*9d %n", &length) != 0 || length == 0) return false;
   return strncmp(trace + length, digest, 16) == 0 && isspace((unsigned char)trace[length + 16]);
 }
 
-void tn__trace_print(const tn__schedule *s, tn__strbuf *out) {
+void tn__sched_trace_print(const tn__schedule *s, tn__strbuf *out) {
   char digest[17];
   tn__sched_digest(s->te, digest);
   tn__strbuf_printf(out, "trace %d %s\n", TN__TRACE_VERSION, digest);

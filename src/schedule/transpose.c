@@ -27,18 +27,19 @@ typedef struct transposing {
 static bool is_lengthwise(const transposing *t, const tn__expr *e) {
   tn__ir *ir = t->s->ir;
   if (e->kind != TN__EXPR_LOAD) return false;
-  const tn__expr *flat = tn__index(ir, 0);
-  for (int d = 0; d < e->arg_count; d++) flat = tn__add(ir, tn__mul(ir, flat, e->value.buffer->shape[d]), e->args[d]);
+  const tn__expr *flat = tn__ir_index(ir, 0);
+  for (int d = 0; d < e->arg_count; d++)
+    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, e->value.buffer->shape[d]), e->args[d]);
   flat = tn__sched_substitute_axes(ir, &t->block->block, flat);
   int64_t along_rows, along_lanes;
-  if (!tn__stride_in(ir, flat, t->rows->var, &along_rows) || along_rows != 1) return false;
-  return !tn__stride_in(ir, flat, t->lanes->var, &along_lanes) || (along_lanes != 0 && along_lanes != 1);
+  if (!tn__ir_stride_in(ir, flat, t->rows->var, &along_rows) || along_rows != 1) return false;
+  return !tn__ir_stride_in(ir, flat, t->lanes->var, &along_lanes) || (along_lanes != 0 && along_lanes != 1);
 }
 
 static bool is_inside(tn__ir *ir, const tn__expr *load) {
   for (int d = 0; d < load->arg_count; d++)
-    if (!tn__prove(ir, tn__le(ir, tn__index(ir, 0), load->args[d])) ||
-        !tn__prove(ir, tn__lt(ir, load->args[d], load->value.buffer->shape[d])))
+    if (!tn__ir_prove(ir, tn__ir_le(ir, tn__ir_index(ir, 0), load->args[d])) ||
+        !tn__ir_prove(ir, tn__ir_lt(ir, load->args[d], load->value.buffer->shape[d])))
       return false;
   return true;
 }
@@ -60,7 +61,7 @@ static const tn__expr *read_tile(transposing *t, const tn__expr *value, bool gua
     const tn__buffer *buffer = tn__buffer_create(s->ir, name, value->dtype, TN__SCOPE_REGISTER, t->depth, shape);
     t->tiles[at] = (tile){.value = value, .buffer = buffer, .guarded = guarded};
   }
-  return tn__load(s->ir, t->tiles[at].buffer, indices);
+  return tn__ir_load(s->ir, t->tiles[at].buffer, indices);
 }
 
 static const tile *tile_of(const transposing *t, const tn__expr *e) {
@@ -100,7 +101,7 @@ static const tn__expr *with_tiles(tn__ir *ir, const tn__expr *e, void *user) {
 static int64_t check_side(const transposing *t, const tn__snode *loop) {
   int64_t extent = 0;
   tn__sched_check_free(t->s, "transpose", loop, true);
-  if (!tn__as_int(loop->var->extent, &extent) || extent < 2 || extent > MAX_SIDE)
+  if (!tn__ir_as_int(loop->var->extent, &extent) || extent < 2 || extent > MAX_SIDE)
     tn__sched_refuse(t->s, "transpose of \"%s\": the extent of \"%s\" must be a constant of 2 to %d", t->block->name,
                      loop->name, MAX_SIDE);
   return extent;
@@ -138,7 +139,7 @@ static void find_path(transposing *t) {
   if (t->depth > TN__MAX_RANK || t->block->block.axis_count + t->depth > 3 * TN__MAX_RANK)
     tn__sched_refuse(t->s, "transpose of \"%s\": it is in more than %d loops", t->block->name, TN__MAX_RANK);
   for (int d = 0; d < t->depth; d++)
-    t->axes[d] = tn__var_create(t->s->ir, tn__arena_printf(t->s->arena, "t%d", d), TN_I64, tn__index(t->s->ir, 0),
+    t->axes[d] = tn__var_create(t->s->ir, tn__arena_printf(t->s->arena, "t%d", d), TN_I64, tn__ir_index(t->s->ir, 0),
                                 t->path[d]->var->extent);
 }
 
@@ -170,7 +171,7 @@ static void insert_rows(transposing *t, const tile *filled) {
   tn__snode *node = tn__sched_new_block(s, &block);
   const tn__expr *indices[TN__MAX_RANK];
   for (int d = 0; d < t->depth; d++) indices[d] = t->axes[d]->self;
-  tn__sched_set_body(s, node, NULL, tn__store(s->ir, filled->buffer, indices, filled->value));
+  tn__sched_set_body(s, node, NULL, tn__ir_store(s->ir, filled->buffer, indices, filled->value));
   tn__sched_substitute(s, node, (const tn__var *[]){t->lanes->var, t->rows->var},
                        (const tn__expr *[]){each->var->self, row->var->self}, 2);
   node->exact = t->block->exact;
@@ -180,7 +181,7 @@ static void insert_rows(transposing *t, const tile *filled) {
   tn__sched_insert(s, t->rows->parent, tn__sched_index(t->rows), each);
 }
 
-void tn__transpose(tn__schedule *s, const char *name, const char *rows, const char *lanes) {
+void tn__sched_transpose(tn__schedule *s, const char *name, const char *rows, const char *lanes) {
   transposing t = {.s = s};
   t.block = tn__sched_block(s, "transpose", name);
   t.rows = tn__sched_loop(s, "transpose", rows);
@@ -195,7 +196,7 @@ void tn__transpose(tn__schedule *s, const char *name, const char *rows, const ch
   add_axes(&t);
   for (int i = 0; i < t.tile_count; i++)
     if (tn__expr_uses_buffer(value, t.tiles[i].buffer)) insert_rows(&t, &t.tiles[i]);
-  tn__sched_set_body(s, t.block, NULL, tn__store(s->ir, body->as.store.buffer, body->as.store.indices, value));
+  tn__sched_set_body(s, t.block, NULL, tn__ir_store(s->ir, body->as.store.buffer, body->as.store.indices, value));
   t.rows->kind = TN__LOOP_UNROLLED;
   t.lanes->kind = TN__LOOP_VECTORIZED;
   t.rows->transposes = t.lanes->transposes = true;

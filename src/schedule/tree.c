@@ -48,13 +48,13 @@ void tn__sched_check_not_frozen(const tn__schedule *s, const char *step, const t
   for (const tn__snode *n = node; n != NULL && n != s->root; n = n->parent)
     if (n->tensor != NULL)
       tn__sched_refuse(s, "%s of \"%s\": it is part of \"%s\", which became the instruction %s", step, node->name,
-                       n->name, tn__tensor_name(n->tensor->op));
+                       n->name, tn__ir_tensor_name(n->tensor->op));
     else if (n->transposes)
       tn__sched_refuse(s, "%s of \"%s\": it is part of \"%s\", which was transposed", step, node->name, n->name);
 }
 
 void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__snode *loop, bool whole) {
-  if (tn__loop_is_bound(loop->kind))
+  if (tn__ir_loop_is_bound(loop->kind))
     tn__sched_refuse(s, "%s of \"%s\": the loop is bound to %s", step, loop->name, tn__loop_kind_name(loop->kind));
   if (loop->kind != TN__LOOP_SERIAL)
     tn__sched_refuse(s, "%s of \"%s\": the loop is not serial any more", step, loop->name);
@@ -164,7 +164,7 @@ void tn__sched_name(tn__schedule *s, tn__snode *node, const char *name) {
 tn__snode *tn__sched_new_loop(tn__schedule *s, const char *name, const tn__expr *extent, tn__loop_kind kind) {
   tn__snode *loop = TN__NEW(s->arena, tn__snode);
   tn__sched_name(s, loop, tn__sched_fresh_name(s, false, name));
-  loop->var = tn__var_create(s->ir, loop->name, TN_I64, tn__index(s->ir, 0), extent);
+  loop->var = tn__var_create(s->ir, loop->name, TN_I64, tn__ir_index(s->ir, 0), extent);
   loop->kind = kind;
   return loop;
 }
@@ -221,10 +221,10 @@ void tn__sched_substitute(tn__schedule *s, tn__snode *node, const tn__var *const
     tn__block_axis *axes = TN__NEW_ARRAY(s->arena, node->block.axis_count, tn__block_axis);
     for (int i = 0; i < node->block.axis_count; i++) {
       axes[i] = node->block.axes[i];
-      axes[i].binding = tn__substitute(s->ir, axes[i].binding, vars, values, count);
+      axes[i].binding = tn__ir_substitute(s->ir, axes[i].binding, vars, values, count);
     }
     node->block.axes = axes;
-    node->block.predicate = tn__substitute(s->ir, node->block.predicate, vars, values, count);
+    node->block.predicate = tn__ir_substitute(s->ir, node->block.predicate, vars, values, count);
   }
   for (int i = 0; i < node->children.count; i++) tn__sched_substitute(s, node->children.data[i], vars, values, count);
 }
@@ -288,7 +288,7 @@ bool tn__sched_drives_elements(const tn__snode *loop, const tn__snode *block) {
 }
 
 bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode *block) {
-  if (tn__is_int_value(loop->var->extent, 1)) return true;
+  if (tn__ir_is_int_value(loop->var->extent, 1)) return true;
   if (block->exact) return tn__sched_drives(loop, block, TN__AXIS_SPATIAL);
   tn__snode *inner[TN__MAX_LOOPS];
   const tn__var *vars[TN__MAX_LOOPS];
@@ -298,9 +298,9 @@ bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode 
     if (block->block.axes[i].kind != TN__AXIS_SPATIAL) continue;
     const tn__expr *coefficient, *rest, *min, *max;
     int64_t step, width;
-    if (!tn__affine_in(s->ir, block->block.axes[i].binding, &loop->var, 1, &coefficient, &rest)) continue;
-    if (!tn__as_int(coefficient, &step) || !tn__bounds_over(s->ir, rest, vars, count, &min, &max)) continue;
-    if (tn__as_int(tn__sub(s->ir, max, min), &width) && width < (step < 0 ? -step : step)) return true;
+    if (!tn__ir_affine_in(s->ir, block->block.axes[i].binding, &loop->var, 1, &coefficient, &rest)) continue;
+    if (!tn__ir_as_int(coefficient, &step) || !tn__ir_bounds_over(s->ir, rest, vars, count, &min, &max)) continue;
+    if (tn__ir_as_int(tn__ir_sub(s->ir, max, min), &width) && width < (step < 0 ? -step : step)) return true;
   }
   return false;
 }
@@ -314,9 +314,9 @@ bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim) {
       int axis = -1;
       for (int i = 0; i < block->block.axis_count; i++)
         if (block->block.axes[i].kind != TN__AXIS_REDUCE && block->block.axes[i].var->self == write->min[d]) axis = i;
-      if (axis < 0 || !tn__is_int_value(write->extent[d], 1)) {
+      if (axis < 0 || !tn__ir_is_int_value(write->extent[d], 1)) {
         /* An axis of one position has become a constant. */
-        if (!tn__is_int_value(write->buffer->shape[d], 1)) return false;
+        if (!tn__ir_is_int_value(write->buffer->shape[d], 1)) return false;
         axis = -1;
       }
       if (w == 0) axis_of_dim[d] = axis;
@@ -328,10 +328,10 @@ bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim) {
 
 const tn__expr *tn__sched_conjuncts_without(tn__ir *ir, const tn__expr *predicate, tn__snode *const *loops, int count) {
   if (predicate->kind == TN__EXPR_AND)
-    return tn__and(ir, tn__sched_conjuncts_without(ir, predicate->args[0], loops, count),
-                   tn__sched_conjuncts_without(ir, predicate->args[1], loops, count));
+    return tn__ir_and(ir, tn__sched_conjuncts_without(ir, predicate->args[0], loops, count),
+                      tn__sched_conjuncts_without(ir, predicate->args[1], loops, count));
   for (int i = 0; i < count; i++)
-    if (tn__expr_uses_var(predicate, loops[i]->var)) return tn__bool(ir, true);
+    if (tn__expr_uses_var(predicate, loops[i]->var)) return tn__ir_bool(ir, true);
   return predicate;
 }
 
@@ -342,7 +342,7 @@ const tn__expr *tn__sched_substitute_axes(tn__ir *ir, const tn__block *block, co
     vars[i] = block->axes[i].var;
     values[i] = block->axes[i].binding;
   }
-  return tn__substitute(ir, e, vars, values, block->axis_count);
+  return tn__ir_substitute(ir, e, vars, values, block->axis_count);
 }
 
 int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char *new_block, tn__snode *const *path,

@@ -200,7 +200,7 @@ static void set_native(tn__target *target) {
       target->features |= feature_rows[i].bit;
   const baseline *base = largest_baseline(target->arch, target->features);
   target->l1_bytes = base->l1_bytes, target->l2_bytes = base->l2_bytes, target->l3_bytes = base->l3_bytes;
-  target->cores = tn__default_thread_count();
+  target->cores = tn__target_default_thread_count();
 }
 
 static const baseline *find_baseline(const char *text) {

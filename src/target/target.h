@@ -113,10 +113,10 @@ tn__arch tn__host_arch(void);
  * is. */
 void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3);
 /* Threads to use by default: cores of the affinity mask, limited by the cgroup's CPU quota (v1 and v2), at least 1. */
-int tn__default_thread_count(void);
+int tn__target_default_thread_count(void);
 /* The tightest CPU quota of this process's cgroup and its parents, in whole CPUs, rounded up; 0: no limit. `root` goes
  * in front of /proc and /sys: "" for this machine. */
-int tn__cgroup_cpu_limit(const char *root);
+int tn__target_cgroup_cpu_limit(const char *root);
 
 /* Where a value lives and for what it is compiled (TVM's VirtualDevice): device type and id are DLPack's. Partly known
  * while planning; -1, NULL mean unknown. */

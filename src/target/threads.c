@@ -93,7 +93,7 @@ static int line_limit(const char *root, char *line) {
   return 0;
 }
 
-int tn__cgroup_cpu_limit(const char *root) {
+int tn__target_cgroup_cpu_limit(const char *root) {
   char path[PATH_MAX], line[PATH_MAX];
   snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
   FILE *file = fopen(path, "re");
@@ -107,7 +107,7 @@ int tn__cgroup_cpu_limit(const char *root) {
   return tightest;
 }
 
-int tn__default_thread_count(void) {
-  int cores = affinity_cores(), limit = tn__cgroup_cpu_limit("");
+int tn__target_default_thread_count(void) {
+  int cores = affinity_cores(), limit = tn__target_cgroup_cpu_limit("");
   return limit > 0 && limit < cores ? limit : cores;
 }

@@ -27,7 +27,7 @@ static bool over_dims_only(const collector *c, const tn__expr *e) {
 }
 
 static void add(collector *c, const tn__expr *condition) {
-  if (tn__prove(c->ir, condition) || !over_dims_only(c, condition)) return;
+  if (tn__ir_prove(c->ir, condition) || !over_dims_only(c, condition)) return;
   for (int i = 0; i < c->list.count; i++)
     if (c->list.data[i] == condition) return;
   tn__vec_push(c->te->arena, &c->list, condition);
@@ -39,24 +39,24 @@ static void add(collector *c, const tn__expr *condition) {
  * least 0. */
 static const tn__expr *bulk(collector *c, const tn__expr *e) {
   tn__ir *ir = c->ir;
-  const tn__expr *limit = tn__index(ir, TN__TE_MOST);
-  if (e->kind == TN__EXPR_INT) return tn__index(ir, e->value.i < 0 ? -e->value.i : e->value.i);
+  const tn__expr *limit = tn__ir_index(ir, TN__TE_MOST);
+  if (e->kind == TN__EXPR_INT) return tn__ir_index(ir, e->value.i < 0 ? -e->value.i : e->value.i);
   if (e->arg_count != 2) return e;
   const tn__expr *a = bulk(c, e->args[0]), *b = bulk(c, e->args[1]), *result;
   switch (e->kind) {
     case TN__EXPR_ADD:
-    case TN__EXPR_SUB: result = tn__add(ir, a, b); break;
+    case TN__EXPR_SUB: result = tn__ir_add(ir, a, b); break;
     case TN__EXPR_MIN:
-    case TN__EXPR_MAX: return tn__max(ir, a, b);
+    case TN__EXPR_MAX: return tn__ir_max(ir, a, b);
     case TN__EXPR_DIV: return a;
     case TN__EXPR_MOD: return b;
     case TN__EXPR_MUL:
-      add(c, tn__le(ir, a, tn__div(ir, limit, tn__max(ir, b, tn__index(ir, 1)))));
-      result = tn__mul(ir, a, b);
+      add(c, tn__ir_le(ir, a, tn__ir_div(ir, limit, tn__ir_max(ir, b, tn__ir_index(ir, 1)))));
+      result = tn__ir_mul(ir, a, b);
       break;
     default: return e;
   }
-  add(c, tn__le(ir, result, limit));
+  add(c, tn__ir_le(ir, result, limit));
   return result;
 }
 
@@ -67,31 +67,31 @@ static void add_range(collector *c, const tn__expr *e) {
 
 /* A dimension that is allowed to be 0 may be; what is computed from dimensions is at least 1. */
 static void add_extent(collector *c, const tn__expr *e) {
-  if (e->kind == TN__EXPR_VAR || tn__is_int(e)) return;
+  if (e->kind == TN__EXPR_VAR || tn__ir_is_int(e)) return;
   add_range(c, e);
-  add(c, tn__le(c->ir, tn__index(c->ir, 1), e));
+  add(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 1), e));
 }
 
 /* The size in floats, where nothing wraps around: an i64 might look small when it is not. */
 static const tn__expr *size_of(tn__ir *ir, const tn__expr *e) {
   if (e->kind != TN__EXPR_ADD && e->kind != TN__EXPR_SUB && e->kind != TN__EXPR_MUL && e->kind != TN__EXPR_DIV)
-    return tn__cast(ir, TN_F64, e);
+    return tn__ir_cast(ir, TN_F64, e);
   const tn__expr *a = size_of(ir, e->args[0]), *b = size_of(ir, e->args[1]);
-  if (e->kind == TN__EXPR_ADD) return tn__add(ir, a, b);
-  if (e->kind == TN__EXPR_SUB) return tn__sub(ir, a, b);
-  return e->kind == TN__EXPR_MUL ? tn__mul(ir, a, b) : tn__div(ir, a, b);
+  if (e->kind == TN__EXPR_ADD) return tn__ir_add(ir, a, b);
+  if (e->kind == TN__EXPR_SUB) return tn__ir_sub(ir, a, b);
+  return e->kind == TN__EXPR_MUL ? tn__ir_mul(ir, a, b) : tn__ir_div(ir, a, b);
 }
 
 static void add_buffer(collector *c, const tn__buffer *buffer) {
   tn__ir *ir = c->ir;
-  const tn__expr *bytes = tn__constant(ir, TN_F64, (double)tn_dtype_size(buffer->dtype));
+  const tn__expr *bytes = tn__ir_constant(ir, TN_F64, (double)tn_dtype_size(buffer->dtype));
   bool open = false;
   for (int d = 0; d < buffer->rank; d++) {
-    open |= !tn__is_int(buffer->shape[d]);
+    open |= !tn__ir_is_int(buffer->shape[d]);
     add_extent(c, buffer->shape[d]);
-    bytes = tn__mul(ir, bytes, size_of(ir, buffer->shape[d]));
+    bytes = tn__ir_mul(ir, bytes, size_of(ir, buffer->shape[d]));
   }
-  if (open) add(c, tn__le(ir, bytes, tn__float(ir, TN_F64, max_bytes)));
+  if (open) add(c, tn__ir_le(ir, bytes, tn__ir_float(ir, TN_F64, max_bytes)));
 }
 
 static void add_load(collector *c, const tn__expr *load) {
@@ -101,12 +101,12 @@ static void add_load(collector *c, const tn__expr *load) {
   for (int d = 0; d < buffer->rank; d++) {
     const tn__expr *index = load->args[d], *low, *high;
     if (tn__expr_has_load(index)) continue;
-    if (c->scan_axis != NULL) index = tn__substitute(c->ir, index, &c->scan_axis, &c->scan_position, 1);
-    if (!tn__bounds_over(c->ir, index, c->axes.data, c->axes.count, &low, &high)) continue;
+    if (c->scan_axis != NULL) index = tn__ir_substitute(c->ir, index, &c->scan_axis, &c->scan_position, 1);
+    if (!tn__ir_bounds_over(c->ir, index, c->axes.data, c->axes.count, &low, &high)) continue;
     add_range(c, low);
     add_range(c, high);
-    add(c, tn__le(c->ir, tn__index(c->ir, 0), low));
-    if (!own || d != c->stage->scan_axis) add(c, tn__lt(c->ir, high, buffer->shape[d]));
+    add(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 0), low));
+    if (!own || d != c->stage->scan_axis) add(c, tn__ir_lt(c->ir, high, buffer->shape[d]));
   }
 }
 
@@ -134,9 +134,9 @@ static void add_values(collector *c, const tn__expr *const *values, const tn__ex
   c->visited.count = 0;
   if (extent != NULL) {
     c->scan_axis = c->stage->axes.var[c->stage->scan_axis];
-    const tn__var *var = tn__var_create(c->ir, c->scan_axis->name, TN_I64, tn__index(c->ir, 0), extent);
+    const tn__var *var = tn__var_create(c->ir, c->scan_axis->name, TN_I64, tn__ir_index(c->ir, 0), extent);
     tn__vec_push(c->te->arena, &c->axes, var);
-    c->scan_position = tn__add(c->ir, var->self, start);
+    c->scan_position = tn__ir_add(c->ir, var->self, start);
   }
   for (int t = 0; t < c->stage->tensor_count; t++)
     if (values[t] != NULL) add_loads(c, values[t]);
@@ -155,11 +155,11 @@ static void add_stage(collector *c, const tn__te_stage *stage) {
     add_values(c, stage->values, NULL, NULL);
     return;
   }
-  const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__index(c->ir, stage->scan_depth);
-  add_values(c, stage->first, tn__index(c->ir, 0), tn__min(c->ir, extent, depth));
+  const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__ir_index(c->ir, stage->scan_depth);
+  add_values(c, stage->first, tn__ir_index(c->ir, 0), tn__ir_min(c->ir, extent, depth));
   /* Later positions exist only where the axis is longer than the first ones. */
   tn__interval range = tn__interval_of(c->ir, extent);
-  if (range.max > stage->scan_depth) add_values(c, stage->values, depth, tn__sub(c->ir, extent, depth));
+  if (range.max > stage->scan_depth) add_values(c, stage->values, depth, tn__ir_sub(c->ir, extent, depth));
 }
 
 bool tn__te_is_size_condition(const tn__expr *condition) {

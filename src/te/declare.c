@@ -29,7 +29,7 @@ const char *tn__te_text_of(const tn__declaring *d, const tn__token *t) {
 const tn__meaning *tn__te_lookup(const tn__declaring *d, const tn__token *name) {
   for (int i = d->names.count - 1; i >= d->visible_from; i--) {
     const tn__meaning *n = &d->names.data[i];
-    if (!tn__token_same(&n->token, name)) continue;
+    if (!tn__te_token_same(&n->token, name)) continue;
     if (n->broken) tn__errors_follow(d->errors, d->arena);
     return n;
   }
@@ -48,27 +48,27 @@ void tn__te_bind(tn__declaring *d, const tn__token *name, const tn__expr *expr, 
 
 const tn__syn_combiner *tn__te_find_combiner(const tn__declaring *d, const tn__token *name) {
   for (int i = 0; i < d->kernel->combiners.count; i++)
-    if (tn__token_same(&d->kernel->combiners.data[i].name, name)) return &d->kernel->combiners.data[i];
+    if (tn__te_token_same(&d->kernel->combiners.data[i].name, name)) return &d->kernel->combiners.data[i];
   for (int i = 0; i < d->source->combiners.count; i++)
-    if (tn__token_same(&d->source->combiners.data[i].name, name)) return &d->source->combiners.data[i];
+    if (tn__te_token_same(&d->source->combiners.data[i].name, name)) return &d->source->combiners.data[i];
   return NULL;
 }
 
 const tn__syn_function *tn__te_find_function(const tn__declaring *d, const tn__token *name) {
   for (int i = 0; i < d->source->functions.count; i++)
-    if (tn__token_same(&d->source->functions.data[i].name, name)) return &d->source->functions.data[i];
+    if (tn__te_token_same(&d->source->functions.data[i].name, name)) return &d->source->functions.data[i];
   return NULL;
 }
 
 const tn__syn_kernel *tn__te_find_kernel(const tn__declaring *d, const tn__token *name) {
   for (int i = 0; i < d->source->kernels.count; i++)
-    if (tn__token_same(&d->source->kernels.data[i].name, name)) return &d->source->kernels.data[i];
+    if (tn__te_token_same(&d->source->kernels.data[i].name, name)) return &d->source->kernels.data[i];
   return NULL;
 }
 
 void tn__te_enter(tn__declaring *d, const tn__token *name, const tn__token *at) {
   for (int i = 0; i < d->stack.count; i++) {
-    if (!tn__token_same(d->stack.data[i], name)) continue;
+    if (!tn__te_token_same(d->stack.data[i], name)) continue;
     const char *path = tn__te_text_of(d, d->stack.data[i]);
     for (int k = i + 1; k < d->stack.count; k++)
       path = tn__arena_printf(d->arena, "%s calls %s", path, tn__te_text_of(d, d->stack.data[k]));
@@ -85,7 +85,7 @@ static void check_size(const tn__declaring *d, const tn__token *at, tn_dtype dty
   double bytes = (double)tn_dtype_size(dtype);
   for (int i = 0; i < rank; i++) {
     int64_t n;
-    if (tn__as_int(shape[i], &n) && n != 0) bytes *= (double)n; /* estimates multiply the others all the same */
+    if (tn__ir_as_int(shape[i], &n) && n != 0) bytes *= (double)n; /* estimates multiply the others all the same */
   }
   if (bytes > max_bytes) tn__te_fail(d, at, "%s has more elements than memory can hold", tn__te_text_of(d, at));
 }
@@ -103,7 +103,7 @@ static void shape_of(tn__declaring *d, const tn__syn_param *param, const tn__exp
 
 static const tn__syn_param *find_output(const tn__declaring *d, const tn__token *name) {
   for (int i = 0; i < d->kernel->outputs.count; i++)
-    if (tn__token_same(&d->kernel->outputs.data[i].name, name)) return &d->kernel->outputs.data[i];
+    if (tn__te_token_same(&d->kernel->outputs.data[i].name, name)) return &d->kernel->outputs.data[i];
   return NULL;
 }
 
@@ -197,17 +197,17 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
   tn__ir *ir = d->ir;
   int axis = -1, count = s->target_count;
   for (int i = 0; i < axes->count; i++)
-    if (tn__token_same(&s->axes[i].name, &scan->axes[0].name)) axis = i;
+    if (tn__te_token_same(&s->axes[i].name, &scan->axes[0].name)) axis = i;
   if (axis < 0)
     tn__te_fail(d, &scan->axes[0].name, "%s is no axis of %s, which the scan could run along",
                 tn__te_text_of(d, &scan->axes[0].name), tn__te_text_of(d, &s->targets[0].name));
-  const tn__expr *depth = tn__index(ir, scan->scan_depth), *first[4] = {0}, *update[4] = {0};
-  const tn__expr *rest = tn__sub(ir, axes->var[axis]->extent, depth);
+  const tn__expr *depth = tn__ir_index(ir, scan->scan_depth), *first[4] = {0}, *update[4] = {0};
+  const tn__expr *rest = tn__ir_sub(ir, axes->var[axis]->extent, depth);
   d->scan_axis = axes->var[axis];
   int in_scope = d->axes.count;
   if (scan->scan_depth > 0) {
-    const tn__var *early =
-        tn__var_create(ir, d->scan_axis->name, TN_I64, tn__index(ir, 0), tn__min(ir, depth, d->scan_axis->extent));
+    const tn__var *early = tn__var_create(ir, d->scan_axis->name, TN_I64, tn__ir_index(ir, 0),
+                                          tn__ir_min(ir, depth, d->scan_axis->extent));
     tn__vec_push(d->arena, &d->axes, early);
     d->scan_position = early->self;
     for (int t = 0; t < count; t++) {
@@ -227,9 +227,9 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
   }
   d->scan_count = count;
   d->scan_dim = axis;
-  const tn__var *late = tn__var_create(ir, d->scan_axis->name, TN_I64, tn__index(ir, 0), rest);
+  const tn__var *late = tn__var_create(ir, d->scan_axis->name, TN_I64, tn__ir_index(ir, 0), rest);
   tn__vec_push(d->arena, &d->axes, late);
-  d->scan_position = tn__add(ir, late->self, depth);
+  d->scan_position = tn__ir_add(ir, late->self, depth);
   const tn__syn *then = scan->args[scan->arg_count - 1];
   for (int t = 0; t < count; t++) update[t] = tn__te_value(d, value_of(d, then, t, count), targets[t].dtype);
   check_values(d, then, targets, count, update);
@@ -320,7 +320,7 @@ static void define_extern(tn__declaring *d, const tn__syn_stmt *s) {
     if (n->buffer != NULL) visible.use = use_of(n->buffer, s, reads, writes);
     tn__vec_push(d->arena, &p.names, visible);
   }
-  const tn__stmt *body = tn__parse_items(&p, "at the end of an imperative stage");
+  const tn__stmt *body = tn__ir_parse_items(&p, "at the end of an imperative stage");
   const char *name = full_name(d, &s->extern_name);
   tn__te_extern(d->te, name, reads, s->read_count, writes, s->target_count, body);
   int unwritten = tn__te_unwritten(tn__te_stage_at(d->te, tn__te_stage_count(d->te) - 1));
@@ -360,7 +360,7 @@ static void bind_dims(tn__declaring *d, const tn__syn *call, const tn__syn_kerne
                   args[i]->rank);
     for (int r = 0; r < param->rank; r++)
       for (int v = 0; param->shape[r]->kind == TN__SYN_NAME && v < k->dims.count; v++)
-        if (values[v] == NULL && tn__token_same(&k->dims.data[v].name, &param->shape[r]->at))
+        if (values[v] == NULL && tn__te_token_same(&k->dims.data[v].name, &param->shape[r]->at))
           values[v] = args[i]->shape[r];
   }
   for (int v = 0; v < k->dims.count; v++) {
@@ -369,7 +369,7 @@ static void bind_dims(tn__declaring *d, const tn__syn *call, const tn__syn_kerne
     if (values[v] == NULL)
       tn__te_fail(d, &call->at, "the dimension %s of %s follows from no argument; write %s[%s = ...](...)", text,
                   called, called, text);
-    if (tn__as_int(values[v], &n) && n < k->dims.data[v].min)
+    if (tn__ir_as_int(values[v], &n) && n < k->dims.data[v].min)
       tn__te_fail(d, &call->at, "the dimension %s of %s is %lld here; it is at least %lld", text, called, (long long)n,
                   (long long)k->dims.data[v].min);
   }
@@ -438,7 +438,7 @@ static void call_kernel(tn__declaring *d, const tn__syn *call, const char *const
   for (int i = 0; i < call->axis_count; i++) {
     bool found = false;
     for (int v = 0; v < k->dims.count; v++) {
-      if (!tn__token_same(&k->dims.data[v].name, &call->axes[i].name)) continue;
+      if (!tn__te_token_same(&k->dims.data[v].name, &call->axes[i].name)) continue;
       if (dims[v] != NULL) tn__te_fail(d, &call->axes[i].name, "the dimension is given twice");
       dims[v] = tn__te_extent(d, call->axes[i].extent, "a dimension");
       found = true;
@@ -469,7 +469,7 @@ static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
     targets[t] = target_of(d, &s->targets[t]);
     names[t] = targets[t].name;
     for (int u = 0; u < t; u++)
-      if (tn__token_same(&s->targets[t].name, &s->targets[u].name))
+      if (tn__te_token_same(&s->targets[t].name, &s->targets[u].name))
         tn__te_fail(d, &s->targets[t].name, "%s is defined twice", tn__te_text_of(d, &s->targets[t].name));
   }
   tn__te_check_names(d, s);
@@ -504,7 +504,7 @@ static void declare_part(void *user) {
 
 static void bind_broken(tn__declaring *d, const tn__token *name) {
   for (int i = d->visible_from; i < d->names.count; i++)
-    if (tn__token_same(&d->names.data[i].token, name)) return;
+    if (tn__te_token_same(&d->names.data[i].token, name)) return;
   tn__meaning n = {.token = *name, .broken = true};
   tn__vec_push(d->arena, &d->names, n);
 }
@@ -552,7 +552,7 @@ static void declare_dim(part *p) {
     if (d->dims[v].value > INT64_C(1) << 48)
       tn__te_fail(d, &dim->name, "the dimension %s is %lld, more than memory can hold", text,
                   (long long)d->dims[v].value);
-    value = tn__index(d->ir, d->dims[v].value);
+    value = tn__ir_index(d->ir, d->dims[v].value);
   }
   if (value == NULL) value = tn__te_dim(d->te, text, dim->min)->self;
   tn__te_bind(d, &dim->name, value, NULL);
@@ -671,11 +671,11 @@ tn_status *tn__te_declare(const tn__te_source *source, int kernel, const tn__te_
 
 /* ---- single operations ------------------------------------------------------------------------------------------- */
 
-bool tn__te_is_word(const char *name) { return tn__text_is_reserved(name, strlen(name)); }
+bool tn__te_is_word(const char *name) { return tn__ir_text_is_reserved(name, strlen(name)); }
 
 /* The operation as text over names that stand for its values: "a0 + a1", "!a0", "select(a0, a1, a2)". */
 static const char *operation_text(tn__arena *arena, const char *operation, int count) {
-  const tn__operator_row *row = tn__operator_at(operation, strlen(operation));
+  const tn__operator_row *row = tn__ir_operator_at(operation, strlen(operation));
   bool sign = (row != NULL && strlen(row->text) == strlen(operation)) || strcmp(operation, "!") == 0;
   if (sign && count <= 2) return tn__arena_printf(arena, count == 1 ? "%s a0" : "a0 %s a1", operation);
   const char *text = tn__arena_printf(arena, "%s(a0", operation);

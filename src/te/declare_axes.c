@@ -12,25 +12,25 @@ static const char *shown(const tn__declaring *d, const tn__expr *e) {
   return copy;
 }
 
-static bool always(tn__ir *ir, const tn__expr *condition) { return tn__prove(ir, condition); }
+static bool always(tn__ir *ir, const tn__expr *condition) { return tn__ir_prove(ir, condition); }
 
 /* By how much `index` grows from one position of the axis to the next, or 0. */
 static int64_t step_of(tn__declaring *d, const tn__expr *index, const tn__var *axis) {
-  const tn__expr *next = tn__add_i(d->ir, axis->self, 1);
+  const tn__expr *next = tn__ir_add_i(d->ir, axis->self, 1);
   int64_t step;
-  bool known = tn__as_int(tn__sub(d->ir, tn__substitute(d->ir, index, &axis, &next, 1), index), &step);
+  bool known = tn__ir_as_int(tn__ir_sub(d->ir, tn__ir_substitute(d->ir, index, &axis, &next, 1), index), &step);
   return known && step > 0 ? step : 0;
 }
 
 /* `past` elements too far are so many positions of an axis that steps so. NULL: not known. */
 static const tn__expr *positions(tn__ir *ir, const tn__expr *past, int64_t step) {
   int64_t n;
-  if (tn__as_int(past, &n)) return tn__index(ir, (n + step - 1) / step);
+  if (tn__ir_as_int(past, &n)) return tn__ir_index(ir, (n + step - 1) / step);
   return step == 1 ? past : NULL;
 }
 
 static bool is_worse(tn__ir *ir, const tn__expr *now, const tn__expr *before) {
-  return before == NULL || always(ir, tn__lt(ir, before, now));
+  return before == NULL || always(ir, tn__ir_lt(ir, before, now));
 }
 
 /* Notes an index that is `past` elements outside of its tensor, at the low end or the high one, for all of its
@@ -67,11 +67,11 @@ static void note_outside(tn__declaring *d, const tn__token *at, const tn__expr *
 
 const char *tn__te_outside_text(const tn__declaring *d, const tn__outside *o) {
   tn__ir *ir = d->ir;
-  const tn__expr *zero = tn__index(ir, 0), *low = o->low != NULL ? o->low : zero;
+  const tn__expr *zero = tn__ir_index(ir, 0), *low = o->low != NULL ? o->low : zero;
   const tn__expr *high = o->high != NULL ? o->high : zero;
   int64_t n;
-  const tn__expr *rest = o->axis != NULL ? tn__sub(ir, o->axis->extent, tn__add(ir, low, high)) : zero;
-  if (o->axis == NULL || (tn__as_int(rest, &n) && n < 1))
+  const tn__expr *rest = o->axis != NULL ? tn__ir_sub(ir, o->axis->extent, tn__ir_add(ir, low, high)) : zero;
+  if (o->axis == NULL || (tn__ir_as_int(rest, &n) && n < 1))
     return tn__arena_printf(d->arena, "%s; pad(...) or select guards it", o->message);
   const char *axis = o->axis->name;
   const char *shift = o->low == NULL ? ""
@@ -84,23 +84,23 @@ const char *tn__te_outside_text(const tn__declaring *d, const tn__outside *o) {
 static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer *buffer, int dim,
                         const tn__expr *index) {
   tn__ir *ir = d->ir;
-  const tn__expr *zero = tn__index(ir, 0), *size = buffer->shape[dim], *low, *high;
+  const tn__expr *zero = tn__ir_index(ir, 0), *size = buffer->shape[dim], *low, *high;
   if (tn__expr_has_load(index)) return;
   for (int i = 0; i < d->axes.count; i++)
-    if (tn__is_int_value(d->axes.data[i]->extent, 0)) return; /* nothing is read at all */
-  if (always(ir, tn__le(ir, zero, index)) && always(ir, tn__lt(ir, index, size))) return;
+    if (tn__ir_is_int_value(d->axes.data[i]->extent, 0)) return; /* nothing is read at all */
+  if (always(ir, tn__ir_le(ir, zero, index)) && always(ir, tn__ir_lt(ir, index, size))) return;
   /* What a scan never evaluates at its first positions, or only there, may stand under a condition nevertheless. */
   bool may_be_dead = d->guards > 0 && d->scan_axis != NULL;
-  if (!may_be_dead && (always(ir, tn__lt(ir, index, zero)) || always(ir, tn__le(ir, size, index))))
+  if (!may_be_dead && (always(ir, tn__ir_lt(ir, index, zero)) || always(ir, tn__ir_le(ir, size, index))))
     tn__te_fail(d, at, "index %d of %s is %s, which is outside of the tensor everywhere: it has %s elements there", dim,
                 buffer->name, shown(d, index), shown(d, size));
-  if (d->guards > 0 || !tn__bounds_over(ir, index, d->axes.data, d->axes.count, &low, &high)) return;
-  if (always(ir, tn__lt(ir, low, zero)))
-    note_outside(d, at, index, true, tn__sub(ir, zero, low),
+  if (d->guards > 0 || !tn__ir_bounds_over(ir, index, d->axes.data, d->axes.count, &low, &high)) return;
+  if (always(ir, tn__ir_lt(ir, low, zero)))
+    note_outside(d, at, index, true, tn__ir_sub(ir, zero, low),
                  tn__arena_printf(d->arena, "index %d of %s goes down to %s, which is outside of the tensor", dim,
                                   buffer->name, shown(d, low)));
-  if (always(ir, tn__le(ir, size, high)))
-    note_outside(d, at, index, false, tn__add_i(ir, tn__sub(ir, high, size), 1),
+  if (always(ir, tn__ir_le(ir, size, high)))
+    note_outside(d, at, index, false, tn__ir_add_i(ir, tn__ir_sub(ir, high, size), 1),
                  tn__arena_printf(d->arena, "index %d of %s goes up to %s, and the tensor has %s elements there", dim,
                                   buffer->name, shown(d, high), shown(d, size)));
 }
@@ -109,12 +109,12 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
 static void check_earlier(tn__declaring *d, const tn__syn *s, const tn__expr *index) {
   const tn__expr *now = d->scan_axis->self;
   const char *axis = d->scan_axis->name;
-  if (tn__expr_has_load(index) || !always(d->ir, tn__lt(d->ir, index, now)))
+  if (tn__expr_has_load(index) || !always(d->ir, tn__ir_lt(d->ir, index, now)))
     tn__te_fail(d, &s->at, "a scan along %s reads %s at %s, which is not shown to be earlier: write %s - 1 or less",
                 axis, tn__te_text_of(d, &s->at), shown(d, index), axis);
-  const tn__expr *there = tn__substitute(d->ir, index, &d->scan_axis, &d->scan_position, 1), *low, *high;
-  if (tn__bounds_over(d->ir, there, d->axes.data, d->axes.count, &low, &high) &&
-      always(d->ir, tn__lt(d->ir, low, tn__index(d->ir, 0))) && d->guards == 0)
+  const tn__expr *there = tn__ir_substitute(d->ir, index, &d->scan_axis, &d->scan_position, 1), *low, *high;
+  if (tn__ir_bounds_over(d->ir, there, d->axes.data, d->axes.count, &low, &high) &&
+      always(d->ir, tn__ir_lt(d->ir, low, tn__ir_index(d->ir, 0))) && d->guards == 0)
     tn__te_fail(d, &s->at,
                 "the scan reads %s at position %s; start it with more positions: scan(%s, %s) first then ...",
                 tn__te_text_of(d, &s->at), shown(d, low), axis, "DEPTH");
@@ -127,7 +127,7 @@ void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *b
   for (int i = 0; i < buffer->rank; i++) {
     const tn__expr *index = indices[i];
     if (own && i == d->scan_dim) continue;
-    if (d->scan_axis != NULL) index = tn__substitute(d->ir, index, &d->scan_axis, &d->scan_position, 1);
+    if (d->scan_axis != NULL) index = tn__ir_substitute(d->ir, index, &d->scan_axis, &d->scan_position, 1);
     check_index(d, s->kind == TN__SYN_ACCESS ? &s->args[i]->at : &s->at, buffer, i, index);
   }
 }
@@ -144,7 +144,7 @@ typedef struct search {
 } search;
 
 static bool mentions(const tn__syn *s, const tn__token *name) {
-  if (s->kind == TN__SYN_NAME && tn__token_same(&s->at, name)) return true;
+  if (s->kind == TN__SYN_NAME && tn__te_token_same(&s->at, name)) return true;
   for (int i = 0; i < s->arg_count; i++)
     if (mentions(s->args[i], name)) return true;
   return false;
@@ -167,8 +167,8 @@ static void candidate(search *q, const tn__expr *extent, const tn__buffer *buffe
     q->tensor = buffer->name;
     return;
   }
-  if (tn__prove(ir, tn__le(ir, q->found, extent)) && q->affine) return;
-  if (tn__prove(ir, tn__le(ir, extent, q->found)) && q->affine) {
+  if (tn__ir_prove(ir, tn__ir_le(ir, q->found, extent)) && q->affine) return;
+  if (tn__ir_prove(ir, tn__ir_le(ir, extent, q->found)) && q->affine) {
     q->found = extent;
     q->tensor = buffer->name;
     return;
@@ -185,10 +185,10 @@ static void affine_use(search *q, const tn__buffer *buffer, int dim, const tn__s
   if (!is_arithmetic(d, index)) return;
   const tn__expr *e = tn__te_index(d, index, "an index"), *coefficient, *rest, *low, *high;
   int64_t c;
-  if (!tn__affine_in(ir, e, &q->var, 1, &coefficient, &rest) || !tn__as_int(coefficient, &c) || c < 1) return;
-  if (!tn__bounds_over(ir, rest, d->axes.data, d->axes.count, &low, &high)) return;
-  const tn__expr *last = tn__sub(ir, tn__add_i(ir, buffer->shape[dim], -1), high);
-  candidate(q, tn__add_i(ir, tn__div_i(ir, last, c), 1), buffer);
+  if (!tn__ir_affine_in(ir, e, &q->var, 1, &coefficient, &rest) || !tn__ir_as_int(coefficient, &c) || c < 1) return;
+  if (!tn__ir_bounds_over(ir, rest, d->axes.data, d->axes.count, &low, &high)) return;
+  const tn__expr *last = tn__ir_sub(ir, tn__ir_add_i(ir, buffer->shape[dim], -1), high);
+  candidate(q, tn__ir_add_i(ir, tn__ir_div_i(ir, last, c), 1), buffer);
 }
 
 static void see_access(search *q, const tn__syn *s) {
@@ -210,8 +210,8 @@ static void see(search *q, const tn__syn *s) {
   int names = d->names.count, axes = d->axes.count;
   tn__te_step(d, &s->at);
   if (s->kind == TN__SYN_ACCESS) see_access(q, s);
-  if (s->kind == TN__SYN_CALL && tn__token_is(&s->at, "pad")) return;
-  if (q->affine && s->kind == TN__SYN_CALL && tn__token_is(&s->at, "select")) {
+  if (s->kind == TN__SYN_CALL && tn__te_token_is(&s->at, "pad")) return;
+  if (q->affine && s->kind == TN__SYN_CALL && tn__te_token_is(&s->at, "select")) {
     if (s->arg_count > 0) see(q, s->args[0]);
     return;
   }
@@ -231,8 +231,8 @@ static const tn__expr *search_extent(tn__declaring *d, const tn__token *axis, co
   if (q.found != NULL) return q.found;
   q.affine = true;
   int names = d->names.count;
-  if (tn__te_lookup(d, axis) != NULL) tn__te_bind(d, axis, tn__index(d->ir, 0), NULL); /* refused: taken */
-  q.var = tn__var_create(d->ir, tn__te_text_of(d, axis), TN_I64, tn__index(d->ir, 0), NULL);
+  if (tn__te_lookup(d, axis) != NULL) tn__te_bind(d, axis, tn__ir_index(d->ir, 0), NULL); /* refused: taken */
+  q.var = tn__var_create(d->ir, tn__te_text_of(d, axis), TN_I64, tn__ir_index(d->ir, 0), NULL);
   tn__te_bind(d, axis, q.var->self, NULL);
   see(&q, value);
   d->names.count = names;
@@ -255,10 +255,10 @@ void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, con
       if (extent == NULL) continue;
       int64_t n;
       int least = d->kernel->allows_empty ? 0 : 1;
-      if (tn__as_int(extent, &n) && n < least)
+      if (tn__ir_as_int(extent, &n) && n < least)
         tn__te_fail(d, &list[i].name, "the extent of %s is %lld; it must be at least %d",
                     tn__te_text_of(d, &list[i].name), (long long)n, least);
-      axes->var[i] = tn__var_create(d->ir, tn__te_text_of(d, &list[i].name), TN_I64, tn__index(d->ir, 0), extent);
+      axes->var[i] = tn__var_create(d->ir, tn__te_text_of(d, &list[i].name), TN_I64, tn__ir_index(d->ir, 0), extent);
       axes->index[i] = axes->var[i]->self;
       tn__te_bind(d, &list[i].name, axes->index[i], NULL);
       tn__vec_push(d->arena, &d->axes, axes->var[i]);

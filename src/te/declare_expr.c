@@ -29,7 +29,7 @@ void tn__te_expect_dtype(const tn__declaring *d, const tn__token *at, const tn__
 
 /* ---- literals ---------------------------------------------------------------------------------------------------- */
 
-static bool is_special(const tn__token *t) { return tn__token_is(t, "inf") || tn__token_is(t, "nan"); }
+static bool is_special(const tn__token *t) { return tn__te_token_is(t, "inf") || tn__te_token_is(t, "nan"); }
 
 static bool is_typed_number(const tn__token *t) {
   for (size_t i = 0; i < t->length; i++)
@@ -39,7 +39,7 @@ static bool is_typed_number(const tn__token *t) {
 
 static const tn__syn_const *find_const(const tn__declaring *d, const tn__token *name) {
   for (int i = 0; i < d->source->consts.count; i++)
-    if (tn__token_same(&d->source->consts.data[i].name, name)) return &d->source->consts.data[i];
+    if (tn__te_token_same(&d->source->consts.data[i].name, name)) return &d->source->consts.data[i];
   return NULL;
 }
 
@@ -52,7 +52,7 @@ static void check_const_order(const tn__declaring *d, const tn__syn_const *user,
   for (int i = 0; i < s->arg_count; i++) check_const_order(d, user, s->args[i]);
   if (s->kind != TN__SYN_NAME && s->kind != TN__SYN_ACCESS) return;
   const tn__syn_const *c = s->kind == TN__SYN_NAME ? find_const(d, &s->at) : NULL;
-  bool word = is_special(&s->at) || tn__token_is(&s->at, "true") || tn__token_is(&s->at, "false");
+  bool word = is_special(&s->at) || tn__te_token_is(&s->at, "true") || tn__te_token_is(&s->at, "false");
   if (word && s->kind == TN__SYN_NAME) return;
   if (c == NULL || c >= user)
     tn__te_fail(d, &s->at, "%s is not a constant that stands before %s", tn__te_text_of(d, &s->at),
@@ -88,9 +88,9 @@ static literal_facts facts_of(tn__declaring *d, const tn__syn *s) {
       if (!tn__syn_is_reducer(&s->at) || strncmp(s->at.text, "arg", 3) == 0) return f;
       break;
     case TN__SYN_CALL:
-      if (tn__token_is(&s->at, "select"))
+      if (tn__te_token_is(&s->at, "select"))
         first = 1;
-      else if (!tn__token_is(&s->at, "min") && !tn__token_is(&s->at, "max") &&
+      else if (!tn__te_token_is(&s->at, "min") && !tn__te_token_is(&s->at, "max") &&
                tn__intrinsic_find(s->at.text, s->at.length) < 0)
         return f;
       break;
@@ -119,12 +119,12 @@ static const tn__expr *number(tn__declaring *d, const tn__syn *s, tn_dtype want)
   if (want == TN_BOOL) tn__te_fail(d, &s->at, "%s where a bool is wanted; write true or false", text);
   if (v->dtype == TN_F64) {
     if (!tn__dtype_is_float(want)) tn__te_fail(d, &s->at, "%s is no number of type %s", text, tn_dtype_name(want));
-    const tn__expr *rounded = tn__float(d->ir, want, v->value.f);
+    const tn__expr *rounded = tn__ir_float(d->ir, want, v->value.f);
     if (isinf(rounded->value.f)) fail_to_fit(d, s, want);
     return rounded;
   }
-  const tn__expr *converted = tn__cast(d->ir, want, v);
-  bool fits = tn__dtype_is_float(want) ? !isinf(converted->value.f) : tn__cast(d->ir, TN_I64, converted) == v;
+  const tn__expr *converted = tn__ir_cast(d->ir, want, v);
+  bool fits = tn__dtype_is_float(want) ? !isinf(converted->value.f) : tn__ir_cast(d->ir, TN_I64, converted) == v;
   if (!fits) fail_to_fit(d, s, want);
   return converted;
 }
@@ -145,12 +145,12 @@ static const tn__expr *special(tn__declaring *d, const tn__syn *s, tn_dtype want
   if (want == TN_DTYPE_INVALID) want = TN_F64;
   if (!tn__dtype_is_float(want))
     tn__te_fail(d, &s->at, "%s is no number of type %s", tn__te_text_of(d, &s->at), tn_dtype_name(want));
-  return tn__float(d->ir, want, tn__token_is(&s->at, "inf") ? HUGE_VAL : (double)NAN);
+  return tn__ir_float(d->ir, want, tn__te_token_is(&s->at, "inf") ? HUGE_VAL : (double)NAN);
 }
 
 static const tn__expr *name(tn__declaring *d, const tn__syn *s, tn_dtype want) {
-  if (tn__token_is(&s->at, "true") || tn__token_is(&s->at, "false"))
-    return tn__bool(d->ir, tn__token_is(&s->at, "true"));
+  if (tn__te_token_is(&s->at, "true") || tn__te_token_is(&s->at, "false"))
+    return tn__ir_bool(d->ir, tn__te_token_is(&s->at, "true"));
   if (is_special(&s->at)) return special(d, s, want);
   const char *text = tn__te_text_of(d, &s->at);
   const tn__meaning *n = tn__te_lookup(d, &s->at);
@@ -165,7 +165,7 @@ static const tn__expr *name(tn__declaring *d, const tn__syn *s, tn_dtype want) {
     tn__te_fail(d, &s->at, "%s has %d dimension%s: write which element", text, n->buffer->rank,
                 tn__plural(n->buffer->rank));
   tn__te_check_access(d, s, n->buffer, NULL);
-  return tn__load(d->ir, n->buffer, NULL);
+  return tn__ir_load(d->ir, n->buffer, NULL);
 }
 
 static const tn__buffer *tensor(tn__declaring *d, const tn__syn *s) {
@@ -184,7 +184,7 @@ static const tn__expr *access(tn__declaring *d, const tn__syn *s) {
   const tn__expr *indices[TN__MAX_RANK];
   for (int i = 0; i < s->arg_count; i++) indices[i] = tn__te_index(d, s->args[i], "an index");
   tn__te_check_access(d, s, buffer, indices);
-  return tn__load(d->ir, buffer, indices);
+  return tn__ir_load(d->ir, buffer, indices);
 }
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -222,16 +222,16 @@ static void operands(tn__declaring *d, const tn__syn *const *args, int count, tn
  * factor wraps when the greatest value, or the factor that is there already, does. */
 static bool wraps(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b) {
   int64_t x, y, unused;
-  if (tn__as_int(a, &x) && tn__as_int(b, &y)) {
+  if (tn__ir_as_int(a, &x) && tn__ir_as_int(b, &y)) {
     if (kind == TN__EXPR_ADD) return __builtin_add_overflow(x, y, &unused);
     if (kind == TN__EXPR_SUB) return __builtin_sub_overflow(x, y, &unused);
     return kind == TN__EXPR_MUL && __builtin_mul_overflow(x, y, &unused);
   }
   if (kind != TN__EXPR_MUL) return false;
-  if (tn__as_int(a, &x)) return wraps(ir, kind, b, a);
-  if (!tn__as_int(b, &y)) return false;
+  if (tn__ir_as_int(a, &x)) return wraps(ir, kind, b, a);
+  if (!tn__ir_as_int(b, &y)) return false;
   for (int i = 0; a->kind == TN__EXPR_MUL && i < a->arg_count; i++)
-    if (tn__as_int(a->args[i], &x) && __builtin_mul_overflow(x, y, &unused)) return true;
+    if (tn__ir_as_int(a->args[i], &x) && __builtin_mul_overflow(x, y, &unused)) return true;
   tn__interval range = tn__interval_of(ir, a);
   return range.min != INT64_MIN && range.max != INT64_MAX &&
          (__builtin_mul_overflow(range.min, y, &unused) || __builtin_mul_overflow(range.max, y, &unused));
@@ -242,12 +242,12 @@ static const tn__expr *combine(tn__declaring *d, const tn__token *at, const tn__
   same_types(d, at, op->text, a, b);
   bool logical = op->precedence <= TN__PRECEDENCE_AND;
   bool bitwise = op->kind == TN__EXPR_AND || op->kind == TN__EXPR_OR;
-  if (!tn__binary_takes(op->kind, a->dtype) || (bitwise && logical != (a->dtype == TN_BOOL)))
+  if (!tn__ir_binary_takes(op->kind, a->dtype) || (bitwise && logical != (a->dtype == TN_BOOL)))
     tn__te_fail(d, at, "%s does not take %s", op->text, tn_dtype_name(a->dtype));
   if (a->dtype == TN_I64 && wraps(d->ir, op->kind, a, b)) tn__te_fail(d, at, "%s does not fit into i64", op->text);
   bool divides = op->kind == TN__EXPR_DIV || op->kind == TN__EXPR_MOD;
-  if (divides && tn__is_int_value(b, 0)) tn__te_fail(d, at, "%s by zero", op->text);
-  return tn__binary(d->ir, op->kind, op->swapped ? b : a, op->swapped ? a : b);
+  if (divides && tn__ir_is_int_value(b, 0)) tn__te_fail(d, at, "%s by zero", op->text);
+  return tn__ir_binary(d->ir, op->kind, op->swapped ? b : a, op->swapped ? a : b);
 }
 
 static const tn__expr *comparison(tn__declaring *d, const tn__syn *s) {
@@ -256,7 +256,7 @@ static const tn__expr *comparison(tn__declaring *d, const tn__syn *s) {
   const tn__expr *all = NULL;
   for (int i = 0; i + 1 < s->arg_count; i++) {
     const tn__expr *one = combine(d, &s->at, s->ops[i], values[i], values[i + 1]);
-    all = all == NULL ? one : tn__and(d->ir, all, one);
+    all = all == NULL ? one : tn__ir_and(d->ir, all, one);
   }
   return all;
 }
@@ -276,17 +276,17 @@ static const tn__expr *select(tn__declaring *d, const tn__syn *s, tn_dtype want)
   operands(d, s->args + 1, 2, want, sides, false);
   d->guards--;
   same_types(d, &s->at, "select", sides[0], sides[1]);
-  return tn__select(d->ir, condition, sides[0], sides[1]);
+  return tn__ir_select(d->ir, condition, sides[0], sides[1]);
 }
 
 static const tn__expr *padded_at(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices,
                                  const tn__expr *value) {
-  const tn__expr *inside = tn__bool(ir, true);
+  const tn__expr *inside = tn__ir_bool(ir, true);
   for (int i = 0; i < buffer->rank; i++) {
-    inside = tn__and(ir, inside, tn__le(ir, tn__index(ir, 0), indices[i]));
-    inside = tn__and(ir, inside, tn__lt(ir, indices[i], buffer->shape[i]));
+    inside = tn__ir_and(ir, inside, tn__ir_le(ir, tn__ir_index(ir, 0), indices[i]));
+    inside = tn__ir_and(ir, inside, tn__ir_lt(ir, indices[i], buffer->shape[i]));
   }
-  return tn__select(ir, inside, tn__load(ir, buffer, indices), value);
+  return tn__ir_select(ir, inside, tn__ir_load(ir, buffer, indices), value);
 }
 
 /* In the terms of a reduction: all of the padded tensor, as one of its own, so that the terms are as simple as without
@@ -303,18 +303,19 @@ static const tn__expr *padded_before(tn__declaring *d, const tn__buffer *buffer,
     if (d->scan_tensors[i] == buffer) return NULL;
   for (int i = 0; i < buffer->rank; i++) {
     int64_t before, after;
-    if (!tn__bounds_over(ir, indices[i], d->axes.data, d->axes.count, &low[i], &high)) return NULL;
-    extents[i] = tn__add_i(ir, tn__sub(ir, high, low[i]), 1);
-    at[i] = tn__sub(ir, indices[i], low[i]);
-    if (!tn__as_int(low[i], &before) || !tn__as_int(tn__sub(ir, extents[i], buffer->shape[i]), &after)) return NULL;
+    if (!tn__ir_bounds_over(ir, indices[i], d->axes.data, d->axes.count, &low[i], &high)) return NULL;
+    extents[i] = tn__ir_add_i(ir, tn__ir_sub(ir, high, low[i]), 1);
+    at[i] = tn__ir_sub(ir, indices[i], low[i]);
+    if (!tn__ir_as_int(low[i], &before) || !tn__ir_as_int(tn__ir_sub(ir, extents[i], buffer->shape[i]), &after))
+      return NULL;
     if (before < -MOST_MARGIN || after > 2 * MOST_MARGIN) return NULL;
     margins |= before < 0 || after + before > 0;
   }
   if (!margins) return NULL;
   tn__te_axes axes = tn__te_axes_create(d->te, "p", buffer->rank, extents);
-  for (int i = 0; i < buffer->rank; i++) places[i] = tn__add(ir, axes.index[i], low[i]);
+  for (int i = 0; i < buffer->rank; i++) places[i] = tn__ir_add(ir, axes.index[i], low[i]);
   const char *name = tn__arena_printf(d->arena, "%s.pad", d->statement);
-  return tn__load(ir, tn__te_compute(d->te, name, &axes, padded_at(ir, buffer, places, value)), at);
+  return tn__ir_load(ir, tn__te_compute(d->te, name, &axes, padded_at(ir, buffer, places, value)), at);
 }
 
 /* pad(X[...], value): the element where there is one, the value elsewhere. */
@@ -339,9 +340,9 @@ static const tn__expr *clamp(tn__declaring *d, const tn__syn *s, tn_dtype want) 
   expect_args(d, s, 3);
   operands(d, s->args, 3, want, args, false);
   for (int i = 1; i < 3; i++) same_types(d, &s->at, "clamp", args[0], args[i]);
-  if (!tn__binary_takes(TN__EXPR_MIN, args[0]->dtype))
+  if (!tn__ir_binary_takes(TN__EXPR_MIN, args[0]->dtype))
     tn__te_fail(d, &s->at, "clamp does not take %s", tn_dtype_name(args[0]->dtype));
-  return tn__min(d->ir, tn__max(d->ir, args[0], args[1]), args[2]);
+  return tn__ir_min(d->ir, tn__ir_max(d->ir, args[0], args[1]), args[2]);
 }
 
 static const tn__expr *intrinsic(tn__declaring *d, const tn__syn *s, tn__intrinsic which, tn_dtype want) {
@@ -360,19 +361,19 @@ static const tn__expr *intrinsic(tn__declaring *d, const tn__syn *s, tn__intrins
     if (!tn__intrinsic_takes(row, args[i]->dtype))
       tn__te_fail(d, &s->at, "%s does not take %s", row->name, tn_dtype_name(args[i]->dtype));
   }
-  return tn__call(d->ir, which, row->to_bool ? TN_BOOL : args[0]->dtype, args, row->arity);
+  return tn__ir_call(d->ir, which, row->to_bool ? TN_BOOL : args[0]->dtype, args, row->arity);
 }
 
 static const tn__expr *extreme(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const tn__expr *args[2];
   expect_args(d, s, 2);
   operands(d, s->args, 2, want, args, false);
-  tn__expr_kind kind = tn__token_is(&s->at, "min") ? TN__EXPR_MIN : TN__EXPR_MAX;
+  tn__expr_kind kind = tn__te_token_is(&s->at, "min") ? TN__EXPR_MIN : TN__EXPR_MAX;
   const char *text = tn__te_text_of(d, &s->at);
   same_types(d, &s->at, text, args[0], args[1]);
-  if (!tn__binary_takes(kind, args[0]->dtype))
+  if (!tn__ir_binary_takes(kind, args[0]->dtype))
     tn__te_fail(d, &s->at, "%s does not take %s", text, tn_dtype_name(args[0]->dtype));
-  return tn__binary(d->ir, kind, args[0], args[1]);
+  return tn__ir_binary(d->ir, kind, args[0], args[1]);
 }
 
 static const tn__expr *function(tn__declaring *d, const tn__syn *s, const tn__syn_function *f, tn_dtype want) {
@@ -399,10 +400,10 @@ static const tn__expr *function(tn__declaring *d, const tn__syn *s, const tn__sy
 static const tn__expr *call(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const tn__syn_function *f = tn__te_find_function(d, &s->at);
   if (f != NULL) return function(d, s, f, want);
-  if (tn__token_is(&s->at, "select")) return select(d, s, want);
-  if (tn__token_is(&s->at, "pad")) return pad(d, s);
-  if (tn__token_is(&s->at, "clamp")) return clamp(d, s, want);
-  if (tn__token_is(&s->at, "min") || tn__token_is(&s->at, "max")) return extreme(d, s, want);
+  if (tn__te_token_is(&s->at, "select")) return select(d, s, want);
+  if (tn__te_token_is(&s->at, "pad")) return pad(d, s);
+  if (tn__te_token_is(&s->at, "clamp")) return clamp(d, s, want);
+  if (tn__te_token_is(&s->at, "min") || tn__te_token_is(&s->at, "max")) return extreme(d, s, want);
   int which = tn__intrinsic_find(s->at.text, s->at.length);
   if (which >= 0) return intrinsic(d, s, (tn__intrinsic)which, want);
   const char *text = tn__te_text_of(d, &s->at);
@@ -419,21 +420,21 @@ static const tn__expr *cast(tn__declaring *d, const tn__syn *s) {
   if (!s->bits && f.flexible && (tn__dtype_is_float(s->dtype) || (!f.fraction && s->dtype != TN_BOOL)))
     return tn__te_value(d, arg, s->dtype);
   const tn__expr *e = tn__te_value(d, arg, TN_DTYPE_INVALID);
-  if (!s->bits) return tn__cast(d->ir, s->dtype, e);
+  if (!s->bits) return tn__ir_cast(d->ir, s->dtype, e);
   if (tn_dtype_size(s->dtype) != tn_dtype_size(e->dtype))
     tn__te_fail(d, &s->at, "bitcast from %s to %s: their sizes differ", tn_dtype_name(e->dtype),
                 tn_dtype_name(s->dtype));
-  return tn__bitcast(d->ir, s->dtype, e);
+  return tn__ir_bitcast(d->ir, s->dtype, e);
 }
 
 static const tn__expr *unary(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const tn__expr *e = tn__te_value(d, s->args[0], want);
   if (s->kind == TN__SYN_NEGATE) {
     if (e->dtype == TN_BOOL) tn__te_fail(d, &s->at, "- does not take bool");
-    return tn__call1(d->ir, TN__CALL_NEG, e);
+    return tn__ir_call1(d->ir, TN__CALL_NEG, e);
   }
   if (tn__dtype_is_float(e->dtype)) tn__te_fail(d, &s->at, "! does not take %s", tn_dtype_name(e->dtype));
-  return tn__not(d->ir, e);
+  return tn__ir_not(d->ir, e);
 }
 
 static const tn__expr *binary(tn__declaring *d, const tn__syn *s, tn_dtype want) {
@@ -483,7 +484,7 @@ const tn__expr *tn__te_extent(tn__declaring *d, const tn__syn *s, const char *wh
     if (tn__expr_uses_var(e, d->axes.data[i]))
       tn__te_fail(d, &s->at, "%s depends on the axis %s: extents are the same everywhere", what, d->axes.data[i]->name);
   int least = d->kernel->allows_empty ? 0 : 1;
-  if (tn__as_int(e, &n) && n < least)
+  if (tn__ir_as_int(e, &n) && n < least)
     tn__te_fail(d, &s->at, "%s is %lld; it must be at least %d", what, (long long)n, least);
   return e;
 }

@@ -15,7 +15,7 @@ static const simple_row simple[] = {{"sum", TN__TE_SUM, TN__EXPR_ADD}, {"prod", 
 
 static const simple_row *find_simple(const tn__token *name) {
   for (size_t i = 0; i < sizeof(simple) / sizeof(simple[0]); i++)
-    if (tn__token_is(name, simple[i].name)) return &simple[i];
+    if (tn__te_token_is(name, simple[i].name)) return &simple[i];
   return NULL;
 }
 
@@ -39,7 +39,7 @@ static void simple_reduction(tn__declaring *d, const tn__syn *s, const simple_ro
                              tn__te_reduction *r) {
   r->terms[0] = tn__te_value(d, s->args[0], want);
   tn_dtype dtype = r->terms[0]->dtype;
-  if (!tn__binary_takes(row->kind, dtype))
+  if (!tn__ir_binary_takes(row->kind, dtype))
     tn__te_fail(d, &s->at, "%s does not take %s", row->name, tn_dtype_name(dtype));
   r->combiner = tn__te_combiner_of(d->te, row->reducer, dtype);
 }
@@ -47,7 +47,8 @@ static void simple_reduction(tn__declaring *d, const tn__syn *s, const simple_ro
 /* The place in row-major order of the reduction's axes. */
 static const tn__expr *flat_position(tn__ir *ir, const tn__te_axes *axes) {
   const tn__expr *flat = axes->index[0];
-  for (int i = 1; i < axes->count; i++) flat = tn__add(ir, tn__mul(ir, flat, axes->var[i]->extent), axes->index[i]);
+  for (int i = 1; i < axes->count; i++)
+    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, axes->var[i]->extent), axes->index[i]);
   return flat;
 }
 
@@ -67,7 +68,7 @@ static void arg_reduction(tn__declaring *d, const tn__syn *s, const tn_dtype *wa
     r->terms[1] = tn__te_value(d, values[1], index_want);
   } else {
     tn_dtype dtype = index_want != TN_DTYPE_INVALID ? index_want : TN_I64;
-    r->terms[1] = tn__cast(d->ir, dtype, flat_position(d->ir, &r->axes));
+    r->terms[1] = tn__ir_cast(d->ir, dtype, flat_position(d->ir, &r->axes));
   }
   tn_dtype dtype = r->terms[1]->dtype;
   if (!tn__dtype_is_signed(dtype) || tn__dtype_is_float(dtype))
@@ -169,11 +170,11 @@ const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want) {
     to[outer.count] = outer.index[outer.count] = outer.var[outer.count]->self;
     outer.count++;
   }
-  for (int t = 0; t < r.combiner->count; t++) r.terms[t] = tn__substitute(d->ir, r.terms[t], from, to, outer.count);
+  for (int t = 0; t < r.combiner->count; t++) r.terms[t] = tn__ir_substitute(d->ir, r.terms[t], from, to, outer.count);
   const char *base = tn__arena_printf(d->arena, "%s.%s", d->statement, text);
   const char *names[4] = {base, base, base, base};
   if (r.index_only) names[0] = tn__arena_printf(d->arena, "%s.value", base);
   const tn__buffer *out[4];
   tn__te_reduce_as(d->te, names, &outer, &r.axes, r.combiner, r.terms, out);
-  return tn__load(d->ir, out[r.index_only ? 1 : 0], at);
+  return tn__ir_load(d->ir, out[r.index_only ? 1 : 0], at);
 }

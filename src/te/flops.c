@@ -57,14 +57,14 @@ static int64_t count_flops(tn__expr_set *seen, const tn__expr *e) {
 }
 
 static const tn__expr *volume(tn__ir *ir, const tn__te_axes *axes) {
-  const tn__expr *size = tn__index(ir, 1);
-  for (int i = 0; i < axes->count; i++) size = tn__mul(ir, size, axes->var[i]->extent);
+  const tn__expr *size = tn__ir_index(ir, 1);
+  for (int i = 0; i < axes->count; i++) size = tn__ir_mul(ir, size, axes->var[i]->extent);
   return size;
 }
 
 const tn__expr *tn__te_flops(const tn__te *te) {
   tn__ir *ir = te->ir;
-  const tn__expr *total = tn__index(ir, 0);
+  const tn__expr *total = tn__ir_index(ir, 0);
   for (int s = 0; s < te->stages.count; s++) {
     const tn__te_stage *stage = te->stages.data[s];
     if (stage->kind == TN__TE_EXTERN) continue;
@@ -74,8 +74,8 @@ const tn__expr *tn__te_flops(const tn__te *te) {
       flops += count_flops(&value, stage->values[t]);
       if (stage->kind == TN__TE_REDUCE) flops += count_flops(&result, stage->combiner->result[t]);
     }
-    const tn__expr *size = tn__mul(ir, volume(ir, &stage->axes), volume(ir, &stage->reduce_axes));
-    total = tn__add(ir, total, tn__mul_i(ir, size, flops));
+    const tn__expr *size = tn__ir_mul(ir, volume(ir, &stage->axes), volume(ir, &stage->reduce_axes));
+    total = tn__ir_add(ir, total, tn__ir_mul_i(ir, size, flops));
   }
   return total;
 }

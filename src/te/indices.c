@@ -82,7 +82,7 @@ static context *new_context(securing *c, const fact *facts, bool guarded) {
 }
 
 static const tn__expr *at_position(const securing *c, const tn__expr *e) {
-  return c->scan_axis != NULL ? tn__substitute(c->ir, e, &c->scan_axis, &c->scan_position, 1) : e;
+  return c->scan_axis != NULL ? tn__ir_substitute(c->ir, e, &c->scan_axis, &c->scan_position, 1) : e;
 }
 
 /* The facts with those comparisons of 64-bit numbers that `condition`, or its opposite, is made of. */
@@ -94,7 +94,7 @@ static const fact *with(securing *c, const fact *outer, const tn__expr *conditio
   if ((condition->kind != TN__EXPR_LT && condition->kind != TN__EXPR_LE) || condition->args[0]->dtype != TN_I64)
     return outer;
   fact *more = TN__NEW(c->te->arena, fact);
-  *more = (fact){.outer = outer, .condition = at_position(c, opposite ? tn__not(c->ir, condition) : condition)};
+  *more = (fact){.outer = outer, .condition = at_position(c, opposite ? tn__ir_not(c->ir, condition) : condition)};
   return more;
 }
 
@@ -134,12 +134,12 @@ static bool follows(const securing *c, const fact *facts, const tn__expr *e, con
   tn__ir *ir = c->ir;
   for (const fact *f = facts; f != NULL; f = f->outer) {
     const tn__expr *condition = f->condition;
-    if (condition == comparison || tn__is_false(condition)) return true;
+    if (condition == comparison || tn__ir_is_false(condition)) return true;
     if (condition->kind != TN__EXPR_LT && condition->kind != TN__EXPR_LE) continue; /* the position decided it */
     const tn__expr *a = condition->args[0], *b = condition->args[1];
     if (wraps(a) || wraps(b) || wraps(e)) continue;
-    const tn__expr *known = tn__add_i(ir, tn__sub(ir, b, a), condition->kind == TN__EXPR_LT ? -1 : 0);
-    if (tn__prove(ir, tn__le(ir, known, e))) return true;
+    const tn__expr *known = tn__ir_add_i(ir, tn__ir_sub(ir, b, a), condition->kind == TN__EXPR_LT ? -1 : 0);
+    if (tn__ir_prove(ir, tn__ir_le(ir, known, e))) return true;
   }
   return false;
 }
@@ -147,7 +147,7 @@ static bool follows(const securing *c, const fact *facts, const tn__expr *e, con
 static bool is_empty(const tn__te_stage *stage) {
   for (int i = 0; i < stage->axes.count + stage->reduce_axes.count; i++) {
     const tn__var *var = i < stage->axes.count ? stage->axes.var[i] : stage->reduce_axes.var[i - stage->axes.count];
-    if (tn__is_int_value(var->extent, 0)) return true;
+    if (tn__ir_is_int_value(var->extent, 0)) return true;
   }
   return false;
 }
@@ -183,13 +183,13 @@ bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e) {
 static bool is_above(tn__ir *ir, const tn__expr *index) {
   if (index->kind == TN__EXPR_MAX) return is_above(ir, index->args[0]) || is_above(ir, index->args[1]);
   if (index->kind == TN__EXPR_MIN) return is_above(ir, index->args[0]) && is_above(ir, index->args[1]);
-  return tn__prove(ir, tn__le(ir, tn__index(ir, 0), index));
+  return tn__ir_prove(ir, tn__ir_le(ir, tn__ir_index(ir, 0), index));
 }
 
 static bool is_below(tn__ir *ir, const tn__expr *index, const tn__expr *size) {
   if (index->kind == TN__EXPR_MIN) return is_below(ir, index->args[0], size) || is_below(ir, index->args[1], size);
   if (index->kind == TN__EXPR_MAX) return is_below(ir, index->args[0], size) && is_below(ir, index->args[1], size);
-  return tn__prove(ir, tn__lt(ir, index, size));
+  return tn__ir_prove(ir, tn__ir_lt(ir, index, size));
 }
 
 /* Whether the index is inside as it is, at its low and its high end. */
@@ -200,12 +200,13 @@ static void judge(const securing *c, const context *k, const tn__buffer *buffer,
   *low = is_above(ir, here);
   *high = is_below(ir, here, size);
   if (*low && *high) return;
-  if (!k->guarded && !tn__expr_has_load(index) && tn__bounds_over(ir, here, c->axes.data, c->axes.count, &min, &max)) {
+  if (!k->guarded && !tn__expr_has_load(index) &&
+      tn__ir_bounds_over(ir, here, c->axes.data, c->axes.count, &min, &max)) {
     *low = *high = true; /* dimensions decide, and are checked for each call */
     return;
   }
-  if (!*low) *low = follows(c, k->facts, here, tn__le(ir, tn__index(ir, 0), here));
-  if (!*high) *high = follows(c, k->facts, tn__add_i(ir, tn__sub(ir, size, here), -1), tn__lt(ir, here, size));
+  if (!*low) *low = follows(c, k->facts, here, tn__ir_le(ir, tn__ir_index(ir, 0), here));
+  if (!*high) *high = follows(c, k->facts, tn__ir_add_i(ir, tn__ir_sub(ir, size, here), -1), tn__ir_lt(ir, here, size));
 }
 
 static const tn__expr *secured_index(securing *c, const context *k, const tn__buffer *buffer, int dim,
@@ -228,8 +229,8 @@ static const tn__expr *secured_index(securing *c, const context *k, const tn__bu
     refuse_index(c, buffer, dim,
                  "is not shown to be inside of the tensor, which may have no elements there to take instead");
   c->moved = true;
-  if (!low) index = tn__max(ir, index, tn__index(ir, 0));
-  return high ? index : tn__min(ir, index, tn__add_i(ir, buffer->shape[dim], -1));
+  if (!low) index = tn__ir_max(ir, index, tn__ir_index(ir, 0));
+  return high ? index : tn__ir_min(ir, index, tn__ir_add_i(ir, buffer->shape[dim], -1));
 }
 
 static bool is_proven(const securing *c, const tn__buffer *buffer, int dim, const tn__expr *index) {
@@ -246,7 +247,7 @@ static bool is_inside(securing *c, const tn__expr *e) {
   for (int i = 0; i < e->arg_count && inside; i++) inside = is_inside(c, e->args[i]);
   for (int d = 0; e->kind == TN__EXPR_LOAD && d < e->arg_count && inside; d++)
     inside = is_proven(c, e->value.buffer, d, e->args[d]);
-  table_put(&c->inside, c->te->arena, e, inside ? e : tn__index(c->ir, 0));
+  table_put(&c->inside, c->te->arena, e, inside ? e : tn__ir_index(c->ir, 0));
   return inside;
 }
 
@@ -297,9 +298,9 @@ static void secure_values(securing *c, const tn__expr **values, const tn__expr *
   c->scan_axis = NULL;
   if (extent != NULL) {
     c->scan_axis = c->stage->axes.var[c->stage->scan_axis];
-    const tn__var *var = tn__var_create(c->ir, c->scan_axis->name, TN_I64, tn__index(c->ir, 0), extent);
+    const tn__var *var = tn__var_create(c->ir, c->scan_axis->name, TN_I64, tn__ir_index(c->ir, 0), extent);
     tn__vec_push(c->te->arena, &c->axes, var);
-    c->scan_position = tn__add(c->ir, var->self, start);
+    c->scan_position = tn__ir_add(c->ir, var->self, start);
   }
   begin(c);
   for (int t = 0; t < c->stage->tensor_count; t++)
@@ -323,9 +324,9 @@ static bool secure(tn__te *te, tn__te_refuse *refuse, void *user) {
       secure_values(&c, stage->values, NULL, NULL);
       continue;
     }
-    const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__index(c.ir, stage->scan_depth);
-    secure_values(&c, stage->first, tn__index(c.ir, 0), tn__min(c.ir, extent, depth));
-    secure_values(&c, stage->values, depth, tn__sub(c.ir, extent, depth));
+    const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__ir_index(c.ir, stage->scan_depth);
+    secure_values(&c, stage->first, tn__ir_index(c.ir, 0), tn__ir_min(c.ir, extent, depth));
+    secure_values(&c, stage->values, depth, tn__ir_sub(c.ir, extent, depth));
   }
   return c.moved;
 }

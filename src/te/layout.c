@@ -57,8 +57,8 @@ const char *tn__layout_fault(tn__arena *arena, const tn__layout *layout, int ran
 /* ---- indices and sizes ------------------------------------------------------------------------------------------- */
 
 static const tn__expr *part_of(tn__ir *ir, const tn__expr *e, const tn__layout_part *part) {
-  if (part->divisor != 1) e = tn__div_i(ir, e, part->divisor);
-  return part->modulus == 0 ? e : tn__mod_i(ir, e, part->modulus);
+  if (part->divisor != 1) e = tn__ir_div_i(ir, e, part->divisor);
+  return part->modulus == 0 ? e : tn__ir_mod_i(ir, e, part->modulus);
 }
 
 void tn__layout_map(tn__ir *ir, const tn__layout *layout, const tn__expr *const *indices, const tn__expr **out) {
@@ -68,8 +68,8 @@ void tn__layout_map(tn__ir *ir, const tn__layout *layout, const tn__expr *const 
 void tn__layout_shape(tn__ir *ir, const tn__layout *layout, const tn__expr *const *shape, const tn__expr **out) {
   for (int i = 0; i < layout->rank; i++) {
     const tn__layout_part *part = &layout->parts[i];
-    out[i] = part->modulus != 0 ? tn__index(ir, part->modulus)
-                                : tn__ceildiv(ir, shape[part->dim], tn__index(ir, part->divisor));
+    out[i] = part->modulus != 0 ? tn__ir_index(ir, part->modulus)
+                                : tn__ir_ceildiv(ir, shape[part->dim], tn__ir_index(ir, part->divisor));
   }
 }
 
@@ -77,7 +77,7 @@ const tn__expr *tn__layout_whole(tn__ir *ir, const tn__layout *layout, int dim, 
   for (int i = 0; i < layout->rank; i++) {
     const tn__layout_part *part = &layout->parts[i];
     if (part->dim == dim && part->modulus == 0 && part->divisor > 1)
-      return tn__mul_i(ir, tn__ceildiv(ir, size, tn__index(ir, part->divisor)), part->divisor);
+      return tn__ir_mul_i(ir, tn__ir_ceildiv(ir, size, tn__ir_index(ir, part->divisor)), part->divisor);
   }
   return size;
 }
@@ -86,17 +86,17 @@ const tn__expr *tn__layout_whole(tn__ir *ir, const tn__layout *layout, int dim, 
 
 const tn__buffer *tn__te_in_layout(tn__te *te, const char *name, const tn__buffer *tensor, const tn__layout *layout) {
   tn__ir *ir = tn__te_ir(te);
-  const tn__expr *shape[TN__MAX_RANK], *indices[TN__MAX_RANK], *inside = tn__bool(ir, true);
+  const tn__expr *shape[TN__MAX_RANK], *indices[TN__MAX_RANK], *inside = tn__ir_bool(ir, true);
   tn__layout_shape(ir, layout, tensor->shape, shape);
   tn__te_axes axes = tn__te_axes_create(te, "i", layout->rank, shape);
-  for (int d = 0; d < tensor->rank; d++) indices[d] = tn__index(ir, 0);
+  for (int d = 0; d < tensor->rank; d++) indices[d] = tn__ir_index(ir, 0);
   for (int i = 0; i < layout->rank; i++) {
     const tn__layout_part *part = &layout->parts[i];
-    indices[part->dim] = tn__add(ir, indices[part->dim], tn__mul_i(ir, axes.index[i], part->divisor));
+    indices[part->dim] = tn__ir_add(ir, indices[part->dim], tn__ir_mul_i(ir, axes.index[i], part->divisor));
   }
-  for (int d = 0; d < tensor->rank; d++) inside = tn__and(ir, inside, tn__lt(ir, indices[d], tensor->shape[d]));
-  const tn__expr *element = tn__load(ir, tensor, indices);
-  return tn__te_compute(te, name, &axes, tn__select(ir, inside, element, tn__constant(ir, tensor->dtype, 0)));
+  for (int d = 0; d < tensor->rank; d++) inside = tn__ir_and(ir, inside, tn__ir_lt(ir, indices[d], tensor->shape[d]));
+  const tn__expr *element = tn__ir_load(ir, tensor, indices);
+  return tn__te_compute(te, name, &axes, tn__ir_select(ir, inside, element, tn__ir_constant(ir, tensor->dtype, 0)));
 }
 
 void tn__layout_print(const tn__layout *layout, tn__strbuf *out) {

@@ -20,19 +20,19 @@ static void widen(regions *out, tn__region *r, const tn__expr *const *indices) {
   const tn__expr **extent = TN__NEW_ARRAY(out->arena, rank, const tn__expr *);
   for (int d = 0; d < rank; d++) {
     const tn__expr *index = indices[d];
-    min[d] = tn__index(ir, 0);
+    min[d] = tn__ir_index(ir, 0);
     extent[d] = r->buffer->shape[d];
     if (tn__expr_has_load(index)) continue;
     if (r->min == NULL) {
       min[d] = index;
-      extent[d] = tn__index(ir, 1);
+      extent[d] = tn__ir_index(ir, 1);
       continue;
     }
     int64_t offset, old_extent;
-    if (tn__as_int(r->extent[d], &old_extent) && tn__as_int(tn__sub(ir, index, r->min[d]), &offset)) {
+    if (tn__ir_as_int(r->extent[d], &old_extent) && tn__ir_as_int(tn__ir_sub(ir, index, r->min[d]), &offset)) {
       min[d] = offset < 0 ? index : r->min[d];
       int64_t end = offset + 1 > old_extent ? offset + 1 : old_extent;
-      extent[d] = tn__index(ir, offset < 0 ? end - offset : end);
+      extent[d] = tn__ir_index(ir, offset < 0 ? end - offset : end);
     }
   }
   r->min = min;
@@ -81,7 +81,7 @@ static void whole_buffers(tn__ir *ir, const tn__buffer *const *buffers, int coun
   tn__region *list = TN__NEW_ARRAY(arena, count, tn__region);
   for (int i = 0; i < count; i++) {
     const tn__expr **min = TN__NEW_ARRAY(arena, buffers[i]->rank, const tn__expr *);
-    for (int d = 0; d < buffers[i]->rank; d++) min[d] = tn__index(ir, 0);
+    for (int d = 0; d < buffers[i]->rank; d++) min[d] = tn__ir_index(ir, 0);
     list[i] = (tn__region){.buffer = buffers[i], .min = min, .extent = buffers[i]->shape};
   }
   *out = list;
@@ -92,8 +92,8 @@ static void whole_buffers(tn__ir *ir, const tn__buffer *const *buffers, int coun
 static const tn__stmt *reduce_init(const tn__te *te, const tn__te_stage *stage) {
   const tn__stmt *items[4];
   for (int t = 0; t < stage->tensor_count; t++)
-    items[t] = tn__store(te->ir, stage->tensors[t], stage->axes.index, stage->combiner->identity[t]);
-  return tn__seq(te->ir, items, stage->tensor_count);
+    items[t] = tn__ir_store(te->ir, stage->tensors[t], stage->axes.index, stage->combiner->identity[t]);
+  return tn__ir_seq(te->ir, items, stage->tensor_count);
 }
 
 static const tn__stmt *reduce_body(const tn__te *te, const tn__te_stage *stage) {
@@ -103,22 +103,22 @@ static const tn__stmt *reduce_body(const tn__te *te, const tn__te_stage *stage) 
   const tn__expr *values[8], *results[4] = {NULL};
   for (int t = 0; t < c->count; t++) {
     vars[t] = c->lhs[t];
-    values[t] = tn__load(ir, stage->tensors[t], stage->axes.index);
+    values[t] = tn__ir_load(ir, stage->tensors[t], stage->axes.index);
     vars[c->count + t] = c->rhs[t];
     values[c->count + t] = stage->values[t];
   }
-  for (int t = 0; t < c->count; t++) results[t] = tn__substitute(ir, c->result[t], vars, values, 2 * c->count);
-  if (c->count == 1) return tn__store(ir, stage->tensors[0], stage->axes.index, results[0]);
+  for (int t = 0; t < c->count; t++) results[t] = tn__ir_substitute(ir, c->result[t], vars, values, 2 * c->count);
+  if (c->count == 1) return tn__ir_store(ir, stage->tensors[0], stage->axes.index, results[0]);
   /* All results are computed from the old values before the first one is stored. */
   const tn__stmt *items[4];
   const tn__var *lets[4] = {NULL};
   for (int t = 0; t < c->count; t++) {
     lets[t] =
         tn__var_create(ir, tn__arena_printf(te->arena, "%s_new%d", stage->name, t), results[t]->dtype, NULL, NULL);
-    items[t] = tn__store(ir, stage->tensors[t], stage->axes.index, lets[t]->self);
+    items[t] = tn__ir_store(ir, stage->tensors[t], stage->axes.index, lets[t]->self);
   }
-  const tn__stmt *body = tn__seq(ir, items, c->count);
-  for (int t = c->count - 1; t >= 0; t--) body = tn__let(ir, lets[t], results[t], body);
+  const tn__stmt *body = tn__ir_seq(ir, items, c->count);
+  for (int t = c->count - 1; t >= 0; t--) body = tn__ir_let(ir, lets[t], results[t], body);
   return body;
 }
 
@@ -129,15 +129,15 @@ static const tn__stmt *map_body(const tn__te *te, const tn__te_stage *stage) {
     const tn__expr *value = stage->values[t];
     if (stage->kind == TN__TE_SCAN && stage->first[t] != NULL) {
       const tn__expr *position = stage->axes.index[stage->scan_axis];
-      value = tn__select(ir, tn__lt(ir, position, tn__index(ir, stage->scan_depth)), stage->first[t], value);
+      value = tn__ir_select(ir, tn__ir_lt(ir, position, tn__ir_index(ir, stage->scan_depth)), stage->first[t], value);
     }
-    items[t] = tn__store(ir, stage->tensors[t], stage->axes.index, value);
+    items[t] = tn__ir_store(ir, stage->tensors[t], stage->axes.index, value);
   }
-  return tn__seq(ir, items, stage->tensor_count);
+  return tn__ir_seq(ir, items, stage->tensor_count);
 }
 
 static const tn__stmt *lower_extern(const tn__te *te, const tn__te_stage *stage) {
-  tn__block block = {.name = stage->name, .predicate = tn__bool(te->ir, true), .body = stage->body};
+  tn__block block = {.name = stage->name, .predicate = tn__ir_bool(te->ir, true), .body = stage->body};
   block.read_count = stage->extern_read_count;
   whole_buffers(te->ir, stage->extern_reads, stage->extern_read_count, &block.reads);
   block.write_count = stage->tensor_count;
@@ -159,7 +159,7 @@ static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) 
         .var = var, .kind = i < spatial ? TN__AXIS_SPATIAL : TN__AXIS_REDUCE, .binding = loops[i]->self};
   }
   if (stage->kind == TN__TE_SCAN) axes[stage->scan_axis].kind = TN__AXIS_SCAN;
-  tn__block block = {.name = stage->name, .axis_count = count, .axes = axes, .predicate = tn__bool(ir, true)};
+  tn__block block = {.name = stage->name, .axis_count = count, .axes = axes, .predicate = tn__ir_bool(ir, true)};
   if (stage->kind == TN__TE_REDUCE) {
     block.init = reduce_init(te, stage);
     block.body = reduce_body(te, stage);
@@ -169,9 +169,9 @@ static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) 
   tn__te_block_regions(ir, &block);
   const tn__stmt *nest = tn__block_stmt(ir, &block);
   for (int i = count - 1; i >= 0; i--)
-    if (stage->kind != TN__TE_SCAN || i != stage->scan_axis) nest = tn__for(ir, loops[i], TN__LOOP_SERIAL, nest);
+    if (stage->kind != TN__TE_SCAN || i != stage->scan_axis) nest = tn__ir_for(ir, loops[i], TN__LOOP_SERIAL, nest);
   /* Elements may read any position of the other axes at earlier steps: the scan axis goes around them all. */
-  if (stage->kind == TN__TE_SCAN) nest = tn__for(ir, loops[stage->scan_axis], TN__LOOP_SERIAL, nest);
+  if (stage->kind == TN__TE_SCAN) nest = tn__ir_for(ir, loops[stage->scan_axis], TN__LOOP_SERIAL, nest);
   return nest;
 }
 
@@ -187,11 +187,11 @@ tn__func *tn__te_lower(const tn__te *te) {
   tn__ir *ir = te->ir;
   const tn__stmt **items = TN__NEW_ARRAY(te->arena, te->stages.count, const tn__stmt *);
   for (int s = 0; s < te->stages.count; s++) items[s] = lower_stage(te, te->stages.data[s]);
-  const tn__stmt *body = tn__seq(ir, items, te->stages.count);
+  const tn__stmt *body = tn__ir_seq(ir, items, te->stages.count);
   for (int s = te->stages.count - 1; s >= 0; s--)
     for (int t = te->stages.data[s]->tensor_count - 1; t >= 0; t--)
       if (!is_output(te, te->stages.data[s]->tensors[t]))
-        body = tn__alloc_stmt(ir, te->stages.data[s]->tensors[t], body);
+        body = tn__ir_alloc_stmt(ir, te->stages.data[s]->tensors[t], body);
   return tn__func_create(ir, te->name, te->inputs.data, te->inputs.count, te->outputs.data, te->outputs.count,
                          te->dims.data, te->dims.count, body);
 }

@@ -25,7 +25,7 @@ static int parse_side(tn__syn_parser *p, tn__syn_param *out) {
 /* "combiner" [ "in_order" ] name "(" side "," side ")" "=" values "from" values; behind the first word. */
 static tn__syn_combiner parse_combiner(tn__syn_parser *p) {
   tn__syn_combiner c = {.name = tn__lexer_name(&p->lex, "a combiner")};
-  if (tn__token_is(&c.name, "in_order") && p->lex.token.kind == TN__TOKEN_NAME) {
+  if (tn__te_token_is(&c.name, "in_order") && p->lex.token.kind == TN__TOKEN_NAME) {
     c.in_order = true;
     c.name = tn__lexer_name(&p->lex, "a combiner");
   }
@@ -46,7 +46,7 @@ static tn__syn_combiner parse_combiner(tn__syn_parser *p) {
   }
   for (int i = 0; i < 2 * c.count; i++)
     for (int j = 0; j < i; j++)
-      if (tn__token_same(&c.params[i].name, &c.params[j].name))
+      if (tn__te_token_same(&c.params[i].name, &c.params[j].name))
         tn__lexer_fail(&p->lex, &c.params[i].name, "the name %.*s is taken already", (int)c.params[i].name.length,
                        c.params[i].name.text);
   tn__lexer_expect(&p->lex, ")", "after the two sides of a combiner");
@@ -74,7 +74,7 @@ static tn__syn_function parse_function(tn__syn_parser *p) {
     if (f.param_count == 8) tn__lexer_fail(&p->lex, &p->lex.token, "a function of more than 8 parameters");
     tn__token name = tn__lexer_name(&p->lex, "a parameter");
     for (int i = 0; i < f.param_count; i++)
-      if (tn__token_same(&f.params[i], &name))
+      if (tn__te_token_same(&f.params[i], &name))
         tn__lexer_fail(&p->lex, &name, "the name %.*s is taken already", (int)name.length, name.text);
     f.params[f.param_count++] = name;
   }
@@ -149,7 +149,7 @@ static void parse_target(tn__syn_parser *p, tn__syn_stmt *s) {
     return;
   }
   bool same = has_axes == s->has_axes && count == s->axis_count;
-  for (int i = 0; same && i < count; i++) same = tn__token_same(&axes[i].name, &s->axes[i].name);
+  for (int i = 0; same && i < count; i++) same = tn__te_token_same(&axes[i].name, &s->axes[i].name);
   if (!same) tn__lexer_fail(&p->lex, &target->name, "the tensors of one statement have the same axes");
 }
 
@@ -188,7 +188,7 @@ static void parse_dims(tn__syn_parser *p, tn__syn_kernel *k) {
     }
     tn__syn_dim dim = {.name = tn__lexer_name(&p->lex, "a dimension"), .min = 1};
     for (int i = 0; i < k->dims.count; i++)
-      if (tn__token_same(&k->dims.data[i].name, &dim.name))
+      if (tn__te_token_same(&k->dims.data[i].name, &dim.name))
         tn__lexer_fail(&p->lex, &dim.name, "the dimension %.*s is listed twice", (int)dim.name.length, dim.name.text);
     if (tn__lexer_is(&p->lex, ">=")) dim.min = parse_least(p);
     k->allows_empty |= dim.min == 0;
@@ -200,9 +200,9 @@ static void add_dims(tn__syn_parser *p, const tn__te_source *source, tn__syn_ker
   for (int i = 0; i < s->arg_count; i++) add_dims(p, source, k, s->args[i]);
   if (s->kind != TN__SYN_NAME) return;
   for (int i = 0; i < k->dims.count; i++)
-    if (tn__token_same(&k->dims.data[i].name, &s->at)) return;
+    if (tn__te_token_same(&k->dims.data[i].name, &s->at)) return;
   for (int i = 0; i < source->consts.count; i++)
-    if (tn__token_same(&source->consts.data[i].name, &s->at)) return;
+    if (tn__te_token_same(&source->consts.data[i].name, &s->at)) return;
   if (k->lists_dims)
     tn__lexer_fail(&p->lex, &s->at, "%.*s is neither among the dimensions that the kernel lists nor a constant",
                    (int)s->at.length, s->at.text);
@@ -217,7 +217,7 @@ static void add_param(tn__syn_parser *p, const tn__te_source *source, tn__syn_ke
   tn__syn_param param = parse_param(p, output ? "an output" : "a parameter");
   for (int i = 0; i < k->inputs.count + k->outputs.count; i++) {
     const tn__syn_param *other = i < k->inputs.count ? &k->inputs.data[i] : &k->outputs.data[i - k->inputs.count];
-    if (tn__token_same(&other->name, &param.name))
+    if (tn__te_token_same(&other->name, &param.name))
       tn__lexer_fail(&p->lex, &param.name, "there is a parameter %.*s already", (int)param.name.length,
                      param.name.text);
   }
@@ -327,7 +327,7 @@ static tn__syn_kernel parse_kernel(tn__syn_parser *p, const tn__te_source *sourc
   for (int i = 0; i < k.dims.count; i++)
     for (int j = 0; j < k.inputs.count + k.outputs.count; j++) {
       const tn__syn_param *param = j < k.inputs.count ? &k.inputs.data[j] : &k.outputs.data[j - k.inputs.count];
-      if (tn__token_same(&k.dims.data[i].name, &param->name))
+      if (tn__te_token_same(&k.dims.data[i].name, &param->name))
         tn__lexer_fail(&p->lex, &param->name, "%.*s is a dimension and a parameter", (int)param->name.length,
                        param->name.text);
     }
@@ -339,10 +339,10 @@ static tn__syn_kernel parse_kernel(tn__syn_parser *p, const tn__te_source *sourc
 
 static void check_new(tn__syn_parser *p, const tn__te_source *source, const tn__token *name) {
   bool taken = false;
-  for (int i = 0; i < source->consts.count; i++) taken |= tn__token_same(&source->consts.data[i].name, name);
-  for (int i = 0; i < source->combiners.count; i++) taken |= tn__token_same(&source->combiners.data[i].name, name);
-  for (int i = 0; i < source->functions.count; i++) taken |= tn__token_same(&source->functions.data[i].name, name);
-  for (int i = 0; i < source->kernels.count; i++) taken |= tn__token_same(&source->kernels.data[i].name, name);
+  for (int i = 0; i < source->consts.count; i++) taken |= tn__te_token_same(&source->consts.data[i].name, name);
+  for (int i = 0; i < source->combiners.count; i++) taken |= tn__te_token_same(&source->combiners.data[i].name, name);
+  for (int i = 0; i < source->functions.count; i++) taken |= tn__te_token_same(&source->functions.data[i].name, name);
+  for (int i = 0; i < source->kernels.count; i++) taken |= tn__te_token_same(&source->kernels.data[i].name, name);
   if (taken) tn__lexer_fail(&p->lex, name, "the name %.*s is taken already", (int)name->length, name->text);
 }
 
@@ -440,7 +440,7 @@ const char *tn__te_kernel_name(const tn__te_source *source, int index) {
 
 int tn__te_kernel_find(const tn__te_source *source, const char *name) {
   for (int i = 0; i < source->kernels.count; i++)
-    if (tn__token_is(&source->kernels.data[i].name, name)) return i;
+    if (tn__te_token_is(&source->kernels.data[i].name, name)) return i;
   return -1;
 }
 

@@ -66,19 +66,19 @@ tn__te *tn__te_part(const tn__te *te, int first, int count, tn__ir *ir) {
     p.inside = s >= p.first && s < p.end;
     tn__te_reads(te, te->stages.data[s], note_read, &p);
   }
-  for (int i = 0; i < te->dims.count; i++) tn__vec_push(out->arena, &out->dims, tn__import_var(m, te->dims.data[i]));
+  for (int i = 0; i < te->dims.count; i++) tn__vec_push(out->arena, &out->dims, tn__ir_import_var(m, te->dims.data[i]));
   for (int i = 0; i < p.inputs.count; i++) {
-    tn__import_as_param(m, p.inputs.data[i]);
-    tn__vec_push(out->arena, &out->inputs, tn__import_buffer(m, p.inputs.data[i]));
+    tn__ir_import_as_param(m, p.inputs.data[i]);
+    tn__vec_push(out->arena, &out->inputs, tn__ir_import_buffer(m, p.inputs.data[i]));
   }
   for (int s = p.first; s < p.end; s++)
     for (int t = 0; t < te->stages.data[s]->tensor_count; t++)
-      if (is_wanted(&p, te->stages.data[s]->tensors[t])) tn__import_as_param(m, te->stages.data[s]->tensors[t]);
+      if (is_wanted(&p, te->stages.data[s]->tensors[t])) tn__ir_import_as_param(m, te->stages.data[s]->tensors[t]);
   for (int s = p.first; s < p.end; s++) tn__te_copy_stage(m, out, te->stages.data[s]);
   for (int s = p.first; s < p.end; s++)
     for (int t = 0; t < te->stages.data[s]->tensor_count; t++) {
       const tn__buffer *tensor = te->stages.data[s]->tensors[t];
-      if (is_wanted(&p, tensor)) tn__vec_push(out->arena, &out->outputs, tn__imported_buffer(m, tensor));
+      if (is_wanted(&p, tensor)) tn__vec_push(out->arena, &out->outputs, tn__ir_imported_buffer(m, tensor));
     }
   return out;
 }

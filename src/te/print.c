@@ -12,7 +12,7 @@
 static tn__te_axes copy_axes(tn__importer *m, const tn__te_axes *axes) {
   tn__te_axes copy = {.count = axes->count};
   for (int i = 0; i < axes->count; i++) {
-    copy.var[i] = tn__import_var(m, axes->var[i]);
+    copy.var[i] = tn__ir_import_var(m, axes->var[i]);
     copy.index[i] = copy.var[i]->self;
   }
   return copy;
@@ -22,10 +22,10 @@ static const tn__te_combiner *copy_combiner(tn__importer *m, tn__arena *arena, c
   tn__te_combiner *c = TN__NEW(arena, tn__te_combiner);
   c->count = from->count;
   c->reorderable = from->reorderable;
-  for (int i = 0; i < c->count; i++) c->identity[i] = tn__import_expr(m, from->identity[i]);
-  for (int i = 0; i < c->count; i++) c->lhs[i] = tn__import_var(m, from->lhs[i]);
-  for (int i = 0; i < c->count; i++) c->rhs[i] = tn__import_var(m, from->rhs[i]);
-  for (int i = 0; i < c->count; i++) c->result[i] = tn__import_expr(m, from->result[i]);
+  for (int i = 0; i < c->count; i++) c->identity[i] = tn__ir_import_expr(m, from->identity[i]);
+  for (int i = 0; i < c->count; i++) c->lhs[i] = tn__ir_import_var(m, from->lhs[i]);
+  for (int i = 0; i < c->count; i++) c->rhs[i] = tn__ir_import_var(m, from->rhs[i]);
+  for (int i = 0; i < c->count; i++) c->result[i] = tn__ir_import_expr(m, from->result[i]);
   return c;
 }
 
@@ -33,23 +33,23 @@ static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_
   tn__te_stage *s = TN__NEW(arena, tn__te_stage);
   *s = *from;
   bool early = from->kind == TN__TE_SCAN || from->kind == TN__TE_EXTERN; /* may occur in their own values */
-  for (int t = 0; early && t < s->tensor_count; t++) s->tensors[t] = tn__import_buffer(m, from->tensors[t]);
+  for (int t = 0; early && t < s->tensor_count; t++) s->tensors[t] = tn__ir_import_buffer(m, from->tensors[t]);
   s->axes = copy_axes(m, &from->axes);
   if (from->kind == TN__TE_REDUCE) s->combiner = copy_combiner(m, arena, from->combiner);
   s->reduce_axes = copy_axes(m, &from->reduce_axes);
   for (int t = 0; t < s->tensor_count && from->kind != TN__TE_EXTERN; t++) {
-    if (from->first[t] != NULL) s->first[t] = tn__import_expr(m, from->first[t]);
-    if (from->values[t] != NULL) s->values[t] = tn__import_expr(m, from->values[t]);
+    if (from->first[t] != NULL) s->first[t] = tn__ir_import_expr(m, from->first[t]);
+    if (from->values[t] != NULL) s->values[t] = tn__ir_import_expr(m, from->values[t]);
   }
-  if (from->kind == TN__TE_EXTERN && from->body != NULL) s->body = tn__import_stmt(m, from->body);
-  for (int t = 0; !early && t < s->tensor_count; t++) s->tensors[t] = tn__import_buffer(m, from->tensors[t]);
+  if (from->kind == TN__TE_EXTERN && from->body != NULL) s->body = tn__ir_import_stmt(m, from->body);
+  for (int t = 0; !early && t < s->tensor_count; t++) s->tensors[t] = tn__ir_import_buffer(m, from->tensors[t]);
   return s;
 }
 
 void tn__te_copy_stage(tn__importer *m, tn__te *te, const tn__te_stage *stage) {
   tn__te_stage *copy = copy_stage(m, te->arena, stage);
   const tn__buffer **reads = TN__NEW_ARRAY(te->arena, stage->extern_read_count, const tn__buffer *);
-  for (int r = 0; r < stage->extern_read_count; r++) reads[r] = tn__imported_buffer(m, stage->extern_reads[r]);
+  for (int r = 0; r < stage->extern_read_count; r++) reads[r] = tn__ir_imported_buffer(m, stage->extern_reads[r]);
   copy->extern_reads = reads;
   tn__vec_push(te->arena, &te->stages, copy);
 }
@@ -58,12 +58,13 @@ tn__te *tn__te_copy(const tn__te *from, tn__ir *ir) {
   tn__te *te = tn__te_create(ir, from->name);
   te->unchecked = from->unchecked;
   tn__importer *m = tn__importer_create(ir);
-  for (int i = 0; i < from->dims.count; i++) tn__vec_push(te->arena, &te->dims, tn__import_var(m, from->dims.data[i]));
+  for (int i = 0; i < from->dims.count; i++)
+    tn__vec_push(te->arena, &te->dims, tn__ir_import_var(m, from->dims.data[i]));
   for (int i = 0; i < from->inputs.count; i++)
-    tn__vec_push(te->arena, &te->inputs, tn__import_buffer(m, from->inputs.data[i]));
+    tn__vec_push(te->arena, &te->inputs, tn__ir_import_buffer(m, from->inputs.data[i]));
   for (int i = 0; i < from->stages.count; i++) tn__te_copy_stage(m, te, from->stages.data[i]);
   for (int i = 0; i < from->outputs.count; i++)
-    tn__vec_push(te->arena, &te->outputs, tn__imported_buffer(m, from->outputs.data[i]));
+    tn__vec_push(te->arena, &te->outputs, tn__ir_imported_buffer(m, from->outputs.data[i]));
   return te;
 }
 
@@ -117,7 +118,7 @@ static bool same_combiner(const tn__te_combiner *a, const tn__te_combiner *b, tn
     to[a->count + i] = a->rhs[i]->self;
   }
   for (int i = 0; i < a->count; i++)
-    if (tn__substitute(ir, b->result[i], from, to, 2 * a->count) != a->result[i]) return false;
+    if (tn__ir_substitute(ir, b->result[i], from, to, 2 * a->count) != a->result[i]) return false;
   return true;
 }
 
@@ -255,14 +256,14 @@ static void bind_all(printing *g) {
 
 static void print_dim(printing *g, const tn__var *dim) {
   tn__strbuf_append(g->out, tn__printer_name(g->p, dim, dim->name));
-  if (tn__is_int_value(dim->min, 1)) return;
+  if (tn__ir_is_int_value(dim->min, 1)) return;
   tn__strbuf_append(g->out, " >= ");
   tn__printer_expr(g->p, dim->min);
 }
 
 static bool is_empty(const tn__buffer *buffer) {
   for (int d = 0; d < buffer->rank; d++)
-    if (tn__is_int_value(buffer->shape[d], 0)) return true;
+    if (tn__ir_is_int_value(buffer->shape[d], 0)) return true;
   return false;
 }
 
@@ -273,7 +274,8 @@ static bool has_empty_extents(const tn__te *te) {
   for (int s = 0; s < te->stages.count; s++) {
     const tn__te_stage *stage = te->stages.data[s];
     for (int t = 0; t < stage->tensor_count; t++) found |= is_empty(stage->tensors[t]);
-    for (int i = 0; i < stage->reduce_axes.count; i++) found |= tn__is_int_value(stage->reduce_axes.var[i]->extent, 0);
+    for (int i = 0; i < stage->reduce_axes.count; i++)
+      found |= tn__ir_is_int_value(stage->reduce_axes.var[i]->extent, 0);
   }
   return found;
 }
@@ -289,7 +291,7 @@ static void print_kernel(printing *g) {
   for (int i = 0; i < te->dims.count; i++) {
     tn__strbuf_append(g->out, i == 0 ? "[" : ", ");
     print_dim(g, te->dims.data[i]);
-    empty &= !tn__is_int_value(te->dims.data[i]->min, 0); /* says so already */
+    empty &= !tn__ir_is_int_value(te->dims.data[i]->min, 0); /* says so already */
   }
   if (empty) tn__strbuf_append(g->out, te->dims.count > 0 ? ", >= 0" : "[>= 0");
   if (empty || te->dims.count > 0) tn__strbuf_char(g->out, ']');

@@ -77,7 +77,7 @@ void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted
   const char *text = tn__te_text_of(d, name), *hint = "", *what;
   nearest n = {.name = name};
   for (int i = 0; i < d->source->broken.count; i++)
-    if (tn__token_same(&d->source->broken.data[i], name)) tn__errors_follow(d->errors, d->arena);
+    if (tn__te_token_same(&d->source->broken.data[i], name)) tn__errors_follow(d->errors, d->arena);
   switch (wanted) {
     case TN__TE_TENSOR:
       what = tn__arena_printf(d->arena, "there is no tensor %s here", text);
@@ -111,26 +111,27 @@ typedef struct scope { /* axes that are named around an expression */
 static bool is_axis(const scope *s, const tn__token *name) {
   for (; s != NULL; s = s->outer)
     for (int i = 0; i < s->count; i++)
-      if (tn__token_same(&s->axes[i].name, name)) return true;
+      if (tn__te_token_same(&s->axes[i].name, name)) return true;
   return false;
 }
 
 static bool is_target(const tn__syn_stmt *s, const tn__token *name) {
   for (int t = 0; t < s->target_count; t++)
-    if (tn__token_same(&s->targets[t].name, name)) return true;
+    if (tn__te_token_same(&s->targets[t].name, name)) return true;
   return false;
 }
 
 static bool is_called(const tn__declaring *d, const tn__token *t) {
   static const char *const words[] = {"select", "pad", "clamp", "min", "max"};
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-    if (tn__token_is(t, words[i])) return true;
+    if (tn__te_token_is(t, words[i])) return true;
   return tn__intrinsic_find(t->text, t->length) >= 0 || tn__te_find_function(d, t) != NULL ||
          tn__te_find_kernel(d, t) != NULL;
 }
 
 static bool is_word(const tn__token *t) {
-  return tn__token_is(t, "true") || tn__token_is(t, "false") || tn__token_is(t, "inf") || tn__token_is(t, "nan");
+  return tn__te_token_is(t, "true") || tn__te_token_is(t, "false") || tn__te_token_is(t, "inf") ||
+         tn__te_token_is(t, "nan");
 }
 
 static void check(tn__declaring *d, const tn__syn_stmt *stmt, const tn__syn *s, const scope *around) {

@@ -121,10 +121,10 @@ struct tn__te_source {
   bool *failed; /* by kernel: its declaration had an error, so calls of it are not looked at */
 };
 
-static inline bool tn__token_same(const tn__token *a, const tn__token *b) {
+static inline bool tn__te_token_same(const tn__token *a, const tn__token *b) {
   return a->length == b->length && memcmp(a->text, b->text, a->length) == 0;
 }
-bool tn__token_is(const tn__token *t, const char *text);
+bool tn__te_token_is(const tn__token *t, const char *text);
 
 /* The reader's state. */
 typedef struct tn__syn_parser {

@@ -11,7 +11,7 @@ typedef TN__VEC(const tn__syn *) syn_vec;
 
 static const tn__syn *parse_level(tn__syn_parser *p, int precedence);
 
-bool tn__token_is(const tn__token *t, const char *text) {
+bool tn__te_token_is(const tn__token *t, const char *text) {
   return t->length == strlen(text) && memcmp(t->text, text, t->length) == 0;
 }
 
@@ -24,7 +24,7 @@ const char *tn__syn_reducer(int index) {
 bool tn__syn_is_reducer(const tn__token *name) {
   const char *word;
   for (int i = 0; (word = tn__syn_reducer(i)) != NULL; i++)
-    if (tn__token_is(name, word)) return true;
+    if (tn__te_token_is(name, word)) return true;
   return false;
 }
 
@@ -62,7 +62,7 @@ static void parse_list(tn__syn_parser *p, syn_vec *list, const char *close, cons
 
 tn_dtype tn__syn_dtype(tn__syn_parser *p) {
   tn__token t = p->lex.token;
-  tn_dtype dtype = t.kind == TN__TOKEN_NAME ? tn__dtype_find(t.text, t.length) : TN_DTYPE_INVALID;
+  tn_dtype dtype = t.kind == TN__TOKEN_NAME ? tn__ir_dtype_find(t.text, t.length) : TN_DTYPE_INVALID;
   if (dtype == TN_DTYPE_INVALID) tn__lexer_fail(&p->lex, &t, "expected a type, such as f32 or i64");
   tn__lexer_advance(&p->lex);
   return dtype;
@@ -80,7 +80,7 @@ void tn__syn_axes(tn__syn_parser *p, const char *close, const char *what, const 
     if (!tn__lexer_is(&p->lex, ",") && !tn__lexer_is(&p->lex, close))
       tn__lexer_fail(&p->lex, &p->lex.token, "%s are names: an element is given for every position", what);
     for (int i = 0; i < list.count; i++)
-      if (tn__token_same(&list.data[i].name, &axis.name))
+      if (tn__te_token_same(&list.data[i].name, &axis.name))
         tn__lexer_fail(&p->lex, &axis.name, "the axis %.*s is named twice", (int)axis.name.length, axis.name.text);
     if (list.count == TN__MAX_RANK) tn__lexer_fail(&p->lex, &axis.name, "more than %d axes", TN__MAX_RANK);
     tn__vec_push(p->arena, &list, axis);
@@ -115,7 +115,7 @@ static bool comes(const tn__syn_parser *p, const char *first, const char *sign) 
 static bool is_operation(const tn__token *t) {
   static const char *const words[] = {"min", "max", "select"};
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-    if (tn__token_is(t, words[i])) return true;
+    if (tn__te_token_is(t, words[i])) return true;
   return tn__intrinsic_find(t->text, t->length) >= 0;
 }
 
@@ -171,7 +171,7 @@ static bool reduction_comes(const tn__syn_parser *p, const tn__token *name) {
   if (!tn__lexer_is(&p->lex, "(")) return false;
   if (comes(p, "(", ":")) return true;
   bool known = tn__syn_is_reducer(name);
-  for (int i = 0; i < p->combiners.count; i++) known |= tn__token_same(&p->combiners.data[i], name);
+  for (int i = 0; i < p->combiners.count; i++) known |= tn__te_token_same(&p->combiners.data[i], name);
   tn__lexer ahead = p->lex;
   ahead.lenient = true;
   tn__lexer_advance(&ahead);
@@ -180,7 +180,7 @@ static bool reduction_comes(const tn__syn_parser *p, const tn__token *name) {
     tn__lexer_advance(&ahead);
     if (tn__lexer_is(&ahead, ":")) return known;
     if (tn__lexer_take(&ahead, ")"))
-      return known ? names == 1 || !(tn__token_is(name, "max") || tn__token_is(name, "min"))
+      return known ? names == 1 || !(tn__te_token_is(name, "max") || tn__te_token_is(name, "min"))
                    : !is_operation(name) && term_comes(p, &ahead);
     if (!tn__lexer_take(&ahead, ",")) return false;
   }
@@ -217,9 +217,10 @@ static const tn__syn *parse_cast(tn__syn_parser *p, const tn__token *at, bool bi
 
 static const tn__syn *parse_word(tn__syn_parser *p) {
   tn__token t = p->lex.token;
-  if (tn__dtype_find(t.text, t.length) != TN_DTYPE_INVALID) return parse_cast(p, &t, false);
+  if (tn__ir_dtype_find(t.text, t.length) != TN_DTYPE_INVALID) return parse_cast(p, &t, false);
   if (tn__lexer_take(&p->lex, "bitcast")) return parse_cast(p, &t, true);
-  if (tn__token_is(&t, "true") || tn__token_is(&t, "false") || tn__token_is(&t, "inf") || tn__token_is(&t, "nan")) {
+  if (tn__te_token_is(&t, "true") || tn__te_token_is(&t, "false") || tn__te_token_is(&t, "inf") ||
+      tn__te_token_is(&t, "nan")) {
     tn__lexer_advance(&p->lex);
     return new_syn(p, TN__SYN_NAME, &t, NULL, 0);
   }
@@ -312,7 +313,7 @@ static const tn__syn *parse_comparison(tn__syn_parser *p, const tn__syn *first) 
   push(p, &operands, first);
   for (;;) {
     tn__token t = p->lex.token;
-    const tn__operator_row *op = t.kind == TN__TOKEN_SIGN ? tn__operator_at(t.text, t.length) : NULL;
+    const tn__operator_row *op = t.kind == TN__TOKEN_SIGN ? tn__ir_operator_at(t.text, t.length) : NULL;
     if (op == NULL || op->precedence != TN__PRECEDENCE_COMPARISON) break;
     tn__lexer_advance(&p->lex);
     tn__vec_push(p->arena, &ops, op);
@@ -328,7 +329,7 @@ static const tn__syn *parse_level(tn__syn_parser *p, int precedence) {
   const tn__syn *s = parse_unary(p);
   for (;;) {
     tn__token t = p->lex.token;
-    const tn__operator_row *op = t.kind == TN__TOKEN_SIGN ? tn__operator_at(t.text, t.length) : NULL;
+    const tn__operator_row *op = t.kind == TN__TOKEN_SIGN ? tn__ir_operator_at(t.text, t.length) : NULL;
     if (op == NULL || strlen(op->text) != t.length || op->precedence < precedence) return s;
     enter(p);
     if (op->precedence == TN__PRECEDENCE_COMPARISON) {
@@ -357,7 +358,7 @@ const tn__syn *tn__syn_scan(tn__syn_parser *p) {
   if (tn__lexer_take(&p->lex, ",")) {
     tn__token number = p->lex.token;
     const tn__expr *value = number.kind == TN__TOKEN_NUMBER ? tn__lexer_number(&p->lex, &number, false) : NULL;
-    if (value == NULL || !tn__as_int(value, &depth) || depth > INT32_MAX)
+    if (value == NULL || !tn__ir_as_int(value, &depth) || depth > INT32_MAX)
       tn__lexer_fail(&p->lex, &number, "expected how many positions a scan starts with, a number");
     tn__lexer_advance(&p->lex);
   }

@@ -26,7 +26,7 @@ const char *tn__te_name(const tn__te *te) { return te->name; }
 /* Text forms and schedules speak of tensors by name, so a name that is taken gets a number, and a word of the language
  * what the text gives it. */
 static const char *unique_name(tn__te *te, const char *name) {
-  if (tn__text_is_reserved(name, strlen(name))) name = tn__arena_printf(te->arena, "%s_", name);
+  if (tn__ir_text_is_reserved(name, strlen(name))) name = tn__arena_printf(te->arena, "%s_", name);
   const char *result = tn__arena_strdup(te->arena, name);
   for (int i = 1; tn__map_has(&te->names, result); i++) result = tn__arena_printf(te->arena, "%s_%d", name, i);
   tn__map_set(&te->names, result, te);
@@ -36,7 +36,7 @@ static const char *unique_name(tn__te *te, const char *name) {
 bool tn__te_has_name(const tn__te *te, const char *name) { return tn__map_has(&te->names, name); }
 
 const tn__var *tn__te_dim(tn__te *te, const char *name, int64_t min) {
-  const tn__var *var = tn__var_create(te->ir, unique_name(te, name), TN_I64, tn__index(te->ir, min), NULL);
+  const tn__var *var = tn__var_create(te->ir, unique_name(te, name), TN_I64, tn__ir_index(te->ir, min), NULL);
   tn__vec_push(te->arena, &te->dims, var);
   return var;
 }
@@ -54,7 +54,7 @@ tn__te_axes tn__te_axes_create(tn__te *te, const char *prefix, int rank, const t
   for (int i = 0; i < rank; i++) {
     char name[64];
     snprintf(name, sizeof(name), "%.40s%d", prefix, i);
-    axes.var[i] = tn__var_create(te->ir, name, TN_I64, tn__index(te->ir, 0), extents[i]);
+    axes.var[i] = tn__var_create(te->ir, name, TN_I64, tn__ir_index(te->ir, 0), extents[i]);
     axes.index[i] = axes.var[i]->self;
   }
   return axes;
@@ -93,14 +93,14 @@ const tn__buffer *tn__te_compute(tn__te *te, const char *name, const tn__te_axes
 
 static const tn__expr *identity_of(tn__ir *ir, tn__te_reducer reducer, tn_dtype dtype) {
   switch (reducer) {
-    case TN__TE_SUM: return tn__constant(ir, dtype, 0);
-    case TN__TE_PROD: return tn__constant(ir, dtype, 1);
-    case TN__TE_MAX: return tn__lowest(ir, dtype);
-    case TN__TE_MIN: return tn__highest(ir, dtype);
-    case TN__TE_ANY: return tn__constant(ir, dtype, 0);
+    case TN__TE_SUM: return tn__ir_constant(ir, dtype, 0);
+    case TN__TE_PROD: return tn__ir_constant(ir, dtype, 1);
+    case TN__TE_MAX: return tn__ir_lowest(ir, dtype);
+    case TN__TE_MIN: return tn__ir_highest(ir, dtype);
+    case TN__TE_ANY: return tn__ir_constant(ir, dtype, 0);
     case TN__TE_ALL: break;
   }
-  return dtype == TN_BOOL ? tn__bool(ir, true) : tn__int(ir, dtype, -1);
+  return dtype == TN_BOOL ? tn__ir_bool(ir, true) : tn__ir_int(ir, dtype, -1);
 }
 
 const tn__te_combiner *tn__te_combiner_of(tn__te *te, tn__te_reducer reducer, tn_dtype dtype) {
@@ -111,7 +111,7 @@ const tn__te_combiner *tn__te_combiner_of(tn__te *te, tn__te_reducer reducer, tn
   combiner->count = 1;
   combiner->lhs[0] = tn__var_create(te->ir, "lhs", dtype, NULL, NULL);
   combiner->rhs[0] = tn__var_create(te->ir, "rhs", dtype, NULL, NULL);
-  combiner->result[0] = tn__binary(te->ir, kinds[reducer], combiner->lhs[0]->self, combiner->rhs[0]->self);
+  combiner->result[0] = tn__ir_binary(te->ir, kinds[reducer], combiner->lhs[0]->self, combiner->rhs[0]->self);
   combiner->identity[0] = identity_of(te->ir, reducer, dtype);
   combiner->reorderable = true;
   return combiner;
@@ -134,7 +134,7 @@ static void distinguish_axes(tn__te *te, tn__te_stage *stage) {
     stage->reduce_axes.index[r] = var->self;
   }
   for (int t = 0; count > 0 && t < stage->tensor_count; t++)
-    stage->values[t] = tn__substitute(te->ir, stage->values[t], from, to, count);
+    stage->values[t] = tn__ir_substitute(te->ir, stage->values[t], from, to, count);
 }
 
 void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, const tn__te_axes *reduce,
@@ -178,22 +178,22 @@ const tn__te_combiner *tn__te_arg_combiner(tn__te *te, tn_dtype value_dtype, tn_
   const tn__expr *l = c->lhs[0]->self, *r = c->rhs[0]->self, *li = c->lhs[1]->self, *ri = c->rhs[1]->self;
   /* An index of -1 means "nothing seen yet"; otherwise the better value wins, and among equals the first (or last)
    * index. The choice depends on both indices and not on which side came first, so that the combiner is commutative. */
-  const tn__expr *none_l = tn__eq(ir, li, tn__int(ir, index_dtype, -1));
-  const tn__expr *none_r = tn__eq(ir, ri, tn__int(ir, index_dtype, -1));
-  const tn__expr *better = greatest ? tn__lt(ir, r, l) : tn__lt(ir, l, r);
-  const tn__expr *same = tn__eq(ir, l, r);
+  const tn__expr *none_l = tn__ir_eq(ir, li, tn__ir_int(ir, index_dtype, -1));
+  const tn__expr *none_r = tn__ir_eq(ir, ri, tn__ir_int(ir, index_dtype, -1));
+  const tn__expr *better = greatest ? tn__ir_lt(ir, r, l) : tn__ir_lt(ir, l, r);
+  const tn__expr *same = tn__ir_eq(ir, l, r);
   if (tn__dtype_is_float(value_dtype)) {
-    const tn__expr *nan_l = tn__call1(ir, TN__CALL_IS_NAN, l), *nan_r = tn__call1(ir, TN__CALL_IS_NAN, r);
-    better = tn__or(ir, better, tn__and(ir, nan_l, tn__not(ir, nan_r)));
-    same = tn__or(ir, same, tn__and(ir, nan_l, nan_r));
+    const tn__expr *nan_l = tn__ir_call1(ir, TN__CALL_IS_NAN, l), *nan_r = tn__ir_call1(ir, TN__CALL_IS_NAN, r);
+    better = tn__ir_or(ir, better, tn__ir_and(ir, nan_l, tn__ir_not(ir, nan_r)));
+    same = tn__ir_or(ir, same, tn__ir_and(ir, nan_l, nan_r));
   }
-  const tn__expr *earlier = last ? tn__lt(ir, ri, li) : tn__lt(ir, li, ri);
-  const tn__expr *keep = tn__or(ir, better, tn__and(ir, same, earlier));
-  keep = tn__or(ir, none_r, tn__and(ir, tn__not(ir, none_l), keep));
-  c->result[0] = tn__select(ir, keep, l, r);
-  c->result[1] = tn__select(ir, keep, li, ri);
-  c->identity[0] = greatest ? tn__lowest(ir, value_dtype) : tn__highest(ir, value_dtype);
-  c->identity[1] = tn__int(ir, index_dtype, -1);
+  const tn__expr *earlier = last ? tn__ir_lt(ir, ri, li) : tn__ir_lt(ir, li, ri);
+  const tn__expr *keep = tn__ir_or(ir, better, tn__ir_and(ir, same, earlier));
+  keep = tn__ir_or(ir, none_r, tn__ir_and(ir, tn__ir_not(ir, none_l), keep));
+  c->result[0] = tn__ir_select(ir, keep, l, r);
+  c->result[1] = tn__ir_select(ir, keep, li, ri);
+  c->identity[0] = greatest ? tn__ir_lowest(ir, value_dtype) : tn__ir_highest(ir, value_dtype);
+  c->identity[1] = tn__ir_int(ir, index_dtype, -1);
   c->reorderable = true;
   return c;
 }

@@ -33,7 +33,7 @@ static bool among(const tn__var *var, const tn__var *const *list, int count) {
 /* A stage without elements reads nothing, so no index of it can be wrong. */
 static bool is_empty(const tn__te_stage *stage) {
   for (int i = 0; i < stage->axes.count; i++)
-    if (tn__is_int_value(stage->axes.var[i]->extent, 0)) return true;
+    if (tn__ir_is_int_value(stage->axes.var[i]->extent, 0)) return true;
   return false;
 }
 
@@ -90,7 +90,7 @@ int tn__te_unwritten(const tn__te_stage *stage) {
   tn__stmt_walk(stage->body, note_written, &w);
   for (int t = 0; t < stage->tensor_count; t++) {
     bool empty = false;
-    for (int i = 0; i < stage->tensors[t]->rank; i++) empty |= tn__is_int_value(stage->tensors[t]->shape[i], 0);
+    for (int i = 0; i < stage->tensors[t]->rank; i++) empty |= tn__ir_is_int_value(stage->tensors[t]->shape[i], 0);
     if (!w.found[t] && !empty) return t;
   }
   return -1;

@@ -27,12 +27,12 @@ static uint32_t change(const case_run *runs, size_t count, uint32_t code) {
   return offset <= run->span && offset % run->step == 0 ? (uint32_t)((int32_t)code + run->delta) : code;
 }
 
-uint32_t tn__to_lower(uint32_t code) {
+uint32_t tn__text_to_lower(uint32_t code) {
   if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + 32 : code;
   return change(to_lower, sizeof(to_lower) / sizeof(to_lower[0]), code);
 }
 
-uint32_t tn__to_upper(uint32_t code) {
+uint32_t tn__text_to_upper(uint32_t code) {
   if (code < 0x80) return code >= 'a' && code <= 'z' ? code - 32 : code;
   return change(to_upper, sizeof(to_upper) / sizeof(to_upper[0]), code);
 }

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-uint32_t tn__to_lower(uint32_t code);
-uint32_t tn__to_upper(uint32_t code);
+uint32_t tn__text_to_lower(uint32_t code);
+uint32_t tn__text_to_upper(uint32_t code);
 
 #endif

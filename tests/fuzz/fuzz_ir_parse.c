@@ -26,7 +26,7 @@ static bool small_buffers(const tn__func *func) {
   for (int i = 0; i < func->input_count + func->output_count; i++) {
     int64_t elements = 1, dim;
     for (int d = 0; d < func->params[i]->rank; d++) {
-      if (!tn__as_int(func->params[i]->shape[d], &dim) || dim < 0 || dim > 4096 || elements > 4096) return false;
+      if (!tn__ir_as_int(func->params[i]->shape[d], &dim) || dim < 0 || dim > 4096 || elements > 4096) return false;
       elements *= dim;
     }
   }
@@ -50,7 +50,7 @@ static void interpret(tn__ir *ir, const tn__func *func) {
     buffers[i] = tn__arena_alloc_array(tn__ir_arena(ir), elements, tn_dtype_size(func->params[i]->dtype));
   }
   tn__interpret_options options = {.max_operations = 20000};
-  tn_status_free(tn__interpret(ir, func, buffers, NULL, &options));
+  tn_status_free(tn__ir_interpret(ir, func, buffers, NULL, &options));
 }
 
 static void run(tn__escape *escape, void *user) {
@@ -64,7 +64,7 @@ static void run(tn__escape *escape, void *user) {
   tn_status_free(broken);
   if (broken != NULL) return;
   interpret(ir, func);
-  tn__func *lowered = tn__lower_for_codegen(ir, func, NULL);
+  tn__func *lowered = tn__ir_lower_for_codegen(ir, func, NULL);
   broken = tn__func_verify(ir, lowered);
   require(broken == NULL);
   check_text(ir, lowered);

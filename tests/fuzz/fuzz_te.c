@@ -28,7 +28,7 @@ static bool small_buffer(const tn__buffer *buffer, int64_t *elements) {
   *elements = 1;
   for (int d = 0; d < buffer->rank; d++) {
     int64_t n;
-    if (!tn__as_int(buffer->shape[d], &n) || n > 4096 || *elements > 4096) return false;
+    if (!tn__ir_as_int(buffer->shape[d], &n) || n > 4096 || *elements > 4096) return false;
     *elements *= n;
   }
   return *elements <= 4096;
@@ -56,7 +56,7 @@ static void interpret(tn__ir *ir, const tn__te *te) {
       buffers[i] = tn__arena_alloc_array(tn__ir_arena(ir), (size_t)elements, tn_dtype_size(func->params[i]->dtype));
   }
   tn__interpret_options options = {.max_operations = 20000};
-  if (small) tn_status_free(tn__interpret(ir, func, buffers, NULL, &options));
+  if (small) tn_status_free(tn__ir_interpret(ir, func, buffers, NULL, &options));
 }
 
 static void run(tn__escape *escape, void *user) {

@@ -17,7 +17,7 @@ static bool is_small(const tn__schedule *s) {
   for (int i = 0; i < blocks.count; i++) {
     int64_t times = 1, extent;
     for (const tn__snode *n = blocks.data[i]->parent; n->var != NULL; n = n->parent) {
-      if (!tn__as_int(n->var->extent, &extent)) extent = OPEN_DIM;
+      if (!tn__ir_as_int(n->var->extent, &extent)) extent = OPEN_DIM;
       if (extent < 1 || extent > 10000 || times > 10000) return false;
       times *= extent;
     }
@@ -34,7 +34,7 @@ static tn_status *check_small(const tn__schedule *s, const pair *p, void *user) 
 static tn_status *replay(tn__ir *ir, const recipe *r, const tn__target *target, const char *text) {
   tn__te *te = make_recipe(ir, r);
   tn__schedule *s;
-  TN_RETURN_IF_ERROR(tn__trace_replay(te, target, text, &s));
+  TN_RETURN_IF_ERROR(tn__sched_trace_replay(te, target, text, &s));
   pair p = {.r = *r};
   if (!is_small(s)) return NULL;
   attempt a = {.s = s, .p = &p, .check = check_small};

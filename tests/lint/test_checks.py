@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import check_calls  # noqa: E402
 import check_facts  # noqa: E402
 import check_links  # noqa: E402
+import check_names  # noqa: E402
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
 import check_symbols  # noqa: E402
@@ -101,9 +102,9 @@ class CallsTest(unittest.TestCase):
 class FactsTest(unittest.TestCase):
     def test_every_question_for_a_name_is_named(self):
         self.assertEqual(check_facts.check(FIXTURES / "facts"), [
-            "src/graph/passes/guess.c:5: compares compares an operator's name; ask a fact of its row, or tn__is_op in a "
+            "src/graph/passes/guess.c:5: compares compares an operator's name; ask a fact of its row, or tn__g_is_op in a "
             "rule",
-            "src/graph/passes/guess.c:6: also_compares compares an operator's name; ask a fact of its row, or tn__is_op "
+            "src/graph/passes/guess.c:6: also_compares compares an operator's name; ask a fact of its row, or tn__g_is_op "
             "in a rule",
             "src/graph/passes/guess.c:8: asks asks for an operator by name, which only rules do; ask a fact of its row",
             "src/graph/passes/guess.c:4: a list of operators, abs, select ...; what they have in common is a fact in "
@@ -116,6 +117,15 @@ class FactsTest(unittest.TestCase):
         self.assertEqual(check_facts.rows(FIXTURES / "facts"), {"abs", "reduce", "select", "strided"})
         page = (ROOT / "docs/operators.md").read_text()
         self.assertEqual(check_facts.rows(ROOT), set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)))
+
+
+class NamesTest(unittest.TestCase):
+    def test_names_of_no_room_are_named(self):
+        self.assertEqual(check_names.check(FIXTURES / "names"), [
+            "src/a/a.h:5: tn__is_hungry has neither a prefix of src/a (tn__a) nor the name of one of its types in front",
+            "src/b: tools/prefixes.txt has no row for the room",
+            "tools/prefixes.txt: there are no headers in src/gone",
+        ])
 
 
 class LinksTest(unittest.TestCase):

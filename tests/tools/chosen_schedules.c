@@ -42,13 +42,13 @@ static void print_plan(const tn__te *te, const struct machine *m) {
   tn__target target;
   tn__arena *arena = tn__ir_arena(tn__te_ir(te));
   read_machine(arena, m, &target);
-  tn__plan_unit unit = tn__plan_unit_of(te, &target, &m->options);
+  tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &m->options);
   const tn__plan *plan = tn__plan_kernel(&unit, &tn__chooser_static);
   tn__strbuf text;
   tn__sha256 h;
   char hex[65];
   tn__strbuf_init(&text, NULL);
-  tn__trace_print(plan->schedule, &text);
+  tn__sched_trace_print(plan->schedule, &text);
   tn__sha256_init(&h);
   const char *steps = strchr(tn__strbuf_text(&text), '\n'); /* behind the digest of the declaration */
   tn__sha256_update_string(&h, steps != NULL ? steps : "");

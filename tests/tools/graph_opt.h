@@ -44,12 +44,12 @@ static inline int64_t graph_run_size(const graph_run *r, const tn__expr *e) {
     const graph_tensor *source = &r->values[symbol->value->id];
     if (source->data == NULL)
       tn__throwf(escape, TN_INVALID_ARGUMENT, "symbol %s is read before its tensor is computed", symbol->var->name);
-    const tn__expr *value = tn__index(ir, symbol->source == TN__SYMBOL_INPUT_DIM
-                                              ? source->shape[symbol->index]
-                                              : tn__load_i64(symbol->value->dtype, source->data, symbol->index));
-    e = tn__substitute(ir, e, &symbol->var, &value, 1);
+    const tn__expr *value = tn__ir_index(ir, symbol->source == TN__SYMBOL_INPUT_DIM
+                                                 ? source->shape[symbol->index]
+                                                 : tn__load_i64(symbol->value->dtype, source->data, symbol->index));
+    e = tn__ir_substitute(ir, e, &symbol->var, &value, 1);
   }
-  if (!tn__as_int(e, &result)) tn__throwf(escape, TN_INVALID_ARGUMENT, "a dimension does not become a number");
+  if (!tn__ir_as_int(e, &result)) tn__throwf(escape, TN_INVALID_ARGUMENT, "a dimension does not become a number");
   return result;
 }
 
@@ -93,12 +93,12 @@ static inline void graph_run_node(graph_run *r, const tn__node *node) {
   int64_t *scalars = TN__NEW_ARRAY(arena, tn__te_dim_count(te), int64_t);
   for (int i = 0; i < tn__te_dim_count(te); i++) scalars[i] = graph_run_size(r, tn__lower_symbol_at(lower, i)->self);
   tn__check(arena->escape,
-            tn__interpret(tn__te_ir(te), tn__te_lower(te), buffers, scalars, &(tn__interpret_options){0}));
+            tn__ir_interpret(tn__te_ir(te), tn__te_lower(te), buffers, scalars, &(tn__interpret_options){0}));
 }
 
 static inline int64_t graph_run_dim(const graph_run *r, const tn__expr *dim) {
   int64_t size;
-  if (tn__as_int(dim, &size)) return size;
+  if (tn__ir_as_int(dim, &size)) return size;
   const char *name = dim->kind == TN__EXPR_VAR ? dim->value.var->name : "";
   size_t length = strlen(name);
   for (int i = 0; i < r->options->dim_count; i++)
@@ -135,7 +135,7 @@ static inline double *graph_run_all(tn__graph *graph, const graph_opt *options, 
   for (int i = 0; i < tn__graph_output_count(graph); i++) {
     const tn__value *value = tn__graph_output_at(graph, i);
     graph_tensor t = r.values[value->id];
-    for (int d = 0; d < value->rank && value->data != NULL; d++) t.shape[d] = tn__dim_const(value, d);
+    for (int d = 0; d < value->rank && value->data != NULL; d++) t.shape[d] = tn__g_dim_const(value, d);
     if (value->data != NULL) t.data = value->data;
     for (int64_t k = 0; k < graph_run_count(value, &t); k++) {
       double element = tn__load_f64(value->dtype, t.data, value->data != NULL && value->splat ? 0 : k);

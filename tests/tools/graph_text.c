@@ -48,7 +48,7 @@ static void run(tn__arena *arena, void *user) {
   tn__onnx_model *model = tn__onnx_open(arena, j->path, NULL, 0);
   check_text(j, "imported", tn__onnx_import(model, tn__ir_create(arena), NULL));
   tn_compile_options options;
-  tn__check(arena->escape, tn__compile_options_read(NULL, &options));
+  tn__check(arena->escape, tn__driver_read_options(NULL, &options));
   options.no_cache = true;
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver_init(&c->driver, arena, &options);

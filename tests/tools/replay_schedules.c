@@ -22,7 +22,7 @@ static void replay(tn__compilation *c, tn__unit *unit, job *j) {
   unit->arena.escape = driver->arena->escape;
   const tn__schedule *s = tn__plan_kernel(&unit->choice, driver->chooser)->schedule;
   const char *trace = schedule_text(s, false), *function = schedule_text(s, true);
-  tn_status *status = tn__trace_replay(unit->te, &driver->target, trace, &again);
+  tn_status *status = tn__sched_trace_replay(unit->te, &driver->target, trace, &again);
   if (status != NULL) tn__throw(driver->arena->escape, tn_status_prefix(status, "kernel %s", unit->name));
   if (strcmp(trace, schedule_text(again, false)) != 0)
     tn__throwf(driver->arena->escape, TN_INTERNAL, "kernel %s: replay gives another trace", unit->name);

@@ -48,11 +48,11 @@ static const tn__func *run_passes(tn__ir *ir, const tn__func *func, const option
   tn__escape *escape = tn__ir_arena(ir)->escape;
   for (int i = 0; i < o->pass_count; i++) {
     int which = 0;
-    while (tn__pass_name(which) != NULL && strcmp(tn__pass_name(which), o->passes[i]) != 0) which++;
-    if (tn__pass_name(which) == NULL) tn__throwf(escape, TN_INVALID_ARGUMENT, "there is no pass %s", o->passes[i]);
-    func = tn__run_pass(ir, which, func, NULL);
+    while (tn__ir_pass_name(which) != NULL && strcmp(tn__ir_pass_name(which), o->passes[i]) != 0) which++;
+    if (tn__ir_pass_name(which) == NULL) tn__throwf(escape, TN_INVALID_ARGUMENT, "there is no pass %s", o->passes[i]);
+    func = tn__ir_run_pass(ir, which, func, NULL);
   }
-  return o->lower ? tn__lower_for_codegen(ir, func, NULL) : func;
+  return o->lower ? tn__ir_lower_for_codegen(ir, func, NULL) : func;
 }
 
 static int64_t value_of_dim(const tn__var *var, const options *o, tn__escape *escape) {
@@ -82,7 +82,7 @@ static void interpret(tn__ir *ir, const tn__func *func, const options *o) {
   const tn__expr **values = TN__NEW_ARRAY(arena, func->scalar_count, const tn__expr *);
   for (int i = 0; i < func->scalar_count; i++) {
     scalars[i] = value_of_dim(func->scalars[i], o, arena->escape);
-    values[i] = tn__index(ir, scalars[i]);
+    values[i] = tn__ir_index(ir, scalars[i]);
   }
   void **buffers = TN__NEW_ARRAY(arena, count, void *);
   int64_t *sizes = TN__NEW_ARRAY(arena, count, int64_t);
@@ -91,7 +91,7 @@ static void interpret(tn__ir *ir, const tn__func *func, const options *o) {
     sizes[i] = 1;
     for (int d = 0; d < buffer->rank; d++) {
       int64_t dim;
-      if (!tn__as_int(tn__substitute(ir, buffer->shape[d], func->scalars, values, func->scalar_count), &dim) ||
+      if (!tn__ir_as_int(tn__ir_substitute(ir, buffer->shape[d], func->scalars, values, func->scalar_count), &dim) ||
           dim < 0 || dim > 1 << 20 || sizes[i] > 1 << 20)
         tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "%s is too large to be interpreted here", buffer->name);
       sizes[i] *= dim;
@@ -103,7 +103,7 @@ static void interpret(tn__ir *ir, const tn__func *func, const options *o) {
     }
   }
   tn__interpret_options how = {.wide = o->wide};
-  tn__check(arena->escape, tn__interpret(ir, func, buffers, scalars, &how));
+  tn__check(arena->escape, tn__ir_interpret(ir, func, buffers, scalars, &how));
   for (int i = func->input_count; i < count; i++) print_output(func->params[i], buffers[i], sizes[i]);
 }
 

@@ -44,7 +44,7 @@ static inline tn__graph *graph_of(void **state) { return ((graph_fixture *)*stat
 /* Dimensions below 0 are symbols: -1 is "n1", -2 "n2" ... */
 static inline tn__value *input_of(tn__graph *g, const char *name, tn_dtype dtype, int rank, const int64_t *shape) {
   const tn__expr *dims[TN__MAX_RANK];
-  for (int i = 0; i < rank; i++) dims[i] = shape[i] < 0 ? NULL : tn__index(tn__graph_ir(g), shape[i]);
+  for (int i = 0; i < rank; i++) dims[i] = shape[i] < 0 ? NULL : tn__ir_index(tn__graph_ir(g), shape[i]);
   tn__value *value = tn__graph_input(g, name, dtype, rank, dims);
   for (int i = 0; i < rank; i++)
     if (shape[i] < 0) tn__graph_input_symbol(g, tn__arena_printf(tn__graph_arena(g), "n%d", (int)-shape[i]), value, i);
@@ -114,10 +114,10 @@ static inline int64_t value_of(run_state *r, const tn__expr *e) {
     int64_t value = symbol->source == TN__SYMBOL_INPUT_DIM
                         ? source->shape[symbol->index]
                         : tn__load_i64(symbol->value->dtype, source->data, symbol->index);
-    const tn__expr *constant = tn__index(tn__graph_ir(g), value);
-    e = tn__substitute(tn__graph_ir(g), e, &symbol->var, &constant, 1);
+    const tn__expr *constant = tn__ir_index(tn__graph_ir(g), value);
+    e = tn__ir_substitute(tn__graph_ir(g), e, &symbol->var, &constant, 1);
   }
-  if (!tn__as_int(e, &result)) fail_msg("a dimension does not become a number");
+  if (!tn__ir_as_int(e, &result)) fail_msg("a dimension does not become a number");
   return result;
 }
 
@@ -157,7 +157,7 @@ static inline tn_status *run_node(run_state *r, const tn__node *node) {
   check_ok(tn__func_verify(tn__te_ir(te), func));
   int64_t scalars[64];
   for (int i = 0; i < tn__te_dim_count(te); i++) scalars[i] = value_of(r, tn__lower_symbol_at(lower, i)->self);
-  return tn__interpret(tn__te_ir(te), func, buffers, scalars, &(tn__interpret_options){0});
+  return tn__ir_interpret(tn__te_ir(te), func, buffers, scalars, &(tn__interpret_options){0});
 }
 
 static inline void run_body(tn__escape *escape, void *arg) {

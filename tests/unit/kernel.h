@@ -35,7 +35,7 @@ static inline tn_kernel kernel_compile(kernel_test *t, const tn__func *func) {
   tn_status *bad = tn__func_verify(t->ir, func);
   if (bad != NULL) tn__throw(&t->escape, bad);
   tn__code object = kernel_code(&t->arena, t->ir, func, &t->target, TN__EMIT_OBJECT);
-  tn__image image = tn__link_image(&t->arena, &object, 1);
+  tn__image image = tn__cg_link_image(&t->arena, &object, 1);
   if (image.symbol_count != 1 || strcmp(image.symbols[0].name, func->name) != 0)
     tn__throwf(&t->escape, TN_INTERNAL, "the image of %s has %d symbols", func->name, image.symbol_count);
   kernel_unmap(t);

@@ -44,13 +44,13 @@ static inline tn__value *constant_of(tn__graph *g, tn_dtype dtype, int rank, con
   void *data = tn__arena_alloc_array(tn__graph_arena(g), (size_t)count + 1, tn_dtype_size(dtype));
   for (int64_t i = 0; i < count; i++)
     tn__store_f64(dtype, data, i, tn__dtype_is_float(dtype) ? 0.25 * (double)(i * 7 % 13) - 1.5 : (double)(i % 5));
-  return tn__constant_value(g, dtype, rank, shape, data, false);
+  return tn__g_constant_value(g, dtype, rank, shape, data, false);
 }
 
 static inline tn__value *splat_of(tn__graph *g, double number, int rank, const int64_t *shape) {
   float *data = tn__arena_alloc(tn__graph_arena(g), sizeof *data);
   *data = (float)number;
-  return tn__constant_value(g, TN_F32, rank, shape, data, true);
+  return tn__g_constant_value(g, TN_F32, rank, shape, data, true);
 }
 
 static inline const char *text_of(tn__graph *g) {
@@ -83,7 +83,7 @@ static inline bool evaluate_outputs(void **state, const tensor *inputs, double *
     const tn__value *value = tn__graph_output_at(g, i);
     tensor t = r.values[value->id];
     if (value->data != NULL) {
-      tn__shape_const(value, t.shape);
+      tn__g_shape_const(value, t.shape);
       t.data = value->data;
     }
     counts[i] = count_of(value, &t);
@@ -106,7 +106,7 @@ static inline void check_passes_sized(void **state, pass_fn *const *passes, int 
     const tn__value *value = tn__graph_input_at(g, i);
     int64_t total = 1;
     for (int j = 0; j < value->rank; j++) {
-      int64_t size = tn__dim_const(value, j);
+      int64_t size = tn__g_dim_const(value, j);
       total *= inputs[i].shape[j] = size >= 0 ? size : sizes[value->dims[j]->value.var->name[1] - '1'];
     }
     void *data = tn__arena_alloc_array(tn__graph_arena(g), (size_t)total + 1, tn_dtype_size(value->dtype));

@@ -17,37 +17,37 @@ static inline const tn__expr *at(tn__ir *ir, const tn__buffer *b, int rank, cons
                                  const tn__expr *k) {
   const tn__expr *indices[] = {i, j, k};
   assert_int_equal(b->rank, rank);
-  return tn__load(ir, b, indices);
+  return tn__ir_load(ir, b, indices);
 }
 
 static inline tn__te_axes axes_of(tn__te *te, const char *prefix, int count, const int64_t *extents) {
   const tn__expr *list[4];
-  for (int i = 0; i < count; i++) list[i] = tn__index(tn__te_ir(te), extents[i]);
+  for (int i = 0; i < count; i++) list[i] = tn__ir_index(tn__te_ir(te), extents[i]);
   return tn__te_axes_create(te, prefix, count, list);
 }
 
 static inline const tn__buffer *input(tn__te *te, const char *name, int rank, int64_t a, int64_t b, int64_t c) {
   tn__ir *ir = tn__te_ir(te);
-  const tn__expr *shape[] = {tn__index(ir, a), tn__index(ir, b), tn__index(ir, c)};
+  const tn__expr *shape[] = {tn__ir_index(ir, a), tn__ir_index(ir, b), tn__ir_index(ir, c)};
   return tn__te_input(te, name, TN_F32, rank, shape);
 }
 
 /* D = relu(A * B) + bias; rows and depth are open where they are 0. */
 static inline tn__te *product_of(tn__ir *ir, int64_t m, int64_t n_columns, int64_t depth) {
   tn__te *te = tn__te_create(ir, "product");
-  const tn__expr *rows = m > 0 ? tn__index(ir, m) : tn__te_dim(te, "M", 1)->self;
-  const tn__expr *n = tn__index(ir, n_columns);
-  const tn__expr *k = depth > 0 ? tn__index(ir, depth) : tn__te_dim(te, "K", 1)->self;
+  const tn__expr *rows = m > 0 ? tn__ir_index(ir, m) : tn__te_dim(te, "M", 1)->self;
+  const tn__expr *n = tn__ir_index(ir, n_columns);
+  const tn__expr *k = depth > 0 ? tn__ir_index(ir, depth) : tn__te_dim(te, "K", 1)->self;
   const tn__buffer *a = tn__te_input(te, "A", TN_F32, 2, (const tn__expr *[]){rows, k});
   const tn__buffer *b = tn__te_input(te, "B", TN_F32, 2, (const tn__expr *[]){k, n});
   const tn__buffer *bias = tn__te_input(te, "bias", TN_F32, 1, &n);
   tn__te_axes x = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){rows, n}), r = tn__te_axes_create(te, "k", 1, &k);
   const tn__buffer *c = tn__te_reduce(
       te, "C", &x, &r, TN__TE_SUM,
-      tn__mul(ir, at(ir, a, 2, x.index[0], r.index[0], NULL), at(ir, b, 2, r.index[0], x.index[1], NULL)));
+      tn__ir_mul(ir, at(ir, a, 2, x.index[0], r.index[0], NULL), at(ir, b, 2, r.index[0], x.index[1], NULL)));
   tn__te_axes y = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){rows, n});
-  const tn__expr *value = tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, TN_F32, 0));
-  tn__te_output(te, tn__te_compute(te, "D", &y, tn__add(ir, value, at(ir, bias, 1, y.index[1], NULL, NULL))));
+  const tn__expr *value = tn__ir_max(ir, tn__ir_load(ir, c, y.index), tn__ir_constant(ir, TN_F32, 0));
+  tn__te_output(te, tn__te_compute(te, "D", &y, tn__ir_add(ir, value, at(ir, bias, 1, y.index[1], NULL, NULL))));
   return te;
 }
 static inline tn__te *product(tn__ir *ir) { return product_of(ir, 7, 9, 5); }
@@ -62,7 +62,7 @@ static inline tn__te *chain_of(tn__ir *ir, int stages, int64_t side) {
   for (int i = 0; i < stages; i++) {
     tn__te_axes rows = axes_of(te, "i", 1, &side), k = axes_of(te, "k", 1, &side);
     const tn__expr *term = at(ir, x, 2, rows.index[0], k.index[0], NULL);
-    if (sum != NULL) term = tn__mul(ir, term, at(ir, sum, 1, k.index[0], NULL, NULL));
+    if (sum != NULL) term = tn__ir_mul(ir, term, at(ir, sum, 1, k.index[0], NULL, NULL));
     sum = tn__te_reduce(te, tn__arena_printf(tn__ir_arena(ir), "S%d", i), &rows, &k, TN__TE_SUM, term);
   }
   tn__te_output(te, sum);
@@ -79,18 +79,19 @@ static inline tn__te *network(tn__ir *ir) {
               y = axes_of(te, "i", 2, (int64_t[]){9, 10}), r = axes_of(te, "i", 1, (int64_t[]){9}),
               k = axes_of(te, "k", 1, (int64_t[]){12}), l = axes_of(te, "k", 1, (int64_t[]){21}),
               m = axes_of(te, "k", 1, (int64_t[]){10});
-  const tn__expr *element = tn__load(ir, x, a.index), *zero = tn__constant(ir, TN_F32, 0);
-  const tn__buffer *s = tn__te_compute(te, "S", &a, tn__mul(ir, element, element));
+  const tn__expr *element = tn__ir_load(ir, x, a.index), *zero = tn__ir_constant(ir, TN_F32, 0);
+  const tn__buffer *s = tn__te_compute(te, "S", &a, tn__ir_mul(ir, element, element));
   const tn__buffer *p = tn__te_reduce(
       te, "P", &h, &k, TN__TE_SUM,
-      tn__mul(ir, at(ir, s, 2, h.index[0], k.index[0], NULL), at(ir, w, 2, k.index[0], h.index[1], NULL)));
-  const tn__buffer *q = tn__te_compute(te, "Q", &h, tn__max(ir, tn__load(ir, p, h.index), zero));
+      tn__ir_mul(ir, at(ir, s, 2, h.index[0], k.index[0], NULL), at(ir, w, 2, k.index[0], h.index[1], NULL)));
+  const tn__buffer *q = tn__te_compute(te, "Q", &h, tn__ir_max(ir, tn__ir_load(ir, p, h.index), zero));
   const tn__buffer *o = tn__te_reduce(
       te, "O", &y, &l, TN__TE_SUM,
-      tn__mul(ir, at(ir, q, 2, y.index[0], l.index[0], NULL), at(ir, v, 2, l.index[0], y.index[1], NULL)));
+      tn__ir_mul(ir, at(ir, q, 2, y.index[0], l.index[0], NULL), at(ir, v, 2, l.index[0], y.index[1], NULL)));
   const tn__buffer *top = tn__te_reduce(te, "top", &r, &m, TN__TE_MAX, at(ir, o, 2, r.index[0], m.index[0], NULL));
   tn__te_output(
-      te, tn__te_compute(te, "Y", &y, tn__sub(ir, tn__load(ir, o, y.index), at(ir, top, 1, y.index[0], NULL, NULL))));
+      te,
+      tn__te_compute(te, "Y", &y, tn__ir_sub(ir, tn__ir_load(ir, o, y.index), at(ir, top, 1, y.index[0], NULL, NULL))));
   return te;
 }
 
@@ -99,14 +100,16 @@ static inline tn__te *stencil(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "stencil");
   const tn__buffer *a = input(te, "A", 2, 8, 10, 0);
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){8, 10});
-  const tn__buffer *p = tn__te_compute(te, "P", &x, tn__mul(ir, tn__load(ir, a, x.index), tn__constant(ir, TN_F32, 3)));
+  const tn__buffer *p =
+      tn__te_compute(te, "P", &x, tn__ir_mul(ir, tn__ir_load(ir, a, x.index), tn__ir_constant(ir, TN_F32, 3)));
   tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){7, 8});
   const tn__expr *i = y.index[0], *j = y.index[1];
   const tn__expr *sum =
-      tn__add(ir, at(ir, p, 2, i, j, NULL), at(ir, p, 2, tn__add_i(ir, i, 1), tn__add_i(ir, j, 2), NULL));
+      tn__ir_add(ir, at(ir, p, 2, i, j, NULL), at(ir, p, 2, tn__ir_add_i(ir, i, 1), tn__ir_add_i(ir, j, 2), NULL));
   const tn__buffer *q = tn__te_compute(te, "Q", &y, sum);
   tn__te_axes z = axes_of(te, "i", 2, (int64_t[]){7, 8});
-  tn__te_output(te, tn__te_compute(te, "R", &z, tn__sub(ir, tn__load(ir, q, z.index), tn__constant(ir, TN_F32, 1))));
+  tn__te_output(
+      te, tn__te_compute(te, "R", &z, tn__ir_sub(ir, tn__ir_load(ir, q, z.index), tn__ir_constant(ir, TN_F32, 1))));
   return te;
 }
 
@@ -117,12 +120,12 @@ static inline tn__te *rows(tn__ir *ir) {
   tn__te_axes r = axes_of(te, "i", 1, (int64_t[]){6}), k = axes_of(te, "k", 1, (int64_t[]){37});
   const tn__buffer *top = tn__te_reduce(te, "top", &r, &k, TN__TE_MAX, at(ir, a, 2, r.index[0], k.index[0], NULL));
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){6, 37});
-  const tn__expr *shifted = tn__sub(ir, tn__load(ir, a, x.index), at(ir, top, 1, x.index[0], NULL, NULL));
-  const tn__buffer *e = tn__te_compute(te, "e", &x, tn__mul(ir, shifted, tn__constant(ir, TN_F32, 2)));
+  const tn__expr *shifted = tn__ir_sub(ir, tn__ir_load(ir, a, x.index), at(ir, top, 1, x.index[0], NULL, NULL));
+  const tn__buffer *e = tn__te_compute(te, "e", &x, tn__ir_mul(ir, shifted, tn__ir_constant(ir, TN_F32, 2)));
   tn__te_axes r2 = axes_of(te, "i", 1, (int64_t[]){6}), k2 = axes_of(te, "k", 1, (int64_t[]){37});
   const tn__buffer *sum = tn__te_reduce(te, "sum", &r2, &k2, TN__TE_SUM, at(ir, e, 2, r2.index[0], k2.index[0], NULL));
   tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){6, 37});
-  const tn__expr *value = tn__add(ir, tn__load(ir, e, y.index), at(ir, sum, 1, y.index[0], NULL, NULL));
+  const tn__expr *value = tn__ir_add(ir, tn__ir_load(ir, e, y.index), at(ir, sum, 1, y.index[0], NULL, NULL));
   tn__te_output(te, tn__te_compute(te, "out", &y, value));
   return te;
 }
@@ -130,22 +133,24 @@ static inline tn__te *rows(tn__ir *ir) {
 /* A padded 3 x 3 convolution with 2 channels in and 5 out, channels last, stride 1, then relu. */
 static inline tn__te *convolution(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "convolution");
-  const tn__expr *shape[] = {tn__index(ir, 3), tn__index(ir, 3), tn__index(ir, 2), tn__index(ir, 5)};
+  const tn__expr *shape[] = {tn__ir_index(ir, 3), tn__ir_index(ir, 3), tn__ir_index(ir, 2), tn__ir_index(ir, 5)};
   const tn__buffer *a = input(te, "A", 3, 6, 7, 2), *w = tn__te_input(te, "W", TN_F32, 4, shape);
   tn__te_axes p = axes_of(te, "p", 3, (int64_t[]){8, 9, 2});
-  const tn__expr *i = tn__add_i(ir, p.index[0], -1), *j = tn__add_i(ir, p.index[1], -1), *zero = tn__index(ir, 0);
-  const tn__expr *in_i = tn__and(ir, tn__le(ir, zero, i), tn__lt(ir, i, tn__index(ir, 6)));
-  const tn__expr *in_j = tn__and(ir, tn__le(ir, zero, j), tn__lt(ir, j, tn__index(ir, 7)));
+  const tn__expr *i = tn__ir_add_i(ir, p.index[0], -1), *j = tn__ir_add_i(ir, p.index[1], -1),
+                 *zero = tn__ir_index(ir, 0);
+  const tn__expr *in_i = tn__ir_and(ir, tn__ir_le(ir, zero, i), tn__ir_lt(ir, i, tn__ir_index(ir, 6)));
+  const tn__expr *in_j = tn__ir_and(ir, tn__ir_le(ir, zero, j), tn__ir_lt(ir, j, tn__ir_index(ir, 7)));
   const tn__expr *padded =
-      tn__select(ir, tn__and(ir, in_i, in_j), at(ir, a, 3, i, j, p.index[2]), tn__constant(ir, TN_F32, 0));
+      tn__ir_select(ir, tn__ir_and(ir, in_i, in_j), at(ir, a, 3, i, j, p.index[2]), tn__ir_constant(ir, TN_F32, 0));
   const tn__buffer *pad = tn__te_compute(te, "pad", &p, padded);
   tn__te_axes x = axes_of(te, "o", 3, (int64_t[]){6, 7, 5}), r = axes_of(te, "k", 3, (int64_t[]){3, 3, 2});
   const tn__expr *weights[] = {r.index[0], r.index[1], r.index[2], x.index[2]};
   const tn__expr *read =
-      at(ir, pad, 3, tn__add(ir, x.index[0], r.index[0]), tn__add(ir, x.index[1], r.index[1]), r.index[2]);
-  const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, read, tn__load(ir, w, weights)));
+      at(ir, pad, 3, tn__ir_add(ir, x.index[0], r.index[0]), tn__ir_add(ir, x.index[1], r.index[1]), r.index[2]);
+  const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__ir_mul(ir, read, tn__ir_load(ir, w, weights)));
   tn__te_axes y = axes_of(te, "o", 3, (int64_t[]){6, 7, 5});
-  tn__te_output(te, tn__te_compute(te, "D", &y, tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, TN_F32, 0))));
+  tn__te_output(
+      te, tn__te_compute(te, "D", &y, tn__ir_max(ir, tn__ir_load(ir, c, y.index), tn__ir_constant(ir, TN_F32, 0))));
   return te;
 }
 
@@ -164,8 +169,8 @@ static inline tn__te *argmax(tn__ir *ir) {
   const tn__buffer *out[2];
   top_of_rows(te, 5, 20, out);
   tn__te_axes y = axes_of(te, "i", 1, (int64_t[]){5});
-  tn__te_output(
-      te, tn__te_compute(te, "one_more", &y, tn__add(ir, tn__load(ir, out[0], y.index), tn__constant(ir, TN_F32, 1))));
+  tn__te_output(te, tn__te_compute(te, "one_more", &y,
+                                   tn__ir_add(ir, tn__ir_load(ir, out[0], y.index), tn__ir_constant(ir, TN_F32, 1))));
   tn__te_output(te, out[1]);
   return te;
 }
@@ -175,12 +180,13 @@ static inline tn__te *running(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "running");
   const tn__buffer *a = input(te, "A", 2, 6, 9, 0), *sums;
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){6, 9}), s = axes_of(te, "i", 2, (int64_t[]){6, 9});
-  const tn__buffer *p = tn__te_compute(te, "P", &x, tn__mul(ir, tn__load(ir, a, x.index), tn__constant(ir, TN_F32, 2)));
+  const tn__buffer *p =
+      tn__te_compute(te, "P", &x, tn__ir_mul(ir, tn__ir_load(ir, a, x.index), tn__ir_constant(ir, TN_F32, 2)));
   tn_dtype dtype = TN_F32;
   tn__te_scan_declare(te, "S", &s, &dtype, 1, &sums);
-  const tn__expr *here = tn__load(ir, p, s.index);
-  const tn__expr *before = at(ir, sums, 2, tn__add_i(ir, s.index[0], -1), s.index[1], NULL),
-                 *update = tn__add(ir, before, here);
+  const tn__expr *here = tn__ir_load(ir, p, s.index);
+  const tn__expr *before = at(ir, sums, 2, tn__ir_add_i(ir, s.index[0], -1), s.index[1], NULL),
+                 *update = tn__ir_add(ir, before, here);
   tn__te_scan_define(te, &s, 0, 1, &here, &update, &sums, 1);
   tn__te_output(te, sums);
   return te;
@@ -191,8 +197,8 @@ static inline tn__te *pool(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "pool");
   const tn__buffer *a = input(te, "A", 3, 9, 7, 6);
   tn__te_axes x = axes_of(te, "o", 3, (int64_t[]){4, 3, 6}), r = axes_of(te, "k", 2, (int64_t[]){3, 3});
-  const tn__expr *i = tn__add(ir, tn__mul_i(ir, x.index[0], 2), r.index[0]);
-  const tn__expr *j = tn__add(ir, tn__mul_i(ir, x.index[1], 2), r.index[1]);
+  const tn__expr *i = tn__ir_add(ir, tn__ir_mul_i(ir, x.index[0], 2), r.index[0]);
+  const tn__expr *j = tn__ir_add(ir, tn__ir_mul_i(ir, x.index[1], 2), r.index[1]);
   tn__te_output(te, tn__te_reduce(te, "M", &x, &r, TN__TE_MAX, at(ir, a, 3, i, j, x.index[2])));
   return te;
 }
@@ -202,11 +208,11 @@ static inline tn__te *splat_product_of(tn__ir *ir, double number) {
   tn__te *te = tn__te_create(ir, "splat_product");
   const tn__buffer *a = input(te, "A", 2, 19, 7, 0);
   tn__te_axes w = axes_of(te, "w", 2, (int64_t[]){7, 33});
-  const tn__buffer *splat = tn__te_compute(te, "splat", &w, tn__constant(ir, TN_F32, number));
+  const tn__buffer *splat = tn__te_compute(te, "splat", &w, tn__ir_constant(ir, TN_F32, number));
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){19, 33}), r = axes_of(te, "k", 1, (int64_t[]){7});
   const tn__expr *left = at(ir, a, 2, x.index[0], r.index[0], NULL),
                  *right = at(ir, splat, 2, r.index[0], x.index[1], NULL);
-  tn__te_output(te, tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, left, right)));
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__ir_mul(ir, left, right)));
   return te;
 }
 static inline tn__te *splat_product(tn__ir *ir) { return splat_product_of(ir, 3); }
@@ -217,9 +223,9 @@ static inline tn__te *grouped(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "grouped");
   const tn__buffer *a = input(te, "A", 2, 9, 6, 0), *w = input(te, "W", 2, 3, 40, 0);
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){9, 40}), r = axes_of(te, "k", 1, (int64_t[]){3});
-  const tn__expr *channel = tn__add(ir, tn__mul_i(ir, tn__div_i(ir, x.index[1], 20), 3), r.index[0]);
+  const tn__expr *channel = tn__ir_add(ir, tn__ir_mul_i(ir, tn__ir_div_i(ir, x.index[1], 20), 3), r.index[0]);
   const tn__expr *term =
-      tn__mul(ir, at(ir, a, 2, x.index[0], channel, NULL), at(ir, w, 2, r.index[0], x.index[1], NULL));
+      tn__ir_mul(ir, at(ir, a, 2, x.index[0], channel, NULL), at(ir, w, 2, r.index[0], x.index[1], NULL));
   tn__te_output(te, tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, term));
   return te;
 }
@@ -230,11 +236,12 @@ static inline tn__te *neighbours(tn__ir *ir) {
   const tn__buffer *a = input(te, "A", 2, 4, 32, 0);
   tn__te_axes p = axes_of(te, "p", 2, (int64_t[]){4, 36}), x = axes_of(te, "i", 2, (int64_t[]){4, 32});
   tn__te_axes r = axes_of(te, "k", 1, (int64_t[]){5});
-  const tn__expr *j = tn__add_i(ir, p.index[1], -2), *zero = tn__constant(ir, TN_F32, 0);
-  const tn__expr *inside = tn__and(ir, tn__le(ir, tn__index(ir, 0), j), tn__lt(ir, j, tn__index(ir, 32)));
+  const tn__expr *j = tn__ir_add_i(ir, p.index[1], -2), *zero = tn__ir_constant(ir, TN_F32, 0);
+  const tn__expr *inside =
+      tn__ir_and(ir, tn__ir_le(ir, tn__ir_index(ir, 0), j), tn__ir_lt(ir, j, tn__ir_index(ir, 32)));
   const tn__buffer *pad =
-      tn__te_compute(te, "pad", &p, tn__select(ir, inside, at(ir, a, 2, p.index[0], j, NULL), zero));
-  const tn__expr *term = at(ir, pad, 2, x.index[0], tn__add(ir, x.index[1], r.index[0]), NULL);
+      tn__te_compute(te, "pad", &p, tn__ir_select(ir, inside, at(ir, a, 2, p.index[0], j, NULL), zero));
+  const tn__expr *term = at(ir, pad, 2, x.index[0], tn__ir_add(ir, x.index[1], r.index[0]), NULL);
   tn__te_output(te, tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, term));
   return te;
 }
@@ -244,15 +251,18 @@ static inline tn__te *two_readers(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "two_readers");
   const tn__buffer *a = input(te, "A", 2, 6, 14, 0);
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){6, 14}), y = axes_of(te, "i", 2, (int64_t[]){6, 12});
-  const tn__buffer *p = tn__te_compute(te, "P", &x, tn__add(ir, tn__load(ir, a, x.index), tn__constant(ir, TN_F32, 3)));
-  const tn__expr *shifted = at(ir, p, 2, y.index[0], tn__add_i(ir, y.index[1], 2), NULL);
-  const tn__buffer *q = tn__te_compute(te, "Q", &y, tn__mul(ir, shifted, tn__constant(ir, TN_F32, 2)));
+  const tn__buffer *p =
+      tn__te_compute(te, "P", &x, tn__ir_add(ir, tn__ir_load(ir, a, x.index), tn__ir_constant(ir, TN_F32, 3)));
+  const tn__expr *shifted = at(ir, p, 2, y.index[0], tn__ir_add_i(ir, y.index[1], 2), NULL);
+  const tn__buffer *q = tn__te_compute(te, "Q", &y, tn__ir_mul(ir, shifted, tn__ir_constant(ir, TN_F32, 2)));
   tn__te_axes z = axes_of(te, "i", 2, (int64_t[]){6, 12}), r = axes_of(te, "k", 1, (int64_t[]){3});
-  const tn__expr *near = at(ir, p, 2, z.index[0], tn__add_i(ir, tn__min(ir, z.index[1], tn__index(ir, 10)), 1), NULL);
-  const tn__buffer *t = tn__te_reduce(te, "T", &z, &r, TN__TE_SUM, tn__mul(ir, near, tn__cast(ir, TN_F32, r.index[0])));
+  const tn__expr *near =
+      at(ir, p, 2, z.index[0], tn__ir_add_i(ir, tn__ir_min(ir, z.index[1], tn__ir_index(ir, 10)), 1), NULL);
+  const tn__buffer *t =
+      tn__te_reduce(te, "T", &z, &r, TN__TE_SUM, tn__ir_mul(ir, near, tn__ir_cast(ir, TN_F32, r.index[0])));
   tn__te_axes w = axes_of(te, "i", 2, (int64_t[]){6, 12});
-  const tn__expr *sum = tn__add(ir, tn__load(ir, q, w.index), at(ir, p, 2, w.index[0], w.index[1], NULL));
-  tn__te_output(te, tn__te_compute(te, "R", &w, tn__sub(ir, sum, tn__load(ir, t, w.index))));
+  const tn__expr *sum = tn__ir_add(ir, tn__ir_load(ir, q, w.index), at(ir, p, 2, w.index[0], w.index[1], NULL));
+  tn__te_output(te, tn__te_compute(te, "R", &w, tn__ir_sub(ir, sum, tn__ir_load(ir, t, w.index))));
   return te;
 }
 
@@ -263,9 +273,10 @@ static inline tn__te *skewed(tn__ir *ir) {
   tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){5, 3, 6});
   tn_dtype dtype = TN_F32;
   tn__te_scan_declare(te, "S", &x, &dtype, 1, &state);
-  const tn__expr *here = tn__load(ir, a, x.index), *earlier = tn__add_i(ir, x.index[0], -1), *last = tn__index(ir, 5);
-  const tn__expr *next = tn__min(ir, tn__add_i(ir, x.index[2], 1), last);
-  const tn__expr *update = tn__add(ir, here, at(ir, state, 3, earlier, x.index[1], next));
+  const tn__expr *here = tn__ir_load(ir, a, x.index), *earlier = tn__ir_add_i(ir, x.index[0], -1),
+                 *last = tn__ir_index(ir, 5);
+  const tn__expr *next = tn__ir_min(ir, tn__ir_add_i(ir, x.index[2], 1), last);
+  const tn__expr *update = tn__ir_add(ir, here, at(ir, state, 3, earlier, x.index[1], next));
   tn__te_scan_define(te, &x, 0, 1, &here, &update, &state, 1);
   tn__te_output(te, state);
   return te;
@@ -278,8 +289,8 @@ static inline tn__te *column_sums(tn__ir *ir) {
   tn__te_axes x = axes_of(te, "i", 1, (int64_t[]){40}), r = axes_of(te, "k", 1, (int64_t[]){11});
   const tn__buffer *sum = tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, at(ir, a, 2, r.index[0], x.index[0], NULL));
   tn__te_axes y = axes_of(te, "i", 1, (int64_t[]){40});
-  tn__te_output(te,
-                tn__te_compute(te, "half", &y, tn__mul(ir, tn__load(ir, sum, y.index), tn__constant(ir, TN_F32, 0.5))));
+  tn__te_output(te, tn__te_compute(te, "half", &y,
+                                   tn__ir_mul(ir, tn__ir_load(ir, sum, y.index), tn__ir_constant(ir, TN_F32, 0.5))));
   return te;
 }
 
@@ -290,9 +301,9 @@ static inline tn__te *repeated_sums(tn__ir *ir) {
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){1, 40}), r = axes_of(te, "k", 1, (int64_t[]){11});
   const tn__buffer *sum = tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, at(ir, a, 2, r.index[0], x.index[1], NULL));
   tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){11, 40});
-  const tn__expr *own = tn__load(ir, a, y.index);
-  tn__te_output(te,
-                tn__te_compute(te, "out", &y, tn__sub(ir, own, at(ir, sum, 2, tn__index(ir, 0), y.index[1], NULL))));
+  const tn__expr *own = tn__ir_load(ir, a, y.index);
+  tn__te_output(
+      te, tn__te_compute(te, "out", &y, tn__ir_sub(ir, own, at(ir, sum, 2, tn__ir_index(ir, 0), y.index[1], NULL))));
   return te;
 }
 
@@ -303,39 +314,41 @@ static inline tn__te *transposed_product(tn__ir *ir) {
   tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){2, 18, 37}), r = axes_of(te, "k", 1, (int64_t[]){5});
   const tn__expr *left = at(ir, a, 3, x.index[0], x.index[1], r.index[0]);
   const tn__expr *right = at(ir, b, 3, x.index[0], x.index[2], r.index[0]);
-  tn__te_output(te, tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, left, right)));
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__ir_mul(ir, left, right)));
   return te;
 }
 
 /* A padded product: its columns beyond the result's are computed and dropped. */
 static inline tn__te *packed_product(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "packed_product");
-  const tn__expr *rows = tn__te_dim(te, "M", 1)->self, *n = tn__index(ir, 64), *k = tn__index(ir, 6);
+  const tn__expr *rows = tn__te_dim(te, "M", 1)->self, *n = tn__ir_index(ir, 64), *k = tn__ir_index(ir, 6);
   const tn__buffer *a = tn__te_input(te, "A", TN_F32, 2, (const tn__expr *[]){rows, k}),
                    *b = input(te, "B", 3, 2, 6, 32);
   tn__te_axes x = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){rows, n}), r = tn__te_axes_create(te, "k", 1, &k);
-  const tn__expr *right = at(ir, b, 3, tn__div_i(ir, x.index[1], 32), r.index[0], tn__mod_i(ir, x.index[1], 32));
-  const tn__expr *term = tn__mul(ir, at(ir, a, 2, x.index[0], r.index[0], NULL), right);
+  const tn__expr *right = at(ir, b, 3, tn__ir_div_i(ir, x.index[1], 32), r.index[0], tn__ir_mod_i(ir, x.index[1], 32));
+  const tn__expr *term = tn__ir_mul(ir, at(ir, a, 2, x.index[0], r.index[0], NULL), right);
   const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, term);
-  tn__te_axes y = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){rows, tn__index(ir, 45)});
-  tn__te_output(te, tn__te_compute(te, "D", &y, tn__load(ir, c, y.index)));
+  tn__te_axes y = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){rows, tn__ir_index(ir, 45)});
+  tn__te_output(te, tn__te_compute(te, "D", &y, tn__ir_load(ir, c, y.index)));
   return te;
 }
 
 /* Dot products over `depth` narrow numbers, as the instructions of tensorize take them, then a map over the sums. */
 static inline tn__te *dots_of(tn__ir *ir, tn_dtype left, tn_dtype right, tn_dtype sum, int64_t groups, int64_t depth) {
   tn__te *te = tn__te_create(ir, "dots");
-  const tn__expr *m = tn__index(ir, 5), *n = tn__index(ir, 32), *k = tn__index(ir, groups), *p = tn__index(ir, depth);
-  const tn__buffer *a = tn__te_input(te, "A", left, 2, (const tn__expr *[]){m, tn__mul(ir, k, p)});
-  const tn__buffer *b = tn__te_input(te, "B", right, 2, (const tn__expr *[]){tn__mul(ir, k, p), n});
+  const tn__expr *m = tn__ir_index(ir, 5), *n = tn__ir_index(ir, 32), *k = tn__ir_index(ir, groups),
+                 *p = tn__ir_index(ir, depth);
+  const tn__buffer *a = tn__te_input(te, "A", left, 2, (const tn__expr *[]){m, tn__ir_mul(ir, k, p)});
+  const tn__buffer *b = tn__te_input(te, "B", right, 2, (const tn__expr *[]){tn__ir_mul(ir, k, p), n});
   tn__te_axes x = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){m, n});
   tn__te_axes r = tn__te_axes_create(te, "k", 2, (const tn__expr *[]){k, p});
-  const tn__expr *deep = tn__add(ir, tn__mul(ir, r.index[0], p), r.index[1]);
-  const tn__expr *lhs = tn__cast(ir, sum, at(ir, a, 2, x.index[0], deep, NULL));
-  const tn__expr *rhs = tn__cast(ir, sum, at(ir, b, 2, deep, x.index[1], NULL));
-  const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, lhs, rhs));
+  const tn__expr *deep = tn__ir_add(ir, tn__ir_mul(ir, r.index[0], p), r.index[1]);
+  const tn__expr *lhs = tn__ir_cast(ir, sum, at(ir, a, 2, x.index[0], deep, NULL));
+  const tn__expr *rhs = tn__ir_cast(ir, sum, at(ir, b, 2, deep, x.index[1], NULL));
+  const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__ir_mul(ir, lhs, rhs));
   tn__te_axes y = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){m, n});
-  tn__te_output(te, tn__te_compute(te, "D", &y, tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, sum, 0))));
+  tn__te_output(te,
+                tn__te_compute(te, "D", &y, tn__ir_max(ir, tn__ir_load(ir, c, y.index), tn__ir_constant(ir, sum, 0))));
   return te;
 }
 static inline tn__te *bf16_dots(tn__ir *ir) { return dots_of(ir, TN_BF16, TN_BF16, TN_F32, 3, 2); }
@@ -347,18 +360,20 @@ static inline tn__te *filtered_tiles(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "tiles");
   const tn__buffer *a = input(te, "A", 2, 10, 18, 0), *b = input(te, "B", 1, 18, 0, 0);
   tn__te_axes r = axes_of(te, "r", 3, (int64_t[]){3, 4, 18}), y = axes_of(te, "y", 2, (int64_t[]){7, 18});
-  const tn__expr *line[3], *one = tn__index(ir, 1), *zero = tn__index(ir, 0);
-  for (int i = 0; i < 3; i++) line[i] = at(ir, a, 2, tn__add_i(ir, tn__mul_i(ir, r.index[1], 2), i), r.index[2], NULL);
-  const tn__expr *others = tn__select(ir, tn__eq(ir, r.index[0], one), tn__add(ir, line[1], line[2]), line[2]);
-  const tn__expr *first = tn__select(ir, tn__eq(ir, r.index[0], zero), tn__sub(ir, line[0], line[2]), others);
+  const tn__expr *line[3], *one = tn__ir_index(ir, 1), *zero = tn__ir_index(ir, 0);
+  for (int i = 0; i < 3; i++)
+    line[i] = at(ir, a, 2, tn__ir_add_i(ir, tn__ir_mul_i(ir, r.index[1], 2), i), r.index[2], NULL);
+  const tn__expr *others = tn__ir_select(ir, tn__ir_eq(ir, r.index[0], one), tn__ir_add(ir, line[1], line[2]), line[2]);
+  const tn__expr *first = tn__ir_select(ir, tn__ir_eq(ir, r.index[0], zero), tn__ir_sub(ir, line[0], line[2]), others);
   const tn__buffer *rows = tn__te_compute(te, "R", &r, first);
-  for (int i = 0; i < 3; i++) line[i] = at(ir, rows, 3, tn__index(ir, i), tn__div_i(ir, y.index[0], 2), y.index[1]);
-  const tn__expr *even = tn__eq(ir, tn__mod_i(ir, y.index[0], 2), zero);
-  const tn__buffer *back =
-      tn__te_compute(te, "S", &y, tn__select(ir, even, tn__add(ir, line[0], line[1]), tn__sub(ir, line[1], line[2])));
+  for (int i = 0; i < 3; i++)
+    line[i] = at(ir, rows, 3, tn__ir_index(ir, i), tn__ir_div_i(ir, y.index[0], 2), y.index[1]);
+  const tn__expr *even = tn__ir_eq(ir, tn__ir_mod_i(ir, y.index[0], 2), zero);
+  const tn__buffer *back = tn__te_compute(
+      te, "S", &y, tn__ir_select(ir, even, tn__ir_add(ir, line[0], line[1]), tn__ir_sub(ir, line[1], line[2])));
   tn__te_axes z = axes_of(te, "z", 2, (int64_t[]){7, 18});
-  const tn__expr *sum = tn__add(ir, tn__load(ir, back, z.index), at(ir, b, 1, z.index[1], NULL, NULL));
-  tn__te_output(te, tn__te_compute(te, "T", &z, tn__max(ir, sum, tn__constant(ir, TN_F32, 0))));
+  const tn__expr *sum = tn__ir_add(ir, tn__ir_load(ir, back, z.index), at(ir, b, 1, z.index[1], NULL, NULL));
+  tn__te_output(te, tn__te_compute(te, "T", &z, tn__ir_max(ir, sum, tn__ir_constant(ir, TN_F32, 0))));
   return te;
 }
 
@@ -370,30 +385,30 @@ static inline tn__te *attention_of(tn__ir *ir, int64_t rows, int64_t keys, int64
   tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){2, rows, keys}), r = axes_of(te, "k", 1, (int64_t[]){depth});
   const tn__expr *left = at(ir, q, 3, x.index[0], x.index[1], r.index[0]);
   const tn__expr *right = at(ir, k, 3, x.index[0], x.index[2], r.index[0]);
-  const tn__buffer *scores = tn__te_reduce(te, "scores", &x, &r, TN__TE_SUM, tn__mul(ir, left, right));
+  const tn__buffer *scores = tn__te_reduce(te, "scores", &x, &r, TN__TE_SUM, tn__ir_mul(ir, left, right));
   tn__te_axes z = axes_of(te, "i", 3, (int64_t[]){2, rows, keys});
-  const tn__expr *twice = tn__mul(ir, tn__load(ir, scores, z.index), tn__constant(ir, TN_F32, 2));
+  const tn__expr *twice = tn__ir_mul(ir, tn__ir_load(ir, scores, z.index), tn__ir_constant(ir, TN_F32, 2));
   const tn__buffer *masked =
-      tn__te_compute(te, "masked", &z, tn__add(ir, twice, at(ir, mask, 1, z.index[2], NULL, NULL)));
+      tn__te_compute(te, "masked", &z, tn__ir_add(ir, twice, at(ir, mask, 1, z.index[2], NULL, NULL)));
   const int64_t row[] = {2, rows, 1}, key = keys;
   tn__te_axes t = axes_of(te, "i", 3, row), tk = axes_of(te, "k", 1, &key);
   const tn__buffer *top =
       tn__te_reduce(te, "top", &t, &tk, TN__TE_MAX, at(ir, masked, 3, t.index[0], t.index[1], tk.index[0]));
   tn__te_axes e = axes_of(te, "i", 3, (int64_t[]){2, rows, keys});
   const tn__expr *less =
-      tn__sub(ir, tn__load(ir, masked, e.index), at(ir, top, 3, e.index[0], e.index[1], tn__index(ir, 0)));
-  const tn__buffer *power = tn__te_compute(te, "power", &e, tn__mul(ir, less, tn__constant(ir, TN_F32, 3)));
+      tn__ir_sub(ir, tn__ir_load(ir, masked, e.index), at(ir, top, 3, e.index[0], e.index[1], tn__ir_index(ir, 0)));
+  const tn__buffer *power = tn__te_compute(te, "power", &e, tn__ir_mul(ir, less, tn__ir_constant(ir, TN_F32, 3)));
   tn__te_axes u = axes_of(te, "i", 3, row), uk = axes_of(te, "k", 1, &key);
   const tn__buffer *total =
       tn__te_reduce(te, "total", &u, &uk, TN__TE_SUM, at(ir, power, 3, u.index[0], u.index[1], uk.index[0]));
   tn__te_axes w = axes_of(te, "i", 3, (int64_t[]){2, rows, keys});
   const tn__expr *more =
-      tn__add(ir, tn__load(ir, power, w.index), at(ir, total, 3, w.index[0], w.index[1], tn__index(ir, 0)));
+      tn__ir_add(ir, tn__ir_load(ir, power, w.index), at(ir, total, 3, w.index[0], w.index[1], tn__ir_index(ir, 0)));
   const tn__buffer *weights = tn__te_compute(te, "weights", &w, more);
   tn__te_axes y = axes_of(te, "i", 3, (int64_t[]){2, rows, columns}), yk = axes_of(te, "k", 1, &key);
   const tn__expr *weight = at(ir, weights, 3, y.index[0], y.index[1], yk.index[0]);
   const tn__expr *value = at(ir, v, 3, y.index[0], yk.index[0], y.index[2]);
-  tn__te_output(te, tn__te_reduce(te, "result", &y, &yk, TN__TE_SUM, tn__mul(ir, weight, value)));
+  tn__te_output(te, tn__te_reduce(te, "result", &y, &yk, TN__TE_SUM, tn__ir_mul(ir, weight, value)));
   return te;
 }
 static inline tn__te *attention(tn__ir *ir) { return attention_of(ir, 13, 21, 5, 9); }
@@ -412,24 +427,25 @@ static inline tn__te *depthwise_of(tn__ir *ir, const depthwise_shape *d) {
   const tn__buffer *w = input(te, "W", 3, d->window, d->window, d->channels);
   int64_t high = d->high + d->margin + d->window / 2, wide = d->wide + d->margin + d->window / 2;
   tn__te_axes p = axes_of(te, "p", 3, (int64_t[]){high, wide, d->channels});
-  const tn__expr *i = tn__add_i(ir, p.index[0], -d->margin), *j = tn__add_i(ir, p.index[1], -d->margin);
-  const tn__expr *zero = tn__index(ir, 0), *nothing = tn__constant(ir, TN_F32, 0);
-  const tn__expr *in_i = tn__and(ir, tn__le(ir, zero, i), tn__lt(ir, i, tn__index(ir, d->high)));
-  const tn__expr *in_j = tn__and(ir, tn__le(ir, zero, j), tn__lt(ir, j, tn__index(ir, d->wide)));
+  const tn__expr *i = tn__ir_add_i(ir, p.index[0], -d->margin), *j = tn__ir_add_i(ir, p.index[1], -d->margin);
+  const tn__expr *zero = tn__ir_index(ir, 0), *nothing = tn__ir_constant(ir, TN_F32, 0);
+  const tn__expr *in_i = tn__ir_and(ir, tn__ir_le(ir, zero, i), tn__ir_lt(ir, i, tn__ir_index(ir, d->high)));
+  const tn__expr *in_j = tn__ir_and(ir, tn__ir_le(ir, zero, j), tn__ir_lt(ir, j, tn__ir_index(ir, d->wide)));
   const tn__expr *image = at(ir, a, 3, i, j, p.index[2]);
-  if (d->rectified) image = tn__max(ir, image, nothing);
-  const tn__buffer *pad = tn__te_compute(te, "pad", &p, tn__select(ir, tn__and(ir, in_i, in_j), image, nothing));
+  if (d->rectified) image = tn__ir_max(ir, image, nothing);
+  const tn__buffer *pad = tn__te_compute(te, "pad", &p, tn__ir_select(ir, tn__ir_and(ir, in_i, in_j), image, nothing));
   int64_t stride = d->stride, window = d->window;
   int64_t extents[] = {(high - window) / stride + 1, (wide - window) / stride + 1, d->channels};
   tn__te_axes x = axes_of(te, "i", 3, extents);
   tn__te_axes k = axes_of(te, "k", 2, (int64_t[]){window, window});
-  const tn__expr *row = tn__add(ir, tn__mul_i(ir, x.index[0], stride), k.index[0]);
-  const tn__expr *column = tn__add(ir, tn__mul_i(ir, x.index[1], stride), k.index[1]);
+  const tn__expr *row = tn__ir_add(ir, tn__ir_mul_i(ir, x.index[0], stride), k.index[0]);
+  const tn__expr *column = tn__ir_add(ir, tn__ir_mul_i(ir, x.index[1], stride), k.index[1]);
   const tn__buffer *c = tn__te_reduce(
       te, "C", &x, &k, TN__TE_SUM,
-      tn__mul(ir, at(ir, pad, 3, row, column, x.index[2]), at(ir, w, 3, k.index[0], k.index[1], x.index[2])));
+      tn__ir_mul(ir, at(ir, pad, 3, row, column, x.index[2]), at(ir, w, 3, k.index[0], k.index[1], x.index[2])));
   tn__te_axes y = axes_of(te, "i", 3, extents);
-  tn__te_output(te, tn__te_compute(te, "D", &y, tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, TN_F32, 0))));
+  tn__te_output(
+      te, tn__te_compute(te, "D", &y, tn__ir_max(ir, tn__ir_load(ir, c, y.index), tn__ir_constant(ir, TN_F32, 0))));
   return te;
 }
 
@@ -456,8 +472,8 @@ static inline tn__te *turned_map(tn__ir *ir) {
   const tn__buffer *a = input(te, "A", 3, 2, 21, 35), *bias = input(te, "bias", 1, 21, 0, 0);
   tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){2, 35, 21});
   const tn__expr *value = at(ir, a, 3, x.index[0], x.index[2], x.index[1]);
-  value = tn__add(ir, value, at(ir, bias, 1, x.index[2], NULL, NULL));
-  tn__te_output(te, tn__te_compute(te, "C", &x, tn__max(ir, value, tn__constant(ir, TN_F32, 0))));
+  value = tn__ir_add(ir, value, at(ir, bias, 1, x.index[2], NULL, NULL));
+  tn__te_output(te, tn__te_compute(te, "C", &x, tn__ir_max(ir, value, tn__ir_constant(ir, TN_F32, 0))));
   return te;
 }
 
@@ -467,8 +483,8 @@ static inline tn__te *hardmax(tn__ir *ir) {
   const tn__buffer *out[2];
   top_of_rows(te, 5, 21, out);
   tn__te_axes y = axes_of(te, "i", 2, (int64_t[]){5, 21});
-  const tn__expr *is_top = tn__eq(ir, y.index[1], tn__load(ir, out[1], &y.index[0]));
-  tn__te_output(te, tn__te_compute(te, "one", &y, tn__cast(ir, TN_F32, is_top)));
+  const tn__expr *is_top = tn__ir_eq(ir, y.index[1], tn__ir_load(ir, out[1], &y.index[0]));
+  tn__te_output(te, tn__te_compute(te, "one", &y, tn__ir_cast(ir, TN_F32, is_top)));
   return te;
 }
 

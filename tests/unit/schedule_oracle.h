@@ -25,7 +25,7 @@ static inline tn_status *check_pair(const tn__schedule *s, const pair *p, void *
   const char *trace = schedule_text(s, false);
   tn__target target = *s->target;
   TN_RETURN_IF_ERROR(tn__te_verify(s->te));
-  TN_RETURN_IF_ERROR(tn__trace_replay(s->te, &target, trace, &again));
+  TN_RETURN_IF_ERROR(tn__sched_trace_replay(s->te, &target, trace, &again));
   if (strcmp(trace, schedule_text(again, false)) != 0)
     return tn_status_create(TN_INTERNAL, "replay gives another trace");
   if (strcmp(schedule_text(s, true), schedule_text(again, true)) != 0)
@@ -55,7 +55,7 @@ typedef struct attempt {
 static inline void attempt_step(tn__escape *escape, void *arg) {
   attempt *a = arg;
   a->s->arena->escape = escape;
-  tn__trace_step(a->s, a->line);
+  tn__sched_trace_step(a->s, a->line);
   tn__schedule_func(a->s);
 }
 
@@ -119,7 +119,7 @@ static inline tn__schedule *draw_steps(tn__ir *ir, tn__target *target, pair *p, 
       tn__throw(s->arena->escape, tn_status_prefix(status, "step %s", tn__arena_strdup(s->arena, line)));
     tn_status_free(status);
     /* The step itself was taken, but it leaves no function: a tensor that cannot be private. */
-    if (s->steps.count != steps) tn__check(s->arena->escape, tn__trace_replay(te, target, good, &s));
+    if (s->steps.count != steps) tn__check(s->arena->escape, tn__sched_trace_replay(te, target, good, &s));
   }
   return s;
 }

@@ -44,7 +44,7 @@ typedef struct making {
 static inline const tn__expr *load_at(making *m, const tn__buffer *b, const tn__expr *i, const tn__expr *j,
                                       const tn__expr *k) {
   const tn__expr *indices[] = {i, j, k};
-  return tn__load(m->ir, b, indices);
+  return tn__ir_load(m->ir, b, indices);
 }
 
 static inline tn__te_axes make_axes(making *m, const char *prefix, int rank, const tn__expr *a, const tn__expr *b,
@@ -57,14 +57,14 @@ static inline const tn__buffer *make_input(making *m, const char *name, tn_dtype
   return tn__te_input(m->te, name, dtype, rank, (const tn__expr *[]){a, b, c});
 }
 
-static inline const tn__expr *number_of(making *m, double value) { return tn__constant(m->ir, m->dtype, value); }
-static inline const tn__expr *size_of(making *m, int64_t value) { return tn__index(m->ir, value); }
+static inline const tn__expr *number_of(making *m, double value) { return tn__ir_constant(m->ir, m->dtype, value); }
+static inline const tn__expr *size_of(making *m, int64_t value) { return tn__ir_index(m->ir, value); }
 
 /* output[...] = max(from, 0) + 1, and `from` itself when the variant says so. */
 static inline void finish_with_map(making *m, const tn__buffer *from, bool both) {
   tn__te_axes y = tn__te_axes_create(m->te, "i", from->rank, from->shape);
-  const tn__expr *zero = tn__constant(m->ir, from->dtype, 0), *one = tn__constant(m->ir, from->dtype, 1);
-  const tn__expr *value = tn__add(m->ir, tn__max(m->ir, tn__load(m->ir, from, y.index), zero), one);
+  const tn__expr *zero = tn__ir_constant(m->ir, from->dtype, 0), *one = tn__ir_constant(m->ir, from->dtype, 1);
+  const tn__expr *value = tn__ir_add(m->ir, tn__ir_max(m->ir, tn__ir_load(m->ir, from, y.index), zero), one);
   tn__te_output(m->te, tn__te_compute(m->te, "last", &y, value));
   if (both) tn__te_output(m->te, from);
 }
@@ -78,9 +78,9 @@ static inline void make_product(making *m) {
   tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL), r = make_axes(m, "k", 1, m->dims[2], NULL, NULL);
   const tn__expr *left = load_at(m, a, x.index[0], r.index[0], NULL),
                  *right = load_at(m, b, r.index[0], x.index[1], NULL);
-  const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &r, TN__TE_SUM, tn__mul(ir, left, right));
+  const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &r, TN__TE_SUM, tn__ir_mul(ir, left, right));
   tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
-  const tn__expr *sum = tn__add(ir, tn__load(ir, c, y.index), load_at(m, bias, y.index[1], NULL, NULL));
+  const tn__expr *sum = tn__ir_add(ir, tn__ir_load(ir, c, y.index), load_at(m, bias, y.index[1], NULL, NULL));
   tn__te_output(m->te, tn__te_compute(m->te, "D", &y, sum));
 }
 
@@ -91,16 +91,16 @@ static inline void make_stencil(making *m) {
   const tn__expr *rows = size_of(m, (int64_t)(r->dims[0] - 1) * r->stride + 2), *columns = size_of(m, r->dims[1] + 2);
   const tn__buffer *a = make_input(m, "A", m->dtype, 2, rows, columns, NULL);
   tn__te_axes x = make_axes(m, "i", 2, rows, columns, NULL);
-  const tn__buffer *p = tn__te_compute(m->te, "P", &x, tn__mul(ir, tn__load(ir, a, x.index), number_of(m, 3)));
+  const tn__buffer *p = tn__te_compute(m->te, "P", &x, tn__ir_mul(ir, tn__ir_load(ir, a, x.index), number_of(m, 3)));
   const tn__expr *d0 = size_of(m, r->dims[0]), *d1 = size_of(m, r->dims[1]);
   tn__te_axes y = make_axes(m, "i", 2, d0, d1, NULL);
-  const tn__expr *i = tn__mul_i(ir, y.index[0], r->stride), *j = y.index[1];
+  const tn__expr *i = tn__ir_mul_i(ir, y.index[0], r->stride), *j = y.index[1];
   const tn__expr *here = load_at(m, p, i, j, NULL),
-                 *there = load_at(m, p, tn__add_i(ir, i, 1), tn__add_i(ir, j, 2), NULL);
-  const tn__buffer *q = tn__te_compute(m->te, "Q", &y, tn__add(ir, here, there));
+                 *there = load_at(m, p, tn__ir_add_i(ir, i, 1), tn__ir_add_i(ir, j, 2), NULL);
+  const tn__buffer *q = tn__te_compute(m->te, "Q", &y, tn__ir_add(ir, here, there));
   tn__te_axes z = make_axes(m, "i", 2, d0, d1, NULL);
-  const tn__expr *again = load_at(m, p, z.index[0], tn__add_i(ir, z.index[1], 1), NULL);
-  tn__te_output(m->te, tn__te_compute(m->te, "R", &z, tn__sub(ir, tn__load(ir, q, z.index), again)));
+  const tn__expr *again = load_at(m, p, z.index[0], tn__ir_add_i(ir, z.index[1], 1), NULL);
+  tn__te_output(m->te, tn__te_compute(m->te, "R", &z, tn__ir_sub(ir, tn__ir_load(ir, q, z.index), again)));
   if (r->variant & 1) tn__te_output(m->te, q);
 }
 
@@ -111,13 +111,13 @@ static inline void make_rows(making *m) {
   tn__te_axes r = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
   const tn__buffer *top = tn__te_reduce(m->te, "top", &r, &k, TN__TE_MAX, load_at(m, a, r.index[0], k.index[0], NULL));
   tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
-  const tn__expr *shifted = tn__sub(ir, tn__load(ir, a, x.index), load_at(m, top, x.index[0], NULL, NULL));
-  const tn__buffer *e = tn__te_compute(m->te, "e", &x, tn__mul(ir, shifted, number_of(m, 2)));
+  const tn__expr *shifted = tn__ir_sub(ir, tn__ir_load(ir, a, x.index), load_at(m, top, x.index[0], NULL, NULL));
+  const tn__buffer *e = tn__te_compute(m->te, "e", &x, tn__ir_mul(ir, shifted, number_of(m, 2)));
   tn__te_axes r2 = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k2 = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
   const tn__buffer *sum =
       tn__te_reduce(m->te, "sum", &r2, &k2, TN__TE_SUM, load_at(m, e, r2.index[0], k2.index[0], NULL));
   tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
-  const tn__expr *value = tn__add(ir, tn__load(ir, e, y.index), load_at(m, sum, y.index[0], NULL, NULL));
+  const tn__expr *value = tn__ir_add(ir, tn__ir_load(ir, e, y.index), load_at(m, sum, y.index[0], NULL, NULL));
   tn__te_output(m->te, tn__te_compute(m->te, "out", &y, value));
   if (m->r->variant & 1) tn__te_output(m->te, sum);
 }
@@ -132,17 +132,18 @@ static inline void make_convolution(making *m) {
   const tn__expr *weights_shape[] = {size_of(m, 3), size_of(m, 2), channels, out};
   const tn__buffer *w = tn__te_input(m->te, "W", m->dtype, 4, weights_shape);
   tn__te_axes p = make_axes(m, "p", 3, size_of(m, high + 2), size_of(m, wide + 1), channels);
-  const tn__expr *i = tn__add_i(ir, p.index[0], -1), *j = p.index[1];
-  const tn__expr *inside = tn__and(ir, tn__le(ir, zero, i), tn__lt(ir, i, size_of(m, high)));
-  inside = tn__and(ir, inside, tn__lt(ir, j, size_of(m, wide)));
+  const tn__expr *i = tn__ir_add_i(ir, p.index[0], -1), *j = p.index[1];
+  const tn__expr *inside = tn__ir_and(ir, tn__ir_le(ir, zero, i), tn__ir_lt(ir, i, size_of(m, high)));
+  inside = tn__ir_and(ir, inside, tn__ir_lt(ir, j, size_of(m, wide)));
   const tn__buffer *pad =
-      tn__te_compute(m->te, "pad", &p, tn__select(ir, inside, load_at(m, a, i, j, p.index[2]), number_of(m, 0)));
+      tn__te_compute(m->te, "pad", &p, tn__ir_select(ir, inside, load_at(m, a, i, j, p.index[2]), number_of(m, 0)));
   tn__te_axes x = make_axes(m, "o", 3, size_of(m, r->dims[0]), size_of(m, wide), out);
   tn__te_axes k = make_axes(m, "k", 3, size_of(m, 3), size_of(m, 2), channels);
-  const tn__expr *row = tn__add(ir, tn__mul_i(ir, x.index[0], r->stride), k.index[0]);
-  const tn__expr *read = load_at(m, pad, row, tn__add(ir, x.index[1], k.index[1]), k.index[2]);
+  const tn__expr *row = tn__ir_add(ir, tn__ir_mul_i(ir, x.index[0], r->stride), k.index[0]);
+  const tn__expr *read = load_at(m, pad, row, tn__ir_add(ir, x.index[1], k.index[1]), k.index[2]);
   const tn__expr *weights[] = {k.index[0], k.index[1], k.index[2], x.index[2]};
-  const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &k, TN__TE_SUM, tn__mul(ir, read, tn__load(ir, w, weights)));
+  const tn__buffer *c =
+      tn__te_reduce(m->te, "C", &x, &k, TN__TE_SUM, tn__ir_mul(ir, read, tn__ir_load(ir, w, weights)));
   finish_with_map(m, c, r->variant & 1);
 }
 
@@ -161,18 +162,18 @@ static inline void make_argmax(making *m) {
 /* Running values of two tensors down the rows, the second from its neighbour of the row before. */
 static inline void make_scan(making *m) {
   tn__ir *ir = m->ir;
-  if (tn__is_int_value(m->dims[0], 1)) m->dims[0] = size_of(m, 2); /* so that there is a row before */
+  if (tn__ir_is_int_value(m->dims[0], 1)) m->dims[0] = size_of(m, 2); /* so that there is a row before */
   const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL), *state[2];
   tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL),
               s = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
-  const tn__buffer *p = tn__te_compute(m->te, "P", &x, tn__sub(ir, tn__load(ir, a, x.index), number_of(m, 1)));
+  const tn__buffer *p = tn__te_compute(m->te, "P", &x, tn__ir_sub(ir, tn__ir_load(ir, a, x.index), number_of(m, 1)));
   tn_dtype dtypes[] = {m->dtype, m->dtype};
   tn__te_scan_declare(m->te, "S", &s, dtypes, 2, state);
-  const tn__expr *here = tn__load(ir, p, s.index), *first[] = {here, here};
-  const tn__expr *before = tn__add_i(ir, s.index[0], -1), *last = tn__add_i(ir, m->dims[1], -1);
-  const tn__expr *side = m->r->variant & 1 ? s.index[1] : tn__min(ir, tn__add_i(ir, s.index[1], 1), last);
-  const tn__expr *update[] = {tn__add(ir, load_at(m, state[0], before, s.index[1], NULL), here),
-                              tn__max(ir, load_at(m, state[1], before, side, NULL), here)};
+  const tn__expr *here = tn__ir_load(ir, p, s.index), *first[] = {here, here};
+  const tn__expr *before = tn__ir_add_i(ir, s.index[0], -1), *last = tn__ir_add_i(ir, m->dims[1], -1);
+  const tn__expr *side = m->r->variant & 1 ? s.index[1] : tn__ir_min(ir, tn__ir_add_i(ir, s.index[1], 1), last);
+  const tn__expr *update[] = {tn__ir_add(ir, load_at(m, state[0], before, s.index[1], NULL), here),
+                              tn__ir_max(ir, load_at(m, state[1], before, side, NULL), here)};
   tn__te_scan_define(m->te, &s, 0, 1, first, update, state, 2);
   finish_with_map(m, state[0], false);
   tn__te_output(m->te, state[1]);
@@ -187,8 +188,8 @@ static inline void make_pool(making *m) {
   const tn__buffer *a = make_input(m, "A", m->dtype, 3, rows, columns, m->dims[2]);
   tn__te_axes x = make_axes(m, "o", 3, size_of(m, r->dims[0]), size_of(m, r->dims[1]), m->dims[2]);
   tn__te_axes k = make_axes(m, "k", 2, size_of(m, 3), size_of(m, 2), NULL);
-  const tn__expr *i = tn__add(ir, tn__mul_i(ir, x.index[0], r->stride), k.index[0]);
-  const tn__expr *term = load_at(m, a, i, tn__add(ir, x.index[1], k.index[1]), x.index[2]);
+  const tn__expr *i = tn__ir_add(ir, tn__ir_mul_i(ir, x.index[0], r->stride), k.index[0]);
+  const tn__expr *term = load_at(m, a, i, tn__ir_add(ir, x.index[1], k.index[1]), x.index[2]);
   finish_with_map(m, tn__te_reduce(m->te, "M", &x, &k, reducers[r->variant & 3], term), r->stride == 1);
 }
 
@@ -198,7 +199,7 @@ static inline void make_combined(making *m) {
   const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL), *out[2];
   tn__te_axes x = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
   const tn__expr *element = load_at(m, a, x.index[0], k.index[0], NULL);
-  const tn__expr *terms[] = {element, tn__mul(ir, element, element)};
+  const tn__expr *terms[] = {element, tn__ir_mul(ir, element, element)};
   tn__te_combiner *c = TN__NEW(tn__ir_arena(ir), tn__te_combiner);
   bool in_order = m->r->variant & 1;
   c->count = in_order ? 1 : 2;
@@ -207,9 +208,9 @@ static inline void make_combined(making *m) {
     c->rhs[i] = tn__var_create(ir, i == 0 ? "x" : "y", m->dtype, NULL, NULL);
     c->identity[i] = number_of(m, 0);
   }
-  const tn__expr *kept = in_order ? tn__mul(ir, c->lhs[0]->self, number_of(m, 2)) : c->lhs[0]->self;
-  c->result[0] = tn__add(ir, kept, c->rhs[0]->self);
-  if (!in_order) c->result[1] = tn__max(ir, c->lhs[1]->self, c->rhs[1]->self);
+  const tn__expr *kept = in_order ? tn__ir_mul(ir, c->lhs[0]->self, number_of(m, 2)) : c->lhs[0]->self;
+  c->result[0] = tn__ir_add(ir, kept, c->rhs[0]->self);
+  if (!in_order) c->result[1] = tn__ir_max(ir, c->lhs[1]->self, c->rhs[1]->self);
   c->reorderable = !in_order;
   tn__te_reduce_with(m->te, "both", &x, &k, c, terms, out);
   finish_with_map(m, out[0], in_order);
@@ -228,12 +229,12 @@ static inline void make_dots(making *m) {
     const tn__buffer *a = make_input(m, i == 0 ? "A" : "E", left, 3, m->dims[0], groups, depth);
     const tn__buffer *b = make_input(m, i == 0 ? "B" : "F", right, 3, groups, lanes, depth);
     tn__te_axes x = make_axes(m, "i", 2, m->dims[0], lanes, NULL), k = make_axes(m, "k", 2, groups, depth, NULL);
-    const tn__expr *l = tn__cast(ir, sum, load_at(m, a, x.index[0], k.index[0], k.index[1]));
-    const tn__expr *r = tn__cast(ir, sum, load_at(m, b, k.index[0], x.index[1], k.index[1]));
-    dots[i] = tn__te_reduce(m->te, i == 0 ? "C" : "G", &x, &k, TN__TE_SUM, tn__mul(ir, l, r));
+    const tn__expr *l = tn__ir_cast(ir, sum, load_at(m, a, x.index[0], k.index[0], k.index[1]));
+    const tn__expr *r = tn__ir_cast(ir, sum, load_at(m, b, k.index[0], x.index[1], k.index[1]));
+    dots[i] = tn__te_reduce(m->te, i == 0 ? "C" : "G", &x, &k, TN__TE_SUM, tn__ir_mul(ir, l, r));
   }
   tn__te_axes y = make_axes(m, "i", 2, m->dims[0], lanes, NULL);
-  const tn__expr *value = tn__sub(ir, tn__load(ir, dots[0], y.index), tn__load(ir, dots[1], y.index));
+  const tn__expr *value = tn__ir_sub(ir, tn__ir_load(ir, dots[0], y.index), tn__ir_load(ir, dots[1], y.index));
   finish_with_map(m, tn__te_compute(m->te, "D", &y, value), false);
 }
 
@@ -247,10 +248,10 @@ static inline void make_transposed(making *m) {
               k = make_axes(m, "k", 1, k_extent, NULL, NULL);
   const tn__expr *left = load_at(m, a, x.index[0], x.index[1], k.index[0]);
   const tn__expr *right = load_at(m, b, x.index[0], x.index[2], k.index[0]);
-  const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &k, TN__TE_SUM, tn__mul(ir, left, right));
+  const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &k, TN__TE_SUM, tn__ir_mul(ir, left, right));
   tn__te_axes y = make_axes(m, "i", 3, m->dims[2], m->dims[0], m->dims[1]);
   const tn__expr *turned = load_at(m, c, y.index[1], y.index[2], y.index[0]);
-  tn__te_output(m->te, tn__te_compute(m->te, "T", &y, tn__add(ir, turned, number_of(m, 1))));
+  tn__te_output(m->te, tn__te_compute(m->te, "T", &y, tn__ir_add(ir, turned, number_of(m, 1))));
 }
 
 /* Rows picked by an index tensor, then their sums and how much each element differs from them. */
@@ -259,13 +260,13 @@ static inline void make_gather(making *m) {
   const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[1], m->dims[2], NULL);
   const tn__buffer *which = make_input(m, "which", TN_I32, 1, m->dims[0], NULL, NULL);
   tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[2], NULL);
-  const tn__expr *row = tn__cast(ir, TN_I64, load_at(m, which, x.index[0], NULL, NULL));
-  row = tn__max(ir, tn__min(ir, row, tn__add_i(ir, m->dims[1], -1)), size_of(m, 0));
+  const tn__expr *row = tn__ir_cast(ir, TN_I64, load_at(m, which, x.index[0], NULL, NULL));
+  row = tn__ir_max(ir, tn__ir_min(ir, row, tn__ir_add_i(ir, m->dims[1], -1)), size_of(m, 0));
   const tn__buffer *g = tn__te_compute(m->te, "G", &x, load_at(m, a, row, x.index[1], NULL));
   tn__te_axes r = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = make_axes(m, "k", 1, m->dims[2], NULL, NULL);
   const tn__buffer *sum = tn__te_reduce(m->te, "sum", &r, &k, TN__TE_SUM, load_at(m, g, r.index[0], k.index[0], NULL));
   tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[2], NULL);
-  const tn__expr *value = tn__sub(ir, tn__load(ir, g, y.index), load_at(m, sum, y.index[0], NULL, NULL));
+  const tn__expr *value = tn__ir_sub(ir, tn__ir_load(ir, g, y.index), load_at(m, sum, y.index[0], NULL, NULL));
   tn__te_output(m->te, tn__te_compute(m->te, "out", &y, value));
 }
 
@@ -275,14 +276,14 @@ static inline void make_logic(making *m) {
   const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL);
   const tn__buffer *mask = make_input(m, "mask", TN_BOOL, 2, m->dims[0], m->dims[1], NULL);
   tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
-  const tn__expr *less = tn__lt(ir, tn__load(ir, a, x.index), load_at(m, a, x.index[0], size_of(m, 0), NULL));
-  const tn__buffer *p = tn__te_compute(m->te, "less", &x, tn__and(ir, tn__load(ir, mask, x.index), less));
+  const tn__expr *less = tn__ir_lt(ir, tn__ir_load(ir, a, x.index), load_at(m, a, x.index[0], size_of(m, 0), NULL));
+  const tn__buffer *p = tn__te_compute(m->te, "less", &x, tn__ir_and(ir, tn__ir_load(ir, mask, x.index), less));
   tn__te_axes r = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = make_axes(m, "k", 1, m->dims[1], NULL, NULL);
   tn__te_reducer reducer = m->r->variant & 1 ? TN__TE_ANY : TN__TE_ALL;
   const tn__buffer *found = tn__te_reduce(m->te, "found", &r, &k, reducer, load_at(m, p, r.index[0], k.index[0], NULL));
   tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
   const tn__expr *value =
-      tn__select(ir, load_at(m, found, y.index[0], NULL, NULL), tn__load(ir, a, y.index), number_of(m, 1));
+      tn__ir_select(ir, load_at(m, found, y.index[0], NULL, NULL), tn__ir_load(ir, a, y.index), number_of(m, 1));
   tn__te_output(m->te, tn__te_compute(m->te, "out", &y, value));
   if (m->r->variant & 2) tn__te_output(m->te, found);
 }
@@ -295,14 +296,14 @@ static inline void make_turned(making *m) {
   tn__te_axes x = make_axes(m, "i", 3, m->dims[0], m->dims[2], m->dims[1]);
   const tn__expr *value = load_at(m, a, x.index[2], x.index[0], x.index[1]);
   if (m->r->variant & 1) {
-    const tn__expr *before = tn__add_i(ir, x.index[1], -1);
-    const tn__expr *inside = tn__le(ir, size_of(m, 0), before);
-    value = tn__add(ir, value, tn__select(ir, inside, load_at(m, b, x.index[2], before, NULL), number_of(m, 1)));
+    const tn__expr *before = tn__ir_add_i(ir, x.index[1], -1);
+    const tn__expr *inside = tn__ir_le(ir, size_of(m, 0), before);
+    value = tn__ir_add(ir, value, tn__ir_select(ir, inside, load_at(m, b, x.index[2], before, NULL), number_of(m, 1)));
   }
   const tn__buffer *p = tn__te_compute(m->te, "P", &x, value);
   tn__te_axes y = make_axes(m, "i", 3, m->dims[0], m->dims[1], m->dims[2]);
   const tn__expr *back = load_at(m, p, y.index[0], y.index[2], y.index[1]);
-  if (m->r->variant & 2) back = tn__sub(ir, back, load_at(m, a, y.index[1], y.index[0], y.index[2]));
+  if (m->r->variant & 2) back = tn__ir_sub(ir, back, load_at(m, a, y.index[1], y.index[0], y.index[2]));
   tn__te_output(m->te, tn__te_compute(m->te, "Q", &y, back));
 }
 
@@ -345,7 +346,7 @@ static inline recipe draw_recipe(dice *d) {
 
 static inline tn__te *make_recipe(tn__ir *ir, const recipe *r) {
   making m = {.te = tn__te_create(ir, recipe_kinds[r->kind].name), .ir = ir, .r = r, .dtype = r->dtype};
-  for (int i = 0; i < 3; i++) m.dims[i] = tn__index(ir, r->dims[i]);
+  for (int i = 0; i < 3; i++) m.dims[i] = tn__ir_index(ir, r->dims[i]);
   if (r->open) m.dims[0] = tn__te_dim(m.te, "N", 1)->self;
   recipe_kinds[r->kind].make(&m);
   return m.te;

@@ -18,7 +18,7 @@ enum { OPEN_DIM = 5, MOST_BUFFERS = 16 }; /* the value that symbolic dimensions 
 /* The static choice, and what it is like. */
 static inline tn__schedule *choose_schedule(const tn__te *te, const tn__target *target,
                                             const tn__schedule_options *options, tn__plan *plan) {
-  tn__plan_unit unit = tn__plan_unit_of(te, target, options);
+  tn__plan_unit unit = tn__rule_plan_unit_of(te, target, options);
   *plan = *tn__plan_kernel(&unit, &tn__chooser_static);
   return plan->schedule;
 }
@@ -31,7 +31,7 @@ static inline tn__schedule *default_schedule(const tn__te *te, const tn__target 
 
 static inline int64_t element_count(const tn__buffer *buffer) {
   int64_t count = 1, size;
-  for (int d = 0; d < buffer->rank; d++) count *= tn__as_int(buffer->shape[d], &size) ? size : OPEN_DIM;
+  for (int d = 0; d < buffer->rank; d++) count *= tn__ir_as_int(buffer->shape[d], &size) ? size : OPEN_DIM;
   return count;
 }
 
@@ -71,7 +71,7 @@ static inline tn_status *pack_inputs(const tn__schedule *s, void **buffers) {
     void *in_out[] = {buffers[i], fresh_bytes(tn__te_output_at(packing, 0))};
     buffers[i] = in_out[1];
     tn_status *status = tn__te_verify(packing);
-    if (status == NULL) status = tn__interpret(ir, tn__te_lower(packing), in_out, NULL, NULL);
+    if (status == NULL) status = tn__ir_interpret(ir, tn__te_lower(packing), in_out, NULL, NULL);
     free(in_out[0]);
     TN_RETURN_IF_ERROR(status);
   }
@@ -108,7 +108,7 @@ static inline tn_status *outputs_of(const tn__te *te, const tn__func *func, cons
     int at = func->input_count + i;
     buffers[at] = fresh_bytes(func->params[at]);
   }
-  if (status == NULL) status = tn__interpret(tn__te_ir(te), func, buffers, scalars, &options);
+  if (status == NULL) status = tn__ir_interpret(tn__te_ir(te), func, buffers, scalars, &options);
   *out = take_outputs(func, buffers, size);
   return status;
 }
@@ -123,7 +123,7 @@ static inline tn_status *compare_results(const tn__schedule *s, uint64_t seed) {
   TN_RETURN_IF_ERROR(tn__func_verify(ir, func));
   tn_status *status = outputs_of(te, tn__te_lower(te), NULL, seed, &plain, &size);
   for (int lowered = 0; lowered < 2 && status == NULL; lowered++) {
-    if (lowered) func = tn__lower_for_codegen(ir, func, NULL);
+    if (lowered) func = tn__ir_lower_for_codegen(ir, func, NULL);
     status = outputs_of(te, func, s, seed, &scheduled, &other_size);
     if (status == NULL && (size != other_size || memcmp(plain, scheduled, size) != 0))
       status = tn_status_create(TN_INTERNAL, "the %s function differs from the declaration",
@@ -141,7 +141,7 @@ static inline const char *schedule_text(const tn__schedule *s, bool function) {
   if (function)
     tn__func_print(tn__schedule_func(s), &text);
   else
-    tn__trace_print(s, &text);
+    tn__sched_trace_print(s, &text);
   const char *copy = tn__arena_strdup(tn__ir_arena(tn__te_ir(tn__schedule_te(s))), tn__strbuf_text(&text));
   tn__strbuf_release(&text);
   return copy;

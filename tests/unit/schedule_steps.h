@@ -57,7 +57,7 @@ static inline bool is_whole(proposal *p, tn__snode *loop) {
   for (const tn__snode *n = loop; n != NULL; n = n->parent) depth++;
   for (int i = 0; i < TN__PRAGMA_COUNT; i++) asked |= loop->pragmas.value[i] != 0;
   return is_free(p, loop) && !asked && loop->prefetches.count == 0 && depth < 10 &&
-         !tn__is_int_value(loop->var->extent, 1);
+         !tn__ir_is_int_value(loop->var->extent, 1);
 }
 
 static inline bool is_independent(proposal *p, tn__snode *loop) {
@@ -72,10 +72,10 @@ static inline bool is_independent(proposal *p, tn__snode *loop) {
 
 static inline bool has_kind_near(const tn__snode *loop, tn__loop_kind kind, bool or_bound) {
   for (const tn__snode *n = loop->parent; n->var != NULL; n = n->parent)
-    if (n->kind == kind || (or_bound && tn__loop_is_bound(n->kind))) return true;
+    if (n->kind == kind || (or_bound && tn__ir_loop_is_bound(n->kind))) return true;
   for (int i = 0; i < loop->children.count; i++) {
     const tn__snode *child = loop->children.data[i];
-    if (!child->is_block && (child->kind == kind || (or_bound && tn__loop_is_bound(child->kind)))) return true;
+    if (!child->is_block && (child->kind == kind || (or_bound && tn__ir_loop_is_bound(child->kind)))) return true;
   }
   return false;
 }
@@ -87,19 +87,19 @@ static inline bool can_parallel(proposal *p, tn__snode *loop) {
 static inline bool can_bind(proposal *p, tn__snode *loop) {
   int64_t extent;
   return is_independent(p, loop) && !has_kind_near(loop, TN__LOOP_PARALLEL, true) &&
-         tn__as_int(loop->var->extent, &extent);
+         tn__ir_as_int(loop->var->extent, &extent);
 }
 
 static inline bool can_vectorize(proposal *p, tn__snode *loop) {
   int64_t extent;
   for (int i = 0; i < loop->children.count; i++)
     if (!loop->children.data[i]->is_block) return false;
-  return is_independent(p, loop) && loop->prefetches.count == 0 && tn__as_int(loop->var->extent, &extent);
+  return is_independent(p, loop) && loop->prefetches.count == 0 && tn__ir_as_int(loop->var->extent, &extent);
 }
 
 static inline bool can_unroll(proposal *p, tn__snode *loop) {
   int64_t extent;
-  return is_free(p, loop) && tn__as_int(loop->var->extent, &extent) && extent <= 16;
+  return is_free(p, loop) && tn__ir_as_int(loop->var->extent, &extent) && extent <= 16;
 }
 
 static inline bool drives_one_kind(tn__snode *a, tn__snode *b, const tn__snode *block) {
@@ -279,8 +279,8 @@ static inline bool propose_vectorize(proposal *p) { return propose_on_loop(p, "v
 static inline bool propose_unroll(proposal *p) {
   const tn__snode *loop = choose(p, false, can_unroll);
   int64_t extent;
-  if (loop == NULL || !tn__as_int(loop->var->extent, &extent)) return false;
-  if (tn__bound_mul(tn__stmt_weight(tn__schedule_func(p->s)->body), extent) > MOST_STATEMENTS) return false;
+  if (loop == NULL || !tn__ir_as_int(loop->var->extent, &extent)) return false;
+  if (tn__ir_bound_mul(tn__stmt_weight(tn__schedule_func(p->s)->body), extent) > MOST_STATEMENTS) return false;
   return say(p, "unroll \"%s\"", loop->name);
 }
 
@@ -339,7 +339,7 @@ static inline bool propose_stream(proposal *p) {
     const tn__snode *block = p->blocks[i], *loop = block->parent;
     int64_t extent;
     if (is_intermediate(p, block->block.writes[0].buffer) || !is_map(block) || loop->var == NULL) continue;
-    if (!tn__as_int(loop->var->extent, &extent) || !is_whole(p, p->loops[0])) continue;
+    if (!tn__ir_as_int(loop->var->extent, &extent) || !is_whole(p, p->loops[0])) continue;
     if (extent > 16) return say(p, "split \"%s\" 0 %d", loop->name, roll(p->d, 2) == 0 ? 8 : 16);
     return say(p, "vectorize \"%s\"", loop->name);
   }
@@ -490,7 +490,7 @@ static inline bool propose_transform_layout(proposal *p) {
   if (buffer->rank == 0) return false;
   int first = roll(p->d, buffer->rank), blocked = roll(p->d, buffer->rank + 1), by = 2 + roll(p->d, 4);
   int64_t size;
-  bool divides = blocked < buffer->rank && tn__as_int(buffer->shape[blocked], &size) && size % by == 0;
+  bool divides = blocked < buffer->rank && tn__ir_as_int(buffer->shape[blocked], &size) && size % by == 0;
   if (!divides && is_intermediate(p, buffer) && roll(p->d, 12) != 0) blocked = buffer->rank;
   int length = snprintf(p->text, STEP_TEXT, "transform_layout \"%s\"", buffer->name);
   for (int i = 0; i < buffer->rank && length < STEP_TEXT; i++) {
@@ -503,7 +503,7 @@ static inline bool propose_transform_layout(proposal *p) {
 }
 
 static inline bool has_extent(const tn__snode *loop, int64_t extent) {
-  return tn__is_int_value(loop->var->extent, extent);
+  return tn__ir_is_int_value(loop->var->extent, extent);
 }
 
 /* Where a nest is not yet what an instruction wants, a step towards it. */
@@ -540,8 +540,8 @@ static inline bool propose_transpose(proposal *p) {
     if (!is_map(block) || is_frozen(block) || lanes->var == NULL || rows == NULL || rows->var == NULL) continue;
     if (only_loop_in(rows) != lanes || lanes->children.count != 1) continue;
     if (!is_whole(p, lanes) || !is_whole(p, rows)) continue;
-    if (!tn__as_int(lanes->var->extent, &extents[0]) || !tn__as_int(rows->var->extent, &extents[1]))
-      return say(p, "split \"%s\" 0 %d", tn__as_int(lanes->var->extent, &extents[0]) ? rows->name : lanes->name,
+    if (!tn__ir_as_int(lanes->var->extent, &extents[0]) || !tn__ir_as_int(rows->var->extent, &extents[1]))
+      return say(p, "split \"%s\" 0 %d", tn__ir_as_int(lanes->var->extent, &extents[0]) ? rows->name : lanes->name,
                  2 + roll(p->d, 6));
     int other = roll(p->d, 5);
     if (other == 0) return say(p, "reorder \"%s\" \"%s\"", lanes->name, rows->name);

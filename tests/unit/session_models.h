@@ -53,8 +53,8 @@ static inline int32_t find_kernel(const tn_kernel_env *env, void *const *buffers
 
 /* ---- executables ------------------------------------------------------------------------------------------------ */
 
-#define DIM(v) tn__operand_const(v)
-#define SYM(s) tn__operand_scalar(s)
+#define DIM(v) tn__prog_operand_const(v)
+#define SYM(s) tn__prog_operand_scalar(s)
 static const tn__operand nowhere = {0, 0, 0};
 
 /* main(x: f32[n, 4], y: f32[n, 4]) -> (z: f32[n, 4]): t = x + y in the arena; z = 2 t + constant */

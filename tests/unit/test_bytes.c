@@ -117,7 +117,7 @@ static tn__value *fed_of(tn__graph *g, problems *all, tn_dtype dtype, int rank, 
   snprintf(name, sizeof name, "x%d", at);
   for (int i = 0; i < rank; i++) {
     all->shapes[at][i] = shape[i];
-    dims[i] = tn__index(tn__graph_ir(g), shape[i]);
+    dims[i] = tn__ir_index(tn__graph_ir(g), shape[i]);
   }
   all->inputs[at] = (DLTensor){.data = data,
                                .device = {kDLCPU, 0},
@@ -134,17 +134,17 @@ static tn__value *zero_of(tn__graph *g, problems *all, problem *p, int side, int
   int64_t shape[4] = {1, 1, 1, 1};
   uint8_t *bytes = p->zero_bytes[side];
   if (kind == NO_ZERO) return NULL;
-  if (kind == ONE_ZERO) return tn__constant_value(g, dtype, 0, shape, bytes, false);
+  if (kind == ONE_ZERO) return tn__g_constant_value(g, dtype, 0, shape, bytes, false);
   if (kind == FED_ZERO) return fed_of(g, all, dtype, 0, shape, bytes);
   shape[axis] = count;
-  return tn__constant_value(g, dtype, rank, shape, bytes, false);
+  return tn__g_constant_value(g, dtype, rank, shape, bytes, false);
 }
 
 static tn__value *build_product(tn__graph *g, problems *all, problem *p) {
   int64_t left[] = {p->batch, p->rows, p->depth}, right[] = {p->batch, p->depth, p->columns};
   tn__value *a = fed_of(g, all, p->a, 3, left, p->data[0]);
   tn__value *b = p->fed ? fed_of(g, all, p->b, 3, right, p->data[1])
-                        : tn__constant_value(g, p->b, 2, right + 1, p->data[1], false);
+                        : tn__g_constant_value(g, p->b, 2, right + 1, p->data[1], false);
   tn__value *a_zero = zero_of(g, all, p, 0, (int)p->rows, 1, 3);
   return tn__g_matmul_bytes(g, a, a_zero, b, zero_of(g, all, p, 1, (int)p->columns, p->fed ? 2 : 1, p->fed ? 3 : 2));
 }
@@ -157,10 +157,10 @@ static tn__value *build_convolution(tn__graph *g, problems *all, problem *p) {
     spec.strides[i] = p->stride;
     spec.lhs_dilation[i] = 1;
     spec.rhs_dilation[i] = p->dilation;
-    spec.low[i] = spec.high[i] = tn__index(tn__graph_ir(g), p->pad);
+    spec.low[i] = spec.high[i] = tn__ir_index(tn__graph_ir(g), p->pad);
   }
   tn__value *x = fed_of(g, all, p->a, 4, image, p->data[0]);
-  tn__value *w = tn__constant_value(g, p->b, 4, window, p->data[1], false), *x_zero = zero_of(g, all, p, 0, 1, 0, 0);
+  tn__value *w = tn__g_constant_value(g, p->b, 4, window, p->data[1], false), *x_zero = zero_of(g, all, p, 0, 1, 0, 0);
   tn__value *w_zero = zero_of(g, all, p, 1, (int)p->columns, 1, 4);
   assert_true(tn__g_convolution_takes_bytes(x, w, w_zero, &spec));
   return tn__g_convolution_bytes(g, x, x_zero, w, w_zero, NULL, &spec);
@@ -324,7 +324,7 @@ static void four_bytes_come_together(void **state) {
   tn__conv_spec spec = {.spatial = 2, .feature_groups = 1, .strides = {1, 1}, .lhs_dilation = {1, 1}};
   for (int i = 0; i < 2; i++) {
     spec.rhs_dilation[i] = 1;
-    spec.low[i] = spec.high[i] = tn__index(ir, 1);
+    spec.low[i] = spec.high[i] = tn__ir_index(ir, 1);
   }
   tn__graph_output(g, "y", tn__g_matmul_bytes(g, a, zero, b, NULL));
   tn__graph_output(g, "z", tn__g_convolution_bytes(g, x, NULL, w, NULL, NULL, &spec));

@@ -6,14 +6,14 @@
 
 typedef const tn__expr *ex;
 
-static ex load1(tn__ir *ir, const tn__buffer *b, ex i) { return tn__load(ir, b, &i); }
-static ex load2(tn__ir *ir, const tn__buffer *b, ex i, ex j) { return tn__load(ir, b, (ex[]){i, j}); }
-static const tn__stmt *store1(tn__ir *ir, const tn__buffer *b, ex i, ex v) { return tn__store(ir, b, &i, v); }
+static ex load1(tn__ir *ir, const tn__buffer *b, ex i) { return tn__ir_load(ir, b, &i); }
+static ex load2(tn__ir *ir, const tn__buffer *b, ex i, ex j) { return tn__ir_load(ir, b, (ex[]){i, j}); }
+static const tn__stmt *store1(tn__ir *ir, const tn__buffer *b, ex i, ex v) { return tn__ir_store(ir, b, &i, v); }
 static const tn__stmt *store2(tn__ir *ir, const tn__buffer *b, ex i, ex j, ex v) {
-  return tn__store(ir, b, (ex[]){i, j}, v);
+  return tn__ir_store(ir, b, (ex[]){i, j}, v);
 }
 static tn__var *loop_var(tn__ir *ir, const char *name, int64_t extent) {
-  return tn__var_create(ir, name, TN_I64, tn__index(ir, 0), tn__index(ir, extent));
+  return tn__var_create(ir, name, TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, extent));
 }
 static const tn__buffer *param(tn__ir *ir, const char *name, tn_dtype dtype, ex a, ex b) {
   return tn__buffer_create(ir, name, dtype, TN__SCOPE_PARAM, b == NULL ? 1 : 2, (ex[]){a, b});
@@ -22,15 +22,16 @@ static const tn__buffer *param(tn__ir *ir, const char *name, tn_dtype dtype, ex 
 /* y[i] = max(x[i] * 2 + 1, 0) over a symbolic length: whole vectors and a masked tail. */
 static void elementwise(kernel_test *t, void *user) {
   tn__ir *ir = t->ir;
-  tn__var *n = tn__var_create(ir, "n", TN_I64, tn__index(ir, 0), NULL);
+  tn__var *n = tn__var_create(ir, "n", TN_I64, tn__ir_index(ir, 0), NULL);
   const tn__buffer *x = param(ir, "x", TN_F32, n->self, NULL), *y = param(ir, "y", TN_F32, n->self, NULL);
-  tn__var *block = tn__var_create(ir, "i", TN_I64, tn__index(ir, 0), tn__ceildiv(ir, n->self, tn__index(ir, 16)));
+  tn__var *block =
+      tn__var_create(ir, "i", TN_I64, tn__ir_index(ir, 0), tn__ir_ceildiv(ir, n->self, tn__ir_index(ir, 16)));
   tn__var *lane = loop_var(ir, "v", 16);
-  ex i = tn__add(ir, tn__mul_i(ir, block->self, 16), lane->self);
-  ex value = tn__add(ir, tn__mul(ir, load1(ir, x, i), tn__float(ir, TN_F32, 2)), tn__float(ir, TN_F32, 1));
-  const tn__stmt *body = store1(ir, y, i, tn__max(ir, value, tn__float(ir, TN_F32, 0)));
-  body = tn__if(ir, tn__lt(ir, i, n->self), body, NULL);
-  body = tn__for(ir, block, TN__LOOP_PARALLEL, tn__for(ir, lane, TN__LOOP_VECTORIZED, body));
+  ex i = tn__ir_add(ir, tn__ir_mul_i(ir, block->self, 16), lane->self);
+  ex value = tn__ir_add(ir, tn__ir_mul(ir, load1(ir, x, i), tn__ir_float(ir, TN_F32, 2)), tn__ir_float(ir, TN_F32, 1));
+  const tn__stmt *body = store1(ir, y, i, tn__ir_max(ir, value, tn__ir_float(ir, TN_F32, 0)));
+  body = tn__ir_if(ir, tn__ir_lt(ir, i, n->self), body, NULL);
+  body = tn__ir_for(ir, block, TN__LOOP_PARALLEL, tn__ir_for(ir, lane, TN__LOOP_VECTORIZED, body));
   const tn__var *scalars[] = {n};
   tn_kernel kernel = kernel_compile(t, tn__func_create(ir, "elementwise", &x, 1, &y, 1, scalars, 1, body));
   for (int64_t count = 0; count < 70; count++) {
@@ -53,34 +54,34 @@ typedef struct tiling {
 } tiling;
 
 static const tn__func *tiled_matmul(tn__ir *ir, const tiling *tile) {
-  ex rows = tn__index(ir, 8 * tile->mr), columns = tn__index(ir, 2 * tile->nr);
-  const tn__buffer *params[3] = {param(ir, "A", TN_F32, rows, tn__index(ir, K)),
-                                 param(ir, "B", TN_F32, tn__index(ir, K), columns),
+  ex rows = tn__ir_index(ir, 8 * tile->mr), columns = tn__ir_index(ir, 2 * tile->nr);
+  const tn__buffer *params[3] = {param(ir, "A", TN_F32, rows, tn__ir_index(ir, K)),
+                                 param(ir, "B", TN_F32, tn__ir_index(ir, K), columns),
                                  param(ir, "C", TN_F32, rows, columns)};
-  ex shape[2] = {tn__index(ir, tile->mr), tn__index(ir, tile->nr)};
+  ex shape[2] = {tn__ir_index(ir, tile->mr), tn__ir_index(ir, tile->nr)};
   const tn__buffer *acc = tn__buffer_create(ir, "acc", TN_F32, TN__SCOPE_REGISTER, 2, shape);
   tn__var *mo = loop_var(ir, "mo", 8), *no = loop_var(ir, "no", 2), *k = loop_var(ir, "k", K);
   const tn__stmt *parts[3][MAX_MR * MAX_PARTS];
   int count = 0;
   for (int m = 0; m < tile->mr; m++)
     for (int h = 0; h < tile->nr / tile->width; h++, count++) {
-      ex row = tn__index(ir, m), i = tn__add_i(ir, tn__mul_i(ir, mo->self, tile->mr), m);
+      ex row = tn__ir_index(ir, m), i = tn__ir_add_i(ir, tn__ir_mul_i(ir, mo->self, tile->mr), m);
       for (int p = 0; p < 3; p++) {
         tn__var *v = loop_var(ir, "v", tile->width);
-        ex column = tn__add_i(ir, v->self, tile->width * h);
-        ex j = tn__add(ir, tn__mul_i(ir, no->self, tile->nr), column), sum = load2(ir, acc, row, column);
-        ex product = tn__mul(ir, load2(ir, params[0], i, k->self), load2(ir, params[1], k->self, j));
-        const tn__stmt *body = p == 0   ? store2(ir, acc, row, column, tn__float(ir, TN_F32, 0))
-                               : p == 1 ? store2(ir, acc, row, column, tn__add(ir, sum, product))
+        ex column = tn__ir_add_i(ir, v->self, tile->width * h);
+        ex j = tn__ir_add(ir, tn__ir_mul_i(ir, no->self, tile->nr), column), sum = load2(ir, acc, row, column);
+        ex product = tn__ir_mul(ir, load2(ir, params[0], i, k->self), load2(ir, params[1], k->self, j));
+        const tn__stmt *body = p == 0   ? store2(ir, acc, row, column, tn__ir_float(ir, TN_F32, 0))
+                               : p == 1 ? store2(ir, acc, row, column, tn__ir_add(ir, sum, product))
                                         : store2(ir, params[2], i, j, sum);
-        parts[p][count] = tn__for(ir, v, TN__LOOP_VECTORIZED, body);
+        parts[p][count] = tn__ir_for(ir, v, TN__LOOP_VECTORIZED, body);
       }
     }
-  const tn__stmt *steps[3] = {tn__seq(ir, parts[0], count),
-                              tn__for(ir, k, TN__LOOP_SERIAL, tn__seq(ir, parts[1], count)),
-                              tn__seq(ir, parts[2], count)};
-  const tn__stmt *body = tn__alloc_stmt(ir, acc, tn__seq(ir, steps, 3));
-  body = tn__for(ir, mo, TN__LOOP_PARALLEL, tn__for(ir, no, TN__LOOP_SERIAL, body));
+  const tn__stmt *steps[3] = {tn__ir_seq(ir, parts[0], count),
+                              tn__ir_for(ir, k, TN__LOOP_SERIAL, tn__ir_seq(ir, parts[1], count)),
+                              tn__ir_seq(ir, parts[2], count)};
+  const tn__stmt *body = tn__ir_alloc_stmt(ir, acc, tn__ir_seq(ir, steps, 3));
+  body = tn__ir_for(ir, mo, TN__LOOP_PARALLEL, tn__ir_for(ir, no, TN__LOOP_SERIAL, body));
   return tn__func_create(ir, "matmul", params, 2, params + 2, 1, NULL, 0, body);
 }
 

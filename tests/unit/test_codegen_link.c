@@ -94,7 +94,7 @@ static void x86_64(kernel_test *t, void *user) {
   relocate(&h, 8, R_X86_64_PLT32, 4, -4);
   relocate(&h, 16, R_X86_64_PC64, 2, 8);
   tn__code code = object_of(t, &h);
-  tn__image image = tn__link_image(&t->arena, &code, 1);
+  tn__image image = tn__cg_link_image(&t->arena, &code, 1);
   assert_int_equal(image.size, 64 + 4096);
   assert_int_equal(word_at(&image, 4, 4), 0x160 - 4 - 4);
   assert_int_equal(word_at(&image, 8, 4), 32 - 4 - 8);
@@ -116,7 +116,7 @@ static void aarch64(kernel_test *t, void *user) {
   relocate(&h, 8, R_AARCH64_LDST128_ABS_LO12_NC, 2, 0xf00);
   relocate(&h, 12, R_AARCH64_CALL26, 1, 0);
   tn__code code = object_of(t, &h);
-  tn__image image = tn__link_image(&t->arena, &code, 1);
+  tn__image image = tn__cg_link_image(&t->arena, &code, 1);
   assert_int_equal((uint32_t)word_at(&image, 0, 4), 0xb0000000);
   assert_int_equal((uint32_t)word_at(&image, 4, 4), 0x91000000 | 0x060 << 10);
   assert_int_equal((uint32_t)word_at(&image, 8, 4), 0x3dc00001 | (0x060 >> 4) << 10);
@@ -129,7 +129,7 @@ static void several(kernel_test *t, void *user) {
   relocate(&a, 8, R_X86_64_PLT32, 3, -4);
   memcpy(b.names, "\0p\0data\0nothing\0outside", 24);
   tn__code code[2] = {object_of(t, &a), object_of(t, &b)};
-  tn__image image = tn__link_image(&t->arena, code, 2);
+  tn__image image = tn__cg_link_image(&t->arena, code, 2);
   assert_int_equal(image.symbol_count, 4);
   assert_string_equal(image.symbols[2].name, "p");
   assert_string_equal(image.symbols[3].name, "outside");
@@ -175,7 +175,7 @@ static void link_spoiled(kernel_test *t, void *user) {
   r->spoil(&h);
   tn__code code[2] = {object_of(t, &h), object_of(t, &h)};
   if (r->cut != 0) code[0].size = r->cut;
-  tn__link_image(&t->arena, code, r->twice ? 2 : 1);
+  tn__cg_link_image(&t->arena, code, r->twice ? 2 : 1);
 }
 
 /* Any bytes must be refused or linked, never read past. */
@@ -195,7 +195,7 @@ static void link_mutated(kernel_test *t, void *user) {
   }
   code.data = bytes;
   tn__arena_defer(&t->arena, free, bytes);
-  tn__link_image(&t->arena, &code, 1);
+  tn__cg_link_image(&t->arena, &code, 1);
 }
 
 static void links_x86_64(void **state) { kernel_with(NULL, x86_64, NULL); }

@@ -23,7 +23,7 @@ typedef struct builder {
   int scalar_count;
 } builder;
 
-static ex number(builder *b, int64_t value) { return tn__index(b->ir, value); }
+static ex number(builder *b, int64_t value) { return tn__ir_index(b->ir, value); }
 
 static tn__var *loop(builder *b, const char *name, int64_t extent) {
   return tn__var_create(b->ir, name, TN_I64, number(b, 0), number(b, extent));
@@ -48,18 +48,18 @@ static ex scalar(builder *b, const char *name, int64_t value) {
   return var->self;
 }
 
-static ex at(builder *b, const tn__buffer *buffer, ex index) { return tn__load(b->ir, buffer, &index); }
+static ex at(builder *b, const tn__buffer *buffer, ex index) { return tn__ir_load(b->ir, buffer, &index); }
 static const tn__stmt *put(builder *b, const tn__buffer *buffer, ex index, ex value) {
-  return tn__store(b->ir, buffer, &index, value);
+  return tn__ir_store(b->ir, buffer, &index, value);
 }
 static const tn__stmt *serial(builder *b, const tn__var *v, const tn__stmt *s) {
-  return tn__for(b->ir, v, TN__LOOP_SERIAL, s);
+  return tn__ir_for(b->ir, v, TN__LOOP_SERIAL, s);
 }
 static const tn__stmt *parallel(builder *b, const tn__var *v, const tn__stmt *s) {
-  return tn__for(b->ir, v, TN__LOOP_PARALLEL, s);
+  return tn__ir_for(b->ir, v, TN__LOOP_PARALLEL, s);
 }
 static const tn__stmt *lanes(builder *b, const tn__var *v, const tn__stmt *s) {
-  return tn__for(b->ir, v, TN__LOOP_VECTORIZED, s);
+  return tn__ir_for(b->ir, v, TN__LOOP_VECTORIZED, s);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -85,10 +85,10 @@ static int64_t byte_size(builder *b, const tn__buffer *buffer) {
   const tn__var *vars[2] = {b->scalars[0], b->scalars[1]};
   ex values[2];
   for (int i = 0; i < b->scalar_count; i++) values[i] = number(b, b->scalar_values[i]);
-  ex bytes = tn__mul_i(b->ir, buffer->shape[0], (int64_t)tn_dtype_size(buffer->dtype));
-  bytes = tn__substitute(b->ir, bytes, vars, values, b->scalar_count);
+  ex bytes = tn__ir_mul_i(b->ir, buffer->shape[0], (int64_t)tn_dtype_size(buffer->dtype));
+  bytes = tn__ir_substitute(b->ir, bytes, vars, values, b->scalar_count);
   int64_t size = -1;
-  assert_true(tn__as_int(bytes, &size));
+  assert_true(tn__ir_as_int(bytes, &size));
   return size;
 }
 
@@ -143,17 +143,17 @@ static void agree(kernel_test *t, builder *b, const tn__stmt *body, int32_t want
     if (bytes > 0) memcpy(reference[i].data, compiled[i].data, (size_t)bytes);
     r[i] = reference[i].data;
   }
-  tn__kernel_info info = tn__kernel_workspace(t->ir, func);
+  tn__kernel_info info = tn__cg_kernel_workspace(t->ir, func);
   int64_t workspace = info.workspace_bytes;
   if (info.workspace_expr != NULL) {
     ex values[2];
     for (int i = 0; i < b->scalar_count; i++) values[i] = number(b, b->scalar_values[i]);
     assert_true(
-        tn__as_int(tn__substitute(t->ir, info.workspace_expr, b->scalars, values, b->scalar_count), &workspace));
+        tn__ir_as_int(tn__ir_substitute(t->ir, info.workspace_expr, b->scalars, values, b->scalar_count), &workspace));
   }
   compiled[count] = guarded_alloc((size_t)workspace);
   assert_int_equal(run_kernel(t, b, kernel, compiled, count + 1), want);
-  tn_status *status = tn__interpret(t->ir, func, r, b->scalar_values, NULL);
+  tn_status *status = tn__ir_interpret(t->ir, func, r, b->scalar_values, NULL);
   assert_int_equal(status != NULL, want != TN_KERNEL_OK);
   tn_status_free(status);
   for (int i = 0; i < count && want == TN_KERNEL_OK; i++)
@@ -174,10 +174,10 @@ static void nested_masks(kernel_test *t, void *user) {
   ex size = scalar(&b, "n", *n);
   const tn__buffer *x = input(&b, TN_F32, size), *y = output(&b, TN_F32, number(&b, 16));
   tn__var *v = loop(&b, "v", 16);
-  ex value = at(&b, x, v->self), zero = tn__float(t->ir, TN_F32, 0), minus = tn__float(t->ir, TN_F32, -9);
-  const tn__stmt *inner = tn__if(t->ir, tn__lt(t->ir, zero, value), put(&b, y, v->self, tn__add(t->ir, value, value)),
-                                 put(&b, y, v->self, zero));
-  agree(t, &b, lanes(&b, v, tn__if(t->ir, tn__lt(t->ir, v->self, size), inner, put(&b, y, v->self, minus))), 0);
+  ex value = at(&b, x, v->self), zero = tn__ir_float(t->ir, TN_F32, 0), minus = tn__ir_float(t->ir, TN_F32, -9);
+  const tn__stmt *inner = tn__ir_if(t->ir, tn__ir_lt(t->ir, zero, value),
+                                    put(&b, y, v->self, tn__ir_add(t->ir, value, value)), put(&b, y, v->self, zero));
+  agree(t, &b, lanes(&b, v, tn__ir_if(t->ir, tn__ir_lt(t->ir, v->self, size), inner, put(&b, y, v->self, minus))), 0);
 }
 
 /* The side of a select that is not chosen must not be read: the border of a convolution. */
@@ -186,13 +186,14 @@ static void lazy_borders(kernel_test *t, void *user) {
   for (int is_vector = 0; is_vector < 2; is_vector++) {
     builder b = {.ir = t->ir};
     ex n = scalar(&b, "n", 32);
-    const tn__buffer *x = input(&b, TN_F32, n), *y = output(&b, TN_F32, tn__add_i(t->ir, n, 32));
-    tn__var *o = tn__var_create(t->ir, "o", TN_I64, number(&b, 0), tn__div_i(t->ir, tn__add_i(t->ir, n, 32), *width));
+    const tn__buffer *x = input(&b, TN_F32, n), *y = output(&b, TN_F32, tn__ir_add_i(t->ir, n, 32));
+    tn__var *o =
+        tn__var_create(t->ir, "o", TN_I64, number(&b, 0), tn__ir_div_i(t->ir, tn__ir_add_i(t->ir, n, 32), *width));
     tn__var *v = loop(&b, "v", *width);
-    ex i = tn__add(t->ir, tn__mul_i(t->ir, o->self, *width), v->self), k = tn__add_i(t->ir, i, -16);
-    ex inside = tn__and(t->ir, tn__le(t->ir, number(&b, 0), k), tn__lt(t->ir, k, n));
-    ex value = tn__select(t->ir, inside, at(&b, x, k), tn__float(t->ir, TN_F32, 7));
-    const tn__stmt *s = put(&b, y, i, tn__add(t->ir, value, tn__float(t->ir, TN_F32, 1)));
+    ex i = tn__ir_add(t->ir, tn__ir_mul_i(t->ir, o->self, *width), v->self), k = tn__ir_add_i(t->ir, i, -16);
+    ex inside = tn__ir_and(t->ir, tn__ir_le(t->ir, number(&b, 0), k), tn__ir_lt(t->ir, k, n));
+    ex value = tn__ir_select(t->ir, inside, at(&b, x, k), tn__ir_float(t->ir, TN_F32, 7));
+    const tn__stmt *s = put(&b, y, i, tn__ir_add(t->ir, value, tn__ir_float(t->ir, TN_F32, 1)));
     agree(t, &b, serial(&b, o, is_vector ? lanes(&b, v, s) : serial(&b, v, s)), 0);
   }
 }
@@ -204,10 +205,10 @@ static void lazy_logic(kernel_test *t, void *user) {
     const tn__buffer *x = input(&b, TN_F32, number(&b, 16));
     const tn__buffer *y = output(&b, TN_BOOL, number(&b, 32)), *z = output(&b, TN_BOOL, number(&b, 32));
     tn__var *v = loop(&b, "v", 32);
-    ex inside = tn__lt(t->ir, v->self, number(&b, 16));
-    ex positive = tn__lt(t->ir, tn__float(t->ir, TN_F32, 0), at(&b, x, v->self));
-    const tn__stmt *s = tn__seq2(t->ir, put(&b, y, v->self, tn__and(t->ir, inside, positive)),
-                                 put(&b, z, v->self, tn__or(t->ir, tn__not(t->ir, inside), positive)));
+    ex inside = tn__ir_lt(t->ir, v->self, number(&b, 16));
+    ex positive = tn__ir_lt(t->ir, tn__ir_float(t->ir, TN_F32, 0), at(&b, x, v->self));
+    const tn__stmt *s = tn__ir_seq2(t->ir, put(&b, y, v->self, tn__ir_and(t->ir, inside, positive)),
+                                    put(&b, z, v->self, tn__ir_or(t->ir, tn__ir_not(t->ir, inside), positive)));
     agree(t, &b, is_vector ? lanes(&b, v, s) : serial(&b, v, s), 0);
   }
 }
@@ -228,10 +229,10 @@ static void strided(kernel_test *t, void *user) {
   int64_t span = (c->width - 1) * llabs(c->stride) + 4;
   const tn__buffer *x = input(&b, c->dtype, number(&b, span)), *y = output(&b, c->dtype, number(&b, span));
   tn__var *v = loop(&b, "v", c->width);
-  ex i = tn__mul_i(t->ir, v->self, c->stride);
-  if (c->stride < 0) i = tn__add_i(t->ir, i, -c->stride * (c->width - 1));
-  const tn__stmt *s = put(&b, y, i, at(&b, x, tn__add_i(t->ir, i, 3)));
-  if (c->masked) s = tn__if(t->ir, tn__lt(t->ir, v->self, scalar(&b, "n", c->width / 2)), s, NULL);
+  ex i = tn__ir_mul_i(t->ir, v->self, c->stride);
+  if (c->stride < 0) i = tn__ir_add_i(t->ir, i, -c->stride * (c->width - 1));
+  const tn__stmt *s = put(&b, y, i, at(&b, x, tn__ir_add_i(t->ir, i, 3)));
+  if (c->masked) s = tn__ir_if(t->ir, tn__ir_lt(t->ir, v->self, scalar(&b, "n", c->width / 2)), s, NULL);
   agree(t, &b, lanes(&b, v, s), 0);
 }
 
@@ -243,12 +244,12 @@ static void gathered(kernel_test *t, void *user) {
   const tn__buffer *x = input(&b, c->dtype, number(&b, 64)), *index = input(&b, TN_I32, number(&b, c->width));
   const tn__buffer *y = output(&b, c->dtype, number(&b, 4 * c->width));
   tn__var *v = loop(&b, "v", c->width);
-  ex data = tn__mod_i(t->ir, tn__cast(t->ir, TN_I64, at(&b, index, v->self)), 5);
-  ex from[4] = {data, tn__mod_i(t->ir, v->self, 3), tn__div_i(t->ir, v->self, 2), tn__mul(t->ir, v->self, n)};
+  ex data = tn__ir_mod_i(t->ir, tn__ir_cast(t->ir, TN_I64, at(&b, index, v->self)), 5);
+  ex from[4] = {data, tn__ir_mod_i(t->ir, v->self, 3), tn__ir_div_i(t->ir, v->self, 2), tn__ir_mul(t->ir, v->self, n)};
   const tn__stmt *stores[4];
-  for (int i = 0; i < 4; i++) stores[i] = put(&b, y, tn__add_i(t->ir, v->self, i * c->width), at(&b, x, from[i]));
-  const tn__stmt *s = tn__seq(t->ir, stores, 4);
-  if (c->masked) s = tn__if(t->ir, tn__le(t->ir, number(&b, 2), v->self), s, NULL);
+  for (int i = 0; i < 4; i++) stores[i] = put(&b, y, tn__ir_add_i(t->ir, v->self, i * c->width), at(&b, x, from[i]));
+  const tn__stmt *s = tn__ir_seq(t->ir, stores, 4);
+  if (c->masked) s = tn__ir_if(t->ir, tn__ir_le(t->ir, number(&b, 2), v->self), s, NULL);
   agree(t, &b, lanes(&b, v, s), 0);
 }
 
@@ -274,14 +275,15 @@ static void stores_are_seen(kernel_test *t, void *user) {
   builder b = {.ir = t->ir};
   const tn__buffer *x = input(&b, TN_I64, number(&b, 20)), *y = output(&b, TN_I64, number(&b, 21));
   tn__var *i = loop(&b, "i", 20), *held = tn__var_create(t->ir, "held", TN_I64, NULL, NULL), *k = loop(&b, "k", 10);
-  ex next = tn__add_i(t->ir, i->self, 1), other = tn__sub(t->ir, number(&b, 20), k->self);
-  const tn__stmt *sum = serial(&b, i, put(&b, y, next, tn__add(t->ir, at(&b, y, i->self), at(&b, x, i->self))));
-  const tn__stmt *swap = tn__seq2(t->ir, put(&b, y, k->self, at(&b, y, other)), put(&b, y, other, held->self));
-  swap = serial(&b, k, tn__let(t->ir, held, at(&b, y, k->self), swap));
-  const tn__stmt *twice = tn__seq2(t->ir, put(&b, y, number(&b, 0), tn__add_i(t->ir, at(&b, y, number(&b, 0)), 1)),
-                                   put(&b, y, number(&b, 0), tn__mul_i(t->ir, at(&b, y, number(&b, 0)), 3)));
+  ex next = tn__ir_add_i(t->ir, i->self, 1), other = tn__ir_sub(t->ir, number(&b, 20), k->self);
+  const tn__stmt *sum = serial(&b, i, put(&b, y, next, tn__ir_add(t->ir, at(&b, y, i->self), at(&b, x, i->self))));
+  const tn__stmt *swap = tn__ir_seq2(t->ir, put(&b, y, k->self, at(&b, y, other)), put(&b, y, other, held->self));
+  swap = serial(&b, k, tn__ir_let(t->ir, held, at(&b, y, k->self), swap));
+  const tn__stmt *twice =
+      tn__ir_seq2(t->ir, put(&b, y, number(&b, 0), tn__ir_add_i(t->ir, at(&b, y, number(&b, 0)), 1)),
+                  put(&b, y, number(&b, 0), tn__ir_mul_i(t->ir, at(&b, y, number(&b, 0)), 3)));
   const tn__stmt *all[] = {put(&b, y, number(&b, 0), number(&b, 0)), sum, swap, twice};
-  agree(t, &b, tn__seq(t->ir, all, 4), 0);
+  agree(t, &b, tn__ir_seq(t->ir, all, 4), 0);
 }
 
 /* Register buffers: a reduction by halves over one vector, single lanes, and accesses that force a stack array. */
@@ -293,24 +295,24 @@ static void register_slots(kernel_test *t, void *user) {
   const tn__stmt *steps[8];
   int count = 0;
   tn__var *v = loop(&b, "v", 16), *k = loop(&b, "k", 10);
-  steps[count++] = lanes(&b, v, put(&b, acc, v->self, tn__float(t->ir, TN_F32, 0)));
+  steps[count++] = lanes(&b, v, put(&b, acc, v->self, tn__ir_float(t->ir, TN_F32, 0)));
   tn__var *w = loop(&b, "w", 16);
-  ex element = at(&b, x, tn__add(t->ir, tn__mul_i(t->ir, k->self, 16), w->self));
-  steps[count++] = serial(&b, k, lanes(&b, w, put(&b, acc, w->self, tn__add(t->ir, at(&b, acc, w->self), element))));
+  ex element = at(&b, x, tn__ir_add(t->ir, tn__ir_mul_i(t->ir, k->self, 16), w->self));
+  steps[count++] = serial(&b, k, lanes(&b, w, put(&b, acc, w->self, tn__ir_add(t->ir, at(&b, acc, w->self), element))));
   steps[count++] = put(&b, y, number(&b, 1), at(&b, acc, number(&b, 5)));
   for (int half = 8; half >= 1; half /= 2) {
     tn__var *h = loop(&b, "h", half);
-    ex sum = tn__add(t->ir, at(&b, acc, h->self), at(&b, acc, tn__add_i(t->ir, h->self, half)));
+    ex sum = tn__ir_add(t->ir, at(&b, acc, h->self), at(&b, acc, tn__ir_add_i(t->ir, h->self, half)));
     steps[count++] = lanes(&b, h, put(&b, acc, h->self, sum));
   }
   steps[count++] = put(&b, y, number(&b, 0), at(&b, acc, number(&b, 0)));
-  const tn__stmt *s = tn__alloc_stmt(t->ir, acc, tn__seq(t->ir, steps, count));
+  const tn__stmt *s = tn__ir_alloc_stmt(t->ir, acc, tn__ir_seq(t->ir, steps, count));
   const tn__buffer *odd = tn__buffer_create(t->ir, "odd", TN_F32, TN__SCOPE_REGISTER, 1, &width);
   tn__var *i = loop(&b, "i", 16), *u = loop(&b, "u", 8);
   const tn__stmt *fill_odd = serial(&b, i, put(&b, odd, i->self, at(&b, x, i->self)));
   const tn__stmt *read_odd =
-      lanes(&b, u, put(&b, y, tn__add_i(t->ir, u->self, 2), at(&b, odd, tn__add_i(t->ir, u->self, 3))));
-  s = tn__seq2(t->ir, s, tn__alloc_stmt(t->ir, odd, tn__seq2(t->ir, fill_odd, read_odd)));
+      lanes(&b, u, put(&b, y, tn__ir_add_i(t->ir, u->self, 2), at(&b, odd, tn__ir_add_i(t->ir, u->self, 3))));
+  s = tn__ir_seq2(t->ir, s, tn__ir_alloc_stmt(t->ir, odd, tn__ir_seq2(t->ir, fill_odd, read_odd)));
   agree(t, &b, s, 0);
 }
 
@@ -321,11 +323,11 @@ static void masked_registers(kernel_test *t, void *user) {
   const tn__buffer *x = input(&b, TN_F32, n), *y = output(&b, TN_F32, width);
   const tn__buffer *acc = tn__buffer_create(t->ir, "acc", TN_F32, TN__SCOPE_REGISTER, 1, &width);
   tn__var *a = loop(&b, "a", 16), *c = loop(&b, "c", 16), *d = loop(&b, "d", 16);
-  const tn__stmt *add = put(&b, acc, c->self, tn__add(t->ir, at(&b, acc, c->self), at(&b, x, c->self)));
-  const tn__stmt *steps[] = {lanes(&b, a, put(&b, acc, a->self, tn__float(t->ir, TN_F32, -5))),
-                             lanes(&b, c, tn__if(t->ir, tn__lt(t->ir, c->self, n), add, NULL)),
+  const tn__stmt *add = put(&b, acc, c->self, tn__ir_add(t->ir, at(&b, acc, c->self), at(&b, x, c->self)));
+  const tn__stmt *steps[] = {lanes(&b, a, put(&b, acc, a->self, tn__ir_float(t->ir, TN_F32, -5))),
+                             lanes(&b, c, tn__ir_if(t->ir, tn__ir_lt(t->ir, c->self, n), add, NULL)),
                              lanes(&b, d, put(&b, y, d->self, at(&b, acc, d->self)))};
-  agree(t, &b, tn__alloc_stmt(t->ir, acc, tn__seq(t->ir, steps, 3)), 0);
+  agree(t, &b, tn__ir_alloc_stmt(t->ir, acc, tn__ir_seq(t->ir, steps, 3)), 0);
 }
 
 /* What looks like lanes but has to run one after another: memory of its own in the body, two lanes for one element of a
@@ -334,20 +336,21 @@ static void masked_registers(kernel_test *t, void *user) {
 static void serial_after_all(kernel_test *t, void *user) {
   builder b = {.ir = t->ir};
   const tn__buffer *x = input(&b, TN_F32, number(&b, 16)), *y = output(&b, TN_F32, number(&b, 17));
-  ex width = number(&b, 16), zero = number(&b, 0), one = tn__float(t->ir, TN_F32, 1);
+  ex width = number(&b, 16), zero = number(&b, 0), one = tn__ir_float(t->ir, TN_F32, 1);
   const tn__buffer *acc = tn__buffer_create(t->ir, "acc", TN_F32, TN__SCOPE_REGISTER, 1, &width);
   tn__var *v = loop(&b, "v", 16), *u = loop(&b, "u", 16), *w = loop(&b, "w", 16);
   ex single = number(&b, 1);
   const tn__buffer *own = tn__buffer_create(t->ir, "own", TN_F32, TN__SCOPE_STACK, 1, &single);
-  const tn__stmt *count = tn__seq2(t->ir, put(&b, own, zero, tn__add(t->ir, at(&b, acc, v->self), one)),
-                                   put(&b, acc, v->self, at(&b, own, zero)));
-  count = tn__alloc_stmt(t->ir, own, count);
+  const tn__stmt *count = tn__ir_seq2(t->ir, put(&b, own, zero, tn__ir_add(t->ir, at(&b, acc, v->self), one)),
+                                      put(&b, acc, v->self, at(&b, own, zero)));
+  count = tn__ir_alloc_stmt(t->ir, own, count);
   const tn__stmt *steps[] = {
-      lanes(&b, v, tn__seq2(t->ir, put(&b, acc, v->self, at(&b, x, v->self)), count)),
+      lanes(&b, v, tn__ir_seq2(t->ir, put(&b, acc, v->self, at(&b, x, v->self)), count)),
       lanes(&b, w, put(&b, y, w->self, at(&b, acc, w->self))),
-      lanes(&b, u, tn__if(t->ir, tn__lt(t->ir, u->self, number(&b, 9)), put(&b, acc, zero, at(&b, x, u->self)), NULL)),
+      lanes(&b, u,
+            tn__ir_if(t->ir, tn__ir_lt(t->ir, u->self, number(&b, 9)), put(&b, acc, zero, at(&b, x, u->self)), NULL)),
       put(&b, y, number(&b, 16), at(&b, acc, zero))};
-  agree(t, &b, tn__alloc_stmt(t->ir, acc, tn__seq(t->ir, steps, 4)), 0);
+  agree(t, &b, tn__ir_alloc_stmt(t->ir, acc, tn__ir_seq(t->ir, steps, 4)), 0);
 }
 
 /* Workspaces of constant and symbolic size, written by one parallel loop and read by the next; stack buffers inside of
@@ -361,32 +364,34 @@ static void memories_of_parallel_loops(kernel_test *t, void *user) {
   const tn__buffer *second = tn__buffer_create(t->ir, "second", TN_F32, TN__SCOPE_WORKSPACE, 1, &seven);
   const tn__buffer *stack = tn__buffer_create(t->ir, "stack", TN_F32, TN__SCOPE_STACK, 1, &eight);
   tn__var *i = tn__var_create(t->ir, "i", TN_I64, number(&b, 0), n),
-          *j = tn__var_create(t->ir, "j", TN_I64, number(&b, 2), tn__add_i(t->ir, n, -2));
+          *j = tn__var_create(t->ir, "j", TN_I64, number(&b, 2), tn__ir_add_i(t->ir, n, -2));
   tn__var *k = loop(&b, "k", 8), *m = loop(&b, "m", 8), *s = loop(&b, "s", 7);
-  const tn__stmt *work =
-      serial(&b, k, put(&b, stack, k->self, tn__mul(t->ir, at(&b, x, i->self), tn__cast(t->ir, TN_F32, k->self))));
-  ex sum = tn__add(t->ir, at(&b, first, i->self), at(&b, stack, m->self));
-  work = tn__seq2(t->ir, work, serial(&b, m, put(&b, first, i->self, sum)));
-  work = tn__seq2(t->ir, put(&b, first, i->self, tn__float(t->ir, TN_F32, 0)), tn__alloc_stmt(t->ir, stack, work));
-  ex back = tn__add(t->ir, at(&b, first, tn__sub(t->ir, tn__add_i(t->ir, n, -1), j->self)),
-                    at(&b, second, tn__mod_i(t->ir, j->self, 7)));
-  const tn__stmt *steps[] = {serial(&b, s, put(&b, second, s->self, tn__cast(t->ir, TN_F32, s->self))),
+  const tn__stmt *work = serial(
+      &b, k, put(&b, stack, k->self, tn__ir_mul(t->ir, at(&b, x, i->self), tn__ir_cast(t->ir, TN_F32, k->self))));
+  ex sum = tn__ir_add(t->ir, at(&b, first, i->self), at(&b, stack, m->self));
+  work = tn__ir_seq2(t->ir, work, serial(&b, m, put(&b, first, i->self, sum)));
+  work = tn__ir_seq2(t->ir, put(&b, first, i->self, tn__ir_float(t->ir, TN_F32, 0)),
+                     tn__ir_alloc_stmt(t->ir, stack, work));
+  ex back = tn__ir_add(t->ir, at(&b, first, tn__ir_sub(t->ir, tn__ir_add_i(t->ir, n, -1), j->self)),
+                       at(&b, second, tn__ir_mod_i(t->ir, j->self, 7)));
+  const tn__stmt *steps[] = {serial(&b, s, put(&b, second, s->self, tn__ir_cast(t->ir, TN_F32, s->self))),
                              parallel(&b, i, work), parallel(&b, j, put(&b, y, j->self, back))};
-  agree(t, &b, tn__alloc_stmt(t->ir, second, tn__alloc_stmt(t->ir, first, tn__seq(t->ir, steps, 3))), 0);
+  agree(t, &b, tn__ir_alloc_stmt(t->ir, second, tn__ir_alloc_stmt(t->ir, first, tn__ir_seq(t->ir, steps, 3))), 0);
 }
 
 /* An output that takes the place of an input of its size. */
 static void in_place(kernel_test *t, void *user) {
   if (t->target.arch != tn__host_arch()) return; /* the emulator gets copies, apart from each other */
   tn__ir *ir = t->ir;
-  ex size = tn__index(ir, 64);
+  ex size = tn__ir_index(ir, 64);
   const tn__buffer *x = tn__buffer_create(ir, "x", TN_F32, TN__SCOPE_PARAM, 1, &size),
                    *y = tn__buffer_create(ir, "y", TN_F32, TN__SCOPE_PARAM, 1, &size);
-  tn__var *o = tn__var_create(ir, "o", TN_I64, tn__index(ir, 0), tn__index(ir, 4)),
-          *v = tn__var_create(ir, "v", TN_I64, tn__index(ir, 0), tn__index(ir, 16));
-  ex i = tn__add(ir, tn__mul_i(ir, o->self, 16), v->self), value = tn__load(ir, x, &i);
-  const tn__stmt *body = tn__store(ir, y, &i, tn__add(ir, tn__mul(ir, value, value), tn__float(ir, TN_F32, 1)));
-  body = tn__for(ir, o, TN__LOOP_SERIAL, tn__for(ir, v, TN__LOOP_VECTORIZED, body));
+  tn__var *o = tn__var_create(ir, "o", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, 4)),
+          *v = tn__var_create(ir, "v", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, 16));
+  ex i = tn__ir_add(ir, tn__ir_mul_i(ir, o->self, 16), v->self), value = tn__ir_load(ir, x, &i);
+  const tn__stmt *body =
+      tn__ir_store(ir, y, &i, tn__ir_add(ir, tn__ir_mul(ir, value, value), tn__ir_float(ir, TN_F32, 1)));
+  body = tn__ir_for(ir, o, TN__LOOP_SERIAL, tn__ir_for(ir, v, TN__LOOP_VECTORIZED, body));
   tn_kernel kernel = kernel_compile(t, tn__func_create(ir, "in_place", &x, 1, &y, 1, NULL, 0, body));
   float *data = kernel_alloc(256);
   for (int k = 0; k < 64; k++) data[k] = (float)k;
@@ -405,12 +410,12 @@ static void while_loops(kernel_test *t, void *user) {
   const tn__buffer *state = tn__buffer_create(t->ir, "state", TN_I64, TN__SCOPE_STACK, 1, &one);
   tn__var *i = loop(&b, "i", 16);
   ex zero = number(&b, 0), now = at(&b, state, zero);
-  ex more = tn__and(
-      t->ir, tn__lt(t->ir, now, i->self),
-      tn__le(t->ir, at(&b, x, tn__max(t->ir, tn__min(t->ir, now, number(&b, 15)), zero)), tn__int(t->ir, TN_I32, 3)));
-  const tn__stmt *round = put(&b, state, zero, tn__add_i(t->ir, now, 1));
-  const tn__stmt *steps[] = {put(&b, state, zero, zero), tn__while(t->ir, more, round), put(&b, y, i->self, now)};
-  agree(t, &b, serial(&b, i, tn__alloc_stmt(t->ir, state, tn__seq(t->ir, steps, 3))), 0);
+  ex more = tn__ir_and(t->ir, tn__ir_lt(t->ir, now, i->self),
+                       tn__ir_le(t->ir, at(&b, x, tn__ir_max(t->ir, tn__ir_min(t->ir, now, number(&b, 15)), zero)),
+                                 tn__ir_int(t->ir, TN_I32, 3)));
+  const tn__stmt *round = put(&b, state, zero, tn__ir_add_i(t->ir, now, 1));
+  const tn__stmt *steps[] = {put(&b, state, zero, zero), tn__ir_while(t->ir, more, round), put(&b, y, i->self, now)};
+  agree(t, &b, serial(&b, i, tn__ir_alloc_stmt(t->ir, state, tn__ir_seq(t->ir, steps, 3))), 0);
 }
 
 typedef struct failure {
@@ -423,19 +428,19 @@ static void failures(kernel_test *t, void *user) {
   builder b = {.ir = t->ir};
   const tn__buffer *x = input(&b, TN_I32, number(&b, 64)), *y = output(&b, TN_I32, number(&b, 64));
   tn__var *o = loop(&b, "o", 4), *v = loop(&b, "v", 16);
-  ex i = tn__add(t->ir, tn__mul_i(t->ir, o->self, 16), v->self), value = at(&b, x, i),
-     hundred = tn__int(t->ir, TN_I32, 100);
-  ex bad = tn__eq(t->ir, value, tn__int(t->ir, TN_I32, 0)), good = tn__not(t->ir, bad);
+  ex i = tn__ir_add(t->ir, tn__ir_mul_i(t->ir, o->self, 16), v->self), value = at(&b, x, i),
+     hundred = tn__ir_int(t->ir, TN_I32, 100);
+  ex bad = tn__ir_eq(t->ir, value, tn__ir_int(t->ir, TN_I32, 0)), good = tn__ir_not(t->ir, bad);
   const tn__stmt *s;
   if (f->division && f->guarded)
-    s = put(&b, y, i, tn__select(t->ir, good, tn__div(t->ir, hundred, value), value));
+    s = put(&b, y, i, tn__ir_select(t->ir, good, tn__ir_div(t->ir, hundred, value), value));
   else if (f->division)
-    s = put(&b, y, i, tn__mod(t->ir, hundred, value));
+    s = put(&b, y, i, tn__ir_mod(t->ir, hundred, value));
   else
-    s = tn__seq2(t->ir,
-                 tn__if(t->ir, f->guarded ? tn__and(t->ir, bad, good) : bad,
-                        tn__fail(t->ir, TN_KERNEL_INDEX_OUT_OF_RANGE), NULL),
-                 put(&b, y, i, value));
+    s = tn__ir_seq2(t->ir,
+                    tn__ir_if(t->ir, f->guarded ? tn__ir_and(t->ir, bad, good) : bad,
+                              tn__ir_fail(t->ir, TN_KERNEL_INDEX_OUT_OF_RANGE), NULL),
+                    put(&b, y, i, value));
   s = f->vector ? lanes(&b, v, s) : serial(&b, v, s);
   s = f->parallel ? parallel(&b, o, s) : serial(&b, o, s);
   agree(t, &b, s, f->guarded ? TN_KERNEL_OK : f->division ? TN_KERNEL_DIVISION_BY_ZERO : TN_KERNEL_INDEX_OUT_OF_RANGE);
@@ -459,11 +464,13 @@ static ex random_index(generator *g, int depth) {
   for (int i = 0; i < 3; i++) {
     static const int64_t strides[] = {0, 1, 1, 1, 2, 3, 7};
     ex term = g->loops[i]->self;
-    if (pick(g, 6) == 0) term = pick(g, 2) ? tn__div_i(ir, term, 2 + pick(g, 3)) : tn__mod_i(ir, term, 2 + pick(g, 3));
-    sum = tn__add(ir, sum, tn__mul_i(ir, term, strides[pick(g, 7)]));
+    if (pick(g, 6) == 0)
+      term = pick(g, 2) ? tn__ir_div_i(ir, term, 2 + pick(g, 3)) : tn__ir_mod_i(ir, term, 2 + pick(g, 3));
+    sum = tn__ir_add(ir, sum, tn__ir_mul_i(ir, term, strides[pick(g, 7)]));
   }
   if (depth > 0 && pick(g, 8) == 0) /* through data */
-    return tn__mod(ir, tn__cast(ir, TN_I64, tn__load(ir, g->inputs[2], (ex[]){random_index(g, 0)})), number(&g->b, 50));
+    return tn__ir_mod(ir, tn__ir_cast(ir, TN_I64, tn__ir_load(ir, g->inputs[2], (ex[]){random_index(g, 0)})),
+                      number(&g->b, 50));
   return sum;
 }
 
@@ -473,34 +480,34 @@ static ex random_value(generator *g, tn_dtype dtype, int depth) {
   tn__ir *ir = g->b.ir;
   if (depth == 0 || pick(g, 5) == 0) {
     const tn__buffer *from = g->inputs[pick(g, 3)];
-    if (pick(g, 4) == 0) return tn__constant(ir, dtype, (double)(pick(g, 4)));
-    return tn__cast(ir, dtype, tn__load(ir, from, (ex[]){random_index(g, 1)}));
+    if (pick(g, 4) == 0) return tn__ir_constant(ir, dtype, (double)(pick(g, 4)));
+    return tn__ir_cast(ir, dtype, tn__ir_load(ir, from, (ex[]){random_index(g, 1)}));
   }
   ex a = random_value(g, dtype, depth - 1);
   switch (pick(g, 7)) {
-    case 0: return tn__select(ir, random_bool(g, depth - 1), a, random_value(g, dtype, depth - 1));
+    case 0: return tn__ir_select(ir, random_bool(g, depth - 1), a, random_value(g, dtype, depth - 1));
     case 1: { /* a load that is only right under its condition */
-      ex index = tn__add_i(ir, random_index(g, 0), -20);
-      ex inside = tn__and(ir, tn__le(ir, number(&g->b, 0), index), tn__lt(ir, index, g->limit));
-      return tn__select(ir, inside, tn__cast(ir, dtype, tn__load(ir, g->inputs[pick(g, 3)], &index)), a);
+      ex index = tn__ir_add_i(ir, random_index(g, 0), -20);
+      ex inside = tn__ir_and(ir, tn__ir_le(ir, number(&g->b, 0), index), tn__ir_lt(ir, index, g->limit));
+      return tn__ir_select(ir, inside, tn__ir_cast(ir, dtype, tn__ir_load(ir, g->inputs[pick(g, 3)], &index)), a);
     }
-    case 2: return tn__mul(ir, a, tn__constant(ir, dtype, 2));
-    case 3: return tn__min(ir, a, random_value(g, dtype, depth - 1));
-    case 4: return tn__max(ir, a, random_value(g, dtype, depth - 1));
-    case 5: return tn__sub(ir, a, random_value(g, dtype, depth - 1));
-    default: return tn__add(ir, a, random_value(g, dtype, depth - 1));
+    case 2: return tn__ir_mul(ir, a, tn__ir_constant(ir, dtype, 2));
+    case 3: return tn__ir_min(ir, a, random_value(g, dtype, depth - 1));
+    case 4: return tn__ir_max(ir, a, random_value(g, dtype, depth - 1));
+    case 5: return tn__ir_sub(ir, a, random_value(g, dtype, depth - 1));
+    default: return tn__ir_add(ir, a, random_value(g, dtype, depth - 1));
   }
 }
 
 static ex random_bool(generator *g, int depth) {
   tn__ir *ir = g->b.ir;
   switch (pick(g, 4)) {
-    case 0: return tn__lt(ir, random_value(g, TN_F32, depth), random_value(g, TN_F32, depth));
-    case 1: return tn__le(ir, random_index(g, 0), number(&g->b, pick(g, 20)));
-    case 2: return tn__eq(ir, tn__mod_i(ir, g->loops[pick(g, 3)]->self, 3), number(&g->b, 1));
+    case 0: return tn__ir_lt(ir, random_value(g, TN_F32, depth), random_value(g, TN_F32, depth));
+    case 1: return tn__ir_le(ir, random_index(g, 0), number(&g->b, pick(g, 20)));
+    case 2: return tn__ir_eq(ir, tn__ir_mod_i(ir, g->loops[pick(g, 3)]->self, 3), number(&g->b, 1));
     default:
-      return tn__or(ir, tn__lt(ir, g->loops[2]->self, number(&g->b, pick(g, 10))),
-                    tn__not(ir, tn__le(ir, random_index(g, 0), number(&g->b, 9))));
+      return tn__ir_or(ir, tn__ir_lt(ir, g->loops[2]->self, number(&g->b, pick(g, 10))),
+                       tn__ir_not(ir, tn__ir_le(ir, random_index(g, 0), number(&g->b, 9))));
   }
 }
 
@@ -518,28 +525,28 @@ static void random_kernel(kernel_test *t, void *user) {
   tn_dtype dtype = dtypes[pick(&g, 8)];
   const tn__buffer *y = output(&g.b, dtype, number(&g.b, extents[0] * extents[1] * extents[2]));
   ex v = g.loops[2]->self, width = number(&g.b, extents[2]);
-  ex row = tn__add(ir, tn__mul_i(ir, g.loops[0]->self, extents[1]), g.loops[1]->self);
-  ex place = tn__add(ir, tn__mul_i(ir, row, extents[2]), v), value = random_value(&g, dtype, 3);
+  ex row = tn__ir_add(ir, tn__ir_mul_i(ir, g.loops[0]->self, extents[1]), g.loops[1]->self);
+  ex place = tn__ir_add(ir, tn__ir_mul_i(ir, row, extents[2]), v), value = random_value(&g, dtype, 3);
   tn__loop_kind outer = pick(&g, 2) ? TN__LOOP_PARALLEL : TN__LOOP_SERIAL,
                 inner = pick(&g, 5) ? TN__LOOP_VECTORIZED : TN__LOOP_SERIAL;
   const tn__stmt *s;
   if (pick(&g, 3) == 0) {
     const tn__buffer *acc = tn__buffer_create(ir, "acc", dtype, TN__SCOPE_REGISTER, 1, &width);
     tn__var *a = loop(&g.b, "a", extents[2]), *c = loop(&g.b, "c", extents[2]);
-    const tn__stmt *add = put(&g.b, acc, v, tn__add(ir, at(&g.b, acc, v), value));
-    if (pick(&g, 2)) add = tn__if(ir, random_bool(&g, 1), add, NULL);
-    ex first = tn__add(ir, tn__mul_i(ir, g.loops[0]->self, extents[1] * extents[2]), c->self);
-    const tn__stmt *steps[] = {lanes(&g.b, a, put(&g.b, acc, a->self, tn__constant(ir, dtype, 1))),
+    const tn__stmt *add = put(&g.b, acc, v, tn__ir_add(ir, at(&g.b, acc, v), value));
+    if (pick(&g, 2)) add = tn__ir_if(ir, random_bool(&g, 1), add, NULL);
+    ex first = tn__ir_add(ir, tn__ir_mul_i(ir, g.loops[0]->self, extents[1] * extents[2]), c->self);
+    const tn__stmt *steps[] = {lanes(&g.b, a, put(&g.b, acc, a->self, tn__ir_constant(ir, dtype, 1))),
                                serial(&g.b, g.loops[1], lanes(&g.b, g.loops[2], add)),
                                lanes(&g.b, c, put(&g.b, y, first, at(&g.b, acc, c->self)))};
-    s = tn__alloc_stmt(ir, acc, tn__seq(ir, steps, 3));
+    s = tn__ir_alloc_stmt(ir, acc, tn__ir_seq(ir, steps, 3));
   } else {
     s = put(&g.b, y, place, value);
     if (pick(&g, 2))
-      s = tn__if(ir, random_bool(&g, 1), s, pick(&g, 2) ? put(&g.b, y, place, tn__constant(ir, dtype, 3)) : NULL);
-    s = serial(&g.b, g.loops[1], tn__for(ir, g.loops[2], inner, s));
+      s = tn__ir_if(ir, random_bool(&g, 1), s, pick(&g, 2) ? put(&g.b, y, place, tn__ir_constant(ir, dtype, 3)) : NULL);
+    s = serial(&g.b, g.loops[1], tn__ir_for(ir, g.loops[2], inner, s));
   }
-  s = tn__for(ir, g.loops[0], outer, s);
+  s = tn__ir_for(ir, g.loops[0], outer, s);
   agree(t, &g.b, s, 0);
 }
 

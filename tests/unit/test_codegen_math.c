@@ -35,16 +35,17 @@ static const function_row functions2[] = {{"pow", TN__CALL_POW, NULL, NULL}, {"a
 /* y[i] = f(x[i]) or f(x[i], z[i]) for a symbolic number of elements, so many lanes at a time. */
 static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype dtype, int arity, int lanes) {
   tn__ir *ir = t->ir;
-  tn__var *n = tn__var_create(ir, "n", TN_I64, tn__index(ir, 0), NULL);
+  tn__var *n = tn__var_create(ir, "n", TN_I64, tn__ir_index(ir, 0), NULL);
   const tn__buffer *params[3];
   for (int i = 0; i < 3; i++) params[i] = tn__buffer_create(ir, &"xzy"[i], dtype, TN__SCOPE_PARAM, 1, &n -> self);
-  tn__var *block = tn__var_create(ir, "i", TN_I64, tn__index(ir, 0), tn__ceildiv(ir, n->self, tn__index(ir, lanes)));
-  tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__index(ir, 0), tn__index(ir, lanes));
-  ex i = tn__add(ir, tn__mul_i(ir, block->self, lanes), lane->self), args[2];
-  for (int k = 0; k < 2; k++) args[k] = tn__load(ir, params[k], &i);
-  const tn__stmt *body = tn__store(ir, params[2], &i, tn__call(ir, row->intrinsic, dtype, args, arity));
-  body = tn__if(ir, tn__lt(ir, i, n->self), body, NULL);
-  body = tn__for(ir, block, TN__LOOP_SERIAL, tn__for(ir, lane, TN__LOOP_VECTORIZED, body));
+  tn__var *block =
+      tn__var_create(ir, "i", TN_I64, tn__ir_index(ir, 0), tn__ir_ceildiv(ir, n->self, tn__ir_index(ir, lanes)));
+  tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, lanes));
+  ex i = tn__ir_add(ir, tn__ir_mul_i(ir, block->self, lanes), lane->self), args[2];
+  for (int k = 0; k < 2; k++) args[k] = tn__ir_load(ir, params[k], &i);
+  const tn__stmt *body = tn__ir_store(ir, params[2], &i, tn__ir_call(ir, row->intrinsic, dtype, args, arity));
+  body = tn__ir_if(ir, tn__ir_lt(ir, i, n->self), body, NULL);
+  body = tn__ir_for(ir, block, TN__LOOP_SERIAL, tn__ir_for(ir, lane, TN__LOOP_VECTORIZED, body));
   const tn__var *scalars[] = {n};
   return kernel_compile(t, tn__func_create(ir, "map", params, 2, params + 2, 1, scalars, 1, body));
 }

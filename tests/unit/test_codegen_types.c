@@ -92,15 +92,15 @@ static bool takes(const op *o, tn_dtype dtype) {
 
 static ex build(tn__ir *ir, const op *o, tn_dtype dtype, const ex *args) {
   switch (o->class) {
-    case BINARY: return tn__binary(ir, (tn__expr_kind)o->code, args[0], args[1]);
-    case NOT: return tn__not(ir, args[0]);
-    case SELECT: return tn__select(ir, tn__lt(ir, args[0], args[1]), args[1], args[2]);
-    case CAST: return tn__cast(ir, (tn_dtype)o->code, args[0]);
-    case BITCAST: return tn__bitcast(ir, (tn_dtype)o->code, args[0]);
+    case BINARY: return tn__ir_binary(ir, (tn__expr_kind)o->code, args[0], args[1]);
+    case NOT: return tn__ir_not(ir, args[0]);
+    case SELECT: return tn__ir_select(ir, tn__ir_lt(ir, args[0], args[1]), args[1], args[2]);
+    case CAST: return tn__ir_cast(ir, (tn_dtype)o->code, args[0]);
+    case BITCAST: return tn__ir_bitcast(ir, (tn_dtype)o->code, args[0]);
     default: break;
   }
   const tn__intrinsic_row *row = tn__intrinsic_of((tn__intrinsic)o->code);
-  return tn__call(ir, (tn__intrinsic)o->code, row->to_bool ? TN_BOOL : dtype, args, row->arity);
+  return tn__ir_call(ir, (tn__intrinsic)o->code, row->to_bool ? TN_BOOL : dtype, args, row->arity);
 }
 
 static tn__scalar evaluate(const op *o, tn_dtype dtype, const tn__scalar *args) {
@@ -200,22 +200,22 @@ typedef struct job {
 
 static tn_kernel compile_all(kernel_test *t, const job *j, const op *ops, int count) {
   tn__ir *ir = t->ir;
-  ex size = tn__index(ir, ELEMENTS);
+  ex size = tn__ir_index(ir, ELEMENTS);
   const tn__buffer *params[3 + MAX_OPS];
   for (int i = 0; i < 3; i++) params[i] = tn__buffer_create(ir, "in", j->dtype, TN__SCOPE_PARAM, 1, &size);
   tn__var *block =
-      tn__var_create(ir, "i", TN_I64, tn__index(ir, 0), tn__index(ir, (ELEMENTS + j->lanes - 1) / j->lanes));
-  tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__index(ir, 0), tn__index(ir, j->lanes));
-  ex i = tn__add(ir, tn__mul_i(ir, block->self, j->lanes), lane->self), args[3];
-  for (int k = 0; k < 3; k++) args[k] = tn__load(ir, params[k], &i);
+      tn__var_create(ir, "i", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, (ELEMENTS + j->lanes - 1) / j->lanes));
+  tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, j->lanes));
+  ex i = tn__ir_add(ir, tn__ir_mul_i(ir, block->self, j->lanes), lane->self), args[3];
+  for (int k = 0; k < 3; k++) args[k] = tn__ir_load(ir, params[k], &i);
   const tn__stmt *stores[MAX_OPS];
   for (int k = 0; k < count; k++) {
     ex value = build(ir, &ops[k], j->dtype, args);
     params[3 + k] = tn__buffer_create(ir, "out", value->dtype, TN__SCOPE_PARAM, 1, &size);
-    stores[k] = tn__store(ir, params[3 + k], &i, value);
+    stores[k] = tn__ir_store(ir, params[3 + k], &i, value);
   }
-  const tn__stmt *body = tn__if(ir, tn__lt(ir, i, size), tn__seq(ir, stores, count), NULL);
-  body = tn__for(ir, block, TN__LOOP_SERIAL, tn__for(ir, lane, TN__LOOP_VECTORIZED, body));
+  const tn__stmt *body = tn__ir_if(ir, tn__ir_lt(ir, i, size), tn__ir_seq(ir, stores, count), NULL);
+  body = tn__ir_for(ir, block, TN__LOOP_SERIAL, tn__ir_for(ir, lane, TN__LOOP_VECTORIZED, body));
   return kernel_compile(t, tn__func_create(ir, "all_operations", params, 3, params + 3, count, NULL, 0, body));
 }
 

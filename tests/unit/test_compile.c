@@ -15,8 +15,8 @@ enum { ROWS = 13, INNER = 20, COLUMNS = 37 };
 static float weights[INNER * COLUMNS], bias[COLUMNS];
 
 static tn__value *layer(tn__graph *g, tn__value *x) {
-  tn__value *w = tn__constant_value(g, TN_F32, 2, (const int64_t[]){INNER, COLUMNS}, weights, false);
-  tn__value *b = tn__constant_value(g, TN_F32, 1, (const int64_t[]){COLUMNS}, bias, false);
+  tn__value *w = tn__g_constant_value(g, TN_F32, 2, (const int64_t[]){INNER, COLUMNS}, weights, false);
+  tn__value *b = tn__g_constant_value(g, TN_F32, 1, (const int64_t[]){COLUMNS}, bias, false);
   tn__value *y = tn__g_binary(g, "add", tn__g_matmul(g, x, w, TN_F32), b);
   return tn__g_binary_s(g, "maximum", y, 0);
 }
@@ -24,13 +24,13 @@ static tn__value *layer(tn__graph *g, tn__value *x) {
 static void build_fixed(tn__graph *g) {
   tn__ir *ir = tn__graph_ir(g);
   tn__value *x =
-      tn__graph_input(g, "x", TN_F32, 2, (const tn__expr *const[]){tn__index(ir, ROWS), tn__index(ir, INNER)});
+      tn__graph_input(g, "x", TN_F32, 2, (const tn__expr *const[]){tn__ir_index(ir, ROWS), tn__ir_index(ir, INNER)});
   tn__graph_output(g, "y", layer(g, x));
 }
 
 static void build_symbolic(tn__graph *g) {
   tn__ir *ir = tn__graph_ir(g);
-  tn__value *x = tn__graph_input(g, "x", TN_F32, 2, (const tn__expr *const[]){NULL, tn__index(ir, INNER)});
+  tn__value *x = tn__graph_input(g, "x", TN_F32, 2, (const tn__expr *const[]){NULL, tn__ir_index(ir, INNER)});
   tn__graph_input_symbol(g, "rows", x, 0);
   tn__graph_output(g, "y", layer(g, x));
 }
@@ -72,7 +72,8 @@ static void a_symbolic_number_of_rows_needs_no_compiling(void **state) {
 
 static void build_softmax(tn__graph *g) {
   tn__ir *ir = tn__graph_ir(g);
-  tn__value *x = tn__graph_input(g, "x", TN_F32, 2, (const tn__expr *const[]){tn__index(ir, 5), tn__index(ir, 33)});
+  tn__value *x =
+      tn__graph_input(g, "x", TN_F32, 2, (const tn__expr *const[]){tn__ir_index(ir, 5), tn__ir_index(ir, 33)});
   tn__graph_output(g, "y", tn__g_softmax(g, tn__g_binary(g, "add", x, x), 1, TN__SOFTMAX_PLAIN));
   tn__graph_output(g, "x again", x);
 }

@@ -61,7 +61,7 @@ static void ask(tn__arena *arena, void *user) {
   const tn_model_function function = {.name = "main", .path = model};
   tn__driver_init(&driver, arena, a->options);
   tn__model *opened = tn__model_open(arena, model, NULL, 0);
-  a->key = tn__executable_key(&driver, &function, 1, &opened);
+  a->key = tn__driver_executable_key(&driver, &function, 1, &opened);
 }
 
 static tn__digest key_of(const tn_compile_options *options) {
@@ -127,7 +127,7 @@ static void every_field_has_a_row(void **state) {
   for (const tn__option_row *row = tn__option_rows; row->name; row++) {
     mark(seen, row->at, row->bytes);
     if (row->count_at) mark(seen, row->count_at, sizeof(int));
-    assert_ptr_equal(tn__option_find(row->name), row);
+    assert_ptr_equal(tn__options_find(row->name), row);
   }
   for (size_t at = 0; at < sizeof(seen);) { /* what is left is padding: less than four bytes, or an int's */
     size_t gap = 0;

@@ -57,7 +57,7 @@ static void gelu_does_not_overflow(void **state) {
 }
 
 static void make(tn__graph *g, const char *op, const tn__attr *attrs, int count) {
-  tn__value *x = tn__graph_input(g, "x", TN_F32, 1, (const tn__expr *[]){tn__index(tn__graph_ir(g), 4)});
+  tn__value *x = tn__graph_input(g, "x", TN_F32, 1, (const tn__expr *[]){tn__ir_index(tn__graph_ir(g), 4)});
   tn__g_node(g, op, &x, 1, attrs, count);
 }
 
@@ -234,7 +234,7 @@ static void a_mean_that_others_read_stays(void **state) {
 static tn__value *convolution(tn__graph *g, tn__value *x, int64_t out, int64_t in) {
   tn__conv_spec spec = {
       .spatial = 2, .strides = {1, 1}, .lhs_dilation = {1, 1}, .rhs_dilation = {1, 1}, .feature_groups = 1};
-  for (int i = 0; i < 2; i++) spec.low[i] = spec.high[i] = tn__index(tn__graph_ir(g), 1);
+  for (int i = 0; i < 2; i++) spec.low[i] = spec.high[i] = tn__ir_index(tn__graph_ir(g), 1);
   return tn__g_convolution(g, x, constant_of(g, TN_F32, 4, (int64_t[]){out, in, 3, 3}), &spec, TN_F32);
 }
 

@@ -95,12 +95,12 @@ static void branches_of_different_size(void **state) {
 static void build_passed_through(tn__graph *g) {
   static const float fixed[4] = {9, 8, 7, 6};
   tn__ir *ir = tn__graph_ir(g);
-  const tn__expr *const four[] = {tn__index(ir, 4)}, *const square[] = {tn__index(ir, 2), tn__index(ir, 2)};
+  const tn__expr *const four[] = {tn__ir_index(ir, 4)}, *const square[] = {tn__ir_index(ir, 2), tn__ir_index(ir, 2)};
   tn__value *x = tn__graph_input(g, "x", TN_F32, 1, four), *flag = scalar(g, "flag", TN_BOOL);
   tn__graph *yes = body_of(g, "yes"), *no = body_of(g, "no");
   tn__graph_output(yes, "r", tn__graph_input(yes, "a", TN_F32, 2, square));
   tn__graph_input(no, "a", TN_F32, 2, square);
-  tn__graph_output(no, "r", tn__constant_value(no, TN_F32, 2, (const int64_t[]){2, 2}, fixed, false));
+  tn__graph_output(no, "r", tn__g_constant_value(no, TN_F32, 2, (const int64_t[]){2, 2}, fixed, false));
   tn__value *wide = tn__g_reshape(g, x, 2, square);
   tn__graph_output(g, "y", tn__g_reshape(g, tn__g_if(g, flag, yes, no, &wide, 1)->outputs[0], 1, four));
 }

@@ -134,8 +134,8 @@ static tn__image compile_doubling(kernel_test *t) {
   tn__func *func;
   check_ok(tn__func_parse(t->ir, "doubling", doubling, strlen(doubling), &func));
   tn__code object =
-      kernel_code(&t->arena, t->ir, tn__lower_for_codegen(t->ir, func, NULL), &t->target, TN__EMIT_OBJECT);
-  return tn__link_image(&t->arena, &object, 1);
+      kernel_code(&t->arena, t->ir, tn__ir_lower_for_codegen(t->ir, func, NULL), &t->target, TN__EMIT_OBJECT);
+  return tn__cg_link_image(&t->arena, &object, 1);
 }
 
 static void check_driver(const tn__device_driver *driver, const tn__image *image) {

@@ -9,8 +9,8 @@
 #include "unit/rehash.h"
 #include "unit/trampoline.h"
 
-#define DIM(v) tn__operand_const(v)
-#define SYM(s) tn__operand_scalar(s)
+#define DIM(v) tn__prog_operand_const(v)
+#define SYM(s) tn__prog_operand_scalar(s)
 #define W(...) \
   (uint32_t[]) { __VA_ARGS__ }
 static const tn__operand nowhere = {0, 0, 0};

@@ -69,8 +69,8 @@ static void sharing_is_what_the_bytes_say(void **state) {
     }
     assert_int_equal(x.bytes, first < 0 ? 0 : last + 1 - first);
     if (first >= 0) assert_ptr_equal((char *)x.low, page + first);
-    assert_int_equal(tn__extents_share(&x, &y), common);
-    assert_int_equal(tn__extents_share(&y, &x), common);
+    assert_int_equal(tn__rt_extents_share(&x, &y), common);
+    assert_int_equal(tn__rt_extents_share(&y, &x), common);
     for (int i = 0; i < a.tensor.ndim; i++) zero = zero || (a.strides[i] == 0 && a.shape[i] > 1);
     if (!zero) assert_int_equal(tn__extent_folds(&x), twice);
     common ? shared++ : apart++;
@@ -95,18 +95,18 @@ static void large_views_are_decided(void **state) {
   tn__extent even, odd;
   DLTensor a = of_floats(base, 4, shape, strides), b = of_floats(base + 1, 4, shape, strides);
   assert_true(tn__extent_of(&a, &even) && tn__extent_of(&b, &odd));
-  assert_false(tn__extents_share(&even, &odd));
-  assert_true(tn__extents_share(&even, &even));
+  assert_false(tn__rt_extents_share(&even, &odd));
+  assert_true(tn__rt_extents_share(&even, &even));
   assert_false(tn__extent_folds(&even));
   int64_t back[4] = {strides[0], -strides[1], strides[2], -strides[3]};
   b = of_floats(base + 599 * strides[1] + 7 * strides[3], 4, shape, back);
   assert_true(tn__extent_of(&b, &odd));
   assert_ptr_equal((void *)odd.low, base);
-  assert_true(tn__extents_share(&even, &odd));
+  assert_true(tn__rt_extents_share(&even, &odd));
   b.byte_offset = 3;
-  assert_true(tn__extent_of(&b, &odd) && tn__extents_share(&even, &odd));
+  assert_true(tn__extent_of(&b, &odd) && tn__rt_extents_share(&even, &odd));
   b.byte_offset = 4;
-  assert_true(tn__extent_of(&b, &odd) && !tn__extents_share(&even, &odd));
+  assert_true(tn__extent_of(&b, &odd) && !tn__rt_extents_share(&even, &odd));
 }
 
 /* The answer to what would take too long is that memory is shared. */
@@ -119,7 +119,7 @@ static void the_search_ends(void **state) {
   assert_true(tn__extent_of(&a, &x));
   a.data = base + 1; /* odd places: never an even one */
   assert_true(tn__extent_of(&a, &y));
-  assert_true(tn__extents_share(&x, &y));
+  assert_true(tn__rt_extents_share(&x, &y));
   assert_true(tn__extent_folds(&x));
 }
 
@@ -146,13 +146,13 @@ static void numbers_do_not_wrap(void **state) {
   t.byte_offset = UINT64_MAX, dense[2] = INT64_MIN;
   assert_true(tn__extent_of(&t, &e));
   assert_int_equal(e.bytes, 0);
-  assert_false(tn__extents_share(&e, &e));
+  assert_false(tn__rt_extents_share(&e, &e));
   dense[2] = 1;
   assert_true(tn__tensor_is_dense(&t));
   e = tn__extent_of_bytes(&value, UINT64_MAX);
   tn__extent other = tn__extent_of_bytes(&value + 1, 1), none = tn__extent_of_bytes(NULL, 8);
-  assert_true(tn__extents_share(&e, &other));
-  assert_false(tn__extents_share(&e, &none));
+  assert_true(tn__rt_extents_share(&e, &other));
+  assert_false(tn__rt_extents_share(&e, &none));
 }
 
 int main(void) {

@@ -50,7 +50,8 @@ static void expect_attending(void (*build)(tn__graph *g), const char *text) {
 
 static tn__value *input(tn__graph *g, const char *name, int64_t rows, int64_t columns) {
   tn__ir *ir = tn__graph_ir(g);
-  return tn__graph_input(g, name, TN_F32, 2, (const tn__expr *const[]){tn__index(ir, rows), tn__index(ir, columns)});
+  return tn__graph_input(g, name, TN_F32, 2,
+                         (const tn__expr *const[]){tn__ir_index(ir, rows), tn__ir_index(ir, columns)});
 }
 
 static void build_chain(tn__graph *g) {
@@ -122,8 +123,8 @@ typedef struct heads {
 /* softmax(q k^T / 2 + mask) v */
 static void build_heads(tn__graph *g, const heads *h) {
   tn__ir *ir = tn__graph_ir(g);
-  const tn__expr *rows = tn__index(ir, h->rows), *keys = tn__index(ir, h->keys), *two = tn__index(ir, 2);
-  const tn__expr *wide = tn__index(ir, 8), *none = NULL;
+  const tn__expr *rows = tn__ir_index(ir, h->rows), *keys = tn__ir_index(ir, h->keys), *two = tn__ir_index(ir, 2);
+  const tn__expr *wide = tn__ir_index(ir, 8), *none = NULL;
   if (h->open) {
     tn__value *any = tn__graph_input(g, "any", TN_F32, 1, &none);
     tn__graph_input_symbol(g, "n", any, 0);
@@ -167,7 +168,7 @@ static void build_no_cycle(tn__graph *g) {
 static void build_view(tn__graph *g) {
   tn__ir *ir = tn__graph_ir(g);
   tn__value *y = tn__g_unary(g, "tanh", input(g, "x", 4, 8));
-  tn__graph_output(g, "y", tn__g_reshape(g, y, 1, (const tn__expr *const[]){tn__index(ir, 32)}));
+  tn__graph_output(g, "y", tn__g_reshape(g, y, 1, (const tn__expr *const[]){tn__ir_index(ir, 32)}));
 }
 
 /* ---- depth ------------------------------------------------------------------------------------------------------- */
@@ -177,7 +178,7 @@ enum { DEEP = 60000, SMALL_STACK = 256 * 1024 };
 /* A kernel at both ends of a chain of other kernels, then one of nodes that have none, which are copied. */
 static void build_deep(tn__graph *g) {
   tn__ir *ir = tn__graph_ir(g);
-  const tn__expr *flat[] = {tn__index(ir, 32)}, *square[] = {tn__index(ir, 4), tn__index(ir, 8)};
+  const tn__expr *flat[] = {tn__ir_index(ir, 32)}, *square[] = {tn__ir_index(ir, 4), tn__ir_index(ir, 8)};
   tn__value *x = input(g, "x", 4, 8), *end = x, *first = tn__g_unary(g, "tanh", x);
   for (int i = 0; i < DEEP / 3; i++) {
     end = tn__g_reshape(g, end, 1, flat);
@@ -273,9 +274,9 @@ static void build_large_constants(tn__graph *g) {
   static const float numbers[4] = {1, 2, 3, 4};
   tn__ir *ir = tn__graph_ir(g);
   const int64_t shape[] = {4}, last[] = {1};
-  const tn__expr *const dims[] = {tn__index(ir, 1 << 22), tn__index(ir, 4)};
+  const tn__expr *const dims[] = {tn__ir_index(ir, 1 << 22), tn__ir_index(ir, 4)};
   for (int i = 0; i < 6; i++) {
-    tn__value *four = tn__constant_value(g, TN_F32, 1, shape, numbers, false);
+    tn__value *four = tn__g_constant_value(g, TN_F32, 1, shape, numbers, false);
     tn__value *wide = tn__g_broadcast_in_dim(g, four, 2, dims, last);
     tn__graph_output(g, (const char *const[]){"a", "b", "c", "d", "e", "f"}[i], tn__g_unary(g, "exponential", wide));
   }

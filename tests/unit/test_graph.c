@@ -1,7 +1,7 @@
 /* Graphs: inference and its words, symbols and elements, rewriting, printing. */
 #include "unit/graph_check.h"
 
-static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__index(tn__graph_ir(g), value); }
+static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__ir_index(tn__graph_ir(g), value); }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
@@ -139,7 +139,7 @@ static void check_elements(const tn__value *value, const char *text) {
   tn__strbuf buf;
   tn__strbuf_init(&buf, NULL);
   int64_t count = 1;
-  for (int i = 0; i < value->rank; i++) count *= tn__dim_const(value, i);
+  for (int i = 0; i < value->rank; i++) count *= tn__g_dim_const(value, i);
   assert_non_null(value->elements);
   for (int64_t i = 0; i < count; i++) {
     if (i > 0) tn__strbuf_append(&buf, ", ");
@@ -244,7 +244,7 @@ static const tn__expr *long_size(tn__graph *g, tn__value *x) {
   tn__ir *ir = tn__graph_ir(g);
   const tn__expr *size = x->dims[0];
   for (int i = 0; i < 12; i++)
-    size = tn__max(ir, tn__div_i(ir, tn__add(ir, size, x->dims[1]), 3), tn__mod_i(ir, size, 97));
+    size = tn__ir_max(ir, tn__ir_div_i(ir, tn__ir_add(ir, size, x->dims[1]), 3), tn__ir_mod_i(ir, size, 97));
   assert_true(tn__expr_size(size) > TN__MAX_EXPRESSION);
   return size;
 }

@@ -2,7 +2,7 @@
  * (onnx 1.23). */
 #include "unit/graph_check.h"
 
-static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__index(tn__graph_ir(g), value); }
+static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__ir_index(tn__graph_ir(g), value); }
 static tn__value *f64(tn__graph *g, double value) { return tn__g_scalar(g, TN_F64, value); }
 
 /* A fresh graph, for tests that go through many cases. */
@@ -441,7 +441,7 @@ static const struct {
      {0.57001853, 0.964417934, -0.401677668, -0.286423564, 2.18032527, -0.293679833}}};
 
 static tn__value *constant(tn__graph *g, int rank, const int64_t *shape, const float *data) {
-  return tn__constant_value(g, TN_F32, rank, shape, data, false);
+  return tn__g_constant_value(g, TN_F32, rank, shape, data, false);
 }
 
 static tn__recurrent_spec recurrent_case(tn__graph *g, int i) {

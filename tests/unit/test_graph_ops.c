@@ -3,7 +3,7 @@
 
 static const float six[6] = {1, -2, 3, -4, 5, -6};
 
-static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__index(tn__graph_ir(g), value); }
+static const tn__expr *ix(tn__graph *g, int64_t value) { return tn__ir_index(tn__graph_ir(g), value); }
 
 static void computes_elementwise(void **state) {
   tn__graph *g = graph_of(state);
@@ -83,7 +83,8 @@ static void reshapes_symbolic_shapes(void **state) {
   check_type(heads, "f32[n1, n2, 2, 2]");
   tn__value *turned = tn__g_transpose(g, heads, (int64_t[]){0, 2, 1, 3});
   tn__value *rows = tn__g_reshape(
-      g, turned, 2, (const tn__expr *[]){tn__mul_i(tn__graph_ir(g), tn__mul(tn__graph_ir(g), n, m), 2), ix(g, 2)});
+      g, turned, 2,
+      (const tn__expr *[]){tn__ir_mul_i(tn__graph_ir(g), tn__ir_mul(tn__graph_ir(g), n, m), 2), ix(g, 2)});
   assert_int_equal(tn__graph_check_count(g), 0);
   float data[8];
   for (int i = 0; i < 8; i++) data[i] = (float)i;
@@ -381,8 +382,8 @@ static void finds_what_data_says(void **state) {
   tn__value *mask = tn__g_compare(g, TN__CMP_GT, a, tn__g_scalar(g, TN_F32, 1));
   CHECK_RESULT(
       state, in,
-      tn__g_compress(g, a, tn__g_reshape(g, mask, 1, (const tn__expr *[]){tn__mul_i(tn__graph_ir(g), a->dims[1], 2)}),
-                     -1),
+      tn__g_compress(g, a,
+                     tn__g_reshape(g, mask, 1, (const tn__expr *[]){tn__ir_mul_i(tn__graph_ir(g), a->dims[1], 2)}), -1),
       2, 2);
   tn__unique u = tn__g_unique(g, a, -1, true);
   CHECK_RESULT(state, in, u.values, 0, 1, 2);

@@ -35,27 +35,27 @@ static const known *also(const reading *c, const known *outer, const tn__expr *c
   if (condition->kind == TN__EXPR_NOT) return also(c, outer, condition->args[0], !opposite);
   if (both) return also(c, also(c, outer, condition->args[0], opposite), condition->args[1], opposite);
   if (condition->kind == TN__EXPR_EQ && condition->args[0]->dtype == TN_I64 && !opposite) {
-    outer = also(c, outer, tn__le(ir, condition->args[0], condition->args[1]), false);
-    return also(c, outer, tn__le(ir, condition->args[1], condition->args[0]), false);
+    outer = also(c, outer, tn__ir_le(ir, condition->args[0], condition->args[1]), false);
+    return also(c, outer, tn__ir_le(ir, condition->args[1], condition->args[0]), false);
   }
   if (condition->kind != TN__EXPR_LT && condition->kind != TN__EXPR_LE) return outer;
   if (condition->args[0]->dtype != TN_I64 || tn__expr_has_load(condition)) return outer;
   known *more = tn__arena_alloc(tn__ir_arena(ir), sizeof(*more));
-  *more = (known){outer, opposite ? tn__not(ir, condition) : condition};
+  *more = (known){outer, opposite ? tn__ir_not(ir, condition) : condition};
   return more;
 }
 
 /* Is e at least 0, by ranges alone or with what is known added up? */
 static bool is_nonnegative(const reading *c, const known *facts, const tn__expr *e, int steps) {
   tn__ir *ir = c->ir;
-  if (tn__prove(ir, tn__le(ir, tn__index(ir, 0), e))) return true;
+  if (tn__ir_prove(ir, tn__ir_le(ir, tn__ir_index(ir, 0), e))) return true;
   for (const known *f = facts; f != NULL && steps > 0; f = f->outer) {
     const tn__expr *condition = f->condition;
-    if (tn__is_false(condition)) return true;
+    if (tn__ir_is_false(condition)) return true;
     if (condition->kind != TN__EXPR_LT && condition->kind != TN__EXPR_LE) continue;
-    const tn__expr *over = tn__sub(ir, condition->args[1], condition->args[0]);
-    if (condition->kind == TN__EXPR_LT) over = tn__add_i(ir, over, -1);
-    if (is_nonnegative(c, f->outer, tn__sub(ir, e, over), steps - 1)) return true;
+    const tn__expr *over = tn__ir_sub(ir, condition->args[1], condition->args[0]);
+    if (condition->kind == TN__EXPR_LT) over = tn__ir_add_i(ir, over, -1);
+    if (is_nonnegative(c, f->outer, tn__ir_sub(ir, e, over), steps - 1)) return true;
   }
   return false;
 }
@@ -65,7 +65,7 @@ static bool is_nonnegative(const reading *c, const known *facts, const tn__expr 
 static bool is_split(const tn__expr *e) {
   int64_t divisor;
   if (e->kind != TN__EXPR_DIV && e->kind != TN__EXPR_MOD) return false;
-  return e->args[1]->kind == TN__EXPR_VAR || (tn__as_int(e->args[1], &divisor) && divisor > 0);
+  return e->args[1]->kind == TN__EXPR_VAR || (tn__ir_as_int(e->args[1], &divisor) && divisor > 0);
 }
 
 static bool is_above(const reading *c, const known *facts, const tn__expr *e) {
@@ -86,11 +86,11 @@ static bool is_below(const reading *c, const known *facts, const tn__expr *e, co
   if (e->kind == TN__EXPR_MAX) return is_below(c, facts, e->args[0], size) && is_below(c, facts, e->args[1], size);
   bool inside = false;
   if (is_split(e) && e->kind == TN__EXPR_DIV)
-    inside = is_below(c, facts, e->args[0], tn__mul(c->ir, size, e->args[1]));
+    inside = is_below(c, facts, e->args[0], tn__ir_mul(c->ir, size, e->args[1]));
   else if (is_split(e))
-    inside = is_nonnegative(c, facts, tn__sub(c->ir, size, e->args[1]), MOST_STEPS);
+    inside = is_nonnegative(c, facts, tn__ir_sub(c->ir, size, e->args[1]), MOST_STEPS);
   if (inside) return true;
-  return is_nonnegative(c, facts, tn__add_i(c->ir, tn__sub(c->ir, size, e), -1), MOST_STEPS);
+  return is_nonnegative(c, facts, tn__ir_add_i(c->ir, tn__ir_sub(c->ir, size, e), -1), MOST_STEPS);
 }
 
 /* ---- values of variables ----------------------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ static const tn__expr *hide(tn__ir *ir, const tn__expr *e, void *user) {
 
 /* The expression without variables of lets, and with variables for what it reads. */
 static const tn__expr *resolved(reading *c, const tn__expr *e) {
-  e = tn__substitute(c->ir, e, c->bound, c->values, c->bound_count);
+  e = tn__ir_substitute(c->ir, e, c->bound, c->values, c->bound_count);
   return tn__expr_rewrite(c->ir, e, hide, c);
 }
 
@@ -204,7 +204,7 @@ static void check_loop(reading *c, const known *facts, const tn__stmt *s) {
   check_expr(c, facts, var->min);
   check_expr(c, facts, var->extent);
   bind(c, var, tn__var_create(ir, var->name, TN_I64, min, extent)->self);
-  check_stmt(c, also(c, facts, tn__le(ir, tn__index(ir, 1), extent), false), s->as.loop.body);
+  check_stmt(c, also(c, facts, tn__ir_le(ir, tn__ir_index(ir, 1), extent), false), s->as.loop.body);
   c->bound_count--;
 }
 
@@ -500,7 +500,7 @@ static void make_attention(tn__graph *g) {
   tn__value *scores =
       tn__g_dot_general(g, open(g), floats(g, "y", 3, other3), &zero, &zero, 1, &last, &first, 1, TN_F32);
   tn__value *weights = tn__g_softmax(g, scores, 2, TN__SOFTMAX_PLAIN);
-  const tn__expr *dims[] = {scores->dims[0], scores->dims[2], tn__index(tn__graph_ir(g), 4)};
+  const tn__expr *dims[] = {scores->dims[0], scores->dims[2], tn__ir_index(tn__graph_ir(g), 4)};
   tn__value *values = tn__graph_input(g, "values", TN_F32, 3, dims);
   tn__value *result = tn__g_dot_general(g, weights, values, &zero, &zero, 1, &last, &first, 1, TN_F32);
   tn__node *nodes[] = {scores->producer, weights->producer, result->producer};
@@ -584,10 +584,10 @@ static const known *axis_facts(reading *c, const known *facts, const tn__te_axes
   tn__ir *ir = c->ir;
   for (int i = 0; i < axes->count; i++) {
     const tn__var *var = axes->var[i];
-    const tn__expr *begin = tn__index(ir, i == scan ? first : 0),
-                   *extent = tn__sub(ir, resolved(c, var->extent), begin);
+    const tn__expr *begin = tn__ir_index(ir, i == scan ? first : 0),
+                   *extent = tn__ir_sub(ir, resolved(c, var->extent), begin);
     bind(c, var, tn__var_create(ir, var->name, TN_I64, begin, extent)->self);
-    facts = also(c, facts, tn__le(ir, tn__index(ir, 1), extent), false);
+    facts = also(c, facts, tn__ir_le(ir, tn__ir_index(ir, 1), extent), false);
   }
   return facts;
 }

@@ -33,14 +33,15 @@ static int64_t between(world *w, int64_t low, int64_t high) {
 
 static void make_vars(world *w) {
   tn__ir *ir = w->ir;
-  const tn__expr *zero = tn__index(ir, 0);
+  const tn__expr *zero = tn__ir_index(ir, 0);
   w->vars[0] = tn__var_create(ir, "n", TN_I64, zero, NULL);
-  w->vars[1] = tn__var_create(ir, "m", TN_I64, tn__index(ir, 1), tn__index(ir, 100));
+  w->vars[1] = tn__var_create(ir, "m", TN_I64, tn__ir_index(ir, 1), tn__ir_index(ir, 100));
   w->vars[2] = tn__var_create(ir, "i", TN_I64, zero, w->vars[0]->self);
   w->vars[3] = tn__var_create(ir, "j", TN_I64, zero, w->vars[1]->self);
-  w->vars[4] = tn__var_create(ir, "k", TN_I64, zero, tn__index(ir, between(w, 1, 40)));
-  w->vars[5] = tn__var_create(ir, "l", TN_I64, tn__index(ir, between(w, -20, 20)), tn__index(ir, between(w, 1, 9)));
-  w->vars[6] = tn__var_create(ir, "o", TN_I64, zero, tn__ceildiv(ir, w->vars[0]->self, tn__index(ir, 6)));
+  w->vars[4] = tn__var_create(ir, "k", TN_I64, zero, tn__ir_index(ir, between(w, 1, 40)));
+  w->vars[5] =
+      tn__var_create(ir, "l", TN_I64, tn__ir_index(ir, between(w, -20, 20)), tn__ir_index(ir, between(w, 1, 9)));
+  w->vars[6] = tn__var_create(ir, "o", TN_I64, zero, tn__ir_ceildiv(ir, w->vars[0]->self, tn__ir_index(ir, 6)));
   w->vars[7] = tn__var_create(ir, "p", TN_I64, w->vars[0]->self, w->vars[0]->self);
 }
 
@@ -81,16 +82,16 @@ static int grow(world *w, int depth) {
 static const tn__expr *build(world *w, int at) {
   const tree *t = &w->nodes[at];
   if (t->op == 'v') return w->vars[t->value]->self;
-  if (t->op == 'c') return tn__index(w->ir, t->value);
+  if (t->op == 'c') return tn__ir_index(w->ir, t->value);
   const tn__expr *a = build(w, t->left), *b = build(w, t->right);
   switch (t->op) {
-    case '+': return tn__add(w->ir, a, b);
-    case '-': return tn__sub(w->ir, a, b);
-    case '*': return tn__mul(w->ir, a, b);
-    case '/': return tn__div(w->ir, a, b);
-    case '%': return tn__mod(w->ir, a, b);
-    case 'm': return tn__min(w->ir, a, b);
-    default: return tn__max(w->ir, a, b);
+    case '+': return tn__ir_add(w->ir, a, b);
+    case '-': return tn__ir_sub(w->ir, a, b);
+    case '*': return tn__ir_mul(w->ir, a, b);
+    case '/': return tn__ir_div(w->ir, a, b);
+    case '%': return tn__ir_mod(w->ir, a, b);
+    case 'm': return tn__ir_min(w->ir, a, b);
+    default: return tn__ir_max(w->ir, a, b);
   }
 }
 
@@ -153,11 +154,11 @@ typedef struct claims {
 static claims claim(world *w, const tn__expr *e, const tn__expr *other) {
   claims c = {.range = tn__interval_of(w->ir, e)};
   const tn__var *over[2] = {w->vars[2], w->vars[4]};
-  c.bounded = tn__bounds_over(w->ir, e, over, 2, &c.low, &c.high);
-  c.less = tn__lt(w->ir, e, other);
-  c.at_most = tn__le(w->ir, e, other);
-  c.equal = tn__eq(w->ir, e, other);
-  c.replaced = tn__substitute(w->ir, e, &w->vars[4], &w->vars[4]->min, 1);
+  c.bounded = tn__ir_bounds_over(w->ir, e, over, 2, &c.low, &c.high);
+  c.less = tn__ir_lt(w->ir, e, other);
+  c.at_most = tn__ir_le(w->ir, e, other);
+  c.equal = tn__ir_eq(w->ir, e, other);
+  c.replaced = tn__ir_substitute(w->ir, e, &w->vars[4], &w->vars[4]->min, 1);
   return c;
 }
 
@@ -218,10 +219,10 @@ static void test_functions_of_random_expressions(void **state) {
     const tn__expr *shape[4] = {w.vars[0]->self, w.vars[1]->self, w.vars[4]->extent, w.vars[5]->extent};
     const tn__buffer *out = tn__buffer_create(ir, "out", TN_I64, TN__SCOPE_PARAM, 4, shape);
     const tn__expr *at[4] = {w.vars[2]->self, w.vars[3]->self, w.vars[4]->self,
-                             tn__sub(ir, w.vars[5]->self, w.vars[5]->min)};
-    const tn__stmt *s = tn__store(ir, out, at, e);
-    s = tn__for(ir, w.vars[4], TN__LOOP_SERIAL, tn__for(ir, w.vars[5], TN__LOOP_SERIAL, s));
-    s = tn__for(ir, w.vars[2], TN__LOOP_SERIAL, tn__for(ir, w.vars[3], TN__LOOP_SERIAL, s));
+                             tn__ir_sub(ir, w.vars[5]->self, w.vars[5]->min)};
+    const tn__stmt *s = tn__ir_store(ir, out, at, e);
+    s = tn__ir_for(ir, w.vars[4], TN__LOOP_SERIAL, tn__ir_for(ir, w.vars[5], TN__LOOP_SERIAL, s));
+    s = tn__ir_for(ir, w.vars[2], TN__LOOP_SERIAL, tn__ir_for(ir, w.vars[3], TN__LOOP_SERIAL, s));
     const tn__var *scalars[4] = {w.vars[0], w.vars[1], w.vars[6], w.vars[7]};
     tn__func *func = tn__func_create(ir, "f", NULL, 0, &out, 1, scalars, 4, s), *again;
     check_ok(tn__func_verify(ir, func));
@@ -241,7 +242,7 @@ static void test_functions_of_random_expressions(void **state) {
     for (int k = 0; k < 4; k++) numbers[k] = values[k < 2 ? k : k + 4];
     int64_t *data = calloc((size_t)(values[0] * values[1] * extent_k * extent_l), sizeof(int64_t));
     void *buffers[1] = {data};
-    tn_status *status = tn__interpret(ir, again, buffers, numbers, NULL);
+    tn_status *status = tn__ir_interpret(ir, again, buffers, numbers, NULL);
     bool failed = status != NULL;
     tn_status_free(status);
     for (values[2] = 0; values[2] < values[0]; values[2]++)

@@ -21,12 +21,12 @@ static void check_operation(tn__ir *ir, const char *expr, const char *x_type, co
   void *constants[3] = {x_bytes, y_bytes, want};
   snprintf(text, sizeof(text), "func f() -> (x: %s[], y: %s[], w: %s[]) { x[] = %s y[] = %s w[] = %s }", x_type, x_type,
            out_type, x, y, expected);
-  check_ok(tn__interpret(ir, parsed(ir, text), constants, NULL, NULL));
+  check_ok(tn__ir_interpret(ir, parsed(ir, text), constants, NULL, NULL));
   snprintf(text, sizeof(text),
            "func f(X: %s[], Y: %s[]) -> (out: %s[]) { let x: %s = X[] { let y: %s = Y[] { out[] = %s } } }", x_type,
            x_type, out_type, x_type, x_type, expr);
   void *buffers[3] = {x_bytes, y_bytes, run};
-  check_ok(tn__interpret(ir, parsed(ir, text), buffers, NULL, NULL));
+  check_ok(tn__ir_interpret(ir, parsed(ir, text), buffers, NULL, NULL));
   /* The same expression over constants: substitute the lets. */
   tn__func *func = parsed(ir, text);
   const tn__stmt *outer = func->body, *inner = outer->as.let.body;
@@ -34,8 +34,8 @@ static void check_operation(tn__ir *ir, const char *expr, const char *x_type, co
   const tn__expr *values[2];
   for (int i = 0; i < 2; i++) {
     const unsigned char *bytes = i == 0 ? x_bytes : y_bytes;
-    values[i] = tn__dtype_is_float(in) ? tn__float(ir, in, tn__load_f64(in, bytes, 0))
-                                       : tn__int(ir, in, tn__load_i64(in, bytes, 0));
+    values[i] = tn__dtype_is_float(in) ? tn__ir_float(ir, in, tn__load_f64(in, bytes, 0))
+                                       : tn__ir_int(ir, in, tn__load_i64(in, bytes, 0));
   }
   const tn__stmt *store = tn__stmt_substitute(ir, inner->as.let.body, vars, values, 2);
   const tn__expr *value = store->as.store.value;
@@ -192,7 +192,7 @@ static void test_selection_and_logic_are_lazy(void **state) {
   float a[4] = {1, -2, 3, 4}, c[4];
   int64_t at[4] = {2, 1, 9, -100};
   void *buffers[3] = {a, at, c};
-  check_ok(tn__interpret(ir_of(state), parsed(ir_of(state), lazy_text), buffers, NULL, NULL));
+  check_ok(tn__ir_interpret(ir_of(state), parsed(ir_of(state), lazy_text), buffers, NULL, NULL));
   const float expected[4] = {3, -1, 5, -1};
   assert_memory_equal(c, expected, sizeof(c));
 }
@@ -220,7 +220,7 @@ static void test_failures(void **state) {
     char text[512];
     snprintf(text, sizeof(text), "func f(A: f32[4], I: i64[1]) -> (C: f32[4]) { %s }", cases[i].body);
     tn__interpret_options options = {.max_operations = 100000};
-    check_fails(tn__interpret(ir, parsed(ir, text), buffers, NULL, &options), cases[i].code, cases[i].error);
+    check_fails(tn__ir_interpret(ir, parsed(ir, text), buffers, NULL, &options), cases[i].code, cases[i].error);
   }
 }
 
@@ -239,7 +239,7 @@ static void test_memory_is_read_when_it_is_asked(void **state) {
   int64_t n = 5, fib[10];
   uint8_t fresh[3];
   void *buffers[3] = {&n, fib, fresh};
-  check_ok(tn__interpret(ir_of(state), parsed(ir_of(state), text), buffers, NULL, NULL));
+  check_ok(tn__ir_interpret(ir_of(state), parsed(ir_of(state), text), buffers, NULL, NULL));
   const int64_t expected[10] = {10, 1, 1, 2, 3, 5, 8, 13, 21, 34};
   assert_memory_equal(fib, expected, sizeof(fib));
   assert_true(fresh[0] && fresh[1] && fresh[2]);
@@ -276,9 +276,9 @@ static void test_wide_accumulation_rounds_once(void **state) {
   uint16_t d;
   void *buffers[4] = {a, h, &c, &d};
   tn__func *func = parsed(ir_of(state), text);
-  check_ok(tn__interpret(ir_of(state), func, buffers, NULL, NULL));
+  check_ok(tn__ir_interpret(ir_of(state), func, buffers, NULL, NULL));
   assert_true(c == 16777216.0f && tn__f16_to_f32(d) == 2048.0f);
-  check_ok(tn__interpret(ir_of(state), func, buffers, NULL, &(tn__interpret_options){.wide = true}));
+  check_ok(tn__ir_interpret(ir_of(state), func, buffers, NULL, &(tn__interpret_options){.wide = true}));
   assert_true(c == 16778216.0f && tn__f16_to_f32(d) == 3000.0f);
 }
 

@@ -109,9 +109,9 @@ static void test_every_operation_round_trips(void **state) {
 /* Ninety levels that use each other twice are 2^90 operations as text. */
 static void test_short_prints_are_short(void **state) {
   tn__ir *ir = ir_of(state);
-  const tn__var *n = tn__var_create(ir, "n", TN_I64, tn__index(ir, 0), NULL);
+  const tn__var *n = tn__var_create(ir, "n", TN_I64, tn__ir_index(ir, 0), NULL);
   const tn__expr *e = n->self;
-  for (int i = 0; i < 90; i++) e = tn__max(ir, tn__mod(ir, e, tn__index(ir, 1000 + i)), tn__mul(ir, e, e));
+  for (int i = 0; i < 90; i++) e = tn__ir_max(ir, tn__ir_mod(ir, e, tn__ir_index(ir, 1000 + i)), tn__ir_mul(ir, e, e));
   tn__strbuf out;
   tn__strbuf_init(&out, NULL);
   tn__expr_print_short(n->self, &out);
@@ -126,14 +126,14 @@ static void test_short_prints_are_short(void **state) {
 /* Variables made in another order than the text names them, names that collide or are no names, the same loop twice. */
 static void test_printing_is_stable(void **state) {
   tn__ir *ir = ir_of(state);
-  const tn__expr *ten = tn__index(ir, 10), *zero = tn__index(ir, 0);
+  const tn__expr *ten = tn__ir_index(ir, 10), *zero = tn__ir_index(ir, 0);
   const tn__var *inner = tn__var_create(ir, "i", TN_I64, zero, ten),
                 *outer = tn__var_create(ir, "i", TN_I64, zero, ten);
   const tn__buffer *out = tn__buffer_create(ir, "layer/1:0", TN_I64, TN__SCOPE_PARAM, 0, NULL);
-  const tn__expr *value =
-      tn__add(ir, tn__mul(ir, inner->self, outer->self), tn__add(ir, inner->self, tn__mul_i(ir, outer->self, 3)));
-  const tn__stmt *s = tn__for(ir, inner, TN__LOOP_SERIAL, tn__store(ir, out, NULL, value));
-  s = tn__for(ir, outer, TN__LOOP_SERIAL, tn__seq2(ir, s, s));
+  const tn__expr *value = tn__ir_add(ir, tn__ir_mul(ir, inner->self, outer->self),
+                                     tn__ir_add(ir, inner->self, tn__ir_mul_i(ir, outer->self, 3)));
+  const tn__stmt *s = tn__ir_for(ir, inner, TN__LOOP_SERIAL, tn__ir_store(ir, out, NULL, value));
+  s = tn__ir_for(ir, outer, TN__LOOP_SERIAL, tn__ir_seq2(ir, s, s));
   const tn__func *func = tn__func_create(ir, "f", NULL, 0, &out, 1, NULL, 0, s);
   check_ok(tn__func_verify(ir, func));
   char *text = text_of(func);
@@ -252,22 +252,22 @@ static void test_verifier_errors(void **state) {
 
 static void test_verifier_sees_scopes(void **state) {
   tn__ir *ir = ir_of(state);
-  const tn__expr *four = tn__index(ir, 4), *zero = tn__index(ir, 0);
+  const tn__expr *four = tn__ir_index(ir, 4), *zero = tn__ir_index(ir, 0);
   const tn__var *i = tn__var_create(ir, "i", TN_I64, zero, four), *j = tn__var_create(ir, "j", TN_I64, zero, four);
   const tn__buffer *out = tn__buffer_create(ir, "C", TN_I64, TN__SCOPE_PARAM, 1, &four);
   const tn__buffer *temporary = tn__buffer_create(ir, "T", TN_I64, TN__SCOPE_STACK, 1, &four);
-  const tn__stmt *store = tn__store(ir, out, &i->self, tn__mul(ir, i->self, j->self));
-  const tn__stmt *body = tn__for(ir, i, TN__LOOP_SERIAL, store);
+  const tn__stmt *store = tn__ir_store(ir, out, &i->self, tn__ir_mul(ir, i->self, j->self));
+  const tn__stmt *body = tn__ir_for(ir, i, TN__LOOP_SERIAL, store);
   check_fails(tn__func_verify(ir, tn__func_create(ir, "f", NULL, 0, &out, 1, NULL, 0, body)), TN_INTERNAL,
               "function f: the value of the store to C reads the variable j, which is not bound there");
-  body = tn__for(ir, i, TN__LOOP_SERIAL, tn__for(ir, i, TN__LOOP_SERIAL, tn__fail(ir, 1)));
+  body = tn__ir_for(ir, i, TN__LOOP_SERIAL, tn__ir_for(ir, i, TN__LOOP_SERIAL, tn__ir_fail(ir, 1)));
   check_fails(tn__func_verify(ir, tn__func_create(ir, "f", NULL, 0, &out, 1, NULL, 0, body)), TN_INTERNAL,
               "function f: loop i is bound a second time inside of its own scope");
-  body = tn__store(ir, out, &zero, tn__load(ir, temporary, &zero));
+  body = tn__ir_store(ir, out, &zero, tn__ir_load(ir, temporary, &zero));
   check_fails(tn__func_verify(ir, tn__func_create(ir, "f", NULL, 0, &out, 1, NULL, 0, body)), TN_INTERNAL,
               "function f: the value of the store to C reads the buffer T, which is not allocated there");
-  check_fails(tn__func_verify(ir, tn__func_create(ir, "a b", NULL, 0, &out, 1, NULL, 0, tn__fail(ir, 1))), TN_INTERNAL,
-              "function a b: its name is no C identifier");
+  check_fails(tn__func_verify(ir, tn__func_create(ir, "a b", NULL, 0, &out, 1, NULL, 0, tn__ir_fail(ir, 1))),
+              TN_INTERNAL, "function a b: its name is no C identifier");
 }
 
 int main(void) {

@@ -80,7 +80,7 @@ static tn_status *interpreted(tn__ir *ir, const tn__func *func, float *c) {
   int64_t n = 2;
   memcpy(a, given, sizeof(a));
   void *buffers[] = {a, &n, c};
-  return tn__interpret(ir, func, buffers, NULL, NULL);
+  return tn__ir_interpret(ir, func, buffers, NULL, NULL);
 }
 
 static void test_interpreter_runs(void **state) {
@@ -119,7 +119,7 @@ static void test_interpreter_runs(void **state) {
     check_ok(tn__func_verify(ir, func));
     check_ok(interpreted(ir, func, c));
     assert_memory_equal(c, cases[i].c, sizeof(c));
-    check_ok(interpreted(ir, tn__lower_for_codegen(ir, func, NULL), lowered));
+    check_ok(interpreted(ir, tn__ir_lower_for_codegen(ir, func, NULL), lowered));
     assert_memory_equal(lowered, cases[i].c, sizeof(c));
   }
 }
@@ -184,7 +184,7 @@ static void test_interpreter_refuses_barriers(void **state) {
 
 static bool see_threads(const tn__stmt *s, void *user) {
   bool *found = user;
-  *found |= s->kind == TN__STMT_BARRIER || (s->kind == TN__STMT_FOR && tn__loop_is_bound(s->as.loop.kind));
+  *found |= s->kind == TN__STMT_BARRIER || (s->kind == TN__STMT_FOR && tn__ir_loop_is_bound(s->as.loop.kind));
   *found |= s->kind == TN__STMT_ALLOC && s->as.alloc.buffer->scope >= TN__SCOPE_SHARED;
   return true;
 }
@@ -196,7 +196,7 @@ static void test_nothing_is_left_for_a_cpu(void **state) {
   };
   for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
     bool found = false;
-    const tn__func *func = tn__serialize_threads(ir_of(state), parsed(ir_of(state), texts[i]));
+    const tn__func *func = tn__ir_serialize_threads(ir_of(state), parsed(ir_of(state), texts[i]));
     check_ok(tn__func_verify(ir_of(state), func));
     tn__stmt_walk(func->body, see_threads, &found);
     assert_false(found);

@@ -362,7 +362,7 @@ static void optional_values_are_there_or_not(void **state) {
 
 static void build_split(tn__graph *g) {
   tn__ir *ir = tn__graph_ir(g);
-  const tn__expr *const shape[] = {tn__index(ir, 2), tn__index(ir, 3)};
+  const tn__expr *const shape[] = {tn__ir_index(ir, 2), tn__ir_index(ir, 3)};
   tn__value *x = tn__graph_input(g, "x", TN_F32, 2, shape);
   tn__value *lengths = tn__graph_input(g, "lengths", TN_I64, 1, (const tn__expr *const[]){NULL});
   tn__graph_input_symbol(g, "pieces", lengths, 0);
@@ -401,7 +401,7 @@ static int32_t nothing_kernel(const tn_kernel_env *env, void *const *buffers, co
 
 static void begin(sample *s) {
   static const tn__operand no_dims[1];
-  tn__operand three = tn__operand_const(3);
+  tn__operand three = tn__prog_operand_const(3);
   test_exe_init(&s->t, NULL);
   s->kernel = test_exe_kernel(&s->t, "nothing", nothing_kernel, 1, 0);
   s->f = tn__exe_function(s->t.exe, "main");
@@ -409,7 +409,7 @@ static void begin(sample *s) {
   tn__exe_holds(s->f, false, 0, TN__CONTAINER_SEQUENCE);
   s->list = tn__exe_list(s->f, TN_F32, 1, TN__CONTAINER_SEQUENCE, TN__STORAGE_INPUT, 0);
   s->other = tn__exe_list(s->f, TN_F64, 1, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
-  s->tensor = tn__exe_register(s->f, TN_F32, 1, &three, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+  s->tensor = tn__exe_register(s->f, TN_F32, 1, &three, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
 }
 
 static void expect_refused(sample *s, const char *words) {
@@ -443,8 +443,8 @@ static void lists_are_no_tensors(void **state) {
                  "the executable is damaged: function \"main\", code word 5, BUILTIN: builtin \"list_at\": register "
                  "2 is of another type");
   begin(&s);
-  tn__operand three = tn__operand_const(3);
-  tn__exe_register(s.f, TN_F32, 1, &three, TN__STORAGE_VIEW, s.list, tn__operand_const(0));
+  tn__operand three = tn__prog_operand_const(3);
+  tn__exe_register(s.f, TN_F32, 1, &three, TN__STORAGE_VIEW, s.list, tn__prog_operand_const(0));
   expect_refused(&s,
                  "the executable is damaged: function \"main\": register 3 is a view of register 0, which holds a "
                  "list");
@@ -481,8 +481,8 @@ static void lists_of_any_rank_are_told_apart(void **state) {
                  "2 is of another type");
   begin(&s);
   any = tn__exe_list(s.f, TN_F32, TN__ANY_RANK, TN__CONTAINER_SEQUENCE, TN__STORAGE_DYNAMIC, 0);
-  tn__operand one = tn__operand_const(1);
-  int lengths = tn__exe_register(s.f, TN_I64, 1, &one, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+  tn__operand one = tn__prog_operand_const(1);
+  int lengths = tn__exe_register(s.f, TN_I64, 1, &one, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
   position = tn__exe_emit_const(s.f, 0);
   tn__exe_emit_builtin(s.f, TN__BUILTIN_LIST_SPLIT, (int[]){s.tensor, lengths}, 2, &any, 1, &position, 1);
   expect_refused(&s,
@@ -504,7 +504,7 @@ static void lists_of_any_rank_are_told_apart(void **state) {
                  "the executable is damaged: function \"main\", code word 5, BUILTIN: builtin \"list_erase\": register "
                  "0 is of another type");
   begin(&s); /* a tensor of any rank: there is none */
-  tn__exe_register(s.f, TN_F32, TN__ANY_RANK, no_dims, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
+  tn__exe_register(s.f, TN_F32, TN__ANY_RANK, no_dims, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
   expect_refused(&s,
                  "the executable is damaged: function \"main\": register 3 has type 544, rank 4294967295 and device 0");
   begin(&s); /* a callee's list is its caller's */

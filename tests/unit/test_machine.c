@@ -264,7 +264,7 @@ static void is_measured_once(void **state) {
   tn_compile_options options = {.size = sizeof(options)};
   assert_int_equal(setenv("TENON_CACHE_DIR", folder, 1), 0);
   tn__target first, second;
-  check_ok(tn__machine_target(&options, &first, from));
+  check_ok(tn__kernels_machine_target(&options, &first, from));
   assert_true(first.measured);
   char begin[600];
   snprintf(begin, sizeof(begin), "measured, and kept in %s/machine-", folder);
@@ -272,11 +272,11 @@ static void is_measured_once(void **state) {
   const char *path = from + strlen("measured, and kept in ");
   snprintf(command, sizeof(command), "sed -i 's/^megahertz .*/megahertz 777/' %s", path);
   assert_int_equal(system(command), 0);
-  check_ok(tn__machine_target(&options, &second, NULL));
+  check_ok(tn__kernels_machine_target(&options, &second, NULL));
   assert_int_equal(second.core.megahertz, 777); /* it was read, and nothing measured */
   snprintf(command, sizeof(command), "echo damaged >%s", path);
   assert_int_equal(system(command), 0);
-  check_ok(tn__machine_target(&options, &second, NULL));
+  check_ok(tn__kernels_machine_target(&options, &second, NULL));
   assert_true(second.measured && second.core.megahertz != 777);
   snprintf(command, sizeof(command), "sed -i 's/^megahertz .*/megahertz 777/' %s", path);
   assert_int_equal(system(command), 0);
@@ -302,7 +302,7 @@ static void is_not_measured_without_a_place(void **state) {
       {{.target = "x86-64-v3"}, "usual for the target"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    check_ok(tn__machine_target(&cases[i].options, &target, from));
+    check_ok(tn__kernels_machine_target(&cases[i].options, &target, from));
     assert_string_equal(from, cases[i].from);
     assert_false(target.measured);
     if (!cases[i].options.target) assert_memory_equal(&target.core, &plain_native.core, sizeof(target.core));

@@ -9,7 +9,7 @@
 static int64_t bytes_of(const tn__buffer *buffer) {
   int64_t bytes = (int64_t)tn_dtype_size(buffer->dtype), extent;
   for (int i = 0; i < buffer->rank; i++) {
-    assert_true(tn__as_int(buffer->shape[i], &extent));
+    assert_true(tn__ir_as_int(buffer->shape[i], &extent));
     bytes *= extent;
   }
   return bytes;
@@ -43,7 +43,7 @@ static void check_move(tn__te *te, void *user) {
   moved[inputs] = tn__arena_alloc(arena, (size_t)bytes + 1), expected[inputs] = tn__arena_alloc(arena, (size_t)bytes);
   memset(moved[inputs], 0x5a, (size_t)bytes + 1);
   assert_int_equal(kernel_run(tn__move_run, moved, scalars), TN_KERNEL_OK);
-  tn_status *status = tn__interpret(ir, tn__te_lower(te), expected, NULL, &(tn__interpret_options){0});
+  tn_status *status = tn__ir_interpret(ir, tn__te_lower(te), expected, NULL, &(tn__interpret_options){0});
   if (status != NULL) tn__throw(arena->escape, status);
   assert_memory_equal(moved[inputs], expected[inputs], bytes);
   assert_int_equal(((char *)moved[inputs])[bytes], 0x5a);

@@ -122,21 +122,21 @@ static const shape shapes[] = {
 
 static const tn__buffer *tensor(tn__te *te, const char *name, int rank, const int64_t *extents) {
   const tn__expr *sizes[TN__MAX_RANK];
-  for (int d = 0; d < rank; d++) sizes[d] = tn__index(tn__te_ir(te), extents[d]);
+  for (int d = 0; d < rank; d++) sizes[d] = tn__ir_index(tn__te_ir(te), extents[d]);
   return tn__te_input(te, name, TN_F32, rank, sizes);
 }
 
 #define LIST(...) ((const int64_t[]){__VA_ARGS__})
-#define AT(buffer, ...) tn__load(ir, buffer, (const tn__expr *[]){__VA_ARGS__})
+#define AT(buffer, ...) tn__ir_load(ir, buffer, (const tn__expr *[]){__VA_ARGS__})
 
 /* Bias, a residual if there is one, and a rectifier. */
 static void finish(tn__te *te, const tn__buffer *sum, int rank, const int64_t *extents, bool residual) {
   tn__ir *ir = tn__te_ir(te);
   const tn__buffer *bias = tensor(te, "bias", 1, &extents[rank - 1]);
   tn__te_axes y = axes_of(te, "o", rank, extents);
-  const tn__expr *value = tn__add(ir, tn__load(ir, sum, y.index), AT(bias, y.index[rank - 1]));
-  if (residual) value = tn__add(ir, value, tn__load(ir, tensor(te, "R", rank, extents), y.index));
-  tn__te_output(te, tn__te_compute(te, "out", &y, tn__max(ir, value, tn__constant(ir, TN_F32, 0))));
+  const tn__expr *value = tn__ir_add(ir, tn__ir_load(ir, sum, y.index), AT(bias, y.index[rank - 1]));
+  if (residual) value = tn__ir_add(ir, value, tn__ir_load(ir, tensor(te, "R", rank, extents), y.index));
+  tn__te_output(te, tn__te_compute(te, "out", &y, tn__ir_max(ir, value, tn__ir_constant(ir, TN_F32, 0))));
 }
 
 static void declare_products(tn__te *te, const shape *s, const tn__target *target) {
@@ -147,14 +147,14 @@ static void declare_products(tn__te *te, const shape *s, const tn__target *targe
     const tn__buffer *a = tensor(te, "A", 3, LIST(batch, m, k)), *b = tensor(te, "B", 3, LIST(batch, k, n));
     tn__te_axes x = axes_of(te, "i", 3, LIST(batch, m, n));
     tn__te_output(te, tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM,
-                                    tn__mul(ir, AT(a, x.index[0], x.index[1], r.index[0]),
-                                            AT(b, x.index[0], r.index[0], x.index[2]))));
+                                    tn__ir_mul(ir, AT(a, x.index[0], x.index[1], r.index[0]),
+                                               AT(b, x.index[0], r.index[0], x.index[2]))));
     return;
   }
   const tn__buffer *a = tensor(te, "A", 2, LIST(m, k)), *b = tensor(te, "B", 3, LIST((n + w - 1) / w, k, w));
   tn__te_axes x = axes_of(te, "i", 2, LIST(m, n));
-  const tn__expr *panel = AT(b, tn__div_i(ir, x.index[1], w), r.index[0], tn__mod_i(ir, x.index[1], w));
-  finish(te, tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, tn__mul(ir, AT(a, x.index[0], r.index[0]), panel)), 2,
+  const tn__expr *panel = AT(b, tn__ir_div_i(ir, x.index[1], w), r.index[0], tn__ir_mod_i(ir, x.index[1], w));
+  finish(te, tn__te_reduce(te, "sum", &x, &r, TN__TE_SUM, tn__ir_mul(ir, AT(a, x.index[0], r.index[0]), panel)), 2,
          LIST(m, n), s->residual);
 }
 
@@ -163,11 +163,13 @@ static const tn__buffer *padded(tn__te *te, int64_t size, int64_t channels, int6
   tn__ir *ir = tn__te_ir(te);
   const tn__buffer *x = tensor(te, "X", 3, LIST(size, size, channels));
   tn__te_axes y = axes_of(te, "p", 3, LIST(whole, whole, channels));
-  const tn__expr *i = tn__add_i(ir, y.index[0], -margin), *j = tn__add_i(ir, y.index[1], -margin);
-  const tn__expr *inside = tn__and(ir, tn__le(ir, tn__index(ir, 0), i), tn__lt(ir, i, tn__index(ir, size)));
-  inside = tn__and(ir, inside, tn__le(ir, tn__index(ir, 0), j));
-  inside = tn__and(ir, inside, tn__lt(ir, j, tn__index(ir, size)));
-  return tn__te_compute(te, "padded", &y, tn__select(ir, inside, AT(x, i, j, y.index[2]), tn__constant(ir, TN_F32, 0)));
+  const tn__expr *i = tn__ir_add_i(ir, y.index[0], -margin), *j = tn__ir_add_i(ir, y.index[1], -margin);
+  const tn__expr *inside =
+      tn__ir_and(ir, tn__ir_le(ir, tn__ir_index(ir, 0), i), tn__ir_lt(ir, i, tn__ir_index(ir, size)));
+  inside = tn__ir_and(ir, inside, tn__ir_le(ir, tn__ir_index(ir, 0), j));
+  inside = tn__ir_and(ir, inside, tn__ir_lt(ir, j, tn__ir_index(ir, size)));
+  return tn__te_compute(te, "padded", &y,
+                        tn__ir_select(ir, inside, AT(x, i, j, y.index[2]), tn__ir_constant(ir, TN_F32, 0)));
 }
 
 static void declare_convolution(tn__te *te, const shape *s, const tn__target *target) {
@@ -178,14 +180,15 @@ static void declare_convolution(tn__te *te, const shape *s, const tn__target *ta
       margin > 0 ? padded(te, whole - 2 * margin, in, margin, whole) : tensor(te, "X", 3, LIST(whole, whole, in));
   tn__te_axes y = axes_of(te, "i", 3, LIST(h, h, out));
   tn__te_axes r = axes_of(te, "k", s->kind == DEPTHWISE ? 2 : 3, LIST(window, window, in));
-  const tn__expr *i = tn__add(ir, tn__mul_i(ir, y.index[0], stride), r.index[0]);
-  const tn__expr *j = tn__add(ir, tn__mul_i(ir, y.index[1], stride), r.index[1]), *c = y.index[2], *term;
+  const tn__expr *i = tn__ir_add(ir, tn__ir_mul_i(ir, y.index[0], stride), r.index[0]);
+  const tn__expr *j = tn__ir_add(ir, tn__ir_mul_i(ir, y.index[1], stride), r.index[1]), *c = y.index[2], *term;
   if (s->kind == DEPTHWISE) {
-    term = tn__mul(ir, AT(x, i, j, c), AT(tensor(te, "F", 3, LIST(window, window, out)), r.index[0], r.index[1], c));
+    term = tn__ir_mul(ir, AT(x, i, j, c), AT(tensor(te, "F", 3, LIST(window, window, out)), r.index[0], r.index[1], c));
   } else {
     const tn__buffer *f = tensor(te, "F", 5, LIST((out + panel - 1) / panel, window, window, in, panel));
-    term = tn__mul(ir, AT(x, i, j, r.index[2]),
-                   AT(f, tn__div_i(ir, c, panel), r.index[0], r.index[1], r.index[2], tn__mod_i(ir, c, panel)));
+    term =
+        tn__ir_mul(ir, AT(x, i, j, r.index[2]),
+                   AT(f, tn__ir_div_i(ir, c, panel), r.index[0], r.index[1], r.index[2], tn__ir_mod_i(ir, c, panel)));
   }
   finish(te, tn__te_reduce(te, "sum", &y, &r, TN__TE_SUM, term), 3, LIST(h, h, out), s->residual);
 }

@@ -81,8 +81,8 @@ static void imports_a_model(void **state) {
   assert_int_equal(y->dtype, TN_F32);
   assert_int_equal(y->rank, 2);
   assert_true(y->dims[0] == tn__graph_input_at(a.graph, 0)->dims[0]);
-  assert_int_equal(tn__dim_const(y, 0), -1);
-  assert_int_equal(tn__dim_const(y, 1), 40);
+  assert_int_equal(tn__g_dim_const(y, 0), -1);
+  assert_int_equal(tn__g_dim_const(y, 1), 40);
   tn__arena_release(&a.arena);
   pb_free(&model);
 }
@@ -96,7 +96,7 @@ static void keeps_large_data_in_place(void **state) {
     const tn__node *node = tn__graph_node_at(a.graph, i);
     for (int k = 0; k < node->input_count; k++) {
       const tn__value *v = node->inputs[k];
-      if (v->data == NULL || v->rank != 2 || tn__dim_const(v, 1) != 40) continue;
+      if (v->data == NULL || v->rank != 2 || tn__g_dim_const(v, 1) != 40) continue;
       const uint8_t *data = v->data;
       inside = data >= model.data && data < model.data + model.size;
       right = tn__load_f64(TN_F32, data, 119) == 119;
@@ -114,7 +114,7 @@ static void binds_dimensions(void **state) {
   tn__onnx_options options = {.dims = &rows, .dim_count = 1};
   attempt a = {.options = &options};
   check_ok(import(&a, &model));
-  assert_int_equal(tn__dim_const(tn__graph_output_at(a.graph, 0), 0), 7);
+  assert_int_equal(tn__g_dim_const(tn__graph_output_at(a.graph, 0), 0), 7);
   tn__arena_release(&a.arena);
   options.dims = &other;
   check_fails(import(&a, &model), TN_INVALID_ARGUMENT, "m.onnx: no dimension of an input is named \"columns\"");
@@ -426,7 +426,7 @@ static void inlines_functions(void **state) {
   pb_message(&model, 25, &f);
   attempt a = {0};
   check_ok(import(&a, &model));
-  assert_int_equal(tn__dim_const(tn__graph_output_at(a.graph, 0), 1), 3);
+  assert_int_equal(tn__g_dim_const(tn__graph_output_at(a.graph, 0), 1), 3);
   tn__arena_release(&a.arena);
   pb_free(&model);
 }
@@ -472,7 +472,7 @@ static void chooses_branches(void **state) {
   pb model = finish_open(graph);
   attempt a = {0};
   check_ok(import(&a, &model));
-  assert_int_equal(tn__dim_const(tn__graph_output_at(a.graph, 0), 0), 3);
+  assert_int_equal(tn__g_dim_const(tn__graph_output_at(a.graph, 0), 0), 3);
   tn__arena_release(&a.arena);
   pb_free(&model);
 }

@@ -35,8 +35,8 @@ static void build(tn__graph *g, const problem *p) {
     spec.strides[i] = p->stride[i] > 0 ? p->stride[i] : 1;
     spec.lhs_dilation[i] = p->step[i];
     spec.rhs_dilation[i] = p->dilation[i] > 0 ? p->dilation[i] : 1;
-    spec.low[i] = tn__index(tn__graph_ir(g), p->low[i]);
-    spec.high[i] = tn__index(tn__graph_ir(g), p->high[i]);
+    spec.low[i] = tn__ir_index(tn__graph_ir(g), p->low[i]);
+    spec.high[i] = tn__ir_index(tn__graph_ir(g), p->high[i]);
   }
   image[1 + p->spatial] = IN * p->groups;
   window[p->spatial] = IN;

@@ -121,7 +121,7 @@ static tn__chooser chooser_of(const numbered *n) {
 static void choose_another(tn__ir *ir, const void *arg) {
   const declaration *make = arg;
   tn__target target = test_target("x86-64-v4");
-  tn__plan_unit unit = tn__plan_unit_of((*make)(ir), &target, NULL);
+  tn__plan_unit unit = tn__rule_plan_unit_of((*make)(ir), &target, NULL);
   const numbered n = {.first = 5};
   const tn__chooser other = chooser_of(&n);
   const tn__plan *usual = tn__plan_kernel(&unit, &tn__chooser_static), *plan = tn__plan_kernel(&unit, &other);
@@ -138,7 +138,7 @@ static void a_chooser_may_prefer_another_point(void **state) {
 
 static void choose_parts(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
-  tn__plan_unit unit = tn__plan_unit_of(network(ir), &target, NULL);
+  tn__plan_unit unit = tn__rule_plan_unit_of(network(ir), &target, NULL);
   int parts = 0;
   const numbered n = {.first = 1, .parts = &parts};
   const tn__chooser other = chooser_of(&n);
@@ -164,7 +164,7 @@ static bool propose_nonsense(const tn__chooser *chooser, const tn__plan_unit *un
 
 static void choose_nonsense(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
-  tn__plan_unit unit = tn__plan_unit_of(wide_product(ir), &target, NULL);
+  tn__plan_unit unit = tn__rule_plan_unit_of(wide_product(ir), &target, NULL);
   const bool stubborn = arg != NULL;
   const tn__chooser other = {.name = "nonsense", .propose = propose_nonsense, .data = &stubborn};
   const tn__plan *usual = tn__plan_kernel(&unit, &tn__chooser_static), *plan = tn__plan_kernel(&unit, &other);
@@ -183,8 +183,8 @@ static void what_is_no_choice_is_refused(void **state) {
 
 static void replay_recorded(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
-  tn__plan_unit unit = tn__plan_unit_of(wide_product(ir), &target, NULL);
-  tn__plan_unit foreign = tn__plan_unit_of(rows(ir), &target, NULL);
+  tn__plan_unit unit = tn__rule_plan_unit_of(wide_product(ir), &target, NULL);
+  tn__plan_unit foreign = tn__rule_plan_unit_of(rows(ir), &target, NULL);
   const numbered n = {.first = 5};
   const tn__chooser other = chooser_of(&n);
   const char *trace = schedule_text(tn__plan_kernel(&unit, &other)->schedule, false);
@@ -263,23 +263,23 @@ static void tell_apart(tn__ir *ir, const void *arg) {
   enum { CHOOSERS = sizeof(choosers) / sizeof(choosers[0]) };
   tn__digest keys[3 + OPTIONS + CHOOSERS];
   int count = 0;
-  tn__plan_unit unit = tn__plan_unit_of(te, &v4, &usual);
+  tn__plan_unit unit = tn__rule_plan_unit_of(te, &v4, &usual);
   keys[count++] = key_of(&unit, &tn__chooser_static);
   for (int i = 0; i < CHOOSERS; i++) keys[count++] = key_of(&unit, &choosers[i]);
   for (int i = 0; i < OPTIONS; i++) {
-    tn__plan_unit other = tn__plan_unit_of(te, &v4, &options[i]);
+    tn__plan_unit other = tn__rule_plan_unit_of(te, &v4, &options[i]);
     keys[count++] = key_of(&other, &tn__chooser_static);
   }
-  unit = tn__plan_unit_of(packed, &v4, &usual);
+  unit = tn__rule_plan_unit_of(packed, &v4, &usual);
   keys[count++] = key_of(&unit, &tn__chooser_static);
-  unit = tn__plan_unit_of(te, &v3, &usual);
+  unit = tn__rule_plan_unit_of(te, &v3, &usual);
   keys[count++] = key_of(&unit, &tn__chooser_static);
   for (int i = 0; i < count; i++)
     for (int j = 0; j < i; j++)
       if (memcmp(&keys[i], &keys[j], sizeof keys[i]) == 0) fail_msg("keys %d and %d are equal", j, i);
   /* A record of another kernel is not consulted, so this kernel's entry stays good; a model's may hold both. */
   const tn__chooser with_more = tn__chooser_recorded(&more);
-  unit = tn__plan_unit_of(te, &v4, &usual);
+  unit = tn__rule_plan_unit_of(te, &v4, &usual);
   tn__digest again = key_of(&unit, &with_more);
   assert_memory_equal(&again, &keys[5], sizeof again);
   tn__sha256 h[2];
@@ -334,7 +334,7 @@ static outcome compile_by(const tn__chooser *chooser, const char *folder) {
   options.cache_directory = folder;
   tn_module *module;
   tn_model_function function = {.name = "main", .path = "m.onnx", .data = model.data, .data_size = model.size};
-  check_ok(tn__compile_by(chooser, &function, 1, &options, &module));
+  check_ok(tn__driver_compile_by(chooser, &function, 1, &options, &module));
   pb_free(&model);
   o.from_cache = tn_module_from_cache(module);
   tn_executable *exe = load_module(module);

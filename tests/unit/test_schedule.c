@@ -65,7 +65,7 @@ static void count_kind(const tn__expr *e, void *user) {
 
 static int count_in(tn__ir *ir, const tn__schedule *s, tn__expr_kind kind) {
   kinds found = {.kind = kind};
-  tn__stmt_walk_exprs(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL)->body, count_kind, &found);
+  tn__stmt_walk_exprs(tn__ir_lower_for_codegen(ir, tn__schedule_func(s), NULL)->body, count_kind, &found);
   return found.count;
 }
 
@@ -84,11 +84,11 @@ static void padding_in_place(tn__ir *ir, const void *arg) {
 static void groups_in_partial_vectors(tn__ir *ir, const void *arg) {
   for (int64_t lanes = 8; lanes <= 16; lanes *= 2) {
     tn__schedule *s = start(ir, grouped);
-    tn__split(s, "C.i1", (int64_t[]){0, 20}, 2);
-    tn__split(s, "C.i1.1", (int64_t[]){0, 3, lanes}, 3);
-    tn__reorder(s, (const char *[]){"C.i1.0", "C.i1.1.0", "C.i0", "C.k0", "C.i1.1.1", "C.i1.1.2"}, 6);
-    tn__unroll(s, "C.i1.1.1");
-    tn__vectorize(s, "C.i1.1.2");
+    tn__sched_split(s, "C.i1", (int64_t[]){0, 20}, 2);
+    tn__sched_split(s, "C.i1.1", (int64_t[]){0, 3, lanes}, 3);
+    tn__sched_reorder(s, (const char *[]){"C.i1.0", "C.i1.1.0", "C.i0", "C.k0", "C.i1.1.1", "C.i1.1.2"}, 6);
+    tn__sched_unroll(s, "C.i1.1.1");
+    tn__sched_vectorize(s, "C.i1.1.2");
     assert_int_equal(count_in(ir, s, TN__EXPR_DIV), 0);
     check_same(s);
   }
@@ -141,13 +141,13 @@ static void empty_reductions(tn__ir *ir, const void *arg) {
     const tn__buffer *a = input(te, "A", 2, 3, 0, 0);
     tn__te_axes x = axes_of(te, "i", rank, (const int64_t[]){3}), y = axes_of(te, "j", rank, (const int64_t[]){3});
     tn__te_axes r = axes_of(te, "k", 2, (const int64_t[]){2, 0});
-    const tn__expr *row = rank == 0 ? tn__index(ir, 0) : x.index[0];
+    const tn__expr *row = rank == 0 ? tn__ir_index(ir, 0) : x.index[0];
     const tn__buffer *product = tn__te_reduce(te, "P", &x, &r, TN__TE_PROD, at(ir, a, 2, row, r.index[1], NULL));
-    const tn__expr *value = tn__load(ir, product, y.index);
-    tn__te_output(te, tn__te_compute(te, "C", &y, tn__sub(ir, value, tn__constant(ir, TN_F32, 3))));
+    const tn__expr *value = tn__ir_load(ir, product, y.index);
+    tn__te_output(te, tn__te_compute(te, "C", &y, tn__ir_sub(ir, value, tn__ir_constant(ir, TN_F32, 3))));
     float results[3] = {7, 7, 7}, none = 0;
     void *buffers[] = {&none, results};
-    check_ok(tn__interpret(ir, tn__te_lower(te), buffers, NULL, &(tn__interpret_options){0}));
+    check_ok(tn__ir_interpret(ir, tn__te_lower(te), buffers, NULL, &(tn__interpret_options){0}));
     for (int i = 0; i < (rank == 0 ? 1 : 3); i++) assert_true(results[i] == -2);
     for (int threads = 1; threads <= 2; threads++) {
       tn__schedule_options options = {.threads = threads};
@@ -190,90 +190,90 @@ static void widths(void **state) {
 
 static void loops_of_product(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
-  tn__split(s, "C.i0", (int64_t[]){0, 3}, 2);
-  tn__split(s, "C.i1", (int64_t[]){2, 0, 4}, 3);
-  tn__reorder(s, (const char *[]){"C.k0", "C.i0.1", "C.i1.2"}, 3);
-  tn__unroll(s, "C.i0.1");
-  tn__fuse(s, "D.i0", "D.i1");
-  tn__split(s, "D.i0+D.i1", (int64_t[]){0, 8}, 2);
-  tn__vectorize(s, "D.i0+D.i1.1");
-  tn__parallel(s, "D.i0+D.i1.0");
+  tn__sched_split(s, "C.i0", (int64_t[]){0, 3}, 2);
+  tn__sched_split(s, "C.i1", (int64_t[]){2, 0, 4}, 3);
+  tn__sched_reorder(s, (const char *[]){"C.k0", "C.i0.1", "C.i1.2"}, 3);
+  tn__sched_unroll(s, "C.i0.1");
+  tn__sched_fuse(s, "D.i0", "D.i1");
+  tn__sched_split(s, "D.i0+D.i1", (int64_t[]){0, 8}, 2);
+  tn__sched_vectorize(s, "D.i0+D.i1.1");
+  tn__sched_parallel(s, "D.i0+D.i1.0");
   check_same(s);
 }
 
 static void tiled_product(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
-  tn__split(s, "C.i0", (int64_t[]){0, 3}, 2);
-  tn__split(s, "C.i1", (int64_t[]){0, 4}, 2);
-  tn__reorder(s, (const char *[]){"C.i0.0", "C.i1.0", "C.k0", "C.i0.1", "C.i1.1"}, 5);
-  tn__set_scope(s, "C", 0, TN__SCOPE_REGISTER);
-  tn__vectorize(s, "C.i1.1");
-  tn__unroll(s, "C.i0.1");
-  tn__reverse_compute_at(s, "D", "C.i1.0");
-  tn__decompose_reduction(s, "C", "C.k0");
-  tn__parallel(s, "C.i0.0");
+  tn__sched_split(s, "C.i0", (int64_t[]){0, 3}, 2);
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 4}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i0.0", "C.i1.0", "C.k0", "C.i0.1", "C.i1.1"}, 5);
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_REGISTER);
+  tn__sched_vectorize(s, "C.i1.1");
+  tn__sched_unroll(s, "C.i0.1");
+  tn__sched_reverse_compute_at(s, "D", "C.i1.0");
+  tn__sched_decompose_reduction(s, "C", "C.k0");
+  tn__sched_parallel(s, "C.i0.0");
   check_same(s);
 }
 
 static void cached_product(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
-  tn__cache_write(s, "D", 0, TN__SCOPE_STACK);
-  tn__cache_read(s, "C", 1, TN__SCOPE_WORKSPACE);
-  tn__split(s, "D.write.a0", (int64_t[]){0, 2}, 2);
-  tn__compute_at(s, "D", "D.write.a0.0");
-  tn__compute_at(s, "C", "D.write.a0.0");
-  tn__parallel(s, "D.write.a0.0");
-  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__sched_cache_write(s, "D", 0, TN__SCOPE_STACK);
+  tn__sched_cache_read(s, "C", 1, TN__SCOPE_WORKSPACE);
+  tn__sched_split(s, "D.write.a0", (int64_t[]){0, 2}, 2);
+  tn__sched_compute_at(s, "D", "D.write.a0.0");
+  tn__sched_compute_at(s, "C", "D.write.a0.0");
+  tn__sched_parallel(s, "D.write.a0.0");
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_STACK);
   check_same(s);
 }
 
 static void moved_stencil(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, stencil);
-  tn__inline(s, "Q");
-  tn__split(s, "R.i1", (int64_t[]){0, 4}, 2);
-  tn__compute_at(s, "P", "R.i1.0");
-  tn__set_scope(s, "P", 0, TN__SCOPE_STACK);
-  tn__parallel(s, "R.i0");
+  tn__sched_inline(s, "Q");
+  tn__sched_split(s, "R.i1", (int64_t[]){0, 4}, 2);
+  tn__sched_compute_at(s, "P", "R.i1.0");
+  tn__sched_set_scope(s, "P", 0, TN__SCOPE_STACK);
+  tn__sched_parallel(s, "R.i0");
   check_same(s);
 }
 
 static void reverse_inlined(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, stencil);
-  tn__reverse_inline(s, "R");
+  tn__sched_reverse_inline(s, "R");
   check_same(s);
 }
 
 static void factored_rows(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, rows);
-  tn__compute_at(s, "sum", "out.i0");
-  tn__compute_at(s, "e", "out.i0");
-  tn__compute_at(s, "top", "out.i0");
-  tn__split(s, "sum.k0", (int64_t[]){0, 8}, 2);
-  tn__rfactor(s, "sum.k0.1");
-  tn__split(s, "top.k0", (int64_t[]){0, 64}, 2); /* more lanes than elements */
-  tn__rfactor(s, "top.k0.1");
-  tn__vectorize(s, "sum.k0.1");
-  tn__set_scope(s, "sum.rf", 0, TN__SCOPE_STACK);
-  tn__set_scope(s, "e", 0, TN__SCOPE_STACK);
-  tn__parallel(s, "out.i0");
+  tn__sched_compute_at(s, "sum", "out.i0");
+  tn__sched_compute_at(s, "e", "out.i0");
+  tn__sched_compute_at(s, "top", "out.i0");
+  tn__sched_split(s, "sum.k0", (int64_t[]){0, 8}, 2);
+  tn__sched_rfactor(s, "sum.k0.1");
+  tn__sched_split(s, "top.k0", (int64_t[]){0, 64}, 2); /* more lanes than elements */
+  tn__sched_rfactor(s, "top.k0.1");
+  tn__sched_vectorize(s, "sum.k0.1");
+  tn__sched_set_scope(s, "sum.rf", 0, TN__SCOPE_STACK);
+  tn__sched_set_scope(s, "e", 0, TN__SCOPE_STACK);
+  tn__sched_parallel(s, "out.i0");
   check_same(s);
 }
 
 /* The map's two readers need different parts of it. */
 static void shared_producer(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, two_readers);
-  tn__split(s, "R.i1", (int64_t[]){0, 5}, 2);
-  tn__compute_at(s, "T", "R.i1.0");
-  tn__compute_at(s, "Q", "R.i1.0");
-  tn__compute_at(s, "P", "R.i1.0");
-  tn__set_scope(s, "P", 0, TN__SCOPE_STACK);
+  tn__sched_split(s, "R.i1", (int64_t[]){0, 5}, 2);
+  tn__sched_compute_at(s, "T", "R.i1.0");
+  tn__sched_compute_at(s, "Q", "R.i1.0");
+  tn__sched_compute_at(s, "P", "R.i1.0");
+  tn__sched_set_scope(s, "P", 0, TN__SCOPE_STACK);
   check_same(s);
 }
 
 static void factored_argmax(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, argmax);
-  tn__split(s, "top.k0", (int64_t[]){0, 8}, 2);
-  tn__rfactor(s, "top.k0.1");
+  tn__sched_split(s, "top.k0", (int64_t[]){0, 8}, 2);
+  tn__sched_rfactor(s, "top.k0.1");
   check_same(s);
 }
 
@@ -296,87 +296,87 @@ typedef struct refusal {
   const char *words;
 } refusal;
 
-static void no_loop(tn__schedule *s) { tn__unroll(s, "C.x"); }
-static void no_block(tn__schedule *s) { tn__inline(s, "X"); }
-static void short_factors(tn__schedule *s) { tn__split(s, "C.i0", (int64_t[]){2, 3}, 2); }
-static void two_open(tn__schedule *s) { tn__split(s, "C.i0", (int64_t[]){0, 0}, 2); }
-static void not_nested(tn__schedule *s) { tn__fuse(s, "C.i0", "C.k0"); }
-static void mixed(tn__schedule *s) { tn__fuse(s, "C.i1", "C.k0"); }
-static void other_nest(tn__schedule *s) { tn__reorder(s, (const char *[]){"C.i0", "D.i0"}, 2); }
-static void twice(tn__schedule *s) { tn__reorder(s, (const char *[]){"C.i0", "C.i0"}, 2); }
-static void parallel_sum(tn__schedule *s) { tn__parallel(s, "C.k0"); }
-static void vector_outside(tn__schedule *s) { tn__vectorize(s, "D.i0"); }
-static void vector_open(tn__schedule *s) { tn__vectorize(s, "D.i0"); }
-static void unroll_open(tn__schedule *s) { tn__unroll(s, "C.i0"); }
+static void no_loop(tn__schedule *s) { tn__sched_unroll(s, "C.x"); }
+static void no_block(tn__schedule *s) { tn__sched_inline(s, "X"); }
+static void short_factors(tn__schedule *s) { tn__sched_split(s, "C.i0", (int64_t[]){2, 3}, 2); }
+static void two_open(tn__schedule *s) { tn__sched_split(s, "C.i0", (int64_t[]){0, 0}, 2); }
+static void not_nested(tn__schedule *s) { tn__sched_fuse(s, "C.i0", "C.k0"); }
+static void mixed(tn__schedule *s) { tn__sched_fuse(s, "C.i1", "C.k0"); }
+static void other_nest(tn__schedule *s) { tn__sched_reorder(s, (const char *[]){"C.i0", "D.i0"}, 2); }
+static void twice(tn__schedule *s) { tn__sched_reorder(s, (const char *[]){"C.i0", "C.i0"}, 2); }
+static void parallel_sum(tn__schedule *s) { tn__sched_parallel(s, "C.k0"); }
+static void vector_outside(tn__schedule *s) { tn__sched_vectorize(s, "D.i0"); }
+static void vector_open(tn__schedule *s) { tn__sched_vectorize(s, "D.i0"); }
+static void unroll_open(tn__schedule *s) { tn__sched_unroll(s, "C.i0"); }
 static void nested_parallel(tn__schedule *s) {
-  tn__parallel(s, "D.i0");
-  tn__parallel(s, "D.i1");
+  tn__sched_parallel(s, "D.i0");
+  tn__sched_parallel(s, "D.i1");
 }
-static void scan_parallel(tn__schedule *s) { tn__parallel(s, "S.i0"); }
+static void scan_parallel(tn__schedule *s) { tn__sched_parallel(s, "S.i0"); }
 static void overlap_parallel(tn__schedule *s) {
-  tn__inline(s, "Q");
-  tn__compute_at(s, "P", "R.i0");
-  tn__parallel(s, "R.i0");
+  tn__sched_inline(s, "Q");
+  tn__sched_compute_at(s, "P", "R.i0");
+  tn__sched_parallel(s, "R.i0");
 }
 /* Rows that each iteration keeps for itself, until they get a place that all of them write to. */
 static void shared_parallel(tn__schedule *s) {
-  tn__inline(s, "Q");
-  tn__compute_at(s, "P", "R.i0");
-  tn__set_scope(s, "P", 0, TN__SCOPE_STACK);
-  tn__parallel(s, "R.i0");
-  tn__set_scope(s, "P", 0, TN__SCOPE_WORKSPACE);
+  tn__sched_inline(s, "Q");
+  tn__sched_compute_at(s, "P", "R.i0");
+  tn__sched_set_scope(s, "P", 0, TN__SCOPE_STACK);
+  tn__sched_parallel(s, "R.i0");
+  tn__sched_set_scope(s, "P", 0, TN__SCOPE_WORKSPACE);
   tn__schedule_func(s);
 }
-static void inline_sum(tn__schedule *s) { tn__inline(s, "C"); }
-static void inline_output(tn__schedule *s) { tn__inline(s, "D"); }
+static void inline_sum(tn__schedule *s) { tn__sched_inline(s, "C"); }
+static void inline_output(tn__schedule *s) { tn__sched_inline(s, "D"); }
 static void inline_in_nest(tn__schedule *s) {
-  tn__compute_at(s, "P", "Q.i0");
-  tn__inline(s, "Q");
+  tn__sched_compute_at(s, "P", "Q.i0");
+  tn__sched_inline(s, "Q");
 }
-static void inline_back(tn__schedule *s) { tn__reverse_inline(s, "D"); }
-static void at_stranger(tn__schedule *s) { tn__compute_at(s, "P", "R.i0"); }
-static void at_output(tn__schedule *s) { tn__compute_at(s, "D", "C.i0"); }
-static void at_own(tn__schedule *s) { tn__compute_at(s, "C", "C.i0"); }
+static void inline_back(tn__schedule *s) { tn__sched_reverse_inline(s, "D"); }
+static void at_stranger(tn__schedule *s) { tn__sched_compute_at(s, "P", "R.i0"); }
+static void at_output(tn__schedule *s) { tn__sched_compute_at(s, "D", "C.i0"); }
+static void at_own(tn__schedule *s) { tn__sched_compute_at(s, "C", "C.i0"); }
 static void behind_reduction(tn__schedule *s) {
-  tn__reorder(s, (const char *[]){"C.k0", "C.i0"}, 2);
-  tn__reverse_compute_at(s, "D", "C.i0");
+  tn__sched_reorder(s, (const char *[]){"C.k0", "C.i0"}, 2);
+  tn__sched_reverse_compute_at(s, "D", "C.i0");
 }
-static void behind_stencil(tn__schedule *s) { tn__reverse_compute_at(s, "Q", "P.i0"); }
-static void behind_stranger(tn__schedule *s) { tn__reverse_compute_at(s, "R", "P.i0"); }
+static void behind_stencil(tn__schedule *s) { tn__sched_reverse_compute_at(s, "Q", "P.i0"); }
+static void behind_stranger(tn__schedule *s) { tn__sched_reverse_compute_at(s, "R", "P.i0"); }
 static void behind_padding(tn__schedule *s) {
-  tn__cache_read(s, "pad", 0, TN__SCOPE_WORKSPACE);
-  tn__reverse_compute_at(s, "pad", "pad.read0.a0");
+  tn__sched_cache_read(s, "pad", 0, TN__SCOPE_WORKSPACE);
+  tn__sched_reverse_compute_at(s, "pad", "pad.read0.a0");
 }
-static void no_init(tn__schedule *s) { tn__decompose_reduction(s, "D", "D.i0"); }
-static void init_inside(tn__schedule *s) { tn__decompose_reduction(s, "C", "D.i0"); }
+static void no_init(tn__schedule *s) { tn__sched_decompose_reduction(s, "D", "D.i0"); }
+static void init_inside(tn__schedule *s) { tn__sched_decompose_reduction(s, "C", "D.i0"); }
 static void init_late(tn__schedule *s) {
-  tn__reorder(s, (const char *[]){"C.k0", "C.i1"}, 2);
-  tn__decompose_reduction(s, "C", "C.i1");
+  tn__sched_reorder(s, (const char *[]){"C.k0", "C.i1"}, 2);
+  tn__sched_decompose_reduction(s, "C", "C.i1");
 }
 static void init_repeated(tn__schedule *s) {
-  tn__compute_at(s, "sum", "out.i1");
-  tn__decompose_reduction(s, "sum", "out.i0");
+  tn__sched_compute_at(s, "sum", "out.i1");
+  tn__sched_decompose_reduction(s, "sum", "out.i0");
 }
 static void scan_sideways(tn__schedule *s) {
-  tn__reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
-  tn__reorder(s, (const char *[]){"S.i2", "S.i0"}, 2);
+  tn__sched_reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
+  tn__sched_reorder(s, (const char *[]){"S.i2", "S.i0"}, 2);
 }
-static void factor_space(tn__schedule *s) { tn__rfactor(s, "C.i0"); }
+static void factor_space(tn__schedule *s) { tn__sched_rfactor(s, "C.i0"); }
 static void factor_late(tn__schedule *s) {
-  tn__decompose_reduction(s, "C", "C.k0");
-  tn__rfactor(s, "C.k0");
+  tn__sched_decompose_reduction(s, "C", "C.k0");
+  tn__sched_rfactor(s, "C.k0");
 }
-static void scope_output(tn__schedule *s) { tn__set_scope(s, "D", 0, TN__SCOPE_STACK); }
-static void scope_param(tn__schedule *s) { tn__set_scope(s, "C", 0, TN__SCOPE_PARAM); }
-static void no_tensor(tn__schedule *s) { tn__cache_write(s, "C", 1, TN__SCOPE_STACK); }
-static void no_read(tn__schedule *s) { tn__cache_read(s, "C", 7, TN__SCOPE_STACK); }
+static void scope_output(tn__schedule *s) { tn__sched_set_scope(s, "D", 0, TN__SCOPE_STACK); }
+static void scope_param(tn__schedule *s) { tn__sched_set_scope(s, "C", 0, TN__SCOPE_PARAM); }
+static void no_tensor(tn__schedule *s) { tn__sched_cache_write(s, "C", 1, TN__SCOPE_STACK); }
+static void no_read(tn__schedule *s) { tn__sched_cache_read(s, "C", 7, TN__SCOPE_STACK); }
 static void private_open(tn__schedule *s) {
-  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_STACK);
   tn__schedule_func(s);
 }
 static void vector_inside(tn__schedule *s) {
-  tn__vectorize(s, "D.i1");
-  tn__reorder(s, (const char *[]){"D.i1", "D.i0"}, 2);
+  tn__sched_vectorize(s, "D.i1");
+  tn__sched_reorder(s, (const char *[]){"D.i1", "D.i0"}, 2);
 }
 
 static const refusal refusals[] = {
@@ -450,7 +450,7 @@ static void replay_all(tn__ir *ir, const void *arg) {
   const tn__schedule *s = default_schedule(te, &target, &options);
   const char *trace = schedule_text(s, false);
   tn__schedule *again;
-  check_ok(tn__trace_replay(te, &target, trace, &again));
+  check_ok(tn__sched_trace_replay(te, &target, trace, &again));
   assert_string_equal(schedule_text(again, false), trace);
   tn__strbuf first, second;
   tn__strbuf_init(&first, NULL);
@@ -474,7 +474,7 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
   tn__te *te = product(ir), *other = stencil(ir);
   tn__schedule *s = tn__schedule_of(te, &target), *out;
   const char *whole = schedule_text(s, false);
-  tn_status *status = tn__trace_replay(other, &target, whole, &out);
+  tn_status *status = tn__sched_trace_replay(other, &target, whole, &out);
   assert_non_null(status);
   assert_null(out);
   assert_non_null(strstr(tn_status_message(status), "trace:1: the trace is of another declaration ("));
@@ -501,15 +501,17 @@ static void refuse_traces(tn__ir *ir, const void *arg) {
        "trace:2: schedule of product: cache_read of \"C\": the order is no permutation of the 2 dimensions of A"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-    check_fails(tn__trace_replay(te, &target, tn__arena_printf(tn__ir_arena(ir), "%s%s", head, cases[i][0]), &out),
-                TN_INVALID_ARGUMENT, cases[i][1]);
+    check_fails(
+        tn__sched_trace_replay(te, &target, tn__arena_printf(tn__ir_arena(ir), "%s%s", head, cases[i][0]), &out),
+        TN_INVALID_ARGUMENT, cases[i][1]);
   static const char *const ends[] = {"end", "end\n\n", "end \t\n", "end\r\n\r\n", "end\n  \n\t"};
   for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-    check_ok(tn__trace_replay(te, &target, tn__arena_printf(tn__ir_arena(ir), "%s%s", head, ends[i]), &out));
-  check_fails(tn__trace_replay(te, &target, "", &out), TN_INVALID_ARGUMENT, "trace:1: expected \"trace 1 DIGEST\"");
-  check_fails(tn__trace_replay(te, &target, "trace x\n", &out), TN_INVALID_ARGUMENT,
+    check_ok(tn__sched_trace_replay(te, &target, tn__arena_printf(tn__ir_arena(ir), "%s%s", head, ends[i]), &out));
+  check_fails(tn__sched_trace_replay(te, &target, "", &out), TN_INVALID_ARGUMENT,
               "trace:1: expected \"trace 1 DIGEST\"");
-  check_fails(tn__trace_replay(te, &target, "trace 2 0123456789abcdef\nend\n", &out), TN_INVALID_ARGUMENT,
+  check_fails(tn__sched_trace_replay(te, &target, "trace x\n", &out), TN_INVALID_ARGUMENT,
+              "trace:1: expected \"trace 1 DIGEST\"");
+  check_fails(tn__sched_trace_replay(te, &target, "trace 2 0123456789abcdef\nend\n", &out), TN_INVALID_ARGUMENT,
               "trace:1: the trace has version 2, and this Tenon reads version 1; use a newer one");
 }
 
@@ -521,20 +523,20 @@ static void refuses_traces(void **state) { check_ok(in_context(refuse_traces, NU
 static void find_among(tn__ir *ir, const void *arg) {
   enum { STAGES = 2000 };
   tn__te *te = tn__te_create(ir, "stages");
-  const tn__expr *shape[] = {tn__index(ir, 64)};
+  const tn__expr *shape[] = {tn__ir_index(ir, 64)};
   const tn__buffer *tensor = tn__te_input(te, "X", TN_F32, 1, shape);
   for (int i = 0; i < STAGES; i++) {
     tn__te_axes axes = tn__te_axes_create(te, "i", 1, shape);
     const char *name = tn__arena_printf(tn__ir_arena(ir), "S%d", i);
-    tensor =
-        tn__te_compute(te, name, &axes, tn__add(ir, tn__load(ir, tensor, axes.index), tn__constant(ir, TN_F32, 1)));
+    tensor = tn__te_compute(te, name, &axes,
+                            tn__ir_add(ir, tn__ir_load(ir, tensor, axes.index), tn__ir_constant(ir, TN_F32, 1)));
   }
   tn__te_output(te, tensor);
   tn__target target = test_target("x86-64-v4");
   tn__schedule *s = tn__schedule_of(te, &target);
   for (int i = 0; i < STAGES; i++) {
     const char *loop = tn__arena_printf(tn__ir_arena(ir), "S%d.i0", i);
-    tn__split(s, loop, (int64_t[]){0, 16}, 2);
+    tn__sched_split(s, loop, (int64_t[]){0, 16}, 2);
     assert_null(tn__sched_find(s, loop, false));
     assert_non_null(tn__sched_find(s, tn__arena_printf(tn__ir_arena(ir), "%s.1", loop), false));
     assert_non_null(tn__sched_find(s, tn__te_stage_at(te, i)->name, true));

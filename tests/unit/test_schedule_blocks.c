@@ -16,24 +16,24 @@ typedef struct blocked {
 static tn__te *blocked_product(tn__ir *ir, const blocked *b) {
   tn__te *te = tn__te_create(ir, "blocked");
   int batched = b->batch > 0;
-  const tn__expr *m = b->rows > 0 ? tn__index(ir, b->rows) : tn__te_dim(te, "M", 1)->self;
-  const tn__expr *k = b->depth > 0 ? tn__index(ir, b->depth) : tn__te_dim(te, "K", 1)->self;
-  const tn__expr *n = tn__index(ir, b->columns), *batch = tn__index(ir, b->batch);
+  const tn__expr *m = b->rows > 0 ? tn__ir_index(ir, b->rows) : tn__te_dim(te, "M", 1)->self;
+  const tn__expr *k = b->depth > 0 ? tn__ir_index(ir, b->depth) : tn__te_dim(te, "K", 1)->self;
+  const tn__expr *n = tn__ir_index(ir, b->columns), *batch = tn__ir_index(ir, b->batch);
   const tn__expr *left[] = {batch, m, k}, *right[] = {batch, k, n}, *result[] = {batch, m, n};
   const tn__buffer *a = tn__te_input(te, "A", b->dtype, 2 + batched, left + !batched);
   const tn__buffer *w = tn__te_input(te, "B", b->dtype, 2 + batched, right + !batched);
   tn__te_axes x = tn__te_axes_create(te, "i", 2 + batched, result + !batched), r = tn__te_axes_create(te, "k", 1, &k);
   const tn__expr *of_a[] = {x.index[0], x.index[batched], r.index[0]};
   const tn__expr *of_b[] = {x.index[0], r.index[0], x.index[batched + 1]};
-  const tn__expr *term = tn__mul(ir, tn__cast(ir, b->sum, tn__load(ir, a, of_a + !batched)),
-                                 tn__cast(ir, b->sum, tn__load(ir, w, of_b + !batched)));
+  const tn__expr *term = tn__ir_mul(ir, tn__ir_cast(ir, b->sum, tn__ir_load(ir, a, of_a + !batched)),
+                                    tn__ir_cast(ir, b->sum, tn__ir_load(ir, w, of_b + !batched)));
   const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, term);
   if (!b->epilogue) {
     tn__te_output(te, c);
     return te;
   }
   tn__te_axes y = tn__te_axes_create(te, "o", 2 + batched, result + !batched);
-  const tn__expr *value = tn__max(ir, tn__load(ir, c, y.index), tn__constant(ir, b->sum, 0));
+  const tn__expr *value = tn__ir_max(ir, tn__ir_load(ir, c, y.index), tn__ir_constant(ir, b->sum, 0));
   tn__te_output(te, tn__te_compute(te, "D", &y, value));
   return te;
 }
@@ -48,7 +48,7 @@ static int decision(const tn__sketch *k, const char *name) {
 static void check_replay(const tn__schedule *s) {
   tn__schedule *again;
   tn__target target = test_target("x86-64-v4");
-  check_ok(tn__trace_replay(tn__schedule_te(s), &target, schedule_text(s, false), &again));
+  check_ok(tn__sched_trace_replay(tn__schedule_te(s), &target, schedule_text(s, false), &again));
   assert_string_equal(schedule_text(s, true), schedule_text(again, true));
 }
 
@@ -62,7 +62,7 @@ static void try_blocks(tn__ir *ir, const void *arg) {
   tally *t = *(tally *const *)arg;
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 2, .search_space = 300};
-  const tn__sketch *k = tn__sketch_create(blocked_product(ir, &t->b), &target, &options);
+  const tn__sketch *k = tn__rule_create_sketch(blocked_product(ir, &t->b), &target, &options);
   assert_string_equal(tn__sketch_name(k), "complex reduction");
   int depth = decision(k, "depth"), at = decision(k, "depth at"), shared = decision(k, "shared"),
       right = decision(k, "right"), rows = decision(k, "rows"), unroll = decision(k, "unroll");
@@ -124,7 +124,7 @@ static void choose_blocks(tn__ir *ir, const void *arg) {
   for (int threads = 1; threads <= 16; threads *= 2) {
     int64_t values[TN__MAX_DECISIONS];
     tn__schedule_options options = {.threads = threads};
-    const tn__sketch *k = tn__sketch_create(blocked_product(ir, &c->b), &target, &options);
+    const tn__sketch *k = tn__rule_create_sketch(blocked_product(ir, &c->b), &target, &options);
     tn__sketch_choose(k, values, NULL);
     int64_t chosen = values[decision(k, "depth")];
     if (depth >= 0 && chosen != depth)
@@ -147,7 +147,7 @@ static void choose_in_place(tn__ir *ir, const void *arg) {
   const blocked few = {TN_F32, TN_F32, 0, 64, 12544, 147, false};
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
-  const tn__sketch *k = tn__sketch_create(blocked_product(ir, &few), &target, &options);
+  const tn__sketch *k = tn__rule_create_sketch(blocked_product(ir, &few), &target, &options);
   int64_t values[TN__MAX_DECISIONS];
   tn__sketch_choose(k, values, NULL);
   assert_int_equal(values[decision(k, "right")], 0);
@@ -191,25 +191,25 @@ static tn__te *reduction(tn__ir *ir, const reduced *d) {
   const int64_t planes[] = {d->terms, d->results, 5};
   int rank = d->shape == WHOLE ? 1 : d->shape == PLANES ? 3 : 2;
   const tn__expr *shape_of[3];
-  for (int i = 0; i < rank; i++) shape_of[i] = tn__index(ir, d->shape == PLANES ? planes[i] : extents[d->shape][i]);
+  for (int i = 0; i < rank; i++) shape_of[i] = tn__ir_index(ir, d->shape == PLANES ? planes[i] : extents[d->shape][i]);
   const tn__buffer *a = tn__te_input(te, "A", d->dtype, rank, shape_of);
   tn__te_axes x = axes_of(te, "i", d->shape != WHOLE, &d->results), r = axes_of(te, "k", rank == 3 ? 2 : 1, terms);
   const tn__expr *at_a[] = {d->shape == ROWS ? x.index[0] : r.index[0], d->shape == ROWS ? r.index[0] : x.index[0],
                             r.index[1]};
-  const tn__buffer *sum = tn__te_reduce(te, "S", &x, &r, TN__TE_SUM, tn__load(ir, a, at_a));
+  const tn__buffer *sum = tn__te_reduce(te, "S", &x, &r, TN__TE_SUM, tn__ir_load(ir, a, at_a));
   if (!d->mean) {
     tn__te_output(te, sum);
     return te;
   }
   tn__te_axes y = axes_of(te, "o", d->shape != WHOLE, &d->results);
-  tn__te_output(te,
-                tn__te_compute(te, "M", &y, tn__mul(ir, tn__load(ir, sum, y.index), tn__constant(ir, d->dtype, 2))));
+  tn__te_output(
+      te, tn__te_compute(te, "M", &y, tn__ir_mul(ir, tn__ir_load(ir, sum, y.index), tn__ir_constant(ir, d->dtype, 2))));
   return te;
 }
 
 static const tn__sketch *sketch_of_stages(const tn__te *te, const tn__target *target,
                                           const tn__schedule_options *options) {
-  const tn__sketch *k = tn__sketch_create(te, target, options);
+  const tn__sketch *k = tn__rule_create_sketch(te, target, options);
   while (k != NULL && strcmp(tn__sketch_name(k), "stages") != 0) k = tn__sketch_next(k);
   assert_non_null(k);
   return k;
@@ -260,7 +260,7 @@ static void choose_parts(tn__ir *ir, const void *arg) {
     for (int threads = 1; threads <= 8; threads *= 2) {
       int64_t values[TN__MAX_DECISIONS];
       tn__schedule_options options = {.threads = threads};
-      const tn__sketch *k = tn__sketch_create(reduction(ir, &all[i].d), &target, &options);
+      const tn__sketch *k = tn__rule_create_sketch(reduction(ir, &all[i].d), &target, &options);
       assert_int_equal(strcmp(tn__sketch_name(k), "stages") == 0, all[i].cut);
       if (!all[i].cut) continue;
       tn__sketch_choose(k, values, NULL);

@@ -18,7 +18,7 @@ static void check_all(const tn__schedule *s) {
   tn__target target = test_target(target_name);
   tn__schedule *again;
   check_same(s);
-  check_ok(tn__trace_replay(tn__schedule_te(s), &target, schedule_text(s, false), &again));
+  check_ok(tn__sched_trace_replay(tn__schedule_te(s), &target, schedule_text(s, false), &again));
   assert_string_equal(schedule_text(again, false), schedule_text(s, false));
   assert_string_equal(schedule_text(again, true), schedule_text(s, true));
 }
@@ -27,10 +27,10 @@ static void check_all(const tn__schedule *s) {
 
 static void tiles(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
-  tn__tile(s, (const char *[]){"C.i0", "C.i1", "C.k0"}, (int64_t[]){3, 4, 2}, 3);
-  tn__split_parts(s, "D.i1", 2);
+  tn__sched_tile(s, (const char *[]){"C.i0", "C.i1", "C.k0"}, (int64_t[]){3, 4, 2}, 3);
+  tn__sched_split_parts(s, "D.i1", 2);
   const char *names[8];
-  assert_int_equal(tn__loops_of(s, "C", names, 8), 6);
+  assert_int_equal(tn__sched_loops_of(s, "C", names, 8), 6);
   assert_string_equal(names[2], "C.k0.0");
   assert_string_equal(names[3], "C.i0.1");
   assert_non_null(strstr(schedule_text(s, false), "tile \"C.i0\" \"C.i1\" \"C.k0\" 3 4 2\nsplit \"D.i1\" 2 0\n"));
@@ -39,22 +39,22 @@ static void tiles(tn__ir *ir, const void *arg) {
 
 static void roots(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, stencil);
-  tn__compute_at(s, "Q", "R.i0");
-  tn__compute_at(s, "P", "R.i0");
-  tn__compute_root(s, "P"); /* before the nest */
-  tn__reverse_compute_at(s, "R", "Q.i1");
-  tn__compute_root(s, "R"); /* behind the nest */
+  tn__sched_compute_at(s, "Q", "R.i0");
+  tn__sched_compute_at(s, "P", "R.i0");
+  tn__sched_compute_root(s, "P"); /* before the nest */
+  tn__sched_reverse_compute_at(s, "R", "Q.i1");
+  tn__sched_compute_root(s, "R"); /* behind the nest */
   check_all(s);
 }
 
 static void bound(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
-  tn__tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){2, 4}, 2);
-  tn__bind(s, "C.i0.0", "block.y");
-  tn__bind(s, "C.i1.0", "block.x");
-  tn__bind(s, "C.i0.1", "thread.y");
-  tn__bind(s, "C.i1.1", "thread.x");
-  tn__reverse_compute_at(s, "D", "C.i1.0");
+  tn__sched_tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){2, 4}, 2);
+  tn__sched_bind(s, "C.i0.0", "block.y");
+  tn__sched_bind(s, "C.i1.0", "block.x");
+  tn__sched_bind(s, "C.i0.1", "thread.y");
+  tn__sched_bind(s, "C.i1.1", "thread.x");
+  tn__sched_reverse_compute_at(s, "D", "C.i1.0");
   const char *text = schedule_text(s, true);
   assert_non_null(strstr(text, "block.y C.i0.0 in"));
   assert_non_null(strstr(text, "thread.x C.i1.1 in"));
@@ -64,10 +64,10 @@ static void bound(tn__ir *ir, const void *arg) {
 
 static void pragmas(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
-  tn__split(s, "C.i1", (int64_t[]){0, 4}, 2);
-  tn__pragma(s, "C.i1.0", "whole", 1);
-  tn__unroll(s, "C.i1.1");
-  tn__pragma(s, "C.i1.1", "unroll_limit", 2);
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 4}, 2);
+  tn__sched_pragma(s, "C.i1.0", "whole", 1);
+  tn__sched_unroll(s, "C.i1.1");
+  tn__sched_pragma(s, "C.i1.1", "unroll_limit", 2);
   assert_non_null(strstr(schedule_text(s, true), "for C.i1.0 in [0, +3) pragma whole 1 {"));
   assert_non_null(strstr(schedule_text(s, true), "unrolled C.i1.1 in [0, +4) pragma unroll_limit 2 {"));
   check_all(s);
@@ -75,29 +75,29 @@ static void pragmas(tn__ir *ir, const void *arg) {
 
 static void prefetches(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, wide_product);
-  tn__prefetch(s, "C", 2, "C.k0", 4);
-  tn__prefetch(s, "D", 0, "D.i0", 1);
+  tn__sched_prefetch_block(s, "C", 2, "C.k0", 4);
+  tn__sched_prefetch_block(s, "D", 0, "D.i0", 1);
   const char *text = schedule_text(s, true);
   assert_non_null(strstr(text, "prefetch B[C.k0 + 4, C.i1]"));
   assert_non_null(strstr(text, "prefetch C[D.i0 + 1, 48]")); /* four lines of a row of 64 */
   assert_null(strstr(text, "prefetch C[D.i0 + 1, 64]"));
   check_all(s);
-  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_STACK);
   assert_null(strstr(schedule_text(s, true), "prefetch C["));
-  tn__parallel(s, "D.i0"); /* the task must know the tensor */
+  tn__sched_parallel(s, "D.i0"); /* the task must know the tensor */
   check_all(s);
 }
 
 /* Hints of blocks that came to do something else are gone in the end. */
 static void streams(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, wide_product);
-  tn__split(s, "D.i1", (int64_t[]){0, 16}, 2);
-  tn__vectorize(s, "D.i1.1");
-  tn__stream(s, "D", 0);
+  tn__sched_split(s, "D.i1", (int64_t[]){0, 16}, 2);
+  tn__sched_vectorize(s, "D.i1.1");
+  tn__sched_stream(s, "D", 0);
   assert_non_null(strstr(schedule_text(s, true), " stream D[i0, i1] = "));
-  tn__parallel(s, "D.i0");
+  tn__sched_parallel(s, "D.i0");
   check_all(s);
-  tn__cache_write(s, "D", 0, TN__SCOPE_STACK);
+  tn__sched_cache_write(s, "D", 0, TN__SCOPE_STACK);
   assert_null(strstr(schedule_text(s, true), "stream"));
   check_all(s);
 }
@@ -105,25 +105,25 @@ static void streams(tn__ir *ir, const void *arg) {
 /* The next panel of columns, row by row while this one is in use. */
 static void prefetches_ahead(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, wide_product);
-  tn__split(s, "C.i1", (const int64_t[]){0, 16}, 2);
-  tn__reorder(s, (const char *[]){"C.i1.0", "C.i0", "C.k0", "C.i1.1"}, 4);
-  tn__prefetch_ahead(s, "C", 2, "C.k0", "C.i1.0", 1);
+  tn__sched_split(s, "C.i1", (const int64_t[]){0, 16}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i1.0", "C.i0", "C.k0", "C.i1.1"}, 4);
+  tn__sched_prefetch_ahead(s, "C", 2, "C.k0", "C.i1.0", 1);
   assert_non_null(strstr(schedule_text(s, true), "prefetch B[C.k0, C.i1.0*16 + 16]"));
   check_all(s);
-  tn__reorder(s, (const char *[]){"C.k0", "C.i0", "C.i1.0"}, 3); /* the loop stands around no longer */
+  tn__sched_reorder(s, (const char *[]){"C.k0", "C.i0", "C.i1.0"}, 3); /* the loop stands around no longer */
   assert_null(strstr(schedule_text(s, true), "prefetch"));
   check_all(s);
 }
 
 static void aligned(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, convolution);
-  tn__storage_align(s, "pad", 0, 0, 16, 4); /* [8, 9, 2] becomes [8, 10, 2]: 20 is 4 modulo 16 */
-  tn__storage_align(s, "C", 0, 1, 8, 0);
+  tn__sched_storage_align(s, "pad", 0, 0, 16, 4); /* [8, 9, 2] becomes [8, 10, 2]: 20 is 4 modulo 16 */
+  tn__sched_storage_align(s, "C", 0, 1, 8, 0);
   assert_non_null(strstr(schedule_text(s, true), "alloc pad: f32[8, 10, 2] workspace"));
   assert_non_null(strstr(schedule_text(s, true), "alloc C: f32[6, 7, 8] workspace"));
   check_all(s);
-  tn__compute_at(s, "pad", "C.o0");
-  tn__set_scope(s, "pad", 0, TN__SCOPE_STACK);
+  tn__sched_compute_at(s, "pad", "C.o0");
+  tn__sched_set_scope(s, "pad", 0, TN__SCOPE_STACK);
   assert_non_null(strstr(schedule_text(s, true), "alloc pad: f32[3, 10, 2] stack"));
   check_all(s);
 }
@@ -132,14 +132,14 @@ static void aligned(tn__ir *ir, const void *arg) {
  * elsewhere. */
 static void folded(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, open_product);
-  tn__compute_at(s, "C", "D.i0");
-  tn__fold_storage(s, "C", 0, "D.i0");
+  tn__sched_compute_at(s, "C", "D.i0");
+  tn__sched_fold_storage(s, "C", 0, "D.i0");
   assert_non_null(strstr(schedule_text(s, true), "alloc C: f32[1, 6] workspace"));
   check_all(s);
-  tn__parallel(s, "D.i0");
+  tn__sched_parallel(s, "D.i0");
   assert_non_null(strstr(schedule_text(s, true), "alloc C: f32[M, 1, 6] workspace"));
   check_all(s);
-  tn__compute_root(s, "C");
+  tn__sched_compute_root(s, "C");
   assert_non_null(strstr(schedule_text(s, true), "alloc C: f32[M, 6] workspace"));
   check_all(s);
 }
@@ -150,7 +150,7 @@ static void stored_over(tn__ir *ir, const void *arg) {
   static const char *const maps[] = {"masked", "power", "weights"};
   for (int i = 0; i < 3; i++) {
     char alloc[32];
-    tn__store_over(s, maps[i], 0);
+    tn__sched_store_over(s, maps[i], 0);
     snprintf(alloc, sizeof(alloc), "alloc %s:", maps[i]);
     assert_null(strstr(schedule_text(s, true), alloc));
     check_all(s);
@@ -160,17 +160,17 @@ static void stored_over(tn__ir *ir, const void *arg) {
 /* A tensor that has other room than the one it should lie over has its own again. */
 static void stored_over_elsewhere(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, attention);
-  tn__store_over(s, "weights", 0);
+  tn__sched_store_over(s, "weights", 0);
   assert_null(strstr(schedule_text(s, true), "alloc weights:"));
-  tn__compute_at(s, "weights", "result.i1");
-  tn__set_scope(s, "weights", 0, TN__SCOPE_STACK);
+  tn__sched_compute_at(s, "weights", "result.i1");
+  tn__sched_set_scope(s, "weights", 0, TN__SCOPE_STACK);
   assert_non_null(strstr(schedule_text(s, true), "alloc weights:"));
   check_all(s);
 }
 
 static void aligned_open(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, open_product);
-  tn__storage_align(s, "C", 0, 0, 4, 1);
+  tn__sched_storage_align(s, "C", 0, 0, 4, 1);
   check_all(s);
 }
 
@@ -179,14 +179,14 @@ static const tn__layout panels = {.rank = 3, .parts = {{1, 4, 0}, {0, 1, 0}, {1,
 
 static void packed_constant(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
-  tn__declare_constant(s, "B");
+  tn__sched_declare_constant(s, "B");
   assert_null(tn__schedule_packing(s, 1));
-  tn__transform_layout(s, "B", &panels);
+  tn__sched_transform_layout(s, "B", &panels);
   assert_null(tn__schedule_packing(s, 0));
   assert_non_null(tn__schedule_packing(s, 1));
-  tn__split(s, "C.i1", (int64_t[]){0, 4}, 2);
-  tn__reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
-  tn__vectorize(s, "C.i1.1");
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 4}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
+  tn__sched_vectorize(s, "C.i1.1");
   assert_non_null(strstr(schedule_text(s, true), "B.packed: f32[3, 5, 4]"));
   assert_non_null(
       strstr(schedule_text(s, false), "declare_constant \"B\"\ntransform_layout \"B\" 1 4 0 0 1 0 1 1 4\n"));
@@ -197,28 +197,28 @@ static void packed_constant(tn__ir *ir, const void *arg) {
 static void blocked_intermediate(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, stencil);
   tn__layout layout = {.rank = 5, .parts = {{1, 5, 0}, {0, 4, 0}, {0, 2, 2}, {1, 1, 5}, {0, 1, 2}}};
-  tn__transform_layout(s, "P", &layout);
-  tn__compute_at(s, "Q", "R.i0");
-  tn__parallel(s, "R.i0");
+  tn__sched_transform_layout(s, "P", &layout);
+  tn__sched_compute_at(s, "Q", "R.i0");
+  tn__sched_parallel(s, "R.i0");
   check_all(s);
 }
 
 /* A scan along one axis keeps to the others in any layout; but the loops of blocks are not told apart any more. */
 static void blocked_scan(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, skewed);
-  tn__cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
+  tn__sched_cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
   tn__layout layout = {.rank = 4, .parts = {{2, 3, 0}, {0, 1, 0}, {1, 1, 0}, {2, 1, 3}}};
-  tn__transform_layout(s, "S.local", &layout);
-  tn__reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
+  tn__sched_transform_layout(s, "S.local", &layout);
+  tn__sched_reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
   check_all(s);
 }
 
 /* The guard of a lane without terms speaks of the lane alone: it must be initialised all the same. */
 static void empty_lanes(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, argmax);
-  tn__split(s, "top.k0", (int64_t[]){0, 7}, 2);
-  tn__fuse(s, "top.k0.0", "top.k0.1");
-  tn__rfactor(s, "top.k0.0+top.k0.1");
+  tn__sched_split(s, "top.k0", (int64_t[]){0, 7}, 2);
+  tn__sched_fuse(s, "top.k0.0", "top.k0.1");
+  tn__sched_rfactor(s, "top.k0.0+top.k0.1");
   check_all(s);
 }
 
@@ -228,51 +228,51 @@ static tn__te *deep_product(tn__ir *ir) { return product_of(ir, 7, 9, 0); }
 static void parts_of_terms(tn__ir *ir, const void *arg) {
   static const declaration declarations_of_parts[] = {product, open_product, deep_product};
   tn__schedule *s = start(ir, declarations_of_parts[*(const int *)arg]);
-  tn__split(s, "C.k0", (int64_t[]){0, 3}, 2);
-  tn__split(s, "C.i0", (int64_t[]){0, 2}, 2);
-  tn__reorder(s, (const char *[]){"C.k0.0", "C.i0.0", "C.k0.1", "C.i0.1", "C.i1"}, 5);
-  tn__split(s, "C.i1", (int64_t[]){0, 4}, 2);
-  tn__reorder(s, (const char *[]){"C.i1.0", "C.k0.1", "C.i0.1", "C.i1.1"}, 4);
-  tn__unroll(s, "C.i0.1");
-  tn__vectorize(s, "C.i1.1");
-  tn__rfactor_at(s, "C.k0.0", "C.i1.0");
-  tn__set_scope(s, "C.rf", 0, TN__SCOPE_REGISTER);
-  if (tn__sched_find(s, "C.rf", true)->block.init != NULL) tn__decompose_reduction(s, "C.rf", "C.k0.1");
-  tn__decompose_reduction(s, "C", "C.k0.0");
+  tn__sched_split(s, "C.k0", (int64_t[]){0, 3}, 2);
+  tn__sched_split(s, "C.i0", (int64_t[]){0, 2}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.k0.0", "C.i0.0", "C.k0.1", "C.i0.1", "C.i1"}, 5);
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 4}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i1.0", "C.k0.1", "C.i0.1", "C.i1.1"}, 4);
+  tn__sched_unroll(s, "C.i0.1");
+  tn__sched_vectorize(s, "C.i1.1");
+  tn__sched_rfactor_at(s, "C.k0.0", "C.i1.0");
+  tn__sched_set_scope(s, "C.rf", 0, TN__SCOPE_REGISTER);
+  if (tn__sched_find(s, "C.rf", true)->block.init != NULL) tn__sched_decompose_reduction(s, "C.rf", "C.k0.1");
+  tn__sched_decompose_reduction(s, "C", "C.k0.0");
   check_all(s);
 }
 
 /* Partial results that have as many terms each go on by themselves, and in parallel. */
 static void parts_apart(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, argmax);
-  tn__split(s, "top.k0", (int64_t[]){0, 1}, 2);
-  tn__rfactor_at(s, "top.k0.0", "top.k0.0");
-  tn__compute_root(s, "top");
-  tn__parallel(s, "top.k0.0");
+  tn__sched_split(s, "top.k0", (int64_t[]){0, 1}, 2);
+  tn__sched_rfactor_at(s, "top.k0.0", "top.k0.0");
+  tn__sched_compute_root(s, "top");
+  tn__sched_parallel(s, "top.k0.0");
   check_all(s);
 }
 
 /* What follows a scan inside of another axis loops over the scan's axis, too. */
 static void behind_scan(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, running);
-  tn__cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
-  tn__reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
-  tn__reverse_compute_at(s, "S.write", "S.i1");
+  tn__sched_cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
+  tn__sched_reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
+  tn__sched_reverse_compute_at(s, "S.write", "S.i1");
   check_all(s);
 }
 
 static void tensorize_dots(tn__schedule *s, int64_t depth, const char *instruction) {
   tn__layout pairs = {.rank = 3, .parts = {{0, depth, 0}, {1, 1, 0}, {0, 1, depth}}};
-  tn__declare_constant(s, "B");
-  tn__transform_layout(s, "B", &pairs);
-  tn__split(s, "C.i1", (int64_t[]){0, 16}, 2);
-  tn__reorder(s, (const char *[]){"C.i1.0", "C.i0", "C.k0", "C.i1.1", "C.k1"}, 5);
-  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
-  tn__reverse_compute_at(s, "D", "C.i0");
-  tn__decompose_reduction(s, "C", "C.k0");
-  tn__tensorize(s, "C.i1.1", instruction);
-  tn__vectorize(s, "C.init.i1.1");
-  tn__parallel(s, "C.i1.0");
+  tn__sched_declare_constant(s, "B");
+  tn__sched_transform_layout(s, "B", &pairs);
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 16}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i1.0", "C.i0", "C.k0", "C.i1.1", "C.k1"}, 5);
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__sched_reverse_compute_at(s, "D", "C.i0");
+  tn__sched_decompose_reduction(s, "C", "C.k0");
+  tn__sched_tensorize(s, "C.i1.1", instruction);
+  tn__sched_vectorize(s, "C.init.i1.1");
+  tn__sched_parallel(s, "C.i1.0");
 }
 
 static void tensorized_bf16(tn__ir *ir, const void *arg) {
@@ -331,7 +331,7 @@ static void run_dots(kernel_test *t, void *user) {
   size_t size;
   uint8_t *plain;
   check_ok(outputs_of(te, tn__te_lower(te), NULL, 3, &plain, &size));
-  tn_kernel kernel = kernel_compile(t, tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL));
+  tn_kernel kernel = kernel_compile(t, tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL));
   void *buffers[3];
   make_inputs(te, 3, buffers);
   check_ok(pack_inputs(s, buffers));
@@ -366,7 +366,7 @@ static const char *assembly(kernel_test *t, declaration make, int64_t depth, con
   tn__target other;
   tn__schedule *s = tn__schedule_of(make(t->ir), &t->target);
   tensorize_dots(s, depth, instruction);
-  const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+  const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
   check_ok(tn__target_parse(target, &other));
   tn__code code = kernel_code(&t->arena, t->ir, func, &other, TN__EMIT_ASSEMBLY);
   return tn__arena_strndup(&t->arena, code.data, code.size);
@@ -378,9 +378,9 @@ static void emits(kernel_test *t, void *user) {
   assert_null(strstr(assembly(t, bf16_dots, 2, bf16_case.instruction, "x86-64-v3"), "vdpbf16ps"));
   assert_non_null(strstr(assembly(t, int8_dots, 4, int8_case.instruction, target_name), "vpdpbusd"));
   tn__schedule *s = tn__schedule_of(wide_product(t->ir), &t->target);
-  tn__prefetch(s, "C", 2, "C.k0", 4);
-  tn__parallel(s, "C.i0");
-  const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+  tn__sched_prefetch_block(s, "C", 2, "C.k0", 4);
+  tn__sched_parallel(s, "C.i0");
+  const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
   tn__code code = kernel_code(&t->arena, t->ir, func, &t->target, TN__EMIT_ASSEMBLY);
   assert_non_null(strstr(tn__arena_strndup(&t->arena, code.data, code.size), "prefetcht0"));
 }
@@ -388,17 +388,17 @@ static void code(void **state) { kernel_with(target_name, emits, NULL); }
 
 static tn__schedule *streamed(kernel_test *t, int64_t columns, bool parallel) {
   tn__schedule *s = tn__schedule_of(product_of(t->ir, 21, columns, 11), &t->target);
-  tn__split(s, "D.i1", (int64_t[]){0, 16}, 2);
-  tn__vectorize(s, "D.i1.1");
-  tn__stream(s, "D", 0);
-  if (parallel) tn__parallel(s, "D.i0");
+  tn__sched_split(s, "D.i1", (int64_t[]){0, 16}, 2);
+  tn__sched_vectorize(s, "D.i1.1");
+  tn__sched_stream(s, "D", 0);
+  if (parallel) tn__sched_parallel(s, "D.i0");
   return s;
 }
 
 static const char *streamed_assembly(kernel_test *t, int64_t columns, bool parallel, const char *target) {
   tn__target other;
   check_ok(tn__target_parse(target, &other));
-  const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(streamed(t, columns, parallel)), NULL);
+  const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(streamed(t, columns, parallel)), NULL);
   tn__code code = kernel_code(&t->arena, t->ir, func, &other, TN__EMIT_ASSEMBLY);
   return tn__arena_strndup(&t->arena, code.data, code.size);
 }
@@ -438,8 +438,8 @@ static void runs_streams(kernel_test *t, void *user) {
     for (int which = 0; which < 2; which++) {
       const tn__schedule *s = which == 0 ? tn__schedule_of(product_of(t->ir, ROWS, columns, DEPTH), &t->target)
                                          : streamed(t, columns, columns % 2 == 0);
-      const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
-      info = tn__kernel_workspace(t->ir, func);
+      const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+      info = tn__cg_kernel_workspace(t->ir, func);
       void *workspace = aligned_alloc(64, ((size_t)info.workspace_bytes + 64) & ~(size_t)63);
       void *buffers[] = {a, b, bias, which == 0 ? plain : stream, workspace};
       assert_int_equal(kernel_run(kernel_compile(t, func), buffers, NULL), TN_KERNEL_OK);
@@ -452,225 +452,227 @@ static void stream_runs(void **state) { kernel_with(NULL, runs_streams, NULL); }
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void tile_apart(tn__schedule *s) { tn__tile(s, (const char *[]){"C.i0", "C.k0"}, (int64_t[]){2, 2}, 2); }
-static void tile_zero(tn__schedule *s) { tn__tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){2, 0}, 2); }
-static void tile_one(tn__schedule *s) { tn__tile(s, (const char *[]){"C.i0"}, (int64_t[]){2}, 1); }
+static void tile_apart(tn__schedule *s) { tn__sched_tile(s, (const char *[]){"C.i0", "C.k0"}, (int64_t[]){2, 2}, 2); }
+static void tile_zero(tn__schedule *s) { tn__sched_tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){2, 0}, 2); }
+static void tile_one(tn__schedule *s) { tn__sched_tile(s, (const char *[]){"C.i0"}, (int64_t[]){2}, 1); }
 static void tile_scan(tn__schedule *s) {
-  tn__tile(s, (const char *[]){"S.i0", "S.i1", "S.i2"}, (int64_t[]){2, 2, 2}, 3);
+  tn__sched_tile(s, (const char *[]){"S.i0", "S.i1", "S.i2"}, (int64_t[]){2, 2, 2}, 3);
 }
-static void parts_none(tn__schedule *s) { tn__split_parts(s, "C.i0", 0); }
-static void root_already(tn__schedule *s) { tn__compute_root(s, "P"); }
+static void parts_none(tn__schedule *s) { tn__sched_split_parts(s, "C.i0", 0); }
+static void root_already(tn__schedule *s) { tn__sched_compute_root(s, "P"); }
 static void root_between(tn__schedule *s) {
-  tn__compute_at(s, "Q", "R.i0");
-  tn__compute_at(s, "P", "R.i0");
-  tn__compute_root(s, "Q");
+  tn__sched_compute_at(s, "Q", "R.i0");
+  tn__sched_compute_at(s, "P", "R.i0");
+  tn__sched_compute_root(s, "Q");
 }
 static void root_two_writers(tn__schedule *s) {
-  tn__reverse_compute_at(s, "D", "C.i0");
-  tn__decompose_reduction(s, "C", "C.k0");
-  tn__compute_root(s, "C");
+  tn__sched_reverse_compute_at(s, "D", "C.i0");
+  tn__sched_decompose_reduction(s, "C", "C.k0");
+  tn__sched_compute_root(s, "C");
 }
-static void bind_nowhere(tn__schedule *s) { tn__bind(s, "C.i0", "warp.x"); }
-static void bind_sum(tn__schedule *s) { tn__bind(s, "C.k0", "thread.x"); }
+static void bind_nowhere(tn__schedule *s) { tn__sched_bind(s, "C.i0", "warp.x"); }
+static void bind_sum(tn__schedule *s) { tn__sched_bind(s, "C.k0", "thread.x"); }
 static void bind_twice(tn__schedule *s) {
-  tn__bind(s, "C.i0", "thread.x");
-  tn__bind(s, "C.i1", "thread.x");
+  tn__sched_bind(s, "C.i0", "thread.x");
+  tn__sched_bind(s, "C.i1", "thread.x");
 }
 static void bind_inside_out(tn__schedule *s) {
-  tn__bind(s, "C.i0", "thread.x");
-  tn__bind(s, "C.i1", "block.x");
+  tn__sched_bind(s, "C.i0", "thread.x");
+  tn__sched_bind(s, "C.i1", "block.x");
 }
 static void bind_uneven(tn__schedule *s) {
-  tn__reverse_compute_at(s, "D", "C.i0");
-  tn__split(s, "C.i1", (int64_t[]){0, 3}, 2);
-  tn__bind(s, "C.i1.1", "thread.x");
-  tn__bind(s, "D.i12", "thread.x");
+  tn__sched_reverse_compute_at(s, "D", "C.i0");
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 3}, 2);
+  tn__sched_bind(s, "C.i1.1", "thread.x");
+  tn__sched_bind(s, "D.i12", "thread.x");
 }
 static void bind_many(tn__schedule *s) {
-  tn__split(s, "C.i0", (int64_t[]){0, 64}, 2);
-  tn__split(s, "C.i1", (int64_t[]){0, 32}, 2);
-  tn__reorder(s, (const char *[]){"C.i1.0", "C.i0.1"}, 2);
-  tn__bind(s, "C.i0.1", "thread.y");
-  tn__bind(s, "C.i1.1", "thread.x");
+  tn__sched_split(s, "C.i0", (int64_t[]){0, 64}, 2);
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 32}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i1.0", "C.i0.1"}, 2);
+  tn__sched_bind(s, "C.i0.1", "thread.y");
+  tn__sched_bind(s, "C.i1.1", "thread.x");
 }
-static void bind_open(tn__schedule *s) { tn__bind(s, "C.i0", "thread.x"); }
+static void bind_open(tn__schedule *s) { tn__sched_bind(s, "C.i0", "thread.x"); }
 static void bind_parallel(tn__schedule *s) {
-  tn__parallel(s, "C.i0");
-  tn__bind(s, "C.i1", "thread.x");
+  tn__sched_parallel(s, "C.i0");
+  tn__sched_bind(s, "C.i1", "thread.x");
 }
 static void parallel_bound(tn__schedule *s) {
-  tn__bind(s, "C.i1", "thread.x");
-  tn__parallel(s, "C.i0");
+  tn__sched_bind(s, "C.i1", "thread.x");
+  tn__sched_parallel(s, "C.i0");
 }
 static void split_bound(tn__schedule *s) {
-  tn__bind(s, "C.i1", "thread.x");
-  tn__split(s, "C.i1", (int64_t[]){0, 2}, 2);
+  tn__sched_bind(s, "C.i1", "thread.x");
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 2}, 2);
 }
 static void reorder_bound(tn__schedule *s) {
-  tn__bind(s, "C.i0", "block.x");
-  tn__bind(s, "C.i1", "thread.x");
-  tn__reorder(s, (const char *[]){"C.i1", "C.i0"}, 2);
+  tn__sched_bind(s, "C.i0", "block.x");
+  tn__sched_bind(s, "C.i1", "thread.x");
+  tn__sched_reorder(s, (const char *[]){"C.i1", "C.i0"}, 2);
 }
-static void pragma_unknown(tn__schedule *s) { tn__pragma(s, "C.i0", "fast", 1); }
-static void pragma_range(tn__schedule *s) { tn__pragma(s, "C.i0", "whole", 2); }
+static void pragma_unknown(tn__schedule *s) { tn__sched_pragma(s, "C.i0", "fast", 1); }
+static void pragma_range(tn__schedule *s) { tn__sched_pragma(s, "C.i0", "whole", 2); }
 static void pragma_split(tn__schedule *s) {
-  tn__pragma(s, "C.i0", "whole", 1);
-  tn__split(s, "C.i0", (int64_t[]){0, 2}, 2);
+  tn__sched_pragma(s, "C.i0", "whole", 1);
+  tn__sched_split(s, "C.i0", (int64_t[]){0, 2}, 2);
 }
-static void prefetch_elsewhere(tn__schedule *s) { tn__prefetch(s, "C", 0, "D.i0", 1); }
-static void prefetch_nothing(tn__schedule *s) { tn__prefetch(s, "D", 5, "D.i0", 1); }
-static void prefetch_own(tn__schedule *s) { tn__prefetch(s, "C", 0, "C.i0", 1); }
-static void prefetch_here(tn__schedule *s) { tn__prefetch(s, "C", 1, "C.i0", 0); }
-static void prefetch_inside(tn__schedule *s) { tn__prefetch_ahead(s, "C", 1, "C.i0", "C.k0", 1); }
+static void prefetch_elsewhere(tn__schedule *s) { tn__sched_prefetch_block(s, "C", 0, "D.i0", 1); }
+static void prefetch_nothing(tn__schedule *s) { tn__sched_prefetch_block(s, "D", 5, "D.i0", 1); }
+static void prefetch_own(tn__schedule *s) { tn__sched_prefetch_block(s, "C", 0, "C.i0", 1); }
+static void prefetch_here(tn__schedule *s) { tn__sched_prefetch_block(s, "C", 1, "C.i0", 0); }
+static void prefetch_inside(tn__schedule *s) { tn__sched_prefetch_ahead(s, "C", 1, "C.i0", "C.k0", 1); }
 static void prefetch_private(tn__schedule *s) {
-  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
-  tn__prefetch(s, "D", 0, "D.i0", 1);
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__sched_prefetch_block(s, "D", 0, "D.i0", 1);
 }
 static void prefetch_vector(tn__schedule *s) {
-  tn__vectorize(s, "D.i1");
-  tn__prefetch(s, "D", 0, "D.i1", 1);
+  tn__sched_vectorize(s, "D.i1");
+  tn__sched_prefetch_block(s, "D", 0, "D.i1", 1);
 }
 static void vector_prefetch(tn__schedule *s) {
-  tn__prefetch(s, "D", 0, "D.i1", 1);
-  tn__vectorize(s, "D.i1");
+  tn__sched_prefetch_block(s, "D", 0, "D.i1", 1);
+  tn__sched_vectorize(s, "D.i1");
 }
-static void align_output(tn__schedule *s) { tn__storage_align(s, "D", 0, 0, 16, 0); }
-static void align_last(tn__schedule *s) { tn__storage_align(s, "C", 0, 1, 16, 0); }
-static void align_odd(tn__schedule *s) { tn__storage_align(s, "C", 0, 0, 16, 16); }
-static void align_never(tn__schedule *s) { tn__storage_align(s, "pad", 0, 0, 16, 3); } /* rows of pairs are even */
+static void align_output(tn__schedule *s) { tn__sched_storage_align(s, "D", 0, 0, 16, 0); }
+static void align_last(tn__schedule *s) { tn__sched_storage_align(s, "C", 0, 1, 16, 0); }
+static void align_odd(tn__schedule *s) { tn__sched_storage_align(s, "C", 0, 0, 16, 16); }
+static void align_never(tn__schedule *s) {
+  tn__sched_storage_align(s, "pad", 0, 0, 16, 3);
+} /* rows of pairs are even */
 static void align_twice(tn__schedule *s) {
-  tn__storage_align(s, "C", 0, 0, 16, 0);
-  tn__storage_align(s, "C", 0, 0, 16, 0);
+  tn__sched_storage_align(s, "C", 0, 0, 16, 0);
+  tn__sched_storage_align(s, "C", 0, 0, 16, 0);
 }
-static void fold_output(tn__schedule *s) { tn__fold_storage(s, "D", 0, "D.i0"); }
-static void fold_apart(tn__schedule *s) { tn__fold_storage(s, "C", 0, "C.i0"); }
+static void fold_output(tn__schedule *s) { tn__sched_fold_storage(s, "D", 0, "D.i0"); }
+static void fold_apart(tn__schedule *s) { tn__sched_fold_storage(s, "C", 0, "C.i0"); }
 static void fold_carried(tn__schedule *s) {
-  tn__reverse_compute_at(s, "D", "C.i1");
-  tn__fold_storage(s, "C", 0, "C.k0");
+  tn__sched_reverse_compute_at(s, "D", "C.i1");
+  tn__sched_fold_storage(s, "C", 0, "C.k0");
 }
 static void fold_twice(tn__schedule *s) {
-  tn__reverse_compute_at(s, "D", "C.i1");
-  tn__fold_storage(s, "C", 0, "C.i0");
-  tn__fold_storage(s, "C", 0, "C.i1");
+  tn__sched_reverse_compute_at(s, "D", "C.i1");
+  tn__sched_fold_storage(s, "C", 0, "C.i0");
+  tn__sched_fold_storage(s, "C", 0, "C.i1");
 }
-static void fold_second(tn__schedule *s) { tn__fold_storage(s, "C", 1, "C.i0"); }
+static void fold_second(tn__schedule *s) { tn__sched_fold_storage(s, "C", 1, "C.i0"); }
 static void folded_split(tn__schedule *s) {
-  tn__reverse_compute_at(s, "D", "C.i1");
-  tn__fold_storage(s, "C", 0, "C.i0");
-  tn__split(s, "C.i0", (int64_t[]){0, 2}, 2);
+  tn__sched_reverse_compute_at(s, "D", "C.i1");
+  tn__sched_fold_storage(s, "C", 0, "C.i0");
+  tn__sched_split(s, "C.i0", (int64_t[]){0, 2}, 2);
 }
-static void store_over_input(tn__schedule *s) { tn__store_over(s, "P", 0); }
-static void store_over_read_later(tn__schedule *s) { tn__store_over(s, "Q", 0); }
-static void store_over_nothing(tn__schedule *s) { tn__store_over(s, "P", 3); }
-static void store_over_sum(tn__schedule *s) { tn__store_over(s, "C", 1); }
+static void store_over_input(tn__schedule *s) { tn__sched_store_over(s, "P", 0); }
+static void store_over_read_later(tn__schedule *s) { tn__sched_store_over(s, "Q", 0); }
+static void store_over_nothing(tn__schedule *s) { tn__sched_store_over(s, "P", 3); }
+static void store_over_sum(tn__schedule *s) { tn__sched_store_over(s, "C", 1); }
 static void store_over_twice(tn__schedule *s) {
-  tn__store_over(s, "masked", 0);
-  tn__store_over(s, "masked", 0);
+  tn__sched_store_over(s, "masked", 0);
+  tn__sched_store_over(s, "masked", 0);
 }
-static void constant_stranger(tn__schedule *s) { tn__declare_constant(s, "C"); }
+static void constant_stranger(tn__schedule *s) { tn__sched_declare_constant(s, "C"); }
 static void constant_twice(tn__schedule *s) {
-  tn__declare_constant(s, "B");
-  tn__declare_constant(s, "B");
+  tn__sched_declare_constant(s, "B");
+  tn__sched_declare_constant(s, "B");
 }
-static void constant_open(tn__schedule *s) { tn__declare_constant(s, "A"); }
-static void layout_input(tn__schedule *s) { tn__transform_layout(s, "B", &panels); }
-static void layout_output(tn__schedule *s) { tn__transform_layout(s, "D", &panels); }
-static void layout_nothing(tn__schedule *s) { tn__transform_layout(s, "X", &panels); }
+static void constant_open(tn__schedule *s) { tn__sched_declare_constant(s, "A"); }
+static void layout_input(tn__schedule *s) { tn__sched_transform_layout(s, "B", &panels); }
+static void layout_output(tn__schedule *s) { tn__sched_transform_layout(s, "D", &panels); }
+static void layout_nothing(tn__schedule *s) { tn__sched_transform_layout(s, "X", &panels); }
 static void layout_twice(tn__schedule *s) {
-  tn__declare_constant(s, "B");
-  tn__transform_layout(s, "B", &panels);
-  tn__transform_layout(s, "B", &panels);
+  tn__sched_declare_constant(s, "B");
+  tn__sched_transform_layout(s, "B", &panels);
+  tn__sched_transform_layout(s, "B", &panels);
 }
 static void layout_again(tn__schedule *s) {
-  tn__declare_constant(s, "B");
-  tn__transform_layout(s, "B", &panels);
-  tn__transform_layout(s, "B.packed", &panels);
+  tn__sched_declare_constant(s, "B");
+  tn__sched_transform_layout(s, "B", &panels);
+  tn__sched_transform_layout(s, "B.packed", &panels);
 }
 static void layout_gap(tn__schedule *s) {
-  tn__transform_layout(s, "C", &(tn__layout){.rank = 3, .parts = {{1, 8, 0}, {0, 1, 0}, {1, 1, 4}}});
+  tn__sched_transform_layout(s, "C", &(tn__layout){.rank = 3, .parts = {{1, 8, 0}, {0, 1, 0}, {1, 1, 4}}});
 }
 static void layout_overlap(tn__schedule *s) {
-  tn__transform_layout(s, "C", &(tn__layout){.rank = 3, .parts = {{1, 1, 0}, {0, 1, 0}, {1, 1, 4}}});
+  tn__sched_transform_layout(s, "C", &(tn__layout){.rank = 3, .parts = {{1, 1, 0}, {0, 1, 0}, {1, 1, 4}}});
 }
 static void layout_dimension(tn__schedule *s) {
-  tn__transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {2, 1, 0}}});
+  tn__sched_transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {2, 1, 0}}});
 }
-static void layout_ragged(tn__schedule *s) { tn__transform_layout(s, "C", &panels); }
+static void layout_ragged(tn__schedule *s) { tn__sched_transform_layout(s, "C", &panels); }
 static void layout_aligned(tn__schedule *s) {
-  tn__storage_align(s, "C", 0, 0, 16, 0);
-  tn__transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}});
+  tn__sched_storage_align(s, "C", 0, 0, 16, 0);
+  tn__sched_transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}});
 }
 static void factor_blocked(tn__schedule *s) { /* one of the two tensors lies otherwise */
-  tn__transform_layout(s, "top", &(tn__layout){.rank = 2, .parts = {{0, 5, 0}, {0, 1, 5}}});
-  tn__rfactor(s, "top.k0");
+  tn__sched_transform_layout(s, "top", &(tn__layout){.rank = 2, .parts = {{0, 5, 0}, {0, 1, 5}}});
+  tn__sched_rfactor(s, "top.k0");
 }
-static void factor_at_outside(tn__schedule *s) { tn__rfactor_at(s, "C.k0", "C.i0"); }
-static void factor_at_empty(tn__schedule *s) { tn__rfactor_at(s, "C.k0", "C.k0"); }
+static void factor_at_outside(tn__schedule *s) { tn__sched_rfactor_at(s, "C.k0", "C.i0"); }
+static void factor_at_empty(tn__schedule *s) { tn__sched_rfactor_at(s, "C.k0", "C.k0"); }
 static void factor_at_twice(tn__schedule *s) {
-  tn__split(s, "C.k0", (int64_t[]){0, 4, 2}, 3);
-  tn__rfactor_at(s, "C.k0.1", "C.k0.1");
+  tn__sched_split(s, "C.k0", (int64_t[]){0, 4, 2}, 3);
+  tn__sched_rfactor_at(s, "C.k0.1", "C.k0.1");
 }
 static void factor_at_ragged(tn__schedule *s) {
-  tn__split(s, "C.k0", (int64_t[]){0, 4}, 2);
-  tn__rfactor_at(s, "C.k0.0", "C.k0.0");
-  tn__compute_root(s, "C.rf");
+  tn__sched_split(s, "C.k0", (int64_t[]){0, 4}, 2);
+  tn__sched_rfactor_at(s, "C.k0.0", "C.k0.0");
+  tn__sched_compute_root(s, "C.rf");
 }
 static void align_large(tn__schedule *s) { /* more than private memory has, with the padding */
-  tn__storage_align(s, "C", 0, 0, 4096, 0);
-  tn__set_scope(s, "C", 0, TN__SCOPE_STACK);
+  tn__sched_storage_align(s, "C", 0, 0, 4096, 0);
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_STACK);
   tn__schedule_func(s);
 }
-static void tensorize_unknown(tn__schedule *s) { tn__tensorize(s, "C.i1", "x86.dot"); }
+static void tensorize_unknown(tn__schedule *s) { tn__sched_tensorize(s, "C.i1", "x86.dot"); }
 static void tensorize_early(tn__schedule *s) {
-  tn__split(s, "C.i1", (int64_t[]){0, 16}, 2);
-  tn__reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
-  tn__tensorize(s, "C.i1.1", "x86.avx512bf16.dpbf16ps");
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 16}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
+  tn__sched_tensorize(s, "C.i1.1", "x86.avx512bf16.dpbf16ps");
 }
 static void tensorize_strided(tn__schedule *s) { /* B is not in pairs */
-  tn__split(s, "C.i1", (int64_t[]){0, 16}, 2);
-  tn__reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
-  tn__decompose_reduction(s, "C", "C.k0");
-  tn__tensorize(s, "C.i1.1", "x86.avx512bf16.dpbf16ps");
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 16}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.k0", "C.i1.1"}, 2);
+  tn__sched_decompose_reduction(s, "C", "C.k0");
+  tn__sched_tensorize(s, "C.i1.1", "x86.avx512bf16.dpbf16ps");
 }
-static void tensorize_map(tn__schedule *s) { tn__tensorize(s, "D.i1", "x86.avx512bf16.dpbf16ps"); }
+static void tensorize_map(tn__schedule *s) { tn__sched_tensorize(s, "D.i1", "x86.avx512bf16.dpbf16ps"); }
 static void tensorize_float(tn__schedule *s) {
-  tn__decompose_reduction(s, "C", "C.k0");
-  tn__tensorize(s, "C.k0", "x86.avx512bf16.dpbf16ps");
+  tn__sched_decompose_reduction(s, "C", "C.k0");
+  tn__sched_tensorize(s, "C.k0", "x86.avx512bf16.dpbf16ps");
 }
 static void tensorized(tn__schedule *s) { tensorize_dots(s, 2, "x86.avx512bf16.dpbf16ps"); }
 static void tensorized_split(tn__schedule *s) {
   tensorized(s);
-  tn__split(s, "C.k1", (int64_t[]){2, 1}, 2);
+  tn__sched_split(s, "C.k1", (int64_t[]){2, 1}, 2);
 }
 static void tensorized_layout(tn__schedule *s) {
   tensorized(s);
-  tn__transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}});
+  tn__sched_transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}});
 }
 static void stream_vector(tn__schedule *s, const char *loop, const char *block) {
-  tn__split(s, loop, (int64_t[]){0, 4}, 2);
-  tn__vectorize(s, tn__arena_printf(tn__ir_arena(tn__te_ir(tn__schedule_te(s))), "%s.1", loop));
-  tn__stream(s, block, 0);
+  tn__sched_split(s, loop, (int64_t[]){0, 4}, 2);
+  tn__sched_vectorize(s, tn__arena_printf(tn__ir_arena(tn__te_ir(tn__schedule_te(s))), "%s.1", loop));
+  tn__sched_stream(s, block, 0);
 }
-static void stream_inner(tn__schedule *s) { tn__stream(s, "C", 0); }
-static void stream_scalar(tn__schedule *s) { tn__stream(s, "D", 0); }
+static void stream_inner(tn__schedule *s) { tn__sched_stream(s, "C", 0); }
+static void stream_scalar(tn__schedule *s) { tn__sched_stream(s, "D", 0); }
 static void stream_apart(tn__schedule *s) {
-  tn__reorder(s, (const char *[]){"D.i1", "D.i0"}, 2);
+  tn__sched_reorder(s, (const char *[]){"D.i1", "D.i0"}, 2);
   stream_vector(s, "D.i0", "D");
 }
 static void stream_short(tn__schedule *s) {
-  tn__split(s, "D.i1", (int64_t[]){0, 2}, 2);
-  tn__vectorize(s, "D.i1.1");
-  tn__stream(s, "D", 0);
+  tn__sched_split(s, "D.i1", (int64_t[]){0, 2}, 2);
+  tn__sched_vectorize(s, "D.i1.1");
+  tn__sched_stream(s, "D", 0);
 }
-static void stream_sums(tn__schedule *s) { tn__stream(s, "M", 0); }
-static void stream_second(tn__schedule *s) { tn__stream(s, "D", 1); }
+static void stream_sums(tn__schedule *s) { tn__sched_stream(s, "M", 0); }
+static void stream_second(tn__schedule *s) { tn__sched_stream(s, "D", 1); }
 static void tensorized_reorder(tn__schedule *s) {
   tensorized(s);
-  tn__reorder(s, (const char *[]){"C.i1.1", "C.k0"}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i1.1", "C.k0"}, 2);
 }
 static void tensorized_read(tn__schedule *s) {
   tensorized(s);
-  tn__cache_read(s, "C", 1, TN__SCOPE_WORKSPACE);
+  tn__sched_cache_read(s, "C", 1, TN__SCOPE_WORKSPACE);
 }
 
 /* T11 reads T10 twice, which reads T9 twice ... */
@@ -679,14 +681,14 @@ static tn__te *doublings(tn__ir *ir) {
   const tn__buffer *t = input(te, "T", 1, 8, 0, 0);
   for (int i = 0; i < 12; i++) {
     tn__te_axes x = axes_of(te, "i", 1, (const int64_t[]){8});
-    const tn__expr *before = tn__load(ir, t, x.index);
-    t = tn__te_compute(te, tn__arena_printf(tn__ir_arena(ir), "T%d", i), &x, tn__mul(ir, before, before));
+    const tn__expr *before = tn__ir_load(ir, t, x.index);
+    t = tn__te_compute(te, tn__arena_printf(tn__ir_arena(ir), "T%d", i), &x, tn__ir_mul(ir, before, before));
   }
   tn__te_output(te, t);
   return te;
 }
 static void inline_too_much(tn__schedule *s) {
-  for (int i = 0; i < 11; i++) tn__inline(s, tn__te_stage_at(tn__schedule_te(s), i)->name);
+  for (int i = 0; i < 11; i++) tn__sched_inline(s, tn__te_stage_at(tn__schedule_te(s), i)->name);
 }
 
 typedef struct refusal {

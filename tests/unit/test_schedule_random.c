@@ -80,9 +80,9 @@ static tn_status *check_compiled(const tn__schedule *s, const pair *p, void *use
   size_t size, other_size;
   void *buffers[MOST_BUFFERS];
   t->ir = tn__te_ir(te);
-  const tn__func *func = tn__lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+  const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
   tn_kernel kernel = kernel_compile(t, func);
-  assert_true(tn__kernel_workspace(t->ir, func).workspace_bytes <= WORKSPACE_BYTES);
+  assert_true(tn__cg_kernel_workspace(t->ir, func).workspace_bytes <= WORKSPACE_BYTES);
   check_ok(outputs_of(te, tn__te_lower(te), NULL, p->r.seed, &plain, &size));
   make_inputs(te, p->r.seed, buffers);
   check_ok(pack_inputs(s, buffers));

@@ -11,7 +11,7 @@
 static const char *trace_of(tn__ir *ir, const tn__schedule *s) {
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
-  tn__trace_print(s, &text);
+  tn__sched_trace_print(s, &text);
   const char *copy = tn__arena_strdup(tn__ir_arena(ir), tn__strbuf_text(&text));
   tn__strbuf_release(&text);
   return copy;
@@ -64,7 +64,7 @@ static tn__te *two_products(tn__ir *ir) {
     tn__te_axes x = axes_of(te, "i", 2, sides), k = axes_of(te, "k", 1, sides);
     left = tn__te_reduce(
         te, i == 0 ? "T" : "D", &x, &k, TN__TE_SUM,
-        tn__mul(ir, at(ir, left, 2, x.index[0], k.index[0], NULL), at(ir, right, 2, k.index[0], x.index[1], NULL)));
+        tn__ir_mul(ir, at(ir, left, 2, x.index[0], k.index[0], NULL), at(ir, right, 2, k.index[0], x.index[1], NULL)));
   }
   tn__te_output(te, left);
   return te;
@@ -124,13 +124,13 @@ static tn__te *convolutions(tn__ir *ir, int count) {
   for (int i = 0; i < count; i++) {
     side -= 2;
     tn__te_axes x = axes_of(te, "i", 3, (int64_t[]){64, side, side}), k = axes_of(te, "k", 3, (int64_t[]){64, 3, 3});
-    const tn__expr *shape[] = {tn__index(ir, 64), tn__index(ir, 64), tn__index(ir, 3), tn__index(ir, 3)};
+    const tn__expr *shape[] = {tn__ir_index(ir, 64), tn__ir_index(ir, 64), tn__ir_index(ir, 3), tn__ir_index(ir, 3)};
     const tn__buffer *f = tn__te_input(te, tn__arena_printf(tn__ir_arena(ir), "F%d", i), TN_F32, 4, shape);
     const tn__expr *weight[] = {x.index[0], k.index[0], k.index[1], k.index[2]};
     const tn__expr *pixel =
-        at(ir, image, 3, k.index[0], tn__add(ir, x.index[1], k.index[1]), tn__add(ir, x.index[2], k.index[2]));
+        at(ir, image, 3, k.index[0], tn__ir_add(ir, x.index[1], k.index[1]), tn__ir_add(ir, x.index[2], k.index[2]));
     image = tn__te_reduce(te, tn__arena_printf(tn__ir_arena(ir), "Y%d", i), &x, &k, TN__TE_SUM,
-                          tn__mul(ir, pixel, tn__load(ir, f, weight)));
+                          tn__ir_mul(ir, pixel, tn__ir_load(ir, f, weight)));
   }
   tn__te_output(te, image);
   return te;
@@ -140,7 +140,7 @@ static int statements_of(tn__ir *ir, int count) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
   const tn__schedule *s = default_schedule(convolutions(ir, count), &target, &options);
-  return (int)tn__stmt_weight(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL)->body);
+  return (int)tn__stmt_weight(tn__ir_lower_for_codegen(ir, tn__schedule_func(s), NULL)->body);
 }
 
 /* Nests that follow each other are all cut into interiors and tails: none takes the room of the next. */
@@ -168,7 +168,7 @@ static void random_point(tn__ir *ir, const void *arg) {
   uint64_t seed = d->seed;
   int64_t values[TN__MAX_DECISIONS];
   const tn__te *te = d->make(ir);
-  for (const tn__sketch *k = tn__sketch_create(te, &target, &options); k != NULL; k = tn__sketch_next(k)) {
+  for (const tn__sketch *k = tn__rule_create_sketch(te, &target, &options); k != NULL; k = tn__sketch_next(k)) {
     double cost = INFINITY;
     for (int tries = 0; tries < 60000 && !isfinite(cost); tries++) {
       seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -206,7 +206,7 @@ static void partial_vector(tn__ir *ir, const void *arg) {
   check_same(s);
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
-  tn__func_print(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
+  tn__func_print(tn__ir_lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
   size_t at = 0, line, before;
   const char *code = tn__strbuf_text(&text);
   while (code[at] != 0 && strncmp(code + at, "select(likely(", 14) != 0) at++;
@@ -223,7 +223,7 @@ static void partial_vector(tn__ir *ir, const void *arg) {
 static void empty_vector(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
-  const tn__sketch *k = tn__sketch_create(product_of(ir, 26, 48, 40), &target, &options);
+  const tn__sketch *k = tn__rule_create_sketch(product_of(ir, 26, 48, 40), &target, &options);
   int64_t values[TN__MAX_DECISIONS];
   for (int i = 0; i < k->decision_count; i++) values[i] = k->decisions[i].choices[0];
   values[0] = 16, values[1] = 2, values[2] = 13; /* lanes, vectors, rows */
@@ -231,7 +231,7 @@ static void empty_vector(tn__ir *ir, const void *arg) {
   check_same(s);
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
-  tn__func_print(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
+  tn__func_print(tn__ir_lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
   assert_null(strstr(tn__strbuf_text(&text), "*0.0f32"));
   int sums = 0;
   for (const char *at = tn__strbuf_text(&text); (at = strstr(at, "*B[")) != NULL; at++) sums++;
@@ -249,7 +249,7 @@ static void choose_twice(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__te *te = product_of(ir, 197, 300, 64);
   tn__schedule_options options = {.threads = 2, .search_space = 500};
-  const tn__sketch *k = tn__sketch_create(te, &target, &options);
+  const tn__sketch *k = tn__rule_create_sketch(te, &target, &options);
   int64_t first[TN__MAX_DECISIONS], second[TN__MAX_DECISIONS];
   tn__cost cost, again;
   assert_true(tn__sketch_points(k) > 500);
@@ -259,7 +259,7 @@ static void choose_twice(tn__ir *ir, const void *arg) {
   assert_true(cost.cycles == again.cycles && isfinite(cost.cycles));
   /* A larger search is never worse. */
   options.search_space = 4000;
-  tn__sketch_choose(tn__sketch_create(te, &target, &options), second, &again);
+  tn__sketch_choose(tn__rule_create_sketch(te, &target, &options), second, &again);
   assert_true(again.cycles <= cost.cycles);
 }
 
@@ -349,7 +349,7 @@ static const tn__decision *decision(const tn__sketch *k, const char *name) {
 static void every_place(tn__ir *ir, tn__te *te, const char *name, int least) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 1};
-  const tn__sketch *k = tn__sketch_create(te, &target, &options);
+  const tn__sketch *k = tn__rule_create_sketch(te, &target, &options);
   const tn__decision *d = decision(k, name);
   int64_t values[TN__MAX_DECISIONS];
   const char *traces[TN__MAX_CHOICES];
@@ -373,10 +373,10 @@ static tn__te *scaled_product(tn__ir *ir) {
   const tn__buffer *a = input(te, "A", 2, 30, 64, 0), *b = input(te, "B", 2, 64, 40, 0);
   tn__te_axes p = axes_of(te, "p", 2, (int64_t[]){30, 64}), x = axes_of(te, "i", 2, (int64_t[]){30, 40});
   tn__te_axes r = axes_of(te, "k", 1, (int64_t[]){64});
-  const tn__expr *one = tn__constant(ir, TN_F32, 1), *read = tn__load(ir, a, p.index);
-  const tn__buffer *s = tn__te_compute(te, "S", &p, tn__add(ir, tn__add(ir, read, read), one));
+  const tn__expr *one = tn__ir_constant(ir, TN_F32, 1), *read = tn__ir_load(ir, a, p.index);
+  const tn__buffer *s = tn__te_compute(te, "S", &p, tn__ir_add(ir, tn__ir_add(ir, read, read), one));
   const tn__expr *term =
-      tn__mul(ir, at(ir, s, 2, x.index[0], r.index[0], NULL), at(ir, b, 2, r.index[0], x.index[1], NULL));
+      tn__ir_mul(ir, at(ir, s, 2, x.index[0], r.index[0], NULL), at(ir, b, 2, r.index[0], x.index[1], NULL));
   tn__te_output(te, tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, term));
   return te;
 }
@@ -399,7 +399,7 @@ static tn__sketch *sketch_of(tn__ir *ir, tn__te *te, int threads) {
   static tn__target target;
   target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = threads};
-  return tn__sketch_create(te, &target, &options);
+  return tn__rule_create_sketch(te, &target, &options);
 }
 
 static int place(const tn__sketch *k, const char *name) {
@@ -426,7 +426,7 @@ static double halves_to_wholes(tn__ir *ir, int fma_bytes) {
   tn__target target = test_target("x86-64-v4");
   target.core.fma_bytes = fma_bytes;
   tn__schedule_options options = {.threads = 1};
-  const tn__sketch *k = tn__sketch_create(product_of(ir, 168, 16, 64), &target, &options);
+  const tn__sketch *k = tn__rule_create_sketch(product_of(ir, 168, 16, 64), &target, &options);
   int64_t values[TN__MAX_DECISIONS];
   tn__cost whole, halves;
   for (int i = 0; i < k->decision_count; i++) values[i] = k->decisions[i].choices[0];
@@ -499,10 +499,10 @@ static const char *trace_of_map(tn__ir *ir, int64_t rows, bool results_read, boo
   const tn__buffer *a = input(te, "A", 2, rows, 1024, 0);
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){rows, 1024}), r = axes_of(te, "r", 1, &rows),
               k = axes_of(te, "k", 1, (int64_t[]){1024});
-  const tn__expr *value = tn__max(ir, tn__load(ir, a, x.index), tn__constant(ir, TN_F32, 0));
+  const tn__expr *value = tn__ir_max(ir, tn__ir_load(ir, a, x.index), tn__ir_constant(ir, TN_F32, 0));
   if (normalize) {
     const tn__buffer *sum = tn__te_reduce(te, "sum", &r, &k, TN__TE_SUM, at(ir, a, 2, r.index[0], k.index[0], NULL));
-    value = tn__div(ir, value, at(ir, sum, 1, x.index[0], NULL, NULL));
+    value = tn__ir_div(ir, value, at(ir, sum, 1, x.index[0], NULL, NULL));
   }
   tn__te_output(te, tn__te_compute(te, "out", &x, value));
   tn__schedule_options options = {.threads = 1, .results_read = results_read};
@@ -561,12 +561,12 @@ static void whole_rows(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   for (int threads = 1; threads <= 2; threads++) {
     tn__schedule_options options = {.threads = threads};
-    const tn__sketch *k = tn__sketch_create(sums_of_columns(ir, threads == 1 ? 21 : 4099, 64), &target, &options);
+    const tn__sketch *k = tn__rule_create_sketch(sums_of_columns(ir, threads == 1 ? 21 : 4099, 64), &target, &options);
     const tn__schedule *s = tn__sketch_apply(k, (int64_t[]){8, 0, 8, 1});
     check_same(s);
     tn__strbuf text;
     tn__strbuf_init(&text, NULL);
-    tn__func_print(tn__lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
+    tn__func_print(tn__ir_lower_for_codegen(ir, tn__schedule_func(s), NULL), &text);
     const char *code = tn__strbuf_text(&text), *first = strstr(code, "] + A[");
     if (first == NULL || strncmp(strchr(first + 6, ']'), "] + A[", 6) != 0) fail_msg("%s", code);
     assert_int_equal(strstr(code, "parallel") != NULL, threads == 2);
@@ -583,7 +583,7 @@ static void halves(tn__ir *ir, const void *arg) {
     assert_non_null(strstr(at, "unroll"));
   tn__te *te = rows(ir);
   tn__target target = test_target("x86-64-v4");
-  const tn__func *func = tn__lower_for_codegen(ir, tn__schedule_func(default_schedule(te, &target, NULL)), NULL);
+  const tn__func *func = tn__ir_lower_for_codegen(ir, tn__schedule_func(default_schedule(te, &target, NULL)), NULL);
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
   tn__func_print(func, &text);

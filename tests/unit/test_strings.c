@@ -393,8 +393,8 @@ static tn__bytes constant_file(test_exe *t) {
   int constant = tn__exe_constant(t->exe, "c", TN_STRING, 1, (const int64_t[]){3},
                                   tn__arena_copy(&t->arena, references, sizeof(references)), sizeof(references));
   tn__exe_output(f, "y", TN_STRING, 1, &three);
-  int from = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_CONSTANT, constant, tn__operand_const(0));
-  int to = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_OUTPUT, 0, tn__operand_const(0));
+  int from = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_CONSTANT, constant, tn__prog_operand_const(0));
+  int to = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_OUTPUT, 0, tn__prog_operand_const(0));
   tn__exe_emit(f, TN__OP_COPY, (uint32_t[]){(uint32_t)to, (uint32_t)from}, 2);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
   return test_exe_finish(t);
@@ -456,9 +456,9 @@ static void made_up_references_lead_nowhere(void **state) {
   tn__exe_func *f = tn__exe_function(t.exe, "main");
   tn__exe_input(f, "x", TN_I64, 1, &three);
   tn__exe_output(f, "y", TN_STRING, 1, &three);
-  int x = tn__exe_register(f, TN_I64, 1, &three, TN__STORAGE_INPUT, 0, tn__operand_const(0));
-  int seen = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_VIEW, x, tn__operand_const(0));
-  int y = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_OUTPUT, 0, tn__operand_const(0));
+  int x = tn__exe_register(f, TN_I64, 1, &three, TN__STORAGE_INPUT, 0, tn__prog_operand_const(0));
+  int seen = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_VIEW, x, tn__prog_operand_const(0));
+  int y = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_OUTPUT, 0, tn__prog_operand_const(0));
   tn__exe_emit_builtin(f, TN__BUILTIN_STRING_CONCAT, (int[]){seen, seen}, 2, &y, 1, NULL, 0);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
   tn_executable *exe;
@@ -487,11 +487,11 @@ static void overlapping_registers_lead_nowhere(void **state) {
   tn__exe_func *f = tn__exe_function(t.exe, "main");
   tn__exe_input(f, "a", TN_STRING, 1, &many);
   tn__exe_input(f, "b", TN_STRING, 1, &many);
-  tn__exe_arena(f, tn__operand_const(COUNT * 8 + SHIFT));
-  int a = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_INPUT, 0, tn__operand_const(0));
-  int b = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_INPUT, 1, tn__operand_const(0));
-  int x = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_ARENA, 0, tn__operand_const(0));
-  int y = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_ARENA, 0, tn__operand_const(SHIFT));
+  tn__exe_arena(f, tn__prog_operand_const(COUNT * 8 + SHIFT));
+  int a = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_INPUT, 0, tn__prog_operand_const(0));
+  int b = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_INPUT, 1, tn__prog_operand_const(0));
+  int x = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_ARENA, 0, tn__prog_operand_const(0));
+  int y = tn__exe_register(f, TN_STRING, 1, &many, TN__STORAGE_ARENA, 0, tn__prog_operand_const(SHIFT));
   tn__exe_emit(f, TN__OP_COPY, (uint32_t[]){(uint32_t)x, (uint32_t)a}, 2);
   tn__exe_emit_builtin(f, TN__BUILTIN_STRING_CONCAT, (int[]){x, b}, 2, &y, 1, NULL, 0);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
@@ -516,12 +516,12 @@ static void check_reads_what_it_makes(int builtin, int rank) {
   tn__exe_func *f = tn__exe_function(t.exe, "main");
   tn__exe_input(f, "x", TN_STRING, 1, &three);
   tn__exe_input(f, "word", TN_STRING, 1, &one);
-  tn__exe_arena(f, tn__operand_const(64));
-  int x = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_INPUT, 0, tn__operand_const(0));
-  int word = tn__exe_register(f, TN_STRING, 1, &one, TN__STORAGE_INPUT, 1, tn__operand_const(0));
-  int made = tn__exe_register(f, TN_STRING, rank, pieces, TN__STORAGE_DYNAMIC, 0, tn__operand_const(0));
-  int view = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_VIEW, made, tn__operand_const(0));
-  int counts = tn__exe_register(f, TN_I64, 1, &three, TN__STORAGE_ARENA, 0, tn__operand_const(0));
+  tn__exe_arena(f, tn__prog_operand_const(64));
+  int x = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_INPUT, 0, tn__prog_operand_const(0));
+  int word = tn__exe_register(f, TN_STRING, 1, &one, TN__STORAGE_INPUT, 1, tn__prog_operand_const(0));
+  int made = tn__exe_register(f, TN_STRING, rank, pieces, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
+  int view = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_VIEW, made, tn__prog_operand_const(0));
+  int counts = tn__exe_register(f, TN_I64, 1, &three, TN__STORAGE_ARENA, 0, tn__prog_operand_const(0));
   int flags[2] = {tn__exe_emit_const(f, 2), tn__exe_emit_const(f, 1)}, writes = rank;
   tn__exe_emit_builtin(f, builtin, (int[]){x, word}, 2, (int[]){made, counts}, writes, flags, 3 - rank);
   tn__exe_emit_builtin(f, builtin, (int[]){view, word}, 2, (int[]){made, counts}, writes, flags, 3 - rank);
@@ -547,8 +547,8 @@ static void builtins_want_strings(void **state) {
   tn__exe_func *f = tn__exe_function(t.exe, "main");
   tn__exe_input(f, "x", TN_I64, 1, &three);
   tn__exe_output(f, "y", TN_STRING, 1, &three);
-  int x = tn__exe_register(f, TN_I64, 1, &three, TN__STORAGE_INPUT, 0, tn__operand_const(0));
-  int y = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_OUTPUT, 0, tn__operand_const(0));
+  int x = tn__exe_register(f, TN_I64, 1, &three, TN__STORAGE_INPUT, 0, tn__prog_operand_const(0));
+  int y = tn__exe_register(f, TN_STRING, 1, &three, TN__STORAGE_OUTPUT, 0, tn__prog_operand_const(0));
   tn__exe_emit_builtin(f, TN__BUILTIN_STRING_CONCAT, (int[]){x, x}, 2, &y, 1, NULL, 0);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
   tn__bytes bytes = test_exe_finish(&t);
@@ -646,7 +646,7 @@ static void match_pattern(tn__arena *arena, void *user) {
   pattern_case *p = user;
   tn__regex regex;
   int count;
-  const int64_t *program = tn__regex_compile(arena, NULL, p->pattern, p->length, &count);
+  const int64_t *program = tn__onnx_compile_regex(arena, NULL, p->pattern, p->length, &count);
   assert_true(tn__regex_open(program, count, &regex));
   /* What is cut off or leads outside is no program. */
   assert_false(tn__regex_open(program, 0, &regex));

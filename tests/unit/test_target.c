@@ -136,19 +136,19 @@ static void remove_tree(const char *root) {
 static void quota_of_cgroup_v2(void **state) {
   char root[] = "/tmp/tenon-target-XXXXXX";
   assert_non_null(mkdtemp(root));
-  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 0);
   put(root, "/proc/self/cgroup", "0::/a/b\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 0);
   put(root, "/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 0);
   put(root, "/sys/fs/cgroup/a/cpu.max", "250000 100000\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 3);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 3);
   put(root, "/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 1);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 1);
   put(root, "/proc/self/cgroup", "0::/elsewhere\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 0);
   put(root, "/sys/fs/cgroup/cpu.max", "200000 100000\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 2);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 2);
   remove_tree(root);
 }
 
@@ -158,11 +158,11 @@ static void quota_of_cgroup_v1(void **state) {
   put(root, "/proc/self/cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/job/one\n1:name=systemd:/\n");
   put(root, "/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
   put(root, "/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 0);
   put(root, "/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "400000\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 4);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 4);
   put(root, "/proc/self/cgroup", "5:cpuset:/x\n4:cpuacct,cpus:/job/one\n");
-  assert_int_equal(tn__cgroup_cpu_limit(root), 0);
+  assert_int_equal(tn__target_cgroup_cpu_limit(root), 0);
   remove_tree(root);
 }
 
@@ -190,13 +190,13 @@ static void caches_from_sysfs(void **state) {
 static void threads_follow_affinity(void **state) {
   cpu_set_t before, one;
   assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
-  int all = tn__default_thread_count();
+  int all = tn__target_default_thread_count();
   assert_true(all >= 1 && all <= CPU_COUNT(&before));
   CPU_ZERO(&one);
   for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
     if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
   assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-  int limited = tn__default_thread_count();
+  int limited = tn__target_default_thread_count();
   assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
   assert_int_equal(limited, 1);
 }
@@ -229,7 +229,7 @@ static void limits_of_machines(void **state) {
   assert_int_equal(m.threads, 3);
   assert_true(m.measured && m.flops_per_second > m.clock_hz && m.memory_bytes_per_second > 0);
   check_ok(tn_machine_measure(0, &m));
-  assert_int_equal(m.threads, tn__default_thread_count());
+  assert_int_equal(m.threads, tn__target_default_thread_count());
   tn__target other;
   check_ok(tn__target_parse(tn__host_arch() == TN__ARCH_AARCH64 ? "x86-64" : "aarch64", &other));
   check_ok(tn__target_limits(&other, 1, &m));

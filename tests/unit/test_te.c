@@ -26,16 +26,16 @@ static tn_status *run(void (*body)(tn__ir *ir)) {
 /* relu(A * B) with an open number of rows. */
 static tn__te *matmul(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "matmul");
-  const tn__expr *m = tn__te_dim(te, "M", 1)->self, *n = tn__index(ir, 3), *k = tn__index(ir, 4);
+  const tn__expr *m = tn__te_dim(te, "M", 1)->self, *n = tn__ir_index(ir, 3), *k = tn__ir_index(ir, 4);
   const tn__buffer *a = tn__te_input(te, "A", TN_F32, 2, (const tn__expr *[]){m, k});
   const tn__buffer *b = tn__te_input(te, "B", TN_F32, 2, (const tn__expr *[]){k, n});
   tn__te_axes axes = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){m, n});
   tn__te_axes reduce = tn__te_axes_create(te, "k", 1, &k);
-  const tn__expr *left = tn__load(ir, a, (const tn__expr *[]){axes.index[0], reduce.index[0]});
-  const tn__expr *right = tn__load(ir, b, (const tn__expr *[]){reduce.index[0], axes.index[1]});
-  const tn__buffer *c = tn__te_reduce(te, "C", &axes, &reduce, TN__TE_SUM, tn__mul(ir, left, right));
+  const tn__expr *left = tn__ir_load(ir, a, (const tn__expr *[]){axes.index[0], reduce.index[0]});
+  const tn__expr *right = tn__ir_load(ir, b, (const tn__expr *[]){reduce.index[0], axes.index[1]});
+  const tn__buffer *c = tn__te_reduce(te, "C", &axes, &reduce, TN__TE_SUM, tn__ir_mul(ir, left, right));
   tn__te_axes out = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){m, n});
-  const tn__expr *value = tn__max(ir, tn__load(ir, c, out.index), tn__constant(ir, TN_F32, 0));
+  const tn__expr *value = tn__ir_max(ir, tn__ir_load(ir, c, out.index), tn__ir_constant(ir, TN_F32, 0));
   tn__te_output(te, tn__te_compute(te, "D", &out, value));
   return te;
 }
@@ -58,28 +58,28 @@ static void prints(void **state) { check_ok(run(print_matmul)); }
 
 static void count_flops(tn__ir *ir) {
   tn__te *te = matmul(ir);
-  assert_ptr_equal(tn__te_flops(te), tn__mul_i(ir, tn__te_dim_at(te, 0)->self, 2 * 3 * 4 + 3));
+  assert_ptr_equal(tn__te_flops(te), tn__ir_mul_i(ir, tn__te_dim_at(te, 0)->self, 2 * 3 * 4 + 3));
 }
 
 static void counts_flops(void **state) { check_ok(run(count_flops)); }
 
 static void unbound_axis(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "bad");
-  const tn__expr *n = tn__index(ir, 4);
+  const tn__expr *n = tn__ir_index(ir, 4);
   tn__te_axes axes = tn__te_axes_create(te, "i", 1, &n), other = tn__te_axes_create(te, "j", 1, &n);
   const tn__buffer *a = tn__te_input(te, "A", TN_F32, 1, &n);
-  tn__te_output(te, tn__te_compute(te, "B", &axes, tn__load(ir, a, other.index)));
+  tn__te_output(te, tn__te_compute(te, "B", &axes, tn__ir_load(ir, a, other.index)));
   check_fails(tn__te_verify(te), TN_INVALID_ARGUMENT,
               "te bad: stage B: reads j0, which is neither an axis of the stage nor a dimension");
 }
 
 static void outside(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "bad");
-  const tn__expr *n = tn__index(ir, 4);
+  const tn__expr *n = tn__ir_index(ir, 4);
   tn__te_axes axes = tn__te_axes_create(te, "i", 1, &n);
   const tn__buffer *a = tn__te_input(te, "A", TN_F32, 1, &n);
-  const tn__expr *index = tn__add_i(ir, axes.index[0], 4);
-  tn__te_output(te, tn__te_compute(te, "B", &axes, tn__load(ir, a, &index)));
+  const tn__expr *index = tn__ir_add_i(ir, axes.index[0], 4);
+  tn__te_output(te, tn__te_compute(te, "B", &axes, tn__ir_load(ir, a, &index)));
   check_fails(tn__te_verify(te), TN_INVALID_ARGUMENT,
               "te bad: stage B: index 0 of A lies outside of the tensor everywhere");
 }

@@ -19,39 +19,39 @@ typedef struct turning {
 } turning;
 
 static const tn__expr *as(tn__ir *ir, const turning *t, const tn__expr *e) {
-  return t->from == t->to ? e : tn__cast(ir, t->to, e);
+  return t->from == t->to ? e : tn__ir_cast(ir, t->to, e);
 }
 
 /* C[i, j] = A[j, i], and what goes along with it: a bias along j and a maximum; a border of zeros; several matrices
  * whose rows are two axes; a second tensor that is read as it lies and a third that is turned, too. */
 static tn__te *turned(tn__ir *ir, const turning *t) {
   tn__te *te = tn__te_create(ir, "turned");
-  const tn__expr *h = tn__index(ir, t->high), *w = tn__index(ir, t->wide), *two = tn__index(ir, 2);
+  const tn__expr *h = tn__ir_index(ir, t->high), *w = tn__ir_index(ir, t->wide), *two = tn__ir_index(ir, 2);
   if (t->kind == BATCHED) { /* [2, w, h, 2] to [2, h, 2, w] */
     const tn__buffer *a = tn__te_input(te, "A", t->from, 4, (const tn__expr *[]){two, w, h, two});
     tn__te_axes x = tn__te_axes_create(te, "i", 4, (const tn__expr *[]){two, h, two, w});
     const tn__expr *indices[] = {x.index[0], x.index[3], x.index[1], x.index[2]};
-    tn__te_output(te, tn__te_compute(te, "C", &x, as(ir, t, tn__load(ir, a, indices))));
+    tn__te_output(te, tn__te_compute(te, "C", &x, as(ir, t, tn__ir_load(ir, a, indices))));
     return te;
   }
   const tn__buffer *a = tn__te_input(te, "A", t->from, 2, (const tn__expr *[]){w, h});
   int64_t border = t->kind == PADDED ? 2 : 0;
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){t->high + border, t->wide});
-  const tn__expr *i = x.index[0], *j = x.index[1], *value = at(ir, a, 2, j, tn__add_i(ir, i, -border / 2), NULL);
+  const tn__expr *i = x.index[0], *j = x.index[1], *value = at(ir, a, 2, j, tn__ir_add_i(ir, i, -border / 2), NULL);
   if (t->kind == PADDED) {
-    const tn__expr *from = tn__add_i(ir, i, -1), *zero = tn__index(ir, 0);
-    const tn__expr *inside = tn__and(ir, tn__le(ir, zero, from), tn__lt(ir, from, h));
-    value = tn__select(ir, inside, value, tn__constant(ir, t->from, 0));
+    const tn__expr *from = tn__ir_add_i(ir, i, -1), *zero = tn__ir_index(ir, 0);
+    const tn__expr *inside = tn__ir_and(ir, tn__ir_le(ir, zero, from), tn__ir_lt(ir, from, h));
+    value = tn__ir_select(ir, inside, value, tn__ir_constant(ir, t->from, 0));
   }
   value = as(ir, t, value);
   if (t->kind == BIASED) {
     const tn__buffer *bias = tn__te_input(te, "bias", t->to, 1, &w);
-    value = tn__max(ir, tn__add(ir, value, at(ir, bias, 1, j, NULL, NULL)), tn__constant(ir, t->to, 1));
+    value = tn__ir_max(ir, tn__ir_add(ir, value, at(ir, bias, 1, j, NULL, NULL)), tn__ir_constant(ir, t->to, 1));
   }
   if (t->kind == SUMMED) {
     const tn__buffer *b = tn__te_input(te, "B", t->to, 2, (const tn__expr *[]){h, w});
     const tn__buffer *d = tn__te_input(te, "D", t->from, 2, (const tn__expr *[]){w, h});
-    value = tn__sub(ir, tn__add(ir, value, at(ir, b, 2, i, j, NULL)), as(ir, t, at(ir, d, 2, j, i, NULL)));
+    value = tn__ir_sub(ir, tn__ir_add(ir, value, at(ir, b, 2, i, j, NULL)), as(ir, t, at(ir, d, 2, j, i, NULL)));
   }
   tn__te_output(te, tn__te_compute(te, "C", &x, value));
   return te;
@@ -59,16 +59,16 @@ static tn__te *turned(tn__ir *ir, const turning *t) {
 
 static tn__schedule *scheduled(tn__ir *ir, const turning *t, const tn__target *target, int64_t rows, int64_t lanes) {
   tn__schedule *s = tn__schedule_of(turned(ir, t), target);
-  if (t->kind == BATCHED) tn__fuse(s, "C.i1", "C.i2");
+  if (t->kind == BATCHED) tn__sched_fuse(s, "C.i1", "C.i2");
   const char *high = t->kind == BATCHED ? "C.i1+C.i2" : "C.i0", *wide = t->kind == BATCHED ? "C.i3" : "C.i1";
   const char *parts[2][2];
   for (int i = 0; i < 2; i++) {
-    tn__split(s, i == 0 ? high : wide, (int64_t[]){0, i == 0 ? rows : lanes}, 2);
+    tn__sched_split(s, i == 0 ? high : wide, (int64_t[]){0, i == 0 ? rows : lanes}, 2);
     for (int p = 0; p < 2; p++) parts[i][p] = tn__arena_printf(tn__ir_arena(ir), "%s.%d", i == 0 ? high : wide, p);
   }
-  tn__reorder(s, (const char *[]){parts[1][0], parts[0][1]}, 2);
-  tn__transpose(s, "C", parts[0][1], parts[1][1]);
-  tn__parallel(s, parts[0][0]);
+  tn__sched_reorder(s, (const char *[]){parts[1][0], parts[0][1]}, 2);
+  tn__sched_transpose(s, "C", parts[0][1], parts[1][1]);
+  tn__sched_parallel(s, parts[0][0]);
   if (t->streams) tn__rule_stream(s, "C");
   return s;
 }
@@ -91,7 +91,7 @@ static void check_text(tn__ir *ir, const void *arg) {
                          "          vectorized C.i1.1 in [0, +8) {\n"
                          "            block \"C\" {\n"));
   assert_non_null(strstr(function, "[i0, i1] = C.tile0[")); /* a row of the output is a column of the tile */
-  check_ok(tn__trace_replay(tn__schedule_te(s), &target, schedule_text(s, false), &again));
+  check_ok(tn__sched_trace_replay(tn__schedule_te(s), &target, schedule_text(s, false), &again));
   assert_string_equal(schedule_text(again, true), schedule_text(s, true));
 }
 
@@ -126,7 +126,7 @@ static void run_compiled(kernel_test *k, void *user) {
   size_t size, most = 0;
   uint8_t *plain;
   check_ok(outputs_of(te, tn__te_lower(te), NULL, 3, &plain, &size));
-  tn_kernel kernel = kernel_compile(k, tn__lower_for_codegen(k->ir, func, NULL));
+  tn_kernel kernel = kernel_compile(k, tn__ir_lower_for_codegen(k->ir, func, NULL));
   void *made[8], *buffers[8];
   int count = func->input_count + 1;
   make_inputs(te, 3, made);
@@ -203,7 +203,7 @@ static const char *assembly_of(kernel_test *k, const turning *t, const char *tar
   tn__target target;
   check_ok(tn__target_parse(target_name, &target));
   const tn__func *func =
-      tn__lower_for_codegen(k->ir, tn__schedule_func(scheduled(k->ir, t, &target, rows, lanes)), NULL);
+      tn__ir_lower_for_codegen(k->ir, tn__schedule_func(scheduled(k->ir, t, &target, rows, lanes)), NULL);
   tn__code code = kernel_code(&k->arena, k->ir, func, &target, TN__EMIT_ASSEMBLY);
   return tn__arena_strndup(&k->arena, code.data, code.size);
 }
@@ -244,7 +244,7 @@ static void check_default(kernel_test *k, void *user) {
   if (plan.sketch == NULL || strcmp(tn__sketch_name(plan.sketch), "transposition") != 0)
     fail_msg("kind %d, %lld x %lld, is no transposition", (int)t->kind, (long long)t->high, (long long)t->wide);
   check_same(s);
-  const tn__func *func = tn__lower_for_codegen(k->ir, tn__schedule_func(s), NULL);
+  const tn__func *func = tn__ir_lower_for_codegen(k->ir, tn__schedule_func(s), NULL);
   tn__code code = kernel_code(&k->arena, k->ir, func, &k->target, TN__EMIT_ASSEMBLY);
   const char *text = tn__arena_strndup(&k->arena, code.data, code.size);
   assert_int_equal(count_of(text, "gather") + count_of(text, "scatter"), 0);
@@ -313,34 +313,34 @@ static void others(void **state) { check_ok(in_context(check_not, NULL)); }
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-static void refuse_sides(tn__schedule *s) { tn__transpose(s, "C", "C.i1", "C.i0"); }
-static void refuse_long(tn__schedule *s) { tn__transpose(s, "C", "C.i0", "C.i1"); }
+static void refuse_sides(tn__schedule *s) { tn__sched_transpose(s, "C", "C.i1", "C.i0"); }
+static void refuse_long(tn__schedule *s) { tn__sched_transpose(s, "C", "C.i0", "C.i1"); }
 static void refuse_nothing(tn__schedule *s) {
-  tn__split(s, "C.i0", (int64_t[]){0, 8}, 2);
-  tn__split(s, "C.i1", (int64_t[]){0, 8}, 2);
-  tn__reorder(s, (const char *[]){"C.i0.0", "C.i1.0", "C.i1.1", "C.i0.1"}, 4);
-  tn__transpose(s, "C", "C.i1.1", "C.i0.1");
+  tn__sched_split(s, "C.i0", (int64_t[]){0, 8}, 2);
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 8}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i0.0", "C.i1.0", "C.i1.1", "C.i0.1"}, 4);
+  tn__sched_transpose(s, "C", "C.i1.1", "C.i0.1");
 }
 static void tile(tn__schedule *s) {
-  tn__tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){4, 8}, 2);
-  tn__transpose(s, "C", "C.i0.1", "C.i1.1");
+  tn__sched_tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){4, 8}, 2);
+  tn__sched_transpose(s, "C", "C.i0.1", "C.i1.1");
 }
 static void refuse_pragma(tn__schedule *s) {
   tile(s);
-  tn__pragma(s, "C.i0.1", "unroll_limit", 2);
+  tn__sched_pragma(s, "C.i0.1", "unroll_limit", 2);
 }
 static void refuse_again(tn__schedule *s) {
   tile(s);
-  tn__transpose(s, "C", "C.i0.1", "C.i1.1");
+  tn__sched_transpose(s, "C", "C.i0.1", "C.i1.1");
 }
 static void refuse_root(tn__schedule *s) {
   tile(s);
-  tn__compute_root(s, "C.rows");
+  tn__sched_compute_root(s, "C.rows");
 }
 static void refuse_unrolled(tn__schedule *s) {
-  tn__tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){4, 8}, 2);
-  tn__unroll(s, "C.i0.1");
-  tn__transpose(s, "C", "C.i0.1", "C.i1.1");
+  tn__sched_tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){4, 8}, 2);
+  tn__sched_unroll(s, "C.i0.1");
+  tn__sched_transpose(s, "C", "C.i0.1", "C.i1.1");
 }
 
 typedef struct refusal {

@@ -93,23 +93,24 @@ static tn__conv_spec plain_spec(tn__graph *g, const problem *p) {
                         .feature_groups = 1,
                         .channels_last = true};
   for (int i = 0; i < 2; i++) {
-    spec.low[i] = tn__index(tn__graph_ir(g), p->low[i]);
-    spec.high[i] = tn__index(tn__graph_ir(g), p->high[i]);
+    spec.low[i] = tn__ir_index(tn__graph_ir(g), p->low[i]);
+    spec.high[i] = tn__ir_index(tn__graph_ir(g), p->high[i]);
   }
   return spec;
 }
 
 static tn__value *channels_last(tn__graph *g, const char *name, int64_t n, int64_t h, int64_t w, int64_t c) {
   tn__ir *ir = tn__graph_ir(g);
-  return tn__graph_input(g, name, TN_F32, 4,
-                         (const tn__expr *[]){tn__index(ir, n), tn__index(ir, h), tn__index(ir, w), tn__index(ir, c)});
+  return tn__graph_input(
+      g, name, TN_F32, 4,
+      (const tn__expr *[]){tn__ir_index(ir, n), tn__ir_index(ir, h), tn__ir_index(ir, w), tn__ir_index(ir, c)});
 }
 
 static void build(tn__graph *g, const void *from) {
   problem *p = (problem *)(uintptr_t)from;
   tn__value *image = channels_last(g, "x", p->batch, p->height, p->width, p->in);
-  tn__value *weights = tn__constant_value(g, TN_F32, 4, (int64_t[]){3, 3, p->in, p->out}, p->weights, false);
-  tn__value *bias = tn__constant_value(g, TN_F32, 1, &p->out, p->bias, false);
+  tn__value *weights = tn__g_constant_value(g, TN_F32, 4, (int64_t[]){3, 3, p->in, p->out}, p->weights, false);
+  tn__value *bias = tn__g_constant_value(g, TN_F32, 1, &p->out, p->bias, false);
   const tn__conv_spec spec = plain_spec(g, p);
   tn__value *y = tn__g_convolution(g, image, weights, &spec, TN_F32);
   y = tn__g_binary(g, "add", y, tn__g_broadcast_in_dim(g, bias, 4, y->dims, (int64_t[]){3}));
@@ -207,10 +208,10 @@ static tn__value *weights_of(tn__graph *g, const variant *v, const int64_t *shap
   tn__ir *ir = tn__graph_ir(g);
   const tn__expr *dims[4];
   float *data = tn__arena_alloc_array(tn__graph_arena(g), 4096, sizeof *data);
-  for (int i = 0; i < 4; i++) dims[i] = tn__index(ir, shape[i]);
+  for (int i = 0; i < 4; i++) dims[i] = tn__ir_index(ir, shape[i]);
   for (int i = 0; i < 4096; i++) data[i] = (float)(i % 7);
   return v->fed ? tn__graph_input(g, "w", v->dtype, 4, dims)
-                : tn__constant_value(g, v->dtype, 4, shape, data, v->splat);
+                : tn__g_constant_value(g, v->dtype, 4, shape, data, v->splat);
 }
 
 static void others_stay_direct(void **state) {

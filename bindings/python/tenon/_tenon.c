@@ -170,7 +170,7 @@ static bool read_options(PyObject *fields, given_options *out) {
   *out = (given_options){.options.size = sizeof(out->options)};
   while (PyDict_Next(fields, &position, &key, &value)) {
     const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
-    const tn__option_row *row = name != NULL ? tn__option_find(name) : NULL;
+    const tn__option_row *row = name != NULL ? tn__options_find(name) : NULL;
     if (row == NULL && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "there is no option %s", name);
     if (row != NULL && read_option(row, value, out)) continue;
     free_options(out);

@@ -36,7 +36,7 @@ LLVMValueRef tn__cg_int_divmod(tn__cg *cg, const tn__expr *e, LLVMValueRef a, LL
   tn__interval divisor = tn__interval_of(cg->ir, e->args[1]);
   int64_t c;
   bool is_signed = tn__dtype_is_signed(e->dtype);
-  if (tn__as_int(e->args[1], &c) && c > 0 && (c & (c - 1)) == 0) { /* shifts floor already */
+  if (tn__ir_as_int(e->args[1], &c) && c > 0 && (c & (c - 1)) == 0) { /* shifts floor already */
     int shift = __builtin_ctzll((uint64_t)c);
     LLVMTypeRef type = LLVMTypeOf(a);
     if (!is_div) return LLVMBuildAnd(at, a, tn__cg_int(type, c - 1), "");

@@ -28,8 +28,8 @@ static bool divisor_is_safe(tn__cg *cg, const tn__expr *divisor) {
 static bool load_is_inside(tn__cg *cg, const tn__expr *e) {
   for (int i = 0; i < e->arg_count; i++) {
     if (tn__expr_has_load(e->args[i])) return false;
-    if (!tn__prove(cg->ir, tn__le(cg->ir, tn__index(cg->ir, 0), e->args[i])) ||
-        !tn__prove(cg->ir, tn__lt(cg->ir, e->args[i], e->value.buffer->shape[i])))
+    if (!tn__ir_prove(cg->ir, tn__ir_le(cg->ir, tn__ir_index(cg->ir, 0), e->args[i])) ||
+        !tn__ir_prove(cg->ir, tn__ir_lt(cg->ir, e->args[i], e->value.buffer->shape[i])))
       return false;
   }
   return true;
@@ -193,11 +193,11 @@ static bool emit_lane_compare(tn__cg *cg, const tn__expr *e, tn__cg_value *out) 
   if (frame->lane == NULL || frame->lanes == 1 || e->args[0]->dtype != TN_I64) return false;
   if (e->kind != TN__EXPR_LT && e->kind != TN__EXPR_LE && e->kind != TN__EXPR_EQ && e->kind != TN__EXPR_NE)
     return false;
-  const tn__expr *difference = tn__sub(cg->ir, e->args[1], e->args[0]);
+  const tn__expr *difference = tn__ir_sub(cg->ir, e->args[1], e->args[0]);
   int64_t step;
-  if (tn__expr_has_load(difference) || !tn__stride_in(cg->ir, difference, frame->lane, &step)) return false;
+  if (tn__expr_has_load(difference) || !tn__ir_stride_in(cg->ir, difference, frame->lane, &step)) return false;
   if (step == 0 || step > INT32_MAX / 4096 || step < -(INT32_MAX / 4096) || frame->lanes > 1024) return false;
-  const tn__expr *start = tn__substitute(cg->ir, difference, &frame->lane, &frame->lane->min, 1);
+  const tn__expr *start = tn__ir_substitute(cg->ir, difference, &frame->lane, &frame->lane->min, 1);
   tn__cg_value base = tn__cg_expr(cg, start);
   if (base.lanes != 1) return false;
   int64_t last = -step * (frame->lanes - 1);

@@ -11,8 +11,8 @@ typedef struct layout {
 } layout;
 
 static const tn__expr *bytes_of(tn__ir *ir, const tn__buffer *buffer) {
-  const tn__expr *bytes = tn__index(ir, (int64_t)tn_dtype_size(buffer->dtype));
-  for (int i = 0; i < buffer->rank; i++) bytes = tn__mul(ir, bytes, buffer->shape[i]);
+  const tn__expr *bytes = tn__ir_index(ir, (int64_t)tn_dtype_size(buffer->dtype));
+  for (int i = 0; i < buffer->rank; i++) bytes = tn__ir_mul(ir, bytes, buffer->shape[i]);
   return bytes;
 }
 
@@ -22,9 +22,9 @@ static bool is_in_workspace(const tn__stmt *s) {
 
 /* Gives the buffer its place, and tells it. */
 static const tn__expr *place(layout *l, const tn__buffer *buffer) {
-  const tn__expr *units = tn__ceildiv(l->ir, bytes_of(l->ir, buffer), tn__index(l->ir, TN_KERNEL_ALIGNMENT));
+  const tn__expr *units = tn__ir_ceildiv(l->ir, bytes_of(l->ir, buffer), tn__ir_index(l->ir, TN_KERNEL_ALIGNMENT));
   const tn__expr *offset = l->offset;
-  l->offset = tn__add(l->ir, offset, tn__mul_i(l->ir, units, TN_KERNEL_ALIGNMENT));
+  l->offset = tn__ir_add(l->ir, offset, tn__ir_mul_i(l->ir, units, TN_KERNEL_ALIGNMENT));
   return offset;
 }
 
@@ -35,15 +35,15 @@ static bool place_stmt(const tn__stmt *s, void *user) {
 
 /* Bytes that all buffers in the workspace take. */
 static const tn__expr *workspace_bytes(tn__ir *ir, const tn__func *func) {
-  layout l = {.ir = ir, .offset = tn__index(ir, 0)};
+  layout l = {.ir = ir, .offset = tn__ir_index(ir, 0)};
   tn__stmt_walk(func->body, place_stmt, &l);
   return l.offset;
 }
 
-tn__kernel_info tn__kernel_workspace(tn__ir *ir, const tn__func *func) {
+tn__kernel_info tn__cg_kernel_workspace(tn__ir *ir, const tn__func *func) {
   tn__kernel_info info = {0};
   const tn__expr *total = workspace_bytes(ir, func);
-  if (!tn__as_int(total, &info.workspace_bytes)) info.workspace_expr = total;
+  if (!tn__ir_as_int(total, &info.workspace_bytes)) info.workspace_expr = total;
   return info;
 }
 
@@ -138,10 +138,10 @@ static void bind_params(tn__cg *cg, LLVMValueRef function) {
     tn__cg_bind_storage(cg, storage);
   }
   /* Buffers without elements need a place all the same, which nobody looks at. */
-  bool none = tn__is_int_value(workspace_bytes(cg->ir, func), 0);
+  bool none = tn__ir_is_int_value(workspace_bytes(cg->ir, func), 0);
   workspace_walk walk = {.cg = cg, .all = &all};
   walk.base = none ? LLVMConstNull(cg->ptr) : buffer_pointer(cg, buffers, count);
-  walk.places = (layout){.ir = cg->ir, .offset = tn__index(cg->ir, 0)};
+  walk.places = (layout){.ir = cg->ir, .offset = tn__ir_index(cg->ir, 0)};
   tn__stmt_walk(func->body, bind_workspace, &walk);
   set_scopes(cg, &all);
 }

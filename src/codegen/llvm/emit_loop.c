@@ -38,8 +38,8 @@ static work sum(work a, work b) { return (work){a.usual + b.usual, a.most + b.mo
 /* The most rounds that there can be; infinite when that is open. What division left over is one at most. */
 static double most_rounds(tn__ir *ir, const tn__expr *extent) {
   int64_t count, one;
-  if (tn__as_int(extent, &count)) return count > 0 ? (double)count : 0;
-  if (tn__as_int(tn__binary(ir, TN__EXPR_LE, extent, tn__index(ir, 1)), &one) && one != 0) return 1;
+  if (tn__ir_as_int(extent, &count)) return count > 0 ? (double)count : 0;
+  if (tn__ir_as_int(tn__ir_binary(ir, TN__EXPR_LE, extent, tn__ir_index(ir, 1)), &one) && one != 0) return 1;
   count = tn__interval_of(ir, extent).max;
   return count < INT64_MAX ? fmax((double)count, 0) : INFINITY;
 }
@@ -92,7 +92,7 @@ static int64_t choose_stride(tn__ir *ir, const tn__stmt *s, bool *inside) {
   *inside = false;
   if (rounds(most, each).most < LONG) return 0;
   int64_t stride = (int64_t)(PACE / fmin(each.usual, PACE));
-  bool few = most <= (double)stride, rest = most == 1 && !tn__as_int(s->as.loop.var->extent, &(int64_t){0});
+  bool few = most <= (double)stride, rest = most == 1 && !tn__ir_as_int(s->as.loop.var->extent, &(int64_t){0});
   /* What division left over takes no longer than a round of the loop in front of it. */
   *inside = each.most >= LONG && ((few && !rest) || each.usual >= LONG);
   return few ? 0 : stride;

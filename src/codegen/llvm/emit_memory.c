@@ -3,9 +3,9 @@
 #include "codegen/llvm/emit.h"
 
 const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
-  const tn__expr *linear = tn__index(cg->ir, 0);
+  const tn__expr *linear = tn__ir_index(cg->ir, 0);
   for (int i = 0; i < buffer->rank; i++)
-    linear = tn__add(cg->ir, tn__mul(cg->ir, linear, buffer->shape[i]), indices[i]);
+    linear = tn__ir_add(cg->ir, tn__ir_mul(cg->ir, linear, buffer->shape[i]), indices[i]);
   return linear;
 }
 
@@ -147,8 +147,8 @@ static access classify(tn__cg *cg, const tn__buffer *buffer, const tn__expr *con
     return a;
   }
   a.shape = GATHERED;
-  if (!tn__stride_in(cg->ir, a.first, frame->lane, &a.stride)) return a;
-  const tn__expr *start = tn__substitute(cg->ir, a.first, &frame->lane, &frame->lane->min, 1);
+  if (!tn__ir_stride_in(cg->ir, a.first, frame->lane, &a.stride)) return a;
+  const tn__expr *start = tn__ir_substitute(cg->ir, a.first, &frame->lane, &frame->lane->min, 1);
   if (tn__cg_expr(cg, start).lanes > 1) return a;
   a.first = start;
   a.shape = a.stride == 0 ? UNIFORM : a.stride == 1 ? CONTIGUOUS : STRIDED;

@@ -25,11 +25,11 @@ static bool find_span(tn__cg *cg, const tn__expr *linear, const tn__var *lane, i
   *out = (span){.stride = 1, .count = 1};
   if (lane != NULL && tn__expr_uses_var(linear, lane)) {
     int64_t stride;
-    if (!tn__stride_in(cg->ir, linear, lane, &stride) || stride < 0) return false;
-    linear = tn__substitute(cg->ir, linear, &lane, &lane->min, 1);
+    if (!tn__ir_stride_in(cg->ir, linear, lane, &stride) || stride < 0) return false;
+    linear = tn__ir_substitute(cg->ir, linear, &lane, &lane->min, 1);
     if (stride > 0) *out = (span){.stride = stride, .count = lanes};
   }
-  return tn__as_int(linear, &out->first);
+  return tn__ir_as_int(linear, &out->first);
 }
 
 /* Is this the same lane of one slot after the other: a column of the tile that they make up? */
@@ -93,7 +93,7 @@ static void see_stmt(usage *u, const tn__stmt *s) {
       return;
     case TN__STMT_ALLOC: see_stmt(u, s->as.alloc.body); return;
     case TN__STMT_TENSOR: /* its operands have addresses */
-      for (int i = 0; i < tn__tensor_operand_count(s->as.tensor.op); i++)
+      for (int i = 0; i < tn__ir_tensor_operand_count(s->as.tensor.op); i++)
         if (s->as.tensor.operands[i].buffer == u->buffer) u->fits = false;
       see_stmt(u, s->as.tensor.body);
       return;
@@ -109,7 +109,7 @@ static int64_t element_count(tn__cg *cg, const tn__buffer *buffer) {
   int64_t count = 1;
   for (int i = 0; i < buffer->rank; i++) {
     int64_t extent;
-    if (!tn__as_int(buffer->shape[i], &extent))
+    if (!tn__ir_as_int(buffer->shape[i], &extent))
       tn__cg_fail(cg, "buffer %s has a symbolic shape but is not in memory", buffer->name);
     if (__builtin_mul_overflow(count, extent, &count)) count = INT64_MAX;
   }

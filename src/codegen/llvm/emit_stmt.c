@@ -63,7 +63,7 @@ bool tn__cg_vectorizes(const tn__stmt *s, const tn__var *lane_outside, int *lane
   const tn__var *var = s->as.loop.var;
   int64_t extent;
   if (s->as.loop.kind != TN__LOOP_VECTORIZED || lane_outside != NULL || var->dtype != TN_I64) return false;
-  if (!tn__as_int(var->extent, &extent) || extent > 1024) return false;
+  if (!tn__ir_as_int(var->extent, &extent) || extent > 1024) return false;
   vector_check check = {.lane = var, .fits = true};
   tn__stmt_walk(s->as.loop.body, see_for_vector, &check);
   if (check.fits) *lanes = (int)extent;
@@ -217,6 +217,6 @@ void tn__cg_stmt(tn__cg *cg, const tn__stmt *s) {
     case TN__LOOP_SERIAL: emit_serial(cg, s); return;
     default:
       tn__cg_fail(cg, "loop %s runs over %s; a CPU takes it serialized", s->as.loop.var->name,
-                  tn__loop_is_block(s->as.loop.kind) ? "blocks" : "threads");
+                  tn__ir_loop_is_block(s->as.loop.kind) ? "blocks" : "threads");
   }
 }

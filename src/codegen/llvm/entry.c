@@ -94,7 +94,7 @@ static void check_scalars(tn__cg *cg, const tn__func *func, const tn__c_entry *e
   for (int i = 0; i < func->scalar_count; i++) {
     LLVMValueRef v = LLVMGetParam(cg->frame->function, (unsigned)(i + entry->takes_env));
     int64_t least = INT64_MIN;
-    if (func->scalars[i]->min != NULL) (void)tn__as_int(func->scalars[i]->min, &least);
+    if (func->scalars[i]->min != NULL) (void)tn__ir_as_int(func->scalars[i]->min, &least);
     tn__cg_return_if(cg, LLVMBuildICmp(cg->builder, LLVMIntSLT, v, tn__cg_int(cg->i64, least), ""), bad);
     LLVMValueRef greatest = tn__cg_int(cg->i64, INT64_C(1) << MAX_DIMENSION_BITS);
     tn__cg_return_if(cg, LLVMBuildICmp(cg->builder, LLVMIntSGT, v, greatest, ""), bad);
@@ -131,7 +131,7 @@ void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func, const tn__c_entr
     LLVMBuildStore(at, v, offset_pointer(cg, buffers, 8 * i));
   }
   check_scalars(cg, func, entry);
-  tn__kernel_info info = tn__kernel_workspace(ir, func);
+  tn__kernel_info info = tn__cg_kernel_workspace(ir, func);
   LLVMValueRef block = NULL;
   if (info.workspace_expr != NULL || info.workspace_bytes > 0)
     LLVMBuildStore(at, take_workspace(cg, info, &block), offset_pointer(cg, buffers, 8 * params));

@@ -292,7 +292,7 @@ static void relocate_section(linker *l, const object *o, const Elf64_Shdr *table
   }
 }
 
-tn__image tn__link_image(tn__arena *arena, const tn__code *objects, int count) {
+tn__image tn__cg_link_image(tn__arena *arena, const tn__code *objects, int count) {
   linker l = {.arena = arena, .object_count = count, .objects = TN__NEW_ARRAY(arena, count + 1, object)};
   tn__map_init(&l.globals, arena);
   for (int i = 0; i < count; i++) {

@@ -222,9 +222,9 @@ static bool takes(const tn__target *target) {
 const tn__backend tn__backend_llvm = {
     .kind = "cpu",
     .takes = takes,
-    .lower = tn__lower_for_codegen,
-    .measure = tn__kernel_workspace,
+    .lower = tn__ir_lower_for_codegen,
+    .measure = tn__cg_kernel_workspace,
     .prepare = tn__codegen_machine_create,
     .compile = tn__codegen_llvm,
-    .link = tn__link_image,
+    .link = tn__cg_link_image,
 };

@@ -26,19 +26,19 @@ static tn__value *build(tn__graph *g, const char *name, tn__value *const *inputs
 tn__value *tn__g_scalar(tn__graph *g, tn_dtype dtype, double value) {
   void *data = tn__arena_alloc(g->arena, 8);
   tn__store_f64(dtype, data, 0, value);
-  return tn__constant_value(g, dtype, 0, NULL, data, true);
+  return tn__g_constant_value(g, dtype, 0, NULL, data, true);
 }
 
 tn__value *tn__g_scalar_i64(tn__graph *g, tn_dtype dtype, int64_t value) {
   void *data = tn__arena_alloc(g->arena, 8);
   tn__store_i64(dtype, data, 0, value);
-  return tn__constant_value(g, dtype, 0, NULL, data, true);
+  return tn__g_constant_value(g, dtype, 0, NULL, data, true);
 }
 
 tn__value *tn__g_i64s(tn__graph *g, const int64_t *values, int count) {
   int64_t shape = count;
-  return tn__constant_value(g, TN_I64, 1, &shape, tn__arena_copy(g->arena, values, (size_t)count * sizeof(*values)),
-                            false);
+  return tn__g_constant_value(g, TN_I64, 1, &shape, tn__arena_copy(g->arena, values, (size_t)count * sizeof(*values)),
+                              false);
 }
 
 tn__value *tn__g_full(tn__graph *g, tn_dtype dtype, double value, int rank, const tn__expr *const *dims) {
@@ -47,12 +47,12 @@ tn__value *tn__g_full(tn__graph *g, tn_dtype dtype, double value, int rank, cons
 
 tn__value *tn__g_from_elements(tn__graph *g, tn_dtype dtype, const tn__expr *const *elements, int count, int rank) {
   bool constant = true;
-  for (int i = 0; i < count; i++) constant = constant && tn__is_int(elements[i]);
+  for (int i = 0; i < count; i++) constant = constant && tn__ir_is_int(elements[i]);
   if (constant && (rank == 0 || rank == 1)) {
     void *data = tn__arena_alloc_array(g->arena, (size_t)count, tn__dtype_stored(dtype));
     for (int i = 0; i < count; i++) tn__store_i64(dtype, data, i, elements[i]->value.i);
     int64_t shape = count;
-    return tn__constant_value(g, dtype, rank, &shape, data, rank == 0);
+    return tn__g_constant_value(g, dtype, rank, &shape, data, rank == 0);
   }
   const tn__attr attrs[] = {tn__attr_string(g, "dtype", tn_dtype_name(dtype)), tn__attr_int(g, "rank", rank),
                             tn__attr_exprs(g, "elements", elements, count)};
@@ -73,8 +73,8 @@ static void broadcast_all(tn__graph *g, tn__value **values, int count) {
     /* Symbolic sizes that differ are assumed equal, so that only constant 1s stretch. */
     for (int i = 0; same && i < rank; i++)
       same = values[k]->dims[i] == dims[i] ||
-             (!tn__is_int_value(values[k]->dims[i], 1) && !tn__is_int(values[k]->dims[i])) ||
-             (tn__is_int(values[k]->dims[i]) && !tn__is_int_value(values[k]->dims[i], 1));
+             (!tn__ir_is_int_value(values[k]->dims[i], 1) && !tn__ir_is_int(values[k]->dims[i])) ||
+             (tn__ir_is_int(values[k]->dims[i]) && !tn__ir_is_int_value(values[k]->dims[i], 1));
     if (!same) values[k] = tn__g_broadcast_to(g, values[k], rank, dims);
   }
 }
@@ -126,8 +126,8 @@ static tn__value *reshaped_splat(tn__graph *g, const tn__value *a, int rank, con
   if (a->data == NULL || !a->splat || rank > TN__MAX_RANK) return NULL;
   int64_t shape[TN__MAX_RANK];
   for (int i = 0; i < rank; i++)
-    if (!tn__as_int(dims[i], &shape[i])) return NULL;
-  return tn__constant_value(g, a->dtype, rank, shape, a->data, true);
+    if (!tn__ir_as_int(dims[i], &shape[i])) return NULL;
+  return tn__g_constant_value(g, a->dtype, rank, shape, a->data, true);
 }
 
 tn__value *tn__g_broadcast_in_dim(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims,
@@ -136,7 +136,7 @@ tn__value *tn__g_broadcast_in_dim(tn__graph *g, tn__value *a, int rank, const tn
   const tn__attr attrs[] = {tn__attr_exprs(g, "shape", dims, rank), tn__attr_ints(g, "axes", axes, a->rank)};
   if (splat == NULL) return build(g, "broadcast_in_dim", &a, 1, attrs, 2);
   for (int i = 0; i < a->rank; i++)
-    if (!tn__is_int_value(a->dims[i], 1) && a->dims[i] != dims[axes[i]])
+    if (!tn__ir_is_int_value(a->dims[i], 1) && a->dims[i] != dims[axes[i]])
       return build(g, "broadcast_in_dim", &a, 1, attrs, 2);
   return splat;
 }
@@ -163,18 +163,18 @@ void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, in
       int axis = i - (*rank - values[k]->rank);
       if (axis < 0) continue;
       const tn__expr *dim = values[k]->dims[axis];
-      if (common == NULL || tn__is_int_value(common, 1)) {
+      if (common == NULL || tn__ir_is_int_value(common, 1)) {
         common = dim;
-      } else if (dim != common && !tn__is_int_value(dim, 1)) {
-        if (tn__is_int(dim) && tn__is_int(common))
+      } else if (dim != common && !tn__ir_is_int_value(dim, 1)) {
+        if (tn__ir_is_int(dim) && tn__ir_is_int(common))
           tn__graph_fail(g, TN_INVALID_ARGUMENT, "the shapes %s and %s can't be broadcast together",
                          tn__value_type_text(g, values[0]), tn__value_type_text(g, values[k]));
         tn__graph_assume(
-            g, tn__eq(g->ir, dim, common),
+            g, tn__ir_eq(g->ir, dim, common),
             "dimension %d is %s in one operand and %s in another: they must agree, since only sizes that are 1 in "
             "the model are stretched",
-            i, tn__size_text(g, common), tn__size_text(g, dim));
-        if (tn__is_int(dim)) common = dim;
+            i, tn__g_size_text(g, common), tn__g_size_text(g, dim));
+        if (tn__ir_is_int(dim)) common = dim;
       }
     }
     dims[i] = common;
@@ -185,7 +185,7 @@ tn__value *tn__g_reshape(tn__graph *g, tn__value *a, int rank, const tn__expr *c
   bool same = a->rank == rank;
   for (int i = 0; same && i < rank; i++) same = a->dims[i] == dims[i];
   if (same) return a;
-  const tn__expr *have = tn__dim_product(g->ir, a->dims, a->rank), *want = tn__dim_product(g->ir, dims, rank);
+  const tn__expr *have = tn__g_dim_product(g->ir, a->dims, a->rank), *want = tn__g_dim_product(g->ir, dims, rank);
   tn__value *splat = have == want ? reshaped_splat(g, a, rank, dims) : NULL;
   if (splat != NULL) return splat;
   const tn__attr attr = tn__attr_exprs(g, "shape", dims, rank);
@@ -211,7 +211,7 @@ tn__value *tn__g_slice(tn__graph *g, tn__value *a, const tn__expr *const *starts
                        const int64_t *strides) {
   bool same = true;
   for (int i = 0; i < a->rank; i++)
-    same = same && tn__is_int_value(starts[i], 0) && limits[i] == a->dims[i] && strides[i] == 1;
+    same = same && tn__ir_is_int_value(starts[i], 0) && limits[i] == a->dims[i] && strides[i] == 1;
   if (same) return a;
   const tn__attr attrs[] = {tn__attr_exprs(g, "starts", starts, a->rank), tn__attr_exprs(g, "limits", limits, a->rank),
                             tn__attr_ints(g, "strides", strides, a->rank)};
@@ -234,7 +234,7 @@ tn__value *tn__g_pad(tn__graph *g, tn__value *a, tn__value *scalar, const tn__ex
   if (interior == NULL) interior = none;
   bool same = true;
   for (int i = 0; i < a->rank; i++)
-    same = same && tn__is_int_value(low[i], 0) && tn__is_int_value(high[i], 0) && interior[i] == 0;
+    same = same && tn__ir_is_int_value(low[i], 0) && tn__ir_is_int_value(high[i], 0) && interior[i] == 0;
   if (same) return a;
   tn__value *inputs[2] = {a, tn__g_reshape(g, scalar, 0, NULL)};
   const tn__attr attrs[] = {tn__attr_exprs(g, "low", low, a->rank), tn__attr_exprs(g, "high", high, a->rank),
@@ -329,7 +329,7 @@ static tn__value *with_dim(tn__graph *g, tn__value *a, int axis) {
   const tn__expr *dims[TN__MAX_RANK];
   int rank = 0;
   for (int i = 0; i <= a->rank; i++) {
-    if (i == axis) dims[rank++] = tn__index(g->ir, 1);
+    if (i == axis) dims[rank++] = tn__ir_index(g->ir, 1);
     if (i < a->rank) dims[rank++] = a->dims[i];
   }
   return tn__g_reshape(g, a, rank, dims);
@@ -448,12 +448,12 @@ tn__value *tn__g_clamp(tn__graph *g, tn__value *a, double low, double high) {
 }
 
 tn__value *tn__g_mean(tn__graph *g, tn__value *a, const int64_t *axes, int count, bool keep_dims) {
-  tn__value *x = tn__g_convert(g, a, tn__accumulator_of(a->dtype));
-  const tn__expr *size = tn__index(g->ir, 1);
-  for (int i = 0; i < count; i++) size = tn__mul(g->ir, size, a->dims[axes[i]]);
+  tn__value *x = tn__g_convert(g, a, tn__g_accumulator_of(a->dtype));
+  const tn__expr *size = tn__ir_index(g->ir, 1);
+  for (int i = 0; i < count; i++) size = tn__ir_mul(g->ir, size, a->dims[axes[i]]);
   tn__value *sum = tn__g_reduce(g, TN__REDUCE_SUM, x, axes, count, keep_dims);
   int64_t known;
-  tn__value *divisor = tn__as_int(size, &known) ? tn__g_scalar(g, x->dtype, (double)known)
-                                                : tn__g_from_elements(g, x->dtype, &size, 1, 0);
+  tn__value *divisor = tn__ir_as_int(size, &known) ? tn__g_scalar(g, x->dtype, (double)known)
+                                                   : tn__g_from_elements(g, x->dtype, &size, 1, 0);
   return tn__g_convert(g, tn__g_binary(g, "divide", sum, divisor), a->dtype);
 }

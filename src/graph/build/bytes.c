@@ -23,8 +23,8 @@ static bool all_are(const tn__value *v, int64_t *element) {
       return false;
     v = v->producer->inputs[0];
   }
-  int64_t count = v->splat ? 1 : tn__dim_const(v, 0);
-  for (int i = 1; i < v->rank && !v->splat; i++) count *= tn__dim_const(v, i);
+  int64_t count = v->splat ? 1 : tn__g_dim_const(v, 0);
+  for (int i = 1; i < v->rank && !v->splat; i++) count *= tn__g_dim_const(v, i);
   if (v->rank == 0) count = 1;
   for (int64_t i = 0; i < count; i++) {
     int64_t at = tn__load_i64(v->dtype, v->data, i);
@@ -88,10 +88,10 @@ static tn__value *window_sums(tn__graph *g, const bytes *x, const tn__value *w, 
   rows = tn__g_reduce(g, TN__REDUCE_SUM, rows, &channels, 1, true);
   for (int i = 0; i < spec->spatial + 2; i++) {
     bool slides = i >= 2;
-    window[i] = slides ? tn__dim_const(w, i) : 1;
+    window[i] = slides ? tn__g_dim_const(w, i) : 1;
     strides[i] = slides ? spec->strides[i - 2] : 1;
     dilations[i] = slides ? spec->rhs_dilation[i - 2] : 1;
-    low[i] = slides ? spec->low[i - 2] : tn__index(g->ir, 0);
+    low[i] = slides ? spec->low[i - 2] : tn__ir_index(g->ir, 0);
     high[i] = slides ? spec->high[i - 2] : low[0];
   }
   return tn__g_reduce_window(g, TN__REDUCE_SUM, rows, window, strides, dilations, low, high);
@@ -99,7 +99,7 @@ static tn__value *window_sums(tn__graph *g, const bytes *x, const tn__value *w, 
 
 /* Puts x's zero point, which only the run knows, around the image. */
 static tn__value *padded(tn__graph *g, const bytes *x, tn__conv_spec *spec) {
-  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *zero = tn__index(g->ir, 0);
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *zero = tn__ir_index(g->ir, 0);
   for (int i = 0; i < x->value->rank; i++) {
     low[i] = i < 2 ? zero : spec->low[i - 2];
     high[i] = i < 2 ? zero : spec->high[i - 2];
@@ -118,7 +118,7 @@ tn__value *tn__g_convolution_bytes(tn__graph *g, tn__value *x, tn__value *x_zero
     if (!all_are(image.zero, &own.pad_value)) from = padded(g, &image, &own);
     int64_t axes[TN__MAX_RANK];
     const tn__expr *dims[TN__MAX_RANK];
-    for (int i = 0; i < w->rank; i++) dims[i] = i == 1 ? w->dims[0] : tn__index(g->ir, 1);
+    for (int i = 0; i < w->rank; i++) dims[i] = i == 1 ? w->dims[0] : tn__ir_index(g->ir, 1);
     for (int i = 1; i < w->rank; i++) axes[i - 1] = i;
     columns = tn__g_reduce(g, TN__REDUCE_SUM, tn__g_convert(g, weights.value, TN_I32), axes, w->rank - 1, false);
     columns = tn__g_reshape(g, columns, w->rank, dims);
@@ -132,7 +132,7 @@ tn__value *tn__g_convolution_bytes(tn__graph *g, tn__value *x, tn__value *x_zero
 bool tn__g_convolution_takes_bytes(const tn__value *x, const tn__value *w, const tn__value *w_zero,
                                    const tn__conv_spec *spec) {
   enum { QUAD = 4 };
-  int64_t channels = tn__dim_const(w, 1), known;
+  int64_t channels = tn__g_dim_const(w, 1), known;
   if (!tn__g_is_byte(x->dtype) || !tn__g_is_byte(w->dtype) || channels < 1) return false;
   if (spec->feature_groups == 1) return true;
   bool zero = w->dtype == TN_I8 && (w_zero == NULL || (all_are(w_zero, &known) && known == 0));

@@ -52,7 +52,7 @@ static tn__value *head(tn__graph *g, tn__value *a, int axis, const tn__expr *cou
   const tn__expr *starts[TN__MAX_RANK], *limits[TN__MAX_RANK];
   int64_t strides[TN__MAX_RANK];
   for (int i = 0; i < a->rank; i++) {
-    starts[i] = tn__index(g->ir, 0);
+    starts[i] = tn__ir_index(g->ir, 0);
     limits[i] = i == axis ? count : a->dims[i];
     strides[i] = 1;
   }
@@ -62,7 +62,7 @@ static tn__value *head(tn__graph *g, tn__value *a, int axis, const tn__expr *cou
 void tn__g_top_k(tn__graph *g, tn__value *a, int axis, const tn__expr *k, bool greatest, tn__value **values,
                  tn__value **indices) {
   /* A heap of most of the elements costs more than merging all. */
-  if (tn__is_int(k) && tn__is_int(a->dims[axis]) && k->value.i > a->dims[axis]->value.i / 2) {
+  if (tn__ir_is_int(k) && tn__ir_is_int(a->dims[axis]) && k->value.i > a->dims[axis]->value.i / 2) {
     tn__g_sort(g, a, axis, greatest, values, indices);
     *values = head(g, *values, axis, k);
     *indices = head(g, *indices, axis, k);
@@ -77,7 +77,7 @@ void tn__g_top_k(tn__graph *g, tn__value *a, int axis, const tn__expr *k, bool g
 
 /* a as one dimension. */
 static tn__value *flat(tn__graph *g, tn__value *a) {
-  const tn__expr *size = tn__dim_product(g->ir, a->dims, a->rank);
+  const tn__expr *size = tn__g_dim_product(g->ir, a->dims, a->rank);
   return tn__g_reshape(g, a, 1, &size);
 }
 
@@ -94,11 +94,11 @@ tn__value *tn__g_nonzero(tn__graph *g, tn__value *a) {
   tn__value *mask = a->dtype == TN_BOOL ? a : tn__g_compare(g, TN__CMP_NE, a, tn__g_scalar(g, a->dtype, 0));
   tn__value *rest = tn__g_find_true(g, mask);
   if (a->rank == 0) { /* NumPy counts a scalar as one dimension */
-    const tn__expr *none[2] = {tn__index(g->ir, 0), rest->dims[0]};
+    const tn__expr *none[2] = {tn__ir_index(g->ir, 0), rest->dims[0]};
     return tn__g_full(g, TN_I64, 0, 2, none);
   }
   tn__value *parts[TN__MAX_RANK];
-  const tn__expr *row[2] = {tn__index(g->ir, 1), rest->dims[0]};
+  const tn__expr *row[2] = {tn__ir_index(g->ir, 1), rest->dims[0]};
   for (int i = a->rank - 1; i >= 0; i--) {
     tn__value *size = scalar_of(g, a->dims[i]);
     tn__value *own = i == 0 ? rest : tn__g_binary(g, "floor_mod", rest, size);
@@ -113,7 +113,7 @@ tn__value *tn__g_compress(tn__graph *g, tn__value *a, tn__value *condition, int 
     a = flat(g, a);
     axis = 0;
   }
-  const tn__expr *size = tn__dim_product(g->ir, condition->dims, condition->rank); /* no position is outside then */
+  const tn__expr *size = tn__g_dim_product(g->ir, condition->dims, condition->rank); /* no position is outside then */
   tn__relate_sizes(g, "the length of the condition", size,
                    "<=", tn__arena_printf(g->arena, "dimension %d of what is chosen from", axis), a->dims[axis]);
   return tn__g_take_trusted(g, a, tn__g_find_true(g, condition), axis);
@@ -129,7 +129,7 @@ static tn__value *differs_from_previous(tn__graph *g, tn__value *rows) {
   tn__value *changed = tn__g_compare(g, TN__CMP_NE, rows, tn__g_take_trusted(g, rows, before, 0));
   const int64_t axis = 1;
   changed = tn__g_reduce(g, TN__REDUCE_OR, changed, &axis, 1, false);
-  return tn__g_binary(g, "or", changed, tn__g_compare(g, TN__CMP_EQ, position, scalar_of(g, tn__index(ir, 0))));
+  return tn__g_binary(g, "or", changed, tn__g_compare(g, TN__CMP_EQ, position, scalar_of(g, tn__ir_index(ir, 0))));
 }
 
 /* The position of each of 0 .. n-1 in a permutation. */
@@ -150,7 +150,7 @@ tn__unique tn__g_unique(tn__graph *g, tn__value *a, int axis, bool sorted) {
   for (int i = 0, next = 1; i < a->rank; i++)
     if (i != axis) permutation[next++] = i;
   tn__value *front = tn__g_transpose(g, a, permutation);
-  const tn__expr *shape[2] = {front->dims[0], tn__dim_product(ir, front->dims + 1, front->rank - 1)};
+  const tn__expr *shape[2] = {front->dims[0], tn__g_dim_product(ir, front->dims + 1, front->rank - 1)};
   tn__value *keys = tn__g_reshape(g, front, 2, shape);
   tn__value *order = tn__g_node(g, "sort_rows", &keys, 1, NULL, 0)->outputs[0];
   tn__value *fresh = differs_from_previous(g, tn__g_take_trusted(g, keys, order, 0));
@@ -180,7 +180,7 @@ tn__value *tn__g_one_hot(tn__graph *g, tn__value *indices, const tn__expr *depth
   tn__graph_check_rank(g, "one_hot", rank);
   for (int i = 0, next = 0; i < rank; i++) {
     dims[i] = i == axis ? depth : indices->dims[next++];
-    wide[i] = i == axis ? tn__index(ir, 1) : dims[i];
+    wide[i] = i == axis ? tn__ir_index(ir, 1) : dims[i];
   }
   tn__value *index = tn__g_convert(g, indices, TN_I64), *size = scalar_of(g, depth);
   tn__value *negative = tn__g_compare(g, TN__CMP_LT, index, tn__g_scalar(g, TN_I64, 0));
@@ -198,7 +198,7 @@ tn__value *tn__g_band(tn__graph *g, const tn__expr *rows, const tn__expr *column
 }
 
 tn__value *tn__g_max_unpool(tn__graph *g, tn__value *a, tn__value *positions, int rank, const tn__expr *const *dims) {
-  const tn__expr *size = tn__dim_product(g->ir, dims, rank);
+  const tn__expr *size = tn__g_dim_product(g->ir, dims, rank);
   tn__value *zeros = tn__g_full(g, a->dtype, 0, 1, &size);
   return tn__g_reshape(g, tn__g_scatter_elements(g, zeros, flat(g, positions), flat(g, a), 0, "none"), rank, dims);
 }

@@ -18,7 +18,7 @@ static tn__value *move_channels(tn__graph *g, tn__value *a, bool to_last) {
 /* Places that are computed are computed once for all channels of an image, in vectors where there are some. */
 static bool samples_channels_last(const tn__value *a) {
   enum { FEW = 8 };
-  return a->rank > 2 && tn__dim_const(a, 1) >= FEW;
+  return a->rank > 2 && tn__g_dim_const(a, 1) >= FEW;
 }
 
 tn__value *tn__g_grid_sample(tn__graph *g, tn__value *a, tn__value *grid, const char *mode, const char *padding,
@@ -63,9 +63,9 @@ tn__value *tn__g_non_max_suppression(tn__graph *g, tn__value *boxes, tn__value *
       boxes, scores, order, scalar(g, tn__g_convert(g, max_per_class, TN_I64)), scalar(g, overlap), scalar(g, score)};
   const tn__attr attr = tn__attr_int(g, "center_point_box", center_point_box);
   tn__node *node = tn__g_node(g, "non_max_suppression", inputs, 6, &attr, 1);
-  const tn__expr *zero = tn__index(g->ir, 0), *starts[2] = {zero, zero};
+  const tn__expr *zero = tn__ir_index(g->ir, 0), *starts[2] = {zero, zero};
   const tn__expr *limits[2] = {tn__graph_count_symbol(g, node->outputs[1], node->outputs[0]->dims[0]),
-                               tn__index(g->ir, 3)};
+                               tn__ir_index(g->ir, 3)};
   return tn__g_slice(g, node->outputs[0], starts, limits, (const int64_t[]){1, 1});
 }
 
@@ -85,13 +85,13 @@ tn__value *tn__g_winograd_output(tn__graph *g, tn__value *products, const int64_
 
 /* Elements [first, first + count) of a vector. */
 static tn__value *part(tn__graph *g, tn__value *vector, const tn__expr *first, const tn__expr *count) {
-  const tn__expr *limit = tn__add(g->ir, first, count);
+  const tn__expr *limit = tn__ir_add(g->ir, first, count);
   const int64_t stride = 1;
   return tn__g_slice(g, vector, &first, &limit, &stride);
 }
 
 tn__recurrent tn__g_recurrent(tn__graph *g, const tn__recurrent_spec *spec) {
-  const tn__expr *width = spec->w->dims[0], *zero = tn__index(g->ir, 0);
+  const tn__expr *width = spec->w->dims[0], *zero = tn__ir_index(g->ir, 0);
   const int64_t x_contract = 2, w_contract = 1, swap[2] = {1, 0};
   tn__value *x = tn__g_dot_general(g, spec->x, spec->w, NULL, NULL, 0, &x_contract, &w_contract, 1, spec->x->dtype);
   tn__value *own_bias = NULL;
@@ -133,8 +133,8 @@ static tn__value *mul(tn__graph *g, tn__value *a, tn__value *b) { return tn__g_b
 static tn__value *with_length(tn__graph *g, tn__value *a, int axis, const tn__expr *n) {
   const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK];
   for (int i = 0; i < a->rank; i++) {
-    low[i] = tn__index(g->ir, 0);
-    high[i] = i == axis ? tn__sub(g->ir, n, a->dims[i]) : low[i];
+    low[i] = tn__ir_index(g->ir, 0);
+    high[i] = i == axis ? tn__ir_sub(g->ir, n, a->dims[i]) : low[i];
   }
   return tn__g_pad(g, a, tn__g_scalar(g, a->dtype, 0), low, high, NULL);
 }
@@ -151,7 +151,7 @@ static tn__value *transform(tn__graph *g, tn__value *a, tn__value *matrix, int a
 tn__complex tn__g_dft(tn__graph *g, tn__complex a, int axis, const tn__expr *n, bool inverse, bool onesided) {
   tn__ir *ir = g->ir;
   tn_dtype dtype = a.re->dtype;
-  const tn__expr *half = tn__add_i(ir, tn__div_i(ir, n, 2), 1);
+  const tn__expr *half = tn__ir_add_i(ir, tn__ir_div_i(ir, n, 2), 1);
   const tn__expr *in = onesided && inverse ? half : n, *out = onesided && !inverse ? half : n;
   tn__value *re = with_length(g, tn__g_convert(g, a.re, TN_F64), axis, in);
   tn__value *im = a.im == NULL ? NULL : with_length(g, tn__g_convert(g, a.im, TN_F64), axis, in);
@@ -168,7 +168,7 @@ tn__complex tn__g_dft(tn__graph *g, tn__complex a, int axis, const tn__expr *n, 
     tn__value *scale = tn__g_binary(g, "divide", f64(g, 1), length);
     if (onesided) { /* each frequency stands for its mirror image too, but for the first and, when n is even, the
                      * last */
-      const tn__expr *column[2] = {in, tn__index(ir, 1)};
+      const tn__expr *column[2] = {in, tn__ir_index(ir, 1)};
       tn__value *k = tn__g_iota(g, TN_I64, 2, column, 0), *twice = tn__g_binary_s(g, "multiply", k, 2);
       tn__value *single = tn__g_binary(g, "or", tn__g_compare(g, TN__CMP_EQ, k, tn__g_scalar(g, TN_I64, 0)),
                                        tn__g_compare(g, TN__CMP_EQ, twice, tn__g_from_elements(g, TN_I64, &n, 1, 0)));
@@ -207,13 +207,13 @@ static tn__value *unit(tn__graph *g, tn_dtype dtype, int rank, const tn__expr *c
 
 tn__value *tn__g_random_uniform(tn__graph *g, tn_dtype dtype, int rank, const tn__expr *const *dims, double low,
                                 double high, int64_t seed) {
-  tn__value *u = unit(g, tn__accumulator_of(dtype), rank, dims, seed, 0);
+  tn__value *u = unit(g, tn__g_accumulator_of(dtype), rank, dims, seed, 0);
   return tn__g_convert(g, tn__g_binary_s(g, "add", tn__g_binary_s(g, "multiply", u, high - low), low), dtype);
 }
 
 tn__value *tn__g_random_normal(tn__graph *g, tn_dtype dtype, int rank, const tn__expr *const *dims, double mean,
                                double deviation, int64_t seed) {
-  tn_dtype wide = tn__accumulator_of(dtype); /* Box and Muller */
+  tn_dtype wide = tn__g_accumulator_of(dtype); /* Box and Muller */
   tn__value *u = unit(g, wide, rank, dims, seed, 0), *v = unit(g, wide, rank, dims, seed, 1);
   tn__value *log = tn__g_unary(g, "log_plus_one", tn__g_unary(g, "negate", u));
   tn__value *radius = tn__g_unary(g, "sqrt", tn__g_binary_s(g, "multiply", log, -2));
@@ -222,21 +222,21 @@ tn__value *tn__g_random_normal(tn__graph *g, tn_dtype dtype, int rank, const tn_
 }
 
 tn__value *tn__g_bernoulli(tn__graph *g, tn__value *probabilities, tn_dtype dtype, int64_t seed) {
-  tn__value *p = tn__g_convert(g, probabilities, tn__accumulator_of(probabilities->dtype));
+  tn__value *p = tn__g_convert(g, probabilities, tn__g_accumulator_of(probabilities->dtype));
   tn__value *hit = tn__g_compare(g, TN__CMP_LT, unit(g, p->dtype, p->rank, p->dims, seed, 0), p);
   return tn__g_convert(g, hit, dtype);
 }
 
 tn__value *tn__g_multinomial(tn__graph *g, tn__value *logits, const tn__expr *samples, tn_dtype dtype, int64_t seed) {
   tn__ir *ir = g->ir;
-  tn__value *p = tn__g_softmax(g, tn__g_convert(g, logits, tn__accumulator_of(logits->dtype)), 1, TN__SOFTMAX_PLAIN);
+  tn__value *p = tn__g_softmax(g, tn__g_convert(g, logits, tn__g_accumulator_of(logits->dtype)), 1, TN__SOFTMAX_PLAIN);
   tn__value *below = tn__g_cumulative(g, TN__REDUCE_SUM, p, 1, false, false);
-  const tn__expr *dims[3] = {p->dims[0], samples, p->dims[1]}, *row[3] = {p->dims[0], tn__index(ir, 1), p->dims[1]};
-  const tn__expr *column[3] = {p->dims[0], samples, tn__index(ir, 1)};
+  const tn__expr *dims[3] = {p->dims[0], samples, p->dims[1]}, *row[3] = {p->dims[0], tn__ir_index(ir, 1), p->dims[1]};
+  const tn__expr *column[3] = {p->dims[0], samples, tn__ir_index(ir, 1)};
   tn__value *u = tn__g_reshape(g, unit(g, p->dtype, 2, dims, seed, 0), 3, column);
   tn__value *passed = tn__g_compare(g, TN__CMP_LE, tn__g_reshape(g, below, 3, row), u);
   const int64_t last = 2;
   tn__value *index = tn__g_reduce(g, TN__REDUCE_SUM, tn__g_convert(g, passed, TN_I64), &last, 1, false);
-  const tn__expr *greatest = tn__add_i(ir, p->dims[1], -1); /* rounding may leave the last sum below 1 */
+  const tn__expr *greatest = tn__ir_add_i(ir, p->dims[1], -1); /* rounding may leave the last sum below 1 */
   return tn__g_convert(g, tn__g_binary(g, "minimum", index, tn__g_from_elements(g, TN_I64, &greatest, 1, 0)), dtype);
 }

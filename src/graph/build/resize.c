@@ -102,7 +102,7 @@ static tn__value *excluded(const resampling *r, tn__value *weight, tn__value *po
 /* A vector along `axis` of a tensor of a's rank. */
 static tn__value *along(tn__graph *g, tn__value *vector, int rank, int axis) {
   const tn__expr *dims[TN__MAX_RANK];
-  for (int i = 0; i < rank; i++) dims[i] = i == axis ? vector->dims[0] : tn__index(g->ir, 1);
+  for (int i = 0; i < rank; i++) dims[i] = i == axis ? vector->dims[0] : tn__ir_index(g->ir, 1);
   return tn__g_reshape(g, vector, rank, dims);
 }
 
@@ -142,7 +142,8 @@ static tn__value *many_taps(const resampling *r, tn__value *a, tn__value *x) {
     if (!(half / s < INT32_MAX)) tn__graph_fail(g, TN_UNSUPPORTED, "resize: the scale %g takes too many elements", s);
     taps = tn__g_scalar_i64(g, TN_I64, (int64_t)(2 - 2 * (floor(-half / s) + 1)));
   }
-  const tn__expr *dims[TN__MAX_RANK] = {r->axis->size, tn__graph_elements(g, taps, &count)[0]}, *one = tn__index(ir, 1);
+  const tn__expr *dims[TN__MAX_RANK] = {r->axis->size, tn__graph_elements(g, taps, &count)[0]},
+                 *one = tn__ir_index(ir, 1);
   tn__value *column = tn__g_reshape(g, x, 2, (const tn__expr *[]){r->axis->size, one});
   tn__value *offset = add(g, tn__g_iota(g, TN_F64, 2, dims, 1), start);
   tn__value *position = add(g, tn__g_unary(g, "floor", column), offset);
@@ -167,9 +168,9 @@ static bool changes_nothing(const tn__value *a, const tn__resize_spec *spec, con
 
 static tn__value *resize_axis(tn__graph *g, tn__value *a, const tn__resize_spec *spec, const tn__resize_axis *axis) {
   if (changes_nothing(a, spec, axis)) return a;
-  const tn__expr *zero = tn__index(g->ir, 0), *in = a->dims[axis->axis];
-  tn__graph_assume(g, tn__or(g->ir, tn__lt(g->ir, zero, in), tn__eq(g->ir, axis->size, zero)),
-                   "resize: dimension %d has no elements to make %s of", axis->axis, tn__size_text(g, axis->size));
+  const tn__expr *zero = tn__ir_index(g->ir, 0), *in = a->dims[axis->axis];
+  tn__graph_assume(g, tn__ir_or(g->ir, tn__ir_lt(g->ir, zero, in), tn__ir_eq(g->ir, axis->size, zero)),
+                   "resize: dimension %d has no elements to make %s of", axis->axis, tn__g_size_text(g, axis->size));
   resampling r = {.g = g, .spec = spec, .axis = axis, .in = a->dims[axis->axis]};
   r.in_f64 = tn__g_from_elements(g, TN_F64, &r.in, 1, 0);
   const tn__expr *size = axis->size;
@@ -190,7 +191,7 @@ tn__value *tn__g_resize(tn__graph *g, tn__value *a, const tn__resize_spec *spec)
   /* Nearest moves elements of any type; the others compute, integers in f64 so that whole results stay whole. */
   tn_dtype dtype = a->dtype;
   if (!is(spec->mode, "nearest"))
-    a = tn__g_convert(g, a, tn__dtype_is_float(dtype) ? tn__accumulator_of(dtype) : TN_F64);
+    a = tn__g_convert(g, a, tn__dtype_is_float(dtype) ? tn__g_accumulator_of(dtype) : TN_F64);
   for (int i = 0; i < spec->count; i++) a = resize_axis(g, a, spec, &spec->axes[i]);
   return tn__g_convert(g, a, dtype);
 }

@@ -8,7 +8,7 @@
 
 static const tn__node *growth_of(const tn__graph *graph, int output, const tn__value *input) {
   const tn__node *node = graph->outputs.data[output].value->producer;
-  if (!tn__is_op(node, "concatenate") || node->input_count < 2) return NULL;
+  if (!tn__g_is_op(node, "concatenate") || node->input_count < 2) return NULL;
   return node->inputs[0] == input ? node : NULL;
 }
 
@@ -23,7 +23,7 @@ static tn__value *valid_part(tn__graph *graph, tn__value *buffer, int axis, cons
   const tn__expr *starts[TN__MAX_RANK], *limits[TN__MAX_RANK];
   int64_t strides[TN__MAX_RANK];
   for (int i = 0; i < buffer->rank; i++) {
-    starts[i] = tn__index(graph->ir, 0);
+    starts[i] = tn__ir_index(graph->ir, 0);
     limits[i] = i == axis ? valid : buffer->dims[i];
     strides[i] = 1;
   }
@@ -34,7 +34,7 @@ static tn__value *valid_part(tn__graph *graph, tn__value *buffer, int axis, cons
 static void open_input(tn__graph *graph, tn__value *input, int axis, int64_t capacity) {
   const tn__expr *past = input->dims[axis];
   const tn__expr **dims = tn__arena_copy(graph->arena, input->dims, (size_t)input->rank * sizeof(*dims));
-  dims[axis] = tn__index(graph->ir, capacity);
+  dims[axis] = tn__ir_index(graph->ir, capacity);
   input->dims = dims;
   input->extent = (tn__extent){past, axis};
   tn__value *part = valid_part(graph, input, axis, past);
@@ -50,12 +50,12 @@ static void read_buffer(tn__graph *graph, tn__value *part) {
   const tn__attr *own_starts = tn__node_attr(valid, "starts");
   for (int i = 0, count = graph->nodes.count; i < count; i++) {
     const tn__node *node = graph->nodes.data[i];
-    if (node->dead || !tn__is_op(node, "slice") || node->inputs[0] != part) continue;
+    if (node->dead || !tn__g_is_op(node, "slice") || node->inputs[0] != part) continue;
     const tn__attr *starts = tn__node_attr(node, "starts"), *limits = tn__node_attr(node, "limits");
     const tn__expr *from[TN__MAX_RANK], *to[TN__MAX_RANK];
     for (int d = 0; d < part->rank; d++) {
-      from[d] = tn__add(graph->ir, own_starts->exprs[d], starts->exprs[d]);
-      to[d] = tn__add(graph->ir, own_starts->exprs[d], limits->exprs[d]);
+      from[d] = tn__ir_add(graph->ir, own_starts->exprs[d], starts->exprs[d]);
+      to[d] = tn__ir_add(graph->ir, own_starts->exprs[d], limits->exprs[d]);
     }
     tn__value *direct = tn__g_slice(graph, valid->inputs[0], from, to, tn__node_attr(node, "strides")->ints);
     tn__graph_replace_uses(graph, node->outputs[0], direct);
@@ -84,13 +84,13 @@ bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capa
   return true;
 }
 
-bool tn__is_valid_part(const tn__node *node) {
-  if (!tn__is_op(node, "slice")) return false;
+bool tn__graph_is_valid_part(const tn__node *node) {
+  if (!tn__g_is_op(node, "slice")) return false;
   const tn__value *buffer = node->inputs[0];
-  bool grown = tn__is_op(buffer->producer, "append");
+  bool grown = tn__g_is_op(buffer->producer, "append");
   if (!grown && buffer->extent.valid == NULL) return false;
   const tn__attr *starts = tn__node_attr(node, "starts"), *strides = tn__node_attr(node, "strides");
   for (int i = 0; i < buffer->rank; i++)
-    if (!tn__is_int(starts->exprs[i]) || strides->ints[i] != 1) return false;
+    if (!tn__ir_is_int(starts->exprs[i]) || strides->ints[i] != 1) return false;
   return true;
 }

@@ -26,6 +26,6 @@ bool tn__graph_read_strided(tn__graph *graph, tn__value *input);
 int tn__graph_growing_axis(const tn__graph *graph, int output, const tn__value *input);
 /* Is the node nothing but valid elements of a buffer that grows: all of them, or those at some places of other
  * dimensions? */
-bool tn__is_valid_part(const tn__node *node);
+bool tn__graph_is_valid_part(const tn__node *node);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct trace {
   int axis_of[TN__MAX_RANK];
 } trace;
 
-static bool is_unit(const tn__expr *dim) { return tn__is_int_value(dim, 1); }
+static bool is_unit(const tn__expr *dim) { return tn__ir_is_int_value(dim, 1); }
 static bool is_integer(const tn__value *value) { return tn__dtype_is_int(value->dtype); }
 
 static bool through_broadcast(trace *t) {
@@ -59,7 +59,7 @@ static void look_through(trace *t) {
     if (node == NULL) return;
     bool same = tn__op_has(node, TN__FACT_VIEW) && node->inputs[0]->dtype == t->value->dtype;
     more = tn__op_has(node, TN__FACT_REPEATS) ? through_broadcast(t) : same && through_reshape(t);
-    if (!more && tn__is_op(node, "convert") && widens(node)) t->value = node->inputs[0], more = true;
+    if (!more && tn__g_is_op(node, "convert") && widens(node)) t->value = node->inputs[0], more = true;
   }
 }
 
@@ -67,12 +67,12 @@ static void look_through(trace *t) {
 static int axis_counted(const trace *t) {
   const tn__value *v = t->value;
   bool wide = is_integer(v) && tn_dtype_size(v->dtype) >= 4; /* narrow ones may wrap */
-  if (tn__is_op(v->producer, "iota") && wide) return t->axis_of[tn__node_int(v->producer, "axis", 0)];
+  if (tn__g_is_op(v->producer, "iota") && wide) return t->axis_of[tn__node_int(v->producer, "axis", 0)];
   int axis = -1;
   int64_t size;
   for (int i = 0; i < v->rank; i++) {
     if (t->axis_of[i] < 0) continue;
-    if (axis >= 0 || !tn__as_int(v->dims[i], &size)) return -1;
+    if (axis >= 0 || !tn__ir_as_int(v->dims[i], &size)) return -1;
     axis = t->axis_of[i];
   }
   if (axis < 0 || v->data == NULL || v->splat || !is_integer(v)) return -1;
@@ -90,7 +90,7 @@ static bool runs_with(const trace *t, int axis) {
 /* The value with the rank of `like`, and dimensions of 1 where it does not run with those of that. */
 static tn__value *spread(tn__graph *graph, const trace *t, const tn__value *like) {
   const tn__expr *dims[TN__MAX_RANK];
-  for (int i = 0; i < like->rank; i++) dims[i] = tn__index(graph->ir, 1);
+  for (int i = 0; i < like->rank; i++) dims[i] = tn__ir_index(graph->ir, 1);
   for (int i = 0; i < t->value->rank; i++)
     if (t->axis_of[i] >= 0) dims[t->axis_of[i]] = t->value->dims[i];
   return tn__g_reshape(graph, t->value, like->rank, dims);
@@ -107,7 +107,7 @@ static trace trace_of(tn__value *value) {
 static int find_position(tn__value *mask, trace *position) {
   trace t = trace_of(mask);
   const tn__node *compare = t.value->producer;
-  if (!tn__is_op(compare, "compare") || strcmp(tn__node_string(compare, "direction", ""), "EQ") != 0) return -1;
+  if (!tn__g_is_op(compare, "compare") || strcmp(tn__node_string(compare, "direction", ""), "EQ") != 0) return -1;
   for (int side = 0; side < 2; side++) {
     trace index = t, other = t;
     index.value = compare->inputs[side], other.value = compare->inputs[1 - side];
@@ -123,7 +123,7 @@ static int find_position(tn__value *mask, trace *position) {
 bool tn__graph_write_by_mask(tn__graph *graph, int output, tn__value *input) {
   tn__value *result = graph->outputs.data[output].value;
   tn__node *node = result->producer;
-  if (!tn__is_op(node, "select") || node->inputs[2] != input) return false;
+  if (!tn__g_is_op(node, "select") || node->inputs[2] != input) return false;
   trace position, fresh = trace_of(node->inputs[1]);
   int axis = find_position(node->inputs[0], &position);
   if (axis < 0 || runs_with(&fresh, axis)) return false;

@@ -15,7 +15,7 @@ typedef struct cache {
   int axis;                   /* of `whole` along which it grows */
 } cache;
 
-static bool is_op(const tn__value *v, const char *name) { return tn__is_op(v->producer, name); }
+static bool is_op(const tn__value *v, const char *name) { return tn__g_is_op(v->producer, name); }
 
 static const int64_t *permutation_of(const tn__value *v) {
   return is_op(v, "transpose") ? tn__node_attr(v->producer, "permutation")->ints : NULL;
@@ -30,17 +30,17 @@ static bool is_member(const tn__value *v, const tn__value *past, int stack, int6
     if (node->inputs[0] != past || tn__node_int(node, "axis", -1) != stack || position->rank != 0) return false;
     if (position->data != NULL)
       at = tn__load_i64(position->dtype, position->data, 0);
-    else if (position->elements == NULL || !tn__as_int(position->elements[0], &at))
+    else if (position->elements == NULL || !tn__ir_as_int(position->elements[0], &at))
       return false;
-    return at == index || at + tn__dim_const(past, stack) == index;
+    return at == index || at + tn__g_dim_const(past, stack) == index;
   }
   if (!is_op(v, "reshape") || !is_op(v->producer->inputs[0], "slice") || v->rank != past->rank - 1) return false;
   const tn__node *slice = v->producer->inputs[0]->producer;
   const tn__value *part = slice->outputs[0];
   const tn__attr *starts = tn__node_attr(slice, "starts"), *strides = tn__node_attr(slice, "strides");
-  if (slice->inputs[0] != past || !tn__is_int_value(part->dims[stack], 1)) return false;
+  if (slice->inputs[0] != past || !tn__ir_is_int_value(part->dims[stack], 1)) return false;
   for (int i = 0, to = 0; i < past->rank; i++) {
-    if (strides->ints[i] != 1 || !tn__is_int_value(starts->exprs[i], i == stack ? index : 0)) return false;
+    if (strides->ints[i] != 1 || !tn__ir_is_int_value(starts->exprs[i], i == stack ? index : 0)) return false;
     if (i != stack && (part->dims[i] != past->dims[i] || v->dims[to++] != past->dims[i])) return false;
   }
   return true;
@@ -95,7 +95,7 @@ static bool depends(tn__graph *graph, const cache *caches, int count) {
 
 static tn__value *with_stack(tn__graph *graph, tn__value *v, int stack) {
   const tn__expr *dims[TN__MAX_RANK];
-  for (int i = 0, from = 0; i <= v->rank; i++) dims[i] = i == stack ? tn__index(graph->ir, 1) : v->dims[from++];
+  for (int i = 0, from = 0; i <= v->rank; i++) dims[i] = i == stack ? tn__ir_index(graph->ir, 1) : v->dims[from++];
   return tn__g_reshape(graph, v, v->rank + 1, dims);
 }
 
@@ -103,8 +103,8 @@ static tn__value *member(tn__graph *graph, tn__value *all, int stack, int64_t in
   const tn__expr *starts[TN__MAX_RANK], *limits[TN__MAX_RANK];
   int64_t strides[TN__MAX_RANK];
   for (int i = 0; i < all->rank; i++) {
-    starts[i] = tn__index(graph->ir, i == stack ? index : 0);
-    limits[i] = i == stack ? tn__index(graph->ir, index + 1) : all->dims[i];
+    starts[i] = tn__ir_index(graph->ir, i == stack ? index : 0);
+    limits[i] = i == stack ? tn__ir_index(graph->ir, index + 1) : all->dims[i];
     strides[i] = 1;
   }
   return tn__g_reshape(graph, tn__g_slice(graph, all, starts, limits, strides), like->rank, like->dims);
@@ -125,7 +125,7 @@ bool tn__graph_join_stack(tn__graph *graph, int output, tn__value *past) {
   if (!is_op(present, "concatenate") || present->rank != past->rank) return false;
   const tn__node *node = present->producer;
   int stack = (int)tn__node_int(node, "axis", -1), count = node->input_count;
-  if (tn__dim_const(past, stack) != count || count < 2) return false;
+  if (tn__g_dim_const(past, stack) != count || count < 2) return false;
   cache *caches = TN__NEW_ARRAY(graph->arena, count, cache);
   tn__value **fresh = TN__NEW_ARRAY(graph->arena, count, tn__value *);
   const char *before = graph->origin;
@@ -134,7 +134,7 @@ bool tn__graph_join_stack(tn__graph *graph, int output, tn__value *past) {
   for (int i = 0; i < count && found; i++) {
     const tn__value *layer = node->inputs[i];
     tn__value *whole = is_op(layer, "reshape") ? layer->producer->inputs[0] : NULL;
-    found = whole != NULL && whole->rank == past->rank - 1 && tn__is_int_value(layer->dims[stack], 1) &&
+    found = whole != NULL && whole->rank == past->rank - 1 && tn__ir_is_int_value(layer->dims[stack], 1) &&
             find_cache(graph, whole, past, stack, i, &caches[i]) && caches[i].axis == caches[0].axis;
     for (int d = 0; found && d < whole->rank; d++) found = layer->dims[d < stack ? d : d + 1] == whole->dims[d];
   }

@@ -16,7 +16,7 @@ static bool gives_sizes(const tn__graph *graph, const tn__value *input) {
 
 bool tn__graph_read_strided(tn__graph *graph, tn__value *input) {
   if (gives_sizes(graph, input)) return false;
-  const tn__expr *unknown = NULL, *count = tn__index(graph->ir, input->rank + 1);
+  const tn__expr *unknown = NULL, *count = tn__ir_index(graph->ir, input->rank + 1);
   const char *memory_name = tn__arena_printf(graph->arena, "%s@memory", input->name);
   const char *strides_name = tn__arena_printf(graph->arena, "%s@strides", input->name);
   tn__value *memory = tn__graph_input(graph, memory_name, input->dtype, 1, &unknown);

@@ -18,8 +18,8 @@ static tn__value *binary(tn__graph *g, const char *op, tn__value *a, tn__value *
 /* One floating operand; the result is like it. */
 static void infer_like(tn__graph *graph, tn__node *node) {
   const tn__value *x = node->inputs[0];
-  tn__require_float(graph, node, 0);
-  tn__set_output(graph, node, 0, x->dtype, x->rank, x->dims, NULL);
+  tn__g_require_float(graph, node, 0);
+  tn__g_set_output(graph, node, 0, x->dtype, x->rank, x->dims, NULL);
 }
 
 static void require_axes(tn__graph *graph, const tn__node *node) {
@@ -57,7 +57,7 @@ static void infer_gelu(tn__graph *graph, tn__node *node) {
 
 /* ---- bodies ------------------------------------------------------------------------------------------------------ */
 
-static tn__value *wide(tn__graph *g, tn__value *x) { return tn__g_convert(g, x, tn__accumulator_of(x->dtype)); }
+static tn__value *wide(tn__graph *g, tn__value *x) { return tn__g_convert(g, x, tn__g_accumulator_of(x->dtype)); }
 
 static tn__value *along(tn__graph *g, const tn__node *node, tn__reduce_kind kind, tn__value *x) {
   const tn__attr *axes = tn__node_attr(node, "axes");
@@ -135,8 +135,8 @@ static void copy_node(tn__graph *graph, const tn__node *node, tn__value **map) {
   for (int i = 0; i < node->input_count; i++) {
     tn__value *own = node->inputs[i];
     int64_t shape[TN__MAX_RANK];
-    if (own != NULL && own->data != NULL && map[own->id] == NULL && tn__shape_const(own, shape))
-      map[own->id] = tn__constant_value(graph, own->dtype, own->rank, shape, own->data, own->splat);
+    if (own != NULL && own->data != NULL && map[own->id] == NULL && tn__g_shape_const(own, shape))
+      map[own->id] = tn__g_constant_value(graph, own->dtype, own->rank, shape, own->data, own->splat);
     inputs[i] = own == NULL ? NULL : map[own->id];
   }
   tn__graph_set_origin(graph, node->origin);
@@ -174,13 +174,13 @@ static void infer_carried(tn__graph *graph, tn__node *node) {
                     tn__value_type_text(graph, own));
   }
   const tn__value *result = body->outputs.data[0].value;
-  tn__set_output(graph, node, 0, result->dtype, result->rank, result->dims, NULL);
+  tn__g_set_output(graph, node, 0, result->dtype, result->rank, result->dims, NULL);
 }
 
 /* One number, which kernels have in their code. */
 static bool is_number(const tn__value *v) {
   bool one = v->data != NULL && v->dtype != TN_STRING;
-  for (int d = 0; one && !v->splat && d < v->rank; d++) one = tn__is_int_value(v->dims[d], 1);
+  for (int d = 0; one && !v->splat && d < v->rank; d++) one = tn__ir_is_int_value(v->dims[d], 1);
   return one;
 }
 

@@ -17,15 +17,15 @@ static bool has_quads(const tn__node *node) { return tn__node_int(node, "quads",
 
 static void check_quads(const tn__graph *graph, const tn__node *node) {
   if (!has_quads(node)) return;
-  for (int i = 0; i < 2; i++) tn__require_dtype(graph, node, i, TN_I32);
+  for (int i = 0; i < 2; i++) tn__g_require_dtype(graph, node, i, TN_I32);
   if (result_dtype(graph, node) != TN_I32) tn__node_fail(graph, node, "sums of quads are of type i32");
 }
 
 /* The type that products and sums are carried in: that of the result, at least f32 for floats. */
 static const tn__expr *product(tn__ir *ir, const tn__node *node, const tn__expr *a, const tn__expr *b) {
-  tn_dtype wide = tn__accumulator_of(node->outputs[0]->dtype);
-  if (has_quads(node)) return tn__call2(ir, TN__CALL_DOT4, a, b);
-  return tn__mul(ir, tn__cast(ir, wide, a), tn__cast(ir, wide, b));
+  tn_dtype wide = tn__g_accumulator_of(node->outputs[0]->dtype);
+  if (has_quads(node)) return tn__ir_call2(ir, TN__CALL_DOT4, a, b);
+  return tn__ir_mul(ir, tn__ir_cast(ir, wide, a), tn__ir_cast(ir, wide, b));
 }
 
 /* An element of the right operand, where its layout has it. */
@@ -34,7 +34,7 @@ static const tn__expr *load_right(tn__ir *ir, const tn__node *node, const tn__bu
   const tn__held *held = node->inputs[1]->held;
   const tn__expr *stored[TN__MAX_RANK];
   if (held != NULL) tn__layout_map(ir, &held->layout, index, stored);
-  return tn__load(ir, buffer, held != NULL ? stored : index);
+  return tn__ir_load(ir, buffer, held != NULL ? stored : index);
 }
 
 /* How many columns are computed, which run along dimension `column` of the right operand: all of its last block. */
@@ -47,7 +47,7 @@ static const tn__expr *whole_columns(tn__ir *ir, const tn__node *node, int colum
 static const tn__buffer *take_columns(tn__lower_context *lower, const tn__buffer *padded, const tn__value *result) {
   tn__ir *ir = tn__lower_ir(lower);
   tn__te_axes axes = tn__lower_axes(lower, result);
-  const tn__expr *value = tn__cast(ir, result->dtype, tn__load(ir, padded, axes.index));
+  const tn__expr *value = tn__ir_cast(ir, result->dtype, tn__ir_load(ir, padded, axes.index));
   return tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "columns"), &axes, value);
 }
 
@@ -62,7 +62,7 @@ typedef struct dot_shape {
 
 static void side_of(const tn__graph *graph, const tn__node *node, dot_shape *s, int side) {
   static const char *const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
-  int rank = tn__tensor_rank(node->inputs[side]);
+  int rank = tn__g_tensor_rank(node->inputs[side]);
   const tn__attr *batch = tn__node_attr(node, names[side][0]), *contract = tn__node_attr(node, names[side][1]);
   int batches = batch == NULL ? 0 : batch->count, contracts = contract == NULL ? 0 : contract->count;
   if (graph != NULL && side == 1 && (batches != s->batch_count || contracts != s->contract_count))
@@ -92,19 +92,20 @@ static dot_shape dot_shape_of(const tn__graph *graph, const tn__node *node) {
 
 static void infer_dot(tn__graph *graph, tn__node *node) {
   const tn__value *lhs = node->inputs[0];
-  const tn__expr *const *right = tn__tensor_dims(node->inputs[1]);
+  const tn__expr *const *right = tn__g_tensor_dims(node->inputs[1]);
   dot_shape s = dot_shape_of(graph, node);
   const tn__expr *dims[TN__MAX_RANK * 2];
   int rank = 0;
   check_quads(graph, node);
   for (int i = 0; i < s.batch_count; i++)
     dims[rank++] =
-        tn__same_dim(graph, node, lhs->dims[s.batch[0][i]], right[s.batch[1][i]], "operand 1", (int)s.batch[1][i]);
+        tn__g_same_dim(graph, node, lhs->dims[s.batch[0][i]], right[s.batch[1][i]], "operand 1", (int)s.batch[1][i]);
   for (int i = 0; i < s.contract_count; i++)
-    tn__same_dim(graph, node, lhs->dims[s.contract[0][i]], right[s.contract[1][i]], "operand 1", (int)s.contract[1][i]);
+    tn__g_same_dim(graph, node, lhs->dims[s.contract[0][i]], right[s.contract[1][i]], "operand 1",
+                   (int)s.contract[1][i]);
   for (int i = 0; i < s.free_count[0]; i++) dims[rank++] = lhs->dims[s.free[0][i]];
   for (int i = 0; i < s.free_count[1]; i++) dims[rank++] = right[s.free[1][i]];
-  tn__set_output(graph, node, 0, result_dtype(graph, node), rank, dims, NULL);
+  tn__g_set_output(graph, node, 0, result_dtype(graph, node), rank, dims, NULL);
 }
 
 static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -128,7 +129,7 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
   for (int i = 0; i < s.free_count[0]; i++) index[0][s.free[0][i]] = axes.index[next++];
   for (int i = 0; i < s.free_count[1]; i++) index[1][s.free[1][i]] = axes.index[next++];
   const tn__expr *term =
-      product(ir, node, tn__load(ir, inputs[0], index[0]), load_right(ir, node, inputs[1], index[1]));
+      product(ir, node, tn__ir_load(ir, inputs[0], index[0]), load_right(ir, node, inputs[1], index[1]));
   const char *name = tn__lower_name(lower, "dot_general");
   const tn__buffer *sum = s.contract_count == 0 ? tn__te_compute(te, name, &axes, term)
                                                 : tn__te_reduce(te, name, &axes, &reduce, TN__TE_SUM, term);
@@ -175,21 +176,21 @@ static conv_shape conv_shape_of(const tn__node *node) {
 /* The result's channels; checks groups. */
 static const tn__expr *conv_channels(tn__graph *graph, const tn__node *node, const conv_shape *s) {
   const tn__value *lhs = node->inputs[0];
-  const tn__expr *const *weights = tn__tensor_dims(node->inputs[1]);
+  const tn__expr *const *weights = tn__g_tensor_dims(node->inputs[1]);
   tn__ir *ir = graph->ir;
   if (s->groups < 1) tn__node_fail(graph, node, "feature_groups %lld is not positive", (long long)s->groups);
   const tn__expr *channels = weights[s->rhs_out];
   int64_t out;
-  if (s->groups > 1 && (!tn__as_int(channels, &out) || out % s->groups != 0))
-    tn__node_fail(graph, node, "%s output channels do not divide into %lld groups", tn__expr_text(graph, channels),
+  if (s->groups > 1 && (!tn__ir_as_int(channels, &out) || out % s->groups != 0))
+    tn__node_fail(graph, node, "%s output channels do not divide into %lld groups", tn__g_expr_text(graph, channels),
                   (long long)s->groups);
-  const tn__expr *in = tn__mul_i(ir, weights[s->rhs_in], s->groups);
-  const tn__expr *equal = tn__eq(ir, lhs->dims[s->channel], in);
-  if (tn__is_false(equal))
+  const tn__expr *in = tn__ir_mul_i(ir, weights[s->rhs_in], s->groups);
+  const tn__expr *equal = tn__ir_eq(ir, lhs->dims[s->channel], in);
+  if (tn__ir_is_false(equal))
     tn__node_fail(graph, node, "operand 0 has %s channels, but the weights are for %s in %lld groups",
-                  tn__expr_text(graph, lhs->dims[s->channel]), tn__expr_text(graph, in), (long long)s->groups);
+                  tn__g_expr_text(graph, lhs->dims[s->channel]), tn__g_expr_text(graph, in), (long long)s->groups);
   tn__graph_assume(graph, equal, "%s: operand 0 has %s channels and must have %s", node->op->name,
-                   tn__size_text(graph, lhs->dims[s->channel]), tn__size_text(graph, in));
+                   tn__g_size_text(graph, lhs->dims[s->channel]), tn__g_size_text(graph, in));
   return channels;
 }
 
@@ -199,12 +200,12 @@ static void infer_convolution(tn__graph *graph, tn__node *node) {
   int spatial = lhs->rank - 2;
   if (spatial < 0 || spatial > 6)
     tn__node_fail(graph, node, "operand 0 must have 2 to 8 dimensions, but is %s", tn__value_type_text(graph, lhs));
-  tn__require_rank(graph, node, 1, lhs->rank);
-  tn__require_ints(graph, node, "strides", spatial);
-  tn__require_ints(graph, node, "lhs_dilation", spatial);
-  tn__require_ints(graph, node, "rhs_dilation", spatial);
-  const tn__expr *const *low = tn__require_exprs(graph, node, "low", spatial);
-  const tn__expr *const *high = tn__require_exprs(graph, node, "high", spatial);
+  tn__g_require_rank(graph, node, 1, lhs->rank);
+  tn__g_require_ints(graph, node, "strides", spatial);
+  tn__g_require_ints(graph, node, "lhs_dilation", spatial);
+  tn__g_require_ints(graph, node, "rhs_dilation", spatial);
+  const tn__expr *const *low = tn__g_require_exprs(graph, node, "low", spatial);
+  const tn__expr *const *high = tn__g_require_exprs(graph, node, "high", spatial);
   conv_shape s = conv_shape_of(node);
   const tn__expr *dims[TN__MAX_RANK];
   check_quads(graph, node);
@@ -213,19 +214,20 @@ static void infer_convolution(tn__graph *graph, tn__node *node) {
   for (int i = 0; i < spatial; i++) {
     if (s.strides[i] < 1 || s.lhs_dilation[i] < 1 || s.rhs_dilation[i] < 1)
       tn__node_fail(graph, node, "stride and dilations of spatial dimension %d must be positive", i);
-    const tn__expr *padded = tn__padded_dim(ir, lhs->dims[s.first_spatial + i], low[i], high[i], s.lhs_dilation[i] - 1);
-    const tn__expr *window = tn__tensor_dims(node->inputs[1])[s.rhs_first_spatial + i];
-    const tn__expr *reach = tn__add_i(ir, tn__mul_i(ir, tn__add_i(ir, window, -1), s.rhs_dilation[i]), 1);
-    const tn__expr *fits = tn__le(ir, reach, padded);
-    if (tn__is_false(fits))
+    const tn__expr *padded =
+        tn__g_padded_dim(ir, lhs->dims[s.first_spatial + i], low[i], high[i], s.lhs_dilation[i] - 1);
+    const tn__expr *window = tn__g_tensor_dims(node->inputs[1])[s.rhs_first_spatial + i];
+    const tn__expr *reach = tn__ir_add_i(ir, tn__ir_mul_i(ir, tn__ir_add_i(ir, window, -1), s.rhs_dilation[i]), 1);
+    const tn__expr *fits = tn__ir_le(ir, reach, padded);
+    if (tn__ir_is_false(fits))
       tn__node_fail(graph, node,
                     "a window over %s elements does not fit into spatial dimension %d, which has %s with its padding",
-                    tn__expr_text(graph, reach), i, tn__expr_text(graph, padded));
+                    tn__g_expr_text(graph, reach), i, tn__g_expr_text(graph, padded));
     tn__graph_assume(graph, fits, "%s: a window over %s elements must fit into spatial dimension %d, which has %s",
-                     node->op->name, tn__size_text(graph, reach), i, tn__size_text(graph, padded));
-    dims[s.first_spatial + i] = tn__add_i(ir, tn__div_i(ir, tn__sub(ir, padded, reach), s.strides[i]), 1);
+                     node->op->name, tn__g_size_text(graph, reach), i, tn__g_size_text(graph, padded));
+    dims[s.first_spatial + i] = tn__ir_add_i(ir, tn__ir_div_i(ir, tn__ir_sub(ir, padded, reach), s.strides[i]), 1);
   }
-  tn__set_output(graph, node, 0, result_dtype(graph, node), lhs->rank, dims, NULL);
+  tn__g_set_output(graph, node, 0, result_dtype(graph, node), lhs->rank, dims, NULL);
 }
 
 /* Pads and dilates the left operand in a stage of its own, so that the loops have no conditions. */
@@ -234,14 +236,14 @@ static const tn__buffer *pad_lhs(tn__lower_context *lower, const tn__node *node,
   tn__ir *ir = tn__lower_ir(lower);
   const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK];
   int64_t interior[TN__MAX_RANK] = {0};
-  for (int i = 0; i < lhs->rank; i++) low[i] = high[i] = tn__index(ir, 0);
+  for (int i = 0; i < lhs->rank; i++) low[i] = high[i] = tn__ir_index(ir, 0);
   tn__lower_exprs(lower, tn__node_attr(node, "low")->exprs, s->spatial, low + s->first_spatial);
   tn__lower_exprs(lower, tn__node_attr(node, "high")->exprs, s->spatial, high + s->first_spatial);
   for (int i = 0; i < s->spatial; i++) interior[s->first_spatial + i] = s->lhs_dilation[i] - 1;
   int64_t fill = tn__node_int(node, "pad_value", 0);
   const tn__expr *constant = has_quads(node)
-                                 ? tn__int(ir, TN_I32, (int32_t)((uint32_t)(fill & 255) * UINT32_C(0x01010101)))
-                                 : tn__constant(ir, lhs->dtype, (double)fill);
+                                 ? tn__ir_int(ir, TN_I32, (int32_t)((uint32_t)(fill & 255) * UINT32_C(0x01010101)))
+                                 : tn__ir_constant(ir, lhs->dtype, (double)fill);
   return tn__lower_pad(lower, lhs, constant, low, high, interior);
 }
 
@@ -255,8 +257,8 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
   const tn__expr *dims[TN__MAX_RANK], *extents[TN__MAX_RANK], *a[TN__MAX_RANK], *b[TN__MAX_RANK];
   const tn__expr *weights[TN__MAX_RANK];
   tn__lower_dims(lower, result, dims);
-  tn__lower_exprs(lower, tn__tensor_dims(node->inputs[1]), tn__tensor_rank(node->inputs[1]), weights);
-  int64_t channels = tn__dim_const(result, s.channel);
+  tn__lower_exprs(lower, tn__g_tensor_dims(node->inputs[1]), tn__g_tensor_rank(node->inputs[1]), weights);
+  int64_t channels = tn__g_dim_const(result, s.channel);
   const tn__expr *real = dims[s.channel];
   dims[s.channel] = whole_columns(ir, node, s.rhs_out, real);
   bool padded = dims[s.channel] != real;
@@ -268,20 +270,20 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
   a[0] = axes.index[0];
   a[s.channel] = in;
   if (s.groups > 1) /* the padding columns of the last panel read a real channel; nobody reads them */
-    a[s.channel] =
-        tn__add(ir,
-                tn__mul(ir, tn__div_i(ir, tn__min(ir, column, tn__index(ir, channels - 1)), channels / s.groups),
-                        weights[s.rhs_in]),
-                in);
+    a[s.channel] = tn__ir_add(
+        ir,
+        tn__ir_mul(ir, tn__ir_div_i(ir, tn__ir_min(ir, column, tn__ir_index(ir, channels - 1)), channels / s.groups),
+                   weights[s.rhs_in]),
+        in);
   b[s.rhs_in] = in;
   b[s.rhs_out] = column;
   for (int i = 0; i < s.spatial; i++) {
     const tn__expr *k = reduce.index[i];
-    a[s.first_spatial + i] =
-        tn__add(ir, tn__mul_i(ir, axes.index[s.first_spatial + i], s.strides[i]), tn__mul_i(ir, k, s.rhs_dilation[i]));
-    b[s.rhs_first_spatial + i] = s.flip ? tn__sub(ir, tn__add_i(ir, extents[i], -1), k) : k;
+    a[s.first_spatial + i] = tn__ir_add(ir, tn__ir_mul_i(ir, axes.index[s.first_spatial + i], s.strides[i]),
+                                        tn__ir_mul_i(ir, k, s.rhs_dilation[i]));
+    b[s.rhs_first_spatial + i] = s.flip ? tn__ir_sub(ir, tn__ir_add_i(ir, extents[i], -1), k) : k;
   }
-  const tn__expr *term = product(ir, node, tn__load(ir, lhs, a), load_right(ir, node, inputs[1], b));
+  const tn__expr *term = product(ir, node, tn__ir_load(ir, lhs, a), load_right(ir, node, inputs[1], b));
   const tn__buffer *sum = tn__te_reduce(te, tn__lower_name(lower, "convolution"), &axes, &reduce, TN__TE_SUM, term);
   outputs[0] = padded ? take_columns(lower, sum, result) : tn__lower_convert(lower, sum, result->dtype);
 }

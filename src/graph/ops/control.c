@@ -19,7 +19,7 @@ static void match_inputs(const tn__graph *graph, const tn__node *node, int body_
     const tn__value *own = node->inputs[first + i], *want = body->inputs.data[i];
     bool fits = own->dtype == want->dtype && own->rank == want->rank && holds_alike(own, want);
     for (int j = 0; fits && j < own->rank; j++)
-      fits = !tn__is_int(want->dims[j]) || !tn__is_int(own->dims[j]) || own->dims[j] == want->dims[j];
+      fits = !tn__ir_is_int(want->dims[j]) || !tn__ir_is_int(own->dims[j]) || own->dims[j] == want->dims[j];
     if (!fits)
       tn__node_fail(graph, node, "operand %d is %s, but body \"%s\" takes %s", first + i,
                     tn__value_type_text(graph, own), body->name, tn__value_type_text(graph, want));
@@ -29,7 +29,7 @@ static void match_inputs(const tn__graph *graph, const tn__node *node, int body_
 /* Dimension `axis` of a body's result in terms of the graph around it; NULL when only running the body tells. */
 static const tn__expr *outer_dim(tn__graph *graph, const tn__node *node, const tn__graph *body, int first,
                                  const tn__expr *dim) {
-  if (tn__is_int(dim)) return dim;
+  if (tn__ir_is_int(dim)) return dim;
   const tn__var **vars = TN__NEW_ARRAY(graph->arena, body->symbols.count, const tn__var *);
   const tn__expr **values = TN__NEW_ARRAY(graph->arena, body->symbols.count, const tn__expr *);
   int count = 0;
@@ -49,12 +49,12 @@ static const tn__expr *outer_dim(tn__graph *graph, const tn__node *node, const t
     vars[count] = symbol->var;
     values[count++] = value;
   }
-  return tn__substitute(graph->ir, dim, vars, values, count);
+  return tn__ir_substitute(graph->ir, dim, vars, values, count);
 }
 
 static void set_dims(tn__graph *graph, tn__node *node, int k, const tn__value *like, const tn__expr *const *dims,
                      const bool *unknown) {
-  tn__value *result = tn__set_output(graph, node, k, like->dtype, like->rank, dims, NULL);
+  tn__value *result = tn__g_set_output(graph, node, k, like->dtype, like->rank, dims, NULL);
   const tn__expr **final = TN__NEW_ARRAY(graph->arena, like->rank, const tn__expr *);
   for (int j = 0; j < like->rank; j++) final[j] = unknown[j] ? tn__graph_dim_symbol(graph, result, j) : dims[j];
   result->dims = final;
@@ -67,7 +67,7 @@ static void set_result(tn__graph *graph, tn__node *node, int k, int first_input)
   const tn__value *one = node->graphs[0]->outputs.data[k].value;
   const tn__expr *dims[TN__MAX_RANK];
   bool unknown[TN__MAX_RANK] = {false};
-  for (int j = 0; j < one->rank; j++) dims[j] = tn__index(graph->ir, 0);
+  for (int j = 0; j < one->rank; j++) dims[j] = tn__ir_index(graph->ir, 0);
   for (int b = 0; b < node->graph_count; b++) {
     const tn__graph *body = node->graphs[b];
     const tn__value *own = body->outputs.data[k].value;
@@ -95,7 +95,7 @@ static void set_variable(tn__graph *graph, tn__node *node, int k) {
                   tn__value_type_text(graph, own), tn__value_type_text(graph, next));
   for (int j = 0; j < own->rank; j++) {
     unknown[j] = own->dims[j] != next->dims[j];
-    if (unknown[j] && tn__is_int(own->dims[j]))
+    if (unknown[j] && tn__ir_is_int(own->dims[j]))
       tn__node_fail(graph, node, "operand %d is %s, but the body gives %s for the next round", k,
                     tn__value_type_text(graph, own), tn__value_type_text(graph, next));
   }
@@ -108,8 +108,8 @@ static void require_graphs(const tn__graph *graph, const tn__node *node, int cou
 
 static void infer_if(tn__graph *graph, tn__node *node) {
   require_graphs(graph, node, 2);
-  tn__require_dtype(graph, node, 0, TN_BOOL);
-  if (tn__element_count(node->inputs[0]->rank, node->inputs[0]->dims) != 1)
+  tn__g_require_dtype(graph, node, 0, TN_BOOL);
+  if (tn__g_element_count(node->inputs[0]->rank, node->inputs[0]->dims) != 1)
     tn__node_fail(graph, node, "the condition must be one element, but is %s",
                   tn__value_type_text(graph, node->inputs[0]));
   match_inputs(graph, node, 0, 1);
@@ -126,7 +126,7 @@ static void infer_while(tn__graph *graph, tn__node *node) {
   match_inputs(graph, node, 1, 0);
   const tn__graph *condition = node->graphs[0], *body = node->graphs[1];
   if (condition->outputs.count != 1 || condition->outputs.data[0].value->dtype != TN_BOOL ||
-      tn__element_count(condition->outputs.data[0].value->rank, condition->outputs.data[0].value->dims) != 1)
+      tn__g_element_count(condition->outputs.data[0].value->rank, condition->outputs.data[0].value->dims) != 1)
     tn__node_fail(graph, node, "the condition must give one bool");
   if (body->outputs.count != node->input_count)
     tn__node_fail(graph, node, "the body has %d results for %d operands", body->outputs.count, node->input_count);

@@ -10,7 +10,7 @@
 typedef const tn__expr *const *args_t;
 
 #define TN__SCALAR1(name, intrinsic) \
-  static const tn__expr *name(tn__ir *ir, const tn__node *node, args_t x) { return tn__call1(ir, intrinsic, x[0]); }
+  static const tn__expr *name(tn__ir *ir, const tn__node *node, args_t x) { return tn__ir_call1(ir, intrinsic, x[0]); }
 #define TN__SCALAR2(name, function) \
   static const tn__expr *name(tn__ir *ir, const tn__node *node, args_t x) { return function(ir, x[0], x[1]); }
 
@@ -42,121 +42,123 @@ TN__SCALAR1(scalar_popcnt, TN__CALL_POPCOUNT);
 TN__SCALAR1(scalar_clz, TN__CALL_CLZ);
 TN__SCALAR1(scalar_is_nan, TN__CALL_IS_NAN);
 TN__SCALAR1(scalar_is_inf, TN__CALL_IS_INF);
-TN__SCALAR2(scalar_add, tn__add);
-TN__SCALAR2(scalar_subtract, tn__sub);
-TN__SCALAR2(scalar_multiply, tn__mul);
-TN__SCALAR2(scalar_maximum, tn__max);
-TN__SCALAR2(scalar_minimum, tn__min);
-TN__SCALAR2(scalar_and, tn__and);
-TN__SCALAR2(scalar_or, tn__or);
+TN__SCALAR2(scalar_add, tn__ir_add);
+TN__SCALAR2(scalar_subtract, tn__ir_sub);
+TN__SCALAR2(scalar_multiply, tn__ir_mul);
+TN__SCALAR2(scalar_maximum, tn__ir_max);
+TN__SCALAR2(scalar_minimum, tn__ir_min);
+TN__SCALAR2(scalar_and, tn__ir_and);
+TN__SCALAR2(scalar_or, tn__ir_or);
 
 static const tn__expr *scalar_abs(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__dtype_is_unsigned(x[0]->dtype) ? x[0] : tn__call1(ir, TN__CALL_ABS, x[0]);
+  return tn__dtype_is_unsigned(x[0]->dtype) ? x[0] : tn__ir_call1(ir, TN__CALL_ABS, x[0]);
 }
 
 static const tn__expr *scalar_atan2(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__call2(ir, TN__CALL_ATAN2, x[0], x[1]);
+  return tn__ir_call2(ir, TN__CALL_ATAN2, x[0], x[1]);
 }
 
 static const tn__expr *scalar_shift_left(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__binary(ir, TN__EXPR_SHL, x[0], x[1]);
+  return tn__ir_binary(ir, TN__EXPR_SHL, x[0], x[1]);
 }
 
 static const tn__expr *scalar_shift_right(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__binary(ir, TN__EXPR_SHR, x[0], x[1]);
+  return tn__ir_binary(ir, TN__EXPR_SHR, x[0], x[1]);
 }
 
 static const tn__expr *scalar_xor(tn__ir *ir, const tn__node *node, args_t x) {
-  return x[0]->dtype == TN_BOOL ? tn__ne(ir, x[0], x[1]) : tn__binary(ir, TN__EXPR_XOR, x[0], x[1]);
+  return x[0]->dtype == TN_BOOL ? tn__ir_ne(ir, x[0], x[1]) : tn__ir_binary(ir, TN__EXPR_XOR, x[0], x[1]);
 }
 
-static const tn__expr *scalar_not(tn__ir *ir, const tn__node *node, args_t x) { return tn__not(ir, x[0]); }
+static const tn__expr *scalar_not(tn__ir *ir, const tn__node *node, args_t x) { return tn__ir_not(ir, x[0]); }
 
 static const tn__expr *scalar_sign(tn__ir *ir, const tn__node *node, args_t x) {
   tn_dtype dtype = x[0]->dtype;
-  const tn__expr *zero = tn__constant(ir, dtype, 0), *one = tn__constant(ir, dtype, 1);
+  const tn__expr *zero = tn__ir_constant(ir, dtype, 0), *one = tn__ir_constant(ir, dtype, 1);
   const tn__expr *rest = x[0]; /* zero and NaN are their own signs */
-  if (!tn__dtype_is_unsigned(dtype)) rest = tn__select(ir, tn__lt(ir, x[0], zero), tn__constant(ir, dtype, -1), x[0]);
-  return tn__select(ir, tn__lt(ir, zero, x[0]), one, rest);
+  if (!tn__dtype_is_unsigned(dtype))
+    rest = tn__ir_select(ir, tn__ir_lt(ir, x[0], zero), tn__ir_constant(ir, dtype, -1), x[0]);
+  return tn__ir_select(ir, tn__ir_lt(ir, zero, x[0]), one, rest);
 }
 
 static const tn__expr *scalar_logistic(tn__ir *ir, const tn__node *node, args_t x) {
-  tn_dtype wide = tn__accumulator_of(x[0]->dtype);
-  const tn__expr *one = tn__float(ir, wide, 1);
-  const tn__expr *e = tn__call1(ir, TN__CALL_EXP, tn__call1(ir, TN__CALL_NEG, tn__cast(ir, wide, x[0])));
-  return tn__cast(ir, x[0]->dtype, tn__div(ir, one, tn__add(ir, one, e)));
+  tn_dtype wide = tn__g_accumulator_of(x[0]->dtype);
+  const tn__expr *one = tn__ir_float(ir, wide, 1);
+  const tn__expr *e = tn__ir_call1(ir, TN__CALL_EXP, tn__ir_call1(ir, TN__CALL_NEG, tn__ir_cast(ir, wide, x[0])));
+  return tn__ir_cast(ir, x[0]->dtype, tn__ir_div(ir, one, tn__ir_add(ir, one, e)));
 }
 
 static const tn__expr *scalar_is_finite(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__not(ir, tn__or(ir, tn__call1(ir, TN__CALL_IS_NAN, x[0]), tn__call1(ir, TN__CALL_IS_INF, x[0])));
+  return tn__ir_not(ir,
+                    tn__ir_or(ir, tn__ir_call1(ir, TN__CALL_IS_NAN, x[0]), tn__ir_call1(ir, TN__CALL_IS_INF, x[0])));
 }
 
 /* Do two signed integers have different signs and is the floor remainder not zero? Then floor and truncation differ. */
 static const tn__expr *rounds_apart(tn__ir *ir, const tn__expr *a, const tn__expr *b, const tn__expr *remainder) {
-  const tn__expr *zero = tn__constant(ir, a->dtype, 0);
-  const tn__expr *a_negative = tn__lt(ir, a, zero), *b_negative = tn__lt(ir, b, zero);
+  const tn__expr *zero = tn__ir_constant(ir, a->dtype, 0);
+  const tn__expr *a_negative = tn__ir_lt(ir, a, zero), *b_negative = tn__ir_lt(ir, b, zero);
   /* Spelled with and/or, not with !=, so that a decided sign folds. */
-  const tn__expr *differ =
-      tn__or(ir, tn__and(ir, a_negative, tn__not(ir, b_negative)), tn__and(ir, b_negative, tn__not(ir, a_negative)));
-  return tn__and(ir, differ, tn__ne(ir, remainder, zero));
+  const tn__expr *differ = tn__ir_or(ir, tn__ir_and(ir, a_negative, tn__ir_not(ir, b_negative)),
+                                     tn__ir_and(ir, b_negative, tn__ir_not(ir, a_negative)));
+  return tn__ir_and(ir, differ, tn__ir_ne(ir, remainder, zero));
 }
 
 /* Integers truncate toward zero, as C and StableHLO do; the IR's division is floor. */
 static const tn__expr *scalar_divide(tn__ir *ir, const tn__node *node, args_t x) {
-  const tn__expr *quotient = tn__div(ir, x[0], x[1]);
+  const tn__expr *quotient = tn__ir_div(ir, x[0], x[1]);
   if (!tn__dtype_is_signed(x[0]->dtype)) return quotient;
-  const tn__expr *apart = rounds_apart(ir, x[0], x[1], tn__mod(ir, x[0], x[1]));
-  return tn__select(ir, apart, tn__add(ir, quotient, tn__constant(ir, x[0]->dtype, 1)), quotient);
+  const tn__expr *apart = rounds_apart(ir, x[0], x[1], tn__ir_mod(ir, x[0], x[1]));
+  return tn__ir_select(ir, apart, tn__ir_add(ir, quotient, tn__ir_constant(ir, x[0]->dtype, 1)), quotient);
 }
 
 /* The remainder with the dividend's sign. */
 static const tn__expr *scalar_remainder(tn__ir *ir, const tn__node *node, args_t x) {
-  const tn__expr *remainder = tn__mod(ir, x[0], x[1]);
+  const tn__expr *remainder = tn__ir_mod(ir, x[0], x[1]);
   if (!tn__dtype_is_signed(x[0]->dtype)) return remainder;
-  return tn__select(ir, rounds_apart(ir, x[0], x[1], remainder), tn__sub(ir, remainder, x[1]), remainder);
+  return tn__ir_select(ir, rounds_apart(ir, x[0], x[1], remainder), tn__ir_sub(ir, remainder, x[1]), remainder);
 }
 
 /* The remainder with the divisor's sign, as Python's. */
 static const tn__expr *scalar_floor_mod(tn__ir *ir, const tn__node *node, args_t x) {
-  const tn__expr *remainder = tn__mod(ir, x[0], x[1]);
+  const tn__expr *remainder = tn__ir_mod(ir, x[0], x[1]);
   if (!tn__dtype_is_float(x[0]->dtype)) return remainder;
-  const tn__expr *zero = tn__float(ir, x[0]->dtype, 0);
-  const tn__expr *differ = tn__ne(ir, tn__lt(ir, remainder, zero), tn__lt(ir, x[1], zero));
-  const tn__expr *apart = tn__and(ir, tn__ne(ir, remainder, zero), differ);
-  return tn__select(ir, apart, tn__add(ir, remainder, x[1]), remainder);
+  const tn__expr *zero = tn__ir_float(ir, x[0]->dtype, 0);
+  const tn__expr *differ = tn__ir_ne(ir, tn__ir_lt(ir, remainder, zero), tn__ir_lt(ir, x[1], zero));
+  const tn__expr *apart = tn__ir_and(ir, tn__ir_ne(ir, remainder, zero), differ);
+  return tn__ir_select(ir, apart, tn__ir_add(ir, remainder, x[1]), remainder);
 }
 
 /* Integer powers go through f64: exact as long as the result is below 2^53. */
 static const tn__expr *scalar_power(tn__ir *ir, const tn__node *node, args_t x) {
-  if (tn__dtype_is_float(x[0]->dtype)) return tn__call2(ir, TN__CALL_POW, x[0], x[1]);
-  const tn__expr *power = tn__call2(ir, TN__CALL_POW, tn__cast(ir, TN_F64, x[0]), tn__cast(ir, TN_F64, x[1]));
-  return tn__cast(ir, x[0]->dtype, power);
+  if (tn__dtype_is_float(x[0]->dtype)) return tn__ir_call2(ir, TN__CALL_POW, x[0], x[1]);
+  const tn__expr *power = tn__ir_call2(ir, TN__CALL_POW, tn__ir_cast(ir, TN_F64, x[0]), tn__ir_cast(ir, TN_F64, x[1]));
+  return tn__ir_cast(ir, x[0]->dtype, power);
 }
 
 static const tn__expr *scalar_compare(tn__ir *ir, const tn__node *node, args_t x) {
   const char *direction = tn__node_string(node, "direction", "");
-  if (strcmp(direction, "EQ") == 0) return tn__eq(ir, x[0], x[1]);
-  if (strcmp(direction, "NE") == 0) return tn__ne(ir, x[0], x[1]);
-  if (strcmp(direction, "LT") == 0) return tn__lt(ir, x[0], x[1]);
-  if (strcmp(direction, "LE") == 0) return tn__le(ir, x[0], x[1]);
-  if (strcmp(direction, "GT") == 0) return tn__lt(ir, x[1], x[0]);
-  return tn__le(ir, x[1], x[0]);
+  if (strcmp(direction, "EQ") == 0) return tn__ir_eq(ir, x[0], x[1]);
+  if (strcmp(direction, "NE") == 0) return tn__ir_ne(ir, x[0], x[1]);
+  if (strcmp(direction, "LT") == 0) return tn__ir_lt(ir, x[0], x[1]);
+  if (strcmp(direction, "LE") == 0) return tn__ir_le(ir, x[0], x[1]);
+  if (strcmp(direction, "GT") == 0) return tn__ir_lt(ir, x[1], x[0]);
+  return tn__ir_le(ir, x[1], x[0]);
 }
 
 static const tn__expr *scalar_select(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__select(ir, x[0], x[1], x[2]);
+  return tn__ir_select(ir, x[0], x[1], x[2]);
 }
 
 static const tn__expr *scalar_clamp(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__min(ir, tn__max(ir, x[1], x[0]), x[2]);
+  return tn__ir_min(ir, tn__ir_max(ir, x[1], x[0]), x[2]);
 }
 
 static const tn__expr *scalar_convert(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__cast(ir, node->outputs[0]->dtype, x[0]);
+  return tn__ir_cast(ir, node->outputs[0]->dtype, x[0]);
 }
 
 static const tn__expr *scalar_bitcast(tn__ir *ir, const tn__node *node, args_t x) {
-  return tn__bitcast(ir, node->outputs[0]->dtype, x[0]);
+  return tn__ir_bitcast(ir, node->outputs[0]->dtype, x[0]);
 }
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
@@ -166,7 +168,7 @@ static void common_shape(const tn__node *node, const tn__expr **dims) {
   for (int i = 0; i < node->inputs[0]->rank; i++) {
     dims[i] = node->inputs[0]->dims[i];
     for (int k = 1; k < node->input_count; k++)
-      if (tn__is_int(node->inputs[k]->dims[i])) dims[i] = node->inputs[k]->dims[i];
+      if (tn__ir_is_int(node->inputs[k]->dims[i])) dims[i] = node->inputs[k]->dims[i];
   }
 }
 
@@ -175,29 +177,29 @@ static bool divides_by_zero(const tn__node *node, const tn__expr *const *x) {
   const char *name = node->op->name;
   bool divides = strcmp(name, "divide") == 0 || strcmp(name, "remainder") == 0 || strcmp(name, "floor_mod") == 0;
   TN__INVARIANT(!divides || node->input_count == 2); /* checked when nodes are made */
-  return divides && tn__is_int_value(x[1], 0);
+  return divides && tn__ir_is_int_value(x[1], 0);
 }
 
 /* A known element as a constant of its tensor's type, NULL when it is a symbol's; and a constant as an element. */
 static const tn__expr *typed_constant(tn__ir *ir, tn_dtype dtype, const tn__expr *element) {
   int64_t value;
   if (tn__dtype_is_float(dtype)) return element;
-  if (!tn__as_int(element, &value)) return NULL;
-  return dtype == TN_BOOL ? tn__bool(ir, value != 0) : tn__int(ir, dtype, value);
+  if (!tn__ir_as_int(element, &value)) return NULL;
+  return dtype == TN_BOOL ? tn__ir_bool(ir, value != 0) : tn__ir_int(ir, dtype, value);
 }
 
 static const tn__expr *element_of_constant(tn__ir *ir, const tn__expr *e) {
   int64_t value;
   if (e->kind == TN__EXPR_FLOAT) return e;
-  if (e->dtype == TN_BOOL) return tn__is_true(e) || tn__is_false(e) ? tn__index(ir, tn__is_true(e)) : NULL;
-  return tn__as_int(e, &value) ? tn__index(ir, value) : NULL;
+  if (e->dtype == TN_BOOL) return tn__ir_is_true(e) || tn__ir_is_false(e) ? tn__ir_index(ir, tn__ir_is_true(e)) : NULL;
+  return tn__ir_as_int(e, &value) ? tn__ir_index(ir, value) : NULL;
 }
 
 /* Numbers are known through every function and type: exporters write sizes as Cast(Ceil(13.0 / 2.0)). */
 static const tn__expr *const *constant_elements(tn__graph *graph, const tn__node *node, int count) {
   tn__ir *ir = graph->ir;
   for (int k = 0; k < node->input_count; k++)
-    if (node->inputs[k]->elements == NULL || tn__element_count(node->inputs[k]->rank, node->inputs[k]->dims) != count)
+    if (node->inputs[k]->elements == NULL || tn__g_element_count(node->inputs[k]->rank, node->inputs[k]->dims) != count)
       return NULL;
   const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
   for (int i = 0; i < count; i++) {
@@ -214,31 +216,31 @@ static const tn__expr *const *constant_elements(tn__graph *graph, const tn__node
 }
 
 static bool carries(const tn__node *node, tn_dtype dtype) {
-  bool all = tn__carries_elements(dtype);
-  for (int k = 0; k < node->input_count; k++) all = all && tn__carries_elements(node->inputs[k]->dtype);
+  bool all = tn__g_carries_elements(dtype);
+  for (int k = 0; k < node->input_count; k++) all = all && tn__g_carries_elements(node->inputs[k]->dtype);
   return all;
 }
 
 static const tn__expr *const *elements_of(tn__graph *graph, const tn__node *node, tn_dtype dtype, int rank,
                                           const tn__expr *const *dims, bool propagate) {
-  int count = tn__element_count(rank, dims);
+  int count = tn__g_element_count(rank, dims);
   if (count < 0) return NULL;
   if (!propagate || !carries(node, dtype)) return constant_elements(graph, node, count);
   for (int k = 0; k < node->input_count; k++)
-    if (node->inputs[k]->elements == NULL || tn__element_count(node->inputs[k]->rank, node->inputs[k]->dims) != count)
+    if (node->inputs[k]->elements == NULL || tn__g_element_count(node->inputs[k]->rank, node->inputs[k]->dims) != count)
       return NULL;
   tn__ir *ir = graph->ir;
-  const tn__expr *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
+  const tn__expr *zero = tn__ir_index(ir, 0), *one = tn__ir_index(ir, 1);
   const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
   for (int i = 0; i < count; i++) {
     const tn__expr *x[3];
     for (int k = 0; k < node->input_count; k++) {
       x[k] = node->inputs[k]->elements[i];
-      if (node->inputs[k]->dtype == TN_BOOL) x[k] = tn__ne(ir, x[k], zero);
+      if (node->inputs[k]->dtype == TN_BOOL) x[k] = tn__ir_ne(ir, x[k], zero);
     }
     if (divides_by_zero(node, x)) return NULL;
     elements[i] = node->op->scalar(ir, node, x);
-    if (dtype == TN_BOOL) elements[i] = tn__select(ir, elements[i], one, zero);
+    if (dtype == TN_BOOL) elements[i] = tn__ir_select(ir, elements[i], one, zero);
   }
   return elements;
 }
@@ -261,12 +263,12 @@ static void require_class(const tn__graph *graph, const tn__node *node, int inpu
 /* All operands of one type; the result has it too, or `result` when given. */
 static void infer_classes(tn__graph *graph, tn__node *node, int classes, tn_dtype result, bool propagate) {
   require_class(graph, node, 0, classes);
-  for (int k = 1; k < node->input_count; k++) tn__require_same_dtype(graph, node, 0, k);
+  for (int k = 1; k < node->input_count; k++) tn__g_require_same_dtype(graph, node, 0, k);
   const tn__expr *dims[TN__MAX_RANK];
   common_shape(node, dims);
   int rank = node->inputs[0]->rank;
   tn_dtype dtype = result != TN_DTYPE_INVALID ? result : node->inputs[0]->dtype;
-  tn__set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims, propagate));
+  tn__g_set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims, propagate));
 }
 
 static void infer_float(tn__graph *graph, tn__node *node) {
@@ -300,28 +302,28 @@ static void infer_compare(tn__graph *graph, tn__node *node) {
 }
 
 static void infer_select(tn__graph *graph, tn__node *node) {
-  tn__require_dtype(graph, node, 0, TN_BOOL);
-  tn__require_same_dtype(graph, node, 1, 2);
+  tn__g_require_dtype(graph, node, 0, TN_BOOL);
+  tn__g_require_same_dtype(graph, node, 1, 2);
   const tn__expr *dims[TN__MAX_RANK];
   common_shape(node, dims);
   tn_dtype dtype = node->inputs[1]->dtype;
   int rank = node->inputs[0]->rank;
-  tn__set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims, true));
+  tn__g_set_output(graph, node, 0, dtype, rank, dims, elements_of(graph, node, dtype, rank, dims, true));
 }
 
 static const tn__expr *const *converted_elements(tn__graph *graph, const tn__value *from, tn_dtype dtype) {
-  int count = tn__element_count(from->rank, from->dims);
+  int count = tn__g_element_count(from->rank, from->dims);
   if (from->elements == NULL || count < 0) return NULL;
   tn__ir *ir = graph->ir;
-  const tn__expr *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
+  const tn__expr *zero = tn__ir_index(ir, 0), *one = tn__ir_index(ir, 1);
   const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
   for (int i = 0; i < count; i++) {
     const tn__expr *e = from->elements[i], *constant = typed_constant(ir, from->dtype, e);
     if (constant != NULL)
-      elements[i] = element_of_constant(ir, tn__cast(ir, dtype, constant));
+      elements[i] = element_of_constant(ir, tn__ir_cast(ir, dtype, constant));
     else if (dtype == TN_BOOL)
-      elements[i] = tn__select(ir, tn__ne(ir, e, zero), one, zero);
-    else if (tn__carries_elements(dtype) && tn__carries_elements(from->dtype))
+      elements[i] = tn__ir_select(ir, tn__ir_ne(ir, e, zero), one, zero);
+    else if (tn__g_carries_elements(dtype) && tn__g_carries_elements(from->dtype))
       elements[i] = e;
     else
       return NULL;
@@ -332,16 +334,16 @@ static const tn__expr *const *converted_elements(tn__graph *graph, const tn__val
 
 static void infer_convert(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
-  tn_dtype dtype = tn__require_dtype_attr(graph, node);
-  tn__set_output(graph, node, 0, dtype, a->rank, a->dims, converted_elements(graph, a, dtype));
+  tn_dtype dtype = tn__g_require_dtype_attr(graph, node);
+  tn__g_set_output(graph, node, 0, dtype, a->rank, a->dims, converted_elements(graph, a, dtype));
 }
 
 static void infer_bitcast(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
-  tn_dtype dtype = tn__require_dtype_attr(graph, node);
+  tn_dtype dtype = tn__g_require_dtype_attr(graph, node);
   if (tn_dtype_size(dtype) != tn_dtype_size(a->dtype))
     tn__node_fail(graph, node, "%s and %s have different sizes", tn_dtype_name(a->dtype), tn_dtype_name(dtype));
-  tn__set_output(graph, node, 0, dtype, a->rank, a->dims, NULL);
+  tn__g_set_output(graph, node, 0, dtype, a->rank, a->dims, NULL);
 }
 
 /* ---- declaration ------------------------------------------------------------------------------------------------- */
@@ -351,7 +353,7 @@ static void declare(tn__lower_context *lower, const tn__node *node, const tn__bu
   tn__ir *ir = tn__lower_ir(lower);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
   const tn__expr *x[3];
-  for (int k = 0; k < node->input_count; k++) x[k] = tn__load(ir, inputs[k], axes.index);
+  for (int k = 0; k < node->input_count; k++) x[k] = tn__ir_load(ir, inputs[k], axes.index);
   outputs[0] =
       tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, node->op->name), &axes, node->op->scalar(ir, node, x));
 }

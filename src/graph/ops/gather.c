@@ -10,7 +10,7 @@
 static bool known_inside(const tn__graph *graph, const tn__node *node, const tn__value *indices, int64_t component,
                          int64_t stride, const tn__expr *size) {
   int64_t shape[TN__MAX_RANK], count = 1, limit;
-  if (indices->data == NULL || !tn__as_int(size, &limit) || !tn__shape_const(indices, shape)) return false;
+  if (indices->data == NULL || !tn__ir_as_int(size, &limit) || !tn__g_shape_const(indices, shape)) return false;
   for (int i = 0; i < indices->rank; i++) count *= shape[i];
   for (int64_t i = component; i < count; i += stride) {
     int64_t index = tn__load_i64(indices->dtype, indices->data, indices->splat ? 0 : i);
@@ -28,10 +28,10 @@ typedef struct checking {
 
 static const tn__stmt *check_element(tn__ir *ir, const tn__expr *const *at, const void *user) {
   const checking *c = user;
-  const tn__var *var = tn__let_var(ir, "index");
-  const tn__stmt *store = tn__store(ir, c->checked, at, tn__wrap_index(ir, var->self, c->size));
-  const tn__stmt *both = tn__seq2(ir, tn__check_index(ir, var->self, c->size), store);
-  return tn__let(ir, var, tn__cast(ir, TN_I64, tn__load(ir, c->indices, at)), both);
+  const tn__var *var = tn__g_let_var(ir, "index");
+  const tn__stmt *store = tn__ir_store(ir, c->checked, at, tn__g_wrap_index(ir, var->self, c->size));
+  const tn__stmt *both = tn__ir_seq2(ir, tn__g_check_index(ir, var->self, c->size), store);
+  return tn__ir_let(ir, var, tn__ir_cast(ir, TN_I64, tn__ir_load(ir, c->indices, at)), both);
 }
 
 /* The indices as i64 from the start of their dimension. `sizes`: one for all of them, or (components > 0) one for each
@@ -43,11 +43,11 @@ static const tn__buffer *checked_indices(tn__lower_context *lower, const tn__buf
   const char *name = tn__lower_name(lower, "index");
   if (trusted && components == 0) {
     tn__te_axes axes = tn__te_axes_create(te, "i", indices->rank, indices->shape);
-    const tn__expr *index = tn__cast(ir, TN_I64, tn__load(ir, indices, axes.index));
-    return tn__te_compute(te, name, &axes, tn__wrap_index(ir, index, sizes[0]));
+    const tn__expr *index = tn__ir_cast(ir, TN_I64, tn__ir_load(ir, indices, axes.index));
+    return tn__te_compute(te, name, &axes, tn__g_wrap_index(ir, index, sizes[0]));
   }
   const tn__buffer *checked = tn__te_extern_tensor(te, name, TN_I64, indices->rank, indices->shape);
-  const tn__stmt *body = tn__seq(ir, NULL, 0);
+  const tn__stmt *body = tn__ir_seq(ir, NULL, 0);
   if (components == 0) {
     const checking c = {indices, checked, sizes[0]};
     body = tn__nest_vectors(ir, "j", indices->rank, indices->shape, indices->shape, check_element, &c);
@@ -57,8 +57,8 @@ static const tn__buffer *checked_indices(tn__lower_context *lower, const tn__buf
       const checking c = {indices, checked, sizes[i]};
       const tn__expr *at[TN__MAX_RANK];
       memcpy(at, nest.index, sizeof(at));
-      at[nest.count] = tn__index(ir, i);
-      body = tn__seq2(ir, body, check_element(ir, at, &c));
+      at[nest.count] = tn__ir_index(ir, i);
+      body = tn__ir_seq2(ir, body, check_element(ir, at, &c));
     }
     body = tn__nest_loops(ir, &nest, body);
   }
@@ -70,8 +70,8 @@ static const tn__buffer *checked_indices(tn__lower_context *lower, const tn__buf
 
 static void infer_take(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0], *indices = node->inputs[1];
-  tn__require_int(graph, node, 1);
-  int axis = tn__require_axis(graph, node, "axis", a->rank), rank = 0;
+  tn__g_require_int(graph, node, 1);
+  int axis = tn__g_require_axis(graph, node, "axis", a->rank), rank = 0;
   known_inside(graph, node, indices, 0, 1, a->dims[axis]);
   const tn__expr *dims[TN__MAX_RANK * 2];
   for (int i = 0; i < axis; i++) dims[rank++] = a->dims[i];
@@ -79,19 +79,19 @@ static void infer_take(tn__graph *graph, tn__node *node) {
   for (int i = axis + 1; i < a->rank; i++) dims[rank++] = a->dims[i];
   const tn__expr *elements[TN__MAX_ELEMENTS];
   int64_t at[TN__MAX_ELEMENTS];
-  int count = tn__constant_elements(indices, at), own = tn__element_count(a->rank, a->dims);
-  int total = tn__element_count(rank, dims);
-  int64_t size = tn__dim_const(a, axis);
+  int count = tn__g_constant_elements(indices, at), own = tn__g_element_count(a->rank, a->dims);
+  int total = tn__g_element_count(rank, dims);
+  int64_t size = tn__g_dim_const(a, axis);
   bool known = a->elements != NULL && count > 0 && own > 0 && total >= 0;
   /* What stands behind the axis is taken whole, for each index, for each row of what stands before it. */
-  int rest = known ? tn__element_count(a->rank - axis - 1, a->dims + axis + 1) : 1;
+  int rest = known ? tn__g_element_count(a->rank - axis - 1, a->dims + axis + 1) : 1;
   for (int i = 0; known && i < total; i++) {
     int64_t index = at[i / rest % count];
     known = index >= -size && index < size;
     if (known)
       elements[i] = a->elements[(i / rest / count * size + (index < 0 ? index + size : index)) * rest + i % rest];
   }
-  tn__set_output(graph, node, 0, a->dtype, rank, dims, known ? elements : NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, rank, dims, known ? elements : NULL);
 }
 
 static void declare_take(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -106,16 +106,16 @@ static void declare_take(tn__lower_context *lower, const tn__node *node, const t
   bool inside = known_inside(NULL, node, indices, 0, 1, a->dims[axis]);
   if (inside && indices->splat) {
     int64_t constant = tn__load_i64(indices->dtype, indices->data, 0);
-    index = tn__index(ir, constant < 0 ? constant + tn__dim_const(a, axis) : constant);
+    index = tn__ir_index(ir, constant < 0 ? constant + tn__g_dim_const(a, axis) : constant);
   } else {
     bool trusted = inside || tn__node_int(node, "trusted", 0) != 0;
     const tn__buffer *checked = checked_indices(lower, inputs[1], &size, 0, trusted);
-    index = tn__load(ir, checked, axes.index + axis);
+    index = tn__ir_load(ir, checked, axes.index + axis);
   }
   for (int i = 0; i < axis; i++) at[i] = axes.index[i];
   at[axis] = index;
   for (int i = axis + 1; i < a->rank; i++) at[i] = axes.index[i - 1 + indices->rank];
-  outputs[0] = tn__te_compute(te, tn__lower_name(lower, "take"), &axes, tn__load(ir, inputs[0], at));
+  outputs[0] = tn__te_compute(te, tn__lower_name(lower, "take"), &axes, tn__ir_load(ir, inputs[0], at));
 }
 
 /* ---- take_along_axis --------------------------------------------------------------------------------------------- */
@@ -125,23 +125,23 @@ static void require_within(tn__graph *graph, const tn__node *node, const tn__val
   const tn__value *a = node->inputs[0];
   for (int i = 0; i < a->rank; i++) {
     if (i == axis || small->dims[i] == a->dims[i]) continue;
-    const tn__expr *within = tn__le(graph->ir, small->dims[i], a->dims[i]);
-    if (tn__is_false(within))
+    const tn__expr *within = tn__ir_le(graph->ir, small->dims[i], a->dims[i]);
+    if (tn__ir_is_false(within))
       tn__node_fail(graph, node, "dimension %d of the indices %s is greater than that of %s", i,
                     tn__value_type_text(graph, small), tn__value_type_text(graph, a));
     tn__graph_assume(graph, within, "%s: dimension %d of the indices is %s and must not be greater than %s",
-                     node->op->name, i, tn__size_text(graph, small->dims[i]), tn__size_text(graph, a->dims[i]));
+                     node->op->name, i, tn__g_size_text(graph, small->dims[i]), tn__g_size_text(graph, a->dims[i]));
   }
 }
 
 static void infer_take_along(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0], *indices = node->inputs[1];
-  tn__require_int(graph, node, 1);
-  tn__require_rank(graph, node, 1, a->rank);
-  int axis = tn__require_axis(graph, node, "axis", a->rank);
+  tn__g_require_int(graph, node, 1);
+  tn__g_require_rank(graph, node, 1, a->rank);
+  int axis = tn__g_require_axis(graph, node, "axis", a->rank);
   known_inside(graph, node, indices, 0, 1, a->dims[axis]);
   require_within(graph, node, indices, axis);
-  tn__set_output(graph, node, 0, a->dtype, a->rank, indices->dims, NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, indices->dims, NULL);
 }
 
 static void declare_take_along(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -155,9 +155,9 @@ static void declare_take_along(tn__lower_context *lower, const tn__node *node, c
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
   const tn__expr *at[TN__MAX_RANK];
   memcpy(at, axes.index, sizeof(at));
-  at[axis] = tn__load(ir, checked, axes.index);
-  outputs[0] =
-      tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "take_along_axis"), &axes, tn__load(ir, inputs[0], at));
+  at[axis] = tn__ir_load(ir, checked, axes.index);
+  outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "take_along_axis"), &axes,
+                              tn__ir_load(ir, inputs[0], at));
 }
 
 /* ---- gather_nd --------------------------------------------------------------------------------------------------- */
@@ -165,7 +165,7 @@ static void declare_take_along(tn__lower_context *lower, const tn__node *node, c
 /* How many dimensions one index tuple selects. */
 static int tuple_size(const tn__graph *graph, const tn__node *node, int batch) {
   const tn__value *a = node->inputs[0], *indices = node->inputs[1];
-  int64_t size = indices->rank > 0 ? tn__dim_const(indices, indices->rank - 1) : -1;
+  int64_t size = indices->rank > 0 ? tn__g_dim_const(indices, indices->rank - 1) : -1;
   if (size < 0 || size > a->rank - batch)
     tn__node_fail(graph, node, "the last dimension of the indices %s must be a constant of at most %d",
                   tn__value_type_text(graph, indices), a->rank - batch);
@@ -174,24 +174,25 @@ static int tuple_size(const tn__graph *graph, const tn__node *node, int batch) {
 
 static void infer_gather_nd(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0], *indices = node->inputs[1];
-  tn__require_int(graph, node, 1);
+  tn__g_require_int(graph, node, 1);
   int64_t batch = tn__node_int(node, "batch_dims", 0);
   if (batch < 0 || batch >= indices->rank || batch > a->rank)
     tn__node_fail(graph, node, "batch_dims %lld is out of range", (long long)batch);
   int tuple = tuple_size(graph, node, (int)batch), rank = 0;
   const tn__expr *dims[TN__MAX_RANK * 2];
   for (int i = 0; i < indices->rank - 1; i++, rank++)
-    dims[rank] = i < batch ? tn__same_dim(graph, node, a->dims[i], indices->dims[i], "operand 1", i) : indices->dims[i];
+    dims[rank] =
+        i < batch ? tn__g_same_dim(graph, node, a->dims[i], indices->dims[i], "operand 1", i) : indices->dims[i];
   for (int i = (int)batch + tuple; i < a->rank; i++) dims[rank++] = a->dims[i];
   for (int k = 0; k < tuple; k++) known_inside(graph, node, indices, k, tuple, a->dims[batch + k]);
-  tn__set_output(graph, node, 0, a->dtype, rank, dims, NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, rank, dims, NULL);
 }
 
 static void declare_gather_nd(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                               const tn__buffer **outputs) {
   tn__ir *ir = tn__lower_ir(lower);
   int batch = (int)tn__node_int(node, "batch_dims", 0), lead = node->inputs[1]->rank - 1;
-  int tuple = (int)tn__dim_const(node->inputs[1], lead);
+  int tuple = (int)tn__g_dim_const(node->inputs[1], lead);
   const tn__buffer *checked =
       tuple == 0 ? NULL : checked_indices(lower, inputs[1], inputs[0]->shape + batch, tuple, false);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
@@ -199,12 +200,12 @@ static void declare_gather_nd(tn__lower_context *lower, const tn__node *node, co
   for (int i = 0; i < lead; i++) component[i] = axes.index[i];
   for (int i = 0; i < batch; i++) at[i] = axes.index[i];
   for (int k = 0; k < tuple; k++) {
-    component[lead] = tn__index(ir, k);
-    at[batch + k] = tn__load(ir, checked, component);
+    component[lead] = tn__ir_index(ir, k);
+    at[batch + k] = tn__ir_load(ir, checked, component);
   }
   for (int i = batch + tuple; i < node->inputs[0]->rank; i++) at[i] = axes.index[lead + i - batch - tuple];
   outputs[0] =
-      tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "gather_nd"), &axes, tn__load(ir, inputs[0], at));
+      tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "gather_nd"), &axes, tn__ir_load(ir, inputs[0], at));
 }
 
 /* ---- writes: one imperative stage that copies operand 0 and then applies the updates in order ------------------
@@ -222,10 +223,10 @@ static void require_reduction(const tn__graph *graph, const tn__node *node) {
 
 static const tn__expr *updated(tn__ir *ir, const tn__node *node, const tn__expr *old, const tn__expr *update) {
   const char *name = tn__node_string(node, "reduction", "none");
-  if (strcmp(name, "add") == 0) return tn__add(ir, old, update);
-  if (strcmp(name, "mul") == 0) return tn__mul(ir, old, update);
-  if (strcmp(name, "max") == 0) return tn__max(ir, old, update);
-  if (strcmp(name, "min") == 0) return tn__min(ir, old, update);
+  if (strcmp(name, "add") == 0) return tn__ir_add(ir, old, update);
+  if (strcmp(name, "mul") == 0) return tn__ir_mul(ir, old, update);
+  if (strcmp(name, "max") == 0) return tn__ir_max(ir, old, update);
+  if (strcmp(name, "min") == 0) return tn__ir_min(ir, old, update);
   return update;
 }
 
@@ -235,7 +236,7 @@ typedef struct copying {
 
 static const tn__stmt *copy_element(tn__ir *ir, const tn__expr *const *index, const void *user) {
   const copying *c = user;
-  return tn__store(ir, c->to, index, tn__load(ir, c->from, index));
+  return tn__ir_store(ir, c->to, index, tn__ir_load(ir, c->from, index));
 }
 
 static const tn__stmt *copy_stmt(tn__ir *ir, const tn__buffer *from, const tn__buffer *to,
@@ -249,20 +250,20 @@ static void write_stage(tn__lower_context *lower, const tn__node *node, const ch
                         const tn__expr *const *copied, const tn__stmt *updates) {
   tn__ir *ir = tn__lower_ir(lower);
   const tn__stmt *body =
-      tn__node_int(node, "in_place", 0) ? updates : tn__seq2(ir, copy_stmt(ir, inputs[0], result, copied), updates);
+      tn__node_int(node, "in_place", 0) ? updates : tn__ir_seq2(ir, copy_stmt(ir, inputs[0], result, copied), updates);
   tn__te_extern(tn__lower_te(lower), name, inputs, count, &result, 1, body);
 }
 
 static void infer_scatter_elements(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0], *indices = node->inputs[1];
-  tn__require_int(graph, node, 1);
-  tn__require_same_dtype(graph, node, 0, 2);
-  tn__require_rank(graph, node, 1, a->rank);
+  tn__g_require_int(graph, node, 1);
+  tn__g_require_same_dtype(graph, node, 0, 2);
+  tn__g_require_rank(graph, node, 1, a->rank);
   require_reduction(graph, node);
-  int axis = tn__require_axis(graph, node, "axis", a->rank);
+  int axis = tn__g_require_axis(graph, node, "axis", a->rank);
   require_within(graph, node, indices, axis);
   known_inside(graph, node, indices, 0, 1, a->dims[axis]);
-  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
 }
 
 static void declare_scatter_elements(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -273,29 +274,30 @@ static void declare_scatter_elements(tn__lower_context *lower, const tn__node *n
   const char *name = tn__lower_name(lower, "scatter_elements");
   const tn__buffer *result = tn__te_extern_tensor(tn__lower_te(lower), name, a->dtype, a->rank, a->shape);
   tn__nest nest = tn__nest_create(ir, "j", inputs[1]->rank, inputs[1]->shape);
-  const tn__var *var = tn__let_var(ir, "index");
+  const tn__var *var = tn__g_let_var(ir, "index");
   const tn__expr *at[TN__MAX_RANK];
   memcpy(at, nest.index, sizeof(at));
-  at[axis] = tn__wrap_index(ir, var->self, a->shape[axis]);
-  const tn__expr *value = updated(ir, node, tn__load(ir, result, at), tn__load(ir, inputs[2], nest.index));
-  const tn__stmt *body = tn__seq2(ir, tn__check_index(ir, var->self, a->shape[axis]), tn__store(ir, result, at, value));
-  body = tn__let(ir, var, tn__cast(ir, TN_I64, tn__load(ir, inputs[1], nest.index)), body);
+  at[axis] = tn__g_wrap_index(ir, var->self, a->shape[axis]);
+  const tn__expr *value = updated(ir, node, tn__ir_load(ir, result, at), tn__ir_load(ir, inputs[2], nest.index));
+  const tn__stmt *body =
+      tn__ir_seq2(ir, tn__g_check_index(ir, var->self, a->shape[axis]), tn__ir_store(ir, result, at, value));
+  body = tn__ir_let(ir, var, tn__ir_cast(ir, TN_I64, tn__ir_load(ir, inputs[1], nest.index)), body);
   write_stage(lower, node, name, inputs, 3, result, a->shape, tn__nest_loops(ir, &nest, body));
   outputs[0] = result;
 }
 
 static void infer_scatter_nd(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0], *indices = node->inputs[1], *updates = node->inputs[2];
-  tn__require_int(graph, node, 1);
-  tn__require_same_dtype(graph, node, 0, 2);
+  tn__g_require_int(graph, node, 1);
+  tn__g_require_same_dtype(graph, node, 0, 2);
   require_reduction(graph, node);
   int tuple = tuple_size(graph, node, 0), lead = indices->rank - 1;
-  tn__require_rank(graph, node, 2, lead + a->rank - tuple);
+  tn__g_require_rank(graph, node, 2, lead + a->rank - tuple);
   for (int i = 0; i < updates->rank; i++)
-    tn__same_dim(graph, node, i < lead ? indices->dims[i] : a->dims[tuple + i - lead], updates->dims[i], "operand 2",
-                 i);
+    tn__g_same_dim(graph, node, i < lead ? indices->dims[i] : a->dims[tuple + i - lead], updates->dims[i], "operand 2",
+                   i);
   for (int k = 0; k < tuple; k++) known_inside(graph, node, indices, k, tuple, a->dims[k]);
-  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
 }
 
 /* A slice of the updates: where it comes from and goes to. */
@@ -312,32 +314,32 @@ static const tn__stmt *update_element(tn__ir *ir, const tn__expr *const *index, 
   memcpy(from, s->from, (size_t)s->lead * sizeof(*from));
   memcpy(at, s->at, (size_t)s->tuple * sizeof(*at));
   for (int i = 0; i < s->updates->rank - s->lead; i++) from[s->lead + i] = at[s->tuple + i] = index[i];
-  const tn__expr *value = updated(ir, s->node, tn__load(ir, s->result, at), tn__load(ir, s->updates, from));
-  return tn__store(ir, s->result, at, value);
+  const tn__expr *value = updated(ir, s->node, tn__ir_load(ir, s->result, at), tn__ir_load(ir, s->updates, from));
+  return tn__ir_store(ir, s->result, at, value);
 }
 
 static void declare_scatter_nd(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                                const tn__buffer **outputs) {
   tn__ir *ir = tn__lower_ir(lower);
   const tn__buffer *a = inputs[0], *indices = inputs[1], *updates = inputs[2];
-  int lead = indices->rank - 1, tuple = (int)tn__dim_const(node->inputs[1], lead);
+  int lead = indices->rank - 1, tuple = (int)tn__g_dim_const(node->inputs[1], lead);
   const char *name = tn__lower_name(lower, "scatter_nd");
   const tn__buffer *result = tn__te_extern_tensor(tn__lower_te(lower), name, a->dtype, a->rank, a->shape);
   tn__nest rows = tn__nest_create(ir, "j", lead, updates->shape);
   const tn__var *vars[TN__MAX_RANK];
   const tn__expr *at[TN__MAX_RANK], *component[TN__MAX_RANK];
   for (int k = 0; k < tuple; k++) {
-    vars[k] = tn__let_var(ir, "index");
-    at[k] = tn__wrap_index(ir, vars[k]->self, a->shape[k]);
+    vars[k] = tn__g_let_var(ir, "index");
+    at[k] = tn__g_wrap_index(ir, vars[k]->self, a->shape[k]);
   }
   for (int i = 0; i < lead; i++) component[i] = rows.index[i];
   const slices s = {node, updates, result, rows.index, at, lead, tuple};
   const tn__stmt *body =
       tn__nest_vectors(ir, "s", updates->rank - lead, updates->shape + lead, a->shape + tuple, update_element, &s);
   for (int k = tuple - 1; k >= 0; k--) {
-    component[lead] = tn__index(ir, k);
-    body = tn__seq2(ir, tn__check_index(ir, vars[k]->self, a->shape[k]), body);
-    body = tn__let(ir, vars[k], tn__cast(ir, TN_I64, tn__load(ir, indices, component)), body);
+    component[lead] = tn__ir_index(ir, k);
+    body = tn__ir_seq2(ir, tn__g_check_index(ir, vars[k]->self, a->shape[k]), body);
+    body = tn__ir_let(ir, vars[k], tn__ir_cast(ir, TN_I64, tn__ir_load(ir, indices, component)), body);
   }
   write_stage(lower, node, name, inputs, 3, result, a->shape, tn__nest_loops(ir, &rows, body));
   outputs[0] = result;
@@ -347,19 +349,19 @@ static void declare_scatter_nd(tn__lower_context *lower, const tn__node *node, c
 
 static void infer_append(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0], *fresh = node->inputs[1];
-  tn__require_same_dtype(graph, node, 0, 1);
-  tn__require_rank(graph, node, 1, a->rank);
-  int axis = tn__require_axis(graph, node, "axis", a->rank);
-  const tn__expr *start = tn__require_exprs(graph, node, "start", 1)[0];
+  tn__g_require_same_dtype(graph, node, 0, 1);
+  tn__g_require_rank(graph, node, 1, a->rank);
+  int axis = tn__g_require_axis(graph, node, "axis", a->rank);
+  const tn__expr *start = tn__g_require_exprs(graph, node, "start", 1)[0];
   for (int i = 0; i < a->rank; i++)
-    if (i != axis) tn__same_dim(graph, node, a->dims[i], fresh->dims[i], "operand 1", i);
+    if (i != axis) tn__g_same_dim(graph, node, a->dims[i], fresh->dims[i], "operand 1", i);
   tn__ir *ir = graph->ir;
-  const tn__expr *end = tn__add(ir, start, fresh->dims[axis]);
-  tn__graph_assume(graph, tn__le(ir, tn__index(ir, 0), start), "%s: it would start at %s", node->op->name,
-                   tn__size_text(graph, start));
-  tn__graph_assume(graph, tn__le(ir, end, a->dims[axis]), "%s elements along dimension %d do not fit into %s",
-                   tn__size_text(graph, end), axis, tn__size_text(graph, a->dims[axis]));
-  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
+  const tn__expr *end = tn__ir_add(ir, start, fresh->dims[axis]);
+  tn__graph_assume(graph, tn__ir_le(ir, tn__ir_index(ir, 0), start), "%s: it would start at %s", node->op->name,
+                   tn__g_size_text(graph, start));
+  tn__graph_assume(graph, tn__ir_le(ir, end, a->dims[axis]), "%s elements along dimension %d do not fit into %s",
+                   tn__g_size_text(graph, end), axis, tn__g_size_text(graph, a->dims[axis]));
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
 }
 
 static void declare_append(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -374,9 +376,9 @@ static void declare_append(tn__lower_context *lower, const tn__node *node, const
   const tn__expr *at[TN__MAX_RANK], *past[TN__MAX_RANK];
   memcpy(at, nest.index, sizeof(at));
   memcpy(past, a->shape, (size_t)a->rank * sizeof(*past));
-  at[axis] = tn__add(ir, at[axis], start);
+  at[axis] = tn__ir_add(ir, at[axis], start);
   past[axis] = start;
-  const tn__stmt *store = tn__store(ir, result, at, tn__load(ir, fresh, nest.index));
+  const tn__stmt *store = tn__ir_store(ir, result, at, tn__ir_load(ir, fresh, nest.index));
   write_stage(lower, node, name, inputs, 2, result, past, tn__nest_loops(ir, &nest, store));
   outputs[0] = result;
 }
@@ -385,27 +387,27 @@ static void declare_append(tn__lower_context *lower, const tn__node *node, const
 
 static void infer_write_at(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
-  tn__require_same_dtype(graph, node, 0, 1);
-  tn__require_dtype(graph, node, 2, TN_I64);
-  int axis = tn__require_axis(graph, node, "axis", a->rank);
+  tn__g_require_same_dtype(graph, node, 0, 1);
+  tn__g_require_dtype(graph, node, 2, TN_I64);
+  int axis = tn__g_require_axis(graph, node, "axis", a->rank);
   for (int k = 1; k <= 2; k++) {
-    tn__require_rank(graph, node, k, a->rank);
+    tn__g_require_rank(graph, node, k, a->rank);
     for (int i = 0; i < a->rank; i++) {
       const tn__expr *dim = node->inputs[k]->dims[i];
-      if (!tn__is_int_value(dim, 1) && (i == axis || dim != a->dims[i]))
+      if (!tn__ir_is_int_value(dim, 1) && (i == axis || dim != a->dims[i]))
         tn__node_fail(graph, node, "dimension %d of operand %d, %s, does not fit %s", i, k,
                       tn__value_type_text(graph, node->inputs[k]), tn__value_type_text(graph, a));
     }
   }
-  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
 }
 
 /* The index of an operand that stretches where it has the size 1; true when it does everywhere. */
 static bool stretched_index(tn__ir *ir, const tn__buffer *operand, const tn__nest *nest, const tn__expr **index) {
   bool everywhere = true;
   for (int i = 0; i < nest->count; i++) {
-    bool unit = tn__is_int_value(operand->shape[i], 1);
-    index[i] = unit ? tn__index(ir, 0) : nest->index[i];
+    bool unit = tn__ir_is_int_value(operand->shape[i], 1);
+    index[i] = unit ? tn__ir_index(ir, 0) : nest->index[i];
     everywhere = everywhere && unit;
   }
   return everywhere;
@@ -420,17 +422,18 @@ static void declare_write_at(tn__lower_context *lower, const tn__node *node, con
   const tn__buffer *result = tn__te_extern_tensor(tn__lower_te(lower), name, a->dtype, a->rank, a->shape);
   const tn__expr *extents[TN__MAX_RANK], *at[TN__MAX_RANK], *from[TN__MAX_RANK], *where[TN__MAX_RANK];
   memcpy(extents, a->shape, (size_t)a->rank * sizeof(*extents));
-  extents[axis] = tn__index(ir, 1);
+  extents[axis] = tn__ir_index(ir, 1);
   tn__nest nest = tn__nest_create(ir, "w", a->rank, extents);
   bool once = stretched_index(ir, position, &nest, where); /* one position for everything: found before the loops */
   stretched_index(ir, fresh, &nest, from);
-  const tn__var *var = tn__let_var(ir, "position");
+  const tn__var *var = tn__g_let_var(ir, "position");
   memcpy(at, nest.index, sizeof(at));
   at[axis] = var->self;
-  const tn__expr *inside = tn__and(ir, tn__le(ir, tn__index(ir, 0), var->self), tn__lt(ir, var->self, a->shape[axis]));
-  const tn__stmt *body = tn__store(ir, result, at, tn__load(ir, fresh, from));
+  const tn__expr *inside =
+      tn__ir_and(ir, tn__ir_le(ir, tn__ir_index(ir, 0), var->self), tn__ir_lt(ir, var->self, a->shape[axis]));
+  const tn__stmt *body = tn__ir_store(ir, result, at, tn__ir_load(ir, fresh, from));
   if (once) body = tn__nest_loops(ir, &nest, body);
-  body = tn__let(ir, var, tn__load(ir, position, where), tn__if(ir, inside, body, NULL));
+  body = tn__ir_let(ir, var, tn__ir_load(ir, position, where), tn__ir_if(ir, inside, body, NULL));
   if (!once) body = tn__nest_loops(ir, &nest, body);
   write_stage(lower, node, name, inputs, 3, result, a->shape, body);
   outputs[0] = result;

@@ -23,23 +23,23 @@ static void infer_recurrence(tn__graph *graph, tn__node *node) {
   int gates = gate_count(node);
   if (gates == 0)
     tn__node_fail(graph, node, "kind \"%s\" is not one of lstm, gru, rnn", tn__node_string(node, "kind", ""));
-  tn__require_float(graph, node, IN_X);
-  int64_t hidden = tn__dim_const(r, 0);
-  if (hidden < 1 || tn__dim_const(r, 1) != gates * hidden || tn__dim_const(x, 2) != gates * hidden)
+  tn__g_require_float(graph, node, IN_X);
+  int64_t hidden = tn__g_dim_const(r, 0);
+  if (hidden < 1 || tn__g_dim_const(r, 1) != gates * hidden || tn__g_dim_const(x, 2) != gates * hidden)
     tn__node_fail(graph, node, "%s and %s are not the operands of %d gates", tn__value_type_text(graph, x),
                   tn__value_type_text(graph, r), gates);
   for (int i = 0; i < IN_COUNT; i++) {
     const tn__value *own = operand(node, i);
     if (own == NULL) continue;
     if (i == IN_LENGTHS)
-      tn__require_int(graph, node, i);
+      tn__g_require_int(graph, node, i);
     else
-      tn__require_same_dtype(graph, node, IN_X, i);
+      tn__g_require_same_dtype(graph, node, IN_X, i);
   }
   const tn__expr *y[3] = {x->dims[0], x->dims[1], r->dims[0]};
-  tn__set_output(graph, node, 0, x->dtype, 3, y, NULL);
-  tn__set_output(graph, node, 1, x->dtype, 2, y + 1, NULL);
-  if (gates == 4) tn__set_output(graph, node, 2, x->dtype, 2, y + 1, NULL);
+  tn__g_set_output(graph, node, 0, x->dtype, 3, y, NULL);
+  tn__g_set_output(graph, node, 1, x->dtype, 2, y + 1, NULL);
+  if (gates == 4) tn__g_set_output(graph, node, 2, x->dtype, 2, y + 1, NULL);
 }
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
@@ -56,10 +56,10 @@ typedef struct cell {
   const tn__expr *batch;
 } cell;
 
-static const tn__expr *number(const cell *s, double value) { return tn__float(s->ir, s->wide, value); }
-static const tn__expr *sum(const cell *s, const tn__expr *a, const tn__expr *b) { return tn__add(s->ir, a, b); }
-static const tn__expr *scaled(const cell *s, const tn__expr *a, const tn__expr *b) { return tn__mul(s->ir, a, b); }
-static const tn__expr *call(const cell *s, tn__intrinsic f, const tn__expr *a) { return tn__call1(s->ir, f, a); }
+static const tn__expr *number(const cell *s, double value) { return tn__ir_float(s->ir, s->wide, value); }
+static const tn__expr *sum(const cell *s, const tn__expr *a, const tn__expr *b) { return tn__ir_add(s->ir, a, b); }
+static const tn__expr *scaled(const cell *s, const tn__expr *a, const tn__expr *b) { return tn__ir_mul(s->ir, a, b); }
+static const tn__expr *call(const cell *s, tn__intrinsic f, const tn__expr *a) { return tn__ir_call1(s->ir, f, a); }
 
 static double parameter(const cell *s, const char *name, int index, double otherwise) {
   const tn__attr *attr = tn__node_attr(s->node, name);
@@ -83,24 +83,24 @@ static bool activation_is(const cell *s, int index, const char *name) {
 static const tn__expr *activate(const cell *s, int index, const tn__expr *a) {
   tn__ir *ir = s->ir;
   double clip = tn__node_float(s->node, "clip", 0);
-  if (clip > 0) a = tn__min(ir, tn__max(ir, a, number(s, -clip)), number(s, clip));
-  const tn__expr *zero = number(s, 0), *one = number(s, 1), *negative = tn__lt(ir, a, zero);
+  if (clip > 0) a = tn__ir_min(ir, tn__ir_max(ir, a, number(s, -clip)), number(s, clip));
+  const tn__expr *zero = number(s, 0), *one = number(s, 1), *negative = tn__ir_lt(ir, a, zero);
   if (activation_is(s, index, "Tanh")) return call(s, TN__CALL_TANH, a);
-  if (activation_is(s, index, "Relu")) return tn__max(ir, a, zero);
+  if (activation_is(s, index, "Relu")) return tn__ir_max(ir, a, zero);
   if (activation_is(s, index, "Sigmoid"))
-    return tn__div(ir, one, sum(s, one, call(s, TN__CALL_EXP, call(s, TN__CALL_NEG, a))));
-  if (activation_is(s, index, "Softsign")) return tn__div(ir, a, sum(s, one, call(s, TN__CALL_ABS, a)));
+    return tn__ir_div(ir, one, sum(s, one, call(s, TN__CALL_EXP, call(s, TN__CALL_NEG, a))));
+  if (activation_is(s, index, "Softsign")) return tn__ir_div(ir, a, sum(s, one, call(s, TN__CALL_ABS, a)));
   if (activation_is(s, index, "Softplus")) {
     const tn__expr *tail =
         call(s, TN__CALL_LOG1P, call(s, TN__CALL_EXP, call(s, TN__CALL_NEG, call(s, TN__CALL_ABS, a))));
-    return sum(s, tn__max(ir, a, zero), tail);
+    return sum(s, tn__ir_max(ir, a, zero), tail);
   }
   const tn__expr *linear = scaled(s, number(s, parameter(s, "alphas", index, 1)), a);
   if (activation_is(s, index, "Affine")) return sum(s, linear, number(s, parameter(s, "betas", index, 0)));
   if (activation_is(s, index, "LeakyRelu"))
-    return tn__select(ir, negative, scaled(s, number(s, parameter(s, "alphas", index, 0.01)), a), a);
+    return tn__ir_select(ir, negative, scaled(s, number(s, parameter(s, "alphas", index, 0.01)), a), a);
   if (activation_is(s, index, "ThresholdedRelu"))
-    return tn__select(ir, tn__lt(ir, number(s, parameter(s, "alphas", index, 1)), a), a, zero);
+    return tn__ir_select(ir, tn__ir_lt(ir, number(s, parameter(s, "alphas", index, 1)), a), a, zero);
   if (activation_is(s, index, "ScaledTanh")) {
     const tn__expr *inner = scaled(s, number(s, parameter(s, "betas", index, 1)), a);
     return scaled(s, number(s, parameter(s, "alphas", index, 1)), call(s, TN__CALL_TANH, inner));
@@ -108,11 +108,11 @@ static const tn__expr *activate(const cell *s, int index, const tn__expr *a) {
   if (activation_is(s, index, "HardSigmoid")) {
     const tn__expr *line = sum(s, scaled(s, number(s, parameter(s, "alphas", index, 0.2)), a),
                                number(s, parameter(s, "betas", index, 0.5)));
-    return tn__min(ir, tn__max(ir, line, zero), one);
+    return tn__ir_min(ir, tn__ir_max(ir, line, zero), one);
   }
   if (activation_is(s, index, "Elu"))
-    return tn__select(ir, negative, scaled(s, number(s, parameter(s, "alphas", index, 1)), call(s, TN__CALL_EXPM1, a)),
-                      a);
+    return tn__ir_select(ir, negative,
+                         scaled(s, number(s, parameter(s, "alphas", index, 1)), call(s, TN__CALL_EXPM1, a)), a);
   tn__throwf(tn__ir_arena(ir)->escape, TN_UNSUPPORTED, "%s%srecurrence: the activations \"%s\" are not all known",
              s->node->origin == NULL ? "" : s->node->origin, s->node->origin == NULL ? "" : ": ",
              tn__node_string(s->node, "activations", ""));
@@ -121,20 +121,20 @@ static const tn__expr *activate(const cell *s, int index, const tn__expr *a) {
 /* ---- elements ---------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *load1(const cell *s, const tn__buffer *buffer, const tn__expr *i) {
-  return tn__cast(s->ir, s->wide, tn__load(s->ir, buffer, &i));
+  return tn__ir_cast(s->ir, s->wide, tn__ir_load(s->ir, buffer, &i));
 }
 
 static const tn__expr *load2(const cell *s, const tn__buffer *buffer, const tn__expr *i, const tn__expr *j) {
-  return tn__cast(s->ir, s->wide, tn__load(s->ir, buffer, (const tn__expr *[]){i, j}));
+  return tn__ir_cast(s->ir, s->wide, tn__ir_load(s->ir, buffer, (const tn__expr *[]){i, j}));
 }
 
 static const tn__stmt *store2(const cell *s, const tn__buffer *buffer, const tn__expr *i, const tn__expr *j,
                               const tn__expr *value) {
-  return tn__store(s->ir, buffer, (const tn__expr *[]){i, j}, tn__cast(s->ir, buffer->dtype, value));
+  return tn__ir_store(s->ir, buffer, (const tn__expr *[]){i, j}, tn__ir_cast(s->ir, buffer->dtype, value));
 }
 
 static const tn__expr *input_at(const cell *s, const tn__expr *column) {
-  return tn__cast(s->ir, s->wide, tn__load(s->ir, s->x, (const tn__expr *[]){s->time, s->batch, column}));
+  return tn__ir_cast(s->ir, s->wide, tn__ir_load(s->ir, s->x, (const tn__expr *[]){s->time, s->batch, column}));
 }
 
 /* ---- columns in vectors ------------------------------------------------------------------------------------------ */
@@ -146,26 +146,26 @@ typedef struct columns {
 } columns;
 
 static columns columns_from(const cell *s, const tn__expr *first, int64_t lanes) {
-  const tn__var *lane = tn__var_create(s->ir, "v", TN_I64, tn__index(s->ir, 0), tn__index(s->ir, lanes));
-  return (columns){lane, tn__add(s->ir, first, lane->self)};
+  const tn__var *lane = tn__var_create(s->ir, "v", TN_I64, tn__ir_index(s->ir, 0), tn__ir_index(s->ir, lanes));
+  return (columns){lane, tn__ir_add(s->ir, first, lane->self)};
 }
 
 static const tn__stmt *in_vector(const cell *s, const columns *c, const tn__stmt *body) {
-  return tn__for(s->ir, c->lane, TN__LOOP_VECTORIZED, body);
+  return tn__ir_for(s->ir, c->lane, TN__LOOP_VECTORIZED, body);
 }
 
 /* The statement that `body` makes of each position of the state, in vectors and what is left. */
 static const tn__stmt *over_hidden(const cell *s, const tn__stmt *(*body)(const cell *s, const tn__expr *j)) {
   tn__ir *ir = s->ir;
   int64_t whole = s->hidden / LANES, rest = s->hidden % LANES;
-  const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__index(ir, 0), tn__index(ir, whole));
-  columns all = columns_from(s, tn__mul_i(ir, j->self, LANES), LANES);
-  columns last = columns_from(s, tn__index(ir, whole * LANES), rest);
+  const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, whole));
+  columns all = columns_from(s, tn__ir_mul_i(ir, j->self, LANES), LANES);
+  columns last = columns_from(s, tn__ir_index(ir, whole * LANES), rest);
   const tn__stmt *items[2];
   int count = 0;
-  if (whole > 0) items[count++] = tn__for(ir, j, TN__LOOP_SERIAL, in_vector(s, &all, body(s, all.column)));
+  if (whole > 0) items[count++] = tn__ir_for(ir, j, TN__LOOP_SERIAL, in_vector(s, &all, body(s, all.column)));
   if (rest > 0) items[count++] = in_vector(s, &last, body(s, last.column));
-  return tn__seq(ir, items, count);
+  return tn__ir_seq(ir, items, count);
 }
 
 /* ---- the state times R ------------------------------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ typedef struct product {
   int64_t factor_first;
 } product;
 
-static const tn__expr *row_of(const cell *s, int row) { return tn__add_i(s->ir, s->batch, row); }
+static const tn__expr *row_of(const cell *s, int row) { return tn__ir_add_i(s->ir, s->batch, row); }
 
 static const tn__stmt *add_terms(const cell *s, const product *p, const tn__buffer *sums, const tn__expr *k,
                                  const tn__expr *column, int vectors, int64_t lanes) {
@@ -190,38 +190,39 @@ static const tn__stmt *add_terms(const cell *s, const product *p, const tn__buff
     const tn__var *value = tn__var_create(ir, "state", s->wide, NULL, NULL);
     const tn__expr *state = load2(s, s->h, row_of(s, row), k);
     if (p->factor != NULL)
-      state = scaled(s, state, load2(s, p->factor, row_of(s, row), tn__add_i(ir, k, p->factor_first)));
+      state = scaled(s, state, load2(s, p->factor, row_of(s, row), tn__ir_add_i(ir, k, p->factor_first)));
     for (int i = 0; i < vectors; i++) {
-      columns c = columns_from(s, tn__add_i(ir, column, i * lanes), lanes);
-      const tn__expr *at = tn__add_i(ir, c.lane->self, i * lanes), *place = tn__index(ir, row);
+      columns c = columns_from(s, tn__ir_add_i(ir, column, i * lanes), lanes);
+      const tn__expr *at = tn__ir_add_i(ir, c.lane->self, i * lanes), *place = tn__ir_index(ir, row);
       const tn__expr *term = scaled(s, value->self, load2(s, s->r, k, c.column));
       terms[i] = in_vector(s, &c, store2(s, sums, place, at, sum(s, load2(s, sums, place, at), term)));
     }
-    all[row] = tn__let(ir, value, state, tn__seq(ir, terms, vectors));
+    all[row] = tn__ir_let(ir, value, state, tn__ir_seq(ir, terms, vectors));
   }
-  return tn__seq(ir, all, p->rows);
+  return tn__ir_seq(ir, all, p->rows);
 }
 
 /* `vectors` vectors of columns from `column` on, whose sums are kept in registers: all their places are constants. */
 static const tn__stmt *project_block(const cell *s, const product *p, const tn__expr *column, int vectors,
                                      int64_t lanes) {
   tn__ir *ir = s->ir;
-  const tn__expr *shape[2] = {tn__index(ir, p->rows), tn__index(ir, vectors * lanes)};
+  const tn__expr *shape[2] = {tn__ir_index(ir, p->rows), tn__ir_index(ir, vectors * lanes)};
   const tn__buffer *sums = tn__buffer_create(ir, "sums", s->wide, TN__SCOPE_STACK, 2, shape);
-  const tn__var *k = tn__var_create(ir, "k", TN_I64, tn__index(ir, 0), tn__index(ir, s->hidden));
+  const tn__var *k = tn__var_create(ir, "k", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, s->hidden));
   const tn__stmt *start[MAX_ROWS * MAX_VECTORS], *finish[MAX_ROWS * MAX_VECTORS];
   int count = 0;
   for (int row = 0; row < p->rows; row++)
     for (int i = 0; i < vectors; i++) {
-      columns c = columns_from(s, tn__add_i(ir, column, i * lanes), lanes);
-      const tn__expr *at = tn__add_i(ir, c.lane->self, i * lanes), *place = tn__index(ir, row);
+      columns c = columns_from(s, tn__ir_add_i(ir, column, i * lanes), lanes);
+      const tn__expr *at = tn__ir_add_i(ir, c.lane->self, i * lanes), *place = tn__ir_index(ir, row);
       start[count] = in_vector(s, &c, store2(s, sums, place, at, number(s, 0)));
       finish[count++] = in_vector(s, &c, store2(s, s->pre, row_of(s, row), c.column, load2(s, sums, place, at)));
     }
-  const tn__stmt *items[3] = {tn__seq(ir, start, count),
-                              tn__for(ir, k, TN__LOOP_SERIAL, add_terms(s, p, sums, k->self, column, vectors, lanes)),
-                              tn__seq(ir, finish, count)};
-  return tn__alloc_stmt(ir, sums, tn__seq(ir, items, 3));
+  const tn__stmt *items[3] = {
+      tn__ir_seq(ir, start, count),
+      tn__ir_for(ir, k, TN__LOOP_SERIAL, add_terms(s, p, sums, k->self, column, vectors, lanes)),
+      tn__ir_seq(ir, finish, count)};
+  return tn__ir_alloc_stmt(ir, sums, tn__ir_seq(ir, items, 3));
 }
 
 /* pre = state * R, for the product's rows and columns. One row takes twice as many columns at once as several do. */
@@ -233,37 +234,37 @@ static const tn__stmt *project(const cell *s, const product *p) {
   for (int vectors = p->rows > 1 ? MAX_VECTORS / 4 : MAX_VECTORS; vectors >= 1; vectors = vectors > 1 ? 1 : 0) {
     int64_t width = vectors * LANES, blocks = (p->count - done) / width;
     if (blocks == 0) continue;
-    const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__index(ir, 0), tn__index(ir, blocks));
-    const tn__expr *column = tn__add_i(ir, tn__mul_i(ir, j->self, width), p->first + done);
-    items[count++] = tn__for(ir, j, TN__LOOP_SERIAL, project_block(s, p, column, vectors, LANES));
+    const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, blocks));
+    const tn__expr *column = tn__ir_add_i(ir, tn__ir_mul_i(ir, j->self, width), p->first + done);
+    items[count++] = tn__ir_for(ir, j, TN__LOOP_SERIAL, project_block(s, p, column, vectors, LANES));
     done += blocks * width;
   }
-  if (done < p->count) items[count++] = project_block(s, p, tn__index(ir, p->first + done), 1, p->count - done);
-  return tn__seq(ir, items, count);
+  if (done < p->count) items[count++] = project_block(s, p, tn__ir_index(ir, p->first + done), 1, p->count - done);
+  return tn__ir_seq(ir, items, count);
 }
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *pre_at(const cell *s, int gate, const tn__expr *j) {
-  return load2(s, s->pre, s->batch, tn__add_i(s->ir, j, gate * s->hidden));
+  return load2(s, s->pre, s->batch, tn__ir_add_i(s->ir, j, gate * s->hidden));
 }
 
 static const tn__expr *biased(const cell *s, int gate, const tn__expr *j) {
   const tn__expr *value = pre_at(s, gate, j);
-  return s->bias == NULL ? value : sum(s, value, load1(s, s->bias, tn__add_i(s->ir, j, gate * s->hidden)));
+  return s->bias == NULL ? value : sum(s, value, load1(s, s->bias, tn__ir_add_i(s->ir, j, gate * s->hidden)));
 }
 
 /* What a gate's activation is taken of. */
 static const tn__expr *gate_at(const cell *s, int gate, const tn__expr *j) {
-  return sum(s, input_at(s, tn__add_i(s->ir, j, gate * s->hidden)), biased(s, gate, j));
+  return sum(s, input_at(s, tn__ir_add_i(s->ir, j, gate * s->hidden)), biased(s, gate, j));
 }
 
 /* The new state of position j, kept and written out. */
 static const tn__stmt *set_state(const cell *s, const tn__expr *j, const tn__expr *value) {
   const tn__var *var = tn__var_create(s->ir, "h", s->wide, NULL, NULL);
   const tn__expr *at[3] = {s->time, s->batch, j};
-  const tn__stmt *out = tn__store(s->ir, s->y, at, tn__cast(s->ir, s->dtype, var->self));
-  return tn__let(s->ir, var, value, tn__seq2(s->ir, store2(s, s->h, s->batch, j, var->self), out));
+  const tn__stmt *out = tn__ir_store(s->ir, s->y, at, tn__ir_cast(s->ir, s->dtype, var->self));
+  return tn__ir_let(s->ir, var, value, tn__ir_seq2(s->ir, store2(s, s->h, s->batch, j, var->self), out));
 }
 
 static const tn__stmt *rnn_cell(const cell *s, const tn__expr *j) {
@@ -279,20 +280,20 @@ static const tn__stmt *lstm_cell(const cell *s, const tn__expr *j) {
                  *pre_forget = gate_at(s, 2, j);
   if (s->peepholes != NULL) {
     pre_in = sum(s, pre_in, scaled(s, load1(s, s->peepholes, j), old));
-    pre_out = sum(s, pre_out, scaled(s, load1(s, s->peepholes, tn__add_i(ir, j, s->hidden)), c->self));
-    pre_forget = sum(s, pre_forget, scaled(s, load1(s, s->peepholes, tn__add_i(ir, j, 2 * s->hidden)), old));
+    pre_out = sum(s, pre_out, scaled(s, load1(s, s->peepholes, tn__ir_add_i(ir, j, s->hidden)), c->self));
+    pre_forget = sum(s, pre_forget, scaled(s, load1(s, s->peepholes, tn__ir_add_i(ir, j, 2 * s->hidden)), old));
   }
-  const tn__expr *forget =
-      tn__node_int(s->node, "input_forget", 0) != 0 ? tn__sub(ir, number(s, 1), in->self) : activate(s, 0, pre_forget);
+  const tn__expr *forget = tn__node_int(s->node, "input_forget", 0) != 0 ? tn__ir_sub(ir, number(s, 1), in->self)
+                                                                         : activate(s, 0, pre_forget);
   const tn__expr *next = sum(s, scaled(s, forget, old), scaled(s, in->self, activate(s, 1, gate_at(s, 3, j))));
   const tn__stmt *out = set_state(s, j, scaled(s, activate(s, 0, pre_out), activate(s, 2, c->self)));
-  const tn__stmt *body = tn__let(ir, c, next, tn__seq2(ir, store2(s, s->c, s->batch, j, c->self), out));
-  return tn__let(ir, in, activate(s, 0, pre_in), body);
+  const tn__stmt *body = tn__ir_let(ir, c, next, tn__ir_seq2(ir, store2(s, s->c, s->batch, j, c->self), out));
+  return tn__ir_let(ir, in, activate(s, 0, pre_in), body);
 }
 
 /* Gates: update, reset, hidden. The reset gate is done for the whole state before the hidden one reads it. */
 static const tn__stmt *gru_reset(const cell *s, const tn__expr *j) {
-  return store2(s, s->pre, s->batch, tn__add_i(s->ir, j, s->hidden), activate(s, 0, gate_at(s, 1, j)));
+  return store2(s, s->pre, s->batch, tn__ir_add_i(s->ir, j, s->hidden), activate(s, 0, gate_at(s, 1, j)));
 }
 
 static const tn__stmt *gru_cell(const cell *s, const tn__expr *j) {
@@ -300,10 +301,10 @@ static const tn__stmt *gru_cell(const cell *s, const tn__expr *j) {
   const tn__var *z = tn__var_create(ir, "z", s->wide, NULL, NULL);
   const tn__expr *hidden = gate_at(s, 2, j);
   if (tn__node_int(s->node, "linear_before_reset", 0) != 0)
-    hidden = sum(s, input_at(s, tn__add_i(ir, j, 2 * s->hidden)), scaled(s, pre_at(s, 1, j), biased(s, 2, j)));
-  const tn__expr *fresh = scaled(s, tn__sub(ir, number(s, 1), z->self), activate(s, 1, hidden));
+    hidden = sum(s, input_at(s, tn__ir_add_i(ir, j, 2 * s->hidden)), scaled(s, pre_at(s, 1, j), biased(s, 2, j)));
+  const tn__expr *fresh = scaled(s, tn__ir_sub(ir, number(s, 1), z->self), activate(s, 1, hidden));
   const tn__expr *value = sum(s, fresh, scaled(s, z->self, load2(s, s->h, s->batch, j)));
-  return tn__let(ir, z, activate(s, 0, gate_at(s, 0, j)), set_state(s, j, value));
+  return tn__ir_let(ir, z, activate(s, 0, gate_at(s, 0, j)), set_state(s, j, value));
 }
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
@@ -311,18 +312,18 @@ static const tn__stmt *gru_cell(const cell *s, const tn__expr *j) {
 /* `body` for each of the rows that have not ended before this step. */
 static const tn__stmt *over_rows(const cell *s, int rows, const tn__stmt *(*body)(const cell *s, const tn__expr *j)) {
   tn__ir *ir = s->ir;
-  const tn__var *row = tn__var_create(ir, "row", TN_I64, tn__index(ir, 0), tn__index(ir, rows));
-  const tn__var *length = tn__let_var(ir, "length");
+  const tn__var *row = tn__var_create(ir, "row", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, rows));
+  const tn__var *length = tn__g_let_var(ir, "length");
   const tn__expr *own_length = s->x->shape[0];
   cell one = *s;
-  one.batch = tn__add(ir, s->batch, row->self);
+  one.batch = tn__ir_add(ir, s->batch, row->self);
   if (s->lengths != NULL) { /* clamped, because it addresses the input */
-    own_length = tn__cast(ir, TN_I64, tn__load(ir, s->lengths, &one.batch));
-    own_length = tn__max(ir, tn__min(ir, own_length, s->x->shape[0]), tn__index(ir, 0));
+    own_length = tn__ir_cast(ir, TN_I64, tn__ir_load(ir, s->lengths, &one.batch));
+    own_length = tn__ir_max(ir, tn__ir_min(ir, own_length, s->x->shape[0]), tn__ir_index(ir, 0));
   }
-  if (tn__node_int(s->node, "reverse", 0) != 0) one.time = tn__sub(ir, tn__add_i(ir, length->self, -1), s->time);
-  const tn__stmt *all = tn__if(ir, tn__lt(ir, s->time, length->self), over_hidden(&one, body), NULL);
-  return tn__for(ir, row, TN__LOOP_SERIAL, tn__let(ir, length, own_length, all));
+  if (tn__node_int(s->node, "reverse", 0) != 0) one.time = tn__ir_sub(ir, tn__ir_add_i(ir, length->self, -1), s->time);
+  const tn__stmt *all = tn__ir_if(ir, tn__ir_lt(ir, s->time, length->self), over_hidden(&one, body), NULL);
+  return tn__ir_for(ir, row, TN__LOOP_SERIAL, tn__ir_let(ir, length, own_length, all));
 }
 
 /* Of `rows` rows from cell.batch on. Products are made of rows that have ended, too, and not looked at. */
@@ -330,28 +331,29 @@ static const tn__stmt *step(const cell *s, int rows) {
   tn__ir *ir = s->ir;
   int64_t n = s->hidden;
   product all = {.rows = rows, .count = s->gates * n};
-  if (s->gates != 3) return tn__seq2(ir, project(s, &all), over_rows(s, rows, s->gates == 4 ? lstm_cell : rnn_cell));
+  if (s->gates != 3) return tn__ir_seq2(ir, project(s, &all), over_rows(s, rows, s->gates == 4 ? lstm_cell : rnn_cell));
   bool linear = tn__node_int(s->node, "linear_before_reset", 0) != 0;
   product gates = {.rows = rows, .count = 2 * n};
   product hidden = {
       .rows = rows, .first = 2 * n, .count = n, .factor = linear ? NULL : s->pre, .factor_first = linear ? 0 : n};
   const tn__stmt *items[] = {project(s, &gates), over_rows(s, rows, gru_reset), project(s, &hidden),
                              over_rows(s, rows, gru_cell)};
-  return tn__seq(ir, items, 4);
+  return tn__ir_seq(ir, items, 4);
 }
 
 /* All rows, several at once so that each element of R is read once for them. */
 static const tn__stmt *steps(const cell *s, const tn__expr *batch) {
   tn__ir *ir = s->ir;
-  const tn__expr *several = tn__index(ir, MAX_ROWS), *whole = tn__div(ir, batch, several);
-  const tn__expr *rest = tn__sub(ir, batch, tn__mul(ir, whole, several));
+  const tn__expr *several = tn__ir_index(ir, MAX_ROWS), *whole = tn__ir_div(ir, batch, several);
+  const tn__expr *rest = tn__ir_sub(ir, batch, tn__ir_mul(ir, whole, several));
   tn__nest groups = tn__nest_create(ir, "g", 1, &whole), rows = tn__nest_create(ir, "b", 1, &rest);
   cell group = *s, row = *s;
-  group.batch = tn__mul(ir, groups.index[0], several);
-  row.batch = tn__add(ir, tn__mul(ir, whole, several), rows.index[0]);
-  const tn__expr *none = tn__index(ir, 0);
-  return tn__seq2(ir, tn__if(ir, tn__lt(ir, none, whole), tn__nest_loops(ir, &groups, step(&group, MAX_ROWS)), NULL),
-                  tn__if(ir, tn__lt(ir, none, rest), tn__nest_loops(ir, &rows, step(&row, 1)), NULL));
+  group.batch = tn__ir_mul(ir, groups.index[0], several);
+  row.batch = tn__ir_add(ir, tn__ir_mul(ir, whole, several), rows.index[0]);
+  const tn__expr *none = tn__ir_index(ir, 0);
+  return tn__ir_seq2(
+      ir, tn__ir_if(ir, tn__ir_lt(ir, none, whole), tn__nest_loops(ir, &groups, step(&group, MAX_ROWS)), NULL),
+      tn__ir_if(ir, tn__ir_lt(ir, none, rest), tn__nest_loops(ir, &rows, step(&row, 1)), NULL));
 }
 
 /* ---- the stage --------------------------------------------------------------------------------------------------- */
@@ -359,8 +361,8 @@ static const tn__stmt *steps(const cell *s, const tn__expr *batch) {
 static const tn__stmt *fill(const cell *s, const tn__buffer *to, const tn__buffer *from) {
   tn__ir *ir = s->ir;
   tn__nest nest = tn__nest_create(ir, "p", to->rank, to->shape);
-  const tn__expr *value = from == NULL ? tn__constant(ir, to->dtype, 0) : tn__load(ir, from, nest.index);
-  return tn__nest_loops(ir, &nest, tn__store(ir, to, nest.index, value));
+  const tn__expr *value = from == NULL ? tn__ir_constant(ir, to->dtype, 0) : tn__ir_load(ir, from, nest.index);
+  return tn__nest_loops(ir, &nest, tn__ir_store(ir, to, nest.index, value));
 }
 
 static void declare_recurrence(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -373,7 +375,7 @@ static void declare_recurrence(tn__lower_context *lower, const tn__node *node, c
   cell s = {.ir = ir,
             .node = node,
             .dtype = in[IN_X]->dtype,
-            .wide = tn__accumulator_of(in[IN_X]->dtype),
+            .wide = tn__g_accumulator_of(in[IN_X]->dtype),
             .gates = gate_count(node),
             .x = in[IN_X],
             .r = in[IN_R],
@@ -382,8 +384,8 @@ static void declare_recurrence(tn__lower_context *lower, const tn__node *node, c
             .c0 = in[IN_C],
             .peepholes = in[IN_PEEPHOLES],
             .lengths = in[IN_LENGTHS]};
-  s.hidden = tn__dim_const(node->inputs[IN_R], 0);
-  const tn__expr *y[3] = {s.x->shape[0], s.x->shape[1], tn__index(ir, s.hidden)}, *pre[2] = {y[1], s.x->shape[2]};
+  s.hidden = tn__g_dim_const(node->inputs[IN_R], 0);
+  const tn__expr *y[3] = {s.x->shape[0], s.x->shape[1], tn__ir_index(ir, s.hidden)}, *pre[2] = {y[1], s.x->shape[2]};
   const char *name = tn__lower_name(lower, "recurrence");
   s.y = tn__te_extern_tensor(te, name, s.dtype, 3, y);
   s.h = tn__te_extern_tensor(te, tn__lower_name(lower, "state"), s.dtype, 2, y + 1);
@@ -391,13 +393,13 @@ static void declare_recurrence(tn__lower_context *lower, const tn__node *node, c
   s.pre = tn__te_extern_tensor(te, tn__lower_name(lower, "gates"), s.wide, 2, pre);
   tn__nest nest = tn__nest_create(ir, "t", 1, y);
   s.time = nest.index[0];
-  const tn__stmt *items[4] = {fill(&s, s.h, s.h0), s.c != NULL ? fill(&s, s.c, s.c0) : tn__seq(ir, NULL, 0),
+  const tn__stmt *items[4] = {fill(&s, s.h, s.h0), s.c != NULL ? fill(&s, s.c, s.c0) : tn__ir_seq(ir, NULL, 0),
                               fill(&s, s.y, NULL), tn__nest_loops(ir, &nest, steps(&s, y[1]))};
   const tn__buffer *reads[IN_COUNT], *writes[4] = {s.y, s.h, s.pre, s.c};
   int read_count = 0;
   for (int i = 0; i < IN_COUNT; i++)
     if (in[i] != NULL) reads[read_count++] = in[i];
-  tn__te_extern(te, name, reads, read_count, writes, s.c != NULL ? 4 : 3, tn__seq(ir, items, 4));
+  tn__te_extern(te, name, reads, read_count, writes, s.c != NULL ? 4 : 3, tn__ir_seq(ir, items, 4));
   outputs[0] = s.y;
   outputs[1] = s.h;
   if (s.c != NULL) outputs[2] = s.c;

@@ -30,28 +30,28 @@ static void require_kind(const tn__graph *graph, const tn__node *node) {
 
 static const tn__expr *identity_of(tn__ir *ir, tn__te_reducer reducer, tn_dtype dtype) {
   switch (reducer) {
-    case TN__TE_PROD: return tn__constant(ir, dtype, 1);
-    case TN__TE_MAX: return tn__lowest(ir, dtype);
-    case TN__TE_MIN: return tn__highest(ir, dtype);
-    case TN__TE_ALL: return tn__bool(ir, true);
-    default: return tn__constant(ir, dtype, 0);
+    case TN__TE_PROD: return tn__ir_constant(ir, dtype, 1);
+    case TN__TE_MAX: return tn__ir_lowest(ir, dtype);
+    case TN__TE_MIN: return tn__ir_highest(ir, dtype);
+    case TN__TE_ALL: return tn__ir_bool(ir, true);
+    default: return tn__ir_constant(ir, dtype, 0);
   }
 }
 
 static const tn__expr *combine(tn__ir *ir, tn__te_reducer reducer, const tn__expr *a, const tn__expr *b) {
   switch (reducer) {
-    case TN__TE_SUM: return tn__add(ir, a, b);
-    case TN__TE_PROD: return tn__mul(ir, a, b);
-    case TN__TE_MAX: return tn__max(ir, a, b);
-    case TN__TE_MIN: return tn__min(ir, a, b);
-    case TN__TE_ALL: return tn__and(ir, a, b);
-    default: return tn__or(ir, a, b);
+    case TN__TE_SUM: return tn__ir_add(ir, a, b);
+    case TN__TE_PROD: return tn__ir_mul(ir, a, b);
+    case TN__TE_MAX: return tn__ir_max(ir, a, b);
+    case TN__TE_MIN: return tn__ir_min(ir, a, b);
+    case TN__TE_ALL: return tn__ir_and(ir, a, b);
+    default: return tn__ir_or(ir, a, b);
   }
 }
 
 /* Sums and products of 16-bit types are carried in f32; greatest and smallest need no more than their own type. */
 static tn_dtype term_dtype(tn__te_reducer reducer, tn_dtype dtype) {
-  return reducer == TN__TE_SUM || reducer == TN__TE_PROD ? tn__accumulator_of(dtype) : dtype;
+  return reducer == TN__TE_SUM || reducer == TN__TE_PROD ? tn__g_accumulator_of(dtype) : dtype;
 }
 
 /* ---- reduce ------------------------------------------------------------------------------------------------------ */
@@ -75,7 +75,7 @@ static int reduced_shape(tn__ir *ir, const tn__value *a, unsigned mask, bool kee
     if ((mask >> i & 1) == 0)
       dims[rank++] = a->dims[i];
     else if (keep)
-      dims[rank++] = tn__index(ir, 1);
+      dims[rank++] = tn__ir_index(ir, 1);
   }
   return rank;
 }
@@ -87,13 +87,13 @@ static void infer_reduce(tn__graph *graph, tn__node *node) {
   const tn__expr *dims[TN__MAX_RANK];
   int rank = reduced_shape(graph->ir, a, mask, tn__node_int(node, "keep_dims", 0) != 0, dims);
   const tn__expr *element = NULL;
-  int count = tn__element_count(a->rank, a->dims);
-  if (a->elements != NULL && tn__carries_elements(a->dtype) && a->dtype != TN_BOOL && a->rank == 1 && mask == 1 &&
+  int count = tn__g_element_count(a->rank, a->dims);
+  if (a->elements != NULL && tn__g_carries_elements(a->dtype) && a->dtype != TN_BOOL && a->rank == 1 && mask == 1 &&
       count > 0) {
     element = a->elements[0];
     for (int i = 1; i < count; i++) element = combine(graph->ir, reducer_of(node), element, a->elements[i]);
   }
-  tn__set_output(graph, node, 0, a->dtype, rank, dims, element != NULL ? &element : NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, rank, dims, element != NULL ? &element : NULL);
 }
 
 /* Axes of the result and of the reduction, and the operand's index in them. */
@@ -124,7 +124,7 @@ static void declare_reduce(tn__lower_context *lower, const tn__node *node, const
   reduce_axes(lower, node, inputs[0], &axes, &reduce, index);
   tn__te_reducer reducer = reducer_of(node);
   tn_dtype dtype = node->outputs[0]->dtype;
-  const tn__expr *term = tn__cast(ir, term_dtype(reducer, dtype), tn__load(ir, inputs[0], index));
+  const tn__expr *term = tn__ir_cast(ir, term_dtype(reducer, dtype), tn__ir_load(ir, inputs[0], index));
   const char *name = tn__lower_name(lower, tn__node_string(node, "kind", ""));
   /* Nothing to reduce over: the element itself. */
   const tn__buffer *result = reduce.count == 0 ? tn__te_compute(te, name, &axes, term)
@@ -146,11 +146,11 @@ static void infer_argreduce(tn__graph *graph, tn__node *node) {
   const tn__attr *axes = tn__node_attr(node, "axes");
   if (axes == NULL || axes->count != 1) tn__node_fail(graph, node, "needs one axis");
   unsigned mask = reduced_mask(graph, node, a->rank);
-  tn__graph_assume(graph, tn__lt(graph->ir, tn__index(graph->ir, 0), a->dims[axes->ints[0]]),
+  tn__graph_assume(graph, tn__ir_lt(graph->ir, tn__ir_index(graph->ir, 0), a->dims[axes->ints[0]]),
                    "%s: dimension %lld must not be empty", node->op->name, (long long)axes->ints[0]);
   const tn__expr *dims[TN__MAX_RANK];
   int rank = reduced_shape(graph->ir, a, mask, tn__node_int(node, "keep_dims", 0) != 0, dims);
-  tn__set_output(graph, node, 0, index_dtype(graph, node), rank, dims, NULL);
+  tn__g_set_output(graph, node, 0, index_dtype(graph, node), rank, dims, NULL);
 }
 
 static void declare_argreduce(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -162,11 +162,11 @@ static void declare_argreduce(tn__lower_context *lower, const tn__node *node, co
   reduce_axes(lower, node, inputs[0], &axes, &reduce, index);
   /* As many narrow indices go into a vector as values. */
   int64_t extent;
-  bool narrow = tn__as_int(reduce.var[0]->extent, &extent) && extent <= INT32_MAX;
+  bool narrow = tn__ir_as_int(reduce.var[0]->extent, &extent) && extent <= INT32_MAX;
   tn_dtype dtype = narrow ? TN_I32 : node->outputs[0]->dtype;
   const tn__te_combiner *combiner = tn__te_arg_combiner(
       te, inputs[0]->dtype, dtype, tn__node_int(node, "greatest", 1) != 0, tn__node_int(node, "last", 0) != 0);
-  const tn__expr *terms[2] = {tn__load(ir, inputs[0], index), tn__cast(ir, dtype, reduce.index[0])};
+  const tn__expr *terms[2] = {tn__ir_load(ir, inputs[0], index), tn__ir_cast(ir, dtype, reduce.index[0])};
   const tn__buffer *results[2];
   tn__te_reduce_with(te, tn__lower_name(lower, "argreduce"), &axes, &reduce, combiner, terms, results);
   outputs[0] = tn__lower_convert(lower, results[1], node->outputs[0]->dtype);
@@ -177,25 +177,25 @@ static void declare_argreduce(tn__lower_context *lower, const tn__node *node, co
 static void window_shape(tn__graph *graph, const tn__node *node, const tn__expr **dims) {
   const tn__value *a = node->inputs[0];
   tn__ir *ir = graph->ir;
-  const int64_t *window = tn__require_ints(graph, node, "window", a->rank);
-  const int64_t *strides = tn__require_ints(graph, node, "strides", a->rank);
-  const int64_t *dilations = tn__require_ints(graph, node, "dilations", a->rank);
-  const tn__expr *const *low = tn__require_exprs(graph, node, "low", a->rank);
-  const tn__expr *const *high = tn__require_exprs(graph, node, "high", a->rank);
+  const int64_t *window = tn__g_require_ints(graph, node, "window", a->rank);
+  const int64_t *strides = tn__g_require_ints(graph, node, "strides", a->rank);
+  const int64_t *dilations = tn__g_require_ints(graph, node, "dilations", a->rank);
+  const tn__expr *const *low = tn__g_require_exprs(graph, node, "low", a->rank);
+  const tn__expr *const *high = tn__g_require_exprs(graph, node, "high", a->rank);
   for (int i = 0; i < a->rank; i++) {
     if (window[i] < 1 || strides[i] < 1 || dilations[i] < 1)
       tn__node_fail(graph, node, "window, stride and dilation of dimension %d must be positive", i);
-    const tn__expr *padded = tn__padded_dim(ir, a->dims[i], low[i], high[i], 0);
+    const tn__expr *padded = tn__g_padded_dim(ir, a->dims[i], low[i], high[i], 0);
     int64_t reach = (window[i] - 1) * dilations[i] + 1;
     /* A window over one element fits into nothing as well: no samples give no results. */
-    const tn__expr *fits = tn__le(ir, tn__index(ir, reach > 1 ? reach : 0), padded);
-    if (tn__is_false(fits))
+    const tn__expr *fits = tn__ir_le(ir, tn__ir_index(ir, reach > 1 ? reach : 0), padded);
+    if (tn__ir_is_false(fits))
       tn__node_fail(graph, node,
                     "a window over %lld elements does not fit into dimension %d, which has %s with its padding",
-                    (long long)reach, i, tn__expr_text(graph, padded));
+                    (long long)reach, i, tn__g_expr_text(graph, padded));
     tn__graph_assume(graph, fits, "%s: a window over %lld elements must fit into dimension %d, which has %s",
-                     node->op->name, (long long)reach, i, tn__size_text(graph, padded));
-    dims[i] = tn__add_i(ir, tn__div_i(ir, tn__add_i(ir, padded, -reach), strides[i]), 1);
+                     node->op->name, (long long)reach, i, tn__g_size_text(graph, padded));
+    dims[i] = tn__ir_add_i(ir, tn__ir_div_i(ir, tn__ir_add_i(ir, padded, -reach), strides[i]), 1);
   }
 }
 
@@ -203,7 +203,7 @@ static void infer_reduce_window(tn__graph *graph, tn__node *node) {
   require_kind(graph, node);
   const tn__expr *dims[TN__MAX_RANK];
   window_shape(graph, node, dims);
-  tn__set_output(graph, node, 0, node->inputs[0]->dtype, node->inputs[0]->rank, dims, NULL);
+  tn__g_set_output(graph, node, 0, node->inputs[0]->dtype, node->inputs[0]->rank, dims, NULL);
 }
 
 /* Pads once, so that the loops over the windows have no conditions. Axes of the windows' real dimensions, and the
@@ -219,13 +219,13 @@ static const tn__buffer *pad_for_windows(tn__lower_context *lower, const tn__nod
   tn__lower_exprs(lower, tn__node_attr(node, "high")->exprs, a->rank, high);
   int count = 0;
   for (int i = 0; i < a->rank; i++)
-    if (window[i] > 1) extents[count++] = tn__index(ir, window[i]);
+    if (window[i] > 1) extents[count++] = tn__ir_index(ir, window[i]);
   *axes = tn__lower_axes(lower, node->outputs[0]);
   *reduce = tn__te_axes_create(tn__lower_te(lower), "k", count, extents);
   count = 0;
   for (int i = 0; i < a->rank; i++) {
-    index[i] = tn__mul_i(ir, axes->index[i], strides[i]);
-    if (window[i] > 1) index[i] = tn__add(ir, index[i], tn__mul_i(ir, reduce->index[count++], dilations[i]));
+    index[i] = tn__ir_mul_i(ir, axes->index[i], strides[i]);
+    if (window[i] > 1) index[i] = tn__ir_add(ir, index[i], tn__ir_mul_i(ir, reduce->index[count++], dilations[i]));
   }
   return tn__lower_pad(lower, a, fill, low, high, NULL);
 }
@@ -240,7 +240,7 @@ static void declare_reduce_window(tn__lower_context *lower, const tn__node *node
   const tn__expr *index[TN__MAX_RANK];
   const tn__buffer *padded =
       pad_for_windows(lower, node, inputs[0], identity_of(ir, reducer, dtype), &axes, &reduce, index);
-  const tn__expr *term = tn__cast(ir, term_dtype(reducer, dtype), tn__load(ir, padded, index));
+  const tn__expr *term = tn__ir_cast(ir, term_dtype(reducer, dtype), tn__ir_load(ir, padded, index));
   const char *name = tn__lower_name(lower, "reduce_window");
   const tn__buffer *result = reduce.count == 0 ? tn__te_compute(te, name, &axes, term)
                                                : tn__te_reduce(te, name, &axes, &reduce, reducer, term);
@@ -251,7 +251,7 @@ static void infer_argreduce_window(tn__graph *graph, tn__node *node) {
   if (node->inputs[0]->dtype == TN_BOOL) tn__node_fail(graph, node, "is not defined for type bool");
   const tn__expr *dims[TN__MAX_RANK];
   window_shape(graph, node, dims);
-  tn__set_output(graph, node, 0, index_dtype(graph, node), node->inputs[0]->rank, dims, NULL);
+  tn__g_set_output(graph, node, 0, index_dtype(graph, node), node->inputs[0]->rank, dims, NULL);
 }
 
 /* The position without padding, flat over the last `spatial` dimensions together with those before them: as ONNX counts
@@ -264,17 +264,17 @@ static void declare_argreduce_window(tn__lower_context *lower, const tn__node *n
   tn_dtype dtype = node->outputs[0]->dtype;
   tn__te_axes axes, reduce;
   const tn__expr *index[TN__MAX_RANK];
-  const tn__buffer *padded = pad_for_windows(lower, node, a, tn__lowest(ir, a->dtype), &axes, &reduce, index);
+  const tn__buffer *padded = pad_for_windows(lower, node, a, tn__ir_lowest(ir, a->dtype), &axes, &reduce, index);
   bool column_major = tn__node_int(node, "column_major", 0) != 0;
   int first = a->rank > 2 ? 2 : 0;
-  const tn__expr *flat = tn__index(ir, 0);
+  const tn__expr *flat = tn__ir_index(ir, 0);
   for (int step = 0; step < a->rank; step++) {
     int i = step >= first && column_major ? a->rank - 1 - (step - first) : step;
-    const tn__expr *own = tn__sub(ir, index[i], tn__lower_expr(lower, tn__node_attr(node, "low")->exprs[i]));
-    flat = tn__add(ir, tn__mul(ir, flat, a->shape[i]), own);
+    const tn__expr *own = tn__ir_sub(ir, index[i], tn__lower_expr(lower, tn__node_attr(node, "low")->exprs[i]));
+    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, a->shape[i]), own);
   }
   const tn__te_combiner *combiner = tn__te_arg_combiner(te, a->dtype, dtype, true, false);
-  const tn__expr *terms[2] = {tn__load(ir, padded, index), tn__cast(ir, dtype, flat)};
+  const tn__expr *terms[2] = {tn__ir_load(ir, padded, index), tn__ir_cast(ir, dtype, flat)};
   const tn__buffer *results[2];
   const char *name = tn__lower_name(lower, "argreduce_window");
   if (reduce.count == 0) {
@@ -290,8 +290,8 @@ static void declare_argreduce_window(tn__lower_context *lower, const tn__node *n
 static void infer_cumulative(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   require_kind(graph, node);
-  tn__require_axis(graph, node, "axis", a->rank);
-  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
+  tn__g_require_axis(graph, node, "axis", a->rank);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
 }
 
 /* A scan over positions from the start (or the end), and a copy that turns the direction and leaves out the own
@@ -304,10 +304,11 @@ static void declare_cumulative(tn__lower_context *lower, const tn__node *node, c
   bool reverse = tn__node_int(node, "reverse", 0) != 0, exclusive = tn__node_int(node, "exclusive", 0) != 0;
   tn__te_reducer reducer = reducer_of(node);
   tn_dtype dtype = node->outputs[0]->dtype, wide = term_dtype(reducer, dtype);
-  const tn__expr *last = tn__add_i(ir, inputs[0]->shape[axis], -1);
+  const tn__expr *last = tn__ir_add_i(ir, inputs[0]->shape[axis], -1);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
-  if (tn__is_int_value(inputs[0]->shape[axis], 1)) { /* there is no element before the first that a scan could read */
-    const tn__expr *only = exclusive ? identity_of(ir, reducer, dtype) : tn__load(ir, inputs[0], axes.index);
+  if (tn__ir_is_int_value(inputs[0]->shape[axis],
+                          1)) { /* there is no element before the first that a scan could read */
+    const tn__expr *only = exclusive ? identity_of(ir, reducer, dtype) : tn__ir_load(ir, inputs[0], axes.index);
     outputs[0] = tn__te_compute(te, tn__lower_name(lower, "cumulative"), &axes, only);
     return;
   }
@@ -315,11 +316,11 @@ static void declare_cumulative(tn__lower_context *lower, const tn__node *node, c
   tn__te_scan_declare(te, tn__lower_name(lower, "cumulative"), &axes, &wide, 1, &running);
   const tn__expr *index[TN__MAX_RANK];
   memcpy(index, axes.index, sizeof(index));
-  if (reverse) index[axis] = tn__sub(ir, last, axes.index[axis]);
-  const tn__expr *own = tn__cast(ir, wide, tn__load(ir, inputs[0], index));
+  if (reverse) index[axis] = tn__ir_sub(ir, last, axes.index[axis]);
+  const tn__expr *own = tn__ir_cast(ir, wide, tn__ir_load(ir, inputs[0], index));
   memcpy(index, axes.index, sizeof(index));
-  index[axis] = tn__add_i(ir, axes.index[axis], -1);
-  const tn__expr *next = combine(ir, reducer, tn__load(ir, running, index), own);
+  index[axis] = tn__ir_add_i(ir, axes.index[axis], -1);
+  const tn__expr *next = combine(ir, reducer, tn__ir_load(ir, running, index), own);
   tn__te_scan_define(te, &axes, axis, 1, &own, &next, &running, 1);
   if (!reverse && !exclusive) {
     outputs[0] = tn__lower_convert(lower, running, dtype);
@@ -327,10 +328,11 @@ static void declare_cumulative(tn__lower_context *lower, const tn__node *node, c
   }
   axes = tn__lower_axes(lower, node->outputs[0]);
   memcpy(index, axes.index, sizeof(index));
-  const tn__expr *position = reverse ? tn__sub(ir, last, axes.index[axis]) : axes.index[axis];
-  index[axis] = exclusive ? tn__add_i(ir, position, -1) : position;
-  const tn__expr *value = tn__cast(ir, dtype, tn__load(ir, running, index));
-  if (exclusive) value = tn__select(ir, tn__lt(ir, tn__index(ir, 0), position), value, identity_of(ir, reducer, dtype));
+  const tn__expr *position = reverse ? tn__ir_sub(ir, last, axes.index[axis]) : axes.index[axis];
+  index[axis] = exclusive ? tn__ir_add_i(ir, position, -1) : position;
+  const tn__expr *value = tn__ir_cast(ir, dtype, tn__ir_load(ir, running, index));
+  if (exclusive)
+    value = tn__ir_select(ir, tn__ir_lt(ir, tn__ir_index(ir, 0), position), value, identity_of(ir, reducer, dtype));
   outputs[0] = tn__te_compute(te, tn__lower_name(lower, "cumulative_place"), &axes, value);
 }
 
@@ -344,7 +346,7 @@ static bool reduce_equal(const tn__node *node, const void *element, void *out) {
   if (strcmp(kind, "prod") == 0) return false;
   if (strcmp(kind, "sum") == 0) {
     const tn__attr *axes = tn__node_attr(node, "axes");
-    for (int i = 0; axes != NULL && i < axes->count; i++) terms *= tn__dim_const(node->inputs[0], (int)axes->ints[i]);
+    for (int i = 0; axes != NULL && i < axes->count; i++) terms *= tn__g_dim_const(node->inputs[0], (int)axes->ints[i]);
   }
   if (strcmp(kind, "sum") != 0)
     memcpy(out, element, tn__dtype_stored(dtype));

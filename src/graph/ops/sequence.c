@@ -21,14 +21,14 @@ static void require_tensor(const tn__graph *graph, const tn__node *node, int inp
 static void require_position(const tn__graph *graph, const tn__node *node, int input) {
   if (input >= node->input_count || node->inputs[input] == NULL) return;
   require_tensor(graph, node, input);
-  tn__require_int(graph, node, input);
-  if (tn__element_count(node->inputs[input]->rank, node->inputs[input]->dims) != 1)
+  tn__g_require_int(graph, node, input);
+  if (tn__g_element_count(node->inputs[input]->rank, node->inputs[input]->dims) != 1)
     tn__node_fail(graph, node, "the position must be one integer, but is %s",
                   tn__value_type_text(graph, node->inputs[input]));
 }
 
 static void set_list(tn__graph *graph, tn__node *node, tn_dtype dtype, int rank, tn__value_holds holds) {
-  tn__value *result = tn__set_output(graph, node, 0, dtype, 0, NULL, NULL);
+  tn__value *result = tn__g_set_output(graph, node, 0, dtype, 0, NULL, NULL);
   result->holds = holds;
   result->item_rank = rank;
 }
@@ -38,10 +38,10 @@ static void set_unknown(tn__graph *graph, tn__node *node, tn_dtype dtype, int ra
   const tn__expr *dims[TN__MAX_RANK];
   tn__graph_check_rank(graph, node->op->name, rank);
   const tn__expr **final = TN__NEW_ARRAY(graph->arena, rank, const tn__expr *);
-  for (int i = 0; i < rank; i++) dims[i] = tn__index(graph->ir, 0);
-  tn__value *result = tn__set_output(graph, node, 0, dtype, rank, dims, NULL);
+  for (int i = 0; i < rank; i++) dims[i] = tn__ir_index(graph->ir, 0);
+  tn__value *result = tn__g_set_output(graph, node, 0, dtype, rank, dims, NULL);
   for (int i = 0; i < rank; i++) {
-    bool known = shape != NULL && i < shape->count && !tn__is_int_value(shape->exprs[i], -1);
+    bool known = shape != NULL && i < shape->count && !tn__ir_is_int_value(shape->exprs[i], -1);
     final[i] = known ? shape->exprs[i] : tn__graph_dim_symbol(graph, result, i);
   }
   result->dims = final;
@@ -50,7 +50,7 @@ static void set_unknown(tn__graph *graph, tn__node *node, tn_dtype dtype, int ra
 /* ---- operators --------------------------------------------------------------------------------------------------- */
 
 static void infer_empty(tn__graph *graph, tn__node *node) {
-  set_list(graph, node, tn__require_dtype_attr(graph, node), (int)tn__node_int(node, "rank", 0),
+  set_list(graph, node, tn__g_require_dtype_attr(graph, node), (int)tn__node_int(node, "rank", 0),
            (tn__value_holds)tn__node_int(node, "holds", TN__HOLDS_SEQUENCE));
 }
 
@@ -80,12 +80,12 @@ static void infer_at(tn__graph *graph, tn__node *node) {
 
 static void infer_length(tn__graph *graph, tn__node *node) {
   require_list(graph, node, 0);
-  tn__set_output(graph, node, 0, TN_I64, 0, NULL, NULL);
+  tn__g_set_output(graph, node, 0, TN_I64, 0, NULL, NULL);
 }
 
 static void infer_has(tn__graph *graph, tn__node *node) {
   require_list(graph, node, 0);
-  tn__set_output(graph, node, 0, TN_BOOL, 0, NULL, NULL);
+  tn__g_set_output(graph, node, 0, TN_BOOL, 0, NULL, NULL);
 }
 
 static void infer_join(tn__graph *graph, tn__node *node) {
@@ -97,7 +97,7 @@ static void infer_join(tn__graph *graph, tn__node *node) {
   if (axis < 0 || axis >= rank)
     tn__node_fail(graph, node, "axis %lld is outside of a tensor with %d dimensions", (long long)axis, rank);
   const tn__attr *empty = tn__node_attr(node, "empty");
-  if (empty != NULL) tn__require_ints(graph, node, "empty", rank);
+  if (empty != NULL) tn__g_require_ints(graph, node, "empty", rank);
   for (int i = 0; empty != NULL && i < rank; i++)
     if (empty->ints[i] < 0)
       tn__node_fail(graph, node, "dimension %d would have %lld elements", i, (long long)empty->ints[i]);
@@ -107,9 +107,9 @@ static void infer_join(tn__graph *graph, tn__node *node) {
 static void infer_split(tn__graph *graph, tn__node *node) {
   require_tensor(graph, node, 0);
   require_tensor(graph, node, 1);
-  tn__require_dtype(graph, node, 1, TN_I64);
+  tn__g_require_dtype(graph, node, 1, TN_I64);
   const tn__value *x = node->inputs[0];
-  tn__require_axis(graph, node, "axis", x->rank);
+  tn__g_require_axis(graph, node, "axis", x->rank);
   set_list(graph, node, x->dtype, x->rank - (tn__node_int(node, "keep", 1) != 0 ? 0 : 1), TN__HOLDS_SEQUENCE);
 }
 

@@ -7,7 +7,7 @@
 /* Reads one element of operand 0 for each of the result. */
 static void declare_move(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                          const tn__te_axes *axes, const tn__expr *const *index, const tn__buffer **outputs) {
-  const tn__expr *value = tn__load(tn__lower_ir(lower), inputs[0], index);
+  const tn__expr *value = tn__ir_load(tn__lower_ir(lower), inputs[0], index);
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, node->op->name), axes, value);
 }
 
@@ -17,25 +17,25 @@ static void infer_broadcast(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   const tn__attr *shape = tn__node_attr(node, "shape");
   if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
-  const int64_t *axes = tn__require_ints(graph, node, "axes", a->rank);
+  const int64_t *axes = tn__g_require_ints(graph, node, "axes", a->rank);
   for (int i = 0; i < a->rank; i++) {
     if (axes[i] < 0 || axes[i] >= shape->count || (i > 0 && axes[i] <= axes[i - 1]))
       tn__node_fail(graph, node, "axes must increase and stay below %d", shape->count);
     const tn__expr *from = a->dims[i], *to = shape->exprs[axes[i]];
-    if (from == to || tn__is_int_value(from, 1)) continue;
-    const tn__expr *fits = tn__eq(graph->ir, from, to);
-    if (!tn__is_int(from)) fits = tn__or(graph->ir, fits, tn__eq(graph->ir, from, tn__index(graph->ir, 1)));
-    if (tn__is_false(fits))
+    if (from == to || tn__ir_is_int_value(from, 1)) continue;
+    const tn__expr *fits = tn__ir_eq(graph->ir, from, to);
+    if (!tn__ir_is_int(from)) fits = tn__ir_or(graph->ir, fits, tn__ir_eq(graph->ir, from, tn__ir_index(graph->ir, 1)));
+    if (tn__ir_is_false(fits))
       tn__node_fail(graph, node, "dimension %d of %s can't stretch to %s", i, tn__value_type_text(graph, a),
-                    tn__expr_text(graph, to));
+                    tn__g_expr_text(graph, to));
     tn__graph_assume(graph, fits, "%s: dimension %d of the operand is %s, which must be 1 or equal to %s",
-                     node->op->name, i, tn__size_text(graph, from), tn__size_text(graph, to));
+                     node->op->name, i, tn__g_size_text(graph, from), tn__g_size_text(graph, to));
   }
   int64_t own[TN__MAX_RANK], strides[TN__MAX_RANK] = {0};
-  bool known = tn__element_strides(a, own);
-  for (int i = 0; known && i < a->rank; i++) strides[axes[i]] = tn__is_int_value(a->dims[i], 1) ? 0 : own[i];
-  tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs,
-                 known ? tn__moved_elements(graph, a, shape->count, shape->exprs, 0, strides) : NULL);
+  bool known = tn__g_element_strides(a, own);
+  for (int i = 0; known && i < a->rank; i++) strides[axes[i]] = tn__ir_is_int_value(a->dims[i], 1) ? 0 : own[i];
+  tn__g_set_output(graph, node, 0, a->dtype, shape->count, shape->exprs,
+                   known ? tn__g_moved_elements(graph, a, shape->count, shape->exprs, 0, strides) : NULL);
 }
 
 static void declare_broadcast(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -43,16 +43,16 @@ static void declare_broadcast(tn__lower_context *lower, const tn__node *node, co
   tn__ir *ir = tn__lower_ir(lower);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
   const int64_t *to = tn__node_attr(node, "axes")->ints;
-  const tn__expr *index[TN__MAX_RANK], *zero = tn__index(ir, 0);
+  const tn__expr *index[TN__MAX_RANK], *zero = tn__ir_index(ir, 0);
   for (int i = 0; i < inputs[0]->rank; i++) {
     const tn__value *a = node->inputs[0], *result = node->outputs[0];
     const tn__expr *own = axes.index[to[i]];
-    if (tn__is_int_value(a->dims[i], 1))
+    if (tn__ir_is_int_value(a->dims[i], 1))
       index[i] = zero;
-    else if (tn__is_int(a->dims[i]) || a->dims[i] == result->dims[to[i]])
+    else if (tn__ir_is_int(a->dims[i]) || a->dims[i] == result->dims[to[i]])
       index[i] = own;
     else /* only the run tells whether it stretches */
-      index[i] = tn__select(ir, tn__eq(ir, inputs[0]->shape[i], tn__index(ir, 1)), zero, own);
+      index[i] = tn__ir_select(ir, tn__ir_eq(ir, inputs[0]->shape[i], tn__ir_index(ir, 1)), zero, own);
   }
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
@@ -63,28 +63,28 @@ static void infer_reshape(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   const tn__attr *shape = tn__node_attr(node, "shape");
   if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
-  const tn__expr *have = tn__dim_product(graph->ir, a->dims, a->rank);
-  const tn__expr *want = tn__dim_product(graph->ir, shape->exprs, shape->count);
-  const tn__expr *equal = tn__eq(graph->ir, have, want);
-  if (tn__is_false(equal))
+  const tn__expr *have = tn__g_dim_product(graph->ir, a->dims, a->rank);
+  const tn__expr *want = tn__g_dim_product(graph->ir, shape->exprs, shape->count);
+  const tn__expr *equal = tn__ir_eq(graph->ir, have, want);
+  if (tn__ir_is_false(equal))
     tn__node_fail(graph, node, "%s has %s elements, the new shape %s", tn__value_type_text(graph, a),
-                  tn__expr_text(graph, have), tn__expr_text(graph, want));
+                  tn__g_expr_text(graph, have), tn__g_expr_text(graph, want));
   /* The shape and not its number of elements, which may be more than can be counted. */
   const char *text = "";
-  for (int i = 0; i < shape->count && !tn__is_int(equal); i++)
-    text = tn__arena_printf(graph->arena, "%s%s%s", text, i > 0 ? ", " : "", tn__size_text(graph, shape->exprs[i]));
+  for (int i = 0; i < shape->count && !tn__ir_is_int(equal); i++)
+    text = tn__arena_printf(graph->arena, "%s%s%s", text, i > 0 ? ", " : "", tn__g_size_text(graph, shape->exprs[i]));
   tn__graph_assume(graph, equal, "%s: a tensor of %s elements can't take the shape [%s]", node->op->name,
-                   tn__size_text(graph, have), text);
+                   tn__g_size_text(graph, have), text);
   bool known =
-      a->elements != NULL && tn__element_count(shape->count, shape->exprs) == tn__element_count(a->rank, a->dims);
-  tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, known ? a->elements : NULL);
+      a->elements != NULL && tn__g_element_count(shape->count, shape->exprs) == tn__g_element_count(a->rank, a->dims);
+  tn__g_set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, known ? a->elements : NULL);
 }
 
 /* Positions of the dimensions that are not the constant 1. */
 static int real_dims(const tn__value *value, int *out) {
   int count = 0;
   for (int i = 0; i < value->rank; i++)
-    if (!tn__is_int_value(value->dims[i], 1)) out[count++] = i;
+    if (!tn__ir_is_int_value(value->dims[i], 1)) out[count++] = i;
   return count;
 }
 
@@ -93,16 +93,16 @@ static int real_dims(const tn__value *value, int *out) {
 static void regroup(tn__lower_context *lower, const tn__value *a, const int *from, int m, const tn__te_axes *axes,
                     const tn__value *result, const int *to, int n, const tn__expr **index) {
   tn__ir *ir = tn__lower_ir(lower);
-  const tn__expr *flat = tn__index(ir, 0);
+  const tn__expr *flat = tn__ir_index(ir, 0);
   for (int j = 0; j < n; j++)
-    flat = tn__add(ir, tn__mul(ir, flat, tn__lower_expr(lower, result->dims[to[j]])), axes->index[to[j]]);
+    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, tn__lower_expr(lower, result->dims[to[j]])), axes->index[to[j]]);
   for (int i = m - 1; i >= 0; i--) {
     if (i == 0) {
       index[from[i]] = flat;
     } else {
       const tn__expr *dim = tn__lower_expr(lower, a->dims[from[i]]);
-      index[from[i]] = tn__mod(ir, flat, dim);
-      flat = tn__div(ir, flat, dim);
+      index[from[i]] = tn__ir_mod(ir, flat, dim);
+      flat = tn__ir_div(ir, flat, dim);
     }
   }
 }
@@ -115,19 +115,20 @@ static void declare_reshape(tn__lower_context *lower, const tn__node *node, cons
   const tn__value *a = node->inputs[0], *result = node->outputs[0];
   tn__te_axes axes = tn__lower_axes(lower, result);
   const tn__expr *index[TN__MAX_RANK];
-  for (int i = 0; i < a->rank; i++) index[i] = tn__index(ir, 0);
+  for (int i = 0; i < a->rank; i++) index[i] = tn__ir_index(ir, 0);
   int from[TN__MAX_RANK], to[TN__MAX_RANK];
   int m = real_dims(a, from), n = real_dims(result, to);
   const tn__expr *a_products[TN__MAX_RANK + 1], *r_products[TN__MAX_RANK + 1];
-  a_products[0] = r_products[0] = tn__index(ir, 1);
-  for (int i = 0; i < m; i++) a_products[i + 1] = tn__mul(ir, a_products[i], tn__lower_expr(lower, a->dims[from[i]]));
+  a_products[0] = r_products[0] = tn__ir_index(ir, 1);
+  for (int i = 0; i < m; i++)
+    a_products[i + 1] = tn__ir_mul(ir, a_products[i], tn__lower_expr(lower, a->dims[from[i]]));
   for (int j = 0; j < n; j++)
-    r_products[j + 1] = tn__mul(ir, r_products[j], tn__lower_expr(lower, result->dims[to[j]]));
+    r_products[j + 1] = tn__ir_mul(ir, r_products[j], tn__lower_expr(lower, result->dims[to[j]]));
   int i0 = 0, j0 = 0;
   for (int i = 1; i < m; i++) {
     int j = j0 + 1;
     while (j < n && r_products[j] != a_products[i]) j++;
-    if (j >= n || tn__is_int_value(a_products[i], 0)) continue;
+    if (j >= n || tn__ir_is_int_value(a_products[i], 0)) continue;
     regroup(lower, a, from + i0, i - i0, &axes, result, to + j0, j - j0, index);
     i0 = i;
     j0 = j;
@@ -140,7 +141,7 @@ static void declare_reshape(tn__lower_context *lower, const tn__node *node, cons
 
 static void infer_transpose(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
-  const int64_t *permutation = tn__require_ints(graph, node, "permutation", a->rank);
+  const int64_t *permutation = tn__g_require_ints(graph, node, "permutation", a->rank);
   const tn__expr *dims[TN__MAX_RANK];
   unsigned seen = 0;
   for (int i = 0; i < a->rank; i++) {
@@ -150,10 +151,10 @@ static void infer_transpose(tn__graph *graph, tn__node *node) {
     dims[i] = a->dims[permutation[i]];
   }
   int64_t own[TN__MAX_RANK], strides[TN__MAX_RANK] = {0};
-  bool known = tn__element_strides(a, own);
+  bool known = tn__g_element_strides(a, own);
   for (int i = 0; known && i < a->rank; i++) strides[i] = own[permutation[i]];
-  tn__set_output(graph, node, 0, a->dtype, a->rank, dims,
-                 known ? tn__moved_elements(graph, a, a->rank, dims, 0, strides) : NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, dims,
+                   known ? tn__g_moved_elements(graph, a, a->rank, dims, 0, strides) : NULL);
 }
 
 static void declare_transpose(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -170,33 +171,34 @@ static void declare_transpose(tn__lower_context *lower, const tn__node *node, co
 static void infer_slice(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   tn__ir *ir = graph->ir;
-  const tn__expr *const *starts = tn__require_exprs(graph, node, "starts", a->rank);
-  const tn__expr *const *limits = tn__require_exprs(graph, node, "limits", a->rank);
-  const int64_t *strides = tn__require_ints(graph, node, "strides", a->rank);
+  const tn__expr *const *starts = tn__g_require_exprs(graph, node, "starts", a->rank);
+  const tn__expr *const *limits = tn__g_require_exprs(graph, node, "limits", a->rank);
+  const int64_t *strides = tn__g_require_ints(graph, node, "strides", a->rank);
   const tn__expr *dims[TN__MAX_RANK];
   for (int i = 0; i < a->rank; i++) {
     if (strides[i] < 1)
       tn__node_fail(graph, node, "stride %lld of dimension %d is not positive", (long long)strides[i], i);
-    const tn__expr *inside = tn__and(ir, tn__le(ir, tn__index(ir, 0), starts[i]),
-                                     tn__and(ir, tn__le(ir, starts[i], limits[i]), tn__le(ir, limits[i], a->dims[i])));
-    if (tn__is_false(inside))
-      tn__node_fail(graph, node, "[%s, %s) is not within dimension %d of %s", tn__expr_text(graph, starts[i]),
-                    tn__expr_text(graph, limits[i]), i, tn__value_type_text(graph, a));
+    const tn__expr *inside =
+        tn__ir_and(ir, tn__ir_le(ir, tn__ir_index(ir, 0), starts[i]),
+                   tn__ir_and(ir, tn__ir_le(ir, starts[i], limits[i]), tn__ir_le(ir, limits[i], a->dims[i])));
+    if (tn__ir_is_false(inside))
+      tn__node_fail(graph, node, "[%s, %s) is not within dimension %d of %s", tn__g_expr_text(graph, starts[i]),
+                    tn__g_expr_text(graph, limits[i]), i, tn__value_type_text(graph, a));
     tn__graph_assume(graph, inside, "%s: from %s to %s must be within dimension %d, which has %s", node->op->name,
-                     tn__size_text(graph, starts[i]), tn__size_text(graph, limits[i]), i,
-                     tn__size_text(graph, a->dims[i]));
-    dims[i] = tn__ceildiv(ir, tn__sub(ir, limits[i], starts[i]), tn__index(ir, strides[i]));
+                     tn__g_size_text(graph, starts[i]), tn__g_size_text(graph, limits[i]), i,
+                     tn__g_size_text(graph, a->dims[i]));
+    dims[i] = tn__ir_ceildiv(ir, tn__ir_sub(ir, limits[i], starts[i]), tn__ir_index(ir, strides[i]));
   }
   int64_t own[TN__MAX_RANK], steps[TN__MAX_RANK] = {0}, offset = 0, start;
-  bool known = a->elements != NULL && tn__element_strides(a, own);
+  bool known = a->elements != NULL && tn__g_element_strides(a, own);
   for (int i = 0; known && i < a->rank; i++) {
-    known = tn__as_int(starts[i], &start);
+    known = tn__ir_as_int(starts[i], &start);
     if (!known) break;
     offset += start * own[i];
     steps[i] = strides[i] * own[i];
   }
-  tn__set_output(graph, node, 0, a->dtype, a->rank, dims,
-                 known ? tn__moved_elements(graph, a, a->rank, dims, offset, steps) : NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, dims,
+                   known ? tn__g_moved_elements(graph, a, a->rank, dims, offset, steps) : NULL);
 }
 
 static void declare_slice(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -207,7 +209,7 @@ static void declare_slice(tn__lower_context *lower, const tn__node *node, const 
   const int64_t *strides = tn__node_attr(node, "strides")->ints;
   const tn__expr *index[TN__MAX_RANK];
   for (int i = 0; i < axes.count; i++)
-    index[i] = tn__add(ir, tn__mul_i(ir, axes.index[i], strides[i]), tn__lower_expr(lower, starts[i]));
+    index[i] = tn__ir_add(ir, tn__ir_mul_i(ir, axes.index[i], strides[i]), tn__lower_expr(lower, starts[i]));
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
 
@@ -217,9 +219,9 @@ static void infer_strided(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   const tn__attr *shape = tn__node_attr(node, "shape");
   if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
-  tn__require_exprs(graph, node, "strides", shape->count);
-  tn__require_exprs(graph, node, "origin", 1);
-  tn__set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, NULL);
+  tn__g_require_exprs(graph, node, "strides", shape->count);
+  tn__g_require_exprs(graph, node, "origin", 1);
+  tn__g_set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, NULL);
 }
 
 static void declare_strided(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -229,7 +231,7 @@ static void declare_strided(tn__lower_context *lower, const tn__node *node, cons
   const tn__expr *const *strides = tn__node_attr(node, "strides")->exprs;
   const tn__expr *index = tn__lower_expr(lower, tn__node_attr(node, "origin")->exprs[0]);
   for (int i = 0; i < axes.count; i++)
-    index = tn__add(ir, index, tn__mul(ir, axes.index[i], tn__lower_expr(lower, strides[i])));
+    index = tn__ir_add(ir, index, tn__ir_mul(ir, axes.index[i], tn__lower_expr(lower, strides[i])));
   declare_move(lower, node, inputs, &axes, &index, outputs);
 }
 
@@ -237,28 +239,28 @@ static void declare_strided(tn__lower_context *lower, const tn__node *node, cons
 
 static void infer_pad(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
-  tn__require_same_dtype(graph, node, 0, 1);
-  const tn__expr *const *low = tn__require_exprs(graph, node, "low", a->rank);
-  const tn__expr *const *high = tn__require_exprs(graph, node, "high", a->rank);
-  const int64_t *interior = tn__require_ints(graph, node, "interior", a->rank);
+  tn__g_require_same_dtype(graph, node, 0, 1);
+  const tn__expr *const *low = tn__g_require_exprs(graph, node, "low", a->rank);
+  const tn__expr *const *high = tn__g_require_exprs(graph, node, "high", a->rank);
+  const int64_t *interior = tn__g_require_ints(graph, node, "interior", a->rank);
   const tn__expr *dims[TN__MAX_RANK];
   for (int i = 0; i < a->rank; i++) {
     if (interior[i] < 0) tn__node_fail(graph, node, "interior padding %lld is negative", (long long)interior[i]);
-    dims[i] = tn__padded_dim(graph->ir, a->dims[i], low[i], high[i], interior[i]);
-    const tn__expr *valid = tn__le(graph->ir, tn__index(graph->ir, 0), dims[i]);
-    if (tn__is_false(valid))
-      tn__node_fail(graph, node, "dimension %d would have %s elements", i, tn__expr_text(graph, dims[i]));
+    dims[i] = tn__g_padded_dim(graph->ir, a->dims[i], low[i], high[i], interior[i]);
+    const tn__expr *valid = tn__ir_le(graph->ir, tn__ir_index(graph->ir, 0), dims[i]);
+    if (tn__ir_is_false(valid))
+      tn__node_fail(graph, node, "dimension %d would have %s elements", i, tn__g_expr_text(graph, dims[i]));
     tn__graph_assume(graph, valid, "%s: dimension %d would have %s elements", node->op->name, i,
-                     tn__size_text(graph, dims[i]));
+                     tn__g_size_text(graph, dims[i]));
   }
   const tn__expr *elements[TN__MAX_ELEMENTS];
   int64_t before, size;
-  int count = tn__element_count(a->rank, dims);
+  int count = tn__g_element_count(a->rank, dims);
   bool known = a->rank == 1 && count >= 0 && a->elements != NULL && node->inputs[1]->elements != NULL &&
-               interior[0] == 0 && tn__as_int(low[0], &before) && tn__as_int(a->dims[0], &size);
+               interior[0] == 0 && tn__ir_as_int(low[0], &before) && tn__ir_as_int(a->dims[0], &size);
   for (int i = 0; known && i < count; i++)
     elements[i] = i >= before && i < before + size ? a->elements[i - before] : node->inputs[1]->elements[0];
-  tn__set_output(graph, node, 0, a->dtype, a->rank, dims, known ? elements : NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, dims, known ? elements : NULL);
 }
 
 static void declare_pad(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -267,7 +269,7 @@ static void declare_pad(tn__lower_context *lower, const tn__node *node, const tn
   int rank = node->inputs[0]->rank;
   tn__lower_exprs(lower, tn__node_attr(node, "low")->exprs, rank, low);
   tn__lower_exprs(lower, tn__node_attr(node, "high")->exprs, rank, high);
-  const tn__expr *fill = tn__load(tn__lower_ir(lower), inputs[1], NULL);
+  const tn__expr *fill = tn__ir_load(tn__lower_ir(lower), inputs[1], NULL);
   outputs[0] = tn__lower_pad(lower, inputs[0], fill, low, high, tn__node_attr(node, "interior")->ints);
   if (outputs[0] == inputs[0]) outputs[0] = tn__lower_copy(lower, inputs[0], "pad");
 }
@@ -277,13 +279,13 @@ static void declare_pad(tn__lower_context *lower, const tn__node *node, const tn
 /* Row after row of what stands before the axis, each part's piece of it. */
 static const tn__expr *const *concatenated_elements(tn__graph *graph, const tn__node *node, int axis, int rank,
                                                     const tn__expr *const *dims) {
-  int count = tn__element_count(rank, dims), filled = 0, rows = axis == 0 ? 1 : tn__element_count(axis, dims);
+  int count = tn__g_element_count(rank, dims), filled = 0, rows = axis == 0 ? 1 : tn__g_element_count(axis, dims);
   if (count < 0) return NULL;
   const tn__expr **elements = TN__NEW_ARRAY(graph->arena, count, const tn__expr *);
   for (int row = 0; row < rows; row++)
     for (int k = 0; k < node->input_count; k++) {
       const tn__value *part = node->inputs[k];
-      int own = tn__element_count(part->rank, part->dims);
+      int own = tn__g_element_count(part->rank, part->dims);
       if (part->elements == NULL || own < 0) return NULL;
       int piece = own / rows;
       if (filled + piece > count) return NULL;
@@ -294,21 +296,21 @@ static const tn__expr *const *concatenated_elements(tn__graph *graph, const tn__
 
 static void infer_concatenate(tn__graph *graph, tn__node *node) {
   const tn__value *first = node->inputs[0];
-  int axis = tn__require_axis(graph, node, "axis", first->rank);
+  int axis = tn__g_require_axis(graph, node, "axis", first->rank);
   const tn__expr *dims[TN__MAX_RANK];
   for (int i = 0; i < first->rank; i++) dims[i] = first->dims[i];
   for (int k = 1; k < node->input_count; k++) {
     const tn__value *part = node->inputs[k];
-    tn__require_same_dtype(graph, node, 0, k);
-    tn__require_rank(graph, node, k, first->rank);
+    tn__g_require_same_dtype(graph, node, 0, k);
+    tn__g_require_rank(graph, node, k, first->rank);
     char what[32];
     snprintf(what, sizeof(what), "operand %d", k);
     for (int i = 0; i < first->rank; i++)
-      dims[i] = i == axis ? tn__add(graph->ir, dims[i], part->dims[i])
-                          : tn__same_dim(graph, node, dims[i], part->dims[i], what, i);
+      dims[i] = i == axis ? tn__ir_add(graph->ir, dims[i], part->dims[i])
+                          : tn__g_same_dim(graph, node, dims[i], part->dims[i], what, i);
   }
-  tn__set_output(graph, node, 0, first->dtype, first->rank, dims,
-                 concatenated_elements(graph, node, axis, first->rank, dims));
+  tn__g_set_output(graph, node, 0, first->dtype, first->rank, dims,
+                   concatenated_elements(graph, node, axis, first->rank, dims));
 }
 
 /* Operand after operand, each to where the last one ended. */
@@ -322,17 +324,17 @@ static const tn__buffer *concatenate_in_turn(tn__lower_context *lower, const tn_
   const char *name = tn__lower_name(lower, "concatenate");
   const tn__buffer *out = tn__te_extern_tensor(tn__lower_te(lower), name, inputs[0]->dtype, result->rank, shape);
   const tn__var **begins = TN__NEW_ARRAY(tn__ir_arena(ir), count, const tn__var *);
-  for (int k = 0; k < count; k++) begins[k] = tn__let_var(ir, "begin");
+  for (int k = 0; k < count; k++) begins[k] = tn__g_let_var(ir, "begin");
   const tn__stmt *body = NULL;
   for (int k = count - 1; k >= 0; k--) {
     tn__nest nest = tn__nest_create(ir, "p", result->rank, inputs[k]->shape);
     const tn__expr *to[TN__MAX_RANK];
     for (int i = 0; i < result->rank; i++) to[i] = nest.index[i];
-    to[axis] = tn__add(ir, begins[k]->self, nest.index[axis]);
-    const tn__stmt *copy = tn__nest_loops(ir, &nest, tn__store(ir, out, to, tn__load(ir, inputs[k], nest.index)));
-    const tn__expr *begin = tn__index(ir, 0);
-    if (k > 0) begin = tn__add(ir, begins[k - 1]->self, inputs[k - 1]->shape[axis]);
-    body = tn__let(ir, begins[k], begin, body == NULL ? copy : tn__seq2(ir, copy, body));
+    to[axis] = tn__ir_add(ir, begins[k]->self, nest.index[axis]);
+    const tn__stmt *copy = tn__nest_loops(ir, &nest, tn__ir_store(ir, out, to, tn__ir_load(ir, inputs[k], nest.index)));
+    const tn__expr *begin = tn__ir_index(ir, 0);
+    if (k > 0) begin = tn__ir_add(ir, begins[k - 1]->self, inputs[k - 1]->shape[axis]);
+    body = tn__ir_let(ir, begins[k], begin, body == NULL ? copy : tn__ir_seq2(ir, copy, body));
   }
   tn__te_extern(tn__lower_te(lower), name, inputs, count, &out, 1, body);
   return out;
@@ -342,7 +344,7 @@ static const tn__buffer *concatenate_in_turn(tn__lower_context *lower, const tn_
  * comparisons with sums of as many sizes; detection models have a concatenation of 90. */
 static bool is_of_many(const tn__buffer *const *inputs, int count, int axis) {
   int symbolic = 0;
-  for (int k = 0; k < count; k++) symbolic += !tn__is_int(inputs[k]->shape[axis]);
+  for (int k = 0; k < count; k++) symbolic += !tn__ir_is_int(inputs[k]->shape[axis]);
   return symbolic > 4;
 }
 
@@ -356,19 +358,19 @@ static void declare_concatenate(tn__lower_context *lower, const tn__node *node, 
     return;
   }
   const tn__expr **begins = TN__NEW_ARRAY(tn__ir_arena(ir), count, const tn__expr *);
-  const tn__expr *index[TN__MAX_RANK], *begin = tn__index(ir, 0);
+  const tn__expr *index[TN__MAX_RANK], *begin = tn__ir_index(ir, 0);
   for (int k = 0; k < count; k++) {
     begins[k] = begin;
-    begin = tn__add(ir, begin, inputs[k]->shape[axis]);
+    begin = tn__ir_add(ir, begin, inputs[k]->shape[axis]);
   }
   for (int i = 0; i < axes.count; i++) index[i] = axes.index[i];
   const tn__expr *value = NULL;
   for (int k = count - 1; k >= 0; k--) {
-    if (tn__is_int_value(inputs[k]->shape[axis], 0) && (value != NULL || k > 0)) continue;
-    index[axis] = tn__sub(ir, axes.index[axis], begins[k]);
-    const tn__expr *own = tn__load(ir, inputs[k], index);
-    const tn__expr *end = tn__add(ir, begins[k], inputs[k]->shape[axis]);
-    value = value == NULL ? own : tn__select(ir, tn__lt(ir, axes.index[axis], end), own, value);
+    if (tn__ir_is_int_value(inputs[k]->shape[axis], 0) && (value != NULL || k > 0)) continue;
+    index[axis] = tn__ir_sub(ir, axes.index[axis], begins[k]);
+    const tn__expr *own = tn__ir_load(ir, inputs[k], index);
+    const tn__expr *end = tn__ir_add(ir, begins[k], inputs[k]->shape[axis]);
+    value = value == NULL ? own : tn__ir_select(ir, tn__ir_lt(ir, axes.index[axis], end), own, value);
   }
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "concatenate"), &axes, value);
 }
@@ -384,16 +386,16 @@ static void infer_reverse(tn__graph *graph, tn__node *node) {
       tn__node_fail(graph, node, "axis %lld is not a dimension of %s", (long long)axes->ints[i],
                     tn__value_type_text(graph, a));
   int64_t own[TN__MAX_RANK], strides[TN__MAX_RANK] = {0}, offset = 0, size;
-  bool known = a->elements != NULL && tn__element_strides(a, own);
+  bool known = a->elements != NULL && tn__g_element_strides(a, own);
   for (int i = 0; known && i < a->rank; i++) strides[i] = own[i];
   for (int i = 0; known && i < axes->count; i++) {
     int64_t axis = axes->ints[i];
-    if (strides[axis] < 0 || !tn__as_int(a->dims[axis], &size)) continue;
+    if (strides[axis] < 0 || !tn__ir_as_int(a->dims[axis], &size)) continue;
     offset += (size - 1) * own[axis];
     strides[axis] = -own[axis];
   }
-  tn__set_output(graph, node, 0, a->dtype, a->rank, a->dims,
-                 known ? tn__moved_elements(graph, a, a->rank, a->dims, offset, strides) : NULL);
+  tn__g_set_output(graph, node, 0, a->dtype, a->rank, a->dims,
+                   known ? tn__g_moved_elements(graph, a, a->rank, a->dims, offset, strides) : NULL);
 }
 
 static void declare_reverse(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -405,7 +407,7 @@ static void declare_reverse(tn__lower_context *lower, const tn__node *node, cons
   for (int i = 0; i < axes.count; i++) index[i] = axes.index[i];
   for (int i = 0; i < reversed->count; i++) {
     int64_t axis = reversed->ints[i];
-    index[axis] = tn__sub(ir, tn__add_i(ir, inputs[0]->shape[axis], -1), axes.index[axis]);
+    index[axis] = tn__ir_sub(ir, tn__ir_add_i(ir, inputs[0]->shape[axis], -1), axes.index[axis]);
   }
   declare_move(lower, node, inputs, &axes, index, outputs);
 }
@@ -415,20 +417,20 @@ static void declare_reverse(tn__lower_context *lower, const tn__node *node, cons
 static void infer_iota(tn__graph *graph, tn__node *node) {
   const tn__attr *shape = tn__node_attr(node, "shape");
   if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
-  tn_dtype dtype = tn__require_dtype_attr(graph, node);
-  tn__require_axis(graph, node, "axis", shape->count);
+  tn_dtype dtype = tn__g_require_dtype_attr(graph, node);
+  tn__g_require_axis(graph, node, "axis", shape->count);
   const tn__expr *elements[TN__MAX_ELEMENTS];
-  int count = shape->count == 1 ? tn__element_count(1, shape->exprs) : -1;
-  for (int i = 0; i < count; i++) elements[i] = tn__index(graph->ir, i);
-  bool known = count >= 0 && tn__carries_elements(dtype) && dtype != TN_BOOL;
-  tn__set_output(graph, node, 0, dtype, shape->count, shape->exprs, known ? elements : NULL);
+  int count = shape->count == 1 ? tn__g_element_count(1, shape->exprs) : -1;
+  for (int i = 0; i < count; i++) elements[i] = tn__ir_index(graph->ir, i);
+  bool known = count >= 0 && tn__g_carries_elements(dtype) && dtype != TN_BOOL;
+  tn__g_set_output(graph, node, 0, dtype, shape->count, shape->exprs, known ? elements : NULL);
 }
 
 static void declare_iota(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                          const tn__buffer **outputs) {
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
   const tn__expr *value =
-      tn__cast(tn__lower_ir(lower), node->outputs[0]->dtype, axes.index[tn__node_int(node, "axis", 0)]);
+      tn__ir_cast(tn__lower_ir(lower), node->outputs[0]->dtype, axes.index[tn__node_int(node, "axis", 0)]);
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "iota"), &axes, value);
 }
 
@@ -438,9 +440,9 @@ static void infer_from_elements(tn__graph *graph, tn__node *node) {
   if (attr == NULL || attr->kind != TN__ATTR_EXPRS || attr->count > TN__MAX_ELEMENTS || rank < 0 || rank > 1 ||
       (rank == 0 && attr->count != 1))
     tn__node_fail(graph, node, "needs the attribute elements, at most %d of them", TN__MAX_ELEMENTS);
-  const tn__expr *dim = tn__index(graph->ir, attr->count);
-  tn_dtype dtype = tn__require_dtype_attr(graph, node);
-  tn__set_output(graph, node, 0, dtype, (int)rank, &dim, tn__dtype_is_float(dtype) ? NULL : attr->exprs);
+  const tn__expr *dim = tn__ir_index(graph->ir, attr->count);
+  tn_dtype dtype = tn__g_require_dtype_attr(graph, node);
+  tn__g_set_output(graph, node, 0, dtype, (int)rank, &dim, tn__dtype_is_float(dtype) ? NULL : attr->exprs);
 }
 
 static void declare_from_elements(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -448,13 +450,13 @@ static void declare_from_elements(tn__lower_context *lower, const tn__node *node
   tn__ir *ir = tn__lower_ir(lower);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
   const tn__attr *attr = tn__node_attr(node, "elements");
-  const tn__expr *value = tn__index(ir, 0);
+  const tn__expr *value = tn__ir_index(ir, 0);
   for (int i = attr->count - 1; i >= 0; i--) {
     const tn__expr *element = tn__lower_expr(lower, attr->exprs[i]);
-    value =
-        i == attr->count - 1 ? element : tn__select(ir, tn__eq(ir, axes.index[0], tn__index(ir, i)), element, value);
+    value = i == attr->count - 1 ? element
+                                 : tn__ir_select(ir, tn__ir_eq(ir, axes.index[0], tn__ir_index(ir, i)), element, value);
   }
-  value = tn__cast(ir, node->outputs[0]->dtype, value);
+  value = tn__ir_cast(ir, node->outputs[0]->dtype, value);
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "from_elements"), &axes, value);
 }
 
@@ -464,7 +466,7 @@ static void infer_quads(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   if (a->dtype != TN_U8 && a->dtype != TN_I8)
     tn__node_fail(graph, node, "%s is not of bytes", tn__value_type_text(graph, a));
-  tn__set_output(graph, node, 0, TN_I32, a->rank - 1, a->dims, NULL);
+  tn__g_set_output(graph, node, 0, TN_I32, a->rank - 1, a->dims, NULL);
 }
 
 static void declare_quads(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -475,10 +477,10 @@ static void declare_quads(tn__lower_context *lower, const tn__node *node, const 
   int last = inputs[0]->rank - 1;
   for (int i = 0; i < last; i++) index[i] = axes.index[i];
   for (int i = 0; i < 4; i++) {
-    index[last] = tn__index(ir, i);
-    const tn__expr *byte = tn__cast(ir, TN_I32, tn__cast(ir, TN_U8, tn__load(ir, inputs[0], index)));
-    byte = tn__binary(ir, TN__EXPR_SHL, byte, tn__int(ir, TN_I32, 8 * (int64_t)i));
-    value = value == NULL ? byte : tn__binary(ir, TN__EXPR_OR, value, byte);
+    index[last] = tn__ir_index(ir, i);
+    const tn__expr *byte = tn__ir_cast(ir, TN_I32, tn__ir_cast(ir, TN_U8, tn__ir_load(ir, inputs[0], index)));
+    byte = tn__ir_binary(ir, TN__EXPR_SHL, byte, tn__ir_int(ir, TN_I32, 8 * (int64_t)i));
+    value = value == NULL ? byte : tn__ir_binary(ir, TN__EXPR_OR, value, byte);
   }
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "quads"), &axes, value);
 }
@@ -503,7 +505,7 @@ static void infer_relayout(tn__graph *graph, tn__node *node) {
   const tn__expr *dims[TN__MAX_RANK];
   if (fault != NULL) tn__node_fail(graph, node, "%s cannot have the layout: %s", tn__value_type_text(graph, a), fault);
   tn__layout_shape(graph->ir, &layout, a->dims, dims);
-  tn__value_hold(graph, tn__set_output(graph, node, 0, a->dtype, layout.rank, dims, NULL), &layout, a->rank, a->dims);
+  tn__value_hold(graph, tn__g_set_output(graph, node, 0, a->dtype, layout.rank, dims, NULL), &layout, a->rank, a->dims);
 }
 
 static void declare_relayout(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,

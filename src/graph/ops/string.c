@@ -10,15 +10,15 @@ static const tn__value *require_tensor(const tn__graph *graph, const tn__node *n
   const tn__value *value = node->inputs[input];
   if (value->holds != TN__HOLDS_TENSOR)
     tn__node_fail(graph, node, "operand %d is a sequence, expected a tensor", input);
-  if (dtype != TN_DTYPE_INVALID) tn__require_dtype(graph, node, input, dtype);
+  if (dtype != TN_DTYPE_INVALID) tn__g_require_dtype(graph, node, input, dtype);
   return value;
 }
 
 /* A result with one dimension that only running the node tells. */
 static void set_late(tn__graph *graph, tn__node *node, const tn__value *like, int rank, int late) {
   const tn__expr **dims = TN__NEW_ARRAY(graph->arena, rank, const tn__expr *);
-  for (int i = 0; i < rank; i++) dims[i] = i == late || i >= like->rank ? tn__index(graph->ir, 0) : like->dims[i];
-  tn__value *result = tn__set_output(graph, node, 0, TN_STRING, rank, dims, NULL);
+  for (int i = 0; i < rank; i++) dims[i] = i == late || i >= like->rank ? tn__ir_index(graph->ir, 0) : like->dims[i];
+  tn__value *result = tn__g_set_output(graph, node, 0, TN_STRING, rank, dims, NULL);
   dims[late] = tn__graph_dim_symbol(graph, result, late);
   result->dims = dims;
 }
@@ -28,20 +28,20 @@ static void set_late(tn__graph *graph, tn__node *node, const tn__value *like, in
 static void infer_concat(tn__graph *graph, tn__node *node) {
   const tn__value *a = require_tensor(graph, node, 0, TN_STRING);
   require_tensor(graph, node, 1, TN_STRING);
-  tn__set_output(graph, node, 0, TN_STRING, a->rank, a->dims, NULL);
+  tn__g_set_output(graph, node, 0, TN_STRING, a->rank, a->dims, NULL);
 }
 
 static void infer_equal(tn__graph *graph, tn__node *node) {
   const tn__value *a = require_tensor(graph, node, 0, TN_STRING);
   require_tensor(graph, node, 1, TN_STRING);
-  tn__set_output(graph, node, 0, TN_BOOL, a->rank, a->dims, NULL);
+  tn__g_set_output(graph, node, 0, TN_BOOL, a->rank, a->dims, NULL);
 }
 
 static void infer_split(tn__graph *graph, tn__node *node) {
   const tn__value *x = require_tensor(graph, node, 0, TN_STRING);
   require_tensor(graph, node, 1, TN_STRING);
   set_late(graph, node, x, x->rank + 1, x->rank);
-  tn__set_output(graph, node, 1, TN_I64, x->rank, x->dims, NULL);
+  tn__g_set_output(graph, node, 1, TN_I64, x->rank, x->dims, NULL);
 }
 
 static void infer_normalize(tn__graph *graph, tn__node *node) {
@@ -53,20 +53,20 @@ static void infer_normalize(tn__graph *graph, tn__node *node) {
 static void infer_match(tn__graph *graph, tn__node *node) {
   const tn__value *x = require_tensor(graph, node, 0, TN_STRING);
   require_tensor(graph, node, 1, TN_I64);
-  tn__set_output(graph, node, 0, TN_BOOL, x->rank, x->dims, NULL);
+  tn__g_set_output(graph, node, 0, TN_BOOL, x->rank, x->dims, NULL);
 }
 
 static void infer_from(tn__graph *graph, tn__node *node) {
   const tn__value *x = require_tensor(graph, node, 0, TN_DTYPE_INVALID);
   if (x->dtype == TN_STRING) tn__node_fail(graph, node, "operand 0 is strings, expected numbers");
-  tn__set_output(graph, node, 0, TN_STRING, x->rank, x->dims, NULL);
+  tn__g_set_output(graph, node, 0, TN_STRING, x->rank, x->dims, NULL);
 }
 
 static void infer_to(tn__graph *graph, tn__node *node) {
   const tn__value *x = require_tensor(graph, node, 0, TN_STRING);
-  tn_dtype dtype = tn__require_dtype_attr(graph, node);
+  tn_dtype dtype = tn__g_require_dtype_attr(graph, node);
   if (dtype == TN_STRING) tn__node_fail(graph, node, "makes numbers, not strings");
-  tn__set_output(graph, node, 0, dtype, x->rank, x->dims, NULL);
+  tn__g_set_output(graph, node, 0, dtype, x->rank, x->dims, NULL);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
@@ -74,7 +74,7 @@ static void infer_to(tn__graph *graph, tn__node *node) {
 static void infer_find(tn__graph *graph, tn__node *node) {
   const tn__value *x = require_tensor(graph, node, 0, TN_DTYPE_INVALID);
   require_tensor(graph, node, 1, x->dtype);
-  tn__set_output(graph, node, 0, TN_I64, x->rank, x->dims, NULL);
+  tn__g_set_output(graph, node, 0, TN_I64, x->rank, x->dims, NULL);
 }
 
 static void infer_grams(tn__graph *graph, tn__node *node) {
@@ -84,8 +84,8 @@ static void infer_grams(tn__graph *graph, tn__node *node) {
   require_tensor(graph, node, 2, TN_I64);
   require_tensor(graph, node, 3, TN_I64);
   int rank = x->rank == 2 ? 2 : 1;
-  dims[rank - 1] = tn__index(graph->ir, tn__node_int(node, "width", 0));
-  tn__set_output(graph, node, 0, TN_I64, rank, dims, NULL);
+  dims[rank - 1] = tn__ir_index(graph->ir, tn__node_int(node, "width", 0));
+  tn__g_set_output(graph, node, 0, TN_I64, rank, dims, NULL);
 }
 
 #define TN__ROW(op_name, count, names, suffix, text) \

@@ -35,19 +35,19 @@ static void table_add(tn__arena *arena, table *t, uint64_t hash, tn__node *node,
 /* ---- constants ---------------------------------------------------------------------------------- */
 
 static int64_t data_bytes(const tn__value *value) {
-  int64_t total = value->splat ? 1 : tn__element_total(value);
+  int64_t total = value->splat ? 1 : tn__pass_element_total(value);
   return total * (int64_t)tn__dtype_stored(value->dtype);
 }
 
 static uint64_t hash_constant(const tn__value *value) {
   uint64_t hash = tn__hash_mix((uint64_t)value->dtype, (uint64_t)value->rank * 2 + value->splat);
-  for (int i = 0; i < value->rank; i++) hash = tn__hash_mix(hash, (uint64_t)tn__dim_const(value, i));
+  for (int i = 0; i < value->rank; i++) hash = tn__hash_mix(hash, (uint64_t)tn__g_dim_const(value, i));
   if (data_bytes(value) <= MAX_COMPARED_BYTES) hash = tn__hash_bytes(hash, value->data, (size_t)data_bytes(value));
   return hash;
 }
 
 static bool equal_constants(const tn__value *a, const tn__value *b) {
-  if (!tn__same_type(a, b) || a->splat != b->splat) return false;
+  if (!tn__pass_same_type(a, b) || a->splat != b->splat) return false;
   if (a->data == b->data) return true;
   return data_bytes(a) <= MAX_COMPARED_BYTES && memcmp(a->data, b->data, (size_t)data_bytes(a)) == 0;
 }
@@ -96,7 +96,7 @@ static bool equal_nodes(const tn__node *a, const tn__node *b) {
   for (int i = 0; i < a->attr_count; i++)
     if (!equal_attrs(&a->attrs[i], &b->attrs[i])) return false;
   for (int i = 0; i < a->output_count; i++)
-    if (!tn__same_type(a->outputs[i], b->outputs[i])) return false;
+    if (!tn__pass_same_type(a->outputs[i], b->outputs[i])) return false;
   return true;
 }
 
@@ -115,7 +115,7 @@ void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options) {
     tn__node *node = tn__graph_node_at(graph, i);
     if (node->dead) continue;
     for (int j = 0; j < node->input_count; j++)
-      if (node->inputs[j] != NULL && tn__is_constant(node->inputs[j]))
+      if (node->inputs[j] != NULL && tn__pass_is_constant(node->inputs[j]))
         tn__node_set_input(graph, node, j, unique_constant(arena, &constants, node->inputs[j]));
     if (!may_merge(node)) continue;
     uint64_t hash = hash_node(node);
@@ -124,7 +124,8 @@ void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options) {
     if (e == NULL)
       table_add(arena, &nodes, hash, node, NULL);
     else
-      for (int j = 0; j < node->output_count; j++) tn__put_in_place(&rewriter, node->outputs[j], e->node->outputs[j]);
+      for (int j = 0; j < node->output_count; j++)
+        tn__pass_put_in_place(&rewriter, node->outputs[j], e->node->outputs[j]);
   }
   tn__graph_sweep(graph);
 }

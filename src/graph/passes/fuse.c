@@ -61,8 +61,8 @@ typedef struct fuser {
 static bool same_space(const tn__value *a, const tn__value *b) {
   int i = 0, j = 0;
   for (;;) {
-    while (i < a->rank && tn__is_int_value(a->dims[i], 1)) i++;
-    while (j < b->rank && tn__is_int_value(b->dims[j], 1)) j++;
+    while (i < a->rank && tn__ir_is_int_value(a->dims[i], 1)) i++;
+    while (j < b->rank && tn__ir_is_int_value(b->dims[j], 1)) j++;
     if (i == a->rank || j == b->rank) return i == a->rank && j == b->rank;
     if (a->dims[i++] != b->dims[j++]) return false;
   }
@@ -76,14 +76,14 @@ static bool is_unit_reshape(const tn__node *n) {
 
 /* One tensor of a stack of buffers that grow. */
 static bool is_member(const tn__node *n) {
-  return is_unit_reshape(n) && n->inputs[0]->producer && tn__is_valid_part(n->inputs[0]->producer);
+  return is_unit_reshape(n) && n->inputs[0]->producer && tn__graph_is_valid_part(n->inputs[0]->producer);
 }
 
 /* An input that is read by strides. It joins kernels as if it were a dense input: groups are the same with both. */
 static bool is_strided(const tn__node *n) { return tn__op_has(n, TN__FACT_STRIDED); }
 
 static bool is_cheap(const tn__node *n) {
-  return tn__op_has(n, TN__FACT_CHEAP) || tn__is_valid_part(n) || is_member(n);
+  return tn__op_has(n, TN__FACT_CHEAP) || tn__graph_is_valid_part(n) || is_member(n);
 }
 
 static bool same_shape(const tn__value *a, const tn__value *b) {
@@ -469,7 +469,7 @@ static bool is_score_product(const tn__node *n) {
   return n->inputs[0]->dtype == TN_F32 && n->inputs[1]->dtype == TN_F32;
 }
 
-static bool is_known(const tn__value *v, int dim) { return tn__dim_const(v, dim) >= 0; }
+static bool is_known(const tn__value *v, int dim) { return tn__g_dim_const(v, dim) >= 0; }
 
 /* One softmax along the last dimension, with maps around it. */
 static bool is_softmax(const fuser *f, const kernel *k, int rank) {
@@ -519,8 +519,8 @@ static void join_attention(fuser *f, int index) {
   /* Any number of queries and keys may come, but the head's size decides about tiles. */
   if (!is_known(scores->inputs[0], (int)tn__node_attr(scores, "lhs_contract")->ints[0])) return;
   if (!is_known(product->outputs[0], product->outputs[0]->rank - 1)) return;
-  if (tn__dim_const(weights, rank - 1) > MOST_KEYS) return;
-  if (is_known(weights, rank - 2) && tn__dim_const(weights, rank - 2) < LEAST_ROWS) return;
+  if (tn__g_dim_const(weights, rank - 1) > MOST_KEYS) return;
+  if (is_known(weights, rank - 2) && tn__g_dim_const(weights, rank - 2) < LEAST_ROWS) return;
   if (k->members.count + softmax->members.count + f->kernels.data[first].members.count > MAX_KERNEL_NODES) return;
   merge_into(f, index, rows);
   merge_into(f, index, first);
@@ -774,7 +774,7 @@ static void find_wanted(emitter *e, int value_count) {
 static bool is_huge(const tn__value *v) {
   int64_t total = 1;
   for (int i = 0; i < v->rank; i++) {
-    int64_t dim = tn__dim_const(v, i);
+    int64_t dim = tn__g_dim_const(v, i);
     if (dim < 0 || (dim > 0 && total > MAX_CONSTANT_ELEMENTS / dim)) return true;
     total *= dim;
   }
@@ -789,7 +789,8 @@ static bool is_huge(const tn__value *v) {
 
 static int64_t bytes_of(const tn__value *v) {
   int64_t bytes = (int64_t)tn__dtype_stored(v->dtype);
-  for (int i = 0; i < v->rank; i++) bytes = tn__bound_mul(bytes, tn__dim_const(v, i) < 0 ? 1 : tn__dim_const(v, i));
+  for (int i = 0; i < v->rank; i++)
+    bytes = tn__ir_bound_mul(bytes, tn__g_dim_const(v, i) < 0 ? 1 : tn__g_dim_const(v, i));
   return bytes;
 }
 
@@ -800,9 +801,9 @@ static int64_t constants_allowance(const fuser *f) {
     for (int j = 0; j < n->input_count; j++)
       if (n->inputs[j] && n->inputs[j]->data && !n->inputs[j]->splat &&
           f->readers[f->first_reader[n->inputs[j]->id]] == i)
-        given = tn__bound_add(given, bytes_of(n->inputs[j]));
+        given = tn__ir_bound_add(given, bytes_of(n->inputs[j]));
   }
-  return tn__bound_add(CONSTANTS_AT_LEAST, tn__bound_mul(CONSTANTS_PER_BYTE, given));
+  return tn__ir_bound_add(CONSTANTS_AT_LEAST, tn__ir_bound_mul(CONSTANTS_PER_BYTE, given));
 }
 
 static bool is_output(const fuser *f, const tn__value *v) {
@@ -814,7 +815,7 @@ static bool is_output(const fuser *f, const tn__value *v) {
 static bool is_allowed(const fuser *f, const tn__node *n, int64_t *left) {
   int64_t bytes = 0;
   for (int o = 0; o < n->output_count; o++)
-    if (n->outputs[o]) bytes = tn__bound_add(bytes, bytes_of(n->outputs[o]));
+    if (n->outputs[o]) bytes = tn__ir_bound_add(bytes, bytes_of(n->outputs[o]));
   if (bytes > *left) return false;
   if (!is_cheap(n) || is_output(f, n->outputs[0])) *left -= bytes;
   return true;
@@ -897,7 +898,7 @@ static bool is_closed(const fuser *f, const index_list *nodes) {
   return true;
 }
 
-tn__attentions tn__fuse_attentions(tn__graph *graph) {
+tn__attentions tn__pass_fuse_attentions(tn__graph *graph) {
   fuser f;
   plan(&f, graph);
   for (int i = 0; i < f.kernels.count; i++) join_attention(&f, i);

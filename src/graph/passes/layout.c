@@ -48,11 +48,11 @@ static tn__value *last_of(layout *l, tn__value *value) {
   int64_t permutation[TN__MAX_RANK];
   TN__INVARIANT(value != NULL); /* operands that a node must have: checked when it is made */
   channels_to_last(value->rank, permutation);
-  tn__node *broadcast = tn__producer_of(value, "broadcast_in_dim");
+  tn__node *broadcast = tn__pass_producer_of(value, "broadcast_in_dim");
   if (broadcast != NULL && !has_moved(l, broadcast->inputs[0]))
-    last = tn__permuted_broadcast(l->graph, broadcast, permutation);
+    last = tn__pass_permuted_broadcast(l->graph, broadcast, permutation);
   else
-    last = tn__permuted(l->graph, value, permutation);
+    last = tn__pass_permuted(l->graph, value, permutation);
   versions_of(l, value)->last = last;
   return last;
 }
@@ -64,8 +64,8 @@ static tn__value *restored(layout *l, tn__value *value) {
   int64_t permutation[TN__MAX_RANK], inverse[TN__MAX_RANK];
   TN__INVARIANT(value != NULL && v->last != NULL); /* what moved has a version in the new order */
   channels_to_last(value->rank, permutation);
-  tn__inverse(permutation, value->rank, inverse);
-  tn__value *first = tn__permuted(l->graph, v->last, inverse);
+  tn__pass_inverse(permutation, value->rank, inverse);
+  tn__value *first = tn__pass_permuted(l->graph, v->last, inverse);
   versions_of(l, value)->restored = first;
   return first;
 }
@@ -98,7 +98,7 @@ static tn__attr moved_axes(layout *l, const tn__node *node, const char *name, in
 
 /* What stands beside an operand that has moved, and costs nothing to read in another order. */
 static bool is_free_to_move(const tn__value *value) {
-  return tn__is_constant(value) || (value->producer != NULL && tn__op_has(value->producer, TN__FACT_REPEATS));
+  return tn__pass_is_constant(value) || (value->producer != NULL && tn__op_has(value->producer, TN__FACT_REPEATS));
 }
 
 /* More would have to be transposed than is saved? */
@@ -116,7 +116,7 @@ static tn__value *follow_elementwise(layout *l, const tn__node *node) {
   tn__value *inputs[4];
   if (node->input_count > 4 || node->output_count != 1 || costs_more(l, node)) return NULL;
   for (int i = 0; i < node->input_count; i++) inputs[i] = last_of(l, node->inputs[i]);
-  return tn__node_again(l->graph, node, inputs, NULL, 0);
+  return tn__pass_node_again(l->graph, node, inputs, NULL, 0);
 }
 
 /* A reduction that drops dimensions gives what it gave before, if those that are left keep their order. */
@@ -163,7 +163,7 @@ static tn__value *follow_by_row(layout *l, const tn__node *node, bool *direct) {
   tn__value **inputs = TN__NEW_ARRAY(l->arena, node->input_count, tn__value *);
   for (int i = 0; i < node->input_count; i++)
     inputs[i] = moves_along(node, i) ? last_of(l, node->inputs[i]) : restored(l, node->inputs[i]);
-  return tn__node_again(l->graph, node, inputs, changed, count);
+  return tn__pass_node_again(l->graph, node, inputs, changed, count);
 }
 
 /* A transpose to the new order has nothing left to do. */
@@ -178,14 +178,14 @@ static tn__value *drop_transpose(layout *l, const tn__node *node) {
 static tn__value *follow(layout *l, const tn__node *node, bool *direct) {
   if (node->op->op_class == TN__CLASS_ELEMENTWISE) return follow_elementwise(l, node);
   if (node->op->moves.operands != 0) return follow_by_row(l, node, direct);
-  *direct = tn__is_op(node, "transpose");
+  *direct = tn__g_is_op(node, "transpose");
   return *direct ? drop_transpose(l, node) : NULL;
 }
 
 /* ---- the walk ----------------------------------------------------------------------------------- */
 
 static bool is_channels_first(const tn__node *node) {
-  return tn__is_op(node, "convolution") && tn__node_int(node, "channels_last", 0) == 0 && node->outputs[0]->rank >= 3;
+  return tn__g_is_op(node, "convolution") && tn__node_int(node, "channels_last", 0) == 0 && node->outputs[0]->rank >= 3;
 }
 
 /* [O, I, spatial...] to [spatial..., I, O]. */
@@ -195,13 +195,13 @@ static tn__value *weights_last(layout *l, tn__value *weights) {
   for (int i = 0; i < rank - 2; i++) permutation[i] = i + 2;
   permutation[rank - 2] = 1;
   permutation[rank - 1] = 0;
-  return tn__permuted(l->graph, weights, permutation);
+  return tn__pass_permuted(l->graph, weights, permutation);
 }
 
 static tn__value *convolution_last(layout *l, const tn__node *node) {
   tn__value *inputs[2] = {last_of(l, node->inputs[0]), weights_last(l, restored(l, node->inputs[1]))};
   const tn__attr last = tn__attr_int(l->graph, "channels_last", 1);
-  return tn__node_again(l->graph, node, inputs, &last, 1);
+  return tn__pass_node_again(l->graph, node, inputs, &last, 1);
 }
 
 static void visit(layout *l, tn__node *node) {

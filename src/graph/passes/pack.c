@@ -14,10 +14,10 @@ static tn__value *with_right_in(tn__graph *graph, const tn__node *node, tn__valu
   tn__value *stored = tn__g_relayout(graph, rhs, layout);
   if (rhs->splat) {
     stored->producer->dead = true;
-    stored = tn__constant_like(graph, stored, rhs->data, true);
+    stored = tn__g_constant_like(graph, stored, rhs->data, true);
   }
   tn__value *const inputs[2] = {node->inputs[0], stored};
-  return tn__node_again(graph, node, inputs, NULL, 0);
+  return tn__pass_node_again(graph, node, inputs, NULL, 0);
 }
 
 /* ---- products ----------------------------------------------------------------------------------- */
@@ -55,9 +55,9 @@ static tn__value *rhs_as_matrices(tn__graph *graph, tn__value *rhs, const operan
   }
   for (int i = 0; i < o->contract_count; i++) permutation[next++] = o->contract[i];
   for (int i = 0; i < o->free_count; i++) permutation[next++] = o->free[i];
-  dims[o->batch_count] = tn__index(ir, rows);
-  dims[o->batch_count + 1] = tn__index(ir, columns);
-  return tn__g_reshape(graph, tn__permuted(graph, rhs, permutation), o->batch_count + 2, dims);
+  dims[o->batch_count] = tn__ir_index(ir, rows);
+  dims[o->batch_count + 1] = tn__ir_index(ir, columns);
+  return tn__g_reshape(graph, tn__pass_permuted(graph, rhs, permutation), o->batch_count + 2, dims);
 }
 
 /* The left operand with its contracting dimensions, which must be neighbours in this order, as one; adjusts the
@@ -71,7 +71,7 @@ static tn__value *lhs_with_one_contraction(tn__graph *graph, tn__value *lhs, con
     if (o->contract[i] != o->contract[i - 1] + 1) return NULL;
   int rank = 0;
   for (int i = 0; i < lhs->rank; i++)
-    if (i <= first || i > last) dims[rank++] = i == first ? tn__index(tn__graph_ir(graph), rows) : lhs->dims[i];
+    if (i <= first || i > last) dims[rank++] = i == first ? tn__ir_index(tn__graph_ir(graph), rows) : lhs->dims[i];
   for (int i = 0; i < o->batch_count; i++) batch[i] = o->batch[i] > last ? o->batch[i] - (last - first) : o->batch[i];
   *contract = first;
   return o->contract_count == 1 ? lhs : tn__g_reshape(graph, lhs, rank, dims);
@@ -90,15 +90,15 @@ static tn__node *as_matrices(tn__graph *graph, const tn__node *node, const opera
                               tn__attr_ints(graph, "rhs_batch", rhs_batch, right->batch_count),
                               tn__attr_ints(graph, "lhs_contract", &lhs_contract, 1),
                               tn__attr_ints(graph, "rhs_contract", &rhs_contract, 1)};
-  return tn__node_again(graph, node, inputs, changed, 4)->producer;
+  return tn__pass_node_again(graph, node, inputs, changed, 4)->producer;
 }
 
 static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optimize_options *options) {
   tn__value *rhs = node->inputs[1], *result = node->outputs[0];
   operand left = operand_of(node, 0), right = operand_of(node, 1);
   int64_t rows = 1, columns = 1;
-  for (int i = 0; i < right.contract_count; i++) rows *= tn__dim_const(rhs, (int)right.contract[i]);
-  for (int i = 0; i < right.free_count; i++) columns *= tn__dim_const(rhs, (int)right.free[i]);
+  for (int i = 0; i < right.contract_count; i++) rows *= tn__g_dim_const(rhs, (int)right.contract[i]);
+  for (int i = 0; i < right.free_count; i++) columns *= tn__g_dim_const(rhs, (int)right.free[i]);
   if (right.contract_count == 0 || right.free_count == 0 || rows <= 0) return NULL;
   bool matrices = right.contract_count == 1 && right.free_count == 1;
   tn__operand_use use = {
@@ -126,13 +126,13 @@ static bool groups_allow(const tn__node *node, int64_t columns, const tn__layout
   const tn__value *weights = node->inputs[1];
   int64_t groups = tn__node_int(node, "feature_groups", 1);
   return groups == 1 || (columns / groups % layout->parts[layout->rank - 1].modulus == 0 &&
-                         !tn__is_unit(weights->dims[weights->rank - 2]));
+                         !tn__pass_is_unit(weights->dims[weights->rank - 2]));
 }
 
 static tn__value *pack_convolution(tn__graph *graph, tn__node *node, const tn__optimize_options *options) {
   tn__value *weights = node->inputs[1];
   tn__operand_use use = {
-      .dtype = weights->dtype, .rank = weights->rank, .columns = tn__dim_const(weights, weights->rank - 1)};
+      .dtype = weights->dtype, .rank = weights->rank, .columns = tn__g_dim_const(weights, weights->rank - 1)};
   tn__layout layout;
   for (int i = 0; i < use.rank; i++) use.order[i] = i;
   if (tn__node_int(node, "channels_last", 0) == 0 || !layout_for(options, &use, &layout)) return NULL;
@@ -147,7 +147,7 @@ typedef struct packing {
 static const packing *packing_of(const tn__node *node) {
   static const packing rows[] = {{"dot_general", pack_product}, {"convolution", pack_convolution}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (tn__is_op(node, rows[i].op)) return &rows[i];
+    if (tn__g_is_op(node, rows[i].op)) return &rows[i];
   return NULL;
 }
 
@@ -160,12 +160,12 @@ void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options) {
     tn__node *node = tn__graph_node_at(graph, i);
     const packing *p = packing_of(node);
     if (node->dead || p == NULL || node->inputs[1]->held != NULL) continue;
-    if (!tn__is_precomputable(node->inputs[1]) || tn__element_total(node->inputs[1]) <= 0) continue;
+    if (!tn__pass_is_precomputable(node->inputs[1]) || tn__pass_element_total(node->inputs[1]) <= 0) continue;
     /* A product that is constant itself is computed once: packing would cost more. */
-    if (tn__is_precomputable(node->inputs[0])) continue;
+    if (tn__pass_is_precomputable(node->inputs[0])) continue;
     tn__graph_set_origin(graph, node->origin);
     tn__value *packed = p->pack(graph, node, options);
-    if (packed != NULL) tn__put_in_place(&rewriter, node->outputs[0], packed);
+    if (packed != NULL) tn__pass_put_in_place(&rewriter, node->outputs[0], packed);
   }
   tn__graph_set_origin(graph, origin);
   tn__graph_sweep(graph);

@@ -84,6 +84,6 @@ typedef struct tn__attentions {
   tn__group *items; /* without outputs */
   int count;
 } tn__attentions;
-tn__attentions tn__fuse_attentions(tn__graph *graph);
+tn__attentions tn__pass_fuse_attentions(tn__graph *graph);
 
 #endif

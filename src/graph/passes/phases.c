@@ -33,14 +33,14 @@ static bool see_dimension(phases *p, int i) {
   const tn__node *node = p->node;
   dimension *d = &p->dims[i];
   d->step = tn__node_attr(node, "lhs_dilation")->ints[i];
-  d->window = tn__dim_const(node->inputs[1], i);
+  d->window = tn__g_dim_const(node->inputs[1], i);
   if (tn__node_attr(node, "strides")->ints[i] != 1) return false;
   /* A single element has any distance to the others. */
   const tn__value *image = node->inputs[0], *result = node->outputs[0];
-  if (tn__dim_const(image, 1 + i) == 1 && tn__dim_const(result, 1 + i) == d->window) d->step = d->window;
+  if (tn__g_dim_const(image, 1 + i) == 1 && tn__g_dim_const(result, 1 + i) == d->window) d->step = d->window;
   if (d->step > 1 && tn__node_attr(node, "rhs_dilation")->ints[i] != 1) return false;
-  if (d->window < 1 || !tn__as_int(tn__node_attr(node, "low")->exprs[i], &d->low) ||
-      !tn__as_int(tn__node_attr(node, "high")->exprs[i], &d->high))
+  if (d->window < 1 || !tn__ir_as_int(tn__node_attr(node, "low")->exprs[i], &d->low) ||
+      !tn__ir_as_int(tn__node_attr(node, "high")->exprs[i], &d->high))
     return false;
   d->taps = (d->window + d->step - 1) / d->step;
   d->before = d->low;
@@ -54,11 +54,12 @@ static bool see_dimension(phases *p, int i) {
 
 static bool fits(phases *p) {
   const tn__node *node = p->node;
-  if (!tn__is_op(node, "convolution") || tn__node_int(node, "channels_last", 0) == 0 || node->inputs[1]->held != NULL ||
-      tn__node_int(node, "feature_groups", 1) != 1 || tn__node_int(node, "pad_value", 0) != 0)
+  if (!tn__g_is_op(node, "convolution") || tn__node_int(node, "channels_last", 0) == 0 ||
+      node->inputs[1]->held != NULL || tn__node_int(node, "feature_groups", 1) != 1 ||
+      tn__node_int(node, "pad_value", 0) != 0)
     return false;
   p->spatial = node->inputs[0]->rank - 2;
-  if (2 * p->spatial + 2 > TN__MAX_RANK || tn__element_total(node->inputs[1]) <= 0) return false;
+  if (2 * p->spatial + 2 > TN__MAX_RANK || tn__pass_element_total(node->inputs[1]) <= 0) return false;
   int64_t count = 1;
   double zeros = 1;
   for (int i = 0; i < p->spatial; i++) {
@@ -102,32 +103,33 @@ static tn__value *phase_weights(const phases *p, const range *ranges) {
   if (tn__node_int(p->node, "flip", 0) != 0) weights = tn__g_reverse(graph, weights, axes, p->spatial);
   for (int i = 0; i < rank; i++) {
     const dimension *d = &p->dims[i];
-    zeros[2 * i] = zeros[2 * i + 1] = tn__index(p->ir, 0);
+    zeros[2 * i] = zeros[2 * i + 1] = tn__ir_index(p->ir, 0);
     strides[2 * i] = strides[2 * i + 1] = 1;
-    high[i] = tn__index(p->ir, i < p->spatial ? d->taps * d->step - d->window : 0);
+    high[i] = tn__ir_index(p->ir, i < p->spatial ? d->taps * d->step - d->window : 0);
     if (i < p->spatial) {
-      limits[split] = tn__index(p->ir, ranges[i].taps);
-      dims[split++] = tn__index(p->ir, d->taps);
+      limits[split] = tn__ir_index(p->ir, ranges[i].taps);
+      dims[split++] = tn__ir_index(p->ir, d->taps);
       axes[i] = split; /* phases go backwards */
     }
-    limits[split] = dims[split] = i < p->spatial ? tn__index(p->ir, d->step) : weights->dims[i];
+    limits[split] = dims[split] = i < p->spatial ? tn__ir_index(p->ir, d->step) : weights->dims[i];
     split++;
   }
   weights = tn__g_pad(graph, weights, tn__g_scalar(graph, weights->dtype, 0), zeros, high, NULL);
   weights = tn__g_reshape(graph, weights, split, dims);
   for (int i = 0; i < p->spatial; i++) {
-    zeros[axes[i]] = tn__index(p->ir, ranges[i].from);
-    limits[axes[i]] = tn__index(p->ir, ranges[i].from + ranges[i].count);
+    zeros[axes[i]] = tn__ir_index(p->ir, ranges[i].from);
+    limits[axes[i]] = tn__ir_index(p->ir, ranges[i].from + ranges[i].count);
   }
   weights = tn__g_reverse(graph, tn__g_slice(graph, weights, zeros, limits, strides), axes, p->spatial);
   for (int i = 0; i < p->spatial; i++) order[next++] = 2 * i;
   order[next++] = 2 * p->spatial;
   for (int i = 0; i < p->spatial; i++) order[next++] = 2 * i + 1;
   order[next] = 2 * p->spatial + 1;
-  weights = tn__permuted(graph, weights, order);
+  weights = tn__pass_permuted(graph, weights, order);
   for (int i = 0; i <= p->spatial; i++) dims[i] = weights->dims[i];
   dims[p->spatial + 1] = weights->dims[split - 1];
-  for (int i = 0; i < p->spatial; i++) dims[p->spatial + 1] = tn__mul_i(p->ir, dims[p->spatial + 1], ranges[i].count);
+  for (int i = 0; i < p->spatial; i++)
+    dims[p->spatial + 1] = tn__ir_mul_i(p->ir, dims[p->spatial + 1], ranges[i].count);
   return tn__g_reshape(graph, weights, p->spatial + 2, dims);
 }
 
@@ -141,12 +143,12 @@ static tn__value *phases_of(const phases *p, const range *ranges) {
     const dimension *d = &p->dims[i];
     spec.strides[i] = spec.lhs_dilation[i] = 1;
     spec.rhs_dilation[i] = tn__node_attr(node, "rhs_dilation")->ints[i];
-    spec.low[i] = tn__index(p->ir, d->before);
-    spec.high[i] = tn__index(p->ir, d->after - (d->taps - ranges[i].taps));
+    spec.low[i] = tn__ir_index(p->ir, d->before);
+    spec.high[i] = tn__ir_index(p->ir, d->after - (d->taps - ranges[i].taps));
   }
   tn__value *y = tn__g_convolution(p->graph, node->inputs[0], phase_weights(p, ranges), &spec, node->outputs[0]->dtype);
   for (int i = 0; i <= p->spatial; i++) dims[split++] = y->dims[i];
-  for (int i = 0; i < p->spatial; i++) dims[split++] = tn__index(p->ir, ranges[i].count);
+  for (int i = 0; i < p->spatial; i++) dims[split++] = tn__ir_index(p->ir, ranges[i].count);
   dims[split++] = node->outputs[0]->dims[p->spatial + 1];
   return tn__g_reshape(p->graph, y, split, dims);
 }
@@ -179,12 +181,12 @@ static tn__value *dealt_out(const phases *p, tn__value *y) {
   order[next] = next;
   for (int i = 0; i < rank; i++) {
     bool spatial = i >= 1 && i <= p->spatial;
-    dims[i] = spatial ? tn__mul_i(p->ir, y->dims[i], p->dims[i - 1].step) : result->dims[i];
-    starts[i] = tn__index(p->ir, spatial ? p->dims[i - 1].first : 0);
-    limits[i] = tn__add(p->ir, starts[i], result->dims[i]);
+    dims[i] = spatial ? tn__ir_mul_i(p->ir, y->dims[i], p->dims[i - 1].step) : result->dims[i];
+    starts[i] = tn__ir_index(p->ir, spatial ? p->dims[i - 1].first : 0);
+    limits[i] = tn__ir_add(p->ir, starts[i], result->dims[i]);
     strides[i] = 1;
   }
-  y = tn__g_reshape(graph, tn__permuted(graph, y, order), rank, dims);
+  y = tn__g_reshape(graph, tn__pass_permuted(graph, y, order), rank, dims);
   return tn__g_slice(graph, y, starts, limits, strides);
 }
 
@@ -199,7 +201,7 @@ void tn__pass_phases(tn__graph *graph, const tn__optimize_options *options) {
     if (node->dead || !fits(&p)) continue;
     tn__graph_set_origin(graph, node->origin);
     range ranges[TN__MAX_RANK];
-    tn__put_in_place(&rewriter, node->outputs[0], dealt_out(&p, all_phases(&p, ranges, 0)));
+    tn__pass_put_in_place(&rewriter, node->outputs[0], dealt_out(&p, all_phases(&p, ranges, 0)));
   }
   tn__graph_set_origin(graph, origin);
   tn__graph_sweep(graph);

@@ -11,10 +11,10 @@ enum { QUAD = 4 };
 static tn__value *with_whole_quads(tn__graph *graph, tn__value *value, int axis) {
   tn__ir *ir = tn__graph_ir(graph);
   const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK];
-  int64_t rest = tn__dim_const(value, axis) % QUAD;
+  int64_t rest = tn__g_dim_const(value, axis) % QUAD;
   if (rest == 0) return value;
-  for (int i = 0; i < value->rank; i++) low[i] = high[i] = tn__index(ir, 0);
-  high[axis] = tn__index(ir, QUAD - rest);
+  for (int i = 0; i < value->rank; i++) low[i] = high[i] = tn__ir_index(ir, 0);
+  high[axis] = tn__ir_index(ir, QUAD - rest);
   return tn__g_pad(graph, value, tn__g_scalar(graph, value->dtype, 0), low, high, NULL);
 }
 
@@ -26,12 +26,12 @@ static tn__value *in_quads(tn__graph *graph, tn__value *value, int axis) {
   value = with_whole_quads(graph, value, axis);
   int rank = value->rank;
   for (int i = 0; i <= rank; i++) {
-    dims[i] = i == axis       ? tn__index(ir, tn__dim_const(value, axis) / QUAD)
-              : i == axis + 1 ? tn__index(ir, QUAD)
+    dims[i] = i == axis       ? tn__ir_index(ir, tn__g_dim_const(value, axis) / QUAD)
+              : i == axis + 1 ? tn__ir_index(ir, QUAD)
                               : value->dims[i > axis ? i - 1 : i];
     order[i] = i == rank ? axis + 1 : i > axis ? i + 1 : i;
   }
-  return tn__g_quads(graph, tn__permuted(graph, tn__g_reshape(graph, value, rank + 1, dims), order));
+  return tn__g_quads(graph, tn__pass_permuted(graph, tn__g_reshape(graph, value, rank + 1, dims), order));
 }
 
 /* A right operand that only the run knows is brought in order each time: that takes longer than a row or two. */
@@ -39,12 +39,12 @@ static bool has_few_rows(const tn__node *node) {
   const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
   const tn__attr *batch = tn__node_attr(node, "lhs_batch"), *contract = tn__node_attr(node, "rhs_contract");
   int64_t rows = 1;
-  if (tn__is_precomputable(rhs) || contract->ints[0] == rhs->rank - 1) return false;
+  if (tn__pass_is_precomputable(rhs) || contract->ints[0] == rhs->rank - 1) return false;
   for (int i = 0; i < lhs->rank; i++) {
     bool taken = tn__node_attr(node, "lhs_contract")->ints[0] == i;
     for (int j = 0; batch != NULL && j < batch->count; j++) taken = taken || batch->ints[j] == i;
-    if (!taken && tn__dim_const(lhs, i) < 0) return false;
-    if (!taken) rows *= tn__dim_const(lhs, i);
+    if (!taken && tn__g_dim_const(lhs, i) < 0) return false;
+    if (!taken) rows *= tn__g_dim_const(lhs, i);
   }
   return rows <= 2;
 }
@@ -55,7 +55,7 @@ static tn__value *product_of_quads(tn__graph *graph, const tn__node *node) {
     const tn__attr *contract = tn__node_attr(node, side == 0 ? "lhs_contract" : "rhs_contract");
     tn__value *value = node->inputs[side];
     if (contract == NULL || contract->count != 1 || value->rank >= TN__MAX_RANK) return NULL;
-    if (tn__dim_const(value, (int)contract->ints[0]) < 1) return NULL;
+    if (tn__g_dim_const(value, (int)contract->ints[0]) < 1) return NULL;
     inputs[side] = value;
   }
   if (has_few_rows(node)) return NULL;
@@ -69,10 +69,10 @@ static tn__value *convolution_of_quads(tn__graph *graph, const tn__node *node) {
   tn__value *image = node->inputs[0], *weights = node->inputs[1];
   TN__INVARIANT(image != NULL && weights != NULL); /* checked when nodes are made */
   int channel = weights->rank - 2;
-  int64_t channels = tn__dim_const(weights, channel);
+  int64_t channels = tn__g_dim_const(weights, channel);
   bool whole = channels % QUAD == 0 || tn__node_int(node, "feature_groups", 1) == 1;
   if (tn__node_int(node, "channels_last", 0) == 0 || channels < 1 || !whole || image->rank >= TN__MAX_RANK) return NULL;
-  if (tn__dim_const(image, image->rank - 1) < 1) return NULL;
+  if (tn__g_dim_const(image, image->rank - 1) < 1) return NULL;
   tn__value *inputs[2] = {in_quads(graph, image, image->rank - 1), in_quads(graph, weights, channel)};
   return tn__g_with_quads(graph, node, inputs);
 }
@@ -90,7 +90,7 @@ typedef struct summing {
 static const summing *summing_of(const tn__node *node) {
   static const summing rows[] = {{"dot_general", product_of_quads}, {"convolution", convolution_of_quads}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (tn__is_op(node, rows[i].op)) return &rows[i];
+    if (tn__g_is_op(node, rows[i].op)) return &rows[i];
   return NULL;
 }
 
@@ -105,7 +105,7 @@ void tn__pass_quads(tn__graph *graph, const tn__optimize_options *options) {
     if (node->dead || s == NULL || !sums_bytes(node)) continue;
     tn__graph_set_origin(graph, node->origin);
     tn__value *quads = s->of_quads(graph, node);
-    if (quads != NULL) tn__put_in_place(&rewriter, node->outputs[0], quads);
+    if (quads != NULL) tn__pass_put_in_place(&rewriter, node->outputs[0], quads);
   }
   tn__graph_set_origin(graph, origin);
   tn__graph_sweep(graph);

@@ -12,12 +12,12 @@
 
 static bool is_about(const tn__value *v, double number) {
   double element;
-  return tn__splat_number(v, &element) && fabs(element - number) <= 2e-7 * fabs(number);
+  return tn__pass_splat_number(v, &element) && fabs(element - number) <= 2e-7 * fabs(number);
 }
 
 /* The producer of a value that only one node reads. */
 static const tn__node *made_by(tn__rewriter *r, const tn__value *v, const char *op) {
-  return tn__uses_of(r, v) == 1 ? tn__producer_of(v, op) : NULL;
+  return tn__pass_uses_of(r, v) == 1 ? tn__pass_producer_of(v, op) : NULL;
 }
 
 /* `v` op number: the other operand. */
@@ -29,14 +29,14 @@ static tn__value *with_number(tn__rewriter *r, const tn__value *v, const char *o
 /* A number for each row, spread over the row: the tensor of these numbers, of which each dimension is that of `like` or
  * 1, in its place. */
 static tn__value *spread_over(const tn__value *v, const tn__value *like) {
-  const tn__node *spread = tn__producer_of(v, "broadcast_in_dim");
-  if (spread == NULL || !tn__same_shape(v, like) || spread->inputs[0]->rank != like->rank) return NULL;
+  const tn__node *spread = tn__pass_producer_of(v, "broadcast_in_dim");
+  if (spread == NULL || !tn__pass_same_shape(v, like) || spread->inputs[0]->rank != like->rank) return NULL;
   return spread->inputs[0];
 }
 
 /* The reduction that makes `v`, with its dimensions kept, of `x`. */
 static const tn__node *reduction_of(const tn__value *v, const char *kind, const tn__value *x) {
-  const tn__node *n = tn__producer_of(v, "reduce");
+  const tn__node *n = tn__pass_producer_of(v, "reduce");
   if (n == NULL || n->inputs[0] != x || strcmp(tn__node_string(n, "kind", ""), kind) != 0) return NULL;
   return tn__node_int(n, "keep_dims", 0) != 0 ? n : NULL;
 }
@@ -53,14 +53,14 @@ static bool is_wide(const tn__value *v) { return v->dtype == TN_F32 || v->dtype 
 
 /* e^(x - greatest of the row) and what stands for the sum of the row: x and the axis, or NULL. */
 static tn__value *softmax_operand(tn__rewriter *r, const tn__value *e, const tn__value *sum, int *axis) {
-  const tn__node *exponential = tn__producer_of(e, "exponential");
+  const tn__node *exponential = tn__pass_producer_of(e, "exponential");
   const tn__node *shifted = exponential == NULL ? NULL : made_by(r, exponential->inputs[0], "subtract");
   const tn__node *total = reduction_of(sum, "sum", e);
-  if (shifted == NULL || total == NULL || !is_wide(e) || tn__uses_of(r, e) != 2 || tn__uses_of(r, sum) != 1)
+  if (shifted == NULL || total == NULL || !is_wide(e) || tn__pass_uses_of(r, e) != 2 || tn__pass_uses_of(r, sum) != 1)
     return NULL;
   tn__value *x = shifted->inputs[0], *most = spread_over(shifted->inputs[1], x);
   const tn__node *greatest = most == NULL ? NULL : reduction_of(most, "max", x);
-  if (greatest == NULL || tn__uses_of(r, most) != 1 || tn__uses_of(r, shifted->inputs[1]) != 1) return NULL;
+  if (greatest == NULL || tn__pass_uses_of(r, most) != 1 || tn__pass_uses_of(r, shifted->inputs[1]) != 1) return NULL;
   if (!same_axes(greatest, total) || tn__node_attr(total, "axes")->count != 1) return NULL;
   *axis = (int)tn__node_attr(total, "axes")->ints[0];
   return x;
@@ -70,7 +70,7 @@ static tn__value *softmax_by_division(tn__rewriter *r, tn__node *node) {
   tn__value *e = node->inputs[0];
   const tn__value *sum = spread_over(node->inputs[1], e);
   int axis = 0;
-  tn__value *x = sum == NULL || tn__uses_of(r, node->inputs[1]) != 1 ? NULL : softmax_operand(r, e, sum, &axis);
+  tn__value *x = sum == NULL || tn__pass_uses_of(r, node->inputs[1]) != 1 ? NULL : softmax_operand(r, e, sum, &axis);
   return x == NULL ? NULL : tn__g_softmax(r->graph, x, axis, TN__SOFTMAX_DIVIDE);
 }
 
@@ -81,7 +81,7 @@ static tn__value *softmax_by_reciprocal(tn__rewriter *r, tn__node *node) {
     const tn__node *one = factor == NULL ? NULL : made_by(r, factor, "divide");
     int axis = 0;
     double number;
-    if (one == NULL || !tn__splat_number(one->inputs[0], &number) || number != 1) continue;
+    if (one == NULL || !tn__pass_splat_number(one->inputs[0], &number) || number != 1) continue;
     tn__value *x = softmax_operand(r, e, one->inputs[1], &axis);
     if (x != NULL) return tn__g_softmax(r->graph, x, axis, TN__SOFTMAX_PLAIN);
   }
@@ -93,10 +93,10 @@ static tn__value *log_softmax(tn__rewriter *r, tn__node *node) {
   tn__value *shifted = node->inputs[0];
   const tn__value *spread = spread_over(node->inputs[1], shifted);
   const tn__node *log = spread == NULL ? NULL : made_by(r, spread, "log");
-  const tn__node *sub = tn__producer_of(shifted, "subtract");
+  const tn__node *sub = tn__pass_producer_of(shifted, "subtract");
   const tn__node *sum = log == NULL ? NULL : made_by(r, log->inputs[0], "reduce");
   const tn__node *e = sum == NULL ? NULL : made_by(r, sum->inputs[0], "exponential");
-  if (e == NULL || sub == NULL || e->inputs[0] != shifted || tn__uses_of(r, shifted) != 2 || !is_wide(shifted))
+  if (e == NULL || sub == NULL || e->inputs[0] != shifted || tn__pass_uses_of(r, shifted) != 2 || !is_wide(shifted))
     return NULL;
   tn__value *x = sub->inputs[0], *most = spread_over(sub->inputs[1], x);
   const tn__node *greatest = most == NULL ? NULL : reduction_of(most, "max", x);
@@ -160,7 +160,7 @@ static tn__value *gelu(tn__rewriter *r, tn__node *node) {
     for (int i = 0; i < 2; i++) {
       tn__value *x = factors[(half + 1 + i) % FACTORS], *rest = factors[(half + 2 - i) % FACTORS];
       const tn__value *phi = with_number(r, rest, "add", 1);
-      if (phi == NULL || !tn__same_type(x, node->outputs[0])) continue;
+      if (phi == NULL || !tn__pass_same_type(x, node->outputs[0])) continue;
       if (is_error_function(r, phi, x)) return tn__g_gelu(r->graph, x, false);
       if (is_tanh(r, phi, x)) return tn__g_gelu(r->graph, x, true);
     }
@@ -172,19 +172,19 @@ static tn__value *gelu(tn__rewriter *r, tn__node *node) {
 
 /* The mean along rows: what it is of, and the reduction; NULL: none. */
 static tn__value *mean_operand(tn__rewriter *r, const tn__value *v, const tn__node **reduction) {
-  const tn__node *divide = tn__producer_of(v, "divide");
+  const tn__node *divide = tn__pass_producer_of(v, "divide");
   double size;
-  if (divide == NULL || tn__uses_of(r, divide->inputs[0]) != 1) return NULL;
-  const tn__node *sum = tn__producer_of(divide->inputs[0], "reduce");
+  if (divide == NULL || tn__pass_uses_of(r, divide->inputs[0]) != 1) return NULL;
+  const tn__node *sum = tn__pass_producer_of(divide->inputs[0], "reduce");
   if (sum == NULL || reduction_of(divide->inputs[0], "sum", sum->inputs[0]) == NULL) return NULL;
   const tn__attr *axes = tn__node_attr(sum, "axes");
   double expected = 1;
   for (int i = 0; i < axes->count; i++) {
-    int64_t dim = tn__dim_const(sum->inputs[0], (int)axes->ints[i]);
+    int64_t dim = tn__g_dim_const(sum->inputs[0], (int)axes->ints[i]);
     if (dim < 0) return NULL;
     expected *= (double)dim;
   }
-  if (!tn__splat_number(divide->inputs[1], &size) || size != expected) return NULL;
+  if (!tn__pass_splat_number(divide->inputs[1], &size) || size != expected) return NULL;
   *reduction = sum;
   return sum->inputs[0];
 }
@@ -194,9 +194,10 @@ static tn__value *scaled_operand(tn__rewriter *r, const tn__node *node, int oper
                                  double *epsilon, const tn__node **reduction) {
   tn__value *x = node->inputs[operand];
   const tn__value *spread = node->inputs[1 - operand], *factor = spread_over(spread, x), *variance = NULL;
-  if (factor == NULL || tn__uses_of(r, spread) != 1 || !is_wide(x) || !tn__same_type(x, node->outputs[0])) return NULL;
+  if (factor == NULL || tn__pass_uses_of(r, spread) != 1 || !is_wide(x) || !tn__pass_same_type(x, node->outputs[0]))
+    return NULL;
   const tn__node *root = made_by(r, factor, "sqrt"), *one = made_by(r, factor, "divide");
-  if (tn__is_op(node, "divide")) {
+  if (tn__g_is_op(node, "divide")) {
     *how = TN__NORM_DIVIDE;
   } else if (one != NULL && is_about(one->inputs[0], 1)) {
     root = made_by(r, one->inputs[1], "sqrt");
@@ -206,24 +207,25 @@ static tn__value *scaled_operand(tn__rewriter *r, const tn__node *node, int oper
     *how = TN__NORM_RSQRT;
   }
   const tn__node *sum = root == NULL ? NULL : made_by(r, root->inputs[0], "add");
-  if (sum == NULL || !tn__splat_number(sum->inputs[1], epsilon) || tn__uses_of(r, sum->inputs[0]) != 1) return NULL;
+  if (sum == NULL || !tn__pass_splat_number(sum->inputs[1], epsilon) || tn__pass_uses_of(r, sum->inputs[0]) != 1)
+    return NULL;
   variance = mean_operand(r, sum->inputs[0], reduction);
   const tn__node *square = variance == NULL ? NULL : made_by(r, variance, "multiply");
   return square != NULL && square->inputs[0] == x && square->inputs[1] == x ? x : NULL;
 }
 
 static tn__value *norm(tn__rewriter *r, tn__node *node) {
-  for (int i = 0; i < (tn__is_op(node, "divide") ? 1 : 2); i++) {
+  for (int i = 0; i < (tn__g_is_op(node, "divide") ? 1 : 2); i++) {
     tn__norm_scale how = TN__NORM_RSQRT;
     const tn__node *reduction = NULL, *mean = NULL;
     double epsilon = 0;
     tn__value *x = scaled_operand(r, node, i, &how, &epsilon, &reduction);
     if (x == NULL) continue;
     const tn__attr *axes = tn__node_attr(reduction, "axes");
-    const tn__node *centered = tn__producer_of(x, "subtract"); /* three reads: squared, and scaled */
+    const tn__node *centered = tn__pass_producer_of(x, "subtract"); /* three reads: squared, and scaled */
     const tn__value *middle =
-        centered != NULL && tn__uses_of(r, x) == 3 ? spread_over(centered->inputs[1], centered->inputs[0]) : NULL;
-    bool alone = middle != NULL && tn__uses_of(r, middle) == 1 && tn__uses_of(r, centered->inputs[1]) == 1;
+        centered != NULL && tn__pass_uses_of(r, x) == 3 ? spread_over(centered->inputs[1], centered->inputs[0]) : NULL;
+    bool alone = middle != NULL && tn__pass_uses_of(r, middle) == 1 && tn__pass_uses_of(r, centered->inputs[1]) == 1;
     tn__value *from = alone ? mean_operand(r, middle, &mean) : NULL;
     if (from != NULL && from == centered->inputs[0] && same_axes(mean, reduction))
       return tn__g_layer_norm(r->graph, from, axes->ints, axes->count, epsilon, how);
@@ -245,5 +247,5 @@ void tn__pass_raise(tn__graph *graph, const tn__optimize_options *options) {
   const tn__rule_set set = {rules, sizeof rules / sizeof *rules};
   tn__rewriter rewriter;
   tn__rewriter_init(&rewriter, graph, options);
-  tn__rewrite(&rewriter, &set, 1);
+  tn__pass_rewrite(&rewriter, &set, 1);
 }

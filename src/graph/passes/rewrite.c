@@ -4,11 +4,11 @@
 
 /* ---- facts -------------------------------------------------------------------------------------- */
 
-tn__node *tn__producer_of(const tn__value *value, const char *name) {
-  return value != NULL && tn__is_op(value->producer, name) ? value->producer : NULL;
+tn__node *tn__pass_producer_of(const tn__value *value, const char *name) {
+  return value != NULL && tn__g_is_op(value->producer, name) ? value->producer : NULL;
 }
 
-bool tn__same_shape(const tn__value *a, const tn__value *b) {
+bool tn__pass_same_shape(const tn__value *a, const tn__value *b) {
   if (a->rank != b->rank) return false;
   for (int i = 0; i < a->rank; i++)
     if (a->dims[i] != b->dims[i]) return false;
@@ -22,35 +22,35 @@ static bool same_layout(const tn__held *a, const tn__held *b) {
   return same;
 }
 
-bool tn__same_type(const tn__value *a, const tn__value *b) {
-  return a->dtype == b->dtype && tn__same_shape(a, b) && same_layout(a->held, b->held);
+bool tn__pass_same_type(const tn__value *a, const tn__value *b) {
+  return a->dtype == b->dtype && tn__pass_same_shape(a, b) && same_layout(a->held, b->held);
 }
 
-bool tn__is_unit(const tn__expr *dim) { return tn__is_int_value(dim, 1); }
+bool tn__pass_is_unit(const tn__expr *dim) { return tn__ir_is_int_value(dim, 1); }
 
-int64_t tn__element_total(const tn__value *value) {
+int64_t tn__pass_element_total(const tn__value *value) {
   int64_t total = 1;
   for (int i = 0; i < value->rank; i++) {
-    int64_t size = tn__dim_const(value, i);
+    int64_t size = tn__g_dim_const(value, i);
     if (size < 0 || __builtin_mul_overflow(total, size, &total) || total > INT64_C(1) << 62) return -1;
   }
   return total;
 }
 
-bool tn__splat_element(const tn__value *value, const void **element) {
+bool tn__pass_splat_element(const tn__value *value, const void **element) {
   while (value->data == NULL) {
     const tn__node *node = value->producer;
     if (node == NULL || node->input_count != 1 || !tn__op_has(node, TN__FACT_REARRANGES)) return false;
     value = node->inputs[0];
   }
-  if (!value->splat && tn__element_total(value) != 1) return false;
+  if (!value->splat && tn__pass_element_total(value) != 1) return false;
   *element = value->data;
   return true;
 }
 
-bool tn__splat_number(const tn__value *value, double *number) {
+bool tn__pass_splat_number(const tn__value *value, double *number) {
   const void *element;
-  if (!tn__splat_element(value, &element)) return false;
+  if (!tn__pass_splat_element(value, &element)) return false;
   *number = tn__load_f64(value->dtype, element, 0);
   return true;
 }
@@ -59,67 +59,67 @@ static bool precomputable(const tn__value *value, int *budget) {
   if (value == NULL || value->data != NULL) return true;
   const tn__node *node = value->producer;
   if (node == NULL || node->op->lowering != TN__LOWER_DECLARE || --*budget < 0) return false;
-  if (tn__element_total(value) < 0) return false;
+  if (tn__pass_element_total(value) < 0) return false;
   for (int i = 0; i < node->input_count; i++)
     if (!precomputable(node->inputs[i], budget)) return false;
   return true;
 }
 
-bool tn__is_precomputable(const tn__value *value) {
+bool tn__pass_is_precomputable(const tn__value *value) {
   int budget = 48;
   return precomputable(value, &budget);
 }
 
-void tn__known_shape(const tn__value *value, int64_t *shape) {
-  for (int i = 0; i < value->rank; i++) shape[i] = tn__dim_const(value, i);
+void tn__pass_known_shape(const tn__value *value, int64_t *shape) {
+  for (int i = 0; i < value->rank; i++) shape[i] = tn__g_dim_const(value, i);
 }
 
 /* ---- permutations ------------------------------------------------------------------------------- */
 
-bool tn__is_identity(const int64_t *permutation, int rank) {
+bool tn__pass_is_identity(const int64_t *permutation, int rank) {
   for (int i = 0; i < rank; i++)
     if (permutation[i] != i) return false;
   return true;
 }
 
-void tn__inverse(const int64_t *permutation, int rank, int64_t *out) {
+void tn__pass_inverse(const int64_t *permutation, int rank, int64_t *out) {
   for (int i = 0; i < rank; i++) out[permutation[i]] = i;
 }
 
-void tn__compose(const int64_t *first, const int64_t *second, int rank, int64_t *out) {
+void tn__pass_compose(const int64_t *first, const int64_t *second, int rank, int64_t *out) {
   for (int i = 0; i < rank; i++) out[i] = first[second[i]];
 }
 
 static bool moves_units_only(const tn__value *value, const int64_t *permutation) {
   int64_t last = -1;
   for (int i = 0; i < value->rank; i++) {
-    if (tn__is_unit(value->dims[permutation[i]])) continue;
+    if (tn__pass_is_unit(value->dims[permutation[i]])) continue;
     if (permutation[i] < last) return false;
     last = permutation[i];
   }
   return true;
 }
 
-tn__value *tn__permuted(tn__graph *graph, tn__value *value, const int64_t *permutation) {
-  if (tn__is_identity(permutation, value->rank)) return value;
+tn__value *tn__pass_permuted(tn__graph *graph, tn__value *value, const int64_t *permutation) {
+  if (tn__pass_is_identity(permutation, value->rank)) return value;
   const tn__expr *dims[TN__MAX_RANK];
   int64_t shape[TN__MAX_RANK], moved[TN__MAX_RANK];
-  if (tn__is_constant(value) && value->splat && tn__shape_const(value, shape)) {
+  if (tn__pass_is_constant(value) && value->splat && tn__g_shape_const(value, shape)) {
     for (int i = 0; i < value->rank; i++) moved[i] = shape[permutation[i]];
-    return tn__constant_value(graph, value->dtype, value->rank, moved, value->data, true);
+    return tn__g_constant_value(graph, value->dtype, value->rank, moved, value->data, true);
   }
   for (int i = 0; i < value->rank; i++) dims[i] = value->dims[permutation[i]];
   if (moves_units_only(value, permutation)) return tn__g_reshape(graph, value, value->rank, dims);
   return tn__g_transpose(graph, value, permutation);
 }
 
-tn__value *tn__permuted_broadcast(tn__graph *graph, const tn__node *broadcast, const int64_t *permutation) {
+tn__value *tn__pass_permuted_broadcast(tn__graph *graph, const tn__node *broadcast, const int64_t *permutation) {
   const tn__value *wide = broadcast->outputs[0];
   tn__value *source = broadcast->inputs[0];
   const int64_t *axes = tn__node_attr(broadcast, "axes")->ints;
   int64_t place[TN__MAX_RANK], order[TN__MAX_RANK], sorted[TN__MAX_RANK];
   const tn__expr *dims[TN__MAX_RANK];
-  tn__inverse(permutation, wide->rank, place);
+  tn__pass_inverse(permutation, wide->rank, place);
   for (int i = 0; i < wide->rank; i++) dims[i] = wide->dims[permutation[i]];
   for (int i = 0; i < source->rank;
        i++) { /* axes must count up: insertion sort of the source's dimensions by their places */
@@ -131,11 +131,11 @@ tn__value *tn__permuted_broadcast(tn__graph *graph, const tn__node *broadcast, c
     sorted[k] = place[axes[i]];
     order[k] = i;
   }
-  return tn__g_broadcast_in_dim(graph, tn__permuted(graph, source, order), wide->rank, dims, sorted);
+  return tn__g_broadcast_in_dim(graph, tn__pass_permuted(graph, source, order), wide->rank, dims, sorted);
 }
 
-tn__value *tn__node_again(tn__graph *graph, const tn__node *node, tn__value *const *inputs, const tn__attr *changed,
-                          int count) {
+tn__value *tn__pass_node_again(tn__graph *graph, const tn__node *node, tn__value *const *inputs,
+                               const tn__attr *changed, int count) {
   tn__attr *attrs = TN__NEW_ARRAY(tn__graph_arena(graph), node->attr_count, tn__attr);
   for (int i = 0; i < node->attr_count; i++) {
     attrs[i] = node->attrs[i];
@@ -152,7 +152,7 @@ static int *uses_slot(tn__rewriter *rewriter, const tn__value *value) {
   return &rewriter->uses.data[value->id];
 }
 
-int tn__uses_of(tn__rewriter *rewriter, const tn__value *value) { return *uses_slot(rewriter, value); }
+int tn__pass_uses_of(tn__rewriter *rewriter, const tn__value *value) { return *uses_slot(rewriter, value); }
 
 static void count_all(tn__rewriter *rewriter) {
   int count = 0;
@@ -177,7 +177,7 @@ static void count_new_nodes(tn__rewriter *rewriter) {
 
 static bool is_unused(tn__rewriter *rewriter, const tn__node *node) {
   for (int i = 0; i < node->output_count; i++)
-    if (tn__uses_of(rewriter, node->outputs[i]) > 0) return false;
+    if (tn__pass_uses_of(rewriter, node->outputs[i]) > 0) return false;
   return true;
 }
 
@@ -199,11 +199,11 @@ static void remove_node(tn__rewriter *rewriter, tn__node *node) {
   }
 }
 
-void tn__put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *to) {
+void tn__pass_put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *to) {
   count_new_nodes(rewriter);
   if (from == to) return;
   tn__graph_replace_uses(rewriter->graph, from, to);
-  int moved = tn__uses_of(rewriter, from);
+  int moved = tn__pass_uses_of(rewriter, from);
   *uses_slot(rewriter, from) = 0;
   *uses_slot(rewriter, to) += moved;
   if (from->producer != NULL && is_unused(rewriter, from->producer)) remove_node(rewriter, from->producer);
@@ -219,14 +219,14 @@ static bool apply_rules(tn__rewriter *rewriter, tn__node *node, const tn__rule_s
   for (int s = 0; s < count; s++)
     for (int r = 0; r < sets[s].count; r++) {
       const tn__rewrite_rule *rule = &sets[s].rules[r];
-      bool looks = rule->op == NULL ? node->op->op_class == TN__CLASS_ELEMENTWISE : tn__is_op(node, rule->op);
+      bool looks = rule->op == NULL ? node->op->op_class == TN__CLASS_ELEMENTWISE : tn__g_is_op(node, rule->op);
       if (!looks) continue;
       tn__value *value = rule->apply(rewriter, node);
       if (value == NULL || value == node->outputs[0]) {
         drop_attempt(rewriter);
         continue;
       }
-      tn__put_in_place(rewriter, node->outputs[0], value);
+      tn__pass_put_in_place(rewriter, node->outputs[0], value);
       return true;
     }
   return false;
@@ -236,7 +236,7 @@ static bool apply_rules(tn__rewriter *rewriter, tn__node *node, const tn__rule_s
  * against a pair of rules that undo each other. */
 enum { MAX_ROUNDS = 32 };
 
-void tn__rewrite(tn__rewriter *rewriter, const tn__rule_set *sets, int count) {
+void tn__pass_rewrite(tn__rewriter *rewriter, const tn__rule_set *sets, int count) {
   tn__graph *graph = rewriter->graph;
   const char *origin = tn__graph_origin(graph);
   bool changed = true;

@@ -5,38 +5,38 @@
 #include "graph/passes/passes.h"
 
 /* ---- facts -------------------------------------------------------------------------------------- */
-static inline bool tn__is_constant(const tn__value *value) { return value->data != NULL; }
+static inline bool tn__pass_is_constant(const tn__value *value) { return value->data != NULL; }
 /* The producer of a value when it is an operator of that name, else NULL. */
-tn__node *tn__producer_of(const tn__value *value, const char *name);
-bool tn__same_shape(const tn__value *a, const tn__value *b); /* the same dimensions, as expressions */
-bool tn__same_type(const tn__value *a, const tn__value *b);  /* and the same element type and layout */
-bool tn__is_unit(const tn__expr *dim);                       /* the constant 1 */
+tn__node *tn__pass_producer_of(const tn__value *value, const char *name);
+bool tn__pass_same_shape(const tn__value *a, const tn__value *b); /* the same dimensions, as expressions */
+bool tn__pass_same_type(const tn__value *a, const tn__value *b);  /* and the same element type and layout */
+bool tn__pass_is_unit(const tn__expr *dim);                       /* the constant 1 */
 /* Number of elements, -1 when symbolic or beyond 2^62. */
-int64_t tn__element_total(const tn__value *value);
+int64_t tn__pass_element_total(const tn__value *value);
 /* The element of a splat; of a broadcast or reshape of one too. False when all elements are not known to be one
  * constant. */
-bool tn__splat_element(const tn__value *value, const void **element);
-bool tn__splat_number(const tn__value *value, double *number);
+bool tn__pass_splat_element(const tn__value *value, const void **element);
+bool tn__pass_splat_number(const tn__value *value, double *number);
 /* Does the value depend on constants only? Looks back over at most a few dozen nodes. */
-bool tn__is_precomputable(const tn__value *value);
+bool tn__pass_is_precomputable(const tn__value *value);
 /* The shape as numbers, -1 for dimensions that are not constant. */
-void tn__known_shape(const tn__value *value, int64_t *shape);
+void tn__pass_known_shape(const tn__value *value, int64_t *shape);
 
 /* ---- permutations ------------------------------------------------------------------------------- */
-bool tn__is_identity(const int64_t *permutation, int rank);
-void tn__inverse(const int64_t *permutation, int rank, int64_t *out);
+bool tn__pass_is_identity(const int64_t *permutation, int rank);
+void tn__pass_inverse(const int64_t *permutation, int rank, int64_t *out);
 /* transpose(transpose(x, first), second) = transpose(x, out). */
-void tn__compose(const int64_t *first, const int64_t *second, int rank, int64_t *out);
+void tn__pass_compose(const int64_t *first, const int64_t *second, int rank, int64_t *out);
 /* transpose(value, permutation); the value itself when that changes nothing, and a reshape when only dimensions of 1
  * move. */
-tn__value *tn__permuted(tn__graph *graph, tn__value *value, const int64_t *permutation);
+tn__value *tn__pass_permuted(tn__graph *graph, tn__value *value, const int64_t *permutation);
 /* transpose(result of `broadcast`, permutation) as a broadcast of its operand, whose dimensions change places when they
  * must. */
-tn__value *tn__permuted_broadcast(tn__graph *graph, const tn__node *broadcast, const int64_t *permutation);
+tn__value *tn__pass_permuted_broadcast(tn__graph *graph, const tn__node *broadcast, const int64_t *permutation);
 /* `node` again over other operands, with `changed` attributes in place of its own of the same names; the first
  * result. */
-tn__value *tn__node_again(tn__graph *graph, const tn__node *node, tn__value *const *inputs, const tn__attr *changed,
-                          int count);
+tn__value *tn__pass_node_again(tn__graph *graph, const tn__node *node, tn__value *const *inputs,
+                               const tn__attr *changed, int count);
 
 /* ---- the engine --------------------------------------------------------------------------------- */
 typedef struct tn__rewriter {
@@ -61,10 +61,10 @@ typedef struct tn__rule_set {
 
 void tn__rewriter_init(tn__rewriter *rewriter, tn__graph *graph, const tn__optimize_options *options);
 /* Applies rules, in the order of the table, to every node until none fits; sweeps. */
-void tn__rewrite(tn__rewriter *rewriter, const tn__rule_set *sets, int count);
-int tn__uses_of(tn__rewriter *rewriter, const tn__value *value);
+void tn__pass_rewrite(tn__rewriter *rewriter, const tn__rule_set *sets, int count);
+int tn__pass_uses_of(tn__rewriter *rewriter, const tn__value *value);
 /* Puts `to` in the place of `from` everywhere; what nobody reads any more is dead. */
-void tn__put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *to);
+void tn__pass_put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *to);
 
 /* The rule files of simplify. */
 extern const tn__rule_set tn__rules_shape, tn__rules_arithmetic, tn__rules_product;

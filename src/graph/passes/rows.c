@@ -27,8 +27,8 @@ static bool has_moved(flattener *f, const tn__value *value) { return versions_of
 
 static void flat_dims(tn__graph *graph, const tn__value *value, const tn__expr **out) {
   tn__ir *ir = tn__graph_ir(graph);
-  out[0] = tn__index(ir, 1);
-  for (int i = 0; i < value->rank - 1; i++) out[0] = tn__mul(ir, out[0], value->dims[i]);
+  out[0] = tn__ir_index(ir, 1);
+  for (int i = 0; i < value->rank - 1; i++) out[0] = tn__ir_mul(ir, out[0], value->dims[i]);
   out[1] = value->dims[value->rank - 1];
 }
 
@@ -40,16 +40,17 @@ static repeat repeat_of(const tn__node *broadcast) {
   const int64_t *axes = tn__node_attr(broadcast, "axes")->ints;
   bool row = true;
   TN__INVARIANT(source != NULL); /* operands that an operator must have are checked when nodes are made */
-  for (int i = 0; i < source->rank; i++) row = row && (tn__is_unit(source->dims[i]) || axes[i] == result->rank - 1);
+  for (int i = 0; i < source->rank; i++)
+    row = row && (tn__pass_is_unit(source->dims[i]) || axes[i] == result->rank - 1);
   if (row) return REPEAT_ROW;
-  if (source->rank != result->rank || !tn__is_unit(source->dims[source->rank - 1])) return REPEAT_OTHER;
+  if (source->rank != result->rank || !tn__pass_is_unit(source->dims[source->rank - 1])) return REPEAT_OTHER;
   for (int i = 0; i < source->rank - 1; i++)
     if (source->dims[i] != result->dims[i]) return REPEAT_OTHER;
   return REPEAT_ALONG_ROW;
 }
 
 static bool can_flatten(flattener *f, const tn__value *value) {
-  const tn__node *broadcast = tn__producer_of(value, "broadcast_in_dim");
+  const tn__node *broadcast = tn__pass_producer_of(value, "broadcast_in_dim");
   return broadcast == NULL || has_moved(f, value) || repeat_of(broadcast) != REPEAT_OTHER;
 }
 
@@ -62,7 +63,7 @@ static tn__value *flat_broadcast(flattener *f, const tn__node *broadcast, const 
   if (repeat_of(broadcast) == REPEAT_ALONG_ROW)
     return tn__g_broadcast_in_dim(f->graph, flat_of(f, source), 2, dims, both);
   const tn__expr *size = source->rank > 0 ? source->dims[source->rank - 1] : NULL;
-  bool whole = source->rank > 0 && !tn__is_unit(size);
+  bool whole = source->rank > 0 && !tn__pass_is_unit(size);
   tn__value *row = tn__g_reshape(f->graph, source, whole ? 1 : 0, &size);
   return tn__g_broadcast_in_dim(f->graph, row, 2, dims, both + 1);
 }
@@ -71,7 +72,7 @@ static tn__value *flat_of(flattener *f, tn__value *value) {
   tn__value *flat = versions_of(f, value)->flat;
   if (flat != NULL) return flat;
   const tn__expr *dims[2];
-  const tn__node *broadcast = tn__producer_of(value, "broadcast_in_dim");
+  const tn__node *broadcast = tn__pass_producer_of(value, "broadcast_in_dim");
   flat_dims(f->graph, value, dims);
   if (broadcast != NULL && repeat_of(broadcast) != REPEAT_OTHER)
     flat = flat_broadcast(f, broadcast, dims);
@@ -116,10 +117,10 @@ static tn__value *flat_convolution(flattener *f, const tn__node *node) {
   bool plain = tn__node_int(node, "channels_last", 0) != 0 && tn__node_int(node, "feature_groups", 1) == 1 &&
                weights->held == NULL;
   for (int i = 0; plain && i < spatial; i++)
-    plain = tn__is_unit(weights->dims[i]) && tn__node_attr(node, "strides")->ints[i] == 1 &&
+    plain = tn__pass_is_unit(weights->dims[i]) && tn__node_attr(node, "strides")->ints[i] == 1 &&
             tn__node_attr(node, "lhs_dilation")->ints[i] == 1 &&
-            tn__is_int_value(tn__node_attr(node, "low")->exprs[i], 0) &&
-            tn__is_int_value(tn__node_attr(node, "high")->exprs[i], 0);
+            tn__ir_is_int_value(tn__node_attr(node, "low")->exprs[i], 0) &&
+            tn__ir_is_int_value(tn__node_attr(node, "high")->exprs[i], 0);
   if (!plain) return NULL;
   return product(f, node, tn__g_reshape(f->graph, restored(f, weights), 2, weights->dims + spatial), 0);
 }
@@ -132,7 +133,7 @@ static tn__value *follow_elementwise(flattener *f, const tn__node *node) {
   for (int i = 0; i < node->input_count; i++)
     if (!can_flatten(f, node->inputs[i])) return NULL;
   for (int i = 0; i < node->input_count; i++) inputs[i] = flat_of(f, node->inputs[i]);
-  return tn__node_again(f->graph, node, inputs, NULL, 0);
+  return tn__pass_node_again(f->graph, node, inputs, NULL, 0);
 }
 
 static tn__value *follow_reduce(flattener *f, const tn__node *node) {
@@ -142,7 +143,7 @@ static tn__value *follow_reduce(flattener *f, const tn__node *node) {
   if (!along_row || tn__node_int(node, "keep_dims", 0) == 0) return NULL;
   tn__value *input = flat_of(f, node->inputs[0]);
   const tn__attr row = tn__attr_int(f->graph, "axes", 1);
-  return tn__node_again(f->graph, node, &input, &row, 1);
+  return tn__pass_node_again(f->graph, node, &input, &row, 1);
 }
 
 static tn__value *follow_rows(flattener *f, const tn__node *node) {
@@ -151,7 +152,7 @@ static tn__value *follow_rows(flattener *f, const tn__node *node) {
   if (node->input_count != 1 || axes->count != 1 || axes->ints[0] != node->inputs[0]->rank - 1) return NULL;
   tn__value *input = flat_of(f, node->inputs[0]);
   const tn__attr row = tn__attr_int(f->graph, "axes", 1);
-  return tn__node_again(f->graph, node, &input, &row, 1);
+  return tn__pass_node_again(f->graph, node, &input, &row, 1);
 }
 
 static tn__value *follow_broadcast(flattener *f, const tn__node *node) {
@@ -168,7 +169,7 @@ static const struct {
 
 static tn__value *flat_result(flattener *f, const tn__node *node, bool reads_moved) {
   for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-    if (tn__is_op(node, beginnings[i].op)) return beginnings[i].flat(f, node);
+    if (tn__g_is_op(node, beginnings[i].op)) return beginnings[i].flat(f, node);
   if (!reads_moved) return NULL;
   if (node->op->op_class == TN__CLASS_ELEMENTWISE) return follow_elementwise(f, node);
   if (node->op->op_class == TN__CLASS_ROWS) return follow_rows(f, node);

@@ -10,13 +10,13 @@
 /* Is the value this number everywhere (with this sign, when it is 0 and of a floating type)? */
 static bool is_number(const tn__value *value, double number) {
   double element;
-  if (!tn__splat_number(value, &element) || element != number) return false;
+  if (!tn__pass_splat_number(value, &element) || element != number) return false;
   return !tn__dtype_is_float(value->dtype) || signbit(element) == signbit(number);
 }
 
 /* The operand takes the place of the result, unless their shapes are written differently. */
 static tn__value *operand(const tn__node *node, int index) {
-  return tn__same_type(node->inputs[index], node->outputs[0]) ? node->inputs[index] : NULL;
+  return tn__pass_same_type(node->inputs[index], node->outputs[0]) ? node->inputs[index] : NULL;
 }
 
 static tn__value *add_nothing(tn__rewriter *rewriter, tn__node *node) {
@@ -46,17 +46,18 @@ static tn__value *same_operands(tn__rewriter *rewriter, tn__node *node) {
 }
 
 static bool depends_on_nothing(const tn__value *value) {
-  if (tn__is_constant(value)) return true;
-  const tn__node *node = tn__producer_of(value, "broadcast_in_dim");
-  return node != NULL && tn__is_constant(node->inputs[0]);
+  if (tn__pass_is_constant(value)) return true;
+  const tn__node *node = tn__pass_producer_of(value, "broadcast_in_dim");
+  return node != NULL && tn__pass_is_constant(node->inputs[0]);
 }
 
 /* Constants stand on the right, so that the rules look there only. */
 static tn__value *constant_right(tn__rewriter *rewriter, tn__node *node) {
   if (!depends_on_nothing(node->inputs[0]) || depends_on_nothing(node->inputs[1])) return NULL;
   tn__value *inputs[2] = {node->inputs[1], node->inputs[0]};
-  return operand(node, 0) == NULL || operand(node, 1) == NULL ? NULL
-                                                              : tn__node_again(rewriter->graph, node, inputs, NULL, 0);
+  return operand(node, 0) == NULL || operand(node, 1) == NULL
+             ? NULL
+             : tn__pass_node_again(rewriter->graph, node, inputs, NULL, 0);
 }
 
 /* ---- signs and conversions ---------------------------------------------------------------------- */
@@ -64,26 +65,26 @@ static tn__value *constant_right(tn__rewriter *rewriter, tn__node *node) {
 /* f(f(x)) = x: negate, not. */
 static tn__value *twice(tn__rewriter *rewriter, tn__node *node) {
   (void)rewriter;
-  const tn__node *inner = tn__producer_of(node->inputs[0], node->op->name);
+  const tn__node *inner = tn__pass_producer_of(node->inputs[0], node->op->name);
   return inner == NULL ? NULL : inner->inputs[0];
 }
 
 /* f(f(x)) = f(x): abs, floor and their like. */
 static tn__value *once(tn__rewriter *rewriter, tn__node *node) {
   (void)rewriter;
-  return tn__producer_of(node->inputs[0], node->op->name) == NULL ? NULL : node->inputs[0];
+  return tn__pass_producer_of(node->inputs[0], node->op->name) == NULL ? NULL : node->inputs[0];
 }
 
 static tn__value *add_negative(tn__rewriter *rewriter, tn__node *node) {
   for (int i = 0; i < 2; i++) {
-    const tn__node *negate = tn__producer_of(node->inputs[i], "negate");
+    const tn__node *negate = tn__pass_producer_of(node->inputs[i], "negate");
     if (negate != NULL) return tn__g_binary(rewriter->graph, "subtract", node->inputs[1 - i], negate->inputs[0]);
   }
   return NULL;
 }
 
 static tn__value *subtract_negative(tn__rewriter *rewriter, tn__node *node) {
-  const tn__node *negate = tn__producer_of(node->inputs[1], "negate");
+  const tn__node *negate = tn__pass_producer_of(node->inputs[1], "negate");
   return negate == NULL ? NULL : tn__g_binary(rewriter->graph, "add", node->inputs[0], negate->inputs[0]);
 }
 
@@ -104,7 +105,7 @@ static tn__value *convert_nothing(tn__rewriter *rewriter, tn__node *node) {
 }
 
 static tn__value *convert_convert(tn__rewriter *rewriter, tn__node *node) {
-  const tn__node *inner = tn__producer_of(node->inputs[0], "convert");
+  const tn__node *inner = tn__pass_producer_of(node->inputs[0], "convert");
   if (inner == NULL || !is_lossless(inner->inputs[0]->dtype, node->inputs[0]->dtype)) return NULL;
   return tn__g_convert(rewriter->graph, inner->inputs[0], node->outputs[0]->dtype);
 }
@@ -115,7 +116,7 @@ static tn__value *convert_convert(tn__rewriter *rewriter, tn__node *node) {
 static tn__value *small_power(tn__rewriter *rewriter, tn__node *node) {
   tn__value *x = node->inputs[0];
   double exponent;
-  if (!tn__splat_number(node->inputs[1], &exponent) || operand(node, 0) == NULL) return NULL;
+  if (!tn__pass_splat_number(node->inputs[1], &exponent) || operand(node, 0) == NULL) return NULL;
   if (exponent == 1) return x;
   if (exponent != 2 && exponent != 3) return NULL;
   if (!tn__dtype_is_float(x->dtype) || (exponent == 3 && tn__dtype_bits(x->dtype) < 32)) return NULL;
@@ -127,22 +128,22 @@ static tn__value *select_known(tn__rewriter *rewriter, tn__node *node) {
   double condition;
   (void)rewriter;
   if (node->inputs[1] == node->inputs[2]) return operand(node, 1);
-  if (!tn__splat_number(node->inputs[0], &condition)) return NULL;
+  if (!tn__pass_splat_number(node->inputs[0], &condition)) return NULL;
   return operand(node, condition != 0 ? 1 : 2);
 }
 
 static tn__value *select_not(tn__rewriter *rewriter, tn__node *node) {
-  const tn__node *inner = tn__producer_of(node->inputs[0], "not");
+  const tn__node *inner = tn__pass_producer_of(node->inputs[0], "not");
   if (inner == NULL) return NULL;
   tn__value *inputs[3] = {inner->inputs[0], node->inputs[2], node->inputs[1]};
-  return tn__node_again(rewriter->graph, node, inputs, NULL, 0);
+  return tn__pass_node_again(rewriter->graph, node, inputs, NULL, 0);
 }
 
 /* ---- broadcasts sink ---------------------------------------------------------------------------- */
 
 static bool same_broadcast(const tn__node *a, const tn__node *b) {
   const tn__attr *x = tn__node_attr(a, "axes"), *y = tn__node_attr(b, "axes");
-  if (x->count != y->count || !tn__same_shape(a->inputs[0], b->inputs[0])) return false;
+  if (x->count != y->count || !tn__pass_same_shape(a->inputs[0], b->inputs[0])) return false;
   return x->count == 0 || memcmp(x->ints, y->ints, (size_t)x->count * sizeof *x->ints) == 0;
 }
 
@@ -154,26 +155,26 @@ static tn__value *broadcast_operands(tn__rewriter *rewriter, tn__node *node) {
   tn__value *inputs[3];
   if (node->input_count > 3) return NULL;
   for (int i = 0; i < node->input_count; i++) {
-    const tn__node *own = tn__producer_of(node->inputs[i], "broadcast_in_dim");
-    if (own == NULL && !(tn__is_constant(node->inputs[i]) && node->inputs[i]->splat)) return NULL;
+    const tn__node *own = tn__pass_producer_of(node->inputs[i], "broadcast_in_dim");
+    if (own == NULL && !(tn__pass_is_constant(node->inputs[i]) && node->inputs[i]->splat)) return NULL;
     if (own == NULL || own->inputs[0]->rank == 0) continue;
     if (broadcast != NULL && !same_broadcast(broadcast, own)) return NULL;
     broadcast = own;
   }
-  if (broadcast == NULL || !tn__same_shape(broadcast->outputs[0], node->outputs[0])) return NULL;
+  if (broadcast == NULL || !tn__pass_same_shape(broadcast->outputs[0], node->outputs[0])) return NULL;
   const tn__value *small = broadcast->inputs[0];
   for (int i = 0; i < node->input_count; i++) {
-    const tn__node *own = tn__producer_of(node->inputs[i], "broadcast_in_dim");
+    const tn__node *own = tn__pass_producer_of(node->inputs[i], "broadcast_in_dim");
     if (own != NULL && own->inputs[0]->rank > 0) {
       inputs[i] = own->inputs[0];
       continue;
     }
     const void *element;
-    tn__splat_element(node->inputs[i], &element);
-    tn__value *scalar = tn__constant_value(graph, node->inputs[i]->dtype, 0, NULL, element, true);
+    tn__pass_splat_element(node->inputs[i], &element);
+    tn__value *scalar = tn__g_constant_value(graph, node->inputs[i]->dtype, 0, NULL, element, true);
     inputs[i] = tn__g_broadcast_to(graph, scalar, small->rank, small->dims);
   }
-  tn__value *result = tn__node_again(graph, node, inputs, NULL, 0);
+  tn__value *result = tn__pass_node_again(graph, node, inputs, NULL, 0);
   return tn__g_broadcast_in_dim(graph, result, node->outputs[0]->rank, node->outputs[0]->dims,
                                 tn__node_attr(broadcast, "axes")->ints);
 }

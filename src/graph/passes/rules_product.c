@@ -29,7 +29,7 @@ static tn__value *product_of_transpose(tn__rewriter *rewriter, tn__node *node) {
   static const char *const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
   if (node->inputs[1]->held != NULL) return NULL;
   for (int side = 0; side < 2; side++) {
-    const tn__node *transpose = tn__producer_of(node->inputs[side], "transpose");
+    const tn__node *transpose = tn__pass_producer_of(node->inputs[side], "transpose");
     if (transpose == NULL) continue;
     const int64_t *permutation = tn__node_attr(transpose, "permutation")->ints;
     const tn__attr *batch = tn__node_attr(node, names[side][0]), *contract = tn__node_attr(node, names[side][1]);
@@ -45,7 +45,7 @@ static tn__value *product_of_transpose(tn__rewriter *rewriter, tn__node *node) {
     inputs[side] = transpose->inputs[0];
     const tn__attr changed[2] = {permuted_attr(rewriter->graph, batch, names[side][0], permutation),
                                  permuted_attr(rewriter->graph, contract, names[side][1], permutation)};
-    return tn__node_again(rewriter->graph, node, inputs, changed, 2);
+    return tn__pass_node_again(rewriter->graph, node, inputs, changed, 2);
   }
   return NULL;
 }
@@ -53,16 +53,17 @@ static tn__value *product_of_transpose(tn__rewriter *rewriter, tn__node *node) {
 /* ---- padding in front of a convolution ---------------------------------------------------------- */
 
 static bool is_padding(tn__ir *ir, const tn__expr *amount, bool spatial) {
-  return tn__is_int_value(amount, 0) || (spatial && tn__prove(ir, tn__le(ir, tn__index(ir, 0), amount)));
+  return tn__ir_is_int_value(amount, 0) || (spatial && tn__ir_prove(ir, tn__ir_le(ir, tn__ir_index(ir, 0), amount)));
 }
 
 /* What a convolution pads with, zeros mostly, around the spatial dimensions is the convolution's own padding. */
 static tn__value *convolution_of_pad(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
   tn__ir *ir = tn__graph_ir(graph);
-  const tn__node *pad = tn__producer_of(node->inputs[0], "pad");
+  const tn__node *pad = tn__pass_producer_of(node->inputs[0], "pad");
   double fill;
-  if (pad == NULL || !tn__splat_number(pad->inputs[1], &fill) || fill != (double)tn__node_int(node, "pad_value", 0))
+  if (pad == NULL || !tn__pass_splat_number(pad->inputs[1], &fill) ||
+      fill != (double)tn__node_int(node, "pad_value", 0))
     return NULL;
   int rank = node->inputs[0]->rank, first = tn__node_int(node, "channels_last", 0) != 0 ? 1 : 2;
   const tn__expr *const *low = tn__node_attr(pad, "low")->exprs, *const *high = tn__node_attr(pad, "high")->exprs;
@@ -75,13 +76,13 @@ static tn__value *convolution_of_pad(tn__rewriter *rewriter, tn__node *node) {
   for (int i = 0; i < rank - 2; i++) {
     const tn__expr *own_low = tn__node_attr(node, "low")->exprs[i], *own_high = tn__node_attr(node, "high")->exprs[i];
     if (tn__node_attr(node, "lhs_dilation")->ints[i] != 1) return NULL;
-    new_low[i] = tn__add(ir, own_low, low[first + i]);
-    new_high[i] = tn__add(ir, own_high, high[first + i]);
+    new_low[i] = tn__ir_add(ir, own_low, low[first + i]);
+    new_high[i] = tn__ir_add(ir, own_high, high[first + i]);
   }
   tn__value *inputs[2] = {pad->inputs[0], node->inputs[1]};
   const tn__attr changed[2] = {tn__attr_exprs(graph, "low", new_low, rank - 2),
                                tn__attr_exprs(graph, "high", new_high, rank - 2)};
-  return tn__node_again(graph, node, inputs, changed, 2);
+  return tn__pass_node_again(graph, node, inputs, changed, 2);
 }
 
 /* ---- taps that meet nothing but padding --------------------------------------------------------- */
@@ -105,12 +106,12 @@ static bool find_window(const tn__node *node, int i, window_axis *out) {
   bool last = tn__node_int(node, "channels_last", 0) != 0;
   const tn__expr *low = tn__node_attr(node, "low")->exprs[i], *high = tn__node_attr(node, "high")->exprs[i];
   int image = i + (last ? 1 : 2);
-  *out = (window_axis){.image = tn__dim_const(node->inputs[0], image),
-                       .taps = tn__dim_const(node->inputs[1], last ? i : i + 2),
-                       .result = tn__dim_const(node->outputs[0], image),
+  *out = (window_axis){.image = tn__g_dim_const(node->inputs[0], image),
+                       .taps = tn__g_dim_const(node->inputs[1], last ? i : i + 2),
+                       .result = tn__g_dim_const(node->outputs[0], image),
                        .stride = tn__node_attr(node, "strides")->ints[i],
                        .dilation = tn__node_attr(node, "rhs_dilation")->ints[i]};
-  if (out->image < 0 || out->taps < 1 || out->result < 0 || !tn__is_int(low) || !tn__is_int(high)) return false;
+  if (out->image < 0 || out->taps < 1 || out->result < 0 || !tn__ir_is_int(low) || !tn__ir_is_int(high)) return false;
   if (tn__node_attr(node, "lhs_dilation")->ints[i] != 1) return false;
   out->low = low->value.i, out->high = high->value.i, out->limit = out->taps;
   while (out->first < out->taps && !meets_image(out, out->first)) out->first++;
@@ -130,23 +131,23 @@ static tn__value *convolution_of_fewer_taps(tn__rewriter *rewriter, tn__node *no
   int64_t steps[TN__MAX_RANK];
   bool fewer = false;
   if (tn__node_int(node, "pad_value", 0) != 0) return NULL; /* then padding meets no weight for nothing */
-  if (weights->held != NULL || tn__node_int(node, "flip", 0) != 0 || !tn__is_precomputable(weights)) return NULL;
-  for (int i = 0; i < weights->rank; i++) starts[i] = tn__index(ir, 0), limits[i] = weights->dims[i], steps[i] = 1;
+  if (weights->held != NULL || tn__node_int(node, "flip", 0) != 0 || !tn__pass_is_precomputable(weights)) return NULL;
+  for (int i = 0; i < weights->rank; i++) starts[i] = tn__ir_index(ir, 0), limits[i] = weights->dims[i], steps[i] = 1;
   for (int i = 0; i < spatial; i++) {
     window_axis axis;
     low[i] = tn__node_attr(node, "low")->exprs[i], high[i] = tn__node_attr(node, "high")->exprs[i];
     if (!find_window(node, i, &axis) || axis.limit - axis.first == axis.taps) continue;
-    low[i] = tn__index(ir, axis.low - axis.first * axis.dilation);
-    high[i] = tn__index(ir, axis.high - (axis.taps - axis.limit) * axis.dilation);
-    starts[position + i] = tn__index(ir, axis.first);
-    limits[position + i] = tn__index(ir, axis.limit);
+    low[i] = tn__ir_index(ir, axis.low - axis.first * axis.dilation);
+    high[i] = tn__ir_index(ir, axis.high - (axis.taps - axis.limit) * axis.dilation);
+    starts[position + i] = tn__ir_index(ir, axis.first);
+    limits[position + i] = tn__ir_index(ir, axis.limit);
     fewer = true;
   }
   if (!fewer) return NULL;
   tn__value *inputs[2] = {node->inputs[0], tn__g_slice(graph, weights, starts, limits, steps)};
   const tn__attr changed[2] = {tn__attr_exprs(graph, "low", low, spatial),
                                tn__attr_exprs(graph, "high", high, spatial)};
-  return tn__node_again(graph, node, inputs, changed, 2);
+  return tn__pass_node_again(graph, node, inputs, changed, 2);
 }
 
 /* ---- constants behind a product ----------------------------------------------------------------- */
@@ -171,14 +172,15 @@ static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis);
 
 /* convert(product of integers, and zero points' terms) * constants. */
 static bool find_scaled(tn__graph *graph, const tn__value *value, contraction *out) {
-  const tn__node *scale = tn__producer_of(value, "multiply");
+  const tn__node *scale = tn__pass_producer_of(value, "multiply");
   for (int i = 0; scale != NULL && i < 2; i++) {
-    const tn__node *convert = tn__producer_of(scale->inputs[i], "convert");
-    if (convert == NULL || !tn__same_type(scale->inputs[i], value)) continue;
+    const tn__node *convert = tn__pass_producer_of(scale->inputs[i], "convert");
+    if (convert == NULL || !tn__pass_same_type(scale->inputs[i], value)) continue;
     const tn__value *sum = convert->inputs[0];
-    while (sum->dtype == TN_I32 && (tn__producer_of(sum, "add") != NULL || tn__producer_of(sum, "subtract") != NULL))
+    while (sum->dtype == TN_I32 &&
+           (tn__pass_producer_of(sum, "add") != NULL || tn__pass_producer_of(sum, "subtract") != NULL))
       sum = sum->producer->inputs[0];
-    if (sum->dtype != TN_I32 || !tn__same_shape(sum, value) || !find_product(sum, out)) continue;
+    if (sum->dtype != TN_I32 || !tn__pass_same_shape(sum, value) || !find_product(sum, out)) continue;
     if (channel_vector(graph, scale->inputs[1 - i], out->channel) == NULL) continue;
     out->scale = scale;
     out->sum = scale->inputs[i];
@@ -194,10 +196,11 @@ static bool find_contraction(tn__graph *graph, const tn__value *value, contracti
 
 /* May the right operand, or what multiplies the sums, be computed anew with other columns? */
 static bool can_scale(tn__rewriter *rewriter, const contraction *c) {
-  if (c->scale != NULL) return tn__uses_of(rewriter, c->scale->outputs[0]) == 1;
+  if (c->scale != NULL) return tn__pass_uses_of(rewriter, c->scale->outputs[0]) == 1;
   const tn__value *result = c->node->outputs[0], *rhs = c->node->inputs[1];
   bool wide = result->dtype == TN_F32 || result->dtype == TN_F64;
-  return wide && rhs->dtype == result->dtype && tn__uses_of(rewriter, result) == 1 && tn__is_precomputable(rhs);
+  return wide && rhs->dtype == result->dtype && tn__pass_uses_of(rewriter, result) == 1 &&
+         tn__pass_is_precomputable(rhs);
 }
 
 /* A value that depends on constants and on dimension `axis` only, as a vector (or as a scalar); NULL when it is
@@ -205,13 +208,13 @@ static bool can_scale(tn__rewriter *rewriter, const contraction *c) {
 static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis) {
   const tn__expr *size = value->dims[axis];
   const void *element;
-  if (tn__splat_element(value, &element)) return tn__constant_value(graph, value->dtype, 0, NULL, element, true);
-  const tn__node *broadcast = tn__producer_of(value, "broadcast_in_dim");
+  if (tn__pass_splat_element(value, &element)) return tn__g_constant_value(graph, value->dtype, 0, NULL, element, true);
+  const tn__node *broadcast = tn__pass_producer_of(value, "broadcast_in_dim");
   tn__value *source = broadcast == NULL ? value : broadcast->inputs[0];
   bool varies = false;
-  if (!tn__is_precomputable(source)) return NULL;
+  if (!tn__pass_is_precomputable(source)) return NULL;
   for (int i = 0; i < source->rank; i++) {
-    if (tn__is_unit(source->dims[i])) continue;
+    if (tn__pass_is_unit(source->dims[i])) continue;
     int64_t at = broadcast == NULL ? i : tn__node_attr(broadcast, "axes")->ints[i];
     if (at != axis || source->dims[i] != size) return NULL;
     varies = true;
@@ -233,15 +236,15 @@ static tn__value *scaled(tn__graph *graph, const contraction *c, const char *op,
   }
   tn__value *rhs = c->node->inputs[1];
   tn__value *inputs[2] = {c->node->inputs[0], tn__g_binary(graph, op, rhs, spread(graph, vector, rhs, c->column))};
-  return tn__node_again(graph, c->node, inputs, NULL, 0);
+  return tn__pass_node_again(graph, c->node, inputs, NULL, 0);
 }
 
 /* Is `value` contraction + bias, with nobody else who reads it? */
 static tn__value *find_bias(tn__rewriter *rewriter, const tn__value *value, contraction *c) {
-  const tn__node *add = tn__producer_of(value, "add");
-  if (add == NULL || tn__uses_of(rewriter, value) != 1) return NULL;
+  const tn__node *add = tn__pass_producer_of(value, "add");
+  if (add == NULL || tn__pass_uses_of(rewriter, value) != 1) return NULL;
   for (int i = 0; i < 2; i++) {
-    if (!find_contraction(rewriter->graph, add->inputs[i], c) || !tn__same_shape(value, add->inputs[i])) continue;
+    if (!find_contraction(rewriter->graph, add->inputs[i], c) || !tn__pass_same_shape(value, add->inputs[i])) continue;
     tn__value *bias = channel_vector(rewriter->graph, add->inputs[1 - i], c->channel);
     if (bias != NULL) return bias;
   }
@@ -256,7 +259,7 @@ static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
   for (int i = 0; i < (commutes ? 2 : 1); i++) {
     tn__value *y = node->inputs[i], *factor = node->inputs[1 - i], *result = node->outputs[0];
     contraction c;
-    if (!tn__same_type(y, result)) continue;
+    if (!tn__pass_same_type(y, result)) continue;
     if (find_contraction(graph, y, &c)) {
       tn__value *vector = can_scale(rewriter, &c) ? channel_vector(graph, factor, c.channel) : NULL;
       if (vector != NULL) return scaled(graph, &c, op, vector);
@@ -276,9 +279,9 @@ static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
 static bool is_behind_contraction(tn__graph *graph, const tn__value *value) {
   contraction c;
   if (find_contraction(graph, value, &c)) return true;
-  const tn__node *add = tn__producer_of(value, "add");
+  const tn__node *add = tn__pass_producer_of(value, "add");
   for (int i = 0; add != NULL && i < 2; i++)
-    if (find_contraction(graph, add->inputs[i], &c) && tn__same_shape(value, add->inputs[i]) &&
+    if (find_contraction(graph, add->inputs[i], &c) && tn__pass_same_shape(value, add->inputs[i]) &&
         channel_vector(graph, add->inputs[1 - i], c.channel) != NULL)
       return true;
   return false;
@@ -291,8 +294,8 @@ static tn__value *divide_behind(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
   tn__value *y = node->inputs[0], *result = node->outputs[0];
   double number;
-  if ((y->dtype != TN_F32 && y->dtype != TN_F64) || !tn__same_type(y, result)) return NULL;
-  if (!tn__splat_number(node->inputs[1], &number) || !is_behind_contraction(graph, y)) return NULL;
+  if ((y->dtype != TN_F32 && y->dtype != TN_F64) || !tn__pass_same_type(y, result)) return NULL;
+  if (!tn__pass_splat_number(node->inputs[1], &number) || !is_behind_contraction(graph, y)) return NULL;
   double inverse = 1 / number, least = y->dtype == TN_F32 ? (double)FLT_MIN : DBL_MIN;
   double most = y->dtype == TN_F32 ? (double)FLT_MAX : DBL_MAX;
   if (!(fabs(inverse) >= least && fabs(inverse) <= most)) return NULL; /* zeros, infinities, NaN and their neighbours */
@@ -302,15 +305,16 @@ static tn__value *divide_behind(tn__rewriter *rewriter, tn__node *node) {
 /* max(x, 0) / c is max(x / c, 0), to the last bit, for a number c above zero: then c goes into the product. */
 static tn__value *divide_positive_part(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
-  const tn__node *part = tn__producer_of(node->inputs[0], "maximum");
+  const tn__node *part = tn__pass_producer_of(node->inputs[0], "maximum");
   double number, zero;
-  if (part == NULL || tn__uses_of(rewriter, node->inputs[0]) != 1) return NULL;
-  if (!tn__splat_number(node->inputs[1], &number) || !(number > 0 && isfinite(number))) return NULL;
+  if (part == NULL || tn__pass_uses_of(rewriter, node->inputs[0]) != 1) return NULL;
+  if (!tn__pass_splat_number(node->inputs[1], &number) || !(number > 0 && isfinite(number))) return NULL;
   for (int i = 0; i < 2; i++) {
     tn__value *x = part->inputs[i];
     contraction c;
-    if (!tn__splat_number(part->inputs[1 - i], &zero) || zero != 0 || !tn__same_type(x, node->outputs[0])) continue;
-    if (tn__uses_of(rewriter, x) != 1) continue;
+    if (!tn__pass_splat_number(part->inputs[1 - i], &zero) || zero != 0 || !tn__pass_same_type(x, node->outputs[0]))
+      continue;
+    if (tn__pass_uses_of(rewriter, x) != 1) continue;
     if ((!find_contraction(graph, x, &c) && find_bias(rewriter, x, &c) == NULL) || !can_scale(rewriter, &c)) continue;
     return tn__g_binary(graph, "maximum", tn__g_binary(graph, "divide", x, node->inputs[1]), part->inputs[1 - i]);
   }
@@ -323,7 +327,7 @@ static tn__value *bias_behind(tn__rewriter *rewriter, tn__node *node) {
   for (int i = 0; i < 2; i++) {
     tn__value *y = node->inputs[i], *result = node->outputs[0];
     contraction c;
-    if (tn__producer_of(y, "add") == NULL || !tn__same_type(y, result)) continue;
+    if (tn__pass_producer_of(y, "add") == NULL || !tn__pass_same_type(y, result)) continue;
     if (y->dtype != TN_F32 && y->dtype != TN_F64) continue;
     tn__value *bias = find_bias(rewriter, y, &c);
     tn__value *vector = bias == NULL ? NULL : channel_vector(graph, node->inputs[1 - i], c.channel);
@@ -338,7 +342,7 @@ static tn__value *bias_behind(tn__rewriter *rewriter, tn__node *node) {
 static tn__value *subtract_behind(tn__rewriter *rewriter, tn__node *node) {
   tn__value *y = node->inputs[0], *result = node->outputs[0];
   contraction c;
-  if (!tn__same_type(y, result)) return NULL;
+  if (!tn__pass_same_type(y, result)) return NULL;
   if (!find_contraction(rewriter->graph, y, &c) && find_bias(rewriter, y, &c) == NULL) return NULL;
   tn__value *vector = channel_vector(rewriter->graph, node->inputs[1], c.channel);
   if (vector == NULL) return NULL;

@@ -10,7 +10,7 @@ enum { POSITIONS = 36, WINDOW = 9 };
 /* Not negative and known. */
 static bool is_padding(const tn__attr *attr, int64_t *out) {
   for (int i = 0; i < 2; i++)
-    if (!tn__as_int(attr->exprs[i], &out[i]) || out[i] < 0) return false;
+    if (!tn__ir_as_int(attr->exprs[i], &out[i]) || out[i] < 0) return false;
   return true;
 }
 
@@ -25,15 +25,16 @@ static bool fits(const tn__node *node) {
   const tn__value *image = node->inputs[0], *weights = node->inputs[1], *result = node->outputs[0];
   const void *element;
   int64_t low[2], high[2];
-  if (!tn__is_op(node, "convolution") || tn__node_int(node, "channels_last", 0) == 0 || result->rank != 4 ||
+  if (!tn__g_is_op(node, "convolution") || tn__node_int(node, "channels_last", 0) == 0 || result->rank != 4 ||
       weights->held != NULL || tn__node_int(node, "feature_groups", 1) != 1 || tn__node_int(node, "flip", 0) != 0)
     return false;
   if (image->dtype != TN_F32 || weights->dtype != TN_F32 || result->dtype != TN_F32) return false;
-  if (tn__dim_const(weights, 0) != 3 || tn__dim_const(weights, 1) != 3) return false;
+  if (tn__g_dim_const(weights, 0) != 3 || tn__g_dim_const(weights, 1) != 3) return false;
   if (!all_ones(node, "strides") || !all_ones(node, "lhs_dilation") || !all_ones(node, "rhs_dilation")) return false;
   if (!is_padding(tn__node_attr(node, "low"), low) || !is_padding(tn__node_attr(node, "high"), high)) return false;
-  if (tn__element_total(image) <= 0 || tn__element_total(result) <= 0 || tn__element_total(weights) <= 0) return false;
-  return tn__is_precomputable(weights) && !tn__splat_element(weights, &element);
+  if (tn__pass_element_total(image) <= 0 || tn__pass_element_total(result) <= 0 || tn__pass_element_total(weights) <= 0)
+    return false;
+  return tn__pass_is_precomputable(weights) && !tn__pass_splat_element(weights, &element);
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
@@ -53,15 +54,15 @@ static tn__value *weight_transform(tn__graph *graph, int side) {
     for (int w = 0; w < WINDOW; w++) both[p * WINDOW + w] = (float)(line[p / side][w / 3] * line[p % side][w % 3]);
   size_t bytes = sizeof(float) * (size_t)(side * side * WINDOW);
   const void *data = tn__arena_copy(tn__graph_arena(graph), both, bytes);
-  return tn__constant_value(graph, TN_F32, 2, (int64_t[]){side * side, WINDOW}, data, false);
+  return tn__g_constant_value(graph, TN_F32, 2, (int64_t[]){side * side, WINDOW}, data, false);
 }
 
 /* [3, 3, in, out] to [positions, in, out]. */
 static tn__value *transformed_weights(tn__graph *graph, tn__value *weights, int side) {
   tn__ir *ir = tn__graph_ir(graph);
   const int64_t last = 1, first = 0;
-  const tn__expr *window = tn__index(ir, WINDOW), *positions = tn__index(ir, side * side);
-  const tn__expr *matrix[] = {window, tn__mul(ir, weights->dims[2], weights->dims[3])};
+  const tn__expr *window = tn__ir_index(ir, WINDOW), *positions = tn__ir_index(ir, side * side);
+  const tn__expr *matrix[] = {window, tn__ir_mul(ir, weights->dims[2], weights->dims[3])};
   const tn__expr *dims[] = {positions, weights->dims[2], weights->dims[3]};
   tn__value *windows = tn__g_reshape(graph, weights, 2, matrix);
   tn__value *transformed =
@@ -77,13 +78,13 @@ static tn__value *in_tiles(tn__graph *graph, const tn__node *node, int64_t tile)
   int64_t low[2], tiles[2], size[2];
   is_padding(tn__node_attr(node, "low"), low);
   for (int i = 0; i < 2; i++) {
-    size[i] = tn__dim_const(result, 1 + i);
+    size[i] = tn__g_dim_const(result, 1 + i);
     tiles[i] = (size[i] + tile - 1) / tile;
   }
   tn__value *image = tn__g_winograd_input(graph, node->inputs[0], tile, low, tiles);
   tn__value *weights = transformed_weights(graph, node->inputs[1], (int)tile + 2);
-  int64_t count = tn__dim_const(result, 0) * tiles[0] * tiles[1];
-  const tn__expr *matrices[] = {weights->dims[0], tn__index(ir, count), image->dims[5]};
+  int64_t count = tn__g_dim_const(result, 0) * tiles[0] * tiles[1];
+  const tn__expr *matrices[] = {weights->dims[0], tn__ir_index(ir, count), image->dims[5]};
   const int64_t batch = 0, left = 2, right = 1;
   tn__value *products = tn__g_dot_general(graph, tn__g_reshape(graph, image, 3, matrices), weights, &batch, &batch, 1,
                                           &left, &right, 1, TN_F32);
@@ -101,17 +102,17 @@ void tn__pass_winograd(tn__graph *graph, const tn__optimize_options *options) {
   int count = tn__graph_node_count(graph);
   for (int i = 0; i < count; i++) {
     tn__node *node = tn__graph_node_at(graph, i);
-    if (node->dead || !fits(node) || tn__is_precomputable(node->inputs[0])) continue;
+    if (node->dead || !fits(node) || tn__pass_is_precomputable(node->inputs[0])) continue;
     const tn__value *result = node->outputs[0];
-    const tn__winograd_sizes sizes = {.batch = tn__dim_const(result, 0),
-                                      .height = tn__dim_const(result, 1),
-                                      .width = tn__dim_const(result, 2),
-                                      .in = tn__dim_const(node->inputs[1], 2),
-                                      .out = tn__dim_const(result, 3)};
+    const tn__winograd_sizes sizes = {.batch = tn__g_dim_const(result, 0),
+                                      .height = tn__g_dim_const(result, 1),
+                                      .width = tn__g_dim_const(result, 2),
+                                      .in = tn__g_dim_const(node->inputs[1], 2),
+                                      .out = tn__g_dim_const(result, 3)};
     int tile = options->winograd_tile(options->winograd_user, &sizes);
     if (tile == 0) continue;
     tn__graph_set_origin(graph, node->origin);
-    tn__put_in_place(&rewriter, node->outputs[0], in_tiles(graph, node, tile));
+    tn__pass_put_in_place(&rewriter, node->outputs[0], in_tiles(graph, node, tile));
   }
   tn__graph_set_origin(graph, origin);
   tn__graph_sweep(graph);

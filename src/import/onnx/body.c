@@ -51,7 +51,7 @@ tn__value *tn__onnx_body_input(tn__obody *b, const tn__value *like, const bool *
   const tn__expr *dims[TN__MAX_RANK];
   const char *name = tn__arena_printf(b->arena, "arg%d", tn__graph_input_count(b->g));
   for (int i = 0; i < like->rank; i++)
-    dims[i] = tn__is_int(like->dims[i]) && !(varies != NULL && varies[i]) ? like->dims[i] : NULL;
+    dims[i] = tn__ir_is_int(like->dims[i]) && !(varies != NULL && varies[i]) ? like->dims[i] : NULL;
   tn__value *input = tn__graph_input(b->g, name, like->dtype, like->rank, dims);
   input->holds = like->holds;
   input->item_rank = like->item_rank;
@@ -104,7 +104,7 @@ static void find_symbol(tn__obody *b, const tn__expr *var) {
 static void keep_elements(tn__obody *b, const tn__value *outer, tn__value *inner) {
   int count = 1;
   if (outer->elements == NULL || outer->rank > 1) return;
-  if (outer->rank == 1) count = (int)tn__dim_const(outer, 0);
+  if (outer->rank == 1) count = (int)tn__g_dim_const(outer, 0);
   if (count < 0) return;
   const tn__expr **elements = TN__NEW_ARRAY(b->arena, count, const tn__expr *);
   for (int i = 0; i < count; i++) {
@@ -127,13 +127,13 @@ const tn__expr *tn__onnx_body_outside(const tn__obody *b, const tn__expr *size) 
     for (int k = 0; k < b->sizes.count && !known; k++) known = vars[k] == var;
     if (!known) return NULL;
   }
-  return tn__substitute(tn__graph_ir(b->g), size, vars, values, b->sizes.count);
+  return tn__ir_substitute(tn__graph_ir(b->g), size, vars, values, b->sizes.count);
 }
 
 static bool constant_elements(const tn__value *v) {
-  if (v->elements == NULL || v->rank > 1 || (v->rank == 1 && tn__dim_const(v, 0) < 0)) return false;
-  for (int64_t i = 0; i < (v->rank == 1 ? tn__dim_const(v, 0) : 1); i++)
-    if (!tn__is_int(v->elements[i])) return false;
+  if (v->elements == NULL || v->rank > 1 || (v->rank == 1 && tn__g_dim_const(v, 0) < 0)) return false;
+  for (int64_t i = 0; i < (v->rank == 1 ? tn__g_dim_const(v, 0) : 1); i++)
+    if (!tn__ir_is_int(v->elements[i])) return false;
   return true;
 }
 
@@ -142,10 +142,10 @@ tn__value *tn__onnx_body_capture(tn__obody *b, tn__value *v) {
     if (b->captures.data[i].outer == v) return b->captures.data[i].inner;
   tn__ocapture capture = {.outer = v};
   int64_t shape[TN__MAX_RANK];
-  if (v->data != NULL && tn__shape_const(v, shape)) {
-    capture.inner = tn__constant_value(b->g, v->dtype, v->rank, shape, v->data, v->splat);
+  if (v->data != NULL && tn__g_shape_const(v, shape)) {
+    capture.inner = tn__g_constant_value(b->g, v->dtype, v->rank, shape, v->data, v->splat);
   } else if (constant_elements(v)) {
-    int count = v->rank == 1 ? (int)tn__dim_const(v, 0) : 1;
+    int count = v->rank == 1 ? (int)tn__g_dim_const(v, 0) : 1;
     capture.inner = tn__g_from_elements(b->g, v->dtype, v->elements, count, v->rank);
   } else {
     capture.inner = tn__onnx_body_input(b, v, NULL);

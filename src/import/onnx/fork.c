@@ -87,8 +87,8 @@ static void attempt_both(tn__onode *n, const tn__ofork *fork, int most, int leve
 static tn__orest go_on(tn__onode *n, const tn__ofork *fork, bool yes, const char *why_not) {
   int count;
   const tn__expr *condition = tn__graph_elements(n->g, fork->condition, &count)[0];
-  tn__graph_assume(n->g, tn__eq(n->ir, condition, tn__on_index(n, yes)), "%s, and what follows does not suit that: %s",
-                   fork->cases[!yes], why_not);
+  tn__graph_assume(n->g, tn__ir_eq(n->ir, condition, tn__on_index(n, yes)),
+                   "%s, and what follows does not suit that: %s", fork->cases[!yes], why_not);
   return fork->make(n, yes, fork->user);
 }
 

@@ -115,8 +115,8 @@ static void scope_init(tn__oscope *scope, tn__importer *importer, const tn__osco
 /* ---- constants --------------------------------------------------------------------------------------------------- */
 
 static tn__value *constant(tn__importer *im, const tn__onnx_tensor *t) {
-  tn__value *value = tn__constant_value(im->g, t->dtype, t->rank, tn__arena_copy(im->arena, t->shape, sizeof(t->shape)),
-                                        t->data, false);
+  tn__value *value = tn__g_constant_value(im->g, t->dtype, t->rank,
+                                          tn__arena_copy(im->arena, t->shape, sizeof(t->shape)), t->data, false);
   value->narrow = t->bits;
   return value;
 }
@@ -146,7 +146,7 @@ static const tn__expr *bound_dim(tn__importer *im, const char *name) {
   for (int i = 0; i < im->options->dim_count; i++)
     if (strcmp(im->options->dims[i].name, name) == 0) {
       im->dim_used[i] = true;
-      return tn__index(im->ir, im->options->dims[i].size);
+      return tn__ir_index(im->ir, im->options->dims[i].size);
     }
   return NULL;
 }
@@ -221,7 +221,7 @@ static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
     if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
       if (dim->dim_value < 0)
         tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "dimension %d is negative (%lld)", i, (long long)dim->dim_value);
-      dims[i] = tn__index(im->ir, dim->dim_value);
+      dims[i] = tn__ir_index(im->ir, dim->dim_value);
       continue;
     }
     bool named =
@@ -328,7 +328,7 @@ static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *grap
                        "the tensor \"%s\" is declared with %zu dimension%s, and its node makes %d", name,
                        type->shape->n_dim, tn__plural((int64_t)type->shape->n_dim), value->rank);
       for (int d = 0; d < value->rank; d++) {
-        int64_t declared = tn__onnx_info_dim(graph->output[i], d), made = tn__dim_const(value, d);
+        int64_t declared = tn__onnx_info_dim(graph->output[i], d), made = tn__g_dim_const(value, d);
         if (declared >= 0 && made >= 0 && declared != made)
           tn__graph_fail(im->g, TN_INVALID_ARGUMENT,
                          "dimension %d of the tensor \"%s\" is declared as %lld, and its node makes %lld", d, name,

@@ -23,8 +23,8 @@ enum {
 /* Checks that `data` is a message of type `root` as protobuf writes it, nested no deeper than the limits above, and
  * decodes it into the arena, without unknown fields; large raw_data becomes raw_offset and raw_size, which point into
  * `data`. */
-ProtobufCMessage *tn__wire_decode(tn__arena *arena, const ProtobufCMessageDescriptor *root, const uint8_t *data,
-                                  size_t size);
+ProtobufCMessage *tn__onnx_decode_wire(tn__arena *arena, const ProtobufCMessageDescriptor *root, const uint8_t *data,
+                                       size_t size);
 
 enum { TN__ONNX_OLDEST = 6, TN__ONNX_NEWEST = 28 }; /* operator sets */
 

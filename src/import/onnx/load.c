@@ -102,7 +102,8 @@ static void visit_graph(tn__onnx_model *model, const Onnx__GraphProto *graph) {
 static void open_body(tn__escape *escape, void *arg) {
   tn__onnx_model *model = arg;
   tn__arena *arena = model->arena;
-  model->proto = (Onnx__ModelProto *)tn__wire_decode(arena, &onnx__model_proto__descriptor, model->data, model->size);
+  model->proto =
+      (Onnx__ModelProto *)tn__onnx_decode_wire(arena, &onnx__model_proto__descriptor, model->data, model->size);
   if (model->proto->graph == NULL)
     tn__throwf(escape, TN_DATA_LOSS, "is not an ONNX model: it %s", model->size == 0 ? "is empty" : "has no graph");
   if (model->proto->n_opset_import == 0 && model->proto->ir_version >= 3)
@@ -198,7 +199,7 @@ static void read_one(tn__onnx_model *model, const Onnx__TensorProto *proto, cons
 static void read_body(tn__escape *escape, void *arg) {
   read_request *r = arg;
   const ProtobufCMessage *message =
-      tn__wire_decode(r->model->arena, &onnx__tensor_proto__descriptor, r->model->data, r->model->size);
+      tn__onnx_decode_wire(r->model->arena, &onnx__tensor_proto__descriptor, r->model->data, r->model->size);
   const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
   read_one(r->model, proto, tn__arena_printf(r->model->arena, "tensor \"%s\"", proto->name == NULL ? "" : proto->name),
            &r->tensor);
@@ -233,7 +234,7 @@ static void read_list_body(tn__escape *escape, void *arg) {
   tn__onnx_model *model = r->model;
   const ProtobufCMessageDescriptor *type =
       r->optional ? &onnx__optional_proto__descriptor : &onnx__sequence_proto__descriptor;
-  const ProtobufCMessage *message = tn__wire_decode(model->arena, type, model->data, model->size);
+  const ProtobufCMessage *message = tn__onnx_decode_wire(model->arena, type, model->data, model->size);
   if (!r->optional) {
     read_sequence(r, (const Onnx__SequenceProto *)message);
     return;

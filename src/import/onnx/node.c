@@ -165,7 +165,7 @@ const tn__expr *tn__on_element(tn__onode *n, int input) {
 
 static int64_t constant_count(const tn__value *v) {
   int64_t shape[TN__MAX_RANK], count = 1;
-  if (!tn__shape_const(v, shape)) return -1;
+  if (!tn__g_shape_const(v, shape)) return -1;
   for (int i = 0; i < v->rank; i++) count *= shape[i];
   return count;
 }
@@ -181,7 +181,7 @@ bool tn__on_known_ints(const tn__onode *n, int input, const int64_t **out, int *
   for (int64_t i = 0; i < size; i++) {
     if (v->data != NULL)
       values[i] = tn__load_i64(v->dtype, v->data, v->splat ? 0 : i);
-    else if (!tn__as_int(v->elements[i], &values[i]))
+    else if (!tn__ir_as_int(v->elements[i], &values[i]))
       return false;
   }
   *out = values;
@@ -202,7 +202,7 @@ bool tn__on_known_floats(const tn__onode *n, int input, const double **out, int 
       values[i] = tn__load_f64(v->dtype, v->data, v->splat ? 0 : i);
     else if (v->elements[i]->kind == TN__EXPR_FLOAT)
       values[i] = v->elements[i]->value.f;
-    else if (tn__as_int(v->elements[i], &integer))
+    else if (tn__ir_as_int(v->elements[i], &integer))
       values[i] = (double)integer;
     else
       return false;
@@ -235,16 +235,17 @@ void tn__on_require_shape(const tn__onode *n, const tn__value *y, const tn__valu
 
 void tn__on_require_near(const tn__onode *n, const tn__expr *e, int bits, const char *what) {
   tn__ir *ir = n->ir;
-  const tn__expr *most = tn__index(ir, (int64_t)1 << bits), *least = tn__index(ir, -((int64_t)1 << bits));
-  const tn__expr *near = tn__and(ir, tn__le(ir, least, e), tn__le(ir, e, most));
-  if (tn__is_false(near)) tn__on_fail(n, "%s is %lld, and must be within 2^%d of 0", what, (long long)e->value.i, bits);
-  if (tn__is_int(e)) return;
-  tn__graph_assume(n->g, near, "%s is %s, and must be within 2^%d of 0", what, tn__size_text(n->g, e), bits);
+  const tn__expr *most = tn__ir_index(ir, (int64_t)1 << bits), *least = tn__ir_index(ir, -((int64_t)1 << bits));
+  const tn__expr *near = tn__ir_and(ir, tn__ir_le(ir, least, e), tn__ir_le(ir, e, most));
+  if (tn__ir_is_false(near))
+    tn__on_fail(n, "%s is %lld, and must be within 2^%d of 0", what, (long long)e->value.i, bits);
+  if (tn__ir_is_int(e)) return;
+  tn__graph_assume(n->g, near, "%s is %s, and must be within 2^%d of 0", what, tn__g_size_text(n->g, e), bits);
 }
 
 void tn__on_require_count(const tn__onode *n, const tn__expr *e, const char *what) {
-  tn__graph_assume(n->g, tn__le(n->ir, tn__index(n->ir, 0), e), "%s is %s, and must not be negative", what,
-                   tn__size_text(n->g, e));
+  tn__graph_assume(n->g, tn__ir_le(n->ir, tn__ir_index(n->ir, 0), e), "%s is %s, and must not be negative", what,
+                   tn__g_size_text(n->g, e));
 }
 
 void tn__on_require_counts(tn__onode *n, int input, const tn__expr *most, const char *what) {
@@ -253,8 +254,8 @@ void tn__on_require_counts(tn__onode *n, int input, const tn__expr *most, const 
   if (tn__on_known_ints(n, input, &known, &count)) {
     for (int i = 0; i < count; i++) {
       const char *text = tn__arena_printf(n->arena, "element %d of %s", i, operand_text(n, input));
-      tn__on_require_count(n, tn__index(n->ir, known[i]), text);
-      tn__relate_sizes(n->g, text, tn__index(n->ir, known[i]), "<=", what, most);
+      tn__on_require_count(n, tn__ir_index(n->ir, known[i]), text);
+      tn__relate_sizes(n->g, text, tn__ir_index(n->ir, known[i]), "<=", what, most);
     }
     return;
   }
@@ -270,9 +271,9 @@ void tn__on_require_counts(tn__onode *n, int input, const tn__expr *most, const 
 
 const tn__expr *tn__on_size_at_run(const tn__onode *n, tn__value *number, const char *text) {
   int count;
-  const tn__expr *size = tn__graph_elements(n->g, number, &count)[0], *zero = tn__index(n->ir, 0);
-  tn__graph_assume(n->g, tn__le(n->ir, zero, size), "%s", text);
-  return tn__max(n->ir, size, zero);
+  const tn__expr *size = tn__graph_elements(n->g, number, &count)[0], *zero = tn__ir_index(n->ir, 0);
+  tn__graph_assume(n->g, tn__ir_le(n->ir, zero, size), "%s", text);
+  return tn__ir_max(n->ir, size, zero);
 }
 
 static bool node_attribute(const void *user, const char *name, int64_t *value) {
@@ -323,7 +324,7 @@ const int64_t *tn__on_axes(const tn__onode *n, const int64_t *axes, int count, i
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
-const tn__expr *tn__on_index(const tn__onode *n, int64_t value) { return tn__index(n->ir, value); }
+const tn__expr *tn__on_index(const tn__onode *n, int64_t value) { return tn__ir_index(n->ir, value); }
 
 const tn__expr **tn__on_dims(const tn__onode *n, const tn__value *value) {
   const tn__expr **dims = TN__NEW_ARRAY(n->arena, TN__MAX_RANK + 1, const tn__expr *);
@@ -336,7 +337,7 @@ void tn__on_check_count(const tn__onode *n, const tn__expr *const *dims, int cou
   bool over = false;
   const char *text = "";
   for (int i = 0; i < count; i++) {
-    if (!tn__as_int(dims[i], &size)) continue;
+    if (!tn__ir_as_int(dims[i], &size)) continue;
     if (size == 0) return;
     over = over || tn__mul_overflow_i64(known, size, &known);
     text = tn__arena_printf(n->arena, "%s%s%lld", text, text[0] == '\0' ? "" : ", ", (long long)size);
@@ -346,13 +347,13 @@ void tn__on_check_count(const tn__onode *n, const tn__expr *const *dims, int cou
 
 const tn__expr *tn__on_product(const tn__onode *n, const tn__expr *const *dims, int count) {
   tn__on_check_count(n, dims, count);
-  const tn__expr *product = tn__index(n->ir, 1);
-  for (int i = 0; i < count; i++) product = tn__mul(n->ir, product, dims[i]);
+  const tn__expr *product = tn__ir_index(n->ir, 1);
+  for (int i = 0; i < count; i++) product = tn__ir_mul(n->ir, product, dims[i]);
   return product;
 }
 
 int64_t tn__on_dim_known(const tn__onode *n, int input, int axis, const char *what) {
-  int64_t size = tn__dim_const(n->in[input], axis);
+  int64_t size = tn__g_dim_const(n->in[input], axis);
   if (size < 0) tn__on_unsupported(n, "%s (dimension %d of %s) must be a constant", what, axis, operand_text(n, input));
   return size;
 }
@@ -374,7 +375,7 @@ tn__value *tn__on_reshape(const tn__onode *n, tn__value *a, int rank, const tn__
 tn__value *tn__on_at_axis(const tn__onode *n, tn__value *a, int axis, int rank) {
   const tn__expr *dims[TN__MAX_RANK];
   if (a->rank != 1) tn__on_fail(n, "a per-channel operand has %d dimensions, expected 1", a->rank);
-  for (int i = 0; i < rank; i++) dims[i] = i == axis ? a->dims[0] : tn__index(n->ir, 1);
+  for (int i = 0; i < rank; i++) dims[i] = i == axis ? a->dims[0] : tn__ir_index(n->ir, 1);
   return tn__on_reshape(n, a, rank, dims);
 }
 
@@ -387,7 +388,7 @@ tn__value *tn__on_squeeze(const tn__onode *n, tn__value *a, const int64_t *axes,
     if (!drop[i])
       dims[rank++] = a->dims[i];
     else
-      tn__graph_assume(n->g, tn__eq(n->ir, a->dims[i], tn__index(n->ir, 1)),
+      tn__graph_assume(n->g, tn__ir_eq(n->ir, a->dims[i], tn__ir_index(n->ir, 1)),
                        "dimension %d, which is squeezed, must be 1", i);
   }
   return tn__on_reshape(n, a, rank, dims);
@@ -400,7 +401,7 @@ tn__value *tn__on_unsqueeze(const tn__onode *n, tn__value *a, const int64_t *axe
   if (rank > TN__MAX_RANK)
     tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
   for (int i = 0; i < count; i++) fresh[axes[i]] = true;
-  for (int i = 0, from = 0; i < rank; i++) dims[i] = fresh[i] ? tn__index(n->ir, 1) : a->dims[from++];
+  for (int i = 0, from = 0; i < rank; i++) dims[i] = fresh[i] ? tn__ir_index(n->ir, 1) : a->dims[from++];
   return tn__on_reshape(n, a, rank, dims);
 }
 
@@ -409,10 +410,10 @@ tn__value *tn__on_slice_axis(const tn__onode *n, tn__value *a, int axis, const t
   const tn__expr **limits = tn__on_dims(n, a);
   int64_t strides[TN__MAX_RANK];
   for (int i = 0; i < a->rank; i++) {
-    starts[i] = tn__index(n->ir, 0);
+    starts[i] = tn__ir_index(n->ir, 0);
     strides[i] = 1;
   }
-  if (tn__is_int_value(low, 0) && high == a->dims[axis]) return a;
+  if (tn__ir_is_int_value(low, 0) && high == a->dims[axis]) return a;
   starts[axis] = low;
   limits[axis] = high;
   return tn__g_slice(n->g, a, starts, limits, strides);

@@ -28,8 +28,8 @@ const Onnx__FunctionProto *tn__onnx_function_body(tn__onnx_model *model, const c
   const struct function_body *body = find_body(name, version);
   if (body == NULL) return NULL;
   *opset = body->body_opset;
-  return (const Onnx__FunctionProto *)tn__wire_decode(model->arena, &onnx__function_proto__descriptor, body->bytes,
-                                                      body->size);
+  return (const Onnx__FunctionProto *)tn__onnx_decode_wire(model->arena, &onnx__function_proto__descriptor, body->bytes,
+                                                           body->size);
 }
 
 /* ---- uses -------------------------------------------------------------------------------------------------------- */

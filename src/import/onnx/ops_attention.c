@@ -18,14 +18,14 @@ static tn__value *split_heads(const attention *a, tn__value *x, const char *attr
   tn__onode *n = a->n;
   int64_t heads = tn__on_int(n, attribute, 0);
   if (heads < 1) tn__on_fail(n, "attribute \"%s\" must say the number of heads of 3-D operands", attribute);
-  const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__on_index(n, heads), tn__div_i(n->ir, x->dims[2], heads)};
+  const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__on_index(n, heads), tn__ir_div_i(n->ir, x->dims[2], heads)};
   return tn__on_transpose(n, tn__on_reshape(n, x, 4, dims), (const int64_t[]){0, 2, 1, 3});
 }
 
 static tn__value *join_heads(const attention *a, tn__value *x) {
   tn__onode *n = a->n;
   x = tn__on_transpose(n, x, (const int64_t[]){0, 2, 1, 3});
-  const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__mul(n->ir, x->dims[2], x->dims[3])};
+  const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__ir_mul(n->ir, x->dims[2], x->dims[3])};
   return tn__on_reshape(n, x, 3, dims);
 }
 
@@ -34,10 +34,10 @@ static tn__value *repeat_heads(const attention *a, tn__value *x) {
   tn__onode *n = a->n;
   const tn__expr *heads = a->q->dims[1];
   if (x->dims[1] == heads) return x;
-  const tn__expr *group = tn__div(n->ir, heads, x->dims[1]);
+  const tn__expr *group = tn__ir_div(n->ir, heads, x->dims[1]);
   const tn__expr *wide[] = {x->dims[0], x->dims[1], group, x->dims[2], x->dims[3]};
   const tn__expr *dims[] = {x->dims[0], heads, x->dims[2], x->dims[3]};
-  tn__graph_assume(n->g, tn__eq(n->ir, tn__mod(n->ir, heads, x->dims[1]), tn__on_index(n, 0)),
+  tn__graph_assume(n->g, tn__ir_eq(n->ir, tn__ir_mod(n->ir, heads, x->dims[1]), tn__on_index(n, 0)),
                    "the heads of Q must be a multiple of those of K and V");
   return tn__on_reshape(n, tn__g_broadcast_in_dim(n->g, x, 5, wide, (const int64_t[]){0, 1, 3, 4}), 4, dims);
 }
@@ -126,10 +126,10 @@ static tn__value *mask_bias(const attention *a) {
   }
   mask = tn__g_convert(n->g, mask, a->dtype);
   int last = mask->rank - 1;
-  if (mask->dims[last] != a->keys && !tn__is_int_value(mask->dims[last], 1)) {
+  if (mask->dims[last] != a->keys && !tn__ir_is_int_value(mask->dims[last], 1)) {
     const tn__expr *low[4], *high[4];
     for (int i = 0; i < mask->rank; i++) low[i] = high[i] = tn__on_index(n, 0);
-    high[last] = tn__sub(n->ir, a->keys, mask->dims[last]);
+    high[last] = tn__ir_sub(n->ir, a->keys, mask->dims[last]);
     mask = tn__g_pad(n->g, mask, tn__g_scalar(n->g, a->dtype, -INFINITY), low, high, NULL);
   }
   return mask;
@@ -204,9 +204,9 @@ static tn__value *angles(tn__onode *n, int input, int64_t half) {
   tn__value *cache = n->in[input];
   if (n->in[3] != NULL) cache = tn__g_take(n->g, cache, n->in[3], 0);
   if (cache->rank != 3) tn__on_fail(n, "the caches have %d dimensions at the positions, expected 3", cache->rank);
-  if (tn__dim_const(cache, 2) >= 0 && tn__dim_const(cache, 2) != half)
+  if (tn__g_dim_const(cache, 2) >= 0 && tn__g_dim_const(cache, 2) != half)
     tn__on_fail(n, "the last dimension of input %d is %lld, expected half of the rotated size, %lld", input,
-                (long long)tn__dim_const(cache, 2), (long long)half);
+                (long long)tn__g_dim_const(cache, 2), (long long)half);
   static const int64_t axis = 2;
   return tn__on_unsqueeze(n, cache, &axis, 1);
 }
@@ -217,12 +217,12 @@ void tn__onnx_rotary_embedding(tn__onode *n) {
   if (flat) {
     int64_t heads = tn__on_int(n, "num_heads", 0);
     if (heads < 1) tn__on_fail(n, "attribute \"num_heads\" must say the number of heads of a 3-D operand");
-    const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__on_index(n, heads), tn__div_i(n->ir, x->dims[2], heads)};
+    const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__on_index(n, heads), tn__ir_div_i(n->ir, x->dims[2], heads)};
     x = tn__on_reshape(n, x, 4, dims);
   } else {
     x = tn__on_transpose(n, x, (const int64_t[]){0, 2, 1, 3});
   }
-  int64_t size = tn__dim_const(x, 3), rotated = tn__on_int(n, "rotary_embedding_dim", 0);
+  int64_t size = tn__g_dim_const(x, 3), rotated = tn__on_int(n, "rotary_embedding_dim", 0);
   if (size < 0) tn__on_unsupported(n, "the head size must be a constant");
   if (rotated == 0) rotated = size;
   if (rotated % 2 != 0 || rotated > size)

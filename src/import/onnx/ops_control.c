@@ -222,7 +222,7 @@ static tn__value *one_element(tn__onode *n, int input, const char *what, tn_dtyp
   tn__value *v = n->in[input];
   if (v == NULL) return NULL;
   int64_t shape[TN__MAX_RANK], count = 1;
-  if (tn__shape_const(v, shape))
+  if (tn__g_shape_const(v, shape))
     for (int d = 0; d < v->rank; d++) count *= shape[d];
   if (count != 1) tn__on_fail(n, "input %d (%s) has %lld elements, expected 1", input, what, (long long)count);
   return tn__g_convert(n->g, tn__on_reshape(n, v, 0, NULL), dtype);
@@ -284,7 +284,7 @@ static bool known_condition(tn__onode *n, const tn__value *condition) {
   if (is_container(condition)) tn__on_fail(n, "its condition is a sequence");
   if (condition->dtype != TN_BOOL)
     tn__on_fail(n, "its condition is %s, expected bool", tn_dtype_name(condition->dtype));
-  if (condition->elements != NULL && tn__as_int(condition->elements[0], &value)) return value != 0;
+  if (condition->elements != NULL && tn__ir_as_int(condition->elements[0], &value)) return value != 0;
   return condition->data == NULL || tn__load_i64(TN_BOOL, condition->data, 0) != 0;
 }
 
@@ -386,11 +386,11 @@ static const tn__expr *scan_length(tn__onode *n, const scan_spec *s, tn__value *
   for (int i = 0; i < s->inputs; i++) {
     const tn__value *x = values[s->states + i];
     const tn__expr *size = x->dims[tn__on_axis(n, s->input_axes[i], x->rank)];
-    if (length != NULL && tn__is_int(length) && tn__is_int(size) && length != size)
+    if (length != NULL && tn__ir_is_int(length) && tn__ir_is_int(size) && length != size)
       tn__on_fail(n, "scanned input %d has %lld steps, and input 0 has %lld", i, (long long)size->value.i,
                   (long long)length->value.i);
     if (length != NULL)
-      tn__graph_assume(n->g, tn__eq(n->ir, size, length), "scanned input %d and input 0 must have as many steps", i);
+      tn__graph_assume(n->g, tn__ir_eq(n->ir, size, length), "scanned input %d and input 0 must have as many steps", i);
     else
       length = size;
   }
@@ -402,7 +402,7 @@ static void scan_once(tn__onode *n, const scan_spec *s, tn__value *const *values
   enum { MOST_ROUNDS = 32, MOST_NODES = 256 };
   const tn__expr *length = scan_length(n, s, values);
   int64_t rounds;
-  if (tn__as_int(length, &rounds) && rounds > 0 && rounds <= MOST_ROUNDS &&
+  if (tn__ir_as_int(length, &rounds) && rounds > 0 && rounds <= MOST_ROUNDS &&
       rounds * (int64_t)s->body->n_node <= MOST_NODES) {
     unroll_scan(n, s, values, rounds, out);
     return;
@@ -431,7 +431,7 @@ static void scan_batches(tn__onode *n, const scan_spec *s, tn__value *const *val
   enum { MOST_BATCHES = 1024 };
   int total = s->states + s->outputs, given = s->states + s->inputs;
   if (given == 0 || values[0] == NULL || values[0]->rank == 0) tn__on_fail(n, "has no inputs with a batch");
-  int64_t batches = tn__dim_const(values[0], 0);
+  int64_t batches = tn__g_dim_const(values[0], 0);
   if (batches < 1 || batches > MOST_BATCHES)
     tn__on_unsupported(n, "the number of batches must be a constant from 1 to %d", MOST_BATCHES);
   tn__value **in = TN__NEW_ARRAY(n->arena, given, tn__value *), **out = TN__NEW_ARRAY(n->arena, total, tn__value *);

@@ -82,7 +82,7 @@ static void drop_ones(tn__onode *n, term *a, const term *b) {
   int count = 0, kept = 0;
   for (int i = 0; i < a->value->rank; i++) {
     int other = find(b->labels, b->value->rank, a->labels[i]);
-    if (other >= 0 && tn__dim_const(a->value, i) == 1 && tn__dim_const(b->value, other) != 1)
+    if (other >= 0 && tn__g_dim_const(a->value, i) == 1 && tn__g_dim_const(b->value, other) != 1)
       axes[count++] = i;
     else
       a->labels[kept++] = a->labels[i];

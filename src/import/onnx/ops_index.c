@@ -81,7 +81,7 @@ void tn__onnx_one_hot(tn__onode *n) {
     depth = elements[0];
   }
   tn__on_require_count(n, depth, "input 1 (depth)");
-  depth = tn__max(n->ir, depth, tn__on_index(n, 0));
+  depth = tn__ir_max(n->ir, depth, tn__on_index(n, 0));
   tn__value *off = tn__on_reshape(n, tn__on_slice_axis(n, values, 0, tn__on_index(n, 0), tn__on_index(n, 1)), 0, NULL);
   tn__value *on = tn__on_reshape(n, tn__on_slice_axis(n, values, 0, tn__on_index(n, 1), tn__on_index(n, 2)), 0, NULL);
   n->out[0] = tn__g_one_hot(g, indices, depth, off, on, axis);
@@ -115,9 +115,9 @@ void tn__onnx_top_k(tn__onode *n) {
     if (count != 1) tn__on_fail(n, "input 1 (k) has %d elements, expected 1", count);
     k = elements[0];
   }
-  if (tn__is_int(k) && (k->value.i < 0 || (tn__is_int(x->dims[axis]) && k->value.i > x->dims[axis]->value.i)))
+  if (tn__ir_is_int(k) && (k->value.i < 0 || (tn__ir_is_int(x->dims[axis]) && k->value.i > x->dims[axis]->value.i)))
     tn__on_fail(n, "k is %lld, and dimension %d has %lld elements", (long long)k->value.i, axis,
-                (long long)tn__dim_const(x, axis));
+                (long long)tn__g_dim_const(x, axis));
   tn__g_top_k(n->g, x, axis, k, largest, &n->out[0], &n->out[1]);
 }
 

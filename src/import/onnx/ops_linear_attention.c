@@ -10,13 +10,13 @@ void tn__onnx_causal_conv(tn__onode *n) {
   tn__value *x = tn__on_widen(n, n->in[0]), *w = tn__g_convert(g, n->in[1], x->dtype);
   int64_t taps = tn__on_dim_known(n, 1, 2, "the size of the window"),
           channels = tn__on_dim_known(n, 1, 0, "the number of channels");
-  const tn__expr *state_dims[3] = {x->dims[0], x->dims[1], tn__index(ir, taps - 1)};
+  const tn__expr *state_dims[3] = {x->dims[0], x->dims[1], tn__ir_index(ir, taps - 1)};
   tn__value *past = n->in[3] != NULL ? tn__g_convert(g, n->in[3], x->dtype) : tn__g_full(g, x->dtype, 0, 3, state_dims);
   tn__value *both[2] = {past, x};
   tn__value *padded = taps == 1 ? x : tn__g_concatenate(g, both, 2, 2);
   tn__conv_spec spec = {
       .spatial = 1, .strides = {1}, .lhs_dilation = {1}, .rhs_dilation = {1}, .feature_groups = channels};
-  spec.low[0] = spec.high[0] = tn__index(ir, 0);
+  spec.low[0] = spec.high[0] = tn__ir_index(ir, 0);
   tn__value *y = tn__g_convolution(g, padded, w, &spec, x->dtype);
   if (n->in[2] != NULL) y = tn__on_add(n, y, tn__on_at_axis(n, tn__g_convert(g, n->in[2], x->dtype), 1, 3));
   const char *activation = tn__on_string(n, "activation", "none");
@@ -26,7 +26,7 @@ void tn__onnx_causal_conv(tn__onode *n) {
     tn__on_fail(n, "activation \"%s\" is none of silu, swish and none", activation);
   n->out[0] = tn__g_convert(g, y, n->in[0]->dtype);
   const tn__expr *end = padded->dims[2];
-  n->out[1] = tn__g_convert(g, taps == 1 ? past : tn__on_slice_axis(n, padded, 2, tn__add_i(ir, end, 1 - taps), end),
+  n->out[1] = tn__g_convert(g, taps == 1 ? past : tn__on_slice_axis(n, padded, 2, tn__ir_add_i(ir, end, 1 - taps), end),
                             n->in[0]->dtype);
 }
 
@@ -72,7 +72,7 @@ static void read_linear_attention(tn__onode *n, linear_attention *a) {
   if (a->steps < 1 || a->steps > MOST_STEPS)
     tn__on_unsupported(n, "has %lld positions; 1 to %d are supported", (long long)a->steps, MOST_STEPS);
   a->scale = tn__on_float(n, "scale", 0);
-  if (a->scale == 0) a->scale = 1 / sqrt((double)tn__dim_const(a->query, 3));
+  if (a->scale == 0) a->scale = 1 / sqrt((double)tn__g_dim_const(a->query, 3));
 }
 
 /* [B, T, heads, d] at one position: [B, heads, d, 1] as a column, or [B, heads, 1, d] as a row. */
@@ -110,7 +110,7 @@ void tn__onnx_linear_attention(tn__onode *n) {
     tn__value *product = tn__on_mul(n, tn__on_unsqueeze(n, state, (const int64_t[]){2}, 1), query);
     const int64_t reduced = 3;
     const tn__expr *packed[3] = {a.query->dims[0], tn__on_index(n, 1),
-                                 tn__mul_i(n->ir, a.value->dims[3], a.query_heads)};
+                                 tn__ir_mul_i(n->ir, a.value->dims[3], a.query_heads)};
     rows[t] = tn__on_reshape(n, tn__on_mul_s(n, tn__g_reduce(g, TN__REDUCE_SUM, product, &reduced, 1, false), a.scale),
                              3, packed);
   }

@@ -120,7 +120,7 @@ static tn__graph *make_condition(const attempt *a) {
   for (int i = 0; i < tn__graph_input_count(body); i++) {
     const tn__value *like = tn__graph_input_at(body, i);
     const tn__expr *dims[TN__MAX_RANK];
-    for (int d = 0; d < like->rank; d++) dims[d] = tn__is_int(like->dims[d]) ? like->dims[d] : NULL;
+    for (int d = 0; d < like->rank; d++) dims[d] = tn__ir_is_int(like->dims[d]) ? like->dims[d] : NULL;
     tn__value *input = tn__graph_input(g, like->name, like->dtype, like->rank, dims);
     input->holds = like->holds;
     input->item_rank = like->item_rank;
@@ -154,7 +154,7 @@ static void put_outputs(attempt *a, tn__value *const *lists) {
   if (a->round.trips != NULL) put_output(g, a->round.trips);
   tn__value *more = a->round.goes_on == NULL ? a->round.condition : one_flag(a, a->round.goes_on);
   int64_t known;
-  if (more->elements != NULL && tn__as_int(more->elements[0], &known) && known != 0) more = a->round.condition;
+  if (more->elements != NULL && tn__ir_as_int(more->elements[0], &known) && known != 0) more = a->round.condition;
   if (more->data != NULL && tn__load_i64(TN_BOOL, more->data, 0) != 0) more = a->round.condition;
   put_output(g, more);
   for (int k = 0; k < loop->state_count; k++)

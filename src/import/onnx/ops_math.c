@@ -245,7 +245,7 @@ void tn__onnx_activation(tn__onode *n) {
 /* The slope stretches to x; up to opset 6 a slope of one dimension is per channel. */
 void tn__onnx_prelu(tn__onode *n) {
   tn__value *x = n->in[0], *slope = n->in[1];
-  if (n->version < 7 && slope->rank == 1 && x->rank > 1 && tn__dim_const(slope, 0) != 1)
+  if (n->version < 7 && slope->rank == 1 && x->rank > 1 && tn__g_dim_const(slope, 0) != 1)
     slope = tn__on_at_axis(n, slope, 1, x->rank);
   slope = tn__g_broadcast_to(n->g, slope, x->rank, x->dims);
   n->out[0] = tn__g_select(n->g, negative(n, x), tn__on_mul(n, x, slope), x);

@@ -11,7 +11,7 @@ static tn__value *dequantized_product(const tn__onode *n, const tn__value *a, co
 
 void tn__onnx_matmul(tn__onode *n) {
   tn__value *a = n->in[0], *b = n->in[1];
-  int64_t k = tn__dim_const(a, a->rank - 1), other = tn__dim_const(b, b->rank > 1 ? b->rank - 2 : 0);
+  int64_t k = tn__g_dim_const(a, a->rank - 1), other = tn__g_dim_const(b, b->rank > 1 ? b->rank - 2 : 0);
   if (k >= 0 && other >= 0 && k != other)
     tn__on_fail(n, "the last dimension of input 0 is %lld, and input 1 has %lld rows", (long long)k, (long long)other);
   n->out[0] = dequantized_product(n, a, b, false);
@@ -23,7 +23,7 @@ void tn__onnx_gemm(tn__onode *n) {
   tn__value *a = n->in[0], *b = n->in[1], *c = n->in[2];
   int64_t lhs_contract = tn__on_int(n, "transA", 0) != 0 ? 0 : 1,
           rhs_contract = tn__on_int(n, "transB", 0) != 0 ? 1 : 0;
-  int64_t k = tn__dim_const(a, (int)lhs_contract), other = tn__dim_const(b, (int)rhs_contract);
+  int64_t k = tn__g_dim_const(a, (int)lhs_contract), other = tn__g_dim_const(b, (int)rhs_contract);
   if (k >= 0 && other >= 0 && k != other)
     tn__on_fail(n, "input 0 \"%s\" has %lld columns, and input 1 \"%s\" has %lld rows", n->proto->input[0],
                 (long long)k, n->proto->input[1], (long long)other);
@@ -43,7 +43,7 @@ void tn__onnx_gemm(tn__onode *n) {
 /* A zero point, per tensor or along an axis of a tensor of that rank, so that it broadcasts; NULL stays. */
 static tn__value *zero_at(const tn__onode *n, tn__value *zero, int axis, int rank) {
   if (zero == NULL) return NULL;
-  if (zero->rank == 1 && tn__dim_const(zero, 0) == 1) return tn__on_reshape(n, zero, 0, NULL);
+  if (zero->rank == 1 && tn__g_dim_const(zero, 0) == 1) return tn__on_reshape(n, zero, 0, NULL);
   return zero->rank == 1 ? tn__on_at_axis(n, zero, axis, rank) : zero;
 }
 
@@ -58,7 +58,7 @@ static tn__value *without_zero(const tn__onode *n, tn__value *a, tn__value *zero
 static bool stands_still(const tn__value *zero, int axis, int rank) {
   if (zero == NULL) return true;
   int own = axis - (rank - zero->rank);
-  return zero->rank <= rank && (own < 0 || tn__dim_const(zero, own) == 1);
+  return zero->rank <= rank && (own < 0 || tn__g_dim_const(zero, own) == 1);
 }
 
 /* The sum of (a - a_zero) * (b - b_zero), zero points per tensor, per row of a, per column of b, or of their rank. */
@@ -75,7 +75,7 @@ static tn__value *matmul_integer(const tn__onode *n, tn__value *a, tn__value *a_
 /* As many products of two numbers of nine bits (bytes without their zero points) fit 31 bits. */
 enum { MOST_PRODUCTS = 33025 };
 
-static bool is_one(const tn__value *v) { return v == NULL || v->rank == 0 || tn__dim_const(v, 0) == 1; }
+static bool is_one(const tn__value *v) { return v == NULL || v->rank == 0 || tn__g_dim_const(v, 0) == 1; }
 
 /* Are these operands sums of bytes may be made of: the left one with one scale, the right one constant and with scales
  * of its columns, dimension `columns`, if it has several? */
@@ -95,7 +95,7 @@ static tn__value *dequantized_product(const tn__onode *n, const tn__value *a, co
   const tn__odequantized *x = tn__onode_dequantized(n, a), *w = tn__onode_dequantized(n, b);
   static const int64_t swap[2] = {1, 0};
   if (a->rank < 2 || b->rank != 2 || !sums_of_bytes(x, w, transposed ? 0 : 1)) return NULL;
-  int64_t depth = tn__dim_const(b, transposed ? 1 : 0);
+  int64_t depth = tn__g_dim_const(b, transposed ? 1 : 0);
   if (depth < 1 || depth > MOST_PRODUCTS) return NULL;
   tn__value *right = transposed ? tn__g_transpose(n->g, w->bytes, swap) : w->bytes;
   tn__value *sum = matmul_integer(n, x->bytes, x->zero, right, w->zero);
@@ -110,13 +110,14 @@ void tn__onnx_matmul_integer(tn__onode *n) { n->out[0] = matmul_integer(n, n->in
 void tn__onnx_auto_pad(tn__onode *n, const char *mode, const tn__expr *size, int64_t window, int64_t stride,
                        const tn__expr **low, const tn__expr **high) {
   tn__ir *ir = n->ir;
-  const tn__expr *zero = tn__index(ir, 0);
+  const tn__expr *zero = tn__ir_index(ir, 0);
   *low = *high = zero;
   if (strcmp(mode, "VALID") == 0) return;
-  const tn__expr *out = tn__ceildiv(ir, size, tn__index(ir, stride));
-  const tn__expr *total = tn__add_i(ir, tn__sub(ir, tn__mul_i(ir, tn__add_i(ir, out, -1), stride), size), window);
-  total = tn__max(ir, total, zero);
-  const tn__expr *half = tn__div_i(ir, total, 2), *rest = tn__sub(ir, total, half);
+  const tn__expr *out = tn__ir_ceildiv(ir, size, tn__ir_index(ir, stride));
+  const tn__expr *total =
+      tn__ir_add_i(ir, tn__ir_sub(ir, tn__ir_mul_i(ir, tn__ir_add_i(ir, out, -1), stride), size), window);
+  total = tn__ir_max(ir, total, zero);
+  const tn__expr *half = tn__ir_div_i(ir, total, 2), *rest = tn__ir_sub(ir, total, half);
   bool upper = strcmp(mode, "SAME_UPPER") == 0;
   if (!upper && strcmp(mode, "SAME_LOWER") != 0)
     tn__on_fail(n, "auto_pad \"%s\" is none of NOTSET, SAME_UPPER, SAME_LOWER and VALID", mode);
@@ -180,8 +181,8 @@ static void conv_operands(tn__onode *n, const tn__value *x, int weight_input, in
   int spatial = x->rank - 2, given;
   *groups = tn__on_int(n, "group", 1);
   if (*groups < 1) tn__on_fail(n, "group is %lld", (long long)*groups);
-  int64_t channels = tn__dim_const(x, 1), expected = channels / *groups, filters = tn__dim_const(w, 0),
-          depth = tn__dim_const(w, 1);
+  int64_t channels = tn__g_dim_const(x, 1), expected = channels / *groups, filters = tn__g_dim_const(w, 0),
+          depth = tn__g_dim_const(w, 1);
   if (channels >= 0 && channels % *groups != 0)
     tn__on_fail(n, "%lld channels do not divide into %lld groups", (long long)channels, (long long)*groups);
   if (channels >= 0 && depth >= 0 && depth != expected)
@@ -195,7 +196,7 @@ static void conv_operands(tn__onode *n, const tn__value *x, int weight_input, in
   if (spatial > TN__ONNX_MAX_SPATIAL)
     tn__on_unsupported(n, "has %d spatial dimensions; 1 to %d are supported", spatial, TN__ONNX_MAX_SPATIAL);
   for (int i = 0; i < spatial; i++) {
-    window[i] = tn__dim_const(w, i + 2);
+    window[i] = tn__g_dim_const(w, i + 2);
     if (window[i] < 0 && shape != NULL && given > 0) window[i] = shape[i];
     if (window[i] < 0)
       tn__on_unsupported(n, "the size of the window (dimension %d of input %d \"%s\") must be a constant", i + 2,
@@ -219,7 +220,7 @@ static tn_dtype accumulator(tn_dtype dtype) { return dtype == TN_F16 || dtype ==
  * NULL. */
 static tn__value *convolution_integer(const tn__onode *n, tn__value *x, tn__value *x_zero, tn__value *w,
                                       tn__value *w_zero, tn__value *bias, const tn__conv_spec *spec) {
-  bool scalar = x_zero == NULL || x_zero->rank == 0 || (x_zero->rank == 1 && tn__dim_const(x_zero, 0) == 1);
+  bool scalar = x_zero == NULL || x_zero->rank == 0 || (x_zero->rank == 1 && tn__g_dim_const(x_zero, 0) == 1);
   if (scalar && tn__g_convolution_takes_bytes(x, w, w_zero, spec)) {
     if (bias != NULL) bias = tn__on_at_axis(n, tn__g_convert(n->g, bias, TN_I32), 1, x->rank);
     return tn__g_convolution_bytes(n->g, x, zero_at(n, x_zero, 0, x->rank), w, zero_at(n, w_zero, 1, x->rank), bias,
@@ -235,7 +236,7 @@ static tn__value *dequantized_convolution(const tn__onode *n, const tn__value *x
   const tn__odequantized *image = tn__onode_dequantized(n, x), *weights = tn__onode_dequantized(n, w);
   if (!sums_of_bytes(image, weights, 0)) return NULL;
   int64_t depth = 1;
-  for (int i = 1; i < w->rank && depth <= MOST_PRODUCTS; i++) depth *= tn__dim_const(w, i);
+  for (int i = 1; i < w->rank && depth <= MOST_PRODUCTS; i++) depth *= tn__g_dim_const(w, i);
   if (depth < 1 || depth > MOST_PRODUCTS) return NULL;
   tn__value *w_zero = zero_at(n, weights->zero, 1, w->rank);
   if (!tn__g_convolution_takes_bytes(image->bytes, weights->bytes, w_zero, spec)) return NULL;
@@ -280,17 +281,18 @@ static void transposed_pads(tn__onode *n, const tn__value *x, tn__onnx_window *w
     extra[i] = output_padding[i];
     const tn__expr *size = x->dims[i + 2], *wanted = NULL;
     if (output_shape != NULL && given > 0)
-      wanted = tn__index(ir, output_shape[given - w->spatial + i]);
+      wanted = tn__ir_index(ir, output_shape[given - w->spatial + i]);
     else if (same)
-      wanted = tn__mul_i(ir, size, w->strides[i]);
+      wanted = tn__ir_mul_i(ir, size, w->strides[i]);
     if (wanted == NULL) {
-      if (strcmp(mode, "VALID") == 0) w->low[i] = w->high[i] = tn__index(ir, 0);
+      if (strcmp(mode, "VALID") == 0) w->low[i] = w->high[i] = tn__ir_index(ir, 0);
       continue;
     }
     int64_t reach = (w->window[i] - 1) * w->dilations[i] + 1;
-    const tn__expr *full = tn__add_i(ir, tn__mul_i(ir, tn__add_i(ir, size, -1), w->strides[i]), reach + extra[i]);
-    const tn__expr *total = tn__sub(ir, full, wanted), *half = tn__div_i(ir, total, 2),
-                   *rest = tn__sub(ir, total, half);
+    const tn__expr *full =
+        tn__ir_add_i(ir, tn__ir_mul_i(ir, tn__ir_add_i(ir, size, -1), w->strides[i]), reach + extra[i]);
+    const tn__expr *total = tn__ir_sub(ir, full, wanted), *half = tn__ir_div_i(ir, total, 2),
+                   *rest = tn__ir_sub(ir, total, half);
     w->low[i] = upper ? half : rest;
     w->high[i] = upper ? rest : half;
   }
@@ -307,10 +309,10 @@ static tn__value *transposed_weights(tn__onode *n, tn__value *w, int64_t groups)
     order[0] = 1, order[1] = 0;
     return tn__g_transpose(n->g, w, order);
   }
-  split[0] = tn__index(ir, groups);
-  split[1] = dims[1] = tn__div_i(ir, w->dims[0], groups);
+  split[0] = tn__ir_index(ir, groups);
+  split[1] = dims[1] = tn__ir_div_i(ir, w->dims[0], groups);
   split[2] = w->dims[1];
-  dims[0] = tn__mul_i(ir, w->dims[1], groups);
+  dims[0] = tn__ir_mul_i(ir, w->dims[1], groups);
   for (int i = 0; i <= rank; i++) order[i] = i;
   order[1] = 2, order[2] = 1;
   for (int i = 2; i < rank; i++) split[i + 1] = dims[i] = w->dims[i];
@@ -324,7 +326,7 @@ void tn__onnx_conv_transpose(tn__onode *n) {
   int spatial = x->rank - 2;
   if (spatial > TN__ONNX_MAX_SPATIAL)
     tn__on_unsupported(n, "has %d spatial dimensions; 1 to %d are supported", spatial, TN__ONNX_MAX_SPATIAL);
-  int64_t channels = tn__dim_const(x, 1);
+  int64_t channels = tn__g_dim_const(x, 1);
   if (groups < 1 || (channels >= 0 && channels % groups != 0))
     tn__on_fail(n, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
   for (int i = 0; i < spatial; i++) window[i] = tn__on_dim_known(n, 1, i + 2, "the size of the window");
@@ -337,8 +339,8 @@ void tn__onnx_conv_transpose(tn__onode *n) {
     spec.strides[i] = 1;
     spec.lhs_dilation[i] = win.strides[i];
     spec.rhs_dilation[i] = win.dilations[i];
-    spec.low[i] = tn__sub(ir, tn__index(ir, reach), win.low[i]);
-    spec.high[i] = tn__sub(ir, tn__index(ir, reach + extra[i]), win.high[i]);
+    spec.low[i] = tn__ir_sub(ir, tn__ir_index(ir, reach), win.low[i]);
+    spec.high[i] = tn__ir_sub(ir, tn__ir_index(ir, reach + extra[i]), win.high[i]);
   }
   tn__value *y = tn__g_convolution(n->g, x, transposed_weights(n, w, groups), &spec, accumulator(x->dtype));
   n->out[0] = tn__g_convert(n->g, add_bias(n, y, n->in[2]), x->dtype);
@@ -353,7 +355,7 @@ static tn__value *requantize(tn__onode *n, tn__value *sum, tn__value *a_scale, t
   tn__value *scales[3] = {a_scale, b_scale, y_scale};
   for (int i = 0; i < 3; i++) {
     scales[i] = tn__g_convert(g, scales[i], TN_F32);
-    if (scales[i]->rank == 1 && tn__dim_const(scales[i], 0) == 1) scales[i] = tn__on_reshape(n, scales[i], 0, NULL);
+    if (scales[i]->rank == 1 && tn__g_dim_const(scales[i], 0) == 1) scales[i] = tn__on_reshape(n, scales[i], 0, NULL);
     if (scales[i]->rank == 1) scales[i] = tn__on_at_axis(n, scales[i], i == 0 && axis > 1 ? axis - 1 : axis, sum->rank);
   }
   tn__value *factor = tn__on_div(n, tn__on_mul(n, scales[0], scales[1]), scales[2]);

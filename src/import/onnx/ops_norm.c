@@ -107,15 +107,16 @@ void tn__onnx_group_norm(tn__onode *n) {
   if (groups < 1 || channels % groups != 0)
     tn__on_fail(n, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
   const tn__expr *rest = tn__on_product(n, x->dims + 2, x->rank - 2);
-  const tn__expr *dims[4] = {x->dims[0], tn__index(ir, groups), tn__index(ir, channels / groups), rest};
+  const tn__expr *dims[4] = {x->dims[0], tn__ir_index(ir, groups), tn__ir_index(ir, channels / groups), rest};
   static const int64_t axes[2] = {2, 3};
   tn__value *y =
       tn__g_layer_norm(n->g, tn__on_reshape(n, x, 4, dims), axes, 2, tn__on_float(n, "epsilon", 1e-5f), TN__NORM_RSQRT);
   bool per_group = n->version < 21;
   for (int i = 0; i < 2; i++) {
     tn__value *v = tn__g_convert(n->g, n->in[1 + i], x->dtype);
-    tn__on_require_size(n, 1 + i, 0, tn__index(ir, per_group ? groups : channels), "");
-    const tn__expr *split[4] = {tn__index(ir, 1), dims[1], per_group ? tn__index(ir, 1) : dims[2], tn__index(ir, 1)};
+    tn__on_require_size(n, 1 + i, 0, tn__ir_index(ir, per_group ? groups : channels), "");
+    const tn__expr *split[4] = {tn__ir_index(ir, 1), dims[1], per_group ? tn__ir_index(ir, 1) : dims[2],
+                                tn__ir_index(ir, 1)};
     v = tn__on_reshape(n, v, 4, split);
     y = i == 0 ? tn__on_mul(n, y, v) : tn__on_add(n, y, v);
   }

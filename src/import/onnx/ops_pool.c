@@ -17,11 +17,12 @@ typedef struct pool {
 static const tn__expr *ceil_padding(tn__onode *n, const tn__onnx_window *w, int i) {
   tn__ir *ir = n->ir;
   int64_t reach = (w->window[i] - 1) * w->dilations[i] + 1, stride = w->strides[i];
-  const tn__expr *begin = tn__add(ir, n->in[0]->dims[i + 2], w->low[i]);
-  const tn__expr *last = tn__ceildiv(ir, tn__add_i(ir, tn__add(ir, begin, w->high[i]), -reach), tn__index(ir, stride));
-  const tn__expr *outside = tn__le(ir, begin, tn__mul_i(ir, last, stride));
-  last = tn__select(ir, outside, tn__add_i(ir, last, -1), last);
-  return tn__sub(ir, tn__add_i(ir, tn__mul_i(ir, last, stride), reach), begin);
+  const tn__expr *begin = tn__ir_add(ir, n->in[0]->dims[i + 2], w->low[i]);
+  const tn__expr *last =
+      tn__ir_ceildiv(ir, tn__ir_add_i(ir, tn__ir_add(ir, begin, w->high[i]), -reach), tn__ir_index(ir, stride));
+  const tn__expr *outside = tn__ir_le(ir, begin, tn__ir_mul_i(ir, last, stride));
+  last = tn__ir_select(ir, outside, tn__ir_add_i(ir, last, -1), last);
+  return tn__ir_sub(ir, tn__ir_add_i(ir, tn__ir_mul_i(ir, last, stride), reach), begin);
 }
 
 static void read_pool(tn__onode *n, pool *p) {
@@ -44,8 +45,8 @@ static void read_pool(tn__onode *n, pool *p) {
     p->dilations[i + 2] = w.dilations[i];
     p->low[i + 2] = w.low[i];
     p->high[i + 2] = ceil_mode ? ceil_padding(n, &w, i) : w.high[i];
-    p->overhang[i] = tn__sub(n->ir, p->high[i + 2], w.high[i]);
-    p->padded = p->padded || !tn__is_int_value(w.low[i], 0) || !tn__is_int_value(w.high[i], 0);
+    p->overhang[i] = tn__ir_sub(n->ir, p->high[i + 2], w.high[i]);
+    p->padded = p->padded || !tn__ir_is_int_value(w.low[i], 0) || !tn__ir_is_int_value(w.high[i], 0);
     p->hangs = p->hangs || tn__interval_of(n->ir, p->overhang[i]).max > 0;
     if (__builtin_mul_overflow(p->elements, w.window[i], &p->elements))
       tn__on_fail(n, "the window has more elements than can be counted");
@@ -71,10 +72,10 @@ static tn__value *window_counts(tn__onode *n, const tn__value *x, const pool *p,
   tn__ir *ir = n->ir;
   pool counting = *p;
   const tn__expr *dims[TN__MAX_RANK];
-  for (int i = 0; i < x->rank; i++) dims[i] = i < 2 ? tn__index(ir, 1) : x->dims[i];
+  for (int i = 0; i < x->rank; i++) dims[i] = i < 2 ? tn__ir_index(ir, 1) : x->dims[i];
   for (int i = 2; include_pad && i < x->rank; i++) {
-    dims[i] = tn__add(ir, tn__add(ir, x->dims[i], p->low[i]), tn__sub(ir, p->high[i], p->overhang[i - 2]));
-    counting.low[i] = tn__index(ir, 0);
+    dims[i] = tn__ir_add(ir, tn__ir_add(ir, x->dims[i], p->low[i]), tn__ir_sub(ir, p->high[i], p->overhang[i - 2]));
+    counting.low[i] = tn__ir_index(ir, 0);
     counting.high[i] = p->overhang[i - 2];
   }
   return reduce_window(n, TN__REDUCE_SUM, tn__g_full(n->g, dtype, 1, x->rank, dims), &counting);
@@ -143,16 +144,16 @@ void tn__onnx_max_unpool(tn__onode *n) {
   tn__onnx_window_read(n, x->rank - 2, shape, &w);
   const tn__expr **dims = tn__on_dims(n, x), *low[TN__MAX_RANK], *high[TN__MAX_RANK];
   for (int i = 0; i < w.spatial; i++)
-    dims[i + 2] =
-        tn__sub(ir, tn__add_i(ir, tn__mul_i(ir, tn__add_i(ir, x->dims[i + 2], -1), w.strides[i]), w.window[i]),
-                tn__add(ir, w.low[i], w.high[i]));
+    dims[i + 2] = tn__ir_sub(
+        ir, tn__ir_add_i(ir, tn__ir_mul_i(ir, tn__ir_add_i(ir, x->dims[i + 2], -1), w.strides[i]), w.window[i]),
+        tn__ir_add(ir, w.low[i], w.high[i]));
   tn__value *y = tn__g_max_unpool(n->g, x, tn__g_convert(n->g, n->in[1], TN_I64), x->rank, dims);
   if (n->in[2] != NULL) {
     const tn__expr *const *wanted = tn__on_elements(n, 2, &count);
     if (count != x->rank) tn__on_fail(n, "input 2 (output_shape) has %d elements, expected %d", count, x->rank);
     for (int i = 0; i < x->rank; i++) {
-      low[i] = tn__index(ir, 0);
-      high[i] = tn__sub(ir, wanted[i], dims[i]);
+      low[i] = tn__ir_index(ir, 0);
+      high[i] = tn__ir_sub(ir, wanted[i], dims[i]);
     }
     y = tn__g_pad(n->g, y, tn__on_scalar(n, 0, y), low, high, NULL);
   }

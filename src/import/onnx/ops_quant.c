@@ -6,7 +6,7 @@
 /* One value per tensor, per element of an axis, or per block of an axis, beside x, which is input 0. */
 static tn__value *spread(tn__onode *n, int input, tn_dtype dtype) {
   tn__value *v = tn__g_convert(n->g, n->in[input], dtype), *x = n->in[0];
-  if (v->rank == 0 || (v->rank == 1 && tn__dim_const(v, 0) == 1)) return tn__on_reshape(n, v, 0, NULL);
+  if (v->rank == 0 || (v->rank == 1 && tn__g_dim_const(v, 0) == 1)) return tn__on_reshape(n, v, 0, NULL);
   int axis = (int)tn__on_axis(n, tn__on_int(n, "axis", 1), x->rank);
   int64_t block = tn__on_int(n, "block_size", 0);
   if (v->rank == 1 && block == 0) {
@@ -26,7 +26,7 @@ static tn__value *spread(tn__onode *n, int input, tn_dtype dtype) {
     if (i == axis) wide[to++] = tn__on_index(n, block);
   }
   const tn__expr **dims = tn__on_dims(n, v);
-  dims[axis] = tn__mul_i(n->ir, v->dims[axis], block);
+  dims[axis] = tn__ir_mul_i(n->ir, v->dims[axis], block);
   tn__value *repeated = tn__on_reshape(n, tn__g_broadcast_in_dim(n->g, v, v->rank + 1, wide, axes), v->rank, dims);
   return tn__on_slice_axis(n, repeated, axis, tn__on_index(n, 0), x->dims[axis]);
 }
@@ -42,7 +42,7 @@ static tn__value *saturate(tn__onode *n, tn__value *rounded, tn__value *zero, tn
     tn__on_unsupported(n, "quantises to %s, which is not supported", tn_dtype_name(dtype));
   if (zero != NULL) {
     zero = tn__g_convert(n->g, zero, rounded->dtype);
-    if (zero->rank == 1 && tn__dim_const(zero, 0) == 1) zero = tn__on_reshape(n, zero, 0, NULL);
+    if (zero->rank == 1 && tn__g_dim_const(zero, 0) == 1) zero = tn__on_reshape(n, zero, 0, NULL);
     if (zero->rank == 1) zero = tn__on_at_axis(n, zero, axis, rounded->rank);
     rounded = tn__on_add(n, rounded, zero);
   }
@@ -90,7 +90,7 @@ void tn__onnx_dequantize_linear(tn__onode *n) {
   tn__value *own = n->in[1];
   if (!tn__g_is_byte(x->dtype) || dtype != TN_F32 || own->dtype != TN_F32 || own->rank > 1) return;
   if (tn__on_int(n, "block_size", 0) != 0 || (zero != NULL && zero->rank > 1)) return;
-  bool one = own->rank == 0 || tn__dim_const(own, 0) == 1;
+  bool one = own->rank == 0 || tn__g_dim_const(own, 0) == 1;
   int axis = one ? 0 : (int)tn__on_axis(n, tn__on_int(n, "axis", 1), x->rank);
   const tn__odequantized made = {n->out[0], x, own, zero, axis};
   tn__onode_set_dequantized(n, &made);

@@ -76,7 +76,7 @@ static tn__value *reduce(tn__onode *n, reduction kind, tn__value *x, const int64
 
 static tn__value *extreme(tn__onode *n, tn_dtype dtype, bool greatest) {
   if (tn__dtype_is_float(dtype)) return tn__g_scalar(n->g, dtype, greatest ? INFINITY : -INFINITY);
-  const tn__expr *e = greatest ? tn__highest(n->ir, dtype) : tn__lowest(n->ir, dtype);
+  const tn__expr *e = greatest ? tn__ir_highest(n->ir, dtype) : tn__ir_lowest(n->ir, dtype);
   return tn__g_scalar_i64(n->g, dtype, e->value.i);
 }
 

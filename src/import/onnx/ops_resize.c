@@ -19,7 +19,7 @@ static tn__value *element_at(tn__onode *n, tn__value *x, int64_t i) {
 }
 
 static tn__value *as_f64(tn__onode *n, const tn__expr *e) {
-  if (tn__is_int(e)) return tn__g_scalar(n->g, TN_F64, (double)e->value.i);
+  if (tn__ir_is_int(e)) return tn__g_scalar(n->g, TN_F64, (double)e->value.i);
   return tn__g_convert(n->g, tn__g_from_elements(n->g, TN_I64, &e, 1, 0), TN_F64);
 }
 
@@ -33,12 +33,12 @@ static void scales_known(tn__onode *n, target *t, const double *scales) {
     t->unchanged[i] = scales[i] == 1;
     if (t->unchanged[i]) {
       t->sizes[i] = dim;
-    } else if (tn__is_int(dim)) {
+    } else if (tn__ir_is_int(dim)) {
       double size = floor((double)dim->value.i * scales[i]);
       if (size > 1e15) tn__on_fail(n, "scale %g makes dimension %d too large", scales[i], t->axes[i]);
       t->sizes[i] = tn__on_index(n, (int64_t)size);
     } else if (scales[i] == floor(scales[i])) {
-      t->sizes[i] = tn__mul_i(n->ir, dim, (int64_t)scales[i]);
+      t->sizes[i] = tn__ir_mul_i(n->ir, dim, (int64_t)scales[i]);
     } else {
       tn__value *size = tn__on_unary(n, "floor", tn__on_mul(n, as_f64(n, dim), t->scales[i]));
       t->sizes[i] = tn__graph_count_symbol(n->g, tn__g_convert(n->g, size, TN_I64), NULL);
@@ -47,8 +47,8 @@ static void scales_known(tn__onode *n, target *t, const double *scales) {
 }
 
 static void scales_at_run(tn__onode *n, target *t, tn__value *scales) {
-  if (tn__dim_const(scales, 0) != t->count)
-    tn__on_fail(n, "has %lld scales for %d dimensions", (long long)tn__dim_const(scales, 0), t->count);
+  if (tn__g_dim_const(scales, 0) != t->count)
+    tn__on_fail(n, "has %lld scales for %d dimensions", (long long)tn__g_dim_const(scales, 0), t->count);
   for (int i = 0; i < t->count; i++) {
     t->scales[i] = element_at(n, tn__g_convert(n->g, scales, TN_F64), i);
     tn__value *size = tn__on_unary(n, "floor", tn__on_mul(n, as_f64(n, n->in[0]->dims[t->axes[i]]), t->scales[i]));
@@ -69,7 +69,7 @@ static void keep_aspect(tn__onode *n, target *t, bool not_larger) {
   double known = 0;
   for (int i = 0; i < t->count; i++) {
     const tn__expr *dim = n->in[0]->dims[t->axes[i]];
-    if (!tn__is_int(dim) || !tn__is_int(t->sizes[i]) || dim->value.i == 0) {
+    if (!tn__ir_is_int(dim) || !tn__ir_is_int(t->sizes[i]) || dim->value.i == 0) {
       known = NAN;
       break;
     }
@@ -98,7 +98,7 @@ static void sizes_given(tn__onode *n, target *t, const tn__expr *const *sizes, i
     tn__on_require_count(n, sizes[i], tn__arena_printf(n->arena, "the size of dimension %d", t->axes[i]));
     t->sizes[i] = sizes[i];
     t->unchanged[i] = sizes[i] == dim;
-    bool known = tn__is_int(sizes[i]) && tn__is_int(dim) && dim->value.i != 0;
+    bool known = tn__ir_is_int(sizes[i]) && tn__ir_is_int(dim) && dim->value.i != 0;
     t->scales[i] = known ? tn__g_scalar(n->g, TN_F64, (double)sizes[i]->value.i / (double)dim->value.i)
                          : tn__on_div(n, as_f64(n, sizes[i]), as_f64(n, dim));
   }
@@ -178,7 +178,7 @@ void tn__onnx_resize(tn__onode *n) {
         n, "coordinate_transformation_mode \"tf_half_pixel_for_nn\", which operator set 13 dropped, is not supported");
   crop = strcmp(spec.coordinates, "tf_crop_and_resize") == 0;
   if (crop && n->in[1] == NULL) tn__on_fail(n, "input 1 (roi) is missing");
-  if (crop && (n->in[1]->rank != 1 || tn__dim_const(n->in[1], 0) != 2 * t.count))
+  if (crop && (n->in[1]->rank != 1 || tn__g_dim_const(n->in[1], 0) != 2 * t.count))
     tn__on_fail(n, "input 1 (roi) must have %d elements", 2 * t.count);
   for (int i = 0; i < t.count; i++) {
     if (t.unchanged[i] && !crop) continue;

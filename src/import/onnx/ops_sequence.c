@@ -230,8 +230,8 @@ void tn__onnx_concat_from_sequence(tn__onode *n) {
 static tn__value *piece_lengths(tn__onode *n, const tn__expr *total) {
   if (n->in[1] != NULL && n->in[1]->rank > 0) return tn__g_convert(n->g, n->in[1], TN_I64);
   const tn__expr *one = tn__on_index(n, 1), *size = n->in[1] == NULL ? one : tn__on_element(n, 1);
-  tn__graph_assume(n->g, tn__le(n->ir, one, size), "the length of a piece must be at least 1");
-  const tn__expr *pieces = tn__div(n->ir, tn__sub(n->ir, tn__add(n->ir, total, size), one), size);
+  tn__graph_assume(n->g, tn__ir_le(n->ir, one, size), "the length of a piece must be at least 1");
+  const tn__expr *pieces = tn__ir_div(n->ir, tn__ir_sub(n->ir, tn__ir_add(n->ir, total, size), one), size);
   tn__value *start = tn__g_iota(n->g, TN_I64, 1, &pieces, 0), *whole = tn__g_from_elements(n->g, TN_I64, &total, 1, 0);
   tn__value *length = tn__g_from_elements(n->g, TN_I64, &size, 1, 0);
   return tn__on_min(n, length, tn__on_sub(n, whole, tn__on_mul(n, start, length)));
@@ -240,7 +240,7 @@ static tn__value *piece_lengths(tn__onode *n, const tn__expr *total) {
 static bool splits_late(const tn__onode *n, int axis) {
   const int64_t *known;
   int count;
-  return tn__dim_const(n->in[0], axis) < 0 || (n->in[1] != NULL && !tn__on_known_ints(n, 1, &known, &count));
+  return tn__g_dim_const(n->in[0], axis) < 0 || (n->in[1] != NULL && !tn__on_known_ints(n, 1, &known, &count));
 }
 
 /* Pieces of given sizes, of one size (the last may be smaller), or single elements. */
@@ -316,7 +316,7 @@ static void run_map(tn__onode *n, const Onnx__GraphProto *body) {
     if (length == NULL)
       length = own;
     else
-      tn__graph_assume(n->g, tn__eq(n->ir, own, length), "input %d must have as many tensors as input 0", k);
+      tn__graph_assume(n->g, tn__ir_eq(n->ir, own, length), "input %d must have as many tensors as input 0", k);
   }
   map_rounds map = {n, body};
   tn__oloop loop = {.trips = tn__g_from_elements(n->g, TN_I64, &length, 1, 0),

@@ -27,7 +27,7 @@ void tn__onnx_constant_op(tn__onode *n) {
   } else if (tn__on_attr(n, "value_floats") != NULL) {
     const float *floats = tn__on_floats(n, "value_floats", &count);
     const int64_t shape[1] = {count};
-    n->out[0] = tn__constant_value(n->g, TN_F32, 1, tn__arena_copy(n->arena, shape, sizeof(shape)), floats, false);
+    n->out[0] = tn__g_constant_value(n->g, TN_F32, 1, tn__arena_copy(n->arena, shape, sizeof(shape)), floats, false);
   } else if (tn__on_attr(n, "value_string") != NULL) {
     const tn__text *text = tn__on_text(n, "value_string");
     n->out[0] = tn__graph_strings(n->g, 0, NULL, &text);
@@ -99,7 +99,7 @@ static const tn__expr *inferred_dim(tn__onode *n, const tn__value *x, const tn__
   for (int i = 0; i < count; i++) above[i] = x->dims[i];
   for (int i = 0; i < rank; i++) {
     int match = -1;
-    for (int k = 0; i != at && !tn__is_int(dims[i]) && k < count; k++)
+    for (int k = 0; i != at && !tn__ir_is_int(dims[i]) && k < count; k++)
       if (above[k] == dims[i]) match = k;
     if (match >= 0)
       above[match] = above[--count];
@@ -107,17 +107,17 @@ static const tn__expr *inferred_dim(tn__onode *n, const tn__value *x, const tn__
       below[below_count++] = dims[i];
   }
   const tn__expr *total = tn__on_product(n, above, count), *row = tn__on_product(n, below, below_count);
-  if (tn__is_int_value(row, 0)) tn__on_fail(n, "dimension %d cannot be inferred beside a dimension of size 0", at);
-  if (tn__is_int(total) && tn__is_int(row) && total->value.i % row->value.i != 0)
+  if (tn__ir_is_int_value(row, 0)) tn__on_fail(n, "dimension %d cannot be inferred beside a dimension of size 0", at);
+  if (tn__ir_is_int(total) && tn__ir_is_int(row) && total->value.i % row->value.i != 0)
     tn__on_fail(n, "%lld elements do not divide into rows of %lld to infer dimension %d", (long long)total->value.i,
                 (long long)row->value.i, at);
-  if (tn__is_int_value(total, 0)) return total;
-  return tn__div(n->ir, total, row);
+  if (tn__ir_is_int_value(total, 0)) return total;
+  return tn__ir_div(n->ir, total, row);
 }
 
 tn__value *tn__onnx_reshape_to(tn__onode *n, tn__value *x, const tn__expr *const *shape, int rank, bool zero_copies) {
   tn__ir *ir = n->ir;
-  const tn__expr *dims[TN__MAX_RANK], *zero = tn__index(ir, 0), *minus = tn__index(ir, -1);
+  const tn__expr *dims[TN__MAX_RANK], *zero = tn__ir_index(ir, 0), *minus = tn__ir_index(ir, -1);
   int infer = -1, unknown = 0;
   for (int i = 0; i < rank; i++) {
     dims[i] = shape[i];
@@ -129,20 +129,20 @@ tn__value *tn__onnx_reshape_to(tn__onode *n, tn__value *x, const tn__expr *const
     } else if (dims[i] == minus) {
       if (infer >= 0) tn__on_fail(n, "the new shape has more than one -1");
       infer = i;
-    } else if (tn__is_int(dims[i]) && dims[i]->value.i < 0) {
+    } else if (tn__ir_is_int(dims[i]) && dims[i]->value.i < 0) {
       tn__on_fail(n, "dimension %d of the new shape is %lld", i, (long long)dims[i]->value.i);
-    } else if (!tn__is_int(dims[i]) && tn__interval_of(ir, dims[i]).min < 0) {
+    } else if (!tn__ir_is_int(dims[i]) && tn__interval_of(ir, dims[i]).min < 0) {
       unknown++;
-      if (zero_copies && i < x->rank) dims[i] = tn__select(ir, tn__eq(ir, dims[i], zero), x->dims[i], dims[i]);
+      if (zero_copies && i < x->rank) dims[i] = tn__ir_select(ir, tn__ir_eq(ir, dims[i], zero), x->dims[i], dims[i]);
     }
   }
   if (unknown > 0 && infer < 0) { /* any of the numbers that only a run shows may be -1 */
-    const tn__expr *total = tn__on_product(n, x->dims, x->rank), *known = tn__index(ir, 1), *rest;
+    const tn__expr *total = tn__on_product(n, x->dims, x->rank), *known = tn__ir_index(ir, 1), *rest;
     for (int i = 0; i < rank; i++)
-      known = tn__mul(ir, known, tn__select(ir, tn__eq(ir, dims[i], minus), tn__index(ir, 1), dims[i]));
-    rest = tn__div(ir, total, tn__max(ir, known, tn__index(ir, 1)));
+      known = tn__ir_mul(ir, known, tn__ir_select(ir, tn__ir_eq(ir, dims[i], minus), tn__ir_index(ir, 1), dims[i]));
+    rest = tn__ir_div(ir, total, tn__ir_max(ir, known, tn__ir_index(ir, 1)));
     for (int i = 0; i < rank; i++)
-      if (!tn__is_int(dims[i])) dims[i] = tn__select(ir, tn__eq(ir, dims[i], minus), rest, dims[i]);
+      if (!tn__ir_is_int(dims[i])) dims[i] = tn__ir_select(ir, tn__ir_eq(ir, dims[i], minus), rest, dims[i]);
   }
   if (infer >= 0) dims[infer] = inferred_dim(n, x, dims, rank, infer);
   require_sizes(n, dims, rank, infer);
@@ -193,7 +193,8 @@ static tn__orest squeeze_from(tn__onode *n, const ones *before) {
   int64_t axes[TN__MAX_RANK];
   int count = 0;
   tn__value *x = tn__onnx_see(n, n->in[0]);
-  for (; o.next < x->rank && tn__dim_const(x, o.next) >= 0; o.next++) o.drop[o.next] = tn__dim_const(x, o.next) == 1;
+  for (; o.next < x->rank && tn__g_dim_const(x, o.next) >= 0; o.next++)
+    o.drop[o.next] = tn__g_dim_const(x, o.next) == 1;
   if (o.next == x->rank) {
     for (int i = 0; i < x->rank; i++)
       if (o.drop[i]) axes[count++] = i;
@@ -234,9 +235,9 @@ void tn__onnx_squeeze(tn__onode *n) {
   }
   const int64_t *axes = tn__on_axes(n, given, count, x->rank);
   for (int i = 0; i < count; i++)
-    if (tn__dim_const(x, (int)axes[i]) > 1 || tn__dim_const(x, (int)axes[i]) == 0)
+    if (tn__g_dim_const(x, (int)axes[i]) > 1 || tn__g_dim_const(x, (int)axes[i]) == 0)
       tn__on_fail(n, "dimension %lld is %lld, and only dimensions of size 1 can be squeezed", (long long)axes[i],
-                  (long long)tn__dim_const(x, (int)axes[i]));
+                  (long long)tn__g_dim_const(x, (int)axes[i]));
   n->out[0] = tn__on_squeeze(n, x, axes, count);
 }
 
@@ -284,23 +285,23 @@ void tn__onnx_expand(tn__onode *n) {
   for (int i = 0; i < out; i++) {
     const tn__expr *a = i < out - x->rank ? one : x->dims[i - (out - x->rank)];
     const tn__expr *b = i < out - rank ? one : shape[i - (out - rank)];
-    const tn__expr *stays = tn__eq(n->ir, b, one), *fits = tn__or(n->ir, stays, tn__eq(n->ir, a, b));
+    const tn__expr *stays = tn__ir_eq(n->ir, b, one), *fits = tn__ir_or(n->ir, stays, tn__ir_eq(n->ir, a, b));
     if (a == one || a == b)
       dims[i] = b;
     else if (b == one)
       dims[i] = a;
-    else if (tn__is_int(a) && tn__is_int(b))
+    else if (tn__ir_is_int(a) && tn__ir_is_int(b))
       tn__on_fail(n, "dimension %d is %lld and cannot be expanded to %lld", i, (long long)a->value.i,
                   (long long)b->value.i);
-    else if (tn__is_int(a)) /* not 1: the run's number is 1 or equal to it */
+    else if (tn__ir_is_int(a)) /* not 1: the run's number is 1 or equal to it */
       dims[i] = a;
-    else if (tn__is_int(b))
+    else if (tn__ir_is_int(b))
       dims[i] = b;
     else /* the run's number is not negative */
-      dims[i] = tn__select(n->ir, stays, a, tn__max(n->ir, b, zero));
-    tn__graph_assume(n->g, tn__or(n->ir, fits, tn__eq(n->ir, a, one)),
-                     "dimension %d is %s and cannot be expanded to %s", i, tn__size_text(n->g, a),
-                     tn__size_text(n->g, b));
+      dims[i] = tn__ir_select(n->ir, stays, a, tn__ir_max(n->ir, b, zero));
+    tn__graph_assume(n->g, tn__ir_or(n->ir, fits, tn__ir_eq(n->ir, a, one)),
+                     "dimension %d is %s and cannot be expanded to %s", i, tn__g_size_text(n->g, a),
+                     tn__g_size_text(n->g, b));
   }
   n->out[0] = tn__g_broadcast_to(n->g, x, out, dims);
 }
@@ -324,7 +325,7 @@ void tn__onnx_tile(tn__onode *n) {
     wide[2 * i] = repeats[i];
     wide[2 * i + 1] = x->dims[i];
     axes[i] = 2 * i + 1;
-    dims[i] = tn__mul(n->ir, repeats[i], x->dims[i]);
+    dims[i] = tn__ir_mul(n->ir, repeats[i], x->dims[i]);
   }
   n->out[0] = tn__on_reshape(n, tn__g_broadcast_in_dim(n->g, x, 2 * x->rank, wide, axes), x->rank, dims);
 }
@@ -350,12 +351,12 @@ static const tn__expr *const *split_sizes(tn__onode *n, const tn__expr *size, in
     tn__on_fail(n, "num_outputs is %lld, and the node has %d outputs", (long long)wanted, parts);
   *count = split != NULL ? given : parts;
   const tn__expr **sizes = TN__NEW_ARRAY(n->arena, *count, const tn__expr *);
-  const tn__expr *chunk = tn__ceildiv(n->ir, size, tn__on_index(n, *count == 0 ? 1 : *count)), *left = size;
-  if (split == NULL && n->version < 18 && tn__is_int(size) && size->value.i % parts != 0)
+  const tn__expr *chunk = tn__ir_ceildiv(n->ir, size, tn__on_index(n, *count == 0 ? 1 : *count)), *left = size;
+  if (split == NULL && n->version < 18 && tn__ir_is_int(size) && size->value.i % parts != 0)
     tn__on_fail(n, "%lld elements cannot be split into %d equal parts", (long long)size->value.i, parts);
   for (int i = 0; i < *count; i++) {
-    sizes[i] = split != NULL ? tn__on_index(n, split[i]) : i + 1 < *count ? tn__min(n->ir, chunk, left) : left;
-    left = tn__sub(n->ir, left, sizes[i]);
+    sizes[i] = split != NULL ? tn__on_index(n, split[i]) : i + 1 < *count ? tn__ir_min(n->ir, chunk, left) : left;
+    left = tn__ir_sub(n->ir, left, sizes[i]);
   }
   return sizes;
 }
@@ -367,39 +368,40 @@ void tn__onnx_split(tn__onode *n) {
   if (count != n->output_count) tn__on_fail(n, "splits into %d parts, and has %d outputs", count, n->output_count);
   const tn__expr *low = tn__on_index(n, 0);
   for (int i = 0; i < count; i++) {
-    if (tn__is_int(sizes[i]) && sizes[i]->value.i < 0)
+    if (tn__ir_is_int(sizes[i]) && sizes[i]->value.i < 0)
       tn__on_fail(n, "part %d has %lld elements", i, (long long)sizes[i]->value.i);
-    const tn__expr *high = tn__add(n->ir, low, sizes[i]);
+    const tn__expr *high = tn__ir_add(n->ir, low, sizes[i]);
     n->out[i] = tn__on_slice_axis(n, x, axis, low, high);
     low = high;
   }
-  if (tn__is_int(low) && tn__is_int(x->dims[axis]) && low != x->dims[axis])
+  if (tn__ir_is_int(low) && tn__ir_is_int(x->dims[axis]) && low != x->dims[axis])
     tn__on_fail(n, "its parts have %lld elements in all, and dimension %d has %lld", (long long)low->value.i, axis,
                 (long long)x->dims[axis]->value.i);
-  tn__graph_assume(n->g, tn__eq(n->ir, low, x->dims[axis]), "the parts must add up to dimension %d", axis);
+  tn__graph_assume(n->g, tn__ir_eq(n->ir, low, x->dims[axis]), "the parts must add up to dimension %d", axis);
 }
 
 /* ---- slice ------------------------------------------------------------------------------------------------------- */
 
 static const tn__expr *clamp(tn__ir *ir, const tn__expr *e, const tn__expr *low, const tn__expr *high) {
-  return tn__max(ir, low, tn__min(ir, e, high));
+  return tn__ir_max(ir, low, tn__ir_min(ir, e, high));
 }
 
 /* Python's rule: negative positions count from the end, and everything is clamped into the dimension. */
 static const tn__expr *slice_bound(tn__onode *n, const tn__expr *at, const tn__expr *size, int64_t low,
                                    int64_t high_offset) {
   tn__ir *ir = n->ir;
-  const tn__expr *least = tn__index(ir, low), *most = tn__add_i(ir, size, high_offset);
-  if (tn__is_int(at)) {
+  const tn__expr *least = tn__ir_index(ir, low), *most = tn__ir_add_i(ir, size, high_offset);
+  if (tn__ir_is_int(at)) {
     /* INT64_MIN and INT64_MAX stand for "the end": keep them out of arithmetic. */
     int64_t v = at->value.i;
     if (v <= -((int64_t)1 << 40)) return least;
     if (v >= (int64_t)1 << 40) return most;
-    return clamp(ir, v < 0 ? tn__add_i(ir, size, v) : at, least, most);
+    return clamp(ir, v < 0 ? tn__ir_add_i(ir, size, v) : at, least, most);
   }
-  const tn__expr *far = tn__index(ir, (int64_t)1 << 40);
-  at = clamp(ir, at, tn__index(ir, -((int64_t)1 << 40)), far);
-  return clamp(ir, tn__select(ir, tn__lt(ir, at, tn__index(ir, 0)), tn__add(ir, at, size), at), least, most);
+  const tn__expr *far = tn__ir_index(ir, (int64_t)1 << 40);
+  at = clamp(ir, at, tn__ir_index(ir, -((int64_t)1 << 40)), far);
+  return clamp(ir, tn__ir_select(ir, tn__ir_lt(ir, at, tn__ir_index(ir, 0)), tn__ir_add(ir, at, size), at), least,
+               most);
 }
 
 static int64_t slice_step(tn__onode *n, const tn__expr *step) {
@@ -413,21 +415,22 @@ static int64_t slice_step(tn__onode *n, const tn__expr *step) {
 static tn__value *slice_by_index(tn__onode *n, tn__value *x, int axis, const tn__expr *start, const tn__expr *end,
                                  const tn__expr *step) {
   tn__ir *ir = n->ir;
-  const tn__expr *size = x->dims[axis], *zero = tn__index(ir, 0), *one = tn__index(ir, 1);
-  const tn__expr *bounds[2] = {start, end}, *far = tn__index(ir, (int64_t)1 << 40), *near = tn__mul_i(ir, far, -1);
-  tn__graph_assume(n->g, tn__ne(ir, step, zero), "a step is 0");
+  const tn__expr *size = x->dims[axis], *zero = tn__ir_index(ir, 0), *one = tn__ir_index(ir, 1);
+  const tn__expr *bounds[2] = {start, end}, *far = tn__ir_index(ir, (int64_t)1 << 40),
+                 *near = tn__ir_mul_i(ir, far, -1);
+  tn__graph_assume(n->g, tn__ir_ne(ir, step, zero), "a step is 0");
   step = clamp(ir, step, near, far); /* the positions are not checked, so nothing may wrap */
-  const tn__expr *up = tn__lt(ir, zero, step);
+  const tn__expr *up = tn__ir_lt(ir, zero, step);
   for (int i = 0; i < 2; i++) {
     const tn__expr *at = clamp(ir, bounds[i], near, far);
-    at = tn__select(ir, tn__lt(ir, at, zero), tn__add(ir, at, size), at);
-    bounds[i] =
-        tn__select(ir, up, clamp(ir, at, zero, size), clamp(ir, at, tn__index(ir, -1), tn__add_i(ir, size, -1)));
+    at = tn__ir_select(ir, tn__ir_lt(ir, at, zero), tn__ir_add(ir, at, size), at);
+    bounds[i] = tn__ir_select(ir, up, clamp(ir, at, zero, size),
+                              clamp(ir, at, tn__ir_index(ir, -1), tn__ir_add_i(ir, size, -1)));
   }
-  const tn__expr *span = tn__sub(ir, bounds[1], bounds[0]);
-  span = tn__max(ir, tn__select(ir, up, span, tn__mul_i(ir, span, -1)), zero);
-  const tn__expr *stride = tn__max(ir, tn__select(ir, up, step, tn__mul_i(ir, step, -1)), one);
-  const tn__expr *count = tn__ceildiv(ir, span, stride);
+  const tn__expr *span = tn__ir_sub(ir, bounds[1], bounds[0]);
+  span = tn__ir_max(ir, tn__ir_select(ir, up, span, tn__ir_mul_i(ir, span, -1)), zero);
+  const tn__expr *stride = tn__ir_max(ir, tn__ir_select(ir, up, step, tn__ir_mul_i(ir, step, -1)), one);
+  const tn__expr *count = tn__ir_ceildiv(ir, span, stride);
   tn__value *at = tn__on_mul(n, tn__g_iota(n->g, TN_I64, 1, &count, 0), tn__g_from_elements(n->g, TN_I64, &step, 1, 0));
   at = tn__on_add(n, at, tn__g_from_elements(n->g, TN_I64, &bounds[0], 1, 0));
   return tn__g_take_trusted(n->g, x, at, axis);
@@ -446,15 +449,15 @@ static void slice_axis(tn__onode *n, slice_spec *s, const tn__value *x, int axis
   int64_t stride = slice_step(n, step);
   if (stride > 0) {
     s->starts[axis] = slice_bound(n, start, size, 0, 0);
-    s->limits[axis] = tn__max(ir, s->starts[axis], slice_bound(n, end, size, 0, 0));
+    s->limits[axis] = tn__ir_max(ir, s->starts[axis], slice_bound(n, end, size, 0, 0));
     s->strides[axis] = stride;
     return;
   }
   /* Backwards: positions counted from the end of the reversed dimension. */
   const tn__expr *first = slice_bound(n, start, size, -1, -1), *stop = slice_bound(n, end, size, -1, -1);
-  const tn__expr *last = tn__add_i(ir, size, -1);
-  s->starts[axis] = tn__max(ir, tn__index(ir, 0), tn__min(ir, tn__sub(ir, last, first), size));
-  s->limits[axis] = tn__max(ir, s->starts[axis], tn__sub(ir, last, stop));
+  const tn__expr *last = tn__ir_add_i(ir, size, -1);
+  s->starts[axis] = tn__ir_max(ir, tn__ir_index(ir, 0), tn__ir_min(ir, tn__ir_sub(ir, last, first), size));
+  s->limits[axis] = tn__ir_max(ir, s->starts[axis], tn__ir_sub(ir, last, stop));
   s->strides[axis] = -stride;
   s->reversed[s->reversed_count++] = axis;
 }
@@ -473,11 +476,11 @@ static const tn__expr *const *list_of(tn__onode *n, const char *name, int input,
 static const tn__expr *entry_at_run(tn__onode *n, const tn__expr *const *axes, const tn__expr *const *values, int count,
                                     int axis, int rank, int64_t otherwise) {
   tn__ir *ir = n->ir;
-  const tn__expr *entry = tn__index(ir, otherwise);
+  const tn__expr *entry = tn__ir_index(ir, otherwise);
   for (int k = 0; k < count; k++) {
-    const tn__expr *here =
-        tn__or(ir, tn__eq(ir, axes[k], tn__index(ir, axis)), tn__eq(ir, axes[k], tn__index(ir, axis - rank)));
-    entry = tn__select(ir, here, values == NULL ? tn__index(ir, otherwise) : values[k], entry);
+    const tn__expr *here = tn__ir_or(ir, tn__ir_eq(ir, axes[k], tn__ir_index(ir, axis)),
+                                     tn__ir_eq(ir, axes[k], tn__ir_index(ir, axis - rank)));
+    entry = tn__ir_select(ir, here, values == NULL ? tn__ir_index(ir, otherwise) : values[k], entry);
   }
   return entry;
 }
@@ -499,7 +502,7 @@ static void read_slice(tn__onode *n, const tn__value *x, slice_entries *e) {
   *e = (slice_entries){.start = {NULL}};
   int64_t known[TN__MAX_RANK];
   bool all_known = true;
-  for (int i = 0; i < count && axes != NULL; i++) all_known = tn__as_int(axes[i], &known[i]) && all_known;
+  for (int i = 0; i < count && axes != NULL; i++) all_known = tn__ir_as_int(axes[i], &known[i]) && all_known;
   if (!all_known) {
     const tn__expr *flags[TN__MAX_RANK];
     tn__onnx_axis_flags(n, 3, x->rank, flags, &count);
@@ -525,7 +528,7 @@ void tn__onnx_slice(tn__onode *n) {
   read_slice(n, x, &e);
   slice_spec s = {.reversed_count = 0};
   for (int i = 0; i < x->rank; i++) {
-    if (e.step[i] != NULL && !tn__is_int(e.step[i])) {
+    if (e.step[i] != NULL && !tn__ir_is_int(e.step[i])) {
       x = slice_by_index(n, x, i, e.start[i], e.end[i], e.step[i]);
       e.step[i] = NULL;
     }
@@ -544,14 +547,14 @@ void tn__onnx_slice(tn__onode *n) {
 static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *size, const tn__expr *low,
                               const tn__expr *high) {
   tn__ir *ir = n->ir;
-  const tn__expr *total = tn__add(ir, tn__add(ir, low, size), high), *last = tn__add_i(ir, size, -1);
+  const tn__expr *total = tn__ir_add(ir, tn__ir_add(ir, low, size), high), *last = tn__ir_add_i(ir, size, -1);
   tn__value *at = tn__on_sub(n, tn__g_iota(n->g, TN_I64, 1, &total, 0), tn__g_from_elements(n->g, TN_I64, &low, 1, 0));
   tn__value *zero = tn__g_scalar_i64(n->g, TN_I64, 0), *end = tn__g_from_elements(n->g, TN_I64, &last, 1, 0);
   if (strcmp(mode, "edge") == 0) return tn__on_min(n, tn__on_max(n, at, zero), end);
   if (strcmp(mode, "wrap") == 0)
     return tn__g_binary(n->g, "floor_mod", at, tn__g_from_elements(n->g, TN_I64, &size, 1, 0));
   /* reflect: a zigzag of period 2 * (size - 1) */
-  const tn__expr *period = tn__max(ir, tn__mul_i(ir, last, 2), tn__index(ir, 1));
+  const tn__expr *period = tn__ir_max(ir, tn__ir_mul_i(ir, last, 2), tn__ir_index(ir, 1));
   tn__value *phase = tn__g_binary(n->g, "floor_mod", at, tn__g_from_elements(n->g, TN_I64, &period, 1, 0));
   return tn__on_sub(n, end, tn__on_unary(n, "abs", tn__on_sub(n, phase, end)));
 }
@@ -559,7 +562,7 @@ static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *si
 static tn__value *pad_by_index(tn__onode *n, const char *mode, tn__value *x, const tn__expr *const *low,
                                const tn__expr *const *high) {
   for (int i = 0; i < x->rank; i++) {
-    if (tn__is_int_value(low[i], 0) && tn__is_int_value(high[i], 0)) continue;
+    if (tn__ir_is_int_value(low[i], 0) && tn__ir_is_int_value(high[i], 0)) continue;
     x = tn__g_take(n->g, x, pad_indices(n, mode, x->dims[i], low[i], high[i]), i);
   }
   return x;
@@ -610,13 +613,14 @@ void tn__onnx_center_crop_pad(tn__onode *n) {
   if (count != (axes != NULL ? axes_count : x->rank))
     tn__on_fail(n, "the wanted shape has %d entries for %d dimensions", count, axes != NULL ? axes_count : x->rank);
   tn__ir *ir = n->ir;
-  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *zero = tn__index(ir, 0);
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *zero = tn__ir_index(ir, 0);
   for (int i = 0; i < x->rank; i++) low[i] = high[i] = zero;
   for (int i = 0; i < count; i++) {
     int axis = axes == NULL ? i : (int)axes[i];
-    const tn__expr *grow = tn__sub(ir, wanted[i], x->dims[axis]), *shrink = tn__sub(ir, x->dims[axis], wanted[i]);
-    low[axis] = tn__sub(ir, tn__div_i(ir, tn__max(ir, grow, zero), 2), tn__div_i(ir, tn__max(ir, shrink, zero), 2));
-    high[axis] = tn__sub(ir, grow, low[axis]);
+    const tn__expr *grow = tn__ir_sub(ir, wanted[i], x->dims[axis]), *shrink = tn__ir_sub(ir, x->dims[axis], wanted[i]);
+    low[axis] = tn__ir_sub(ir, tn__ir_div_i(ir, tn__ir_max(ir, grow, zero), 2),
+                           tn__ir_div_i(ir, tn__ir_max(ir, shrink, zero), 2));
+    high[axis] = tn__ir_sub(ir, grow, low[axis]);
   }
   n->out[0] = tn__g_pad(n->g, x, tn__on_scalar(n, 0, x), low, high, NULL);
 }
@@ -633,15 +637,15 @@ void tn__onnx_depth_to_space(tn__onode *n) {
   int64_t b = block_size(n);
   tn__ir *ir = n->ir;
   tn__value *x = n->in[0];
-  const tn__expr *eb = tn__index(ir, b), *c = tn__div_i(ir, x->dims[1], b * b);
+  const tn__expr *eb = tn__ir_index(ir, b), *c = tn__ir_div_i(ir, x->dims[1], b * b);
   bool crd = strcmp(tn__on_string(n, "mode", "DCR"), "CRD") == 0;
-  if (tn__is_int(x->dims[1]) && x->dims[1]->value.i % (b * b) != 0)
+  if (tn__ir_is_int(x->dims[1]) && x->dims[1]->value.i % (b * b) != 0)
     tn__on_fail(n, "%lld channels do not divide into blocks of %lld", (long long)x->dims[1]->value.i,
                 (long long)(b * b));
   const tn__expr *dcr_dims[] = {x->dims[0], eb, eb, c, x->dims[2], x->dims[3]},
                  *crd_dims[] = {x->dims[0], c, eb, eb, x->dims[2], x->dims[3]};
   static const int64_t dcr_order[] = {0, 3, 4, 1, 5, 2}, crd_order[] = {0, 1, 4, 2, 5, 3};
-  const tn__expr *dims[] = {x->dims[0], c, tn__mul_i(ir, x->dims[2], b), tn__mul_i(ir, x->dims[3], b)};
+  const tn__expr *dims[] = {x->dims[0], c, tn__ir_mul_i(ir, x->dims[2], b), tn__ir_mul_i(ir, x->dims[3], b)};
   tn__value *y =
       tn__g_transpose(n->g, tn__g_reshape(n->g, x, 6, crd ? crd_dims : dcr_dims), crd ? crd_order : dcr_order);
   n->out[0] = tn__g_reshape(n->g, y, 4, dims);
@@ -651,14 +655,14 @@ void tn__onnx_space_to_depth(tn__onode *n) {
   int64_t b = block_size(n);
   tn__ir *ir = n->ir;
   tn__value *x = n->in[0];
-  const tn__expr *eb = tn__index(ir, b), *h = tn__div_i(ir, x->dims[2], b), *w = tn__div_i(ir, x->dims[3], b);
+  const tn__expr *eb = tn__ir_index(ir, b), *h = tn__ir_div_i(ir, x->dims[2], b), *w = tn__ir_div_i(ir, x->dims[3], b);
   for (int i = 2; i < 4; i++)
-    if (tn__is_int(x->dims[i]) && x->dims[i]->value.i % b != 0)
+    if (tn__ir_is_int(x->dims[i]) && x->dims[i]->value.i % b != 0)
       tn__on_fail(n, "dimension %d does not divide into blocks of %lld", i, (long long)b);
   const tn__expr *split[] = {x->dims[0], x->dims[1], h, eb, w, eb};
   bool crd = strcmp(tn__on_string(n, "mode", "DCR"), "CRD") == 0;
   static const int64_t dcr_order[] = {0, 3, 5, 1, 2, 4}, crd_order[] = {0, 1, 3, 5, 2, 4};
-  const tn__expr *dims[] = {x->dims[0], tn__mul_i(ir, x->dims[1], b * b), h, w};
+  const tn__expr *dims[] = {x->dims[0], tn__ir_mul_i(ir, x->dims[1], b * b), h, w};
   n->out[0] = tn__g_reshape(n->g, tn__g_transpose(n->g, tn__g_reshape(n->g, x, 6, split), crd ? crd_order : dcr_order),
                             4, dims);
 }
@@ -681,7 +685,7 @@ void tn__onnx_range(tn__onode *n) {
         tn__on_known_floats(n, 2, &d, &count)) {
       double steps = ceil((b[0] - a[0]) / d[0]);
       if (!(steps < 1e15)) tn__on_fail(n, "the range has no end");
-      size = tn__index(ir, steps > 0 ? (int64_t)steps : 0);
+      size = tn__ir_index(ir, steps > 0 ? (int64_t)steps : 0);
     } else {
       tn__value *steps = tn__on_unary(n, "ceil", tn__on_div(n, tn__on_sub(n, wide[1], wide[0]), wide[2]));
       /* NaN becomes a size that is refused. */
@@ -696,16 +700,17 @@ void tn__onnx_range(tn__onode *n) {
       e[i] = tn__on_element(n, i);
       tn__on_require_near(n, e[i], 61, names[i]);
     }
-    if (tn__is_int_value(e[2], 0)) tn__on_fail(n, "the step is 0");
-    if (!tn__is_int(e[2])) tn__graph_assume(g, tn__ne(ir, e[2], tn__index(ir, 0)), "the step is 0");
-    if (!tn__is_int(e[2]) || e[2]->value.i < 0) {
+    if (tn__ir_is_int_value(e[2], 0)) tn__on_fail(n, "the step is 0");
+    if (!tn__ir_is_int(e[2])) tn__graph_assume(g, tn__ir_ne(ir, e[2], tn__ir_index(ir, 0)), "the step is 0");
+    if (!tn__ir_is_int(e[2]) || e[2]->value.i < 0) {
       /* The number of steps does not change when all three change their sign. */
-      const tn__expr *down = tn__lt(ir, e[2], tn__index(ir, 0)), *span = tn__sub(ir, e[1], e[0]);
-      span = tn__select(ir, down, tn__mul_i(ir, span, -1), span);
-      size = tn__ceildiv(ir, tn__max(ir, span, tn__index(ir, 0)),
-                         tn__max(ir, tn__select(ir, down, tn__mul_i(ir, e[2], -1), e[2]), tn__index(ir, 1)));
+      const tn__expr *down = tn__ir_lt(ir, e[2], tn__ir_index(ir, 0)), *span = tn__ir_sub(ir, e[1], e[0]);
+      span = tn__ir_select(ir, down, tn__ir_mul_i(ir, span, -1), span);
+      size = tn__ir_ceildiv(
+          ir, tn__ir_max(ir, span, tn__ir_index(ir, 0)),
+          tn__ir_max(ir, tn__ir_select(ir, down, tn__ir_mul_i(ir, e[2], -1), e[2]), tn__ir_index(ir, 1)));
     } else {
-      size = tn__ceildiv(ir, tn__max(ir, tn__sub(ir, e[1], e[0]), tn__index(ir, 0)), e[2]);
+      size = tn__ir_ceildiv(ir, tn__ir_max(ir, tn__ir_sub(ir, e[1], e[0]), tn__ir_index(ir, 0)), e[2]);
     }
   }
   tn__value *i = tn__g_iota(g, v[0]->dtype, 1, &size, 0);

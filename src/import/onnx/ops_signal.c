@@ -8,7 +8,7 @@
 static tn__complex split_complex(tn__onode *n, tn__value *x) {
   int last = x->rank - 1;
   const int64_t axis = last;
-  int64_t parts = tn__dim_const(x, last);
+  int64_t parts = tn__g_dim_const(x, last);
   if (parts != 1 && parts != 2) tn__on_fail(n, "the last dimension of input 0 must be 1 (real) or 2 (complex)");
   tn__complex c = {
       .re = tn__on_squeeze(n, tn__on_slice_axis(n, x, last, tn__on_index(n, 0), tn__on_index(n, 1)), &axis, 1)};
@@ -56,7 +56,7 @@ void tn__onnx_dft(tn__onode *n) {
     if (axis == rank - 1) tn__on_fail(n, "axis %lld is the dimension of the complex parts", (long long)axis);
   }
   const tn__expr *size = y.re->dims[axis];
-  if (inverse && onesided) size = tn__mul_i(n->ir, tn__add_i(n->ir, size, -1), 2);
+  if (inverse && onesided) size = tn__ir_mul_i(n->ir, tn__ir_add_i(n->ir, size, -1), 2);
   if (n->in[1] != NULL) size = tn__on_element(n, 1);
   y = transform(n, y, (int)axis, size, inverse, onesided);
   if (at_run != NULL) {
@@ -73,16 +73,17 @@ void tn__onnx_stft(tn__onode *n) {
   tn__value *signal = n->in[0];
   if (signal->rank == 2) signal = tn__on_unsqueeze(n, signal, (const int64_t[]){2}, 1);
   tn__complex x = split_complex(n, signal);
-  const tn__expr *step = tn__on_element(n, 1), *one = tn__index(ir, 1);
+  const tn__expr *step = tn__on_element(n, 1), *one = tn__ir_index(ir, 1);
   const tn__expr *length = n->in[3] != NULL ? tn__on_element(n, 3) : n->in[2] != NULL ? n->in[2]->dims[0] : NULL;
   if (length == NULL) tn__on_fail(n, "has neither a window nor a frame length");
-  tn__graph_assume(g, tn__le(ir, one, step), "the frame step is %s, and must be at least 1", tn__size_text(g, step));
-  tn__graph_assume(g, tn__le(ir, one, length), "the frame length is %s, and must be at least 1",
-                   tn__size_text(g, length));
+  tn__graph_assume(g, tn__ir_le(ir, one, step), "the frame step is %s, and must be at least 1",
+                   tn__g_size_text(g, step));
+  tn__graph_assume(g, tn__ir_le(ir, one, length), "the frame length is %s, and must be at least 1",
+                   tn__g_size_text(g, length));
   /* The positions below are not checked: they are in the signal because a shorter one has no frames. */
-  const tn__expr *span = tn__sub(ir, x.re->dims[1], length);
-  const tn__expr *frames = tn__add_i(ir, tn__div(ir, span, tn__max(ir, step, one)), 1);
-  frames = tn__max(ir, frames, tn__index(ir, 0));
+  const tn__expr *span = tn__ir_sub(ir, x.re->dims[1], length);
+  const tn__expr *frames = tn__ir_add_i(ir, tn__ir_div(ir, span, tn__ir_max(ir, step, one)), 1);
+  frames = tn__ir_max(ir, frames, tn__ir_index(ir, 0));
   const tn__expr *dims[2] = {frames, length};
   tn__value *at = tn__on_mul(n, tn__g_iota(g, TN_I64, 2, dims, 0), tn__g_from_elements(g, TN_I64, &step, 1, 0));
   at = tn__on_add(n, at, tn__g_iota(g, TN_I64, 2, dims, 1));
@@ -119,10 +120,12 @@ void tn__onnx_mel_weights(tn__onode *n) {
   tn__ir *ir = n->ir;
   tn__graph *g = n->g;
   const tn__expr *columns = tn__on_element(n, 0), *length = tn__on_element(n, 1);
-  const tn__expr *dims[2] = {tn__add_i(ir, tn__div_i(ir, length, 2), 1), columns};
-  tn__value *corners = mel_corners(n, tn__add_i(ir, columns, 2)), *corner[3], *row = tn__g_iota(g, TN_F64, 2, dims, 0);
+  const tn__expr *dims[2] = {tn__ir_add_i(ir, tn__ir_div_i(ir, length, 2), 1), columns};
+  tn__value *corners = mel_corners(n, tn__ir_add_i(ir, columns, 2)), *corner[3],
+            *row = tn__g_iota(g, TN_F64, 2, dims, 0);
   for (int k = 0; k < 3; k++)
-    corner[k] = tn__g_convert(g, tn__on_slice_axis(n, corners, 0, tn__index(ir, k), tn__add_i(ir, columns, k)), TN_F64);
+    corner[k] =
+        tn__g_convert(g, tn__on_slice_axis(n, corners, 0, tn__ir_index(ir, k), tn__ir_add_i(ir, columns, k)), TN_F64);
   tn__value *zero = tn__g_scalar(g, TN_F64, 0), *one = tn__g_scalar(g, TN_F64, 1);
   tn__value *rise = tn__on_sub(n, corner[1], corner[0]), *fall = tn__on_sub(n, corner[2], corner[1]);
   tn__value *flat = tn__g_compare(g, TN__CMP_EQ, rise, zero);

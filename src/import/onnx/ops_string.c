@@ -44,8 +44,9 @@ void tn__onnx_string_normalizer(tn__onode *n) {
 void tn__onnx_regex_full_match(tn__onode *n) {
   const tn__text *pattern = tn__on_text(n, "pattern");
   int count;
-  const int64_t *program = tn__regex_compile(n->arena, tn__graph_origin(n->g), pattern == NULL ? "" : pattern->bytes,
-                                             pattern == NULL ? 0 : (size_t)pattern->length, &count);
+  const int64_t *program =
+      tn__onnx_compile_regex(n->arena, tn__graph_origin(n->g), pattern == NULL ? "" : pattern->bytes,
+                             pattern == NULL ? 0 : (size_t)pattern->length, &count);
   tn__value *inputs[] = {n->in[0], tn__g_i64s(n->g, program, count)};
   n->out[0] = node(n, "string_match", inputs, 2, NULL, 0);
 }
@@ -139,7 +140,7 @@ static void copy_element(const column *from, int64_t at, void *to, int64_t posit
 }
 
 static tn__value *column_constant(tn__onode *n, tn_dtype dtype, const void *data, int64_t count) {
-  return tn__constant_value(n->g, dtype, 1, &count, data, false);
+  return tn__g_constant_value(n->g, dtype, 1, &count, data, false);
 }
 
 /* ---- LabelEncoder ------------------------------------------------------------------------------------------------ */

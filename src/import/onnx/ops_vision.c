@@ -14,7 +14,7 @@ void tn__onnx_non_max_suppression(tn__onode *n) {
 /* Coordinates of a row of pixels in [-1, 1]: of their centres, or from edge to edge. */
 static tn__value *pixel_coordinates(tn__onode *n, tn_dtype dtype, const tn__expr *size, bool align_corners) {
   tn__ir *ir = n->ir;
-  const tn__expr *steps = align_corners ? tn__max(ir, tn__add_i(ir, size, -1), tn__index(ir, 1)) : size;
+  const tn__expr *steps = align_corners ? tn__ir_max(ir, tn__ir_add_i(ir, size, -1), tn__ir_index(ir, 1)) : size;
   tn__value *number = tn__g_convert(n->g, tn__g_from_elements(n->g, TN_I64, &steps, 1, 0), dtype);
   tn__value *i = tn__on_mul_s(n, tn__g_iota(n->g, dtype, 1, &size, 0), 2);
   if (!align_corners) i = tn__on_add_s(n, i, 1);
@@ -66,15 +66,15 @@ static tn__value *sampling_grid(tn__onode *n, const deform *d, tn__value *offset
   tn__ir *ir = n->ir;
   tn__graph *g = n->g;
   int64_t taps = d->kernel[0] * d->kernel[1];
-  const tn__expr *dims[5] = {x->dims[0], tn__index(ir, taps), d->out[0], d->out[1], tn__index(ir, 1)};
-  const tn__expr *split[5] = {x->dims[0], dims[1], tn__index(ir, 2), d->out[0], d->out[1]},
-                 *tap_dims[2] = {tn__index(ir, d->kernel[0]), tn__index(ir, d->kernel[1])};
+  const tn__expr *dims[5] = {x->dims[0], tn__ir_index(ir, taps), d->out[0], d->out[1], tn__ir_index(ir, 1)};
+  const tn__expr *split[5] = {x->dims[0], dims[1], tn__ir_index(ir, 2), d->out[0], d->out[1]},
+                 *tap_dims[2] = {tn__ir_index(ir, d->kernel[0]), tn__ir_index(ir, d->kernel[1])};
   offset = tn__on_reshape(n, offset, 5, split);
   tn__value *coordinates[2];
   for (int axis = 0; axis < 2; axis++) {
     const int64_t component = 2;
-    tn__value *own =
-        tn__on_squeeze(n, tn__on_slice_axis(n, offset, 2, tn__index(ir, axis), tn__index(ir, axis + 1)), &component, 1);
+    tn__value *own = tn__on_squeeze(
+        n, tn__on_slice_axis(n, offset, 2, tn__ir_index(ir, axis), tn__ir_index(ir, axis + 1)), &component, 1);
     tn__value *tap = tn__on_mul_s(n, tn__g_iota(g, x->dtype, 2, tap_dims, axis), (double)d->window.dilations[axis]);
     tap = tn__on_at_axis(n, tn__on_reshape(n, tap, 1, &dims[1]), 1, 4);
     tn__value *base = tn__on_mul_s(n, tn__g_iota(g, x->dtype, 4, dims, 2 + axis), (double)d->window.strides[axis]);
@@ -84,13 +84,15 @@ static tn__value *sampling_grid(tn__onode *n, const deform *d, tn__value *offset
     at = tn__on_add_s(n, tn__on_div(n, tn__on_add_s(n, tn__on_mul_s(n, at, 2), 1), size), -1);
     coordinates[1 - axis] = tn__on_reshape(n, at, 5, dims);
   }
-  const tn__expr *merged[4] = {x->dims[0], tn__mul_i(ir, d->out[0], taps), d->out[1], tn__index(ir, 2)};
+  const tn__expr *merged[4] = {x->dims[0], tn__ir_mul_i(ir, d->out[0], taps), d->out[1], tn__ir_index(ir, 2)};
   return tn__on_reshape(n, tn__g_concatenate(g, coordinates, 2, 4), 4, merged);
 }
 
 static tn__value *group_of(tn__onode *n, tn__value *x, int64_t group, int64_t groups) {
-  const tn__expr *size = tn__div_i(n->ir, x->dims[1], groups);
-  return groups == 1 ? x : tn__on_slice_axis(n, x, 1, tn__mul_i(n->ir, size, group), tn__mul_i(n->ir, size, group + 1));
+  const tn__expr *size = tn__ir_div_i(n->ir, x->dims[1], groups);
+  return groups == 1
+             ? x
+             : tn__on_slice_axis(n, x, 1, tn__ir_mul_i(n->ir, size, group), tn__ir_mul_i(n->ir, size, group + 1));
 }
 
 static void read_deform(tn__onode *n, deform *d) {
@@ -105,10 +107,11 @@ static void read_deform(tn__onode *n, deform *d) {
   for (int i = 0; i < 2; i++) d->kernel[i] = tn__on_dim_known(n, 1, i + 2, "the size of the window");
   tn__onnx_window_read(n, 2, d->kernel, &d->window);
   for (int i = 0; i < 2; i++) {
-    const tn__expr *padded = tn__add(n->ir, n->in[0]->dims[2 + i], tn__add(n->ir, d->window.low[i], d->window.high[i]));
-    const tn__expr *rest = tn__add_i(n->ir, padded, -(d->window.window[i] - 1) * d->window.dilations[i] - 1);
+    const tn__expr *padded =
+        tn__ir_add(n->ir, n->in[0]->dims[2 + i], tn__ir_add(n->ir, d->window.low[i], d->window.high[i]));
+    const tn__expr *rest = tn__ir_add_i(n->ir, padded, -(d->window.window[i] - 1) * d->window.dilations[i] - 1);
     d->out[i] = n->in[2]->dims[2 + i];
-    tn__on_require_size(n, 2, 2 + i, tn__add_i(n->ir, tn__div_i(n->ir, rest, d->window.strides[i]), 1),
+    tn__on_require_size(n, 2, 2 + i, tn__ir_add_i(n->ir, tn__ir_div_i(n->ir, rest, d->window.strides[i]), 1),
                         "how many windows there are");
   }
 }
@@ -126,9 +129,9 @@ void tn__onnx_deform_conv(tn__onode *n) {
   for (int64_t i = 0; i < d.offset_groups; i++) {
     tn__value *part = group_of(n, x, i, d.offset_groups);
     tn__value *grid = sampling_grid(n, &d, group_of(n, offset, i, d.offset_groups), x);
-    const tn__expr *split[5] = {x->dims[0], part->dims[1], tn__index(ir, taps), d.out[0], d.out[1]}, *mask_dims[5];
+    const tn__expr *split[5] = {x->dims[0], part->dims[1], tn__ir_index(ir, taps), d.out[0], d.out[1]}, *mask_dims[5];
     memcpy(mask_dims, split, sizeof(split));
-    mask_dims[1] = tn__index(ir, 1);
+    mask_dims[1] = tn__ir_index(ir, 1);
     samples[i] = tn__on_reshape(n, tn__g_grid_sample(g, part, grid, "linear", "zeros", false), 5, split);
     if (n->in[4] != NULL) {
       tn__value *mask = group_of(n, tn__g_convert(g, n->in[4], x->dtype), i, d.offset_groups);
@@ -139,10 +142,11 @@ void tn__onnx_deform_conv(tn__onode *n) {
   tn__conv_spec spec = {.spatial = 3, .feature_groups = d.groups};
   for (int i = 0; i < 3; i++) {
     spec.strides[i] = spec.lhs_dilation[i] = spec.rhs_dilation[i] = 1;
-    spec.low[i] = spec.high[i] = tn__index(ir, 0);
+    spec.low[i] = spec.high[i] = tn__ir_index(ir, 0);
   }
   const tn__value *w = n->in[1];
-  const tn__expr *weights[5] = {w->dims[0], w->dims[1], tn__index(ir, taps), tn__index(ir, 1), tn__index(ir, 1)};
+  const tn__expr *weights[5] = {w->dims[0], w->dims[1], tn__ir_index(ir, taps), tn__ir_index(ir, 1),
+                                tn__ir_index(ir, 1)};
   tn__value *y = tn__g_convolution(g, columns, tn__on_reshape(n, tn__g_convert(g, n->in[1], x->dtype), 5, weights),
                                    &spec, x->dtype);
   y = tn__on_squeeze(n, y, (const int64_t[]){2}, 1);

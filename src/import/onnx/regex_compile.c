@@ -116,8 +116,8 @@ static bool holds(const range_vec *ranges, int count, int64_t code) {
 static void find_cases(parser *p) {
   enum { BEYOND_CASES = 0x20000 };
   for (uint32_t i = 0; i < BEYOND_CASES; i++) {
-    if (tn__to_lower(i) != i) add_range(p, &p->cases, i, tn__to_lower(i));
-    if (tn__to_upper(i) != i) add_range(p, &p->cases, i, tn__to_upper(i));
+    if (tn__text_to_lower(i) != i) add_range(p, &p->cases, i, tn__text_to_lower(i));
+    if (tn__text_to_upper(i) != i) add_range(p, &p->cases, i, tn__text_to_upper(i));
   }
 }
 
@@ -510,7 +510,8 @@ static void emit_node(parser *p, const node *n) {
   }
 }
 
-const int64_t *tn__regex_compile(tn__arena *arena, const char *origin, const char *pattern, size_t length, int *count) {
+const int64_t *tn__onnx_compile_regex(tn__arena *arena, const char *origin, const char *pattern, size_t length,
+                                      int *count) {
   parser p = {.arena = arena, .origin = origin};
   p.pattern = p.at = tn__arena_strndup(arena, pattern, length);
   p.end = p.at + length;

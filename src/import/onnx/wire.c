@@ -234,8 +234,8 @@ static void check(checker *c, const ProtobufCMessageDescriptor *root, size_t siz
 static void *decode_alloc(void *arena, size_t size) { return tn__arena_alloc(arena, size); }
 static void decode_free(void *arena, void *pointer) {}
 
-ProtobufCMessage *tn__wire_decode(tn__arena *arena, const ProtobufCMessageDescriptor *root, const uint8_t *data,
-                                  size_t size) {
+ProtobufCMessage *tn__onnx_decode_wire(tn__arena *arena, const ProtobufCMessageDescriptor *root, const uint8_t *data,
+                                       size_t size) {
   checker *c = TN__NEW(arena, checker);
   c->arena = arena;
   c->data = data;

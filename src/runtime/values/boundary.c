@@ -24,7 +24,7 @@ static tn_status *check_item(const tn_value_info *info, const DLTensor *tensor, 
                             info->name, item, tensor->ndim, TN_MAX_RANK);
   int64_t count = tn_element_count(tensor->ndim, tensor->shape), bytes;
   if (count < 0 || tn__mul_overflow_i64(count, (int64_t)tn_dtype_size(dtype), &bytes)) {
-    tn__format_shape(tensor->shape, tensor->ndim, have, sizeof(have));
+    tn__rt_format_shape(tensor->shape, tensor->ndim, have, sizeof(have));
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "input \"%s\": tensor %d has the shape %s, with a negative dimension or an overflow",
                             info->name, item, have);
@@ -150,29 +150,29 @@ static int64_t bytes_of_all(const tn__function_state *state, const tn__list *lis
   for (int64_t i = 0; i < list->count; i++) {
     uint64_t own;
     int64_t count = tn_element_count(tn__list_rank(list, i), tn__list_dims(list, i));
-    if (!tn__string_elements_bytes(shown_item(state, list, index, i), count, &own) || own > INT64_MAX ||
+    if (!tn__rt_string_elements_bytes(shown_item(state, list, index, i), count, &own) || own > INT64_MAX ||
         tn__add_overflow_i64(needed, (int64_t)own, &needed))
       return INT64_MAX;
   }
   return needed;
 }
 
-tn_status *tn__settle_strings(tn_session *session, tn__function_state *state, int index, const tn__list *list,
-                              bool *fits, int64_t *needed) {
+tn_status *tn__values_settle_strings(tn_session *session, tn__function_state *state, int index, const tn__list *list,
+                                     bool *fits, int64_t *needed) {
   const tn__bound *slot = &state->outputs[index];
   TN_RETURN_IF_ERROR(show_all(session, state, list, index));
   *needed = bytes_of_all(state, list, index);
   *fits = *needed <= slot->shape[0];
   if (!*fits) return NULL;
-  char *memory = tn__data_of(&slot->tensor), *array = memory, *bytes = memory + array_offset(list, list->count);
+  char *memory = tn__rt_data_of(&slot->tensor), *array = memory, *bytes = memory + array_offset(list, list->count);
   for (int64_t i = 0; i < list->count; i++) {
     const tn_string *strings = shown_item(state, list, index, i);
     int64_t count = tn_element_count(tn__list_rank(list, i), tn__list_dims(list, i));
     uint64_t own;
     DLTensor to = {
         .data = array, .device = {kDLCPU, 0}, .ndim = 1, .dtype = tn_dtype_to_dl(TN_STRING), .shape = &count};
-    tn__string_elements_put(strings, count, &to, bytes);
-    if (tn__string_elements_bytes(strings, count, &own)) bytes += own;
+    tn__rt_string_elements_put(strings, count, &to, bytes);
+    if (tn__rt_string_elements_bytes(strings, count, &own)) bytes += own;
     array += array_bytes(list, i);
   }
   state->values->shown[index].given = memory;

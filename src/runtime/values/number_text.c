@@ -75,9 +75,9 @@ static int number_text(tn_dtype dtype, const void *data, int64_t at, char *out) 
 tn_status *tn__string_from(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   tn__operand_tensor x, result;
   char text[MOST_CHARACTERS];
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[0], &x));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[1], &result));
-  TN_RETURN_IF_ERROR(tn__same_count(&x, &result));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[0], &x));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[1], &result));
+  TN_RETURN_IF_ERROR(tn__values_same_count(&x, &result));
   if (x.r->dtype == TN_STRING) return tn_status_create(TN_INVALID_ARGUMENT, "strings are text already");
   for (int64_t i = 0; i < x.count; i++) {
     int length = number_text(x.r->dtype, x.data, i, text);
@@ -193,8 +193,8 @@ static bool decimal_i64(const decimal *d, bool is_unsigned, uint64_t *out) {
 /* Writes one number; false when the text is none that the type has. */
 static bool read_number(tn_dtype dtype, tn_string text, void *data, int64_t at) {
   reader r = {text.data, text.data == NULL ? NULL : text.data + text.length};
-  while (r.at < r.end && tn__is_space(*r.at)) r.at++;
-  while (r.at < r.end && tn__is_space(r.end[-1])) r.end--;
+  while (r.at < r.end && tn__values_is_space(*r.at)) r.at++;
+  while (r.at < r.end && tn__values_is_space(r.end[-1])) r.end--;
   double value;
   decimal d;
   bool is_float = tn__dtype_is_float(dtype);
@@ -224,9 +224,9 @@ static bool read_number(tn_dtype dtype, tn_string text, void *data, int64_t at) 
 
 tn_status *tn__string_to(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   tn__operand_tensor x, result;
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[0], &x));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[1], &result));
-  TN_RETURN_IF_ERROR(tn__same_count(&x, &result));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[0], &x));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[1], &result));
+  TN_RETURN_IF_ERROR(tn__values_same_count(&x, &result));
   if (result.r->dtype == TN_STRING) return tn_status_create(TN_INVALID_ARGUMENT, "strings are no numbers");
   for (int64_t i = 0; i < x.count; i++) {
     tn_string text;

@@ -33,7 +33,7 @@ TN_MUST_USE tn_status *tn__values_get_item(tn_session *session, tn__function_sta
 TN_MUST_USE tn_status *tn__values_show(tn_session *session, tn__function_state *state, int index, DLTensor *result);
 /* All strings of a list, which end in the caller's memory if they fit; else `needed` is what they take, INT64_MAX when
  * it cannot be counted. */
-TN_MUST_USE tn_status *tn__settle_strings(tn_session *session, tn__function_state *state, int index,
-                                          const tn__list *list, bool *fits, int64_t *needed);
+TN_MUST_USE tn_status *tn__values_settle_strings(tn_session *session, tn__function_state *state, int index,
+                                                 const tn__list *list, bool *fits, int64_t *needed);
 
 #endif

@@ -97,15 +97,15 @@ static tn_status *check_references(const tn_executable *exe, const tn__constant_
     tn_status *status = tn__string_at(&strings, reference, &unused);
     if (status == NULL) continue;
     tn_status_free(status);
-    return tn__corrupt("element %llu of constant \"%s\" is no string of its string data", (unsigned long long)i,
-                       constant->name);
+    return tn__rt_corrupt("element %llu of constant \"%s\" is no string of its string data", (unsigned long long)i,
+                          constant->name);
   }
   return NULL;
 }
 
 tn_status *tn__strings_check(const tn_executable *exe) {
   if (!are_sound(exe->string_data, exe->string_bytes))
-    return tn__corrupt("its string data is not one string after another");
+    return tn__rt_corrupt("its string data is not one string after another");
   for (uint32_t i = 0; i < exe->constant_count; i++) TN_RETURN_IF_ERROR(check_references(exe, &exe->constants[i]));
   return NULL;
 }
@@ -116,7 +116,7 @@ static tn_status *check_strings(const char *what, const DLTensor *tensor, int64_
   *total = 0;
   for (int64_t i = 0; i < count; i++) {
     tn_string text;
-    memcpy(&text, tn__string_element(tensor, i), sizeof(text));
+    memcpy(&text, tn__rt_string_element(tensor, i), sizeof(text));
     if (text.data == NULL && text.length > 0)
       return tn_status_create(TN_INVALID_ARGUMENT, "%s: string %lld has %llu bytes and no data", what, (long long)i,
                               (unsigned long long)text.length);
@@ -136,7 +136,7 @@ tn_status *tn__strings_take_in(const tn_allocator *allocator, tn__strings *s, co
   TN_RETURN_IF_ERROR(tn__strings_reserve(allocator, s, (uint64_t)count, total));
   for (int64_t i = 0; i < count; i++) {
     tn_string text;
-    memcpy(&text, tn__string_element(tensor, i), sizeof(text));
+    memcpy(&text, tn__rt_string_element(tensor, i), sizeof(text));
     references[i] = 0;
     if (text.length > 0) TN_RETURN_IF_ERROR(tn__strings_add(allocator, s, text, &references[i]));
   }
@@ -147,7 +147,7 @@ bool tn__strings_hold(const tn__strings *s, const DLTensor *tensor) {
   int64_t count = s->heap.data == NULL ? 0 : tn_element_count(tensor->ndim, tensor->shape);
   for (int64_t i = 0; i < count; i++) {
     tn_string text;
-    memcpy(&text, tn__string_element(tensor, i), sizeof(text));
+    memcpy(&text, tn__rt_string_element(tensor, i), sizeof(text));
     if (text.length > 0 && (uintptr_t)text.data - (uintptr_t)s->heap.data < s->heap.capacity) return true;
   }
   return false;

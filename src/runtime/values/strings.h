@@ -62,9 +62,9 @@ typedef struct tn__operand_tensor { /* of a builtin */
   int64_t count;
   void *data; /* dense; of strings: references */
 } tn__operand_tensor;
-TN_MUST_USE tn_status *tn__operand_at(tn__frame *frame, uint32_t number, tn__operand_tensor *out);
+TN_MUST_USE tn_status *tn__values_operand_at(tn__frame *frame, uint32_t number, tn__operand_tensor *out);
 /* The two operands must have as many elements. */
-TN_MUST_USE tn_status *tn__same_count(const tn__operand_tensor *a, const tn__operand_tensor *b);
+TN_MUST_USE tn_status *tn__values_same_count(const tn__operand_tensor *a, const tn__operand_tensor *b);
 
 /* Runs a builtin that is about strings or tables of them. */
 TN_MUST_USE tn_status *tn__string_builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *in);
@@ -76,6 +76,6 @@ TN_MUST_USE tn_status *tn__table_find(tn__vm *vm, tn__frame *frame, const tn__in
 TN_MUST_USE tn_status *tn__table_grams(tn__vm *vm, tn__frame *frame, const tn__instruction *in);
 
 /* ASCII's white space, whatever the locale. */
-static inline bool tn__is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static inline bool tn__values_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 #endif

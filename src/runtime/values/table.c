@@ -43,10 +43,10 @@ static tn_status *compare(const column *a, int64_t i, const column *b, int64_t j
 
 tn_status *tn__table_find(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   tn__operand_tensor x, table, result;
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[0], &x));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[1], &table));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[2], &result));
-  TN_RETURN_IF_ERROR(tn__same_count(&x, &result));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[0], &x));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[1], &table));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[2], &result));
+  TN_RETURN_IF_ERROR(tn__values_same_count(&x, &result));
   column values = {vm->strings, x.r->dtype, x.data}, keys = {vm->strings, table.r->dtype, table.data};
   for (int64_t i = 0; i < x.count; i++) {
     int64_t low = 0, high = table.count;
@@ -130,7 +130,7 @@ tn_status *tn__table_grams(tn__vm *vm, tn__frame *frame, const tn__instruction *
   tn__operand_tensor x, pool, starts, columns, result;
   tn__operand_tensor *operands[] = {&x, &pool, &starts, &columns, &result};
   int64_t limits[3];
-  for (int i = 0; i < 5; i++) TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[i], operands[i]));
+  for (int i = 0; i < 5; i++) TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[i], operands[i]));
   for (int i = 0; i < 3; i++) limits[i] = frame->scalars[in->operands[5 + i]];
   int64_t rows = x.r->rank == 2 ? x.dims[0] : 1, size = rows == 0 ? 0 : x.count / rows;
   int64_t width = rows == 0 ? 0 : result.count / rows;

@@ -10,27 +10,27 @@
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
 
-tn_status *tn__operand_at(tn__frame *frame, uint32_t number, tn__operand_tensor *out) {
+tn_status *tn__values_operand_at(tn__frame *frame, uint32_t number, tn__operand_tensor *out) {
   *out = (tn__operand_tensor){.r = &frame->f->registers[number]};
-  TN_RETURN_IF_ERROR(tn__current_dims(frame, number, &out->dims));
+  TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, number, &out->dims));
   out->count = tn_element_count(out->r->rank, out->dims);
   out->data = frame->data[out->r->root];
   return NULL;
 }
 
-tn_status *tn__same_count(const tn__operand_tensor *a, const tn__operand_tensor *b) {
+tn_status *tn__values_same_count(const tn__operand_tensor *a, const tn__operand_tensor *b) {
   if (a->count == b->count) return NULL;
   char first[256], second[256];
-  tn__format_shape(a->dims, a->r->rank, first, sizeof(first));
-  tn__format_shape(b->dims, b->r->rank, second, sizeof(second));
+  tn__rt_format_shape(a->dims, a->r->rank, first, sizeof(first));
+  tn__rt_format_shape(b->dims, b->r->rank, second, sizeof(second));
   return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s does not fit where %s is wanted", first, second);
 }
 
 /* Two tensors of equal size and a third one that is written. */
 static tn_status *three_operands(tn__frame *frame, const tn__instruction *in, tn__operand_tensor operands[3]) {
-  for (int i = 0; i < 3; i++) TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[i], &operands[i]));
-  TN_RETURN_IF_ERROR(tn__same_count(&operands[0], &operands[2]));
-  return tn__same_count(&operands[1], &operands[2]);
+  for (int i = 0; i < 3; i++) TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[i], &operands[i]));
+  TN_RETURN_IF_ERROR(tn__values_same_count(&operands[0], &operands[2]));
+  return tn__values_same_count(&operands[1], &operands[2]);
 }
 
 /* Making the result frees the memory that it had, which no other operand may look into. */
@@ -96,7 +96,7 @@ typedef struct splitter {
 } splitter;
 
 static void skip_space(tn_string *s) {
-  while (s->length > 0 && tn__is_space(*s->data)) s->data++, s->length--;
+  while (s->length > 0 && tn__values_is_space(*s->data)) s->data++, s->length--;
 }
 
 static splitter split_start(tn_string text, tn_string delimiter, int64_t cuts) {
@@ -111,8 +111,8 @@ static splitter split_start(tn_string text, tn_string delimiter, int64_t cuts) {
 static bool find_cut(const splitter *s, uint64_t *before, uint64_t *after) {
   uint64_t n = s->delimiter.length == 0 ? 1 : s->delimiter.length;
   for (uint64_t i = 0; s->cuts != 0 && i + n <= s->rest.length; i++) {
-    bool here =
-        s->delimiter.length == 0 ? tn__is_space(s->rest.data[i]) : memcmp(s->rest.data + i, s->delimiter.data, n) == 0;
+    bool here = s->delimiter.length == 0 ? tn__values_is_space(s->rest.data[i])
+                                         : memcmp(s->rest.data + i, s->delimiter.data, n) == 0;
     if (!here) continue;
     *before = i, *after = i + n;
     return true;
@@ -168,10 +168,10 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
   int64_t cuts = frame->scalars[in->operands[4]], dims[TN_MAX_RANK] = {0}, most;
   uint64_t bytes;
   tn_string text, mark, piece;
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[0], &x));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[1], &delimiter));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[3], &counts));
-  TN_RETURN_IF_ERROR(tn__same_count(&x, &counts));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[0], &x));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[1], &delimiter));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[3], &counts));
+  TN_RETURN_IF_ERROR(tn__values_same_count(&x, &counts));
   TN_RETURN_IF_ERROR(check_apart(&x, frame, result));
   TN_RETURN_IF_ERROR(check_apart(&delimiter, frame, result));
   if (frame->f->registers[result].rank != x.r->rank + 1)
@@ -179,8 +179,8 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
   TN_RETURN_IF_ERROR(count_pieces(vm, &x, &delimiter, cuts, counts.data, &most, &bytes));
   for (int i = 0; i < x.r->rank; i++) dims[i] = x.dims[i];
   dims[x.r->rank] = most;
-  TN_RETURN_IF_ERROR(tn__make_result(vm, frame, result, dims));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, result, &pieces));
+  TN_RETURN_IF_ERROR(tn__rt_make_result(vm, frame, result, dims));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, result, &pieces));
   TN_RETURN_IF_ERROR(tn__strings_reserve(vm->allocator, vm->strings, (uint64_t)pieces.count, bytes));
   for (int64_t i = 0; i < x.count; i++) {
     TN_RETURN_IF_ERROR(delimiter_of(vm, &delimiter, &mark));
@@ -205,7 +205,7 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
 enum { KEEP_CASE, LOWER, UPPER };
 
 static uint32_t in_case(uint32_t code, int64_t which) {
-  return which == LOWER ? tn__to_lower(code) : which == UPPER ? tn__to_upper(code) : code;
+  return which == LOWER ? tn__text_to_lower(code) : which == UPPER ? tn__text_to_upper(code) : code;
 }
 
 /* Writes the text in another case, at most twice as many bytes (a code point of two bytes can become one of three), and
@@ -230,7 +230,8 @@ static bool equal_in_case(tn_string a, tn_string b, bool ignore_case) {
   while (p < p_end && q < q_end) {
     const char *x = p, *y = q;
     uint32_t c = tn__utf8_next(&p, p_end), d = tn__utf8_next(&q, q_end);
-    if ((c == TN__NOT_UTF8 && d == TN__NOT_UTF8) ? *x != *y : tn__to_lower(c) != tn__to_lower(d)) return false;
+    if ((c == TN__NOT_UTF8 && d == TN__NOT_UTF8) ? *x != *y : tn__text_to_lower(c) != tn__text_to_lower(d))
+      return false;
   }
   return p == p_end && q == q_end;
 }
@@ -281,12 +282,12 @@ static tn_status *normalize(tn__vm *vm, tn__frame *frame, const tn__instruction 
   int64_t which = frame->scalars[in->operands[3]], dims[TN_MAX_RANK] = {0}, kept, n = 0;
   bool ignore_case = frame->scalars[in->operands[4]] == 0;
   tn_string text;
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[0], &x));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[1], &words));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[0], &x));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[1], &words));
   int rank = x.r->rank;
   if (rank < 1 || rank > 2 || (rank == 2 && x.dims[0] != 1) || frame->f->registers[in->operands[2]].rank != rank) {
     char shape[256];
-    tn__format_shape(x.dims, rank, shape, sizeof(shape));
+    tn__rt_format_shape(x.dims, rank, shape, sizeof(shape));
     return tn_status_create(TN_INVALID_ARGUMENT, "strings of shape %s, where [C] or [1, C] is wanted", shape);
   }
   TN_RETURN_IF_ERROR(check_apart(&x, frame, in->operands[2]));
@@ -294,8 +295,8 @@ static tn_status *normalize(tn__vm *vm, tn__frame *frame, const tn__instruction 
   TN_RETURN_IF_ERROR(measure_kept(vm, &x, &words, ignore_case, &kept));
   dims[0] = 1;
   dims[rank - 1] = kept == 0 ? 1 : kept;
-  TN_RETURN_IF_ERROR(tn__make_result(vm, frame, in->operands[2], dims));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[2], &result));
+  TN_RETURN_IF_ERROR(tn__rt_make_result(vm, frame, in->operands[2], dims));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[2], &result));
   uint64_t *out = result.data;
   if (kept == 0) out[0] = 0; /* the empty string, and not no string */
   for (int64_t i = 0; i < x.count && n < kept; i++) {
@@ -315,10 +316,10 @@ static tn_status *normalize(tn__vm *vm, tn__frame *frame, const tn__instruction 
 static tn_status *match(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   tn__operand_tensor x, program, result;
   tn__regex regex;
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[0], &x));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[1], &program));
-  TN_RETURN_IF_ERROR(tn__operand_at(frame, in->operands[2], &result));
-  TN_RETURN_IF_ERROR(tn__same_count(&x, &result));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[0], &x));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[1], &program));
+  TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[2], &result));
+  TN_RETURN_IF_ERROR(tn__values_same_count(&x, &result));
   if (!tn__regex_open(program.data, program.count, &regex))
     return tn_status_create(TN_OUT_OF_RANGE, "the executable is wrong: the program of a regular expression is unsound");
   TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &vm->scratch, tn__regex_scratch(&regex)));

@@ -61,9 +61,9 @@ static void release(tn_session *session, const tn__function *f, tn__function_sta
 static void lend_memory(tn_session *session, const tn__function *f, tn__function_state *state) {
   for (uint32_t i = 0; i < f->output_count; i++) {
     const tn__bound *slot = &state->outputs[i];
-    if (!tn__is_list(&f->outputs[i])) continue;
+    if (!tn__rt_is_list(&f->outputs[i])) continue;
     bool lends = slot->set && f->outputs[i].info.dtype != TN_STRING; /* those are put there in the end */
-    tn__list_lend(session->allocator, &state->values->output_lists[i], lends ? tn__data_of(&slot->tensor) : NULL,
+    tn__list_lend(session->allocator, &state->values->output_lists[i], lends ? tn__rt_data_of(&slot->tensor) : NULL,
                   lends ? (size_t)slot->shape[0] : 0);
   }
 }
@@ -140,14 +140,14 @@ static tn_status *free_list(const tn__bindings *b, uint32_t output) {
   const tn__frame *frame = b->state->frame;
   const tn__register *r = &frame->f->registers[frame->f->outputs[output].reg];
   tn__list *list =
-      tn__output_slot(b, output)->set ? &b->state->values->output_lists[output] : (tn__list *)frame->lists + r->list;
+      tn__rt_output_slot(b, output)->set ? &b->state->values->output_lists[output] : (tn__list *)frame->lists + r->list;
   tn__list_clear(list, false);
-  return tn__free_block(b, output, list->lent.data != NULL ? &list->spare : &list->elements);
+  return tn__rt_free_block(b, output, list->lent.data != NULL ? &list->spare : &list->elements);
 }
 
 static tn_status *make_way(const tn__bindings *b, uint32_t output) {
-  if (tn__is_list(&b->f->outputs[output])) return free_list(b, output);
-  return tn__free_block(b, output, &b->state->values->shown[output].strings);
+  if (tn__rt_is_list(&b->f->outputs[output])) return free_list(b, output);
+  return tn__rt_free_block(b, output, &b->state->values->shown[output].strings);
 }
 
 /* The strings go where their bytes are wanted, one after another; the array's elements then tell where each is. */
@@ -157,12 +157,12 @@ static tn_status *give_strings(tn_session *session, tn__function_state *state, u
   int64_t count = tn_element_count(result->ndim, result->shape);
   uint64_t total;
   TN_RETURN_IF_ERROR(tn__values_show(session, state, (int)index, &shown));
-  if (!tn__string_elements_bytes(shown.data, count, &total) || (slot->bytes != NULL && total > slot->capacity))
+  if (!tn__rt_string_elements_bytes(shown.data, count, &total) || (slot->bytes != NULL && total > slot->capacity))
     return tn_status_create(TN_OUT_OF_RANGE,
                             "output \"%s\": its strings have %llu bytes together, and the bound memory has %zu; "
                             "tn_session_get_output() has the value",
                             state->frame->f->outputs[index].info.name, (unsigned long long)total, slot->capacity);
-  tn__string_elements_put(shown.data, count, &slot->tensor, slot->bytes);
+  tn__rt_string_elements_put(shown.data, count, &slot->tensor, slot->bytes);
   return NULL;
 }
 
@@ -174,7 +174,7 @@ static tn_status *settle_list(tn_session *session, tn__function_state *state, co
   int64_t needed;
   bool fits;
   if (output->info.dtype == TN_STRING)
-    TN_RETURN_IF_ERROR(tn__settle_strings(session, state, index, list, &fits, &needed));
+    TN_RETURN_IF_ERROR(tn__values_settle_strings(session, state, index, list, &fits, &needed));
   else
     fits = tn__list_settle(list, tn__dtype_stored(output->info.dtype), &needed);
   if (fits) return NULL;
@@ -188,8 +188,8 @@ static tn_status *settle_list(tn_session *session, tn__function_state *state, co
 static tn_status *settle_lists(tn_session *session, const tn__function *f, tn__function_state *state) {
   tn_status *status = NULL;
   for (uint32_t i = 0; i < f->output_count; i++)
-    if (tn__is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
-      status = tn__first_of(status, settle_list(session, state, &f->outputs[i], (int)i));
+    if (tn__rt_is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
+      status = tn__rt_first_of(status, settle_list(session, state, &f->outputs[i], (int)i));
   return status;
 }
 

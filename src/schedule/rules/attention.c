@@ -30,7 +30,7 @@ typedef struct attention {
 
 static int axis_of(const tn__te_axes *axes, const tn__expr *index) {
   for (int a = 0; a < axes->count; a++)
-    if (axes->var[a]->self == index && !tn__is_int(index)) return a;
+    if (axes->var[a]->self == index && !tn__ir_is_int(index)) return a;
   return -1;
 }
 
@@ -42,14 +42,14 @@ static bool reads_rows(attention *a, const tn__expr *load, const tn__te_axes *sh
   if (load->arg_count != n || load->args[n - 1] != a->result->reduce_axes.var[0]->self) return false;
   for (int d = 0; d < n - 1; d++) {
     int axis = axis_of(axes, load->args[d]);
-    if (axis < 0 && d < n - 2 && tn__is_int_value(shape->var[d]->extent, 1)) continue;
+    if (axis < 0 && d < n - 2 && tn__ir_is_int_value(shape->var[d]->extent, 1)) continue;
     if (axis < 0 || (seen & (1u << axis))) return false;
     seen |= 1u << axis;
     a->row = axis;
   }
   a->column = -1;
   for (int x = 0; x < axes->count; x++) {
-    if ((seen & (1u << x)) || tn__is_int_value(axes->var[x]->extent, 1)) continue;
+    if ((seen & (1u << x)) || tn__ir_is_int_value(axes->var[x]->extent, 1)) continue;
     if (a->column >= 0) return false;
     a->column = x;
   }
@@ -122,22 +122,23 @@ static bool is_kept(const attention *a, const tn__te_stage *stage) {
       return true;
   }
   int n = stage->axes.count;
-  return n == a->scores->axes.count && tn__is_int_value(stage->axes.var[n - 1]->extent, 1) &&
+  return n == a->scores->axes.count && tn__ir_is_int_value(stage->axes.var[n - 1]->extent, 1) &&
          tn__rule_cost(a->ir, stage->values[0]) >= 4;
 }
 
 static int64_t stride_along(tn__ir *ir, const tn__expr *load, const tn__var *axis) {
-  const tn__expr *flat = tn__index(ir, 0);
+  const tn__expr *flat = tn__ir_index(ir, 0);
   int64_t stride;
   for (int i = 0; i < load->arg_count; i++)
-    flat = tn__add(ir, tn__mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
-  return tn__stride_in(ir, flat, axis, &stride) ? stride : -1;
+    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
+  return tn__ir_stride_in(ir, flat, axis, &stride) ? stride : -1;
 }
 
 /* The operand of the scores that moves with their columns, as the block reads it now. */
 static const tn__expr *find_keys(attention *a, const tn__snode *block) {
   const tn__te_axes *axes = &a->scores->axes;
-  const tn__expr *value = block->block.body->as.store.value, *own = tn__load(a->ir, a->scores->tensors[0], axes->index);
+  const tn__expr *value = block->block.body->as.store.value,
+                 *own = tn__ir_load(a->ir, a->scores->tensors[0], axes->index);
   const tn__expr *term = value->args[0] == own ? value->args[1] : value->args[0];
   const tn__var *row = axes->var[axes->count - 2], *column = axes->var[axes->count - 1];
   for (int o = 0; term->kind == TN__EXPR_MUL && o < 2; o++) {
@@ -165,7 +166,7 @@ static void turn_keys(attention *a) {
   order[n++] = last;
   for (int r = 0; r < block->block.read_count; r++) {
     if (block->block.reads[r].buffer != keys->value.buffer) continue;
-    const char *copy = tn__cache_read_in_order(a->s, a->scores->name, r, TN__SCOPE_WORKSPACE, order, n);
+    const char *copy = tn__sched_cache_read_in_order(a->s, a->scores->name, r, TN__SCOPE_WORKSPACE, order, n);
     int contiguous = 0;
     while (order[contiguous] != n - 1) contiguous++;
     tn__rule_turn(a->s, copy, contiguous, a->options);
@@ -179,7 +180,7 @@ static void prepare(attention *a) {
   if (!find(a)) tn__sched_refuse(s, "attention: it is none");
   for (int i = 0; i < tn__te_stage_count(a->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(a->te, i);
-    if (stage->kind == TN__TE_COMPUTE && !is_kept(a, stage)) tn__inline(s, stage->name);
+    if (stage->kind == TN__TE_COMPUTE && !is_kept(a, stage)) tn__sched_inline(s, stage->name);
   }
   if (stride_along(a->ir, a->values, a->result->axes.var[a->column]) != 1)
     tn__sched_refuse(s, "attention: the values are not contiguous along the result's columns");
@@ -301,7 +302,7 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   p->others = 1;
   for (int x = 0; x < p->spatial; x++)
     if (x != p->row && x != p->column) p->others *= p->nest.extent[x];
-  if (!tn__as_int(a.scores->reduce_axes.var[0]->extent, &p->depth))
+  if (!tn__ir_as_int(a.scores->reduce_axes.var[0]->extent, &p->depth))
     tn__sched_refuse(scratch, "attention: the size of keys is open");
   for (int i = 0; i < tn__te_stage_count(k->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(k->te, i);
@@ -332,43 +333,43 @@ static const char *tile(tn__schedule *s, const char *const *outside, int count, 
                         const char *reduction, int64_t vectors, int64_t lanes) {
   const char *order[TN__MAX_LOOPS];
   for (int i = 0; i < count; i++) order[i] = outside[i];
-  tn__split(s, column, (const int64_t[]){0, vectors, lanes}, 3);
+  tn__sched_split(s, column, (const int64_t[]){0, vectors, lanes}, 3);
   order[count] = part(s, column, 0);
   order[count + 1] = reduction;
   order[count + 2] = row;
   order[count + 3] = part(s, column, 1);
   order[count + 4] = part(s, column, 2);
-  tn__reorder(s, order, count + 5);
-  tn__unroll(s, row);
-  tn__unroll(s, order[count + 3]);
-  tn__vectorize(s, order[count + 4]);
+  tn__sched_reorder(s, order, count + 5);
+  tn__sched_unroll(s, row);
+  tn__sched_unroll(s, order[count + 3]);
+  tn__sched_vectorize(s, order[count + 4]);
   return order[count];
 }
 
 /* The scores under a block of rows; `consumer` copies or shapes what is in the registers. */
 static void tile_scores(const attention *a, int depth, const char *consumer, int64_t vectors, int64_t lanes) {
   const char *loops[TN__MAX_LOOPS];
-  int count = tn__loops_of(a->s, a->scores->name, loops, TN__MAX_LOOPS), n = a->scores->axes.count;
+  int count = tn__sched_loops_of(a->s, a->scores->name, loops, TN__MAX_LOOPS), n = a->scores->axes.count;
   if (count != depth + n + 1) tn__sched_refuse(a->s, "attention: the scores have other loops than axes");
   const char *const *own = loops + depth, *reduction = own[n];
-  tn__set_scope(a->s, a->scores->name, 0, TN__SCOPE_REGISTER);
+  tn__sched_set_scope(a->s, a->scores->name, 0, TN__SCOPE_REGISTER);
   const char *tiles = tile(a->s, own, n - 2, own[n - 2], own[n - 1], reduction, vectors, lanes);
-  tn__reverse_compute_at(a->s, consumer, tiles);
-  tn__decompose_reduction(a->s, a->scores->name, reduction);
+  tn__sched_reverse_compute_at(a->s, consumer, tiles);
+  tn__sched_decompose_reduction(a->s, a->scores->name, reduction);
 }
 
 /* Under a block of rows, where the stage's rows are as long as there are keys. */
 static void place_rows(const attention *a, const space *p, int64_t rows, const char *name, bool long_rows,
                        const char *blocks) {
-  tn__compute_at(a->s, name, blocks);
+  tn__sched_compute_at(a->s, name, blocks);
   if (long_rows && !is_private(p, rows))
-    tn__fold_storage(a->s, name, 0, blocks);
+    tn__sched_fold_storage(a->s, name, 0, blocks);
   else
-    tn__set_scope(a->s, name, 0, TN__SCOPE_STACK);
+    tn__sched_set_scope(a->s, name, 0, TN__SCOPE_STACK);
 }
 
 static bool has_short_rows(const tn__te_stage *stage) {
-  return tn__is_int_value(stage->axes.var[stage->axes.count - 1]->extent, 1);
+  return tn__ir_is_int_value(stage->axes.var[stage->axes.count - 1]->extent, 1);
 }
 
 /* Rows that are mapped element by element, and not read any more, make room for what comes of them. */
@@ -376,7 +377,7 @@ static void store_over_rows(tn__schedule *s, const char *name) {
   const tn__block *block = &tn__sched_find(s, name, true)->block;
   for (int r = 0; r < block->read_count; r++) {
     if (tn__sched_cannot_store_over(s, block->writes[0].buffer, block->reads[r].buffer) != NULL) continue;
-    tn__store_over(s, name, r);
+    tn__sched_store_over(s, name, r);
     return;
   }
 }
@@ -386,33 +387,33 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   attention a = {.s = s, .ir = s->ir, .te = k->te, .options = &k->options};
   prepare(&a);
   const char *loops[TN__MAX_LOOPS], *outside[TN__MAX_LOOPS], *shaped, *result = a.result->name;
-  int count = tn__loops_of(s, result, loops, TN__MAX_LOOPS), n = 0;
+  int count = tn__sched_loops_of(s, result, loops, TN__MAX_LOOPS), n = 0;
   if (count != p->spatial + 1) tn__sched_refuse(s, "attention: the result has other loops than axes");
-  if (a.shaped == NULL) tn__cache_write(s, a.scores->name, 0, TN__SCOPE_REGISTER);
+  if (a.shaped == NULL) tn__sched_cache_write(s, a.scores->name, 0, TN__SCOPE_REGISTER);
   shaped = a.shaped != NULL ? a.shaped->name : tn__arena_printf(s->arena, "%s.write", a.scores->name);
   for (int x = 0; x < p->spatial; x++)
     if (x != p->row && x != p->column) outside[n++] = loops[x];
-  tn__split(s, loops[p->row], (const int64_t[]){0, v[ROWS]}, 2);
+  tn__sched_split(s, loops[p->row], (const int64_t[]){0, v[ROWS]}, 2);
   const char *blocks = outside[n++] = part(s, loops[p->row], 0), *row = part(s, loops[p->row], 1);
   const char *tiles =
       tile(s, outside, n, row, loops[p->column], loops[p->spatial], v[VECTORS], lanes_for(&k->options, p->columns));
   /* The result first: what is computed from it may read numbers of its rows. */
   const char *consumer = a.output->name;
   if (a.output == a.result) {
-    tn__cache_write(s, result, 0, TN__SCOPE_REGISTER);
+    tn__sched_cache_write(s, result, 0, TN__SCOPE_REGISTER);
     consumer = tn__arena_printf(s->arena, "%s.write", result);
   } else {
-    tn__set_scope(s, result, 0, TN__SCOPE_REGISTER);
+    tn__sched_set_scope(s, result, 0, TN__SCOPE_REGISTER);
   }
-  tn__reverse_compute_at(s, consumer, tiles);
-  tn__decompose_reduction(s, result, loops[p->spatial]);
+  tn__sched_reverse_compute_at(s, consumer, tiles);
+  tn__sched_decompose_reduction(s, result, loops[p->spatial]);
   /* Under a block of rows, the last reader first. */
   for (int i = tn__te_stage_count(a.te) - 1; i >= 0; i--) {
     const tn__te_stage *stage = tn__te_stage_at(a.te, i);
     if (stage == a.result || stage == a.output || tn__sched_find(s, stage->name, true) == NULL) continue;
     if (stage == a.scores && a.shaped == NULL) place_rows(&a, p, v[ROWS], shaped, true, blocks);
     if (stage == a.scores)
-      tn__compute_at(s, stage->name, blocks);
+      tn__sched_compute_at(s, stage->name, blocks);
     else
       place_rows(&a, p, v[ROWS], stage->name, !has_short_rows(stage), blocks);
   }
@@ -431,10 +432,10 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   if (v[SHARED] == 0) return;
   const char *outermost = outside[0];
   for (int i = 1; i < n - 1 + (v[SHARED] == 2); i++) {
-    tn__fuse(s, outermost, outside[i]);
+    tn__sched_fuse(s, outermost, outside[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, outside[i]);
   }
-  tn__parallel(s, outermost);
+  tn__sched_parallel(s, outermost);
 }
 
 const tn__rule tn__rule_attention = {"attention", matches, open_sketch, features, apply};

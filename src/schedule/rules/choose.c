@@ -7,10 +7,10 @@ static const tn__rule *const rules[] = {&tn__rule_attention, &tn__rule_contracti
                                         &tn__rule_sequence,  &tn__rule_stages};
 const tn__rules tn__all_rules = {rules, sizeof(rules) / sizeof(rules[0])};
 
-tn__plan_unit tn__plan_unit_of(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {
+tn__plan_unit tn__rule_plan_unit_of(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {
   return tn__plan_unit_with(&tn__all_rules, te, target, options);
 }
 
-tn__sketch *tn__sketch_create(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {
+tn__sketch *tn__rule_create_sketch(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {
   return tn__sketch_first(&tn__all_rules, te, target, options, NULL);
 }

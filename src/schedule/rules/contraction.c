@@ -170,44 +170,44 @@ typedef struct nest_loops {
  * of its own behind all blocks, which threads then share. */
 static void reduce_blocks(tn__contraction *c, const char *blocks, const char *tile, bool shared) {
   c->block = tn__sched_fresh_name(c->s, true, tn__arena_printf(c->s->arena, "%s.rf", c->sum->name));
-  tn__rfactor_at(c->s, blocks, tile);
-  if (shared) tn__compute_root(c->s, c->sum->name);
+  tn__sched_rfactor_at(c->s, blocks, tile);
+  if (shared) tn__sched_compute_root(c->s, c->sum->name);
 }
 
 /* Puts the loops in order. */
 static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const int64_t *v, nest_loops *out) {
   tn__schedule *s = c->s;
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *outside[TN__NEST_AXES], *inside[TN__NEST_AXES] = {NULL};
-  int count = tn__loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
+  int count = tn__sched_loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
   tn__outer_loops outer;
   if (!tn__contraction_loops(p, v, &outer) || count != p->nest.axis_count || p->spatial >= count)
     tn__sched_refuse(s, "contraction: the decisions don't go together");
   for (int a = 0; a < p->spatial; a++) outside[a] = loops[a];
   out->blocks = NULL;
   if (outer.depth >= 0) {
-    tn__split(s, loops[p->deep], (const int64_t[]){0, v[TN__TILE_DEPTH]}, 2);
+    tn__sched_split(s, loops[p->deep], (const int64_t[]){0, v[TN__TILE_DEPTH]}, 2);
     out->blocks = outside[p->deep] = part(c, loops[p->deep], 0);
     loops[p->deep] = part(c, loops[p->deep], 1);
   }
   const char *column = loops[c->column];
   if (c->group > 0) {
-    tn__split(s, column, (const int64_t[]){0, c->group}, 2);
+    tn__sched_split(s, column, (const int64_t[]){0, c->group}, 2);
     order[n++] = part(c, column, 0);
     column = part(c, column, 1);
   }
-  tn__split(s, column, (const int64_t[]){0, v[TN__TILE_VECTORS], v[TN__TILE_LANES]}, 3);
+  tn__sched_split(s, column, (const int64_t[]){0, v[TN__TILE_VECTORS], v[TN__TILE_LANES]}, 3);
   outside[c->column] = part(c, column, 0);
   for (int i = 0; i < 2; i++) {
     int axis = i == 0 ? c->more_rows : c->row;
     int64_t tile = i == 0 ? v[TN__TILE_MORE_ROWS] : v[TN__TILE_ROWS];
     if (axis < 0 || (i == 0 && tile == 1)) continue;
-    tn__split(s, loops[axis], (const int64_t[]){0, tile}, 2);
+    tn__sched_split(s, loops[axis], (const int64_t[]){0, tile}, 2);
     outside[axis] = part(c, loops[axis], 0);
     inside[axis] = part(c, loops[axis], 1);
   }
   if (outer.block >= 0) {
     const char *loop = outside[outer.loop[outer.block].axis];
-    tn__split(s, loop, (const int64_t[]){0, v[TN__TILE_BLOCK]}, 2);
+    tn__sched_split(s, loop, (const int64_t[]){0, v[TN__TILE_BLOCK]}, 2);
     outside[outer.loop[outer.block].axis] = part(c, loop, 1);
   }
   for (int i = n; i < outer.count; i++) {
@@ -219,7 +219,7 @@ static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const
   int tiles_end = n;
   const char *last = loops[count - 1], *unrolled = NULL;
   if (v[TN__TILE_UNROLL] > 1) {
-    tn__split(s, last, (const int64_t[]){0, v[TN__TILE_UNROLL]}, 2);
+    tn__sched_split(s, last, (const int64_t[]){0, v[TN__TILE_UNROLL]}, 2);
     unrolled = part(c, last, 1);
     last = part(c, last, 0);
   }
@@ -234,38 +234,38 @@ static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const
   order[n++] = part(c, column, 1);
   for (int i = taps_from; i < count; i++) order[n++] = loops[i];
   order[n++] = part(c, column, 2);
-  tn__reorder(s, order, n);
-  for (int i = unroll_from; i < n - 1; i++) tn__unroll(s, order[i]);
+  tn__sched_reorder(s, order, n);
+  for (int i = unroll_from; i < n - 1; i++) tn__sched_unroll(s, order[i]);
   for (int a = p->spatial; a < taps_from; a++)
-    if (p->in_place && tn__contraction_is_tap(p, v, a)) tn__unroll(s, loops[a]);
-  if (v[TN__TILE_LANES] > 1) tn__vectorize(s, order[n - 1]);
+    if (p->in_place && tn__contraction_is_tap(p, v, a)) tn__sched_unroll(s, loops[a]);
+  if (v[TN__TILE_LANES] > 1) tn__sched_vectorize(s, order[n - 1]);
   if (outer.depth >= 0) reduce_blocks(c, out->blocks, order[tiles_end - 1], tn__contraction_shares_blocks(&outer, v));
   const char *outermost = order[0];
   int fused = v[TN__TILE_SHARED] > 1 ? (int)v[TN__TILE_SHARED] : 1;
   for (int i = 1; i < fused; i++) {
-    tn__fuse(s, outermost, order[i]);
+    tn__sched_fuse(s, outermost, order[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
   }
   for (int i = 0; i < tiles_end; i++) out->places[i] = i < fused ? outermost : order[i];
-  if (v[TN__TILE_SHARED] > 0) tn__parallel(s, outermost);
+  if (v[TN__TILE_SHARED] > 0) tn__sched_parallel(s, outermost);
   out->tile = tiles_end == fused ? outermost : order[tiles_end - 1];
 }
 
 static void vectorize_last(tn__schedule *s, const char *block, int64_t lanes) {
   const char *loops[TN__MAX_LOOPS];
-  int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
+  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS);
   const char *last = loops[count - 1];
-  int64_t extent = tn__loop_extent(s, last);
+  int64_t extent = tn__rule_loop_extent(s, last);
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes <= 1) return;
-  tn__split(s, last, (const int64_t[]){0, lanes}, 2);
-  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", last));
+  tn__sched_split(s, last, (const int64_t[]){0, lanes}, 2);
+  tn__sched_vectorize(s, tn__arena_printf(s->arena, "%s.1", last));
 }
 
 /* Rows an odd number of cache lines apart, so that all sets have their turn. */
 static void move_rows_apart(tn__schedule *s, const char *block, const tn__contraction_operand *o) {
   int64_t line = TN__LINE_BYTES / o->element;
-  if (o->dim >= 0 && line > 0) tn__storage_align(s, block, 0, o->dim, 2 * line, line);
+  if (o->dim >= 0 && line > 0) tn__sched_storage_align(s, block, 0, o->dim, 2 * line, line);
 }
 
 /* An operand to where `place` says; `loop` is the loop that belongs to it. */
@@ -277,7 +277,7 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
   const tn__te_stage *map = o->is_map ? tn__contraction_map(c, side) : NULL;
   const char *block = map != NULL ? map->name : NULL;
   if (place == TN__PLACE_INLINE) {
-    tn__inline(s, block);
+    tn__sched_inline(s, block);
     return;
   }
   const tn__snode *sum = tn__sched_find(s, c->block, true);
@@ -286,18 +286,19 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
     if (sum->block.reads[r].buffer == buffer) {
       block = tn__arena_printf(s->arena, "%s.read%d", c->block, r);
       block = tn__sched_fresh_name(s, true, block);
-      tn__cache_read(s, c->block, r, TN__SCOPE_WORKSPACE);
+      tn__sched_cache_read(s, c->block, r, TN__SCOPE_WORKSPACE);
     }
   if (block == NULL) tn__sched_refuse(s, "contraction: the sum does not read its operand");
   if (place >= TN__PLACE_AT) {
-    tn__compute_at(s, block, loop);
-    tn__set_scope(s, block, 0, TN__SCOPE_STACK);
+    tn__sched_compute_at(s, block, loop);
+    tn__sched_set_scope(s, block, 0, TN__SCOPE_STACK);
   }
   if (!p->depthwise) move_rows_apart(s, block, o);
   vectorize_last(s, block, lanes);
   const char *loops[TN__MAX_LOOPS];
-  if (place < TN__PLACE_AT && tn__loops_of(s, block, loops, TN__MAX_LOOPS) > 1 && p->large && c->options->threads > 1)
-    tn__parallel(s, loops[0]);
+  if (place < TN__PLACE_AT && tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS) > 1 && p->large &&
+      c->options->threads > 1)
+    tn__sched_parallel(s, loops[0]);
 }
 
 /* The panel of the right operand that the next column tile takes, step by step while the present one is in use. */
@@ -305,7 +306,7 @@ static void fetch_ahead(tn__contraction *c, const nest_loops *nest, const char *
   const tn__snode *sum = tn__sched_find(c->s, c->block, true);
   for (int r = 0; r < sum->block.read_count; r++)
     if (sum->block.reads[r].buffer == c->right->value.buffer)
-      tn__prefetch_ahead(c->s, c->block, r, nest->last_reduction, columns, distance);
+      tn__sched_prefetch_ahead(c->s, c->block, r, nest->last_reduction, columns, distance);
 }
 
 /* The longest axis of the reduction, where it is worth blocking: shorter ones have panels that stay in the second
@@ -377,10 +378,10 @@ static const char *sums_in_registers(tn__contraction *c, const int64_t *v, const
     }
   }
   if (consumer == NULL) {
-    tn__cache_write(s, c->sum->name, 0, TN__SCOPE_REGISTER);
+    tn__sched_cache_write(s, c->sum->name, 0, TN__SCOPE_REGISTER);
     return tn__arena_printf(s->arena, "%s.write", c->sum->name);
   }
-  tn__set_scope(s, c->sum->name, 0, TN__SCOPE_REGISTER);
+  tn__sched_set_scope(s, c->sum->name, 0, TN__SCOPE_REGISTER);
   return consumer;
 }
 
@@ -391,10 +392,10 @@ static bool add_up_blocks(tn__contraction *c, const nest_loops *nest) {
   const tn__buffer *partial = tn__sched_find(s, c->block, true)->block.writes[0].buffer;
   tn__layout layout = {.rank = partial->rank, .parts = {{partial->rank - 1, 1, 0}}};
   for (int d = 1; d < partial->rank; d++) layout.parts[d] = (tn__layout_part){d - 1, 1, 0};
-  tn__transform_layout(s, partial->name, &layout);
-  tn__cache_write(s, c->block, 0, TN__SCOPE_REGISTER);
-  tn__reverse_compute_at(s, tn__arena_printf(s->arena, "%s.write", c->block), nest->tile);
-  tn__decompose_reduction(s, c->block, nest->first_reduction);
+  tn__sched_transform_layout(s, partial->name, &layout);
+  tn__sched_cache_write(s, c->block, 0, TN__SCOPE_REGISTER);
+  tn__sched_reverse_compute_at(s, tn__arena_printf(s->arena, "%s.write", c->block), nest->tile);
+  tn__sched_decompose_reduction(s, c->block, nest->first_reduction);
   tn__schedule_options alone = *c->options;
   alone.threads = 1;
   return tn__rule_reduce_across(s, c->sum->name, &alone, 1);
@@ -410,13 +411,13 @@ static void finish_blocks(tn__contraction *c, const tn__contraction_space *p, co
     if (!add_up_blocks(c, nest) && consumer != NULL) tn__rule_nest(s, consumer, c->options);
     return;
   }
-  tn__set_scope(s, c->block, 0, TN__SCOPE_REGISTER);
+  tn__sched_set_scope(s, c->block, 0, TN__SCOPE_REGISTER);
   if (tn__sched_find(s, c->block, true)->block.init != NULL)
-    tn__decompose_reduction(s, c->block, nest->first_reduction);
-  tn__decompose_reduction(s, c->sum->name, nest->blocks);
+    tn__sched_decompose_reduction(s, c->block, nest->first_reduction);
+  tn__sched_decompose_reduction(s, c->sum->name, nest->blocks);
   if (consumer == NULL) return;
   if (outer->depth > 0 && tn__contraction_is_epilogue(tn__sched_find(s, consumer, true), tensor))
-    tn__reverse_compute_at(s, consumer, nest->places[outer->depth - 1]);
+    tn__sched_reverse_compute_at(s, consumer, nest->places[outer->depth - 1]);
   else
     tn__rule_nest(s, consumer, c->options);
 }
@@ -448,16 +449,16 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     finish_blocks(&c, known, v, &nest, &outer);
     return;
   }
-  tn__reverse_compute_at(s, consumer, nest.tile);
-  tn__decompose_reduction(s, c.sum->name, nest.first_reduction);
+  tn__sched_reverse_compute_at(s, consumer, nest.tile);
+  tn__sched_decompose_reduction(s, c.sum->name, nest.first_reduction);
   if (separate == NULL) return;
   if (v[TN__TILE_EPILOGUE] < TN__EPILOGUE_AT) {
     tn__rule_nest(s, separate, &k->options);
     return;
   }
   if (v[TN__TILE_EPILOGUE] >= TN__EPILOGUE_AT + outer.count) tn__sched_refuse(s, "contraction: there is no such loop");
-  tn__set_scope(s, consumer, 0, TN__SCOPE_STACK);
-  tn__reverse_compute_at(s, separate, nest.places[v[TN__TILE_EPILOGUE] - TN__EPILOGUE_AT]);
+  tn__sched_set_scope(s, consumer, 0, TN__SCOPE_STACK);
+  tn__sched_reverse_compute_at(s, separate, nest.places[v[TN__TILE_EPILOGUE] - TN__EPILOGUE_AT]);
 }
 
 const tn__rule tn__rule_contraction = {"complex reduction", matches, open_sketch, tn__contraction_features, apply};

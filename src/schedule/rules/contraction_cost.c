@@ -349,7 +349,8 @@ static bool blocks_phase(const tn__contraction_space *p, const tn__sketch *k, co
     if (all * parts * p->element > (double)k->target->l3_bytes / 4) return false; /* there are tiles enough to share */
     ops = (tn__operations){.vector_bytes = vector_bytes, .fma = parts, .loads = parts, .stores = 1, .other = 4};
     /* On one thread, behind a parallel loop that every block of the reduction is a piece of. */
-    f->extra_cycles += vectors * tn__operation_cycles(k->target, &ops) + there_and_back(k, all * parts * p->element);
+    f->extra_cycles +=
+        vectors * tn__sketch_operation_cycles(k->target, &ops) + there_and_back(k, all * parts * p->element);
     return true;
   }
   tn__cost_phase(f, k->target, &ops, vectors);

@@ -45,10 +45,10 @@ const tn__te_stage *tn__contraction_find(const tn__te *te) {
 }
 
 static const tn__expr *flat_index(tn__ir *ir, const tn__expr *load) {
-  const tn__expr *flat = tn__index(ir, 0);
+  const tn__expr *flat = tn__ir_index(ir, 0);
   TN__INVARIANT(load->kind == TN__EXPR_LOAD && load->value.buffer != NULL); /* operands are loads */
   for (int i = 0; i < load->arg_count; i++)
-    flat = tn__add(ir, tn__mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
+    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
   return flat;
 }
 
@@ -57,16 +57,16 @@ static int64_t packed_width(tn__ir *ir, const tn__expr *load, const tn__var *axi
   int64_t width;
   const tn__expr *last = load->args[load->arg_count - 1];
   if (load->arg_count < 2 || last->kind != TN__EXPR_MOD || last->args[0] != axis->self ||
-      !tn__as_int(last->args[1], &width))
+      !tn__ir_as_int(last->args[1], &width))
     return 0;
   for (int d = 0; d < load->arg_count - 1; d++)
-    if (load->args[d] == tn__div_i(ir, axis->self, width)) return width;
+    if (load->args[d] == tn__ir_div_i(ir, axis->self, width)) return width;
   return 0;
 }
 
 static bool is_contiguous(tn__ir *ir, const tn__expr *load, const tn__var *axis) {
   int64_t stride;
-  return packed_width(ir, load, axis) > 0 || (tn__stride_in(ir, flat_index(ir, load), axis, &stride) && stride == 1);
+  return packed_width(ir, load, axis) > 0 || (tn__ir_stride_in(ir, flat_index(ir, load), axis, &stride) && stride == 1);
 }
 
 static bool uses(const tn__expr *operand, const tn__var *var) {
@@ -90,21 +90,21 @@ static void find_operands(const tn__contraction *c, const tn__expr *operands[2])
 /* Grouped convolutions: the width of the groups when `left` depends on nothing of the axis but axis / width; 0
  * otherwise. */
 static int64_t group_width(const tn__contraction *c, const tn__expr *left, const tn__var *axis) {
-  int64_t extent, width = tn__divisor_of(c->ir, left, axis);
-  if (width < 4 || !tn__as_int(axis->extent, &extent) || extent % width != 0) return 0;
+  int64_t extent, width = tn__sched_divisor_of(c->ir, left, axis);
+  if (width < 4 || !tn__ir_as_int(axis->extent, &extent) || extent % width != 0) return 0;
   tn__ir *ir = c->ir;
-  const tn__expr *zero = tn__index(ir, 0);
-  const tn__var *group = tn__var_create(ir, "group", TN_I64, zero, tn__index(ir, extent / width));
-  const tn__var *within = tn__var_create(ir, "within", TN_I64, zero, tn__index(ir, width));
-  const tn__expr *split = tn__add(ir, tn__mul_i(ir, group->self, width), within->self);
-  return tn__expr_uses_var(tn__substitute(ir, left, &axis, &split, 1), within) ? 0 : width;
+  const tn__expr *zero = tn__ir_index(ir, 0);
+  const tn__var *group = tn__var_create(ir, "group", TN_I64, zero, tn__ir_index(ir, extent / width));
+  const tn__var *within = tn__var_create(ir, "within", TN_I64, zero, tn__ir_index(ir, width));
+  const tn__expr *split = tn__ir_add(ir, tn__ir_mul_i(ir, group->self, width), within->self);
+  return tn__expr_uses_var(tn__ir_substitute(ir, left, &axis, &split, 1), within) ? 0 : width;
 }
 
 static int row_axis(const tn__contraction *c, int before) {
   const tn__te_axes *axes = &c->sum->axes;
   for (int a = before - 1; a >= 0; a--) {
     bool moves_only_left = uses(c->left, axes->var[a]) && !uses(c->right, axes->var[a]);
-    if (a != c->column && moves_only_left && !tn__is_int_value(axes->var[a]->extent, 1)) return a;
+    if (a != c->column && moves_only_left && !tn__ir_is_int_value(axes->var[a]->extent, 1)) return a;
   }
   return -1;
 }
@@ -130,13 +130,13 @@ static bool find_column(tn__contraction *c) {
   find_operands(c, operands);
   const tn__te_axes *axes = &c->sum->axes;
   if (c->known_column >= 0 && c->known_column < axes->count && operands[c->known_left] != NULL &&
-      !tn__is_int_value(axes->var[c->known_column]->extent, 1) &&
+      !tn__ir_is_int_value(axes->var[c->known_column]->extent, 1) &&
       try_column(c, operands[c->known_left], operands[1 - c->known_left], c->known_column, c->known_depthwise))
     return true;
   for (int depthwise = 0; depthwise < 2; depthwise++)
     for (int a = axes->count - 1; a >= 0; a--)
       for (int o = 0; o < 2; o++) {
-        if (operands[o] == NULL || tn__is_int_value(axes->var[a]->extent, 1)) continue;
+        if (operands[o] == NULL || tn__ir_is_int_value(axes->var[a]->extent, 1)) continue;
         if (!try_column(c, operands[o], operands[1 - o], a, depthwise)) continue;
         c->known_left = o;
         return true;
@@ -151,14 +151,14 @@ static bool find_roles(tn__contraction *c) {
   if (!find_column(c)) return false;
   c->row = row_axis(c, axes->count);
   c->panel = c->right == NULL ? 0 : packed_width(c->ir, c->right, axes->var[c->column]);
-  if (!tn__as_int(axes->var[c->column]->extent, &c->columns)) c->columns = -1;
+  if (!tn__ir_as_int(axes->var[c->column]->extent, &c->columns)) c->columns = -1;
   if (c->group > 0) c->columns = c->group;
   if (c->group > 0 && c->panel > 0 && c->group % c->panel != 0) return false;
   c->rows = 1;
-  if (c->row >= 0 && !tn__as_int(axes->var[c->row]->extent, &c->rows)) c->rows = -1;
+  if (c->row >= 0 && !tn__ir_as_int(axes->var[c->row]->extent, &c->rows)) c->rows = -1;
   int64_t extent;
   c->more_rows = c->rows >= 2 && c->rows <= 14 ? row_axis(c, c->row) : -1;
-  if (c->more_rows >= 0 && !tn__as_int(axes->var[c->more_rows]->extent, &extent)) c->more_rows = -1;
+  if (c->more_rows >= 0 && !tn__ir_as_int(axes->var[c->more_rows]->extent, &extent)) c->more_rows = -1;
   return true;
 }
 
@@ -170,7 +170,7 @@ static bool has_rows(const tn__contraction *c, const tn__expr *left, const tn__e
     const tn__var *axis = c->sum->axes.var[a];
     int64_t extent;
     if (!tn__expr_uses_var(left, axis) || tn__expr_uses_var(right, axis)) continue;
-    if (!tn__as_int(axis->extent, &extent) || extent >= 8) return true;
+    if (!tn__ir_as_int(axis->extent, &extent) || extent >= 8) return true;
   }
   return false;
 }
@@ -186,7 +186,7 @@ static void transpose_operand(tn__contraction *c) {
       const tn__expr *right = operands[1 - o], *left = operands[o];
       if (left == NULL || right == NULL) continue;
       int order[TN__MAX_RANK], n = 0, last = -1;
-      if (tn__expr_uses_var(left, axes->var[a]) || tn__is_int_value(axes->var[a]->extent, 1)) continue;
+      if (tn__expr_uses_var(left, axes->var[a]) || tn__ir_is_int_value(axes->var[a]->extent, 1)) continue;
       if (!has_rows(c, left, right)) continue;
       for (int d = 0; d < right->arg_count; d++)
         if (right->args[d] == axes->var[a]->self) last = d;
@@ -199,7 +199,7 @@ static void transpose_operand(tn__contraction *c) {
       const tn__snode *block = tn__sched_find(c->s, c->sum->name, true);
       for (int r = 0; r < block->block.read_count; r++) {
         if (block->block.reads[r].buffer != right->value.buffer) continue;
-        const char *copy = tn__cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
+        const char *copy = tn__sched_cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
         int contiguous = 0;
         for (int d = 0; d < n; d++)
           if (order[d] == n - 1) contiguous = d;
@@ -208,7 +208,7 @@ static void transpose_operand(tn__contraction *c) {
         const tn__expr *indices[TN__MAX_RANK];
         for (int d = 0; d < n; d++) indices[d] = right->args[order[d]];
         const tn__buffer *copied = tn__sched_find(c->s, copy, true)->block.writes[0].buffer;
-        c->right = tn__load(c->ir, copied, indices);
+        c->right = tn__ir_load(c->ir, copied, indices);
         c->left = left;
         c->column = a;
         return;
@@ -244,14 +244,14 @@ static bool keeps_layout(tn__contraction *c, const tn__te_stage *stage) {
   for (int o = 0; o < 2; o++) {
     const tn__expr *load = without_casts(term->args[o]);
     if (load->value.buffer != stage->tensors[0]) continue;
-    const tn__expr *through = tn__substitute(c->ir, value, stage->axes.var, load->args, stage->axes.count);
+    const tn__expr *through = tn__ir_substitute(c->ir, value, stage->axes.var, load->args, stage->axes.count);
     for (int a = 0; a < axes->count; a++)
       if (is_contiguous(c->ir, load, axes->var[a]) &&
           !tn__expr_uses_var(without_casts(term->args[1 - o]), axes->var[a]) &&
           !is_contiguous(c->ir, through, axes->var[a]))
         return false;
     const tn__expr *flat = flat_index(c->ir, through), *coefficients[TN__MAX_RANK], *rest;
-    if (!tn__affine_in(c->ir, flat, c->sum->reduce_axes.var, c->sum->reduce_axes.count, coefficients, &rest))
+    if (!tn__ir_affine_in(c->ir, flat, c->sum->reduce_axes.var, c->sum->reduce_axes.count, coefficients, &rest))
       return false;
   }
   return true;
@@ -274,7 +274,7 @@ static void place_maps(tn__contraction *c) {
     if (reads_stage(c->sum, stage) && !(only_renames(stage) && keeps_layout(c, stage)))
       tn__rule_nest(c->s, stage->name, c->options);
     else
-      tn__inline(c->s, stage->name);
+      tn__sched_inline(c->s, stage->name);
   }
 }
 
@@ -297,14 +297,14 @@ bool tn__contraction_is_epilogue(const tn__snode *block, const tn__buffer *sum) 
     for (int d = 0; d < sum->rank; d++) {
       int axis = -1;
       for (int a = 0; a < block->block.axis_count; a++)
-        if (region->min[d] == block->block.axes[a].var->self && !tn__is_int(region->min[d])) axis = a;
-      if (axis < 0 && tn__is_int_value(sum->shape[d], 1)) continue;
-      if (axis < 0 || (used & (1u << axis)) || !tn__is_int_value(region->extent[d], 1)) return false;
+        if (region->min[d] == block->block.axes[a].var->self && !tn__ir_is_int(region->min[d])) axis = a;
+      if (axis < 0 && tn__ir_is_int_value(sum->shape[d], 1)) continue;
+      if (axis < 0 || (used & (1u << axis)) || !tn__ir_is_int_value(region->extent[d], 1)) return false;
       used |= 1u << axis;
     }
   }
   for (int a = 0; a < block->block.axis_count; a++)
-    if (!(used & (1u << a)) && !tn__is_int_value(block->block.axes[a].var->extent, 1)) return false;
+    if (!(used & (1u << a)) && !tn__ir_is_int_value(block->block.axes[a].var->extent, 1)) return false;
   return true;
 }
 
@@ -316,7 +316,7 @@ void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
   *seen = *c->sum;
   const tn__block *block = &tn__sched_find(s, c->sum->name, true)->block;
   const tn__expr *value = block->body->as.store.value;
-  const tn__expr *own = tn__load(c->ir, c->sum->tensors[0], c->sum->axes.index);
+  const tn__expr *own = tn__ir_load(c->ir, c->sum->tensors[0], c->sum->axes.index);
   seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
   c->sum = seen;
   if (find_roles(c)) return;
@@ -340,7 +340,7 @@ static bool is_short(const tn__contraction *c, const tn__contraction_space *p) {
   int64_t extent;
   for (int a = 0; a < p->nest.axis_count; a++) sums *= (double)p->nest.extent[a];
   for (int d = 0; d < c->left->arg_count; d++)
-    sums /= tn__as_int(c->left->value.buffer->shape[d], &extent) ? (double)extent : 1;
+    sums /= tn__ir_as_int(c->left->value.buffer->shape[d], &extent) ? (double)extent : 1;
   return sums * p->element < 10.0 * c->s->target->row.core.fma_bytes;
 }
 
@@ -373,12 +373,12 @@ bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage 
 static bool measure_operand(const tn__contraction *c, const tn__te_stage *sum, const tn__contraction_space *p,
                             const tn__expr *load, tn__contraction_operand *o) {
   for (int d = 0; d < o->rank; d++) {
-    if (!tn__as_int(load->value.buffer->shape[d], &o->shape[d])) return false;
+    if (!tn__ir_as_int(load->value.buffer->shape[d], &o->shape[d])) return false;
     for (int a = 0; a < p->nest.axis_count; a++) {
       const tn__var *axis = a < p->spatial ? sum->axes.var[a] : sum->reduce_axes.var[a - p->spatial];
       int64_t *step = &o->step[d][a];
-      if (p->nest.open[a] ||
-          (tn__expr_uses_var(load->args[d], axis) && (!tn__stride_in(c->ir, load->args[d], axis, step) || *step < 0)))
+      if (p->nest.open[a] || (tn__expr_uses_var(load->args[d], axis) &&
+                              (!tn__ir_stride_in(c->ir, load->args[d], axis, step) || *step < 0)))
         return false;
     }
   }

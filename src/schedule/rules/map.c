@@ -13,8 +13,9 @@ typedef struct accesses {
 } accesses;
 
 static void add_access(accesses *a, const tn__buffer *buffer, const tn__expr *const *indices) {
-  const tn__expr *flat = tn__index(a->ir, 0);
-  for (int d = 0; d < buffer->rank; d++) flat = tn__add(a->ir, tn__mul(a->ir, flat, buffer->shape[d]), indices[d]);
+  const tn__expr *flat = tn__ir_index(a->ir, 0);
+  for (int d = 0; d < buffer->rank; d++)
+    flat = tn__ir_add(a->ir, tn__ir_mul(a->ir, flat, buffer->shape[d]), indices[d]);
   tn__vec_push(a->arena, &a->flat, flat);
 }
 
@@ -39,13 +40,13 @@ static void collect(accesses *a, const tn__stmt *body) {
 static bool is_contiguous(const tn__schedule *s, const accesses *a, const tn__snode *block, const tn__snode *outer,
                           const tn__snode *inner) {
   int64_t extent, outer_stride, inner_stride;
-  if (!tn__as_int(inner->var->extent, &extent)) return false;
+  if (!tn__ir_as_int(inner->var->extent, &extent)) return false;
   for (int i = 0; i < a->flat.count; i++) {
     const tn__expr *flat = tn__sched_substitute_axes(s->ir, &block->block, a->flat.data[i]);
     bool moves = tn__expr_uses_var(flat, outer->var) || tn__expr_uses_var(flat, inner->var);
     if (!moves) continue;
-    if (!tn__stride_in(s->ir, flat, outer->var, &outer_stride) ||
-        !tn__stride_in(s->ir, flat, inner->var, &inner_stride) || outer_stride != inner_stride * extent)
+    if (!tn__ir_stride_in(s->ir, flat, outer->var, &outer_stride) ||
+        !tn__ir_stride_in(s->ir, flat, inner->var, &inner_stride) || outer_stride != inner_stride * extent)
       return false;
   }
   return true;
@@ -61,7 +62,7 @@ int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path) {
   collect(&a, block->block.body);
   for (int i = count - 2; i >= 0; i--) {
     if (!is_contiguous(s, &a, block, path[i], path[i + 1])) continue;
-    tn__fuse(s, path[i]->name, path[i + 1]->name);
+    tn__sched_fuse(s, path[i]->name, path[i + 1]->name);
     count = tn__sched_path(s, s->root, block, path);
   }
   return count;
@@ -69,20 +70,20 @@ int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path) {
 
 /* Splits off a vector, and several of them when the work on one is small (unroll 0), or `unroll` of them. */
 static void vectorize_innermost(tn__schedule *s, const char *loop, int64_t lanes, int64_t cost, int64_t unroll) {
-  int64_t extent = tn__loop_extent(s, loop);
+  int64_t extent = tn__rule_loop_extent(s, loop);
   if (unroll == 0) unroll = cost <= 8 ? 4 : cost <= 16 ? 2 : 1;
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   while (unroll > 1 && (extent < 0 || extent % (unroll * lanes) != 0)) unroll /= 2;
   if (extent == lanes) {
-    tn__vectorize(s, loop);
+    tn__sched_vectorize(s, loop);
   } else if (unroll > 1) {
-    tn__split(s, loop, (const int64_t[]){0, unroll, lanes}, 3);
-    tn__unroll(s, loop_named(s, loop, 1));
-    tn__vectorize(s, loop_named(s, loop, 2));
+    tn__sched_split(s, loop, (const int64_t[]){0, unroll, lanes}, 3);
+    tn__sched_unroll(s, loop_named(s, loop, 1));
+    tn__sched_vectorize(s, loop_named(s, loop, 2));
   } else {
-    tn__split(s, loop, (const int64_t[]){0, lanes}, 2);
-    tn__vectorize(s, loop_named(s, loop, 1));
+    tn__sched_split(s, loop, (const int64_t[]){0, lanes}, 2);
+    tn__sched_vectorize(s, loop_named(s, loop, 1));
   }
 }
 
@@ -104,32 +105,32 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
   collect(&a, block->block.body);
   count = tn__rule_fuse(s, block, path);
   bool parallel = tn__rule_shares(s, options);
-  int64_t lanes = options->vector_bytes / a.widest, extent = tn__loop_extent(s, path[count - 1]->name);
+  int64_t lanes = options->vector_bytes / a.widest, extent = tn__rule_loop_extent(s, path[count - 1]->name);
   const char *inner = path[count - 1]->name;
   if (parallel && count == 1 && extent > 0) { /* one long loop: pieces for the threads, vectors inside */
     int64_t pieces = extent % lanes == 0 ? pieces_of(extent / lanes, 4 * options->threads) : 0;
     if (pieces > 0) {
-      tn__split(s, inner, (const int64_t[]){pieces, 0}, 2);
-      tn__parallel(s, loop_named(s, inner, 0));
+      tn__sched_split(s, inner, (const int64_t[]){pieces, 0}, 2);
+      tn__sched_parallel(s, loop_named(s, inner, 0));
       vectorize_innermost(s, loop_named(s, inner, 1), lanes, a.cost, unroll);
       return;
     }
     vectorize_innermost(s, inner, lanes, a.cost, unroll);
     path[0] = NULL;
     tn__sched_path(s, s->root, block, path);
-    if (path[0]->kind == TN__LOOP_SERIAL) tn__parallel(s, path[0]->name);
+    if (path[0]->kind == TN__LOOP_SERIAL) tn__sched_parallel(s, path[0]->name);
     return;
   }
   /* Few iterations outside: share out two levels. */
-  while (parallel && count > 2 && tn__loop_extent(s, path[0]->name) >= 0 &&
-         tn__loop_extent(s, path[0]->name) < 4 * options->threads) {
-    tn__fuse(s, path[0]->name, path[1]->name);
+  while (parallel && count > 2 && tn__rule_loop_extent(s, path[0]->name) >= 0 &&
+         tn__rule_loop_extent(s, path[0]->name) < 4 * options->threads) {
+    tn__sched_fuse(s, path[0]->name, path[1]->name);
     count = tn__sched_path(s, s->root, block, path);
   }
   vectorize_innermost(s, path[count - 1]->name, lanes, a.cost, unroll);
   tn__sched_path(s, s->root, block, path);
-  if (parallel && path[0]->kind == TN__LOOP_SERIAL && !tn__is_int_value(path[0]->var->extent, 1))
-    tn__parallel(s, path[0]->name);
+  if (parallel && path[0]->kind == TN__LOOP_SERIAL && !tn__ir_is_int_value(path[0]->var->extent, 1))
+    tn__sched_parallel(s, path[0]->name);
 }
 
 void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options) {
@@ -161,7 +162,7 @@ static void open_map(tn__sketch *k, tn__schedule *scratch) {
   for (int64_t w = 16; w <= k->options.vector_bytes; w *= 2) widths[n++] = w;
   tn__sketch_open(k, "vector bytes", widths, n);
   tn__sketch_open(k, "unroll", unrolls, 4);
-  tn__open_stream(k);
+  tn__rule_open_stream(k);
 }
 
 static const tn__nest *map_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
@@ -181,7 +182,7 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   bool *kept = TN__NEW_ARRAY(s->arena, count, bool);
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
-    kept[i] = is_output(s->te, stage->tensors[0]) || !tn__inline_if_small(s, stage->name);
+    kept[i] = is_output(s->te, stage->tensors[0]) || !tn__sched_inline_if_small(s, stage->name);
   }
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);

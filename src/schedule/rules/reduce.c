@@ -30,9 +30,9 @@ static const tn__te_stage *stage_named(const tn__te *te, const char *name) {
 double tn__reduce_volume(const tn__te_axes *a, const tn__te_axes *b) {
   double points = 1;
   int64_t extent;
-  for (int i = 0; i < a->count; i++) points *= tn__as_int(a->var[i]->extent, &extent) ? (double)extent : 1000;
+  for (int i = 0; i < a->count; i++) points *= tn__ir_as_int(a->var[i]->extent, &extent) ? (double)extent : 1000;
   for (int i = 0; b != NULL && i < b->count; i++)
-    points *= tn__as_int(b->var[i]->extent, &extent) ? (double)extent : 1000;
+    points *= tn__ir_as_int(b->var[i]->extent, &extent) ? (double)extent : 1000;
   return points;
 }
 
@@ -54,7 +54,7 @@ void tn__reduce_dissolve_maps(tn__schedule *s) {
       if (reader != NULL) reads += tn__reduce_volume(&reader->axes, &reader->reduce_axes);
     }
     /* Each read would cost `cost`; a tensor of its own costs about two for each element and one for each read. */
-    if (!imperative && reads * cost <= own * (cost + 2) + reads) tn__inline_if_small(s, stage->name);
+    if (!imperative && reads * cost <= own * (cost + 2) + reads) tn__sched_inline_if_small(s, stage->name);
   }
 }
 
@@ -84,15 +84,15 @@ static void count_strides(const tn__expr *e, void *user) {
   if (e->kind != TN__EXPR_LOAD) return;
   for (int w = 0; w < c->block->write_count; w++)
     if (c->block->writes[w].buffer == e->value.buffer) return;
-  const tn__expr *flat = tn__index(c->s->ir, 0);
+  const tn__expr *flat = tn__ir_index(c->s->ir, 0);
   for (int d = 0; d < e->arg_count; d++)
-    flat = tn__add(c->s->ir, tn__mul(c->s->ir, flat, e->value.buffer->shape[d]), e->args[d]);
+    flat = tn__ir_add(c->s->ir, tn__ir_mul(c->s->ir, flat, e->value.buffer->shape[d]), e->args[d]);
   int64_t across = 0, along = 0, terms;
-  if (c->across != NULL && tn__expr_uses_var(flat, c->across) && !tn__stride_in(c->s->ir, flat, c->across, &across))
+  if (c->across != NULL && tn__expr_uses_var(flat, c->across) && !tn__ir_stride_in(c->s->ir, flat, c->across, &across))
     across = INT64_MAX;
-  if (c->along != NULL && tn__expr_uses_var(flat, c->along) && !tn__stride_in(c->s->ir, flat, c->along, &along))
+  if (c->along != NULL && tn__expr_uses_var(flat, c->along) && !tn__ir_stride_in(c->s->ir, flat, c->along, &along))
     along = INT64_MAX;
-  bool strided = across > 1 && across <= MOST_APART && c->along != NULL && tn__as_int(c->along->extent, &terms) &&
+  bool strided = across > 1 && across <= MOST_APART && c->along != NULL && tn__ir_as_int(c->along->extent, &terms) &&
                  terms < SHORT_ROW;
   c->strided = c->strided || strided;
   c->across_hits += across == 1 || strided;
@@ -109,7 +109,7 @@ static strides strides_of(const tn__schedule *s, const tn__snode *block) {
   strides c = {.s = s, .block = &block->block};
   for (int i = 0; i < block->block.axis_count; i++) {
     const tn__block_axis *axis = &block->block.axes[i];
-    if (tn__is_int_value(axis->var->extent, 1)) continue;
+    if (tn__ir_is_int_value(axis->var->extent, 1)) continue;
     if (axis->kind == TN__AXIS_SPATIAL) c.across = axis->var;
     if (axis->kind == TN__AXIS_REDUCE) c.along = axis->var;
   }
@@ -154,7 +154,7 @@ static const char *epilogue_of(const tn__schedule *s, const tn__snode *block) {
     for (int d = 0; d < buffer->rank; d++) {
       const tn__var *axis = reader->block.axes[d].var;
       if (axis->extent != buffer->shape[d]) return NULL; /* it repeats the sums along an axis of its own */
-      if (region->min[d] != axis->self && !tn__is_int_value(buffer->shape[d], 1)) return NULL;
+      if (region->min[d] != axis->self && !tn__ir_is_int_value(buffer->shape[d], 1)) return NULL;
     }
   }
   return sources == 1 ? reader->name : NULL;
@@ -168,7 +168,7 @@ static void prefetch_rows(tn__schedule *s, const char *name, const char *loop) {
     tn__sched_prefetch p = {.block = block, .buffer = block->block.reads[r].buffer, .distance = ROWS_AHEAD};
     if (tn__sched_is_param(s, p.buffer) && !tn__sched_writes(block, p.buffer) &&
         tn__sched_prefetch_start(s, at, &p, NULL, NULL))
-      tn__prefetch(s, name, r, loop, ROWS_AHEAD);
+      tn__sched_prefetch_block(s, name, r, loop, ROWS_AHEAD);
   }
 }
 
@@ -185,15 +185,15 @@ static int loop_for_map(tn__schedule *s, const tn__snode *block, const tn__regio
   double turns = 1, all = (double)tn_dtype_size(region->buffer->dtype);
   int64_t extent;
   for (int d = 0; d < region->buffer->rank; d++) {
-    if (!tn__as_int(region->buffer->shape[d], &extent)) return -1;
+    if (!tn__ir_as_int(region->buffer->shape[d], &extent)) return -1;
     all *= (double)extent;
   }
-  for (int at = 0; at < count && tn__as_int(path[at]->var->extent, &extent); at++) {
+  for (int at = 0; at < count && tn__ir_as_int(path[at]->var->extent, &extent); at++) {
     double bytes = (double)tn_dtype_size(region->buffer->dtype);
     turns *= (double)extent;
     tn__sched_hull(s, block, region, path + at + 1, depth - at - 1, min, size);
     for (int d = 0; d < region->buffer->rank; d++) {
-      if (size[d] == NULL || !tn__as_int(size[d], &extent)) return -1;
+      if (size[d] == NULL || !tn__ir_as_int(size[d], &extent)) return -1;
       bytes *= (double)extent;
     }
     if (bytes > MOST_NEAR) continue;
@@ -211,10 +211,10 @@ static bool is_lone_map(tn__schedule *s, tn__snode *block) {
 
 void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const tn__schedule_options *options) {
   const char *loops[TN__MAX_LOOPS];
-  int count = tn__loops_of(s, name, loops, TN__MAX_LOOPS);
+  int count = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS);
   if (count <= rows) return;
   const char *loop = loops[count - 1];
-  int64_t extent = tn__loop_extent(s, loop);
+  int64_t extent = tn__rule_loop_extent(s, loop);
   int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, name, true)->block.writes[0].buffer->dtype);
   int64_t lanes = options->vector_bytes / (bytes < 4 ? 4 : bytes);
   while (extent >= 0 && lanes > extent) lanes /= 2;
@@ -222,7 +222,7 @@ void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const t
   /* Short work is done for two vectors in one turn of the loop. */
   int64_t vectors = tn__rule_cost(s->ir, tn__sched_find(s, name, true)->block.body->as.store.value) <= 16 ? 2 : 1;
   if (extent < 0 || extent % (vectors * lanes) != 0) vectors = 1;
-  tn__split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
+  tn__sched_split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
   tn__reduce_vectorize_lanes(s, name, vectors, lanes);
 }
 
@@ -242,8 +242,8 @@ static void compute_maps_near(tn__schedule *s, const char *name, int count, cons
     int at = loop_for_map(s, block, region, path, depth, count);
     if (at < 0) continue;
     const char *map = writers.data[0]->name;
-    tn__compute_at(s, map, path[at]->name);
-    tn__set_scope(s, map, 0, TN__SCOPE_STACK);
+    tn__sched_compute_at(s, map, path[at]->name);
+    tn__sched_set_scope(s, map, 0, TN__SCOPE_STACK);
     tn__rule_vectorize_map(s, map, at + 1, options);
   }
 }
@@ -256,11 +256,11 @@ static int keep_results(tn__schedule *s, const char *name, const char *epilogue,
   for (int w = 0; w < block->block.write_count; w++) {
     const tn__buffer *buffer = block->block.writes[w].buffer;
     if (!tn__sched_is_output(s, buffer) && (epilogue != NULL || !has_readers(s, block, buffer))) {
-      tn__set_scope(s, name, w, TN__SCOPE_REGISTER);
+      tn__sched_set_scope(s, name, w, TN__SCOPE_REGISTER);
       continue;
     }
     writers[count++] = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", name));
-    tn__cache_write(s, name, w, TN__SCOPE_REGISTER);
+    tn__sched_cache_write(s, name, w, TN__SCOPE_REGISTER);
   }
   return count;
 }
@@ -280,7 +280,7 @@ bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_opt
   }
   if (spatial_count == 0) return false;
   const char *vector = spatial[spatial_count - 1], *epilogue = epilogue_of(s, block), *writers[MOST_RESULTS + 1];
-  int64_t extent = tn__loop_extent(s, vector);
+  int64_t extent = tn__rule_loop_extent(s, vector);
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
   while (extent >= 0 && lanes > extent) lanes /= 2;
   /* A vector of elements that are apart is gathered where it has a mask. */
@@ -289,38 +289,38 @@ bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_opt
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
   if (lanes < 2) return false;
   int writer_count = keep_results(s, name, epilogue, writers);
-  tn__split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
+  tn__sched_split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
   tn__sched_path(s, s->root, block, path); /* other nests may have taken the names that the parts would have */
   for (int i = 0; i < spatial_count - 1; i++) order[n++] = spatial[i];
   const char *tile = order[n++] = path[at]->name;
   for (int i = 0; i < reduce_count; i++) order[n++] = reduce[i];
   order[n++] = path[at + 1]->name;
   order[n++] = path[at + 2]->name;
-  tn__reorder(s, order, n);
+  tn__sched_reorder(s, order, n);
   int64_t terms = 1;
   for (int i = reduce_count - 1; i >= 0; i--) {
-    int64_t own = tn__loop_extent(s, reduce[i]);
+    int64_t own = tn__rule_loop_extent(s, reduce[i]);
     if (own < 0 || terms * own * vectors > MOST_TERMS) break;
     terms *= own;
-    tn__unroll(s, reduce[i]);
+    tn__sched_unroll(s, reduce[i]);
   }
-  tn__unroll(s, order[n - 2]);
-  tn__vectorize(s, order[n - 1]);
-  for (int i = 0; i < writer_count; i++) tn__reverse_compute_at(s, writers[i], tile);
+  tn__sched_unroll(s, order[n - 2]);
+  tn__sched_vectorize(s, order[n - 1]);
+  for (int i = 0; i < writer_count; i++) tn__sched_reverse_compute_at(s, writers[i], tile);
   TN__INVARIANT(reduce_count > 0); /* the rule is for reductions over rows */
-  tn__decompose_reduction(s, name, reduce[0]);
+  tn__sched_decompose_reduction(s, name, reduce[0]);
   if (prefetches) prefetch_rows(s, name, reduce[reduce_count - 1]);
   const char *outermost = order[0];
-  int64_t tasks = tn__loop_extent(s, outermost);
+  int64_t tasks = tn__rule_loop_extent(s, outermost);
   int fused = 0;
   for (int i = 1; i < spatial_count - 1 && tasks >= 0 && tasks < 4 * options->threads; i++) {
-    tn__fuse(s, outermost, order[i]);
+    tn__sched_fuse(s, outermost, order[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, order[i]);
-    tasks = tn__loop_extent(s, outermost);
+    tasks = tn__rule_loop_extent(s, outermost);
     fused++;
   }
   compute_maps_near(s, name, spatial_count - 1 - fused, options);
-  if (tn__rule_shares(s, options)) tn__parallel(s, outermost);
+  if (tn__rule_shares(s, options)) tn__sched_parallel(s, outermost);
   return epilogue != NULL;
 }
 
@@ -339,27 +339,27 @@ bool tn__reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule
   }
   if (reductions != 1 || vector == NULL || block->block.write_count != 1) return false;
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
-  int64_t extent = tn__loop_extent(s, vector), pieces = 1;
+  int64_t extent = tn__rule_loop_extent(s, vector), pieces = 1;
   bool parallel = tn__rule_shares(s, options);
   if (lanes < 2 || extent < 0 || extent % lanes != 0) return false;
   if (parallel && extent % (options->threads * lanes) == 0) pieces = options->threads;
   for (int i = 0; i < count; i++)
     if (path[i]->name != vector && path[i]->name != reduce) order[n++] = path[i]->name;
-  tn__split(s, vector, (const int64_t[]){pieces, 0, lanes}, 3);
-  tn__split(s, reduce, (const int64_t[]){0, rows}, 2);
+  tn__sched_split(s, vector, (const int64_t[]){pieces, 0, lanes}, 3);
+  tn__sched_split(s, reduce, (const int64_t[]){0, rows}, 2);
   order[n++] = tn__arena_printf(s->arena, "%s.0", vector);
   const char *turns = order[n++] = tn__arena_printf(s->arena, "%s.0", reduce);
   order[n++] = tn__arena_printf(s->arena, "%s.1", vector);
   const char *together = order[n++] = tn__arena_printf(s->arena, "%s.1", reduce);
   const char *last = order[n++] = tn__arena_printf(s->arena, "%s.2", vector);
-  tn__reorder(s, order, n);
-  tn__decompose_reduction(s, name, turns);
+  tn__sched_reorder(s, order, n);
+  tn__sched_decompose_reduction(s, name, turns);
   const char *init = tn__arena_printf(s->arena, "%s.init", name);
-  int inits = tn__loops_of(s, init, loops, TN__MAX_LOOPS);
-  tn__vectorize(s, loops[inits - 1]);
-  tn__unroll(s, together);
-  tn__vectorize(s, last);
-  if (parallel) tn__parallel(s, order[0]);
+  int inits = tn__sched_loops_of(s, init, loops, TN__MAX_LOOPS);
+  tn__sched_vectorize(s, loops[inits - 1]);
+  tn__sched_unroll(s, together);
+  tn__sched_vectorize(s, last);
+  if (parallel) tn__sched_parallel(s, order[0]);
   return true;
 }
 
@@ -368,7 +368,7 @@ bool tn__reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule
 /* The innermost loop of a block, or the one `out` around it. */
 static const char *loop_from_last(const tn__schedule *s, const char *block, int out) {
   const char *loops[TN__MAX_LOOPS];
-  int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS);
+  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS);
   return count <= out ? NULL : loops[count - 1 - out];
 }
 
@@ -377,25 +377,25 @@ const char *tn__reduce_last_loop(const tn__schedule *s, const char *block) { ret
 void tn__reduce_vectorize_lanes(tn__schedule *s, const char *block, int64_t vectors, int64_t lanes) {
   const char *loop = tn__reduce_last_loop(s, block);
   if (vectors == 1) {
-    tn__vectorize(s, loop);
+    tn__sched_vectorize(s, loop);
     return;
   }
-  tn__split(s, loop, (const int64_t[]){vectors, lanes}, 2);
-  tn__unroll(s, tn__arena_printf(s->arena, "%s.0", loop));
-  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
+  tn__sched_split(s, loop, (const int64_t[]){vectors, lanes}, 2);
+  tn__sched_unroll(s, tn__arena_printf(s->arena, "%s.0", loop));
+  tn__sched_vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
 }
 
 static void keep_on_stack(tn__schedule *s, const char *block) {
   int count = tn__sched_find(s, block, true)->block.write_count;
-  for (int w = 0; w < count; w++) tn__set_scope(s, block, w, TN__SCOPE_STACK);
+  for (int w = 0; w < count; w++) tn__sched_set_scope(s, block, w, TN__SCOPE_STACK);
 }
 
 /* Turns lanes of `name` into vectors of partial results, a factor at a time. Returns the loop around a factor. */
 static const char *factor(tn__schedule *s, const char *name, int64_t vectors, int64_t lanes) {
   const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
-  tn__split(s, tn__reduce_last_loop(s, name), (const int64_t[]){0, vectors * lanes}, 2);
+  tn__sched_split(s, tn__reduce_last_loop(s, name), (const int64_t[]){0, vectors * lanes}, 2);
   const char *around = loop_from_last(s, name, 1);
-  tn__rfactor(s, tn__reduce_last_loop(s, name));
+  tn__sched_rfactor(s, tn__reduce_last_loop(s, name));
   tn__reduce_vectorize_lanes(s, partial, vectors, lanes);
   tn__reduce_vectorize_lanes(s, tn__arena_printf(s->arena, "%s.init", partial), vectors, lanes);
   keep_on_stack(s, partial);
@@ -407,7 +407,7 @@ void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule
   const char *loop = tn__reduce_last_loop(s, name);
   if (block->combiner == NULL || !block->combiner->reorderable || loop == NULL) return;
   if (!tn__sched_drives(tn__sched_find(s, loop, false), block, TN__AXIS_REDUCE)) return;
-  int64_t widest = 1, extent = tn__loop_extent(s, loop);
+  int64_t widest = 1, extent = tn__rule_loop_extent(s, loop);
   for (int w = 0; w < block->block.write_count; w++) {
     int64_t bytes = (int64_t)tn_dtype_size(block->block.writes[w].buffer->dtype);
     if (bytes > widest) widest = bytes;
@@ -418,7 +418,7 @@ void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule
   while (vectors > 1 && (block->block.write_count != 1 || (extent >= 0 && extent < vectors * lanes))) vectors /= 2;
   factor(s, name, vectors, lanes);
   /* The vectors are added to one, its upper half to its lower one, and so on: all in registers. */
-  if (vectors > 1) tn__unroll(s, factor(s, name, 1, lanes));
-  for (int64_t half = lanes / 2; half > 1; half /= 2) tn__unroll(s, factor(s, name, 1, half));
-  tn__unroll(s, tn__reduce_last_loop(s, name));
+  if (vectors > 1) tn__sched_unroll(s, factor(s, name, 1, lanes));
+  for (int64_t half = lanes / 2; half > 1; half /= 2) tn__sched_unroll(s, factor(s, name, 1, half));
+  tn__sched_unroll(s, tn__reduce_last_loop(s, name));
 }

@@ -14,7 +14,7 @@ static int row_axes(const tn__te *te) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (stage->kind != TN__TE_REDUCE) continue;
     int own = stage->axes.count;
-    while (own > 0 && tn__is_int_value(stage->axes.var[own - 1]->extent, 1)) own--;
+    while (own > 0 && tn__ir_is_int_value(stage->axes.var[own - 1]->extent, 1)) own--;
     if (rows < 0 || own < rows) rows = own;
   }
   return rows;
@@ -43,7 +43,7 @@ static bool matches_rows(const tn__te *te) {
 static int64_t row_bytes(const tn__te_stage *stage, int tensor, int rows, int64_t count) {
   int64_t bytes = (int64_t)tn_dtype_size(stage->tensors[tensor]->dtype) * count, extent;
   for (int d = rows; d < stage->axes.count; d++) {
-    if (!tn__as_int(stage->axes.var[d]->extent, &extent) || extent > MOST_PRIVATE || bytes > MOST_PRIVATE)
+    if (!tn__ir_as_int(stage->axes.var[d]->extent, &extent) || extent > MOST_PRIVATE || bytes > MOST_PRIVATE)
       return MOST_PRIVATE + 1;
     bytes *= extent;
   }
@@ -52,7 +52,7 @@ static int64_t row_bytes(const tn__te_stage *stage, int tensor, int rows, int64_
 
 static void place_row_tensor(tn__schedule *s, const tn__te_stage *stage, int rows, int64_t count) {
   for (int t = 0; t < stage->tensor_count; t++)
-    if (row_bytes(stage, t, rows, count) <= MOST_PRIVATE) tn__set_scope(s, stage->name, t, TN__SCOPE_STACK);
+    if (row_bytes(stage, t, rows, count) <= MOST_PRIVATE) tn__sched_set_scope(s, stage->name, t, TN__SCOPE_STACK);
 }
 
 static void refuse_across(const tn__schedule *s) {
@@ -76,8 +76,8 @@ static void refuse_repeated(tn__schedule *s, int rows) {
       bool same = buffer->rank >= rows && block->axis_count >= rows;
       for (int k = 0; k < block->read_count && same; k++)
         for (int d = 0; d < rows && block->reads[k].buffer == buffer && same; d++)
-          same = tn__is_int_value(buffer->shape[d], 1) ||
-                 (block->reads[k].min[d] == block->axes[d].var->self && tn__is_int_value(block->reads[k].extent[d], 1));
+          same = tn__ir_is_int_value(buffer->shape[d], 1) || (block->reads[k].min[d] == block->axes[d].var->self &&
+                                                              tn__ir_is_int_value(block->reads[k].extent[d], 1));
       if (!same) tn__sched_refuse(s, "rows: \"%s\" reads other rows of %s than its own", block->name, buffer->name);
     }
   }
@@ -126,7 +126,7 @@ static void fetch_next_row(tn__schedule *s, const char *row, const char *anchor)
   }
   if (heaviest == NULL) return;
   const tn__snode *loop = turns_of(heaviest, outer);
-  tn__prefetch_ahead(s, heaviest->name, read_by_rows(s, heaviest, loop, outer), loop->name, row, 1);
+  tn__sched_prefetch_ahead(s, heaviest->name, read_by_rows(s, heaviest, loop, outer), loop->name, row, 1);
 }
 
 static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
@@ -136,17 +136,17 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
   tn__reduce_dissolve_maps(s);
   int rows = row_axes(te), count = tn__te_stage_count(te);
   refuse_across(s);
-  tn__loops_of(s, anchor, loops, TN__MAX_LOOPS);
+  tn__sched_loops_of(s, anchor, loops, TN__MAX_LOOPS);
   const char *row = loops[rows - 1];
   if (values[TOGETHER] > 1) {
-    tn__split(s, row, (const int64_t[]){0, values[TOGETHER]}, 2);
+    tn__sched_split(s, row, (const int64_t[]){0, values[TOGETHER]}, 2);
     loops[rows - 1] = row = tn__arena_printf(s->arena, "%s.0", row);
   }
   const char *outermost = loops[0];
   for (int i = count - 1; i >= 0; i--) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (strcmp(stage->name, anchor) == 0 || tn__sched_find(s, stage->name, true) == NULL) continue;
-    tn__compute_at(s, stage->name, row);
+    tn__sched_compute_at(s, stage->name, row);
     place_row_tensor(s, stage, rows, values[TOGETHER]);
   }
   for (int i = 0; i < count; i++) {
@@ -160,12 +160,12 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
   if (values[STREAM]) tn__rule_stream(s, anchor);
   for (int i = 1; i < rows; i++) {
     if (tn__sched_find(s, outermost, false)->children.count != 1) break;
-    tn__fuse(s, outermost, loops[i]);
+    tn__sched_fuse(s, outermost, loops[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, loops[i]);
     if (i == rows - 1) row = outermost;
   }
   if (values[AHEAD]) fetch_next_row(s, row, anchor);
-  if (tn__rule_shares(s, options)) tn__parallel(s, outermost);
+  if (tn__rule_shares(s, options)) tn__sched_parallel(s, outermost);
 }
 
 /* Do `count` rows divide all of them, is there anything else to do than one reduction, and does what is private to them
@@ -176,7 +176,7 @@ static bool fits_together(const tn__te *te, int64_t count) {
   const tn__te_stage *last = tn__te_stage_of(te, tn__te_output_at(te, 0));
   if (count == 1) return true;
   if (last->kind == TN__TE_REDUCE) return false;
-  if (!tn__as_int(last->axes.var[rows - 1]->extent, &extent) || extent % count != 0) return false;
+  if (!tn__ir_as_int(last->axes.var[rows - 1]->extent, &extent) || extent % count != 0) return false;
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     for (int t = 0; t < stage->tensor_count && stage != last; t++)
@@ -196,7 +196,7 @@ static const tn__nest *row_features(const tn__sketch *k, const int64_t *v, tn__s
 static void open_rows(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t rows[] = {1, 2}, ahead[] = {0, 1};
   tn__reduce_open(k, scratch);
-  tn__open_stream(k);
+  tn__rule_open_stream(k);
   tn__sketch_open(k, "rows", rows, 2);
   tn__sketch_open(k, "ahead", ahead, 2);
   tn__reduce_dissolve_maps(scratch);

@@ -4,9 +4,9 @@
 
 /* ---- what rules share -------------------------------------------------------------------------------------------- */
 
-int64_t tn__loop_extent(const tn__schedule *s, const char *loop) {
+int64_t tn__rule_loop_extent(const tn__schedule *s, const char *loop) {
   int64_t extent;
-  return tn__as_int(tn__sched_loop(s, "loop_extent", loop)->var->extent, &extent) ? extent : -1;
+  return tn__ir_as_int(tn__sched_loop(s, "loop_extent", loop)->var->extent, &extent) ? extent : -1;
 }
 
 static void add_cost(const tn__expr *e, void *user) {
@@ -58,7 +58,7 @@ bool tn__rule_is_large(const tn__te *te) {
     for (int a = 0; a < stage->axes.count + stage->reduce_axes.count; a++) {
       const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
       int64_t extent;
-      if (!tn__as_int(var->extent, &extent)) return true;
+      if (!tn__ir_as_int(var->extent, &extent)) return true;
       points *= (double)extent;
     }
     int64_t cost = 1;
@@ -75,21 +75,22 @@ bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options) {
   return s->large;
 }
 
-int tn__divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
+int tn__rule_divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
   int count = 0;
   for (int64_t d = 1; d <= n && d <= most && count < capacity; d++)
     if (n % d == 0) out[count++] = d;
   return count;
 }
 
-void tn__open_stream(tn__sketch *k) {
+void tn__rule_open_stream(tn__sketch *k) {
   static const int64_t choices[] = {0, 1};
   tn__sketch_open(k, "stream", choices, 2);
 }
 
 void tn__rule_stream(tn__schedule *s, const char *block) {
   const tn__snode *node = tn__sched_find(s, block, true);
-  if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL) tn__stream(s, block, 0);
+  if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL)
+    tn__sched_stream(s, block, 0);
 }
 
 #define NEAR 0.75        /* of L2 by all tensors, whose rows then come by themselves */
@@ -112,9 +113,9 @@ static double points_of(const tn__te_stage *stage) {
   double points = 1;
   int64_t extent;
   for (int a = 0; a < stage->axes.count; a++)
-    points *= tn__as_int(stage->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+    points *= tn__ir_as_int(stage->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
   for (int a = 0; a < stage->reduce_axes.count; a++)
-    points *= tn__as_int(stage->reduce_axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+    points *= tn__ir_as_int(stage->reduce_axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
   return points;
 }
 
@@ -144,7 +145,7 @@ static double bytes_of(const tn__buffer *buffer) {
   double bytes = (double)tn_dtype_size(buffer->dtype);
   int64_t extent;
   for (int d = 0; d < buffer->rank; d++)
-    bytes *= tn__as_int(buffer->shape[d], &extent) ? (double)extent : TN__OPEN_EXTENT;
+    bytes *= tn__ir_as_int(buffer->shape[d], &extent) ? (double)extent : TN__OPEN_EXTENT;
   return bytes;
 }
 
@@ -287,7 +288,7 @@ bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int6
     int64_t row = p->nest.extent[p->vector], lanes = k->options.vector_bytes / p->element;
     if (prefetches || vectors != 8 || row * p->element > k->target->l1_bytes / 2 || row % lanes != 0) return false;
     tn__operations sums = {.vector_bytes = k->options.vector_bytes, .loads = 1, .stores = 1, .other = 3};
-    f->extra_cycles += points / (double)(lanes * whole) * tn__operation_cycles(k->target, &sums);
+    f->extra_cycles += points / (double)(lanes * whole) * tn__sketch_operation_cycles(k->target, &sums);
     return p->nest.axis_count == 2;
   }
   double turns = points * p->element / (double)(vectors * k->options.vector_bytes), lines = points * p->element / 64;

@@ -153,7 +153,7 @@ static void schedule_part(tn__sketch *k, sequence *q, const part *p) {
 
 static void apply_steps(tn__schedule *s, const sequence *q) {
   for (int i = 0; i < q->steps.count; i++) /* what is an output of its part only is read soon */
-    if (strncmp(q->steps.data[i], "stream ", strlen("stream ")) != 0) tn__trace_step(s, q->steps.data[i]);
+    if (strncmp(q->steps.data[i], "stream ", strlen("stream ")) != 0) tn__sched_trace_step(s, q->steps.data[i]);
 }
 
 static void open_sequence(tn__sketch *k, tn__schedule *scratch) {

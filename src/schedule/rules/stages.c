@@ -10,25 +10,25 @@ enum { VECTORS, PREFETCH, WHOLE, PARTS };
 static void schedule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
   const char *loop = tn__reduce_last_loop(s, stage->name);
   if (stage->scan_axis == stage->axes.count - 1 || loop == NULL || stage->axes.count < 2) return;
-  int64_t extent = tn__loop_extent(s, loop);
+  int64_t extent = tn__rule_loop_extent(s, loop);
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(stage->tensors[0]->dtype);
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
-  tn__split(s, loop, (const int64_t[]){0, lanes}, 2);
-  tn__vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
+  tn__sched_split(s, loop, (const int64_t[]){0, lanes}, 2);
+  tn__sched_vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
 }
 
 static void parallel_outermost(tn__schedule *s, const char *name, const tn__schedule_options *options) {
   tn__snode *path[TN__MAX_LOOPS], *block = tn__sched_find(s, name, true);
   int count = tn__sched_path(s, s->root, block, path);
   if (count == 0 || !tn__rule_shares(s, options)) return;
-  if (path[0]->kind != TN__LOOP_SERIAL || tn__is_int_value(path[0]->var->extent, 1)) return;
+  if (path[0]->kind != TN__LOOP_SERIAL || tn__ir_is_int_value(path[0]->var->extent, 1)) return;
   if (tn__sched_drives(path[0], block, TN__AXIS_REDUCE) || tn__sched_drives(path[0], block, TN__AXIS_SCAN)) return;
   tn__snodes blocks = {0};
   tn__sched_blocks(s, path[0], &blocks);
   for (int i = 0; i < blocks.count; i++)
     if (tn__sched_drives(path[0], blocks.data[i], TN__AXIS_REDUCE)) return;
-  tn__parallel(s, path[0]->name);
+  tn__sched_parallel(s, path[0]->name);
 }
 
 /* ---- parts of a reduction ---------------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static int axis_to_cut(const tn__te_stage *stage) {
   int longest = 0;
   int64_t extent, most = 0;
   for (int a = 0; a < stage->reduce_axes.count; a++) {
-    if (!tn__as_int(stage->reduce_axes.var[a]->extent, &extent)) return -1;
+    if (!tn__ir_as_int(stage->reduce_axes.var[a]->extent, &extent)) return -1;
     if (extent >= 256) return a;
     if (extent > most) longest = a, most = extent;
   }
@@ -69,14 +69,14 @@ static const char *cut(tn__schedule *s, const char *name, int axis, int64_t part
   int spatial = 0, count = tn__sched_path(s, s->root, block, path);
   while (spatial < count && !tn__sched_drives(path[spatial], block, TN__AXIS_REDUCE)) spatial++;
   const char *loop = path[spatial + axis]->name;
-  int64_t extent = tn__loop_extent(s, loop);
-  tn__split(s, loop, (const int64_t[]){0, (extent + parts - 1) / parts}, 2);
+  int64_t extent = tn__rule_loop_extent(s, loop);
+  tn__sched_split(s, loop, (const int64_t[]){0, (extent + parts - 1) / parts}, 2);
   const char *outer = order[0] = tn__arena_printf(s->arena, "%s.0", loop);
   for (int i = 0; i < spatial + axis; i++) order[i + 1] = path[i]->name;
-  if (spatial + axis > 0) tn__reorder(s, order, spatial + axis + 1);
+  if (spatial + axis > 0) tn__sched_reorder(s, order, spatial + axis + 1);
   const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
-  tn__rfactor_at(s, outer, spatial > 0 ? path[spatial - 1]->name : outer);
-  tn__compute_root(s, name);
+  tn__sched_rfactor_at(s, outer, spatial > 0 ? path[spatial - 1]->name : outer);
+  tn__sched_compute_root(s, name);
   return partial;
 }
 
@@ -85,7 +85,7 @@ static void move_parts_outside(tn__schedule *s, const char *partial) {
   const tn__buffer *buffer = tn__sched_find(s, partial, true)->block.writes[0].buffer;
   tn__layout layout = {.rank = buffer->rank, .parts = {{buffer->rank - 1, 1, 0}}};
   for (int d = 1; d < buffer->rank; d++) layout.parts[d] = (tn__layout_part){d - 1, 1, 0};
-  if (buffer->rank > 1) tn__transform_layout(s, buffer->name, &layout);
+  if (buffer->rank > 1) tn__sched_transform_layout(s, buffer->name, &layout);
 }
 
 static void reduce_stage(tn__schedule *s, const char *name, const tn__schedule_options *options,
@@ -163,7 +163,7 @@ static bool parts_features(const tn__sketch *k, const int64_t *v, tn__sketch_fea
   double results = tn__reduce_volume(&stage->axes, NULL), terms = tn__reduce_volume(&stage->reduce_axes, NULL);
   int64_t pieces = tn__plain_pieces(k, v[VECTORS]);
   if (parts > 1 && (results * terms < (double)(parts * SHORTEST_PART) ||
-                    !tn__as_int(stage->reduce_axes.var[axis_to_cut(stage)]->extent, &extent) || extent < 2 * parts))
+                    !tn__ir_as_int(stage->reduce_axes.var[axis_to_cut(stage)]->extent, &extent) || extent < 2 * parts))
     return false;
   if (parts > 1) f->extra_cycles += (double)parts * results * 4 + 200;
   if (f->chunks > 1 && pieces * parts < f->chunks) f->chunks = pieces * parts;

@@ -35,7 +35,7 @@ typedef struct positions {
 
 static void note(positions *found, const tn__expr *at, bool chosen) {
   int64_t modulus = 0;
-  if (at->kind == TN__EXPR_MOD && tn__as_int(at->args[1], &modulus)) at = at->args[0];
+  if (at->kind == TN__EXPR_MOD && tn__ir_as_int(at->args[1], &modulus)) at = at->args[0];
   if (at->kind != TN__EXPR_VAR) return;
   int i = 0;
   while (i < found->count && found->list[i].axis != at->value.var) i++;
@@ -52,7 +52,7 @@ static void find_position(const tn__expr *e, void *user) {
       if (found->first_chosen >> d & 1) note(found, e->args[d], false);
   if (e->kind != TN__EXPR_SELECT || !tn__dtype_is_float(e->dtype) || e->args[0]->kind != TN__EXPR_EQ) return;
   const tn__expr *a = e->args[0]->args[0], *b = e->args[0]->args[1];
-  if (tn__is_int(a) != tn__is_int(b)) note(found, tn__is_int(a) ? b : a, true);
+  if (tn__ir_is_int(a) != tn__ir_is_int(b)) note(found, tn__ir_is_int(a) ? b : a, true);
 }
 
 /* The positions of a value, few enough of them to unroll; false when it is not chosen by any. */
@@ -63,7 +63,7 @@ static bool find_positions(tn__ir *ir, const tn__expr *value, const tn__buffer *
   tn__te_visit(ir, value, find_position, out);
   for (int i = 0; i < out->count; i++) {
     int64_t places = out->list[i].modulus;
-    if (places == 0 && !tn__as_int(out->list[i].axis->extent, &places)) return false;
+    if (places == 0 && !tn__ir_as_int(out->list[i].axis->extent, &places)) return false;
     if (places < 2 || places > MAX_POSITIONS) return false;
     any |= out->list[i].chosen;
   }
@@ -129,9 +129,9 @@ static int arrange(tn__schedule *s, const tn__snode *block, const positions *fou
     const position *p = position_of(found, block->block.axes[a].var);
     const char *within = loops[a];
     if (p == NULL || p->modulus > 0) {
-      int64_t extent = tn__loop_extent(s, loops[a]);
+      int64_t extent = tn__rule_loop_extent(s, loops[a]);
       partial[tile_count] = p != NULL && (extent < 0 || extent % p->modulus != 0);
-      if (p != NULL) tn__split(s, loops[a], (const int64_t[]){0, p->modulus}, 2);
+      if (p != NULL) tn__sched_split(s, loops[a], (const int64_t[]){0, p->modulus}, 2);
       tiles[tile_count++] = p == NULL ? loops[a] : part(s, loops[a], 0);
       if (p == NULL) continue;
       within = part(s, loops[a], 1);
@@ -143,18 +143,18 @@ static int arrange(tn__schedule *s, const tn__snode *block, const positions *fou
   }
   const char *vector = loops[last];
   if (outside)
-    tn__split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
+    tn__sched_split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
   else
-    tn__split(s, vector, (const int64_t[]){vectors, lanes}, 2);
+    tn__sched_split(s, vector, (const int64_t[]){vectors, lanes}, 2);
   for (int i = 0; i < tile_count; i++) order[n++] = tiles[i];
   if (outside) order[n++] = part(s, vector, 0);
   for (int i = 0; i < plain_count; i++) order[n++] = plain[i];
   order[n++] = part(s, vector, outside);
   for (int i = 0; i < chosen_count; i++) order[n++] = chosen[i];
   order[n++] = part(s, vector, 1 + outside);
-  tn__reorder(s, order, n);
-  for (int i = 0; i < chosen_count; i++) tn__unroll(s, chosen[i]);
-  tn__vectorize(s, order[n - 1]);
+  tn__sched_reorder(s, order, n);
+  for (int i = 0; i < chosen_count; i++) tn__sched_unroll(s, chosen[i]);
+  tn__sched_vectorize(s, order[n - 1]);
   return tile_count;
 }
 
@@ -162,15 +162,15 @@ static int arrange(tn__schedule *s, const tn__snode *block, const positions *fou
  * stay by themselves, so that it can be cut off. */
 static void share_out(tn__schedule *s, const char *const *tiles, const bool *partial, int count, int threads) {
   int first = 0;
-  while (first < count - 1 && tn__loop_extent(s, tiles[first]) == 1) first++;
+  while (first < count - 1 && tn__rule_loop_extent(s, tiles[first]) == 1) first++;
   const char *outermost = tiles[first];
   for (int i = first + 1; i < count && !partial[i - 1] && !partial[i]; i++) {
-    int64_t extent = tn__loop_extent(s, outermost);
+    int64_t extent = tn__rule_loop_extent(s, outermost);
     if (extent < 0 || extent >= 4 * threads) break;
-    tn__fuse(s, outermost, tiles[i]);
+    tn__sched_fuse(s, outermost, tiles[i]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, tiles[i]);
   }
-  tn__parallel(s, outermost);
+  tn__sched_parallel(s, outermost);
 }
 
 static void place_others(const tn__sketch *k, tn__schedule *s, const tn__te_stage *const steps[2]) {
@@ -181,7 +181,7 @@ static void place_others(const tn__sketch *k, tn__schedule *s, const tn__te_stag
     if (stage != steps[1] && (reads(steps[0], stage) || reads(steps[1], stage)))
       tn__rule_nest(s, stage->name, &k->options);
     else
-      tn__inline(s, stage->name);
+      tn__sched_inline(s, stage->name);
   }
 }
 
@@ -201,18 +201,18 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   for (int a = 0; a < first->block.axis_count; a++)
     chosen |= (unsigned)(position_of(&own, first->block.axes[a].var) != NULL) << a;
   const positions found = positions_of(s, second, steps[0]->tensors[0], chosen);
-  int count = tn__loops_of(s, name, loops, TN__MAX_LOOPS), last = second->block.axis_count - 1;
+  int count = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS), last = second->block.axis_count - 1;
   if (last < 1 || count != last + 1 || position_of(&found, second->block.axes[last].var) != NULL)
     tn__sched_refuse(s, "transform: \"%s\" has no vectors beside its positions", name);
   int64_t lanes = k->options.vector_bytes / (int64_t)tn_dtype_size(output->dtype);
-  int64_t width = tn__loop_extent(s, loops[last]), vectors = width < 0 ? 1 : MAX_VECTORS;
+  int64_t width = tn__rule_loop_extent(s, loops[last]), vectors = width < 0 ? 1 : MAX_VECTORS;
   while (width >= 0 && lanes > width) lanes /= 2;
   while (vectors > 1 && width % (vectors * lanes) != 0) vectors--;
   if (lanes < 2) tn__sched_refuse(s, "transform: \"%s\" has no vectors", name);
   int tile_count = arrange(s, second, &found, loops, lanes, vectors, true, tiles, partial);
-  tn__compute_at(s, steps[0]->name, part(s, loops[last], 0));
-  tn__set_scope(s, steps[0]->name, 0, TN__SCOPE_STACK);
-  count = tn__loops_of(s, steps[0]->name, loops, TN__MAX_LOOPS);
+  tn__sched_compute_at(s, steps[0]->name, part(s, loops[last], 0));
+  tn__sched_set_scope(s, steps[0]->name, 0, TN__SCOPE_STACK);
+  count = tn__sched_loops_of(s, steps[0]->name, loops, TN__MAX_LOOPS);
   bool unused[TN__MAX_RANK];
   arrange(s, first, &own, loops + count - first->block.axis_count, lanes, vectors, false, ignored, unused);
   if (tn__rule_shares(s, &k->options)) share_out(s, tiles, partial, tile_count, k->options.threads);
@@ -245,12 +245,12 @@ static void open_transform(tn__sketch *k, tn__schedule *scratch) {
     double places = 1;
     c->points[i] = 1;
     for (int a = 0; a < steps[i]->axes.count; a++)
-      c->points[i] *= tn__as_int(steps[i]->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+      c->points[i] *= tn__ir_as_int(steps[i]->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
     find_positions(scratch->ir, value, NULL, 0, &found);
     for (int p = 0; p < found.count; p++)
       if (found.list[p].modulus > 0)
         places *= (double)found.list[p].modulus;
-      else if (tn__as_int(found.list[p].axis->extent, &extent))
+      else if (tn__ir_as_int(found.list[p].axis->extent, &extent))
         places *= (double)extent;
     c->operations[i] = (double)tn__rule_cost(scratch->ir, value) / places;
     tn__te_visit(scratch->ir, value, count_load, &c->loads[i]);

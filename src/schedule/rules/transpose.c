@@ -38,8 +38,9 @@ typedef struct finding {
 
 static const tn__expr *flat_of(const tn__schedule *s, const tn__snode *block, const tn__buffer *buffer,
                                const tn__expr *const *indices) {
-  const tn__expr *flat = tn__index(s->ir, 0);
-  for (int d = 0; d < buffer->rank; d++) flat = tn__add(s->ir, tn__mul(s->ir, flat, buffer->shape[d]), indices[d]);
+  const tn__expr *flat = tn__ir_index(s->ir, 0);
+  for (int d = 0; d < buffer->rank; d++)
+    flat = tn__ir_add(s->ir, tn__ir_mul(s->ir, flat, buffer->shape[d]), indices[d]);
   return tn__sched_substitute_axes(s->ir, &block->block, flat);
 }
 
@@ -52,13 +53,13 @@ static void vote(const tn__expr *e, void *user) {
   int64_t stride, extent;
   if (e->kind != TN__EXPR_LOAD) return;
   const tn__expr *flat = flat_of(f->s, t->block, e->value.buffer, e->args);
-  bool affine = tn__stride_in(ir, flat, t->path[t->lanes]->var, &stride);
+  bool affine = tn__ir_stride_in(ir, flat, t->path[t->lanes]->var, &stride);
   if (affine && (stride == 0 || stride == 1)) return;
   for (int i = 0; i < t->count; i++) {
     int64_t along;
-    if (i == t->lanes || tn__is_int_value(t->path[i]->var->extent, 1)) continue;
-    if (!tn__stride_in(ir, flat, t->path[i]->var, &along) || along != 1) continue;
-    bool few = tn__as_int(t->path[i]->var->extent, &extent) && extent <= NEAR;
+    if (i == t->lanes || tn__ir_is_int_value(t->path[i]->var->extent, 1)) continue;
+    if (!tn__ir_stride_in(ir, flat, t->path[i]->var, &along) || along != 1) continue;
+    bool few = tn__ir_as_int(t->path[i]->var->extent, &extent) && extent <= NEAR;
     if (!few || !affine || stride > NEAR) f->votes[i]++;
   }
 }
@@ -71,17 +72,17 @@ static bool is_output(const tn__te *te, const tn__te_stage *stage) {
 static void find_turned(tn__schedule *s, turned *t) {
   const tn__te *te = s->te;
   for (int i = 0; i < tn__te_stage_count(te); i++)
-    if (!is_output(te, tn__te_stage_at(te, i))) tn__inline(s, tn__te_stage_at(te, i)->name);
+    if (!is_output(te, tn__te_stage_at(te, i))) tn__sched_inline(s, tn__te_stage_at(te, i)->name);
   t->block = tn__sched_block(s, "transpose", tn__te_stage_of(te, tn__te_output_at(te, 0))->name);
   t->count = tn__rule_fuse(s, t->block, t->path);
   for (int i = 0; i < t->count; i++)
-    if (tn__is_int_value(t->path[i]->var->extent, 0)) tn__sched_refuse(s, "transpose: there is nothing to move");
+    if (tn__ir_is_int_value(t->path[i]->var->extent, 0)) tn__sched_refuse(s, "transpose: there is nothing to move");
   const tn__stmt *body = t->block->block.body;
   const tn__expr *flat = flat_of(s, t->block, body->as.store.buffer, body->as.store.indices);
   int64_t stride;
   t->lanes = t->rows = -1;
   for (int i = 0; i < t->count; i++)
-    if (!tn__is_int_value(t->path[i]->var->extent, 1) && tn__stride_in(s->ir, flat, t->path[i]->var, &stride) &&
+    if (!tn__ir_is_int_value(t->path[i]->var->extent, 1) && tn__ir_stride_in(s->ir, flat, t->path[i]->var, &stride) &&
         stride == 1)
       t->lanes = i;
   if (t->lanes < 0) tn__sched_refuse(s, "transpose: the output is not contiguous along any axis");
@@ -122,7 +123,7 @@ static void add_access(const tn__schedule *s, const turned *t, tn__nest *nest, c
   *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
   for (int i = 0; i < t->count; i++) {
     int64_t stride = 1;
-    a->scattered |= !tn__stride_in(s->ir, flat, t->path[i]->var, &stride);
+    a->scattered |= !tn__ir_stride_in(s->ir, flat, t->path[i]->var, &stride);
     a->along[i].stride = (stride < 0 ? -stride : stride) * a->element;
   }
 }
@@ -171,7 +172,7 @@ static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
   d->lanes = t.lanes;
   d->nest.axis_count = t.count;
   for (int i = 0; i < t.count; i++) {
-    d->nest.open[i] = !tn__as_int(t.path[i]->var->extent, &d->nest.extent[i]);
+    d->nest.open[i] = !tn__ir_as_int(t.path[i]->var->extent, &d->nest.extent[i]);
     if (d->nest.open[i]) d->nest.extent[i] = TN__OPEN_EXTENT;
   }
   const tn__stmt *body = t.block->block.body;
@@ -194,7 +195,7 @@ static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
   n = sides(d->nest.extent[t.lanes], d->element, LINE_BYTES, choices);
   tn__sketch_open(k, "lanes", choices, n);
   tn__sketch_open(k, "block", blocks, sizeof(blocks) / sizeof(blocks[0]));
-  tn__open_stream(k);
+  tn__rule_open_stream(k);
   tn__sketch_open(k, "strip", strips, is_far(k, d) ? sizeof(strips) / sizeof(strips[0]) : 1);
 }
 
@@ -346,12 +347,12 @@ static void share_out(tn__schedule *s, const char *const *loops, int count, int 
   const char *outermost = loops[0];
   int next = 1;
   for (; next < count; next++) {
-    int64_t extent = tn__loop_extent(s, outermost);
+    int64_t extent = tn__rule_loop_extent(s, outermost);
     if (extent < 0 || extent >= 4 * threads) break;
-    tn__fuse(s, outermost, loops[next]);
+    tn__sched_fuse(s, outermost, loops[next]);
     outermost = tn__arena_printf(s->arena, "%s+%s", outermost, loops[next]);
   }
-  tn__parallel(s, outermost);
+  tn__sched_parallel(s, outermost);
 }
 
 /* Whatever is read along the rows in an iteration of the loop, ahead of its use. */
@@ -365,7 +366,7 @@ static void fetch_ahead(tn__schedule *s, const char *loop, const char *ahead) {
       tn__sched_prefetch p = {
           .block = tile, .buffer = tile->block.reads[r].buffer, .ahead = outer, .distance = TILES_AHEAD};
       if (tn__sched_is_param(s, p.buffer) && tn__sched_prefetch_start(s, at, &p, NULL, NULL))
-        tn__prefetch_ahead(s, tile->name, r, loop, ahead, TILES_AHEAD);
+        tn__sched_prefetch_ahead(s, tile->name, r, loop, ahead, TILES_AHEAD);
     }
   }
 }
@@ -376,7 +377,7 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   int n = 0;
   find_turned(s, &t);
   const char *rows = t.path[t.rows]->name, *lanes = t.path[t.lanes]->name, *block = t.block->name;
-  int64_t row_extent = tn__loop_extent(s, rows), lane_extent = tn__loop_extent(s, lanes);
+  int64_t row_extent = tn__rule_loop_extent(s, rows), lane_extent = tn__rule_loop_extent(s, lanes);
   int64_t row_tiles = row_extent < 0 ? -1 : ceiling(row_extent, v[ROWS]);
   int64_t block_tiles = row_extent < 0 ? v[BLOCK] : block_of(v[BLOCK], row_tiles);
   bool blocks = row_tiles != 1 && block_tiles != 0 && block_tiles != row_tiles;
@@ -386,15 +387,15 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   const char *row_tile = rows, *lane_tile = lanes;
   if (row_tiles != 1) {
     const int64_t three[] = {0, block_tiles, v[ROWS]}, two[] = {0, v[ROWS]};
-    tn__split(s, rows, blocks && inner ? three : two, blocks && inner ? 3 : 2);
+    tn__sched_split(s, rows, blocks && inner ? three : two, blocks && inner ? 3 : 2);
     row_tile = part(s, rows, blocks && inner ? 2 : 1);
   }
   if (v[STRIP] > 0) {
-    tn__split(s, lanes, (const int64_t[]){0, v[STRIP], v[LANES]}, 3);
+    tn__sched_split(s, lanes, (const int64_t[]){0, v[STRIP], v[LANES]}, 3);
     lane_tile = part(s, lanes, 2);
     order[n++] = part(s, lanes, 0);
   } else if (lane_extent != v[LANES]) {
-    tn__split(s, lanes, (const int64_t[]){0, v[LANES]}, 2);
+    tn__sched_split(s, lanes, (const int64_t[]){0, v[LANES]}, 2);
     lane_tile = part(s, lanes, 1);
   }
   if (blocks) order[n++] = part(s, rows, 0);
@@ -404,8 +405,8 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   if (shared == 0) shared = n;
   order[n] = row_tile;
   order[n + 1] = lane_tile;
-  tn__reorder(s, order, n + 2);
-  tn__transpose(s, block, row_tile, lane_tile);
+  tn__sched_reorder(s, order, n + 2);
+  tn__sched_transpose(s, block, row_tile, lane_tile);
   if (v[STRIP] > 0) fetch_ahead(s, order[n - 1], order[n - 2]);
   if (v[STREAM]) tn__rule_stream(s, block);
   if (tn__rule_shares(s, &k->options) && shared > 0) share_out(s, order, shared, k->options.threads);
@@ -414,11 +415,11 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
 void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options) {
   enum { LEAST_SIDE = 4 };
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *sides[2];
-  int count = tn__loops_of(s, block, loops, TN__MAX_LOOPS), n = 0;
+  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS), n = 0;
   int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, block, true)->block.writes[0].buffer->dtype);
   const int at[2] = {contiguous, count - 1};
   int64_t side = options->vector_bytes / (bytes < 4 ? 4 : bytes), extent[2];
-  for (int i = 0; i < 2; i++) extent[i] = tn__loop_extent(s, loops[at[i]]);
+  for (int i = 0; i < 2; i++) extent[i] = tn__rule_loop_extent(s, loops[at[i]]);
   if (contiguous == count - 1 || side < LEAST_SIDE || (extent[0] >= 0 && extent[0] < LEAST_SIDE) ||
       (extent[1] >= 0 && extent[1] < LEAST_SIDE)) {
     tn__rule_nest(s, block, options);
@@ -429,14 +430,14 @@ void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn_
   for (int i = 0; i < 2; i++) {
     sides[i] = loops[at[i]];
     if (extent[i] >= 0 && extent[i] <= side) continue;
-    tn__split(s, loops[at[i]], (const int64_t[]){0, side}, 2);
+    tn__sched_split(s, loops[at[i]], (const int64_t[]){0, side}, 2);
     order[n++] = part(s, loops[at[i]], 0);
     sides[i] = part(s, loops[at[i]], 1);
   }
   order[n] = sides[0];
   order[n + 1] = sides[1];
-  tn__reorder(s, order, n + 2);
-  tn__transpose(s, block, sides[0], sides[1]);
+  tn__sched_reorder(s, order, n + 2);
+  tn__sched_transpose(s, block, sides[0], sides[1]);
   if (tn__rule_shares(s, options) && n > 0) share_out(s, order, n, options->threads);
 }
 

@@ -33,10 +33,10 @@ typedef struct extent {
 static void add_run(extent *runs, int *n, int64_t stride, int64_t count) {
   extent *last = &runs[*n - 1];
   if (count <= 1 || stride == 0) return;
-  int64_t span = tn__bound_mul(last->stride, last->count);
+  int64_t span = tn__ir_bound_mul(last->stride, last->count);
   if (stride <= span || (*n == 1 && stride < (int64_t)LINE)) {
-    int64_t steps = tn__bound_add(tn__bound_mul(count - 1, stride), last->stride - 1) / last->stride;
-    last->count = tn__bound_add(last->count, steps);
+    int64_t steps = tn__ir_bound_add(tn__ir_bound_mul(count - 1, stride), last->stride - 1) / last->stride;
+    last->count = tn__ir_bound_add(last->count, steps);
   } else {
     runs[(*n)++] = (extent){stride, count};
   }
@@ -117,16 +117,16 @@ static bool position(const reading *r, const tn__expr *flat, const tn__var *var,
   int count = r->nest->axis_count;
   for (int i = 0; i < count; i++) {
     vars[i] = r->block->axes[i].var;
-    values[i] = tn__index(r->s->ir, vars[i] == var ? value : 0);
+    values[i] = tn__ir_index(r->s->ir, vars[i] == var ? value : 0);
   }
-  return tn__as_int(tn__substitute(r->s->ir, flat, vars, values, count), out);
+  return tn__ir_as_int(tn__ir_substitute(r->s->ir, flat, vars, values, count), out);
 }
 
 static bool stride_of(const reading *r, const tn__expr *flat, const tn__var *var, tn__nest_stride *out) {
   *out = (tn__nest_stride){0};
   if (!tn__expr_uses_var(flat, var)) return true;
-  if (tn__stride_in(r->s->ir, flat, var, &out->stride)) return true;
-  int64_t at[4], divisor = tn__divisor_of(r->s->ir, flat, var);
+  if (tn__ir_stride_in(r->s->ir, flat, var, &out->stride)) return true;
+  int64_t at[4], divisor = tn__sched_divisor_of(r->s->ir, flat, var);
   if (divisor < 1) return false;
   for (int i = 0; i < 4; i++) {
     const int64_t places[] = {0, 1, divisor, 2 * divisor};
@@ -152,22 +152,22 @@ static void see_symbol(const tn__expr *e, void *user) {
   for (int i = 0; i < found->count; i++)
     if (found->vars[i] == e->value.var) return;
   found->vars[found->count] = e->value.var;
-  found->values[found->count++] = tn__index(found->r->s->ir, TN__OPEN_EXTENT);
+  found->values[found->count++] = tn__ir_index(found->r->s->ir, TN__OPEN_EXTENT);
 }
 
 /* The index with every open dimension taken for TN__OPEN_EXTENT, as extents are. */
 static const tn__expr *with_extents(const reading *r, const tn__expr *flat) {
   symbols found = {.r = r};
   tn__te_visit(r->s->ir, flat, see_symbol, &found);
-  return tn__substitute(r->s->ir, flat, found.vars, found.values, found.count);
+  return tn__ir_substitute(r->s->ir, flat, found.vars, found.values, found.count);
 }
 
 static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *const *indices, bool store) {
   tn__nest *nest = r->nest;
   tn__ir *ir = r->s->ir;
   if (nest->access_count == TN__NEST_ACCESSES) return; /* what is left out is small change beside twelve others */
-  const tn__expr *flat = tn__index(ir, 0);
-  for (int d = 0; d < buffer->rank; d++) flat = tn__add(ir, tn__mul(ir, flat, buffer->shape[d]), indices[d]);
+  const tn__expr *flat = tn__ir_index(ir, 0);
+  for (int d = 0; d < buffer->rank; d++) flat = tn__ir_add(ir, tn__ir_mul(ir, flat, buffer->shape[d]), indices[d]);
   flat = with_extents(r, flat);
   tn__nest_access *a = &nest->access[nest->access_count++];
   *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
@@ -207,7 +207,7 @@ void tn__nest_of_block(tn__schedule *s, const char *name, tn__nest *out) {
   reading r = {s, &block->block, out};
   if (out->axis_count > TN__NEST_AXES) tn__sched_refuse(s, "\"%s\" has more than %d axes", name, TN__NEST_AXES);
   for (int x = 0; x < out->axis_count; x++) {
-    out->open[x] = !tn__as_int(block->block.axes[x].var->extent, &out->extent[x]);
+    out->open[x] = !tn__ir_as_int(block->block.axes[x].var->extent, &out->extent[x]);
     if (out->open[x]) out->extent[x] = TN__OPEN_EXTENT;
     if (out->extent[x] < 1) out->extent[x] = 1;
   }
@@ -226,7 +226,7 @@ static double rate(int ports, int bytes, int width) {
   return ports > 0 && wide > ports ? ports : wide;
 }
 
-double tn__operation_cycles(const tn__target *target, const tn__operations *o) {
+double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *o) {
   const tn__core *core = &target->core;
   int width = o->vector_bytes;
   double arithmetic = o->fma / rate(core->fma_ports, core->fma_bytes, width);
@@ -243,7 +243,7 @@ double tn__operation_cycles(const tn__target *target, const tn__operations *o) {
 }
 
 void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__operations *ops, double times) {
-  f->work_cycles += times * tn__operation_cycles(target, ops);
+  f->work_cycles += times * tn__sketch_operation_cycles(target, ops);
   f->fma += times * ops->fma;
   f->loads += times * ops->loads;
   f->stores += times * ops->stores;

@@ -102,7 +102,7 @@ double tn__nest_crossing(const tn__target *target, const tn__nest_access *access
                          int64_t bytes);
 
 /* Cycles of one execution; the same in `f` for `times` executions. */
-double tn__operation_cycles(const tn__target *target, const tn__operations *ops);
+double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *ops);
 void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__operations *ops, double times);
 /* Loop overhead: `entries` times a loop of `trips` iterations is run through. */
 void tn__cost_loop(tn__sketch_features *f, double entries, double trips);

@@ -23,7 +23,7 @@ void tn__plan_unit_pack(tn__plan_unit *unit, const char *const *constants, int c
   for (int i = 0; i < count; i++) {
     for (int k = 0; k < tn__te_input_count(unit->te); k++)
       if (strcmp(tn__te_input_at(unit->te, k)->name, constants[i]) == 0) unit->packing_inputs[i] = k;
-    unit->te = tn__te_prepack(unit->te, constants[i], unit->target, &unit->packings[i]);
+    unit->te = tn__sched_te_prepack(unit->te, constants[i], unit->target, &unit->packings[i]);
     unit->packing_count++;
   }
 }
@@ -102,7 +102,7 @@ static const char *trace_of(const tn__recorded *r, const tn__plan_unit *unit) {
   if (unit->part) return NULL;
   tn__sched_digest(unit->te, digest);
   for (int i = 0; i < r->count; i++)
-    if (tn__trace_is_of(r->traces[i], digest)) return r->traces[i];
+    if (tn__sched_trace_is_of(r->traces[i], digest)) return r->traces[i];
   return NULL;
 }
 
@@ -164,7 +164,7 @@ static void apply(tn__escape *escape, void *arg) {
     check_values(a);
     a->result = tn__sketch_apply(c->sketch, c->values);
   } else {
-    tn__check(escape, tn__trace_replay(a->unit->te, a->unit->target, c->trace, &a->result));
+    tn__check(escape, tn__sched_trace_replay(a->unit->te, a->unit->target, c->trace, &a->result));
     tn__schedule_func(a->result);
   }
 }

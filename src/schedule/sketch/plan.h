@@ -1,8 +1,8 @@
 /* Choosing a schedule: the one way from a declaration to the loops that it is compiled to.
  *
- *   tn__plan_unit unit = tn__plan_unit_of(te, &target, &options);  // rules/choose.h
+ *   tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);  // rules/choose.h
  *   const tn__plan *plan = tn__plan_kernel(&unit, &tn__chooser_static);
- *   tn__trace_print(plan->schedule, &text);
+ *   tn__sched_trace_print(plan->schedule, &text);
  *
  * A *unit* is all that a choice may depend on, and a *chooser* is how it is made: by the cost function, from traces
  * that were recorded, by a search. Whoever compiles a kernel, prints its schedule, explains it or looks for it in a
@@ -30,19 +30,19 @@ typedef struct tn__plan_unit {
   int packing_count;
 } tn__plan_unit;
 
-/* Throws when an option is out of range; `options` may be NULL. tn__plan_unit_of() in rules/choose.h is for all rules
- * that there are. */
+/* Throws when an option is out of range; `options` may be NULL. tn__rule_plan_unit_of() in rules/choose.h is for all
+ * rules that there are. */
 tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const tn__target *target,
                                  const tn__schedule_options *options);
-/* Constant inputs, by name, that the kernel shall read packed (tn__te_prepack, which throws where that cannot be): each
- * in turn, in a declaration that reads the ones before it packed. Takes the place of `te`. */
+/* Constant inputs, by name, that the kernel shall read packed (tn__sched_te_prepack, which throws where that cannot
+ * be): each in turn, in a declaration that reads the ones before it packed. Takes the place of `te`. */
 void tn__plan_unit_pack(tn__plan_unit *unit, const char *const *constants, int count);
 
 /* What a chooser proposes for a unit: a point of a sketch, or a trace; with neither, the plain nest. */
 typedef struct tn__candidate {
   const tn__sketch *sketch;          /* of the unit's declaration, target and options; NULL: none */
   int64_t values[TN__MAX_DECISIONS]; /* one of the choices of each of its decisions */
-  const char *trace;                 /* as tn__trace_print writes it; NULL: none */
+  const char *trace;                 /* as tn__sched_trace_print writes it; NULL: none */
   int64_t weighed;                   /* how many others it was preferred to */
   bool required;                     /* when it is refused, that is the call's error, and nothing else is tried */
 } tn__candidate;
