@@ -8,6 +8,7 @@ usage: check_facts.py [ROOT]
 - The name of an operator is compared in one place, tn__g_is_op. Elsewhere it is for messages.
 - Only files that hold rules, each of which rewrites one operator, ask tn__g_is_op or look a producer up by its name.
 - No list of names but in builders, and no function that asks one node for two of them.
+- Of ONNX's operators, the functions that serve several compare names; the importer itself has the rows of ops_table.c.
 
 The names are those of the rows, src/graph/ops. What it reads is C as clang-format leaves it.
 """
@@ -28,6 +29,8 @@ RULES = re.compile(r"^src/(graph/(build|grow)/\w+|graph/parse|graph/passes/(rule
 ASKS = re.compile(r"\b(?:tn__g_is_op|tn__pass_producer_of)\s*\(")
 ASKED = re.compile(r"\btn__g_is_op\(([^,()]*(?:\([^()]*\)[^,()]*)*), " + NAME + r"\)")
 COMPARED = re.compile(r"->op [!=]= tn__op_find\(|->op->name\s*(?:\[\w+\]\s*)?[!=]=|\bstrn?cmp\s*\((?:[^();]|\([^();]*\))*->op->name\b")
+IMPORTED = re.compile(r"^src/import/onnx/(?!ops_)")
+IMPORTED_COMPARED = re.compile(r"\bstrcmp\(n->name, ")
 LIST = re.compile(r"\{\s*" + NAME + r"\s*,\s*" + NAME)
 
 
@@ -57,6 +60,9 @@ def check_file(relative, text, names):
             for match in COMPARED.finditer(body):
                 yield (f"{relative}:{line(start + match.start())}: {name} compares an operator's name; "
                        "ask a fact of its row, or tn__g_is_op in a rule")
+        for match in IMPORTED_COMPARED.finditer(body) if IMPORTED.search(relative) else ():
+            yield (f"{relative}:{line(start + match.start())}: {name} compares an ONNX operator's name; "
+                   "ask a fact of its row in ops_table.c")
         if not RULES.search(relative):
             for match in ASKS.finditer(body):
                 if not re.match(r"tn__(g_is_op|pass_producer_of)$", name):

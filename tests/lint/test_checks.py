@@ -111,6 +111,7 @@ class FactsTest(unittest.TestCase):
             "their rows",
             "src/graph/passes/rules_one.c:5: is_either asks whether v->producer is one of abs, strided; what they have "
             "in common is a fact in their rows",
+            "src/import/onnx/walk.c:5: passes compares an ONNX operator's name; ask a fact of its row in ops_table.c",
         ])
 
     def test_every_row_is_found(self):

@@ -347,23 +347,15 @@ static int64_t imported_version(const tn__oscope *scope, const char *domain) {
   return 0;
 }
 
-/* Integers of 2 or 4 bits are bytes with a note that they are not more. They are taken by the operators that look at
- * their values, as those of bytes, and passed on, with the note, by a few that do not. */
-static bool takes_narrow(const tn__onode *n, int input) {
-  static const char *const takers[] = {"Cast", "DequantizeLinear", "Shape", "Size"};
-  for (size_t i = 0; i < sizeof(takers) / sizeof(*takers); i++)
-    if (strcmp(n->name, takers[i]) == 0) return true;
-  return (strcmp(n->name, "CastLike") == 0 && input == 0) || (strcmp(n->name, "QuantizeLinear") == 0 && input == 2);
+static bool takes_narrow(const tn__onnx_op *op, int input) {
+  return input < 32 && (op->takes_narrow >> input & 1) != 0;
 }
-static bool passes_narrow(const tn__onode *n) {
-  static const char *const passers[] = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"};
-  for (size_t i = 0; i < sizeof(passers) / sizeof(*passers); i++)
-    if (strcmp(n->name, passers[i]) == 0) return n->in[0]->narrow > 0;
-  return false;
-}
+
+static bool passes_narrow(const tn__onode *n) { return n->op->passes_narrow && n->in[0]->narrow > 0; }
+
 static void check_narrow(const tn__onode *n) {
   for (int i = 0; i < n->input_count; i++)
-    if (n->in[i] != NULL && n->in[i]->narrow > 0 && !takes_narrow(n, i) && !(i == 0 && passes_narrow(n)))
+    if (n->in[i] != NULL && n->in[i]->narrow > 0 && !takes_narrow(n->op, i) && !(i == 0 && n->op->passes_narrow))
       tn__on_unsupported(n,
                          "input %d is %s, which is supported for quantised weights only: constants that "
                          "DequantizeLinear takes",

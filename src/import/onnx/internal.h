@@ -79,6 +79,10 @@ typedef struct tn__onnx_op {
   /* What the sizes of its inputs are to each other (graph/relations.h), where that would be lost in the core operators
    * that it becomes, or NULL. What depends on attributes and versions stands in the function. */
   const char *operands;
+  /* Integers of 2 or 4 bits are bytes with a note that they are no more (`narrow`). Bit i: the operator looks at the
+   * values of input i, which are those of the bytes. */
+  unsigned takes_narrow;
+  bool passes_narrow; /* it moves input 0 into output 0 without a look at the values: the note goes along */
 } tn__onnx_op;
 
 extern const tn__onnx_op tn__onnx_ops[]; /* by domain, then name */
