@@ -82,7 +82,7 @@ static tn_status *write_sections(object *o, const tn__c_emitter *e, const char *
       (const void *)(e->exe->file + e->exe->sections[TN__SECTION_DEVICES]->offset + sizeof(tn__table_header));
   Elf64_Ehdr header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
                        .e_type = ET_REL,
-                       .e_machine = device->arch == (uint32_t)TN__ARCH_X86_64 ? EM_X86_64 : EM_AARCH64,
+                       .e_machine = tn__arch_elf_machine((tn__arch)device->arch),
                        .e_version = EV_CURRENT,
                        .e_shoff = sizeof header,
                        .e_ehsize = sizeof header,

@@ -64,22 +64,29 @@ __attribute__((target("avx512f"))) static void store_512(int turns) {
   for (int i = 0; i < turns; i++) __asm__ volatile(STORES("zmm")::"r"(stored) : TN__FMA_REGISTERS, "memory");
 }
 
+/* Loops with vectors of each width. */
+static const struct {
+  int vector_bytes;
+  void (*fma)(int), (*load)(int), (*store)(int);
+} wide_loops[] = {{32, tn__fma_256, load_256, store_256}, {64, tn__fma_512, load_512, store_512}};
+
 tn__machine_ports tn__machine_ports_of(const tn__target *target) {
-  bool fused = target->arch == TN__ARCH_X86_64 && (target->features & TN__X86_FMA) && target->vector_bytes >= 32;
-  if (!fused) return (tn__machine_ports){0};
-  bool wide = target->vector_bytes == 64;
-  return (tn__machine_ports){.fma = rate_of(tn__fma_128),
-                             .wide_fma = rate_of(wide ? tn__fma_512 : tn__fma_256),
-                             .chained_fma = rate_of(chained_128),
-                             .load = rate_of(load_128),
-                             .wide_load = rate_of(wide ? load_512 : load_256),
-                             .wide_store = rate_of(wide ? store_512 : store_256)};
+  if (!tn__target_runs_here(target) || !tn__target_can(target, TN__CAN_FMA)) return (tn__machine_ports){0};
+  for (size_t i = 0; i < sizeof wide_loops / sizeof wide_loops[0]; i++)
+    if (wide_loops[i].vector_bytes == target->vector_bytes)
+      return (tn__machine_ports){.fma = rate_of(tn__fma_128),
+                                 .wide_fma = rate_of(wide_loops[i].fma),
+                                 .chained_fma = rate_of(chained_128),
+                                 .load = rate_of(load_128),
+                                 .wide_load = rate_of(wide_loops[i].load),
+                                 .wide_store = rate_of(wide_loops[i].store)};
+  return (tn__machine_ports){0};
 }
 
 #elif defined(__aarch64__)
 
 tn__machine_ports tn__machine_ports_of(const tn__target *target) {
-  if (target->arch != TN__ARCH_AARCH64) return (tn__machine_ports){0};
+  if (!tn__target_runs_here(target)) return (tn__machine_ports){0};
   double fma = rate_of(tn__fma_128);
   return (tn__machine_ports){.fma = fma, .wide_fma = fma};
 }

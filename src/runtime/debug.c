@@ -101,7 +101,7 @@ static void write_elf(const tn_executable *exe, uint8_t *image, const elf_layout
   header->e_ident[EI_CLASS] = ELFCLASS64, header->e_ident[EI_DATA] = ELFDATA2LSB;
   header->e_ident[EI_VERSION] = EV_CURRENT;
   header->e_type = ET_REL, header->e_version = EV_CURRENT;
-  header->e_machine = tn__host_arch() == TN__ARCH_X86_64 ? EM_X86_64 : EM_AARCH64;
+  header->e_machine = tn__arch_elf_machine(tn__host_arch());
   header->e_ehsize = sizeof(Elf64_Ehdr), header->e_shoff = at->sections;
   header->e_shentsize = sizeof(Elf64_Shdr), header->e_shnum = SECTION_COUNT, header->e_shstrndx = SECTION_NAMES;
   Elf64_Shdr *sections = (void *)(image + at->sections);

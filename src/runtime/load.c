@@ -2,8 +2,6 @@
  * each offset, count and string is checked before it is used. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
@@ -322,15 +320,6 @@ static tn_status *load_texts(tn_executable *exe, const tn__file_header *header) 
   return NULL;
 }
 
-/* Linux lends the state of the AMX tiles only to processes that ask (arch_prctl(2), ARCH_REQ_XCOMP_PERM, XTILEDATA). */
-static bool ask_for_tiles(void) {
-#if defined(__x86_64__) && defined(SYS_arch_prctl)
-  return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
-#else
-  return false;
-#endif
-}
-
 static tn_status *check_cpu(const tn__device_record *device, const char *target) {
   tn__arch host = tn__host_arch();
   if (device->arch != (uint32_t)host)
@@ -339,9 +328,7 @@ static tn_status *check_cpu(const tn__device_record *device, const char *target)
                             "one, or run it there",
                             target, tn__arch_name(host));
   char missing[256];
-  tn__features have = tn__host_features();
-  if (host == TN__ARCH_X86_64 && (device->features & have & TN__X86_AMX_TILE) && !ask_for_tiles())
-    have &= ~(TN__X86_AMX_TILE | TN__X86_AMX_BF16 | TN__X86_AMX_INT8);
+  tn__features have = tn__host_granted(device->features);
   if (!tn__target_missing(host, device->features, have, missing, sizeof(missing))) return NULL;
   return tn_status_create(
       TN_FAILED_PRECONDITION,

@@ -123,8 +123,7 @@ tn__te *tn__sched_te_prepack(const tn__te *te, const char *input, const tn__targ
  * replace. Inputs of the declaration are the operands behind the first, in order; its output is the first. */
 typedef struct tn__tensor_intrinsic {
   tn__tensor_op op;
-  tn__arch arch;
-  tn__features features; /* that the target must have */
+  tn__ability needs; /* of the target */
   tn__te *(*declare)(tn__ir *ir);
 } tn__tensor_intrinsic;
 

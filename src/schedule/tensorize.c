@@ -25,8 +25,8 @@ static tn__te *declare_dpbf16ps(tn__ir *ir) { return declare_dot(ir, TN__TENSOR_
 static tn__te *declare_dpbusd(tn__ir *ir) { return declare_dot(ir, TN__TENSOR_DPBUSD, 16, 4); }
 
 static const tn__tensor_intrinsic intrinsics[] = {
-    {TN__TENSOR_DPBF16PS, TN__ARCH_X86_64, TN__X86_AVX512BF16 | TN__X86_AVX512F, declare_dpbf16ps},
-    {TN__TENSOR_DPBUSD, TN__ARCH_X86_64, TN__X86_AVX512VNNI | TN__X86_AVX512F, declare_dpbusd},
+    {TN__TENSOR_DPBF16PS, TN__CAN_DPBF16PS, declare_dpbf16ps},
+    {TN__TENSOR_DPBUSD, TN__CAN_DPBUSD, declare_dpbusd},
 };
 
 const tn__tensor_intrinsic *tn__tensor_intrinsic_find(const char *name) {
@@ -186,7 +186,7 @@ void tn__sched_tensorize(tn__schedule *s, const char *name, const char *op_name)
   tn__snode *loop = tn__sched_loop(s, "tensorize", name), *n = loop;
   const tn__tensor_intrinsic *intrinsic = tn__tensor_intrinsic_find(op_name);
   if (intrinsic == NULL) tn__sched_refuse(s, "tensorize of \"%s\": there is no instruction \"%.60s\"", name, op_name);
-  if (s->target->arch != intrinsic->arch || (s->target->features & intrinsic->features) != intrinsic->features)
+  if (!tn__target_can(s->target, intrinsic->needs))
     tn__sched_refuse(s, "tensorize of \"%s\": the target %s has no %s", name, s->target->name, op_name);
   for (; !n->is_block; n = n->children.data[0]) {
     tn__sched_check_free(s, "tensorize", n, true);

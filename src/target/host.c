@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -78,6 +80,22 @@ tn__features tn__host_features(void) {
 
 tn__arch tn__host_arch(void) { return TN__ARCH_X86_64; }
 
+/* Linux lends the state of the AMX tiles only to processes that ask (arch_prctl(2), ARCH_REQ_XCOMP_PERM, XTILEDATA). */
+static bool ask_for_tiles(void) {
+#if defined(SYS_arch_prctl)
+  return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+#else
+  return false;
+#endif
+}
+
+tn__features tn__host_granted(tn__features needed) {
+  tn__features have = tn__host_features();
+  if ((needed & have & TN__X86_AMX_TILE) && !ask_for_tiles())
+    have &= ~(TN__X86_AMX_TILE | TN__X86_AMX_BF16 | TN__X86_AMX_INT8);
+  return have;
+}
+
 static void set_level(int level, int64_t bytes, int64_t *l1, int64_t *l2, int64_t *l3) {
   if (bytes <= 0) return;
   if (level == 1) *l1 = bytes;
@@ -128,6 +146,7 @@ tn__features tn__host_features(void) {
 }
 
 tn__arch tn__host_arch(void) { return TN__ARCH_AARCH64; }
+tn__features tn__host_granted(tn__features needed) { return tn__host_features(); }
 static bool cpuid_caches(int64_t *l1, int64_t *l2, int64_t *l3) { return false; }
 
 #else

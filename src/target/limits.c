@@ -30,7 +30,6 @@ static tn_status *measure_limits(tn_machine_limits *limits, const tn__target *ta
 }
 
 tn_status *tn__target_limits(const tn__target *target, int threads, tn_machine_limits *out) {
-  char missing[64];
   *out = (tn_machine_limits){.size = sizeof *out,
                              .threads = threads,
                              .l1_bytes = target->l1_bytes,
@@ -38,8 +37,5 @@ tn_status *tn__target_limits(const tn__target *target, int threads, tn_machine_l
                              .l3_bytes = target->l3_bytes};
   memcpy(out->target, target->name, sizeof out->target);
   usual_limits(out, target);
-  if (target->arch != tn__host_arch() ||
-      tn__target_missing(target->arch, target->features, tn__host_features(), missing, sizeof missing))
-    return NULL;
-  return measure_limits(out, target);
+  return tn__target_runs_here(target) ? measure_limits(out, target) : NULL;
 }

@@ -1,5 +1,6 @@
 #include "target/target.h"
 
+#include <elf.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,7 +80,43 @@ static const baseline baselines[] = {
 };
 enum { BASELINE_COUNT = sizeof(baselines) / sizeof(baselines[0]), TYPICAL_CORES = 4 };
 
-const char *tn__arch_name(tn__arch arch) { return arch == TN__ARCH_X86_64 ? "x86-64" : "aarch64"; }
+static const struct {
+  const char *name, *triple;
+  uint16_t elf_machine;
+} arch_rows[] = {
+    [TN__ARCH_X86_64] = {"x86-64", "x86_64-unknown-linux-gnu", EM_X86_64},
+    [TN__ARCH_AARCH64] = {"aarch64", "aarch64-unknown-linux-gnu", EM_AARCH64},
+};
+
+static bool is_known(tn__arch arch) { return (size_t)arch < sizeof(arch_rows) / sizeof(arch_rows[0]); }
+const char *tn__arch_name(tn__arch arch) { return is_known(arch) ? arch_rows[arch].name : "unknown"; }
+uint16_t tn__arch_elf_machine(tn__arch arch) { return is_known(arch) ? arch_rows[arch].elf_machine : EM_NONE; }
+
+static const struct {
+  tn__ability ability;
+  tn__arch arch;
+  tn__features features;
+} ability_rows[] = {
+    {TN__CAN_FMA, TN__ARCH_X86_64, TN__X86_FMA},
+    {TN__CAN_FMA, TN__ARCH_AARCH64, TN__ARM_NEON},
+    {TN__CAN_CONVERT_HALVES, TN__ARCH_X86_64, TN__X86_F16C},
+    {TN__CAN_CONVERT_HALVES, TN__ARCH_AARCH64, TN__ARM_NEON},
+    {TN__CAN_ROUND, TN__ARCH_X86_64, TN__X86_SSE41},
+    {TN__CAN_ROUND, TN__ARCH_AARCH64, TN__ARM_NEON},
+    {TN__CAN_DPBF16PS, TN__ARCH_X86_64, TN__X86_AVX512BF16 | TN__X86_AVX512F},
+    {TN__CAN_DPBUSD, TN__ARCH_X86_64, TN__X86_AVX512VNNI | TN__X86_AVX512F},
+};
+
+bool tn__target_can(const tn__target *target, tn__ability ability) {
+  for (size_t i = 0; i < sizeof(ability_rows) / sizeof(ability_rows[0]); i++)
+    if (ability_rows[i].ability == ability && ability_rows[i].arch == target->arch)
+      return (ability_rows[i].features & ~target->features) == 0;
+  return false;
+}
+
+bool tn__target_runs_here(const tn__target *target) {
+  return target->arch == tn__host_arch() && (target->features & ~tn__host_features()) == 0;
+}
 
 static const baseline *largest_baseline(tn__arch arch, tn__features features) {
   for (int i = 0; i < BASELINE_COUNT; i++)
@@ -305,8 +342,7 @@ bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, c
 }
 
 void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], char features[1024]) {
-  bool x86 = target->arch == TN__ARCH_X86_64;
-  snprintf(triple, 64, "%s", x86 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu");
+  snprintf(triple, 64, "%s", arch_rows[target->arch].triple);
   const baseline *base = largest_baseline(target->arch, target->features);
   /* The baseline's name chooses LLVM's instruction costs; the features are spelled out whole. */
   snprintf(cpu, 32, "%s", base->llvm_cpu);

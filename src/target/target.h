@@ -47,6 +47,16 @@ typedef uint64_t tn__features;
 #define TN__ARM_I8MM TN__FEATURE(4)
 #define TN__ARM_SVE TN__FEATURE(5) /* detected and named; vectors are NEON's */
 
+/* What generated code may want to do in one instruction, by what it is good for and not by its name in an architecture:
+ * a table in target.c says which features of which architecture bring it. */
+typedef enum tn__ability {
+  TN__CAN_FMA,            /* fused multiply-adds of vectors */
+  TN__CAN_CONVERT_HALVES, /* f16 to f32 and back */
+  TN__CAN_ROUND,          /* to whole numbers: floor and its like */
+  TN__CAN_DPBF16PS,       /* sixteen sums of two products of bf16 */
+  TN__CAN_DPBUSD          /* sixteen sums of four products of bytes */
+} tn__ability;
+
 /* What one core does in a cycle, for the cost function of schedules. Rates of vectors are bytes a cycle over all ports
  * of the kind; a port takes one instruction a cycle whatever its width. */
 typedef struct tn__core {
@@ -102,13 +112,22 @@ void tn__target_hash(const tn__target *target, tn__sha256 *hash);
 bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size);
 /* LLVM's spelling of triple, cpu and features ("+avx2,+fma"); the strings are NUL-terminated in the caller's arrays. */
 void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], char features[1024]);
-const char *tn__arch_name(tn__arch arch); /* "x86-64", "aarch64" */
+bool tn__target_can(const tn__target *target, tn__ability ability);
+/* Of an architecture, which may be a number from a file that this version does not know: "x86-64", "aarch64", else
+ * "unknown". */
+const char *tn__arch_name(tn__arch arch);
+uint16_t tn__arch_elf_machine(tn__arch arch); /* EM_X86_64 ...; EM_NONE */
 
 /* ---- this machine ----------------------------------------------------------------------------------------------- */
 
 /* What the CPU has and the operating system saves on a task switch; 0 on an unknown architecture. */
 tn__features tn__host_features(void);
 tn__arch tn__host_arch(void);
+/* The features that code which needs `needed` may use here: the kernel is asked for state that it lends only to
+ * processes that ask, and what it does not lend is missing. */
+tn__features tn__host_granted(tn__features needed);
+/* Does this machine execute the target's code? */
+bool tn__target_runs_here(const tn__target *target);
 /* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it
  * is. */
 void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3);

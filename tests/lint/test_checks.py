@@ -20,6 +20,7 @@ import check_names  # noqa: E402
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
 import check_symbols  # noqa: E402
+import check_targets  # noqa: E402
 import check_version  # noqa: E402
 
 
@@ -118,6 +119,17 @@ class FactsTest(unittest.TestCase):
         self.assertEqual(check_facts.rows(FIXTURES / "facts"), {"abs", "reduce", "select", "strided"})
         page = (ROOT / "docs/operators.md").read_text()
         self.assertEqual(check_facts.rows(ROOT), set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)))
+
+
+class TargetsTest(unittest.TestCase):
+    def test_every_branch_on_an_architecture_is_named(self):
+        advice = ("is of one architecture; ask tn__target_can or a row of src/target, or write a hook in "
+                  "src/codegen/llvm/arch_*.c")
+        self.assertEqual(check_targets.check(FIXTURES / "targets"), [
+            f"src/codegen/llvm/link.c:1: TN__ARCH_AARCH64 {advice}",
+            f"src/schedule/branch.c:3: TN__ARCH_X86_64 {advice}",
+            f"src/schedule/branch.c:3: TN__X86_AVX512F {advice}",
+        ])
 
 
 class NamesTest(unittest.TestCase):

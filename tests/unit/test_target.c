@@ -1,5 +1,6 @@
 #include "target/target.h"
 
+#include <elf.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,46 @@ static void missing_features_are_named(void **state) {
   assert_string_equal(tiny, "avx512f...");
   assert_true(tn__target_missing(TN__ARCH_AARCH64, TN__FEATURE(40), ~TN__FEATURE(40), text, sizeof(text)));
   assert_string_equal(text, "feature 40");
+}
+
+static void abilities_follow_features(void **state) {
+  static const struct {
+    const char *target;
+    bool fma, halves, round, dpbf16ps, dpbusd;
+  } rows[] = {{"x86-64", false, false, false, false, false},
+              {"x86-64-v2", false, false, true, false, false},
+              {"x86-64-v3", true, true, true, false, false},
+              {"x86-64-v4", true, true, true, false, false},
+              {"x86-64-v4+avx512vnni", true, true, true, false, true},
+              {"znver4", true, true, true, true, true},
+              {"aarch64", true, true, true, false, false},
+              {"aarch64+bf16+dotprod", true, true, true, false, false}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    tn__target target = parsed(rows[i].target);
+    assert_int_equal(tn__target_can(&target, TN__CAN_FMA), rows[i].fma);
+    assert_int_equal(tn__target_can(&target, TN__CAN_CONVERT_HALVES), rows[i].halves);
+    assert_int_equal(tn__target_can(&target, TN__CAN_ROUND), rows[i].round);
+    assert_int_equal(tn__target_can(&target, TN__CAN_DPBF16PS), rows[i].dpbf16ps);
+    assert_int_equal(tn__target_can(&target, TN__CAN_DPBUSD), rows[i].dpbusd);
+  }
+  tn__target native = parsed("native"), other = native;
+  assert_true(tn__target_runs_here(&native));
+  other.features |= TN__FEATURE(60);
+  assert_false(tn__target_runs_here(&other));
+}
+
+static void architectures_have_numbers(void **state) {
+  assert_int_equal(tn__arch_elf_machine(parsed("x86-64").arch), EM_X86_64);
+  assert_int_equal(tn__arch_elf_machine(parsed("aarch64").arch), EM_AARCH64);
+  assert_int_equal(tn__arch_elf_machine((tn__arch)77), EM_NONE);
+  assert_string_equal(tn__arch_name((tn__arch)77), "unknown");
+}
+
+/* What the kernel lends is part of what the machine has, and needs nobody to ask for it when it is not needed. */
+static void granted_features(void **state) {
+  tn__features have = tn__host_features();
+  assert_true(tn__host_granted(0) == have);
+  assert_true((tn__host_granted(have) & ~have) == 0);
 }
 
 static void llvm_spelling(void **state) {
@@ -244,6 +285,9 @@ int main(void) {
       cmocka_unit_test(native_reads_back),
       cmocka_unit_test(errors_say_what_is_known),
       cmocka_unit_test(missing_features_are_named),
+      cmocka_unit_test(abilities_follow_features),
+      cmocka_unit_test(architectures_have_numbers),
+      cmocka_unit_test(granted_features),
       cmocka_unit_test(llvm_spelling),
       cmocka_unit_test(quota_of_cgroup_v2),
       cmocka_unit_test(quota_of_cgroup_v1),

@@ -67,6 +67,7 @@ typedef struct tn__cg_frame {
 typedef struct tn__cg {
   tn__arena *arena;
   const tn__target *target;
+  const struct tn__cg_arch *arch; /* arch.h */
   bool has_fma, has_f16c,
       has_rounding; /* as instructions: fused multiply-add, conversions of f16, floor and its like */
   LLVMContextRef context;
@@ -181,8 +182,6 @@ void tn__cg_tensor(tn__cg *cg, const tn__stmt *s); /* the instruction, or its lo
 
 /* acc + dot4(a, b) in that many lanes; `acc` (as many) may be NULL. */
 LLVMValueRef tn__cg_dot4(tn__cg *cg, LLVMValueRef acc, const tn__cg_value *a, const tn__cg_value *b, int lanes);
-/* Has the target all of these features of x86-64? */
-bool tn__cg_x86_has(const tn__cg *cg, tn__features features);
 
 /* ---- emit_loop.c ------------------------------------------------------------------------------------------------- */
 typedef struct tn__cg_range {

@@ -1,5 +1,5 @@
 /* Arithmetic on values of one shape: integers with the meaning that ir/expr.h states, floats, comparisons. */
-#include "codegen/llvm/emit.h"
+#include "codegen/llvm/arch.h"
 
 /* Floor division and remainder by the sign's correction; -1 is kept from the instruction, which traps on the smallest
  * value. */
@@ -55,10 +55,9 @@ LLVMValueRef tn__cg_min_max(tn__cg *cg, bool is_max, tn_dtype dtype, LLVMValueRe
     return tn__cg_intrinsic2(
         cg, is_max ? (is_signed ? "llvm.smax" : "llvm.umax") : (is_signed ? "llvm.smin" : "llvm.umin"), a, b);
   }
-  if (cg->target->arch == TN__ARCH_AARCH64)
-    return tn__cg_intrinsic2(cg, is_max ? "llvm.maximum" : "llvm.minimum", a, b);
-  /* x86's instruction is `a > b ? a : b`: it gives b when either is NaN. With a constant as `a` that is all; otherwise
-   * a NaN in `a` is put back. */
+  if (cg->arch->min_max_keeps_nan) return tn__cg_intrinsic2(cg, is_max ? "llvm.maximum" : "llvm.minimum", a, b);
+  /* The instruction is `a > b ? a : b`: it gives b when either is NaN. With a constant as `a` that is all; otherwise a
+   * NaN in `a` is put back. */
   if (LLVMIsConstant(b)) {
     LLVMValueRef other = a;
     a = b;

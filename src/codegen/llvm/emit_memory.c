@@ -1,6 +1,6 @@
 /* Loads and stores of buffers in memory: addresses built from loop-invariant parts outwards in, contiguous, broadcast,
  * strided and gathered vectors, masks. */
-#include "codegen/llvm/emit.h"
+#include "codegen/llvm/arch.h"
 
 const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
   const tn__expr *linear = tn__ir_index(cg->ir, 0);
@@ -394,8 +394,7 @@ static void store_held(tn__cg *cg) {
 }
 
 void tn__cg_end_streams(tn__cg *cg) {
-  if (!cg->frame->streams || cg->target->arch != TN__ARCH_X86_64) return; /* other stores' order is kept by the join */
-  tn__cg_intrinsic(cg, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
+  if (cg->frame->streams && cg->arch->fence) cg->arch->fence(cg); /* other stores' order is kept by the join */
 }
 
 static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value, bool streams) {

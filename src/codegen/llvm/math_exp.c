@@ -1,6 +1,7 @@
 /* exp, expm1, log, log1p, pow. */
 #include <math.h>
 
+#include "codegen/llvm/arch.h"
 #include "codegen/llvm/math.h"
 #include "codegen/llvm/math_tables.h"
 
@@ -57,31 +58,14 @@ static tn__cg_v power_of_two(tn__cg *cg, tn__cg_v n) {
   return from_bits(cg, shl_by(cg, iadd(cg, n, iconst(n, wide ? 1023 : 127)), wide ? 52 : 23));
 }
 
-/* value 2^n by AVX-512's own instruction, a register at a time; NULL when the lanes are not whole registers. */
-static tn__cg_v scaled_by_instruction(tn__cg *cg, tn__cg_v value, tn__cg_v count) {
-  bool wide = is_f64(cg, value);
-  int lanes = tn__cg_lanes(type_of(value)), unit = wide ? 8 : 16;
-  if (cg->target->arch != TN__ARCH_X86_64 || !(cg->target->features & TN__X86_AVX512F) || lanes % unit != 0)
-    return NULL;
-  tn__cg_v result = tn__cg_undef(type_of(value));
-  for (int i = 0; i < lanes; i += unit) {
-    tn__cg_v part = tn__cg_slice(cg, value, i, unit);
-    LLVMValueRef all = LLVMConstAllOnes(wide ? cg->i8 : cg->i16), current_rounding = LLVMConstInt(cg->i32, 4, 0);
-    LLVMValueRef args[] = {part, tn__cg_slice(cg, count, i, unit), part, all, current_rounding};
-    const char *name = wide ? "llvm.x86.avx512.mask.scalef.pd.512" : "llvm.x86.avx512.mask.scalef.ps.512";
-    result = tn__cg_splice(cg, result, tn__cg_intrinsic(cg, name, NULL, 0, args, 5), i);
-  }
-  return result;
-}
-
 /* exp(x + tail) 2^extra. The scale is applied in two steps, the first exact, so that results below the normal range
- * round once; AVX-512's instruction does the same to the last bit. */
+ * round once; an instruction for it does the same to the last bit. */
 static tn__cg_v exp_scaled(tn__cg *cg, tn__cg_v x, tn__cg_v tail, int extra) {
   bool wide = is_f64(cg, x);
   exp_parts parts = reduce_exp(cg, clamped(cg, x, wide ? -746 : -104.5, wide ? 711 : 90), tail);
   tn__cg_v value = exp_of(cg, &parts);
   tn__cg_v count = extra == 0 ? parts.count : add(cg, parts.count, real(x, extra));
-  tn__cg_v direct = scaled_by_instruction(cg, value, count);
+  tn__cg_v direct = cg->arch->scale ? cg->arch->scale(cg, value, count) : NULL;
   if (direct != NULL) return direct;
   tn__cg_v n = extra == 0 ? parts.n : iadd(cg, parts.n, iconst(parts.n, extra));
   tn__cg_v first = ashr_by(cg, n, 1), second = isub(cg, n, first);

@@ -10,7 +10,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-#include "codegen/llvm/emit.h"
+#include "codegen/llvm/arch.h"
 
 /* ---- LLVM's own objects: owned by a box that the arena disposes of if a throw passes by -------------------------- */
 
@@ -124,10 +124,10 @@ static void set_up(tn__cg *cg, llvm_box *box, const tn__codegen_machine *machine
   cg->alias_scope_kind = metadata_kind(cg, "alias.scope");
   cg->nontemporal_kind = metadata_kind(cg, "nontemporal");
   cg->noalias_kind = metadata_kind(cg, "noalias");
-  bool arm = target->arch == TN__ARCH_AARCH64;
-  cg->has_fma = arm || (target->features & TN__X86_FMA) != 0;
-  cg->has_f16c = arm || (target->features & TN__X86_F16C) != 0;
-  cg->has_rounding = arm || (target->features & TN__X86_SSE41) != 0;
+  cg->arch = tn__cg_arch_of(target);
+  cg->has_fma = tn__target_can(target, TN__CAN_FMA);
+  cg->has_f16c = tn__target_can(target, TN__CAN_CONVERT_HALVES);
+  cg->has_rounding = tn__target_can(target, TN__CAN_ROUND);
 }
 
 /* Every function: no unwinding, no calls into a C library that is not there, whole vectors. */
@@ -215,9 +215,7 @@ tn__code tn__codegen_llvm(tn__arena *arena, const tn__codegen_module *m, tn__emi
 
 /* ---- the row ----------------------------------------------------------------------------------------------------- */
 
-static bool takes(const tn__target *target) {
-  return target->arch == TN__ARCH_X86_64 || target->arch == TN__ARCH_AARCH64;
-}
+static bool takes(const tn__target *target) { return tn__cg_arch_of(target) != NULL; }
 
 const tn__backend tn__backend_llvm = {
     .kind = "cpu",
