@@ -310,8 +310,29 @@ static void write_placing(const writer *w, uint32_t number, uint32_t place) {
 
 /* ---- instructions ----------------------------------------------------------------------------------------------- */
 
+/* Sets `x` to 2 when a kernel that is known to have no result with elements is left out, as the machine does. */
+static void write_emptiness(const writer *w, const tn__instruction *in) {
+  tn__strbuf_append(w->out, "  x = 1;\n");
+  for (uint32_t i = in->read_count; i < in->read_count + in->write_count; i++) {
+    int rank = w->f->registers[in->operands[i]].rank;
+    tn__strbuf_append(w->out, "  {\n    const int64_t d[] = {");
+    for (int d = 0; d < rank; d++) {
+      if (d > 0) tn__strbuf_append(w->out, ", ");
+      tn__c_write_dim(w, in->operands[i], d);
+    }
+    tn__strbuf_printf(w->out,
+                      "};\n    b = tni_%s_emptiness(d, %d);\n  }\n"
+                      "  x = b == 0 || x == 0 ? 0 : b > x ? b : x;\n",
+                      w->e->name, rank);
+  }
+}
+
 static void write_kernel(const writer *w, const tn__instruction *in, uint32_t place) {
   uint32_t buffers = in->read_count + in->write_count;
+  if (in->may_make_nothing) {
+    write_emptiness(w, in);
+    tn__strbuf_append(w->out, "  if (x < 2)\n");
+  }
   tn__strbuf_append(w->out, "  {\n    void *buffers[] = {");
   for (uint32_t i = 0; i < buffers; i++) {
     if (i > 0) tn__strbuf_append(w->out, ", ");

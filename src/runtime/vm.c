@@ -456,23 +456,15 @@ static tn_status *launch_kernel(tn__vm *vm, const tn__instruction *in, int32_t *
   return driver->wait(&vm->device, result);
 }
 
-/* Results without elements whose other dimensions are too many to be walked, as a kernel does in its outer loops. One
- * with fewer runs, as it may find indices that are out of range. */
 static bool makes_nothing(const tn__frame *frame, const tn__instruction *in) {
-  bool far = false;
+  int64_t most = 1;
   for (uint32_t i = in->read_count; i < in->read_count + in->write_count; i++) {
     const tn__register *r = &frame->f->registers[in->operands[i]];
-    const int64_t *dims = frame->dims + r->first_dim;
-    int64_t walked = 1;
-    bool none = false;
-    for (int d = 0; d < r->rank; d++) {
-      none = none || dims[d] == 0;
-      if (dims[d] > 0 && __builtin_mul_overflow(walked, dims[d], &walked)) walked = INT64_MAX;
-    }
-    if (!none) return false;
-    far = far || walked > (int64_t)1 << 32;
+    int64_t emptiness = tn__work_emptiness(frame->dims + r->first_dim, r->rank);
+    if (emptiness == 0) return false;
+    if (emptiness > most) most = emptiness;
   }
-  return far;
+  return most == 2;
 }
 
 static inline tn_status *run_kernel(tn__vm *vm, const tn__frame *frame, const tn__instruction *in, int32_t *result) {

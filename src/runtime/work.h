@@ -48,6 +48,21 @@ static inline int64_t tn__work_bytes(const int64_t *dims, int rank, int64_t elem
   return empty ? 0 : overflow ? -2 : bytes;
 }
 
+/* Of a kernel's result: 0 when it has elements, 1 when it has none, and 2 when its other dimensions are also too many
+ * to be walked, as a kernel does in its outer loops. A kernel is left out when no result of it is 0 and some is 2;
+ * others without elements run, for they may find indices that are out of range. */
+static inline int64_t tn__work_emptiness(const int64_t *dims, int rank) {
+  int64_t walked = 1;
+  int empty = 0, i;
+  for (i = 0; i < rank; i++) {
+    if (dims[i] <= 0)
+      empty = 1;
+    else
+      walked = walked > INT64_MAX / dims[i] ? INT64_MAX : walked * dims[i];
+  }
+  return !empty ? 0 : walked > (int64_t)1 << 32 ? 2 : 1;
+}
+
 static inline void tn__work_copy(void *to, const void *from, int64_t bytes) {
   if (bytes > 0 && to != from) memmove(to, from, (size_t)bytes);
 }

@@ -143,7 +143,7 @@ class Program:
             + ([] if planned else ["workspace_bytes", "&used"])
         text = PROGRAM
         tell = "".join(f'printf("dims");\n  for (i = 0; i < {len(o.type.tensor_type.shape.dim)}; i++) '
-                       f'printf(" %d", (int)dims[{k}][i]);\n  printf("\\n");\n'
+                       f'printf(" %lld", (long long)dims[{k}][i]);\n  printf("\\n");\n'
                        for k, o in enumerate(self.model.graph.output)) if late or self.asks_dims else ""
         for word, value in {"INPUTS": len(self.model.graph.input), "OUTPUTS": len(self.model.graph.output),
                             "SIZES": len(sizes), "ASK": ask, "CALL": f"tn_m_{function}({', '.join(call)})",
@@ -220,6 +220,20 @@ class EmitC(Emitted):
         self.assertIn("outputs[0]: f32[(n + m), 4] z", program.header)
         for n, m in ((1, 1), (3, 2), (64, 7), (0, 5), (0, 0)):
             program.check(self.floats(n, 8), self.floats(m, 4), sizes=(n, m))
+
+    def test_far_dimensions_beside_none(self):
+        """Nothing is walked that has no elements, be its size known before the call or found on the way."""
+        model = model_of([node("Relu", ["x"], ["y"])], [info("x", FLOAT, ["n", "m"])], [info("y", FLOAT, ["n", "m"])])
+        program = Program(self, model, sizes=("n", "m"))
+        for shape in ((2**60, 0), (0, 2**60), (0, 3), (2, 3)):
+            program.check(np.zeros(shape, np.float32), sizes=shape)
+        model = model_of([node("Relu", ["x"], ["p"]), node("NonZero", ["p"], ["i"]), node("Shape", ["i"], ["s"]),
+                          node("Concat", ["s", "far"], ["t"], axis=0), node("ConstantOfShape", ["t"], ["z"]),
+                          node("Relu", ["z"], ["y"])],
+                         [info("x", FLOAT, ["n"]), info("far", INT64, [1])], [info("y", FLOAT, [None] * 3)])
+        program = Program(self, model, sizes=("n",), late=True)
+        program.check(np.zeros(2, np.float32), np.array([2**60]), sizes=(2,))
+        program.check(np.ones(2, np.float32), np.array([3]), sizes=(2,))
 
     def test_sizes_that_cannot_be(self):
         program = Program(self, self.two_products(), sizes=("n", "m"))
