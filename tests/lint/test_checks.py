@@ -183,6 +183,21 @@ class SymbolsTest(unittest.TestCase):
             self.assertEqual(list(check_symbols.defined_twice(libraries)), ["libtwo.so: tn_both is in libone.so, too"])
 
 
+class RuntimeLibraryTest(unittest.TestCase):
+    def test_what_it_links_and_its_size_are_held(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder, "liblarge.so")
+            text = "#include <zlib.h>\nchar table[400000] = {1};\nconst char *tn_f(void) { return zlibVersion(); }\n"
+            Path(folder, "large.c").write_text(text)
+            self.assertEqual(run("cc", "-shared", "-fPIC", "-o", library, Path(folder, "large.c"), "-lz")[0], 0)
+            check = (sys.executable, ROOT / "tools/check_runtime_library.py", library)
+            status, said = run(*check)
+            self.assertEqual(status, 1)
+            self.assertIn("it links libz.so.1", said)
+            self.assertNotIn("more than", said)
+            self.assertRegex(run(*check, "--size")[1], r"stripped it has 4\d{5} bytes, more than 307200")
+
+
 class VersionTest(unittest.TestCase):
     def test_what_says_another_version_is_named(self):
         self.assertEqual(list(check_version.check(FIXTURES / "version")), [
