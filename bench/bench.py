@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures Tenon beside its peers: `bench.py models [...]`, which is also the default, `bench.py kernels [...]`,
-`bench.py operators [...]` and `bench.py lengths [...]`; `bench.py --publish` makes docs/performance.md's tables of the results
-in bench/results. `bench.py numerics [...]` measures the errors of elementary functions instead of times."""
+`bench.py operators [...]`, `bench.py lengths [...]` and `bench.py declarations [...]`; `bench.py --publish` makes
+docs/performance.md's tables of the results in bench/results. `bench.py numerics [...]` measures the errors of elementary functions instead of times."""
 
 import sys
 
+import bench_declarations
 import bench_kernels
 import bench_lengths
 import bench_models
@@ -15,7 +16,8 @@ import publish
 
 def main():
     commands = {"models": bench_models.main, "kernels": bench_kernels.main, "operators": bench_operators.main,
-                "lengths": bench_lengths.main, "numerics": bench_numerics.main}
+                "lengths": bench_lengths.main,
+                "declarations": bench_declarations.main, "numerics": bench_numerics.main}
     name, *arguments = sys.argv[1:] or ["models"]
     if name == "--publish":
         return publish.main(arguments)

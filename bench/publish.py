@@ -98,15 +98,30 @@ def lengths(report):
     return markdown(["tokens", "threads", "time / one compiled for the length", "time / ONNX Runtime's"], table)
 
 
+def declarations(report):
+    rows = report["rows"]
+    table = [[f"{row['class']} {row['kernel']}", *(number(row["ratios"].get(peer)) for peer in ("plain", "numpy"))] for row in rows]
+    means = [[name, str(len(chosen)), number(measure.geometric_mean([row["ratios"]["plain"] for row in chosen])),
+              number(max(row["ratios"]["plain"] for row in chosen)),
+              number(measure.geometric_mean([row["ratio"] for row in chosen]))]
+             for name in dict.fromkeys([row["class"] for row in rows] + ["all"])
+             for chosen in [[row for row in rows if name in ("all", row["class"])]]]
+    return "\n\n".join([
+        markdown(["class", "declarations", "time / gcc's, mean", "worst", "time / the best peer's, mean"], means),
+        markdown(["declaration", "time / gcc's", "time / NumPy's"], table)])
+
+
 EARLIER = {"models": "models", "kernels": "kernels", "operators": "single-operators", "lengths": "open-lengths"}
-TABLES = {"models": models, "kernels": kernels, "operators": operators, "lengths": lengths}
+TABLES = {"models": models, "kernels": kernels, "operators": operators, "lengths": lengths,
+          "declarations": declarations}
 
 
 def table_of(name, results):
     """The text between the marks of a table."""
     path = results / f"{name}.json"
     if not path.exists():
-        return f"No result is kept; [{EARLIER[name]}](experiments/{EARLIER[name]}.md) has figures of earlier versions."
+        earlier = EARLIER.get(name)
+        return "No result is kept" + (f"; [{earlier}](experiments/{earlier}.md) has figures of earlier versions." if earlier else ".")
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         return f"{header(report)}\n\n{TABLES[name](report)}"

@@ -25,6 +25,7 @@ from product import required
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
+import bench_declarations  # noqa: E402
 import bench_kernels  # noqa: E402
 import bench_lengths  # noqa: E402
 import bench_models  # noqa: E402
@@ -247,6 +248,47 @@ class OperatorsTest(unittest.TestCase):
         self.assertEqual(printed.getvalue(), "beside ONNX Runtime, threads 1: 1.00 (geometric mean of 2; 1 above 1; "
                                              "worst: b 2.00, a 0.50)\n")
         self.assertEqual(complaints, ["b, 1 threads: answers differ by 5.0e-01 of the largest output"])
+
+
+class DeclarationsTest(unittest.TestCase):
+    def run_bench(self, *arguments):
+        output, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            status = bench_declarations.main(["--check", "--cli", required("TENON_CLI"), *arguments])
+        return status, output.getvalue(), errors.getvalue()
+
+    def test_every_declaration_has_its_loops(self):
+        cases = bench_declarations.read_cases()
+        self.assertGreaterEqual(len(cases), 80)
+        for case in cases:
+            plain = (bench_declarations.FOLDER / f"{case['class']}.c").read_text()
+            self.assertIn(f"\nvoid {case['kernel']}(", plain)
+        kernels = sum(path.read_text().count("\nkernel ") for path in bench_declarations.FOLDER.glob("*.te"))
+        self.assertEqual(kernels, len(cases))
+
+    def test_answers_agree(self):
+        status, output, errors = self.run_bench("--only", "product_complex|knapsack|brightness|any_row")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertEqual(len(output.splitlines()), 5 + 4 + 1)
+
+    def test_a_wrong_answer_is_a_complaint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "odd.te").write_text("kernel odd(X: f32[3]) -> Y: f32[3] { Y[i] = X[i] }\n")
+            (Path(folder) / "odd.c").write_text("void odd(const float *X, float *Y) { for (int i = 0; i < 3; i++) Y[i] = -X[i]; }\n")
+            (Path(folder) / "repeat.c").write_text((bench_declarations.FOLDER / "repeat.c").read_text())
+            with unittest.mock.patch.object(bench_declarations, "FOLDER", Path(folder)):
+                status, _, errors = self.run_bench()
+        self.assertEqual((status, errors), (1, "bench: odd: the answers differ by 2.0e+00\n"))
+
+    def test_a_declaration_that_cannot_be_built_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "odd.te").write_text("kernel odd(X: f32[3]) -> Y: f32[3] { Y[i] = Z[i] }\n")
+            (Path(folder) / "odd.c").write_text("void odd(const float *X, float *Y) { Y[0] = X[0]; }\n")
+            (Path(folder) / "repeat.c").write_text((bench_declarations.FOLDER / "repeat.c").read_text())
+            with unittest.mock.patch.object(bench_declarations, "FOLDER", Path(folder)):
+                status, _, errors = self.run_bench()
+        self.assertEqual(status, 1)
+        self.assertRegex(errors, r"^bench: odd: .*odd.te:1:\d+: error: ")
 
 
 class MeasureTest(unittest.TestCase):
