@@ -177,7 +177,9 @@ typedef enum tn__op_fact {
   TN__FACT_LAYOUTS = 1 << 12, /* reads operand 1 in whatever layout its value has */
   TN__FACT_LATE_SIZES = 1 << 13, /* a run may not tell the sizes of its result, which then are those of `empty` */
   TN__FACT_WEIGHTS = 1 << 14,    /* softmax: each row becomes weights, which attention multiplies values by */
-  TN__FACT_BODY = 1 << 15        /* a composite that carries its body along: a graph over the symbols of the node's */
+  TN__FACT_BODY = 1 << 15,       /* a composite that carries its body along: a graph over the symbols of the node's */
+  TN__FACT_WHOLE = 1 << 16       /* a composite that is not touched before a pass has taken it or put its body there:
+                                    not folded, and nothing moves into it */
 } tn__op_fact;
 
 /* How a node goes along when the dimensions of its result change places. */

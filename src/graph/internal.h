@@ -76,8 +76,8 @@ typedef struct tn__op_family {
   int count;
 } tn__op_family;
 extern const tn__op_family tn__ops_elementwise, tn__ops_shape, tn__ops_reduce, tn__ops_contract, tn__ops_composite,
-    tn__ops_winograd, tn__ops_gather, tn__ops_sort, tn__ops_vision, tn__ops_recurrent, tn__ops_math, tn__ops_control,
-    tn__ops_sequence, tn__ops_string;
+    tn__ops_quantized, tn__ops_winograd, tn__ops_gather, tn__ops_sort, tn__ops_vision, tn__ops_recurrent, tn__ops_math,
+    tn__ops_control, tn__ops_sequence, tn__ops_string;
 
 /* ---- for infer --------------------------------------------------------------------------------------------------- */
 /* Throws "<origin>: <operator>: <text>". */
@@ -140,6 +140,8 @@ const tn__buffer *tn__lower_pad(tn__lower_context *lower, const tn__buffer *buff
 /* dims of a padded or dilated dimension. */
 const tn__expr *tn__g_padded_dim(tn__ir *ir, const tn__expr *dim, const tn__expr *low, const tn__expr *high,
                                  int64_t interior);
+/* The shape of a convolution, from its attributes and first two operands. */
+void tn__g_infer_convolution(tn__graph *graph, tn__node *node);
 /* (padded - dilated window) / stride + 1, at least 0. */
 const tn__expr *tn__g_window_dim(tn__ir *ir, const tn__expr *padded, const tn__expr *window, int64_t stride,
                                  int64_t dilation);

@@ -197,6 +197,21 @@ static void lower_body(tn__lower_context *lower, const tn__graph *body, const tn
     if (is_needed(body->nodes.data[i], needed)) tn__lower_node(lower, body->nodes.data[i]);
 }
 
+/* The node with the expressions of its attributes in the declaration's ir context. */
+static const tn__node *with_own_attrs(tn__lower_context *lower, const tn__node *node) {
+  tn__node *own = tn__arena_copy(lower->arena, node, sizeof *node);
+  tn__attr *attrs = TN__NEW_ARRAY(lower->arena, node->attr_count, tn__attr);
+  for (int i = 0; i < node->attr_count; i++) {
+    attrs[i] = node->attrs[i];
+    if (attrs[i].kind != TN__ATTR_EXPRS) continue;
+    const tn__expr **exprs = TN__NEW_ARRAY(lower->arena, attrs[i].count, const tn__expr *);
+    tn__lower_exprs(lower, attrs[i].exprs, attrs[i].count, exprs);
+    attrs[i].exprs = exprs;
+  }
+  own->attrs = attrs;
+  return own;
+}
+
 /* Declares the body of a composite: a graph of its own, in the declaration's ir context, whose inputs are the operands'
  * buffers. */
 static const tn__buffer *lower_composite(tn__lower_context *lower, const tn__node *node,
@@ -216,7 +231,7 @@ static const tn__buffer *lower_composite(tn__lower_context *lower, const tn__nod
   tn__value *result = carried ? body->outputs.data[0].value : NULL;
   if (!carried) {
     tn__graph_set_origin(body, node->origin);
-    result = node->op->expand(body, node, inputs);
+    result = node->op->expand(body, with_own_attrs(lower, node), inputs);
   }
   lower->graph = body;
   lower->buffers = NULL;

@@ -135,6 +135,16 @@ class Quantized(unittest.TestCase):
                 self.check_sums(outputs[0], exact, wide, bias.astype(np.float64))
                 self.check_rounded(outputs[1], (exact * wide + bias) / np.float32(0.03).astype(np.float64), 7)
 
+    def test_weights_transposed_behind_their_dequantisation(self):
+        x, w = self.integers(np.uint8, 7, 130), self.integers(np.int8, 45, 130)
+        scale = self.random.uniform(1e-3, 2e-3, 45).astype(np.float32)
+        model = Model(x)
+        left = model.add("DequantizeLinear", "x", np.float32(0.02), np.uint8(128))
+        right = model.add("Transpose", model.add("DequantizeLinear", w, scale, axis=0), perm=[1, 0])
+        exact = (x.astype(np.int64) - 128) @ w.astype(np.int64).T
+        got = model.run(model.add("Mul", model.add("MatMul", left, right), np.float32(3)), target="native")
+        self.check_sums(got, exact, 3 * np.float64(np.float32(0.02)) * scale.astype(np.float64))
+
     def test_scales_along_the_sum_stay_in_floats(self):
         x, w = self.integers(np.int8, 6, 24), self.integers(np.int8, 24, 10)
         scale = 2.0 ** self.random.integers(-3, 3, 24).astype(np.float32)

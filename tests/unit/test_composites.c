@@ -41,6 +41,38 @@ static void every_composite_is_its_body(void **state) {
   for (int i = 0; i < tn__graph_node_count(g); i++) assert_null(tn__graph_node_at(g, i)->op->expand);
 }
 
+/* Zero points along every dimension that they may have, padding, groups and a stride; words too, not bytes alone. */
+static void quantised_composites_are_their_bodies(void **state) {
+  tn__graph *g = graph_of(state);
+  const tn__expr *one = tn__ir_index(tn__graph_ir(g), 1);
+  tn__value *x = input_of(g, "x", TN_U8, 4, (int64_t[]){2, 4, 5, -1}),
+            *w = input_of(g, "w", TN_I8, 4, (int64_t[]){6, 2, 3, 2});
+  tn__value *x_zero = input_of(g, "xz", TN_U8, 0, NULL), *bias = input_of(g, "bias", TN_I32, 1, (int64_t[]){6});
+  tn__value *w_zero = input_of(g, "wz", TN_I8, 4, (int64_t[]){6, 1, 1, 1});
+  tn__conv_spec spec = {.spatial = 2,
+                        .strides = {2, 1},
+                        .lhs_dilation = {1, 1},
+                        .rhs_dilation = {1, 1},
+                        .low = {one, one},
+                        .high = {one, one},
+                        .feature_groups = 2};
+  tn__value *sums = tn__g_quantized_convolution(g, x, x_zero, w, w_zero, bias, &spec);
+  tn__graph_output(g, "convolution", sums);
+  tn__graph_output(g, "plain", tn__g_quantized_convolution(g, x, NULL, w, NULL, NULL, &spec));
+  tn__value *a = input_of(g, "a", TN_I16, 3, (int64_t[]){2, 3, 7}), *b = input_of(g, "b", TN_I8, 2, (int64_t[]){7, 4});
+  tn__value *a_zero = input_of(g, "az", TN_I16, 3, (int64_t[]){2, 3, 1}),
+            *b_zero = input_of(g, "bz", TN_I8, 1, (int64_t[]){4});
+  tn__graph_output(g, "product", tn__g_quantized_matmul(g, a, a_zero, b, b_zero));
+  tn__value *scale = input_of(g, "scale", TN_F32, 1, (int64_t[]){4});
+  tn__value *real = tn__g_dequantize(g, b, scale, tn__g_convert(g, b_zero, TN_I32));
+  tn__graph_output(g, "real", real);
+  tn__graph_output(g, "steps", tn__g_quantize(g, real, scale, NULL, TN_I16, 16, false));
+  tn__graph_output(g, "few", tn__g_quantize(g, real, scale, scale, TN_U8, 4, true));
+  pass_fn *const passes[] = {pass_expand_all};
+  const int64_t sizes[] = {3, 3, 3};
+  check_passes_sized(state, passes, 1, sizes, 0);
+}
+
 static void rows_of_negative_infinity_may_be_zeros(void **state) {
   tn__graph *g = graph_of(state);
   tn__value *x = input_of(g, "x", TN_F32, 2, (int64_t[]){2, 2});
@@ -78,6 +110,28 @@ static void odd_scale(tn__graph *g) {
                             tn__attr_string(g, "scale", "twice")};
   make(g, "rms_norm", attrs, 3);
 }
+static tn__value *of(tn__graph *g, const char *name, tn_dtype dtype, int64_t rows, int64_t columns) {
+  const tn__expr *dims[] = {tn__ir_index(tn__graph_ir(g), rows), tn__ir_index(tn__graph_ir(g), columns)};
+  return tn__graph_input(g, name, dtype, 2, dims);
+}
+static void words_for_numbers(tn__graph *g) {
+  tn__value *x = of(g, "x", TN_F32, 2, 3);
+  tn__g_quantize(g, x, x, NULL, TN_I32, 32, false);
+}
+static void nine_bits(tn__graph *g) {
+  tn__value *x = of(g, "x", TN_F32, 2, 3);
+  tn__g_quantize(g, x, x, NULL, TN_U8, 9, false);
+}
+static void long_zeros(tn__graph *g) {
+  tn__value *a = of(g, "a", TN_U8, 2, 3), *b = of(g, "b", TN_U8, 3, 4);
+  tn__g_quantized_matmul(g, a, of(g, "z", TN_U8, 5, 1), b, NULL);
+}
+static void odd_bias(tn__graph *g) {
+  tn__value *x = of(g, "x", TN_U8, 2, 3), *w = of(g, "w", TN_I8, 4, 3);
+  const tn__expr *five = tn__ir_index(tn__graph_ir(g), 5);
+  tn__value *bias = tn__graph_input(g, "bias", TN_I32, 1, &five);
+  tn__g_quantized_convolution(g, x, NULL, w, NULL, bias, &(tn__conv_spec){.feature_groups = 1});
+}
 static void odd_approximation(tn__graph *g) {
   const tn__attr attrs[] = {tn__attr_string(g, "approximate", "sine")};
   make(g, "gelu", attrs, 1);
@@ -92,6 +146,10 @@ static void attributes_are_checked(void **state) {
       {axis_alone, "log_softmax: has no attribute axes"},
       {no_epsilon, "layer_norm: has no attribute epsilon"},
       {odd_scale, "rms_norm: scale \"twice\" is not one of rsqrt, divide and reciprocal"},
+      {words_for_numbers, "quantize: the result can't be of type i32"},
+      {nine_bits, "quantize: u8 has no 9 bits"},
+      {long_zeros, "quantized_matmul: dimension 0 of operand 2 is 5, but must be 2"},
+      {odd_bias, "quantized_convolution: dimension 0 of operand 4 is 5, but must be 4"},
       {odd_approximation, "gelu: approximate \"sine\" is neither none nor tanh"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -312,6 +370,7 @@ static void attention_is_its_body(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       GRAPH_TEST(every_composite_is_its_body),
+      GRAPH_TEST(quantised_composites_are_their_bodies),
       GRAPH_TEST(rows_of_negative_infinity_may_be_zeros),
       GRAPH_TEST(gelu_does_not_overflow),
       GRAPH_TEST(attributes_are_checked),

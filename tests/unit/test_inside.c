@@ -518,6 +518,19 @@ static void make_convolution(tn__graph *g) {
                       TN_F32);
   }
 }
+static void make_quantized(tn__graph *g) {
+  static const int64_t x[4] = {-1, -2, -3, -4}, w[4] = {-5, -6, -7, -8}, zero[4] = {-5, 1, 1, 1};
+  const tn__expr *const *low = numbers(g, "l", 2), *const *high = numbers(g, "h", 2);
+  tn__conv_spec spec = {
+      .spatial = 2, .strides = {1, 2}, .lhs_dilation = {1, 1}, .rhs_dilation = {2, 1}, .feature_groups = 1};
+  for (int i = 0; i < 2; i++) spec.low[i] = low[i], spec.high[i] = high[i];
+  tn__value *image = input_of(g, "x", TN_U8, 4, x), *filters = input_of(g, "w", TN_I8, 4, w);
+  tn__value *bias = input_of(g, "b", TN_I32, 1, (const int64_t[]){-5});
+  tn__value *each = input_of(g, "wz", TN_I8, 4, zero), *one = input_of(g, "xz", TN_U8, 0, zero);
+  tn__g_quantized_convolution(g, image, one, filters, each, bias, &spec);
+  tn__value *right = input_of(g, "m", TN_I8, 2, (const int64_t[]){-4, -9});
+  tn__g_quantized_matmul(g, image, one, right, input_of(g, "mz", TN_I8, 1, (const int64_t[]){-9}));
+}
 static void make_grid_sample(tn__graph *g) {
   static const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border",
                                                                                           "reflection"};
@@ -571,6 +584,7 @@ static const struct {
     {"dot_general", make_dot},
     {"attention", make_attention},
     {"convolution", make_convolution},
+    {"quantized_matmul quantized_convolution", make_quantized},
     {"winograd_input", make_winograd},
     {"winograd_output", make_winograd_output},
     {"grid_sample", make_grid_sample},

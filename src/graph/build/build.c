@@ -107,6 +107,25 @@ tn__value *tn__g_select(tn__graph *g, tn__value *condition, tn__value *a, tn__va
   return build(g, "select", values, 3, NULL, 0);
 }
 
+tn__value *tn__g_dequantize(tn__graph *g, tn__value *x, tn__value *scale, tn__value *zero) {
+  tn__value *values[3] = {x, scale, zero};
+  int count = zero == NULL ? 2 : 3;
+  broadcast_all(g, values, count);
+  return build(g, "dequantize", values, count, NULL, 0);
+}
+
+tn__value *tn__g_quantize(tn__graph *g, tn__value *x, tn__value *scale, tn__value *zero, tn_dtype dtype, int bits,
+                          bool multiplies) {
+  tn__value *values[3] = {x, scale, zero};
+  tn__attr attrs[3];
+  int inputs = zero == NULL ? 2 : 3, count = 0;
+  attrs[count++] = tn__attr_string(g, "dtype", tn_dtype_name(dtype));
+  if (bits != tn__dtype_bits(dtype)) attrs[count++] = tn__attr_int(g, "bits", bits);
+  if (multiplies) attrs[count++] = tn__attr_string(g, "scale", "multiply");
+  broadcast_all(g, values, inputs);
+  return build(g, "quantize", values, inputs, attrs, count);
+}
+
 tn__value *tn__g_convert(tn__graph *g, tn__value *a, tn_dtype dtype) {
   if (a->dtype == dtype) return a;
   const tn__attr attr = tn__attr_string(g, "dtype", tn_dtype_name(dtype));
@@ -379,8 +398,8 @@ tn__value *tn__g_matmul(tn__graph *g, tn__value *a, tn__value *b, tn_dtype dtype
   return tn__g_dot_general(g, a, b, axes, axes, rank, &a_contract, &b_contract, 1, dtype);
 }
 
-tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const tn__conv_spec *spec, tn_dtype dtype) {
-  tn__value *inputs[2] = {lhs, rhs};
+static tn__value *convolution(tn__graph *g, const char *op, tn__value *const *inputs, int count,
+                              const tn__conv_spec *spec, tn_dtype dtype) {
   int n = spec->spatial;
   const tn__attr attrs[] = {tn__attr_ints(g, "strides", spec->strides, n),
                             tn__attr_ints(g, "lhs_dilation", spec->lhs_dilation, n),
@@ -392,7 +411,42 @@ tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const
                             tn__attr_int(g, "channels_last", spec->channels_last),
                             tn__attr_string(g, "dtype", tn_dtype_name(dtype)),
                             tn__attr_int(g, "pad_value", spec->pad_value)};
-  return build(g, "convolution", inputs, 2, attrs, spec->pad_value != 0 ? 10 : 9);
+  return build(g, op, inputs, count, attrs, spec->pad_value != 0 ? 10 : 9);
+}
+
+tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const tn__conv_spec *spec, tn_dtype dtype) {
+  tn__value *const inputs[2] = {lhs, rhs};
+  return convolution(g, "convolution", inputs, 2, spec, dtype);
+}
+
+tn__conv_spec tn__g_conv_spec_of(const tn__node *node) {
+  int spatial = node->inputs[0]->rank - 2;
+  tn__conv_spec spec = {.spatial = spatial,
+                        .feature_groups = tn__node_int(node, "feature_groups", 1),
+                        .pad_value = tn__node_int(node, "pad_value", 0),
+                        .flip = tn__node_int(node, "flip", 0) != 0,
+                        .channels_last = tn__node_int(node, "channels_last", 0) != 0};
+  for (int i = 0; i < spatial; i++) {
+    spec.strides[i] = tn__node_attr(node, "strides")->ints[i];
+    spec.lhs_dilation[i] = tn__node_attr(node, "lhs_dilation")->ints[i];
+    spec.rhs_dilation[i] = tn__node_attr(node, "rhs_dilation")->ints[i];
+    spec.low[i] = tn__node_attr(node, "low")->exprs[i];
+    spec.high[i] = tn__node_attr(node, "high")->exprs[i];
+  }
+  return spec;
+}
+
+/* ---- quantised products ------------------------------------------------------------------------------------------ */
+
+tn__value *tn__g_quantized_matmul(tn__graph *g, tn__value *a, tn__value *a_zero, tn__value *b, tn__value *b_zero) {
+  tn__value *const inputs[4] = {a, b, a_zero, b_zero};
+  return build(g, "quantized_matmul", inputs, 4, NULL, 0);
+}
+
+tn__value *tn__g_quantized_convolution(tn__graph *g, tn__value *x, tn__value *x_zero, tn__value *w, tn__value *w_zero,
+                                       tn__value *bias, const tn__conv_spec *spec) {
+  tn__value *const inputs[5] = {x, w, x_zero, w_zero, bias};
+  return convolution(g, "quantized_convolution", inputs, 5, spec, TN_I32);
 }
 
 /* [K, N] with N last to panels [N / W, K, W], the last one padded with zeros; dimensions before `lead` stay in

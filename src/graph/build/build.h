@@ -113,6 +113,8 @@ typedef struct tn__conv_spec {
                          lhs [N, C, spatial...], rhs [O, I, spatial...], result [N, O, spatial...] */
 } tn__conv_spec;
 tn__value *tn__g_convolution(tn__graph *g, tn__value *lhs, tn__value *rhs, const tn__conv_spec *spec, tn_dtype dtype);
+/* What a convolution's attributes say. */
+tn__conv_spec tn__g_conv_spec_of(const tn__node *node);
 /* Sums of (a - a_zero) * (b - b_zero), as NumPy's matmul and as a channels-first convolution, of u8 or i8 into i32
  * modulo 2^32 (bytes.c). Zero points are integers, or NULL for 0: a_zero broadcasts to a and b_zero to b, both
  * with 1 along the reduction; x_zero has one element, w_zero and `bias` (i32, or NULL) broadcast to the result. The
@@ -198,6 +200,20 @@ tn__value *tn__g_layer_norm(tn__graph *g, tn__value *a, const int64_t *axes, int
                             tn__norm_scale scale);
 tn__value *tn__g_rms_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
                           tn__norm_scale scale);
+
+/* ---- composites of quantised numbers (ops/quantized.c) ----------------------------------------------------------- */
+/* (x - zero) * scale, in the type of the scale; and x / scale (or x * scale when it `multiplies`) to the nearest
+ * integer, plus zero, within the range of so many bits of a type of integers. Operands broadcast NumPy's way; zeros,
+ * of i32 and of x's type, may be NULL. */
+tn__value *tn__g_dequantize(tn__graph *g, tn__value *x, tn__value *scale, tn__value *zero);
+tn__value *tn__g_quantize(tn__graph *g, tn__value *x, tn__value *scale, tn__value *zero, tn_dtype dtype, int bits,
+                          bool multiplies);
+/* Sums of (a - a_zero) * (b - b_zero) of any integers, as NumPy's matmul of operands with two dimensions or more and as
+ * a channels-first convolution, into i32 modulo 2^32. Zero points broadcast to what they belong to, or are NULL for 0;
+ * padding gives nothing to a sum. `bias` is NULL, or i32 [O]. */
+tn__value *tn__g_quantized_matmul(tn__graph *g, tn__value *a, tn__value *a_zero, tn__value *b, tn__value *b_zero);
+tn__value *tn__g_quantized_convolution(tn__graph *g, tn__value *x, tn__value *x_zero, tn__value *w, tn__value *w_zero,
+                                       tn__value *bias, const tn__conv_spec *spec);
 
 /* ---- common compositions ----------------------------------------------------------------------------------------- */
 tn__value *tn__g_clamp(tn__graph *g, tn__value *a, double low, double high);

@@ -194,7 +194,7 @@ static const tn__expr *conv_channels(tn__graph *graph, const tn__node *node, con
   return channels;
 }
 
-static void infer_convolution(tn__graph *graph, tn__node *node) {
+void tn__g_infer_convolution(tn__graph *graph, tn__node *node) {
   const tn__value *lhs = node->inputs[0];
   tn__ir *ir = graph->ir;
   int spatial = lhs->rank - 2;
@@ -317,7 +317,7 @@ static const tn__op rows[] = {
      .op_class = TN__CLASS_CONTRACTION,
      .lowering = TN__LOWER_DECLARE,
      .facts = TN__FACT_LAYOUTS,
-     .infer = infer_convolution,
+     .infer = tn__g_infer_convolution,
      .declare = declare_convolution,
      .columns = convolution_columns,
      .doc = "Strided, dilated, grouped convolution of any spatial rank, channels first or last; padded with zeros, or "

@@ -198,7 +198,7 @@ static void fold_node(folder *f, tn__node *node) {
     tn__value *constant = from_known_elements(f, node->outputs[i]);
     if (constant != NULL) tn__pass_put_in_place(&f->rewriter, node->outputs[i], constant);
   }
-  if (node->dead || node->op->lowering != TN__LOWER_DECLARE) return;
+  if (node->dead || node->op->lowering != TN__LOWER_DECLARE || tn__op_has(node, TN__FACT_WHOLE)) return;
   tn__value *splat = from_splats(f, node);
   if (splat != NULL)
     tn__pass_put_in_place(&f->rewriter, node->outputs[0], splat);

@@ -11,13 +11,26 @@ typedef struct pass {
 
 /* The pipeline. A name that stands twice ("simplify") is the same pass run again on what the ones before it left. */
 static const pass pipeline[] = {
-    {"fold", tn__pass_fold},     {"simplify", tn__pass_simplify}, {"fold", tn__pass_fold},
-    {"cse", tn__pass_cse},       {"dce", tn__pass_dce},           {"raise", tn__pass_raise},
-    {"layout", tn__pass_layout}, {"simplify", tn__pass_simplify}, {"phases", tn__pass_phases},
-    {"rows", tn__pass_rows},     {"simplify", tn__pass_simplify}, {"winograd", tn__pass_winograd},
+    {"fold", tn__pass_fold},
+    {"simplify", tn__pass_simplify},
+    {"fold", tn__pass_fold},
+    {"cse", tn__pass_cse},
+    {"dce", tn__pass_dce},
+    {"raise", tn__pass_raise},
+    {"quantized", tn__pass_quantized},
+    {"layout", tn__pass_layout},
+    {"simplify", tn__pass_simplify},
+    {"phases", tn__pass_phases},
+    {"rows", tn__pass_rows},
+    {"simplify", tn__pass_simplify},
+    {"winograd", tn__pass_winograd},
     {"quads", tn__pass_quads}, /* behind all that moves channels, and before constants are packed */
-    {"fold", tn__pass_fold},     {"pack", tn__pass_pack},         {"simplify", tn__pass_simplify},
-    {"cse", tn__pass_cse},       {"dce", tn__pass_dce},           {"attention", tn__pass_attention},
+    {"fold", tn__pass_fold},
+    {"pack", tn__pass_pack},
+    {"simplify", tn__pass_simplify},
+    {"cse", tn__pass_cse},
+    {"dce", tn__pass_dce},
+    {"attention", tn__pass_attention},
 };
 
 enum { PASS_COUNT = sizeof pipeline / sizeof *pipeline };

@@ -55,6 +55,7 @@ void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_dce(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_raise(tn__graph *graph, const tn__optimize_options *options);
+void tn__pass_quantized(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_layout(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_phases(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_rows(tn__graph *graph, const tn__optimize_options *options);

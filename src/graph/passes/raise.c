@@ -234,6 +234,81 @@ static tn__value *norm(tn__rewriter *r, tn__node *node) {
   return NULL;
 }
 
+/* ---- products of dequantised values ------------------------------------------------------------------------------ */
+
+/* As many products of two numbers of nine bits (bytes without their zero points) fit 31 bits. */
+enum { MOST_PRODUCTS = 33025 };
+
+/* What stands for (bytes - zero) * scale, in f32: the operands, zero and scale as scalars, or as vectors along `axis`
+ * (-1: none). */
+typedef struct dequantized {
+  tn__value *bytes, *scale, *zero; /* zero NULL: 0 */
+} dequantized;
+
+static bool find_dequantized(tn__rewriter *r, const tn__value *v, int axis, dequantized *out) {
+  const tn__node *node = tn__pass_producer_of(v, "dequantize");
+  if (node == NULL || !tn__g_is_byte(node->inputs[0]->dtype) || v->dtype != TN_F32) return false;
+  *out = (dequantized){.bytes = node->inputs[0], .scale = tn__pass_along(r->graph, node->inputs[1], axis)};
+  if (node->input_count > 2) out->zero = tn__pass_along(r->graph, node->inputs[2], axis);
+  return out->scale != NULL && (node->input_count < 3 || out->zero != NULL);
+}
+
+/* The left operand with one scale, the right one constant and with one or one for each column, dimension `columns`, and
+ * no more terms of a sum than cannot overflow. */
+static bool are_dequantized(tn__rewriter *r, const tn__node *node, int columns, int64_t depth, dequantized *a,
+                            dequantized *b) {
+  return depth >= 1 && depth <= MOST_PRODUCTS && node->outputs[0]->dtype == TN_F32 &&
+         find_dequantized(r, node->inputs[0], -1, a) && find_dequantized(r, node->inputs[1], columns, b) &&
+         tn__pass_is_precomputable(b->bytes);
+}
+
+/* The sum times both scales, those of columns along `axis`. */
+static tn__value *scaled_sum(tn__graph *graph, tn__value *sum, const dequantized *a, const dequantized *b, int axis) {
+  const int64_t at = axis;
+  tn__value *scale = tn__g_binary(graph, "multiply", a->scale, b->scale);
+  scale = tn__g_broadcast_in_dim(graph, scale, sum->rank, sum->dims, &at);
+  return tn__g_binary(graph, "multiply", tn__g_convert(graph, sum, TN_F32), scale);
+}
+
+static tn__value *quantized_matmul(tn__rewriter *r, tn__node *node) {
+  static const int64_t swap[2] = {1, 0};
+  const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
+  const tn__attr *batch = tn__node_attr(node, "lhs_batch"), *contract = tn__node_attr(node, "lhs_contract");
+  if (lhs->rank < 2 || rhs->rank != 2 || rhs->held != NULL || (batch != NULL && batch->count > 0)) return NULL;
+  if (contract == NULL || contract->count != 1 || contract->ints[0] != lhs->rank - 1) return NULL;
+  int depth = (int)tn__node_attr(node, "rhs_contract")->ints[0];
+  dequantized a, b;
+  if (!are_dequantized(r, node, 1 - depth, tn__g_dim_const(rhs, depth), &a, &b)) return NULL;
+  tn__value *right = depth == 1 ? tn__pass_permuted(r->graph, b.bytes, swap) : b.bytes;
+  tn__value *sum = tn__g_quantized_matmul(r->graph, a.bytes, a.zero, right, b.zero);
+  return scaled_sum(r->graph, sum, &a, &b, sum->rank - 1);
+}
+
+static tn__value *quantized_convolution(tn__rewriter *r, tn__node *node) {
+  const tn__value *w = node->inputs[1];
+  if (w->held != NULL) return NULL;
+  const tn__conv_spec spec = tn__g_conv_spec_of(node);
+  if (spec.channels_last || spec.flip || spec.pad_value != 0) return NULL;
+  for (int i = 0; i < spec.spatial; i++)
+    if (spec.lhs_dilation[i] != 1) return NULL;
+  int64_t depth = 1;
+  for (int i = 1; i < w->rank && depth >= 0 && depth <= MOST_PRODUCTS; i++) {
+    int64_t size = tn__g_dim_const(w, i);
+    depth = size < 0 ? -1 : depth * size;
+  }
+  dequantized a, b;
+  if (!are_dequantized(r, node, 0, depth, &a, &b)) return NULL;
+  if (!tn__g_convolution_takes_bytes(a.bytes, b.bytes, b.zero, &spec)) return NULL;
+  tn__value *zero = b.zero;
+  if (zero != NULL && zero->rank == 1) {
+    const tn__expr *dims[TN__MAX_RANK];
+    for (int i = 0; i < w->rank; i++) dims[i] = i == 0 ? zero->dims[0] : tn__ir_index(tn__graph_ir(r->graph), 1);
+    zero = tn__g_reshape(r->graph, zero, w->rank, dims);
+  }
+  tn__value *sum = tn__g_quantized_convolution(r->graph, a.bytes, a.zero, b.bytes, zero, NULL, &spec);
+  return scaled_sum(r->graph, sum, &a, &b, 1);
+}
+
 static const tn__rewrite_rule rules[] = {
     {"softmax, divided", "divide", softmax_by_division},
     {"softmax, times the reciprocal", "multiply", softmax_by_reciprocal},
@@ -241,6 +316,8 @@ static const tn__rewrite_rule rules[] = {
     {"GELU", "multiply", gelu},
     {"normalisation, divided", "divide", norm},
     {"normalisation, multiplied", "multiply", norm},
+    {"product of dequantised matrices", "dot_general", quantized_matmul},
+    {"convolution of dequantised values", "convolution", quantized_convolution},
 };
 
 void tn__pass_raise(tn__graph *graph, const tn__optimize_options *options) {

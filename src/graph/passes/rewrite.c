@@ -70,6 +70,22 @@ bool tn__pass_is_precomputable(const tn__value *value) {
   return precomputable(value, &budget);
 }
 
+tn__value *tn__pass_along(tn__graph *graph, tn__value *value, int axis) {
+  const tn__expr *size = axis < 0 ? NULL : value->dims[axis];
+  const void *element;
+  if (tn__pass_splat_element(value, &element)) return tn__g_constant_value(graph, value->dtype, 0, NULL, element, true);
+  const tn__node *broadcast = tn__pass_producer_of(value, "broadcast_in_dim");
+  tn__value *source = broadcast == NULL ? value : broadcast->inputs[0];
+  bool varies = false;
+  for (int i = 0; i < source->rank; i++) {
+    if (tn__pass_is_unit(source->dims[i])) continue;
+    int64_t at = broadcast == NULL ? i : tn__node_attr(broadcast, "axes")->ints[i];
+    if (at != axis || source->dims[i] != size) return NULL;
+    varies = true;
+  }
+  return tn__g_reshape(graph, source, varies ? 1 : 0, &size);
+}
+
 void tn__pass_known_shape(const tn__value *value, int64_t *shape) {
   for (int i = 0; i < value->rank; i++) shape[i] = tn__g_dim_const(value, i);
 }

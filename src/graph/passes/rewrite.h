@@ -19,6 +19,9 @@ bool tn__pass_splat_element(const tn__value *value, const void **element);
 bool tn__pass_splat_number(const tn__value *value, double *number);
 /* Does the value depend on constants only? Looks back over at most a few dozen nodes. */
 bool tn__pass_is_precomputable(const tn__value *value);
+/* A value that varies along dimension `axis` only, or not at all when that is -1: the vector, or the scalar. NULL: it
+ * is none. */
+tn__value *tn__pass_along(tn__graph *graph, tn__value *value, int axis);
 /* The shape as numbers, -1 for dimensions that are not constant. */
 void tn__pass_known_shape(const tn__value *value, int64_t *shape);
 

@@ -8,6 +8,12 @@
 
 #include "graph/passes/rewrite.h"
 
+/* Weights that are dequantised stay as they are until the pass `raise` has seen them: then what would have gone into
+ * them goes into their scale. */
+static bool is_whole(const tn__value *value) {
+  return value->producer != NULL && tn__op_has(value->producer, TN__FACT_WHOLE);
+}
+
 /* ---- transposes in front of a product ----------------------------------------------------------- */
 
 static bool holds(const tn__attr *attr, int64_t axis) {
@@ -131,7 +137,8 @@ static tn__value *convolution_of_fewer_taps(tn__rewriter *rewriter, tn__node *no
   int64_t steps[TN__MAX_RANK];
   bool fewer = false;
   if (tn__node_int(node, "pad_value", 0) != 0) return NULL; /* then padding meets no weight for nothing */
-  if (weights->held != NULL || tn__node_int(node, "flip", 0) != 0 || !tn__pass_is_precomputable(weights)) return NULL;
+  if (weights->held != NULL || is_whole(weights) || tn__node_int(node, "flip", 0) != 0) return NULL;
+  if (!tn__pass_is_precomputable(weights)) return NULL;
   for (int i = 0; i < weights->rank; i++) starts[i] = tn__ir_index(ir, 0), limits[i] = weights->dims[i], steps[i] = 1;
   for (int i = 0; i < spatial; i++) {
     window_axis axis;
@@ -165,7 +172,8 @@ typedef struct contraction {
 static bool find_product(const tn__value *value, contraction *out) {
   const tn__node *node = value->producer;
   *out = (contraction){.node = node};
-  return node != NULL && node->op->columns != NULL && node->op->columns(node, &out->channel, &out->column);
+  return node != NULL && node->op->columns != NULL && !is_whole(node->inputs[1]) &&
+         node->op->columns(node, &out->channel, &out->column);
 }
 
 static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis);
@@ -206,20 +214,8 @@ static bool can_scale(tn__rewriter *rewriter, const contraction *c) {
 /* A value that depends on constants and on dimension `axis` only, as a vector (or as a scalar); NULL when it is
  * none. */
 static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis) {
-  const tn__expr *size = value->dims[axis];
-  const void *element;
-  if (tn__pass_splat_element(value, &element)) return tn__g_constant_value(graph, value->dtype, 0, NULL, element, true);
-  const tn__node *broadcast = tn__pass_producer_of(value, "broadcast_in_dim");
-  tn__value *source = broadcast == NULL ? value : broadcast->inputs[0];
-  bool varies = false;
-  if (!tn__pass_is_precomputable(source)) return NULL;
-  for (int i = 0; i < source->rank; i++) {
-    if (tn__pass_is_unit(source->dims[i])) continue;
-    int64_t at = broadcast == NULL ? i : tn__node_attr(broadcast, "axes")->ints[i];
-    if (at != axis || source->dims[i] != size) return NULL;
-    varies = true;
-  }
-  return tn__g_reshape(graph, source, varies ? 1 : 0, &size);
+  tn__value *vector = tn__pass_along(graph, value, axis);
+  return vector != NULL && tn__pass_is_precomputable(vector) ? vector : NULL;
 }
 
 static tn__value *spread(tn__graph *graph, tn__value *vector, const tn__value *like, int axis) {

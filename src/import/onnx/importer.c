@@ -17,7 +17,6 @@ struct tn__importer {
   bool *dim_used; /* by option */
   int node_count; /* imported so far, functions expanded */
   tn__oforks forks;
-  TN__VEC(const tn__odequantized *) dequantized; /* by id of the value, which graphs count on their own */
 };
 
 /* What a name may stand for besides a value. */
@@ -27,18 +26,6 @@ static const char unmade[] = "unmade"; /* an optional result that the importer d
 static const char *text_of(const char *text) { return text == NULL ? "" : text; }
 tn__onnx_model *tn__onode_model(const tn__onode *n) { return n->importer->model; }
 tn__oforks *tn__onode_forks(const tn__onode *n) { return &n->importer->forks; }
-
-void tn__onode_set_dequantized(const tn__onode *n, const tn__odequantized *d) {
-  tn__importer *im = n->importer;
-  while (im->dequantized.count <= (int)d->value->id) tn__vec_push(n->arena, &im->dequantized, NULL);
-  im->dequantized.data[d->value->id] = tn__arena_copy(n->arena, d, sizeof(*d));
-}
-
-const tn__odequantized *tn__onode_dequantized(const tn__onode *n, const tn__value *value) {
-  const tn__importer *im = n->importer;
-  const tn__odequantized *d = (int)value->id < im->dequantized.count ? im->dequantized.data[value->id] : NULL;
-  return d != NULL && d->value == value ? d : NULL;
-}
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 

@@ -162,15 +162,6 @@ void tn__onnx_end_scope(tn__onode *n, tn__orest rest);
 int tn__onnx_result_rank(const tn__onode *n, const tn__oscope *scope, int index);
 /* A value of the graph around the node, seen from the one that is being imported. */
 tn__value *tn__onnx_see(const tn__onode *n, tn__value *value);
-/* What DequantizeLinear made: (bytes - zero) * scale, in f32. Both are scalars, or vectors along `axis` of the bytes;
- * `zero` may be NULL. Products and convolutions of such values are sums of products of the bytes. */
-typedef struct tn__odequantized {
-  const tn__value *value;
-  tn__value *bytes, *scale, *zero; /* u8 or i8 */
-  int axis;
-} tn__odequantized;
-void tn__onode_set_dequantized(const tn__onode *n, const tn__odequantized *d);
-const tn__odequantized *tn__onode_dequantized(const tn__onode *n, const tn__value *value); /* NULL: it is none */
 /* Forks that are being imported (fork.c). */
 typedef struct tn__oforks {
   int depth;

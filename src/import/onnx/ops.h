@@ -19,8 +19,8 @@ void tn__onnx_auto_pad(tn__onode *n, const char *mode, const tn__expr *size, int
 
 /* ONNX's rules of Reshape for `shape`. */
 tn__value *tn__onnx_reshape_to(tn__onode *n, tn__value *x, const tn__expr *const *shape, int rank, bool zero_copies);
-/* rounded + zero, clamped to the range of dtype and converted; `zero` may be NULL, or per element of `axis`. */
-tn__value *tn__onnx_saturate(tn__onode *n, tn__value *rounded, tn__value *zero, tn_dtype dtype, int axis);
+/* x * scale + zero, rounded to integers of that type; operands broadcast. */
+tn__value *tn__onnx_requantize(tn__onode *n, tn__value *x, tn__value *scale, tn__value *zero, tn_dtype dtype);
 /* The first lengths[b] (i64) steps of each batch backwards, the rest as they are. */
 tn__value *tn__onnx_reverse_steps(tn__onode *n, tn__value *x, tn__value *lengths, int time, int batch);
 

@@ -5,17 +5,12 @@
 
 /* ---- matrix products --------------------------------------------------------------------------------------------- */
 
-/* The product of two dequantised matrices, the right one constant, as a sum of products of bytes; NULL when they are
- * none, or when a zero point or scale depends on what is summed. `transposed`: the right one is. */
-static tn__value *dequantized_product(const tn__onode *n, const tn__value *a, const tn__value *b, bool transposed);
-
 void tn__onnx_matmul(tn__onode *n) {
   tn__value *a = n->in[0], *b = n->in[1];
   int64_t k = tn__g_dim_const(a, a->rank - 1), other = tn__g_dim_const(b, b->rank > 1 ? b->rank - 2 : 0);
   if (k >= 0 && other >= 0 && k != other)
     tn__on_fail(n, "the last dimension of input 0 is %lld, and input 1 has %lld rows", (long long)k, (long long)other);
-  n->out[0] = dequantized_product(n, a, b, false);
-  if (n->out[0] == NULL) n->out[0] = tn__g_matmul(n->g, a, b, a->dtype);
+  n->out[0] = tn__g_matmul(n->g, a, b, a->dtype);
 }
 
 /* alpha * A' * B' + beta * C; before opset 7 C stretches only with broadcast=1. */
@@ -29,8 +24,7 @@ void tn__onnx_gemm(tn__onode *n) {
                 (long long)k, n->proto->input[1], (long long)other);
   double alpha = tn__on_float(n, "alpha", 1), beta = tn__on_float(n, "beta", 1);
   tn_dtype dtype = a->dtype, wide = dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype;
-  tn__value *y = lhs_contract == 1 ? dequantized_product(n, a, b, rhs_contract == 1) : NULL;
-  if (y == NULL) y = tn__g_dot_general(n->g, a, b, NULL, NULL, 0, &lhs_contract, &rhs_contract, 1, wide);
+  tn__value *y = tn__g_dot_general(n->g, a, b, NULL, NULL, 0, &lhs_contract, &rhs_contract, 1, wide);
   if (alpha != 1) y = tn__on_mul_s(n, y, alpha);
   if (c != NULL && beta != 0) {
     c = tn__g_convert(n->g, c, wide);
@@ -54,52 +48,12 @@ static tn__value *without_zero(const tn__onode *n, tn__value *a, tn__value *zero
   return tn__on_sub(n, a, tn__g_convert(n->g, zero_at(n, zero, axis, a->rank), TN_I32));
 }
 
-/* May the zero point leave the sum over dimension `axis` of an operand of that rank? */
-static bool stands_still(const tn__value *zero, int axis, int rank) {
-  if (zero == NULL) return true;
-  int own = axis - (rank - zero->rank);
-  return zero->rank <= rank && (own < 0 || tn__g_dim_const(zero, own) == 1);
-}
-
 /* The sum of (a - a_zero) * (b - b_zero), zero points per tensor, per row of a, per column of b, or of their rank. */
 static tn__value *matmul_integer(const tn__onode *n, tn__value *a, tn__value *a_zero, tn__value *b, tn__value *b_zero) {
   int rows = a->rank < 2 ? 0 : a->rank - 2, columns = b->rank - 1;
-  if (a->rank >= 2 && b->rank >= 2 && tn__g_is_byte(a->dtype) && tn__g_is_byte(b->dtype)) {
-    tn__value *left = zero_at(n, a_zero, rows, a->rank), *right = zero_at(n, b_zero, columns, b->rank);
-    if (stands_still(left, a->rank - 1, a->rank) && stands_still(right, b->rank - 2, b->rank))
-      return tn__g_matmul_bytes(n->g, a, left, b, right);
-  }
+  if (a->rank >= 2 && b->rank >= 2)
+    return tn__g_quantized_matmul(n->g, a, zero_at(n, a_zero, rows, a->rank), b, zero_at(n, b_zero, columns, b->rank));
   return tn__g_matmul(n->g, without_zero(n, a, a_zero, rows), without_zero(n, b, b_zero, columns), TN_I32);
-}
-
-/* As many products of two numbers of nine bits (bytes without their zero points) fit 31 bits. */
-enum { MOST_PRODUCTS = 33025 };
-
-static bool is_one(const tn__value *v) { return v == NULL || v->rank == 0 || tn__g_dim_const(v, 0) == 1; }
-
-/* Are these operands sums of bytes may be made of: the left one with one scale, the right one constant and with scales
- * of its columns, dimension `columns`, if it has several? */
-static bool sums_of_bytes(const tn__odequantized *a, const tn__odequantized *b, int columns) {
-  if (a == NULL || b == NULL || !is_one(a->scale) || !is_one(a->zero) || b->bytes->data == NULL) return false;
-  return (is_one(b->scale) && is_one(b->zero)) || b->axis == columns;
-}
-
-/* The sum times both scales, in f32; those of columns along `axis`. */
-static tn__value *scaled_sum(const tn__onode *n, tn__value *sum, const tn__odequantized *a, const tn__odequantized *b,
-                             int axis) {
-  tn__value *scale = tn__on_mul(n, tn__on_reshape(n, a->scale, 0, NULL), zero_at(n, b->scale, axis, sum->rank));
-  return tn__on_mul(n, tn__g_convert(n->g, sum, TN_F32), scale);
-}
-
-static tn__value *dequantized_product(const tn__onode *n, const tn__value *a, const tn__value *b, bool transposed) {
-  const tn__odequantized *x = tn__onode_dequantized(n, a), *w = tn__onode_dequantized(n, b);
-  static const int64_t swap[2] = {1, 0};
-  if (a->rank < 2 || b->rank != 2 || !sums_of_bytes(x, w, transposed ? 0 : 1)) return NULL;
-  int64_t depth = tn__g_dim_const(b, transposed ? 1 : 0);
-  if (depth < 1 || depth > MOST_PRODUCTS) return NULL;
-  tn__value *right = transposed ? tn__g_transpose(n->g, w->bytes, swap) : w->bytes;
-  tn__value *sum = matmul_integer(n, x->bytes, x->zero, right, w->zero);
-  return scaled_sum(n, sum, x, w, sum->rank - 1);
 }
 
 void tn__onnx_matmul_integer(tn__onode *n) { n->out[0] = matmul_integer(n, n->in[0], n->in[2], n->in[1], n->in[3]); }
@@ -220,28 +174,8 @@ static tn_dtype accumulator(tn_dtype dtype) { return dtype == TN_F16 || dtype ==
  * NULL. */
 static tn__value *convolution_integer(const tn__onode *n, tn__value *x, tn__value *x_zero, tn__value *w,
                                       tn__value *w_zero, tn__value *bias, const tn__conv_spec *spec) {
-  bool scalar = x_zero == NULL || x_zero->rank == 0 || (x_zero->rank == 1 && tn__g_dim_const(x_zero, 0) == 1);
-  if (scalar && tn__g_convolution_takes_bytes(x, w, w_zero, spec)) {
-    if (bias != NULL) bias = tn__on_at_axis(n, tn__g_convert(n->g, bias, TN_I32), 1, x->rank);
-    return tn__g_convolution_bytes(n->g, x, zero_at(n, x_zero, 0, x->rank), w, zero_at(n, w_zero, 1, x->rank), bias,
-                                   spec);
-  }
-  x = without_zero(n, x, x_zero, 0), w = without_zero(n, w, w_zero, 0);
-  return add_bias(n, tn__g_convolution(n->g, x, w, spec, TN_I32), bias);
-}
-
-/* The convolution of two dequantised values, as a sum of products of bytes; NULL when they are none. */
-static tn__value *dequantized_convolution(const tn__onode *n, const tn__value *x, const tn__value *w,
-                                          const tn__conv_spec *spec) {
-  const tn__odequantized *image = tn__onode_dequantized(n, x), *weights = tn__onode_dequantized(n, w);
-  if (!sums_of_bytes(image, weights, 0)) return NULL;
-  int64_t depth = 1;
-  for (int i = 1; i < w->rank && depth <= MOST_PRODUCTS; i++) depth *= tn__g_dim_const(w, i);
-  if (depth < 1 || depth > MOST_PRODUCTS) return NULL;
-  tn__value *w_zero = zero_at(n, weights->zero, 1, w->rank);
-  if (!tn__g_convolution_takes_bytes(image->bytes, weights->bytes, w_zero, spec)) return NULL;
-  tn__value *sum = convolution_integer(n, image->bytes, image->zero, weights->bytes, weights->zero, NULL, spec);
-  return scaled_sum(n, sum, image, weights, 1);
+  x_zero = zero_at(n, x_zero, 0, x->rank), w_zero = zero_at(n, w_zero, 0, w->rank);
+  return tn__g_quantized_convolution(n->g, x, x_zero, w, w_zero, bias, spec);
 }
 
 void tn__onnx_conv(tn__onode *n) {
@@ -252,8 +186,7 @@ void tn__onnx_conv(tn__onode *n) {
   conv_operands(n, x, 1, window, &groups);
   tn__onnx_window_read(n, x->rank - 2, window, &win);
   conv_spec(&win, groups, &spec);
-  tn__value *y = dequantized_convolution(n, x, w, &spec);
-  if (y == NULL) y = tn__g_convolution(n->g, x, w, &spec, accumulator(x->dtype));
+  tn__value *y = tn__g_convolution(n->g, x, w, &spec, accumulator(x->dtype));
   n->out[0] = tn__g_convert(n->g, add_bias(n, y, n->in[2]), x->dtype);
 }
 
@@ -359,8 +292,8 @@ static tn__value *requantize(tn__onode *n, tn__value *sum, tn__value *a_scale, t
     if (scales[i]->rank == 1) scales[i] = tn__on_at_axis(n, scales[i], i == 0 && axis > 1 ? axis - 1 : axis, sum->rank);
   }
   tn__value *factor = tn__on_div(n, tn__on_mul(n, scales[0], scales[1]), scales[2]);
-  tn__value *real = tn__on_mul(n, tn__g_convert(g, sum, TN_F32), factor);
-  tn__value *y = tn__onnx_saturate(n, tn__on_unary(n, "round_nearest_even", real), y_zero, y_zero->dtype, axis);
+  y_zero = zero_at(n, y_zero, axis, sum->rank);
+  tn__value *y = tn__onnx_requantize(n, tn__g_convert(g, sum, TN_F32), factor, y_zero, y_zero->dtype);
   tn__on_require_shape(n, y, sum, "the product");
   return y;
 }

@@ -31,27 +31,14 @@ static tn__value *spread(tn__onode *n, int input, tn_dtype dtype) {
   return tn__on_slice_axis(n, repeated, axis, tn__on_index(n, 0), x->dims[axis]);
 }
 
-static void range_of(tn_dtype dtype, int bits, double *low, double *high) {
-  *low = tn__dtype_is_signed(dtype) ? -(double)((int64_t)1 << (bits - 1)) : 0;
-  *high = (double)((int64_t)1 << (bits - (tn__dtype_is_signed(dtype) ? 1 : 0))) - 1;
-}
-
-static tn__value *saturate(tn__onode *n, tn__value *rounded, tn__value *zero, tn_dtype dtype, int bits, int axis) {
-  double low, high;
+static void require_quantizes_to(const tn__onode *n, tn_dtype dtype) {
   if (!tn__dtype_is_int(dtype) || tn__dtype_bits(dtype) > 16)
     tn__on_unsupported(n, "quantises to %s, which is not supported", tn_dtype_name(dtype));
-  if (zero != NULL) {
-    zero = tn__g_convert(n->g, zero, rounded->dtype);
-    if (zero->rank == 1 && tn__g_dim_const(zero, 0) == 1) zero = tn__on_reshape(n, zero, 0, NULL);
-    if (zero->rank == 1) zero = tn__on_at_axis(n, zero, axis, rounded->rank);
-    rounded = tn__on_add(n, rounded, zero);
-  }
-  range_of(dtype, bits, &low, &high);
-  return tn__g_convert(n->g, tn__g_clamp(n->g, rounded, low, high), dtype);
 }
 
-tn__value *tn__onnx_saturate(tn__onode *n, tn__value *rounded, tn__value *zero, tn_dtype dtype, int axis) {
-  return saturate(n, rounded, zero, dtype, tn__dtype_bits(dtype), axis);
+tn__value *tn__onnx_requantize(tn__onode *n, tn__value *x, tn__value *scale, tn__value *zero, tn_dtype dtype) {
+  require_quantizes_to(n, dtype);
+  return tn__g_quantize(n->g, x, scale, tn__g_convert(n->g, zero, TN_F32), dtype, tn__dtype_bits(dtype), true);
 }
 
 static tn_dtype output_dtype(const tn__onode *n, tn_dtype otherwise, int *narrow) {
@@ -66,34 +53,24 @@ static tn_dtype output_dtype(const tn__onode *n, tn_dtype otherwise, int *narrow
 }
 
 void tn__onnx_quantize_linear(tn__onode *n) {
-  tn__graph *g = n->g;
-  tn__value *x = n->in[0], *zero = n->in[2];
+  tn__value *x = tn__g_convert(n->g, n->in[0], TN_F32), *zero = n->in[2];
   int narrow = 0;
   tn_dtype dtype = zero != NULL ? zero->dtype : output_dtype(n, TN_U8, &narrow);
   if (zero != NULL) narrow = zero->narrow;
   tn__value *scale = spread(n, 1, TN_F32);
-  tn__value *rounded = tn__on_unary(n, "round_nearest_even", tn__on_div(n, tn__g_convert(g, x, TN_F32), scale));
-  if (zero != NULL) rounded = tn__on_add(n, rounded, spread(n, 2, TN_F32));
-  n->out[0] = saturate(n, rounded, NULL, dtype, narrow > 0 ? narrow : tn__dtype_bits(dtype), 0);
+  if (zero != NULL) zero = spread(n, 2, TN_F32);
+  require_quantizes_to(n, dtype);
+  n->out[0] = tn__g_quantize(n->g, x, scale, zero, dtype, narrow > 0 ? narrow : tn__dtype_bits(dtype), false);
   n->out[0]->narrow = narrow;
 }
 
 void tn__onnx_dequantize_linear(tn__onode *n) {
-  tn__graph *g = n->g;
-  tn__value *x = n->in[0], *zero = n->in[2], *whole = tn__g_convert(g, x, TN_I32);
   int narrow = 0;
   tn_dtype dtype = output_dtype(n, n->in[1]->dtype, &narrow);
   if (narrow > 0) tn__on_fail(n, "attribute \"output_dtype\" is no type of floats");
-  if (zero != NULL) whole = tn__on_sub(n, whole, spread(n, 2, TN_I32));
+  tn__value *zero = n->in[2] == NULL ? NULL : spread(n, 2, TN_I32);
   tn__value *scale = spread(n, 1, tn__on_widen(n, n->in[1])->dtype);
-  n->out[0] = tn__g_convert(g, tn__on_mul(n, tn__g_convert(g, whole, scale->dtype), scale), dtype);
-  tn__value *own = n->in[1];
-  if (!tn__g_is_byte(x->dtype) || dtype != TN_F32 || own->dtype != TN_F32 || own->rank > 1) return;
-  if (tn__on_int(n, "block_size", 0) != 0 || (zero != NULL && zero->rank > 1)) return;
-  bool one = own->rank == 0 || tn__g_dim_const(own, 0) == 1;
-  int axis = one ? 0 : (int)tn__on_axis(n, tn__on_int(n, "axis", 1), x->rank);
-  const tn__odequantized made = {n->out[0], x, own, zero, axis};
-  tn__onode_set_dequantized(n, &made);
+  n->out[0] = tn__g_convert(n->g, tn__g_dequantize(n->g, n->in[0], scale, zero), dtype);
 }
 
 /* To u8 over the range of x, which is widened to hold zero. */
@@ -109,5 +86,5 @@ void tn__onnx_dynamic_quantize(tn__onode *n) {
       tn__on_unary(n, "round_nearest_even", tn__g_clamp(g, tn__on_div(n, tn__on_sub(n, zero, least), scale), 0, 255));
   n->out[2] = tn__g_convert(g, point, TN_U8);
   n->out[1] = scale;
-  n->out[0] = tn__onnx_saturate(n, tn__on_unary(n, "round_nearest_even", tn__on_div(n, x, scale)), n->out[2], TN_U8, 0);
+  n->out[0] = tn__g_quantize(g, x, scale, tn__g_convert(g, n->out[2], TN_F32), TN_U8, 8, false);
 }
