@@ -68,12 +68,12 @@ def wanted(root, name):
     symbols = dict.fromkeys(functions([include / header for header in stands_for], "TN_API"), f"TENON_{major}.{minor}")
     if "runtime.h" in stands_for:
         symbols |= dict.fromkeys(GDB_LIST, f"TENON_{major}.{minor}")
-        symbols |= dict.fromkeys(functions(sorted((root / "src/runtime").glob("*.h")), "TN__LINKED"),
+        symbols |= dict.fromkeys(functions(sorted((root / "src/runtime").rglob("*.h")), "TN__LINKED"),
                                  f"TENON_PRIVATE_{major}.{minor}.{patch}")
     return symbols
 
 
-# GDB finds the names of kernels in memory through a list that belongs to the process (src/runtime/debug.c): an exception to both.
+# GDB finds the names of kernels in memory through a list that belongs to the process (src/runtime/executable/debug.c): an exception to both.
 GDB_LIST = {"__jit_debug_register_code", "__jit_debug_descriptor"}
 
 # LLVM's options belong to the process, too, and are set when the first kernel is compiled (src/codegen/llvm/module.c).

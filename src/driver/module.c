@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "runtime/signature.h"
+#include "runtime/executable/signature.h"
 
 void tn_module_release(tn_module *module) {
   if (!module) return;
@@ -195,7 +195,7 @@ tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size) {
     return tn_status_create(TN_INVALID_ARGUMENT, "a signature needs a key of at least one byte");
   TN_RETURN_IF_ERROR(own(module, module->size, module->size));
   tn__digest signature;
-  tn__rt_signature(module->data, key, key_size, &signature);
+  tn__executable_signature(module->data, key, key_size, &signature);
   tn__file_section *section = own_section_at(module, at);
   memcpy(own_bytes(module) + section->offset, signature.bytes, sizeof(signature.bytes));
   hash_section(module, section);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
-#include "runtime/apart.h"
+#include "runtime/executable/apart.h"
 #include "runtime/tensor.h"
 #include "tenon/kernel_abi.h"
 

@@ -174,7 +174,7 @@ static void write_binding(const writer *w, uint32_t place) {
   for (uint32_t i = 0; i < w->f->input_count; i++) {
     const tn__function_value *input = &w->f->inputs[i];
     for (int d = 0; d < input->info.rank && input->info.kind == TN_VALUE_TENSOR; d++) {
-      const tn__operand *dim = tn__rt_value_dim(w->f, input, d);
+      const tn__operand *dim = tn__function_value_dim(w->f, input, d);
       bool binds = dim->symbolic && input->binds[d];
       if (!binds && !w->c->called) continue;
       if (binds) tn__strbuf_printf(w->out, "  s[%lld] = in[%u].dims[%d];\n", (long long)dim->value, i, d);
@@ -592,7 +592,7 @@ static tn_status *write_run(const writer *w) {
   TN_RETURN_IF_ERROR(tn__region_alloc(w->e->region, f->instruction_count, 1, &target));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (tn__rt_jumps(in)) target[in->callee] = 1;
+    if (tn__instruction_jumps(in->op)) target[in->callee] = 1;
   }
   tn__strbuf_printf(w->out, "\n/* %s */\n", w->c->name);
   write_prototype(w);
@@ -662,7 +662,7 @@ static tn_status *write_space(const writer *w) {
     uint32_t number = f->outputs[i].reg;
     const tn__register *r = &f->registers[number];
     for (int d = 0; d < r->rank && !tn__c_is_list(f, number); d++) {
-      const tn__operand *dim = tn__rt_value_dim(f, &f->outputs[i], d);
+      const tn__operand *dim = tn__function_value_dim(f, &f->outputs[i], d);
       tn__strbuf_printf(w->out, "  dims[%u][%d] = ", i, d);
       if (!dim->symbolic || c->known[dim->value])
         tn__c_write_operand(w, dim);

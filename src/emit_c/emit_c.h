@@ -13,7 +13,7 @@
 #define TENON_EMIT_C_EMIT_C_H
 
 #include "base/strbuf.h"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 typedef enum tn__c_memory {
   TN__C_ELSEWHERE, /* input, output, constant, arena or view */
@@ -86,7 +86,7 @@ bool tn__c_knows(const tn__c_function *c, const tn__register *r);   /* all its d
 bool tn__c_same_size(const tn__register *a, const tn__register *b); /* in bytes, whatever the scalars are */
 static inline bool tn__c_is_done_at_entry(const tn__c_function *c, const tn__instruction *in) {
   bool prologue = in < c->f->instructions + c->f->prologue_count;
-  return tn__rt_assigns_scalar(in) ? c->known[in->a] : in->op == TN__OP_ASSERT && prologue;
+  return tn__instruction_assigns_scalar(in->op) ? c->known[in->a] : in->op == TN__OP_ASSERT && prologue;
 }
 
 /* ---- operands.c ------------------------------------------------------------------------------------------------- */

@@ -203,7 +203,7 @@ static void describe_value(const writer *w, const char *what, uint32_t index, co
     if (list)
       tn__strbuf_char(w->out, '?');
     else
-      tn__c_write_dim_text(w->c, w->out, tn__rt_value_dim(w->f, value, d));
+      tn__c_write_dim_text(w->c, w->out, tn__function_value_dim(w->f, value, d));
     if (d == value->grows) tn__strbuf_printf(w->out, " of %lld", (long long)value->info.dims[d]->capacity);
   }
   tn__strbuf_append(w->out, "] ");
@@ -263,7 +263,7 @@ static void write_head(const writer *w, which what) {
   bool first = true;
   for (uint32_t i = 0; i < f->input_count; i++) {
     for (int d = 0; d < f->inputs[i].info.rank; d++) {
-      const tn__operand *dim = tn__rt_value_dim(f, &f->inputs[i], d);
+      const tn__operand *dim = tn__function_value_dim(f, &f->inputs[i], d);
       if (!dim->symbolic || !f->inputs[i].binds[d]) continue;
       tn__strbuf_printf(w->out, "%sint64_t %s", first ? "" : ", ", w->c->symbols[dim->value]);
       first = false;
@@ -318,7 +318,7 @@ static void write_inputs(const writer *w, bool data) {
     if (data && !tn__c_is_list(f, f->inputs[i].reg))
       tn__strbuf_printf(w->out, "  in[%u].data = (void *)(uintptr_t)inputs[%u];\n", i, i);
     for (int d = 0; d < f->inputs[i].info.rank; d++) {
-      const tn__operand *dim = tn__rt_value_dim(f, &f->inputs[i], d);
+      const tn__operand *dim = tn__function_value_dim(f, &f->inputs[i], d);
       if (!dim->symbolic || (!f->inputs[i].binds[d] && d != f->inputs[i].grows)) continue;
       tn__strbuf_printf(w->out, "  in[%u].dims[%d] = %s;\n", i, d, w->c->symbols[dim->value]);
     }

@@ -76,7 +76,7 @@ static bool runs_at_entry(const tn__c_function *c, const tn__instruction *in) {
   if (!prologue && in->op == TN__OP_SCALAR_OP && tn__scalar_op_find(in->d)->divides && !is_positive(c, in->c))
     return false;
   tn__code_uses uses = tn__code_uses_of(f->code + in->word);
-  for (tn__code_use use; tn__rt_code_next(&uses, &use);) {
+  for (tn__code_use use; tn__code_uses_next(&uses, &use);) {
     if (use.letter == 's' && !c->known[use.word]) return false;
     if (use.letter == 'r' && !prologue) return false;
     if (use.letter != 'q' || prologue) continue;
@@ -88,7 +88,7 @@ static bool runs_at_entry(const tn__c_function *c, const tn__instruction *in) {
 
 static bool is_made_of_values(const tn__c_function *c, const tn__instruction *in) {
   tn__code_uses uses = tn__code_uses_of(c->f->code + in->word);
-  for (tn__code_use use; tn__rt_code_next(&uses, &use);) {
+  for (tn__code_use use; tn__code_uses_next(&uses, &use);) {
     if (use.letter == 's' && c->tainted[use.word]) return true;
     if (use.letter == 'r' && tn__c_root(c->f, use.word)->storage == TN__STORAGE_INPUT) return true;
     if (use.letter == 'q' && is_tainted(c, &c->f->registers[use.word].dims[in->c])) return true;
@@ -111,7 +111,7 @@ static tn_status *find_scalars(const tn__c_emitter *e, tn__c_function *c) {
   TN_RETURN_IF_ERROR(tn__region_alloc(e->region, f->scalar_count, 1, &several));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (!tn__rt_assigns_scalar(in)) continue;
+    if (!tn__instruction_assigns_scalar(in->op)) continue;
     several[in->a] = c->made_by[in->a] != NULL || f->signature_scalar[in->a];
     c->made_by[in->a] = in;
   }
@@ -126,7 +126,7 @@ static void follow_scalars(tn__c_function *c) {
   memcpy(c->known, f->signature_scalar, f->scalar_count);
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
-    if (!tn__rt_assigns_scalar(in) || c->made_by[in->a] != in) continue;
+    if (!tn__instruction_assigns_scalar(in->op) || c->made_by[in->a] != in) continue;
     c->known[in->a] = runs_at_entry(c, in) && shape_is_known(c, in);
     c->tainted[in->a] = c->known[in->a] && is_made_of_values(c, in);
   }
@@ -218,7 +218,7 @@ static tn_status *find_scratch(const tn__c_emitter *e, tn__c_function *c) {
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     const tn__instruction *in = &f->instructions[i];
     tn__code_uses operands = tn__code_uses_of(f->code + in->word);
-    for (tn__code_use use; tn__rt_code_next(&operands, &use);) {
+    for (tn__code_use use; tn__code_uses_next(&operands, &use);) {
       bool last = in->op == TN__OP_KERNEL && use.letter == 'w' && use.index == use.count - 1;
       if (strchr("rwqtn", use.letter) != NULL) uses[f->registers[use.word].root] += last ? 1 : 3;
     }
@@ -418,7 +418,7 @@ static tn_status *name_function(tn__c_emitter *e, tn__c_function *c) {
   TN_RETURN_IF_ERROR(tn__region_alloc(e->region, f->scalar_count, sizeof(char *), &c->symbols));
   for (uint32_t i = 0; i < f->input_count; i++) {
     for (int d = 0; d < f->inputs[i].info.rank; d++) {
-      const tn__operand *dim = tn__rt_value_dim(f, &f->inputs[i], d);
+      const tn__operand *dim = tn__function_value_dim(f, &f->inputs[i], d);
       if (!dim->symbolic || !f->inputs[i].binds[d]) continue;
       const char *given = f->scalar_names[dim->value] ? f->scalar_names[dim->value] : "size";
       TN_RETURN_IF_ERROR(name_symbol(e, c, given, &c->symbols[dim->value]));

@@ -6,9 +6,9 @@
 #include "base/file.h"
 #include "driver/driver.h"
 #include "kernels/texts.h"
-#include "runtime/bytes.h"
-#include "runtime/format.h"
-#include "runtime/signature.h"
+#include "runtime/executable/bytes.h"
+#include "runtime/executable/signature.h"
+#include "runtime/format/format.h"
 
 typedef struct strip_call {
   const char *path, *out_path;
@@ -108,7 +108,7 @@ static void sign(stripped *s, tn__file_section *record, const strip_call *call) 
                "%s: the executable is signed, and what is left of it must be signed again: give the key", call->path);
   if (options->key != NULL) {
     tn__digest signature;
-    tn__rt_signature((const uint8_t *)s->header, options->key, options->key_size, &signature);
+    tn__executable_signature((const uint8_t *)s->header, options->key, options->key_size, &signature);
     memcpy(s->signature, signature.bytes, sizeof s->signature);
   }
   tn__digest hash = hash_of(s->signature, sizeof s->signature);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 struct tn__cache {
   const char *directory;

@@ -1,12 +1,12 @@
-/* Builds an executable in memory and serialises it: the only writer of the format in runtime/format.h. Deterministic:
- * the same calls give the same bytes. Errors are thrown on the arena's escape. */
+/* Builds an executable in memory and serialises it: the only writer of the format in runtime/format/format.h.
+ * Deterministic: the same calls give the same bytes. Errors are thrown on the arena's escape. */
 #ifndef TENON_PROGRAM_EXE_WRITER_H
 #define TENON_PROGRAM_EXE_WRITER_H
 
 #include "base/arena.h"
 #include "base/file.h"
 #include "kernels/slab.h"
-#include "runtime/format.h"
+#include "runtime/format/format.h"
 #include "target/target.h"
 
 typedef struct tn__exe tn__exe;

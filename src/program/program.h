@@ -5,7 +5,7 @@
 #include "import/onnx/onnx.h"
 #include "kernels/kernels.h"
 #include "program/exe_writer.h"
-#include "runtime/apart.h"
+#include "runtime/executable/apart.h"
 
 /* One function of the executable: the model's graph, or the body of a control operator. */
 typedef struct tn__program_function {

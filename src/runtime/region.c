@@ -1,5 +1,6 @@
+#include "runtime/region.h"
+
 #include "base/alloc.h"
-#include "runtime/executable.h"
 
 struct tn__region_block {
   tn__region_block *next;

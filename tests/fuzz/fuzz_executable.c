@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 #include "unit/rehash.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "runtime/format.h"
+#include "runtime/format/format.h"
 
 static inline void rehash(uint8_t *file, size_t size) {
   tn__file_header header;

@@ -2,7 +2,7 @@
  * where it does not. */
 #include <string.h>
 
-#include "runtime/format.h"
+#include "runtime/format/format.h"
 #include "unit/compile_onnx.h"
 #include "unit/failing_allocator.h"
 #include "unit/rehash.h"

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "kernels/slab.h"
-#include "runtime/apart.h"
-#include "runtime/executable.h"
+#include "runtime/executable/apart.h"
+#include "runtime/executable/executable.h"
 #include "unit/check.h"
 #include "unit/rehash.h"
 #include "unit/trampoline.h"

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/format.h"
+#include "runtime/format/format.h"
 #include "unit/compile_onnx.h"
 #include "unit/failing_allocator.h"
 #include "unit/rehash.h"

@@ -204,7 +204,7 @@ static tn_status *join(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
     case TN__LIST_DIFFERS: return shapes_differ(tn__list_dims(list, 0), tn__list_dims(list, at), rank, at);
     default: return tn_status_create(TN_OUT_OF_RANGE, "a sequence is too long to be concatenated");
   }
-  TN_RETURN_IF_ERROR(tn__rt_make_result(vm, frame, number, dims));
+  TN_RETURN_IF_ERROR(tn__vm_make_result(vm, frame, number, dims));
   tn__list_join(list, rank, (int)axis, result->rank, dims, (int64_t)tn__dtype_stored(result->dtype),
                 frame->data[result->root]);
   return NULL;
@@ -217,8 +217,8 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
   int64_t axis = frame->scalars[in->operands[3]], own[TN_MAX_RANK] = {0}, start = 0, count = 1, at = 0;
   tn__list_memory memory = {vm->allocator, NULL};
   const int64_t *dims, *size_dims, *lengths = frame->data[sizes->root];
-  TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, in->operands[0], &dims));
-  TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, in->operands[1], &size_dims));
+  TN_RETURN_IF_ERROR(tn__frame_current_dims(frame, in->operands[0], &dims));
+  TN_RETURN_IF_ERROR(tn__frame_current_dims(frame, in->operands[1], &size_dims));
   for (int i = 0; i < sizes->rank; i++) count *= size_dims[i];
   switch (tn__list_split(&memory, list, element_of(frame, in->operands[0]), of->rank, dims, tensor->rank, axis, lengths,
                          count, frame->data[tensor->root], own, &at, &start)) {
@@ -243,7 +243,7 @@ static tn_status *insert(tn__vm *vm, tn__frame *frame, const tn__instruction *in
   int64_t position = frame->scalars[in->operands[3]];
   const tn__register *r = register_at(frame, tensor);
   const int64_t *dims;
-  TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, tensor, &dims));
+  TN_RETURN_IF_ERROR(tn__frame_current_dims(frame, tensor, &dims));
   int problem = tn__list_insert(&memory, list_in(frame, number), list_in(frame, in->operands[0]),
                                 element_of(frame, number), position, dims, r->rank, frame->data[r->root]);
   return position_status(&memory, list_in(frame, number), position, problem);
@@ -266,7 +266,7 @@ static tn_status *read_one(tn__vm *vm, tn__frame *frame, const tn__instruction *
   int problem = tn__list_look(list, position, result->rank, &at);
   if (problem == TN__LIST_OTHER_RANK) return other_rank(list, at, result->rank);
   if (problem != 0) return position_status(&none, list, position, problem);
-  TN_RETURN_IF_ERROR(tn__rt_make_result(vm, frame, in->operands[1], tn__list_dims(list, at)));
+  TN_RETURN_IF_ERROR(tn__vm_make_result(vm, frame, in->operands[1], tn__list_dims(list, at)));
   tn__list_read(list, at, element_of(frame, in->operands[1]), frame->data[result->root]);
   return NULL;
 }

@@ -8,7 +8,7 @@
 #ifndef TENON_RUNTIME_VALUES_LIST_H
 #define TENON_RUNTIME_VALUES_LIST_H
 
-#include "runtime/vm.h"
+#include "runtime/vm/vm.h"
 
 typedef struct tn__list {
   bool absent; /* an optional without value; then it is empty, too */

@@ -2,7 +2,7 @@
 #ifndef TENON_RUNTIME_VALUES_STATE_H
 #define TENON_RUNTIME_VALUES_STATE_H
 
-#include "runtime/values.h"
+#include "runtime/session/values.h"
 #include "runtime/values/list.h"
 #include "runtime/values/strings.h"
 

@@ -97,15 +97,15 @@ static tn_status *check_references(const tn_executable *exe, const tn__constant_
     tn_status *status = tn__string_at(&strings, reference, &unused);
     if (status == NULL) continue;
     tn_status_free(status);
-    return tn__rt_corrupt("element %llu of constant \"%s\" is no string of its string data", (unsigned long long)i,
-                          constant->name);
+    return tn__load_corrupt("element %llu of constant \"%s\" is no string of its string data", (unsigned long long)i,
+                            constant->name);
   }
   return NULL;
 }
 
 tn_status *tn__strings_check(const tn_executable *exe) {
   if (!are_sound(exe->string_data, exe->string_bytes))
-    return tn__rt_corrupt("its string data is not one string after another");
+    return tn__load_corrupt("its string data is not one string after another");
   for (uint32_t i = 0; i < exe->constant_count; i++) TN_RETURN_IF_ERROR(check_references(exe, &exe->constants[i]));
   return NULL;
 }

@@ -18,7 +18,7 @@
 #ifndef TENON_RUNTIME_VALUES_STRINGS_H
 #define TENON_RUNTIME_VALUES_STRINGS_H
 
-#include "runtime/vm.h"
+#include "runtime/vm/vm.h"
 
 struct tn__strings {
   const uint8_t *constants; /* the executable's section */

@@ -12,7 +12,7 @@
 
 tn_status *tn__values_operand_at(tn__frame *frame, uint32_t number, tn__operand_tensor *out) {
   *out = (tn__operand_tensor){.r = &frame->f->registers[number]};
-  TN_RETURN_IF_ERROR(tn__rt_current_dims(frame, number, &out->dims));
+  TN_RETURN_IF_ERROR(tn__frame_current_dims(frame, number, &out->dims));
   out->count = tn_element_count(out->r->rank, out->dims);
   out->data = frame->data[out->r->root];
   return NULL;
@@ -179,7 +179,7 @@ static tn_status *split(tn__vm *vm, tn__frame *frame, const tn__instruction *in)
   TN_RETURN_IF_ERROR(count_pieces(vm, &x, &delimiter, cuts, counts.data, &most, &bytes));
   for (int i = 0; i < x.r->rank; i++) dims[i] = x.dims[i];
   dims[x.r->rank] = most;
-  TN_RETURN_IF_ERROR(tn__rt_make_result(vm, frame, result, dims));
+  TN_RETURN_IF_ERROR(tn__vm_make_result(vm, frame, result, dims));
   TN_RETURN_IF_ERROR(tn__values_operand_at(frame, result, &pieces));
   TN_RETURN_IF_ERROR(tn__strings_reserve(vm->allocator, vm->strings, (uint64_t)pieces.count, bytes));
   for (int64_t i = 0; i < x.count; i++) {
@@ -295,7 +295,7 @@ static tn_status *normalize(tn__vm *vm, tn__frame *frame, const tn__instruction 
   TN_RETURN_IF_ERROR(measure_kept(vm, &x, &words, ignore_case, &kept));
   dims[0] = 1;
   dims[rank - 1] = kept == 0 ? 1 : kept;
-  TN_RETURN_IF_ERROR(tn__rt_make_result(vm, frame, in->operands[2], dims));
+  TN_RETURN_IF_ERROR(tn__vm_make_result(vm, frame, in->operands[2], dims));
   TN_RETURN_IF_ERROR(tn__values_operand_at(frame, in->operands[2], &result));
   uint64_t *out = result.data;
   if (kept == 0) out[0] = 0; /* the empty string, and not no string */

@@ -1,11 +1,12 @@
 /* A session's lists and strings through an invoke, and the table of all that the runtime calls. */
-#include "runtime/values.h"
+#include "runtime/session/values.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "runtime/values/state.h"
+#include "runtime/vm/values.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
@@ -61,7 +62,7 @@ static void release(tn_session *session, const tn__function *f, tn__function_sta
 static void lend_memory(tn_session *session, const tn__function *f, tn__function_state *state) {
   for (uint32_t i = 0; i < f->output_count; i++) {
     const tn__bound *slot = &state->outputs[i];
-    if (!tn__rt_is_list(&f->outputs[i])) continue;
+    if (!tn__bind_is_list(&f->outputs[i])) continue;
     bool lends = slot->set && f->outputs[i].info.dtype != TN_STRING; /* those are put there in the end */
     tn__list_lend(session->allocator, &state->values->output_lists[i], lends ? tn__rt_data_of(&slot->tensor) : NULL,
                   lends ? (size_t)slot->shape[0] : 0);
@@ -139,15 +140,15 @@ static void *output_list(tn__function_state *state, uint32_t index) { return &st
 static tn_status *free_list(const tn__bindings *b, uint32_t output) {
   const tn__frame *frame = b->state->frame;
   const tn__register *r = &frame->f->registers[frame->f->outputs[output].reg];
-  tn__list *list =
-      tn__rt_output_slot(b, output)->set ? &b->state->values->output_lists[output] : (tn__list *)frame->lists + r->list;
+  tn__list *list = tn__bind_output_slot(b, output)->set ? &b->state->values->output_lists[output]
+                                                        : (tn__list *)frame->lists + r->list;
   tn__list_clear(list, false);
-  return tn__rt_free_block(b, output, list->lent.data != NULL ? &list->spare : &list->elements);
+  return tn__bind_free_block(b, output, list->lent.data != NULL ? &list->spare : &list->elements);
 }
 
 static tn_status *make_way(const tn__bindings *b, uint32_t output) {
-  if (tn__rt_is_list(&b->f->outputs[output])) return free_list(b, output);
-  return tn__rt_free_block(b, output, &b->state->values->shown[output].strings);
+  if (tn__bind_is_list(&b->f->outputs[output])) return free_list(b, output);
+  return tn__bind_free_block(b, output, &b->state->values->shown[output].strings);
 }
 
 /* The strings go where their bytes are wanted, one after another; the array's elements then tell where each is. */
@@ -188,8 +189,8 @@ static tn_status *settle_list(tn_session *session, tn__function_state *state, co
 static tn_status *settle_lists(tn_session *session, const tn__function *f, tn__function_state *state) {
   tn_status *status = NULL;
   for (uint32_t i = 0; i < f->output_count; i++)
-    if (tn__rt_is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
-      status = tn__rt_first_of(status, settle_list(session, state, &f->outputs[i], (int)i));
+    if (tn__bind_is_list(&f->outputs[i]) && state->frame->output_data[i] != NULL)
+      status = tn__session_first_of(status, settle_list(session, state, &f->outputs[i], (int)i));
   return status;
 }
 
@@ -201,13 +202,14 @@ static tn_status *run_builtin(tn__vm *vm, tn__frame *frame, const tn__instructio
 }
 
 const tn__values *tn__values_built(void) {
-  static const tn__values table = {
-      .check = tn__strings_check,
+  static const tn__vm_values vm = {
       .list_size = sizeof(tn__list),
       .release_lists = tn__list_release_all,
       .copy = tn__list_copy_instruction,
       .move = tn__list_move_instruction,
       .run = run_builtin,
+  };
+  static const tn__session_values session = {
       .create = create,
       .release = release,
       .begin = begin,
@@ -224,5 +226,6 @@ const tn__values *tn__values_built(void) {
       .get_count = tn__values_get_count,
       .get_item = tn__values_get_item,
   };
+  static const tn__values table = {.check = tn__strings_check, .vm = &vm, .session = &session};
   return &table;
 }

@@ -1,0 +1,226 @@
+/* Frames: their memory, the values of symbols, and the layout of the arena for one set of shapes. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/vm/values.h"
+
+/* ---- blocks ----------------------------------------------------------------------------------------------------- */
+
+tn_status *tn__block_reserve(const tn_allocator *allocator, tn__block *block, int64_t bytes) {
+  if (block->data != NULL && (uint64_t)bytes <= block->capacity) return NULL;
+  if (bytes < TN_KERNEL_ALIGNMENT) bytes = TN_KERNEL_ALIGNMENT;
+  /* The old contents are not wanted: free first, so that growing does not need both. */
+  tn__block_release(allocator, block);
+  void *fresh = tn__realloc(allocator, NULL, 0, (size_t)bytes, TN_KERNEL_ALIGNMENT);
+  if (fresh == NULL)
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: a session asked for %lld bytes", (long long)bytes);
+  block->data = fresh, block->capacity = (size_t)bytes;
+  return NULL;
+}
+
+void tn__block_release(const tn_allocator *allocator, tn__block *block) {
+  tn__free(allocator, block->data, block->capacity, TN_KERNEL_ALIGNMENT);
+  *block = (tn__block){0};
+}
+
+tn_status *tn__block_reserve_on(tn__device *device, tn__block *block, int64_t bytes) {
+  if (block->data != NULL && (uint64_t)bytes <= block->capacity) return NULL;
+  if (bytes < TN_KERNEL_ALIGNMENT) bytes = TN_KERNEL_ALIGNMENT;
+  tn__block_release_on(device, block);
+  TN_RETURN_IF_ERROR(device->driver->allocate(device, (size_t)bytes, &block->data));
+  block->capacity = (size_t)bytes;
+  return NULL;
+}
+
+void tn__block_release_on(tn__device *device, tn__block *block) {
+  device->driver->free(device, block->data, block->capacity);
+  *block = (tn__block){0};
+}
+
+/* ---- frames ----------------------------------------------------------------------------------------------------- */
+
+static size_t list_size(const tn__vm *vm) { return vm->exe->values == NULL ? 0 : vm->exe->values->vm->list_size; }
+
+/* A frame and its arrays are one allocation. */
+static size_t frame_size(const tn__vm *vm, const tn__function *f) {
+  return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
+         f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
+         (f->output_count * 2 + f->input_count) * sizeof(void *) + 2 * f->output_count * sizeof(int64_t) +
+         f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) + f->list_count * list_size(vm);
+}
+
+static void *carve(char **at, size_t count, size_t size) {
+  void *piece = *at;
+  *at += count * size;
+  return piece;
+}
+
+static void set_constants(tn__vm *vm, tn__frame *frame) {
+  const tn__function *f = frame->f;
+  for (uint32_t i = 0; i < f->register_count; i++) {
+    const tn__register *r = &f->registers[i];
+    for (int d = 0; d < r->rank; d++)
+      if (!r->dims[d].symbolic) frame->dims[r->first_dim + (uint32_t)d] = r->dims[d].value;
+    /* Never written: the verifier saw to that. */
+    if (r->container != TN__CONTAINER_TENSOR && r->storage != TN__STORAGE_INPUT)
+      frame->data[i] = tn__frame_list(vm, frame, r);
+    if (r->storage == TN__STORAGE_CONSTANT) frame->data[i] = (void *)(uintptr_t)vm->exe->constants[r->index].data;
+  }
+}
+
+tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
+  *out = vm->idle[f->index];
+  if (*out != NULL) {
+    vm->idle[f->index] = (*out)->next;
+    (*out)->next = NULL;
+    return NULL;
+  }
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, 1, frame_size(vm, f), 0, &memory));
+  tn__frame *frame = memory;
+  char *at = (char *)(frame + 1);
+  frame->f = f;
+  frame->scalars = carve(&at, f->scalar_count, sizeof(int64_t));
+  frame->laid_out_scalars = carve(&at, f->scalar_count, sizeof(int64_t));
+  frame->dims = carve(&at, f->dim_count, sizeof(int64_t));
+  frame->data = carve(&at, f->register_count, sizeof(void *));
+  frame->lists = carve(&at, f->list_count, list_size(vm));
+  frame->blocks = carve(&at, f->register_count, sizeof(tn__block));
+  frame->output_data = carve(&at, f->output_count, sizeof(void *));
+  frame->output_shapes = carve(&at, f->output_count, sizeof(void *));
+  frame->output_capacity = carve(&at, f->output_count, sizeof(int64_t));
+  frame->output_valid = carve(&at, f->output_count, sizeof(int64_t));
+  frame->grown = carve(&at, f->growing_inputs, TN_MAX_RANK * sizeof(int64_t));
+  frame->input_shapes = carve(&at, f->input_count, sizeof(void *));
+  frame->used = carve(&at, f->register_count, sizeof(uint32_t));
+  const int64_t *grown = frame->grown;
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    bool grows = f->inputs[i].grows >= 0;
+    frame->input_shapes[i] = grows ? grown : frame->dims + f->registers[f->inputs[i].reg].first_dim;
+    if (grows) grown += TN_MAX_RANK;
+  }
+  set_constants(vm, frame);
+  *out = frame;
+  return NULL;
+}
+
+void tn__frame_give_back(tn__vm *vm, tn__frame *frame) {
+  if (frame == NULL) return;
+  frame->next = vm->idle[frame->f->index];
+  vm->idle[frame->f->index] = frame;
+}
+
+static void free_frame(tn__vm *vm, tn__frame *frame) {
+  for (uint32_t i = 0; i < frame->f->register_count; i++) tn__block_release_on(&vm->device, &frame->blocks[i]);
+  if (vm->exe->values != NULL) vm->exe->values->vm->release_lists(vm, frame);
+  tn__block_release_on(&vm->device, &frame->arena);
+  tn__free(vm->allocator, frame, frame_size(vm, frame->f), 0);
+}
+
+/* ---- the machine ------------------------------------------------------------------------------------------------ */
+
+static void widest(const tn_executable *exe, uint32_t *buffers, uint32_t *scalars) {
+  *buffers = 1, *scalars = 1;
+  for (uint32_t i = 0; i < exe->function_count; i++) {
+    if (exe->functions[i].widest_call > *buffers) *buffers = exe->functions[i].widest_call;
+    if (exe->functions[i].most_scalars > *scalars) *scalars = exe->functions[i].most_scalars;
+  }
+}
+
+tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool) {
+  vm->exe = exe, vm->allocator = allocator, vm->pool = pool;
+  vm->device = (tn__device){.driver = exe->device.driver, .allocator = allocator, .id = exe->device.id};
+  tn_status *status = vm->device.driver->open(&vm->device);
+  if (status != NULL) {
+    vm->device = (tn__device){0}; /* nothing to close */
+    return status;
+  }
+  vm->runs_inline = vm->device.driver->inline_host;
+  tn__pool_caller_init(&vm->caller, pool);
+  uint32_t buffers, scalars;
+  widest(exe, &buffers, &scalars);
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, exe->function_count, sizeof(tn__frame *), 0, &memory));
+  vm->idle = memory;
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, buffers, sizeof(void *), 0, &memory));
+  vm->buffers = memory;
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, scalars, sizeof(int64_t), 0, &memory));
+  vm->scalars = memory;
+  return NULL;
+}
+
+void tn__vm_release(tn__vm *vm) {
+  if (vm->device.driver == NULL) return;
+  for (uint32_t i = 0; vm->idle != NULL && i < vm->exe->function_count; i++) {
+    while (vm->idle[i] != NULL) {
+      tn__frame *frame = vm->idle[i];
+      vm->idle[i] = frame->next;
+      free_frame(vm, frame);
+    }
+  }
+  uint32_t buffers, scalars;
+  widest(vm->exe, &buffers, &scalars);
+  tn__free(vm->allocator, vm->idle, vm->exe->function_count * sizeof(tn__frame *), 0);
+  tn__free(vm->allocator, vm->buffers, buffers * sizeof(void *), 0);
+  tn__free(vm->allocator, vm->scalars, scalars * sizeof(int64_t), 0);
+  tn__block_release(vm->allocator, &vm->scratch);
+  vm->device.driver->close(&vm->device);
+  vm->idle = NULL;
+}
+
+/* ---- inputs and symbols ----------------------------------------------------------------------------------------- */
+
+void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int64_t *shape) {
+  uint32_t number = frame->f->inputs[index].reg;
+  const tn__register *r = &frame->f->registers[number];
+  const tn__function_value *input = &frame->f->inputs[index];
+  frame->data[number] = data;
+  for (int d = 0; d < r->rank; d++)
+    if (d != input->grows) frame->dims[r->first_dim + (uint32_t)d] = shape[d];
+  if (input->grows < 0) return;
+  int64_t *grown = frame->grown + (frame->input_shapes[index] - frame->grown);
+  for (int d = 0; d < r->rank; d++) grown[d] = shape[d];
+}
+
+static tn_status *wrong_shape(const tn_value_info *info, const int64_t *shape) {
+  char mine[256], theirs[256];
+  tn__rt_format_shape(shape, info->rank, theirs, sizeof(theirs));
+  tn__rt_format_dims(info->dims, info->rank, mine, sizeof(mine));
+  return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": the tensor has shape %s and the executable wants %s",
+                          info->name, theirs, mine);
+}
+
+static tn_status *symbols_differ(const tn__function *f, uint32_t input, int dim, int64_t size, int64_t scalar,
+                                 int64_t bound) {
+  const char *first = "another input";
+  for (uint32_t i = 0; i < f->input_count; i++)
+    for (int d = 0; d < f->inputs[i].info.rank; d++)
+      if (f->inputs[i].binds[d] && f->registers[f->inputs[i].reg].dims[d].value == scalar)
+        first = f->inputs[i].info.name;
+  const char *name = f->scalar_names[scalar];
+  return tn_status_create(
+      TN_INVALID_ARGUMENT, "input \"%s\": dimension %d (\"%s\") is %lld, but input \"%s\" has %lld for it",
+      f->inputs[input].info.name, dim, name == NULL ? "?" : name, (long long)size, first, (long long)bound);
+}
+
+tn_status *tn__vm_bind_symbols(const tn__function *f, const int64_t *const *shapes, int64_t *scalars) {
+  memset(scalars, 0, f->scalar_count * sizeof(int64_t));
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const tn__function_value *input = &f->inputs[i];
+    const int64_t *shape = shapes[i];
+    for (int d = 0; d < input->info.rank && input->info.kind == TN_VALUE_TENSOR; d++) {
+      const tn__operand *dim = tn__function_value_dim(f, input, d);
+      int64_t s = dim->value;
+      if (d == input->grows && shape[d] > input->info.dims[d]->capacity) return wrong_shape(&input->info, shape);
+      if (!dim->symbolic) {
+        if (shape[d] != s) return wrong_shape(&input->info, shape);
+      } else if (input->binds[d]) {
+        if (shape[d] < 0) return wrong_shape(&input->info, shape);
+        scalars[s] = shape[d];
+      } else if (scalars[s] != shape[d]) {
+        return symbols_differ(f, i, d, shape[d], s, scalars[s]);
+      }
+    }
+  }
+  return NULL;
+}

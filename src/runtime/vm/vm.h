@@ -1,0 +1,90 @@
+/* The interpreter: frames, and running a function in one. */
+#ifndef TENON_RUNTIME_VM_VM_H
+#define TENON_RUNTIME_VM_VM_H
+
+#include "runtime/executable/executable.h"
+#include "runtime/pool.h"
+
+/* Memory that only grows, aligned to TN_KERNEL_ALIGNMENT. */
+typedef struct tn__block {
+  void *data;
+  size_t capacity;
+} tn__block;
+
+typedef struct tn__strings tn__strings; /* values/strings.h */
+
+/* One activation of a function; kept and used again by later ones. */
+typedef struct tn__frame tn__frame;
+struct tn__frame {
+  const tn__function *f;
+  tn__frame *next; /* in the list of idle frames */
+  int64_t *scalars;
+  void **data;       /* per register: where its elements are; valid for roots */
+  int64_t *dims;     /* of register r from r->first_dim on */
+  tn__block *blocks; /* per register: memory of the frame's own for DYNAMIC and OUTPUT */
+  uint32_t *used;    /* per register: `run` when its block holds a value of this run */
+  uint32_t run;      /* counts the runs in this frame */
+  void *lists;       /* of registers that hold lists; `data` points at them, or at the caller's */
+  tn__block arena;
+  int64_t *laid_out_scalars; /* for which the layout was made */
+  bool laid_out;
+  /* By input, as the caller sees it: into `dims`, or for those that grow into `grown`, TN_MAX_RANK for each. */
+  const int64_t **input_shapes;
+  int64_t *grown;
+  /* What the caller gives, by output: memory and the shape it is for, or NULL */
+  void **output_data;
+  const int64_t **output_shapes;
+  int64_t *output_capacity; /* bytes, for values that may be of any size up to it; or TN__EXACT_SHAPE */
+  int64_t *output_valid;    /* of those that grow, of which the shape is the buffer's: what must count; or -1 */
+};
+#define TN__EXACT_SHAPE (-1)
+
+typedef struct tn__vm {
+  const tn_executable *exe;
+  const tn_allocator *allocator;
+  tn__device device; /* where values are and kernels run */
+  bool runs_inline;  /* the device's inline_host, asked once: kernels are called as functions */
+  tn_thread_pool *pool;
+  tn__pool_caller caller; /* whose environments kernels get; any thread may cancel */
+  tn__frame **idle;       /* per function */
+  tn__strings *strings;   /* of the invoke that runs */
+  tn__block scratch;      /* of the builtin that runs */
+  void **buffers;         /* room for the widest kernel call */
+  int64_t *scalars;
+  tn_profile_callback profile;
+  void *profile_user;
+} tn__vm;
+
+TN_MUST_USE tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator,
+                                   tn_thread_pool *pool);
+void tn__vm_release(tn__vm *vm);
+TN_MUST_USE tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out);
+void tn__frame_give_back(tn__vm *vm, tn__frame *frame);
+TN_MUST_USE tn_status *tn__block_reserve(const tn_allocator *allocator, tn__block *block, int64_t bytes);
+void tn__block_release(const tn_allocator *allocator, tn__block *block);
+/* The same with memory of the device, for values. */
+TN_MUST_USE tn_status *tn__block_reserve_on(tn__device *device, tn__block *block, int64_t bytes);
+void tn__block_release_on(tn__device *device, tn__block *block);
+
+/* Gives input `index` memory and a shape of its rank. When all have theirs, tn__vm_run checks them against each
+ * other. */
+void tn__frame_set_input(tn__frame *frame, uint32_t index, void *data, const int64_t *shape);
+/* Checks the shapes of the inputs and gives the symbols in them their values; the other scalars become 0. */
+TN_MUST_USE tn_status *tn__vm_bind_symbols(const tn__function *f, const int64_t *const *shapes, int64_t *scalars);
+/* The status of an output that would have more elements than its buffer has room for, or less than none. */
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__vm_beyond_capacity(const tn__function_value *output, int64_t valid);
+/* Runs the frame's function, whose inputs are bound. */
+TN_MUST_USE tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth);
+/* Runs it once more with the same memory and shapes as its last run, which succeeded: nothing is checked again. */
+TN_MUST_USE tn_status *tn__vm_run_again(tn__vm *vm, tn__frame *frame);
+
+/* The dimensions of a register about to be looked at. */
+TN_MUST_USE tn_status *tn__frame_current_dims(tn__frame *frame, uint32_t number, const int64_t **out);
+/* Memory for a result of the given dimensions, which its register takes on when its storage lets it; otherwise they
+ * must be the register's. */
+TN_MUST_USE tn_status *tn__vm_make_result(tn__vm *vm, tn__frame *frame, uint32_t number, const int64_t *dims);
+
+/* SCALAR_CONST, SCALAR_OP, SCALAR_SELECT: what is made of scalars alone. */
+TN_MUST_USE tn_status *tn__vm_run_scalar(const tn__instruction *in, int64_t *scalars);
+
+#endif
