@@ -67,8 +67,8 @@ typedef struct tn__image {
 } tn__image;
 
 typedef struct tn__backend {
-  const char *kind; /* of targets: "cpu" */
-  bool (*takes)(const tn__target *target);
+  tn__target_kind kind;
+  bool (*takes)(const tn__target *target); /* one of its kind */
   /* The passes between a schedule and this generator; hooks may be NULL. */
   tn__func *(*lower)(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks);
   /* The workspace that a lowered function asks for: the layout that its code has. */
@@ -79,7 +79,9 @@ typedef struct tn__backend {
   tn__image (*link)(tn__arena *arena, const tn__code *objects, int count);
 } tn__backend;
 
-/* The row for the target; throws TN_UNSUPPORTED on the escape when no generator takes it. */
+/* The row for the target; TN_UNSUPPORTED when no generator takes it. */
+TN_MUST_USE tn_status *tn__backend_find(const tn__target *target, const tn__backend **out);
+/* The same, thrown on the escape. */
 const tn__backend *tn__backend_of(tn__escape *escape, const tn__target *target);
 
 /* The rows, each defined in its folder. */

@@ -109,7 +109,7 @@ static void te_body(tn__arena *arena, void *user) {
   tn_explanation *e = call->result;
   tn__target *target = TN__NEW(arena, tn__target);
   tn__check(arena->escape, tn__decl_target(call->target, &call->options, target));
-  int threads = call->options.threads > 0 ? call->options.threads : target->cores;
+  int threads = call->options.threads > 0 ? call->options.threads : target->cpu.cores;
   e->arena.escape = arena->escape;
   tn__check(arena->escape, tn__target_limits(target, threads, &e->limits));
   e->kernels = TN__NEW_ARRAY(&e->arena, call->count, tn_kernel_plan *);

@@ -11,15 +11,16 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "codegen/backend.h"
 #include "kernels/cache.h"
 #include "machine/machine_file.h"
 #include "machine/measure.h"
 
 static tn_status *use_file(const char *path, tn__target *target) {
   tn__file_map map;
-  tn__machine machine = target->row;
+  tn__machine machine = target->cpu.row;
   TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
-  tn_status *status = tn__machine_read(path, (const char *)map.data, map.size, target->arch, &machine);
+  tn_status *status = tn__machine_read(path, (const char *)map.data, map.size, target->cpu.arch, &machine);
   tn__file_map_close(&map);
   if (!status) tn__target_use(target, &machine);
   return status;
@@ -33,9 +34,9 @@ static void path_of(const char *folder, const tn__target *target, char *path, si
   tn__machine_host_name(name, sizeof name);
   tn__sha256_update_string(&h, name);
   tn__sha256_update_string(&h, target->name);
-  tn__sha256_update_u64(&h, (uint64_t)target->l1_bytes);
-  tn__sha256_update_u64(&h, (uint64_t)target->l2_bytes);
-  tn__sha256_update_u64(&h, (uint64_t)target->l3_bytes);
+  tn__sha256_update_u64(&h, (uint64_t)target->cpu.machine.l1_bytes);
+  tn__sha256_update_u64(&h, (uint64_t)target->cpu.machine.l2_bytes);
+  tn__sha256_update_u64(&h, (uint64_t)target->cpu.machine.l3_bytes);
   tn__sha256_update_u64(&h, (uint64_t)sysconf(_SC_NPROCESSORS_CONF));
   tn__digest digest = tn__sha256_final(&h);
   tn__digest_hex(&digest, hex);
@@ -45,12 +46,12 @@ static void path_of(const char *folder, const tn__target *target, char *path, si
 static tn_status *measure_into(const char *path, tn__target *target) {
   tn__strbuf text;
   char name[64];
-  tn__machine machine = tn__target_machine(target);
+  tn__machine machine = target->cpu.machine;
   TN_RETURN_IF_ERROR(tn__machine_measure(target, &machine));
   tn__strbuf_init(&text, NULL);
   tn__machine_host_name(name, sizeof name);
   tn__strbuf_printf(&text, "# %s, %s\n", name, target->name);
-  tn__machine_print(&machine, target->arch, &text);
+  tn__machine_print(&machine, target->cpu.arch, &text);
   tn_status *status = tn__strbuf_status(&text);
   if (!status) status = tn__file_write_atomic(path, &(tn__bytes){tn__strbuf_text(&text), text.length}, 1, 0644);
   tn__strbuf_release(&text);
@@ -94,7 +95,9 @@ static void use_measurement(const tn_compile_options *options, const char *folde
 tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__target *out, char from[512]) {
   char unused[512], folder[4096];
   if (!from) from = unused;
+  const tn__backend *backend;
   TN_RETURN_IF_ERROR(tn__target_parse(options->target, out));
+  TN_RETURN_IF_ERROR(tn__backend_find(out, &backend));
   snprintf(from, 512, "usual for the target");
   if (options->machine) {
     snprintf(from, 512, "of %.400s", options->machine);
@@ -130,10 +133,9 @@ tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char
   }
   TN_RETURN_IF_ERROR(tn__kernels_machine_target(&o, &target, from));
   tn__strbuf text;
-  tn__machine machine = tn__target_machine(&target);
   tn__strbuf_init(&text, NULL);
   tn__strbuf_printf(&text, "# %s\n# %s\n", target.name, from);
-  tn__machine_print(&machine, target.arch, &text);
+  tn__machine_print(&target.cpu.machine, target.cpu.arch, &text);
   tn_status *status = tn__strbuf_status(&text);
   if (!status && !(*out = strdup(tn__strbuf_text(&text))))
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text", text.length);

@@ -36,11 +36,12 @@ static void take(tn__machine *machine, const char *name, double value) {
 
 /* Half of a cache is surely in it; four times the last one is not, up to 256 MiB. */
 static tn_status *measure_reading(const tn__target *target, double clock, tn__machine *machine) {
-  int64_t outside = 4 * target->l3_bytes < ((int64_t)256 << 20) ? 4 * target->l3_bytes : (int64_t)256 << 20;
-  int64_t in_l3 = target->l2_bytes + (target->l3_bytes / 2 - target->l2_bytes) / 2;
+  int64_t outside =
+      4 * target->cpu.machine.l3_bytes < ((int64_t)256 << 20) ? 4 * target->cpu.machine.l3_bytes : (int64_t)256 << 20;
+  int64_t in_l3 = target->cpu.machine.l2_bytes + (target->cpu.machine.l3_bytes / 2 - target->cpu.machine.l2_bytes) / 2;
   double l2, l3, memory;
-  TN_RETURN_IF_ERROR(tn__probe_read(target->l2_bytes / 2, &l2));
-  TN_RETURN_IF_ERROR(tn__probe_read(in_l3 > target->l2_bytes ? in_l3 : target->l2_bytes, &l3));
+  TN_RETURN_IF_ERROR(tn__probe_read(target->cpu.machine.l2_bytes / 2, &l2));
+  TN_RETURN_IF_ERROR(tn__probe_read(in_l3 > target->cpu.machine.l2_bytes ? in_l3 : target->cpu.machine.l2_bytes, &l3));
   TN_RETURN_IF_ERROR(tn__probe_read(outside, &memory));
   if (l3 > l2) l3 = l2; /* what is farther is not faster: that was noise */
   if (memory > l3) memory = l3;
@@ -57,11 +58,11 @@ tn_status *tn__machine_measure(const tn__target *target, tn__machine *machine) {
   TN_RETURN_IF_ERROR(measure_reading(target, clock, &found));
   take(&found, "megahertz", clock / 1e6);
   take(&found, "fma_ports", ports.fma / clock);
-  take(&found, "fma_bytes", tn__machine_round(ports.wide_fma * 2 / clock, 1) * target->vector_bytes / 2);
+  take(&found, "fma_bytes", tn__machine_round(ports.wide_fma * 2 / clock, 1) * target->cpu.vector_bytes / 2);
   take(&found, "fma_latency", ports.chained_fma > 0 ? clock / ports.chained_fma : 0);
   take(&found, "load_ports", ports.load / clock);
-  take(&found, "load_bytes", tn__machine_round(ports.wide_load * 2 / clock, 1) * target->vector_bytes / 2);
-  take(&found, "store_bytes", tn__machine_round(ports.wide_store * 2 / clock, 1) * target->vector_bytes / 2);
+  take(&found, "load_bytes", tn__machine_round(ports.wide_load * 2 / clock, 1) * target->cpu.vector_bytes / 2);
+  take(&found, "store_bytes", tn__machine_round(ports.wide_store * 2 / clock, 1) * target->cpu.vector_bytes / 2);
   if (found.core.load_bytes < found.core.load_ports * 4) found.core.load_bytes = found.core.load_ports * 4;
   if (found.core.fma_bytes < found.core.fma_ports * 4) found.core.fma_bytes = found.core.fma_ports * 4;
   *machine = found;

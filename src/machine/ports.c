@@ -73,7 +73,7 @@ static const struct {
 tn__machine_ports tn__machine_ports_of(const tn__target *target) {
   if (!tn__target_runs_here(target) || !tn__target_can(target, TN__CAN_FMA)) return (tn__machine_ports){0};
   for (size_t i = 0; i < sizeof wide_loops / sizeof wide_loops[0]; i++)
-    if (wide_loops[i].vector_bytes == target->vector_bytes)
+    if (wide_loops[i].vector_bytes == target->cpu.vector_bytes)
       return (tn__machine_ports){.fma = rate_of(tn__fma_128),
                                  .wide_fma = rate_of(wide_loops[i].fma),
                                  .chained_fma = rate_of(chained_128),

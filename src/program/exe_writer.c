@@ -418,10 +418,10 @@ static byte_vec devices_section(tn__exe *exe) {
   byte_vec out = {0};
   tn__table_header header = {1, sizeof(tn__device_record)};
   tn__device_record device = {.device_type = 1, /* the CPU */
-                              .arch = (uint32_t)exe->target->arch,
+                              .arch = (uint32_t)exe->target->cpu.arch,
                               .target = string_offset(exe, exe->target->name),
                               .memory_scope = TN__NO_STRING,
-                              .features = exe->target->features};
+                              .features = exe->target->cpu.features};
   put(exe->arena, &out, &header, sizeof(header));
   put(exe->arena, &out, &device, sizeof(device));
   return out;

@@ -8,12 +8,12 @@
 #include "te/internal.h"
 
 bool tn__schedule_halves_are_as_fast(const tn__target *target) {
-  return target->core.fma_bytes <= target->core.fma_ports * target->vector_bytes / 2;
+  return target->cpu.machine.core.fma_bytes <= target->cpu.machine.core.fma_ports * target->cpu.vector_bytes / 2;
 }
 
 int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t columns) {
   tn_dtype wide = dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype;
-  int lanes = target->vector_bytes / (int)tn_dtype_size(wide);
+  int lanes = target->cpu.vector_bytes / (int)tn_dtype_size(wide);
   if (columns <= lanes / 2 && lanes >= 8 && tn__schedule_halves_are_as_fast(target)) return lanes / 2;
   if (columns <= lanes) return lanes;
   /* Two vectors, unless what pads the last panel would be a part of the work that other widths save. */

@@ -13,9 +13,9 @@ typedef struct machine {
 
 /* Bytes a cycle of one core for a tensor that is written and read again. */
 static double rate_of(const machine *m, double bytes) {
-  const tn__core *core = &m->target->core;
-  if (bytes < 0.5 * (double)m->target->l2_bytes) return core->l2_bytes;
-  return bytes < 0.5 * (double)m->target->l3_bytes ? core->l3_bytes : core->memory_bytes;
+  const tn__core *core = &m->target->cpu.machine.core;
+  if (bytes < 0.5 * (double)m->target->cpu.machine.l2_bytes) return core->l2_bytes;
+  return bytes < 0.5 * (double)m->target->cpu.machine.l3_bytes ? core->l3_bytes : core->memory_bytes;
 }
 
 /* How many cores memory serves as fast as each of them can ask. */
@@ -24,8 +24,8 @@ static double rate_of(const machine *m, double bytes) {
 /* The larger of arithmetic and the weights' way from memory, a part for each thread. */
 static double product_cycles(const machine *m, double rows, double in, double out, double weight_bytes) {
   double columns = ceil(out / m->lanes) * m->lanes;
-  double work = rows * in * columns / (m->target->core.fma_bytes / 4.0) / m->threads;
-  double fetch = weight_bytes / m->target->core.memory_bytes / fmin(m->threads, MEMORY_CORES);
+  double work = rows * in * columns / (m->target->cpu.machine.core.fma_bytes / 4.0) / m->threads;
+  double fetch = weight_bytes / m->target->cpu.machine.core.memory_bytes / fmin(m->threads, MEMORY_CORES);
   return fmax(work, fetch) + 0.25 * fmin(work, fetch);
 }
 
@@ -37,7 +37,7 @@ static double tiled_cycles(const machine *m, double tile, double batch, double h
   double cycles = product_cycles(m, positions * tiles, in, out, positions * in * out * 4);
   /* A line of tile + 2 takes some 2 operations an element; there are twice as many lines as positions in a line. */
   double lanes_in = ceil(in / m->lanes) * m->lanes, lanes_out = ceil(out / m->lanes) * m->lanes;
-  double arithmetic = 4 * positions * tiles * (lanes_in + lanes_out) / (m->target->core.fma_bytes / 4.0);
+  double arithmetic = 4 * positions * tiles * (lanes_in + lanes_out) / (m->target->cpu.machine.core.fma_bytes / 4.0);
   /* Written by one kernel, read by the next. */
   double moved = 2 * into / rate_of(m, into) + 2 * back / rate_of(m, back) + pixels / rate_of(m, pixels);
   double kernels = 2 * 5000; /* two more to start */
@@ -47,7 +47,7 @@ static double tiled_cycles(const machine *m, double tile, double batch, double h
 int tn__schedule_winograd_tile(const tn__target *target, int threads, int64_t batch, int64_t height, int64_t width,
                                int64_t in, int64_t out) {
   const tn__target table = tn__target_of_table(target); /* the tile decides what is added to what */
-  const machine m = {&table, threads > 0 ? threads : 1, target->vector_bytes / 4.0};
+  const machine m = {&table, threads > 0 ? threads : 1, target->cpu.vector_bytes / 4.0};
   double n = (double)batch, h = (double)height, w = (double)width, i = (double)in, o = (double)out;
   /* Each step up has to gain a tenth: tiles of 2x2 for their errors and 16/9 of the weights, those of 4x4 for 9/4 of
    * that again. */

@@ -129,7 +129,7 @@ const tn__cpu *tn__cpu_find(const tn__cpu_id *id) {
 static int at_most(int value, int most) { return value < most ? value : most; }
 
 void tn__cpu_use(const tn__cpu *cpu, tn__target *target) {
-  int width = target->vector_bytes;
+  int width = target->cpu.vector_bytes;
   tn__core core = cpu->machine.core;
   if (width < cpu->vector_bytes) {
     core.fma_bytes = at_most(core.fma_bytes, core.fma_ports * width);
@@ -137,10 +137,8 @@ void tn__cpu_use(const tn__cpu *cpu, tn__target *target) {
     core.store_bytes = at_most(core.store_bytes, width);
     core.shuffle_bytes = at_most(core.shuffle_bytes, 2 * width);
   }
-  target->l1_bytes = cpu->machine.l1_bytes;
-  target->l2_bytes = cpu->machine.l2_bytes;
-  target->l3_bytes = cpu->machine.l3_bytes;
-  target->core = core;
+  target->cpu.machine = cpu->machine;
+  target->cpu.machine.core = core;
 }
 
 /* Families by AMD's optimization guides for 17h to 1Ah. Zen 4 takes 512-bit instructions in two halves; it and its
@@ -158,8 +156,8 @@ static void use_family_of_amd(int family, tn__core *core) {
 
 void tn__cpu_use_id(const tn__cpu_id *id, tn__target *target) {
   const tn__cpu *cpu = tn__cpu_find(id);
-  if (cpu && cpu->vector_bytes == target->vector_bytes)
+  if (cpu && cpu->vector_bytes == target->cpu.vector_bytes)
     tn__cpu_use(cpu, target);
   else if (strcmp(id->maker, AMD) == 0)
-    use_family_of_amd(id->family, &target->core);
+    use_family_of_amd(id->family, &target->cpu.machine.core);
 }

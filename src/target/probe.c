@@ -45,10 +45,10 @@ static void turn_128(int turns) { /* a multiplication and an addition count as a
 }
 
 static void (*turns_of(const tn__target *target, double *flops))(int) {
-  *flops = 2.0 * TN__FMA_CHAINS * TURNS * target->vector_bytes / 4;
-  if (target->arch != TN__ARCH_X86_64) return NULL;
-  if (target->vector_bytes == 64) return tn__fma_512;
-  if (target->vector_bytes == 32 && (target->features & TN__X86_FMA)) return tn__fma_256;
+  *flops = 2.0 * TN__FMA_CHAINS * TURNS * target->cpu.vector_bytes / 4;
+  if (target->cpu.arch != TN__ARCH_X86_64) return NULL;
+  if (target->cpu.vector_bytes == 64) return tn__fma_512;
+  if (target->cpu.vector_bytes == 32 && (target->cpu.features & TN__X86_FMA)) return tn__fma_256;
   *flops = 1.0 * TN__FMA_CHAINS * TURNS * 4;
   return turn_128;
 }
@@ -57,7 +57,7 @@ static void (*turns_of(const tn__target *target, double *flops))(int) {
 
 static void (*turns_of(const tn__target *target, double *flops))(int) {
   *flops = 2.0 * TN__FMA_CHAINS * TURNS * 4;
-  return target->arch == TN__ARCH_AARCH64 ? tn__fma_128 : NULL;
+  return target->cpu.arch == TN__ARCH_AARCH64 ? tn__fma_128 : NULL;
 }
 
 #endif

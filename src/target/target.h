@@ -1,4 +1,6 @@
-/* What kernels are compiled for: instruction set, vector width, caches, cores. Also which of it this machine has. */
+/* What kernels are compiled for: a kind of device, and what is known of one of that kind. Also what this machine has.
+ *
+ * A kind is a row of the table in target.c and a file of its own: cpu.c, gpu.c. */
 #ifndef TENON_TARGET_TARGET_H
 #define TENON_TARGET_TARGET_H
 
@@ -7,7 +9,7 @@
 
 typedef enum tn__arch { TN__ARCH_X86_64, TN__ARCH_AARCH64 } tn__arch;
 
-/* Features that Tenon's generated code depends on, as bits; the names are LLVM's. One table in target.c holds for each
+/* Features that Tenon's generated code depends on, as bits; the names are LLVM's. One table in cpu.c holds for each
  * bit: name, architecture, the features it implies; one in host.c how cpuid or the auxiliary vector tells. Bits of
  * different architectures overlap. They are written into executables: append only. */
 typedef uint64_t tn__features;
@@ -48,7 +50,7 @@ typedef uint64_t tn__features;
 #define TN__ARM_SVE TN__FEATURE(5) /* detected and named; vectors are NEON's */
 
 /* What generated code may want to do in one instruction, by what it is good for and not by its name in an architecture:
- * a table in target.c says which features of which architecture bring it. */
+ * a table in cpu.c says which features of which architecture bring it. */
 typedef enum tn__ability {
   TN__CAN_FMA,            /* fused multiply-adds of vectors */
   TN__CAN_CONVERT_HALVES, /* f16 to f32 and back */
@@ -76,37 +78,58 @@ typedef struct tn__machine {
   tn__core core;
 } tn__machine;
 
-typedef struct tn__target {
-  /* Canonical text: the largest baseline that the features hold, then the others that no listed one implies, in the
-   * table's order: "x86-64-v3", "aarch64", "x86-64-v4+avx512bf16+avx512vnni". Reads back as the same arch, features and
-   * vectors; caches and cores of a text are typical ones, not this machine's: whoever caches what depends on them
-   * hashes the fields. */
-  char name[256];
+typedef struct tn__cpu_target {
   tn__arch arch;
   tn__features features;
-  int vector_bytes;                     /* 16, 32 or 64: the width kernels use */
-  int vector_registers;                 /* 16 or 32 */
-  int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches of one core; l3 is the share of one core group */
+  int vector_bytes; /* the width kernels use: a power of two, at least 16 */
+  int vector_registers;
   int cores;
-  tn__core core;
+  tn__machine machine;
   /* What the table has for a target like this. Whatever orders terms of floating point is decided by it, so that
    * answers depend neither on measurements nor on machine files. */
   tn__machine row;
-  bool measured; /* the caches and the core are those of a machine file or a measurement */
+  bool measured; /* the machine is that of a machine file or a measurement */
+} tn__cpu_target;
+
+typedef struct tn__gpu_target {
+  int warp;         /* threads that execute together */
+  int threads;      /* of a block, at the most */
+  int registers;    /* of 32 bits, for a block */
+  int shared_bytes; /* of memory that the threads of a block share */
+} tn__gpu_target;
+
+typedef enum tn__target_kind { TN__TARGET_CPU, TN__TARGET_GPU } tn__target_kind;
+
+typedef struct tn__target {
+  /* Canonical text. CPUs: the largest baseline that the features hold, then the others that no listed one implies, in
+   * the table's order: "x86-64-v3", "aarch64", "x86-64-v4+avx512bf16+avx512vnni". Reads back as the same arch, features
+   * and vectors; caches and cores of a text are typical ones, not this machine's: whoever caches what depends on them
+   * hashes the fields. GPUs: "gpu", then the numbers that are not the usual ones: "gpu,warp=64". Reads back as the same
+   * target. */
+  char name[256];
+  tn__target_kind kind;
+  union {
+    tn__cpu_target cpu;
+    tn__gpu_target gpu;
+  };
 } tn__target;
 
 /* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches.
  * "haswell", "znver4", ...: CPUs as their rows of cpus.c have them. Each may be followed by "+feature" or "-feature"
  * items ("x86-64-v3+avx512f"), read from left to right: adding brings what the feature implies, taking away takes what
- * implies it. Unknown names are TN_INVALID_ARGUMENT and list what is known. */
+ * implies it. "gpu": a usual GPU, which may be followed by ",NAME=NUMBER" items, NAME a field of tn__gpu_target.
+ * Unknown names are TN_INVALID_ARGUMENT and list what is known. */
 TN_MUST_USE tn_status *tn__target_parse(const char *text, tn__target *out);
-/* Caches and core of a target, and the other way round: then it counts as measured. */
-tn__machine tn__target_machine(const tn__target *target);
+/* Adds everything that code for the target depends on to a hash: the name, and what a name does not tell. */
+void tn__target_hash(const tn__target *target, tn__sha256 *hash);
+const char *tn__target_kind_name(tn__target_kind kind); /* "cpu", "gpu" */
+
+/* ---- CPUs: of targets of this kind only -------------------------------------------------------------------------- */
+
+/* Takes caches and core from a machine file or a measurement. */
 void tn__target_use(tn__target *target, const tn__machine *machine);
 /* The target as the table has it. */
 tn__target tn__target_of_table(const tn__target *target);
-/* Adds everything that code for the target depends on to a hash: the name, and what a name does not tell. */
-void tn__target_hash(const tn__target *target, tn__sha256 *hash);
 /* Features of `needed` that `have` lacks, as "avx512f, avx512vl" into `text` (truncated with "..." if it does not fit);
  * false if none. A bit that this version has no name for is missing, as "feature 40". */
 bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size);

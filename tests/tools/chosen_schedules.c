@@ -30,9 +30,9 @@ typedef struct job {
 static void read_machine(tn__arena *arena, const struct machine *m, tn__target *target) {
   tn__file_map map;
   tn__check(arena->escape, tn__target_parse(m->target, target));
-  tn__machine machine = target->row;
+  tn__machine machine = target->cpu.row;
   tn__check(arena->escape, tn__file_map_open(m->file, &map));
-  tn_status *status = tn__machine_read(m->file, (const char *)map.data, map.size, target->arch, &machine);
+  tn_status *status = tn__machine_read(m->file, (const char *)map.data, map.size, target->cpu.arch, &machine);
   tn__file_map_close(&map);
   tn__check(arena->escape, status);
   tn__target_use(target, &machine);

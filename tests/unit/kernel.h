@@ -113,7 +113,7 @@ static inline int32_t kernel_run_emulated(kernel_test *t, void *const *buffers, 
 static inline int32_t kernel_run_anywhere(kernel_test *t, tn_kernel kernel, void *const *buffers, int count,
                                           size_t bytes_each, const int64_t *scalars, int scalar_count) {
 #ifdef TN_TEST_RUNNER
-  if (t->target.arch != tn__host_arch())
+  if (t->target.cpu.arch != tn__host_arch())
     return kernel_run_emulated(t, buffers, count, bytes_each, scalars, scalar_count);
 #endif
   return kernel_run(kernel, buffers, scalars);

@@ -506,7 +506,7 @@ static const declaration declarations[] = {product,        open_product,   stenc
 static inline tn__target test_target(const char *name) {
   tn__target target;
   check_ok(tn__target_parse(name, &target));
-  target.cores = 2;
+  target.cpu.cores = 2;
   return target;
 }
 

@@ -39,7 +39,7 @@ static inline tn_status *check_pair(const tn__schedule *s, const pair *p, void *
 static inline void oracle_target(tn__target *target) {
   tn_status *status = tn__target_parse("x86-64-v4+avx512bf16+avx512vnni", target);
   if (status != NULL) abort();
-  target->cores = 2;
+  target->cpu.cores = 2;
 }
 
 /* ---- running something that may throw ---------------------------------------------------------------------------- */

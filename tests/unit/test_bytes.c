@@ -196,8 +196,8 @@ static bool runs_here(const char *text) {
   tn__target target;
   char missing[256];
   check_ok(tn__target_parse(text, &target));
-  if (target.arch != tn__host_arch()) return false;
-  return !tn__target_missing(target.arch, target.features, tn__host_features(), missing, sizeof missing);
+  if (target.cpu.arch != tn__host_arch()) return false;
+  return !tn__target_missing(target.cpu.arch, target.cpu.features, tn__host_features(), missing, sizeof missing);
 }
 
 /* All problems on this machine, and a third of them, others each time, for each target that it can run. */

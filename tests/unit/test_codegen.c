@@ -123,7 +123,7 @@ static void tile_assembly(kernel_test *t, void *user) {
   const char *first = strstr(text, "vfmadd"), *last = first;
   assert_non_null(first);
   while (strstr(last + 1, "vfmadd") != NULL) last = strstr(last + 1, "vfmadd");
-  int lanes = t->target.vector_bytes / 4, vectors = tile->mr * tile->nr / lanes;
+  int lanes = t->target.cpu.vector_bytes / 4, vectors = tile->mr * tile->nr / lanes;
   assert_int_equal(occurrences(text, text + strlen(text), "vfmadd"), vectors);
   assert_true(occurrences(text, text + strlen(text), "vbroadcastss") <= tile->mr);
   assert_int_equal(occurrences(first, last, "%rsp"), 0);

@@ -111,7 +111,7 @@ static void fill(const tn__buffer *buffer, char *data, int64_t bytes, uint64_t s
 static int32_t run_kernel(kernel_test *t, builder *b, tn_kernel kernel, const guarded *buffers, int count) {
   void *data[MAX_PARAMS + 1];
   for (int i = 0; i < count; i++) data[i] = buffers[i].data;
-  if (t->target.arch == tn__host_arch()) return kernel_run(kernel, data, b->scalar_values);
+  if (t->target.cpu.arch == tn__host_arch()) return kernel_run(kernel, data, b->scalar_values);
   size_t each = 64;
   for (int i = 0; i < count; i++)
     if (buffers[i].size > each) each = buffers[i].size;
@@ -381,7 +381,7 @@ static void memories_of_parallel_loops(kernel_test *t, void *user) {
 
 /* An output that takes the place of an input of its size. */
 static void in_place(kernel_test *t, void *user) {
-  if (t->target.arch != tn__host_arch()) return; /* the emulator gets copies, apart from each other */
+  if (t->target.cpu.arch != tn__host_arch()) return; /* the emulator gets copies, apart from each other */
   tn__ir *ir = t->ir;
   ex size = tn__ir_index(ir, 64);
   const tn__buffer *x = tn__buffer_create(ir, "x", TN_F32, TN__SCOPE_PARAM, 1, &size),

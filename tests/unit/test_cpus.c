@@ -21,13 +21,13 @@ static void rows_are_the_targets(void **state) {
   for (const tn__cpu *cpu = tn__cpus; cpu->name[0]; cpu++) {
     tn__target target = parsed(cpu->name), plain = parsed(cpu->features);
     assert_string_equal(target.name, plain.name);
-    assert_true(target.features == plain.features && target.arch == plain.arch);
-    assert_int_equal(target.vector_bytes, cpu->vector_bytes);
-    assert_int_equal(target.vector_registers, plain.vector_registers);
-    assert_memory_equal(&target.row, &cpu->machine, sizeof(cpu->machine));
-    tn__machine machine = tn__target_machine(&target);
+    assert_true(target.cpu.features == plain.cpu.features && target.cpu.arch == plain.cpu.arch);
+    assert_int_equal(target.cpu.vector_bytes, cpu->vector_bytes);
+    assert_int_equal(target.cpu.vector_registers, plain.cpu.vector_registers);
+    assert_memory_equal(&target.cpu.row, &cpu->machine, sizeof(cpu->machine));
+    tn__machine machine = target.cpu.machine;
     assert_memory_equal(&machine, &cpu->machine, sizeof(machine));
-    assert_false(target.measured);
+    assert_false(target.cpu.measured);
   }
 }
 
@@ -74,11 +74,11 @@ static void items_follow_names(void **state) {
 
 /* Ports do as many instructions of narrower vectors. */
 static void narrower_vectors_do_less(void **state) {
-  tn__core core = parsed("icelake-server-avx512f").core;
+  tn__core core = parsed("icelake-server-avx512f").cpu.machine.core;
   assert_int_equal(core.fma_bytes, 64);
   assert_int_equal(core.load_bytes, 64);
   assert_int_equal(core.store_bytes, 32);
-  core = parsed("znver4-avx512f").core;
+  core = parsed("znver4-avx512f").cpu.machine.core;
   assert_int_equal(core.fma_bytes, 64);
   assert_int_equal(core.load_bytes, 64);
   assert_int_equal(core.store_bytes, 32);
@@ -145,10 +145,10 @@ static void code_comes_of_each(void **state) {
   for (const tn__cpu *cpu = tn__cpus; cpu->name[0]; cpu++) {
     tn__target target = parsed(cpu->name);
     tn_schedule *schedule = scheduled(cpu->name);
-    check_object(schedule, target.arch);
+    check_object(schedule, target.cpu.arch);
     char missing[256];
-    if (target.arch == tn__host_arch() &&
-        !tn__target_missing(target.arch, target.features, tn__host_features(), missing, sizeof(missing))) {
+    if (target.cpu.arch == tn__host_arch() &&
+        !tn__target_missing(target.cpu.arch, target.cpu.features, tn__host_features(), missing, sizeof(missing))) {
       tn_module *module;
       tn_executable *exe;
       check_ok(tn_te_module(&schedule, 1, NULL, &module));
@@ -215,9 +215,9 @@ static void native_takes_its_row(void **state) {
       if (tn__cpu_find(&ids[i]) != cpu) continue;
       tn__target target = parsed(cpu->features), usual = target;
       tn__cpu_use_id(&ids[i], &target);
-      tn__machine machine = tn__target_machine(&target);
+      tn__machine machine = target.cpu.machine;
       assert_memory_equal(&machine, &cpu->machine, sizeof(machine));
-      assert_memory_equal(&target.row, &usual.row, sizeof(usual.row)); /* in what order is added stays */
+      assert_memory_equal(&target.cpu.row, &usual.cpu.row, sizeof(usual.cpu.row)); /* in what order is added stays */
     }
   }
 }
@@ -232,20 +232,20 @@ static void unknown_ones_stay_usual(void **state) {
   assert_memory_equal(&target, &usual, sizeof(usual));
   target = parsed("x86-64-v4");
   tn__cpu_use_id(&zen1, &target);
-  assert_int_equal(target.core.fma_bytes, 64);
-  assert_int_equal(target.core.l2_bytes, 26);
+  assert_int_equal(target.cpu.machine.core.fma_bytes, 64);
+  assert_int_equal(target.cpu.machine.core.l2_bytes, 26);
   target = parsed("x86-64-v4");
   tn__cpu_use_id(&later, &target);
-  assert_int_equal(target.core.fma_bytes, 128);
-  assert_int_equal(target.core.l3_bytes, 14);
+  assert_int_equal(target.cpu.machine.core.fma_bytes, 128);
+  assert_int_equal(target.cpu.machine.core.l3_bytes, 14);
 }
 
 static void native_is_this_machine(void **state) {
   tn__cpu_id id = tn__host_cpu();
   tn__target native = parsed("native"), expected = parsed(native.name);
-  assert_memory_equal(&native.row, &expected.row, sizeof(native.row));
+  assert_memory_equal(&native.cpu.row, &expected.cpu.row, sizeof(native.cpu.row));
   tn__cpu_use_id(&id, &expected);
-  assert_memory_equal(&native.core, &expected.core, sizeof(native.core));
+  assert_memory_equal(&native.cpu.machine.core, &expected.cpu.machine.core, sizeof(native.cpu.machine.core));
 }
 
 int main(void) {

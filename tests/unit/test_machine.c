@@ -24,15 +24,15 @@ static void prints_and_reads_back(void **state) {
   static const char *const names[] = {"x86-64", "x86-64-v3", "x86-64-v4", "aarch64"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
     tn__target target = table(names[i]);
-    tn__machine machine = tn__target_machine(&target), again;
+    tn__machine machine = target.cpu.machine, again;
     for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
       tn__machine_set(&machine, row,
                       row->real ? row->low + (row->high - row->low) / 7 : tn__machine_get(&machine, row));
     tn__strbuf text;
     tn__strbuf_init(&text, NULL);
-    tn__machine_print(&machine, target.arch, &text);
+    tn__machine_print(&machine, target.cpu.arch, &text);
     memset(&again, 0, sizeof(again));
-    check_ok(tn__machine_read("m", tn__strbuf_text(&text), text.length, target.arch, &again));
+    check_ok(tn__machine_read("m", tn__strbuf_text(&text), text.length, target.cpu.arch, &again));
     for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
       if (tn__machine_get(&machine, row) != tn__machine_get(&again, row)) fail_msg("%s does not come back", row->name);
     tn__strbuf_release(&text);
@@ -54,13 +54,13 @@ static void every_number_has_a_row(void **state) {
 
 static void what_is_left_out_is_the_tables(void **state) {
   tn__target target = table("x86-64-v3");
-  tn__machine machine = target.row;
+  tn__machine machine = target.cpu.row;
   static const char text[] = "# mine\n\ntenon machine 1\nmegahertz 4100 # boost\r\n";
-  check_ok(tn__machine_read("m", text, strlen(text), target.arch, &machine));
+  check_ok(tn__machine_read("m", text, strlen(text), target.cpu.arch, &machine));
   assert_int_equal(machine.core.megahertz, 4100);
-  machine.core.megahertz = target.row.core.megahertz;
+  machine.core.megahertz = target.cpu.row.core.megahertz;
   for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
-    assert_true(tn__machine_get(&machine, row) == tn__machine_get(&target.row, row));
+    assert_true(tn__machine_get(&machine, row) == tn__machine_get(&target.cpu.row, row));
 }
 
 static void bad_files_are_refused(void **state) {
@@ -92,12 +92,12 @@ static void bad_files_are_refused(void **state) {
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     tn__target target = table("x86-64-v3");
-    tn__machine machine = target.row;
-    check_fails(tn__machine_read("m", cases[i][0], strlen(cases[i][0]), target.arch, &machine), TN_INVALID_ARGUMENT,
+    tn__machine machine = target.cpu.row;
+    check_fails(tn__machine_read("m", cases[i][0], strlen(cases[i][0]), target.cpu.arch, &machine), TN_INVALID_ARGUMENT,
                 cases[i][1]);
-    assert_memory_equal(&machine.core, &target.row.core, sizeof(machine.core)); /* as it was */
+    assert_memory_equal(&machine.core, &target.cpu.row.core, sizeof(machine.core)); /* as it was */
   }
-  tn__machine machine = table("x86-64-v3").row;
+  tn__machine machine = table("x86-64-v3").cpu.row;
   char line[400];
   memset(line, 'a', sizeof(line));
   check_fails(tn__machine_read("m", line, sizeof(line), TN__ARCH_X86_64, &machine), TN_INVALID_ARGUMENT,
@@ -111,15 +111,15 @@ static void changed_files_are_read_or_refused(void **state) {
   tn__target target = table("x86-64-v4");
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
-  tn__machine_print(&target.row, target.arch, &text);
+  tn__machine_print(&target.cpu.row, target.cpu.arch, &text);
   char *copy = malloc(text.length);
   assert_non_null(copy);
   for (size_t at = 0; at < text.length; at++)
     for (int to = 0; to < 256; to += 5) {
-      tn__machine machine = target.row;
+      tn__machine machine = target.cpu.row;
       memcpy(copy, tn__strbuf_text(&text), text.length);
       copy[at] = (char)to;
-      tn_status *status = tn__machine_read("m", copy, text.length, target.arch, &machine);
+      tn_status *status = tn__machine_read("m", copy, text.length, target.cpu.arch, &machine);
       if (status) assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
       tn_status_free(status);
     }
@@ -245,7 +245,7 @@ static void rounds_to_a_grid(void **state) {
 
 static void measures_what_can_be(void **state) {
   tn__target target = table("native");
-  tn__machine machine = target.row;
+  tn__machine machine = target.cpu.row;
   check_ok(tn__machine_measure(&target, &machine));
   assert_in_range(machine.core.megahertz, 300, 10000);
   assert_in_range(machine.core.fma_ports, 1, 8);
@@ -254,7 +254,7 @@ static void measures_what_can_be(void **state) {
   for (const tn__machine_row *row = tn__machine_rows; row->name; row++) {
     double value = tn__machine_get(&machine, row);
     assert_true(value >= row->low && value <= row->high);
-    if (row->step == 0) assert_true(value == tn__machine_get(&target.row, row));
+    if (row->step == 0) assert_true(value == tn__machine_get(&target.cpu.row, row));
   }
 }
 
@@ -265,7 +265,7 @@ static void is_measured_once(void **state) {
   assert_int_equal(setenv("TENON_CACHE_DIR", folder, 1), 0);
   tn__target first, second;
   check_ok(tn__kernels_machine_target(&options, &first, from));
-  assert_true(first.measured);
+  assert_true(first.cpu.measured);
   char begin[600];
   snprintf(begin, sizeof(begin), "measured, and kept in %s/machine-", folder);
   assert_int_equal(strncmp(from, begin, strlen(begin)), 0);
@@ -273,11 +273,11 @@ static void is_measured_once(void **state) {
   snprintf(command, sizeof(command), "sed -i 's/^megahertz .*/megahertz 777/' %s", path);
   assert_int_equal(system(command), 0);
   check_ok(tn__kernels_machine_target(&options, &second, NULL));
-  assert_int_equal(second.core.megahertz, 777); /* it was read, and nothing measured */
+  assert_int_equal(second.cpu.machine.core.megahertz, 777); /* it was read, and nothing measured */
   snprintf(command, sizeof(command), "echo damaged >%s", path);
   assert_int_equal(system(command), 0);
   check_ok(tn__kernels_machine_target(&options, &second, NULL));
-  assert_true(second.measured && second.core.megahertz != 777);
+  assert_true(second.cpu.measured && second.cpu.machine.core.megahertz != 777);
   snprintf(command, sizeof(command), "sed -i 's/^megahertz .*/megahertz 777/' %s", path);
   assert_int_equal(system(command), 0);
   char *text;
@@ -304,8 +304,9 @@ static void is_not_measured_without_a_place(void **state) {
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     check_ok(tn__kernels_machine_target(&cases[i].options, &target, from));
     assert_string_equal(from, cases[i].from);
-    assert_false(target.measured);
-    if (!cases[i].options.target) assert_memory_equal(&target.core, &plain_native.core, sizeof(target.core));
+    assert_false(target.cpu.measured);
+    if (!cases[i].options.target)
+      assert_memory_equal(&target.cpu.machine.core, &plain_native.cpu.machine.core, sizeof(target.cpu.machine.core));
   }
   char *text;
   tn_compile_options cross = {.size = sizeof(cross), .target = "aarch64"};

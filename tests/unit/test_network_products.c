@@ -240,8 +240,8 @@ static void copy_pictures(tn__ir *ir, const void *arg) {
   tn__plan plan;
   choose_schedule(te, &target, &options, &plan);
   double bytes = 229 * 229 * 3 * sizeof(float); /* there, and back, and fetched before it is written */
-  assert_true(plan.cost.overhead > bytes / target.core.memory_bytes);
-  assert_true(plan.cost.overhead < 4 * bytes / target.core.memory_bytes);
+  assert_true(plan.cost.overhead > bytes / target.cpu.machine.core.memory_bytes);
+  assert_true(plan.cost.overhead < 4 * bytes / target.cpu.machine.core.memory_bytes);
 }
 
 static void whole_copies_are_as_large_as_they_are(void **state) { check_ok(in_context(copy_pictures, NULL)); }

@@ -179,7 +179,7 @@ static void widths(void **state) {
   assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 144), 48);
   assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 24), 32);
   assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 112), 16);
-  v4.core.fma_bytes = 64; /* two halves as fast as one vector */
+  v4.cpu.machine.core.fma_bytes = 64; /* two halves as fast as one vector */
   assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 24), 24);
   assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 40), 8);
   assert_int_equal(tn__schedule_pack_width(&v4, TN_F32, 6), 8);

@@ -269,10 +269,10 @@ static void options_have_ranges(void **state) {
   tn__target target = test_target("x86-64-v3");
   tn__schedule_options filled;
   check_ok(tn__schedule_options_fill(NULL, &target, &filled));
-  assert_int_equal(filled.threads, target.cores);
+  assert_int_equal(filled.threads, target.cpu.cores);
   assert_int_equal(filled.vector_bytes, 32);
   assert_int_equal(filled.registers, 16);
-  assert_int_equal(filled.cache_bytes, target.l2_bytes);
+  assert_int_equal(filled.cache_bytes, target.cpu.machine.l2_bytes);
   assert_int_equal(filled.search_space, 2000);
   assert_int_equal(filled.shared_memory, 0); /* no CPU has it */
   check_fails(tn__schedule_options_fill(&(tn__schedule_options){.threads = -1}, &target, &filled), TN_INVALID_ARGUMENT,
@@ -424,7 +424,7 @@ static tn__cost cost_of(const tn__sketch *k, int64_t vectors, int64_t rows_of_ti
 /* The same tile in vectors of 16 and of 8 lanes. */
 static double halves_to_wholes(tn__ir *ir, int fma_bytes) {
   tn__target target = test_target("x86-64-v4");
-  target.core.fma_bytes = fma_bytes;
+  target.cpu.machine.core.fma_bytes = fma_bytes;
   tn__schedule_options options = {.threads = 1};
   const tn__sketch *k = tn__rule_create_sketch(product_of(ir, 168, 16, 64), &target, &options);
   int64_t values[TN__MAX_DECISIONS];
@@ -494,7 +494,7 @@ static void open_dimensions_have_costs(void **state) { check_ok(in_context(open_
 
 static const char *trace_of_map(tn__ir *ir, int64_t rows, bool results_read, bool normalize) {
   tn__target target = test_target("x86-64-v4");
-  target.l3_bytes = 32 << 20;
+  target.cpu.machine.l3_bytes = 32 << 20;
   tn__te *te = tn__te_create(ir, "map");
   const tn__buffer *a = input(te, "A", 2, rows, 1024, 0);
   tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){rows, 1024}), r = axes_of(te, "r", 1, &rows),

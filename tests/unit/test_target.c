@@ -38,29 +38,30 @@ static void names_are_canonical(void **state) {
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     tn__target target = parsed(cases[i][0]), again = parsed(target.name);
     assert_string_equal(target.name, cases[i][1]);
-    assert_memory_equal(&target.features, &again.features, sizeof(target.features));
+    assert_memory_equal(&target.cpu.features, &again.cpu.features, sizeof(target.cpu.features));
     assert_string_equal(again.name, target.name);
   }
 }
 
 static void vectors_follow_features(void **state) {
-  assert_int_equal(parsed("x86-64-v2").vector_bytes, 16);
-  assert_int_equal(parsed("x86-64-v2").vector_registers, 16);
-  assert_int_equal(parsed("x86-64-v3").vector_bytes, 32);
-  assert_int_equal(parsed("x86-64-v3").vector_registers, 16);
-  assert_int_equal(parsed("x86-64-v4").vector_bytes, 64);
-  assert_int_equal(parsed("x86-64-v4").vector_registers, 32);
-  assert_int_equal(parsed("aarch64+sve").vector_bytes, 16);
-  assert_int_equal(parsed("aarch64").vector_registers, 32);
+  assert_int_equal(parsed("x86-64-v2").cpu.vector_bytes, 16);
+  assert_int_equal(parsed("x86-64-v2").cpu.vector_registers, 16);
+  assert_int_equal(parsed("x86-64-v3").cpu.vector_bytes, 32);
+  assert_int_equal(parsed("x86-64-v3").cpu.vector_registers, 16);
+  assert_int_equal(parsed("x86-64-v4").cpu.vector_bytes, 64);
+  assert_int_equal(parsed("x86-64-v4").cpu.vector_registers, 32);
+  assert_int_equal(parsed("aarch64+sve").cpu.vector_bytes, 16);
+  assert_int_equal(parsed("aarch64").cpu.vector_registers, 32);
 }
 
 static void native_reads_back(void **state) {
   tn__target native = parsed(NULL), again = parsed(native.name);
-  assert_true(native.arch == again.arch && native.features == again.features);
-  assert_int_equal(native.vector_bytes, again.vector_bytes);
-  assert_true(native.l1_bytes >= 8 << 10 && native.l2_bytes > native.l1_bytes && native.cores >= 1);
+  assert_true(native.cpu.arch == again.cpu.arch && native.cpu.features == again.cpu.features);
+  assert_int_equal(native.cpu.vector_bytes, again.cpu.vector_bytes);
+  assert_true(native.cpu.machine.l1_bytes >= 8 << 10 && native.cpu.machine.l2_bytes > native.cpu.machine.l1_bytes &&
+              native.cpu.cores >= 1);
   char missing[64];
-  assert_false(tn__target_missing(native.arch, native.features, tn__host_features(), missing, sizeof(missing)));
+  assert_false(tn__target_missing(native.cpu.arch, native.cpu.features, tn__host_features(), missing, sizeof(missing)));
   assert_string_equal(missing, "");
 }
 
@@ -92,7 +93,7 @@ static void errors_say_what_is_known(void **state) {
 
 static void missing_features_are_named(void **state) {
   char text[64], tiny[12];
-  tn__features v4 = parsed("x86-64-v4+avx512bf16").features, v3 = parsed("x86-64-v3").features;
+  tn__features v4 = parsed("x86-64-v4+avx512bf16").cpu.features, v3 = parsed("x86-64-v3").cpu.features;
   assert_true(tn__target_missing(TN__ARCH_X86_64, v4, v3, text, sizeof(text)));
   assert_string_equal(text, "avx512f, avx512bw, avx512cd, avx512dq, avx512vl, avx512bf16");
   assert_false(tn__target_missing(TN__ARCH_X86_64, v3, v4, text, sizeof(text)));
@@ -100,6 +101,64 @@ static void missing_features_are_named(void **state) {
   assert_string_equal(tiny, "avx512f...");
   assert_true(tn__target_missing(TN__ARCH_AARCH64, TN__FEATURE(40), ~TN__FEATURE(40), text, sizeof(text)));
   assert_string_equal(text, "feature 40");
+}
+
+static void gpus_are_a_kind(void **state) {
+  tn__target usual = parsed("gpu"), other = parsed("gpu,threads=256,warp=64,warp=16");
+  assert_int_equal(usual.kind, TN__TARGET_GPU);
+  assert_string_equal(usual.name, "gpu");
+  assert_int_equal(usual.gpu.warp, 32);
+  assert_int_equal(usual.gpu.threads, 1024);
+  assert_int_equal(usual.gpu.registers, 65536);
+  assert_int_equal(usual.gpu.shared_bytes, 49152);
+  assert_string_equal(other.name, "gpu,warp=16,threads=256");
+  assert_int_equal(other.gpu.warp, 16);
+  assert_int_equal(other.gpu.threads, 256);
+  assert_string_equal(parsed("gpu,warp=32,shared_bytes=0").name, "gpu,shared_bytes=0");
+  assert_string_equal(parsed(other.name).name, other.name);
+  assert_int_equal(parsed("x86-64-v3").kind, TN__TARGET_CPU);
+  assert_string_equal(tn__target_kind_name(TN__TARGET_CPU), "cpu");
+  assert_string_equal(tn__target_kind_name(TN__TARGET_GPU), "gpu");
+}
+
+static void items_of_gpus_are_checked(void **state) {
+  static const char *const bad[] = {",",         ",warp",      ",warp=",          ",warp=x",
+                                    ",warp=0",   ",warp=129",  ",warp=-32",       ",warp= 3",
+                                    ",warps=32", ",warp=32+x", ",threads=100000", ",=3",
+                                    ",warp=32,", ",war=32",    ",warp=32a=1",     ",warp=99999999999999999999"};
+  tn__target target;
+  check_fails(tn__target_parse("gpu,threads=512,warp=1000", &target), TN_INVALID_ARGUMENT,
+              "target \"gpu,threads=512,warp=1000\": at \",warp=1000\" there is no item like \",warp=32\"; a gpu has "
+              "warp (1 to 128), threads (1 to 65536), registers (1 to 16777216), shared_bytes (0 to 16777216)");
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    char text[64];
+    snprintf(text, sizeof text, "gpu%s", bad[i]);
+    tn_status *status = tn__target_parse(text, &target);
+    assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+    tn_status_free(status);
+  }
+  check_fails(tn__target_parse("gpu,threads=16", &target), TN_INVALID_ARGUMENT,
+              "target \"gpu,threads=16\": a warp has 32 threads and a block 16 at the most: it has one warp or more");
+  tn_status *status = tn__target_parse("gpus", &target); /* no name of a kind */
+  assert_non_null(strstr(tn_status_message(status), "unknown target \"gpus\"; known are native, "));
+  tn_status_free(status);
+}
+
+static tn__digest digest_of(const char *text) {
+  tn__target target = parsed(text);
+  tn__sha256 h;
+  tn__sha256_init(&h);
+  tn__target_hash(&target, &h);
+  return tn__sha256_final(&h);
+}
+
+static void kinds_have_hashes_of_their_own(void **state) {
+  static const char *const texts[] = {"gpu", "gpu,warp=64", "x86-64-v3", "haswell", "skylake", "aarch64"};
+  for (int i = 0; i < 6; i++)
+    for (int k = 0; k < 6; k++) {
+      tn__digest a = digest_of(texts[i]), b = digest_of(texts[k]);
+      assert_int_equal(memcmp(&a, &b, sizeof a) == 0, i == k);
+    }
 }
 
 static void abilities_follow_features(void **state) {
@@ -124,13 +183,13 @@ static void abilities_follow_features(void **state) {
   }
   tn__target native = parsed("native"), other = native;
   assert_true(tn__target_runs_here(&native));
-  other.features |= TN__FEATURE(60);
+  other.cpu.features |= TN__FEATURE(60);
   assert_false(tn__target_runs_here(&other));
 }
 
 static void architectures_have_numbers(void **state) {
-  assert_int_equal(tn__arch_elf_machine(parsed("x86-64").arch), EM_X86_64);
-  assert_int_equal(tn__arch_elf_machine(parsed("aarch64").arch), EM_AARCH64);
+  assert_int_equal(tn__arch_elf_machine(parsed("x86-64").cpu.arch), EM_X86_64);
+  assert_int_equal(tn__arch_elf_machine(parsed("aarch64").cpu.arch), EM_AARCH64);
   assert_int_equal(tn__arch_elf_machine((tn__arch)77), EM_NONE);
   assert_string_equal(tn__arch_name((tn__arch)77), "unknown");
 }
@@ -285,6 +344,9 @@ int main(void) {
       cmocka_unit_test(native_reads_back),
       cmocka_unit_test(errors_say_what_is_known),
       cmocka_unit_test(missing_features_are_named),
+      cmocka_unit_test(gpus_are_a_kind),
+      cmocka_unit_test(items_of_gpus_are_checked),
+      cmocka_unit_test(kinds_have_hashes_of_their_own),
       cmocka_unit_test(abilities_follow_features),
       cmocka_unit_test(architectures_have_numbers),
       cmocka_unit_test(granted_features),

@@ -156,8 +156,8 @@ static void run_on(const char *target) {
     tn__target wanted;
     char missing[128];
     check_ok(tn__target_parse(target, &wanted));
-    if (tn__host_arch() != wanted.arch ||
-        tn__target_missing(wanted.arch, wanted.features, tn__host_features(), missing, sizeof(missing)))
+    if (tn__host_arch() != wanted.cpu.arch ||
+        tn__target_missing(wanted.cpu.arch, wanted.cpu.features, tn__host_features(), missing, sizeof(missing)))
       skip_because("this machine cannot run code for %s", wanted.name);
   }
   for (int i = 0; i < DTYPES * KINDS; i++) {
@@ -266,7 +266,7 @@ static void defaults(void **state) {
 static void check_strips(tn__ir *ir, const void *arg) {
   const turning *t = arg;
   tn__target target = test_target("x86-64-v4");
-  target.l3_bytes = 64 << 10;
+  target.cpu.machine.l3_bytes = 64 << 10;
   tn__te *te = turned(ir, t);
   tn__plan plan;
   tn__schedule *s = choose_schedule(te, &target, NULL, &plan);
@@ -287,7 +287,7 @@ static void check_strips(tn__ir *ir, const void *arg) {
     check_same(s);
   }
   assert_in_range(strips, 2, points / 2);
-  target.l3_bytes = 1 << 30;
+  target.cpu.machine.l3_bytes = 1 << 30;
   choose_schedule(te, &target, NULL, &plan);
   assert_true(tn__sketch_points(plan.sketch) == points / 2);
 }

@@ -6,5 +6,5 @@ static const tn__cg_arch *const rows[] = {
 };
 
 const tn__cg_arch *tn__cg_arch_of(const tn__target *target) {
-  return (size_t)target->arch < sizeof rows / sizeof rows[0] ? rows[target->arch] : NULL;
+  return (size_t)target->cpu.arch < sizeof rows / sizeof rows[0] ? rows[target->cpu.arch] : NULL;
 }

@@ -1,7 +1,7 @@
 /* x86-64: dot products of bytes and of bf16, scaling by powers of two, and the fence behind non-temporal stores. */
 #include "codegen/llvm/arch.h"
 
-static bool has(const tn__cg *cg, tn__features features) { return (cg->target->features & features) == features; }
+static bool has(const tn__cg *cg, tn__features features) { return (cg->target->cpu.features & features) == features; }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 

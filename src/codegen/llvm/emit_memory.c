@@ -356,7 +356,7 @@ static void stream_lanes(tn__cg *cg, const one_store *s) {
     plain_store(cg, s, align);
     return;
   }
-  while (wanted < cg->target->vector_bytes && bytes % (2 * wanted) == 0) wanted *= 2;
+  while (wanted < cg->target->cpu.vector_bytes && bytes % (2 * wanted) == 0) wanted *= 2;
   LLVMBasicBlockRef join = NULL, before = LLVMGetInsertBlock(cg->builder);
   if (align < LEAST_STREAMED) {
     unsigned streamed = (unsigned)wanted;

@@ -218,7 +218,7 @@ tn__code tn__codegen_llvm(tn__arena *arena, const tn__codegen_module *m, tn__emi
 static bool takes(const tn__target *target) { return tn__cg_arch_of(target) != NULL; }
 
 const tn__backend tn__backend_llvm = {
-    .kind = "cpu",
+    .kind = TN__TARGET_CPU,
     .takes = takes,
     .lower = tn__ir_lower_for_codegen,
     .measure = tn__cg_kernel_workspace,

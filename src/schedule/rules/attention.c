@@ -235,10 +235,10 @@ static void product_phase(const tn__sketch *k, tn__sketch_features *f, int64_t r
     double tiles = times * (double)count, accumulators = (double)(rows * wide);
     tn__operations step = {.vector_bytes = (int)(4 * lanes), .fma = accumulators, .other = 3};
     step.loads = (double)wide + 0.6 * (double)rows;
-    step.chain = k->target->core.fma_latency;
+    step.chain = k->target->cpu.machine.core.fma_latency;
     tn__operations end = {.vector_bytes = (int)(4 * lanes), .fma = accumulators * (1 + epilogue), .other = 12};
     end.stores = accumulators;
-    end.chain = 2.0 * k->target->core.fma_latency;
+    end.chain = 2.0 * k->target->cpu.machine.core.fma_latency;
     if (count == 0) continue;
     tn__cost_phase(f, k->target, &step, tiles * (double)steps);
     tn__cost_loop(f, tiles, (double)steps);
@@ -278,7 +278,8 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
         .vector_bytes = (int)(4 * score_lanes), .fma = p->softmax, .loads = 3, .stores = 2, .other = 6};
     tn__cost_phase(f, k->target, &step, times * bytes / (double)step.vector_bytes);
     /* Scores and exponentials in one place, written and read, from L2 where the first is too small. */
-    if (bytes > (double)k->target->l1_bytes) f->extra_cycles += times * 5 * bytes / k->target->core.l2_bytes;
+    if (bytes > (double)k->target->cpu.machine.l1_bytes)
+      f->extra_cycles += times * 5 * bytes / k->target->cpu.machine.core.l2_bytes;
   }
   f->useful = f->spent = (double)(p->others * p->rows * p->columns);
   return &p->nest;

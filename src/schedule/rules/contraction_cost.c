@@ -142,7 +142,7 @@ static double conflicts(const tn__contraction_space *p, const tn__sketch *k, con
                         int64_t more, int64_t span) {
   enum { SETS = 64, LINE = 64 };
   uint16_t lines[SETS] = {0};
-  double ways = (double)k->target->l1_bytes / (SETS * LINE), missed = 0, all = 0;
+  double ways = (double)k->target->cpu.machine.l1_bytes / (SETS * LINE), missed = 0, all = 0;
   int64_t row_stride = v[TN__TILE_LEFT] == TN__PLACE_APART ? p->row_stride + LINE : p->row_stride;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t m = 0; m < more; m++) {
@@ -182,9 +182,9 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
   if (v[TN__TILE_RIGHT] >= TN__PLACE_AT || stride < 2 * span) return 0;
   for (int64_t at = stride / LINE; stride % LINE == 0 && sets > 1 && at % 2 == 0; at /= 2) sets /= 2;
   sets = sets * lines < SETS ? sets * lines : SETS;
-  double cycles = 0, ways = (double)k->target->l1_bytes / (SETS * LINE);
+  double cycles = 0, ways = (double)k->target->cpu.machine.l1_bytes / (SETS * LINE);
   if ((double)(steps * lines) > ways * (double)sets)
-    cycles += UNHIDDEN_SETS * (double)(lines * LINE) / k->target->core.l2_bytes;
+    cycles += UNHIDDEN_SETS * (double)(lines * LINE) / k->target->cpu.machine.core.l2_bytes;
   int64_t pages = stride < PAGE_BYTES ? tiles(stride * steps, PAGE_BYTES) : steps; /* those between do not count */
   if (pages > PAGES) cycles += PAGE_MISS;
   if (pages >= ALL_PAGES) cycles += PAGE_WALK * (stride < PAGE_BYTES ? (double)stride / PAGE_BYTES : 1);
@@ -199,7 +199,7 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
 #define HALF_BROADCAST 0.4
 
 static bool takes_halves(const tn__target *target, int vector_bytes) {
-  return vector_bytes < target->vector_bytes && tn__schedule_halves_are_as_fast(target);
+  return vector_bytes < target->cpu.vector_bytes && tn__schedule_halves_are_as_fast(target);
 }
 
 /* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
@@ -213,7 +213,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   for (int a = p->spatial; a < nest->axis_count; a++) steps *= (double)tn__contraction_steps(p, v, a);
   straight_piece(p, v, &unroll, &trips);
   tn__operations step = {.vector_bytes = vector_bytes, .fma = unroll * accumulators, .other = 3};
-  step.chain = unroll * k->target->core.fma_latency;
+  step.chain = unroll * k->target->cpu.machine.core.fma_latency;
   double left = 0, right = 0, out = 0;
   for (int i = 0; i < nest->access_count; i++) {
     double crossing = tn__nest_crossing(k->target, &nest->access[i], nest->axis_count, p->column, vector_bytes);
@@ -230,7 +230,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   double misses = 0;
   if (!p->streams && v[TN__TILE_LEFT] < TN__PLACE_AT)
     misses = conflicts(p, k, v, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
-             k->target->core.load_ports / k->target->core.l2_bytes;
+             k->target->cpu.machine.core.load_ports / k->target->cpu.machine.core.l2_bytes;
   if (v[TN__TILE_AHEAD] > 0) step.loads += 0.5 * (double)(unroll * tiles(vectors * vector_bytes, TN__LINE_BYTES));
   if (p->depthwise) {
     double loads = taps ? taps_loads(p, v, tile) * (double)vectors : unroll * accumulators;
@@ -255,7 +255,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   if (blocked) end.loads = (1 + out) * accumulators;
   end.stores = (1 + out) * accumulators;
   if (masked) end.other += 2 * accumulators;
-  end.chain = 2.0 * k->target->core.fma_latency;
+  end.chain = 2.0 * k->target->cpu.machine.core.fma_latency;
   tn__cost_phase(f, k->target, &end, times);
   f->useful += 0;
   f->spent += times * accumulators * (double)v[TN__TILE_LANES];
@@ -283,9 +283,9 @@ static double ranges_within(const tn__contraction_space *p, const int64_t *v, co
  * L2 does not stay there beside what it was made of. */
 static double there_and_back(const tn__sketch *k, double bytes) {
   const tn__target *t = k->target;
-  if (bytes <= (double)t->l1_bytes) return 0;
-  if (2 * bytes <= (double)k->options.cache_bytes) return 2 * bytes / t->core.l2_bytes;
-  return 3 * bytes / t->core.memory_bytes;
+  if (bytes <= (double)t->cpu.machine.l1_bytes) return 0;
+  if (2 * bytes <= (double)k->options.cache_bytes) return 2 * bytes / t->cpu.machine.core.l2_bytes;
+  return 3 * bytes / t->cpu.machine.core.memory_bytes;
 }
 
 /* How much more room an operand of this shape takes when its rows lie an odd number of lines apart: much, where what is
@@ -346,7 +346,8 @@ static bool blocks_phase(const tn__contraction_space *p, const tn__sketch *k, co
   double vectors = times * elements / (double)v[TN__TILE_LANES], parts = (double)outer->loop[outer->depth].trips;
   tn__operations ops = {.vector_bytes = vector_bytes, .stores = 1, .other = 2};
   if (shared) {
-    if (all * parts * p->element > (double)k->target->l3_bytes / 4) return false; /* there are tiles enough to share */
+    if (all * parts * p->element > (double)k->target->cpu.machine.l3_bytes / 4)
+      return false; /* there are tiles enough to share */
     ops = (tn__operations){.vector_bytes = vector_bytes, .fma = parts, .loads = parts, .stores = 1, .other = 4};
     /* On one thread, behind a parallel loop that every block of the reduction is a piece of. */
     f->extra_cycles +=
@@ -356,9 +357,9 @@ static bool blocks_phase(const tn__contraction_space *p, const tn__sketch *k, co
   tn__cost_phase(f, k->target, &ops, vectors);
   /* The sums so far are waited for, behind each block. */
   double bytes = elements * p->element;
-  double wait = 4 * bytes > (double)k->options.cache_bytes ? FAR_SUMS
-                : 2 * bytes > (double)k->target->l1_bytes  ? NEAR_SUMS
-                                                           : 0;
+  double wait = 4 * bytes > (double)k->options.cache_bytes            ? FAR_SUMS
+                : 2 * bytes > (double)k->target->cpu.machine.l1_bytes ? NEAR_SUMS
+                                                                      : 0;
   f->work_cycles += wait * all * parts * p->element / TN__LINE_BYTES;
   if (!p->has_epilogue && p->epilogue == 0) return true;
   ops = (tn__operations){.vector_bytes = vector_bytes, .fma = p->epilogue, .stores = 1, .other = 4};

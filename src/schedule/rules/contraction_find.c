@@ -341,7 +341,7 @@ static bool is_short(const tn__contraction *c, const tn__contraction_space *p) {
   for (int a = 0; a < p->nest.axis_count; a++) sums *= (double)p->nest.extent[a];
   for (int d = 0; d < c->left->arg_count; d++)
     sums /= tn__ir_as_int(c->left->value.buffer->shape[d], &extent) ? (double)extent : 1;
-  return sums * p->element < 10.0 * c->s->target->row.core.fma_bytes;
+  return sums * p->element < 10.0 * c->s->target->cpu.row.core.fma_bytes;
 }
 
 bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {

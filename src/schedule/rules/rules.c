@@ -225,7 +225,7 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
   tn__operations ops = plain_operations(k->target, p, (int)(lanes * p->element), (double)lanes);
   double walks = points / (double)p->run, steps = ceil((double)p->run / (double)(lanes * vectors));
-  double latency = p->reduces ? k->target->core.fma_latency : 0;
+  double latency = p->reduces ? k->target->cpu.machine.core.fma_latency : 0;
   tn__operations step = {.vector_bytes = ops.vector_bytes,
                          .fma = vectors * ops.fma,
                          .loads = vectors * ops.loads,
@@ -266,10 +266,11 @@ bool tn__plain_next_row(const tn__sketch *k, bool ahead, tn__sketch_features *f)
   /* Cycles that a line of a row from L3 keeps a core waiting which nothing fetched. */
   enum { WAIT = 2 };
   const plain *p = k->data;
-  bool far = p->touched > NEAR * (double)k->options.cache_bytes && p->touched <= LAST * (double)k->target->l3_bytes;
+  bool far = p->touched > NEAR * (double)k->options.cache_bytes &&
+             p->touched <= LAST * (double)k->target->cpu.machine.l3_bytes;
   if (!far) return !ahead;
   double lines = (p->touched - p->stored) / 64;
-  f->extra_cycles += ahead ? lines / k->target->core.load_ports : lines * WAIT;
+  f->extra_cycles += ahead ? lines / k->target->cpu.machine.core.load_ports : lines * WAIT;
   return true;
 }
 
@@ -282,16 +283,18 @@ bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int6
   for (int a = 0; a < p->nest.axis_count; a++) points *= (double)p->nest.extent[a];
   for (int i = 0; i < p->nest.access_count && p->nest.axis_count > 0; i++)
     far += !p->nest.access[i].store && p->nest.access[i].along[p->nest.axis_count - 1].stride >= PAGE_BYTES;
-  if (!p->reduces || p->vector >= p->spatial || p->touched <= (double)k->target->l3_bytes / 4) far = 0;
+  if (!p->reduces || p->vector >= p->spatial || p->touched <= (double)k->target->cpu.machine.l3_bytes / 4) far = 0;
   if (far == 0) return vectors <= 8 && !prefetches && whole == 0;
   if (whole > 0) { /* a row of sums is read and written for so many rows */
     int64_t row = p->nest.extent[p->vector], lanes = k->options.vector_bytes / p->element;
-    if (prefetches || vectors != 8 || row * p->element > k->target->l1_bytes / 2 || row % lanes != 0) return false;
+    if (prefetches || vectors != 8 || row * p->element > k->target->cpu.machine.l1_bytes / 2 || row % lanes != 0)
+      return false;
     tn__operations sums = {.vector_bytes = k->options.vector_bytes, .loads = 1, .stores = 1, .other = 3};
     f->extra_cycles += points / (double)(lanes * whole) * tn__sketch_operation_cycles(k->target, &sums);
     return p->nest.axis_count == 2;
   }
   double turns = points * p->element / (double)(vectors * k->options.vector_bytes), lines = points * p->element / 64;
-  f->extra_cycles += far * (prefetches ? turns * WAIT / 2 + lines / k->target->core.load_ports : turns * WAIT);
+  f->extra_cycles +=
+      far * (prefetches ? turns * WAIT / 2 + lines / k->target->cpu.machine.core.load_ports : turns * WAIT);
   return true;
 }

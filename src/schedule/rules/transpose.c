@@ -159,7 +159,7 @@ static int64_t block_of(int64_t wanted, int64_t row_tiles) {
 }
 
 static bool is_far(const tn__sketch *k, const transposition *d) {
-  return d->bytes > FAR_FILLED * (double)k->target->l3_bytes;
+  return d->bytes > FAR_FILLED * (double)k->target->cpu.machine.l3_bytes;
 }
 
 static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
@@ -224,8 +224,8 @@ static double held(int64_t count, int64_t bytes_each, int64_t stride) {
  * hold, each costs something in any case, stores more than loads, which overlap. */
 static double late_cycles(const tn__sketch *k, int64_t stride, double live, bool whole, bool store, bool fetched) {
   enum { PAGE_BYTES = 4096, PAGES = 2048, STREAMS = 8 };
-  const tn__core *core = &k->target->core;
-  int64_t lines = k->target->l1_bytes / LINE_BYTES, far_lines = k->options.cache_bytes / LINE_BYTES;
+  const tn__core *core = &k->target->cpu.machine.core;
+  int64_t lines = k->target->cpu.machine.l1_bytes / LINE_BYTES, far_lines = k->options.cache_bytes / LINE_BYTES;
   double pages = live * (double)(stride < PAGE_BYTES ? stride : PAGE_BYTES) / PAGE_BYTES, cycles = whole ? 0 : 0.5;
   if (store && pages > STREAMS) cycles += 1.2; /* too many for the prefetchers to follow */
   if (pages > held(PAGES, PAGE_BYTES, stride)) cycles += store ? 9 : 4;

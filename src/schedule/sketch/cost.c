@@ -78,7 +78,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 }
 
 double tn__nest_crossing(const tn__target *target, const tn__nest_access *a, int axis_count, int axis, int64_t bytes) {
-  int64_t port = target->core.load_bytes / target->core.load_ports;
+  int64_t port = target->cpu.machine.core.load_bytes / target->cpu.machine.core.load_ports;
   if (bytes > port && port > 0) bytes = port;
   int64_t common = bytes;
   for (int x = 0; x < axis_count; x++) {
@@ -227,7 +227,7 @@ static double rate(int ports, int bytes, int width) {
 }
 
 double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *o) {
-  const tn__core *core = &target->core;
+  const tn__core *core = &target->cpu.machine.core;
   int width = o->vector_bytes;
   double arithmetic = o->fma / rate(core->fma_ports, core->fma_bytes, width);
   double loads = o->loads / rate(core->load_ports, core->load_bytes, width) + o->gathers / core->load_ports;
@@ -305,7 +305,7 @@ static double traffic(const tn__nest *nest, const tn__sketch_features *f, const 
  * where they would have stayed near: where everything fits, or where another kernel reads what fits alone. */
 static double streamed(const tn__target *target, const tn__schedule_options *options, const tn__sketch_features *f,
                        double total, int level) {
-  double room = FILL * (double)target->l3_bytes;
+  double room = FILL * (double)target->cpu.machine.l3_bytes;
   bool stays = f->stored_bytes <= room && (options->results_read || total + f->unseen_bytes <= room);
   return (level == 2 ? f->stored_bytes : 0) + (stays ? (level == 2 ? 1 : 2) * f->stored_bytes : 0);
 }
@@ -319,7 +319,7 @@ const char *tn__bound_name(tn__bound bound) {
 
 double tn__cost_of(const tn__target *target, const tn__schedule_options *options, const tn__nest *nest,
                    const tn__sketch_features *f, tn__cost *out) {
-  const tn__core *core = &target->core;
+  const tn__core *core = &target->cpu.machine.core;
   tn__cost unused = {0}, *c = out != NULL ? out : &unused;
   *c = (tn__cost){.work = f->work_cycles, .registers = f->registers, .balance = 1};
   if (f->registers > options->registers) {
@@ -328,7 +328,8 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
   }
   footprints p;
   measure(nest, f, &p);
-  const double sizes[3] = {(double)target->l1_bytes, (double)options->cache_bytes, (double)target->l3_bytes};
+  const double sizes[3] = {(double)target->cpu.machine.l1_bytes, (double)options->cache_bytes,
+                           (double)target->cpu.machine.l3_bytes};
   const int rates[3] = {core->l2_bytes, core->l3_bytes, core->memory_bytes};
   const double shown[4] = {UNHIDDEN, UNHIDDEN, f->exposed > 0 ? f->exposed : UNHIDDEN,
                            f->exposed > 0 ? f->exposed : UNHIDDEN};

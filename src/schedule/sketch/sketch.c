@@ -22,9 +22,9 @@ tn_status *tn__schedule_options_fill(const tn__schedule_options *options, const 
     int64_t value, low, high;
   } ranges[] = {
       {"threads", o.threads, 1, 1024},
-      {"vector_bytes", o.vector_bytes, 16, target->vector_bytes},
+      {"vector_bytes", o.vector_bytes, 16, target->cpu.vector_bytes},
       {"cache_bytes", o.cache_bytes, 4 << 10, 1 << 30},
-      {"registers", o.registers, 4, target->vector_registers},
+      {"registers", o.registers, 4, target->cpu.vector_registers},
       {"shared_memory", o.shared_memory, 1, 1 << 30},
       {"search_space", o.search_space, 1, 1000000},
   };
@@ -34,10 +34,10 @@ tn_status *tn__schedule_options_fill(const tn__schedule_options *options, const 
   if (o.vector_bytes & (o.vector_bytes - 1))
     return tn_status_create(TN_INVALID_ARGUMENT, "schedule option vector_bytes is %d; it must be a power of two",
                             o.vector_bytes);
-  if (o.threads == 0) o.threads = target->cores;
-  if (o.vector_bytes == 0) o.vector_bytes = target->vector_bytes;
-  if (o.cache_bytes == 0) o.cache_bytes = target->l2_bytes;
-  if (o.registers == 0) o.registers = target->vector_registers;
+  if (o.threads == 0) o.threads = target->cpu.cores;
+  if (o.vector_bytes == 0) o.vector_bytes = target->cpu.vector_bytes;
+  if (o.cache_bytes == 0) o.cache_bytes = target->cpu.machine.l2_bytes;
+  if (o.registers == 0) o.registers = target->cpu.vector_registers;
   if (o.search_space == 0) o.search_space = 2000;
   *out = o;
   return NULL;
@@ -313,7 +313,7 @@ static tn__sketch of_table(const tn__sketch *k) {
   tn__target *target = TN__NEW(arena, tn__target);
   *target = tn__target_of_table(k->target);
   tn__schedule_options options = k->options;
-  if (options.cache_bytes == k->target->l2_bytes) options.cache_bytes = target->l2_bytes;
+  if (options.cache_bytes == k->target->cpu.machine.l2_bytes) options.cache_bytes = target->cpu.machine.l2_bytes;
   const tn__sketch *table = try_rule(k->rules, k->te, target, &options, k->chooser, place_of_rule(k));
   return table != NULL ? *table : *k;
 }
@@ -339,7 +339,7 @@ int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakd
     orders |= k->decisions[i].orders && k->decisions[i].count > 1;
     shares |= k->decisions[i].shares && k->decisions[i].count > 1;
   }
-  if ((shares || orders) && k->target->measured)
+  if ((shares || orders) && k->target->cpu.measured)
     weighed = choose_orders_by_table(&fixed, shares);
   else if (shares || (orders && k->options.threads > 1))
     weighed = choose_orders(&fixed, shares);
