@@ -119,13 +119,22 @@ class CasesTest(unittest.TestCase):
         ran = [*failures, "test_a:open", "test_c:x=nan"]
         listed = {"test_a:*[=~]nan": "why", "test_c:*": "old", "test_d:*": "gone"}
         counts = Counter(dict.fromkeys(attack_suite.FLOORS, 10**6))
-        self.assertEqual(attack_suite.judge(failures, ran, listed, counts, True), [
+        self.assertEqual(attack_suite.judge(failures, ran, listed, counts, 1), [
             "FAILED  test_b:x[0]=1: fault 11",
             "PASSES BUT LISTED  test_c:*: take its line out of attack_known.txt",
             "UNKNOWN  test_d:*: listed, but there is no such case"])
         counts["run: right"] = 0
-        self.assertRegex(attack_suite.judge({}, [], {}, counts, True)[0], "^TOO FEW  run: right: 0, at least")
-        self.assertEqual(attack_suite.judge({}, [], listed, counts, False), [])
+        self.assertRegex(attack_suite.judge({}, [], {}, counts, 1)[0], "^TOO FEW  run: right: 0, at least")
+        self.assertEqual(attack_suite.judge({}, [], listed, counts, 0), [])
+
+    def test_a_sample_is_held_to_its_share(self):
+        counts = Counter({what: floor // 20 for what, floor in attack_suite.FLOORS.items()})
+        self.assertEqual(attack_suite.judge({}, [], {"test_c:*": "old"}, counts, 10), [])
+        self.assertEqual(len(attack_suite.judge({}, [], {}, counts, 5)), len(attack_suite.FLOORS))
+        names = [f"test_{i}" for i in range(6000)]
+        sample = [name for name in names if attack_suite.in_sample(name, 6)]
+        self.assertTrue(900 < len(sample) < 1100, len(sample))
+        self.assertEqual([name for name in names if attack_suite.in_sample(name, 1)], names)
 
 
 if __name__ == "__main__":
