@@ -4,8 +4,9 @@
 
 usage: check_tidy.py BUILD [FILE...]
 
-BUILD is a clang build with compile_commands.json. What passed is remembered in BUILD/tidy by a hash of the
-preprocessed text, the configuration and clang-tidy's version, so that a second run has nothing to do.
+BUILD is a clang build with compile_commands.json. What passed is remembered for all checkouts, by a hash of the
+preprocessed text with its comments and macros, the configuration and clang-tidy's version: in TENON_TIDY_CACHE, or below
+XDG_CACHE_HOME or ~/.cache. What nobody has asked about for a month goes.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -38,13 +40,27 @@ def read_commands(build):
 
 
 def fingerprint(file, command, salt):
-    """A hash of everything that decides what clang-tidy says about `file`."""
+    """A hash of everything that decides what clang-tidy says about `file`, wherever the checkout is. Comments may turn
+    checks off, and macros are checked where they are defined."""
     folder, arguments = command
-    preprocessed = subprocess.run([*arguments, "-E", "-o", "-", str(file)], cwd=folder, capture_output=True, check=True)
-    return hashlib.sha256(salt + preprocessed.stdout + "\0".join(arguments[1:]).encode()).hexdigest()
+    text = subprocess.run([*arguments, "-E", "-P", "-CC", "-dD", "-o", "-", str(file)], cwd=folder, capture_output=True,
+                          check=True).stdout
+    everything = text + b"\0" + "\0".join([file.name, *arguments[1:]]).encode()
+    return hashlib.sha256(salt + everything.replace(str(ROOT).encode(), b".")).hexdigest()
 
 
-def tidy(file, command, build):
+def open_cache():
+    """The folder of what passed, without what is out of use."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("TENON_TIDY_CACHE") or home / "tenon-tidy")
+    cache.mkdir(parents=True, exist_ok=True)
+    for stamp in cache.iterdir():
+        if stamp.stat().st_mtime < time.time() - 30 * 86400:
+            stamp.unlink(missing_ok=True)
+    return cache
+
+
+def tidy(file, command):
     """clang-tidy's complaints, or an empty text."""
     folder, arguments = command
     run = subprocess.run([TIDY, "--quiet", f"--config-file={CONFIG}", "--warnings-as-errors=*", str(file), "--",
@@ -52,19 +68,19 @@ def tidy(file, command, build):
     return "" if run.returncode == 0 else (run.stdout + run.stderr).strip() or f"{file}: clang-tidy failed"
 
 
-def check(file, command, build, salt):
-    stamp = build / "tidy" / fingerprint(file, command, salt)
-    if stamp.exists():
-        return ""
-    complaint = tidy(file, command, build)
+def check(file, command, cache, salt):
+    """(complaints, whether clang-tidy ran)."""
+    stamp = cache / fingerprint(file, command, salt)
+    known = stamp.exists()
+    complaint = "" if known else tidy(file, command)
     if not complaint:
-        stamp.write_text(str(file) + "\n")
-    return complaint
+        stamp.touch()
+    return complaint, not known
 
 
 def main():
     build = Path(sys.argv[1]).resolve()
-    (build / "tidy").mkdir(parents=True, exist_ok=True)
+    cache = open_cache()
     commands = read_commands(build)
     wanted = [Path(name).resolve() for name in sys.argv[2:]]
     for file in wanted:  # a file outside of the build is checked with the include paths of the library
@@ -74,13 +90,13 @@ def main():
     salt = version + CONFIG.read_bytes()
     jobs = min(2, os.cpu_count() or 1)
     with ThreadPoolExecutor(jobs) as pool:
-        complaints = pool.map(lambda file: check(file, commands[file], build, salt), sorted(wanted or own))
-        refused = 0
-        for text in complaints:
+        refused = ran = 0
+        for text, fresh in pool.map(lambda file: check(file, commands[file], cache, salt), sorted(wanted or own)):
+            ran += fresh
             if text:
                 refused += 1
                 print(text, file=sys.stderr, flush=True)
-    print(f"{len(wanted or own)} files, {refused} refused")
+    print(f"{len(wanted or own)} files, {refused} refused; {ran} had not passed before as they are")
     return 1 if refused else 0
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every check of tools/ refuses what it is there to refuse: the files of tests/lint/fixtures are wrong on purpose."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -284,6 +285,20 @@ class ToolsTest(unittest.TestCase):
             status, output = run(sys.executable, ROOT / "tools/check_tidy.py", build, FIXTURES / "tidy/bad.c")
         self.assertEqual(status, 1)
         self.assertIn("[clang-analyzer-core.NullDereference", output)
+
+    def test_clang_tidy_runs_where_something_changed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "good.c")
+            Path(folder, "compile_commands.json").write_text("[]")
+            said = []
+            for text in ("int tn_f(void);\n", "int tn_f(void);\n", "int tn_f(void); // NOLINT\n",
+                         "#define TN_ONE 1\nint tn_f(void);\n", "int tn_f(void);\n"):
+                source.write_text(text)
+                done = subprocess.run([sys.executable, ROOT / "tools/check_tidy.py", folder, source], text=True,
+                                      capture_output=True, env=os.environ | {"TENON_TIDY_CACHE": f"{folder}/cache"})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                said.append(int(re.search(r"; (\d) had", done.stdout).group(1)))
+        self.assertEqual(said, [1, 0, 1, 1, 0])
 
     def test_shellcheck(self):
         status, output = run("shellcheck", FIXTURES / "shell/bad.sh")
