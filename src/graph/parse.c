@@ -10,7 +10,10 @@
 #include "ir/parse.h"
 #include "ir/scalar.h"
 
-enum { MOST_NAMED = 1 << 16 }; /* symbols, which are looked for one by one */
+enum {
+  MOST_NAMED = 1 << 16, /* symbols, which are looked for one by one */
+  MOST_AHEAD = 256      /* tokens that tell what comes: there may be many places to ask at */
+};
 
 typedef struct scope scope;
 
@@ -22,6 +25,8 @@ typedef struct reader {
   bool *dim_used; /* by dimension of the options */
   bool making;    /* what throws is the graph, which does not know the place */
   tn__token making_at;
+  tn__errors errors;
+  tn__map broken; /* names in statements that were not understood: what is said of them follows from that */
 } reader;
 
 /* The symbols of a value, which may be declared before it. */
@@ -163,6 +168,7 @@ static tn__value *take_value(scope *s, const char *what) {
   tn__token at = lexer_of(s)->token;
   const char *name = take_name(s, what);
   tn__value *value = tn__map_get(&s->values, name);
+  if (value == NULL && tn__map_has(&s->r->broken, name)) tn__errors_follow(&s->r->errors, s->r->arena);
   if (value == NULL) FAIL(s, &at, "nothing before this place is called %s", name);
   return value;
 }
@@ -828,10 +834,80 @@ static void check_promises(scope *s, const tn__token *end) {
   }
 }
 
+/* ---- going on after an error ------------------------------------------------------------------------------------- */
+
+/* In an expression: a symbol that was not understood. */
+static const tn__expr *broken_symbol(void *user, const tn__token *name) {
+  reader *r = user;
+  if (tn__map_has(&r->broken, tn__arena_strndup(r->arena, name->text, name->length)))
+    tn__errors_follow(&r->errors, r->arena);
+  return NULL;
+}
+
+/* Does a statement begin at the next token: with its word, with a result and its type, or with results up to '='? */
+static bool statement_comes(const tn__lexer *lex) {
+  static const char *const words[] = {"input", "symbol", "check", "const", "output"};
+  tn__lexer ahead = *lex;
+  bool word = false;
+  if (lex->token.kind != TN__TOKEN_NAME && lex->token.kind != TN__TOKEN_STRING) return false;
+  for (int i = 0; i < 5; i++) word = word || tn__lexer_is(lex, words[i]);
+  tn__lexer_advance(&ahead);
+  if (word || tn__lexer_is(&ahead, ":")) return true;
+  for (int seen = 0; seen < MOST_AHEAD && tn__lexer_take(&ahead, ","); seen++)
+    if (ahead.token.kind == TN__TOKEN_NAME || ahead.token.kind == TN__TOKEN_STRING) tn__lexer_advance(&ahead);
+  return tn__lexer_is(&ahead, "=");
+}
+
+/* From the beginning of a statement that is not understood, over its bodies, to where the next one begins, on a line of
+ * its own, or the graph ends. What it would have named, which is what stands before its '=', is known as broken. */
+static void skip_statement(scope *s, const tn__lexer *begin) {
+  tn__lexer *lex = lexer_of(s);
+  const char *reached = lex->token.text;
+  int open = 0;
+  bool names = true;
+  if (lex->token.kind == TN__TOKEN_END) return;
+  *lex = *begin;
+  lex->lenient = true;
+  while (lex->token.kind != TN__TOKEN_END && (open > 0 || !tn__lexer_is(lex, "}"))) {
+    const tn__token *t = &lex->token;
+    bool past = t->text >= reached && t->text > begin->token.text, quoted = t->kind == TN__TOKEN_STRING;
+    if (open == 0 && past && tn__lexer_begins_line(lex) && statement_comes(lex)) break;
+    names = names && !tn__lexer_is(lex, "=");
+    if (names && (t->kind == TN__TOKEN_NAME || (quoted && t->length >= 2))) {
+      const char *name = tn__arena_strndup(s->r->arena, t->text + quoted, t->length - 2 * (size_t)quoted);
+      if (!tn__map_has(&s->values, name)) tn__map_set(&s->r->broken, name, s);
+    }
+    open += tn__lexer_is(lex, "{") - tn__lexer_is(lex, "}");
+    tn__lexer_advance(lex);
+  }
+  lex->lenient = false;
+}
+
+/* What the graph refuses is an error at the place of what it was asked to make. */
+static void read_placed(tn__escape *escape, void *user) {
+  scope *s = user;
+  s->r->arena->escape = escape;
+  read_statement(s);
+}
+
+static void read_part(void *user) {
+  scope *s = user;
+  reader *r = s->r;
+  tn__escape escape, *outer = r->arena->escape;
+  tn_status *status = tn__protect(&escape, read_placed, s);
+  r->arena->escape = outer;
+  if (status == NULL) return;
+  if (!r->making || tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  tn__place place = {r->making_at.text, r->making_at.line, r->making_at.column};
+  r->making = false;
+  tn__errors_throw(&r->errors, r->arena, &place, status);
+}
+
 static tn__graph *read_graph(reader *r, graph_kind kind) {
   tn__parser *p = &r->parser;
   scope *s = TN__NEW(r->arena, scope);
   tn__parser outer = *p; /* a body sees no names from outside, but a composite's the symbols */
+  int errors = r->errors.list.count;
   if (kind != GRAPH_CARRIED) memset(&p->names, 0, sizeof p->names);
   *s = (scope){.r = r, .outermost = kind == GRAPH_OUTERMOST, .declared = -1};
   tn__map_init(&s->values, r->arena);
@@ -841,11 +917,19 @@ static tn__graph *read_graph(reader *r, graph_kind kind) {
   s->graph = tn__graph_create(r->ir, take_string(s, "the name of the graph"));
   tn__lexer_expect(&p->lex, "{", "after the name of the graph");
   while (!tn__lexer_is(&p->lex, "}")) {
-    if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", "at the end of the graph");
-    read_statement(s);
+    bool ends = p->lex.token.kind == TN__TOKEN_END;
+    if (ends && r->errors.list.count > errors) tn__errors_follow(&r->errors, r->arena);
+    if (ends) tn__lexer_expect(&p->lex, "}", "at the end of the graph");
+    tn__parser before = *p;
+    if (tn__errors_attempt(&r->errors, r->arena, read_part, s)) continue;
+    tn__lexer reached = p->lex;
+    *p = before;
+    p->lex = reached;
+    skip_statement(s, &before.lex);
   }
   tn__token end = p->lex.token;
   tn__lexer_advance(&p->lex);
+  if (r->errors.list.count > errors) tn__errors_follow(&r->errors, r->arena);
   check_promises(s, &end);
   if (s->declared >= 0) tn__graph_drop_symbols(s->graph, s->declared);
   tn__graph_set_origin(s->graph, NULL);
@@ -876,9 +960,12 @@ static void run(locale_t locale, void *user) {
   job *j = user;
   reader *r = &j->reader;
   r->dim_used = TN__NEW_ARRAY(r->arena, r->options->dim_count, bool);
-  r->parser.ir = r->ir;
-  r->parser.arena = r->arena;
-  tn__lexer_init(&r->parser.lex, r->ir, j->name, j->text, j->length, locale);
+  r->parser = (tn__parser){.ir = r->ir, .arena = r->arena, .outside = broken_symbol, .user = r};
+  r->errors = (tn__errors){.arena = r->arena, .name = j->name, .text = j->text, .end = j->text + j->length};
+  tn__map_init(&r->broken, r->arena);
+  tn__lexer_open(&r->parser.lex, r->ir, j->name, j->text, j->length, locale);
+  r->parser.lex.errors = &r->errors;
+  tn__lexer_advance(&r->parser.lex);
   tn__graph *graph = read_graph(r, GRAPH_OUTERMOST);
   tn__token end = r->parser.lex.token;
   if (end.kind != TN__TOKEN_END) tn__lexer_fail(&r->parser.lex, &end, "text after the end of the graph");
@@ -897,10 +984,9 @@ tn_status *tn__graph_read(tn__ir *ir, const char *name, const char *text, size_t
            .text = text,
            .length = length};
   tn_status *status = tn__lexer_read(arena, name, run, &j);
-  if (status == NULL)
-    *out = j.graph;
-  else if (j.reader.making)
-    status = tn__lexer_place(&j.reader.parser.lex, &j.reader.making_at, status);
+  if (status != NULL && j.reader.making) status = tn__lexer_place(&j.reader.parser.lex, &j.reader.making_at, status);
+  status = tn__errors_status(&j.reader.errors, status);
+  if (status == NULL) *out = j.graph;
   return status;
 }
 

@@ -267,8 +267,7 @@ static const tn__stmt *parse_tensor(tn__parser *p) {
   return tn__ir_tensor_stmt(p->ir, (tn__tensor_op)op, operands, parse_body(p, "after the operands"));
 }
 
-static const tn__stmt *parse_store(tn__parser *p) {
-  bool streams = tn__lexer_take(&p->lex, "stream");
+static const tn__stmt *parse_store(tn__parser *p, bool streams) {
   tn__token at = p->lex.token;
   const tn__buffer *buffer = tn__ir_parse_written(p);
   const tn__expr *const *indices = tn__ir_parse_indices(p, buffer, &at);
@@ -282,6 +281,36 @@ static const tn__stmt *parse_store(tn__parser *p) {
   return streams ? tn__stmt_stream(p->ir, store, buffer) : store;
 }
 
+static const tn__stmt *parse_near_prefetch(tn__parser *p) { return parse_prefetch(p, false); }
+
+static const tn__stmt *parse_far_prefetch(tn__parser *p) { return parse_prefetch(p, true); }
+
+static const tn__stmt *parse_barrier(tn__parser *p) { return tn__ir_barrier(p->ir); }
+
+static const tn__stmt *parse_streamed(tn__parser *p) { return parse_store(p, true); }
+
+static const tn__stmt *parse_while(tn__parser *p) {
+  const tn__expr *condition = tn__ir_parse_condition(p, "the condition of while");
+  return tn__ir_while(p->ir, condition, parse_body(p, "after the condition of while"));
+}
+
+/* What begins with a word of its own; loops begin with their kind, and stores with a buffer. */
+static const struct {
+  const char *word;
+  const tn__stmt *(*parse)(tn__parser *p);
+} statements[] = {{"if", parse_if},
+                  {"let", parse_let},
+                  {"alloc", parse_alloc},
+                  {"fail", parse_fail},
+                  {"barrier", parse_barrier},
+                  {"prefetch", parse_near_prefetch},
+                  {"prefetch_far", parse_far_prefetch},
+                  {"tensor", parse_tensor},
+                  {"block", parse_block},
+                  {"while", parse_while},
+                  {"stream", parse_streamed}};
+enum { STATEMENTS = sizeof(statements) / sizeof(*statements) };
+
 static const tn__stmt *parse_stmt(tn__parser *p) {
   tn__token t = p->lex.token;
   int loop = t.kind == TN__TOKEN_NAME ? tn__loop_kind_find(t.text, t.length) : -1;
@@ -290,32 +319,76 @@ static const tn__stmt *parse_stmt(tn__parser *p) {
     tn__lexer_advance(&p->lex);
     return parse_loop(p, (tn__loop_kind)loop);
   }
-  if (tn__lexer_take(&p->lex, "if")) return parse_if(p);
-  if (tn__lexer_take(&p->lex, "let")) return parse_let(p);
-  if (tn__lexer_take(&p->lex, "alloc")) return parse_alloc(p);
-  if (tn__lexer_take(&p->lex, "fail")) return parse_fail(p);
-  if (tn__lexer_take(&p->lex, "barrier")) return tn__ir_barrier(p->ir);
-  if (tn__lexer_take(&p->lex, "prefetch")) return parse_prefetch(p, false);
-  if (tn__lexer_take(&p->lex, "prefetch_far")) return parse_prefetch(p, true);
-  if (tn__lexer_take(&p->lex, "tensor")) return parse_tensor(p);
-  if (tn__lexer_take(&p->lex, "block")) return parse_block(p);
-  if (tn__lexer_take(&p->lex, "while")) {
-    const tn__expr *condition = tn__ir_parse_condition(p, "the condition of while");
-    return tn__ir_while(p->ir, condition, parse_body(p, "after the condition of while"));
+  for (int i = 0; i < STATEMENTS; i++)
+    if (tn__lexer_take(&p->lex, statements[i].word)) return statements[i].parse(p);
+  return parse_store(p, false);
+}
+
+/* ---- going on after an error ------------------------------------------------------------------------------------- */
+
+enum { MOST_AHEAD = 256 }; /* tokens that tell what comes: there may be many places to ask at */
+
+/* Does a statement begin at the next token: with its word, or as the store that comes up to its '='? */
+static bool stmt_comes(const tn__lexer *lex) {
+  if (lex->token.kind != TN__TOKEN_NAME) return false;
+  if (tn__loop_kind_find(lex->token.text, lex->token.length) >= 0) return true;
+  for (int i = 0; i < STATEMENTS; i++)
+    if (tn__lexer_is(lex, statements[i].word)) return true;
+  tn__lexer ahead = *lex;
+  tn__lexer_advance(&ahead);
+  if (!tn__lexer_take(&ahead, "[")) return false;
+  for (int open = 1, seen = 0; open > 0; tn__lexer_advance(&ahead)) {
+    if (ahead.token.kind == TN__TOKEN_END || seen++ == MOST_AHEAD) return false;
+    open += tn__lexer_is(&ahead, "[") - tn__lexer_is(&ahead, "]");
   }
-  return parse_store(p);
+  return tn__lexer_is(&ahead, "=");
+}
+
+/* From the beginning of a statement that is not understood, over its bodies, to where the next one begins, on a line of
+ * its own, or the body around it ends. */
+static void skip_stmt(tn__parser *p, const tn__lexer *begin) {
+  const char *reached = p->lex.token.text;
+  int open = 0;
+  if (p->lex.token.kind == TN__TOKEN_END) return;
+  p->lex = *begin;
+  p->lex.lenient = true;
+  while (p->lex.token.kind != TN__TOKEN_END && (open > 0 || !tn__lexer_is(&p->lex, "}"))) {
+    bool past = p->lex.token.text >= reached && p->lex.token.text > begin->token.text;
+    if (open == 0 && past && tn__lexer_begins_line(&p->lex) && stmt_comes(&p->lex)) break;
+    open += tn__lexer_is(&p->lex, "{") - tn__lexer_is(&p->lex, "}");
+    tn__lexer_advance(&p->lex);
+  }
+  p->lex.lenient = false;
+}
+
+typedef struct part {
+  tn__parser *p;
+  const tn__stmt *stmt;
+} part;
+
+static void parse_part(void *user) {
+  part *t = user;
+  tn__ir_parse_enter(t->p);
+  t->stmt = parse_stmt(t->p);
 }
 
 const tn__stmt *tn__ir_parse_items(tn__parser *p, const char *where) {
   TN__VEC(const tn__stmt *) items = {0};
+  int errors = p->lex.errors->list.count;
   while (!tn__lexer_is(&p->lex, "}")) {
-    if (p->lex.token.kind == TN__TOKEN_END) tn__lexer_expect(&p->lex, "}", where);
-    int visible = p->names.count;
-    tn__ir_parse_enter(p);
-    const tn__stmt *s = parse_stmt(p);
-    p->nesting--;
+    bool ends = p->lex.token.kind == TN__TOKEN_END;
+    if (ends && p->lex.errors->list.count > errors) tn__errors_follow(p->lex.errors, tn__ir_arena(p->ir));
+    if (ends) tn__lexer_expect(&p->lex, "}", where);
+    int visible = p->names.count, nesting = p->nesting;
+    tn__lexer begin = p->lex;
+    part t = {.p = p};
+    bool understood = tn__errors_attempt(p->lex.errors, tn__ir_arena(p->ir), parse_part, &t);
+    p->nesting = nesting;
     p->names.count = visible;
-    tn__vec_push(p->arena, &items, s);
+    if (understood)
+      tn__vec_push(p->arena, &items, t.stmt);
+    else
+      skip_stmt(p, &begin);
   }
   tn__lexer_advance(&p->lex);
   return tn__ir_seq(p->ir, items.data, items.count);
@@ -376,17 +449,21 @@ static tn__func *parse_func(tn__parser *p) {
 }
 
 typedef struct job {
-  tn__ir *ir;
-  const char *name, *text;
-  size_t length;
+  tn__parser parser;
+  tn__errors errors;
   tn__func *func;
 } job;
 
+static void parse_all(void *user) {
+  job *j = user;
+  tn__lexer_advance(&j->parser.lex);
+  j->func = parse_func(&j->parser);
+}
+
 static void run(locale_t locale, void *user) {
   job *j = user;
-  tn__parser p = {.ir = j->ir, .arena = j->ir->arena};
-  tn__lexer_init(&p.lex, j->ir, j->name, j->text, j->length, locale);
-  j->func = parse_func(&p);
+  j->parser.lex.locale = locale;
+  if (!tn__errors_attempt(&j->errors, j->parser.arena, parse_all, j)) j->func = NULL;
 }
 
 tn_status *tn__func_parse(tn__ir *ir, const char *name, const char *text, size_t length, tn__func **out) {
@@ -394,8 +471,11 @@ tn_status *tn__func_parse(tn__ir *ir, const char *name, const char *text, size_t
   if (length > MAX_TEXT)
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: %zu bytes of text; at most %d are allowed", name, length,
                             (int)MAX_TEXT);
-  job j = {.ir = ir, .name = name, .text = text, .length = length};
-  tn_status *status = tn__lexer_read(ir->arena, name, run, &j);
+  job j = {.parser = {.ir = ir, .arena = ir->arena},
+           .errors = {.arena = ir->arena, .name = name, .text = text, .end = text + length}};
+  tn__lexer_open(&j.parser.lex, ir, name, text, length, (locale_t)0);
+  j.parser.lex.errors = &j.errors;
+  tn_status *status = tn__errors_status(&j.errors, tn__lexer_read(ir->arena, name, run, &j));
   if (status == NULL) *out = j.func;
   return status;
 }

@@ -37,7 +37,8 @@ const tn__expr *tn__ir_parse_index(tn__parser *p, const char *what);     /* an i
 const tn__expr *tn__ir_parse_condition(tn__parser *p, const char *what); /* a bool */
 /* in [min, +extent), where ? is what is not known: NULL */
 void tn__ir_parse_range(tn__parser *p, const tn__expr **min, const tn__expr **extent);
-/* Statements up to and with '}', which is missed `where`. */
+/* Statements up to and with '}', which is missed `where`. Those that are not understood are left out, and their errors
+ * are among those of the lexer, which must keep them. */
 const tn__stmt *tn__ir_parse_items(tn__parser *p, const char *where);
 /* [ index, index, ... ] for each dimension of `buffer`. */
 const tn__expr *const *tn__ir_parse_indices(tn__parser *p, const tn__buffer *buffer, const tn__token *at);

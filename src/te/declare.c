@@ -320,7 +320,9 @@ static void define_extern(tn__declaring *d, const tn__syn_stmt *s) {
     if (n->buffer != NULL) visible.use = use_of(n->buffer, s, reads, writes);
     tn__vec_push(d->arena, &p.names, visible);
   }
+  int errors = p.lex.errors->list.count;
   const tn__stmt *body = tn__ir_parse_items(&p, "at the end of an imperative stage");
+  if (p.lex.errors->list.count > errors) tn__errors_follow(p.lex.errors, d->arena);
   const char *name = full_name(d, &s->extern_name);
   tn__te_extern(d->te, name, reads, s->read_count, writes, s->target_count, body);
   int unwritten = tn__te_unwritten(tn__te_stage_at(d->te, tn__te_stage_count(d->te) - 1));
