@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls a function with an array of its arguments, `count` times, and tells the seconds on the wall or, with `cpu`, those
- * that the process had a CPU; the function's result with its sign turned where one is not 0. */
+/* Calls a function with an array of its arguments, `count` times, and tells the seconds on the wall or, with `cpu`,
+ * those that the process had a CPU; the function's result with its sign turned where one is not 0. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
