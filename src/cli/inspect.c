@@ -137,9 +137,12 @@ static void print_kernel(const tn_executable *exe, const tn_kernel_summary *kern
   static const struct {
     const char *title, *text;
   } parts[] = {{"declaration", "declarations"}, {"schedule", "schedules"}, {"loop nest", "loops"}};
-  printf("# %s: %llu bytes of code", kernel->name, (unsigned long long)kernel->code_bytes);
+  char size_text[32];
+  cli_format_bytes((double)kernel->code_bytes, size_text, sizeof size_text);
+  printf("# %s: %s of code", kernel->name, size_text);
   if (kernel->flops >= 0) printf(", %.0f operations", kernel->flops);
-  if (kernel->bytes >= 0) printf(" and %.0f bytes of operands and results a call", kernel->bytes);
+  cli_format_bytes(kernel->bytes, size_text, sizeof size_text);
+  if (kernel->bytes >= 0) printf(" and %s of operands and results a call", size_text);
   printf("\n");
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     size_t size, length = 0;

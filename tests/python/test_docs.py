@@ -15,8 +15,10 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from collections import Counter
 from pathlib import Path
 
+import onnx.defs
 from product import required
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +77,25 @@ class AgreeTest(unittest.TestCase):
         self.assertFalse(agree("opset: 200", "opset: 201"))
         self.assertFalse(agree("one", "one two"))
         self.assertFalse(agree("a ms\n1\n\n2.5", "a ms\n1\n\n3.5"))
+
+
+class OperatorsTest(unittest.TestCase):
+    def test_the_page_counts_what_onnx_has(self):
+        """The page is written from Tenon's table; ONNX tells what there is."""
+        page = (ROOT / "docs" / "onnx-operators.md").read_text()
+        rows = [(domain.rstrip(":"), name, state) for domain, name, state in
+                re.findall(r"^\| `([\w.]+:)?(\w+)` \| \d+ \| ([^|]+) \|", page, re.MULTILINE)]
+        schemas = onnx.defs.get_all_schemas()
+        there = Counter(schema.domain for schema in schemas)
+        imported = Counter(domain for domain, _, state in rows if state == "imported")
+        said = re.search(r"(\d+) of the (\d+) operators in ONNX's .* of the (\d+) operators of `ai.onnx.ml` (\d+) are, and "
+                         r"of `ai.onnx.preview` and `ai.onnx.preview.training`, which have (\d+), none", page)
+        self.assertEqual([int(number) for number in said.groups()],
+                         [imported[""], there[""], there["ai.onnx.ml"], imported["ai.onnx.ml"],
+                          there["ai.onnx.preview"] + there["ai.onnx.preview.training"]])
+        self.assertEqual({name for domain, name, _ in rows if domain == ""},
+                         {schema.name for schema in schemas if schema.domain == ""})
+        self.assertLessEqual({domain for domain, _, _ in rows}, {"", "ai.onnx.ml"})
 
 
 class DocsTest(unittest.TestCase):
