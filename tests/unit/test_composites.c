@@ -165,34 +165,6 @@ static tn__value *exponentials(tn__graph *g, tn__value *x) {
   return tn__g_unary(g, "exponential", spelt(g, "subtract", x, tn__g_reduce(g, TN__REDUCE_MAX, x, &last, 1, true)));
 }
 
-static tn__value *softmax_spelt(tn__graph *g, tn__value *x, bool divides) {
-  tn__value *e = exponentials(g, x), *sum = tn__g_reduce(g, TN__REDUCE_SUM, e, &last, 1, true);
-  if (divides) return spelt(g, "divide", e, sum);
-  return spelt(g, "multiply", spelt(g, "divide", tn__g_scalar(g, TN_F32, 1), sum), e);
-}
-
-static void softmax_is_raised(void **state) {
-  tn__graph *g = graph_of(state);
-  tn__value *x = matrix(g);
-  tn__graph_output(g, "divided", softmax_spelt(g, x, true));
-  tn__graph_output(g, "multiplied", softmax_spelt(g, tn__g_unary(g, "negate", x), false));
-  CHECK_PASSES(state, 0, tn__pass_raise);
-  check_ops(g, "softmax", 2);
-  assert_int_equal(tn__graph_node_count(g), 3);
-  assert_non_null(strstr(text_of(g), "softmax(x) {axes=1, divide=1}"));
-}
-
-static void log_softmax_is_raised(void **state) {
-  tn__graph *g = graph_of(state);
-  tn__value *x = matrix(g);
-  tn__value *shifted = spelt(g, "subtract", x, tn__g_reduce(g, TN__REDUCE_MAX, x, &last, 1, true));
-  tn__value *sum = tn__g_reduce(g, TN__REDUCE_SUM, tn__g_unary(g, "exponential", shifted), &last, 1, true);
-  tn__graph_output(g, "y", spelt(g, "subtract", shifted, tn__g_unary(g, "log", sum)));
-  CHECK_PASSES(state, 0, tn__pass_raise);
-  check_ops(g, "log_softmax", 1);
-  assert_int_equal(tn__graph_node_count(g), 1);
-}
-
 /* The sum is of other rows than the maximum, or of something else; or the exponentials are wanted themselves. */
 static void what_is_no_softmax_stays(void **state) {
   tn__graph *g = graph_of(state);
@@ -206,45 +178,6 @@ static void what_is_no_softmax_stays(void **state) {
   tn__graph_output(g, "d", spelt(g, "divide", read, tn__g_reduce(g, TN__REDUCE_SUM, read, &last, 1, true)));
   CHECK_PASSES(state, 0, tn__pass_raise);
   check_ops(g, "softmax", 0);
-}
-
-/* PyTorch's: x * (erf(x / sqrt 2) + 1) * 0.5. */
-static tn__value *gelu_spelt(tn__graph *g, tn__value *x, double root) {
-  tn__value *phi = tn__g_unary(g, "erf", tn__g_binary_s(g, "divide", x, root));
-  return tn__g_binary_s(g, "multiply", spelt(g, "multiply", x, tn__g_binary_s(g, "add", phi, 1)), 0.5);
-}
-
-/* transformers': 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). */
-static tn__value *gelu_by_tanh(tn__graph *g, tn__value *x, double factor) {
-  tn__value *cube = tn__g_binary_s(g, "multiply", tn__g_binary_s(g, "power", x, 3), factor);
-  tn__value *inner = tn__g_binary_s(g, "multiply", spelt(g, "add", x, cube), sqrt(2 / M_PI));
-  return spelt(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5),
-               tn__g_binary_s(g, "add", tn__g_unary(g, "tanh", inner), 1));
-}
-
-static void gelu_is_raised(void **state) {
-  tn__graph *g = graph_of(state);
-  tn__value *x = matrix(g);
-  tn__value *phi = tn__g_unary(g, "erf", tn__g_binary_s(g, "multiply", x, sqrt(0.5)));
-  tn__graph_output(g, "a", gelu_spelt(g, x, sqrt(2)));
-  tn__graph_output(g, "b", gelu_by_tanh(g, x, TN__GELU_CUBE));
-  tn__graph_output(g, "c",
-                   spelt(g, "multiply", tn__g_binary_s(g, "multiply", tn__g_binary_s(g, "add", phi, 1), 0.5), x));
-  CHECK_PASSES(state, 1e-6, tn__pass_simplify, tn__pass_raise, tn__pass_cse);
-  check_ops(g, "gelu", 2);
-  assert_int_equal(tn__graph_node_count(g), 2);
-}
-
-static void what_is_no_gelu_stays(void **state) {
-  tn__graph *g = graph_of(state);
-  tn__value *x = matrix(g), *z = tn__g_unary(g, "negate", x);
-  tn__value *phi = tn__g_unary(g, "erf", tn__g_binary_s(g, "multiply", z, sqrt(0.5)));
-  tn__graph_output(g, "a", gelu_spelt(g, x, 1.5));
-  tn__graph_output(g, "b", gelu_by_tanh(g, x, 0.05));
-  tn__graph_output(g, "c",
-                   tn__g_binary_s(g, "multiply", spelt(g, "multiply", x, tn__g_binary_s(g, "add", phi, 1)), 0.5));
-  CHECK_PASSES(state, 1e-6, tn__pass_simplify, tn__pass_raise);
-  check_ops(g, "gelu", 0);
 }
 
 static tn__value *by_root(tn__graph *g, tn__value *x, tn__value *variance, tn__norm_scale how) {
@@ -374,11 +307,7 @@ int main(void) {
       GRAPH_TEST(rows_of_negative_infinity_may_be_zeros),
       GRAPH_TEST(gelu_does_not_overflow),
       GRAPH_TEST(attributes_are_checked),
-      GRAPH_TEST(softmax_is_raised),
-      GRAPH_TEST(log_softmax_is_raised),
       GRAPH_TEST(what_is_no_softmax_stays),
-      GRAPH_TEST(gelu_is_raised),
-      GRAPH_TEST(what_is_no_gelu_stays),
       GRAPH_TEST(normalisations_are_raised),
       GRAPH_TEST(a_mean_that_others_read_stays),
       GRAPH_TEST(composites_follow_the_layout),

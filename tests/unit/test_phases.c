@@ -104,25 +104,6 @@ static void short_windows_are_convolved_apart_when_zeros_are_many(void **state) 
   assert_int_equal(convolutions_of(&p), 2);
 }
 
-static void single_elements_need_no_padding(void **state) {
-  (void)state;
-  problem p = {.spatial = 2,
-               .size = {1, 1},
-               .window = {4, 3},
-               .step = {1, 1},
-               .low = {3, 2},
-               .high = {3, 2},
-               .groups = 1,
-               .flip = true};
-  void *own;
-  graph_set_up(&own);
-  build(graph_of(&own), &p);
-  CHECK_PASSES(&own, 1e-5, tn__pass_phases, tn__pass_rows);
-  check_ops(graph_of(&own), "convolution", 0);
-  check_ops(graph_of(&own), "dot_general", 1);
-  graph_tear_down(&own);
-}
-
 static void others_stay(void **state) {
   (void)state;
   const problem plain = {.spatial = 1, .size = {5}, .window = {3}, .step = {2}, .low = {2}, .high = {2}, .groups = 1};
@@ -145,7 +126,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_stay_the_same),
       cmocka_unit_test(short_windows_are_convolved_apart_when_zeros_are_many),
-      cmocka_unit_test(single_elements_need_no_padding),
       cmocka_unit_test(others_stay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
