@@ -218,8 +218,8 @@ struct tn__op {
    * propagated. */
   const tn__expr *(*scalar)(tn__ir *ir, const tn__node *node, const tn__expr *const *args);
   /* Composites (ops/composite.c), which have it in place of `declare` and `scalar`: builds the body over `inputs`,
-   * which are like the node's operands, and returns what the result is. `graph` need not be the node's. */
-  tn__value *(*expand)(tn__graph *graph, const tn__node *node, tn__value *const *inputs);
+   * which are like the node's operands, and tells what the results are. `graph` need not be the node's. */
+  void (*expand)(tn__graph *graph, const tn__node *node, tn__value *const *inputs, tn__value **outputs);
   const char *doc; /* one sentence */
 };
 
@@ -359,6 +359,10 @@ void tn__lower_bind(tn__lower_context *lower, tn__value *value, const tn__buffer
 /* Values that became te inputs, in order. */
 int tn__lower_input_count(const tn__lower_context *lower);
 tn__value *tn__lower_input_at(const tn__lower_context *lower, int index);
+/* Of the nodes, which will be declared in this order, only these outputs are wanted: a composite leaves out results
+ * that neither they nor other nodes need. */
+void tn__lower_want(tn__lower_context *lower, tn__node *const *nodes, int count, tn__value *const *outputs,
+                    int output_count);
 /* Declares a node and binds its outputs. */
 void tn__lower_node(tn__lower_context *lower, const tn__node *node);
 

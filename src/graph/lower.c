@@ -14,6 +14,7 @@ struct tn__lower_context {
   tn__arena *arena;           /* te's */
   const tn__buffer **buffers; /* by value id */
   int buffer_count;
+  const bool *wanted; /* by value id: results of composites to declare; NULL: all */
   TN__VEC(tn__value *) inputs;
   TN__VEC(const tn__var *) symbols; /* the graph's; parallel to dims */
   TN__VEC(const tn__var *) dims;    /* te's */
@@ -184,10 +185,10 @@ static bool is_needed(const tn__node *node, const bool *needed) {
   return false;
 }
 
-/* The nodes of the body that the result depends on, in the order in which they were made. */
-static void lower_body(tn__lower_context *lower, const tn__graph *body, const tn__value *result) {
+/* The nodes of the body that the results depend on, in the order in which they were made. */
+static void lower_body(tn__lower_context *lower, const tn__graph *body, tn__value *const *results, int count) {
   bool *needed = TN__NEW_ARRAY(lower->arena, body->values.count, bool);
-  needed[result->id] = true;
+  for (int i = 0; i < count; i++) needed[results[i]->id] = true;
   for (int i = body->nodes.count - 1; i >= 0; i--) {
     const tn__node *node = body->nodes.data[i];
     for (int j = 0; j < node->input_count; j++)
@@ -195,6 +196,20 @@ static void lower_body(tn__lower_context *lower, const tn__graph *body, const tn
   }
   for (int i = 0; i < body->nodes.count; i++)
     if (is_needed(body->nodes.data[i], needed)) tn__lower_node(lower, body->nodes.data[i]);
+}
+
+static bool is_wanted(const tn__lower_context *lower, const tn__value *value) {
+  return lower->wanted == NULL || lower->wanted[value->id];
+}
+
+void tn__lower_want(tn__lower_context *lower, tn__node *const *nodes, int count, tn__value *const *outputs,
+                    int output_count) {
+  bool *wanted = TN__NEW_ARRAY(lower->arena, lower->graph->values.count, bool);
+  for (int i = 0; i < output_count; i++) wanted[outputs[i]->id] = true;
+  for (int i = count - 1; i >= 0; i--)
+    for (int j = 0; j < nodes[i]->input_count && is_needed(nodes[i], wanted); j++)
+      if (nodes[i]->inputs[j] != NULL) wanted[nodes[i]->inputs[j]->id] = true;
+  lower->wanted = wanted;
 }
 
 /* The node with the expressions of its attributes in the declaration's ir context. */
@@ -214,8 +229,8 @@ static const tn__node *with_own_attrs(tn__lower_context *lower, const tn__node *
 
 /* Declares the body of a composite: a graph of its own, in the declaration's ir context, whose inputs are the operands'
  * buffers. */
-static const tn__buffer *lower_composite(tn__lower_context *lower, const tn__node *node,
-                                         const tn__buffer *const *buffers) {
+static void lower_composite(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *buffers,
+                            const tn__buffer **outputs) {
   tn__lower_context outer = *lower;
   bool carried = tn__composite_body(node) != NULL;
   tn__graph *body = carried ? node->graphs[0] : tn__graph_create(lower->ir, node->op->name);
@@ -228,22 +243,29 @@ static const tn__buffer *lower_composite(tn__lower_context *lower, const tn__nod
     tn__lower_dims(lower, own, dims);
     inputs[i] = tn__graph_input(body, tn__arena_printf(lower->arena, "x%d", i), own->dtype, own->rank, dims);
   }
-  tn__value *result = carried ? body->outputs.data[0].value : NULL;
+  tn__value **results = TN__NEW_ARRAY(lower->arena, node->output_count, tn__value *);
+  for (int i = 0; carried && i < node->output_count; i++) results[i] = body->outputs.data[i].value;
   if (!carried) {
     tn__graph_set_origin(body, node->origin);
-    result = node->op->expand(body, with_own_attrs(lower, node), inputs);
+    node->op->expand(body, with_own_attrs(lower, node), inputs, results);
   }
   lower->graph = body;
+  lower->wanted = NULL;
   lower->buffers = NULL;
   lower->buffer_count = 0;
   for (int i = 0; i < node->input_count; i++)
     if (inputs[i] != NULL) tn__lower_bind(lower, inputs[i], buffers[i]);
-  lower_body(lower, body, result);
-  const tn__buffer *buffer = tn__lower_value(lower, result);
+  int count = 0;
+  tn__value **wanted = TN__NEW_ARRAY(lower->arena, node->output_count, tn__value *);
+  for (int i = 0; i < node->output_count; i++)
+    if (is_wanted(&outer, node->outputs[i])) wanted[count++] = results[i];
+  lower_body(lower, body, wanted, count);
+  for (int i = 0; i < node->output_count; i++)
+    if (is_wanted(&outer, node->outputs[i])) outputs[i] = tn__lower_value(lower, results[i]);
   lower->graph = outer.graph;
+  lower->wanted = outer.wanted;
   lower->buffers = outer.buffers;
   lower->buffer_count = outer.buffer_count;
-  return buffer;
 }
 
 void tn__lower_node(tn__lower_context *lower, const tn__node *node) {
@@ -254,8 +276,9 @@ void tn__lower_node(tn__lower_context *lower, const tn__node *node) {
   for (int i = 0; i < node->input_count; i++)
     if (node->inputs[i] != NULL) inputs[i] = tn__lower_value(lower, node->inputs[i]);
   if (node->op->expand != NULL)
-    outputs[0] = lower_composite(lower, node, inputs);
+    lower_composite(lower, node, inputs, outputs);
   else
     node->op->declare(lower, node, inputs, outputs);
-  for (int i = 0; i < node->output_count; i++) tn__lower_bind(lower, node->outputs[i], outputs[i]);
+  for (int i = 0; i < node->output_count; i++)
+    if (outputs[i] != NULL) tn__lower_bind(lower, node->outputs[i], outputs[i]);
 }

@@ -124,6 +124,7 @@ static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   tn__ir *ir = tn__ir_create(&u->arena);
   u->te = tn__te_create(ir, "kernel");
   tn__lower_context *lower = tn__lower_create(u->group->graph, u->te);
+  tn__lower_want(lower, u->group->nodes, u->group->node_count, u->group->outputs, u->group->output_count);
   for (int i = 0; i < u->group->node_count; i++) tn__lower_node(lower, u->group->nodes[i]);
   u->output_count = u->group->output_count;
   u->outputs = u->group->outputs;

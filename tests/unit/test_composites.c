@@ -17,7 +17,9 @@ static void pass_expand_all(tn__graph *g, const tn__optimize_options *options) {
   for (int i = 0; i < count; i++) {
     tn__node *node = tn__graph_node_at(g, i);
     if (node->op->expand == NULL) continue;
-    tn__graph_replace_uses(g, node->outputs[0], node->op->expand(g, node, node->inputs));
+    tn__value *body[3] = {NULL};
+    node->op->expand(g, node, node->inputs, body);
+    for (int o = 0; o < node->output_count; o++) tn__graph_replace_uses(g, node->outputs[o], body[o]);
     node->dead = true;
   }
   tn__graph_sweep(g);
@@ -34,6 +36,10 @@ static void every_composite_is_its_body(void **state) {
   tn__graph_output(g, "gelu", tn__g_gelu(g, x, false));
   tn__graph_output(g, "tanh", tn__g_gelu(g, x, true));
   tn__graph_output(g, "layer", tn__g_layer_norm(g, x, both, 2, 1e-5, TN__NORM_DIVIDE));
+  tn__value *mean, *inverse;
+  tn__graph_output(g, "all", tn__g_layer_norm_with_statistics(g, half, &third, 1, 1e-5, &mean, &inverse));
+  tn__graph_output(g, "mean", mean);
+  tn__graph_output(g, "inverse", inverse);
   tn__graph_output(g, "rms", tn__g_rms_norm(g, half, &third, 1, 1e-5, TN__NORM_RECIPROCAL));
   pass_fn *const passes[] = {pass_expand_all};
   const int64_t sizes[] = {3, 3, 3};
@@ -105,6 +111,11 @@ static void no_epsilon(tn__graph *g) {
   const tn__attr attrs[] = {tn__attr_int(g, "axes", 0)};
   make(g, "layer_norm", attrs, 1);
 }
+static void statistics_of_a_division(tn__graph *g) {
+  const tn__attr attrs[] = {tn__attr_int(g, "axes", 0), tn__attr_float(g, "epsilon", 1e-5),
+                            tn__attr_string(g, "scale", "divide"), tn__attr_int(g, "statistics", 1)};
+  make(g, "layer_norm", attrs, 4);
+}
 static void odd_scale(tn__graph *g) {
   const tn__attr attrs[] = {tn__attr_int(g, "axes", 0), tn__attr_float(g, "epsilon", 1e-5),
                             tn__attr_string(g, "scale", "twice")};
@@ -145,6 +156,7 @@ static void attributes_are_checked(void **state) {
       {axes_beyond, "softmax: axes must be different ones of the 1 dimensions of the operand"},
       {axis_alone, "log_softmax: has no attribute axes"},
       {no_epsilon, "layer_norm: has no attribute epsilon"},
+      {statistics_of_a_division, "layer_norm: statistics are not made where scale is divide"},
       {odd_scale, "rms_norm: scale \"twice\" is not one of rsqrt, divide and reciprocal"},
       {words_for_numbers, "quantize: the result can't be of type i32"},
       {nine_bits, "quantize: u8 has no 9 bits"},

@@ -198,6 +198,9 @@ bool tn__norm_scale_parse(const char *text, tn__norm_scale *out); /* false: it i
  * Scales and biases are multiplications and additions behind. */
 tn__value *tn__g_layer_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
                             tn__norm_scale scale);
+/* And the mean and 1 / sqrt(variance + epsilon) of each row, in the type that is computed in. */
+tn__value *tn__g_layer_norm_with_statistics(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
+                                            tn__value **mean, tn__value **inverse);
 tn__value *tn__g_rms_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
                           tn__norm_scale scale);
 

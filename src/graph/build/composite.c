@@ -33,19 +33,29 @@ bool tn__norm_scale_parse(const char *text, tn__norm_scale *out) {
   return false;
 }
 
-static tn__value *norm(tn__graph *g, const char *op, tn__value *a, const int64_t *axes, int count, double epsilon,
-                       tn__norm_scale scale) {
-  const tn__attr attrs[] = {tn__attr_ints(g, "axes", axes, count), tn__attr_float(g, "epsilon", epsilon),
-                            tn__attr_string(g, "scale", norm_scales[scale])};
-  return tn__g_node(g, op, &a, 1, attrs, scale == TN__NORM_RSQRT ? 2 : 3)->outputs[0];
+static const tn__node *norm(tn__graph *g, const char *op, tn__value *a, const int64_t *axes, int axis_count,
+                            double epsilon, tn__norm_scale scale, bool statistics) {
+  tn__attr attrs[4] = {tn__attr_ints(g, "axes", axes, axis_count), tn__attr_float(g, "epsilon", epsilon)};
+  int count = 2;
+  if (scale != TN__NORM_RSQRT) attrs[count++] = tn__attr_string(g, "scale", norm_scales[scale]);
+  if (statistics) attrs[count++] = tn__attr_int(g, "statistics", 1);
+  return tn__g_node(g, op, &a, 1, attrs, count);
 }
 
 tn__value *tn__g_layer_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
                             tn__norm_scale scale) {
-  return norm(g, "layer_norm", a, axes, count, epsilon, scale);
+  return norm(g, "layer_norm", a, axes, count, epsilon, scale, false)->outputs[0];
+}
+
+tn__value *tn__g_layer_norm_with_statistics(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
+                                            tn__value **mean, tn__value **inverse) {
+  const tn__node *node = norm(g, "layer_norm", a, axes, count, epsilon, TN__NORM_RSQRT, true);
+  *mean = node->outputs[1];
+  *inverse = node->outputs[2];
+  return node->outputs[0];
 }
 
 tn__value *tn__g_rms_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
                           tn__norm_scale scale) {
-  return norm(g, "rms_norm", a, axes, count, epsilon, scale);
+  return norm(g, "rms_norm", a, axes, count, epsilon, scale, false)->outputs[0];
 }

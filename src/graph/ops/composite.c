@@ -48,6 +48,22 @@ static void infer_norm(tn__graph *graph, tn__node *node) {
   infer_rows(graph, node);
 }
 
+/* Are the mean and the inverse of the root results, too? */
+static bool has_statistics(const tn__node *node) { return tn__node_int(node, "statistics", 0) != 0; }
+
+static void infer_layer_norm(tn__graph *graph, tn__node *node) {
+  const tn__value *x = node->inputs[0];
+  infer_norm(graph, node);
+  if (!has_statistics(node)) return;
+  if (strcmp(tn__node_string(node, "scale", "rsqrt"), "divide") == 0)
+    tn__node_fail(graph, node, "statistics are not made where scale is divide");
+  const tn__attr *axes = tn__node_attr(node, "axes");
+  const tn__expr *dims[TN__MAX_RANK];
+  for (int i = 0; i < x->rank; i++) dims[i] = x->dims[i];
+  for (int i = 0; i < axes->count; i++) dims[axes->ints[i]] = tn__ir_index(graph->ir, 1);
+  for (int i = 1; i <= 2; i++) tn__g_set_output(graph, node, i, tn__g_accumulator_of(x->dtype), x->rank, dims, NULL);
+}
+
 static void infer_gelu(tn__graph *graph, tn__node *node) {
   const char *approximate = tn__node_string(node, "approximate", "none");
   if (strcmp(approximate, "none") != 0 && strcmp(approximate, "tanh") != 0)
@@ -64,7 +80,7 @@ static tn__value *along(tn__graph *g, const tn__node *node, tn__reduce_kind kind
   return tn__g_reduce(g, kind, x, axes->ints, axes->count, true);
 }
 
-static tn__value *expand_softmax(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+static void expand_softmax(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn__value *x = wide(g, inputs[0]), *most = along(g, node, TN__REDUCE_MAX, x), *none = NULL;
   bool empty = tn__node_int(node, "empty", 0) != 0;
   if (empty) {
@@ -78,36 +94,43 @@ static tn__value *expand_softmax(tn__graph *g, const tn__node *node, tn__value *
     result = binary(g, "divide", e, sum);
   else /* one division a row; the sum is 1 at the least */
     result = binary(g, "multiply", e, binary(g, "divide", one, sum));
-  return tn__g_convert(g, result, inputs[0]->dtype);
+  outputs[0] = tn__g_convert(g, result, inputs[0]->dtype);
 }
 
-static tn__value *expand_log_softmax(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+static void expand_log_softmax(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn__value *x = wide(g, inputs[0]), *shifted = binary(g, "subtract", x, along(g, node, TN__REDUCE_MAX, x));
   tn__value *sum = along(g, node, TN__REDUCE_SUM, tn__g_unary(g, "exponential", shifted));
-  return tn__g_convert(g, binary(g, "subtract", shifted, tn__g_unary(g, "log", sum)), inputs[0]->dtype);
+  outputs[0] = tn__g_convert(g, binary(g, "subtract", shifted, tn__g_unary(g, "log", sum)), inputs[0]->dtype);
 }
 
-static tn__value *expand_gelu(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+static void expand_gelu(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn__value *x = inputs[0];
   if (strcmp(tn__node_string(node, "approximate", "none"), "none") == 0) {
     tn__value *phi = tn__g_unary(g, "erf", tn__g_binary_s(g, "multiply", x, sqrt(0.5)));
-    return binary(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5), tn__g_binary_s(g, "add", phi, 1));
+    outputs[0] = binary(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5), tn__g_binary_s(g, "add", phi, 1));
+    return;
   }
   tn__value *cube = binary(g, "multiply", binary(g, "multiply", x, x), x);
   tn__value *sum = binary(g, "add", x, tn__g_binary_s(g, "multiply", cube, TN__GELU_CUBE));
   tn__value *phi = tn__g_unary(g, "tanh", tn__g_binary_s(g, "multiply", sum, sqrt(2 / M_PI)));
-  return binary(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5), tn__g_binary_s(g, "add", phi, 1));
+  outputs[0] = binary(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5), tn__g_binary_s(g, "add", phi, 1));
 }
 
-/* x by the root of variance + epsilon, which has the size 1 along the rows. */
-static tn__value *scaled(tn__graph *g, const tn__node *node, tn__value *x, tn__value *variance) {
+/* x by the root of variance + epsilon, which has the size 1 along the rows. *inverse: what x is multiplied by; NULL: it
+ * is divided. */
+static tn__value *scaled(tn__graph *g, const tn__node *node, tn__value *x, tn__value *variance, tn__value **inverse) {
   tn__norm_scale how = TN__NORM_RSQRT;
   tn__norm_scale_parse(tn__node_string(node, "scale", "rsqrt"), &how);
+  *inverse = NULL;
   variance = tn__g_binary_s(g, "add", variance, tn__node_float(node, "epsilon", 0));
-  if (how == TN__NORM_RSQRT) return binary(g, "multiply", x, tn__g_unary(g, "rsqrt", variance));
-  tn__value *deviation = tn__g_unary(g, "sqrt", variance);
-  if (how == TN__NORM_DIVIDE) return binary(g, "divide", x, deviation);
-  return binary(g, "multiply", x, binary(g, "divide", tn__g_scalar(g, x->dtype, 1), deviation));
+  if (how == TN__NORM_RSQRT) {
+    *inverse = tn__g_unary(g, "rsqrt", variance);
+  } else {
+    tn__value *deviation = tn__g_unary(g, "sqrt", variance);
+    if (how == TN__NORM_DIVIDE) return binary(g, "divide", x, deviation);
+    *inverse = binary(g, "divide", tn__g_scalar(g, x->dtype, 1), deviation);
+  }
+  return binary(g, "multiply", x, *inverse);
 }
 
 static tn__value *mean(tn__graph *g, const tn__node *node, tn__value *x) {
@@ -115,16 +138,19 @@ static tn__value *mean(tn__graph *g, const tn__node *node, tn__value *x) {
   return tn__g_mean(g, x, axes->ints, axes->count, true);
 }
 
-static tn__value *expand_layer_norm(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
-  tn__value *x = wide(g, inputs[0]), *centered = binary(g, "subtract", x, mean(g, node, x));
+static void expand_layer_norm(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
+  tn__value *x = wide(g, inputs[0]), *middle = mean(g, node, x), *centered = binary(g, "subtract", x, middle), *inverse;
   tn__value *variance = mean(g, node, binary(g, "multiply", centered, centered));
-  return tn__g_convert(g, scaled(g, node, centered, variance), inputs[0]->dtype);
+  outputs[0] = tn__g_convert(g, scaled(g, node, centered, variance, &inverse), inputs[0]->dtype);
+  if (!has_statistics(node)) return;
+  outputs[1] = middle;
+  outputs[2] = inverse;
 }
 
-static tn__value *expand_rms_norm(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
-  tn__value *x = wide(g, inputs[0]);
-  tn__value *result = scaled(g, node, x, mean(g, node, binary(g, "multiply", x, x)));
-  return tn__g_convert(g, result, inputs[0]->dtype);
+static void expand_rms_norm(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
+  tn__value *x = wide(g, inputs[0]), *inverse;
+  tn__value *result = scaled(g, node, x, mean(g, node, binary(g, "multiply", x, x)), &inverse);
+  outputs[0] = tn__g_convert(g, result, inputs[0]->dtype);
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -145,14 +171,14 @@ static void copy_node(tn__graph *graph, const tn__node *node, tn__value **map) {
   for (int i = 0; i < node->output_count; i++) map[node->outputs[i]->id] = copy->outputs[i];
 }
 
-static tn__value *expand_carried(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+static void expand_carried(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   const tn__graph *body = node->graphs[0];
   const char *origin = g->origin;
   tn__value **map = TN__NEW_ARRAY(g->arena, body->values.count, tn__value *);
   for (int i = 0; i < node->input_count; i++) map[body->inputs.data[i]->id] = inputs[i];
   for (int i = 0; i < body->nodes.count; i++) copy_node(g, body->nodes.data[i], map);
   tn__graph_set_origin(g, origin);
-  return map[body->outputs.data[0].value->id];
+  for (int i = 0; i < body->outputs.count; i++) outputs[i] = map[body->outputs.data[i].value->id];
 }
 
 static void infer_carried(tn__graph *graph, tn__node *node) {
@@ -231,9 +257,11 @@ static const tn__op rows[] = {
     TN__ROW("gelu", TN__CLASS_ELEMENTWISE, 0, infer_gelu, expand_gelu,
             "x / 2 (erf(x / sqrt 2) + 1), or with `approximate` tanh x / 2 (tanh(sqrt(2 / pi) (x + 0.044715 x^3)) + "
             "1)."),
-    TN__ROW("layer_norm", TN__CLASS_ROWS, 0, infer_norm, expand_layer_norm,
-            "x less the mean of its row, by the root of their variance + `epsilon`: times rsqrt, or as `scale` says by "
-            "the root (divide) or times its reciprocal."),
+    TN__ROW(
+        "layer_norm", TN__CLASS_ROWS, 0, infer_layer_norm, expand_layer_norm,
+        "x less the mean of its row, by the root of their variance + `epsilon`: times rsqrt, or as `scale` says by "
+        "the root (divide) or times its reciprocal. With `statistics` also the mean and what x is multiplied by, as "
+        "it is computed, of the size 1 along the row."),
     TN__ROW("rms_norm", TN__CLASS_ROWS, 0, infer_norm, expand_rms_norm,
             "x by the root of the mean of the squares of its row + `epsilon`, as `scale` says."),
     {.name = "attention",

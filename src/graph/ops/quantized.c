@@ -18,10 +18,10 @@ static void infer_dequantize(tn__graph *graph, tn__node *node) {
   tn__g_set_output(graph, node, 0, node->inputs[1]->dtype, x->rank, x->dims, NULL);
 }
 
-static tn__value *expand_dequantize(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+static void expand_dequantize(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn__value *whole = tn__g_convert(g, inputs[0], TN_I32);
   if (node->input_count > 2) whole = binary(g, "subtract", whole, inputs[2]);
-  return binary(g, "multiply", tn__g_convert(g, whole, inputs[1]->dtype), inputs[1]);
+  outputs[0] = binary(g, "multiply", tn__g_convert(g, whole, inputs[1]->dtype), inputs[1]);
 }
 
 /* How many bits of the result's type are used. */
@@ -44,7 +44,7 @@ static void infer_quantize(tn__graph *graph, tn__node *node) {
   tn__g_set_output(graph, node, 0, dtype, x->rank, x->dims, NULL);
 }
 
-static tn__value *expand_quantize(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+static void expand_quantize(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn_dtype dtype = tn_dtype_parse(tn__node_string(node, "dtype", ""));
   bool is_signed = tn__dtype_is_signed(dtype);
   int bits = bits_of(node, dtype);
@@ -53,7 +53,7 @@ static tn__value *expand_quantize(tn__graph *g, const tn__node *node, tn__value 
   tn__value *steps = binary(g, tn__node_string(node, "scale", "divide"), inputs[0], inputs[1]);
   steps = tn__g_unary(g, "round_nearest_even", steps);
   if (node->input_count > 2) steps = binary(g, "add", steps, inputs[2]);
-  return tn__g_convert(g, tn__g_clamp(g, steps, low, high), dtype);
+  outputs[0] = tn__g_convert(g, tn__g_clamp(g, steps, low, high), dtype);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -95,9 +95,9 @@ static tn__value *without_zero(tn__graph *g, const tn__node *node, tn__value *co
   return zero == NULL ? whole : binary(g, "subtract", whole, tn__g_convert(g, zero, TN_I32));
 }
 
-static tn__value *expand_matmul(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+static void expand_matmul(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn__value *a = without_zero(g, node, inputs, 0), *b = without_zero(g, node, inputs, 1);
-  return tn__g_matmul(g, a, b, TN_I32);
+  outputs[0] = tn__g_matmul(g, a, b, TN_I32);
 }
 
 static void infer_convolution(tn__graph *graph, tn__node *node) {
@@ -115,13 +115,14 @@ static void infer_convolution(tn__graph *graph, tn__node *node) {
   tn__g_same_dim(graph, node, node->outputs[0]->dims[1], node->inputs[4]->dims[0], "operand 4", 0);
 }
 
-static tn__value *expand_convolution(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
+static void expand_convolution(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn__value *whole[2] = {without_zero(g, node, inputs, 0), without_zero(g, node, inputs, 1)};
   const tn__op *op = tn__op_find("convolution");
   tn__value *sum = tn__node_create(g, op, whole, 2, node->attrs, node->attr_count, NULL, 0)->outputs[0];
-  if (node->input_count < 5 || inputs[4] == NULL) return sum;
+  outputs[0] = sum;
+  if (node->input_count < 5 || inputs[4] == NULL) return;
   const int64_t channel = 1;
-  return binary(g, "add", sum, tn__g_broadcast_in_dim(g, inputs[4], sum->rank, sum->dims, &channel));
+  outputs[0] = binary(g, "add", sum, tn__g_broadcast_in_dim(g, inputs[4], sum->rank, sum->dims, &channel));
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */

@@ -37,7 +37,8 @@ static void take_apart(tn__rewriter *rewriter, const tn__node *product) {
   if (softmax == NULL || tn__pass_uses_of(rewriter, product->inputs[0]) != 1) return;
   tn__graph_set_origin(rewriter->graph, softmax->origin);
   int first = tn__graph_node_count(rewriter->graph);
-  tn__value *weights = softmax->op->expand(rewriter->graph, softmax, softmax->inputs);
+  tn__value *weights;
+  softmax->op->expand(rewriter->graph, softmax, softmax->inputs, &weights);
   tn__pass_put_in_place(rewriter, softmax->outputs[0], weights);
   tn__graph_move_behind(rewriter->graph, first, softmax);
 }

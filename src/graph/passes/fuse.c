@@ -432,22 +432,28 @@ static bool is_in(const fuser *f, int node, int a, int b) {
   return f->kernel_of[node] >= 0 && (f->kernel_of[node] == a || f->kernel_of[node] == b);
 }
 
-/* Do only nodes of kernels `a` and `b` read the results of `a`, maybe through broadcasts? */
+/* Do only nodes of kernels `a` and `b` read this value, maybe through broadcasts? */
+static bool is_read_in(const fuser *f, const tn__value *v, int a, int b) {
+  int reads = 0;
+  for (int r = f->first_reader[v->id]; r < f->first_reader[v->id + 1]; r++, reads++) {
+    if (is_in(f, f->readers[r], a, b)) continue;
+    const tn__node *cheap = tn__graph_node_at(f->graph, f->readers[r]);
+    if (f->kernel_of[f->readers[r]] >= 0 || !is_cheap(cheap)) return false;
+    int id = cheap->outputs[0]->id, copies = 0;
+    for (int c = f->first_reader[id]; c < f->first_reader[id + 1]; c++, copies++)
+      if (!is_in(f, f->readers[c], a, b)) return false;
+    if (copies != f->uses[id]) return false;
+  }
+  return reads == f->uses[v->id]; /* else a graph output */
+}
+
+/* Are all results of kernel `a` read in `a` and `b` alone? */
 static bool feeds_only(const fuser *f, int a, int b) {
   const kernel *k = &f->kernels.data[a];
   for (int i = 0; i < k->members.count; i++) {
-    const tn__value *v = tn__graph_node_at(f->graph, k->members.data[i])->outputs[0];
-    int reads = 0;
-    for (int r = f->first_reader[v->id]; r < f->first_reader[v->id + 1]; r++, reads++) {
-      if (is_in(f, f->readers[r], a, b)) continue;
-      const tn__node *cheap = tn__graph_node_at(f->graph, f->readers[r]);
-      if (f->kernel_of[f->readers[r]] >= 0 || !is_cheap(cheap)) return false;
-      int id = cheap->outputs[0]->id, copies = 0;
-      for (int c = f->first_reader[id]; c < f->first_reader[id + 1]; c++, copies++)
-        if (!is_in(f, f->readers[c], a, b)) return false;
-      if (copies != f->uses[id]) return false;
-    }
-    if (reads != f->uses[v->id]) return false; /* a graph output */
+    const tn__node *n = tn__graph_node_at(f->graph, k->members.data[i]);
+    for (int o = 0; o < n->output_count; o++)
+      if (!is_read_in(f, n->outputs[o], a, b)) return false;
   }
   return true;
 }
@@ -650,11 +656,12 @@ static void push_group(emitter *e, const index_list *nodes, int owner, bool view
     outputs += g.nodes[i]->output_count;
   }
   g.outputs = TN__NEW_ARRAY(f->arena, outputs, tn__value *);
+  bool all = count == 1 && g.nodes[0]->op->expand == NULL; /* of a body there is as much as is wanted */
   for (int i = 0; i < count; i++)
     for (int o = 0; o < g.nodes[i]->output_count; o++) {
       tn__value *v = g.nodes[i]->outputs[o];
       bool own = owner < 0 ? i == count - 1 : f->kernel_of[nodes->data[i]] == owner;
-      if (own && v && (e->wanted[v->id] || count == 1)) g.outputs[g.output_count++] = v;
+      if (own && v && (e->wanted[v->id] || all)) g.outputs[g.output_count++] = v;
     }
   e->groups.groups[e->groups.count++] = g;
 }

@@ -226,6 +226,11 @@ static void visit(layout *l, tn__node *node) {
     versions *v = versions_of(l, node->outputs[0]);
     v->last = result;
     v->moved = true;
+    for (int i = 1; i < node->output_count; i++) { /* of the same node made anew */
+      v = versions_of(l, node->outputs[i]);
+      v->last = result->producer->outputs[i];
+      v->moved = true;
+    }
   }
 }
 

@@ -6,7 +6,9 @@
 #include "graph/passes/rewrite.h"
 
 static tn__value *body_of(tn__rewriter *r, const tn__node *node) {
-  return node->op->expand(r->graph, node, node->inputs);
+  tn__value *body;
+  node->op->expand(r->graph, node, node->inputs, &body);
+  return body;
 }
 
 static tn__value *inlined(tn__rewriter *r, tn__node *node) { return body_of(r, node); }

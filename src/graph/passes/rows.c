@@ -186,6 +186,8 @@ static void visit(flattener *f, tn__node *node) {
   if (result != NULL) {
     node->dead = true;
     *versions_of(f, node->outputs[0]) = (versions){.flat = result, .moved = true};
+    for (int i = 1; i < node->output_count; i++) /* numbers of a row, of the same node made anew */
+      *versions_of(f, node->outputs[i]) = (versions){.flat = result->producer->outputs[i], .moved = true};
     return;
   }
   for (int i = 0; reads_moved && i < node->input_count; i++)

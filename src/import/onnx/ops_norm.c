@@ -64,19 +64,18 @@ static int trailing_axes(const tn__onode *n, int rank, int64_t *axes) {
   return (int)(rank - first);
 }
 
-/* The optional results, of which the mean and the inverse deviation of rows are made: without them, the rest is a
- * composite, which has one result. */
+/* With the optional results, where they are asked for. */
 static tn__value *layer_norm_with_statistics(tn__onode *n, tn__value *x, const int64_t *axes, int count,
                                              double epsilon) {
   tn_dtype stash = tn__onnx_dtype((int32_t)tn__on_int(n, "stash_type", 1));
   if (stash == TN_DTYPE_INVALID)
     tn__on_unsupported(n, "stash_type %lld is not supported", (long long)tn__on_int(n, "stash_type", 1));
   if (n->output_count < 2) return tn__g_layer_norm(n->g, x, axes, count, epsilon, TN__NORM_RSQRT);
-  tn__value *mean = tn__g_mean(n->g, x, axes, count, true), *centered = tn__on_sub(n, x, mean);
-  tn__value *inverse = inverse_deviation(n, tn__g_mean(n->g, square(n, centered), axes, count, true), epsilon);
+  tn__value *mean, *inverse;
+  tn__value *y = tn__g_layer_norm_with_statistics(n->g, x, axes, count, epsilon, &mean, &inverse);
   n->out[1] = tn__g_convert(n->g, mean, stash);
   n->out[2] = tn__g_convert(n->g, inverse, stash);
-  return tn__on_mul(n, centered, inverse);
+  return y;
 }
 
 void tn__onnx_layer_norm(tn__onode *n) {
