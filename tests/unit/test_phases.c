@@ -1,11 +1,11 @@
 /* Transposed convolutions as convolutions of the phases of their results: the same results as with zeros between the
- * elements of the image, in one to three dimensions, and which convolutions stay as they are. */
+ * elements of the image, in one to five dimensions, and which convolutions stay as they are. */
 #include "graph/passes/rewrite.h"
 #include "unit/pass_check.h"
 
 typedef struct problem {
   int spatial;
-  int64_t size[3], window[3], step[3], stride[3], dilation[3], low[3], high[3]; /* size -2: open */
+  int64_t size[5], window[5], step[5], stride[5], dilation[5], low[5], high[5]; /* size -2: open */
   int64_t groups;
   bool flip;
 } problem;
@@ -27,7 +27,7 @@ static bool is_spread(const tn__graph *g) {
 
 static void build(tn__graph *g, const problem *p) {
   enum { IN = 2, OUT = 3 };
-  int64_t image[5] = {-1}, window[5];
+  int64_t image[7] = {-1}, window[7];
   tn__conv_spec spec = {.spatial = p->spatial, .feature_groups = p->groups, .flip = p->flip, .channels_last = true};
   for (int i = 0; i < p->spatial; i++) {
     image[1 + i] = p->size[i];
@@ -85,6 +85,20 @@ static void results_stay_the_same(void **state) {
   assert_in_range(open, 10, 200);
 }
 
+/* Taps, phases and channels are as many dimensions as a tensor has at the most. */
+static void results_stay_the_same_in_five_dimensions(void **state) {
+  (void)state;
+  problem p = {.spatial = 5,
+               .size = {2, 1, 2, 1, 2},
+               .window = {3, 2, 2, 3, 1},
+               .step = {2, 2, 1, 2, 2},
+               .low = {1, 1, 0, 2, 0},
+               .high = {1, 1, 0, 2, 1},
+               .groups = 1,
+               .flip = true};
+  assert_in_range(convolutions_of(&p), 1, 32);
+}
+
 static void short_windows_are_convolved_apart_when_zeros_are_many(void **state) {
   (void)state;
   problem p = {.spatial = 2,
@@ -125,6 +139,7 @@ static void others_stay(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_stay_the_same),
+      cmocka_unit_test(results_stay_the_same_in_five_dimensions),
       cmocka_unit_test(short_windows_are_convolved_apart_when_zeros_are_many),
       cmocka_unit_test(others_stay),
   };

@@ -101,10 +101,12 @@ static tn__value *phase_weights(const phases *p, const range *ranges) {
   int64_t axes[TN__MAX_RANK], order[TN__MAX_RANK], strides[TN__MAX_RANK];
   for (int i = 0; i < p->spatial; i++) axes[i] = i;
   if (tn__node_int(p->node, "flip", 0) != 0) weights = tn__g_reverse(graph, weights, axes, p->spatial);
+  for (int i = 0; i < rank + p->spatial; i++) { /* as many as there are when each window is taps and phases */
+    zeros[i] = tn__ir_index(p->ir, 0);
+    strides[i] = 1;
+  }
   for (int i = 0; i < rank; i++) {
     const dimension *d = &p->dims[i];
-    zeros[2 * i] = zeros[2 * i + 1] = tn__ir_index(p->ir, 0);
-    strides[2 * i] = strides[2 * i + 1] = 1;
     high[i] = tn__ir_index(p->ir, i < p->spatial ? d->taps * d->step - d->window : 0);
     if (i < p->spatial) {
       limits[split] = tn__ir_index(p->ir, ranges[i].taps);
