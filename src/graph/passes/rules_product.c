@@ -95,15 +95,19 @@ static tn__value *convolution_of_pad(tn__rewriter *rewriter, tn__node *node) {
 
 typedef struct window_axis {
   int64_t image, taps, result, stride, dilation, low, high;
-  int64_t first, limit; /* taps [first, limit) meet the image */
+  int64_t first, limit; /* those before and behind meet nothing but padding */
 } window_axis;
 
-static bool meets_image(const window_axis *axis, int64_t tap) {
-  for (int64_t y = 0; y < axis->result; y++) {
-    int64_t at = y * axis->stride + tap * axis->dilation - axis->low;
-    if (at >= 0 && at < axis->image) return true;
-  }
-  return false;
+/* a / b rounded up, not below 0; b is above 0. */
+static int64_t steps_to(int64_t a, int64_t b) { return a <= 0 ? 0 : (a - 1) / b + 1; }
+
+/* Tap t is multiplied with the places t * dilation - low + [0, 1 ... result - 1] * stride of the image. Padding may be as
+ * long as numbers go, so that nobody counts it. */
+static void find_taps(window_axis *axis) {
+  int64_t last = tn__ir_bound_add(tn__ir_bound_mul(axis->result - 1, axis->stride), -axis->low);
+  int64_t behind = steps_to(tn__ir_bound_add(axis->image, axis->low), axis->dilation);
+  axis->first = steps_to(tn__ir_bound_mul(last, -1), axis->dilation);
+  axis->limit = behind < axis->taps ? behind : axis->taps;
 }
 
 /* Spatial dimension `i` of a convolution with plain windows; false when a size is not known, or no tap meets the
@@ -117,11 +121,10 @@ static bool find_window(const tn__node *node, int i, window_axis *out) {
                        .result = tn__g_dim_const(node->outputs[0], image),
                        .stride = tn__node_attr(node, "strides")->ints[i],
                        .dilation = tn__node_attr(node, "rhs_dilation")->ints[i]};
-  if (out->image < 0 || out->taps < 1 || out->result < 0 || !tn__ir_is_int(low) || !tn__ir_is_int(high)) return false;
-  if (tn__node_attr(node, "lhs_dilation")->ints[i] != 1) return false;
-  out->low = low->value.i, out->high = high->value.i, out->limit = out->taps;
-  while (out->first < out->taps && !meets_image(out, out->first)) out->first++;
-  while (out->limit > out->first && !meets_image(out, out->limit - 1)) out->limit--;
+  if (out->image < 1 || out->taps < 1 || out->result < 1 || !tn__ir_is_int(low) || !tn__ir_is_int(high)) return false;
+  if (tn__node_attr(node, "lhs_dilation")->ints[i] != 1 || low->value.i == INT64_MIN) return false;
+  out->low = low->value.i, out->high = high->value.i;
+  find_taps(out);
   return out->first < out->limit;
 }
 
@@ -202,13 +205,61 @@ static bool find_contraction(tn__graph *graph, const tn__value *value, contracti
   return find_product(value, out) || find_scaled(graph, value, out);
 }
 
+static bool is_wide(const tn__value *value) { return value->dtype == TN_F32 || value->dtype == TN_F64; }
+
 /* May the right operand, or what multiplies the sums, be computed anew with other columns? */
 static bool can_scale(tn__rewriter *rewriter, const contraction *c) {
-  if (c->scale != NULL) return tn__pass_uses_of(rewriter, c->scale->outputs[0]) == 1;
-  const tn__value *result = c->node->outputs[0], *rhs = c->node->inputs[1];
-  bool wide = result->dtype == TN_F32 || result->dtype == TN_F64;
-  return wide && rhs->dtype == result->dtype && tn__pass_uses_of(rewriter, result) == 1 &&
-         tn__pass_is_precomputable(rhs);
+  const tn__value *result = c->scale != NULL ? c->scale->outputs[0] : c->node->outputs[0];
+  if (!is_wide(result) || tn__pass_uses_of(rewriter, result) != 1) return false;
+  const tn__value *rhs = c->node->inputs[1];
+  return c->scale != NULL || (rhs->dtype == result->dtype && tn__pass_is_precomputable(rhs));
+}
+
+/* The sizes of numbers other than 0; least > most: there are none. */
+typedef struct magnitudes {
+  double least, most;
+  bool zero; /* there are zeros, too */
+} magnitudes;
+
+enum { MOST_FACTORS = 8, MOST_COLUMNS = 1 << 16 };
+
+/* Those of a constant's elements, or of what products and quotients of constants are at the least and at the most. False
+ * when that is not known, or not every number is finite. */
+static bool find_magnitudes(const tn__value *value, int depth, magnitudes *out) {
+  *out = (magnitudes){.least = INFINITY};
+  int64_t count = value->splat ? 1 : tn__pass_element_total(value);
+  if (!is_wide(value) || depth > MOST_FACTORS || count < 0 || count > MOST_COLUMNS) return false;
+  for (int64_t i = 0; value->data != NULL && i < count; i++) {
+    double size = fabs(tn__load_f64(value->dtype, value->data, i));
+    if (!isfinite(size)) return false;
+    out->zero = out->zero || size == 0;
+    out->least = size != 0 ? fmin(out->least, size) : out->least;
+    out->most = fmax(out->most, size);
+  }
+  if (value->data != NULL) return true;
+  const tn__node *node = value->producer;
+  if (node == NULL) return false;
+  if (tn__op_has(node, TN__FACT_REPEATS) || tn__op_has(node, TN__FACT_VIEW))
+    return find_magnitudes(node->inputs[0], depth + 1, out);
+  bool divided = tn__g_is_op(node, "divide");
+  magnitudes a, b;
+  if (!divided && !tn__g_is_op(node, "multiply")) return false;
+  if (!find_magnitudes(node->inputs[0], depth + 1, &a) || !find_magnitudes(node->inputs[1], depth + 1, &b))
+    return false;
+  if (divided && b.zero) return false;
+  *out = (magnitudes){divided ? a.least / b.most : a.least * b.least, divided ? a.most / b.least : a.most * b.most,
+                      a.zero || b.zero};
+  return true;
+}
+
+/* Constants that have become one keep what each of them would have left of a sum, unless together they are more than
+ * the type holds, or so little that it holds them with fewer digits. */
+static bool is_usable_scale(const tn__value *scale) {
+  magnitudes m;
+  if (!find_magnitudes(scale, 0, &m)) return false;
+  double least = scale->dtype == TN_F32 ? (double)FLT_MIN : DBL_MIN;
+  double most = scale->dtype == TN_F32 ? (double)FLT_MAX : DBL_MAX;
+  return m.least > m.most || (m.least >= least && m.most <= most);
 }
 
 /* A value that depends on constants and on dimension `axis` only, as a vector (or as a scalar); NULL when it is
@@ -223,12 +274,12 @@ static tn__value *spread(tn__graph *graph, tn__value *vector, const tn__value *l
   return tn__g_broadcast_in_dim(graph, vector, like->rank, like->dims, axes);
 }
 
-/* The contraction with its columns multiplied or divided. */
+/* The contraction with its columns multiplied or divided; NULL: its constants do not take more. */
 static tn__value *scaled(tn__graph *graph, const contraction *c, const char *op, tn__value *vector) {
   if (c->scale != NULL) {
-    tn__value *own = channel_vector(graph, c->own, c->channel);
-    return tn__g_binary(graph, "multiply", c->sum,
-                        spread(graph, tn__g_binary(graph, op, own, vector), c->sum, c->channel));
+    tn__value *scale = tn__g_binary(graph, op, channel_vector(graph, c->own, c->channel), vector);
+    if (!is_usable_scale(scale)) return NULL;
+    return tn__g_binary(graph, "multiply", c->sum, spread(graph, scale, c->sum, c->channel));
   }
   tn__value *rhs = c->node->inputs[1];
   tn__value *inputs[2] = {c->node->inputs[0], tn__g_binary(graph, op, rhs, spread(graph, vector, rhs, c->column))};
@@ -258,7 +309,8 @@ static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
     if (!tn__pass_same_type(y, result)) continue;
     if (find_contraction(graph, y, &c)) {
       tn__value *vector = can_scale(rewriter, &c) ? channel_vector(graph, factor, c.channel) : NULL;
-      if (vector != NULL) return scaled(graph, &c, op, vector);
+      tn__value *product = vector == NULL ? NULL : scaled(graph, &c, op, vector);
+      if (product != NULL) return product;
       continue;
     }
     tn__value *bias = find_bias(rewriter, y, &c);
@@ -266,7 +318,8 @@ static tn__value *scale_behind(tn__rewriter *rewriter, tn__node *node) {
     tn__value *vector = channel_vector(graph, factor, c.channel);
     if (vector == NULL) continue;
     tn__value *offset = spread(graph, tn__g_binary(graph, op, bias, vector), result, c.channel);
-    return tn__g_binary(graph, "add", scaled(graph, &c, op, vector), offset);
+    tn__value *product = scaled(graph, &c, op, vector);
+    if (product != NULL) return tn__g_binary(graph, "add", product, offset);
   }
   return NULL;
 }
@@ -290,7 +343,7 @@ static tn__value *divide_behind(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
   tn__value *y = node->inputs[0], *result = node->outputs[0];
   double number;
-  if ((y->dtype != TN_F32 && y->dtype != TN_F64) || !tn__pass_same_type(y, result)) return NULL;
+  if (!is_wide(y) || !tn__pass_same_type(y, result)) return NULL;
   if (!tn__pass_splat_number(node->inputs[1], &number) || !is_behind_contraction(graph, y)) return NULL;
   double inverse = 1 / number, least = y->dtype == TN_F32 ? (double)FLT_MIN : DBL_MIN;
   double most = y->dtype == TN_F32 ? (double)FLT_MAX : DBL_MAX;
@@ -324,7 +377,7 @@ static tn__value *bias_behind(tn__rewriter *rewriter, tn__node *node) {
     tn__value *y = node->inputs[i], *result = node->outputs[0];
     contraction c;
     if (tn__pass_producer_of(y, "add") == NULL || !tn__pass_same_type(y, result)) continue;
-    if (y->dtype != TN_F32 && y->dtype != TN_F64) continue;
+    if (!is_wide(y)) continue;
     tn__value *bias = find_bias(rewriter, y, &c);
     tn__value *vector = bias == NULL ? NULL : channel_vector(graph, node->inputs[1 - i], c.channel);
     if (vector == NULL) continue;
