@@ -104,10 +104,18 @@ static tn__value *convert_nothing(tn__rewriter *rewriter, tn__node *node) {
   return node->inputs[0]->dtype == node->outputs[0]->dtype ? node->inputs[0] : NULL;
 }
 
+/* From an integer by way of floats to an integer: too large ones become the target's greatest, where a conversion
+ * without them would leave away digits. */
+static bool saturates(tn_dtype from, tn_dtype between, tn_dtype to) {
+  return tn__dtype_is_int(from) && tn__dtype_is_float(between) && tn__dtype_is_int(to) && !is_lossless(from, to);
+}
+
 static tn__value *convert_convert(tn__rewriter *rewriter, tn__node *node) {
   const tn__node *inner = tn__pass_producer_of(node->inputs[0], "convert");
-  if (inner == NULL || !is_lossless(inner->inputs[0]->dtype, node->inputs[0]->dtype)) return NULL;
-  return tn__g_convert(rewriter->graph, inner->inputs[0], node->outputs[0]->dtype);
+  if (inner == NULL) return NULL;
+  tn_dtype from = inner->inputs[0]->dtype, between = node->inputs[0]->dtype, to = node->outputs[0]->dtype;
+  if (!is_lossless(from, between) || saturates(from, between, to)) return NULL;
+  return tn__g_convert(rewriter->graph, inner->inputs[0], to);
 }
 
 /* ---- powers, selections ------------------------------------------------------------------------- */
