@@ -3,6 +3,7 @@
  * that round differently, the composite's attributes say which (`divide`, `scale`): results are the same to the bit.
  * Two things are taken for equal that may differ in the last bits: where GELU is multiplied by a half, which is exact
  * short of denormals, and x / sqrt(2) and x * sqrt(1 / 2). */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -10,9 +11,13 @@
 
 /* ---- what patterns are made of ---------------------------------------------------------------------------------- */
 
+/* The number as the value's type has it, or a neighbour of that, as whoever wrote it down may have rounded it; one that
+ * every type has (1, 0.5) is meant as it is. What was written in fewer digits is another number. */
 static bool is_about(const tn__value *v, double number) {
-  double element;
-  return tn__pass_splat_number(v, &element) && fabs(element - number) <= 2e-7 * fabs(number);
+  double element, step = v->dtype == TN_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+  if (!tn__pass_splat_number(v, &element)) return false;
+  if ((double)(float)number == number) return element == number;
+  return fabs(element - number) <= 1.5 * step * fabs(number);
 }
 
 /* The producer of a value that only one node reads. */
