@@ -97,6 +97,33 @@ class WorkTest(unittest.TestCase):
         done = subprocess.run([CLI, "build", path, "-o", self.folder / "double"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_sizes_may_be_any(self):
+        """A size takes a model no bytes, so nothing may go through its values: 10^11 - 1 has no divisor near most sizes."""
+        size = 10**11 - 1
+        both = {"a": [4, size], "b": [size, 2]}
+        for op, inputs, attributes in [
+                ("MatMul", both, {}), ("Gemm", both, {}), ("Gemm", {"a": [size, 4], "b": [size, 2]}, {"transA": 1}),
+                ("MatMul", {"a": [size, 3], "b": [3, 5]}, {}), ("MatMul", {"a": [5, 3], "b": [3, size]}, {}),
+                ("Conv", {"a": [1, 3, size], "b": [4, 3, 3]}, {}), ("Conv", {"a": [1, 4, size], "b": [4, 1, 3]}, {"group": 4}),
+                ("Relu", {"a": [size]}, {}), ("Add", {"a": [3, size], "b": [3, 1]}, {}), ("Softmax", {"a": [2, size]}, {}),
+                ("ReduceSum", {"a": [2, size]}, {}), ("Transpose", {"a": [2, size]}, {}), ("ArgMax", {"a": [2, size]}, {}),
+                ("CumSum", {"a": [2, size], "axis": []}, {}), ("MaxPool", {"a": [1, 2, size]}, {"kernel_shape": [2]}),
+                ("Concat", {"a": [size], "b": [size]}, {"axis": 0})]:
+            with self.subTest(op, inputs=inputs):
+                kinds = {name: onnx.TensorProto.INT64 if name == "axis" else onnx.TensorProto.FLOAT for name in inputs}
+                self.steps(onnx.helper.make_model(onnx.helper.make_graph(
+                    [onnx.helper.make_node(op, list(inputs), ["c"], **attributes)], "g",
+                    [onnx.helper.make_tensor_value_info(name, kinds[name], shape) for name, shape in inputs.items()],
+                    [onnx.helper.make_tensor_value_info("c", kinds["a"], None)] if op != "ArgMax" else
+                    [onnx.helper.make_tensor_value_info("c", onnx.TensorProto.INT64, None)]),
+                    opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9))
+        path = self.folder / "g.te"
+        path.write_text("kernel g(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N] {\n  C[i, j] = sum(k: K) A[i, k] * B[k, j]\n}\n")
+        for command in (["build", path, "-o", self.folder / "g"], ["explain", path, "--no-run"]):
+            with self.subTest(command[0]):
+                done = subprocess.run([CLI, *command, "--dim", f"M=4,N=2,K={size}"], capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_archives_take_what_their_shapes_need(self):
         model = onnx.helper.make_model(onnx.helper.make_graph(
             [onnx.helper.make_node("Neg", ["x"], ["y"])], "g",

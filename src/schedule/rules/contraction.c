@@ -23,6 +23,9 @@
 
 /* Of the reduction, in steps. Shorter ones read and write their sums too often. */
 #define SHORTEST_BLOCK 256
+#define LONGEST_BLOCK (1 << 24) /* no cache holds a column of as many */
+#define FARTHEST_DIVISOR \
+  4096 /* from the size that is wanted: blocks that fit a near cache are looked at to a quarter */
 
 static bool matches(const tn__te *te) {
   tn__contraction c = {.te = te, .ir = tn__te_ir(te), .sum = tn__contraction_find(te)};
@@ -93,24 +96,29 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
   k->decisions[tn__sketch_open(k, "epilogue", choices, n)].late = true;
 }
 
-/* The divisor of `extent` nearest to `wanted`, a multiple of four where there is one; `wanted` when none is near. */
-static int64_t near_divisor(int64_t extent, int64_t wanted) {
+/* The divisor of `extent` nearest to `wanted`, a multiple of four where there is one; `wanted` when none is near. An
+ * extent costs its model a few bytes however long it is, so the search has an end that does not grow with it. */
+static int64_t near_divisor(tn__arena *arena, int64_t extent, int64_t wanted) {
+  int64_t most = wanted / 4 < FARTHEST_DIVISOR ? wanted / 4 : FARTHEST_DIVISOR;
   for (int64_t by = 4; by >= 1; by /= 4)
-    for (int64_t away = 0; away <= wanted / 4; away++)
+    for (int64_t away = 0; away <= most; away++) {
+      tn__work_step(arena, 1);
       for (int64_t size = wanted - away; size <= wanted + away; size += away > 0 ? 2 * away : 1)
         if (extent % size == 0 && size % by == 0) return size;
+    }
   return wanted;
 }
 
 /* Blocks of the reduction: their size, and where the loop over them stands among `depths` others. */
-static void open_blocks(tn__sketch *k, const tn__contraction_space *p, int depths) {
+static void open_blocks(tn__sketch *k, const tn__contraction_space *p, int depths, tn__arena *arena) {
   int64_t choices[TN__MAX_CHOICES] = {0};
   int n = 1;
   if (p->deep >= 0 && p->nest.open[p->deep]) {
     choices[n++] = SHORTEST_BLOCK;
   } else if (p->deep >= 0) {
-    for (int64_t size = SHORTEST_BLOCK; 2 * size <= p->nest.extent[p->deep]; size *= size < 4096 ? 2 : 4)
-      choices[n++] = near_divisor(p->nest.extent[p->deep], size);
+    int64_t extent = p->nest.extent[p->deep], longest = extent / 2 < LONGEST_BLOCK ? extent / 2 : LONGEST_BLOCK;
+    for (int64_t size = SHORTEST_BLOCK; size <= longest; size *= size < 4096 ? 2 : 4)
+      choices[n++] = near_divisor(arena, extent, size);
   }
   tn__decision *depth = &k->decisions[tn__sketch_open(k, "depth", choices, n)];
   depth->late = depth->orders = depth->shares = true;
@@ -118,7 +126,7 @@ static void open_blocks(tn__sketch *k, const tn__contraction_space *p, int depth
   k->decisions[tn__sketch_open(k, "depth at", choices, p->deep >= 0 ? depths + 1 : 1)].late = true;
 }
 
-static void open_decisions(tn__sketch *k, const tn__contraction_space *p) {
+static void open_decisions(tn__sketch *k, const tn__contraction_space *p, tn__arena *arena) {
   int64_t lanes[3], choices[TN__MAX_CHOICES], full = k->options.vector_bytes / p->element, inner;
   int n = 0;
   for (int64_t l = full / 4 > 0 ? full / 4 : 1; l <= full; l *= 2) {
@@ -149,7 +157,7 @@ static void open_decisions(tn__sketch *k, const tn__contraction_space *p) {
   open_places(k, p, others + 2 + (p->group > 0) + (p->deep >= 0));
   int depths = others + 2;
   for (int a = 0; a < p->spatial; a++) depths += a != p->column && p->moves_right[a];
-  open_blocks(k, p, depths);
+  open_blocks(k, p, depths, arena);
 }
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
@@ -360,7 +368,7 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   find_deep(p);
   scan_maps(&c, p);
   k->data = p;
-  open_decisions(k, p);
+  open_decisions(k, p, scratch->arena);
 }
 
 /* The sums of a tile in registers. Returns the block that takes them from there; *separate is one that reads them all
