@@ -125,6 +125,11 @@ TN_API TN_MUST_USE tn_status *tn_module_save(const tn_module *module, const char
  * share weights share the file, and processes its pages. `name` is what the executable looks for in its own folder;
  * NULL: the last part of the path. */
 TN_API TN_MUST_USE tn_status *tn_module_split(tn_module *module, const char *constants_path, const char *name);
+/* Splits the module, signs it when there is a key (NULL: not), and saves both files: when one of them cannot be
+ * written, the old ones stay, so that executables that share the old constants still run, and the module stays whole.
+ * Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_module_save_split(tn_module *module, const char *path, const char *constants_path,
+                                                   const char *name, const void *key, size_t key_size);
 /* For programs that want neither a file nor the runtime: an ELF object with the kernels and constants, and a header of
  * C99 and C++ with a function tn_NAME_FUNCTION(inputs, outputs, workspace) for each of the module's that no other
  * calls, which allocates nothing and needs of libc only memory functions; the header documents each. Open dimensions

@@ -57,7 +57,7 @@ void tn__file_map_forget(const tn__file_map *map) {
   if (map->handle != NULL) (void)madvise(map->handle, map->size, MADV_DONTNEED);
 }
 
-tn_status *tn__file_check_folder(const char *path) {
+static tn_status *check_folder(const char *path) {
   char folder[PATH_MAX];
   const char *slash = strrchr(path, '/');
   size_t length = slash == NULL ? 0 : (size_t)(slash - path);
@@ -68,6 +68,12 @@ tn_status *tn__file_check_folder(const char *path) {
   if (stat(folder, &info) != 0 && errno == ENOENT)
     return tn_status_create(TN_NOT_FOUND, "%s: cannot write: there is no folder %s", path, folder);
   return NULL;
+}
+
+tn_status *tn__file_check_place(const char *path) {
+  struct stat info;
+  if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return system_error(path, "cannot write", EISDIR);
+  return check_folder(path);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -105,7 +111,7 @@ static tn_status *write_and_close(const char *path, int fd, const tn__bytes *pie
 }
 
 static tn_status *write_error(const char *path, int error) {
-  tn_status *status = error == ENOENT ? tn__file_check_folder(path) : NULL;
+  tn_status *status = error == ENOENT ? check_folder(path) : NULL;
   return status != NULL ? status : system_error(path, "cannot write", error);
 }
 
@@ -144,7 +150,9 @@ static int open_nameless(const char *path, unsigned mode) {
 /* A file that is to be replaced, step by step. */
 typedef struct replacement {
   const tn__file_contents *contents;
+  unsigned mode;         /* that the new file is made with */
   bool in_place;         /* a device or a pipe, which was written already: to rename over /dev/null would destroy it */
+  bool old;              /* there is a file, whose mode the new one gets as it is */
   char target[PATH_MAX]; /* through a symbolic link, the file it points to is replaced, not the link */
   char name[PATH_MAX];   /* the temporary one; empty: none */
   int nameless;          /* all of the contents; -1: none */
@@ -161,30 +169,44 @@ static tn_status *find_target(replacement *r) {
   }
   if (S_ISDIR(info.st_mode)) return system_error(path, "cannot write", EISDIR);
   r->in_place = !S_ISREG(info.st_mode);
+  r->old = !r->in_place;
+  if (r->old) r->mode = info.st_mode & 0777;
   if (!r->in_place && realpath(path, r->target) == NULL) return system_error(path, "cannot write", errno);
   return NULL;
 }
 
+/* A file that is replaced keeps its mode: what was made private stays private. */
+static tn_status *keep_mode(const replacement *r, int fd) {
+  if (!r->old || fchmod(fd, r->mode) == 0) return NULL;
+  return system_error(r->contents->path, "cannot write", errno);
+}
+
 /* What needs room on the disk, as far as that leaves nothing behind. */
-static tn_status *write_nameless(replacement *r, unsigned mode) {
+static tn_status *write_nameless(replacement *r) {
   const tn__file_contents *c = r->contents;
   if (r->in_place) {
     int fd = open(c->path, O_WRONLY | O_CLOEXEC);
     return fd < 0 ? system_error(c->path, "cannot write", errno) : write_and_close(c->path, fd, c->pieces, c->count);
   }
-  r->nameless = open_nameless(r->target, mode);
-  return r->nameless < 0 ? NULL : write_pieces(c->path, r->nameless, c->pieces, c->count);
+  r->nameless = open_nameless(r->target, r->mode);
+  if (r->nameless < 0) return NULL;
+  tn_status *status = keep_mode(r, r->nameless);
+  return status != NULL ? status : write_pieces(c->path, r->nameless, c->pieces, c->count);
 }
 
-static tn_status *name_file(replacement *r, unsigned mode) {
+static tn_status *name_file(replacement *r) {
   const tn__file_contents *c = r->contents;
   char name[PATH_MAX];
   int fd = r->nameless;
   if (r->in_place) return NULL;
-  tn_status *status = make_temporary(r->target, mode, fd, name, &fd);
+  tn_status *status = make_temporary(r->target, r->mode, fd, name, &fd);
   if (status != NULL) return status;
   memcpy(r->name, name, sizeof(name));
-  if (r->nameless < 0) return write_and_close(c->path, fd, c->pieces, c->count);
+  if (r->nameless < 0) {
+    status = keep_mode(r, fd);
+    if (status == NULL) status = write_pieces(c->path, fd, c->pieces, c->count);
+    return close_after(c->path, fd, status);
+  }
   r->nameless = -1;
   return close_after(c->path, fd, NULL);
 }
@@ -196,14 +218,15 @@ static tn_status *rename_file(replacement *r) {
   return NULL;
 }
 
-/* While files have a temporary name, signals wait: one that ends the process would leave them behind. Where files can
- * be without a name that is a moment, elsewhere as long as it takes to write them. */
-static tn_status *name_and_rename(replacement *files, int count, unsigned mode) {
+/* While files have a temporary name, signals of this thread wait: one that ends the process would leave them behind,
+ * and does when another thread takes it. Where files can be without a name that is a moment, elsewhere as long as it
+ * takes to write them. */
+static tn_status *name_and_rename(replacement *files, int count) {
   sigset_t all, old;
   tn_status *status = NULL;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  for (int i = 0; i < count && status == NULL; i++) status = name_file(&files[i], mode);
+  for (int i = 0; i < count && status == NULL; i++) status = name_file(&files[i]);
   for (int i = 0; i < count && status == NULL; i++) status = rename_file(&files[i]);
   for (int i = 0; i < count; i++)
     if (files[i].name[0] != '\0') unlink(files[i].name);
@@ -213,9 +236,10 @@ static tn_status *name_and_rename(replacement *files, int count, unsigned mode) 
 
 static tn_status *replace_files(replacement *files, int count, unsigned mode) {
   tn_status *status = NULL;
+  for (int i = 0; i < count; i++) files[i].mode = mode;
   for (int i = 0; i < count && status == NULL; i++) status = find_target(&files[i]);
-  for (int i = 0; i < count && status == NULL; i++) status = write_nameless(&files[i], mode);
-  if (status == NULL) status = name_and_rename(files, count, mode);
+  for (int i = 0; i < count && status == NULL; i++) status = write_nameless(&files[i]);
+  if (status == NULL) status = name_and_rename(files, count);
   for (int i = 0; i < count; i++)
     if (files[i].nameless >= 0) status = close_after(files[i].contents->path, files[i].nameless, status);
   return status;

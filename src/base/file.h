@@ -27,7 +27,7 @@ typedef struct tn__pieces { /* bytes that follow on each other without lying tog
 void tn__pieces_join(const tn__pieces *pieces, void *out); /* `out`: pieces->size bytes */
 /* Writes the pieces one after another to a temporary file beside `path`, syncs nothing, and renames it into place: a
  * reader sees the old file or the whole new one, and a failure or a signal leaves neither a half-written file nor a
- * temporary one. `mode` such as 0644. */
+ * temporary one. A file that was there gives the new one its mode; a new one gets `mode`, such as 0644. */
 TN_MUST_USE tn_status *tn__file_write_atomic(const char *path, const tn__bytes *pieces, int count, unsigned mode);
 typedef struct tn__file_contents {
   const char *path;
@@ -44,8 +44,9 @@ TN_MUST_USE tn_status *tn__map_copy(const void *data, size_t size, const char *w
 /* The status of a mapping of so many bytes that failed, by errno. */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__map_failed(const char *what, size_t size);
 bool tn__same_file(const char *a, const char *b); /* by name, or because both exist and are one */
-/* An error when the folder that `path` names a file in is not there. */
-TN_MUST_USE tn_status *tn__file_check_folder(const char *path);
+/* Before the work, not after it: an error when no file can be at `path`, which is a folder, or in one that is not
+ * there. */
+TN_MUST_USE tn_status *tn__file_check_place(const char *path);
 TN_MUST_USE tn_status *tn__make_directories(const char *path);
 
 #endif

@@ -168,6 +168,13 @@ static int check_outputs(const cli_args *args, const char *stage, const char *pa
   return cli_misused("build", "the result would take the place of %s\"%s\"", what, taken);
 }
 
+/* Before the work, not after it. */
+static tn_status *check_places(const char *stage, const char *path) {
+  if (stage != NULL) return path != NULL ? tn__file_check_place(path) : NULL;
+  tn_status *status = cli_check_place(path, ".o");
+  return status != NULL ? status : cli_check_place(path, ".h");
+}
+
 static bool is_model(const char *path) {
   const char *dot = strrchr(path, '.');
   return cli_is_executable(path) || (dot != NULL && strcmp(dot, ".onnx") == 0);
@@ -189,7 +196,7 @@ static int run(const cli_args *args) {
   tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || options_now.threads > 1};
   if (options_now.threads == 0 && !build.parallel) options_now.threads = 1;
   tn__file_map text;
-  tn_status *status = path != NULL ? tn__file_check_folder(path) : NULL; /* before the work, not after it */
+  tn_status *status = check_places(stage, path);
   if (status == NULL) status = tn__file_map_open(args->file, &text);
   if (status != NULL) return cli_report(status);
   work w = {0};

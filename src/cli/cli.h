@@ -100,6 +100,8 @@ tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, 
                     tn_module **module);
 /* A size as people read it, as every command tells it: "338.0 MB", of 1000 KB each. */
 void cli_format_bytes(double bytes, char *out, size_t size);
+/* tn__file_check_place of `path` with an ending behind it. */
+tn_status *cli_check_place(const char *path, const char *ending);
 bool cli_is_executable(const char *path);
 bool cli_is_declarations(const char *path); /* by its name: FILE.te */
 /* Options that do nothing for an executable, those that do nothing for a model, and files that are neither: true after

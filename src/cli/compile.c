@@ -127,13 +127,23 @@ static int check_outputs(const cli_args *args, const tn_model_function *function
   return !misused && constants ? check_output(args, constants, "") : misused;
 }
 
-static tn_status *split_and_sign(const cli_args *args, cli_compile *setup, tn_module *module) {
+/* Before the work, not after it: can everything be written, and is the key there? */
+static tn_status *check_places(const cli_args *args, cli_compile *setup, const char *path, bool standalone) {
   const char *constants = cli_value(args, "--constants");
-  TN_RETURN_IF_ERROR(cli_read_key(args, setup));
-  tn_status *status = constants ? tn_module_split(module, constants, NULL) : NULL;
-  if (!status && setup->key.size > 0) status = tn_module_sign(module, setup->key.data, setup->key.size);
-  tn__file_map_close(&setup->key);
-  return status;
+  TN_RETURN_IF_ERROR(cli_check_place(path, standalone ? ".o" : ""));
+  if (standalone) TN_RETURN_IF_ERROR(cli_check_place(path, ".h"));
+  if (constants) TN_RETURN_IF_ERROR(cli_check_place(constants, ""));
+  return cli_read_key(args, setup);
+}
+
+/* The constants of an executable that is there stay when the new one cannot be written. */
+static tn_status *save(const cli_args *args, const cli_compile *setup, tn_module *module, const char *path) {
+  const char *constants = cli_value(args, "--constants");
+  const tn__file_map *key = &setup->key;
+  if (constants)
+    return tn_module_save_split(module, path, constants, NULL, key->size > 0 ? key->data : NULL, key->size);
+  if (key->size > 0) TN_RETURN_IF_ERROR(tn_module_sign(module, key->data, key->size));
+  return tn_module_save(module, path);
 }
 
 /* In another folder the result finds its constants only when they are brought there. */
@@ -177,14 +187,14 @@ static int run(const cli_args *args) {
   if (!path)
     return cli_misused("compile", standalone ? "where to? -o FILE, for FILE.o and FILE.h" : "where to? -o FILE.tnx");
   tn_module *module;
-  tn_status *status = tn__file_check_folder(path); /* before the work, not after it */
+  tn_status *status = check_places(args, &setup, path, standalone);
   if (status) return cli_report(status);
   status = tn_compile_functions(functions, args->file_count, &setup.options, &module);
   if (setup.options.progress) setup.options.progress(setup.options.user, "done", 1, 1);
   if (status) return cli_report(status);
   if (standalone) return write_c(path, module);
-  status = split_and_sign(args, &setup, module);
-  if (!status) status = tn_module_save(module, path);
+  status = save(args, &setup, module, path);
+  tn__file_map_close(&setup.key);
   if (!status) describe(args, path, module);
   if (!status) tell_of_constants(args, &setup, path);
   tn_module_release(module);

@@ -469,7 +469,7 @@ static tn_status *check_places(const cli_args *args) {
   const char *taken = cli_taken_place(args, trace);
   if (taken)
     return tn_status_create(TN_INVALID_ARGUMENT, "the trace would take the place of \"%s\", which is read", taken);
-  return tn__file_check_folder(trace);
+  return tn__file_check_place(trace);
 }
 
 static int run_command(const cli_args *args) {

@@ -250,6 +250,16 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   return true;
 }
 
+tn_status *cli_check_place(const char *path, const char *ending) {
+  tn__strbuf name;
+  tn__strbuf_init(&name, NULL);
+  tn__strbuf_printf(&name, "%s%s", path, ending);
+  tn_status *status = tn__strbuf_status(&name);
+  if (!status) status = tn__file_check_place(tn__strbuf_text(&name));
+  tn__strbuf_release(&name);
+  return status;
+}
+
 bool cli_is_executable(const char *path) {
   char magic[4] = {0};
   FILE *f = fopen(path, "rb");

@@ -203,16 +203,22 @@ tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size) {
   return NULL;
 }
 
-static tn_status *write_constants(const tn_module *module, const tn__file_section *constants, const char *path) {
+/* The pieces of a file of constants. */
+typedef struct constants_file {
   union {
     tn__constants_header header;
     uint8_t page[TN__FILE_PAGE];
-  } start = {0};
-  memcpy(start.header.magic, TN__CONSTANTS_MAGIC, sizeof(start.header.magic));
-  start.header.size = constants->size;
-  memcpy(start.header.hash, constants->hash, sizeof(start.header.hash));
-  tn__bytes pieces[2] = {{&start, sizeof(start)}, {(const char *)module->data + constants->offset, constants->size}};
-  return tn__file_write_atomic(path, pieces, 2, 0644);
+  } start;
+  tn__bytes pieces[2];
+} constants_file;
+
+static void fill_constants(const tn_module *module, const tn__file_section *constants, constants_file *file) {
+  memset(&file->start, 0, sizeof(file->start));
+  memcpy(file->start.header.magic, TN__CONSTANTS_MAGIC, sizeof(file->start.header.magic));
+  file->start.header.size = constants->size;
+  memcpy(file->start.header.hash, constants->hash, sizeof(file->start.header.hash));
+  file->pieces[0] = (tn__bytes){&file->start, sizeof(file->start)};
+  file->pieces[1] = (tn__bytes){(const char *)module->data + constants->offset, constants->size};
 }
 
 /* The constants are the file's last section: a link takes their place. */
@@ -233,12 +239,46 @@ static tn_status *link_constants(tn_module *module, size_t at, const char *name)
   return NULL;
 }
 
+/* The record of the constants that are in the module. */
+static tn_status *find_constants(const tn_module *module, size_t *at) {
+  *at = find_section(module, TN__SECTION_CONSTANTS);
+  if (*at != 0) return NULL;
+  return tn_status_create(TN_FAILED_PRECONDITION, "the module's constants are in a file of their own already");
+}
+
+static const char *name_of_constants(const char *path, const char *name) {
+  const char *slash = strrchr(path, '/');
+  return name != NULL ? name : slash == NULL ? path : slash + 1;
+}
+
 tn_status *tn_module_split(tn_module *module, const char *constants_path, const char *name) {
-  size_t at = find_section(module, TN__SECTION_CONSTANTS);
-  if (at == 0)
-    return tn_status_create(TN_FAILED_PRECONDITION, "the module's constants are in a file of their own already");
-  const char *slash = strrchr(constants_path, '/');
-  if (name == NULL) name = slash == NULL ? constants_path : slash + 1;
-  TN_RETURN_IF_ERROR(write_constants(module, section_at(module, at), constants_path));
-  return link_constants(module, at, name);
+  size_t at;
+  constants_file constants;
+  TN_RETURN_IF_ERROR(find_constants(module, &at));
+  fill_constants(module, section_at(module, at), &constants);
+  TN_RETURN_IF_ERROR(tn__file_write_atomic(constants_path, constants.pieces, 2, 0644));
+  return link_constants(module, at, name_of_constants(constants_path, name));
+}
+
+tn_status *tn_module_save_split(tn_module *module, const char *path, const char *constants_path, const char *name,
+                                const void *key, size_t key_size) {
+  size_t at;
+  constants_file constants;
+  if (path == NULL || constants_path == NULL || tn__same_file(path, constants_path))
+    return tn_status_create(TN_INVALID_ARGUMENT, "the executable and its constants need a path each");
+  TN_RETURN_IF_ERROR(find_constants(module, &at));
+  fill_constants(module, section_at(module, at), &constants);
+  tn_module rest = *module; /* what is left; the constants stay in the module until both files are there */
+  rest.memory = NULL, rest.memory_size = 0;
+  rest.map = (tn__file_map){0};
+  tn_status *status = link_constants(&rest, at, name_of_constants(constants_path, name));
+  if (status == NULL && key != NULL) status = tn_module_sign(&rest, key, key_size);
+  tn__bytes piece = {rest.data, rest.size};
+  tn__file_contents first = {constants_path, constants.pieces, 2}, second = {path, &piece, 1};
+  if (status == NULL) status = tn__file_write_pair(&first, &second, 0644);
+  tn_module old = status == NULL ? *module : rest;
+  if (status == NULL) *module = rest;
+  tn__free(module->allocator, old.memory, old.memory_size, 64);
+  tn__file_map_close(&old.map);
+  return status;
 }

@@ -1,6 +1,7 @@
 /* Executables in two files, signed ones, ones that are only verified or stripped, and declared aliases. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "onnx_build.h"
@@ -104,6 +105,35 @@ static void constants_live_apart(void **state) {
   check_fails(tn_executable_load(f.exe, NULL, &exe), TN_DATA_LOSS,
               told("%s: %s: not a file of constants: it does not start with such a header", f.exe, f.constants));
   clean_up(&f);
+}
+
+/* Executables may share the old constants, so these go only when everything that is new is there. */
+static void constants_stay_when_the_executable_cannot_be_written(void **state) {
+  files f, other;
+  compile_embed(&f);
+  compile_embed(&other);
+  check_ok(tn_module_save_split(f.module, f.exe, f.constants, NULL, "secret", 6));
+  tn_load_options with = {.size = sizeof(with), .key = "secret", .key_size = 6, .verify_constants = true};
+  check_runs(f.exe, &with);
+  check_fails(tn_module_save_split(f.module, f.exe, f.constants, NULL, NULL, 0), TN_FAILED_PRECONDITION,
+              "the module's constants are in a file of their own already");
+  change_byte(f.constants, TN__FILE_PAGE + 8); /* to be told from those that are not written now */
+  assert_int_equal(mkdir(other.exe, 0777), 0);
+  check_fails(tn_module_save_split(other.module, other.exe, f.constants, NULL, NULL, 0), TN_IO,
+              told("%s: cannot write: Is a directory%s", other.exe, ""));
+  tn_status *damaged = tn_executable_verify(f.exe, NULL);
+  assert_int_equal(tn_status_code_of(damaged), TN_DATA_LOSS);
+  tn_status_free(damaged);
+  assert_int_equal(rmdir(other.exe), 0);
+  check_fails(tn_module_save_split(other.module, other.exe, other.exe, NULL, NULL, 0), TN_INVALID_ARGUMENT,
+              "the executable and its constants need a path each");
+  /* The module is as it was. */
+  check_ok(tn_module_save(other.module, other.exe));
+  check_runs(other.exe, NULL);
+  check_ok(tn_module_save_split(other.module, other.exe, other.constants, NULL, NULL, 0));
+  check_runs(other.exe, NULL);
+  clean_up(&f);
+  clean_up(&other);
 }
 
 static void keys_are_checked(void **state) {
@@ -469,6 +499,7 @@ static void wrong_aliases_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(constants_live_apart),
+      cmocka_unit_test(constants_stay_when_the_executable_cannot_be_written),
       cmocka_unit_test(keys_are_checked),
       cmocka_unit_test(no_byte_is_left_out),
       cmocka_unit_test(constants_for_wider_machines_are_computed),

@@ -62,6 +62,18 @@ static void mode_is_kept(void **state) {
   struct stat info;
   assert_int_equal(stat("script", &info), 0);
   assert_int_equal(info.st_mode & 0777, 0755);
+  /* What is replaced keeps its own, whatever is asked for. */
+  assert_int_equal(chmod("script", 0600), 0);
+  check_ok(tn__file_write_atomic("script", hello, 3, 0644));
+  assert_int_equal(stat("script", &info), 0);
+  assert_int_equal(info.st_mode & 0777, 0600);
+  assert_int_equal(chmod("script", 0666), 0);
+  tn__file_contents script = {"script", hello, 3}, other = {"other", hello, 3};
+  check_ok(tn__file_write_pair(&script, &other, 0644));
+  assert_int_equal(stat("script", &info), 0);
+  assert_int_equal(info.st_mode & 0777, 0666);
+  assert_int_equal(stat("other", &info), 0);
+  assert_int_equal(info.st_mode & 0777, 0644);
   umask(old);
 }
 
@@ -165,9 +177,11 @@ static void errors_name_path_and_reason(void **state) {
   check_fails(tn__file_write_atomic("dir", hello, 3, 0644), TN_IO, "dir: cannot write: Is a directory");
   check_fails(tn__file_write_atomic("no/such/file", hello, 3, 0644), TN_NOT_FOUND,
               "no/such/file: cannot write: there is no folder no/such");
-  check_ok(tn__file_check_folder("file"));
-  check_ok(tn__file_check_folder("/file"));
-  check_ok(tn__file_check_folder("dir/file"));
+  check_ok(tn__file_check_place("file"));
+  check_ok(tn__file_check_place("/file"));
+  check_ok(tn__file_check_place("dir/file"));
+  check_fails(tn__file_check_place("dir"), TN_IO, "dir: cannot write: Is a directory");
+  check_fails(tn__file_check_place("no/file"), TN_NOT_FOUND, "no/file: cannot write: there is no folder no");
   assert_int_equal(mkfifo("pipe", 0600), 0);
   check_fails(tn__file_map_open("pipe", &map), TN_IO, "pipe: cannot read: it is not a regular file");
 }
