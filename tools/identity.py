@@ -40,10 +40,46 @@ def models(folder):
     found = {path.stem: path for path in sorted(light.glob("light_*.onnx"))}
     if not found:
         raise SystemExit("identity: the onnx package has no light models")
-    for name, build in (("minilm", networks.minilm), ("mobilenet_v2", networks.mobilenet_v2)):
+    for name, model in (("minilm", networks.minilm()[0]), ("mobilenet_v2", networks.mobilenet_v2()[0]), ("quantised", quantised())):
         found[name] = folder / f"{name}.onnx"
-        onnx.save(build()[0], found[name])
+        onnx.save(model, found[name])
     return found
+
+
+def quantised():
+    """Products and convolutions of bytes: depths that are no multiple of four, groups, padding, operands that only a run knows."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(14)
+    arrays = {"scale": np.float32(0.02), "zero": np.uint8(120), "none": np.int8(0)}
+    nodes = []
+
+    def weights(name, *shape):
+        arrays[name] = rng.integers(-127, 128, shape).astype(np.int8)
+        return name
+
+    def node(op, inputs, output, **attributes):
+        nodes.append(helper.make_node(op, inputs, [output], **attributes))
+
+    def convolution(x, name, shape, output, **attributes):
+        node("QLinearConv", [x, "scale", "zero", weights(name, *shape), "scale", "none", "scale", "zero"], output, **attributes)
+
+    convolution("image", "w0", (32, 3, 7, 7), "c0", pads=[3] * 4, strides=[2, 2])
+    convolution("c0", "w1", (48, 8, 3, 3), "c1", pads=[1] * 4, group=4)
+    convolution("c1", "w2", (40, 48, 1, 1), "pixels")
+    node("QLinearMatMul", ["rows", "scale", "zero", weights("m0", 70, 33), "scale", "none", "scale", "zero"], "product")
+    node("MatMulInteger", ["rows", "right", "zero"], "sums")
+    node("MatMulInteger", ["row", "right"], "few")
+    nodes.append(helper.make_node("DynamicQuantizeLinear", ["floats"], ["bytes", "own", "middle"]))
+    node("MatMulInteger", ["bytes", weights("m1", 64, 96), "middle"], "dynamic")
+    kinds = {"image": ("UINT8", ["n", 3, 56, 56]), "rows": ("UINT8", ["n", 70]), "row": ("UINT8", [1, 70]), "right": ("INT8", [70, 24]),
+             "floats": ("FLOAT", ["n", 64])}
+    inputs = [helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape) for name, (kind, shape) in kinds.items()]
+    made = {"pixels": "UINT8", "product": "UINT8", "sums": "INT32", "few": "INT32", "dynamic": "INT32"}
+    outputs = [helper.make_tensor_value_info(name, getattr(TensorProto, kind), None) for name, kind in made.items()]
+    graph = helper.make_graph(nodes, "quantised", inputs, outputs, [numpy_helper.from_array(np.asarray(a), name) for name, a in arrays.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
 def declarations():

@@ -33,7 +33,8 @@ void convolution_weights(const float *restrict X, const float *restrict dY, floa
 void convolution_input(const float *restrict dY, const float *restrict W, float *restrict dX) {
   memset(dX, 0, sizeof(float[4][16][66][66]));
   FOR(n, 4)
-  FOR(c, 16) FOR(o, 24) FOR(y, 64) FOR(r, 3) FOR(q, 3) FOR(x, 64) dX[((n * 16 + c) * 66 + y + r) * 66 + x + q] +=
+  FOR(c, 16)
+  FOR(o, 24) FOR(y, 64) FOR(r, 3) FOR(q, 3) FOR(x, 64) dX[((n * 16 + c) * 66 + y + r) * 66 + x + q] +=
       dY[((n * 24 + o) * 64 + y) * 64 + x] * W[((o * 16 + c) * 3 + r) * 3 + q];
 }
 void relu_gradient(const float *restrict X, const float *restrict dY, float *restrict dX) {

@@ -4,10 +4,11 @@
 void blur_clamped(const float *restrict I, float *restrict O) {
   float *X = malloc(sizeof(float[1079][1919]));
   FOR(y, 1079)
-  FOR(x, 1919) X[y * 1919 + x] =
-      I[y * 1919 + clamped(x - 1, 0, 1918)] + I[y * 1919 + x] + I[y * 1919 + clamped(x + 1, 0, 1918)];
+  FOR(x, 1919)
+  X[y * 1919 + x] = I[y * 1919 + clamped(x - 1, 0, 1918)] + I[y * 1919 + x] + I[y * 1919 + clamped(x + 1, 0, 1918)];
   FOR(y, 1079)
-  FOR(x, 1919) O[y * 1919 + x] =
+  FOR(x, 1919)
+  O[y * 1919 + x] =
       (X[clamped(y - 1, 0, 1078) * 1919 + x] + X[y * 1919 + x] + X[clamped(y + 1, 0, 1078) * 1919 + x]) / 9;
   free(X);
 }

@@ -272,7 +272,7 @@ static void check_types(tn__compilation *c, tn__graph *graph, int output, int in
 }
 
 static tn__node *view_of(const tn__value *value) {
-  return value->producer && tn__op_has(value->producer, TN__FACT_VIEW) ? value->producer : NULL;
+  return value->producer && tn__node_is_view(value->producer) ? value->producer : NULL;
 }
 
 /* How many read the contents of a value: a symbol for one of its dimensions does not. */

@@ -382,6 +382,8 @@ tn__attr tn__attr_string(tn__graph *graph, const char *name, const char *value) 
   return (tn__attr){.name = name, .kind = TN__ATTR_STRING, .count = 1, .string = tn__arena_strdup(graph->arena, value)};
 }
 
+tn_dtype tn__g_tensor_dtype(const tn__value *value) { return value->held != NULL ? value->held->dtype : value->dtype; }
+
 int tn__g_tensor_rank(const tn__value *value) { return value->held != NULL ? value->held->rank : value->rank; }
 
 const tn__expr *const *tn__g_tensor_dims(const tn__value *value) {
@@ -391,7 +393,8 @@ const tn__expr *const *tn__g_tensor_dims(const tn__value *value) {
 bool tn__value_is_held(const tn__graph *graph, const tn__value *value) {
   const tn__held *held = value->held;
   const tn__expr *shape[TN__MAX_RANK];
-  if (tn__layout_fault(graph->arena, &held->layout, held->rank) != NULL || held->layout.rank != value->rank)
+  if (tn__layout_fault(graph->arena, &held->layout, held->rank) != NULL || held->layout.rank != value->rank ||
+      tn__layout_stored(&held->layout, held->dtype) != value->dtype)
     return false;
   tn__layout_shape(graph->ir, &held->layout, held->dims, shape);
   for (int i = 0; i < value->rank; i++)
@@ -399,11 +402,32 @@ bool tn__value_is_held(const tn__graph *graph, const tn__value *value) {
   return true;
 }
 
-void tn__value_hold(tn__graph *graph, tn__value *value, const tn__layout *layout, int rank,
-                    const tn__expr *const *dims) {
-  tn__held *held = TN__NEW(graph->arena, tn__held);
-  *held = (tn__held){rank, tn__arena_copy(graph->arena, dims, (size_t)rank * sizeof(*dims)), *layout};
-  value->held = held;
+void tn__value_hold(tn__graph *graph, tn__value *value, const tn__held *held) {
+  tn__held *own = TN__NEW(graph->arena, tn__held);
+  *own = *held;
+  own->dims = tn__arena_copy(graph->arena, held->dims, (size_t)held->rank * sizeof(*held->dims));
+  value->held = own;
+}
+
+bool tn__held_equal(const tn__held *a, const tn__held *b) {
+  if (a == b || a == NULL || b == NULL) return a == b;
+  bool same = a->dtype == b->dtype && a->rank == b->rank && tn__layout_equal(&a->layout, &b->layout);
+  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+  return same;
+}
+
+bool tn__node_reads_layout(const tn__node *node) {
+  for (int i = 0; i < node->input_count; i++)
+    if (node->inputs[i] != NULL && node->inputs[i]->held != NULL) return true;
+  return false;
+}
+
+static bool keeps_order(const tn__held *held) {
+  return held == NULL || tn__layout_is_row_major(&held->layout, held->dims);
+}
+
+bool tn__node_is_view(const tn__node *node) {
+  return tn__op_has(node, TN__FACT_VIEW) && keeps_order(node->inputs[0]->held) && keeps_order(node->outputs[0]->held);
 }
 
 bool tn__g_is_op(const tn__node *node, const char *name) { return node != NULL && strcmp(node->op->name, name) == 0; }
@@ -467,7 +491,7 @@ static void check_strings(const tn__graph *graph, const tn__node *node) {
 /* A layout is for those who read it; to all others, the elements would be in a wrong order. */
 static void check_layouts(const tn__graph *graph, const tn__node *node) {
   for (int i = 0; i < node->input_count; i++)
-    if (node->inputs[i] != NULL && node->inputs[i]->held != NULL && (i != 1 || !tn__op_has(node, TN__FACT_LAYOUTS)))
+    if (node->inputs[i] != NULL && node->inputs[i]->held != NULL && !tn__op_has(node, TN__FACT_LAYOUTS))
       tn__graph_fail(graph, TN_INVALID_ARGUMENT, "%s: operand %d is %s, and layouts are not read", node->op->name, i,
                      tn__value_type_text(graph, node->inputs[i]));
 }

@@ -78,8 +78,11 @@ typedef enum tn__value_holds { /* in the order of tn_value_kind */
 
 #define TN__ANY_RANK (-1) /* becomes TN_ANY_RANK and TN__LIST_OF_ANY_RANK */
 
-/* The tensor that a value holds in another layout than row-major. */
+/* The tensor that a value holds in another layout than row-major. What operators compute is about the tensor, whatever
+ * the layout: a product of bytes is one of u8 and i8, with dimension numbers of theirs, also where both are stored as
+ * words of four. */
 typedef struct tn__held {
+  tn_dtype dtype; /* not the value's where its elements are words */
   int rank;
   const tn__expr *const *dims;
   tn__layout layout;
@@ -96,8 +99,8 @@ struct tn__value {
   tn_dtype dtype;
   int rank;
   const tn__expr *const *dims;
-  /* NULL: the dimensions are the tensor's. Else they are those of what is stored, of a tensor in a layout, which only
-   * operators that have TN__FACT_LAYOUTS read (dot_general and convolution). */
+  /* NULL: the type and the dimensions are the tensor's. Else they are those of what is stored, of a tensor in a layout,
+   * which only operators that have TN__FACT_LAYOUTS read. */
   const tn__held *held;
   tn__node *producer; /* NULL for graph inputs and constants */
   int producer_index;
@@ -164,7 +167,8 @@ typedef enum tn__op_fact {
   TN__FACT_REPEATS = 1 << 1,    /* the result is operand 0 over again, along dimensions of size 1 or new ones */
   TN__FACT_REARRANGES = 1 << 2, /* elements of the result are elements of operands, whichever: a tensor of equal
                                  elements stays one when all operands have the same */
-  TN__FACT_VIEW = 1 << 3,       /* the result is the memory of operand 0, seen as another type or shape */
+  TN__FACT_VIEW = 1 << 3,       /* the result is the memory of operand 0, seen as another type or shape, where layouts
+                                 change nothing about the order: tn__node_is_view */
   TN__FACT_REDUCES = 1 << 4,  /* operand 0 along `axes`, which stay as dimensions of 1 with `keep_dims` and go without;
                                  each element is read once, and the results lie as the rest of the dimensions do */
   TN__FACT_UPDATES = 1 << 5,  /* the result is operand 0 with some elements written over, and can be where that was */
@@ -174,7 +178,7 @@ typedef enum tn__op_fact {
   TN__FACT_PARTIAL = 1 << 9,  /* fails for some operands: may not be computed where its result is not asked for */
   TN__FACT_STRINGS = 1 << 10, /* takes strings too, which it moves as it moves numbers, or is about them */
   TN__FACT_LOOPS = 1 << 11,   /* runs its second body while its first one says so */
-  TN__FACT_LAYOUTS = 1 << 12, /* reads operand 1 in whatever layout its value has */
+  TN__FACT_LAYOUTS = 1 << 12, /* reads its operands in whatever layout their values have */
   TN__FACT_LATE_SIZES = 1 << 13, /* a run may not tell the sizes of its result, which then are those of `empty` */
   TN__FACT_WEIGHTS = 1 << 14,    /* softmax: each row becomes weights, which attention multiplies values by */
   TN__FACT_BODY = 1 << 15,       /* a composite that carries its body along: a graph over the symbols of the node's */
@@ -312,14 +316,21 @@ bool tn__op_has(const tn__node *node, tn__op_fact fact);
  * it. */
 const tn__graph *tn__composite_body(const tn__node *node);
 
+/* Is the result the memory of operand 0, so that no kernel makes it? */
+bool tn__node_is_view(const tn__node *node);
+
 /* Of the tensor that a value holds, whatever its layout. */
+tn_dtype tn__g_tensor_dtype(const tn__value *value);
 int tn__g_tensor_rank(const tn__value *value);
 const tn__expr *const *tn__g_tensor_dims(const tn__value *value);
-/* Are the value's dimensions those that its tensor has in its layout? */
+/* Are the value's type and dimensions those that its tensor has in its layout? */
 bool tn__value_is_held(const tn__graph *graph, const tn__value *value);
-/* The value, just made, holds a tensor of these dimensions in the layout. */
-void tn__value_hold(tn__graph *graph, tn__value *value, const tn__layout *layout, int rank,
-                    const tn__expr *const *dims);
+/* The value, just made, holds that tensor. */
+void tn__value_hold(tn__graph *graph, tn__value *value, const tn__held *held);
+/* The same tensor, stored in the same way? NULL: row-major. */
+bool tn__held_equal(const tn__held *a, const tn__held *b);
+/* Is an operand of the node stored in a layout? Rules that name dimensions of operands as they are stored ask. */
+bool tn__node_reads_layout(const tn__node *node);
 
 /* Constant size of a dimension or whole shape; -1 / false when symbolic. */
 int64_t tn__g_dim_const(const tn__value *value, int axis);

@@ -322,12 +322,18 @@ static const tn__expr *read_dim(scope *s, const char *input, int axis) {
   return declare_symbol(s, &t, name, tn__ir_index(s->r->ir, 0), NULL, TN__SYMBOL_INPUT_DIM, input, axis);
 }
 
-/* of [768, 768] in {1/16, 0, 1%16}, if it stands there */
+/* of [768, 768] in {1/16, 0, 1%16}, or of i8[768, 768] in {1/16, 0/4, 1%16 | 0%4}, if it stands there */
 static void read_held(scope *s, written_type *type) {
   tn__lexer *lex = lexer_of(s);
   type->held.rank = -1;
   if (type->holds != TN__HOLDS_TENSOR || !tn__lexer_take(lex, "of")) return;
   type->held.rank = 0;
+  type->held.dtype = type->dtype;
+  if (lex->token.kind == TN__TOKEN_NAME) {
+    type->held.dtype = tn__ir_dtype_find(lex->token.text, lex->token.length);
+    if (type->held.dtype == TN_DTYPE_INVALID) FAIL(s, &lex->token, "expected the type of what is held, such as i8");
+    tn__lexer_advance(lex);
+  }
   tn__lexer_expect(lex, "[", "before the dimensions of what is held");
   while (!tn__lexer_take(lex, "]")) {
     if (type->held.rank > 0) tn__lexer_expect(lex, ",", "between dimensions");
@@ -344,14 +350,13 @@ static void read_held(scope *s, written_type *type) {
     *part = (tn__layout_part){.dim = take_index(s, "a dimension"), .divisor = 1};
     if (tn__lexer_take(lex, "/")) part->divisor = take_int(s, "a divisor");
     if (tn__lexer_take(lex, "%")) part->modulus = take_int(s, "a modulus");
+    if (!tn__lexer_take(lex, "|")) continue;
+    layout->word.dim = take_index(s, "a dimension");
+    tn__lexer_expect(lex, "%", "before the number of elements in a word");
+    layout->word.count = take_int(s, "a number of elements");
+    tn__lexer_expect(lex, "}", "after the words of the layout");
+    return;
   }
-}
-
-static bool is_held(const tn__held *a, const tn__held *b) {
-  if (a == NULL || b->rank < 0) return a == NULL && b->rank < 0;
-  bool same = a->rank == b->rank && tn__layout_equal(&a->layout, &b->layout);
-  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
-  return same;
 }
 
 /* f32[n, 3], sequence f32[?, ?], optional sequence i64[*], f32[48, 768, 16] of [768, 768] in {1/16, 0, 1%16} */
@@ -389,7 +394,7 @@ static written_type read_type(scope *s, const char *input) {
 }
 
 static tn__held held_of(const written_type *type) {
-  return (tn__held){type->held.rank, type->held_dims, type->held.layout};
+  return (tn__held){type->held.dtype, type->held.rank, type->held_dims, type->held.layout};
 }
 
 static const char *type_text(const scope *s, const written_type *type) {
@@ -421,7 +426,7 @@ static void check_type(scope *s, tn__value *value, const written_type *type) {
   bool same = value->holds == type->holds && value->dtype == type->dtype && value->rank == type->rank &&
               (value->holds == TN__HOLDS_TENSOR || value->item_rank == type->item_rank);
   const tn__held held = held_of(type);
-  same = same && is_held(value->held, &held);
+  same = same && tn__held_equal(value->held, held.rank < 0 ? NULL : &held);
   bool alike = true;
   for (int i = 0; i < value->rank && same; i++) {
     if (value->dims[i] == type->dims[i]) continue;
@@ -637,7 +642,8 @@ static void read_constant(scope *s) {
   tn__value_set_name(s->graph, value, name);
   s->r->making = false;
   if (type.held.rank >= 0) {
-    tn__value_hold(s->graph, value, &type.held.layout, type.held.rank, type.held_dims);
+    const tn__held held = held_of(&type);
+    tn__value_hold(s->graph, value, &held);
     if (!tn__value_is_held(s->graph, value))
       FAIL(s, &type.at, "the sizes, the tensor and its layout do not belong together in %s", type_text(s, &type));
   }

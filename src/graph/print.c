@@ -87,7 +87,9 @@ static void print_type(const printer *p, const tn__value *value) {
   }
   tn__strbuf_char(p->out, ']');
   if (value->held == NULL) return;
-  tn__strbuf_append(p->out, " of [");
+  tn__strbuf_append(p->out, " of ");
+  if (value->held->dtype != value->dtype) tn__strbuf_append(p->out, tn_dtype_name(value->held->dtype));
+  tn__strbuf_char(p->out, '[');
   for (int i = 0; i < value->held->rank; i++) {
     if (i > 0) tn__strbuf_append(p->out, ", ");
     print_expr(p, value->held->dims[i]);

@@ -138,6 +138,11 @@ static bool resolve_symbols(tn__graph *graph) {
   for (int i = 0; i < graph->values.count; i++) {
     tn__value *value = graph->values.data[i];
     value->dims = substitute_all(graph, &s, value->dims, value->rank);
+    if (value->held != NULL) {
+      tn__held held = *value->held;
+      held.dims = substitute_all(graph, &s, held.dims, held.rank);
+      tn__value_hold(graph, value, &held);
+    }
     int count = tn__g_element_count(value->rank, value->dims);
     if (value->elements != NULL) value->elements = count < 0 ? NULL : substitute_all(graph, &s, value->elements, count);
     substitute_extent(graph, &s, &value->extent);

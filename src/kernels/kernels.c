@@ -42,9 +42,7 @@ void tn__driver_print(const tn__driver *driver, const char *subject, const char 
 
 /* ---- declaring --------------------------------------------------------------------------------------------------- */
 
-static bool tells_nothing(const tn__node *node) {
-  return tn__op_has(node, TN__FACT_REPEATS) || tn__op_has(node, TN__FACT_VIEW);
-}
+static bool tells_nothing(const tn__node *node) { return tn__op_has(node, TN__FACT_REPEATS) || tn__node_is_view(node); }
 
 /* "convolution_add_maximum_3f9a01c2": what the group computes, for profiles, and the start of its key, for
  * uniqueness. */

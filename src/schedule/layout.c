@@ -303,7 +303,7 @@ tn__te *tn__sched_layout_packing(tn__ir *ir, const char *kernel, const tn__buffe
     if (*c == '.') *c = '_';
   tn__te *te = tn__te_create(ir, name);
   const tn__buffer *input = tn__te_input(te, from->name, from->dtype, from->rank, from->shape);
-  tn__te_output(te, tn__te_in_layout(te, "packed", input, layout));
+  tn__te_output(te, tn__te_in_layout(te, "packed", input, NULL, input->shape, layout));
   return te;
 }
 

@@ -164,7 +164,8 @@ static inline bool graph_opt_evaluate(void *user, tn__graph *graph, const tn__no
 
 static inline bool graph_opt_layout(void *user, const tn__operand_use *operand, tn__layout *out) {
   (void)user;
-  if (operand->dtype != TN_F32 || operand->columns < 3 || operand->rank >= TN__MAX_RANK) return false;
+  if ((operand->dtype != TN_F32 && operand->word.count == 0) || operand->columns < 3 || operand->rank >= TN__MAX_RANK)
+    return false;
   *out = tn__layout_panels(operand, 8);
   return true;
 }

@@ -331,8 +331,8 @@ static void four_bytes_come_together(void **state) {
   pass_fn *const passes[] = {tn__pass_layout, tn__pass_quads};
   const int64_t sizes[] = {6};
   check_passes_sized(state, passes, 2, sizes, 0);
-  check_ops(g, "quads", 4); /* two operands of each */
-  check_ops(g, "pad", 2);   /* five channels become eight, in both */
+  check_ops(g, "relayout", 4); /* two operands of each */
+  check_ops(g, "pad", 2);      /* five channels become eight, in both */
 }
 
 static void a_row_by_a_fed_matrix_stays_as_it_is(void **state) {
@@ -343,7 +343,7 @@ static void a_row_by_a_fed_matrix_stays_as_it_is(void **state) {
   tn__graph_output(g, "z", tn__g_matmul_bytes(g, c, NULL, b, NULL));
   pass_fn *const passes[] = {tn__pass_quads};
   check_passes_sized(state, passes, 1, NULL, 0);
-  check_ops(g, "quads", 2);
+  check_ops(g, "relayout", 2);
 }
 
 /* relu(sum * scales + bias) / step + zero: two multiplications become one, and nothing is divided. */

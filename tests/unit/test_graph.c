@@ -81,11 +81,49 @@ static void layout_not_read(tn__graph *g) {
   tn__g_unary(g, "negate", x);
 }
 
-static void layout_on_the_left(tn__graph *g) {
+static const tn__layout words = {.rank = 2, .parts = {{0, 1, 0}, {1, 4, 0}}, .word = {1, 4}};
+
+static void words_of_floats(tn__graph *g) {
   tn__value *x;
-  layout_of(g, &x, &panels);
+  layout_of(g, &x, &words);
+}
+
+static void words_that_overlap(tn__graph *g) {
+  tn__value *x = input_of(g, "x", TN_U8, 2, (int64_t[]){6, 8});
+  tn__g_relayout(g, x, &(tn__layout){.rank = 2, .parts = {{0, 1, 0}, {1, 1, 0}}, .word = {1, 4}});
+}
+
+static void words_taken_apart(tn__graph *g) {
+  tn__value *x = tn__g_relayout(g, input_of(g, "x", TN_U8, 2, (int64_t[]){6, 8}), &words);
+  tn__g_relayout(g, x, &(tn__layout){.rank = 2, .parts = {{0, 1, 0}, {1, 1, 0}}});
+}
+
+static void words_on_one_side(tn__graph *g) {
   const int64_t left = 1, right = 0;
-  tn__g_dot_general(g, x, input_of(g, "b", TN_F32, 2, (int64_t[]){5, 2}), NULL, NULL, 0, &left, &right, 1, TN_F32);
+  tn__value *x = tn__g_relayout(g, input_of(g, "x", TN_U8, 2, (int64_t[]){6, 8}), &words);
+  tn__g_dot_general(g, x, input_of(g, "b", TN_I8, 2, (int64_t[]){8, 2}), NULL, NULL, 0, &left, &right, 1, TN_I32);
+}
+
+static void words_along_the_result(tn__graph *g) {
+  const int64_t left = 0, right = 0;
+  tn__value *x = tn__g_relayout(g, input_of(g, "x", TN_U8, 2, (int64_t[]){6, 8}), &words);
+  tn__value *y = tn__g_relayout(g, input_of(g, "y", TN_I8, 2, (int64_t[]){6, 8}), &words);
+  tn__g_dot_general(g, x, y, NULL, NULL, 0, &left, &right, 1, TN_I32);
+}
+
+static void words_in_floats(tn__graph *g) {
+  const int64_t left = 1, right = 1;
+  tn__value *x = tn__g_relayout(g, input_of(g, "x", TN_U8, 2, (int64_t[]){6, 8}), &words);
+  tn__value *y = tn__g_relayout(g, input_of(g, "y", TN_I8, 2, (int64_t[]){6, 8}), &words);
+  tn__g_dot_general(g, x, y, NULL, NULL, 0, &left, &right, 1, TN_F32);
+}
+
+static void blocks_under_a_window(tn__graph *g) {
+  tn__conv_spec spec = {.spatial = 1, .strides = {1}, .lhs_dilation = {1}, .rhs_dilation = {1}, .feature_groups = 1};
+  spec.low[0] = spec.high[0] = ix(g, 0);
+  tn__layout layout = {.rank = 4, .parts = {{0, 1, 0}, {1, 1, 0}, {2, 4, 0}, {2, 1, 4}}};
+  tn__value *x = tn__g_relayout(g, input_of(g, "x", TN_F32, 3, (int64_t[]){1, 2, 8}), &layout);
+  tn__g_convolution(g, x, input_of(g, "w", TN_F32, 3, (int64_t[]){3, 2, 3}), &spec, TN_F32);
 }
 
 static void says_what_is_wrong(void **state) {
@@ -108,8 +146,21 @@ static void says_what_is_wrong(void **state) {
        "relayout: f32[6, 5] cannot have the layout: the parts of dimension 1 leave a gap or never end"},
       {layout_of_other_rank, "relayout: f32[6, 5] cannot have the layout: it has no dimension 2"},
       {layout_not_read, "negate: operand 0 is f32[2, 6, 4] of [6, 5] in {1/4, 0, 1%4}, and layouts are not read"},
-      {layout_on_the_left,
-       "dot_general: operand 0 is f32[2, 6, 4] of [6, 5] in {1/4, 0, 1%4}, and layouts are not read"},
+      {words_of_floats, "relayout: f32[6, 5] cannot have the layout: words are of four bytes"},
+      {words_that_overlap,
+       "relayout: u8[6, 8] cannot have the layout: the parts of dimension 1 leave a gap or never end"},
+      {words_taken_apart,
+       "relayout: i32[6, 2] of u8[6, 8] in {0, 1/4 | 1%4} cannot have the layout: words are not taken apart"},
+      {words_on_one_side,
+       "dot_general: operand 1 is i8[8, 2]: where one operand is stored in words, operand 0 is of u8, operand 1 of i8, "
+       "both in words along the dimensions that are summed over"},
+      {words_along_the_result,
+       "dot_general: operand 0 is i32[6, 2] of u8[6, 8] in {0, 1/4 | 1%4}: where one operand is stored in words, "
+       "operand 0 is of u8, operand 1 of i8, both in words along the dimensions that are summed over"},
+      {words_in_floats, "dot_general: sums of words of bytes are of type i32"},
+      {blocks_under_a_window,
+       "convolution: operand 0 is f32[1, 2, 2, 4] of [1, 2, 8] in {0, 1, 2/4, 2%4}: dimension 2, along which windows "
+       "move, is stored in blocks"},
       {twice, "there are two graph inputs named \"a\""},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -341,12 +392,12 @@ static void keeps_layouts(void **state) {
       "rhs_contract=0, dtype=\"f32\"}\n"
       "  output \"y\" = dot_general1\n"
       "}\n");
-  tn__value_hold(g, w, &panels, 2, (const tn__expr *[]){ix(g, 6), ix(g, 9)});
+  tn__value_hold(g, w, &(tn__held){TN_F32, 2, (const tn__expr *[]){ix(g, 6), ix(g, 9)}, panels});
   check_fails(
       tn__graph_verify(g), TN_INTERNAL,
       "graph \"test\": dot_general reads \"relayout0\", which is f32[2, 6, 4] of [6, 9] in {1/4, 0, 1%4}: these do "
       "not belong together");
-  tn__value_hold(g, w, &panels, 2, (const tn__expr *[]){ix(g, 6), ix(g, 5)});
+  tn__value_hold(g, w, &(tn__held){TN_F32, 2, (const tn__expr *[]){ix(g, 6), ix(g, 5)}, panels});
   tn__graph_output(g, "w", w);
   check_fails(tn__graph_verify(g), TN_INTERNAL,
               "graph \"test\": its result \"w\" is f32[2, 6, 4] of [6, 5] in {1/4, 0, 1%4}: a result has no layout");
@@ -395,6 +446,22 @@ static void resolves_symbols(void **state) {
                 "}\n");
 }
 
+static void resolves_symbols_of_layouts(void **state) {
+  tn__graph *g = graph_of(state);
+  tn__value *shape = tn__g_unary(g, "negate", input_of(g, "x", TN_I64, 1, (int64_t[]){2}));
+  const tn__layout turned = {.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}};
+  const int64_t rows = 0;
+  int count;
+  tn__value *full = tn__g_full(g, TN_F32, 1, 2, tn__graph_elements(g, shape, &count));
+  tn__value *stored = tn__g_relayout(g, full, &turned);
+  tn__graph_output(g, "y", tn__g_dot_general(g, full, stored, NULL, NULL, 0, &rows, &rows, 1, TN_F32));
+  tn__graph_replace_uses(g, shape, tn__g_i64s(g, (int64_t[]){2, 5}, 2));
+  shape->producer->dead = true;
+  tn__graph_sweep(g);
+  check_type(stored, "f32[5, 2] of [2, 5] in {1, 0}");
+  check_ok(tn__graph_verify(g));
+}
+
 static tn__graph *branch(tn__graph *g, const char *name, int64_t rows) {
   tn__graph *body = tn__graph_create(tn__graph_ir(g), name);
   tn__value *x = input_of(body, "x", TN_F32, 2, (int64_t[]){-1, 3});
@@ -429,6 +496,7 @@ int main(void) {
       TEST(keeps_layouts),
       TEST(knows_readers),
       TEST(resolves_symbols),
+      TEST(resolves_symbols_of_layouts),
       TEST(infers_control),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,14 @@ static void layouts_round_trip(void **state) {
             "  relayout2: f32[2, 2, 4] of [2, 5] in {1/4, 0, 1%4} = relayout(w) {parts=[1, 4, 0, 0, 1, 0, 1, 1, 4]}\n"
             "  dot_general3: f32[n, 5] = dot_general(x, relayout2) {lhs_contract=1, rhs_contract=0, dtype=\"f32\"}\n"
             "  output \"y\" = dot_general3\n"));
+  check_round_trip(
+      state,
+      GRAPH(
+          "  input x: u8[n, 8]\n"
+          "  relayout2: i32[n, 2] of u8[n, 8] in {0, 1/4 | 1%4} = relayout(x) {parts=[0, 1, 0, 1, 4, 0], word=[1, 4]}\n"
+          "  const c1: i32[1, 2, 2] of i8[8, 2] in {1/2, 0/4, 1%2 | 0%4} = [1, 2, 3, 4]\n"
+          "  dot_general3: i32[n, 2] = dot_general(relayout2, c1) {lhs_contract=1, rhs_contract=0, dtype=\"i32\"}\n"
+          "  output \"y\" = dot_general3\n"));
   /* As the driver leaves them. */
   check_round_trip(state,
                    GRAPH("  input x: f32[n, 2]\n"
@@ -210,6 +218,20 @@ static void refuses(void **state) {
           "t.tng:2:12: error: the sizes, the tensor and its layout do not belong together in f32[2] of [2] in {1}\n"
           "    2 |   const c: f32[2] of [2] in {1} = 1\n"
           "      |            ^");
+  REFUSED("  const c: i32[2] of byte[8] in {0/4 | 0%4} = 1\n",
+          "t.tng:2:22: error: expected the type of what is held, such as i8\n"
+          "    2 |   const c: i32[2] of byte[8] in {0/4 | 0%4} = 1\n"
+          "      |                      ^");
+  REFUSED(
+      "  const c: i32[2] of f32[8] in {0/4 | 0%4} = 1\n",
+      "t.tng:2:12: error: the sizes, the tensor and its layout do not belong together in i32[2] of f32[8] in {0/4 | "
+      "0%4}\n"
+      "    2 |   const c: i32[2] of f32[8] in {0/4 | 0%4} = 1\n"
+      "      |            ^");
+  REFUSED("  const c: i32[2] of i8[8] in {0/4 | 0%4, 1} = 1\n",
+          "t.tng:2:41: error: expected '}' after the words of the layout, not ','\n"
+          "    2 |   const c: i32[2] of i8[8] in {0/4 | 0%4, 1} = 1\n"
+          "      |                                         ^");
   REFUSED("  input x: f32[2] of [2] in {0}\n",
           "t.tng:2:12: error: an input is stored in row-major order, and not in a layout\n"
           "    2 |   input x: f32[2] of [2] in {0}\n"

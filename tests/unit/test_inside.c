@@ -473,7 +473,10 @@ static void make_relayout(tn__graph *g) {
   tn__g_dot_general(g, input_of(g, "x", TN_F32, 2, (const int64_t[]){-1, -2}), weights, NULL, NULL, 0, &left, &right, 1,
                     TN_F32);
 }
-static void make_quads(tn__graph *g) { tn__g_quads(g, input_of(g, "x", TN_U8, 3, (const int64_t[]){-1, -2, 4})); }
+static void make_words(tn__graph *g) {
+  tn__layout words = {.rank = 3, .parts = {{2, 4, 0}, {0, 1, 0}, {1, 1, 0}}, .word = {2, 4}};
+  tn__g_relayout(g, input_of(g, "x", TN_U8, 3, (const int64_t[]){-1, -2, 4}), &words);
+}
 static void make_reduce(tn__graph *g) { tn__g_reduce(g, TN__REDUCE_SUM, open(g), (const int64_t[]){0, 2}, 2, false); }
 static void make_rows(tn__graph *g) {
   static const int64_t axes[] = {0, 2};
@@ -573,8 +576,8 @@ static const struct {
     {"pad", make_pad},
     {"concatenate", make_few},
     {"reverse", make_reverse},
-    {"quads", make_quads},
     {"relayout", make_relayout},
+    {"relayout", make_words},
     {"iota from_elements random_bits", make_iota},
     {"reduce", make_reduce},
     {"argreduce", make_argreduce},

@@ -449,8 +449,6 @@ tn__value *tn__g_quantized_convolution(tn__graph *g, tn__value *x, tn__value *x_
   return convolution(g, "quantized_convolution", inputs, 5, spec, TN_I32);
 }
 
-/* [K, N] with N last to panels [N / W, K, W], the last one padded with zeros; dimensions before `lead` stay in
- * front. */
 tn__value *tn__g_relayout(tn__graph *g, tn__value *a, const tn__layout *layout) {
   int64_t parts[3 * TN__MAX_RANK];
   for (int i = 0; i < layout->rank; i++) {
@@ -458,17 +456,9 @@ tn__value *tn__g_relayout(tn__graph *g, tn__value *a, const tn__layout *layout) 
     parts[3 * i + 1] = layout->parts[i].divisor;
     parts[3 * i + 2] = layout->parts[i].modulus;
   }
-  const tn__attr attr = tn__attr_ints(g, "parts", parts, 3 * layout->rank);
-  return build(g, "relayout", &a, 1, &attr, 1);
-}
-
-tn__value *tn__g_quads(tn__graph *g, tn__value *a) { return build(g, "quads", &a, 1, NULL, 0); }
-
-tn__value *tn__g_with_quads(tn__graph *g, const tn__node *node, tn__value *const *inputs) {
-  tn__attr *attrs = TN__NEW_ARRAY(g->arena, node->attr_count + 1, tn__attr);
-  for (int i = 0; i < node->attr_count; i++) attrs[i] = node->attrs[i];
-  attrs[node->attr_count] = tn__attr_int(g, "quads", 1);
-  return tn__node_create(g, node->op, inputs, 2, attrs, node->attr_count + 1, NULL, 0)->outputs[0];
+  const int64_t word[] = {layout->word.dim, layout->word.count};
+  const tn__attr attrs[] = {tn__attr_ints(g, "parts", parts, 3 * layout->rank), tn__attr_ints(g, "word", word, 2)};
+  return build(g, "relayout", &a, 1, attrs, layout->word.count != 0 ? 2 : 1);
 }
 
 tn__value *tn__g_cumulative(tn__graph *g, tn__reduce_kind kind, tn__value *a, int axis, bool exclusive, bool reverse) {

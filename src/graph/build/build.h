@@ -126,11 +126,7 @@ tn__value *tn__g_convolution_bytes(tn__graph *g, tn__value *x, tn__value *x_zero
 bool tn__g_convolution_takes_bytes(const tn__value *x, const tn__value *w, const tn__value *w_zero,
                                    const tn__conv_spec *spec);
 bool tn__g_is_byte(tn_dtype dtype); /* u8 or i8? */
-/* The last dimension, of four bytes, as one i32; and `node`, a product or convolution of bytes, with operands whose
- * reductions (a convolution's channels) are in such quads. */
-tn__value *tn__g_quads(tn__graph *g, tn__value *a);
-tn__value *tn__g_with_quads(tn__graph *g, const tn__node *node, tn__value *const *inputs);
-/* The same tensor in a layout: a right operand of a product or convolution. */
+/* The same tensor in a layout: an operand of a product or convolution. */
 tn__value *tn__g_relayout(tn__graph *g, tn__value *a, const tn__layout *layout);
 /* Winograd's algorithm for 3x3 convolutions of stride 1 over channels-last images, tile 2 or 4 (ops/winograd.c): the
  * tiles of the image [N, H, W, C] with low[i] zeros in front, as [tile + 2, tile + 2, N, tiles[0], tiles[1], C]; and

@@ -57,7 +57,7 @@ static void look_through(trace *t) {
   for (bool more = true; more;) {
     const tn__node *node = t->value->producer;
     if (node == NULL) return;
-    bool same = tn__op_has(node, TN__FACT_VIEW) && node->inputs[0]->dtype == t->value->dtype;
+    bool same = tn__node_is_view(node) && node->inputs[0]->dtype == t->value->dtype;
     more = tn__op_has(node, TN__FACT_REPEATS) ? through_broadcast(t) : same && through_reshape(t);
     if (!more && tn__g_is_op(node, "convert") && widens(node)) t->value = node->inputs[0], more = true;
   }

@@ -1,10 +1,12 @@
-/* dot_general and convolution. Both read the right operand in whatever layout its value has. */
+/* dot_general and convolution. Both speak of the tensors that their operands are, and read them in whatever layouts the
+ * values have: elements are found through the layout, whole blocks of columns are computed, and where both operands
+ * are stored in words along the reduction, each term is the sum of a word's products. */
 #include <string.h>
 
 #include "graph/internal.h"
 
 static tn_dtype result_dtype(const tn__graph *graph, const tn__node *node) {
-  const char *name = tn__node_string(node, "dtype", tn_dtype_name(node->inputs[0]->dtype));
+  const char *name = tn__node_string(node, "dtype", tn_dtype_name(tn__g_tensor_dtype(node->inputs[0])));
   tn_dtype dtype = tn_dtype_parse(name);
   if (dtype == TN_DTYPE_INVALID || dtype == TN_BOOL) tn__node_fail(graph, node, "the result can't be of type %s", name);
   if (node->inputs[0]->dtype == TN_BOOL || node->inputs[1]->dtype == TN_BOOL)
@@ -12,34 +14,58 @@ static tn_dtype result_dtype(const tn__graph *graph, const tn__node *node) {
   return dtype;
 }
 
-/* Four bytes in each element of both operands? */
-static bool has_quads(const tn__node *node) { return tn__node_int(node, "quads", 0) != 0; }
+static const tn__held *held_of(const tn__node *node, int side) { return node->inputs[side]->held; }
 
-static void check_quads(const tn__graph *graph, const tn__node *node) {
-  if (!has_quads(node)) return;
-  for (int i = 0; i < 2; i++) tn__g_require_dtype(graph, node, i, TN_I32);
-  if (result_dtype(graph, node) != TN_I32) tn__node_fail(graph, node, "sums of quads are of type i32");
+static tn__layout_word word_of(const tn__node *node, int side) {
+  return held_of(node, side) != NULL ? held_of(node, side)->layout.word : (tn__layout_word){0};
+}
+
+/* How many steps along the reduction one term takes: the elements of a word. */
+static int64_t step_of(const tn__node *node) {
+  int64_t count = word_of(node, 0).count;
+  return count != 0 ? count : 1;
+}
+
+/* Words are of u8 on the left and of i8 on the right, neighbours along dimensions that are summed over together. */
+static void check_words(const tn__graph *graph, const tn__node *node, int64_t left, int64_t right) {
+  static const tn_dtype dtypes[2] = {TN_U8, TN_I8};
+  const int64_t summed[2] = {left, right};
+  if (word_of(node, 0).count == 0 && word_of(node, 1).count == 0) return;
+  for (int i = 0; i < 2; i++) {
+    const tn__value *operand = node->inputs[i];
+    if (tn__g_tensor_dtype(operand) != dtypes[i] || word_of(node, i).count == 0 || word_of(node, i).dim != summed[i])
+      tn__node_fail(graph, node,
+                    "operand %d is %s: where one operand is stored in words, operand 0 is of u8, operand 1 of i8, both "
+                    "in words along the dimensions that are summed over",
+                    i, tn__value_type_text(graph, operand));
+  }
+  if (result_dtype(graph, node) != TN_I32) tn__node_fail(graph, node, "sums of words of bytes are of type i32");
 }
 
 /* The type that products and sums are carried in: that of the result, at least f32 for floats. */
 static const tn__expr *product(tn__ir *ir, const tn__node *node, const tn__expr *a, const tn__expr *b) {
   tn_dtype wide = tn__g_accumulator_of(node->outputs[0]->dtype);
-  if (has_quads(node)) return tn__ir_call2(ir, TN__CALL_DOT4, a, b);
+  if (step_of(node) != 1) return tn__ir_call2(ir, TN__CALL_DOT4, a, b);
   return tn__ir_mul(ir, tn__ir_cast(ir, wide, a), tn__ir_cast(ir, wide, b));
 }
 
-/* An element of the right operand, where its layout has it. */
-static const tn__expr *load_right(tn__ir *ir, const tn__node *node, const tn__buffer *buffer,
-                                  const tn__expr *const *index) {
-  const tn__held *held = node->inputs[1]->held;
+/* An element of an operand's tensor, or the word that begins with it, where the layout has it. */
+static const tn__expr *load_operand(tn__ir *ir, const tn__node *node, int side, const tn__buffer *buffer,
+                                    const tn__expr *const *index) {
+  const tn__held *held = held_of(node, side);
   const tn__expr *stored[TN__MAX_RANK];
   if (held != NULL) tn__layout_map(ir, &held->layout, index, stored);
   return tn__ir_load(ir, buffer, held != NULL ? stored : index);
 }
 
+/* A size along the reduction in steps of a term. */
+static const tn__expr *in_steps(tn__ir *ir, const tn__node *node, const tn__expr *size) {
+  return tn__ir_ceildiv(ir, size, tn__ir_index(ir, step_of(node)));
+}
+
 /* How many columns are computed, which run along dimension `column` of the right operand: all of its last block. */
 static const tn__expr *whole_columns(tn__ir *ir, const tn__node *node, int column, const tn__expr *size) {
-  const tn__held *held = node->inputs[1]->held;
+  const tn__held *held = held_of(node, 1);
   return held != NULL ? tn__layout_whole(ir, &held->layout, column, size) : size;
 }
 
@@ -90,20 +116,26 @@ static dot_shape dot_shape_of(const tn__graph *graph, const tn__node *node) {
   return s;
 }
 
+/* Which of the contracting dimensions both operands have in words; -1: none. */
+static int pair_in_words(const tn__node *node, const dot_shape *s) {
+  for (int i = 0; i < s->contract_count && word_of(node, 0).count != 0; i++)
+    if (s->contract[0][i] == word_of(node, 0).dim && s->contract[1][i] == word_of(node, 1).dim) return i;
+  return -1;
+}
+
 static void infer_dot(tn__graph *graph, tn__node *node) {
-  const tn__value *lhs = node->inputs[0];
-  const tn__expr *const *right = tn__g_tensor_dims(node->inputs[1]);
+  const tn__expr *const *left = tn__g_tensor_dims(node->inputs[0]), *const *right = tn__g_tensor_dims(node->inputs[1]);
   dot_shape s = dot_shape_of(graph, node);
   const tn__expr *dims[TN__MAX_RANK * 2];
   int rank = 0;
-  check_quads(graph, node);
+  int pair = pair_in_words(node, &s);
+  check_words(graph, node, pair < 0 ? -1 : s.contract[0][pair], pair < 0 ? -1 : s.contract[1][pair]);
   for (int i = 0; i < s.batch_count; i++)
     dims[rank++] =
-        tn__g_same_dim(graph, node, lhs->dims[s.batch[0][i]], right[s.batch[1][i]], "operand 1", (int)s.batch[1][i]);
+        tn__g_same_dim(graph, node, left[s.batch[0][i]], right[s.batch[1][i]], "operand 1", (int)s.batch[1][i]);
   for (int i = 0; i < s.contract_count; i++)
-    tn__g_same_dim(graph, node, lhs->dims[s.contract[0][i]], right[s.contract[1][i]], "operand 1",
-                   (int)s.contract[1][i]);
-  for (int i = 0; i < s.free_count[0]; i++) dims[rank++] = lhs->dims[s.free[0][i]];
+    tn__g_same_dim(graph, node, left[s.contract[0][i]], right[s.contract[1][i]], "operand 1", (int)s.contract[1][i]);
+  for (int i = 0; i < s.free_count[0]; i++) dims[rank++] = left[s.free[0][i]];
   for (int i = 0; i < s.free_count[1]; i++) dims[rank++] = right[s.free[1][i]];
   tn__g_set_output(graph, node, 0, result_dtype(graph, node), rank, dims, NULL);
 }
@@ -114,22 +146,27 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
   tn__te *te = tn__lower_te(lower);
   dot_shape s = dot_shape_of(NULL, node);
   const tn__value *result = node->outputs[0];
-  const tn__expr *dims[TN__MAX_RANK], *extents[TN__MAX_RANK], *index[2][TN__MAX_RANK];
+  const tn__expr *dims[TN__MAX_RANK], *extents[TN__MAX_RANK], *index[2][TN__MAX_RANK], *left[TN__MAX_RANK];
   tn__lower_dims(lower, result, dims);
   int last = result->rank - 1, columns = s.free_count[1] - 1;
   const tn__expr *real = last < 0 ? NULL : dims[last];
   if (columns >= 0) dims[last] = whole_columns(ir, node, s.free[1][columns], real);
   bool padded = last >= 0 && dims[last] != real;
-  for (int i = 0; i < s.contract_count; i++) extents[i] = inputs[0]->shape[s.contract[0][i]];
+  int pair = pair_in_words(node, &s);
+  tn__lower_exprs(lower, tn__g_tensor_dims(node->inputs[0]), tn__g_tensor_rank(node->inputs[0]), left);
+  for (int i = 0; i < s.contract_count; i++)
+    extents[i] = i == pair ? in_steps(ir, node, left[s.contract[0][i]]) : left[s.contract[0][i]];
   tn__te_axes axes = tn__te_axes_create(te, "i", result->rank, dims);
   tn__te_axes reduce = tn__te_axes_create(te, "k", s.contract_count, extents);
   int next = 0;
   for (int i = 0; i < s.batch_count; i++, next++) index[0][s.batch[0][i]] = index[1][s.batch[1][i]] = axes.index[next];
-  for (int i = 0; i < s.contract_count; i++) index[0][s.contract[0][i]] = index[1][s.contract[1][i]] = reduce.index[i];
+  for (int i = 0; i < s.contract_count; i++)
+    index[0][s.contract[0][i]] = index[1][s.contract[1][i]] =
+        tn__ir_mul_i(ir, reduce.index[i], i == pair ? step_of(node) : 1);
   for (int i = 0; i < s.free_count[0]; i++) index[0][s.free[0][i]] = axes.index[next++];
   for (int i = 0; i < s.free_count[1]; i++) index[1][s.free[1][i]] = axes.index[next++];
   const tn__expr *term =
-      product(ir, node, tn__ir_load(ir, inputs[0], index[0]), load_right(ir, node, inputs[1], index[1]));
+      product(ir, node, load_operand(ir, node, 0, inputs[0], index[0]), load_operand(ir, node, 1, inputs[1], index[1]));
   const char *name = tn__lower_name(lower, "dot_general");
   const tn__buffer *sum = s.contract_count == 0 ? tn__te_compute(te, name, &axes, term)
                                                 : tn__te_reduce(te, name, &axes, &reduce, TN__TE_SUM, term);
@@ -150,13 +187,13 @@ typedef struct conv_shape {
   int spatial;
   const int64_t *strides, *lhs_dilation, *rhs_dilation;
   int64_t groups;
-  bool flip, channels_last;
-  int batch, channel, first_spatial;      /* dimensions of lhs and result */
+  bool flip;
+  int channel, first_spatial;             /* dimensions of what lhs holds, and of the result */
   int rhs_in, rhs_out, rhs_first_spatial; /* of the tensor that rhs holds */
 } conv_shape;
 
 static conv_shape conv_shape_of(const tn__node *node) {
-  int spatial = node->inputs[0]->rank - 2;
+  int spatial = tn__g_tensor_rank(node->inputs[0]) - 2;
   bool last = tn__node_int(node, "channels_last", 0) != 0;
   conv_shape s = {.spatial = spatial,
                   .strides = tn__node_attr(node, "strides")->ints,
@@ -164,7 +201,6 @@ static conv_shape conv_shape_of(const tn__node *node) {
                   .rhs_dilation = tn__node_attr(node, "rhs_dilation")->ints,
                   .groups = tn__node_int(node, "feature_groups", 1),
                   .flip = tn__node_int(node, "flip", 0) != 0,
-                  .channels_last = last,
                   .channel = last ? spatial + 1 : 1,
                   .first_spatial = last ? 1 : 2};
   s.rhs_in = last ? spatial : 1;
@@ -175,8 +211,8 @@ static conv_shape conv_shape_of(const tn__node *node) {
 
 /* The result's channels; checks groups. */
 static const tn__expr *conv_channels(tn__graph *graph, const tn__node *node, const conv_shape *s) {
-  const tn__value *lhs = node->inputs[0];
-  const tn__expr *const *weights = tn__g_tensor_dims(node->inputs[1]);
+  const tn__expr *const *image = tn__g_tensor_dims(node->inputs[0]), *const *weights =
+                                                                         tn__g_tensor_dims(node->inputs[1]);
   tn__ir *ir = graph->ir;
   if (s->groups < 1) tn__node_fail(graph, node, "feature_groups %lld is not positive", (long long)s->groups);
   const tn__expr *channels = weights[s->rhs_out];
@@ -185,22 +221,32 @@ static const tn__expr *conv_channels(tn__graph *graph, const tn__node *node, con
     tn__node_fail(graph, node, "%s output channels do not divide into %lld groups", tn__g_expr_text(graph, channels),
                   (long long)s->groups);
   const tn__expr *in = tn__ir_mul_i(ir, weights[s->rhs_in], s->groups);
-  const tn__expr *equal = tn__ir_eq(ir, lhs->dims[s->channel], in);
+  const tn__expr *equal = tn__ir_eq(ir, image[s->channel], in);
   if (tn__ir_is_false(equal))
     tn__node_fail(graph, node, "operand 0 has %s channels, but the weights are for %s in %lld groups",
-                  tn__g_expr_text(graph, lhs->dims[s->channel]), tn__g_expr_text(graph, in), (long long)s->groups);
+                  tn__g_expr_text(graph, image[s->channel]), tn__g_expr_text(graph, in), (long long)s->groups);
   tn__graph_assume(graph, equal, "%s: operand 0 has %s channels and must have %s", node->op->name,
-                   tn__g_size_text(graph, lhs->dims[s->channel]), tn__g_size_text(graph, in));
+                   tn__g_size_text(graph, image[s->channel]), tn__g_size_text(graph, in));
   return channels;
+}
+
+/* Where dimension `dim` of the left operand is stored; -1: not in one piece. */
+static int stored_dim(const tn__node *node, int dim) {
+  const tn__held *held = held_of(node, 0);
+  for (int i = 0; held != NULL && i < held->layout.rank; i++)
+    if (held->layout.parts[i].dim == dim)
+      return held->layout.parts[i].divisor == 1 && held->layout.parts[i].modulus == 0 ? i : -1;
+  return dim;
 }
 
 void tn__g_infer_convolution(tn__graph *graph, tn__node *node) {
   const tn__value *lhs = node->inputs[0];
+  const tn__expr *const *image = tn__g_tensor_dims(lhs);
   tn__ir *ir = graph->ir;
-  int spatial = lhs->rank - 2;
+  int rank = tn__g_tensor_rank(lhs), spatial = rank - 2;
   if (spatial < 0 || spatial > 6)
     tn__node_fail(graph, node, "operand 0 must have 2 to 8 dimensions, but is %s", tn__value_type_text(graph, lhs));
-  tn__g_require_rank(graph, node, 1, lhs->rank);
+  tn__g_require_rank(graph, node, 1, rank);
   tn__g_require_ints(graph, node, "strides", spatial);
   tn__g_require_ints(graph, node, "lhs_dilation", spatial);
   tn__g_require_ints(graph, node, "rhs_dilation", spatial);
@@ -208,14 +254,17 @@ void tn__g_infer_convolution(tn__graph *graph, tn__node *node) {
   const tn__expr *const *high = tn__g_require_exprs(graph, node, "high", spatial);
   conv_shape s = conv_shape_of(node);
   const tn__expr *dims[TN__MAX_RANK];
-  check_quads(graph, node);
-  dims[0] = lhs->dims[0];
+  check_words(graph, node, s.channel, s.rhs_in);
+  for (int i = 0; i < spatial; i++)
+    if (stored_dim(node, s.first_spatial + i) < 0)
+      tn__node_fail(graph, node, "operand 0 is %s: dimension %d, along which windows move, is stored in blocks",
+                    tn__value_type_text(graph, lhs), s.first_spatial + i);
+  dims[0] = image[0];
   dims[s.channel] = conv_channels(graph, node, &s);
   for (int i = 0; i < spatial; i++) {
     if (s.strides[i] < 1 || s.lhs_dilation[i] < 1 || s.rhs_dilation[i] < 1)
       tn__node_fail(graph, node, "stride and dilations of spatial dimension %d must be positive", i);
-    const tn__expr *padded =
-        tn__g_padded_dim(ir, lhs->dims[s.first_spatial + i], low[i], high[i], s.lhs_dilation[i] - 1);
+    const tn__expr *padded = tn__g_padded_dim(ir, image[s.first_spatial + i], low[i], high[i], s.lhs_dilation[i] - 1);
     const tn__expr *window = tn__g_tensor_dims(node->inputs[1])[s.rhs_first_spatial + i];
     const tn__expr *reach = tn__ir_add_i(ir, tn__ir_mul_i(ir, tn__ir_add_i(ir, window, -1), s.rhs_dilation[i]), 1);
     const tn__expr *fits = tn__ir_le(ir, reach, padded);
@@ -227,21 +276,26 @@ void tn__g_infer_convolution(tn__graph *graph, tn__node *node) {
                      node->op->name, tn__g_size_text(graph, reach), i, tn__g_size_text(graph, padded));
     dims[s.first_spatial + i] = tn__ir_add_i(ir, tn__ir_div_i(ir, tn__ir_sub(ir, padded, reach), s.strides[i]), 1);
   }
-  tn__g_set_output(graph, node, 0, result_dtype(graph, node), lhs->rank, dims, NULL);
+  tn__g_set_output(graph, node, 0, result_dtype(graph, node), rank, dims, NULL);
 }
 
 /* Pads and dilates the left operand in a stage of its own, so that the loops have no conditions. */
 static const tn__buffer *pad_lhs(tn__lower_context *lower, const tn__node *node, const conv_shape *s,
                                  const tn__buffer *lhs) {
   tn__ir *ir = tn__lower_ir(lower);
-  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK];
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *before[TN__MAX_RANK], *behind[TN__MAX_RANK];
   int64_t interior[TN__MAX_RANK] = {0};
   for (int i = 0; i < lhs->rank; i++) low[i] = high[i] = tn__ir_index(ir, 0);
-  tn__lower_exprs(lower, tn__node_attr(node, "low")->exprs, s->spatial, low + s->first_spatial);
-  tn__lower_exprs(lower, tn__node_attr(node, "high")->exprs, s->spatial, high + s->first_spatial);
-  for (int i = 0; i < s->spatial; i++) interior[s->first_spatial + i] = s->lhs_dilation[i] - 1;
+  tn__lower_exprs(lower, tn__node_attr(node, "low")->exprs, s->spatial, before);
+  tn__lower_exprs(lower, tn__node_attr(node, "high")->exprs, s->spatial, behind);
+  for (int i = 0; i < s->spatial; i++) {
+    int d = stored_dim(node, s->first_spatial + i);
+    low[d] = before[i];
+    high[d] = behind[i];
+    interior[d] = s->lhs_dilation[i] - 1;
+  }
   int64_t fill = tn__node_int(node, "pad_value", 0);
-  const tn__expr *constant = has_quads(node)
+  const tn__expr *constant = step_of(node) != 1
                                  ? tn__ir_int(ir, TN_I32, (int32_t)((uint32_t)(fill & 255) * UINT32_C(0x01010101)))
                                  : tn__ir_constant(ir, lhs->dtype, (double)fill);
   return tn__lower_pad(lower, lhs, constant, low, high, interior);
@@ -263,10 +317,10 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
   dims[s.channel] = whole_columns(ir, node, s.rhs_out, real);
   bool padded = dims[s.channel] != real;
   for (int i = 0; i < s.spatial; i++) extents[i] = weights[s.rhs_first_spatial + i];
-  extents[s.spatial] = weights[s.rhs_in];
+  extents[s.spatial] = in_steps(ir, node, weights[s.rhs_in]);
   tn__te_axes axes = tn__te_axes_create(te, "i", result->rank, dims);
   tn__te_axes reduce = tn__te_axes_create(te, "k", s.spatial + 1, extents);
-  const tn__expr *column = axes.index[s.channel], *in = reduce.index[s.spatial];
+  const tn__expr *column = axes.index[s.channel], *in = tn__ir_mul_i(ir, reduce.index[s.spatial], step_of(node));
   a[0] = axes.index[0];
   a[s.channel] = in;
   if (s.groups > 1) /* the padding columns of the last panel read a real channel; nobody reads them */
@@ -283,7 +337,7 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
                                         tn__ir_mul_i(ir, k, s.rhs_dilation[i]));
     b[s.rhs_first_spatial + i] = s.flip ? tn__ir_sub(ir, tn__ir_add_i(ir, extents[i], -1), k) : k;
   }
-  const tn__expr *term = product(ir, node, tn__ir_load(ir, lhs, a), load_right(ir, node, inputs[1], b));
+  const tn__expr *term = product(ir, node, load_operand(ir, node, 0, lhs, a), load_operand(ir, node, 1, inputs[1], b));
   const tn__buffer *sum = tn__te_reduce(te, tn__lower_name(lower, "convolution"), &axes, &reduce, TN__TE_SUM, term);
   outputs[0] = padded ? take_columns(lower, sum, result) : tn__lower_convert(lower, sum, result->dtype);
 }
@@ -309,7 +363,7 @@ static const tn__op rows[] = {
      .declare = declare_dot,
      .columns = dot_columns,
      .doc = "Sums of products over the contracting dimensions; result dimensions are batch, free of lhs, free of rhs. "
-            "With `quads` each i32 holds four bytes, u8 on the left and i8 on the right, whose products are summed."},
+            "Operands in words (layouts) are u8 and i8, whose products are summed four at a time."},
     {.name = "convolution",
      .min_inputs = 2,
      .max_inputs = 2,
@@ -320,8 +374,10 @@ static const tn__op rows[] = {
      .infer = tn__g_infer_convolution,
      .declare = declare_convolution,
      .columns = convolution_columns,
-     .doc = "Strided, dilated, grouped convolution of any spatial rank, channels first or last; padded with zeros, or "
-            "`pad_value` in integers. With `quads` as for dot_general, of channels."},
+     .doc =
+         "Strided, dilated, grouped convolution of any spatial rank, padded with zeros, or `pad_value` in integers. "
+         "`channels_last` stands for StableHLO's dimension numbers: [N, spatial..., C] by [spatial..., I, O] with it, "
+         "else [N, C, spatial...] by [O, I, spatial...]. Operands in words are as for dot_general, along channels."},
 };
 
 const tn__op_family tn__ops_contract = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -460,37 +460,14 @@ static void declare_from_elements(tn__lower_context *lower, const tn__node *node
   outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "from_elements"), &axes, value);
 }
 
-/* ---- quads ------------------------------------------------------------------------------------------------------- */
-
-static void infer_quads(tn__graph *graph, tn__node *node) {
-  const tn__value *a = node->inputs[0];
-  if (a->dtype != TN_U8 && a->dtype != TN_I8)
-    tn__node_fail(graph, node, "%s is not of bytes", tn__value_type_text(graph, a));
-  tn__g_set_output(graph, node, 0, TN_I32, a->rank - 1, a->dims, NULL);
-}
-
-static void declare_quads(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
-                          const tn__buffer **outputs) {
-  tn__ir *ir = tn__lower_ir(lower);
-  tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
-  const tn__expr *index[TN__MAX_RANK], *value = NULL;
-  int last = inputs[0]->rank - 1;
-  for (int i = 0; i < last; i++) index[i] = axes.index[i];
-  for (int i = 0; i < 4; i++) {
-    index[last] = tn__ir_index(ir, i);
-    const tn__expr *byte = tn__ir_cast(ir, TN_I32, tn__ir_cast(ir, TN_U8, tn__ir_load(ir, inputs[0], index)));
-    byte = tn__ir_binary(ir, TN__EXPR_SHL, byte, tn__ir_int(ir, TN_I32, 8 * (int64_t)i));
-    value = value == NULL ? byte : tn__ir_binary(ir, TN__EXPR_OR, value, byte);
-  }
-  outputs[0] = tn__te_compute(tn__lower_te(lower), tn__lower_name(lower, "quads"), &axes, value);
-}
-
 /* ---- relayout ---------------------------------------------------------------------------------------------------- */
 
-static tn__layout layout_of(const tn__attr *parts) {
+static tn__layout layout_of(const tn__node *node) {
+  const tn__attr *parts = tn__node_attr(node, "parts"), *word = tn__node_attr(node, "word");
   tn__layout layout = {.rank = parts->count / 3};
   for (int i = 0; i < layout.rank; i++)
     layout.parts[i] = (tn__layout_part){(int)parts->ints[3 * i], parts->ints[3 * i + 1], parts->ints[3 * i + 2]};
+  if (word != NULL) layout.word = (tn__layout_word){(int)word->ints[0], word->ints[1]};
   return layout;
 }
 
@@ -500,18 +477,27 @@ static void infer_relayout(tn__graph *graph, tn__node *node) {
   if (parts == NULL || parts->kind != TN__ATTR_INTS || parts->count % 3 != 0 || parts->count > 3 * TN__MAX_RANK)
     tn__node_fail(graph, node, "needs the attribute parts: a dimension, a divisor and a modulus for each of at most %d",
                   TN__MAX_RANK);
-  tn__layout layout = layout_of(parts);
-  const char *fault = tn__layout_fault(graph->arena, &layout, a->rank);
+  if (tn__node_attr(node, "word") != NULL) tn__g_require_ints(graph, node, "word", 2);
+  tn__held held = {tn__g_tensor_dtype(a), tn__g_tensor_rank(a), tn__g_tensor_dims(a), layout_of(node)};
+  const char *fault = tn__layout_fault(graph->arena, &held.layout, held.rank);
+  tn_dtype dtype = tn__layout_stored(&held.layout, held.dtype);
+  const tn__layout_word *own = a->held == NULL ? NULL : &a->held->layout.word, *word = &held.layout.word;
   const tn__expr *dims[TN__MAX_RANK];
+  if (fault == NULL && dtype == TN_DTYPE_INVALID) fault = "words are of four bytes";
+  if (fault == NULL && own != NULL && own->count != 0 && (own->count != word->count || own->dim != word->dim))
+    fault = "words are not taken apart";
   if (fault != NULL) tn__node_fail(graph, node, "%s cannot have the layout: %s", tn__value_type_text(graph, a), fault);
-  tn__layout_shape(graph->ir, &layout, a->dims, dims);
-  tn__value_hold(graph, tn__g_set_output(graph, node, 0, a->dtype, layout.rank, dims, NULL), &layout, a->rank, a->dims);
+  tn__layout_shape(graph->ir, &held.layout, held.dims, dims);
+  tn__value_hold(graph, tn__g_set_output(graph, node, 0, dtype, held.layout.rank, dims, NULL), &held);
 }
 
 static void declare_relayout(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                              const tn__buffer **outputs) {
-  const tn__layout *layout = &node->outputs[0]->held->layout;
-  outputs[0] = tn__te_in_layout(tn__lower_te(lower), tn__lower_name(lower, "relayout"), inputs[0], layout);
+  const tn__held *held = node->outputs[0]->held, *own = node->inputs[0]->held;
+  const tn__expr *shape[TN__MAX_RANK];
+  tn__lower_exprs(lower, held->dims, held->rank, shape);
+  outputs[0] = tn__te_in_layout(tn__lower_te(lower), tn__lower_name(lower, "relayout"), inputs[0],
+                                own == NULL ? NULL : &own->layout, shape, &held->layout);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -526,8 +512,6 @@ static const tn__op rows[] = {
             .moves = {.operands = 1, .per_dim = {"shape"}}),
     TN__ROW(1, 1, "reshape", "x[*s]", reshape, "The same elements in row-major order as another `shape`.",
             .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS | TN__FACT_VIEW),
-    TN__ROW(1, 1, "quads", "x[*s,4]", quads, "Four bytes, the last dimension, as one i32; the first is the lowest.",
-            .facts = TN__FACT_VIEW),
     TN__ROW(1, 1, "transpose", "x[*s]", transpose,
             "Dimension i of the result is dimension permutation[i] of the operand.",
             .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS),
@@ -548,8 +532,8 @@ static const tn__op rows[] = {
             .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = 1, .axes = "axes"}),
     TN__ROW(1, 1, "relayout", "x[*s]", relayout,
             "The tensor in another layout: `parts` are triples of a dimension, a divisor and a modulus, one for each "
-            "dimension that is stored.",
-            .facts = TN__FACT_REARRANGES),
+            "dimension that is stored; `word`, a dimension and how many neighbours along it are one stored element.",
+            .facts = TN__FACT_LAYOUTS | TN__FACT_VIEW),
     TN__ROW(0, 0, "iota", "", iota, "The index along `axis` as an element of `dtype`.", .facts = TN__FACT_CHEAP),
     TN__ROW(0, 0, "from_elements", "", from_elements, "A small tensor of dimension expressions: shapes as data.",
             .facts = TN__FACT_CHEAP),

@@ -68,10 +68,8 @@ static bool same_space(const tn__value *a, const tn__value *b) {
   }
 }
 
-static bool is_view(const tn__node *n) { return tn__op_has(n, TN__FACT_VIEW); }
-
 static bool is_unit_reshape(const tn__node *n) {
-  return is_view(n) && n->inputs[0]->dtype == n->outputs[0]->dtype && same_space(n->inputs[0], n->outputs[0]);
+  return tn__node_is_view(n) && n->inputs[0]->dtype == n->outputs[0]->dtype && same_space(n->inputs[0], n->outputs[0]);
 }
 
 /* One tensor of a stack of buffers that grow. */
@@ -267,7 +265,7 @@ static void claim_epilogue(fuser *f, int index, const tn__value *result) {
     if (node < 0 || e.count == MAX_EPILOGUE_NODES || k->members.count + e.count >= MAX_KERNEL_NODES) return;
     const tn__node *n = tn__graph_node_at(f->graph, node);
     if (n->op->op_class != TN__CLASS_ELEMENTWISE || n->op->lowering != TN__LOWER_DECLARE || n->output_count != 1 ||
-        is_cheap(n) || is_view(n) || !same_shape(n->outputs[0], k->space))
+        is_cheap(n) || tn__node_is_view(n) || !same_shape(n->outputs[0], k->space))
       return;
     e.nodes[e.count++] = node;
     int kept = 0;
@@ -287,7 +285,7 @@ static bool can_join(fuser *f, int index, int node, const tn__node *n) {
   const kernel *k = &f->kernels.data[index];
   tn__op_class class = n->op->op_class;
   if (k->kind == KERNEL_ALONE || k->members.count >= MAX_KERNEL_NODES) return false;
-  if (is_view(n)) return k->kind == KERNEL_ROW && is_unit_reshape(n) && fits_row(k, n);
+  if (tn__node_is_view(n)) return k->kind == KERNEL_ROW && is_unit_reshape(n) && fits_row(k, n);
   switch (k->kind) {
     case KERNEL_MAP:
       if (class == TN__CLASS_ELEMENTWISE) return same_shape(n->outputs[0], k->space);
@@ -364,7 +362,7 @@ static int new_kernel(fuser *f, int node, const tn__node *n, bool constant) {
   kernel k = {.first = node, .constant = constant};
   tn__op_class class = n->op->op_class;
   k.kind = n->op->lowering != TN__LOWER_DECLARE ? KERNEL_ALONE
-           : is_view(n)                         ? KERNEL_ALONE
+           : tn__node_is_view(n)                ? KERNEL_ALONE
            : is_over_rows(n)                    ? KERNEL_ROW
            : class == TN__CLASS_CONTRACTION     ? KERNEL_CONTRACTION
            : (class == TN__CLASS_ELEMENTWISE || class == TN__CLASS_INJECTIVE) && n->output_count == 1 ? KERNEL_MAP
@@ -468,7 +466,7 @@ static bool is_counting(const tn__attr *axes, int count) {
 static bool is_score_product(const tn__node *n) {
   const tn__attr *contract = tn__node_attr(n, "lhs_contract"), *batch = tn__node_attr(n, "lhs_batch");
   int rank = n->outputs[0]->rank;
-  if (contract == NULL || batch == NULL || n->inputs[1]->held != NULL || rank < 3 || n->outputs[0]->dtype != TN_F32)
+  if (contract == NULL || batch == NULL || tn__node_reads_layout(n) || rank < 3 || n->outputs[0]->dtype != TN_F32)
     return false;
   if (n->inputs[0]->rank != rank || n->inputs[1]->rank != rank) return false;
   if (contract->count != 1 || batch->count != rank - 2) return false;
@@ -617,7 +615,7 @@ static void add_cheap(emitter *e, int of, uint32_t group, inlining inlined, inde
 }
 
 /* Can this kernel hold copies of cheap producers? Views and what has no declaration need their operands in memory. */
-static bool inlines_cheap(const tn__node *n) { return n->op->lowering == TN__LOWER_DECLARE && !is_view(n); }
+static bool inlines_cheap(const tn__node *n) { return n->op->lowering == TN__LOWER_DECLARE && !tn__node_is_view(n); }
 
 static void push_task(emitter *e, task_kind kind, int index, uint32_t owner, inlining inlined) {
   task t = {kind, index, owner, inlined};
@@ -695,7 +693,7 @@ static void finish_kernel(emitter *e, int k) {
     add_cheap(e, kern->members.data[i], group, inlined, &nodes);
     tn__vec_push(f->arena, &nodes, kern->members.data[i]);
   }
-  push_group(e, &nodes, k, kern->members.count == 1 && is_view(head_of(e, kern)), kern->constant);
+  push_group(e, &nodes, k, kern->members.count == 1 && tn__node_is_view(head_of(e, kern)), kern->constant);
 }
 
 static void do_task(emitter *e, const task *t) {

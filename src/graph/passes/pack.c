@@ -8,16 +8,22 @@ static bool layout_for(const tn__optimize_options *options, const tn__operand_us
          options->operand_layout(options->layout_user, operand, out);
 }
 
-/* `node` with its right operand in the layout. Equal elements are in every layout: what stands in the columns that fill
- * up the last panel is never written to a result. */
+/* `node` with its right operand in the layout. */
 static tn__value *with_right_in(tn__graph *graph, const tn__node *node, tn__value *rhs, const tn__layout *layout) {
-  tn__value *stored = tn__g_relayout(graph, rhs, layout);
-  if (rhs->splat) {
-    stored->producer->dead = true;
-    stored = tn__g_constant_like(graph, stored, rhs->data, true);
-  }
-  tn__value *const inputs[2] = {node->inputs[0], stored};
+  tn__value *const inputs[2] = {node->inputs[0], tn__pass_relayout(graph, rhs, layout)};
   return tn__pass_node_again(graph, node, inputs, NULL, 0);
+}
+
+/* An operand that is stored in words of a few elements along the reduction stays so, with panels of words. */
+static tn__layout_word word_of(const tn__value *rhs) {
+  return rhs->held != NULL ? rhs->held->layout.word : (tn__layout_word){0};
+}
+
+static bool is_in_blocks(const tn__value *rhs) { return rhs->held != NULL && rhs->held->layout.rank > rhs->held->rank; }
+
+static int64_t size_of(const tn__value *rhs, int64_t dim) {
+  int64_t size;
+  return tn__ir_as_int(tn__g_tensor_dims(rhs)[dim], &size) ? size : -1;
 }
 
 /* ---- products ----------------------------------------------------------------------------------- */
@@ -38,7 +44,7 @@ static operand operand_of(const tn__node *node, int side) {
   if (o.contract_count > 0) o.contract = contract->ints;
   for (int i = 0; i < o.batch_count; i++) seen |= 1u << o.batch[i];
   for (int i = 0; i < o.contract_count; i++) seen |= 1u << o.contract[i];
-  for (int i = 0; i < node->inputs[side]->rank; i++)
+  for (int i = 0; i < tn__g_tensor_rank(node->inputs[side]); i++)
     if ((seen >> i & 1) == 0) o.free[o.free_count++] = i;
   return o;
 }
@@ -97,12 +103,15 @@ static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optim
   tn__value *rhs = node->inputs[1], *result = node->outputs[0];
   operand left = operand_of(node, 0), right = operand_of(node, 1);
   int64_t rows = 1, columns = 1;
-  for (int i = 0; i < right.contract_count; i++) rows *= tn__g_dim_const(rhs, (int)right.contract[i]);
-  for (int i = 0; i < right.free_count; i++) columns *= tn__g_dim_const(rhs, (int)right.free[i]);
+  for (int i = 0; i < right.contract_count; i++) rows *= size_of(rhs, right.contract[i]);
+  for (int i = 0; i < right.free_count; i++) columns *= size_of(rhs, right.free[i]);
   if (right.contract_count == 0 || right.free_count == 0 || rows <= 0) return NULL;
   bool matrices = right.contract_count == 1 && right.free_count == 1;
-  tn__operand_use use = {
-      .dtype = rhs->dtype, .rank = right.batch_count + 2, .lead = right.batch_count, .columns = columns};
+  tn__operand_use use = {.dtype = rhs->dtype,
+                         .word = word_of(rhs),
+                         .rank = right.batch_count + 2,
+                         .lead = right.batch_count,
+                         .columns = columns};
   for (int i = 0; i < use.rank; i++)
     use.order[i] = !matrices                ? i
                    : i < right.batch_count  ? (int)right.batch[i]
@@ -111,6 +120,7 @@ static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optim
   tn__layout layout;
   if (!layout_for(options, &use, &layout)) return NULL;
   if (matrices) return with_right_in(graph, node, rhs, &layout);
+  if (tn__node_reads_layout(node)) return NULL; /* which reshapes do not go through */
   tn__node *plain = as_matrices(graph, node, &left, &right, rows, columns);
   if (plain == NULL) return NULL;
   tn__value *product = with_right_in(graph, plain, plain->inputs[1], &layout);
@@ -121,19 +131,19 @@ static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optim
 /* ---- convolutions ------------------------------------------------------------------------------- */
 
 /* With groups, a panel must not hold columns of two of them; with one input channel a group (depthwise) there is
- * nothing to gain. */
+ * nothing to gain, nor with one word of them. */
 static bool groups_allow(const tn__node *node, int64_t columns, const tn__layout *layout) {
   const tn__value *weights = node->inputs[1];
-  int64_t groups = tn__node_int(node, "feature_groups", 1);
+  int64_t groups = tn__node_int(node, "feature_groups", 1), word = layout->word.count != 0 ? layout->word.count : 1;
   return groups == 1 || (columns / groups % layout->parts[layout->rank - 1].modulus == 0 &&
-                         !tn__pass_is_unit(weights->dims[weights->rank - 2]));
+                         size_of(weights, tn__g_tensor_rank(weights) - 2) != word);
 }
 
 static tn__value *pack_convolution(tn__graph *graph, tn__node *node, const tn__optimize_options *options) {
   tn__value *weights = node->inputs[1];
-  tn__operand_use use = {
-      .dtype = weights->dtype, .rank = weights->rank, .columns = tn__g_dim_const(weights, weights->rank - 1)};
+  tn__operand_use use = {.dtype = weights->dtype, .word = word_of(weights), .rank = tn__g_tensor_rank(weights)};
   tn__layout layout;
+  use.columns = size_of(weights, use.rank - 1);
   for (int i = 0; i < use.rank; i++) use.order[i] = i;
   if (tn__node_int(node, "channels_last", 0) == 0 || !layout_for(options, &use, &layout)) return NULL;
   return groups_allow(node, use.columns, &layout) ? with_right_in(graph, node, weights, &layout) : NULL;
@@ -159,7 +169,7 @@ void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options) {
   for (int i = 0; i < count; i++) {
     tn__node *node = tn__graph_node_at(graph, i);
     const packing *p = packing_of(node);
-    if (node->dead || p == NULL || node->inputs[1]->held != NULL) continue;
+    if (node->dead || p == NULL || is_in_blocks(node->inputs[1])) continue;
     if (!tn__pass_is_precomputable(node->inputs[1]) || tn__pass_element_total(node->inputs[1]) <= 0) continue;
     /* A product that is constant itself is computed once: packing would cost more. */
     if (tn__pass_is_precomputable(node->inputs[0])) continue;

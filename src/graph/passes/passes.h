@@ -47,9 +47,10 @@ const char *tn__graph_pass_name(int index);
  * pooling and what lies between become channels-last; transposes are pushed out and cancelled. phases: transposed
  * convolutions become ones over the image as it is, with the columns of all phases of the result. rows: products with
  * several row dimensions and 1x1 convolutions become products of two matrices; readers that go row by row follow.
- * winograd: 3x3 convolutions of stride 1 by minimal filtering, where the driver says so. quads: products and
- * convolutions of bytes sum them four at a time. pack: constant right operands of products and convolutions get the
- * layout that the driver wants. attention: the sums of a softmax divide rows of results instead of rows of weights. */
+ * winograd: 3x3 convolutions of stride 1 by minimal filtering, where the driver says so. quads: operands of products
+ * and convolutions of bytes are stored in words, of which four bytes are summed at a time. pack: constant right
+ * operands of products and convolutions get the layout that the driver wants. attention: the sums of a softmax divide
+ * rows of results instead of rows of weights. */
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
@@ -71,7 +72,7 @@ typedef struct tn__group {
   int node_count;
   tn__value **outputs; /* values that others read, in order */
   int output_count;
-  bool view;     /* a lone reshape, bitcast or quads: no kernel, another view of its operand */
+  bool view;     /* a lone reshape, bitcast or relayout in the same order: no kernel, another view of its operand */
   bool constant; /* depends on constants only: computed once by the driver when it compiles */
 } tn__group;
 typedef struct tn__groups {

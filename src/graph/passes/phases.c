@@ -54,9 +54,8 @@ static bool see_dimension(phases *p, int i) {
 
 static bool fits(phases *p) {
   const tn__node *node = p->node;
-  if (!tn__g_is_op(node, "convolution") || tn__node_int(node, "channels_last", 0) == 0 ||
-      node->inputs[1]->held != NULL || tn__node_int(node, "feature_groups", 1) != 1 ||
-      tn__node_int(node, "pad_value", 0) != 0)
+  if (!tn__g_is_op(node, "convolution") || tn__node_int(node, "channels_last", 0) == 0 || tn__node_reads_layout(node) ||
+      tn__node_int(node, "feature_groups", 1) != 1 || tn__node_int(node, "pad_value", 0) != 0)
     return false;
   p->spatial = node->inputs[0]->rank - 2;
   if (2 * p->spatial + 2 > TN__MAX_RANK || tn__pass_element_total(node->inputs[1]) <= 0) return false;

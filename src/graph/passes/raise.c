@@ -279,7 +279,8 @@ static tn__value *quantized_matmul(tn__rewriter *r, tn__node *node) {
   static const int64_t swap[2] = {1, 0};
   const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
   const tn__attr *batch = tn__node_attr(node, "lhs_batch"), *contract = tn__node_attr(node, "lhs_contract");
-  if (lhs->rank < 2 || rhs->rank != 2 || rhs->held != NULL || (batch != NULL && batch->count > 0)) return NULL;
+  if (lhs->rank < 2 || rhs->rank != 2 || tn__node_reads_layout(node) || (batch != NULL && batch->count > 0))
+    return NULL;
   if (contract == NULL || contract->count != 1 || contract->ints[0] != lhs->rank - 1) return NULL;
   int depth = (int)tn__node_attr(node, "rhs_contract")->ints[0];
   dequantized a, b;
@@ -291,7 +292,7 @@ static tn__value *quantized_matmul(tn__rewriter *r, tn__node *node) {
 
 static tn__value *quantized_convolution(tn__rewriter *r, tn__node *node) {
   const tn__value *w = node->inputs[1];
-  if (w->held != NULL) return NULL;
+  if (tn__node_reads_layout(node)) return NULL;
   const tn__conv_spec spec = tn__g_conv_spec_of(node);
   if (spec.channels_last || spec.flip || spec.pad_value != 0) return NULL;
   for (int i = 0; i < spec.spatial; i++)

@@ -15,15 +15,8 @@ bool tn__pass_same_shape(const tn__value *a, const tn__value *b) {
   return true;
 }
 
-static bool same_layout(const tn__held *a, const tn__held *b) {
-  if (a == b || a == NULL || b == NULL) return a == b;
-  bool same = a->rank == b->rank && tn__layout_equal(&a->layout, &b->layout);
-  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
-  return same;
-}
-
 bool tn__pass_same_type(const tn__value *a, const tn__value *b) {
-  return a->dtype == b->dtype && tn__pass_same_shape(a, b) && same_layout(a->held, b->held);
+  return a->dtype == b->dtype && tn__pass_same_shape(a, b) && tn__held_equal(a->held, b->held);
 }
 
 bool tn__pass_is_unit(const tn__expr *dim) { return tn__ir_is_int_value(dim, 1); }
@@ -148,6 +141,16 @@ tn__value *tn__pass_permuted_broadcast(tn__graph *graph, const tn__node *broadca
     order[k] = i;
   }
   return tn__g_broadcast_in_dim(graph, tn__pass_permuted(graph, source, order), wide->rank, dims, sorted);
+}
+
+tn__value *tn__pass_relayout(tn__graph *graph, tn__value *value, const tn__layout *layout) {
+  tn__value *stored = tn__g_relayout(graph, value, layout);
+  if (!value->splat) return stored;
+  size_t size = tn__dtype_stored(value->dtype), whole = tn__dtype_stored(stored->dtype);
+  char *element = tn__arena_alloc(tn__graph_arena(graph), whole);
+  for (size_t at = 0; at < whole; at += size) memcpy(element + at, value->data, size);
+  stored->producer->dead = true;
+  return tn__g_constant_like(graph, stored, element, true);
 }
 
 tn__value *tn__pass_node_again(tn__graph *graph, const tn__node *node, tn__value *const *inputs,

@@ -36,6 +36,9 @@ tn__value *tn__pass_permuted(tn__graph *graph, tn__value *value, const int64_t *
 /* transpose(result of `broadcast`, permutation) as a broadcast of its operand, whose dimensions change places when they
  * must. */
 tn__value *tn__pass_permuted_broadcast(tn__graph *graph, const tn__node *broadcast, const int64_t *permutation);
+/* The value in the layout. Equal elements are in every layout: a splat stays one, and what fills up blocks is no zero
+ * then, so the layout must be one whose filling nobody reads. */
+tn__value *tn__pass_relayout(tn__graph *graph, tn__value *value, const tn__layout *layout);
 /* `node` again over other operands, with `changed` attributes in place of its own of the same names; the first
  * result. */
 tn__value *tn__pass_node_again(tn__graph *graph, const tn__node *node, tn__value *const *inputs,

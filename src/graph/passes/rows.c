@@ -103,7 +103,7 @@ static tn__value *flat_product(flattener *f, const tn__node *node) {
   const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
   const tn__attr *batch = tn__node_attr(node, "lhs_batch"), *contract = tn__node_attr(node, "lhs_contract");
   TN__INVARIANT(lhs != NULL && rhs != NULL); /* operands of a product: checked when nodes are made */
-  if (lhs->rank < 3 || rhs->rank != 2 || rhs->held != NULL) return NULL;
+  if (lhs->rank < 3 || rhs->rank != 2 || tn__node_reads_layout(node)) return NULL;
   if ((batch != NULL && batch->count > 0) || contract == NULL || contract->count != 1 ||
       contract->ints[0] != lhs->rank - 1)
     return NULL;
@@ -115,7 +115,7 @@ static tn__value *flat_convolution(flattener *f, const tn__node *node) {
   TN__INVARIANT(node->inputs[0] != NULL && weights != NULL); /* checked when nodes are made */
   int spatial = node->inputs[0]->rank - 2;
   bool plain = tn__node_int(node, "channels_last", 0) != 0 && tn__node_int(node, "feature_groups", 1) == 1 &&
-               weights->held == NULL;
+               !tn__node_reads_layout(node);
   for (int i = 0; plain && i < spatial; i++)
     plain = tn__pass_is_unit(weights->dims[i]) && tn__node_attr(node, "strides")->ints[i] == 1 &&
             tn__node_attr(node, "lhs_dilation")->ints[i] == 1 &&

@@ -33,7 +33,7 @@ static tn__attr permuted_attr(tn__graph *graph, const tn__attr *attr, const char
  * dimensions keep their order. */
 static tn__value *product_of_transpose(tn__rewriter *rewriter, tn__node *node) {
   static const char *const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
-  if (node->inputs[1]->held != NULL) return NULL;
+  if (tn__node_reads_layout(node)) return NULL;
   for (int side = 0; side < 2; side++) {
     const tn__node *transpose = tn__pass_producer_of(node->inputs[side], "transpose");
     if (transpose == NULL) continue;
@@ -140,7 +140,7 @@ static tn__value *convolution_of_fewer_taps(tn__rewriter *rewriter, tn__node *no
   int64_t steps[TN__MAX_RANK];
   bool fewer = false;
   if (tn__node_int(node, "pad_value", 0) != 0) return NULL; /* then padding meets no weight for nothing */
-  if (weights->held != NULL || is_whole(weights) || tn__node_int(node, "flip", 0) != 0) return NULL;
+  if (tn__node_reads_layout(node) || is_whole(weights) || tn__node_int(node, "flip", 0) != 0) return NULL;
   if (!tn__pass_is_precomputable(weights)) return NULL;
   for (int i = 0; i < weights->rank; i++) starts[i] = tn__ir_index(ir, 0), limits[i] = weights->dims[i], steps[i] = 1;
   for (int i = 0; i < spatial; i++) {
@@ -239,7 +239,7 @@ static bool find_magnitudes(const tn__value *value, int depth, magnitudes *out) 
   if (value->data != NULL) return true;
   const tn__node *node = value->producer;
   if (node == NULL) return false;
-  if (tn__op_has(node, TN__FACT_REPEATS) || tn__op_has(node, TN__FACT_VIEW))
+  if (tn__op_has(node, TN__FACT_REPEATS) || tn__node_is_view(node))
     return find_magnitudes(node->inputs[0], depth + 1, out);
   bool divided = tn__g_is_op(node, "divide");
   magnitudes a, b;

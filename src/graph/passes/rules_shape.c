@@ -407,6 +407,14 @@ static tn__value *scatter_elements_transpose(tn__rewriter *rewriter, tn__node *n
   return scatter_before(rewriter, node, false);
 }
 
+/* ---- relayout ----------------------------------------------------------------------------------- */
+
+/* It is the same tensor in any layout. */
+static tn__value *relayout_relayout(tn__rewriter *rewriter, tn__node *node) {
+  const tn__node *inner = tn__pass_producer_of(node->inputs[0], "relayout");
+  return inner == NULL ? NULL : tn__g_relayout(rewriter->graph, inner->inputs[0], &node->outputs[0]->held->layout);
+}
+
 static const tn__rewrite_rule rules[] = {
     {"reshape to the same shape", "reshape", reshape_nothing},
     {"reshape of a constant", "reshape", reshape_constant},
@@ -427,6 +435,7 @@ static const tn__rewrite_rule rules[] = {
     {"reverse of dimensions of 1", "reverse", reverse_units},
     {"concatenate of one", "concatenate", concatenate_one},
     {"concatenate of concatenate", "concatenate", concatenate_concatenate},
+    {"relayout of relayout", "relayout", relayout_relayout},
     {"reduce over dimensions of 1", "reduce", reduce_units},
     {"window of one element", "reduce_window", window_of_one},
 };

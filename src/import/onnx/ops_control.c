@@ -65,7 +65,7 @@ static bool is_cheap(const tn__graph *g) {
   if (tn__graph_node_count(g) > FEW) return false;
   for (int i = 0; i < tn__graph_node_count(g); i++) {
     const tn__node *node = tn__graph_node_at(g, i);
-    bool moves = tn__op_has(node, TN__FACT_VIEW) || tn__op_has(node, TN__FACT_REPEATS);
+    bool moves = tn__node_is_view(node) || tn__op_has(node, TN__FACT_REPEATS);
     if (tn__op_has(node, TN__FACT_PARTIAL) || (node->op->op_class != TN__CLASS_ELEMENTWISE && !moves)) return false;
   }
   return tn__graph_check_count(g) == 0;
