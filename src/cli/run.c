@@ -32,6 +32,7 @@ typedef struct run {
   const char *function; /* NULL: the first */
   int input_count, result_count;
   tn_tensor **inputs;    /* owned */
+  bool *named;           /* inputs that --input gave, which it does once */
   tn_named_tensor *list; /* tensors of inputs that are sequences or optional: each with the input's name */
   int list_count;
   cli_result *results;
@@ -77,6 +78,7 @@ static tn_status *bind_list(run *r, int index) {
   return status;
 }
 
+/* A file of the data set; what --input names takes its place. */
 static tn_status *give_input(run *r, const char *file, int index, tn_tensor **tensor) {
   if (index < 0 || index >= r->input_count)
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: the model has %d inputs", file, r->input_count);
@@ -112,6 +114,15 @@ static const char *end_of_name(const run *r, const char *text) {
   return first && (size_t)(first - text) < sizeof name && stat(text, &info) != 0 ? first : NULL;
 }
 
+static tn_status *give_named_input(run *r, const char *file, int index, tn_tensor **tensor) {
+  const tn_value_info *info = tn_executable_input(r->exe, r->function, index);
+  if (r->named[index] && info->kind == TN_VALUE_TENSOR)
+    return tn_status_create(TN_INVALID_ARGUMENT, "%s: input \"%s\" has its tensor already: --input gives it twice",
+                            file, info->name);
+  r->named[index] = true;
+  return give_input(r, file, index, tensor);
+}
+
 /* NAME=FILE, or FILE whose members' names are the inputs' (one nameless tensor goes to the only input). */
 static tn_status *read_input(run *r, const char *text) {
   const char *equals = end_of_name(r, text);
@@ -132,7 +143,7 @@ static tn_status *read_input(run *r, const char *text) {
   for (int i = 0; i < count && !status; i++) {
     const char *to = name[0] ? name : tensors[i].name;
     int index = to[0] ? tn_executable_input_index(r->exe, r->function, to) : r->input_count == 1 ? 0 : -1;
-    status = index < 0 ? unknown_input(r, to) : give_input(r, file, index, &tensors[i].tensor);
+    status = index < 0 ? unknown_input(r, to) : give_named_input(r, file, index, &tensors[i].tensor);
   }
   tn_tensors_free(tensors, count);
   return status;
@@ -248,6 +259,8 @@ static tn_status *start(run *r) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(tn_tensor *), 0, &memory));
   r->inputs = memory;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->input_count, sizeof(bool), 0, &memory));
+  r->named = memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->repeat, sizeof(double), 0, &memory));
   r->seconds = memory;
   tn_session_options session = {.size = sizeof session, .threads = r->setup.options.run_threads};
@@ -302,18 +315,29 @@ static void compare_value(const cli_result *results, int had, const tn_value_inf
   }
 }
 
+/* Agreement is agreement of all: an output without a file, or a file without an output, is none. */
 static tn_status *compare(run *r, const char *directory, tn__strbuf *report, bool *agree) {
+  char path[4096];
+  int outputs = tn_executable_output_count(r->exe, r->function);
   for (int i = 0; i < r->result_count;) {
-    char path[4096];
     int output = r->results[i].output, had = 0, count;
     while (i + had < r->result_count && r->results[i + had].output == output) had++;
-    if (!data_set_file(directory, "output", output, path, sizeof path)) break;
     const tn_value_info *info = tn_executable_output(r->exe, r->function, output);
+    if (!data_set_file(directory, "output", output, path, sizeof path)) {
+      tn__strbuf_printf(report, "%s: not compared: there is no %s\n", info->name, path);
+      *agree = false;
+      i += had;
+      continue;
+    }
     tn_named_tensor *tensors;
     TN_RETURN_IF_ERROR(read_value(path, info, &tensors, &count));
     compare_value(&r->results[i], had, info, tensors, count, report, agree);
     tn_tensors_free(tensors, count > 0 ? count : 0);
     i += had;
+  }
+  if (data_set_file(directory, "output", outputs, path, sizeof path)) {
+    tn__strbuf_printf(report, "%s: not compared: the model has %d output%s\n", path, outputs, tn__plural(outputs));
+    *agree = false;
   }
   return tn__strbuf_status(report);
 }
@@ -434,6 +458,7 @@ static void finish(run *r) {
   tn_session_release(r->session);
   for (int i = 0; r->inputs && i < r->input_count; i++) tn_tensor_release(r->inputs[i]);
   tn__free(NULL, r->inputs, (size_t)r->input_count * sizeof(tn_tensor *), 0);
+  tn__free(NULL, r->named, (size_t)r->input_count * sizeof(bool), 0);
   tn_tensors_free(r->list, r->list_count);
   cli_free_results(r->results, r->result_count);
   tn__free(NULL, r->seconds, (size_t)r->repeat * sizeof(double), 0);

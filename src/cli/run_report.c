@@ -12,12 +12,21 @@ static const void *data_of(const DLTensor *t) { return (const char *)t->data + t
 
 typedef struct summary {
   int64_t count, nans;
-  double minimum, maximum, mean;
+  int64_t least, greatest; /* where the extreme elements are; there is one unless count == nans */
+  double mean;
 } summary;
+
+/* In the element's own type: a double has not all digits of 64 bits. */
+static bool is_less(const DLTensor *t, int64_t i, int64_t j) {
+  tn_dtype dtype = tn_dtype_of_dl(t->dtype);
+  if (tn__dtype_is_float(dtype)) return tn__load_f64(dtype, data_of(t), i) < tn__load_f64(dtype, data_of(t), j);
+  int64_t a = tn__load_i64(dtype, data_of(t), i), b = tn__load_i64(dtype, data_of(t), j);
+  return dtype == TN_U64 ? (uint64_t)a < (uint64_t)b : a < b;
+}
 
 static summary summarize(const DLTensor *t) {
   tn_dtype dtype = tn_dtype_of_dl(t->dtype);
-  summary s = {.count = tn_element_count(t->ndim, t->shape), .minimum = INFINITY, .maximum = -INFINITY};
+  summary s = {.count = tn_element_count(t->ndim, t->shape), .least = -1, .greatest = -1};
   double sum = 0;
   for (int64_t i = 0; i < s.count; i++) {
     double v = tn__load_f64(dtype, data_of(t), i);
@@ -25,23 +34,25 @@ static summary summarize(const DLTensor *t) {
       s.nans++;
       continue;
     }
-    if (v < s.minimum) s.minimum = v;
-    if (v > s.maximum) s.maximum = v;
+    if (s.least < 0 || is_less(t, i, s.least)) s.least = i;
+    if (s.greatest < 0 || is_less(t, s.greatest, i)) s.greatest = i;
     sum += v;
   }
   s.mean = s.count > s.nans ? sum / (double)(s.count - s.nans) : NAN;
   return s;
 }
 
-static void print_element(const DLTensor *t, int64_t i) {
+/* Integers as they are, others with so many digits. */
+static const char *element_text(const DLTensor *t, int64_t i, int digits, char text[32]) {
   tn_dtype dtype = tn_dtype_of_dl(t->dtype);
   if (dtype == TN_U64) {
-    printf("%llu", (unsigned long long)tn__load_i64(dtype, data_of(t), i));
+    snprintf(text, 32, "%llu", (unsigned long long)tn__load_i64(dtype, data_of(t), i));
   } else if (tn__dtype_is_float(dtype)) {
-    printf("%.6g", tn__load_f64(dtype, data_of(t), i));
+    snprintf(text, 32, "%.*g", digits, tn__load_f64(dtype, data_of(t), i));
   } else {
-    printf("%lld", (long long)tn__load_i64(dtype, data_of(t), i));
+    snprintf(text, 32, "%lld", (long long)tn__load_i64(dtype, data_of(t), i));
   }
+  return text;
 }
 
 /* ---- what came out ----------------------------------------------------------------------------------------------- */
@@ -111,6 +122,7 @@ tn_status *cli_results(const tn_executable *exe, tn_session *session, const char
 }
 
 void cli_print_outputs(const cli_result *results, int count) {
+  char least[32], greatest[32];
   for (int i = 0; i < count; i++) {
     const DLTensor *t = &results[i].tensor;
     if (results[i].note) {
@@ -124,12 +136,13 @@ void cli_print_outputs(const cli_result *results, int count) {
     summary s = summarize(t);
     printf("%s: %s ", results[i].name, tn_dtype_name(tn_dtype_of_dl(t->dtype)));
     cli_print_shape(stdout, t->ndim, t->shape);
-    if (s.count > s.nans) printf("  min %.6g  max %.6g  mean %.6g", s.minimum, s.maximum, s.mean);
+    if (s.count > s.nans)
+      printf("  min %s  max %s  mean %.6g", element_text(t, s.least, 6, least),
+             element_text(t, s.greatest, 6, greatest), s.mean);
     if (s.nans) printf("  NaN %lld of %lld", (long long)s.nans, (long long)s.count);
     printf("\n ");
     for (int64_t e = 0; e < s.count && e < 8; e++) {
-      putchar(' ');
-      print_element(t, e);
+      printf(" %s", element_text(t, e, 6, least));
     }
     printf("%s\n", s.count == 0 ? " (empty)" : s.count > 8 ? " ..." : "");
   }
@@ -141,6 +154,14 @@ static void json_number(tn__strbuf *json, double v) {
   } else {
     tn__strbuf_append(json, "null");
   }
+}
+
+/* An element, null where JSON has no number for it; -1: there is none. */
+static void json_element(tn__strbuf *json, const DLTensor *t, int64_t i) {
+  char text[32];
+  tn_dtype dtype = tn_dtype_of_dl(t->dtype);
+  bool number = i >= 0 && (!tn__dtype_is_float(dtype) || isfinite(tn__load_f64(dtype, data_of(t), i)));
+  tn__strbuf_append(json, number ? element_text(t, i, 9, text) : "null");
 }
 
 void cli_json_outputs(tn__strbuf *json, const cli_result *results, int count) {
@@ -161,15 +182,15 @@ void cli_json_outputs(tn__strbuf *json, const cli_result *results, int count) {
     tn__strbuf_printf(json, ", \"dtype\": \"%s\", \"shape\": [", tn_dtype_name(tn_dtype_of_dl(t->dtype)));
     for (int d = 0; d < t->ndim; d++) tn__strbuf_printf(json, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
     tn__strbuf_printf(json, "], \"nan\": %lld, \"min\": ", (long long)s.nans);
-    json_number(json, s.minimum);
+    json_element(json, t, s.least);
     tn__strbuf_append(json, ", \"max\": ");
-    json_number(json, s.maximum);
+    json_element(json, t, s.greatest);
     tn__strbuf_append(json, ", \"mean\": ");
     json_number(json, s.mean);
     tn__strbuf_append(json, ", \"first\": [");
     for (int64_t e = 0; e < s.count && e < 8; e++) {
       if (e) tn__strbuf_append(json, ", ");
-      json_number(json, tn__load_f64(tn_dtype_of_dl(t->dtype), data_of(t), e));
+      json_element(json, t, e);
     }
     tn__strbuf_append(json, "]}");
   }

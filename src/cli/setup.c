@@ -1,5 +1,6 @@
 /* What the commands share: compile options, opening models, describing shapes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -262,11 +263,12 @@ tn_status *cli_check_place(const char *path, const char *ending) {
 
 bool cli_is_executable(const char *path) {
   char magic[4] = {0};
-  FILE *f = fopen(path, "rb");
-  if (!f) return false;
-  size_t n = fread(magic, 1, 4, f);
-  fclose(f);
-  return n == 4 && memcmp(magic, "\x7fTNX", 4) == 0;
+  struct stat info;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe may have no writer */
+  if (fd < 0) return false;
+  ssize_t n = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? read(fd, magic, sizeof magic) : 0;
+  close(fd);
+  return n == sizeof magic && memcmp(magic, "\x7fTNX", sizeof magic) == 0;
 }
 
 static bool ends_with(const char *text, const char *end) {

@@ -197,6 +197,9 @@ void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const t
   all[contents->count] = (tn__bytes){digest.bytes, sizeof digest.bytes};
   char path[4096];
   entry_path(cache, kind, key, path, sizeof path);
+  struct stat there;
+  if (lstat(path, &there) == 0 && !S_ISREG(there.st_mode))
+    unlink(path); /* a pipe would be written to, and waited for */
   tn_status *status = tn__file_write_atomic(path, all, contents->count + 1, 0600);
   if (!status) mark_used(path);
   pthread_mutex_lock(&cache->lock);

@@ -47,6 +47,8 @@ tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, cons
   if (element == 0) return tn_status_create(TN_INVALID_ARGUMENT, "a tensor of the unknown type %d", (int)dtype);
   if (rank < 0 || rank > TN_MAX_RANK)
     return tn_status_create(TN_INVALID_ARGUMENT, "a tensor of rank %d: it can be 0 to %d", rank, TN_MAX_RANK);
+  if (rank > 0 && shape == NULL)
+    return tn_status_create(TN_INVALID_ARGUMENT, "a tensor of rank %d without a shape: it is NULL", rank);
   int64_t count = tn_element_count(rank, shape), bytes;
   if (count < 0 || tn__mul_overflow_i64(count, (int64_t)element, &bytes)) {
     char text[512];

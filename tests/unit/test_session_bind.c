@@ -47,6 +47,31 @@ static void several_are_bound_or_none(void **state) {
   close_main(&m);
 }
 
+static void what_is_null_is_refused(void **state) {
+  fixture m;
+  open_main(&m);
+  DLTensor shapeless = m.x;
+  shapeless.shape = NULL;
+  check_fails(tn_session_set_input(m.session, NULL, "x", &shapeless, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "input \"x\": the tensor has 2 dimensions and no shape: it is NULL");
+  shapeless.ndim = 3;
+  check_fails(tn_session_set_output_at(m.session, NULL, 0, &shapeless, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "output \"z\": the tensor has 3 dimensions and no shape: it is NULL");
+  check_fails(tn_session_set_input(m.session, NULL, NULL, &m.x, TN_BIND_NEXT), TN_INVALID_ARGUMENT,
+              "function \"main\": the input has no name: it is NULL");
+  tn_tensor *tensor;
+  check_fails(tn_tensor_create(TN_F32, 2, NULL, NULL, &tensor), TN_INVALID_ARGUMENT,
+              "a tensor of rank 2 without a shape: it is NULL");
+  check_ok(tn_tensor_create(TN_F32, 0, NULL, NULL, &tensor));
+  tn_tensor_release(tensor);
+  tn_executable *exe;
+  check_fails(tn_executable_load(NULL, NULL, &exe), TN_INVALID_ARGUMENT,
+              "an executable is loaded from a path, which is NULL");
+  check_fails(tn_executable_verify(NULL, NULL), TN_INVALID_ARGUMENT,
+              "an executable is loaded from a path, which is NULL");
+  close_main(&m);
+}
+
 static void results_stay_in_the_session(void **state) {
   fixture m;
   open_main(&m);
@@ -438,7 +463,7 @@ int main(void) {
       cmocka_unit_test(kept_bindings_follow_their_data),  cmocka_unit_test(kept_bindings_allocate_nothing),
       cmocka_unit_test(late_outputs_take_what_they_need), cmocka_unit_test(known_sizes_of_values_take_what_they_need),
       cmocka_unit_test(a_cancelled_invoke_ends),          cmocka_unit_test(another_thread_ends_a_loop),
-      cmocka_unit_test(what_has_no_kernels_ends),
+      cmocka_unit_test(what_has_no_kernels_ends),         cmocka_unit_test(what_is_null_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,6 +105,7 @@ static tn_status *load(tn_executable *exe, const char *path, const tn_load_optio
 
 static tn_status *open_file(const char *path, const tn_load_options *options, bool verify_only, tn_executable **out) {
   tn_executable *exe;
+  if (path == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "an executable is loaded from a path, which is NULL");
   TN_RETURN_IF_ERROR(create(options, &exe));
   exe->verify_only = verify_only;
   tn_status *status = tn__file_map_open(path, &exe->map);
@@ -249,7 +250,7 @@ const tn_value_info *tn_executable_output(const tn_executable *exe, const char *
 }
 
 static int find_value(const tn__function_value *values, uint32_t count, const char *name) {
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < count && name != NULL; i++)
     if (strcmp(values[i].info.name, name) == 0) return (int)i;
   return -1;
 }

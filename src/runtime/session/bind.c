@@ -76,6 +76,8 @@ static tn_status *wrong_shape(const char *what, const tn_value_info *info, const
 
 static tn_status *check_shape(const char *what, const tn_value_info *info, const DLTensor *tensor) {
   int64_t buffer[TN_MAX_RANK], bytes;
+  if (tensor->ndim > 0 && tensor->shape == NULL)
+    return bad_tensor(what, info, "the tensor has %d dimensions and no shape: it is NULL", tensor->ndim);
   if (tensor->ndim != info->rank) return wrong_shape(what, info, tensor);
   for (int i = 0; i < info->rank; i++) {
     const tn_dim_info *dim = info->dims[i];
@@ -212,6 +214,9 @@ static tn_status *no_such_name(const side *s, const char *name) {
 }
 
 static tn_status *find_name(const side *s, const char *name, int *index) {
+  if (name == NULL)
+    return tn_status_create(TN_INVALID_ARGUMENT, "function \"%s\": the %s has no name: it is NULL", s->f->name,
+                            s->what);
   for (*index = 0; (uint32_t)*index < s->count; ++*index)
     if (strcmp(s->values[*index].info.name, name) == 0) return NULL;
   return no_such_name(s, name);

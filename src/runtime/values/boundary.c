@@ -22,6 +22,9 @@ static tn_status *check_item(const tn_value_info *info, const DLTensor *tensor, 
   if (tensor->ndim < 0 || tensor->ndim > TN_MAX_RANK)
     return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": tensor %d has %d dimensions; it can have 0 to %d",
                             info->name, item, tensor->ndim, TN_MAX_RANK);
+  if (tensor->ndim > 0 && tensor->shape == NULL)
+    return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": tensor %d has %d dimension%s and no shape: it is NULL",
+                            info->name, item, tensor->ndim, tn__plural(tensor->ndim));
   int64_t count = tn_element_count(tensor->ndim, tensor->shape), bytes;
   if (count < 0 || tn__mul_overflow_i64(count, (int64_t)tn_dtype_size(dtype), &bytes)) {
     tn__rt_format_shape(tensor->shape, tensor->ndim, have, sizeof(have));

@@ -231,6 +231,25 @@ def data_set(folder, scale="1"):
             file.write(numpy_helper.from_array(tensor, name).SerializeToString())
 
 
+def integers(path):
+    """The ends of 64 bits, whose digits a double has not."""
+    ends = [numpy_helper.from_array(np.array([np.iinfo(t).min, np.iinfo(t).max - 1, np.iinfo(t).max], t), "ends_" + t)
+            for t in ("int64", "uint64")]
+    nodes = [helper.make_node("Mul", [e.name, "one_" + e.name], ["y_" + e.name]) for e in ends]
+    save(path, nodes, [value("one_" + e.name, [1], e.data_type) for e in ends],
+         [value("y_" + e.name, [3], e.data_type) for e in ends], ends)
+
+
+def one(path, kind):
+    np.save(path, np.ones(1, kind))
+
+
+def two_outputs(path):
+    save(path, [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"]),
+                helper.make_node("Neg", ["y"], ["z"])], [value("x", [2, 3])], [value("y", [2, 4]), value("z", [2, 4])],
+         [numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(3, 4) - 6, "w")])
+
+
 def of_strings(path):
     texts = [value(name, [2], TensorProto.STRING) for name in ("a", "b", "ab")]
     save(path, [helper.make_node("StringConcat", ["a", "b"], ["ab"])], texts[:2], texts[2:], opset=20)
