@@ -346,40 +346,6 @@ static void a_row_by_a_fed_matrix_stays_as_it_is(void **state) {
   check_ops(g, "relayout", 2);
 }
 
-/* relu(sum * scales + bias) / step + zero: two multiplications become one, and nothing is divided. */
-static void scales_of_sums_meet(void **state) {
-  tn__graph *g = graph_of(state);
-  tn__value *a = input_of(g, "a", TN_U8, 2, (int64_t[]){-1, 12}), *b = constant_of(g, TN_I8, 2, (int64_t[]){12, 9});
-  tn__value *sum = tn__g_matmul_bytes(g, a, tn__g_scalar_i64(g, TN_U8, 3), b, NULL);
-  tn__value *real =
-      tn__g_binary(g, "multiply", tn__g_convert(g, sum, TN_F32), constant_of(g, TN_F32, 1, (int64_t[]){9}));
-  real = tn__g_binary(g, "add", real, constant_of(g, TN_F32, 1, (int64_t[]){9}));
-  tn__value *positive = tn__g_binary_s(g, "maximum", real, 0);
-  tn__graph_output(g, "y", tn__g_binary_s(g, "divide", positive, 0.3));
-  pass_fn *const passes[] = {tn__pass_fold, tn__pass_simplify, tn__pass_fold};
-  const int64_t sizes[] = {6};
-  check_passes_sized(state, passes, 3, sizes, 1e-6);
-  check_ops(g, "divide", 0);
-  check_ops(g, "multiply", 1);
-  check_ops(g, "maximum", 1);
-}
-
-/* Where others read it, or what is divided by is not above zero, it stays. */
-static void other_divisions_stay(void **state) {
-  tn__graph *g = graph_of(state);
-  tn__value *a = input_of(g, "a", TN_F32, 2, (int64_t[]){-1, 12}), *b = constant_of(g, TN_F32, 2, (int64_t[]){12, 9});
-  for (int i = 0; i < 3; i++) {
-    tn__value *y = tn__g_matmul(g, tn__g_binary_s(g, "add", a, i), b, TN_F32);
-    tn__value *positive = tn__g_binary_s(g, "maximum", y, i == 2 ? 0.5 : 0);
-    tn__graph_output(g, i == 0 ? "x" : i == 1 ? "y" : "z", tn__g_binary_s(g, "divide", positive, i == 1 ? -3 : 3));
-    if (i == 0) tn__graph_output(g, "p", positive);
-  }
-  pass_fn *const passes[] = {tn__pass_simplify};
-  const int64_t sizes[] = {6};
-  check_passes_sized(state, passes, 1, sizes, 1e-6);
-  check_ops(g, "divide", 3);
-}
-
 /* Of channels that are one another's neighbours there must be four in each group, and zero points of weights beside
  * them are not summed group by group. */
 static void other_convolutions_stay_as_they_are(void **state) {
@@ -400,14 +366,9 @@ static void other_convolutions_stay_as_they_are(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_are_exact),
-      cmocka_unit_test(extreme_products_are_exact),
-      cmocka_unit_test(convolutions_are_exact),
-      TEST(four_bytes_come_together),
-      TEST(a_row_by_a_fed_matrix_stays_as_it_is),
-      TEST(scales_of_sums_meet),
-      TEST(other_divisions_stay),
-      TEST(other_convolutions_stay_as_they_are),
+      cmocka_unit_test(products_are_exact),       cmocka_unit_test(extreme_products_are_exact),
+      cmocka_unit_test(convolutions_are_exact),   TEST(four_bytes_come_together),
+      TEST(a_row_by_a_fed_matrix_stays_as_it_is), TEST(other_convolutions_stay_as_they_are),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
