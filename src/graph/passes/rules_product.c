@@ -101,8 +101,8 @@ typedef struct window_axis {
 /* a / b rounded up, not below 0; b is above 0. */
 static int64_t steps_to(int64_t a, int64_t b) { return a <= 0 ? 0 : (a - 1) / b + 1; }
 
-/* Tap t is multiplied with the places t * dilation - low + [0, 1 ... result - 1] * stride of the image. Padding may be as
- * long as numbers go, so that nobody counts it. */
+/* Tap t is multiplied with the places t * dilation - low + [0, 1 ... result - 1] * stride of the image. Padding may be
+ * as long as numbers go, so that nobody counts it. */
 static void find_taps(window_axis *axis) {
   int64_t last = tn__ir_bound_add(tn__ir_bound_mul(axis->result - 1, axis->stride), -axis->low);
   int64_t behind = steps_to(tn__ir_bound_add(axis->image, axis->low), axis->dilation);
@@ -223,8 +223,8 @@ typedef struct magnitudes {
 
 enum { MOST_FACTORS = 8, MOST_COLUMNS = 1 << 16 };
 
-/* Those of a constant's elements, or of what products and quotients of constants are at the least and at the most. False
- * when that is not known, or not every number is finite. */
+/* Those of a constant's elements, or of what products and quotients of constants are at the least and at the most.
+ * False when that is not known, or not every number is finite. */
 static bool find_magnitudes(const tn__value *value, int depth, magnitudes *out) {
   *out = (magnitudes){.least = INFINITY};
   int64_t count = value->splat ? 1 : tn__pass_element_total(value);
