@@ -164,14 +164,14 @@ uint64_t tn__exe_string(tn__exe *exe, const char *bytes, size_t length) {
   return TN__STRING_CONST | (uint64_t)(*slot - 1) * 8;
 }
 
-/* Of large constants some lines all over: reading megabytes twice takes longer than comparing the few that agree
+/* Of large constants some pieces all over: reading megabytes twice takes longer than comparing the few that agree
  * there. */
 static uint64_t hash_of(tn_dtype dtype, const void *data, size_t size) {
-  enum { WHOLE = 16 << 10, LINES = 64, LINE = 64 };
+  enum { WHOLE = 16 << 10, PIECES = 64, PIECE_BYTES = 64 };
   if (size <= WHOLE) return tn__hash_bytes((uint64_t)dtype, data, size);
   uint64_t hash = tn__hash_mix((uint64_t)dtype, size);
-  for (size_t i = 0; i < LINES; i++)
-    hash = tn__hash_bytes(hash, (const char *)data + (size - LINE) / (LINES - 1) * i, LINE);
+  for (size_t i = 0; i < PIECES; i++)
+    hash = tn__hash_bytes(hash, (const char *)data + (size - PIECE_BYTES) / (PIECES - 1) * i, PIECE_BYTES);
   return hash;
 }
 

@@ -26,7 +26,7 @@
 #include "runtime/pool.h"
 #include "target/target.h"
 
-enum { DEFAULT_SPIN_MICROSECONDS = 50, MOST_THREADS = 1024, SHARES = 2, CACHE_LINE = 64 };
+enum { DEFAULT_SPIN_MICROSECONDS = 50, MOST_THREADS = 1024, SHARES = 2 };
 
 typedef struct worker {
   tn_thread_pool *pool;
@@ -55,13 +55,14 @@ struct tn_thread_pool {
   tn__pool_caller anyone; /* for environments that are no caller's of their own */
   tn_kernel_env env;      /* for callers of tn_thread_pool_env() */
   job job;
-  _Alignas(CACHE_LINE) _Atomic uint32_t open; /* the ticket of the open loop, odd; even: none. What sleepers wait on */
+  _Alignas(
+      TN__LINE_BYTES) _Atomic uint32_t open; /* the ticket of the open loop, odd; even: none. What sleepers wait on */
   _Atomic uint32_t sleepers;
   _Atomic uint32_t invokes; /* that run now */
   _Atomic int64_t ended;    /* when there was none any more, in nanoseconds */
   _Atomic bool hurried;     /* the last invoke came soon after the one before: so may the next */
   _Atomic bool stop;
-  _Alignas(CACHE_LINE) _Atomic uint32_t inside;
+  _Alignas(TN__LINE_BYTES) _Atomic uint32_t inside;
 };
 
 static inline void relax(void) {
@@ -271,7 +272,7 @@ tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_threa
                             "a thread pool of %d threads: it should have 1 to %d, or 0 for the default", all.threads,
                             MOST_THREADS);
   void *memory;
-  TN_RETURN_IF_ERROR(tn__alloc(all.allocator, 1, sizeof(tn_thread_pool), CACHE_LINE, &memory));
+  TN_RETURN_IF_ERROR(tn__alloc(all.allocator, 1, sizeof(tn_thread_pool), TN__LINE_BYTES, &memory));
   tn_thread_pool *pool = memory;
   if (all.allocator != NULL) {
     pool->copy = *all.allocator;
@@ -305,7 +306,7 @@ void tn_thread_pool_release(tn_thread_pool *pool) {
   tn_allocator copy = pool->copy;
   const tn_allocator *allocator = pool->allocator == NULL ? NULL : &copy;
   tn__free(allocator, pool->workers, (size_t)pool->threads * sizeof(worker), 0);
-  tn__free(allocator, pool, sizeof(*pool), CACHE_LINE);
+  tn__free(allocator, pool, sizeof(*pool), TN__LINE_BYTES);
 }
 
 int tn_thread_pool_size(const tn_thread_pool *pool) { return pool->threads; }

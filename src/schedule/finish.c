@@ -284,7 +284,7 @@ bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__
  * dimension of which there are several. More rows than L1 may have room for in a set go to L2:
  * a power of two apart, they would drive each other out before they are used. */
 static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_prefetch *p, stmts *out) {
-  enum { LINE_BYTES = 64, MOST_LINES = 16, MOST_ROWS = 16, MOST_PLACES = 128, WAYS = 8 };
+  enum { MOST_LINES = 16, MOST_ROWS = 16, MOST_PLACES = 128 };
   tn__ir *ir = b->s->ir;
   const tn__expr *first[TN__MAX_RANK], *extent[TN__MAX_RANK], *indices[TN__MAX_RANK];
   const tn__buffer *buffer = placed(b, p->buffer);
@@ -292,7 +292,8 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
   if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE) return;
   if (tn__sched_folded_in(b->s, p->buffer) != NULL) return;
   if (!tn__sched_prefetch_start(b->s, loop, p, first, extent)) return;
-  int64_t per_line = LINE_BYTES / (int64_t)tn_dtype_size(buffer->dtype), lines = 1, rows = 1, size;
+  int64_t per_line = b->s->target->cpu.machine.costs.line_bytes / (int64_t)tn_dtype_size(buffer->dtype), lines = 1,
+          rows = 1, size;
   if (last >= 0 && extent[last] != NULL && tn__ir_as_int(extent[last], &size)) lines = (size + per_line - 1) / per_line;
   if (lines > MOST_LINES) lines = MOST_LINES;
   while (down > 0 && extent[down] != NULL && tn__ir_is_int_value(extent[down], 1)) down--;
@@ -302,7 +303,7 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
     for (int64_t l = 0; l < lines && r * lines < MOST_PLACES; l++) {
       if (down >= 0) indices[down] = tn__ir_add_i(ir, first[down], r);
       if (last >= 0) indices[last] = tn__ir_add_i(ir, first[last], l * per_line);
-      tn__vec_push(b->s->arena, out, tn__ir_prefetch_stmt(ir, buffer, indices, rows > WAYS));
+      tn__vec_push(b->s->arena, out, tn__ir_prefetch_stmt(ir, buffer, indices, rows > TN__RULE_ROWS_TO_L1));
     }
 }
 

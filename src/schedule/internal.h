@@ -11,9 +11,12 @@
 #define TENON_SCHEDULE_INTERNAL_H
 
 #include "base/map.h"
+#include "schedule/heuristics.h"
 #include "schedule/schedule.h"
 
-#define TN__MAX_LOOPS 64  /* around one block */
+#define TN__MAX_LOOPS 64 /* around one block */
+/* Of a tile that is transposed in registers. */
+enum { TN__MOST_TILE_SIDE = 64, TN__MOST_TILE_BYTES = 4096 };
 #define TN__MAX_FACTORS 8 /* of one split, loops of one tile */
 
 typedef struct tn__snode tn__snode;

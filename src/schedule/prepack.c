@@ -22,7 +22,7 @@ int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t co
   for (int i = 1; i < count; i++) {
     int64_t padded = (columns + widths[i] - 1) / widths[i] * widths[i];
     int64_t least = (columns + best - 1) / best * best;
-    if (padded * 25 < least * 24) best = widths[i];
+    if (padded * TN__RULE_PADDED_MORE < least * TN__RULE_PADDED_LESS) best = widths[i];
   }
   return best;
 }

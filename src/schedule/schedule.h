@@ -148,7 +148,7 @@ TN_MUST_USE tn_status *tn__sched_trace_replay(const tn__te *te, const tn__target
 /* What a schedule may use. 0 everywhere: what the target has. */
 typedef struct tn__schedule_options {
   int threads;           /* 1 to 1,024; 0: the target's cores */
-  int vector_bytes;      /* 16, 32 or 64, at most the target's */
+  int vector_bytes;      /* a power of two from 16 to the target's */
   int64_t cache_bytes;   /* L2 that one thread may fill: 4 KiB to 1 GiB */
   int registers;         /* vector registers: 4 to the target's */
   int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */

@@ -2,7 +2,7 @@
  * into a tile of registers, from which the block takes columns. */
 #include "schedule/internal.h"
 
-enum { MAX_TILES = 12, MAX_SIDE = 64, MAX_BYTES = 4096 };
+enum { MAX_TILES = 12 };
 
 /* A part of the block's value that is read along the rows, and the tile that it comes to lie in. */
 typedef struct tile {
@@ -101,9 +101,9 @@ static const tn__expr *with_tiles(tn__ir *ir, const tn__expr *e, void *user) {
 static int64_t check_side(const transposing *t, const tn__snode *loop) {
   int64_t extent = 0;
   tn__sched_check_free(t->s, "transpose", loop, true);
-  if (!tn__ir_as_int(loop->var->extent, &extent) || extent < 2 || extent > MAX_SIDE)
+  if (!tn__ir_as_int(loop->var->extent, &extent) || extent < 2 || extent > TN__MOST_TILE_SIDE)
     tn__sched_refuse(t->s, "transpose of \"%s\": the extent of \"%s\" must be a constant of 2 to %d", t->block->name,
-                     loop->name, MAX_SIDE);
+                     loop->name, TN__MOST_TILE_SIDE);
   return extent;
 }
 
@@ -122,8 +122,8 @@ static void check_block(transposing *t) {
     if (tn__sched_reads(block, block->block.writes[w].buffer))
       tn__sched_refuse(s, "transpose of \"%s\": it reads what it writes", block->name);
   int64_t size = check_side(t, t->rows) * check_side(t, t->lanes);
-  if (size * (int64_t)tn_dtype_size(block->block.body->as.store.value->dtype) > MAX_BYTES)
-    tn__sched_refuse(s, "transpose of \"%s\": a tile is at most %d bytes", block->name, MAX_BYTES);
+  if (size * (int64_t)tn_dtype_size(block->block.body->as.store.value->dtype) > TN__MOST_TILE_BYTES)
+    tn__sched_refuse(s, "transpose of \"%s\": a tile is at most %d bytes", block->name, TN__MOST_TILE_BYTES);
   tn__sched_check_independent(t->s, "transpose", t->lanes, false);
 }
 

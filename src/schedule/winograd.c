@@ -4,6 +4,7 @@
  * few of them meet large weights, which the transform makes (tile + 2)^2 / 9 times as large. */
 #include <math.h>
 
+#include "schedule/heuristics.h"
 #include "schedule/schedule.h"
 
 typedef struct machine {
@@ -14,19 +15,17 @@ typedef struct machine {
 /* Bytes a cycle of one core for a tensor that is written and read again. */
 static double rate_of(const machine *m, double bytes) {
   const tn__core *core = &m->target->cpu.machine.core;
-  if (bytes < 0.5 * (double)m->target->cpu.machine.l2_bytes) return core->l2_bytes;
-  return bytes < 0.5 * (double)m->target->cpu.machine.l3_bytes ? core->l3_bytes : core->memory_bytes;
+  if (bytes < TN__RULE_STAYS * (double)m->target->cpu.machine.l2_bytes) return core->l2_bytes;
+  return bytes < TN__RULE_STAYS * (double)m->target->cpu.machine.l3_bytes ? core->l3_bytes : core->memory_bytes;
 }
-
-/* How many cores memory serves as fast as each of them can ask. */
-#define MEMORY_CORES 4
 
 /* The larger of arithmetic and the weights' way from memory, a part for each thread. */
 static double product_cycles(const machine *m, double rows, double in, double out, double weight_bytes) {
   double columns = ceil(out / m->lanes) * m->lanes;
   double work = rows * in * columns / (m->target->cpu.machine.core.fma_bytes / 4.0) / m->threads;
-  double fetch = weight_bytes / m->target->cpu.machine.core.memory_bytes / fmin(m->threads, MEMORY_CORES);
-  return fmax(work, fetch) + 0.25 * fmin(work, fetch);
+  double fetch = weight_bytes / m->target->cpu.machine.core.memory_bytes /
+                 fmin(m->threads, m->target->cpu.machine.costs.memory_cores);
+  return fmax(work, fetch) + TN__RULE_WEIGHTS_UNHIDDEN * fmin(work, fetch);
 }
 
 static double tiled_cycles(const machine *m, double tile, double batch, double height, double width, double in,
@@ -40,7 +39,7 @@ static double tiled_cycles(const machine *m, double tile, double batch, double h
   double arithmetic = 4 * positions * tiles * (lanes_in + lanes_out) / (m->target->cpu.machine.core.fma_bytes / 4.0);
   /* Written by one kernel, read by the next. */
   double moved = 2 * into / rate_of(m, into) + 2 * back / rate_of(m, back) + pixels / rate_of(m, pixels);
-  double kernels = 2 * 5000; /* two more to start */
+  double kernels = 2 * TN__RULE_KERNEL_START; /* two more to start */
   return cycles + fmax(arithmetic, moved) / m->threads + kernels;
 }
 
@@ -49,14 +48,12 @@ int tn__schedule_winograd_tile(const tn__target *target, int threads, int64_t ba
   const tn__target table = tn__target_of_table(target); /* the tile decides what is added to what */
   const machine m = {&table, threads > 0 ? threads : 1, target->cpu.vector_bytes / 4.0};
   double n = (double)batch, h = (double)height, w = (double)width, i = (double)in, o = (double)out;
-  /* Each step up has to gain a tenth: tiles of 2x2 for their errors and 16/9 of the weights, those of 4x4 for 9/4 of
-   * that again. */
-  double best = 0.9 * product_cycles(&m, 9 * n * h * w, i, o, 36 * i * o);
+  double best = TN__RULE_WORTH_A_TILE * product_cycles(&m, 9 * n * h * w, i, o, 36 * i * o);
   int tile = 0;
   for (int t = 2; t <= 4; t += 2) {
     double cycles = tiled_cycles(&m, t, n, h, w, i, o);
     if (cycles < best) {
-      best = 0.9 * cycles;
+      best = TN__RULE_WORTH_A_TILE * cycles;
       tile = t;
     }
   }

@@ -179,6 +179,7 @@ static void set_vectors(tn__target *target) {
   target->cpu.vector_bytes = avx512 ? 64 : avx ? 32 : 16;
   target->cpu.vector_registers = avx512 || target->cpu.arch == TN__ARCH_AARCH64 ? 32 : 16;
   target->cpu.machine.core = usual_core(target);
+  target->cpu.machine.costs = (tn__costs)TN__USUAL_COSTS;
 }
 
 static tn_status *unknown_target(const char *text) {
@@ -308,7 +309,8 @@ tn__target tn__target_of_table(const tn__target *target) {
   return table;
 }
 
-_Static_assert(sizeof(tn__machine) == 3 * sizeof(int64_t) + sizeof(tn__core) && sizeof(tn__core) == 12 * sizeof(int),
+_Static_assert(sizeof(tn__machine) == 3 * sizeof(int64_t) + sizeof(tn__core) + sizeof(tn__costs) &&
+                   sizeof(tn__core) == 12 * sizeof(int) && sizeof(tn__costs) == 15 * sizeof(double) + 8 * sizeof(int),
                "machines are hashed as they lie in memory, so there must be no gaps");
 
 void tn__target_hash_cpu(const tn__target *target, tn__sha256 *hash) {

@@ -4,6 +4,31 @@
 
 #include "target/target.h"
 
+#define TN__USUAL_COSTS          \
+  {.fill = 0.75,                 \
+   .shared_fill = 0.4,           \
+   .unhidden = 0.15,             \
+   .crowded = 0.15,              \
+   .fewer = 0.05,                \
+   .loop_entry = 6,              \
+   .mispredicted = 14,           \
+   .fork = 4000,                 \
+   .chunk = 120,                 \
+   .l2_wait = 12,                \
+   .l3_wait = 60,                \
+   .page_miss = 1,               \
+   .page_walk = 25,              \
+   .broadcast = 0.6,             \
+   .half_broadcast = 0.4,        \
+   .line_bytes = TN__LINE_BYTES, \
+   .l1_sets = 64,                \
+   .page_bytes = 4096,           \
+   .l1_pages = 64,               \
+   .pages = 2048,                \
+   .streams = 8,                 \
+   .counted_trips = 24,          \
+   .memory_cores = 4}
+
 /* Arrays, not pointers: those would have to be relocated when the runtime's library is loaded. */
 typedef struct tn__cpu {
   char name[16];     /* LLVM's */

@@ -72,11 +72,43 @@ typedef struct tn__core {
   int megahertz;                        /* a usual clock; turns cycles into seconds where nothing is measured */
 } tn__core;
 
-/* What the cost function knows of a machine: machine_file.h has a row for each number. */
+/* What keeps a core waiting, and how much of it other work hides. Usual numbers, fitted to kernels that were measured;
+ * the same for every row of the table so far. Shares are of 1. */
+#define TN__MOST_L1_SETS 4096
+typedef struct tn__costs {
+  double fill; /* share of a cache that holds what a loop nest touches: other data and uneven sets take the rest */
+  double shared_fill;    /* and of the last one, which a core shares with others */
+  double unhidden;       /* share of the smaller costs that the largest does not hide */
+  double crowded;        /* and of ports that are busy beside the busiest: they get into each other's way */
+  double fewer;          /* and of issue: of what is equal, fewer instructions are better */
+  double loop_entry;     /* cycles to set up a loop */
+  double mispredicted;   /* to leave one of more than `counted_trips` turns */
+  double fork;           /* to start the other threads and wait for the last */
+  double chunk;          /* to hand a thread one piece of work */
+  double l2_wait;        /* until a line comes from L2 that everything waits for */
+  double l3_wait;        /* and from L3 */
+  double page_miss;      /* of a page that the first TLB does not hold, when others are under way */
+  double page_walk;      /* and of one that the second does not hold */
+  double broadcast;      /* of a load of one element into all lanes, beside one of a vector */
+  double half_broadcast; /* multiplications that such a load displaces where vectors of half the width are used */
+  int line_bytes;        /* of all caches */
+  int l1_sets;           /* of lines, up to TN__MOST_L1_SETS: L1 finds a line in one of them */
+  int page_bytes;
+  int l1_pages, pages; /* that the first and the second TLB hold */
+  int streams;         /* of stores to other pages that prefetchers follow */
+  int counted_trips;   /* turns of a loop that the branch predictor counts along */
+  int memory_cores;    /* that memory serves as fast as each of them can ask */
+} tn__costs;
+
+/* What the cost function and the rules of schedules know of a machine: machine_file.h has a row for each number. */
 typedef struct tn__machine {
   int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches of one core; l3 is the share of one core group */
   tn__core core;
+  tn__costs costs;
 } tn__machine;
+
+/* Of the caches of every architecture that code is made for: what is laid out at compile time goes by it. */
+#define TN__LINE_BYTES 64
 
 typedef struct tn__cpu_target {
   tn__arch arch;

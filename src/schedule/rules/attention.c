@@ -214,11 +214,11 @@ typedef struct space {
   bool large;
 } space;
 
-/* The most of a block's scores that is on the stack of a thread. Longer rows, and those whose length only the run
+/* A block's scores are on the stack of a thread, where they fit. Longer rows, and those whose length only the run
  * tells, are in the workspace, once for each thread. */
-#define BLOCK_BYTES 49152
-
-static bool is_private(const space *p, int64_t rows) { return !p->open_keys && 4 * rows * p->keys <= BLOCK_BYTES; }
+static bool is_private(const space *p, int64_t rows) {
+  return !p->open_keys && 4 * rows * p->keys <= TN__RULE_PRIVATE_BYTES;
+}
 
 static int64_t lanes_for(const tn__schedule_options *options, int64_t extent) {
   int64_t lanes = options->vector_bytes / 4;
@@ -233,15 +233,16 @@ static void product_phase(const tn__sketch *k, tn__sketch_features *f, int64_t r
   for (int tail = 0; tail < 2; tail++) {
     int64_t wide = tail ? whole % vectors : vectors, count = tail ? wide > 0 : whole / vectors;
     double tiles = times * (double)count, accumulators = (double)(rows * wide);
-    tn__operations step = {.vector_bytes = (int)(4 * lanes), .fma = accumulators, .other = 3};
-    step.loads = (double)wide + 0.6 * (double)rows;
+    tn__operations step = {.vector_bytes = (int)(4 * lanes), .fma = accumulators, .other = TN__RULE_TURN};
+    step.loads = (double)wide + k->target->cpu.machine.costs.broadcast * (double)rows;
     step.chain = k->target->cpu.machine.core.fma_latency;
-    tn__operations end = {.vector_bytes = (int)(4 * lanes), .fma = accumulators * (1 + epilogue), .other = 12};
+    tn__operations end = {
+        .vector_bytes = (int)(4 * lanes), .fma = accumulators * (1 + epilogue), .other = TN__RULE_TILE_END};
     end.stores = accumulators;
     end.chain = 2.0 * k->target->cpu.machine.core.fma_latency;
     if (count == 0) continue;
     tn__cost_phase(f, k->target, &step, tiles * (double)steps);
-    tn__cost_loop(f, tiles, (double)steps);
+    tn__cost_loop(f, k->target, tiles, (double)steps);
     tn__cost_phase(f, k->target, &end, tiles);
   }
 }
@@ -279,7 +280,7 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
     tn__cost_phase(f, k->target, &step, times * bytes / (double)step.vector_bytes);
     /* Scores and exponentials in one place, written and read, from L2 where the first is too small. */
     if (bytes > (double)k->target->cpu.machine.l1_bytes)
-      f->extra_cycles += times * 5 * bytes / k->target->cpu.machine.core.l2_bytes;
+      f->extra_cycles += times * TN__RULE_SCORE_PASSES * bytes / k->target->cpu.machine.core.l2_bytes;
   }
   f->useful = f->spent = (double)(p->others * p->rows * p->columns);
   return &p->nest;

@@ -21,12 +21,6 @@
 
 #include "schedule/rules/contraction.h"
 
-/* Of the reduction, in steps. Shorter ones read and write their sums too often. */
-#define SHORTEST_BLOCK 256
-#define LONGEST_BLOCK (1 << 24) /* no cache holds a column of as many */
-#define FARTHEST_DIVISOR \
-  4096 /* from the size that is wanted: blocks that fit a near cache are looked at to a quarter */
-
 static bool matches(const tn__te *te) {
   tn__contraction c = {.te = te, .ir = tn__te_ir(te), .sum = tn__contraction_find(te)};
   return c.sum != NULL && tn__te_output_count(te) == 1;
@@ -73,7 +67,7 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
     bool fixed = side == 0 && p->in_place;
     choices[n++] = fixed ? TN__PLACE_INLINE : TN__PLACE_BEFORE;
     /* An even number of lines from row to row leaves sets of L1 unused. */
-    bool even = p->rows > 1 && p->row_stride > 0 && p->row_stride % (2 * TN__LINE_BYTES) == 0;
+    bool even = p->rows > 1 && p->row_stride > 0 && p->row_stride % (2 * k->target->cpu.machine.costs.line_bytes) == 0;
     if (side == 0 && left->exists && !p->depthwise && !fixed) {
       if (left->bounded && left->dim >= 0 && even) choices[n++] = TN__PLACE_APART;
       /* Borders are worth their copies of the code only where the rule above found so. */
@@ -99,7 +93,7 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
 /* The divisor of `extent` nearest to `wanted`, a multiple of four where there is one; `wanted` when none is near. An
  * extent costs its model a few bytes however long it is, so the search has an end that does not grow with it. */
 static int64_t near_divisor(tn__arena *arena, int64_t extent, int64_t wanted) {
-  int64_t most = wanted / 4 < FARTHEST_DIVISOR ? wanted / 4 : FARTHEST_DIVISOR;
+  int64_t most = wanted / 4 < TN__RULE_FARTHEST_DIVISOR ? wanted / 4 : TN__RULE_FARTHEST_DIVISOR;
   for (int64_t by = 4; by >= 1; by /= 4)
     for (int64_t away = 0; away <= most; away++) {
       tn__work_step(arena, 1);
@@ -114,10 +108,11 @@ static void open_blocks(tn__sketch *k, const tn__contraction_space *p, int depth
   int64_t choices[TN__MAX_CHOICES] = {0};
   int n = 1;
   if (p->deep >= 0 && p->nest.open[p->deep]) {
-    choices[n++] = SHORTEST_BLOCK;
+    choices[n++] = TN__RULE_SHORTEST_BLOCK;
   } else if (p->deep >= 0) {
-    int64_t extent = p->nest.extent[p->deep], longest = extent / 2 < LONGEST_BLOCK ? extent / 2 : LONGEST_BLOCK;
-    for (int64_t size = SHORTEST_BLOCK; size <= longest; size *= size < 4096 ? 2 : 4)
+    int64_t extent = p->nest.extent[p->deep],
+            longest = extent / 2 < TN__RULE_LONGEST_BLOCK ? extent / 2 : TN__RULE_LONGEST_BLOCK;
+    for (int64_t size = TN__RULE_SHORTEST_BLOCK; size <= longest; size *= size < 4096 ? 2 : 4)
       choices[n++] = near_divisor(arena, extent, size);
   }
   tn__decision *depth = &k->decisions[tn__sketch_open(k, "depth", choices, n)];
@@ -272,7 +267,7 @@ static void vectorize_last(tn__schedule *s, const char *block, int64_t lanes) {
 
 /* Rows an odd number of cache lines apart, so that all sets have their turn. */
 static void move_rows_apart(tn__schedule *s, const char *block, const tn__contraction_operand *o) {
-  int64_t line = TN__LINE_BYTES / o->element;
+  int64_t line = s->target->cpu.machine.costs.line_bytes / o->element;
   if (o->dim >= 0 && line > 0) tn__sched_storage_align(s, block, 0, o->dim, 2 * line, line);
 }
 
@@ -325,7 +320,7 @@ static void find_deep(tn__contraction_space *p) {
   if (p->depthwise || p->group > 0 || p->in_place || !p->has_right) return;
   for (int a = p->spatial; a < p->nest.axis_count; a++)
     if (p->deep < 0 || p->nest.open[a] || p->nest.extent[a] > p->nest.extent[p->deep]) p->deep = a;
-  if (p->deep >= 0 && !p->nest.open[p->deep] && p->nest.extent[p->deep] < 4 * SHORTEST_BLOCK) p->deep = -1;
+  if (p->deep >= 0 && !p->nest.open[p->deep] && p->nest.extent[p->deep] < 4 * TN__RULE_SHORTEST_BLOCK) p->deep = -1;
 }
 
 static void open_sketch(tn__sketch *k, tn__schedule *scratch) {

@@ -130,8 +130,4 @@ int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, 
 /* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */
 const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f);
 
-/* The most of an operand that is kept at a time: private memory has at most 64 KiB. */
-#define TN__STREAMED_BYTES 49152
-#define TN__LINE_BYTES 64
-
 #endif

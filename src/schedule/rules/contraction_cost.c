@@ -1,23 +1,7 @@
 /* Closed expressions for what a choice of tiles of a contraction executes and touches. */
-#include "schedule/rules/contraction.h"
+#include <string.h>
 
-/* Cycles for a row in a page that the first table does not have, and the share of fetching again what had no place in
- * its set that is not hidden. */
-#define PAGE_MISS 1.0
-/* And for one in a page that the second table does not have either: 1024x16384x1024 waits that long with each row. */
-#define PAGE_WALK 25.0
-#define UNHIDDEN_SETS 0.2
-/* The share of what comes from beyond L2 that is not hidden: of panels that are fetched while the one
- * before is in use, of rows in pages of their own, whose latency adds to it, and of those while nothing else
- * happens. */
-#define EXPOSED_AHEAD 0.05
-#define EXPOSED_PAGES 1.0
-#define EXPOSED_COPY 2.0
-#define PAGE_BYTES 4096
-/* Cycles that a line of sums takes to come from L3, or from the second one, when a tile goes on with
- * them. */
-#define FAR_SUMS 60.0
-#define NEAR_SUMS 12.0
+#include "schedule/rules/contraction.h"
 
 static int64_t tiles(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
 
@@ -140,16 +124,18 @@ static int place_of(const int64_t *v, int64_t loop) {
  * ways, squared, since the cache's choice keeps some. */
 static double conflicts(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t rows,
                         int64_t more, int64_t span) {
-  enum { SETS = 64, LINE = 64 };
-  uint16_t lines[SETS] = {0};
-  double ways = (double)k->target->cpu.machine.l1_bytes / (SETS * LINE), missed = 0, all = 0;
-  int64_t row_stride = v[TN__TILE_LEFT] == TN__PLACE_APART ? p->row_stride + LINE : p->row_stride;
+  uint16_t lines[TN__MOST_L1_SETS];
+  const tn__machine *machine = &k->target->cpu.machine;
+  const int sets = machine->costs.l1_sets, line_bytes = machine->costs.line_bytes;
+  double ways = (double)machine->l1_bytes / (sets * line_bytes), missed = 0, all = 0;
+  int64_t row_stride = v[TN__TILE_LEFT] == TN__PLACE_APART ? p->row_stride + line_bytes : p->row_stride;
+  memset(lines, 0, (size_t)sets * sizeof(lines[0]));
   for (int64_t r = 0; r < rows; r++)
     for (int64_t m = 0; m < more; m++) {
       int64_t start = r * row_stride + m * p->more_stride;
-      for (int64_t line = start / LINE; line * LINE < start + span; line++) lines[line % SETS]++;
+      for (int64_t line = start / line_bytes; line * line_bytes < start + span; line++) lines[line % sets]++;
     }
-  for (int i = 0; i < SETS; i++) {
+  for (int i = 0; i < sets; i++) {
     double beyond = ((double)lines[i] - ways) / ways;
     all += lines[i];
     if (beyond > 0) missed += (double)lines[i] * (beyond < 1 ? beyond * beyond : 1);
@@ -176,28 +162,26 @@ static double taps_loads(const tn__contraction_space *p, const int64_t *v, const
 /* Cycles of one step of the sum that the right operand takes beside those of its loads, when its rows lie so far apart
  * that a panel of them uses few of L1's sets, or more pages than are remembered. */
 static double far_apart(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t span) {
-  enum { SETS = 64, LINE = 64, PAGES = 64, ALL_PAGES = 1024 };
-  int64_t stride = p->right_stride, lines = tiles(span, LINE), sets = SETS, steps = p->right_steps;
+  const tn__machine *machine = &k->target->cpu.machine;
+  const tn__costs *costs = &machine->costs;
+  const int64_t line_bytes = costs->line_bytes, page_bytes = costs->page_bytes;
+  int64_t stride = p->right_stride, lines = tiles(span, line_bytes), sets = costs->l1_sets, steps = p->right_steps;
   if (v[TN__TILE_DEPTH] > 0) steps = tiles(steps * v[TN__TILE_DEPTH], p->nest.extent[p->deep]);
   if (v[TN__TILE_RIGHT] >= TN__PLACE_AT || stride < 2 * span) return 0;
-  for (int64_t at = stride / LINE; stride % LINE == 0 && sets > 1 && at % 2 == 0; at /= 2) sets /= 2;
-  sets = sets * lines < SETS ? sets * lines : SETS;
-  double cycles = 0, ways = (double)k->target->cpu.machine.l1_bytes / (SETS * LINE);
+  for (int64_t at = stride / line_bytes; stride % line_bytes == 0 && sets > 1 && at % 2 == 0; at /= 2) sets /= 2;
+  sets = sets * lines < costs->l1_sets ? sets * lines : costs->l1_sets;
+  double cycles = 0, ways = (double)machine->l1_bytes / (double)(costs->l1_sets * line_bytes);
   if ((double)(steps * lines) > ways * (double)sets)
-    cycles += UNHIDDEN_SETS * (double)(lines * LINE) / k->target->cpu.machine.core.l2_bytes;
-  int64_t pages = stride < PAGE_BYTES ? tiles(stride * steps, PAGE_BYTES) : steps; /* those between do not count */
-  if (pages > PAGES) cycles += PAGE_MISS;
-  if (pages >= ALL_PAGES) cycles += PAGE_WALK * (stride < PAGE_BYTES ? (double)stride / PAGE_BYTES : 1);
+    cycles += TN__RULE_UNHIDDEN_SETS * (double)(lines * line_bytes) / machine->core.l2_bytes;
+  int64_t pages = stride < page_bytes ? tiles(stride * steps, page_bytes) : steps; /* those between do not count */
+  if (pages > costs->l1_pages) cycles += costs->page_miss;
+  if ((double)pages >= TN__RULE_ONE_SIDE * costs->pages)
+    cycles += costs->page_walk * (stride < page_bytes ? (double)stride / (double)page_bytes : 1);
   return cycles;
 }
 
-/* A load of one element into all lanes, beside a load of a vector. */
-#define BROADCAST 0.6
-
 /* A core that takes vectors in halves multiplies whole ones at its full rate, whatever is loaded beside. Of vectors
- * half as wide it does one less for every five multiplications or loads into all lanes, or so. */
-#define HALF_BROADCAST 0.4
-
+ * half as wide it does one less for every five multiplications or loads into all lanes, or so (half_broadcast). */
 static bool takes_halves(const tn__target *target, int vector_bytes) {
   return vector_bytes < target->cpu.vector_bytes && tn__schedule_halves_are_as_fast(target);
 }
@@ -206,14 +190,16 @@ static bool takes_halves(const tn__target *target, int vector_bytes) {
 static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
                        const int64_t tile[2], int64_t vectors, bool masked, double times) {
   const tn__nest *nest = &p->nest;
+  const tn__core *core = &k->target->cpu.machine.core;
+  const tn__costs *costs = &k->target->cpu.machine.costs;
   int64_t rows = tile[0] * tile[1];
   int vector_bytes = (int)(v[TN__TILE_LANES] * p->element);
   double accumulators = (double)(rows * vectors), steps = 1, unroll, trips;
   bool taps = tn__contraction_taps_from(p, v) < nest->axis_count;
   for (int a = p->spatial; a < nest->axis_count; a++) steps *= (double)tn__contraction_steps(p, v, a);
   straight_piece(p, v, &unroll, &trips);
-  tn__operations step = {.vector_bytes = vector_bytes, .fma = unroll * accumulators, .other = 3};
-  step.chain = unroll * k->target->cpu.machine.core.fma_latency;
+  tn__operations step = {.vector_bytes = vector_bytes, .fma = unroll * accumulators, .other = TN__RULE_TURN};
+  step.chain = unroll * core->fma_latency;
   double left = 0, right = 0, out = 0;
   for (int i = 0; i < nest->access_count; i++) {
     double crossing = tn__nest_crossing(k->target, &nest->access[i], nest->axis_count, p->column, vector_bytes);
@@ -229,33 +215,33 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   /* What a missing line costs beside a load that finds it. */
   double misses = 0;
   if (!p->streams && v[TN__TILE_LEFT] < TN__PLACE_AT)
-    misses = conflicts(p, k, v, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * 64 *
-             k->target->cpu.machine.core.load_ports / k->target->cpu.machine.core.l2_bytes;
-  if (v[TN__TILE_AHEAD] > 0) step.loads += 0.5 * (double)(unroll * tiles(vectors * vector_bytes, TN__LINE_BYTES));
+    misses = conflicts(p, k, v, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * costs->line_bytes *
+             core->load_ports / core->l2_bytes;
+  if (v[TN__TILE_AHEAD] > 0)
+    step.loads += TN__RULE_PREFETCH * (double)(unroll * tiles(vectors * vector_bytes, costs->line_bytes));
   if (p->depthwise) {
     double loads = taps ? taps_loads(p, v, tile) * (double)vectors : unroll * accumulators;
-    step.loads += (1 + left + misses * vector_bytes / 64) * loads;
+    step.loads += (1 + left + misses * vector_bytes / costs->line_bytes) * loads;
   } else {
-    step.loads += (BROADCAST + misses) * unroll * (double)rows;
-    if (takes_halves(k->target, vector_bytes)) step.fma += HALF_BROADCAST * unroll * (double)rows;
+    step.loads += (costs->broadcast + misses) * unroll * (double)rows;
+    if (takes_halves(k->target, vector_bytes)) step.fma += costs->half_broadcast * unroll * (double)rows;
     if (p->left_element != p->element) step.other += 2 * unroll * (double)rows;
   }
   if (p->right_element != p->element) step.fma += unroll * (double)vectors;
   if (masked) step.other += unroll * (double)vectors;
-  /* Long straight pieces give the compiler's scheduler room to take registers for loads that are not needed yet. */
-  if (unroll > 1 && unroll * accumulators > 48 && !taps) step.fma *= 1.05;
-  if (unroll > 1 && masked) step.fma *= 1.25;
+  if (unroll > 1 && unroll * accumulators > TN__RULE_LONG_PIECE && !taps) step.fma *= TN__RULE_LONG_PIECE_LOSS;
+  if (unroll > 1 && masked) step.fma *= TN__RULE_MASKED_PIECE_LOSS;
   tn__cost_phase(f, k->target, &step, times * steps / unroll);
   if (p->has_right) f->work_cycles += times * steps * far_apart(p, k, v, vectors * vector_bytes);
-  tn__cost_loop(f, times * steps / (unroll * trips), trips);
-  tn__operations end = {.vector_bytes = vector_bytes, .other = 12};
+  tn__cost_loop(f, k->target, times * steps / (unroll * trips), trips);
+  tn__operations end = {.vector_bytes = vector_bytes, .other = TN__RULE_TILE_END};
   bool blocked = v[TN__TILE_DEPTH] > 0, finishes = v[TN__TILE_EPILOGUE] == TN__EPILOGUE_TILE && !blocked;
   end.fma = accumulators * (1 + (finishes ? p->epilogue : 0));
   end.loads = finishes ? (1 + out) * accumulators * p->epilogue_loads : 0;
   if (blocked) end.loads = (1 + out) * accumulators;
   end.stores = (1 + out) * accumulators;
   if (masked) end.other += 2 * accumulators;
-  end.chain = 2.0 * k->target->cpu.machine.core.fma_latency;
+  end.chain = 2.0 * core->fma_latency;
   tn__cost_phase(f, k->target, &end, times);
   f->useful += 0;
   f->spent += times * accumulators * (double)v[TN__TILE_LANES];
@@ -290,8 +276,8 @@ static double there_and_back(const tn__sketch *k, double bytes) {
 
 /* How much more room an operand of this shape takes when its rows lie an odd number of lines apart: much, where what is
  * widened for that are the three channels of a picture. */
-static double apart(const tn__contraction_operand *o, const int64_t *shape) {
-  int64_t line = TN__LINE_BYTES / o->element, inner = 1;
+static double apart(const tn__sketch *k, const tn__contraction_operand *o, const int64_t *shape) {
+  int64_t line = k->target->cpu.machine.costs.line_bytes / o->element, inner = 1;
   if (o->dim < 0 || line < 1) return 1;
   for (int d = o->dim + 2; d < o->rank; d++) inner *= shape[d];
   for (int64_t wide = shape[o->dim + 1]; wide < shape[o->dim + 1] + 2 * line; wide++)
@@ -316,8 +302,8 @@ static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, c
     shape[d] = !whole && extent < o->shape[d] ? extent : o->shape[d];
     bytes *= (double)shape[d];
   }
-  if (!p->depthwise && place != TN__PLACE_BEFORE) bytes *= apart(o, shape);
-  if (!whole && bytes > TN__STREAMED_BYTES) return false;
+  if (!p->depthwise && place != TN__PLACE_BEFORE) bytes *= apart(k, o, shape);
+  if (!whole && bytes > TN__RULE_PRIVATE_BYTES) return false;
   int vector_bytes = (int)v[TN__TILE_LANES] * o->element;
   /* A copy has loads that wait for another cache, as strided rows don't come by themselves. */
   tn__operations ops = {.vector_bytes = vector_bytes, .fma = o->work, .loads = 1, .stores = 1, .other = 6};
@@ -332,6 +318,7 @@ static bool blocks_phase(const tn__contraction_space *p, const tn__sketch *k, co
                          const tn__outer_loops *outer, tn__sketch_features *f) {
   int64_t ranges[TN__NEST_AXES];
   double times = 1, elements = 1, all = 1;
+  const tn__costs *costs = &k->target->cpu.machine.costs;
   bool shared = tn__contraction_shares_blocks(outer, v);
   if (outer->depth < 0) return true;
   if (v[TN__TILE_EPILOGUE] != TN__EPILOGUE_TILE || (shared && p->any_open)) return false;
@@ -357,10 +344,10 @@ static bool blocks_phase(const tn__contraction_space *p, const tn__sketch *k, co
   tn__cost_phase(f, k->target, &ops, vectors);
   /* The sums so far are waited for, behind each block. */
   double bytes = elements * p->element;
-  double wait = 4 * bytes > (double)k->options.cache_bytes            ? FAR_SUMS
-                : 2 * bytes > (double)k->target->cpu.machine.l1_bytes ? NEAR_SUMS
+  double wait = 4 * bytes > (double)k->options.cache_bytes            ? costs->l3_wait
+                : 2 * bytes > (double)k->target->cpu.machine.l1_bytes ? costs->l2_wait
                                                                       : 0;
-  f->work_cycles += wait * all * parts * p->element / TN__LINE_BYTES;
+  f->work_cycles += wait * all * parts * p->element / costs->line_bytes;
   if (!p->has_epilogue && p->epilogue == 0) return true;
   ops = (tn__operations){.vector_bytes = vector_bytes, .fma = p->epilogue, .stores = 1, .other = 4};
   ops.loads = 1 + p->epilogue_loads;
@@ -380,7 +367,7 @@ static bool epilogue_phase(const tn__contraction_space *p, const tn__sketch *k, 
   if (!whole) times = ranges_within(p, v, outer, place_of(v, v[TN__TILE_EPILOGUE] - TN__EPILOGUE_AT), ranges);
   for (int a = 0; a < p->spatial; a++)
     elements *= (double)(whole || ranges[a] > p->nest.extent[a] ? p->nest.extent[a] : ranges[a]);
-  if (!whole && elements * p->element > TN__STREAMED_BYTES) return false;
+  if (!whole && elements * p->element > TN__RULE_PRIVATE_BYTES) return false;
   int vector_bytes = (int)v[TN__TILE_LANES] * p->element;
   tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->epilogue, .stores = 1, .other = 4};
   ops.loads = 1 + p->epilogue_loads;
@@ -410,11 +397,10 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
   if (f->registers > k->options.registers || !tn__contraction_loops(p, v, &outer)) return NULL;
   if (p->in_place) {
     int64_t code = statements(p, v);
-    /* Much code takes time in the compiler and brings nothing: rows of 7 are as fast as rows of 23. Past some size
-     * loops would keep their conditions. */
-    if (code > 4000 || (code > 400 && rows * v[TN__TILE_VECTORS] > 8)) return NULL;
+    if (code > TN__RULE_MOST_CODE) return NULL;
+    if (code > TN__RULE_LITTLE_CODE && rows * v[TN__TILE_VECTORS] > TN__RULE_SMALL_TILE) return NULL;
     if (v[TN__TILE_UNROLL] > 1 && tn__contraction_is_tap(p, v, p->nest.axis_count - 1)) return NULL;
-    f->extra_cycles += 3 * (double)code; /* what is executed for the first time comes from a far cache */
+    f->extra_cycles += TN__RULE_COLD_STATEMENT * (double)code;
   }
   double times = 1;
   f->chunks = 1;
@@ -447,13 +433,14 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
                  times * count);
   }
   /* Rows a page or more apart don't come by themselves. */
-  bool scattered = p->panel == 0 && p->right_stride >= PAGE_BYTES && p->right_steps > 8;
+  bool scattered = p->panel == 0 && p->right_stride >= k->target->cpu.machine.costs.page_bytes &&
+                   p->right_steps > TN__RULE_HIDDEN_ROWS;
   /* Nor do a few channels of every pixel, one walk over the image for each column tile. */
   scattered |= p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
-  f->exposed = v[TN__TILE_AHEAD] > 0   ? EXPOSED_AHEAD
+  f->exposed = v[TN__TILE_AHEAD] > 0   ? TN__RULE_EXPOSED_AHEAD
                : !scattered            ? 0
-               : v[TN__TILE_RIGHT] > 0 ? EXPOSED_COPY
-                                       : EXPOSED_PAGES;
+               : v[TN__TILE_RIGHT] > 0 ? TN__RULE_EXPOSED_COPY
+                                       : TN__RULE_EXPOSED_PAGES;
   /* What comes next is the panel of the next columns unless blocks of the reduction go by inside of these. */
   bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && outer.loop[outer.column_tiles].trips > 1 &&
                     outer.depth < outer.column_tiles && (p->panel == 0 || width <= p->panel);

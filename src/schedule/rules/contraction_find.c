@@ -333,15 +333,14 @@ static bool is_padding(const tn__expr *value) {
          without_casts(value->args[1])->kind == TN__EXPR_LOAD && !tn__expr_has_load(value->args[2]);
 }
 
-/* Copies for the borders cost time in the compiler, so there must be something to win: a pass through memory takes some
- * 0.6 cycles for an element. */
+/* Is a pass of the operand through memory much beside its sums? Some 0.6 cycles for an element. */
 static bool is_short(const tn__contraction *c, const tn__contraction_space *p) {
   double sums = 1;
   int64_t extent;
   for (int a = 0; a < p->nest.axis_count; a++) sums *= (double)p->nest.extent[a];
   for (int d = 0; d < c->left->arg_count; d++)
     sums /= tn__ir_as_int(c->left->value.buffer->shape[d], &extent) ? (double)extent : 1;
-  return sums * p->element < 10.0 * c->s->target->cpu.row.core.fma_bytes;
+  return sums * p->element < TN__RULE_SHORT_SUM * c->s->target->cpu.row.core.fma_bytes;
 }
 
 bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
@@ -395,7 +394,7 @@ static bool may_stream(const tn__contraction_space *p) {
     for (int a = p->spatial; a < p->nest.axis_count; a++) extent += o->step[d][a] * (p->nest.extent[a] - 1);
     least *= (double)extent;
   }
-  return least * (double)(p->columns < 64 ? p->columns : 64) <= TN__STREAMED_BYTES;
+  return least * (double)(p->columns < 64 ? p->columns : 64) <= TN__RULE_PRIVATE_BYTES;
 }
 
 void tn__contraction_see_operands(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {

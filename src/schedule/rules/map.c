@@ -71,7 +71,7 @@ int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path) {
 /* Splits off a vector, and several of them when the work on one is small (unroll 0), or `unroll` of them. */
 static void vectorize_innermost(tn__schedule *s, const char *loop, int64_t lanes, int64_t cost, int64_t unroll) {
   int64_t extent = tn__rule_loop_extent(s, loop);
-  if (unroll == 0) unroll = cost <= 8 ? 4 : cost <= 16 ? 2 : 1;
+  if (unroll == 0) unroll = cost <= TN__RULE_UNROLL_FOUR ? 4 : cost <= TN__RULE_UNROLL_TWO ? 2 : 1;
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   while (unroll > 1 && (extent < 0 || extent % (unroll * lanes) != 0)) unroll /= 2;
@@ -156,7 +156,7 @@ enum { VECTOR_BYTES, UNROLL, STREAM };
 
 static void open_map(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t unrolls[] = {1, 2, 4, 8};
-  int64_t widths[4];
+  int64_t widths[TN__MAX_CHOICES];
   int n = 0;
   tn__plain_open(k, scratch);
   for (int64_t w = 16; w <= k->options.vector_bytes; w *= 2) widths[n++] = w;
@@ -166,12 +166,9 @@ static void open_map(tn__sketch *k, tn__schedule *scratch) {
 }
 
 static const tn__nest *map_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
-  /* A load waits for stores on their way to the same place of any page, and where tensors lie is not known here: one
-   * turn of so many waits, and several vectors in a turn wait together. */
-  enum { TURNS_PER_CYCLE_LOST = 2 };
   f->streams = v[STREAM] != 0;
   const tn__nest *nest = tn__plain_features(k, (int)v[VECTOR_BYTES], v[UNROLL], 1, f);
-  f->extra_cycles += f->iterations / TURNS_PER_CYCLE_LOST;
+  f->extra_cycles += f->iterations / TN__RULE_TURNS_PER_CYCLE_LOST;
   return nest;
 }
 

@@ -74,8 +74,6 @@ typedef struct strides {
 #define MOST_OF_TUPLES 4
 /* Tensors that a combiner makes at once. */
 #define MOST_RESULTS 4
-/* Terms of a window that are written out. */
-#define MOST_TERMS 32
 /* Terms in a row that are not worth a vector. */
 #define SHORT_ROW 8
 
@@ -172,9 +170,7 @@ static void prefetch_rows(tn__schedule *s, const char *name, const char *loop) {
   }
 }
 
-/* Bytes that a map takes in L2, and how often it may compute an element anew there instead of leaving all
- * of them to memory. */
-#define MOST_NEAR (56 << 10)
+/* How often a map in L2 may compute an element anew instead of leaving all of them to memory. */
 #define MOST_ANEW 3
 
 /* The outermost of `count` loops around the block whose iterations read little of what a map makes; -1: none does, or
@@ -196,7 +192,7 @@ static int loop_for_map(tn__schedule *s, const tn__snode *block, const tn__regio
       if (size[d] == NULL || !tn__ir_as_int(size[d], &extent)) return -1;
       bytes *= (double)extent;
     }
-    if (bytes > MOST_NEAR) continue;
+    if (bytes > TN__RULE_NEAR_BYTES) continue;
     return bytes * turns <= MOST_ANEW * all ? at : -1;
   }
   return -1;
@@ -220,7 +216,8 @@ void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const t
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   /* Short work is done for two vectors in one turn of the loop. */
-  int64_t vectors = tn__rule_cost(s->ir, tn__sched_find(s, name, true)->block.body->as.store.value) <= 16 ? 2 : 1;
+  int64_t vectors =
+      tn__rule_cost(s->ir, tn__sched_find(s, name, true)->block.body->as.store.value) <= TN__RULE_UNROLL_TWO ? 2 : 1;
   if (extent < 0 || extent % (vectors * lanes) != 0) vectors = 1;
   tn__sched_split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
   tn__reduce_vectorize_lanes(s, name, vectors, lanes);
@@ -300,7 +297,7 @@ bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_opt
   int64_t terms = 1;
   for (int i = reduce_count - 1; i >= 0; i--) {
     int64_t own = tn__rule_loop_extent(s, reduce[i]);
-    if (own < 0 || terms * own * vectors > MOST_TERMS) break;
+    if (own < 0 || terms * own * vectors > TN__RULE_WINDOW_TERMS) break;
     terms *= own;
     tn__sched_unroll(s, reduce[i]);
   }

@@ -36,15 +36,14 @@ static bool matches_rows(const tn__te *te) {
   return reductions > 0;
 }
 
-/* Private to the rows at hand when it is small there. */
-#define MOST_PRIVATE 16384
-
-/* Bytes of a tensor of the stage in `count` rows; more than MOST_PRIVATE when that is not known or much more. */
+/* Bytes of a tensor of the stage in `count` rows; more than TN__RULE_PRIVATE_ROW_BYTES when that is not known or much
+ * more. */
 static int64_t row_bytes(const tn__te_stage *stage, int tensor, int rows, int64_t count) {
   int64_t bytes = (int64_t)tn_dtype_size(stage->tensors[tensor]->dtype) * count, extent;
   for (int d = rows; d < stage->axes.count; d++) {
-    if (!tn__ir_as_int(stage->axes.var[d]->extent, &extent) || extent > MOST_PRIVATE || bytes > MOST_PRIVATE)
-      return MOST_PRIVATE + 1;
+    if (!tn__ir_as_int(stage->axes.var[d]->extent, &extent) || extent > TN__RULE_PRIVATE_ROW_BYTES ||
+        bytes > TN__RULE_PRIVATE_ROW_BYTES)
+      return TN__RULE_PRIVATE_ROW_BYTES + 1;
     bytes *= extent;
   }
   return bytes;
@@ -52,7 +51,8 @@ static int64_t row_bytes(const tn__te_stage *stage, int tensor, int rows, int64_
 
 static void place_row_tensor(tn__schedule *s, const tn__te_stage *stage, int rows, int64_t count) {
   for (int t = 0; t < stage->tensor_count; t++)
-    if (row_bytes(stage, t, rows, count) <= MOST_PRIVATE) tn__sched_set_scope(s, stage->name, t, TN__SCOPE_STACK);
+    if (row_bytes(stage, t, rows, count) <= TN__RULE_PRIVATE_ROW_BYTES)
+      tn__sched_set_scope(s, stage->name, t, TN__SCOPE_STACK);
 }
 
 static void refuse_across(const tn__schedule *s) {
@@ -180,7 +180,9 @@ static bool fits_together(const tn__te *te, int64_t count) {
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     for (int t = 0; t < stage->tensor_count && stage != last; t++)
-      if (row_bytes(stage, t, rows, 1) <= MOST_PRIVATE && row_bytes(stage, t, rows, count) > MOST_PRIVATE) return false;
+      if (row_bytes(stage, t, rows, 1) <= TN__RULE_PRIVATE_ROW_BYTES &&
+          row_bytes(stage, t, rows, count) > TN__RULE_PRIVATE_ROW_BYTES)
+        return false;
   }
   return true;
 }

@@ -18,7 +18,7 @@ static void add_cost(const tn__expr *e, void *user) {
     case TN__EXPR_CAST:
     case TN__EXPR_BITCAST: return;
     case TN__EXPR_DIV:
-    case TN__EXPR_MOD: *cost += 4; return;
+    case TN__EXPR_MOD: *cost += TN__RULE_DIVISION_COST; return;
     case TN__EXPR_CALL:
       switch (e->intrinsic) {
         case TN__CALL_ABS:
@@ -35,8 +35,8 @@ static void add_cost(const tn__expr *e, void *user) {
         case TN__CALL_DOT4:
         case TN__CALL_LIKELY: *cost += 1; return;
         case TN__CALL_SQRT:
-        case TN__CALL_RSQRT: *cost += 8; return;
-        default: *cost += 20; return;
+        case TN__CALL_RSQRT: *cost += TN__RULE_ROOT_COST; return;
+        default: *cost += TN__RULE_FUNCTION_COST; return;
       }
     default: *cost += 1; return;
   }
@@ -65,7 +65,7 @@ bool tn__rule_is_large(const tn__te *te) {
     for (int t = 0; t < stage->tensor_count; t++) cost += tn__rule_cost(ir, stage->values[t]);
     work += points * (double)cost;
   }
-  return work > 400e3; /* at some 20 operations a nanosecond */
+  return work > TN__RULE_LARGE;
 }
 
 bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options) {
@@ -92,10 +92,6 @@ void tn__rule_stream(tn__schedule *s, const char *block) {
   if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL)
     tn__sched_stream(s, block, 0);
 }
-
-#define NEAR 0.75        /* of L2 by all tensors, whose rows then come by themselves */
-#define LAST 0.5         /* of L3, which is shared */
-#define MOST_UNROLLED 80 /* operations in one turn of a map's loop */
 
 /* ---- features of a plain nest ------------------------------------------------------------------------------------ */
 
@@ -217,11 +213,10 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   int64_t lanes = vector_bytes / p->element > 0 ? vector_bytes / p->element : 1;
   bool along = p->reduces && p->vector >= p->spatial, open = p->nest.open[p->vector];
   if (vectors > 1 && p->run < vectors * lanes) return NULL;
-  if (vectors > 8 && along) return NULL; /* eight chains hide what latency there is */
+  if (vectors > TN__RULE_CHAINS && along) return NULL;
   /* From far rows come while the one before is computed, and two at a time come late. */
-  if (rows > 1 && p->touched > NEAR * (double)k->options.cache_bytes) return NULL;
-  /* Long code is only longer: there are enough operations that don't wait for each other. */
-  if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > MOST_UNROLLED) return NULL;
+  if (rows > 1 && p->touched > TN__RULE_NEAR * (double)k->options.cache_bytes) return NULL;
+  if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > TN__RULE_MOST_UNROLLED) return NULL;
   if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
   tn__operations ops = plain_operations(k->target, p, (int)(lanes * p->element), (double)lanes);
   double walks = points / (double)p->run, steps = ceil((double)p->run / (double)(lanes * vectors));
@@ -231,11 +226,11 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
                          .loads = vectors * ops.loads,
                          .stores = vectors * ops.stores,
                          .gathers = vectors * ops.gathers,
-                         .other = 3,
+                         .other = TN__RULE_TURN,
                          .chain = latency};
   f->registers = p->reduces ? (int)vectors + 2 : 0;
   tn__cost_phase(f, k->target, &step, walks * steps);
-  tn__cost_loop(f, walks, steps);
+  tn__cost_loop(f, k->target, walks, steps);
   tn__operations rest = {.vector_bytes = ops.vector_bytes, .fma = p->others, .other = 2};
   if (p->others > 0) tn__cost_phase(f, k->target, &rest, points / (double)lanes);
   if (along) { /* vectors are added to one, and its lanes to one */
@@ -263,38 +258,37 @@ int64_t tn__plain_pieces(const tn__sketch *k, int64_t vectors) {
 }
 
 bool tn__plain_next_row(const tn__sketch *k, bool ahead, tn__sketch_features *f) {
-  /* Cycles that a line of a row from L3 keeps a core waiting which nothing fetched. */
-  enum { WAIT = 2 };
   const plain *p = k->data;
-  bool far = p->touched > NEAR * (double)k->options.cache_bytes &&
-             p->touched <= LAST * (double)k->target->cpu.machine.l3_bytes;
+  bool far = p->touched > TN__RULE_NEAR * (double)k->options.cache_bytes &&
+             p->touched <= TN__RULE_LAST * (double)k->target->cpu.machine.l3_bytes;
   if (!far) return !ahead;
-  double lines = (p->touched - p->stored) / 64;
-  f->extra_cycles += ahead ? lines / k->target->cpu.machine.core.load_ports : lines * WAIT;
+  double lines = (p->touched - p->stored) / k->target->cpu.machine.costs.line_bytes;
+  f->extra_cycles += ahead ? lines / k->target->cpu.machine.core.load_ports : lines * TN__RULE_LINE_WAIT;
   return true;
 }
 
 bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int64_t whole, tn__sketch_features *f) {
-  /* Cycles until the first line of a page comes, less what a core finds to do in the meantime. */
-  enum { PAGE_BYTES = 4096, WAIT = 30 };
   const plain *p = k->data;
+  const tn__machine *machine = &k->target->cpu.machine;
   double points = 1;
   int far = 0;
   for (int a = 0; a < p->nest.axis_count; a++) points *= (double)p->nest.extent[a];
   for (int i = 0; i < p->nest.access_count && p->nest.axis_count > 0; i++)
-    far += !p->nest.access[i].store && p->nest.access[i].along[p->nest.axis_count - 1].stride >= PAGE_BYTES;
+    far +=
+        !p->nest.access[i].store && p->nest.access[i].along[p->nest.axis_count - 1].stride >= machine->costs.page_bytes;
   if (!p->reduces || p->vector >= p->spatial || p->touched <= (double)k->target->cpu.machine.l3_bytes / 4) far = 0;
   if (far == 0) return vectors <= 8 && !prefetches && whole == 0;
   if (whole > 0) { /* a row of sums is read and written for so many rows */
     int64_t row = p->nest.extent[p->vector], lanes = k->options.vector_bytes / p->element;
     if (prefetches || vectors != 8 || row * p->element > k->target->cpu.machine.l1_bytes / 2 || row % lanes != 0)
       return false;
-    tn__operations sums = {.vector_bytes = k->options.vector_bytes, .loads = 1, .stores = 1, .other = 3};
+    tn__operations sums = {.vector_bytes = k->options.vector_bytes, .loads = 1, .stores = 1, .other = TN__RULE_TURN};
     f->extra_cycles += points / (double)(lanes * whole) * tn__sketch_operation_cycles(k->target, &sums);
     return p->nest.axis_count == 2;
   }
-  double turns = points * p->element / (double)(vectors * k->options.vector_bytes), lines = points * p->element / 64;
-  f->extra_cycles +=
-      far * (prefetches ? turns * WAIT / 2 + lines / k->target->cpu.machine.core.load_ports : turns * WAIT);
+  double turns = points * p->element / (double)(vectors * k->options.vector_bytes),
+         lines = points * p->element / machine->costs.line_bytes;
+  f->extra_cycles += far * (prefetches ? turns * TN__RULE_PAGE_WAIT / 2 + lines / k->target->cpu.machine.core.load_ports
+                                       : turns * TN__RULE_PAGE_WAIT);
   return true;
 }

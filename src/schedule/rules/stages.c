@@ -33,16 +33,13 @@ static void parallel_outermost(tn__schedule *s, const char *name, const tn__sche
 
 /* ---- parts of a reduction ---------------------------------------------------------------------------------------- */
 
-/* Terms of a part at the least: some 10 microseconds. */
-#define SHORTEST_PART 65536
-
 /* The axis of the reduction that is cut: the outermost long one. */
 static int axis_to_cut(const tn__te_stage *stage) {
   int longest = 0;
   int64_t extent, most = 0;
   for (int a = 0; a < stage->reduce_axes.count; a++) {
     if (!tn__ir_as_int(stage->reduce_axes.var[a]->extent, &extent)) return -1;
-    if (extent >= 256) return a;
+    if (extent >= TN__RULE_LONG_AXIS) return a;
     if (extent > most) longest = a, most = extent;
   }
   return longest;
@@ -58,7 +55,7 @@ const tn__te_stage *tn__reduce_stage_to_cut(const tn__te *te) {
       longest = stage;
   }
   if (longest == NULL || longest->reduce_axes.count == 0 || axis_to_cut(longest) < 0) return NULL;
-  return tn__reduce_volume(&longest->axes, &longest->reduce_axes) >= 2 * SHORTEST_PART ? longest : NULL;
+  return tn__reduce_volume(&longest->axes, &longest->reduce_axes) >= 2 * TN__RULE_SHORTEST_PART ? longest : NULL;
 }
 
 /* Cuts the reduction of `name` into parts with results of their own, which `name` adds up in a nest behind. Returns the
@@ -162,10 +159,10 @@ static bool parts_features(const tn__sketch *k, const int64_t *v, tn__sketch_fea
   if (stage == NULL) return true;
   double results = tn__reduce_volume(&stage->axes, NULL), terms = tn__reduce_volume(&stage->reduce_axes, NULL);
   int64_t pieces = tn__plain_pieces(k, v[VECTORS]);
-  if (parts > 1 && (results * terms < (double)(parts * SHORTEST_PART) ||
+  if (parts > 1 && (results * terms < (double)(parts * TN__RULE_SHORTEST_PART) ||
                     !tn__ir_as_int(stage->reduce_axes.var[axis_to_cut(stage)]->extent, &extent) || extent < 2 * parts))
     return false;
-  if (parts > 1) f->extra_cycles += (double)parts * results * 4 + 200;
+  if (parts > 1) f->extra_cycles += (double)parts * results * TN__RULE_PART_RESULT + TN__RULE_PARTS;
   if (f->chunks > 1 && pieces * parts < f->chunks) f->chunks = pieces * parts;
   return true;
 }

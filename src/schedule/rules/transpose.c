@@ -17,10 +17,6 @@
 
 #include "schedule/rules/rules.h"
 
-#define LINE_BYTES 64
-#define SHARED 0.5      /* of a cache by the lines of one side */
-#define FAR_FILLED 0.75 /* of the last cache, before memory is what matters */
-
 /* ---- recognising ------------------------------------------------------------------------------------------------- */
 
 /* The one block and its loops, fused where that changes nothing for any access. */
@@ -144,7 +140,8 @@ static void see_value(const tn__expr *e, void *user) {
 /* Powers of two from `least` on that `extent` holds and of which `most` bytes hold as many; a short extent as it is. */
 static int sides(int64_t extent, int64_t element, int64_t most, int64_t *out) {
   int n = 0;
-  for (int64_t side = 4; side <= extent && side * element <= most; side *= 2) out[n++] = side;
+  for (int64_t side = 4; side <= extent && side <= TN__MOST_TILE_SIDE && side * element <= most; side *= 2)
+    out[n++] = side;
   if (n == 0) out[n++] = extent < 4 ? extent : 4;
   return n;
 }
@@ -159,7 +156,7 @@ static int64_t block_of(int64_t wanted, int64_t row_tiles) {
 }
 
 static bool is_far(const tn__sketch *k, const transposition *d) {
-  return d->bytes > FAR_FILLED * (double)k->target->cpu.machine.l3_bytes;
+  return d->bytes > TN__RULE_FAR_FILLED * (double)k->target->cpu.machine.l3_bytes;
 }
 
 static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
@@ -182,17 +179,20 @@ static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
   tn__te_visit(scratch->ir, body->as.store.value, see_value, &l);
   tn__nest_finish(&d->nest);
   for (int i = 0; i < d->nest.access_count; i++) {
-    double bytes = tn__nest_footprint(&d->nest.access[i], d->nest.axis_count, d->nest.extent);
+    double bytes = tn__nest_footprint(k->target, &d->nest.access[i], d->nest.axis_count, d->nest.extent);
     d->bytes += bytes;
     if (d->nest.access[i].store) d->stored += bytes;
   }
   d->cost = (double)tn__rule_cost(scratch->ir, body->as.store.value);
   d->large = tn__rule_is_large(k->te);
   k->data = d;
+  /* A line, or a vector where that is longer. */
+  const int line_bytes = k->target->cpu.machine.costs.line_bytes, vector_bytes = k->options.vector_bytes;
+  const int longest = line_bytes > vector_bytes ? line_bytes : vector_bytes;
   int64_t choices[TN__MAX_CHOICES];
-  int n = sides(d->nest.extent[t.rows], d->element, LINE_BYTES, choices);
+  int n = sides(d->nest.extent[t.rows], d->element, longest, choices);
   tn__sketch_open(k, "rows", choices, n);
-  n = sides(d->nest.extent[t.lanes], d->element, LINE_BYTES, choices);
+  n = sides(d->nest.extent[t.lanes], d->element, longest, choices);
   tn__sketch_open(k, "lanes", choices, n);
   tn__sketch_open(k, "block", blocks, sizeof(blocks) / sizeof(blocks[0]));
   tn__rule_open_stream(k);
@@ -216,37 +216,40 @@ static double held(int64_t count, int64_t bytes_each, int64_t stride) {
     step *= 2;
     kept /= 2;
   }
-  return kept == count ? SHARED * (double)kept : (double)kept;
+  return kept == count ? TN__RULE_ONE_SIDE * (double)kept : (double)kept;
 }
 
 /* Cycles for a line of which a piece is used: when `whole` it is not used again; otherwise it may be gone by then, as
  * `live` lines, `stride` bytes apart, are used in between. Where these lie on more pages than the TLBs
  * hold, each costs something in any case, stores more than loads, which overlap. */
 static double late_cycles(const tn__sketch *k, int64_t stride, double live, bool whole, bool store, bool fetched) {
-  enum { PAGE_BYTES = 4096, PAGES = 2048, STREAMS = 8 };
-  const tn__core *core = &k->target->cpu.machine.core;
-  int64_t lines = k->target->cpu.machine.l1_bytes / LINE_BYTES, far_lines = k->options.cache_bytes / LINE_BYTES;
-  double pages = live * (double)(stride < PAGE_BYTES ? stride : PAGE_BYTES) / PAGE_BYTES, cycles = whole ? 0 : 0.5;
-  if (store && pages > STREAMS) cycles += 1.2; /* too many for the prefetchers to follow */
-  if (pages > held(PAGES, PAGE_BYTES, stride)) cycles += store ? 9 : 4;
-  if (live <= held(lines, LINE_BYTES, stride)) return cycles;
-  if (whole) return store || fetched ? cycles : cycles + 1.5; /* what the hardware fetches ahead may be gone, too */
-  int bytes = live <= held(far_lines, LINE_BYTES, stride) ? core->l2_bytes : core->l3_bytes;
-  return cycles + (double)LINE_BYTES / bytes;
+  const tn__machine *machine = &k->target->cpu.machine;
+  const tn__core *core = &machine->core;
+  const int64_t line_bytes = machine->costs.line_bytes, page_bytes = machine->costs.page_bytes;
+  int64_t lines = machine->l1_bytes / line_bytes, far_lines = k->options.cache_bytes / line_bytes;
+  double pages = live * (double)(stride < page_bytes ? stride : page_bytes) / (double)page_bytes;
+  double cycles = whole ? 0 : TN__RULE_PIECE;
+  if (store && pages > machine->costs.streams) cycles += TN__RULE_MANY_STREAMS;
+  if (pages > held(machine->costs.pages, page_bytes, stride))
+    cycles += store ? TN__RULE_STORE_PAGE : TN__RULE_LOAD_PAGE;
+  if (live <= held(lines, line_bytes, stride)) return cycles;
+  if (whole) return store || fetched ? cycles : cycles + TN__RULE_FETCHED_IN_VAIN;
+  int bytes = live <= held(far_lines, line_bytes, stride) ? core->l2_bytes : core->l3_bytes;
+  return cycles + (double)line_bytes / bytes;
 }
 
 /* One access of a tile. */
 static void add_operations(const tn__sketch *k, const tn__nest_access *a, const int64_t *v, int64_t block,
                            tn__operations *ops, tn__sketch_features *f, double *late) {
-  enum { RUN_BYTES = 512 };
   const transposition *d = k->data;
+  const int line_bytes = k->target->cpu.machine.costs.line_bytes;
   const tn__nest *nest = &d->nest;
   int64_t rows = v[ROWS], lanes = v[LANES], along_rows = a->along[d->rows].stride,
           along_lanes = a->along[d->lanes].stride, length = rows * a->element, width = lanes * a->element;
   if (along_lanes == 0) return;
   if (along_lanes == a->element) { /* a vector for each row of the output */
     double crossing = tn__nest_crossing(k->target, a, nest->axis_count, d->lanes, width);
-    bool whole = width >= LINE_BYTES && crossing == 0;
+    bool whole = width >= line_bytes && crossing == 0;
     *(a->store ? &ops->stores : &ops->loads) += (double)rows * (1 + crossing);
     if (along_rows != 0)
       *late +=
@@ -263,42 +266,43 @@ static void add_operations(const tn__sketch *k, const tn__nest_access *a, const 
   ops->shuffles += shuffles_of(rows, lanes);
   f->registers += (int)(rows < lanes ? rows + 2 : lanes + 2);
   /* The rest of a line is read by the next tiles of the block, or after the lanes have moved on to their end. */
-  bool whole = length >= LINE_BYTES && crossing == 0, soon = length * block > LINE_BYTES;
+  bool whole = length >= line_bytes && crossing == 0, soon = length * block > line_bytes;
   bool strip = v[STRIP] > 0;
   double live = (double)(soon ? lanes : strip ? v[STRIP] * lanes : nest->extent[d->lanes]) * (1 + crossing);
-  *late += (double)lanes * late_cycles(k, along_lanes, live, whole || length * block == LINE_BYTES, false, strip);
+  *late += (double)lanes * late_cycles(k, along_lanes, live, whole || length * block == line_bytes, false, strip);
   /* Prefetchers don't see a short run before its end. */
   bool far = is_far(k, d), near = d->bytes < (double)k->options.cache_bytes;
   if (strip)
     ops->loads += (double)lanes; /* fetches */
-  else if (far || (!near && length * block < RUN_BYTES))
-    *late += (double)lanes / (double)block * (far ? 45 : 1.3);
+  else if (far || (!near && length * block < TN__RULE_RUN_BYTES))
+    *late += (double)lanes / (double)block * (far ? TN__RULE_LATE_FROM_MEMORY : TN__RULE_LATE_FROM_L3);
 }
 
 /* Are the rows of the output whole lines, one vector or several each? Others would be written non-temporally in pieces
  * of a line with other lines in between, which takes longer than to fetch them. */
-static bool writes_lines(const transposition *d, int64_t width) {
-  bool whole = width % LINE_BYTES == 0;
+static bool writes_lines(const transposition *d, int64_t width, int64_t line_bytes) {
+  bool whole = width % line_bytes == 0;
   for (int i = 0; i < d->nest.access_count; i++)
     for (int x = 0; x < d->nest.axis_count && d->nest.access[i].store; x++)
-      whole &= x == d->lanes || d->nest.access[i].along[x].stride % LINE_BYTES == 0;
+      whole &= x == d->lanes || d->nest.access[i].along[x].stride % line_bytes == 0;
   return whole && d->nest.extent[d->lanes] * d->element % width == 0;
 }
 
 static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
   const transposition *d = k->data;
   const tn__nest *nest = &d->nest;
-  int64_t rows = v[ROWS], lanes = v[LANES];
+  const int64_t rows = v[ROWS], lanes = v[LANES], line_bytes = k->target->cpu.machine.costs.line_bytes;
   int64_t row_tiles = ceiling(nest->extent[d->rows], rows), lane_tiles = ceiling(nest->extent[d->lanes], lanes);
   int64_t block = nest->open[d->rows] && v[BLOCK] > 0 ? v[BLOCK] : block_of(v[BLOCK], row_tiles), others = 1;
+  if (rows * lanes * d->element > TN__MOST_TILE_BYTES) return NULL;
   if (v[BLOCK] > 1 && (nest->open[d->rows] || block == row_tiles)) return NULL; /* the same as 0, or never whole */
   int width = (int)(lanes * d->element), parts = (int)ceiling(width, k->options.vector_bytes);
   f->streams = v[STREAM] != 0;
   f->stored_bytes = d->stored;
-  if (f->streams && !writes_lines(d, width)) return NULL;
+  if (f->streams && !writes_lines(d, width, line_bytes)) return NULL;
   int64_t strip = v[STRIP];
   if (strip > 0 && (block != 1 || nest->open[d->lanes] || strip >= lane_tiles)) return NULL;
-  if (strip > 0 && rows * d->element < LINE_BYTES) return NULL; /* pieces of a line would be fetched twice */
+  if (strip > 0 && rows * d->element < line_bytes) return NULL; /* pieces of a line would be fetched twice */
   for (int i = 0; i < nest->axis_count; i++) {
     if (i == d->rows || i == d->lanes) continue;
     f->loops[f->loop_count++] = (tn__nest_loop){i, nest->extent[i], 1};
@@ -329,7 +333,7 @@ static const tn__nest *features(const tn__sketch *k, const int64_t *v, tn__sketc
   f->registers *= parts;
   double tiles = (double)(others * row_tiles) * (double)lane_tiles;
   tn__cost_phase(f, k->target, &ops, tiles);
-  tn__cost_loop(f, (double)(others * outer * lane_tiles), (double)block);
+  tn__cost_loop(f, k->target, (double)(others * outer * lane_tiles), (double)block);
   f->extra_cycles += tiles * late;
   f->useful = (double)(others * nest->extent[d->rows]) * (double)nest->extent[d->lanes];
   f->spent = tiles * (double)(rows * lanes);
@@ -419,6 +423,7 @@ void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn_
   int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, block, true)->block.writes[0].buffer->dtype);
   const int at[2] = {contiguous, count - 1};
   int64_t side = options->vector_bytes / (bytes < 4 ? 4 : bytes), extent[2];
+  while (side > TN__MOST_TILE_SIDE || side * side * bytes > TN__MOST_TILE_BYTES) side /= 2;
   for (int i = 0; i < 2; i++) extent[i] = tn__rule_loop_extent(s, loops[at[i]]);
   if (contiguous == count - 1 || side < LEAST_SIDE || (extent[0] >= 0 && extent[0] < LEAST_SIDE) ||
       (extent[1] >= 0 && extent[1] < LEAST_SIDE)) {

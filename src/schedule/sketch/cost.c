@@ -5,23 +5,6 @@
 
 #include "schedule/internal.h"
 
-#define LINE 64.0
-/* Cycles: setting up a loop; leaving one that is too long for the branch predictor to count along; starting the other
- * threads and waiting for the last; handing a thread one piece of work. */
-#define LOOP_ENTRY 6.0
-#define MISPREDICTED 14.0
-#define FORK 4000.0
-#define CHUNK 120.0
-/* The share of the smaller costs that the largest does not hide. */
-#define UNHIDDEN 0.15
-#define CROWDED 0.15
-#define FEWER 0.05
-/* A cache holds this share of its size of what a loop nest touches: lines of other data and uneven sets take the
- * rest. */
-#define FILL 0.75
-/* And this one when it is the third, which a core shares with others. */
-#define SHARED_FILL 0.4
-
 /* ---- footprints -------------------------------------------------------------------------------------------------- */
 
 typedef struct extent {
@@ -30,11 +13,11 @@ typedef struct extent {
 
 /* Adds `count` steps of `stride` bytes to a set of `*n` nested runs in order of stride: steps that overlap with the
  * last run lengthen it, others start a new one. */
-static void add_run(extent *runs, int *n, int64_t stride, int64_t count) {
+static void add_run(extent *runs, int *n, int64_t line, int64_t stride, int64_t count) {
   extent *last = &runs[*n - 1];
   if (count <= 1 || stride == 0) return;
   int64_t span = tn__ir_bound_mul(last->stride, last->count);
-  if (stride <= span || (*n == 1 && stride < (int64_t)LINE)) {
+  if (stride <= span || (*n == 1 && stride < line)) {
     int64_t steps = tn__ir_bound_add(tn__ir_bound_mul(count - 1, stride), last->stride - 1) / last->stride;
     last->count = tn__ir_bound_add(last->count, steps);
   } else {
@@ -42,7 +25,8 @@ static void add_run(extent *runs, int *n, int64_t stride, int64_t count) {
   }
 }
 
-double tn__nest_footprint(const tn__nest_access *a, int axis_count, const int64_t *ranges) {
+double tn__nest_footprint(const tn__target *target, const tn__nest_access *a, int axis_count, const int64_t *ranges) {
+  const int line = target->cpu.machine.costs.line_bytes;
   extent runs[2 * TN__NEST_AXES + 1] = {{1, a->element}};
   int n = 1;
   double elements = 1;
@@ -52,20 +36,20 @@ double tn__nest_footprint(const tn__nest_access *a, int axis_count, const int64_
     int64_t range = ranges[axis];
     elements *= (double)range;
     if (s->panel > 0) {
-      add_run(runs, &n, s->stride, range < s->panel ? range : s->panel);
+      add_run(runs, &n, line, s->stride, range < s->panel ? range : s->panel);
       continue;
     }
-    add_run(runs, &n, s->stride, range);
+    add_run(runs, &n, line, s->stride, range);
   }
   for (int i = 0; i < a->moving; i++) {
     int axis = a->order[i];
     const tn__nest_stride *s = &a->along[axis];
-    if (s->panel > 0) add_run(runs, &n, s->far, (ranges[axis] + s->panel - 1) / s->panel);
+    if (s->panel > 0) add_run(runs, &n, line, s->far, (ranges[axis] + s->panel - 1) / s->panel);
   }
-  if (a->scattered) return elements * LINE;
-  double lines = ceil((double)runs[0].count / LINE);
+  if (a->scattered) return elements * line;
+  double lines = ceil((double)runs[0].count / line);
   for (int i = 1; i < n; i++) lines *= (double)runs[i].count;
-  return lines * LINE;
+  return lines * line;
 }
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -78,14 +62,15 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 }
 
 double tn__nest_crossing(const tn__target *target, const tn__nest_access *a, int axis_count, int axis, int64_t bytes) {
-  int64_t port = target->cpu.machine.core.load_bytes / target->cpu.machine.core.load_ports;
+  const tn__core *core = &target->cpu.machine.core;
+  int64_t port = core->load_bytes / core->load_ports;
   if (bytes > port && port > 0) bytes = port;
   int64_t common = bytes;
   for (int x = 0; x < axis_count; x++) {
     if (x != axis) common = common_divisor(common, a->along[x].stride);
     common = common_divisor(common, a->along[x].far);
   }
-  return (double)(bytes - common) / LINE;
+  return (double)(bytes - common) / target->cpu.machine.costs.line_bytes;
 }
 
 void tn__nest_finish(tn__nest *nest) {
@@ -228,6 +213,7 @@ static double rate(int ports, int bytes, int width) {
 
 double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *o) {
   const tn__core *core = &target->cpu.machine.core;
+  const tn__costs *costs = &target->cpu.machine.costs;
   int width = o->vector_bytes;
   double arithmetic = o->fma / rate(core->fma_ports, core->fma_bytes, width);
   double loads = o->loads / rate(core->load_ports, core->load_bytes, width) + o->gathers / core->load_ports;
@@ -239,7 +225,7 @@ double tn__sketch_operation_cycles(const tn__target *target, const tn__operation
   /* Ports that are all busy get into each other's way; of what is equal, fewer instructions are better. */
   double others =
       arithmetic + loads + stores + shuffles - greater(greater(arithmetic, loads), greater(stores, shuffles));
-  return largest + CROWDED * others + FEWER * issue;
+  return largest + costs->crowded * others + costs->fewer * issue;
 }
 
 void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__operations *ops, double times) {
@@ -251,9 +237,10 @@ void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__
   f->gathers += times * ops->gathers;
 }
 
-void tn__cost_loop(tn__sketch_features *f, double entries, double trips) {
+void tn__cost_loop(tn__sketch_features *f, const tn__target *target, double entries, double trips) {
+  const tn__costs *costs = &target->cpu.machine.costs;
   f->iterations += entries * trips;
-  f->work_cycles += entries * (LOOP_ENTRY + (trips > 24 ? MISPREDICTED : 0));
+  f->work_cycles += entries * (costs->loop_entry + (trips > costs->counted_trips ? costs->mispredicted : 0));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -264,7 +251,7 @@ typedef struct footprints {
   double of[TN__NEST_LOOPS + 1][TN__NEST_ACCESSES], total[TN__NEST_LOOPS + 1];
 } footprints;
 
-static void measure(const tn__nest *nest, const tn__sketch_features *f, footprints *p) {
+static void measure(const tn__target *target, const tn__nest *nest, const tn__sketch_features *f, footprints *p) {
   int64_t range[TN__NEST_AXES];
   for (int x = 0; x < TN__NEST_AXES; x++) range[x] = 1;
   for (int d = f->loop_count; d >= 0; d--) {
@@ -279,7 +266,7 @@ static void measure(const tn__nest *nest, const tn__sketch_features *f, footprin
     for (int a = 0; a < nest->access_count; a++) {
       const tn__nest_access *access = &nest->access[a];
       bool still = axis >= 0 && access->along[axis].stride == 0 && access->along[axis].far == 0;
-      p->of[d][a] = still ? p->of[d + 1][a] : tn__nest_footprint(access, nest->axis_count, range);
+      p->of[d][a] = still ? p->of[d + 1][a] : tn__nest_footprint(target, access, nest->axis_count, range);
       p->total[d] += p->of[d][a];
     }
   }
@@ -305,7 +292,7 @@ static double traffic(const tn__nest *nest, const tn__sketch_features *f, const 
  * where they would have stayed near: where everything fits, or where another kernel reads what fits alone. */
 static double streamed(const tn__target *target, const tn__schedule_options *options, const tn__sketch_features *f,
                        double total, int level) {
-  double room = FILL * (double)target->cpu.machine.l3_bytes;
+  double room = target->cpu.machine.costs.fill * (double)target->cpu.machine.l3_bytes;
   bool stays = f->stored_bytes <= room && (options->results_read || total + f->unseen_bytes <= room);
   return (level == 2 ? f->stored_bytes : 0) + (stays ? (level == 2 ? 1 : 2) * f->stored_bytes : 0);
 }
@@ -319,7 +306,9 @@ const char *tn__bound_name(tn__bound bound) {
 
 double tn__cost_of(const tn__target *target, const tn__schedule_options *options, const tn__nest *nest,
                    const tn__sketch_features *f, tn__cost *out) {
-  const tn__core *core = &target->cpu.machine.core;
+  const tn__machine *machine = &target->cpu.machine;
+  const tn__core *core = &machine->core;
+  const tn__costs *costs = &machine->costs;
   tn__cost unused = {0}, *c = out != NULL ? out : &unused;
   *c = (tn__cost){.work = f->work_cycles, .registers = f->registers, .balance = 1};
   if (f->registers > options->registers) {
@@ -327,15 +316,14 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
     return INFINITY;
   }
   footprints p;
-  measure(nest, f, &p);
-  const double sizes[3] = {(double)target->cpu.machine.l1_bytes, (double)options->cache_bytes,
-                           (double)target->cpu.machine.l3_bytes};
+  measure(target, nest, f, &p);
+  const double sizes[3] = {(double)machine->l1_bytes, (double)options->cache_bytes, (double)machine->l3_bytes};
   const int rates[3] = {core->l2_bytes, core->l3_bytes, core->memory_bytes};
-  const double shown[4] = {UNHIDDEN, UNHIDDEN, f->exposed > 0 ? f->exposed : UNHIDDEN,
-                           f->exposed > 0 ? f->exposed : UNHIDDEN};
-  double largest = c->work, sum = UNHIDDEN * largest;
+  const double shown[4] = {costs->unhidden, costs->unhidden, f->exposed > 0 ? f->exposed : costs->unhidden,
+                           f->exposed > 0 ? f->exposed : costs->unhidden};
+  double largest = c->work, sum = costs->unhidden * largest;
   for (int l = 0; l < 3; l++) {
-    double room = (l == 2 ? SHARED_FILL : FILL) * sizes[l];
+    double room = (l == 2 ? costs->shared_fill : costs->fill) * sizes[l];
     c->bytes[l] = traffic(nest, f, &p, room, &c->footprint[l]);
     if (p.total[0] + f->unseen_bytes <= room) c->bytes[l] = 0; /* it was there before */
     if (f->streams) c->bytes[l] += streamed(target, options, f, p.total[0], l);
@@ -348,7 +336,7 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
   double chunks = (double)f->chunks, threads = options->threads;
   if (chunks > 1 && threads > 1) {
     c->balance = ceil(chunks / threads) / chunks;
-    c->overhead = FORK + CHUNK * ceil(chunks / threads);
+    c->overhead = costs->fork + costs->chunk * ceil(chunks / threads);
   }
   c->overhead += f->extra_cycles;
   double one = largest + sum - shown[c->bound == TN__BOUND_WORK ? 0 : c->bound - TN__BOUND_L2 + 1] * largest;

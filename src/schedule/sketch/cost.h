@@ -94,7 +94,8 @@ void tn__nest_of_block(tn__schedule *s, const char *block, tn__nest *out);
 /* Orders each access' axes; call it after the strides were filled in by hand. */
 void tn__nest_finish(tn__nest *nest);
 /* Bytes (in whole cache lines) of the access when axis a covers ranges[a] steps. */
-double tn__nest_footprint(const tn__nest_access *access, int axis_count, const int64_t *ranges);
+double tn__nest_footprint(const tn__target *target, const tn__nest_access *access, int axis_count,
+                          const int64_t *ranges);
 
 /* The part of accesses by vectors of `bytes` along `axis` that lie across two cache lines and count twice; vectors
  * wider than a load port are several accesses. */
@@ -105,7 +106,7 @@ double tn__nest_crossing(const tn__target *target, const tn__nest_access *access
 double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *ops);
 void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__operations *ops, double times);
 /* Loop overhead: `entries` times a loop of `trips` iterations is run through. */
-void tn__cost_loop(tn__sketch_features *f, double entries, double trips);
+void tn__cost_loop(tn__sketch_features *f, const tn__target *target, double entries, double trips);
 
 /* Cycles; INFINITY when the registers don't suffice by far. `out` may be NULL. */
 double tn__cost_of(const tn__target *target, const tn__schedule_options *options, const tn__nest *nest,

@@ -1,0 +1,136 @@
+/* What rules and primitives decide by that no machine tells: bounds, shares and weights, each with its reason. They
+ * were found by measuring kernels, and `./dev schedules` shows what a change of one does. What a machine does is not
+ * here but in tn__machine (target/target.h). Cycles are of one core. */
+#ifndef TENON_SCHEDULE_HEURISTICS_H
+#define TENON_SCHEDULE_HEURISTICS_H
+
+/* ---- what operations cost ---------------------------------------------------------------------------------------- */
+/* In additions. Divisions of integers are made of a multiplication and shifts; roots have an instruction that is busy
+ * for long; other functions are polynomials of some twenty steps. */
+#define TN__RULE_DIVISION_COST 4
+#define TN__RULE_ROOT_COST 8
+#define TN__RULE_FUNCTION_COST 20
+/* Instructions of a turn of a loop that do none of its work: counting, comparing, the jump. */
+#define TN__RULE_TURN 3
+/* Instructions that a tile takes at its end beside its results: addresses of the next one. */
+#define TN__RULE_TILE_END 12
+/* Operations that are worth waking other threads for: some 20 microseconds at 20 operations a nanosecond. */
+#define TN__RULE_LARGE 400e3
+
+/* ---- memory that is kept near ------------------------------------------------------------------------------------ */
+/* Bytes of a part that is kept in a thread's private memory, of which there are 64 KiB: the rest is for what else the
+ * kernel keeps there. */
+#define TN__RULE_PRIVATE_BYTES 49152
+/* Bytes of a tensor that is private to the rows at hand: there may be several of them. */
+#define TN__RULE_PRIVATE_ROW_BYTES 16384
+/* Bytes that a map takes in L2 instead of leaving all of it to memory: half of the smallest L2 less what reads it. */
+#define TN__RULE_NEAR_BYTES (56 << 10)
+/* Share of L2 in which all tensors lie whose rows then come by themselves. */
+#define TN__RULE_NEAR 0.75
+/* Share of L3, which others use, too, up to which rows come from there. */
+#define TN__RULE_LAST 0.5
+/* Share of the last cache that a transposition may fill before memory is what matters. */
+#define TN__RULE_FAR_FILLED 0.75
+/* Share of a cache, or of a TLB, that the lines of one side of a tile may take: the other side needs as much. */
+#define TN__RULE_ONE_SIDE 0.5
+/* Rows that prefetches bring to L1. More of them, which may be a power of two apart, would drive each other out of its
+ * sets before they are used: L1 has 8 ways or more as a rule, and the others go to L2. */
+#define TN__RULE_ROWS_TO_L1 8
+
+/* ---- contractions ------------------------------------------------------------------------------------------------ */
+/* The share of fetching again what had no place in its set that is not hidden. */
+#define TN__RULE_UNHIDDEN_SETS 0.2
+/* The share of what comes from beyond L2 that is not hidden: of panels that are fetched while the one before is in use,
+ * of rows in pages of their own, whose latency adds to it, and of those while nothing else happens. */
+#define TN__RULE_EXPOSED_AHEAD 0.05
+#define TN__RULE_EXPOSED_PAGES 1.0
+#define TN__RULE_EXPOSED_COPY 2.0
+/* Steps of a reduction whose rows lie apart that the first misses are hidden behind. */
+#define TN__RULE_HIDDEN_ROWS 8
+/* A prefetch takes the place of half a load: nothing waits for it. */
+#define TN__RULE_PREFETCH 0.5
+/* Long straight pieces give the compiler's scheduler room to take registers for loads that are not needed yet: beyond
+ * so many multiply-adds they lose a twentieth, and under masks, which are values as well, a quarter. */
+#define TN__RULE_LONG_PIECE 48
+#define TN__RULE_LONG_PIECE_LOSS 1.05
+#define TN__RULE_MASKED_PIECE_LOSS 1.25
+/* Steps of the shortest block of a reduction: shorter ones read and write their sums too often. */
+#define TN__RULE_SHORTEST_BLOCK 256
+/* And of the longest: no cache holds a column of as many. */
+#define TN__RULE_LONGEST_BLOCK (1 << 24)
+/* How far from the size that is wanted a divisor is looked for at the most: blocks that fit a near cache are looked at
+ * to a quarter. */
+#define TN__RULE_FARTHEST_DIVISOR 4096
+/* Statements of all copies of a tile. Much code takes time in the compiler and brings nothing: rows of 7 are as fast as
+ * rows of 23, so larger tiles are for little code. Past some size loops would keep their conditions. */
+#define TN__RULE_MOST_CODE 4000
+#define TN__RULE_LITTLE_CODE 400
+#define TN__RULE_SMALL_TILE 8
+/* Cycles that a statement takes that is executed for the first time, from a far cache. */
+#define TN__RULE_COLD_STATEMENT 3
+/* Cycles of multiply-adds that a pass of an element through memory is worth, times the element's bytes over those that
+ * are multiplied and added in a cycle: copies for borders take time in the compiler, so there must be something to
+ * win. */
+#define TN__RULE_SHORT_SUM 10.0
+/* Columns of a panel are padded up to a width while that is less than a 25th more than another width needs. */
+#define TN__RULE_PADDED_LESS 24
+#define TN__RULE_PADDED_MORE 25
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+/* How often the scores of a block go to a cache or come from it: written, read for the maximum, exponentials written
+ * over them and read twice. */
+#define TN__RULE_SCORE_PASSES 5
+
+/* ---- maps and reductions ----------------------------------------------------------------------------------------- */
+/* Operations in one turn of a map's loop: longer code is only longer, as there are enough that don't wait for each
+ * other. */
+#define TN__RULE_MOST_UNROLLED 80
+/* Of operations on a vector: up to which four vectors, or two, make a turn long enough. */
+#define TN__RULE_UNROLL_FOUR 8
+#define TN__RULE_UNROLL_TWO 16
+/* A load waits for stores on their way to the same place of any page, and where tensors lie is not known here: one turn
+ * of so many waits a cycle, and several vectors in a turn wait together. */
+#define TN__RULE_TURNS_PER_CYCLE_LOST 2
+/* Vectors of partial results that hide what latency there is. */
+#define TN__RULE_CHAINS 8
+/* Terms of a window that are written out. */
+#define TN__RULE_WINDOW_TERMS 32
+/* Cycles that a line of a row from L3 keeps a core waiting which nothing fetched. */
+#define TN__RULE_LINE_WAIT 2
+/* Cycles until the first line of a page comes, less what a core finds to do in the meantime. */
+#define TN__RULE_PAGE_WAIT 30
+/* Terms of a part of a reduction that threads share: some 10 microseconds. And the length from which on the outermost
+ * axis is cut rather than the longest. */
+#define TN__RULE_SHORTEST_PART 65536
+#define TN__RULE_LONG_AXIS 256
+/* Cycles to write and add a part's result, and to start the nest that adds them up. */
+#define TN__RULE_PART_RESULT 4
+#define TN__RULE_PARTS 200
+
+/* ---- transpositions: cycles a line ------------------------------------------------------------------------------- */
+/* Of a line of which a piece is used, as the rest may be gone by then; of stores to more pages than prefetchers follow;
+ * of a page beyond the TLBs, stores more than loads, which overlap; of a whole line that the hardware had fetched ahead
+ * and that is gone. */
+#define TN__RULE_PIECE 0.5
+#define TN__RULE_MANY_STREAMS 1.2
+#define TN__RULE_STORE_PAGE 9
+#define TN__RULE_LOAD_PAGE 4
+#define TN__RULE_FETCHED_IN_VAIN 1.5
+/* Prefetchers don't see a run shorter than this before its end; what they don't bring comes that late from memory, and
+ * from L3. */
+#define TN__RULE_RUN_BYTES 512
+#define TN__RULE_LATE_FROM_MEMORY 45
+#define TN__RULE_LATE_FROM_L3 1.3
+
+/* ---- Winograd's algorithm ---------------------------------------------------------------------------------------- */
+/* The share of a cache up to which a tensor between two kernels stays there. */
+#define TN__RULE_STAYS 0.5
+/* The share of the smaller of arithmetic and the weights' way that the other does not hide: blocks wait for weights. */
+#define TN__RULE_WEIGHTS_UNHIDDEN 0.25
+/* Cycles to start a kernel. */
+#define TN__RULE_KERNEL_START 5000
+/* Each step up has to gain a tenth: tiles of 2x2 for their errors and 16/9 of the weights, those of 4x4 for 9/4 of that
+ * again. */
+#define TN__RULE_WORTH_A_TILE 0.9
+
+#endif
