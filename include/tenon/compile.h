@@ -183,7 +183,7 @@ TN_API TN_MUST_USE tn_status *tn_machine_text(const tn_compile_options *options,
 /* How the kernels of a model are scheduled, and what the static cost function expects of them. */
 typedef struct tn_kernel_plan {
   const char *kernel;     /* its name in profiles */
-  const char *rule;       /* "complex reduction", "direct compute" ...; "plain nest" when no rule fitted */
+  const char *rule;       /* "contraction", "direct compute" ...; "plain nest" when no rule fitted */
   const char *decisions;  /* "lanes 16, vectors 2, rows 14"; may be empty */
   const char *bound;      /* what the prediction is bound by: "arithmetic", "L2", "L3", "memory" */
   double flops, bytes;    /* of one call: operations; bytes of inputs and outputs. Negative when symbolic */

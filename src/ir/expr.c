@@ -235,6 +235,12 @@ const tn__expr *tn__ir_load(tn__ir *ir, const tn__buffer *buffer, const tn__expr
                                        .args = indices});
 }
 
+const tn__expr *tn__ir_flatten(tn__ir *ir, const tn__expr *const *sizes, const tn__expr *const *indices, int count) {
+  const tn__expr *flat = tn__ir_index(ir, 0);
+  for (int i = 0; i < count; i++) flat = tn__ir_add(ir, tn__ir_mul(ir, flat, sizes[i]), indices[i]);
+  return flat;
+}
+
 const tn__expr *tn__ir_call(tn__ir *ir, tn__intrinsic intrinsic, tn_dtype dtype, const tn__expr *const *args,
                             int count) {
   const tn__intrinsic_row *row = tn__intrinsic_of(intrinsic);

@@ -180,6 +180,8 @@ const tn__expr *tn__ir_select(tn__ir *ir, const tn__expr *condition, const tn__e
 const tn__expr *tn__ir_cast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
 const tn__expr *tn__ir_bitcast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
 const tn__expr *tn__ir_load(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices); /* i64 indices */
+/* Where in row-major order the element at these indices is, of dimensions of these sizes. */
+const tn__expr *tn__ir_flatten(tn__ir *ir, const tn__expr *const *sizes, const tn__expr *const *indices, int count);
 const tn__expr *tn__ir_call(tn__ir *ir, tn__intrinsic intrinsic, tn_dtype dtype, const tn__expr *const *args,
                             int count);
 const tn__expr *tn__ir_call1(tn__ir *ir, tn__intrinsic intrinsic,

@@ -256,30 +256,6 @@ static const tn__buffer *placed(const builder *b, const tn__buffer *buffer) {
   return place < 0 ? buffer : b->places.data[place].buffer;
 }
 
-bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__sched_prefetch *p,
-                              const tn__expr **first, const tn__expr **extent) {
-  const tn__expr *mins[TN__MAX_RANK], *extents[TN__MAX_RANK];
-  const tn__block *block = &p->block->block;
-  tn__snode *inner[TN__MAX_LOOPS];
-  if (!tn__sched_is_under(p->block, loop)) return false;
-  const tn__region *region = NULL;
-  for (int r = 0; r < block->read_count; r++)
-    if (block->reads[r].buffer == p->buffer) region = &block->reads[r];
-  if (region == NULL) return false;
-  int count = tn__sched_path(s, loop, p->block, inner);
-  const tn__snode *ahead = p->ahead == NULL ? loop : p->ahead;
-  if (!tn__sched_is_under(loop, ahead)) return false;
-  const tn__expr *later = tn__ir_add_i(s->ir, ahead->var->self, p->distance);
-  tn__sched_hull(s, p->block, region, inner, count, first == NULL ? mins : first, extent == NULL ? extents : extent);
-  for (int d = 0; d < p->buffer->rank; d++) {
-    const tn__expr **min = first == NULL ? mins : first;
-    for (int i = 0; i < count; i++)
-      if (tn__expr_uses_var(min[d], inner[i]->var)) return false;
-    min[d] = tn__ir_substitute(s->ir, min[d], &ahead->var, &later, 1);
-  }
-  return true;
-}
-
 /* One prefetch for every line of the rows that will be read, up to a few of each. Rows lie along the innermost other
  * dimension of which there are several. More rows than L1 may have room for in a set go to L2:
  * a power of two apart, they would drive each other out before they are used. */

@@ -114,15 +114,7 @@ void tn__sched_check_not_frozen(const tn__schedule *s, const char *step, const t
 tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node); /* the child of the root around the node */
 /* A name for a new node that nothing has yet: `name`, or with primes of digits behind it. */
 const char *tn__sched_fresh_name(const tn__schedule *s, bool is_block, const char *name);
-void tn__sched_name(tn__schedule *s, tn__snode *node, const char *name); /* gives a node its name, or another */
-tn__snode *tn__sched_new_loop(tn__schedule *s, const char *name, const tn__expr *extent, tn__loop_kind kind);
-tn__snode *tn__sched_new_block(tn__schedule *s, const tn__block *block);
-void tn__sched_insert(tn__schedule *s, tn__snode *parent, int at, tn__snode *child);
-void tn__sched_append(tn__schedule *s, tn__snode *parent, tn__snode *child);
-int tn__sched_index(const tn__snode *child); /* among its siblings */
-void tn__sched_detach(tn__snode *node);
-/* Takes a leaf out of the tree together with the loops that have nothing else in them. */
-void tn__sched_remove(tn__snode *leaf);
+int tn__sched_index(const tn__snode *child);                               /* among its siblings */
 bool tn__sched_is_under(const tn__snode *node, const tn__snode *ancestor); /* itself included */
 /* Loops strictly inside of `top` (all loops when it is the root) and around `node`, outermost first; throws above
  * TN__MAX_LOOPS. */
@@ -135,11 +127,6 @@ bool tn__sched_writes(const tn__snode *block, const tn__buffer *buffer);
 bool tn__sched_reads(const tn__snode *block, const tn__buffer *buffer);
 bool tn__sched_is_output(const tn__schedule *s, const tn__buffer *buffer);
 bool tn__sched_is_param(const tn__schedule *s, const tn__buffer *buffer);
-/* Replaces loop variables in bindings, predicates and bounds below `node`. */
-void tn__sched_substitute(tn__schedule *s, tn__snode *node, const tn__var *const *vars, const tn__expr *const *values,
-                          int count);
-/* Gives a block a new init and body, and its regions anew. */
-void tn__sched_set_body(tn__schedule *s, tn__snode *block, const tn__stmt *init, const tn__stmt *body);
 /* Does the loop's variable stand in bindings of the block's axes of this kind? */
 bool tn__sched_drives(const tn__snode *loop, const tn__snode *block, tn__axis_kind kind);
 /* Is each element of what the block writes written in one iteration of `loop` only? */
@@ -150,23 +137,38 @@ bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim);
 const tn__expr *tn__sched_conjuncts_without(tn__ir *ir, const tn__expr *predicate, tn__snode *const *loops, int count);
 /* Does the loop's variable tell the block's elements apart: does it drive a spatial axis or one of a scan? */
 bool tn__sched_drives_elements(const tn__snode *loop, const tn__snode *block);
+const tn__expr *tn__sched_substitute_axes(tn__ir *ir, const tn__block *block, const tn__expr *e);
+
+/* The intermediate tensor, input or output of this name; throws when there is none. */
+const tn__buffer *tn__sched_tensor(const tn__schedule *s, const char *step, const char *name);
+
+/* ---- edit.c ------------------------------------------------------------------------------------------------------ */
+void tn__sched_name(tn__schedule *s, tn__snode *node, const char *name); /* gives a node its name, or another */
+tn__snode *tn__sched_new_loop(tn__schedule *s, const char *name, const tn__expr *extent, tn__loop_kind kind);
+tn__snode *tn__sched_new_block(tn__schedule *s, const tn__block *block);
+void tn__sched_insert(tn__schedule *s, tn__snode *parent, int at, tn__snode *child);
+void tn__sched_append(tn__schedule *s, tn__snode *parent, tn__snode *child);
+void tn__sched_detach(tn__snode *node);
+/* Takes a leaf out of the tree together with the loops that have nothing else in them. */
+void tn__sched_remove(tn__snode *leaf);
+/* Replaces loop variables in bindings, predicates and bounds below `node`. */
+void tn__sched_substitute(tn__schedule *s, tn__snode *node, const tn__var *const *vars, const tn__expr *const *values,
+                          int count);
+/* Gives a block a new init and body, and its regions anew. */
+void tn__sched_set_body(tn__schedule *s, tn__snode *block, const tn__stmt *init, const tn__stmt *body);
 /* Copies of the loops that drive elements of `block` among `path`, one inside the other, for a new block; `vars`,
  * `values` get the substitution. Sets *outermost and *innermost (both NULL when there are none) and returns their
  * number. */
 int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char *new_block, tn__snode *const *path,
                             int count, const tn__var **vars, const tn__expr **values, tn__snode **outermost,
                             tn__snode **innermost);
-const tn__expr *tn__sched_substitute_axes(tn__ir *ir, const tn__block *block, const tn__expr *e);
 const tn__buffer *tn__sched_add_buffer(tn__schedule *s, const char *name, tn_dtype dtype, tn__scope scope, int rank,
                                        const tn__expr *const *shape);
 /* Makes the block (and only it) use `to` for `from`, same indices. */
 void tn__sched_redirect(tn__schedule *s, tn__snode *block, const tn__buffer *from, const tn__buffer *to);
-
 /* `to` takes the place of the intermediate tensor `from` in lists and in all blocks, whose indices go through `map`. */
 void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn__buffer *to, tn__index_map map,
                               void *user);
-/* The intermediate tensor, input or output of this name; throws when there is none. */
-const tn__buffer *tn__sched_tensor(const tn__schedule *s, const char *step, const char *name);
 
 /* ---- users.c ----------------------------------------------------------------------------------------------------- */
 /* Enters a block that is new (`before` is NULL), or has another body than `before`, under the tensors that it uses. */

@@ -1,5 +1,5 @@
 /* Operands that never change, packed beforehand: the declaration is rewritten to read panels of columns, [column /
- * width][the rest][column % width], which the rule of complex reductions knows, and another one says how to make
+ * width][the rest][column % width], which the rule of contractions knows, and another one says how to make
  * them. */
 #include <string.h>
 

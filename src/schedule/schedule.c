@@ -51,14 +51,6 @@ tn__schedule *tn__schedule_of(const tn__te *te, const tn__target *target) {
   return s;
 }
 
-tn__schedule *tn__sched_mutable(const tn__schedule *s) {
-  union {
-    const tn__schedule *in;
-    tn__schedule *out;
-  } cast = {.in = s};
-  return cast.out;
-}
-
 const tn__func *tn__schedule_func(const tn__schedule *s) {
   if (s->func == NULL) tn__sched_mutable(s)->func = tn__sched_finish(tn__sched_mutable(s));
   return s->func;

@@ -113,7 +113,7 @@ void tn__sched_transform_layout(tn__schedule *s, const char *tensor, const tn__l
 /* The declaration that packs input `index` of the declaration: the input in, the kernel's parameter out, zeros in what
  * pads the last block. NULL when the kernel takes the input as it is. */
 tn__te *tn__schedule_packing(const tn__schedule *s, int index);
-/* The declaration with a constant right operand read in panels of columns, as the rule of complex reductions likes it
+/* The declaration with a constant right operand read in panels of columns, as the rule of contractions likes it
  * best: the input becomes `<input>.packed`, and `*packing` makes it, as above. The operand's dimensions are constant,
  * one sum of products reads it, and the last axis of the sum is one of its indices; anything else is thrown. Lives in
  * the declaration's context. */

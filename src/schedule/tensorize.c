@@ -81,10 +81,8 @@ typedef struct matching {
   const tn__var *pattern_loops[MAX_NEST], *loops[MAX_NEST]; /* paired */
 } matching;
 
-static const tn__expr *linear(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices) {
-  const tn__expr *sum = tn__ir_index(ir, 0);
-  for (int d = 0; d < buffer->rank; d++) sum = tn__ir_add(ir, tn__ir_mul(ir, sum, buffer->shape[d]), indices[d]);
-  return sum;
+static const tn__expr *flat_index(tn__ir *ir, const tn__access *access) {
+  return tn__ir_flatten(ir, access->buffer->shape, access->indices, access->buffer->rank);
 }
 
 /* The same strides along all loops, and the same first element as elsewhere? */
@@ -93,9 +91,8 @@ static bool match_access(matching *m, const tn__access *pattern, const tn__acces
   int which = 0;
   while (which < m->operand_count && m->pattern[which] != pattern->buffer) which++;
   if (which == m->operand_count || pattern->buffer->dtype != access->buffer->dtype) return false;
-  if (!tn__ir_affine_in(m->ir, linear(m->ir, pattern->buffer, pattern->indices), m->pattern_loops, m->loop_count, want,
-                        &rest) ||
-      !tn__ir_affine_in(m->ir, linear(m->ir, access->buffer, access->indices), m->loops, m->loop_count, have, &rest))
+  if (!tn__ir_affine_in(m->ir, flat_index(m->ir, pattern), m->pattern_loops, m->loop_count, want, &rest) ||
+      !tn__ir_affine_in(m->ir, flat_index(m->ir, access), m->loops, m->loop_count, have, &rest))
     return false;
   for (int i = 0; i < m->loop_count; i++) {
     if (want[i] != have[i]) return false;

@@ -46,10 +46,9 @@ static void simple_reduction(tn__declaring *d, const tn__syn *s, const simple_ro
 
 /* The place in row-major order of the reduction's axes. */
 static const tn__expr *flat_position(tn__ir *ir, const tn__te_axes *axes) {
-  const tn__expr *flat = axes->index[0];
-  for (int i = 1; i < axes->count; i++)
-    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, axes->var[i]->extent), axes->index[i]);
-  return flat;
+  const tn__expr *extents[TN__MAX_RANK];
+  for (int i = 0; i < axes->count; i++) extents[i] = axes->var[i]->extent;
+  return tn__ir_flatten(ir, extents, axes->index, axes->count);
 }
 
 /* argmax(k) value, or (value, index): the best value and where it was. */

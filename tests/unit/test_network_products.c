@@ -212,7 +212,7 @@ static void choose(tn__ir *ir, const void *arg) {
   choose_schedule(te, &target, &options, &plan);
   const int64_t *n = a->shape->n;
   const char *rule = plan.sketch == NULL ? "plain nest" : tn__sketch_name(plan.sketch);
-  if (plan.refused > 0 || strcmp(rule, "complex reduction") != 0)
+  if (plan.refused > 0 || strcmp(rule, "contraction") != 0)
     fail_msg("%s, %d threads: %lld x %lld x %lld (%lld, %lld) is scheduled as \"%s\" after %d refusals", a->target,
              a->threads, (long long)n[0], (long long)n[1], (long long)n[2], (long long)n[3], (long long)n[4], rule,
              plan.refused);

@@ -63,7 +63,7 @@ static void try_blocks(tn__ir *ir, const void *arg) {
   tn__target target = test_target("x86-64-v4");
   tn__schedule_options options = {.threads = 2, .search_space = 300};
   const tn__sketch *k = tn__rule_create_sketch(blocked_product(ir, &t->b), &target, &options);
-  assert_string_equal(tn__sketch_name(k), "complex reduction");
+  assert_string_equal(tn__sketch_name(k), "contraction");
   int depth = decision(k, "depth"), at = decision(k, "depth at"), shared = decision(k, "shared"),
       right = decision(k, "right"), rows = decision(k, "rows"), unroll = decision(k, "unroll");
   int64_t values[TN__MAX_DECISIONS];

@@ -23,21 +23,21 @@ static const struct {
   declaration make;
   const char *rule;
 } classes[] = {
-    {product, "complex reduction"},
-    {open_product, "complex reduction"},
+    {product, "contraction"},
+    {open_product, "contraction"},
     {stencil, "direct compute"},
-    {rows, "simple reduction"},
-    {convolution, "complex reduction"},
+    {rows, "row reduction"},
+    {convolution, "contraction"},
     {running, "stages"},
     {chain, "sequence"}, /* in rows, each sum would be taken again for every row of the next */
     {network, "sequence"},
     {pool, "stages"},
     {column_sums, "stages"},
     {repeated_sums, "stages"},
-    {packed_product, "complex reduction"},
-    {transposed_product, "complex reduction"},
-    {grouped, "complex reduction"},
-    {depthwise, "complex reduction"},
+    {packed_product, "contraction"},
+    {transposed_product, "contraction"},
+    {grouped, "contraction"},
+    {depthwise, "contraction"},
     {skewed, "stages"},
 };
 
@@ -96,7 +96,7 @@ static void schedule_network(tn__ir *ir, const void *arg) {
   static const struct {
     int first, count;
     const char *rule;
-  } parts[] = {{0, 3, "complex reduction"}, {3, 1, "complex reduction"}, {4, 2, "simple reduction"}};
+  } parts[] = {{0, 3, "contraction"}, {3, 1, "contraction"}, {4, 2, "row reduction"}};
   double cycles = 0;
   for (int i = 0; i < 3; i++) {
     const tn__te *part = tn__te_part(te, parts[i].first, parts[i].count, tn__ir_create(tn__ir_arena(ir)));

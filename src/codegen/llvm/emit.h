@@ -164,8 +164,6 @@ void tn__cg_stores(tn__cg *cg, const tn__stmt *const *items, int count);
 void tn__cg_end_streams(tn__cg *cg);
 /* The address of an element of a buffer in memory; must not depend on the lane. */
 LLVMValueRef tn__cg_address(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices);
-/* The row-major element number of an access. */
-const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices);
 /* Decides how a register buffer is held from the accesses in its scope; a stack array when they do not fit one slot
  * width. */
 tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, const tn__stmt *scope);

@@ -2,11 +2,8 @@
  * strided and gathered vectors, masks. */
 #include "codegen/llvm/arch.h"
 
-const tn__expr *tn__cg_linear(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
-  const tn__expr *linear = tn__ir_index(cg->ir, 0);
-  for (int i = 0; i < buffer->rank; i++)
-    linear = tn__ir_add(cg->ir, tn__ir_mul(cg->ir, linear, buffer->shape[i]), indices[i]);
-  return linear;
+static const tn__expr *flat_index(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
+  return tn__ir_flatten(cg->ir, buffer->shape, indices, buffer->rank);
 }
 
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
@@ -90,7 +87,7 @@ static LLVMValueRef address(tn__cg *cg, const tn__cg_storage *storage, const tn_
 }
 
 LLVMValueRef tn__cg_address(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
-  return address(cg, tn__cg_storage_of(cg, buffer), tn__cg_linear(cg, buffer, indices));
+  return address(cg, tn__cg_storage_of(cg, buffer), flat_index(cg, buffer, indices));
 }
 
 /* A number that divides `e` whatever its variables are (0: everything divides it), as far as its form shows. */
@@ -140,7 +137,7 @@ typedef struct access {
 
 static access classify(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
   const tn__cg_frame *frame = cg->frame;
-  access a = {.storage = tn__cg_storage_of(cg, buffer), .first = tn__cg_linear(cg, buffer, indices), .shape = UNIFORM};
+  access a = {.storage = tn__cg_storage_of(cg, buffer), .first = flat_index(cg, buffer, indices), .shape = UNIFORM};
   if (frame->lane == NULL || !tn__expr_uses_var(a.first, frame->lane)) {
     /* A let may carry the lane in. */
     if (frame->lane != NULL && tn__cg_expr(cg, a.first).lanes > 1) a.shape = GATHERED;
@@ -296,7 +293,7 @@ static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e) {
   const tn__buffer *buffer = e->value.buffer;
   tn__cg_storage *storage = tn__cg_storage_of(cg, buffer);
-  if (storage->slots != NULL) return tn__cg_register_load(cg, storage, tn__cg_linear(cg, buffer, e->args));
+  if (storage->slots != NULL) return tn__cg_register_load(cg, storage, flat_index(cg, buffer, e->args));
   access a = classify(cg, buffer, e->args);
   if (a.shape == UNIFORM) {
     LLVMTypeRef type = tn__cg_memory_type(cg, buffer->dtype);
@@ -433,7 +430,7 @@ void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
   tn__cg_storage *storage = tn__cg_storage_of(cg, buffer);
   tn__cg_value value = tn__cg_expr(cg, s->as.store.value);
   if (storage->slots != NULL) {
-    tn__cg_register_store(cg, storage, tn__cg_linear(cg, buffer, s->as.store.indices), value);
+    tn__cg_register_store(cg, storage, flat_index(cg, buffer, s->as.store.indices), value);
   } else {
     access a = classify(cg, buffer, s->as.store.indices);
     bool one = cg->frame->lanes == 1 || (a.shape == UNIFORM && value.lanes == 1 && cg->frame->mask == NULL);

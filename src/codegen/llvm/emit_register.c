@@ -37,7 +37,7 @@ static bool is_column(const span *s) { return s->count > 1 && s->stride > 1; }
 
 static void see_access(usage *u, const tn__expr *const *indices, bool is_store) {
   span s;
-  const tn__expr *linear = tn__cg_linear(u->cg, u->buffer, indices);
+  const tn__expr *linear = tn__ir_flatten(u->cg->ir, u->buffer->shape, indices, u->buffer->rank);
   if (u->in_parallel || !find_span(u->cg, linear, u->lane, u->lanes, &s) || s.first < 0) {
     u->fits = false;
     return;

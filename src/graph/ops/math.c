@@ -24,9 +24,9 @@ static void declare_random_bits(tn__lower_context *lower, const tn__node *node, 
                                 const tn__buffer **outputs) {
   tn__ir *ir = tn__lower_ir(lower);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
-  const tn__expr *flat = tn__ir_index(ir, 0);
-  for (int i = 0; i < axes.count; i++)
-    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, tn__lower_expr(lower, node->outputs[0]->dims[i])), axes.index[i]);
+  const tn__expr *sizes[TN__MAX_RANK];
+  for (int i = 0; i < axes.count; i++) sizes[i] = tn__lower_expr(lower, node->outputs[0]->dims[i]);
+  const tn__expr *flat = tn__ir_flatten(ir, sizes, axes.index, axes.count);
   const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
   uint64_t start = tn__hash_mix((uint64_t)tn__node_int(node, "seed", 0), (uint64_t)tn__node_int(node, "stream", 0));
   const tn__expr *z = tn__ir_add(ir, tn__ir_mul(ir, tn__ir_cast(ir, TN_U64, flat), u64(ir, golden)), u64(ir, start));

@@ -267,12 +267,13 @@ static void declare_argreduce_window(tn__lower_context *lower, const tn__node *n
   const tn__buffer *padded = pad_for_windows(lower, node, a, tn__ir_lowest(ir, a->dtype), &axes, &reduce, index);
   bool column_major = tn__node_int(node, "column_major", 0) != 0;
   int first = a->rank > 2 ? 2 : 0;
-  const tn__expr *flat = tn__ir_index(ir, 0);
+  const tn__expr *sizes[TN__MAX_RANK], *own[TN__MAX_RANK];
   for (int step = 0; step < a->rank; step++) {
     int i = step >= first && column_major ? a->rank - 1 - (step - first) : step;
-    const tn__expr *own = tn__ir_sub(ir, index[i], tn__lower_expr(lower, tn__node_attr(node, "low")->exprs[i]));
-    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, a->shape[i]), own);
+    sizes[step] = a->shape[i];
+    own[step] = tn__ir_sub(ir, index[i], tn__lower_expr(lower, tn__node_attr(node, "low")->exprs[i]));
   }
+  const tn__expr *flat = tn__ir_flatten(ir, sizes, own, a->rank);
   const tn__te_combiner *combiner = tn__te_arg_combiner(te, a->dtype, dtype, true, false);
   const tn__expr *terms[2] = {tn__ir_load(ir, padded, index), tn__ir_cast(ir, dtype, flat)};
   const tn__buffer *results[2];

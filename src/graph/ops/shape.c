@@ -93,9 +93,9 @@ static int real_dims(const tn__value *value, int *out) {
 static void regroup(tn__lower_context *lower, const tn__value *a, const int *from, int m, const tn__te_axes *axes,
                     const tn__value *result, const int *to, int n, const tn__expr **index) {
   tn__ir *ir = tn__lower_ir(lower);
-  const tn__expr *flat = tn__ir_index(ir, 0);
-  for (int j = 0; j < n; j++)
-    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, tn__lower_expr(lower, result->dims[to[j]])), axes->index[to[j]]);
+  const tn__expr *sizes[TN__MAX_RANK], *own[TN__MAX_RANK];
+  for (int j = 0; j < n; j++) sizes[j] = tn__lower_expr(lower, result->dims[to[j]]), own[j] = axes->index[to[j]];
+  const tn__expr *flat = tn__ir_flatten(ir, sizes, own, n);
   for (int i = m - 1; i >= 0; i--) {
     if (i == 0) {
       index[from[i]] = flat;

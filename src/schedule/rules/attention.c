@@ -127,10 +127,8 @@ static bool is_kept(const attention *a, const tn__te_stage *stage) {
 }
 
 static int64_t stride_along(tn__ir *ir, const tn__expr *load, const tn__var *axis) {
-  const tn__expr *flat = tn__ir_index(ir, 0);
+  const tn__expr *flat = tn__ir_flatten(ir, load->value.buffer->shape, load->args, load->arg_count);
   int64_t stride;
-  for (int i = 0; i < load->arg_count; i++)
-    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
   return tn__ir_stride_in(ir, flat, axis, &stride) ? stride : -1;
 }
 

@@ -464,4 +464,4 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   tn__sched_reverse_compute_at(s, separate, nest.places[v[TN__TILE_EPILOGUE] - TN__EPILOGUE_AT]);
 }
 
-const tn__rule tn__rule_contraction = {"complex reduction", matches, open_sketch, tn__contraction_features, apply};
+const tn__rule tn__rule_contraction = {"contraction", matches, open_sketch, tn__contraction_features, apply};

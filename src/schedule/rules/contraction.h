@@ -1,4 +1,4 @@
-/* Products and convolutions, for the rule of complex reductions (contraction.c): what is found in a declaration
+/* Products and convolutions, for the rule of contractions (contraction.c): what is found in a declaration
  * (contraction.c), and what a choice of tiles costs (contraction_cost.c). */
 #ifndef TENON_SCHEDULE_RULES_CONTRACTION_H
 #define TENON_SCHEDULE_RULES_CONTRACTION_H

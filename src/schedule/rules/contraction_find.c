@@ -45,11 +45,8 @@ const tn__te_stage *tn__contraction_find(const tn__te *te) {
 }
 
 static const tn__expr *flat_index(tn__ir *ir, const tn__expr *load) {
-  const tn__expr *flat = tn__ir_index(ir, 0);
   TN__INVARIANT(load->kind == TN__EXPR_LOAD && load->value.buffer != NULL); /* operands are loads */
-  for (int i = 0; i < load->arg_count; i++)
-    flat = tn__ir_add(ir, tn__ir_mul(ir, flat, load->value.buffer->shape[i]), load->args[i]);
-  return flat;
+  return tn__ir_flatten(ir, load->value.buffer->shape, load->args, load->arg_count);
 }
 
 /* The width W when the load is packed along the axis: [..., axis / W, ..., axis % W]; 0 when it is not. */

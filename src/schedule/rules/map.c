@@ -13,10 +13,7 @@ typedef struct accesses {
 } accesses;
 
 static void add_access(accesses *a, const tn__buffer *buffer, const tn__expr *const *indices) {
-  const tn__expr *flat = tn__ir_index(a->ir, 0);
-  for (int d = 0; d < buffer->rank; d++)
-    flat = tn__ir_add(a->ir, tn__ir_mul(a->ir, flat, buffer->shape[d]), indices[d]);
-  tn__vec_push(a->arena, &a->flat, flat);
+  tn__vec_push(a->arena, &a->flat, tn__ir_flatten(a->ir, buffer->shape, indices, buffer->rank));
 }
 
 static void see_node(const tn__expr *e, void *user) {

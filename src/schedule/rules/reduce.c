@@ -82,9 +82,7 @@ static void count_strides(const tn__expr *e, void *user) {
   if (e->kind != TN__EXPR_LOAD) return;
   for (int w = 0; w < c->block->write_count; w++)
     if (c->block->writes[w].buffer == e->value.buffer) return;
-  const tn__expr *flat = tn__ir_index(c->s->ir, 0);
-  for (int d = 0; d < e->arg_count; d++)
-    flat = tn__ir_add(c->s->ir, tn__ir_mul(c->s->ir, flat, e->value.buffer->shape[d]), e->args[d]);
+  const tn__expr *flat = tn__ir_flatten(c->s->ir, e->value.buffer->shape, e->args, e->arg_count);
   int64_t across = 0, along = 0, terms;
   if (c->across != NULL && tn__expr_uses_var(flat, c->across) && !tn__ir_stride_in(c->s->ir, flat, c->across, &across))
     across = INT64_MAX;

@@ -34,10 +34,7 @@ typedef struct finding {
 
 static const tn__expr *flat_of(const tn__schedule *s, const tn__snode *block, const tn__buffer *buffer,
                                const tn__expr *const *indices) {
-  const tn__expr *flat = tn__ir_index(s->ir, 0);
-  for (int d = 0; d < buffer->rank; d++)
-    flat = tn__ir_add(s->ir, tn__ir_mul(s->ir, flat, buffer->shape[d]), indices[d]);
-  return tn__sched_substitute_axes(s->ir, &block->block, flat);
+  return tn__sched_substitute_axes(s->ir, &block->block, tn__ir_flatten(s->ir, buffer->shape, indices, buffer->rank));
 }
 
 /* Which loop would this load be read along? Strides of a few elements are dealt with by shuffles anyway. */

@@ -151,9 +151,7 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
   tn__nest *nest = r->nest;
   tn__ir *ir = r->s->ir;
   if (nest->access_count == TN__NEST_ACCESSES) return; /* what is left out is small change beside twelve others */
-  const tn__expr *flat = tn__ir_index(ir, 0);
-  for (int d = 0; d < buffer->rank; d++) flat = tn__ir_add(ir, tn__ir_mul(ir, flat, buffer->shape[d]), indices[d]);
-  flat = with_extents(r, flat);
+  const tn__expr *flat = with_extents(r, tn__ir_flatten(ir, buffer->shape, indices, buffer->rank));
   tn__nest_access *a = &nest->access[nest->access_count++];
   *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
   for (int x = 0; x < nest->axis_count; x++) {

@@ -83,7 +83,7 @@ tn__chooser tn__chooser_recorded(const tn__recorded *recorded);
 
 typedef struct tn__plan {
   tn__schedule *schedule;   /* its trace, its loops */
-  const char *rule;         /* "complex reduction"; "recorded trace", "plain nest" */
+  const char *rule;         /* "contraction"; "recorded trace", "plain nest" */
   const tn__sketch *sketch; /* that it is a point of; NULL for a trace and the plain nest */
   int64_t values[TN__MAX_DECISIONS];
   tn__cost cost;   /* predicted, where there is a sketch */
@@ -96,7 +96,7 @@ typedef struct tn__plan {
 tn__plan *tn__plan_kernel(const tn__plan_unit *unit, const tn__chooser *chooser);
 /* "rows 14, vectors 2"; nothing where there is no sketch. */
 void tn__plan_print_decisions(const tn__plan *plan, tn__strbuf *out);
-/* "complex reduction: rows 14, vectors 2; 12345 cycles, bound by arithmetic" */
+/* "contraction: rows 14, vectors 2; 12345 cycles, bound by arithmetic" */
 void tn__plan_print(const tn__plan *plan, tn__strbuf *out);
 
 /* Adds all that the schedule depends on to a hash, apart from the build: the declaration with its name, the target, the
