@@ -2,40 +2,15 @@
 #ifndef TENON_IMPORT_ONNX_BODY_H
 #define TENON_IMPORT_ONNX_BODY_H
 
+#include "graph/build/body.h"
 #include "import/onnx/ops.h"
-
-typedef struct tn__ocapture {
-  tn__value *outer, *inner;
-} tn__ocapture;
-
-typedef struct tn__obody_size { /* a size of the outer graph, and the body's symbol for it */
-  const tn__expr *outer, *inner;
-  const char *name;
-} tn__obody_size;
-
-struct tn__obody {
-  tn__arena *arena;
-  tn__obody *parent; /* the body around it; NULL: the main graph */
-  tn__graph *g, *outer;
-  TN__VEC(tn__ocapture) captures; /* everything captured */
-  TN__VEC(tn__value *) operands;  /* the captured values that a run must pass, */
-  TN__VEC(tn__value *) inputs;    /* and the graph's inputs for them */
-  TN__VEC(tn__obody_size) sizes;
-};
-
-tn__obody *tn__onnx_body_create(tn__onode *n, tn__obody *parent, const char *name);
-/* A new input of the type of an outer value. `varies` (may be NULL): dimensions that every round has anew. */
-tn__value *tn__onnx_body_input(tn__obody *body, const tn__value *like, const bool *varies);
-/* A value of the graph right around the body, seen from inside. */
-tn__value *tn__onnx_body_capture(tn__obody *body, tn__value *value);
-/* A size of the body's graph as one of the graph around it; NULL when it is not known there. */
-const tn__expr *tn__onnx_body_outside(const tn__obody *body, const tn__expr *size);
+#include "import/onnx/sequence.h"
 
 /* importer.c: what is imported between these two goes into the body's graph. */
-tn__obody *tn__onnx_body_begin(tn__onode *n, const char *name);
-void tn__onnx_body_end(tn__onode *n, tn__obody *body);
+tn__body *tn__onnx_body_begin(tn__onode *n, const char *name);
+void tn__onnx_body_end(tn__onode *n, tn__body *body);
 /* The node as an operator inside of the body sees it: the same attributes and messages, and the body's graph. */
-tn__onode *tn__onnx_inside(const tn__onode *n, const tn__obody *body);
+tn__onode *tn__onnx_inside(const tn__onode *n, const tn__body *body);
 
 /* fork.c: an operator whose results' number of dimensions depends on data. What follows on it is imported for either
  * case. When that goes for one case only, the other is a failed check at run time. When it goes for both, the rest of
@@ -50,9 +25,9 @@ typedef struct tn__ofork {
 /* Without results: the outputs are set. Otherwise they are for tn__onnx_end_scope, or the caller's own caller. */
 tn__orest tn__onnx_fork(tn__onode *n, const tn__ofork *fork);
 
-/* ops_control.c: a branch of an `if`, whose results are brought to one type with those of another. */
+/* branch.c: a branch of an `if`, whose results are brought to one type with those of another. */
 typedef struct tn__obranch {
-  tn__obody *body;
+  tn__body *body;
   tn__onode *inside;
   tn__value **results;
 } tn__obranch;
@@ -60,15 +35,11 @@ typedef struct tn__obranch {
  * which come in their order. */
 tn__node *tn__onnx_choose(tn__onode *n, tn__value *condition, tn__obranch *a, tn__obranch *b, int count);
 
-/* ops_sequence.c: a value as a list of the machine in the graph of `n`. A sequence of the importer is built; an empty
- * one, and a tensor that is to be optional, take the type that is given. */
-tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int rank, tn__value_holds holds);
-
 /* ---- ops_loop.c -------------------------------------------------------------------------------------------------- */
 /* A round, seen from inside. */
 typedef struct tn__oround {
   tn__onode *inside; /* builds into the body */
-  tn__obody *body;
+  tn__body *body;
   tn__value *index;     /* i64, from 0 */
   tn__value *trips;     /* NULL when the number of rounds is not given */
   tn__value *condition; /* bool */
@@ -87,7 +58,7 @@ typedef struct tn__oloop {
   const bool *backwards; /* by piece: in front of the earlier ones; NULL: none */
   void (*round)(tn__oround *round, void *user);
   void *user;
-  const tn__obody *body; /* to be set: the graph of a round */
+  const tn__body *body; /* to be set: the graph of a round */
 } tn__oloop;
 /* Replaces the states by what they are at the end, and gives each piece's list of all rounds, with the piece of a round
  * (of the body's graph) for its type. */

@@ -18,7 +18,7 @@ typedef struct attempt {
   const tn__obranch *other; /* what it captured is captured here first */
 } attempt;
 
-static bool is_tensor(const tn__value *v) { return !tn__onnx_is_sequence(v) && !tn__onnx_is_list(v); }
+static bool is_tensor(const tn__value *v) { return !tn__onnx_is_container(v); }
 
 /* A model's output has the number of dimensions that it is declared with. */
 static void require_declared(const tn__onode *n, const tn__oscope *scope, tn__value *const *results) {
@@ -35,7 +35,7 @@ static void run_attempt(tn__escape *escape, void *arg) {
   tn__onode *inside = a->branch.inside;
   inside->out = TN__NEW_ARRAY(inside->arena, inside->output_count + TN__ONODE_MIN_INPUTS, tn__value *);
   for (int i = 0; a->other != NULL && i < a->other->body->operands.count; i++)
-    tn__onnx_body_capture(a->branch.body, a->other->body->operands.data[i]);
+    tn__body_capture(a->branch.body, a->other->body->operands.data[i]);
   tn__orest rest = a->fork->make(inside, a->yes, a->fork->user);
   rest = tn__onnx_import_rest(inside, a->most, a->levels, rest);
   a->branch.results = rest.results;
@@ -58,7 +58,7 @@ static const char *attempt_case(attempt *a) {
   forks->stopped = false;
   a->branch.body = tn__onnx_body_begin(n, a->yes ? "then" : "else");
   a->branch.inside = tn__onnx_inside(n, a->branch.body);
-  tn_status *status = tn__onnx_try(n, run_attempt, a);
+  tn_status *status = tn__onnx_try(tn__onode_model(n), n->arena, run_attempt, a);
   tn__onnx_body_end(n, a->branch.body);
   if (status == NULL) return NULL;
   tn_status_code code = tn_status_code_of(status);

@@ -9,8 +9,8 @@ enum { MAX_NODES = 1 << 20, STEPS_PER_NODE = 1000000 };
 
 struct tn__importer {
   tn__onnx_model *model;
-  tn__graph *g;    /* the one that nodes go into, */
-  tn__obody *body; /* of this body; NULL: the main graph */
+  tn__graph *g;   /* the one that nodes go into, */
+  tn__body *body; /* of this body; NULL: the main graph */
   tn__ir *ir;
   tn__arena *arena;
   const tn__onnx_options *options;
@@ -55,10 +55,10 @@ static _Noreturn void fail_undefined(const tn__oscope *scope, const char *name, 
 }
 
 /* A value of the graph of `of`, seen from inside of `body`. */
-static tn__value *seen_from(const tn__onode *n, tn__obody *body, const tn__obody *of, tn__value *value) {
+static tn__value *seen_from(const tn__onode *n, tn__body *body, const tn__body *of, tn__value *value) {
   if (body == of) return value;
   value = seen_from(n, body->parent, of, value);
-  return tn__onnx_is_sequence(value) ? tn__onnx_sequence_inside(n, body, value) : tn__onnx_body_capture(body, value);
+  return tn__onnx_is_sequence(value) ? tn__onnx_sequence_inside(n, body, value) : tn__body_capture(body, value);
 }
 
 tn__value *tn__onnx_see(const tn__onode *n, tn__value *value) {
@@ -68,7 +68,7 @@ tn__value *tn__onnx_see(const tn__onode *n, tn__value *value) {
 /* NULL for an operand that is absent. */
 static tn__value *look_up(const tn__oscope *scope, const char *name, const char *user) {
   const void *found = NULL;
-  const tn__obody *of = NULL;
+  const tn__body *of = NULL;
   for (const tn__oscope *s = scope; s != NULL && found == NULL; s = s->parent) {
     found = tn__map_get(&s->names, name);
     of = s->body;
@@ -573,19 +573,19 @@ void tn__onnx_inline_whole(tn__onode *n, const Onnx__GraphProto *body) {
   inline_graph(n, body, NULL, 0, n->out, n->output_count, n);
 }
 
-tn__obody *tn__onnx_body_begin(tn__onode *n, const char *name) {
+tn__body *tn__onnx_body_begin(tn__onode *n, const char *name) {
   tn__importer *im = n->importer;
-  im->body = tn__onnx_body_create(n, im->body, name);
+  im->body = tn__body_create(n->g, im->body, name);
   im->g = im->body->g;
   return im->body;
 }
 
-void tn__onnx_body_end(tn__onode *n, tn__obody *body) {
+void tn__onnx_body_end(tn__onode *n, tn__body *body) {
   n->importer->body = body->parent;
   n->importer->g = n->g;
 }
 
-tn__onode *tn__onnx_inside(const tn__onode *n, const tn__obody *body) {
+tn__onode *tn__onnx_inside(const tn__onode *n, const tn__body *body) {
   tn__onode *inside = tn__arena_copy(n->arena, n, sizeof(*n));
   inside->g = body->g;
   return inside;

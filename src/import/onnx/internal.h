@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "graph/build/body.h"
 #include "graph/build/build.h"
 #include "graph/relations.h"
 #include "import/onnx/onnx.h"
@@ -67,7 +68,6 @@ void tn__onnx_with_path(const char *path, tn__arena *arena, tn__arena *other,
 typedef struct tn__importer tn__importer;
 typedef struct tn__oscope tn__oscope;
 typedef struct tn__onode tn__onode;
-typedef struct tn__obody tn__obody; /* body.h */
 typedef void tn__onnx_fn(tn__onode *n);
 
 typedef struct tn__onnx_op {
@@ -128,8 +128,8 @@ struct tn__oscope {
   size_t import_count;
   Onnx__NodeProto *const *nodes;
   size_t node_count, position;
-  int depth;       /* of functions */
-  tn__obody *body; /* whose graph the names are values of; NULL: the main graph */
+  int depth;      /* of functions */
+  tn__body *body; /* whose graph the names are values of; NULL: the main graph */
   /* What the nodes are for: names that are looked up when all are imported. */
   const char *const *results;
   int result_count;
@@ -170,7 +170,8 @@ typedef struct tn__oforks {
 } tn__oforks;
 tn__oforks *tn__onode_forks(const tn__onode *n);
 /* load.c: calls body(escape, arg), and returns what it throws. */
-TN_MUST_USE tn_status *tn__onnx_try(tn__onode *n, void (*body)(tn__escape *escape, void *arg), void *arg);
+TN_MUST_USE tn_status *tn__onnx_try(const tn__onnx_model *model, tn__arena *arena,
+                                    void (*body)(tn__escape *escape, void *arg), void *arg);
 /* The number of dimensions that the model declares for an output of the node, -1 when it does not. */
 int tn__onnx_declared_rank(const tn__onode *n, int output);
 int tn__onnx_info_rank(const Onnx__ValueInfoProto *info);              /* of a tensor; -1 when it is not told */

@@ -23,9 +23,9 @@ void tn__onnx_with_path(const char *path, tn__arena *arena, tn__arena *other,
   if (status != NULL) tn__throw(arena->escape, tn_status_prefix(status, "%s", path));
 }
 
-tn_status *tn__onnx_try(tn__onode *n, void (*body)(tn__escape *escape, void *arg), void *arg) {
-  tn__arena *other = tn__onode_model(n)->arena;
-  return protect(n->arena, n->arena == other ? NULL : other, body, arg);
+tn_status *tn__onnx_try(const tn__onnx_model *model, tn__arena *arena, void (*body)(tn__escape *escape, void *arg),
+                        void *arg) {
+  return protect(arena, arena == model->arena ? NULL : model->arena, body, arg);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */

@@ -32,6 +32,24 @@ const Onnx__FunctionProto *tn__onnx_function_body(tn__onnx_model *model, const c
                                                            body->size);
 }
 
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+const tn__onnx_op *tn__onnx_op_find(const char *domain, const char *name) {
+  int low = 0, high = tn__onnx_op_count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    const tn__onnx_op *op = &tn__onnx_ops[middle];
+    int order = strcmp(domain, op->domain);
+    if (order == 0) order = strcmp(name, op->name);
+    if (order == 0) return op;
+    if (order < 0)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return NULL;
+}
+
 /* ---- uses -------------------------------------------------------------------------------------------------------- */
 
 typedef struct walk {

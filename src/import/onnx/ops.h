@@ -49,29 +49,9 @@ tn__value *tn__onnx_groups_reduce(tn__onode *n, const tn__onnx_groups *groups, t
                                   const char *reduction);
 tn__value *tn__onnx_groups_spread(tn__onode *n, const tn__onnx_groups *groups, tn__value *combined, const tn__value *x);
 
-/* ops_sequence.c */
-typedef struct tn__onnx_sequence tn__onnx_sequence;
-/* Sequences of the importer: their length is known, and so is what is in them. `dtype` is that of an empty one. */
-tn__value *tn__onnx_sequence_value(const tn__onode *n, tn__value *const *items, int count, tn_dtype dtype);
-/* The type of its tensors; false when it is empty, so that the number of dimensions is not known. TN__ANY_RANK: they
- * differ. */
-bool tn__onnx_sequence_type(const tn__value *value, tn_dtype *dtype, int *rank);
-/* What is known of the ranks of the tensors in a sequence or list, or of a tensor: 0 nothing, TN__RANKS_DIFFER, else 1
- * + the rank of all of them as far as the importer has seen. */
-enum { TN__RANKS_DIFFER = -1 };
-int tn__onnx_ranks(const tn__value *value);
-int tn__onnx_meet_ranks(int a, int b);
-/* The rank of a tensor that is taken from a list and becomes output `output` of the node, -1 when nothing tells. */
+/* ops_sequence.c: the rank of a tensor that is taken from a list and becomes output `output` of the node, -1 when
+ * nothing tells. */
 int tn__onnx_rank_of_item(const tn__onode *n, const tn__value *list, int output);
-/* As a value of the body's graph. */
-tn__value *tn__onnx_sequence_inside(const tn__onode *n, tn__obody *body, const tn__value *value);
-bool tn__onnx_is_sequence(const tn__value *value);
-bool tn__onnx_is_absent(const tn__value *value); /* an optional without value, which has no type */
-/* Of a sequence, a list or a tensor: the type of the tensors; false of an empty sequence, of which nothing tells it. */
-bool tn__onnx_list_type(const tn__value *value, tn_dtype *dtype, int *rank);
-static inline bool tn__onnx_is_list(const tn__value *value) {
-  return value != NULL && value->dtype != TN_DTYPE_INVALID && value->holds != TN__HOLDS_TENSOR;
-}
 
 tn__onnx_fn tn__onnx_unary, tn__onnx_unary_wide, tn__onnx_binary, tn__onnx_compare, tn__onnx_variadic,
     tn__onnx_reciprocal, tn__onnx_pow, tn__onnx_mod, tn__onnx_bit_shift, tn__onnx_where, tn__onnx_identity,

@@ -12,51 +12,9 @@ static void import_branch(tn__onode *n, tn__obranch *b, const Onnx__GraphProto *
   b->inside = tn__onnx_inside(n, b->body);
   b->results = TN__NEW_ARRAY(n->arena, n->output_count, tn__value *);
   for (int i = 0; other != NULL && i < other->body->operands.count; i++)
-    tn__onnx_body_capture(b->body, other->body->operands.data[i]);
+    tn__body_capture(b->body, other->body->operands.data[i]);
   tn__onnx_inline_graph(b->inside, graph, NULL, 0, b->results, n->output_count);
   tn__onnx_body_end(n, b->body);
-}
-
-static bool is_container(const tn__value *v) { return tn__onnx_is_sequence(v) || tn__onnx_is_list(v); }
-
-/* Sequences and optional values become lists of one type: of any ranks, when those of the branches differ. */
-static void match_lists(tn__onode *n, tn__obranch *a, tn__obranch *b, int k) {
-  tn__value **one = &a->results[k], **other = &b->results[k];
-  tn_dtype dtype = TN_DTYPE_INVALID, other_dtype = TN_DTYPE_INVALID;
-  int rank = TN__ANY_RANK, other_rank = TN__ANY_RANK, ranks;
-  tn__value_holds holds = tn__onnx_is_list(*one)     ? (*one)->holds
-                          : tn__onnx_is_list(*other) ? (*other)->holds
-                                                     : TN__HOLDS_SEQUENCE;
-  bool absent = tn__onnx_is_absent(*one) || tn__onnx_is_absent(*other);
-  if (absent && holds == TN__HOLDS_SEQUENCE)
-    holds = is_container(*one) && is_container(*other) ? TN__HOLDS_OPTIONAL_SEQUENCE : TN__HOLDS_OPTIONAL;
-  bool typed = tn__onnx_list_type(*one, &dtype, &rank),
-       other_typed = tn__onnx_list_type(*other, &other_dtype, &other_rank);
-  if (!typed && (other_typed || tn__onnx_is_absent(*one))) dtype = other_dtype, rank = other_rank;
-  if (!other_typed && (typed || tn__onnx_is_absent(*other))) other_dtype = dtype, other_rank = rank;
-  if (dtype != other_dtype)
-    tn__on_fail(n, "result %d is a sequence of %s in one branch, and of %s in the other", k, tn_dtype_name(dtype),
-                tn_dtype_name(other_dtype));
-  if (rank != other_rank) rank = TN__ANY_RANK;
-  ranks = tn__onnx_meet_ranks(tn__onnx_ranks(*one), tn__onnx_ranks(*other));
-  *one = tn__onnx_list(a->inside, *one, dtype, rank, holds);
-  *other = tn__onnx_list(b->inside, *other, dtype, rank, holds);
-  (*one)->likely_ranks = (*other)->likely_ranks = ranks;
-}
-
-static void match_results(tn__onode *n, tn__obranch *a, tn__obranch *b, int k) {
-  tn__value **one = &a->results[k], **other = &b->results[k];
-  if (*one == NULL || *other == NULL) tn__on_fail(n, "a branch leaves result %d out", k);
-  if ((*one)->narrow > 0 || (*other)->narrow > 0)
-    tn__on_unsupported(n, "result %d is %s in a branch that only a run chooses", k,
-                       tn__onnx_narrow_name((*one)->narrow > 0 ? *one : *other));
-  if (is_container(*one) || is_container(*other)) {
-    match_lists(n, a, b, k);
-    return;
-  }
-  if ((*one)->dtype != (*other)->dtype)
-    tn__on_fail(n, "result %d is %s in one branch and %s in the other", k, tn_dtype_name((*one)->dtype),
-                tn_dtype_name((*other)->dtype));
 }
 
 /* Few element-wise nodes that cannot fail cost less than a branch: both are computed. */
@@ -92,22 +50,6 @@ static void select_branches(tn__onode *n, tn__value *condition, const Onnx__Grap
   for (int i = 0; i < count; i++) n->out[i] = tn__g_select(n->g, condition, a[i], b[i]);
 }
 
-tn__node *tn__onnx_choose(tn__onode *n, tn__value *condition, tn__obranch *a, tn__obranch *b, int count) {
-  for (int i = a->body->operands.count; i < b->body->operands.count; i++)
-    tn__onnx_body_capture(a->body, b->body->operands.data[i]);
-  for (int k = 0; k < count; k++) {
-    const char *name = tn__arena_printf(n->arena, "result%d", k);
-    if (a->results[k] == NULL) continue;
-    match_results(n, a, b, k);
-    tn__graph_output(a->body->g, name, a->results[k]);
-    tn__graph_output(b->body->g, name, b->results[k]);
-  }
-  tn__node *node = tn__g_if(n->g, condition, a->body->g, b->body->g, b->body->operands.data, b->body->operands.count);
-  for (int k = 0, at = 0; k < count; k++)
-    if (a->results[k] != NULL) node->outputs[at++]->likely_ranks = a->results[k]->likely_ranks;
-  return node;
-}
-
 typedef struct branches {
   const Onnx__GraphProto *graphs[2]; /* else, then */
 } branches;
@@ -121,7 +63,8 @@ static tn__orest inline_branch(tn__onode *n, bool yes, void *user) {
 /* The first result that is a tensor of one rank in one branch and of another in the other, or -1. */
 static int differs_in_rank(const tn__onode *n, const tn__obranch *a, const tn__obranch *b) {
   for (int k = 0; k < n->output_count; k++)
-    if (!is_container(a->results[k]) && !is_container(b->results[k]) && a->results[k]->rank != b->results[k]->rank)
+    if (!tn__onnx_is_container(a->results[k]) && !tn__onnx_is_container(b->results[k]) &&
+        a->results[k]->rank != b->results[k]->rank)
       return k;
   return -1;
 }
@@ -281,7 +224,7 @@ static bool is_worth_unrolling(tn__onode *n, const Onnx__GraphProto *body, int64
 
 static bool known_condition(tn__onode *n, const tn__value *condition) {
   int64_t value;
-  if (is_container(condition)) tn__on_fail(n, "its condition is a sequence");
+  if (tn__onnx_is_container(condition)) tn__on_fail(n, "its condition is a sequence");
   if (condition->dtype != TN_BOOL)
     tn__on_fail(n, "its condition is %s, expected bool", tn_dtype_name(condition->dtype));
   if (condition->elements != NULL && tn__ir_as_int(condition->elements[0], &value)) return value != 0;
@@ -371,7 +314,7 @@ static void scan_round(tn__oround *round, void *user) {
   tn__value **made = TN__NEW_ARRAY(n->arena, s->states + s->outputs, tn__value *);
   for (int i = 0; i < s->states; i++) in[i] = round->states[i];
   for (int i = 0; i < s->inputs; i++) {
-    tn__value *x = tn__onnx_body_capture(round->body, rounds->values[s->states + i]);
+    tn__value *x = tn__body_capture(round->body, rounds->values[s->states + i]);
     tn__value *at = round->index;
     if (s->input_backwards[i] != 0) at = tn__on_sub(n, tn__on_add_s(n, round->trips, -1), at);
     in[s->states + i] = tn__g_take_trusted(n->g, x, at, (int)tn__on_axis(n, s->input_axes[i], x->rank));

@@ -22,14 +22,14 @@ typedef struct attempt {
 static bool still_unknown(const tn__value *state) { return tn__onnx_is_sequence(state); }
 
 static void declare_variables(attempt *a) {
-  tn__obody *b = a->round.body;
+  tn__body *b = a->round.body;
   const tn__oloop *loop = a->loop;
-  a->round.index = tn__onnx_body_input(b, a->zero, NULL);
-  a->round.trips = loop->trips == NULL ? NULL : tn__onnx_body_input(b, loop->trips, NULL);
-  a->round.condition = tn__onnx_body_input(b, loop->condition, NULL);
+  a->round.index = tn__body_input(b, a->zero, NULL);
+  a->round.trips = loop->trips == NULL ? NULL : tn__body_input(b, loop->trips, NULL);
+  a->round.condition = tn__body_input(b, loop->condition, NULL);
   for (int k = 0; k < loop->state_count; k++) {
     tn__value *start = a->starts[k];
-    a->round.states[k] = still_unknown(start) ? start : tn__onnx_body_input(b, start, a->varies[k]);
+    a->round.states[k] = still_unknown(start) ? start : tn__body_input(b, start, a->varies[k]);
   }
 }
 
@@ -98,7 +98,7 @@ static bool settled(attempt *a, int k) {
 static void import_round(attempt *a) {
   const tn__oloop *loop = a->loop;
   for (int i = 0; i < MOST_ATTEMPTS; i++) {
-    tn__obody *b = a->round.body = tn__onnx_body_begin(a->n, "body");
+    tn__body *b = a->round.body = tn__onnx_body_begin(a->n, "body");
     a->round.inside = tn__onnx_inside(a->n, b);
     a->round.goes_on = NULL;
     declare_variables(a);
@@ -173,7 +173,7 @@ static void collect_pieces(attempt *a, tn__value **starts, tn__value **grown) {
     if (piece->narrow > 0)
       tn__on_unsupported(a->n, "its body makes %s where a tensor is collected", tn__onnx_narrow_name(piece));
     starts[p] = tn__g_sequence_empty(a->n->g, piece->dtype, piece->rank, TN__HOLDS_SEQUENCE);
-    tn__value *list = tn__onnx_body_input(a->round.body, starts[p], NULL);
+    tn__value *list = tn__body_input(a->round.body, starts[p], NULL);
     bool front = a->loop->backwards != NULL && a->loop->backwards[p];
     grown[p] = tn__g_sequence_insert(g, list, piece, front ? tn__g_scalar_i64(g, TN_I64, 0) : NULL);
   }
@@ -232,7 +232,7 @@ tn__value *tn__onnx_stack_list(tn__onode *n, const tn__oloop *loop, tn__value *l
   for (int i = 0, d = 0; i <= type->rank && i < TN__MAX_RANK; i++) {
     shape[i] = open;
     if (i == axis) continue;
-    const tn__expr *size = tn__onnx_body_outside(loop->body, type->dims[d]);
+    const tn__expr *size = tn__body_outside(loop->body, type->dims[d]);
     int64_t told = suits ? tn__onnx_info_dim(declared, d) : -1;
     if (size != NULL) shape[i] = size;
     if (told > 0) empty[i] = told;

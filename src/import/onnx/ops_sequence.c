@@ -1,100 +1,12 @@
-/* Sequences and optional values. Where everything about them is known they exist only while importing: a sequence is a
- * list of values, positions in it are numbers, and nothing is left of them in the graph. What crosses a branch or a
- * loop, comes from outside, or has positions that are data is a list of the machine. */
+/* The operators of sequences and optional values. */
 #include <string.h>
 
 #include "import/onnx/body.h"
-
-struct tn__onnx_sequence {
-  int count;
-  tn__value **items;
-  tn_dtype dtype;
-  bool absent; /* an optional without value */
-};
-
-/* A value without type stands for a sequence where operands and results are looked up. */
-tn__value *tn__onnx_sequence_value(const tn__onode *n, tn__value *const *items, int count, tn_dtype dtype) {
-  tn__onnx_sequence *s = TN__NEW(n->arena, tn__onnx_sequence);
-  s->count = count;
-  s->dtype = dtype;
-  s->items = TN__NEW_ARRAY(n->arena, count, tn__value *);
-  if (count > 0) memcpy(s->items, items, (size_t)count * sizeof(*items));
-  tn__value *value = TN__NEW(n->arena, tn__value);
-  *value = (tn__value){.name = "sequence", .dtype = TN_DTYPE_INVALID, .data = s};
-  return value;
-}
-
-bool tn__onnx_is_sequence(const tn__value *value) { return value != NULL && value->dtype == TN_DTYPE_INVALID; }
-
-bool tn__onnx_sequence_type(const tn__value *value, tn_dtype *dtype, int *rank) {
-  const tn__onnx_sequence *s = value->data;
-  *dtype = s->count > 0 ? s->items[0]->dtype : s->dtype;
-  int ranks = tn__onnx_ranks(value);
-  if (s->count > 0) *rank = ranks == TN__RANKS_DIFFER ? TN__ANY_RANK : ranks - 1;
-  return s->count > 0;
-}
-
-int tn__onnx_meet_ranks(int a, int b) { return a == 0 ? b : b == 0 || a == b ? a : TN__RANKS_DIFFER; }
-
-int tn__onnx_ranks(const tn__value *value) {
-  int ranks = 0;
-  if (tn__onnx_is_list(value)) return value->item_rank == TN__ANY_RANK ? value->likely_ranks : 1 + value->item_rank;
-  if (!tn__onnx_is_sequence(value)) return 1 + value->rank;
-  const tn__onnx_sequence *s = value->data;
-  for (int i = 0; i < s->count; i++) ranks = tn__onnx_meet_ranks(ranks, 1 + s->items[i]->rank);
-  return ranks;
-}
 
 int tn__onnx_rank_of_item(const tn__onode *n, const tn__value *list, int output) {
   if (list->item_rank != TN__ANY_RANK) return list->item_rank;
   int declared = tn__onnx_declared_rank(n, output), ranks = list->likely_ranks;
   return declared >= 0 ? declared : ranks > 0 ? ranks - 1 : -1;
-}
-
-bool tn__onnx_list_type(const tn__value *value, tn_dtype *dtype, int *rank) {
-  if (tn__onnx_is_sequence(value)) return tn__onnx_sequence_type(value, dtype, rank);
-  *dtype = value->dtype;
-  *rank = tn__onnx_is_list(value) ? value->item_rank : value->rank;
-  return true;
-}
-
-tn__value *tn__onnx_sequence_inside(const tn__onode *n, tn__obody *body, const tn__value *value) {
-  const tn__onnx_sequence *s = value->data;
-  tn__value **items = TN__NEW_ARRAY(n->arena, s->count, tn__value *);
-  for (int i = 0; i < s->count; i++) items[i] = tn__onnx_body_capture(body, s->items[i]);
-  tn__value *inside = tn__onnx_sequence_value(n, items, s->count, s->dtype);
-  ((tn__onnx_sequence *)(uintptr_t)inside->data)->absent = s->absent;
-  return inside;
-}
-
-/* The list with a tensor more. One of another rank than the list's makes it a list of any ranks. */
-static tn__value *insert(const tn__onode *n, tn__value *list, tn__value *item, tn__value *position) {
-  if (list->dtype != item->dtype)
-    tn__on_fail(n, "tensors of %s and of %s are in one sequence; all must have one type", tn_dtype_name(list->dtype),
-                tn_dtype_name(item->dtype));
-  int ranks = tn__onnx_meet_ranks(tn__onnx_ranks(list), 1 + item->rank);
-  if (list->item_rank != item->rank) list = tn__g_sequence_as(n->g, list, list->holds, TN__ANY_RANK);
-  list = tn__g_sequence_insert(n->g, list, item, position);
-  list->likely_ranks = ranks;
-  return list;
-}
-
-static tn__value *list_as(const tn__onode *n, tn__value *list, tn__value_holds holds, int rank) {
-  int ranks = tn__onnx_ranks(list);
-  list = tn__g_sequence_as(n->g, list, holds, rank);
-  list->likely_ranks = ranks;
-  return list;
-}
-
-tn__value *tn__onnx_list(tn__onode *n, tn__value *value, tn_dtype dtype, int rank, tn__value_holds holds) {
-  if (tn__onnx_is_list(value)) return list_as(n, value, holds, rank);
-  bool sequence = tn__onnx_is_sequence(value);
-  const tn__onnx_sequence *s = sequence ? value->data : NULL;
-  if (sequence && s->absent) return tn__g_sequence_empty(n->g, dtype, rank, holds);
-  tn__value *list = tn__g_sequence_empty(n->g, dtype, rank, TN__HOLDS_SEQUENCE);
-  for (int i = 0; sequence && i < s->count; i++) list = insert(n, list, s->items[i], NULL);
-  if (!sequence) list = insert(n, list, value, NULL);
-  return list_as(n, list, holds, rank);
 }
 
 static const tn__onnx_sequence *sequence(const tn__onode *n, int input) { return n->in[input]->data; }
@@ -171,7 +83,7 @@ void tn__onnx_sequence_length(tn__onode *n) {
 void tn__onnx_sequence_insert(tn__onode *n) {
   enum { MOST_ITEMS = 1 << 16 };
   if (runs(n, 2)) {
-    n->out[0] = insert(n, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
+    n->out[0] = tn__onnx_list_insert(n, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
     return;
   }
   const tn__onnx_sequence *s = sequence(n, 0);
@@ -210,7 +122,7 @@ void tn__onnx_concat_from_sequence(tn__onode *n) {
                          "declare that of output 0 (\"%s\")",
                          n->proto->output[0]);
     int64_t at = tn__on_axis(n, tn__on_int(n, "axis", 0), rank + (fresh ? 1 : 0));
-    n->out[0] = tn__g_sequence_join(n->g, list_as(n, list, list->holds, rank), (int)at, fresh, NULL, NULL);
+    n->out[0] = tn__g_sequence_join(n->g, tn__onnx_list_as(n, list, list->holds, rank), (int)at, fresh, NULL, NULL);
     return;
   }
   const tn__onnx_sequence *s = sequence(n, 0);
@@ -286,7 +198,7 @@ static void map_round(tn__oround *round, void *user) {
   const tn__onode *n = map->n;
   tn__value **in = TN__NEW_ARRAY(n->arena, n->input_count, tn__value *);
   for (int k = 0; k < n->input_count; k++) {
-    in[k] = tn__onnx_body_capture(round->body, n->in[k]);
+    in[k] = tn__body_capture(round->body, n->in[k]);
     if (!tn__onnx_is_list(n->in[k])) continue;
     int rank = tn__onnx_rank_of_item(n, n->in[k], -1);
     if (rank < 0) rank = tn__onnx_info_rank(map->body->input[k]);
@@ -360,10 +272,6 @@ void tn__onnx_sequence_map(tn__onode *n) {
 
 static bool is_optional(const tn__value *v) { return tn__onnx_is_list(v) && v->holds != TN__HOLDS_SEQUENCE; }
 
-bool tn__onnx_is_absent(const tn__value *value) {
-  return tn__onnx_is_sequence(value) && ((const tn__onnx_sequence *)value->data)->absent;
-}
-
 /* What is there stands for itself; what is not gets its type from the branch that has it. */
 void tn__onnx_optional(tn__onode *n) {
   n->out[0] = n->in[0];
@@ -375,9 +283,10 @@ void tn__onnx_optional(tn__onode *n) {
 
 void tn__onnx_optional_get(tn__onode *n) {
   if (tn__onnx_is_absent(n->in[0])) tn__on_fail(n, "the optional value is absent");
-  n->out[0] = !is_optional(n->in[0])                  ? n->in[0]
-              : n->in[0]->holds == TN__HOLDS_OPTIONAL ? take(n, n->in[0], NULL)
-                                                      : list_as(n, n->in[0], TN__HOLDS_SEQUENCE, n->in[0]->item_rank);
+  n->out[0] = !is_optional(n->in[0]) ? n->in[0]
+              : n->in[0]->holds == TN__HOLDS_OPTIONAL
+                  ? take(n, n->in[0], NULL)
+                  : tn__onnx_list_as(n, n->in[0], TN__HOLDS_SEQUENCE, n->in[0]->item_rank);
 }
 
 void tn__onnx_optional_has(tn__onode *n) {

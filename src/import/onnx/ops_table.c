@@ -1,8 +1,6 @@
 /* The table of operators: one row each, by domain and name. `versions` are those of the operator set in which the
  * operator changed; what its operands and attributes must be is in schemas.inc. Operators without a row may still have
  * a function body of ONNX's own (op_uses.c). */
-#include <string.h>
-
 #include "import/onnx/ops.h"
 #include "import/onnx/ops_more.h"
 
@@ -315,19 +313,3 @@ const tn__onnx_op tn__onnx_ops[] = {
     {"ai.onnx.ml", "TreeEnsemble", NULL, NULL, "tree ensembles are not supported", {5}},
 };
 const int tn__onnx_op_count = sizeof(tn__onnx_ops) / sizeof(*tn__onnx_ops);
-
-const tn__onnx_op *tn__onnx_op_find(const char *domain, const char *name) {
-  int low = 0, high = tn__onnx_op_count;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    const tn__onnx_op *op = &tn__onnx_ops[middle];
-    int order = strcmp(domain, op->domain);
-    if (order == 0) order = strcmp(name, op->name);
-    if (order == 0) return op;
-    if (order < 0)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return NULL;
-}

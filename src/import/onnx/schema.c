@@ -1,5 +1,6 @@
 /* Holds nodes to the generated table of schemas. */
 #include "import/onnx/schema.h"
+#include "import/onnx/sequence.h"
 
 #include <string.h>
 

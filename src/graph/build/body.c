@@ -1,26 +1,27 @@
 /* Bodies that are decided at run time: graphs of their own. What they use of the graph around them becomes an operand:
  * constants are constants inside, too; other values are inputs, whose sizes keep the relations that they have
  * outside. */
-#include "import/onnx/body.h"
+#include "graph/build/body.h"
 
 #include <string.h>
 
-tn__obody *tn__onnx_body_create(tn__onode *n, tn__obody *parent, const char *name) {
-  tn__obody *b = TN__NEW(n->arena, tn__obody);
-  *b = (tn__obody){.arena = n->arena, .parent = parent, .outer = n->g, .g = tn__graph_create(n->ir, name)};
-  tn__graph_set_origin(b->g, tn__graph_origin(n->g));
+tn__body *tn__body_create(tn__graph *outer, tn__body *parent, const char *name) {
+  tn__arena *arena = tn__graph_arena(outer);
+  tn__body *b = TN__NEW(arena, tn__body);
+  *b = (tn__body){.arena = arena, .parent = parent, .outer = outer, .g = tn__graph_create(tn__graph_ir(outer), name)};
+  tn__graph_set_origin(b->g, tn__graph_origin(outer));
   return b;
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-static const tn__expr *inner_size(const tn__obody *b, const tn__expr *outer) {
+static const tn__expr *inner_size(const tn__body *b, const tn__expr *outer) {
   for (int i = 0; i < b->sizes.count; i++)
     if (b->sizes.data[i].outer == outer) return b->sizes.data[i].inner;
   return NULL;
 }
 
-static bool has_symbol(const tn__obody *b, const char *name) {
+static bool has_symbol(const tn__body *b, const char *name) {
   for (int i = 0; i < tn__graph_symbol_count(b->g); i++)
     if (strcmp(tn__graph_symbol_at(b->g, i)->var->name, name) == 0) return true;
   return false;
@@ -28,7 +29,7 @@ static bool has_symbol(const tn__obody *b, const char *name) {
 
 /* What a new symbol of the body is called: as outside (NULL: it has no name there), or by its dimension. Symbols of one
  * name would be one, and in loops inside of loops a name of outside may be that of a dimension here. */
-static const char *symbol_name(const tn__obody *b, const char *outside, const tn__value *input, int axis) {
+static const char *symbol_name(const tn__body *b, const char *outside, const tn__value *input, int axis) {
   if (outside != NULL && !has_symbol(b, outside)) return outside;
   const char *name = tn__arena_printf(b->arena, "%s_d%d", input->name, axis);
   while (has_symbol(b, name)) name = tn__arena_printf(b->arena, "%s_", name);
@@ -36,18 +37,18 @@ static const char *symbol_name(const tn__obody *b, const char *outside, const tn
 }
 
 /* The symbol for a size of the outer graph, made at this dimension of an input when it is the first to have it. */
-static void set_size(tn__obody *b, tn__value *input, int axis, const tn__expr *outer) {
+static void set_size(tn__body *b, tn__value *input, int axis, const tn__expr *outer) {
   for (int i = 0; i < b->sizes.count; i++)
     if (b->sizes.data[i].outer == outer) {
       tn__graph_input_symbol(b->g, b->sizes.data[i].name, input, axis);
       return;
     }
   const char *name = symbol_name(b, outer->kind == TN__EXPR_VAR ? outer->value.var->name : NULL, input, axis);
-  tn__obody_size size = {outer, tn__graph_input_symbol(b->g, name, input, axis), name};
+  tn__body_size size = {outer, tn__graph_input_symbol(b->g, name, input, axis), name};
   tn__vec_push(b->arena, &b->sizes, size);
 }
 
-tn__value *tn__onnx_body_input(tn__obody *b, const tn__value *like, const bool *varies) {
+tn__value *tn__body_input(tn__body *b, const tn__value *like, const bool *varies) {
   const tn__expr *dims[TN__MAX_RANK];
   const char *name = tn__arena_printf(b->arena, "arg%d", tn__graph_input_count(b->g));
   for (int i = 0; i < like->rank; i++)
@@ -69,10 +70,10 @@ tn__value *tn__onnx_body_input(tn__obody *b, const tn__value *like, const bool *
 
 /* ---- captured values --------------------------------------------------------------------------------------------- */
 
-static void find_symbol(tn__obody *b, const tn__expr *var);
+static void find_symbol(tn__body *b, const tn__expr *var);
 
 /* An expression of the outer graph in terms of the body's symbols; NULL when there are none for it. */
-static const tn__expr *inner_expr(tn__obody *b, const tn__expr *e) {
+static const tn__expr *inner_expr(tn__body *b, const tn__expr *e) {
   const tn__expr *args[4];
   if (e->kind == TN__EXPR_INT) return e;
   const tn__expr *known = inner_size(b, e);
@@ -90,18 +91,18 @@ static const tn__expr *inner_expr(tn__obody *b, const tn__expr *e) {
 }
 
 /* Captures the value that the symbol is a dimension of. */
-static void find_symbol(tn__obody *b, const tn__expr *var) {
+static void find_symbol(tn__body *b, const tn__expr *var) {
   for (int i = 0; i < tn__graph_symbol_count(b->outer); i++) {
     const tn__symbol *symbol = tn__graph_symbol_at(b->outer, i);
     if (symbol->var != var->value.var || symbol->source != TN__SYMBOL_INPUT_DIM) continue;
     if (symbol->value->rank > symbol->index && symbol->value->dims[symbol->index] == var)
-      tn__onnx_body_capture(b, symbol->value);
+      tn__body_capture(b, symbol->value);
     return;
   }
 }
 
 /* What is known of a small integer tensor's contents stays known. */
-static void keep_elements(tn__obody *b, const tn__value *outer, tn__value *inner) {
+static void keep_elements(tn__body *b, const tn__value *outer, tn__value *inner) {
   int count = 1;
   if (outer->elements == NULL || outer->rank > 1) return;
   if (outer->rank == 1) count = (int)tn__g_dim_const(outer, 0);
@@ -114,7 +115,7 @@ static void keep_elements(tn__obody *b, const tn__value *outer, tn__value *inner
   inner->elements = elements;
 }
 
-const tn__expr *tn__onnx_body_outside(const tn__obody *b, const tn__expr *size) {
+const tn__expr *tn__body_outside(const tn__body *b, const tn__expr *size) {
   const tn__var **vars = TN__NEW_ARRAY(b->arena, b->sizes.count, const tn__var *);
   const tn__expr **values = TN__NEW_ARRAY(b->arena, b->sizes.count, const tn__expr *);
   for (int i = 0; i < b->sizes.count; i++) {
@@ -137,10 +138,10 @@ static bool constant_elements(const tn__value *v) {
   return true;
 }
 
-tn__value *tn__onnx_body_capture(tn__obody *b, tn__value *v) {
+tn__value *tn__body_capture(tn__body *b, tn__value *v) {
   for (int i = 0; i < b->captures.count; i++)
     if (b->captures.data[i].outer == v) return b->captures.data[i].inner;
-  tn__ocapture capture = {.outer = v};
+  tn__capture capture = {.outer = v};
   int64_t shape[TN__MAX_RANK];
   if (v->data != NULL && tn__g_shape_const(v, shape)) {
     capture.inner = tn__g_constant_value(b->g, v->dtype, v->rank, shape, v->data, v->splat);
@@ -148,7 +149,7 @@ tn__value *tn__onnx_body_capture(tn__obody *b, tn__value *v) {
     int count = v->rank == 1 ? (int)tn__g_dim_const(v, 0) : 1;
     capture.inner = tn__g_from_elements(b->g, v->dtype, v->elements, count, v->rank);
   } else {
-    capture.inner = tn__onnx_body_input(b, v, NULL);
+    capture.inner = tn__body_input(b, v, NULL);
     tn__vec_push(b->arena, &b->operands, v);
     tn__vec_push(b->arena, &b->inputs, capture.inner);
   }
