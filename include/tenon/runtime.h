@@ -114,6 +114,10 @@ TN_API TN_MUST_USE tn_status *tn_executable_load(const char *path, const tn_load
 TN_API TN_MUST_USE tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
                                                         tn_executable **out);
 TN_API void tn_executable_release(tn_executable *executable); /* after its sessions */
+/* Writes the bytes that were loaded to a file, atomically; it may be the one that they are from. Constants in a file of
+ * their own are not copied: the log of the loading is warned when they are not where the new file looks for them.
+ * Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_executable_save(tn_executable *executable, const char *path);
 /* Checks all that loading checks, and the hash of the constants, and maps no code: for files that are not trusted, or
  * not for this machine. */
 TN_API TN_MUST_USE tn_status *tn_executable_verify(const char *path, const tn_load_options *options);

@@ -5,10 +5,12 @@
 import concurrent.futures
 import ctypes
 import os
+import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -421,7 +423,65 @@ class Compiling(unittest.TestCase):
             loaded.save(Path(folder) / "again.tnx")
             for other in (loaded, tenon.load(Path(folder) / "again.tnx"), tenon.load(Path(path).read_bytes())):
                 np.testing.assert_array_equal(other(x, x), 2 * x)
-            self.assertRaises(ValueError, tenon.load(Path(path).read_bytes()).save, path)
+            # Over the file that it was loaded from, and what was loaded from bytes.
+            before = Path(path).read_bytes()
+            os.chmod(path, 0o600)
+            loaded.save(path)
+            self.assertEqual((Path(path).read_bytes(), os.stat(path).st_mode & 0o777), (before, 0o600))
+            tenon.load(before).save(Path(folder) / "bytes.tnx")
+            self.assertEqual((Path(folder) / "bytes.tnx").read_bytes(), before)
+            Path(path).unlink()  # the bytes are those that were loaded
+            loaded.save(path)
+            self.assertEqual(Path(path).read_bytes(), before)
+
+    def test_saving_tells_of_constants_that_stay_behind(self):
+        proto = model_of([helper.make_node("Add", ["x", "w"], ["y"])], [("x", TensorProto.FLOAT, [4])],
+                         [("y", TensorProto.FLOAT, [4])])
+        proto.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "w"))
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "m.onnx").write_bytes(proto.SerializeToString())
+            (folder / "other").mkdir()
+            subprocess.run([os.environ["TENON_CLI"], "compile", folder / "m.onnx", "-o", folder / "m.tnx", "--constants",
+                            folder / "m.bin", "--no-cache"], check=True, capture_output=True)
+            model = tenon.load(folder / "m.tnx")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                model.save(folder / "again.tnx")
+            with self.assertWarnsRegex(RuntimeWarning, "other/m.tnx looks for its constants in .*other/m.bin: copy .*m.bin there") as told:
+                model.save(folder / "other" / "m.tnx")
+            self.assertEqual(told.filename, __file__)  # the caller's line
+            with self.assertRaisesRegex(tenon.Error, "would take the place of its constants"):
+                model.save(folder / "m.bin")
+
+    def test_a_cache_that_cannot_be_used_is_told(self):
+        with tempfile.NamedTemporaryFile() as file:
+            with self.assertWarnsRegex(RuntimeWarning, "cache") as told:
+                model = tenon.compile(add_model(), cache_directory=file.name + "/below", measure=False)
+            self.assertEqual(model.inputs[0].name, "a")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                self.assertRaisesRegex(RuntimeWarning, "cache", tenon.compile, add_model(), cache_directory=file.name + "/below",
+                                       measure=False)
+
+    def test_none_is_no_array(self):
+        model, x = compiled(add_model()), np.ones((1, 4), np.float32)
+        self.assertRaisesRegex(TypeError, "input 'b' is an array, not None", model, x, None)
+        self.assertRaisesRegex(TypeError, "input 'a' is an array, not None", model.run, {"a": None, "b": x})
+
+    def test_sizes_are_integers_of_any_kind(self):
+        for size in (np.int64(2), np.uint8(2), np.array(2)):
+            self.assertEqual(compiled(add_model(), dims={"n": size}).inputs[0].shape, (2, 4))
+        special = compiled(add_model(), dims={"n": np.array([2, 3])})
+        self.assertEqual(special.inputs[0].shape, ("n", 4))
+        for wrong in (2.0, "2", None, ["2"], [None]):
+            with self.assertRaisesRegex(TypeError, "dims: the size of 'n' is an integer, not "):
+                compiled(add_model(), dims={"n": wrong})
+        self.assertRaisesRegex(ValueError, "dims: 'n' has no size", compiled, add_model(), dims={"n": []})
+        self.assertRaisesRegex(TypeError, "capacities: the size of 'n' is an integer, not", compiled, add_model(),
+                               capacities={"n": 2.5})
+        scale = tenon.build_te("kernel scale(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] * 2 }", dims={"N": np.int32(3)})
+        self.assertEqual(scale.inputs[0].shape, (3,))
 
     def test_constants_are_verified_when_asked_for(self):
         weights = np.arange(1000, 1064, dtype=np.float32)

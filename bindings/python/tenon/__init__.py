@@ -23,8 +23,8 @@ other libraries take without a copy: torch.from_dlpack(model(x)).
 from __future__ import annotations
 
 import math
+import operator
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,9 +101,8 @@ class Value:
 class Model:
     """A compiled model. Calls from several threads take turns."""
 
-    def __init__(self, core: _tenon.Model, path: str | None) -> None:
+    def __init__(self, core: _tenon.Model) -> None:
         self._core = core
-        self._path = path
         self._lock = threading.Lock()
         inputs, outputs = core.signature()
         self._input_codes = [value[1] for value in inputs]
@@ -211,13 +210,9 @@ class Model:
                     self._bound_strings[index] = array
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the executable (.tnx) for tenon.load(), `tenon run` and the C API."""
-        if self._core.is_compiled():
-            self._core.save(os.fspath(path))
-        elif self._path is not None:
-            shutil.copyfile(self._path, path)
-        else:
-            raise ValueError("the executable was loaded from bytes, which the caller has")
+        """Writes the executable (.tnx) for tenon.load(), `tenon run` and the C API; also over the file that it was loaded
+        from. Constants in a file of their own are not copied: a warning tells when they are not found there."""
+        self._core.save(os.fspath(path))
 
     def text(self, name: str) -> str | None:
         """A text that the executable keeps for people, as compile() was told: "schedules", "graph", "declarations" or
@@ -234,7 +229,9 @@ class Model:
         if not self._plain:
             return self._run_lists(given)
         arguments, shapes = [], []
-        for value, code in zip(given, self._input_codes):
+        for name, value, code in zip(self._input_names, given, self._input_codes):
+            if value is None:
+                raise TypeError(f"input {name!r} is an array, not None")
             argument, shape = _as_argument(value, code)
             arguments.append(argument)
             shapes.append(shape)
@@ -297,6 +294,8 @@ class Model:
         lists, arguments = {}, []
         for index, (item, value, code) in enumerate(zip(given, self.inputs, self._input_codes)):
             if value.kind == "tensor":
+                if item is None:
+                    raise TypeError(f"input {value.name!r} is an array, not None")
                 arguments.append(_as_argument(item, code)[0])
             else:
                 lists[index] = _as_list(item, code, value.kind)
@@ -363,6 +362,8 @@ def _as_argument(value: Any, code: int) -> tuple[tuple[Any, int], tuple[int, ...
         if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
             shape = getattr(value, "shape", None)
             return (value.__dlpack__(), 0), None if shape is None else tuple(shape)
+        if value is None:
+            raise TypeError("an array is wanted, not None")
         # Numbers and lists become what the model wants; what has a type of its own keeps it.
         value = np.asarray(value, None if hasattr(value, "dtype") else _numpy_dtype(code))
     if value.dtype.kind == "V" and value.dtype.name == "bfloat16":
@@ -387,6 +388,18 @@ def _as_strings(value: Any) -> tuple[tuple[Any, int], tuple[int, ...]]:
     return ((texts, array.shape), _STRING), array.shape
 
 
+def _size(option: str, name: str, value: Any) -> int:
+    """Any kind of integer, NumPy's among them."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{option}: the size of {name!r} is an integer, not {value!r}") from error
+
+
+def _is_several(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
+
+
 def _as_list(value: Any, code: int, kind: str) -> list[tuple[Any, int]] | None:
     if value is None:
         return None
@@ -401,11 +414,16 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         if kind == "dims":
-            sizes = {name: [size] if isinstance(size, int) else size for name, size in value.items()}
-            fields[field] = [(name, size) for name, size in value.items() if isinstance(size, int)]
-            fields["special_dims"] = [(name, size) for name, several in sizes.items() if name not in dict(fields[field])
-                                      for size in several]
-        elif kind in ("sizes", "pairs"):
+            option = row["python"]
+            fields[field] = [(name, _size(option, name, size)) for name, size in value.items() if not _is_several(size)]
+            several = {name: [_size(option, name, size) for size in sizes] for name, sizes in value.items() if _is_several(sizes)}
+            for name, sizes in several.items():
+                if not sizes:
+                    raise ValueError(f"{option}: {name!r} has no size")
+            fields["special_dims"] = [(name, size) for name, sizes in several.items() for size in sizes]
+        elif kind == "sizes":
+            fields[field] = [(name, _size(row["python"], name, size)) for name, size in value.items()]
+        elif kind == "pairs":
             fields[field] = list(value.items())
         elif kind == "names":
             if isinstance(value, str):
@@ -464,7 +482,7 @@ def compile(
         data = model.SerializeToString()
     else:
         raise TypeError(f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}")
-    return Model(_tenon.compile(path, data, fields), None)
+    return Model(_tenon.compile(path, data, fields))
 
 
 def build_te(
@@ -494,15 +512,15 @@ def build_te(
     elif not isinstance(declarations, str):
         raise TypeError(f"declarations are a text or a path, not {type(declarations).__name__}")
     for dim, size in (dims or {}).items():
-        if not isinstance(size, int):
+        if _is_several(size):
             raise TypeError(f"the dimension {dim!r} has one size, not {size!r}")
-    return Model(_tenon.build_te(name, text, kernel, fields), None)
+    return Model(_tenon.build_te(name, text, kernel, fields))
 
 
 def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None, *, verify_constants: bool = False) -> Model:
     """Loads an executable (.tnx) from a path or from bytes. Native code in it is trusted like any program's.
     `verify_constants`: checks the hash of the constants, too, which reads all of them; the rest is always checked."""
     if isinstance(executable, bytes):
-        return Model(_tenon.load(None, executable, threads or 0, verify_constants), None)
+        return Model(_tenon.load(None, executable, threads or 0, verify_constants))
     path = os.fspath(executable)
-    return Model(_tenon.load(path, None, threads or 0, verify_constants), path)
+    return Model(_tenon.load(path, None, threads or 0, verify_constants))

@@ -5,6 +5,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "options/options.h"
@@ -22,6 +24,7 @@ typedef struct model_object {
   tn_executable *executable;
   tn_session *session;
   struct argument *held; /* what is bound for good: inputs, then outputs */
+  struct warnings *warnings;
 } model_object;
 
 static void release_held(model_object *model);
@@ -42,6 +45,53 @@ static PyObject *raise_status(module_state *state, tn_status *status) {
 
 static module_state *state_of(PyObject *model) { return PyType_GetModuleState(Py_TYPE(model)); }
 
+/* ---- warnings --------------------------------------------------------------------------------------------------- */
+
+/* What the library warns of, from any of its threads, until somebody with Python's lock tells it. */
+typedef struct warnings {
+  tn_log_sink sink;
+  pthread_mutex_t lock;
+  char text[2048];
+  size_t length;
+} warnings;
+
+static void keep_warning(void *user, tn_log_level level, const char *line) {
+  warnings *w = user;
+  if (level < TN_LOG_WARNING) return;
+  pthread_mutex_lock(&w->lock);
+  size_t left = sizeof(w->text) - w->length;
+  int n = snprintf(w->text + w->length, left, "%s%s", w->length > 0 ? "\n" : "", line);
+  if (n > 0) w->length += (size_t)n < left ? (size_t)n : left - 1;
+  pthread_mutex_unlock(&w->lock);
+}
+
+static warnings *new_warnings(void) {
+  warnings *w = PyMem_Malloc(sizeof(*w));
+  if (w == NULL) return NULL;
+  w->length = 0;
+  w->sink = (tn_log_sink){keep_warning, w};
+  if (pthread_mutex_init(&w->lock, NULL) == 0) return w;
+  PyMem_Free(w);
+  return NULL;
+}
+
+static void free_warnings(warnings *w) {
+  if (w == NULL) return;
+  pthread_mutex_destroy(&w->lock);
+  PyMem_Free(w);
+}
+
+/* False when Python makes an exception of the warning. The caller is whoever called tenon's function. */
+static bool tell_warnings(warnings *w) {
+  char text[sizeof(w->text)];
+  pthread_mutex_lock(&w->lock);
+  size_t length = w->length;
+  memcpy(text, w->text, sizeof(text));
+  w->length = 0;
+  pthread_mutex_unlock(&w->lock);
+  return length == 0 || PyErr_WarnEx(PyExc_RuntimeWarning, text, 2) == 0;
+}
+
 /* ---- compiling and loading -------------------------------------------------------------------------------------- */
 
 static void model_dealloc(PyObject *self) {
@@ -51,6 +101,7 @@ static void model_dealloc(PyObject *self) {
   release_held(model);
   tn_executable_release(model->executable);
   tn_module_release(model->module);
+  free_warnings(model->warnings);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(self);
   Py_DECREF(type);
@@ -58,7 +109,12 @@ static void model_dealloc(PyObject *self) {
 
 static model_object *new_model(module_state *state) {
   allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)state->model_type, Py_tp_alloc);
-  return (model_object *)allocate((PyTypeObject *)state->model_type, 0);
+  model_object *model = (model_object *)allocate((PyTypeObject *)state->model_type, 0);
+  if (model != NULL) model->warnings = new_warnings();
+  if (model == NULL || model->warnings != NULL) return model;
+  Py_DECREF(model);
+  PyErr_NoMemory();
+  return NULL;
 }
 
 static tn_status *open_session(model_object *model, int threads) {
@@ -81,13 +137,15 @@ typedef struct compile_arguments {
 
 /* What a call that made a model gives: the model, whose reference it takes, or the error. A NULL model has set one. */
 static PyObject *opened(module_state *state, model_object *model, tn_status *status) {
-  if (status == NULL) return (PyObject *)model;
+  if (status == NULL && (model == NULL || tell_warnings(model->warnings))) return (PyObject *)model;
   Py_DECREF(model);
-  return raise_status(state, status);
+  return status == NULL ? NULL : raise_status(state, status);
 }
 
 static tn_status *compile_and_open(model_object *model, const compile_arguments *a) {
-  tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &a->given.options, &model->module);
+  tn_compile_options options = a->given.options;
+  options.log = &model->warnings->sink;
+  tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &options, &model->module);
   if (status != NULL) return status;
   /* The executable uses the module's bytes in place; the model keeps both. */
   tn_load_options load = {.size = sizeof(load), .borrow_data = true};
@@ -260,17 +318,15 @@ static PyObject *load(PyObject *self, PyObject *args) {
   Py_ssize_t size;
   int threads, verify;
   if (!PyArg_ParseTuple(args, "zz#ip:load", &path, &data, &size, &threads, &verify)) return NULL;
-  tn_load_options options = {.size = sizeof(options), .verify_constants = verify};
   model_object *model = new_model(state);
   if (model == NULL) return NULL;
+  tn_load_options options = {.size = sizeof(options), .verify_constants = verify, .log = &model->warnings->sink};
   tn_status *status;
   Py_BEGIN_ALLOW_THREADS if (data != NULL) status =
       tn_executable_load_memory(data, (size_t)size, &options, &model->executable);
   else status = tn_executable_load(path, &options, &model->executable);
   if (status == NULL) status = open_session(model, threads);
-  Py_END_ALLOW_THREADS if (status == NULL) return (PyObject *)model;
-  Py_DECREF(model);
-  return raise_status(state, status);
+  Py_END_ALLOW_THREADS return opened(state, model, status);
 }
 
 /* ---- what a model holds ----------------------------------------------------------------------------------------- */
@@ -330,8 +386,10 @@ static PyObject *model_save(PyObject *self, PyObject *args) {
   const char *path;
   if (!PyArg_ParseTuple(args, "s:save", &path)) return NULL;
   tn_status *status;
-  Py_BEGIN_ALLOW_THREADS status = tn_module_save(model->module, path);
-  Py_END_ALLOW_THREADS return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+  Py_BEGIN_ALLOW_THREADS status =
+      model->module != NULL ? tn_module_save(model->module, path) : tn_executable_save(model->executable, path);
+  Py_END_ALLOW_THREADS if (status != NULL) return raise_status(state_of(self), status);
+  return tell_warnings(model->warnings) ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *model_text(PyObject *self, PyObject *args) {
@@ -340,10 +398,6 @@ static PyObject *model_text(PyObject *self, PyObject *args) {
   if (!PyArg_ParseTuple(args, "s:text", &name)) return NULL;
   const char *text = tn_executable_text(((model_object *)self)->executable, name, &size);
   return text == NULL ? Py_NewRef(Py_None) : PyUnicode_FromStringAndSize(text, (Py_ssize_t)size);
-}
-
-static PyObject *model_is_compiled(PyObject *self, PyObject *unused) {
-  return PyBool_FromLong(((model_object *)self)->module != NULL);
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
@@ -795,7 +849,6 @@ static PyMethodDef model_methods[] = {
     {"signature", model_signature, METH_NOARGS, NULL},
     {"save", model_save, METH_VARARGS, NULL},
     {"text", model_text, METH_VARARGS, NULL},
-    {"is_compiled", model_is_compiled, METH_NOARGS, NULL},
     {"invoke", model_invoke, METH_VARARGS, NULL},
     {"set_list", model_set_list, METH_VARARGS, NULL},
     {"list_count", model_list_count, METH_VARARGS, NULL},

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/beside.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "runtime/executable/apart.h"
@@ -126,6 +127,20 @@ tn_status *tn_executable_load(const char *path, const tn_load_options *options, 
   tn_load_options all;
   TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
   return open_file(path, &all, all.inspect_only, out);
+}
+
+tn_status *tn_executable_save(tn_executable *exe, const char *path) {
+  const char *wanted;
+  tn__bytes piece = {exe->file, exe->file_size};
+  if (path == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "an executable is saved to a path, which is NULL");
+  if (exe->constants_file != NULL && tn__same_file(path, exe->constants_file))
+    return tn_status_create(TN_INVALID_ARGUMENT, "the executable would take the place of its constants in \"%s\"",
+                            path);
+  TN_RETURN_IF_ERROR(tn__file_write_atomic(path, &piece, 1, 0644));
+  TN_RETURN_IF_ERROR(tn__executable_constants_beside(exe, path, &wanted));
+  if (wanted != NULL && exe->constants_file != NULL)
+    tn__tell_of_constants(&exe->log, path, wanted, exe->constants_file);
+  return NULL;
 }
 
 tn_status *tn__executable_open(const char *path, const tn_load_options *options, tn_executable **out) {

@@ -257,11 +257,14 @@ tn_status *tn__load_constants(tn_executable *exe, const char *path, const tn_loa
   if (where->size < sizeof(*link) || link->name > where->size - sizeof(*link))
     return tn__load_corrupt("its link to a file of constants has %llu bytes", (unsigned long long)where->size);
   const char *file = options->constants_path;
-  char *beside = NULL;
+  char *kept;
   if (file == NULL) {
-    TN_RETURN_IF_ERROR(constants_path(exe, path, link, &beside));
-    file = beside;
+    TN_RETURN_IF_ERROR(constants_path(exe, path, link, &kept));
+  } else {
+    TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, 1, strlen(file) + 1, &kept));
+    memcpy(kept, file, strlen(file));
   }
+  file = exe->constants_file = kept;
   TN_RETURN_IF_ERROR(
       tn_status_prefix(tn__file_map_open(file, &exe->constants_map), "the constants are in a file of their own"));
   TN_RETURN_IF_ERROR(tn_status_prefix(check_constants_file(exe, link, verifies_constants(options)), "%s", file));
