@@ -16,11 +16,37 @@
 #include "machine/machine_file.h"
 #include "machine/measure.h"
 
-static tn_status *use_file(const char *path, tn__target *target) {
+/* "# sha256 HEX", the last line of a measurement that is kept: of all before it. */
+static void append_hash(tn__strbuf *text) {
+  char hex[65];
+  tn__sha256 h;
+  tn__sha256_init(&h);
+  tn__sha256_update(&h, tn__strbuf_text(text), text->length);
+  tn__digest digest = tn__sha256_final(&h);
+  tn__digest_hex(&digest, hex);
+  tn__strbuf_printf(text, "# sha256 %s\n", hex);
+}
+
+static bool is_whole(const tn__file_map *map) {
+  enum { LAST = sizeof "# sha256 " - 1 + 64 + 1, MOST = 1 << 20 };
+  tn__strbuf text;
+  if (map->size < LAST || map->size > MOST) return false;
+  tn__strbuf_init(&text, NULL);
+  tn__strbuf_printf(&text, "%.*s", (int)(map->size - LAST), (const char *)map->data);
+  append_hash(&text);
+  bool whole = text.length == map->size && memcmp(tn__strbuf_text(&text), map->data, map->size) == 0;
+  tn__strbuf_release(&text);
+  return whole;
+}
+
+/* `kept`: a measurement, which is all there or damaged; else somebody's file, which may leave numbers out. */
+static tn_status *use_file(const char *path, tn__target *target, bool kept) {
   tn__file_map map;
   tn__machine machine = target->cpu.row;
+  tn_status *status = NULL;
   TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
-  tn_status *status = tn__machine_read(path, (const char *)map.data, map.size, target->cpu.arch, &machine);
+  if (kept && !is_whole(&map)) status = tn_status_create(TN_DATA_LOSS, "%s: the measurement is damaged", path);
+  if (!status) status = tn__machine_read(path, (const char *)map.data, map.size, target->cpu.arch, &machine);
   tn__file_map_close(&map);
   if (!status) tn__target_use(target, &machine);
   return status;
@@ -52,6 +78,7 @@ static tn_status *measure_into(const char *path, tn__target *target) {
   tn__machine_host_name(name, sizeof name);
   tn__strbuf_printf(&text, "# %s, %s\n", name, target->name);
   tn__machine_print(&machine, target->cpu.arch, &text);
+  append_hash(&text);
   tn_status *status = tn__strbuf_status(&text);
   if (!status) status = tn__file_write_atomic(path, &(tn__bytes){tn__strbuf_text(&text), text.length}, 1, 0644);
   tn__strbuf_release(&text);
@@ -64,11 +91,11 @@ static tn_status *measure_alone(const char *folder, const char *path, tn__target
   int place = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (place >= 0) flock(place, LOCK_EX);
   tn_status *status = again ? measure_into(path, target) : NULL;
-  if (!status) status = use_file(path, target);
+  if (!status) status = use_file(path, target, true);
   if (status && !again) { /* still not there, or damaged */
     tn_status_free(status);
     status = measure_into(path, target);
-    if (!status) status = use_file(path, target);
+    if (!status) status = use_file(path, target, true);
   }
   if (place >= 0) close(place);
   return status;
@@ -78,7 +105,7 @@ static tn_status *measure_alone(const char *folder, const char *path, tn__target
 static void use_measurement(const tn_compile_options *options, const char *folder, tn__target *target, char *from) {
   char path[4096 + 32];
   path_of(folder, target, path, sizeof path);
-  tn_status *status = use_file(path, target);
+  tn_status *status = use_file(path, target, true);
   if (status) {
     tn_status_free(status);
     status = measure_alone(folder, path, target, false);
@@ -101,7 +128,7 @@ tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__tar
   snprintf(from, 512, "usual for the target");
   if (options->machine) {
     snprintf(from, 512, "of %.400s", options->machine);
-    return use_file(options->machine, out);
+    return use_file(options->machine, out, false);
   }
   if (options->target && strcmp(options->target, "native") != 0) return NULL;
   snprintf(from, 512, "usual for such a CPU; nothing is measured, as the options say");
