@@ -3,93 +3,97 @@
 
 void sum_all(const float *restrict X, float *restrict s) {
   float sum = 0;
-  FOR(i, 1021 * 1031) sum += X[i];
+  FOR (i, 1021 * 1031) sum += X[i];
   s[0] = sum;
 }
 void sum_first(const float *restrict X, float *restrict s) {
-  FOR(j, 1031) {
+  FOR (j, 1031) {
     float sum = 0;
-    FOR(i, 1021) sum += X[i * 1031 + j];
+    FOR (i, 1021) sum += X[i * 1031 + j];
     s[j] = sum;
   }
 }
 void sum_middle(const float *restrict X, float *restrict s) {
-  FOR(i, 61) FOR(k, 127) {
-    float sum = 0;
-    FOR(j, 131) sum += X[(i * 131 + j) * 127 + k];
-    s[i * 127 + k] = sum;
-  }
+  FOR (i, 61)
+    FOR (k, 127) {
+      float sum = 0;
+      FOR (j, 131) sum += X[(i * 131 + j) * 127 + k];
+      s[i * 127 + k] = sum;
+    }
 }
 void sum_ends(const float *restrict X, float *restrict s) {
-  FOR(j, 131) {
+  FOR (j, 131) {
     float sum = 0;
-    FOR(i, 61) FOR(k, 127) sum += X[(i * 131 + j) * 127 + k];
+    FOR (i, 61)
+      FOR (k, 127) sum += X[(i * 131 + j) * 127 + k];
     s[j] = sum;
   }
 }
 void mean_channels_first(const float *restrict X, float *restrict Y) {
-  FOR(i, 131 * 127) {
+  FOR (i, 131 * 127) {
     float sum = 0;
-    FOR(c, 64) sum += X[c * (131 * 127) + i];
+    FOR (c, 64) sum += X[c * (131 * 127) + i];
     Y[i] = sum / 64;
   }
 }
 void argmax_columns(const float *restrict X, int64_t *restrict a) {
-  FOR(j, 1031) {
+  FOR (j, 1031) {
     long best = 0;
-    FOR(i, 1021) if (X[i * 1031 + j] > X[best * 1031 + j]) best = i;
+    FOR (i, 1021)
+      if (X[i * 1031 + j] > X[best * 1031 + j]) best = i;
     a[j] = best;
   }
 }
 void argmax_rows(const float *restrict X, int64_t *restrict a) {
-  FOR(i, 1021) {
+  FOR (i, 1021) {
     long best = 0;
-    FOR(j, 1031) if (X[i * 1031 + j] > X[i * 1031 + best]) best = j;
+    FOR (j, 1031)
+      if (X[i * 1031 + j] > X[i * 1031 + best]) best = j;
     a[i] = best;
   }
 }
 void variance_columns(const float *restrict X, float *restrict v) {
-  FOR(j, 1031) {
+  FOR (j, 1031) {
     float m = 0, s = 0;
-    FOR(i, 1021) m += X[i * 1031 + j];
+    FOR (i, 1021) m += X[i * 1031 + j];
     m /= 1021;
-    FOR(i, 1021) s += (X[i * 1031 + j] - m) * (X[i * 1031 + j] - m);
+    FOR (i, 1021) s += (X[i * 1031 + j] - m) * (X[i * 1031 + j] - m);
     v[j] = s / 1021;
   }
 }
 void softmax_columns(const float *restrict X, float *restrict Y) {
-  FOR(j, 1031) {
+  FOR (j, 1031) {
     float m = -INFINITY, s = 0;
-    FOR(i, 1021) m = fmaxf(m, X[i * 1031 + j]);
-    FOR(i, 1021) s += expf(X[i * 1031 + j] - m);
-    FOR(i, 1021) Y[i * 1031 + j] = expf(X[i * 1031 + j] - m) / s;
+    FOR (i, 1021) m = fmaxf(m, X[i * 1031 + j]);
+    FOR (i, 1021) s += expf(X[i * 1031 + j] - m);
+    FOR (i, 1021) Y[i * 1031 + j] = expf(X[i * 1031 + j] - m) / s;
   }
 }
 void count_equal(const int32_t *restrict A, const int32_t *restrict B, int64_t *restrict n) {
-  FOR(i, 1021) {
+  FOR (i, 1021) {
     long c = 0;
-    FOR(j, 1031) c += A[i * 1031 + j] == B[i * 1031 + j];
+    FOR (j, 1031) c += A[i * 1031 + j] == B[i * 1031 + j];
     n[i] = c;
   }
 }
 void any_row(const float *restrict X, bool *restrict y) {
-  FOR(i, 1021) {
+  FOR (i, 1021) {
     bool any = false;
-    FOR(j, 1031) any |= X[i * 1031 + j] > 0.9999F;
+    FOR (j, 1031) any |= X[i * 1031 + j] > 0.9999F;
     y[i] = any;
   }
 }
 void sum_below(const float *restrict X, float *restrict s) {
-  FOR(i, 701) {
+  FOR (i, 701) {
     float sum = 0;
-    FOR(j, i + 1) sum += X[i * 701 + j];
+    FOR (j, i + 1) sum += X[i * 701 + j];
     s[i] = sum;
   }
 }
 void cosine(const float *restrict A, const float *restrict B, float *restrict c) {
-  FOR(i, 1021) {
+  FOR (i, 1021) {
     float d = 0, a = 0, b = 0;
-    FOR(k, 131) {
+    FOR (k, 131) {
       float x = A[i * 131 + k], y = B[i * 131 + k];
       d += x * y;
       a += x * x;
