@@ -287,31 +287,6 @@ static const tn__expr *fold_quotients(tn__ir *ir, const tn__expr *e, void *user)
   return tn__expr_rewrite(ir, e, fold_quotient, user);
 }
 
-/* ---- padding ----------------------------------------------------------------------------------------------------- */
-
-static const tn__expr *likely_parts(tn__ir *ir, const tn__expr *condition) {
-  if (condition->kind == TN__EXPR_AND)
-    return tn__ir_and(ir, likely_parts(ir, condition->args[0]), likely_parts(ir, condition->args[1]));
-  return condition->kind == TN__EXPR_LT && !tn__expr_has_load(condition) ? tn__ir_call1(ir, TN__CALL_LIKELY, condition)
-                                                                         : condition;
-}
-
-static const tn__expr *mark_padding(tn__ir *ir, const tn__expr *e, void *user) {
-  (void)user;
-  bool pads = e->kind == TN__EXPR_SELECT && tn__expr_has_load(e->args[1]) && !tn__expr_has_load(e->args[2]);
-  return pads ? tn__ir_select(ir, likely_parts(ir, e->args[0]), e->args[1], e->args[2]) : NULL;
-}
-
-/* Sums in registers that read what is padded in place: the conditions of the padding are those of borders, which
- * partition_loops cuts off. */
-static const tn__stmt *with_borders(lowering *l, const tn__stmt *body) {
-  if (body->kind != TN__STMT_STORE || body->as.store.buffer->scope != TN__SCOPE_REGISTER ||
-      !tn__expr_uses_buffer(body->as.store.value, body->as.store.buffer))
-    return body;
-  return tn__ir_store(l->ir, body->as.store.buffer, body->as.store.indices,
-                      tn__expr_rewrite(l->ir, body->as.store.value, mark_padding, NULL));
-}
-
 static const tn__stmt *lower(lowering *l, const tn__stmt *s);
 
 static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
@@ -329,7 +304,6 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
   /* Where a split guards the columns of a group, column / group is known to be the group. */
   const tn__expr *predicate = block->predicate;
   if (!tn__ir_is_true(predicate)) body = tn__stmt_rewrite(l->ir, body, NULL, fold_quotients, &predicate);
-  body = with_borders(l, body);
   const tn__stmt *init = NULL;
   if (block->init != NULL) init = lower(l, tn__stmt_substitute(l->ir, block->init, axes, bindings, block->axis_count));
   int outermost;

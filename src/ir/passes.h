@@ -14,21 +14,23 @@ typedef struct tn__pass_hooks {
 /* lower_blocks: substitutes bindings, turns predicates into if (likely(...)), drops the blocks. A reduction's init
  * moves in front of its outermost reduction loop, with the spatial loops that it needs; where that cannot be shown to
  * be right it stays in place under "every reduce axis is at its minimum". serialize_threads: for CPUs; loops over
- * blocks and threads become serial ones, split where a barrier stood, shared buffers go to the workspace and local ones
- * to the stack. roll_epilogues: a tile's epilogue with
- * functions such as erf in it becomes a loop over the rows. partition_loops: splits serial loops at the
- * points where their likely() conditions become always true (interior without conditions first, then the tail);
- * parallel loops, and serial ones over a fused index, choose between the two bodies inside, so that tails run in
- * parallel too; never inside vectorised loops; conditions that remain on vectorised loops become masks in codegen.
- * Loops of one iteration disappear. specialize_tails: copies a tail for each number of rows that may be left of an open
- * dimension, behind a search for it. unroll_loops: expands TN__LOOP_UNROLLED; what its turns add to
- * one place of a tensor in memory becomes one sum. hoist_conditions: moves loop-invariant
- * ifs out and merges neighbours under the same condition. remove_dead: drops stores to allocated buffers that nobody
- * reads, empty loops. */
+ * blocks and threads become serial ones, split where a barrier stood, shared buffers go to the workspace and local
+ * ones to the stack. roll_epilogues: a tile's epilogue with functions such as erf in it becomes a loop over the rows.
+ * mark_borders: conditions of selects, clamped positions and positions that start again become likely() conditions of
+ * stores. partition_loops: splits serial loops at the points where their likely() conditions become always true
+ * (interior without conditions first, then the tail); parallel loops, and serial ones over a fused index, choose
+ * between the two bodies inside, so that tails run in parallel too; never inside vectorised loops; conditions that
+ * remain on vectorised loops become masks in codegen. Loops of one iteration disappear. unmark_borders: takes back the
+ * likely() that nothing was cut at. specialize_tails: copies a tail for each number of rows that may be left of an
+ * open dimension, behind a search for it. unroll_loops: expands TN__LOOP_UNROLLED; what its turns add to one place of
+ * a tensor in memory becomes one sum. hoist_conditions: moves loop-invariant ifs out and merges neighbours under the
+ * same condition. remove_dead: drops stores to allocated buffers that nobody reads, empty loops. */
 tn__func *tn__ir_lower_blocks(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_serialize_threads(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_roll_epilogues(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_mark_borders(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_partition_loops(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_unmark_borders(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_specialize_tails(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_unroll_loops(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_hoist_conditions(tn__ir *ir, const tn__func *func);

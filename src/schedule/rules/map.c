@@ -7,7 +7,7 @@
 typedef struct accesses {
   tn__ir *ir;
   tn__arena *arena;
-  TN__VEC(const tn__expr *) flat; /* position of each access in memory */
+  TN__VEC(const tn__expr *) flat; /* position of each access in memory; what conditions and casts make of axes */
   int64_t widest;                 /* bytes of the widest element computed with or moved */
   int64_t cost;
 } accesses;
@@ -16,9 +16,25 @@ static void add_access(accesses *a, const tn__buffer *buffer, const tn__expr *co
   tn__vec_push(a->arena, &a->flat, tn__ir_flatten(a->ir, buffer->shape, indices, buffer->rank));
 }
 
+/* Does it make something else of a position: a condition, a number? One loop over what were two axes would have to take
+ * the position apart again, in each lane. */
+static bool reads_position(const tn__expr *e) {
+  switch (e->kind) {
+    case TN__EXPR_EQ:
+    case TN__EXPR_NE:
+    case TN__EXPR_LT:
+    case TN__EXPR_LE:
+    case TN__EXPR_CAST: return e->args[0]->dtype == TN_I64;
+    default: return false;
+  }
+}
+
 static void see_node(const tn__expr *e, void *user) {
   accesses *a = user;
   if (e->kind == TN__EXPR_LOAD) add_access(a, e->value.buffer, e->args);
+  if (reads_position(e)) {
+    for (int i = 0; i < e->arg_count; i++) tn__vec_push(a->arena, &a->flat, e->args[i]);
+  }
   /* Index arithmetic is i64 whatever is computed: only values count. */
   int64_t bytes = (int64_t)tn_dtype_size(e->dtype);
   if (e->dtype != TN_I64 && bytes > a->widest) a->widest = bytes;

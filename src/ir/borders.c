@@ -1,0 +1,142 @@
+/* Where a nest has borders: mark_borders says of conditions on positions that they are likely, partition_loops cuts the
+ * loops there, and unmark_borders takes back what it left.
+ *
+ * A border is where a condition of a select changes (padding, concatenation, a mask's edge), where a position is
+ * clamped or mirrored, and where one starts again from the other end of an axis. In the interior that is left between
+ * borders there is no condition, and what was a gather or a masked load is a vector. */
+#include "ir/context.h"
+#include "ir/passes.h"
+
+/* Cutting at a condition may triple a nest. It is for nests in which the condition is a good part of the work, and that
+ * stay small: of so many statements, and conditions in one store. */
+enum { MOST_STATEMENTS = 32, MOST_CONDITIONS = 8 };
+
+/* Sums in registers are the inner part of a tile: all borders of padding are cut there, which the rules count on, and
+ * no others. */
+static bool is_sum_in_registers(const tn__stmt *store) {
+  return store->as.store.buffer->scope == TN__SCOPE_REGISTER &&
+         tn__expr_uses_buffer(store->as.store.value, store->as.store.buffer);
+}
+
+static const tn__expr *likely_parts(tn__ir *ir, const tn__expr *condition) {
+  if (condition->kind == TN__EXPR_AND)
+    return tn__ir_and(ir, likely_parts(ir, condition->args[0]), likely_parts(ir, condition->args[1]));
+  return condition->kind == TN__EXPR_LT && !tn__expr_has_load(condition) ? tn__ir_call1(ir, TN__CALL_LIKELY, condition)
+                                                                         : condition;
+}
+
+static const tn__expr *mark_padding(tn__ir *ir, const tn__expr *e, void *user) {
+  (void)user;
+  bool pads = e->kind == TN__EXPR_SELECT && tn__expr_has_load(e->args[1]) && !tn__expr_has_load(e->args[2]);
+  return pads ? tn__ir_select(ir, likely_parts(ir, e->args[0]), e->args[1], e->args[2]) : NULL;
+}
+
+/* select(likely(a < b), then, otherwise), of positions. */
+static const tn__expr *choose_below(tn__ir *ir, const tn__expr *a, const tn__expr *b, const tn__expr *then,
+                                    const tn__expr *otherwise) {
+  const tn__expr *condition = tn__ir_lt(ir, a, b);
+  if (condition->kind == TN__EXPR_LT) condition = tn__ir_call1(ir, TN__CALL_LIKELY, condition);
+  return tn__ir_select(ir, condition, then, otherwise);
+}
+
+/* e % divisor or e / divisor, where e crosses one or two multiples of the divisor at most: which of them it has passed.
+ * The side with more values is the one that the condition tells. */
+static const tn__expr *mark_period(tn__ir *ir, const tn__expr *e) {
+  enum { MOST_PERIODS = 3 };
+  int64_t divisor;
+  if (!tn__ir_as_int(e->args[1], &divisor) || divisor <= 1) return NULL;
+  const tn__expr *position = e->args[0];
+  tn__interval range = tn__interval_of(ir, position);
+  if (range.min == INT64_MIN || range.max == INT64_MAX) return NULL;
+  int64_t first = tn__ir_floordiv_i64(range.min, divisor), last = tn__ir_floordiv_i64(range.max, divisor);
+  if (last == first || last - first >= MOST_PERIODS) return NULL;
+  bool is_rest = e->kind == TN__EXPR_MOD;
+  const tn__expr *result = is_rest ? tn__ir_add_i(ir, position, -last * divisor) : tn__ir_index(ir, last);
+  for (int64_t period = last - 1; period >= first; period--) {
+    int64_t end = (period + 1) * divisor;
+    const tn__expr *below = is_rest ? tn__ir_add_i(ir, position, -period * divisor) : tn__ir_index(ir, period);
+    const tn__expr *limit = tn__ir_index(ir, end);
+    result = end - range.min > range.max - end ? choose_below(ir, position, limit, below, result)
+                                               : choose_below(ir, tn__ir_index(ir, end - 1), position, result, below);
+  }
+  return result;
+}
+
+static const tn__expr *mark(tn__ir *ir, const tn__expr *e, void *user) {
+  (void)user;
+  switch (e->kind) {
+    case TN__EXPR_SELECT:
+      if (!tn__expr_has_load(e->args[1]) && !tn__expr_has_load(e->args[2])) return NULL;
+      return tn__ir_select(ir, likely_parts(ir, e->args[0]), e->args[1], e->args[2]);
+    case TN__EXPR_MIN:
+      if (e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
+      return choose_below(ir, e->args[0], e->args[1], e->args[0], e->args[1]);
+    case TN__EXPR_MAX:
+      if (e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
+      return choose_below(ir, e->args[0], e->args[1], e->args[1], e->args[0]);
+    case TN__EXPR_MOD:
+    case TN__EXPR_DIV: return e->dtype == TN_I64 && !tn__expr_has_load(e) ? mark_period(ir, e) : NULL;
+    case TN__EXPR_CALL:
+      if (e->intrinsic != TN__CALL_ABS || e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
+      return choose_below(ir, tn__ir_index(ir, -1), e->args[0], e->args[0],
+                          tn__ir_sub(ir, tn__ir_index(ir, 0), e->args[0]));
+    default: return NULL;
+  }
+}
+
+static const tn__expr *unmark(tn__ir *ir, const tn__expr *e, void *user) {
+  (void)user;
+  if (e->kind == TN__EXPR_CALL && e->intrinsic == TN__CALL_LIKELY) return e->args[0];
+  if (e->kind != TN__EXPR_SELECT || e->dtype != TN_I64 || e->args[0]->kind != TN__EXPR_LT) return NULL;
+  const tn__expr *a = e->args[0]->args[0], *b = e->args[0]->args[1];
+  if (e->args[1] == a && e->args[2] == b) return tn__ir_binary(ir, TN__EXPR_MIN, a, b);
+  return e->args[1] == b && e->args[2] == a ? tn__ir_binary(ir, TN__EXPR_MAX, a, b) : NULL;
+}
+
+static const tn__stmt *mark_store(tn__ir *ir, const tn__stmt *s, void *user) {
+  const bool *is_small = user;
+  if (s->kind != TN__STMT_STORE) return NULL;
+  bool in_registers = is_sum_in_registers(s);
+  if (!in_registers && !*is_small) return NULL;
+  const tn__expr *value = tn__expr_rewrite(ir, s->as.store.value, in_registers ? mark_padding : mark, NULL);
+  if (value == s->as.store.value) return NULL;
+  const tn__stmt *marked = tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
+  return in_registers || tn__ir_likely_in(ir, marked).count <= MOST_CONDITIONS ? marked : NULL;
+}
+
+/* Nest by nest: a loop with what stands in it, outside of all others. */
+static const tn__stmt *mark_nests(tn__ir *ir, const tn__stmt *s) {
+  switch (s->kind) {
+    case TN__STMT_FOR: {
+      bool is_small = tn__stmt_weight(s) <= MOST_STATEMENTS;
+      return tn__stmt_rewrite(ir, s, mark_store, NULL, &is_small);
+    }
+    case TN__STMT_SEQ: {
+      const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
+      for (int i = 0; i < s->as.seq.count; i++) items[i] = mark_nests(ir, s->as.seq.items[i]);
+      return tn__ir_seq(ir, items, s->as.seq.count);
+    }
+    case TN__STMT_IF:
+      return tn__ir_if(ir, s->as.branch.condition, mark_nests(ir, s->as.branch.then_body),
+                       s->as.branch.else_body == NULL ? NULL : mark_nests(ir, s->as.branch.else_body));
+    case TN__STMT_LET: return tn__ir_let(ir, s->as.let.var, s->as.let.value, mark_nests(ir, s->as.let.body));
+    case TN__STMT_ALLOC: return tn__ir_alloc_stmt(ir, s->as.alloc.buffer, mark_nests(ir, s->as.alloc.body));
+    case TN__STMT_WHILE: return tn__ir_while(ir, s->as.repeat.condition, mark_nests(ir, s->as.repeat.body));
+    default: return s;
+  }
+}
+
+static const tn__stmt *unmark_store(tn__ir *ir, const tn__stmt *s, void *user) {
+  (void)user;
+  if (s->kind != TN__STMT_STORE || is_sum_in_registers(s)) return NULL;
+  const tn__expr *value = tn__expr_rewrite(ir, s->as.store.value, unmark, NULL);
+  return value == s->as.store.value ? NULL : tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
+}
+
+tn__func *tn__ir_mark_borders(tn__ir *ir, const tn__func *func) {
+  return tn__func_with_body(ir, func, mark_nests(ir, func->body));
+}
+
+tn__func *tn__ir_unmark_borders(tn__ir *ir, const tn__func *func) {
+  return tn__func_with_body(ir, func, tn__stmt_rewrite(ir, func->body, unmark_store, NULL, NULL));
+}
